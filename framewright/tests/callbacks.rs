@@ -1,5 +1,5 @@
-//! What a platform may do from its trace hook: anything, because no lock is held there. Which
-//! also makes the hook a way to let something happen at the worst moment.
+//! A platform may call any method from its trace hook, because no lock is held there. So tests use
+//! the hook to run code at the worst moment.
 #![cfg(not(feature = "loom"))]
 
 #[path = "support/toy.rs"]
@@ -19,7 +19,7 @@ use toy::{leaked, mostly_nothing};
 
 type Traced = Memory<'static, Machine>;
 
-/// A machine that does something once, at the first event that `when` picks.
+/// A machine that runs `then` once, at the first event that `when` selects.
 struct Machine {
     memory: OnceLock<&'static Traced>,
     armed: AtomicBool,
@@ -37,7 +37,7 @@ unsafe impl Platform for Machine {
     }
     fn remote_barrier(&self, _: BarrierTarget) {}
     fn wait(&self, why: Wait, spins: u32) {
-        assert!(spins < 1000, "waits for ever: {why:?}");
+        assert!(spins < 1000, "waits forever: {why:?}");
     }
     fn trace(&self, _: CpuId, event: &Event) {
         if let Some(memory) = self.memory.get()
@@ -69,7 +69,7 @@ fn an_isolated_pageblock_is_not_used_by_a_refill_in_progress() {
         |event| matches!(event, Event::PageAllocZoneLocked { .. }),
         |memory, event| {
             let Event::PageAllocZoneLocked { pfn, .. } = event else { return };
-            // For ever: only undoing it would end the isolation.
+            // The isolation lasts: only an undo would end it.
             let _withheld = memory.isolate(*pfn).unwrap();
         },
     );
@@ -116,8 +116,8 @@ fn a_pageblock_whose_free_frames_lie_on_lists_can_be_isolated() {
     let block = cpu.alloc(request).unwrap();
     let pfn = block.pfn();
     cpu.free(block).unwrap();
-    assert!(memory.held_by_cpus() > 0, "the pageblock's frames lie on a list");
-    let isolated = memory.isolate(pfn).expect("nothing of it is in use");
+    assert!(memory.held_by_cpus() > 0, "frames of the pageblock are on a list");
+    let isolated = memory.isolate(pfn).expect("no frame of the pageblock is in use");
     memory.undo_isolate(isolated).unwrap();
     memory.check().unwrap();
 }

@@ -1,5 +1,5 @@
-//! Reclaim by several threads at once, while others read, write and truncate pages: whatever they
-//! meet, no store is lost and nothing is left behind.
+//! Reclaim by several threads, while others read, write and truncate pages: no store is lost, and
+//! no page is left locked or isolated.
 #![cfg(not(any(feature = "loom", feature = "tso")))]
 
 use std::{
@@ -28,10 +28,10 @@ use framewright::{
 const FRAMES: u64 = 2048;
 const IDS: u32 = 6000;
 const READERS: u16 = 2;
-/// Readers, one who only reclaims, and background reclaim.
+/// Readers, one thread with direct reclaim, and one with background reclaim.
 const CPUS: u16 = READERS + 2;
 
-/// What is in a frame.
+/// The state of a frame.
 #[derive(Clone, Copy, Default)]
 struct Frame {
     id: Option<u32>,
@@ -44,11 +44,12 @@ struct Frame {
 
 struct Embedder {
     memory: OnceLock<&'static Memory<'static, Embedder>>,
-    /// Where a page is. Taken before the lock of a frame; the other way round only tried.
+    /// The frame of each page. These locks are taken before that of a frame; in the other order
+    /// only by trying.
     places: Vec<Mutex<Option<Pfn>>>,
     frames: Vec<Mutex<Frame>>,
     store: Vec<AtomicU64>,
-    /// What was written to a page last. Under its place's lock.
+    /// The last contents written to each page. Written under the lock of its place.
     truth: Vec<AtomicU64>,
     done: AtomicBool,
     /// The wait queue of pauses.
@@ -60,7 +61,7 @@ type Mem = Memory<'static, Embedder>;
 
 impl Embedder {
     fn memory(&self) -> &'static Mem {
-        self.memory.get().expect("set right after construction")
+        self.memory.get().expect("the memory is set after construction")
     }
 
     fn lru(&self) -> Lru<'static, 'static, Embedder> {
@@ -68,7 +69,7 @@ impl Embedder {
     }
 
     fn reclaim(&self) -> Reclaim<'static, 'static, Embedder> {
-        // SAFETY: its pages are in frames of this memory, and nothing is mapped.
+        // SAFETY: the pages of the embedder are in frames of this memory, and nothing is mapped.
         let reclaim =
             unsafe { Reclaim::new(self.memory(), self.memory().platform(), &NoShootdown) };
         reclaim.expect("likewise")
@@ -82,7 +83,7 @@ impl Embedder {
         self.places[id as usize].lock().unwrap()
     }
 
-    /// Uses a page; `false` if it has to be tried again.
+    /// Uses a page. Returns `false` if the caller has to retry.
     fn touch(&self, token: &mut CpuToken<'_, 'static, Embedder>, id: u32, write: bool) -> bool {
         let mut place = self.place(id);
         if place.is_none() {
@@ -95,7 +96,7 @@ impl Embedder {
             assert!(self.lru().add(token.cpu(), pfn, PageKind::File), "the frame is known already");
         }
         let mut frame = self.frame(place.expect("read in just now"));
-        assert_eq!(frame.id, Some(id), "somebody else has the frame");
+        assert_eq!(frame.id, Some(id), "the frame has another page");
         if frame.locked {
             return false;
         }
@@ -108,7 +109,7 @@ impl Embedder {
         true
     }
 
-    /// Forgets a page and what is stored of it.
+    /// Forgets a page and its stored contents.
     fn truncate(&self, token: &mut CpuToken<'_, 'static, Embedder>, id: u32) {
         let mut place = self.place(id);
         let Some(pfn) = *place else { return };
@@ -217,7 +218,7 @@ impl Relief for Embedder {
 
     fn wake(&self, node: NodeId, order: Order, highest: framewright::ZoneKind) {
         if self.memory.get().is_some() {
-            // Background reclaim does not sleep here; so nobody has to be woken.
+            // Background reclaim does not sleep in this test, so it is not woken.
             let _ = self.reclaim().wake(node, order, highest);
         }
     }
@@ -233,12 +234,12 @@ impl Relief for Embedder {
             return;
         }
         let mut held = self.pauses.lock().unwrap();
-        // Background reclaim may have ended with the test.
+        // When the test ends, background reclaim may have ended before.
         while !pause.is_over() && !self.done.load(Ordering::Relaxed) {
             let (again, limit) = self.resumed.wait_timeout(held, LONG).unwrap();
             held = again;
             let is_done = self.done.load(Ordering::Relaxed);
-            assert!(!limit.timed_out() || is_done, "nobody ends {pause:?}");
+            assert!(!limit.timed_out() || is_done, "no waker ends {pause:?}");
         }
     }
 

@@ -1,8 +1,9 @@
-//! Shrinking an active list: pages age into the inactive one.
+//! Shrinking an active list: old pages become inactive.
 //!
-//! Whether they were used meanwhile does not matter, but for program code: everything that becomes
-//! inactive has the whole inactive list before it to be used again. To ask about each would cost a
-//! look at every mapping, and answer with yes where everything is used.
+//! Uses of a page do not matter here, except for executable pages of files. A page that becomes
+//! inactive can be used again while it moves through the whole inactive list. Checking the uses of
+//! each page would cost a look at every mapping, and where everything is used, the answer would
+//! always be yes.
 
 use crate::{
     observe::NodeStat,
@@ -13,7 +14,7 @@ use crate::{
 use super::{Reclaim, Reference, flags::Flags, retire::Retire, scan::ScanControl};
 
 impl<P: Platform> Reclaim<'_, '_, P> {
-    /// Ages up to `want` pages of an active list. Returns how many were looked at.
+    /// Makes up to `want` pages of an active list inactive. Returns the number of pages scanned.
     pub(super) fn age(
         &self,
         scan: &ScanControl,

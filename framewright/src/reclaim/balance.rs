@@ -1,13 +1,14 @@
-//! ScanControl balance: how far each list is looked through.
+//! ScanControl balance: how many pages of each list are scanned.
 //!
-//! Everything else being equal, each list is scanned to its length >> priority, so that pages age
-//! at the same pace everywhere. Anonymous pages and those of files differ in what it costs to be
-//! wrong about them; that is measured (pages read again, pages looked at in vain, pages written),
-//! and pressure goes where it costs less.
+//! Reclaimer default the number is the length of the list >> priority, so that pages age at the same rate
+//! on all lists. But a wrong choice costs different amounts for anonymous pages and pages of files.
+//! That cost is measured (pages read again, pages scanned and not reclaimed, pages written), and
+//! the kind with the lower cost is scanned more.
 //!
-//! A node with few pages begins deeper, where its lists are worth a cluster: a handful of pages
-//! would cost a hold of the LRU lock and a flush like a full one, and whoever needs memory would go
-//! on to the next node for the rest of it, and take that lock too.
+//! A node with few pages starts at a lower priority number, at which its lists together give a
+//! cluster. A handful of pages would cost as much as a cluster: one hold of the LRU lock and one
+//! flush. A request would then go on to the next node for the rest, and take the LRU lock of that
+//! node too.
 
 use crate::{
     platform::Platform,
@@ -19,7 +20,7 @@ use super::{
     scan::{FIRST_PRIORITY, ScanControl},
 };
 
-/// Which kinds of active pages may become inactive in this pass.
+/// The kinds of active pages that may become inactive in this pass.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Deactivate([bool; PageKind::COUNT]);
 
@@ -29,23 +30,23 @@ impl Deactivate {
     }
 }
 
-/// Who is scanned.
+/// How the scan is divided between the kinds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum ScanBalance {
-    /// Every list, to the same part.
+    /// The same part of every list.
     Equal,
-    /// One kind alone.
+    /// Only one kind.
     Only(PageKind),
-    /// Each kind by its weight.
+    /// Reclaimer a weight per kind.
     Weighted([u64; PageKind::COUNT]),
 }
 
-/// Pages to look at on each list that can be looked at.
+/// The number of pages to scan on each evictable list.
 pub(super) type Quota = [u64; LruList::EVICTABLE.len()];
 
 impl<P: Platform> Reclaim<'_, '_, P> {
-    /// What may be deactivated: kinds whose inactive list is short, and those of which the
-    /// workingset changes.
+    /// The kinds to deactivate: those with too few inactive pages, and those whose workingset
+    /// changes.
     pub(super) fn deactivate(&self, scan: &ScanControl) -> Deactivate {
         let node = self.state.node(scan.node);
         Deactivate(PageKind::ALL.map(|kind| {
@@ -55,14 +56,14 @@ impl<P: Platform> Reclaim<'_, '_, P> {
         }))
     }
 
-    /// Whether a kind has too few inactive pages: the more memory, the fewer will do.
+    /// Whether a kind has too few inactive pages. The more memory, the smaller the required share.
     pub(super) fn inactive_is_low(&self, scan: &ScanControl, kind: PageKind) -> bool {
         let pages = |list| self.state.pages_up_to(scan.node, list, scan.highest);
         let (inactive, active) = (pages(kind.inactive()), pages(kind.active()));
         inactive * inactive_ratio(inactive + active) < active
     }
 
-    /// How many pages of each list this pass looks at.
+    /// The number of pages to scan on each list in this pass.
     pub(super) fn quota(&self, scan: &ScanControl, deactivate: Deactivate) -> Quota {
         let share = self.share(scan, deactivate);
         LruList::EVICTABLE.map(|list| {
@@ -80,8 +81,9 @@ impl<P: Platform> Reclaim<'_, '_, P> {
         })
     }
 
-    /// The priority at which a pass over a node begins: the first, or that at which all lists together
-    /// come to a cluster. What has hardly any pages is left a few steps to go, as everybody is.
+    /// The priority at which a pass over a node starts: the default, or lower if the lists together
+    /// give less than a cluster there. Even a node with very few pages starts high enough to leave
+    /// some steps.
     pub(super) fn first_priority(&self, node: NodeId, highest: ZoneKind) -> u32 {
         const FEW: u32 = 4;
         let pages = |list| self.state.pages_up_to(node, list, highest);
@@ -90,7 +92,7 @@ impl<P: Platform> Reclaim<'_, '_, P> {
         (all / u64::from(cluster)).max(1).ilog2().clamp(FEW, FIRST_PRIORITY)
     }
 
-    /// The first rule that applies decides.
+    /// Decides the balance: the first rule that applies.
     fn share(&self, scan: &ScanControl, deactivate: Deactivate) -> ScanBalance {
         let swappiness = u64::from(self.memory.tuning().reclaim.swappiness);
         if !scan.may_swap || swappiness == 0 {
@@ -116,7 +118,7 @@ impl<P: Platform> Reclaim<'_, '_, P> {
         ))
     }
 
-    /// Whether all free memory and all pages of files together would not do.
+    /// Whether free memory and all pages of files together do not exceed the high watermarks.
     fn file_is_tiny(&self, scan: &ScanControl) -> bool {
         let node = self.state.node(scan.node);
         let files = node.pages(LruList::InactiveFile) + node.pages(LruList::ActiveFile);
@@ -128,16 +130,16 @@ impl<P: Platform> Reclaim<'_, '_, P> {
     }
 }
 
-/// How many times longer than the inactive list the active one may be: the square root of ten
-/// times the GiB of both.
+/// How many times longer than the inactive list the active list may be: the square root of ten
+/// times the size of both in GiB.
 fn inactive_ratio(pages: u64) -> u64 {
     const GIB_SHIFT: u32 = 18;
     (10 * (pages >> GIB_SHIFT)).isqrt().max(1)
 }
 
-/// Pressure by what it has cost lately.
+/// The weights of both kinds, from their recent costs.
 fn weights(anon: u64, file: u64, swappiness: u64) -> [u64; PageKind::COUNT] {
-    // Each cost with the sum of both, so that neither is ever everything.
+    // The sum of both costs is added to each, so that no weight becomes 0.
     let total = anon + file;
     let (anon, file) = (total + anon, total + file);
     let all = anon + file + 1;
@@ -162,7 +164,7 @@ mod tests {
     fn the_kind_with_higher_cost_is_scanned_less() {
         assert_eq!(weights(0, 0, 60), [60, 140], "swappiness alone decides");
         let share = |[anon, file]: [u64; 2]| anon * 100 / (anon + file);
-        assert_eq!(share(weights(1000, 0, 100)), 33, "at the least a third");
+        assert_eq!(share(weights(1000, 0, 100)), 33, "one third at least");
         assert_eq!(share(weights(0, 1000, 100)), 66);
         assert_eq!(share(weights(1000, 1000, 100)), 50);
         assert_eq!(weights(7, 3, 200)[1], 0);

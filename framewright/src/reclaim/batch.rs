@@ -1,7 +1,8 @@
-//! Batches of one CPU: moves that wait until there are enough of them to take the LRU lock once.
+//! Per-CPU batches of moves, so that the LRU lock is taken once for many moves.
 //!
-//! Adding pages one by one would cost that lock per page, and it is the most contended of a node
-//! that reads much. A page in a batch is on no list yet, or still on its old one.
+//! Adding pages one by one would take the LRU lock per page, and that lock is the most contended
+//! one of a node that reads many pages. A page in a batch is not on a list yet, or still on its old
+//! list.
 
 use super::kept::KeptFrames;
 use crate::{
@@ -9,46 +10,46 @@ use crate::{
     types::{CpuId, ZoneId},
 };
 
-/// What is to be done with a page.
+/// An operation on a page.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Move {
-    /// It comes to the list that its flags say.
+    /// Add the page to the list that its flags select.
     Add,
-    /// To the active list.
+    /// Make the page active.
     Activate,
-    /// To the inactive list.
+    /// Make the page inactive.
     Deactivate,
-    /// To where it is reclaimed next.
+    /// Move the page to the tail of its list, where it is reclaimed next.
     Rotate,
 }
 
-/// Moves that a batch can hold.
+/// Capacity of a batch.
 pub(super) const CAPACITY: usize = 255;
 
 /// A move of a page.
 #[derive(Clone, Copy)]
 pub(super) struct Entry {
     pub(super) slot: u32,
-    /// The page's zone, which is known when it is put here.
+    /// The zone of the page, known when the entry is made.
     pub(super) zone: ZoneId,
     pub(super) to: Move,
 }
 
-/// Moves, first come first.
+/// Moves, oldest first.
 #[derive(Clone, Copy)]
 pub(super) struct Batch {
     entries: [Entry; CAPACITY],
     len: u8,
 }
 
-/// What became of a move.
+/// The result of adding a move.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Pushed {
-    /// It waits.
+    /// The move waits.
     Waits,
-    /// It is the last that waits: all have to be taken out.
+    /// The move waits, and the batch is due to be drained.
     Due,
-    /// It found no room: all have to be taken out before it comes again.
+    /// The batch is full. It has to be drained before the move is tried again.
     NoRoom,
 }
 
@@ -58,7 +59,7 @@ impl Batch {
         Self { entries: [none; CAPACITY], len: 0 }
     }
 
-    /// Adds a move; `limit` of them are enough.
+    /// Adds a move. The batch is due at `limit` moves.
     #[inline(always)]
     fn push(&mut self, entry: Entry, limit: usize) -> Pushed {
         let at = usize::from(self.len);
@@ -68,7 +69,7 @@ impl Batch {
         if at + 1 < limit { Pushed::Waits } else { Pushed::Due }
     }
 
-    /// Takes all out.
+    /// Removes all moves and returns them.
     fn take(&mut self) -> Self {
         let all = *self;
         self.len = 0;
@@ -80,13 +81,13 @@ impl Batch {
     }
 }
 
-/// What waits on a CPU: moves, and frames that reclaim keeps for it.
+/// The moves of a CPU, and the frames that reclaim keeps for it.
 struct PerCpu {
     moves: Batch,
     kept: KeptFrames,
 }
 
-/// The batch of a CPU. Its lock is next to never contended: others come only to drain it.
+/// The batch of a CPU. Its lock is hardly ever contended, because other CPUs take it only to drain.
 pub(crate) struct CpuBatch<P: Platform>(SpinLock<P, PerCpu>);
 
 impl<P: Platform> CpuBatch<P> {
@@ -97,18 +98,18 @@ impl<P: Platform> CpuBatch<P> {
         ))
     }
 
-    /// Adds a move; `limit` of them are enough.
+    /// Adds a move. The batch is due at `limit` moves.
     #[inline(always)]
     pub(super) fn push(&self, platform: &P, entry: Entry, limit: usize) -> Pushed {
         self.0.with(platform, |waiting| waiting.moves.push(entry, limit))
     }
 
-    /// Takes all out.
+    /// Removes all moves and returns them.
     pub(super) fn take(&self, platform: &P) -> Batch {
         self.0.with(platform, |waiting| waiting.moves.take())
     }
 
-    /// Does something with the frames that are kept for the CPU.
+    /// Calls `f` with the frames that are kept for the CPU.
     pub(super) fn with_kept<R>(&self, platform: &P, f: impl FnOnce(&mut KeptFrames) -> R) -> R {
         self.0.with(platform, |waiting| f(&mut waiting.kept))
     }

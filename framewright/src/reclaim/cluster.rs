@@ -1,7 +1,7 @@
-//! Pages that are worked on together, as sets of up to 64.
+//! Clusters: up to 64 pages that are reclaimed together.
 //!
-//! The owner is asked about slices of frames, and each answer splits the pages into those that go
-//! on to the next question and those that do not. A set of pages is the bits of a word.
+//! The owner is asked about slices of frames, and each answer decides which pages go on to the next
+//! phase. A set of pages is one word with a bit per page.
 
 use crate::{
     observe::NodeStat,
@@ -19,26 +19,26 @@ use super::{
     scan::{CLUSTER_MAX, ScanControl},
 };
 
-/// Pages of a cluster, a bit each.
+/// A set of pages of a cluster, one bit per page.
 pub(super) type Pages = u64;
 
-/// How many these are.
+/// The number of pages in a set.
 pub(super) fn count(pages: Pages) -> usize {
     pages.count_ones() as usize
 }
 
-/// The first `count` of some pages.
+/// The first `count` pages of a set.
 pub(super) fn part(pages: Pages, count: usize) -> Pages {
     bits(pages).take(count).fold(0, |part, at| part | 1 << at)
 }
 
-/// Pages that were isolated together. All are of one node and came from one list.
+/// Pages that were isolated together, from one list of one node.
 pub(super) struct Cluster {
     slots: [u32; CLUSTER_MAX],
     frames: [Pfn; CLUSTER_MAX],
     len: usize,
     kind: PageKind,
-    /// Pages passed over because of their zone.
+    /// Number of pages skipped because of their zone.
     pub(super) skipped: u32,
 }
 
@@ -63,7 +63,7 @@ impl Cluster {
         self.len
     }
 
-    /// All of them.
+    /// The set of all pages.
     pub(super) fn all(&self) -> Pages {
         match self.len {
             0 => 0,
@@ -79,7 +79,7 @@ impl Cluster {
         self.frames[at as usize]
     }
 
-    /// The frames of some of them, side by side, with the place of each.
+    /// Collects the frames of some pages in one array, with their positions in the cluster.
     pub(super) fn gather(&self, some: Pages) -> Group {
         let mut group = Group { frames: [Pfn::new(0); CLUSTER_MAX], at: [0; CLUSTER_MAX], len: 0 };
         for at in bits(some) {
@@ -91,7 +91,7 @@ impl Cluster {
     }
 }
 
-/// Frames to ask about.
+/// Frames to pass to the owner.
 pub(super) struct Group {
     frames: [Pfn; CLUSTER_MAX],
     at: [u8; CLUSTER_MAX],
@@ -103,8 +103,8 @@ impl Group {
         &self.frames[..self.len]
     }
 
-    /// Asks about them; returns each answer with the place of its page in the cluster. Asks
-    /// nothing about no pages.
+    /// Calls `ask`, and returns each answer with the position of its page in the cluster. Does not
+    /// call `ask` if there are no frames.
     pub(super) fn ask<A: Copy + Default>(
         &self,
         ask: impl FnOnce(&[Pfn], &mut [A]),
@@ -118,12 +118,12 @@ impl Group {
     }
 }
 
-/// Pages of higher zones that are passed over under one hold of the LRU lock, at the most.
+/// The maximum of pages of higher zones that are skipped under one hold of the LRU lock.
 const SKIP_MAX: u32 = 256;
 
 impl<'m, P: Platform> Reclaim<'_, 'm, P> {
-    /// Isolates up to `want` pages from the tail of a list. Those in zones that do not help are
-    /// passed over, and go to the head.
+    /// Isolates up to `want` pages from the tail of a list. Pages of zones that the request cannot
+    /// use are skipped, and moved to the head.
     pub(super) fn isolate(&self, scan: &ScanControl, list: LruList, want: u64) -> Cluster {
         let mut cluster = Cluster::new(list.kind());
         let platform = self.memory.platform();
@@ -164,8 +164,8 @@ impl<'m, P: Platform> Reclaim<'_, 'm, P> {
         }
     }
 
-    /// Takes pages off the tail as far as they are of zones that help, in one piece: none of the links
-    /// between them changes. How many.
+    /// Isolates a run of pages at the tail whose zones the request can use, and cuts it off the
+    /// list in one piece. The links within the run stay as they are. Returns the number of pages.
     fn take_run(
         &self,
         scan: &ScanControl,
@@ -196,8 +196,9 @@ impl<'m, P: Platform> Reclaim<'_, 'm, P> {
         taken
     }
 
-    /// Puts pages back on the lists that their flags say: to the tail those in `tail`, to the head
-    /// the others. Returns those that were abandoned meanwhile: their frames are to be freed.
+    /// Puts pages back on the lists that their flags select: those in `tail` at the tail, the
+    /// others at the head. Returns the pages that were abandoned meanwhile; the caller frees their
+    /// frames.
     pub(super) fn put_back(
         &self,
         scan: &ScanControl,

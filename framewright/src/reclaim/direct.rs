@@ -1,4 +1,4 @@
-//! Reclaim by who needs memory.
+//! Direct reclaim, on behalf of a request that needs memory.
 
 use crate::{
     platform::{Need, Platform},
@@ -13,40 +13,40 @@ use super::{
     scan::{CLUSTER_MAX, Progress, Reclaimer, ScanControl},
 };
 
-/// Slots of the flush batches that are kept on the stack: room for a cluster. What is flushed at
-/// once may be more.
+/// Slots of the flush batches on the stack: enough for a cluster. More pages may be flushed at
+/// once.
 pub(super) const BATCH_SLOTS: usize = CLUSTER_MAX;
 
-/// Whether who asks for `frames` frames has compaction form his block.
+/// Whether the request for `frames` frames leaves it to compaction to form its block.
 fn is_for_compaction(need: &Need, frames: u64) -> bool {
     need.request.is_costly() && frames < need.request.order().frames()
 }
 
-/// Pages that are looked at in vain, at the most, or few more: where few go, looking for others takes longer
-/// than a block is worth that compaction may fail to form all the same.
+/// The maximum of pages scanned and not reclaimed. It may be exceeded by a few. If few pages can be
+/// reclaimed, a longer scan costs more than a block that compaction may fail to form.
 fn not_reclaimed_max(need: &Need, frames: u64) -> u64 {
     if is_for_compaction(need, frames) { need.request.order().frames() / 8 } else { u64::MAX }
 }
 
 impl<'m, P: Platform> Reclaim<'_, 'm, P> {
-    /// Frees about `frames` frames that the request could use, now, on its CPU, whose lists it
-    /// leaves alone: they go to the zones. Returns how many. What
+    /// Frees about `frames` frames that the request could use, now, on its CPU. Returns the number
+    /// of frames freed. The frames go to the zones, not to the lists of the CPU. This is what
     /// [`Relief::reclaim`](crate::platform::Relief::reclaim) asks for.
     ///
-    /// Who asks for fewer than the block has that he wants leaves it to compaction to form it:
-    /// then reclaim makes room for that, and ends as soon as there is enough. That is progress, too,
-    /// whoever made the room: it answers one at least, and trying again is worth while.
+    /// If `frames` is less than the requested block has, compaction is to form the block. Then
+    /// reclaim frees what compaction needs, and ends when there is enough, even if others have
+    /// freed it. That counts as progress: the method returns at least 1, so that the request tries
+    /// again. In this case the pages that are scanned and not reclaimed are limited to about an
+    /// eighth of the frames of the block.
     ///
-    /// In such a case no more pages are looked at in vain than an eighth of the block's frames, or few
-    /// more.
-    ///
-    /// Frames that were deferred and need no flush any more come first, then pages, deeper and deeper
-    /// until that is enough. If nothing is found it looks once more, with active pages becoming
-    /// inactive whatever the lists look like, and with what waits in the batches of other CPUs.
+    /// Deferred frames that need no flush any more are freed first. Then pages are reclaimed at
+    /// ever lower priority numbers until there is enough. If nothing is found, there is one more
+    /// scan, in which active pages become inactive in any case, and the batches of all CPUs are
+    /// drained before.
     ///
     /// # Panics
     ///
-    /// The memory was made for fewer CPUs than `need` names.
+    /// If the memory has fewer CPUs than `need` names.
     pub fn direct(&self, need: &Need, frames: u64) -> u64 {
         self.memory.assert_cpu(need.cpu);
         self.trace(need.cpu, || VmscanEvent::DirectReclaimBegin { request: need.request });
@@ -67,9 +67,10 @@ impl<'m, P: Platform> Reclaim<'_, 'm, P> {
         freed
     }
 
-    /// Reclaims until so much is free as the request wants: while all of it is deferred, more, up to
-    /// what is no long wait for one request. Meanwhile a flush may be due anyway, or other CPUs
-    /// make up for what is deferred by themselves; only if they do not, one flush is for this alone.
+    /// Reclaims until as much is free as the request wants. While all reclaimed frames are
+    /// deferred, it reclaims more, up to a limit that is not a long wait for one request. Meanwhile
+    /// a flush may become due, or other CPUs may flush for other reasons. Only if neither happens,
+    /// one flush is for this request alone.
     fn reclaim_until_freed(
         &self,
         need: &Need,
@@ -103,7 +104,7 @@ impl<'m, P: Platform> Reclaim<'_, 'm, P> {
             }
         }
         if self.compaction_is_ready(need, frames) {
-            // Nobody is interrupted for room that is there.
+            // Deferred frames are not needed, so no CPU is interrupted.
             retire.drain_flushed();
             return reclaimed.max(1);
         }
@@ -116,9 +117,10 @@ impl<'m, P: Platform> Reclaim<'_, 'm, P> {
         reclaimed
     }
 
-    /// All nodes that help, at one priority after the other. While a sweep reaches its target, the next one
-    /// stays at the same priority: a deeper scan would only reach pages that are costlier to reclaim.
-    /// `not_reclaimed` pages were scanned before and not reclaimed.
+    /// Scans all nodes that the request can use, at one priority after the other. While the sweeps
+    /// reach their target, the priority stays, because a deeper scan would only reach pages that
+    /// are costlier to reclaim. `not_reclaimed` is the number of pages scanned before without being
+    /// reclaimed.
     fn scan_nodes_by_priority(
         &self,
         need: &Need,
@@ -166,8 +168,8 @@ impl<'m, P: Platform> Reclaim<'_, 'm, P> {
         progress
     }
 
-    /// Whether `reclaimed` frames are enough: as many as were asked for, or for a block that compaction
-    /// forms, what it takes to form it.
+    /// Whether `reclaimed` frames are enough: as many as were asked for, or as many as compaction
+    /// needs to form the block.
     fn is_enough(&self, need: &Need, frames: u64, reclaimed: u64) -> bool {
         if !is_for_compaction(need, frames) {
             return reclaimed >= frames;
@@ -176,8 +178,7 @@ impl<'m, P: Platform> Reclaim<'_, 'm, P> {
             || self.compaction_is_ready(need, frames)
     }
 
-    /// Whether compaction has all the room that it takes to form the block for the request, and would
-    /// begin.
+    /// Whether compaction would start, and has all the free frames that it needs to form the block.
     fn compaction_is_ready(&self, need: &Need, frames: u64) -> bool {
         let order = need.request.order();
         let access = ZoneAccess::above(Watermark::High, need.request.highest());
@@ -189,9 +190,9 @@ impl<'m, P: Platform> Reclaim<'_, 'm, P> {
             })
     }
 
-    /// Each node that has a zone which helps, once, nearest first. To begin with only the nearest:
-    /// what its list has at the end is often all used once, or all ready to go, and other nodes have
-    /// CPUs of their own that want their lists.
+    /// Sweeps each node with a usable zone once, the nearest first. At the first priority only the
+    /// nearest node is swept. There the tail of a list is often all used or all reclaimable, and
+    /// the other nodes have CPUs of their own that need those lists.
     fn sweep_nodes(
         &self,
         need: &Need,
@@ -204,7 +205,7 @@ impl<'m, P: Platform> Reclaim<'_, 'm, P> {
         let access = ZoneAccess::above(Watermark::High, scan.highest);
         for (_, at) in self.memory.candidates(need.cpu, need.request) {
             let node = at.zone.node();
-            // A costly block that is there already takes no reclaim.
+            // A costly block that is free already needs no reclaim.
             let is_ready = need.request.is_costly() && at.zone.may_take(scan.order, access);
             if done.contains(node) || is_ready {
                 continue;
@@ -220,12 +221,12 @@ impl<'m, P: Platform> Reclaim<'_, 'm, P> {
         }
     }
 
-    /// Frees frames of a node although nobody asked: what an embedder wants to have free ahead of
-    /// time, or for tests. Returns how many were freed.
+    /// Frees frames of a node without a request, for an embedder that wants to have them free ahead
+    /// of time, or for tests. Returns the number of frames freed.
     ///
     /// # Panics
     ///
-    /// The memory was made for fewer CPUs.
+    /// If the memory has fewer CPUs.
     pub fn shrink_node(&self, cpu: CpuId, node: NodeId, frames: u64) -> u64 {
         if !self.has_node(node) {
             return 0;

@@ -1,30 +1,31 @@
-//! What reclaim knows of a page: a byte of flags per frame.
+//! The state of a page in reclaim: a byte of flags per frame.
 //!
-//! Two bits say where the page is ([`Place`]). That part, and what decides on which list the page
-//! is ([`Flags::list`]), changes under the LRU lock of its node only; but for its way from *off* to
-//! *pending*, and from *isolated* to *off*, when nobody else knows the page. The other flags are
-//! hints, and change at any time: hence every change is an atomic one of the whole byte.
+//! Two bits are the place of the page ([`Place`]). The place, and the flags that select the list of
+//! the page ([`Flags::list`]), change only under the LRU lock of the node. The exceptions are the
+//! changes from *unknown* to *pending* and from *isolated* to *unknown*, when nobody else knows the
+//! page. The other flags are hints and can change at any time. So every change is an atomic one of
+//! the whole byte.
 //!
-//! Whoever moves a page from *listed* to *isolated* has it to himself: others see that and leave it
-//! alone. An entry that some CPU's batch keeps of a page which has gone since, and perhaps come
-//! again, is harmless, because the page is where it is only once.
+//! A CPU that moves a page from *listed* to *isolated* has claimed it, and others leave it alone. A
+//! batch may have an entry of a page that was removed, and perhaps added again, since. Such a stale
+//! entry is harmless, because a page has one place only.
 
 use crate::{
     sync::{AtomicU8, Ordering},
     types::{LruList, PageKind},
 };
 
-/// Where a page is.
+/// The place of a page.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub(super) enum Place {
     /// Unknown to reclaim.
     Unknown = 0,
-    /// In some CPU's batch, on its way to a list.
+    /// In the batch of a CPU, to be added to a list.
     Pending = 1,
     /// On a list.
     Listed = 2,
-    /// Somebody has taken it off its list, and will put it back or free it.
+    /// Removed from its list by a caller who will put it back or free it.
     Isolated = 3,
 }
 
@@ -35,18 +36,18 @@ const PLACE: u8 = 3;
 pub(crate) struct Flags(AtomicU8);
 
 impl Flags {
-    /// It is locked into memory. Such a page is never active; so together the two mean something
-    /// else, see [`Flags::mark_for_freeing`].
+    /// The page is locked into memory. Such a page is never active, so both flags together have
+    /// another meaning: see [`Flags::mark_for_freeing`].
     pub(super) const UNEVICTABLE: u8 = 1 << 2;
-    /// It was used once since it became inactive.
+    /// The page was used once since it became inactive.
     pub(super) const REFERENCED: u8 = 1 << 3;
-    /// It has been active: it belongs to what is worked with.
+    /// The page was active before: it is part of the workingset.
     pub(super) const WORKINGSET: u8 = 1 << 4;
-    /// It is to be reclaimed as soon as it has been written.
+    /// The page is to be reclaimed when its write-back ends.
     pub(super) const RECLAIM: u8 = 1 << 5;
-    /// It belongs on an active list. This and the next are the number of that list.
+    /// The page belongs on an active list. This flag and the next are the number of the list.
     pub(super) const ACTIVE: u8 = 1 << 6;
-    /// There is a file behind it.
+    /// The page belongs to a file.
     pub(super) const FILE: u8 = 1 << 7;
 
     const FREE_ON_PUT_BACK: u8 = Self::ACTIVE | Self::UNEVICTABLE;
@@ -55,7 +56,7 @@ impl Flags {
         Self(AtomicU8::new(0))
     }
 
-    /// What they are now.
+    /// The current flags.
     #[inline(always)]
     pub(super) fn get(&self) -> Snapshot {
         Snapshot(self.0.load(Ordering::Acquire))
@@ -65,7 +66,7 @@ impl Flags {
         self.get().place()
     }
 
-    /// Moves the page if it is at `from`; of several who try, one succeeds.
+    /// Moves the page to another place if it is at `from`. If several callers try, one succeeds.
     pub(super) fn change_place(&self, from: Place, to: Place) -> bool {
         self.update(|flags| (flags & PLACE == from as u8).then_some(flags & !PLACE | to as u8))
     }
@@ -75,7 +76,8 @@ impl Flags {
         self.0.fetch_update(Ordering::AcqRel, Ordering::Acquire, change).is_ok()
     }
 
-    /// Begins the life of a page that is unknown; `false` if it is known.
+    /// Makes an unknown page pending, with these flags. Returns `false` if the page is known
+    /// already.
     #[inline(always)]
     pub(super) fn begin(&self, flags: u8) -> bool {
         self.update(|old| {
@@ -83,14 +85,15 @@ impl Flags {
         })
     }
 
-    /// Ends the waiting of a page: it is on a list from now on. For who holds the LRU lock of its node, and
-    /// has seen it wait: nobody else ends that.
+    /// Moves a pending page to *listed*. The caller holds the LRU lock of the node and has seen the
+    /// page pending, so nobody else moves it.
     #[inline(always)]
     pub(super) fn set_listed(&self) {
         self.0.fetch_xor(Place::Pending as u8 ^ Place::Listed as u8, Ordering::AcqRel);
     }
 
-    /// [`Flags::set_listed`], if the page waits for the same list as another, of which this was seen.
+    /// As [`Flags::set_listed`], if the page is pending for the same list as another one with flags
+    /// `other`.
     #[inline(always)]
     pub(super) fn set_listed_if_like(&self, other: Snapshot) -> bool {
         let is_like = self.get().is_like(other);
@@ -100,7 +103,7 @@ impl Flags {
         is_like
     }
 
-    /// [`Flags::reset`], if the page is on the same list as another, of which this was seen.
+    /// As [`Flags::reset`], if the page is on the same list as another one with flags `other`.
     #[inline(always)]
     pub(super) fn reset_if_like(&self, other: Snapshot) -> bool {
         let is_like = self.get().is_like(other);
@@ -110,8 +113,8 @@ impl Flags {
         is_like
     }
 
-    /// Says of an isolated page that it has no owner any more: who has isolated it is to free it.
-    /// `false` if it is not isolated. Under the LRU lock of its node.
+    /// Marks an isolated page as without owner: the caller that has isolated it is to free it.
+    /// Returns `false` if the page is not isolated. Under the LRU lock of its node.
     pub(super) fn mark_for_freeing(&self) -> bool {
         self.update(|flags| {
             let is_isolated = flags & PLACE == Place::Isolated as u8;
@@ -119,8 +122,8 @@ impl Flags {
         })
     }
 
-    /// Ends the isolation of a page by listing it, unless it was is_marked meanwhile: then it is
-    /// unknown from now on, and `false`.
+    /// Moves an isolated page to *listed*. If it was marked for freeing meanwhile, it becomes
+    /// unknown instead, and the method returns `false`.
     pub(super) fn end_isolation(&self) -> bool {
         let mut is_marked = false;
         self.update(|flags| {
@@ -130,7 +133,7 @@ impl Flags {
         !is_marked
     }
 
-    /// Has it belong on the active list, unless it is locked into memory. Says whether that is new.
+    /// Makes the page active, unless it is locked into memory. Returns whether that is a change.
     pub(super) fn activate(&self) -> bool {
         self.update(|flags| {
             let apart = flags & Self::FREE_ON_PUT_BACK != 0;
@@ -138,7 +141,7 @@ impl Flags {
         })
     }
 
-    /// Has it belong on the inactive list. Says whether that is new.
+    /// Makes the page inactive. Returns whether that is a change.
     pub(super) fn deactivate(&self) -> bool {
         self.update(|flags| {
             let is_active = flags & Self::FREE_ON_PUT_BACK == Self::ACTIVE;
@@ -146,7 +149,7 @@ impl Flags {
         })
     }
 
-    /// Has it belong on the list of pages that are locked into memory, or no longer.
+    /// Sets or clears whether the page is locked into memory.
     pub(super) fn set_unevictable(&self, unevictable: bool) {
         self.update(|flags| {
             let is_marked = flags & Self::FREE_ON_PUT_BACK == Self::FREE_ON_PUT_BACK;
@@ -159,7 +162,7 @@ impl Flags {
         });
     }
 
-    /// Forgets the page. For who has claimed it and frees it.
+    /// Clears all flags: the page is unknown. The caller has claimed the page and frees it.
     #[inline(always)]
     pub(super) fn reset(&self) {
         self.0.store(0, Ordering::Release);
@@ -174,23 +177,23 @@ impl Flags {
         self.0.fetch_or(hint, Ordering::AcqRel);
     }
 
-    /// Clears a hint; says whether it was set.
+    /// Clears a hint. Returns whether it was set.
     pub(super) fn clear(&self, hint: u8) -> bool {
         self.0.fetch_and(!hint, Ordering::AcqRel) & hint != 0
     }
 
-    /// What is behind the page.
+    /// The kind of the page.
     pub(super) fn kind(&self) -> PageKind {
         if self.has(Self::FILE) { PageKind::File } else { PageKind::Anon }
     }
 
-    /// The list it belongs on.
+    /// The list that the page belongs on.
     pub(super) fn list(&self) -> LruList {
         self.get().list()
     }
 }
 
-/// Flags as they were when somebody looked.
+/// The flags of a page at one moment.
 #[derive(Clone, Copy)]
 pub(super) struct Snapshot(u8);
 
@@ -209,7 +212,7 @@ impl Snapshot {
         self.0 & flag != 0
     }
 
-    /// Whether both are of pages at the same place that belong on the same list.
+    /// Whether both pages are at the same place and belong on the same list.
     #[inline(always)]
     fn is_like(self, other: Self) -> bool {
         (self.0 ^ other.0) & (PLACE | Flags::UNEVICTABLE | Flags::ACTIVE | Flags::FILE) == 0

@@ -1,4 +1,4 @@
-//! What the lists say about themselves: counts, counters, and whether all is well.
+//! What the lists report: page counts, counters, and a consistency check.
 
 use crate::{
     observe::NodeStats,
@@ -13,27 +13,28 @@ use super::{
 };
 
 impl<'m, P: Platform> Lru<'_, 'm, P> {
-    /// Pages on a list of a node, possibly stale; those in batches are not counted.
+    /// Number of pages on a list of a node, possibly out of date. Pages in batches are not counted.
     #[must_use]
     pub fn pages(&self, node: NodeId, list: LruList) -> u64 {
         self.state.nodes.get(node.index()).map_or(0, |node| node.pages(list))
     }
 
-    /// Pages of a zone on a list, possibly stale.
+    /// Number of pages of a zone on a list, possibly out of date.
     #[must_use]
     pub fn zone_pages(&self, zone: ZoneId, list: LruList) -> u64 {
         self.state.zones.get(zone.index()).map_or(0, |zone| zone.pages(list))
     }
 
-    /// Pages of a node that are isolated.
+    /// Number of isolated pages of a node.
     #[must_use]
     pub fn isolated(&self, node: NodeId, kind: PageKind) -> u64 {
         self.state.nodes.get(node.index()).map_or(0, |node| node.isolated(kind))
     }
 
-    /// Pages of a node that go next, once they are written: by reclaim, which has begun that, or by others,
-    /// to whom it leaves them. For people: this looks at every page of the node, and so counts none that
-    /// its owner has given up, whether or not anybody hears of the end of its writing.
+    /// Number of pages of a node that are to be reclaimed when their write-back ends, whether
+    /// reclaim or the embedder started it. For diagnosis: this looks at every page of the node. A
+    /// page that its owner has abandoned is not counted, whether or not the end of its write-back
+    /// is reported.
     #[must_use]
     pub fn awaiting_writeback(&self, node: NodeId) -> u64 {
         let zones = self.state.zones.iter().filter(|zone| zone.node == node);
@@ -41,9 +42,9 @@ impl<'m, P: Platform> Lru<'_, 'm, P> {
         slots.filter(|&slot| self.state.flags_at(slot).has(Flags::RECLAIM)).count() as u64
     }
 
-    /// Pages of a zone that reclaim could still free, at the most: those on its lists, without
-    /// anonymous ones where these have nowhere to go. What
-    /// [`Relief::reclaimable`](crate::platform::Relief::reclaimable) wants to know.
+    /// The maximum of pages of a zone that reclaim could still free: those on its lists, without
+    /// anonymous pages if these cannot be swapped out. This is the answer to
+    /// [`Relief::reclaimable`](crate::platform::Relief::reclaimable).
     #[must_use]
     pub fn reclaimable(&self, zone: ZoneId) -> u64 {
         let swap = self.state.can_swap();
@@ -52,7 +53,7 @@ impl<'m, P: Platform> Lru<'_, 'm, P> {
         lists.map(|&list| self.zone_pages(zone, list)).sum()
     }
 
-    /// Counters of a node; all 0 if there is no such node.
+    /// Counters of a node; all 0 if the memory does not have it.
     #[must_use]
     pub fn node_stats(&self, node: NodeId) -> NodeStats {
         self.state.nodes.get(node.index()).map_or(NodeStats::default(), |node| node.stats())
@@ -66,19 +67,19 @@ impl<'m, P: Platform> Lru<'_, 'm, P> {
         sum
     }
 
-    /// The list that a page is on, for people and tests; `None` if it is on none.
+    /// The list that a page is on, for diagnosis and tests; `None` if it is on no list.
     #[must_use]
     pub fn list_of(&self, pfn: Pfn) -> Option<LruList> {
         let page = self.state.page(self.memory, pfn)?;
         (page.flags.place() == Place::Listed).then(|| page.flags.list())
     }
 
-    /// Tests what must hold whenever nobody is in the middle of something: nothing is isolated
-    /// (I7), and lists, flags and counts agree. Walks every list.
+    /// Checks the invariants that hold while no operation is in progress: no page is isolated (I7),
+    /// and lists, flags and counts agree. Walks every list.
     ///
     /// # Errors
     ///
-    /// The first violation found.
+    /// The first violation that was found.
     pub fn check(&self) -> Result<(), Violation> {
         for (number, node) in self.state.nodes.iter().enumerate() {
             if PageKind::ALL.iter().any(|&kind| node.isolated(kind) != 0) {

@@ -1,11 +1,12 @@
-//! Frames that reclaim keeps for the request that it is for.
+//! Frames that direct reclaim keeps for its own request.
 //!
-//! Who needs memory and has to reclaim it would give what it finds to the zone and ask for it again:
-//! two holds of a lock that everybody wants, and others may be faster, so that it reclaims once more.
-//! Instead the request says that it is coming for them, and a part of the frames that its CPU finds
-//! from then on waits beside the moves of that CPU until the request puts them on its lists. The
-//! field does the same more simply: there, reclaim frees to the lists of its CPU. Here these are the
-//! holder's of the CPU's token, which is the request.
+//! Without this, a request that reclaims would free the frames to the zone and then allocate them
+//! again. That takes the contended zone lock twice, and others may take the frames first, so that
+//! the request has to reclaim again. Instead, the request announces before that it will come for
+//! frames. Then a part of the frames that its CPU reclaims is kept beside the moves of that CPU,
+//! until the request puts them on its lists. Linux has a simpler way: its reclaim frees to the
+//! lists of the CPU. Here those lists belong to the holder of the CPU's token, which is the
+//! request.
 
 use crate::{
     memory::Memory,
@@ -13,13 +14,13 @@ use crate::{
     types::{CpuId, Pfn},
 };
 
-/// Frames that are kept at the most: what a request of reclaim is for, twice.
+/// The maximum of frames kept: twice what a request asks reclaim for.
 const CAPACITY: usize = 64;
 
 /// Frames kept for a CPU.
 #[derive(Clone, Copy)]
 pub(crate) struct KeptFrames {
-    /// Somebody comes for them.
+    /// Whether a request will come for the frames.
     open: bool,
     len: u8,
     frames: [Pfn; CAPACITY],
@@ -34,7 +35,8 @@ impl KeptFrames {
         self.open = true;
     }
 
-    /// Takes in frames while there is room for them and somebody comes; how many, from the first.
+    /// Keeps frames while there is room and a request will come for them. Returns how many were
+    /// kept, which are the first ones.
     pub(super) fn keep(&mut self, frames: &[Pfn]) -> usize {
         let start = usize::from(self.len);
         let count = if self.open { frames.len().min(CAPACITY - start) } else { 0 };
@@ -43,21 +45,21 @@ impl KeptFrames {
         count
     }
 
-    /// Takes all out; nobody comes any more.
+    /// Removes all frames and returns them. No request comes any more.
     pub(super) fn close(&mut self) -> Self {
         let all = *self;
         (self.open, self.len) = (false, 0);
         all
     }
 
-    /// All of them.
+    /// The frames.
     pub(crate) fn frames(&self) -> &[Pfn] {
         &self.frames[..usize::from(self.len)]
     }
 }
 
 impl<P: Platform> Memory<'_, P> {
-    /// The holder of the CPU's token is about to reclaim: it comes for frames afterwards
+    /// Announces that the holder of the CPU's token will reclaim, and then come for frames
     /// ([`Memory::take_kept`]).
     pub(crate) fn keep_reclaimed(&self, cpu: CpuId) {
         if let Some(batch) = self.lru_state().and_then(|state| state.batches.get(cpu.index())) {
@@ -65,7 +67,7 @@ impl<P: Platform> Memory<'_, P> {
         }
     }
 
-    /// Hands over what was kept, whose blocks are the caller's now.
+    /// Returns the kept frames. The caller owns their blocks.
     pub(crate) fn take_kept(&self, cpu: CpuId) -> KeptFrames {
         let batch = self.lru_state().and_then(|state| state.batches.get(cpu.index()));
         batch.map_or_else(KeptFrames::new, |batch| {
@@ -73,8 +75,8 @@ impl<P: Platform> Memory<'_, P> {
         })
     }
 
-    /// Keeps some of `frames`, whose blocks are the caller's, for the CPU's next request if it comes
-    /// for them; how many, from the first.
+    /// Keeps some of `frames` for the CPU's request if it will come for them. Returns how many were
+    /// kept, which are the first ones. The caller owned their blocks.
     pub(super) fn keep(&self, cpu: CpuId, frames: &[Pfn]) -> usize {
         let batch = self.lru_state().and_then(|state| state.batches.get(cpu.index()));
         batch.map_or(0, |batch| batch.with_kept(self.platform(), |kept| kept.keep(frames)))

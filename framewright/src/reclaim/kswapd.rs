@@ -1,4 +1,4 @@
-//! Background reclaim of a node: what the embedder runs on a thread or a CPU of its own.
+//! Background reclaim of a node, which the embedder runs on a thread or a CPU.
 //!
 //! ```text
 //!              woken                       balanced, or hopeless
@@ -8,18 +8,21 @@
 //!     └───────────────────────────── still balanced ────────────────┘
 //! ```
 //!
-//! It is woken when a request finds the zones of the node below *low*, and works until one of them
-//! is above *high*; so it has some distance to run before it is needed again. A node on which it
-//! has failed for a number of rounds in a row is *hopeless*: waking it would only burn a CPU, until
-//! somebody frees something.
+//! Background reclaim is woken when a request finds the zones of the node below *low*, and works
+//! until one of them is above *high*. So some memory can be allocated before it is needed again. A
+//! node on which it has failed for a number of rounds in a row is *hopeless*. Waking it there would
+//! only cost CPU time, until pages of the node are reclaimed again.
 //!
-//! What zones keep ready for huge pages raises their watermarks. It gets less when nobody has asked for
-//! long, which is looked at when a round begins, and goes after a round that found nothing.
+//! The huge-page reserve of a zone raises its watermarks. The reserve shrinks when no huge page has
+//! been requested for some time, which is checked when a round begins. It becomes 0 after a round
+//! that reclaimed nothing.
 //!
-//! A round for boosted watermarks makes room where types were mixed. It reclaims as many pages as they were
-//! boosted by, without writing any, and looks no deeper than what is easily found: in as many shallow sweeps as
-//! that takes, unless one frees nothing. At its end the boost is taken down, and somebody is to put whole
-//! pageblocks together there, so that types are mixed no further. Who embeds it asks for that after each step.
+//! A round for boosted watermarks frees memory in zones where migratetypes were mixed. It reclaims
+//! as many pages as the watermarks were boosted by, writes none, and scans only at high priority
+//! numbers. It makes as many such sweeps as necessary, but ends after a sweep that frees nothing.
+//! At its end the boost is removed, and compaction should form whole pageblocks there, so that
+//! types are not mixed further. The embedder asks for that after each step
+//! ([`Kswapd::take_compaction`]).
 
 use crate::{
     alloc::CpuToken,
@@ -38,55 +41,57 @@ use super::{
     wakeup::KswapdState,
 };
 
-/// As deep as a round for boosted watermarks goes, unless lists are so short that it begins below: at a 1024th
-/// of each list per sweep.
+/// The lowest priority number of a round for boosted watermarks, unless lists are so short that it
+/// begins below. At this priority a sweep scans a 1024th of each list.
 const BOOST_PRIORITY: u32 = 10;
 
-/// What background reclaim does next.
+/// When the embedder has to call the next step.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum NextStep {
-    /// Another step, at once.
+    /// At once.
     Now,
-    /// A nap of [`Kswapd::DELAY`] nanoseconds, unless it is woken; then another step.
+    /// After [`Kswapd::DELAY`] nanoseconds, or earlier if background reclaim is woken.
     AfterDelay,
-    /// It sleeps until it is woken; then another step.
+    /// When background reclaim is woken.
     WhenWoken,
 }
 
 #[derive(Clone, Copy, Debug)]
-#[allow(clippy::large_enum_variant, reason = "there is one of it per node")]
+#[allow(clippy::large_enum_variant, reason = "one value per node")]
 enum Phase {
     Idle,
     Working(Round),
     Delayed { order: Order, highest: ZoneKind },
 }
 
-/// A round on its way.
+/// A round in progress.
 #[derive(Clone, Copy, Debug)]
 struct Round {
     scan: ScanControl,
-    /// The boosts when it began, by kind of zone.
+    /// The boosts at the beginning, by kind of zone.
     boosts: [u64; ZoneKind::COUNT],
-    /// Nothing is short, but more shall be free for a while.
+    /// Whether the round is only for boosts: no zone is below its watermarks without them.
     for_boost: bool,
-    /// Pages of the boosts that are not reclaimed yet.
+    /// Pages that are still to be reclaimed for the boosts.
     boost_left: u64,
     progress: Progress,
     sweep: Option<Sweep>,
 }
 
-/// Background reclaim of one node, as a state machine: the embedder calls [`Kswapd::step`] for
-/// ever, and rests in between as it is told.
+/// Background reclaim of one node, as a state machine. The embedder calls [`Kswapd::step`] in a
+/// loop, and waits between calls as [`NextStep`] says.
 pub struct Kswapd<'a, 'm, P: Platform> {
     reclaim: Reclaim<'a, 'm, P>,
     node: NodeId,
     phase: Phase,
-    /// There is room to compact for huge pages, in zones up to this kind; nobody was told yet.
+    /// Blocks for huge pages should be formed in zones up to this kind, and the embedder does not
+    /// know yet.
     to_compact: Option<ZoneKind>,
 }
 
 impl<'a, 'm, P: Platform> Reclaim<'a, 'm, P> {
-    /// Background reclaim of a node, asleep; `None` if there is no such node. One per node.
+    /// Makes background reclaim of a node, asleep; `None` if the memory does not have the node.
+    /// There must be one per node.
     #[must_use]
     pub fn kswapd(&self, node: NodeId) -> Option<Kswapd<'a, 'm, P>> {
         let kswapd = Kswapd { reclaim: *self, node, phase: Phase::Idle, to_compact: None };
@@ -95,27 +100,27 @@ impl<'a, 'm, P: Platform> Reclaim<'a, 'm, P> {
 }
 
 impl<'a, 'm, P: Platform> Kswapd<'a, 'm, P> {
-    /// How long a nap is, in nanoseconds.
+    /// The delay of [`NextStep::AfterDelay`], in nanoseconds.
     pub const DELAY: u64 = 100_000_000;
 
-    /// Pages that one step looks at, or a cluster more.
+    /// The maximum of pages that one step scans. It may be exceeded by a cluster.
     pub const STEP: u64 = 256;
 
-    /// The node.
+    /// The node of this background reclaim.
     #[must_use]
     pub fn node(&self) -> NodeId {
         self.node
     }
 
-    /// Does a bounded part of what is to be done ([`Kswapd::STEP`]), with frames going to the lists
-    /// of the token's CPU.
+    /// Does a bounded part of the work ([`Kswapd::STEP`]). Frames go to the lists of the token's
+    /// CPU.
     ///
     /// # Panics
     ///
-    /// The token is of another memory.
+    /// If the token belongs to another memory.
     pub fn step(&mut self, token: &mut CpuToken<'_, 'm, P>) -> NextStep {
         let is_ours = core::ptr::eq(token.memory(), self.reclaim.memory);
-        assert!(is_ours, "the token is of another memory");
+        assert!(is_ours, "the token belongs to another memory");
         self.step_with(token.cpu(), FreeTarget::Token(token))
     }
 
@@ -135,9 +140,9 @@ impl<'a, 'm, P: Platform> Kswapd<'a, 'm, P> {
         rest
     }
 
-    /// What the last step made room for, to be asked after each: blocks of this order are to be formed in zones
-    /// up to this kind ([`Compactor::background`](crate::compact::Compactor::background)). Said once; it is so
-    /// after a round for boosted watermarks.
+    /// The order of blocks that should be formed next, and the highest kind of zone for it
+    /// ([`Compactor::background`](crate::compact::Compactor::background)). To be called after each
+    /// step. Returns a value once, after a round for boosted watermarks.
     pub fn take_compaction(&mut self) -> Option<(Order, ZoneKind)> {
         Some((Order::PAGEBLOCK, self.to_compact.take()?))
     }
@@ -181,7 +186,7 @@ impl<'a, 'm, P: Platform> Kswapd<'a, 'm, P> {
         NextStep::Now
     }
 
-    /// Goes on with a round: a part of a sweep, or the end.
+    /// Continues a round: makes a part of a sweep, or ends the round.
     fn work(&mut self, mut round: Round, cpu: CpuId, taker: FreeTarget<'_, '_, 'm, P>) -> NextStep {
         round.scan.cpu = cpu;
         if round.sweep.is_none() && !self.needs_sweep(&mut round) {
@@ -196,7 +201,8 @@ impl<'a, 'm, P: Platform> Kswapd<'a, 'm, P> {
         self.sweep(&mut round, &mut retire);
         retire.finish();
         if round.scan.priority <= 1 {
-            // Nothing else helps. What is deferred is not free, but easily had.
+            // Nothing else has helped. Deferred frames are not free, but a flush is enough to free
+            // them.
             retire.drain_deferred();
         }
         drop(retire);
@@ -204,11 +210,11 @@ impl<'a, 'm, P: Platform> Kswapd<'a, 'm, P> {
         NextStep::Now
     }
 
-    /// Whether there is a sweep to make, and which.
+    /// Whether the round has to make another sweep. Prepares the round for it.
     fn needs_sweep(&self, round: &mut Round) -> bool {
         let ScanControl { order, highest, .. } = round.scan;
         if round.for_boost && !self.reclaim.is_balanced_unboosted(self.node, order, highest) {
-            // Really short of memory: with all means.
+            // Memory is short even without the boosts: reclaim with all means.
             round.for_boost = false;
             round.scan.priority = round.scan.first;
         }
@@ -218,7 +224,7 @@ impl<'a, 'm, P: Platform> Kswapd<'a, 'm, P> {
         round.scan.priority >= 1
     }
 
-    /// A part of a sweep.
+    /// Makes a part of a sweep.
     fn sweep(&self, round: &mut Round, retire: &mut Retire<'_, '_, '_, 'm, P>) {
         let mut sweep = round.sweep.take().unwrap_or_else(|| {
             round.scan.may_write = !round.for_boost;
@@ -235,11 +241,11 @@ impl<'a, 'm, P: Platform> Kswapd<'a, 'm, P> {
         round.sweep = Some(sweep);
     }
 
-    /// After a whole sweep: how deep the next one looks.
+    /// After a whole sweep: sets the priority of the next one.
     fn adjust_priority(&self, round: &mut Round, sweep: &Sweep) {
         let Round { scan, boost_left, .. } = round;
         if scan.order > Order::ZERO && round.progress.reclaimed >= 2 * scan.order.frames() {
-            // Whoever wants more than that has to move pages about.
+            // That is enough for compaction to form the block.
             scan.order = Order::ZERO;
         }
         let deeper = sweep.scanned < scan.target || sweep.reclaimed == 0;
@@ -255,7 +261,7 @@ impl<'a, 'm, P: Platform> Kswapd<'a, 'm, P> {
         }
     }
 
-    /// Ends a round: goes on with another, or takes a nap.
+    /// Ends a round: starts another one, or waits for the delay.
     fn end(&mut self, round: &Round) -> NextStep {
         let ScanControl { order, highest, .. } = round.scan;
         if self.lower_boosts(round.boosts) {
@@ -279,8 +285,8 @@ impl<'a, 'm, P: Platform> Kswapd<'a, 'm, P> {
         NextStep::AfterDelay
     }
 
-    /// Nothing was reclaimed: then nothing is kept ready for huge pages any more. If what zones keep in any
-    /// case is not there either, that is one failure more.
+    /// After a round that reclaimed nothing: no reserve for huge pages is kept any more. If the
+    /// zones are below their watermarks even without that reserve, this counts as a failure.
     fn after_round_without_progress(&self, order: Order, highest: ZoneKind) {
         let (kswapd_state, memory) = (self.kswapd_state(), self.reclaim.memory);
         if !self.reclaim.is_balanced_unboosted(self.node, order, highest) {
@@ -311,7 +317,7 @@ impl<'a, 'm, P: Platform> Kswapd<'a, 'm, P> {
 
     fn sleep(&mut self, cpu: CpuId) -> NextStep {
         self.kswapd_state().sleep();
-        // Who came while it looked awake did not wake it.
+        // A request that came before this did not wake background reclaim.
         if self.kswapd_state().is_requested() && !self.reclaim.is_hopeless(self.node) {
             return NextStep::Now;
         }
@@ -319,13 +325,13 @@ impl<'a, 'm, P: Platform> Kswapd<'a, 'm, P> {
         NextStep::WhenWoken
     }
 
-    /// Pages that one sweep aims for.
+    /// Pages that one sweep is to reclaim.
     fn target(&self, highest: ZoneKind) -> u64 {
         let zones = self.reclaim.memory.zones_of(self.node).filter(|zone| zone.serves(highest));
         zones.map(|zone| zone.marks().without_huge_reserve(Watermark::High).max(32)).sum()
     }
 
-    /// Takes down the boosts that a round began with; whether there were any.
+    /// Removes the boosts that the round began with. Returns whether there were any.
     fn lower_boosts(&self, boosts: [u64; ZoneKind::COUNT]) -> bool {
         let platform = self.reclaim.memory.platform();
         let mut any = false;

@@ -1,22 +1,22 @@
-//! The lists themselves: doubly linked through a plane of two numbers per frame.
+//! The LRU lists: doubly linked lists in a table of two numbers per frame.
 //!
-//! A frame is named by its entry in the planes (its *slot*), so that the lists know nothing of
-//! zones. Everything here happens under the LRU lock of a node; the links are atomics only because
-//! nodes share the plane, each its own part of it.
+//! A frame is named by its index in the per-frame tables (its *slot*), so the lists do not depend
+//! on zones. All operations are done under the LRU lock of a node. The links are atomics only
+//! because nodes share the table, and each node uses its own part of it.
 
 use crate::{
     sync::{AtomicU32, Ordering},
     types::LruList,
 };
 
-/// No slot.
+/// The slot number of no page.
 pub(super) const NONE: u32 = u32::MAX;
 
 /// The neighbours of a page on its list.
 pub(crate) struct Link {
-    /// Towards the head, where pages are added.
+    /// The neighbour towards the head, where pages are added.
     newer: AtomicU32,
-    /// Towards the tail, where they are taken.
+    /// The neighbour towards the tail, where pages are taken.
     older: AtomicU32,
 }
 
@@ -33,23 +33,23 @@ impl Link {
         self.older.load(Ordering::Relaxed)
     }
 
-    /// The page that is taken after this one, as it looks without the lock.
+    /// The page that is taken after this one, read without the lock.
     pub(super) fn newer_unlocked(&self) -> u32 {
         self.newer()
     }
 
-    /// Brings the cache line here to be written to, without changing anything.
+    /// Fetches the cache line for writing, and changes nothing.
     pub(super) fn prefetch_for_write(&self) {
         self.newer.fetch_or(0, Ordering::Relaxed);
     }
 }
 
-/// Where a page is added.
+/// The end of a list at which a page is added.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum End {
-    /// It is taken last.
+    /// The page is taken last.
     Head,
-    /// It is taken next.
+    /// The page is taken next.
     Tail,
 }
 
@@ -85,8 +85,8 @@ impl<'m> Lists<'m> {
         some(self.links[slot as usize].newer())
     }
 
-    /// Takes the last `count` pages off a list, which the caller has walked: `rest` is the one that is
-    /// taken next then. What links them stays as it was.
+    /// Removes the last `count` pages from a list. The caller has walked over them, and `rest` is
+    /// the page before them, the new tail. The links between the removed pages do not change.
     pub(super) fn cut(&mut self, list: LruList, count: u32, rest: Option<u32>) {
         let ends = &mut self.ends[list as usize];
         match rest {
@@ -120,8 +120,8 @@ impl<'m> Lists<'m> {
         ends.length += 1;
     }
 
-    /// Adds pages that are on no list at the head, one after the other. How many. Inlined with what says
-    /// which, as it is most of what is done for new pages.
+    /// Adds pages, which are on no list, at the head, one after the other. Returns their number.
+    /// Inlined with the iterator, because this is most of the work for new pages.
     #[inline(always)]
     pub(super) fn insert_all(&mut self, list: LruList, slots: impl Iterator<Item = u32>) -> usize {
         let (links, ends) = (self.links, &mut self.ends[list as usize]);
@@ -143,7 +143,8 @@ impl<'m> Lists<'m> {
         count
     }
 
-    /// Takes pages off the list that they are on. How many. Inlined, as [`Lists::insert_all`].
+    /// Removes pages from the list that they are on. Returns their number. Inlined like
+    /// [`Lists::insert_all`].
     #[inline(always)]
     pub(super) fn remove_all(&mut self, list: LruList, slots: impl Iterator<Item = u32>) -> usize {
         let (links, ends) = (self.links, &mut self.ends[list as usize]);
@@ -165,8 +166,8 @@ impl<'m> Lists<'m> {
         count
     }
 
-    /// The pages of a list, those that are taken first first. At most as many as it is long:
-    /// nothing that went wrong makes this endless.
+    /// Iterates over the pages of a list from tail to head. Ends after the length of the list at
+    /// the latest, even if the links are corrupt.
     pub(super) fn walk(&self, list: LruList) -> impl Iterator<Item = u32> {
         let mut next = self.tail(list);
         let limit = self.length(list) as usize;
@@ -201,13 +202,13 @@ mod tests {
             if let Some(place) = place
                 && random >> 60 == 0
             {
-                // Up to three off the tail.
+                // Up to three pages at the tail.
                 let list = LruList::ALL[place];
                 let count = oracle[place].len().min(3);
                 oracle[place].drain(..count);
                 lists.cut(list, count as u32, oracle[place].front().copied());
             } else if let Some(place) = place {
-                // And its neighbour there, as pages of a program are.
+                // A page, and perhaps its neighbour by number, as for adjacent pages of a program.
                 let with =
                     |&other: &u32| other == slot || random >> 59 & 1 == 0 && other == slot + 1;
                 let some = || (slot..slot + 2).filter(with).filter(|at| oracle[place].contains(at));

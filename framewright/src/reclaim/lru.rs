@@ -1,4 +1,4 @@
-//! The lists as the embedder sees them.
+//! The LRU lists as the embedder sees them.
 
 use crate::{
     memory::Memory,
@@ -16,22 +16,22 @@ use super::{
     state::LruState,
 };
 
-/// The pages of a memory that can be reclaimed, by when they were used.
+/// The reclaimable pages of a memory, on lists by their use.
 ///
-/// A page is named by its frame, which the embedder owns as a block of order 0. None of these
-/// methods waits for anything but a lock of the library, and none calls the embedder.
+/// A page is named by its frame, which the embedder owns as a block of order 0. No method waits for
+/// anything but a lock of the library, and no method calls the embedder.
 pub struct Lru<'a, 'm, P: Platform> {
     pub(super) memory: &'a Memory<'m, P>,
     pub(super) state: &'a LruState<'m, P>,
 }
 
-/// Who frees the frame of a page that its owner has forgotten.
+/// Who frees the frame of an abandoned page.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum FreedBy {
-    /// The caller, as ever.
+    /// The caller.
     Caller,
-    /// Whoever has isolated the page, when that is put back: reclaim does, others learn it from
-    /// [`Lru::put_back`].
+    /// The caller that has isolated the page, when it puts the page back. Reclaim does so by
+    /// itself; others learn it from [`Lru::put_back`].
     Isolator,
 }
 
@@ -44,7 +44,8 @@ impl<P: Platform> Clone for Lru<'_, '_, P> {
 impl<P: Platform> Copy for Lru<'_, '_, P> {}
 
 impl<'m, P: Platform> Memory<'m, P> {
-    /// Its LRU lists; `None` if it was made without ([`Planes::lru`](crate::Planes::lru)).
+    /// The LRU lists; `None` if the memory was made without them
+    /// ([`Planes::lru`](crate::Planes::lru)).
     #[must_use]
     pub fn lru(&self) -> Option<Lru<'_, 'm, P>> {
         self.lru_state().map(|state| Lru { memory: self, state })
@@ -52,14 +53,14 @@ impl<'m, P: Platform> Memory<'m, P> {
 }
 
 impl<'a, 'm, P: Platform> Lru<'a, 'm, P> {
-    /// Adds a page that is used for the first time, on CPU `cpu`: to the inactive list of its kind,
-    /// once the batch of the CPU is full. `false` if the memory has no such frame or CPU, or the
-    /// page is known already.
+    /// Adds a page that is used for the first time, on CPU `cpu`. It comes to the inactive list of
+    /// its kind when the batch of the CPU is drained. Returns `false` if the memory does not have
+    /// the frame or the CPU, or if the page is known already.
     pub fn add(&self, cpu: CpuId, pfn: Pfn, kind: PageKind) -> bool {
         self.add_with(cpu, pfn, kind_flags(kind))
     }
 
-    /// As [`Lru::add`], of a page that comes again: see [`Lru::refault`].
+    /// As [`Lru::add`], for a page that was evicted before: see [`Lru::refault`].
     pub fn add_as(&self, cpu: CpuId, pfn: Pfn, kind: PageKind, refault: Refault) -> bool {
         let mut flags = kind_flags(kind);
         flags |= if refault.activate { Flags::ACTIVE } else { 0 };
@@ -78,9 +79,9 @@ impl<'a, 'm, P: Platform> Lru<'a, 'm, P> {
         is_new
     }
 
-    /// Takes a page off the lists, before its frame is freed or used otherwise. `false` if it is
-    /// not on any, or somebody has isolated it: then it may still be put back. Who cannot wait for
-    /// that leaves the frame to them: [`Lru::abandon`].
+    /// Removes a page from the lists, before its frame is freed or used for something else. Returns
+    /// `false` if the page is on no list, or is isolated: then it may still be put back. A caller
+    /// that cannot wait for that calls [`Lru::abandon`].
     pub fn remove(&self, pfn: Pfn) -> bool {
         let Some(page) = self.state.page(self.memory, pfn) else { return false };
         page.node.with_lists(self.platform(), |lists| match page.flags.place() {
@@ -97,29 +98,30 @@ impl<'a, 'm, P: Platform> Lru<'a, 'm, P> {
         })
     }
 
-    /// Takes a page off the lists for good, whoever has it isolated: the owner has forgotten it
-    /// (truncated its file, ended its program). Says who frees the frame.
+    /// Removes a page from the lists for good, even if it is isolated. The owner has forgotten the
+    /// page, because its file was truncated or its program has ended. Returns who frees the frame.
     ///
     /// # Safety
     ///
-    /// The caller owns the frame as a block of order 0, and passes it on if the answer is
-    /// [`FreedBy::Isolator`]: nobody uses it any more, no translation to it is left anywhere,
-    /// cached or not, and the [`PageOwner`](super::PageOwner) answers that it cannot lock the page.
+    /// The caller owns the frame as a block of order 0. If the answer is [`FreedBy::Isolator`],
+    /// ownership passes to the caller that has isolated the page. Nobody uses the frame any more,
+    /// no translation to it is left, cached or not, and the [`PageOwner`](super::PageOwner) answers
+    /// that it cannot lock the page.
     #[allow(unsafe_code)]
     pub unsafe fn abandon(&self, pfn: Pfn) -> FreedBy {
         let mut who = [FreedBy::Caller];
-        // SAFETY: as the caller promises.
+        // SAFETY: the contract is that of this function.
         unsafe { self.abandon_many(&[pfn], &mut who) };
         who[0]
     }
 
-    /// [`Lru::abandon`] for many pages, neighbours on one node with one hold of its LRU lock: who frees
-    /// the frame of each goes to `who`. For unmapping and truncating. Pages beyond the end of `who`
-    /// are left alone.
+    /// As [`Lru::abandon`], for many pages. Consecutive pages of one node are handled under one
+    /// hold of its LRU lock. `who` receives who frees the frame of each page. For unmapping and
+    /// truncating. Pages beyond the length of `who` are left alone.
     ///
     /// # Safety
     ///
-    /// As for [`Lru::abandon`], of every page.
+    /// As for [`Lru::abandon`], for every page.
     #[allow(unsafe_code)]
     pub unsafe fn abandon_many(&self, frames: &[Pfn], who: &mut [FreedBy]) {
         let count = frames.len().min(who.len());
@@ -136,10 +138,10 @@ impl<'a, 'm, P: Platform> Lru<'a, 'm, P> {
         }
     }
 
-    /// Abandons a page, which is in the first of some frames, and those after it on the same node, with
-    /// one hold of its LRU lock. Returns how many.
+    /// Abandons the page in the first of `frames`, and those after it that are on the same node,
+    /// under one hold of its LRU lock. Returns their number.
     fn abandon_near(&self, first: &Page<'a, 'm, P>, frames: &[Pfn], who: &mut [FreedBy]) -> usize {
-        /// Pages of one hold: interrupts are masked meanwhile.
+        /// Pages per hold of the lock, during which interrupts are masked.
         const HOLD: usize = 32;
         let frames = &frames[..frames.len().min(HOLD)];
         let node = first.node;
@@ -162,8 +164,8 @@ impl<'a, 'm, P: Platform> Lru<'a, 'm, P> {
         })
     }
 
-    /// Abandons pages as long as they are of one zone, and on the same list as another, of which `now` was
-    /// seen. Returns how many. Under the LRU lock of its node.
+    /// Abandons pages as long as they are of one zone, and on the same list as a page with flags
+    /// `now`. Returns their number. Under the LRU lock of its node.
     #[inline(always)]
     fn abandon_like(
         &self,
@@ -182,8 +184,8 @@ impl<'a, 'm, P: Platform> Lru<'a, 'm, P> {
         abandoned
     }
 
-    /// Takes a page off its list for a while, to do something with it that reclaim would be in the
-    /// way of. `false` if it is not on a list, or somebody else was faster.
+    /// Removes a page from its list for a while, so that reclaim leaves it alone. Returns `false`
+    /// if the page is on no list, or another has isolated it.
     #[must_use = "an isolated page has to be put back"]
     pub fn isolate(&self, pfn: Pfn) -> bool {
         let Some(page) = self.state.page(self.memory, pfn) else { return false };
@@ -194,14 +196,14 @@ impl<'a, 'm, P: Platform> Lru<'a, 'm, P> {
         isolated
     }
 
-    /// Puts back a page that the caller has isolated. `false` if it was
-    /// [abandoned](Lru::abandon) meanwhile: the frame is the caller's to free.
+    /// Puts back a page that the caller has isolated. Returns `false` if the page was
+    /// [abandoned](Lru::abandon) meanwhile: then the caller frees the frame.
     ///
     /// # Safety
     ///
     /// The caller has [isolated](Lru::isolate) the page, and has not put it back since. A page that
     /// others have isolated may be about to be freed or moved.
-    #[must_use = "who learns that the page was abandoned has to free its frame"]
+    #[must_use = "if the page was abandoned, the caller has to free its frame"]
     #[allow(unsafe_code)]
     pub unsafe fn put_back(&self, pfn: Pfn) -> bool {
         let Some(page) = self.state.page(self.memory, pfn) else { return true };
@@ -216,8 +218,8 @@ impl<'a, 'm, P: Platform> Lru<'a, 'm, P> {
         stays.unwrap_or(true)
     }
 
-    /// The page was used in a way that no page table knows of (read, written): an inactive page
-    /// that was used before becomes active.
+    /// Records a use of a page that no page table knows of (a read or a write of a file). An
+    /// inactive page that was used before becomes active.
     pub fn mark_accessed(&self, cpu: CpuId, pfn: Pfn) {
         let Some(page) = self.state.page(self.memory, pfn) else { return };
         if page.flags.list() == LruList::Unevictable {
@@ -230,17 +232,18 @@ impl<'a, 'm, P: Platform> Lru<'a, 'm, P> {
         }
     }
 
-    /// Has a page become active.
+    /// Makes a page active.
     pub fn activate(&self, cpu: CpuId, pfn: Pfn) {
         self.push_page(cpu, pfn, Move::Activate);
     }
 
-    /// Has a page become inactive: it is not expected to be used again soon.
+    /// Makes a page inactive, because it is not expected to be used again soon.
     pub fn deactivate(&self, cpu: CpuId, pfn: Pfn) {
         self.push_page(cpu, pfn, Move::Deactivate);
     }
 
-    /// Locks a page into memory, or no longer: the unevictable list is not looked through.
+    /// Sets or clears whether a page is locked into memory. Reclaim does not scan the unevictable
+    /// list.
     pub fn set_unevictable(&self, pfn: Pfn, unevictable: bool) {
         let Some(page) = self.state.page(self.memory, pfn) else { return };
         page.node.with_lists(self.platform(), |lists| {
@@ -255,14 +258,14 @@ impl<'a, 'm, P: Platform> Lru<'a, 'm, P> {
         });
     }
 
-    /// Brings what waits in the batch of a CPU to the lists.
+    /// Applies the moves that wait in the batch of a CPU.
     pub fn drain(&self, cpu: CpuId) {
         if let Some(batch) = self.batch_of(cpu) {
             self.drain_batch(batch);
         }
     }
 
-    /// Brings what waits in the batches of all CPUs to the lists.
+    /// Applies the moves that wait in the batches of all CPUs.
     pub fn drain_all(&self) {
         (0..self.memory.cpu_count()).for_each(|cpu| self.drain(CpuId::new(cpu)));
     }
@@ -279,7 +282,7 @@ impl<'a, 'm, P: Platform> Lru<'a, 'm, P> {
     }
 }
 
-/// The flags of pages of a kind.
+/// The flags of a new page of a kind.
 fn kind_flags(kind: PageKind) -> u8 {
     if kind == PageKind::File { Flags::FILE } else { 0 }
 }

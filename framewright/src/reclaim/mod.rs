@@ -1,45 +1,46 @@
-//! Reclaim: which pages can go, and making them go.
+//! Reclaim: chooses pages that are unlikely to be used soon, and frees their frames.
 //!
 //! # Theory of operation
 //!
-//! Every page that could be taken away is on one of the **LRU lists** of its node ([`Lru`]): by
-//! what is behind it ([`PageKind`]), and by whether it was used lately. New pages come to the head
-//! of an inactive list; reclaim takes them from its tail. A page that is used meanwhile is kept
-//! once, and becomes active if it is used again; active pages age back when there are too many of
-//! them. So a list is not ordered by time of use, which would cost something on every access; it
-//! gives every page one round to prove itself.
+//! Every reclaimable page is on one of the **LRU lists** of its node ([`Lru`]). Its list depends on
+//! its kind ([`PageKind`]) and on whether it was used recently. New pages are added at the head of
+//! an inactive list, and reclaim takes pages from the tail. A page that was used once since it
+//! became inactive is kept for one more round, and a page that is used again becomes active. If
+//! there are too many active pages, the oldest become inactive. So a list is not sorted by time of
+//! use, which would cost something on every access. Instead every page has one round in which it
+//! can be used again.
 //!
-//! A **pass** ([`Reclaim::direct`] by who needs memory, [`Kswapd::step`] in the background) looks
-//! through a part of the lists, in clusters of pages that are isolated together. A cluster goes
-//! through the phases of `shrink`: the owner of the pages ([`PageOwner`], the embedder) locks them,
-//! says which were used, unmaps the rest into a flush batch, writes what is dirty, and forgets what
-//! is clean and referred to by nobody. Then *one* flush, and the frames are free. What went wrong
-//! with a page decides where it is put back.
+//! A **pass** ([`Reclaim::direct`] for a request that needs memory, [`Kswapd::step`] in the
+//! background) scans a part of the lists, in clusters of pages that are isolated together. The
+//! module `shrink` has the phases for a cluster. The owner of the pages ([`PageOwner`], the
+//! embedder) locks them, reports which were used, unmaps the others into a flush batch, writes
+//! dirty pages, and releases clean pages without references. After *one* flush the frames are free.
+//! A page that fails a phase is put back on a list that depends on the phase.
 //!
-//! **Nothing here loops for ever.** A pass looks at each list at most once per priority, priorities
-//! go from 12 (a 4096th of a list) down to 0 (all of it), and if that freed nothing, that is the
-//! answer. A page that cannot be written becomes active and is out of the way.
+//! **Reclaim is bounded.** A pass scans each list at most once per priority. Priorities go from 12
+//! (a 4096th of a list) down to 0 (the whole list). If that freed nothing, reclaim has failed. A
+//! page that cannot be written becomes active, so that it is not scanned again at once.
 //!
-//! **Lost races are cheap.** Who isolates a page claims it (`flags`), who does not get it leaves it
-//! alone. An owner that gives up a page which is isolated does not wait ([`Lru::abandon`]).
+//! **Lost races are cheap.** To isolate a page is to claim it (`flags`). Others leave a claimed
+//! page alone. An owner that frees a page while it is isolated does not wait ([`Lru::abandon`]).
 //!
-//! # Who may do what
+//! # Modules and locks
 //!
-//! | module | job | who changes it |
+//! | module | job | changed by |
 //! |---|---|---|
 //! | `flags`, `lists`, `node`, `page` | the lists, and the claims on pages | holders of the LRU lock of the node |
-//! | `batch`, `moves` | moves that wait for that lock | their CPU, and who drains it |
+//! | `batch`, `moves` | moves that wait for that lock | their CPU, and any CPU that drains it |
 //! | `lru`, `info` | the lists as the embedder sees them | |
-//! | `owner` | the questions to the embedder | never asked under a lock of the library |
-//! | `scan`, `balance`, `sweep` | how far which list is looked through | the pass itself |
+//! | `owner` | the calls to the embedder | never called under a lock of the library |
+//! | `scan`, `balance`, `sweep` | how many pages of each list are scanned | the pass itself |
 //! | `cluster`, `shrink`, `references`, `active` | what happens to pages | the pass itself |
-//! | `retire` | frames on their way through the flush batch | the pass itself |
+//! | `retire` | frames that go through the flush batch | the pass itself |
 //! | `kept` | frames for the request that reclaims them | their CPU |
-//! | `workingset` | pages that come back too soon | |
-//! | `direct`, `kswapd`, `wakeup`, `throttle` | who reclaims when, and for how long | |
+//! | `workingset` | refaults of evicted pages | |
+//! | `direct`, `kswapd`, `wakeup`, `throttle` | which contexts reclaim, when, and for how long | |
 //!
-//! The LRU lock is taken with interrupts masked, before the lists of a CPU and the zone lock in the
-//! order of locks; neither is ever taken under it.
+//! The LRU lock is taken with interrupts masked. In the lock order it comes before the lists of a
+//! CPU and the zone lock, and neither is ever taken under it.
 
 mod active;
 mod balance;
@@ -89,18 +90,18 @@ pub use workingset::{Refault, Shadow};
 
 use flags::Flags;
 
-/// Reclaim of a memory: its lists, whoever owns the pages on them, and how CPUs are made to forget
-/// translations. As cheap as a few references; everything it remembers is in the memory.
+/// Reclaim of a memory: its LRU lists, the owner of the pages on them, and the TLB flushes of the
+/// machine. Copying it costs as little as copying references; all its state is in the memory.
 ///
 /// An embedder's [`Relief`](crate::platform::Relief) forwards to it:
 ///
 /// | `Relief` | here |
 /// |---|---|
-/// | `reclaims_in_background` | `true`, if somebody runs [`Kswapd::step`] |
-/// | `wake` | [`Reclaim::wake`]; if that says so, the thread or CPU that runs it |
+/// | `reclaims_in_background` | `true`, if the embedder calls [`Kswapd::step`] |
+/// | `wake` | [`Reclaim::wake`]; if it returns `true`, the embedder wakes the thread or CPU that calls [`Kswapd::step`] |
 /// | `reclaim` | [`Reclaim::direct`] |
 /// | `reclaimable` | `Some(`[`Reclaim::reclaimable`]`)` |
-/// | `pause`, `resume` | none: the embedder has the wait queue |
+/// | `pause`, `resume` | nothing: the embedder has the wait queue |
 pub struct Reclaim<'a, 'm, P: Platform> {
     memory: &'a Memory<'m, P>,
     state: &'a LruState<'m, P>,
@@ -117,13 +118,14 @@ impl<P: Platform> Clone for Reclaim<'_, '_, P> {
 impl<P: Platform> Copy for Reclaim<'_, '_, P> {}
 
 impl<'a, 'm, P: Platform> Reclaim<'a, 'm, P> {
-    /// Reclaim of a memory; `None` if that was made without LRU lists
-    /// ([`Planes::lru`](crate::Planes::lru)).
+    /// Makes a view of the reclaim state of a memory; `None` if the memory was made without LRU
+    /// lists ([`Planes::lru`](crate::Planes::lru)).
     ///
     /// # Safety
     ///
-    /// `owner` keeps the promises of [`PageOwner`] for this memory: each frame that it releases is a block of
-    /// this memory. `shootdown` is as [`Memory::flusher`] demands, for the translations that `owner` removes.
+    /// `owner` fulfils the contract of [`PageOwner`] for this memory: each frame that it releases
+    /// is a block of this memory. `shootdown` fulfils the contract of [`Memory::flusher`] for the
+    /// translations that `owner` removes.
     #[must_use]
     #[allow(unsafe_code)]
     pub unsafe fn new(
@@ -134,25 +136,25 @@ impl<'a, 'm, P: Platform> Reclaim<'a, 'm, P> {
         Some(Self { memory, state: memory.lru_state()?, owner, shootdown })
     }
 
-    /// Its lists.
+    /// The LRU lists.
     #[must_use]
     pub fn lru(&self) -> Lru<'a, 'm, P> {
         Lru { memory: self.memory, state: self.state }
     }
 
-    /// Pages of a zone that could still be freed, at the most: those on its lists, and frames that
-    /// are deferred until they are flushed.
+    /// The maximum of pages of a zone that could still be freed: those on its lists, and all
+    /// deferred frames.
     #[must_use]
     pub fn reclaimable(&self, zone: ZoneId) -> u64 {
         self.lru().reclaimable(zone).saturating_add(self.memory.tlb().deferred())
     }
 
-    /// The writing of a page has ended, which [`PageOwner::write_out`] or anybody else had begun:
-    /// the page is under write-back no more. If it could not be written the owner has marked it
-    /// dirty again before it says so; it becomes active, so that others are tried first.
+    /// Reports that the write-back of a page has ended, whether [`PageOwner::write_out`] or the
+    /// embedder started it. If the write failed, the owner has marked the page dirty again before
+    /// this call. Then the page becomes active, so that other pages are tried first.
     ///
-    /// Call it for every page that was under write-back, also if the page was abandoned or taken off the
-    /// lists meanwhile: reclaim may pause until the call.
+    /// To be called for every page that was under write-back, even if the page was abandoned or
+    /// removed from the lists meanwhile, because reclaim may pause until the call.
     pub fn written(&self, cpu: CpuId, pfn: Pfn, result: Result<(), WriteError>) {
         let Some(page) = self.state.page(self.memory, pfn) else { return };
         let awaited = page.flags.clear(Flags::RECLAIM);
@@ -172,20 +174,21 @@ impl<'a, 'm, P: Platform> Reclaim<'a, 'm, P> {
         page.node.resume(self.memory.platform(), &waiting);
     }
 
-    /// To be called by CPUs that are in the kernel anyway, for a page fault: they need not be
-    /// interrupted then for frames that are deferred. See [`Flusher::tick`](crate::tlb::Flusher::tick).
+    /// To be called by CPUs that are in the kernel anyway, for example for a page fault. Then they
+    /// need not be interrupted for deferred frames. Returns whether the CPU flushed. See
+    /// [`Flusher::tick`](crate::tlb::Flusher::tick).
     pub fn tick(&self, cpu: CpuId) -> bool {
         self.memory.flusher_by(cpu, self.shootdown).tick()
     }
 
-    /// Asks the owner whether anonymous pages have somewhere to go, and remembers it.
+    /// Asks the owner whether anonymous pages can be swapped out, and stores the answer.
     fn ask_for_swap(&self) -> bool {
         let can = self.memory.tuning().reclaim.swappiness > 0 && self.owner.can_swap();
         self.state.set_can_swap(can);
         can
     }
 
-    /// Whether there is such a node.
+    /// Whether the memory has this node.
     fn has_node(&self, node: NodeId) -> bool {
         node.index() < self.state.nodes.len()
     }

@@ -1,4 +1,4 @@
-//! Carrying out what waited in the batch of a CPU: one hold of the LRU lock of every node concerned.
+//! Applying the moves of a batch, with one hold of the LRU lock per node.
 
 use crate::{
     observe::NodeStat,
@@ -16,13 +16,13 @@ use super::{
 };
 
 impl<'a, 'm, P: Platform> Lru<'a, 'm, P> {
-    /// The batch of a CPU; `None` if there is no such CPU.
+    /// The batch of a CPU; `None` if the memory does not have the CPU.
     #[inline(always)]
     pub(super) fn batch_of(&self, cpu: CpuId) -> Option<&'a CpuBatch<P>> {
         self.state.batches.get(cpu.index())
     }
 
-    /// Puts a move into a batch, and carries out all of it when that is full.
+    /// Adds a move to a batch, and drains the batch when it is due.
     #[inline(always)]
     pub(super) fn push(&self, batch: &CpuBatch<P>, entry: Entry) {
         let limit = self.memory.tuning().reclaim.add_batch as usize;
@@ -38,19 +38,19 @@ impl<'a, 'm, P: Platform> Lru<'a, 'm, P> {
         }
     }
 
-    /// Carries out all moves that wait in a batch.
+    /// Applies all moves that wait in a batch.
     #[inline(never)]
     pub(super) fn drain_batch(&self, batch: &CpuBatch<P>) {
         self.apply(&batch.take(self.platform()));
     }
 
-    /// Has a page reclaimed next, now that it has been written.
+    /// Moves a page that has been written to the tail, so that it is reclaimed next.
     pub(super) fn rotate(&self, page: &Page<'_, 'm, P>) {
         let entry = Entry { slot: page.slot, zone: page.zone.id, to: Move::Rotate };
         page.node.with_lists(self.platform(), |lists| self.move_page(lists, entry));
     }
 
-    /// Carries out all moves of a batch.
+    /// Applies all moves of a batch.
     fn apply(&self, batch: &Batch) {
         let node_of = |moves: &[Entry]| self.state.zone(moves[0].zone).node.index();
         let of_zones = || batch.entries().chunk_by(|one, next| one.zone == next.zone);
@@ -70,7 +70,7 @@ impl<'a, 'm, P: Platform> Lru<'a, 'm, P> {
         }
     }
 
-    /// Carries out moves of pages of one zone. Under the LRU lock of its node.
+    /// Applies moves of pages of one zone. Under the LRU lock of its node.
     #[inline(always)]
     fn apply_moves(&self, lists: &mut LockedLists<'_, 'm, P>, mut moves: &[Entry]) {
         while let Some(&first) = moves.first() {
@@ -85,8 +85,8 @@ impl<'a, 'm, P: Platform> Lru<'a, 'm, P> {
         }
     }
 
-    /// Nearly all moves are of this kind: pages that wait come to the head of their list, the first and
-    /// those after it that come to the same. Returns how many moves that were.
+    /// Adds new pages, which are nearly all moves, at the head of their list: the first one, and
+    /// those after it that belong on the same list. Returns the number of moves done.
     #[inline(always)]
     fn add_pages(
         &self,
@@ -97,7 +97,7 @@ impl<'a, 'm, P: Platform> Lru<'a, 'm, P> {
         let flags = self.state.flags;
         let now = self.state.flags_at(first.slot).get();
         if now.place() != Place::Pending {
-            // It was taken away meanwhile, or brought to its list by another move.
+            // The page was removed or isolated meanwhile, or another move has added it to its list.
             return 1;
         }
         let new = moves.iter().take_while(|entry| entry.to == Move::Add).map(|entry| entry.slot);
@@ -113,7 +113,7 @@ impl<'a, 'm, P: Platform> Lru<'a, 'm, P> {
         match page.flags.place() {
             Place::Listed => page.unlink(lists),
             Place::Pending => page.flags.set_listed(),
-            // A stale entry, or somebody else has the page.
+            // The entry is stale, or the page is isolated.
             _ => return,
         }
         let evictable_inactive =

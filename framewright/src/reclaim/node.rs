@@ -1,4 +1,4 @@
-//! What reclaim keeps of a node: its lists under their lock, and what is read without.
+//! The state of reclaim per node: the lists under their lock, and what is read without the lock.
 
 use crate::{
     observe::{NodeStat, NodeStats},
@@ -14,12 +14,12 @@ use super::{
     wakeup::KswapdState,
 };
 
-/// A zone as the lists see it.
+/// The part of a zone in the LRU lists.
 pub(crate) struct LruZone {
     pub(super) id: ZoneId,
     pub(super) node: NodeId,
     pub(super) kind: ZoneKind,
-    /// Its first frame, and where its entries start in the planes.
+    /// Its first frame, and its range of slots in the per-frame tables.
     pub(super) base: Pfn,
     pub(super) slots: core::ops::Range<u32>,
     /// Pages of the zone on each list. Written under the LRU lock of the node.
@@ -39,12 +39,12 @@ impl LruZone {
         }
     }
 
-    /// Pages of the zone on a list.
+    /// Number of pages of the zone on a list.
     pub(super) fn pages(&self, list: LruList) -> u64 {
         self.pages[list as usize].load(Ordering::Relaxed).into()
     }
 
-    /// Under the LRU lock of the node.
+    /// Adds to the number of pages on a list. Under the LRU lock of the node.
     #[inline(always)]
     pub(super) fn count(&self, list: LruList, difference: i32) {
         let pages = &self.pages[list as usize];
@@ -53,7 +53,7 @@ impl LruZone {
     }
 }
 
-/// The lists of a node under their lock, with the machine that is probed what is done to them.
+/// The lists of a node under their lock. Each operation reports its cost to the platform.
 pub(super) struct LockedLists<'h, 'm, P: Platform> {
     lists: &'h mut Lists<'m>,
     platform: &'h P,
@@ -61,7 +61,7 @@ pub(super) struct LockedLists<'h, 'm, P: Platform> {
 }
 
 impl<'m, P: Platform> LockedLists<'_, 'm, P> {
-    /// To look at only.
+    /// The lists, read-only.
     pub(super) fn lists(&self) -> &Lists<'m> {
         self.lists
     }
@@ -80,7 +80,7 @@ impl<'m, P: Platform> LockedLists<'_, 'm, P> {
         lists.insert_all(list, probed)
     }
 
-    /// Takes the last `count` pages off a list: see [`Lists::cut`].
+    /// Removes the last `count` pages from a list: see [`Lists::cut`].
     pub(super) fn cut(&mut self, list: LruList, count: u32, rest: Option<u32>) {
         self.platform.cost(Cost::LruMoves, count);
         self.lists.cut(list, count, rest);
@@ -92,7 +92,7 @@ impl<'m, P: Platform> LockedLists<'_, 'm, P> {
         self.lists.newer(slot)
     }
 
-    /// Takes a page off the list that it is on.
+    /// Removes a page from the list that it is on.
     pub(super) fn remove(&mut self, list: LruList, slot: u32) {
         self.remove_all(list, core::iter::once(slot));
     }
@@ -101,18 +101,18 @@ impl<'m, P: Platform> LockedLists<'_, 'm, P> {
     #[inline(always)]
     pub(super) fn remove_all(&mut self, list: LruList, slots: impl Iterator<Item = u32>) -> usize {
         let Self { lists, platform, node } = self;
-        // What comes next on the list is read from it.
+        // Removing a page reads the links of its neighbours.
         let probed = slots.inspect(|&slot| probe_move(*platform, *node, slot, Miss::Dependent));
         lists.remove_all(list, probed)
     }
 
-    /// A page of another zone than is wanted was looked at.
+    /// Reports the cost of a page that was skipped because of its zone.
     pub(super) fn probe_skip(&self) {
         self.platform.cost(Cost::LruSkips, 1);
     }
 }
 
-/// Links that share a cache line.
+/// Links per cache line.
 const LINKS_PER_LINE: u32 = 8;
 
 fn touch<P: Platform>(platform: &P, node: NodeId, slot: u32, access: Access, miss: Miss) {
@@ -124,23 +124,23 @@ fn probe_move<P: Platform>(platform: &P, node: NodeId, slot: u32, miss: Miss) {
     touch(platform, node, slot, Access::Write, miss);
 }
 
-/// What reclaim keeps of a node.
+/// The state of reclaim for one node.
 pub(crate) struct Node<'m, P: Platform> {
     id: NodeId,
     lists: SpinLock<P, Lists<'m>>,
-    /// The links again, for looks ahead of the lock.
+    /// The links, read without the lock for prefetching.
     links: &'m [Link],
-    /// Published under the lock: the page of each list that is taken next.
+    /// The tail of each list, published under the lock.
     tails: [AtomicU32; LruList::COUNT],
-    /// Published under the lock: pages on each list.
+    /// The length of each list, published under the lock.
     lengths: [AtomicU32; LruList::COUNT],
-    /// Pages taken off the lists and not put back, by kind.
+    /// Isolated pages, by kind.
     isolated: [AtomicU32; PageKind::COUNT],
-    /// Evictions and activations so far: the clock of the workingset.
+    /// Evictions and activations so far. This is the clock of the workingset.
     clock: AtomicU64,
-    /// What reclaiming each kind has cost lately.
+    /// The recent cost of reclaiming each kind.
     costs: [AtomicU64; PageKind::COUNT],
-    /// Activations by the workingset so far, by kind; and when that was looked at last.
+    /// Activations by refaults so far, by kind; then the values at the last snapshot.
     refaults: [AtomicU32; PageKind::COUNT],
     refaults_snapshot: [AtomicU32; PageKind::COUNT],
     pub(super) kswapd: KswapdState,
@@ -171,7 +171,7 @@ impl<'m, P: Platform> Node<'m, P> {
         self.id
     }
 
-    /// Whether somebody holds the LRU lock just now: a hint.
+    /// Whether the LRU lock is held at the moment. A hint.
     #[cfg(feature = "scanners")]
     pub(crate) fn is_contended(&self, platform: &P) -> bool {
         self.lists.is_held(platform)
@@ -196,9 +196,9 @@ impl<'m, P: Platform> Node<'m, P> {
         })
     }
 
-    /// Walks over the `count` pages that would be taken off a list next, ahead of the lock: what they
-    /// are linked by is at hand then, so that the lock is held for no cache miss; `expect` is probed of
-    /// each. Others may take them meanwhile; then it was in vain.
+    /// Walks over the `count` pages at the tail of a list before the lock is taken, and passes each
+    /// to `expect`. This fetches their links into the cache, so that the lock is not held during
+    /// cache misses. It is in vain if others take these pages first.
     pub(super) fn prefetch_tail(
         &self,
         platform: &P,
@@ -215,7 +215,7 @@ impl<'m, P: Platform> Node<'m, P> {
         }
     }
 
-    /// Brings the links of pages here that are about to be put on lists, ahead of the lock.
+    /// Fetches the links of pages that will be added to lists, before the lock is taken.
     #[inline(always)]
     pub(super) fn prefetch_links(&self, platform: &P, slots: impl Iterator<Item = u32>) {
         let mut last = NONE;
@@ -229,7 +229,7 @@ impl<'m, P: Platform> Node<'m, P> {
         }
     }
 
-    /// Pages on a list, possibly stale by one critical section.
+    /// Number of pages on a list, out of date by one critical section at most.
     pub(super) fn pages(&self, list: LruList) -> u64 {
         self.lengths[list as usize].load(Ordering::Relaxed).into()
     }
@@ -242,7 +242,7 @@ impl<'m, P: Platform> Node<'m, P> {
         self.isolated[kind as usize].fetch_add(pages, Ordering::Relaxed);
     }
 
-    /// Isolated pages were put back or freed. Not called under a lock of the library.
+    /// Subtracts pages that were put back or freed. Not called under a lock of the library.
     pub(super) fn sub_isolated(&self, platform: &P, kind: PageKind, pages: u32) {
         self.isolated[kind as usize].fetch_sub(pages, Ordering::Relaxed);
         self.resume(platform, &[Throttle::Isolated]);
@@ -260,8 +260,8 @@ impl<'m, P: Platform> Node<'m, P> {
         self.costs[kind as usize].load(Ordering::Relaxed)
     }
 
-    /// Books what reclaiming `kind` has cost: both costs are halved whenever their sum exceeds a
-    /// quarter of the pages, so that they probe_move of lately.
+    /// Adds a cost of reclaiming `kind`. Both costs are halved when their sum exceeds a quarter of
+    /// the pages, so that they reflect recent reclaim.
     pub(super) fn charge(&self, kind: PageKind, cost: u64) {
         if cost == 0 {
             return;
@@ -275,7 +275,7 @@ impl<'m, P: Platform> Node<'m, P> {
         }
     }
 
-    /// A page of the workingset of `kind` had to be read again.
+    /// Adds the cost of a refault of a workingset page.
     pub(super) fn charge_refault(&self, kind: PageKind) {
         self.charge(kind, 1);
     }
@@ -284,7 +284,7 @@ impl<'m, P: Platform> Node<'m, P> {
         self.refaults[kind as usize].fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Whether the workingset of `kind` has grown since [`Node::snapshot_refaults`].
+    /// Whether pages of `kind` were activated by refaults since [`Node::snapshot_refaults`].
     pub(super) fn workingset_changed(&self, kind: PageKind) -> bool {
         let read = |kswapd_state: &[AtomicU32]| kswapd_state[kind as usize].load(Ordering::Relaxed);
         read(&self.refaults) != read(&self.refaults_snapshot)
@@ -302,12 +302,12 @@ impl<'m, P: Platform> Node<'m, P> {
         }
     }
 
-    /// Writes of pages that have ended so far.
+    /// Number of writes of pages that have ended so far.
     pub(super) fn written(&self) -> u64 {
         self.stat(NodeStat::NrWritten) + self.stat(NodeStat::WriteFailed)
     }
 
-    /// Pages that were reclaimed so far.
+    /// Number of pages reclaimed so far.
     pub(super) fn stolen(&self) -> u64 {
         self.stat(NodeStat::PgstealKswapd) + self.stat(NodeStat::PgstealDirect)
     }

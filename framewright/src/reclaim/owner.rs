@@ -1,86 +1,88 @@
-//! The embedder's side of reclaim: whoever owns the pages.
+//! The embedder's side of reclaim: the owner of the pages.
 //!
-//! What maps a page, whether it is dirty, and where it is stored is the embedder's knowledge; so
-//! is every reference to it. Reclaim asks about pages, many at a time, and is told. A page is
-//! named by its frame. All methods get slices of distinct frames with an answer slot for each, in
-//! the same order; every slot is to be written.
+//! The embedder knows what maps a page, whether the page is dirty, where it is stored, and who has
+//! references to it. Reclaim asks about many pages at a time. A page is named by its frame. All
+//! methods get slices of distinct frames with an answer slot for each, in the same order. Every
+//! slot is to be written.
 //!
-//! The order of the questions is the contract, because each answer may only become stale in one
-//! direction after the next:
+//! The order of the calls is part of the contract. After each call, its answers can become stale in
+//! one direction only:
 //!
 //! ```text
-//!  lock        who loses the race for a page leaves it alone
-//!  referenced  used since the last look? then it stays (for now)
-//!  unmap       no translation is left in any table; those cached are in the flush batch
-//!  write_out   what is dirty, after the cached translations that could write are gone
-//!  release     nobody but the cache refers to it, and only then: is it clean? Forget it
+//!  lock        a page that another has locked is left alone
+//!  referenced  used since the last scan? then the page stays (for now)
+//!  unmap       no page table has a translation any more; cached ones are in the flush batch
+//!  write_out   dirty pages, after the cached translations that could write are flushed
+//!  release     first: only the cache has a reference; then: the page is clean; then forget it
 //!              ── flush ── and only now the frame is freed
-//!  unlock      all that were locked and not released
+//!  unlock      all pages that were locked and not released
 //! ```
 //!
-//! None of them is called under a lock of the library, and none may call back into the reclaim
-//! that is asking (but [`Lru`](super::Lru) is free to use).
+//! No method is called under a lock of the library. No method may call the reclaim that calls it.
+//! [`Lru`](super::Lru) may be called.
 
 use crate::{platform::Platform, tlb::Unmapping, types::Pfn};
 
 use super::workingset::Shadow;
 
-/// A page that the embedder has locked, at a newer_unlocked.
+/// The state of a page that the embedder has locked.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct PageState {
-    /// Some address space maps it.
+    /// An address space maps the page.
     pub mapped: bool,
-    /// It differs from what is stored, or nothing is stored yet. What page tables know of it
-    /// counts only after [`PageOwner::unmap`], which says so.
+    /// The page differs from its stored copy, or has none. Dirty bits in page tables count only
+    /// when [`PageOwner::unmap`] reports them.
     pub dirty: bool,
-    /// It is being written out: a [`Reclaim::written`](super::Reclaim::written) is due.
+    /// The page is under write-back: a call of [`Reclaim::written`](super::Reclaim::written) will
+    /// follow.
     pub writeback: bool,
-    /// Somebody has locked it into memory: it goes to the unevictable list.
+    /// The page is locked into memory, and goes to the unevictable list.
     pub unevictable: bool,
-    /// A device may be reading from or writing to it: it cannot go away now.
+    /// A device may access the page, so it cannot be reclaimed now.
     pub pinned: bool,
 }
 
-/// Who used a page since the last look. Asking forgets.
+/// The uses of a page since the last call. The call clears them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Reference {
-    /// Translations through which it was accessed.
+    /// Number of translations through which the page was accessed.
     pub young: u32,
-    /// One of them belongs to a program's code.
+    /// One of the translations is executable.
     pub executable: bool,
-    /// A mapping locks it into memory.
+    /// A mapping locks the page into memory.
     pub locked: bool,
-    /// It could not be found out without waiting.
+    /// The answer could not be found without waiting.
     pub contended: bool,
 }
 
-/// What became of the translations of a page.
+/// The result of unmapping a page.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Unmapped {
-    /// Some are left.
+    /// Some translations are left.
     #[default]
     StillMapped,
-    /// None is left. Those that CPUs may have cached were added to the flush batch.
+    /// No translation is left. Those that CPUs may have cached were added to the flush batch.
     Removed {
-        /// The page is dirty, by its own books or by the translations.
+        /// Whether the page is dirty, by its own state or by a dirty bit of a translation.
         dirty: bool,
     },
-    /// None was removed, because the store has no room for the page.
+    /// No translation was removed, because the swap area has no room for the page.
     StoreFull,
 }
 
-/// What became of a page that is to be written.
+/// The result of writing a page.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum WriteOut {
-    /// Not now: the store is busy, or this page cannot be written by itself. It stays dirty.
+    /// Not written now, because the store is busy or the page cannot be written alone. It stays
+    /// dirty.
     #[default]
     Refused,
-    /// It is on its way, and under write-back until
-    /// [`Reclaim::written`](super::Reclaim::written) is told.
+    /// The write has started. The page is under write-back until the embedder calls
+    /// [`Reclaim::written`](super::Reclaim::written).
     Started,
-    /// It is stored already, and clean.
+    /// The page is stored, and clean.
     Done,
-    /// It could not be written. It stays dirty.
+    /// The write failed. The page stays dirty.
     Failed(WriteError),
 }
 
@@ -104,75 +106,76 @@ impl core::fmt::Display for WriteError {
 
 impl core::error::Error for WriteError {}
 
-/// What became of a page that is to be forgotten.
+/// The result of releasing a page.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Released {
-    /// Somebody else refers to it. It stays.
+    /// Others have references to the page. It stays.
     #[default]
     Busy,
-    /// It has become dirty again. It stays.
+    /// The page has become dirty again. It stays.
     Dirty,
-    /// Nothing refers to it any more, and the frame is reclaim's.
+    /// Nothing refers to the page any more, and reclaim owns its frame.
     Released,
 }
 
-/// Whoever owns the pages on the LRU lists of a memory. See the module for the order of calls.
+/// The owner of the pages on the LRU lists of a memory. The methods are called in the order above.
 ///
 /// # Safety
 ///
-/// A page that [`PageOwner::release`] answers [`Released::Released`] for was added to the lists as
-/// a frame that the embedder owns as a block of order 0 of this memory; that ownership passes to
-/// reclaim with the answer: nobody uses the frame from then on, but through translations in the
-/// flush batch that [`PageOwner::unmap`] was given, to which they were [added](Unmapping::add).
+/// If [`PageOwner::release`] answers [`Released::Released`] for a page, its frame was a block of
+/// order 0 of this memory that the embedder owned when it added the page to the lists. The answer
+/// passes that ownership to reclaim. From then on nobody uses the frame, except through stale
+/// translations that [`PageOwner::unmap`] [added](Unmapping::add) to the flush batch, and no new
+/// translations replace them.
 ///
 /// # Panics
 ///
-/// A method should not panic. If one does, the lists and the memory stay consistent, and translations of
-/// unmapped pages are flushed. However:
-/// * the pages passed to the method, and others of their cluster, keep their locks and stay isolated: the
-///   embedder unlocks them, and [puts them back](super::Lru::put_back);
-/// * if [`PageOwner::release`] panics, the frames that it had answered [`Released::Released`] for leak, and
-///   stay isolated.
+/// A method should not panic. If one does, the lists and the memory stay consistent, and
+/// translations of unmapped pages are flushed. However:
+/// * The pages passed to the method, and others of their cluster, keep their locks and stay
+///   isolated. The embedder unlocks them, and [puts them back](super::Lru::put_back).
+/// * If [`PageOwner::release`] panics, the frames for which it had answered [`Released::Released`]
+///   leak, and stay isolated.
 #[allow(unsafe_code)]
 pub unsafe trait PageOwner<P: Platform>: Sync {
-    /// Tries to lock pages; `None` for those that somebody else has locked, without waiting.
-    /// A locked page gets no new translations and is not forgotten by others until it is unlocked.
+    /// Tries to lock pages without waiting. The answer is `None` for a page that another has
+    /// locked. A locked page gets no new translations, and nobody else forgets it, until it is
+    /// unlocked.
     fn lock(&self, frames: &[Pfn], out: &mut [Option<PageState>]);
 
     /// Unlocks pages.
     fn unlock(&self, frames: &[Pfn]);
 
-    /// Who used the pages, which are locked or on the active list, since the last time.
+    /// Reports and clears the uses of pages that are locked or on the active list.
     fn referenced(&self, frames: &[Pfn], out: &mut [Reference]);
 
     /// Removes all translations of locked pages, and adds each that a CPU may have cached to
-    /// `batch`. Pages that have no copy elsewhere get their place in the store here.
+    /// `batch`. A page without a stored copy gets its place in the store here.
     fn unmap(&self, frames: &[Pfn], batch: &mut Unmapping<'_, '_, '_, P>, out: &mut [Unmapped]);
 
-    /// Begins to write locked pages, none of which is reachable through a translation that can
-    /// write: for whatever the embedder maps in between it has to see to that itself.
+    /// Starts to write locked pages. No translation through which a CPU could write to them is
+    /// left. If the embedder maps such a page meanwhile, the embedder must keep the write correct.
     fn write_out(&self, frames: &[Pfn], out: &mut [WriteOut]);
 
-    /// Forgets locked pages: makes sure that nobody but the cache refers to them, *then* that they
-    /// are clean, then puts the shadow in their place ([`Reclaim::refault`](super::Reclaim) wants
-    /// it back when the page is read again) and drops what else it keeps of them. The order
-    /// matters: who had a reference may have dirtied the page before dropping it. Pages released
-    /// are unlocked by that.
+    /// Forgets locked pages. The steps for a page are: make sure that only the cache has a
+    /// reference; *then* make sure that the page is clean; then store the shadow in its place (for
+    /// [`Lru::refault`](super::Lru::refault) when the page is read again), and drop all other state
+    /// of the page. The order matters, because a reference that was dropped may have dirtied the
+    /// page before. Releasing a page also unlocks it.
     fn release(&self, frames: &[Pfn], shadows: &[Shadow], out: &mut [Released]);
 
-    /// Whether pages without a file behind them have somewhere to go, and room is left there.
+    /// Whether anonymous pages can be swapped out, and the swap area has room.
     fn can_swap(&self) -> bool {
         false
     }
 
-    /// Whether somebody writes dirty pages of files in the background when
-    /// [woken](PageOwner::wake_writers). Where nobody does, reclaim writes them itself whenever
-    /// it meets them.
+    /// Whether the embedder writes dirty pages of files in the background after
+    /// [`PageOwner::wake_writers`]. If not, reclaim writes each dirty page that it scans.
     fn has_writers(&self) -> bool {
         false
     }
 
-    /// All pages of a cluster were dirty, and nobody writes them yet: whoever does that in the
-    /// background should begin.
+    /// All pages of a cluster were dirty and not under write-back: the background writers should
+    /// start.
     fn wake_writers(&self) {}
 }

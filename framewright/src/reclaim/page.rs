@@ -1,4 +1,4 @@
-//! A page, and what happens to it under the LRU lock of its node.
+//! One page, and the operations on it under the LRU lock of its node.
 
 use crate::{platform::Platform, types::Pfn};
 
@@ -9,7 +9,7 @@ use super::{
     node::{LockedLists, LruZone, Node},
 };
 
-/// A page, found by its frame.
+/// A page with its flags, zone and node.
 pub(super) struct Page<'s, 'm, P: Platform> {
     pub(super) slot: u32,
     pub(super) flags: &'s Flags,
@@ -30,22 +30,23 @@ impl<P: Platform> Page<'_, '_, P> {
         self.zone.base.offset(u64::from(self.slot - self.zone.slots.start))
     }
 
-    /// Puts the page on the list that its flags say. Under the LRU lock of its node.
+    /// Adds the page to the list that its flags select. Under the LRU lock of its node.
     pub(super) fn link(&self, lists: &mut LockedLists<'_, '_, P>, end: End) {
         let list = self.flags.list();
         lists.insert(list, self.slot, end);
         self.zone.count(list, 1);
     }
 
-    /// Takes the page off its list. Under the LRU lock of its node.
+    /// Removes the page from its list. Under the LRU lock of its node.
     pub(super) fn unlink(&self, lists: &mut LockedLists<'_, '_, P>) {
         let list = self.flags.list();
         lists.remove(list, self.slot);
         self.zone.count(list, -1);
     }
 
-    /// Isolates the page if it is on a list or on its way there. Under the LRU lock of its node. The
-    /// caller counts it as isolated, many at once: others read that count all the time.
+    /// Isolates the page if it is listed or pending. Under the LRU lock of its node. The caller
+    /// adds it to the count of isolated pages, together with others, because other CPUs read that
+    /// count often.
     pub(super) fn isolate(&self, lists: &mut LockedLists<'_, '_, P>) -> bool {
         let is_listed = self.flags.place() == Place::Listed;
         if is_listed {
@@ -57,8 +58,8 @@ impl<P: Platform> Page<'_, '_, P> {
         true
     }
 
-    /// Forgets the page, or has whoever has isolated it do so: says who frees the frame. Under the LRU
-    /// lock of its node.
+    /// Forgets the page, or marks it for freeing if it is isolated. Returns who frees the frame.
+    /// Under the LRU lock of its node.
     pub(super) fn abandon(&self, lists: &mut LockedLists<'_, '_, P>) -> FreedBy {
         match self.flags.place() {
             Place::Isolated if self.flags.mark_for_freeing() => return FreedBy::Isolator,
@@ -69,8 +70,9 @@ impl<P: Platform> Page<'_, '_, P> {
         FreedBy::Caller
     }
 
-    /// Ends the isolation of the page: on its list again; or `false` if it was is_marked. Under the
-    /// LRU lock of its node. The caller counts.
+    /// Ends the isolation of the page and adds it to its list. Returns `false` if it was marked for
+    /// freeing instead. Under the LRU lock of its node. The caller subtracts it from the count of
+    /// isolated pages.
     pub(super) fn put_back(&self, lists: &mut LockedLists<'_, '_, P>, end: End) -> bool {
         let stays = self.flags.end_isolation();
         if stays {

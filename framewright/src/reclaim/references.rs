@@ -1,26 +1,27 @@
-//! What a reference is worth.
+//! Checking references: what happens to a page that was used.
 //!
-//! A page that was used once since it became inactive gets one more round; one that is used again,
-//! or by several, becomes active. Program code needs one use only: whoever runs it waits for it. A
-//! page of a file that was used a round ago goes if it is clean, but is not written for that yet.
+//! A page that was used once since it became inactive is kept for one more round. A page that was
+//! used again, or through several mappings, becomes active. Executable pages of files become active
+//! after one use, because programs wait for them. A page of a file that was used one round ago is
+//! reclaimed if it is clean, but is not written for that.
 
 use super::{Reference, flags::Flags};
 use crate::types::PageKind;
 
-/// What becomes of a page that was used or not.
+/// What happens to a page.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum ReferenceCheck {
-    /// It goes.
+    /// The page is reclaimed.
     Reclaim,
-    /// It goes, unless it would have to be written for that.
+    /// The page is reclaimed if it is clean.
     OnlyIfClean,
     /// It becomes active.
     Activate,
-    /// It gets another round.
+    /// The page is kept for another round.
     Keep,
 }
 
-/// Judges a page by who used it since the last look. Notes that in its flags.
+/// Decides by the uses of a page since the last scan, and records these in its flags.
 pub(super) fn check_reference(
     flags: &Flags,
     reference: Reference,

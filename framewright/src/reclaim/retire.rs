@@ -1,4 +1,4 @@
-//! Where reclaimed frames wait for the flush, and where they go then.
+//! Reclaimed frames in the flush batch, and where they are freed to.
 
 #![allow(unsafe_code)]
 
@@ -11,11 +11,11 @@ use crate::{
     types::{CpuId, Order, Pfn},
 };
 
-/// Who takes frames that nobody owns any more.
+/// Where frames without owner are freed to.
 pub(super) enum FreeTarget<'t, 'a, 'm, P: Platform> {
     /// The lists of the CPU.
     Token(&'t mut CpuToken<'a, 'm, P>),
-    /// The request that holds the CPU's token, if it comes for them, and the zones.
+    /// The request that holds the CPU's token, if it will come for frames; the zones.
     Zones(&'t Memory<'m, P>, CpuId),
 }
 
@@ -24,8 +24,8 @@ impl<P: Platform> FreeTarget<'_, '_, '_, P> {
         match self {
             FreeTarget::Token(token) => {
                 for &pfn in frames {
-                    // SAFETY: the owner of the page has released it as a block of order 0, or
-                    // abandoned it as one, and all translations to it are flushed.
+                    // SAFETY: the owner of the page has released or abandoned it as a block of
+                    // order 0, and all translations to it are flushed.
                     let block = unsafe { token.adopt_unchecked(pfn, Order::ZERO) };
                     // The block is of this memory. A refusal by hardening has been reported.
                     let _ = token.free(block);
@@ -39,19 +39,19 @@ impl<P: Platform> FreeTarget<'_, '_, '_, P> {
     }
 }
 
-/// Frames that reclaim has got hold of, on their way through the flush batch.
+/// The flush batch of a pass, and the frames that the pass frees.
 pub(super) struct Retire<'t, 'a, 'f, 'm, P: Platform> {
     batch: FlushBatch<'f, 'm, P>,
-    /// Frames that the batch may know by now, and that it can know.
+    /// Slots that may be in use, and the number of slots.
     used: usize,
     room: usize,
     target: FreeTarget<'t, 'a, 'm, P>,
-    /// Frames that were freed.
+    /// Number of frames freed.
     freed: u64,
 }
 
 impl<'t, 'a, 'f, 'm, P: Platform> Retire<'t, 'a, 'f, 'm, P> {
-    /// `batch` is empty, and has `room` slots.
+    /// Starts with an empty batch that has `room` slots.
     pub(super) fn new(
         batch: FlushBatch<'f, 'm, P>,
         room: usize,
@@ -60,9 +60,10 @@ impl<'t, 'a, 'f, 'm, P: Platform> Retire<'t, 'a, 'f, 'm, P> {
         Self { batch, used: 0, room, target, freed: 0 }
     }
 
-    /// Sees to it that pages can be retired with one flush, of those that are mapped as many as may be
-    /// unflushed now, perhaps none: how many of the ones and of the others. Up to as many as are asked
-    /// for, if the batch is large enough; the others come first.
+    /// Makes room in the batch for pages that are to be retired with one flush. Returns the numbers
+    /// of mapped pages and of other pages that there is room for. They are at most those asked for.
+    /// The other pages come first. Mapped pages are limited by the bound on unflushed frames, so
+    /// their number may be 0.
     pub(super) fn reserve(&mut self, mapped: usize, others: usize) -> (usize, usize) {
         let others = others.min(self.room);
         let mapped = mapped.min(self.room - others);
@@ -71,7 +72,8 @@ impl<'t, 'a, 'f, 'm, P: Platform> Retire<'t, 'a, 'f, 'm, P> {
         }
         let mut reserved = self.batch.reserve(mapped as u64);
         if reserved < mapped as u64 {
-            // What was unmapped last may wait elsewhere, and what waits there longest makes room.
+            // The pages unmapped last may be deferred, and a flush for the oldest deferred frames
+            // makes room.
             self.finish();
             self.drain_some_deferred();
             reserved = self.batch.reserve(mapped as u64);
@@ -80,8 +82,9 @@ impl<'t, 'a, 'f, 'm, P: Platform> Retire<'t, 'a, 'f, 'm, P> {
         (reserved as usize, others)
     }
 
-    /// The same for pages that are mapped while somebody else makes room, and has not come far: helps,
-    /// as a page by itself would take a flush, too, and serve nobody else.
+    /// As [`Retire::reserve`] for mapped pages, if another CPU is about to make room but has not
+    /// finished. Also flushes, because flushing for a single page would cost as much and make no
+    /// room.
     pub(super) fn reserve_with_flush(&mut self, mapped: usize) -> usize {
         self.drain_oldest_half();
         let reserved = self.batch.reserve(mapped.min(self.room) as u64) as usize;
@@ -89,15 +92,15 @@ impl<'t, 'a, 'f, 'm, P: Platform> Retire<'t, 'a, 'f, 'm, P> {
         reserved
     }
 
-    /// Parks what may wait, where others could lack the room that it takes while this CPU looks for more:
-    /// lazily. Other batches rather become full.
+    /// With lazy batching, finishes the batch, because other CPUs could lack its reservation while
+    /// this CPU scans. Other kinds of batches are filled instead.
     pub(super) fn finish_if_lazy(&mut self) {
         if self.batch.flusher().tlb().tuning().batching == FlushBatching::Lazy {
             self.finish();
         }
     }
 
-    /// Has some of what is deferred freed, unless somebody is at that.
+    /// Frees some deferred frames, unless another CPU is doing that.
     fn drain_some_deferred(&mut self) {
         let (flusher, target, freed) = (self.batch.flusher(), &mut self.target, &mut self.freed);
         flusher.limit_deferred(flusher.tlb().parked_max() / 2, &mut |frames| {
@@ -106,37 +109,37 @@ impl<'t, 'a, 'f, 'm, P: Platform> Retire<'t, 'a, 'f, 'm, P> {
         });
     }
 
-    /// Where the owner puts what it unmaps.
+    /// The part of the batch to which the owner adds the translations that it removes.
     pub(super) fn unmapping(&mut self) -> Unmapping<'_, 'f, 'm, P> {
         self.batch.unmapping()
     }
 
-    /// Before anything is written out.
+    /// Flushes dirty translations. To be called before anything is written out.
     pub(super) fn flush_if_dirty(&mut self) {
         self.batch.flush_if_dirty();
     }
 
-    /// Before pages that were unmapped are given back to their owner.
+    /// Flushes. To be called before unmapped pages are given back to their owner.
     pub(super) fn flush(&mut self) {
         self.batch.flush();
     }
 
-    /// A frame whose page was released.
+    /// Retires the frame of a page that was released.
     pub(super) fn push(&mut self, pfn: Pfn) {
         if let Err(pfn) = self.batch.retire_frame(pfn) {
             self.finish();
-            // An empty batch has room for one.
+            // An empty batch has room for one frame.
             let _ = self.batch.retire_frame(pfn);
         }
     }
 
-    /// Frees frames of pages that were abandoned: no translation to them is left.
+    /// Frees frames of abandoned pages, to which no translation is left.
     pub(super) fn free(&mut self, frames: &[Pfn]) {
         self.target.take(frames);
         self.freed += frames.len() as u64;
     }
 
-    /// Flushes, or parks what may wait, and frees.
+    /// Flushes or defers, and frees.
     pub(super) fn finish(&mut self) {
         let (target, freed) = (&mut self.target, &mut self.freed);
         self.batch.finish_frames(&mut |frames| {
@@ -146,25 +149,25 @@ impl<'t, 'a, 'f, 'm, P: Platform> Retire<'t, 'a, 'f, 'm, P> {
         self.used = 0;
     }
 
-    /// Frees what was deferred and needs no flush any more.
+    /// Frees deferred frames that need no flush any more.
     pub(super) fn drain_flushed(&mut self) {
         let flusher = self.batch.flusher();
         flusher.drain_flushed_frames(&mut |frames| self.free(frames));
     }
 
-    /// Frees what was deferred longest, with one flush for it.
+    /// Frees the older half of the deferred frames, after one flush.
     pub(super) fn drain_oldest_half(&mut self) {
         let flusher = self.batch.flusher();
         flusher.drain_oldest_half_frames(&mut |frames| self.free(frames));
     }
 
-    /// Frees all that was deferred, with one flush for it.
+    /// Frees all deferred frames, after one flush.
     pub(super) fn drain_deferred(&mut self) {
         let flusher = self.batch.flusher();
         flusher.drain_deferred_frames(&mut |frames| self.free(frames));
     }
 
-    /// Frames that were freed so far.
+    /// Number of frames freed so far.
     pub(super) fn freed(&self) -> u64 {
         self.freed
     }

@@ -1,4 +1,4 @@
-//! What a pass of reclaim is about, and what came of it.
+//! The parameters and results of a reclaim pass.
 
 use crate::{
     observe::NodeStat,
@@ -8,50 +8,50 @@ use crate::{
 
 use super::{node::Node, state::LruState};
 
-/// Where a pass begins, or deeper where there are few pages: a list is scanned to its
-/// length >> priority. 0 looks at all of it.
+/// The first priority of a pass, unless there are few pages. A list is scanned to its length >>
+/// priority, so at 0 all of it is scanned.
 pub(super) const FIRST_PRIORITY: u32 = 12;
 
-/// Pages that a pass works on at once, at the most: bounds what is on the stack.
+/// The maximum of pages in a cluster. It bounds the arrays on the stack.
 pub(super) const CLUSTER_MAX: usize = 64;
 
-/// Who reclaims.
+/// The context that reclaims.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Reclaimer {
-    /// In the background.
+    /// Background reclaim.
     Kswapd,
-    /// Who needs memory.
+    /// A request that needs memory.
     Direct,
 }
 
-/// What a pass over a node is about.
+/// The parameters of a pass over a node.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ScanControl {
     pub(super) by: Reclaimer,
-    /// The CPU it runs on.
+    /// The CPU that the pass runs on.
     pub(super) cpu: CpuId,
     pub(super) node: NodeId,
-    /// The highest zone that helps.
+    /// The highest kind of zone that the request can use.
     pub(super) highest: ZoneKind,
-    /// What is wanted in the end.
+    /// The order of the block that is needed in the end.
     pub(super) order: Order,
     pub(super) priority: u32,
-    /// The priority that it began with.
+    /// The first priority of this pass.
     pub(super) first: u32,
-    /// Pages that suffice.
+    /// The number of pages to reclaim.
     pub(super) target: u64,
-    /// Whether dirty pages may be written, or at least waited for.
+    /// Whether dirty pages may be written, or their write-back first_writeback.
     pub(super) may_write: bool,
     /// Whether anonymous pages may be reclaimed.
     pub(super) may_swap: bool,
-    /// Whether active pages become inactive whatever the lists look like.
+    /// Whether active pages become inactive in any case.
     pub(super) force_deactivate: bool,
-    /// Pages that were scanned in vain for the same request before.
+    /// Pages scanned before for the same request that were not reclaimed.
     pub(super) not_reclaimed: u64,
 }
 
 impl ScanControl {
-    /// The counters of pages looked at and reclaimed.
+    /// The counters for pages scanned and reclaimed.
     pub(super) fn stats(&self) -> (NodeStat, NodeStat) {
         match self.by {
             Reclaimer::Kswapd => (NodeStat::PgscanKswapd, NodeStat::PgstealKswapd),
@@ -60,39 +60,39 @@ impl ScanControl {
     }
 }
 
-/// What came of passes so far.
+/// The results of passes so far.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) struct Progress {
     pub(super) scanned: u64,
     pub(super) reclaimed: u64,
-    /// Pages that could not be written.
+    /// Pages whose write failed.
     pub(super) failed: u64,
 }
 
 impl Progress {
-    /// Pages that were looked at and have stayed.
+    /// Pages that were scanned and not reclaimed.
     pub(super) fn not_reclaimed(&self) -> u64 {
         self.scanned.saturating_sub(self.reclaimed)
     }
 }
 
-/// What was in the way of pages.
+/// What happened to the pages of a scan.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) struct ReclaimStat {
     pub(super) taken: u32,
     pub(super) dirty: u32,
-    /// Dirty, and nobody writes them.
+    /// Dirty, and not under write-back.
     pub(super) unqueued_dirty: u32,
     pub(super) writeback: u32,
-    /// Under write-back, and seen so before.
+    /// Under write-back, in this scan and in an earlier one.
     pub(super) congested: u32,
-    /// To be reclaimed as soon as they are written, and met again by background reclaim.
+    /// To be reclaimed when written, and scanned again by background reclaim before that.
     pub(super) immediate: u32,
     pub(super) activated: [u32; PageKind::COUNT],
     pub(super) ref_keep: u32,
     pub(super) unmap_fail: u32,
     pub(super) reclaimed: u32,
-    /// Writing began.
+    /// Pages whose write was started.
     pub(super) written: u32,
     pub(super) failed: u32,
     /// The slot of the first page that was under write-back in this scan and in an earlier one.
@@ -120,7 +120,7 @@ impl ReclaimStat {
 }
 
 impl<'m, P: Platform> LruState<'m, P> {
-    /// Pages on a list of a node that are in zones up to `highest`.
+    /// Number of pages of a node on a list, in zones up to `highest`.
     pub(super) fn pages_up_to(&self, node: NodeId, list: LruList, highest: ZoneKind) -> u64 {
         let here = self.zones.iter().filter(|zone| zone.node == node && zone.kind <= highest);
         here.map(|zone| zone.pages(list)).sum()

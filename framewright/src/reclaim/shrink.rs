@@ -1,22 +1,22 @@
 //! Shrinking an inactive list: from isolation to free frames.
 //!
 //! A cluster of pages goes through the phases below in this order, which is the contract with the
-//! [`PageOwner`](super::PageOwner). A page that fails one goes back: where it came from (*keep*), or
-//! to the active list (*activate*), so that it is out of the way for a while.
+//! [`PageOwner`](super::PageOwner). A page that fails a phase is put back: on its list (*keep*), or
+//! on the active list (*activate*), so that it is not scanned again soon.
 //!
-//! | phase | what | who fails |
+//! | phase | operation | if a page fails |
 //! |---|---|---|
 //! | 1 | lock | locked by others: keep; locked into memory: to the unevictable list |
-//! | 2, 3 | write-back | under it: activate, and reclaim as soon as it is written |
-//! | 4 | references | used since the last look: keep once, then activate |
+//! | 2, 3 | check write-back | under write-back: activate, and reclaim when it is written |
+//! | 4 | check references | used since the last scan: keep once, then activate |
 //! | 7 | unmap, into the flush batch | still mapped: activate |
-//! | 8 | pinned by a device | activate |
-//! | 9 | write out what is dirty, once nobody can write to it | activate, or keep while it is written |
+//! | 8 | check pins | pinned by a device: activate |
+//! | 9 | write dirty pages, after a flush | activate, or keep during the write |
 //! | 11 | release: no references, then clean | keep |
-//! | 12 | into the flush batch; when that is full: flush, free | |
+//! | 12 | retire to the flush batch; if it is full: flush, free | |
 //!
-//! (Phases 5, 6 and 10 of the field are demotion, which is not here, places in the swap area, which
-//! the owner gives while it unmaps, and private data, which it drops while it releases.)
+//! Linux's phases 5, 6 and 10 have no counterpart. Demotion does not exist here. The owner assigns
+//! places in the swap area while it unmaps, and drops private data while it releases.
 
 use crate::{
     observe::NodeStat,
@@ -34,32 +34,32 @@ use super::{
     workingset::Shadow,
 };
 
-/// A cluster on its way.
+/// A cluster in the phases of reclaim. Each set has the pages to which its name applies.
 struct Pass<'p> {
     scan: &'p ScanControl,
     cluster: &'p Cluster,
     kind: PageKind,
-    /// Still on their way.
+    /// Pages that have passed all phases so far.
     left: Pages,
-    /// Locked, and not released.
+    /// Pages that are locked and not released.
     locked: Pages,
     mapped: Pages,
-    /// No translation is left, but perhaps in the caches of CPUs.
+    /// Pages without a translation in any table; CPUs may still have them cached.
     unmapped: Pages,
     dirty: Pages,
     pinned: Pages,
-    /// To be reclaimed only if they are clean.
+    /// Pages to be reclaimed only if they are clean.
     only_clean: Pages,
     activate: Pages,
-    /// Those whose writing was begun.
+    /// Pages whose write was started.
     written: Pages,
     released: Pages,
     seen: ReclaimStat,
 }
 
 impl<P: Platform> Reclaim<'_, '_, P> {
-    /// Reclaims the pages of a cluster that it can, and puts the others back. `reclaims_used`: clean file pages
-    /// are reclaimed even if they were referenced once since the last scan.
+    /// Reclaims pages of a cluster, and puts the others back. With `reclaims_used`, clean pages of
+    /// files are reclaimed even if they were used once since the last scan.
     pub(super) fn shrink(
         &self,
         scan: &ScanControl,
@@ -89,18 +89,18 @@ impl<P: Platform> Reclaim<'_, '_, P> {
         self.check_references(&mut pass, reclaims_used && kind == PageKind::File);
         let mut chosen = pass.left;
         while chosen != 0 {
-            // Nobody has to forget what is not mapped.
+            // Pages that are not mapped need no flush.
             let (mapped, others) = (chosen & pass.mapped, chosen & !pass.mapped);
             let mut room = retire.reserve(count(mapped), count(others));
             if room == (0, 0) {
                 if pass.released != 0 {
-                    // Others are about to make room: these are as good another time.
+                    // Another CPU is about to make room. These pages can be reclaimed later.
                     break;
                 }
                 room.0 = retire.reserve_with_flush(count(mapped));
             }
             pass.left = match room {
-                // One at least, which is flushed at once.
+                // One page at least, which is flushed at once.
                 (0, 0) => part(chosen, 1),
                 (of_mapped, of_others) => part(mapped, of_mapped) | part(others, of_others),
             };
@@ -113,7 +113,7 @@ impl<P: Platform> Reclaim<'_, '_, P> {
         self.finish(pass, retire)
     }
 
-    /// Between two phases a schedule may switch.
+    /// A point between two phases, where a schedule of the simulator may switch CPUs.
     fn step(&self) {
         self.memory.platform().point(Site::Reclaim);
     }
@@ -122,7 +122,7 @@ impl<P: Platform> Reclaim<'_, '_, P> {
         self.state.flags_at(pass.cluster.slot(at))
     }
 
-    /// Phases 1 to 3.
+    /// Phases 1 to 3: lock, check write-back.
     fn lock(&self, pass: &mut Pass<'_>) {
         self.step();
         let group = pass.cluster.gather(pass.cluster.all());
@@ -146,7 +146,7 @@ impl<P: Platform> Reclaim<'_, '_, P> {
         }
     }
 
-    /// Phases 2 and 3, for one page.
+    /// Phases 2 and 3 for one page.
     fn check_writeback(&self, pass: &mut Pass<'_>, at: u32, state: PageState) {
         let flags = self.flags(pass, at);
         let seen = &mut pass.seen;
@@ -170,18 +170,18 @@ impl<P: Platform> Reclaim<'_, '_, P> {
         pass.skip(1 << at, true);
     }
 
-    /// Phase 4.
+    /// Phase 4: check references.
     fn check_references(&self, pass: &mut Pass<'_>, reclaims_used: bool) {
         self.step();
         let group = pass.cluster.gather(pass.left);
         for (at, reference) in group.ask(|frames, out| self.owner.referenced(frames, out)) {
             let bit = 1 << at;
-            match references(self.flags(pass, at), reference, pass.kind) {
+            match check_reference(self.flags(pass, at), reference, pass.kind) {
                 ReferenceCheck::Reclaim => {}
                 ReferenceCheck::OnlyIfClean => pass.only_clean |= bit,
                 ReferenceCheck::Activate => pass.skip(bit, true),
                 ReferenceCheck::Keep if reclaims_used && !reference.contended => {
-                    pass.only_clean |= bit
+                    pass.only_clean |= bit;
                 }
                 ReferenceCheck::Keep => {
                     pass.seen.ref_keep += 1;
@@ -191,7 +191,7 @@ impl<P: Platform> Reclaim<'_, '_, P> {
         }
     }
 
-    /// Phase 7.
+    /// Phase 7: unmap.
     fn unmap(&self, pass: &mut Pass<'_>, retire: &mut Retire<'_, '_, '_, '_, P>) {
         self.step();
         let group = pass.cluster.gather(pass.left & pass.mapped);
@@ -213,12 +213,12 @@ impl<P: Platform> Reclaim<'_, '_, P> {
         }
     }
 
-    /// Phase 8.
+    /// Phase 8: skip pinned pages.
     fn skip_pinned(&self, pass: &mut Pass<'_>) {
         pass.skip(pass.left & pass.pinned, true);
     }
 
-    /// Phase 9.
+    /// Phase 9: write dirty pages.
     fn write_out(&self, pass: &mut Pass<'_>, retire: &mut Retire<'_, '_, '_, '_, P>) {
         let node = self.state.node(pass.scan.node);
         let mut ready = 0;
@@ -227,7 +227,7 @@ impl<P: Platform> Reclaim<'_, '_, P> {
             if pass.only_clean & bit != 0 {
                 pass.skip(bit, false);
             } else if !self.writes_itself(pass, flags) {
-                // Who writes in the background will come by; then it goes first.
+                // The background writers will write the page. It is reclaimed when that is done.
                 flags.set(Flags::RECLAIM);
                 node.count(NodeStat::NrVmscanImmediateReclaim, 1);
                 pass.skip(bit, true);
@@ -242,7 +242,7 @@ impl<P: Platform> Reclaim<'_, '_, P> {
         }
         retire.flush_if_dirty();
         self.step();
-        // It may be written before the answer is here.
+        // The flag is set first, because the write may end before `write_out` returns.
         for at in bits(ready) {
             self.flags(pass, at).set(Flags::RECLAIM);
         }
@@ -272,8 +272,8 @@ impl<P: Platform> Reclaim<'_, '_, P> {
         }
     }
 
-    /// Whether reclaim writes a dirty page itself: pages of files only where nobody else does, or
-    /// those who should do not keep up.
+    /// Whether reclaim writes a dirty page itself: always if it is anonymous; a page of a file only
+    /// if there are no background writers or these do not keep up.
     fn writes_itself(&self, pass: &Pass<'_>, flags: &Flags) -> bool {
         let node = self.state.node(pass.scan.node);
         pass.kind == PageKind::Anon
@@ -283,7 +283,7 @@ impl<P: Platform> Reclaim<'_, '_, P> {
                 && node.kswapd.is_dirty()
     }
 
-    /// Phases 11 and 12.
+    /// Phases 11 and 12: release, retire.
     fn release(&self, pass: &mut Pass<'_>, retire: &mut Retire<'_, '_, '_, '_, P>) {
         if pass.left == 0 {
             return;
@@ -307,7 +307,7 @@ impl<P: Platform> Reclaim<'_, '_, P> {
             }
         }
         for at in bits(released) {
-            // Its isolation ends here; it is counted below.
+            // The page is no longer isolated. The count of isolated pages follows below.
             self.flags(pass, at).reset();
             retire.push(pass.cluster.pfn(at));
         }
@@ -319,7 +319,7 @@ impl<P: Platform> Reclaim<'_, '_, P> {
         node.advance_clock(released.count_ones().into());
     }
 
-    /// Unlocks and puts back what was not released.
+    /// Unlocks and puts back the pages that were not released.
     fn finish(&self, mut pass: Pass<'_>, retire: &mut Retire<'_, '_, '_, '_, P>) -> ReclaimStat {
         let node = self.state.node(pass.scan.node);
         for at in bits(pass.activate) {
@@ -338,7 +338,7 @@ impl<P: Platform> Reclaim<'_, '_, P> {
             self.owner.unlock(locked.frames());
         }
         retire.finish_if_lazy();
-        // What has been written already is reclaimed next.
+        // Pages whose write has ended already are reclaimed next.
         let done = |&at: &u32| !self.flags(&pass, at).has(Flags::RECLAIM);
         let tail = bits(pass.written).filter(done).fold(0, |tail, at| tail | 1 << at);
         let rest = pass.cluster.all() & !pass.released;
@@ -352,7 +352,7 @@ impl<P: Platform> Reclaim<'_, '_, P> {
 }
 
 impl Pass<'_> {
-    /// Takes pages out of the way: they are not reclaimed this time.
+    /// Removes pages from the pass: they are not reclaimed this time.
     fn skip(&mut self, pages: Pages, activate: bool) {
         self.left &= !pages;
         if activate {

@@ -1,4 +1,4 @@
-//! What reclaim keeps in the metadata of a memory: there if the embedder asked for it
+//! The state of reclaim in the metadata of a memory. It exists if the embedder asked for it
 //! ([`Planes::lru`](crate::Planes::lru)).
 
 use crate::{
@@ -15,21 +15,21 @@ use super::{
     page::Page,
 };
 
-/// See the module.
+/// The state of reclaim of a memory.
 pub(crate) struct LruState<'m, P: Platform> {
-    /// Reclaimer number, those without memory included.
+    /// Indexed by node number. Nodes without memory are included.
     pub(crate) nodes: &'m [Node<'m, P>],
     pub(crate) zones: &'m [LruZone],
-    /// One per slot of the planes.
+    /// Indexed by slot.
     pub(crate) flags: &'m [Flags],
-    /// One per CPU.
+    /// Indexed by CPU number.
     pub(crate) batches: &'m [CpuBatch<P>],
-    /// Whether anonymous pages could go somewhere when that was asked last.
+    /// Whether anonymous pages could be swapped out when the owner was last asked.
     pub(crate) swap: AtomicBool,
 }
 
 impl<'m, P: Platform> LruState<'m, P> {
-    /// Whether anonymous pages can be reclaimed, as was known last.
+    /// Whether anonymous pages could be swapped out when the owner was last asked.
     pub(super) fn can_swap(&self) -> bool {
         self.swap.load(Ordering::Relaxed)
     }
@@ -44,7 +44,7 @@ impl<'m, P: Platform> LruState<'m, P> {
         Some(self.page_of(zone.id(), slot))
     }
 
-    /// The page in a slot of the planes.
+    /// The page in a slot of the per-frame tables.
     pub(super) fn page_at(&self, slot: u32) -> Page<'_, 'm, P> {
         self.page_of(self.zone_at(slot).id, slot)
     }
@@ -54,21 +54,22 @@ impl<'m, P: Platform> LruState<'m, P> {
         &self.zones[zone.index()]
     }
 
-    /// The zone of a slot of the planes.
+    /// The zone of a slot of the per-frame tables.
     #[inline]
     pub(super) fn zone_at(&self, slot: u32) -> &'m LruZone {
-        // Zones lie in the planes one after the other. Few they are, and the first may have most.
+        // The slots of zones are consecutive. There are few zones, and the first may have most
+        // slots.
         let at = self.zones.iter().position(|zone| slot < zone.slots.end);
         &self.zones[at.unwrap_or(self.zones.len())]
     }
 
-    /// What is known of the page in a slot of the planes, for who need not know where it is.
+    /// The flags of the page in a slot, without its zone and node.
     #[inline(always)]
     pub(super) fn flags_at(&self, slot: u32) -> &Flags {
         &self.flags[slot as usize]
     }
 
-    /// The page in a slot of the planes, which is of this zone.
+    /// The page in a slot of the per-frame tables, which belongs to this zone.
     #[inline(always)]
     pub(super) fn page_of(&self, zone: ZoneId, slot: u32) -> Page<'_, 'm, P> {
         let zone = self.zone(zone);
@@ -76,7 +77,7 @@ impl<'m, P: Platform> LruState<'m, P> {
         Page { slot, flags: self.flags_at(slot), zone, node }
     }
 
-    /// The frame of a slot of the planes.
+    /// The frame of a slot of the per-frame tables.
     pub(super) fn pfn_of(&self, slot: u32) -> Pfn {
         self.page_at(slot).pfn()
     }

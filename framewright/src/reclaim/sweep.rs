@@ -1,4 +1,4 @@
-//! A sweep over the lists of a node, at one priority.
+//! A sweep: one scan of the lists of a node, at one priority.
 
 use crate::{
     observe::NodeStat,
@@ -13,24 +13,24 @@ use super::{
     scan::{Progress, ReclaimStat, Reclaimer, ScanControl},
 };
 
-/// A sweep that was begun. It may be put down between two rounds of the lists, and taken up again.
+/// A sweep in progress. It can be interrupted after each round over the lists, and continued later.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Sweep {
     deactivate: Deactivate,
-    /// Pages still to be looked at on each list.
+    /// Pages that are still to be scanned on each list.
     left: Quota,
     intended: Quota,
-    /// Whether what is left was cut down because enough was reclaimed.
+    /// Whether `left` was reduced because enough was reclaimed.
     adjusted: bool,
-    /// Pages looked at and reclaimed so far.
+    /// Pages scanned and reclaimed so far.
     pub(super) scanned: u64,
     pub(super) reclaimed: u64,
     seen: ReclaimStat,
 }
 
 impl<P: Platform> Reclaim<'_, '_, P> {
-    /// Looks through the lists of a node as far as the priority says, or until enough was
-    /// reclaimed, or `most` pages were looked at in vain.
+    /// Scans the lists of a node as far as the priority says, or until enough was reclaimed, or
+    /// until `most` pages were scanned and not reclaimed.
     pub(super) fn sweep(
         &self,
         scan: &ScanControl,
@@ -41,15 +41,15 @@ impl<P: Platform> Reclaim<'_, '_, P> {
         let mut sweep = self.begin_sweep(scan);
         while !self.continue_sweep(scan, &mut sweep, progress, retire) {
             if progress.not_reclaimed() >= most {
-                // There is nothing left of it.
+                // The sweep ends in the next call.
                 sweep.left = [0; LruList::EVICTABLE.len()];
             }
         }
     }
 
-    /// Decides how far each list is looked through.
+    /// Decides how many pages of each list are scanned.
     pub(super) fn begin_sweep(&self, scan: &ScanControl) -> Sweep {
-        // What was added last is taken last: it is missed only if there is too little else.
+        // Pages added recently are reclaimed last, so they matter only after the first priority.
         if scan.priority < scan.first {
             self.lru().drain(scan.cpu);
         }
@@ -66,8 +66,8 @@ impl<P: Platform> Reclaim<'_, '_, P> {
         }
     }
 
-    /// Takes a cluster off every list of which something is left to look at. Says whether that was
-    /// the end of it.
+    /// Scans a cluster of each list of which pages are left to scan. Returns whether the sweep has
+    /// ended.
     pub(super) fn continue_sweep(
         &self,
         scan: &ScanControl,
@@ -79,7 +79,7 @@ impl<P: Platform> Reclaim<'_, '_, P> {
             self.end_sweep(scan, sweep, progress, retire);
             return true;
         }
-        // Nobody has to interrupt this CPU for what is deferred, however long it takes.
+        // Then no other CPU interrupts this one for deferred frames, however long the sweep takes.
         self.tick(scan.cpu);
         let before = *progress;
         for (at, list) in LruList::EVICTABLE.into_iter().enumerate() {
@@ -126,7 +126,7 @@ impl<P: Platform> Reclaim<'_, '_, P> {
         self.throttle(scan, &sweep.seen);
     }
 
-    /// Takes a cluster off an inactive list and reclaims what it can of it.
+    /// Isolates a cluster from an inactive list, and reclaims its pages as far as possible.
     fn shrink_list(
         &self,
         scan: &ScanControl,
@@ -147,7 +147,7 @@ impl<P: Platform> Reclaim<'_, '_, P> {
         if cluster.len() == 0 {
             return ReclaimStat::default();
         }
-        // If all pages were referenced, a request must not scan all of memory before it reclaims
+        // If all pages are referenced, a request must not scan all of memory before it reclaims
         // any.
         let used_max = u64::from(self.memory.tuning().reclaim.used_max);
         let reclaims_used = scan.by == Reclaimer::Direct
@@ -177,19 +177,20 @@ impl<P: Platform> Reclaim<'_, '_, P> {
         seen
     }
 
-    /// Whether others have so much isolated that there may be enough once it is put back. Who
-    /// reclaims in the background does not wait for those who wait for it.
+    /// Whether others have so many pages isolated that enough memory may be free when they have
+    /// finished. Never for background reclaim, which must not wait for requests that wait for it.
     pub(super) fn too_many_isolated(&self, scan: &ScanControl, kind: PageKind) -> bool {
         if scan.by == Reclaimer::Kswapd {
             return false;
         }
         let node = self.state.node(scan.node);
         let inactive = node.pages(kind.inactive());
-        // Those with all rights leave the rest to others who hold locks.
+        // Requests that may write stop earlier, for requests that hold file-system locks.
         node.isolated(kind) > if scan.may_write { inactive >> 3 } else { inactive }
     }
 
-    /// After a sweep: learns what is in the way, and pauses where going on would be in vain.
+    /// After a sweep: records why pages were not reclaimed, and pauses if going on would be
+    /// useless.
     fn throttle(&self, scan: &ScanControl, seen: &ReclaimStat) {
         let kswapd_state = &self.state.node(scan.node).kswapd;
         if scan.by == Reclaimer::Kswapd {
@@ -210,13 +211,14 @@ impl<P: Platform> Reclaim<'_, '_, P> {
     }
 }
 
-/// Whether a list keeps a sweep going: active anonymous pages alone do not.
+/// Whether pages left on this list continue a sweep. Active anonymous pages alone do not.
 fn wanted(left: &Quota, list: usize) -> bool {
     left[list] > 0 && LruList::EVICTABLE[list] != LruList::ActiveAnon
 }
 
-/// Enough was reclaimed: drops the kind of which less is left, and has the other scanned in the
-/// proportion that was intended. `false` if nothing is left of one kind.
+/// Reduces a sweep that has reclaimed enough. It ends for the kind with fewer pages left, and the
+/// other kind is scanned in the intended proportion to it. Returns `false` if no pages of one kind
+/// are left.
 fn adjust(left: &mut Quota, intended: &Quota) -> bool {
     const LISTS: [[usize; 2]; PageKind::COUNT] = [
         [LruList::InactiveAnon as usize, LruList::ActiveAnon as usize],
@@ -228,7 +230,7 @@ fn adjust(left: &mut Quota, intended: &Quota) -> bool {
         return false;
     }
     let (drop, keep) = if sum(left, file) > sum(left, anon) { (anon, file) } else { (file, anon) };
-    // How much of the dropped kind was done, in percent of what was intended.
+    // The part of the dropped kind that was not scanned, in percent of the intended number.
     let undone = sum(left, drop) * 100 / sum(intended, drop).max(1);
     for list in LISTS[drop] {
         left[list] = 0;
@@ -247,10 +249,10 @@ mod tests {
 
     #[test]
     fn the_other_kind_is_scanned_in_proportion() {
-        // Half of the anonymous pages and a quarter of those of files were looked at.
+        // Half of the anonymous pages and a quarter of the pages of files were scanned.
         let mut left = [50, 0, 750, 0];
         assert!(adjust(&mut left, &[100, 0, 1000, 0]));
-        assert_eq!(left, [0, 0, 250, 0], "files are looked at until half is done, too");
+        assert_eq!(left, [0, 0, 250, 0], "half of the pages of files are scanned, too");
         let mut one = [0, 0, 10, 0];
         assert!(!adjust(&mut one, &[0, 0, 100, 0]));
     }

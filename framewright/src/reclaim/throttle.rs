@@ -1,4 +1,4 @@
-//! Pauses.
+//! Pauses of reclaim.
 //!
 //! If reclaim runs ahead of the store or of other reclaimers, it only takes CPU time from them. So it pauses:
 //! the embedder waits ([`Relief::pause`](crate::platform::Relief::pause)), and the library wakes it when the
@@ -7,7 +7,7 @@
 //!
 //! | kind | ends when | woken by |
 //! |---|---|---|
-//! | write-back | the page that was seen first is written, or as many pages as a cluster has | `Reclaim::written` |
+//! | write-back | the first page seen under write-back is written, or as many pages as a cluster has | `Reclaim::written` |
 //! | congested | as above | as above |
 //! | isolated | fewer pages are isolated than the lists allow | putting pages back |
 //! | no progress | a page of the node was reclaimed | `shrink_list` |
@@ -39,8 +39,8 @@ impl Waiters {
         Self(core::array::from_fn(|_| AtomicU32::new(0)))
     }
 
-    /// Counts a waiter. It must check its condition after this, so that either it or the waker sees
-    /// the other.
+    /// Counts a waiter. The waiter must check its condition after this, so that either the waiter
+    /// sees the change or the waker sees the waiter.
     fn enter(&self, why: Throttle) -> WaiterGuard<'_> {
         let count = &self.0[why as usize];
         count.fetch_add(1, Ordering::SeqCst);
@@ -55,7 +55,7 @@ impl Waiters {
     }
 }
 
-/// A pause that has begun. It ends when this is dropped, also if the embedder panics.
+/// A pause in progress. Dropping the guard ends it, also if the embedder panics.
 struct WaiterGuard<'p>(&'p AtomicU32);
 
 impl Drop for WaiterGuard<'_> {
@@ -100,7 +100,7 @@ impl<P: Platform> Reclaim<'_, '_, P> {
         }
     }
 
-    /// The store is behind: pauses until the page that was seen first under write-back is written, or as many
+    /// The store is slow: pauses until the first page seen under write-back is written, or as many
     /// pages as a cluster has.
     #[inline(never)]
     pub(super) fn pause_for_writes(&self, scan: &ScanControl, why: Throttle, seen: &ReclaimStat) {
@@ -111,7 +111,7 @@ impl<P: Platform> Reclaim<'_, '_, P> {
         self.pause(scan.cpu, scan.node, why, &|| is_written() || node.written() >= enough);
     }
 
-    /// Others hold many pages isolated: pauses until some were put back.
+    /// Others have many pages isolated: pauses until some are put back.
     #[inline(never)]
     pub(super) fn pause_for_isolated(&self, scan: &ScanControl, kind: PageKind) {
         let is_over = || !self.too_many_isolated(scan, kind);
@@ -130,8 +130,8 @@ impl<P: Platform> Reclaim<'_, '_, P> {
         self.pause(scan.cpu, scan.node, Throttle::NoProgress, &|| node.stolen() != before);
     }
 
-    /// Who needs memory leaves what little there is to those who free some: while not even half of
-    /// the reserve of a node is free, it wakes background reclaim and pauses, once.
+    /// Leaves the last free memory to those that free some. If less than half of the reserve of a
+    /// node is free, the request wakes background reclaim and pauses once.
     #[inline(never)]
     pub(super) fn wait_for_reserve(&self, cpu: CpuId, node: NodeId, highest: ZoneKind) {
         let relief = self.memory.platform().relief();

@@ -1,4 +1,4 @@
-//! Telling of what was done, in the kernel's kswapd_state.
+//! Trace events with Linux's names.
 
 use crate::{
     platform::Platform,
@@ -12,7 +12,7 @@ use super::{
 };
 
 impl<P: Platform> Reclaim<'_, '_, P> {
-    /// Traces an event, which is built only if somebody listens.
+    /// Traces an event, which is built only if the platform traces.
     pub(super) fn trace(&self, cpu: CpuId, event: impl FnOnce() -> VmscanEvent) {
         if P::TRACING {
             self.memory.platform().trace(cpu, &event().into());

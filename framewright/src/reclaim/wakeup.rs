@@ -1,4 +1,4 @@
-//! When background reclaim is to work: what its waker tells it, and when a node has enough.
+//! Waking background reclaim: what it is woken for, and when a node has enough free memory.
 
 use crate::{
     platform::Platform,
@@ -9,21 +9,21 @@ use crate::{
 
 use super::Reclaim;
 
-/// What the waker tells the sleeper, and what it knows of its node.
+/// What background reclaim of a node is asked to do, and what it has found.
 pub(crate) struct KswapdState {
-    /// The highest order wanted, plus 1; 0: nothing.
+    /// The highest order requested, plus 1; 0 if nothing is requested.
     order: AtomicU32,
-    /// The highest zone wanted.
+    /// The highest kind of zone requested.
     highest: AtomicU32,
     /// Whether background reclaim was woken and has not begun yet.
     woken: AtomicBool,
-    /// Whether it works at the moment.
+    /// Whether it is working.
     awake: AtomicBool,
-    /// Rounds without any progress.
+    /// Rounds in a row without progress.
     failures: AtomicU32,
     /// All pages of a pass were under write-back.
     writing_back: AtomicBool,
-    /// All pages of a pass were dirty, and nobody wrote them.
+    /// All pages of a pass were dirty and not under write-back.
     dirty: AtomicBool,
 }
 
@@ -40,13 +40,13 @@ impl KswapdState {
         }
     }
 
-    /// Adds a wish to what is wanted.
+    /// Adds a request: background reclaim works for the highest order and zone of all.
     pub(super) fn request(&self, order: Order, highest: ZoneKind) {
         self.highest.fetch_max(highest as u32, Ordering::AcqRel);
         self.order.fetch_max(u32::from(order.get()) + 1, Ordering::AcqRel);
     }
 
-    /// Takes what is wanted.
+    /// Takes the requests.
     pub(super) fn take(&self) -> Option<(Order, ZoneKind)> {
         let order = self.order.swap(0, Ordering::AcqRel).checked_sub(1)?;
         let highest = self.highest.swap(0, Ordering::AcqRel) as usize;
@@ -58,21 +58,22 @@ impl KswapdState {
         self.order.load(Ordering::Acquire) != 0
     }
 
-    /// Background reclaim begins to work.
+    /// Background reclaim starts to work.
     pub(super) fn begin(&self) {
         self.awake.store(true, Ordering::Release);
         self.woken.store(false, Ordering::Release);
     }
 
-    /// Background reclaim sleeps. A later request wakes it.
+    /// Background reclaim sleeps, and can be woken again.
     pub(super) fn sleep(&self) {
         self.woken.store(false, Ordering::Release);
         self.awake.store(false, Ordering::SeqCst);
     }
 
-    /// Whether background reclaim works, or was woken.
+    /// Whether background reclaim works or was woken.
     pub(super) fn is_running(&self) -> bool {
-        // In this order: `begin` sets `awake` before it clears `woken`, so one of them is seen set.
+        // The order matters: `begin` sets `awake` before it clears `woken`, so one of them is seen
+        // set.
         self.woken.load(Ordering::Acquire) || self.awake.load(Ordering::Acquire)
     }
 
@@ -102,9 +103,9 @@ impl KswapdState {
 }
 
 impl<P: Platform> Reclaim<'_, '_, P> {
-    /// A request for `order` that can use zones up to `highest` found the node short of memory:
-    /// remembers that. Says whether background reclaim has to be woken for it; it need not if it
-    /// works, if enough is free after all, or if it is hopeless.
+    /// Records that a request for `order` in zones up to `highest` found the node short of memory.
+    /// Returns whether the embedder must wake background reclaim. That is not necessary if it is
+    /// working, if enough is free after all, or if the node is hopeless.
     pub fn wake(&self, node: NodeId, order: Order, highest: ZoneKind) -> bool {
         if !self.has_node(node) {
             return false;
@@ -122,19 +123,20 @@ impl<P: Platform> Reclaim<'_, '_, P> {
         true
     }
 
-    /// Whether background reclaim has given up on a node.
+    /// Whether background reclaim has failed too often on a node, and is not woken for it.
     #[must_use]
     pub fn is_hopeless(&self, node: NodeId) -> bool {
         self.has_node(node)
             && self.state.node(node).kswapd.failures() >= self.memory.tuning().reclaim.hopeless
     }
 
-    /// Whether a zone of the node up to `highest` has enough free, for the order; or there is none.
+    /// Whether a zone of the node up to `highest` is above *high* for the order, or there is no
+    /// such zone.
     pub(super) fn is_balanced(&self, node: NodeId, order: Order, highest: ZoneKind) -> bool {
         self.passes_high(node, order, ZoneAccess::above(Watermark::High, highest))
     }
 
-    /// The same without regard to boosts.
+    /// As [`Reclaim::is_balanced`], without the boosts of the watermarks.
     pub(super) fn is_balanced_unboosted(
         &self,
         node: NodeId,
@@ -153,7 +155,8 @@ impl<P: Platform> Reclaim<'_, '_, P> {
         let mut any = false;
         zones.any(|zone| {
             any = true;
-            // What a lower zone keeps back is not free for who could use a higher one.
+            // Pages that a lower zone keeps back are not free for a request that could use a higher
+            // zone.
             zone.may_take(order, access)
         }) || !any
     }
@@ -162,7 +165,7 @@ impl<P: Platform> Reclaim<'_, '_, P> {
         self.boosts(node, highest).into_iter().any(|boost| boost > 0)
     }
 
-    /// The boosts of the zones of a node, by kind.
+    /// The boosts of the zones of a node, by kind of zone.
     pub(super) fn boosts(&self, node: NodeId, highest: ZoneKind) -> [u64; ZoneKind::COUNT] {
         let mut boosts = [0; ZoneKind::COUNT];
         for zone in self.memory.zones_of(node).filter(|zone| zone.serves(highest)) {

@@ -1,10 +1,10 @@
-//! Workingset: how long ago was a page evicted that is read again now?
+//! Workingset detection: how long ago was a page evicted that is read again now?
 //!
-//! An eviction leaves a [`Shadow`] in the page's place: what the node's clock showed, which counts
-//! evictions and activations. When the page is read again, the difference is how many more pages
-//! the inactive list would have needed to keep it (its *refault distance*). If the active pages are
-//! at least as many, then evicting some of those would have been better: the page is activated at
-//! once, and competes with them.
+//! An eviction leaves a [`Shadow`] in place of the page. It has the value of the node's clock,
+//! which counts evictions and activations. When the page is read again, the difference of the clock
+//! is the *refault distance*: how many more pages the inactive list would have needed to keep the
+//! page. If there are at least as many active pages, then evicting some of those would have been
+//! better. So the page is activated at once, and competes with them.
 
 use crate::{
     observe::NodeStat,
@@ -14,8 +14,8 @@ use crate::{
 
 use super::{Lru, PageKind, node::Node};
 
-/// What an evicted page leaves behind: kept by the embedder where the page was, and handed back
-/// when the page is read again. All of its values are valid.
+/// The value that an evicted page leaves. The embedder keeps it in place of the page, and passes it
+/// back when the page is read again. Every value is valid.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Hash)]
 #[repr(transparent)]
 pub struct Shadow(u64);
@@ -28,13 +28,14 @@ impl Shadow {
         Self(clock << TAG_BITS | u64::from(node.get()) << 1 | u64::from(workingset))
     }
 
-    /// The number to keep.
+    /// The value as a number, to be stored.
     #[must_use]
     pub const fn into_raw(self) -> u64 {
         self.0
     }
 
-    /// A shadow from such a number. Any other is a page whose eviction was long ago, or was not.
+    /// Makes a shadow from a number. A number that is not from [`Shadow::into_raw`] acts as a page
+    /// evicted long ago, or never.
     #[must_use]
     pub const fn from_raw(raw: u64) -> Self {
         Self(raw)
@@ -48,24 +49,24 @@ impl Shadow {
         self.0 & 1 != 0
     }
 
-    /// How far the clock has come since, modulo the bits that a shadow has for it.
+    /// How far the clock has advanced since the eviction, modulo the bits of the clock in a shadow.
     fn distance(self, now: u64) -> u64 {
         (now << TAG_BITS).wrapping_sub(self.0 >> TAG_BITS << TAG_BITS) >> TAG_BITS
     }
 }
 
-/// What a page that is read again deserves.
+/// What happens to a page that is read again.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Refault {
-    /// It should have stayed: it becomes active at once.
+    /// The page becomes active at once, because it should have been kept.
     pub activate: bool,
-    /// It had been active before.
+    /// The page was active before its eviction.
     pub restored: bool,
 }
 
 impl<P: Platform> Lru<'_, '_, P> {
-    /// Adds a page that was evicted before, and left `shadow`, on CPU `cpu`: to the list that
-    /// this says it belongs on. Otherwise as [`Lru::add`].
+    /// Adds a page that was evicted before and left `shadow`, on CPU `cpu`, to the list that the
+    /// shadow decides. Otherwise as [`Lru::add`].
     pub fn add_refaulted(
         &self,
         cpu: crate::CpuId,
@@ -77,7 +78,7 @@ impl<P: Platform> Lru<'_, '_, P> {
         self.add_as(cpu, pfn, kind, refault)
     }
 
-    /// Judges a page of `kind` that is read again. Counts.
+    /// Decides about a page of `kind` that is read again, and counts the refault.
     pub fn refault(&self, shadow: Shadow, kind: PageKind) -> Refault {
         let Some(node) = self.state.nodes.get(shadow.node().index()) else {
             return Refault::default();
@@ -99,7 +100,7 @@ impl<P: Platform> Lru<'_, '_, P> {
     }
 }
 
-/// Pages that a page of `kind` competes with once it is active.
+/// The number of pages that a page of `kind` competes with when it is active.
 fn workingset_size<P: Platform>(node: &Node<'_, P>, kind: PageKind, can_swap: bool) -> u64 {
     let file = node.pages(PageKind::File.active());
     let anon = node.pages(PageKind::Anon.active());

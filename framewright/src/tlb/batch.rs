@@ -1,4 +1,4 @@
-//! The flush batch: unmapped frames, and what has to be flushed before they are anybody's.
+//! The flush batch: unmapped frames, and the flush that is due before they get another owner.
 
 use super::{
     Blocks, CpuMask, DeferredFlush, Flusher, Scope, Unmapping, blocks::receiver, deferred::CHUNK,
@@ -9,72 +9,73 @@ use crate::{
     types::{Block, Corruption, Finding, Order, Pfn},
 };
 
-/// A translation that the embedder has just removed from a page table: read and cleared in one
-/// atomic access, and the generation of the address space advanced since.
+/// A translation that the embedder has just removed from a page table. The entry was read and
+/// cleared in one atomic access, and the generation of the address space was advanced after that.
 #[derive(Clone, Copy, Debug)]
 pub struct Translation<'t> {
     /// The CPUs that have the address space loaded, read after its generation was advanced.
     pub cpus: &'t CpuMask,
     /// Whether the entry allowed stores.
     pub writable: bool,
-    /// Whether it said that the page was stored to.
+    /// Whether the dirty bit of the entry was set.
     pub dirty: bool,
     /// The embedder's number for the address space.
     pub space: u64,
-    /// Number of the page in it.
+    /// Number of the page in the address space.
     pub page: u64,
-    /// What is owed to the address space.
+    /// The deferred flush of the address space.
     pub space_flush: &'t DeferredFlush,
-    /// What is owed to the file whose contents the page has, if it has one.
+    /// The deferred flush of the file that the page belongs to, if any.
     pub file_flush: Option<&'t DeferredFlush>,
 }
 
-/// What a batch knows of one frame. Made by the embedder in numbers, used by [`Flusher::batch`].
+/// The state of one frame in a batch. The embedder makes an array of these for [`Flusher::batch`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct BatchSlot {
     pfn: Pfn,
-    /// Translations to it were removed and not flushed.
+    /// Translations to the frame were removed and are not flushed.
     pending: bool,
-    /// It was given to the batch, and has no other owner.
+    /// The frame was given to the batch and has no other owner.
     retired: bool,
 }
 
-/// Proof that a batch was flushed, for as long as nothing is added to it: what was unmapped through
-/// it may be copied, or written out.
+/// Proof that a batch is flushed, valid until something is added to the batch. Pages that were
+/// unmapped through the batch may be copied or written out.
 #[derive(Debug)]
 pub struct Flushed<'b>(core::marker::PhantomData<&'b mut ()>);
 
-/// Frames that were unmapped, and what has to be flushed before they are freed, reused, copied or
+/// Frames that were unmapped, and the flush that is due before they are freed, reused, copied or
 /// written out.
 ///
-/// Who reclaims:
-/// 1. unmaps: the embedder calls [`FlushBatch::add`] for every translation that it removes;
-/// 2. before writing anything out: [`FlushBatch::flush_if_dirty`];
-/// 3. gives the batch the frames that nobody owns any more: [`FlushBatch::retire`];
-/// 4. before it lets go of the others, and by the end: [`FlushBatch::finish`], which flushes or
-///    parks, and hands out the frames that may be freed. Nothing else hands them out.
+/// Reclaim uses a batch in these steps:
+/// 1. Unmap: the embedder calls [`FlushBatch::add`] for every translation that it removes.
+/// 2. Before any page is written out: [`FlushBatch::flush_if_dirty`].
+/// 3. Give the batch the frames that have no owner any more: [`FlushBatch::retire`].
+/// 4. Before the other pages are released, and at the end: [`FlushBatch::finish`]. It flushes or
+///    defers, and hands out the frames that may be freed. Nothing else hands out frames.
 ///
-/// Who migrates calls [`FlushBatch::flush`] between unmapping and copying.
+/// Migration calls [`FlushBatch::flush`] between unmapping and copying.
 ///
-/// **Dropped** unfinished, it is flushed, and frames that were retired are deferred for the next
-/// [`Flusher::drain_flushed`]. Where nobody may wait ([`Shootdown::may_wait`](super::Shootdown::may_wait))
-/// they are deferred unflushed. What cannot be deferred is leaked and reported
-/// ([`Finding::Unflushed`]).
+/// If a batch is **dropped** unfinished, it is flushed, and its retired frames are deferred until
+/// the next [`Flusher::drain_flushed`]. Where the destructor may not wait
+/// ([`Shootdown::may_wait`](super::Shootdown::may_wait)), they are deferred unflushed. Frames that
+/// cannot be deferred are leaked and reported ([`Finding::Unflushed`]).
 pub struct FlushBatch<'f, 'm, P: Platform> {
     flusher: Flusher<'f, 'm, P>,
     slots: &'f mut [BatchSlot],
     used: usize,
-    /// Frames that are pending.
+    /// Number of pending frames.
     pending: u64,
-    /// Frames that may be, as far as all that may be unflushed goes.
+    /// Frames that this batch has reserved of the bound on unflushed frames, including pending
+    /// ones.
     reserved: u64,
-    /// CPUs that may have cached what is pending.
+    /// CPUs that may have cached pending translations.
     cpus: CpuMask,
-    /// Whoever has flushed_epoch everything since reaches nothing of it.
+    /// A CPU that has flushed everything since this epoch has none of them cached.
     epoch: u64,
-    /// What covers all of it.
+    /// The scope that covers all pending translations.
     scope: Option<Scope>,
-    /// Some of it may have been stored through, or may be still.
+    /// Some pending translations were dirty, or stores through them are still possible.
     dirty: bool,
 }
 
@@ -84,7 +85,7 @@ impl<'f, 'm, P: Platform> FlushBatch<'f, 'm, P> {
         Self::with_all_slots(flusher, &mut slots[..most])
     }
 
-    /// A batch as large as `slots`.
+    /// A batch with one frame per slot of `slots`.
     pub(super) fn with_all_slots(flusher: Flusher<'f, 'm, P>, slots: &'f mut [BatchSlot]) -> Self {
         Self {
             flusher,
@@ -99,39 +100,39 @@ impl<'f, 'm, P: Platform> FlushBatch<'f, 'm, P> {
         }
     }
 
-    /// Whose it is.
+    /// The flusher that made this batch.
     #[must_use]
     pub fn flusher(&self) -> Flusher<'f, 'm, P> {
         self.flusher
     }
 
-    /// The part of it that is passed to whatever unmaps: translations can be added there, and nothing else
-    /// can be done.
+    /// The part of the batch that is passed to the owner of pages: it can add translations, and do nothing else.
     pub fn unmapping(&mut self) -> Unmapping<'_, 'f, 'm, P> {
         Unmapping::new(self)
     }
 
-    /// Whether it can take no further frame.
+    /// Whether the batch has no free slot.
     #[must_use]
     pub fn is_full(&self) -> bool {
         self.used == self.slots.len()
     }
 
-    /// Whether something that was added is not flushed.
+    /// Whether some of the added translations are not flushed.
     #[must_use]
     pub fn is_pending(&self) -> bool {
         self.scope.is_some()
     }
 
-    /// Whether something that is not flushed may have been stored through: it must not be written
-    /// out.
+    /// Whether stores through unflushed translations are possible. If so, the pages must not be
+    /// written out.
     #[must_use]
     pub fn is_dirty(&self) -> bool {
         self.dirty
     }
 
-    /// Sees to it that up to `frames` more frames can be unmapped without being flushed at once; how
-    /// many, the rest would have to be. So much may be unflushed, over all batches and what is deferred.
+    /// Reserves up to `frames` more frames of the bound on unflushed frames, which holds for all
+    /// batches and deferred frames together. Returns the number reserved. Pages beyond it are
+    /// flushed one by one when they are unmapped.
     pub(crate) fn reserve(&mut self, frames: u64) -> u64 {
         let Flusher { tlb, .. } = self.flusher;
         if tlb.tuning.batching == FlushBatching::Off {
@@ -145,8 +146,8 @@ impl<'f, 'm, P: Platform> FlushBatch<'f, 'm, P> {
         (self.reserved - self.pending).min(frames)
     }
 
-    /// A translation to `pfn` was removed: to be called before the page-table lock is released. It
-    /// is flushed now, or noted.
+    /// Records that a translation to `pfn` was removed, and flushes it now or notes it as pending.
+    /// To be called before the page-table lock is released.
     pub fn add(&mut self, pfn: Pfn, translation: &Translation<'_>) {
         let Flusher { tlb, shootdown, memory, .. } = self.flusher;
         let &Translation { cpus, writable, dirty, space, page, space_flush, file_flush } =
@@ -203,7 +204,7 @@ impl<'f, 'm, P: Platform> FlushBatch<'f, 'm, P> {
         self.push(BatchSlot { pfn, pending: false, retired: true }).ok_or(pfn)
     }
 
-    /// Flushes what is pending.
+    /// Flushes all pending translations.
     pub fn flush(&mut self) -> Flushed<'_> {
         if let Some(scope) = self.scope {
             let Flusher { tlb, .. } = self.flusher;
@@ -211,7 +212,7 @@ impl<'f, 'm, P: Platform> FlushBatch<'f, 'm, P> {
             match tlb.tuning.batching {
                 FlushBatching::Lazy => {
                     let not_flushed = tlb.not_flushed(&self.cpus, self.epoch);
-                    // Whoever is interrupted anyway need not be once more for what is deferred.
+                    // A CPU that is interrupted anyway can flush for the deferred frames as well.
                     let scope = if tlb.deferred() > 0 { Scope::Everything } else { scope };
                     if !not_flushed.is_empty() {
                         self.flusher.shoot_down(&not_flushed, scope);
@@ -224,17 +225,17 @@ impl<'f, 'm, P: Platform> FlushBatch<'f, 'm, P> {
         Flushed(core::marker::PhantomData)
     }
 
-    /// Flushes if something that is pending may have been stored through; to be called before any
-    /// of its pages is written out. No proof for copying: clean translations may be left.
+    /// Flushes if pending translations are dirty. To be called before any page of the batch is
+    /// written out. This does not allow copying, because clean translations may be left.
     pub fn flush_if_dirty(&mut self) {
         if self.dirty {
             self.flush();
         }
     }
 
-    /// Ends what was begun: flushes, or parks what may wait; and hands out the frames that were
-    /// retired and that no CPU reaches any more, some of them perhaps retired through other
-    /// batches. They are the receiver's; no lock is held while it has them.
+    /// Finishes the batch: flushes it, or defers frames whose flush can be deferred. Then hands out
+    /// retired frames that no CPU has cached any more, including frames deferred by other batches.
+    /// `free` owns the frames that it receives. No lock is held during the call.
     pub fn finish(&mut self, free: &mut dyn FnMut(Blocks<'_, 'm, P>)) {
         let memory = self.flusher.memory;
         self.finish_frames(&mut receiver(memory, free));
@@ -252,8 +253,8 @@ impl<'f, 'm, P: Platform> FlushBatch<'f, 'm, P> {
         self.flusher.drain_flushed_frames(free);
     }
 
-    /// Parks the frames whose flush may wait, if that is so for all that is pending; whether it
-    /// did.
+    /// Defers the frames if the flush can be deferred for all pending translations. Returns whether
+    /// it did.
     fn defer(&mut self, free: &mut dyn FnMut(&[Pfn])) -> bool {
         let Flusher { tlb, .. } = self.flusher;
         let batching = tlb.tuning.batching;
@@ -278,8 +279,8 @@ impl<'f, 'm, P: Platform> FlushBatch<'f, 'm, P> {
         true
     }
 
-    /// Whether other CPUs have flushed, for whatever it was, since this was unmapped; if so, this one
-    /// does, too.
+    /// Whether the other CPUs have flushed everything since these translations were removed. If so,
+    /// this CPU flushes too.
     fn was_flushed_meanwhile(&self) -> bool {
         let Flusher { tlb, cpu, .. } = self.flusher;
         let mut not_flushed = match tlb.tuning.batching {
@@ -298,7 +299,7 @@ impl<'f, 'm, P: Platform> FlushBatch<'f, 'm, P> {
         self.defer_slots(|slot| slot.pending, most)
     }
 
-    /// Parks what some slots hold, if there is room for all of it; whether there was.
+    /// Defers the frames of some slots if there is room for all of them. Returns whether there was.
     fn defer_slots(&self, which: fn(&BatchSlot) -> bool, most: u64) -> bool {
         let frames = self.used().iter().filter(|slot| which(slot)).map(|slot| slot.pfn);
         self.flusher.defer(&self.cpus, most, frames)
@@ -317,7 +318,7 @@ impl<'f, 'm, P: Platform> FlushBatch<'f, 'm, P> {
         &self.slots[..self.used]
     }
 
-    /// Notes that a translation to `pfn` is pending; whether there was room for it.
+    /// Notes that a translation to `pfn` is pending. Returns whether there was room for it.
     fn note(&mut self, pfn: Pfn) -> bool {
         let last = self.slots[..self.used].last().filter(|slot| slot.pfn == pfn);
         if last.is_some_and(|slot| slot.pending) {
@@ -335,7 +336,7 @@ impl<'f, 'm, P: Platform> FlushBatch<'f, 'm, P> {
         self.push(BatchSlot { pfn, pending: true, retired: false }).is_some()
     }
 
-    /// Room for one more, if there is any.
+    /// Reserves one more frame if necessary. Returns the number of unused reserved frames.
     fn reserve_one(&mut self) -> u64 {
         if self.reserved == self.pending {
             self.reserved += self.flusher.tlb.reserve_unflushed(1);
@@ -343,7 +344,7 @@ impl<'f, 'm, P: Platform> FlushBatch<'f, 'm, P> {
         self.reserved - self.pending
     }
 
-    /// Nothing is pending any more, nor about to be.
+    /// Returns all reserved frames. Nothing is pending.
     fn release_reserved(&mut self) {
         debug_assert_eq!(self.pending, 0);
         let reserved = core::mem::take(&mut self.reserved);
@@ -358,13 +359,13 @@ impl<'f, 'm, P: Platform> FlushBatch<'f, 'm, P> {
         Some(())
     }
 
-    /// Nothing is pending any more: only frames to hand out remain.
+    /// Marks everything as flushed: only retired frames remain in the batch.
     fn set_flushed(&mut self) {
         self.keep(|slot| slot.retired);
         self.reset();
     }
 
-    /// What was pending is another's.
+    /// Removes the pending frames, which were deferred.
     fn discard_pending(&mut self) {
         self.keep(|slot| !slot.pending);
         self.reset();
@@ -419,7 +420,7 @@ struct HandedOut<'b, 'f, 'm, P: Platform> {
 }
 
 impl<P: Platform> HandedOut<'_, '_, '_, P> {
-    /// The next frames, and how many they are.
+    /// The next frames, and their number.
     fn next(&mut self) -> Option<([Pfn; CHUNK], usize)> {
         let left = &self.batch.used()[self.count..];
         let count = left.len().min(CHUNK);

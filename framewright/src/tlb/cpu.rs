@@ -1,11 +1,11 @@
-//! What one CPU was posted_pages to forget, and has flushed_epoch.
+//! The flush requests to one CPU, and the epoch of its last full flush.
 //!
 //! # Theory of operation
 //!
-//! A request is a word with one of few states, and, while it is for pages, which. Who finds a
-//! request there already that has not been taken up widens it to *everything* and sends no
-//! interrupt of its own: the one on its way will do, for the CPU takes a request up, and only then
-//! reads the epoch and flushes.
+//! A request is one word with a state. A request for some pages also says which pages. If a sender
+//! finds a request that the CPU has not taken yet, it widens the request to *everything* and sends
+//! no interrupt. The interrupt of the first sender is enough, because the CPU takes the request
+//! before it reads the epoch and flushes.
 //!
 //! ```text
 //!  IDLE ── post pages ──► WRITING ──────► PAGES ── take ──► READING ──► IDLE
@@ -17,21 +17,21 @@
 //!                                         IDLE
 //! ```
 //!
-//! Whoever leaves IDLE sends the interrupt, and has the pages to itself until it has written them. A
-//! CPU that looks meanwhile finds nothing yet: its interrupt is still to come. Every step is an
-//! atomic exchange, so that the CPU, when it takes a request up, sees what all who posted did
-//! before.
+//! The sender that moves the word out of IDLE sends the interrupt, and is the only writer of the
+//! pages until they are written. If the CPU looks at the word before that, it finds nothing to do,
+//! because its interrupt is still to come. Every transition is an atomic exchange. So a CPU that
+//! takes a request sees everything that its senders did before.
 //!
-//! Requests are numbered in the same word, by how many were taken up before, and who posted waits for
-//! the number. (An epoch would not do: the CPU may have served, since it began, a request for other
-//! pages that was posted before.)
+//! The same word has the number of the request, which counts the requests taken before. Senders
+//! wait for this number. (An epoch would not be enough: since that epoch began, the CPU may have
+//! served a request for other pages that was posted before.)
 //!
-//! Only one call at a time serves a CPU: two would take two requests, and the first to end would mark both as
-//! served. A call that finds another in progress returns at once; the one in progress then looks for requests
-//! again before it ends.
+//! Only one call at a time serves a CPU. Two calls would take two requests, and the first to end
+//! would mark both as served. A call that finds another in progress returns at once; the call in
+//! progress then looks for requests again before it ends.
 //!
-//! If the embedder panics while it flushes, the request counts as taken up and not as served. The next call
-//! flushes everything, which serves it, too.
+//! If the embedder panics while it flushes, the request counts as taken and not as served. The next call
+//! flushes everything, and thereby serves that request as well.
 
 use super::Scope;
 use crate::{
@@ -66,14 +66,14 @@ impl Request {
         Self(self.number() << 3 | u64::from(state))
     }
 
-    /// What there is after it was taken up.
+    /// The word after the request was taken.
     fn taken(self) -> Self {
         Self((self.number() + 1) << 3 | u64::from(IDLE))
     }
 }
 
-/// Which pages a request is for. Written by who leaves IDLE, read by the CPU before it is IDLE
-/// again: the words need no order of their own.
+/// The pages of a request. Written by the sender that left IDLE, and read by the CPU before the
+/// word is IDLE again, so these words need no ordering of their own.
 struct Pages {
     space: AtomicU64,
     first: AtomicU64,
@@ -90,7 +90,7 @@ impl Pages {
     }
 }
 
-/// See the module.
+/// The requests to one CPU, its last full flush, and its counters.
 #[repr(align(64))]
 pub(crate) struct CpuFlushes<P: Platform> {
     request: AtomicU64,
@@ -102,9 +102,9 @@ pub(crate) struct CpuFlushes<P: Platform> {
     is_behind: AtomicBool,
     /// How many requests the CPU has served.
     served: AtomicU64,
-    /// The epoch that it read before it last forgot everything it could flush_since.
+    /// The epoch that the CPU read before its last full flush.
     flushed_epoch: AtomicU64,
-    /// Changes with `served`: what who waits for that looks at.
+    /// Changes with `served`: senders wait on this word.
     served_changed: P::Word,
     pub(super) counters: TlbCounters,
 }
@@ -163,8 +163,8 @@ impl<P: Platform> CpuFlushes<P> {
         }
     }
 
-    /// Asks the CPU to forget `scope`; whether it has to be interrupted for that, because nobody
-    /// else is about to.
+    /// Asks the CPU to invalidate `scope`. Returns whether the caller must interrupt the CPU; if
+    /// not, another sender does.
     pub(super) fn post(&self, platform: &P, scope: Scope) -> bool {
         platform.point(Site::Flush);
         let mut found = Request(self.request.load(Ordering::Relaxed));
@@ -183,7 +183,7 @@ impl<P: Platform> CpuFlushes<P> {
         found.state() == IDLE
     }
 
-    /// Says which pages, having left IDLE for that.
+    /// Writes the pages of a request whose word the caller moved out of IDLE.
     fn write(&self, platform: &P, posted: Request, scope: Scope) {
         if let Scope::Pages { space, first, pages } = scope {
             self.posted_pages.space.store(space, Ordering::Relaxed);
@@ -196,7 +196,8 @@ impl<P: Platform> CpuFlushes<P> {
         }
     }
 
-    /// Serves the requests to this CPU with `forget`, or leaves them to a call that is in progress.
+    /// Serves the requests to this CPU with `invalidate`, or leaves them to a call that is in
+    /// progress.
     pub(super) fn serve(&self, platform: &P, mut invalidate: impl FnMut(Scope)) {
         let came = self.serving.fetch_add(1, Ordering::AcqRel) + 1;
         if came > 1 {
@@ -226,7 +227,7 @@ impl<P: Platform> CpuFlushes<P> {
         Some((Scope::Everything, taken.map_or_else(number, |(_, number)| number)))
     }
 
-    /// Takes up what this CPU was posted_pages to forget, and which number that has.
+    /// Takes the request to this CPU. Returns its scope and its number.
     fn take(&self, platform: &P) -> Option<(Scope, u64)> {
         platform.point(Site::Flush);
         let found = Request(self.request.load(Ordering::Acquire));
@@ -239,43 +240,44 @@ impl<P: Platform> CpuFlushes<P> {
                 return Some((pages, taken.number()));
             }
         }
-        // Widened, from the start or meanwhile.
+        // The request was widened, before this call or during it.
         let taken = self.transition(found.with(EVERYTHING), found.taken()).ok()?;
         Some((Scope::Everything, taken.number()))
     }
 
-    /// One step: what there is then, or what there was instead of `from`.
+    /// One transition. Returns the new word, or the found word if it is not `from`.
     fn transition(&self, from: Request, to: Request) -> Result<Request, Request> {
         let done = self.request.compare_exchange(from.0, to.0, Ordering::AcqRel, Ordering::Relaxed);
         done.map(|_| to).map_err(Request)
     }
 
-    /// The number to wait for, for who has posted: that of the last request there is.
+    /// The number that a sender waits for: that of the latest request.
     pub(super) fn posted(&self) -> u64 {
         let last = Request(self.request.load(Ordering::Relaxed));
         last.number() + u64::from(last.state() != IDLE)
     }
 
-    /// The CPU has served the request of that number, and those before.
+    /// Records that the CPU has served the request with this number, and all requests before.
     fn set_served(&self, platform: &P, number: u64) {
         self.served.store(number, Ordering::Release);
         platform.point(Site::Flush);
         self.served_changed.store(platform, number as u32, Ordering::Release);
     }
 
-    /// Whether the CPU has served the request of that number.
+    /// Whether the CPU has served the request with this number.
     pub(super) fn has_served(&self, platform: &P, number: u64) -> bool {
-        // Looked at first: if it changes after what counts was read, waiting for it ends at once.
+        // The wait word is read first. If it changes after `served` was read, a wait on it ends at
+        // once.
         self.served_changed.load(platform, Ordering::Acquire);
         self.served.load(Ordering::Acquire) >= number
     }
 
-    /// The CPU has flushed_epoch everything it could flush_since since it read `epoch`.
+    /// Records that the CPU has flushed everything since it read `epoch`.
     pub(super) fn set_flushed_epoch(&self, epoch: u64) {
         self.flushed_epoch.fetch_max(epoch, Ordering::AcqRel);
     }
 
-    /// Whether it has since `epoch`.
+    /// Whether the CPU has flushed everything since `epoch`.
     pub(super) fn has_flushed(&self, epoch: u64) -> bool {
         self.flushed_epoch.load(Ordering::Acquire) >= epoch
     }

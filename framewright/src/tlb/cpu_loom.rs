@@ -1,8 +1,8 @@
 //! Requests and epochs under the C11 memory model.
 //!
-//! A page-table entry is a flag; what a CPU has cached is what it read of it when it last forgot.
-//! All of both is accessed without any order of its own: what is shown is that the protocol
-//! orders it.
+//! A page-table entry is a flag. The cached entry of a CPU is the value that it read at its last
+//! flush. Both are accessed without any ordering of their own, so the models show that the protocol
+//! orders them.
 
 use loom::{model::Builder, sync::Arc, thread};
 
@@ -36,8 +36,8 @@ impl Model {
         self.cached[page].store(self.entries[page].load(Relaxed), Relaxed);
     }
 
-    /// The CPU's handler. It runs in the thread that sends the interrupt, so several may run at
-    /// once.
+    /// The interrupt handler of the CPU. It runs in the thread that sends the interrupt, so several
+    /// may run at once.
     fn interrupt(&self) {
         self.state.serve(ON, |scope| match scope {
             Scope::Everything => (0..3).for_each(|page| self.refresh(page)),
@@ -45,24 +45,28 @@ impl Model {
         });
     }
 
-    /// Unmaps a page, and flushes it as `scope` says.
+    /// Unmaps a page, and flushes as `scope` says.
     fn unmap(&self, page: usize, scope: Scope) {
         self.entries[page].store(0, Relaxed);
         let number = self.ask(page, scope);
         while !self.state.has_served(ON, number) {
             thread::yield_now();
         }
-        assert_eq!(self.cached[page].load(Relaxed), 0, "page {page} is still reached");
+        assert_eq!(self.cached[page].load(Relaxed), 0, "stale TLB access to unmapped page {page}");
     }
 
-    /// Asks the CPU to flush a page; the number of the request.
+    /// Asks the CPU to flush a page. Returns the number of the request.
     fn ask(&self, page: usize, scope: Scope) -> u64 {
         if self.state.post(ON, scope) {
             self.interrupt();
         }
         let number = self.state.posted();
         if self.state.has_served(ON, number) {
-            assert_eq!(self.cached[page].load(Relaxed), 0, "page {page} is still reached");
+            assert_eq!(
+                self.cached[page].load(Relaxed),
+                0,
+                "stale TLB access to unmapped page {page}"
+            );
         }
         number
     }
@@ -99,8 +103,8 @@ fn loom_a_request_for_everything_joins_one_for_pages() {
     two_flushes([Scope::page(0, 0), Scope::Everything]);
 }
 
-/// The first is still writing which pages it is for when the second widens it, the CPU takes it up,
-/// and the third begins anew. Nobody waits; in the end all was served.
+/// The first request is still being written when the second widens it, the CPU takes it, and the
+/// third begins anew. No thread waits, and in the end all requests are served.
 #[test]
 fn loom_a_widened_request_is_served_after_it_is_written() {
     explore(2, || {
@@ -113,7 +117,7 @@ fn loom_a_widened_request_is_served_after_it_is_written() {
             let other = Arc::clone(&model);
             thread::spawn(move || unmap(&other, page, scope))
         });
-        // An interrupt that comes late, for something long served.
+        // An interrupt that arrives late, for a request that was served long ago.
         model.interrupt();
         unmap(&model, 2, Scope::page(0, 2));
         others.into_iter().for_each(|other| other.join().unwrap());

@@ -1,15 +1,17 @@
-//! Frames that wait for a flush that need not be sent.
+//! Deferred frees: frames that wait until CPUs have flushed anyway.
 //!
-//! Groups of frames, each with the CPUs that may have cached translations to them and the epoch
-//! since which these have to have flushed_epoch everything; oldest first. Epochs are assigned under the
-//! lock, so that they ascend. What is deferred for the same CPUs joins the youngest group, and has the
-//! rest of it wait as long as itself: a batch may be of a page or two, and a group for each would fill
-//! its ring long before that of frames. So a group is kept to a share of all, and only if there is no
-//! room for another do frames join one of other CPUs.
+//! The frames are in groups, oldest first. A group has the CPUs that may have cached translations
+//! to its frames, and the epoch since which these CPUs must have flushed everything. Epochs are
+//! assigned under the lock, so they ascend. Frames for the same CPUs join the youngest group, and
+//! its older frames then wait until the epoch of the newer ones. This is needed because batches may
+//! have a page or two: with a group for each, the ring of groups would be full long before the ring
+//! of frames. A group can have only a share of all frames. Frames for different CPUs join a group
+//! only if the ring of groups is full.
 //!
-//! When three quarters of what may be deferred are, one CPU flushes for the older half, and interrupts
-//! only those that have not flushed since; while it does, others go on to defer. So every CPU has
-//! had its chance to forget by itself, and nobody queues to flush for the same frames.
+//! When three quarters of the frames that may be deferred are, one CPU flushes for the older half.
+//! It interrupts only the CPUs that have not flushed since, and meanwhile other CPUs can defer
+//! more. So every CPU had time to flush for other reasons, and CPUs do not queue to flush for the
+//! same frames.
 
 use super::{CpuMask, Flusher};
 use crate::{
@@ -31,11 +33,11 @@ impl DeferredGroup {
     pub(crate) const EMPTY: Self = Self { cpus: CpuMask::EMPTY, epoch: 0, frames: 0 };
 }
 
-/// What is known of deferred frames without their lock.
+/// The state of deferred frames that is read without their lock.
 pub(super) struct Published {
-    /// How many there are.
+    /// Number of frames.
     pub(super) frames: AtomicU64,
-    /// The epoch of the middle one of the groups; 0 if there are none.
+    /// The epoch of the group in the middle; 0 if there are no groups.
     pub(super) middle: AtomicU64,
 }
 
@@ -45,16 +47,16 @@ impl Published {
     }
 }
 
-/// Frames that are handed over at a time: with one hold of the lock here, and of a zone there.
+/// Frames that are passed on at a time, with one hold of this lock and one of the zone lock.
 pub(super) const CHUNK: usize = 64;
 
-/// Groups that one flush looks at: two for the same CPUs that follow each other have more than one such
-/// share of all frames, so that these have half.
+/// Groups that one flush considers. Two consecutive groups for the same CPUs together exceed one
+/// such share of all frames, so this many groups have half of the frames.
 const GROUPS_PER_FLUSH: usize = 16;
 
-/// See the module. Two rings, in metadata.
+/// Deferred frames and their groups: two ring buffers in metadata.
 pub(crate) struct DeferredFrees<'m> {
-    /// What frames are counted from.
+    /// The frame number that entries of `frames` are relative to.
     base: Pfn,
     groups: &'m mut [DeferredGroup],
     first_group: usize,
@@ -62,13 +64,13 @@ pub(crate) struct DeferredFrees<'m> {
     frames: &'m mut [u32],
     first_frame: usize,
     frame_count: usize,
-    /// Up to this epoch everything was flushed for.
+    /// Everything up to this epoch is flushed.
     flushed_epoch: u64,
 }
 
 impl<'m> DeferredFrees<'m> {
-    /// Groups that suffice for `frames` frames, also if each is for other CPUs than the one before and
-    /// most come in batches.
+    /// The number of groups for `frames` frames. It suffices if consecutive groups are for
+    /// different CPUs and most frames come in batches.
     pub(crate) const fn groups_for(frames: usize) -> usize {
         frames.div_ceil(16)
     }
@@ -86,7 +88,7 @@ impl<'m> DeferredFrees<'m> {
         }
     }
 
-    /// Adds frames, unless there would be more than `most`; whether it did.
+    /// Adds frames, unless that would exceed `most` frames. Returns whether it did.
     pub(super) fn push(
         &mut self,
         cpus: CpuMask,
@@ -113,8 +115,8 @@ impl<'m> DeferredFrees<'m> {
         true
     }
 
-    /// Adds `group` to the youngest, if they go together or there is no room for another; whether it
-    /// did.
+    /// Adds `group` to the youngest group if both are for the same CPUs, or if the ring of groups
+    /// is full. Returns whether it did.
     fn join(&mut self, group: &DeferredGroup) -> bool {
         let Some(last) = self.group_count.checked_sub(1) else { return false };
         let is_full = self.group_count == self.groups.len();
@@ -131,13 +133,13 @@ impl<'m> DeferredFrees<'m> {
         goes_with || is_full
     }
 
-    /// Its oldest group, and whether that was flushed for.
+    /// The oldest group, and whether it is flushed.
     fn oldest(&self) -> Option<(DeferredGroup, bool)> {
         let oldest = (self.group_count > 0).then(|| self.groups[self.first_group])?;
         Some((oldest, oldest.epoch <= self.flushed_epoch))
     }
 
-    /// Takes frames of the oldest groups, as long as these were flushed for; how many.
+    /// Takes frames of the oldest groups that are flushed. Returns their number.
     fn take(&mut self, out: &mut [Pfn; CHUNK]) -> usize {
         let mut taken = 0;
         while taken < CHUNK
@@ -160,7 +162,8 @@ impl<'m> DeferredFrees<'m> {
         taken
     }
 
-    /// Copies the oldest groups that together have half of the frames, or as many as fit; how many.
+    /// Copies the oldest groups, until they have half of the frames or `out` is full. Returns their
+    /// number.
     fn oldest_half(&self, out: &mut [DeferredGroup; GROUPS_PER_FLUSH]) -> usize {
         let (mut count, mut frames) = (0, 0);
         while count < self.group_count.min(GROUPS_PER_FLUSH)
@@ -173,7 +176,7 @@ impl<'m> DeferredFrees<'m> {
         count
     }
 
-    /// Says how many frames there are, where that is read without the lock.
+    /// Publishes the number of frames and the epoch in the middle, which are read without the lock.
     fn publish(&self, published: &Published) -> u64 {
         let frames = self.frame_count as u64;
         let middle = (self.first_group + self.group_count / 2) % self.groups.len();
@@ -183,7 +186,7 @@ impl<'m> DeferredFrees<'m> {
         frames
     }
 
-    /// The CPUs of all groups that were not flushed for, and the latest epoch of these.
+    /// The CPUs of all groups that are not flushed, and the latest epoch of these groups.
     fn pending(&self) -> (CpuMask, u64) {
         let mut all = (CpuMask::EMPTY, self.flushed_epoch);
         for at in 0..self.group_count {
@@ -198,7 +201,8 @@ impl<'m> DeferredFrees<'m> {
 }
 
 impl<P: Platform> Flusher<'_, '_, P> {
-    /// Parks frames that `cpus` may have cached, unless there is no room; whether it did.
+    /// Defers the free of frames that `cpus` may have cached, unless there is no room. Returns
+    /// whether it did.
     pub(super) fn defer(
         &self,
         cpus: &CpuMask,
@@ -218,7 +222,7 @@ impl<P: Platform> Flusher<'_, '_, P> {
         true
     }
 
-    /// Gives `free` the deferred frames that no CPU reaches any more; how many.
+    /// Passes deferred frames to `free` that no CPU has cached any more. Returns their number.
     pub(crate) fn drain_flushed_frames(&self, free: &mut dyn FnMut(&[Pfn])) -> u64 {
         let (mut released, mut flushed_epoch) = (0, 0);
         while self.tlb.deferred() > 0 {
@@ -243,8 +247,9 @@ impl<P: Platform> Flusher<'_, '_, P> {
         released
     }
 
-    /// The same after a flush for the half that has waited longest. It goes to those CPUs only that
-    /// have not flushed_epoch it by themselves meanwhile; the younger half gives them time for that.
+    /// Flushes for the older half, then does the same. The flush goes only to CPUs that have not
+    /// flushed since these frames were deferred. The younger half waits longer, so that CPUs can
+    /// flush for other reasons.
     pub(super) fn flush_oldest_half(&self, free: &mut dyn FnMut(&[Pfn])) -> u64 {
         let mut groups = [DeferredGroup::EMPTY; GROUPS_PER_FLUSH];
         let count =
@@ -261,9 +266,9 @@ impl<P: Platform> Flusher<'_, '_, P> {
         self.drain_flushed_frames(free)
     }
 
-    /// If more than `most` frames are deferred, gives `free` those that need no flush; if these are too
-    /// few, flushes for some. One CPU does that at a time: others go on meanwhile, as long as there
-    /// is room for what they defer.
+    /// If more than `most` frames are deferred, passes those to `free` that need no flush. If too
+    /// many are left, flushes for some. One CPU at a time does that; meanwhile others continue, as
+    /// long as there is room for the frames that they defer.
     pub(crate) fn limit_deferred(&self, most: u64, free: &mut dyn FnMut(&[Pfn])) {
         let tlb = self.tlb;
         if tlb.deferred() <= most {
@@ -276,13 +281,13 @@ impl<P: Platform> Flusher<'_, '_, P> {
         }
     }
 
-    /// Whether every CPU of a group has flushed meanwhile, or will before it uses anything.
+    /// Whether every CPU of a group has flushed since, or will before it uses its old entries.
     fn is_flushed(&self, group: &DeferredGroup) -> bool {
         let not_flushed = self.not_flushed(group);
         not_flushed.is_empty() || self.tlb.not_lazy(self.shootdown, &not_flushed).is_empty()
     }
 
-    /// The CPUs of a group that have not flushed meanwhile.
+    /// The CPUs of a group that have not flushed since.
     fn not_flushed(&self, group: &DeferredGroup) -> CpuMask {
         match self.tlb.tuning.batching {
             FlushBatching::Lazy => self.tlb.not_flushed(&group.cpus, group.epoch),
@@ -290,14 +295,14 @@ impl<P: Platform> Flusher<'_, '_, P> {
         }
     }
 
-    /// Nothing that was deferred by that epoch needs a flush any more.
+    /// Records that frames deferred up to `epoch` need no flush any more.
     fn set_flushed(&self, epoch: u64) {
         self.tlb.deferred.with(self.platform, |deferred| {
-            deferred.flushed_epoch = deferred.flushed_epoch.max(epoch)
+            deferred.flushed_epoch = deferred.flushed_epoch.max(epoch);
         });
     }
 
-    /// Flushes for everything that is deferred, and for `cpus` besides, at once.
+    /// Flushes once for all deferred frames, and on `cpus` as well.
     pub(super) fn flush_all_deferred(&self, cpus: &CpuMask) {
         let (mut all, epoch) = self.tlb.deferred.with(self.platform, |deferred| deferred.pending());
         if self.tlb.tuning.batching == FlushBatching::Lazy {
@@ -310,11 +315,12 @@ impl<P: Platform> Flusher<'_, '_, P> {
     }
 }
 
-/// One CPU's turn at something: it ends however that ends.
+/// Exclusive ownership of a flag. Dropping the guard clears the flag, also after a panic.
 struct TryGuard<'a>(&'a AtomicBool);
 
 impl<'a> TryGuard<'a> {
-    /// Takes it, unless another has. Made lazily: one that is dropped would end the other's turn.
+    /// Takes the flag, unless it is taken. Constructed lazily: dropping a second guard would clear
+    /// the flag of the first.
     fn take(flag: &'a AtomicBool) -> Option<Self> {
         (!flag.swap(true, Ordering::Acquire)).then(|| Self(flag))
     }

@@ -1,4 +1,4 @@
-//! What is pending to an address space or to a file.
+//! The pending flush of an address space or a file.
 
 use super::{CpuMask, mask::WORDS};
 use crate::{
@@ -6,40 +6,41 @@ use crate::{
     types::MemoryTag,
 };
 
-/// Flushes that were put off, as far as they concern one address space or the contents of one
-/// file: kept by the embedder in each of both.
+/// Deferred flushes that concern one address space, or the contents of one file. The embedder keeps
+/// one of these per address space and one per file.
 ///
-/// [`FlushBatch::add`](super::FlushBatch::add) notes in it what is put off;
-/// [`Flusher::flush_deferred`](super::Flusher::flush_deferred) makes up for it. Comparing two numbers tells that
-/// nothing is pending.
+/// [`FlushBatch::add`](super::FlushBatch::add) records what is deferred, and
+/// [`Flusher::flush_deferred`](super::Flusher::flush_deferred) flushes it. A comparison of two
+/// numbers tells whether anything is pending.
 ///
-/// It belongs to the first memory whose batch notes in it, for the numbers are those of that memory. Where an
-/// address space or a file has pages of several memories, it needs one for each. Used with another memory
-/// nevertheless, it puts no flush off: a batch flushes at once, and limiting flushes everything each time, and
-/// leaves it pending to the memory that it belongs to. It must not be kept for a memory that is made later.
+/// A deferred flush belongs to the first memory whose batch records something in it, because the epochs are
+/// those of that memory. An address space or a file with pages of several memories needs one for each. With
+/// another memory it defers nothing: a batch flushes at once, and [`Flusher::flush_deferred`](super::Flusher::flush_deferred)
+/// flushes everything each time and leaves the pending flush of the first memory as it is. It must not be kept for
+/// a memory that is made later.
 ///
-/// An embedder settles
-/// * that of an **address space** once it has taken the page-table lock, and before it relies on
-///   entries that it finds clear, which a batch may have cleared that is not flushed yet, or is
-///   deferred: before it returns from unmapping, protecting or moving pages, before addresses are
-///   used anew, and before it installs an entry that allows stores;
-/// * that of a **file**, holding what keeps pages of it from being installed: before a write, a
-///   writable mapping, truncation, or invalidation of any of its pages.
+/// The embedder calls `flush_deferred` with the value
+/// * of an **address space** after it has taken the page-table lock, and before it relies on clear
+///   entries, because a batch that is not flushed, or whose frames are deferred, may have cleared
+///   them. That is before it returns from unmapping, protecting or moving pages, before addresses
+///   are reused, and before it installs an entry that allows stores;
+/// * of a **file** while it holds the lock that keeps pages of the file from being installed:
+///   before a write, a writable mapping, truncation, or invalidation of any of its pages.
 #[derive(Debug)]
 pub struct DeferredFlush {
-    /// The address that tells the memory it belongs to; 0: none yet.
+    /// The address that identifies the memory of this flush; 0: none yet.
     memory: AtomicU64,
-    /// Whoever has flushed_epoch everything since this epoch reaches nothing of it.
+    /// A CPU that has flushed everything since this epoch has none of it cached.
     epoch: AtomicU64,
-    /// Nothing before this epoch is pending any more.
+    /// Everything before this epoch is flushed.
     flushed_epoch: AtomicU64,
-    /// CPUs that may have cached any of it. Only grows: those that have long flushed_epoch it are told
-    /// by their epochs.
+    /// CPUs that may have cached any of it. The set only grows: the epochs of CPUs tell which have
+    /// flushed long ago.
     cpus: [AtomicU64; WORDS],
 }
 
 impl DeferredFlush {
-    /// Nothing is pending.
+    /// No flush is pending.
     #[must_use]
     pub fn new() -> Self {
         Self {
@@ -50,13 +51,13 @@ impl DeferredFlush {
         }
     }
 
-    /// Whether anything may be pending.
+    /// Whether a flush may be pending.
     #[must_use]
     pub fn is_pending(&self) -> bool {
         self.epoch.load(Ordering::Acquire) > self.flushed_epoch.load(Ordering::Acquire)
     }
 
-    /// Whether it belongs to this memory. It does from now on if it belonged to none.
+    /// Whether the flush belongs to this memory. One that belonged to none does from now on.
     pub(super) fn belongs_to(&self, memory: MemoryTag<'_>) -> bool {
         let address = memory.address().get() as u64;
         let mut found = self.memory.load(Ordering::Relaxed);
@@ -68,25 +69,25 @@ impl DeferredFlush {
         found == address
     }
 
-    /// `cpus` may have cached what was unmapped before `epoch`.
+    /// Records that `cpus` may have cached entries that were removed before `epoch`.
     pub(super) fn note(&self, epoch: u64, cpus: &CpuMask) {
         for (word, &cpus) in self.cpus.iter().zip(cpus.words()) {
             if word.load(Ordering::Relaxed) & cpus != cpus {
                 word.fetch_or(cpus, Ordering::Relaxed);
             }
         }
-        // Who sees the epoch sees the CPUs.
+        // A CPU that reads this epoch also reads these CPUs.
         self.epoch.fetch_max(epoch, Ordering::Release);
     }
 
-    /// The epoch, and the CPUs that have to have flushed_epoch everything since.
+    /// The epoch, and the CPUs that must have flushed everything since.
     pub(super) fn pending(&self) -> (u64, CpuMask) {
         let epoch = self.epoch.load(Ordering::Acquire);
         let cpus = self.cpus.each_ref().map(|word| word.load(Ordering::Relaxed));
         (epoch, CpuMask::from_words(&cpus))
     }
 
-    /// They have.
+    /// Records that these CPUs have flushed everything since `epoch`.
     pub(super) fn set_flushed(&self, epoch: u64) {
         self.flushed_epoch.fetch_max(epoch, Ordering::AcqRel);
     }

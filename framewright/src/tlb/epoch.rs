@@ -1,42 +1,42 @@
-//! The epoch: tells what a CPU that has flushed_epoch everything can have seen.
+//! The epoch: tells which page-table changes a full flush of a CPU covers.
 //!
 //! # Why a comparison is enough
 //!
-//! Somebody changes a page table and then asks which epoch to wait for. A CPU reads the epoch, and
-//! then forgets and walks page tables anew. If it has read the epoch that is waited for, or a later
-//! one, its walks came after the change:
+//! Code changes a page table and then asks which epoch to wait for. A CPU reads the epoch, then
+//! flushes and walks page tables anew. If the CPU has read the awaited epoch or a later one, its
+//! walks came after the change:
 //!
-//! * [`Epoch::advance`] begins an epoch after the change, and the CPU has read it: what was before the
-//!   one is seen after the other, since both are atomic and ordered;
-//! * [`Epoch::next`] names the epoch after the current one, without beginning it: whoever begins it
-//!   does so after it was named. Fences make sure that no walk not_flushed the CPU's reading of it misses
-//!   what came before the naming.
+//! * [`Epoch::advance`] begins an epoch after the change, and the CPU has read that epoch. Both
+//!   accesses are atomic and ordered, so the CPU's walks see the change.
+//! * [`Epoch::next`] names the epoch after the current one and does not begin it. It is begun after
+//!   it was named, on whichever CPU. Fences make sure that no walk after the CPU's read of that
+//!   epoch misses a change from before the naming.
 
 use crate::sync::{AtomicU64, Ordering, fence};
 
-/// See the module.
+/// The number of the current epoch.
 pub(super) struct Epoch(AtomicU64);
 
 impl Epoch {
-    /// It starts at 1: no CPU is not_flushed 0.
+    /// Starts at 1, so that every CPU has passed epoch 0.
     pub(super) fn new() -> Self {
         Self(AtomicU64::new(1))
     }
 
-    /// The epoch that what was changed before now has to wait for.
+    /// Returns the epoch to wait for after the changes made so far, without beginning it.
     pub(super) fn next(&self) -> u64 {
         fence(Ordering::SeqCst);
         self.0.load(Ordering::Relaxed) + 1
     }
 
-    /// Begins the next epoch, for which what was changed before now has to wait.
+    /// Begins the next epoch and returns it: the epoch to wait for after the changes made so far.
     pub(super) fn advance(&self) -> u64 {
         let epoch = self.0.fetch_add(1, Ordering::AcqRel) + 1;
         fence(Ordering::SeqCst);
         epoch
     }
 
-    /// The epoch, as a CPU reads it that is about to forget everything.
+    /// Reads the epoch, on a CPU that is about to flush everything.
     pub(super) fn read(&self) -> u64 {
         let epoch = self.0.load(Ordering::Acquire);
         fence(Ordering::SeqCst);

@@ -1,4 +1,4 @@
-//! One CPU's view: flush, flush_deferred, serve.
+//! The view of one CPU: flushes, pending flushes, requests of other CPUs.
 
 use super::{
     BatchSlot, Blocks, CpuMask, DeferredFlush, FlushBatch, Scope, Shootdown, Tlb, blocks::receiver,
@@ -12,11 +12,11 @@ use crate::{
     types::{CpuId, Event, FlushReason, Pfn},
 };
 
-/// What one CPU does about translations: made by [`Memory::flusher`](crate::Memory::flusher), and
-/// as cheap as a reference.
+/// The TLB flushes of one CPU, made by [`Memory::flusher`](crate::Memory::flusher). Copying it
+/// costs as little as copying references.
 ///
-/// Whatever flushes may wait for other CPUs: it is called on that CPU, with interrupts enabled and no
-/// lock held that a handler of interrupts takes.
+/// A flush may wait for other CPUs. So it is called on the CPU of the flusher, with interrupts
+/// enabled, and without any lock that an interrupt handler takes.
 pub struct Flusher<'f, 'm, P: Platform> {
     pub(super) tlb: &'f Tlb<'m, P>,
     pub(super) platform: &'f P,
@@ -58,51 +58,52 @@ impl<'f, 'm, P: Platform> Flusher<'f, 'm, P> {
         Self { tlb: memory.tlb(), platform: memory.platform(), shootdown, cpu, memory }
     }
 
-    /// The CPU.
+    /// The CPU of this flusher.
     #[must_use]
     pub fn cpu(&self) -> CpuId {
         self.cpu
     }
 
-    /// What it shares with the other CPUs.
+    /// The state that this flusher shares with those of other CPUs.
     #[must_use]
     pub fn tlb(&self) -> &'f Tlb<'m, P> {
         self.tlb
     }
 
-    /// An empty batch, which keeps what it knows of its frames in `slots`: as many of them as
-    /// `slots` has, and [`TlbTuning::batch`](crate::tuning::TlbTuning) says.
+    /// Makes an empty batch that keeps its state in `slots`. Its capacity is the number of slots or
+    /// [`TlbTuning::batch`](crate::tuning::TlbTuning), whichever is less.
     pub fn batch(&self, slots: &'f mut [BatchSlot]) -> FlushBatch<'f, 'm, P> {
         FlushBatch::new(*self, slots)
     }
 
-    /// An empty batch of as many frames as `slots` has: for migration, which keeps what it unmaps
-    /// locked until it has flushed.
+    /// Makes an empty batch with the capacity of `slots`. Migration uses it, because it keeps the
+    /// pages that it unmaps locked until they are flushed.
     pub(crate) fn batch_with_all_slots(&self, slots: &'f mut [BatchSlot]) -> FlushBatch<'f, 'm, P> {
         FlushBatch::with_all_slots(*self, slots)
     }
 
-    /// Frames that a batch with so many slots can have.
+    /// The capacity of a batch with so many slots, in frames.
     pub(crate) fn batch_capacity(&self, slots: usize) -> usize {
         slots.min(self.tlb.batch as usize)
     }
 
-    /// Makes `cpus` forget `scope`, unless they are lazy; when this returns, they have. For the
-    /// embedder's own changes to page tables; not before it frees page tables themselves, which
-    /// lazy CPUs may still walk on speculation ([`Flusher::flush_tables`]).
+    /// Invalidates `scope` on `cpus`, except lazy ones, and returns when that is done. For the
+    /// embedder's own changes to page tables. Before page tables themselves are freed, use
+    /// [`Flusher::flush_tables`], because lazy CPUs may still walk them speculatively.
     pub fn flush(&self, cpus: &CpuMask, scope: Scope) {
         self.shoot_down(cpus, scope);
     }
 
-    /// Makes `cpus` forget everything, lazy ones too: before page tables are freed.
+    /// Flushes everything on `cpus`, including lazy ones. To be called before page tables are
+    /// freed.
     pub fn flush_tables(&self, cpus: &CpuMask) {
         self.tlb.epoch.advance();
         let others = self.flush_on(cpus, Scope::Everything);
         others.iter().for_each(|cpu| self.wait_for(cpu, || false));
     }
 
-    /// Makes up for flushes that were put off and concern an address space or a file: when this
-    /// returns, no CPU reaches what was unmapped of it before. Whether anything had to be flushed.
+    /// Makes the pending flush of an address space or a file. When this returns, no CPU has stale
+    /// entries of it. Returns whether a flush was necessary.
     pub fn flush_deferred(&self, deferred: &DeferredFlush) -> bool {
         if !deferred.is_pending() {
             return false;
@@ -117,16 +118,16 @@ impl<'f, 'm, P: Platform> Flusher<'f, 'm, P> {
         flushed
     }
 
-    /// Forgets everything on this CPU.
+    /// Flushes everything on this CPU.
     pub fn flush_local(&self) {
         self.flush_here(Scope::Everything, FlushReason::Local);
     }
 
-    /// Forgets everything on this CPU if a quarter of what may be deferred is, and may be waiting for it.
-    /// To be called wherever this CPU is in the kernel anyway, at a page fault or when the timer
-    /// ticks: then CPUs that never rest need not be interrupted for deferred frames either. Costs a
-    /// few loads where there is nothing to do. Whether it did; never where forgetting is not the
-    /// CPU's own affair ([`Shootdown::has_local_flush`]).
+    /// Flushes everything on this CPU if at least a quarter of [`Tlb::parked_max`] frames are
+    /// deferred and some of these may wait for this CPU. Returns whether it did. To be called when
+    /// this CPU is in the kernel anyway, in a page fault or a timer tick: then CPUs that are never
+    /// idle are not interrupted for deferred frames either. Costs a few loads if there is nothing
+    /// to do. Does nothing where a flush interrupts other CPUs ([`Shootdown::has_local_flush`]).
     pub fn tick(&self) -> bool {
         let Tlb { published, tuning, .. } = self.tlb;
         if tuning.batching != FlushBatching::Lazy
@@ -135,7 +136,7 @@ impl<'f, 'm, P: Platform> Flusher<'f, 'm, P> {
         {
             return false;
         }
-        // Not only those that are next: what comes after them waits for this CPU, too.
+        // Not only for the oldest groups: younger groups wait for this CPU, too.
         let middle = published.middle.load(Ordering::Relaxed);
         let not_flushed = self.tlb.cpu(self.cpu).is_some_and(|cpu| !cpu.has_flushed(middle));
         if not_flushed {
@@ -144,14 +145,15 @@ impl<'f, 'm, P: Platform> Flusher<'f, 'm, P> {
         not_flushed
     }
 
-    /// Runs `flush`, after which this CPU reaches nothing that was unmapped before the call:
-    /// loads another address space, compares generations, flushes if it is not_flushed. So nobody needs
-    /// to interrupt it for that. Interrupts are masked, or handlers do the like.
+    /// Runs `flush` and records that this CPU has flushed everything, so that no CPU has to
+    /// interrupt it for entries removed before the call. `flush` loads another address space, or
+    /// compares generations and flushes if necessary. Interrupts are masked, or handlers do not use
+    /// old entries either.
     ///
     /// # Safety
     ///
-    /// After `flush`, the CPU of this flusher has no translation that was removed before the call: frames
-    /// are freed because of this.
+    /// After `flush`, the CPU of this flusher has no translation that was removed before the call.
+    /// Frames are freed because of this.
     #[allow(unsafe_code)]
     pub unsafe fn record_full_flush<R>(&self, flush: impl FnOnce() -> R) -> R {
         let epoch = self.tlb.epoch.read();
@@ -162,31 +164,32 @@ impl<'f, 'm, P: Platform> Flusher<'f, 'm, P> {
         result
     }
 
-    /// Serves what other CPUs have asked of this one: the handler of the interrupt that
-    /// [`Shootdown::interrupt`] sends. Does nothing if the request was served already, or if a call for the
-    /// same CPU is in progress, which then serves it.
+    /// Serves the requests of other CPUs to this one. To be called in the handler of the interrupt
+    /// that [`Shootdown::interrupt`] sends. Does nothing if the request was served already, or if a
+    /// call for the same CPU is in progress, which then serves it.
     pub fn serve(&self) {
         let Some(cpu) = self.tlb.cpu(self.cpu) else { return };
-        // Masked: an interrupt during this call would leave its request to this call, and return
-        // with the request pending.
+        // Interrupts are masked. Otherwise the handler of an interrupt during this call would leave
+        // its request to this call, and return while the request is pending.
         let _masked = Masked::new(self.platform);
         cpu.serve(self.platform, |scope| self.flush_here(scope, FlushReason::RemoteShootdown));
     }
 
-    /// Gives `free` the deferred frames that no CPU reaches any more, without flushing anything; how
-    /// many. They were [retired](FlushBatch::retire), or reclaimed.
+    /// Passes deferred frames to `free` that no CPU has cached any more, without a flush. Returns
+    /// their number. The frames were [retired](FlushBatch::retire) or reclaimed.
     pub fn drain_flushed(&self, free: &mut dyn FnMut(Blocks<'_, 'm, P>)) -> u64 {
         self.drain_flushed_frames(&mut receiver(self.memory, free))
     }
 
-    /// The same after one flush for the half that has waited longest: when memory is short. With
-    /// [`FlushBatching::All`] for all of it, as for any batch.
+    /// Flushes once for the older half of the deferred frames, then drains as
+    /// [`Flusher::drain_flushed`] does. For use when memory is short. With [`FlushBatching::All`]
+    /// the flush is for all deferred frames.
     pub fn drain_oldest_half(&self, free: &mut dyn FnMut(Blocks<'_, 'm, P>)) -> u64 {
         self.drain_oldest_half_frames(&mut receiver(self.memory, free))
     }
 
-    /// The same for all deferred frames, after one flush for those that need it. For use when memory
-    /// runs out.
+    /// Passes all deferred frames to `free`, after one flush for those that need it. Returns their
+    /// number. For use when memory runs out.
     pub fn drain_deferred(&self, free: &mut dyn FnMut(Blocks<'_, 'm, P>)) -> u64 {
         self.drain_deferred_frames(&mut receiver(self.memory, free))
     }
@@ -210,13 +213,14 @@ impl<'f, 'm, P: Platform> Flusher<'f, 'm, P> {
         released
     }
 
-    /// Makes those of `cpus` forget everything that have not since `epoch`; whether there was any.
+    /// Flushes everything on those of `cpus` that have not done so since `epoch`. Returns whether
+    /// there were any.
     pub(super) fn flush_since(&self, cpus: &CpuMask, epoch: u64) -> bool {
         let not_flushed = self.tlb.not_flushed(cpus, epoch);
         !not_flushed.is_empty() && self.shoot_down(&not_flushed, Scope::Everything)
     }
 
-    /// Makes `cpus` forget `scope`, but for lazy ones; whether any did.
+    /// Invalidates `scope` on `cpus`, except lazy ones. Returns whether there were any others.
     pub(super) fn shoot_down(&self, cpus: &CpuMask, scope: Scope) -> bool {
         self.tlb.epoch.advance();
         let not_lazy = self.tlb.not_lazy(self.shootdown, cpus);
@@ -228,7 +232,7 @@ impl<'f, 'm, P: Platform> Flusher<'f, 'm, P> {
         !not_lazy.is_empty()
     }
 
-    /// Asks `cpus`, and flushes this one if it is among them; which others were asked.
+    /// Sends requests to `cpus`, and flushes this CPU if it is among them. Returns the other CPUs.
     fn flush_on(&self, cpus: &CpuMask, scope: Scope) -> CpuMask {
         let mut others = *cpus;
         others.remove(self.cpu);
@@ -241,7 +245,7 @@ impl<'f, 'm, P: Platform> Flusher<'f, 'm, P> {
         others
     }
 
-    /// Asks other CPUs, and interrupts those that nobody else is about to interrupt.
+    /// Posts requests to other CPUs, and interrupts those that no other CPU is about to interrupt.
     fn ask(&self, others: &CpuMask, scope: Scope) {
         let post =
             |cpu: &CpuId| self.tlb.cpu(*cpu).is_some_and(|state| state.post(self.platform, scope));
@@ -257,7 +261,7 @@ impl<'f, 'm, P: Platform> Flusher<'f, 'm, P> {
         }
     }
 
-    /// Waits until `cpu` has served what it was asked by now, or need not any more.
+    /// Waits until `cpu` has served the latest request to it, or `is_exempt` says that it need not.
     fn wait_for(&self, cpu: CpuId, is_exempt: impl Fn() -> bool) {
         let Some(state) = self.tlb.cpu(cpu) else { return };
         let number = state.posted();
@@ -268,7 +272,7 @@ impl<'f, 'm, P: Platform> Flusher<'f, 'm, P> {
         }
     }
 
-    /// Makes this CPU forget.
+    /// Invalidates `scope` on this CPU, and records a full flush.
     fn flush_here(&self, scope: Scope, reason: FlushReason) {
         let epoch = self.tlb.epoch.read();
         self.shootdown.invalidate(self.cpu, scope);

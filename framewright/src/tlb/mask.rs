@@ -2,7 +2,7 @@
 
 use crate::types::CpuId;
 
-/// CPUs that a memory can have: as many as a [`CpuMask`] holds.
+/// The number of CPUs that a memory can have at most, which is the capacity of a [`CpuMask`].
 pub const MAX_CPUS: usize = 1024;
 
 /// Words of a [`CpuMask`].
@@ -13,51 +13,51 @@ pub(super) const WORDS: usize = MAX_CPUS / 64;
 pub struct CpuMask([u64; WORDS]);
 
 impl CpuMask {
-    /// No CPU.
+    /// The empty set.
     pub const EMPTY: Self = Self([0; WORDS]);
 
-    /// Puts a CPU in.
+    /// Adds a CPU.
     ///
     /// # Panics
     ///
-    /// If its number is [`MAX_CPUS`] or more: no memory has such a CPU.
+    /// If the CPU's number is [`MAX_CPUS`] or more: no memory has such a CPU.
     pub fn insert(&mut self, cpu: CpuId) {
         self.0[cpu.index() / 64] |= 1 << (cpu.index() % 64);
     }
 
-    /// Takes a CPU out.
+    /// Removes a CPU.
     pub fn remove(&mut self, cpu: CpuId) {
         if let Some(word) = self.0.get_mut(cpu.index() / 64) {
             *word &= !(1 << (cpu.index() % 64));
         }
     }
 
-    /// Whether a CPU is in it.
+    /// Whether the set contains a CPU.
     #[must_use]
     pub fn contains(&self, cpu: CpuId) -> bool {
         self.0.get(cpu.index() / 64).is_some_and(|word| word >> (cpu.index() % 64) & 1 == 1)
     }
 
-    /// Whether no CPU is.
+    /// Whether the set is empty.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         *self == Self::EMPTY
     }
 
-    /// CPUs in it.
+    /// The number of CPUs in the set.
     #[must_use]
     pub fn count(&self) -> u32 {
         self.0.iter().map(|word| word.count_ones()).sum()
     }
 
-    /// Puts all CPUs of another set in.
+    /// Adds all CPUs of another set.
     pub fn extend(&mut self, other: &Self) {
         for (word, other) in self.0.iter_mut().zip(other.0) {
             *word |= other;
         }
     }
 
-    /// The CPUs in it, by number.
+    /// The CPUs of the set in ascending order.
     pub fn iter(&self) -> impl Iterator<Item = CpuId> + use<'_> {
         let words = (0u16..).zip(&self.0).filter(|&(_, &word)| word != 0);
         words.flat_map(|(at, &word)| {
@@ -71,11 +71,11 @@ impl CpuMask {
         &self.0
     }
 
-    /// The set of which `words` are the first [words](CpuMask::words), and the others empty.
+    /// Makes a set from its first [words](CpuMask::words). The other words are 0.
     ///
     /// # Panics
     ///
-    /// If they are more than a set has.
+    /// If `words` is longer than a set.
     #[must_use]
     pub fn from_words(words: &[u64]) -> Self {
         let mut mask = Self::EMPTY;

@@ -1,72 +1,74 @@
-//! Translations: flushing what CPUs have cached, once for many pages, and lazily where that is safe.
+//! TLB flushes: one flush for many pages, and deferred flushes where a stale read does no harm.
 //!
 //! # Theory of operation
 //!
-//! A CPU caches what page tables say. Whoever takes an entry out of them must make every CPU that
-//! may have cached it forget it before the frame not_flushed it is given to anybody else; on another CPU
-//! that takes an interrupt. One interrupt per page was what reclaim once spent most of its time on.
-//! Here unmapped frames are collected in a [`FlushBatch`], and one flush serves all of them.
+//! A CPU caches page-table entries in its TLB. When an entry is removed from a page table, each CPU
+//! that may have cached it must invalidate it before the frame gets another owner. On another CPU
+//! that takes an interrupt. One interrupt per page once was most of the cost of reclaim. Here a
+//! [`FlushBatch`] collects unmapped frames, and one flush serves all of them.
 //!
-//! **One fact, three keepers.** What is owed is always the same pair: *which CPUs may have cached
-//! it*, and an *epoch*. The epoch is a number that grows with every flush; each CPU publishes the
-//! epoch that it read before it last forgot everything it could flush_since. So "no CPU of this set can
-//! flush_since what was unmapped then" is a comparison per CPU, and whoever asks flushes only those that
-//! fail it. The pair is kept
-//! * in a [`FlushBatch`], by who reclaims or migrates, for the frames in it;
-//! * with deferred frames (below), until they are needed;
-//! * in a [`DeferredFlush`] of each address space and of each file, by the embedder, for everybody
-//!   else who changes the same page tables or the same contents.
+//! **One pair, kept in three places.** A pending flush is always described by the same pair: *the
+//! CPUs that may have cached the entries*, and an *epoch*. The epoch is a number that grows with
+//! every flush. Each CPU publishes the epoch that it read before its last full flush. So one
+//! comparison per CPU tells whether a CPU can still have stale entries from that time, and only the
+//! CPUs that fail the comparison are flushed. The pair is kept
+//! * in a [`FlushBatch`], by reclaim or migration, for the frames in it;
+//! * with deferred frames (below), until these frames are needed;
+//! * in a [`DeferredFlush`] of each address space and of each file, by the embedder, for all other
+//!   code that changes the same page tables or the same contents.
 //!
-//! **Forgotten by itself.** A CPU that loads another address space, or flushes everything for
-//! whatever reason, says so ([`Flusher::flush_local`], [`Flusher::record_full_flush`]); nobody needs to
-//! interrupt it for what was unmapped before. One that does neither for long can flush when its timer
-//! ticks ([`Flusher::tick`]). CPUs that are lazy, that is, that run nothing of what
-//! they have loaded, are spared: they compare generations before they use it again
-//! ([`Shootdown::is_lazy`]).
+//! **Flushes that happen anyway.** A CPU that loads another address space, or flushes everything
+//! for another reason, reports it ([`Flusher::flush_local`], [`Flusher::record_full_flush`]). Then
+//! no CPU has to interrupt it for entries that were removed before. A CPU that does neither for a
+//! long time can flush in its timer tick ([`Flusher::tick`]). *Lazy* CPUs use none of the entries
+//! of the address space that they have loaded. They are not interrupted, because they compare
+//! generations before they use it again ([`Shootdown::is_lazy`]).
 //!
-//! **What may wait, and how long** ([`FlushBatching`](crate::tuning::FlushBatching)):
+//! **What may be deferred, and how long** ([`FlushBatching`](crate::tuning::FlushBatching)):
 //!
 //! | what | must be flushed before |
 //! |---|---|
 //! | a frame that was unmapped | it is freed, reused or copied: only a flush gives it back |
 //! | a translation that may have been stored through (dirty) | the page is written out: [`FlushBatch::flush_if_dirty`] |
-//! | a page of an address space | its range is unmapped, protected or reused by another: [`Flusher::flush_deferred`] with that of the space, under the page-table lock |
+//! | a page of an address space | its range is unmapped, protected or reused by another: [`Flusher::flush_deferred`] with that of the address space, under the page-table lock |
 //! | a page of a file, or of an address space | its contents can change: a writable mapping, a write, truncation, invalidation: [`Flusher::flush_deferred`] with that of the file (and of the space) |
 //!
-//! *Lazy* batching parks frames whose every translation was clean at the end of a batch, without any
-//! flush. Stale readers see what was there before, which is what is there still, until one of the
-//! four events above; before each of them the embedder settles. Whether a store through a stale
-//! translation that is writable but clean faults is the machine's to say
-//! ([`Shootdown::clean_stores_fault`]); where it does not, such translations are never put off
-//! beyond their batch.
+//! *Lazy* batching defers the free of frames whose translations were all clean at the end of a
+//! batch, and does not flush for them. Stale readers see the old contents, and these stay in the
+//! frame until one of the four events above. Before each of these events the embedder flushes what
+//! is pending. The machine tells whether a store through a stale, writable, clean translation
+//! faults ([`Shootdown::clean_stores_fault`]). Where such a store does not fault, these
+//! translations are flushed with their batch at the latest.
 //!
-//! How much may wait is bounded, over what is deferred and what batches under way have unmapped: a batch
-//! takes room before it unmaps. If there is none, somebody flushes for what has waited longest. Meanwhile
-//! reclaim elsewhere is content with less, or flushes for that, too, if it has gained nothing yet; what
-//! is unmapped all the same is flushed at once.
+//! The number of unflushed frames is bounded. The bound covers the deferred frames and those that
+//! batches in progress have unmapped. A batch reserves frames of this bound before it unmaps. If
+//! none are left, one CPU flushes for the oldest deferred frames. Meanwhile reclaim on other CPUs
+//! continues with a smaller reservation, or flushes as well if it has reclaimed nothing yet. A page
+//! that is unmapped without a reservation is flushed at once.
 //!
-//! Who flushes by itself, and not through a batch, keeps its reference to the frame until it has: else
-//! reclaim, which finds the page unmapped and owed nothing, gives it up meanwhile.
+//! Code that flushes on its own, without a batch, keeps its reference to the frame until the flush
+//! is done. Otherwise reclaim finds the page unmapped with no flush pending, and frees the frame
+//! too early.
 //!
-//! # Who may do what
+//! # Callers and modules
 //!
-//! Everything goes through a [`Flusher`]: one CPU's view, with interrupts enabled and no lock of the
-//! library held, since a flush waits for other CPUs. The embedder may hold its own locks, if its
-//! interrupt handlers do not take them.
+//! All operations go through a [`Flusher`], which is the view of one CPU. The caller has interrupts
+//! enabled and holds no lock of the library, because a flush waits for other CPUs. The embedder may
+//! hold locks of its own if its interrupt handlers do not take them.
 //!
 //! | module | job |
 //! |---|---|
 //! | `mask` | sets of CPUs |
-//! | `state` | what all of it shares |
-//! | `shootdown` | what the embedder's machine provides |
-//! | `cpu` | what each CPU was asked to forget, and has flushed_epoch; coalescing of requests |
-//! | `flusher` | one CPU's view: flush, flush_deferred, serve |
+//! | `state` | state that all CPUs share |
+//! | `shootdown` | the trait that the embedder's machine implements |
+//! | `cpu` | the requests to each CPU, and its last full flush; requests that join |
+//! | `flusher` | the view of one CPU: flush, flush what is pending, serve requests |
 //! | `batch` | the flush batch |
-//! | `unmapping` | the part of a batch that owners of pages add to |
-//! | `blocks` | blocks of frames that are flushed |
-//! | `epoch` | what comparing two numbers proves |
-//! | `deferred` | what is owed to an address space or a file |
-//! | `deferred` | frames that wait for a flush that need not be sent |
+//! | `unmapping` | the part of a batch that owners of pages add translations to |
+//! | `blocks` | flushed frames as blocks |
+//! | `epoch` | why comparing two numbers is enough |
+//! | `deferred_flush` | the pending flush of an address space or a file |
+//! | `deferred` | frames whose free is deferred until CPUs have flushed |
 
 mod batch;
 mod blocks;

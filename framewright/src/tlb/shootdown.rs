@@ -1,9 +1,9 @@
-//! What the embedder's machine provides: forgetting, here and elsewhere.
+//! The embedder's side of TLB flushes: invalidating entries on this CPU, and interrupting others.
 
 use super::CpuMask;
 use crate::types::CpuId;
 
-/// What a CPU is to forget.
+/// The TLB entries that a CPU is to invalidate.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Scope {
     /// Neighbouring pages of one address space.
@@ -12,23 +12,23 @@ pub enum Scope {
         space: u64,
         /// Number of the first page in it.
         first: u64,
-        /// How many.
+        /// Number of pages.
         pages: u32,
     },
-    /// All it could flush_since before: whatever its page-table root says now is what it goes by.
-    /// Address spaces that it has not loaded do not matter, as long as it compares their
+    /// All entries of the address space that the CPU has loaded: afterwards it walks the current
+    /// page tables. Other address spaces need no flush here, because the CPU compares their
     /// generations when it loads them.
     Everything,
 }
 
 impl Scope {
-    /// One page.
+    /// One page of an address space.
     #[must_use]
     pub const fn page(space: u64, page: u64) -> Self {
         Self::Pages { space, first: page, pages: 1 }
     }
 
-    /// `pages` pages from `first`, or everything if these are more than `most`.
+    /// `pages` pages from page `first`, or everything if there are more than `most` pages.
     #[must_use]
     pub const fn pages(space: u64, first: u64, pages: u64, most: u32) -> Self {
         if pages <= most as u64 {
@@ -38,8 +38,8 @@ impl Scope {
         }
     }
 
-    /// The least that covers both: pages of one address space and those between them, if these are
-    /// not more than `most`; else everything.
+    /// The smallest scope that covers both: the pages of one address space from the first to the
+    /// last, if there are at most `most` pages; otherwise everything.
     #[must_use]
     pub fn cover(self, other: Self, most: u32) -> Self {
         match (self, other) {
@@ -56,21 +56,22 @@ impl Scope {
     }
 }
 
-/// How a machine flushes: implemented by the embedder, which owns page tables and address spaces.
+/// TLB flushes of a machine, implemented by the embedder, which owns page tables and address
+/// spaces.
 ///
 /// # What the library relies on
 ///
-/// * An address space has a *generation*. Whoever removes or restricts a translation changes the
+/// * An address space has a *generation*. Code that removes or restricts a translation changes the
 ///   page table, then advances the generation with a full barrier, and only then reads which CPUs
-///   have the address space loaded. Whoever loads it says so first, with a full barrier, and then
-///   compares the generation with what this CPU knows; if it is not_flushed, it flushes. So one of the
-///   two sees the other.
-/// * [`Shootdown::invalidate`] makes the CPU forget before it returns, and nothing after it uses what was
-///   cached before.
+///   have the address space loaded. A CPU that loads the address space first publishes that, with a
+///   full barrier, and then compares the generation with the last one for which it has flushed. If
+///   the generation is newer, the CPU flushes. So one of the two sees the other.
+/// * [`Shootdown::invalidate`] returns after the entries are invalid. Nothing after it uses the old
+///   entries.
 pub trait Shootdown {
-    /// Whether a store through a cached translation that is writable but was never stored
-    /// through looks at the page-table entry again, and faults if that is gone. It does on x86.
-    /// Where it does not, a translation that was writable counts as dirty. A constant of the machine.
+    /// Whether a store through a cached translation that is writable and clean reads the page-table
+    /// entry again, and faults if the entry is gone. This is so on x86. If not, a translation that
+    /// was writable counts as dirty. The answer must not change.
     fn clean_stores_fault(&self) -> bool {
         false
     }
@@ -86,38 +87,42 @@ pub trait Shootdown {
     fn invalidate(&self, cpu: CpuId, scope: Scope);
 
     /// Interrupts `targets`, each of which then calls [`Flusher::serve`](super::Flusher::serve).
-    /// May return before they have, or after. Called by `from`, which is not among them.
+    /// May return before or after these calls. The caller runs on CPU `from`, which is not in
+    /// `targets`.
     ///
-    /// Should not panic. If it does, those of `targets` that were not interrupted have to serve nevertheless:
-    /// other CPUs that want them to flush send no second interrupt, and wait until they have.
+    /// Should not panic. If it does, the targets that were not interrupted must serve nevertheless: other
+    /// CPUs that need their flush send no second interrupt, and wait for it.
     fn interrupt(&self, from: CpuId, targets: &CpuMask);
 
-    /// Whether `cpu` runs nothing of what it has loaded (it is idle, offline, or runs a kernel
-    /// thread) and will, before it does again, say so first, with a full barrier, and then compare
-    /// generations. Such a CPU is not interrupted.
+    /// Whether `cpu` uses no entries of the address space that it has loaded (it is idle, offline,
+    /// or runs a kernel thread). Before it uses them again, it publishes that with a full barrier
+    /// and then compares generations. A lazy CPU is not interrupted.
     ///
-    /// A CPU goes offline lazy, and calls [`Flusher::serve`](super::Flusher::serve) when it is back
-    /// before it is not lazy any more: an interrupt may have been lost meanwhile.
+    /// A CPU that goes offline is lazy. When it is back, it calls
+    /// [`Flusher::serve`](super::Flusher::serve) before it stops being lazy, because an interrupt
+    /// may have been lost meanwhile.
     fn is_lazy(&self, cpu: CpuId) -> bool {
         let _ = cpu;
         false
     }
 
-    /// Whether a CPU that forgets on its own account costs no other CPU anything, as with a flush
-    /// instruction. Where it takes a call that interrupts all the others, no CPU does in passing what
-    /// one flush would do for all ([`Flusher::tick`](super::Flusher::tick)). A constant of the machine.
+    /// Whether a CPU can flush its own TLB without a cost to other CPUs, as with a flush
+    /// instruction. If a flush interrupts all other CPUs instead,
+    /// [`Flusher::tick`](super::Flusher::tick) does nothing: one flush for all deferred frames is
+    /// cheaper. The answer must not change.
     fn has_local_flush(&self) -> bool {
         true
     }
 
-    /// Whether a batch that is dropped unflushed may be flushed then and there. Where it is `false`
-    /// its frames are leaked, and reported.
+    /// Whether a batch that is dropped unflushed may be flushed in its destructor, which waits for
+    /// other CPUs. If not, the batch defers its frames without a flush; frames that cannot be
+    /// deferred are leaked and reported.
     fn may_wait(&self) -> bool {
         true
     }
 }
 
-/// A machine whose CPUs cache nothing.
+/// A machine without TLBs.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NoShootdown;
 

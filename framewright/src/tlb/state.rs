@@ -1,4 +1,4 @@
-//! What a memory knows of translations as a whole.
+//! TLB state that all CPUs of a memory share.
 
 use super::{
     CpuFlushes, CpuMask, Shootdown,
@@ -13,31 +13,31 @@ use crate::{
     types::CpuId,
 };
 
-/// The epochs of CPUs, and deferred frames: a part of a [`Memory`](crate::Memory), used through
-/// [`Flusher`](super::Flusher)s.
+/// The epochs of CPUs, and deferred frames. This is a part of a [`Memory`](crate::Memory) and is
+/// used through [`Flusher`](super::Flusher)s.
 pub struct Tlb<'m, P: Platform> {
     pub(super) tuning: TlbTuning,
-    /// Grows with every flush and every batch that is put off.
+    /// Grows with every flush and every deferred batch.
     pub(super) epoch: Epoch,
     pub(super) cpus: &'m [CpuFlushes<P>],
     pub(super) deferred: SpinLock<P, DeferredFrees<'m>>,
     pub(super) published: Published,
-    /// Somebody flushes for deferred frames because they are many.
+    /// Whether a CPU flushes because many frames are deferred.
     pub(super) limiting: AtomicBool,
     reserved: Reserved,
-    /// Frames that may be unmapped and not flushed: those that are deferred, and those of batches.
+    /// The maximum of unmapped frames that are not flushed, deferred or in batches.
     unflushed_bound: u64,
-    /// Frames that are flushed at once.
+    /// Frames per batch.
     pub(super) batch: u32,
-    /// Frames that may be deferred.
+    /// The maximum of deferred frames.
     pub(crate) parked_max: u32,
 }
 
-/// What every batch writes, of all CPUs: on a cache line of its own, as all that is beside it is read
-/// far more often.
+/// Written by every batch on every CPU. It has a cache line of its own, because the fields beside
+/// it are read far more often.
 #[repr(align(64))]
 struct Reserved {
-    /// Frames that batches under way have unmapped and not flushed, or have room for.
+    /// Frames that batches in progress have unmapped and not flushed, or have reserved.
     frames: AtomicU64,
     unflushed_max: AtomicU64,
 }
@@ -63,26 +63,26 @@ impl<'m, P: Platform> Tlb<'m, P> {
         }
     }
 
-    /// Its settings.
+    /// The settings.
     #[must_use]
     pub fn tuning(&self) -> &TlbTuning {
         &self.tuning
     }
 
-    /// Frames that are deferred, possibly stale: allocated, unmapped, and waiting for a flush. No
-    /// watermark counts them as free.
+    /// Number of deferred frames, possibly out of date: allocated, unmapped, and waiting for a
+    /// flush. They do not count as free for any watermark.
     #[must_use]
     pub fn deferred(&self) -> u64 {
         self.published.frames.load(Ordering::Relaxed)
     }
 
-    /// Frames that may be deferred.
+    /// The maximum of deferred frames.
     #[must_use]
     pub fn parked_max(&self) -> u64 {
         u64::from(self.parked_max)
     }
 
-    /// What was counted, over all CPUs.
+    /// Counters summed over all CPUs.
     #[must_use]
     pub fn stats(&self) -> TlbStats {
         let mut sum = TlbStats::default();
@@ -97,21 +97,22 @@ impl<'m, P: Platform> Tlb<'m, P> {
         self.cpus.get(cpu.index())
     }
 
-    /// Which of `cpus` have not flushed_epoch everything since `epoch`.
+    /// Those of `cpus` that have not flushed everything since `epoch`.
     pub(super) fn not_flushed(&self, cpus: &CpuMask, epoch: u64) -> CpuMask {
         let not_flushed = |cpu: &CpuId| self.cpu(*cpu).is_some_and(|cpu| !cpu.has_flushed(epoch));
         cpus.iter().filter(not_flushed).collect()
     }
 
-    /// Which of them can use what they have cached.
+    /// Those of `cpus` that can use the entries that they have cached.
     pub(super) fn not_lazy(&self, shootdown: &dyn Shootdown, cpus: &CpuMask) -> CpuMask {
-        // A CPU that wakes after it was looked at compares generations that were advanced before.
+        // A CPU that stops being lazy after this check compares generations that were advanced
+        // before.
         fence(Ordering::SeqCst);
         cpus.iter().filter(|cpu| !shootdown.is_lazy(*cpu)).collect()
     }
 
-    /// Frames that may be deferred before somebody flushes for some of them; others defer more
-    /// meanwhile.
+    /// The number of deferred frames above which a CPU flushes for some of them. Meanwhile others
+    /// can defer more.
     pub(super) fn deferred_before_flush(&self) -> u64 {
         match self.tuning.batching {
             FlushBatching::All => u64::from(self.batch) - 1,
@@ -119,11 +120,12 @@ impl<'m, P: Platform> Tlb<'m, P> {
         }
     }
 
-    /// Gives a batch room for up to `frames` frames that it is about to unmap, as far as the bound lets
-    /// it; for how many.
+    /// Reserves up to `frames` frames that a batch is about to unmap, within the bound on unflushed
+    /// frames. Returns the number reserved.
     pub(super) fn reserve_unflushed(&self, frames: u64) -> u64 {
         let others = self.reserved.frames.fetch_add(frames, Ordering::AcqRel);
-        // Who parks first says so, and then gives its room back: nothing is missed between the two.
+        // A batch first publishes the frames that it defers and then releases its reservation, so
+        // no frame is missed between the two.
         let deferred = self.published.frames.load(Ordering::Acquire);
         let all = others.saturating_add(deferred).saturating_add(frames);
         let over = all.saturating_sub(self.unflushed_bound).min(frames);
@@ -137,13 +139,13 @@ impl<'m, P: Platform> Tlb<'m, P> {
         frames - over
     }
 
-    /// What a batch had room for is flushed, or deferred.
+    /// Releases the reservation of frames that were flushed or deferred.
     pub(super) fn release_reserved(&self, frames: u64) {
         self.reserved.frames.fetch_sub(frames, Ordering::Release);
     }
 }
 
-/// Frames that are flushed at once: the more CPUs, the more of them have to be interrupted for it.
+/// Frames per batch. It grows with the CPUs, because a flush interrupts more of them.
 fn batch(tuning: &TlbTuning, managed: u64, cpus: usize) -> u32 {
     const EACH: u32 = 32;
     const LEAST: u32 = 64;
@@ -151,11 +153,11 @@ fn batch(tuning: &TlbTuning, managed: u64, cpus: usize) -> u32 {
     tuning.batch.or(|| (EACH * cpus as u32).clamp(LEAST, most))
 }
 
-/// Frames that may be deferred at once.
+/// The maximum of deferred frames.
 fn parked_max(tuning: &TlbTuning, managed: u64, cpus: usize) -> u32 {
     match tuning.batching {
         FlushBatching::Off | FlushBatching::CleanOnly => 0,
-        // While one CPU flushes for a batch, others fill the next.
+        // While one CPU flushes for a batch, others fill the next one.
         FlushBatching::All => 2 * batch(tuning, managed, cpus),
         FlushBatching::Lazy => tuning
             .parked_max
@@ -163,9 +165,10 @@ fn parked_max(tuning: &TlbTuning, managed: u64, cpus: usize) -> u32 {
     }
 }
 
-/// Frames that may be unmapped and not flushed at once, deferred or in batches under way: lazily no more
-/// than may be deferred, but where that is very little for so many CPUs. Other batches never wait long;
-/// there is one for each CPU that reclaims, and what is deferred.
+/// The maximum of unmapped frames that are not flushed. With lazy batching, this is the maximum of
+/// deferred frames, or more where that would be too little for the number of CPUs. With other
+/// batching, there is no bound: batches end soon, and there is one per CPU that reclaims beside the
+/// deferred frames.
 fn unflushed_bound(tuning: &TlbTuning, managed: u64, cpus: usize) -> u64 {
     const EACH: u64 = 32;
     const LEAST: u64 = 256;
@@ -177,7 +180,7 @@ fn unflushed_bound(tuning: &TlbTuning, managed: u64, cpus: usize) -> u64 {
     }
 }
 
-/// Frames that there must be room for: as many as may be deferred, and a batch that was dropped.
+/// Capacity for deferred frames: the maximum that may be deferred, and one dropped batch.
 pub(crate) fn deferred_capacity(tuning: &TlbTuning, managed: u64, cpus: usize) -> usize {
     parked_max(tuning, managed, cpus).max(64) as usize
 }

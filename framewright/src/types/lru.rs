@@ -1,24 +1,24 @@
-//! Kinds of pages and of lists.
+//! Kinds of pages, and LRU lists.
 
 use core::fmt;
 
-/// What is behind a page.
+/// Whether a page belongs to a file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
 #[repr(u8)]
 pub enum PageKind {
-    /// Nothing: it has to be written to a swap area before it can go.
+    /// An anonymous page: it has to be written to a swap area before it can be reclaimed.
     Anon = 0,
-    /// A file: while it is clean it can be read again.
+    /// A page of a file: while it is clean, it can be read again.
     File = 1,
 }
 
 impl PageKind {
-    /// How many there are.
+    /// The number of kinds.
     pub const COUNT: usize = 2;
-    /// Both of them.
+    /// Both kinds.
     pub const ALL: [PageKind; Self::COUNT] = [Self::Anon, Self::File];
 
-    /// Its list of pages that were not used lately.
+    /// The list of pages of this kind that were not used recently.
     #[must_use]
     pub const fn inactive(self) -> LruList {
         match self {
@@ -27,7 +27,7 @@ impl PageKind {
         }
     }
 
-    /// Its list of pages that were.
+    /// The list of pages of this kind that were used recently.
     #[must_use]
     pub const fn active(self) -> LruList {
         match self {
@@ -37,26 +37,26 @@ impl PageKind {
     }
 }
 
-/// A list of the pages of a node, in the kernel's order.
+/// An LRU list of a node, in the order of Linux's counters.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Hash)]
 #[repr(u8)]
 pub enum LruList {
-    /// Anonymous pages that were not used lately.
+    /// Anonymous pages that were not used recently.
     InactiveAnon = 0,
-    /// Anonymous pages that were.
+    /// Anonymous pages that were used recently.
     ActiveAnon = 1,
-    /// Pages of files that were not used lately.
+    /// Pages of files that were not used recently.
     InactiveFile = 2,
-    /// Pages of files that were.
+    /// Pages of files that were used recently.
     ActiveFile = 3,
     /// Pages that are locked into memory.
     Unevictable = 4,
 }
 
 impl LruList {
-    /// How many there are.
+    /// The number of lists.
     pub const COUNT: usize = 5;
-    /// All of them, in order.
+    /// All lists, in order.
     pub const ALL: [LruList; Self::COUNT] = [
         Self::InactiveAnon,
         Self::ActiveAnon,
@@ -64,11 +64,11 @@ impl LruList {
         Self::ActiveFile,
         Self::Unevictable,
     ];
-    /// Those that reclaim looks through.
+    /// The lists that reclaim scans.
     pub(crate) const EVICTABLE: [LruList; 4] =
         [Self::InactiveAnon, Self::ActiveAnon, Self::InactiveFile, Self::ActiveFile];
 
-    /// The kernel's name for it.
+    /// Linux's name for the list.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -80,7 +80,7 @@ impl LruList {
         }
     }
 
-    /// What is behind its pages; file for the unevictable, which nobody asks about.
+    /// The kind of the pages on the list. For the unevictable list this is `File`, and is not used.
     pub(crate) const fn kind(self) -> PageKind {
         match self {
             Self::InactiveAnon | Self::ActiveAnon => PageKind::Anon,

@@ -16,7 +16,7 @@ const FILE: PageKind = PageKind::File;
 fn background_reclaim_works_from_low_to_high() {
     let embedder = memory(8192, |tuning| tuning.zone.watermark_scale = 1000).platform();
     let mut kswapd = embedder.reclaim().kswapd(node()).unwrap();
-    assert_eq!(kswapd.step(&mut embedder.token()), NextStep::WhenWoken, "nobody wants anything");
+    assert_eq!(kswapd.step(&mut embedder.token()), NextStep::WhenWoken, "nothing is requested");
     let mut id = 0;
     while embedder.woken.load(Ordering::Relaxed) == 0 {
         embedder.touch(id, FILE).unwrap();
@@ -28,21 +28,25 @@ fn background_reclaim_works_from_low_to_high() {
     let mut steps = 0;
     while kswapd.step(&mut embedder.token()) == NextStep::Now {
         steps += 1;
-        assert!(steps < 100, "works for ever");
+        assert!(steps < 100, "works as_static");
     }
     embedder.token().drain();
     let zone = embedder.memory().zones().next().unwrap();
     assert!(zone.free > zone.high, "it stopped at {} of {}", zone.free, zone.high);
     assert!(zone.free < zone.high + 1000, "it went on to {} of {}", zone.free, zone.high);
-    assert_eq!(kswapd.take_compaction(), None, "no type was mixed");
-    assert_eq!(kswapd.step(&mut embedder.token()), NextStep::WhenWoken, "after an undisturbed nap");
+    assert_eq!(kswapd.take_compaction(), None, "no migratetypes were mixed");
+    assert_eq!(
+        kswapd.step(&mut embedder.token()),
+        NextStep::WhenWoken,
+        "after a delay without a wake-up"
+    );
     assert!(stat(embedder, NodeStat::PgstealKswapd) > 0);
     assert_eq!(stat(embedder, NodeStat::PgstealDirect), 0);
     embedder.check();
 }
 
-/// As on machines with memory below 16 MiB, which lies fallow: kept back from requests that can use more, it
-/// does not count as free for them either.
+/// As on machines with memory below 16 MiB that is hardly used: pages that this zone keeps back
+/// from requests for higher zones do not count as free for these requests.
 #[test]
 fn pages_that_a_low_zone_keeps_back_do_not_put_background_reclaim_to_sleep() {
     let map = [range(0, 1024, ZoneKind::Dma), range(1024, 8192, ZoneKind::Normal)];
@@ -56,7 +60,11 @@ fn pages_that_a_low_zone_keeps_back_do_not_put_background_reclaim_to_sleep() {
     while embedder.woken.load(Ordering::Relaxed) == 0 {
         embedder.touch(id, FILE).unwrap();
         id += 1;
-        assert_eq!(stat(embedder, NodeStat::PgstealDirect), 0, "nobody was woken before");
+        assert_eq!(
+            stat(embedder, NodeStat::PgstealDirect),
+            0,
+            "background reclaim was woken too late"
+        );
     }
     clear_young(embedder);
     let low = embedder.memory().zones().next().unwrap();
@@ -85,7 +93,7 @@ fn background_reclaim_frees_a_huge_page_after_a_request_missed_one() {
     let plain = zone();
     let huge = Request::new(Order::PAGEBLOCK, MigrateType::Movable);
     let served = embedder.token().alloc(huge);
-    assert_eq!(zone().high, plain.high + 512, "it was not there at once");
+    assert_eq!(zone().high, plain.high + 512, "no huge page was free at once");
     if let Ok(block) = served {
         embedder.token().free(block).unwrap();
     }
@@ -113,18 +121,18 @@ fn background_reclaim_gives_up_on_a_hopeless_node_until_something_is_freed() {
     let mut steps = 0;
     while kswapd.step(&mut embedder.token()) == NextStep::Now {
         steps += 1;
-        assert!(steps < 1000, "works for ever");
+        assert!(steps < 1000, "works as_static");
     }
     assert!(embedder.reclaim().is_hopeless(node()));
     assert!(!embedder.reclaim().wake(node(), Order::ZERO, ZoneKind::Normal));
     embedder.pages().resident.values_mut().for_each(|page| page.references = 0);
     assert!(embedder.direct(32) >= 32);
-    assert!(!embedder.reclaim().is_hopeless(node()), "somebody freed something");
+    assert!(!embedder.reclaim().is_hopeless(node()), "a request reclaimed pages");
     embedder.check();
 }
 
-/// Uses every pageblock of `frames` frames for what can be moved, the last one in part, so that the first that
-/// cannot mixes types: what was allocated for that.
+/// Fills the pageblocks of `frames` frames with movable pages, the last one in part. Then allocates
+/// unmovable pages until migratetypes are mixed, and returns these.
 fn mix(embedder: &'static Embedder, frames: u32) -> Vec<Block<'static>> {
     let memory = embedder.memory();
     (0..frames - 292).for_each(|id| _ = embedder.touch(id, FILE).unwrap());
@@ -133,21 +141,21 @@ fn mix(embedder: &'static Embedder, frames: u32) -> Vec<Block<'static>> {
     while memory.zones().all(|zone| zone.boost == 0) && odd.len() < 2000 {
         odd.push(embedder.token().alloc(wanted).unwrap());
     }
-    assert!(memory.zones().next().unwrap().boost > 0, "types were mixed");
-    // Nothing is short.
+    assert!(memory.zones().next().unwrap().boost > 0, "migratetypes were mixed");
+    // No zone is short of memory.
     embedder.token().drain();
     odd
 }
 
-/// Has background reclaim work until it has a rest.
+/// Runs background reclaim until it waits.
 fn work(kswapd: &mut Kswapd<'_, 'static, Embedder>, token: &mut CpuToken<'_, 'static, Embedder>) {
     let steps = (0..1000).take_while(|_| kswapd.step(token) == NextStep::Now).count();
-    assert!(steps < 1000, "works for ever");
+    assert!(steps < 1000, "works as_static");
 }
 
 #[test]
 fn a_round_for_a_boost_reclaims_as_many_pages() {
-    // Where lists are short, and where a sweep at first looks at a few pages of them.
+    // Short lists, and lists of which a sweep scans only a few pages at first.
     for frames in [8192, 65_536] {
         let embedder = memory(frames.into(), |tuning| tuning.zone.watermark_scale = 1).platform();
         let odd = mix(embedder, frames);
@@ -171,7 +179,7 @@ fn a_boost_is_removed_where_nothing_can_be_reclaimed() {
     embedder.pages().resident.values_mut().for_each(|page| page.references = 1);
     work(&mut kswapd, &mut token);
     let scanned = stat(embedder, NodeStat::PgscanKswapd);
-    assert!((1..=128).contains(&scanned), "one sweep tells: {scanned}");
+    assert!((1..=128).contains(&scanned), "one sweep is enough: {scanned}");
     assert_eq!(embedder.memory().zones().next().unwrap().boost, 0);
     odd.into_iter().for_each(|block| token.free(block).unwrap());
 }
@@ -186,20 +194,20 @@ fn a_boost_is_removed_after_its_pages_were_reclaimed() {
     let mut to_compact = Vec::new();
     let mut steps = 0;
     while kswapd.step(&mut token) != NextStep::WhenWoken && steps < 100 {
-        // There is room for whole pageblocks from when the boost is taken down, and no sooner.
+        // Compaction is asked for when the boost is removed, and not before.
         let is_boosted = memory.zones().any(|zone| zone.boost > 0);
         to_compact.extend(kswapd.take_compaction().inspect(|_| assert!(!is_boosted)));
         steps += 1;
     }
     assert_eq!(memory.zones().next().unwrap().boost, 0);
-    assert_eq!(to_compact, [(Order::PAGEBLOCK, ZoneKind::Normal)], "said once");
+    assert_eq!(to_compact, [(Order::PAGEBLOCK, ZoneKind::Normal)], "returned once");
     assert_eq!(stat(embedder, NodeStat::NrVmscanWrite), 0);
     odd.into_iter().for_each(|block| token.free(block).unwrap());
     drop(token);
     embedder.check();
 }
 
-/// Nobody looks for ever for what cannot be had.
+/// Background reclaim ends where nothing can be reclaimed.
 #[test]
 fn background_reclaim_drops_the_huge_page_reserve_where_nothing_can_be_reclaimed() {
     let embedder = memory(16_384, |tuning| tuning.zone.huge_stock = 1_000).platform();
@@ -219,7 +227,7 @@ fn background_reclaim_drops_the_huge_page_reserve_where_nothing_can_be_reclaimed
     let mut steps = 0;
     while kswapd.step(&mut embedder.token()) != NextStep::WhenWoken {
         steps += 1;
-        assert!(steps < 100, "works for ever");
+        assert!(steps < 100, "works as_static");
     }
     assert!(steps > 0, "it was woken");
     assert_eq!(zone().huge_reserve, 0);

@@ -1,4 +1,4 @@
-//! A machine of one thread, its memory, and what programs do with pages.
+//! A fake embedder: a machine of one thread, its memory, and programs that use pages.
 
 use std::sync::{
     Mutex, MutexGuard, OnceLock,
@@ -21,7 +21,7 @@ use crate::{
     toy::leaked,
 };
 
-/// The CPU that remembers translations. CPU 0 does everything else.
+/// The CPU that has TLB entries. CPU 0 does everything else.
 pub(crate) const OTHER: u16 = 1;
 
 pub(crate) type Mem = Memory<'static, Embedder>;
@@ -29,7 +29,7 @@ pub(crate) type Mem = Memory<'static, Embedder>;
 /// The activity of others while reclaim pauses.
 pub(crate) type Others = fn(&'static Embedder, &Pause<'_>);
 
-/// See the module. Everything an embedder is, in one value.
+/// A platform with relief, page owner and TLB flushes.
 pub(crate) struct Embedder {
     memory: OnceLock<&'static Mem>,
     /// Flushes that were put off of the only address space.
@@ -41,11 +41,11 @@ pub(crate) struct Embedder {
     /// Whether background reclaim was woken.
     pub(crate) woken: AtomicU32,
     background: bool,
-    /// Relief panics, once, after it has reclaimed.
+    /// Whether `Relief` panics, once, after it has reclaimed.
     pub(crate) fails: AtomicBool,
-    /// Whether a CPU may forget what it likes.
+    /// The answer of `Shootdown::has_local_flush`.
     pub(crate) has_local_flush: AtomicBool,
-    /// What the other CPU does while it is interrupted, once.
+    /// The activity of the other CPU while it is interrupted, once.
     pub(crate) meanwhile: Mutex<Option<fn(&'static Embedder)>>,
     /// The activity of others while reclaim pauses, once.
     pub(crate) others: Mutex<Option<Others>>,
@@ -58,7 +58,7 @@ pub(crate) fn memory(frames: u64, tune: impl FnOnce(&mut Tuning)) -> &'static Me
     memory_of(&[range(0, frames, ZoneKind::Normal)], true, tune)
 }
 
-/// A stretch of memory on node 0.
+/// A range of memory on node 0.
 pub(crate) fn range(start: u64, frames: u64, zone: ZoneKind) -> MemoryRange {
     let frames = framewright::FrameRange::new(Pfn::new(start), Pfn::new(start + frames)).unwrap();
     MemoryRange { zone, ..frames.into() }
@@ -101,16 +101,17 @@ pub(crate) fn node() -> NodeId {
 
 impl Embedder {
     pub(crate) fn memory(&self) -> &'static Mem {
-        self.memory.get().expect("set right after construction")
+        self.memory.get().expect("the memory is set after construction")
     }
 
     pub(crate) fn flusher(&self, cpu: CpuId) -> Flusher<'_, 'static, Embedder> {
-        // SAFETY: it flushes all translations that it has made.
+        // SAFETY: the embedder flushes all translations that it has made.
         unsafe { self.memory().flusher(cpu, self) }
     }
 
     pub(crate) fn reclaim(&'static self) -> Reclaim<'static, 'static, Embedder> {
-        // SAFETY: its pages are in frames of this memory, and it flushes all translations to them.
+        // SAFETY: the pages of the embedder are in frames of this memory, and it flushes all
+        // translations to them.
         unsafe { Reclaim::new(self.memory(), self, self) }.expect("the memory has lists")
     }
 
@@ -126,7 +127,7 @@ impl Embedder {
         self.notes.lock().unwrap().push(what);
     }
 
-    /// What happened since the last call.
+    /// The events since the last call.
     pub(crate) fn take_notes(&self) -> Vec<&'static str> {
         std::mem::take(&mut self.notes.lock().unwrap())
     }
@@ -136,10 +137,10 @@ impl Embedder {
     }
 
     pub(crate) fn token(&self) -> CpuToken<'static, 'static, Embedder> {
-        self.memory().cpu(CPU).expect("nobody else has it")
+        self.memory().cpu(CPU).expect("the CPU is not claimed")
     }
 
-    /// A program uses a page: it is read in if it is not there. `false` if there is no memory.
+    /// A program uses a page, which is read if it is not resident. Fails if there is no memory.
     pub(crate) fn touch(&self, id: PageId, kind: PageKind) -> Result<Pfn, AllocError> {
         let there = self.pages().place.get(&id).copied();
         let pfn = match there {
@@ -158,11 +159,11 @@ impl Embedder {
         let (pfn, _) = self.token().alloc(request)?.into_raw();
         let mut pages = self.pages();
         let version = pages.store.get(&id).copied().unwrap_or(0);
-        // Nothing is behind an anonymous page that was never written.
+        // An anonymous page that was never written has no stored copy.
         let dirty = kind == PageKind::Anon && !pages.store.contains_key(&id);
         let page = resident(id, kind, version, dirty);
         assert!(pages.resident.insert(pfn, page).is_none(), "the frame is in use");
-        assert!(!pages.cached.contains(&pfn), "the frame is still reachable (I5)");
+        assert!(!pages.cached.contains(&pfn), "stale TLB access to an unmapped page (I5)");
         pages.place.insert(id, pfn);
         let shadow = pages.shadows.remove(&id);
         drop(pages);
@@ -172,7 +173,7 @@ impl Embedder {
         Ok(pfn)
     }
 
-    /// Adds a page that was never read, in a frame that the program has already.
+    /// Adds a page that was never read, in a frame that the program has allocated.
     pub(crate) fn take(&self, pfn: Pfn) {
         let id = PageId::MAX - self.pages().resident.len() as PageId;
         let mut pages = self.pages();
@@ -186,7 +187,7 @@ impl Embedder {
     /// A program stores to a page.
     pub(crate) fn store(&self, id: PageId, kind: PageKind) -> Result<(), AllocError> {
         let pfn = self.touch(id, kind)?;
-        // Whoever makes a page writable makes up for flushes that were put off.
+        // Before a page becomes writable, the pending flush is made.
         self.flusher(CPU).flush_deferred(&self.owed);
         let mut pages = self.pages();
         let page = pages.page(pfn);
@@ -197,7 +198,7 @@ impl Embedder {
         Ok(())
     }
 
-    /// A page is forgotten by its owner: truncated.
+    /// The owner of a page truncates it.
     pub(crate) fn truncate(&self, id: PageId) {
         let Some(pfn) = self.pages().place.get(&id).copied() else { return };
         let mut pages = self.pages();
@@ -208,8 +209,8 @@ impl Embedder {
         pages.forget(id);
         drop(pages);
         self.flusher(CPU).flush_deferred(&self.owed);
-        assert!(self.lru().remove(pfn), "nobody else has it isolated");
-        // SAFETY: the page was added as a block of order 0, and nobody knows it any more.
+        assert!(self.lru().remove(pfn), "the page is not isolated");
+        // SAFETY: the page was added as a block of order 0, and nothing refers to it any more.
         unsafe { self.token().free_raw(pfn, Order::ZERO).expect("the frame was allocated") };
     }
 
@@ -233,12 +234,12 @@ impl Embedder {
         }
     }
 
-    /// Who needs memory reclaims.
+    /// Direct reclaim on CPU 0.
     pub(crate) fn direct(&'static self, frames: u64) -> u64 {
         self.direct_on(CPU, frames)
     }
 
-    /// The same on that CPU.
+    /// Direct reclaim on this CPU.
     pub(crate) fn direct_on(&'static self, cpu: CpuId, frames: u64) -> u64 {
         let request = Request::new(Order::ZERO, MigrateType::Movable);
         self.reclaim().direct(&Need { request, cpu, node: node(), unmixed: false }, frames)
@@ -248,7 +249,7 @@ impl Embedder {
         self.pages().behavior = behavior;
     }
 
-    /// Everything that must hold at a quiet moment.
+    /// Checks all invariants that hold while no operation is in progress.
     pub(crate) fn check(&self) {
         let memory = self.memory();
         self.pages().check();
@@ -259,7 +260,7 @@ impl Embedder {
         assert_eq!(used, resident + memory.tlb().deferred(), "every frame is in one place (I1)");
     }
 
-    /// Frees everything that is parked.
+    /// Frees all deferred frames.
     pub(crate) fn drain_deferred(&self) {
         let mut token = self.token();
         self.flusher(CPU).drain_deferred(&mut |blocks| {
@@ -292,7 +293,7 @@ unsafe impl Platform for Embedder {
     }
     fn wait(&self, why: Wait, spins: u32) {
         self.assert_no_lock();
-        assert!(why == Wait::Memory && spins < 1000, "waits for ever: {why:?}");
+        assert!(why == Wait::Memory && spins < 1000, "waits as_static: {why:?}");
     }
     fn clear(&self, _: Pfn, _: Order) {}
     fn copy(&self, _: Pfn, _: Pfn) {}
@@ -304,14 +305,14 @@ unsafe impl Platform for Embedder {
     }
     fn trace(&self, _: CpuId, event: &Event) {
         if let Event::TlbFlush { .. } = event {
-            // Told of in the handler of an interrupt, with others masked.
+            // Traced in an interrupt handler, where interrupts are masked.
             return;
         }
         self.assert_no_lock();
         if let Event::PageFree { pfn, .. } = event {
             let pages = self.pages();
-            assert!(!pages.cached.contains(pfn), "{pfn} is freed while a CPU reaches it (I5)");
-            assert!(!pages.resident.contains_key(pfn), "{pfn} is freed with a page in it");
+            assert!(!pages.cached.contains(pfn), "{pfn} is freed while a CPU has it cached (I5)");
+            assert!(!pages.resident.contains_key(pfn), "{pfn} is freed while a page is in it");
         }
     }
     fn corruption(&self, report: &Corruption) {
@@ -322,7 +323,7 @@ unsafe impl Platform for Embedder {
 impl Probe for Embedder {}
 
 impl Embedder {
-    /// The embedder for ever: it is in a memory that is leaked.
+    /// The embedder with a static lifetime: its memory is leaked.
     pub(crate) fn as_static(&self) -> &'static Embedder {
         self.memory().platform()
     }
@@ -384,7 +385,7 @@ fn resident(id: PageId, kind: PageKind, version: u64, dirty: bool) -> Resident {
     }
 }
 
-/// A embedder with `pages` pages in memory, each used once.
+/// An embedder with `pages` resident pages, each used once.
 pub(crate) fn filled(pages: u32, kind: PageKind) -> &'static Embedder {
     let embedder = memory(2048, |_| ()).platform();
     for id in 0..pages {
@@ -394,12 +395,12 @@ pub(crate) fn filled(pages: u32, kind: PageKind) -> &'static Embedder {
     embedder
 }
 
-/// A counter.
+/// The value of a counter, summed over all nodes.
 pub(crate) fn stat(embedder: &Embedder, stat: NodeStat) -> u64 {
     embedder.lru().stats().get(stat)
 }
 
-/// As if nobody had used them since they were read.
+/// Clears the uses of all pages.
 pub(crate) fn clear_young(embedder: &Embedder) {
     embedder.pages().resident.values_mut().for_each(|page| page.young = 0);
 }

@@ -1,4 +1,4 @@
-//! Panics in `Relief`, and calls that it must not get.
+//! Panics in `Relief`, and calls with arguments of another memory.
 
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},

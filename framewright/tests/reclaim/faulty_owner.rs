@@ -67,8 +67,8 @@ impl FaultyOwner {
         is_it.then_some(self.fault)
     }
 
-    /// Does a call, with the fault if it is the chosen call: `ask` does it for some frames; `refused` and
-    /// `failed` are the answers for the others.
+    /// Makes a call, with the fault if it is the chosen call. `ask` makes it for some frames;
+    /// `refused` and `failed` are the answers for the others.
     fn call<A: Copy>(
         &self,
         frames: &[Pfn],
@@ -149,7 +149,7 @@ impl FaultyOwner {
         }
         for &frame in others.iter().filter(|frame| lru.isolate(**frame)) {
             // SAFETY: it was isolated just now.
-            assert!(unsafe { lru.put_back(frame) }, "nobody lets go of it");
+            assert!(unsafe { lru.put_back(frame) }, "the page was not abandoned");
         }
     }
 
@@ -258,7 +258,7 @@ fn in_use() -> &'static Embedder {
         }
     }
     clear_young(embedder);
-    // A few that no page table maps; and a few that were used.
+    // Some pages are not mapped, and some were used.
     for (nth, page) in embedder.pages().resident.values_mut().enumerate() {
         match nth % 8 {
             0 => {
@@ -309,7 +309,7 @@ fn end(embedder: &'static Embedder) {
     embedder.drain_deferred();
     embedder.memory().drain_all();
     embedder.check();
-    assert_eq!(embedder.memory().free(), embedder.memory().managed(), "all frames came back");
+    assert_eq!(embedder.memory().free(), embedder.memory().managed(), "all frames are free");
 }
 
 /// Runs the steps with a fault at call `at`. Returns the number of calls.
@@ -331,12 +331,12 @@ fn an_owner_may_refuse_or_free_pages_at_any_call() {
         while run(at, fault) > at {
             at += 1;
         }
-        assert!(at > 60, "{fault:?}: {at} calls were gone through");
+        assert!(at > 60, "{fault:?}: {at} calls were tried");
     }
 }
 
-/// The recovery that is left to the embedder after a panic in its `PageOwner`: pages of the cluster are still
-/// locked and isolated; frames that the call had released have no owner.
+/// The recovery that a panic in the `PageOwner` leaves to the embedder: pages of the cluster are
+/// still locked and isolated, and frames that the call had released have no owner.
 fn recover(owner: &FaultyOwner) {
     let embedder = owner.embedder;
     embedder.memory().check().unwrap();
@@ -350,7 +350,7 @@ fn recover(owner: &FaultyOwner) {
     for frame in resident {
         // SAFETY: only reclaim isolates pages here, and it was unwound; pages that are not isolated
         // are left alone.
-        assert!(unsafe { lru.put_back(frame) }, "none was abandoned");
+        assert!(unsafe { lru.put_back(frame) }, "the page was not abandoned");
     }
     for frame in std::mem::take(&mut *owner.lost.lock().unwrap()) {
         // SAFETY: as above.
@@ -360,7 +360,7 @@ fn recover(owner: &FaultyOwner) {
     }
 }
 
-/// The same with a panic.
+/// Runs the steps with a panic at call `at`. Returns the number of calls.
 fn run_with_panic(at: u32, fault: Fault) -> u32 {
     let embedder = in_use();
     let owner = FaultyOwner::new(embedder, at, fault);
@@ -387,6 +387,6 @@ fn an_owner_that_panics_loses_only_frames_that_it_was_releasing() {
         while run_with_panic(at, fault) > at {
             at += 1;
         }
-        assert!(at > 60, "{fault:?}: {at} calls were gone through");
+        assert!(at > 60, "{fault:?}: {at} calls were tried");
     }
 }

@@ -1,4 +1,4 @@
-//! The lists as an embedder uses them.
+//! The LRU lists as an embedder uses them.
 
 use framewright::{
     CpuId, MemoryRange, NodeId, Order, Pfn, ZoneKind,
@@ -27,13 +27,13 @@ fn an_isolated_page_can_be_abandoned() {
     let embedder = filled(40, FILE);
     let pfn = embedder.pages().place[&0];
     assert!(embedder.lru().isolate(pfn));
-    assert!(!embedder.lru().isolate(pfn), "somebody has it");
-    assert!(!embedder.lru().remove(pfn), "somebody has it");
+    assert!(!embedder.lru().isolate(pfn), "the page is isolated");
+    assert!(!embedder.lru().remove(pfn), "the page is isolated");
     assert!(embedder.lru().check().is_err(), "a page is isolated");
     // SAFETY: nobody uses the page, which was never mapped by another CPU.
     assert_eq!(unsafe { embedder.lru().abandon(pfn) }, FreedBy::Isolator);
     // SAFETY: it was isolated above.
-    assert!(!unsafe { embedder.lru().put_back(pfn) }, "it is ours to free now");
+    assert!(!unsafe { embedder.lru().put_back(pfn) }, "the caller frees the frame");
     assert!(embedder.lru().list_of(pfn).is_none());
     let mut pages = embedder.pages();
     pages.resident.remove(&pfn);
@@ -61,7 +61,7 @@ fn many_pages_are_abandoned_at_once() {
         assert!(embedder.lru().list_of(*pfn).is_none());
     }
     // SAFETY: it was isolated above.
-    assert!(!unsafe { embedder.lru().put_back(isolated) }, "it is ours to free now");
+    assert!(!unsafe { embedder.lru().put_back(isolated) }, "the caller frees the frame");
     let mut pages = embedder.pages();
     for (id, pfn) in (0..70).zip(&frames) {
         pages.resident.remove(pfn);
@@ -77,7 +77,7 @@ fn many_pages_are_abandoned_at_once() {
 
 #[test]
 fn pages_of_all_zones_and_lists_are_abandoned_at_once() {
-    // The first two zones share a pageblock, and the last has another node.
+    // The first two zones share a pageblock, and the last is on another node.
     let near = [range(0, 700, ZoneKind::Dma32), range(700, 1348, ZoneKind::Normal)];
     let far = MemoryRange { node: NodeId::new(1).unwrap(), ..range(4096, 1024, ZoneKind::Normal) };
     let embedder = memory_of(&[near[0], near[1], far], true, |_| ()).platform();
@@ -91,7 +91,7 @@ fn pages_of_all_zones_and_lists_are_abandoned_at_once() {
         }
     }
     let there = |node| LruList::ALL.iter().map(|&list| lru.pages(node, list)).sum::<u64>();
-    assert!(there(node()) > 700 && there(far.node) > 300, "the rest waits");
+    assert!(there(node()) > 700 && there(far.node) > 300, "the others wait in batches");
     lru.check().unwrap();
     let mut who = vec![FreedBy::Isolator; frames.len()];
     // SAFETY: nobody uses the pages, which were never mapped.
@@ -99,7 +99,7 @@ fn pages_of_all_zones_and_lists_are_abandoned_at_once() {
     assert!(who.iter().all(|who| *who == FreedBy::Caller));
     assert_eq!((there(node()), there(far.node)), (0, 0));
     lru.drain_all();
-    assert_eq!((there(node()), there(far.node)), (0, 0), "what waited is gone, too");
+    assert_eq!((there(node()), there(far.node)), (0, 0), "pages in batches were abandoned, too");
     lru.check().unwrap();
 }
 
@@ -143,10 +143,10 @@ fn a_page_that_was_removed_from_its_batch_is_listed_once() {
     let lru = embedder.lru();
     let (pfn, other) = (Pfn::new(700), CpuId::new(OTHER));
     assert!(lru.add(CPU, pfn, FILE));
-    assert!(!lru.add(CPU, pfn, FILE), "it is known");
-    assert!(lru.remove(pfn), "it is in a batch");
+    assert!(!lru.add(CPU, pfn, FILE), "the page is known");
+    assert!(lru.remove(pfn), "the page is in a batch");
     assert!(!lru.remove(pfn));
-    // It comes again elsewhere, while the first batch still names it.
+    // The page is added again on another CPU, while the first batch still has an entry of it.
     assert!(lru.add(other, pfn, PageKind::Anon));
     lru.drain(CPU);
     lru.drain(other);

@@ -1,5 +1,5 @@
-//! Reclaim against a mock embedder: pages, references, a store that fails, and CPUs that remember
-//! translations which are gone.
+//! Reclaim with a fake embedder: pages, references, a store that fails, and a CPU with stale TLB
+//! entries.
 #![cfg(not(any(feature = "loom", feature = "tso")))]
 
 mod background;
@@ -14,5 +14,5 @@ mod pauses;
 mod properties;
 mod stores;
 #[path = "../support/toy.rs"]
-#[allow(unused_macros, unused_imports, reason = "the machine here is a whole one")]
+#[allow(unused_macros, unused_imports, reason = "only parts of the module are used here")]
 mod toy;

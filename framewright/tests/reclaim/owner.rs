@@ -1,4 +1,4 @@
-//! The mock as the owner of pages, and as the machine whose CPUs forget translations.
+//! The fake embedder as owner of pages, and as a machine whose CPUs have TLBs.
 
 use std::sync::atomic::Ordering;
 
@@ -28,8 +28,8 @@ impl Embedder {
 }
 
 impl Embedder {
-    /// Somebody else has the lock of a page that reclaim has isolated, and truncates it, if no CPU
-    /// reaches it.
+    /// Truncates a page that reclaim has isolated, as a thread does that has the page locked. Does
+    /// nothing if a CPU has the page cached.
     fn truncate_isolated(&self, pages: &mut Pages, pfn: Pfn) {
         let Some(page) = pages.resident.get(&pfn) else { return };
         if page.maps > 0 || page.writeback || page.references > 0 || pages.cached.contains(&pfn) {
@@ -38,7 +38,7 @@ impl Embedder {
         let id = page.id;
         pages.resident.remove(&pfn);
         pages.forget(id);
-        // SAFETY: the page was added as a block of order 0, and nobody knows it any more.
+        // SAFETY: the page was added as a block of order 0, and nothing refers to it any more.
         assert_eq!(unsafe { self.lru().abandon(pfn) }, FreedBy::Isolator);
     }
 }
@@ -53,7 +53,7 @@ unsafe impl PageOwner<Embedder> for Embedder {
                 return None;
             }
             let page = pages.resident.get_mut(&pfn)?;
-            assert!(!page.locked, "two have the lock of a page");
+            assert!(!page.locked, "the page is locked twice");
             page.locked = true;
             Some(PageState {
                 mapped: page.maps > 0,
@@ -70,10 +70,10 @@ unsafe impl PageOwner<Embedder> for Embedder {
         let mut pages = self.pages();
         for &pfn in frames {
             let page = pages.page(pfn);
-            assert!(page.locked, "unlocks a page that it has not locked");
+            assert!(page.locked, "the page is not locked");
             page.locked = false;
             let is_pending = pages.cached.contains(&pfn);
-            assert!(!is_pending, "whoever maps the page next finds a CPU that reaches it already");
+            assert!(!is_pending, "a CPU has stale entries of a page that can be mapped again");
         }
     }
 
@@ -98,7 +98,7 @@ unsafe impl PageOwner<Embedder> for Embedder {
         self.each(frames, out, |pages, pfn| {
             let full = pages.behavior == StoreBehavior::Full;
             let page = pages.page(pfn);
-            assert!(page.locked && page.maps > 0, "unmaps what is not locked, or not mapped");
+            assert!(page.locked && page.maps > 0, "unmaps a page that is not locked or not mapped");
             if page.references > 2 {
                 return Unmapped::StillMapped;
             }
@@ -132,11 +132,17 @@ unsafe impl PageOwner<Embedder> for Embedder {
 
     fn write_out(&self, frames: &[Pfn], out: &mut [WriteOut]) {
         self.each(frames, out, |pages, pfn| {
-            assert!(!pages.cached_dirty.contains(&pfn), "writes what may be stored to (I5)");
+            assert!(
+                !pages.cached_dirty.contains(&pfn),
+                "writes a page to which a CPU may store (I5)"
+            );
             let behavior = pages.behavior;
             let page = pages.page(pfn);
-            assert!(page.locked && page.dirty && !page.writeback, "writes what need not be");
-            assert_eq!(page.maps, 0, "writes what is mapped");
+            assert!(
+                page.locked && page.dirty && !page.writeback,
+                "writes a page that is clean or not locked"
+            );
+            assert_eq!(page.maps, 0, "writes a mapped page");
             let (id, version) = (page.id, page.version);
             match behavior {
                 StoreBehavior::Prompt => {
@@ -162,7 +168,7 @@ unsafe impl PageOwner<Embedder> for Embedder {
         self.each(frames, out, |pages, pfn| {
             let shadow = *shadows.next().expect("as many shadows as frames");
             let page = pages.page(pfn);
-            assert!(page.locked && !page.pinned, "releases what is pinned, or not locked");
+            assert!(page.locked && !page.pinned, "releases a page that is pinned or not locked");
             if page.references > 0 || page.maps > 0 || page.writeback {
                 return Released::Busy;
             }

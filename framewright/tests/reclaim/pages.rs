@@ -1,4 +1,4 @@
-//! The truth about pages, kept naively: what is in a frame, what is in the store, who maps what.
+//! A simple model of all pages: the contents of frames and of the store, and the mappings.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -7,21 +7,21 @@ use framewright::{
     reclaim::{PageKind, Shadow},
 };
 
-/// A page of the one file or swap area there is, by number.
+/// The number of a page in the only file or swap area.
 pub(crate) type PageId = u32;
 
-/// A page in a frame.
+/// The state of a page in a frame.
 #[derive(Clone, Debug)]
 pub(crate) struct Resident {
     pub(crate) id: PageId,
     pub(crate) kind: PageKind,
-    /// What is in the frame: counts the stores to it.
+    /// The contents of the frame, as the number of stores to it.
     pub(crate) version: u64,
-    /// Page tables that map it.
+    /// Number of page tables that map the page.
     pub(crate) maps: u32,
-    /// Those through which it was used since somebody asked.
+    /// Number of mappings through which the page was used since the last check of references.
     pub(crate) young: u32,
-    /// A page table knows that it was stored to.
+    /// A page-table entry has its dirty bit set.
     pub(crate) pte_dirty: bool,
     pub(crate) dirty: bool,
     pub(crate) writeback: bool,
@@ -29,58 +29,58 @@ pub(crate) struct Resident {
     pub(crate) unevictable: bool,
     pub(crate) pinned: bool,
     pub(crate) executable: bool,
-    /// References beside those of the cache and of page tables.
+    /// References other than those of the cache and of page tables.
     pub(crate) references: u32,
 }
 
-/// How the store behaves.
+/// The behavior of the store.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) enum StoreBehavior {
-    /// Writes are done at once.
+    /// Writes end at once.
     #[default]
     Prompt,
-    /// Writes are completed later.
+    /// Writes end later.
     Slow,
     /// Writes are refused.
     Busy,
-    /// The device fails when it is asked.
+    /// Writes fail at once.
     Fails,
-    /// The device fails after a while.
+    /// Writes fail later.
     FailsLate,
-    /// There is no room.
+    /// The store is full.
     Full,
 }
 
-/// See the module.
+/// The pages of the fake embedder.
 #[derive(Default)]
 pub(crate) struct Pages {
     pub(crate) resident: BTreeMap<Pfn, Resident>,
     pub(crate) place: BTreeMap<PageId, Pfn>,
-    /// What is stored.
+    /// The contents of the store.
     pub(crate) store: BTreeMap<PageId, u64>,
-    /// What was stored to pages last.
+    /// The last contents that a program stored.
     pub(crate) truth: BTreeMap<PageId, u64>,
     pub(crate) shadows: BTreeMap<PageId, Shadow>,
-    /// Writes under way: frame, page, version, and whether they succeed.
+    /// Writes in progress: frame, page, version, and whether they succeed.
     pub(crate) writes: VecDeque<(Pfn, PageId, u64, bool)>,
     pub(crate) behavior: StoreBehavior,
     pub(crate) swap: bool,
     pub(crate) writers: bool,
-    /// Translations that the other CPU has cached, or may have.
+    /// Frames to which the other CPU may have cached translations.
     pub(crate) cached: BTreeSet<Pfn>,
-    /// Frames that translations which may store were cached of.
+    /// Frames to which the other CPU may have cached dirty translations.
     pub(crate) cached_dirty: BTreeSet<Pfn>,
-    /// Fails every so many locks; 0: none.
+    /// Every so many calls of `lock` one fails; 0: none.
     pub(crate) contention: u32,
     pub(crate) locks: u32,
 }
 
 impl Pages {
     pub(crate) fn page(&mut self, pfn: Pfn) -> &mut Resident {
-        self.resident.get_mut(&pfn).expect("asked about a page that is there")
+        self.resident.get_mut(&pfn).expect("the page is resident")
     }
 
-    /// Nobody will ask for what was in a page.
+    /// Removes a page and its contents, which no program will read.
     pub(crate) fn forget(&mut self, id: PageId) {
         self.place.remove(&id);
         self.truth.remove(&id);
@@ -88,8 +88,8 @@ impl Pages {
         self.shadows.remove(&id);
     }
 
-    /// No store is lost: what was stored last is in a frame or in the store; and what differs
-    /// from the store is known as dirty.
+    /// Checks that no store is lost: the last contents are in a frame or in the store, and a page
+    /// that differs from the store is known as dirty.
     pub(crate) fn check(&self) {
         for (&id, &version) in &self.truth {
             match self.place.get(&id).map(|pfn| &self.resident[pfn]) {
@@ -97,7 +97,7 @@ impl Pages {
                     assert_eq!(page.version, version, "page {id}: a store was lost in its frame");
                     let stored = self.store.get(&id).copied().unwrap_or(0);
                     let known = page.dirty || page.pte_dirty || page.writeback;
-                    assert!(stored == version || known, "page {id} is dirty and nobody knows");
+                    assert!(stored == version || known, "page {id} is dirty without a dirty flag");
                 }
                 None => {
                     let stored = self.store.get(&id).copied().unwrap_or(0);

@@ -1,4 +1,4 @@
-//! What a pass does, one rule at a time.
+//! The rules of a reclaim pass, one per test.
 
 use std::sync::atomic::Ordering;
 
@@ -23,8 +23,8 @@ fn a_mapped_page_that_was_used_is_kept_once() {
     embedder.check();
     let (scanned, stolen) =
         (stat(embedder, NodeStat::PgscanDirect), stat(embedder, NodeStat::PgstealDirect));
-    assert!(scanned > stolen, "every page was used: {scanned} were looked at for {stolen}");
-    // Again and again, as a reader that never comes back would have it.
+    assert!(scanned > stolen, "every page was used: {scanned} were scanned for {stolen}");
+    // Many pages that are read once: each is scanned about twice.
     let embedder = memory(2048, |_| ()).platform();
     for id in 0..20_000 {
         embedder.touch(id, FILE).unwrap();
@@ -32,7 +32,7 @@ fn a_mapped_page_that_was_used_is_kept_once() {
     let lru = embedder.lru().stats();
     let scanned = lru.get(NodeStat::PgscanFile) as f64;
     let ratio = scanned / lru.get(NodeStat::PgstealFile) as f64;
-    assert!((1.9..2.3).contains(&ratio), "pages are looked at {ratio} times");
+    assert!((1.9..2.3).contains(&ratio), "pages are scanned {ratio} times");
     embedder.check();
 }
 
@@ -46,7 +46,7 @@ fn pages_that_are_used_again_and_again_become_active() {
             embedder.touch(id, FILE).unwrap();
         }
         embedder.direct(32);
-        // Others read what they never read again.
+        // Other pages are read once.
         (0..32).for_each(|i| _ = embedder.touch(1000 + round * 32 + i, FILE).unwrap());
     }
     let there = embedder.pages().place.clone();
@@ -92,7 +92,8 @@ fn a_cpu_without_a_reservation_helps_to_flush() {
     (0..1600).for_each(|id| _ = embedder.touch(id, FILE).unwrap());
     clear_young(embedder);
     embedder.has_local_flush.store(false, Ordering::Relaxed);
-    // While one CPU waits for the other to flush, that one reclaims until no more may be unflushed.
+    // While one CPU waits for the other to flush, the other reclaims up to the bound on unflushed
+    // frames.
     let other =
         |embedder: &'static Embedder| assert!(embedder.direct_on(CpuId::new(OTHER), 512) > 0);
     *embedder.meanwhile.lock().unwrap() = Some(other);
@@ -129,7 +130,7 @@ fn allocations_reclaim_and_fail_only_when_nothing_is_left() {
         embedder.touch(id, FILE).unwrap();
     }
     embedder.check();
-    // Pages that are pinned by somebody cannot go: then requests fail, and do not try for ever.
+    // Pinned pages cannot be reclaimed. Then requests fail, and do not retry as_static.
     let embedder = memory(1024, |_| ()).platform();
     let failed = (0..5000).find(|&id| match embedder.touch(id, FILE) {
         Ok(pfn) => {
@@ -138,13 +139,13 @@ fn allocations_reclaim_and_fail_only_when_nothing_is_left() {
         }
         Err(_) => true,
     });
-    assert!(failed.is_some(), "there is no end to memory");
+    assert!(failed.is_some(), "memory is not exhausted");
     embedder.check();
     embedder.pages().resident.values_mut().for_each(|page| page.references = 0);
     embedder.touch(9999, FILE).unwrap();
 }
 
-/// Whoever wants the frames themselves looks at everything, again and again.
+/// A request for the frames themselves scans all pages repeatedly.
 #[test]
 fn few_pages_are_scanned_for_a_block_that_compaction_may_fail_to_form() {
     let embedder = memory(2048, |_| ()).platform();
@@ -186,7 +187,7 @@ fn pages_of_unusable_zones_are_skipped() {
 #[test]
 fn pages_with_early_refaults_are_kept_the_next_time() {
     let embedder = memory(1024, |_| ()).platform();
-    // A set that is a little larger than memory, read round and round.
+    // The set of pages is a little larger than memory, and is read repeatedly.
     for id in (0..6).flat_map(|_| 0..1200) {
         embedder.touch(id, FILE).unwrap();
     }
@@ -221,20 +222,20 @@ fn deferred_frames_are_freed_for_direct_reclaim() {
         tuning.tlb.parked_max = Auto::Fixed(512);
     });
     let embedder = embedder.platform();
-    // Fewer than may be parked: no flush comes by itself.
+    // Fewer frames than may be deferred, so no flush is due.
     (0..200).for_each(|id| _ = embedder.touch(id, FILE).unwrap());
     clear_young(embedder);
     let before = embedder.memory().free();
     assert!(embedder.direct(32) >= 32);
-    assert!(embedder.memory().free() >= before + 32, "reclaimed frames cannot be had");
+    assert!(embedder.memory().free() >= before + 32, "reclaimed frames are not free");
     embedder.check();
 }
 
-/// By index a block takes as many frames as it has, by scanners twice as many.
+/// Compaction by index needs as many free frames as the block has, and scanners need twice as many.
 #[test]
 fn room_for_one_block_is_freed_for_compaction_and_no_more() {
     for (method, blocks) in [(CompactMethod::Index, 1), (CompactMethod::Scan, 2)] {
-        // Nothing waits for a flush, which would be room, too.
+        // No frame waits for a flush, because deferred frames would count as reclaimed.
         let embedder = memory(2048, |tuning| {
             tuning.tlb.batching = FlushBatching::Off;
             tuning.compact.method = method;
@@ -243,7 +244,7 @@ fn room_for_one_block_is_freed_for_compaction_and_no_more() {
         (0..1800).for_each(|id| _ = embedder.touch(id, FILE).unwrap());
         embedder.lru().drain_all();
         clear_young(embedder);
-        // No block forms by itself, which would be an end of it, too.
+        // No block becomes free by reclaim alone, because that would end reclaim, too.
         let resident: Vec<Pfn> = embedder.pages().resident.keys().copied().collect();
         for pfn in resident.into_iter().filter(|pfn| pfn.get() % 32 == 0) {
             embedder.pages().page(pfn).unevictable = true;
@@ -263,24 +264,25 @@ fn room_for_one_block_is_freed_for_compaction_and_no_more() {
         let room = zone.high + blocks * 64 - embedder.memory().free();
         let made = reclaim(32);
         assert!((room..room + 64).contains(&made), "{method:?}: {made} instead of {room}");
-        assert_eq!(reclaim(32), 0, "there is room");
+        assert_eq!(reclaim(32), 0, "enough frames are free");
         let need = Need { request, cpu: CPU, node: node(), unmixed: false };
-        assert!(embedder.reclaim().direct(&need, 32) > 0, "which is progress");
+        assert!(embedder.reclaim().direct(&need, 32) > 0, "this counts as progress");
     }
 }
 
-/// Who guesses that memory is short rather than scattered does not compact: then there is no room yet.
+/// Scanners do not compact if they take memory as short and not as fragmented. Then there is no
+/// room yet.
 #[test]
 fn there_is_no_room_where_compaction_would_not_start() {
     for (method, ready) in [(CompactMethod::Index, true), (CompactMethod::Scan, false)] {
         let embedder = memory(2048, |tuning| {
             tuning.tlb.batching = FlushBatching::Off;
             tuning.compact.method = method;
-            // Whatever is scattered is taken for short.
+            // Scanners take all memory as short.
             tuning.compact.extfrag_threshold = 1000;
         });
         let embedder = embedder.platform();
-        // No block is left, and none forms.
+        // No block is left, and none becomes free.
         (0..4000).for_each(|id| _ = embedder.touch(id, FILE).unwrap());
         embedder.lru().drain_all();
         clear_young(embedder);
@@ -299,7 +301,8 @@ fn there_is_no_room_where_compaction_would_not_start() {
     }
 }
 
-/// While it finds what it aims at it does not look deeper, where every kind of page goes.
+/// While sweeps reach their target, the priority stays, because a deeper scan would reach pages of
+/// all kinds.
 #[test]
 fn room_for_compaction_does_not_cost_anonymous_pages() {
     let embedder = memory(4096, |tuning| tuning.tlb.batching = FlushBatching::Off).platform();
@@ -315,11 +318,11 @@ fn room_for_compaction_does_not_cost_anonymous_pages() {
     let anon = |embedder| stat(embedder, NodeStat::PgscanAnon);
     let (before, free) = (anon(embedder), embedder.memory().free());
     embedder.reclaim().direct(&Need { request, cpu: CPU, node: node(), unmixed: false }, 32);
-    assert!(embedder.memory().free() > free + 500, "room was made");
+    assert!(embedder.memory().free() > free + 500, "frames were freed");
     assert_eq!(anon(embedder), before);
 }
 
-/// A movable block.
+/// A movable block of this order.
 fn block_of(order: u8) -> Request {
     Request::new(Order::new(order).unwrap(), MigrateType::Movable)
 }
@@ -350,7 +353,7 @@ fn a_page_that_is_read_again_soon_becomes_active_at_once() {
     lru.drain_all();
     assert_eq!(lru.list_of(pfn), Some(LruList::ActiveFile));
     assert_eq!(stat(embedder, NodeStat::WorkingsetActivateFile), 1);
-    // Far more is evicted than is active: what comes back then does not compete with that.
+    // Far more pages are evicted than are active. A refault then does not activate the page.
     (1000..9000).for_each(|id| _ = embedder.touch(id, FILE).unwrap());
     let gone =
         (0..300).find(|id| !embedder.pages().place.contains_key(id) && *id != again).unwrap();
@@ -382,6 +385,6 @@ fn a_request_does_not_scan_all_of_memory_where_everything_was_used() {
     embedder.lru().drain_all();
     assert!(embedder.direct(32) >= 32);
     let looked_at = stat(embedder, NodeStat::PgscanFile);
-    assert!(looked_at < 1024 + 8 * 64, "{looked_at} pages were looked at");
+    assert!(looked_at < 1024 + 8 * 64, "{looked_at} pages were scanned");
     embedder.check();
 }

@@ -19,17 +19,17 @@ const FILE: PageKind = PageKind::File;
 /// and its waiters were woken.
 fn ends(embedder: &'static Embedder, pause: &Pause<'_>, why: Throttle, others: impl FnOnce()) {
     assert_eq!((pause.why(), pause.node()), (why, node()));
-    assert!(!pause.is_over(), "{why:?}: there is nothing to wait for");
+    assert!(!pause.is_over(), "{why:?}: the pause is over at once");
     embedder.resumed.lock().unwrap().clear();
     others();
-    assert!(pause.is_over(), "{why:?}: it goes on");
-    assert!(embedder.resumed.lock().unwrap().contains(&why), "{why:?}: nobody was told");
+    assert!(pause.is_over(), "{why:?}: the pause is not over");
+    assert!(embedder.resumed.lock().unwrap().contains(&why), "{why:?}: no waiter was woken");
 }
 
 /// A reason for a pause, with the events that end it.
 struct Case {
     why: Throttle,
-    /// A embedder in which reclaim pauses for this reason.
+    /// An embedder in which reclaim pauses for this reason.
     embedder: fn() -> &'static Embedder,
     /// Starts reclaim.
     reclaim: fn(&'static Embedder),
@@ -115,7 +115,7 @@ const CASES: [Case; 6] = [
     },
 ];
 
-/// A embedder with less free than half of its reserve, and much to reclaim.
+/// An embedder with less than half of its reserve free, and many reclaimable pages.
 fn short() -> &'static Embedder {
     let embedder = memory(2048, |_| ()).platform();
     (0..1500).for_each(|id| _ = embedder.touch(id, FILE).unwrap());
@@ -131,14 +131,14 @@ fn short() -> &'static Embedder {
     embedder
 }
 
-/// A embedder whose pages were all seen under write-back once.
+/// An embedder whose pages were all seen under write-back once.
 fn written(change: fn(&mut crate::pages::Resident)) -> &'static Embedder {
     let embedder = memory(2048, |_| ()).platform();
     (0..310).for_each(|id| embedder.store(id, FILE).unwrap());
     clear_young(embedder);
     embedder.set_behavior(StoreBehavior::Slow);
     while embedder.pages().resident.values().any(|page| !page.writeback) {
-        assert_eq!(embedder.direct(310), 0, "all is on its way");
+        assert_eq!(embedder.direct(310), 0, "all pages are under write-back");
         clear_young(embedder);
     }
     embedder.pages().resident.values_mut().for_each(change);
@@ -155,7 +155,7 @@ fn work(embedder: &'static Embedder) {
     let mut steps = 0;
     while kswapd.step_on(CPU) == NextStep::Now {
         steps += 1;
-        assert!(steps < 10_000, "works for ever");
+        assert!(steps < 10_000, "works as_static");
     }
 }
 
@@ -168,12 +168,12 @@ fn pauses_end_with_their_condition() {
         (case.reclaim)(embedder);
         assert!(embedder.others.lock().unwrap().is_none(), "{nth}: {:?} did not pause", case.why);
         let first = stat(embedder, case.why.expired()) - before;
-        // A later pause in the same call is not resumed.
+        // The test does not end later pauses of the same call.
         let paused = embedder.take_notes().iter().filter(|&&note| note == case.why.name()).count();
         assert_eq!(
             first,
             paused as u64 - 1,
-            "{nth}: {:?} is said to have ended by itself",
+            "{nth}: {:?} counts as ended before its condition",
             case.why
         );
     }
@@ -213,7 +213,7 @@ fn no_wake_up_after_a_pause_that_panicked() {
 #[test]
 fn requests_do_not_wait_for_background_reclaim_of_a_hopeless_node() {
     let embedder = short();
-    // Until background reclaim has given up.
+    // Until the node is hopeless.
     embedder.pages().resident.values_mut().for_each(|page| page.references = 1);
     embedder.reclaim().wake(node(), Order::ZERO, framewright::ZoneKind::Normal);
     work(embedder);

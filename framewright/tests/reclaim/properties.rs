@@ -1,4 +1,4 @@
-//! Random programs on random stores.
+//! Random operations on stores with random behavior.
 
 use std::cell::Cell;
 

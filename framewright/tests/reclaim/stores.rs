@@ -37,7 +37,7 @@ fn pages_under_write_back_are_reclaimed_next_when_written() {
     }
     clear_young(embedder);
     embedder.set_behavior(StoreBehavior::Slow);
-    assert_eq!(embedder.direct(32), 0, "all is on its way");
+    assert_eq!(embedder.direct(32), 0, "all pages are under write-back");
     assert!(embedder.lru().awaiting_writeback(node()) > 0);
     embedder.check();
     embedder.complete(usize::MAX);
@@ -47,13 +47,13 @@ fn pages_under_write_back_are_reclaimed_next_when_written() {
     embedder.check();
 }
 
-/// A embedder in which reclaim has had pages written, and all of those.
+/// An embedder in which reclaim has started writes, and the frames of these.
 fn with_writes() -> (&'static Embedder, Vec<Pfn>) {
     let embedder = memory(2048, |_| ()).platform();
     (0..64).for_each(|id| embedder.store(id, FILE).unwrap());
     clear_young(embedder);
     embedder.set_behavior(StoreBehavior::Slow);
-    assert_eq!(embedder.direct(32), 0, "all is on its way");
+    assert_eq!(embedder.direct(32), 0, "all pages are under write-back");
     let writes = embedder.pages().writes.drain(..).map(|(pfn, ..)| pfn).collect::<Vec<_>>();
     assert_eq!(embedder.lru().awaiting_writeback(node()), writes.len() as u64);
     assert!(writes.len() > 20);
@@ -81,7 +81,7 @@ fn abandoned_pages_do_not_count_as_awaiting_writeback() {
     // SAFETY: as above.
     unsafe { lru.abandon_many(&writes[3..11], &mut who) };
     is_left(11);
-    // Whoever writes may hear of it all the same.
+    // The end of these writes may still be reported.
     writes[..11].iter().for_each(|&pfn| embedder.reclaim().written(CPU, pfn, Ok(())));
     is_left(11);
     writes[11..].iter().for_each(|&pfn| embedder.reclaim().written(CPU, pfn, Ok(())));
@@ -138,7 +138,7 @@ fn a_page_whose_write_failed_later_becomes_active() {
     let lru = embedder.lru();
     let writing = lru.awaiting_writeback(node());
     assert!(writing > 0);
-    // As if they had been seen as being written, and become active, and aged again.
+    // As if the pages had been scanned under write-back, become active, and inactive again.
     for pfn in embedder.pages().resident.keys() {
         lru.deactivate(CPU, *pfn);
     }
@@ -154,8 +154,12 @@ fn a_used_page_is_not_written_in_the_next_scan() {
     let embedder = memory(2048, |_| ()).platform();
     (0..31).for_each(|id| embedder.store(id, FILE).unwrap());
     assert!(embedder.direct(1) > 0);
-    // Looked at first: it was used. Then it goes only if it is clean. Only then it is written.
-    assert!(stat(embedder, NodeStat::PgscanFile) > 2 * 31, "it was not looked at twice before");
+    // First the page was used. In the next scan it is reclaimed only if it is clean. Only then it
+    // is written.
+    assert!(
+        stat(embedder, NodeStat::PgscanFile) > 2 * 31,
+        "the pages were not scanned twice before"
+    );
     embedder.check();
 }
 
@@ -165,11 +169,11 @@ fn background_writers_are_woken_and_awaited() {
     (0..310).for_each(|id| embedder.store(id, FILE).unwrap());
     clear_young(embedder);
     embedder.pages().writers = true;
-    assert_eq!(embedder.direct(32), 0, "others are to write");
+    assert_eq!(embedder.direct(32), 0, "the background writers have not started");
     assert!(embedder.take_notes().contains(&"wake writers"));
     assert_eq!(stat(embedder, NodeStat::NrVmscanWrite), 0);
     assert!(stat(embedder, NodeStat::NrVmscanImmediateReclaim) > 0);
-    // They do.
+    // The background writers write all pages.
     {
         let mut pages = embedder.pages();
         let written: Vec<_> = pages.resident.values().map(|page| (page.id, page.version)).collect();

@@ -1,4 +1,4 @@
-//! How many interrupts batches take, and who is spared them.
+//! How many interrupts batches cost, and which CPUs are not interrupted.
 
 use super::*;
 
@@ -75,7 +75,7 @@ fn batches_for_changing_cpus_are_deferred_as_well() {
     with_machine(tuning(FlushBatching::Lazy, 32, 128), |machine| {
         for page in 0..96 {
             machine.load(2, page % 2);
-            // By then there is no room for another group.
+            // Later the ring of groups is full.
             machine.load(3, u64::from(page < 48));
             assert_eq!(reclaim(machine, page..page + 1, false), [], "page {page}");
         }
@@ -98,7 +98,7 @@ fn a_lazy_batch_that_finds_no_room_is_flushed_with_all_deferred() {
 fn pages_beyond_the_bound_are_flushed_at_once() {
     with_machine(tuning(FlushBatching::Lazy, 32, 16), |machine| {
         let tlb = machine.memory.tlb();
-        // Batches of other CPUs.
+        // Reservations of batches on other CPUs.
         assert_eq!(
             [tlb.reserve_unflushed(382), tlb.reserve_unflushed(9), tlb.reserve_unflushed(1)],
             [382, 2, 0]
@@ -108,15 +108,11 @@ fn pages_beyond_the_bound_are_flushed_at_once() {
         tlb.release_reserved(2);
         assert_eq!(reclaim(machine, 4..8, false).len(), 2);
         assert_eq!((machine.interrupts.get(), tlb.deferred()), (6 * 3, 2));
-        assert_eq!(tlb.reserve_unflushed(9), 0, "what is deferred counts as well");
+        assert_eq!(tlb.reserve_unflushed(9), 0, "deferred frames count as well");
         tlb.release_reserved(382);
         assert_eq!(reclaim(machine, 8..12, false), []);
         assert_eq!((machine.interrupts.get(), tlb.deferred()), (6 * 3, 6));
-        assert_eq!(
-            tlb.reserve_unflushed(400),
-            378,
-            "batches that have ended have no room any more"
-        );
+        assert_eq!(tlb.reserve_unflushed(400), 378, "batches that have ended hold no reservation");
         assert_eq!(tlb.stats().unflushed_frames_max, 384);
     });
 }
@@ -129,7 +125,7 @@ fn a_failed_flush_leaves_deferred_frames_to_the_next_cpu() {
         let flush_deferred = || machine.on(0).limit_deferred(0, &mut |_| ());
         assert!(catch_unwind(AssertUnwindSafe(flush_deferred)).is_err());
         machine.fails.set(false);
-        // What they were asked for, the others do when they look.
+        // The other CPUs serve the requests that were posted to them.
         (1..CPUS).for_each(|cpu| machine.on(cpu).serve());
         let mut freed = 0;
         machine.on(0).limit_deferred(0, &mut |frames| freed += frames.len());
@@ -143,10 +139,7 @@ fn a_cpu_that_has_flushed_since_is_not_interrupted() {
         assert_eq!(reclaim(machine, 0..8, false), []);
         machine.load(1, 1);
         machine.on(2).flush_local();
-        assert!(
-            machine.has_cached(3, 0, 3),
-            "CPU 3 has_cached what CPU 0 has flushed_epoch in passing"
-        );
+        assert!(machine.has_cached(3, 0, 3), "CPU 3 has cached the page, CPU 0 has flushed");
         assert!(!machine.on(0).tick() && machine.on(3).tick() && !machine.on(3).tick());
         assert_eq!(machine.on(0).drain_flushed_frames(&mut |_| {}), 8);
         assert_eq!(machine.interrupts.get(), 0);
@@ -169,7 +162,7 @@ fn a_flush_of_some_pages_does_not_count_as_a_full_flush() {
         machine.on(0).flush(&machine.cpus(0), Scope::page(0, 9));
         assert_eq!(machine.interrupts.get(), 3);
         assert_eq!(
-            machine.on(0).drain_flushed_frames(&mut |_| panic!("everybody has_cached them")),
+            machine.on(0).drain_flushed_frames(&mut |_| panic!("all CPUs have cached them")),
             0
         );
         machine.on(0).flush(&machine.cpus(0), Scope::Everything);
@@ -186,7 +179,7 @@ fn a_full_flush_covers_what_was_unmapped_before_it_began() {
             machine.on(1).record_full_flush(|| assert_eq!(reclaim(machine, 0..4, false), []));
         }
         [0, 2, 3].into_iter().for_each(|cpu| machine.on(cpu).flush_local());
-        assert_eq!(machine.on(0).drain_flushed_frames(&mut |_| panic!("CPU 1 has_cached them")), 0);
+        assert_eq!(machine.on(0).drain_flushed_frames(&mut |_| panic!("CPU 1 has cached them")), 0);
         machine.load(1, 0);
         assert_eq!(machine.on(0).drain_flushed_frames(&mut |_| {}), 4);
     });
@@ -225,7 +218,7 @@ fn cpus_with_regular_ticks_are_never_interrupted() {
     assert_eq!(interrupts(FlushBatching::All, 16, true), 64 / 4 * 3);
     assert_eq!(interrupts(FlushBatching::Lazy, 32, true), 0);
     let without = interrupts(FlushBatching::Lazy, 32, false);
-    // A flush is due when three quarters of what may be deferred are.
+    // A flush is due when three quarters of the frames that may be deferred are.
     assert!((1..=64 / 3 * 3).contains(&without), "{without}");
 }
 

@@ -19,7 +19,7 @@ fn a_retired_block_comes_out_once() {
         }
         let mut out = Vec::new();
         batch.finish(&mut |blocks| out.extend(blocks));
-        batch.finish(&mut |blocks| panic!("{blocks:?} come again"));
+        batch.finish(&mut |blocks| panic!("{blocks:?} come out twice"));
         assert_eq!(out.len(), 5);
         out.into_iter().for_each(|block| machine.memory.free_bypassing_lists(block).unwrap());
         assert_eq!(machine.memory.free(), 1024);
@@ -36,7 +36,7 @@ fn take_some<'m>(machine: &Machine<'_, 'm>, taken: usize, panics: bool, deferred
     let mut out = Vec::new();
     let receive = &mut |mut blocks: Blocks<'_, 'm, TestPlatform>| {
         out.extend(blocks.by_ref().take(taken));
-        assert!(!panics, "in the middle");
+        assert!(!panics, "the receiver panics");
     };
     let handed_out = catch_unwind(AssertUnwindSafe(|| match deferred {
         true => {
@@ -46,12 +46,15 @@ fn take_some<'m>(machine: &Machine<'_, 'm>, taken: usize, panics: bool, deferred
         false => { batch }.finish(receive),
     }));
     assert_eq!(handed_out.is_err(), panics);
-    machine.on(0).drain_deferred(&mut |blocks| panic!("{blocks:?} come again"));
+    machine.on(0).drain_deferred(&mut |blocks| panic!("{blocks:?} come out twice"));
     assert_eq!((out.len(), machine.memory.free()), (taken, 1024 - taken as u64));
     out.into_iter().for_each(|block| machine.memory.free_bypassing_lists(block).unwrap());
     machine.memory.check().unwrap();
     assert_eq!(machine.memory.free(), 1024);
-    assert!(machine.memory.platform().0.lock().unwrap().is_empty(), "a frame came twice");
+    assert!(
+        machine.memory.platform().0.lock().unwrap().is_empty(),
+        "a frame was reported as corrupt"
+    );
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Batches on a machine of a few CPUs whose caches are known, against what must never be.
+//! Batches on a machine of a few CPUs with known TLB contents: no stale access, no lost frame.
 
 use std::{
     boxed::Box,
@@ -31,8 +31,8 @@ mod stores;
 const CPUS: u16 = 4;
 const PAGES: u64 = 100;
 
-/// A platform that nothing is asked of but locks, and that hears of leaks. It counts how often interrupts
-/// were masked and not unmasked yet.
+/// A platform that has locks, records reports of corruption, and counts how often interrupts were masked
+/// and not unmasked yet.
 #[derive(Default)]
 struct TestPlatform(std::sync::Mutex<Vec<Corruption>>, AtomicU32);
 
@@ -54,7 +54,7 @@ unsafe impl Platform for TestPlatform {
     }
     fn remote_barrier(&self, _: BarrierTarget) {}
     fn wait(&self, why: Wait, _: u32) {
-        panic!("nobody waits here: {why:?}");
+        panic!("no CPU waits here: {why:?}");
     }
     fn clear(&self, _: Pfn, _: Order) {}
     fn copy(&self, _: Pfn, _: Pfn) {}
@@ -68,8 +68,8 @@ unsafe impl Platform for TestPlatform {
 
 impl Probe for TestPlatform {}
 
-/// CPUs that run one address space each, and what they have cached: page N of space S, as
-/// S x [`PAGES`] + N.
+/// CPUs with one address space each, and the entries that they have cached: page N of space S is
+/// the number S x [`PAGES`] + N.
 struct Machine<'l, 'm> {
     memory: &'l Memory<'m, TestPlatform>,
     cached: [RefCell<BTreeSet<u64>>; CPUS as usize],
@@ -77,7 +77,7 @@ struct Machine<'l, 'm> {
     lazy: [Cell<bool>; CPUS as usize],
     stores_fault: Cell<bool>,
     may_wait: Cell<bool>,
-    /// It panics when it is to interrupt others.
+    /// Whether the machine panics when it is to interrupt other CPUs.
     fails: Cell<bool>,
     /// It panics when this CPU is to flush itself next.
     forget_fails: Cell<Option<CpuId>>,
@@ -133,13 +133,13 @@ impl<'m> Machine<'_, 'm> {
         self.memory.flusher_by(CpuId::new(cpu), self)
     }
 
-    /// A CPU reads a page of what it runs.
+    /// A CPU reads a page of its address space.
     fn read(&self, cpu: u16, page: u64) {
         let space = self.loaded[usize::from(cpu)].get();
         self.cached[usize::from(cpu)].borrow_mut().insert(space * PAGES + page);
     }
 
-    /// Whether a CPU has_cached a page without asking page tables first.
+    /// Whether a CPU accesses a page without a page-table walk.
     fn has_cached(&self, cpu: u16, space: u64, page: u64) -> bool {
         let at = usize::from(cpu);
         !self.lazy[at].get()
@@ -151,8 +151,8 @@ impl<'m> Machine<'_, 'm> {
         (0..CPUS).any(|cpu| self.has_cached(cpu, space, page))
     }
 
-    /// A CPU runs a space: it forgets what it has of it, which is what comparing generations comes
-    /// to at worst.
+    /// A CPU loads an address space and flushes its old entries of it. A comparison of generations
+    /// has this effect at worst.
     fn load(&self, cpu: u16, space: u64) {
         let at = usize::from(cpu);
         let load = || {
@@ -172,7 +172,7 @@ impl<'m> Machine<'_, 'm> {
         (0..CPUS).filter(runs).map(CpuId::new).collect()
     }
 
-    /// Takes page N of a space, which is in frame N, out of its page table.
+    /// Removes page N of a space, which is in frame N, from the page table.
     fn unmap(
         &self,
         batch: &mut FlushBatch<'_, '_, TestPlatform>,
@@ -231,7 +231,7 @@ fn slots() -> Box<[BatchSlot]> {
     vec![BatchSlot::default(); 32].into()
 }
 
-/// CPU 0 reclaims `pages`, which all CPUs have read; the frames that it got.
+/// CPU 0 reclaims `pages`, which all CPUs have read. Returns the frames that it got.
 fn reclaim(machine: &Machine<'_, '_>, pages: core::ops::Range<u64>, dirty: bool) -> Vec<u64> {
     for page in pages.clone() {
         (0..CPUS).for_each(|cpu| machine.read(cpu, page));
@@ -246,7 +246,7 @@ fn reclaim(machine: &Machine<'_, '_>, pages: core::ops::Range<u64>, dirty: bool)
         for frame in frames.iter().map(|frame| frame.get()) {
             assert!(
                 !machine.any_cpu_has_cached(0, frame),
-                "frame {frame} is handed out and reached"
+                "frame {frame} is handed out while a CPU has it cached"
             );
             got.push(frame);
         }

@@ -1,9 +1,9 @@
-//! Anything in any order.
+//! Random operations in random order.
 
 use super::*;
 
-/// Whatever happens in whatever order: nobody has_cached a frame that was handed out, everything given
-/// up is handed out once, and no more is deferred than may be.
+/// No CPU accesses a frame that was handed out, every retired frame is handed out once, and the
+/// number of deferred frames stays within its maximum.
 #[test]
 fn no_stale_access_to_frames_that_were_handed_out() {
     for seed in 0..if cfg!(miri) { 2 } else { 300 } {
@@ -21,7 +21,7 @@ fn random_operations(machine: &Machine<'_, '_>, seed: u64) {
         state ^= state << 17;
         (state >> 11) % below
     };
-    // Page N of both spaces is in frame N while it is in one.
+    // Page N of both spaces is in frame N if it is in a frame.
     let resident = RefCell::new(BTreeSet::new());
     let free = RefCell::new((0..PAGES).collect::<BTreeSet<_>>());
     let receive = |frames: &[Pfn]| {

@@ -1,4 +1,4 @@
-//! What may have been stored to, and what somebody owes: no store is lost, and no flush put off for too long.
+//! Dirty pages and pending flushes: no store is lost, and no flush is deferred for too long.
 
 use super::*;
 
@@ -62,7 +62,7 @@ fn dirty_batches_are_flushed_before_pages_are_written_out() {
         machine.unmap(&mut batch, 0, 2, false);
         batch.flush();
         assert!(!machine.any_cpu_has_cached(0, 2));
-        batch.finish_frames(&mut |_| panic!("nothing was given up"));
+        batch.finish_frames(&mut |_| panic!("nothing was retired"));
     });
 }
 
@@ -76,7 +76,7 @@ fn a_pending_flush_is_made_before_page_tables_or_contents_change() {
             assert!(machine.on(1).flush_deferred(&machine.owed[0]));
             assert!((0..4).all(|page| !machine.any_cpu_has_cached(0, page)));
             let sent = machine.interrupts.get();
-            assert!(!machine.on(2).flush_deferred(&machine.file), "everybody has flushed");
+            assert!(!machine.on(2).flush_deferred(&machine.file), "all CPUs have flushed");
             assert_eq!((sent, machine.interrupts.get()), (3, 3));
             assert!(!machine.file.is_pending());
         });
