@@ -270,7 +270,7 @@ impl<'c, P: Peer> Cpu<'c, P> {
             Frees::Itself => {
                 // SAFETY: it was held until now.
                 unsafe {
-                    give_back::<P>(&mut self.worker, &block, &mut self.held.tally, self.pageblocks)
+                    give_back::<P>(&mut self.worker, &block, &mut self.held.tally, self.pageblocks);
                 };
             }
             Frees::Beside(other) => {
@@ -313,7 +313,7 @@ impl<'c, P: Peer> Cpu<'c, P> {
             for block in inbox.try_iter() {
                 // SAFETY: the other CPU held it until it sent it.
                 unsafe {
-                    give_back::<P>(&mut self.worker, &block, &mut self.held.tally, self.pageblocks)
+                    give_back::<P>(&mut self.worker, &block, &mut self.held.tally, self.pageblocks);
                 };
             }
         }

@@ -60,13 +60,13 @@ fn check(buddy: &Buddy<'_>) {
 fn take(buddy: &mut Buddy<'_>, want: Want) -> (Vec<u32>, Option<Fallback>) {
     let mut out = Bundles::new();
     let fallback = buddy.take_bundles(want, &mut out, ());
-    check(&buddy);
+    check(buddy);
     (out.as_slice().iter().flat_map(|bundle| bundle.frames()).collect(), fallback)
 }
 
 fn give(buddy: &mut Buddy<'_>, frame: u32, order: u8) -> Refusals {
     let refusals = buddy.give_bundles(&[Bundle::of(frame, self::order(order))], ());
-    check(&buddy);
+    check(buddy);
     refusals
 }
 
