@@ -92,7 +92,7 @@ const CASES: [Case; 6] = [
         embedder: || written(|page| page.dirty = true),
         reclaim: |embedder| _ = embedder.direct(32),
         others: |embedder, pause| {
-            ends(embedder, pause, Throttle::Congested, || embedder.complete(1_000))
+            ends(embedder, pause, Throttle::Congested, || embedder.complete(1_000));
         },
     },
     Case {
@@ -110,7 +110,7 @@ const CASES: [Case; 6] = [
             work(embedder);
         },
         others: |embedder, pause| {
-            ends(embedder, pause, Throttle::WriteBack, || embedder.complete(10_000))
+            ends(embedder, pause, Throttle::WriteBack, || embedder.complete(10_000));
         },
     },
 ];
