@@ -134,7 +134,7 @@ fn memory() -> &'static Tested {
 }
 
 /// Every frame of the memory that is not lost, in one block each: those in `held` and those that are free.
-fn assert_apart(memory: &'static Tested, held: Vec<Block<'static>>) -> u64 {
+fn assert_apart(memory: &'static Tested, held: &[Block<'static>]) -> u64 {
     memory.drain_all();
     memory.check_zones().unwrap();
     let free = std::iter::from_fn(|| memory.alloc_bypassing_lists(request(0)).ok());
@@ -158,7 +158,7 @@ fn lost(at: u32) -> Option<u64> {
     // It counts down, and beyond 0.
     let has_panicked = !(1..=at).contains(&memory.platform().0.swap(0, Relaxed));
     assert_eq!(panics, u32::from(has_panicked), "a step failed later, because of call {at}");
-    Some(assert_apart(memory, held)).filter(|_| has_panicked)
+    Some(assert_apart(memory, &held)).filter(|_| has_panicked)
 }
 
 #[test]

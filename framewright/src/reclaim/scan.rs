@@ -40,7 +40,7 @@ pub(super) struct ScanControl {
     pub(super) first: u32,
     /// The number of pages to reclaim.
     pub(super) target: u64,
-    /// Whether dirty pages may be written, or their write-back first_writeback.
+    /// Whether dirty pages may be written, or their write-back started.
     pub(super) may_write: bool,
     /// Whether anonymous pages may be reclaimed.
     pub(super) may_swap: bool,

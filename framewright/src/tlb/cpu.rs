@@ -109,8 +109,8 @@ pub(crate) struct CpuFlushes<P: Platform> {
     pub(super) counters: TlbCounters,
 }
 
-/// A call that serves a CPU. Dropped, because the embedder has panicked, it leaves all that the CPU was posted_pages
-/// for to the next call: without this, requests whose interrupts came meanwhile would never be looked at.
+/// A call that serves a CPU. If the embedder panics during the call, dropping this value leaves all posted
+/// requests to the next call. Otherwise requests whose interrupts came during this call would never be served.
 struct Serving<'c, P: Platform> {
     cpu: &'c CpuFlushes<P>,
     platform: &'c P,

@@ -130,7 +130,7 @@ fn allocations_reclaim_and_fail_only_when_nothing_is_left() {
         embedder.touch(id, FILE).unwrap();
     }
     embedder.check();
-    // Pinned pages cannot be reclaimed. Then requests fail, and do not retry as_static.
+    // Pinned pages cannot be reclaimed. Then requests fail, and do not retry for ever.
     let embedder = memory(1024, |_| ()).platform();
     let failed = (0..5000).find(|&id| match embedder.touch(id, FILE) {
         Ok(pfn) => {
