@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// What is known of each file.
+/// The findings for each file.
 #[derive(Debug)]
 pub(crate) struct Sources(BTreeMap<PathBuf, Source>);
 

@@ -1,4 +1,4 @@
-//! What rules match, and what they make of it.
+//! Matching a rule, and the tokens that replace the match.
 
 use crate::items::places;
 use crate::rule::{Edit, rules};

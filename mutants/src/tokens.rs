@@ -6,7 +6,7 @@ use std::ops::Range;
 /// One token. A group is an opening token, its content, and a closing token.
 #[derive(Debug)]
 pub(crate) struct Token {
-    /// What two tokens are compared by.
+    /// The key by which two tokens are compared.
     pub(crate) text: String,
     /// Where it is, in bytes.
     pub(crate) bytes: Range<usize>,

@@ -79,7 +79,7 @@ fn what_callgrind_counts_is_a_number_of_frames() {
     assert!(text.trim().parse::<u64>().is_ok_and(|frames| frames > 0), "{text}");
 }
 
-/// What does not depend on time, by label and setting.
+/// The counts of a result, without times, by label and setting.
 fn counts(report: &Value) -> Vec<Value> {
     let mut runs = report["runs"].as_array().unwrap().clone();
     for run in &mut runs {

@@ -85,7 +85,7 @@ fn no_frame_is_lost() {
 fn no_more_huge_pages_are_found_than_free_frames_make() {
     let result = churn(Mix::Mixed).run(&setup(), &mut |_, _| ()).unwrap();
     for section in result.sections {
-        // What is free is this share of 32 pageblocks, and what the band adds.
+        // The free frames are this share of 32 pageblocks, plus the tolerance of the occupancy.
         let least = f64::from(100 - u32::from(section.share)) * 0.32 - 1.0;
         for run in section.runs {
             let of = |name: &str| run.metrics[name].median;

@@ -1,4 +1,4 @@
-//! What requests may take: the watermark that each is measured against, and how far below it may
+//! The watermark that each request is measured against, and how far below it the request may
 //! go.
 
 use crate::{
@@ -10,12 +10,12 @@ use crate::{
 };
 
 impl Request {
-    /// What the request may take at first.
+    /// The zone access of the first attempt.
     pub(in crate::alloc) const fn first_access(self) -> ZoneAccess {
         self.access(Watermark::Low, AllocFlags::NONE)
     }
 
-    /// What the request may take after the low watermark has refused it.
+    /// The zone access after the low watermark has refused the request.
     pub(in crate::alloc) const fn slow_access(self) -> ZoneAccess {
         if self.has(WITHOUT_RESERVES) {
             let flags = AllocFlags::NONE.with_if(self.has(NO_WAIT), AllocFlags::HUGE_RESERVE);
@@ -42,7 +42,7 @@ impl Request {
         atomic && self.order().get() > 0
     }
 
-    /// What the request may take in the end: some may use more of the reserve than urgent requests.
+    /// The zone access of the last attempt. Some requests may use more of the reserve than urgent ones.
     pub(crate) const fn last_access(self) -> ZoneAccess {
         if self.ignores_watermarks() {
             self.access(Watermark::Min, AllocFlags::NO_WATERMARKS)
@@ -53,7 +53,7 @@ impl Request {
         }
     }
 
-    /// What a request that never fails may take before it waits.
+    /// The zone access of a request that never fails, before it waits.
     pub(in crate::alloc) const fn no_fail_access(self) -> ZoneAccess {
         self.access(Watermark::Min, AllocFlags::MIN_RESERVE)
     }

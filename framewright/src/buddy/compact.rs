@@ -1,9 +1,9 @@
 //! Operations for compaction: the contents of a pageblock, and frames to move pages to.
 //! [`source`](super::source) decides which pageblocks are worth emptying.
 //!
-//! The header of a pageblock gives the counts without a look at frames: how much is free, and whether
-//! what is allocated was requested as movable. Lists hold pageblocks by fullness, so that the fullest
-//! are at hand, too. Target frames are taken from movable pageblocks only, from the fullest first, and
+//! The header of a pageblock gives the counts without a look at frames: the number of free frames,
+//! and whether all allocated frames were requested as movable. Lists hold pageblocks by fullness, so that
+//! the fullest are found without a search. Target frames are taken from movable pageblocks only, from the fullest first, and
 //! never from a wholly free one.
 
 use super::{

@@ -23,7 +23,7 @@ use crate::{
 /// Pageblocks that are added or removed under one hold of the zone lock.
 const STRETCH: u32 = 64;
 
-/// The turn of whoever changes what memory or which CPUs there are, until this value is dropped.
+/// The hotplug lock: held while memory or CPUs are added or removed, until this value is dropped.
 pub(super) struct Turn<'a>(&'a AtomicBool);
 
 impl Drop for Turn<'_> {

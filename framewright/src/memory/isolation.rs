@@ -9,12 +9,12 @@ use crate::{
     types::{FrameRange, MemoryTag, Order, PAGEBLOCK_ORDER, Pfn, ZoneId},
 };
 
-/// A pageblock that is withheld from allocation, owned by whoever isolated it. Where two zones share a
-/// pageblock, it is the part of one zone.
+/// An isolated pageblock, owned by its isolator. If two zones share the
+/// pageblock, the value covers the part of one zone.
 ///
 /// Its frames that are in use stay in use; those freed stay free and are not handed out.
-/// Forgetting this value leaves the pageblock withheld.
-#[must_use = "the pageblock stays withheld until the isolation is undone"]
+/// Forgetting this value leaves the pageblock isolated.
+#[must_use = "the pageblock stays isolated until the isolation is undone"]
 #[derive(PartialEq, Eq)]
 pub struct IsolatedBlock<'m> {
     memory: MemoryTag<'m>,

@@ -179,7 +179,7 @@ pub enum Site {
     Flush,
 }
 
-/// What a simulator listens to. The library calls these methods where the work happens, also under its locks.
+/// Hooks for a simulator. The library calls these methods where the work happens, also under its locks.
 /// A machine that does not simulate defines none of them.
 pub trait Probe {
     /// Whether the hooks listen. Where it is `false` the compiler removes even what

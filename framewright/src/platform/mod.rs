@@ -9,7 +9,7 @@
 //! * **what the embedder may want to hear**: trace events, corruption reports, and the
 //!   [`Relief`] that reclaim and compaction plug into.
 //!
-//! What a simulator listens to is the trait [`Probe`]: costs, cache lines touched, exclusive use, schedule
+//! The hooks for a simulator are the trait [`Probe`]: costs, cache lines touched, exclusive use, schedule
 //! points, forced rare paths. Its methods default to nothing and cost nothing: they are empty, inlined and
 //! branch-free. Other machines write `impl Probe for Machine {}`.
 //!

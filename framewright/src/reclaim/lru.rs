@@ -25,7 +25,7 @@ pub struct Lru<'a, 'm, P: Platform> {
     pub(super) state: &'a LruState<'m, P>,
 }
 
-/// Who frees the frame of an abandoned page.
+/// The side that frees the frame of an abandoned page.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum FreedBy {
     /// The caller.

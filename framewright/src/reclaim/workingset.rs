@@ -55,7 +55,7 @@ impl Shadow {
     }
 }
 
-/// What happens to a page that is read again.
+/// The treatment of a page that is read again after its eviction.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Refault {
     /// The page becomes active at once, because it should have been kept.

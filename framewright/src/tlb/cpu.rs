@@ -217,7 +217,7 @@ impl<P: Platform> CpuFlushes<P> {
         core::mem::forget(call);
     }
 
-    /// What is to be flushed, and the number of the last request that this serves.
+    /// The scope of the pending flush, and the number of the last request that the flush serves.
     fn next(&self, platform: &P) -> Option<(Scope, u64)> {
         let taken = self.take(platform);
         if !self.is_behind.load(Ordering::Relaxed) {

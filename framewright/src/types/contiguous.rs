@@ -2,7 +2,7 @@
 
 use super::{FrameRange, MigrateType, NodeId, NodeMask, Order, Request, ZoneKind};
 
-/// What contiguous memory is wanted.
+/// A request for contiguous memory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Contiguous {
     frames: u64,

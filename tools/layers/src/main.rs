@@ -126,7 +126,7 @@ fn parse_known(list: &str) -> Result<BTreeSet<(String, String)>, String> {
         .collect()
 }
 
-/// What differs between the upward arrows that exist and those that are listed.
+/// The differences between the upward arrows that exist and those that are listed.
 fn compare(
     upward: &BTreeMap<(String, String), String>,
     known: &BTreeSet<(String, String)>,

@@ -2,7 +2,7 @@
 
 use proc_macro2::{Delimiter, Group, TokenStream, TokenTree};
 
-/// What a file says about modules.
+/// The modules that a file names.
 #[derive(Default, Debug, PartialEq)]
 pub(crate) struct Found {
     /// Paths from the root of the crate on, without `crate`.

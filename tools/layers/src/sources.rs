@@ -26,7 +26,7 @@ pub(crate) struct Arrow {
 ///
 /// # Errors
 ///
-/// What could not be read or understood.
+/// A file that could not be read or parsed.
 pub(crate) fn arrows(root: &Path) -> Result<Vec<Arrow>, String> {
     let top = read(&root.join("lib.rs"), &[])?;
     let reexports = reexports(&top);

@@ -107,7 +107,7 @@ struct Slow<'s, 'a, 'm, P: Platform> {
     zone: ZoneId,
     preferred: ZoneOnCpu<'a, 'm, P>,
     generation: u32,
-    /// What the request may take now.
+    /// The zone access of the current attempt.
     access: ZoneAccess,
     /// The error of the last walk.
     error: AllocError,

@@ -1,4 +1,4 @@
-//! What is owed through one memory, used with another.
+//! A deferred flush of one memory, used with another.
 
 use super::*;
 

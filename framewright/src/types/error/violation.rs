@@ -1,4 +1,4 @@
-//! What a check of the invariants found.
+//! A violation of an invariant.
 
 use core::fmt;
 
