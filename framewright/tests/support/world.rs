@@ -359,9 +359,9 @@ impl<'a, 'm> World<'a, 'm> {
         match self.memory.isolate(pfn) {
             Ok(block) => {
                 let in_zone = |frame: &u64| self.oracle.zone_of(Pfn::new(*frame)) == of;
-                let mut frames = (pageblock..pageblock + 512).filter(in_zone);
-                assert_eq!(frames.next(), Some(block.range().start().get()));
-                assert_eq!(frames.next_back(), Some(block.range().end().get() - 1));
+                let frames: Vec<u64> = (pageblock..pageblock + 512).filter(in_zone).collect();
+                assert_eq!(frames.first(), Some(&block.range().start().get()));
+                assert_eq!(frames.last(), Some(&(block.range().end().get() - 1)));
                 let zone = of.expect("the frame exists");
                 self.oracle.zones[zone].isolate(pageblock);
                 self.isolated.push((block, zone));
