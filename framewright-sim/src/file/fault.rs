@@ -15,7 +15,7 @@ use crate::{
 pub enum Touched {
     /// It was loaded, or stored; this, where somebody looks.
     Done(Token),
-    /// It is being read, or too much waits to be written: not before this time, in cycles.
+    /// The page is being read, or too many pages wait to be written: the program continues at this time, in cycles.
     Wait(u64),
 }
 
@@ -165,8 +165,8 @@ impl PageCache {
         }
     }
 
-    /// The first store to a page since it was clean. Who makes pages dirty faster than they are written
-    /// waits for some that are.
+    /// The first store to a page since it was clean. Returns the end of the pause that a program takes if it
+    /// makes pages dirty faster than they are written.
     fn not_writable(
         &self,
         cpu: Cpu<'_>,
@@ -174,32 +174,32 @@ impl PageCache {
         page: u32,
         supply: &mut dyn Supply,
     ) -> Option<u64> {
-        if let Some(until) = self.too_dirty(cpu) {
-            return Some(until);
-        }
         let index = at.index(page);
+        let mut dirtied = false;
         at.locked(cpu, index, || {
             let Pte::Present(mapping) = at.space.pte(cpu, page) else { return };
             if mapping.writable {
                 return;
             }
             supply.becomes_writable(cpu, at.file);
-            self.set_dirty(mapping.frame);
+            dirtied = self.set_dirty(mapping.frame);
             // Hardware may have set its bits in the entry meanwhile.
             let Pte::Present(mapping) = at.space.take_pte(cpu, page) else { return };
             let mapping = Mapping { writable: true, accessed: true, dirty: true, ..mapping };
             at.space.replace_pte(cpu, page, Pte::Present(mapping));
         });
-        None
+        if dirtied { self.dirty_pause(cpu) } else { None }
     }
 
-    /// A page is dirty from now on, if it was not.
-    pub(super) fn set_dirty(&self, frame: u32) {
-        if !self.page(frame).mark(DIRTY) {
+    /// Marks a page dirty. Returns whether it was clean.
+    pub(super) fn set_dirty(&self, frame: u32) -> bool {
+        let was_clean = !self.page(frame).mark(DIRTY);
+        if was_clean {
             self.dirty.borrow_mut().push_back(frame);
             self.dirty_pages.set(self.dirty_pages.get() + 1);
             self.count(|stats| stats.dirtied += 1);
         }
+        was_clean
     }
 
     /// Where page `page` of a file is mapped, for tests and oracles.

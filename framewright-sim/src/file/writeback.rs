@@ -129,11 +129,17 @@ impl PageCache {
         frames.iter().for_each(|&frame| self.submit(cpu, frame));
     }
 
-    /// Until when a program has to wait that is about to make another page dirty.
-    pub(super) fn too_dirty(&self, cpu: Cpu<'_>) -> Option<u64> {
-        /// About 0.4 ms: many pages are written meanwhile.
-        const PAUSE: u64 = 1_000_000;
-        (self.unwritten() > self.most_dirty.get()).then(|| cpu.now() + PAUSE)
+    /// The end of the pause of a program that has just made a page dirty, if too many pages wait to be written.
+    ///
+    /// The pause is proportional to the number of pages above the limit, and the store continues after it. So
+    /// programs continue in the order of their stores, at the rate at which pages are written: if each
+    /// waited until the number is below the limit, late ones would overtake early ones. If writing takes
+    /// longer than `PAUSE`, more pages are above the limit, but no program waits longer than its turn.
+    pub(super) fn dirty_pause(&self, cpu: Cpu<'_>) -> Option<u64> {
+        /// Cycles for each page above the limit: 10 us.
+        const PAUSE: u64 = 25_000;
+        let above = self.unwritten().saturating_sub(self.most_dirty.get());
+        (above > 0).then(|| cpu.now() + above * PAUSE)
     }
 
     /// How many pages may be dirty before programs that make more of them wait.

@@ -134,6 +134,31 @@ fn a_page_stays_until_the_program_that_waits_for_it_has_mapped_it() {
 }
 
 #[test]
+fn a_store_above_the_limit_of_dirty_pages_pauses_once_for_its_turn() {
+    let mut world = World::measuring(StoreSpec::INSTANT);
+    let space = AddressSpace::new(&world.mmu);
+    let file = world.cache.create(FileSpec { fault_around: 1, ..FileSpec::new(100) });
+    let area = world.cache.map(&space, 0, file, true);
+    world.cache.limit_dirty(2);
+    world.run(|cpu| {
+        space.load(cpu);
+        let mut pauses = Vec::new();
+        for page in 0..5 {
+            let began = cpu.now();
+            if let Touched::Wait(until) = world.touch(cpu, area, page, Access::Store) {
+                pauses.push(until - began);
+                cpu.sleep_until(until);
+                let touched = world.touch(cpu, area, page, Access::Store);
+                assert!(matches!(touched, Touched::Done(_)), "it waits again");
+            }
+        }
+        assert_eq!(pauses, [25_000, 50_000, 75_000], "in proportion to the pages above the limit");
+    });
+    let frames = world.cache.dissolve();
+    assert_eq!(frames.len() + world.free.borrow().len(), FRAMES as usize);
+}
+
+#[test]
 fn accessed_bits_are_collected_once_and_unmapping_tells_of_stores() {
     let mut world = World::checking();
     let (one, other) = (AddressSpace::new(&world.mmu), AddressSpace::new(&world.mmu));
