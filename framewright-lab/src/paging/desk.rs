@@ -107,6 +107,16 @@ const SLICE: u64 = 2_500_000;
 /// Cycles that a CPU without anything to do sleeps at the most: it is woken for what it waits for.
 const NAP: u64 = 25_000_000;
 
+/// Of the threads that can continue, the one whose access has waited longest; if none waits for an access, the
+/// next in turn. Schedulers prefer threads that have slept: in turn alone, an access that pauses several times
+/// would wait for all other threads of its CPU each time.
+fn next_thread(threads: &[Thread], turn: usize, now: u64) -> Option<usize> {
+    let in_turn = (turn..threads.len()).chain(0..turn);
+    let can_continue = |&thread: &usize| !threads[thread].ended && threads[thread].ready <= now;
+    let waits_since = |&thread: &usize| threads[thread].wants.as_ref().map_or(u64::MAX, |it| it.1);
+    in_turn.filter(can_continue).min_by_key(waits_since)
+}
+
 impl<'m> Desk<'_, '_, 'm> {
     /// Works until all is over.
     ///
@@ -149,16 +159,10 @@ impl<'m> Desk<'_, '_, 'm> {
         }
     }
 
-    /// The next thread that can go on.
+    /// The next thread to run, if one can continue.
     fn ready_thread(&mut self, now: u64) -> Option<usize> {
-        let count = self.threads.len();
-        let mut after = (0..count).map(|after| (self.turn + after) % count);
-        let can = |&thread: &usize| {
-            let thread = &self.threads[thread];
-            !thread.ended && thread.ready <= now
-        };
-        let thread = after.find(can)?;
-        self.turn = (thread + 1) % count;
+        let thread = next_thread(&self.threads, self.turn, now)?;
+        self.turn = (thread + 1) % self.threads.len();
         Some(thread)
     }
 
@@ -221,5 +225,36 @@ impl<'m> Desk<'_, '_, 'm> {
         let began = cpu.now();
         self.seat.idle(cpu, ready.unwrap_or(began + NAP));
         self.spent.idle.set(self.spent.idle.get() + (cpu.now() - began));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use framewright_sim::process::Access;
+
+    use super::*;
+    use crate::workloads::mmap_read::{MmapRead, Readers};
+
+    /// A thread that can continue at `ready`, with an access that waits since then, if one does.
+    fn thread(waits_since: Option<u64>, ready: u64) -> Thread {
+        let reader = Reader::new(&MmapRead::new(Readers::Processes), 0, 1);
+        let next = Next { mapping: 0, page: 0, access: Access::Load, then: 0 };
+        let wants = waits_since.map(|since| (next, since));
+        Thread { wants, ready, ..Thread::new(Program::Reader(reader)) }
+    }
+
+    #[test]
+    fn the_access_that_has_waited_longest_continues_first() {
+        let threads =
+            [thread(None, 0), thread(Some(30), 40), thread(Some(20), 60), thread(None, 0)];
+        let order = |turn, now| next_thread(&threads, turn, now);
+        assert_eq!(
+            [order(0, 50), order(2, 50)],
+            [Some(1); 2],
+            "the access since 20 cannot continue yet"
+        );
+        assert_eq!(order(0, 60), Some(2));
+        assert_eq!([order(0, 10), order(1, 10)], [Some(0), Some(3)], "in turn");
+        assert_eq!(next_thread(&[thread(Some(1), 5)], 0, 4), None);
     }
 }
