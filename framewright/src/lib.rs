@@ -45,6 +45,7 @@ extern crate std;
 mod alloc;
 pub mod buddy;
 pub mod compact;
+mod core;
 mod hardening;
 mod memory;
 pub mod migrate;
@@ -58,10 +59,11 @@ pub mod tuning;
 mod types;
 mod zone;
 
+pub use crate::core::CpuError;
 pub use alloc::CpuToken;
 pub use memory::{
-    Config, CpuError, InitError, IsolateError, IsolatedBlock, Layout, Memory, MemoryRange,
-    OrderTooSmall, Planes, Presence, ZoneInfo,
+    Config, InitError, IsolateError, IsolatedBlock, Layout, Memory, MemoryRange, OrderTooSmall,
+    Planes, Presence, ZoneInfo,
 };
 pub use platform::Platform;
 pub use tuning::Tuning;

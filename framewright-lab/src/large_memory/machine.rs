@@ -5,13 +5,40 @@ use framewright::{
     NodeId, Order, Pfn, Request, Tuning, ZoneKind, tuning::Auto,
 };
 use framewright_host::{Backing, HostMachine, Metadata, PageSize};
-use std::{mem::MaybeUninit, time::Duration};
+use std::{
+    mem::MaybeUninit,
+    ops::{Deref, DerefMut},
+    time::Duration,
+};
 
 use super::{LargeMemory, LargeMemoryError, plan::GIB};
 use crate::clock::thread_time;
 
-/// What part bodies work with: CPU 0 of a memory.
-pub(super) type Cpu<'a, 'm> = CpuToken<'a, 'm, HostMachine>;
+/// CPU 0 of a memory, with the memory.
+pub(super) struct Cpu<'a, 'm> {
+    token: CpuToken<'a, 'm, HostMachine>,
+    memory: &'a Memory<'m, HostMachine>,
+}
+
+impl<'a, 'm> Cpu<'a, 'm> {
+    pub(super) fn memory(&self) -> &'a Memory<'m, HostMachine> {
+        self.memory
+    }
+}
+
+impl<'a, 'm> Deref for Cpu<'a, 'm> {
+    type Target = CpuToken<'a, 'm, HostMachine>;
+
+    fn deref(&self) -> &Self::Target {
+        &self.token
+    }
+}
+
+impl DerefMut for Cpu<'_, '_> {
+    fn deref_mut(&mut self) -> &mut Self::Target {
+        &mut self.token
+    }
+}
 
 /// The end of what devices with 24 address bits reach: 16 MiB.
 const DMA_END: u64 = GIB / 64;
@@ -108,7 +135,7 @@ impl Machine {
             .map_err(|reason| self.refused(reason))?;
         let took = thread_time() - before;
         let registered = memory.platform().register()?;
-        let mut cpu = memory.cpu(registered.id())?;
+        let mut cpu = Cpu { token: memory.cpu(registered.id())?, memory: &memory };
         let result = work(&mut cpu, took)?;
         drop(cpu);
         memory.drain_all();

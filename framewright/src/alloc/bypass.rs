@@ -6,7 +6,7 @@
 use super::slow;
 use crate::{
     buddy::Bundles,
-    memory::Memory,
+    core::MemoryCore,
     platform::{Platform, or_on_panic},
     types::{AllocError, Block, CpuId, Event, Order, Pfn, Request},
     zone::ZoneAccess,
@@ -15,7 +15,7 @@ use crate::{
 /// The CPU whose counters include these operations.
 const ACCOUNT: CpuId = CpuId::new(0);
 
-impl<'m, P: Platform> Memory<'m, P> {
+impl<'m, P: Platform> MemoryCore<'m, P> {
     /// Allocates a block from the zones, bypassing the lists of all CPUs, without waiting. Prefers
     /// the node of CPU 0 unless the request names one. Takes zone locks with interrupts masked, so
     /// an NMI handler may call it only if it cannot have interrupted a holder.
@@ -24,7 +24,7 @@ impl<'m, P: Platform> Memory<'m, P> {
     /// # Errors
     ///
     /// As [`CpuToken::alloc`](super::CpuToken::alloc) for a request that may not wait.
-    pub fn alloc_bypassing_lists(&self, request: Request) -> Result<Block<'m>, AllocError> {
+    pub(crate) fn alloc_bypassing_lists(&self, request: Request) -> Result<Block<'m>, AllocError> {
         if !request.migratetype().is_requestable() {
             return Err(AllocError::NotRequestable(request.migratetype()));
         }
@@ -40,7 +40,7 @@ impl<'m, P: Platform> Memory<'m, P> {
     /// # Errors
     ///
     /// A block of another memory is given back.
-    pub fn free_bypassing_lists(&self, block: Block<'m>) -> Result<(), Block<'m>> {
+    pub(crate) fn free_bypassing_lists(&self, block: Block<'m>) -> Result<(), Block<'m>> {
         if !self.owns(&block) {
             return Err(block);
         }

@@ -2,7 +2,7 @@
 //! relief panics.
 
 use crate::{
-    memory::{Claim, Memory},
+    core::{Claim, MemoryCore, SlowPathState},
     platform::{CaptureSlot, Captured, Platform},
     types::{Block, Order},
 };
@@ -10,13 +10,13 @@ use crate::{
 /// The block that compaction forms for a request: the request's own side of [`Captured`]. A block
 /// that is not taken returns to the zone when this value is dropped.
 pub(crate) struct Capture<'s, 'm, P: Platform> {
-    memory: &'s Memory<'m, P>,
+    memory: &'s MemoryCore<'m, P>,
     slot: CaptureSlot,
 }
 
 impl<'s, 'm, P: Platform> Capture<'s, 'm, P> {
     /// A capture for a request of `order`.
-    pub(crate) fn new(memory: &'s Memory<'m, P>, order: Order) -> Self {
+    pub(crate) fn new(memory: &'s MemoryCore<'m, P>, order: Order) -> Self {
         let frames = memory.tuning().compact.frames;
         Self { memory, slot: CaptureSlot::new(memory.tag(), order, frames) }
     }
@@ -46,18 +46,19 @@ impl<P: Platform> Drop for Capture<'_, '_, P> {
 /// Dropping it frees them to the lists of that CPU.
 pub(super) struct KeptForCpu<'k, 'a, 'm, P: Platform> {
     claim: &'k mut Claim<'a, 'm, P>,
+    state: &'a dyn SlowPathState,
 }
 
 impl<'k, 'a, 'm, P: Platform> KeptForCpu<'k, 'a, 'm, P> {
-    pub(super) fn begin(claim: &'k mut Claim<'a, 'm, P>) -> Self {
-        claim.memory().keep_reclaimed(claim.cpu());
-        Self { claim }
+    pub(super) fn begin(claim: &'k mut Claim<'a, 'm, P>, state: &'a dyn SlowPathState) -> Self {
+        state.keep_reclaimed(claim.cpu());
+        Self { claim, state }
     }
 }
 
 impl<P: Platform> Drop for KeptForCpu<'_, '_, '_, P> {
     fn drop(&mut self) {
-        let kept = self.claim.memory().take_kept(self.claim.cpu());
+        let kept = self.state.take_kept(self.claim.cpu());
         self.claim.free_frames(kept.frames());
     }
 }

@@ -11,9 +11,9 @@ mod bulk;
 mod bypass;
 mod held_frames;
 mod largest;
+mod ranges;
 mod slow;
 mod token;
 
 pub(crate) use held_frames::Capture;
-pub(crate) use slow::OomLock;
 pub use token::CpuToken;

@@ -4,7 +4,7 @@ use core::hint::cold_path;
 
 use super::slow;
 use crate::{
-    memory::{Claim, Home, Memory},
+    core::{Claim, LocalZone, MemoryCore, SlowPathState},
     pcp::{ListIndex, Owned, RawFree},
     platform::{Platform, Site},
     types::{
@@ -15,17 +15,18 @@ use crate::{
 
 /// The right to use the lists of one CPU of a memory.
 ///
-/// There is one token per CPU ([`Memory::cpu`]), it stays on its thread, and its methods take
+/// There is one token per CPU ([`Memory::cpu`](crate::Memory::cpu)), it stays on its thread, and its methods take
 /// `&mut self`. So no code is inside the lists twice. Dropping the token returns the right.
 pub struct CpuToken<'a, 'm, P: Platform> {
     claim: Claim<'a, 'm, P>,
+    state: &'a dyn SlowPathState,
     tag: MemoryTag<'m>,
 }
 
 impl<'a, 'm, P: Platform> CpuToken<'a, 'm, P> {
     /// A token for a CPU that the caller has just claimed.
-    pub(crate) fn new(claim: Claim<'a, 'm, P>) -> Self {
-        Self { tag: claim.memory().tag(), claim }
+    pub(crate) fn new(claim: Claim<'a, 'm, P>, state: &'a dyn SlowPathState) -> Self {
+        Self { tag: claim.memory().tag(), claim, state }
     }
 
     /// The CPU this token is for.
@@ -34,10 +35,15 @@ impl<'a, 'm, P: Platform> CpuToken<'a, 'm, P> {
         self.claim.cpu()
     }
 
-    /// The memory of the token.
+    /// The machine that the token's memory runs on.
     #[inline(always)]
     #[must_use]
-    pub fn memory(&self) -> &'a Memory<'m, P> {
+    pub fn platform(&self) -> &'a P {
+        self.memory().platform()
+    }
+
+    #[inline(always)]
+    pub(crate) fn memory(&self) -> &'a MemoryCore<'m, P> {
         self.claim.memory()
     }
 
@@ -60,9 +66,9 @@ impl<'a, 'm, P: Platform> CpuToken<'a, 'm, P> {
     #[inline(always)]
     fn pop(&mut self, request: Request) -> Option<Pfn> {
         let platform = self.memory().platform();
-        let (home, mut lists) = self.claim.first_lists(request)?;
+        let (local, mut lists) = self.claim.first_lists(request)?;
         let frame = lists.pop(platform, ListIndex::of(request)?)?;
-        Some(Pfn::new(home.base + u64::from(frame)))
+        Some(Pfn::new(local.base + u64::from(frame)))
     }
 
     /// Frees a block.
@@ -234,11 +240,11 @@ impl<'a, 'm, P: Platform> CpuToken<'a, 'm, P> {
     fn free_frames(&mut self, pfn: Pfn, order: Order) -> Option<FreeError> {
         self.trace_free(pfn, order);
         let platform = self.memory().platform();
-        let (home, mut lists) = self.claim.home_lists();
-        let frame = home.frame(pfn);
+        let (local, mut lists) = self.claim.local_lists();
+        let frame = local.frame(pfn);
         // Branching on the type, instead of computing the list from it, keeps what is pushed
         // off the path of the next pop: the processor predicts it.
-        let movable = || home.is_movable(frame);
+        let movable = || local.is_movable(frame);
         if order == Order::ZERO && lists.push(platform, ListIndex::MOVABLE, frame, movable) {
             return None;
         }
@@ -252,13 +258,13 @@ impl<'a, 'm, P: Platform> CpuToken<'a, 'm, P> {
     #[inline(never)]
     fn free_to_other_list(&mut self, frame: u32, order: Order) -> Option<FreeError> {
         let platform = self.memory().platform();
-        if order == Order::ZERO && self.claim.home().is_movable(frame) {
+        if order == Order::ZERO && self.claim.local_zone().is_movable(frame) {
             return self.free_slowly(frame, order);
         }
-        if push_directly(platform, self.claim.home_lists(), frame, order) {
+        if push_directly(platform, self.claim.local_lists(), frame, order) {
             return None;
         }
-        let base = self.claim.home().base;
+        let base = self.claim.local_zone().base;
         if let Some((normal, lists)) = self.claim.normal_lists() {
             // Wraps modulo 2^32, like every difference of frame numbers in a zone.
             let frame = frame.wrapping_add(base.wrapping_sub(normal.base) as u32);
@@ -272,10 +278,10 @@ impl<'a, 'm, P: Platform> CpuToken<'a, 'm, P> {
     #[cold]
     #[inline(never)]
     fn free_slowly(&mut self, frame: u32, order: Order) -> Option<FreeError> {
-        let home = self.claim.home();
-        let is_local = home.type_of(frame).and_then(MigrateType::from_number).is_some();
+        let local = self.claim.local_zone();
+        let is_local = local.type_of(frame).and_then(MigrateType::from_number).is_some();
         let (zone, frame) = match is_local {
-            true => (home.id, frame),
+            true => (local.id, frame),
             // A block's frames are in a zone; raw frames were looked up before.
             false => self.memory().find(self.pfn_of(frame), order)?,
         };
@@ -287,7 +293,7 @@ impl<'a, 'm, P: Platform> CpuToken<'a, 'm, P> {
     /// such numbers too, modulo 2^32: a memory spans fewer frames than that.
     fn pfn_of(&self, frame: u32) -> Pfn {
         let start = self.memory().start();
-        let from_start = (self.claim.home().base - start.get()) as u32;
+        let from_start = (self.claim.local_zone().base - start.get()) as u32;
         start.offset(u64::from(from_start.wrapping_add(frame)))
     }
 
@@ -299,14 +305,14 @@ impl<'a, 'm, P: Platform> CpuToken<'a, 'm, P> {
         // Memory may have been added or removed, so that other zones are nearest now.
         self.claim.refresh();
         if request.migratetype().is_requestable()
-            && let Some(zone) = self.claim.first(request).map(|home| home.id)
+            && let Some(zone) = self.claim.first(request).map(|local| local.id)
         {
             let mut cpu = self.claim.zone(zone);
             if let Ok(frame) = slow::take(&mut cpu, request, slow::first_access(memory, request)) {
                 return Ok(cpu.pfn(frame));
             }
         }
-        let pfn = slow::alloc(&mut self.claim, request);
+        let pfn = slow::alloc(&mut self.claim, self.state, request);
         if P::TRACING && pfn.is_err() {
             let event = Event::PageAlloc { pfn: None, request };
             memory.platform().trace(self.cpu(), &event);
@@ -333,11 +339,11 @@ impl<'a, 'm, P: Platform> CpuToken<'a, 'm, P> {
 #[inline(always)]
 fn push_directly<P: Platform>(
     platform: &P,
-    (home, mut lists): (&Home<'_, P>, Owned<'_, '_, P>),
+    (local, mut lists): (&LocalZone<'_, P>, Owned<'_, '_, P>),
     frame: u32,
     order: Order,
 ) -> bool {
-    let of = home.type_of(frame);
+    let of = local.type_of(frame);
     of.and_then(|of| ListIndex::freeing_directly(order, of))
-        .is_some_and(|list| lists.push(platform, list, frame, || home.type_of(frame) == of))
+        .is_some_and(|list| lists.push(platform, list, frame, || local.type_of(frame) == of))
 }

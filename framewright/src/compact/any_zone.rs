@@ -3,7 +3,7 @@
 
 use super::target_frames::TargetFrames;
 use crate::{
-    memory::Memory,
+    core::MemoryCore,
     migrate::Targets,
     pcp::ZoneOnCpu,
     platform::Platform,
@@ -14,11 +14,11 @@ use crate::{
 pub(super) struct AnyZoneTargets<'r, 'm, P: Platform> {
     on_cpu: ZoneOnCpu<'r, 'm, P>,
     own_zone: TargetFrames<'r, 'm, P>,
-    memory: &'r Memory<'m, P>,
+    memory: &'r MemoryCore<'m, P>,
 }
 
 impl<'r, 'm, P: Platform> AnyZoneTargets<'r, 'm, P> {
-    pub(super) fn new(at: ZoneOnCpu<'r, 'm, P>, memory: &'r Memory<'m, P>) -> Self {
+    pub(super) fn new(at: ZoneOnCpu<'r, 'm, P>, memory: &'r MemoryCore<'m, P>) -> Self {
         Self { on_cpu: at, own_zone: TargetFrames::above_reserve(at), memory }
     }
 

@@ -2,17 +2,16 @@
 
 use core::ops::Range;
 
-use super::{Caller, Goal, Outcome, ZoneCompaction};
+use super::{Caller, CompactZones, Goal, Outcome, ZoneCompaction};
 use crate::{
-    memory::Memory,
+    core::MemoryCore,
     migrate::{Effort, Migration, Move, Moved, Mover, Targets},
-    observe::CompactStats,
     pcp::ZoneOnCpu,
     platform::{Captured, Platform},
-    sync::Ordering,
-    tlb::{BatchSlot, Flusher, Shootdown},
+    reclaim::LruState,
+    tlb::{BatchSlot, Flusher, Shootdown, Tlb},
     tuning::CompactMethod,
-    types::{CompactEvent, CpuId, Order, Pfn, ZoneId},
+    types::{CompactEvent, CpuId, ZoneId},
 };
 
 /// Buffers for compaction. The embedder provides them because they are too large for the stack of a
@@ -25,67 +24,20 @@ pub struct Workspace<'w> {
     pub slots: &'w mut [BatchSlot],
 }
 
-/// Compaction on behalf of one CPU, made for a few calls and then dropped ([`Memory::compactor`]).
+/// Compaction on behalf of one CPU, made for a few calls and then dropped ([`Memory::compactor`](crate::Memory::compactor)).
 ///
 /// To be called on that CPU with interrupts enabled and no lock of the library held. The CPU's
 /// token may be claimed, but need not be.
 pub struct Compactor<'c, 'm, P: Platform> {
-    pub(super) memory: &'c Memory<'m, P>,
+    pub(super) memory: &'c MemoryCore<'m, P>,
+    pub(super) zones: CompactZones<'c, 'm, P>,
+    pub(super) tlb: &'c Tlb<'m, P>,
+    /// `None` if the memory has no LRU lists.
+    pub(super) lru: Option<&'c LruState<'m, P>>,
     pub(super) cpu: CpuId,
     mover: &'c dyn Mover<P>,
     shootdown: &'c dyn Shootdown,
     work: Workspace<'c>,
-}
-
-impl<'m, P: Platform> Memory<'m, P> {
-    /// A compactor for `cpu`: `mover` moves the embedder's pages, and `shootdown` flushes other
-    /// CPUs.
-    ///
-    /// # Panics
-    ///
-    /// If the memory was made for fewer CPUs.
-    ///
-    /// # Safety
-    ///
-    /// `mover` fulfils the contract of [`Mover`] for this memory: it claims only blocks of this
-    /// memory. `shootdown` fulfils the contract of [`Memory::flusher`] for the translations that
-    /// `mover` removes.
-    #[must_use]
-    #[allow(unsafe_code)]
-    pub unsafe fn compactor<'c>(
-        &'c self,
-        cpu: CpuId,
-        mover: &'c dyn Mover<P>,
-        shootdown: &'c dyn Shootdown,
-        work: Workspace<'c>,
-    ) -> Compactor<'c, 'm, P> {
-        self.assert_cpu(cpu);
-        Compactor { memory: self, cpu, mover, shootdown, work }
-    }
-
-    /// A request has got the block of `order` at `pfn` after compaction, so this order is no longer
-    /// deferred in the zone of the block.
-    pub(crate) fn compaction_helped(&self, pfn: Pfn, order: Order) {
-        let Some((zone, _)) = self.find(pfn, order) else { return };
-        let hints = &self.compaction()[zone.index()];
-        hints.deferral.reset(order, true);
-        hints.flush_hints.store(false, Ordering::Relaxed);
-    }
-
-    /// Compaction counters of one zone; all 0 if there is no such zone.
-    #[must_use]
-    pub fn zone_compact_stats(&self, zone: ZoneId) -> CompactStats {
-        let zone = self.compaction().get(zone.index());
-        zone.map_or(CompactStats::default(), |zone| zone.counters.read())
-    }
-
-    /// Compaction counters, summed over all zones.
-    #[must_use]
-    pub fn compact_stats(&self) -> CompactStats {
-        let mut sum = CompactStats::default();
-        self.compaction().iter().for_each(|zone| sum += zone.counters.read());
-        sum
-    }
 }
 
 /// A zone that is being compacted, as seen from the CPU that compacts it.
@@ -112,14 +64,34 @@ impl<P: Platform> ZoneContext<'_, '_, P> {
 }
 
 impl<'c, 'm, P: Platform> Compactor<'c, 'm, P> {
+    /// A compactor for `cpu`.
+    ///
+    /// # Panics
+    ///
+    /// If the memory was made for fewer CPUs.
+    ///
+    /// # Safety
+    ///
+    /// `tlb` and `lru` belong to the memory of the zones. The rest is the contract of
+    /// [`Memory::compactor`](crate::Memory::compactor).
+    #[allow(unsafe_code)]
+    pub(crate) unsafe fn of(
+        zones: CompactZones<'c, 'm, P>,
+        tlb: &'c Tlb<'m, P>,
+        lru: Option<&'c LruState<'m, P>>,
+        cpu: CpuId,
+        mover: &'c dyn Mover<P>,
+        shootdown: &'c dyn Shootdown,
+        work: Workspace<'c>,
+    ) -> Self {
+        zones.memory.assert_cpu(cpu);
+        Self { memory: zones.memory, zones, tlb, lru, cpu, mover, shootdown, work }
+    }
+
     /// The context of a zone on this CPU.
     pub(super) fn zone_context(&self, id: ZoneId) -> ZoneContext<'c, 'm, P> {
         let memory = self.memory;
-        ZoneContext {
-            id,
-            on_cpu: memory.context(id, self.cpu),
-            hints: &memory.compaction()[id.index()],
-        }
+        ZoneContext { id, on_cpu: memory.context(id, self.cpu), hints: self.zones.state(id) }
     }
 
     /// Compacts a zone by the configured method.
@@ -193,7 +165,7 @@ impl<'c, 'm, P: Platform> Compactor<'c, 'm, P> {
     }
 
     pub(super) fn flusher(&self) -> Flusher<'c, 'm, P> {
-        self.memory.flusher_by(self.cpu, self.shootdown)
+        Flusher::new(self.memory, self.tlb, self.shootdown, self.cpu)
     }
 
     fn migration(&self) -> Migration<'c, 'm, P> {

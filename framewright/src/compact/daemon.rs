@@ -2,10 +2,10 @@
 //! proactively.
 
 use super::{
-    Caller, Compactor, Goal, Outcome, compactor::ZoneContext, deferral::Deferral, suitable,
+    Caller, CompactZones, Compactor, Goal, Outcome, compactor::ZoneContext, deferral::Deferral,
+    suitable,
 };
 use crate::{
-    memory::Memory,
     migrate::MigrateMode,
     platform::Platform,
     tuning::{CompactMethod, CompactTuning},
@@ -13,65 +13,60 @@ use crate::{
     zone::{Zone, ZoneAccess},
 };
 
-impl<'m, P: Platform> Memory<'m, P> {
+impl<P: Platform> CompactZones<'_, '_, P> {
     /// Whether a zone of the node has fewer free pageblocks than it should keep ready for huge
-    /// pages, and enough free frames to form more. [`Compactor::background`] forms them, also when
-    /// called for order 0. Background reclaim asks this between its steps. After attempts without
-    /// success the answer is `false` for a while.
-    #[must_use]
-    pub fn can_fill_huge_reserve(&self, node: NodeId) -> bool {
-        let is_off = self.tuning().compact.method == CompactMethod::Off;
-        !is_off
-            && self.numbered_zones_of(node).any(|(id, zone)| self.may_fill_huge_reserve(id, zone))
+    /// pages, and enough free frames to form more.
+    pub(crate) fn can_fill_huge_reserve(&self, node: NodeId) -> bool {
+        let is_off = self.memory.tuning().compact.method == CompactMethod::Off;
+        let mut zones = self.memory.numbered_zones_of(node);
+        !is_off && zones.any(|(id, zone)| self.may_fill_huge_reserve(id, zone))
     }
 
     /// Whether a zone needs pageblocks formed ahead, and earlier failures do not defer that. Each
     /// call for a zone in need counts as an attempt and so shortens the deferral.
     fn may_fill_huge_reserve(&self, id: ZoneId, zone: &Zone<'_, P>) -> bool {
-        let deferral = &self.compaction()[id.index()].huge_reserve;
-        zone.can_fill_huge_reserve(self.platform()) && !deferral.refuses(Order::PAGEBLOCK)
+        let deferral = &self.state(id).huge_reserve;
+        zone.can_fill_huge_reserve(self.memory.platform()) && !deferral.refuses(Order::PAGEBLOCK)
     }
 
     /// Whether it is worth waking background compaction of a node for blocks of `order` in zones up
     /// to `highest`: some zone has enough free frames to form one, or needs pageblocks formed ahead
-    /// for huge pages. `cpu` asks this before it wakes the thread that calls
-    /// [`Compactor::background`].
-    #[must_use]
-    pub fn wakes_compaction(
+    /// for huge pages.
+    pub(crate) fn wakes_compaction(
         &self,
         cpu: CpuId,
         node: NodeId,
         order: Order,
         highest: ZoneKind,
     ) -> bool {
-        let tuning = &self.tuning().compact;
+        let tuning = &self.memory.tuning().compact;
         let above_min = ZoneAccess::above(Watermark::Min, highest);
         let has_work = |(id, zone): (ZoneId, &Zone<'_, P>)| {
             zone.could_compact(order, above_min, 0, tuning)
-                || zone.can_fill_huge_reserve(self.platform()) && !self.huge_reserve_is_deferred(id)
+                || zone.can_fill_huge_reserve(self.memory.platform())
+                    && !self.huge_reserve_is_deferred(id)
         };
-        let mut zones = self.numbered_zones_of(node).filter(|(_, zone)| zone.kind() <= highest);
+        let zones = self.memory.numbered_zones_of(node);
+        let mut zones = zones.filter(|(_, zone)| zone.kind() <= highest);
         let wakes = tuning.method != CompactMethod::Off && zones.any(has_work);
         if P::TRACING && wakes {
             let event = CompactEvent::DaemonWakeup { node, order, highest };
-            self.platform().trace(cpu, &Event::Compaction(event));
+            self.memory.platform().trace(cpu, &Event::Compaction(event));
         }
         wakes
     }
 
     /// Whether recent attempts to form pageblocks ahead failed.
     pub(crate) fn huge_reserve_is_deferred(&self, id: ZoneId) -> bool {
-        self.compaction()[id.index()].huge_reserve.is_deferring(Order::PAGEBLOCK)
+        self.state(id).huge_reserve.is_deferring(Order::PAGEBLOCK)
     }
 
     /// Fragmentation of a node in percent: the share of its free memory that is in pieces smaller
-    /// than a pageblock, averaged over the zones, weighted by their size. It needs no walk over
-    /// free memory.
-    #[must_use]
-    pub fn fragmentation_score(&self, node: NodeId) -> u64 {
-        let zones = || self.numbered_zones_of(node).map(|(_, zone)| zone);
+    /// than a pageblock, averaged over the zones, weighted by their size.
+    pub(crate) fn fragmentation_score(&self, node: NodeId) -> u64 {
+        let zones = || self.memory.numbered_zones_of(node).map(|(_, zone)| zone);
         let present: u64 = zones().map(Zone::managed).sum();
-        let weighed = |zone| Zone::managed(zone) * scattered_percent(self, zone);
+        let weighed = |zone| Zone::managed(zone) * scattered_percent(self.memory.platform(), zone);
         zones().map(weighed).sum::<u64>() / (present + 1)
     }
 }
@@ -134,7 +129,7 @@ impl<'c, 'm, P: Platform> Compactor<'c, 'm, P> {
     fn fill_huge_reserve(&mut self, ctx: ZoneContext<'c, 'm, P>) -> bool {
         let deferral = &ctx.hints.huge_reserve;
         let (zone, platform) = (ctx.on_cpu.zone, ctx.on_cpu.platform);
-        if !self.memory.may_fill_huge_reserve(ctx.id, zone) {
+        if !self.zones.may_fill_huge_reserve(ctx.id, zone) {
             return false;
         }
         self.run(ctx, Goal::for_huge_reserve(), None);
@@ -157,9 +152,9 @@ impl<'c, 'm, P: Platform> Compactor<'c, 'm, P> {
     /// have met in a run for a request since the last reset. To be called when background reclaim
     /// of the node goes to sleep.
     pub fn reset_skip_hints(&mut self, node: NodeId) {
-        let memory = self.memory;
-        for zone in memory.zones().filter(|zone| zone.node == node && zone.managed > 0) {
-            self.reset_hints(self.zone_context(zone.id));
+        let zones = self.memory.numbered_zones_of(node);
+        for (id, _) in zones.filter(|(_, zone)| zone.managed() > 0) {
+            self.reset_hints(self.zone_context(id));
         }
     }
 
@@ -175,40 +170,40 @@ impl<'c, 'm, P: Platform> Compactor<'c, 'm, P> {
     /// Proactive compaction: if a node is too fragmented, compacts it until it no longer is,
     /// without using its reserve. To be called every 500 ms while background reclaim is idle.
     /// Returns `None` if there was nothing to do, else the decrease of
-    /// [`Memory::fragmentation_score`]. If that is 0, the caller should pause for 30 s.
+    /// [`Memory::fragmentation_score`](crate::Memory::fragmentation_score). If that is 0, the caller should pause for 30 s.
     pub fn proactive(&mut self, node: NodeId) -> Option<u64> {
         let memory = self.memory;
         let tuning = memory.tuning().compact;
         if self.is_off() {
             return None;
         }
-        let before = memory.fragmentation_score(node);
+        let before = self.zones.fragmentation_score(node);
         if tuning.proactiveness == 0 || before <= start_score(&tuning) {
             return None;
         }
         let goal = Goal::for_movable(None, MigrateMode::SyncLight, Caller::Proactive);
-        for zone in memory.zones().filter(|zone| zone.node == node && zone.managed > 0) {
-            let ctx = self.zone_context(zone.id);
-            if !is_defragmented(memory, ctx) {
+        for (id, _) in memory.numbered_zones_of(node).filter(|(_, zone)| zone.managed() > 0) {
+            let ctx = self.zone_context(id);
+            if !is_defragmented(&tuning, ctx) {
                 ctx.on_cpu.empty_depot();
                 self.run(ctx, goal, None);
             }
         }
-        Some(before.saturating_sub(memory.fragmentation_score(node)))
+        Some(before.saturating_sub(self.zones.fragmentation_score(node)))
     }
 }
 
 /// Whether fragmentation of a zone is low enough for proactive compaction to end.
 pub(super) fn is_defragmented<P: Platform>(
-    memory: &Memory<'_, P>,
+    tuning: &CompactTuning,
     ctx: ZoneContext<'_, '_, P>,
 ) -> bool {
-    scattered_percent(memory, ctx.on_cpu.zone) <= stop_score(&memory.tuning().compact)
+    scattered_percent(ctx.on_cpu.platform, ctx.on_cpu.zone) <= stop_score(tuning)
 }
 
 /// Share of a zone's free memory that is in pieces smaller than a pageblock, in percent.
-fn scattered_percent<P: Platform>(memory: &Memory<'_, P>, zone: &Zone<'_, P>) -> u64 {
-    zone.with(memory.platform(), |buddy| buddy.scattered_percent())
+fn scattered_percent<P: Platform>(platform: &P, zone: &Zone<'_, P>) -> u64 {
+    zone.with(platform, |buddy| buddy.scattered_percent())
 }
 
 fn stop_score(tuning: &CompactTuning) -> u64 {

@@ -98,7 +98,7 @@ impl<'m, P: Platform> Compactor<'_, 'm, P> {
         let result = self.compact(&need, priority, captured.handle());
         let block = captured.take();
         if let Some(block) = &block {
-            self.memory.compaction_helped(block.pfn(), block.order());
+            self.zones.helped(block.pfn(), block.order());
         }
         (result, block)
     }
@@ -107,13 +107,13 @@ impl<'m, P: Platform> Compactor<'_, 'm, P> {
     /// the number of frames that moved.
     pub fn compact_node(&mut self, node: NodeId) -> u64 {
         let memory = self.memory;
-        let before = memory.compact_stats().pgmigrate_success;
+        let before = self.zones.stats().pgmigrate_success;
         memory.drain_all();
         let goal = Goal::for_movable(None, MigrateMode::Sync, Caller::Node);
-        for zone in memory.zones().filter(|zone| zone.node == node && zone.managed > 0) {
-            let ctx = self.zone_context(zone.id);
+        for (id, _) in memory.numbered_zones_of(node).filter(|(_, zone)| zone.managed() > 0) {
+            let ctx = self.zone_context(id);
             self.run(ctx, goal, None);
         }
-        memory.compact_stats().pgmigrate_success - before
+        self.zones.stats().pgmigrate_success - before
     }
 }

@@ -137,7 +137,7 @@ impl<'c, 'm, P: Platform> Compactor<'c, 'm, P> {
     /// flush.
     pub(super) fn has_undrained(&self, ctx: ZoneContext<'c, 'm, P>) -> bool {
         let memory = self.memory;
-        memory.held_by_cpus() > 0 || ctx.on_cpu.zone.in_depot() > 0 || memory.tlb().deferred() > 0
+        memory.held_by_cpus() > 0 || ctx.on_cpu.zone.in_depot() > 0 || self.tlb.deferred() > 0
     }
 
     /// Returns free frames from CPU lists, the depot and parked groups to the zone. This is done

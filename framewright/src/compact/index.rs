@@ -123,7 +123,7 @@ impl<'c, 'm, P: Platform> Compactor<'c, 'm, P> {
         if self.has_formed(ctx, goal) {
             return Some(Outcome::Success);
         }
-        if goal.caller == Caller::Proactive && is_defragmented(self.memory, ctx) {
+        if goal.caller == Caller::Proactive && is_defragmented(&self.memory.tuning().compact, ctx) {
             return Some(Outcome::Success);
         }
         if suitable::lacks_free_frames(ctx, goal, self.memory.tuning()) {
@@ -152,7 +152,7 @@ impl<'c, 'm, P: Platform> Compactor<'c, 'm, P> {
         let (first, pageblocks) =
             (source << PAGEBLOCK_ORDER, order.max(Order::PAGEBLOCK).pageblocks());
         let end = (source + pageblocks) << PAGEBLOCK_ORDER;
-        let Ok(withheld) = self.memory.withhold_undrained(ctx.id, first, end) else {
+        let Ok(isolation) = self.memory.isolate_undrained(ctx.id, first, end) else {
             return Emptied::untried(Outcome::Complete, false);
         };
         // Only now: once it is isolated, this pageblock only becomes emptier, so fuller ones stay
@@ -186,7 +186,7 @@ impl<'c, 'm, P: Platform> Compactor<'c, 'm, P> {
             moved: result.moved,
         };
         if result.left > 0 {
-            drop(withheld);
+            drop(isolation);
             let outcome = match result.early_end {
                 Some(EarlyEnd::NoTargets) => Outcome::PartialSkipped,
                 Some(EarlyEnd::Contended) if goal.is_async() => Outcome::Contended,
@@ -198,7 +198,7 @@ impl<'c, 'm, P: Platform> Compactor<'c, 'm, P> {
         ctx.hints.counters.compact_emptied.add(1);
         // A block larger than a pageblock can only be taken from the lists, so its isolation ends
         // first.
-        let _withheld = (!goal.wants_run()).then_some(withheld);
+        let _isolation = (!goal.wants_run()).then_some(isolation);
         self.hand_over(ctx, goal, start, captured);
         emptied(Outcome::Success)
     }

@@ -47,7 +47,7 @@
 //! | `index` | compaction by index |
 //! | `search`, `cursor` | the next pageblock that the index empties, and where its search continues |
 //! | `scan` | compaction by two scanners |
-//! | `state`, `deferral`, `skip` | hints that are kept per zone |
+//! | `zones`, `state`, `deferral`, `skip` | hints that are kept per zone |
 //! | `trace`, `view` | events and counters, and inspection |
 
 mod any_zone;
@@ -72,11 +72,13 @@ mod state;
 mod suitable;
 mod trace;
 mod view;
+mod zones;
 
 pub use compactor::{Compactor, Workspace};
 pub(crate) use skip::SkipHints;
 pub(crate) use state::ZoneCompaction;
 pub use view::{PageblockView, ScannersView};
+pub(crate) use zones::CompactZones;
 
 use crate::{
     buddy::Buddy,

@@ -33,7 +33,7 @@ impl<'m, P: Platform> Compactor<'_, 'm, P> {
             let clear = &mut |zone, start, end| {
                 self.clear(zone, (start, end), true, &mut RetryBudget::new());
             };
-            match memory.alloc_range_clearing(range, migratetype, clear, in_the_way) {
+            match memory.alloc_range(range, migratetype, clear, in_the_way) {
                 Err(RangeError::Isolated { .. }) if retries.wait_slice(memory.platform()) => {}
                 result => return result,
             }
@@ -57,7 +57,7 @@ impl<'m, P: Platform> Compactor<'_, 'm, P> {
             let clear = &mut |zone, start, end| {
                 self.clear(zone, (start, end), true, &mut RetryBudget::new());
             };
-            match memory.remove_memory_clearing(range, clear, in_the_way) {
+            match memory.remove_memory(range, clear, in_the_way) {
                 Err(HotplugError::Isolated { .. }) if retries.wait_slice(memory.platform()) => {}
                 result => return result,
             }

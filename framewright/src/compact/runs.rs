@@ -149,7 +149,7 @@ impl<'m, P: Platform> Compactor<'_, 'm, P> {
         let range =
             FrameRange::new(base.offset(start.into()), base.offset(end.into())).ok_or(first)?;
         let mut last = first;
-        let result = memory.alloc_range_clearing(
+        let result = memory.alloc_range(
             range,
             wanted.request().migratetype(),
             &mut |zone, start, end| *moved += self.clear_backwards(zone, (start, end), retries),

@@ -1,7 +1,7 @@
 //! Inspection: the pageblocks of a zone, and the positions of its scanners.
 
+use super::CompactZones;
 use crate::{
-    memory::Memory,
     platform::Platform,
     types::{MigrateType, PAGEBLOCK_ORDER, Pfn, ZoneId},
 };
@@ -35,16 +35,18 @@ pub struct ScannersView {
     pub free: Pfn,
 }
 
-impl<P: Platform> Memory<'_, P> {
-    /// The present pageblocks of a zone in ascending order; none if there is no such zone. Takes
-    /// the zone lock for each of them.
-    pub fn pageblocks(&self, zone: ZoneId) -> impl Iterator<Item = PageblockView> {
-        let zone = self.zone(zone).map(|info| self.context(info.id, Default::default()).zone);
-        let hints = zone.and_then(|zone| self.compaction().get(zone.id().index()));
+impl<'c, 'm, P: Platform> CompactZones<'c, 'm, P> {
+    /// The present pageblocks of a zone in ascending order; none if there is no such zone.
+    pub(crate) fn pageblocks(
+        self,
+        zone: ZoneId,
+    ) -> impl Iterator<Item = PageblockView> + use<'c, 'm, P> {
+        let hints = self.find(zone);
+        let zone = self.memory.zones().get(zone.index());
         let blocks = zone.map_or(0, |zone| (zone.spanned() >> PAGEBLOCK_ORDER) as u32);
         (0..blocks).filter_map(move |block| {
             let zone = zone.filter(|zone| !zone.is_absent(block))?;
-            let held = zone.contents(self.platform(), block);
+            let held = zone.contents(self.memory.platform(), block);
             Some(PageblockView {
                 first: zone.pfn(block << PAGEBLOCK_ORDER),
                 migratetype: held.of,
@@ -57,10 +59,9 @@ impl<P: Platform> Memory<'_, P> {
     }
 
     /// The positions of the scanners of a zone; `None` if there is no such zone.
-    #[must_use]
-    pub fn scanners(&self, zone: ZoneId) -> Option<ScannersView> {
-        let start = self.zone(zone)?.start;
-        let positions = &self.compaction().get(zone.index())?.positions;
+    pub(crate) fn scanners(&self, zone: ZoneId) -> Option<ScannersView> {
+        let start = self.memory.zones().get(zone.index())?.base();
+        let positions = &self.find(zone)?.positions;
         let at = |frame: u32| start.offset(frame.into());
         Some(ScannersView {
             migrate_async: at(positions.migrate(true)),

@@ -59,7 +59,7 @@ impl<P: Platform> Memory<'_, P> {
             return Err(OrderTooSmall);
         }
         let mut frames = 0;
-        for cpu in self.contexts(ACCOUNT) {
+        for cpu in self.core.contexts(ACCOUNT) {
             for gigablock in 0..cpu.zone.gigablocks() {
                 // What is freed meanwhile has its turn next time: else this might not end.
                 for _ in 0..Order::MAX.frames() >> order.get() {

@@ -1,9 +1,10 @@
 //! What the CPUs of a memory have counted, and what they hold.
 
-use super::{CpuError, Memory};
+use super::Memory;
 use crate::{
+    core::CpuError,
     observe::{CpuStats, text::zoneinfo::Pageset},
-    pcp::{CpuPages, Sizing, ZoneOnCpu},
+    pcp::{Sizing, ZoneOnCpu},
     platform::Platform,
     types::{CpuId, ZoneId},
 };
@@ -15,9 +16,9 @@ impl<'m, P: Platform> Memory<'m, P> {
     ///
     /// The CPU does not exist.
     pub fn cpu_stats(&self, id: CpuId) -> Result<CpuStats, CpuError> {
-        self.state(id)?;
+        self.core.state(id)?;
         let mut sum = CpuStats::default();
-        for cpu in self.contexts(id) {
+        for cpu in self.core.contexts(id) {
             sum += self.stats_of(cpu);
         }
         Ok(sum)
@@ -26,20 +27,20 @@ impl<'m, P: Platform> Memory<'m, P> {
     /// Counters summed over all CPUs and zones.
     #[must_use]
     pub fn stats(&self) -> CpuStats {
-        self.sum_stats((0..self.zones.len()).map(ZoneId::new))
+        self.sum_stats((0..self.core.zones().len()).map(ZoneId::new))
     }
 
     /// Counters of one zone, summed over all CPUs; all 0 if there is no such zone.
     #[must_use]
     pub fn zone_stats(&self, zone: ZoneId) -> CpuStats {
-        self.sum_stats([zone].into_iter().filter(|zone| zone.index() < self.zones.len()))
+        self.sum_stats([zone].into_iter().filter(|zone| zone.index() < self.core.zones().len()))
     }
 
     fn sum_stats(&self, zones: impl Iterator<Item = ZoneId>) -> CpuStats {
         let mut sum = CpuStats::default();
         for zone in zones {
             for id in 0..self.cpu_count() {
-                sum += self.stats_of(self.context(zone, CpuId::new(id)));
+                sum += self.stats_of(self.core.context(zone, CpuId::new(id)));
             }
         }
         // What the zone refused was not freed after all. Only the sum can be put right: a
@@ -61,23 +62,17 @@ impl<'m, P: Platform> Memory<'m, P> {
     /// Frames on the lists of all CPUs, in quarantine included; possibly stale.
     #[must_use]
     pub fn held_by_cpus(&self) -> u64 {
-        self.lists.iter().map(CpuPages::held).sum()
-    }
-
-    /// Frames of a zone on the lists of all CPUs, possibly stale.
-    pub(super) fn held_of(&self, zone: ZoneId) -> u64 {
-        let cpus = self.cpus.len();
-        self.lists[zone.index() * cpus..][..cpus].iter().map(CpuPages::held).sum()
+        self.core.held_by_cpus()
     }
 
     /// The lists of all CPUs for a zone, for people to read; none if there is no such zone.
     pub fn pagesets(&self, zone: ZoneId) -> impl Iterator<Item = Pageset> {
-        let exists = zone.index() < self.zones.len();
-        let cpus = (0..).zip(self.cpus).filter(move |_| exists);
-        cpus.map(move |(id, state)| {
-            let online = state.is_online();
-            let sizing = if online { self.sizing(zone) } else { Sizing::disabled() };
-            let pages = self.lists_of(zone, CpuId::new(id));
+        let exists = zone.index() < self.core.zones().len();
+        let cpus = (0..self.cpu_count()).filter(move |_| exists);
+        cpus.map(move |id| {
+            let online = self.core.is_online(CpuId::new(id));
+            let sizing = if online { self.core.sizing(zone) } else { Sizing::disabled() };
+            let pages = self.core.lists_of(zone, CpuId::new(id));
             Pageset {
                 cpu: id.into(),
                 count: pages.held(),

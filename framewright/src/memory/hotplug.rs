@@ -1,36 +1,10 @@
-//! Memory that comes and goes.
-//!
-//! The memory map names what may ever come ([`Presence::Absent`](super::Presence)), so that its
-//! metadata has a place from the start. Whole pageblocks are added and removed. Added frames are
-//! free as whole pageblocks, which are broken into last: there is no need to put them at the end
-//! of anything. Removing withholds the pageblocks, brings home what CPU lists hold of them, and
-//! answers *busy* with the frames in the way unless all are free then.
-//!
-//! Afterwards the watermarks and the bounds of CPU lists follow the new size, and requests in the
-//! slow path learn by the memory's generation that looking again may be worth while. One change
-//! at a time, CPUs that come or go among them: others wait through the wait hook. No other hook that may call
-//! back is called meanwhile.
-
-use core::ops::Range;
+//! Adding and removing memory.
 
 use super::Memory;
 use crate::{
-    platform::{Platform, Wait},
-    sync::{AtomicBool, Ordering},
-    types::{FrameRange, HotplugError, Order, PAGEBLOCK_ORDER, Pfn, ZoneId},
+    platform::Platform,
+    types::{FrameRange, HotplugError},
 };
-
-/// Pageblocks that are added or removed under one hold of the zone lock.
-const STRETCH: u32 = 64;
-
-/// The hotplug lock: held while memory or CPUs are added or removed, until this value is dropped.
-pub(super) struct Turn<'a>(&'a AtomicBool);
-
-impl Drop for Turn<'_> {
-    fn drop(&mut self) {
-        self.0.store(false, Ordering::Release);
-    }
-}
 
 impl<P: Platform> Memory<'_, P> {
     /// Adds memory that the memory map names and that is absent, free and movable.
@@ -39,17 +13,7 @@ impl<P: Platform> Memory<'_, P> {
     ///
     /// It is not whole pageblocks of the map's, or part of it is present.
     pub fn add_memory(&self, range: FrameRange) -> Result<(), HotplugError> {
-        let _turn = self.wait_for_turn();
-        let (id, blocks) = self.whole_pageblocks(range)?;
-        let zone = &self.zones[id.index()];
-        if let Some(block) = blocks.clone().find(|&block| !zone.is_absent(block)) {
-            return Err(HotplugError::Present { at: zone.pfn(block << PAGEBLOCK_ORDER) });
-        }
-        for some in stretches(blocks) {
-            zone.add_pageblocks(&self.platform, some);
-        }
-        self.size_has_changed();
-        Ok(())
+        self.core.add_memory(range)
     }
 
     /// Removes memory: nothing of it will be handed out any more. `in_the_way` is told of frames
@@ -63,77 +27,6 @@ impl<P: Platform> Memory<'_, P> {
         range: FrameRange,
         in_the_way: &mut dyn FnMut(FrameRange),
     ) -> Result<(), HotplugError> {
-        self.remove_memory_clearing(range, &mut |_, _, _| (), in_the_way)
+        self.core.remove_memory(range, &mut |_, _, _| (), in_the_way)
     }
-
-    /// The same after `clear` has tried to empty the range, which is named by zone and frames.
-    pub(crate) fn remove_memory_clearing(
-        &self,
-        range: FrameRange,
-        clear: &mut dyn FnMut(ZoneId, u32, u32),
-        in_the_way: &mut dyn FnMut(FrameRange),
-    ) -> Result<(), HotplugError> {
-        let turn = self.wait_for_turn();
-        let (id, blocks) = self.whole_pageblocks(range)?;
-        let zone = &self.zones[id.index()];
-        if let Some(block) = blocks.clone().find(|&block| zone.is_absent(block)) {
-            return Err(HotplugError::Absent { at: zone.pfn(block << PAGEBLOCK_ORDER) });
-        }
-        let (start, end) = (blocks.start << PAGEBLOCK_ORDER, blocks.end << PAGEBLOCK_ORDER);
-        let withheld = self.withhold_undrained(id, start, end);
-        let withheld = withheld.map_err(|at| HotplugError::Isolated { at })?;
-        // The embedder is told of drains, and moves pages, and may add and remove memory meanwhile. What is
-        // withheld cannot be removed by anybody else.
-        drop(turn);
-        self.drain_every_cpu(id);
-        clear(id, start, end);
-        let turn = self.wait_for_turn();
-        if self.report_in_use(id, start, end, &mut |_| ()) > 0 {
-            drop(turn);
-            let frames = self.report_in_use(id, start, end, in_the_way);
-            return Err(HotplugError::Busy { frames });
-        }
-        // Nobody can allocate from what is withheld, so all of it is free and stays so.
-        for some in stretches(blocks) {
-            zone.remove_pageblocks(&self.platform, some);
-        }
-        drop(withheld);
-        self.size_has_changed();
-        Ok(())
-    }
-
-    /// Takes the turn to change what follows from the size of zones or the number of CPUs.
-    pub(super) fn wait_for_turn(&self) -> Turn<'_> {
-        let mut spins = 0;
-        while self.changing.swap(true, Ordering::Acquire) {
-            self.platform.wait(Wait::Lock, spins);
-            spins = spins.saturating_add(1);
-        }
-        Turn(&self.changing)
-    }
-
-    /// What follows from another size of a zone.
-    fn size_has_changed(&self) {
-        self.set_watermarks();
-        self.resize_lists();
-        self.generation.fetch_add(1, Ordering::Release);
-    }
-
-    /// The zone of a range of whole pageblocks that the map names, and their numbers in it.
-    fn whole_pageblocks(&self, range: FrameRange) -> Result<(ZoneId, Range<u32>), HotplugError> {
-        let whole = |pfn: Pfn| pfn.is_aligned(Order::PAGEBLOCK);
-        if range.frames() == 0 || !whole(range.start()) || !whole(range.end()) {
-            return Err(HotplugError::NotWhole);
-        }
-        let mut zones = self.zones.iter().enumerate();
-        zones
-            .find_map(|(i, zone)| Some((ZoneId::new(i), zone.named_pageblocks(range)?)))
-            .ok_or(HotplugError::NotInMap)
-    }
-}
-
-/// Pageblocks, a bounded number at a time.
-fn stretches(blocks: Range<u32>) -> impl Iterator<Item = Range<u32>> {
-    let end = blocks.end;
-    blocks.step_by(STRETCH as usize).map(move |at| at..end.min(at + STRETCH))
 }

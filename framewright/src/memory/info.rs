@@ -49,13 +49,13 @@ pub struct ZoneInfo {
 impl<P: Platform> Memory<'_, P> {
     /// The zones, by node and kind.
     pub fn zones(&self) -> impl Iterator<Item = ZoneInfo> {
-        (0..self.zones.len()).filter_map(|zone| self.zone(ZoneId::new(zone)))
+        (0..self.core.zones().len()).filter_map(|zone| self.zone(ZoneId::new(zone)))
     }
 
     /// A zone at a glance, if there is such a zone.
     #[must_use]
     pub fn zone(&self, id: ZoneId) -> Option<ZoneInfo> {
-        let zone = self.zones.get(id.index())?;
+        let zone = self.core.zones().get(id.index())?;
         let (levels, boost) = (zone.marks().levels(), zone.marks().boost());
         let huge_reserve = zone.marks().huge_reserve();
         let raised = boost + huge_reserve;
@@ -67,7 +67,7 @@ impl<P: Platform> Memory<'_, P> {
             spanned: (zone.types().len() * PAGEBLOCK_FRAMES) as u64,
             managed: zone.managed(),
             free: zone.free(),
-            held_by_cpus: self.held_of(id),
+            held_by_cpus: self.core.held_of(id),
             in_depot: zone.in_depot(),
             boost,
             huge_reserve,
@@ -79,30 +79,41 @@ impl<P: Platform> Memory<'_, P> {
         })
     }
 
+    /// Takes up to `by` frames off the boost of a zone's watermarks; nothing if there is no such
+    /// zone. Background reclaim calls this once the frames that the boost asked for
+    /// ([`ZoneInfo::boost`] when the work began) have been freed, or cannot be. The huge-page reserve of the zone
+    /// shrinks as well if nobody has asked for a huge page in the last ten seconds.
+    pub fn lower_boost(&self, zone: ZoneId, by: u64) {
+        if let Some(zone) = self.core.zones().get(zone.index()) {
+            zone.lower_boost(self.platform(), by);
+            zone.age_huge_reserve(self.platform());
+        }
+    }
+
     /// Of every zone the frames that it has free, possibly stale, and its min watermark without the
     /// boost. Unlike [`Memory::zones`] it asks no CPU what is on its lists: for whoever looks often.
     pub fn free_and_min(&self) -> impl Iterator<Item = (ZoneId, u64, u64)> {
-        let zones = self.zones.iter().enumerate();
+        let zones = self.core.zones().iter().enumerate();
         zones.map(|(id, zone)| (ZoneId::new(id), zone.free(), zone.marks().levels().min))
     }
 
     /// Frames in the depots of the zones, possibly stale: free, and on their way from CPU to CPU.
     #[must_use]
     pub fn in_depots(&self) -> u64 {
-        self.zones.iter().map(Zone::in_depot).sum()
+        self.core.zones().iter().map(Zone::in_depot).sum()
     }
 
     /// Frames that the zones manage.
     #[must_use]
     pub fn managed(&self) -> u64 {
-        self.zones.iter().map(Zone::managed).sum()
+        self.core.zones().iter().map(Zone::managed).sum()
     }
 
     /// Free frames in the zones, possibly stale. Those on CPU lists and in isolated pageblocks
     /// are not counted.
     #[must_use]
     pub fn free(&self) -> u64 {
-        self.zones.iter().map(Zone::free).sum()
+        self.core.zones().iter().map(Zone::free).sum()
     }
 
     /// Free blocks of a zone by type and order, and its pageblocks by type; nothing if there is
@@ -111,14 +122,14 @@ impl<P: Platform> Memory<'_, P> {
     /// for policies.
     #[must_use]
     pub fn block_counts(&self, zone: ZoneId) -> BlockCounts {
-        let zone = self.zones.get(zone.index());
-        zone.map_or_else(BlockCounts::default, |zone| zone.block_counts(&self.platform))
+        let zone = self.core.zones().get(zone.index());
+        zone.map_or_else(BlockCounts::default, |zone| zone.block_counts(self.platform()))
     }
 
     /// The order of the largest free block, without walking.
     #[must_use]
     pub fn largest_free_order(&self) -> Option<Order> {
-        self.zones.iter().filter_map(Zone::largest_free_order).max()
+        self.core.largest_free_order()
     }
 
     /// Tests what must hold whenever nobody is in the middle of something: headers agree with
@@ -131,15 +142,15 @@ impl<P: Platform> Memory<'_, P> {
     ///
     /// The first violation found.
     pub fn check(&self) -> Result<(), Violation> {
-        (0..self.zones.len()).try_for_each(|zone| self.check_zone(ZoneId::new(zone)))?;
+        (0..self.core.zones().len()).try_for_each(|zone| self.check_zone(ZoneId::new(zone)))?;
         self.check_parked()
     }
 
     /// Parked frames are allocated.
     fn check_parked(&self) -> Result<(), Violation> {
-        let zones = (0..self.zones.len()).map(|zone| self.zone_stats(ZoneId::new(zone)));
+        let zones = (0..self.core.zones().len()).map(|zone| self.zone_stats(ZoneId::new(zone)));
         let used: u64 = zones.map(|stats| stats.pgalloc.wrapping_sub(stats.pgfree)).sum();
-        match self.tlb().deferred() {
+        match self.tlb.deferred() {
             parked if parked > used => {
                 Err(Violation { what: "more frames are parked than are allocated", at: parked })
             }
@@ -154,12 +165,12 @@ impl<P: Platform> Memory<'_, P> {
     ///
     /// The first violation found.
     pub fn check_zones(&self) -> Result<(), Violation> {
-        (0..self.zones.len()).try_for_each(|zone| self.free_of(ZoneId::new(zone)).map(drop))
+        (0..self.core.zones().len()).try_for_each(|zone| self.free_of(ZoneId::new(zone)).map(drop))
     }
 
     /// Free frames of a zone that agrees with itself.
     fn free_of(&self, id: ZoneId) -> Result<u64, Violation> {
-        let free = self.zones[id.index()].with(&self.platform, |buddy| {
+        let free = self.core.zones()[id.index()].with(self.platform(), |buddy| {
             buddy.check()?;
             Ok(buddy.counts().free_frames())
         });
@@ -167,11 +178,11 @@ impl<P: Platform> Memory<'_, P> {
     }
 
     fn check_zone(&self, id: ZoneId) -> Result<(), Violation> {
-        let zone = &self.zones[id.index()];
+        let zone = &self.core.zones()[id.index()];
         let free = self.free_of(id)?;
         let stats = self.zone_stats(id);
         let used = stats.pgalloc.wrapping_sub(stats.pgfree);
-        let sum = free + self.held_of(id) + zone.in_depot();
+        let sum = free + self.core.held_of(id) + zone.in_depot();
         let sum = sum.wrapping_add(used);
         if sum != zone.managed() {
             return Err(Violation {

@@ -65,28 +65,27 @@ impl fmt::Display for IsolateError {
 impl core::error::Error for IsolateError {}
 
 impl<'m, P: Platform> Memory<'m, P> {
-    /// Withholds the pageblock that holds `pfn` from allocation, and brings home what CPU lists
-    /// hold of it. When this returns, none of its frames is on a list, and none will be. Where two zones share
+    /// Isolates the pageblock that holds `pfn` from allocation, and drains CPU lists. When this returns, none of its frames is on a list, and none will be. Where two zones share
     /// the pageblock, this is about the zone that has `pfn`.
     ///
     /// # Errors
     ///
     /// It is not ours, is isolated already, or holds frames that cannot move.
     pub fn isolate(&self, pfn: Pfn) -> Result<IsolatedBlock<'m>, IsolateError> {
-        let (id, frame) = self.find(pfn, Order::ZERO).ok_or(IsolateError::NotOurs)?;
-        let zone = &self.zones[id.index()];
-        // What lies on the lists of CPUs looks allocated to the zone.
-        self.drain_all();
-        let withheld =
-            self.withhold_movable(id, frame >> PAGEBLOCK_ORDER).map_err(|why| match why {
+        let (id, frame) = self.core.find(pfn, Order::ZERO).ok_or(IsolateError::NotOurs)?;
+        let zone = &self.core.zones()[id.index()];
+        // Frames on the lists of CPUs look allocated to the zone.
+        self.core.drain_all();
+        let isolation =
+            self.core.isolate_movable(id, frame >> PAGEBLOCK_ORDER).map_err(|why| match why {
                 IsolationRefused::AlreadyIsolated => IsolateError::AlreadyIsolated,
                 IsolationRefused::Pinned(frames) => IsolateError::Pinned { frames },
             })?;
-        // Owners decide by the type, inside their lists; who is inside now may have read it.
-        self.drain_every_cpu(id);
-        withheld.keep();
+        // Owners decide by the type, inside their lists; an owner that is inside now may have read the old one.
+        self.core.drain_every_cpu(id);
+        isolation.keep();
         let range = zone.frames_of(frame >> PAGEBLOCK_ORDER);
-        Ok(IsolatedBlock { memory: self.tag, zone: id, range })
+        Ok(IsolatedBlock { memory: self.core.tag(), zone: id, range })
     }
 
     /// Makes an isolated pageblock allocatable again.
@@ -95,12 +94,12 @@ impl<'m, P: Platform> Memory<'m, P> {
     ///
     /// A pageblock of another memory is given back.
     pub fn undo_isolate(&self, block: IsolatedBlock<'m>) -> Result<(), IsolatedBlock<'m>> {
-        if block.memory != self.tag {
+        if block.memory != self.core.tag() {
             return Err(block);
         }
-        let zone = &self.zones[block.zone.index()];
+        let zone = &self.core.zones()[block.zone.index()];
         let frame = (block.range.start().get() - zone.base().get()) as u32;
-        zone.undo_isolate(&self.platform, frame >> PAGEBLOCK_ORDER);
+        zone.undo_isolate(self.platform(), frame >> PAGEBLOCK_ORDER);
         Ok(())
     }
 }

@@ -7,10 +7,11 @@ use core::{
     mem::{MaybeUninit, align_of, size_of},
 };
 
-use super::{Config, InitError, Planes, config::ZoneSpec, cpus::CpuState};
+use super::{Config, InitError, Planes, config::ZoneSpec};
 use crate::{
     buddy::{Buddy, Gigablock, Heads, Pageblock},
     compact::{SkipHints, ZoneCompaction},
+    core::CpuState,
     hardening::Waiting,
     pcp::{BundleStore, CpuPages, Slot, bundle_slots},
     platform::Platform,

@@ -11,8 +11,8 @@ impl<P: Platform> Memory<'_, P> {
     /// by one critical section.
     #[must_use]
     pub fn pageblock_type(&self, pfn: Pfn) -> Option<MigrateType> {
-        let (zone, frame) = self.find(pfn, Order::ZERO)?;
-        MigrateType::from_number(self.zones[zone.index()].type_number(frame))
+        let (zone, frame) = self.core.find(pfn, Order::ZERO)?;
+        MigrateType::from_number(self.core.zones()[zone.index()].type_number(frame))
     }
 
     /// Sets aside the pageblock that holds `pfn` for requests of one type, with all that is free
@@ -25,9 +25,9 @@ impl<P: Platform> Memory<'_, P> {
         if !to.is_requestable() {
             return false;
         }
-        let Some((zone, frame)) = self.find(pfn, Order::ZERO) else { return false };
+        let Some((zone, frame)) = self.core.find(pfn, Order::ZERO) else { return false };
         let block = frame >> PAGEBLOCK_ORDER;
-        let zone = &self.zones[zone.index()];
-        zone.change(&self.platform, block, |buddy| buddy.set_aside(block, to))
+        let zone = &self.core.zones()[zone.index()];
+        zone.change(self.platform(), block, |buddy| buddy.set_aside(block, to))
     }
 }

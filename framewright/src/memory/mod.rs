@@ -2,79 +2,59 @@
 //!
 //! A [`Memory`] owns its platform and, for as long as it lives, the metadata buffer that the
 //! embedder gave it. It is shared by reference between CPUs; what a CPU does with it goes
-//! through that CPU's [`CpuToken`].
+//! through that CPU's [`CpuToken`](crate::CpuToken).
+//!
+//! This module makes a memory and joins its parts: the [core](crate::core) with the states of TLB flushes, reclaim
+//! and compaction. Each of these layers gets the core and its own state.
 
+mod allocation;
 mod balloon;
 mod carve;
-mod claim;
+mod compaction;
 mod config;
 mod counters;
 mod cpus;
-mod drain;
 mod hotplug;
 mod info;
 mod isolation;
 mod layout;
 mod mobility;
 mod planes;
-mod ranges;
+mod reclaim;
 mod text;
 mod translations;
-mod withhold;
-mod zones;
 
 use core::{mem::MaybeUninit, num::NonZeroUsize};
 
 use planes::PlaneArrays;
 
 use crate::{
-    alloc::OomLock,
     compact::ZoneCompaction,
-    pcp::CpuPages,
+    core::MemoryCore,
     platform::{OwnerLock, Platform},
     reclaim::LruState,
-    sync::{AtomicBool, AtomicU32},
     tlb::Tlb,
     tuning::{Hardening, OwnerChoice, Tuning},
-    types::{Block, MemoryTag, Pfn},
-    zone::{Zone, Zonelists},
+    types::{Block, MemoryTag},
 };
 
 pub use balloon::OrderTooSmall;
-pub(crate) use claim::Claim;
 pub use config::{Config, InitError, MemoryRange, Presence};
-pub use cpus::CpuError;
 pub use info::ZoneInfo;
 pub use isolation::{IsolateError, IsolatedBlock};
 pub use layout::Layout;
 pub use planes::Planes;
-pub(crate) use zones::Home;
 
 /// A memory and its allocator.
 pub struct Memory<'m, P: Platform> {
-    platform: P,
-    zones: &'m [Zone<'m, P>],
-    /// First frame of the lowest zone.
-    start: Pfn,
-    zonelists: Zonelists<'m>,
-    /// The lists of every CPU for every zone: all CPUs for the first zone, then the next.
-    lists: &'m [CpuPages<'m, P>],
-    cpus: &'m [cpus::CpuState],
-    tuning: Tuning,
-    owner_lock: OwnerLock,
+    pub(crate) core: MemoryCore<'m, P>,
     layout: Layout,
     tlb: Tlb<'m, P>,
+    /// By zone.
     compaction: &'m [ZoneCompaction<'m>],
     planes: PlaneArrays<'m>,
     /// What reclaim keeps, if the embedder wants it.
     lru: Option<LruState<'m, P>>,
-    tag: MemoryTag<'m>,
-    /// Counts the times that memory came or went.
-    generation: AtomicU32,
-    /// The right to ask the embedder for a verdict when relief does not help.
-    oom_lock: OomLock,
-    /// Whether memory is coming or going.
-    changing: AtomicBool,
 }
 
 impl<'m, P: Platform> Memory<'m, P> {
@@ -105,35 +85,24 @@ impl<'m, P: Platform> Memory<'m, P> {
         let tag = NonZeroUsize::new(metadata.as_ptr().addr())
             .ok_or(InitError::MetadataTooSmall { needed: layout.bytes(), given: 0 })?;
         let parts = layout::carve(&layout, config, owner_lock, metadata)?;
-        let memory = Self {
-            platform,
-            zones: parts.zones,
-            start: parts.zones.iter().map(Zone::base).min().unwrap_or_default(),
-            zonelists: parts.zonelists,
-            lists: parts.lists,
-            cpus: parts.cpus,
-            tuning,
-            owner_lock,
+        let core = MemoryCore::new(platform, &parts.core, tuning, owner_lock, MemoryTag::at(tag));
+        core.set_watermarks();
+        core.size_new_lists();
+        Ok(Self {
+            core,
             layout,
             tlb: parts.tlb,
             compaction: parts.compaction,
             planes: parts.planes,
             lru: parts.lru,
-            tag: MemoryTag::at(tag),
-            generation: AtomicU32::new(0),
-            oom_lock: OomLock::new(),
-            changing: AtomicBool::new(false),
-        };
-        memory.set_watermarks();
-        memory.size_new_lists();
-        Ok(memory)
+        })
     }
 
     /// The machine it runs on.
     #[inline(always)]
     #[must_use]
     pub fn platform(&self) -> &P {
-        &self.platform
+        self.core.platform()
     }
 
     /// Where its metadata goes.
@@ -145,43 +114,18 @@ impl<'m, P: Platform> Memory<'m, P> {
     /// Its settings.
     #[must_use]
     pub fn tuning(&self) -> &Tuning {
-        &self.tuning
+        self.core.tuning()
     }
 
     /// How owners of per-CPU lists exclude drainers here.
     #[must_use]
     pub fn owner_lock(&self) -> OwnerLock {
-        self.owner_lock
+        self.core.owner_lock()
     }
 
     /// Whether a block belongs to this memory.
     #[must_use]
     pub fn owns(&self, block: &Block<'m>) -> bool {
-        block.belongs_to(self.tag)
-    }
-
-    /// What each zone remembers of compaction.
-    pub(crate) fn compaction(&self) -> &'m [ZoneCompaction<'m>] {
-        self.compaction
-    }
-
-    pub(crate) fn lru_state(&self) -> Option<&LruState<'m, P>> {
-        self.lru.as_ref()
-    }
-
-    /// Whether somebody holds the LRU lock of a node just now: a hint.
-    #[cfg(feature = "scanners")]
-    pub(crate) fn is_lru_contended(&self, node: crate::types::NodeId) -> bool {
-        let lists = self.lru.as_ref().map(|state| &state.nodes[node.index()]);
-        lists.is_some_and(|node| node.is_contended(&self.platform))
-    }
-
-    pub(crate) fn oom_lock(&self) -> &OomLock {
-        &self.oom_lock
-    }
-
-    #[inline(always)]
-    pub(crate) fn tag(&self) -> MemoryTag<'m> {
-        self.tag
+        self.core.owns(block)
     }
 }

@@ -11,8 +11,7 @@ use super::Memory;
 use crate::{
     platform::Platform,
     sync::{AtomicU8, AtomicU32},
-    types::{Order, Pfn, ZoneId},
-    zone::{SideTableIndex, Zone},
+    types::Pfn,
 };
 
 /// Which planes a memory has.
@@ -50,33 +49,6 @@ impl<P: Platform> Memory<'_, P> {
 
     #[inline(always)]
     fn frame_index(&self, pfn: Pfn) -> Option<usize> {
-        self.find_slot(pfn).map(|(_, slot)| slot as usize)
-    }
-}
-
-impl<'m, P: Platform> Memory<'m, P> {
-    /// The zone of a frame, and its entry in all planes; `None` if the memory has no such frame. This is
-    /// asked for every page: a look at one pageblock answers it nearly always. The last zone has most of
-    /// the memory of a machine with one node.
-    #[inline(always)]
-    pub(crate) fn find_slot(&self, pfn: Pfn) -> Option<(&'m Zone<'m, P>, u32)> {
-        let last = self.zones.last()?;
-        match last.side_table_index().of(pfn) {
-            Some(slot) => Some((last, slot)),
-            None => self.find_slot_elsewhere(pfn),
-        }
-    }
-
-    #[inline(never)]
-    fn find_slot_elsewhere(&self, pfn: Pfn) -> Option<(&'m Zone<'m, P>, u32)> {
-        let (zone, frame) = self.find(pfn, Order::ZERO)?;
-        let zone = &self.zones[zone.index()];
-        Some((zone, zone.side_table_start() as u32 + frame))
-    }
-
-    /// What finds frames of a zone in the planes.
-    #[inline(always)]
-    pub(crate) fn side_table_index_of(&self, zone: ZoneId) -> SideTableIndex<'m> {
-        self.zones[zone.index()].side_table_index()
+        self.core.find_slot(pfn).map(|(_, slot)| slot as usize)
     }
 }

@@ -35,7 +35,7 @@ impl<P: Platform> Memory<'_, P> {
         info: &ZoneInfo,
         describe_node: bool,
     ) -> fmt::Result {
-        let (start, spanned) = self.zones[info.id.index()].span();
+        let (start, spanned) = self.core.zones()[info.id.index()].span();
         let (counters, counts) = (self.zone_stats(info.id), self.block_counts(info.id));
         let stats = [
             ("nr_free_pages", info.free),

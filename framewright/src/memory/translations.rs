@@ -28,15 +28,6 @@ impl<'m, P: Platform> Memory<'m, P> {
         cpu: CpuId,
         shootdown: &'f dyn Shootdown,
     ) -> Flusher<'f, 'm, P> {
-        self.flusher_by(cpu, shootdown)
-    }
-
-    /// As [`Memory::flusher`], for values whose `unsafe` constructor demands the same.
-    pub(crate) fn flusher_by<'f>(
-        &'f self,
-        cpu: CpuId,
-        shootdown: &'f dyn Shootdown,
-    ) -> Flusher<'f, 'm, P> {
-        Flusher::new(self, shootdown, cpu)
+        Flusher::new(&self.core, &self.tlb, shootdown, cpu)
     }
 }

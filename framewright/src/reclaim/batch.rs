@@ -4,8 +4,8 @@
 //! one of a node that reads many pages. A page in a batch is not on a list yet, or still on its old
 //! list.
 
-use super::kept::KeptFrames;
 use crate::{
+    core::KeptFrames,
     platform::{Platform, Section, SpinLock},
     types::{CpuId, ZoneId},
 };

@@ -54,8 +54,8 @@ impl<'m, P: Platform> Reclaim<'_, 'm, P> {
             self.wait_for_reserve(need.cpu, need.node, need.request.highest());
         }
         let mut slots = [BatchSlot::default(); BATCH_SLOTS];
-        let flusher = self.memory.flusher_by(need.cpu, self.shootdown);
-        let taker = FreeTarget::Zones(self.memory, need.cpu);
+        let flusher = self.flusher(need.cpu);
+        let taker = FreeTarget::Zones(self.lru(), need.cpu);
         let room = flusher.batch_capacity(BATCH_SLOTS);
         let mut retire = Retire::new(flusher.batch(&mut slots), room, taker);
         let reclaimed = self.reclaim_until_freed(need, frames.max(1), &mut retire);

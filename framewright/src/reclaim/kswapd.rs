@@ -127,7 +127,7 @@ impl<'a, 'm, P: Platform> Kswapd<'a, 'm, P> {
     /// As [`Kswapd::step`], on a CPU whose token is in use by a request that
     /// [pauses](crate::platform::Relief::pause) there. Frames go to the zones.
     pub fn step_on(&mut self, cpu: CpuId) -> NextStep {
-        self.step_with(cpu, FreeTarget::Zones(self.reclaim.memory, cpu))
+        self.step_with(cpu, FreeTarget::Zones(self.reclaim.lru(), cpu))
     }
 
     fn step_with(&mut self, cpu: CpuId, taker: FreeTarget<'_, '_, 'm, P>) -> NextStep {
@@ -193,7 +193,7 @@ impl<'a, 'm, P: Platform> Kswapd<'a, 'm, P> {
             return self.end(&round);
         }
         let mut slots = [BatchSlot::default(); BATCH_SLOTS];
-        let flusher = self.reclaim.memory.flusher_by(cpu, self.reclaim.shootdown);
+        let flusher = self.reclaim.flusher(cpu);
         let room = flusher.batch_capacity(BATCH_SLOTS);
         let mut retire = Retire::new(flusher.batch(&mut slots), room, taker);
         self.reclaim.tick(round.scan.cpu);

@@ -1,7 +1,7 @@
 //! The LRU lists as the embedder sees them.
 
 use crate::{
-    memory::Memory,
+    core::MemoryCore,
     platform::Platform,
     types::{CpuId, LruList, Pfn},
 };
@@ -21,7 +21,7 @@ use super::{
 /// A page is named by its frame, which the embedder owns as a block of order 0. No method waits for
 /// anything but a lock of the library, and no method calls the embedder.
 pub struct Lru<'a, 'm, P: Platform> {
-    pub(super) memory: &'a Memory<'m, P>,
+    pub(super) memory: &'a MemoryCore<'m, P>,
     pub(super) state: &'a LruState<'m, P>,
 }
 
@@ -43,16 +43,11 @@ impl<P: Platform> Clone for Lru<'_, '_, P> {
 
 impl<P: Platform> Copy for Lru<'_, '_, P> {}
 
-impl<'m, P: Platform> Memory<'m, P> {
-    /// The LRU lists; `None` if the memory was made without them
-    /// ([`Planes::lru`](crate::Planes::lru)).
-    #[must_use]
-    pub fn lru(&self) -> Option<Lru<'_, 'm, P>> {
-        self.lru_state().map(|state| Lru { memory: self, state })
-    }
-}
-
 impl<'a, 'm, P: Platform> Lru<'a, 'm, P> {
+    pub(crate) fn new(memory: &'a MemoryCore<'m, P>, state: &'a LruState<'m, P>) -> Self {
+        Self { memory, state }
+    }
+
     /// Adds a page that is used for the first time, on CPU `cpu`. It comes to the inactive list of
     /// its kind when the batch of the CPU is drained. Returns `false` if the memory does not have
     /// the frame or the CPU, or if the page is known already.

@@ -49,7 +49,6 @@ mod cluster;
 mod direct;
 mod flags;
 mod info;
-mod kept;
 mod kswapd;
 mod lists;
 mod lru;
@@ -69,10 +68,10 @@ mod wakeup;
 mod workingset;
 
 use crate::{
-    memory::Memory,
+    core::MemoryCore,
     observe::NodeStat,
     platform::Platform,
-    tlb::Shootdown,
+    tlb::{Flusher, Shootdown, Tlb},
     types::{CpuId, NodeId, Pfn, ZoneId},
 };
 
@@ -103,7 +102,8 @@ use flags::Flags;
 /// | `reclaimable` | `Some(`[`Reclaim::reclaimable`]`)` |
 /// | `pause`, `resume` | nothing: the embedder has the wait queue |
 pub struct Reclaim<'a, 'm, P: Platform> {
-    memory: &'a Memory<'m, P>,
+    memory: &'a MemoryCore<'m, P>,
+    tlb: &'a Tlb<'m, P>,
     state: &'a LruState<'m, P>,
     owner: &'a dyn PageOwner<P>,
     shootdown: &'a dyn Shootdown,
@@ -118,35 +118,33 @@ impl<P: Platform> Clone for Reclaim<'_, '_, P> {
 impl<P: Platform> Copy for Reclaim<'_, '_, P> {}
 
 impl<'a, 'm, P: Platform> Reclaim<'a, 'm, P> {
-    /// Makes a view of the reclaim state of a memory; `None` if the memory was made without LRU
-    /// lists ([`Planes::lru`](crate::Planes::lru)).
+    /// A view of the reclaim state of a memory.
     ///
     /// # Safety
     ///
-    /// `owner` fulfils the contract of [`PageOwner`] for this memory: each frame that it releases
-    /// is a block of this memory. `shootdown` fulfils the contract of [`Memory::flusher`] for the
-    /// translations that `owner` removes.
-    #[must_use]
+    /// `tlb` and `state` belong to the memory. The rest is the contract of [`Reclaim::new`].
     #[allow(unsafe_code)]
-    pub unsafe fn new(
-        memory: &'a Memory<'m, P>,
+    pub(crate) unsafe fn of(
+        memory: &'a MemoryCore<'m, P>,
+        tlb: &'a Tlb<'m, P>,
+        state: &'a LruState<'m, P>,
         owner: &'a dyn PageOwner<P>,
         shootdown: &'a dyn Shootdown,
-    ) -> Option<Self> {
-        Some(Self { memory, state: memory.lru_state()?, owner, shootdown })
+    ) -> Self {
+        Self { memory, tlb, state, owner, shootdown }
     }
 
     /// The LRU lists.
     #[must_use]
     pub fn lru(&self) -> Lru<'a, 'm, P> {
-        Lru { memory: self.memory, state: self.state }
+        Lru::new(self.memory, self.state)
     }
 
     /// The maximum of pages of a zone that could still be freed: those on its lists, and all
     /// deferred frames.
     #[must_use]
     pub fn reclaimable(&self, zone: ZoneId) -> u64 {
-        self.lru().reclaimable(zone).saturating_add(self.memory.tlb().deferred())
+        self.lru().reclaimable(zone).saturating_add(self.tlb.deferred())
     }
 
     /// Reports that the write-back of a page has ended, whether [`PageOwner::write_out`] or the
@@ -178,7 +176,11 @@ impl<'a, 'm, P: Platform> Reclaim<'a, 'm, P> {
     /// need not be interrupted for deferred frames. Returns whether the CPU flushed. See
     /// [`Flusher::tick`](crate::tlb::Flusher::tick).
     pub fn tick(&self, cpu: CpuId) -> bool {
-        self.memory.flusher_by(cpu, self.shootdown).tick()
+        self.flusher(cpu).tick()
+    }
+
+    fn flusher(&self, cpu: CpuId) -> Flusher<'a, 'm, P> {
+        Flusher::new(self.memory, self.tlb, self.shootdown, cpu)
     }
 
     /// Asks the owner whether anonymous pages can be swapped out, and stores the answer.

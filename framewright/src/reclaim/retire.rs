@@ -2,9 +2,9 @@
 
 #![allow(unsafe_code)]
 
+use super::Lru;
 use crate::{
     alloc::CpuToken,
-    memory::Memory,
     platform::Platform,
     tlb::{FlushBatch, Unmapping},
     tuning::FlushBatching,
@@ -16,7 +16,7 @@ pub(super) enum FreeTarget<'t, 'a, 'm, P: Platform> {
     /// The lists of the CPU.
     Token(&'t mut CpuToken<'a, 'm, P>),
     /// The request that holds the CPU's token, if it will come for frames; the zones.
-    Zones(&'t Memory<'m, P>, CpuId),
+    Zones(Lru<'t, 'm, P>, CpuId),
 }
 
 impl<P: Platform> FreeTarget<'_, '_, '_, P> {
@@ -31,8 +31,8 @@ impl<P: Platform> FreeTarget<'_, '_, '_, P> {
                     let _ = token.free(block);
                 }
             }
-            FreeTarget::Zones(memory, cpu) => {
-                let kept = memory.keep(*cpu, frames);
+            FreeTarget::Zones(Lru { memory, state }, cpu) => {
+                let kept = state.keep(memory.platform(), *cpu, frames);
                 memory.free_frames_to_zones(*cpu, &frames[kept..]);
             }
         }

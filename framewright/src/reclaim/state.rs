@@ -2,10 +2,10 @@
 //! ([`Planes::lru`](crate::Planes::lru)).
 
 use crate::{
-    memory::Memory,
+    core::{KeptFrames, MemoryCore},
     platform::Platform,
     sync::{AtomicBool, Ordering},
-    types::{Pfn, ZoneId},
+    types::{CpuId, Pfn, ZoneId},
 };
 
 use super::{
@@ -38,8 +38,28 @@ impl<'m, P: Platform> LruState<'m, P> {
         self.swap.store(can, Ordering::Relaxed);
     }
 
+    /// Announces that a request on a CPU will come for frames that are reclaimed from now on.
+    pub(crate) fn keep_reclaimed(&self, platform: &P, cpu: CpuId) {
+        if let Some(batch) = self.batches.get(cpu.index()) {
+            batch.with_kept(platform, KeptFrames::open);
+        }
+    }
+
+    /// Returns the kept frames. The caller owns their blocks.
+    pub(crate) fn take_kept(&self, platform: &P, cpu: CpuId) -> KeptFrames {
+        let batch = self.batches.get(cpu.index());
+        batch.map_or_else(KeptFrames::new, |batch| batch.with_kept(platform, KeptFrames::close))
+    }
+
+    /// Keeps some of `frames` for the CPU's request if it will come for them. Returns how many were
+    /// kept, which are the first ones. The caller owned their blocks.
+    pub(super) fn keep(&self, platform: &P, cpu: CpuId, frames: &[Pfn]) -> usize {
+        let batch = self.batches.get(cpu.index());
+        batch.map_or(0, |batch| batch.with_kept(platform, |kept| kept.keep(frames)))
+    }
+
     /// The page in a frame; `None` if the memory has no such frame.
-    pub(super) fn page(&self, memory: &Memory<'m, P>, pfn: Pfn) -> Option<Page<'_, 'm, P>> {
+    pub(super) fn page(&self, memory: &MemoryCore<'m, P>, pfn: Pfn) -> Option<Page<'_, 'm, P>> {
         let (zone, slot) = memory.find_slot(pfn)?;
         Some(self.page_of(zone.id(), slot))
     }

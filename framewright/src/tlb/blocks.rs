@@ -3,7 +3,7 @@
 use core::fmt;
 
 use crate::{
-    memory::Memory,
+    core::MemoryCore,
     platform::Platform,
     types::{Block, CpuId, Order, Pfn},
 };
@@ -11,7 +11,7 @@ use crate::{
 /// Blocks of order 0 that no CPU has a translation to any more. The iterator hands them to its owner one by
 /// one; dropping it frees the others to their zones.
 pub struct Blocks<'r, 'm, P: Platform> {
-    memory: &'r Memory<'m, P>,
+    memory: &'r MemoryCore<'m, P>,
     frames: &'r [Pfn],
 }
 
@@ -47,7 +47,7 @@ impl<P: Platform> fmt::Debug for Blocks<'_, '_, P> {
 
 /// A receiver of flushed frames without an owner. It passes them to `free` as blocks.
 pub(super) fn receiver<'r, 'm, P: Platform>(
-    memory: &'r Memory<'m, P>,
+    memory: &'r MemoryCore<'m, P>,
     free: &'r mut dyn FnMut(Blocks<'_, 'm, P>),
 ) -> impl FnMut(&[Pfn]) + use<'r, 'm, P> {
     move |frames| free(Blocks { memory, frames })

@@ -4,7 +4,7 @@ use super::{
     BatchSlot, Blocks, CpuMask, DeferredFlush, FlushBatch, Scope, Shootdown, Tlb, blocks::receiver,
 };
 use crate::{
-    memory::Memory,
+    core::MemoryCore,
     observe::TlbCounters,
     platform::{Platform, Wait},
     sync::Ordering,
@@ -22,7 +22,7 @@ pub struct Flusher<'f, 'm, P: Platform> {
     pub(super) platform: &'f P,
     pub(super) shootdown: &'f dyn Shootdown,
     pub(super) cpu: CpuId,
-    pub(super) memory: &'f Memory<'m, P>,
+    pub(super) memory: &'f MemoryCore<'m, P>,
 }
 
 impl<P: Platform> Clone for Flusher<'_, '_, P> {
@@ -54,8 +54,13 @@ impl<P: Platform> Drop for Masked<'_, P> {
 }
 
 impl<'f, 'm, P: Platform> Flusher<'f, 'm, P> {
-    pub(crate) fn new(memory: &'f Memory<'m, P>, shootdown: &'f dyn Shootdown, cpu: CpuId) -> Self {
-        Self { tlb: memory.tlb(), platform: memory.platform(), shootdown, cpu, memory }
+    pub(crate) fn new(
+        memory: &'f MemoryCore<'m, P>,
+        tlb: &'f Tlb<'m, P>,
+        shootdown: &'f dyn Shootdown,
+        cpu: CpuId,
+    ) -> Self {
+        Self { tlb, platform: memory.platform(), shootdown, cpu, memory }
     }
 
     /// The CPU of this flusher.

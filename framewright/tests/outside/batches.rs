@@ -14,15 +14,15 @@ fn only_single_frames_of_the_memory_are_retired() {
     let pair = batch.retire(memory.alloc_bypassing_lists(pair).unwrap()).unwrap_err();
     let foreign = batch.retire(other.alloc_bypassing_lists(PAGE).unwrap()).unwrap_err();
     batch.finish(&mut |blocks| panic!("{blocks:?} were refused"));
-    assert_complete(&mut memory.cpu(CPU).unwrap(), vec![pair]);
-    assert_complete(&mut other.cpu(CPU).unwrap(), vec![foreign]);
+    assert_complete(memory, &mut memory.cpu(CPU).unwrap(), vec![pair]);
+    assert_complete(other, &mut other.cpu(CPU).unwrap(), vec![foreign]);
 }
 
 #[test]
 fn a_batch_that_is_dropped_gives_nobody_a_frame_that_is_in_use() {
     let memory = memory(1024, |_| ());
     let mut token = memory.cpu(CPU).unwrap();
-    let mut held = take_all(&mut token);
+    let mut held = take_all(memory, &mut token);
     let (mut slots, mut copy) = ([BatchSlot::default(); 8], [BatchSlot::default(); 8]);
     let mut batch = flusher(memory).batch(&mut slots);
     for block in held.split_off(1020) {
@@ -37,5 +37,5 @@ fn a_batch_that_is_dropped_gives_nobody_a_frame_that_is_in_use() {
     }
     assert_eq!(held.len(), 1024);
     assert_apart(&held);
-    assert_complete(&mut token, held);
+    assert_complete(memory, &mut token, held);
 }

@@ -48,7 +48,7 @@ impl Scene {
         let mut blocks = Vec::from(foreign);
         blocks.push(token.alloc(PAGE).unwrap());
         blocks.push(token.alloc(PAIR).unwrap());
-        let held = take_all(&mut token);
+        let held = take_all(memory, &mut token);
         let hands = Box::leak(Box::new(Hands { blocks: Mutex::new(blocks), then }));
         memory.platform().relief.set(hands).ok().unwrap();
         Self { memory, held, hands, other }
@@ -65,8 +65,8 @@ impl Scene {
             blocks.into_iter().chain(served).partition(|block| self.memory.owns(block));
         let all: Vec<_> = self.held.into_iter().chain(own).collect();
         assert_apart(&all);
-        assert_complete(&mut self.memory.cpu(CPU).unwrap(), all);
-        assert_complete(&mut self.other.cpu(CPU).unwrap(), foreign);
+        assert_complete(self.memory, &mut self.memory.cpu(CPU).unwrap(), all);
+        assert_complete(self.other, &mut self.other.cpu(CPU).unwrap(), foreign);
     }
 }
 

@@ -69,8 +69,11 @@ pub(crate) fn memory(frames: u64, tune: impl FnOnce(&mut Tuning)) -> &'static Te
 }
 
 /// Allocates every frame that is free.
-pub(crate) fn take_all<'m>(token: &mut CpuToken<'_, 'm, Machine>) -> Vec<Block<'m>> {
-    token.memory().drain_all();
+pub(crate) fn take_all(
+    memory: &TestMemory,
+    token: &mut CpuToken<'_, 'static, Machine>,
+) -> Vec<Block<'static>> {
+    memory.drain_all();
     std::iter::from_fn(|| token.alloc(PAGE.no_wait()).ok()).collect()
 }
 
@@ -84,10 +87,13 @@ pub(crate) fn assert_apart(blocks: &[Block<'_>]) {
     assert_eq!(all.len(), count, "a frame has two owners");
 }
 
-/// Frees all blocks, and checks that every frame of the memory is free then.
-pub(crate) fn assert_complete<'m>(token: &mut CpuToken<'_, 'm, Machine>, blocks: Vec<Block<'m>>) {
+/// Frees all blocks by the token, and checks that every frame of the memory is free then.
+pub(crate) fn assert_complete(
+    memory: &TestMemory,
+    token: &mut CpuToken<'_, 'static, Machine>,
+    blocks: Vec<Block<'static>>,
+) {
     blocks.into_iter().for_each(|block| token.free(block).unwrap());
-    let memory = token.memory();
     memory.drain_all();
     memory.check().unwrap();
     let managed: u64 = memory.zones().map(|zone| zone.managed).sum();

@@ -40,7 +40,7 @@ fn no_frame_is_lost_if_relief_panics_when_types_were_mixed() {
         let memory = memory(4096, |tuning| tuning.zone.min_free = Auto::Fixed(32));
         let mut token = memory.cpu(CPU).unwrap();
         // No pageblock is free as a whole, and all are movable.
-        let (held, free): (Vec<_>, Vec<_>) = take_all(&mut token)
+        let (held, free): (Vec<_>, Vec<_>) = take_all(memory, &mut token)
             .into_iter()
             .partition(|block| block.pfn().is_aligned(Order::PAGEBLOCK));
         free.into_iter().for_each(|block| token.free(block).unwrap());
@@ -51,6 +51,6 @@ fn no_frame_is_lost_if_relief_panics_when_types_were_mixed() {
         assert!(panicked.is_err(), "nobody was told");
         memory.drain_all();
         memory.check().unwrap();
-        assert_complete(&mut memory.cpu(CPU).unwrap(), held);
+        assert_complete(memory, &mut memory.cpu(CPU).unwrap(), held);
     }
 }

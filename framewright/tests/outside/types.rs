@@ -18,7 +18,7 @@ fn no_request_gets_a_type_that_requests_may_not_ask_for() {
             assert_eq!(token.alloc(request).unwrap_err(), refused);
             assert_eq!(memory.alloc_bypassing_lists(request).unwrap_err(), refused);
             assert_eq!(token.alloc_at(Pfn::new(1024), order, of).unwrap_err(), refused);
-            assert_complete(&mut token, Vec::new());
+            assert_complete(memory, &mut token, Vec::new());
         }
     }
 }
@@ -34,7 +34,7 @@ fn no_free_captures_a_type_that_requests_may_not_ask_for() {
                 Err(block) | Ok(Some(block)) => vec![block],
                 Ok(None) => vec![],
             };
-            assert_complete(&mut token, back);
+            assert_complete(memory, &mut token, back);
         }
     }
 }

@@ -43,7 +43,7 @@ mod walk;
 
 use super::held_frames::{Capture, KeptForCpu};
 use crate::{
-    memory::{Claim, Memory},
+    core::{Claim, MemoryCore, SlowPathState},
     pcp::ZoneOnCpu,
     platform::{CompactPriority, Compacted, MOVES_PER_DRAIN, Need, Platform, Relief, Wait},
     types::{AllocError, MigrateType, Order, Pfn, Request, ZoneId},
@@ -51,7 +51,6 @@ use crate::{
 };
 
 pub(super) use highatomic::reserve;
-pub(crate) use verdict::OomLock;
 use walk::walk;
 pub(super) use walk::{count_miss, take, wake};
 
@@ -59,8 +58,9 @@ pub(super) use walk::{count_miss, take, wake};
 const RECLAIM_FRAMES: u64 = 32;
 
 /// Allocates a block and returns its first frame.
-pub(super) fn alloc<P: Platform>(
-    claim: &mut Claim<'_, '_, P>,
+pub(super) fn alloc<'a, P: Platform>(
+    claim: &mut Claim<'a, '_, P>,
+    state: &'a dyn SlowPathState,
     request: Request,
 ) -> Result<Pfn, AllocError> {
     if !request.migratetype().is_requestable() {
@@ -70,18 +70,21 @@ pub(super) fn alloc<P: Platform>(
     let generation = memory.generation();
     match walk(claim, request, first_access(memory, request)) {
         Ok(pfn) => Ok(pfn),
-        Err(error) => Slow::new(claim, request, generation, error)?.run(),
+        Err(error) => Slow::new(claim, state, request, generation, error)?.run(),
     }
 }
 
 /// What a request may take at first.
-pub(super) fn first_access<P: Platform>(memory: &Memory<'_, P>, request: Request) -> ZoneAccess {
+pub(super) fn first_access<P: Platform>(
+    memory: &MemoryCore<'_, P>,
+    request: Request,
+) -> ZoneAccess {
     let access = request.first_access();
     if avoids_mixing(memory, request) { unmixed(access) } else { access }
 }
 
 /// Whether the request asks for relief before it mixes types in a pageblock.
-fn avoids_mixing<P: Platform>(memory: &Memory<'_, P>, request: Request) -> bool {
+fn avoids_mixing<P: Platform>(memory: &MemoryCore<'_, P>, request: Request) -> bool {
     memory.tuning().alloc.defrag_mode && request.may_ask_for_relief()
 }
 
@@ -100,8 +103,9 @@ enum Stop {
 /// A request on the slow path, with its state.
 struct Slow<'s, 'a, 'm, P: Platform> {
     claim: &'s mut Claim<'a, 'm, P>,
-    memory: &'a Memory<'m, P>,
+    memory: &'a MemoryCore<'m, P>,
     relief: &'a dyn Relief,
+    state: &'a dyn SlowPathState,
     need: Need,
     /// The zone that the request tries first.
     zone: ZoneId,
@@ -139,6 +143,7 @@ impl<'s, 'a, 'm, P: Platform> Slow<'s, 'a, 'm, P> {
     /// The state of a request whose first walk failed with `error`.
     fn new(
         claim: &'s mut Claim<'a, 'm, P>,
+        state: &'a dyn SlowPathState,
         request: Request,
         generation: u32,
         error: AllocError,
@@ -151,6 +156,7 @@ impl<'s, 'a, 'm, P: Platform> Slow<'s, 'a, 'm, P> {
             claim,
             memory,
             relief: memory.platform().relief(),
+            state,
             need: Need { request, cpu, node, unmixed: avoids_mixing(memory, request) },
             zone,
             preferred,
@@ -269,7 +275,7 @@ impl<'s, 'a, 'm, P: Platform> Slow<'s, 'a, 'm, P> {
         // help.
         let zone = self.preferred.zone;
         let is_in_vain =
-            || zone.exceeds_huge_reserve() && self.memory.huge_reserve_is_deferred(self.zone);
+            || zone.exceeds_huge_reserve() && self.state.huge_reserve_is_deferred(self.zone);
         if asks && self.relief.reclaims_in_background() && !is_in_vain() {
             zone.huge_page_missed(self.preferred.platform);
         }
@@ -360,7 +366,7 @@ impl<'s, 'a, 'm, P: Platform> Slow<'s, 'a, 'm, P> {
         if !common || !self.preferred.has_lists() {
             return reclaim(&self.need, self.relief);
         }
-        let _kept = KeptForCpu::begin(self.claim);
+        let _kept = KeptForCpu::begin(self.claim, self.state);
         reclaim(&self.need, self.relief)
     }
 
@@ -389,7 +395,7 @@ impl<'s, 'a, 'm, P: Platform> Slow<'s, 'a, 'm, P> {
         let walks = result != Compacted::Deferred;
         let served = captured.or_else(|| if walks { self.walk(self.access) } else { None });
         if let Some(pfn) = served {
-            self.memory.compaction_helped(pfn, self.need.request.order());
+            self.state.compaction_helped(pfn, self.need.request.order());
         }
         let counters = &self.preferred.pages.counters;
         counters.compact_stall.add(1);
@@ -420,8 +426,8 @@ impl<'s, 'a, 'm, P: Platform> Slow<'s, 'a, 'm, P> {
 
     /// Starts again with fresh state, but keeps the numbers for the final error.
     fn restart(self) -> Result<Self, AllocError> {
-        let Self { claim, memory, need, error, rounds, reclaimed, waits, .. } = self;
-        let fresh = Self::new(claim, need.request, memory.generation(), error)?;
+        let Self { claim, state, memory, need, error, rounds, reclaimed, waits, .. } = self;
+        let fresh = Self::new(claim, state, need.request, memory.generation(), error)?;
         Ok(Self { rounds, reclaimed, waits, ..fresh })
     }
 

@@ -3,34 +3,9 @@
 use super::{Slow, Stop};
 use crate::{
     platform::{OutOfMemory, Platform, Spare, Verdict},
-    sync::{AtomicBool, Ordering},
     types::{AllocError, Pfn, Request, Watermark, ZoneKind},
     zone::{AllocFlags, ZoneAccess},
 };
-
-/// The right to ask for a verdict: one request at a time. Other requests assume that the verdict
-/// frees memory, and wait.
-pub(crate) struct OomLock(AtomicBool);
-
-impl OomLock {
-    pub(crate) fn new() -> Self {
-        Self(AtomicBool::new(false))
-    }
-
-    fn try_lock(&self) -> Option<OomGuard<'_>> {
-        let is_free = !self.0.swap(true, Ordering::Acquire);
-        is_free.then(|| OomGuard(self))
-    }
-}
-
-/// The right to ask for a verdict, held until it is dropped.
-struct OomGuard<'j>(&'j OomLock);
-
-impl Drop for OomGuard<'_> {
-    fn drop(&mut self) {
-        self.0.0.store(false, Ordering::Release);
-    }
-}
 
 impl<P: Platform> Slow<'_, '_, '_, P> {
     /// Asks the embedder for a verdict on the request, unless memory has become free meanwhile.

@@ -3,7 +3,7 @@
 use super::highatomic::reserve;
 use crate::{
     buddy::Reserve,
-    memory::{Claim, Memory},
+    core::{Claim, MemoryCore},
     pcp::{ListIndex, OwnedZoneOnCpu, ZoneOnCpu},
     platform::{Cost, Platform, Site},
     types::{AllocError, CpuId, Order, Pfn, Request, Shortage, ZoneId},
@@ -65,7 +65,11 @@ pub(in crate::alloc) fn take<P: Platform>(
 
 /// Wakes background reclaim once on every node that the request can use: in defragmenting mode for
 /// a whole pageblock.
-pub(in crate::alloc) fn wake<P: Platform>(memory: &Memory<'_, P>, cpu: CpuId, request: Request) {
+pub(in crate::alloc) fn wake<P: Platform>(
+    memory: &MemoryCore<'_, P>,
+    cpu: CpuId,
+    request: Request,
+) {
     if !request.may_wake() {
         return;
     }

@@ -13,7 +13,7 @@
 use core::cell::Cell;
 
 use super::Goal;
-use crate::{compact::compactor::ZoneContext, memory::Memory, platform::Platform};
+use crate::{compact::compactor::ZoneContext, platform::Platform, reclaim::LruState};
 
 /// Whether a run has found a lock held.
 pub(super) struct ContentionProbe {
@@ -40,10 +40,11 @@ impl ContentionProbe {
     /// The LRU lock will be taken next, if the memory has LRU lists: probes it.
     pub(super) fn before_lru_lock<P: Platform>(
         &self,
-        memory: &Memory<'_, P>,
+        lru: Option<&LruState<'_, P>>,
         ctx: ZoneContext<'_, '_, P>,
     ) {
-        self.probe(|| memory.is_lru_contended(ctx.on_cpu.zone.node()));
+        let (platform, node) = (ctx.on_cpu.platform, ctx.on_cpu.zone.node());
+        self.probe(|| lru.is_some_and(|lru| lru.nodes[node.index()].is_contended(platform)));
     }
 
     fn probe(&self, is_held: impl FnOnce() -> bool) {

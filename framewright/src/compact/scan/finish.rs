@@ -20,7 +20,8 @@ impl<P: Platform> Run<'_, '_, '_, P> {
         if self.have_met() {
             return Some(self.end_at_meeting());
         }
-        if self.goal.caller == Caller::Proactive && is_defragmented(self.compactor.memory, self.ctx)
+        if self.goal.caller == Caller::Proactive
+            && is_defragmented(&self.compactor.memory.tuning().compact, self.ctx)
         {
             return Some(Outcome::Success);
         }

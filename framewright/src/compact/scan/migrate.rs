@@ -182,12 +182,12 @@ impl<P: Platform> Run<'_, '_, '_, P> {
         count: usize,
     ) -> (ClaimEnd, u32, usize) {
         let (mover, most) = (self.compactor.mover(), self.most());
-        let (effort, ctx, memory) = (self.goal.effort, self.ctx, self.compactor.memory);
+        let (effort, ctx, lru) = (self.goal.effort, self.ctx, self.compactor.lru);
         let mut claims = Claims::new(&mut self.compactor.moves()[count..most]);
         let mut at = from;
         while let Some((first, last)) = next_run(used, block, at) {
             let last = if effort.mode == MigrateMode::Async {
-                self.contention.before_lru_lock(memory, ctx);
+                self.contention.before_lru_lock(lru, ctx);
                 last.min((first / HOLD + 1) * HOLD)
             } else {
                 last

@@ -3,12 +3,11 @@
 use core::mem::MaybeUninit;
 
 use super::{Layout, depot_of, slots_of};
-use crate::memory::{
-    Config, InitError, carve::Carver, config::ZoneSpec, cpus::CpuState, planes::PlaneArrays,
-};
+use crate::memory::{Config, InitError, carve::Carver, config::ZoneSpec, planes::PlaneArrays};
 use crate::{
     buddy::{ABSENT, Buddy, Gigablock, Heads, Pageblock},
     compact::{SkipHints, ZoneCompaction},
+    core::{CoreArrays, CpuState},
     hardening::{Quarantine, States, Waiting},
     pcp::{BundleStore, CpuPages, Lists, Slot},
     platform::{OwnerLock, Platform},
@@ -21,11 +20,7 @@ use crate::{
 
 /// Arrays cut out of a metadata buffer that [`Layout::accepts`].
 pub(in crate::memory) struct Parts<'m, P: Platform> {
-    pub(in crate::memory) zones: &'m [Zone<'m, P>],
-    pub(in crate::memory) zonelists: Zonelists<'m>,
-    /// The lists of every CPU for every zone: all CPUs for the first zone, then the next.
-    pub(in crate::memory) lists: &'m [CpuPages<'m, P>],
-    pub(in crate::memory) cpus: &'m [CpuState],
+    pub(in crate::memory) core: CoreArrays<'m, P>,
     pub(in crate::memory) tlb: Tlb<'m, P>,
     pub(in crate::memory) compaction: &'m [ZoneCompaction<'m>],
     pub(in crate::memory) planes: PlaneArrays<'m>,
@@ -67,7 +62,8 @@ fn carve_parts<'m, P: Platform>(
     let lru = if layout.planes.lru { Some(carve_lru(layout, zones, carver)?) } else { None };
     let tlb = carve_tlb(layout, config, zones, carver)?;
     let compaction = carve_compaction(layout, config, carver)?;
-    Some(Parts { zones, zonelists, lists, cpus, tlb, compaction, planes, lru })
+    let core = CoreArrays { zones, zonelists, lists, cpus };
+    Some(Parts { core, tlb, compaction, planes, lru })
 }
 
 fn carve_lru<'m, P: Platform>(

@@ -232,7 +232,7 @@ fn any_number_of_frames_goes_to_their_zone() {
             let single = crate::Request::new(Order::ZERO, crate::MigrateType::Movable);
             let alloc = |_| memory.alloc_bypassing_lists(single).unwrap().into_raw().0;
             let frames: Vec<Pfn> = (0..count).map(alloc).collect();
-            memory.free_frames_to_zones(CpuId::new(0), &frames);
+            memory.core.free_frames_to_zones(CpuId::new(0), &frames);
             assert_eq!(memory.free(), before, "{count} frames");
             memory.check().unwrap();
         }

@@ -130,7 +130,7 @@ impl Shootdown for Machine<'_, '_> {
 
 impl<'m> Machine<'_, 'm> {
     fn on(&self, cpu: u16) -> Flusher<'_, 'm, TestPlatform> {
-        self.memory.flusher_by(CpuId::new(cpu), self)
+        Flusher::new(&self.memory.core, self.memory.tlb(), self, CpuId::new(cpu))
     }
 
     /// A CPU reads a page of its address space.

@@ -1,14 +1,13 @@
 //! Contiguous memory: a given range, or a run of any length wherever there is one.
 //!
-//! A *given* range is withheld first, so that nothing more of it is handed out and what CPU
-//! lists hold of it comes home; then it is taken, or the frames in the way are named and it is
-//! let go again. For a run *anywhere* the pageblock headers are searched, a hundred at a time
-//! under the zone lock, and what was found is taken; if somebody was faster, the search goes on.
-//! Either way frames move under the lock in bounded stretches.
+//! A *given* range is isolated first, so that nothing more of it is handed out, and CPU lists are drained. Then
+//! it is taken, or the frames in the way are named and the isolation ends. For a run *anywhere* the pageblock
+//! headers are searched, a hundred at a time under the zone lock, and the run that was found is taken; if
+//! somebody was faster, the search goes on. Either way frames move under the lock in bounded stretches.
 
-use super::Memory;
 use crate::{
     buddy::{Buddy, FreeRun, RunWanted},
+    core::MemoryCore,
     pcp::ZoneOnCpu,
     platform::Platform,
     types::{
@@ -28,25 +27,14 @@ const SEARCHED: u32 = 128;
 /// Whose counters such operations appear under.
 const ACCOUNT: CpuId = CpuId::new(0);
 
-impl<'m, P: Platform> Memory<'m, P> {
-    /// Allocates exactly the frames of `range`, which lies in one zone. Watermarks do not
-    /// apply.
+impl<'m, P: Platform> MemoryCore<'m, P> {
+    /// Allocates exactly the frames of `range`, which lies in one zone, after `clear` has tried to empty the range,
+    /// which is named by zone and frames. Watermarks do not apply.
     ///
     /// # Errors
     ///
-    /// [`RangeError::Busy`] if frames are in use: `in_the_way` was told which. Nothing has
-    /// changed then.
-    pub fn alloc_range(
-        &self,
-        range: FrameRange,
-        migratetype: MigrateType,
-        in_the_way: &mut dyn FnMut(FrameRange),
-    ) -> Result<Extent<'m>, RangeError> {
-        self.alloc_range_clearing(range, migratetype, &mut |_, _, _| (), in_the_way)
-    }
-
-    /// The same after `clear` has tried to empty the range, which is named by zone and frames.
-    pub(crate) fn alloc_range_clearing(
+    /// [`RangeError::Busy`] if frames are in use: `in_the_way` was told which.
+    pub(crate) fn alloc_range(
         &self,
         range: FrameRange,
         migratetype: MigrateType,
@@ -57,8 +45,8 @@ impl<'m, P: Platform> Memory<'m, P> {
             return Err(RangeError::NotRequestable(migratetype));
         }
         let (zone, start, end) = self.locate_range(range)?;
-        let _withheld =
-            self.withhold(zone, start, end).map_err(|at| RangeError::Isolated { at })?;
+        let _isolation =
+            self.isolate_range(zone, start, end).map_err(|at| RangeError::Isolated { at })?;
         clear(zone, start, end);
         let cpu = self.context(zone, ACCOUNT);
         let take = |from, to| cpu.take_isolated(from, to, migratetype);
@@ -73,9 +61,8 @@ impl<'m, P: Platform> Memory<'m, P> {
     ///
     /// # Errors
     ///
-    /// [`RangeError::NotFound`] if no zone has a run of free frames that would do; what CPU
-    /// lists hold was brought home first.
-    pub fn alloc_contiguous(&self, wanted: &Contiguous) -> Result<Extent<'m>, RangeError> {
+    /// [`RangeError::NotFound`] if no zone has a run of free frames that would do; CPU lists were drained first.
+    pub(crate) fn alloc_contiguous(&self, wanted: &Contiguous) -> Result<Extent<'m>, RangeError> {
         if wanted.frames() == 0 {
             return Err(RangeError::Empty);
         }
@@ -99,7 +86,7 @@ impl<'m, P: Platform> Memory<'m, P> {
     ///
     /// The caller owns the frames as an extent of this memory, or as a part of one.
     #[allow(unsafe_code)]
-    pub unsafe fn adopt_extent(&self, range: FrameRange) -> Result<Extent<'m>, RangeError> {
+    pub(crate) unsafe fn adopt_extent(&self, range: FrameRange) -> Result<Extent<'m>, RangeError> {
         self.locate_range(range)?;
         Ok(Extent::new(self.tag(), range))
     }
@@ -109,7 +96,7 @@ impl<'m, P: Platform> Memory<'m, P> {
     /// # Errors
     ///
     /// An extent of another memory is given back.
-    pub fn free_extent(&self, extent: Extent<'m>) -> Result<(), Extent<'m>> {
+    pub(crate) fn free_extent(&self, extent: Extent<'m>) -> Result<(), Extent<'m>> {
         if !extent.belongs_to(self.tag()) {
             return Err(extent);
         }
@@ -146,12 +133,12 @@ impl<'m, P: Platform> Memory<'m, P> {
                     SEARCHED,
                 )
             };
-            let found = zone.with(&self.platform, search);
+            let found = zone.with(self.platform(), search);
             let passed = match found {
                 FreeRun::Found(start) | FreeRun::Continue(start) => start,
                 FreeRun::None => to,
             };
-            zone.probe_search(&self.platform, zone::pageblocks(from, passed.max(from)));
+            zone.probe_search(self.platform(), zone::pageblocks(from, passed.max(from)));
             match found {
                 FreeRun::Found(start) => {
                     let take = |from, to| cpu.take_range(from, to, wanted.request().migratetype());
@@ -159,7 +146,7 @@ impl<'m, P: Platform> Memory<'m, P> {
                         let range = FrameRange::new(zone.pfn(start), zone.pfn(start + frames))?;
                         return Some(Extent::new(self.tag(), range));
                     }
-                    // Somebody took or withholds part of it meanwhile.
+                    // Somebody took or isolated part of it meanwhile.
                     from = start + 1;
                 }
                 FreeRun::Continue(next) => from = next,
@@ -176,7 +163,7 @@ impl<'m, P: Platform> Memory<'m, P> {
         let (zone, start) = self.find(range.start(), Order::ZERO).ok_or(RangeError::NotOurs)?;
         let end = u64::from(start) + range.frames();
         let end = u32::try_from(end).map_err(|_| RangeError::NotOurs)?;
-        if !self.zones[zone.index()].has_all(start, end) {
+        if !self.zones()[zone.index()].has_all(start, end) {
             return Err(RangeError::NotOurs);
         }
         Ok((zone, start, end))

@@ -8,11 +8,7 @@
 //! lists of the CPU. Here those lists belong to the holder of the CPU's token, which is the
 //! request.
 
-use crate::{
-    memory::Memory,
-    platform::Platform,
-    types::{CpuId, Pfn},
-};
+use crate::types::Pfn;
 
 /// The maximum of frames kept: twice what a request asks reclaim for.
 const CAPACITY: usize = 64;
@@ -27,17 +23,17 @@ pub(crate) struct KeptFrames {
 }
 
 impl KeptFrames {
-    pub(super) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self { open: false, len: 0, frames: [Pfn::new(0); CAPACITY] }
     }
 
-    pub(super) fn open(&mut self) {
+    pub(crate) fn open(&mut self) {
         self.open = true;
     }
 
     /// Keeps frames while there is room and a request will come for them. Returns how many were
     /// kept, which are the first ones.
-    pub(super) fn keep(&mut self, frames: &[Pfn]) -> usize {
+    pub(crate) fn keep(&mut self, frames: &[Pfn]) -> usize {
         let start = usize::from(self.len);
         let count = if self.open { frames.len().min(CAPACITY - start) } else { 0 };
         self.frames[start..start + count].copy_from_slice(&frames[..count]);
@@ -46,7 +42,7 @@ impl KeptFrames {
     }
 
     /// Removes all frames and returns them. No request comes any more.
-    pub(super) fn close(&mut self) -> Self {
+    pub(crate) fn close(&mut self) -> Self {
         let all = *self;
         (self.open, self.len) = (false, 0);
         all
@@ -55,31 +51,6 @@ impl KeptFrames {
     /// The frames.
     pub(crate) fn frames(&self) -> &[Pfn] {
         &self.frames[..usize::from(self.len)]
-    }
-}
-
-impl<P: Platform> Memory<'_, P> {
-    /// Announces that the holder of the CPU's token will reclaim, and then come for frames
-    /// ([`Memory::take_kept`]).
-    pub(crate) fn keep_reclaimed(&self, cpu: CpuId) {
-        if let Some(batch) = self.lru_state().and_then(|state| state.batches.get(cpu.index())) {
-            batch.with_kept(self.platform(), KeptFrames::open);
-        }
-    }
-
-    /// Returns the kept frames. The caller owns their blocks.
-    pub(crate) fn take_kept(&self, cpu: CpuId) -> KeptFrames {
-        let batch = self.lru_state().and_then(|state| state.batches.get(cpu.index()));
-        batch.map_or_else(KeptFrames::new, |batch| {
-            batch.with_kept(self.platform(), KeptFrames::close)
-        })
-    }
-
-    /// Keeps some of `frames` for the CPU's request if it will come for them. Returns how many were
-    /// kept, which are the first ones. The caller owned their blocks.
-    pub(super) fn keep(&self, cpu: CpuId, frames: &[Pfn]) -> usize {
-        let batch = self.lru_state().and_then(|state| state.batches.get(cpu.index()));
-        batch.map_or(0, |batch| batch.with_kept(self.platform(), |kept| kept.keep(frames)))
     }
 }
 

@@ -1,7 +1,7 @@
 //! The zones of a memory: which a request may use, which holds a frame, and how much each keeps
 //! back.
 
-use super::Memory;
+use super::MemoryCore;
 use crate::{
     pcp::{CpuPages, ZoneOnCpu},
     platform::Platform,
@@ -10,11 +10,11 @@ use crate::{
         CpuId, FreeError, MigrateType, NodeId, Order, PAGEBLOCK_ORDER, Pfn, Request, ZoneId,
         ZoneKind,
     },
-    zone::{MarkRules, Zone, default_min_free},
+    zone::{MarkRules, SideTableIndex, Zone, default_min_free},
 };
 
 /// The zone that a CPU tries first, with the lists that the CPU has for it.
-pub(crate) struct Home<'m, P: Platform> {
+pub(crate) struct LocalZone<'m, P: Platform> {
     pub(crate) id: ZoneId,
     pub(super) pages: &'m CpuPages<'m, P>,
     pub(crate) types: &'m [AtomicU8],
@@ -23,7 +23,7 @@ pub(crate) struct Home<'m, P: Platform> {
     pub(crate) near: bool,
 }
 
-impl<P: Platform> Home<'_, P> {
+impl<P: Platform> LocalZone<'_, P> {
     /// The number that the frame at `pfn` has in the zone if it is of the zone: any number at all
     /// if it is not, but never that of another: memories span fewer than 2^32 frames.
     #[inline(always)]
@@ -31,8 +31,8 @@ impl<P: Platform> Home<'_, P> {
         pfn.get().wrapping_sub(self.base) as u32
     }
 
-    /// The number of the type of a frame's pageblock. Decides only inside the lists: whoever
-    /// isolates a pageblock changes its type and then waits until no owner is inside.
+    /// The number of the type of a frame's pageblock. It decides only inside the lists: an
+    /// isolator changes the type of the pageblock and then waits until no owner is inside.
     #[inline(always)]
     pub(crate) fn type_of(&self, frame: u32) -> Option<u8> {
         let of = self.types.get((frame >> PAGEBLOCK_ORDER) as usize)?;
@@ -46,7 +46,7 @@ impl<P: Platform> Home<'_, P> {
     }
 }
 
-impl<'m, P: Platform> Memory<'m, P> {
+impl<'m, P: Platform> MemoryCore<'m, P> {
     /// The first frame of the lowest zone: every frame of the memory is fewer than 2^32 above.
     pub(crate) fn start(&self) -> Pfn {
         self.start
@@ -59,19 +59,21 @@ impl<'m, P: Platform> Memory<'m, P> {
 
     /// The zones that requests of a CPU try first: for any kind, and for at most
     /// [`ZoneKind::Normal`].
-    pub(crate) fn homes(&self, cpu: CpuId) -> (Home<'m, P>, Option<Home<'m, P>>) {
+    pub(crate) fn local_zones(&self, cpu: CpuId) -> (LocalZone<'m, P>, Option<LocalZone<'m, P>>) {
         let first = |highest| {
             let mut list = self.zonelists.of(self.node_of(cpu)).iter();
-            list.find(|id| self.zones[id.index()].serves(highest)).map(|&id| self.home(id, cpu))
+            list.find(|id| self.zones[id.index()].serves(highest))
+                .map(|&id| self.local_zone(id, cpu))
         };
         // Without any memory left, the lists of no zone will have anything.
-        let home = first(ZoneKind::Movable).unwrap_or_else(|| self.home(ZoneId::default(), cpu));
-        (home, first(ZoneKind::Normal))
+        let local =
+            first(ZoneKind::Movable).unwrap_or_else(|| self.local_zone(ZoneId::default(), cpu));
+        (local, first(ZoneKind::Normal))
     }
 
-    fn home(&self, id: ZoneId, cpu: CpuId) -> Home<'m, P> {
+    fn local_zone(&self, id: ZoneId, cpu: CpuId) -> LocalZone<'m, P> {
         let zone = &self.zones[id.index()];
-        Home {
+        LocalZone {
             id,
             pages: self.lists_of(id, cpu),
             types: zone.types(),
@@ -129,7 +131,7 @@ impl<'m, P: Platform> Memory<'m, P> {
         (0..self.zones.len()).map(move |zone| self.context(ZoneId::new(zone), cpu))
     }
 
-    pub(super) fn lists_of(&self, zone: ZoneId, cpu: CpuId) -> &'m CpuPages<'m, P> {
+    pub(crate) fn lists_of(&self, zone: ZoneId, cpu: CpuId) -> &'m CpuPages<'m, P> {
         &self.lists[zone.index() * self.cpus.len() + cpu.index()]
     }
 
@@ -148,7 +150,7 @@ impl<'m, P: Platform> Memory<'m, P> {
     }
 
     /// Works out the watermarks of all zones from what they manage.
-    pub(super) fn set_watermarks(&self) {
+    pub(crate) fn set_watermarks(&self) {
         let lowmem = self.zones.iter().filter(|zone| zone.kind().is_lowmem());
         let lowmem: u64 = lowmem.map(Zone::managed).sum();
         let default = || u32::try_from(default_min_free(lowmem)).unwrap_or(u32::MAX);
@@ -173,15 +175,38 @@ impl<'m, P: Platform> Memory<'m, P> {
         }
     }
 
-    /// Takes up to `by` frames off the boost of a zone's watermarks; nothing if there is no such
-    /// zone. For whoever reclaims in the background, once the frames that the boost asked for
-    /// ([`ZoneInfo::boost`](super::ZoneInfo::boost) when the work began) have been freed, or
-    /// cannot be. What the zone keeps ready for huge pages is less from then on, too, if nobody has asked for
-    /// any in the last ten seconds.
-    pub fn lower_boost(&self, zone: ZoneId, by: u64) {
-        if let Some(zone) = self.zones.get(zone.index()) {
-            zone.lower_boost(&self.platform, by);
-            zone.age_huge_reserve(&self.platform);
+    /// The zones.
+    pub(crate) fn zones(&self) -> &'m [Zone<'m, P>] {
+        self.zones
+    }
+
+    /// The order of the largest free block, without walking.
+    pub(crate) fn largest_free_order(&self) -> Option<Order> {
+        self.zones.iter().filter_map(Zone::largest_free_order).max()
+    }
+
+    /// The zone of a frame, and its entry in all planes; `None` if the memory has no such frame. This is
+    /// asked for every page: a look at one pageblock answers it nearly always. The last zone has most of
+    /// the memory of a machine with one node.
+    #[inline(always)]
+    pub(crate) fn find_slot(&self, pfn: Pfn) -> Option<(&'m Zone<'m, P>, u32)> {
+        let last = self.zones.last()?;
+        match last.side_table_index().of(pfn) {
+            Some(slot) => Some((last, slot)),
+            None => self.find_slot_elsewhere(pfn),
         }
+    }
+
+    #[inline(never)]
+    fn find_slot_elsewhere(&self, pfn: Pfn) -> Option<(&'m Zone<'m, P>, u32)> {
+        let (zone, frame) = self.find(pfn, Order::ZERO)?;
+        let zone = &self.zones[zone.index()];
+        Some((zone, zone.side_table_start() as u32 + frame))
+    }
+
+    /// What finds frames of a zone in the planes.
+    #[inline(always)]
+    pub(crate) fn side_table_index_of(&self, zone: ZoneId) -> SideTableIndex<'m> {
+        self.zones[zone.index()].side_table_index()
     }
 }

@@ -1,4 +1,4 @@
-//! Bringing home what lies on the lists of CPUs, from any CPU.
+//! Returning what is on the lists of CPUs to the zones, from any CPU.
 //!
 //! The lists belong to their CPU's owner. A drainer announces itself, has a remote barrier reach
 //! that CPU where the owner writes without fences of its own, and waits until the owner is
@@ -6,7 +6,7 @@
 
 #![allow(unsafe_code)]
 
-use super::{CpuError, Memory};
+use super::{CpuError, MemoryCore};
 use crate::{
     buddy::Refusals,
     observe::DrainReason,
@@ -15,13 +15,13 @@ use crate::{
     types::{CpuId, ZoneId},
 };
 
-impl<'m, P: Platform> Memory<'m, P> {
+impl<'m, P: Platform> MemoryCore<'m, P> {
     /// Gives everything on the lists of one CPU back to the zones, from any CPU.
     ///
     /// # Errors
     ///
     /// The CPU does not exist.
-    pub fn drain_cpu(&self, id: CpuId) -> Result<(), CpuError> {
+    pub(crate) fn drain_cpu(&self, id: CpuId) -> Result<(), CpuError> {
         self.state(id)?;
         for cpu in self.contexts(id).filter(|cpu| cpu.pages.held() > 0) {
             self.drain_lists(cpu, DrainReason::Remote);
@@ -31,14 +31,14 @@ impl<'m, P: Platform> Memory<'m, P> {
 
     /// Gives everything on the lists of all CPUs, and in the depots between them, back to the maps
     /// of the zones. One remote barrier serves 64 lists; those that hold nothing are not disturbed.
-    pub fn drain_all(&self) {
+    pub(crate) fn drain_all(&self) {
         self.drain_where(&|_, pages| pages.held() > 0);
         (0..self.zones.len()).map(ZoneId::new).for_each(|zone| self.empty_depot(zone));
     }
 
-    /// As [`Memory::drain_all`], but of one zone, and waits for every CPU's owner to be outside
-    /// once, whether it holds anything or not: what was published before is seen by all who
-    /// enter later.
+    /// As [`MemoryCore::drain_all`], but of one zone, and waits for every CPU's owner to be outside
+    /// once, whether it holds anything or not: every owner that enters later sees
+    /// what was published before.
     pub(crate) fn drain_every_cpu(&self, of: ZoneId) {
         self.drain_where(&|zone, _| zone == of);
         self.empty_depot(of);
@@ -47,6 +47,17 @@ impl<'m, P: Platform> Memory<'m, P> {
     /// Gives back what lies in the depot of a zone.
     fn empty_depot(&self, zone: ZoneId) {
         self.context(zone, CpuId::default()).empty_depot();
+    }
+
+    /// Frames on the lists of all CPUs, in quarantine included; possibly stale.
+    pub(crate) fn held_by_cpus(&self) -> u64 {
+        self.lists.iter().map(CpuPages::held).sum()
+    }
+
+    /// Frames of a zone on the lists of all CPUs, possibly stale.
+    pub(crate) fn held_of(&self, zone: ZoneId) -> u64 {
+        let cpus = self.cpus.len();
+        self.lists[zone.index() * cpus..][..cpus].iter().map(CpuPages::held).sum()
     }
 
     fn drain_where(&self, disturb: &dyn Fn(ZoneId, &CpuPages<'m, P>) -> bool) {

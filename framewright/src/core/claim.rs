@@ -10,7 +10,7 @@
 
 use core::marker::PhantomData;
 
-use super::{CpuError, Home, Memory};
+use super::{CpuError, LocalZone, MemoryCore};
 use crate::{
     observe::DrainReason,
     pcp::{Owned, OwnedZoneOnCpu},
@@ -21,12 +21,12 @@ use crate::{
 
 /// A CPU that the caller has claimed. Dropping it gives the CPU back.
 pub(crate) struct Claim<'a, 'm, P: Platform> {
-    memory: &'a Memory<'m, P>,
+    memory: &'a MemoryCore<'m, P>,
     /// The zone that requests for any kind try first.
-    home: Home<'m, P>,
+    local: LocalZone<'m, P>,
     /// The zone that requests for at most [`ZoneKind::Normal`](crate::ZoneKind::Normal) try first,
     /// if there is one.
-    normal: Option<Home<'m, P>>,
+    normal: Option<LocalZone<'m, P>>,
     /// The memory's generation when these zones were looked up.
     generation: u32,
     id: CpuId,
@@ -34,17 +34,17 @@ pub(crate) struct Claim<'a, 'm, P: Platform> {
     not_send: PhantomData<*const ()>,
 }
 
-impl<'m, P: Platform> Memory<'m, P> {
+impl<'m, P: Platform> MemoryCore<'m, P> {
     /// Claims a CPU until the claim is dropped.
     ///
     /// # Errors
     ///
     /// The CPU does not exist, is offline, or has an owner.
-    pub(super) fn claim(&self, id: CpuId) -> Result<Claim<'_, 'm, P>, CpuError> {
+    pub(crate) fn claim(&self, id: CpuId) -> Result<Claim<'_, 'm, P>, CpuError> {
         self.state(id)?.claim_online(id)?;
         let generation = self.generation();
-        let (home, normal) = self.homes(id);
-        Ok(Claim { memory: self, home, normal, generation, id, not_send: PhantomData })
+        let (local, normal) = self.local_zones(id);
+        Ok(Claim { memory: self, local, normal, generation, id, not_send: PhantomData })
     }
 }
 
@@ -54,29 +54,29 @@ impl<'a, 'm, P: Platform> Claim<'a, 'm, P> {
     }
 
     #[inline(always)]
-    pub(crate) fn memory(&self) -> &'a Memory<'m, P> {
+    pub(crate) fn memory(&self) -> &'a MemoryCore<'m, P> {
         self.memory
     }
 
     /// The zone that requests for any kind try first.
     #[inline(always)]
-    pub(crate) fn home(&self) -> &Home<'m, P> {
-        &self.home
+    pub(crate) fn local_zone(&self) -> &LocalZone<'m, P> {
+        &self.local
     }
 
     /// The same, with its lists to enter.
     #[inline(always)]
-    pub(crate) fn home_lists(&mut self) -> (&Home<'m, P>, Owned<'_, 'm, P>) {
+    pub(crate) fn local_lists(&mut self) -> (&LocalZone<'m, P>, Owned<'_, 'm, P>) {
         // SAFETY: they are lists of the claimed CPU, and the claim is borrowed exclusively for as
         // long as the value lives. The claim was acquired from the owner before.
-        (&self.home, unsafe { self.home.pages.owned() })
+        (&self.local, unsafe { self.local.pages.owned() })
     }
 
     /// The zone that requests for at most [`ZoneKind::Normal`](crate::ZoneKind::Normal) try first, if
     /// that is another, with its lists to enter.
-    pub(crate) fn normal_lists(&mut self) -> Option<(&Home<'m, P>, Owned<'_, 'm, P>)> {
-        let normal = self.normal.as_ref().filter(|normal| normal.id != self.home.id)?;
-        // SAFETY: as in `home_lists`.
+    pub(crate) fn normal_lists(&mut self) -> Option<(&LocalZone<'m, P>, Owned<'_, 'm, P>)> {
+        let normal = self.normal.as_ref().filter(|normal| normal.id != self.local.id)?;
+        // SAFETY: as in `local_lists`.
         Some((normal, unsafe { normal.pages.owned() }))
     }
 
@@ -86,36 +86,36 @@ impl<'a, 'm, P: Platform> Claim<'a, 'm, P> {
     pub(crate) fn first_lists(
         &mut self,
         request: Request,
-    ) -> Option<(&Home<'m, P>, Owned<'_, 'm, P>)> {
-        let home = self.first(request)?;
-        // SAFETY: as in `home_lists`.
-        Some((home, unsafe { home.pages.owned() }))
+    ) -> Option<(&LocalZone<'m, P>, Owned<'_, 'm, P>)> {
+        let local = self.first(request)?;
+        // SAFETY: as in `local_lists`.
+        Some((local, unsafe { local.pages.owned() }))
     }
 
     /// The zone that the request tries first, if that is one of those at hand.
     #[inline(always)]
-    pub(crate) fn first(&self, request: Request) -> Option<&Home<'m, P>> {
-        let home = match request.first_zone() {
-            FirstZone::OfAny => Some(&self.home),
+    pub(crate) fn first(&self, request: Request) -> Option<&LocalZone<'m, P>> {
+        let local = match request.first_zone() {
+            FirstZone::OfAny => Some(&self.local),
             FirstZone::OfNormal => self.normal.as_ref(),
             FirstZone::Elsewhere => None,
         };
         // The nearest zone is on another node if the CPU's own node has no suitable zone.
-        home.filter(|home| home.near || !request.stays_on_node())
+        local.filter(|local| local.near || !request.stays_on_node())
     }
 
     /// Looks up again which zones are tried first, if memory was added or removed since.
     pub(crate) fn refresh(&mut self) {
         let generation = self.memory.generation();
         if generation != self.generation {
-            (self.home, self.normal) = self.memory.homes(self.id);
+            (self.local, self.normal) = self.memory.local_zones(self.id);
             self.generation = generation;
         }
     }
 
     /// A zone with the CPU's lists for it, to enter.
     pub(crate) fn zone(&mut self, id: ZoneId) -> OwnedZoneOnCpu<'_, 'm, P> {
-        // SAFETY: as in `home_lists`.
+        // SAFETY: as in `local_lists`.
         unsafe { OwnedZoneOnCpu::new(self.memory.context(id, self.id)) }
     }
 

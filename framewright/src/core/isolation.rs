@@ -1,9 +1,9 @@
-//! Withholding a stretch of a zone: the first step of taking a given range and of removing
-//! memory, and naming what is in the way.
+//! Isolating a stretch of a zone: the first step of taking a given range and of removing memory. Then the frames
+//! in the way are named.
 
 use core::ops::Range;
 
-use super::Memory;
+use super::MemoryCore;
 use crate::{
     buddy::IsolationRefused,
     platform::Platform,
@@ -11,15 +11,15 @@ use crate::{
     zone::{clip, pageblocks},
 };
 
-/// Pageblocks of a zone that are withheld from allocation for as long as this value lives: also
+/// Pageblocks of a zone that are kept from allocation for as long as this value lives: also
 /// if the embedder panics when it is told what is in the way.
-pub(crate) struct Withheld<'a, 'm, P: Platform> {
-    memory: &'a Memory<'m, P>,
+pub(crate) struct Isolation<'a, 'm, P: Platform> {
+    memory: &'a MemoryCore<'m, P>,
     zone: ZoneId,
     blocks: Range<u32>,
 }
 
-impl<P: Platform> Drop for Withheld<'_, '_, P> {
+impl<P: Platform> Drop for Isolation<'_, '_, P> {
     fn drop(&mut self) {
         let zone = &self.memory.zones[self.zone.index()];
         for block in self.blocks.clone() {
@@ -28,64 +28,64 @@ impl<P: Platform> Drop for Withheld<'_, '_, P> {
     }
 }
 
-impl<P: Platform> Withheld<'_, '_, P> {
-    /// They stay withheld.
-    pub(super) fn keep(mut self) {
+impl<P: Platform> Isolation<'_, '_, P> {
+    /// They stay isolated.
+    pub(crate) fn keep(mut self) {
         self.blocks.end = self.blocks.start;
     }
 }
 
-impl<'m, P: Platform> Memory<'m, P> {
-    /// Withholds one pageblock, unless it holds frames that cannot move. What lies on the lists of CPUs stays
-    /// there for now.
-    pub(super) fn withhold_movable(
+impl<'m, P: Platform> MemoryCore<'m, P> {
+    /// Isolates one pageblock, unless it holds frames that cannot move. Frames on the lists of CPUs stay there for
+    /// now.
+    pub(crate) fn isolate_movable(
         &self,
         id: ZoneId,
         block: u32,
-    ) -> Result<Withheld<'_, 'm, P>, IsolationRefused> {
+    ) -> Result<Isolation<'_, 'm, P>, IsolationRefused> {
         self.zones[id.index()].isolate(&self.platform, block)?;
-        Ok(Withheld { memory: self, zone: id, blocks: block..block + 1 })
+        Ok(Isolation { memory: self, zone: id, blocks: block..block + 1 })
     }
 
-    /// Withholds the pageblocks of frames `start` to `end` of a zone, all or none, and brings
-    /// home what CPU lists hold of them: when this returns, none of their frames is on a list,
-    /// and none will be.
+    /// Isolates the pageblocks of frames `start` to `end` of a zone, all or none, and drains CPU lists: when this
+    /// returns, none of their frames is on a list, and none will be.
     ///
     /// # Errors
     ///
-    /// The first frame of a pageblock that is withheld by somebody else.
-    pub(super) fn withhold(
+    /// The first frame of a pageblock that somebody else has isolated.
+    pub(crate) fn isolate_range(
         &self,
         id: ZoneId,
         start: u32,
         end: u32,
-    ) -> Result<Withheld<'_, 'm, P>, Pfn> {
-        let withheld = self.withhold_undrained(id, start, end)?;
+    ) -> Result<Isolation<'_, 'm, P>, Pfn> {
+        let isolation = self.isolate_undrained(id, start, end)?;
         self.drain_every_cpu(id);
-        Ok(withheld)
+        Ok(isolation)
     }
 
-    /// As [`Memory::withhold`], but what lies on the lists of CPUs stays there for now.
-    pub(crate) fn withhold_undrained(
+    /// As [`MemoryCore::isolate_range`], but frames on the lists of CPUs stay there for now.
+    pub(crate) fn isolate_undrained(
         &self,
         id: ZoneId,
         start: u32,
         end: u32,
-    ) -> Result<Withheld<'_, 'm, P>, Pfn> {
+    ) -> Result<Isolation<'_, 'm, P>, Pfn> {
         let zone = &self.zones[id.index()];
         let blocks = pageblocks(start, end);
-        let mut withheld = Withheld { memory: self, zone: id, blocks: blocks.start..blocks.start };
+        let mut isolation =
+            Isolation { memory: self, zone: id, blocks: blocks.start..blocks.start };
         for block in blocks {
             if zone.isolate_pinned(&self.platform, block).is_err() {
                 return Err(zone.pfn(block << PAGEBLOCK_ORDER));
             }
-            withheld.blocks.end = block + 1;
+            isolation.blocks.end = block + 1;
         }
-        Ok(withheld)
+        Ok(isolation)
     }
 
     /// Tells `in_the_way` which frames are allocated, and says how many they are.
-    pub(super) fn report_in_use(
+    pub(crate) fn report_in_use(
         &self,
         id: ZoneId,
         start: u32,

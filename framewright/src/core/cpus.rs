@@ -1,0 +1,251 @@
+//! CPUs of a memory: claiming, on- and offline, how long their lists may grow.
+
+use core::fmt;
+
+use super::MemoryCore;
+use crate::{
+    observe::DrainReason,
+    pcp::Sizing,
+    platform::Platform,
+    sync::{AtomicBool, Ordering},
+    tuning::Hardening,
+    types::{CpuId, NodeId, ZoneId},
+};
+
+/// What a memory knows of a CPU as a whole.
+pub(crate) struct CpuState {
+    node: NodeId,
+    claimed: AtomicBool,
+    online: AtomicBool,
+}
+
+impl CpuState {
+    /// A CPU on a node, online and without owner.
+    pub(crate) fn new(node: NodeId) -> Self {
+        Self { node, claimed: AtomicBool::new(false), online: AtomicBool::new(true) }
+    }
+
+    fn is_online(&self) -> bool {
+        self.online.load(Ordering::Acquire)
+    }
+
+    fn set_online(&self, online: bool) {
+        self.online.store(online, Ordering::Release);
+    }
+
+    /// Claims the CPU for one token; `false` if another has it.
+    fn claim(&self) -> bool {
+        self.claimed.compare_exchange(false, true, Ordering::Acquire, Ordering::Relaxed).is_ok()
+    }
+
+    /// Claims CPU `id` for one token if it is online.
+    ///
+    /// The state is read before the claim as well. So repeated claims of an offline CPU never look like an owner,
+    /// not even for a moment.
+    pub(super) fn claim_online(&self, id: CpuId) -> Result<(), CpuError> {
+        if !self.is_online() {
+            return Err(CpuError::Offline(id));
+        }
+        if !self.claim() {
+            return Err(CpuError::InUse(id));
+        }
+        // It may have gone in between.
+        if !self.is_online() {
+            self.unclaim();
+            return Err(CpuError::Offline(id));
+        }
+        Ok(())
+    }
+
+    pub(super) fn unclaim(&self) {
+        self.claimed.store(false, Ordering::Release);
+    }
+}
+
+/// A CPU that is claimed until this value is dropped, also if the embedder panics.
+struct Claimed<'a>(&'a CpuState);
+
+impl Drop for Claimed<'_> {
+    fn drop(&mut self) {
+        self.0.unclaim();
+    }
+}
+
+/// Why a CPU cannot be used.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum CpuError {
+    /// The memory was made for fewer CPUs.
+    NoSuchCpu(CpuId),
+    /// Somebody holds its token.
+    InUse(CpuId),
+    /// It is offline.
+    Offline(CpuId),
+}
+
+impl fmt::Display for CpuError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            CpuError::NoSuchCpu(cpu) => write!(f, "this memory has no CPU {}", cpu.get()),
+            CpuError::InUse(cpu) => write!(f, "CPU {} has an owner already", cpu.get()),
+            CpuError::Offline(cpu) => write!(f, "CPU {} is offline", cpu.get()),
+        }
+    }
+}
+
+impl core::error::Error for CpuError {}
+
+impl<'m, P: Platform> MemoryCore<'m, P> {
+    /// Number of CPUs the memory was made for.
+    pub(crate) fn cpu_count(&self) -> u16 {
+        self.cpus.len() as u16
+    }
+
+    /// The node of a CPU; node 0 if there is no such CPU.
+    pub(crate) fn node_of(&self, id: CpuId) -> NodeId {
+        self.cpus.get(id.index()).map_or(NodeId::default(), |cpu| cpu.node)
+    }
+
+    /// Whether a CPU is online; `false` if there is no such CPU.
+    pub(crate) fn is_online(&self, id: CpuId) -> bool {
+        self.cpus.get(id.index()).is_some_and(CpuState::is_online)
+    }
+
+    /// Takes a CPU offline: its lists are drained and stay empty, and the others may hold more.
+    ///
+    /// # Errors
+    ///
+    /// The CPU does not exist, or somebody holds its token.
+    pub(crate) fn cpu_offline(&self, id: CpuId) -> Result<(), CpuError> {
+        let state = self.state(id)?;
+        if !state.claim() {
+            return Err(CpuError::InUse(id));
+        }
+        let _claimed = Claimed(state);
+        state.set_online(false);
+        let guard = self.lock_hotplug();
+        for cpu in self.contexts(id) {
+            self.with_lists(cpu, |lists| lists.resize(cpu.pages, Sizing::disabled()));
+        }
+        self.resize_lists();
+        // The embedder is told of drains.
+        drop(guard);
+        for cpu in self.contexts(id) {
+            self.drain_lists(cpu, DrainReason::Offline);
+        }
+        Ok(())
+    }
+
+    /// Brings a CPU back.
+    ///
+    /// # Errors
+    ///
+    /// The CPU does not exist.
+    pub(crate) fn cpu_online(&self, id: CpuId) -> Result<(), CpuError> {
+        self.state(id)?.set_online(true);
+        let _guard = self.lock_hotplug();
+        self.resize_lists();
+        Ok(())
+    }
+
+    /// Checks that the memory has this CPU.
+    ///
+    /// # Panics
+    ///
+    /// The memory was made for fewer CPUs.
+    pub(crate) fn assert_cpu(&self, id: CpuId) {
+        assert!(id.index() < self.cpus.len(), "the memory has no such CPU");
+    }
+
+    pub(crate) fn state(&self, id: CpuId) -> Result<&'m CpuState, CpuError> {
+        self.cpus.get(id.index()).ok_or(CpuError::NoSuchCpu(id))
+    }
+
+    /// Sizes the lists of a memory that nobody uses yet.
+    pub(crate) fn size_new_lists(&self) {
+        for zone in (0..self.zones.len()).map(ZoneId::new) {
+            let sizing = self.sizing(zone);
+            for id in 0..self.cpu_count() {
+                // The memory is not shared yet, so every claim succeeds.
+                if let Ok(mut claim) = self.claim(CpuId::new(id)) {
+                    claim.zone(zone).enter(|at, lists| lists.resize(at.pages, sizing));
+                }
+            }
+        }
+    }
+
+    /// Sizes the lists of every online CPU anew, after CPUs or memory came or went. The caller holds the
+    /// [hotplug lock](MemoryCore::lock_hotplug): two calls at once could leave sizes for what is not there any more.
+    pub(super) fn resize_lists(&self) {
+        for zone in (0..self.zones.len()).map(ZoneId::new) {
+            let sizing = self.sizing(zone);
+            let online = |&id: &u16| self.cpus[usize::from(id)].is_online();
+            for id in (0..self.cpu_count()).filter(online) {
+                let cpu = self.context(zone, CpuId::new(id));
+                self.with_lists(cpu, |lists| lists.resize(cpu.pages, sizing));
+            }
+        }
+    }
+
+    /// How long the lists of one CPU for a zone may grow: the CPUs of the zone's node share it,
+    /// or all CPUs if that has none.
+    pub(crate) fn sizing(&self, zone: ZoneId) -> Sizing {
+        if self.tuning.hardening == Hardening::Paranoid {
+            return Sizing::disabled();
+        }
+        let slots = self.lists_of(zone, CpuId::new(0)).slots();
+        let zone = &self.zones[zone.index()];
+        let online = || self.cpus.iter().filter(|cpu| cpu.is_online());
+        let near = online().filter(|cpu| cpu.node == zone.node()).count();
+        let sharing = if near == 0 { online().count() } else { near } as u32;
+        let low = zone.marks().levels().low;
+        Sizing::new(&self.tuning.pcp, zone.managed(), low, sharing, slots)
+    }
+}
+
+#[cfg(all(test, not(feature = "loom")))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_offline_cpu_is_never_in_use() {
+        let (cpu, id) = (CpuState::new(NodeId::default()), CpuId::new(0));
+        assert_eq!(cpu.claim_online(id), Ok(()));
+        assert_eq!(cpu.claim_online(id), Err(CpuError::InUse(id)));
+        cpu.set_online(false);
+        assert_eq!(cpu.claim_online(id), Err(CpuError::Offline(id)));
+        cpu.unclaim();
+        assert_eq!(cpu.claim_online(id), Err(CpuError::Offline(id)));
+        assert!(cpu.claim(), "the refused claims left nothing claimed");
+    }
+}
+
+#[cfg(all(test, feature = "loom"))]
+mod loom_tests {
+    use loom::{model, sync::Arc, thread};
+
+    use super::*;
+
+    /// One thread claims the CPU for a token, the other takes it offline as [`MemoryCore::cpu_offline`]
+    /// does. In every interleaving, no token exists once the CPU is offline.
+    #[test]
+    fn loom_a_cpu_that_has_gone_is_not_claimed() {
+        model(|| {
+            let id = CpuId::new(0);
+            let both = Arc::new((CpuState::new(NodeId::default()), AtomicBool::new(false)));
+            let theirs = Arc::clone(&both);
+            let other = thread::spawn(move || {
+                let (cpu, has_gone) = &*theirs;
+                if cpu.claim() {
+                    cpu.set_online(false);
+                    cpu.unclaim();
+                    has_gone.store(true, Ordering::Relaxed);
+                }
+            });
+            let (cpu, has_gone) = &*both;
+            if cpu.claim_online(id).is_ok() {
+                assert!(!has_gone.load(Ordering::Relaxed), "an offline CPU was claimed");
+            }
+            other.join().unwrap();
+        });
+    }
+}

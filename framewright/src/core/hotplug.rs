@@ -1,0 +1,139 @@
+//! Memory that is added and removed.
+//!
+//! The memory map names all memory that may ever be added ([`Presence::Absent`](crate::Presence)), so that its
+//! metadata has a place from the start. Whole pageblocks are added and removed. Added frames are
+//! free as whole pageblocks, which are broken into last: there is no need to put them at the end
+//! of anything. A removal isolates the pageblocks, drains CPU lists, and then answers *busy* with the frames in
+//! the way unless all are free.
+//!
+//! Afterwards the watermarks and the bounds of CPU lists follow the new size, and requests in the
+//! slow path learn by the memory's generation that looking again may be worth while. One change
+//! at a time, CPUs that come or go among them: others wait through the wait hook. No other hook that may call
+//! back is called meanwhile.
+
+use core::ops::Range;
+
+use super::MemoryCore;
+use crate::{
+    platform::{Platform, Wait},
+    sync::{AtomicBool, Ordering},
+    types::{FrameRange, HotplugError, Order, PAGEBLOCK_ORDER, Pfn, ZoneId},
+};
+
+/// Pageblocks that are added or removed under one hold of the zone lock.
+const STRETCH: u32 = 64;
+
+/// The hotplug lock: held while memory or CPUs are added or removed.
+pub(super) struct HotplugLock(AtomicBool);
+
+impl HotplugLock {
+    pub(super) fn new() -> Self {
+        Self(AtomicBool::new(false))
+    }
+}
+
+/// The hotplug lock, held until this value is dropped.
+pub(super) struct HotplugGuard<'a>(&'a HotplugLock);
+
+impl Drop for HotplugGuard<'_> {
+    fn drop(&mut self) {
+        self.0.0.store(false, Ordering::Release);
+    }
+}
+
+impl<P: Platform> MemoryCore<'_, P> {
+    /// Adds memory that the memory map names and that is absent, free and movable.
+    ///
+    /// # Errors
+    ///
+    /// It is not whole pageblocks of the map's, or part of it is present.
+    pub(crate) fn add_memory(&self, range: FrameRange) -> Result<(), HotplugError> {
+        let _guard = self.lock_hotplug();
+        let (id, blocks) = self.whole_pageblocks(range)?;
+        let zone = &self.zones[id.index()];
+        if let Some(block) = blocks.clone().find(|&block| !zone.is_absent(block)) {
+            return Err(HotplugError::Present { at: zone.pfn(block << PAGEBLOCK_ORDER) });
+        }
+        for some in stretches(blocks) {
+            zone.add_pageblocks(&self.platform, some);
+        }
+        self.size_has_changed();
+        Ok(())
+    }
+
+    /// Removes memory, after `clear` has tried to empty the range, which is named by zone and frames. Nothing of
+    /// it will be handed out any more. `in_the_way` is told of frames in use.
+    ///
+    /// # Errors
+    ///
+    /// [`HotplugError::Busy`] if frames are in use.
+    pub(crate) fn remove_memory(
+        &self,
+        range: FrameRange,
+        clear: &mut dyn FnMut(ZoneId, u32, u32),
+        in_the_way: &mut dyn FnMut(FrameRange),
+    ) -> Result<(), HotplugError> {
+        let guard = self.lock_hotplug();
+        let (id, blocks) = self.whole_pageblocks(range)?;
+        let zone = &self.zones[id.index()];
+        if let Some(block) = blocks.clone().find(|&block| zone.is_absent(block)) {
+            return Err(HotplugError::Absent { at: zone.pfn(block << PAGEBLOCK_ORDER) });
+        }
+        let (start, end) = (blocks.start << PAGEBLOCK_ORDER, blocks.end << PAGEBLOCK_ORDER);
+        let isolation = self.isolate_undrained(id, start, end);
+        let isolation = isolation.map_err(|at| HotplugError::Isolated { at })?;
+        // The embedder is told of drains, and moves pages, and may add and remove memory meanwhile. Nobody else
+        // can remove isolated pageblocks.
+        drop(guard);
+        self.drain_every_cpu(id);
+        clear(id, start, end);
+        let guard = self.lock_hotplug();
+        if self.report_in_use(id, start, end, &mut |_| ()) > 0 {
+            drop(guard);
+            let frames = self.report_in_use(id, start, end, in_the_way);
+            return Err(HotplugError::Busy { frames });
+        }
+        // Nobody can allocate from isolated pageblocks, so all of them are free and stay so.
+        for some in stretches(blocks) {
+            zone.remove_pageblocks(&self.platform, some);
+        }
+        drop(isolation);
+        self.size_has_changed();
+        Ok(())
+    }
+
+    /// Waits for the lock under which everything changes that follows from the size of zones or the number of CPUs.
+    pub(super) fn lock_hotplug(&self) -> HotplugGuard<'_> {
+        let mut spins = 0;
+        while self.hotplug_lock.0.swap(true, Ordering::Acquire) {
+            self.platform.wait(Wait::Lock, spins);
+            spins = spins.saturating_add(1);
+        }
+        HotplugGuard(&self.hotplug_lock)
+    }
+
+    /// What follows from another size of a zone.
+    fn size_has_changed(&self) {
+        self.set_watermarks();
+        self.resize_lists();
+        self.generation.fetch_add(1, Ordering::Release);
+    }
+
+    /// The zone of a range of whole pageblocks that the map names, and their numbers in it.
+    fn whole_pageblocks(&self, range: FrameRange) -> Result<(ZoneId, Range<u32>), HotplugError> {
+        let whole = |pfn: Pfn| pfn.is_aligned(Order::PAGEBLOCK);
+        if range.frames() == 0 || !whole(range.start()) || !whole(range.end()) {
+            return Err(HotplugError::NotWhole);
+        }
+        let mut zones = self.zones.iter().enumerate();
+        zones
+            .find_map(|(i, zone)| Some((ZoneId::new(i), zone.named_pageblocks(range)?)))
+            .ok_or(HotplugError::NotInMap)
+    }
+}
+
+/// Pageblocks, a bounded number at a time.
+fn stretches(blocks: Range<u32>) -> impl Iterator<Item = Range<u32>> {
+    let end = blocks.end;
+    blocks.step_by(STRETCH as usize).map(move |at| at..end.min(at + STRETCH))
+}

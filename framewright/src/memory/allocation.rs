@@ -1,0 +1,80 @@
+//! Allocations without a token: past the lists of all CPUs, and of contiguous memory.
+
+use super::Memory;
+use crate::{
+    platform::Platform,
+    types::{AllocError, Block, Contiguous, Extent, FrameRange, MigrateType, RangeError, Request},
+};
+
+impl<'m, P: Platform> Memory<'m, P> {
+    /// Allocates a block from the zones, bypassing the lists of all CPUs, without waiting. Prefers
+    /// the node of CPU 0 unless the request names one. Takes zone locks with interrupts masked, so
+    /// an NMI handler may call it only if it cannot have interrupted a holder.
+    /// [Wakes](crate::platform::Relief::wake) background reclaim, unless the request forbids it.
+    ///
+    /// # Errors
+    ///
+    /// As [`CpuToken::alloc`](crate::CpuToken::alloc) for a request that may not wait.
+    pub fn alloc_bypassing_lists(&self, request: Request) -> Result<Block<'m>, AllocError> {
+        self.core.alloc_bypassing_lists(request)
+    }
+
+    /// Frees a block to the zone, bypassing the lists of all CPUs.
+    ///
+    /// # Errors
+    ///
+    /// A block of another memory is given back.
+    pub fn free_bypassing_lists(&self, block: Block<'m>) -> Result<(), Block<'m>> {
+        self.core.free_bypassing_lists(block)
+    }
+
+    /// Allocates exactly the frames of `range`, which lies in one zone. Watermarks do not
+    /// apply.
+    ///
+    /// # Errors
+    ///
+    /// [`RangeError::Busy`] if frames are in use: `in_the_way` was told which. Nothing has
+    /// changed then.
+    pub fn alloc_range(
+        &self,
+        range: FrameRange,
+        migratetype: MigrateType,
+        in_the_way: &mut dyn FnMut(FrameRange),
+    ) -> Result<Extent<'m>, RangeError> {
+        self.core.alloc_range(range, migratetype, &mut |_, _, _| (), in_the_way)
+    }
+
+    /// Allocates neighbouring frames in any number, as far as the min watermark allows.
+    ///
+    /// # Errors
+    ///
+    /// [`RangeError::NotFound`] if no zone has a run of free frames that would do; CPU lists were
+    /// drained before the last search.
+    pub fn alloc_contiguous(&self, wanted: &Contiguous) -> Result<Extent<'m>, RangeError> {
+        self.core.alloc_contiguous(wanted)
+    }
+
+    /// Turns frames back into an extent: the inverse of [`Extent::into_raw`].
+    ///
+    /// # Errors
+    ///
+    /// The range is empty, or not memory of one zone.
+    ///
+    /// # Safety
+    ///
+    /// The caller owns the frames as an extent of this memory, or as a part of one.
+    #[allow(unsafe_code)]
+    pub unsafe fn adopt_extent(&self, range: FrameRange) -> Result<Extent<'m>, RangeError> {
+        // SAFETY: the contract is that of this function.
+        unsafe { self.core.adopt_extent(range) }
+    }
+
+    /// Frees an extent, which may be a part of what was allocated.
+    ///
+    /// # Errors
+    ///
+    /// An extent of another memory is given back.
+    pub fn free_extent(&self, extent: Extent<'m>) -> Result<(), Extent<'m>> {
+        self.core.free_extent(extent)
+    }
+}

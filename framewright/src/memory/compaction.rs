@@ -1,0 +1,100 @@
+//! Compaction of a memory.
+
+#![allow(unsafe_code)]
+
+use super::Memory;
+use crate::{
+    compact::{CompactZones, Compactor, PageblockView, ScannersView, Workspace},
+    migrate::Mover,
+    observe::CompactStats,
+    platform::Platform,
+    tlb::Shootdown,
+    types::{CpuId, NodeId, Order, ZoneId, ZoneKind},
+};
+
+impl<'m, P: Platform> Memory<'m, P> {
+    /// A compactor for `cpu`: `mover` moves the embedder's pages, and `shootdown` flushes other
+    /// CPUs.
+    ///
+    /// # Panics
+    ///
+    /// If the memory was made for fewer CPUs.
+    ///
+    /// # Safety
+    ///
+    /// `mover` fulfils the contract of [`Mover`] for this memory: it claims only blocks of this
+    /// memory. `shootdown` fulfils the contract of [`Memory::flusher`] for the translations that
+    /// `mover` removes.
+    #[must_use]
+    pub unsafe fn compactor<'c>(
+        &'c self,
+        cpu: CpuId,
+        mover: &'c dyn Mover<P>,
+        shootdown: &'c dyn Shootdown,
+        work: Workspace<'c>,
+    ) -> Compactor<'c, 'm, P> {
+        let (zones, lru) = (self.compact_zones(), self.lru.as_ref());
+        // SAFETY: both states are of this memory, and the rest is the contract of this function.
+        unsafe { Compactor::of(zones, &self.tlb, lru, cpu, mover, shootdown, work) }
+    }
+
+    /// Compaction counters of one zone; all 0 if there is no such zone.
+    #[must_use]
+    pub fn zone_compact_stats(&self, zone: ZoneId) -> CompactStats {
+        self.compact_zones().zone_stats(zone)
+    }
+
+    /// Compaction counters, summed over all zones.
+    #[must_use]
+    pub fn compact_stats(&self) -> CompactStats {
+        self.compact_zones().stats()
+    }
+
+    /// Whether a zone of the node has fewer free pageblocks than it should keep ready for huge
+    /// pages, and enough free frames to form more. [`Compactor::background`] forms them, also when
+    /// called for order 0. Background reclaim asks this between its steps. After attempts without
+    /// success the answer is `false` for a while.
+    #[must_use]
+    pub fn can_fill_huge_reserve(&self, node: NodeId) -> bool {
+        self.compact_zones().can_fill_huge_reserve(node)
+    }
+
+    /// Whether it is worth waking background compaction of a node for blocks of `order` in zones up
+    /// to `highest`: some zone has enough free frames to form one, or needs pageblocks formed ahead
+    /// for huge pages. `cpu` asks this before it wakes the thread that calls
+    /// [`Compactor::background`].
+    #[must_use]
+    pub fn wakes_compaction(
+        &self,
+        cpu: CpuId,
+        node: NodeId,
+        order: Order,
+        highest: ZoneKind,
+    ) -> bool {
+        self.compact_zones().wakes_compaction(cpu, node, order, highest)
+    }
+
+    /// Fragmentation of a node in percent: the share of its free memory that is in pieces smaller
+    /// than a pageblock, averaged over the zones, weighted by their size. It needs no walk over
+    /// free memory.
+    #[must_use]
+    pub fn fragmentation_score(&self, node: NodeId) -> u64 {
+        self.compact_zones().fragmentation_score(node)
+    }
+
+    /// The present pageblocks of a zone in ascending order; none if there is no such zone. Takes
+    /// the zone lock for each of them.
+    pub fn pageblocks(&self, zone: ZoneId) -> impl Iterator<Item = PageblockView> {
+        self.compact_zones().pageblocks(zone)
+    }
+
+    /// The positions of the scanners of a zone; `None` if there is no such zone.
+    #[must_use]
+    pub fn scanners(&self, zone: ZoneId) -> Option<ScannersView> {
+        self.compact_zones().scanners(zone)
+    }
+
+    pub(super) fn compact_zones(&self) -> CompactZones<'_, 'm, P> {
+        CompactZones::new(&self.core, self.compaction)
+    }
+}
