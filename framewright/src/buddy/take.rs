@@ -32,7 +32,7 @@ pub(crate) struct Want {
     pub(crate) visits: u32,
     /// Whether the high-atomic reserve may be used.
     pub(crate) reserve: Reserve,
-    /// Whether each block is chosen by itself.
+    /// How a batch is taken.
     pub(crate) how: BulkTake,
     /// Of other types, only pageblocks that are free as a whole are touched: they are claimed.
     pub(crate) unmixed: bool,
@@ -62,8 +62,9 @@ impl Buddy<'_> {
         }
         let fallback = match want.how {
             BulkTake::Bulk => self.take_ordinary(want, out, watch),
+            #[cfg(feature = "compare")]
             BulkTake::OneByOne => self.take_one_by_one(want, out, watch),
-            #[cfg(feature = "smallest-first")]
+            #[cfg(feature = "compare")]
             BulkTake::SmallestFirst => self.take_smallest(want, out, watch),
         };
         if want.reserve == Reserve::Last && out.is_empty() {
@@ -120,29 +121,6 @@ impl Buddy<'_> {
             if of != want.migratetype {
                 break;
             }
-        }
-        fallback
-    }
-
-    /// As [`Buddy::take_ordinary`], but searches the lists anew for every block.
-    #[cold]
-    #[inline(never)]
-    fn take_one_by_one(
-        &mut self,
-        want: Want,
-        out: &mut Bundles,
-        watch: impl Watch,
-    ) -> Option<Fallback> {
-        let mut fallback = None;
-        while out.blocks() < want.blocks {
-            let blocks = out.blocks() + 1;
-            let next = Want { blocks, at_most: blocks, ..want };
-            let found = self.take_ordinary(next, out, watch);
-            fallback = fallback.or(found);
-            if out.blocks() < blocks || found.is_some_and(|found| !found.claimed) {
-                break;
-            }
-            out.join_last();
         }
         fallback
     }

@@ -9,7 +9,6 @@ use crate::{
     observe::CompactStats,
     pcp::ZoneOnCpu,
     platform::{Captured, Platform},
-    sync::Ordering,
     tlb::{BatchSlot, Flusher, Shootdown},
     tuning::CompactMethod,
     types::{CompactEvent, CpuId, Order, Pfn, ZoneId},
@@ -69,7 +68,8 @@ impl<'m, P: Platform> Memory<'m, P> {
         let Some((zone, _)) = self.find(pfn, order) else { return };
         let hints = &self.compaction()[zone.index()];
         hints.deferral.reset(order, true);
-        hints.flush_hints.store(false, Ordering::Relaxed);
+        #[cfg(feature = "compare")]
+        hints.scan.keep_hints();
     }
 
     /// Compaction counters of one zone; all 0 if there is no such zone.
@@ -140,7 +140,7 @@ impl<'c, 'm, P: Platform> Compactor<'c, 'm, P> {
         let before = counters.read();
         let outcome = match self.memory.tuning().compact.method {
             CompactMethod::Index => self.run_by_index(ctx, goal, captured),
-            #[cfg(feature = "scanners")]
+            #[cfg(feature = "compare")]
             CompactMethod::Scan => self.run_by_scanners(ctx, goal, captured),
             CompactMethod::Off => Outcome::Skipped,
         };

@@ -1,4 +1,4 @@
-//! Inspection: the pageblocks of a zone, and the positions of its scanners.
+//! Inspection: the pageblocks of a zone.
 
 use crate::{
     memory::Memory,
@@ -24,17 +24,6 @@ pub struct PageblockView {
     pub skip: bool,
 }
 
-/// Positions of the scanners of a zone.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct ScannersView {
-    /// The migrate scanner in asynchronous mode.
-    pub migrate_async: Pfn,
-    /// The migrate scanner in the other modes.
-    pub migrate_sync: Pfn,
-    /// The free scanner, which looks below this frame next.
-    pub free: Pfn,
-}
-
 impl<P: Platform> Memory<'_, P> {
     /// The present pageblocks of a zone in ascending order; none if there is no such zone. Takes
     /// the zone lock for each of them.
@@ -53,19 +42,6 @@ impl<P: Platform> Memory<'_, P> {
                 pinned: held.pinned,
                 skip: hints.is_some_and(|hints| hints.skip.is_set(block)),
             })
-        })
-    }
-
-    /// The positions of the scanners of a zone; `None` if there is no such zone.
-    #[must_use]
-    pub fn scanners(&self, zone: ZoneId) -> Option<ScannersView> {
-        let start = self.zone(zone)?.start;
-        let positions = &self.compaction().get(zone.index())?.positions;
-        let at = |frame: u32| start.offset(frame.into());
-        Some(ScannersView {
-            migrate_async: at(positions.migrate(true)),
-            migrate_sync: at(positions.migrate(false)),
-            free: at(positions.free()),
         })
     }
 }

@@ -170,7 +170,7 @@ impl<'m, P: Platform> Memory<'m, P> {
     }
 
     /// Whether somebody holds the LRU lock of a node just now: a hint.
-    #[cfg(feature = "scanners")]
+    #[cfg(feature = "compare")]
     pub(crate) fn is_lru_contended(&self, node: crate::types::NodeId) -> bool {
         let lists = self.lru.as_ref().map(|state| &state.nodes[node.index()]);
         lists.is_some_and(|node| node.is_contended(&self.platform))

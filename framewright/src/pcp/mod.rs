@@ -49,6 +49,8 @@ mod raw;
 mod refill;
 mod sizing;
 mod store;
+#[cfg(feature = "compare")]
+mod under_lock;
 
 pub(crate) use cpu::ZoneOnCpu;
 pub(crate) use index::ListIndex;
