@@ -37,13 +37,17 @@
 #![no_std]
 #![deny(unsafe_code)]
 
-#[cfg(any(test, feature = "loom", feature = "tso"))]
+#[cfg(all(test, framewright_loom))]
+extern crate self as framewright;
+#[cfg(any(test, framewright_tso))]
 extern crate std;
 
 mod alloc;
 pub mod buddy;
 pub mod compact;
 mod hardening;
+#[cfg(all(test, framewright_loom))]
+mod lock_free_loom;
 mod memory;
 pub mod migrate;
 pub mod observe;

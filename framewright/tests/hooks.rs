@@ -1,5 +1,5 @@
 //! What a simulator hears, and what it can force.
-#![cfg(not(any(feature = "loom", feature = "tso")))]
+#![cfg(not(any(framewright_loom, framewright_tso)))]
 
 mod support;
 

@@ -1,6 +1,6 @@
 //! Taking frames out of the buddy.
 //!
-//! The steps of a batch are inlined into one function. With the feature `outlined` they are calls,
+//! The steps of a batch are inlined into one function. With `--cfg framewright_outlined` they are calls,
 //! so that what inlining them is worth can be measured.
 
 use super::{
@@ -163,8 +163,8 @@ impl Buddy<'_> {
 
     /// The pageblock to take from next: the fullest of the smallest sufficient order, but
     /// towards the end of the visits one that can serve the rest by itself.
-    #[cfg_attr(not(feature = "outlined"), inline)]
-    #[cfg_attr(feature = "outlined", inline(never))]
+    #[cfg_attr(not(framewright_outlined), inline)]
+    #[cfg_attr(framewright_outlined, inline(never))]
     fn choose(&self, want: &Want, visits: u32, missing: u32) -> Option<u32> {
         let order = want.order.get();
         if visits * 2 >= want.visits && missing > 1 {
@@ -220,8 +220,8 @@ impl Buddy<'_> {
 }
 
 /// Takes blocks from one pageblock that has at least one of the order.
-#[cfg_attr(not(feature = "outlined"), inline)]
-#[cfg_attr(feature = "outlined", inline(never))]
+#[cfg_attr(not(framewright_outlined), inline)]
+#[cfg_attr(framewright_outlined, inline(never))]
 pub(super) fn take_from(
     block: &mut Pageblock,
     index: u32,
@@ -253,8 +253,8 @@ pub(super) fn take_from(
 }
 
 /// The heads to take from a word: at least one, at most `limit`, about `missing`.
-#[cfg_attr(not(feature = "outlined"), inline)]
-#[cfg_attr(feature = "outlined", inline(never))]
+#[cfg_attr(not(framewright_outlined), inline)]
+#[cfg_attr(framewright_outlined, inline(never))]
 fn pick(map: u64, order: u8, missing: u32, limit: u32) -> u64 {
     if missing == 1 && order > 0 {
         return word::best_run(map, order).map_or(0, |bit| 1 << bit);
@@ -267,8 +267,8 @@ fn pick(map: u64, order: u8, missing: u32, limit: u32) -> u64 {
 }
 
 /// Books what was taken from a word and appends it.
-#[cfg_attr(not(feature = "outlined"), inline)]
-#[cfg_attr(feature = "outlined", inline(never))]
+#[cfg_attr(not(framewright_outlined), inline)]
+#[cfg_attr(framewright_outlined, inline(never))]
 #[expect(clippy::too_many_arguments, reason = "one call site per kind of order, inlined")]
 pub(super) fn finish(
     block: &mut Pageblock,

@@ -83,7 +83,7 @@ impl<P: Platform> Memory<'_, P> {
     }
 }
 
-#[cfg(all(test, not(any(feature = "loom", feature = "tso"))))]
+#[cfg(all(test, not(any(framewright_loom, framewright_tso))))]
 mod tests {
     use super::*;
 
