@@ -44,4 +44,11 @@ impl<P: Platform> Memory<'_, P> {
             })
         })
     }
+    /// The positions of the scanners of a zone; `None` if there is no such zone.
+    #[cfg(feature = "compare")]
+    #[must_use]
+    pub fn scanners(&self, zone: ZoneId) -> Option<super::ScannersView> {
+        let start = self.zone(zone)?.start;
+        Some(self.compaction().get(zone.index())?.scan.view(start))
+    }
 }

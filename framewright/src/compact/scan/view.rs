@@ -1,10 +1,7 @@
 //! Inspection: the positions of the scanners of a zone.
 
-use crate::{
-    memory::Memory,
-    platform::Platform,
-    types::{Pfn, ZoneId},
-};
+use super::ScanState;
+use crate::types::Pfn;
 
 /// Positions of the scanners of a zone.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -17,17 +14,14 @@ pub struct ScannersView {
     pub free: Pfn,
 }
 
-impl<P: Platform> Memory<'_, P> {
-    /// The positions of the scanners of a zone; `None` if there is no such zone.
-    #[must_use]
-    pub fn scanners(&self, zone: ZoneId) -> Option<ScannersView> {
-        let start = self.zone(zone)?.start;
-        let positions = &self.compaction().get(zone.index())?.scan.positions;
+impl ScanState {
+    /// The positions, in a zone whose first frame is `start`.
+    pub(in crate::compact) fn view(&self, start: Pfn) -> ScannersView {
         let at = |frame: u32| start.offset(frame.into());
-        Some(ScannersView {
-            migrate_async: at(positions.migrate(true)),
-            migrate_sync: at(positions.migrate(false)),
-            free: at(positions.free()),
-        })
+        ScannersView {
+            migrate_async: at(self.positions.migrate(true)),
+            migrate_sync: at(self.positions.migrate(false)),
+            free: at(self.positions.free()),
+        }
     }
 }
