@@ -4,7 +4,7 @@
 //! Arguments: whose code (`list-buddy`; `list-buddy-chosen-before`: the same, which has chosen what to
 //! free before it takes the lock; `framewright`; or `framewright-one-by-one`: the library, taking
 //! batches block by block), in which order frames are freed (`mapping` or `random`), and how many
-//! bursts. Prints how many frames refills took. Built with the feature `outlined`, the
+//! bursts. Prints how many frames refills took. Built with `--cfg framewright_outlined`, the
 //! functions that take frames call one another.
 
 use framewright::{

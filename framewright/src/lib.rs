@@ -24,22 +24,22 @@
 //! (counters, text), `hardening` (the parts that its two highest levels add), [`tuning`] (every threshold). On top:
 //! [`memory`](Memory) (construction). A module names modules below itself only; `.ci/layers` checks this.
 //!
-//! The feature `scanners`, on by default, is compaction by two scanners as Linux does it, to compare:
-//! without it `compact.method` is `index` or `off`, rules of the scanners mean nothing, and some 10 KiB
-//! of code are saved. The feature `smallest-first`, on as well, is there to compare too: free blocks are
-//! taken in the order that Linux takes them in (`zone.bulk_take`).
+//! The feature `compare`, off by default, adds methods that are there only to be compared with the ones that
+//! are used: compaction by two scanners (`compact.method=scan`), free blocks taken in the order that Linux
+//! takes them in (`zone.bulk_take`), and blocks selected under the zone lock (`pcp.bulk_free`). Without it,
+//! [`Tuning::set`] refuses these settings and names the feature.
 //!
 //! Lock order, outermost first: the embedder's own locks, the LRU lists of a node, the lists of a
 //! CPU, the zone. Nothing of the embedder is called under the latter three, but for the wait hook
 //! of these locks themselves.
 
 #![cfg_attr(doctest, doc = include_str!("../../docs/embedding.md"))]
-// What only scanners use is spread over what they share with the index.
-#![cfg_attr(not(feature = "scanners"), allow(dead_code))]
 #![no_std]
 #![deny(unsafe_code)]
 
-#[cfg(any(test, feature = "loom", feature = "tso"))]
+#[cfg(all(test, framewright_loom))]
+extern crate self as framewright;
+#[cfg(any(test, framewright_tso))]
 extern crate std;
 
 mod alloc;
@@ -47,6 +47,8 @@ pub mod buddy;
 pub mod compact;
 mod core;
 mod hardening;
+#[cfg(all(test, framewright_loom))]
+mod lock_free_loom;
 mod memory;
 pub mod migrate;
 pub mod observe;

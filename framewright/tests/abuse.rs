@@ -1,6 +1,6 @@
 //! One test for each bad raw free that must be refused at the call at `checked`. At `off` the same
 //! frees corrupt at most the metadata and the frames of the caller, never the process.
-#![cfg(not(feature = "loom"))]
+#![cfg(not(framewright_loom))]
 
 mod support;
 

@@ -1,5 +1,5 @@
 //! Allocating without a CPU token, as interrupt handlers do.
-#![cfg(not(feature = "loom"))]
+#![cfg(not(framewright_loom))]
 
 mod support;
 

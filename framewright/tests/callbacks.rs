@@ -1,6 +1,6 @@
 //! A platform may call any method from its trace hook, because no lock is held there. So tests use
 //! the hook to run code at the worst moment.
-#![cfg(not(feature = "loom"))]
+#![cfg(not(framewright_loom))]
 
 #[path = "support/toy.rs"]
 mod toy;

@@ -1,6 +1,6 @@
 //! CPUs: claimed by one owner at a time, taken offline and online; and pageblocks that are isolated
 //! from all of them.
-#![cfg(not(feature = "loom"))]
+#![cfg(not(framewright_loom))]
 
 mod support;
 

@@ -1,6 +1,6 @@
 //! The depot: blocks that one CPU frees in any order are allocated by another, and no request fails
 //! because of the depot.
-#![cfg(not(feature = "loom"))]
+#![cfg(not(framewright_loom))]
 
 mod support;
 

@@ -1,6 +1,6 @@
 //! Memory that comes and goes, and what a hypervisor is told.
 
-#![cfg(not(feature = "loom"))]
+#![cfg(not(framewright_loom))]
 
 mod support;
 

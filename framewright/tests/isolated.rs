@@ -1,5 +1,5 @@
 //! Frames that one thread has isolated are not taken by another thread, at any point in between.
-#![cfg(not(feature = "loom"))]
+#![cfg(not(framewright_loom))]
 
 mod support;
 

@@ -1,5 +1,5 @@
 //! Memory maps: what is in them is handed out, all of it and nothing else.
-#![cfg(not(feature = "loom"))]
+#![cfg(not(framewright_loom))]
 
 mod support;
 

@@ -1,6 +1,6 @@
 //! Hooks of the platform that panic, at each of their calls in turn: no frame is lost or has two owners, and the
 //! memory goes on.
-#![cfg(not(any(feature = "loom", feature = "tso")))]
+#![cfg(not(any(framewright_loom, framewright_tso)))]
 
 mod support;
 

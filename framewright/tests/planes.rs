@@ -1,5 +1,5 @@
 //! Optional planes: there if asked for, at the price that the layout names.
-#![cfg(not(feature = "loom"))]
+#![cfg(not(framewright_loom))]
 
 mod support;
 

@@ -1,5 +1,5 @@
 //! Random operations on random machines, against a naive oracle.
-#![cfg(not(feature = "loom"))]
+#![cfg(not(framewright_loom))]
 
 mod support;
 

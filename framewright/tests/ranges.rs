@@ -1,5 +1,5 @@
 //! Given ranges, and contiguous runs of any length.
-#![cfg(not(feature = "loom"))]
+#![cfg(not(framewright_loom))]
 
 mod support;
 

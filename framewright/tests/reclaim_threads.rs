@@ -1,6 +1,6 @@
 //! Reclaim by several threads, while others read, write and truncate pages: no store is lost, and
 //! no page is left locked or isolated.
-#![cfg(not(any(feature = "loom", feature = "tso")))]
+#![cfg(not(any(framewright_loom, framewright_tso)))]
 
 use std::{
     mem::MaybeUninit,

@@ -1,5 +1,5 @@
 //! What the fuzzer starts from, and what it once failed on, as ordinary tests.
-#![cfg(not(feature = "loom"))]
+#![cfg(not(framewright_loom))]
 
 mod support;
 

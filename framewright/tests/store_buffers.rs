@@ -1,6 +1,6 @@
 //! The whole library on processors with store buffers: an owner allocates and frees while its
 //! lists are drained from elsewhere.
-#![cfg(feature = "tso")]
+#![cfg(framewright_tso)]
 
 #[path = "support/toy.rs"]
 mod toy;

@@ -1,5 +1,5 @@
 //! What a memory tells of itself in the kernel's tables.
-#![cfg(not(feature = "loom"))]
+#![cfg(not(framewright_loom))]
 
 mod support;
 

@@ -1,7 +1,7 @@
 //! Owners on real threads that are drained while they work. With the trylock protocol, which
 //! needs nothing of the machine; the biased one has a machine with barriers in
 //! `framewright-host`. Small under Miri, which looks for data races.
-#![cfg(not(any(feature = "loom", feature = "tso")))]
+#![cfg(not(any(framewright_loom, framewright_tso)))]
 
 mod support;
 

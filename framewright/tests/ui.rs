@@ -1,5 +1,5 @@
 //! Programs that must not compile: they would give a frame two owners, or use frames that they do not own.
-#![cfg(not(any(miri, feature = "loom", feature = "tso")))]
+#![cfg(not(any(miri, framewright_loom, framewright_tso)))]
 
 #[test]
 fn what_would_alias_a_frame_does_not_compile() {

@@ -1,7 +1,7 @@
 //! Invariant I4: a request never takes frames below the watermark that applies to it, and is never
 //! refused while enough frames would stay free. The watermarks are computed here independently,
 //! from the formula.
-#![cfg(not(feature = "loom"))]
+#![cfg(not(framewright_loom))]
 
 mod support;
 

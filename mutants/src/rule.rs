@@ -10,7 +10,7 @@ use toml::Table;
 #[derive(Debug)]
 pub(crate) struct Rule {
     pub(crate) name: String,
-    /// The program of tests, as arguments of `cargo test -p framewright`.
+    /// The program of tests, as arguments of `cargo test -p framewright`, behind the `--cfg` it is built with.
     pub(crate) program: String,
     /// The tests of it that fail; empty for all.
     pub(crate) filter: String,
@@ -49,17 +49,15 @@ fn parse(name: &str, rule: &Table) -> Result<Rule, String> {
     Ok(Rule { name: name.to_string(), program, filter, edits })
 }
 
-/// Program and filter of `[--features NAME] --lib|--test NAME [FILTER]`.
+/// Program and filter of `[--cfg NAME] --lib|--test NAME [FILTER]`.
 fn test(caught_by: &str) -> Result<(String, String), String> {
     let words: Vec<&str> = caught_by.split(' ').collect();
-    let features = if words[0] == "--features" { 2 } else { 0 };
-    let program = match words.get(features) {
-        Some(&"--lib") => features + 1,
-        Some(&"--test") if words.len() > features + 1 => features + 2,
+    let flag = if words[0] == "--cfg" { 2 } else { 0 };
+    let program = match words.get(flag) {
+        Some(&"--lib") => flag + 1,
+        Some(&"--test") if words.len() > flag + 1 => flag + 2,
         _ => {
-            return Err(
-                "'caught_by' is not '[--features NAME] --lib|--test NAME [FILTER]'".to_string()
-            );
+            return Err("'caught_by' is not '[--cfg NAME] --lib|--test NAME [FILTER]'".to_string());
         }
     };
     Ok((words[..program].join(" "), words[program..].join(" ")))

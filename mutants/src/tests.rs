@@ -107,7 +107,7 @@ fn rules_with_mistakes_are_refused() {
     assert!(refused(&rule(None, "if a {", "a")).contains("name: 'replace'"));
     assert!(refused(&rule(None, "a", "b").replace("with", "wiht")).contains("'wiht'"));
     assert!(refused("[name]\nwhy = 'it fails'").contains("'replace' is missing"));
-    for test in ["", "a", "--features loom", "--features loom a", "--test"] {
+    for test in ["", "a", "--cfg loom", "--cfg loom a", "--test"] {
         let text = rule(None, "a", "b").replace("--lib", test);
         assert!(refused(&text).contains("'caught_by' is not"), "{test}");
     }
@@ -124,5 +124,5 @@ fn a_test_is_a_program_and_a_filter() {
     let pair = |program: &str, filter: &str| (program.to_string(), filter.to_string());
     assert_eq!(test("--lib"), pair("--lib", ""));
     assert_eq!(test("--test abuse frees"), pair("--test abuse", "frees"));
-    assert_eq!(test("--features tso --lib a::b"), pair("--features tso --lib", "a::b"));
+    assert_eq!(test("--cfg tso --lib a::b"), pair("--cfg tso --lib", "a::b"));
 }

@@ -5,7 +5,7 @@ use std::{
     process::Command,
 };
 
-use framewright::tuning::{BulkTake, CompactMethod};
+use framewright::tuning::needs_compare;
 use serde::Deserialize;
 
 use super::QemuError;
@@ -29,16 +29,10 @@ struct Message {
 /// Builds the kernel, unless that has been done; where it is. What is there to compare with is in it for who
 /// asks for it.
 pub(super) fn kernel(sides: &[Side]) -> Result<PathBuf, QemuError> {
-    let scans = |side: &Side| side.tuning.compact.method == CompactMethod::Scan;
-    let smallest = |side: &Side| side.tuning.zone.bulk_take == BulkTake::SmallestFirst;
-    let mut features = Vec::new();
-    if sides.iter().any(scans) {
-        features.extend(["--features", "scanners"]);
-    }
-    if sides.iter().any(smallest) {
-        features.extend(["--features", "smallest-first"]);
-    }
-    cargo(KERNEL, &features, None)
+    let mut settings = sides.iter().flat_map(|side| &side.settings);
+    let compares = settings.any(|(path, value)| needs_compare(path, value));
+    let features: &[&str] = if compares { &["--features", "compare"] } else { &[] };
+    cargo(KERNEL, features, None)
 }
 
 /// The same of the program that runs workloads on Linux.

@@ -29,8 +29,8 @@ const fn fallbacks(migratetype: MigrateType) -> [MigrateType; 2] {
 
 impl Zone {
     /// Takes one block, falling back to other types where it must.
-    #[cfg_attr(not(feature = "outlined"), inline(always))]
-    #[cfg_attr(feature = "outlined", inline(never))]
+    #[cfg_attr(not(framewright_outlined), inline(always))]
+    #[cfg_attr(framewright_outlined, inline(never))]
     pub(super) fn take<M: Machine>(
         &mut self,
         pages: &Pages<M>,

@@ -1,7 +1,7 @@
 //! The free blocks of the zone: split on the way out, merge page by page on the way in.
 //!
 //! Everything here happens under the zone lock. What takes a frame is inlined into the loop that
-//! refills a list, as kernels do since 4.15; with the feature `outlined` it is called.
+//! refills a list, as kernels do since 4.15; with `--cfg framewright_outlined` it is called.
 
 use super::{
     MigrateType,
@@ -56,8 +56,8 @@ impl Zone {
     }
 
     /// Takes the smallest sufficient block of the type's own lists.
-    #[cfg_attr(not(feature = "outlined"), inline(always))]
-    #[cfg_attr(feature = "outlined", inline(never))]
+    #[cfg_attr(not(framewright_outlined), inline(always))]
+    #[cfg_attr(framewright_outlined, inline(never))]
     pub(super) fn take_own<M: Machine>(
         &mut self,
         pages: &Pages<M>,
@@ -76,8 +76,8 @@ impl Zone {
 
     /// Takes the free block at `frame` of order `from`, keeps its first 2^`order` frames and
     /// returns the rest, halves of halves, to the lists of `migratetype`.
-    #[cfg_attr(not(feature = "outlined"), inline(always))]
-    #[cfg_attr(feature = "outlined", inline(never))]
+    #[cfg_attr(not(framewright_outlined), inline(always))]
+    #[cfg_attr(framewright_outlined, inline(never))]
     pub(super) fn take_block<M: Machine>(
         &mut self,
         pages: &Pages<M>,

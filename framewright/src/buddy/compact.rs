@@ -171,32 +171,6 @@ impl Buddy<'_> {
         ((free - whole) * 100).checked_div(free).unwrap_or(100)
     }
 
-    /// The best movable pageblock by `better` that `is_eligible` accepts and that has a free block
-    /// of an order from `least` to below `order`. Looks at the first `entries` entries of the lists
-    /// at most, and returns how many, too.
-    pub(crate) fn find_listed(
-        &self,
-        (least, order): (u8, u8),
-        entries: u32,
-        is_eligible: impl Fn(u32) -> bool,
-        better: impl Fn(u32, u32) -> bool,
-    ) -> (Option<u32>, u32) {
-        let (mut found, mut seen) = (None, 0);
-        for free in (least..order.min(PAGEBLOCK_ORDER)).rev() {
-            for quartile in 0..QUARTILES {
-                let mut at = self.lists.head_of(MigrateType::Movable, free * QUARTILES + quartile);
-                while at != NIL && seen < entries {
-                    seen += 1;
-                    if is_eligible(at) && found.is_none_or(|before| better(at, before)) {
-                        found = Some(at);
-                    }
-                    at = self.blocks[at as usize].next;
-                }
-            }
-        }
-        (found, seen)
-    }
-
     /// Sets the type that an isolated pageblock gets when its isolation ends.
     pub(crate) fn set_type_after_isolation(&mut self, index: u32, to: MigrateType) {
         if self.type_of(index) == MigrateType::Isolate && self.home_type(index).mixes() {

@@ -62,7 +62,7 @@ impl Buddy<'_> {
                 }
             }
             let index = bundle.pageblock();
-            #[cfg(feature = "smallest-first")]
+            #[cfg(feature = "compare")]
             {
                 self.given_last = index;
             }

@@ -68,7 +68,7 @@ impl Heads {
     }
 }
 
-#[cfg(all(test, not(feature = "loom")))]
+#[cfg(all(test, not(framewright_loom)))]
 mod tests {
     use super::*;
 

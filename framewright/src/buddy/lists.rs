@@ -90,8 +90,8 @@ impl<'m> Lists<'m> {
 
     /// First pageblock of `migratetype` that holds a free block of `order`, from the smallest
     /// sufficient largest order and the fullest quartile.
-    #[cfg_attr(not(feature = "outlined"), inline)]
-    #[cfg_attr(feature = "outlined", inline(never))]
+    #[cfg_attr(not(framewright_outlined), inline)]
+    #[cfg_attr(framewright_outlined, inline(never))]
     pub(super) fn first(&self, migratetype: MigrateType, order: u8, room: Room) -> Option<u32> {
         let list = migratetype.listed()?;
         let mut classes = self.nonempty[list] & !0 << (order * QUARTILES);

@@ -25,6 +25,8 @@
 mod bundle;
 mod check;
 mod compact;
+#[cfg(feature = "compare")]
+mod compare;
 mod fallback;
 mod folded;
 mod gigablock;
@@ -42,8 +44,6 @@ mod pageblock;
 mod range;
 mod report;
 mod search;
-#[cfg(feature = "smallest-first")]
-mod smallest;
 mod source;
 mod take;
 mod watch;
@@ -109,7 +109,7 @@ pub struct Buddy<'m> {
     /// Heads of allocated blocks, for checking frees; empty where frees are not checked.
     heads: &'m [Heads],
     /// The pageblock that got frames back last, other than as a whole.
-    #[cfg(feature = "smallest-first")]
+    #[cfg(feature = "compare")]
     given_last: u32,
 }
 
@@ -150,7 +150,7 @@ impl<'m> Buddy<'m> {
             highatomic_reserved,
             isolated,
             heads,
-            #[cfg(feature = "smallest-first")]
+            #[cfg(feature = "compare")]
             given_last: 0,
         };
         for &[start, end] in ranges {

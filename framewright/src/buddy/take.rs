@@ -1,6 +1,6 @@
 //! Taking frames out of the buddy.
 //!
-//! The steps of a batch are inlined into one function. With the feature `outlined` they are calls,
+//! The steps of a batch are inlined into one function. With `--cfg framewright_outlined` they are calls,
 //! so that what inlining them is worth can be measured.
 
 use super::{
@@ -32,7 +32,7 @@ pub(crate) struct Want {
     pub(crate) visits: u32,
     /// Whether the high-atomic reserve may be used.
     pub(crate) reserve: Reserve,
-    /// Whether each block is chosen by itself.
+    /// How a batch is taken.
     pub(crate) how: BulkTake,
     /// Of other types, only pageblocks that are free as a whole are touched: they are claimed.
     pub(crate) unmixed: bool,
@@ -62,8 +62,9 @@ impl Buddy<'_> {
         }
         let fallback = match want.how {
             BulkTake::Bulk => self.take_ordinary(want, out, watch),
+            #[cfg(feature = "compare")]
             BulkTake::OneByOne => self.take_one_by_one(want, out, watch),
-            #[cfg(feature = "smallest-first")]
+            #[cfg(feature = "compare")]
             BulkTake::SmallestFirst => self.take_smallest(want, out, watch),
         };
         if want.reserve == Reserve::Last && out.is_empty() {
@@ -124,29 +125,6 @@ impl Buddy<'_> {
         fallback
     }
 
-    /// As [`Buddy::take_ordinary`], but searches the lists anew for every block.
-    #[cold]
-    #[inline(never)]
-    fn take_one_by_one(
-        &mut self,
-        want: Want,
-        out: &mut Bundles,
-        watch: impl Watch,
-    ) -> Option<Fallback> {
-        let mut fallback = None;
-        while out.blocks() < want.blocks {
-            let blocks = out.blocks() + 1;
-            let next = Want { blocks, at_most: blocks, ..want };
-            let found = self.take_ordinary(next, out, watch);
-            fallback = fallback.or(found);
-            if out.blocks() < blocks || found.is_some_and(|found| !found.claimed) {
-                break;
-            }
-            out.join_last();
-        }
-        fallback
-    }
-
     /// [`Buddy::take_bundles`] for blocks of one or more pageblocks.
     fn take_whole(&mut self, want: Want, out: &mut Bundles, watch: impl Watch) -> Option<Fallback> {
         if want.order > Order::PAGEBLOCK {
@@ -185,8 +163,8 @@ impl Buddy<'_> {
 
     /// The pageblock to take from next: the fullest of the smallest sufficient order, but
     /// towards the end of the visits one that can serve the rest by itself.
-    #[cfg_attr(not(feature = "outlined"), inline)]
-    #[cfg_attr(feature = "outlined", inline(never))]
+    #[cfg_attr(not(framewright_outlined), inline)]
+    #[cfg_attr(framewright_outlined, inline(never))]
     fn choose(&self, want: &Want, visits: u32, missing: u32) -> Option<u32> {
         let order = want.order.get();
         if visits * 2 >= want.visits && missing > 1 {
@@ -242,8 +220,8 @@ impl Buddy<'_> {
 }
 
 /// Takes blocks from one pageblock that has at least one of the order.
-#[cfg_attr(not(feature = "outlined"), inline)]
-#[cfg_attr(feature = "outlined", inline(never))]
+#[cfg_attr(not(framewright_outlined), inline)]
+#[cfg_attr(framewright_outlined, inline(never))]
 pub(super) fn take_from(
     block: &mut Pageblock,
     index: u32,
@@ -275,8 +253,8 @@ pub(super) fn take_from(
 }
 
 /// The heads to take from a word: at least one, at most `limit`, about `missing`.
-#[cfg_attr(not(feature = "outlined"), inline)]
-#[cfg_attr(feature = "outlined", inline(never))]
+#[cfg_attr(not(framewright_outlined), inline)]
+#[cfg_attr(framewright_outlined, inline(never))]
 fn pick(map: u64, order: u8, missing: u32, limit: u32) -> u64 {
     if missing == 1 && order > 0 {
         return word::best_run(map, order).map_or(0, |bit| 1 << bit);
@@ -289,8 +267,8 @@ fn pick(map: u64, order: u8, missing: u32, limit: u32) -> u64 {
 }
 
 /// Books what was taken from a word and appends it.
-#[cfg_attr(not(feature = "outlined"), inline)]
-#[cfg_attr(feature = "outlined", inline(never))]
+#[cfg_attr(not(framewright_outlined), inline)]
+#[cfg_attr(framewright_outlined, inline(never))]
 #[expect(clippy::too_many_arguments, reason = "one call site per kind of order, inlined")]
 pub(super) fn finish(
     block: &mut Pageblock,

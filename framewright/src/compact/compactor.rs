@@ -33,6 +33,7 @@ pub struct Compactor<'c, 'm, P: Platform> {
     pub(super) zones: CompactZones<'c, 'm, P>,
     pub(super) tlb: &'c Tlb<'m, P>,
     /// `None` if the memory has no LRU lists.
+    #[cfg_attr(not(feature = "compare"), expect(dead_code, reason = "scanners ask for its lock"))]
     pub(super) lru: Option<&'c LruState<'m, P>>,
     pub(super) cpu: CpuId,
     mover: &'c dyn Mover<P>,
@@ -112,7 +113,7 @@ impl<'c, 'm, P: Platform> Compactor<'c, 'm, P> {
         let before = counters.read();
         let outcome = match self.memory.tuning().compact.method {
             CompactMethod::Index => self.run_by_index(ctx, goal, captured),
-            #[cfg(feature = "scanners")]
+            #[cfg(feature = "compare")]
             CompactMethod::Scan => self.run_by_scanners(ctx, goal, captured),
             CompactMethod::Off => Outcome::Skipped,
         };

@@ -158,13 +158,13 @@ impl<'c, 'm, P: Platform> Compactor<'c, 'm, P> {
         }
     }
 
-    #[cfg(feature = "scanners")]
+    #[cfg(feature = "compare")]
     fn reset_hints(&self, ctx: ZoneContext<'_, 'm, P>) {
         super::scan::reset_hints(ctx);
     }
 
     /// By index, the search itself resets skip hints after an empty round.
-    #[cfg(not(feature = "scanners"))]
+    #[cfg(not(feature = "compare"))]
     fn reset_hints(&self, _: ZoneContext<'_, 'm, P>) {}
 
     /// Proactive compaction: if a node is too fragmented, compacts it until it no longer is,

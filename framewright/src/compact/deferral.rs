@@ -69,6 +69,7 @@ impl Deferral {
     }
 
     /// Whether this attempt for `order` is the first one after the longest deferral.
+    #[cfg(any(test, feature = "compare"))]
     pub(crate) fn is_restarting(&self, order: Order) -> bool {
         u32::from(order.get()) >= self.failed()
             && self.shift() == MAX_SHIFT

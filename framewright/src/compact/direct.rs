@@ -5,14 +5,8 @@ use crate::{
     alloc::Capture,
     migrate::MigrateMode,
     platform::{Captured, CompactPriority, Compacted, Need, Platform},
-    tuning::{CompactMethod, Tuning},
     types::{Block, CompactEvent, Event, NodeId, Request},
 };
-
-/// Whether a run can tell a meeting of the scanners from contention.
-fn detects_meeting(tuning: &Tuning) -> bool {
-    tuning.compact.method == CompactMethod::Index || tuning.compact.repair.detect_meeting
-}
 
 impl<'m, P: Platform> Compactor<'_, 'm, P> {
     /// Forms a block for a request, as [`Relief::compact`](crate::platform::Relief::compact)
@@ -74,7 +68,9 @@ impl<'m, P: Platform> Compactor<'_, 'm, P> {
                 }
                 // Without the repair, a meeting of the scanners looks like contention. So either
                 // one defers compaction, as it did before the repair.
-                Outcome::Contended if !goal.is_async() && !detects_meeting(memory.tuning()) => {
+                Outcome::Contended
+                    if !goal.is_async() && !memory.tuning().compact.detects_meeting() =>
+                {
                     ctx.defer(&ctx.hints.deferral, order);
                 }
                 _ => {}

@@ -14,10 +14,10 @@
 //! that is emptied. It does not touch pageblocks of other types: a request for other than movable memory
 //! gets a whole pageblock to claim.
 //!
-//! **By two scanners**, as Linux does: a migrate scanner goes up through the zone and claims pages, a
+//! **By two scanners**, as Linux does, for comparison (feature `compare`): a migrate scanner goes up through the zone and claims pages, a
 //! free scanner comes down and takes free frames as targets, until they meet. Their positions are
 //! cached, and pageblocks that were scanned without success get a skip hint. Four rules about this were
-//! wrong in Linux for years ([`CompactRepairs`](crate::tuning::CompactRepairs)); each can be switched
+//! wrong in Linux for years (`CompactRepairs`); each can be switched
 //! back.
 //!
 //! **How hard**: without waiting, waiting for locks only, or waiting for anything ([`MigrateMode`]).
@@ -62,7 +62,7 @@ mod index;
 mod ranges;
 mod retries;
 mod runs;
-#[cfg(feature = "scanners")]
+#[cfg(feature = "compare")]
 mod scan;
 mod search;
 mod target_frames;
@@ -75,9 +75,11 @@ mod view;
 mod zones;
 
 pub use compactor::{Compactor, Workspace};
+#[cfg(feature = "compare")]
+pub use scan::ScannersView;
 pub(crate) use skip::SkipHints;
 pub(crate) use state::ZoneCompaction;
-pub use view::{PageblockView, ScannersView};
+pub use view::PageblockView;
 pub(crate) use zones::CompactZones;
 
 use crate::{
@@ -186,15 +188,6 @@ impl Goal {
     /// Whether the search is cut short if the last round found nothing.
     fn limits_search(&self) -> bool {
         self.is_direct() && !self.is_exhaustive() && !self.wants_run()
-    }
-
-    /// Whether skip hints are ignored, and the run covers the whole zone.
-    fn is_thorough(&self) -> bool {
-        match self.caller {
-            Caller::Request { thorough } => thorough,
-            Caller::Daemon => false,
-            Caller::Proactive | Caller::Node => true,
-        }
     }
 }
 

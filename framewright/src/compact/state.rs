@@ -1,10 +1,7 @@
 //! Compaction state that is kept per zone: hints only, read and written without a lock.
 
 use super::{cursor::SearchCursor, deferral::Deferral, skip::SkipHints};
-use crate::{
-    observe::CompactCounters,
-    sync::{AtomicBool, AtomicU32, AtomicU64, Ordering},
-};
+use crate::{observe::CompactCounters, sync::AtomicU64};
 
 /// The compaction state of a zone.
 pub(crate) struct ZoneCompaction<'m> {
@@ -16,9 +13,8 @@ pub(crate) struct ZoneCompaction<'m> {
     /// Deferral of forming pageblocks for the huge-page reserve. Requests still try what this did
     /// not achieve.
     pub(super) huge_reserve: Deferral,
-    pub(super) positions: Positions,
-    /// Scanners met in a run for a request: hints are to be reset when there is time.
-    pub(super) flush_hints: AtomicBool,
+    #[cfg(feature = "compare")]
+    pub(super) scan: super::scan::ScanState,
     /// Position of the index search.
     pub(super) cursor: SearchCursor,
     /// Position of the index search for runs of pageblocks.
@@ -26,95 +22,23 @@ pub(crate) struct ZoneCompaction<'m> {
     pub(crate) counters: CompactCounters,
 }
 
-/// Positions of the scanners, as frames of the zone.
-pub(super) struct Positions {
-    /// Of the migrate scanner in asynchronous mode.
-    migrate_async: AtomicU32,
-    /// Of the migrate scanner in the other modes.
-    migrate_sync: AtomicU32,
-    free: AtomicU32,
-    /// The position after the last reset; a run that starts here covers the whole zone.
-    start: AtomicU32,
-    end: AtomicU32,
-}
-
 impl<'m> ZoneCompaction<'m> {
     /// The state of a zone of `frames` frames, holes included; `skip` has a bit for each pageblock.
+    #[cfg_attr(
+        not(feature = "compare"),
+        expect(unused_variables, reason = "scanners have positions")
+    )]
     pub(crate) fn new(frames: u32, skip: &'m [AtomicU64]) -> Self {
         Self {
             skip: SkipHints::new(skip),
             deferral: Deferral::new(),
             background: Deferral::new(),
             huge_reserve: Deferral::new(),
-            positions: Positions::new(frames),
-            flush_hints: AtomicBool::new(false),
+            #[cfg(feature = "compare")]
+            scan: super::scan::ScanState::new(frames),
             cursor: SearchCursor::new(),
             runs: SearchCursor::new(),
             counters: CompactCounters::new(),
         }
-    }
-}
-
-impl Positions {
-    fn new(frames: u32) -> Self {
-        let word = AtomicU32::new;
-        Self {
-            migrate_async: word(0),
-            migrate_sync: word(0),
-            free: word(frames),
-            start: word(0),
-            end: word(frames),
-        }
-    }
-
-    /// Position of the migrate scanner in asynchronous mode, or in the others.
-    pub(super) fn migrate(&self, is_async: bool) -> u32 {
-        let word = if is_async { &self.migrate_async } else { &self.migrate_sync };
-        word.load(Ordering::Relaxed)
-    }
-
-    /// Position of the free scanner, which looks below this frame next.
-    pub(super) fn free(&self) -> u32 {
-        self.free.load(Ordering::Relaxed)
-    }
-
-    /// The migrate scanner has come to `at`, in asynchronous mode and, with `sync`, in all others.
-    pub(super) fn advance_migrate(&self, at: u32, sync: bool) {
-        raise(&self.migrate_async, at);
-        if sync {
-            raise(&self.migrate_sync, at);
-        }
-    }
-
-    /// The free scanner has come down to `at`.
-    pub(super) fn lower_free(&self, at: u32) {
-        if at < self.free() {
-            self.free.store(at, Ordering::Relaxed);
-        }
-    }
-
-    /// Frames were given back up to `at`: the free scanner starts there again.
-    pub(super) fn raise_free(&self, at: u32) {
-        raise(&self.free, at);
-    }
-
-    /// Puts the scanners at the ends of the range from `start` to `end`.
-    pub(super) fn reset(&self, start: u32, end: u32) {
-        self.migrate_async.store(start, Ordering::Relaxed);
-        self.migrate_sync.store(start, Ordering::Relaxed);
-        self.free.store(end, Ordering::Relaxed);
-        self.start.store(start, Ordering::Relaxed);
-        self.end.store(end, Ordering::Relaxed);
-    }
-
-    /// Position of the migrate scanner after the last reset.
-    pub(super) fn start(&self) -> u32 {
-        self.start.load(Ordering::Relaxed)
-    }
-}
-
-fn raise(word: &AtomicU32, at: u32) {
-    if at > word.load(Ordering::Relaxed) {
-        word.store(at, Ordering::Relaxed);
     }
 }

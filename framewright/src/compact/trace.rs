@@ -19,18 +19,6 @@ impl<P: Platform> ZoneContext<'_, '_, P> {
         self.on_cpu.platform.cost(Cost::Search, headers);
     }
 
-    /// Counts frames that were scanned for pages to move.
-    pub(super) fn count_page_scan(&self, frames: u64) {
-        self.hints.counters.compact_migrate_scanned.add(frames);
-        self.on_cpu.platform.cost(Cost::ScanFrames, frames as u32);
-    }
-
-    /// Counts frames that were scanned for free frames to move pages to.
-    pub(super) fn count_free_scan(&self, frames: u32) {
-        self.hints.counters.compact_free_scanned.add(u64::from(frames));
-        self.on_cpu.platform.cost(Cost::ScanFrames, frames);
-    }
-
     /// A run begins, or has ended with an outcome, with the scanners at these frames.
     pub(super) fn trace_run(
         &self,

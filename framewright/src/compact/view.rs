@@ -1,4 +1,4 @@
-//! Inspection: the pageblocks of a zone, and the positions of its scanners.
+//! Inspection: the pageblocks of a zone.
 
 use super::CompactZones;
 use crate::{
@@ -22,17 +22,6 @@ pub struct PageblockView {
     pub pinned: u16,
     /// Whether compaction passes it over for now.
     pub skip: bool,
-}
-
-/// Positions of the scanners of a zone.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct ScannersView {
-    /// The migrate scanner in asynchronous mode.
-    pub migrate_async: Pfn,
-    /// The migrate scanner in the other modes.
-    pub migrate_sync: Pfn,
-    /// The free scanner, which looks below this frame next.
-    pub free: Pfn,
 }
 
 impl<'c, 'm, P: Platform> CompactZones<'c, 'm, P> {
@@ -59,14 +48,9 @@ impl<'c, 'm, P: Platform> CompactZones<'c, 'm, P> {
     }
 
     /// The positions of the scanners of a zone; `None` if there is no such zone.
-    pub(crate) fn scanners(&self, zone: ZoneId) -> Option<ScannersView> {
+    #[cfg(feature = "compare")]
+    pub(crate) fn scanners(&self, zone: ZoneId) -> Option<super::ScannersView> {
         let start = self.memory.zones().get(zone.index())?.base();
-        let positions = &self.find(zone)?.positions;
-        let at = |frame: u32| start.offset(frame.into());
-        Some(ScannersView {
-            migrate_async: at(positions.migrate(true)),
-            migrate_sync: at(positions.migrate(false)),
-            free: at(positions.free()),
-        })
+        Some(self.find(zone)?.scan.view(start))
     }
 }

@@ -5,7 +5,6 @@ use crate::{
     core::MemoryCore,
     observe::CompactStats,
     platform::Platform,
-    sync::Ordering,
     types::{Order, Pfn, ZoneId},
 };
 
@@ -45,7 +44,8 @@ impl<'c, 'm, P: Platform> CompactZones<'c, 'm, P> {
         let Some((zone, _)) = self.memory.find(pfn, order) else { return };
         let hints = self.state(zone);
         hints.deferral.reset(order, true);
-        hints.flush_hints.store(false, Ordering::Relaxed);
+        #[cfg(feature = "compare")]
+        hints.scan.keep_hints();
     }
 
     /// Compaction counters of one zone; all 0 if there is no such zone.

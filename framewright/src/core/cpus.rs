@@ -202,7 +202,7 @@ impl<'m, P: Platform> MemoryCore<'m, P> {
     }
 }
 
-#[cfg(all(test, not(feature = "loom")))]
+#[cfg(all(test, not(framewright_loom)))]
 mod tests {
     use super::*;
 
@@ -219,7 +219,7 @@ mod tests {
     }
 }
 
-#[cfg(all(test, feature = "loom"))]
+#[cfg(all(test, framewright_loom))]
 mod loom_tests {
     use loom::{model, sync::Arc, thread};
 

@@ -54,7 +54,7 @@ impl KeptFrames {
     }
 }
 
-#[cfg(all(test, not(any(feature = "loom", feature = "tso"))))]
+#[cfg(all(test, not(any(framewright_loom, framewright_tso))))]
 mod tests {
     use super::*;
 

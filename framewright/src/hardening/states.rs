@@ -149,7 +149,7 @@ fn order_of(byte: u8) -> Option<Order> {
     (byte & HEAD != 0).then(|| Order::new(byte & !HEAD))?
 }
 
-#[cfg(all(test, not(feature = "loom")))]
+#[cfg(all(test, not(framewright_loom)))]
 mod tests {
     use super::*;
     use std::vec::Vec;
@@ -231,7 +231,7 @@ mod tests {
     }
 }
 
-#[cfg(all(test, feature = "loom"))]
+#[cfg(all(test, framewright_loom))]
 mod loom_tests {
     use super::*;
     use loom::{sync::Arc, thread};

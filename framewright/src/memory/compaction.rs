@@ -4,7 +4,7 @@
 
 use super::Memory;
 use crate::{
-    compact::{CompactZones, Compactor, PageblockView, ScannersView, Workspace},
+    compact::{CompactZones, Compactor, PageblockView, Workspace},
     migrate::Mover,
     observe::CompactStats,
     platform::Platform,
@@ -89,8 +89,9 @@ impl<'m, P: Platform> Memory<'m, P> {
     }
 
     /// The positions of the scanners of a zone; `None` if there is no such zone.
+    #[cfg(feature = "compare")]
     #[must_use]
-    pub fn scanners(&self, zone: ZoneId) -> Option<ScannersView> {
+    pub fn scanners(&self, zone: ZoneId) -> Option<crate::compact::ScannersView> {
         self.compact_zones().scanners(zone)
     }
 

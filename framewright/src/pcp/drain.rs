@@ -1,22 +1,21 @@
 //! Freeing where the hot path had no room, and draining.
 //!
 //! Blocks leave in batches of at most 64 bundles per hold of the zone lock. They are selected
-//! before the lock is taken ([`BulkFree::ChooseBeforeLock`]) or, for comparison, under it.
+//! before the lock is taken ([`BulkFree::ChooseBeforeLock`](crate::tuning::BulkFree)).
 
 use super::{ListIndex, Lists, OwnedZoneOnCpu, cpu::ZoneOnCpu, depot::DrainBatch, lists::Pushed};
 use crate::{
     buddy::{Bundle, Bundles, Refusals},
     observe::DrainReason,
     platform::{Cost, Platform, Site},
-    tuning::BulkFree,
     types::{Event, MigrateType, Order, Pfn},
 };
 
 /// The frames that must leave the lists after a free, and the reason.
 #[derive(Clone, Copy)]
-struct Due {
-    reason: DrainReason,
-    frames: u64,
+pub(super) struct Due {
+    pub(super) reason: DrainReason,
+    pub(super) frames: u64,
 }
 
 /// The result of a remote drain, for the time when the drainer is outside the lists again.
@@ -84,28 +83,21 @@ impl<P: Platform> OwnedZoneOnCpu<'_, '_, P> {
 
     /// Gives `due` back to the zone, one batch per lock hold.
     fn drain_frames(&mut self, list: ListIndex, due: Due) {
+        #[cfg(feature = "compare")]
+        if self.tuning.pcp.bulk_free == crate::tuning::BulkFree::ChooseUnderLock {
+            return self.drain_choosing_under_lock(list, due);
+        }
         let mut left = due.frames;
         while left > 0 {
             let mut leaving = DrainBatch::new();
             self.set_depot_share(&mut leaving, due.reason);
-            let mut refusals = Refusals::default();
-            let moved = self.enter(|at, lists| match at.tuning.pcp.bulk_free {
-                BulkFree::ChooseBeforeLock => at.select_leaving(lists, list, left, &mut leaving),
-                BulkFree::ChooseUnderLock => {
-                    at.select_and_give(lists, list, left, &mut leaving.bundles, &mut refusals)
-                }
-            });
+            let moved = self.enter(|at, lists| at.select_leaving(lists, list, left, &mut leaving));
             let moved = moved.unwrap_or(0);
-            self.report(refusals);
             if moved == 0 {
                 return;
             }
             self.count_drain(due.reason, moved);
-            if self.tuning.pcp.bulk_free == BulkFree::ChooseBeforeLock {
-                self.give_leaving(&mut leaving);
-            } else {
-                self.trace_drained(self.blocks_of(leaving.bundles.as_slice()));
-            }
+            self.give_leaving(&mut leaving);
             left = left.saturating_sub(moved);
         }
     }
@@ -170,31 +162,6 @@ impl<'m, P: Platform> ZoneOnCpu<'_, 'm, P> {
         threshold(lists.sizing.on_spill(held, self.zone_is_low()))
     }
 
-    /// Moves up to `frames` frames out of the lists and selects them under the zone lock. The
-    /// blocks have reached the zone when the call returns. They are listed in `gone`, and refused
-    /// ones in `refusals`.
-    fn select_and_give(
-        &self,
-        lists: &mut Lists<'m>,
-        list: ListIndex,
-        frames: u64,
-        gone: &mut Bundles,
-        refusals: &mut Refusals,
-    ) -> u64 {
-        self.platform.cost(Cost::BulkFree, 1);
-        let mut moved = 0;
-        *refusals = self.zone.give_chosen(self.platform, || {
-            let bundle = (moved < frames && !gone.is_full())
-                .then(|| lists.select_one(self.context(), list))??;
-            moved += bundle.frame_count();
-            gone.push(bundle);
-            Some(bundle)
-        });
-        self.count_lock(moved);
-        self.pages.counters.refused_frames.add(refusals.frames);
-        moved
-    }
-
     /// Gives all blocks of the lists back to the zone, for a drainer that is inside the lists. The
     /// caller passes the result to [`ZoneOnCpu::after_drain`] once it is outside again.
     pub(crate) fn drain_inside(&self, lists: &mut Lists<'m>, reason: DrainReason) -> Drained {
@@ -230,7 +197,7 @@ impl<'m, P: Platform> ZoneOnCpu<'_, 'm, P> {
         !drained.is_last
     }
 
-    fn count_drain(&self, reason: DrainReason, frames: u64) {
+    pub(super) fn count_drain(&self, reason: DrainReason, frames: u64) {
         self.pages.counters.drains[reason as usize].add(1);
         self.pages.counters.drained_frames.add(frames);
     }

@@ -35,11 +35,11 @@ mod lists;
 mod migrate;
 mod owned;
 mod owner;
-#[cfg(all(test, feature = "loom"))]
+#[cfg(all(test, framewright_loom))]
 mod owner_loom;
-#[cfg(all(test, feature = "tso"))]
+#[cfg(all(test, framewright_tso))]
 mod owner_tso;
-#[cfg(all(test, not(any(feature = "loom", feature = "tso"))))]
+#[cfg(all(test, not(any(framewright_loom, framewright_tso))))]
 mod owner_weak;
 mod packing;
 mod pages;
@@ -49,6 +49,8 @@ mod raw;
 mod refill;
 mod sizing;
 mod store;
+#[cfg(feature = "compare")]
+mod under_lock;
 
 pub(crate) use cpu::ZoneOnCpu;
 pub(crate) use index::ListIndex;

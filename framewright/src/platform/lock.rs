@@ -25,7 +25,7 @@ impl<P: Platform, T: Send> SpinLock<P, T> {
     }
 
     /// Whether somebody holds it just now: a hint.
-    #[cfg(feature = "scanners")]
+    #[cfg(feature = "compare")]
     pub fn is_held(&self, platform: &P) -> bool {
         self.raw.is_held(platform)
     }

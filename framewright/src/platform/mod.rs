@@ -20,9 +20,9 @@
 
 mod hooks;
 mod lock;
-#[cfg(all(test, feature = "loom"))]
+#[cfg(all(test, framewright_loom))]
 mod lock_loom;
-#[cfg(all(test, any(feature = "loom", feature = "tso")))]
+#[cfg(all(test, any(framewright_loom, framewright_tso)))]
 pub(crate) mod model;
 mod poison;
 mod relief;

@@ -6,9 +6,9 @@ use crate::{
     types::{Corruption, Order, Pfn},
 };
 
-#[cfg(not(feature = "loom"))]
+#[cfg(not(framewright_loom))]
 use crate::sync::tso::yield_now;
-#[cfg(feature = "loom")]
+#[cfg(framewright_loom)]
 use loom::thread::yield_now;
 
 /// A machine of model threads. CPU n is model thread n + 1; thread 0 is the explored closure.
@@ -63,12 +63,12 @@ unsafe impl Platform for Machine {
 
 impl Probe for Machine {}
 
-#[cfg(feature = "loom")]
+#[cfg(framewright_loom)]
 fn remote_barrier(_target: BarrierTarget) {
     loom::sync::atomic::fence(crate::sync::Ordering::SeqCst);
 }
 
-#[cfg(not(feature = "loom"))]
+#[cfg(not(framewright_loom))]
 fn remote_barrier(target: BarrierTarget) {
     use crate::sync::tso::{Barrier, remote_barrier};
     remote_barrier(match target {

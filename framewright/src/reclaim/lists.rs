@@ -184,7 +184,7 @@ fn some(slot: u32) -> Option<u32> {
     (slot != NONE).then_some(slot)
 }
 
-#[cfg(all(test, not(any(feature = "loom", feature = "tso"))))]
+#[cfg(all(test, not(any(framewright_loom, framewright_tso))))]
 mod tests {
     use super::*;
     use std::{collections::VecDeque, vec::Vec};

@@ -172,7 +172,7 @@ impl<'m, P: Platform> Node<'m, P> {
     }
 
     /// Whether the LRU lock is held at the moment. A hint.
-    #[cfg(feature = "scanners")]
+    #[cfg(feature = "compare")]
     pub(crate) fn is_contended(&self, platform: &P) -> bool {
         self.lists.is_held(platform)
     }

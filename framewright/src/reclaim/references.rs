@@ -50,7 +50,7 @@ pub(super) fn check_reference(
     }
 }
 
-#[cfg(all(test, not(any(feature = "loom", feature = "tso"))))]
+#[cfg(all(test, not(any(framewright_loom, framewright_tso))))]
 mod tests {
     use super::*;
 

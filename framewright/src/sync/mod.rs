@@ -1,19 +1,20 @@
 //! The one place where atomics, fences and cells are named.
 //!
 //! Everything else in the library imports them from here. That makes two things possible: the
-//! same code is model-checked by swapping the types underneath (features `loom` and `tso`), and
+//! same code is model-checked by swapping the types underneath (`--cfg framewright_loom` in tests of
+//! this crate, and `--cfg framewright_tso`, by `RUSTFLAGS`; no feature of cargo), and
 //! a reader who wants to know what the library's memory ordering rests on has one folder to
 //! read.
 //!
 //! * default: `core::sync::atomic`;
-//! * `loom`: exhaustive exploration of the C11 model;
-//! * `tso`: a small explorer of store buffers (`tso`), for the one-sided barrier of the
+//! * loom: exhaustive exploration of the C11 model;
+//! * tso: a small explorer of store buffers (`tso`), for the one-sided barrier of the
 //!   per-CPU lists, which C11 cannot express.
 
 mod cell;
 mod lock;
 mod prefetch;
-#[cfg(feature = "tso")]
+#[cfg(framewright_tso)]
 pub mod tso;
 mod word;
 
@@ -25,12 +26,12 @@ pub use word::{PlainWord, RawWord};
 /// As in `core`, whichever atomics the library is built with.
 pub use core::sync::atomic::Ordering;
 
-#[cfg(not(any(feature = "loom", feature = "tso")))]
+#[cfg(not(any(all(test, framewright_loom), framewright_tso)))]
 pub(crate) use core::sync::atomic::{
     AtomicBool, AtomicU8, AtomicU32, AtomicU64, compiler_fence, fence,
 };
 
-#[cfg(feature = "loom")]
+#[cfg(all(test, framewright_loom))]
 pub(crate) use loom::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, fence};
 
 /// A word that is only a hint: written under a lock, and read without it where any value is
@@ -38,10 +39,10 @@ pub(crate) use loom::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, 
 pub(crate) use core::sync::atomic::AtomicU64 as HintU64;
 
 /// Loom has no compiler fence: the models give both sides a full fence instead.
-#[cfg(feature = "loom")]
+#[cfg(all(test, framewright_loom))]
 pub(crate) fn compiler_fence(order: Ordering) {
     loom::sync::atomic::fence(order);
 }
 
-#[cfg(all(feature = "tso", not(feature = "loom")))]
+#[cfg(framewright_tso)]
 pub(crate) use tso::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, compiler_fence, fence};

@@ -99,7 +99,7 @@ impl Default for DeferredFlush {
     }
 }
 
-#[cfg(all(test, not(any(feature = "loom", feature = "tso"))))]
+#[cfg(all(test, not(any(framewright_loom, framewright_tso))))]
 mod tests {
     use super::*;
     use crate::{CpuId, tlb::MAX_CPUS};

@@ -73,7 +73,7 @@
 mod batch;
 mod blocks;
 mod cpu;
-#[cfg(all(test, feature = "loom"))]
+#[cfg(all(test, framewright_loom))]
 mod cpu_loom;
 mod deferred;
 mod deferred_flush;
@@ -96,5 +96,5 @@ pub use state::Tlb;
 pub(crate) use state::deferred_capacity;
 pub use unmapping::Unmapping;
 
-#[cfg(all(test, not(any(feature = "loom", feature = "tso"))))]
+#[cfg(all(test, not(any(framewright_loom, framewright_tso))))]
 mod tests;

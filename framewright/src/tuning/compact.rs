@@ -10,8 +10,8 @@ pub enum CompactMethod {
     #[default]
     Index,
     /// By two scanners that look at frames, one upward for pages to move, one downward for free
-    /// frames: what Linux does. With the feature `scanners`.
-    #[cfg(feature = "scanners")]
+    /// frames: what Linux does. For comparison, with the feature `compare`.
+    #[cfg(feature = "compare")]
     Scan,
     /// Not at all, for comparison. Given ranges are emptied all the same.
     Off,
@@ -20,36 +20,10 @@ pub enum CompactMethod {
 impl CompactMethod {
     /// Whether frames are scanned.
     pub(crate) const fn scans(self) -> bool {
-        #[cfg(feature = "scanners")]
+        #[cfg(feature = "compare")]
         return matches!(self, Self::Scan);
-        #[cfg(not(feature = "scanners"))]
+        #[cfg(not(feature = "compare"))]
         false
-    }
-}
-
-/// Rules of the scanners that were wrong until Linux 3.14, which took six patches of V. Babka (2013);
-/// each can be put back as it was.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct CompactRepairs {
-    /// Cached positions are reset *before* a run reads them.
-    pub reset_before_read: bool,
-    /// The free scanner says how far it came even if it found nothing, so that a meeting of the
-    /// scanners is noticed.
-    pub detect_meeting: bool,
-    /// What is left alone for its type is not marked to be skipped by everybody.
-    pub unmarked_types: bool,
-    /// Cached positions are reset as soon as the scanners meet.
-    pub reset_on_meeting: bool,
-}
-
-impl Default for CompactRepairs {
-    fn default() -> Self {
-        Self {
-            reset_before_read: true,
-            detect_meeting: true,
-            unmarked_types: true,
-            reset_on_meeting: true,
-        }
     }
 }
 
@@ -59,9 +33,11 @@ pub struct CompactTuning {
     /// How it finds what to move.
     pub method: CompactMethod,
     /// Rules of the scanners.
-    pub repair: CompactRepairs,
+    #[cfg(feature = "compare")]
+    pub repair: super::CompactRepairs,
     /// The scanners begin with a short look at the lists of free blocks, and the block that forms is
     /// kept for who waits for it.
+    #[cfg(feature = "compare")]
     pub shortcuts: bool,
     /// By index: headers that are looked at for one pageblock to empty.
     pub headers: u32,
@@ -74,6 +50,14 @@ pub struct CompactTuning {
 }
 
 impl CompactTuning {
+    /// Whether a run can tell a meeting of the scanners from contention. The index always can.
+    pub(crate) const fn detects_meeting(&self) -> bool {
+        #[cfg(feature = "compare")]
+        return !self.method.scans() || self.repair.detect_meeting;
+        #[cfg(not(feature = "compare"))]
+        true
+    }
+
     /// Frames that are free where a block of `order` is worth forming: as many as it has. By index
     /// that is all it takes, since what moves out of a pageblock has its place in what is free in
     /// others. Scanners take frames to move to before they know what forms: twice as many.
@@ -86,7 +70,9 @@ impl Default for CompactTuning {
     fn default() -> Self {
         Self {
             method: CompactMethod::default(),
-            repair: CompactRepairs::default(),
+            #[cfg(feature = "compare")]
+            repair: super::CompactRepairs::default(),
+            #[cfg(feature = "compare")]
             shortcuts: true,
             headers: 64,
             frames: 512,

@@ -23,6 +23,15 @@ pub enum TuningError<'t> {
         /// The nearest value the key would take.
         nearest: Shown,
     },
+    /// The setting is there to compare methods, and the library was built without them.
+    NotCompiledIn {
+        /// The key.
+        path: &'t str,
+        /// The value refused.
+        value: &'t str,
+        /// The feature of the library that has the setting.
+        feature: &'static str,
+    },
 }
 
 impl fmt::Display for TuningError<'_> {
@@ -38,6 +47,10 @@ impl fmt::Display for TuningError<'_> {
                 f,
                 "'{}' does not take '{value}': it takes {}; nearest valid value: {nearest}",
                 key.path, key.range
+            ),
+            TuningError::NotCompiledIn { path, value, feature } => write!(
+                f,
+                "'{path}={value}' is not compiled in: build the library with the feature '{feature}'"
             ),
         }
     }

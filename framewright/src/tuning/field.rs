@@ -49,14 +49,16 @@ impl fmt::Display for Shown {
     }
 }
 
-const BULK_FREE: [(&str, BulkFree); 2] = [
+const BULK_FREE: &[(&str, BulkFree)] = &[
     ("choose-before-lock", BulkFree::ChooseBeforeLock),
+    #[cfg(feature = "compare")]
     ("choose-under-lock", BulkFree::ChooseUnderLock),
 ];
 const BULK_TAKE: &[(&str, BulkTake)] = &[
     ("bulk", BulkTake::Bulk),
+    #[cfg(feature = "compare")]
     ("one-by-one", BulkTake::OneByOne),
-    #[cfg(feature = "smallest-first")]
+    #[cfg(feature = "compare")]
     ("smallest-first", BulkTake::SmallestFirst),
 ];
 const HIGH_ORDER_DRAIN: [(&str, HighOrderDrain); 2] = [
@@ -71,7 +73,7 @@ const FLUSH_BATCHING: [(&str, FlushBatching); 4] = [
 ];
 const COMPACT_METHOD: &[(&str, CompactMethod)] = &[
     ("index", CompactMethod::Index),
-    #[cfg(feature = "scanners")]
+    #[cfg(feature = "compare")]
     ("scan", CompactMethod::Scan),
     ("off", CompactMethod::Off),
 ];
@@ -113,7 +115,7 @@ impl<'t> Field<'t> {
                 *field = Auto::Fixed(bounds.parse(value, Shown::Word("auto"))?);
             }
             Field::Number(field, bounds) => *field = bounds.parse(value, Shown::Number(*field))?,
-            Field::BulkFree(field) => *field = choose(&BULK_FREE, value)?,
+            Field::BulkFree(field) => *field = choose(BULK_FREE, value)?,
             Field::BulkTake(field) => *field = choose(BULK_TAKE, value)?,
             Field::HighOrderDrain(field) => *field = choose(&HIGH_ORDER_DRAIN, value)?,
             Field::FlushBatching(field) => *field = choose(&FLUSH_BATCHING, value)?,
@@ -141,7 +143,7 @@ impl<'t> Field<'t> {
             Field::Auto(Auto::Fixed(number), _) | Field::Number(number, _) => {
                 Shown::Number(*number)
             }
-            Field::BulkFree(field) => word(&BULK_FREE, *field),
+            Field::BulkFree(field) => word(BULK_FREE, *field),
             Field::BulkTake(field) => word(BULK_TAKE, *field),
             Field::HighOrderDrain(field) => word(&HIGH_ORDER_DRAIN, *field),
             Field::FlushBatching(field) => word(&FLUSH_BATCHING, *field),

@@ -80,7 +80,11 @@ pub const KEYS: &[Key] = &[
     Key {
         path: "pcp.bulk_free",
         default: "choose-before-lock",
-        range: "choose-before-lock, choose-under-lock",
+        range: if cfg!(feature = "compare") {
+            "choose-before-lock, choose-under-lock"
+        } else {
+            "choose-before-lock"
+        },
         meaning: "when the frames of a bulk free are chosen",
         source: "Lu 2018, free_pcppages_bulk: do not hold lock when picking pages to free",
         field: |t| Field::BulkFree(&mut t.pcp.bulk_free),
@@ -190,18 +194,13 @@ pub const KEYS: &[Key] = &[
     Key {
         path: "zone.bulk_take",
         default: "bulk",
-        range: if cfg!(feature = "smallest-first") {
-            "bulk, one-by-one, smallest-first"
-        } else {
-            "bulk, one-by-one"
-        },
-        meaning: if cfg!(feature = "smallest-first") {
+        range: if cfg!(feature = "compare") { "bulk, one-by-one, smallest-first" } else { "bulk" },
+        meaning: if cfg!(feature = "compare") {
             "whether a batch is taken from a zone as a whole, block by block under one hold of its \
              lock, or the smallest free blocks first, wherever they lie (slow, the more so the \
              larger memory is)"
         } else {
-            "whether a batch is taken from a zone as a whole, or block by block under one hold of its \
-             lock"
+            "how a batch is taken from a zone: as a whole"
         },
         source: "Framewright; block by block, and the smallest first, is what Linux does",
         field: |t| Field::BulkTake(&mut t.zone.bulk_take),
@@ -338,9 +337,9 @@ pub const KEYS: &[Key] = &[
     Key {
         path: "compact.method",
         default: "index",
-        range: if cfg!(feature = "scanners") { "index, scan, off" } else { "index, off" },
+        range: if cfg!(feature = "compare") { "index, scan, off" } else { "index, off" },
         meaning: "how compaction finds what to move where: by the headers of pageblocks, or (scan, with the \
-                  feature `scanners`) by two scanners that look at frames; off: nothing is compacted",
+                  feature `compare`) by two scanners that look at frames; off: nothing is compacted",
         source: "Framewright; scan is what Linux does",
         field: |t| Field::CompactMethod(&mut t.compact.method),
     },
@@ -378,6 +377,7 @@ pub const KEYS: &[Key] = &[
         source: "Linux 5.9: vm.compaction_proactiveness",
         field: |t| Field::number(&mut t.compact.proactiveness, 0, 100),
     },
+    #[cfg(feature = "compare")]
     Key {
         path: "compact.shortcuts",
         default: "on",
@@ -387,6 +387,7 @@ pub const KEYS: &[Key] = &[
         source: "Linux 5.1",
         field: |t| Field::Switch(&mut t.compact.shortcuts),
     },
+    #[cfg(feature = "compare")]
     Key {
         path: "compact.repair.reset_before_read",
         default: "on",
@@ -395,6 +396,7 @@ pub const KEYS: &[Key] = &[
         source: "Babka 2013, mm: compaction",
         field: |t| Field::Switch(&mut t.compact.repair.reset_before_read),
     },
+    #[cfg(feature = "compare")]
     Key {
         path: "compact.repair.detect_meeting",
         default: "on",
@@ -403,6 +405,7 @@ pub const KEYS: &[Key] = &[
         source: "Babka 2013, mm: compaction",
         field: |t| Field::Switch(&mut t.compact.repair.detect_meeting),
     },
+    #[cfg(feature = "compare")]
     Key {
         path: "compact.repair.unmarked_types",
         default: "on",
@@ -411,6 +414,7 @@ pub const KEYS: &[Key] = &[
         source: "Babka 2013, mm: compaction",
         field: |t| Field::Switch(&mut t.compact.repair.unmarked_types),
     },
+    #[cfg(feature = "compare")]
     Key {
         path: "compact.repair.reset_on_meeting",
         default: "on",

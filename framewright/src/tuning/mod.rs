@@ -6,16 +6,22 @@
 //! default is always the best that is known.
 
 mod compact;
+mod compare;
 mod error;
 mod field;
 mod keys;
+#[cfg(feature = "compare")]
+mod scan;
 mod spelling;
 
 use crate::{platform::OwnerLock, types::ZoneKind};
 
-pub use compact::{CompactMethod, CompactRepairs, CompactTuning};
+pub use compact::{CompactMethod, CompactTuning};
+pub use compare::needs_compare;
 pub use error::TuningError;
 pub use keys::{KEYS, Key};
+#[cfg(feature = "compare")]
+pub use scan::CompactRepairs;
 
 /// A number that is worked out from the machine unless it is given.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -44,7 +50,9 @@ pub enum BulkFree {
     /// do not hold lock when picking pages to free", Lu, 2018).
     #[default]
     ChooseBeforeLock,
-    /// Under the zone lock, as Linux did before 4.17 and does again since 5.18.
+    /// Under the zone lock, as Linux did before 4.17 and does again since 5.18. For comparison, with
+    /// the feature `compare`.
+    #[cfg(feature = "compare")]
     ChooseUnderLock,
 }
 
@@ -55,12 +63,13 @@ pub enum BulkTake {
     #[default]
     Bulk,
     /// Each block is searched for and booked by itself, under one hold of the lock: what Linux
-    /// does. For comparison.
+    /// does. For comparison, with the feature `compare`.
+    #[cfg(feature = "compare")]
     OneByOne,
     /// The smallest blocks first, wherever they lie, as Linux takes them; of those that are as small, the
-    /// next behind the place that was freed last. For comparison, with the feature `smallest-first`: it
+    /// next behind the place that was freed last. For comparison, with the feature `compare`: it
     /// looks at all pageblocks under the zone lock, which takes long where memory is large.
-    #[cfg(feature = "smallest-first")]
+    #[cfg(feature = "compare")]
     SmallestFirst,
 }
 
@@ -330,8 +339,12 @@ impl Tuning {
     /// # Errors
     ///
     /// [`TuningError::UnknownKey`] names the key that was probably meant; [`TuningError::BadValue`]
-    /// says what the key takes and the nearest value it would take. The tuning is unchanged.
+    /// says what the key takes and the nearest value it would take; [`TuningError::NotCompiledIn`]
+    /// names the feature that the setting needs. The tuning is unchanged.
     pub fn set<'t>(&mut self, path: &'t str, value: &'t str) -> Result<(), TuningError<'t>> {
+        if !cfg!(feature = "compare") && needs_compare(path, value) {
+            return Err(TuningError::NotCompiledIn { path, value, feature: "compare" });
+        }
         let key = keys::find(path)?;
         key.field(self).set(value).map_err(|nearest| TuningError::BadValue { key, value, nearest })
     }

@@ -47,11 +47,34 @@ fn a_value_out_of_range_is_answered_with_the_nearest() {
         ("pcp.batch", "99999999999999999999999", "1024"),
         ("pcp.high_fraction", "3", "8"),
         ("pcp.bundle_slots", "32", "64"),
-        ("pcp.bulk_free", "under-lock", "choose-under-lock"),
+        ("pcp.bulk_free", "before", "choose-before-lock"),
         ("zone.watermark_scale", "99999999999", "3000"),
     ] {
         let error = format!("{}", tuning.set(key, value).unwrap_err());
         assert!(error.ends_with(&format!("nearest valid value: {nearest}")), "{error}");
     }
     assert_eq!(tuning, Tuning::default());
+}
+
+#[test]
+fn what_is_there_to_compare_names_the_feature_that_it_needs() {
+    for (key, value) in [
+        ("compact.method", "scan"),
+        ("compact.shortcuts", "off"),
+        ("compact.repair.reset_before_read", "off"),
+        ("compact.repair.detect_meeting", "off"),
+        ("compact.repair.unmarked_types", "off"),
+        ("compact.repair.reset_on_meeting", "off"),
+        ("pcp.bulk_free", "choose-under-lock"),
+        ("zone.bulk_take", "one-by-one"),
+        ("zone.bulk_take", "smallest-first"),
+    ] {
+        let mut tuning = Tuning::default();
+        let set = tuning.set(key, value).map_err(|error| error.to_string());
+        let refused = format!(
+            "'{key}={value}' is not compiled in: build the library with the feature 'compare'"
+        );
+        assert_eq!(set, if cfg!(feature = "compare") { Ok(()) } else { Err(refused) });
+        assert_eq!(tuning != Tuning::default(), cfg!(feature = "compare"), "{key}={value}");
+    }
 }

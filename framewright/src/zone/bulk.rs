@@ -135,24 +135,13 @@ impl<'m, P: Platform> Zone<'m, P> {
         })
     }
 
-    /// Gives back blocks that `choose` selects under the lock, one bundle at a time.
-    pub(crate) fn give_chosen(
+    #[inline(always)]
+    pub(super) fn give_under_lock(
         &self,
         platform: &P,
-        mut choose: impl FnMut() -> Option<Bundle>,
+        buddy: &mut Buddy<'m>,
+        bundles: &[Bundle],
     ) -> Refusals {
-        platform.point(Site::BulkFree);
-        self.with(platform, |buddy| {
-            let mut refusals = Refusals::default();
-            while let Some(bundle) = choose() {
-                refusals.merge(self.give_under_lock(platform, buddy, &[bundle]));
-            }
-            refusals
-        })
-    }
-
-    #[inline(always)]
-    fn give_under_lock(&self, platform: &P, buddy: &mut Buddy<'m>, bundles: &[Bundle]) -> Refusals {
         self.probe_bundles(platform, GIVE, bundles);
         // Without a listening machine this is the code that every other caller uses, so that it is
         // compiled once.

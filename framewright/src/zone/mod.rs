@@ -9,6 +9,8 @@
 mod access;
 mod block_stack;
 mod bulk;
+#[cfg(feature = "compare")]
+mod compare;
 mod depot;
 mod hooks;
 mod huge_reserve;
@@ -335,12 +337,6 @@ impl<'m, P: Platform> Zone<'m, P> {
             self.probe_pageblocks(platform, Cost::RangePageblocks, pageblocks(start, end));
             f(buddy)
         })
-    }
-
-    /// Whether some CPU holds the zone lock now: a hint.
-    #[cfg(feature = "scanners")]
-    pub(crate) fn is_contended(&self, platform: &P) -> bool {
-        self.guarded.is_held(platform)
     }
 
     /// Runs `f` on the buddy under the zone lock, then publishes the counters.

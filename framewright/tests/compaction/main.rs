@@ -1,5 +1,5 @@
 //! Compaction and migration, with an embedder that causes all kinds of faults.
-#![cfg(not(any(feature = "loom", feature = "tso")))]
+#![cfg(not(any(framewright_loom, framewright_tso)))]
 
 mod budget;
 mod busy;

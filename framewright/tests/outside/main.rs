@@ -1,7 +1,7 @@
 //! Safe code must not be able to give a frame two owners, to lose a frame, or to hang.
 //!
 //! The machine is the only unsafe code here. Every attack is in a module that forbids it.
-#![cfg(not(any(feature = "loom", feature = "tso")))]
+#![cfg(not(any(framewright_loom, framewright_tso)))]
 
 #[path = "../support/toy.rs"]
 mod toy;

@@ -1,6 +1,6 @@
 //! Hardening `tracked` and `paranoid`: every bad raw free is refused at the call and changes nothing.
 //! At `paranoid`, freed frames wait in quarantine, and writes to free frames are detected.
-#![cfg(not(any(feature = "loom", feature = "tso")))]
+#![cfg(not(any(framewright_loom, framewright_tso)))]
 
 mod books;
 mod extents;

@@ -1,6 +1,6 @@
 //! Reclaim with a fake embedder: pages, references, a store that fails, and a CPU with stale TLB
 //! entries.
-#![cfg(not(any(feature = "loom", feature = "tso")))]
+#![cfg(not(any(framewright_loom, framewright_tso)))]
 
 mod background;
 mod embedder;

@@ -1,5 +1,5 @@
 //! The slow path: each of its exits and each of its bounds, with scripted relief.
-#![cfg(not(feature = "loom"))]
+#![cfg(not(framewright_loom))]
 
 mod boost;
 mod bounds;

@@ -11,7 +11,14 @@ use super::topology::{Stretch, Topology};
 /// Settings that are tried, each with 2^n values.
 const SETTINGS: &[(&str, &[&str])] = &[
     ("owner_lock", &["biased", "trylock"]),
-    ("pcp.bulk_free", &["choose-before-lock", "choose-under-lock"]),
+    (
+        "pcp.bulk_free",
+        if cfg!(feature = "compare") {
+            &["choose-before-lock", "choose-under-lock"]
+        } else {
+            &["choose-before-lock"]
+        },
+    ),
     ("pcp.high_order_drain", &["second-consecutive", "every-free"]),
     ("hardening", &["checked", "off"]),
     ("pcp.batch", &["auto", "1", "7", "63"]),
@@ -29,10 +36,10 @@ const SETTINGS: &[(&str, &[&str])] = &[
     ("hardening.poison", &["on", "off"]),
     (
         "zone.bulk_take",
-        if cfg!(feature = "smallest-first") {
+        if cfg!(feature = "compare") {
             &["bulk", "one-by-one", "smallest-first"]
         } else {
-            &["bulk", "one-by-one"]
+            &["bulk"]
         },
     ),
     ("zone.depot_divisor", &["auto", "8", "30", "200"]),

@@ -3,7 +3,7 @@
 //! Tests that care about one thing a machine does write that; the rest of the machine is here.
 
 use framewright::{Config, Layout, Memory, Platform};
-use std::mem::MaybeUninit;
+use std::{boxed, mem::MaybeUninit, vec};
 
 /// The part of a [`Platform`] that does nothing: no interrupts, frames without contents, no time.
 /// The lock is the library's own. A corruption report panics, unless the machine defines
@@ -38,5 +38,6 @@ pub(crate) fn leaked<P: Platform>(platform: P, config: &Config<'_>) -> &'static 
     let layout = Layout::new::<P>(config).unwrap();
     let buffer = vec![MaybeUninit::<u8>::uninit(); layout.bytes() + layout.align()].leak();
     let start = buffer.as_ptr().align_offset(layout.align());
-    Box::leak(Box::new(Memory::new(platform, config, &mut buffer[start..]).unwrap()))
+    let memory = Memory::new(platform, config, &mut buffer[start..]).unwrap();
+    boxed::Box::leak(boxed::Box::new(memory))
 }

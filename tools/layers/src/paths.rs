@@ -203,7 +203,7 @@ mod tests {
         let tests = [
             "#[cfg(test)] mod tests { use crate::memory::Memory; }",
             "#[cfg(test)] #[allow(unused)] use crate::{memory::Memory, tlb::Tlb};",
-            "#[cfg(all(test, feature = \"loom\"))] mod model;",
+            "#[cfg(all(test, framewright_loom))] mod model;",
             "struct A { #[cfg(test)] of: crate::memory::B, }",
             "#[cfg(any(test, all(test, x)))] fn f() { crate::memory::f() }",
         ];

@@ -1,6 +1,6 @@
 //! The measuring program, built from the source tree: once with calls, once without.
 //!
-//! Both builds are the same but for the feature; what callgrind counts and what the symbol table
+//! Both builds are the same but for one flag; what callgrind counts and what the symbol table
 //! says is compared between them alone.
 
 use std::{
@@ -19,7 +19,12 @@ pub(super) const STEPS: usize = 2;
 /// The program, an example of this package.
 const PACKAGE: &str = "framewright-peers";
 const PROGRAM: &str = "bulk-take";
-const OUTLINED: &str = "framewright-peers/outlined,framewright/outlined";
+/// Makes both packages call what they inline otherwise. The compiler's flags of the source tree hold besides.
+const OUTLINED: &[&str] =
+    &["--config", r#"target."cfg(all())".rustflags=["--cfg", "framewright_outlined"]"#];
+
+/// The library as it comes.
+const INLINED: &[&str] = &[];
 
 /// Why something was not measured.
 #[derive(Debug)]
@@ -37,8 +42,8 @@ impl Builds {
         let folder = tempfile::tempdir()
             .map_err(|error| Skipped(format!("there is no temporary folder: {error}")))?;
         let builds = Self { folder };
-        for (features, program) in [(OUTLINED, builds.outlined()), ("", builds.inlined())] {
-            let built = build(&tree, features)?;
+        for (flags, program) in [(OUTLINED, builds.outlined()), (INLINED, builds.inlined())] {
+            let built = build(&tree, flags)?;
             fs::copy(&built, program).map_err(|error| {
                 Skipped(format!("'{}' cannot be copied: {error}", built.display()))
             })?;
@@ -78,13 +83,16 @@ fn source_tree() -> Result<PathBuf, Skipped> {
 }
 
 /// Where the program is once it is built.
-fn build(tree: &Path, features: &str) -> Result<PathBuf, Skipped> {
+fn build(tree: &Path, flags: &[&str]) -> Result<PathBuf, Skipped> {
     let mut cargo = Command::new("cargo");
     cargo
         .current_dir(tree)
         .args(["build", "--release", "--quiet", "--message-format=json"])
-        .args(["-p", PACKAGE, "-p", "framewright", "--example", PROGRAM])
-        .args(["--features", features]);
+        .args(["-p", PACKAGE, "--example", PROGRAM])
+        .args(flags)
+        // They would take the place of the flags above.
+        .env_remove("RUSTFLAGS")
+        .env_remove("CARGO_ENCODED_RUSTFLAGS");
     let output =
         cargo.output().map_err(|error| Skipped(format!("cargo cannot be started: {error}")))?;
     if !output.status.success() {

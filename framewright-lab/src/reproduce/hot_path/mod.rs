@@ -26,7 +26,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "hot-path",
     title: "inline what removes frames under the zone lock (2017)",
     question: "\
-Before: the functions that take frames under the zone lock call one another (feature `outlined`).
+Before: the functions that take frames under the zone lock call one another (--cfg framewright_outlined).
 After: they are inlined. Instructions under the lock per frame taken are counted by callgrind, text
 is read from both programs; pages per second are what those instructions are worth on the machines.
 Rows called 'bulk' answer a reviewer's wish: frames taken one by one, then a batch as a whole.",

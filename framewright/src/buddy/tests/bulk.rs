@@ -37,7 +37,6 @@ fn one_by_one_ends_where_bulk_ends() {
 }
 
 /// A frame that is free alone is taken before any of a larger block, though its pageblock be nearly free.
-#[cfg(feature = "smallest-first")]
 #[test]
 fn the_smallest_block_goes_first_wherever_it_lies() {
     let how = BulkTake::SmallestFirst;

@@ -3,6 +3,7 @@ use std::{boxed::Box, vec::Vec};
 use super::*;
 use crate::{tuning::BulkTake, types::Refusal};
 
+#[cfg(feature = "compare")]
 mod bulk;
 mod highatomic;
 mod large;

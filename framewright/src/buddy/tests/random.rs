@@ -27,8 +27,9 @@ impl Random {
 /// How a batch may be taken.
 const HOWS: &[BulkTake] = &[
     BulkTake::Bulk,
+    #[cfg(feature = "compare")]
     BulkTake::OneByOne,
-    #[cfg(feature = "smallest-first")]
+    #[cfg(feature = "compare")]
     BulkTake::SmallestFirst,
 ];
 

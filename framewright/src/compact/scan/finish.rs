@@ -56,10 +56,10 @@ impl<P: Platform> Run<'_, '_, '_, P> {
     fn end_at_meeting(&self) -> Outcome {
         let hints = self.ctx.hints;
         if self.repair.reset_on_meeting {
-            hints.positions.reset(0, self.ctx.on_cpu.zone.spanned() as u32);
+            hints.scan.positions.reset(0, self.ctx.on_cpu.zone.spanned() as u32);
         }
         if self.goal.is_direct() {
-            hints.flush_hints.store(true, Ordering::Relaxed);
+            hints.scan.flush_hints.store(true, Ordering::Relaxed);
         }
         if self.is_whole { Outcome::Complete } else { Outcome::PartialSkipped }
     }

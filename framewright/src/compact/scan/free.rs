@@ -112,7 +112,7 @@ impl<'s, 'm, P: Platform> FreeScanner<'s, 'm, P> {
                 break;
             }
             self.below = block;
-            self.ctx.hints.positions.lower_free(block << PAGEBLOCK_ORDER);
+            self.ctx.hints.scan.positions.lower_free(block << PAGEBLOCK_ORDER);
         }
         let found = !self.stash.is_empty();
         if !found && !self.repair.detect_meeting {

@@ -75,7 +75,7 @@ impl<P: Platform> Run<'_, '_, '_, P> {
         let sync = !self.goal.is_async() || self.modes_agree;
         let at = (block + 1) << PAGEBLOCK_ORDER;
         if !self.goal.is_thorough() {
-            self.ctx.hints.positions.advance_migrate(at, sync);
+            self.ctx.hints.scan.positions.advance_migrate(at, sync);
         }
     }
 

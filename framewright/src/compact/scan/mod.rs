@@ -26,13 +26,17 @@ mod finish;
 mod free;
 mod migrate;
 mod reset;
+mod state;
+mod view;
 
 pub(super) use reset::reset_hints;
+pub(super) use state::ScanState;
+pub use view::ScannersView;
 
-use super::{Compactor, Goal, Outcome, compactor::ZoneContext};
+use super::{Caller, Compactor, Goal, Outcome, compactor::ZoneContext};
 use crate::{
     migrate::MigrateMode,
-    platform::{Captured, Platform},
+    platform::{Captured, Cost, Platform},
     tuning::{CompactRepairs, CompactTuning},
     types::{Block, Order, PAGEBLOCK_FRAMES, PAGEBLOCK_ORDER},
 };
@@ -71,6 +75,31 @@ impl<'c, 'm, P: Platform> Compactor<'c, 'm, P> {
             ctx.on_cpu.free_to_zone(frame, order);
         }
         Outcome::Success
+    }
+}
+
+impl Goal {
+    /// Whether skip hints are ignored, and the run covers the whole zone.
+    fn is_thorough(&self) -> bool {
+        match self.caller {
+            Caller::Request { thorough } => thorough,
+            Caller::Daemon => false,
+            Caller::Proactive | Caller::Node => true,
+        }
+    }
+}
+
+impl<P: Platform> ZoneContext<'_, '_, P> {
+    /// Counts frames that were scanned for pages to move.
+    fn count_page_scan(&self, frames: u64) {
+        self.hints.counters.compact_migrate_scanned.add(frames);
+        self.on_cpu.platform.cost(Cost::ScanFrames, frames as u32);
+    }
+
+    /// Counts frames that were scanned for free frames to move pages to.
+    fn count_free_scan(&self, frames: u32) {
+        self.hints.counters.compact_free_scanned.add(u64::from(frames));
+        self.on_cpu.platform.cost(Cost::ScanFrames, frames);
     }
 }
 
@@ -117,7 +146,7 @@ impl<'r, 'c, 'm, P: Platform> Run<'r, 'c, 'm, P> {
     ) -> Self {
         let tuning = compactor.memory.tuning().compact;
         let CompactTuning { repair, shortcuts, .. } = tuning;
-        let positions = &ctx.hints.positions;
+        let positions = &ctx.hints.scan.positions;
         let is_restarting = goal.order.is_some_and(|at| ctx.hints.deferral.is_restarting(at));
         if is_restarting && repair.reset_before_read {
             reset_hints(ctx);
@@ -215,7 +244,7 @@ impl<'r, 'c, 'm, P: Platform> Run<'r, 'c, 'm, P> {
     fn end(&mut self, outcome: Outcome) {
         let highest = self.free.give_back();
         if let Some(block) = highest {
-            self.ctx.hints.positions.raise_free((block + 1) << PAGEBLOCK_ORDER);
+            self.ctx.hints.scan.positions.raise_free((block + 1) << PAGEBLOCK_ORDER);
         }
         self.ctx.trace_run(&self.goal, self.positions(), Some(outcome));
     }

@@ -11,7 +11,7 @@ use crate::{
 /// pages to move or free frames to move pages to, and starts the scanners at the lowest and the
 /// highest of them.
 pub(in crate::compact) fn reset_hints<P: Platform>(ctx: ZoneContext<'_, '_, P>) {
-    if !ctx.hints.flush_hints.swap(false, Ordering::Relaxed) {
+    if !ctx.hints.scan.flush_hints.swap(false, Ordering::Relaxed) {
         return;
     }
     let blocks = (ctx.on_cpu.zone.spanned() >> PAGEBLOCK_ORDER) as u32;
@@ -33,8 +33,8 @@ pub(in crate::compact) fn reset_hints<P: Platform>(ctx: ZoneContext<'_, '_, P>) 
     ctx.hints.counters.compact_headers.add(u64::from(blocks));
     let (low, high) = (low.unwrap_or(blocks), high.map_or(0, |block| block + 1));
     if low < high {
-        ctx.hints.positions.reset(low << PAGEBLOCK_ORDER, high << PAGEBLOCK_ORDER);
+        ctx.hints.scan.positions.reset(low << PAGEBLOCK_ORDER, high << PAGEBLOCK_ORDER);
     } else {
-        ctx.hints.positions.reset(0, blocks << PAGEBLOCK_ORDER);
+        ctx.hints.scan.positions.reset(0, blocks << PAGEBLOCK_ORDER);
     }
 }

@@ -7,14 +7,15 @@
 //! pageblocks are looked at under the zone lock, from the one on that got frames back last. Of blocks that are
 //! as small, Linux takes the one that was freed last of all; this takes the next behind that place.
 
-use super::{
-    Buddy, Bundles, Fallback, MigrateType, Watch,
-    levels::WORDS,
-    take::{Want, finish},
-    word::{self, WORD_ORDER},
-    words_of,
+use crate::{
+    buddy::{
+        Buddy, Bundles, Fallback, MigrateType, WORDS, Want, Watch,
+        take::finish,
+        word::{self, WORD_ORDER},
+        words_of,
+    },
+    types::{PAGEBLOCK_ORDER, set::lowest},
 };
-use crate::types::{PAGEBLOCK_ORDER, set::lowest};
 
 /// A free block.
 #[derive(Clone, Copy)]
@@ -30,7 +31,7 @@ impl Buddy<'_> {
     /// whole pageblock, the two are the same.
     #[cold]
     #[inline(never)]
-    pub(super) fn take_smallest(
+    pub(in crate::buddy) fn take_smallest(
         &mut self,
         want: Want,
         out: &mut Bundles,

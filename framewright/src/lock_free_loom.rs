@@ -1,8 +1,9 @@
 //! What the library does without locks, under the C11 memory model: the claim of a CPU, and
 //! counters that are read while they are written.
-#![cfg(feature = "loom")]
 
-#[path = "support/toy.rs"]
+#![allow(unsafe_code)]
+
+#[path = "../tests/support/toy.rs"]
 mod toy;
 
 use framewright::{

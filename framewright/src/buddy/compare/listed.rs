@@ -1,0 +1,34 @@
+//! The fast search that compaction by two scanners begins with.
+
+use crate::{
+    buddy::{Buddy, MigrateType, lists::QUARTILES, pageblock::NIL},
+    types::PAGEBLOCK_ORDER,
+};
+
+impl Buddy<'_> {
+    /// The best movable pageblock by `better` that `is_eligible` accepts and that has a free block
+    /// of an order from `least` to below `order`. Looks at the first `entries` entries of the lists
+    /// at most, and returns how many, too.
+    pub(crate) fn find_listed(
+        &self,
+        (least, order): (u8, u8),
+        entries: u32,
+        is_eligible: impl Fn(u32) -> bool,
+        better: impl Fn(u32, u32) -> bool,
+    ) -> (Option<u32>, u32) {
+        let (mut found, mut seen) = (None, 0);
+        for free in (least..order.min(PAGEBLOCK_ORDER)).rev() {
+            for quartile in 0..QUARTILES {
+                let mut at = self.lists.head_of(MigrateType::Movable, free * QUARTILES + quartile);
+                while at != NIL && seen < entries {
+                    seen += 1;
+                    if is_eligible(at) && found.is_none_or(|before| better(at, before)) {
+                        found = Some(at);
+                    }
+                    at = self.blocks[at as usize].next;
+                }
+            }
+        }
+        (found, seen)
+    }
+}

@@ -1,0 +1,59 @@
+//! Draining by [`BulkFree::ChooseUnderLock`](crate::tuning::BulkFree): the blocks are selected under
+//! the zone lock. For comparison only.
+
+use super::{ListIndex, Lists, OwnedZoneOnCpu, cpu::ZoneOnCpu, depot::DrainBatch, drain::Due};
+use crate::{
+    buddy::{Bundles, Refusals},
+    platform::{Cost, Platform},
+};
+
+impl<P: Platform> OwnedZoneOnCpu<'_, '_, P> {
+    /// Gives `due` back to the zone, one batch per lock hold.
+    pub(super) fn drain_choosing_under_lock(&mut self, list: ListIndex, due: Due) {
+        let mut left = due.frames;
+        while left > 0 {
+            let mut gone = Bundles::new();
+            // Nothing goes to the depot. But the watermark is read as by the default method, so that
+            // both pay for that.
+            self.set_depot_share(&mut DrainBatch::new(), due.reason);
+            let mut refusals = Refusals::default();
+            let moved = self
+                .enter(|at, lists| at.select_and_give(lists, list, left, &mut gone, &mut refusals));
+            let moved = moved.unwrap_or(0);
+            self.report(refusals);
+            if moved == 0 {
+                return;
+            }
+            self.count_drain(due.reason, moved);
+            self.trace_drained(self.blocks_of(gone.as_slice()));
+            left = left.saturating_sub(moved);
+        }
+    }
+}
+
+impl<'m, P: Platform> ZoneOnCpu<'_, 'm, P> {
+    /// Moves up to `frames` frames out of the lists and selects them under the zone lock. The
+    /// blocks have reached the zone when the call returns. They are listed in `gone`, and refused
+    /// ones in `refusals`.
+    fn select_and_give(
+        &self,
+        lists: &mut Lists<'m>,
+        list: ListIndex,
+        frames: u64,
+        gone: &mut Bundles,
+        refusals: &mut Refusals,
+    ) -> u64 {
+        self.platform.cost(Cost::BulkFree, 1);
+        let mut moved = 0;
+        *refusals = self.zone.give_chosen(self.platform, || {
+            let bundle = (moved < frames && !gone.is_full())
+                .then(|| lists.select_one(self.context(), list))??;
+            moved += bundle.frame_count();
+            gone.push(bundle);
+            Some(bundle)
+        });
+        self.count_lock(moved);
+        self.pages.counters.refused_frames.add(refusals.frames);
+        moved
+    }
+}

@@ -1,0 +1,24 @@
+//! Settings that only a build with the feature `compare` has.
+
+/// Settings that only have a meaning with the feature.
+const KEYS: [&str; 5] = [
+    "compact.shortcuts",
+    "compact.repair.reset_before_read",
+    "compact.repair.detect_meeting",
+    "compact.repair.unmarked_types",
+    "compact.repair.reset_on_meeting",
+];
+
+/// Values of other settings that name a method for comparison.
+const VALUES: [(&str, &str); 4] = [
+    ("compact.method", "scan"),
+    ("pcp.bulk_free", "choose-under-lock"),
+    ("zone.bulk_take", "one-by-one"),
+    ("zone.bulk_take", "smallest-first"),
+];
+
+/// Whether only a build with the feature `compare` takes this setting.
+#[must_use]
+pub fn needs_compare(path: &str, value: &str) -> bool {
+    KEYS.contains(&path) || VALUES.contains(&(path, value))
+}

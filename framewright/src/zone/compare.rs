@@ -1,0 +1,30 @@
+//! What the methods for comparison need of a zone.
+
+use super::Zone;
+use crate::{
+    buddy::{Bundle, Refusals},
+    platform::{Platform, Site},
+};
+
+impl<P: Platform> Zone<'_, P> {
+    /// Gives back blocks that `choose` selects under the lock, one bundle at a time.
+    pub(crate) fn give_chosen(
+        &self,
+        platform: &P,
+        mut choose: impl FnMut() -> Option<Bundle>,
+    ) -> Refusals {
+        platform.point(Site::BulkFree);
+        self.with(platform, |buddy| {
+            let mut refusals = Refusals::default();
+            while let Some(bundle) = choose() {
+                refusals.merge(self.give_under_lock(platform, buddy, &[bundle]));
+            }
+            refusals
+        })
+    }
+
+    /// Whether some CPU holds the zone lock now: a hint.
+    pub(crate) fn is_contended(&self, platform: &P) -> bool {
+        self.guarded.is_held(platform)
+    }
+}
