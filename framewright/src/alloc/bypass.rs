@@ -7,7 +7,7 @@ use super::slow;
 use crate::{
     buddy::Bundles,
     memory::Memory,
-    platform::Platform,
+    platform::{Platform, or_on_panic},
     types::{AllocError, Block, CpuId, Event, Order, Pfn, Request},
     zone::ZoneAccess,
 };
@@ -29,15 +29,10 @@ impl<'m, P: Platform> Memory<'m, P> {
             return Err(AllocError::NotRequestable(request.migratetype()));
         }
         let pfn = self.take_bypassing_lists(request)?;
-        let block = Block::new(self.tag(), pfn, request.order());
-        if request.is_zeroed() {
-            self.platform().clear(block.pfn(), block.order());
+        if request.is_zeroed() || P::TRACING {
+            self.prepare(ACCOUNT, pfn, request);
         }
-        if P::TRACING {
-            let event = Event::PageAlloc { pfn: Some(block.pfn()), request };
-            self.platform().trace(ACCOUNT, &event);
-        }
-        Ok(block)
+        Ok(Block::new(self.tag(), pfn, request.order()))
     }
 
     /// Frees a block to the zone, bypassing the lists of all CPUs.
@@ -50,23 +45,55 @@ impl<'m, P: Platform> Memory<'m, P> {
             return Err(block);
         }
         let (pfn, order) = block.into_raw();
-        if P::TRACING {
-            self.platform().trace(ACCOUNT, &Event::PageFree { pfn, order });
-        }
-        if let Some((zone, frame)) = self.find(pfn, order) {
-            self.context(zone, ACCOUNT).free_to_zone(frame, order);
-        }
+        self.trace_free(ACCOUNT, pfn, order);
+        self.free_to_zone(ACCOUNT, pfn, order);
         Ok(())
+    }
+
+    /// Clears a block that has just left a list or the zone, if `request` asks for it, and traces the allocation.
+    #[inline(always)]
+    pub(super) fn prepare(&self, cpu: CpuId, pfn: Pfn, request: Request) {
+        let prepare = || {
+            if request.is_zeroed() {
+                self.platform().clear(pfn, request.order());
+            }
+            if P::TRACING {
+                self.platform().trace(cpu, &Event::PageAlloc { pfn: Some(pfn), request });
+            }
+        };
+        or_on_panic(prepare, || self.free_to_zone(cpu, pfn, request.order()));
+    }
+
+    /// Traces the free of a block, before it is freed.
+    #[inline(always)]
+    pub(super) fn trace_free(&self, cpu: CpuId, pfn: Pfn, order: Order) {
+        if P::TRACING {
+            let trace = || self.platform().trace(cpu, &Event::PageFree { pfn, order });
+            or_on_panic(trace, || self.free_to_zone(cpu, pfn, order));
+        }
+    }
+
+    fn free_to_zone(&self, cpu: CpuId, pfn: Pfn, order: Order) {
+        if let Some((zone, frame)) = self.find(pfn, order) {
+            self.context(zone, cpu).free_to_zone(frame, order);
+        }
     }
 
     /// Frees single frames to their zones, many per hold of a zone's lock, on behalf of `cpu` and
     /// bypassing its lists. The caller owns the frames as blocks.
     pub(crate) fn free_frames_to_zones(&self, cpu: CpuId, frames: &[Pfn]) {
         if P::TRACING {
-            for &pfn in frames {
-                self.platform().trace(cpu, &Event::PageFree { pfn, order: Order::ZERO });
-            }
+            let trace = || {
+                for &pfn in frames {
+                    self.platform().trace(cpu, &Event::PageFree { pfn, order: Order::ZERO });
+                }
+            };
+            or_on_panic(trace, || self.give_frames_to_zones(cpu, frames));
         }
+        self.give_frames_to_zones(cpu, frames);
+    }
+
+    fn give_frames_to_zones(&self, cpu: CpuId, frames: &[Pfn]) {
         for chunk in frames.chunks(Bundles::CAPACITY) {
             for at in self.contexts(cpu) {
                 let in_zone = chunk.iter().filter_map(|&pfn| at.zone.locate(pfn, Order::ZERO));

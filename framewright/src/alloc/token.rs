@@ -316,23 +316,16 @@ impl<'a, 'm, P: Platform> CpuToken<'a, 'm, P> {
 
     #[inline(always)]
     fn trace_free(&self, pfn: Pfn, order: Order) {
-        if P::TRACING {
-            self.memory().platform().trace(self.cpu(), &Event::PageFree { pfn, order });
-        }
+        self.memory().trace_free(self.cpu(), pfn, order);
     }
 
     /// Makes a block of frames that have just left a list or the zone.
     #[inline(always)]
     fn hand_out(&self, pfn: Pfn, request: Request) -> Block<'m> {
-        let block = Block::new(self.tag, pfn, request.order());
-        let platform = self.memory().platform();
-        if request.is_zeroed() {
-            platform.clear(pfn, request.order());
+        if request.is_zeroed() || P::TRACING {
+            self.memory().prepare(self.cpu(), pfn, request);
         }
-        if P::TRACING {
-            platform.trace(self.cpu(), &Event::PageAlloc { pfn: Some(pfn), request });
-        }
-        block
+        Block::new(self.tag, pfn, request.order())
     }
 }
 

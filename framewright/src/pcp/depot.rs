@@ -1,6 +1,6 @@
 //! A CPU's use of the depot of a zone: which blocks go there, and how they return to the maps.
 
-use super::{ListIndex, Lists, cpu::ZoneOnCpu, packing::pack};
+use super::{ListIndex, Lists, cpu::ZoneOnCpu, packing::pack, refill::BatchGuard};
 use crate::{
     buddy::{Bundle, Bundles},
     observe::DrainReason,
@@ -103,7 +103,12 @@ impl<'m, P: Platform> ZoneOnCpu<'_, 'm, P> {
     /// take go to the maps.
     pub(super) fn give_leaving(&self, leaving: &mut DrainBatch) {
         let DrainBatch { bundles, stack, .. } = leaving;
-        self.trace_drained(self.blocks_of(bundles.as_slice()).chain(self.blocks_of_stack(stack)));
+        if P::TRACING {
+            let batch = BatchGuard { cpu: *self, taken: bundles, stack: Some(stack) };
+            let of_stack = batch.stack.iter().flat_map(|stack| self.blocks_of_stack(stack));
+            self.trace_drained(self.blocks_of(bundles.as_slice()).chain(of_stack));
+            core::mem::forget(batch);
+        }
         if stack.is_empty() {
             return self.give(bundles);
         }

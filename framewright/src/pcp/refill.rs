@@ -173,7 +173,7 @@ impl<P: Platform> ZoneOnCpu<'_, '_, P> {
         match self.zone.take(self.platform, want, how, taken, from_depot) {
             Ok(fallback) => {
                 let stack = depot_demand.map(|(_, stack)| stack);
-                let held = RefillGuard { cpu: *self, taken, stack };
+                let held = BatchGuard { cpu: *self, taken, stack };
                 self.account_take(&want, (held.taken, held.stack.as_deref()), fallback, access);
                 core::mem::forget(held);
                 Ok(())
@@ -186,15 +186,15 @@ impl<P: Platform> ZoneOnCpu<'_, '_, P> {
     }
 }
 
-/// Blocks that were taken from the zone and are not yet on a list. They return to the zone if the
-/// embedder panics while the refill is reported to it.
-struct RefillGuard<'t, 'c, 'm, P: Platform> {
-    cpu: ZoneOnCpu<'c, 'm, P>,
-    taken: &'t Bundles,
-    stack: Option<&'t mut BlockStack>,
+/// Blocks on their way from the zone to a list, or back. They return to the zone if the embedder
+/// panics while the batch is reported to it.
+pub(super) struct BatchGuard<'t, 'c, 'm, P: Platform> {
+    pub(super) cpu: ZoneOnCpu<'c, 'm, P>,
+    pub(super) taken: &'t Bundles,
+    pub(super) stack: Option<&'t mut BlockStack>,
 }
 
-impl<P: Platform> Drop for RefillGuard<'_, '_, '_, P> {
+impl<P: Platform> Drop for BatchGuard<'_, '_, '_, P> {
     fn drop(&mut self) {
         self.cpu.give(self.taken);
         if let Some(stack) = &mut self.stack {

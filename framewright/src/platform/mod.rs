@@ -26,6 +26,7 @@ mod lock_loom;
 pub(crate) mod model;
 mod poison;
 mod relief;
+mod unwind;
 
 use crate::{
     sync::{RawLock, RawWord},
@@ -41,6 +42,7 @@ pub use relief::{
     Captured, CompactPriority, Compacted, Need, NoRelief, OutOfMemory, Pause, Relief, Spare,
     Throttle, Verdict,
 };
+pub(crate) use unwind::or_on_panic;
 
 /// Whom a remote barrier must reach.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -95,9 +97,9 @@ pub enum OwnerLock {
 /// # Panics
 ///
 /// A method should not panic. If one does, no frame has two owners. However:
-/// * if [`Platform::clear`] or [`Platform::trace`] panics, the blocks are lost that the interrupted call was to
-///   hand out or to free, as nobody has them any more, and those that it was giving back to the zone. What it has changed for itself only, such as an
-///   isolation, a claim of a CPU or the right to change what memory there is, is undone;
+/// * if [`Platform::clear`] or [`Platform::trace`] panics, the block that the interrupted call was to hand out or
+///   to free is free afterwards, as are those that it was giving back to the zone. What it has changed for itself
+///   only, such as an isolation, a claim of a CPU or the right to change what memory there is, is undone;
 /// * if [`Platform::corruption`] panics, the report has been made, and the refused block is lost, as it would be
 ///   otherwise;
 /// * if [`Platform::copy`] panics, pages that were about to move stay where they were, as described at

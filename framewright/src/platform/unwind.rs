@@ -1,0 +1,18 @@
+//! Hooks of the embedder that panic.
+
+/// Runs `hook`, which calls the embedder. If it panics, `undo` runs while the panic unwinds. Without a panic, and in
+/// programs that abort on one, this is the call of `hook` alone.
+#[inline(always)]
+pub(crate) fn or_on_panic(hook: impl FnOnce(), undo: impl FnMut()) {
+    let guard = OnPanic(undo);
+    hook();
+    core::mem::forget(guard);
+}
+
+struct OnPanic<F: FnMut()>(F);
+
+impl<F: FnMut()> Drop for OnPanic<F> {
+    fn drop(&mut self) {
+        (self.0)();
+    }
+}
