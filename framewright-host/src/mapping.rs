@@ -65,15 +65,27 @@ impl Mapping {
     /// aside for it: there may be more of it than memory.
     pub(crate) fn reserved(what: &'static str, bytes: usize) -> Result<Self, HostError> {
         let refused = |errno| HostError::OutOfMemory { what, bytes, errno };
-        let mapping = Self::reserve(bytes.max(1), ProtFlags::READ | ProtFlags::WRITE);
-        let mapping = mapping.map_err(refused)?;
+        let access = ProtFlags::READ | ProtFlags::WRITE;
+        let mapping = Self::reserve(bytes.max(1), access, MapFlags::PRIVATE).map_err(refused)?;
         // One touch must not bring 512 pages.
         let _ = mapping.madvise(Advice::LinuxNoHugepage);
         Ok(mapping)
     }
 
-    /// Where it starts; a multiple of 2 MiB, unless it is [reserved](Mapping::reserved): then of
-    /// a page.
+    /// As [`Mapping::reserved`], but a load brings memory as well. With private memory it shows the
+    /// kernel's page of zeros, and a later store puts another in its place and interrupts every
+    /// processor. A child of this process does not have the mapping: its stores would be ours.
+    pub(crate) fn shared(what: &'static str, bytes: usize) -> Result<Self, HostError> {
+        let refused = |errno| HostError::OutOfMemory { what, bytes, errno };
+        let access = ProtFlags::READ | ProtFlags::WRITE;
+        let mapping = Self::reserve(bytes.max(1), access, MapFlags::SHARED).map_err(refused)?;
+        let _ = mapping.madvise(Advice::LinuxNoHugepage);
+        mapping.madvise(Advice::LinuxDontFork).map_err(refused)?;
+        Ok(mapping)
+    }
+
+    /// Where it starts; a multiple of 2 MiB, unless it is [reserved](Mapping::reserved) or
+    /// [shared](Mapping::shared): then of a page.
     pub(crate) fn start(&self) -> NonNull<u8> {
         self.start
     }
@@ -99,7 +111,8 @@ impl Mapping {
         let what = wish.what;
         let bytes = round_up(wish, SMALL)?;
         let out_of_memory = |errno| HostError::OutOfMemory { what, bytes, errno };
-        let reserved = Self::reserve(bytes + HUGE, ProtFlags::empty()).map_err(out_of_memory)?;
+        let reserved = Self::reserve(bytes + HUGE, ProtFlags::empty(), MapFlags::PRIVATE);
+        let reserved = reserved.map_err(out_of_memory)?;
         let at = reserved.trim(bytes);
         map(wish, bytes, Some(at), MapFlags::empty(), MemfdFlags::empty()).map_err(|failure| {
             match failure {
@@ -110,8 +123,8 @@ impl Mapping {
     }
 
     /// Address space without memory.
-    fn reserve(bytes: usize, access: ProtFlags) -> Result<Self, Errno> {
-        let flags = MapFlags::PRIVATE | MapFlags::NORESERVE;
+    fn reserve(bytes: usize, access: ProtFlags, flags: MapFlags) -> Result<Self, Errno> {
+        let flags = flags | MapFlags::NORESERVE;
         // SAFETY: a fresh mapping at an address that the kernel chooses.
         let start = unsafe { mmap_anonymous(std::ptr::null_mut(), bytes, access, flags)? };
         Ok(Self { start: NonNull::new(start.cast()).ok_or(Errno::NOMEM)?, bytes })

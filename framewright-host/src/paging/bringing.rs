@@ -74,7 +74,7 @@ impl<'b, 's, 'm> Bringing<'b, 's, 'm> {
         while self.pages.end < window.min(file.region.pages()) {
             let page = self.pages.end;
             let Ok(block) = self.seat.frame(page, PAGE.no_retry()) else { break };
-            match cache.page(PageId { file: self.file, page }).state.claim() {
+            match cache.claim(PageId { file: self.file, page }) {
                 Claim::Read => {
                     self.seat.frames.push_back(block);
                     self.pages.end += 1;

@@ -13,17 +13,17 @@ use std::{
 };
 
 use framewright::{CpuId, FrameRange, Pfn, reclaim::WriteError, tlb::DeferredFlush};
-use rustix::io::Errno;
 
 use super::{
     giving::{GivingUp, Kernel},
     leaving::List,
-    page::PageState,
+    page::{Claim, PageState},
     region::Region,
     stats::{Counters, PagingStats},
     store::Store,
+    table::Table,
 };
-use crate::{HostError, HostMachine, available_memory, machine::MachineId};
+use crate::{HostError, HostMachine, machine::MachineId};
 
 /// Names a file of a cache.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -44,40 +44,11 @@ pub(super) struct Page {
     pub(super) shadow: AtomicU64,
 }
 
-/// For so many pages, in memory from now on. What is read before it is ever written is the kernel's
-/// page of zeros at first, and putting another in its place interrupts every processor.
-fn page_table(pages: u32) -> Result<Box<[Page]>, HostError> {
-    let entries = table("the table of the pages of a file", pages.into(), Page::default)?;
-    entries.iter().for_each(|page| page.shadow.store(0, Relaxed));
-    Ok(entries)
-}
-
-/// `count` values, if there is memory for them.
-fn table<T>(
-    what: &'static str,
-    count: u64,
-    make: impl FnMut() -> T,
-) -> Result<Box<[T]>, HostError> {
-    let refused = |bytes| HostError::OutOfMemory { what, bytes, errno: Errno::NOMEM };
-    let count = usize::try_from(count).map_err(|_| refused(usize::MAX))?;
-    let bytes = count.saturating_mul(size_of::<T>());
-    let mut table = Vec::new();
-    table.try_reserve_exact(count).map_err(|_| refused(bytes))?;
-    // The kernel overcommits: an allocation succeeds even if the memory is not available.
-    match available_memory() {
-        Some(available) if bytes as u64 > available => {
-            return Err(HostError::TooLittleAvailable { what, bytes, available });
-        }
-        _ => table.resize_with(count, make),
-    }
-    Ok(table.into_boxed_slice())
-}
-
 /// A file, and where its pages are shown.
 pub(super) struct File {
     pub(super) region: Region,
     pub(super) store: Box<dyn Store>,
-    pub(super) pages: Box<[Page]>,
+    pub(super) pages: Table<Page>,
     /// Pages that are read at once, if they are asked for in a row.
     pub(super) readahead: u32,
     /// What is owed to the region. Nobody has to settle it: a page that comes back before the kernel
@@ -114,7 +85,7 @@ pub struct PageCache {
     frames: FrameRange,
     pub(super) kernel: Kernel,
     pub(super) files: Vec<File>,
-    slots: Box<[AtomicU64]>,
+    slots: Table<AtomicU64>,
     /// By CPU: pages that the kernel is to take back.
     pub(super) leaving: Box<[List]>,
     /// Pages that reclaim wrote, and was not told of.
@@ -130,8 +101,8 @@ impl PageCache {
     ///
     /// # Errors
     ///
-    /// [`HostError::NoGivingUp`], where the kernel takes no memory back; [`HostError::OutOfMemory`] or
-    /// [`HostError::TooLittleAvailable`]: 8 bytes per frame cannot be had; and
+    /// [`HostError::NoGivingUp`], where the kernel takes no memory back; [`HostError::OutOfMemory`]: there is no
+    /// address space for 8 bytes per frame, which take memory for frames that were used; and
     /// [`HostError::TooManyToCache`]: the machine has more than 2^32 frames.
     pub fn new(machine: &HostMachine) -> Result<Self, HostError> {
         Self::with(machine, Kernel::detect()?)
@@ -158,7 +129,7 @@ impl PageCache {
             frames,
             kernel,
             files: Vec::new(),
-            slots: table("the table of the frames", frames.frames(), AtomicU64::default)?,
+            slots: Table::new("the table of the frames", frames.frames())?,
             leaving: (0..machine.cpus()).map(|_| List::default()).collect(),
             written: Mutex::default(),
             panicked: Mutex::default(),
@@ -176,8 +147,9 @@ impl PageCache {
     ///
     /// # Errors
     ///
-    /// [`HostError::OutOfMemory`] or [`HostError::TooLittleAvailable`]: there is no address space for it, or
-    /// no memory for its table of pages, 16 bytes per page. The store is dropped then.
+    /// [`HostError::OutOfMemory`]: there is no address space for it, or for its table of pages, 16 bytes per
+    /// page. The store is dropped then. The table takes memory for pages that were used, and for up to 255
+    /// neighbours of each.
     pub fn add(
         &mut self,
         store: Box<dyn Store>,
@@ -185,7 +157,7 @@ impl PageCache {
         readahead: u32,
     ) -> Result<FileId, HostError> {
         self.files.push(File {
-            pages: page_table(pages)?,
+            pages: Table::new("the table of the pages of a file", pages.into())?,
             region: Region::new(pages)?,
             store,
             readahead: readahead.max(1),
@@ -260,7 +232,20 @@ impl PageCache {
     }
 
     fn count(&self, file: FileId, is: impl Fn(&PageState) -> bool) -> u64 {
-        self.file(file).pages.iter().filter(|page| is(&page.state)).count() as u64
+        let pages = &self.file(file).pages;
+        pages.marked().filter(|&page| is(&pages[page].state)).count() as u64
+    }
+
+    /// Takes on to bring a page in.
+    pub(super) fn claim(&self, id: PageId) -> Claim {
+        // Before anything is known of the page that somebody could look for.
+        self.file(id.file).pages.mark(id.page as usize);
+        self.page(id).state.claim()
+    }
+
+    /// Pages of a file that may be in memory, and others.
+    pub(super) fn used(&self, file: FileId) -> impl Iterator<Item = PageId> {
+        self.file(file).pages.marked().map(move |page| PageId { file, page: page as u32 })
     }
 
     /// A file of this cache.

@@ -58,6 +58,7 @@
 //! | `region`    | address space that shows a file                                |
 //! | `store`     | where pages come from and go to                                |
 //! | `cache`     | files, and which page each frame holds                         |
+//! | `table`     | tables that take memory only for what is used of them          |
 //! | `stats`     | what is counted                                                |
 //! | `seat`      | a thread's view: using pages                                   |
 //! | `bringing`  | bringing pages in that are missing                             |
@@ -85,6 +86,7 @@ mod region;
 mod seat;
 mod stats;
 mod store;
+mod table;
 #[cfg(test)]
 mod tests;
 

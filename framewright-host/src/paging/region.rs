@@ -10,6 +10,9 @@ use crate::{HostError, mapping::Mapping};
 /// Words of a page.
 pub(super) const WORDS: usize = FRAME_SIZE / size_of::<u64>();
 
+/// Pages that the kernel is asked about at a time.
+const IN_MEMORY: usize = 1 << 14;
+
 /// See the module. The kernel puts memory behind a page when it is touched first, and takes it back
 /// when it is [told to](super::giving).
 pub(super) struct Region {
@@ -45,12 +48,17 @@ impl Region {
 
     /// Pages that the kernel has put memory behind.
     pub(super) fn in_memory(&self) -> u64 {
-        let at = self.addresses(0..self.pages);
-        let mut found = vec![0u8; self.pages as usize];
-        // SAFETY: the range is our mapping, and `found` has a byte for each of its pages.
+        let mut found = [0; IN_MEMORY];
+        (0..self.pages).step_by(IN_MEMORY).map(|page| self.in_memory_from(page, &mut found)).sum()
+    }
+
+    fn in_memory_from(&self, page: u32, found: &mut [u8; IN_MEMORY]) -> u64 {
+        let at = self.addresses(page..page.saturating_add(IN_MEMORY as u32).min(self.pages));
+        // SAFETY: the range is in our mapping, and `found` has a byte for each of its pages.
         let result = unsafe {
             libc::mincore(at.start as *mut libc::c_void, at.len(), found.as_mut_ptr().cast())
         };
+        let found = &found[..at.len() / FRAME_SIZE];
         if result == 0 { found.iter().filter(|byte| **byte & 1 == 1).count() as u64 } else { 0 }
     }
 

@@ -87,17 +87,17 @@ impl<'s, 'm> Seat<'s, 'm> {
     pub fn sync(&mut self, file: FileId) -> Result<(), PagingError> {
         let cache = self.pager.cache;
         let (mut failed, mut in_use) = (None, None);
-        for page in 0..self.pages(file)? {
-            let id = PageId { file, page };
+        self.pages(file)?;
+        for id in cache.used(file) {
             match lock_dirty(&cache.page(id).state) {
                 Dirty::No => {}
                 Dirty::InUse => {
-                    let (pages, _) = in_use.get_or_insert((0, page));
+                    let (pages, _) = in_use.get_or_insert((0, id.page));
                     *pages += 1;
                 }
                 Dirty::Locked(lock) => {
                     if let Err(reason) = cache.write(id, &lock, false) {
-                        let (pages, _, _) = failed.get_or_insert((0, page, reason));
+                        let (pages, _, _) = failed.get_or_insert((0, id.page, reason));
                         *pages += 1;
                     }
                 }
@@ -197,7 +197,7 @@ impl<'s, 'm> Seat<'s, 'm> {
                     count(&cache.counters.dirtied, dirtied.into());
                     return Ok(());
                 }
-                Fix::Absent => match state.claim() {
+                Fix::Absent => match cache.claim(id) {
                     Claim::Taken => {}
                     claim => {
                         let rescued = claim == Claim::Rescue;

@@ -1,9 +1,11 @@
 //! Sizes and numbers at their limits.
 
+use std::io;
+
 use framewright::Pfn;
 use framewright_host::{
     HostError,
-    paging::{PageCache, Pager, PagingError, Ran},
+    paging::{PageCache, Pager, PagingError, Ran, Store},
 };
 
 use super::setup::{FRAMES, Words, builder, with_memory};
@@ -43,31 +45,73 @@ fn pages_are_evicted_whatever_the_numbers_of_their_frames() {
 }
 
 #[test]
-fn a_file_for_whose_pages_there_is_no_memory_is_refused() {
+fn files_for_which_there_is_no_address_space_are_refused() {
     let machine = builder(2).build().unwrap();
     let mut cache = PageCache::new(&machine).unwrap();
-    let error = cache.add(Box::new(Words::new(1)), u32::MAX, 1).unwrap_err();
-    // 64 GiB: refused even if the kernel overcommits without limit.
-    let refused = |error: &HostError| {
-        matches!(error, HostError::OutOfMemory { .. } | HostError::TooLittleAvailable { .. })
-    };
-    assert!(refused(&error), "{error}");
-    assert_eq!(cache.files().len(), 0);
+    // 16 TiB of address space each.
+    let most = 64;
+    let refused = (0..most).find_map(|_| cache.add(Box::new(Words::new(1)), u32::MAX, 1).err());
+    let error = refused.expect("more address space than processors have");
+    assert!(matches!(error, HostError::OutOfMemory { .. }), "{error}");
+    let files = cache.files().len();
+    assert!((1..most).contains(&files), "{files}");
     let file = cache.add(Box::new(Words::new(1)), 1, u32::MAX).unwrap();
-    assert_eq!(cache.files().collect::<Vec<_>>(), [file]);
+    assert_eq!(cache.files().last(), Some(file));
+    assert_eq!(cache.files().len(), files + 1);
+}
+
+/// A store that keeps nothing.
+struct Nothing;
+
+impl Store for Nothing {
+    fn read(&self, page: u32, into: &mut [u8]) -> io::Result<()> {
+        into.fill(page as u8);
+        Ok(())
+    }
+
+    fn write(&self, _: u32, _: &[u8]) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// Memory of this process, in bytes.
+fn resident() -> u64 {
+    let text = std::fs::read_to_string("/proc/self/statm").unwrap();
+    text.split(' ').nth(1).unwrap().parse::<u64>().unwrap() << 12
 }
 
 #[test]
-fn a_machine_for_whose_frames_there_is_no_memory_is_refused() {
-    let machine = builder(1).frames(1 << 32).build().unwrap();
-    let error = PageCache::new(&machine).unwrap_err();
-    let is_32_gib = |bytes| bytes == 8 << 32;
-    match error {
-        HostError::OutOfMemory { bytes, .. } | HostError::TooLittleAvailable { bytes, .. } => {
-            assert!(is_32_gib(bytes), "{bytes}");
-        }
-        error => panic!("{error}"),
-    }
+fn tables_take_memory_only_for_pages_that_are_used() {
+    // A table of 1 GiB, if all were used. Other tests run at the same time.
+    let (pages, most) = (1 << 26, 128 << 20);
+    let before = resident();
+    let machine = builder(2).build().unwrap();
+    let mut cache = PageCache::new(&machine).unwrap();
+    let file = cache.add(Box::new(Nothing), pages, 1).unwrap();
+    with_memory(machine, |memory| {
+        let run = Pager::run(memory, &cache, |pager| {
+            let me = pager.register().unwrap();
+            let mut seat = pager.seat(&me).unwrap();
+            for page in [0, 300, pages / 2, pages - 1] {
+                seat.write(file, page).unwrap().fill(7);
+            }
+            assert_eq!((cache.resident(file), cache.dirty(file), cache.failed(file)), (4, 4, 0));
+            assert_eq!(cache.in_memory(file), 4);
+            seat.sync(file).unwrap();
+            assert_eq!((cache.resident(file), cache.dirty(file)), (4, 0));
+            let used = resident().saturating_sub(before);
+            println!("{} KiB", used >> 10);
+            assert!(used < most, "{} MiB", used >> 20);
+            seat.clear_away().unwrap();
+            assert_eq!((cache.resident(file), cache.stats().evicted), (0, 4));
+        });
+        run.and_then(Ran::written).unwrap();
+    });
+}
+
+#[test]
+fn a_machine_with_more_frames_than_a_cache_can_number_is_refused() {
+    PageCache::new(&builder(1).frames(1 << 32).build().unwrap()).unwrap();
     let machine = builder(1).frames(1 << 40).build().unwrap();
     let error = PageCache::new(&machine).unwrap_err();
     let (frames, most) = (1 << 40, 1 << 32);
