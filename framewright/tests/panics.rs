@@ -108,7 +108,8 @@ const STEPS: [Step; 7] = [
         let mut slots = [BatchSlot::default(); 16];
         let mut batch = flusher(memory).batch(&mut slots);
         for block in held.iter_mut() {
-            if block.as_ref().is_some_and(|block| block.order() == Order::ZERO) {
+            if !batch.is_full() && block.as_ref().is_some_and(|block| block.order() == Order::ZERO)
+            {
                 batch.retire(block.take().unwrap()).unwrap();
             }
         }

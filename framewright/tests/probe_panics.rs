@@ -143,8 +143,8 @@ fn panics(at: u32, owner_lock: OwnerLock) -> bool {
 #[test]
 fn a_frame_never_has_two_owners_though_a_hook_panics_inside_the_lists() {
     for owner_lock in [OwnerLock::Biased, OwnerLock::Trylock] {
-        // All of the first calls; then some, of all kinds.
-        let some = (1..100).chain((100..).step_by(61));
+        // All of the first calls; then some, of all kinds of work.
+        let some = (1..100).chain((100..).step_by(31));
         let calls = some.take_while(|&at| panics(at, owner_lock)).count();
         assert!(calls > 150, "{calls}");
     }
