@@ -14,6 +14,7 @@ use framewright::{
     observe::{Corruption, Event},
     platform::{BarrierTarget, OwnerLock, Probe, Wait},
     sync::{PlainWord, SpinFlag},
+    tlb::{BatchSlot, Flusher, NoShootdown},
     tuning::Auto,
 };
 
@@ -81,7 +82,7 @@ type Held = Vec<Option<Block<'static>>>;
 /// An operation that calls hooks.
 type Step = fn(&'static Tested, &mut Held);
 
-const STEPS: [Step; 6] = [
+const STEPS: [Step; 7] = [
     |memory, held| {
         let mut token = memory.cpu(CPU).unwrap();
         (0..40).for_each(|at| held.push(Some(token.alloc(request(at % 4)).unwrap())));
@@ -102,6 +103,17 @@ const STEPS: [Step; 6] = [
         if let Some(block) = held.first_mut().and_then(Option::take) {
             memory.free_bypassing_lists(block).unwrap();
         }
+    },
+    |memory, held| {
+        let mut slots = [BatchSlot::default(); 16];
+        let mut batch = flusher(memory).batch(&mut slots);
+        for block in held.iter_mut() {
+            if !batch.is_full() && block.as_ref().is_some_and(|block| block.order() == Order::ZERO)
+            {
+                batch.retire(block.take().unwrap()).unwrap();
+            }
+        }
+        batch.finish(&mut |blocks| drop(blocks));
     },
     |memory, _| {
         let isolated = memory.isolate(Pfn::new(7 * 512)).unwrap();
@@ -129,6 +141,11 @@ const STEPS: [Step; 6] = [
     },
 ];
 
+fn flusher(memory: &'static Tested) -> Flusher<'static, 'static, Machine> {
+    // SAFETY: no CPU caches translations to these frames.
+    unsafe { memory.flusher(CPU, &NoShootdown) }
+}
+
 fn memory() -> &'static Tested {
     let map = [FrameRange::new(Pfn::new(0), Pfn::new(FRAMES)).unwrap().into()];
     let mut config = Config::new(&map, 2);
@@ -138,6 +155,7 @@ fn memory() -> &'static Tested {
 
 /// Asserts that no frame has two owners: each is in one block in `held`, or free. How many are neither.
 fn assert_apart(memory: &'static Tested, held: &Held) -> u64 {
+    flusher(memory).drain_deferred(&mut |blocks| drop(blocks));
     memory.drain_all();
     memory.check_zones().unwrap();
     let free = std::iter::from_fn(|| memory.alloc_bypassing_lists(request(0)).ok());

@@ -93,7 +93,8 @@ impl<'m, P: Platform> MemoryCore<'m, P> {
         self.give_frames_to_zones(cpu, frames);
     }
 
-    fn give_frames_to_zones(&self, cpu: CpuId, frames: &[Pfn]) {
+    /// As [`MemoryCore::free_frames_to_zones`], without a trace.
+    pub(crate) fn give_frames_to_zones(&self, cpu: CpuId, frames: &[Pfn]) {
         for chunk in frames.chunks(Bundles::CAPACITY) {
             for at in self.contexts(cpu) {
                 let in_zone = chunk.iter().filter_map(|&pfn| at.zone.locate(pfn, Order::ZERO));

@@ -14,7 +14,7 @@ use super::{CpuError, LocalZone, MemoryCore};
 use crate::{
     observe::DrainReason,
     pcp::{Owned, OwnedZoneOnCpu},
-    platform::Platform,
+    platform::{Platform, or_on_panic},
     tuning::Hardening,
     types::{CpuId, Event, FirstZone, Order, Pfn, Request, ZoneId},
 };
@@ -140,10 +140,11 @@ impl<'a, 'm, P: Platform> Claim<'a, 'm, P> {
 
     /// Frees single frames to the CPU's lists. The caller owns them as blocks of order 0.
     pub(crate) fn free_frames(&mut self, frames: &[Pfn]) {
-        for &pfn in frames {
+        for (at, &pfn) in frames.iter().enumerate() {
             if P::TRACING {
                 let event = Event::PageFree { pfn, order: Order::ZERO };
-                self.memory.platform.trace(self.id, &event);
+                let trace = || self.memory.platform.trace(self.id, &event);
+                or_on_panic(trace, || self.memory.give_frames_to_zones(self.id, &frames[at..]));
             }
             if let Some((zone, frame)) = self.memory.find(pfn, Order::ZERO) {
                 // A refusal has been reported by the callee.

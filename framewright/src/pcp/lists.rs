@@ -75,6 +75,18 @@ impl<'m> Lists<'m> {
         Some(self.ring(list)[len - 1])
     }
 
+    /// Empties the lists. Nobody owns what they held.
+    #[cold]
+    pub(super) fn lose_all(&mut self, pages: &CpuPages<'m, impl Platform>) {
+        for list in ListIndex::all() {
+            pages.set_len(list, 0);
+            while self.store.pop(list).is_some() {}
+        }
+        while self.quarantine.pop().is_some() {}
+        self.stored = 0;
+        pages.set_stored(0);
+    }
+
     /// Puts a block on its ring. If the ring is full, its colder half goes to the store first;
     /// blocks that do not fit into the store are appended to `leaving`.
     pub(super) fn push(

@@ -167,6 +167,22 @@ impl<'m, P: Platform> CpuPages<'m, P> {
         result
     }
 
+    /// Runs `f` on the lists, for their owner. If a hook of the machine panics in the middle of it, a
+    /// frame may be on the lists twice. The lists lose all that they hold then, and the owner leaves
+    /// them.
+    #[inline(always)]
+    fn work<R>(
+        &self,
+        lists: &mut Lists<'m>,
+        f: impl FnOnce(&mut Lists<'m>) -> R,
+        leave: impl Fn(),
+    ) -> R {
+        let work = Work { pages: self, lists, leave };
+        let result = f(work.lists);
+        core::mem::forget(work);
+        result
+    }
+
     /// Slots of the store. The number never changes.
     pub(crate) fn slots(&self) -> usize {
         self.slots
@@ -249,6 +265,20 @@ impl<'m, P: Platform> CpuPages<'m, P> {
     }
 }
 
+/// Work on the lists by their owner. It is dropped only while a panic unwinds.
+struct Work<'w, 'm, P: Platform, L: Fn()> {
+    pages: &'w CpuPages<'m, P>,
+    lists: &'w mut Lists<'m>,
+    leave: L,
+}
+
+impl<P: Platform, L: Fn()> Drop for Work<'_, '_, P, L> {
+    fn drop(&mut self) {
+        self.lists.lose_all(self.pages);
+        (self.leave)();
+    }
+}
+
 /// The right to enter the lists of one CPU for one zone as their owner. There is one at a time
 /// ([`CpuPages::owned`]), and each entry borrows it exclusively, so that the owner is never inside
 /// twice.
@@ -325,14 +355,16 @@ impl<'m, P: Platform> Owned<'_, 'm, P> {
     ) -> Option<R> {
         let pages = self.pages;
         if pages.enter(platform) {
+            let leave = || pages.owner.leave(platform);
             // SAFETY: the owner is inside until `leave`.
-            let result = unsafe { pages.lists.with_mut(f) };
+            let result = unsafe { pages.lists.with_mut(|lists| pages.work(lists, f, leave)) };
             pages.leave(platform);
             Some(result)
         } else if pages.owner.enter_slowly(platform) {
             platform.enter(pages.section());
+            let leave = || pages.owner.leave_slowly(platform);
             // SAFETY: the owner holds the lock until `leave_slowly`.
-            let result = unsafe { pages.lists.with_mut(f) };
+            let result = unsafe { pages.lists.with_mut(|lists| pages.work(lists, f, leave)) };
             platform.leave(pages.section());
             pages.owner.leave_slowly(platform);
             Some(result)

@@ -106,7 +106,8 @@ pub enum OwnerLock {
 ///   [`Mover`](crate::migrate::Mover);
 /// * if a method panics that is called under a lock of the library ([`Platform::irq_save`],
 ///   [`Platform::irq_restore`], the simulation hooks) or to wait for one, or [`Platform::remote_barrier`], the
-///   lock or the lists of the CPU stay taken: whatever needs them waits for ever.
+///   lock or the lists of the CPU stay taken: whatever needs them waits for ever. If it was called while a CPU
+///   works on its own lists, all frames on these lists are lost.
 pub unsafe trait Platform: Probe + Sized + Sync {
     /// The lock that protects a zone.
     type Lock: RawLock<Self>;

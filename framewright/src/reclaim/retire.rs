@@ -2,10 +2,12 @@
 
 #![allow(unsafe_code)]
 
+use core::cell::Cell;
+
 use super::Lru;
 use crate::{
     alloc::CpuToken,
-    platform::Platform,
+    platform::{Platform, or_on_panic},
     tlb::{FlushBatch, Unmapping},
     tuning::FlushBatching,
     types::{CpuId, Order, Pfn},
@@ -23,13 +25,18 @@ impl<P: Platform> FreeTarget<'_, '_, '_, P> {
     fn take(&mut self, frames: &[Pfn]) {
         match self {
             FreeTarget::Token(token) => {
-                for &pfn in frames {
-                    // SAFETY: the owner of the page has released or abandoned it as a block of
-                    // order 0, and all translations to it are flushed.
-                    let block = unsafe { token.adopt_unchecked(pfn, Order::ZERO) };
-                    // The block is of this memory. A refusal by hardening has been reported.
-                    let _ = token.free(block);
-                }
+                let (memory, cpu, freed) = (token.memory(), token.cpu(), Cell::new(0));
+                let free = || {
+                    for &pfn in frames {
+                        freed.set(freed.get() + 1);
+                        // SAFETY: the owner of the page has released or abandoned it as a block of
+                        // order 0, and all translations to it are flushed.
+                        let block = unsafe { token.adopt_unchecked(pfn, Order::ZERO) };
+                        // The block is of this memory. A refusal by hardening has been reported.
+                        let _ = token.free(block);
+                    }
+                };
+                or_on_panic(free, || memory.give_frames_to_zones(cpu, &frames[freed.get()..]));
             }
             FreeTarget::Zones(Lru { memory, state }, cpu) => {
                 let kept = state.keep(memory.platform(), *cpu, frames);
