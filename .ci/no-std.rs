@@ -11,7 +11,12 @@
 #![no_std]
 #![no_main]
 
-use core::{arch::asm, cell::UnsafeCell, mem::MaybeUninit, panic::PanicInfo, ptr};
+#[path = "freestanding.rs"]
+mod freestanding;
+
+use core::{cell::UnsafeCell, mem::MaybeUninit, ptr};
+
+use freestanding::exit;
 
 use framewright::{
     Config, CpuId, FrameRange, Layout, Memory, MigrateType, Order, Pfn, Platform, Request,
@@ -112,94 +117,3 @@ fn run() -> Result<(), u8> {
     check(10, memory.check().is_ok())?;
     check(11, memory.free() == FRAMES as u64)
 }
-
-/// What the kernel jumps to.
-#[unsafe(no_mangle)]
-extern "C" fn start() -> ! {
-    exit(run().err().unwrap_or(0))
-}
-
-core::arch::global_asm!(
-    ".globl _start",
-    "_start:",
-    "    xor %ebp, %ebp",
-    "    and $-16, %rsp",
-    "    call start",
-    options(att_syntax)
-);
-
-fn exit(code: u8) -> ! {
-    // SAFETY: system call 60 ends the process and touches no memory.
-    unsafe {
-        asm!("syscall", in("rax") 60, in("rdi") u64::from(code), options(noreturn, nostack));
-    }
-}
-
-#[panic_handler]
-fn panic(_: &PanicInfo<'_>) -> ! {
-    exit(255)
-}
-
-// What the compiler itself calls, and finds in the C library elsewhere.
-
-/// # Safety
-///
-/// As in C: `to` and `from` are `bytes` long and do not overlap.
-#[unsafe(no_mangle)]
-unsafe extern "C" fn memcpy(to: *mut u8, from: *const u8, bytes: usize) -> *mut u8 {
-    // SAFETY: copies what the caller vouches for; the ABI keeps the direction flag clear.
-    unsafe {
-        asm!("rep movsb", inout("rcx") bytes => _, inout("rdi") to => _, inout("rsi") from => _,
-             options(nostack, preserves_flags));
-    }
-    to
-}
-
-/// # Safety
-///
-/// As in C: `to` and `from` are `bytes` long.
-#[unsafe(no_mangle)]
-unsafe extern "C" fn memmove(to: *mut u8, from: *const u8, bytes: usize) -> *mut u8 {
-    if to.addr().wrapping_sub(from.addr()) >= bytes {
-        // SAFETY: copying upwards reads every byte before it is overwritten.
-        return unsafe { memcpy(to, from, bytes) };
-    }
-    // SAFETY: copying downwards does; both last bytes exist, because `bytes` is not 0 here.
-    unsafe {
-        asm!("std", "rep movsb", "cld", inout("rcx") bytes => _,
-             inout("rdi") to.add(bytes - 1) => _, inout("rsi") from.add(bytes - 1) => _,
-             options(nostack));
-    }
-    to
-}
-
-/// # Safety
-///
-/// As in C: `to` is `bytes` long.
-#[unsafe(no_mangle)]
-unsafe extern "C" fn memset(to: *mut u8, byte: i32, bytes: usize) -> *mut u8 {
-    // SAFETY: fills what the caller vouches for; the ABI keeps the direction flag clear.
-    unsafe {
-        asm!("rep stosb", inout("rcx") bytes => _, inout("rdi") to => _, in("al") byte as u8,
-             options(nostack, preserves_flags));
-    }
-    to
-}
-
-/// # Safety
-///
-/// As in C: `left` and `right` are `bytes` long.
-#[unsafe(no_mangle)]
-unsafe extern "C" fn bcmp(left: *const u8, right: *const u8, bytes: usize) -> i32 {
-    for i in 0..bytes {
-        // SAFETY: within both.
-        if unsafe { left.add(i).read_volatile() != right.add(i).read_volatile() } {
-            return 1;
-        }
-    }
-    0
-}
-
-/// Named by the unwind tables of `core`, and never called: a panic ends the process.
-#[unsafe(no_mangle)]
-extern "C" fn rust_eh_personality() {}

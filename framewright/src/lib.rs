@@ -7,7 +7,9 @@
 //! in a simulator.
 //!
 //! ```text
-//!  alloc     front door: Request -> Block, fast path, slow path, bulk
+//!  alloc     Request -> Block: fast path, slow path, bulk
+//!    |
+//!  core      what all layers above share: machine, zones, CPUs with their lists
 //!    |
 //!  pcp       per-CPU lists: no lock, no atomic read-modify-write on the hot path
 //!    |
@@ -22,7 +24,7 @@
 //!
 //! Between `types` and `buddy`, lowest first: `sync` (every atomic), [`platform`] (the machine), [`observe`]
 //! (counters, text), `hardening` (the parts that its two highest levels add), [`tuning`] (every threshold). On top:
-//! [`memory`](Memory) (construction). A module names modules below itself only; `.ci/layers` checks this.
+//! [`memory`](Memory) (construction, and what an embedder calls). A module names modules below itself only; `.ci/layers` checks this.
 //!
 //! The feature `compare`, off by default, adds methods that are there only to be compared with the ones that
 //! are used: compaction by two scanners (`compact.method=scan`), free blocks taken in the order that Linux

@@ -2,7 +2,8 @@
 //!
 //! A module may name modules below itself in [`LAYERS`], and no others. So there is no cycle of modules, and
 //! none of files of different modules. A path counts as it is written: a path through a re-export is an arrow
-//! to the module that re-exports. Code for tests alone may name anything.
+//! to the module that re-exports. A call of a method that one module alone defines, for a type of another module,
+//! is an arrow to the module that defines the method. Code for tests alone may name anything.
 //!
 //! Arrows that still run upward are listed in a file, one `FILE MODULE` to a line. An upward arrow that is not
 //! listed is an error, and so is a listed one that no longer exists: the list can only shrink.

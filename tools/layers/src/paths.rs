@@ -1,4 +1,4 @@
-//! Paths in the tokens of a file, and the modules that it declares.
+//! Paths and method calls in the tokens of a file, and the modules, types and methods that it defines.
 
 use proc_macro2::{Delimiter, Group, TokenStream, TokenTree};
 
@@ -9,6 +9,19 @@ pub(crate) struct Found {
     pub(crate) paths: Vec<Vec<String>>,
     /// The modules that it declares and that have files of their own.
     pub(crate) children: Vec<String>,
+    /// The types that it defines.
+    pub(crate) types: Vec<String>,
+    /// The methods of its inherent impl blocks, each with its type.
+    pub(crate) methods: Vec<Method>,
+    /// The names of the methods that it calls.
+    pub(crate) calls: Vec<String>,
+}
+
+/// A method of a type.
+#[derive(Debug, PartialEq)]
+pub(crate) struct Method {
+    pub(crate) of: String,
+    pub(crate) name: String,
 }
 
 /// The paths and modules in `tokens` of the module `module`, but for those of tests.
@@ -26,6 +39,7 @@ fn walk(tokens: &[TokenTree], module: &[String], found: &mut Found) {
             at += item_length(&tokens[at..]);
             continue;
         }
+        definitions(tokens, at, found);
         match &tokens[at..] {
             [TokenTree::Ident(word), TokenTree::Ident(name), TokenTree::Punct(end), ..]
                 if word == "mod" && end.as_char() == ';' =>
@@ -48,6 +62,76 @@ fn walk(tokens: &[TokenTree], module: &[String], found: &mut Found) {
             _ => at += 1,
         }
     }
+}
+
+/// Adds the type, the impl block or the method call at token `at`.
+fn definitions(tokens: &[TokenTree], at: usize, found: &mut Found) {
+    match &tokens[at..] {
+        [TokenTree::Ident(word), TokenTree::Ident(name), ..]
+            if ["struct", "enum", "union", "trait"].iter().any(|kind| word == kind) =>
+        {
+            found.types.push(name.to_string());
+        }
+        [TokenTree::Ident(word), rest @ ..] if word == "impl" && starts_item(tokens, at) => {
+            found.methods.extend(methods(rest));
+        }
+        [TokenTree::Punct(dot), TokenTree::Ident(name), next, ..] if dot.as_char() == '.' => {
+            let is_range = at > 0 && is_punct(&tokens[at - 1], '.');
+            let called = matches!(next, TokenTree::Group(arguments) if arguments.delimiter() == Delimiter::Parenthesis);
+            if !is_range && (called || is_separator(&tokens[at + 2..])) {
+                found.calls.push(name.to_string());
+            }
+        }
+        _ => {}
+    }
+}
+
+/// Whether an item may start at token `at`: `impl` elsewhere is a type.
+fn starts_item(tokens: &[TokenTree], at: usize) -> bool {
+    match at.checked_sub(1).map(|before| &tokens[before]) {
+        None => true,
+        Some(TokenTree::Group(group)) => group.delimiter() != Delimiter::Parenthesis,
+        Some(TokenTree::Punct(sign)) => sign.as_char() == ';',
+        Some(TokenTree::Ident(word)) => word == "unsafe",
+        Some(TokenTree::Literal(_)) => false,
+    }
+}
+
+/// The methods of the impl block whose tokens after `impl` are `tokens`; none if it implements a trait.
+fn methods(tokens: &[TokenTree]) -> Vec<Method> {
+    let (mut depth, mut of) = (0, String::new());
+    for (at, token) in tokens.iter().enumerate() {
+        match token {
+            TokenTree::Punct(sign) if sign.as_char() == '<' => depth += 1,
+            TokenTree::Punct(sign) if sign.as_char() == '>' => {
+                let is_arrow = at > 0 && is_punct(&tokens[at - 1], '-');
+                depth -= i32::from(!is_arrow);
+            }
+            TokenTree::Ident(word) if depth == 0 && word == "for" => return Vec::new(),
+            TokenTree::Ident(word) if depth == 0 && word == "where" => depth = i32::MIN / 2,
+            TokenTree::Ident(word) if depth == 0 => of = word.to_string(),
+            TokenTree::Group(body) if body.delimiter() == Delimiter::Brace => {
+                return names_of_methods(&content(body))
+                    .map(|name| Method { of: of.clone(), name })
+                    .collect();
+            }
+            _ => {}
+        }
+    }
+    Vec::new()
+}
+
+/// The functions in the body of an impl block that take `self`.
+fn names_of_methods(body: &[TokenTree]) -> impl Iterator<Item = String> {
+    body.windows(2).enumerate().filter_map(|(at, pair)| {
+        let [TokenTree::Ident(word), TokenTree::Ident(name)] = pair else { return None };
+        let arguments = body[at..].iter().find_map(|token| match token {
+            TokenTree::Group(group) if group.delimiter() == Delimiter::Parenthesis => Some(group),
+            _ => None,
+        })?;
+        let is_self = |token: &TokenTree| matches!(token, TokenTree::Ident(word) if word == "self");
+        (word == "fn" && content(arguments).iter().take(5).any(is_self)).then(|| name.to_string())
+    })
 }
 
 /// Whether a path from the root or from a parent starts at token `at`.
@@ -220,5 +304,22 @@ mod tests {
         let found =
             find("mod a; pub(crate) mod b; mod c {} #[cfg(test)] mod d;".parse().unwrap(), &[]);
         assert_eq!(found.children, ["a", "b"]);
+    }
+
+    #[test]
+    fn methods_belong_to_the_type_of_their_impl_block() {
+        let source = "impl<'m, P: Fn() -> u8> Core<'m, P> where P: X { pub fn a<T>(&'m self) {} fn b(x: u8) {} }
+            impl Trait for Core { fn c(self) {} } fn f() -> impl Iterator<Item = u8> { g() }
+            struct Core; #[cfg(test)] impl Core { fn d(&self) {} }";
+        let found = find(source.parse().unwrap(), &["zone".to_string()]);
+        assert_eq!(found.methods, [Method { of: "Core".into(), name: "a".into() }]);
+        assert_eq!(found.types, ["Core"]);
+    }
+
+    #[test]
+    fn calls_are_those_of_methods() {
+        let source = "fn f() { a.b(); c::d(); self.e::<u8>(); x.field; 0..g(); }";
+        let found = find(source.parse().unwrap(), &["zone".to_string()]);
+        assert_eq!(found.calls, ["b", "e"]);
     }
 }

@@ -1,13 +1,13 @@
 //! The files of a crate, and the arrows between its modules.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     path::{Path, PathBuf},
 };
 
 use proc_macro2::TokenStream;
 
-use crate::paths::{self, Found};
+use crate::paths::{self, Found, Method};
 
 /// A file of one module names another module.
 #[derive(Debug)]
@@ -18,7 +18,7 @@ pub(crate) struct Arrow {
     pub(crate) from: String,
     /// The module that it names.
     pub(crate) to: String,
-    /// The path by which it does.
+    /// The path by which it does, or the method.
     pub(crate) path: String,
 }
 
@@ -30,11 +30,48 @@ pub(crate) struct Arrow {
 pub(crate) fn arrows(root: &Path) -> Result<Vec<Arrow>, String> {
     let top = read(&root.join("lib.rs"), &[])?;
     let reexports = reexports(&top);
-    let mut sources = Sources { root, modules: &top.children, reexports, arrows: Vec::new() };
+    let mut sources =
+        Sources { root, modules: &top.children, reexports, arrows: Vec::new(), files: Vec::new() };
     for module in &top.children {
         sources.collect(std::slice::from_ref(module))?;
     }
-    Ok(sources.arrows)
+    let calls = calls(&sources.files);
+    Ok(sources.arrows.into_iter().chain(calls).collect())
+}
+
+/// Arrows by calls of methods that a module adds to a type of another module: a path to the type does not show
+/// them. A name that several modules define proves nothing, because types are not known here.
+fn calls(files: &[File]) -> Vec<Arrow> {
+    let mut types: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
+    let mut definers: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
+    for file in files {
+        for name in &file.found.types {
+            types.entry(name).or_default().insert(&file.module);
+        }
+        for method in &file.found.methods {
+            definers.entry(&method.name).or_default().insert(&file.module);
+        }
+    }
+    let is_added = |method: &&Method, module: &str| {
+        let own = types.get(method.of.as_str()).is_none_or(|types| types.contains(module));
+        !own && definers[method.name.as_str()].len() == 1
+    };
+    let mut added: BTreeMap<&str, &str> = BTreeMap::new();
+    for file in files {
+        let methods = file.found.methods.iter().filter(|method| is_added(method, &file.module));
+        added.extend(methods.map(|method| (method.name.as_str(), file.module.as_str())));
+    }
+    let arrows = files.iter().flat_map(|file| {
+        let names: BTreeSet<&str> = file.found.calls.iter().map(String::as_str).collect();
+        let called = names.into_iter().filter_map(|name| Some((name, *added.get(name)?)));
+        called.filter(|(_, to)| *to != file.module).map(|(name, to)| Arrow {
+            file: file.name.clone(),
+            from: file.module.clone(),
+            to: to.to_string(),
+            path: format!("the method {name} of crate::{to}"),
+        })
+    });
+    arrows.collect()
 }
 
 /// The names that the root re-exports, and the module that each is taken from.
@@ -46,6 +83,15 @@ fn reexports(top: &Found) -> BTreeMap<String, String> {
     names.collect()
 }
 
+/// A file of the crate.
+struct File {
+    /// From the folder of the sources on.
+    name: String,
+    /// The module that it belongs to.
+    module: String,
+    found: Found,
+}
+
 /// The crate that is read.
 struct Sources<'s> {
     root: &'s Path,
@@ -53,6 +99,7 @@ struct Sources<'s> {
     modules: &'s [String],
     reexports: BTreeMap<String, String>,
     arrows: Vec<Arrow>,
+    files: Vec<File>,
 }
 
 impl Sources<'_> {
@@ -71,9 +118,10 @@ impl Sources<'_> {
                 self.arrows.push(Arrow { file: name.clone(), from, to, path });
             }
         }
-        for child in found.children {
-            self.collect(&[module, &[child]].concat())?;
+        for child in &found.children {
+            self.collect(&[module, std::slice::from_ref(child)].concat())?;
         }
+        self.files.push(File { name, module: module[0].clone(), found });
         Ok(())
     }
 
@@ -98,4 +146,26 @@ fn read(file: &Path, module: &[String]) -> Result<Found, String> {
     let tokens: TokenStream =
         text.parse().map_err(|error: proc_macro2::LexError| unusable(error.to_string()))?;
     Ok(paths::find(tokens, module))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn file(module: &str, source: &str) -> File {
+        let module = [module.to_string()];
+        let found = paths::find(source.parse().unwrap(), &module);
+        File { name: format!("{}/mod.rs", module[0]), module: module[0].clone(), found }
+    }
+
+    #[test]
+    fn a_call_of_a_method_that_another_module_adds_is_an_arrow() {
+        let zone = file("zone", "struct Zone; fn f(z: &Zone) { z.scan(); z.free(); }");
+        let alloc = file("alloc", "impl Zone { fn scan(&self) {} fn free(&self) {} }");
+        let memory = file("memory", "struct M; impl M { fn free(&self) {} }");
+        let arrows = calls(&[zone, alloc, memory]);
+        let [arrow] = &arrows[..] else { panic!("{arrows:?}") };
+        assert_eq!((arrow.from.as_str(), arrow.to.as_str()), ("zone", "alloc"));
+        assert_eq!(arrow.path, "the method scan of crate::alloc");
+    }
 }
