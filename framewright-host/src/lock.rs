@@ -120,10 +120,6 @@ impl LockWaits {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use framewright::{
-        ZoneId,
-        platform::{Section, SpinLock},
-    };
     use std::{sync::Barrier, thread, time::Duration};
 
     fn machine() -> HostMachine {
@@ -147,7 +143,8 @@ mod tests {
         const THREADS: u64 = 8;
         const TURNS: u64 = 20_000;
         let machine = machine();
-        let sum = SpinLock::<HostMachine, u64>::new(Section::Zone(ZoneId::default()), 0);
+        let lock = <HostLock as RawLock<HostMachine>>::new();
+        let sum = AtomicU64::new(0);
         let start = Barrier::new(THREADS as usize);
         thread::scope(|scope| {
             for _ in 0..THREADS {
@@ -155,16 +152,17 @@ mod tests {
                     start.wait();
                     for _ in 0..TURNS {
                         // Two steps, so that a lock that does not exclude loses some.
-                        sum.with(&machine, |sum| {
-                            let old = *sum;
-                            std::hint::spin_loop();
-                            *sum = old + 1;
-                        });
+                        lock.lock(&machine);
+                        let old = sum.load(Relaxed);
+                        std::hint::spin_loop();
+                        sum.store(old + 1, Relaxed);
+                        // SAFETY: it was taken above.
+                        unsafe { lock.unlock(&machine) };
                     }
                 });
             }
         });
-        assert_eq!(sum.with(&machine, |sum| *sum), THREADS * TURNS);
+        assert_eq!(sum.into_inner(), THREADS * TURNS);
     }
 
     /// Futex waits with spurious wake-ups, and other waits that end at once.

@@ -1,6 +1,6 @@
 //! Framewright: a physical-memory manager to embed.
 //!
-//! The page allocator of a grown-up kernel as a library: a buddy allocator on pageblocks,
+//! The page allocator of a production kernel as a library: a buddy allocator on pageblocks,
 //! per-CPU page lists, grouping by mobility, watermarks. No standard library, no heap, no
 //! globals: the embedder gives a [`Platform`], a memory map and a buffer for metadata, and gets
 //! a [`Memory`] that owns everything else. The same code runs on bare metal, on threads, and
@@ -25,6 +25,68 @@
 //! Between `types` and `buddy`, lowest first: `sync` (every atomic), [`platform`] (the machine), [`observe`]
 //! (counters, text), `hardening` (the parts that its two highest levels add), [`tuning`] (every threshold). On top:
 //! [`memory`](Memory) (construction, and what an embedder calls). A module names modules below itself only; `.ci/layers` checks this.
+//!
+//! # Example
+//!
+//! A machine with one CPU and 8 MiB of frames that nothing reads. The guide, `docs/embedding.md` in the source tree, goes on
+//! from here: several CPUs, frames with contents, reclaim, flushes of translations, compaction.
+//!
+//! ```
+//! use std::mem::MaybeUninit;
+//!
+//! use framewright::{
+//!     Config, CpuId, FrameRange, Layout, Memory, MigrateType, Order, Pfn, Platform, Request,
+//!     observe::Corruption,
+//!     platform::{BarrierTarget, OwnerLock, Probe, Wait},
+//!     sync::{PlainWord, SpinFlag},
+//! };
+//!
+//! struct Machine;
+//!
+//! // SAFETY: the lock is the library's own. There is one CPU, so no barrier has to reach another.
+//! unsafe impl Platform for Machine {
+//!     type Lock = SpinFlag;
+//!     type Word = PlainWord;
+//!     type Irq = ();
+//!
+//!     fn irq_save(&self) {}
+//!     fn irq_restore(&self, (): ()) {}
+//!     fn owner_lock(&self) -> OwnerLock {
+//!         OwnerLock::Biased
+//!     }
+//!     fn remote_barrier(&self, _: BarrierTarget) {}
+//!     fn wait(&self, _: Wait, _: u32) {}
+//!     fn clear(&self, _: Pfn, _: Order) {}
+//!     fn copy(&self, _: Pfn, _: Pfn) {}
+//!     fn now(&self) -> u64 {
+//!         0
+//!     }
+//!     fn corruption(&self, report: &Corruption) {
+//!         panic!("{report}");
+//!     }
+//! }
+//!
+//! impl Probe for Machine {}
+//!
+//! // 2048 frames from frame 0 on, one CPU, default settings.
+//! let map = [FrameRange::new(Pfn::new(0), Pfn::new(2048)).expect("not empty").into()];
+//! let config = Config::new(&map, 1);
+//! let layout = Layout::new::<Machine>(&config)?;
+//! let mut metadata = vec![MaybeUninit::uninit(); layout.bytes() + layout.align()];
+//! let start = metadata.as_ptr().align_offset(layout.align());
+//! let memory = Memory::new(Machine, &config, &mut metadata[start..])?;
+//!
+//! let mut cpu = memory.cpu(CpuId::new(0))?;
+//! let block = cpu.alloc(Request::new(Order::ZERO, MigrateType::Movable))?;
+//! println!("frame {}", block.pfn().get());
+//! cpu.free(block).expect("it is of this memory");
+//! drop(cpu);
+//! memory.drain_all();
+//! assert_eq!(memory.free(), 2048);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! # What is only there to compare
 //!
 //! The feature `compare`, off by default, adds methods that are there only to be compared with the ones that
 //! are used: compaction by two scanners (`compact.method=scan`), free blocks taken in the order that Linux

@@ -1,6 +1,6 @@
 //! Simulation hooks that panic while a CPU works on its own lists: what the lists hold may be lost, but no frame has
 //! two owners, and the memory goes on.
-#![cfg(not(any(feature = "loom", feature = "tso")))]
+#![cfg(not(any(framewright_loom, framewright_tso)))]
 
 mod support;
 

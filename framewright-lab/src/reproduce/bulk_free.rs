@@ -148,7 +148,7 @@ fn side(rule: BulkFree, classic: bool, prefetch: bool) -> Contender {
     tuning.pcp.bulk_free = rule;
     let value = match rule {
         BulkFree::ChooseUnderLock => "choose-under-lock",
-        BulkFree::ChooseBeforeLock => "choose-before-lock",
+        _ => "choose-before-lock",
     };
     let setting = ("pcp.bulk_free", value);
     if !classic {

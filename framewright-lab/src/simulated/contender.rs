@@ -85,7 +85,7 @@ fn adopt(key: &str, from: &Tuning, to: &mut list_buddy::Tuning) -> bool {
         "pcp.bulk_free" => {
             to.bulk_free = match from.pcp.bulk_free {
                 BulkFree::ChooseUnderLock => list_buddy::BulkFree::ChooseUnderLock,
-                BulkFree::ChooseBeforeLock => list_buddy::BulkFree::ChooseBeforeLock,
+                _ => list_buddy::BulkFree::ChooseBeforeLock,
             };
         }
         "pcp.high_order_drain" => {

@@ -1,6 +1,6 @@
 //! CPU tokens: the right to use one CPU's lists, and the operations that need it.
 
-use core::hint::cold_path;
+use core::{fmt, hint::cold_path};
 
 use super::slow;
 use crate::{
@@ -21,6 +21,12 @@ pub struct CpuToken<'a, 'm, P: Platform> {
     claim: Claim<'a, 'm, P>,
     state: &'a dyn SlowPathState,
     tag: MemoryTag<'m>,
+}
+
+impl<P: Platform> fmt::Debug for CpuToken<'_, '_, P> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("CpuToken").field("cpu", &self.cpu()).finish_non_exhaustive()
+    }
 }
 
 impl<'a, 'm, P: Platform> CpuToken<'a, 'm, P> {

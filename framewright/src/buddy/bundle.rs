@@ -11,7 +11,7 @@ use crate::types::Order;
 
 /// Blocks of one order inside 64 neighbouring frames (above order 6: one block).
 #[derive(Clone, Copy, PartialEq, Eq, Default)]
-pub struct Bundle {
+pub(crate) struct Bundle {
     /// First frame of the word, divided by 64, counted from the start of the zone.
     pub(crate) word: u32,
     /// One bit per head of a block.

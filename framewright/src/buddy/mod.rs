@@ -55,8 +55,9 @@ use crate::{
     types::{Order, PAGEBLOCK_FRAMES, PAGEBLOCK_ORDER, Pfn},
 };
 
-pub use crate::types::{MigrateType, fragmentation_index, unusable_index};
-pub use bundle::Bundle;
+pub(crate) use crate::types::MigrateType;
+pub use crate::types::unusable_index;
+pub(crate) use bundle::Bundle;
 pub(crate) use bundle::Bundles;
 pub use check::BlockCounts;
 pub(crate) use compact::Contents;
@@ -92,7 +93,7 @@ pub(crate) const ABSENT: u8 = 5;
 pub(crate) const PARTIAL: u8 = 0x80;
 
 /// The free frames of one zone. Frames are numbered from the zone's first pageblock.
-pub struct Buddy<'m> {
+pub(crate) struct Buddy<'m> {
     /// First frame of the first pageblock.
     base: Pfn,
     blocks: &'m mut [Pageblock],

@@ -73,6 +73,7 @@ impl Drop for Claimed<'_> {
 
 /// Why a CPU cannot be used.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub enum CpuError {
     /// The memory was made for fewer CPUs.
     NoSuchCpu(CpuId),

@@ -263,6 +263,7 @@ impl<'c> Config<'c> {
 
 /// Why a memory could not be made.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub enum InitError {
     /// A memory needs a CPU.
     NoCpus,

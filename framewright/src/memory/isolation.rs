@@ -38,6 +38,7 @@ impl fmt::Debug for IsolatedBlock<'_> {
 
 /// Why a pageblock could not be isolated.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub enum IsolateError {
     /// The frame is not of this memory.
     NotOurs,

@@ -288,6 +288,14 @@ impl Part {
     }
 }
 
+/// The bytes, and one line for each part that has some.
+impl fmt::Display for Layout {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} bytes, aligned to {}", self.bytes(), self.align())?;
+        self.parts().filter(|part| part.bytes > 0).try_for_each(|part| write!(f, "\n{part}"))
+    }
+}
+
 impl fmt::Display for Part {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: {} bytes", self.name, self.bytes)

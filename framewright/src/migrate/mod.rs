@@ -16,7 +16,7 @@
 //! 2. **Place**: the library takes free frames to move to.
 //! 3. **Unmap**: the embedder locks the page and its new frames, and removes the page from every page
 //!    table, adding to one flush batch. From then on the page is used only through stale translations.
-//! 4. **Flush** once for up to 512 frames ([`BATCH_FRAMES`]), and only then **copy**: so a store through a
+//! 4. **Flush** once for up to 512 frames , and only then **copy**: so a store through a
 //!    stale translation has reached the source before it is copied.
 //! 5. **Remap**: the embedder maps the page in its new frames, which belong to the embedder from then on;
 //!    the old frames belong to the library. Or **undo**: the embedder maps the page where it was.
@@ -48,4 +48,4 @@ pub use page::{Move, MoveFailure, Stage};
 
 /// The most frames that are unmapped for one flush. So nobody waits for a page longer than one huge
 /// page takes to move.
-pub const BATCH_FRAMES: u64 = 512;
+const BATCH_FRAMES: u64 = 512;

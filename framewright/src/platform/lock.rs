@@ -12,7 +12,7 @@ impl<P: Platform> LockWait for P {
 }
 
 /// Data under a lock of the platform, used with interrupts masked.
-pub struct SpinLock<P: Platform, T> {
+pub(crate) struct SpinLock<P: Platform, T> {
     raw: P::Lock,
     section: Section,
     data: ExclusiveCell<T>,
@@ -20,13 +20,13 @@ pub struct SpinLock<P: Platform, T> {
 
 impl<P: Platform, T: Send> SpinLock<P, T> {
     /// An open lock over `data`, whose exclusive use a machine hears of as `section`.
-    pub fn new(section: Section, data: T) -> Self {
+    pub(crate) fn new(section: Section, data: T) -> Self {
         Self { raw: P::Lock::new(), section, data: ExclusiveCell::new(data) }
     }
 
     /// Whether somebody holds it just now: a hint.
     #[cfg(feature = "compare")]
-    pub fn is_held(&self, platform: &P) -> bool {
+    pub(crate) fn is_held(&self, platform: &P) -> bool {
         self.raw.is_held(platform)
     }
 
@@ -36,7 +36,7 @@ impl<P: Platform, T: Send> SpinLock<P, T> {
     /// lock is the innermost one. (A panic leaves the lock held for ever, which stops the
     /// machine but corrupts nothing.)
     #[inline(always)]
-    pub fn with<R>(&self, platform: &P, f: impl FnOnce(&mut T) -> R) -> R {
+    pub(crate) fn with<R>(&self, platform: &P, f: impl FnOnce(&mut T) -> R) -> R {
         let irq = platform.irq_save();
         self.raw.lock(platform);
         platform.enter(self.section);

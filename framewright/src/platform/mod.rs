@@ -35,7 +35,7 @@ use crate::{
 
 pub use crate::types::CpuId;
 pub use hooks::{Access, Cost, Line, Miss, Probe, Section, Site};
-pub use lock::SpinLock;
+pub(crate) use lock::SpinLock;
 pub use poison::poison_word;
 pub(crate) use relief::{CaptureSlot, MOVES_PER_DRAIN};
 pub use relief::{

@@ -4,6 +4,7 @@ use crate::types::Order;
 
 /// How compaction finds what to move, and where to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[non_exhaustive]
 pub enum CompactMethod {
     /// By what the headers of pageblocks say: the emptiest movable ones are emptied into the
     /// fullest.

@@ -6,6 +6,7 @@ use super::{Key, field::Shown};
 
 /// A setting that was refused.
 #[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
 pub enum TuningError<'t> {
     /// There is no such key.
     UnknownKey {

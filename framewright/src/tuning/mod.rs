@@ -45,6 +45,7 @@ impl Auto {
 
 /// When the frames of a bulk free are chosen.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[non_exhaustive]
 pub enum BulkFree {
     /// Before the zone lock is taken, which then covers only the merge ("mm: free_pcppages_bulk:
     /// do not hold lock when picking pages to free", Lu, 2018).
@@ -58,6 +59,7 @@ pub enum BulkFree {
 
 /// How a batch is taken from a zone.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[non_exhaustive]
 pub enum BulkTake {
     /// As many blocks from a pageblock as are wanted and there, up to 64 of a word at once.
     #[default]

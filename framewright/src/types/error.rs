@@ -12,6 +12,7 @@ pub use violation::Violation;
 
 /// The reason why an allocation failed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub enum AllocError {
     /// Fewer frames would stay free than the request must leave free.
     BelowWatermark(Shortage),
@@ -84,6 +85,7 @@ impl core::error::Error for AllocError {}
 
 /// The reason why a raw free or an adoption was refused. A refused call changes nothing.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub enum FreeError {
     /// The frames do not belong to this memory, or lie in a hole of it.
     NotOurs,

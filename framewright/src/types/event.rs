@@ -15,6 +15,7 @@ use crate::types::{FreeError, MigrateType, Order, PAGEBLOCK_ORDER, Pfn, Request}
 /// A tracepoint of the kernel's `kmem`, `vmscan` or `tlb` group. `Display` prints the body as ftrace does, but
 /// for the `page=` field, which there is a hashed address and here is left out.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub enum Event {
     /// A request was served, or failed (no frame).
     PageAlloc {
@@ -147,6 +148,7 @@ impl fmt::Display for Event {
 
 /// What hardening found.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub struct Corruption {
     /// The first frame concerned.
     pub pfn: Pfn,
@@ -160,6 +162,7 @@ pub struct Corruption {
 
 /// What is wrong with the memory that a [`Corruption`] names.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub enum Finding {
     /// It was freed and must not be. The free went no further.
     BadFree(FreeError),

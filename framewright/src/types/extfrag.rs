@@ -24,7 +24,7 @@ pub fn unusable_index(blocks: &[u64], order: usize) -> u64 {
 /// 0 where there are no free blocks, or where `blocks`, free blocks by order from 0, ends below
 /// `order`.
 #[must_use]
-pub fn fragmentation_index(blocks: &[u64], order: usize) -> i64 {
+pub(crate) fn fragmentation_index(blocks: &[u64], order: usize) -> i64 {
     let count = blocks.iter().fold(0u64, |sum, &count| sum.saturating_add(count));
     if order >= blocks.len() || count == 0 {
         return 0;

@@ -33,7 +33,8 @@ pub use event::{
     CompactEvent, Corruption, DeferStep, Event, Finding, FlushReason, Scanner, VmscanEvent,
 };
 pub use extent::Extent;
-pub use extfrag::{fragmentation_index, unusable_index};
+pub(crate) use extfrag::fragmentation_index;
+pub use extfrag::unusable_index;
 pub use lru::{LruList, PageKind};
 pub use migratetype::MigrateType;
 pub use order::Order;

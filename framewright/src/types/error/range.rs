@@ -6,6 +6,7 @@ use crate::types::{MigrateType, PAGEBLOCK_FRAMES, Pfn};
 
 /// Why contiguous memory could not be had.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub enum RangeError {
     /// The range is empty.
     Empty,
@@ -50,6 +51,7 @@ impl core::error::Error for RangeError {}
 
 /// Why memory could not be added or removed. Nothing has changed then.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub enum HotplugError {
     /// The range does not consist of whole pageblocks, or is empty.
     NotWhole,

@@ -4,6 +4,7 @@ use core::fmt;
 
 /// An invariant that does not hold.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub struct Violation {
     /// What is wrong.
     pub what: &'static str,

@@ -28,6 +28,7 @@ pub enum DeferStep {
 
 /// A tracepoint of the kernel's `compaction` group.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub enum CompactEvent {
     /// A request asks for it.
     TryPages {

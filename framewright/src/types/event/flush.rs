@@ -3,6 +3,7 @@
 /// Why a CPU flushed, with the kernel's numbers.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[repr(u8)]
+#[non_exhaustive]
 pub enum FlushReason {
     /// It loaded another address space.
     TaskSwitch = 0,

@@ -7,6 +7,7 @@ use crate::types::{LruList, NodeId, Order, PageKind, Pfn, Request, ZoneKind};
 
 /// A tracepoint of the kernel's `vmscan` group. `Display` prints the fields by the kernel's names.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub enum VmscanEvent {
     /// Background reclaim of a node is to be woken.
     WakeupKswapd {
