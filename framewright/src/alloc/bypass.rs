@@ -5,7 +5,6 @@
 
 use super::slow;
 use crate::{
-    buddy::Bundles,
     core::MemoryCore,
     platform::{Platform, or_on_panic},
     types::{AllocError, Block, CpuId, Event, Order, Pfn, Request},
@@ -91,16 +90,6 @@ impl<'m, P: Platform> MemoryCore<'m, P> {
             or_on_panic(trace, || self.give_frames_to_zones(cpu, frames));
         }
         self.give_frames_to_zones(cpu, frames);
-    }
-
-    /// As [`MemoryCore::free_frames_to_zones`], without a trace.
-    pub(crate) fn give_frames_to_zones(&self, cpu: CpuId, frames: &[Pfn]) {
-        for chunk in frames.chunks(Bundles::CAPACITY) {
-            for at in self.contexts(cpu) {
-                let in_zone = chunk.iter().filter_map(|&pfn| at.zone.locate(pfn, Order::ZERO));
-                at.free_frames_to_zone(in_zone);
-            }
-        }
     }
 
     fn take_bypassing_lists(&self, request: Request) -> Result<Pfn, AllocError> {

@@ -8,11 +8,11 @@
 
 use super::{CpuError, MemoryCore};
 use crate::{
-    buddy::Refusals,
+    buddy::{Bundles, Refusals},
     observe::DrainReason,
     pcp::{CpuPages, Lists, ZoneOnCpu},
     platform::{BarrierTarget, OwnerLock, Platform},
-    types::{CpuId, ZoneId},
+    types::{CpuId, Order, Pfn, ZoneId},
 };
 
 impl<'m, P: Platform> MemoryCore<'m, P> {
@@ -47,6 +47,17 @@ impl<'m, P: Platform> MemoryCore<'m, P> {
     /// Gives back what lies in the depot of a zone.
     fn empty_depot(&self, zone: ZoneId) {
         self.context(zone, CpuId::default()).empty_depot();
+    }
+
+    /// Gives single frames to their zones, many per hold of a zone's lock, on behalf of `cpu`, bypassing its
+    /// lists and without a trace. The caller owns the frames as blocks.
+    pub(crate) fn give_frames_to_zones(&self, cpu: CpuId, frames: &[Pfn]) {
+        for chunk in frames.chunks(Bundles::CAPACITY) {
+            for at in self.contexts(cpu) {
+                let in_zone = chunk.iter().filter_map(|&pfn| at.zone.locate(pfn, Order::ZERO));
+                at.free_frames_to_zone(in_zone);
+            }
+        }
     }
 
     /// Frames on the lists of all CPUs, in quarantine included; possibly stale.
