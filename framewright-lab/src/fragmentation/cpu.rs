@@ -12,7 +12,10 @@ use std::{
     time::Duration,
 };
 
-use super::{FreeBy, latency::Latencies, pageblocks::Pageblocks};
+use super::{
+    FreeBy,
+    outcome::{Latencies, Pageblocks},
+};
 use crate::clock::thread_time;
 
 /// Blocks on their way to the CPU that frees them: so few that they hardly count as in use.

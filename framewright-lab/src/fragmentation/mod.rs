@@ -10,41 +10,31 @@
 //! |--------------|--------------------------------------------------------------------|
 //! | `setup`      | the parameters of both experiments, and their checks               |
 //! | `churn`      | a pool held at an occupancy by random allocations and frees        |
-//! | `replace`    | LLFree's benchmark: every page gets another frame, again and again |
-//! | `contender`  | the allocators                                                     |
 //! | `cpu`        | CPUs: their blocks, and every call of an allocator                 |
-//! | `pageblocks` | allocated frames of each pageblock                                 |
-//! | `latency`    | durations of calls                                                 |
 //! | `outcome`    | the result of one run of one allocator                             |
 
 mod churn;
-mod contender;
 mod cpu;
-mod latency;
 mod outcome;
-mod pageblocks;
-mod replace;
 mod setup;
 #[cfg(test)]
 mod tests;
 
 use framewright_peers::Peer;
 
-pub use churn::{Churn, Mix};
-pub use contender::{Allocator, Contender};
-pub use latency::TIMED_ONE_IN;
-pub use replace::Replace;
-pub use setup::{FreeBy, Setup, SetupError, Types};
+pub use churn::{Churn, Mix, Replace};
+pub use outcome::TIMED_ONE_IN;
+pub use setup::{Allocator, Contender, FreeBy, Setup, SetupError, Types};
 
-use contender::Ended;
 use cpu::Cpus;
 use outcome::Outcome;
+use setup::Ended;
 
 use crate::{
     plot::{Axis, Panel, Plot},
     report::{
         Check, Point, Run,
-        figure::{Figure, metrics},
+        compare::{Figure, metrics},
     },
 };
 

@@ -26,12 +26,8 @@
 //! | `io`      | reading, writing and deleting files                             |
 //! | `recorded` | a recorded machine's state to begin with                       |
 //! | `builder` | a program that compiles                                         |
-//! | `reserve` | what the watermarks have to leave                               |
-//! | `system`  | what runs besides, all the time                                 |
 //! | `daemon`  | background reclaim, background compaction, writing back         |
-//! | `pause`   | the wait queue of reclaim                                       |
 //! | `pass`    | asking for huge pages                                           |
-//! | `oracle`  | what is achievable                                              |
 //! | `play`    | the course of a run: what CPUs do                               |
 //! | `share`   | how far it is                                                   |
 //! | `world`   | what the kernel runs on                                         |
@@ -41,7 +37,6 @@
 //! | `outcome`, `figures` | what was counted, and what follows from it           |
 
 mod builder;
-mod course;
 mod daemon;
 mod figures;
 mod files;
@@ -50,24 +45,18 @@ mod host;
 mod io;
 mod kernel;
 mod mover;
-mod oracle;
-mod outcome;
 mod owner;
 mod pass;
-mod pause;
 mod picture;
 mod play;
 mod program;
 mod recorded;
 mod relief;
-mod reserve;
-mod run;
 #[cfg(test)]
 mod scene;
 mod share;
 mod simulated;
 mod slab;
-mod system;
 #[cfg(test)]
 mod tests;
 mod world;
@@ -86,10 +75,10 @@ use crate::{
     simulated::SimulationError,
     workloads::Side,
 };
+use figures::Outcome;
+pub use figures::Phase;
 pub use host::{HostHighAlloc, HostHighAllocError};
-use outcome::Outcome;
-pub use outcome::Phase;
-pub use reserve::ReserveTooLarge;
+pub use relief::ReserveTooLarge;
 
 /// What a request for a huge page may do.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash, Default)]
@@ -160,7 +149,7 @@ impl HighAlloc {
     /// Who builds: one for each 400 MiB, and one more. They share all CPUs but the last.
     #[must_use]
     pub fn builders(&self) -> u64 {
-        course::builders_for(self.frames)
+        share::builders_for(self.frames)
     }
 
     /// Runs every side with every seed, on as many threads as the host has CPUs, and memory for.
@@ -245,7 +234,7 @@ impl HighAlloc {
         jobs: &[(usize, u64)],
         progress: &mut (dyn FnMut(u64, u64) + Send),
     ) -> Result<Vec<Outcome>, SimulationError> {
-        reserve::refuse_large(sides, self.frames)?;
+        relief::refuse_large(sides, self.frames)?;
         let threads = self.at_once(available_memory())?.min(jobs.len());
         let (next, done) = (AtomicU64::new(0), AtomicU64::new(0));
         let total = jobs.len() as u64 * share::PARTS;
@@ -263,7 +252,7 @@ impl HighAlloc {
                         jobs.get(next.fetch_add(1, Ordering::Relaxed) as usize)
                     {
                         let at = jobs.iter().position(|&job| job == (side, seed)).unwrap_or(0);
-                        let outcome = run::run(self, &sides[side], seed, &tell);
+                        let outcome = simulated::run(self, &sides[side], seed, &tell);
                         *outcomes[at].lock().expect("no other thread panicked") = Some(outcome);
                     }
                 });
@@ -276,7 +265,7 @@ impl HighAlloc {
     /// One side, one seed.
     #[cfg(test)]
     fn run_once(&self, side: &Side, seed: u64) -> Result<Outcome, SimulationError> {
-        run::run(self, side, seed, &|_| ())
+        simulated::run(self, side, seed, &|_| ())
     }
 }
 

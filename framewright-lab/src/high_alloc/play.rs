@@ -9,16 +9,14 @@ use framewright::{Block, MigrateType, Order};
 
 use super::{
     builder::{Builder, TREE_PAGES, Tree},
-    course::{Course, REST_NS, SECOND, WARM_UP_NS, builders_for, requests_for},
     daemon::Daemon,
+    figures::{Counts, Outcome},
     files::{FileId, Files},
     kernel::{Kernel, Token},
-    outcome::{Counts, Outcome},
     pass::{self, Pace},
     picture::Snapshot,
-    recorded::Recorded,
-    share::{Plan, Share, Stage},
-    system,
+    recorded::{self, Recorded},
+    share::{Course, Plan, REST_NS, SECOND, Share, Stage, WARM_UP_NS, builders_for, requests_for},
     world::{OnCpu, World},
 };
 
@@ -245,7 +243,7 @@ impl<'p, 'k, 'm, W: World> Play<'p, 'k, 'm, W> {
     fn begin(&self, cpu: W::Cpu, token: &mut Token<'_, 'm, W>) -> Vec<Block<'m>> {
         let Some(recorded) = self.recorded else {
             let boot = self.boot(token);
-            system::start(self.kernel, token);
+            recorded::start(self.kernel, token);
             return boot;
         };
         let boot = recorded.load(cpu, self.kernel, token);

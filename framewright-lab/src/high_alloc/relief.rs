@@ -1,5 +1,10 @@
 //! What a request that is short of memory can have done: reclaim, with the objects that go with it,
 //! and compaction.
+//!
+//! What memory has to be left for a load that wants all of it.
+//!
+//! Builders whose requests are refused begin again, as programs do that were killed. With next to nothing
+//! above the min watermark that goes on for ever, so it is refused before it begins.
 
 #[cfg(test)]
 mod tests;
@@ -8,13 +13,17 @@ use framewright::{
     CpuId, NodeId, Order, ZoneId, ZoneKind,
     platform::{Captured, CompactPriority, Compacted, Need, Relief},
     reclaim::{Pause, Throttle},
+    tuning::Auto,
 };
+use thiserror::Error;
 
 use super::{
     files::NONE,
     kernel::{Kernel, Woken},
+    label,
     world::{Inside, OnCpu, World},
 };
+use crate::workloads::Side;
 
 impl<W: World> Relief for Inside<&Kernel<'_, '_, W>> {
     fn reclaims_in_background(&self) -> bool {
@@ -117,4 +126,37 @@ impl<W: World> Kernel<'_, '_, W> {
         while self.world.outside(|| self.reclaim.shrink_node(cpu, node, 1024)) > 0 {}
         self.state.swap.closed.set(false);
     }
+}
+
+/// The min watermark keeps back too much.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error(
+    "{side}: that keeps {} MiB back, and of {} MiB a quarter has to be left; set zone.min_free to \
+     {most} at most",
+    reserve.div_ceil(256), frames >> 8
+)]
+pub struct ReserveTooLarge {
+    /// With which settings.
+    side: String,
+    /// Frames it keeps back.
+    reserve: u64,
+    /// Frames there are.
+    frames: u64,
+    /// Frames that it may keep back.
+    most: u64,
+}
+
+/// Refuses settings that leave too little of so many frames.
+pub(super) fn refuse_large(sides: &[Side], frames: u64) -> Result<(), ReserveTooLarge> {
+    let most = frames / 4 * 3;
+    for side in sides {
+        match side.tuning.zone.min_free {
+            Auto::Fixed(reserve) if u64::from(reserve) > most => {
+                let reserve = reserve.into();
+                return Err(ReserveTooLarge { side: label(side), reserve, frames, most });
+            }
+            _ => {}
+        }
+    }
+    Ok(())
 }

@@ -15,11 +15,9 @@
 //! | module    | job                                                 |
 //! |-----------|-----------------------------------------------------|
 //! | `side`    | a memory, a page cache, files; a round on them      |
-//! | `moment`  | everything that is counted, at a moment             |
 //! | `figures` | what came of rounds, as metrics                     |
 
 mod figures;
-mod moment;
 mod side;
 #[cfg(test)]
 mod tests;
@@ -35,7 +33,7 @@ use crate::{
     report::{Check, Run, Sides},
     workloads::{Side, mmap_read::MmapRead},
 };
-use moment::Interval;
+use figures::Interval;
 use side::Books;
 
 /// What is run.

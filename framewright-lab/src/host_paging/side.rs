@@ -16,7 +16,7 @@ use framewright_host::{
 
 use super::{
     HostPaging, HostPagingError,
-    moment::{Interval, Moment},
+    figures::{Interval, Moment},
 };
 use crate::{
     record::Shootdowns,

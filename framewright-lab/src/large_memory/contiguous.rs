@@ -20,9 +20,8 @@ use std::time::{Duration, Instant};
 
 use super::{
     LargeMemory, LargeMemoryError,
-    error::promise,
     machine::{Books, Cpu, Machine, free, movable, range},
-    plan::{GIB, size},
+    plan::{GIB, promise, size},
     samples::{Samples, Topic, Value, percentile},
 };
 

@@ -8,9 +8,8 @@ use framewright::{FrameRange, HotplugError, Order, Pfn, frame::FRAME_SIZE};
 
 use super::{
     LargeMemory, LargeMemoryError,
-    error::promise,
     machine::{Books, Cpu, Machine, free, movable, number, range, share},
-    plan::GIB,
+    plan::{GIB, promise},
     samples::{Samples, Topic, Value},
 };
 use crate::clock::thread_time;

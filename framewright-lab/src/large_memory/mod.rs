@@ -20,12 +20,8 @@
 //! | `contiguous` | part four: runs of any length, found or refused                  |
 //! | `nodes`      | part five: frames of this node, of others, and the counters      |
 //! | `samples`    | what was measured, by section, column and row                    |
-//! | `goals`      | what the figures have to show                                    |
-//! | `error`      | what keeps a run from happening                                  |
 
 mod contiguous;
-mod error;
-mod goals;
 mod hotplug;
 mod machine;
 mod nodes;
@@ -36,10 +32,8 @@ mod start;
 
 use crate::report::Run;
 
-pub use error::LargeMemoryError;
-pub use goals::Goal;
-pub use plan::{LargeMemory, PlanError};
-pub use samples::Section;
+pub use plan::{LargeMemory, LargeMemoryError, PlanError};
+pub use samples::{Goal, Section};
 
 use samples::Samples;
 
@@ -87,7 +81,7 @@ impl LargeMemory {
         }
         progress(total, total);
         let sections = samples.sections();
-        let goals = goals::goals(self, &sections);
+        let goals = samples::goals(self, &sections);
         Ok(LargeMemoryResult { sections, goals })
     }
 }

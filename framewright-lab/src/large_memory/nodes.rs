@@ -9,8 +9,8 @@ use framewright::{AllocError, Block, Order, Request, observe::CpuStats};
 
 use super::{
     LargeMemory, LargeMemoryError,
-    error::promise,
     machine::{Books, Cpu, Machine, free, movable, number, order},
+    plan::promise,
     samples::{Samples, Topic, Value},
 };
 use crate::clock::thread_time;

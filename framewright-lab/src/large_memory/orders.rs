@@ -11,9 +11,8 @@ use std::time::{Duration, Instant};
 
 use super::{
     LargeMemory, LargeMemoryError,
-    error::promise,
     machine::{Books, Cpu, Machine, free, movable, order},
-    plan::size,
+    plan::{promise, size},
     samples::{Samples, Topic, Value, percentile},
 };
 

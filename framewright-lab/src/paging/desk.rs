@@ -10,8 +10,7 @@ use framewright_sim::{
 
 use super::course::Course;
 use crate::workloads::{
-    access::Next,
-    cdn::{PER_PAGE, Server},
+    cdn::{Next, PER_PAGE, Server},
     mmap_read::Reader,
 };
 

@@ -11,15 +11,11 @@
 //! | `run`     | one side, one seed: a machine and everything on it              |
 //! | `desk`    | what one CPU does                                               |
 //! | `course`  | how far it all is: the end, and what happened hour by hour      |
-//! | `outcome` | everything that was counted                                     |
 //! | `figures` | outcomes to metrics and series                                  |
-//! | `plot`    | the hours, drawn                                                |
 
 mod course;
 mod desk;
 mod figures;
-mod outcome;
-mod plot;
 mod run;
 #[cfg(test)]
 mod tests;
@@ -31,10 +27,10 @@ use crate::{
     simulated::SimulationError,
     workloads::{Side, cdn::Cdn, mmap_read::MmapRead},
 };
-use outcome::Outcome;
+use figures::Outcome;
 
+pub use figures::plot;
 pub(crate) use figures::run_of;
-pub use plot::plot;
 
 /// A workload on pages of files, on a simulated machine.
 #[derive(Clone, Debug)]

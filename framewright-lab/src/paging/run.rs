@@ -17,10 +17,10 @@ use super::{
     Paging, Work,
     course::{Course, HOURS},
     desk::{self, Desk, Large, Spent, Thread},
-    outcome::Outcome,
+    figures::Outcome,
 };
 use crate::{
-    simulated::{SimulationError, nodes::Nodes},
+    simulated::{SimulationError, contender::Nodes},
     workloads::{
         Side,
         cdn::{Cdn, DAY, Server},

@@ -8,15 +8,11 @@
 //! | module | job |
 //! |---|---|
 //! | `spec` | what is emulated |
-//! | `build` | the kernel, from its sources |
 //! | `boot` | one run of QEMU, and what it prints |
 //! | `linux` | a distribution's kernel on the same machine |
 //! | `groups` | instructions by group |
-//! | `error` | what can go wrong |
 
 mod boot;
-mod build;
-mod error;
 mod groups;
 mod linux;
 mod spec;
@@ -32,9 +28,8 @@ use boot::Guest;
 use groups::{Counter, Names};
 
 pub use boot::Clock;
-pub use error::QemuError;
 use linux::Skipped;
-pub use spec::QemuSpec;
+pub use spec::{QemuError, QemuSpec};
 
 /// What the kernel is to run.
 #[derive(Clone, Debug)]
@@ -78,7 +73,7 @@ pub fn run(
     tell: &mut dyn FnMut(u64, u64),
 ) -> std::result::Result<Result, QemuError> {
     boot::look_for_qemu()?;
-    let kernel = build::kernel(sides)?;
+    let kernel = boot::kernel(sides)?;
     let mut notes = Vec::new();
     let linux = beside.and_then(|beside| {
         let linux = linux::Linux::prepare(beside.kernel.as_deref(), work);

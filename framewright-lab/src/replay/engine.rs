@@ -8,22 +8,18 @@ use framewright::{
 };
 
 use super::Tables;
-use super::beginning::{Beginning, stats};
-use super::error::ReplayError;
-use super::free::{FreeMemory, FreeReport};
-use super::kernel::{KernelActivity, KernelCounter};
-use super::ledger::{Freed, Ledger, parts};
-use super::machine::Machine;
+use super::census::{Freed, Ledger, parts};
+use super::kernel::{FreeMemory, FreeReport, KernelActivity, KernelCounter};
+use super::lists;
+use super::lists::{Beginning, stats};
+use super::machine::{Machine, Serial, highest, request};
 use super::map::{self, PageblockMap};
 use super::plan::{MOST_FRAMES, Plan, ZonePlan};
-use super::recording::Recording;
-use super::report::{Activity, Balance, CpuReport, Logical, MachineReport, ReplayReport, Sample};
-use super::request::{highest, request};
-use super::serial::Serial;
+use super::report::{
+    Activity, Balance, CpuReport, Logical, MachineReport, ReplayError, ReplayReport, Sample,
+};
 use super::stand_ins::StandIns;
-use super::start;
-use super::survey::Survey;
-use super::unit::pageblock;
+use super::survey::{Recording, Survey, pageblock};
 use crate::trace::{Event, GfpFlags, Record, Snapshot};
 
 /// How many samples are taken over a recording.
@@ -59,7 +55,7 @@ pub(super) fn replay(
     let memory = Memory::new(Serial::default(), &config, metadata).map_err(setup)?;
 
     let mut machine = Machine::new(&memory, plan.cpus)?;
-    let stand_ins = start::prepare(&mut machine, plan, &maps, &survey.census);
+    let stand_ins = lists::prepare(&mut machine, plan, &maps, &survey.census);
     drop(maps);
     let mut engine = Engine::new(machine, stand_ins, survey, plan);
     let begin = Beginning::of(&engine.machine, plan, tables);

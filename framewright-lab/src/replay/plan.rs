@@ -6,9 +6,8 @@ use framewright::frame::PAGEBLOCK_ORDER;
 use framewright::{MigrateType, NodeId, ZoneKind};
 
 use super::census::Held;
-use super::error::ReplayError;
-use super::survey::Survey;
-use super::unit::{PAGEBLOCK, SMALL_ORDERS, TYPES};
+use super::report::ReplayError;
+use super::survey::{PAGEBLOCK, SMALL_ORDERS, Survey, TYPES};
 use crate::trace::Snapshot;
 use crate::trace::snapshot::Zone;
 

@@ -13,11 +13,9 @@
 //! | `compaction`, `bulk_free`, `hot_path`, `high_order_drain`, `tlb_batch` | one experiment each: rows, then a run |
 //! | `results`                                    | [`Results`]: rows by name, to be filled    |
 //! | `pairs`                                      | both sides of a change, seed by seed       |
-//! | `band`                                       | [`band()`]: what a figure hangs on         |
 //! | `judge`                                      | agreement, row by row, and the verdict     |
 //! | `prices`                                     | [`Mechanism`]: the costs that its gain comes from |
 
-mod band;
 mod bulk_free;
 mod compaction;
 mod high_order_drain;
@@ -33,8 +31,7 @@ use thiserror::Error;
 
 use crate::simulated::SimulationError;
 
-pub use band::{FACTORS, band};
-pub use judge::{judge, verdict};
+pub use judge::{FACTORS, band, judge, verdict};
 pub use prices::{MECHANISMS, MOST_LEFT_PERCENT, Mechanism, Origin, Times};
 pub use results::{Key, Results};
 

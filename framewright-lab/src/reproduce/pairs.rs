@@ -3,7 +3,7 @@
 use framewright::Tuning;
 use indexmap::IndexMap;
 
-use super::{Key, Plan, ReproduceError, Results, Tell, band};
+use super::{Key, Plan, ReproduceError, Results, Tell, judge::band};
 use crate::{
     report::{Band, Better, Run, Sides, Unit},
     simulated::{Contender, ListSizes, Simulation},

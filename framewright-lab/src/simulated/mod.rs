@@ -16,22 +16,14 @@
 //! | module      | job                                                              |
 //! |-------------|------------------------------------------------------------------|
 //! | `contender` | who takes part, with which settings                              |
-//! | `nodes`     | the memory of a machine's nodes, as the library wants to hear it |
-//! | `library`   | a run of the library                                             |
 //! | `list_buddy` | a run of the classic design, a zone per node                    |
-//! | `lists`     | its machine: locks, lines and prices                             |
 //! | `stage`     | a run of anything: ageing, warm-up, window, end                  |
 //! | `stopwatch` | when a window begins and ends, and what was counted then         |
 //! | `world`     | a simulated CPU's side of the seam                               |
-//! | `pipe`      | simulated CPUs that wait for one another                         |
 //! | [`scaling`] | the same on machines of more and more CPUs                       |
 
-mod contender;
-mod library;
+pub(crate) mod contender;
 mod list_buddy;
-mod lists;
-pub(crate) mod nodes;
-mod pipe;
 pub mod scaling;
 mod stage;
 mod stopwatch;
@@ -253,7 +245,7 @@ impl Simulation {
     ) -> Result<Window, SimulationError> {
         let work = self.work.with_seed(seed);
         match &contender.design {
-            Design::Framewright(tuning) => library::run(self, &work, contender, seed, *tuning),
+            Design::Framewright(tuning) => stage::run(self, &work, contender, seed, *tuning),
             Design::ListBuddy(tuning) => list_buddy::run(self, &work, contender, seed, *tuning),
         }
     }

@@ -11,8 +11,8 @@ use std::cell::Cell;
 use super::Plan;
 use crate::workloads::{
     Counts, Window,
+    counts::{Done, Tally},
     figures::LockCycles,
-    tally::{Done, Tally},
 };
 
 /// CPUs look before every fault, or call: often enough to see what goes wrong, and too often to check

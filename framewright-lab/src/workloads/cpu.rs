@@ -4,10 +4,9 @@ use framewright::{MigrateType, Order, Request};
 use std::fmt;
 
 use super::{
-    allocator::{Allocator, Frames},
+    counts::Tally,
     heat::{CpuHeat, Hotness},
-    tally::Tally,
-    world::{Overwritten, Task, World},
+    world::{Allocator, Frames, Overwritten, Task, World},
 };
 
 /// Frames that a kernel collects before it flushes translations and frees them: what fits on a

@@ -16,25 +16,19 @@
 //!
 //! | module         | job                                                                  |
 //! |----------------|----------------------------------------------------------------------|
-//! | `allocator`    | the seam to allocators, and the library behind it                    |
 //! | `world`        | the seam to machines: time, work beside the allocator, contents      |
-//! | `pipe`         | how CPUs hand blocks to one another                                  |
 //! | `cpu`          | both sides of the seam in one hand, and who keeps the tally          |
 //! | `heat`         | whether a frame that is handed out is still in somebody's cache      |
-//! | `tally`        | what CPUs have done so far                                           |
 //! | `figures`      | counters and times to metrics, the same for all machines             |
 //! | [`page_fault`] | bursts of frames up, then down (will-it-scale's page_fault1)         |
 //! | [`kbuild`]     | compilers that fork, fault, write and exit                           |
 //! | [`socket_pairs`] | blocks allocated on one CPU and freed on another (bw_unix)         |
 //! | [`mmap_read`]  | files read once, of ten times the memory (lru-file-mmap-read)        |
 //! | [`cdn`]        | a cache server with one mapping larger than memory (Varnish)         |
-//! | `access`       | what the last two ask for: pages of files, not blocks                |
 //! | [`host`]       | the driver for threads over real memory                              |
 
-pub(crate) mod access;
-pub(crate) mod allocator;
 pub mod cdn;
-mod counts;
+pub(crate) mod counts;
 pub(crate) mod cpu;
 pub(crate) mod figures;
 pub(crate) mod heat;
@@ -42,21 +36,17 @@ pub mod host;
 pub mod kbuild;
 pub mod mmap_read;
 pub mod page_fault;
-pub(crate) mod pipe;
 pub mod socket_pairs;
-pub(crate) mod tally;
 pub(crate) mod world;
 
 use framewright::{Tuning, frame::PAGEBLOCK_FRAMES, reclaim::Throttle};
 use indexmap::IndexMap;
 
-use allocator::{Allocator, Frames};
 use cpu::{Cpu, Stopped};
 use kbuild::{Builder, Kbuild};
 use page_fault::{Bursts, PageFault};
-use pipe::{Message, Pipe};
 use socket_pairs::{End, SocketPairs};
-use world::World;
+use world::{Allocator, Frames, Message, Pipe, World};
 
 /// Names of the counts of pauses that ended before their condition was met, by kind ([`Throttle::ALL`]).
 pub(crate) const EXPIRED: [&str; Throttle::COUNT] = [

@@ -10,9 +10,9 @@ use framewright_sim::engine::Schedule;
 use super::Play;
 use crate::high_alloc::{
     Flags,
-    course::Course,
     kernel::Token,
     scene::{FRESH, Scene, play},
+    share::Course,
     simulated::SimulatedWorld,
     world::Inside,
 };

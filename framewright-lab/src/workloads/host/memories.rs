@@ -1,12 +1,16 @@
 //! A memory per side, large enough for the work; and what must hold in the end.
 
-use framewright::{Config, FrameRange, InitError, Layout, Memory, MemoryRange, Pfn, ZoneId};
+use framewright::{
+    Config, CpuError, FrameRange, InitError, Layout, Memory, MemoryRange, Pfn, ZoneId,
+};
 use framewright_host::{HostBuilder, HostError, HostMachine, Metadata, PageSize};
+use std::fs;
+use thiserror::Error;
 
-use super::{HostSpec, WorkloadError};
+use super::HostSpec;
 use crate::{
     report::Check,
-    workloads::{Side, Workload, cpu::Stopped},
+    workloads::{Side, Workload, cpu::Stopped, heat::Caches},
 };
 
 pub(super) type HostMemory<'m> = Memory<'m, HostMachine>;
@@ -105,4 +109,101 @@ pub(super) fn checks(stopped: &End, memories: &[HostMemory<'_>]) -> Vec<Check> {
 pub(super) fn notes(memories: &[HostMemory<'_>]) -> Vec<String> {
     let missing = memories.first().and_then(|memory| memory.platform().no_remote_barrier());
     missing.map(|why| format!("owner lock: trylock, because {why}")).into_iter().collect()
+}
+
+/// Why a workload could not run on threads.
+#[derive(Debug, Error)]
+pub enum WorkloadError {
+    /// The machine could not be had.
+    #[error(transparent)]
+    Host(#[from] HostError),
+    /// The memory could not be set up.
+    #[error("cannot set up a memory of {frames} frames for {cpus} CPUs: {reason}")]
+    Init {
+        /// Frames asked for.
+        frames: u64,
+        /// CPUs asked for.
+        cpus: u16,
+        /// What the library said.
+        reason: InitError,
+    },
+    /// A CPU of the memory could not be claimed.
+    #[error(transparent)]
+    Cpu(#[from] CpuError),
+    /// What CPUs hold does not fit.
+    #[error(
+        "{cpus} CPUs hold up to {} MiB and {} MiB of {} MiB may be used; give it at least {} MiB, \
+         or fewer CPUs",
+        mib(*needed), mib(*usable), mib(*frames), mib(*ample)
+    )]
+    TooSmall {
+        /// CPUs.
+        cpus: u16,
+        /// Frames they hold together.
+        needed: u64,
+        /// Frames above the high watermark.
+        usable: u64,
+        /// Frames of the memory.
+        frames: u64,
+        /// Frames that would be ample.
+        ample: u64,
+    },
+    /// The work has no frames, no rounds or no batches.
+    #[error("{workload} needs at least one {what}")]
+    Nothing {
+        /// The workload.
+        workload: &'static str,
+        /// What it has none of.
+        what: &'static str,
+    },
+    /// An allocation failed although memory is ample.
+    #[error("CPU {cpu} ran out of memory: {reason}")]
+    OutOfMemory {
+        /// The CPU.
+        cpu: u16,
+        /// What the allocator said.
+        reason: String,
+    },
+}
+
+fn mib(frames: u64) -> u64 {
+    frames.div_ceil(256)
+}
+
+/// Frames of a core's cache where the system does not say: 1 MiB.
+const OF_CORE: u32 = 256;
+/// Frames of a socket's cache where the system does not say: 16 MiB.
+const OF_SOCKET: u32 = 4096;
+
+/// The caches of a machine of `cpus` threads, each taken for a core, all of one socket.
+pub(super) fn caches(cpus: u16) -> Caches {
+    Caches {
+        core_of: (0..cpus).collect(),
+        socket_of: vec![0; usize::from(cpus)],
+        of_core: level(2).unwrap_or(OF_CORE),
+        of_socket: level(3).unwrap_or(OF_SOCKET),
+    }
+}
+
+fn level(level: u8) -> Option<u32> {
+    let path = format!("/sys/devices/system/cpu/cpu0/cache/index{level}/size");
+    frames(fs::read_to_string(path).ok()?.trim())
+}
+
+/// Frames in a size as the system writes it: `1024K`.
+fn frames(text: &str) -> Option<u32> {
+    let kib: u32 = text.strip_suffix('K')?.parse().ok()?;
+    Some(kib / 4)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_are_in_kib() {
+        assert_eq!(frames("2048K"), Some(512));
+        assert_eq!(frames("2M"), None);
+        assert_eq!(frames(""), None);
+    }
 }

@@ -8,14 +8,8 @@
 //! | `rounds`   | warming up, rounds in turn, threads                         |
 //! | `memories` | a memory per side, large enough; what must hold in the end  |
 //! | `world`    | a thread's side of the seam: pace and contents              |
-//! | `pipe`     | threads that wait for one another                           |
-//! | `caches`   | how large this machine's caches are                         |
-//! | `error`    | what keeps a run from happening                             |
 
-mod caches;
-mod error;
 mod memories;
-mod pipe;
 mod rounds;
 mod world;
 
@@ -24,7 +18,7 @@ use std::time::Duration;
 use super::{Side, Workload};
 use crate::report::{Check, Run};
 
-pub use error::WorkloadError;
+pub use memories::WorkloadError;
 #[cfg(test)]
 pub(crate) use world::{HostWorld, Pace};
 

@@ -12,19 +12,17 @@ use std::{
 };
 
 use super::{
-    HostResult, HostSpec, Limit, Rounds, WorkloadError, caches,
+    HostResult, HostSpec, Limit, Rounds, WorkloadError,
     memories::{self, End, HostMemory},
-    pipe::HostPipe,
-    world::{HostWorld, Pace},
+    world::{HostPipe, HostWorld, Pace},
 };
 use crate::workloads::{
     Body, Counts, Side, Window, Workload,
-    allocator::Library,
+    counts::{Done, Tally},
     cpu::{Cpu, Stopped},
     figures::{self, Waits},
     heat::Heat,
-    pipe::{Message, Pipe},
-    tally::{Done, Tally},
+    world::{Library, Message, Pipe},
 };
 
 /// Runs every side of a comparison, their rounds alternating.
@@ -132,7 +130,7 @@ impl<'p, 'm> Player<'p, 'm> {
     fn new(work: &'p Workload, memory: &'p HostMemory<'m>) -> Self {
         let cpus = memory.cpu_count();
         let watched = !matches!(work, Workload::PageFault(_));
-        let heat = || Heat::new(&caches::caches(cpus), memory.managed());
+        let heat = || Heat::new(&memories::caches(cpus), memory.managed());
         Self {
             work,
             memory,

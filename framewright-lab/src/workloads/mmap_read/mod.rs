@@ -10,7 +10,7 @@
 //! * *threads*: all readers share one address space and one mapping. A page is mapped once, by an address
 //!   space that all CPUs run: the shape of a cache server.
 
-use super::access::{Access, Next};
+use super::cdn::{Access, Next};
 
 /// What is read by whom.
 #[derive(Clone, Debug, PartialEq, Eq)]

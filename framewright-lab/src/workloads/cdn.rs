@@ -16,7 +16,20 @@
 
 use framewright::frame::PAGEBLOCK_FRAMES;
 
-use super::access::{Access, Next};
+pub(crate) use framewright_sim::process::Access;
+
+/// A page that a program touches next.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Next {
+    /// Which of its mappings.
+    pub(crate) mapping: usize,
+    /// Which page of it.
+    pub(crate) page: u32,
+    /// How.
+    pub(crate) access: Access,
+    /// Cycles that it then works with what it found there.
+    pub(crate) then: u64,
+}
 
 /// Pages of an object: 128 KiB.
 pub(crate) const OBJECT: u32 = 32;
