@@ -3,10 +3,11 @@
 use framewright_peers::{Peer, list_buddy::MigrateType};
 
 use super::{
-    Experiment, SHARES, Setup, SetupError,
+    Experiment, Refusal, SHARES, Setup,
     cpu::{Cpu, Cpus, HUGE},
     outcome::{self, Outcome},
 };
+use crate::Error;
 use crate::report::{Point, Unit, compare::Figure};
 
 /// The figure of a quantile of allocations or frees.
@@ -26,11 +27,13 @@ const HUGE_ONE_IN: u16 = 512;
 const LEAST_BLOCKS: u64 = 4;
 
 /// Which orders are allocated.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, clap::ValueEnum)]
 pub enum Mix {
-    /// Orders 0 to 4, each half as often as the one below; 4 as often as 3.
+    // Each order half as often as the one below; 4 as often as 3.
+    /// 0 to 4, small ones more often
     Small,
-    /// The same, and one block in 512 is of order 9.
+    /// The same, and one block in 512 is of order 9
+    #[default]
     Mixed,
 }
 
@@ -130,11 +133,14 @@ impl Experiment for Churn {
         POINTS
     }
 
-    fn check(&self, setup: &Setup, share: u8) -> Result<(), SetupError> {
+    fn check(&self, setup: &Setup, share: u8) -> Result<(), Refusal> {
         let frames = setup.frames_per_thread() * u64::from(share) / 100;
         let least = LEAST_BLOCKS << self.mix.largest();
         if frames < least {
-            return Err(SetupError::TooFew { share, frames, least });
+            let why = format_args!(
+                "{share} % in use are {frames} frames for each thread: it takes at least {least}"
+            );
+            return Err((Self::SHARE, Error::input(why)));
         }
         Ok(())
     }
@@ -233,7 +239,7 @@ impl Experiment for Replace {
         self.rounds.into()
     }
 
-    fn check(&self, _setup: &Setup, _share: u8) -> Result<(), SetupError> {
+    fn check(&self, _setup: &Setup, _share: u8) -> Result<(), Refusal> {
         Ok(())
     }
 

@@ -209,7 +209,7 @@ enum Route {
 /// The route of each thread; none where CPUs free their own blocks.
 fn routes(threads: usize, free_by: FreeBy) -> Vec<Option<Route>> {
     match (free_by, threads) {
-        (FreeBy::Itself, _) => (0..threads).map(|_| None).collect(),
+        (FreeBy::Same, _) => (0..threads).map(|_| None).collect(),
         (FreeBy::Other, 1) => vec![Some(Route::Beside(1))],
         (FreeBy::Other, _) => {
             let (mut nexts, inboxes): (Vec<_>, Vec<_>) =

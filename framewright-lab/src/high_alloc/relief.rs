@@ -15,7 +15,6 @@ use framewright::{
     reclaim::{Pause, Throttle},
     tuning::Auto,
 };
-use thiserror::Error;
 
 use super::{
     files::NONE,
@@ -23,6 +22,7 @@ use super::{
     label,
     world::{Inside, OnCpu, World},
 };
+use crate::Error;
 use crate::workloads::Side;
 
 impl<W: World> Relief for Inside<&Kernel<'_, '_, W>> {
@@ -128,32 +128,20 @@ impl<W: World> Kernel<'_, '_, W> {
     }
 }
 
-/// The min watermark keeps back too much.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[error(
-    "{side}: that keeps {} MiB back, and of {} MiB a quarter has to be left; set zone.min_free to \
-     {most} at most",
-    reserve.div_ceil(256), frames >> 8
-)]
-pub struct ReserveTooLarge {
-    /// With which settings.
-    side: String,
-    /// Frames it keeps back.
-    reserve: u64,
-    /// Frames there are.
-    frames: u64,
-    /// Frames that it may keep back.
-    most: u64,
-}
-
 /// Refuses settings that leave too little of so many frames.
-pub(super) fn refuse_large(sides: &[Side], frames: u64) -> Result<(), ReserveTooLarge> {
+pub(super) fn refuse_large(sides: &[Side], frames: u64) -> Result<(), Error> {
     let most = frames / 4 * 3;
     for side in sides {
         match side.tuning.zone.min_free {
             Auto::Fixed(reserve) if u64::from(reserve) > most => {
-                let reserve = reserve.into();
-                return Err(ReserveTooLarge { side: label(side), reserve, frames, most });
+                let reserve = u64::from(reserve);
+                return Err(Error::input(format_args!(
+                    "{}: that keeps {} MiB back, and of {} MiB a quarter has to be left; set \
+                     zone.min_free to {most} at most",
+                    label(side),
+                    reserve.div_ceil(256),
+                    frames >> 8
+                )));
             }
             _ => {}
         }

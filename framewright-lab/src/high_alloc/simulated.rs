@@ -24,10 +24,9 @@ use super::{
     share::Course,
     world::{Inside, OnCpu, World},
 };
-use crate::{
-    simulated::{SimulationError, contender::Nodes},
-    workloads::Side,
-};
+use crate::Error;
+use crate::{simulated::column::Nodes, workloads::Side};
+use std::fmt::Display;
 
 /// See the module.
 pub(super) struct SimulatedWorld<'w, 'm> {
@@ -143,12 +142,10 @@ pub(super) fn run(
     side: &Side,
     seed: u64,
     tell: &(dyn Fn(u64) + Sync),
-) -> Result<Outcome, SimulationError> {
+) -> Result<Outcome, Error> {
     let spec = &work.spec;
-    let name = || spec.name().to_owned();
-    let refused = |reason: &dyn ToString| SimulationError::Memory {
-        machine: name(),
-        reason: reason.to_string(),
+    let refused = |reason: &dyn Display| {
+        Error::memory(format_args!("cannot set up the memory of {}: {reason}", spec.name()))
     };
     let nodes = Nodes::new(spec, work.frames);
     let planes = Planes { lru: true, ..Planes::default() };
@@ -190,14 +187,10 @@ pub(super) fn run(
     // SAFETY: simulated CPUs share one thread.
     let inside = unsafe { Inside::new(&kernel) };
     let ended = relief.lend(&inside, || machine.run(on_cpus(&play, spec.cpus())));
-    ended.map_err(|failure| SimulationError::Failed {
-        contender: side.label.clone(),
-        seed,
-        failure,
-    })?;
+    ended.map_err(|failure| side.broken(seed, failure))?;
     match play.wrong() {
         None => Ok(play.outcome.take()),
-        Some(what) => Err(SimulationError::Books { contender: side.label.clone(), seed, what }),
+        Some(what) => Err(side.broken(seed, what)),
     }
 }
 

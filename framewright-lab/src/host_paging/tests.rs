@@ -23,9 +23,13 @@ fn real_files_are_read_and_batches_save_calls() {
         let mut tell = |done, total| told.push((done, total));
         let result = paging(readers, count).run(&sides, &mut tell).unwrap();
         assert_eq!(told.last(), Some(&(6, 6)));
-        assert!(result.checks.iter().all(|check| check.passed), "{:?}", result.checks);
-        let [off, all] = &result.runs[..] else { panic!() };
-        let of = |run: &Run, name: &str| run.metrics[name].median;
+        assert!(
+            result.measured.checks.iter().all(|check| check.passed),
+            "{:?}",
+            result.measured.checks
+        );
+        let [off, all] = &result.measured.runs[..] else { panic!() };
+        let of = |run: &crate::report::Run, name: &str| run.metrics[name].median;
         for run in [off, all] {
             assert_eq!(of(run, "pages"), 4096.0);
             assert!(of(run, "evicted") > 3000.0, "{run:?}");

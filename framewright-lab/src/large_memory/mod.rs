@@ -30,9 +30,9 @@ mod plan;
 mod samples;
 mod start;
 
-use crate::report::Run;
+use crate::{Error, report::Run};
 
-pub use plan::{LargeMemory, LargeMemoryError, PlanError};
+pub use plan::LargeMemory;
 pub use samples::{Goal, Section};
 
 use samples::Samples;
@@ -55,7 +55,7 @@ impl LargeMemoryResult {
 }
 
 /// A part of a round.
-type Part = fn(&LargeMemory, u64, &mut Samples) -> Result<(), LargeMemoryError>;
+type Part = fn(&LargeMemory, u64, &mut Samples) -> Result<(), Error>;
 
 /// All parts, in the order of their tables.
 const PARTS: [Part; 5] =
@@ -66,11 +66,8 @@ impl LargeMemory {
     ///
     /// # Errors
     ///
-    /// [`LargeMemoryError`]: the memory cannot be had, or the library broke a promise.
-    pub fn run(
-        &self,
-        progress: &mut dyn FnMut(u64, u64),
-    ) -> Result<LargeMemoryResult, LargeMemoryError> {
+    /// [`Error`]: the memory cannot be had, or the library broke a promise.
+    pub fn run(&self, progress: &mut dyn FnMut(u64, u64)) -> Result<LargeMemoryResult, Error> {
         let total = self.rounds * PARTS.len() as u64;
         let mut samples = Samples::default();
         for round in 0..self.rounds {

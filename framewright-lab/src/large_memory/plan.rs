@@ -1,10 +1,7 @@
 //! How much memory, on how many nodes, how often.
 
-use framewright::{
-    AllocError, CpuError, HotplugError, InitError, NodeId, Violation, frame::PAGEBLOCK_FRAMES,
-};
-use framewright_host::HostError;
-use thiserror::Error;
+use crate::Error;
+use framewright::{NodeId, frame::PAGEBLOCK_FRAMES};
 
 /// Frames in a GiB.
 pub(super) const GIB: u64 = 1 << 18;
@@ -23,24 +20,6 @@ const LEAST: u64 = 4 * GIB;
 
 /// The least that a node may have: 1 GiB.
 const LEAST_PER_NODE: u64 = GIB;
-
-/// A machine that cannot be measured.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
-pub enum PlanError {
-    /// No nodes, or more than there may be.
-    #[error("a machine has 1 to {most} nodes, not {0}", most = NodeId::LIMIT)]
-    Nodes(u8),
-    /// Too little memory for the parts that divide it.
-    #[error("{} MiB on {nodes} nodes are too little: give it at least {} GiB", frames >> 8, least / GIB)]
-    TooSmall {
-        /// Frames asked for.
-        frames: u64,
-        /// Nodes asked for.
-        nodes: u8,
-        /// Frames that would do.
-        least: u64,
-    },
-}
 
 /// A run of `large-memory`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -68,14 +47,21 @@ impl LargeMemory {
     ///
     /// # Errors
     ///
-    /// [`PlanError`] says what there may be.
-    pub fn new(frames: u64, nodes: u8) -> Result<Self, PlanError> {
+    /// [`Error`] says what there may be.
+    pub fn new(frames: u64, nodes: u8) -> Result<Self, Error> {
         if !(1..=NodeId::LIMIT).contains(&usize::from(nodes)) {
-            return Err(PlanError::Nodes(nodes));
+            return Err(Error::input(format_args!(
+                "a machine has 1 to {} nodes, not {nodes}",
+                NodeId::LIMIT
+            )));
         }
         let least = LEAST.max(u64::from(nodes) * LEAST_PER_NODE);
         if frames < least {
-            return Err(PlanError::TooSmall { frames, nodes, least });
+            return Err(Error::input(format_args!(
+                "{} MiB on {nodes} nodes are too little: give it at least {} GiB",
+                frames >> 8,
+                least / GIB
+            )));
         }
         let whole = |frames: u64| frames / PAGEBLOCK * PAGEBLOCK;
         Ok(Self {
@@ -121,53 +107,9 @@ pub(super) fn size(frames: u64) -> String {
     }
 }
 
-/// Why `large-memory` could not run to its end.
-#[derive(Debug, Error)]
-pub enum LargeMemoryError {
-    /// The machine, or the buffer for its books, could not be had.
-    #[error(transparent)]
-    Host(#[from] HostError),
-    /// The memory could not be set up.
-    #[error("cannot set up a memory of {}: {reason}", size(*frames))]
-    Init {
-        /// Frames asked for.
-        frames: u64,
-        /// What the library said.
-        reason: InitError,
-    },
-    /// A CPU of the memory could not be claimed.
-    #[error(transparent)]
-    Cpu(#[from] CpuError),
-    /// An allocation failed although memory is ample.
-    #[error("{what}: {reason}")]
-    Alloc {
-        /// What was being done.
-        what: &'static str,
-        /// What the library said.
-        reason: AllocError,
-    },
-    /// Memory could not be added or removed.
-    #[error(transparent)]
-    Hotplug(#[from] HotplugError),
-    /// An invariant does not hold.
-    #[error("the books do not add up: {0}")]
-    Books(#[from] Violation),
-    /// The library did what it must not.
-    #[error("{0}")]
-    Wrong(String),
-}
-
-impl LargeMemoryError {
-    /// Whether the library is to blame, not what was asked for.
-    #[must_use]
-    pub fn is_broken(&self) -> bool {
-        !matches!(self, Self::Host(_) | Self::Init { .. } | Self::Cpu(_))
-    }
-}
-
 /// A broken promise, unless `kept`.
-pub(super) fn promise(kept: bool, broken: impl FnOnce() -> String) -> Result<(), LargeMemoryError> {
-    if kept { Ok(()) } else { Err(LargeMemoryError::Wrong(broken())) }
+pub(super) fn promise(kept: bool, broken: impl FnOnce() -> String) -> Result<(), Error> {
+    if kept { Ok(()) } else { Err(Error::broken(broken())) }
 }
 
 #[cfg(test)]

@@ -18,9 +18,9 @@ use std::{
     time::Duration,
 };
 use tempfile::TempDir;
-use thiserror::Error;
 
 use super::{calls::Blocks, framewright_row::Framewright};
+use crate::Error;
 use crate::report::{Better, Metric, Run, Unit};
 
 /// Frames of the zone: 1 GiB.
@@ -160,33 +160,14 @@ const COUNTED: u32 = 8;
 /// Where the wrappers live that everybody is called through.
 const WRAPPERS: [&str; 2] = ["*micro::calls::alloc*", "*micro::calls::free*"];
 
-/// Instructions could not be counted.
-#[derive(Debug, Error)]
-pub enum InstructionsError {
-    /// There is no valgrind.
-    #[error("cannot run valgrind: {0} (instructions are counted by its tool callgrind)")]
-    NoValgrind(io::Error),
-    /// A file for its output could not be made or read.
-    #[error("cannot use a temporary file for callgrind's output: {0}")]
-    File(io::Error),
-    /// The child failed.
-    #[error("counting '{workload}' failed: {reason}")]
-    Failed {
-        /// What it ran.
-        workload: Workload,
-        /// Its last words.
-        reason: String,
-    },
-}
-
 /// Counts instructions per allocation and free of every subject. `child` says how to start the
 /// program so that it runs a workload and prints what [`Workload::run`] returns.
 ///
 /// # Errors
 ///
 /// If valgrind is missing, or a child fails under it.
-pub fn measure(child: &dyn Fn(Workload) -> Command) -> Result<Vec<Run>, InstructionsError> {
-    let folder = tempfile::tempdir().map_err(InstructionsError::File)?;
+pub fn measure(child: &dyn Fn(Workload) -> Command) -> Result<Vec<Run>, Error> {
+    let folder = tempfile::tempdir().map_err(|error| no_file(&error))?;
     let counter = Counter { child, folder };
     Subject::ALL.into_iter().map(|subject| counter.subject(subject)).collect()
 }
@@ -203,7 +184,7 @@ struct Count {
 }
 
 impl Counter<'_> {
-    fn subject(&self, subject: Subject) -> Result<Run, InstructionsError> {
+    fn subject(&self, subject: Subject) -> Result<Run, Error> {
         let mut run = Run { label: subject.label().to_owned(), ..Run::default() };
         let mut insert = |name: String, value: f64| {
             run.metrics.insert(name, Metric::once(value, Unit::Count, Some(Better::Lower)));
@@ -231,7 +212,7 @@ impl Counter<'_> {
         subject: Subject,
         order: FreeOrder,
         functions: &[&str],
-    ) -> Result<Count, InstructionsError> {
+    ) -> Result<Count, Error> {
         let run = |cycles| self.count(Workload { subject, order, cycles }, functions);
         let (short, long) = (run(WARM)?, run(WARM + COUNTED)?);
         Ok(Count {
@@ -240,8 +221,9 @@ impl Counter<'_> {
         })
     }
 
-    fn count(&self, workload: Workload, functions: &[&str]) -> Result<Count, InstructionsError> {
-        let failed = |reason: String| InstructionsError::Failed { workload, reason };
+    fn count(&self, workload: Workload, functions: &[&str]) -> Result<Count, Error> {
+        let failed =
+            |reason: String| Error::input(format_args!("counting '{workload}' failed: {reason}"));
         let profile = self.folder.path().join("callgrind.out");
         let child = (self.child)(workload);
         let mut valgrind = Command::new("valgrind");
@@ -251,11 +233,15 @@ impl Counter<'_> {
             .arg(format!("--callgrind-out-file={}", profile.display()))
             .arg(child.get_program())
             .args(child.get_args());
-        let output = valgrind.output().map_err(InstructionsError::NoValgrind)?;
+        let output = valgrind.output().map_err(|error| {
+            Error::input(format_args!(
+                "cannot run valgrind: {error} (instructions are counted by its tool callgrind)"
+            ))
+        })?;
         if !output.status.success() {
             return Err(failed(last_words(&output)));
         }
-        let text = fs::read_to_string(&profile).map_err(InstructionsError::File)?;
+        let text = fs::read_to_string(&profile).map_err(|error| no_file(&error))?;
         let instructions = collected(&text).filter(|count| *count > 0);
         let printed = String::from_utf8_lossy(&output.stdout);
         Ok(Count {
@@ -268,6 +254,10 @@ impl Counter<'_> {
                 .map_err(|_| failed(format!("it printed '{}'", printed.trim())))?,
         })
     }
+}
+
+fn no_file(error: &io::Error) -> Error {
+    Error::input(format_args!("cannot use a temporary file for callgrind's output: {error}"))
 }
 
 /// The sum in a callgrind profile.

@@ -19,14 +19,16 @@ use super::{
     desk::{self, Desk, Large, Spent, Thread},
     figures::Outcome,
 };
+use crate::Error;
 use crate::{
-    simulated::{SimulationError, contender::Nodes},
+    simulated::column::Nodes,
     workloads::{
         Side,
         cdn::{Cdn, DAY, Server},
         mmap_read::{MmapRead, Reader, Readers},
     },
 };
+use std::fmt::Display;
 
 /// CPUs start within so many cycles, about a millisecond: processes are made one after the other.
 const LATE: u64 = 2_500_000;
@@ -37,11 +39,10 @@ pub(super) fn run(
     side: &Side,
     seed: u64,
     progress: &mut dyn FnMut(u64, u64),
-) -> Result<Outcome, SimulationError> {
+) -> Result<Outcome, Error> {
     let spec = &paging.spec;
-    let refused = |reason: &dyn ToString| SimulationError::Memory {
-        machine: spec.name().to_owned(),
-        reason: reason.to_string(),
+    let refused = |reason: &dyn Display| {
+        Error::memory(format_args!("cannot set up the memory of {}: {reason}", spec.name()))
     };
     let nodes = Nodes::new(spec, paging.frames);
     let planes = Planes { lru: true, ..Planes::default() };
@@ -59,14 +60,10 @@ pub(super) fn run(
     let parts = Parts { machine: &machine, memory: &memory, cache: &cache, relief: &relief };
     let play = Play { paging, parts: &parts, areas: &areas, seed, frames: nodes.frames() };
     let outcome = parts.together(|keep| play.play(keep, progress));
-    let outcome = outcome.map_err(|failure| SimulationError::Failed {
-        contender: side.label.clone(),
-        seed,
-        failure,
-    })?;
+    let outcome = outcome.map_err(|failure| side.broken(seed, failure))?;
     match wrong(&memory) {
         None => Ok(outcome),
-        Some(what) => Err(SimulationError::Books { contender: side.label.clone(), seed, what }),
+        Some(what) => Err(side.broken(seed, what)),
     }
 }
 

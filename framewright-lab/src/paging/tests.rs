@@ -19,12 +19,12 @@ fn mmap_read(readers: Readers, cpus: u16, mib: u64) -> Paging {
     paging(Work::MmapRead(MmapRead { times: 3, ..MmapRead::new(readers) }), cpus, mib)
 }
 
-fn run(paging: &Paging, batchings: &[FlushBatching], seed: u64) -> PagingResult {
+fn run(paging: &Paging, batchings: &[FlushBatching], seed: u64) -> Measured {
     let sides: Vec<Side> = batchings.iter().copied().map(side).collect();
     paging.run(&sides, &[seed], &mut |_, _| {}).unwrap()
 }
 
-fn median(run: &Run, name: &str) -> f64 {
+fn median(run: &crate::report::Run, name: &str) -> f64 {
     run.metrics[name].median
 }
 

@@ -14,23 +14,22 @@ use std::{
     process::Command,
 };
 use tempfile::NamedTempFile;
-use thiserror::Error;
 
 use super::{
-    Clock, QemuError, QemuSpec, Work,
+    Clock, QemuSpec, Work,
     boot::{self, Guest},
     groups::{Counter, Names},
 };
-use crate::report::Run;
+use crate::{Error, report::Run};
 
 /// Why there is no Linux beside.
-#[derive(Debug, Error)]
+#[derive(Debug, thiserror::Error)]
 #[error("Linux beside it is skipped: {0}")]
 pub(super) struct Skipped(String);
 
 impl Skipped {
     /// It did not come to its end.
-    pub(super) fn because(error: &QemuError) -> Self {
+    pub(super) fn because(error: &Error) -> Self {
         Self(error.to_string().trim_end().to_owned())
     }
 }
@@ -69,7 +68,7 @@ impl Linux {
         work: &Work,
         counter: Option<&Counter>,
         tell: &mut dyn FnMut(f64),
-    ) -> Result<Run, QemuError> {
+    ) -> Result<Run, Error> {
         let counts = |(clock, _): &&(Clock, Vec<String>)| *clock == Clock::Instructions;
         let Some((clock, words)) = work.boots.iter().find(counts).or(work.boots.first()) else {
             return Ok(Run::default());

@@ -20,7 +20,8 @@ mod spec;
 use std::path::PathBuf;
 
 use crate::{
-    report::{Check, Run, Verdict},
+    Error,
+    report::{Check, Measured, Run, Verdict},
     workloads::Side,
 };
 
@@ -29,7 +30,7 @@ use groups::{Counter, Names};
 
 pub use boot::Clock;
 use linux::Skipped;
-pub use spec::{QemuError, QemuSpec};
+pub use spec::QemuSpec;
 
 /// What the kernel is to run.
 #[derive(Clone, Debug)]
@@ -47,23 +48,12 @@ pub struct BesideLinux {
     pub kernel: Option<PathBuf>,
 }
 
-/// What came of it.
-#[derive(Debug)]
-pub struct Result {
-    /// A run for each side, and that of Linux.
-    pub runs: Vec<Run>,
-    /// What there is not, and why: no Linux, no instructions by group.
-    pub notes: Vec<String>,
-    /// What the kernel checked; of a boot that failed something, that.
-    pub checks: Vec<Check>,
-}
-
 /// Builds the kernel and boots it, for each side in turn, then Linux `beside` it. `tell` hears how much
 /// is done of how much, in thousandths.
 ///
 /// # Errors
 ///
-/// See [`QemuError`]. A check that fails is none, nor is that there is no Linux, or that it does not
+/// See [`Error`]. A check that fails is none, nor is that there is no Linux, or that it does not
 /// come to its end.
 pub fn run(
     spec: &QemuSpec,
@@ -71,7 +61,7 @@ pub fn run(
     sides: &[Side],
     beside: Option<&BesideLinux>,
     tell: &mut dyn FnMut(u64, u64),
-) -> std::result::Result<Result, QemuError> {
+) -> Result<Measured, Error> {
     boot::look_for_qemu()?;
     let kernel = boot::kernel(sides)?;
     let mut notes = Vec::new();
@@ -124,7 +114,7 @@ pub fn run(
             Err(error) => notes.push(Skipped::because(&error).to_string()),
         }
     }
-    Ok(Result { runs, notes, checks })
+    Ok(Measured { runs, notes, checks, picture: None })
 }
 
 /// Of two lists of checks the one in which something failed, or else the first that there was.

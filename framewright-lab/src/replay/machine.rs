@@ -6,10 +6,13 @@ use framewright::{
     platform::{BarrierTarget, OwnerLock, Probe, Wait},
     sync::{PlainWord, SpinFlag},
 };
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::{
+    fmt::Display,
+    sync::atomic::{AtomicU64, Ordering},
+};
 
-use super::{plan::ZonePlan, report::ReplayError};
-use crate::trace::GfpFlags;
+use super::plan::ZonePlan;
+use crate::{Error, trace::GfpFlags};
 
 /// All CPUs of one memory, in one hand.
 pub(super) struct Machine<'a, 'm> {
@@ -17,17 +20,19 @@ pub(super) struct Machine<'a, 'm> {
     cpus: Vec<CpuToken<'a, 'm, Serial>>,
 }
 
+/// The error that the allocator cannot be set up.
+pub(super) fn refused(frames: u64, cpus: u16, reason: &dyn Display) -> Error {
+    let of = format_args!("cannot set up a memory of {frames} frames and {cpus} CPUs");
+    Error::input(format_args!("{of}: {reason}"))
+}
+
 impl<'a, 'm> Machine<'a, 'm> {
     /// Claims CPUs 0 to `cpus` of `memory`.
-    pub(super) fn new(memory: &'a Memory<'m, Serial>, cpus: u16) -> Result<Self, ReplayError> {
+    pub(super) fn new(memory: &'a Memory<'m, Serial>, cpus: u16) -> Result<Self, Error> {
         let claimed: Result<Vec<_>, _> = (0..cpus).map(|cpu| memory.cpu(CpuId::new(cpu))).collect();
         match claimed {
             Ok(cpus) => Ok(Self { memory, cpus }),
-            Err(error) => Err(ReplayError::Setup {
-                frames: memory.managed(),
-                cpus,
-                reason: error.to_string(),
-            }),
+            Err(error) => Err(refused(memory.managed(), cpus, &error)),
         }
     }
 

@@ -54,14 +54,16 @@ mod survey;
 
 pub use kernel::{Blocks, FreeMemory, FreeReport, KernelActivity, SHOWN_ORDERS};
 pub use report::{
-    Activity, Balance, CpuReport, HeldReport, Logical, MachineReport, ReplayError, ReplayReport,
-    Sample, ZoneReport,
+    Activity, Balance, CpuReport, HeldReport, Logical, MachineReport, ReplayReport, Sample,
+    ZoneReport,
 };
 pub(crate) use state::Pageblock;
 pub use state::State;
 pub use survey::{Recording, Survey};
 
 use framewright::Tuning;
+
+use crate::Error;
 
 use crate::trace::Snapshot;
 
@@ -88,7 +90,7 @@ pub fn run(
     tables: &Tables,
     tuning: &Tuning,
     progress: &mut dyn FnMut(f64),
-) -> Result<ReplayReport, ReplayError> {
+) -> Result<ReplayReport, Error> {
     let (plan, tuning) = match &tables.before {
         Some(snapshot) => {
             (plan::Plan::from_snapshot(snapshot, survey)?, layout::recorded(tuning, snapshot))

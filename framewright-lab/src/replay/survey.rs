@@ -14,7 +14,8 @@ use std::{
     sync::Arc,
 };
 
-use super::{census::Census, plan::MOST_FRAMES, report::ReplayError};
+use super::{census::Census, plan::MOST_FRAMES};
+use crate::Error;
 use crate::trace::{Event, Record, TraceError, TraceReader, Warning, read_stream};
 
 /// How often progress is told, in events.
@@ -51,7 +52,7 @@ impl Survey {
     /// # Errors
     /// The recording cannot be read, has a malformed or impossible line, or contains frames of more
     /// pageblocks than a replay supports.
-    pub fn of(recording: &Recording, progress: &mut dyn FnMut(f64)) -> Result<Self, ReplayError> {
+    pub fn of(recording: &Recording, progress: &mut dyn FnMut(f64)) -> Result<Self, Error> {
         Self::within((MOST_FRAMES / PAGEBLOCK) as usize, recording, progress)
     }
 
@@ -60,14 +61,17 @@ impl Survey {
         limit: usize,
         recording: &Recording,
         progress: &mut dyn FnMut(f64),
-    ) -> Result<Self, ReplayError> {
+    ) -> Result<Self, Error> {
         let mut reader = recording.reader()?;
         let mut tally = Tally::default();
         while let Some(record) = reader.next_record()? {
             tally.add(&record);
             if tally.census.pageblocks.len() > limit {
                 let (file, line) = (reader.file().to_owned(), record.line);
-                return Err(ReplayError::Scattered { file, line, limit });
+                return Err(Error::input(format_args!(
+                    "{file}:{line}: up to this line, the recording names frames of more than {limit} \
+                     pageblocks of 2 MiB, which is the most that a replay holds; replay a part of it"
+                )));
             }
             if reader.events().is_multiple_of(PROGRESS_EVERY) {
                 progress(reader.fraction().unwrap_or(0.0));

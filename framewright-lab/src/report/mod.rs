@@ -23,7 +23,7 @@ mod table;
 
 pub use compare::{Comparison, HEADER_NOTE, gain_percent};
 pub use file::{ReportError, check_destination, replaces, write_json, write_text};
-pub use model::{Better, Check, Metric, Point, Report, Run, Unit, Verdict, cpu_metric};
+pub use model::{Better, Check, Measured, Metric, Point, Report, Run, Unit, Verdict, cpu_metric};
 pub use published::{
     Agreement, Band, Kernel, Published, Quantity, Reference, Role, Row, Sides, change_percent,
 };

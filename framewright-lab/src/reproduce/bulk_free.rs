@@ -15,9 +15,10 @@ use framewright::{Tuning, tuning::BulkFree};
 use framewright_sim::machine::Spec;
 
 use super::pairs::{Pair, Steps, contender};
-use super::{Experiment, Key, Plan, ReproduceError, Results, Tell};
+use super::{Experiment, Key, Plan, Results, Tell};
+use crate::Error;
 use crate::report::{Better, Check, Published, Quantity, Reference, Role, Row, Unit};
-use crate::simulated::{self, Contender, Design, ListSizes, Simulation};
+use crate::simulated::{self, Column, Design, ListSizes, Simulation};
 use crate::workloads::{
     Side, Workload,
     page_fault::{FreeOrder, PageFault},
@@ -80,7 +81,7 @@ pub(super) const CLASSIC: &str = "list-buddy";
 const PREFETCHING: &str = "list-buddy+prefetch";
 const LIBRARY: &str = "framewright";
 
-fn run(plan: &Plan, tell: &mut Tell<'_>) -> Result<Results, ReproduceError> {
+fn run(plan: &Plan, tell: &mut Tell<'_>) -> Result<Results, Error> {
     let pairs = pairs(plan)?;
     let banded = |pair: &&Pair| pair.subject == CLASSIC && pair.workload == MAPPED && !plan.quick;
     let bands = pairs.iter().filter(banded).count() * 4 * PARAMETERS.len();
@@ -109,7 +110,7 @@ const RANDOM: &str = "page-fault-random";
 
 /// Everything that is run: three pairs on each machine, and both designs with random frees where
 /// the published effect was fitted.
-fn pairs(plan: &Plan) -> Result<Vec<Pair>, ReproduceError> {
+fn pairs(plan: &Plan) -> Result<Vec<Pair>, Error> {
     let mut pairs = Vec::new();
     for (_, machine, ..) in PUBLISHED {
         let spec = Spec::preset(machine)?;
@@ -143,7 +144,7 @@ pub(super) fn pair(plan: &Plan, spec: Spec, subject: &'static str, free_order: F
 }
 
 /// One side of a pair.
-fn side(rule: BulkFree, classic: bool, prefetch: bool) -> Contender {
+fn side(rule: BulkFree, classic: bool, prefetch: bool) -> Column {
     let mut tuning = Tuning::default();
     tuning.pcp.bulk_free = rule;
     let value = match rule {
@@ -152,9 +153,9 @@ fn side(rule: BulkFree, classic: bool, prefetch: bool) -> Contender {
     };
     let setting = ("pcp.bulk_free", value);
     if !classic {
-        return contender(Contender::framewright, tuning, setting);
+        return contender(Column::framewright, tuning, setting);
     }
-    let design = |side: &Side| Contender::list_buddy(&side.label, side);
+    let design = |side: &Side| Column::list_buddy(&side.label, side);
     let mut contender = contender(design, tuning, setting);
     if let Design::ListBuddy(tuning) = &mut contender.design {
         tuning.prefetch_buddies = prefetch;

@@ -3,7 +3,8 @@
 
 use framewright_sim::machine::Spec;
 
-use super::{Plan, ReproduceError, results::Results};
+use super::{Plan, results::Results};
+use crate::Error;
 use crate::report::{
     Agreement, Band, Better, Check, Quantity, Reference, Role, Row, Sides, Verdict,
 };
@@ -172,8 +173,8 @@ pub fn band(
     spec: &Spec,
     parameters: &[&str],
     as_is: f64,
-    mut figure: impl FnMut(&Spec) -> Result<f64, ReproduceError>,
-) -> Result<Option<Band>, ReproduceError> {
+    mut figure: impl FnMut(&Spec) -> Result<f64, Error>,
+) -> Result<Option<Band>, Error> {
     let mut band: Option<Band> = None;
     let mut furthest = 0.0;
     for &parameter in parameters {

@@ -3,10 +3,11 @@
 use framewright::Tuning;
 use indexmap::IndexMap;
 
-use super::{Key, Plan, ReproduceError, Results, Tell, judge::band};
+use super::{Key, Plan, Results, Tell, judge::band};
+use crate::Error;
 use crate::{
     report::{Band, Better, Run, Sides, Unit},
-    simulated::{Contender, ListSizes, Simulation},
+    simulated::{Column, ListSizes, Simulation},
     workloads::{Side, run_of},
 };
 
@@ -27,8 +28,8 @@ pub(super) struct Pair {
     /// What rows call the allocator.
     pub(super) subject: &'static str,
     pub(super) simulation: Simulation,
-    pub(super) before: Contender,
-    pub(super) after: Contender,
+    pub(super) before: Column,
+    pub(super) after: Column,
     /// What costs more or less on the machine before the change: a parameter, and a factor.
     pub(super) price_before: Option<(&'static str, f64)>,
 }
@@ -62,10 +63,10 @@ impl<'s, 't> Steps<'s, 't> {
 
 /// An allocator with the tuning of one side; its result names `setting` (a key and a value).
 pub(super) fn contender(
-    design: fn(&Side) -> Contender,
+    design: fn(&Side) -> Column,
     tuning: Tuning,
     setting: (&str, &str),
-) -> Contender {
+) -> Column {
     let (key, value) = setting;
     let settings = IndexMap::from([(key.to_owned(), value.to_owned())]);
     design(&Side { label: value.to_owned(), tuning, settings })
@@ -86,11 +87,7 @@ impl Pair {
     }
 
     /// Runs both sides with every seed, one after the other.
-    pub(super) fn run(
-        &self,
-        plan: &Plan,
-        steps: &mut Steps<'_, '_>,
-    ) -> Result<Outcome, ReproduceError> {
+    pub(super) fn run(&self, plan: &Plan, steps: &mut Steps<'_, '_>) -> Result<Outcome, Error> {
         let mut outcome = Outcome { before: Vec::new(), after: Vec::new() };
         let before = self.before_change(&self.simulation)?;
         for &seed in &plan.seeds {
@@ -110,12 +107,12 @@ impl Pair {
         metric: &str,
         parameters: &[&str],
         steps: &mut Steps<'_, '_>,
-    ) -> Result<Option<Band>, ReproduceError> {
+    ) -> Result<Option<Band>, Error> {
         let Some(as_is) = outcome.change(metric).filter(|_| !plan.quick) else { return Ok(None) };
         band(&self.simulation.spec, parameters, as_is, |spec| {
             let after = Simulation { spec: spec.clone(), ..self.simulation.clone() };
             let before = self.before_change(&after)?;
-            let mut side = |simulation, contender| -> Result<Vec<Run>, ReproduceError> {
+            let mut side = |simulation, contender| -> Result<Vec<Run>, Error> {
                 let run = self.once(simulation, contender, plan.seeds[0])?;
                 steps.step();
                 Ok(vec![run])
@@ -127,7 +124,7 @@ impl Pair {
     }
 
     /// The machine as it was before the change.
-    fn before_change(&self, simulation: &Simulation) -> Result<Simulation, ReproduceError> {
+    fn before_change(&self, simulation: &Simulation) -> Result<Simulation, Error> {
         let mut before = simulation.clone();
         if let Some((parameter, factor)) = self.price_before {
             before.spec = before.spec.scaled(parameter, factor)?;
@@ -135,12 +132,7 @@ impl Pair {
         Ok(before)
     }
 
-    fn once(
-        &self,
-        simulation: &Simulation,
-        contender: &Contender,
-        seed: u64,
-    ) -> Result<Run, ReproduceError> {
+    fn once(&self, simulation: &Simulation, contender: &Column, seed: u64) -> Result<Run, Error> {
         let window = simulation.run_once(contender, seed)?;
         let machine = simulation.spec.name();
         let Self { workload, subject, .. } = self;
@@ -217,7 +209,7 @@ mod tests {
         let plan = simulated::Plan { warm_up: 100_000, window: 1_000_000 };
         let spec = Spec::uniform(2).unwrap();
         let simulation = Simulation { work, spec, frames: Some(1 << 14), plan };
-        let list_buddy = |side: &Side| Contender::list_buddy(&side.label, side);
+        let list_buddy = |side: &Side| Column::list_buddy(&side.label, side);
         let side = || contender(list_buddy, Tuning::default(), ("build", "same"));
         let (before, after) = (side(), side());
         let pair = Pair { workload: "w", subject: "s", simulation, before, after, price_before };

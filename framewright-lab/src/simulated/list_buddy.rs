@@ -11,10 +11,11 @@ use framewright_sim::{
 };
 
 use super::{
-    Contender, Simulation, SimulationError,
-    contender::Nodes,
+    Column, Simulation,
+    column::Nodes,
     stage::{Cast, Stage},
 };
+use crate::Error;
 use crate::workloads::{
     Counts, Window, Workload,
     world::{Allocator, Frames},
@@ -24,10 +25,10 @@ use crate::workloads::{
 pub(super) fn run(
     simulation: &Simulation,
     work: &Workload,
-    contender: &Contender,
+    column: &Column,
     seed: u64,
     tuning: Tuning,
-) -> Result<Window, SimulationError> {
+) -> Result<Window, Error> {
     let spec = &simulation.spec;
     let nodes = Nodes::new(spec, simulation.frames());
     let machine = Machine::modelled(spec.into(), Options { seed, ..Options::default() });
@@ -40,16 +41,13 @@ pub(super) fn run(
         held: &|| zones.held(spec.cpus()),
         wrong: &|| Ok(()),
     });
-    let failed =
-        |failure| SimulationError::Failed { contender: contender.label.clone(), seed, failure };
-    let window = window.map_err(failed)?;
+    let window = window.map_err(|failure| column.broken(seed, failure))?;
     match zones.missing() {
         0 => Ok(window),
-        missing => Err(SimulationError::Books {
-            contender: contender.label.clone(),
-            seed,
-            what: format!("{missing} of {} frames did not come back", nodes.frames()),
-        }),
+        missing => {
+            let frames = nodes.frames();
+            Err(column.broken(seed, format_args!("{missing} of {frames} frames did not come back")))
+        }
     }
 }
 
@@ -64,17 +62,14 @@ struct Zone {
 }
 
 impl Zones {
-    fn new(
-        spec: &Spec,
-        nodes: &Nodes,
-        machine: &Machine,
-        tuning: &Tuning,
-    ) -> Result<Self, SimulationError> {
+    fn new(spec: &Spec, nodes: &Nodes, machine: &Machine, tuning: &Tuning) -> Result<Self, Error> {
         const MOST: u64 = 1 << 31;
         let zone = |(node, frames): (u8, FrameRange)| {
             if frames.frames() >= MOST {
-                let reason = "list-buddy has 31 bits for the frames of a node".to_owned();
-                return Err(SimulationError::Memory { machine: spec.name().to_owned(), reason });
+                return Err(Error::memory(format_args!(
+                    "cannot set up the memory of {}: list-buddy has 31 bits for the frames of a node",
+                    spec.name()
+                )));
             }
             let lists = SimLists::new(machine, node, &spec.costs().code);
             let cpus = usize::from(spec.cpus());

@@ -9,11 +9,12 @@ use framewright_sim::{
 };
 
 use super::{
-    Contender, Plan, Simulation, SimulationError,
-    contender::Nodes,
+    Column, Plan, Simulation,
+    column::Nodes,
     stopwatch::Stopwatch,
     world::{SimPipe, SimWorld},
 };
+use crate::Error;
 use crate::workloads::{
     Body, Counts, Way, Window, Workload,
     counts::Tally,
@@ -21,6 +22,7 @@ use crate::workloads::{
     heat::{Caches, Heat},
     world::{Allocator, Library, Message},
 };
+use std::fmt::Display;
 
 /// Frames of a core's share of the last-level cache: 1.375 MiB on Skylake-SP.
 const SHARE_OF_SOCKET_CACHE: u32 = 352;
@@ -165,14 +167,13 @@ fn caches(spec: &Spec) -> Caches {
 pub(super) fn run(
     simulation: &Simulation,
     work: &Workload,
-    contender: &Contender,
+    column: &Column,
     seed: u64,
     tuning: Tuning,
-) -> Result<Window, SimulationError> {
+) -> Result<Window, Error> {
     let spec = &simulation.spec;
-    let refused = |reason: &dyn ToString| SimulationError::Memory {
-        machine: spec.name().to_owned(),
-        reason: reason.to_string(),
+    let refused = |reason: &dyn Display| {
+        Error::memory(format_args!("cannot set up the memory of {}: {reason}", spec.name()))
     };
     let nodes = Nodes::new(spec, simulation.frames());
     let config = nodes.config(tuning);
@@ -191,14 +192,10 @@ pub(super) fn run(
         // No workload makes a request that may dip below a watermark.
         wrong: &|| check::above_min(&memory, 0),
     });
-    let failed =
-        |failure| SimulationError::Failed { contender: contender.label.clone(), seed, failure };
-    let window = window.map_err(failed)?;
+    let window = window.map_err(|failure| column.broken(seed, failure))?;
     match wrong(&memory) {
         None => Ok(window),
-        Some(what) => {
-            Err(SimulationError::Books { contender: contender.label.clone(), seed, what })
-        }
+        Some(what) => Err(column.broken(seed, what)),
     }
 }
 

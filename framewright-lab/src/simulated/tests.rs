@@ -25,12 +25,12 @@ fn page_fault(free_order: FreeOrder) -> Workload {
     Workload::PageFault(PageFault { frames: 2048, free_order, ..PageFault::new(1) })
 }
 
-fn median(run: &Run, name: &str) -> f64 {
+fn median(run: &crate::report::Run, name: &str) -> f64 {
     run.metrics[name].median
 }
 
-fn both() -> [Contender; 2] {
-    [Contender::framewright(&side()), Contender::list_buddy("list-buddy", &side())]
+fn both() -> [Column; 2] {
+    [Column::framewright(&side()), Column::list_buddy("list-buddy", &side())]
 }
 
 #[test]

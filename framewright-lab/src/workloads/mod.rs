@@ -41,6 +41,9 @@ pub(crate) mod world;
 
 use framewright::{Tuning, frame::PAGEBLOCK_FRAMES, reclaim::Throttle};
 use indexmap::IndexMap;
+use std::fmt;
+
+use crate::Error;
 
 use cpu::{Cpu, Stopped};
 use kbuild::{Builder, Kbuild};
@@ -69,6 +72,13 @@ pub struct Side {
     pub tuning: Tuning,
     /// Those of its settings that the result shall name.
     pub settings: IndexMap<String, String>,
+}
+
+impl Side {
+    /// The error that a run of this side with this seed failed.
+    pub(crate) fn broken(&self, seed: u64, what: impl fmt::Display) -> Error {
+        Error::broken(format_args!("{}, seed {seed}: {what}", self.label))
+    }
 }
 
 /// What is run.
@@ -122,6 +132,11 @@ impl Workload {
         const LEAST: u64 = 64 << 8;
         let live = self.live_frames(cpus);
         (live + live / 2).max(LEAST).next_multiple_of(PAGEBLOCK_FRAMES as u64)
+    }
+
+    /// The error that the work has none of something.
+    pub(crate) fn lacking(&self, what: &str) -> Error {
+        Error::input(format_args!("{} needs at least one {what}", self.name()))
     }
 
     /// What the work lacks to be any on `cpus` CPUs; `None` if it lacks nothing.

@@ -30,12 +30,12 @@ pub struct PageFault {
 }
 
 /// In which order frames are freed.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, clap::ValueEnum)]
 pub enum FreeOrder {
-    /// As they were mapped.
+    /// As it was mapped
     #[default]
     Mapping,
-    /// At random.
+    /// At random
     Random,
 }
 

@@ -17,17 +17,16 @@ use framewright::{
     Config, CpuId, InitError, Layout, Memory, Planes, reclaim::Reclaim, tlb::MAX_CPUS,
     tuning::CompactMethod,
 };
-use framewright_host::{HostError, HostMachine, Metadata, PageSize, available_memory};
+use framewright_host::{HostMachine, Metadata, PageSize, available_memory};
 use framewright_sim::file::FileCosts;
 use std::{
     io,
     sync::{Mutex, atomic::Ordering::Relaxed},
     thread::Builder,
 };
-use thiserror::Error;
 
 use super::{
-    Flags, HighAllocResult,
+    Flags,
     figures::{self, Outcome},
     kernel::{Kernel, State},
     leaves_enough,
@@ -35,12 +34,13 @@ use super::{
     owner::Owner,
     play::{Disk, Play},
     program::Program,
-    relief::{ReserveTooLarge, refuse_large},
+    relief::refuse_large,
     share::{self, Course, builders_for},
     world::{Inside, World},
 };
 use crate::{
-    report::{Check, each_run},
+    Error,
+    report::{Check, Measured, each_run},
     workloads::Side,
 };
 use lock::Crew;
@@ -57,57 +57,6 @@ pub struct HostHighAlloc {
     pub frames: u64,
     /// A look: a fifth of the waiting.
     pub quick: bool,
-}
-
-/// Why it could not run.
-#[derive(Debug, Error)]
-pub enum HostHighAllocError {
-    /// The machine could not be had.
-    #[error(transparent)]
-    Host(#[from] HostError),
-    /// The library does not take the memory.
-    #[error("cannot set up a memory of {frames} frames: {reason}")]
-    Init {
-        /// Frames asked for.
-        frames: u64,
-        /// What the library said.
-        reason: InitError,
-    },
-    /// What is to stay free leaves too little.
-    #[error(transparent)]
-    Reserve(#[from] ReserveTooLarge),
-    /// The library does not take as many CPUs.
-    #[error("host:{threads}: high-alloc takes at most {most} threads", most = HostHighAlloc::MOST_THREADS)]
-    TooManyThreads {
-        /// That build.
-        threads: u16,
-    },
-    /// The system does not give as many threads.
-    #[error(
-        "cannot have {threads} threads, {} that build and two besides: {reason}; give it fewer, as in \
-         --machine host:2",
-        threads - 2
-    )]
-    Threads {
-        /// All that were asked for.
-        threads: u16,
-        /// What the system said.
-        reason: io::Error,
-    },
-    /// The system has less memory than that.
-    #[error(
-        "{} MiB and what is known of them need {} MiB, and the system has {} MiB available; give it a \
-         smaller --memory",
-        frames >> 8, needed >> 20, available >> 20
-    )]
-    TooLittleAvailable {
-        /// Frames asked for.
-        frames: u64,
-        /// Bytes for all of it.
-        needed: u64,
-        /// What the system says, in bytes.
-        available: u64,
-    },
 }
 
 /// What one run left: what came of it, and what is wrong, if anything is.
@@ -135,15 +84,19 @@ impl HostHighAlloc {
     ///
     /// # Errors
     ///
-    /// [`HostHighAllocError`].
+    /// [`Error`].
     pub fn run(
         &self,
         sides: &[Side],
         seeds: &[u64],
         progress: &mut (dyn FnMut(u64, u64) + Send),
-    ) -> Result<HighAllocResult, HostHighAllocError> {
+    ) -> Result<Measured, Error> {
         if self.threads > Self::MOST_THREADS {
-            return Err(HostHighAllocError::TooManyThreads { threads: self.threads });
+            return Err(Error::input(format_args!(
+                "host:{}: high-alloc takes at most {} threads",
+                self.threads,
+                Self::MOST_THREADS
+            )));
         }
         refuse_large(sides, self.frames)?;
         self.hold_against(available_memory())?;
@@ -167,21 +120,23 @@ impl HostHighAlloc {
             let outcomes: Vec<Outcome> = ended.into_iter().map(|ended| ended.outcome).collect();
             figures::run_of(side, &outcomes)
         });
-        Ok(HighAllocResult { runs: runs.collect(), checks, picture: None })
+        Ok(Measured { runs: runs.collect(), checks, ..Measured::default() })
     }
 
     /// Refuses what would push other programs out.
-    fn hold_against(&self, available: Option<u64>) -> Result<(), HostHighAllocError> {
+    fn hold_against(&self, available: Option<u64>) -> Result<(), Error> {
         const FRAME: u64 = 4096;
         /// What holds it, its value, and a page of the file that is as large.
         const BOOKS: u64 = 64;
         let needed = self.frames.saturating_mul(FRAME + BOOKS);
         match available {
-            Some(available) if needed > available => Err(HostHighAllocError::TooLittleAvailable {
-                frames: self.frames,
-                needed,
-                available,
-            }),
+            Some(available) if needed > available => Err(Error::input(format_args!(
+                "{} MiB and what is known of them need {} MiB, and the system has {} MiB available; give it \
+                 a smaller --memory",
+                self.frames >> 8,
+                needed >> 20,
+                available >> 20
+            ))),
             _ => Ok(()),
         }
     }
@@ -192,9 +147,11 @@ impl HostHighAlloc {
         side: &Side,
         seed: u64,
         tell: &(dyn Fn(u64) + Sync),
-    ) -> Result<Ended, HostHighAllocError> {
+    ) -> Result<Ended, Error> {
         let cpus = self.threads + 2;
-        let init = |reason| HostHighAllocError::Init { frames: self.frames, reason };
+        let init = |reason: InitError| {
+            Error::input(format_args!("cannot set up a memory of {} frames: {reason}", self.frames))
+        };
         // All memory is there before it begins: what the system takes to find it is not the library's.
         let machine = HostMachine::builder().frames(self.frames).cpus(cpus).populate(true);
         let machine = machine.page_size(PageSize::Transparent).build()?;
@@ -226,7 +183,13 @@ impl HostHighAlloc {
         // SAFETY: relief goes inside before it touches a cell of the kernel.
         let relief = unsafe { Inside::new(&kernel) };
         let ran = memory.platform().with_relief(&relief, run);
-        ran.map_err(|reason| HostHighAllocError::Threads { threads: cpus, reason })?;
+        ran.map_err(|reason| {
+            Error::input(format_args!(
+                "cannot have {cpus} threads, {} that build and two besides: {reason}; give it fewer, as in \
+                 --machine host:2",
+                cpus - 2
+            ))
+        })?;
         let contents = &shared.contents;
         Ok(Ended {
             wrong: lock::inside(|| play.wrong()),

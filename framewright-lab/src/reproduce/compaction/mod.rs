@@ -8,7 +8,8 @@
 
 mod trials;
 
-use super::{Experiment, Key, Plan, ReproduceError, Results, Tell, pairs::Steps};
+use super::{Experiment, Key, Plan, Results, Tell, pairs::Steps};
+use crate::Error;
 use crate::{
     high_alloc::Flags,
     replay::State,
@@ -87,7 +88,7 @@ const RATE_SOURCE: &str = "stress-highalloc of 2013";
 /// Figures that are no counts.
 const MODELLED: [&str; 1] = ["alloc_max_ns"];
 
-fn run(plan: &Plan, tell: &mut Tell<'_>) -> Result<Results, ReproduceError> {
+fn run(plan: &Plan, tell: &mut Tell<'_>) -> Result<Results, Error> {
     let states = states()?;
     let each = TODAY.len() + IN_2013.len() + states.len() * FROM_STATES.len();
     let mut steps = Steps::new(2 * each * plan.seeds.len(), tell);
@@ -148,14 +149,14 @@ fn compare(results: &mut Results, outcome: &Outcome) {
 }
 
 /// How memory was on a real machine, at two moments.
-fn states() -> Result<Vec<State>, ReproduceError> {
+fn states() -> Result<Vec<State>, Error> {
     const STATES: [(&str, &[u8]); 2] = [
         ("compile", include_bytes!("../../../../recordings/compile.before")),
         ("sockets", include_bytes!("../../../../recordings/sockets.before")),
     ];
     let read = |(name, bytes)| State::parse(name, bytes);
     let states: Result<_, _> = STATES.into_iter().map(read).collect();
-    states.map_err(|error| ReproduceError::Failed(error.to_string()))
+    states.map_err(Error::from)
 }
 
 /// What else was found on the way, and does not show in the figures.

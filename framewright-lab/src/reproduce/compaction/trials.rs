@@ -8,11 +8,12 @@ use framewright_sim::machine::Spec;
 use indexmap::IndexMap;
 
 use super::workload;
+use crate::Error;
 use crate::{
     high_alloc::{Flags, HighAlloc},
     replay::State,
     report::{Metric, Run, Sides},
-    reproduce::{Plan, ReproduceError, pairs},
+    reproduce::{Plan, pairs},
     workloads::Side,
 };
 
@@ -135,7 +136,7 @@ pub(super) fn run(
     settings: &[usize],
     plan: &Plan,
     steps: &mut pairs::Steps<'_, '_>,
-) -> Result<Outcome, ReproduceError> {
+) -> Result<Outcome, Error> {
     let work = HighAlloc {
         flags,
         spec: Spec::uniform(CPUS)?.scaled("clock.frequency", 1.0 / SLOWER)?,

@@ -9,9 +9,10 @@
 pub(super) mod trials;
 
 use super::{
-    Experiment, Key, Plan, ReproduceError, Results, Tell,
+    Experiment, Key, Plan, Results, Tell,
     pairs::{Pair, Steps},
 };
+use crate::Error;
 use crate::report::{
     Better, Check, Published, Quantity, Reference, Role, Row, Sides, Unit, decimal,
 };
@@ -39,7 +40,7 @@ const SOCKET_SERVER: &str = "2 sockets, 128 CPUs";
 const BOTH_KERNELS: &str = "Linux 6.1 without and 6.12 with the change, 4 CPUs in QEMU: counts; \
                             6.12 sizes its lists itself besides";
 
-fn run(plan: &Plan, tell: &mut Tell<'_>) -> Result<Results, ReproduceError> {
+fn run(plan: &Plan, tell: &mut Tell<'_>) -> Result<Results, Error> {
     let pairs = trials::pairs(plan)?;
     let bands = if plan.quick { 0 } else { trials::BANDS.len() };
     let sides = 2 * pairs.len() * plan.seeds.len();
@@ -63,7 +64,7 @@ fn fill(
     plan: &Plan,
     steps: &mut Steps<'_, '_>,
     results: &mut Results,
-) -> Result<(), ReproduceError> {
+) -> Result<(), Error> {
     let outcome = pair.run(plan, steps)?;
     let mut bands = Vec::new();
     let machine = pair.simulation.spec.name();

@@ -16,12 +16,13 @@ use framewright::{Tuning, tuning::BulkTake};
 use framewright_sim::machine::Spec;
 
 use super::{
-    Experiment, Key, Plan, ReproduceError, Results, Tell,
+    Experiment, Key, Plan, Results, Tell,
     pairs::{Pair, Steps, contender},
 };
+use crate::Error;
 use crate::{
     report::{Better, Published, Quantity, Reference, Role, Row, Sides, Unit, decimal},
-    simulated::{self, Contender, ListSizes, Simulation},
+    simulated::{self, Column, ListSizes, Simulation},
     workloads::{Side, Workload, page_fault::PageFault},
 };
 use instructions::{Builds, Counts, Skipped, Subject, TEXT_BYTES, TEXT_GROWTH};
@@ -53,7 +54,7 @@ const OTHER_TEXT: &str = "theirs is a file with much else in it, so that percent
 /// Instructions under the lock per frame, taken and per figure.
 const INSTRUCTIONS: &str = "locked_instructions_per_frame_taken";
 
-fn run(plan: &Plan, tell: &mut Tell<'_>) -> Result<Results, ReproduceError> {
+fn run(plan: &Plan, tell: &mut Tell<'_>) -> Result<Results, Error> {
     let pairs = count();
     let bands = if plan.quick { 0 } else { BAND_RUNS };
     let total =
@@ -269,7 +270,7 @@ fn run_machines(
     counts: &Counts,
     steps: &mut Steps<'_, '_>,
     results: &mut Results,
-) -> Result<(), ReproduceError> {
+) -> Result<(), Error> {
     for (number, machine) in MACHINES.into_iter().enumerate() {
         let pair = inlining(plan, Spec::preset(machine)?, counts);
         let outcome = pair.run(plan, steps)?;
@@ -306,7 +307,7 @@ fn bulk(plan: &Plan, spec: Spec) -> Pair {
     let side = |rule, value| {
         let mut tuning = Tuning::default();
         tuning.zone.bulk_take = rule;
-        contender(Contender::framewright, tuning, ("zone.bulk_take", value))
+        contender(Column::framewright, tuning, ("zone.bulk_take", value))
     };
     Pair {
         workload: "bulk",
@@ -319,8 +320,8 @@ fn bulk(plan: &Plan, spec: Spec) -> Pair {
     .with_lists(Some(LISTS))
 }
 
-fn list_buddy(side: &Side) -> Contender {
-    Contender::list_buddy(&side.label, side)
+fn list_buddy(side: &Side) -> Column {
+    Column::list_buddy(&side.label, side)
 }
 
 /// Page faults, with 128 MiB per process; a quick look is a tenth of the time.

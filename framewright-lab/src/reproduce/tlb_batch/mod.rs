@@ -8,7 +8,8 @@
 
 mod trials;
 
-use super::{Experiment, Key, Plan, ReproduceError, Results, Tell, pairs::Steps};
+use super::{Experiment, Key, Plan, Results, Tell, pairs::Steps};
+use crate::Error;
 use crate::report::{
     Better, Check, Published, Quantity, Reference, Role, Row, Run, Sides, Unit, decimal,
 };
@@ -64,7 +65,7 @@ const COMPARED: [&str; 3] = ["ipis_per_reclaimed_page", "unflushed_frames_max", 
 /// Figures that are no counts.
 const MODELLED: [&str; 4] = ["elapsed_s", "system_time_s", "ipis_per_s", "flush_and_lock_pct"];
 
-fn run(plan: &Plan, tell: &mut Tell<'_>) -> Result<Results, ReproduceError> {
+fn run(plan: &Plan, tell: &mut Tell<'_>) -> Result<Results, Error> {
     let trials = trials::trials(plan)?;
     let runs = trials.len() * trials::SETTINGS * plan.seeds.len() + 2;
     let mut steps = Steps::new(runs, tell);

@@ -7,11 +7,12 @@ use framewright::{
 use framewright_sim::machine::Spec;
 use indexmap::IndexMap;
 
+use crate::Error;
 use crate::{
     host_paging::{HostPaging, HostPagingResult},
     paging::{Paging, Work, run_of},
     report::{Check, Metric, Run, Sides, decimal},
-    reproduce::{Key, Plan, ReproduceError, Results, pairs::Steps},
+    reproduce::{Key, Plan, Results, pairs::Steps},
     workloads::{
         Side,
         mmap_read::{MmapRead, Readers},
@@ -67,7 +68,7 @@ pub(super) struct Trial {
 pub(super) struct Outcome([Vec<Run>; SETTINGS]);
 
 /// Everything that is run.
-pub(super) fn trials(plan: &Plan) -> Result<Vec<Trial>, ReproduceError> {
+pub(super) fn trials(plan: &Plan) -> Result<Vec<Trial>, Error> {
     const MIB: u64 = 256;
     /// What Linux, and the library, make of the memory that the published machines had.
     const BATCH: Auto = Auto::Fixed(63);
@@ -100,12 +101,12 @@ pub(super) fn trials(plan: &Plan) -> Result<Vec<Trial>, ReproduceError> {
 }
 
 /// What 48 CPUs read from 24 disks: whether reclaim keeps up with what a store delivers.
-pub(super) fn stored(plan: &Plan) -> Result<Trial, ReproduceError> {
+pub(super) fn stored(plan: &Plan) -> Result<Trial, Error> {
     let mut trial = trials(plan)?.into_iter().rfind(|trial| trial.workload == PROCESSES);
     if let Some(Trial { paging: Paging { work: Work::MmapRead(work), .. }, .. }) = &mut trial {
         work.disks = DISKS;
     }
-    trial.ok_or_else(|| ReproduceError::Failed("no trial with processes".to_owned()))
+    trial.ok_or_else(|| Error::broken("no trial with processes"))
 }
 
 /// The settings of one side; `bound` are the frames that were unflushed at once with batches.
@@ -153,7 +154,7 @@ impl Trial {
     }
 
     /// Runs the default setting with one seed.
-    pub(super) fn run_default(&self, seed: u64) -> Result<Run, ReproduceError> {
+    pub(super) fn run_default(&self, seed: u64) -> Result<Run, Error> {
         let side = self.side(DEFAULT, 0);
         let outcome = self.paging.run_once(&side, seed, &mut |_, _| {})?;
         let label = format!("{}, {DISKS} disks, {}", self.name(), side.label);
@@ -161,11 +162,7 @@ impl Trial {
     }
 
     /// Runs all settings with every seed, one after the other.
-    pub(super) fn run(
-        &self,
-        plan: &Plan,
-        steps: &mut Steps<'_, '_>,
-    ) -> Result<Outcome, ReproduceError> {
+    pub(super) fn run(&self, plan: &Plan, steps: &mut Steps<'_, '_>) -> Result<Outcome, Error> {
         let mut runs: [Vec<Run>; SETTINGS] = Default::default();
         for &seed in &plan.seeds {
             let mut bound = 0;
@@ -248,7 +245,8 @@ pub(super) fn add(results: &mut Results, plan: &Plan) {
             results.measured(key, outcome.sides(before, after, metric));
         }
     }
-    let apart = outcome.runs[0].metrics.get(INTERRUPTS).map_or(0.0, |metric| metric.median);
+    let apart =
+        outcome.measured.runs[0].metrics.get(INTERRUPTS).map_or(0.0, |metric| metric.median);
     if apart < MEANT {
         results.findings.push(format!(
             "{HOST}: {} interrupts per page one by one: other programs had the processor of the \
@@ -260,12 +258,13 @@ pub(super) fn add(results: &mut Results, plan: &Plan) {
     }
     results.checks.extend(
         outcome
+            .measured
             .checks
             .into_iter()
             .map(|check| Check { name: format!("{HOST}: {}", check.name), ..check }),
     );
-    results.findings.extend(outcome.notes.iter().map(|note| format!("{HOST}: {note}")));
-    results.runs.extend(outcome.runs.into_iter().map(|run| {
+    results.findings.extend(outcome.measured.notes.iter().map(|note| format!("{HOST}: {note}")));
+    results.runs.extend(outcome.measured.runs.into_iter().map(|run| {
         let label = format!("{} on {HOST}, {}", super::trials::PROCESSES, run.label);
         crate::report::Run { label, ..run }
     }));
@@ -289,7 +288,8 @@ fn host_side(name: &str, batching: FlushBatching) -> Side {
 
 /// What has to hold, with the default settings against one call per page.
 fn goals(outcome: &HostPagingResult) -> Vec<Check> {
-    let of = |run: usize, name: &str| Some(outcome.runs.get(run)?.metrics.get(name)?.median);
+    let of =
+        |run: usize, name: &str| Some(outcome.measured.runs.get(run)?.metrics.get(name)?.median);
     let mut checks = Vec::new();
     let mut check = |what: &str, passed: bool, detail: String| {
         checks.push(Check { name: format!("{HOST}: {what}"), passed, detail });

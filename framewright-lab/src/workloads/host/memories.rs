@@ -1,13 +1,11 @@
 //! A memory per side, large enough for the work; and what must hold in the end.
 
-use framewright::{
-    Config, CpuError, FrameRange, InitError, Layout, Memory, MemoryRange, Pfn, ZoneId,
-};
+use framewright::{Config, FrameRange, InitError, Layout, Memory, MemoryRange, Pfn, ZoneId};
 use framewright_host::{HostBuilder, HostError, HostMachine, Metadata, PageSize};
 use std::fs;
-use thiserror::Error;
 
 use super::HostSpec;
+use crate::Error;
 use crate::{
     report::Check,
     workloads::{Side, Workload, cpu::Stopped, heat::Caches},
@@ -31,7 +29,7 @@ fn machine(spec: &HostSpec) -> Result<HostMachine, HostError> {
 }
 
 /// The buffer that the memory of a side keeps its books in.
-pub(super) fn metadata(spec: &HostSpec, side: &Side) -> Result<Metadata, WorkloadError> {
+pub(super) fn metadata(spec: &HostSpec, side: &Side) -> Result<Metadata, Error> {
     let map: Vec<MemoryRange> = FrameRange::new(Pfn::new(0), Pfn::new(spec.frames))
         .into_iter()
         .map(MemoryRange::from)
@@ -47,7 +45,7 @@ pub(super) fn memory<'m>(
     spec: &HostSpec,
     side: &Side,
     metadata: &'m mut Metadata,
-) -> Result<HostMemory<'m>, WorkloadError> {
+) -> Result<HostMemory<'m>, Error> {
     let machine = machine(spec)?;
     let map = [machine.frames().into()];
     let memory = Memory::new(machine, &config(&map, spec, side), metadata.as_mut())
@@ -60,22 +58,30 @@ fn config<'c>(map: &'c [MemoryRange], spec: &HostSpec, side: &Side) -> Config<'c
     Config { tuning: side.tuning, ..Config::new(map, spec.cpus) }
 }
 
-fn refused(spec: &HostSpec, reason: InitError) -> WorkloadError {
-    WorkloadError::Init { frames: spec.frames, cpus: spec.cpus, reason }
+fn refused(spec: &HostSpec, reason: InitError) -> Error {
+    Error::input(format_args!(
+        "cannot set up a memory of {} frames for {} CPUs: {reason}",
+        spec.frames, spec.cpus
+    ))
 }
 
 fn refuse_too_small(
     work: &Workload,
     spec: &HostSpec,
     memory: &HostMemory<'_>,
-) -> Result<(), WorkloadError> {
+) -> Result<(), Error> {
     let zone = memory.zone(ZoneId::default()).unwrap();
     let (needed, usable) = (work.live_frames(spec.cpus), zone.managed.saturating_sub(zone.high));
     if needed <= usable {
         return Ok(());
     }
     let ample = work.ample_frames(spec.cpus);
-    Err(WorkloadError::TooSmall { cpus: spec.cpus, needed, usable, frames: spec.frames, ample })
+    let [needed, usable, frames, ample] = [needed, usable, spec.frames, ample].map(mib);
+    Err(Error::input(format_args!(
+        "{} CPUs hold up to {needed} MiB and {usable} MiB of {frames} MiB may be used; give it at least \
+         {ample} MiB, or fewer CPUs",
+        spec.cpus
+    )))
 }
 
 /// Contents during the run, books at its end.
@@ -109,61 +115,6 @@ pub(super) fn checks(stopped: &End, memories: &[HostMemory<'_>]) -> Vec<Check> {
 pub(super) fn notes(memories: &[HostMemory<'_>]) -> Vec<String> {
     let missing = memories.first().and_then(|memory| memory.platform().no_remote_barrier());
     missing.map(|why| format!("owner lock: trylock, because {why}")).into_iter().collect()
-}
-
-/// Why a workload could not run on threads.
-#[derive(Debug, Error)]
-pub enum WorkloadError {
-    /// The machine could not be had.
-    #[error(transparent)]
-    Host(#[from] HostError),
-    /// The memory could not be set up.
-    #[error("cannot set up a memory of {frames} frames for {cpus} CPUs: {reason}")]
-    Init {
-        /// Frames asked for.
-        frames: u64,
-        /// CPUs asked for.
-        cpus: u16,
-        /// What the library said.
-        reason: InitError,
-    },
-    /// A CPU of the memory could not be claimed.
-    #[error(transparent)]
-    Cpu(#[from] CpuError),
-    /// What CPUs hold does not fit.
-    #[error(
-        "{cpus} CPUs hold up to {} MiB and {} MiB of {} MiB may be used; give it at least {} MiB, \
-         or fewer CPUs",
-        mib(*needed), mib(*usable), mib(*frames), mib(*ample)
-    )]
-    TooSmall {
-        /// CPUs.
-        cpus: u16,
-        /// Frames they hold together.
-        needed: u64,
-        /// Frames above the high watermark.
-        usable: u64,
-        /// Frames of the memory.
-        frames: u64,
-        /// Frames that would be ample.
-        ample: u64,
-    },
-    /// The work has no frames, no rounds or no batches.
-    #[error("{workload} needs at least one {what}")]
-    Nothing {
-        /// The workload.
-        workload: &'static str,
-        /// What it has none of.
-        what: &'static str,
-    },
-    /// An allocation failed although memory is ample.
-    #[error("CPU {cpu} ran out of memory: {reason}")]
-    OutOfMemory {
-        /// The CPU.
-        cpu: u16,
-        /// What the allocator said.
-        reason: String,
-    },
 }
 
 fn mib(frames: u64) -> u64 {

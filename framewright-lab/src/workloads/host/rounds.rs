@@ -12,10 +12,12 @@ use std::{
 };
 
 use super::{
-    HostResult, HostSpec, Limit, Rounds, WorkloadError,
+    HostSpec, Limit, Rounds,
     memories::{self, End, HostMemory},
     world::{HostPipe, HostWorld, Pace},
 };
+use crate::Error;
+use crate::report::Measured;
 use crate::workloads::{
     Body, Counts, Side, Window, Workload,
     counts::{Done, Tally},
@@ -32,7 +34,7 @@ pub(super) fn run(
     sides: &[Side],
     rounds: Rounds,
     progress: &mut dyn FnMut(u64, u64),
-) -> Result<HostResult, WorkloadError> {
+) -> Result<Measured, Error> {
     refuse_nothing(work, spec, sides, rounds)?;
     let buffers: Result<Vec<_>, _> =
         sides.iter().map(|side| memories::metadata(spec, side)).collect();
@@ -46,10 +48,11 @@ pub(super) fn run(
     let run = |(side, windows): (&Side, &Vec<Window>)| {
         figures::run_of(&side.label, &side.settings, windows)
     };
-    Ok(HostResult {
+    Ok(Measured {
         runs: sides.iter().zip(&windows).map(run).collect(),
         checks: memories::checks(&stopped, &memories),
         notes: memories::notes(&memories),
+        picture: None,
     })
 }
 
@@ -58,12 +61,12 @@ fn refuse_nothing(
     spec: &HostSpec,
     sides: &[Side],
     rounds: Rounds,
-) -> Result<(), WorkloadError> {
+) -> Result<(), Error> {
     let lacks = work.lacks(spec.cpus);
     let lacks = lacks.or((rounds.rounds == 0).then_some("round"));
     let lacks = lacks.or(sides.is_empty().then_some("side"));
     match lacks {
-        Some(what) => Err(WorkloadError::Nothing { workload: work.name(), what }),
+        Some(what) => Err(work.lacking(what)),
         None => Ok(()),
     }
 }
@@ -73,7 +76,7 @@ fn play_all(
     players: &[Player<'_, '_>],
     rounds: Rounds,
     progress: &mut dyn FnMut(u64, u64),
-) -> Result<(Vec<Vec<Window>>, End), WorkloadError> {
+) -> Result<(Vec<Vec<Window>>, End), Error> {
     let mut windows: Vec<Vec<Window>> = players.iter().map(|_| Vec::new()).collect();
     for player in players {
         if let (_, Some(end)) = player.play(Limit::Cycles(rounds.warm_up))? {
@@ -140,7 +143,7 @@ impl<'p, 'm> Player<'p, 'm> {
     }
 
     /// One round: all CPUs at once. If one of them is stopped, all are.
-    fn play(&self, limit: Limit) -> Result<(Window, End), WorkloadError> {
+    fn play(&self, limit: Limit) -> Result<(Window, End), Error> {
         let cpus = self.memory.cpu_count();
         let (pipes, room) = self.work.pipes(cpus);
         let shared = Shared {
@@ -150,7 +153,7 @@ impl<'p, 'm> Player<'p, 'm> {
             pipes: (0..pipes).map(|_| HostPipe::new(room)).collect(),
         };
         let before = self.moment();
-        let parts: Result<Vec<Part>, WorkloadError> = thread::scope(|scope| {
+        let parts: Result<Vec<Part>, Error> = thread::scope(|scope| {
             let spawn = |cpu| {
                 let shared = &shared;
                 scope.spawn(move || self.part(cpu, shared))
@@ -166,14 +169,14 @@ impl<'p, 'm> Player<'p, 'm> {
         let stopped = parts.into_iter().find_map(|part| Some((part.cpu, part.stopped?)));
         match stopped {
             Some((cpu, Stopped::OutOfMemory(reason))) => {
-                Err(WorkloadError::OutOfMemory { cpu, reason })
+                Err(Error::input(format_args!("CPU {cpu} ran out of memory: {reason}")))
             }
             stopped => Ok((window, stopped)),
         }
     }
 
     /// One CPU's part of a round.
-    fn part(&self, cpu: u16, shared: &Shared<'m>) -> Result<Part, WorkloadError> {
+    fn part(&self, cpu: u16, shared: &Shared<'m>) -> Result<Part, Error> {
         let machine = self.memory.platform();
         let registered = machine.register_as(CpuId::new(cpu));
         // Whoever cannot register must not keep the others waiting.

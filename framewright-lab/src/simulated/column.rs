@@ -1,4 +1,4 @@
-//! Who takes part, with which settings.
+//! The columns of a comparison: an allocator and its settings each; and the memory of a machine's nodes.
 
 use framewright::{
     Config, FrameRange, MemoryRange, NodeId, Pfn, Tuning, ZoneKind,
@@ -9,11 +9,12 @@ use framewright_peers::list_buddy;
 use framewright_sim::machine::Spec;
 use indexmap::IndexMap;
 
-use crate::workloads::Side;
+use crate::{Error, workloads::Side};
+use std::fmt::Display;
 
 /// One column of a comparison.
 #[derive(Clone, Debug)]
-pub struct Contender {
+pub struct Column {
     /// Name of its column.
     pub label: String,
     /// What it is.
@@ -41,7 +42,7 @@ pub struct ListSizes {
     pub high: u32,
 }
 
-impl Contender {
+impl Column {
     /// The library with the settings of a side.
     #[must_use]
     pub fn framewright(side: &Side) -> Self {
@@ -58,6 +59,11 @@ impl Contender {
         let settings = side.settings.iter().filter(known);
         let settings = settings.map(|(key, value)| (key.clone(), value.clone())).collect();
         Self { label: label.to_owned(), design: Design::ListBuddy(tuning), settings }
+    }
+
+    /// The error that a run of it with this seed failed.
+    pub(crate) fn broken(&self, seed: u64, what: impl Display) -> Error {
+        Error::broken(format_args!("{}, seed {seed}: {what}", self.label))
     }
 
     /// The same with lists of other sizes, of one of `cpus` CPUs of a zone of `zone` frames.

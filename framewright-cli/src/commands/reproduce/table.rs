@@ -1,13 +1,12 @@
 //! The rows of a result as tables.
 
-use std::fmt::Write;
-
 use framewright_lab::report::{
     Agreement, Band, Metric, Quantity, Role, Row, Style, Table, Tone, Unit, decimal,
 };
 use indexmap::IndexMap;
+use std::fmt::Write;
 
-use super::super::{WIDTH, bold};
+use crate::print::{WIDTH, bold};
 
 /// One column of the table.
 struct Column {
@@ -49,7 +48,7 @@ const COLUMNS: [Column; 14] = [
 ];
 
 /// Rows by what they are of, and whether a model says them: a table for each has room for its figures.
-pub(super) fn tables(rows: &[Row], style: Style) -> String {
+pub(crate) fn tables(rows: &[Row], style: Style) -> String {
     let mut groups: IndexMap<(&str, &str, bool), Vec<&Row>> = IndexMap::new();
     for row in rows {
         groups.entry((&row.machine, &row.workload, row.modelled.is_some())).or_default().push(row);
@@ -143,14 +142,14 @@ fn quantity(value: f64, unit: Unit) -> String {
 }
 
 #[cfg(test)]
-pub(super) mod tests {
+pub(crate) mod tests {
     use framewright_lab::report::{Kernel, Published, Sides};
     use framewright_lab::reproduce::{Key, Results};
 
     use super::*;
 
     /// A row with figures of all four kinds, each with a value of its own.
-    pub(in super::super) fn row() -> Row {
+    pub(crate) fn row() -> Row {
         let mut results = Results::default();
         let key = Key { workload: "w", machine: "m", subject: "s", metric: "drains" };
         let sides = |before: f64, after: f64| Sides::paired(&[before], &[after], Unit::Count, None);

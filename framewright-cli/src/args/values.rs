@@ -1,8 +1,8 @@
-//! Sizes of memory.
+//! Values of options: whole numbers, sizes of memory, virtual times.
 
-use std::{fmt, str::FromStr};
-
+use framewright_lab::simulated::Plan;
 use parse_size::{Config, Error as SizeError};
+use std::{fmt, str::FromStr, time::Duration};
 
 /// One pageblock, 2 MiB: the unit in which memory is managed.
 const PAGEBLOCK: u64 = 2 << 20;
@@ -73,6 +73,41 @@ impl fmt::Display for Memory {
     }
 }
 
+/// The number that consists of the digits of `text`, if it does and `T` can hold it.
+pub(crate) fn whole<T: FromStr>(text: &str) -> Option<T> {
+    text.bytes().all(|byte| byte.is_ascii_digit()).then(|| text.parse().ok())?
+}
+
+/// In less hardly a page comes and goes.
+const SHORTEST: Duration = Duration::from_micros(100);
+
+/// For how long a machine is watched, in nanoseconds.
+pub(crate) fn window(text: &str) -> Result<u64, String> {
+    let window = warm_up(text)?;
+    if u128::from(window) < SHORTEST.as_nanos() {
+        return Err(format!(
+            "in less than {}us hardly a page comes and goes",
+            SHORTEST.as_micros()
+        ));
+    }
+    Ok(window)
+}
+
+/// For how long it runs before that.
+pub(crate) fn warm_up(text: &str) -> Result<u64, String> {
+    let time = humantime::parse_duration(text)
+        .map_err(|error| format!("{error}; a time is a number and a unit, as in 50ms"))?;
+    let most = Duration::from_nanos(Plan::MOST);
+    if time > most {
+        return Err(format!(
+            "the most there can be is {}: a second of a server with 224 CPUs takes this one about \
+             ten, and shows all that happens there",
+            humantime::format_duration(most)
+        ));
+    }
+    Ok(u64::try_from(time.as_nanos()).unwrap_or(Plan::MOST))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -107,6 +142,32 @@ mod tests {
             ("64MiB1", "a size is a number and a unit"),
         ] {
             let error = text.parse::<Memory>().unwrap_err();
+            assert!(error.contains(hint), "{text}: {error}");
+        }
+    }
+
+    #[test]
+    fn digits_and_nothing_else() {
+        assert_eq!(whole::<u16>("512"), Some(512));
+        for text in ["", "+4", "-4", " 4", "4 ", "70000", "1e3"] {
+            assert_eq!(whole::<u16>(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn times_have_bounds() {
+        assert_eq!((window("50ms"), window("10m")), (Ok(50_000_000), Ok(Plan::MOST)));
+        assert_eq!(warm_up("0ms"), Ok(0));
+        for (text, hint) in [
+            ("50us", "less than 100us"),
+            ("0ms", "less than 100us"),
+            ("601s", "the most there can be is 10m"),
+            ("1000000h", "the most there can be is 10m"),
+            ("99999999999999999999h", "as in 50ms"),
+            ("soon", "as in 50ms"),
+            ("", "as in 50ms"),
+        ] {
+            let error = window(text).unwrap_err();
             assert!(error.contains(hint), "{text}: {error}");
         }
     }
