@@ -239,23 +239,23 @@ fn checks(rows: &[Row]) -> Vec<Check> {
     for same in rows.chunk_by(|a, b| a.scenario.name == b.scenario.name && a.bug == b.bug) {
         let (scenario, tried) = (same[0].scenario.name, same.iter().map(Row::tried).sum::<u64>());
         checks.push(match same[0].bug {
-            None => Check {
-                name: format!("{scenario} is clean"),
-                passed: same.iter().all(Row::is_good),
-                detail: format!("{tried} schedules{}", reservations(same)),
-            },
+            None => Check::new(
+                format!("{scenario} is clean"),
+                same.iter().all(Row::is_good),
+                format!("{tried} schedules{}", reservations(same)),
+            ),
             Some(bug) => {
                 let best = same.iter().max_by_key(|row| 100 * row.found() / row.bags.len().max(1));
                 let found = best.map_or(0, Row::found);
                 let hunts = best.map_or(0, |row| row.bags.len());
-                Check {
-                    name: format!("{scenario} finds {bug}"),
-                    passed: same.iter().any(Row::is_good),
-                    detail: format!(
+                Check::new(
+                    format!("{scenario} finds {bug}"),
+                    same.iter().any(Row::is_good),
+                    format!(
                         "{found} of {hunts} hunts did, of nine in ten that should{}",
                         reservations(same)
                     ),
-                }
+                )
             }
         });
     }

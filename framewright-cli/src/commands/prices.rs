@@ -77,14 +77,14 @@ fn runs(origin: &Origin) -> [Run; 2] {
 }
 
 fn check(origin: &Origin) -> Check {
-    Check {
-        name: origin.mechanism.name.to_owned(),
-        passed: origin.holds(),
-        detail: format!(
+    Check::new(
+        origin.mechanism.name.to_owned(),
+        origin.holds(),
+        format!(
             "{} % of the gain is left where its prices are zero (at most {MOST_LEFT_PERCENT} %)",
             decimal(origin.left_percent(), 2)
         ),
-    }
+    )
 }
 
 /// A row per mechanism; below, the compared settings and the costs that were set to zero.

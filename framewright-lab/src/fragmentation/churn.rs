@@ -13,7 +13,7 @@ use crate::report::{Point, Unit, compare::Figure};
 /// The figure of a quantile of allocations or frees.
 macro_rules! latency {
     ($name:literal, $kind:ident, $share:literal) => {
-        Figure::lower($name, Unit::Nanos, |outcome: &Outcome| outcome.tally.$kind.quantile($share))
+        Figure::lower($name, Unit::Nanos, |outcome: &Outcome| outcome.calls.$kind.quantile($share))
     };
 }
 
@@ -116,7 +116,7 @@ impl Experiment for Churn {
             Some(outcome::percent(o.allocatable?.0, o.ideal))
         }),
         Figure::lower("order9_refused", Unit::Count, |o| Some(o.refused_huge? as f64)),
-        Figure::lower("smaller_refused", Unit::Count, |o| Some(o.tally.refused_small as f64)),
+        Figure::lower("smaller_refused", Unit::Count, |o| Some(o.calls.refused_small as f64)),
         Figure::lower("ns_per_operation", Unit::Nanos, outcome::mean),
         Figure::lower("cpu_ns_per_operation", Unit::Nanos, outcome::cpu_mean),
         latency!("alloc_p50_ns", allocs, 0.5),
@@ -154,24 +154,24 @@ impl Experiment for Churn {
     ) -> Outcome {
         let most = setup.frames_per_thread() * u64::from(share) / 100;
         cpus.each(|cpu| self.fill(setup, most, cpu));
-        cpus.clear_tally();
-        let mut course = vec![Point(0.0, cpus.free_pageblocks() as f64)];
+        cpus.clear_calls();
+        let mut series = vec![Point(0.0, cpus.free_pageblocks() as f64)];
         for point in 1..=POINTS {
             let until = |point: u64| self.operations * point / POINTS;
             let operations = until(point) - until(point - 1);
             let each = operations / u64::from(setup.threads);
             cpus.each(|cpu| self.hold(setup, most, each, cpu));
-            course.push(Point(until(point) as f64 / 1e6, cpus.free_pageblocks() as f64));
+            series.push(Point(until(point) as f64 / 1e6, cpus.free_pageblocks() as f64));
             tell(point);
         }
-        let tally = cpus.tally();
-        let refused_huge = (self.mix == Mix::Mixed).then_some(tally.refused_huge);
+        let calls = cpus.calls();
+        let refused_huge = (self.mix == Mix::Mixed).then_some(calls.refused_huge);
         Outcome {
             ideal: setup.ideal(cpus.used()),
             allocatable: Some(cpus.allocatable()),
             refused_huge,
-            tally,
-            course,
+            calls,
+            series,
         }
     }
 }
@@ -225,12 +225,12 @@ impl Replace {
 impl Experiment for Replace {
     const SHARE: &'static str = SHARES[1];
     const FIGURES: &'static [Figure<Outcome>] = &[
-        Figure::higher("huge_frames_free", Unit::Count, |o| Some(o.course.last()?.1)),
+        Figure::higher("huge_frames_free", Unit::Count, |o| Some(o.series.last()?.1)),
         Figure::known("huge_frames_ideal", Unit::Count, outcome::ideal),
         Figure::higher("huge_frames_share_pct", Unit::Percent, |o| {
-            Some(outcome::percent(o.course.last()?.1 as u64, o.ideal))
+            Some(outcome::percent(o.series.last()?.1 as u64, o.ideal))
         }),
-        Figure::lower("refused", Unit::Count, |o| Some(o.tally.refused_small as f64)),
+        Figure::lower("refused", Unit::Count, |o| Some(o.calls.refused_small as f64)),
         Figure::lower("ns_per_operation", Unit::Nanos, outcome::mean),
         Figure::lower("cpu_ns_per_operation", Unit::Nanos, outcome::cpu_mean),
     ];
@@ -252,19 +252,19 @@ impl Experiment for Replace {
     ) -> Outcome {
         cpus.each(|cpu| Self::fill(setup, cpu));
         cpus.each(|cpu| Self::thin(share, cpu));
-        cpus.clear_tally();
-        let mut course = vec![Point(0.0, cpus.free_pageblocks() as f64)];
+        cpus.clear_calls();
+        let mut series = vec![Point(0.0, cpus.free_pageblocks() as f64)];
         for round in 1..=self.rounds {
             cpus.each(|cpu| self.round(setup, cpu));
-            course.push(Point(f64::from(round), cpus.free_pageblocks() as f64));
+            series.push(Point(f64::from(round), cpus.free_pageblocks() as f64));
             tell(round.into());
         }
         Outcome {
             ideal: setup.ideal(cpus.used()),
             allocatable: None,
             refused_huge: None,
-            tally: cpus.tally(),
-            course,
+            calls: cpus.calls(),
+            series,
         }
     }
 }

@@ -203,14 +203,14 @@ fn run_of<E: Experiment>(column: &Column, share: u8, outcomes: &[Outcome]) -> Ru
     }
 }
 
-/// The median course, point by point.
+/// The median series, point by point.
 fn medians(outcomes: &[Outcome]) -> Vec<Point> {
-    let points = outcomes.first().map_or(0, |outcome| outcome.course.len());
+    let points = outcomes.first().map_or(0, |outcome| outcome.series.len());
     let median = |index: usize| {
-        let mut values: Vec<f64> = outcomes.iter().map(|it| it.course[index].1).collect();
+        let mut values: Vec<f64> = outcomes.iter().map(|it| it.series[index].1).collect();
         values.sort_by(f64::total_cmp);
         let middle = f64::midpoint(values[(values.len() - 1) / 2], values[values.len() / 2]);
-        Point(outcomes[0].course[index].0, middle)
+        Point(outcomes[0].series[index].0, middle)
     };
     (0..points).map(median).collect()
 }

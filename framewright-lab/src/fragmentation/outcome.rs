@@ -14,7 +14,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use super::cpu::Tally;
+use super::cpu::Calls;
 use crate::report::Point;
 
 /// The result of one run of one allocator.
@@ -27,9 +27,9 @@ pub(super) struct Outcome {
     /// Requests for huge pages that were refused, where there are such requests.
     pub(super) refused_huge: Option<u64>,
     /// Calls after the beginning.
-    pub(super) tally: Tally,
+    pub(super) calls: Calls,
     /// Pageblocks of which nothing is allocated, over time.
-    pub(super) course: Vec<Point>,
+    pub(super) series: Vec<Point>,
 }
 
 pub(super) fn ideal(outcome: &Outcome) -> Option<f64> {
@@ -43,7 +43,7 @@ pub(super) fn percent(part: u64, whole: u64) -> f64 {
 
 /// Nanoseconds of an allocation or a free by the clock, refused requests included.
 pub(super) fn mean(outcome: &Outcome) -> Option<f64> {
-    let Tally { allocs, frees, .. } = &outcome.tally;
+    let Calls { allocs, frees, .. } = &outcome.calls;
     let nanos = allocs.mean() * allocs.calls() as f64 + frees.mean() * frees.calls() as f64;
     Some(nanos / (allocs.calls() + frees.calls()).max(1) as f64)
 }
@@ -51,7 +51,7 @@ pub(super) fn mean(outcome: &Outcome) -> Option<f64> {
 /// CPU time of an allocation or a free, the experiment's own work included, which is the same for every
 /// allocator. Other programs do not add to it.
 pub(super) fn cpu_mean(outcome: &Outcome) -> Option<f64> {
-    let Tally { allocs, frees, cpu_time, .. } = &outcome.tally;
+    let Calls { allocs, frees, cpu_time, .. } = &outcome.calls;
     let operations = (allocs.calls() + frees.calls()).max(1);
     Some(cpu_time.as_nanos() as f64 / operations as f64)
 }

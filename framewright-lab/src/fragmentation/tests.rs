@@ -110,7 +110,7 @@ fn the_occupancy_is_held() {
         let band = (1 << 16) * 5 / 1024 + slack;
         assert!((most - band..=most).contains(&cpus.used()), "{}", cpus.used());
         assert_eq!(outcome.ideal, ((1 << 16) - cpus.used()) / 512);
-        assert_eq!(outcome.tally.allocs.calls() + outcome.tally.frees.calls(), 5_000);
+        assert_eq!(outcome.calls.allocs.calls() + outcome.calls.frees.calls(), 5_000);
     }
 }
 
@@ -120,8 +120,8 @@ fn every_page_is_replaced_once_in_a_round() {
         let setup = setup();
         let mut cpus = watched(&setup);
         let outcome = Replace { rounds: 1, batch }.play(&setup, 50, &mut cpus, &mut |_| ());
-        let pages = outcome.tally.frees.calls();
-        assert_eq!((pages, outcome.tally.allocs.calls()), (1 << 13, 1 << 13));
+        let pages = outcome.calls.frees.calls();
+        assert_eq!((pages, outcome.calls.allocs.calls()), (1 << 13, 1 << 13));
         // The numbers of frames only grow, so that none of the first ones is left.
         let new = (1 << 14)..(1 << 14) + pages;
         assert_eq!(cpus.peer().live(), new.map(|page| page * SPACING).collect::<Vec<_>>());

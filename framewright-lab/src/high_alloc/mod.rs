@@ -28,18 +28,20 @@
 //! | `builder` | a program that compiles                                         |
 //! | `daemon`  | background reclaim, background compaction, writing back         |
 //! | `pass`    | asking for huge pages                                           |
-//! | `play`    | the course of a run: what CPUs do                               |
+//! | `play`    | a run: what its CPUs do                                       |
 //! | `share`   | how far it is                                                   |
 //! | `world`   | what the kernel runs on                                         |
-//! | `simulated`, `run` | simulated CPUs as a world; one side, one seed on them  |
+//! | `simulated` | simulated CPUs as a world; one side, one seed on them  |
 //! | `host`    | threads over real memory as a world; runs on them               |
 //! | `picture` | memory, a cell per pageblock                                     |
-//! | `outcome`, `figures` | what was counted, and what follows from it           |
+//! | `figures` | what was counted, and what follows from it           |
 
 mod builder;
 mod daemon;
 mod figures;
 mod files;
+#[cfg(test)]
+mod fixture;
 mod frames;
 mod host;
 mod io;
@@ -52,8 +54,6 @@ mod play;
 mod program;
 mod recorded;
 mod relief;
-#[cfg(test)]
-mod scene;
 mod share;
 mod simulated;
 mod slab;
@@ -265,9 +265,9 @@ fn leaves_enough(least: f64, quick: bool, recorded: bool) -> Check {
         (true, _) => "with --quick that is not judged",
         _ => "70 at least",
     };
-    Check {
-        name: "achievable".to_owned(),
-        passed: quick || recorded || least >= 70.0,
-        detail: format!("at least {least:.1} % of the huge pages, by the oracle; {asked}"),
-    }
+    Check::new(
+        "achievable",
+        quick || recorded || least >= 70.0,
+        format!("at least {least:.1} % of the huge pages, by the oracle; {asked}"),
+    )
 }

@@ -21,12 +21,12 @@ use super::{
     play::{Disk, Play},
     program::Program,
     recorded::Recorded,
-    share::Course,
+    share::Load,
     world::{Inside, OnCpu, World},
 };
 use crate::Error;
+use crate::simulated::refused;
 use crate::{simulated::column::Nodes, workloads::Side};
-use std::fmt::Display;
 
 /// See the module.
 pub(super) struct SimulatedWorld<'w, 'm> {
@@ -144,19 +144,17 @@ pub(super) fn run(
     tell: &(dyn Fn(u64) + Sync),
 ) -> Result<Outcome, Error> {
     let spec = &work.spec;
-    let refused = |reason: &dyn Display| {
-        Error::memory(format_args!("cannot set up the memory of {}: {reason}", spec.name()))
-    };
     let nodes = Nodes::new(spec, work.frames);
     let planes = Planes { lru: true, ..Planes::default() };
     let config = Config { planes, ..nodes.config(side.tuning) };
-    let layout = Layout::new::<Simulated>(&config).map_err(|error| refused(&error))?;
+    let layout = Layout::new::<Simulated>(&config).map_err(|error| refused(spec, &error))?;
     let mut books = Books::new(&layout);
     let machine = Machine::modelled(spec.into(), Options { seed, ..Options::default() });
     let settings = Settings { prices: spec.costs().library, ..Settings::default() };
     let relief = LentRelief::default();
     let platform = Simulated::new(&machine, settings).with_relief(&relief);
-    let memory = Memory::new(platform, &config, books.as_mut()).map_err(|error| refused(&error))?;
+    let memory =
+        Memory::new(platform, &config, books.as_mut()).map_err(|error| refused(spec, &error))?;
 
     let mut disk = Disk::new(nodes.frames(), seed);
     let pageblocks = nodes.frames() / PAGEBLOCK_FRAMES as u64;
@@ -175,7 +173,7 @@ pub(super) fn run(
     let reclaim = unsafe { Reclaim::new(&memory, &owner, world.shootdown()) }.expect("LRU lists");
     let moves = Moves::new(&state, reclaim.lru(), &world);
     let kernel = Kernel::new(&world, &memory, &state, reclaim, &moves);
-    let course = Course {
+    let load = Load {
         flags: work.flags,
         quick: work.quick,
         watched: work.watched,
@@ -183,7 +181,7 @@ pub(super) fn run(
         shares: true,
         seed,
     };
-    let play = Play::new(course, &kernel, &trees, flush, recorded.as_ref(), tell);
+    let play = Play::new(load, &kernel, &trees, flush, recorded.as_ref(), tell);
     // SAFETY: simulated CPUs share one thread.
     let inside = unsafe { Inside::new(&kernel) };
     let ended = relief.lend(&inside, || machine.run(on_cpus(&play, spec.cpus())));

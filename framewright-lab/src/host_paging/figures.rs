@@ -14,7 +14,7 @@ use crate::{
     record::Shootdowns,
     report::{
         Run, Sides, Unit,
-        compare::{Figure, metrics, ratio},
+        compare::{Figure, ratio},
     },
     workloads::Side,
 };
@@ -150,12 +150,7 @@ const FIGURES: &[Figure<Interval>] = &[
 
 /// The figures of one side: medians over its rounds.
 pub(super) fn run_of(side: &Side, rounds: &[Interval]) -> Run {
-    Run {
-        label: side.label.clone(),
-        settings: side.settings.clone(),
-        metrics: metrics(FIGURES, rounds),
-        ..Run::default()
-    }
+    side.run(FIGURES, rounds)
 }
 
 /// A figure of two sides whose rounds took turns.
@@ -168,7 +163,6 @@ pub(super) fn sides(before: &[Interval], after: &[Interval], name: &str) -> Opti
 #[cfg(test)]
 mod tests {
     use super::*;
-    use framewright::Tuning;
 
     #[test]
     fn system_time_is_the_fifteenth_field() {
@@ -179,11 +173,7 @@ mod tests {
 
     #[test]
     fn own_interrupts_are_preferred_to_those_of_the_system() {
-        let side = Side {
-            label: "x".into(),
-            tuning: Tuning::default(),
-            settings: indexmap::IndexMap::new(),
-        };
+        let side = Side::new("x");
         let round = Interval {
             seconds: 2.0,
             pages: 1_000,

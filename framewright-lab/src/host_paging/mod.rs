@@ -183,21 +183,21 @@ impl HostPaging {
 
 fn checks(wrong_words: u64, wrong: Option<String>) -> Vec<Check> {
     vec![
-        Check {
-            name: "contents".to_owned(),
-            passed: wrong_words == 0,
-            detail: match wrong_words {
+        Check::new(
+            "contents",
+            wrong_words == 0,
+            match wrong_words {
                 0 => "every word that was read is what its file holds".to_owned(),
                 words => format!("{words} words were not what their file holds"),
             },
-        },
-        Check {
-            name: "invariants".to_owned(),
-            passed: wrong.is_none(),
-            detail: wrong.unwrap_or_else(|| {
+        ),
+        Check::new(
+            "invariants",
+            wrong.is_none(),
+            wrong.unwrap_or_else(|| {
                 "all frames came back, the books agree, and the kernel kept no page beyond them"
                     .to_owned()
             }),
-        },
+        ),
     ]
 }

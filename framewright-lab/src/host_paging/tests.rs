@@ -1,12 +1,11 @@
 use super::*;
 use crate::workloads::mmap_read::Readers;
-use framewright::{Tuning, tuning::FlushBatching};
-use indexmap::IndexMap;
+use framewright::tuning::FlushBatching;
 
 fn side(batching: FlushBatching) -> Side {
-    let mut tuning = Tuning::default();
-    tuning.tlb.batching = batching;
-    Side { label: format!("{batching:?}"), tuning, settings: IndexMap::new() }
+    let mut side = Side::new(format!("{batching:?}"));
+    side.tuning.tlb.batching = batching;
+    side
 }
 
 fn paging(readers: Readers, count: u16) -> HostPaging {

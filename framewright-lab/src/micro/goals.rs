@@ -77,11 +77,11 @@ fn first(runs: &[Run], ranked: &[String], metric: &str) -> Option<Check> {
     let ranks = ranks(runs, ranked, metric);
     let ours = ranks.iter().find(|rank| rank.label == OURS)?;
     let best = ranks.first()?;
-    Some(Check {
-        name: format!("{metric}: first among allocators that merge"),
-        passed: ours.place == 1,
-        detail: format!("place {}, {:.2} times the best, {}", ours.place, ours.to_best, best.label),
-    })
+    Some(Check::new(
+        format!("{metric}: first among allocators that merge"),
+        ours.place == 1,
+        format!("place {}, {:.2} times the best, {}", ours.place, ours.to_best, best.label),
+    ))
 }
 
 fn near_floor(runs: &[Run], metric: &str) -> Option<Check> {
@@ -93,20 +93,20 @@ fn near_floor(runs: &[Run], metric: &str) -> Option<Check> {
         return None;
     };
     let ratio = ratio(runs, metric, OURS, FLOOR)?;
-    Some(Check {
-        name: format!("{metric}: at most {limit} times {FLOOR}"),
-        passed: ratio <= limit,
-        detail: format!("{ratio:.2} times"),
-    })
+    Some(Check::new(
+        format!("{metric}: at most {limit} times {FLOOR}"),
+        ratio <= limit,
+        format!("{ratio:.2} times"),
+    ))
 }
 
 fn below(ours: &Run, metric: &str, limit: f64, unit: &str) -> Check {
     let median = ours.metrics.get(metric).map_or(f64::INFINITY, |metric| metric.median);
-    Check {
-        name: format!("{metric}: at most {limit} {unit}"),
-        passed: median <= limit,
-        detail: format!("{median:.2} {unit}"),
-    }
+    Check::new(
+        format!("{metric}: at most {limit} {unit}"),
+        median <= limit,
+        format!("{median:.2} {unit}"),
+    )
 }
 
 #[cfg(test)]

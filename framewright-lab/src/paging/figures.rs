@@ -4,13 +4,13 @@ use framewright::reclaim::Throttle;
 
 use super::{
     Work,
-    course::{HOURS, Hour, Huge},
+    timeline::{HOURS, Hour, Huge},
 };
 use crate::{
     plot::{Axis, Panel, Plot},
     report::{
         Point, Run, Unit,
-        compare::{Figure, metrics, ratio},
+        compare::{Figure, ratio},
     },
     workloads::{EXPIRED, Side},
 };
@@ -180,12 +180,7 @@ fn speeds(outcome: &Outcome) -> Vec<f64> {
 
 /// The figures of one side: medians over its outcomes, and the series of the first.
 pub(crate) fn run_of(side: &Side, outcomes: &[Outcome]) -> Run {
-    let mut run = Run {
-        label: side.label.clone(),
-        settings: side.settings.clone(),
-        metrics: metrics(FIGURES, outcomes),
-        ..Run::default()
-    };
+    let mut run = side.run(FIGURES, outcomes);
     if let Some(outcome) = outcomes.first() {
         run.series = series(outcome);
     }
@@ -198,7 +193,7 @@ pub(super) const HUGE: &str = "huge_without_stall_pct";
 /// What happened hour by hour.
 fn series(outcome: &Outcome) -> indexmap::IndexMap<String, Vec<Point>> {
     let points = |of: &dyn Fn(usize, &Hour) -> f64| -> Vec<Point> {
-        // Where programs end one by one, what the last of them do alone is no course of anything.
+        // Where programs end one by one, what the last of them do alone is no timeline of anything.
         let whole = outcome.hours.len() - usize::from(outcome.ends && outcome.hours.len() > 1);
         let hours = outcome.hours[..whole].iter().enumerate();
         hours.map(|(nth, hour)| Point((nth + 1) as f64, of(nth, hour))).collect()
@@ -257,12 +252,6 @@ pub fn plot(runs: &[Run], work: &Work, subtitle: &str) -> Plot {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use framewright::Tuning;
-    use indexmap::IndexMap;
-
-    fn side() -> Side {
-        Side { label: "x".into(), tuning: Tuning::default(), settings: IndexMap::new() }
-    }
 
     #[test]
     fn the_last_hour_is_compared_with_the_best_but_for_the_first() {
@@ -281,11 +270,11 @@ mod tests {
             frequency: 1_000.0,
             ..Outcome::default()
         };
-        let run = run_of(&side(), std::slice::from_ref(&outcome));
+        let run = run_of(&Side::new("x"), std::slice::from_ref(&outcome));
         assert_eq!(run.metrics["last_hour_pct_of_best"].median, 75.0);
         assert_eq!(run.series["pages_per_s"][10], Point(11.0, 200.0));
         let short = Outcome { hours: outcome.hours[..23].to_vec(), ..outcome };
-        assert!(!run_of(&side(), &[short]).metrics.contains_key("last_hour_pct_of_best"));
+        assert!(!run_of(&Side::new("x"), &[short]).metrics.contains_key("last_hour_pct_of_best"));
     }
 
     #[test]
@@ -299,7 +288,7 @@ mod tests {
             scanned: 640,
             ..Outcome::default()
         };
-        let run = run_of(&side(), &[outcome]);
+        let run = run_of(&Side::new("x"), &[outcome]);
         let of = |name: &str| run.metrics[name].median;
         assert_eq!(of("ipis_per_reclaimed_page"), 0.05);
         assert_eq!((of("unmaps_per_flush"), of("ipis_per_s")), (31.0, 8.0));

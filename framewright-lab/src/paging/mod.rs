@@ -2,23 +2,23 @@
 //!
 //! A [`Paging`] is a workload, a machine, and how much memory that is given. Every side of a comparison
 //! gets a machine of its own for every seed, a page cache, and the library that reclaims from it.
-//! Each CPU of the machine has a *desk*: it takes turns between the programs of that CPU and what
+//! Each CPU of the machine has a *event loop*: it takes turns between the programs of that CPU and what
 //! the kernel has to do there. The kernel's part is the background reclaim of its node, if it is the CPU
 //! that does it, and writing dirty pages; direct reclaim happens inside the faults of programs.
 //!
 //! | module    | job                                                             |
 //! |-----------|-----------------------------------------------------------------|
 //! | `run`     | one side, one seed: a machine and everything on it              |
-//! | `desk`    | what one CPU does                                               |
-//! | `course`  | how far it all is: the end, and what happened hour by hour      |
+//! | `event loop`    | what one CPU does                                               |
+//! | `timeline`  | how far it all is: the end, and what happened hour by hour      |
 //! | `figures` | outcomes to metrics and series                                  |
 
-mod course;
-mod desk;
+mod event_loop;
 mod figures;
 mod run;
 #[cfg(test)]
 mod tests;
+mod timeline;
 
 use framewright_sim::machine::Spec;
 

@@ -82,8 +82,7 @@ pub fn run(
     let mut runs: Vec<Run> = Vec::new();
     let mut checks = Vec::new();
     for (at, side) in sides.iter().enumerate() {
-        let mut run =
-            Run { label: side.label.clone(), settings: side.settings.clone(), ..Run::default() };
+        let mut run = side.run::<()>(&[], &[]);
         for (number, (clock, words)) in work.boots.iter().enumerate() {
             let settings = side.settings.iter().map(|(key, value)| format!("set={key}={value}"));
             let words: Vec<String> = std::iter::once(format!("workload={}", work.workload))

@@ -132,23 +132,58 @@ pub(crate) struct Figure<O> {
     pub(crate) name: &'static str,
     pub(crate) unit: Unit,
     pub(crate) better: Option<Better>,
+    pub(crate) over: Over,
     pub(crate) of: fn(&O) -> Option<f64>,
+}
+
+/// What a figure of several outcomes is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Over {
+    /// The median of all, if all have the figure.
+    Median,
+    /// The mean of those that have it.
+    Mean,
+    /// The least of those.
+    Least,
+    /// The greatest of those.
+    Greatest,
+}
+
+impl Over {
+    fn of(self, values: &[f64]) -> Option<f64> {
+        let values = values.iter().copied();
+        match self {
+            Self::Median => None,
+            Self::Mean => {
+                let count = values.len() as f64;
+                (count > 0.0).then(|| values.sum::<f64>() / count)
+            }
+            Self::Least => values.min_by(f64::total_cmp),
+            Self::Greatest => values.max_by(f64::total_cmp),
+        }
+    }
 }
 
 impl<O> Figure<O> {
     /// One that is better the greater it is.
     pub(crate) const fn higher(name: &'static str, unit: Unit, of: fn(&O) -> Option<f64>) -> Self {
-        Self { name, unit, better: Some(Better::Higher), of }
+        Self { name, unit, better: Some(Better::Higher), over: Over::Median, of }
     }
 
     /// One that is better the less it is.
     pub(crate) const fn lower(name: &'static str, unit: Unit, of: fn(&O) -> Option<f64>) -> Self {
-        Self { name, unit, better: Some(Better::Lower), of }
+        Self { name, unit, better: Some(Better::Lower), over: Over::Median, of }
     }
 
     /// One that is told and not judged.
     pub(crate) const fn known(name: &'static str, unit: Unit, of: fn(&O) -> Option<f64>) -> Self {
-        Self { name, unit, better: None, of }
+        Self { name, unit, better: None, over: Over::Median, of }
+    }
+
+    /// The same, with another way to make one figure of several outcomes.
+    pub(crate) const fn over(mut self, over: Over) -> Self {
+        self.over = over;
+        self
     }
 
     /// Its value for each outcome, if all have one.
@@ -157,14 +192,48 @@ impl<O> Figure<O> {
     }
 }
 
-/// Medians over outcomes of those figures that all of them have, in their order.
+/// Those figures that outcomes have, in their order.
 pub(crate) fn metrics<O>(figures: &[Figure<O>], outcomes: &[O]) -> IndexMap<String, Metric> {
     let metric = |figure: &Figure<O>| {
-        let metric = Metric::of_rounds(&figure.values(outcomes)?, figure.unit, figure.better)?;
+        let Figure { unit, better, over, of, .. } = *figure;
+        let metric = if over == Over::Median {
+            Metric::of_rounds(&figure.values(outcomes)?, unit, better)?
+        } else {
+            let values: Vec<f64> = outcomes.iter().filter_map(of).collect();
+            Metric::once(over.of(&values)?, unit, better)
+        };
         Some((figure.name.to_owned(), metric))
     };
     figures.iter().filter_map(metric).collect()
 }
+
+/// A set of counters: what was counted in between is a difference, what several counted is a sum.
+macro_rules! counters {
+    ($(#[$about:meta])* $vis:vis struct $set:ident; $($(#[$doc:meta])* $name:ident,)*) => {
+        $(#[$about])*
+        #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+        $vis struct $set {
+            $($(#[$doc])* pub(crate) $name: u64,)*
+        }
+
+        impl std::ops::Add for $set {
+            type Output = Self;
+
+            fn add(self, other: Self) -> Self {
+                Self { $($name: self.$name + other.$name,)* }
+            }
+        }
+
+        impl std::ops::Sub for $set {
+            type Output = Self;
+
+            fn sub(self, before: Self) -> Self {
+                Self { $($name: self.$name - before.$name,)* }
+            }
+        }
+    };
+}
+pub(crate) use counters;
 
 /// A part of a whole; 0 of 0 is 0: what never happened.
 pub(crate) fn ratio(part: u64, whole: u64) -> f64 {

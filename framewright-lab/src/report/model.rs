@@ -223,9 +223,14 @@ impl Unit {
 }
 
 impl Check {
+    /// The check of that name, with the figures that it was decided on.
+    pub fn new(name: impl Into<String>, passed: bool, detail: impl Into<String>) -> Self {
+        Self { name: name.into(), passed, detail: detail.into() }
+    }
+
     /// The check that what always holds did, with these words; a run in which it does not ends with an error.
     pub(crate) fn invariants(detail: String) -> Self {
-        Self { name: "invariants".to_owned(), passed: true, detail }
+        Self::new("invariants", true, detail)
     }
 }
 

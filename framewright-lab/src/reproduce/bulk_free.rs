@@ -14,7 +14,7 @@
 use framewright::{Tuning, tuning::BulkFree};
 use framewright_sim::machine::Spec;
 
-use super::pairs::{Pair, Steps, contender};
+use super::pairs::{Pair, Steps, column};
 use super::{Experiment, Key, Plan, Results, Tell};
 use crate::Error;
 use crate::report::{Better, Check, Published, Quantity, Reference, Role, Row, Unit};
@@ -153,24 +153,24 @@ fn side(rule: BulkFree, classic: bool, prefetch: bool) -> Column {
     };
     let setting = ("pcp.bulk_free", value);
     if !classic {
-        return contender(Column::framewright, tuning, setting);
+        return column(Column::framewright, tuning, setting);
     }
     let design = |side: &Side| Column::list_buddy(&side.label, side);
-    let mut contender = contender(design, tuning, setting);
-    if let Design::ListBuddy(tuning) = &mut contender.design {
+    let mut column = column(design, tuning, setting);
+    if let Design::ListBuddy(tuning) = &mut column.design {
         tuning.prefetch_buddies = prefetch;
-        contender.settings.insert("prefetch_buddies".into(), prefetch.to_string());
+        column.settings.insert("prefetch_buddies".into(), prefetch.to_string());
     }
-    contender
+    column
 }
 
 /// Books, and the goal of the library.
 fn checks(results: &Results, plan: &Plan, sides: usize) -> Vec<Check> {
-    let books = Check {
-        name: "invariants".into(),
-        passed: true,
-        detail: format!("after each of {sides} runs all frames are free, and the books agree"),
-    };
+    let books = Check::new(
+        "invariants",
+        true,
+        format!("after each of {sides} runs all frames are free, and the books agree"),
+    );
     let cycles = |subject| {
         let key =
             Key { workload: RANDOM, machine: FITTED, subject, metric: "lock_cycles_per_frame" };
@@ -184,16 +184,16 @@ fn checks(results: &Results, plan: &Plan, sides: usize) -> Vec<Check> {
         return vec![books];
     };
     let share = library / classic;
-    let goal = Check {
-        name: "cycles under the lock".into(),
-        passed: plan.quick || share <= GOAL,
-        detail: format!(
+    let goal = Check::new(
+        "cycles under the lock",
+        plan.quick || share <= GOAL,
+        format!(
             "random frees on {FITTED}: {library:.1} cycles per frame, list-buddy {classic:.1}: \
              {:.1} % of them (at most {:.0} %)",
             100.0 * share,
             100.0 * GOAL
         ),
-    };
+    );
     vec![books, goal]
 }
 

@@ -9,7 +9,6 @@ use framewright::{
     tuning::{CompactMethod, FlushBatching},
 };
 use framewright_sim::machine::Spec;
-use indexmap::IndexMap;
 
 use super::{
     Plan, Tell, bulk_free,
@@ -271,8 +270,7 @@ fn flush_times(spec: &Spec) -> Result<Times, Error> {
 }
 
 fn side(set: impl FnOnce(&mut Tuning)) -> Side {
-    let mut side =
-        Side { label: String::new(), tuning: Tuning::default(), settings: IndexMap::new() };
+    let mut side = Side::new("");
     set(&mut side.tuning);
     side
 }

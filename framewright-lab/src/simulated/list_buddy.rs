@@ -10,10 +10,11 @@ use framewright_sim::{
     machine::{Code, Spec},
 };
 
+use super::refused;
 use super::{
     Column, Simulation,
     column::Nodes,
-    stage::{Cast, Stage},
+    driver::{Driver, Subject},
 };
 use crate::Error;
 use crate::workloads::{
@@ -33,9 +34,9 @@ pub(super) fn run(
     let nodes = Nodes::new(spec, simulation.frames());
     let machine = Machine::modelled(spec.into(), Options { seed, ..Options::default() });
     let zones = Zones::new(spec, &nodes, &machine, &tuning)?;
-    let stage =
-        Stage { work, spec, machine: &machine, plan: simulation.plan, frames: nodes.frames() };
-    let window = stage.play(&Cast {
+    let driver =
+        Driver { work, spec, machine: &machine, plan: simulation.plan, frames: nodes.frames() };
+    let window = driver.play(&Subject {
         seat: &|cpu| Lists::new(&zones, &machine, spec, cpu),
         counts: &|| zones.counts(),
         held: &|| zones.held(spec.cpus()),
@@ -66,10 +67,7 @@ impl Zones {
         const MOST: u64 = 1 << 31;
         let zone = |(node, frames): (u8, FrameRange)| {
             if frames.frames() >= MOST {
-                return Err(Error::memory(format_args!(
-                    "cannot set up the memory of {}: list-buddy has 31 bits for the frames of a node",
-                    spec.name()
-                )));
+                return Err(refused(spec, &"list-buddy has 31 bits for the frames of a node"));
             }
             let lists = SimLists::new(machine, node, &spec.costs().code);
             let cpus = usize::from(spec.cpus());
@@ -81,7 +79,7 @@ impl Zones {
 
     fn counts(&self) -> Counts {
         let stats = self.0.iter().map(|zone| Counts::from(zone.buddy.stats()));
-        stats.fold(Counts::default(), Counts::plus)
+        stats.fold(Counts::default(), |sum, zone| sum + zone)
     }
 
     fn held(&self, cpus: u16) -> u64 {

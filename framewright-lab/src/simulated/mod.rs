@@ -17,19 +17,20 @@
 //! |-------------|------------------------------------------------------------------|
 //! | `column` | who takes part, with which settings                              |
 //! | `list_buddy` | a run of the classic design, a zone per node                    |
-//! | `stage`     | a run of anything: ageing, warm-up, window, end                  |
+//! | `driver`     | a run of anything: ageing, warm-up, window, end                  |
 //! | `stopwatch` | when a window begins and ends, and what was counted then         |
 //! | `world`     | a simulated CPU's side of the seam                               |
 //! | [`scaling`] | the same on machines of more and more CPUs                       |
 
 pub(crate) mod column;
+mod driver;
 mod list_buddy;
 pub mod scaling;
-mod stage;
 mod stopwatch;
 mod world;
 
 use framewright_sim::machine::Spec;
+use std::fmt::Display;
 
 use crate::{
     Error,
@@ -59,6 +60,11 @@ pub struct Plan {
     pub warm_up: u64,
     /// What figures are taken from.
     pub window: u64,
+}
+
+/// The error that the memory of a machine cannot be set up.
+pub(crate) fn refused(spec: &Spec, reason: &dyn Display) -> Error {
+    Error::memory(format_args!("cannot set up the memory of {}: {reason}", spec.name()))
 }
 
 /// The error that what CPUs hold does not fit into a machine of so many frames; `ample` would do.
@@ -152,7 +158,7 @@ impl Simulation {
     pub(crate) fn run_once(&self, column: &Column, seed: u64) -> Result<Window, Error> {
         let work = self.work.with_seed(seed);
         match &column.design {
-            Design::Framewright(tuning) => stage::run(self, &work, column, seed, *tuning),
+            Design::Framewright(tuning) => driver::run(self, &work, column, seed, *tuning),
             Design::ListBuddy(tuning) => list_buddy::run(self, &work, column, seed, *tuning),
         }
     }

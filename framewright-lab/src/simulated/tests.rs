@@ -5,12 +5,6 @@ use crate::workloads::{
     page_fault::{FreeOrder, PageFault},
     socket_pairs::SocketPairs,
 };
-use ::framewright::Tuning;
-use indexmap::IndexMap;
-
-fn side() -> Side {
-    Side { label: "framewright".into(), tuning: Tuning::default(), settings: IndexMap::new() }
-}
 
 fn simulation(work: Workload, machine: &str) -> Simulation {
     let spec = match machine.strip_prefix("uniform:") {
@@ -30,7 +24,8 @@ fn median(run: &crate::report::Run, name: &str) -> f64 {
 }
 
 fn both() -> [Column; 2] {
-    [Column::framewright(&side()), Column::list_buddy("list-buddy", &side())]
+    let side = Side::new("framewright");
+    [Column::framewright(&side), Column::list_buddy("list-buddy", &side)]
 }
 
 #[test]

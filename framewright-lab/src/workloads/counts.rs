@@ -2,68 +2,36 @@
 //!
 //! What CPUs have done so far.
 //!
-//! Each CPU adds to a tally of its own, with plain loads and stores; whoever measures reads them
+//! Each CPU adds to counters of its own, with plain loads and stores; whoever measures reads them
 //! all, at the beginning and at the end of what is measured.
 
+use crate::report::compare::counters;
 use framewright::observe::{CpuStats, DrainReason};
 use framewright_peers::list_buddy;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// What an allocator has counted so far, or within a window.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub(crate) struct Counts {
+counters! {
+    /// What an allocator has counted so far, or within a window.
+    pub(crate) struct Counts;
     /// Acquisitions of zone locks by allocations and frees.
-    pub(crate) acquisitions: u64,
+    acquisitions,
     /// Frames moved under them.
-    pub(crate) lock_frames: u64,
-    pub(crate) list_hits: u64,
-    pub(crate) requests: u64,
-    pub(crate) refills: u64,
-    pub(crate) refilled_frames: u64,
-    pub(crate) drains: u64,
-    pub(crate) drains_threshold: u64,
-    pub(crate) drains_high_order: u64,
+    lock_frames,
+    list_hits,
+    requests,
+    refills,
+    refilled_frames,
+    drains,
+    drains_threshold,
+    drains_high_order,
     /// The library's only: lists whose store was full.
-    pub(crate) drains_capacity: u64,
-    pub(crate) drained_frames: u64,
-    pub(crate) zone_allocs: u64,
-    pub(crate) zone_frees: u64,
-    pub(crate) claims: u64,
-    pub(crate) steals: u64,
-    pub(crate) slow_paths: u64,
-}
-
-impl Counts {
-    /// What was counted since `before`.
-    pub(crate) fn since(self, before: Self) -> Self {
-        self.with(before, |after, before| after - before)
-    }
-
-    /// What both counted.
-    pub(crate) fn plus(self, other: Self) -> Self {
-        self.with(other, |one, other| one + other)
-    }
-
-    fn with(self, other: Self, of: fn(u64, u64) -> u64) -> Self {
-        Self {
-            acquisitions: of(self.acquisitions, other.acquisitions),
-            lock_frames: of(self.lock_frames, other.lock_frames),
-            list_hits: of(self.list_hits, other.list_hits),
-            requests: of(self.requests, other.requests),
-            refills: of(self.refills, other.refills),
-            refilled_frames: of(self.refilled_frames, other.refilled_frames),
-            drains: of(self.drains, other.drains),
-            drains_threshold: of(self.drains_threshold, other.drains_threshold),
-            drains_high_order: of(self.drains_high_order, other.drains_high_order),
-            drains_capacity: of(self.drains_capacity, other.drains_capacity),
-            drained_frames: of(self.drained_frames, other.drained_frames),
-            zone_allocs: of(self.zone_allocs, other.zone_allocs),
-            zone_frees: of(self.zone_frees, other.zone_frees),
-            claims: of(self.claims, other.claims),
-            steals: of(self.steals, other.steals),
-            slow_paths: of(self.slow_paths, other.slow_paths),
-        }
-    }
+    drains_capacity,
+    drained_frames,
+    zone_allocs,
+    zone_frees,
+    claims,
+    steals,
+    slow_paths,
 }
 
 impl From<CpuStats> for Counts {
@@ -116,7 +84,7 @@ impl From<list_buddy::Stats> for Counts {
 /// What one CPU has done so far.
 #[derive(Default)]
 #[repr(align(128))]
-pub(crate) struct Tally {
+pub(crate) struct CpuCounters {
     /// Frames that the work needed; page tables and the like not counted.
     pub(crate) pages: Count,
     /// The longest time of a request, in nanoseconds, where that is known.
@@ -157,7 +125,7 @@ impl Count {
     }
 }
 
-/// A sum of tallies at some moment.
+/// A sum of counters at some moment.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Done {
     pub(crate) pages: u64,
@@ -171,17 +139,17 @@ pub(crate) struct Done {
 }
 
 impl Done {
-    /// What all of `tallies` say.
-    pub(crate) fn sum(tallies: &[Tally]) -> Self {
+    /// What all of `counters` say.
+    pub(crate) fn sum(counters: &[CpuCounters]) -> Self {
         let mut done = Self::default();
-        for tally in tallies {
-            done.pages += tally.pages.get();
-            done.longest = done.longest.max(tally.longest.get());
-            done.exits += tally.exits.get();
-            done.bytes += tally.bytes.get();
-            done.looked_at += tally.looked_at.get();
-            done.hot += tally.hot.get();
-            done.warm += tally.warm.get();
+        for counters in counters {
+            done.pages += counters.pages.get();
+            done.longest = done.longest.max(counters.longest.get());
+            done.exits += counters.exits.get();
+            done.bytes += counters.bytes.get();
+            done.looked_at += counters.looked_at.get();
+            done.hot += counters.hot.get();
+            done.warm += counters.warm.get();
         }
         done
     }

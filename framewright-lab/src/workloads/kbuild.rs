@@ -94,14 +94,14 @@ const ORDER_1: Order = Order::new(1).expect("small");
 const ORDER_3: Order = Order::new(3).expect("small");
 
 /// One CPU, and what stays there between compilers.
-pub(crate) struct Builder<'w, B> {
+pub(crate) struct Builder<'w, A: Allocator> {
     work: &'w Kbuild,
     /// The slab of task structures, from the first compiler on.
-    tasks: Option<B>,
+    tasks: Option<A::Block>,
     /// The compiler that runs.
-    process: Option<Process<B>>,
+    process: Option<Process<A::Block>>,
     /// Pages of object files, oldest first.
-    objects: VecDeque<Vec<Option<B>>>,
+    objects: VecDeque<Vec<Option<A::Block>>>,
     random: fastrand::Rng,
     /// What pages are touched with is made from it: no two compilers have the same.
     compiler: u64,
@@ -114,7 +114,7 @@ struct Process<B> {
     pages: Vec<Option<B>>,
 }
 
-impl<'w, B: Frames + Send> Builder<'w, B> {
+impl<'w, A: Allocator> Builder<'w, A> {
     /// The builder of CPU `cpu`.
     pub(crate) fn new(work: &'w Kbuild, cpu: u16) -> Self {
         Self {
@@ -128,11 +128,10 @@ impl<'w, B: Frames + Send> Builder<'w, B> {
     }
 
     /// Compilers, one after the other, until the machine says that it is enough, or stops one.
-    pub(crate) fn work<A, W>(&mut self, cpu: &mut Cpu<'_, A, W>) -> Result<(), Stopped>
-    where
-        A: Allocator<Block = B>,
-        W: World<B>,
-    {
+    pub(crate) fn work<W: World<A::Block>>(
+        &mut self,
+        cpu: &mut Cpu<'_, A, W>,
+    ) -> Result<(), Stopped> {
         self.tasks = Some(cpu.alloc(TASKS)?);
         while cpu.goes_on() {
             self.fork(cpu)?;
@@ -141,17 +140,16 @@ impl<'w, B: Frames + Send> Builder<'w, B> {
                 break;
             }
             self.exit(cpu)?;
-            cpu.tally.exits.add(1);
+            cpu.counters.exits.add(1);
         }
         Ok(())
     }
 
     /// Verifies and frees everything, whatever it finds. The first that is wrong is told.
-    pub(crate) fn give_back<A, W>(&mut self, cpu: &mut Cpu<'_, A, W>) -> Result<(), Stopped>
-    where
-        A: Allocator<Block = B>,
-        W: World<B>,
-    {
+    pub(crate) fn give_back<W: World<A::Block>>(
+        &mut self,
+        cpu: &mut Cpu<'_, A, W>,
+    ) -> Result<(), Stopped> {
         let mut result = self.exit(cpu);
         while !self.objects.is_empty() {
             result = result.and(self.truncate(cpu));
@@ -162,11 +160,7 @@ impl<'w, B: Frames + Send> Builder<'w, B> {
         result
     }
 
-    fn fork<A, W>(&mut self, cpu: &mut Cpu<'_, A, W>) -> Result<(), Stopped>
-    where
-        A: Allocator<Block = B>,
-        W: World<B>,
-    {
+    fn fork<W: World<A::Block>>(&mut self, cpu: &mut Cpu<'_, A, W>) -> Result<(), Stopped> {
         self.compiler += 1;
         cpu.does(Task::Compute(self.work.cycles_per_process));
         let process = Process { pgd: cpu.alloc(PGD)?, tables: Vec::new(), pages: Vec::new() };
@@ -178,11 +172,7 @@ impl<'w, B: Frames + Send> Builder<'w, B> {
     }
 
     /// From exec to the last word of the object file.
-    fn live<A, W>(&mut self, cpu: &mut Cpu<'_, A, W>) -> Result<(), Stopped>
-    where
-        A: Allocator<Block = B>,
-        W: World<B>,
-    {
+    fn live<W: World<A::Block>>(&mut self, cpu: &mut Cpu<'_, A, W>) -> Result<(), Stopped> {
         cpu.does(Task::Compute(READ_CYCLES * u64::from(self.work.headers)));
         for page in 0..self.size() {
             if cpu.is_over() {
@@ -195,11 +185,11 @@ impl<'w, B: Frames + Send> Builder<'w, B> {
     }
 
     /// The process touches its next page.
-    fn grow<A, W>(&mut self, page: u32, cpu: &mut Cpu<'_, A, W>) -> Result<(), Stopped>
-    where
-        A: Allocator<Block = B>,
-        W: World<B>,
-    {
+    fn grow<W: World<A::Block>>(
+        &mut self,
+        page: u32,
+        cpu: &mut Cpu<'_, A, W>,
+    ) -> Result<(), Stopped> {
         let Some(process) = &mut self.process else { return Ok(()) };
         if page.is_multiple_of(PAGES_PER_TABLE) {
             process.tables.push(Some(cpu.alloc(TABLE)?));
@@ -216,11 +206,7 @@ impl<'w, B: Frames + Send> Builder<'w, B> {
     }
 
     /// Truncates the oldest object file if there are enough, and writes another.
-    fn write<A, W>(&mut self, cpu: &mut Cpu<'_, A, W>) -> Result<(), Stopped>
-    where
-        A: Allocator<Block = B>,
-        W: World<B>,
-    {
+    fn write<W: World<A::Block>>(&mut self, cpu: &mut Cpu<'_, A, W>) -> Result<(), Stopped> {
         if self.objects.len() >= self.work.objects as usize {
             self.truncate(cpu)?;
         }
@@ -230,7 +216,7 @@ impl<'w, B: Frames + Send> Builder<'w, B> {
             let mut block = cpu.alloc(FILE)?;
             let value = file_value(&block);
             cpu.copy_in(&mut block, value);
-            cpu.tally.pages.add(1);
+            cpu.counters.pages.add(1);
             object.push(Some(block));
             Ok(())
         });
@@ -240,11 +226,7 @@ impl<'w, B: Frames + Send> Builder<'w, B> {
     }
 
     /// Verifies and frees the oldest object file.
-    fn truncate<A, W>(&mut self, cpu: &mut Cpu<'_, A, W>) -> Result<(), Stopped>
-    where
-        A: Allocator<Block = B>,
-        W: World<B>,
-    {
+    fn truncate<W: World<A::Block>>(&mut self, cpu: &mut Cpu<'_, A, W>) -> Result<(), Stopped> {
         let Some(mut object) = self.objects.pop_front() else { return Ok(()) };
         let mut result = Ok(());
         for block in object.iter().flatten() {
@@ -254,11 +236,7 @@ impl<'w, B: Frames + Send> Builder<'w, B> {
         result
     }
 
-    fn exit<A, W>(&mut self, cpu: &mut Cpu<'_, A, W>) -> Result<(), Stopped>
-    where
-        A: Allocator<Block = B>,
-        W: World<B>,
-    {
+    fn exit<W: World<A::Block>>(&mut self, cpu: &mut Cpu<'_, A, W>) -> Result<(), Stopped> {
         let Some(mut process) = self.process.take() else { return Ok(()) };
         let result = cpu.unmap(&mut process.pages, |block| value_of(self.compiler, block));
         cpu.allocator.free_batch(&mut process.tables);

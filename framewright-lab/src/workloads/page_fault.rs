@@ -15,7 +15,7 @@ use framewright_sim::host_memory::{expect, in_large_pages};
 
 use super::{
     cpu::{Cpu, GATHER, PAGES_PER_TABLE, Stopped, TABLE, value_of},
-    world::{Allocator, Frames, World},
+    world::{Allocator, World},
 };
 
 /// What each CPU does.
@@ -70,13 +70,13 @@ const TURN: core::ops::Range<u64> = 16..64;
 const SOON: usize = 8;
 
 /// One CPU's bursts.
-pub(crate) struct Bursts<'w, B> {
+pub(crate) struct Bursts<'w, A: Allocator> {
     work: &'w PageFault,
     /// What is mapped; on the way down, what was freed has left its slots.
-    pages: Vec<Option<B>>,
+    pages: Vec<Option<A::Block>>,
     /// Slots that are empty again. Nothing is before the way down begins.
     freed: usize,
-    tables: Vec<Option<B>>,
+    tables: Vec<Option<A::Block>>,
     random: fastrand::Rng,
     /// What pages are touched with is made from it: never the same twice for a frame, nor another
     /// CPU's.
@@ -85,7 +85,7 @@ pub(crate) struct Bursts<'w, B> {
     to_age: u64,
 }
 
-impl<'w, B: Frames + Send> Bursts<'w, B> {
+impl<'w, A: Allocator> Bursts<'w, A> {
     /// The bursts of CPU `cpu`.
     pub(crate) fn new(work: &'w PageFault, cpu: u16) -> Self {
         let mut random = fastrand::Rng::with_seed(work.seed ^ (u64::from(cpu) << 32));
@@ -106,11 +106,10 @@ impl<'w, B: Frames + Send> Bursts<'w, B> {
     }
 
     /// Up and down until the machine says that it is enough, or stops in between.
-    pub(crate) fn work<A, W>(&mut self, cpu: &mut Cpu<'_, A, W>) -> Result<(), Stopped>
-    where
-        A: Allocator<Block = B>,
-        W: World<B>,
-    {
+    pub(crate) fn work<W: World<A::Block>>(
+        &mut self,
+        cpu: &mut Cpu<'_, A, W>,
+    ) -> Result<(), Stopped> {
         while !cpu.is_over() && (!self.pages.is_empty() || cpu.goes_on()) {
             self.step(cpu, GATHER as usize)?;
         }
@@ -119,11 +118,10 @@ impl<'w, B: Frames + Send> Bursts<'w, B> {
 
     /// A little work before the clock starts, so that memory is no longer fresh and CPUs are not in
     /// step; says whether there is more of it.
-    pub(crate) fn age<A, W>(&mut self, cpu: &mut Cpu<'_, A, W>) -> Result<bool, Stopped>
-    where
-        A: Allocator<Block = B>,
-        W: World<B>,
-    {
+    pub(crate) fn age<W: World<A::Block>>(
+        &mut self,
+        cpu: &mut Cpu<'_, A, W>,
+    ) -> Result<bool, Stopped> {
         let some = self.random.u64(TURN).min(self.to_age);
         let mut left = some;
         while left > 0 {
@@ -134,11 +132,10 @@ impl<'w, B: Frames + Send> Bursts<'w, B> {
     }
 
     /// Verifies and frees everything, whatever it finds. The first that is wrong is told.
-    pub(crate) fn give_back<A, W>(&mut self, cpu: &mut Cpu<'_, A, W>) -> Result<(), Stopped>
-    where
-        A: Allocator<Block = B>,
-        W: World<B>,
-    {
+    pub(crate) fn give_back<W: World<A::Block>>(
+        &mut self,
+        cpu: &mut Cpu<'_, A, W>,
+    ) -> Result<(), Stopped> {
         let mut result = Ok(());
         while !self.pages.is_empty() || !self.tables.is_empty() {
             result = result.and(self.down(cpu, GATHER as usize).map(drop));
@@ -148,11 +145,11 @@ impl<'w, B: Frames + Send> Bursts<'w, B> {
 
     /// One page up, or one batch of at most so many down; says how many pages.
     #[inline(always)]
-    fn step<A, W>(&mut self, cpu: &mut Cpu<'_, A, W>, batch: usize) -> Result<u64, Stopped>
-    where
-        A: Allocator<Block = B>,
-        W: World<B>,
-    {
+    fn step<W: World<A::Block>>(
+        &mut self,
+        cpu: &mut Cpu<'_, A, W>,
+        batch: usize,
+    ) -> Result<u64, Stopped> {
         match self.freed == 0 && self.pages.len() < self.work.frames as usize {
             true => self.up(cpu).map(|()| 1),
             false => self.down(cpu, batch),
@@ -161,11 +158,7 @@ impl<'w, B: Frames + Send> Bursts<'w, B> {
 
     /// Maps one more page.
     #[inline(always)]
-    fn up<A, W>(&mut self, cpu: &mut Cpu<'_, A, W>) -> Result<(), Stopped>
-    where
-        A: Allocator<Block = B>,
-        W: World<B>,
-    {
+    fn up<W: World<A::Block>>(&mut self, cpu: &mut Cpu<'_, A, W>) -> Result<(), Stopped> {
         let page = self.pages.len() as u32;
         if page == 0 {
             self.cycle += 1;
@@ -194,11 +187,11 @@ impl<'w, B: Frames + Send> Bursts<'w, B> {
 
     /// Unmaps the next batch of at most so many pages; with the last one, the page tables.
     #[inline(never)]
-    fn down<A, W>(&mut self, cpu: &mut Cpu<'_, A, W>, batch: usize) -> Result<u64, Stopped>
-    where
-        A: Allocator<Block = B>,
-        W: World<B>,
-    {
+    fn down<W: World<A::Block>>(
+        &mut self,
+        cpu: &mut Cpu<'_, A, W>,
+        batch: usize,
+    ) -> Result<u64, Stopped> {
         if self.freed == 0 {
             match self.work.free_order {
                 FreeOrder::Random => self.random.shuffle(&mut self.pages),
@@ -225,7 +218,7 @@ impl<'w, B: Frames + Send> Bursts<'w, B> {
 mod tests {
     use super::*;
     use crate::workloads::{
-        counts::{Done, Tally},
+        counts::{CpuCounters, Done},
         host::{HostWorld, Limit, Pace},
         world::{Library, Overwritten},
     };
@@ -241,13 +234,13 @@ mod tests {
         let mut buffer =
             Metadata::for_layout(&Layout::new::<HostMachine>(&config).unwrap()).unwrap();
         let memory = Memory::new(machine, &config, buffer.as_mut()).unwrap();
-        let (tallies, stop) = ([Tally::default()], AtomicBool::new(false));
+        let (counters, stop) = ([CpuCounters::default()], AtomicBool::new(false));
         let mut cpu = Cpu {
             number: 0,
             of: 1,
             allocator: Library(memory.cpu(CpuId::new(0)).unwrap()),
             world: HostWorld::new(memory.platform(), Pace::new(Limit::Cycles(2)), &stop),
-            tally: &tallies[0],
+            counters: &counters[0],
             heat: None,
         };
         let work = PageFault { frames: 1100, ..PageFault::new(1) };
@@ -262,7 +255,7 @@ mod tests {
         let overwritten = Overwritten { pfn, found: 77, expected };
         assert_eq!(bursts.give_back(&mut cpu), Err(Stopped::Overwritten(overwritten)));
         assert_eq!(bursts.work(&mut cpu), Ok(()));
-        assert_eq!(Done::sum(&tallies).pages, 3 * 1100);
+        assert_eq!(Done::sum(&counters).pages, 3 * 1100);
         assert_eq!(bursts.give_back(&mut cpu), Ok(()));
         cpu.allocator.0.drain();
         assert_eq!(memory.free(), 4096);
@@ -271,8 +264,9 @@ mod tests {
     #[test]
     fn ageing_ends_anywhere_in_a_cycle() {
         let work = PageFault { frames: 1000, ..PageFault::new(1) };
-        let phases: Vec<u64> =
-            (0..50).map(|cpu| Bursts::<framewright::Block<'_>>::new(&work, cpu).to_age).collect();
+        let phases: Vec<u64> = (0..50)
+            .map(|cpu| Bursts::<Library<'_, '_, HostMachine>>::new(&work, cpu).to_age)
+            .collect();
         assert!(phases.iter().all(|steps| (2000..4000).contains(steps)), "{phases:?}");
         assert!(phases.iter().any(|steps| *steps < 3000));
         assert!(phases.iter().any(|steps| *steps > 3000));

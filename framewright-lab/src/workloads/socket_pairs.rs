@@ -154,8 +154,8 @@ impl<'w> End<'w> {
                 refused.blocks.into_iter().for_each(|block| cpu.allocator.free(block));
                 return Ok(());
             }
-            cpu.tally.pages.add(frames);
-            cpu.tally.bytes.add(WRITE_BYTES);
+            cpu.counters.pages.add(frames);
+            cpu.counters.bytes.add(WRITE_BYTES);
         }
         Ok(())
     }

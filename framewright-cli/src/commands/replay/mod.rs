@@ -107,10 +107,10 @@ fn open(path: Option<PathBuf>, progress: &Progress) -> Result<Option<Snapshot>, 
 fn balance(side: Option<&str>, replay: &ReplayReport) -> Check {
     let balance = &replay.balance;
     let passed = balance.difference_percent.abs() <= TOLERANCE;
-    Check {
-        name: side.map_or_else(|| "balance".to_owned(), |label| format!("balance, {label}")),
+    Check::new(
+        side.map_or_else(|| "balance".to_owned(), |label| format!("balance, {label}")),
         passed,
-        detail: format!(
+        format!(
             "{} frames in use at the end, {} by the recording's own arithmetic: {:.2} % off, \
              {TOLERANCE} % allowed{}",
             balance.replayed,
@@ -118,7 +118,7 @@ fn balance(side: Option<&str>, replay: &ReplayReport) -> Check {
             balance.difference_percent,
             if passed { String::new() } else { cause(&replay.logical) }
         ),
-    }
+    )
 }
 
 /// Why frames in use may be off, as the end of a sentence.

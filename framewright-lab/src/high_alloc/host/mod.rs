@@ -35,7 +35,7 @@ use super::{
     play::{Disk, Play},
     program::Program,
     relief::refuse_large,
-    share::{self, Course, builders_for},
+    share::{self, Load, builders_for},
     world::{Inside, World},
 };
 use crate::{
@@ -177,8 +177,8 @@ impl HostHighAlloc {
         let moves = Moves::new(&state, reclaim.lru(), &world);
         let kernel = Kernel::new(&world, &memory, &state, reclaim, &moves);
         let Self { flags, quick, threads: builders, .. } = *self;
-        let course = Course { flags, quick, watched: false, builders, shares: false, seed };
-        let play = Play::new(course, &kernel, &trees, flush, None, tell);
+        let load = Load { flags, quick, watched: false, builders, shares: false, seed };
+        let play = Play::new(load, &kernel, &trees, flush, None, tell);
         let run = || run_all(&play, &world, &shared.crew);
         // SAFETY: relief goes inside before it touches a cell of the kernel.
         let relief = unsafe { Inside::new(&kernel) };
@@ -207,7 +207,7 @@ fn run_all<'t>(
     world: &Threads<'t>,
     crew: &Crew,
 ) -> io::Result<()> {
-    let builders = play.course.builders;
+    let builders = play.load.builders;
     // SAFETY: what CPUs do is begun inside, by `Threads::run`.
     let play = unsafe { Inside::new(play) };
     let run = |number| {
@@ -233,16 +233,12 @@ fn checks(sides: &[Side], of_sides: &[Vec<Ended>], quick: bool) -> Vec<Check> {
     let all = each_run(ended.len() as u64);
     vec![
         contents(sides, of_sides),
-        Check {
-            name: "invariants".to_owned(),
-            passed: wrong.is_none(),
-            detail: wrong.unwrap_or_else(|| {
+        Check::new("invariants", wrong.is_none(), wrong.unwrap_or_else(|| {
                 format!(
                     "after {all} nothing is claimed or isolated, and all frames are where the kernel around \
                      the library thinks they are"
                 )
-            }),
-        },
+            })),
         leaves_enough(least, quick, false),
     ]
 }
@@ -275,14 +271,13 @@ fn contents(sides: &[Side], ended: &[Vec<Ended>]) -> Check {
 #[cfg(test)]
 mod tests {
     use super::{Outcome, *};
-    use framewright::Tuning;
 
     #[test]
     fn pages_have_to_move_with_every_side_that_moves_any() {
         let side = |method| {
-            let mut tuning = Tuning::default();
-            tuning.compact.method = method;
-            Side { label: format!("{method:?}"), tuning, settings: Default::default() }
+            let mut side = Side::new(format!("{method:?}"));
+            side.tuning.compact.method = method;
+            side
         };
         let ended = |moved, wrong_words| {
             let outcome = Outcome::default();

@@ -1,6 +1,6 @@
 //! Threads over real memory as a world.
 //!
-//! The course is that of a simulated machine, and takes as long by its clock; but the clock runs
+//! The run is that of a simulated machine, and takes as long by its clock; but the clock runs
 //! [`FASTER`] times as fast as time goes by. What a program takes for its own work, its thread rests;
 //! what the library takes is taken. Latencies are real.
 //!

@@ -99,11 +99,11 @@ fn run(plan: &Plan, tell: &mut Tell<'_>) -> Result<Results, Error> {
         for metric in &FIGURES[..3] {
             let workload = &outcome.workload;
             let key = Key { workload, machine: MACHINE, subject: LEVEL, metric };
-            results.measured(key, outcome.sides(UNREPAIRED, ALL, metric));
+            results.measured(key, outcome.settings.sides(UNREPAIRED, ALL, metric));
         }
         let key =
             Key { workload: &outcome.workload, machine: MACHINE, subject: LEVEL, metric: RATE };
-        results.modelled(key, outcome.sides(UNREPAIRED, ALL, RATE), None);
+        results.modelled(key, outcome.settings.sides(UNREPAIRED, ALL, RATE), None);
         if !plan.quick {
             results.checks.extend(goals(flags, &outcome));
         }
@@ -138,7 +138,7 @@ fn compare(results: &mut Results, outcome: &Outcome) {
     for (subject, before, after) in PAIRS {
         for metric in FIGURES {
             let key = Key { workload, machine: MACHINE, subject, metric };
-            let Some(sides) = outcome.sides(before, after, metric) else { continue };
+            let Some(sides) = outcome.settings.sides(before, after, metric) else { continue };
             if MODELLED.contains(&metric) {
                 results.modelled(key, Some(sides), None);
             } else {
@@ -277,16 +277,14 @@ const LEAST: [(Flags, [f64; 3]); 2] =
     [(Flags::Default, [90.0, 90.0, 97.0]), (Flags::Thp, [80.0, 80.0, 97.0])];
 
 fn goals(flags: Flags, outcome: &Outcome) -> Vec<Check> {
-    let check = |what: &str, passed: bool, detail: String| Check {
-        name: format!("{}: {what}", outcome.workload),
-        passed,
-        detail,
+    let check = |what: &str, passed: bool, detail: String| {
+        Check::new(format!("{}: {what}", outcome.workload), passed, detail)
     };
     let (one, percent) = (|value: f64| decimal(value, 1), "%");
     let mut checks = Vec::new();
     let bands = BANDS.iter().find(|(of, _)| *of == flags).map(|(_, bands)| bands);
     for (metric, &(least, most)) in SUCCESS.iter().zip(bands.into_iter().flatten()) {
-        let ours = outcome.mean(ALL, metric);
+        let ours = outcome.settings.mean(ALL, metric);
         checks.push(check(
             &format!("all, {metric}, in the band of running kernels"),
             (least..=most).contains(&ours),
@@ -295,7 +293,7 @@ fn goals(flags: Flags, outcome: &Outcome) -> Vec<Check> {
     }
     let rates = RATES.iter().find(|(of, _)| *of == flags).map(|(_, rates)| rates);
     if let Some(&(least, most)) = rates {
-        let rate = outcome.mean(ALL, RATE);
+        let rate = outcome.settings.mean(ALL, RATE);
         checks.push(check(
             "all, faults per second of a builder, as on running kernels",
             (least..=most).contains(&rate),
@@ -305,14 +303,14 @@ fn goals(flags: Flags, outcome: &Outcome) -> Vec<Check> {
     checks.push(repairs_help(outcome));
     let goals = LEAST.iter().find(|(of, _)| *of == flags).map(|(_, goals)| goals);
     for (metric, &least) in ACHIEVED.iter().zip(goals.into_iter().flatten()) {
-        let ours = outcome.mean(INDEX, metric);
+        let ours = outcome.settings.mean(INDEX, metric);
         checks.push(check(
             &format!("index, {metric}"),
             ours >= least,
             format!("{} {percent} (at least {least})", one(ours)),
         ));
     }
-    let of = |setting, metric| outcome.mean(setting, metric);
+    let of = |setting, metric| outcome.settings.mean(setting, metric);
     for (name, scanners) in SCANNERS {
         let looks = |setting| of(setting, "examined_per_huge_page");
         let (theirs, ours) = (looks(scanners), looks(INDEX));
@@ -335,7 +333,7 @@ fn goals(flags: Flags, outcome: &Outcome) -> Vec<Check> {
         ));
     }
     if flags == Flags::Default {
-        let longest = outcome.most(INDEX, "alloc_max_ns") / 1e6;
+        let longest = outcome.settings.most(INDEX, "alloc_max_ns") / 1e6;
         checks.push(check(
             "index, the longest allocation of the first pass",
             longest <= 10.0,
@@ -347,27 +345,31 @@ fn goals(flags: Flags, outcome: &Outcome) -> Vec<Check> {
 
 /// Success with every repair, against that with none.
 fn repairs_help(outcome: &Outcome) -> Check {
-    let gains = SUCCESS.map(|metric| outcome.mean(ALL, metric) - outcome.mean(UNREPAIRED, metric));
-    Check {
-        name: format!("{}: all beats unrepaired in every phase", outcome.workload),
-        passed: gains.iter().all(|&gain| gain > 0.0),
-        detail: format!("by {} points", gains.map(|gain| decimal(gain, 2)).join(", ")),
-    }
+    let gains = SUCCESS.map(|metric| {
+        outcome.settings.mean(ALL, metric) - outcome.settings.mean(UNREPAIRED, metric)
+    });
+    Check::new(
+        format!("{}: all beats unrepaired in every phase", outcome.workload),
+        gains.iter().all(|&gain| gain > 0.0),
+        format!("by {} points", gains.map(|gain| decimal(gain, 2)).join(", ")),
+    )
 }
 
 /// What repaired scanners do more of: what was published of it is their price.
 fn scanning_rises(outcome: &Outcome) -> Check {
-    let rise = |metric| outcome.mean(ALL, metric) / outcome.mean(UNREPAIRED, metric).max(1.0);
+    let rise = |metric| {
+        outcome.settings.mean(ALL, metric) / outcome.settings.mean(UNREPAIRED, metric).max(1.0)
+    };
     let [pages, room] = ["migrate_scanned", "free_scanned"].map(rise);
-    Check {
-        name: format!("{}: scanning rises with the repairs", outcome.workload),
-        passed: pages > 1.0 && room > 1.0,
-        detail: format!(
+    Check::new(
+        format!("{}: scanning rises with the repairs", outcome.workload),
+        pages > 1.0 && room > 1.0,
+        format!(
             "{} times as much for pages, {} times for room",
             decimal(pages, 2),
             decimal(room, 2)
         ),
-    }
+    )
 }
 
 /// What has to hold from a recorded state.
@@ -376,17 +378,19 @@ fn goals_from_state(outcome: &Outcome) -> impl Iterator<Item = Check> {
 }
 
 fn no_less(outcome: &Outcome, name: &str, scanners: usize) -> Check {
-    let gains = SUCCESS.map(|metric| outcome.mean(INDEX, metric) - outcome.mean(scanners, metric));
-    let achieved = ACHIEVED.map(|metric| decimal(outcome.mean(INDEX, metric), 1));
-    Check {
-        name: format!("{}: index gets no less than {name} in any phase", outcome.workload),
-        passed: gains.iter().all(|&gain| gain >= 0.0),
-        detail: format!(
+    let gains = SUCCESS.map(|metric| {
+        outcome.settings.mean(INDEX, metric) - outcome.settings.mean(scanners, metric)
+    });
+    let achieved = ACHIEVED.map(|metric| decimal(outcome.settings.mean(INDEX, metric), 1));
+    Check::new(
+        format!("{}: index gets no less than {name} in any phase", outcome.workload),
+        gains.iter().all(|&gain| gain >= 0.0),
+        format!(
             "{} points more; {} % of what is achievable",
             gains.map(|gain| decimal(gain, 1)).join(", "),
             achieved.join(", ")
         ),
-    }
+    )
 }
 
 /// What each repair is worth.
@@ -394,10 +398,11 @@ fn findings(outcome: &Outcome) -> Vec<String> {
     const NAMES: [&str; 4] =
         ["reset before read", "detect meeting", "unmarked types", "reset on meeting"];
     let share = |(nth, name): (usize, &&str)| {
-        let gain = |metric| outcome.mean(nth + 1, metric) - outcome.mean(nth, metric);
+        let gain =
+            |metric| outcome.settings.mean(nth + 1, metric) - outcome.settings.mean(nth, metric);
         let points = SUCCESS.map(|metric| format!("{:+.1}", gain(metric)));
-        let before = outcome.mean(nth, "migrate_scanned").max(1.0);
-        let scans = outcome.mean(nth + 1, "migrate_scanned") / before;
+        let before = outcome.settings.mean(nth, "migrate_scanned").max(1.0);
+        let scans = outcome.settings.mean(nth + 1, "migrate_scanned") / before;
         format!("{name} {} (scans {} times)", points.join("/"), decimal(scans, 2))
     };
     let shares: Vec<String> = NAMES.iter().enumerate().map(share).collect();

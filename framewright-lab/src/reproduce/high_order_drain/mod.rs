@@ -51,11 +51,11 @@ fn run(plan: &Plan, tell: &mut Tell<'_>) -> Result<Results, Error> {
     }
     results.rows.sort_by_key(place);
     results.findings = findings(&results);
-    results.checks.push(Check {
-        name: "invariants".into(),
-        passed: true,
-        detail: format!("after each of {sides} runs all frames are free, and the books agree"),
-    });
+    results.checks.push(Check::new(
+        "invariants",
+        true,
+        format!("after each of {sides} runs all frames are free, and the books agree"),
+    ));
     Ok(results)
 }
 

@@ -7,7 +7,7 @@ use crate::Error;
 use crate::{
     reproduce::{
         Plan,
-        pairs::{Pair, contender},
+        pairs::{Pair, column},
     },
     simulated::{self, Column, ListSizes, Simulation},
     workloads::{Side, Workload, kbuild::Kbuild, socket_pairs::SocketPairs},
@@ -137,7 +137,7 @@ pub(in crate::reproduce) fn pair(
     let side = |rule, value| {
         let mut tuning = Tuning::default();
         tuning.pcp.high_order_drain = rule;
-        contender(design, tuning, ("pcp.high_order_drain", value))
+        column(design, tuning, ("pcp.high_order_drain", value))
     };
     Pair {
         workload,

@@ -17,7 +17,7 @@ use framewright_sim::machine::Spec;
 
 use super::{
     Experiment, Key, Plan, Results, Tell,
-    pairs::{Pair, Steps, contender},
+    pairs::{Pair, Steps, column},
 };
 use crate::Error;
 use crate::{
@@ -291,7 +291,7 @@ fn inlining(plan: &Plan, spec: Spec, counts: &Counts) -> Pair {
     let count = counts.of_subject(Subject::ListBuddy);
     let price = spec.costs().code.list_buddy_take as f64;
     let factor = (price + count.outlined - count.inlined) / price;
-    let side = |label| contender(list_buddy, Tuning::default(), ("build", label));
+    let side = |label| column(list_buddy, Tuning::default(), ("build", label));
     Pair {
         workload: "inlining",
         subject: "list-buddy",
@@ -307,7 +307,7 @@ fn bulk(plan: &Plan, spec: Spec) -> Pair {
     let side = |rule, value| {
         let mut tuning = Tuning::default();
         tuning.zone.bulk_take = rule;
-        contender(Column::framewright, tuning, ("zone.bulk_take", value))
+        column(Column::framewright, tuning, ("zone.bulk_take", value))
     };
     Pair {
         workload: "bulk",

@@ -8,14 +8,16 @@
 
 mod trials;
 
-use super::{Experiment, Key, Plan, Results, Tell, pairs::Steps};
+use super::{
+    Experiment, Key, Plan, Results, Tell,
+    pairs::{BySetting, Steps},
+};
 use crate::Error;
 use crate::report::{
     Better, Check, Published, Quantity, Reference, Role, Row, Run, Sides, Unit, decimal,
 };
 use trials::{
-    ALL, BATCHED, DEFAULT, DESK, DISKS, EIGHT, EQUAL, FOUR, LARGE, OFF, Outcome, PROCESSES,
-    THREADS, Trial,
+    ALL, BATCHED, DEFAULT, DESK, DISKS, EIGHT, EQUAL, FOUR, LARGE, OFF, PROCESSES, THREADS, Trial,
 };
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
@@ -90,7 +92,7 @@ fn run(plan: &Plan, tell: &mut Tell<'_>) -> Result<Results, Error> {
         if !plan.quick {
             results.checks.extend(goals(trial, &outcome));
         }
-        results.runs.extend(outcome.runs());
+        results.runs.extend(outcome.medians());
     }
     let stored = trials::stored(plan)?.run_default(plan.seeds[0])?;
     steps.step();
@@ -183,17 +185,15 @@ fn rows() -> Vec<Row> {
 }
 
 /// Of a trial that has goals.
-fn goals(trial: &Trial, outcome: &Outcome) -> Vec<Check> {
+fn goals(trial: &Trial, outcome: &BySetting) -> Vec<Check> {
     let of = |setting| outcome.median(setting, "ipis_per_reclaimed_page");
     let (Some(off), Some(all), Some(equal), Some(lazy)) =
         (of(OFF), of(ALL), of(EQUAL), of(DEFAULT))
     else {
         return Vec::new();
     };
-    let check = |what: &str, passed: bool, detail: String| Check {
-        name: format!("{}: {what}", trial.name()),
-        passed,
-        detail,
+    let check = |what: &str, passed: bool, detail: String| {
+        Check::new(format!("{}: {what}", trial.name()), passed, detail)
     };
     let figure = |value: f64| decimal(value, 4);
     let mut checks = Vec::new();
@@ -266,10 +266,10 @@ fn sustained(run: &Run) -> Check {
     let of = |name: &str| run.metrics.get(name).map_or(f64::NAN, |metric| metric.median);
     let bandwidth = f64::from(DISKS) * 500e6 / 4096.0;
     let (busy, share) = (of("flush_and_lock_pct"), 100.0 * of("pages_per_s") / bandwidth);
-    Check {
-        name: run.label.clone(),
-        passed: busy < 5.0,
-        detail: format!(
+    Check::new(
+        run.label.clone(),
+        busy < 5.0,
+        format!(
             "{} % of busy cycles in flushes, zone locks and LRU locks (less than 5): {} % + {} % + \
              {} %; readers get {} % of what the disks deliver",
             decimal(busy, 2),
@@ -278,14 +278,14 @@ fn sustained(run: &Run) -> Check {
             decimal(of("lru_lock_pct"), 2),
             decimal(share, 0),
         ),
-    }
+    )
 }
 
-fn bound(outcome: &Outcome) -> f64 {
+fn bound(outcome: &BySetting) -> f64 {
     outcome.median(DEFAULT, "unflushed_frames_max").unwrap_or_default()
 }
 
-fn unflushed(outcome: &Outcome, setting: usize) -> String {
+fn unflushed(outcome: &BySetting, setting: usize) -> String {
     decimal(outcome.median(setting, "unflushed_frames_max").unwrap_or_default(), 0)
 }
 

@@ -1,18 +1,17 @@
 //! What is run: machines, readers, settings.
 
-use framewright::{
-    Tuning,
-    tuning::{Auto, FlushBatching},
-};
+use framewright::tuning::Auto;
 use framewright_sim::machine::Spec;
-use indexmap::IndexMap;
 
 use crate::Error;
 use crate::{
     host_paging::{HostPaging, HostPagingResult},
     paging::{Paging, Work, run_of},
-    report::{Check, Metric, Run, Sides, decimal},
-    reproduce::{Key, Plan, Results, pairs::Steps},
+    report::{Check, Run, decimal},
+    reproduce::{
+        Key, Plan, Results,
+        pairs::{BySetting, Steps},
+    },
     workloads::{
         Side,
         mmap_read::{MmapRead, Readers},
@@ -64,9 +63,6 @@ pub(super) struct Trial {
     pcp_batch: Auto,
 }
 
-/// What came of all settings, one run per seed.
-pub(super) struct Outcome([Vec<Run>; SETTINGS]);
-
 /// Everything that is run.
 pub(super) fn trials(plan: &Plan) -> Result<Vec<Trial>, Error> {
     const MIB: u64 = 256;
@@ -111,21 +107,15 @@ pub(super) fn stored(plan: &Plan) -> Result<Trial, Error> {
 
 /// The settings of one side; `bound` are the frames that were unflushed at once with batches.
 fn side(setting: usize, bound: u32) -> Side {
-    let mut tuning = Tuning::default();
-    let (batching, name) = match setting {
-        OFF => (FlushBatching::Off, "off"),
-        CLEAN_ONLY => (FlushBatching::CleanOnly, "clean-only"),
-        ALL => (FlushBatching::All, "all"),
-        _ => (FlushBatching::Lazy, "lazy"),
+    let batching = match setting {
+        OFF => "off",
+        CLEAN_ONLY => "clean-only",
+        ALL => "all",
+        _ => "lazy",
     };
-    tuning.tlb.batching = batching;
-    let mut settings = IndexMap::from([("tlb.batching".to_owned(), name.to_owned())]);
-    if setting == EQUAL {
-        // Those of batches under way included.
-        tuning.tlb.parked_max = Auto::Fixed(bound);
-        settings.insert("tlb.parked_max".to_owned(), bound.to_string());
-    }
-    Side { label: name.to_owned(), tuning, settings }
+    let side = Side::new(batching).with("tlb.batching", batching);
+    // Those of batches under way included.
+    if setting == EQUAL { side.with("tlb.parked_max", bound) } else { side }
 }
 
 impl Trial {
@@ -162,8 +152,8 @@ impl Trial {
     }
 
     /// Runs all settings with every seed, one after the other.
-    pub(super) fn run(&self, plan: &Plan, steps: &mut Steps<'_, '_>) -> Result<Outcome, Error> {
-        let mut runs: [Vec<Run>; SETTINGS] = Default::default();
+    pub(super) fn run(&self, plan: &Plan, steps: &mut Steps<'_, '_>) -> Result<BySetting, Error> {
+        let mut runs = vec![Vec::new(); SETTINGS];
         for &seed in &plan.seeds {
             let mut bound = 0;
             for (setting, runs) in runs.iter_mut().enumerate() {
@@ -177,33 +167,7 @@ impl Trial {
                 steps.step();
             }
         }
-        Ok(Outcome(runs))
-    }
-}
-
-impl Outcome {
-    /// A figure with two settings.
-    pub(super) fn sides(&self, before: usize, after: usize, metric: &str) -> Option<Sides> {
-        let known: &Metric = self.0[before].first()?.metrics.get(metric)?;
-        let (unit, better) = (known.unit, known.better);
-        Sides::paired(&self.values(before, metric)?, &self.values(after, metric)?, unit, better)
-    }
-
-    /// The median of a figure with a setting.
-    pub(super) fn median(&self, setting: usize, metric: &str) -> Option<f64> {
-        let known = self.0[setting].first()?.metrics.get(metric)?;
-        let values = self.values(setting, metric)?;
-        Some(Metric::of_rounds(&values, known.unit, known.better)?.median)
-    }
-
-    fn values(&self, setting: usize, metric: &str) -> Option<Vec<f64>> {
-        let value = |run: &Run| Some(run.metrics.get(metric)?.median);
-        self.0[setting].iter().map(value).collect()
-    }
-
-    /// One run per setting: medians over the seeds.
-    pub(super) fn runs(self) -> impl Iterator<Item = Run> {
-        self.0.into_iter().filter_map(|runs| super::super::pairs::over_seeds(&runs))
+        Ok(BySetting(runs))
     }
 }
 
@@ -228,9 +192,9 @@ const FIGURES: [&str; 6] = [
 pub(super) fn add(results: &mut Results, plan: &Plan) {
     let paging = paging(plan);
     let sides = [
-        host_side("off", FlushBatching::Off),
-        host_side("all", FlushBatching::All),
-        host_side("lazy", FlushBatching::Lazy),
+        Side::new("off").with("tlb.batching", "off"),
+        Side::new("all").with("tlb.batching", "all"),
+        Side::new("lazy").with("tlb.batching", "lazy"),
     ];
     let outcome = match paging.run(&sides, &mut |_, _| {}) {
         Ok(outcome) => outcome,
@@ -274,16 +238,6 @@ fn paging(plan: &Plan) -> HostPaging {
     let (mib, times, rounds) = if plan.quick { (64, 3, 2) } else { (512, 10, HostPaging::ROUNDS) };
     let work = MmapRead { times, ..MmapRead::new(Readers::Processes) };
     HostPaging { work, readers: 1, frames: mib << 8, rounds }
-}
-
-fn host_side(name: &str, batching: FlushBatching) -> Side {
-    let mut side = Side {
-        label: name.to_owned(),
-        tuning: framewright::Tuning::default(),
-        settings: IndexMap::from([("tlb.batching".to_owned(), name.to_owned())]),
-    };
-    side.tuning.tlb.batching = batching;
-    side
 }
 
 /// What has to hold, with the default settings against one call per page.

@@ -104,11 +104,11 @@ pub(super) fn checks(stopped: &End, memories: &[HostMemory<'_>]) -> Vec<Check> {
     });
     vec![
         Check { name: "contents".to_owned(), passed: stopped.is_none(), detail: contents },
-        Check {
-            name: "invariants".to_owned(),
-            passed: wrong.is_none(),
-            detail: wrong.unwrap_or_else(|| "all frames are free, and the books agree".to_owned()),
-        },
+        Check::new(
+            "invariants",
+            wrong.is_none(),
+            wrong.unwrap_or_else(|| "all frames are free, and the books agree".to_owned()),
+        ),
     ]
 }
 

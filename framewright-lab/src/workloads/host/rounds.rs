@@ -20,7 +20,7 @@ use crate::Error;
 use crate::report::Measured;
 use crate::workloads::{
     Body, Counts, Side, Window, Workload,
-    counts::{Done, Tally},
+    counts::{CpuCounters, Done},
     cpu::{Cpu, Stopped},
     figures::{self, Waits},
     heat::Heat,
@@ -101,7 +101,7 @@ fn play_all(
 struct Player<'p, 'm> {
     work: &'p Workload,
     memory: &'p HostMemory<'m>,
-    tallies: Vec<Tally>,
+    counters: Vec<CpuCounters>,
     /// Nobody watches where single operations are measured: watching costs as much as they do.
     heat: Option<Heat>,
 }
@@ -137,7 +137,7 @@ impl<'p, 'm> Player<'p, 'm> {
         Self {
             work,
             memory,
-            tallies: (0..cpus).map(|_| Tally::default()).collect(),
+            counters: (0..cpus).map(|_| CpuCounters::default()).collect(),
             heat: watched.then(heat),
         }
     }
@@ -187,7 +187,7 @@ impl<'p, 'm> Player<'p, 'm> {
             of: self.memory.cpu_count(),
             allocator: Library(self.memory.cpu(registered.id())?),
             world: HostWorld::new(machine, Pace::new(shared.limit), &shared.stop),
-            tally: &self.tallies[usize::from(cpu)],
+            counters: &self.counters[usize::from(cpu)],
             heat: self.heat.as_ref().map(|heat| heat.of_cpu(cpu)),
         };
         let pipe = self.work.pipe_of(cpu, seat.of).map(|pipe| &shared.pipes[pipe]);
@@ -203,7 +203,7 @@ impl<'p, 'm> Player<'p, 'm> {
 
     fn moment(&self) -> Moment {
         Moment {
-            done: Done::sum(&self.tallies),
+            done: Done::sum(&self.counters),
             counts: self.memory.stats().into(),
             contention: self.memory.platform().contention(),
         }
@@ -213,7 +213,7 @@ impl<'p, 'm> Player<'p, 'm> {
         Window {
             seconds: duration.as_secs_f64(),
             done: after.done.since(before.done),
-            counts: after.counts.since(before.counts),
+            counts: after.counts - before.counts,
             waits: Some(Waits {
                 times: after.contention.waits - before.contention.waits,
                 nanos: after.contention.nanos - before.contention.nanos,

@@ -1,23 +1,14 @@
-use indexmap::IndexMap;
-
 use super::*;
 use crate::workloads::{
     kbuild::Kbuild,
     page_fault::{FreeOrder, PageFault},
     socket_pairs::SocketPairs,
 };
-use framewright::Tuning;
 
 const SPEC: HostSpec = HostSpec { cpus: 2, frames: 16_384, pin: false };
 
 fn side(label: &str, setting: Option<(&str, &str)>) -> Side {
-    let mut tuning = Tuning::default();
-    let mut settings = IndexMap::new();
-    if let Some((key, value)) = setting {
-        tuning.set(key, value).unwrap();
-        settings.insert(key.to_owned(), value.to_owned());
-    }
-    Side { label: label.to_owned(), tuning, settings }
+    setting.into_iter().fold(Side::new(label), |side, (key, value)| side.with(key, value))
 }
 
 fn small() -> PageFault {

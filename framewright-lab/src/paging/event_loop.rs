@@ -8,7 +8,7 @@ use framewright_sim::{
     file::{AreaId, FileTrouble, Seat, Touched},
 };
 
-use super::course::Course;
+use super::timeline::Timeline;
 use crate::workloads::{
     cdn::{Next, PER_PAGE, Server},
     mmap_read::Reader,
@@ -88,9 +88,9 @@ impl<'m> Large<'m> {
 }
 
 /// One CPU. See the module.
-pub(super) struct Desk<'d, 'k, 'm> {
+pub(super) struct EventLoop<'d, 'k, 'm> {
     pub(super) seat: Seat<'d, 'k, 'm>,
-    pub(super) course: &'d Course<'d>,
+    pub(super) timeline: &'d Timeline<'d>,
     pub(super) areas: &'d [AreaId],
     pub(super) spent: &'d Spent,
     pub(super) threads: Vec<Thread>,
@@ -101,12 +101,12 @@ pub(super) struct Desk<'d, 'k, 'm> {
     pub(super) unusable: &'d dyn Fn() -> u64,
 }
 
-/// Cycles that one side of the desk works before it looks whether the other one wants to: about 1 ms.
+/// Cycles that one side of the event loop works before it looks whether the other one wants to: about 1 ms.
 const SLICE: u64 = 2_500_000;
 /// Cycles that a CPU without anything to do sleeps at the most: it is woken for what it waits for.
 const NAP: u64 = 25_000_000;
 
-impl<'m> Desk<'_, '_, 'm> {
+impl<'m> EventLoop<'_, '_, 'm> {
     /// Works until all is over.
     ///
     /// # Errors
@@ -116,7 +116,7 @@ impl<'m> Desk<'_, '_, 'm> {
         cpu.work(late);
         self.spent.late.set(late);
         let mut kernel = 0;
-        while !self.course.is_over() {
+        while !self.timeline.is_over() {
             let began = cpu.now();
             if self.seat.tend(cpu) {
                 kernel += cpu.now() - began;
@@ -142,7 +142,7 @@ impl<'m> Desk<'_, '_, 'm> {
                 return Ok(());
             };
             self.run_thread(cpu, thread, until)?;
-            if cpu.now() >= until || self.course.is_over() {
+            if cpu.now() >= until || self.timeline.is_over() {
                 return Ok(());
             }
         }
@@ -168,7 +168,7 @@ impl<'m> Desk<'_, '_, 'm> {
             let wanted = wants.take().or_else(|| Some((program.next()?, cpu.now())));
             let Some((next, since)) = wanted else {
                 *ended = true;
-                self.course.ends(cpu.now());
+                self.timeline.ends(cpu.now());
                 return Ok(());
             };
             match self.seat.touch(cpu, self.areas[next.mapping], next.page, next.access)? {
@@ -178,13 +178,13 @@ impl<'m> Desk<'_, '_, 'm> {
                     return Ok(());
                 }
             }
-            self.course.used(cpu.now() - since);
+            self.timeline.used(cpu.now() - since);
             if self.threads[thread].program.takes_huge() {
                 self.serve_large(cpu);
             }
             cpu.work(next.then);
             self.spent.user.set(self.spent.user.get() + next.then);
-            self.course.look(self.seat.brought(), cpu.now(), self.unusable);
+            self.timeline.look(self.seat.brought(), cpu.now(), self.unusable);
             if cpu.now() >= until || self.seat.is_wanted(cpu) {
                 return Ok(());
             }
@@ -194,11 +194,11 @@ impl<'m> Desk<'_, '_, 'm> {
     /// A request for a large object, which is kept in a huge page if one can be had, and sent.
     fn serve_large(&mut self, cpu: Cpu<'_>) {
         const HUGE: Request = Request::new(Order::PAGEBLOCK, MigrateType::Movable).zeroed();
-        let used = self.course.pages();
+        let used = self.timeline.pages();
         self.expire(used);
         let asked = cpu.now();
         let (block, stalled) = self.seat.block(cpu, HUGE);
-        self.course.asked_for_huge(block.is_some(), stalled, cpu.now() - asked);
+        self.timeline.asked_for_huge(block.is_some(), stalled, cpu.now() - asked);
         let expires = used + self.large.random.u64(..=2 * self.large.kept_for);
         self.large.kept.extend(block.map(|block: Block<'m>| (expires, block)));
         let sent = PAGEBLOCK_FRAMES as u64 * PER_PAGE;

@@ -5,7 +5,7 @@
 
 use std::cell::{Cell, RefCell};
 
-/// Parts that a course is told in.
+/// Parts that a timeline is told in.
 pub(super) const HOURS: u64 = 24;
 
 /// What happened in an hour.
@@ -36,8 +36,8 @@ pub(crate) struct Huge {
     pub(crate) longest: u64,
 }
 
-/// One run's progress, which all desks see.
-pub(super) struct Course<'c> {
+/// One run's progress, which all event loops see.
+pub(super) struct Timeline<'c> {
     /// Pages in an hour.
     hour: u64,
     /// Hours; none if it ends when every program has.
@@ -56,8 +56,8 @@ pub(super) struct Course<'c> {
     tell: &'c dyn Fn(u64),
 }
 
-impl<'c> Course<'c> {
-    /// A course of `hours` hours, each of `hour` pages; or of as many as programs take.
+impl<'c> Timeline<'c> {
+    /// A timeline of `hours` hours, each of `hour` pages; or of as many as programs take.
     pub(super) fn new(hour: u64, hours: Option<u64>, programs: u64, tell: &'c dyn Fn(u64)) -> Self {
         Self {
             hour: hour.max(1),
@@ -162,20 +162,20 @@ mod tests {
     fn hours_are_equally_much_work() {
         let told = Cell::new(0);
         let tell = |hour| told.set(hour);
-        let course = Course::new(100, Some(2), 1, &tell);
-        course.used(5);
-        course.used(9);
-        course.look(99, 10, || unreachable!());
-        course.look(100, 20, || 7);
-        course.used(1);
-        course.asked_for_huge(true, false, 3);
-        course.asked_for_huge(true, true, 7);
-        course.asked_for_huge(false, true, 5);
-        course.look(199, 30, || unreachable!());
-        assert!(!course.is_over());
-        course.look(230, 40, || 8);
-        assert!(course.is_over() && told.get() == 2);
-        let hours = course.hours();
+        let timeline = Timeline::new(100, Some(2), 1, &tell);
+        timeline.used(5);
+        timeline.used(9);
+        timeline.look(99, 10, || unreachable!());
+        timeline.look(100, 20, || 7);
+        timeline.used(1);
+        timeline.asked_for_huge(true, false, 3);
+        timeline.asked_for_huge(true, true, 7);
+        timeline.asked_for_huge(false, true, 5);
+        timeline.look(199, 30, || unreachable!());
+        assert!(!timeline.is_over());
+        timeline.look(230, 40, || 8);
+        assert!(timeline.is_over() && told.get() == 2);
+        let hours = timeline.hours();
         assert_eq!(
             hours[0],
             Hour { end: 20, pages: 2, stall: 9, unusable: 7, huge: 0, unstalled: 0 }
@@ -184,17 +184,17 @@ mod tests {
             hours[1],
             Hour { end: 40, pages: 1, stall: 1, unusable: 8, huge: 3, unstalled: 1 }
         );
-        assert_eq!((course.end(), course.stall(), course.pages()), (40, 9, 3));
-        assert_eq!(course.huge(), Huge { requests: 3, served: 2, unstalled: 1, longest: 7 });
+        assert_eq!((timeline.end(), timeline.stall(), timeline.pages()), (40, 9, 3));
+        assert_eq!(timeline.huge(), Huge { requests: 3, served: 2, unstalled: 1, longest: 7 });
     }
 
     #[test]
     fn without_days_it_ends_when_every_program_has() {
-        let course = Course::new(100, None, 2, &|_| ());
-        course.ends(70);
-        assert!(!course.is_over());
-        course.ends(50);
-        assert!(course.is_over());
-        assert_eq!(course.end(), 70);
+        let timeline = Timeline::new(100, None, 2, &|_| ());
+        timeline.ends(70);
+        assert!(!timeline.is_over());
+        timeline.ends(50);
+        assert!(timeline.is_over());
+        assert_eq!(timeline.end(), 70);
     }
 }

@@ -8,6 +8,7 @@ use framewright_sim::{
     platform::{Books, Settings, Simulated},
 };
 
+use super::refused;
 use super::{
     Column, Plan, Simulation,
     column::Nodes,
@@ -17,18 +18,17 @@ use super::{
 use crate::Error;
 use crate::workloads::{
     Body, Counts, Way, Window, Workload,
-    counts::Tally,
+    counts::CpuCounters,
     cpu::{Cpu, Stopped},
     heat::{Caches, Heat},
     world::{Allocator, Library, Message},
 };
-use std::fmt::Display;
 
 /// Frames of a core's share of the last-level cache: 1.375 MiB on Skylake-SP.
 const SHARE_OF_SOCKET_CACHE: u32 = 352;
 
 /// What a run needs beside an allocator.
-pub(super) struct Stage<'s> {
+pub(super) struct Driver<'s> {
     pub(super) work: &'s Workload,
     pub(super) spec: &'s Spec,
     pub(super) machine: &'s Machine,
@@ -37,8 +37,8 @@ pub(super) struct Stage<'s> {
     pub(super) frames: u64,
 }
 
-/// An allocator, as the stage sees it.
-pub(super) struct Cast<'c, A> {
+/// An allocator, as the driver sees it.
+pub(super) struct Subject<'c, A> {
     /// What CPU `cpu` allocates with.
     pub(super) seat: &'c dyn Fn(u16) -> A,
     /// What was counted so far.
@@ -51,30 +51,31 @@ pub(super) struct Cast<'c, A> {
 
 /// All parts of a play.
 struct Play<'p, A: Allocator> {
-    stage: &'p Stage<'p>,
-    cast: &'p Cast<'p, A>,
+    driver: &'p Driver<'p>,
+    subject: &'p Subject<'p, A>,
     watch: &'p Stopwatch<'p>,
-    tallies: &'p [Tally],
+    counters: &'p [CpuCounters],
     heat: &'p Heat,
     pipes: &'p [SimPipe<'p, Message<A::Block>>],
 }
 
-impl Stage<'_> {
+impl Driver<'_> {
     /// Plays the workload with an allocator. Every frame is free again in the end.
-    pub(super) fn play<A: Allocator>(&self, cast: &Cast<'_, A>) -> Result<Window, Failure> {
+    pub(super) fn play<A: Allocator>(&self, subject: &Subject<'_, A>) -> Result<Window, Failure> {
         let cpus = self.spec.cpus();
-        let tallies: Vec<Tally> = (0..cpus).map(|_| Tally::default()).collect();
+        let counters: Vec<CpuCounters> = (0..cpus).map(|_| CpuCounters::default()).collect();
         let heat = Heat::new(&caches(self.spec), self.frames);
         let (pipes, room) = self.work.pipes(cpus);
         let pipes: Vec<_> =
             (0..pipes).map(|number| SimPipe::new(self.machine, number, room)).collect();
-        let watch = Stopwatch::new(self.machine, &tallies, cast.counts, cast.held, self.plan)
-            .checking(cast.wrong);
+        let watch =
+            Stopwatch::new(self.machine, &counters, subject.counts, subject.held, self.plan)
+                .checking(subject.wrong);
         let play = Play {
-            stage: self,
-            cast,
+            driver: self,
+            subject,
             watch: &watch,
-            tallies: &tallies,
+            counters: &counters,
             heat: &heat,
             pipes: &pipes,
         };
@@ -92,21 +93,21 @@ impl<'p, A: Allocator> Play<'p, A> {
     fn cpu(&self, number: u16, cpu: Option<SimCpu<'p>>) -> Cpu<'p, A, SimWorld<'p>> {
         Cpu {
             number,
-            of: self.stage.spec.cpus(),
-            allocator: (self.cast.seat)(number),
-            world: SimWorld { cpu, watch: self.watch, costs: self.stage.spec.costs() },
-            tally: &self.tallies[usize::from(number)],
+            of: self.driver.spec.cpus(),
+            allocator: (self.subject.seat)(number),
+            world: SimWorld { cpu, watch: self.watch, costs: self.driver.spec.costs() },
+            counters: &self.counters[usize::from(number)],
             heat: Some(self.heat.of_cpu(number)),
         }
     }
 
     fn way(&self, number: u16) -> Way<'p, A::Block> {
-        let pipe = self.stage.work.pipe_of(number, self.stage.spec.cpus())?;
+        let pipe = self.driver.work.pipe_of(number, self.driver.spec.cpus())?;
         Some(&self.pipes[pipe])
     }
 
     /// CPUs take turns until every one is where it shall be. Nothing is charged.
-    fn age(&self, bodies: &mut [Body<'_, A::Block>]) -> Result<(), Failure> {
+    fn age(&self, bodies: &mut [Body<'_, A>]) -> Result<(), Failure> {
         let mut seats: Vec<_> = (0..bodies.len() as u16).map(|cpu| self.cpu(cpu, None)).collect();
         let mut more = true;
         while more {
@@ -119,23 +120,23 @@ impl<'p, A: Allocator> Play<'p, A> {
     }
 
     /// By the clock, until the window is over.
-    fn run(&self, bodies: &mut [Body<'_, A::Block>]) -> Result<(), Failure> {
+    fn run(&self, bodies: &mut [Body<'_, A>]) -> Result<(), Failure> {
         let programs = bodies.iter_mut().enumerate().map(|(number, body)| -> Program<'_> {
             let number = number as u16;
             Box::new(move |cpu| {
                 // The engine outlives the run, and with it what `Play` borrows.
-                let machine_cpu = self.stage.machine.current();
+                let machine_cpu = self.driver.machine.current();
                 let mut seat = self.cpu(number, machine_cpu);
                 if let Err(stopped) = body.work(&mut seat, self.way(number)) {
                     cpu.fail(stopped.to_string());
                 }
             })
         });
-        self.stage.machine.run(programs.collect())
+        self.driver.machine.run(programs.collect())
     }
 
     /// Everything comes back, and nothing is charged.
-    fn give_back(&self, bodies: &mut [Body<'_, A::Block>]) -> Result<(), Failure> {
+    fn give_back(&self, bodies: &mut [Body<'_, A>]) -> Result<(), Failure> {
         let mut result = Ok(());
         for (number, body) in bodies.iter_mut().enumerate() {
             let number = number as u16;
@@ -172,20 +173,17 @@ pub(super) fn run(
     tuning: Tuning,
 ) -> Result<Window, Error> {
     let spec = &simulation.spec;
-    let refused = |reason: &dyn Display| {
-        Error::memory(format_args!("cannot set up the memory of {}: {reason}", spec.name()))
-    };
     let nodes = Nodes::new(spec, simulation.frames());
     let config = nodes.config(tuning);
-    let layout = Layout::new::<Simulated>(&config).map_err(|error| refused(&error))?;
+    let layout = Layout::new::<Simulated>(&config).map_err(|error| refused(spec, &error))?;
     let mut books = Books::new(&layout);
     let machine = Machine::modelled(spec.into(), Options { seed, ..Options::default() });
     let settings = Settings { prices: spec.costs().library, ..Settings::default() };
     let memory = Memory::new(Simulated::new(&machine, settings), &config, books.as_mut())
-        .map_err(|error| refused(&error))?;
-    let stage =
-        Stage { work, spec, machine: &machine, plan: simulation.plan, frames: nodes.frames() };
-    let window = stage.play(&Cast {
+        .map_err(|error| refused(spec, &error))?;
+    let driver =
+        Driver { work, spec, machine: &machine, plan: simulation.plan, frames: nodes.frames() };
+    let window = driver.play(&Subject {
         seat: &|cpu| Library(memory.cpu(CpuId::new(cpu)).expect("a CPU of its own")),
         counts: &|| memory.stats().into(),
         held: &|| memory.held_by_cpus() + memory.in_depots(),

@@ -145,7 +145,7 @@ fn name(holds: Holds) -> Option<u64> {
 }
 
 /// What both CPUs find.
-pub(super) struct Scene<'s, 'm> {
+pub(super) struct Fixture<'s, 'm> {
     pub(super) kernel: &'s Kernel<'s, 'm, Sim<'s, 'm>>,
     pub(super) contents: &'s Contents,
     pub(super) moves: &'s SimMoves<'s, 'm>,
@@ -157,9 +157,9 @@ pub(super) struct Scene<'s, 'm> {
 pub(super) fn play(
     schedule: Schedule,
     meddle: Meddle<'_>,
-    moving: impl Fn(&Scene<'_, '_>, Cpu<'_>),
-    owning: impl for<'s, 'm> Fn(&Scene<'s, 'm>, &mut Token<'_, 'm, Sim<'s, 'm>>),
-    look: impl Fn(&Scene<'_, '_>, Result<(), Failure>),
+    moving: impl Fn(&Fixture<'_, '_>, Cpu<'_>),
+    owning: impl for<'s, 'm> Fn(&Fixture<'s, 'm>, &mut Token<'_, 'm, Sim<'s, 'm>>),
+    look: impl Fn(&Fixture<'_, '_>, Result<(), Failure>),
 ) {
     let machine = Machine::new(2, Options { schedule, ..Options::default() });
     let map = [MemoryRange::from(frames(0, FRAMES))];
@@ -184,21 +184,21 @@ pub(super) fn play(
     let meddled = Meddled { moves: &moves, world: &world, meddle };
     let kernel = Kernel::new(&world, &memory, &state, reclaim, &meddled);
     let builder = RefCell::new(Builder::new(0, &tree, 1));
-    let scene = Scene { kernel: &kernel, contents: &contents, moves: &moves, builder };
+    let fixture = Fixture { kernel: &kernel, contents: &contents, moves: &moves, builder };
     let begun = Signal::default();
     let ended = machine.run(vec![
         Box::new(|cpu| {
             begun.wait(cpu);
-            moving(&scene, cpu);
+            moving(&fixture, cpu);
         }),
         Box::new(|cpu| {
             let mut token = memory.cpu(CpuId::new(1)).expect("its own");
-            scene.begin(&mut token);
+            fixture.begin(&mut token);
             begun.raise(cpu);
-            owning(&scene, &mut token);
+            owning(&fixture, &mut token);
         }),
     ]);
-    look(&scene, ended);
+    look(&fixture, ended);
 }
 
 /// Something that one CPU waits for and another says. No time passes by itself meanwhile.
@@ -229,7 +229,7 @@ fn frames(start: u64, end: u64) -> FrameRange {
     FrameRange::new(Pfn::new(start), Pfn::new(end)).expect("in order")
 }
 
-impl<'s, 'm> Scene<'s, 'm> {
+impl<'s, 'm> Fixture<'s, 'm> {
     /// Reads the files, and has the program use its pages.
     fn begin(&self, token: &mut Token<'_, 'm, Sim<'s, 'm>>) {
         let cpu = self.kernel.current();
