@@ -2,9 +2,7 @@
 
 use std::fmt;
 
-use framewright_lab::simulated::SimulationError;
-
-use crate::args::Memory;
+use framewright_lab::Error;
 
 /// How a command that did its work ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,16 +36,13 @@ impl Failure {
     pub(crate) fn bad_input(error: impl fmt::Display) -> Self {
         Self::BadInput(error.to_string())
     }
+}
 
-    /// Why a simulation could not be had, with the `memory` that was asked for if that is to blame.
-    pub(crate) fn of_simulation(error: &SimulationError, memory: Option<Memory>) -> Self {
-        use SimulationError::{Memory as Unfit, TooSmall};
-        match (error, memory) {
-            (Unfit { .. } | TooSmall { .. }, Some(memory)) => {
-                Self::BadInput(format!("--memory {memory}: {error}"))
-            }
-            _ if error.is_bad_input() => Self::bad_input(error),
-            _ => Self::Broken(error.to_string()),
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        match error.is_bad_input() {
+            true => Self::bad_input(error),
+            false => Self::Broken(error.to_string()),
         }
     }
 }

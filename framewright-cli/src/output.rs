@@ -1,15 +1,17 @@
 //! Results to where they go: text to standard output, the report to its file.
 
-use std::io::{ErrorKind, Write, stderr, stdout};
-use std::path::{Path, PathBuf};
-
 use anstream::{AutoStream, ColorChoice};
 use framewright_lab::report::{
     Report, Style, Verdict, check_destination, replaces, write_json, write_text,
 };
+use std::{
+    io::{ErrorKind, IsTerminal, Write, stderr, stdout},
+    path::{Path, PathBuf},
+    process::exit,
+    sync::{Mutex, MutexGuard, PoisonError},
+};
 
 use crate::failure::{Failure, Outcome};
-use crate::interrupt;
 
 /// Colour on a terminal that can show it, unless `NO_COLOR` asks for none.
 pub(crate) fn style() -> Style {
@@ -81,7 +83,7 @@ fn real(path: &Path) -> PathBuf {
 /// Writes the report to `path`, if there is one.
 pub(crate) fn save_json(path: Option<&Path>, report: &Report) -> Result<(), Failure> {
     let Some(path) = path else { return Ok(()) };
-    let _unbroken = replaces(path).then(interrupt::hold);
+    let _unbroken = replaces(path).then(hold);
     write_json(path, report).map_err(Failure::bad_input)
 }
 
@@ -91,7 +93,7 @@ pub(crate) fn save_svg(
     picture: impl FnOnce() -> String,
 ) -> Result<(), Failure> {
     let Some(path) = path else { return Ok(()) };
-    let _unbroken = replaces(path).then(interrupt::hold);
+    let _unbroken = replaces(path).then(hold);
     write_text(path, picture().as_bytes()).map_err(Failure::bad_input)
 }
 
@@ -111,4 +113,28 @@ pub(crate) fn outcome(verdict: &Verdict) -> Outcome {
         anstream::eprintln!("check failed: {}: {}", check.name, check.detail);
     }
     Outcome::of(verdict.passed)
+}
+
+/// What shells report for a program that SIGINT ended.
+const INTERRUPTED: i32 = 130;
+
+/// Held while a result is being written.
+static WRITING: Mutex<()> = Mutex::new(());
+
+/// Makes Ctrl-C end the program with exit code 130.
+pub(crate) fn install_interrupt() {
+    // Without a handler Ctrl-C still ends the program, only less tidily: no reason to fail.
+    let _ = ctrlc::set_handler(|| {
+        let _writing = hold();
+        if stderr().is_terminal() {
+            // Leaves the line that the progress bar is on.
+            eprintln!();
+        }
+        exit(INTERRUPTED);
+    });
+}
+
+/// Keeps Ctrl-C waiting until the guard is dropped.
+pub(crate) fn hold() -> MutexGuard<'static, ()> {
+    WRITING.lock().unwrap_or_else(PoisonError::into_inner)
 }

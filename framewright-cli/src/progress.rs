@@ -1,4 +1,4 @@
-//! A progress bar on standard error, for whoever waits before a terminal.
+//! A progress bar on standard error, for people who wait at a terminal.
 
 use std::time::{Duration, Instant};
 
@@ -7,11 +7,20 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use crate::output;
 
 /// Work that ends sooner shows no bar.
-const PATIENCE: Duration = Duration::from_millis(700);
+const SHOWN_AFTER: Duration = Duration::from_millis(700);
 
 const TEMPLATE: &str = "{msg} [{bar:40}] {percent:>3}%  {eta} left";
 const SPINNER: &str = "{spinner} {msg} ({elapsed})";
 const TICK: Duration = Duration::from_millis(120);
+
+/// Does `work`, which tells how many of how many steps are done, under a bar of that name.
+pub(crate) fn during<R>(
+    name: &str,
+    work: impl FnOnce(&mut (dyn FnMut(u64, u64) + Send)) -> R,
+) -> R {
+    let mut progress = Progress::new(name);
+    work(&mut |done, total| progress.update(done, total))
+}
 
 /// A bar that appears when the work turns out to be long, and is gone when it is dropped.
 pub(crate) struct Progress {
@@ -45,7 +54,7 @@ impl Progress {
 
     /// `done` of `total` is done.
     pub(crate) fn update(&mut self, done: u64, total: u64) {
-        if !self.shown && self.started.elapsed() >= PATIENCE {
+        if !self.shown && self.started.elapsed() >= SHOWN_AFTER {
             // Draws nothing unless standard error is a terminal.
             self.bar.set_draw_target(ProgressDrawTarget::stderr());
             self.shown = true;

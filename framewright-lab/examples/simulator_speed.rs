@@ -12,7 +12,7 @@
 
 use framewright::Tuning;
 use framewright_lab::{
-    simulated::{Contender, Plan, Simulation},
+    simulated::{Column, Plan, Simulation},
     workloads::{Side, Workload, page_fault::PageFault},
 };
 use framewright_sim::machine::Spec;
@@ -38,7 +38,7 @@ fn main() {
 
     let side =
         Side { label: String::new(), tuning: Tuning::default(), settings: Default::default() };
-    let designs = [Contender::framewright(&side), Contender::list_buddy("list-buddy", &side)];
+    let designs = [Column::framewright(&side), Column::list_buddy("list-buddy", &side)];
     println!("{name}, page-fault: CPU seconds of this host");
     for (label, contender) in ["framewright", "list-buddy"].into_iter().zip(&designs) {
         if arguments.get(4).is_some_and(|only| only != label) {
@@ -55,7 +55,7 @@ fn main() {
 }
 
 /// One run, with one seed.
-fn cpu_seconds(spec: &Spec, contender: &Contender, window: u64) -> f64 {
+fn cpu_seconds(spec: &Spec, contender: &Column, window: u64) -> f64 {
     let simulation = Simulation {
         work: Workload::PageFault(PageFault::new(1)),
         spec: spec.clone(),

@@ -11,6 +11,7 @@
 //! the form of every result, and [`plot`] draws it.
 
 mod clock;
+mod error;
 pub mod fragmentation;
 pub mod high_alloc;
 pub mod host_paging;
@@ -26,3 +27,5 @@ pub mod reproduce;
 pub mod simulated;
 pub mod trace;
 pub mod workloads;
+
+pub use error::Error;

@@ -9,7 +9,7 @@ use std::{
 use framewright_lab::qemu::QemuSpec;
 use framewright_sim::machine::{Spec, nearest_name, presets};
 
-use super::{Memory, number::whole};
+use super::values::{Memory, whole};
 
 /// Every CPU has lists of its own; more of them than this no machine has.
 const MOST_THREADS: u16 = 4096;

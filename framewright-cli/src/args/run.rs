@@ -1,8 +1,20 @@
 //! What every run of a workload takes: chance, how much, which settings, and where the result goes.
 
 use clap::Args as ArgGroup;
+use framewright::{
+    Tuning,
+    tuning::{KEYS, TuningError},
+};
+use framewright_lab::workloads::Side;
+use std::{path::PathBuf, str::FromStr};
 
-use super::{JsonArgs, Settings};
+/// Where the result goes besides standard output.
+#[derive(Debug, ArgGroup)]
+pub(crate) struct JsonArgs {
+    /// Write the result to this file, as JSON
+    #[arg(long = "json", value_name = "FILE")]
+    pub(crate) path: Option<PathBuf>,
+}
 
 /// Options of all workloads.
 #[derive(Debug, ArgGroup)]
@@ -32,5 +44,122 @@ impl RunArgs {
     /// All seeds.
     pub(crate) fn all_seeds(&self) -> Vec<u64> {
         (0..u64::from(self.seeds)).map(|more| self.first_seed().wrapping_add(more)).collect()
+    }
+}
+
+/// One `KEY=VALUE` that the tuning takes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Setting {
+    key: String,
+    value: String,
+}
+
+impl Setting {
+    fn apply(&self, tuning: &mut Tuning) -> Result<(), String> {
+        tuning.set(&self.key, &self.value).map_err(|error| match error {
+            TuningError::UnknownKey { nearest: None, .. } => {
+                format!("{error}; `framewright tuning` lists all")
+            }
+            _ => error.to_string(),
+        })
+    }
+}
+
+impl FromStr for Setting {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (key, value) = text.split_once('=').ok_or("a setting is KEY=VALUE")?;
+        let setting = Self { key: key.to_owned(), value: value.to_owned() };
+        setting.apply(&mut Tuning::default())?;
+        Ok(setting)
+    }
+}
+
+/// The settings of the run, and of the one it is compared with.
+#[derive(Clone, Debug, Default, ArgGroup)]
+pub(crate) struct Settings {
+    /// Change a setting (repeatable); `framewright tuning` lists them
+    #[arg(long, value_name = "K=V")]
+    set: Vec<Setting>,
+
+    /// Run the same work with this setting too (repeatable) and show both side by side
+    #[arg(long, value_name = "K=V")]
+    vs: Vec<Setting>,
+}
+
+impl Settings {
+    /// The sides to run: one, or two with `--vs`. The first is the baseline.
+    pub(crate) fn sides(&self) -> Vec<Side> {
+        let base = tuning(Tuning::default(), &self.set);
+        if self.vs.is_empty() {
+            return vec![self.side("framewright", base)];
+        }
+        vec![self.side("base", base), self.side("vs", tuning(base, &self.vs))]
+    }
+
+    fn side(&self, label: &str, tuning: Tuning) -> Side {
+        let told = |key: &str| self.set.iter().chain(&self.vs).any(|setting| setting.key == key);
+        let settings = KEYS
+            .iter()
+            .filter(|key| told(key.path))
+            .filter_map(|key| Some((key.path.to_owned(), tuning.get(key.path).ok()?.to_string())))
+            .collect();
+        Side { label: label.to_owned(), tuning, settings }
+    }
+}
+
+fn tuning(mut tuning: Tuning, settings: &[Setting]) -> Tuning {
+    for setting in settings {
+        // A setting is only made if the tuning takes it.
+        let applied = setting.apply(&mut tuning);
+        debug_assert!(applied.is_ok(), "{applied:?}");
+    }
+    tuning
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn settings(set: &[&str], vs: &[&str]) -> Settings {
+        let parse = |texts: &[&str]| texts.iter().map(|text| text.parse().unwrap()).collect();
+        Settings { set: parse(set), vs: parse(vs) }
+    }
+
+    #[test]
+    fn without_vs_there_is_one_side() {
+        let sides = settings(&["pcp.batch=31"], &[]).sides();
+        assert_eq!(sides.len(), 1);
+        assert_eq!(sides[0].label, "framewright");
+        assert_eq!(sides[0].settings["pcp.batch"], "31");
+    }
+
+    #[test]
+    fn vs_comes_on_top_of_set_and_both_sides_name_what_differs() {
+        let sides = settings(&["pcp.batch=31"], &["hardening=off"]).sides();
+        assert_eq!(sides[0].settings["hardening"], "checked");
+        assert_eq!(sides[1].settings["hardening"], "off");
+        assert!(sides.iter().all(|side| side.settings["pcp.batch"] == "31"));
+    }
+
+    #[test]
+    fn the_last_of_equal_keys_wins() {
+        let sides = settings(&["pcp.batch=31", "pcp.batch=7"], &[]).sides();
+        assert_eq!(sides[0].settings["pcp.batch"], "7");
+    }
+
+    #[test]
+    fn a_setting_is_refused_with_the_nearest() {
+        for (text, hint) in [
+            ("pcp.bach=1", "'pcp.batch'"),
+            ("pcp.batch=0", "nearest valid value: 1"),
+            ("nosuch=1", "there is none like it; `framewright tuning` lists all"),
+            ("pcp.batch", "KEY=VALUE"),
+            ("", "KEY=VALUE"),
+        ] {
+            let error = text.parse::<Setting>().unwrap_err();
+            assert!(error.contains(hint), "{text}: {error}");
+        }
     }
 }

@@ -1,54 +1,212 @@
-//! `framewright run churn` and `framewright run replace`.
+//! `framewright run churn | replace`: how many huge pages allocators keep free memory good for.
 
-use framewright_lab::fragmentation::{
-    self, Allocator, Churn, Contender, FragmentationResult, Replace, Setup, SetupError,
+use std::{collections::HashSet, path::PathBuf};
+
+use clap::{Args as ArgGroup, ValueEnum};
+use framewright_lab::{
+    Error,
+    fragmentation::{
+        Allocator, Churn, Column, FragmentationResult, FreeBy, Mix, Replace, SERIES, SHARES,
+        Section, Setup, TIMED_ONE_IN, Types,
+    },
+    report::{Comparison, HEADER_NOTE, Measured, Report, Run, Style, Table, decimal},
 };
-use framewright_lab::report::Report;
 
-use super::report::report;
+use super::{finish, report};
 use crate::args::{
-    ChurnArgs, FragmentationArgs, FragmentationContender, FreeBy, Mix, ReplaceArgs, Types,
+    run::RunArgs,
+    values::{Memory, whole},
 };
 use crate::failure::{Failure, Outcome};
-use crate::{output, print, progress::Progress};
+use crate::print::{self, bold, paragraph, several};
+use crate::{output, progress};
+
+/// The text before the examples of each.
+macro_rules! with_examples {
+    ($what:literal, $examples:literal) => {
+        concat!(
+            $what,
+            " Nothing stands behind the frames; every allocator gets the same calls, one after the \
+             other. No allocator is asked or drained on the way: the command counts free frames from \
+             its own calls. One call in 7 is timed, and the time of reading the clock is subtracted; \
+             cpu_ns_per_operation is CPU time, which includes the command's own work, the same for all, \
+             but not that of other programs. \
+             With one thread, all counts are the same for the same arguments.\n\n\
+             The library has no watermarks here, as the others have none, unless --set or --vs names \
+             zone.min_free or zone.watermark_scale. frame-alloc-depot and buddy_system_allocator know \
+             no migratetypes.\n\nExamples:\n",
+            $examples
+        )
+    };
+}
+
+pub(crate) const CHURN_EXAMPLES: &str = with_examples!(
+    "Random blocks are allocated up to the occupancy. Then a coin decides between an allocation and \
+     the free of a random block, at most half a percent of memory below the occupancy. At the end huge pages are \
+     allocated until one is refused (order9_allocatable), after a drain of all lists of CPUs again \
+     (order9_after_drain); order9_ideal are those that the free frames would make. Latencies include \
+     requests that were refused.",
+    "  framewright run churn --quick
+      A look: 1 GiB, a million operations, 80 % in use.
+  framewright run churn --occupancy 70,80,90 --seeds 3
+      Three occupancies, medians of three seeds: some minutes.
+  framewright run churn --mix small --vs zone.bulk_take=one-by-one
+      Orders 0 to 4 alone, and what a setting does.
+  framewright run churn --types mixed --picture churn.svg
+      Kernel allocations among the movable ones, drawn over time.
+  framewright run churn --threads 2 --free-by other
+      Two CPUs, each of which frees what the other allocated."
+);
+
+pub(crate) const REPLACE_EXAMPLES: &str = with_examples!(
+    "All memory is allocated in single pages, and a random share of them freed. Then every page is \
+     replaced once per round, in random order: one is freed, one is allocated. huge_frames_free are \
+     aligned ranges of 512 frames of which none is allocated.",
+    "  framewright run replace --quick
+      A look: 1 GiB, half of it free, 16 rounds.
+  framewright run replace --free 50,90,20 --contenders framewright,list-buddy
+      Three shares of free memory, two allocators: some minutes.
+  framewright run replace --batch 1024
+      1,024 pages are freed before as many are allocated.
+  framewright run replace --rounds 32 --picture replace.svg
+      How it goes on from round to round."
+);
+
+/// Help of `--seeds`.
+pub(crate) const SEEDS: &str = "As many seeds, from that one on; figures are medians";
+
+/// Help of `--quick`.
+pub(crate) const CHURN_QUICK: &str =
+    "A look, not a measurement: 1 GiB and a million operations, unless they are given";
+
+/// Help of `--quick`.
+pub(crate) const REPLACE_QUICK: &str =
+    "A look, not a measurement: 1 GiB and 16 rounds, unless they are given";
+
+/// The arguments of `run churn`.
+#[derive(Debug, ArgGroup)]
+pub(crate) struct ChurnArgs {
+    /// Memory in use, in percent; several by comma
+    #[arg(long, value_name = "PERCENT", value_delimiter = ',', default_value = "80",
+          value_parser = clap::value_parser!(u8).range(1..=99))]
+    pub(crate) occupancy: Vec<u8>,
+    /// Orders of the blocks
+    #[arg(long, value_enum, value_name = "MIX", default_value_t)]
+    pub(crate) mix: Mix,
+    /// Allocations and frees in all, as in 16M [default: 16M; 1M if --quick]
+    #[arg(long, value_name = "N", value_parser = operations)]
+    pub(crate) operations: Option<u64>,
+    #[command(flatten)]
+    pub(crate) common: FragmentationArgs,
+}
+
+/// The arguments of `run replace`.
+#[derive(Debug, ArgGroup)]
+pub(crate) struct ReplaceArgs {
+    /// Memory that is free, in percent; several by comma
+    #[arg(long, value_name = "PERCENT", value_delimiter = ',', default_value = "50",
+          value_parser = clap::value_parser!(u8).range(1..=99))]
+    pub(crate) free: Vec<u8>,
+    /// How often every page is replaced [default: 128; 16 if --quick]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    pub(crate) rounds: Option<u32>,
+    /// Pages that are freed before as many are allocated
+    #[arg(long, value_name = "N", default_value_t = 1,
+          value_parser = clap::value_parser!(u32).range(1..=1 << 24))]
+    pub(crate) batch: u32,
+    #[command(flatten)]
+    pub(crate) common: FragmentationArgs,
+}
+
+/// The arguments of both.
+#[derive(Debug, ArgGroup)]
+pub(crate) struct FragmentationArgs {
+    /// Memory that each allocator manages, as in 4GiB or 512M [default: 4GiB; 1GiB if --quick]
+    #[arg(long, value_name = "SIZE", allow_hyphen_values = true)]
+    pub(crate) memory: Option<Memory>,
+    /// Threads, each a CPU with an equal share of memory and work
+    #[arg(long, value_name = "N", default_value_t = 1,
+          value_parser = clap::value_parser!(u16).range(1..=64))]
+    pub(crate) threads: u16,
+    /// Migratetypes of the blocks
+    #[arg(long, value_enum, value_name = "TYPES", default_value_t)]
+    pub(crate) types: Types,
+    /// The CPU that frees a block
+    #[arg(long, value_enum, value_name = "CPU", default_value_t)]
+    pub(crate) free_by: FreeBy,
+    /// Allocators that take part, by comma [default: all]
+    #[arg(long, value_enum, value_name = "NAME", value_delimiter = ',', hide_default_value = true,
+          default_values_t = [Name::Framewright, Name::ListBuddy,
+                              Name::FrameAllocDepot, Name::BuddySystemAllocator])]
+    pub(crate) contenders: Vec<Name>,
+    /// Draw the free huge frames over time into this file, as SVG
+    #[arg(long, value_name = "FILE")]
+    pub(crate) picture: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) run: RunArgs,
+}
+
+/// The name of an allocator.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[value(rename_all = "verbatim")]
+pub(crate) enum Name {
+    #[value(name = "framewright")]
+    Framewright,
+    #[value(name = "list-buddy")]
+    ListBuddy,
+    #[value(name = "frame-alloc-depot")]
+    FrameAllocDepot,
+    #[value(name = "buddy_system_allocator")]
+    BuddySystemAllocator,
+}
+
+/// A number of operations, with a decimal unit.
+fn operations(text: &str) -> Result<u64, String> {
+    const MOST: u64 = 1_000_000_000_000;
+    const UNITS: [(char, u64); 3] = [('k', 1_000), ('M', 1_000_000), ('G', 1_000_000_000)];
+    let unit = UNITS.iter().find_map(|(name, unit)| Some((text.strip_suffix(*name)?, *unit)));
+    let (digits, unit) = unit.unwrap_or((text, 1));
+    whole::<u64>(digits)
+        .and_then(|number| number.checked_mul(unit))
+        .filter(|number| (1..=MOST).contains(number))
+        .ok_or_else(|| "a number of operations is 1 to 1000G, as in 16M or 250k".to_owned())
+}
 
 /// Frames that are managed, unless it is said: 4 GiB, and for a look 1 GiB.
 const FRAMES: [u64; 2] = [1 << 20, 1 << 18];
 
-/// Holds a pool at an occupancy.
+/// `run churn`.
 pub(crate) fn churn(args: &ChurnArgs) -> Result<Outcome, Failure> {
-    let quick = args.common.run.quick;
-    let work = Churn {
-        mix: match args.mix {
-            Mix::Small => fragmentation::Mix::Small,
-            Mix::Mixed => fragmentation::Mix::Mixed,
-        },
-        operations: args.operations.unwrap_or(if quick { 1_000_000 } else { 16_000_000 }),
-    };
+    let operations = if args.common.run.quick { 1_000_000 } else { 16_000_000 };
+    let operations = args.operations.unwrap_or(operations);
+    let work = Churn { mix: args.mix, operations };
     let setup = setup(&args.common, &args.occupancy)?;
-    let mut progress = Progress::new("churn");
-    let result = work.run(&setup, &mut |done, total| progress.update(done, total));
-    drop(progress);
-    let result = result.map_err(|error| failure(&error, "--occupancy"))?;
-    let report = report_of("churn", &setup, &result);
-    let axes = ("millions of operations", "in use");
-    let text = print::churn(&work, &setup, &result, &report, output::style());
-    finish(&args.common, &result, &report, axes, &text)
+    let result = progress::during("churn", |tell| work.run(&setup, tell));
+    let result = result.map_err(|error| about(&error))?;
+    let orders = match args.mix {
+        Mix::Small => "of orders 0 to 4",
+        Mix::Mixed => "of orders 0 to 4, and some of order 9",
+    };
+    let what = format!("{operations} operations on blocks {orders}");
+    let shown = Shown { workload: "churn", what, x: "millions of operations", share: "in use" };
+    shown.finish(&args.common, &setup, &result, &|_, _| String::new())
 }
 
-/// Replaces every page, again and again.
+/// `run replace`.
 pub(crate) fn replace(args: &ReplaceArgs) -> Result<Outcome, Failure> {
-    let quick = args.common.run.quick;
-    let rounds = args.rounds.unwrap_or(if quick { 16 } else { 128 });
+    let rounds = args.rounds.unwrap_or(if args.common.run.quick { 16 } else { 128 });
     let work = Replace { rounds, batch: args.batch as usize };
     let setup = setup(&args.common, &args.free)?;
-    let mut progress = Progress::new("replace");
-    let result = work.run(&setup, &mut |done, total| progress.update(done, total));
-    drop(progress);
-    let result = result.map_err(|error| failure(&error, "--free"))?;
-    let report = report_of("replace", &setup, &result);
-    let text = print::replace(&work, &setup, &result, &report, output::style());
-    finish(&args.common, &result, &report, ("rounds", "free"), &text)
+    let result = progress::during("replace", |tell| work.run(&setup, tell));
+    let result = result.map_err(|error| about(&error))?;
+    let batch = match args.batch {
+        1 => "one at a time".to_owned(),
+        batch => format!("{batch} at a time"),
+    };
+    let what = format!("{rounds} rounds in which every page is replaced, {batch}");
+    let shown = Shown { workload: "replace", what, x: "rounds", share: "free" };
+    let series = |section: &Section, style| format!("{}\n", show_rounds(section, rounds, style));
+    shown.finish(&args.common, &setup, &result, &series)
 }
 
 /// Checks where results go before any work.
@@ -59,72 +217,161 @@ fn setup(args: &FragmentationArgs, shares: &[u8]) -> Result<Setup, Failure> {
     Ok(Setup {
         frames: args.memory.map_or(frames, |memory| memory.frames()),
         threads: args.threads,
-        types: match args.types {
-            Types::Movable => fragmentation::Types::Movable,
-            Types::Mixed => fragmentation::Types::Mixed,
-        },
-        free_by: match args.free_by {
-            FreeBy::Same => fragmentation::FreeBy::Itself,
-            FreeBy::Other => fragmentation::FreeBy::Other,
-        },
-        contenders: contenders(args)?,
+        types: args.types,
+        free_by: args.free_by,
+        columns: columns(args)?,
         shares: shares.to_vec(),
         seeds: args.run.all_seeds(),
     })
 }
 
 /// The library once for each side's settings, the others once.
-fn contenders(args: &FragmentationArgs) -> Result<Vec<Contender>, Failure> {
+fn columns(args: &FragmentationArgs) -> Result<Vec<Column>, Failure> {
     let mut all = Vec::new();
-    for (index, chosen) in args.contenders.iter().enumerate() {
-        if args.contenders[..index].contains(chosen) {
+    for (index, name) in args.contenders.iter().enumerate() {
+        if args.contenders[..index].contains(name) {
             return Err(Failure::bad_input("--contenders names an allocator twice"));
         }
-        match chosen {
-            FragmentationContender::Framewright => match &args.run.settings.sides()[..] {
-                [side] => all.push(Contender::framewright("framewright", side)),
-                sides => all.extend(sides.iter().map(|side| {
-                    Contender::framewright(&format!("framewright {}", side.label), side)
-                })),
-            },
-            FragmentationContender::ListBuddy => all.push(Contender::other(Allocator::ListBuddy)),
-            FragmentationContender::FrameAllocDepot => {
-                all.push(Contender::other(Allocator::FrameAllocDepot));
+        match name {
+            Name::Framewright => {
+                match &args.run.settings.sides()[..] {
+                    [side] => all.push(Column::framewright("framewright", side)),
+                    sides => all.extend(sides.iter().map(|side| {
+                        Column::framewright(&format!("framewright {}", side.label), side)
+                    })),
+                }
             }
-            FragmentationContender::BuddySystemAllocator => {
-                all.push(Contender::other(Allocator::BuddySystem));
-            }
+            Name::ListBuddy => all.push(Column::other(Allocator::ListBuddy)),
+            Name::FrameAllocDepot => all.push(Column::other(Allocator::FrameAllocDepot)),
+            Name::BuddySystemAllocator => all.push(Column::other(Allocator::BuddySystem)),
         }
     }
     Ok(all)
 }
 
-fn report_of(workload: &str, setup: &Setup, result: &FragmentationResult) -> Report {
-    let machine = format!("{} MiB, metadata only, {}", setup.frames >> 8, print::threads(setup));
-    report(workload, machine, setup.seeds.first().copied(), result.runs(), result.checks.clone())
+/// The error, with the option that is to blame.
+fn about((option, error): &(&'static str, Error)) -> Failure {
+    Failure::BadInput(format!("--{option}: {error}"))
 }
 
-fn finish(
-    args: &FragmentationArgs,
-    result: &FragmentationResult,
-    report: &Report,
-    (x, words): (&str, &str),
-    text: &str,
-) -> Result<Outcome, Failure> {
-    output::save_json(args.run.json.path.as_deref(), report)?;
-    let draw = || result.plot(&report.workload, &report.command.join(" "), x, words).svg();
-    output::save_svg(args.picture.as_deref(), draw)?;
-    output::print(text)?;
-    Ok(output::outcome(&report.verdict))
+/// How an experiment is shown.
+struct Shown {
+    workload: &'static str,
+    /// What was done.
+    what: String,
+    /// What the series is along.
+    x: &'static str,
+    /// What a share of memory is.
+    share: &'static str,
 }
 
-/// The error, with the option that is to blame; `shares` is the one with shares of memory.
-fn failure(error: &SetupError, shares: &str) -> Failure {
-    let option = match error {
-        SetupError::Memory { .. } => "--memory",
-        SetupError::Threads { .. } => "--threads",
-        SetupError::Share { .. } | SetupError::Twice { .. } | SetupError::TooFew { .. } => shares,
-        SetupError::Tuning { .. } => "--set",
+impl Shown {
+    /// The lines above, a table for each share of memory with what `more` says below it, the checks.
+    fn finish(
+        &self,
+        args: &FragmentationArgs,
+        setup: &Setup,
+        result: &FragmentationResult,
+        more: &dyn Fn(&Section, Style) -> String,
+    ) -> Result<Outcome, Failure> {
+        let machine = format!("{} MiB, metadata only, {}", setup.frames >> 8, threads(setup));
+        let measured =
+            Measured { runs: result.runs(), checks: result.checks.clone(), ..Measured::default() };
+        let report = report(self.workload, machine, setup.seeds.first().copied(), measured);
+        let draw = || {
+            let command = report.command.join(" ");
+            result.plot(&report.workload, &command, self.x, self.share).svg()
+        };
+        output::save_svg(args.picture.as_deref(), draw)?;
+        let style = output::style();
+        let mut text = self.head(setup, &report, style);
+        for section in &result.sections {
+            text.push_str(&table(section, self.share, &report, style));
+            text.push_str(&more(section, style));
+        }
+        text.push_str(&print::checks(&report, style));
+        finish(&report, &args.run.json, &text)
+    }
+
+    fn head(&self, setup: &Setup, report: &Report, style: Style) -> String {
+        let types = match setup.types {
+            Types::Movable => "all movable",
+            Types::Mixed => "5 % unmovable, 15 % reclaimable",
+        };
+        let machine = format!("{}; {}", report.machine, print::seeds(setup.seeds.len()));
+        let lines = [("machine", machine), ("work", format!("{}; {types}", self.what))];
+        let note = paragraph(&format!(
+            "note     times are this machine's, others' work on it included; one call in {TIMED_ONE_IN} is \
+             timed, without what reading the clock takes"
+        ));
+        format!("{}{note}\n{}", print::head(lines), settings(report, style))
+    }
+}
+
+/// The threads, and the CPU that frees.
+fn threads(setup: &Setup) -> String {
+    let frees = match (setup.free_by, setup.threads) {
+        (FreeBy::Same, _) => "",
+        (FreeBy::Other, 1) => ", a second CPU frees",
+        (FreeBy::Other, _) => ", the next one frees",
     };
-    Failure::BadInput(format!("{option}: {error}"))
+    format!("{}{frees}", several(setup.threads, "thread"))
+}
+
+/// The settings of the library's sides, once: they are the same in all sections.
+fn settings(report: &Report, style: Style) -> String {
+    let mut first = report.clone();
+    let mut seen = HashSet::new();
+    first.runs.retain(|run| seen.insert(run.label.clone()));
+    for run in &mut first.runs {
+        run.settings.retain(|key, _| !SHARES.contains(&key.as_str()));
+    }
+    print::settings(&first, style)
+}
+
+/// One row per figure, one column per allocator. The library's sides are compared, others stand beside.
+fn table(section: &Section, words: &str, report: &Report, style: Style) -> String {
+    let is_side = |run: &&Run| run.label.starts_with("framewright ");
+    let sides: Vec<&Run> = section.runs.iter().filter(is_side).collect();
+    let others = section.runs.iter().filter(|run| !is_side(run));
+    let note = if sides.is_empty() { String::new() } else { format!(" {HEADER_NOTE}") };
+    let comparison = others.fold(Comparison::of(sides), Comparison::beside);
+    let table = comparison.table(report.metric_names(), style);
+    let heading = bold(&format!("{} % {words}", section.share), style);
+    format!("{heading}{note}\n{table}\n")
+}
+
+/// The series after 1, 2, 4, 8... rounds, and after the last.
+fn show_rounds(section: &Section, last: u32, style: Style) -> Table {
+    let header = format!("{SERIES} after round");
+    let labels = section.runs.iter().map(|run| run.label.as_str());
+    let mut table = Table::new(std::iter::once(header.as_str()).chain(labels), style);
+    let doubled = std::iter::successors(Some(1_u32), |round| round.checked_mul(2));
+    for round in doubled.take_while(|round| *round < last).chain([last]) {
+        let value = |run: &Run| {
+            let point = run.series.get(SERIES).and_then(|points| points.get(round as usize));
+            // A median of two seeds may have a half.
+            let decimals = |value: f64| usize::from(value.fract() != 0.0);
+            point.map_or_else(String::new, |point| decimal(point.1, decimals(point.1)))
+        };
+        table.plain_row(std::iter::once(round.to_string()).chain(section.runs.iter().map(value)));
+    }
+    table
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn operations_have_decimal_units() {
+        for (text, number) in
+            [("7", 7), ("250k", 250_000), ("16M", 16_000_000), ("1G", 1_000_000_000)]
+        {
+            assert_eq!(operations(text), Ok(number));
+        }
+        for text in ["", "0", "M", "-1", "16m", "1.5M", "1001G", "99999999999999999999G"] {
+            assert!(operations(text).unwrap_err().contains("as in 16M"), "{text}");
+        }
+    }
 }

@@ -1,18 +1,96 @@
-//! `framewright run high-alloc`.
+//! `framewright run high-alloc`: huge pages asked of a machine that compiles.
 
+use std::path::PathBuf;
+
+use clap::Args as ArgGroup;
+use framewright::frame::PAGEBLOCK_FRAMES;
 use framewright_lab::{
     high_alloc::{Flags, HighAlloc, HostHighAlloc},
     replay::State,
-    simulated::SimulationError,
+    report::decimal,
 };
 use framewright_sim::machine::Spec;
 
-use super::{machines::note_inherited, qemu, refuse, report::report};
-use crate::args::{HighAllocArgs, HighAllocFlags, Host, Machine};
+use super::{finish, machines::note_inherited, only_simulated, qemu, report};
+use crate::args::{
+    machine::{Host, Machine},
+    run::RunArgs,
+    values::Memory,
+};
 use crate::failure::{Failure, Outcome};
-use crate::{output, print, progress::Progress};
+use crate::print::{self, mib};
+use crate::{output, progress};
 
-/// Runs it with every side's settings and every seed.
+pub(crate) const EXAMPLES: &str = "\
+Builders compile while one thread asks for 95 % of memory in huge pages of 2 MiB, one every 125 ms, and \
+keeps them until the pass ends: twice under load (success1, success2), and once when builders, trees \
+and caches are gone (success3). `achievable` is what an oracle says that knows where everything is. \
+On a simulated machine figures of time are a model's, counts are what the code did, and the same \
+command gives the same bytes. The last CPU asks, and does the kernel's own work in between; builders have \
+the others, the last of which goes on with that work while a request waits. \
+On threads the same is done to real memory: every word of a page is looked at when it has moved; times are \
+real, and the course goes by 16 times as fast: some 15 s for 512 MiB, 4 s with --quick. \
+On qemu a kernel does it, with real page tables: work, not time, stands between two requests.
+
+Examples:
+  framewright run high-alloc --seeds 10
+      By index, which is the default, ten times.
+  framewright run high-alloc --flags thp --set compact.method=scan --vs compact.method=index
+      One attempt, nobody woken: by scanning frames, and by index.
+  framewright run high-alloc --set compact.method=scan --vs compact.repair.detect_meeting=off
+      What one repair of 2013 is worth.
+  framewright run high-alloc --flags thp --vs compact.method=scan --picture memory.svg
+      Memory with both, a cell per pageblock.
+  framewright run high-alloc --from recordings/compile.before --vs compact.method=scan
+      Memory begins as that of a real machine was: as much in use by the kernel, by files and by
+      programs, and what is free in blocks as large. Shares are its, sizes this machine's.
+  framewright run high-alloc --memory 4GiB --machine uniform:8
+      A larger machine. With 4 CPUs each GiB takes a processor some six seconds, two with --quick,
+      and 16 MiB of this machine's memory: 16GiB 95 seconds, 27 with --quick; 256GiB --quick eleven
+      minutes, and 4 GiB. There is a builder for each 400 MiB; those without a CPU of their own take
+      turns: during a pass as much is built for each GiB as on a small machine, but less before it.
+  framewright run high-alloc --machine host:2 --flags thp --vs compact.method=scan
+      Threads over real memory, one method after the other.
+  framewright run high-alloc --machine qemu:4,256MiB
+      A kernel on an emulated machine: pages move under programs that use them.";
+
+/// What `run high-alloc` takes.
+#[derive(Debug, ArgGroup)]
+pub(crate) struct HighAllocArgs {
+    /// What a request for a huge page may do
+    #[arg(long, value_enum, value_name = "FLAGS", default_value_t)]
+    pub(crate) flags: Flags,
+    /// uniform:N, a name that `framewright machines` lists, or FILE.toml; host:N with N threads that build;
+    /// qemu:CPUS[,MEMORY[,NODES]] for a kernel on an emulated machine
+    #[arg(long, default_value = "uniform:4")]
+    pub(crate) machine: Machine,
+    /// Memory, as in 4GiB [default: 1GiB; on threads 512MiB, or 256MiB with --quick]
+    #[arg(long, value_name = "SIZE", allow_hyphen_values = true)]
+    pub(crate) memory: Option<Memory>,
+    /// Simulated machines: begin with memory as it was on a real machine: a file of the kernel's tables, as recordings have
+    /// beside them (NAME.before) [default: all of it is free]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) from: Option<PathBuf>,
+    /// Simulated machines: draw memory into this file, a cell per pageblock, or per few of them where there are
+    /// many: before, after, and over time; of several runs, the one with the first seed
+    #[arg(long, value_name = "FILE")]
+    pub(crate) picture: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) run: RunArgs,
+}
+
+/// What chance is here.
+pub(crate) const SEED: &str = "Seed of everything left to chance; on threads, of what builders do";
+
+/// What several are here.
+pub(crate) const SEEDS: &str =
+    "As many seeds, from that one on: runs, one after the other on threads";
+
+/// What a look is here.
+pub(crate) const QUICK: &str =
+    "A look: a request every 25 ms, so a fifth of the load between two of them";
+
+/// `run high-alloc`.
 pub(crate) fn high_alloc(args: &HighAllocArgs) -> Result<Outcome, Failure> {
     match &args.machine {
         Machine::Host(host) => on_threads(*host, args),
@@ -21,47 +99,48 @@ pub(crate) fn high_alloc(args: &HighAllocArgs) -> Result<Outcome, Failure> {
     }
 }
 
-fn flags(args: &HighAllocArgs) -> Flags {
-    match args.flags {
-        HighAllocFlags::Default => Flags::Default,
-        HighAllocFlags::Thp => Flags::Thp,
-    }
-}
-
-/// On threads over real memory.
+/// Runs it on threads over real memory.
 fn on_threads(host: Host, args: &HighAllocArgs) -> Result<Outcome, Failure> {
-    let json = args.run.json.path.as_deref();
-    refuse::only_simulated(&[
-        ("--from", args.from.is_some()),
-        ("--picture", args.picture.is_some()),
-    ])?;
-    output::check_json(json, &[])?;
+    only_simulated(&[("--from", args.from.is_some()), ("--picture", args.picture.is_some())])?;
+    output::check_json(args.run.json.path.as_deref(), &[])?;
     let default = || match args.run.quick {
         true => HighAlloc::LEAST_FRAMES,
         false => HostHighAlloc::DEFAULT_FRAMES,
     };
     let work = HostHighAlloc {
-        flags: flags(args),
+        flags: args.flags,
         threads: host.cpus(),
         frames: args.memory.map_or_else(default, |memory| memory.frames()),
         quick: args.run.quick,
     };
     refuse_little(work.frames)?;
-    let seeds = args.run.all_seeds();
-    let mut progress = Progress::new("high-alloc");
-    let mut tell = |done, total| progress.update(done, total);
-    let result = work.run(&args.run.settings.sides(), &seeds, &mut tell);
-    let result = result.map_err(Failure::bad_input)?;
-    drop(progress);
+    let (sides, seeds) = (args.run.settings.sides(), args.run.all_seeds());
+    let measured = progress::during("high-alloc", |tell| work.run(&sides, &seeds, tell))?;
     let machine = format!("host:{}", host.cpus());
-    let report =
-        report("high-alloc", machine, Some(args.run.first_seed()), result.runs, result.checks);
-    output::save_json(json, &report)?;
-    output::print(&print::high_alloc_on_threads(&report, &work, seeds.len(), output::style()))?;
-    Ok(output::outcome(&report.verdict))
+    let report = report("high-alloc", machine, Some(args.run.first_seed()), measured);
+    let builders = match (work.threads, work.building()) {
+        (1, _) => "one thread that builds".to_owned(),
+        (threads, building) if building < threads => {
+            let builders =
+                if building == 1 { "one builder" } else { &format!("{building} builders") };
+            format!("{threads} threads for {builders} (one for each 400 MiB, and one more)")
+        }
+        (threads, _) => format!("{threads} threads that build"),
+    };
+    let machine = format!(
+        "{}: {builders}, one that asks, one for the background; {} MiB of real memory; {}",
+        report.machine,
+        mib(work.frames),
+        times(seeds.len(), work.quick)
+    );
+    let note =
+        "times are this machine's, others' work on it included; counts differ from run to run";
+    let head =
+        print::head([("machine", machine), flags_line(work.flags), ("note", note.to_owned())]);
+    finish(&report, &args.run.json, &(head + &print::body(&report, output::style())))
 }
 
-/// On a simulated machine.
+/// Runs it on a simulated machine.
 fn simulated(spec: &Spec, args: &HighAllocArgs) -> Result<Outcome, Failure> {
     let (json, picture) = (args.run.json.path.as_deref(), args.picture.as_deref());
     output::check_outputs(json, ("--picture", picture), args.machine.file())?;
@@ -69,7 +148,7 @@ fn simulated(spec: &Spec, args: &HighAllocArgs) -> Result<Outcome, Failure> {
     let from = args.from.as_deref();
     [json, picture].into_iter().try_for_each(|out| output::check_json(out, from.as_slice()))?;
     let work = HighAlloc {
-        flags: flags(args),
+        flags: args.flags,
         spec: Spec::clone(spec),
         frames: args.memory.map_or(HighAlloc::DEFAULT_FRAMES, |memory| memory.frames()),
         from: from.map(State::open).transpose().map_err(Failure::bad_input)?,
@@ -77,18 +156,20 @@ fn simulated(spec: &Spec, args: &HighAllocArgs) -> Result<Outcome, Failure> {
         watched: picture.is_some(),
     };
     refuse(&work)?;
-    let seeds = args.run.all_seeds();
-    let mut progress = Progress::new("high-alloc");
-    let mut tell = |done, total| progress.update(done, total);
-    let result = work.run(&args.run.settings.sides(), &seeds, &mut tell).map_err(failure)?;
-    drop(progress);
-    let machine = spec.name().to_owned();
-    let report =
-        report("high-alloc", machine, Some(args.run.first_seed()), result.runs, result.checks);
-    output::save_json(json, &report)?;
-    output::save_svg(picture, || result.picture.unwrap_or_default())?;
-    output::print(&print::high_alloc(&report, &work, seeds.len(), output::style()))?;
-    Ok(output::outcome(&report.verdict))
+    let (sides, seeds) = (args.run.settings.sides(), args.run.all_seeds());
+    let mut measured = progress::during("high-alloc", |tell| work.run(&sides, &seeds, tell))?;
+    let drawn = measured.picture.take();
+    let seed = Some(args.run.first_seed());
+    let report = report("high-alloc", spec.name().to_owned(), seed, measured);
+    output::save_svg(picture, || drawn.unwrap_or_default())?;
+    let (name, cpus) = (spec.name(), spec.cpus());
+    let times = times(seeds.len(), work.quick);
+    let machine = format!("{name} (simulated): {cpus} CPUs, {} MiB; {times}", mib(work.frames));
+    let [_, model, note] = print::simulated(spec, work.frames, "");
+    let state = work.from.as_ref().map(|state| ("state", began(state, work.frames)));
+    let head = [("machine", machine), flags_line(work.flags)].into_iter();
+    let head = head.chain(turns(&work)).chain(state).chain([model, note]);
+    finish(&report, &args.run.json, &(print::head(head) + &print::body(&report, output::style())))
 }
 
 fn refuse_little(frames: u64) -> Result<(), Failure> {
@@ -123,10 +204,47 @@ fn refuse(work: &HighAlloc) -> Result<(), Failure> {
     Ok(())
 }
 
-fn failure(error: SimulationError) -> Failure {
-    if error.is_bad_input() {
-        Failure::bad_input(error)
-    } else {
-        Failure::Broken(error.to_string())
-    }
+/// How many seeds, and whether it was a look.
+fn times(seeds: usize, quick: bool) -> String {
+    let seeds = if seeds == 1 { "one seed".to_owned() } else { format!("{seeds} seeds") };
+    let quick = if quick { "; --quick: a fifth of the load between requests" } else { "" };
+    format!("{seeds}{quick}")
+}
+
+/// What a request may do.
+fn flags_line(flags: Flags) -> (&'static str, String) {
+    let may = match flags {
+        Flags::Default => "a request reclaims, compacts, and wakes who does it in the background",
+        Flags::Thp => "a request reclaims and compacts once, and wakes nobody",
+    };
+    ("flags", format!("{}: {may}", flags.name()))
+}
+
+/// Builders that share CPUs: the larger memory is, the less they build for each GiB before the first pass.
+fn turns(work: &HighAlloc) -> Option<(&'static str, String)> {
+    let (builders, cpus) = (work.builders(), u64::from(work.spec.cpus()) - 1);
+    let cpus = match cpus {
+        _ if builders <= cpus => return None,
+        1 => "one CPU".to_owned(),
+        _ => format!("{cpus} CPUs"),
+    };
+    Some(("load", format!("{builders} builders take turns on {cpus}")))
+}
+
+/// The state that memory begins in.
+fn began(state: &State, frames: u64) -> String {
+    let whole = state.pageblocks() * PAGEBLOCK_FRAMES as u64;
+    let scaled = match whole == frames {
+        true => String::new(),
+        false => format!(", {} MiB, scaled to {} MiB", mib(whole), mib(frames)),
+    };
+    let one = |percent| decimal(percent, 1);
+    format!(
+        "{}{scaled}: {} % is free, {} % of that in blocks smaller than a huge page; {} % of all pageblocks hold \
+         what does not move",
+        state.name(),
+        one(state.free_pct()),
+        one(state.scattered_pct()),
+        one(state.unmovable_pct()),
+    )
 }

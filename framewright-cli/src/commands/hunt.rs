@@ -1,32 +1,140 @@
 //! `framewright hunt`: schedules that find bugs, and code that has none.
 
-use framewright_lab::report::{Better, Check, Metric, Run, Unit};
-use framewright_sim::scenario::{Bug, Campaign, Kind, Row, Scenario};
+use std::{fmt::Write, str::FromStr};
 
-use super::report::report;
-use crate::args::{HuntArgs, What, Which};
+use clap::Args as ArgGroup;
+use framewright_lab::report::{Better, Check, Measured, Metric, Run, Style, Table, Tone, Unit};
+use framewright_sim::scenario::{
+    Bug, Campaign, Find, Kind, Point, Row, SCENARIOS, Scenario, Verdict,
+};
+
+use super::{finish, report};
+use crate::args::run::JsonArgs;
 use crate::failure::{Failure, Outcome};
-use crate::{output, print, progress::Progress};
+use crate::print::bold;
+use crate::{output, progress};
+
+pub(crate) const EXAMPLES: &str = "\
+Runs small programs of three simulated CPUs under one schedule after the other. As it is, every \
+program must stay clean under all of them (the control). With a bug put in, it must not: a check \
+that never fails proves nothing. Whatever is found is printed with the command that repeats it.
+
+Schedules: random, whoever can go on has the same chance; pct:DEPTH, by priorities that change \
+DEPTH - 1 times; exhaustive:BOUND, all that leave the ordinary course at most BOUND times.
+
+Examples:
+  framewright hunt
+      All scenarios and bugs, in less than a minute.
+  framewright hunt --full
+      As it is promised: 20 seeds of up to 100,000 schedules for each bug, 1,000,000 for each
+      control, and exhaustive searches. Have patience.
+  framewright hunt unmap --bug early-mask --schedule random --seeds 20
+      One bug, with 20 seeds.
+  framewright hunt drain --bug none --schedule random --schedules 1000000
+      One control, for longer.
+  framewright hunt unmap --bug early-mask --schedule random --seed 17
+      One hunt with a seed of your own, which ends the same way every time; with --schedules 1 and
+      the seed that it prints, the one schedule that finds the bug.
+  framewright hunt list
+      What there is to hunt.
+
+Exit codes: 0 every control is clean and by one kind of schedules nine of ten seeds find each bug, 1 \
+not so, or a recorded schedule is of another program, 2 bad input.";
+
+/// What `hunt` takes.
+#[derive(Debug, ArgGroup)]
+pub(crate) struct HuntArgs {
+    /// A scenario, or list for what there is [default: all]
+    #[arg(value_name = "SCENARIO")]
+    pub(crate) what: Option<What>,
+    /// Hunt this bug only, without controls; or none, for controls only
+    #[arg(long, value_name = "BUG")]
+    pub(crate) bug: Option<Which>,
+    /// random, pct:DEPTH, exhaustive:BOUND, or replay:... as printed; may be given more than once
+    /// [default: random and pct:4; with --full also pct:3, pct:6, and exhaustive:1 to
+    /// exhaustive:3 where that takes minutes]
+    #[arg(long = "schedule", value_name = "KIND")]
+    pub(crate) kinds: Vec<Kind>,
+    /// Hunts for each bug, with different seeds [default: 4, with --full 20; 1 if --seed is given]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=10_000))]
+    pub(crate) seeds: Option<u64>,
+    /// The first seed
+    #[arg(long, value_name = "N")]
+    pub(crate) seed: Option<u64>,
+    /// Schedules of one hunt, and of one control [default: 20000; with --full 100000 and 1000000]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) schedules: Option<u64>,
+    /// As thoroughly as it is promised
+    #[arg(long)]
+    pub(crate) full: bool,
+    /// Hunts at once; the result is the same for any number [default: the processors of this host]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    pub(crate) jobs: Option<u16>,
+    #[command(flatten)]
+    pub(crate) json: JsonArgs,
+}
+
+/// Where to hunt.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum What {
+    /// Nowhere: say what there is.
+    List,
+    /// There.
+    Scenario(&'static Scenario),
+}
+
+impl FromStr for What {
+    type Err = String;
+
+    fn from_str(name: &str) -> Result<Self, String> {
+        if name == "list" {
+            return Ok(Self::List);
+        }
+        Scenario::named(name).map(Self::Scenario).ok_or_else(|| {
+            let names: Vec<_> = SCENARIOS.iter().map(|scenario| scenario.name).collect();
+            format!("there is: {}, and list", names.join(", "))
+        })
+    }
+}
+
+/// What to hunt.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Which {
+    /// Nothing: controls only.
+    None,
+    /// That.
+    Bug(Bug),
+}
+
+impl FromStr for Which {
+    type Err = String;
+
+    fn from_str(name: &str) -> Result<Self, String> {
+        if name == "none" {
+            return Ok(Self::None);
+        }
+        name.parse().map(Self::Bug).map_err(|_| {
+            let names = Bug::ALL.map(Bug::name);
+            format!("there is: {}, and none", names.join(", "))
+        })
+    }
+}
 
 const WORKLOAD: &str = "hunt";
 
 /// Hunts, and says whether everything was found that should be, and nothing else.
 pub(crate) fn hunt(args: &HuntArgs) -> Result<Outcome, Failure> {
     if matches!(args.what, Some(What::List)) {
-        output::print(&print::hunt_list(output::style()))?;
+        output::print(&show_hunt_list(output::style()))?;
         return Ok(Outcome::Fine);
     }
-    let json = args.json.path.as_deref();
-    output::check_json(json, &[])?;
+    output::check_json(args.json.path.as_deref(), &[])?;
     let campaign = campaign(args)?;
-    let mut progress = Progress::new(WORKLOAD);
-    let rows = campaign.run(&mut |done, total| progress.update(done, total));
-    drop(progress);
+    let rows = progress::during(WORKLOAD, |tell| campaign.run(tell));
     let runs = rows.iter().map(run).collect();
-    let report = report(WORKLOAD, machine(&rows), Some(campaign.first_seed), runs, checks(&rows));
-    output::save_json(json, &report)?;
-    output::print(&print::hunt(&rows, output::style()))?;
-    Ok(output::outcome(&report.verdict))
+    let measured = Measured { runs, checks: checks(&rows), ..Measured::default() };
+    let report = report(WORKLOAD, machine(&rows), Some(campaign.first_seed), measured);
+    finish(&report, &args.json, &show_hunt(&rows, output::style()))
 }
 
 /// What the arguments ask for.
@@ -131,23 +239,23 @@ fn checks(rows: &[Row]) -> Vec<Check> {
     for same in rows.chunk_by(|a, b| a.scenario.name == b.scenario.name && a.bug == b.bug) {
         let (scenario, tried) = (same[0].scenario.name, same.iter().map(Row::tried).sum::<u64>());
         checks.push(match same[0].bug {
-            None => Check {
-                name: format!("{scenario} is clean"),
-                passed: same.iter().all(Row::is_good),
-                detail: format!("{tried} schedules{}", reservations(same)),
-            },
+            None => Check::new(
+                format!("{scenario} is clean"),
+                same.iter().all(Row::is_good),
+                format!("{tried} schedules{}", reservations(same)),
+            ),
             Some(bug) => {
                 let best = same.iter().max_by_key(|row| 100 * row.found() / row.bags.len().max(1));
                 let found = best.map_or(0, Row::found);
                 let hunts = best.map_or(0, |row| row.bags.len());
-                Check {
-                    name: format!("{scenario} finds {bug}"),
-                    passed: same.iter().any(Row::is_good),
-                    detail: format!(
+                Check::new(
+                    format!("{scenario} finds {bug}"),
+                    same.iter().any(Row::is_good),
+                    format!(
                         "{found} of {hunts} hunts did, of nine in ten that should{}",
                         reservations(same)
                     ),
-                }
+                )
             }
         });
     }
@@ -166,4 +274,133 @@ fn reservations(rows: &[Row]) -> String {
         format!("; {} was cut off (--schedules) after {} schedules", row.kind, row.tried())
     });
     misfit.chain(cut).collect()
+}
+
+/// A row per scenario, bug and kind of schedule; below, how to repeat what was found.
+pub(crate) fn show_hunt(rows: &[Row], style: Style) -> String {
+    let header =
+        ["scenario", "bug", "schedules", "found", "median", "fastest", "tried", "other failures"];
+    let mut table = Table::new(header, style);
+    for row in rows {
+        let plain = |text: String| (text, Tone::Plain);
+        table.row([
+            plain(row.scenario.name.to_owned()),
+            plain(row.bug.map_or("none", Bug::name).to_owned()),
+            plain(row.kind.to_string()),
+            found(row),
+            plain(number(row.median())),
+            plain(number(row.fastest())),
+            plain(if row.is_exhausted() {
+                format!("all {}", row.tried())
+            } else {
+                row.tried().to_string()
+            }),
+            plain(row.strays().to_string()),
+        ]);
+    }
+    let mut text = table.to_string();
+    text.push_str("\nSchedules until a bug was found: median over all hunts, and the fewest.\n");
+    text.push_str(&reached(rows, style));
+    text.push_str(&repeats(rows, style));
+    text
+}
+
+/// How often what a scenario is about happened at each of its points, in all runs without a bug.
+fn reached(rows: &[Row], style: Style) -> String {
+    let mut text = String::new();
+    let controls = |row: &&Row| row.bug.is_none() && !row.scenario.points().is_empty();
+    let counted: Vec<_> = rows.iter().filter(controls).collect();
+    let Some(first) = counted.first() else { return text };
+    let names = first.scenario.points().iter().map(|point| point.name);
+    let mut table = Table::new(["scenario"].into_iter().chain(names), style);
+    let mut notes = Vec::new();
+    for same in counted.chunk_by(|a, b| a.scenario.name == b.scenario.name) {
+        let scenario = same[0].scenario;
+        let mut cells = vec![(scenario.name.to_owned(), Tone::Plain)];
+        notes.extend(scenario.tally.map(|tally| (scenario.name, tally.what)));
+        for (at, point) in scenario.points().iter().enumerate() {
+            let times = same.iter().map(|row| row.reached()[at]).sum::<u64>();
+            cells.push(times_at(point, times));
+            let reason = point.never.map(|why| (scenario.name, why));
+            notes.extend(reason.filter(|reason| !notes.contains(reason)));
+        }
+        table.row(cells);
+    }
+    text.push_str("\nHow often it happened at each step, in runs without a bug.\n\n");
+    text.push_str(&table.to_string());
+    for (name, note) in notes {
+        // Writing to a string does not fail.
+        let _ = writeln!(text, "- {name}: {note}");
+    }
+    text
+}
+
+/// It is bad when nothing happens where it can, and when something does where it cannot.
+fn times_at(point: &Point, times: u64) -> (String, Tone) {
+    match (point.never, times) {
+        (None, 0) => ("0".to_owned(), Tone::Bad),
+        (Some(_), 0) => ("-".to_owned(), Tone::Plain),
+        (None, _) => (times.to_string(), Tone::Plain),
+        (Some(_), _) => (times.to_string(), Tone::Bad),
+    }
+}
+
+fn found(row: &Row) -> (String, Tone) {
+    let tone = if row.is_good() { Tone::Good } else { Tone::Bad };
+    match (row.bug, row.found()) {
+        (_, 0) if row.misfit().is_some() => ("does not fit".to_owned(), Tone::Bad),
+        (None, 0) => ("clean".to_owned(), tone),
+        (None, _) => ("NOT CLEAN".to_owned(), tone),
+        // One kind that finds it is enough: another one is not wrong.
+        (Some(_), found) => {
+            let tone = if row.is_good() { Tone::Good } else { Tone::Plain };
+            (format!("{found} of {}", row.bags.len()), tone)
+        }
+    }
+}
+
+fn number(number: Option<u64>) -> String {
+    number.map_or_else(|| "-".to_owned(), |number| number.to_string())
+}
+
+/// For each bug the find that took the fewest schedules, for each control all that was found, and
+/// the first of whatever nobody expected.
+fn repeats(rows: &[Row], style: Style) -> String {
+    let mut text = String::new();
+    for same in rows.chunk_by(|a, b| a.scenario.name == b.scenario.name && a.bug == b.bug) {
+        let bags = || same.iter().flat_map(|row| &row.bags);
+        let finds = bags().filter_map(|bag| bag.found.as_ref());
+        let strays = bags().filter_map(|bag| bag.stray.as_ref()).take(1);
+        if same[0].bug.is_some() {
+            text.extend(finds.min_by_key(|find| find.at).map(|find| repeat(find, "", style)));
+            text.extend(strays.map(|stray| repeat(stray, "not expected: ", style)));
+        } else {
+            text.extend(finds.map(|find| repeat(find, "NOT CLEAN: ", style)));
+        }
+    }
+    text
+}
+
+fn repeat(find: &Find, note: &str, style: Style) -> String {
+    let what = match &find.verdict {
+        Verdict::Clean => "clean".to_owned(),
+        Verdict::Seen { what, .. } => what.clone(),
+        Verdict::Failed(failure) => failure.to_string(),
+    };
+    let command = bold(&format!("framewright hunt {}", find.repeat), style);
+    format!("\n{command}\n    {note}{what}\n")
+}
+
+/// What there is to hunt.
+pub(crate) fn show_hunt_list(style: Style) -> String {
+    let mut text = String::new();
+    for scenario in &SCENARIOS {
+        let name = bold(scenario.name, style);
+        // Writing to a string does not fail.
+        let _ = writeln!(text, "{name}: {}, on {} CPUs", scenario.about, scenario.cpus);
+        for bug in scenario.bugs {
+            let _ = writeln!(text, "    {bug:23} {}", bug.about());
+        }
+    }
+    text
 }

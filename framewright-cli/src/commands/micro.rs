@@ -1,16 +1,43 @@
 //! `framewright run alloc-micro`: nanoseconds or instructions per operation, beside others.
 
-use std::env;
-use std::process::Command;
+use std::{env, fmt::Write, process::Command};
 
+use clap::Args as ArgGroup;
 use framewright_lab::micro::instructions::{self, Workload};
-use framewright_lab::micro::{Scale, run};
-use framewright_lab::report::Report;
+use framewright_lab::micro::{METADATA, METRICS, Scale, Table as Micro, ranks, ratio, run};
+use framewright_lab::report::{
+    Check, Comparison, Measured, Report, Run, Style, Table, Tone, decimal,
+};
 
-use super::{qemu, report::report};
-use crate::args::AllocMicroArgs;
+use super::{finish, qemu, report};
+use crate::args::{machine::Qemu, run::JsonArgs, values::Memory};
 use crate::failure::{Failure, Outcome};
-use crate::{output, print, progress::Progress};
+use crate::print::bold;
+use crate::{
+    output,
+    progress::{self, Progress},
+};
+
+#[derive(Debug, ArgGroup)]
+pub(crate) struct AllocMicroArgs {
+    /// Memory that each allocator manages, as in 4GiB or 512M [default: 4GiB; 1GiB if --quick]
+    #[arg(long, value_name = "SIZE", allow_hyphen_values = true)]
+    pub(crate) memory: Option<Memory>,
+    /// A few rounds only: a look, not a measurement
+    #[arg(long)]
+    pub(crate) quick: bool,
+    /// Count instructions (with valgrind's callgrind) instead of measuring time
+    #[arg(long, conflicts_with_all = ["memory", "quick"])]
+    pub(crate) instructions: bool,
+    /// Count instructions of a kernel on an emulated machine: qemu:N
+    #[arg(long, value_name = "MACHINE", conflicts_with_all = ["memory", "quick", "instructions"])]
+    pub(crate) machine: Option<Qemu>,
+    /// What the program starts itself with under callgrind
+    #[arg(long, hide = true, value_name = "WORKLOAD")]
+    pub(crate) counted: Option<Workload>,
+    #[command(flatten)]
+    pub(crate) json: JsonArgs,
+}
 
 const WORKLOAD: &str = "alloc-micro";
 /// The cells with two threads are part of every run.
@@ -26,12 +53,9 @@ pub(crate) fn micro(args: &AllocMicroArgs) -> Result<Outcome, Failure> {
     if let Some(machine) = &args.machine {
         return qemu::alloc_micro(&machine.0, &args.json);
     }
-    let json = args.json.path.as_deref();
-    output::check_json(json, &[])?;
+    output::check_json(args.json.path.as_deref(), &[])?;
     let (text, report) = if args.instructions { count()? } else { measure(args) };
-    output::save_json(json, &report)?;
-    output::print(&text)?;
-    Ok(output::outcome(&report.verdict))
+    finish(&report, &args.json, &text)
 }
 
 fn measure(args: &AllocMicroArgs) -> (String, Report) {
@@ -39,13 +63,12 @@ fn measure(args: &AllocMicroArgs) -> (String, Report) {
     if let Some(memory) = args.memory {
         scale.frames = memory.frames();
     }
-    let mut progress = Progress::new(WORKLOAD);
-    let table = run(&scale, &mut |done, total| progress.update(done, total));
-    drop(progress);
+    let table = progress::during(WORKLOAD, |tell| run(&scale, tell));
     // A look is too short to judge by.
     let goals = if args.quick { Vec::new() } else { table.checks() };
-    let text = print::micro(&table, &goals, output::style());
-    (text, report(WORKLOAD, TWO_CPUS.to_owned(), None, table.runs, goals))
+    let text = show_micro(&table, &goals, output::style());
+    let measured = Measured { runs: table.runs, checks: goals, ..Measured::default() };
+    (text, report(WORKLOAD, TWO_CPUS.to_owned(), None, measured))
 }
 
 fn count() -> Result<(String, Report), Failure> {
@@ -57,8 +80,101 @@ fn count() -> Result<(String, Report), Failure> {
         command.args(["run", WORKLOAD, "--counted", &workload.to_string()]);
         command
     };
-    let runs = instructions::measure(&child).map_err(Failure::bad_input)?;
+    let runs = instructions::measure(&child)?;
     drop(progress);
-    let report = report(WORKLOAD, CALLGRIND.to_owned(), None, runs, Vec::new());
-    Ok((print::instructions(&report, output::style()), report))
+    let measured = Measured { runs, ..Measured::default() };
+    let report = report(WORKLOAD, CALLGRIND.to_owned(), None, measured);
+    Ok((show_instructions(&report, output::style()), report))
+}
+
+const OURS: &str = "framewright";
+const FLOOR: &str = "floor-trylock";
+
+/// One row per metric, one column per allocator, then where we stand.
+pub(crate) fn show_micro(table: &Micro, goals: &[Check], style: Style) -> String {
+    let mut text = String::new();
+    // Writing to a string does not fail.
+    let _ = writeln!(
+        text,
+        "nanoseconds per operation: medians of {} interleaved rounds; less is better",
+        rounds(&table.runs)
+    );
+    let _ = writeln!(text, "two threads: {}\n", table.two_threads);
+    let _ = writeln!(text, "{}", values(table, style));
+    let _ = writeln!(
+        text,
+        "{OURS} among allocators that merge (ties within 5 %), and beside the floor of one\n\
+         try-lock per operation:\n"
+    );
+    let _ = write!(text, "{}", standing(table, style));
+    if !goals.is_empty() {
+        text.push('\n');
+        text.push_str(&missed(goals, style));
+    }
+    text
+}
+
+/// How many goals are met, and one line for each that is not.
+fn missed(goals: &[Check], style: Style) -> String {
+    let met = goals.iter().filter(|goal| goal.passed).count();
+    let mut text = format!("{} {met} of {} met\n", bold("goals", style), goals.len());
+    for goal in goals.iter().filter(|goal| !goal.passed) {
+        let _ = writeln!(text, "  missed  {}: {}", goal.name, goal.detail);
+    }
+    text
+}
+
+/// One row per figure, one column per subject.
+pub(crate) fn show_instructions(report: &Report, style: Style) -> String {
+    let table = Comparison::values(&report.runs).table(report.metric_names(), style);
+    format!(
+        "instructions per allocation and free of a frame, refills and bulk frees included;\n\
+         bursts of 32,768 frames up, then down, in mapping or random order\n\n{table}"
+    )
+}
+
+fn rounds(runs: &[Run]) -> u64 {
+    runs.iter().flat_map(|run| run.metrics.values()).map(|metric| metric.n).max().unwrap_or(0)
+}
+
+fn values(table: &Micro, style: Style) -> Table {
+    let labels = table.runs.iter().map(|run| run.label.as_str());
+    let mut rows = Table::new(std::iter::once("").chain(labels), style);
+    for name in METRICS.into_iter().chain([METADATA]) {
+        let best = ranks(&table.runs, &table.ranked, name).into_iter().next();
+        let cells = table.runs.iter().map(|run| {
+            let is_best = best.as_ref().is_some_and(|best| best.label == run.label);
+            let value = run.metrics.get(name).map_or_else(
+                || "-".to_owned(),
+                |metric| decimal(metric.median, if name == METADATA { 3 } else { 1 }),
+            );
+            (value, if is_best { Tone::Good } else { Tone::Plain })
+        });
+        rows.row(std::iter::once((name.to_owned(), Tone::Plain)).chain(cells));
+    }
+    rows
+}
+
+fn standing(table: &Micro, style: Style) -> Table {
+    let mut rows = Table::new(["", "place", "to the best", "the best", "to floor-trylock"], style);
+    for name in METRICS {
+        let ranks = ranks(&table.runs, &table.ranked, name);
+        let (Some(best), Some(ours)) =
+            (ranks.first(), ranks.iter().find(|rank| rank.label == OURS))
+        else {
+            continue;
+        };
+        let tone = if ours.place == 1 { Tone::Good } else { Tone::Bad };
+        let floor = ratio(&table.runs, name, OURS, FLOOR)
+            .map_or_else(|| "-".to_owned(), |ratio| format!("{ratio:.2}"));
+        let plain = |text| (text, Tone::Plain);
+        rows.row([
+            plain(name.to_owned()),
+            (ours.place.to_string(), tone),
+            plain(format!("{:.2}", ours.to_best)),
+            plain(best.label.clone()),
+            plain(floor),
+        ]);
+    }
+    rows
 }

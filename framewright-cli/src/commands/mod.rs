@@ -1,34 +1,143 @@
-//! The commands, one file each: do the work, make the report, print it.
+//! The commands, one file each: its options, its work, its result as text; and what all of them need.
 
-mod fragmentation;
-mod high_alloc;
-mod host_paging;
-mod hunt;
-mod large_memory;
-mod machines;
-mod micro;
-mod paging;
-mod prices;
-mod qemu;
-mod record;
-mod refuse;
-mod replay;
-mod report;
-mod reproduce;
-mod tuning;
-mod workload;
+pub(crate) mod fragmentation;
+pub(crate) mod high_alloc;
+pub(crate) mod hunt;
+pub(crate) mod large_memory;
+pub(crate) mod machines;
+pub(crate) mod micro;
+pub(crate) mod paging;
+pub(crate) mod prices;
+pub(crate) mod qemu;
+pub(crate) mod record;
+pub(crate) mod replay;
+pub(crate) mod reproduce;
+pub(crate) mod workload;
 
-pub(crate) use fragmentation::{churn, replace};
-pub(crate) use high_alloc::high_alloc;
-pub(crate) use hunt::hunt;
-pub(crate) use large_memory::large_memory;
-pub(crate) use machines::machines;
-pub(crate) use micro::micro;
-pub(crate) use paging::{cdn, mmap_read};
-pub(crate) use prices::prices;
-pub(crate) use qemu::tlb_proof;
-pub(crate) use record::{Ended, record};
-pub(crate) use replay::replay;
-pub(crate) use reproduce::reproduce;
-pub(crate) use tuning::tuning;
-pub(crate) use workload::{kbuild, page_fault, socket_pairs};
+use framewright_lab::report::{Measured, Report, Verdict};
+use std::env;
+
+use crate::args::run::JsonArgs;
+use crate::failure::{Failure, Outcome};
+use crate::output;
+
+/// The report of this command. Figures are of `seed` and those after it; of none where nothing is random.
+pub(crate) fn report(
+    workload: &str,
+    machine: String,
+    seed: Option<u64>,
+    measured: Measured,
+) -> Report {
+    Report {
+        framewright: env!("CARGO_PKG_VERSION").to_owned(),
+        command: command(env::args_os().skip(1).map(|arg| arg.to_string_lossy().into_owned())),
+        workload: workload.to_owned(),
+        machine,
+        seed,
+        runs: measured.runs,
+        published: Vec::new(),
+        verdict: Verdict::of(measured.checks),
+        notes: Vec::new(),
+    }
+}
+
+/// Writes the report to its file, prints `text`, and says whether all checks held.
+pub(crate) fn finish(report: &Report, json: &JsonArgs, text: &str) -> Result<Outcome, Failure> {
+    output::save_json(json.path.as_deref(), report)?;
+    output::print(text)?;
+    Ok(output::outcome(&report.verdict))
+}
+
+/// The command as a user would type it, without the files that the result goes to: the same
+/// work gives the same report wherever those lie.
+fn command(args: impl Iterator<Item = String>) -> Vec<String> {
+    let mut command = vec!["framewright".to_owned()];
+    let mut args = args;
+    while let Some(arg) = args.next() {
+        if ["--json", "--svg", "--picture"].contains(&&*arg) {
+            args.next();
+        } else if !["--json=", "--svg=", "--picture="].iter().any(|option| arg.starts_with(option))
+        {
+            command.push(arg);
+        }
+    }
+    command
+}
+
+/// Refuses those of these options that were given, on a machine that does not know them.
+pub(crate) fn only_simulated(options: &[(&str, bool)]) -> Result<(), Failure> {
+    let given = given(options);
+    let (are, them) = match given[..] {
+        [] => return Ok(()),
+        [_] => ("is", "it"),
+        _ => ("are", "them"),
+    };
+    Err(Failure::BadInput(format!(
+        "{} {are} for simulated machines; leave {them} out, or choose one, as in --machine uniform:4",
+        given.join(" and ")
+    )))
+}
+
+/// Refuses those that were given and are for a kernel on an emulated machine.
+pub(crate) fn only_on_qemu(options: &[(&str, bool)]) -> Result<(), Failure> {
+    match options.iter().find(|(_, given)| *given) {
+        None => Ok(()),
+        Some((name, _)) => Err(Failure::BadInput(format!(
+            "{name} is for a kernel on an emulated machine: --machine qemu:4"
+        ))),
+    }
+}
+
+/// Refuses those that were given and mean nothing to a kernel on an emulated machine.
+pub(crate) fn not_on_qemu(options: &[(&str, bool)]) -> Result<(), Failure> {
+    let given = given(options);
+    let (mean, them) = match given[..] {
+        [] => return Ok(()),
+        [_] => ("means", "it"),
+        _ => ("mean", "them"),
+    };
+    let memory = match given.contains(&"--memory") {
+        true => "; memory is a part of the machine, as in --machine qemu:4,1GiB",
+        false => "",
+    };
+    Err(Failure::BadInput(format!(
+        "{} {mean} nothing to a kernel on an emulated machine: leave {them} out{memory}",
+        given.join(" and ")
+    )))
+}
+
+/// Names of those that were given.
+fn given<'o>(options: &[(&'o str, bool)]) -> Vec<&'o str> {
+    options.iter().filter(|(_, given)| *given).map(|(name, _)| *name).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn where_the_report_goes_is_not_part_of_the_command() {
+        for line in
+            ["replay x --json y --set a=b", "replay x --json=y --set a=b --svg z --picture p"]
+        {
+            let command = command(line.split(' ').map(str::to_owned));
+            assert_eq!(command.join(" "), "framewright replay x --set a=b");
+        }
+    }
+
+    #[test]
+    fn what_was_not_given_is_not_named() {
+        let refused = |given: [bool; 3]| {
+            let names = ["--a", "--b", "--c"];
+            let options: Vec<_> = names.into_iter().zip(given).collect();
+            only_simulated(&options).map_err(|failure| failure.to_string())
+        };
+        assert!(refused([false; 3]).is_ok());
+        assert!(refused([false, true, false]).unwrap_err().starts_with("--b is for simulated"));
+        let error = refused([true, false, true]).unwrap_err();
+        assert!(
+            error.starts_with("--a and --c are for") && error.contains("leave them"),
+            "{error}"
+        );
+    }
+}

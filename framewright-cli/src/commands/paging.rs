@@ -1,6 +1,10 @@
-//! `framewright run mmap-read | cdn`.
+//! `framewright run mmap-read | cdn`: on simulated machines, and mmap-read also on threads over real files.
 
+use std::{path::PathBuf, str::FromStr};
+
+use clap::Args as ArgGroup;
 use framewright_lab::{
+    host_paging::HostPaging,
     paging::{self, Paging, Work},
     workloads::{
         cdn::Cdn,
@@ -9,24 +13,186 @@ use framewright_lab::{
 };
 use framewright_sim::machine::Spec;
 
-use super::{host_paging, machines::note_inherited, qemu, refuse, report::report};
-use crate::args::{CdnArgs, FileReaders, Machine, MmapReadArgs, PagingArgs};
+use super::{
+    finish, machines::note_inherited, only_on_qemu, only_simulated, qemu, report,
+    workload::about_memory,
+};
+use crate::args::{
+    machine::{Host, Machine},
+    run::RunArgs,
+    values::{Memory, whole},
+};
 use crate::failure::{Failure, Outcome};
-use crate::{output, print, progress::Progress};
+use crate::print::{self, mib};
+use crate::{output, progress};
+
+/// What stands before the examples of each.
+macro_rules! with_examples {
+    ($where:literal, $examples:literal) => {
+        concat!(
+            "This workload touches more than there is memory for, so that reclaim has to find what \
+             can go, take it out of page tables, and make every CPU forget it. ",
+            $where,
+            "\n\nMemory is small here, so that a run takes seconds: what counts is how often it turns \
+             over.\n\nExamples:\n",
+            $examples
+        )
+    };
+}
+
+/// Where it runs: not only where other workloads on pages of files do.
+pub(crate) const MMAP_READ_MACHINE: &str = "\
+uniform:N, a name that `framewright machines` lists, or FILE.toml; host:N with N threads over real memory; \
+qemu:CPUS[,MEMORY[,NODES]] for a kernel on an emulated machine";
+
+/// How much memory there is.
+pub(crate) const MMAP_READ_MEMORY: &str = "\
+Memory of the machine, as in 1GiB [default: 16 MiB per CPU, and at least 64 MiB; on a host 512 MiB; on \
+qemu it is a part of the machine]";
+
+pub(crate) const MMAP_READ_EXAMPLES: &str = with_examples!(
+    "On a simulated machine figures of time are a model's, counts are what the code did, and the same \
+     command gives the same bytes. On host:N memory, files and interrupts are real, and on qemu:N page \
+     tables and interrupts are: no two runs are the same.",
+    "  framewright run mmap-read --machine uniform:4 --set tlb.batching=off --vs tlb.batching=all
+      Interrupts per reclaimed page, without and with batches.
+  framewright run mmap-read --readers threads --machine uniform:8 --memory 512MiB
+      Every page may be cached by every CPU: the shape of a cache server.
+  framewright run mmap-read --machine host:1 --set tlb.batching=off --vs tlb.batching=lazy
+      No model: real memory, real files, and the kernel's interrupts, as it counts them.
+  framewright run mmap-read --machine qemu:4,128MiB --readers threads
+      A kernel of our own on an emulated machine, which reads half as much again as memory, twice."
+);
+
+pub(crate) const CDN_EXAMPLES: &str = with_examples!(
+    "The machine is simulated: figures of time are a model's, counts are what the code did. The same \
+     command gives the same bytes.",
+    "  framewright run cdn --machine uniform:16 --memory 64MiB --days 1 --svg day.svg
+      A cache server for a day: does it fade?
+  framewright run cdn --huge 160 --days 0.1 --memory 256MiB --vs zone.huge_stock=0
+      One request in 160 is for an object of 2 MiB, a tenth of what is sent: huge pages are wanted where
+      pages of files turn over. How many are had without a stall, before any were kept ready, and by
+      default?"
+);
+
+/// What `run mmap-read` takes.
+#[derive(Debug, ArgGroup)]
+pub(crate) struct MmapReadArgs {
+    /// Processes that map a file each, or threads that share one mapping
+    #[arg(long, value_enum, value_name = "WHO", default_value_t)]
+    pub(crate) readers: Readers,
+    /// How much is read in all, in multiples of memory
+    #[arg(long, value_name = "N", default_value_t = Self::TIMES,
+          value_parser = clap::value_parser!(u32).range(2..=100))]
+    pub(crate) times: u32,
+    /// Solid-state disks that the files are on; 0: they consist of holes, as in the benchmark
+    #[arg(long, value_name = "N", default_value_t = 0,
+          value_parser = clap::value_parser!(u32).range(..=1000))]
+    pub(crate) disks: u32,
+    #[command(flatten)]
+    pub(crate) beside: qemu::BesideArgs,
+    #[command(flatten)]
+    pub(crate) common: PagingArgs,
+}
+
+impl MmapReadArgs {
+    /// Multiples of memory, unless it is said.
+    pub(crate) const TIMES: u32 = 10;
+}
+
+/// What `run cdn` takes.
+#[derive(Debug, ArgGroup)]
+pub(crate) struct CdnArgs {
+    /// How long: a day is 2,500 turnovers of memory
+    #[arg(long, value_name = "DAYS", default_value = "1")]
+    pub(crate) days: Days,
+    /// Requests that store something new, in percent
+    #[arg(long, value_name = "PERCENT", default_value_t = 5,
+          value_parser = clap::value_parser!(u8).range(..=100))]
+    pub(crate) writes: u8,
+    /// Size of the file, in multiples of memory
+    #[arg(long, value_name = "N", default_value_t = 4,
+          value_parser = clap::value_parser!(u32).range(2..=100))]
+    pub(crate) times: u32,
+    /// Requests under way at once, per CPU
+    #[arg(long, value_name = "N", default_value_t = 8,
+          value_parser = clap::value_parser!(u16).range(1..=256))]
+    pub(crate) threads: u16,
+    /// One request in so many is for an object of 2 MiB, kept in a huge page of its own until it expires
+    /// [default: none is]
+    #[arg(long, value_name = "ONE_IN", value_parser = one_in)]
+    pub(crate) huge: Option<u32>,
+    #[command(flatten)]
+    pub(crate) common: PagingArgs,
+}
+
+/// What both take.
+#[derive(Debug, ArgGroup)]
+pub(crate) struct PagingArgs {
+    /// uniform:N, a name that `framewright machines` lists, or FILE.toml
+    #[arg(long, default_value = "uniform:4")]
+    pub(crate) machine: Machine,
+    /// Memory of the machine, as in 1GiB [default: 16 MiB per CPU, and at least 64 MiB]
+    #[arg(long, value_name = "SIZE", allow_hyphen_values = true, value_parser = memory)]
+    pub(crate) memory: Option<Memory>,
+    /// Draw what happened over time into this file, as SVG
+    #[arg(long, value_name = "FILE")]
+    pub(crate) svg: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) run: RunArgs,
+}
+
+/// Memory that turns over within a time that anybody waits.
+fn memory(text: &str) -> Result<Memory, String> {
+    let memory: Memory = text.parse()?;
+    if memory.frames() > MOST_FRAMES {
+        let reason = "every GiB takes a processor some 3 seconds to be read ten times";
+        return Err(format!("the most there can be is {MOST_MEMORY}: {reason}"));
+    }
+    Ok(memory)
+}
+
+/// One request in so many.
+fn one_in(text: &str) -> Result<u32, String> {
+    match whole(text) {
+        Some(one_in @ 1..=1_000_000) => Ok(one_in),
+        _ => Err("it takes 1 to 1000000, as in 160".to_owned()),
+    }
+}
+
+/// 64 GiB: minutes of a run, and 1.5 GiB of what a simulation knows of pages.
+const MOST_FRAMES: u64 = 64 << 18;
+const MOST_MEMORY: &str = "64GiB";
+
+/// Days, to the hundredth.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Days {
+    pub(crate) hundredths: u32,
+}
+
+impl FromStr for Days {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        const MOST: f64 = 365.0;
+        match text.parse::<f64>() {
+            Ok(days) if (0.01..=MOST).contains(&days) => {
+                Ok(Self { hundredths: (days * 100.0).round() as u32 })
+            }
+            _ => Err("it takes 0.01 to 365 days, as in 0.25 or 7".to_owned()),
+        }
+    }
+}
 
 /// `run mmap-read`.
 pub(crate) fn mmap_read(args: &MmapReadArgs) -> Result<Outcome, Failure> {
-    let readers = match args.readers {
-        FileReaders::Processes => Readers::Processes,
-        FileReaders::Threads => Readers::Threads,
-    };
     let times = if args.common.run.quick { (args.times / 5).max(2) } else { args.times };
-    let work = MmapRead { readers, times, disks: args.disks };
+    let work = MmapRead { readers: args.readers, times, disks: args.disks };
     if !matches!(args.common.machine, Machine::Qemu(_)) {
-        refuse::only_on_qemu(&[("--beside", args.beside.linux().is_some())])?;
+        only_on_qemu(&[("--beside", args.beside.linux().is_some())])?;
     }
     match &args.common.machine {
-        Machine::Host(host) => host_paging::mmap_read(work, *host, &args.common),
+        Machine::Host(host) => on_threads(work, *host, &args.common),
         Machine::Simulated(..) => run(Work::MmapRead(work), &args.common),
         Machine::Qemu(machine) => qemu::mmap_read(&machine.0, args),
     }
@@ -41,11 +207,12 @@ pub(crate) fn cdn(args: &CdnArgs) -> Result<Outcome, Failure> {
     run(Work::Cdn(Cdn { centidays, writes, times, threads, huge, ..Cdn::new(0) }), &args.common)
 }
 
+/// Runs the workload on a simulated machine.
 fn run(work: Work, args: &PagingArgs) -> Result<Outcome, Failure> {
     let (json, svg) = (args.run.json.path.as_deref(), args.svg.as_deref());
     output::check_outputs(json, ("--svg", svg), args.machine.file())?;
+    let name = work.name();
     let Machine::Simulated(spec, _) = &args.machine else {
-        let name = work.name();
         return Err(Failure::BadInput(format!(
             "{name} runs on simulated machines alone: give it one, as in --machine uniform:4"
         )));
@@ -53,19 +220,60 @@ fn run(work: Work, args: &PagingArgs) -> Result<Outcome, Failure> {
     note_inherited(&args.machine);
     let frames = args.memory.map_or_else(|| default_frames(spec), |memory| memory.frames());
     let paging = Paging { work, spec: Spec::clone(spec), frames };
-    let mut progress = Progress::new(paging.work.name());
-    let mut tell = |done, total| progress.update(done, total);
-    let result = paging
-        .run(&args.run.settings.sides(), &args.run.all_seeds(), &mut tell)
-        .map_err(|error| Failure::of_simulation(&error, args.memory))?;
-    drop(progress);
-    let (name, machine) = (paging.work.name(), spec.name().to_owned());
-    let report = report(name, machine, Some(args.run.first_seed()), result.runs, result.checks);
-    output::save_json(json, &report)?;
+    let (sides, seeds) = (args.run.settings.sides(), args.run.all_seeds());
+    let measured = progress::during(name, |tell| paging.run(&sides, &seeds, tell));
+    let measured = measured.map_err(|error| about_memory(error, args.memory))?;
+    let report = report(name, spec.name().to_owned(), Some(args.run.first_seed()), measured);
     let draw = || paging::plot(&report.runs, &paging.work, &report.command.join(" ")).svg();
     output::save_svg(svg, draw)?;
-    output::print(&print::paging(&report, &paging, output::style()))?;
-    Ok(output::outcome(&report.verdict))
+    let style = output::style();
+    let seeds = print::seeds(print::rounds(&report) as usize);
+    let [machine, model, note] = print::simulated(spec, frames, &seeds);
+    let work = ("work", description(&paging.work, frames));
+    let mut text = print::head([machine, work, model, note]) + &print::body(&report, style);
+    if matches!(paging.work, Work::Cdn(_)) {
+        text = text + "\n" + &print::series(&report, style);
+    }
+    finish(&report, &args.run.json, &text)
+}
+
+/// Reads files on threads of this process: real memory, real files, real interrupts.
+fn on_threads(work: MmapRead, host: Host, args: &PagingArgs) -> Result<Outcome, Failure> {
+    /// Enough that what may be parked, a 200th of it, is many pages.
+    const FRAMES: u64 = 512 << 8;
+    only_simulated(&[
+        ("--disks", work.disks > 0),
+        // Nothing here is left to chance that could be had again.
+        ("--seed", args.run.seed.is_some()),
+        ("--seeds", args.run.seeds > 1),
+        ("--svg", args.svg.is_some()),
+    ])?;
+    output::check_json(args.run.json.path.as_deref(), &[])?;
+    let rounds = if args.run.quick { 2 } else { HostPaging::ROUNDS };
+    let frames = args.memory.map_or(FRAMES, |memory| memory.frames());
+    let readers = host.cpus();
+    let (one, files) = match work.readers {
+        _ if readers == 1 => ("thread", "with a sparse file"),
+        Readers::Processes => ("threads", "each with a sparse file and a region of its own"),
+        Readers::Threads => ("threads", "all with one region and one sparse file"),
+    };
+    let what = format!(
+        "{readers} {one} of this process, {files}; {} times the memory is read, once",
+        work.times
+    );
+    let paging = HostPaging { work, readers, frames, rounds };
+    let sides = args.run.settings.sides();
+    let measured = progress::during("mmap-read", |tell| paging.run(&sides, tell))?.measured;
+    let notes = measured.notes.clone();
+    let report = report("mmap-read", format!("host:{readers}"), None, measured);
+    let machine = format!(
+        "{}, {} MiB of memory for each side; medians of {} rounds, sides in turn",
+        report.machine,
+        mib(frames),
+        print::rounds(&report)
+    );
+    let head = [("machine", machine), ("work", what)].into_iter().chain(print::notes(&notes));
+    finish(&report, &args.run.json, &(print::head(head) + &print::body(&report, output::style())))
 }
 
 /// Enough that lists of CPUs and watermarks are a small part of it.
@@ -73,4 +281,65 @@ fn default_frames(spec: &Spec) -> u64 {
     const PER_CPU: u64 = 16 << 8;
     const LEAST: u64 = 64 << 8;
     (PER_CPU * u64::from(spec.cpus())).max(LEAST)
+}
+
+fn description(work: &Work, frames: u64) -> String {
+    match work {
+        Work::MmapRead(work) => {
+            let who = match work.readers {
+                Readers::Processes => "one process per CPU, each with a file of its own",
+                Readers::Threads => "one thread per CPU, all with one mapping of one file",
+            };
+            let files = match work.disks {
+                0 => "holes".to_owned(),
+                disks => format!("on {disks} disks"),
+            };
+            format!("{who}, {files}; {} times the memory is read, once", work.times)
+        }
+        Work::Cdn(work) => format!(
+            "one mapping of {} times the memory, {} threads per CPU, {} % of requests store; {} disks; \
+             {} days of 2,500 turnovers: {} million pages read{}",
+            work.times,
+            work.threads,
+            work.writes,
+            work.disks,
+            f64::from(work.centidays) / 100.0,
+            work.turned_over(frames) / 1_000_000,
+            match work.huge {
+                0 => String::new(),
+                huge =>
+                    format!("; one request in {huge} is for an object of 2 MiB, in a huge page"),
+            },
+        ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_turns_over_in_minutes() {
+        assert_eq!(memory(MOST_MEMORY).map(Memory::frames), Ok(MOST_FRAMES));
+        for (text, hint) in [("8TiB", "the most there can be is 64GiB"), ("1", "the least")] {
+            assert!(memory(text).unwrap_err().contains(hint), "{text}");
+        }
+    }
+
+    #[test]
+    fn one_request_in_many_has_bounds() {
+        assert_eq!([one_in("1"), one_in("1000000")], [Ok(1), Ok(1_000_000)]);
+        for text in ["", "0", "1000001", "-1", "zzz", "1.5"] {
+            assert!(one_in(text).unwrap_err().contains("1 to 1000000, as in 160"), "{text}");
+        }
+    }
+
+    #[test]
+    fn days_have_hundredths_and_bounds() {
+        let hundredths = |text: &str| text.parse::<Days>().map(|days| days.hundredths);
+        assert_eq!([hundredths("7"), hundredths("0.25")], [Ok(700), Ok(25)]);
+        for text in ["", "0", "0.001", "-1", "366", "a day", "nan", "inf"] {
+            assert!(hundredths(text).unwrap_err().contains("0.01 to 365 days"), "{text}");
+        }
+    }
 }

@@ -1,40 +1,60 @@
-//! `framewright prices`: which prices of a machine gains come from.
+//! `framewright prices`: the costs of a machine that gains come from.
 
-use framewright_lab::report::{Better, Check, Metric, Run, Unit, decimal};
-use framewright_lab::reproduce::{MECHANISMS, MOST_LEFT_PERCENT, Origin};
+use std::fmt::Write;
 
-use super::report::report;
-use crate::args::PricesArgs;
+use clap::Args as ArgGroup;
+use framewright_lab::report::{
+    Better, Check, Measured, Metric, Run, Style, Table, Tone, Unit, decimal,
+};
+use framewright_lab::reproduce::{MECHANISMS, MOST_LEFT_PERCENT, Mechanism, Origin, Times};
+
+use super::{finish, report};
+use crate::args::run::JsonArgs;
 use crate::failure::{Failure, Outcome};
-use crate::{output, print, progress::Progress};
+use crate::print::{TIMES, bold, in_unit, paragraph};
+use crate::{output, progress};
+
+pub(crate) const EXAMPLES: &str = "\
+A mechanism gains because it avoids some costly operation. Each is run with and without, on a \
+simulated machine as it is, and on the same machine with the costs that its gain comes from at zero. \
+Then at most 3 % of the gain may be left; a larger rest comes from another source than the named one. \
+The costs are named by their keys in the machine's file (`framewright machines NAME`). Takes less than a minute.
+
+Examples:
+  framewright prices
+      A row per mechanism, and the costs behind it.
+  framewright prices --json prices.json
+      The same for programs.
+
+Exit codes: 0 every gain comes from its costs, 1 one does not, 2 bad input.";
+
+#[derive(Debug, ArgGroup)]
+pub(crate) struct PricesArgs {
+    #[command(flatten)]
+    pub(crate) json: JsonArgs,
+}
 
 const NAME: &str = "prices";
 
 /// Runs every mechanism with the costs that its gain comes from and with these set to zero. Returns
 /// whether nothing of any gain is left.
 pub(crate) fn prices(args: &PricesArgs) -> Result<Outcome, Failure> {
-    let json = args.json.path.as_deref();
-    output::check_json(json, &[])?;
-    let mut progress = Progress::new(NAME);
-    let mut origins = Vec::new();
-    for (nth, mechanism) in (0..).zip(&MECHANISMS) {
-        let mut tell = |done: u64, total: u64| {
-            progress.update(nth * total + done, MECHANISMS.len() as u64 * total);
+    output::check_json(args.json.path.as_deref(), &[])?;
+    let origins = progress::during(NAME, |tell| -> Result<Vec<_>, Failure> {
+        let origin = |(nth, mechanism): (u64, &'static Mechanism)| {
+            let mut tell = |done, total| tell(nth * total + done, MECHANISMS.len() as u64 * total);
+            let broken = |error| Failure::Broken(format!("{}: {error}", mechanism.name));
+            mechanism.origin(&mut tell).map_err(broken)
         };
-        let origin = mechanism
-            .origin(&mut tell)
-            .map_err(|error| Failure::Broken(format!("{}: {error}", mechanism.name)))?;
-        origins.push(origin);
-    }
-    drop(progress);
+        (0..).zip(&MECHANISMS).map(origin).collect()
+    })?;
     let mut machines: Vec<&str> = MECHANISMS.iter().map(|mechanism| mechanism.machine).collect();
     machines.dedup();
     let runs = origins.iter().flat_map(runs).collect();
     let checks = origins.iter().map(check).collect();
-    let report = report(NAME, machines.join(" "), Some(1), runs, checks);
-    output::save_json(json, &report)?;
-    output::print(&print::prices(&origins, output::style()))?;
-    Ok(output::outcome(&report.verdict))
+    let measured = Measured { runs, checks, ..Measured::default() };
+    let report = report(NAME, machines.join(" "), Some(1), measured);
+    finish(&report, &args.json, &show_prices(&origins, output::style()))
 }
 
 /// Times with the costs of the machine, and with those of the gain's source at zero.
@@ -57,12 +77,69 @@ fn runs(origin: &Origin) -> [Run; 2] {
 }
 
 fn check(origin: &Origin) -> Check {
-    Check {
-        name: origin.mechanism.name.to_owned(),
-        passed: origin.holds(),
-        detail: format!(
+    Check::new(
+        origin.mechanism.name.to_owned(),
+        origin.holds(),
+        format!(
             "{} % of the gain is left where its prices are zero (at most {MOST_LEFT_PERCENT} %)",
             decimal(origin.left_percent(), 2)
         ),
+    )
+}
+
+/// A row per mechanism; below, the compared settings and the costs that were set to zero.
+pub(crate) fn show_prices(origins: &[Origin], style: Style) -> String {
+    let header = ["mechanism", "machine", "saves", "without its prices", "left", ""];
+    let mut table = Table::new(header, style).left_aligned(1).left_aligned(5);
+    for origin in origins {
+        let (word, tone) = if origin.holds() {
+            ("from its prices", Tone::Good)
+        } else {
+            ("NOT ONLY FROM ITS PRICES", Tone::Bad)
+        };
+        let plain = |text: String| (text, Tone::Plain);
+        table.row([
+            plain(origin.mechanism.name.to_owned()),
+            plain(origin.mechanism.machine.to_owned()),
+            plain(saved(origin.priced)),
+            plain(saved(origin.free)),
+            plain(format!("{} %", decimal(origin.left_percent(), 2))),
+            (word.to_owned(), tone),
+        ]);
+    }
+    let mut text = format!("{table}\nleft: of what is saved; at most {MOST_LEFT_PERCENT} %\n");
+    for Origin { mechanism, .. } in origins {
+        let [key, before, after] = mechanism.setting;
+        // Writing to a `String` does not fail.
+        let _ = writeln!(text, "\n{}", bold(mechanism.name, style));
+        let _ = writeln!(text, "time: {}", mechanism.figure);
+        let _ = writeln!(text, "change: {key}={before}, then {after}");
+        text.push_str(&paragraph(&format!("prices: {}", mechanism.prices.join(" "))));
+    }
+    text
+}
+
+/// The time that is saved, and the time without the mechanism.
+fn saved(times: Times) -> String {
+    format!("{} of {}", scaled(times.saved()), scaled(times.before))
+}
+
+/// Nanoseconds, in the largest unit that gives at least one.
+fn scaled(nanos: f64) -> String {
+    let (value, unit) = in_unit(nanos, &TIMES);
+    format!("{} {unit}", decimal(value, 2))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_in_handy_units() {
+        for (nanos, text) in
+            [(0.25, "0.25 ns"), (-34.5, "-34.50 ns"), (5_200_000.0, "5.20 ms"), (1.5e9, "1.50 s")]
+        {
+            assert_eq!(scaled(nanos), text);
+        }
     }
 }

@@ -1,14 +1,98 @@
 //! Workloads on a kernel: it is built, booted under QEMU, and tells its result over the serial line.
 
-use framewright_lab::qemu::{self, BesideLinux, Clock, QemuError, QemuSpec, Work};
+use std::path::PathBuf;
 
-use super::{refuse, report::report};
+use clap::{Args as ArgGroup, ValueEnum};
+use framewright_lab::qemu::{self, BesideLinux, Clock, QemuSpec, Work};
+use framewright_lab::report::Report;
+use framewright_lab::workloads::{mmap_read::Readers, page_fault::FreeOrder};
+
+use super::high_alloc::HighAllocArgs;
+use super::paging::MmapReadArgs;
+use super::workload::{PageFaultArgs, Sharing, WorkloadArgs};
+use super::{finish, not_on_qemu, report};
 use crate::args::{
-    FileReaders, FreeOrder, HighAllocArgs, HighAllocFlags, JsonArgs, MmapReadArgs, PageFaultArgs,
-    Settings, Sharing, TlbProofArgs, WorkloadArgs,
+    machine::Qemu,
+    run::{JsonArgs, Settings},
 };
 use crate::failure::{Failure, Outcome};
-use crate::{output, print, progress::Progress};
+use crate::print::{self, several};
+use crate::{output, progress};
+
+pub(crate) const EXAMPLES: &str = "\
+One CPU unmaps pages that all others have read. Before the flush they still read the frame; after it, when \
+the frame has another owner, no CPU reaches it. What is broken on purpose has to be found out: exit code 1.
+
+Examples:
+  framewright run tlb-proof --machine qemu:4
+  framewright run tlb-proof --machine qemu:8 --break cpu
+      One CPU is left out of every flush.";
+
+#[derive(Debug, ArgGroup)]
+pub(crate) struct TlbProofArgs {
+    /// The machine: qemu:CPUS[,MEMORY[,NODES]], at least two CPUs
+    #[arg(long, default_value = "qemu:4")]
+    pub(crate) machine: Qemu,
+    /// Break something, to see that it is found out
+    #[arg(long = "break", value_enum, value_name = "WHAT")]
+    pub(crate) broken: Option<Broken>,
+    /// Pages that are unmapped, one after the other
+    #[arg(long, value_name = "N", default_value_t = 200,
+          value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    pub(crate) trials: u32,
+    #[command(flatten)]
+    pub(crate) settings: Settings,
+    #[command(flatten)]
+    pub(crate) json: JsonArgs,
+}
+
+/// What can be broken.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(crate) enum Broken {
+    /// CPUs say that they have forgotten, and have not
+    Flush,
+    /// One CPU is left out
+    Cpu,
+    /// The frame is free before the flush
+    Reuse,
+}
+
+impl Broken {
+    /// What the kernel calls it.
+    pub(crate) fn word(self) -> &'static str {
+        match self {
+            Self::Flush => "flush",
+            Self::Cpu => "cpu",
+            Self::Reuse => "reuse",
+        }
+    }
+}
+
+/// What runs beside a kernel on an emulated machine.
+#[derive(Debug, ArgGroup)]
+pub(crate) struct BesideArgs {
+    /// On qemu: run a distribution's kernel beside, on the same emulated machine: counts, no times
+    #[arg(long, value_enum, value_name = "PEER")]
+    beside: Option<Peer>,
+    /// The kernel of --beside linux, a vmlinuz [default: that of the distribution's package, which is
+    /// downloaded]
+    #[arg(long, value_name = "FILE", requires = "beside")]
+    linux: Option<PathBuf>,
+}
+
+impl BesideArgs {
+    /// The Linux that is asked for.
+    pub(crate) fn linux(&self) -> Option<BesideLinux> {
+        self.beside.map(|Peer::Linux| BesideLinux { kernel: self.linux.clone() })
+    }
+}
+
+/// What can run beside.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Peer {
+    /// The kernel that the distribution ships
+    Linux,
+}
 
 /// Pages of a CPU, for a look.
 const QUICK_PAGES: u64 = 4096;
@@ -29,9 +113,9 @@ pub(crate) fn tlb_proof(args: &TlbProofArgs) -> Result<Outcome, Failure> {
 }
 
 /// `run page-fault --machine qemu:N`.
-pub(super) fn page_fault(spec: &QemuSpec, args: &PageFaultArgs) -> Result<Outcome, Failure> {
+pub(crate) fn page_fault(spec: &QemuSpec, args: &PageFaultArgs) -> Result<Outcome, Failure> {
     let common = &args.common;
-    refuse::not_on_qemu(&[("--free-order", matches!(args.free_order, FreeOrder::Random))])?;
+    not_on_qemu(&[("--free-order", matches!(args.free_order, FreeOrder::Random))])?;
     refuse_of_workloads(common)?;
     if let Some(kernel) = args.beside.linux().and_then(|linux| linux.kernel)
         && !kernel.is_file()
@@ -61,7 +145,7 @@ pub(super) fn page_fault(spec: &QemuSpec, args: &PageFaultArgs) -> Result<Outcom
 
 /// What workloads take that means nothing to a kernel.
 fn refuse_of_workloads(args: &WorkloadArgs) -> Result<(), Failure> {
-    refuse::not_on_qemu(&[
+    not_on_qemu(&[
         ("--memory", args.memory.is_some()),
         ("--lists", args.lists.is_some()),
         ("--window", args.window.is_some()),
@@ -73,7 +157,7 @@ fn refuse_of_workloads(args: &WorkloadArgs) -> Result<(), Failure> {
 }
 
 /// `run kbuild --machine qemu:N`.
-pub(super) fn kbuild(spec: &QemuSpec, args: &WorkloadArgs) -> Result<Outcome, Failure> {
+pub(crate) fn kbuild(spec: &QemuSpec, args: &WorkloadArgs) -> Result<Outcome, Failure> {
     refuse_of_workloads(args)?;
     let words = if args.run.quick { vec!["compilers=3".to_owned()] } else { Vec::new() };
     let work = Work { workload: "kbuild", boots: vec![(Clock::Time, words)] };
@@ -81,19 +165,15 @@ pub(super) fn kbuild(spec: &QemuSpec, args: &WorkloadArgs) -> Result<Outcome, Fa
 }
 
 /// `run high-alloc --machine qemu:N`.
-pub(super) fn high_alloc(spec: &QemuSpec, args: &HighAllocArgs) -> Result<Outcome, Failure> {
-    refuse::not_on_qemu(&[
+pub(crate) fn high_alloc(spec: &QemuSpec, args: &HighAllocArgs) -> Result<Outcome, Failure> {
+    not_on_qemu(&[
         ("--memory", args.memory.is_some()),
         ("--picture", args.picture.is_some()),
         ("--from", args.from.is_some()),
         ("--seed", args.run.seed.is_some()),
         ("--seeds", args.run.seeds > 1),
     ])?;
-    let flags = match args.flags {
-        HighAllocFlags::Default => "flags=default",
-        HighAllocFlags::Thp => "flags=thp",
-    };
-    let mut words = vec![flags.to_owned()];
+    let mut words = vec![format!("flags={}", args.flags.name())];
     if args.run.quick {
         words.push("steps=4".to_owned());
     }
@@ -102,9 +182,9 @@ pub(super) fn high_alloc(spec: &QemuSpec, args: &HighAllocArgs) -> Result<Outcom
 }
 
 /// `run mmap-read --machine qemu:N`.
-pub(super) fn mmap_read(spec: &QemuSpec, args: &MmapReadArgs) -> Result<Outcome, Failure> {
+pub(crate) fn mmap_read(spec: &QemuSpec, args: &MmapReadArgs) -> Result<Outcome, Failure> {
     let common = &args.common;
-    refuse::not_on_qemu(&[
+    not_on_qemu(&[
         ("--memory", common.memory.is_some()),
         ("--times", args.times != MmapReadArgs::TIMES),
         ("--disks", args.disks > 0),
@@ -114,8 +194,8 @@ pub(super) fn mmap_read(spec: &QemuSpec, args: &MmapReadArgs) -> Result<Outcome,
         ("--seeds", common.run.seeds > 1),
     ])?;
     let readers = match args.readers {
-        FileReaders::Processes => "readers=processes",
-        FileReaders::Threads => "readers=threads",
+        Readers::Processes => "readers=processes",
+        Readers::Threads => "readers=threads",
     };
     let mut words = vec![readers.to_owned()];
     let linux = args.beside.linux();
@@ -133,7 +213,7 @@ pub(super) fn mmap_read(spec: &QemuSpec, args: &MmapReadArgs) -> Result<Outcome,
 }
 
 /// `run alloc-micro --machine qemu:N`.
-pub(super) fn alloc_micro(spec: &QemuSpec, json: &JsonArgs) -> Result<Outcome, Failure> {
+pub(crate) fn alloc_micro(spec: &QemuSpec, json: &JsonArgs) -> Result<Outcome, Failure> {
     let work = Work { workload: "alloc-micro", boots: vec![(Clock::Instructions, Vec::new())] };
     on_kernel(&work, spec, &Settings::default(), None, json)
 }
@@ -145,24 +225,19 @@ fn on_kernel(
     linux: Option<&BesideLinux>,
     json: &JsonArgs,
 ) -> Result<Outcome, Failure> {
-    let json = json.path.as_deref();
-    output::check_json(json, &[])?;
-    let mut progress = Progress::new(work.workload);
-    let mut tell = |done, total| progress.update(done, total);
-    let result = qemu::run(spec, work, &settings.sides(), linux, &mut tell).map_err(failure)?;
-    drop(progress);
-    let mut report = report(work.workload, spec.to_string(), None, result.runs, result.checks);
-    report.notes = result.notes;
-    let text = print::emulated(&report, spec, output::style());
-    output::save_json(json, &report)?;
-    output::print(&text)?;
-    Ok(output::outcome(&report.verdict))
-}
-
-fn failure(error: QemuError) -> Failure {
-    if error.is_bad_input() {
-        Failure::bad_input(error)
-    } else {
-        Failure::Broken(error.to_string())
-    }
+    output::check_json(json.path.as_deref(), &[])?;
+    let sides = settings.sides();
+    let mut measured =
+        progress::during(work.workload, |tell| qemu::run(spec, work, &sides, linux, tell))?;
+    let notes = std::mem::take(&mut measured.notes);
+    let report = Report { notes, ..report(work.workload, spec.to_string(), None, measured) };
+    let (cpus, nodes) = (several(spec.cpus, "CPU"), several(spec.nodes, "node"));
+    let machine = format!(
+        "{cpus}, {nodes}, {} MiB, emulated by QEMU: real page tables and interrupts",
+        spec.mib
+    );
+    let note = "counts are what the code did; times under emulation say nothing of hardware";
+    let head = [("machine", machine), ("note", note.to_owned())].into_iter();
+    let head = print::head(head.chain(print::notes(&report.notes)));
+    finish(&report, json, &(head + &print::body(&report, output::style())))
 }

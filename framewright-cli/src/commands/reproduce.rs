@@ -1,33 +1,100 @@
 //! `framewright reproduce`: published results, done again.
 
-use framewright_lab::report::Report;
-use framewright_lab::reproduce::{Experiment, Plan, Results, judge, verdict};
+mod table;
 
-use super::report::report;
-use crate::args::ReproduceArgs;
+use std::fmt::Write;
+
+use clap::Args as ArgGroup;
+use clap::builder::{PossibleValue, PossibleValuesParser};
+use framewright_lab::report::{Measured, Report, Role, Row, Style, Verdict};
+use framewright_lab::reproduce::{EXPERIMENTS, Experiment, Plan, Results, judge, verdict};
+use indexmap::{IndexMap, IndexSet};
+
+use super::{finish, report};
+use crate::args::run::JsonArgs;
 use crate::failure::{Failure, Outcome};
-use crate::{output, print, progress::Progress};
+use crate::print::{bold, paragraph};
+use crate::{output, progress};
+
+pub(crate) const EXAMPLES: &str = "\
+Each experiment is a change of a real kernel's page allocator that somebody measured and published. \
+Both sides of it are two settings here, and the machine is simulated. Four kinds of figures stand \
+apart: what was published, on whose machine; what a running kernel counted, where we could run one; \
+what was measured, that is counted while this code ran; and what was modelled, that is counted in \
+cycles of a simulated machine, with a band: what becomes of it when what the machine guesses is a \
+quarter less or more.
+
+A row agrees if both figures have the same sign and are within a factor of three; where the library \
+is held against a running kernel's counts (tlb-batch), better ones agree as well. Rows that \
+parameters of the machine were fitted to are shown and not judged, and so are those that there is \
+nothing comparable to; notes say which. All others have to agree.
+
+Examples:
+  framewright reproduce bulk-free
+      Choosing what to free before taking the zone lock, on four servers of 2018.
+  framewright reproduce all --seeds 5 --json results.json
+      Everything, five seeds each; differences are taken seed by seed.
+  framewright reproduce high-order-drain --quick
+      A look: one seed, short runs, nothing judged.
+
+Exit codes: 0 every judged row agrees, 1 one does not, 2 bad input.";
+
+const ALL: &str = "all";
+
+#[derive(Debug, ArgGroup)]
+pub(crate) struct ReproduceArgs {
+    /// Which published result
+    #[arg(value_name = "EXPERIMENT", value_parser = names())]
+    experiment: String,
+    /// How often each side is run, every time with another seed
+    #[arg(long, value_name = "N", default_value_t = 3,
+          value_parser = clap::value_parser!(u32).range(1..=1000), conflicts_with = "quick")]
+    seeds: u32,
+    /// One seed and short runs: a look, not a result
+    #[arg(long)]
+    quick: bool,
+    #[command(flatten)]
+    pub(crate) json: JsonArgs,
+}
+
+impl ReproduceArgs {
+    /// What is to be done again.
+    pub(crate) fn experiments(&self) -> Vec<Experiment> {
+        let chosen =
+            |experiment: &Experiment| self.experiment == ALL || self.experiment == experiment.name;
+        EXPERIMENTS.into_iter().filter(chosen).collect()
+    }
+
+    /// How much is run.
+    pub(crate) fn plan(&self) -> Plan {
+        Plan::new(self.seeds, self.quick)
+    }
+}
+
+fn names() -> PossibleValuesParser {
+    let value =
+        |experiment: &Experiment| PossibleValue::new(experiment.name).help(experiment.title);
+    let all = PossibleValue::new(ALL).help("all of them");
+    EXPERIMENTS.iter().map(value).chain([all]).collect::<Vec<_>>().into()
+}
 
 /// Runs the experiments, judges their rows, and says whether all that were judged agree.
 pub(crate) fn reproduce(args: &ReproduceArgs) -> Result<Outcome, Failure> {
-    let json = args.json.path.as_deref();
     let (experiments, plan) = (args.experiments(), args.plan());
-    output::check_json(json, &[])?;
+    output::check_json(args.json.path.as_deref(), &[])?;
     let mut results = Vec::new();
     for experiment in &experiments {
         results.push(run(experiment, &plan)?);
     }
     let report = report_of(&experiments, &plan, &results);
-    output::save_json(json, &report)?;
-    let text = print::reproduce(&experiments, &results, &report.verdict, output::style());
-    output::print(&text)?;
-    Ok(output::outcome(&report.verdict))
+    let text = show(&experiments, &results, &report.verdict, output::style());
+    finish(&report, &args.json, &text)
 }
 
 fn run(experiment: &Experiment, plan: &Plan) -> Result<Results, Failure> {
-    let mut progress = Progress::new(experiment.name);
-    let mut results = (experiment.run)(plan, &mut |done, total| progress.update(done, total))
-        .map_err(|error| Failure::Broken(format!("{}: {error}", experiment.name)))?;
+    let results = progress::during(experiment.name, |tell| (experiment.run)(plan, tell));
+    let broken = |error| Failure::Broken(format!("{}: {error}", experiment.name));
+    let mut results = results.map_err(broken)?;
     judge(&mut results, plan);
     Ok(results)
 }
@@ -43,8 +110,103 @@ fn report_of(experiments: &[Experiment], plan: &Plan, results: &[Results]) -> Re
     let runs = results.iter().flat_map(|results| results.runs.clone()).collect();
     let verdict = verdict(results, plan);
     let workload = format!("reproduce {}", names.join(" "));
-    let report =
-        report(&workload, machines.join(" "), plan.seeds.first().copied(), runs, Vec::new());
+    let measured = Measured { runs, ..Measured::default() };
+    let report = report(&workload, machines.join(" "), plan.seeds.first().copied(), measured);
     let published = results.iter().flat_map(|results| results.rows.clone()).collect();
     Report { published, verdict, ..report }
+}
+
+/// A table per experiment, where its figures come from, what they say; then the verdict.
+fn show(
+    experiments: &[Experiment],
+    results: &[Results],
+    verdict: &Verdict,
+    style: Style,
+) -> String {
+    let mut text = String::new();
+    for (experiment, results) in experiments.iter().zip(results) {
+        // Writing to a string does not fail.
+        let _ = writeln!(text, "{}  {}", bold(experiment.name, style), experiment.title);
+        let _ = writeln!(text, "{}\n", experiment.question);
+        text.push_str(&table::tables(&results.rows, style));
+        for note in notes(&results.rows) {
+            text.push_str(&paragraph(&note));
+        }
+        for finding in &results.findings {
+            text.push_str(&paragraph(&format!("found: {finding}")));
+        }
+        for check in &results.checks {
+            let word = if check.passed { "holds" } else { "DOES NOT HOLD" };
+            let line = format!("{}  {word}: {}", bold(&check.name, style), check.detail);
+            text.push_str(&paragraph(&line));
+        }
+        text.push('\n');
+    }
+    let _ = writeln!(text, "{}  {}", bold("verdict", style), verdict.words);
+    text
+}
+
+/// Where figures come from, and why rows are not judged, each once.
+fn notes(rows: &[Row]) -> IndexSet<String> {
+    let mut sources: IndexMap<&str, IndexSet<&str>> = IndexMap::new();
+    for published in rows.iter().filter_map(|row| row.published.as_ref()) {
+        sources.entry(&published.source).or_default().insert(&published.machine);
+    }
+    let published = sources.into_iter().map(|(source, machines)| {
+        let machines: Vec<&str> = machines.into_iter().collect();
+        format!("published: {source}, on {}", machines.join("; "))
+    });
+    let kernels = rows.iter().filter_map(|row| row.kernel.as_ref());
+    let kernels = kernels.map(|kernel| format!("kernel: {}", kernel.source));
+    let mut notes: IndexSet<String> = published.chain(kernels).collect();
+    let mut shown: IndexMap<&str, IndexSet<String>> = IndexMap::new();
+    for row in rows {
+        match &row.role {
+            Role::Fitted(why) => _ = notes.insert(format!("fitted: {}: {why}", row.machine)),
+            Role::Shown(why) => _ = shown.entry(why).or_default().insert(shown_as(row, rows)),
+            Role::Predicted => {}
+        }
+    }
+    notes.extend(shown.into_iter().map(|(why, metrics)| {
+        let metrics: Vec<String> = metrics.into_iter().collect();
+        format!("shown: {}: {why}", metrics.join(", "))
+    }));
+    notes
+}
+
+/// The figure of a row that is not judged; whose it is, if another's is.
+fn shown_as(row: &Row, rows: &[Row]) -> String {
+    let is_judged = |other: &Row| other.metric == row.metric && other.role == Role::Predicted;
+    match rows.iter().any(is_judged) {
+        true => format!("{} of {}", row.metric, row.subject),
+        false => row.metric.clone(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{table::tests::row, *};
+
+    #[test]
+    fn a_source_is_named_once_with_its_machines() {
+        let mut other = row();
+        if let Some(published) = &mut other.published {
+            published.machine = "another".into();
+        }
+        let fitted = Row { role: Role::Fitted("latencies".into()), ..row() };
+        let shown = |metric: &str| Row {
+            role: Role::Shown("alone".into()),
+            metric: metric.into(),
+            ..row()
+        };
+        let rows = [row(), other, fitted, shown("a"), shown("b"), shown("a")];
+        let notes: Vec<String> = notes(&rows).into_iter().collect();
+        let expected = [
+            "published: there, on theirs; another",
+            "kernel: 6.1",
+            "fitted: m: latencies",
+            "shown: a, b: alone",
+        ];
+        assert_eq!(notes, expected);
+    }
 }

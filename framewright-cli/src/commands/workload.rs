@@ -1,40 +1,216 @@
 //! `framewright run page-fault | kbuild | socket-pairs`: on threads over real memory, on a simulated
 //! machine, or on simulated machines of many sizes.
 
+use std::{path::PathBuf, str::FromStr};
+
+use clap::{Args as ArgGroup, ValueEnum};
 use framewright_lab::{
-    report::{Check, Report},
+    Error,
+    report::{Report, Run, Style, Table, decimal},
     simulated::{
-        Contender, Plan, Simulation,
-        scaling::{self, Scaling},
+        Column, ListSizes, MODEL_NOTE, Plan, Simulation,
+        scaling::{self, SERIES, Scaling, unit_of},
     },
     workloads::{
         Workload,
         host::{HostSpec, Rounds},
         kbuild::Kbuild,
-        page_fault::{self, PageFault},
+        page_fault::{FreeOrder, PageFault},
         socket_pairs::SocketPairs,
     },
 };
 use framewright_sim::machine::Spec;
 
-use super::{machines::note_inherited, qemu, refuse, report::report};
-use crate::args::{FreeOrder, Machine, Machines, PageFaultArgs, Sharing, WorkloadArgs};
+use super::{finish, machines::note_inherited, only_on_qemu, only_simulated, qemu, report};
+use crate::args::{
+    machine::Machine,
+    run::RunArgs,
+    values::{self, Memory, whole},
+};
 use crate::failure::{Failure, Outcome};
-use crate::{output, print, progress::Progress};
+use crate::print::{self, bold, mib};
+use crate::{output, progress};
+
+/// What stands before the examples of each.
+macro_rules! with_examples {
+    ($examples:literal) => {
+        concat!(
+            "On a simulated machine the library and the classic design, list-buddy, run one after \
+             the other, each by a clock of its own: figures of time are a model's (`framewright \
+             machines NAME` says where every parameter comes from), counts are what the code did. \
+             The same command gives the same bytes.\n\nExamples:\n",
+            $examples
+        )
+    };
+}
+
+pub(crate) const PAGE_FAULT_EXAMPLES: &str = with_examples!(
+    "  framewright run page-fault --machine host:2
+      Two threads touch 128 MiB each, give it back, and again.
+  framewright run page-fault --machine skx-2s-112 --lists 31/186 --free-order random
+      112 simulated CPUs, both designs with the list sizes of 2018.
+  framewright run page-fault --machine uniform:1..512 --svg scaling.svg
+      The same on 1, 2, 4, ... 512 CPUs, as series.
+  framewright run page-fault --machine qemu:4 --sharing shared
+      A kernel on an emulated machine: page tables, faults and interrupts that hardware makes. Times
+      under emulation rank nothing; instructions are counted in a boot of their own.
+  framewright run page-fault --machine qemu:1 --quick --beside linux
+      The distribution's kernel does the same on the same machine: instructions by group."
+);
+
+pub(crate) const KBUILD_EXAMPLES: &str = with_examples!(
+    "  framewright run kbuild --machine host:2
+      Two threads make, share and tear down processes.
+  framewright run kbuild --machine qemu:4
+      A kernel on an emulated machine: address spaces that come and go, files in its page cache.
+  framewright run kbuild --machine spr-2s-224 --vs pcp.high_order_drain=every-free --seeds 3
+      What a rule of Linux 5.18 to 6.6 does to eight kernel builds on 224 simulated CPUs."
+);
+
+pub(crate) const SOCKET_PAIRS_EXAMPLES: &str = with_examples!(
+    "  framewright run socket-pairs --machine host:2
+      A writer and a reader.
+  framewright run socket-pairs --machine icx-2s-128 --vs pcp.high_order_drain=every-free
+      64 pairs on 128 simulated CPUs, with and without a rule of Linux 5.18 to 6.6."
+);
+
+/// Where it runs: here also in a kernel.
+pub(crate) const KERNEL_MACHINE: &str = "\
+host, host:N with N threads; uniform:N, a name that `framewright machines` lists, or FILE.toml; \
+uniform:A..B or uniform:A,B,... for machines of many sizes; qemu:CPUS[,MEMORY[,NODES]] for a kernel on \
+an emulated machine";
+
+#[derive(Debug, ArgGroup)]
+pub(crate) struct PageFaultArgs {
+    /// In which order frames are freed
+    #[arg(long, alias = "free", value_enum, value_name = "ORDER", default_value_t)]
+    pub(crate) free_order: FreeOrder,
+    /// On qemu: each CPU in an address space of its own, or all in one
+    #[arg(long, value_enum, value_name = "HOW", default_value_t)]
+    pub(crate) sharing: Sharing,
+    #[command(flatten)]
+    pub(crate) beside: qemu::BesideArgs,
+    #[command(flatten)]
+    pub(crate) common: WorkloadArgs,
+}
+
+#[derive(Debug, ArgGroup)]
+pub(crate) struct WorkloadArgs {
+    /// host, host:N with N threads; uniform:N, a name that `framewright machines` lists, or FILE.toml;
+    /// uniform:A..B or uniform:A,B,... for machines of many sizes
+    #[arg(long, default_value = "host")]
+    pub(crate) machine: Machines,
+    /// Memory to manage, as in 4GiB or 512M [default: on threads half as much again as the work
+    /// holds, else all that the machine has]
+    #[arg(long, value_name = "SIZE", allow_hyphen_values = true)]
+    pub(crate) memory: Option<Memory>,
+    /// Simulated machines: frames per batch and on a CPU's lists, for both designs, as in 31/186
+    #[arg(long, value_name = "BATCH/HIGH")]
+    pub(crate) lists: Option<Lists>,
+    /// Simulated machines: virtual time that figures are taken from, as in 50ms [default: 50ms,
+    /// kbuild 200ms; longer on less than 64 CPUs]
+    #[arg(long, value_name = "TIME", value_parser = values::window)]
+    pub(crate) window: Option<u64>,
+    /// Simulated machines: virtual time before that [default: 20ms; kbuild 60ms]
+    #[arg(long, value_name = "TIME", value_parser = values::warm_up)]
+    pub(crate) warm_up: Option<u64>,
+    /// Machines of many sizes (uniform:A..B): draw throughput and waiting into this file, as SVG
+    #[arg(long, value_name = "FILE")]
+    pub(crate) svg: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) run: RunArgs,
+}
+
+/// Which CPUs share an address space.
+#[derive(Clone, Copy, Debug, Default, ValueEnum)]
+pub(crate) enum Sharing {
+    /// None, as processes
+    #[default]
+    Private,
+    /// All, as threads
+    Shared,
+}
+
+/// One machine, or uniform ones of many sizes.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Machines {
+    One(Machine),
+    /// CPUs of each.
+    Uniform(Vec<u16>),
+}
+
+impl FromStr for Machines {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text.strip_prefix("uniform:") {
+            Some(sizes) if sizes.contains("..") || sizes.contains(',') => {
+                series(sizes).map(Self::Uniform)
+            }
+            _ => text.parse().map(Self::One),
+        }
+    }
+}
+
+/// Sizes of machines: `A..B` doubles from A, and ends with B.
+fn series(text: &str) -> Result<Vec<u16>, String> {
+    const MOST: u16 = 512;
+    let bad = || {
+        format!(
+            "uniform:A..B and uniform:A,B,... take 1 to {MOST} CPUs, smaller ones first, as in \
+             uniform:1..512 or uniform:1,28,56"
+        )
+    };
+    let size = |text: &str| match whole(text.trim()) {
+        Some(size @ 1..=MOST) => Ok(size),
+        _ => Err(bad()),
+    };
+    let sizes: Vec<u16> = match text.split_once("..") {
+        Some((first, last)) => {
+            let (first, last) = (size(first)?, size(last)?);
+            if first > last {
+                return Err(bad());
+            }
+            let doubled = std::iter::successors(Some(first), |size| size.checked_mul(2));
+            doubled.take_while(|size| *size < last).chain([last]).collect()
+        }
+        None => text.split(',').map(size).collect::<Result<_, _>>()?,
+    };
+    if sizes.is_sorted_by(|a, b| a < b) { Ok(sizes) } else { Err(bad()) }
+}
+
+/// List sizes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Lists(pub(crate) ListSizes);
+
+impl FromStr for Lists {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let sizes = text
+            .split_once('/')
+            .and_then(|(batch, high)| Some(ListSizes { batch: whole(batch)?, high: whole(high)? }));
+        match sizes {
+            Some(sizes @ ListSizes { batch: 1..=1024, high }) if high >= 4 * sizes.batch => {
+                Ok(Self(sizes))
+            }
+            _ => Err("BATCH/HIGH takes a batch of 1 to 1024 frames and lists of at least four \
+                      batches, as in 31/186"
+                .to_owned()),
+        }
+    }
+}
 
 /// `run page-fault`.
 pub(crate) fn page_fault(args: &PageFaultArgs) -> Result<Outcome, Failure> {
     if let Machines::One(Machine::Qemu(machine)) = &args.common.machine {
         return qemu::page_fault(&machine.0, args);
     }
-    refuse::only_on_qemu(&[
+    only_on_qemu(&[
         ("--sharing", matches!(args.sharing, Sharing::Shared)),
         ("--beside", args.beside.linux().is_some()),
     ])?;
-    let free_order = match args.free_order {
-        FreeOrder::Mapping => page_fault::FreeOrder::Mapping,
-        FreeOrder::Random => page_fault::FreeOrder::Random,
-    };
+    let free_order = args.free_order;
     let work = PageFault { free_order, ..PageFault::new(args.common.run.first_seed()) };
     workload(&Workload::PageFault(work), &args.common)
 }
@@ -78,9 +254,9 @@ fn workload(work: &Workload, args: &WorkloadArgs) -> Result<Outcome, Failure> {
     }
 }
 
-/// Each side's settings on threads, their rounds alternating.
+/// Runs each side on threads; their rounds alternate.
 fn on_threads(work: &Workload, cpus: u16, args: &WorkloadArgs) -> Result<Outcome, Failure> {
-    refuse::only_simulated(&[
+    only_simulated(&[
         ("--lists", args.lists.is_some()),
         ("--seeds", args.run.seeds > 1),
         ("--window", args.window.is_some()),
@@ -89,42 +265,38 @@ fn on_threads(work: &Workload, cpus: u16, args: &WorkloadArgs) -> Result<Outcome
     let frames = args.memory.map_or_else(|| work.ample_frames(cpus), |memory| memory.frames());
     let spec = HostSpec { cpus, frames, pin: true };
     let rounds = if args.run.quick { Rounds::quick() } else { Rounds::full() };
-    let mut progress = Progress::new(work.name());
-    let mut tell = |done, total| progress.update(done, total);
-    let result = work
-        .run_on_host(&spec, &args.run.settings.sides(), rounds, &mut tell)
-        .map_err(Failure::bad_input)?;
-    drop(progress);
-    let machine = format!("host:{cpus}");
-    let report =
-        report(work.name(), machine, Some(args.run.first_seed()), result.runs, result.checks);
-    let text = print::on_threads(&report, &spec, &result.notes, output::style());
-    finish(&report, &text, args)
+    let sides = args.run.settings.sides();
+    let measured =
+        progress::during(work.name(), |tell| work.run_on_host(&spec, &sides, rounds, tell))?;
+    let notes = measured.notes.clone();
+    let seed = Some(args.run.first_seed());
+    let report = report(work.name(), format!("host:{cpus}"), seed, measured);
+    let (machine, rounds) = (&report.machine, print::rounds(&report));
+    let machine = format!("{machine} of {} MiB; medians of {rounds} rounds", mib(frames));
+    let head = print::head([("machine", machine)].into_iter().chain(print::notes(&notes)));
+    finish(&report, &args.run.json, &(head + &print::body(&report, output::style())))
 }
 
-/// Both designs on one simulated machine.
+/// Runs both designs on one simulated machine.
 fn simulated(work: &Workload, spec: &Spec, args: &WorkloadArgs) -> Result<Outcome, Failure> {
     let frames = args.memory.map(|memory| memory.frames());
     let plan = plan(work, args);
     let plan = if args.window.is_some() { plan } else { plan.on(spec.cpus()) };
     let simulation = Simulation { work: work.clone(), spec: spec.clone(), frames, plan };
     let lists = args.lists.map(|lists| lists.0);
-    let contenders: Vec<Contender> =
-        contenders(args).iter().map(|contender| simulation.with_lists(contender, lists)).collect();
-    let mut progress = Progress::new(work.name());
-    let mut tell = |done, total| progress.update(done, total);
-    let result = simulation
-        .run(&contenders, &args.run.all_seeds(), &mut tell)
-        .map_err(|error| Failure::of_simulation(&error, args.memory))?;
-    drop(progress);
-    let machine = spec.name().to_owned();
-    let report =
-        report(work.name(), machine, Some(args.run.first_seed()), result.runs, result.checks);
-    let text = print::simulated(&report, &simulation, output::style());
-    finish(&report, &text, args)
+    let columns: Vec<Column> =
+        columns(args).iter().map(|column| simulation.with_lists(column, lists)).collect();
+    let seeds = args.run.all_seeds();
+    let measured = progress::during(work.name(), |tell| simulation.run(&columns, &seeds, tell));
+    let measured = measured.map_err(|error| about_memory(error, args.memory))?;
+    let seed = Some(args.run.first_seed());
+    let report = report(work.name(), spec.name().to_owned(), seed, measured);
+    let frames = frames.unwrap_or_else(|| spec.frames());
+    let head = print::head(print::simulated(spec, frames, &time(&report, plan)));
+    finish(&report, &args.run.json, &(head + &print::body(&report, output::style())))
 }
 
-/// Both designs on machines of many sizes.
+/// Runs both designs on machines of many sizes.
 fn scaled(work: &Workload, cpus: &[u16], args: &WorkloadArgs) -> Result<Outcome, Failure> {
     if args.memory.is_some() {
         return Err(Failure::bad_input(
@@ -137,47 +309,28 @@ fn scaled(work: &Workload, cpus: &[u16], args: &WorkloadArgs) -> Result<Outcome,
         plan: plan(work, args),
         lists: args.lists.map(|lists| lists.0),
     };
-    let mut progress = Progress::new(work.name());
-    let mut tell = |done, total| progress.update(done, total);
-    let runs = scaling
-        .run(&contenders(args), &args.run.all_seeds(), &mut tell)
-        .map_err(|error| Failure::of_simulation(&error, None))?;
-    drop(progress);
+    let (columns, seeds) = (columns(args), args.run.all_seeds());
+    let measured = progress::during(work.name(), |tell| scaling.run(&columns, &seeds, tell))?;
     let sizes: Vec<String> = cpus.iter().map(u16::to_string).collect();
     let machine = format!("uniform:{}", sizes.join(","));
-    let report = report(work.name(), machine, Some(args.run.first_seed()), runs, vec![books()]);
+    let report = report(work.name(), machine, Some(args.run.first_seed()), measured);
     let draw = || scaling::plot(&report.runs, work.name(), &report.command.join(" ")).svg();
     output::save_svg(args.svg.as_deref(), draw)?;
-    let text = print::scaled(&report, &scaling, output::style());
-    finish(&report, &text, args)
-}
-
-fn finish(report: &Report, text: &str, args: &WorkloadArgs) -> Result<Outcome, Failure> {
-    output::save_json(args.run.json.path.as_deref(), report)?;
-    output::print(text)?;
-    Ok(output::outcome(&report.verdict))
-}
-
-fn books() -> Check {
-    Check {
-        name: "invariants".to_owned(),
-        passed: true,
-        detail: "after each run all frames are free, and the books agree".to_owned(),
-    }
+    finish(&report, &args.run.json, &show_scaled(&report, &scaling, output::style()))
 }
 
 /// The library with each side's settings, then the classic design with those that it knows.
-fn contenders(args: &WorkloadArgs) -> Vec<Contender> {
+fn columns(args: &WorkloadArgs) -> Vec<Column> {
     let sides = args.run.settings.sides();
     if let [side] = &sides[..] {
-        return vec![Contender::framewright(side), Contender::list_buddy("list-buddy", side)];
+        return vec![Column::framewright(side), Column::list_buddy("list-buddy", side)];
     }
     let library = sides.iter().map(|side| {
         let label = format!("framewright {}", side.label);
-        Contender { label, ..Contender::framewright(side) }
+        Column { label, ..Column::framewright(side) }
     });
     let classic =
-        sides.iter().map(|side| Contender::list_buddy(&format!("list-buddy {}", side.label), side));
+        sides.iter().map(|side| Column::list_buddy(&format!("list-buddy {}", side.label), side));
     library.chain(classic).collect()
 }
 
@@ -190,5 +343,93 @@ fn plan(work: &Workload, args: &WorkloadArgs) -> Plan {
     Plan {
         warm_up: args.warm_up.unwrap_or(plan.warm_up),
         window: args.window.unwrap_or(plan.window),
+    }
+}
+
+/// The error, with the `memory` that was asked for if that is to blame.
+pub(crate) fn about_memory(error: Error, memory: Option<Memory>) -> Failure {
+    match memory {
+        Some(memory) if error.is_about_memory() => {
+            Failure::BadInput(format!("--memory {memory}: {error}"))
+        }
+        _ => error.into(),
+    }
+}
+
+/// The series against CPUs as tables.
+fn show_scaled(report: &Report, scaling: &Scaling, style: Style) -> String {
+    let machine = format!(
+        "{} (simulated), one node per 28 CPUs, 512 MiB per CPU; {}",
+        report.machine,
+        time(report, scaling.plan)
+    );
+    let mut text = print::head([("machine", machine), ("note", format!("{MODEL_NOTE}\n"))]);
+    text.push_str(&print::settings(report, style));
+    for series in SERIES {
+        let labels = report.runs.iter().map(|run| run.label.as_str());
+        let mut table = Table::new(std::iter::once("CPUs").chain(labels), style);
+        for (row, cpus) in scaling.cpus.iter().enumerate() {
+            let value = |run: &Run| {
+                let point = run.series.get(series).and_then(|points| points.get(row));
+                let decimals = unit_of(series).0.decimals();
+                point.map_or_else(String::new, |point| decimal(point.1, decimals))
+            };
+            table.plain_row(std::iter::once(cpus.to_string()).chain(report.runs.iter().map(value)));
+        }
+        text.push_str(&format!("{}\n{table}\n", bold(series, style)));
+    }
+    text + &print::checks(report, style)
+}
+
+/// The virtual time of a run, and its seeds.
+fn time(report: &Report, Plan { warm_up, window }: Plan) -> String {
+    const MS: u64 = 1_000_000;
+    let seeds = print::seeds(print::rounds(report) as usize);
+    format!("{} virtual ms after {} of warming up; {seeds}", window / MS, warm_up / MS)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sizes(text: &str) -> Vec<u16> {
+        match text.parse() {
+            Ok(Machines::Uniform(sizes)) => sizes,
+            other => panic!("{text}: {other:?}"),
+        }
+    }
+
+    #[test]
+    fn ranges_double_and_end_where_they_should() {
+        assert_eq!(sizes("uniform:1..512"), [1, 2, 4, 8, 16, 32, 64, 128, 256, 512]);
+        assert_eq!(sizes("uniform:3..20"), [3, 6, 12, 20]);
+        assert_eq!(sizes("uniform:7..7"), [7]);
+        assert_eq!(sizes("uniform:1,28,56"), [1, 28, 56]);
+        assert!(matches!("uniform:4".parse(), Ok(Machines::One(_))));
+    }
+
+    #[test]
+    fn ranges_that_are_none_are_refused() {
+        for text in [
+            "uniform:0..4",
+            "uniform:8..4",
+            "uniform:1..1000",
+            "uniform:1,,2",
+            "uniform:4,2",
+            "uniform:+1..4",
+            "uniform:..",
+            "uniform:,",
+        ] {
+            let error = text.parse::<Machines>().unwrap_err();
+            assert!(error.contains("as in uniform:1..512"), "{text}: {error}");
+        }
+    }
+
+    #[test]
+    fn lists_hold_at_least_four_batches() {
+        assert_eq!("31/186".parse(), Ok(Lists(ListSizes { batch: 31, high: 186 })));
+        for text in ["31", "31/", "0/10", "63/186", "31/x", "-1/4", "+31/186", "2000/10000"] {
+            assert!(text.parse::<Lists>().unwrap_err().contains("as in 31/186"), "{text}");
+        }
     }
 }

@@ -3,11 +3,19 @@
 use framewright_peers::{Peer, list_buddy::MigrateType};
 
 use super::{
-    Experiment, SHARES, Setup, SetupError,
+    Experiment, Refusal, SHARES, Setup,
     cpu::{Cpu, Cpus, HUGE},
-    outcome::{self, Outcome, latency},
+    outcome::{self, Outcome},
 };
-use crate::report::{Point, Unit, figure::Figure};
+use crate::Error;
+use crate::report::{Point, Unit, compare::Figure};
+
+/// The figure of a quantile of allocations or frees.
+macro_rules! latency {
+    ($name:literal, $kind:ident, $share:literal) => {
+        Figure::lower($name, Unit::Nanos, |outcome: &Outcome| outcome.calls.$kind.quantile($share))
+    };
+}
 
 /// Points of the series over time, besides the beginning.
 const POINTS: u64 = 20;
@@ -19,11 +27,13 @@ const HUGE_ONE_IN: u16 = 512;
 const LEAST_BLOCKS: u64 = 4;
 
 /// Which orders are allocated.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, clap::ValueEnum)]
 pub enum Mix {
-    /// Orders 0 to 4, each half as often as the one below; 4 as often as 3.
+    // Each order half as often as the one below; 4 as often as 3.
+    /// 0 to 4, small ones more often
     Small,
-    /// The same, and one block in 512 is of order 9.
+    /// The same, and one block in 512 is of order 9
+    #[default]
     Mixed,
 }
 
@@ -106,7 +116,7 @@ impl Experiment for Churn {
             Some(outcome::percent(o.allocatable?.0, o.ideal))
         }),
         Figure::lower("order9_refused", Unit::Count, |o| Some(o.refused_huge? as f64)),
-        Figure::lower("smaller_refused", Unit::Count, |o| Some(o.tally.refused_small as f64)),
+        Figure::lower("smaller_refused", Unit::Count, |o| Some(o.calls.refused_small as f64)),
         Figure::lower("ns_per_operation", Unit::Nanos, outcome::mean),
         Figure::lower("cpu_ns_per_operation", Unit::Nanos, outcome::cpu_mean),
         latency!("alloc_p50_ns", allocs, 0.5),
@@ -123,11 +133,14 @@ impl Experiment for Churn {
         POINTS
     }
 
-    fn check(&self, setup: &Setup, share: u8) -> Result<(), SetupError> {
+    fn check(&self, setup: &Setup, share: u8) -> Result<(), Refusal> {
         let frames = setup.frames_per_thread() * u64::from(share) / 100;
         let least = LEAST_BLOCKS << self.mix.largest();
         if frames < least {
-            return Err(SetupError::TooFew { share, frames, least });
+            let why = format_args!(
+                "{share} % in use are {frames} frames for each thread: it takes at least {least}"
+            );
+            return Err((Self::SHARE, Error::input(why)));
         }
         Ok(())
     }
@@ -141,24 +154,117 @@ impl Experiment for Churn {
     ) -> Outcome {
         let most = setup.frames_per_thread() * u64::from(share) / 100;
         cpus.each(|cpu| self.fill(setup, most, cpu));
-        cpus.clear_tally();
-        let mut course = vec![Point(0.0, cpus.free_pageblocks() as f64)];
+        cpus.clear_calls();
+        let mut series = vec![Point(0.0, cpus.free_pageblocks() as f64)];
         for point in 1..=POINTS {
             let until = |point: u64| self.operations * point / POINTS;
             let operations = until(point) - until(point - 1);
             let each = operations / u64::from(setup.threads);
             cpus.each(|cpu| self.hold(setup, most, each, cpu));
-            course.push(Point(until(point) as f64 / 1e6, cpus.free_pageblocks() as f64));
+            series.push(Point(until(point) as f64 / 1e6, cpus.free_pageblocks() as f64));
             tell(point);
         }
-        let tally = cpus.tally();
-        let refused_huge = (self.mix == Mix::Mixed).then_some(tally.refused_huge);
+        let calls = cpus.calls();
+        let refused_huge = (self.mix == Mix::Mixed).then_some(calls.refused_huge);
         Outcome {
             ideal: setup.ideal(cpus.used()),
             allocatable: Some(cpus.allocatable()),
             refused_huge,
-            tally,
-            course,
+            calls,
+            series,
+        }
+    }
+}
+
+/// A run of `replace`.
+#[derive(Clone, Debug)]
+pub struct Replace {
+    /// How often every page is replaced.
+    pub rounds: u32,
+    /// Pages that are freed before as many are allocated.
+    pub batch: usize,
+}
+
+impl Replace {
+    /// Takes its share of all frames, as single pages.
+    fn fill<P: Peer>(setup: &Setup, cpu: &mut Cpu<'_, P>) {
+        while cpu.used() < setup.frames_per_thread() && Self::alloc(setup, cpu) {}
+    }
+
+    /// Frees `share` percent of its pages, at random.
+    fn thin<P: Peer>(share: u8, cpu: &mut Cpu<'_, P>) {
+        let stay = cpu.blocks() * usize::from(100 - share) / 100;
+        while cpu.blocks() > stay {
+            cpu.free_random();
+        }
+    }
+
+    /// Replaces each page once, in random order. The first `left` pages have not been replaced yet; they
+    /// are freed from the last to the first, and new pages take places behind them.
+    fn round<P: Peer>(&self, setup: &Setup, cpu: &mut Cpu<'_, P>) {
+        cpu.shuffle();
+        let mut left = cpu.blocks();
+        while left > 0 {
+            let batch = self.batch.min(left);
+            for index in (left - batch..left).rev() {
+                cpu.free(index);
+            }
+            for _ in 0..batch {
+                Self::alloc(setup, cpu);
+            }
+            left -= batch;
+        }
+    }
+
+    fn alloc<P: Peer>(setup: &Setup, cpu: &mut Cpu<'_, P>) -> bool {
+        let migratetype = setup.types.draw(0, cpu.random());
+        cpu.alloc(0, migratetype)
+    }
+}
+
+impl Experiment for Replace {
+    const SHARE: &'static str = SHARES[1];
+    const FIGURES: &'static [Figure<Outcome>] = &[
+        Figure::higher("huge_frames_free", Unit::Count, |o| Some(o.series.last()?.1)),
+        Figure::known("huge_frames_ideal", Unit::Count, outcome::ideal),
+        Figure::higher("huge_frames_share_pct", Unit::Percent, |o| {
+            Some(outcome::percent(o.series.last()?.1 as u64, o.ideal))
+        }),
+        Figure::lower("refused", Unit::Count, |o| Some(o.calls.refused_small as f64)),
+        Figure::lower("ns_per_operation", Unit::Nanos, outcome::mean),
+        Figure::lower("cpu_ns_per_operation", Unit::Nanos, outcome::cpu_mean),
+    ];
+
+    fn steps(&self) -> u64 {
+        self.rounds.into()
+    }
+
+    fn check(&self, _setup: &Setup, _share: u8) -> Result<(), Refusal> {
+        Ok(())
+    }
+
+    fn play<P: Peer + 'static>(
+        &self,
+        setup: &Setup,
+        share: u8,
+        cpus: &mut Cpus<P>,
+        tell: &mut dyn FnMut(u64),
+    ) -> Outcome {
+        cpus.each(|cpu| Self::fill(setup, cpu));
+        cpus.each(|cpu| Self::thin(share, cpu));
+        cpus.clear_calls();
+        let mut series = vec![Point(0.0, cpus.free_pageblocks() as f64)];
+        for round in 1..=self.rounds {
+            cpus.each(|cpu| self.round(setup, cpu));
+            series.push(Point(f64::from(round), cpus.free_pageblocks() as f64));
+            tell(round.into());
+        }
+        Outcome {
+            ideal: setup.ideal(cpus.used()),
+            allocatable: None,
+            refused_huge: None,
+            calls: cpus.calls(),
+            series,
         }
     }
 }

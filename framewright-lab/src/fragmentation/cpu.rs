@@ -12,7 +12,10 @@ use std::{
     time::Duration,
 };
 
-use super::{FreeBy, latency::Latencies, pageblocks::Pageblocks};
+use super::{
+    FreeBy,
+    outcome::{Latencies, Pageblocks},
+};
 use crate::clock::thread_time;
 
 /// Blocks on their way to the CPU that frees them: so few that they hardly count as in use.
@@ -37,12 +40,12 @@ pub(super) struct Held {
     live: Vec<Block>,
     used: u64,
     random: fastrand::Rng,
-    tally: Tally,
+    calls: Calls,
 }
 
 /// Calls and refusals.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Tally {
+pub(super) struct Calls {
     pub(super) allocs: Latencies,
     pub(super) frees: Latencies,
     /// CPU time of the threads.
@@ -53,7 +56,7 @@ pub(super) struct Tally {
     pub(super) refused_small: u64,
 }
 
-impl Tally {
+impl Calls {
     fn absorb(&mut self, other: &Self) {
         self.allocs.absorb(&other.allocs);
         self.frees.absorb(&other.frees);
@@ -98,7 +101,7 @@ impl<P: Peer + 'static> Cpus<P> {
             random: fastrand::Rng::with_seed(
                 seed.wrapping_mul(1 << 16).wrapping_add(thread.into()),
             ),
-            tally: Tally::default(),
+            calls: Calls::default(),
         };
         let held = (0..threads).map(held).collect();
         Self { peer, held, free_by, pageblocks: Pageblocks::new(frames) }
@@ -117,7 +120,7 @@ impl<P: Peer + 'static> Cpus<P> {
             let mut cpu: Cpu<'_, P> = Cpu { held, worker: peer.worker(number), frees, pageblocks };
             let start = thread_time();
             work(&mut cpu);
-            cpu.finish().tally.cpu_time += thread_time() - start;
+            cpu.finish().calls.cpu_time += thread_time() - start;
         };
         thread::scope(|scope| {
             let mut parts = self.held.iter_mut().zip(routes).enumerate();
@@ -147,14 +150,14 @@ impl<P: Peer + 'static> Cpus<P> {
     }
 
     /// Sets all counts of calls to zero.
-    pub(super) fn clear_tally(&mut self) {
-        self.held.iter_mut().for_each(|held| held.tally = Tally::default());
+    pub(super) fn clear_calls(&mut self) {
+        self.held.iter_mut().for_each(|held| held.calls = Calls::default());
     }
 
     /// The calls of all CPUs together.
-    pub(super) fn tally(&self) -> Tally {
-        let mut all = Tally::default();
-        self.held.iter().for_each(|held| all.absorb(&held.tally));
+    pub(super) fn calls(&self) -> Calls {
+        let mut all = Calls::default();
+        self.held.iter().for_each(|held| all.absorb(&held.calls));
         all
     }
 
@@ -206,7 +209,7 @@ enum Route {
 /// The route of each thread; none where CPUs free their own blocks.
 fn routes(threads: usize, free_by: FreeBy) -> Vec<Option<Route>> {
     match (free_by, threads) {
-        (FreeBy::Itself, _) => (0..threads).map(|_| None).collect(),
+        (FreeBy::Same, _) => (0..threads).map(|_| None).collect(),
         (FreeBy::Other, 1) => vec![Some(Route::Beside(1))],
         (FreeBy::Other, _) => {
             let (mut nexts, inboxes): (Vec<_>, Vec<_>) =
@@ -243,9 +246,9 @@ impl<'c, P: Peer> Cpu<'c, P> {
     pub(super) fn alloc(&mut self, order: u8, migratetype: MigrateType) -> bool {
         self.receive();
         self.worker.resume();
-        let Held { live, used, tally, .. } = &mut *self.held;
+        let Held { live, used, calls, .. } = &mut *self.held;
         let worker = &mut self.worker;
-        match tally.allocs.time(|| alloc::<P>(worker, order, migratetype)) {
+        match calls.allocs.time(|| alloc::<P>(worker, order, migratetype)) {
             Some(first) => {
                 self.pageblocks.take(first, 1 << order);
                 *used += 1 << order;
@@ -255,7 +258,7 @@ impl<'c, P: Peer> Cpu<'c, P> {
             }
             None => {
                 let refused =
-                    if order == HUGE { &mut tally.refused_huge } else { &mut tally.refused_small };
+                    if order == HUGE { &mut calls.refused_huge } else { &mut calls.refused_small };
                 *refused += 1;
                 false
             }
@@ -270,13 +273,13 @@ impl<'c, P: Peer> Cpu<'c, P> {
             Frees::Itself => {
                 // SAFETY: it was held until now.
                 unsafe {
-                    give_back::<P>(&mut self.worker, &block, &mut self.held.tally, self.pageblocks);
+                    give_back::<P>(&mut self.worker, &block, &mut self.held.calls, self.pageblocks);
                 };
             }
             Frees::Beside(other) => {
                 other.resume();
                 // SAFETY: as above.
-                unsafe { give_back::<P>(other, &block, &mut self.held.tally, self.pageblocks) };
+                unsafe { give_back::<P>(other, &block, &mut self.held.calls, self.pageblocks) };
             }
             Frees::Next { .. } => self.send(block),
         }
@@ -313,7 +316,7 @@ impl<'c, P: Peer> Cpu<'c, P> {
             for block in inbox.try_iter() {
                 // SAFETY: the other CPU held it until it sent it.
                 unsafe {
-                    give_back::<P>(&mut self.worker, &block, &mut self.held.tally, self.pageblocks);
+                    give_back::<P>(&mut self.worker, &block, &mut self.held.calls, self.pageblocks);
                 };
             }
         }
@@ -326,7 +329,7 @@ impl<'c, P: Peer> Cpu<'c, P> {
             drop(next);
             for block in inbox {
                 // SAFETY: the other CPU held it until it sent it.
-                unsafe { give_back::<P>(&mut worker, &block, &mut held.tally, pageblocks) };
+                unsafe { give_back::<P>(&mut worker, &block, &mut held.calls, pageblocks) };
             }
         }
         held
@@ -341,13 +344,13 @@ impl<'c, P: Peer> Cpu<'c, P> {
 unsafe fn give_back<P: Peer>(
     worker: &mut P::Worker<'_>,
     block: &Block,
-    tally: &mut Tally,
+    calls: &mut Calls,
     pageblocks: &Pageblocks,
 ) {
     let first = u64::from(block.first);
     pageblocks.give(first, block.frames());
     // SAFETY: the caller's promise.
-    tally.frees.time(|| unsafe { free::<P>(worker, first, block.order) });
+    calls.frees.time(|| unsafe { free::<P>(worker, first, block.order) });
 }
 
 /// Never inlined, so that no allocator's calls are optimised together with the code around them.

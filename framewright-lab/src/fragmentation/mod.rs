@@ -10,41 +10,35 @@
 //! |--------------|--------------------------------------------------------------------|
 //! | `setup`      | the parameters of both experiments, and their checks               |
 //! | `churn`      | a pool held at an occupancy by random allocations and frees        |
-//! | `replace`    | LLFree's benchmark: every page gets another frame, again and again |
-//! | `contender`  | the allocators                                                     |
 //! | `cpu`        | CPUs: their blocks, and every call of an allocator                 |
-//! | `pageblocks` | allocated frames of each pageblock                                 |
-//! | `latency`    | durations of calls                                                 |
 //! | `outcome`    | the result of one run of one allocator                             |
 
 mod churn;
-mod contender;
 mod cpu;
-mod latency;
 mod outcome;
-mod pageblocks;
-mod replace;
 mod setup;
 #[cfg(test)]
 mod tests;
 
 use framewright_peers::Peer;
 
-pub use churn::{Churn, Mix};
-pub use contender::{Allocator, Contender};
-pub use latency::TIMED_ONE_IN;
-pub use replace::Replace;
-pub use setup::{FreeBy, Setup, SetupError, Types};
+pub use churn::{Churn, Mix, Replace};
+pub use outcome::TIMED_ONE_IN;
+pub use setup::{Allocator, Column, FreeBy, Setup, Types};
 
-use contender::Ended;
+/// The option that is to blame, and why.
+type Refusal = (&'static str, Error);
+
 use cpu::Cpus;
 use outcome::Outcome;
+use setup::Ended;
 
 use crate::{
+    Error,
     plot::{Axis, Panel, Plot},
     report::{
         Check, Point, Run,
-        figure::{Figure, metrics},
+        compare::{Figure, metrics},
     },
 };
 
@@ -59,7 +53,7 @@ pub const SHARES: [&str; 2] = ["occupancy", "free"];
 pub struct Section {
     /// Percent of memory: in use for `churn`, free for `replace`.
     pub share: u8,
-    /// One for each contender.
+    /// One for each column.
     pub runs: Vec<Run>,
 }
 
@@ -102,7 +96,7 @@ trait Experiment {
     fn steps(&self) -> u64;
 
     /// Checks that this share of memory is enough.
-    fn check(&self, setup: &Setup, share: u8) -> Result<(), SetupError>;
+    fn check(&self, setup: &Setup, share: u8) -> Result<(), Refusal>;
 
     /// Does it on CPUs that hold nothing. The caller frees the blocks that they hold at the end.
     fn play<P: Peer + 'static>(
@@ -115,33 +109,33 @@ trait Experiment {
 }
 
 impl Churn {
-    /// Has every contender do it at every occupancy with every seed. `progress` hears how many of how
+    /// Has every column do it at every occupancy with every seed. `progress` hears how many of how
     /// many steps are done.
     ///
     /// # Errors
     ///
-    /// [`SetupError`] says what cannot be done.
+    /// The option that is to blame, and why it cannot be done.
     pub fn run(
         &self,
         setup: &Setup,
         progress: &mut dyn FnMut(u64, u64),
-    ) -> Result<FragmentationResult, SetupError> {
+    ) -> Result<FragmentationResult, Refusal> {
         run(self, setup, progress)
     }
 }
 
 impl Replace {
-    /// Has every contender do it with every share of free memory and every seed. `progress` hears how
+    /// Has every column do it with every share of free memory and every seed. `progress` hears how
     /// many of how many steps are done.
     ///
     /// # Errors
     ///
-    /// [`SetupError`] says what cannot be done.
+    /// The option that is to blame, and why it cannot be done.
     pub fn run(
         &self,
         setup: &Setup,
         progress: &mut dyn FnMut(u64, u64),
-    ) -> Result<FragmentationResult, SetupError> {
+    ) -> Result<FragmentationResult, Refusal> {
         run(self, setup, progress)
     }
 }
@@ -150,25 +144,25 @@ fn run<E: Experiment>(
     experiment: &E,
     setup: &Setup,
     progress: &mut dyn FnMut(u64, u64),
-) -> Result<FragmentationResult, SetupError> {
-    setup.check()?;
+) -> Result<FragmentationResult, Refusal> {
+    setup.check(E::SHARE)?;
     setup.shares.iter().try_for_each(|share| experiment.check(setup, *share))?;
-    let contenders = setup.contenders.len();
-    let plays = setup.shares.len() * setup.seeds.len() * contenders;
+    let columns = setup.columns.len();
+    let plays = setup.shares.len() * setup.seeds.len() * columns;
     let (steps, mut done) = (experiment.steps(), 0);
     let total = plays as u64 * steps;
-    let mut outcomes = vec![vec![Vec::new(); contenders]; setup.shares.len()];
+    let mut outcomes = vec![vec![Vec::new(); columns]; setup.shares.len()];
     let mut lost = Vec::new();
     for (round, seed) in setup.seeds.iter().enumerate() {
         for (share, outcomes) in setup.shares.iter().zip(&mut outcomes) {
-            for turn in 0..contenders {
-                let index = (turn + round) % contenders;
-                let contender = &setup.contenders[index];
+            for turn in 0..columns {
+                let index = (turn + round) % columns;
+                let column = &setup.columns[index];
                 let mut tell = |step| progress(done + step, total);
                 let Ended { outcome, capacity, back } =
-                    contender.play(experiment, setup, *share, *seed, &mut tell);
+                    column.play(experiment, setup, *share, *seed, &mut tell);
                 if back != capacity {
-                    lost.push(format!("{}: {back} of {capacity} frames", contender.label));
+                    lost.push(format!("{}: {back} of {capacity} frames", column.label));
                 }
                 outcomes[index].push(outcome);
                 done += steps;
@@ -179,10 +173,10 @@ fn run<E: Experiment>(
     let sections = sections.map(|(share, outcomes)| Section {
         share: *share,
         runs: setup
-            .contenders
+            .columns
             .iter()
             .zip(outcomes)
-            .map(|(contender, outcomes)| run_of::<E>(contender, *share, outcomes))
+            .map(|(column, outcomes)| run_of::<E>(column, *share, outcomes))
             .collect(),
     });
     Ok(FragmentationResult { sections: sections.collect(), checks: vec![all_back(&lost, plays)] })
@@ -198,25 +192,25 @@ fn all_back(lost: &[String], plays: usize) -> Check {
     Check { name: "frames".to_owned(), passed: lost.is_empty(), detail }
 }
 
-fn run_of<E: Experiment>(contender: &Contender, share: u8, outcomes: &[Outcome]) -> Run {
-    let mut settings = contender.settings.clone();
+fn run_of<E: Experiment>(column: &Column, share: u8, outcomes: &[Outcome]) -> Run {
+    let mut settings = column.settings.clone();
     settings.insert(E::SHARE.to_owned(), format!("{share}%"));
     Run {
-        label: contender.label.clone(),
+        label: column.label.clone(),
         settings,
         metrics: metrics(E::FIGURES, outcomes),
         series: [(SERIES.to_owned(), medians(outcomes))].into_iter().collect(),
     }
 }
 
-/// The median course, point by point.
+/// The median series, point by point.
 fn medians(outcomes: &[Outcome]) -> Vec<Point> {
-    let points = outcomes.first().map_or(0, |outcome| outcome.course.len());
+    let points = outcomes.first().map_or(0, |outcome| outcome.series.len());
     let median = |index: usize| {
-        let mut values: Vec<f64> = outcomes.iter().map(|it| it.course[index].1).collect();
+        let mut values: Vec<f64> = outcomes.iter().map(|it| it.series[index].1).collect();
         values.sort_by(f64::total_cmp);
         let middle = f64::midpoint(values[(values.len() - 1) / 2], values[values.len() / 2]);
-        Point(outcomes[0].course[index].0, middle)
+        Point(outcomes[0].series[index].0, middle)
     };
     (0..points).map(median).collect()
 }

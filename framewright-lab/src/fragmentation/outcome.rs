@@ -1,6 +1,20 @@
 //! The result of one run, and figures that follow from it.
+//!
+//! How long calls take: one in seven is timed, and counted by its length.
+//!
+//! Seven has no factor in common with the periods of the experiments, so that every kind of call is
+//! timed. The counts have a resolution of 2 %.
 
-use super::cpu::Tally;
+use framewright::frame::PAGEBLOCK_FRAMES;
+use std::{
+    sync::{
+        OnceLock,
+        atomic::{AtomicU32, Ordering::Relaxed},
+    },
+    time::{Duration, Instant},
+};
+
+use super::cpu::Calls;
 use crate::report::Point;
 
 /// The result of one run of one allocator.
@@ -13,9 +27,9 @@ pub(super) struct Outcome {
     /// Requests for huge pages that were refused, where there are such requests.
     pub(super) refused_huge: Option<u64>,
     /// Calls after the beginning.
-    pub(super) tally: Tally,
+    pub(super) calls: Calls,
     /// Pageblocks of which nothing is allocated, over time.
-    pub(super) course: Vec<Point>,
+    pub(super) series: Vec<Point>,
 }
 
 pub(super) fn ideal(outcome: &Outcome) -> Option<f64> {
@@ -29,7 +43,7 @@ pub(super) fn percent(part: u64, whole: u64) -> f64 {
 
 /// Nanoseconds of an allocation or a free by the clock, refused requests included.
 pub(super) fn mean(outcome: &Outcome) -> Option<f64> {
-    let Tally { allocs, frees, .. } = &outcome.tally;
+    let Calls { allocs, frees, .. } = &outcome.calls;
     let nanos = allocs.mean() * allocs.calls() as f64 + frees.mean() * frees.calls() as f64;
     Some(nanos / (allocs.calls() + frees.calls()).max(1) as f64)
 }
@@ -37,15 +51,199 @@ pub(super) fn mean(outcome: &Outcome) -> Option<f64> {
 /// CPU time of an allocation or a free, the experiment's own work included, which is the same for every
 /// allocator. Other programs do not add to it.
 pub(super) fn cpu_mean(outcome: &Outcome) -> Option<f64> {
-    let Tally { allocs, frees, cpu_time, .. } = &outcome.tally;
+    let Calls { allocs, frees, cpu_time, .. } = &outcome.calls;
     let operations = (allocs.calls() + frees.calls()).max(1);
     Some(cpu_time.as_nanos() as f64 / operations as f64)
 }
 
-/// The figure of a quantile of allocations or frees.
-macro_rules! latency {
-    ($name:literal, $kind:ident, $share:literal) => {
-        Figure::lower($name, Unit::Nanos, |outcome: &Outcome| outcome.tally.$kind.quantile($share))
-    };
+/// One call in so many is timed.
+pub const TIMED_ONE_IN: u64 = 7;
+
+/// Counts within each power of two.
+const PARTS: u64 = 1 << PARTS_LOG2;
+const PARTS_LOG2: u32 = 6;
+
+/// Lengths of calls of one kind.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Latencies {
+    /// All calls, timed or not.
+    calls: u64,
+    timed: u64,
+    nanos: u64,
+    /// Timed calls by [`slot`].
+    counts: Vec<u64>,
 }
-pub(super) use latency;
+
+impl Latencies {
+    /// Makes a call, and perhaps times it.
+    #[inline(always)]
+    pub(super) fn time<R>(&mut self, call: impl FnOnce() -> R) -> R {
+        self.calls += 1;
+        if !self.calls.is_multiple_of(TIMED_ONE_IN) {
+            return call();
+        }
+        let start = Instant::now();
+        let result = call();
+        self.add(start.elapsed());
+        result
+    }
+
+    fn add(&mut self, time: Duration) {
+        let nanos = time.as_nanos() as u64;
+        self.timed += 1;
+        self.nanos += nanos;
+        let slot = slot(nanos);
+        if self.counts.len() <= slot {
+            self.counts.resize(slot + 1, 0);
+        }
+        self.counts[slot] += 1;
+    }
+
+    /// Takes in those of another CPU.
+    pub(super) fn absorb(&mut self, other: &Self) {
+        self.calls += other.calls;
+        self.timed += other.timed;
+        self.nanos += other.nanos;
+        self.counts.resize(self.counts.len().max(other.counts.len()), 0);
+        self.counts.iter_mut().zip(&other.counts).for_each(|(count, more)| *count += more);
+    }
+
+    /// All calls, timed or not.
+    pub(super) fn calls(&self) -> u64 {
+        self.calls
+    }
+
+    /// The mean, in nanoseconds; 0 if none was timed.
+    pub(super) fn mean(&self) -> f64 {
+        let mean = self.nanos as f64 / self.timed.max(1) as f64;
+        (mean - clock_cost() as f64).max(0.0)
+    }
+
+    /// The time that such a share of the calls does not exceed, in nanoseconds.
+    pub(super) fn quantile(&self, share: f64) -> Option<f64> {
+        let rank = ((share * self.timed as f64).ceil() as u64).max(1);
+        let mut below = 0;
+        let slot = self.counts.iter().position(|count| {
+            below += count;
+            below >= rank
+        })?;
+        Some(least(slot).saturating_sub(clock_cost()) as f64)
+    }
+}
+
+/// Where calls of this length are counted.
+fn slot(nanos: u64) -> usize {
+    let shift = nanos.checked_ilog2().unwrap_or(0).saturating_sub(PARTS_LOG2);
+    (u64::from(shift) * PARTS + (nanos >> shift)) as usize
+}
+
+/// The shortest call that is counted there.
+fn least(slot: usize) -> u64 {
+    let slot = slot as u64;
+    // The first two powers of two share their resolution.
+    let shift = (slot / PARTS).saturating_sub(1);
+    (slot - shift * PARTS) << shift
+}
+
+/// Nanoseconds that two readings of the clock take: the median of some tries.
+fn clock_cost() -> u64 {
+    static COST: OnceLock<u64> = OnceLock::new();
+    *COST.get_or_init(|| {
+        let mut tries = [0; 1001].map(|_: u64| Instant::now().elapsed().as_nanos() as u64);
+        *tries.select_nth_unstable(500).1
+    })
+}
+
+/// Allocated frames of every pageblock.
+pub(super) struct Pageblocks(Vec<AtomicU32>);
+
+impl Pageblocks {
+    /// Those of a memory of which nothing is allocated.
+    pub(super) fn new(frames: u64) -> Self {
+        let pageblocks = frames / PAGEBLOCK_FRAMES as u64;
+        Self((0..pageblocks).map(|_| AtomicU32::new(0)).collect())
+    }
+
+    /// Notes that a block was allocated.
+    ///
+    /// # Panics
+    ///
+    /// If more frames of the pageblock were handed out than it has.
+    pub(super) fn take(&self, first: u64, frames: u32) {
+        let before = self.of(first).fetch_add(frames, Relaxed);
+        assert!(
+            before + frames <= PAGEBLOCK_FRAMES as u32,
+            "the allocator handed out frames at {first} that are allocated"
+        );
+    }
+
+    /// Notes that a block is about to be freed.
+    pub(super) fn give(&self, first: u64, frames: u32) {
+        self.of(first).fetch_sub(frames, Relaxed);
+    }
+
+    /// Pageblocks of which nothing is allocated.
+    pub(super) fn free(&self) -> u64 {
+        self.0.iter().filter(|used| used.load(Relaxed) == 0).count() as u64
+    }
+
+    fn of(&self, first: u64) -> &AtomicU32 {
+        &self.0[first as usize / PAGEBLOCK_FRAMES]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_length_has_a_slot_of_its_size() {
+        let lengths = (0..2000).chain([4095, 4096, 123_456, 10_000_000_000]);
+        for nanos in lengths {
+            let least = least(slot(nanos));
+            assert!(least <= nanos && nanos - least <= nanos / PARTS, "{nanos}: {least}");
+        }
+        assert!((0..500).all(|index| slot(least(index)) == index));
+    }
+
+    #[test]
+    fn quantiles_are_of_the_timed_calls_without_the_clock() {
+        let mut latencies = Latencies::default();
+        let cost = clock_cost();
+        for nanos in 1..=100 {
+            latencies.add(Duration::from_nanos(cost + nanos));
+        }
+        let exact = |share| latencies.quantile(share).unwrap();
+        assert!((exact(0.5) - 50.0).abs() <= 4.0, "{}", exact(0.5));
+        assert!((exact(1.0) - 100.0).abs() <= 4.0, "{}", exact(1.0));
+        assert!((latencies.mean() - 50.5).abs() < 1e-6);
+        assert_eq!(Latencies::default().quantile(0.5), None);
+    }
+
+    #[test]
+    fn one_call_in_seven_is_timed_and_all_are_counted() {
+        let (mut one, mut other) = (Latencies::default(), Latencies::default());
+        (0..21).for_each(|_| one.time(|| ()));
+        (0..7).for_each(|_| other.time(|| ()));
+        one.absorb(&other);
+        assert_eq!((one.calls(), one.timed, one.counts.iter().sum()), (28, 4, 4));
+    }
+
+    #[test]
+    fn a_pageblock_is_free_when_its_last_frame_is() {
+        let pageblocks = Pageblocks::new(1024);
+        pageblocks.take(511, 1);
+        pageblocks.take(512, 512);
+        assert_eq!(pageblocks.free(), 0);
+        pageblocks.give(511, 1);
+        assert_eq!(pageblocks.free(), 1);
+    }
+
+    #[test]
+    #[should_panic(expected = "that are allocated")]
+    fn frames_that_are_handed_out_twice_are_found() {
+        let pageblocks = Pageblocks::new(512);
+        pageblocks.take(0, 512);
+        pageblocks.take(8, 8);
+    }
+}

@@ -1,12 +1,18 @@
 //! The parameters of both experiments.
 
-use framewright::{InitError, frame::PAGEBLOCK_FRAMES};
-use framewright_peers::list_buddy::MigrateType;
-use thiserror::Error;
+use framewright::{InitError, Tuning, frame::PAGEBLOCK_FRAMES};
+use framewright_peers::{BuddySystem, FrameAllocDepot, ListBuddy, Peer, list_buddy::MigrateType};
+use indexmap::IndexMap;
 
 use super::{
-    contender::{Contender, MOST_CPUS},
-    cpu::HUGE,
+    Experiment, Refusal,
+    cpu::{self, Cpus, HUGE},
+    outcome::Outcome,
+};
+use crate::{
+    Error,
+    micro::framewright_row::{Blocks, Ours, without_watermarks},
+    workloads::Side,
 };
 
 /// 64 MiB: less has too few pageblocks to say anything.
@@ -28,7 +34,7 @@ pub struct Setup {
     /// The CPU that frees a block.
     pub free_by: FreeBy,
     /// The allocators.
-    pub contenders: Vec<Contender>,
+    pub columns: Vec<Column>,
     /// Shares of memory in percent: in use for `churn`, free for `replace`.
     pub shares: Vec<u8>,
     /// Seeds; figures are medians over them.
@@ -36,72 +42,23 @@ pub struct Setup {
 }
 
 /// Migratetypes of the blocks. Huge pages are movable in any case.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, clap::ValueEnum)]
 pub enum Types {
-    /// Movable contents.
+    /// All are movable
+    #[default]
     Movable,
-    /// 5 % are unmovable, 15 % reclaimable, the others movable.
+    /// 5 % are unmovable, 15 % reclaimable; huge pages are movable
     Mixed,
 }
 
 /// The CPU that frees a block.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, clap::ValueEnum)]
 pub enum FreeBy {
-    /// The CPU that allocated it.
-    Itself,
-    /// Another CPU: the next thread, or for a single thread a second CPU for which it acts.
+    /// The CPU that allocated it
+    #[default]
+    Same,
+    /// Another: the next thread, or a second CPU if there is one thread
     Other,
-}
-
-/// A run that cannot be done.
-#[derive(Clone, PartialEq, Eq, Debug, Error)]
-pub enum SetupError {
-    /// Too little or too much memory.
-    #[error("{} MiB cannot be measured: give {} MiB to {} GiB", frames >> 8, LEAST >> 8, MOST >> 18)]
-    Memory {
-        /// Frames asked for.
-        frames: u64,
-    },
-    /// No threads, or too many.
-    #[error("{threads} threads with {} MiB: give 1 to {most} threads", frames >> 8)]
-    Threads {
-        /// Threads asked for.
-        threads: u16,
-        /// Frames of all.
-        frames: u64,
-        /// Threads that would do.
-        most: u64,
-    },
-    /// A share that is none.
-    #[error("{share} % of memory cannot be measured: give 1 to 99")]
-    Share {
-        /// The share asked for.
-        share: u8,
-    },
-    /// A share is named twice.
-    #[error("{share} % is named twice")]
-    Twice {
-        /// The share.
-        share: u8,
-    },
-    /// Fewer frames in use than a few of the largest blocks have.
-    #[error("{share} % in use are {frames} frames for each thread: it takes at least {least}")]
-    TooFew {
-        /// The share asked for.
-        share: u8,
-        /// Frames that a thread would have in use.
-        frames: u64,
-        /// Frames that would do.
-        least: u64,
-    },
-    /// The library refuses the settings.
-    #[error("{label}: {error}")]
-    Tuning {
-        /// The contender with these settings.
-        label: String,
-        /// The library's words.
-        error: InitError,
-    },
 }
 
 impl Setup {
@@ -115,28 +72,33 @@ impl Setup {
         (self.frames - used) >> HUGE
     }
 
-    /// Checks the parameters.
-    pub(super) fn check(&self) -> Result<(), SetupError> {
+    /// Checks the parameters; `name` is that of a share of memory.
+    pub(super) fn check(&self, name: &'static str) -> Result<(), Refusal> {
         let (frames, threads) = (self.frames, self.threads);
         if !(LEAST..=MOST).contains(&frames) || !frames.is_multiple_of(PAGEBLOCK_FRAMES as u64) {
-            return Err(SetupError::Memory { frames });
+            let (mib, least, most) = (frames >> 8, LEAST >> 8, MOST >> 18);
+            let why = format_args!("{mib} MiB cannot be measured: give {least} MiB to {most} GiB");
+            return Err(("memory", Error::input(why)));
         }
         let most = (frames / LEAST_PER_THREAD).min(MOST_CPUS.into());
         if !(1..=most).contains(&threads.into()) {
-            return Err(SetupError::Threads { threads, frames, most });
+            let mib = frames >> 8;
+            let why = format_args!("{threads} threads with {mib} MiB: give 1 to {most} threads");
+            return Err(("threads", Error::input(why)));
         }
         for (index, &share) in self.shares.iter().enumerate() {
             if !(1..=99).contains(&share) {
-                return Err(SetupError::Share { share });
+                let why = format_args!("{share} % of memory cannot be measured: give 1 to 99");
+                return Err((name, Error::input(why)));
             }
             if self.shares[..index].contains(&share) {
-                return Err(SetupError::Twice { share });
+                return Err((name, Error::input(format_args!("{share} % is named twice"))));
             }
         }
-        self.contenders.iter().try_for_each(|contender| {
-            contender
+        self.columns.iter().try_for_each(|column| {
+            column
                 .check(self)
-                .map_err(|error| SetupError::Tuning { label: contender.label.clone(), error })
+                .map_err(|error| ("set", Error::input(format_args!("{}: {error}", column.label))))
         })
     }
 }
@@ -153,4 +115,137 @@ impl Types {
             _ => MigrateType::Movable,
         }
     }
+}
+
+/// CPUs that an allocator is built for at the least, as in `alloc-micro`.
+const CPUS: u16 = 2;
+/// CPUs that one is built for at the most.
+pub(super) const MOST_CPUS: u16 = 64;
+
+/// One allocator, as it takes part.
+#[derive(Clone, Debug)]
+pub struct Column {
+    /// The name of its column.
+    pub label: String,
+    /// Its settings that the result names.
+    pub settings: IndexMap<String, String>,
+    /// Which it is.
+    pub allocator: Allocator,
+}
+
+/// An allocator.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Allocator {
+    /// The library.
+    Framewright(Tuning),
+    /// The classic design.
+    ListBuddy,
+    /// `frame-alloc` with its per-CPU magazines and their depot.
+    FrameAllocDepot,
+    /// `buddy_system_allocator`.
+    BuddySystem,
+}
+
+/// How a run ended.
+pub(super) struct Ended {
+    pub(super) outcome: Outcome,
+    /// Frames that could be allocated from the allocator when it was new.
+    pub(super) capacity: u64,
+    /// Frames that could be allocated after everything was freed.
+    pub(super) back: u64,
+}
+
+impl Column {
+    /// The library with a side's settings. Others have no watermarks, so it gets none, either, unless
+    /// the side has a setting for them.
+    #[must_use]
+    pub fn framewright(label: &str, side: &Side) -> Self {
+        let mut tuning = side.tuning;
+        let without = without_watermarks(tuning);
+        if !side.settings.contains_key("zone.min_free") {
+            tuning.zone.min_free = without.zone.min_free;
+        }
+        if !side.settings.contains_key("zone.watermark_scale") {
+            tuning.zone.watermark_scale = without.zone.watermark_scale;
+        }
+        Self {
+            label: label.to_owned(),
+            settings: side.settings.clone(),
+            allocator: Allocator::Framewright(tuning),
+        }
+    }
+
+    /// Another allocator, by its own name.
+    #[must_use]
+    pub fn other(allocator: Allocator) -> Self {
+        let label = match allocator {
+            Allocator::Framewright(_) => "framewright",
+            Allocator::ListBuddy => ListBuddy::NAME,
+            Allocator::FrameAllocDepot => FrameAllocDepot::<2>::NAME,
+            Allocator::BuddySystem => BuddySystem::NAME,
+        };
+        Self { label: label.to_owned(), settings: IndexMap::new(), allocator }
+    }
+
+    /// Checks that the library accepts the tuning.
+    pub(super) fn check(&self, setup: &Setup) -> Result<(), InitError> {
+        match self.allocator {
+            Allocator::Framewright(tuning) => {
+                Ours::<Blocks>::with_tuning(setup.frames, cpus(setup), tuning).map(drop)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Has it do the experiment once.
+    pub(super) fn play<E: Experiment>(
+        &self,
+        experiment: &E,
+        setup: &Setup,
+        share: u8,
+        seed: u64,
+        tell: &mut dyn FnMut(u64),
+    ) -> Ended {
+        let (frames, cpus) = (setup.frames, cpus(setup));
+        match self.allocator {
+            Allocator::Framewright(tuning) => {
+                let new = || Ours::<Blocks>::with_tuning(frames, cpus, tuning);
+                let new = || new().expect("a tuning that was checked");
+                play(experiment, setup, share, seed, new, tell)
+            }
+            Allocator::ListBuddy => {
+                play(experiment, setup, share, seed, || ListBuddy::new(frames, cpus), tell)
+            }
+            // The number of CPUs is a part of its type.
+            Allocator::FrameAllocDepot if cpus <= usize::from(CPUS) => {
+                let new = || FrameAllocDepot::<{ CPUS as usize }>::new(frames, cpus);
+                play(experiment, setup, share, seed, new, tell)
+            }
+            Allocator::FrameAllocDepot => {
+                let new = || FrameAllocDepot::<{ MOST_CPUS as usize }>::new(frames, cpus);
+                play(experiment, setup, share, seed, new, tell)
+            }
+            Allocator::BuddySystem => {
+                play(experiment, setup, share, seed, || BuddySystem::new(frames, cpus), tell)
+            }
+        }
+    }
+}
+
+fn cpus(setup: &Setup) -> usize {
+    setup.threads.max(CPUS).into()
+}
+
+fn play<E: Experiment, P: Peer + 'static>(
+    experiment: &E,
+    setup: &Setup,
+    share: u8,
+    seed: u64,
+    new: impl Fn() -> P,
+    tell: &mut dyn FnMut(u64),
+) -> Ended {
+    let capacity = cpu::capacity(&new(), cpus(setup));
+    let mut cpus = Cpus::new(new(), setup.frames, setup.threads, setup.free_by, seed);
+    let outcome = experiment.play(setup, share, &mut cpus, tell);
+    Ended { outcome, capacity, back: cpus.give_back() }
 }

@@ -23,13 +23,13 @@ fn side(settings: &[(&str, &str)]) -> Side {
 /// 64 MiB, one thread, every allocator.
 fn setup() -> Setup {
     let others = [Allocator::ListBuddy, Allocator::FrameAllocDepot, Allocator::BuddySystem];
-    let ours = Contender::framewright("framewright", &side(&[]));
+    let ours = Column::framewright("framewright", &side(&[]));
     Setup {
         frames: 1 << 14,
         threads: 1,
         types: Types::Movable,
-        free_by: FreeBy::Itself,
-        contenders: [ours].into_iter().chain(others.map(Contender::other)).collect(),
+        free_by: FreeBy::Same,
+        columns: [ours].into_iter().chain(others.map(Column::other)).collect(),
         shares: vec![60, 80],
         seeds: vec![1, 2],
     }
@@ -53,7 +53,7 @@ fn counts(result: &FragmentationResult) -> Vec<(IndexMap<String, f64>, Vec<Point
 
 #[test]
 fn counts_repeat_and_depend_on_the_seed() {
-    for free_by in [FreeBy::Itself, FreeBy::Other] {
+    for free_by in [FreeBy::Same, FreeBy::Other] {
         let setup = Setup { types: Types::Mixed, free_by, ..setup() };
         let other = Setup { seeds: vec![3, 4], ..setup.clone() };
         let run = |setup| counts(&churn(Mix::Mixed).run(setup, &mut |_, _| ()).unwrap());
@@ -67,7 +67,7 @@ fn counts_repeat_and_depend_on_the_seed() {
 
 #[test]
 fn no_frame_is_lost() {
-    for (threads, free_by) in [(1, FreeBy::Other), (2, FreeBy::Itself), (4, FreeBy::Other)] {
+    for (threads, free_by) in [(1, FreeBy::Other), (2, FreeBy::Same), (4, FreeBy::Other)] {
         let setup = Setup { threads, free_by, types: Types::Mixed, ..setup() };
         let setup = Setup { shares: vec![90], seeds: vec![1], ..setup };
         for result in [
@@ -75,7 +75,7 @@ fn no_frame_is_lost() {
             Replace { batch: 7, ..REPLACE }.run(&setup, &mut |_, _| ()).unwrap(),
         ] {
             assert!(result.checks.iter().all(|check| check.passed), "{:?}", result.checks);
-            assert_eq!(result.runs().len(), setup.contenders.len());
+            assert_eq!(result.runs().len(), setup.columns.len());
         }
     }
     assert!(!all_back(&["list-buddy: 1 of 2 frames".to_owned()], 1).passed);
@@ -110,7 +110,7 @@ fn the_occupancy_is_held() {
         let band = (1 << 16) * 5 / 1024 + slack;
         assert!((most - band..=most).contains(&cpus.used()), "{}", cpus.used());
         assert_eq!(outcome.ideal, ((1 << 16) - cpus.used()) / 512);
-        assert_eq!(outcome.tally.allocs.calls() + outcome.tally.frees.calls(), 5_000);
+        assert_eq!(outcome.calls.allocs.calls() + outcome.calls.frees.calls(), 5_000);
     }
 }
 
@@ -120,8 +120,8 @@ fn every_page_is_replaced_once_in_a_round() {
         let setup = setup();
         let mut cpus = watched(&setup);
         let outcome = Replace { rounds: 1, batch }.play(&setup, 50, &mut cpus, &mut |_| ());
-        let pages = outcome.tally.frees.calls();
-        assert_eq!((pages, outcome.tally.allocs.calls()), (1 << 13, 1 << 13));
+        let pages = outcome.calls.frees.calls();
+        assert_eq!((pages, outcome.calls.allocs.calls()), (1 << 13, 1 << 13));
         // The numbers of frames only grow, so that none of the first ones is left.
         let new = (1 << 14)..(1 << 14) + pages;
         assert_eq!(cpus.peer().live(), new.map(|page| page * SPACING).collect::<Vec<_>>());
@@ -130,7 +130,7 @@ fn every_page_is_replaced_once_in_a_round() {
 
 #[test]
 fn blocks_are_freed_by_the_chosen_cpu() {
-    for (threads, free_by) in [(1, FreeBy::Itself), (1, FreeBy::Other), (2, FreeBy::Other)] {
+    for (threads, free_by) in [(1, FreeBy::Same), (1, FreeBy::Other), (2, FreeBy::Other)] {
         let setup = Setup { threads, free_by, ..setup() };
         let mut cpus = watched(&setup);
         churn(Mix::Small).play(&setup, 50, &mut cpus, &mut |_| ());
@@ -139,7 +139,7 @@ fn blocks_are_freed_by_the_chosen_cpu() {
         assert_eq!(
             (by_itself > 0, by_other > 0),
             match free_by {
-                FreeBy::Itself => (true, false),
+                FreeBy::Same => (true, false),
                 FreeBy::Other => (false, true),
             }
         );
@@ -160,7 +160,7 @@ fn types_have_their_shares() {
 
 #[test]
 fn the_library_has_no_watermarks_unless_its_settings_name_them() {
-    let tuning = |settings| match Contender::framewright("x", &side(settings)).allocator {
+    let tuning = |settings| match Column::framewright("x", &side(settings)).allocator {
         Allocator::Framewright(tuning) => tuning,
         _ => panic!("another allocator"),
     };
@@ -173,7 +173,7 @@ fn the_library_has_no_watermarks_unless_its_settings_name_them() {
 #[test]
 fn what_cannot_be_done_is_refused_in_words() {
     let refusal =
-        |setup: Setup| churn(Mix::Mixed).run(&setup, &mut |_, _| ()).unwrap_err().to_string();
+        |setup: Setup| churn(Mix::Mixed).run(&setup, &mut |_, _| ()).unwrap_err().1.to_string();
     let small = refusal(Setup { frames: 1 << 13, ..setup() });
     assert_eq!(small, "32 MiB cannot be measured: give 64 MiB to 64 GiB");
     let threads = refusal(Setup { threads: 5, ..setup() });
@@ -189,8 +189,8 @@ fn what_cannot_be_done_is_refused_in_words() {
         ..Tuning::default()
     };
     let tracked =
-        Contender { allocator: Allocator::Framewright(tuning), ..setup().contenders[0].clone() };
-    let refused = refusal(Setup { contenders: vec![tracked], ..setup() });
+        Column { allocator: Allocator::Framewright(tuning), ..setup().columns[0].clone() };
+    let refused = refusal(Setup { columns: vec![tracked], ..setup() });
     assert!(refused.starts_with("framewright: "), "{refused}");
 }
 

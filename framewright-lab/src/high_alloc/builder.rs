@@ -11,8 +11,8 @@ use super::{
     files::{FileId, Files},
     io::OutOfMemory,
     kernel::{Kernel, Token},
+    recorded,
     slab::Kind,
-    system,
     world::{OnCpu, World},
 };
 
@@ -215,7 +215,7 @@ impl<'m> Builder<'m> {
         kernel: &Kernel<'_, 'm, W>,
         token: &mut Token<'_, 'm, W>,
     ) -> Result<(), OutOfMemory> {
-        system::renew(kernel, token);
+        recorded::renew(kernel, token);
         let stack = Order::new(2).unwrap_or(Order::ZERO);
         self.blocks.push(kernel.block(token, stack, MigrateType::Unmovable).ok_or(OutOfMemory)?);
         for _ in 0..TABLES {

@@ -26,48 +26,37 @@
 //! | `io`      | reading, writing and deleting files                             |
 //! | `recorded` | a recorded machine's state to begin with                       |
 //! | `builder` | a program that compiles                                         |
-//! | `reserve` | what the watermarks have to leave                               |
-//! | `system`  | what runs besides, all the time                                 |
 //! | `daemon`  | background reclaim, background compaction, writing back         |
-//! | `pause`   | the wait queue of reclaim                                       |
 //! | `pass`    | asking for huge pages                                           |
-//! | `oracle`  | what is achievable                                              |
-//! | `play`    | the course of a run: what CPUs do                               |
+//! | `play`    | a run: what its CPUs do                                       |
 //! | `share`   | how far it is                                                   |
 //! | `world`   | what the kernel runs on                                         |
-//! | `simulated`, `run` | simulated CPUs as a world; one side, one seed on them  |
+//! | `simulated` | simulated CPUs as a world; one side, one seed on them  |
 //! | `host`    | threads over real memory as a world; runs on them               |
 //! | `picture` | memory, a cell per pageblock                                     |
-//! | `outcome`, `figures` | what was counted, and what follows from it           |
+//! | `figures` | what was counted, and what follows from it           |
 
 mod builder;
-mod course;
 mod daemon;
 mod figures;
 mod files;
+#[cfg(test)]
+mod fixture;
 mod frames;
 mod host;
 mod io;
 mod kernel;
 mod mover;
-mod oracle;
-mod outcome;
 mod owner;
 mod pass;
-mod pause;
 mod picture;
 mod play;
 mod program;
 mod recorded;
 mod relief;
-mod reserve;
-mod run;
-#[cfg(test)]
-mod scene;
 mod share;
 mod simulated;
 mod slab;
-mod system;
 #[cfg(test)]
 mod tests;
 mod world;
@@ -81,23 +70,22 @@ use framewright_host::available_memory;
 use framewright_sim::machine::Spec;
 
 use crate::{
+    Error,
     replay::State,
-    report::{Check, Run, each_run},
-    simulated::SimulationError,
+    report::{Check, Measured, Run, each_run},
     workloads::Side,
 };
-pub use host::{HostHighAlloc, HostHighAllocError};
-use outcome::Outcome;
-pub use outcome::Phase;
-pub use reserve::ReserveTooLarge;
+use figures::Outcome;
+pub use figures::Phase;
+pub use host::HostHighAlloc;
 
 /// What a request for a huge page may do.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash, Default, clap::ValueEnum)]
 pub enum Flags {
-    /// What a program's page may do: reclaim and compact, wake who does in the background.
+    /// Reclaim, compact, and wake who does it in the background
     #[default]
     Default,
-    /// What a huge page may do that a fault would be glad of: one attempt, nobody is woken.
+    /// The same once, waking nobody: as for transparent huge pages
     Thp,
 }
 
@@ -125,7 +113,7 @@ pub struct HighAlloc {
     pub from: Option<State>,
     /// A look: a fifth of the waiting.
     pub quick: bool,
-    /// Memory is looked at now and then, for [`HighAllocResult::picture`].
+    /// Memory is looked at now and then, for [`Measured::picture`].
     pub watched: bool,
 }
 
@@ -133,17 +121,6 @@ pub struct HighAlloc {
 fn label(side: &Side) -> String {
     let settings = side.settings.iter().map(|(key, value)| format!(", {key}={value}"));
     std::iter::once(side.label.clone()).chain(settings).collect()
-}
-
-/// What came out.
-#[derive(Clone, Debug, PartialEq)]
-pub struct HighAllocResult {
-    /// One run per side, in their order.
-    pub runs: Vec<Run>,
-    /// Whether everything was in order at the end of every run.
-    pub checks: Vec<Check>,
-    /// What memory looked like with the first seed, as SVG, if it was watched.
-    pub picture: Option<String>,
 }
 
 impl HighAlloc {
@@ -160,7 +137,7 @@ impl HighAlloc {
     /// Who builds: one for each 400 MiB, and one more. They share all CPUs but the last.
     #[must_use]
     pub fn builders(&self) -> u64 {
-        course::builders_for(self.frames)
+        share::builders_for(self.frames)
     }
 
     /// Runs every side with every seed, on as many threads as the host has CPUs, and memory for.
@@ -168,13 +145,13 @@ impl HighAlloc {
     ///
     /// # Errors
     ///
-    /// [`SimulationError`]: it cannot be had, or something that always holds did not.
+    /// [`Error`]: it cannot be had, or something that always holds did not.
     pub fn run(
         &self,
         sides: &[Side],
         seeds: &[u64],
         progress: &mut (dyn FnMut(u64, u64) + Send),
-    ) -> Result<HighAllocResult, SimulationError> {
+    ) -> Result<Measured, Error> {
         let jobs: Vec<(usize, u64)> =
             seeds.iter().flat_map(|&seed| (0..sides.len()).map(move |side| (side, seed))).collect();
         let outcomes = self.run_all(sides, &jobs, progress)?;
@@ -190,26 +167,23 @@ impl HighAlloc {
             let seen = first.map(|(turn, side)| (label(side), of(turn).swap_remove(0).seen));
             picture::draw(&self.title(seeds.first()), &seen.collect::<Vec<_>>())
         });
-        Ok(HighAllocResult {
+        Ok(Measured {
             picture,
             runs: runs.collect(),
             checks: vec![
-                Check {
-                    name: "invariants".to_owned(),
-                    passed: true,
-                    detail: format!(
-                        "after {} nothing is claimed or isolated, and all frames are \
+                Check::invariants(format!(
+                    "after {} nothing is claimed or isolated, and all frames are \
                          where the kernel around the library thinks they are",
-                        each_run(jobs.len() as u64)
-                    ),
-                },
+                    each_run(jobs.len() as u64)
+                )),
                 leaves_enough(least, self.quick, self.from.is_some()),
             ],
+            notes: Vec::new(),
         })
     }
 
     /// Every side with one seed, a run for each.
-    pub(crate) fn run_each(&self, sides: &[Side], seed: u64) -> Result<Vec<Run>, SimulationError> {
+    pub(crate) fn run_each(&self, sides: &[Side], seed: u64) -> Result<Vec<Run>, Error> {
         let jobs: Vec<(usize, u64)> = (0..sides.len()).map(|side| (side, seed)).collect();
         let outcomes = self.run_all(sides, &jobs, &mut |_, _| ())?;
         let runs = sides.iter().zip(outcomes);
@@ -226,14 +200,18 @@ impl HighAlloc {
     }
 
     /// How many runs there may be at once, where the host has so many bytes available.
-    fn at_once(&self, available: Option<u64>) -> Result<usize, SimulationError> {
+    fn at_once(&self, available: Option<u64>) -> Result<usize, Error> {
         let needed = self.frames.saturating_mul(Self::BOOKS).max(1);
         let cpus = std::thread::available_parallelism().map_or(1, usize::from);
         let Some(available) = available else { return Ok(cpus) };
         match usize::try_from(available / needed).unwrap_or(usize::MAX) {
-            0 => {
-                Err(SimulationError::TooLittleAvailable { frames: self.frames, needed, available })
-            }
+            0 => Err(Error::input(format_args!(
+                "to simulate {} MiB of memory takes {} MiB of this machine's, which has {} MiB available; \
+                 give it a smaller --memory",
+                self.frames.div_ceil(256),
+                needed >> 20,
+                available >> 20
+            ))),
             fit => Ok(cpus.min(fit)),
         }
     }
@@ -244,8 +222,8 @@ impl HighAlloc {
         sides: &[Side],
         jobs: &[(usize, u64)],
         progress: &mut (dyn FnMut(u64, u64) + Send),
-    ) -> Result<Vec<Outcome>, SimulationError> {
-        reserve::refuse_large(sides, self.frames)?;
+    ) -> Result<Vec<Outcome>, Error> {
+        relief::refuse_large(sides, self.frames)?;
         let threads = self.at_once(available_memory())?.min(jobs.len());
         let (next, done) = (AtomicU64::new(0), AtomicU64::new(0));
         let total = jobs.len() as u64 * share::PARTS;
@@ -263,7 +241,7 @@ impl HighAlloc {
                         jobs.get(next.fetch_add(1, Ordering::Relaxed) as usize)
                     {
                         let at = jobs.iter().position(|&job| job == (side, seed)).unwrap_or(0);
-                        let outcome = run::run(self, &sides[side], seed, &tell);
+                        let outcome = simulated::run(self, &sides[side], seed, &tell);
                         *outcomes[at].lock().expect("no other thread panicked") = Some(outcome);
                     }
                 });
@@ -275,8 +253,8 @@ impl HighAlloc {
 
     /// One side, one seed.
     #[cfg(test)]
-    fn run_once(&self, side: &Side, seed: u64) -> Result<Outcome, SimulationError> {
-        run::run(self, side, seed, &|_| ())
+    fn run_once(&self, side: &Side, seed: u64) -> Result<Outcome, Error> {
+        simulated::run(self, side, seed, &|_| ())
     }
 }
 
@@ -287,9 +265,9 @@ fn leaves_enough(least: f64, quick: bool, recorded: bool) -> Check {
         (true, _) => "with --quick that is not judged",
         _ => "70 at least",
     };
-    Check {
-        name: "achievable".to_owned(),
-        passed: quick || recorded || least >= 70.0,
-        detail: format!("at least {least:.1} % of the huge pages, by the oracle; {asked}"),
-    }
+    Check::new(
+        "achievable",
+        quick || recorded || least >= 70.0,
+        format!("at least {least:.1} % of the huge pages, by the oracle; {asked}"),
+    )
 }

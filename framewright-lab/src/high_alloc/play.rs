@@ -9,16 +9,14 @@ use framewright::{Block, MigrateType, Order};
 
 use super::{
     builder::{Builder, TREE_PAGES, Tree},
-    course::{Course, REST_NS, SECOND, WARM_UP_NS, builders_for, requests_for},
     daemon::Daemon,
+    figures::{Counts, Outcome},
     files::{FileId, Files},
     kernel::{Kernel, Token},
-    outcome::{Counts, Outcome},
     pass::{self, Pace},
     picture::Snapshot,
-    recorded::Recorded,
-    share::{Plan, Share, Stage},
-    system,
+    recorded::{self, Recorded},
+    share::{Load, Plan, REST_NS, SECOND, Share, Stage, WARM_UP_NS, builders_for, requests_for},
     world::{OnCpu, World},
 };
 
@@ -55,7 +53,7 @@ impl Disk {
 
 /// What CPUs do.
 pub(super) struct Play<'p, 'k, 'm, W: World> {
-    pub(super) course: Course,
+    pub(super) load: Load,
     share: Share<'p>,
     pub(super) kernel: &'p Kernel<'k, 'm, W>,
     trees: &'p [Tree],
@@ -80,16 +78,16 @@ pub(super) struct Play<'p, 'k, 'm, W: World> {
 impl<'p, 'k, 'm, W: World> Play<'p, 'k, 'm, W> {
     /// Nothing has happened yet.
     pub(super) fn new(
-        course: Course,
+        load: Load,
         kernel: &'p Kernel<'k, 'm, W>,
         trees: &'p [Tree],
         flush: FileId,
         recorded: Option<&'p Recorded>,
         tell: &'p (dyn Fn(u64) + Sync),
     ) -> Self {
-        let plan = Plan::new(&course, kernel.state.frames.count_all(), W::IS_REAL_TIME);
+        let plan = Plan::new(&load, kernel.state.frames.count_all(), W::IS_REAL_TIME);
         Self {
-            course,
+            load,
             share: Share::new(tell, plan),
             kernel,
             trees,
@@ -98,7 +96,7 @@ impl<'p, 'k, 'm, W: World> Play<'p, 'k, 'm, W> {
             recorded,
             stop: Cell::new(false),
             copying: Cell::new(trees.len() as u32),
-            building: Cell::new(course.builders.into()),
+            building: Cell::new(load.builders.into()),
             over: Cell::new(false),
             daemon: RefCell::default(),
             outcome: RefCell::default(),
@@ -108,9 +106,9 @@ impl<'p, 'k, 'm, W: World> Play<'p, 'k, 'm, W> {
     /// The builders of a CPU, in turn.
     pub(super) fn build(&self, cpu: W::Cpu, token: &mut Token<'_, 'm, W>) {
         let mine = self.trees.iter().enumerate();
-        let mine = mine.skip(cpu.id().index()).step_by(self.course.builders.into());
+        let mine = mine.skip(cpu.id().index()).step_by(self.load.builders.into());
         let mut builders: Vec<Builder<'m>> =
-            mine.map(|(at, tree)| Builder::new(at as u32, tree, self.course.seed)).collect();
+            mine.map(|(at, tree)| Builder::new(at as u32, tree, self.load.seed)).collect();
         while !self.loaded.get() {
             cpu.sleep_until(cpu.now() + self.kernel.ticks(SECOND / 1000));
         }
@@ -147,8 +145,8 @@ impl<'p, 'k, 'm, W: World> Play<'p, 'k, 'm, W> {
     /// A bit of the kernel's own work, on the last CPU that builds, if that has no CPU of its own and who asks for
     /// a huge page, and does it otherwise, is busy with that.
     fn serve_who_asks(&self, cpu: W::Cpu, token: &mut Token<'_, 'm, W>) {
-        let is_last = cpu.id().index() + 1 == usize::from(self.course.builders);
-        if self.course.shares && is_last && self.kernel.asking.get() {
+        let is_last = cpu.id().index() + 1 == usize::from(self.load.builders);
+        if self.load.shares && is_last && self.kernel.asking.get() {
             // Nobody has it: who asks does not do both at once.
             self.daemon.borrow_mut().step(cpu, self.kernel, token);
         }
@@ -163,7 +161,7 @@ impl<'p, 'k, 'm, W: World> Play<'p, 'k, 'm, W> {
         }
     }
 
-    /// The whole course, from the CPU that asks for huge pages.
+    /// The whole run, from the CPU that asks for huge pages.
     pub(super) fn ask(&self, cpu: W::Cpu, token: &mut Token<'_, 'm, W>) {
         let kernel = self.kernel;
         let boot = self.begin(cpu, token);
@@ -178,11 +176,11 @@ impl<'p, 'k, 'm, W: World> Play<'p, 'k, 'm, W> {
             self.wait(SECOND / 10, cpu, token);
         }
         self.share.reach(Stage::WarmUp, 0, 1);
-        self.wait(self.course.shortened(WARM_UP_NS), cpu, token);
+        self.wait(self.load.shortened(WARM_UP_NS), cpu, token);
         let mut seen = Vec::new();
         for (stage, rest) in [Stage::First, Stage::Second].into_iter().zip(REST_NS) {
             self.pass(stage, cpu, token, &mut seen);
-            self.wait(self.course.shortened(rest), cpu, token);
+            self.wait(self.load.shortened(rest), cpu, token);
         }
         self.stop.set(true);
         while self.building.get() > 0 {
@@ -213,9 +211,9 @@ impl<'p, 'k, 'm, W: World> Play<'p, 'k, 'm, W> {
         let nth = self.outcome.borrow().phases.len() as u8 + 1;
         let pace = Pace {
             attempts: requests_for(self.kernel.state.frames.count_all()),
-            every: self.course.shortened(pass::EVERY_NS),
-            flags: self.course.flags,
-            watched: self.course.watched.then_some(nth),
+            every: self.load.shortened(pass::EVERY_NS),
+            flags: self.load.flags,
+            watched: self.load.watched.then_some(nth),
         };
         let reach = |done, all| self.share.reach(stage, done, all);
         let wait = |time, token: &mut Token<'_, 'm, W>| self.wait_until(time, cpu, token);
@@ -229,7 +227,7 @@ impl<'p, 'k, 'm, W: World> Play<'p, 'k, 'm, W> {
 
     /// Waits, and has the kernel's own work go on meanwhile if nobody else does.
     fn wait_until(&self, time: u64, cpu: W::Cpu, token: &mut Token<'_, 'm, W>) {
-        if !self.course.shares {
+        if !self.load.shares {
             return cpu.sleep_until(time);
         }
         while cpu.now() < time {
@@ -245,7 +243,7 @@ impl<'p, 'k, 'm, W: World> Play<'p, 'k, 'm, W> {
     fn begin(&self, cpu: W::Cpu, token: &mut Token<'_, 'm, W>) -> Vec<Block<'m>> {
         let Some(recorded) = self.recorded else {
             let boot = self.boot(token);
-            system::start(self.kernel, token);
+            recorded::start(self.kernel, token);
             return boot;
         };
         let boot = recorded.load(cpu, self.kernel, token);

@@ -1,5 +1,10 @@
 //! What a request that is short of memory can have done: reclaim, with the objects that go with it,
 //! and compaction.
+//!
+//! What memory has to be left for a load that wants all of it.
+//!
+//! Builders whose requests are refused begin again, as programs do that were killed. With next to nothing
+//! above the min watermark that goes on for ever, so it is refused before it begins.
 
 #[cfg(test)]
 mod tests;
@@ -8,13 +13,17 @@ use framewright::{
     CpuId, NodeId, Order, ZoneId, ZoneKind,
     platform::{Captured, CompactPriority, Compacted, Need, Relief},
     reclaim::{Pause, Throttle},
+    tuning::Auto,
 };
 
 use super::{
     files::NONE,
     kernel::{Kernel, Woken},
+    label,
     world::{Inside, OnCpu, World},
 };
+use crate::Error;
+use crate::workloads::Side;
 
 impl<W: World> Relief for Inside<&Kernel<'_, '_, W>> {
     fn reclaims_in_background(&self) -> bool {
@@ -117,4 +126,25 @@ impl<W: World> Kernel<'_, '_, W> {
         while self.world.outside(|| self.reclaim.shrink_node(cpu, node, 1024)) > 0 {}
         self.state.swap.closed.set(false);
     }
+}
+
+/// Refuses settings that leave too little of so many frames.
+pub(super) fn refuse_large(sides: &[Side], frames: u64) -> Result<(), Error> {
+    let most = frames / 4 * 3;
+    for side in sides {
+        match side.tuning.zone.min_free {
+            Auto::Fixed(reserve) if u64::from(reserve) > most => {
+                let reserve = u64::from(reserve);
+                return Err(Error::input(format_args!(
+                    "{}: that keeps {} MiB back, and of {} MiB a quarter has to be left; set \
+                     zone.min_free to {most} at most",
+                    label(side),
+                    reserve.div_ceil(256),
+                    frames >> 8
+                )));
+            }
+            _ => {}
+        }
+    }
+    Ok(())
 }

@@ -3,18 +3,58 @@
 //! A run is as far as pages were handled of those that it handles in all: faulted in, copied, or
 //! written. That is what it takes time for, where nobody waits for real.
 
+use framewright::frame::PAGEBLOCK_FRAMES;
 use std::cell::Cell;
 
 use super::{
+    Flags,
     builder::{FAULT_NS, TREE_PAGES},
-    course::{Course, REST_NS, WARM_UP_NS, builders_for, requests_for},
     pass::EVERY_NS,
 };
+
+/// A builder for so many frames, and one more: 400 MiB each.
+const BUILDER_FRAMES: u64 = 400 << 8;
+/// A second, in nanoseconds.
+pub(super) const SECOND: u64 = 1_000_000_000;
+/// How long builders build before anybody asks for huge pages.
+pub(super) const WARM_UP_NS: u64 = 30 * SECOND;
+/// How long they build after each pass.
+pub(super) const REST_NS: [u64; 2] = [5 * SECOND, 25 * SECOND];
+
+/// How many build on so much memory.
+pub(super) const fn builders_for(frames: u64) -> u64 {
+    frames / BUILDER_FRAMES + 1
+}
+
+/// How many huge pages a pass asks for: 95 % of memory.
+pub(super) const fn requests_for(frames: u64) -> u64 {
+    frames / PAGEBLOCK_FRAMES as u64 * 95 / 100
+}
+
+/// What is asked for, and by what pace.
+#[derive(Clone, Copy)]
+pub(super) struct Load {
+    pub(super) flags: Flags,
+    pub(super) quick: bool,
+    pub(super) watched: bool,
+    /// CPUs that builders have.
+    pub(super) builders: u16,
+    /// The kernel's own work has no CPU of its own.
+    pub(super) shares: bool,
+    pub(super) seed: u64,
+}
+
+impl Load {
+    /// How long it takes what usually takes so many nanoseconds.
+    pub(super) const fn shortened(&self, nanos: u64) -> u64 {
+        if self.quick { nanos / 5 } else { nanos }
+    }
+}
 
 /// Parts of a run that are told of.
 pub(super) const PARTS: u64 = 1000;
 
-/// What a course consists of, in order.
+/// What a run consists of, in order.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) enum Stage {
     /// Builders copy their trees.
@@ -40,13 +80,13 @@ const STAGES: usize = Stage::End as usize;
 pub(super) struct Plan([u64; STAGES]);
 
 impl Plan {
-    /// That of a course with so much memory. Where time is `real`, an idle pass takes as long as another.
-    pub(super) fn new(course: &Course, frames: u64, real: bool) -> Self {
+    /// That of a run with so much memory. Where time is `real`, an idle pass takes as long as another.
+    pub(super) fn new(load: &Load, frames: u64, real: bool) -> Self {
         /// Huge pages of the last pass are marked and cleared, which is less than to write them.
         const MARKED: u64 = 16;
         let builders = builders_for(frames);
-        let at_once = builders.min(course.builders.into());
-        let faults = |nanos| course.shortened(nanos) / FAULT_NS * at_once;
+        let at_once = builders.min(load.builders.into());
+        let faults = |nanos| load.shortened(nanos) / FAULT_NS * at_once;
         let pass = requests_for(frames) * EVERY_NS;
         let [first, second] = REST_NS;
         let idle = if real { faults(pass) } else { frames / MARKED };
@@ -108,8 +148,8 @@ mod tests {
         atomic::{AtomicU64, Ordering::Relaxed},
     };
 
-    fn course(quick: bool) -> Course {
-        Course { flags: Flags::Default, quick, watched: false, builders: 3, shares: true, seed: 1 }
+    fn load(quick: bool) -> Load {
+        Load { flags: Flags::Default, quick, watched: false, builders: 3, shares: true, seed: 1 }
     }
 
     #[test]
@@ -152,7 +192,7 @@ mod tests {
     fn what_is_told_is_near_what_a_clock_would_tell() {
         // 16 GiB, three builders at a time, `--quick`: hundredths of a processor's seconds, measured.
         const TOOK: [u64; STAGES] = [68, 24, 542, 410, 283, 21];
-        let planned = Plan::new(&course(true), 16 << 18, false).0;
+        let planned = Plan::new(&load(true), 16 << 18, false).0;
         assert_eq!(told_at_ends(planned), [79, 90, 453, 824, 989, 1000]);
         assert_eq!(told_at_ends(TOOK), [50, 68, 470, 774, 984, 1000]);
     }
@@ -160,7 +200,7 @@ mod tests {
     #[test]
     fn where_time_is_real_nobody_skips_the_idle_pass() {
         const FRAMES: u64 = 1 << 18;
-        let idle = |real| Plan::new(&course(false), FRAMES, real).0[Stage::Idle as usize];
+        let idle = |real| Plan::new(&load(false), FRAMES, real).0[Stage::Idle as usize];
         // As long as another pass, in the faults of three builders; else it is marking pages.
         assert_eq!(idle(true), requests_for(FRAMES) * EVERY_NS / FAULT_NS * 3);
         assert_eq!(idle(false), FRAMES / 16);

@@ -1,16 +1,32 @@
 //! A simulated machine as a world.
 
 use framewright::{
-    CpuId, Pfn,
+    Config, CpuId, Layout, Memory, Pfn, Planes,
+    frame::PAGEBLOCK_FRAMES,
+    reclaim::Reclaim,
     tlb::{CpuMask, Shootdown, Translation, Unmapping},
 };
 use framewright_sim::{
-    engine::{Cpu, Machine, WaitQueue},
-    platform::Simulated,
-    process::{Process, Shooter},
+    engine::{Cpu, Machine, Options, Program as CpuProgram, WaitQueue},
+    platform::{Books, LentRelief, Settings, Simulated},
+    process::{Mmu, Process, Shooter},
 };
 
-use super::world::{OnCpu, World};
+use super::{
+    HighAlloc,
+    figures::Outcome,
+    kernel::{Kernel, State},
+    mover::Moves,
+    owner::Owner,
+    play::{Disk, Play},
+    program::Program,
+    recorded::Recorded,
+    share::Load,
+    world::{Inside, OnCpu, World},
+};
+use crate::Error;
+use crate::simulated::refused;
+use crate::{simulated::column::Nodes, workloads::Side};
 
 /// See the module.
 pub(super) struct SimulatedWorld<'w, 'm> {
@@ -117,4 +133,81 @@ impl OnCpu for Cpu<'_> {
     fn sleep_until(&self, time: u64) {
         Cpu::sleep_until(self, time);
     }
+}
+
+/// Runs one side with one seed.
+/// `tell` hears of the parts of it that are done.
+pub(super) fn run(
+    work: &HighAlloc,
+    side: &Side,
+    seed: u64,
+    tell: &(dyn Fn(u64) + Sync),
+) -> Result<Outcome, Error> {
+    let spec = &work.spec;
+    let nodes = Nodes::new(spec, work.frames);
+    let planes = Planes { lru: true, ..Planes::default() };
+    let config = Config { planes, ..nodes.config(side.tuning) };
+    let layout = Layout::new::<Simulated>(&config).map_err(|error| refused(spec, &error))?;
+    let mut books = Books::new(&layout);
+    let machine = Machine::modelled(spec.into(), Options { seed, ..Options::default() });
+    let settings = Settings { prices: spec.costs().library, ..Settings::default() };
+    let relief = LentRelief::default();
+    let platform = Simulated::new(&machine, settings).with_relief(&relief);
+    let memory =
+        Memory::new(platform, &config, books.as_mut()).map_err(|error| refused(spec, &error))?;
+
+    let mut disk = Disk::new(nodes.frames(), seed);
+    let pageblocks = nodes.frames() / PAGEBLOCK_FRAMES as u64;
+    let recorded = work.from.as_ref();
+    let recorded =
+        recorded.map(|it| Recorded::new(it, pageblocks, &mut disk.files, &mut disk.random));
+    let mmu = Mmu::measuring(spec.cpus(), spec.costs().into());
+    let program = |_| Program::new(Process::new(&mmu));
+    let programs = (0..=disk.builders()).map(program).collect();
+    let Disk { files, trees, flush, random } = disk;
+    let state = State::new(nodes.frames(), files, programs, spec.costs().into(), random);
+    let world = SimulatedWorld::new(&machine, Shooter::new(&mmu, &memory));
+    let owner = Owner::new(&state, &world);
+    // SAFETY: the workload has its frames from this memory, and maps them only in its world.
+    #[allow(unsafe_code)]
+    let reclaim = unsafe { Reclaim::new(&memory, &owner, world.shootdown()) }.expect("LRU lists");
+    let moves = Moves::new(&state, reclaim.lru(), &world);
+    let kernel = Kernel::new(&world, &memory, &state, reclaim, &moves);
+    let load = Load {
+        flags: work.flags,
+        quick: work.quick,
+        watched: work.watched,
+        builders: spec.cpus() - 1,
+        shares: true,
+        seed,
+    };
+    let play = Play::new(load, &kernel, &trees, flush, recorded.as_ref(), tell);
+    // SAFETY: simulated CPUs share one thread.
+    let inside = unsafe { Inside::new(&kernel) };
+    let ended = relief.lend(&inside, || machine.run(on_cpus(&play, spec.cpus())));
+    ended.map_err(|failure| side.broken(seed, failure))?;
+    match play.wrong() {
+        None => Ok(play.outcome.take()),
+        Some(what) => Err(side.broken(seed, what)),
+    }
+}
+
+/// Builders on all CPUs but the last.
+fn on_cpus<'p>(
+    play: &'p Play<'_, '_, '_, SimulatedWorld<'p, '_>>,
+    cpus: u16,
+) -> Vec<CpuProgram<'p>> {
+    (0..cpus)
+        .map(|number| -> CpuProgram<'_> {
+            Box::new(move |_| {
+                let cpu = play.kernel.current();
+                let mut token = play.kernel.memory.cpu(CpuId::new(number)).expect("its own");
+                if number == cpus - 1 {
+                    play.ask(cpu, &mut token);
+                } else {
+                    play.build(cpu, &mut token);
+                }
+            })
+        })
+        .collect()
 }

@@ -1,8 +1,7 @@
-//! On a machine of 256 MiB: the course ends, and says what it should.
+//! On a machine of 256 MiB: the run ends, and says what it should.
 
-use framewright::{Tuning, tuning::CompactMethod};
+use framewright::tuning::CompactMethod;
 use framewright_sim::machine::Spec;
-use indexmap::IndexMap;
 
 use super::{Flags, HighAlloc};
 use crate::{replay::State, workloads::Side};
@@ -14,9 +13,9 @@ fn work(flags: Flags) -> HighAlloc {
 }
 
 fn side(method: CompactMethod) -> Side {
-    let mut tuning = Tuning::default();
-    tuning.compact.method = method;
-    Side { label: "x".into(), tuning, settings: IndexMap::new() }
+    let mut side = Side::new("x");
+    side.tuning.compact.method = method;
+    side
 }
 
 #[test]

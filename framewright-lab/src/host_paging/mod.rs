@@ -15,27 +15,22 @@
 //! | module    | job                                                 |
 //! |-----------|-----------------------------------------------------|
 //! | `side`    | a memory, a page cache, files; a round on them      |
-//! | `moment`  | everything that is counted, at a moment             |
 //! | `figures` | what came of rounds, as metrics                     |
 
 mod figures;
-mod moment;
 mod side;
 #[cfg(test)]
 mod tests;
 
-use std::io;
+use framewright_host::available_memory;
 
-use framewright::InitError;
-use framewright_host::{HostError, available_memory, paging::PagingError};
-use thiserror::Error;
-
+use crate::Error;
 use crate::{
     record::Shootdowns,
-    report::{Check, Run, Sides},
+    report::{Check, Measured, Sides},
     workloads::{Side, mmap_read::MmapRead},
 };
-use moment::Interval;
+use figures::Interval;
 use side::Books;
 
 /// What is run.
@@ -54,12 +49,8 @@ pub struct HostPaging {
 /// What came out.
 #[derive(Clone, Debug)]
 pub struct HostPagingResult {
-    /// One run per side, in their order.
-    pub runs: Vec<Run>,
-    /// Contents, and books.
-    pub checks: Vec<Check>,
-    /// How the kernel is told, and how interrupts are counted.
-    pub notes: Vec<String>,
+    /// A run per side, checks of contents and books, and how interrupts are counted.
+    pub measured: Measured,
     /// Every round of every side.
     rounds: Vec<Vec<Interval>>,
 }
@@ -71,70 +62,6 @@ impl HostPagingResult {
     }
 }
 
-/// Why it could not run.
-#[derive(Debug, Error)]
-pub enum HostPagingError {
-    /// The machine, or a cache, could not be had.
-    #[error(transparent)]
-    Host(#[from] HostError),
-    /// The library does not take the memory.
-    #[error("cannot set up a memory of {frames} frames: {reason}")]
-    Init {
-        /// Frames asked for.
-        frames: u64,
-        /// What the library said.
-        reason: InitError,
-    },
-    /// A file could not be made.
-    #[error("cannot make a sparse file of {} MiB: {reason}; set TMPDIR to where there is room", pages >> 8)]
-    File {
-        /// Its pages.
-        pages: u32,
-        /// What the system said.
-        reason: io::Error,
-    },
-    /// A page could not be had.
-    #[error(transparent)]
-    Paging(#[from] PagingError),
-    /// There is too little memory for what CPUs keep at hand.
-    #[error(
-        "{readers} readers need {} MiB, and there are {} MiB; give it --memory {}MiB",
-        needed >> 8, frames >> 8, (4 * needed) >> 8
-    )]
-    TooSmall {
-        /// Readers.
-        readers: u16,
-        /// Frames that they need.
-        needed: u64,
-        /// Frames that there are.
-        frames: u64,
-    },
-    /// The system has less memory than that.
-    #[error(
-        "the memory of {sides} side{} would need {} MiB and the system has {} MiB available; give it a \
-         smaller --memory",
-        if *sides == 1 { "" } else { "s" }, needed >> 20, available >> 20
-    )]
-    TooLittleAvailable {
-        /// Settings that are compared.
-        sides: usize,
-        /// Bytes for all of them.
-        needed: u64,
-        /// What the system says, in bytes.
-        available: u64,
-    },
-    /// Files, or threads, would be too many.
-    #[error("{readers} readers of {times} times {} MiB are more than files are made for", frames >> 8)]
-    TooLarge {
-        /// Readers.
-        readers: u16,
-        /// How often memory is read.
-        times: u32,
-        /// Frames of memory.
-        frames: u64,
-    },
-}
-
 impl HostPaging {
     /// Rounds of a measurement.
     pub const ROUNDS: u32 = 5;
@@ -143,12 +70,12 @@ impl HostPaging {
     ///
     /// # Errors
     ///
-    /// [`HostPagingError`].
+    /// [`Error`].
     pub fn run(
         &self,
         sides: &[Side],
         progress: &mut dyn FnMut(u64, u64),
-    ) -> Result<HostPagingResult, HostPagingError> {
+    ) -> Result<HostPagingResult, Error> {
         let each = self.pages_each()?;
         self.hold_against(available_memory(), sides.len())?;
         // Made first, so that all threads that are to come are counted.
@@ -180,41 +107,51 @@ impl HostPaging {
         let wrong = memories.iter_mut().find_map(|memory| memory.close().err());
         let found = memories.iter().map(side::Open::wrong_words).sum();
         let checks = checks(found, wrong);
-        Ok(HostPagingResult { runs, checks, notes, rounds: intervals })
+        let measured = Measured { runs, checks, notes, picture: None };
+        Ok(HostPagingResult { measured, rounds: intervals })
     }
 
     /// Pages of each reader.
-    fn pages_each(&self) -> Result<u32, HostPagingError> {
+    fn pages_each(&self) -> Result<u32, Error> {
         /// Lists, runs that are read, and watermarks: 4 MiB for each, and for who reclaims.
         const EACH: u64 = 1 << 10;
         let Self { work, readers, frames, .. } = self;
         let needed = EACH * (u64::from(*readers) + 1);
         if *frames < needed {
-            return Err(HostPagingError::TooSmall { readers: *readers, needed, frames: *frames });
+            return Err(Error::input(format_args!(
+                "{readers} readers need {} MiB, and there are {} MiB; give it --memory {}MiB",
+                needed >> 8,
+                frames >> 8,
+                (4 * needed) >> 8
+            )));
         }
         let pages = frames.saturating_mul(work.times.into()) / u64::from(*readers);
         // All of them in one file, with threads.
         match u32::try_from(pages.saturating_mul((*readers).into())) {
             Ok(_) => Ok(pages as u32),
-            Err(_) => Err(HostPagingError::TooLarge {
-                readers: *readers,
-                times: work.times,
-                frames: *frames,
-            }),
+            Err(_) => Err(Error::input(format_args!(
+                "{readers} readers of {} times {} MiB are more than files are made for",
+                work.times,
+                frames >> 8
+            ))),
         }
     }
 
     /// Refuses what would push other programs out, or be killed for it: all sides have their memory
     /// until the end, and of every page that could be in it something is known.
-    fn hold_against(&self, available: Option<u64>, sides: usize) -> Result<(), HostPagingError> {
+    fn hold_against(&self, available: Option<u64>, sides: usize) -> Result<(), Error> {
         const FRAME: u64 = 4096;
         const BOOKS_PER_PAGE: u64 = 16;
         let books = u64::from(self.work.times) * BOOKS_PER_PAGE;
         let needed = self.frames.saturating_mul((FRAME + books) * sides as u64);
         match available {
-            Some(available) if needed > available => {
-                Err(HostPagingError::TooLittleAvailable { sides, needed, available })
-            }
+            Some(available) if needed > available => Err(Error::input(format_args!(
+                "the memory of {sides} side{} would need {} MiB and the system has {} MiB available; give \
+                 it a smaller --memory",
+                if sides == 1 { "" } else { "s" },
+                needed >> 20,
+                available >> 20
+            ))),
             _ => Ok(()),
         }
     }
@@ -246,21 +183,21 @@ impl HostPaging {
 
 fn checks(wrong_words: u64, wrong: Option<String>) -> Vec<Check> {
     vec![
-        Check {
-            name: "contents".to_owned(),
-            passed: wrong_words == 0,
-            detail: match wrong_words {
+        Check::new(
+            "contents",
+            wrong_words == 0,
+            match wrong_words {
                 0 => "every word that was read is what its file holds".to_owned(),
                 words => format!("{words} words were not what their file holds"),
             },
-        },
-        Check {
-            name: "invariants".to_owned(),
-            passed: wrong.is_none(),
-            detail: wrong.unwrap_or_else(|| {
+        ),
+        Check::new(
+            "invariants",
+            wrong.is_none(),
+            wrong.unwrap_or_else(|| {
                 "all frames came back, the books agree, and the kernel kept no page beyond them"
                     .to_owned()
             }),
-        },
+        ),
     ]
 }

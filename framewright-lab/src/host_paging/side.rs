@@ -1,6 +1,7 @@
 //! One side: a memory, a page cache, files; and a round on them.
 
 use std::{
+    io,
     sync::{
         Barrier,
         atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
@@ -8,16 +9,19 @@ use std::{
     thread,
 };
 
-use framewright::{Config, FrameRange, Layout, Memory, MemoryRange, Pfn, Planes, Tuning};
+use framewright::{
+    Config, FrameRange, InitError, Layout, Memory, MemoryRange, Pfn, Planes, Tuning,
+};
 use framewright_host::{
     Backing, HostMachine, Metadata,
     paging::{FileId, FileStore, PageCache, Pager, PagingError},
 };
 
 use super::{
-    HostPaging, HostPagingError,
-    moment::{Interval, Moment},
+    HostPaging,
+    figures::{Interval, Moment},
 };
+use crate::Error;
 use crate::{
     record::Shootdowns,
     workloads::{Side, mmap_read::Readers},
@@ -50,25 +54,26 @@ fn config<'c>(tuning: Tuning, map: &'c [MemoryRange], cpus: u16) -> Config<'c> {
     Config { tuning, planes: Planes { lru: true, ..Planes::default() }, ..Config::new(map, cpus) }
 }
 
+/// The error that the library does not take a memory of so many frames.
+fn refused(frames: u64, reason: &InitError) -> Error {
+    Error::input(format_args!("cannot set up a memory of {frames} frames: {reason}"))
+}
+
 /// Readers, and who reclaims in the background.
 fn cpus(paging: &HostPaging) -> u16 {
     paging.readers.saturating_add(1)
 }
 
 impl Books {
-    pub(super) fn new(
-        paging: &HostPaging,
-        side: &Side,
-        each: u32,
-    ) -> Result<Self, HostPagingError> {
+    pub(super) fn new(paging: &HostPaging, side: &Side, each: u32) -> Result<Self, Error> {
         let range = FrameRange::new(Pfn::new(0), Pfn::new(paging.frames));
         let map: Vec<MemoryRange> = range.into_iter().map(MemoryRange::from).collect();
         let layout = Layout::new::<HostMachine>(&config(side.tuning, &map, cpus(paging)))
-            .map_err(|reason| HostPagingError::Init { frames: paging.frames, reason })?;
+            .map_err(|reason| refused(paging.frames, &reason))?;
         Ok(Self { tuning: side.tuning, metadata: Metadata::for_layout(&layout)?, each })
     }
 
-    pub(super) fn open(&mut self, paging: &HostPaging) -> Result<Open<'_>, HostPagingError> {
+    pub(super) fn open(&mut self, paging: &HostPaging) -> Result<Open<'_>, Error> {
         let frames = paging.frames;
         let machine = HostMachine::builder()
             .frames(frames)
@@ -82,7 +87,12 @@ impl Books {
         };
         let mut direct = true;
         for _ in 0..count {
-            let refused = |reason| HostPagingError::File { pages, reason };
+            let refused = |reason: io::Error| {
+                Error::input(format_args!(
+                    "cannot make a sparse file of {} MiB: {reason}; set TMPDIR to where there is room",
+                    pages >> 8
+                ))
+            };
             // Without a name: nothing of it stays when the program is killed.
             let file = tempfile::tempfile().map_err(refused)?;
             file.set_len(u64::from(pages) * 4096).map_err(refused)?;
@@ -93,7 +103,7 @@ impl Books {
         let map = [machine.frames().into()];
         let config = config(self.tuning, &map, machine.cpus());
         let memory = Memory::new(machine, &config, self.metadata.as_mut())
-            .map_err(|reason| HostPagingError::Init { frames, reason })?;
+            .map_err(|reason| refused(frames, &reason))?;
         let (each, wrong) = (self.each, AtomicU64::new(0));
         Ok(Open { memory, cache, direct, each, next: 0, wrong })
     }
@@ -106,7 +116,7 @@ impl Open<'_> {
         paging: &HostPaging,
         share: u32,
         counter: Option<&Shootdowns>,
-    ) -> Result<Interval, HostPagingError> {
+    ) -> Result<Interval, Error> {
         let (first, end) = (self.next, self.next.saturating_add(share).min(self.each));
         self.next = end;
         let this = &*self;

@@ -1,12 +1,11 @@
 use super::*;
 use crate::workloads::mmap_read::Readers;
-use framewright::{Tuning, tuning::FlushBatching};
-use indexmap::IndexMap;
+use framewright::tuning::FlushBatching;
 
 fn side(batching: FlushBatching) -> Side {
-    let mut tuning = Tuning::default();
-    tuning.tlb.batching = batching;
-    Side { label: format!("{batching:?}"), tuning, settings: IndexMap::new() }
+    let mut side = Side::new(format!("{batching:?}"));
+    side.tuning.tlb.batching = batching;
+    side
 }
 
 fn paging(readers: Readers, count: u16) -> HostPaging {
@@ -23,9 +22,13 @@ fn real_files_are_read_and_batches_save_calls() {
         let mut tell = |done, total| told.push((done, total));
         let result = paging(readers, count).run(&sides, &mut tell).unwrap();
         assert_eq!(told.last(), Some(&(6, 6)));
-        assert!(result.checks.iter().all(|check| check.passed), "{:?}", result.checks);
-        let [off, all] = &result.runs[..] else { panic!() };
-        let of = |run: &Run, name: &str| run.metrics[name].median;
+        assert!(
+            result.measured.checks.iter().all(|check| check.passed),
+            "{:?}",
+            result.measured.checks
+        );
+        let [off, all] = &result.measured.runs[..] else { panic!() };
+        let of = |run: &crate::report::Run, name: &str| run.metrics[name].median;
         for run in [off, all] {
             assert_eq!(of(run, "pages"), 4096.0);
             assert!(of(run, "evicted") > 3000.0, "{run:?}");

@@ -19,12 +19,12 @@ use framewright::{
 use std::time::{Duration, Instant};
 
 use super::{
-    LargeMemory, LargeMemoryError,
-    error::promise,
+    LargeMemory,
     machine::{Books, Cpu, Machine, free, movable, range},
-    plan::{GIB, size},
+    plan::{GIB, promise, size},
     samples::{Samples, Topic, Value, percentile},
 };
+use crate::Error;
 
 pub(super) const TOPIC: Topic = Topic {
     title: "contiguous memory",
@@ -57,11 +57,7 @@ fn lengths(plan: &LargeMemory) -> impl Iterator<Item = u64> {
     LENGTHS.into_iter().filter(move |length| *length <= longest)
 }
 
-pub(super) fn measure(
-    plan: &LargeMemory,
-    round: u64,
-    samples: &mut Samples,
-) -> Result<(), LargeMemoryError> {
+pub(super) fn measure(plan: &LargeMemory, round: u64, samples: &mut Samples) -> Result<(), Error> {
     let machine = || Machine::one_zone(plan.half_full).without_reserve();
     machine().boot(Books::Untouched, |cpu, _| {
         let blocks = scatter(plan, cpu, round)?;
@@ -80,7 +76,7 @@ fn scatter<'m>(
     plan: &LargeMemory,
     cpu: &mut Cpu<'_, 'm>,
     round: u64,
-) -> Result<Vec<Block<'m>>, LargeMemoryError> {
+) -> Result<Vec<Block<'m>>, Error> {
     let mut blocks = fill(cpu, plan.half_full, Order::ZERO)?;
     fastrand::Rng::with_seed(round).shuffle(&mut blocks);
     let kept = blocks.split_off(blocks.len() / 2);
@@ -94,7 +90,7 @@ fn scatter<'m>(
 fn alternate<'m>(
     plan: &LargeMemory,
     cpu: &mut Cpu<'_, 'm>,
-) -> Result<(Vec<Block<'m>>, Pfn), LargeMemoryError> {
+) -> Result<(Vec<Block<'m>>, Pfn), Error> {
     let mut blocks = fill(cpu, plan.half_full / PAGEBLOCK_FRAMES as u64, Order::PAGEBLOCK)?;
     blocks.sort_unstable_by_key(Block::pfn);
     let run = lengths(plan).max().unwrap_or(0).div_ceil(PAGEBLOCK_FRAMES as u64) as usize;
@@ -113,14 +109,11 @@ fn alternate<'m>(
 }
 
 /// Allocates `count` blocks: all that there are.
-fn fill<'m>(
-    cpu: &mut Cpu<'_, 'm>,
-    count: u64,
-    order: Order,
-) -> Result<Vec<Block<'m>>, LargeMemoryError> {
+fn fill<'m>(cpu: &mut Cpu<'_, 'm>, count: u64, order: Order) -> Result<Vec<Block<'m>>, Error> {
     let what = "a zone without reserve cannot be filled";
-    let block =
-        |_| cpu.alloc(movable(order)).map_err(|reason| LargeMemoryError::Alloc { what, reason });
+    let block = |_| {
+        cpu.alloc(movable(order)).map_err(|reason| Error::broken(format_args!("{what}: {reason}")))
+    };
     (0..count).map(block).collect()
 }
 
@@ -139,7 +132,7 @@ fn search(
     column: &str,
     expected: Expected,
     samples: &mut Samples,
-) -> Result<(), LargeMemoryError> {
+) -> Result<(), Error> {
     let mut slowest = Duration::ZERO;
     for length in lengths(plan) {
         let mut times = Vec::with_capacity(REPEATS);
@@ -159,7 +152,7 @@ fn search(
 }
 
 /// Looks for a run of `length` frames; gives it back if there is one.
-fn ask(cpu: &Cpu<'_, '_>, length: u64, expected: Expected) -> Result<Duration, LargeMemoryError> {
+fn ask(cpu: &Cpu<'_, '_>, length: u64, expected: Expected) -> Result<Duration, Error> {
     let memory = cpu.memory();
     let wanted = Contiguous::new(length, MigrateType::Movable);
     let started = Instant::now();
@@ -177,17 +170,13 @@ fn ask(cpu: &Cpu<'_, '_>, length: u64, expected: Expected) -> Result<Duration, L
         }
         (answer, _) => {
             let answer = answer.map(|extent| extent.range());
-            Err(LargeMemoryError::Wrong(format!("a run of {length} frames: {answer:?}")))
+            Err(Error::broken(format!("a run of {length} frames: {answer:?}")))
         }
     }
 }
 
 /// Asks for the last frames of the zone, whether they are free or not.
-fn given(
-    plan: &LargeMemory,
-    cpu: &Cpu<'_, '_>,
-    expected: Expected,
-) -> Result<Duration, LargeMemoryError> {
+fn given(plan: &LargeMemory, cpu: &Cpu<'_, '_>, expected: Expected) -> Result<Duration, Error> {
     let memory = cpu.memory();
     let last = range(plan.half_full - GIVEN, plan.half_full);
     let mut in_use = 0;
@@ -204,7 +193,7 @@ fn given(
         }
         (answer, _) => {
             let answer = answer.map(|extent| extent.range());
-            Err(LargeMemoryError::Wrong(format!("the range {last}: {answer:?}")))
+            Err(Error::broken(format!("the range {last}: {answer:?}")))
         }
     }
 }

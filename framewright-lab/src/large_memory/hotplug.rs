@@ -7,12 +7,12 @@
 use framewright::{FrameRange, HotplugError, Order, Pfn, frame::FRAME_SIZE};
 
 use super::{
-    LargeMemory, LargeMemoryError,
-    error::promise,
+    LargeMemory,
     machine::{Books, Cpu, Machine, free, movable, number, range, share},
-    plan::GIB,
+    plan::{GIB, promise},
     samples::{Samples, Topic, Value},
 };
+use crate::Error;
 use crate::clock::thread_time;
 
 pub(super) const TOPIC: Topic = Topic {
@@ -29,11 +29,7 @@ pub(super) const ADD: &str = "add";
 const REMOVE: &str = "remove";
 const REFUSED: &str = "refused";
 
-pub(super) fn measure(
-    plan: &LargeMemory,
-    _round: u64,
-    samples: &mut Samples,
-) -> Result<(), LargeMemoryError> {
+pub(super) fn measure(plan: &LargeMemory, _round: u64, samples: &mut Samples) -> Result<(), Error> {
     let last = share(plan, plan.nodes - 1);
     let (start, end) = (last.start().get(), last.end().get());
     let middle = start + last.frames() / 2 / GIB * GIB;
@@ -55,7 +51,7 @@ fn add(
     step: u64,
     column: &str,
     samples: &mut Samples,
-) -> Result<(), LargeMemoryError> {
+) -> Result<(), Error> {
     let before = thread_time();
     for piece in pieces(part, step) {
         cpu.memory().add_memory(piece)?;
@@ -72,7 +68,7 @@ fn remove(
     step: u64,
     column: &str,
     samples: &mut Samples,
-) -> Result<(), LargeMemoryError> {
+) -> Result<(), Error> {
     let before = thread_time();
     for piece in pieces(part, step) {
         cpu.memory().remove_memory(piece, &mut |_| ())?;
@@ -88,7 +84,7 @@ fn refuse(
     cpu: &mut Cpu<'_, '_>,
     part: FrameRange,
     samples: &mut Samples,
-) -> Result<(), LargeMemoryError> {
+) -> Result<(), Error> {
     let block = frame_of(plan, cpu, part)?;
     let used = block.pfn();
     let mut named: Vec<(Pfn, u64)> = Vec::new();
@@ -111,14 +107,15 @@ fn frame_of<'m>(
     plan: &LargeMemory,
     cpu: &mut Cpu<'_, 'm>,
     part: FrameRange,
-) -> Result<framewright::Block<'m>, LargeMemoryError> {
+) -> Result<framewright::Block<'m>, Error> {
     let migratetype = framewright::MigrateType::Movable;
     if let Ok(block) = cpu.alloc_at(part.start(), Order::ZERO, migratetype) {
         return Ok(block);
     }
     let request = movable(Order::ZERO).on_node(number(plan.nodes - 1)).this_node();
-    cpu.alloc(request)
-        .map_err(|reason| LargeMemoryError::Alloc { what: "new memory has no frame", reason })
+    cpu.alloc(request).map_err(|reason| {
+        Error::broken(format_args!(concat!("new memory has no frame", ": {}"), reason))
+    })
 }
 
 fn pieces(part: FrameRange, step: u64) -> impl Iterator<Item = FrameRange> {

@@ -11,7 +11,11 @@ use std::{
     time::Duration,
 };
 
-use super::{LargeMemory, LargeMemoryError, plan::GIB};
+use super::{
+    LargeMemory,
+    plan::{GIB, size},
+};
+use crate::Error;
 use crate::clock::thread_time;
 
 /// CPU 0 of a memory, with the memory.
@@ -113,7 +117,7 @@ impl Machine {
     }
 
     /// What its books need.
-    pub(super) fn layout(&self) -> Result<Layout, LargeMemoryError> {
+    pub(super) fn layout(&self) -> Result<Layout, Error> {
         Layout::new::<HostMachine>(&self.config()).map_err(|reason| self.refused(reason))
     }
 
@@ -122,8 +126,8 @@ impl Machine {
     pub(super) fn boot<R>(
         &self,
         books: Books,
-        work: impl FnOnce(&mut Cpu<'_, '_>, Duration) -> Result<R, LargeMemoryError>,
-    ) -> Result<R, LargeMemoryError> {
+        work: impl FnOnce(&mut Cpu<'_, '_>, Duration) -> Result<R, Error>,
+    ) -> Result<R, Error> {
         let machine = HostMachine::builder()
             .frames(self.frames())
             .cpus(self.cpu_nodes.len() as u16)
@@ -153,12 +157,12 @@ impl Machine {
         self.map.last().map_or(0, |range| range.frames.end().get())
     }
 
-    fn refused(&self, reason: InitError) -> LargeMemoryError {
-        LargeMemoryError::Init { frames: self.frames(), reason }
+    fn refused(&self, reason: InitError) -> Error {
+        Error::input(format_args!("cannot set up a memory of {}: {reason}", size(self.frames())))
     }
 }
 
-fn buffer(layout: &Layout, books: Books) -> Result<Metadata, LargeMemoryError> {
+fn buffer(layout: &Layout, books: Books) -> Result<Metadata, Error> {
     let pages = match books {
         Books::HugePages => PageSize::Transparent,
         Books::Untouched | Books::Touched => PageSize::Small,
@@ -212,9 +216,9 @@ pub(super) const fn movable(order: Order) -> Request {
 }
 
 /// Frees a block of the same memory.
-pub(super) fn free<'m>(cpu: &mut Cpu<'_, 'm>, block: Block<'m>) -> Result<(), LargeMemoryError> {
+pub(super) fn free<'m>(cpu: &mut Cpu<'_, 'm>, block: Block<'m>) -> Result<(), Error> {
     let foreign = |block: Block<'m>| {
-        LargeMemoryError::Wrong(format!("the block at frame {} was not taken back", block.pfn()))
+        Error::broken(format!("the block at frame {} was not taken back", block.pfn()))
     };
     cpu.free(block).map_err(foreign)
 }

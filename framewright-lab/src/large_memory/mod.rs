@@ -20,12 +20,8 @@
 //! | `contiguous` | part four: runs of any length, found or refused                  |
 //! | `nodes`      | part five: frames of this node, of others, and the counters      |
 //! | `samples`    | what was measured, by section, column and row                    |
-//! | `goals`      | what the figures have to show                                    |
-//! | `error`      | what keeps a run from happening                                  |
 
 mod contiguous;
-mod error;
-mod goals;
 mod hotplug;
 mod machine;
 mod nodes;
@@ -34,12 +30,10 @@ mod plan;
 mod samples;
 mod start;
 
-use crate::report::Run;
+use crate::{Error, report::Run};
 
-pub use error::LargeMemoryError;
-pub use goals::Goal;
-pub use plan::{LargeMemory, PlanError};
-pub use samples::Section;
+pub use plan::LargeMemory;
+pub use samples::{Goal, Section};
 
 use samples::Samples;
 
@@ -61,7 +55,7 @@ impl LargeMemoryResult {
 }
 
 /// A part of a round.
-type Part = fn(&LargeMemory, u64, &mut Samples) -> Result<(), LargeMemoryError>;
+type Part = fn(&LargeMemory, u64, &mut Samples) -> Result<(), Error>;
 
 /// All parts, in the order of their tables.
 const PARTS: [Part; 5] =
@@ -72,11 +66,8 @@ impl LargeMemory {
     ///
     /// # Errors
     ///
-    /// [`LargeMemoryError`]: the memory cannot be had, or the library broke a promise.
-    pub fn run(
-        &self,
-        progress: &mut dyn FnMut(u64, u64),
-    ) -> Result<LargeMemoryResult, LargeMemoryError> {
+    /// [`Error`]: the memory cannot be had, or the library broke a promise.
+    pub fn run(&self, progress: &mut dyn FnMut(u64, u64)) -> Result<LargeMemoryResult, Error> {
         let total = self.rounds * PARTS.len() as u64;
         let mut samples = Samples::default();
         for round in 0..self.rounds {
@@ -87,7 +78,7 @@ impl LargeMemory {
         }
         progress(total, total);
         let sections = samples.sections();
-        let goals = goals::goals(self, &sections);
+        let goals = samples::goals(self, &sections);
         Ok(LargeMemoryResult { sections, goals })
     }
 }

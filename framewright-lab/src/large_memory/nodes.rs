@@ -8,11 +8,12 @@
 use framewright::{AllocError, Block, Order, Request, observe::CpuStats};
 
 use super::{
-    LargeMemory, LargeMemoryError,
-    error::promise,
+    LargeMemory,
     machine::{Books, Cpu, Machine, free, movable, number, order},
+    plan::promise,
     samples::{Samples, Topic, Value},
 };
+use crate::Error;
 use crate::clock::thread_time;
 
 pub(super) const TOPIC: Topic = Topic {
@@ -22,11 +23,7 @@ pub(super) const TOPIC: Topic = Topic {
 
 const SINGLE: Request = movable(Order::ZERO);
 
-pub(super) fn measure(
-    plan: &LargeMemory,
-    _round: u64,
-    samples: &mut Samples,
-) -> Result<(), LargeMemoryError> {
+pub(super) fn measure(plan: &LargeMemory, _round: u64, samples: &mut Samples) -> Result<(), Error> {
     let last = plan.nodes - 1;
     Machine::whole(plan).boot(Books::Untouched, |cpu, _| {
         let mut step = |cpu: &mut Cpu<'_, '_>, column, request, expected| {
@@ -81,15 +78,17 @@ fn frames(
     request: Request,
     expected: Served,
     samples: &mut Samples,
-) -> Result<(), LargeMemoryError> {
+) -> Result<(), Error> {
     let count = plan.singles;
     let mut blocks = Vec::with_capacity(count as usize);
     let stats = cpu.memory().stats();
     let before = thread_time();
     for _ in 0..count {
-        blocks.push(cpu.alloc(request).map_err(|reason| LargeMemoryError::Alloc {
-            what: "a machine with an empty node has no frame",
-            reason,
+        blocks.push(cpu.alloc(request).map_err(|reason| {
+            Error::broken(format_args!(
+                concat!("a machine with an empty node has no frame", ": {}"),
+                reason
+            ))
         })?);
     }
     let between = thread_time();
@@ -121,11 +120,7 @@ fn numa(before: &CpuStats, after: &CpuStats) -> [u64; 5] {
 }
 
 /// Takes all that a node gives, largest blocks first.
-fn exhaust<'m>(
-    cpu: &mut Cpu<'_, 'm>,
-    node: u8,
-    taken: &mut Vec<Block<'m>>,
-) -> Result<(), LargeMemoryError> {
+fn exhaust<'m>(cpu: &mut Cpu<'_, 'm>, node: u8, taken: &mut Vec<Block<'m>>) -> Result<(), Error> {
     cpu.drain();
     for size in (0..=Order::MAX.get()).rev() {
         let request = movable(order(size)).on_node(number(node)).this_node();
@@ -134,10 +129,10 @@ fn exhaust<'m>(
                 Ok(block) => taken.push(block),
                 Err(AllocError::BelowWatermark(_) | AllocError::NoBlockOfOrder(_)) => break,
                 Err(reason) => {
-                    return Err(LargeMemoryError::Alloc {
-                        what: "a node cannot be used up",
-                        reason,
-                    });
+                    return Err(Error::broken(format_args!(
+                        concat!("a node cannot be used up", ": {}"),
+                        reason
+                    )));
                 }
             }
         }
@@ -146,11 +141,7 @@ fn exhaust<'m>(
 }
 
 /// Asks for frames of the CPU's own node alone, which has none.
-fn refusals(
-    plan: &LargeMemory,
-    cpu: &mut Cpu<'_, '_>,
-    samples: &mut Samples,
-) -> Result<(), LargeMemoryError> {
+fn refusals(plan: &LargeMemory, cpu: &mut Cpu<'_, '_>, samples: &mut Samples) -> Result<(), Error> {
     let request = SINGLE.on_node(number(0)).this_node();
     let before = thread_time();
     for _ in 0..plan.operations {

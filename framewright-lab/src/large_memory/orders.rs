@@ -10,12 +10,12 @@ use framewright::{Block, Order, ZoneId};
 use std::time::{Duration, Instant};
 
 use super::{
-    LargeMemory, LargeMemoryError,
-    error::promise,
+    LargeMemory,
     machine::{Books, Cpu, Machine, free, movable, order},
-    plan::size,
+    plan::{promise, size},
     samples::{Samples, Topic, Value, percentile},
 };
+use crate::Error;
 
 pub(super) const TOPIC: Topic = Topic {
     title: "large blocks",
@@ -40,11 +40,7 @@ pub(super) fn row(order: u8, what: &str) -> String {
     format!("o{order} {what}")
 }
 
-pub(super) fn measure(
-    plan: &LargeMemory,
-    round: u64,
-    samples: &mut Samples,
-) -> Result<(), LargeMemoryError> {
+pub(super) fn measure(plan: &LargeMemory, round: u64, samples: &mut Samples) -> Result<(), Error> {
     for frames in plan.zones {
         let column = size(frames);
         let mut add = |row: &str, time: Option<Duration>| {
@@ -75,7 +71,7 @@ pub(super) fn measure(
 
 /// Allocates every block of the largest order that a zone nobody has used has room for: the time
 /// that the first takes, then the median and the 99th percentile of the others.
-fn largest(cpu: &mut Cpu<'_, '_>) -> Result<[Option<Duration>; 3], LargeMemoryError> {
+fn largest(cpu: &mut Cpu<'_, '_>) -> Result<[Option<Duration>; 3], Error> {
     let mut blocks = Vec::with_capacity(room(cpu, Order::MAX) as usize);
     let mut times = Vec::with_capacity(blocks.capacity());
     // The first look at the clock after so much else is slow itself.
@@ -98,7 +94,7 @@ fn fresh(
     plan: &LargeMemory,
     cpu: &mut Cpu<'_, '_>,
     order: Order,
-) -> Result<(Option<Duration>, Option<Duration>), LargeMemoryError> {
+) -> Result<(Option<Duration>, Option<Duration>), Error> {
     let count = (plan.zones[0] / 2 / order.frames()).min(room(cpu, order)).min(1024) as usize;
     if count == 0 {
         return Ok((None, None));
@@ -127,7 +123,7 @@ fn full(
     cpu: &mut Cpu<'_, '_>,
     order: Order,
     random: &mut Rng,
-) -> Result<(Option<Duration>, Option<Duration>), LargeMemoryError> {
+) -> Result<(Option<Duration>, Option<Duration>), Error> {
     let mut blocks = Vec::new();
     for _ in 0..room(cpu, order) {
         blocks.push(cpu.alloc(movable(order)).map_err(ample)?);
@@ -150,7 +146,7 @@ fn full(
     Ok((percentile(&mut allocs, 50), percentile(&mut frees, 50)))
 }
 
-fn free_all<'m>(cpu: &mut Cpu<'_, 'm>, blocks: Vec<Block<'m>>) -> Result<(), LargeMemoryError> {
+fn free_all<'m>(cpu: &mut Cpu<'_, 'm>, blocks: Vec<Block<'m>>) -> Result<(), Error> {
     blocks.into_iter().try_for_each(|block| free(cpu, block))
 }
 
@@ -160,6 +156,6 @@ fn room(cpu: &Cpu<'_, '_>, order: Order) -> u64 {
     zone.map_or(0, |zone| zone.free.saturating_sub(zone.low) / order.frames())
 }
 
-fn ample(reason: framewright::AllocError) -> LargeMemoryError {
-    LargeMemoryError::Alloc { what: "a zone with room has no large block", reason }
+fn ample(reason: framewright::AllocError) -> Error {
+    Error::broken(format_args!(concat!("a zone with room has no large block", ": {}"), reason))
 }

@@ -1,7 +1,7 @@
 //! How much memory, on how many nodes, how often.
 
+use crate::Error;
 use framewright::{NodeId, frame::PAGEBLOCK_FRAMES};
-use thiserror::Error;
 
 /// Frames in a GiB.
 pub(super) const GIB: u64 = 1 << 18;
@@ -20,24 +20,6 @@ const LEAST: u64 = 4 * GIB;
 
 /// The least that a node may have: 1 GiB.
 const LEAST_PER_NODE: u64 = GIB;
-
-/// A machine that cannot be measured.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
-pub enum PlanError {
-    /// No nodes, or more than there may be.
-    #[error("a machine has 1 to {most} nodes, not {0}", most = NodeId::LIMIT)]
-    Nodes(u8),
-    /// Too little memory for the parts that divide it.
-    #[error("{} MiB on {nodes} nodes are too little: give it at least {} GiB", frames >> 8, least / GIB)]
-    TooSmall {
-        /// Frames asked for.
-        frames: u64,
-        /// Nodes asked for.
-        nodes: u8,
-        /// Frames that would do.
-        least: u64,
-    },
-}
 
 /// A run of `large-memory`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -65,14 +47,21 @@ impl LargeMemory {
     ///
     /// # Errors
     ///
-    /// [`PlanError`] says what there may be.
-    pub fn new(frames: u64, nodes: u8) -> Result<Self, PlanError> {
+    /// [`Error`] says what there may be.
+    pub fn new(frames: u64, nodes: u8) -> Result<Self, Error> {
         if !(1..=NodeId::LIMIT).contains(&usize::from(nodes)) {
-            return Err(PlanError::Nodes(nodes));
+            return Err(Error::input(format_args!(
+                "a machine has 1 to {} nodes, not {nodes}",
+                NodeId::LIMIT
+            )));
         }
         let least = LEAST.max(u64::from(nodes) * LEAST_PER_NODE);
         if frames < least {
-            return Err(PlanError::TooSmall { frames, nodes, least });
+            return Err(Error::input(format_args!(
+                "{} MiB on {nodes} nodes are too little: give it at least {} GiB",
+                frames >> 8,
+                least / GIB
+            )));
         }
         let whole = |frames: u64| frames / PAGEBLOCK * PAGEBLOCK;
         Ok(Self {
@@ -116,6 +105,11 @@ pub(super) fn size(frames: u64) -> String {
         Some((unit, name)) => format!("{} {name}", frames / unit),
         None => format!("{frames} frames"),
     }
+}
+
+/// A broken promise, unless `kept`.
+pub(super) fn promise(kept: bool, broken: impl FnOnce() -> String) -> Result<(), Error> {
+    if kept { Ok(()) } else { Err(Error::broken(broken())) }
 }
 
 #[cfg(test)]

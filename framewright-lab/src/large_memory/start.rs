@@ -7,10 +7,11 @@
 use framewright::frame::FRAME_SIZE;
 
 use super::{
-    LargeMemory, LargeMemoryError,
+    LargeMemory,
     machine::{Books, Machine},
     samples::{Samples, Topic, Value},
 };
+use crate::Error;
 
 pub(super) const TOPIC: Topic = Topic {
     title: "start",
@@ -26,11 +27,7 @@ pub(super) const INIT: &str = "initialise";
 const COLUMNS: [(Books, &str); 3] =
     [(Books::Untouched, FRESH), (Books::HugePages, "huge pages"), (Books::Touched, "touched")];
 
-pub(super) fn measure(
-    plan: &LargeMemory,
-    _round: u64,
-    samples: &mut Samples,
-) -> Result<(), LargeMemoryError> {
+pub(super) fn measure(plan: &LargeMemory, _round: u64, samples: &mut Samples) -> Result<(), Error> {
     let machine = Machine::whole(plan);
     let layout = machine.layout()?;
     for (books, column) in COLUMNS {

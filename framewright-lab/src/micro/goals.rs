@@ -1,10 +1,51 @@
 //! What the table has to show for ours: every goal as a check.
 
-use super::{
-    METADATA, METRICS,
-    rank::{ranks, ratio},
-};
+use super::{METADATA, METRICS};
 use crate::report::{Check, Run};
+
+/// Medians this close are equal.
+const TIE: f64 = 1.05;
+
+/// The place of one row in one column.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Rank {
+    /// The row.
+    pub label: String,
+    /// 1 for the fastest; rows within 5 % of a better one share its place.
+    pub place: usize,
+    /// Its median divided by the best median of all ranked rows.
+    pub to_best: f64,
+}
+
+/// The places in column `metric` of those rows of `runs` that `ranked` names, best first.
+#[must_use]
+pub fn ranks(runs: &[Run], ranked: &[String], metric: &str) -> Vec<Rank> {
+    let mut medians: Vec<(&str, f64)> = runs
+        .iter()
+        .filter(|run| ranked.contains(&run.label))
+        .filter_map(|run| Some((run.label.as_str(), run.metrics.get(metric)?.median)))
+        .collect();
+    medians.sort_by(|a, b| a.1.total_cmp(&b.1));
+    let best = medians.first().map_or(1.0, |first| first.1);
+    medians
+        .iter()
+        .map(|&(label, median)| Rank {
+            label: label.to_owned(),
+            place: 1 + medians.iter().filter(|other| other.1 * TIE < median).count(),
+            to_best: median / best,
+        })
+        .collect()
+}
+
+/// The median of row `label` in column `metric`, divided by that of row `other`.
+#[must_use]
+pub fn ratio(runs: &[Run], metric: &str, label: &str, other: &str) -> Option<f64> {
+    let median = |wanted: &str| {
+        let run = runs.iter().find(|run| run.label == wanted)?;
+        run.metrics.get(metric).map(|metric| metric.median)
+    };
+    Some(median(label)? / median(other)?)
+}
 
 const OURS: &str = "framewright";
 const FLOOR: &str = "floor-trylock";
@@ -36,11 +77,11 @@ fn first(runs: &[Run], ranked: &[String], metric: &str) -> Option<Check> {
     let ranks = ranks(runs, ranked, metric);
     let ours = ranks.iter().find(|rank| rank.label == OURS)?;
     let best = ranks.first()?;
-    Some(Check {
-        name: format!("{metric}: first among allocators that merge"),
-        passed: ours.place == 1,
-        detail: format!("place {}, {:.2} times the best, {}", ours.place, ours.to_best, best.label),
-    })
+    Some(Check::new(
+        format!("{metric}: first among allocators that merge"),
+        ours.place == 1,
+        format!("place {}, {:.2} times the best, {}", ours.place, ours.to_best, best.label),
+    ))
 }
 
 fn near_floor(runs: &[Run], metric: &str) -> Option<Check> {
@@ -52,26 +93,45 @@ fn near_floor(runs: &[Run], metric: &str) -> Option<Check> {
         return None;
     };
     let ratio = ratio(runs, metric, OURS, FLOOR)?;
-    Some(Check {
-        name: format!("{metric}: at most {limit} times {FLOOR}"),
-        passed: ratio <= limit,
-        detail: format!("{ratio:.2} times"),
-    })
+    Some(Check::new(
+        format!("{metric}: at most {limit} times {FLOOR}"),
+        ratio <= limit,
+        format!("{ratio:.2} times"),
+    ))
 }
 
 fn below(ours: &Run, metric: &str, limit: f64, unit: &str) -> Check {
     let median = ours.metrics.get(metric).map_or(f64::INFINITY, |metric| metric.median);
-    Check {
-        name: format!("{metric}: at most {limit} {unit}"),
-        passed: median <= limit,
-        detail: format!("{median:.2} {unit}"),
-    }
+    Check::new(
+        format!("{metric}: at most {limit} {unit}"),
+        median <= limit,
+        format!("{median:.2} {unit}"),
+    )
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::report::{Better, Metric, Unit};
+
+    fn column(label: &str, nanos: f64) -> Run {
+        let mut run = Run { label: label.to_owned(), ..Run::default() };
+        run.metrics.insert("x".to_owned(), Metric::once(nanos, Unit::Nanos, Some(Better::Lower)));
+        run
+    }
+
+    #[test]
+    fn ties_share_a_place_and_outsiders_have_none() {
+        let runs = [column("a", 10.4), column("b", 10.0), column("floor", 1.0), column("c", 20.0)];
+        let ranked = ["a", "b", "c"].map(str::to_owned);
+        let places: Vec<(String, usize)> =
+            ranks(&runs, &ranked, "x").into_iter().map(|rank| (rank.label, rank.place)).collect();
+        assert_eq!(places, [("b", 1), ("a", 1), ("c", 3)].map(|(l, p)| (l.to_owned(), p)));
+        assert_eq!(ranks(&runs, &ranked, "x")[2].to_best, 2.0);
+        assert_eq!(ratio(&runs, "x", "c", "b"), Some(2.0));
+        assert_eq!(ratio(&runs, "x", "c", "nobody"), None);
+        assert_eq!(ranks(&runs, &ranked, "y"), []);
+    }
 
     fn run(label: &str, metrics: &[(&str, f64)]) -> Run {
         let mut run = Run { label: label.to_owned(), ..Run::default() };

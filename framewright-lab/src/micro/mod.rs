@@ -13,25 +13,19 @@
 //!
 //! | module         | job                                                               |
 //! |----------------|-------------------------------------------------------------------|
-//! | `cell`         | what is measured: the cells and their metrics                     |
 //! | `scale`        | how much of it: frames, operations, rounds                        |
 //! | `calls`        | the wrapper around everybody, and loops with a time limit         |
-//! | `pool`         | states of a pool: fresh, checkerboard, exhausted                  |
 //! | `one`, `two`   | the cells of one thread, of two threads                           |
 //! | `row`          | one allocator with its pools, behind an object-safe face          |
 //! | `framewright_row` | the library itself as some of the rows, with blocks and raw frees |
-//! | `rank`         | who is first, and by how much                                     |
 //! | `goals`        | what the table has to show for ours                               |
 //! | `instructions` | instructions per operation, counted by callgrind                  |
 
 mod calls;
-mod cell;
 pub(crate) mod framewright_row;
 mod goals;
 pub mod instructions;
 mod one;
-mod pool;
-mod rank;
 mod row;
 mod scale;
 mod two;
@@ -42,13 +36,12 @@ use crate::{
 };
 use indexmap::IndexMap;
 
-pub use cell::{METADATA, METRICS};
-pub use rank::{Rank, ranks, ratio};
+pub use goals::{Rank, ranks, ratio};
 pub use row::Rows;
-pub use scale::{Scale, ScaleError};
+pub use scale::{METADATA, METRICS, Scale, ScaleError};
 
-use cell::Cell;
 use row::Row;
+use scale::Cell;
 
 /// The finished table.
 #[derive(Clone, Debug)]

@@ -1,8 +1,7 @@
 //! Cells of one thread: CPU time of that thread.
 
 use super::{
-    calls::{Blocks, pairs, per_operation},
-    pool::{CPUS, Exhausted},
+    calls::{Blocks, CPUS, Exhausted, pairs, per_operation},
     scale::Scale,
 };
 use crate::clock::thread_time;

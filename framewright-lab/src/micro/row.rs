@@ -4,11 +4,10 @@
 //! allocator and nothing is dispatched at run time.
 
 use super::{
-    cell::Cell,
+    calls::{CPUS, Pools},
     framewright_row::{Framewright, Ours, Raw, Tracked},
     one::{self, Sample},
-    pool::{CPUS, Pools},
-    scale::Scale,
+    scale::{Cell, Scale},
     two,
 };
 use framewright_peers::{

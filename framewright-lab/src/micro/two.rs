@@ -1,9 +1,8 @@
 //! Cells of two threads: wall time, each thread pinned.
 
 use super::{
-    calls::{Blocks, alloc, free, limited, pairs, per_operation},
+    calls::{Blocks, CPUS, alloc, free, limited, pairs, per_operation},
     one::Sample,
-    pool::CPUS,
     scale::Scale,
 };
 use crate::clock::{settle, two_cpus};

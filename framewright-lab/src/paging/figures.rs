@@ -1,16 +1,85 @@
 //! Outcomes to metrics and series.
 
+use framewright::reclaim::Throttle;
+
 use super::{
-    course::{HOURS, Hour},
-    outcome::Outcome,
+    Work,
+    timeline::{HOURS, Hour, Huge},
 };
 use crate::{
+    plot::{Axis, Panel, Plot},
     report::{
         Point, Run, Unit,
-        figure::{Figure, metrics, ratio},
+        compare::{Figure, ratio},
     },
     workloads::{EXPIRED, Side},
 };
+
+/// One side, one seed. Times are in seconds of the machine, cycles in those of all CPUs together.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Outcome {
+    /// From the start until everything was done.
+    pub(crate) elapsed: f64,
+    /// What CPUs spent on it, but for what programs did with their pages.
+    pub(crate) system: f64,
+    /// The longest that a program waited for a page, in nanoseconds.
+    pub(crate) stall: f64,
+    /// The longest time of a store request, in nanoseconds.
+    pub(crate) device: f64,
+    /// Pauses of reclaim that ended before their condition was met, by kind.
+    pub(crate) expired: [u64; Throttle::COUNT],
+    /// Pages that programs used.
+    pub(crate) pages: u64,
+    /// Pages that were reclaimed.
+    pub(crate) reclaimed: u64,
+    /// Of these, in the background.
+    pub(crate) by_kswapd: u64,
+    /// Pages that reclaim looked at.
+    pub(crate) scanned: u64,
+    /// Pages that had to be read again soon.
+    pub(crate) refaults: u64,
+    /// Requests that had to reclaim themselves.
+    pub(crate) direct: u64,
+    /// Entries taken out of page tables by reclaim.
+    pub(crate) unmapped: u64,
+    /// Flushes that went to other CPUs.
+    pub(crate) flushes: u64,
+    /// Interrupts that were sent for them.
+    pub(crate) interrupts: u64,
+    /// CPUs that nobody had to interrupt, since somebody else was about to.
+    pub(crate) coalesced: u64,
+    /// Frames that were unmapped, unflushed and kept back at a time, at the most.
+    pub(crate) unflushed: u64,
+    /// Pages that were written to the store.
+    pub(crate) written: u64,
+    /// Page faults.
+    pub(crate) faults: u64,
+    /// Entries that they filled in.
+    pub(crate) mapped: u64,
+    /// Cycles that CPUs worked, or waited for one another.
+    pub(crate) busy_cycles: u64,
+    /// Of these, for flushes: sending, waiting for answers, serving.
+    pub(crate) flush_cycles: u64,
+    /// Of these, waiting for zone locks, and holding them.
+    pub(crate) zone_lock_cycles: u64,
+    /// Of these, the same for the locks of LRU lists, and of parked frames.
+    pub(crate) lru_lock_cycles: u64,
+    /// Requests for huge pages.
+    pub(crate) huge: Huge,
+    /// Rounds of compaction that requests waited for.
+    pub(crate) compact_stalls: u64,
+    /// Pages that compaction moved.
+    pub(crate) moved: u64,
+    /// Frames that its scanners looked at, and headers of pageblocks.
+    pub(crate) frames_scanned: u64,
+    pub(crate) headers_scanned: u64,
+    /// It came to its end by itself.
+    pub(crate) ends: bool,
+    /// What happened when.
+    pub(crate) hours: Vec<Hour>,
+    /// Cycles in a second.
+    pub(crate) frequency: f64,
+}
 
 /// All of them, in the order in which they are shown.
 const FIGURES: &[Figure<Outcome>] = &[
@@ -111,12 +180,7 @@ fn speeds(outcome: &Outcome) -> Vec<f64> {
 
 /// The figures of one side: medians over its outcomes, and the series of the first.
 pub(crate) fn run_of(side: &Side, outcomes: &[Outcome]) -> Run {
-    let mut run = Run {
-        label: side.label.clone(),
-        settings: side.settings.clone(),
-        metrics: metrics(FIGURES, outcomes),
-        ..Run::default()
-    };
+    let mut run = side.run(FIGURES, outcomes);
     if let Some(outcome) = outcomes.first() {
         run.series = series(outcome);
     }
@@ -129,7 +193,7 @@ pub(super) const HUGE: &str = "huge_without_stall_pct";
 /// What happened hour by hour.
 fn series(outcome: &Outcome) -> indexmap::IndexMap<String, Vec<Point>> {
     let points = |of: &dyn Fn(usize, &Hour) -> f64| -> Vec<Point> {
-        // Where programs end one by one, what the last of them do alone is no course of anything.
+        // Where programs end one by one, what the last of them do alone is no timeline of anything.
         let whole = outcome.hours.len() - usize::from(outcome.ends && outcome.hours.len() > 1);
         let hours = outcome.hours[..whole].iter().enumerate();
         hours.map(|(nth, hour)| Point((nth + 1) as f64, of(nth, hour))).collect()
@@ -155,15 +219,39 @@ fn series(outcome: &Outcome) -> indexmap::IndexMap<String, Vec<Point>> {
     .collect()
 }
 
+/// Throughput, the longest wait and fragmentation of all runs of `work`, part by part: hour by hour of a
+/// server's days, or by how much of what is read once has been read.
+#[must_use]
+pub fn plot(runs: &[Run], work: &Work, subtitle: &str) -> Plot {
+    let (axis, per_part) = match work {
+        Work::MmapRead(work) => (
+            Axis::linear("read so far, in multiples of memory"),
+            f64::from(work.times) / HOURS as f64,
+        ),
+        Work::Cdn(_) => (Axis::whole("hours, each a 24th of 2,500 turnovers of memory"), 1.0),
+    };
+    let panel = |y: Axis, series: &str| {
+        Panel::of_series(runs, series, axis.clone(), y).with_x_times(per_part)
+    };
+    let huge = runs.iter().any(|run| run.series.contains_key(HUGE));
+    let huge = huge.then(|| panel(Axis::linear("huge pages without a stall, %"), HUGE));
+    Plot {
+        title: work.name().to_owned(),
+        subtitle: subtitle.to_owned(),
+        panels: [
+            panel(Axis::linear("pages per second, modelled"), "pages_per_s"),
+            panel(Axis::linear("longest wait for a page, ns, modelled"), "stall_max_ns"),
+            panel(Axis::linear("free memory of no use for order 3, %"), "unusable_for_order_3_pct"),
+        ]
+        .into_iter()
+        .chain(huge)
+        .collect(),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use framewright::Tuning;
-    use indexmap::IndexMap;
-
-    fn side() -> Side {
-        Side { label: "x".into(), tuning: Tuning::default(), settings: IndexMap::new() }
-    }
 
     #[test]
     fn the_last_hour_is_compared_with_the_best_but_for_the_first() {
@@ -182,11 +270,11 @@ mod tests {
             frequency: 1_000.0,
             ..Outcome::default()
         };
-        let run = run_of(&side(), std::slice::from_ref(&outcome));
+        let run = run_of(&Side::new("x"), std::slice::from_ref(&outcome));
         assert_eq!(run.metrics["last_hour_pct_of_best"].median, 75.0);
         assert_eq!(run.series["pages_per_s"][10], Point(11.0, 200.0));
         let short = Outcome { hours: outcome.hours[..23].to_vec(), ..outcome };
-        assert!(!run_of(&side(), &[short]).metrics.contains_key("last_hour_pct_of_best"));
+        assert!(!run_of(&Side::new("x"), &[short]).metrics.contains_key("last_hour_pct_of_best"));
     }
 
     #[test]
@@ -200,7 +288,7 @@ mod tests {
             scanned: 640,
             ..Outcome::default()
         };
-        let run = run_of(&side(), &[outcome]);
+        let run = run_of(&Side::new("x"), &[outcome]);
         let of = |name: &str| run.metrics[name].median;
         assert_eq!(of("ipis_per_reclaimed_page"), 0.05);
         assert_eq!((of("unmaps_per_flush"), of("ipis_per_s")), (31.0, 8.0));

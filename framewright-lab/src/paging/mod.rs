@@ -2,39 +2,36 @@
 //!
 //! A [`Paging`] is a workload, a machine, and how much memory that is given. Every side of a comparison
 //! gets a machine of its own for every seed, a page cache, and the library that reclaims from it.
-//! Each CPU of the machine has a *desk*: it takes turns between the programs of that CPU and what
+//! Each CPU of the machine has a *event loop*: it takes turns between the programs of that CPU and what
 //! the kernel has to do there. The kernel's part is the background reclaim of its node, if it is the CPU
 //! that does it, and writing dirty pages; direct reclaim happens inside the faults of programs.
 //!
 //! | module    | job                                                             |
 //! |-----------|-----------------------------------------------------------------|
 //! | `run`     | one side, one seed: a machine and everything on it              |
-//! | `desk`    | what one CPU does                                               |
-//! | `course`  | how far it all is: the end, and what happened hour by hour      |
-//! | `outcome` | everything that was counted                                     |
+//! | `event loop`    | what one CPU does                                               |
+//! | `timeline`  | how far it all is: the end, and what happened hour by hour      |
 //! | `figures` | outcomes to metrics and series                                  |
-//! | `plot`    | the hours, drawn                                                |
 
-mod course;
-mod desk;
+mod event_loop;
 mod figures;
-mod outcome;
-mod plot;
 mod run;
 #[cfg(test)]
 mod tests;
+mod timeline;
 
 use framewright_sim::machine::Spec;
 
 use crate::{
-    report::{Check, Run, each_run},
-    simulated::SimulationError,
+    Error,
+    report::{Check, Measured, each_run},
+    simulated::too_small,
     workloads::{Side, cdn::Cdn, mmap_read::MmapRead},
 };
-use outcome::Outcome;
+use figures::Outcome;
 
+pub use figures::plot;
 pub(crate) use figures::run_of;
-pub use plot::plot;
 
 /// A workload on pages of files, on a simulated machine.
 #[derive(Clone, Debug)]
@@ -56,15 +53,6 @@ pub enum Work {
     Cdn(Cdn),
 }
 
-/// What came out.
-#[derive(Clone, Debug, PartialEq)]
-pub struct PagingResult {
-    /// One run per side, in their order: medians over the seeds. Series are those of the first seed.
-    pub runs: Vec<Run>,
-    /// Whether everything was in order at the end of every run.
-    pub checks: Vec<Check>,
-}
-
 impl Work {
     /// Its name on the command line.
     #[must_use]
@@ -81,13 +69,13 @@ impl Paging {
     ///
     /// # Errors
     ///
-    /// [`SimulationError`]: it cannot be had, or something that always holds did not.
+    /// [`Error`]: it cannot be had, or something that always holds did not.
     pub fn run(
         &self,
         sides: &[Side],
         seeds: &[u64],
         progress: &mut dyn FnMut(u64, u64),
-    ) -> Result<PagingResult, SimulationError> {
+    ) -> Result<Measured, Error> {
         self.refuse_nothing()?;
         let mut outcomes: Vec<Vec<Outcome>> = sides.iter().map(|_| Vec::new()).collect();
         let total = (sides.len() * seeds.len()) as u64;
@@ -99,17 +87,14 @@ impl Paging {
             }
         }
         let runs = sides.iter().zip(&outcomes);
-        Ok(PagingResult {
+        Ok(Measured {
             runs: runs.map(|(side, outcomes)| run_of(side, outcomes)).collect(),
-            checks: vec![Check {
-                name: "invariants".to_owned(),
-                passed: true,
-                detail: format!(
-                    "after {} nothing is isolated or unflushed, all frames are free, and the books \
+            checks: vec![Check::invariants(format!(
+                "after {} nothing is isolated or unflushed, all frames are free, and the books \
                      agree",
-                    each_run(total)
-                ),
-            }],
+                each_run(total)
+            ))],
+            ..Measured::default()
         })
     }
 
@@ -119,19 +104,18 @@ impl Paging {
         side: &Side,
         seed: u64,
         progress: &mut dyn FnMut(u64, u64),
-    ) -> Result<Outcome, SimulationError> {
+    ) -> Result<Outcome, Error> {
         run::run(self, side, seed, progress)
     }
 
     /// Memory that is too small for its CPUs to work in.
-    fn refuse_nothing(&self) -> Result<(), SimulationError> {
+    fn refuse_nothing(&self) -> Result<(), Error> {
         /// Lists, runs that are read, and watermarks: 4 MiB.
         const EACH: u64 = 1 << 10;
         let needed = EACH * u64::from(self.spec.cpus());
         if needed <= self.frames {
             return Ok(());
         }
-        let machine = self.spec.name().to_owned();
-        Err(SimulationError::TooSmall { machine, needed, frames: self.frames, ample: 4 * needed })
+        Err(too_small(&self.spec, needed, self.frames, 4 * needed))
     }
 }

@@ -15,12 +15,14 @@ use framewright_sim::{
 
 use super::{
     Paging, Work,
-    course::{Course, HOURS},
-    desk::{self, Desk, Large, Spent, Thread},
-    outcome::Outcome,
+    event_loop::{self, EventLoop, Large, Spent, Thread},
+    figures::Outcome,
+    timeline::{HOURS, Timeline},
 };
+use crate::Error;
+use crate::simulated::refused;
 use crate::{
-    simulated::{SimulationError, nodes::Nodes},
+    simulated::column::Nodes,
     workloads::{
         Side,
         cdn::{Cdn, DAY, Server},
@@ -37,36 +39,29 @@ pub(super) fn run(
     side: &Side,
     seed: u64,
     progress: &mut dyn FnMut(u64, u64),
-) -> Result<Outcome, SimulationError> {
+) -> Result<Outcome, Error> {
     let spec = &paging.spec;
-    let refused = |reason: &dyn ToString| SimulationError::Memory {
-        machine: spec.name().to_owned(),
-        reason: reason.to_string(),
-    };
     let nodes = Nodes::new(spec, paging.frames);
     let planes = Planes { lru: true, ..Planes::default() };
     let config = Config { planes, ..nodes.config(side.tuning) };
-    let layout = Layout::new::<Simulated>(&config).map_err(|error| refused(&error))?;
+    let layout = Layout::new::<Simulated>(&config).map_err(|error| refused(spec, &error))?;
     let mut books = Books::new(&layout);
     let machine = Machine::modelled(spec.into(), Options { seed, ..Options::default() });
     let settings = Settings { prices: spec.costs().library, ..Settings::default() };
     let relief = LentRelief::default();
     let platform = Simulated::new(&machine, settings).with_relief(&relief);
-    let memory = Memory::new(platform, &config, books.as_mut()).map_err(|error| refused(&error))?;
+    let memory =
+        Memory::new(platform, &config, books.as_mut()).map_err(|error| refused(spec, &error))?;
     let mmu = Mmu::measuring(spec.cpus(), spec.costs().into());
-    let frames = u32::try_from(nodes.frames()).map_err(|_| refused(&"it is too large"))?;
+    let frames = u32::try_from(nodes.frames()).map_err(|_| refused(spec, &"it is too large"))?;
     let (cache, areas) = cache(paging, &mmu, &machine, frames);
     let parts = Parts { machine: &machine, memory: &memory, cache: &cache, relief: &relief };
     let play = Play { paging, parts: &parts, areas: &areas, seed, frames: nodes.frames() };
     let outcome = parts.together(|keep| play.play(keep, progress));
-    let outcome = outcome.map_err(|failure| SimulationError::Failed {
-        contender: side.label.clone(),
-        seed,
-        failure,
-    })?;
+    let outcome = outcome.map_err(|failure| side.broken(seed, failure))?;
     match wrong(&memory) {
         None => Ok(outcome),
-        Some(what) => Err(SimulationError::Books { contender: side.label.clone(), seed, what }),
+        Some(what) => Err(side.broken(seed, what)),
     }
 }
 
@@ -121,10 +116,10 @@ impl<'m> Play<'_, 'm> {
         let progress = RefCell::new(progress);
         let tell = |hour: u64| (*progress.borrow_mut())(hour.min(told), told);
         tell(0);
-        let course = Course::new(self.hour(), hours, self.programs(), &tell);
+        let timeline = Timeline::new(self.hour(), hours, self.programs(), &tell);
         let spent: Vec<Spent> = (0..self.cpus()).map(|_| Spent::default()).collect();
-        self.work(keep, &course, &spent)?;
-        let outcome = self.outcome(keep, &course, &spent);
+        self.work(keep, &timeline, &spent)?;
+        let outcome = self.outcome(keep, &timeline, &spent);
         self.clear_away(keep)?;
         Ok(outcome)
     }
@@ -158,14 +153,14 @@ impl<'m> Play<'_, 'm> {
         match &self.paging.work {
             Work::MmapRead(work) => {
                 let pages = work.pages_each(self.frames, self.cpus());
-                vec![program(desk::Program::Reader(Reader::new(work, cpu, pages)))]
+                vec![program(event_loop::Program::Reader(Reader::new(work, cpu, pages)))]
             }
             Work::Cdn(work) => {
                 let server = |thread| {
                     let seed = work.seed.wrapping_add(self.seed);
                     let work = Cdn { seed, ..work.clone() };
                     let server = Server::new(&work, cpu, thread, work.pages(self.frames));
-                    program(desk::Program::Server(server))
+                    program(event_loop::Program::Server(server))
                 };
                 (0..work.threads).map(server).collect()
             }
@@ -181,11 +176,11 @@ impl<'m> Play<'_, 'm> {
         Large::new(kept_for, self.seed ^ u64::from(cpu) << 32)
     }
 
-    /// Every CPU at its desk until all is over.
+    /// Every CPU at its event loop until all is over.
     fn work(
         &self,
         keep: &Keep<'_, 'm>,
-        course: &Course<'_>,
+        timeline: &Timeline<'_>,
         spent: &[Spent],
     ) -> Result<(), Failure> {
         let unusable = || unusable(self.parts.memory);
@@ -194,9 +189,9 @@ impl<'m> Play<'_, 'm> {
             let (number, late) = (number as u16, random.u64(..LATE));
             let unusable = &unusable;
             Box::new(move |cpu| {
-                let mut desk = Desk {
+                let mut event_loop = EventLoop {
                     seat: keep.seat(CpuId::new(number)),
-                    course,
+                    timeline,
                     areas: self.areas,
                     spent,
                     threads: self.threads(number),
@@ -204,7 +199,7 @@ impl<'m> Play<'_, 'm> {
                     turn: 0,
                     unusable,
                 };
-                if let Err(trouble) = desk.work(cpu, late) {
+                if let Err(trouble) = event_loop.work(cpu, late) {
                     cpu.fail(trouble.to_string());
                 }
             })
@@ -224,7 +219,7 @@ impl<'m> Play<'_, 'm> {
         self.parts.machine.run(programs.collect())
     }
 
-    fn outcome(&self, keep: &Keep<'_, 'm>, course: &Course<'_>, spent: &[Spent]) -> Outcome {
+    fn outcome(&self, keep: &Keep<'_, 'm>, timeline: &Timeline<'_>, spent: &[Spent]) -> Outcome {
         let Parts { machine, memory, cache, .. } = self.parts;
         let frequency = 1e12 / machine.model().nanos_per_1000_cycles as f64;
         let seconds = |cycles: u64| cycles as f64 / frequency;
@@ -240,12 +235,12 @@ impl<'m> Play<'_, 'm> {
         let compact = memory.compact_stats();
         let both = |one, other| stats.get(one) + stats.get(other);
         Outcome {
-            elapsed: seconds(course.end()),
+            elapsed: seconds(timeline.end()),
             system: seconds(busy.saturating_sub(user)),
-            stall: seconds(course.stall()) * 1e9,
+            stall: seconds(timeline.stall()) * 1e9,
             device: seconds(cache.store_stats().slowest) * 1e9,
             expired: Throttle::ALL.map(|why| stats.get(why.expired())),
-            pages: course.pages(),
+            pages: timeline.pages(),
             reclaimed: both(NodeStat::PgstealKswapd, NodeStat::PgstealDirect),
             by_kswapd: stats.get(NodeStat::PgstealKswapd),
             scanned: both(NodeStat::PgscanKswapd, NodeStat::PgscanDirect),
@@ -263,13 +258,13 @@ impl<'m> Play<'_, 'm> {
             flush_cycles: flushes.cycles,
             zone_lock_cycles: lock(LockClass::Zone),
             lru_lock_cycles: lock(LockClass::Lru),
-            huge: course.huge(),
+            huge: timeline.huge(),
             compact_stalls: memory.stats().compact_stall,
             moved: compact.pgmigrate_success,
             frames_scanned: compact.compact_migrate_scanned + compact.compact_free_scanned,
             headers_scanned: compact.compact_headers,
             ends: self.hours().is_none(),
-            hours: course.hours(),
+            hours: timeline.hours(),
             frequency,
         }
     }

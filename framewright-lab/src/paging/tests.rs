@@ -1,14 +1,13 @@
 use super::*;
 use crate::workloads::mmap_read::Readers;
-use framewright::{Tuning, tuning::FlushBatching};
-use indexmap::IndexMap;
+use framewright::tuning::FlushBatching;
 
 const MIB: u64 = 256;
 
 fn side(batching: FlushBatching) -> Side {
-    let mut tuning = Tuning::default();
-    tuning.tlb.batching = batching;
-    Side { label: format!("{batching:?}"), tuning, settings: IndexMap::new() }
+    let mut side = Side::new(format!("{batching:?}"));
+    side.tuning.tlb.batching = batching;
+    side
 }
 
 fn paging(work: Work, cpus: u16, mib: u64) -> Paging {
@@ -19,12 +18,12 @@ fn mmap_read(readers: Readers, cpus: u16, mib: u64) -> Paging {
     paging(Work::MmapRead(MmapRead { times: 3, ..MmapRead::new(readers) }), cpus, mib)
 }
 
-fn run(paging: &Paging, batchings: &[FlushBatching], seed: u64) -> PagingResult {
+fn run(paging: &Paging, batchings: &[FlushBatching], seed: u64) -> Measured {
     let sides: Vec<Side> = batchings.iter().copied().map(side).collect();
     paging.run(&sides, &[seed], &mut |_, _| {}).unwrap()
 }
 
-fn median(run: &Run, name: &str) -> f64 {
+fn median(run: &crate::report::Run, name: &str) -> f64 {
     run.metrics[name].median
 }
 
@@ -169,9 +168,9 @@ fn gain_without_prices(mut paging: Paging) -> f64 {
 #[test]
 fn batches_gain_nothing_where_interrupts_and_flushes_cost_nothing() {
     let spec = Spec::preset("desk-1n-4").unwrap();
-    let desk = Paging { spec, ..mmap_read(Readers::Processes, 4, 64) };
+    let event_loop = Paging { spec, ..mmap_read(Readers::Processes, 4, 64) };
     let trials = [
-        desk,
+        event_loop,
         mmap_read(Readers::Processes, 8, 128),
         mmap_read(Readers::Threads, 2, 64),
         mmap_read(Readers::Threads, 6, 96),

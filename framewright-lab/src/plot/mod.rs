@@ -8,14 +8,12 @@
 //! | module   | job                                                     |
 //! |----------|---------------------------------------------------------|
 //! | `axis`   | where ticks are, and what stands at them                |
-//! | `labels` | labels at the ends of lines, moved apart where they meet |
 //! | `draw`   | the picture, through `plotters`                         |
 //!
 //! Nothing here knows the time, the terminal or fonts: the same plot gives the same bytes.
 
 mod axis;
 mod draw;
-mod labels;
 #[cfg(test)]
 mod tests;
 

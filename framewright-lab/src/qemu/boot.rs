@@ -1,18 +1,20 @@
 //! One run of QEMU: the machine prints lines, the last of which is its result.
 
+use framewright::tuning::needs_compare;
+use serde::Deserialize;
 use std::{
     collections::VecDeque,
-    io::{BufRead, BufReader, Read},
+    io::{self, BufRead, BufReader, Read},
     os::unix::process::CommandExt,
-    path::Path,
+    path::{Path, PathBuf},
     process::{Child, ChildStderr, ChildStdout, Command, ExitStatus, Stdio},
     sync::mpsc::{Receiver, RecvTimeoutError, channel},
     thread,
     time::{Duration, Instant},
 };
 
-use super::{QemuError, QemuSpec};
-use crate::report::Report;
+use super::QemuSpec;
+use crate::{Error, report::Report, workloads::Side};
 
 pub(super) const QEMU: &str = "qemu-system-x86_64";
 /// More than any workload takes on a machine that has other things to do.
@@ -37,9 +39,14 @@ pub enum Clock {
 }
 
 /// Whether there is a QEMU at all: to be asked before anything is built.
-pub(super) fn look_for_qemu() -> Result<(), QemuError> {
+pub(super) fn look_for_qemu() -> Result<(), Error> {
     let asked = Command::new(QEMU).arg("--version").stdout(Stdio::null()).status();
-    asked.map(drop).map_err(|_| QemuError::NoQemu(QEMU))
+    asked.map(drop).map_err(|_| {
+        Error::input(format_args!(
+            "there is no {QEMU}: install it, on Debian and Ubuntu with \
+             `apt install --no-install-recommends qemu-system-x86`"
+        ))
+    })
 }
 
 /// What is booted.
@@ -58,10 +65,9 @@ pub(super) fn boot(
     clock: Clock,
     words: &[String],
     tell: &mut dyn FnMut(f64),
-) -> Result<Report, QemuError> {
-    let mut child = command(spec, guest, clock, words)
-        .spawn()
-        .map_err(|error| QemuError::Start { program: QEMU, error })?;
+) -> Result<Report, Error> {
+    let mut child =
+        command(spec, guest, clock, words).spawn().map_err(|error| cannot_run(QEMU, &error))?;
     let lines = child.stdout.take().map(listen);
     let complaints = child.stderr.take().map(read_on);
     let deadline = Instant::now() + PATIENCE;
@@ -72,12 +78,16 @@ pub(super) fn boot(
             Err(RecvTimeoutError::Disconnected) => break,
             Err(RecvTimeoutError::Timeout) => {
                 machine.stop();
-                return Err(QemuError::TimedOut { after: PATIENCE, said: machine.said() });
+                return Err(Error::broken(format_args!(
+                    "the machine was still running after {} s, and was stopped; it said last:\n{}",
+                    PATIENCE.as_secs(),
+                    machine.said()
+                )));
             }
         }
     }
     let status = machine.child.wait();
-    let status = status.map_err(|error| QemuError::Start { program: QEMU, error })?;
+    let status = status.map_err(|error| cannot_run(QEMU, &error))?;
     let complaints = complaints.and_then(|reader| reader.join().ok()).unwrap_or_default();
     machine.result(status, &complaints)
 }
@@ -170,21 +180,27 @@ impl Machine {
         let _ = self.child.wait();
     }
 
-    fn result(mut self, status: ExitStatus, complaints: &str) -> Result<Report, QemuError> {
+    fn result(mut self, status: ExitStatus, complaints: &str) -> Result<Report, Error> {
         match (status.code(), self.report.take()) {
             (Some(PASSED), Some(report)) if report.verdict.passed => Ok(report),
             (Some(FAILED), Some(report)) if !report.verdict.passed => Ok(report),
-            (Some(REFUSED), None) => Err(QemuError::Refused(self.reason())),
-            (Some(FAILED), None) => Err(QemuError::Stopped(self.reason())),
-            (Some(NO_MACHINE), None) if self.said.is_empty() => {
-                Err(QemuError::NoMachine(complaints.trim().to_owned()))
+            (Some(REFUSED), None) => {
+                Err(Error::input(format_args!("the kernel refuses: {}", self.reason())))
             }
+            (Some(FAILED), None) => {
+                Err(Error::broken(format_args!("the kernel stopped: {}", self.reason())))
+            }
+            (Some(NO_MACHINE), None) if self.said.is_empty() => Err(Error::input(format_args!(
+                "QEMU cannot make this machine: {}",
+                complaints.trim()
+            ))),
             (code, _) => {
                 self.said.extend(complaints.lines().map(str::to_owned));
-                Err(QemuError::Ended {
-                    code: code.map_or_else(|| "a signal".to_owned(), |code| code.to_string()),
-                    said: self.said(),
-                })
+                let code = code.map_or_else(|| "a signal".to_owned(), |code| code.to_string());
+                Err(Error::broken(format_args!(
+                    "QEMU ended with {code} and without a result; the machine said last:\n{}",
+                    self.said()
+                )))
             }
         }
     }
@@ -208,6 +224,88 @@ fn progress(line: &str) -> Option<f64> {
     let (done, total) = line.strip_prefix("progress ")?.split_once(' ')?;
     let (done, total): (f64, f64) = (done.parse().ok()?, total.trim().parse().ok()?);
     (total > 0.0).then(|| done / total)
+}
+
+/// Where the kernel is: beside this crate.
+const KERNEL: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../kernel");
+/// Where that is what runs Linux beside it.
+const LINUX: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../linux");
+/// Programs for Linux are static: nothing else is in their file system.
+const LINUX_TARGET: &str = "x86_64-unknown-linux-gnu";
+
+/// The part of cargo's messages that says what was built.
+#[derive(Deserialize)]
+struct Message {
+    executable: Option<PathBuf>,
+    #[serde(default)]
+    filenames: Vec<PathBuf>,
+}
+
+/// Builds the kernel, unless that has been done; where it is. What is there to compare with is in it for who
+/// asks for it.
+pub(super) fn kernel(sides: &[Side]) -> Result<PathBuf, Error> {
+    let mut settings = sides.iter().flat_map(|side| &side.settings);
+    let compares = settings.any(|(path, value)| needs_compare(path, value));
+    let features: &[&str] = if compares { &["--features", "compare"] } else { &[] };
+    cargo(KERNEL, features, None)
+}
+
+/// The same of the program that runs workloads on Linux.
+pub(super) fn linux_init() -> Result<PathBuf, Error> {
+    let what = ["-p", "framewright-linux-init", "--target", LINUX_TARGET];
+    cargo(LINUX, &what, Some("-Ctarget-feature=+crt-static"))
+}
+
+/// The same of the plugin that has QEMU count instructions by address.
+pub(super) fn instruction_counter() -> Result<PathBuf, Error> {
+    cargo(LINUX, &["-p", "framewright-instruction-counter"], None)
+}
+
+fn cargo(sources: &str, what: &[&str], flags: Option<&str>) -> Result<PathBuf, Error> {
+    let sources = Path::new(sources);
+    if !sources.join("Cargo.toml").is_file() {
+        return Err(Error::input(format_args!(
+            "the sources of the kernel are not at '{}': qemu machines need a checkout of the repository \
+             with its folder kernel/",
+            sources.display()
+        )));
+    }
+    let mut command = Command::new("cargo");
+    command
+        .args(["build", "--release", "--locked", "--message-format=json-render-diagnostics"])
+        .args(what)
+        .current_dir(sources)
+        // Their own settings are in their folders; those of this build are for another target.
+        .env_remove("RUSTFLAGS")
+        .env_remove("CARGO_ENCODED_RUSTFLAGS")
+        .env_remove("CARGO_BUILD_TARGET");
+    if let Some(flags) = flags {
+        command.env("RUSTFLAGS", flags);
+    }
+    let output = command.output().map_err(|error| cannot_run("cargo", &error))?;
+    if !output.status.success() {
+        return Err(not_built(&String::from_utf8_lossy(&output.stderr)));
+    }
+    built(&String::from_utf8_lossy(&output.stdout))
+        .ok_or_else(|| not_built("cargo does not say where it is"))
+}
+
+fn not_built(why: &str) -> Error {
+    Error::input(format_args!("the kernel could not be built:\n{why}"))
+}
+
+fn cannot_run(program: &str, error: &io::Error) -> Error {
+    Error::input(format_args!("cannot run {program}: {error}"))
+}
+
+/// The program that cargo says it built, or else the library that others load.
+fn built(messages: &str) -> Option<PathBuf> {
+    let of = |line| {
+        let message: Message = serde_json::from_str(line).ok()?;
+        let is_library = |file: &PathBuf| file.extension().is_some_and(|end| end == "so");
+        message.executable.or_else(|| message.filenames.into_iter().find(is_library))
+    };
+    messages.lines().rev().find_map(of)
 }
 
 #[cfg(test)]
@@ -234,15 +332,18 @@ mod tests {
             let status = machine.child.wait().unwrap();
             machine.result(status, "qemu: no")
         };
+        let fell = |ended: Result<Report, Error>| {
+            ended.is_err_and(|error| error.to_string().starts_with("QEMU ended with"))
+        };
         let result = |passed: bool| {
             let head = r#"{"framewright":"x","command":[],"workload":"w","machine":"m","seed":null,"runs":[],"#;
             format!(r#"{head}"published":[],"verdict":{{"passed":{passed},"checks":[]}}}}"#)
         };
         assert!(ended("33", &result(true)).is_ok());
         assert!(!ended("35", &result(false)).unwrap().verdict.passed);
-        assert!(matches!(ended("0", &result(true)), Err(QemuError::Ended { .. })));
-        assert!(matches!(ended("35", &result(true)), Err(QemuError::Ended { .. })));
-        assert!(matches!(ended("33", "nothing"), Err(QemuError::Ended { .. })));
+        assert!(fell(ended("0", &result(true))));
+        assert!(fell(ended("35", &result(true))));
+        assert!(fell(ended("33", "nothing")));
         let stopped = ended("35", "error: overflow").unwrap_err();
         assert_eq!(stopped.to_string(), "the kernel stopped: overflow");
         assert!(!stopped.is_bad_input());
@@ -254,5 +355,20 @@ mod tests {
         assert!(no_machine.is_bad_input());
         let fell_over = ended("0", "panic").unwrap_err();
         assert!(!fell_over.is_bad_input() && fell_over.to_string().contains("qemu: no"));
+    }
+
+    #[test]
+    fn cargo_says_what_it_built() {
+        let messages = concat!(
+            r#"{"reason":"compiler-artifact","executable":null}"#,
+            "\n",
+            r#"{"reason":"compiler-artifact","executable":"x/framewright-kernel"}"#,
+            "\n",
+            r#"{"reason":"build-finished","success":true}"#,
+        );
+        assert_eq!(built(messages), Some(PathBuf::from("x/framewright-kernel")));
+        let library = r#"{"executable":null,"filenames":["x/a.rlib","x/liba.so"]}"#;
+        assert_eq!(built(library), Some(PathBuf::from("x/liba.so")));
+        assert_eq!(built(""), None);
     }
 }

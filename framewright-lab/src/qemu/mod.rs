@@ -8,15 +8,11 @@
 //! | module | job |
 //! |---|---|
 //! | `spec` | what is emulated |
-//! | `build` | the kernel, from its sources |
 //! | `boot` | one run of QEMU, and what it prints |
 //! | `linux` | a distribution's kernel on the same machine |
 //! | `groups` | instructions by group |
-//! | `error` | what can go wrong |
 
 mod boot;
-mod build;
-mod error;
 mod groups;
 mod linux;
 mod spec;
@@ -24,7 +20,8 @@ mod spec;
 use std::path::PathBuf;
 
 use crate::{
-    report::{Check, Run, Verdict},
+    Error,
+    report::{Check, Measured, Run, Verdict},
     workloads::Side,
 };
 
@@ -32,7 +29,6 @@ use boot::Guest;
 use groups::{Counter, Names};
 
 pub use boot::Clock;
-pub use error::QemuError;
 use linux::Skipped;
 pub use spec::QemuSpec;
 
@@ -52,23 +48,12 @@ pub struct BesideLinux {
     pub kernel: Option<PathBuf>,
 }
 
-/// What came of it.
-#[derive(Debug)]
-pub struct Result {
-    /// A run for each side, and that of Linux.
-    pub runs: Vec<Run>,
-    /// What there is not, and why: no Linux, no instructions by group.
-    pub notes: Vec<String>,
-    /// What the kernel checked; of a boot that failed something, that.
-    pub checks: Vec<Check>,
-}
-
 /// Builds the kernel and boots it, for each side in turn, then Linux `beside` it. `tell` hears how much
 /// is done of how much, in thousandths.
 ///
 /// # Errors
 ///
-/// See [`QemuError`]. A check that fails is none, nor is that there is no Linux, or that it does not
+/// See [`Error`]. A check that fails is none, nor is that there is no Linux, or that it does not
 /// come to its end.
 pub fn run(
     spec: &QemuSpec,
@@ -76,9 +61,9 @@ pub fn run(
     sides: &[Side],
     beside: Option<&BesideLinux>,
     tell: &mut dyn FnMut(u64, u64),
-) -> std::result::Result<Result, QemuError> {
+) -> Result<Measured, Error> {
     boot::look_for_qemu()?;
-    let kernel = build::kernel(sides)?;
+    let kernel = boot::kernel(sides)?;
     let mut notes = Vec::new();
     let linux = beside.and_then(|beside| {
         let linux = linux::Linux::prepare(beside.kernel.as_deref(), work);
@@ -97,8 +82,7 @@ pub fn run(
     let mut runs: Vec<Run> = Vec::new();
     let mut checks = Vec::new();
     for (at, side) in sides.iter().enumerate() {
-        let mut run =
-            Run { label: side.label.clone(), settings: side.settings.clone(), ..Run::default() };
+        let mut run = side.run::<()>(&[], &[]);
         for (number, (clock, words)) in work.boots.iter().enumerate() {
             let settings = side.settings.iter().map(|(key, value)| format!("set={key}={value}"));
             let words: Vec<String> = std::iter::once(format!("workload={}", work.workload))
@@ -129,7 +113,7 @@ pub fn run(
             Err(error) => notes.push(Skipped::because(&error).to_string()),
         }
     }
-    Ok(Result { runs, notes, checks })
+    Ok(Measured { runs, notes, checks, picture: None })
 }
 
 /// Of two lists of checks the one in which something failed, or else the first that there was.

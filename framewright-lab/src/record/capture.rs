@@ -1,21 +1,37 @@
 //! What was recorded, into files.
+//!
+//! The threads that empty the kernel's buffers while the recording runs: one for each CPU.
+//!
+//! They do as little as they can: copy a page, walk it to count its events, compress it. Text is
+//! made of it afterwards. They look at their buffer at fixed intervals rather than wait for it: the
+//! kernel need not wake them up, and nothing has to wake them up in the end.
 
-use std::collections::HashMap;
-use std::io::{self, Write};
-use std::ops::ControlFlow;
-use std::time::Duration;
-
+use std::{
+    collections::HashMap,
+    fs::File,
+    io::{self, Read, Write},
+    ops::ControlFlow,
+    panic::resume_unwind,
+    path::{Path, PathBuf},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
+    thread::{self, JoinHandle},
+    time::Duration,
+};
 use zstd::stream::write::Encoder;
 
-use super::Destination;
-use super::crew::{Reel, id};
-use super::error::RecordError;
-use super::format::Format;
-use super::lost::Lost;
-use super::merge::{Merge, Turn};
-use super::names::Names;
-use super::page::Layout;
-use super::text;
+use super::{
+    Destination,
+    destination::has_no_buffer,
+    format::Format,
+    lost::{Lost, RecordError},
+    merge::{Merge, Spool, SpoolWriter, Turn},
+    names::Names,
+    page::Layout,
+    text,
+};
 
 /// Good and still several times faster than the text is made.
 const LEVEL: i32 = 3;
@@ -160,4 +176,187 @@ impl Writer<'_> {
         self.lines += 1;
         Ok(())
     }
+}
+
+/// How long a reader sleeps when its buffer is empty. A buffer of 64 MiB lasts for half a second
+/// on a CPU that does nothing but allocate and free.
+const PAUSE: Duration = Duration::from_millis(20);
+
+/// How far a recording is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Tally {
+    /// Events recorded so far.
+    pub events: u64,
+    /// Bytes read from the kernel so far.
+    pub bytes: u64,
+    /// Something went wrong: the recording should be ended, and will say what.
+    pub failed: bool,
+}
+
+/// What the readers share with whoever watches them.
+#[derive(Default)]
+struct Shared {
+    events: AtomicU64,
+    bytes: AtomicU64,
+    failed: AtomicBool,
+    stop: AtomicBool,
+}
+
+/// A CPU's buffer, to be read.
+pub(super) struct Source {
+    pub(super) cpu: u16,
+    /// Its `trace_pipe_raw`, opened not to wait.
+    pub(super) raw: File,
+}
+
+/// What a CPU recorded.
+#[derive(Debug)]
+pub(super) struct Reel {
+    pub(super) cpu: u16,
+    pub(super) spool: Spool,
+    /// Events in it that belong into the recording.
+    pub(super) events: u64,
+}
+
+/// The threads at work.
+pub(super) struct Crew {
+    shared: Arc<Shared>,
+    readers: Vec<JoinHandle<Result<Reel, RecordError>>>,
+}
+
+impl Crew {
+    /// Starts a reader for each of `sources`, with spools in `folder`. Events whose numbers are
+    /// in `uncounted` are kept but not counted.
+    pub(super) fn start(
+        sources: Vec<Source>,
+        layout: Layout,
+        folder: &Path,
+        uncounted: &[u16],
+    ) -> Result<Self, RecordError> {
+        let mut crew = Self { shared: Arc::default(), readers: Vec::new() };
+        for source in sources {
+            let fail = |reason| RecordError::Spool { folder: folder.to_owned(), reason };
+            let reader = Reader {
+                layout,
+                page: vec![0; layout.size],
+                spool: SpoolWriter::new(folder).map_err(fail)?,
+                folder: folder.to_owned(),
+                uncounted: uncounted.to_owned(),
+                events: 0,
+                shared: Arc::clone(&crew.shared),
+                source,
+            };
+            let name = format!("record-cpu{}", reader.source.cpu);
+            let thread = thread::Builder::new().name(name).spawn(move || reader.run());
+            crew.readers.push(thread.map_err(fail)?);
+        }
+        Ok(crew)
+    }
+
+    /// How far they are.
+    pub(super) fn tally(&self) -> Tally {
+        Tally {
+            events: self.shared.events.load(Ordering::Relaxed),
+            bytes: self.shared.bytes.load(Ordering::Relaxed),
+            failed: self.shared.failed.load(Ordering::Relaxed),
+        }
+    }
+
+    /// Has them read what is left, and ends them. Tracing has stopped by then.
+    pub(super) fn finish(mut self) -> Result<Vec<Reel>, RecordError> {
+        let ended = self.end();
+        ended.map(|reader| reader.unwrap_or_else(|panic| resume_unwind(panic))).collect()
+    }
+
+    /// Ends them, one after the other.
+    fn end(&mut self) -> impl Iterator<Item = thread::Result<Result<Reel, RecordError>>> {
+        self.shared.stop.store(true, Ordering::Release);
+        self.readers.drain(..).map(JoinHandle::join)
+    }
+}
+
+impl Drop for Crew {
+    /// Nothing of the kernel's is open afterwards.
+    fn drop(&mut self) {
+        self.end().for_each(drop);
+    }
+}
+
+/// One thread.
+struct Reader {
+    source: Source,
+    layout: Layout,
+    page: Vec<u8>,
+    spool: SpoolWriter,
+    folder: PathBuf,
+    uncounted: Vec<u16>,
+    events: u64,
+    shared: Arc<Shared>,
+}
+
+impl Reader {
+    fn run(mut self) -> Result<Reel, RecordError> {
+        loop {
+            // Asked before reading: what comes in afterwards is read in the next round.
+            let last = self.shared.stop.load(Ordering::Acquire);
+            if let Err(error) = self.empty() {
+                self.shared.failed.store(true, Ordering::Relaxed);
+                return Err(error);
+            }
+            if last {
+                break;
+            }
+            thread::sleep(PAUSE);
+        }
+        let spool = self.spool.finish();
+        let spool = spool.map_err(|reason| RecordError::Spool { folder: self.folder, reason })?;
+        Ok(Reel { cpu: self.source.cpu, spool, events: self.events })
+    }
+
+    /// Reads until the buffer is empty.
+    fn empty(&mut self) -> Result<(), RecordError> {
+        loop {
+            match self.source.raw.read(&mut self.page) {
+                Ok(0) => return Ok(()),
+                Ok(read) => self.keep(read)?,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
+                Err(error) if has_no_buffer(&error) => return Ok(()),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(reason) => {
+                    let file = format!("per_cpu/cpu{}/trace_pipe_raw", self.source.cpu);
+                    return Err(RecordError::kernel("reading", Path::new(&file), reason));
+                }
+            }
+        }
+    }
+
+    fn keep(&mut self, read: usize) -> Result<(), RecordError> {
+        let bytes = &self.page[..read];
+        let used = &bytes[..self.layout.used(bytes)];
+        let events = count(self.layout, used, &self.uncounted)
+            .map_err(|reason| RecordError::Page { cpu: self.source.cpu, reason })?;
+        self.spool
+            .push(used)
+            .map_err(|reason| RecordError::Spool { folder: self.folder.clone(), reason })?;
+        self.events += events;
+        self.shared.events.fetch_add(events, Ordering::Relaxed);
+        self.shared.bytes.fetch_add(used.len() as u64, Ordering::Relaxed);
+        Ok(())
+    }
+}
+
+/// How many events a page holds whose numbers are not in `uncounted`.
+fn count(layout: Layout, bytes: &[u8], uncounted: &[u16]) -> Result<u64, &'static str> {
+    let mut page = layout.open(bytes)?;
+    let mut events = 0;
+    while let Some((_, event)) = page.next(bytes)? {
+        events += u64::from(!uncounted.contains(&id(&bytes[event])));
+    }
+    Ok(events)
+}
+
+/// The number of an event's kind: its first two bytes on every kernel.
+#[inline]
+pub(super) fn id(event: &[u8]) -> u16 {
+    event.first_chunk().map_or(0, |&id| u16::from_ne_bytes(id))
 }

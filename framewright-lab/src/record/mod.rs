@@ -20,44 +20,29 @@
 //! | `capture`     | what was recorded, into files                                     |
 //! | `destination` | the files: names claimed, complete or not there                   |
 //! | `tracefs`     | finding tracefs, or mounting it for this process alone            |
-//! | `instance`    | the tracing instance: set up, taken down                          |
-//! | `events`      | which events                                                      |
-//! | `crew`        | the threads that empty the buffers                                |
-//! | `spool`       | pages kept until the end                                          |
 //! | `page`        | the ring buffer's pages                                           |
 //! | `merge`       | all CPUs' events in the order of time                             |
 //! | `format`      | events from bytes to text, as the kernel describes them           |
 //! | `text`        | ftrace's lines                                                    |
 //! | `names`       | how tasks are called                                              |
-//! | `tables`      | the kernel's tables                                               |
 //! | `lost`        | how many events were lost                                         |
-//! | `files`       | the seam to tracefs, for tests                                    |
 //! | `shootdowns`  | counting, not recording, one kind of event                        |
 
 mod capture;
-mod crew;
 mod destination;
-mod error;
-mod events;
-mod files;
 mod format;
-mod instance;
 mod lost;
 mod merge;
 mod names;
 mod page;
 mod session;
 mod shootdowns;
-mod spool;
-mod tables;
 mod text;
 mod tracefs;
 
-pub use capture::{Capture, Summary};
-pub use crew::Tally;
+pub use capture::{Capture, Summary, Tally};
 pub use destination::{Destination, WrittenFiles};
-pub use error::RecordError;
-pub use lost::Lost;
+pub use lost::{Lost, RecordError};
 pub use session::Session;
 pub use shootdowns::Shootdowns;
 pub use tracefs::Tracefs;

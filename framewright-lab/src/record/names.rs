@@ -5,11 +5,12 @@
 //! setting is for all tracers. So the names of all tasks are read at the start, and two events tell
 //! of every change: `task_newtask` (a child is called as its parent) and `task_rename`.
 
-use std::collections::HashMap;
-use std::fs;
-use std::path::Path;
+use std::{collections::HashMap, fs, path::Path};
 
-use super::format::{Field, Format};
+use super::{
+    format::{Field, Format},
+    lost::RecordError,
+};
 
 /// What the kernel prints for a task whose name it does not know.
 const UNKNOWN: &[u8] = b"<...>";
@@ -91,9 +92,70 @@ pub(super) fn proc_counts_as_the_kernel() -> bool {
     fs::read_link("/proc/self/ns/pid").is_ok_and(|namespace| namespace.as_os_str() == FIRST)
 }
 
+/// An event of the kernel, by subsystem and name.
+pub(super) struct Wanted {
+    /// Its subsystem; the name may be empty for all events of it.
+    pub(super) subsystem: &'static str,
+    pub(super) name: &'static str,
+    /// Without it there is nothing to record; others are left out where a kernel lacks them.
+    pub(super) needed: bool,
+}
+
+const fn needed(subsystem: &'static str, name: &'static str) -> Wanted {
+    Wanted { subsystem, name, needed: true }
+}
+
+const fn optional(subsystem: &'static str, name: &'static str) -> Wanted {
+    Wanted { subsystem, name, needed: false }
+}
+
+/// The events of a recording.
+pub(super) const RECORDED: &[Wanted] = &[
+    needed("kmem", "mm_page_alloc"),
+    needed("kmem", "mm_page_free"),
+    optional("kmem", "mm_page_free_batched"),
+    optional("kmem", "mm_page_pcpu_drain"),
+    optional("kmem", "mm_page_alloc_zone_locked"),
+    optional("kmem", "mm_page_alloc_extfrag"),
+    optional("compaction", ""),
+    optional("tlb", "tlb_flush"),
+    optional("vmscan", "mm_vmscan_kswapd_wake"),
+    optional("vmscan", "mm_vmscan_kswapd_sleep"),
+    optional("vmscan", "mm_vmscan_wakeup_kswapd"),
+    optional("vmscan", "mm_vmscan_direct_reclaim_begin"),
+    optional("vmscan", "mm_vmscan_direct_reclaim_end"),
+];
+
+/// These tell how tasks are called, which other events do not carry. They are not recorded.
+pub(super) const NAMING: &[Wanted] =
+    &[optional("task", "task_newtask"), optional("task", "task_rename")];
+
+/// Only the first must be there.
+const TABLES: [&str; 4] = ["zoneinfo", "buddyinfo", "pagetypeinfo", "vmstat"];
+
+/// Reads the tables in `proc`, each behind a line with its name.
+pub(super) fn read(proc: &Path) -> Result<String, RecordError> {
+    let mut text = String::new();
+    for (index, table) in TABLES.into_iter().enumerate() {
+        let file = proc.join(table);
+        match fs::read_to_string(&file) {
+            Ok(rows) => {
+                text.push_str("# ");
+                text.push_str(table);
+                text.push('\n');
+                text.push_str(&rows);
+            }
+            Err(reason) if index == 0 => return Err(RecordError::kernel("reading", &file, reason)),
+            Err(_) => {}
+        }
+    }
+    Ok(text)
+}
+
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
+    use crate::trace::Snapshot;
 
     pub(in crate::record) const NEWTASK: &str = "\
 name: task_newtask
@@ -134,5 +196,20 @@ print fmt: \"pid=%d comm=%s\", REC->pid, REC->comm
         assert!(names.note(205, &newtask(9, "rustc")));
         assert!(!names.note(653, &newtask(9, "other")));
         assert_eq!(read(&names, 9), "rustc");
+    }
+
+    #[test]
+    fn this_kernel_s_tables_are_a_snapshot() {
+        let text = read(Path::new("/proc")).unwrap();
+        assert!(Snapshot::parse("tables", text.as_bytes()).unwrap().managed() > 0);
+    }
+
+    #[test]
+    fn only_zoneinfo_must_be_there() {
+        let proc = tempfile::tempdir().unwrap();
+        assert!(read(proc.path()).unwrap_err().to_string().contains("zoneinfo"));
+        fs::write(proc.path().join("zoneinfo"), "z\n").unwrap();
+        fs::write(proc.path().join("vmstat"), "v 1\n").unwrap();
+        assert_eq!(read(proc.path()).unwrap(), "# zoneinfo\nz\n# vmstat\nv 1\n");
     }
 }

@@ -8,17 +8,13 @@ use std::fs;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use super::capture::Capture;
-use super::crew::{Crew, Source, Tally};
-use super::error::RecordError;
-use super::events::{NAMING, RECORDED, Wanted};
-use super::files;
+use super::capture::{Capture, Crew, Source, Tally};
+use super::destination;
 use super::format::Format;
-use super::instance::{self, Instance};
-use super::lost::Lost;
-use super::names::{self, Names};
+use super::lost::{Lost, RecordError};
+use super::names::{self, NAMING, Names, RECORDED, Wanted};
 use super::page::Layout;
-use super::tables;
+use super::shootdowns::{self, Instance};
 use super::{Destination, Tracefs};
 
 /// The largest buffer that a CPU gets unasked; machines with little memory give less.
@@ -61,7 +57,7 @@ impl Session {
         buffer: Option<u64>,
         proc: &Path,
     ) -> Result<Self, RecordError> {
-        let cpus = instance::cpus(&tracefs.path("per_cpu"))?;
+        let cpus = shootdowns::cpus(&tracefs.path("per_cpu"))?;
         let buffer = buffer.unwrap_or_else(|| suitable(proc, cpus.len()));
         let instance = Instance::create(&tracefs.files, tracefs.instance(), buffer)?;
         let layout = page_layout(tracefs)?;
@@ -80,7 +76,7 @@ impl Session {
             sources.push(Source { cpu, raw });
         }
         let crew = Crew::start(sources, layout, folder, &names.events())?;
-        let before = tables::read(proc)?;
+        let before = names::read(proc)?;
         if names::proc_counts_as_the_kernel() {
             names.learn(proc);
         }
@@ -117,15 +113,15 @@ impl Session {
 
     pub(super) fn stop_with(self, proc: &Path) -> Result<Capture, RecordError> {
         self.instance.trace(false)?;
-        let after = tables::read(proc)?;
+        let after = names::read(proc)?;
         let elapsed = self.began.elapsed();
         let reels = self.crew.finish()?;
         let mut lost = Lost::default();
         for cpu in &self.cpus {
             let stats = self.instance.path(&format!("per_cpu/cpu{cpu}/stats"));
-            match files::read(&stats) {
+            match destination::read(&stats) {
                 Ok(stats) => lost.add(Lost::parse(&stats)),
-                Err(error) if files::has_no_buffer(&error) => {}
+                Err(error) if destination::has_no_buffer(&error) => {}
                 Err(reason) => return Err(RecordError::kernel("reading", &stats, reason)),
             }
         }
@@ -147,7 +143,7 @@ impl Session {
 pub(super) fn page_layout(tracefs: &Tracefs) -> Result<Layout, RecordError> {
     let file = tracefs.path("events/header_page");
     let text =
-        files::read(&file).map_err(|reason| RecordError::kernel("reading", &file, reason))?;
+        destination::read(&file).map_err(|reason| RecordError::kernel("reading", &file, reason))?;
     Layout::parse(&text).ok_or_else(|| RecordError::Strange {
         file,
         reason: "describes pages of a kind that this program does not know".into(),
@@ -173,7 +169,7 @@ pub(super) fn read_formats(
     for folder in folders {
         let file = folder.join("format");
         // A subsystem has files of its own besides its events.
-        let Ok(text) = files::read(&file) else { continue };
+        let Ok(text) = destination::read(&file) else { continue };
         formats.push(Format::parse(&text).ok_or_else(|| RecordError::Strange {
             file,
             reason: "is no description of an event".into(),

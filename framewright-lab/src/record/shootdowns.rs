@@ -2,14 +2,28 @@
 //!
 //! `/proc/interrupts` counts those of the whole system, other programs' too. The event `tlb:tlb_flush`
 //! names the task that was interrupted; a tracing instance that has it for this process alone counts.
+//!
+//! A tracing instance of our own: buffers and switches that nobody else's tracing shares.
+//!
+//! It is set up with tracing off, and taken down in any case: at the end, on any error, while a
+//! panic unwinds. Should the program be killed, the kernel closes its files, and one of them is
+//! `free_buffer`, whose closing frees the buffer and (`disable_on_free`) stops tracing. What is left
+//! then is an empty instance, which the next recording removes. No process that the program starts
+//! inherits that file.
 
-use std::fs;
+use std::{
+    fs::{self, File},
+    io,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 
-use super::error::RecordError;
-use super::events::Wanted;
-use super::files;
-use super::instance::{Instance, cpus};
-use super::tracefs::Tracefs;
+use super::{
+    destination::{self, Files},
+    lost::RecordError,
+    names::Wanted,
+    tracefs::Tracefs,
+};
 
 /// One that was received: the kernel's `TLB_REMOTE_SHOOTDOWN`.
 const RECEIVED: &str = "reason == 1";
@@ -59,9 +73,9 @@ impl Shootdowns {
         let mut sum = 0;
         for cpu in cpus(&folder)? {
             let path = folder.join(format!("cpu{cpu}/stats"));
-            match files::read(&path) {
+            match destination::read(&path) {
                 Ok(text) => sum += events(&text),
-                Err(error) if files::has_no_buffer(&error) => {}
+                Err(error) if destination::has_no_buffer(&error) => {}
                 Err(reason) => return Err(RecordError::kernel("reading", &path, reason)),
             }
         }
@@ -77,6 +91,118 @@ fn events(stats: &str) -> u64 {
         if counts.contains(&name.trim()) { value.trim().parse::<u64>().ok() } else { None }
     };
     stats.lines().filter_map(of).sum()
+}
+
+/// One clock for all CPUs, so that their events can be put in order; as cheap as the default.
+const CLOCK: &str = "mono";
+
+/// An instance that exists.
+pub(super) struct Instance {
+    files: Arc<dyn Files>,
+    path: PathBuf,
+    free_buffer: Option<File>,
+    removed: bool,
+}
+
+impl Instance {
+    /// Makes the instance `path`, with tracing off and a buffer of `buffer` bytes for each CPU.
+    pub(super) fn create(
+        files: &Arc<dyn Files>,
+        path: PathBuf,
+        buffer: u64,
+    ) -> Result<Self, RecordError> {
+        let fail = |reason| RecordError::kernel("making the instance", &path, reason);
+        files.make_folder(&path).map_err(fail)?;
+        let files = Arc::clone(files);
+        let mut instance = Self { files, path, free_buffer: None, removed: false };
+        instance.set("tracing_on", "0")?;
+        instance.set("options/disable_on_free", "1")?;
+        instance.free_buffer = Some(instance.open("free_buffer")?);
+        instance.set("options/overwrite", "1")?;
+        instance.set("trace_clock", CLOCK)?;
+        let size = instance.path("buffer_size_kb");
+        let kib = buffer.div_ceil(1024).to_string();
+        let no_buffer = |reason: io::Error| match reason.kind() {
+            io::ErrorKind::PermissionDenied => RecordError::refused(),
+            _ => RecordError::Buffer { bytes: buffer, reason },
+        };
+        instance.files.write(&size, &kib).map_err(no_buffer)?;
+        Ok(instance)
+    }
+
+    /// A file in it.
+    pub(super) fn path(&self, name: &str) -> PathBuf {
+        self.path.join(name)
+    }
+
+    /// Opens a file in it, never to wait for data.
+    pub(super) fn open(&self, name: &str) -> Result<File, RecordError> {
+        let path = self.path(name);
+        self.files.open(&path).map_err(|reason| RecordError::kernel("opening", &path, reason))
+    }
+
+    /// Switches an event on, or all of its subsystem; says whether the kernel has it.
+    pub(super) fn enable(&self, event: &Wanted) -> Result<bool, RecordError> {
+        let path = self.path("events").join(event.subsystem).join(event.name).join("enable");
+        match self.files.write(&path, "1") {
+            Ok(()) => Ok(true),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+            Err(reason) => Err(RecordError::kernel("enabling", &path, reason)),
+        }
+    }
+
+    /// Switches tracing on or off.
+    pub(super) fn trace(&self, on: bool) -> Result<(), RecordError> {
+        self.set("tracing_on", if on { "1" } else { "0" })
+    }
+
+    /// Takes it down. Nothing in it may be open any more. Fails in words if it is still there.
+    pub(super) fn remove(mut self) -> Result<(), String> {
+        let removed = self.take_down();
+        removed.map_err(|reason| {
+            format!("the tracing instance '{}' could not be removed: {reason}", self.path.display())
+        })
+    }
+
+    /// Writes to a file in it.
+    pub(super) fn set(&self, name: &str, value: &str) -> Result<(), RecordError> {
+        let path = self.path(name);
+        self.files
+            .write(&path, value)
+            .map_err(|reason| RecordError::kernel("setting", &path, reason))
+    }
+
+    /// Every step is tried, whatever became of those before it.
+    fn take_down(&mut self) -> io::Result<()> {
+        if self.removed {
+            return Ok(());
+        }
+        self.removed = true;
+        let _ = self.set("tracing_on", "0");
+        let _ = self.set("events/enable", "0");
+        self.free_buffer = None;
+        self.files.remove_folder(&self.path)
+    }
+}
+
+impl Drop for Instance {
+    fn drop(&mut self) {
+        // After an error; that one is told.
+        let _ = self.take_down();
+    }
+}
+
+/// The CPUs that have a buffer in `folder`, in order.
+pub(super) fn cpus(folder: &Path) -> Result<Vec<u16>, RecordError> {
+    let fail = |reason| RecordError::kernel("reading", folder, reason);
+    let mut cpus = Vec::new();
+    for entry in std::fs::read_dir(folder).map_err(fail)? {
+        let name = entry.map_err(fail)?.file_name();
+        let number = |name: &str| name.strip_prefix("cpu")?.parse::<u16>().ok();
+        cpus.extend(name.to_str().and_then(number));
+    }
+    cpus.sort_unstable();
+    Ok(cpus)
 }
 
 #[cfg(test)]

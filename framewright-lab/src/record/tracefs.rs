@@ -4,17 +4,16 @@
 //! is attached to no folder: nobody else sees it, and it is gone with the program, however that
 //! ends. The machine's mounts are its administrator's.
 
-use std::fs;
-use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::{fs, io};
 
 use rustix::io::Errno;
 use rustix::mount::{FsMountFlags, FsOpenFlags, MountAttrFlags, fsconfig_create, fsmount, fsopen};
 
-use super::error::RecordError;
-use super::files::{Files, Kernel};
+use super::destination::{Files, Kernel};
+use super::lost::RecordError;
 
 /// Where administrators look for it.
 const USUAL: [&str; 2] = ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"];

@@ -8,22 +8,18 @@ use framewright::{
 };
 
 use super::Tables;
-use super::beginning::{Beginning, stats};
-use super::error::ReplayError;
-use super::free::{FreeMemory, FreeReport};
-use super::kernel::{KernelActivity, KernelCounter};
-use super::ledger::{Freed, Ledger, parts};
-use super::machine::Machine;
+use super::census::{Freed, Ledger, parts};
+use super::kernel::{FreeMemory, FreeReport, KernelActivity, KernelCounter};
+use super::lists;
+use super::lists::{Beginning, stats};
+use super::machine::refused;
+use super::machine::{Machine, Serial, highest, request};
 use super::map::{self, PageblockMap};
 use super::plan::{MOST_FRAMES, Plan, ZonePlan};
-use super::recording::Recording;
 use super::report::{Activity, Balance, CpuReport, Logical, MachineReport, ReplayReport, Sample};
-use super::request::{highest, request};
-use super::serial::Serial;
 use super::stand_ins::StandIns;
-use super::start;
-use super::survey::Survey;
-use super::unit::pageblock;
+use super::survey::{Recording, Survey, pageblock};
+use crate::Error;
 use crate::trace::{Event, GfpFlags, Record, Snapshot};
 
 /// How many samples are taken over a recording.
@@ -39,17 +35,15 @@ pub(super) fn replay(
     tables: &Tables,
     tuning: &Tuning,
     progress: &mut dyn FnMut(f64),
-) -> Result<ReplayReport, ReplayError> {
+) -> Result<ReplayReport, Error> {
     let frames = plan.managed();
     if frames > MOST_FRAMES {
         let file = survey.file.clone();
-        return Err(ReplayError::TooLarge { file, frames, limit: MOST_FRAMES });
+        return Err(Error::input(format_args!(
+            "{file}: a machine of {frames} frames of 4 KiB; a replay holds at most {MOST_FRAMES}"
+        )));
     }
-    let setup = |error: InitError| ReplayError::Setup {
-        frames,
-        cpus: plan.cpus,
-        reason: error.to_string(),
-    };
+    let setup = |error: InitError| refused(frames, plan.cpus, &error);
     let maps = map::map(plan, &survey.census);
     let ranges = memory_map(plan, &maps);
     let config = Config { tuning: *tuning, ..Config::new(&ranges, plan.cpus) };
@@ -59,14 +53,16 @@ pub(super) fn replay(
     let memory = Memory::new(Serial::default(), &config, metadata).map_err(setup)?;
 
     let mut machine = Machine::new(&memory, plan.cpus)?;
-    let stand_ins = start::prepare(&mut machine, plan, &maps, &survey.census);
+    let stand_ins = lists::prepare(&mut machine, plan, &maps, &survey.census);
     drop(maps);
     let mut engine = Engine::new(machine, stand_ins, survey, plan);
     let begin = Beginning::of(&engine.machine, plan, tables);
     engine.run(recording, progress)?;
-    memory
-        .check()
-        .map_err(|violation| ReplayError::Violation { violation: violation.to_string() })?;
+    memory.check().map_err(|violation| {
+        Error::broken(format_args!(
+            "the allocator violated an invariant, please report this: {violation}"
+        ))
+    })?;
     Ok(engine.report(begin, tables.after.as_ref(), layout.bytes() as u64))
 }
 
@@ -128,11 +124,7 @@ impl<'a, 'm, 's> Engine<'a, 'm, 's> {
         }
     }
 
-    fn run(
-        &mut self,
-        recording: &Recording,
-        progress: &mut dyn FnMut(f64),
-    ) -> Result<(), ReplayError> {
+    fn run(&mut self, recording: &Recording, progress: &mut dyn FnMut(f64)) -> Result<(), Error> {
         let mut reader = recording.reader()?;
         let every = (self.survey.events / SAMPLES).max(1);
         let mut last = self.survey.first_nanos;
@@ -140,7 +132,10 @@ impl<'a, 'm, 's> Engine<'a, 'm, 's> {
         while let Some(record) = reader.next_record()? {
             if record.cpu >= self.machine.cpus() {
                 let (file, line) = (self.survey.file.clone(), record.line);
-                return Err(ReplayError::Changed { file, line, cpu: record.cpu });
+                return Err(Error::input(format_args!(
+                    "{file}:{line}: CPU {} was not there when the file was surveyed: it has changed",
+                    record.cpu
+                )));
             }
             self.event(&record);
             last = record.nanos;

@@ -2,14 +2,27 @@
 //!
 //! The recording names most of the blocks that were on them: those that it saw leave. Neighbours do
 //! for the rest.
+//!
+//! Brings a machine into the state in which the recording began.
+//!
+//! Whatever the map says is neither free nor a hole is taken, block by block, and becomes the
+//! stand-ins. Then each CPU frees as many of them onto its lists as the kernel had there.
 
-use framewright::{Block, MigrateType, Order, Pfn, Request, ZoneId};
+use framewright::{Block, CpuId, MigrateType, Order, Pfn, Request, ZoneId, observe::CpuStats};
 
-use super::census::Census;
-use super::machine::Machine;
-use super::plan::{ListsPlan, ZonePlan};
-use super::stand_ins::StandIns;
-use super::unit::pageblock;
+use super::{
+    Tables,
+    census::Census,
+    kernel::{FreeMemory, FreeReport},
+    layout::Layout,
+    machine::Machine,
+    map::PageblockMap,
+    plan::{ListsPlan, Plan, ZonePlan},
+    report::{HeldReport, ZoneReport},
+    stand_ins::StandIns,
+    survey::{PAGEBLOCK, pageblock},
+};
+use crate::trace::{Snapshot, snapshot::Zone};
 
 /// Order of the neighbourhoods whose frames fill the CPU lists where the recording names none.
 const NEIGHBOURS: u8 = 6;
@@ -122,4 +135,147 @@ fn type_of(machine: &Machine<'_, '_>, block: &Block<'_>) -> MigrateType {
 /// A request for memory of this zone.
 fn request(zone: &ZonePlan, order: Order, of: MigrateType) -> Request {
     Request::new(order, of).zone(zone.kind).on_node(zone.node).this_node().no_wait()
+}
+
+/// The state when the recording began.
+pub(super) struct Beginning {
+    /// Counters of every CPU.
+    pub(super) stats: Vec<CpuStats>,
+    /// Frames in use.
+    pub(super) in_use: u64,
+    /// Frames on CPU lists.
+    pub(super) held: u64,
+    /// The zones, their ends left open.
+    pub(super) zones: Vec<ZoneReport>,
+}
+
+impl Beginning {
+    pub(super) fn of(machine: &Machine<'_, '_>, plan: &Plan, tables: &Tables) -> Self {
+        let zones = plan.zones.iter().filter_map(|zone| begin_zone(machine, zone, tables));
+        Self {
+            stats: stats(machine),
+            in_use: machine.in_use(),
+            held: machine.memory().held_by_cpus(),
+            zones: zones.collect(),
+        }
+    }
+
+    /// The zones, with their ends as they are now.
+    pub(super) fn end(self, machine: &Machine<'_, '_>, plan: &Plan) -> Vec<ZoneReport> {
+        let memory = machine.memory();
+        let mut zones = self.zones;
+        for (zone, plan) in zones.iter_mut().zip(&plan.zones) {
+            if let Some(info) = machine.id_of(plan).and_then(|id| memory.zone(id)) {
+                zone.free.end = FreeMemory::ours(&memory.block_counts(info.id));
+                zone.held.end = info.held_by_cpus;
+            }
+        }
+        zones
+    }
+}
+
+/// A zone when the recording began.
+fn begin_zone(machine: &Machine<'_, '_>, plan: &ZonePlan, tables: &Tables) -> Option<ZoneReport> {
+    let memory = machine.memory();
+    let info = memory.zone(machine.id_of(plan)?)?;
+    let before = recorded(tables.before.as_ref(), plan);
+    let after = recorded(tables.after.as_ref(), plan);
+    Some(ZoneReport {
+        node: info.node.get(),
+        zone: info.kind.name(),
+        managed: info.managed,
+        watermarks: [info.min, info.low, info.high],
+        held: HeldReport {
+            start: info.held_by_cpus,
+            end: 0,
+            kernel_start: before.map(Zone::held_by_cpus),
+            kernel_end: after.map(Zone::held_by_cpus),
+        },
+        free: FreeReport {
+            start: FreeMemory::ours(&memory.block_counts(info.id)),
+            end: FreeMemory::default(),
+            kernel_start: before.and_then(FreeMemory::of_zone),
+            kernel_end: after.and_then(FreeMemory::of_zone),
+        },
+    })
+}
+
+/// What a snapshot says of a zone.
+fn recorded<'t>(tables: Option<&'t Snapshot>, plan: &ZonePlan) -> Option<&'t Zone> {
+    let node = u16::from(plan.node.get());
+    tables?.zones.iter().find(|zone| zone.node == node && zone.name == plan.kind.name())
+}
+
+/// The counters of all CPUs.
+pub(super) fn stats(machine: &Machine<'_, '_>) -> Vec<CpuStats> {
+    let cpus = (0..machine.cpus()).map(CpuId::new);
+    cpus.map(|cpu| machine.memory().cpu_stats(cpu).unwrap_or_default()).collect()
+}
+
+/// Takes what the maps say is in use, and returns it.
+pub(super) fn prepare<'m>(
+    machine: &mut Machine<'_, 'm>,
+    plan: &Plan,
+    maps: &[Vec<PageblockMap>],
+    census: &Census,
+) -> StandIns<'m> {
+    for zone in &plan.zones {
+        (0..plan.cpus).for_each(|cpu| widen(machine, zone, cpu));
+    }
+    let mut stand_ins = StandIns::default();
+    for (zone, map) in maps.iter().enumerate() {
+        for block in map {
+            set_aside(machine, block);
+            if let Some(used) = &block.used {
+                let mut blocks = Vec::new();
+                let whole = PAGEBLOCK as usize;
+                take(machine, block, &used.layout, 0, whole, &mut blocks);
+                stand_ins.add((zone, block.number), block.of, used.recorded, blocks);
+            }
+        }
+    }
+    stand_ins.seal();
+    for (zone, planned) in plan.zones.iter().enumerate() {
+        for (cpu, lists) in (0..).zip(&planned.cpus) {
+            let blocks = choose(machine, zone, lists, census, &mut stand_ins);
+            let left = fill(machine, cpu, planned, blocks);
+            left.into_iter().for_each(|block| stand_ins.put_back(block));
+        }
+    }
+    stand_ins
+}
+
+/// Makes a pageblock one of its type.
+fn set_aside(machine: &Machine<'_, '_>, block: &PageblockMap) {
+    if block.of == MigrateType::Movable {
+        return;
+    }
+    let layout = block.used.as_ref().map_or(Layout::default(), |used| used.layout);
+    // A pageblock that is nothing but a hole has no type.
+    if let Some((at, _)) = layout.present_runs().next() {
+        let first = Pfn::new(block.start() + at as u64);
+        let done = machine.memory().set_pageblock_type(first, block.of);
+        debug_assert!(done, "the map is of this memory");
+    }
+}
+
+/// Takes what of the frames is neither free nor a hole.
+fn take<'m>(
+    machine: &mut Machine<'_, 'm>,
+    block: &PageblockMap,
+    layout: &Layout,
+    at: usize,
+    size: usize,
+    taken: &mut Vec<Block<'m>>,
+) {
+    if layout.is_used(at, size) && layout.is_present(at, size) {
+        let pfn = Pfn::new(block.start() + at as u64);
+        let order = Order::new(size.ilog2() as u8).unwrap_or_default();
+        let got = machine.alloc_at(pfn, order, block.of);
+        debug_assert!(got.is_some(), "nobody else has taken anything");
+        taken.extend(got);
+    } else if !layout.is_free(at, size) && size > 1 {
+        take(machine, block, layout, at, size / 2, taken);
+        take(machine, block, layout, at + size / 2, size / 2, taken);
+    }
 }

@@ -1,10 +1,18 @@
 //! A memory and the tokens of all its CPUs.
 
-use framewright::{Block, CpuId, CpuToken, Memory, MigrateType, Order, Pfn, Request, ZoneId};
+use framewright::{
+    Block, CpuId, CpuToken, Memory, MigrateType, Order, Pfn, Platform, Request, ZoneId, ZoneKind,
+    observe::Corruption,
+    platform::{BarrierTarget, OwnerLock, Probe, Wait},
+    sync::{PlainWord, SpinFlag},
+};
+use std::{
+    fmt::Display,
+    sync::atomic::{AtomicU64, Ordering},
+};
 
-use super::error::ReplayError;
 use super::plan::ZonePlan;
-use super::serial::Serial;
+use crate::{Error, trace::GfpFlags};
 
 /// All CPUs of one memory, in one hand.
 pub(super) struct Machine<'a, 'm> {
@@ -12,17 +20,19 @@ pub(super) struct Machine<'a, 'm> {
     cpus: Vec<CpuToken<'a, 'm, Serial>>,
 }
 
+/// The error that the allocator cannot be set up.
+pub(super) fn refused(frames: u64, cpus: u16, reason: &dyn Display) -> Error {
+    let of = format_args!("cannot set up a memory of {frames} frames and {cpus} CPUs");
+    Error::input(format_args!("{of}: {reason}"))
+}
+
 impl<'a, 'm> Machine<'a, 'm> {
     /// Claims CPUs 0 to `cpus` of `memory`.
-    pub(super) fn new(memory: &'a Memory<'m, Serial>, cpus: u16) -> Result<Self, ReplayError> {
+    pub(super) fn new(memory: &'a Memory<'m, Serial>, cpus: u16) -> Result<Self, Error> {
         let claimed: Result<Vec<_>, _> = (0..cpus).map(|cpu| memory.cpu(CpuId::new(cpu))).collect();
         match claimed {
             Ok(cpus) => Ok(Self { memory, cpus }),
-            Err(error) => Err(ReplayError::Setup {
-                frames: memory.managed(),
-                cpus,
-                reason: error.to_string(),
-            }),
+            Err(error) => Err(refused(memory.managed(), cpus, &error)),
         }
     }
 
@@ -80,6 +90,96 @@ impl<'a, 'm> Machine<'a, 'm> {
     pub(super) fn drain(&mut self, cpu: u16) {
         self.cpus[usize::from(cpu)].drain();
     }
+}
+
+/// A machine whose CPUs take turns on one thread. Frames have no contents.
+#[derive(Debug, Default)]
+pub(super) struct Serial {
+    nanos: AtomicU64,
+}
+
+impl Serial {
+    /// Sets the clock to the recorded time.
+    pub(super) fn set_time(&self, nanos: u64) {
+        self.nanos.store(nanos, Ordering::Relaxed);
+    }
+}
+
+// SAFETY: the lock is the library's own, which excludes. This platform is private to the replay,
+// which runs all CPUs on one thread, in program order: what one did is visible to the next without
+// any barrier, so a remote barrier has nothing to do.
+unsafe impl Platform for Serial {
+    type Lock = SpinFlag;
+    type Word = PlainWord;
+    type Irq = ();
+
+    fn irq_save(&self) -> Self::Irq {}
+
+    fn irq_restore(&self, (): Self::Irq) {}
+
+    fn owner_lock(&self) -> OwnerLock {
+        OwnerLock::Biased
+    }
+
+    fn remote_barrier(&self, _target: BarrierTarget) {}
+
+    fn wait(&self, _why: Wait, _spins: u32) {
+        std::hint::spin_loop();
+    }
+
+    fn clear(&self, _pfn: Pfn, _order: Order) {}
+
+    fn copy(&self, _to: Pfn, _from: Pfn) {}
+
+    fn now(&self) -> u64 {
+        self.nanos.load(Ordering::Relaxed)
+    }
+
+    /// A replay frees blocks, never raw frames.
+    fn corruption(&self, report: &Corruption) {
+        panic!("{report}");
+    }
+}
+
+impl Probe for Serial {}
+
+/// The highest kind of zone that a recorded caller could use.
+pub(super) fn highest(gfp: GfpFlags) -> ZoneKind {
+    if gfp.contains(GfpFlags::DMA) {
+        ZoneKind::Dma
+    } else if gfp.contains(GfpFlags::DMA32) {
+        ZoneKind::Dma32
+    } else if gfp.contains(GfpFlags::HIGHMEM | GfpFlags::MOVABLE) {
+        ZoneKind::Movable
+    } else {
+        ZoneKind::Normal
+    }
+}
+
+/// What the recorded caller asked for, in our words.
+///
+/// `__GFP_NOFAIL` becomes *retry, may fail*: with one thread there is nobody to wait for.
+pub(super) fn request(order: Order, migratetype: u8, gfp: GfpFlags) -> Request {
+    let of = MigrateType::from_number(migratetype).filter(|of| of.is_requestable());
+    let mut request = Request::new(order, of.unwrap_or(MigrateType::Movable));
+    let wants = |flag| gfp.contains(flag);
+    let waits = wants(GfpFlags::DIRECT_RECLAIM);
+    request = match (wants(GfpFlags::HIGH) || wants(GfpFlags::MEMALLOC), waits) {
+        (true, false) => request.atomic(),
+        (true, true) => request.urgent(),
+        (false, false) => request.no_wait(),
+        (false, true) => request,
+    };
+    if wants(GfpFlags::ZERO) {
+        request = request.zeroed();
+    }
+    if wants(GfpFlags::NORETRY) {
+        request = request.no_retry();
+    }
+    if wants(GfpFlags::RETRY_MAYFAIL) || wants(GfpFlags::NOFAIL) {
+        request = request.retry_may_fail();
+    }
+    request
 }
 
 #[cfg(test)]

@@ -10,7 +10,7 @@ use framewright::{FrameRange, MigrateType, Pfn};
 use super::census::Census;
 use super::layout::{Layout, Map};
 use super::plan::{Plan, TypePlan, ZonePlan};
-use super::unit::{PAGEBLOCK, SMALL_ORDERS, TYPES};
+use super::survey::{PAGEBLOCK, SMALL_ORDERS, TYPES};
 
 /// A pageblock at the beginning.
 #[derive(Debug)]

@@ -26,64 +26,44 @@
 //!
 //! | module      | job                                                             |
 //! |-------------|-----------------------------------------------------------------|
-//! | `unit`      | pageblocks, orders, types                                       |
-//! | `recording` | a recording that can be read more than once                     |
 //! | `survey`    | first reading: is it sound, how many CPUs, how much memory      |
 //! | `census`    | where the frames it names were when it began                    |
 //! | `plan`      | the machine to build: zones, CPUs, what is in use, what is free |
-//! | `reserves`  | the settings that give its zones their watermarks               |
 //! | `layout`    | where free blocks of given orders fit in a pageblock            |
 //! | `map`       | where each pageblock of a zone lies, and its layout             |
-//! | `serial`    | the platform: one thread, no frames, recorded time              |
 //! | `machine`   | a memory and the tokens of its CPUs                             |
-//! | `start`     | brings a machine into the planned state                         |
 //! | `lists`     | fills the lists of its CPUs                                     |
 //! | `stand_ins` | memory in use that the recording did not see allocated          |
-//! | `request`   | what a recorded caller asked for                                |
-//! | `ledger`    | which recorded block is which of ours                           |
 //! | `engine`    | second reading: event by event                                  |
 //! | `kernel`    | what the recorded kernel itself did, counted                    |
-//! | `beginning` | the state when the recording began, to compare the end with     |
-//! | `free`      | free blocks by order, ours and the kernel's                     |
 //! | `state`     | how memory was when a recording began, for another machine      |
 //! | `report`    | the result                                                      |
 
-mod beginning;
 mod census;
 mod engine;
-mod error;
-mod free;
 mod kernel;
 mod layout;
-mod ledger;
 mod lists;
 mod machine;
 mod map;
 mod plan;
-mod recording;
 mod report;
-mod request;
-mod reserves;
-mod serial;
 mod stand_ins;
-mod start;
 mod state;
 mod survey;
-mod unit;
 
-pub use error::ReplayError;
-pub use free::{Blocks, FreeMemory, FreeReport, SHOWN_ORDERS};
-pub use kernel::KernelActivity;
-pub use recording::Recording;
+pub use kernel::{Blocks, FreeMemory, FreeReport, KernelActivity, SHOWN_ORDERS};
 pub use report::{
     Activity, Balance, CpuReport, HeldReport, Logical, MachineReport, ReplayReport, Sample,
     ZoneReport,
 };
 pub(crate) use state::Pageblock;
 pub use state::State;
-pub use survey::Survey;
+pub use survey::{Recording, Survey};
 
 use framewright::Tuning;
+
+use crate::Error;
 
 use crate::trace::Snapshot;
 
@@ -110,10 +90,10 @@ pub fn run(
     tables: &Tables,
     tuning: &Tuning,
     progress: &mut dyn FnMut(f64),
-) -> Result<ReplayReport, ReplayError> {
+) -> Result<ReplayReport, Error> {
     let (plan, tuning) = match &tables.before {
         Some(snapshot) => {
-            (plan::Plan::from_snapshot(snapshot, survey)?, reserves::recorded(tuning, snapshot))
+            (plan::Plan::from_snapshot(snapshot, survey)?, layout::recorded(tuning, snapshot))
         }
         None => (plan::Plan::from_survey(survey), *tuning),
     };

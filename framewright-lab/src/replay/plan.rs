@@ -6,9 +6,8 @@ use framewright::frame::PAGEBLOCK_ORDER;
 use framewright::{MigrateType, NodeId, ZoneKind};
 
 use super::census::Held;
-use super::error::ReplayError;
-use super::survey::Survey;
-use super::unit::{PAGEBLOCK, SMALL_ORDERS, TYPES};
+use super::survey::{PAGEBLOCK, SMALL_ORDERS, Survey, TYPES};
+use crate::Error;
 use crate::trace::Snapshot;
 use crate::trace::snapshot::Zone;
 
@@ -137,7 +136,7 @@ impl Plan {
     ///
     /// # Errors
     /// A zone with memory is of a kind, or on a node, that a memory cannot have.
-    pub(super) fn from_snapshot(snapshot: &Snapshot, survey: &Survey) -> Result<Self, ReplayError> {
+    pub(super) fn from_snapshot(snapshot: &Snapshot, survey: &Survey) -> Result<Self, Error> {
         let order = snapshot.pageblock_order.unwrap_or(PAGEBLOCK_ORDER);
         let zones = snapshot.zones.iter().filter(|zone| zone.managed > 0);
         let zones: Result<Vec<_>, _> =
@@ -203,11 +202,15 @@ impl Plan {
 
 impl ZonePlan {
     /// A zone as the snapshot shows it; `pageblock_order` is the recorded machine's.
-    fn of(zone: &Zone, pageblock_order: u8, cpus: u16) -> Result<Self, ReplayError> {
+    fn of(zone: &Zone, pageblock_order: u8, cpus: u16) -> Result<Self, Error> {
         let kind = ZoneKind::ALL.into_iter().find(|kind| kind.name() == zone.name);
         let node = u8::try_from(zone.node).ok().and_then(NodeId::new);
         let Some((kind, node)) = kind.zip(node) else {
-            return Err(ReplayError::Zone { node: zone.node, zone: zone.name.clone() });
+            return Err(Error::input(format_args!(
+                "node {}, zone {}: a memory has nodes below 64, and on each the zones DMA, DMA32, Normal \
+                 and Movable",
+                zone.node, zone.name
+            )));
         };
         let taken = zone.managed - zone.free;
         let planned = Self::typed(node, kind, zone, pageblock_order);

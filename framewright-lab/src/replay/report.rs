@@ -1,12 +1,10 @@
 //! The result of a replay: plain data, for tables, JSON and plots.
 
-use std::collections::BTreeMap;
-
 use framewright::observe::{CpuStats, DrainReason};
 use serde::Serialize;
+use std::collections::BTreeMap;
 
-use super::free::FreeReport;
-use super::kernel::KernelActivity;
+use super::kernel::{FreeReport, KernelActivity};
 
 /// Everything that a replay found out. Counts cover the replay alone: what it took to bring the
 /// machine into its beginning state is left out.

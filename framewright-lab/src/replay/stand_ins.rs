@@ -13,7 +13,7 @@ use framewright::{Block, MigrateType, Order};
 
 use super::machine::Machine;
 use super::map::type_of;
-use super::unit::{PAGEBLOCK, TYPES, pageblock};
+use super::survey::{PAGEBLOCK, TYPES, pageblock};
 
 /// Memory in use that no recorded allocation explains.
 #[derive(Default)]

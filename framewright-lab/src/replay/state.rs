@@ -13,7 +13,7 @@ use super::{
     census::Census,
     map::{PageblockMap, map_zone},
     plan::{TypePlan, ZonePlan},
-    unit::{PAGEBLOCK, TYPES},
+    survey::{PAGEBLOCK, TYPES},
 };
 use crate::trace::{Snapshot, TraceError};
 

@@ -3,14 +3,20 @@
 //! Reading is several times faster than replaying, so looking at the whole file first costs little,
 //! and a bad line on page 10,000 is reported before any work is done.
 
-use std::collections::{BTreeMap, HashMap};
+use framewright::{
+    MigrateType,
+    frame::{PAGEBLOCK_FRAMES, PAGEBLOCK_ORDER},
+};
+use std::{
+    collections::{BTreeMap, HashMap},
+    io,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 
-use super::census::Census;
-use super::error::ReplayError;
-use super::plan::MOST_FRAMES;
-use super::recording::Recording;
-use super::unit::PAGEBLOCK;
-use crate::trace::{Event, Record, Warning};
+use super::{census::Census, plan::MOST_FRAMES};
+use crate::Error;
+use crate::trace::{Event, Record, TraceError, TraceReader, Warning, read_stream};
 
 /// How often progress is told, in events.
 const PROGRESS_EVERY: u64 = 1 << 16;
@@ -46,7 +52,7 @@ impl Survey {
     /// # Errors
     /// The recording cannot be read, has a malformed or impossible line, or contains frames of more
     /// pageblocks than a replay supports.
-    pub fn of(recording: &Recording, progress: &mut dyn FnMut(f64)) -> Result<Self, ReplayError> {
+    pub fn of(recording: &Recording, progress: &mut dyn FnMut(f64)) -> Result<Self, Error> {
         Self::within((MOST_FRAMES / PAGEBLOCK) as usize, recording, progress)
     }
 
@@ -55,14 +61,17 @@ impl Survey {
         limit: usize,
         recording: &Recording,
         progress: &mut dyn FnMut(f64),
-    ) -> Result<Self, ReplayError> {
+    ) -> Result<Self, Error> {
         let mut reader = recording.reader()?;
         let mut tally = Tally::default();
         while let Some(record) = reader.next_record()? {
             tally.add(&record);
             if tally.census.pageblocks.len() > limit {
                 let (file, line) = (reader.file().to_owned(), record.line);
-                return Err(ReplayError::Scattered { file, line, limit });
+                return Err(Error::input(format_args!(
+                    "{file}:{line}: up to this line, the recording names frames of more than {limit} \
+                     pageblocks of 2 MiB, which is the most that a replay holds; replay a part of it"
+                )));
             }
             if reader.events().is_multiple_of(PROGRESS_EVERY) {
                 progress(reader.fraction().unwrap_or(0.0));
@@ -137,6 +146,67 @@ impl Tally {
             _ => {}
         }
     }
+}
+
+/// A recording, in a file or in memory.
+#[derive(Clone, Debug)]
+pub struct Recording(Source);
+
+#[derive(Clone, Debug)]
+enum Source {
+    File(PathBuf),
+    Bytes { name: String, bytes: Arc<[u8]> },
+}
+
+impl Recording {
+    /// The default limit of bytes that are read from a pipe or a device.
+    pub const STREAM_LIMIT: u64 = 1 << 30;
+
+    /// The recording in a file. A pipe or a device can be read only once: at most `limit` bytes of
+    /// it are read into memory.
+    ///
+    /// # Errors
+    /// The file cannot be read; a pipe or a device holds more than `limit` bytes, is empty, or
+    /// begins with neither text nor zstd.
+    pub fn open(path: &Path, limit: u64) -> Result<Self, TraceError> {
+        Ok(match read_stream(path, limit)? {
+            None => Self(Source::File(path.to_path_buf())),
+            Some(bytes) => Self::from_bytes(&path.display().to_string(), bytes),
+        })
+    }
+
+    /// A recording in memory; messages call it `name`.
+    #[must_use]
+    pub fn from_bytes(name: &str, bytes: Vec<u8>) -> Self {
+        Self(Source::Bytes { name: name.to_owned(), bytes: bytes.into() })
+    }
+
+    /// Begins a reading.
+    pub(super) fn reader(&self) -> Result<TraceReader, TraceError> {
+        match &self.0 {
+            Source::File(path) => TraceReader::open(path),
+            Source::Bytes { name, bytes } => {
+                TraceReader::from_reader(name, io::Cursor::new(Arc::clone(bytes)))
+            }
+        }
+    }
+}
+
+/// Frames in a pageblock.
+pub(super) const PAGEBLOCK: u64 = PAGEBLOCK_FRAMES as u64;
+/// Orders below a pageblock.
+pub(super) const SMALL_ORDERS: usize = PAGEBLOCK_ORDER as usize;
+/// Migratetypes that pageblocks may have.
+pub(super) const TYPES: usize = MigrateType::REQUESTABLE.len();
+
+/// The pageblock of a recorded frame.
+pub(super) fn pageblock(pfn: u64) -> u64 {
+    pfn >> PAGEBLOCK_ORDER
+}
+
+/// Whether the kernel keeps blocks of this order on per-CPU lists: the small ones, and huge pages.
+pub(super) fn has_lists(order: u8) -> bool {
+    order <= 3 || order == PAGEBLOCK_ORDER
 }
 
 #[cfg(test)]

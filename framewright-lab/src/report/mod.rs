@@ -8,33 +8,23 @@
 //! |---------------|-----------------------------------------------------------|
 //! | `model`       | [`Report`], [`Run`], [`Metric`]: plain data               |
 //! | `published`   | [`Row`]: a figure of others, and ours beside it           |
-//! | `figure`      | metrics, and how they follow from what was counted        |
 //! | `file`        | a report into a file: whole or not at all                 |
-//! | `destination` | what a path stands for: a file, a device, our own output  |
-//! | `number`      | numbers as people read them                               |
 //! | `compare`     | runs side by side: `27.50 ( 0.00%)  48.10 ( 74.91%)`      |
 //! | `table`       | tables, plain or coloured                                 |
-//! | `spark`       | a series as one line of a terminal                        |
 //!
 //! Nothing here knows the time, the terminal or the environment: the same report gives the same
 //! bytes, and whether to colour is the caller's decision.
 
-mod compare;
-mod destination;
-pub(crate) mod figure;
+pub(crate) mod compare;
 mod file;
 mod model;
-mod number;
 mod published;
-mod spark;
 mod table;
 
 pub use compare::{Comparison, HEADER_NOTE, gain_percent};
 pub use file::{ReportError, check_destination, replaces, write_json, write_text};
-pub use model::{Better, Check, Metric, Point, Report, Run, Unit, Verdict, cpu_metric};
-pub use number::{decimal, each_run};
+pub use model::{Better, Check, Measured, Metric, Point, Report, Run, Unit, Verdict, cpu_metric};
 pub use published::{
     Agreement, Band, Kernel, Published, Quantity, Reference, Role, Row, Sides, change_percent,
 };
-pub use spark::sparkline;
-pub use table::{Style, Table, Tone};
+pub use table::{Style, Table, Tone, decimal, each_run, sparkline};

@@ -42,6 +42,19 @@ pub struct Run {
     pub series: IndexMap<String, Vec<Point>>,
 }
 
+/// What an experiment came to, whatever it ran on.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Measured {
+    /// One run per side or allocator, in their order: medians over rounds or seeds.
+    pub runs: Vec<Run>,
+    /// What was checked: contents, invariants, goals.
+    pub checks: Vec<Check>,
+    /// What a reader should know about how it was run.
+    pub notes: Vec<String>,
+    /// What memory looked like, as SVG, if it was watched.
+    pub picture: Option<String>,
+}
+
 /// One point of a series: when (in the unit of the workload's clock), and the value.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Point(
@@ -206,6 +219,18 @@ impl Unit {
             // Some are far below one: acquisitions per page.
             Unit::Ratio => 6,
         }
+    }
+}
+
+impl Check {
+    /// The check of that name, with the figures that it was decided on.
+    pub fn new(name: impl Into<String>, passed: bool, detail: impl Into<String>) -> Self {
+        Self { name: name.into(), passed, detail: detail.into() }
+    }
+
+    /// The check that what always holds did, with these words; a run in which it does not ends with an error.
+    pub(crate) fn invariants(detail: String) -> Self {
+        Self::new("invariants", true, detail)
     }
 }
 

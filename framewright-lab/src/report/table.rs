@@ -1,8 +1,9 @@
 //! Tables, plain or coloured.
 
+use comfy_table::{Attribute, Cell, CellAlignment, Color, ColumnConstraint, presets};
 use std::fmt;
 
-use comfy_table::{Attribute, Cell, CellAlignment, Color, ColumnConstraint, presets};
+use super::Point;
 
 /// Whether a table may use colour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -102,5 +103,94 @@ impl fmt::Display for Table {
             writeln!(f, "{}", line.trim_end())?;
         }
         Ok(())
+    }
+}
+
+const STEPS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
+
+/// Draws `series` in at most `width` characters, from `low` (an empty step) to `high` (a full
+/// one). Where points share a character the mean of their values is shown; time is spread evenly,
+/// and a stretch without points repeats the last value.
+pub fn sparkline(series: &[Point], low: f64, high: f64, width: usize) -> String {
+    let (Some(&Point(start, first)), Some(&Point(end, _))) = (series.first(), series.last()) else {
+        return String::new();
+    };
+    let width = width.min(series.len()).max(1);
+    let span = end - start;
+    let mut line = String::with_capacity(width * 3);
+    let mut points = series.iter().peekable();
+    let mut value = first;
+    for column in 0..width {
+        let until = start + span * (column + 1) as f64 / width as f64;
+        let last_column = column + 1 == width;
+        let (mut sum, mut n) = (0.0, 0_u32);
+        while let Some(point) = points.next_if(|point| last_column || point.0 < until) {
+            sum += point.1;
+            n += 1;
+        }
+        if n > 0 {
+            value = sum / f64::from(n);
+        }
+        line.push(step(value, low, high));
+    }
+    line
+}
+
+fn step(value: f64, low: f64, high: f64) -> char {
+    let top = STEPS.len() - 1;
+    if high <= low {
+        return STEPS[0];
+    }
+    let level = ((value - low) / (high - low) * top as f64).round();
+    STEPS[(level.max(0.0) as usize).min(top)]
+}
+
+/// A number with `decimals` digits behind the point. What rounds to zero has no sign.
+pub fn decimal(value: f64, decimals: usize) -> String {
+    let text = format!("{value:.decimals$}");
+    match text.strip_prefix('-') {
+        Some(rest) if rest.bytes().all(|byte| matches!(byte, b'0' | b'.')) => rest.to_owned(),
+        _ => text,
+    }
+}
+
+/// "the run", or "each of 3 runs".
+pub fn each_run(runs: u64) -> String {
+    if runs == 1 { "the run".to_owned() } else { format!("each of {runs} runs") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn series(values: &[f64]) -> Vec<Point> {
+        values.iter().enumerate().map(|(t, v)| Point(t as f64, *v)).collect()
+    }
+
+    #[test]
+    fn low_is_low_and_high_is_high() {
+        assert_eq!(sparkline(&series(&[0.0, 4.0, 7.0, 99.0, -1.0]), 0.0, 7.0, 80), "▁▅██▁");
+        assert_eq!(sparkline(&series(&[5.0, 5.0]), 5.0, 5.0, 80), "▁▁");
+        assert_eq!(sparkline(&[], 0.0, 1.0, 80), "");
+    }
+
+    #[test]
+    fn many_points_share_a_character() {
+        let line = sparkline(&series(&[0.0, 0.0, 0.0, 7.0, 7.0, 7.0]), 0.0, 7.0, 2);
+        assert_eq!(line, "▁█");
+    }
+
+    #[test]
+    fn a_gap_repeats_the_last_value() {
+        let gap = [Point(0.0, 7.0), Point(0.1, 7.0), Point(0.2, 7.0), Point(10.0, 0.0)];
+        assert_eq!(sparkline(&gap, 0.0, 7.0, 4), "███▁");
+    }
+
+    #[test]
+    fn decimals_are_rounded_and_zero_has_no_sign() {
+        assert_eq!(decimal(1234.567, 2), "1234.57");
+        assert_eq!(decimal(-1234.5, 1), "-1234.5");
+        assert_eq!(decimal(-0.001, 2), "0.00");
+        assert_eq!(decimal(41.0, 0), "41");
     }
 }

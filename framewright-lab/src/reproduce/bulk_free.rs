@@ -14,10 +14,11 @@
 use framewright::{Tuning, tuning::BulkFree};
 use framewright_sim::machine::Spec;
 
-use super::pairs::{Pair, Steps, contender};
-use super::{Experiment, Key, Plan, ReproduceError, Results, Tell};
+use super::pairs::{Pair, Steps, column};
+use super::{Experiment, Key, Plan, Results, Tell};
+use crate::Error;
 use crate::report::{Better, Check, Published, Quantity, Reference, Role, Row, Unit};
-use crate::simulated::{self, Contender, Design, ListSizes, Simulation};
+use crate::simulated::{self, Column, Design, ListSizes, Simulation};
 use crate::workloads::{
     Side, Workload,
     page_fault::{FreeOrder, PageFault},
@@ -80,7 +81,7 @@ pub(super) const CLASSIC: &str = "list-buddy";
 const PREFETCHING: &str = "list-buddy+prefetch";
 const LIBRARY: &str = "framewright";
 
-fn run(plan: &Plan, tell: &mut Tell<'_>) -> Result<Results, ReproduceError> {
+fn run(plan: &Plan, tell: &mut Tell<'_>) -> Result<Results, Error> {
     let pairs = pairs(plan)?;
     let banded = |pair: &&Pair| pair.subject == CLASSIC && pair.workload == MAPPED && !plan.quick;
     let bands = pairs.iter().filter(banded).count() * 4 * PARAMETERS.len();
@@ -109,7 +110,7 @@ const RANDOM: &str = "page-fault-random";
 
 /// Everything that is run: three pairs on each machine, and both designs with random frees where
 /// the published effect was fitted.
-fn pairs(plan: &Plan) -> Result<Vec<Pair>, ReproduceError> {
+fn pairs(plan: &Plan) -> Result<Vec<Pair>, Error> {
     let mut pairs = Vec::new();
     for (_, machine, ..) in PUBLISHED {
         let spec = Spec::preset(machine)?;
@@ -143,7 +144,7 @@ pub(super) fn pair(plan: &Plan, spec: Spec, subject: &'static str, free_order: F
 }
 
 /// One side of a pair.
-fn side(rule: BulkFree, classic: bool, prefetch: bool) -> Contender {
+fn side(rule: BulkFree, classic: bool, prefetch: bool) -> Column {
     let mut tuning = Tuning::default();
     tuning.pcp.bulk_free = rule;
     let value = match rule {
@@ -152,24 +153,24 @@ fn side(rule: BulkFree, classic: bool, prefetch: bool) -> Contender {
     };
     let setting = ("pcp.bulk_free", value);
     if !classic {
-        return contender(Contender::framewright, tuning, setting);
+        return column(Column::framewright, tuning, setting);
     }
-    let design = |side: &Side| Contender::list_buddy(&side.label, side);
-    let mut contender = contender(design, tuning, setting);
-    if let Design::ListBuddy(tuning) = &mut contender.design {
+    let design = |side: &Side| Column::list_buddy(&side.label, side);
+    let mut column = column(design, tuning, setting);
+    if let Design::ListBuddy(tuning) = &mut column.design {
         tuning.prefetch_buddies = prefetch;
-        contender.settings.insert("prefetch_buddies".into(), prefetch.to_string());
+        column.settings.insert("prefetch_buddies".into(), prefetch.to_string());
     }
-    contender
+    column
 }
 
 /// Books, and the goal of the library.
 fn checks(results: &Results, plan: &Plan, sides: usize) -> Vec<Check> {
-    let books = Check {
-        name: "invariants".into(),
-        passed: true,
-        detail: format!("after each of {sides} runs all frames are free, and the books agree"),
-    };
+    let books = Check::new(
+        "invariants",
+        true,
+        format!("after each of {sides} runs all frames are free, and the books agree"),
+    );
     let cycles = |subject| {
         let key =
             Key { workload: RANDOM, machine: FITTED, subject, metric: "lock_cycles_per_frame" };
@@ -183,16 +184,16 @@ fn checks(results: &Results, plan: &Plan, sides: usize) -> Vec<Check> {
         return vec![books];
     };
     let share = library / classic;
-    let goal = Check {
-        name: "cycles under the lock".into(),
-        passed: plan.quick || share <= GOAL,
-        detail: format!(
+    let goal = Check::new(
+        "cycles under the lock",
+        plan.quick || share <= GOAL,
+        format!(
             "random frees on {FITTED}: {library:.1} cycles per frame, list-buddy {classic:.1}: \
              {:.1} % of them (at most {:.0} %)",
             100.0 * share,
             100.0 * GOAL
         ),
-    };
+    );
     vec![books, goal]
 }
 

@@ -13,11 +13,9 @@
 //! | `compaction`, `bulk_free`, `hot_path`, `high_order_drain`, `tlb_batch` | one experiment each: rows, then a run |
 //! | `results`                                    | [`Results`]: rows by name, to be filled    |
 //! | `pairs`                                      | both sides of a change, seed by seed       |
-//! | `band`                                       | [`band()`]: what a figure hangs on         |
 //! | `judge`                                      | agreement, row by row, and the verdict     |
 //! | `prices`                                     | [`Mechanism`]: the costs that its gain comes from |
 
-mod band;
 mod bulk_free;
 mod compaction;
 mod high_order_drain;
@@ -28,13 +26,8 @@ mod prices;
 mod results;
 mod tlb_batch;
 
-use framewright_sim::machine::MachineError;
-use thiserror::Error;
-
-use crate::simulated::SimulationError;
-
-pub use band::{FACTORS, band};
-pub use judge::{judge, verdict};
+use crate::Error;
+pub use judge::{FACTORS, band, judge, verdict};
 pub use prices::{MECHANISMS, MOST_LEFT_PERCENT, Mechanism, Origin, Times};
 pub use results::{Key, Results};
 
@@ -48,7 +41,7 @@ pub struct Experiment {
     /// What is asked, and how it is answered, in a few lines.
     pub question: &'static str,
     /// Runs both sides of the change.
-    pub run: fn(&Plan, &mut Tell<'_>) -> Result<Results, ReproduceError>,
+    pub run: fn(&Plan, &mut Tell<'_>) -> Result<Results, Error>,
 }
 
 /// Is told how many of how many steps are done.
@@ -61,20 +54,6 @@ pub struct Plan {
     pub seeds: Vec<u64>,
     /// A look, not a result: short runs, and nothing is judged.
     pub quick: bool,
-}
-
-/// An experiment that could not be run to its end.
-#[derive(Debug, Error)]
-pub enum ReproduceError {
-    /// A machine is not what it should be.
-    #[error(transparent)]
-    Machine(#[from] MachineError),
-    /// A simulation could not be had, or something that always holds did not.
-    #[error(transparent)]
-    Simulation(#[from] SimulationError),
-    /// What was run failed.
-    #[error("{0}")]
-    Failed(String),
 }
 
 /// All experiments, in the order of their change's date.

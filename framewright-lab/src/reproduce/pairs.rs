@@ -1,12 +1,12 @@
 //! Both sides of a change on a simulated machine, seed by seed.
 
 use framewright::Tuning;
-use indexmap::IndexMap;
 
-use super::{Key, Plan, ReproduceError, Results, Tell, band};
+use super::{Key, Plan, Results, Tell, judge::band};
+use crate::Error;
 use crate::{
-    report::{Band, Better, Run, Sides, Unit},
-    simulated::{Contender, ListSizes, Simulation},
+    report::{Band, Better, Metric, Run, Sides, Unit, change_percent},
+    simulated::{Column, ListSizes, Simulation},
     workloads::{Side, run_of},
 };
 
@@ -27,8 +27,8 @@ pub(super) struct Pair {
     /// What rows call the allocator.
     pub(super) subject: &'static str,
     pub(super) simulation: Simulation,
-    pub(super) before: Contender,
-    pub(super) after: Contender,
+    pub(super) before: Column,
+    pub(super) after: Column,
     /// What costs more or less on the machine before the change: a parameter, and a factor.
     pub(super) price_before: Option<(&'static str, f64)>,
 }
@@ -61,13 +61,9 @@ impl<'s, 't> Steps<'s, 't> {
 }
 
 /// An allocator with the tuning of one side; its result names `setting` (a key and a value).
-pub(super) fn contender(
-    design: fn(&Side) -> Contender,
-    tuning: Tuning,
-    setting: (&str, &str),
-) -> Contender {
+pub(super) fn column(design: fn(&Side) -> Column, tuning: Tuning, setting: (&str, &str)) -> Column {
     let (key, value) = setting;
-    let settings = IndexMap::from([(key.to_owned(), value.to_owned())]);
+    let settings = [(key.to_owned(), value.to_owned())].into();
     design(&Side { label: value.to_owned(), tuning, settings })
 }
 
@@ -86,11 +82,7 @@ impl Pair {
     }
 
     /// Runs both sides with every seed, one after the other.
-    pub(super) fn run(
-        &self,
-        plan: &Plan,
-        steps: &mut Steps<'_, '_>,
-    ) -> Result<Outcome, ReproduceError> {
+    pub(super) fn run(&self, plan: &Plan, steps: &mut Steps<'_, '_>) -> Result<Outcome, Error> {
         let mut outcome = Outcome { before: Vec::new(), after: Vec::new() };
         let before = self.before_change(&self.simulation)?;
         for &seed in &plan.seeds {
@@ -110,13 +102,13 @@ impl Pair {
         metric: &str,
         parameters: &[&str],
         steps: &mut Steps<'_, '_>,
-    ) -> Result<Option<Band>, ReproduceError> {
+    ) -> Result<Option<Band>, Error> {
         let Some(as_is) = outcome.change(metric).filter(|_| !plan.quick) else { return Ok(None) };
         band(&self.simulation.spec, parameters, as_is, |spec| {
             let after = Simulation { spec: spec.clone(), ..self.simulation.clone() };
             let before = self.before_change(&after)?;
-            let mut side = |simulation, contender| -> Result<Vec<Run>, ReproduceError> {
-                let run = self.once(simulation, contender, plan.seeds[0])?;
+            let mut side = |simulation, column| -> Result<Vec<Run>, Error> {
+                let run = self.once(simulation, column, plan.seeds[0])?;
                 steps.step();
                 Ok(vec![run])
             };
@@ -127,7 +119,7 @@ impl Pair {
     }
 
     /// The machine as it was before the change.
-    fn before_change(&self, simulation: &Simulation) -> Result<Simulation, ReproduceError> {
+    fn before_change(&self, simulation: &Simulation) -> Result<Simulation, Error> {
         let mut before = simulation.clone();
         if let Some((parameter, factor)) = self.price_before {
             before.spec = before.spec.scaled(parameter, factor)?;
@@ -135,17 +127,12 @@ impl Pair {
         Ok(before)
     }
 
-    fn once(
-        &self,
-        simulation: &Simulation,
-        contender: &Contender,
-        seed: u64,
-    ) -> Result<Run, ReproduceError> {
-        let window = simulation.run_once(contender, seed)?;
+    fn once(&self, simulation: &Simulation, column: &Column, seed: u64) -> Result<Run, Error> {
+        let window = simulation.run_once(column, seed)?;
         let machine = simulation.spec.name();
         let Self { workload, subject, .. } = self;
-        let label = format!("{workload} on {machine}, {subject}, {}", contender.label);
-        let mut run = run_of(&label, &contender.settings, &[window]);
+        let label = format!("{workload} on {machine}, {subject}, {}", column.label);
+        let mut run = run_of(&label, &column.settings, &[window]);
         let bulk_frees = ratio(&run, "drains", "pages");
         run.metrics.extend(bulk_frees.map(|metric| ("bulk_frees_per_page".to_owned(), metric)));
         Ok(run)
@@ -156,16 +143,14 @@ impl Outcome {
     /// A figure of both sides.
     pub(super) fn sides(&self, metric: &str) -> Option<Sides> {
         let known = &self.before.first()?.metrics.get(metric)?;
-        let values = |runs: &[Run]| -> Option<Vec<f64>> {
-            runs.iter().map(|run| Some(run.metrics.get(metric)?.median)).collect()
-        };
-        Sides::paired(&values(&self.before)?, &values(&self.after)?, known.unit, known.better)
+        let [before, after] = [&self.before, &self.after].map(|runs| values(runs, metric));
+        Sides::paired(&before?, &after?, known.unit, known.better)
     }
 
     /// The difference of the first seed in percent.
     fn change(&self, metric: &str) -> Option<f64> {
         let first = |runs: &[Run]| Some(runs.first()?.metrics.get(metric)?.median);
-        crate::report::change_percent(first(&self.before)?, first(&self.after)?)
+        change_percent(first(&self.before)?, first(&self.after)?)
     }
 
     /// Puts figures into their rows, and all that ran behind them.
@@ -184,20 +169,60 @@ impl Outcome {
     }
 }
 
-fn ratio(run: &Run, part: &str, whole: &str) -> Option<crate::report::Metric> {
+/// Runs of several settings, each with one run per seed.
+pub(super) struct BySetting(pub(super) Vec<Vec<Run>>);
+
+impl BySetting {
+    /// A figure with two settings, if both were run.
+    pub(super) fn sides(&self, before: usize, after: usize, metric: &str) -> Option<Sides> {
+        let known = self.0[before].first()?.metrics.get(metric)?;
+        let (unit, better) = (known.unit, known.better);
+        Sides::paired(&self.values(before, metric)?, &self.values(after, metric)?, unit, better)
+    }
+
+    /// The median of a figure over the seeds.
+    pub(super) fn median(&self, setting: usize, metric: &str) -> Option<f64> {
+        Some(Metric::of_rounds(&self.values(setting, metric)?, Unit::Count, None)?.median)
+    }
+
+    /// The mean of a figure over the seeds.
+    pub(super) fn mean(&self, setting: usize, metric: &str) -> f64 {
+        let values = self.values(setting, metric).unwrap_or_default();
+        values.iter().sum::<f64>() / values.len().max(1) as f64
+    }
+
+    /// The greatest of a figure over the seeds.
+    pub(super) fn most(&self, setting: usize, metric: &str) -> f64 {
+        self.values(setting, metric).unwrap_or_default().into_iter().fold(0.0, f64::max)
+    }
+
+    fn values(&self, setting: usize, metric: &str) -> Option<Vec<f64>> {
+        let values = values(&self.0[setting], metric)?;
+        (!values.is_empty()).then_some(values)
+    }
+
+    /// One run per setting: medians over the seeds.
+    pub(super) fn medians(self) -> impl Iterator<Item = Run> {
+        self.0.into_iter().filter_map(|runs| over_seeds(&runs))
+    }
+}
+
+/// A figure of each of `runs`, if all have it.
+fn values(runs: &[Run], metric: &str) -> Option<Vec<f64>> {
+    runs.iter().map(|run| Some(run.metrics.get(metric)?.median)).collect()
+}
+
+fn ratio(run: &Run, part: &str, whole: &str) -> Option<Metric> {
     let of = |name: &str| Some(run.metrics.get(name)?.median);
     let value = of(part)? / of(whole)?.max(1.0);
-    Some(crate::report::Metric::once(value, Unit::Ratio, Some(Better::Lower)))
+    Some(Metric::once(value, Unit::Ratio, Some(Better::Lower)))
 }
 
 /// One run of many: medians.
 pub(super) fn over_seeds(runs: &[Run]) -> Option<Run> {
     let mut all = runs.first()?.clone();
     for (name, metric) in &mut all.metrics {
-        let values: Option<Vec<f64>> =
-            runs.iter().map(|run| Some(run.metrics.get(name)?.median)).collect();
-        let over = crate::report::Metric::of_rounds(&values?, metric.unit, metric.better);
-        *metric = over?;
+        *metric = Metric::of_rounds(&values(runs, name)?, metric.unit, metric.better)?;
     }
     Some(all)
 }
@@ -217,8 +242,8 @@ mod tests {
         let plan = simulated::Plan { warm_up: 100_000, window: 1_000_000 };
         let spec = Spec::uniform(2).unwrap();
         let simulation = Simulation { work, spec, frames: Some(1 << 14), plan };
-        let list_buddy = |side: &Side| Contender::list_buddy(&side.label, side);
-        let side = || contender(list_buddy, Tuning::default(), ("build", "same"));
+        let list_buddy = |side: &Side| Column::list_buddy(&side.label, side);
+        let side = || column(list_buddy, Tuning::default(), ("build", "same"));
         let (before, after) = (side(), side());
         let pair = Pair { workload: "w", subject: "s", simulation, before, after, price_before };
         pair.with_lists(Some(ListSizes { batch: 31, high: 186 }))

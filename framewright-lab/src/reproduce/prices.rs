@@ -9,13 +9,13 @@ use framewright::{
     tuning::{CompactMethod, FlushBatching},
 };
 use framewright_sim::machine::Spec;
-use indexmap::IndexMap;
 
 use super::{
-    Plan, ReproduceError, Tell, bulk_free,
+    Plan, Tell, bulk_free,
     high_order_drain::trials,
     pairs::{Pair, Steps},
 };
+use crate::Error;
 use crate::{
     high_alloc::{Flags, HighAlloc},
     paging::{Paging, Work},
@@ -45,7 +45,7 @@ pub struct Mechanism {
     pub figure: &'static str,
     /// The keys, in machine files, of the costs that the gain comes from.
     pub prices: &'static [&'static str],
-    times: fn(&Spec) -> Result<Times, ReproduceError>,
+    times: fn(&Spec) -> Result<Times, Error>,
 }
 
 /// A time without a mechanism and with it, in nanoseconds.
@@ -169,7 +169,7 @@ impl Mechanism {
     /// # Errors
     ///
     /// The error of a run.
-    pub fn origin(&self, tell: &mut Tell<'_>) -> Result<Origin, ReproduceError> {
+    pub fn origin(&self, tell: &mut Tell<'_>) -> Result<Origin, Error> {
         let spec = match self.machine.strip_prefix("uniform:") {
             Some(cpus) => Spec::uniform(cpus.parse().unwrap_or(1))?,
             None => Spec::preset(self.machine)?,
@@ -207,19 +207,19 @@ impl Origin {
 }
 
 /// The machine with the costs `prices` set to zero.
-fn without(spec: &Spec, prices: &[&str]) -> Result<Spec, ReproduceError> {
+fn without(spec: &Spec, prices: &[&str]) -> Result<Spec, Error> {
     let free = |spec: Spec, key: &&str| spec.scaled(key, 0.0);
     Ok(prices.iter().try_fold(spec.clone(), free)?)
 }
 
 const PLAN: fn() -> Plan = || Plan::new(1, true);
 
-fn bulk_free_times(spec: &Spec) -> Result<Times, ReproduceError> {
+fn bulk_free_times(spec: &Spec) -> Result<Times, Error> {
     let pair = bulk_free::pair(&PLAN(), spec.clone(), bulk_free::CLASSIC, FreeOrder::Mapping);
     per_unit(&pair, "pages_per_s", 1.0)
 }
 
-fn drain_times(spec: &Spec) -> Result<Times, ReproduceError> {
+fn drain_times(spec: &Spec) -> Result<Times, Error> {
     let work = Workload::SocketPairs(SocketPairs::new(1));
     let plan = trials::length(&PLAN(), &work, None);
     let simulation = Simulation { work, spec: spec.clone(), frames: None, plan };
@@ -228,7 +228,7 @@ fn drain_times(spec: &Spec) -> Result<Times, ReproduceError> {
 }
 
 /// The time of `units`, at a `rate` per second.
-fn per_unit(pair: &Pair, rate: &str, units: f64) -> Result<Times, ReproduceError> {
+fn per_unit(pair: &Pair, rate: &str, units: f64) -> Result<Times, Error> {
     let mut tell = |_, _| ();
     let outcome = pair.run(&PLAN(), &mut Steps::new(2, &mut tell))?;
     let sides = outcome.sides(rate).ok_or_else(|| missing(rate))?;
@@ -237,7 +237,7 @@ fn per_unit(pair: &Pair, rate: &str, units: f64) -> Result<Times, ReproduceError
     Ok(Times { before: nanos(sides.before.median), after: nanos(after.median) })
 }
 
-fn compaction_times(spec: &Spec) -> Result<Times, ReproduceError> {
+fn compaction_times(spec: &Spec) -> Result<Times, Error> {
     let work = HighAlloc {
         flags: Flags::Thp,
         spec: spec.clone(),
@@ -252,7 +252,7 @@ fn compaction_times(spec: &Spec) -> Result<Times, ReproduceError> {
 }
 
 /// Means of many seeds: the order of events alone moves the time of one by some percent.
-fn flush_times(spec: &Spec) -> Result<Times, ReproduceError> {
+fn flush_times(spec: &Spec) -> Result<Times, Error> {
     const FRAMES: u64 = 64 << 8;
     const SEEDS: u64 = 12;
     let work = Work::MmapRead(MmapRead::new(Readers::Processes));
@@ -270,14 +270,13 @@ fn flush_times(spec: &Spec) -> Result<Times, ReproduceError> {
 }
 
 fn side(set: impl FnOnce(&mut Tuning)) -> Side {
-    let mut side =
-        Side { label: String::new(), tuning: Tuning::default(), settings: IndexMap::new() };
+    let mut side = Side::new("");
     set(&mut side.tuning);
     side
 }
 
 /// A figure of two runs, in nanoseconds.
-fn both(runs: &[Run], metric: &str, nanos: f64) -> Result<Times, ReproduceError> {
+fn both(runs: &[Run], metric: &str, nanos: f64) -> Result<Times, Error> {
     let of = |run: usize| {
         let metric = runs.get(run).and_then(|run| run.metrics.get(metric));
         metric.map(|metric| nanos * metric.median)
@@ -286,8 +285,8 @@ fn both(runs: &[Run], metric: &str, nanos: f64) -> Result<Times, ReproduceError>
     times.ok_or_else(|| missing(metric))
 }
 
-fn missing(metric: &str) -> ReproduceError {
-    ReproduceError::Failed(format!("no figure {metric}"))
+fn missing(metric: &str) -> Error {
+    Error::broken(format_args!("no figure {metric}"))
 }
 
 #[cfg(test)]

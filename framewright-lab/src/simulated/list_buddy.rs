@@ -1,53 +1,54 @@
 //! A run of the classic design: a zone per node, the CPU's own first.
 
 use framewright::{FrameRange, MigrateType, Order, Pfn, Request};
-use framewright_peers::list_buddy::{self, ListBuddy, Tuning};
+use framewright_peers::list_buddy::{
+    self, Links, ListBuddy, Lock, LockName, Machine as ListMachine, Touch, Tuning, Work,
+};
 use framewright_sim::{
-    engine::{Machine, Options},
-    machine::Spec,
+    engine::{Access, Family, Line, LockClass, Machine, Miss, Mutex, Options, Shared},
+    host_memory::expect,
+    machine::{Code, Spec},
 };
 
+use super::refused;
 use super::{
-    Contender, Simulation, SimulationError,
-    lists::SimLists,
-    nodes::Nodes,
-    stage::{Cast, Stage},
+    Column, Simulation,
+    column::Nodes,
+    driver::{Driver, Subject},
 };
+use crate::Error;
 use crate::workloads::{
     Counts, Window, Workload,
-    allocator::{Allocator, Frames},
+    world::{Allocator, Frames},
 };
 
 /// One seed, one tuning.
 pub(super) fn run(
     simulation: &Simulation,
     work: &Workload,
-    contender: &Contender,
+    column: &Column,
     seed: u64,
     tuning: Tuning,
-) -> Result<Window, SimulationError> {
+) -> Result<Window, Error> {
     let spec = &simulation.spec;
     let nodes = Nodes::new(spec, simulation.frames());
     let machine = Machine::modelled(spec.into(), Options { seed, ..Options::default() });
     let zones = Zones::new(spec, &nodes, &machine, &tuning)?;
-    let stage =
-        Stage { work, spec, machine: &machine, plan: simulation.plan, frames: nodes.frames() };
-    let window = stage.play(&Cast {
+    let driver =
+        Driver { work, spec, machine: &machine, plan: simulation.plan, frames: nodes.frames() };
+    let window = driver.play(&Subject {
         seat: &|cpu| Lists::new(&zones, &machine, spec, cpu),
         counts: &|| zones.counts(),
         held: &|| zones.held(spec.cpus()),
         wrong: &|| Ok(()),
     });
-    let failed =
-        |failure| SimulationError::Failed { contender: contender.label.clone(), seed, failure };
-    let window = window.map_err(failed)?;
+    let window = window.map_err(|failure| column.broken(seed, failure))?;
     match zones.missing() {
         0 => Ok(window),
-        missing => Err(SimulationError::Books {
-            contender: contender.label.clone(),
-            seed,
-            what: format!("{missing} of {} frames did not come back", nodes.frames()),
-        }),
+        missing => {
+            let frames = nodes.frames();
+            Err(column.broken(seed, format_args!("{missing} of {frames} frames did not come back")))
+        }
     }
 }
 
@@ -62,17 +63,11 @@ struct Zone {
 }
 
 impl Zones {
-    fn new(
-        spec: &Spec,
-        nodes: &Nodes,
-        machine: &Machine,
-        tuning: &Tuning,
-    ) -> Result<Self, SimulationError> {
+    fn new(spec: &Spec, nodes: &Nodes, machine: &Machine, tuning: &Tuning) -> Result<Self, Error> {
         const MOST: u64 = 1 << 31;
         let zone = |(node, frames): (u8, FrameRange)| {
             if frames.frames() >= MOST {
-                let reason = "list-buddy has 31 bits for the frames of a node".to_owned();
-                return Err(SimulationError::Memory { machine: spec.name().to_owned(), reason });
+                return Err(refused(spec, &"list-buddy has 31 bits for the frames of a node"));
             }
             let lists = SimLists::new(machine, node, &spec.costs().code);
             let cpus = usize::from(spec.cpus());
@@ -84,7 +79,7 @@ impl Zones {
 
     fn counts(&self) -> Counts {
         let stats = self.0.iter().map(|zone| Counts::from(zone.buddy.stats()));
-        stats.fold(Counts::default(), Counts::plus)
+        stats.fold(Counts::default(), |sum, zone| sum + zone)
     }
 
     fn held(&self, cpus: u16) -> u64 {
@@ -192,5 +187,148 @@ fn migratetype(of: MigrateType) -> list_buddy::MigrateType {
         MigrateType::Unmovable => list_buddy::MigrateType::Unmovable,
         MigrateType::Reclaimable => list_buddy::MigrateType::Reclaimable,
         _ => list_buddy::MigrateType::Movable,
+    }
+}
+
+/// The machine below a `ListBuddy` whose frames are in the memory of one node.
+pub(super) struct SimLists {
+    machine: Shared,
+    /// Which of the families of lines this allocator has.
+    member: u32,
+    take_instructions: u64,
+    give_instructions: u64,
+    choose_instructions: u64,
+}
+
+impl SimLists {
+    /// Of `node`, and with one of them per node at most, on `machine`; work costs what `code` says.
+    #[must_use]
+    pub(super) fn new(machine: &Machine, node: u8, code: &Code) -> Self {
+        machine.set_home(Family::DESCRIPTORS, node.into(), node);
+        Self {
+            machine: Shared::new(machine),
+            member: node.into(),
+            take_instructions: code.list_buddy_take,
+            give_instructions: code.list_buddy_give,
+            choose_instructions: code.list_buddy_choose,
+        }
+    }
+}
+
+impl SimLists {
+    #[inline(always)]
+    fn line(&self, descriptor: u32) -> Line {
+        Line { family: Family::DESCRIPTORS, member: self.member, index: descriptor }
+    }
+}
+
+impl ListMachine for SimLists {
+    type Lock<T: Send> = SimLock<T>;
+    /// Cache lines are the engine's: what else a descriptor holds nobody looks at.
+    type Descriptor = Links;
+
+    fn new_lock<T: Send>(&self, whose: LockName, value: T) -> SimLock<T> {
+        let class = match whose {
+            LockName::Zone => LockClass::Zone,
+            LockName::Cpu(_) => LockClass::Cpu,
+        };
+        SimLock(Mutex::new(self.machine.get(), class, value))
+    }
+
+    fn work(&self, _under: LockName, work: Work) {
+        if let Some(cpu) = self.machine.get().current() {
+            let taken = u64::from(work.taken) * self.take_instructions;
+            let given = u64::from(work.given) * self.give_instructions;
+            let chosen = u64::from(work.chosen) * self.choose_instructions;
+            cpu.work(cpu.model().instructions(taken + given + chosen));
+        }
+    }
+
+    #[inline]
+    fn touch(&self, descriptor: u32, touch: Touch) {
+        let Some(cpu) = self.machine.get().current() else { return };
+        // What is only written to waits in the store buffer, and nobody for it.
+        let (access, miss) = match touch {
+            Touch::Read => (Access::Read, Miss::Dependent),
+            Touch::Change => (Access::Write, Miss::Dependent),
+            Touch::Write => (Access::Write, Miss::Independent),
+            Touch::Prefetch => (Access::Prefetch, Miss::Independent),
+        };
+        cpu.touch(self.line(descriptor), access, miss);
+    }
+
+    #[inline]
+    fn expect(&self, descriptor: u32, kept: &Links) {
+        expect(kept);
+        if let Some(cpu) = self.machine.get().current() {
+            cpu.expect_line(self.line(descriptor));
+        }
+    }
+}
+
+/// A lock of the engine.
+pub(super) struct SimLock<T>(Mutex<T>);
+
+impl<T: Send> Lock<T> for SimLock<T> {
+    #[inline]
+    fn with<R>(&self, f: impl FnOnce(&mut T) -> R) -> R {
+        self.0.with(f)
+    }
+
+    #[inline]
+    fn try_with<R>(&self, f: impl FnOnce(&mut T) -> R) -> Option<R> {
+        self.0.try_with(f)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use framewright_peers::list_buddy::{BulkFree, ListBuddy, MigrateType, Tuning};
+    use framewright_sim::{
+        engine::{LockStats, Program},
+        machine::Spec,
+    };
+
+    /// Processes on all CPUs touch 1024 frames and free them; what the zone lock saw.
+    fn bursts(bulk_free: BulkFree) -> (u64, LockStats) {
+        let spec = Spec::uniform(16).unwrap();
+        let machine = Machine::from(&spec);
+        let tuning = Tuning { bulk_free, batch: Some(31), high: Some(186), ..Tuning::default() };
+        let lists = SimLists::new(&machine, 0, &spec.costs().code);
+        let buddy = ListBuddy::on(lists, 1 << 15, 16, &tuning);
+        let program = |cpu: usize| -> Program<'_> {
+            let (buddy, fault) = (&buddy, spec.costs().fault);
+            Box::new(move |simulated| {
+                for _ in 0..3 {
+                    let touched: Vec<u64> = (0..1024)
+                        .map(|_| {
+                            simulated.work(fault.service);
+                            let frame = buddy.alloc(cpu, 0, MigrateType::Movable).unwrap();
+                            simulated.clear_frames(1);
+                            frame
+                        })
+                        .collect();
+                    for frame in touched {
+                        simulated.work(fault.unmap);
+                        buddy.free(cpu, frame, 0).unwrap();
+                    }
+                }
+            })
+        };
+        machine.run((0..16).map(program).collect()).unwrap();
+        buddy.drain_all();
+        assert_eq!(buddy.free_frames(), 1 << 15);
+        (machine.fingerprint(), machine.lock_stats_of(LockClass::Zone))
+    }
+
+    #[test]
+    fn a_busy_zone_is_waited_for_and_holds_last_as_long_as_they_touch_lines() {
+        let (fingerprint, zone) = bursts(BulkFree::ChooseBeforeLock);
+        assert!(zone.contended * 2 > zone.acquisitions, "{zone:?}");
+        assert!(zone.hold_miss_cycles * 5 > zone.hold_cycles, "{zone:?}");
+        assert_eq!(bursts(BulkFree::ChooseBeforeLock), (fingerprint, zone));
+        let (other, _) = bursts(BulkFree::ChooseUnderLock);
+        assert_ne!(other, fingerprint);
     }
 }

@@ -1,7 +1,7 @@
 //! Workloads on simulated machines: the library and the classic design, side by side.
 //!
 //! A [`Simulation`] is a workload, a machine, and for how much virtual time it is watched. Every
-//! [`Contender`] gets a machine and a memory of its own for every seed, with the nodes and CPUs of
+//! [`Column`] gets a machine and a memory of its own for every seed, with the nodes and CPUs of
 //! the description; nothing here depends on what it runs on, and two equal simulations give equal
 //! results. What they say is what a *model* says: see where the machine's parameters come from.
 //!
@@ -15,38 +15,30 @@
 //!
 //! | module      | job                                                              |
 //! |-------------|------------------------------------------------------------------|
-//! | `contender` | who takes part, with which settings                              |
-//! | `nodes`     | the memory of a machine's nodes, as the library wants to hear it |
-//! | `library`   | a run of the library                                             |
+//! | `column` | who takes part, with which settings                              |
 //! | `list_buddy` | a run of the classic design, a zone per node                    |
-//! | `lists`     | its machine: locks, lines and prices                             |
-//! | `stage`     | a run of anything: ageing, warm-up, window, end                  |
+//! | `driver`     | a run of anything: ageing, warm-up, window, end                  |
 //! | `stopwatch` | when a window begins and ends, and what was counted then         |
 //! | `world`     | a simulated CPU's side of the seam                               |
-//! | `pipe`      | simulated CPUs that wait for one another                         |
 //! | [`scaling`] | the same on machines of more and more CPUs                       |
 
-mod contender;
-mod library;
+pub(crate) mod column;
+mod driver;
 mod list_buddy;
-mod lists;
-pub(crate) mod nodes;
-mod pipe;
 pub mod scaling;
-mod stage;
 mod stopwatch;
 mod world;
 
-use framewright_sim::{engine::Failure, machine::Spec};
-use thiserror::Error;
+use framewright_sim::machine::Spec;
+use std::fmt::Display;
 
 use crate::{
-    high_alloc::ReserveTooLarge,
-    report::{Check, Run, each_run},
+    Error,
+    report::{Check, Measured, each_run},
     workloads::{Window, Workload, run_of},
 };
 
-pub use contender::{Contender, Design, ListSizes};
+pub use column::{Column, Design, ListSizes};
 
 /// A workload on a simulated machine.
 #[derive(Clone, Debug)]
@@ -70,98 +62,18 @@ pub struct Plan {
     pub window: u64,
 }
 
-/// What came out.
-#[derive(Clone, Debug, PartialEq)]
-pub struct SimulationResult {
-    /// One run per contender, in their order: medians over the seeds.
-    pub runs: Vec<Run>,
-    /// Whether the books were in order at the end of every run.
-    pub checks: Vec<Check>,
+/// The error that the memory of a machine cannot be set up.
+pub(crate) fn refused(spec: &Spec, reason: &dyn Display) -> Error {
+    Error::memory(format_args!("cannot set up the memory of {}: {reason}", spec.name()))
 }
 
-/// Why a simulation could not be had.
-#[derive(Debug, Error)]
-pub enum SimulationError {
-    /// The memory could not be set up.
-    #[error("cannot set up the memory of {machine}: {reason}")]
-    Memory {
-        /// The machine.
-        machine: String,
-        /// What is wrong.
-        reason: String,
-    },
-    /// What CPUs hold does not fit.
-    #[error(
-        "the CPUs of {machine} hold up to {} MiB and it has {} MiB; give it at least {} MiB",
-        mib(*needed), mib(*frames), mib(*ample)
-    )]
-    TooSmall {
-        /// The machine.
-        machine: String,
-        /// Frames that CPUs hold together.
-        needed: u64,
-        /// Frames it has.
-        frames: u64,
-        /// Frames that would be ample.
-        ample: u64,
-    },
-    /// This machine has too little memory to simulate so much.
-    #[error(
-        "to simulate {} MiB of memory takes {} MiB of this machine's, which has {} MiB available; give it \
-         a smaller --memory",
-        mib(*frames), needed >> 20, available >> 20
-    )]
-    TooLittleAvailable {
-        /// Frames to simulate.
-        frames: u64,
-        /// Bytes for all of it.
-        needed: u64,
-        /// What the system says, in bytes.
-        available: u64,
-    },
-    /// What is to stay free leaves too little for the work.
-    #[error(transparent)]
-    Reserve(#[from] ReserveTooLarge),
-    /// The work has no frames, or no CPU to do it.
-    #[error("{workload} needs at least one {what}")]
-    Nothing {
-        /// The workload.
-        workload: &'static str,
-        /// What it has none of.
-        what: &'static str,
-    },
-    /// Something that always holds did not.
-    #[error("{contender}, seed {seed}: {failure}")]
-    Failed {
-        /// Who.
-        contender: String,
-        /// With which seed.
-        seed: u64,
-        /// What happened.
-        failure: Failure,
-    },
-    /// The books were wrong in the end.
-    #[error("{contender}, seed {seed}: {what}")]
-    Books {
-        /// Who.
-        contender: String,
-        /// With which seed.
-        seed: u64,
-        /// What is wrong with them.
-        what: String,
-    },
-}
-
-impl SimulationError {
-    /// Whether what it was given is to blame.
-    #[must_use]
-    pub fn is_bad_input(&self) -> bool {
-        !matches!(self, Self::Failed { .. } | Self::Books { .. })
-    }
-}
-
-fn mib(frames: u64) -> u64 {
-    frames.div_ceil(256)
+/// The error that what CPUs hold does not fit into a machine of so many frames; `ample` would do.
+pub(crate) fn too_small(spec: &Spec, needed: u64, frames: u64, ample: u64) -> Error {
+    let [needed, frames, ample] = [needed, frames, ample].map(|frames| frames.div_ceil(256));
+    Error::memory(format_args!(
+        "the CPUs of {} hold up to {needed} MiB and it has {frames} MiB; give it at least {ample} MiB",
+        spec.name()
+    ))
 }
 
 /// What a reader must know about every figure of a simulation.
@@ -197,70 +109,63 @@ impl Plan {
 }
 
 impl Simulation {
-    /// Runs every contender with every seed. `progress` hears how many of how many runs are done.
+    /// Runs every column with every seed. `progress` hears how many of how many runs are done.
     ///
     /// # Errors
     ///
-    /// [`SimulationError`]: it cannot be had, or something that always holds did not.
+    /// [`Error`]: it cannot be had, or something that always holds did not.
     pub fn run(
         &self,
-        contenders: &[Contender],
+        columns: &[Column],
         seeds: &[u64],
         progress: &mut dyn FnMut(u64, u64),
-    ) -> Result<SimulationResult, SimulationError> {
+    ) -> Result<Measured, Error> {
         self.refuse_nothing()?;
-        let mut windows: Vec<Vec<Window>> = contenders.iter().map(|_| Vec::new()).collect();
-        let total = (contenders.len() * seeds.len()) as u64;
+        let mut windows: Vec<Vec<Window>> = columns.iter().map(|_| Vec::new()).collect();
+        let total = (columns.len() * seeds.len()) as u64;
         for (done, &seed) in seeds.iter().enumerate() {
-            for (turn, contender) in contenders.iter().enumerate() {
-                progress((done * contenders.len() + turn) as u64, total);
-                windows[turn].push(self.run_once(contender, seed)?);
+            for (turn, column) in columns.iter().enumerate() {
+                progress((done * columns.len() + turn) as u64, total);
+                windows[turn].push(self.run_once(column, seed)?);
             }
         }
         progress(total, total);
-        let run = |(contender, windows): (&Contender, &Vec<Window>)| {
-            run_of(&contender.label, &contender.settings, windows)
+        let run = |(column, windows): (&Column, &Vec<Window>)| {
+            run_of(&column.label, &column.settings, windows)
         };
-        Ok(SimulationResult {
-            runs: contenders.iter().zip(&windows).map(run).collect(),
-            checks: vec![Check {
-                name: "invariants".to_owned(),
-                passed: true,
-                detail: format!(
-                    "after {} all frames are free, and the books agree",
-                    each_run(total)
-                ),
-            }],
+        Ok(Measured {
+            runs: columns.iter().zip(&windows).map(run).collect(),
+            checks: vec![Check::invariants(format!(
+                "after {} all frames are free, and the books agree",
+                each_run(total)
+            ))],
+            ..Measured::default()
         })
     }
 
-    /// The contender with lists of the given sizes, if any, for a zone of this machine.
+    /// The column with lists of the given sizes, if any, for a zone of this machine.
     #[must_use]
-    pub fn with_lists(&self, contender: &Contender, lists: Option<ListSizes>) -> Contender {
+    pub fn with_lists(&self, column: &Column, lists: Option<ListSizes>) -> Column {
         let nodes = u64::from(self.spec.nodes());
         let near = self.spec.cpus().div_ceil(self.spec.nodes().into());
         match lists {
-            Some(sizes) => contender.clone().with_lists(sizes, self.frames() / nodes, near),
-            None => contender.clone(),
+            Some(sizes) => column.clone().with_lists(sizes, self.frames() / nodes, near),
+            None => column.clone(),
         }
     }
 
-    /// One contender, one seed.
-    pub(crate) fn run_once(
-        &self,
-        contender: &Contender,
-        seed: u64,
-    ) -> Result<Window, SimulationError> {
+    /// One column, one seed.
+    pub(crate) fn run_once(&self, column: &Column, seed: u64) -> Result<Window, Error> {
         let work = self.work.with_seed(seed);
-        match &contender.design {
-            Design::Framewright(tuning) => library::run(self, &work, contender, seed, *tuning),
-            Design::ListBuddy(tuning) => list_buddy::run(self, &work, contender, seed, *tuning),
+        match &column.design {
+            Design::Framewright(tuning) => driver::run(self, &work, column, seed, *tuning),
+            Design::ListBuddy(tuning) => list_buddy::run(self, &work, column, seed, *tuning),
         }
     }
 
-    fn refuse_nothing(&self) -> Result<(), SimulationError> {
+    fn refuse_nothing(&self) -> Result<(), Error> {
         if let Some(what) = self.work.lacks(self.spec.cpus()) {
-            return Err(SimulationError::Nothing { workload: self.work.name(), what });
+            return Err(self.work.lacking(what));
         }
         let (needed, frames) = (self.work.live_frames(self.spec.cpus()), self.frames());
         // Watermarks keep a little back, and nodes do not fill evenly.
@@ -268,8 +173,7 @@ impl Simulation {
             return Ok(());
         }
         let ample = self.work.ample_frames(self.spec.cpus());
-        let machine = self.spec.name().to_owned();
-        Err(SimulationError::TooSmall { machine, needed, frames, ample })
+        Err(too_small(&self.spec, needed, frames, ample))
     }
 
     /// Frames of the machine.

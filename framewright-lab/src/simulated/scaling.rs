@@ -2,7 +2,10 @@
 
 use framewright_sim::machine::{MachineError, Spec};
 
-use super::{Contender, ListSizes, Plan, Simulation, SimulationError};
+use super::{Column, ListSizes, Plan, Simulation};
+use crate::Error;
+use crate::report::Check;
+use crate::report::Measured;
 use crate::{
     plot::{Axis, Panel, Plot},
     report::{Better, Metric, Point, Run, Unit},
@@ -27,7 +30,7 @@ pub struct Scaling {
 }
 
 impl Scaling {
-    /// Runs every contender on every machine with every seed: one run per contender, whose series
+    /// Runs every column on every machine with every seed: one run per column, whose series
     /// have a point per machine, and whose metrics are those of the largest one. `progress` hears
     /// how many of how many machines are done.
     ///
@@ -36,19 +39,17 @@ impl Scaling {
     /// As [`Simulation::run`].
     pub fn run(
         &self,
-        contenders: &[Contender],
+        columns: &[Column],
         seeds: &[u64],
         progress: &mut dyn FnMut(u64, u64),
-    ) -> Result<Vec<Run>, SimulationError> {
+    ) -> Result<Measured, Error> {
         let mut runs: Vec<Run> = Vec::new();
         for (done, &cpus) in self.cpus.iter().enumerate() {
             progress(done as u64, self.cpus.len() as u64);
             let simulation = self.on(cpus)?;
-            let contenders: Vec<Contender> = contenders
-                .iter()
-                .map(|contender| simulation.with_lists(contender, self.lists))
-                .collect();
-            let result = simulation.run(&contenders, seeds, &mut |_, _| {})?;
+            let columns: Vec<Column> =
+                columns.iter().map(|column| simulation.with_lists(column, self.lists)).collect();
+            let result = simulation.run(&columns, seeds, &mut |_, _| {})?;
             if runs.is_empty() {
                 let bare = |run: &Run| Run { label: run.label.clone(), ..Run::default() };
                 runs = result.runs.iter().map(bare).collect();
@@ -60,13 +61,13 @@ impl Scaling {
             }
         }
         progress(self.cpus.len() as u64, self.cpus.len() as u64);
-        Ok(runs)
+        let detail = "after each run all frames are free, and the books agree".to_owned();
+        Ok(Measured { runs, checks: vec![Check::invariants(detail)], ..Measured::default() })
     }
 
-    fn on(&self, cpus: u16) -> Result<Simulation, SimulationError> {
-        let refused = |error: MachineError| SimulationError::Memory {
-            machine: format!("uniform:{cpus}"),
-            reason: error.to_string(),
+    fn on(&self, cpus: u16) -> Result<Simulation, Error> {
+        let refused = |error: MachineError| {
+            Error::memory(format_args!("cannot set up the memory of uniform:{cpus}: {error}"))
         };
         let spec = Spec::uniform(cpus).map_err(refused)?;
         Ok(Simulation { work: self.work.clone(), spec, frames: None, plan: self.plan.on(cpus) })

@@ -11,8 +11,8 @@ use std::cell::Cell;
 use super::Plan;
 use crate::workloads::{
     Counts, Window,
+    counts::{CpuCounters, Done},
     figures::LockCycles,
-    tally::{Done, Tally},
 };
 
 /// CPUs look before every fault, or call: often enough to see what goes wrong, and too often to check
@@ -45,7 +45,7 @@ enum Phase {
 /// Watches one run.
 pub(super) struct Stopwatch<'s> {
     machine: &'s Machine,
-    tallies: &'s [Tally],
+    counters: &'s [CpuCounters],
     counts: &'s dyn Fn() -> Counts,
     /// Frames that all CPUs' lists hold.
     held: &'s dyn Fn() -> u64,
@@ -65,7 +65,7 @@ impl<'s> Stopwatch<'s> {
     /// Watches `machine` from the end of the warm-up to the end of the window.
     pub(super) fn new(
         machine: &'s Machine,
-        tallies: &'s [Tally],
+        counters: &'s [CpuCounters],
         counts: &'s dyn Fn() -> Counts,
         held: &'s dyn Fn() -> u64,
         plan: Plan,
@@ -75,7 +75,7 @@ impl<'s> Stopwatch<'s> {
         let (began, ended) = (Cell::new(None), Cell::new(None));
         let (looks, phase) = (Cell::new(0), Cell::new(Phase::Before));
         let wrong = &|| Ok(());
-        Self { machine, tallies, counts, held, wrong, looks, length, due, phase, began, ended }
+        Self { machine, counters, counts, held, wrong, looks, length, due, phase, began, ended }
     }
 
     /// As it is, and checks every so often that nothing is `wrong`.
@@ -149,7 +149,7 @@ impl<'s> Stopwatch<'s> {
         Moment {
             cycles,
             busy: busy(self.machine, cycles),
-            done: Done::sum(self.tallies),
+            done: Done::sum(self.counters),
             counts: (self.counts)(),
             locks,
             waiting: locks.wait_cycles + waiting,
@@ -166,7 +166,7 @@ impl<'s> Stopwatch<'s> {
         Some(Window {
             seconds: nanos(self.machine, elapsed) / 1e9,
             done: after.done.since(before.done),
-            counts: after.counts.since(before.counts),
+            counts: after.counts - before.counts,
             waits: None,
             cycles: Some(LockCycles {
                 busy: after.busy - before.busy,

@@ -5,12 +5,6 @@ use crate::workloads::{
     page_fault::{FreeOrder, PageFault},
     socket_pairs::SocketPairs,
 };
-use ::framewright::Tuning;
-use indexmap::IndexMap;
-
-fn side() -> Side {
-    Side { label: "framewright".into(), tuning: Tuning::default(), settings: IndexMap::new() }
-}
 
 fn simulation(work: Workload, machine: &str) -> Simulation {
     let spec = match machine.strip_prefix("uniform:") {
@@ -25,12 +19,13 @@ fn page_fault(free_order: FreeOrder) -> Workload {
     Workload::PageFault(PageFault { frames: 2048, free_order, ..PageFault::new(1) })
 }
 
-fn median(run: &Run, name: &str) -> f64 {
+fn median(run: &crate::report::Run, name: &str) -> f64 {
     run.metrics[name].median
 }
 
-fn both() -> [Contender; 2] {
-    [Contender::framewright(&side()), Contender::list_buddy("list-buddy", &side())]
+fn both() -> [Column; 2] {
+    let side = Side::new("framewright");
+    [Column::framewright(&side), Column::list_buddy("list-buddy", &side)]
 }
 
 #[test]

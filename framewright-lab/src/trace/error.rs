@@ -3,8 +3,7 @@
 //! Every message names the file, the line and the offending text, so that it can be found with an
 //! editor, and says what was expected there.
 
-use std::fmt;
-use std::io;
+use std::{fmt, io};
 
 /// The most of an offending value that a message quotes, in bytes.
 const QUOTED: usize = 60;

@@ -11,8 +11,6 @@
 //! | [`reader`]   | a file in, events out; keeps header, warnings and counts     |
 //! | [`snapshot`] | `NAME.before` and `NAME.after` in, zones and counters out    |
 //! | `event`      | event bodies into an [`Event`]                               |
-//! | `fields`     | the `key=value` pairs of a body                              |
-//! | `gfp`        | the caller's wishes into [`GfpFlags`]                        |
 //! | `prefix`     | the part of a line before the event: task, CPU, time, name   |
 //! | `lines`      | bytes in, whole lines out                                    |
 //! | `source`     | a file in, plain bytes out: decompression, foreign formats   |
@@ -26,9 +24,7 @@
 
 mod error;
 mod event;
-mod fields;
 pub mod fuzz;
-mod gfp;
 mod lines;
 mod number;
 mod prefix;
@@ -37,8 +33,7 @@ pub mod snapshot;
 mod source;
 
 pub use error::{LineProblem, TraceError, Warning};
-pub use event::{Event, ExtFrag};
-pub use gfp::GfpFlags;
+pub use event::{Event, ExtFrag, GfpFlags};
 pub use number::{MAX_CPUS, MAX_ORDER, MAX_PFN};
 pub use reader::{Header, Record, TraceReader};
 pub use snapshot::Snapshot;

@@ -1,13 +1,12 @@
-//! What a body holds: an allocator and a world, and who keeps the tally.
+//! What a body holds: an allocator and a world, and who keeps the counters.
 
 use framewright::{MigrateType, Order, Request};
 use std::fmt;
 
 use super::{
-    allocator::{Allocator, Frames},
+    counts::CpuCounters,
     heat::{CpuHeat, Hotness},
-    tally::Tally,
-    world::{Overwritten, Task, World},
+    world::{Allocator, Frames, Overwritten, Task, World},
 };
 
 /// Frames that a kernel collects before it flushes translations and frees them: what fits on a
@@ -51,7 +50,7 @@ pub(crate) struct Cpu<'t, A, W> {
     pub(crate) of: u16,
     pub(crate) allocator: A,
     pub(crate) world: W,
-    pub(crate) tally: &'t Tally,
+    pub(crate) counters: &'t CpuCounters,
     /// Who watches how hot frames are, if somebody does.
     pub(crate) heat: Option<CpuHeat<'t>>,
 }
@@ -88,15 +87,15 @@ impl<A: Allocator, W: World<A::Block>> Cpu<'_, A, W> {
     fn take(&mut self, request: Request) -> Result<A::Block, Stopped> {
         let since = self.world.now();
         let block = self.allocator.alloc(request).map_err(Stopped::OutOfMemory);
-        self.tally.longest.raise(self.world.now() - since);
+        self.counters.longest.raise(self.world.now() - since);
         block
     }
 
     /// A block was handed out so hot.
     fn counts(&self, block: &A::Block, Hotness { hot, warm }: Hotness) {
-        self.tally.looked_at.add(block.order().frames());
-        self.tally.hot.add(u64::from(hot));
-        self.tally.warm.add(u64::from(warm));
+        self.counters.looked_at.add(block.order().frames());
+        self.counters.hot.add(u64::from(hot));
+        self.counters.warm.add(u64::from(warm));
     }
 
     /// A page of a process: a fault, a cleared frame, touched with the value that it is to have.
@@ -118,7 +117,7 @@ impl<A: Allocator, W: World<A::Block>> Cpu<'_, A, W> {
         if (nth + 1).is_multiple_of(LRU_BATCH) {
             self.does(Task::LruAdd(LRU_BATCH));
         }
-        self.tally.pages.add(1);
+        self.counters.pages.add(1);
         if cleared {
             return Ok(block);
         }

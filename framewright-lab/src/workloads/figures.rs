@@ -4,10 +4,10 @@
 
 use indexmap::IndexMap;
 
-use super::{Counts, tally::Done};
+use super::{Counts, counts::Done};
 use crate::report::{
     Run, Unit,
-    figure::{Figure, metrics, ratio},
+    compare::{Figure, metrics, ratio},
 };
 
 /// What happened in one round, or one window, of one side.

@@ -16,25 +16,19 @@
 //!
 //! | module         | job                                                                  |
 //! |----------------|----------------------------------------------------------------------|
-//! | `allocator`    | the seam to allocators, and the library behind it                    |
 //! | `world`        | the seam to machines: time, work beside the allocator, contents      |
-//! | `pipe`         | how CPUs hand blocks to one another                                  |
-//! | `cpu`          | both sides of the seam in one hand, and who keeps the tally          |
+//! | `cpu`          | both sides of the seam in one hand, and who keeps the counters          |
 //! | `heat`         | whether a frame that is handed out is still in somebody's cache      |
-//! | `tally`        | what CPUs have done so far                                           |
 //! | `figures`      | counters and times to metrics, the same for all machines             |
 //! | [`page_fault`] | bursts of frames up, then down (will-it-scale's page_fault1)         |
 //! | [`kbuild`]     | compilers that fork, fault, write and exit                           |
 //! | [`socket_pairs`] | blocks allocated on one CPU and freed on another (bw_unix)         |
 //! | [`mmap_read`]  | files read once, of ten times the memory (lru-file-mmap-read)        |
 //! | [`cdn`]        | a cache server with one mapping larger than memory (Varnish)         |
-//! | `access`       | what the last two ask for: pages of files, not blocks                |
 //! | [`host`]       | the driver for threads over real memory                              |
 
-pub(crate) mod access;
-pub(crate) mod allocator;
 pub mod cdn;
-mod counts;
+pub(crate) mod counts;
 pub(crate) mod cpu;
 pub(crate) mod figures;
 pub(crate) mod heat;
@@ -42,21 +36,26 @@ pub mod host;
 pub mod kbuild;
 pub mod mmap_read;
 pub mod page_fault;
-pub(crate) mod pipe;
 pub mod socket_pairs;
-pub(crate) mod tally;
 pub(crate) mod world;
 
 use framewright::{Tuning, frame::PAGEBLOCK_FRAMES, reclaim::Throttle};
 use indexmap::IndexMap;
+use std::fmt;
 
-use allocator::{Allocator, Frames};
+use crate::{
+    Error,
+    report::{
+        Run,
+        compare::{Figure, metrics},
+    },
+};
+
 use cpu::{Cpu, Stopped};
 use kbuild::{Builder, Kbuild};
 use page_fault::{Bursts, PageFault};
-use pipe::{Message, Pipe};
 use socket_pairs::{End, SocketPairs};
-use world::World;
+use world::{Allocator, Message, Pipe, World};
 
 /// Names of the counts of pauses that ended before their condition was met, by kind ([`Throttle::ALL`]).
 pub(crate) const EXPIRED: [&str; Throttle::COUNT] = [
@@ -79,6 +78,41 @@ pub struct Side {
     pub tuning: Tuning,
     /// Those of its settings that the result shall name.
     pub settings: IndexMap<String, String>,
+}
+
+impl Side {
+    /// A side with the default tuning.
+    pub(crate) fn new(label: impl Into<String>) -> Self {
+        Self { label: label.into(), tuning: Tuning::default(), settings: IndexMap::new() }
+    }
+
+    /// The same with a setting, which the result names.
+    ///
+    /// # Panics
+    ///
+    /// If there is no such setting, or it does not take the value.
+    #[must_use]
+    pub(crate) fn with(mut self, key: &str, value: impl fmt::Display) -> Self {
+        let value = value.to_string();
+        self.tuning.set(key, &value).expect("a setting, and a value that it takes");
+        self.settings.insert(key.to_owned(), value);
+        self
+    }
+
+    /// Its run: what figures say of its outcomes, one per round or seed.
+    pub(crate) fn run<O>(&self, figures: &[Figure<O>], outcomes: &[O]) -> Run {
+        Run {
+            label: self.label.clone(),
+            settings: self.settings.clone(),
+            metrics: metrics(figures, outcomes),
+            ..Run::default()
+        }
+    }
+
+    /// The error that a run of this side with this seed failed.
+    pub(crate) fn broken(&self, seed: u64, what: impl fmt::Display) -> Error {
+        Error::broken(format_args!("{}, seed {seed}: {what}", self.label))
+    }
 }
 
 /// What is run.
@@ -134,6 +168,11 @@ impl Workload {
         (live + live / 2).max(LEAST).next_multiple_of(PAGEBLOCK_FRAMES as u64)
     }
 
+    /// The error that the work has none of something.
+    pub(crate) fn lacking(&self, what: &str) -> Error {
+        Error::input(format_args!("{} needs at least one {what}", self.name()))
+    }
+
     /// What the work lacks to be any on `cpus` CPUs; `None` if it lacks nothing.
     pub(crate) fn lacks(&self, cpus: u16) -> Option<&'static str> {
         match self {
@@ -161,16 +200,16 @@ impl Workload {
 }
 
 /// One CPU's part of a workload: what it has and does.
-pub(crate) enum Body<'w, B> {
-    PageFault(Bursts<'w, B>),
-    Kbuild(Builder<'w, B>),
+pub(crate) enum Body<'w, A: Allocator> {
+    PageFault(Bursts<'w, A>),
+    Kbuild(Builder<'w, A>),
     SocketPairs(End<'w>),
 }
 
 /// The way that a CPU shares with another, if it does.
 pub(crate) type Way<'p, B> = Option<&'p dyn Pipe<Message<B>>>;
 
-impl<'w, B: Frames + Send> Body<'w, B> {
+impl<'w, A: Allocator> Body<'w, A> {
     /// The part of CPU `cpu` of `cpus`. It holds no frame yet.
     pub(crate) fn new(workload: &'w Workload, cpu: u16, cpus: u16) -> Self {
         match workload {
@@ -181,11 +220,10 @@ impl<'w, B: Frames + Send> Body<'w, B> {
     }
 
     /// Some work before the clock starts; says whether there is more of it.
-    pub(crate) fn age<A, W>(&mut self, cpu: &mut Cpu<'_, A, W>) -> Result<bool, Stopped>
-    where
-        A: Allocator<Block = B>,
-        W: World<B>,
-    {
+    pub(crate) fn age<W: World<A::Block>>(
+        &mut self,
+        cpu: &mut Cpu<'_, A, W>,
+    ) -> Result<bool, Stopped> {
         match self {
             Self::PageFault(bursts) => bursts.age(cpu),
             Self::Kbuild(_) | Self::SocketPairs(_) => Ok(false),
@@ -193,15 +231,11 @@ impl<'w, B: Frames + Send> Body<'w, B> {
     }
 
     /// Works until the machine says that it is enough.
-    pub(crate) fn work<A, W>(
+    pub(crate) fn work<W: World<A::Block>>(
         &mut self,
         cpu: &mut Cpu<'_, A, W>,
-        way: Way<'_, B>,
-    ) -> Result<(), Stopped>
-    where
-        A: Allocator<Block = B>,
-        W: World<B>,
-    {
+        way: Way<'_, A::Block>,
+    ) -> Result<(), Stopped> {
         match (self, way) {
             (Self::PageFault(bursts), _) => bursts.work(cpu),
             (Self::Kbuild(builder), _) => builder.work(cpu),
@@ -211,15 +245,11 @@ impl<'w, B: Frames + Send> Body<'w, B> {
     }
 
     /// Gives every frame back, whatever it finds in them. The first that is wrong is told.
-    pub(crate) fn give_back<A, W>(
+    pub(crate) fn give_back<W: World<A::Block>>(
         &mut self,
         cpu: &mut Cpu<'_, A, W>,
-        way: Way<'_, B>,
-    ) -> Result<(), Stopped>
-    where
-        A: Allocator<Block = B>,
-        W: World<B>,
-    {
+        way: Way<'_, A::Block>,
+    ) -> Result<(), Stopped> {
         match (self, way) {
             (Self::PageFault(bursts), _) => bursts.give_back(cpu),
             (Self::Kbuild(builder), _) => builder.give_back(cpu),

@@ -1,6 +1,10 @@
 //! The seam to machines: time, what a CPU does beside allocating, and what is in frames.
+//!
+//! The seam to allocators: what one CPU may ask of one.
+//!
+//! Bodies own blocks by value: a block cannot be freed twice, whichever allocator it is from.
 
-use framewright::Pfn;
+use framewright::{Block, CpuToken, Order, Pfn, Platform, Request};
 use std::fmt;
 
 /// What a CPU does beside allocating. Real machines do some of it, simulated ones charge for it.
@@ -73,4 +77,92 @@ impl fmt::Display for Overwritten {
         let Self { pfn, found, expected } = self;
         write!(f, "frame {pfn} holds {found:#x} instead of {expected:#x}")
     }
+}
+
+/// An allocator, as one CPU sees it.
+pub(crate) trait Allocator {
+    /// An owned block. It may be freed on another CPU than the one that allocated it.
+    type Block: Frames + Send;
+
+    /// Allocates a block, cleared if the request says so.
+    ///
+    /// # Errors
+    ///
+    /// Why there is none.
+    fn alloc(&mut self, request: Request) -> Result<Self::Block, String>;
+
+    /// Frees a block.
+    fn free(&mut self, block: Self::Block);
+
+    /// Frees what is in the slots, one after the other, and leaves them empty.
+    fn free_batch(&mut self, blocks: &mut [Option<Self::Block>]) {
+        for block in blocks.iter_mut().filter_map(Option::take) {
+            self.free(block);
+        }
+    }
+}
+
+/// Which frames a block consists of.
+pub(crate) trait Frames {
+    /// The first.
+    fn pfn(&self) -> Pfn;
+
+    /// How many, as a power of two.
+    fn order(&self) -> Order;
+}
+
+impl Frames for Block<'_> {
+    fn pfn(&self) -> Pfn {
+        self.pfn()
+    }
+
+    fn order(&self) -> Order {
+        self.order()
+    }
+}
+
+/// The library.
+pub(crate) struct Library<'a, 'm, P: Platform>(pub(crate) CpuToken<'a, 'm, P>);
+
+impl<'m, P: Platform> Allocator for Library<'_, 'm, P> {
+    type Block = Block<'m>;
+
+    #[inline(always)]
+    fn alloc(&mut self, request: Request) -> Result<Block<'m>, String> {
+        self.0.alloc(request).map_err(|error| error.to_string())
+    }
+
+    #[inline]
+    fn free(&mut self, block: Block<'m>) {
+        // One memory, so that no block is of another; it would be leaked, and missed in the end.
+        let _ = self.0.free(block);
+    }
+
+    #[inline]
+    fn free_batch(&mut self, blocks: &mut [Option<Block<'m>>]) {
+        self.0.free_bulk(blocks);
+    }
+}
+
+/// A way from one CPU to another with room for a few things. Sender and receiver wait for each
+/// other in whatever way their machine waits.
+pub(crate) trait Pipe<T> {
+    /// Hands `thing` over, waiting for room.
+    ///
+    /// # Errors
+    ///
+    /// The thing, if nobody will take it.
+    fn send(&self, thing: T) -> Result<(), T>;
+
+    /// Takes the next thing, waiting for one; `None` when no more will come.
+    fn receive(&self) -> Option<T>;
+
+    /// Nobody sends or receives any more. What is inside can still be received.
+    fn close(&self);
+}
+
+/// A message: blocks, and what was written into them.
+pub(crate) struct Message<B> {
+    pub(crate) blocks: Vec<B>,
+    pub(crate) value: u64,
 }

@@ -1,19 +1,108 @@
 //! `framewright record`: what the running kernel's page allocator does, into a file.
 
 mod running;
-mod signals;
 
-use std::ops::ControlFlow;
-use std::time::Duration;
+use clap::Args as ArgGroup;
+use framewright_lab::{
+    record::{Capture, Destination, RecordError, Session, Summary, Tracefs, WrittenFiles},
+    report::Style,
+};
+use parse_size::Config;
+use std::{
+    ffi::OsString,
+    fmt::{self, Write},
+    ops::ControlFlow,
+    os::unix::process::ExitStatusExt,
+    path::PathBuf,
+    str::FromStr,
+    time::Duration,
+};
 
-use framewright_lab::record::{Capture, Destination, RecordError, Session, Summary, Tracefs};
-
-use crate::args::{Buffer, RecordArgs};
 use crate::failure::{Failure, Outcome};
-use crate::{output, print, progress::Progress};
-pub(crate) use running::Ended;
-use running::Running;
-use signals::Signals;
+use crate::{output, print::bold, progress::Progress};
+use running::{Ended, Running, Signals};
+
+pub(crate) const EXAMPLES: &str = "\
+Records the page allocator's events of the running kernel, whoever causes them, while COMMAND runs, \
+for a time, or until Ctrl-C. Needs root and tracefs. Ctrl-C ends the recording and keeps it.
+
+Examples:
+  framewright record -o compile -- cargo build --release
+  framewright record -o idle --for 10s
+  framewright replay compile.txt.zst
+
+Exit codes: that of COMMAND if it failed (128 and the signal's number if a signal ended it); \
+otherwise 0 fine, 1 events were lost, 2 nothing could be recorded.";
+
+#[derive(Debug, ArgGroup)]
+pub(crate) struct RecordArgs {
+    /// Name of the recording: writes NAME.txt.zst, NAME.before and NAME.after
+    #[arg(short = 'o', long = "output", value_name = "NAME", default_value = "recording")]
+    pub(crate) name: PathBuf,
+    /// End the recording after this time, as in 10s or 1m30s; COMMAND runs on to its end
+    #[arg(long = "for", value_name = "TIME", allow_hyphen_values = true)]
+    pub(crate) limit: Option<Limit>,
+    /// Memory of each CPU for events not read yet [default: 64MiB, less on small machines]
+    #[arg(long, value_name = "SIZE", allow_hyphen_values = true)]
+    pub(crate) buffer: Option<Buffer>,
+    /// Replace a recording of that name
+    #[arg(long)]
+    pub(crate) force: bool,
+    /// What to run meanwhile, with its arguments
+    #[arg(last = true, value_name = "COMMAND")]
+    pub(crate) command: Vec<OsString>,
+}
+
+/// How long to record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Limit(pub(crate) Duration);
+
+impl FromStr for Limit {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match humantime::parse_duration(text) {
+            Ok(Duration::ZERO) => Err("the time must be longer than nothing, as in 10s".to_owned()),
+            Ok(limit) => Ok(Self(limit)),
+            Err(_) => Err("a time is a number and a unit, as in 10s, 500ms or 1m30s".to_owned()),
+        }
+    }
+}
+
+/// Bytes of a ring buffer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Buffer(pub(crate) u64);
+
+impl Buffer {
+    const LEAST: u64 = 64 << 10;
+    const MOST: u64 = 16 << 30;
+}
+
+impl FromStr for Buffer {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        const AS_IN: &str = "a size is a number and a unit, as in 64MiB or 512K";
+        let bytes = Config::new().with_binary().parse_size(text).map_err(|_| AS_IN.to_owned())?;
+        match bytes {
+            ..Self::LEAST => {
+                Err(format!("the least there can be is {}; {AS_IN}", Self(Self::LEAST)))
+            }
+            Self::LEAST..=Self::MOST => Ok(Self(bytes)),
+            _ => Err(format!("the most there can be is {}; {AS_IN}", Self(Self::MOST))),
+        }
+    }
+}
+
+impl fmt::Display for Buffer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        const UNITS: [(u64, &str); 3] = [(1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")];
+        match UNITS.iter().find(|(unit, _)| self.0.is_multiple_of(*unit)) {
+            Some((unit, name)) => write!(f, "{}{name}", self.0 / unit),
+            None => write!(f, "{}", self.0),
+        }
+    }
+}
 
 /// How often the progress line changes.
 const TICK: Duration = Duration::from_millis(200);
@@ -49,10 +138,10 @@ pub(crate) fn record(args: &RecordArgs) -> Result<Outcome, Failure> {
     }
     let files = destination.files();
     let summary = write(capture, destination, &signals)?;
-    let said = print::record(&files, &summary, command.as_ref(), output::style_of_errors());
+    let said = show_record(&files, &summary, command.as_ref(), output::style_of_errors());
     anstream::eprint!("{said}");
     if summary.lost.total() > 0 {
-        anstream::eprintln!("check failed: lost events: {}", print::lost(&summary, buffer));
+        anstream::eprintln!("check failed: lost events: {}", lost(&summary, buffer));
     }
     Ok(match command.as_ref().and_then(Ended::failure) {
         Some(code) => Outcome::CommandFailed(code),
@@ -115,4 +204,154 @@ fn write(
         )),
         error => Failure::bad_input(error),
     })
+}
+
+/// The recording, and how the command ended.
+pub(crate) fn show_record(
+    files: &WrittenFiles,
+    summary: &Summary,
+    command: Option<&Ended>,
+    style: Style,
+) -> String {
+    let mut text = String::new();
+    // Writing to a string does not fail.
+    let _ = writeln!(
+        text,
+        "{}  {} ({:.1} MB), with {} and {}",
+        bold("recording", style),
+        files.text.display(),
+        summary.bytes as f64 / 1e6,
+        files.before.display(),
+        files.after.display(),
+    );
+    let lost = match summary.lost.total() {
+        0 => "none lost".to_owned(),
+        lost => format!("{lost} LOST"),
+    };
+    let _ = writeln!(
+        text,
+        "           {} events in {:.3} s on {} CPUs, {lost}",
+        summary.events,
+        summary.elapsed.as_secs_f64(),
+        summary.cpus
+    );
+    if let Some(command) = command {
+        let _ = writeln!(text, "{}    {}: {}", bold("command", style), command.name, end(command));
+    }
+    text
+}
+
+fn end(command: &Ended) -> String {
+    match command.status {
+        None => "still runs".to_owned(),
+        Some(status) => match (status.code(), status.signal()) {
+            (Some(code), _) => format!("exit code {code}"),
+            (_, Some(signal)) => format!("ended by signal {signal}"),
+            _ => "ended".to_owned(),
+        },
+    }
+}
+
+/// How many events were lost and what to do about it.
+pub(crate) fn lost(summary: &Summary, buffer: Buffer) -> String {
+    let lost = summary.lost;
+    let mut reasons = Vec::new();
+    for (events, reason) in [
+        (lost.overrun, "overwritten before they were read"),
+        (lost.commit_overrun, "too many at once in interrupts"),
+        (lost.dropped, "dropped for want of room"),
+    ] {
+        if events > 0 {
+            reasons.push(format!("{events} {reason}"));
+        }
+    }
+    format!(
+        "{} of {} ({}); record again with a --buffer larger than {buffer}. The recording is kept, \
+         and says where they are missing",
+        lost.total(),
+        summary.events + lost.total(),
+        reasons.join(", ")
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use framewright_lab::record::Lost;
+    use std::{process::ExitStatus, time::Duration};
+
+    #[test]
+    fn times_have_units() {
+        for (text, millis) in
+            [("10s", 10_000), ("500ms", 500), ("1m30s", 90_000), ("1m 30s", 90_000)]
+        {
+            assert_eq!(text.parse(), Ok(Limit(Duration::from_millis(millis))), "{text}");
+        }
+        for bad in ["", "10", "-1s", "0s", "soon", "9999999999999999999999s"] {
+            assert!(bad.parse::<Limit>().unwrap_err().contains("as in 10s"), "{bad}");
+        }
+    }
+
+    #[test]
+    fn buffers_are_binary_and_bounded() {
+        for (text, bytes, shown) in [
+            ("64MiB", 64 << 20, "64MiB"),
+            ("512K", 512 << 10, "512KiB"),
+            ("100000", 100_000, "100000"),
+        ] {
+            let buffer: Buffer = text.parse().unwrap();
+            assert_eq!((buffer.0, buffer.to_string().as_str()), (bytes, shown));
+        }
+        for (text, hint) in [
+            ("63K", "the least there can be is 64KiB"),
+            ("17G", "the most there can be is 16GiB"),
+            ("-1", "as in 64MiB"),
+            ("", "as in 64MiB"),
+        ] {
+            assert!(text.parse::<Buffer>().unwrap_err().contains(hint), "{text}");
+        }
+    }
+
+    fn summary(lost: Lost) -> Summary {
+        Summary {
+            events: 1000,
+            lost,
+            elapsed: Duration::from_millis(1500),
+            cpus: 2,
+            bytes: 2_340_000,
+        }
+    }
+
+    #[test]
+    fn a_recording_in_a_few_lines() {
+        let files = WrittenFiles {
+            text: "a.txt.zst".into(),
+            before: "a.before".into(),
+            after: "a.after".into(),
+        };
+        let plain = |status: Option<i32>| {
+            let command = Ended { name: "cargo".into(), status: status.map(ExitStatus::from_raw) };
+            show_record(&files, &summary(Lost::default()), Some(&command), Style::Plain)
+        };
+        assert_eq!(
+            plain(Some(3 << 8)),
+            "recording  a.txt.zst (2.3 MB), with a.before and a.after\n           \
+             1000 events in 1.500 s on 2 CPUs, none lost\n\
+             command    cargo: exit code 3\n"
+        );
+        assert!(plain(Some(9)).ends_with("cargo: ended by signal 9\n"));
+        assert!(plain(None).ends_with("cargo: still runs\n"));
+    }
+
+    #[test]
+    fn losses_are_explained() {
+        let lost = super::lost(
+            &summary(Lost { overrun: 8, commit_overrun: 0, dropped: 2 }),
+            Buffer(64 << 10),
+        );
+        assert!(lost.starts_with(
+            "10 of 1010 (8 overwritten before they were read, 2 dropped for want of room); \
+             record again with a --buffer larger than 64KiB."
+        ));
+    }
 }

@@ -1,24 +1,47 @@
 //! `framewright replay`: a recording of a real kernel, done again by the library.
 
-mod figures;
-mod free;
 mod runs;
+mod text;
 
 use std::{
     iter,
     path::{Path, PathBuf},
 };
 
-use framewright_lab::replay::{
-    self, Logical, Recording, ReplayError, ReplayReport, Survey, Tables,
-};
-use framewright_lab::report::Check;
+use framewright_lab::replay::{self, Logical, Recording, ReplayReport, Survey, Tables};
+use framewright_lab::report::{Check, Measured};
 use framewright_lab::trace::{Snapshot, snapshot};
 
-use super::report::report;
-use crate::args::ReplayArgs;
+use clap::Args as ArgGroup;
+
+use super::{finish, report};
+use crate::args::run::{JsonArgs, Settings};
+use crate::args::values;
 use crate::failure::{Failure, Outcome};
-use crate::{output, print, progress::Progress};
+use crate::{output, progress::Progress};
+
+pub(crate) const EXAMPLES: &str = "\
+A recording is ftrace or `perf script` text of the kmem events, plain or zstd. The kernel's tables \
+at its start (NAME.before for NAME.txt or NAME.txt.zst) are used where they lie beside it.
+
+Examples:
+  framewright replay recordings/sockets.txt.zst
+  framewright replay recordings/sockets.txt.zst --set pcp.batch=31 --vs pcp.batch=127
+  framewright replay recordings/sockets.txt.zst --json sockets.json";
+
+#[derive(Debug, ArgGroup)]
+pub(crate) struct ReplayArgs {
+    /// The recording
+    #[arg(value_name = "TRACE")]
+    pub(crate) trace: PathBuf,
+    /// The most to read from a pipe or a device, whose data is kept in memory
+    #[arg(long, value_name = "SIZE", default_value = "1GiB", value_parser = values::bytes)]
+    pub(crate) limit: u64,
+    #[command(flatten)]
+    pub(crate) settings: Settings,
+    #[command(flatten)]
+    pub(crate) json: JsonArgs,
+}
 
 /// How far frames in use may be off at the end, in percent.
 const TOLERANCE: f64 = 5.0;
@@ -36,8 +59,7 @@ pub(crate) fn replay(args: &ReplayArgs) -> Result<Outcome, Failure> {
 
     let mut progress = Progress::new("reading");
     let steps = 1 + sides.len();
-    let survey =
-        Survey::of(&recording, &mut |part| progress.step(0, steps, part)).map_err(failure)?;
+    let survey = Survey::of(&recording, &mut |part| progress.step(0, steps, part))?;
     for warning in &survey.warnings {
         progress.warn(format_args!("{}: {warning}", survey.file));
     }
@@ -54,7 +76,7 @@ pub(crate) fn replay(args: &ReplayArgs) -> Result<Outcome, Failure> {
         progress.say(&format!("replaying: {}", side.label));
         let mut tell = |part| progress.step(step, steps, part);
         let replayed = replay::run(&recording, &survey, &tables, &side.tuning, &mut tell);
-        replays.push(replayed.map_err(failure)?);
+        replays.push(replayed?);
     }
     drop(progress);
 
@@ -66,10 +88,9 @@ pub(crate) fn replay(args: &ReplayArgs) -> Result<Outcome, Failure> {
         .zip(&replays)
         .map(|(side, replay)| balance((sides.len() > 1).then_some(side.label.as_str()), replay));
     let cpus = format!("replay:{}", survey.cpus);
-    let report = report("replay", cpus, None, results, checks.collect());
-    output::save_json(json, &report)?;
-    output::print(&print::replay(&report, &replays, output::style()))?;
-    Ok(output::outcome(&report.verdict))
+    let measured = Measured { runs: results, checks: checks.collect(), ..Measured::default() };
+    let report = report("replay", cpus, None, measured);
+    finish(&report, &args.json, &text::show(&report, &replays, output::style()))
 }
 
 /// The kernel's tables in a file, if there is one. What they lack is said.
@@ -82,21 +103,14 @@ fn open(path: Option<PathBuf>, progress: &Progress) -> Result<Option<Snapshot>, 
     Ok(Some(snapshot))
 }
 
-fn failure(error: ReplayError) -> Failure {
-    match error {
-        ReplayError::Violation { .. } => Failure::Broken(error.to_string()),
-        _ => Failure::bad_input(error),
-    }
-}
-
 /// Whether the frames in use at the end are those that the recording's own arithmetic gives.
 fn balance(side: Option<&str>, replay: &ReplayReport) -> Check {
     let balance = &replay.balance;
     let passed = balance.difference_percent.abs() <= TOLERANCE;
-    Check {
-        name: side.map_or_else(|| "balance".to_owned(), |label| format!("balance, {label}")),
+    Check::new(
+        side.map_or_else(|| "balance".to_owned(), |label| format!("balance, {label}")),
         passed,
-        detail: format!(
+        format!(
             "{} frames in use at the end, {} by the recording's own arithmetic: {:.2} % off, \
              {TOLERANCE} % allowed{}",
             balance.replayed,
@@ -104,7 +118,7 @@ fn balance(side: Option<&str>, replay: &ReplayReport) -> Check {
             balance.difference_percent,
             if passed { String::new() } else { cause(&replay.logical) }
         ),
-    }
+    )
 }
 
 /// Why frames in use may be off, as the end of a sentence.

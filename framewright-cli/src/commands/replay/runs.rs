@@ -1,10 +1,16 @@
 //! A replay as runs of a report: ours, and the recorded kernel's beside it.
 
-use super::figures::{Figures, count};
-use super::free;
-use framewright_lab::replay::{Activity, KernelActivity, ReplayReport, Sample};
-use framewright_lab::report::{Better, Metric, Point, Run, Unit, cpu_metric};
-use framewright_lab::workloads::Side;
+use framewright_lab::{
+    replay::{Activity, FreeMemory, FreeReport, KernelActivity, ReplayReport, Sample},
+    report::{Better, Metric, Point, Run, Unit, cpu_metric},
+    workloads::Side,
+};
+
+pub(crate) type Figures = Vec<(String, Metric)>;
+
+pub(crate) fn count(name: &str, value: u64, better: Option<Better>) -> (String, Metric) {
+    (name.to_owned(), Metric::once(value as f64, Unit::Count, better))
+}
 
 const LOWER: Option<Better> = Some(Better::Lower);
 const HIGHER: Option<Better> = Some(Better::Higher);
@@ -12,12 +18,12 @@ const HIGHER: Option<Better> = Some(Better::Higher);
 const KERNEL: &str = "recorded kernel";
 
 /// What the library did with the settings of `side`.
-pub(super) fn ours(side: &Side, replay: &ReplayReport) -> Run {
+pub(crate) fn ours(side: &Side, replay: &ReplayReport) -> Run {
     let mut run = Run { label: side.label.clone(), ..Run::default() };
     run.settings = side.settings.clone();
     run.metrics.extend(activity(&replay.total));
     run.metrics.extend(outcome(replay));
-    run.metrics.extend(free::ours(replay));
+    run.metrics.extend(free_of_ours(replay));
     for cpu in &replay.cpus {
         let figures = activity(&cpu.ours).into_iter();
         run.metrics.extend(figures.map(|(name, metric)| (cpu_metric(cpu.cpu, &name), metric)));
@@ -35,10 +41,10 @@ pub(super) fn ours(side: &Side, replay: &ReplayReport) -> Run {
 }
 
 /// What the kernel itself did, as far as its events tell.
-pub(super) fn kernel(replay: &ReplayReport) -> Run {
+pub(crate) fn kernel(replay: &ReplayReport) -> Run {
     let mut run = Run { label: KERNEL.to_owned(), ..Run::default() };
     run.metrics.extend(kernel_activity(&replay.kernel_total));
-    run.metrics.extend(free::kernels(replay));
+    run.metrics.extend(kernels(replay));
     for cpu in &replay.cpus {
         let figures = kernel_activity(&cpu.kernel).into_iter();
         run.metrics.extend(figures.map(|(name, metric)| (cpu_metric(cpu.cpu, &name), metric)));
@@ -121,4 +127,51 @@ fn series(
 ) -> (String, Vec<Point>) {
     let point = |sample: &Sample| Some(Point(sample.seconds, value(sample)?));
     (name.to_owned(), replay.samples.iter().filter_map(point).collect())
+}
+
+/// Ours, and how many more than the kernel's they are.
+pub(crate) fn free_of_ours(replay: &ReplayReport) -> Figures {
+    each(replay, |free| {
+        let mut figures = blocks("start", &free.start);
+        figures.extend(blocks("end", &free.end));
+        for (when, ours, kernel) in
+            [("start", &free.start, &free.kernel_start), ("end", &free.end, &free.kernel_end)]
+        {
+            let beyond = kernel.as_ref().map(|kernel| ours.beyond(kernel));
+            for (order, beyond) in beyond.iter().flatten().enumerate() {
+                let name = format!("free blocks at {when} beyond the kernel's, order {order}");
+                figures.push((name, Metric::once(*beyond as f64, Unit::Count, None)));
+            }
+        }
+        figures
+    })
+}
+
+/// The kernel's, where there are tables.
+pub(crate) fn kernels(replay: &ReplayReport) -> Figures {
+    each(replay, |free| {
+        let start = free.kernel_start.iter().flat_map(|free| blocks("start", free));
+        let end = free.kernel_end.iter().flat_map(|free| blocks("end", free));
+        start.chain(end).collect()
+    })
+}
+
+/// The figures of all zones together, and of each by its name.
+fn each(replay: &ReplayReport, figures: impl Fn(&FreeReport) -> Figures) -> Figures {
+    let mut all = figures(&replay.free);
+    for zone in &replay.zones {
+        let prefix = format!("node {} {}: ", zone.node, zone.zone);
+        let of_zone = figures(&zone.free).into_iter();
+        all.extend(of_zone.map(|(name, metric)| (prefix.clone() + &name, metric)));
+    }
+    all
+}
+
+fn blocks(when: &str, free: &FreeMemory) -> Figures {
+    let orders = free.blocks.iter().enumerate();
+    orders
+        .map(|(order, &blocks)| {
+            count(&format!("free blocks at {when}, order {order}"), blocks, None)
+        })
+        .collect()
 }

@@ -8,47 +8,42 @@
 //! | module     | job                                            |
 //! |------------|------------------------------------------------|
 //! | `threads`  | threads as the world of the kernel             |
-//! | `crew`     | that all of them begin, and end                |
 //! | `lock`     | who is inside the kernel                       |
-//! | `contents` | what pages hold                                |
-//! | `checks`   | what runs have shown                           |
 
-mod checks;
-mod contents;
-mod crew;
 mod lock;
 mod threads;
 
+use framewright::{
+    Config, CpuId, InitError, Layout, Memory, Planes, reclaim::Reclaim, tlb::MAX_CPUS,
+    tuning::CompactMethod,
+};
+use framewright_host::{HostMachine, Metadata, PageSize, available_memory};
+use framewright_sim::file::FileCosts;
 use std::{
     io,
     sync::{Mutex, atomic::Ordering::Relaxed},
     thread::Builder,
 };
 
-use framewright::{
-    Config, CpuId, InitError, Layout, Memory, Planes, reclaim::Reclaim, tlb::MAX_CPUS,
-};
-use framewright_host::{HostError, HostMachine, Metadata, PageSize, available_memory};
-use framewright_sim::file::FileCosts;
-use thiserror::Error;
-
 use super::{
-    Flags, HighAllocResult,
-    course::{Course, builders_for},
-    figures,
+    Flags,
+    figures::{self, Outcome},
     kernel::{Kernel, State},
+    leaves_enough,
     mover::Moves,
-    outcome::Outcome,
     owner::Owner,
     play::{Disk, Play},
     program::Program,
-    reserve::{ReserveTooLarge, refuse_large},
-    share,
+    relief::refuse_large,
+    share::{self, Load, builders_for},
     world::{Inside, World},
 };
-use crate::workloads::Side;
-use checks::checks;
-use crew::Crew;
+use crate::{
+    Error,
+    report::{Check, Measured, each_run},
+    workloads::Side,
+};
+use lock::Crew;
 use threads::{Shared, Threads};
 
 /// The workload on threads.
@@ -62,57 +57,6 @@ pub struct HostHighAlloc {
     pub frames: u64,
     /// A look: a fifth of the waiting.
     pub quick: bool,
-}
-
-/// Why it could not run.
-#[derive(Debug, Error)]
-pub enum HostHighAllocError {
-    /// The machine could not be had.
-    #[error(transparent)]
-    Host(#[from] HostError),
-    /// The library does not take the memory.
-    #[error("cannot set up a memory of {frames} frames: {reason}")]
-    Init {
-        /// Frames asked for.
-        frames: u64,
-        /// What the library said.
-        reason: InitError,
-    },
-    /// What is to stay free leaves too little.
-    #[error(transparent)]
-    Reserve(#[from] ReserveTooLarge),
-    /// The library does not take as many CPUs.
-    #[error("host:{threads}: high-alloc takes at most {most} threads", most = HostHighAlloc::MOST_THREADS)]
-    TooManyThreads {
-        /// That build.
-        threads: u16,
-    },
-    /// The system does not give as many threads.
-    #[error(
-        "cannot have {threads} threads, {} that build and two besides: {reason}; give it fewer, as in \
-         --machine host:2",
-        threads - 2
-    )]
-    Threads {
-        /// All that were asked for.
-        threads: u16,
-        /// What the system said.
-        reason: io::Error,
-    },
-    /// The system has less memory than that.
-    #[error(
-        "{} MiB and what is known of them need {} MiB, and the system has {} MiB available; give it a \
-         smaller --memory",
-        frames >> 8, needed >> 20, available >> 20
-    )]
-    TooLittleAvailable {
-        /// Frames asked for.
-        frames: u64,
-        /// Bytes for all of it.
-        needed: u64,
-        /// What the system says, in bytes.
-        available: u64,
-    },
 }
 
 /// What one run left: what came of it, and what is wrong, if anything is.
@@ -140,15 +84,19 @@ impl HostHighAlloc {
     ///
     /// # Errors
     ///
-    /// [`HostHighAllocError`].
+    /// [`Error`].
     pub fn run(
         &self,
         sides: &[Side],
         seeds: &[u64],
         progress: &mut (dyn FnMut(u64, u64) + Send),
-    ) -> Result<HighAllocResult, HostHighAllocError> {
+    ) -> Result<Measured, Error> {
         if self.threads > Self::MOST_THREADS {
-            return Err(HostHighAllocError::TooManyThreads { threads: self.threads });
+            return Err(Error::input(format_args!(
+                "host:{}: high-alloc takes at most {} threads",
+                self.threads,
+                Self::MOST_THREADS
+            )));
         }
         refuse_large(sides, self.frames)?;
         self.hold_against(available_memory())?;
@@ -172,21 +120,23 @@ impl HostHighAlloc {
             let outcomes: Vec<Outcome> = ended.into_iter().map(|ended| ended.outcome).collect();
             figures::run_of(side, &outcomes)
         });
-        Ok(HighAllocResult { runs: runs.collect(), checks, picture: None })
+        Ok(Measured { runs: runs.collect(), checks, ..Measured::default() })
     }
 
     /// Refuses what would push other programs out.
-    fn hold_against(&self, available: Option<u64>) -> Result<(), HostHighAllocError> {
+    fn hold_against(&self, available: Option<u64>) -> Result<(), Error> {
         const FRAME: u64 = 4096;
         /// What holds it, its value, and a page of the file that is as large.
         const BOOKS: u64 = 64;
         let needed = self.frames.saturating_mul(FRAME + BOOKS);
         match available {
-            Some(available) if needed > available => Err(HostHighAllocError::TooLittleAvailable {
-                frames: self.frames,
-                needed,
-                available,
-            }),
+            Some(available) if needed > available => Err(Error::input(format_args!(
+                "{} MiB and what is known of them need {} MiB, and the system has {} MiB available; give it \
+                 a smaller --memory",
+                self.frames >> 8,
+                needed >> 20,
+                available >> 20
+            ))),
             _ => Ok(()),
         }
     }
@@ -197,9 +147,11 @@ impl HostHighAlloc {
         side: &Side,
         seed: u64,
         tell: &(dyn Fn(u64) + Sync),
-    ) -> Result<Ended, HostHighAllocError> {
+    ) -> Result<Ended, Error> {
         let cpus = self.threads + 2;
-        let init = |reason| HostHighAllocError::Init { frames: self.frames, reason };
+        let init = |reason: InitError| {
+            Error::input(format_args!("cannot set up a memory of {} frames: {reason}", self.frames))
+        };
         // All memory is there before it begins: what the system takes to find it is not the library's.
         let machine = HostMachine::builder().frames(self.frames).cpus(cpus).populate(true);
         let machine = machine.page_size(PageSize::Transparent).build()?;
@@ -225,13 +177,19 @@ impl HostHighAlloc {
         let moves = Moves::new(&state, reclaim.lru(), &world);
         let kernel = Kernel::new(&world, &memory, &state, reclaim, &moves);
         let Self { flags, quick, threads: builders, .. } = *self;
-        let course = Course { flags, quick, watched: false, builders, shares: false, seed };
-        let play = Play::new(course, &kernel, &trees, flush, None, tell);
+        let load = Load { flags, quick, watched: false, builders, shares: false, seed };
+        let play = Play::new(load, &kernel, &trees, flush, None, tell);
         let run = || run_all(&play, &world, &shared.crew);
         // SAFETY: relief goes inside before it touches a cell of the kernel.
         let relief = unsafe { Inside::new(&kernel) };
         let ran = memory.platform().with_relief(&relief, run);
-        ran.map_err(|reason| HostHighAllocError::Threads { threads: cpus, reason })?;
+        ran.map_err(|reason| {
+            Error::input(format_args!(
+                "cannot have {cpus} threads, {} that build and two besides: {reason}; give it fewer, as in \
+                 --machine host:2",
+                cpus - 2
+            ))
+        })?;
         let contents = &shared.contents;
         Ok(Ended {
             wrong: lock::inside(|| play.wrong()),
@@ -249,7 +207,7 @@ fn run_all<'t>(
     world: &Threads<'t>,
     crew: &Crew,
 ) -> io::Result<()> {
-    let builders = play.course.builders;
+    let builders = play.load.builders;
     // SAFETY: what CPUs do is begun inside, by `Threads::run`.
     let play = unsafe { Inside::new(play) };
     let run = |number| {
@@ -264,4 +222,81 @@ fn run_all<'t>(
         });
     };
     crew.run(builders + 2, |_| Builder::new(), run)
+}
+
+/// What the runs of each side have shown.
+fn checks(sides: &[Side], of_sides: &[Vec<Ended>], quick: bool) -> Vec<Check> {
+    let ended: Vec<&Ended> = of_sides.iter().flatten().collect();
+    let wrong = ended.iter().find_map(|ended| ended.wrong.clone());
+    let phases = ended.iter().flat_map(|ended| &ended.outcome.phases);
+    let least = phases.map(|phase| phase.achievable_pct()).fold(100.0, f64::min);
+    let all = each_run(ended.len() as u64);
+    vec![
+        contents(sides, of_sides),
+        Check::new("invariants", wrong.is_none(), wrong.unwrap_or_else(|| {
+                format!(
+                    "after {all} nothing is claimed or isolated, and all frames are where the kernel around \
+                     the library thinks they are"
+                )
+            })),
+        leaves_enough(least, quick, false),
+    ]
+}
+
+/// Whether pages held what was stored; something has to have moved with every side that moves pages.
+fn contents(sides: &[Side], ended: &[Vec<Ended>]) -> Check {
+    let moved = |ended: &[Ended]| ended.iter().map(|it| it.moved).sum::<u64>();
+    let all = || ended.iter().flatten();
+    let words: u64 = all().map(|it| it.wrong_words).sum();
+    let looked: u64 = all().map(|it| it.looked).sum();
+    let moves = |side: &Side| side.tuning.compact.method != CompactMethod::Off;
+    let mut unproved = sides.iter().zip(ended).filter(|(side, of)| moves(side) && moved(of) == 0);
+    let unproved = unproved.next().map(|(side, _)| &side.label);
+    let detail = match (words, unproved) {
+        (0, Some(side)) => format!("with `{side}` nothing has moved, so nothing is proved"),
+        (0, None) if sides.iter().any(moves) => format!(
+            "every word was what it should be of {looked} pages that were looked at, {} of them because \
+             they had moved",
+            ended.iter().map(|of| moved(of)).sum::<u64>()
+        ),
+        (0, None) => format!(
+            "every word was what it should be of {looked} pages that were looked at; without compaction \
+             none moves"
+        ),
+        (words, _) => format!("{words} words of {looked} pages were not what was stored"),
+    };
+    Check { name: "contents".to_owned(), passed: words == 0 && unproved.is_none(), detail }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Outcome, *};
+
+    #[test]
+    fn pages_have_to_move_with_every_side_that_moves_any() {
+        let side = |method| {
+            let mut side = Side::new(format!("{method:?}"));
+            side.tuning.compact.method = method;
+            side
+        };
+        let ended = |moved, wrong_words| {
+            let outcome = Outcome::default();
+            vec![Ended { outcome, looked: 9, moved, wrong_words, wrong: None }]
+        };
+        let sides = [CompactMethod::Off, CompactMethod::Scan, CompactMethod::Index].map(side);
+        for (passed, moved, wrong_words, detail) in [
+            (true, [0, 1, 2], 0, "of 27 pages that were looked at, 3 of them"),
+            (false, [0, 0, 2], 0, "with `Scan` nothing has moved"),
+            (false, [1, 1, 0], 0, "with `Index` nothing has moved"),
+            (false, [0, 1, 2], 1, "3 words of 27 pages were not"),
+        ] {
+            let check = contents(&sides, &moved.map(|moved| ended(moved, wrong_words)));
+            assert!(check.passed == passed && check.detail.contains(detail), "{check:?}");
+        }
+        let check = contents(&sides[..1], &[ended(0, 0)]);
+        assert!(
+            check.passed && check.detail.contains("without compaction none moves"),
+            "{check:?}"
+        );
+    }
 }

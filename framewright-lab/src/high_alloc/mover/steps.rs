@@ -8,37 +8,37 @@ use framewright_sim::engine::{Cpu, Failure, Schedule};
 
 use super::{HELD_NS, MOMENTS, is_held};
 use crate::high_alloc::{
+    fixture::{FRESH, Fixture, PAGES, Signal, Step, USED, play},
     frames::{LOCKED, WRITEBACK},
     kernel::{Token, pfn},
-    scene::{FRESH, PAGES, Scene, Signal, Step, USED, play},
     simulated::SimulatedWorld,
 };
 
 fn nothing(_: Cpu<'_>, _: Step, _: &mut Move) {}
 
-fn whole(scene: &Scene<'_, '_>, ended: Result<(), Failure>) {
+fn whole(fixture: &Fixture<'_, '_>, ended: Result<(), Failure>) {
     ended.unwrap();
-    scene.check();
+    fixture.check();
 }
 
 /// Whether nobody has a page just now.
-fn is_free(scene: &Scene<'_, '_>, cpu: Cpu<'_>, frame: u32) -> bool {
-    !is_held(scene.kernel.state.seed, pfn(frame), cpu.now() / (HELD_NS / MOMENTS))
+fn is_free(fixture: &Fixture<'_, '_>, cpu: Cpu<'_>, frame: u32) -> bool {
+    !is_held(fixture.kernel.state.seed, pfn(frame), cpu.now() / (HELD_NS / MOMENTS))
 }
 
 /// Waits until nobody has any page.
-fn until_all_are_free(scene: &Scene<'_, '_>, cpu: Cpu<'_>) {
-    while !scene.all_frames().iter().all(|&frame| is_free(scene, cpu, frame)) {
+fn until_all_are_free(fixture: &Fixture<'_, '_>, cpu: Cpu<'_>) {
+    while !fixture.all_frames().iter().all(|&frame| is_free(fixture, cpu, frame)) {
         cpu.sleep_until(cpu.now() + HELD_NS / MOMENTS);
     }
 }
 
-fn all_move(scene: &Scene<'_, '_>, cpu: Cpu<'_>) {
-    until_all_are_free(scene, cpu);
-    let before = scene.all_frames();
-    let stayed = scene.move_all(cpu);
+fn all_move(fixture: &Fixture<'_, '_>, cpu: Cpu<'_>) {
+    until_all_are_free(fixture, cpu);
+    let before = fixture.all_frames();
+    let stayed = fixture.move_all(cpu);
     assert!(stayed.is_empty(), "{stayed:?}");
-    assert!(scene.all_frames().iter().all(|frame| !before.contains(frame)));
+    assert!(fixture.all_frames().iter().all(|frame| !before.contains(frame)));
 }
 
 #[test]
@@ -48,12 +48,12 @@ fn what_moves_is_found_where_it_is_and_on_its_list() {
 
 #[test]
 fn who_has_a_page_keeps_it_where_it_is_for_so_long() {
-    let moving = |scene: &Scene<'_, '_>, cpu: Cpu<'_>| {
-        let mut held = scene.all_frames();
-        held.retain(|&frame| !is_free(scene, cpu, frame));
+    let moving = |fixture: &Fixture<'_, '_>, cpu: Cpu<'_>| {
+        let mut held = fixture.all_frames();
+        held.retain(|&frame| !is_free(fixture, cpu, frame));
         assert!(!held.is_empty() && held.len() < 16, "{held:?}");
-        assert_eq!(scene.move_all(cpu), held);
-        all_move(scene, cpu);
+        assert_eq!(fixture.move_all(cpu), held);
+        all_move(fixture, cpu);
     };
     play(Schedule::Clock, &nothing, moving, |_, _| (), whole);
 }
@@ -67,14 +67,14 @@ fn what_is_refused_after_it_was_copied_stays_and_the_others_move() {
             at.set_refused();
         }
     };
-    let moving = |scene: &Scene<'_, '_>, cpu: Cpu<'_>| {
-        until_all_are_free(scene, cpu);
-        let mut refused = scene.all_frames();
+    let moving = |fixture: &Fixture<'_, '_>, cpu: Cpu<'_>| {
+        until_all_are_free(fixture, cpu);
+        let mut refused = fixture.all_frames();
         refused.retain(|&frame| is_refused(frame));
-        assert_eq!(scene.move_all(cpu), refused);
-        scene.check();
+        assert_eq!(fixture.move_all(cpu), refused);
+        fixture.check();
         refuses.set(false);
-        all_move(scene, cpu);
+        all_move(fixture, cpu);
     };
     play(Schedule::Clock, &meddle, moving, |_, _| (), whole);
 }
@@ -97,18 +97,18 @@ fn what_is_busy_for_a_moment_moves_all_the_same() {
 #[test]
 fn a_machine_that_breaks_while_it_copies_leaves_all_pages_where_they_were_and_unlocked() {
     let before = RefCell::new(Vec::new());
-    let moving = |scene: &Scene<'_, '_>, cpu: Cpu<'_>| {
-        until_all_are_free(scene, cpu);
-        before.replace(scene.all_frames());
-        scene.contents.left.set(u64::from(PAGES));
-        scene.move_all(cpu);
+    let moving = |fixture: &Fixture<'_, '_>, cpu: Cpu<'_>| {
+        until_all_are_free(fixture, cpu);
+        before.replace(fixture.all_frames());
+        fixture.contents.left.set(u64::from(PAGES));
+        fixture.move_all(cpu);
     };
-    let look = |scene: &Scene<'_, '_>, ended: Result<(), Failure>| {
+    let look = |fixture: &Fixture<'_, '_>, ended: Result<(), Failure>| {
         let failure = ended.unwrap_err().to_string();
         assert!(failure.contains("the machine breaks"), "{failure}");
-        assert_eq!(scene.all_frames(), before.take());
-        let frames = &scene.kernel.state.frames;
-        assert!(scene.all_frames().iter().all(|&frame| !frames.at(frame).is(LOCKED)));
+        assert_eq!(fixture.all_frames(), before.take());
+        let frames = &fixture.kernel.state.frames;
+        assert!(fixture.all_frames().iter().all(|&frame| !frames.at(frame).is(LOCKED)));
     };
     play(Schedule::Clock, &nothing, moving, |_, _| (), look);
 }
@@ -130,30 +130,30 @@ fn a_page_under_writeback_moves_when_it_is_written() {
             }
         }
     };
-    let moving = |scene: &Scene<'_, '_>, cpu: Cpu<'_>| {
+    let moving = |fixture: &Fixture<'_, '_>, cpu: Cpu<'_>| {
         writing.wait(cpu);
-        until_all_are_free(scene, cpu);
-        let mut fresh = scene.frames_of(FRESH);
-        assert!(fresh.iter().all(|&frame| scene.kernel.state.frames.at(frame).is(WRITEBACK)));
+        until_all_are_free(fixture, cpu);
+        let mut fresh = fixture.frames_of(FRESH);
+        assert!(fresh.iter().all(|&frame| fixture.kernel.state.frames.at(frame).is(WRITEBACK)));
         first.set(Some(pfn(fresh[0])));
         fresh.sort_unstable();
-        assert_eq!(scene.move_all(cpu), fresh);
+        assert_eq!(fixture.move_all(cpu), fresh);
         tried.raise(cpu);
         written.wait(cpu);
-        all_move(scene, cpu);
+        all_move(fixture, cpu);
     };
     play(
         Schedule::Clock,
         &meddle,
         moving,
-        |scene, token| {
-            let cpu = scene.kernel.current();
-            assert!(scene.kernel.write(cpu, token, FRESH, 0..PAGES).is_ok());
-            assert!(scene.kernel.write_back(cpu));
+        |fixture, token| {
+            let cpu = fixture.kernel.current();
+            assert!(fixture.kernel.write(cpu, token, FRESH, 0..PAGES).is_ok());
+            assert!(fixture.kernel.write_back(cpu));
             writing.raise(cpu);
             tried.wait(cpu);
             cpu.sleep_until(cpu.now() + 1_000_000_000);
-            scene.kernel.hear_of_writes(cpu);
+            fixture.kernel.hear_of_writes(cpu);
             written.raise(cpu);
         },
         whole,
@@ -175,14 +175,14 @@ impl Owner {
 
     fn lets_go<'s, 'm>(
         self,
-        scene: &Scene<'s, 'm>,
+        fixture: &Fixture<'s, 'm>,
         token: &mut Token<'_, 'm, SimulatedWorld<'s, 'm>>,
     ) {
-        let cpu = scene.kernel.current();
+        let cpu = fixture.kernel.current();
         match self {
-            Self::OfFresh => scene.kernel.truncate(cpu, token, FRESH),
-            Self::OfUsed => scene.kernel.truncate(cpu, token, USED),
-            Self::Program => scene.end_program(token),
+            Self::OfFresh => fixture.kernel.truncate(cpu, token, FRESH),
+            Self::OfUsed => fixture.kernel.truncate(cpu, token, USED),
+            Self::Program => fixture.end_program(token),
         }
     }
 }
@@ -201,25 +201,25 @@ fn lets_go_at(at_step: Step, owner: Owner) {
             at.set_refused();
         }
     };
-    let moving = |scene: &Scene<'_, '_>, cpu: Cpu<'_>| {
-        until_all_are_free(scene, cpu);
-        let stayed = scene.move_all(cpu);
-        let expected = if in_vain { scene.all_frames() } else { Vec::new() };
+    let moving = |fixture: &Fixture<'_, '_>, cpu: Cpu<'_>| {
+        until_all_are_free(fixture, cpu);
+        let stayed = fixture.move_all(cpu);
+        let expected = if in_vain { fixture.all_frames() } else { Vec::new() };
         assert_eq!(stayed, expected, "{at_step:?}, {owner:?}");
     };
     play(
         Schedule::Clock,
         &meddle,
         moving,
-        |scene, token| {
-            let cpu = scene.kernel.current();
+        |fixture, token| {
+            let cpu = fixture.kernel.current();
             reached.wait(cpu);
-            owner.lets_go(scene, token);
+            owner.lets_go(fixture, token);
             gone.raise(cpu);
         },
-        |scene, ended| {
-            whole(scene, ended);
-            assert_eq!(scene.all_frames().len(), 2 * PAGES as usize, "{at_step:?}, {owner:?}");
+        |fixture, ended| {
+            whole(fixture, ended);
+            assert_eq!(fixture.all_frames().len(), 2 * PAGES as usize, "{at_step:?}, {owner:?}");
         },
     );
 }
@@ -241,8 +241,8 @@ fn an_owner_may_let_go_of_pages_at_any_moment() {
             play(
                 Schedule::Random(seed),
                 &nothing,
-                |scene, cpu| _ = scene.move_all(cpu),
-                |scene, token| owner.lets_go(scene, token),
+                |fixture, cpu| _ = fixture.move_all(cpu),
+                |fixture, token| owner.lets_go(fixture, token),
                 whole,
             );
         }
@@ -263,10 +263,10 @@ fn a_page_that_somebody_else_has_claimed_stays_active() {
         Schedule::Clock,
         &meddle,
         all_move,
-        |scene, _| {
-            asked.wait(scene.kernel.current());
-            for frame in scene.frames_of(USED) {
-                assert!(!scene.moves.claim_one(pfn(frame), MigrateMode::Sync));
+        |fixture, _| {
+            asked.wait(fixture.kernel.current());
+            for frame in fixture.frames_of(USED) {
+                assert!(!fixture.moves.claim_one(pfn(frame), MigrateMode::Sync));
             }
         },
         whole,

@@ -1,18 +1,16 @@
 //! The page: titles, a legend, and a part per side.
 
 use framewright::MigrateType;
+use indexmap::IndexMap;
+use std::fmt::Write;
 
-use super::{
-    Cell, Snapshot, Use,
-    map::{self, Grid},
-    paint::{dot, heading, text},
-    strip,
-};
+use super::{Cell, Grid, Snapshot, Use};
+use crate::high_alloc::picture;
 
 const MARGIN: f64 = 24.0;
 /// Between the two maps.
 const BETWEEN: f64 = 40.0;
-const INNER: f64 = 2.0 * map::WIDTH + BETWEEN;
+const INNER: f64 = 2.0 * picture::WIDTH + BETWEEN;
 const WIDTH: f64 = INNER + 2.0 * MARGIN;
 const LEGEND: f64 = 92.0;
 /// What stands above the maps of a side.
@@ -57,7 +55,7 @@ fn of_pass(seen: &[Snapshot], pass: u8) -> Vec<&Snapshot> {
 }
 
 fn height(seen: &[Snapshot]) -> f64 {
-    let strips = PASSES.map(|pass| strip::height(of_pass(seen, pass).len()));
+    let strips = PASSES.map(|pass| picture::height(of_pass(seen, pass).len()));
     TITLES + grid(seen).height() + strips.iter().sum::<f64>() + 24.0
 }
 
@@ -66,7 +64,7 @@ fn legend(svg: &mut String, sides: &[(String, Vec<Snapshot>)]) {
     let cells = NAMES.map(|(of, name)| (Cell { of, full: 0.7, skip: false }, name));
     let mut x = MARGIN;
     for (cell, name) in cells.into_iter().chain([(skipped, "passed over for now")]) {
-        map::paint(svg, SIZE, [((x, 34.0), cell)].into_iter());
+        picture::paint(svg, SIZE, [((x, 34.0), cell)].into_iter());
         text(svg, (x + SIZE + 5.0, 45.0), name);
         x += 34.0 + 6.4 * name.len() as f64;
     }
@@ -100,24 +98,110 @@ fn side(svg: &mut String, top: f64, label: &str, seen: &[Snapshot]) {
     let first = of_pass(seen, 1);
     let (Some(before), Some(after)) = (seen.first(), first.last()) else { return };
     let grid = grid(seen);
-    let right = MARGIN + map::WIDTH + BETWEEN;
+    let right = MARGIN + picture::WIDTH + BETWEEN;
     heading(svg, (MARGIN, top + 16.0), label);
     text(svg, (MARGIN, top + 34.0), "before the first pass");
     let asked = format!("after {} requests of the first pass", after.attempt);
     text(svg, (right, top + 34.0), &asked);
-    map::map(svg, (MARGIN, top + TITLES), grid, before);
-    map::map(svg, (right, top + TITLES), grid, after);
+    picture::map(svg, (MARGIN, top + TITLES), grid, before);
+    picture::map(svg, (right, top + TITLES), grid, after);
     let mut y = top + TITLES + grid.height();
     for pass in PASSES {
         let mine = of_pass(seen, pass);
-        strip::strip(svg, (MARGIN, y), INNER, &mine);
-        y += strip::height(mine.len());
+        picture::strip(svg, (MARGIN, y), INNER, &mine);
+        y += picture::height(mine.len());
     }
+}
+
+/// A colour for what a pageblock is for.
+pub(super) fn colour(of: Use) -> &'static str {
+    match of {
+        Use::Huge => "#1a7f37",
+        Use::Of(MigrateType::Movable) => "#4c8eda",
+        Use::Of(MigrateType::Reclaimable) => "#e69f00",
+        Use::Of(MigrateType::Unmovable) => "#c0392b",
+        Use::Of(MigrateType::HighAtomic) => "#8e44ad",
+        Use::Of(_) => "#7f8c8d",
+    }
+}
+
+/// A place or a size: to the right, and down.
+pub(super) type Point = (f64, f64);
+
+/// Rectangles that were collected, by colour and opacity in percent.
+#[derive(Default)]
+pub(super) struct Paint(IndexMap<(&'static str, u32), String>);
+
+impl Paint {
+    /// Adds a rectangle.
+    pub(super) fn rect(
+        &mut self,
+        (x, y): Point,
+        (wide, high): Point,
+        (colour, percent): (&'static str, u32),
+    ) {
+        let path = self.0.entry((colour, percent)).or_default();
+        // Writing to a string does not fail.
+        let _ = write!(path, "M{x:.2} {y:.2}h{wide:.2}v{high:.2}h-{wide:.2}z");
+    }
+
+    /// Draws them.
+    pub(super) fn draw(self, svg: &mut String) {
+        for ((colour, percent), path) in self.0 {
+            let opacity = f64::from(percent) / 100.0;
+            let _ = writeln!(
+                svg,
+                "<path fill=\"{colour}\" fill-opacity=\"{opacity:.2}\" d=\"{path}\"/>"
+            );
+        }
+    }
+}
+
+/// How the three scanners of a zone are told apart: fill of a dot, colour of its edge, dashes of a frame.
+pub(super) const SCANNERS: [(&str, &str, &str); 3] =
+    [("black", "black", "none"), ("white", "black", "2"), ("#d00000", "#d00000", "none")];
+
+/// A dot for a scanner.
+pub(super) fn dot(svg: &mut String, (x, y): Point, which: usize) {
+    let (fill, edge, _) = SCANNERS[which];
+    let _ = writeln!(
+        svg,
+        "<circle cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"1.6\" fill=\"{fill}\" stroke=\"{edge}\" \
+         stroke-width=\"0.6\"/>"
+    );
+}
+
+/// A frame for a scanner.
+pub(super) fn frame(svg: &mut String, (x, y): Point, size: f64, which: usize) {
+    let (_, edge, dashes) = SCANNERS[which];
+    let (x, y, size) = (x - 1.0, y - 1.0, size + 2.0);
+    let _ = writeln!(
+        svg,
+        "<rect x=\"{x:.1}\" y=\"{y:.1}\" width=\"{size:.1}\" height=\"{size:.1}\" fill=\"none\" \
+         stroke=\"{edge}\" stroke-width=\"2\" stroke-dasharray=\"{dashes}\"/>"
+    );
+}
+
+/// Text that begins at a place.
+pub(super) fn text(svg: &mut String, (x, y): Point, text: &str) {
+    let _ = writeln!(svg, "<text x=\"{x:.0}\" y=\"{y:.0}\">{text}</text>");
+}
+
+/// Text that ends at a place.
+pub(super) fn text_before(svg: &mut String, (x, y): Point, text: &str) {
+    let _ = writeln!(svg, "<text x=\"{x:.0}\" y=\"{y:.0}\" text-anchor=\"end\">{text}</text>");
+}
+
+/// A heading.
+pub(super) fn heading(svg: &mut String, at: Point, words: &str) {
+    let words = words.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
+    text(svg, at, &format!("<tspan font-weight=\"bold\">{words}</tspan>"));
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{super::tests::snapshot, *};
+    use super::*;
+    use crate::high_alloc::picture::tests::snapshot;
 
     fn drawn(pageblocks: usize) -> String {
         let seen = [1, 1, 2].map(|pass| snapshot(pass, pageblocks)).to_vec();

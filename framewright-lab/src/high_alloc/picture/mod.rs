@@ -5,18 +5,15 @@
 //! | module  | job                                                      |
 //! |---------|----------------------------------------------------------|
 //! | `draw`  | the page: titles, legend, a part per side                |
-//! | `map`   | a moment, as rows of cells                               |
-//! | `strip` | a pass, as lines over time                               |
-//! | `paint` | rectangles by colour, text                               |
 
 mod draw;
-mod map;
-mod paint;
-mod strip;
 
 use framewright::{MigrateType, Pfn, frame::PAGEBLOCK_FRAMES, tuning::CompactMethod};
+use std::fmt::Write;
 
 use super::{frames::Holds, kernel::Kernel, world::World};
+use draw::{Paint, Point, colour, dot, frame, text, text_before};
+
 pub(super) use draw::draw;
 
 /// What a pageblock is for.
@@ -123,6 +120,147 @@ fn merged(cells: &[Cell]) -> Cell {
     }
 }
 
+/// How wide a map is.
+const WIDTH: f64 = 480.0;
+/// The most cells that a map has: they are as large as an eye needs to see how full they are.
+const MOST: usize = 2048;
+/// Of what a cell takes, the share that stays white.
+const GAP: f64 = 2.0 / 15.0;
+
+/// How cells are laid out.
+#[derive(Clone, Copy)]
+struct Grid {
+    /// Pageblocks of a cell.
+    group: usize,
+    columns: usize,
+    rows: usize,
+}
+
+impl Grid {
+    /// For so many pageblocks.
+    fn of(pageblocks: usize) -> Self {
+        let group = pageblocks.div_ceil(MOST).next_power_of_two();
+        let cells = pageblocks.div_ceil(group);
+        let columns = if cells > 1024 { 64 } else { 32 };
+        Self { group, columns, rows: cells.div_ceil(columns) }
+    }
+
+    fn step(self) -> f64 {
+        WIDTH / self.columns as f64
+    }
+
+    /// How high the map is.
+    fn height(self) -> f64 {
+        self.rows as f64 * self.step()
+    }
+}
+
+/// Draws a map.
+fn map(svg: &mut String, (left, top): Point, grid: Grid, snapshot: &Snapshot) {
+    let snapshot = snapshot.grouped(grid.group);
+    let step = grid.step();
+    let size = step * (1.0 - GAP);
+    let place = |at: usize| {
+        let (column, row) = ((at % grid.columns) as f64, (at / grid.columns) as f64);
+        (left + column * step, top + row * step)
+    };
+    let cells = snapshot.cells.iter().enumerate().map(|(at, &cell)| (place(at), cell));
+    paint(svg, size, cells);
+    for of in &snapshot.scanners {
+        let places = [of.migrate_async, of.migrate_sync, of.free.saturating_sub(1)];
+        for (which, at) in
+            places.into_iter().enumerate().filter(|(_, at)| *at < snapshot.cells.len())
+        {
+            frame(svg, place(at), size, which);
+        }
+    }
+}
+
+/// Draws cells of a size.
+fn paint(svg: &mut String, size: f64, cells: impl Iterator<Item = (Point, Cell)>) {
+    let (mut pale, mut filled, mut marks) = (Paint::default(), Paint::default(), String::new());
+    for ((x, y), Cell { of, full, skip }) in cells {
+        let colour = colour(of);
+        let high = size * f64::from(full);
+        pale.rect((x, y), (size, size), (colour, 18));
+        if high > 0.0 {
+            filled.rect((x, y + size - high), (size, high), (colour, 100));
+        }
+        if skip {
+            let (x, y) = (x + size * 0.77, y + size * 0.23);
+            let radius = size * 0.15;
+            let _ = writeln!(marks, "<circle cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"{radius:.2}\"/>");
+        }
+    }
+    pale.draw(svg);
+    filled.draw(svg);
+    svg.push_str(&marks);
+}
+
+/// The height of a line.
+const LINE: f64 = 3.0;
+/// What stands above a strip.
+const TITLE: f64 = 22.0;
+/// Beside it stands the time.
+const TIME: f64 = 52.0;
+/// The most cells that a line has: narrower ones smear.
+const MOST_COLUMNS: usize = 512;
+
+/// How high the strip of so many moments is.
+fn height(moments: usize) -> f64 {
+    if moments == 0 { 0.0 } else { TITLE + moments as f64 * LINE }
+}
+
+/// Draws what was seen in a pass, within `wide`.
+fn strip(svg: &mut String, (left, top): Point, wide: f64, seen: &[&Snapshot]) {
+    let (Some(first), Some(last)) = (seen.first(), seen.last()) else { return };
+    let group = first.cells.len().div_ceil(MOST_COLUMNS);
+    let each = if group > 1 { format!(", {group} at a point") } else { String::new() };
+    let title = format!(
+        "pass {}, {} requests: time from top to bottom, pageblocks from left to right{each}",
+        last.pass, last.attempt
+    );
+    let (from, top) = (left + TIME, top + TITLE);
+    text(svg, (from, top - 5.0), &title);
+    let bottom = top + seen.len() as f64 * LINE;
+    text_before(svg, (from - 6.0, top + 8.0), &seconds(first));
+    if seen.len() > 6 {
+        text_before(svg, (from - 6.0, bottom), &seconds(last));
+    }
+    let mut paint = Paint::default();
+    let mut dots = String::new();
+    for (at, snapshot) in seen.iter().enumerate() {
+        let place = (from, top + at as f64 * LINE);
+        line(&mut paint, &mut dots, place, wide - TIME, &snapshot.grouped(group));
+    }
+    paint.draw(svg);
+    svg.push_str(&dots);
+}
+
+fn seconds(snapshot: &Snapshot) -> String {
+    format!("{:.1} s", snapshot.seconds)
+}
+
+fn line(paint: &mut Paint, dots: &mut String, (left, y): Point, wide: f64, snapshot: &Snapshot) {
+    let cells = &snapshot.cells;
+    let each = wide / cells.len() as f64;
+    let shade = |cell: &Cell| (colour(cell.of), 12 + 22 * (cell.full * 4.0).round() as u32);
+    let mut at = 0;
+    // Neighbours that look the same are one rectangle.
+    while at < cells.len() {
+        let first = shade(&cells[at]);
+        let run = cells[at..].iter().take_while(|&cell| shade(cell) == first).count();
+        paint.rect((left + at as f64 * each, y), (run as f64 * each, LINE), first);
+        at += run;
+    }
+    for of in &snapshot.scanners {
+        for (which, at) in [of.migrate_async, of.migrate_sync, of.free].into_iter().enumerate() {
+            let x = (at as f64 * each).clamp(LINE / 2.0, wide - LINE / 2.0);
+            dot(dots, (left + x, y + LINE / 2.0), which);
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -145,5 +283,15 @@ mod tests {
         let grouped = snapshot(1, 10).grouped(4);
         assert_eq!(grouped.cells, [MOVABLE; 3]);
         assert_eq!(grouped.scanners, [Scanners { migrate_async: 0, migrate_sync: 0, free: 3 }]);
+    }
+
+    #[test]
+    fn a_map_is_as_high_as_it_is_wide_at_the_most() {
+        for (pageblocks, group) in [(512, 1), (2048, 1), (2049, 2), (8192, 4), (131_072, 64)] {
+            let grid = Grid::of(pageblocks);
+            assert_eq!(grid.group, group);
+            assert!(grid.height() <= WIDTH, "{pageblocks}: {}", grid.height());
+            assert!(grid.columns * grid.rows * group >= pageblocks);
+        }
     }
 }

@@ -10,9 +10,9 @@ use framewright_sim::engine::Schedule;
 use super::Play;
 use crate::high_alloc::{
     Flags,
-    course::Course,
+    fixture::{FRESH, Fixture, play},
     kernel::Token,
-    scene::{FRESH, Scene, play},
+    share::Load,
     simulated::SimulatedWorld,
     world::Inside,
 };
@@ -20,20 +20,20 @@ use crate::high_alloc::{
 type Sim<'s, 'm> = SimulatedWorld<'s, 'm>;
 
 /// CPU 1 is the last of two that build.
-fn course(shares: bool) -> Course {
-    Course { flags: Flags::Default, quick: true, watched: false, builders: 2, shares, seed: 1 }
+fn load(shares: bool) -> Load {
+    Load { flags: Flags::Default, quick: true, watched: false, builders: 2, shares, seed: 1 }
 }
 
 /// Takes what is left of memory, and has background reclaim woken for it, as a request does.
-fn exhaust<'m>(scene: &Scene<'_, 'm>, token: &mut Token<'_, 'm, Sim<'_, 'm>>) {
+fn exhaust<'m>(fixture: &Fixture<'_, 'm>, token: &mut Token<'_, 'm, Sim<'_, 'm>>) {
     let request = Request::new(Order::ZERO, MigrateType::Movable).no_wait();
     while let Ok(block) = token.alloc(request) {
         let _ = block.into_raw();
     }
     // SAFETY: simulated CPUs share one thread.
-    let relief = unsafe { Inside::new(scene.kernel) };
-    relief.wake(scene.kernel.node(token.cpu()), Order::ZERO, ZoneKind::default());
-    assert!(scene.kernel.woken.get().due <= scene.kernel.current().now());
+    let relief = unsafe { Inside::new(fixture.kernel) };
+    relief.wake(fixture.kernel.node(token.cpu()), Order::ZERO, ZoneKind::default());
+    assert!(fixture.kernel.woken.get().due <= fixture.kernel.current().now());
 }
 
 /// What is reclaimed in the background while CPU 1 has some turns, which has to build nothing; somebody asks
@@ -44,10 +44,10 @@ fn reclaimed(asking: bool, shares: bool) -> u64 {
         Schedule::Clock,
         &|_, _, _| (),
         |_, _| (),
-        |scene, token| {
-            exhaust(scene, token);
-            let kernel = scene.kernel;
-            let play = Play::new(course(shares), kernel, &[], FRESH, None, &|_| ());
+        |fixture, token| {
+            exhaust(fixture, token);
+            let kernel = fixture.kernel;
+            let play = Play::new(load(shares), kernel, &[], FRESH, None, &|_| ());
             kernel.asking.set(asking);
             (0..8).for_each(|_| play.turn(&mut [], kernel.current(), token));
             reclaimed.set(kernel.reclaim.lru().stats().get(NodeStat::PgstealKswapd));

@@ -3,47 +3,47 @@
 use framewright_sim::engine::{Cpu, Failure, Schedule};
 
 use crate::high_alloc::{
+    fixture::{Fixture, PAGES, Signal, play},
     frames::WRITEBACK,
-    scene::{PAGES, Scene, Signal, play},
 };
 
 /// Longer than the area takes to write all pages.
 const WRITTEN: u64 = 1 << 30;
 
-fn whole(scene: &Scene<'_, '_>, ended: Result<(), Failure>) {
+fn whole(fixture: &Fixture<'_, '_>, ended: Result<(), Failure>) {
     ended.unwrap();
-    scene.check();
+    fixture.check();
 }
 
 /// Reclaims until nothing is left but what is on its way: pages have to be looked at more than once.
-fn reclaim(scene: &Scene<'_, '_>, cpu: Cpu<'_>) {
-    let (kernel, node) = (scene.kernel, scene.kernel.node(cpu.id()));
+fn reclaim(fixture: &Fixture<'_, '_>, cpu: Cpu<'_>) {
+    let (kernel, node) = (fixture.kernel, fixture.kernel.node(cpu.id()));
     kernel.reclaim.lru().drain_all();
     (0..8).for_each(|_| _ = kernel.reclaim.shrink_node(cpu.id(), node, 1024));
 }
 
 /// Hears of everything that is written by then.
-fn hear(scene: &Scene<'_, '_>, cpu: Cpu<'_>) {
+fn hear(fixture: &Fixture<'_, '_>, cpu: Cpu<'_>) {
     cpu.sleep_until(cpu.now() + WRITTEN);
-    scene.kernel.hear_of_swapped(scene.kernel.current());
-    assert_eq!(scene.kernel.state.swap.next(), None);
+    fixture.kernel.hear_of_swapped(fixture.kernel.current());
+    assert_eq!(fixture.kernel.state.swap.next(), None);
 }
 
-fn swap_out(scene: &Scene<'_, '_>, cpu: Cpu<'_>) {
-    reclaim(scene, cpu);
-    let on_its_way = |&frame: &u32| scene.kernel.state.frames.at(frame).is(WRITEBACK);
-    assert_eq!(scene.program_frames().iter().filter(|it| on_its_way(it)).count(), PAGES as usize);
-    hear(scene, cpu);
-    reclaim(scene, cpu);
+fn swap_out(fixture: &Fixture<'_, '_>, cpu: Cpu<'_>) {
+    reclaim(fixture, cpu);
+    let on_its_way = |&frame: &u32| fixture.kernel.state.frames.at(frame).is(WRITEBACK);
+    assert_eq!(fixture.program_frames().iter().filter(|it| on_its_way(it)).count(), PAGES as usize);
+    hear(fixture, cpu);
+    reclaim(fixture, cpu);
 }
 
 #[test]
 fn what_reclaim_takes_leaves_its_frame_and_comes_back_when_it_is_used() {
     let (swapped, read) = (Signal::default(), Signal::default());
-    let moving = |scene: &Scene<'_, '_>, cpu: Cpu<'_>| {
-        swap_out(scene, cpu);
-        assert!(scene.program_frames().is_empty());
-        scene.check();
+    let moving = |fixture: &Fixture<'_, '_>, cpu: Cpu<'_>| {
+        swap_out(fixture, cpu);
+        assert!(fixture.program_frames().is_empty());
+        fixture.check();
         swapped.raise(cpu);
         read.wait(cpu);
     };
@@ -51,15 +51,15 @@ fn what_reclaim_takes_leaves_its_frame_and_comes_back_when_it_is_used() {
         Schedule::Clock,
         &|_, _, _| (),
         moving,
-        |scene, token| {
-            let cpu = scene.kernel.current();
+        |fixture, token| {
+            let cpu = fixture.kernel.current();
             swapped.wait(cpu);
             for index in 0..PAGES {
-                let ready = scene.kernel.use_again(cpu, token, 0, index).ok().flatten();
+                let ready = fixture.kernel.use_again(cpu, token, 0, index).ok().flatten();
                 assert!(ready > Some(cpu.now()), "it has to be read");
-                assert!(matches!(scene.kernel.use_again(cpu, token, 0, index), Ok(None)));
+                assert!(matches!(fixture.kernel.use_again(cpu, token, 0, index), Ok(None)));
             }
-            let swap = &scene.kernel.state.swap;
+            let swap = &fixture.kernel.state.swap;
             assert_eq!((swap.written.get(), swap.read.get()), (PAGES.into(), PAGES.into()));
             read.raise(cpu);
         },
@@ -70,23 +70,23 @@ fn what_reclaim_takes_leaves_its_frame_and_comes_back_when_it_is_used() {
 #[test]
 fn what_is_used_on_its_way_stays_where_it_is() {
     let (sent, used) = (Signal::default(), Signal::default());
-    let moving = |scene: &Scene<'_, '_>, cpu: Cpu<'_>| {
-        reclaim(scene, cpu);
-        let before = scene.program_frames();
+    let moving = |fixture: &Fixture<'_, '_>, cpu: Cpu<'_>| {
+        reclaim(fixture, cpu);
+        let before = fixture.program_frames();
         sent.raise(cpu);
         used.wait(cpu);
-        hear(scene, cpu);
-        reclaim(scene, cpu);
-        assert_eq!(scene.program_frames(), before);
+        hear(fixture, cpu);
+        reclaim(fixture, cpu);
+        assert_eq!(fixture.program_frames(), before);
     };
     play(
         Schedule::Clock,
         &|_, _, _| (),
         moving,
-        |scene, token| {
-            let cpu = scene.kernel.current();
+        |fixture, token| {
+            let cpu = fixture.kernel.current();
             sent.wait(cpu);
-            let again = |index| scene.kernel.use_again(cpu, token, 0, index);
+            let again = |index| fixture.kernel.use_again(cpu, token, 0, index);
             assert!((0..PAGES).map(again).all(|ready| matches!(ready, Ok(None))));
             used.raise(cpu);
         },
@@ -97,22 +97,22 @@ fn what_is_used_on_its_way_stays_where_it_is() {
 #[test]
 fn programs_may_end_whatever_reclaim_does_to_their_pages() {
     for seed in 0..60 {
-        let moving = |scene: &Scene<'_, '_>, cpu: Cpu<'_>| {
-            reclaim(scene, cpu);
+        let moving = |fixture: &Fixture<'_, '_>, cpu: Cpu<'_>| {
+            reclaim(fixture, cpu);
             cpu.sleep_until(cpu.now() + (1 << (seed % 24)));
-            scene.kernel.hear_of_swapped(scene.kernel.current());
-            reclaim(scene, cpu);
-            hear(scene, cpu);
+            fixture.kernel.hear_of_swapped(fixture.kernel.current());
+            reclaim(fixture, cpu);
+            hear(fixture, cpu);
         };
         play(
             Schedule::Random(seed),
             &|_, _, _| (),
             moving,
-            |scene, token| {
-                let cpu = scene.kernel.current();
+            |fixture, token| {
+                let cpu = fixture.kernel.current();
                 cpu.sleep_until(cpu.now() + (1 << (seed / 2 % 28)));
-                scene.end_program(token);
-                assert!(scene.program_frames().is_empty());
+                fixture.end_program(token);
+                assert!(fixture.program_frames().is_empty());
             },
             whole,
         );
@@ -121,11 +121,11 @@ fn programs_may_end_whatever_reclaim_does_to_their_pages() {
 
 #[test]
 fn nothing_goes_where_it_is_closed() {
-    let moving = |scene: &Scene<'_, '_>, cpu: Cpu<'_>| {
-        let before = scene.program_frames();
-        scene.kernel.drop_pages(cpu.id());
-        assert_eq!(scene.program_frames(), before);
-        assert_eq!(scene.kernel.state.swap.written.get(), 0);
+    let moving = |fixture: &Fixture<'_, '_>, cpu: Cpu<'_>| {
+        let before = fixture.program_frames();
+        fixture.kernel.drop_pages(cpu.id());
+        assert_eq!(fixture.program_frames(), before);
+        assert_eq!(fixture.kernel.state.swap.written.get(), 0);
     };
     play(Schedule::Clock, &|_, _, _| (), moving, |_, _| (), whole);
 }

@@ -4,14 +4,14 @@ use framewright_sim::engine::{Cpu, Schedule};
 
 use crate::high_alloc::{
     files::{FileId, NONE},
-    scene::{FRESH, Scene, USED, play},
+    fixture::{FRESH, Fixture, USED, play},
 };
 
 const FILES: [FileId; 2] = [FRESH, USED];
 
 /// Has reclaim look at so many pages at the least; how many it has looked at.
-fn look_at(pages: u64, scene: &Scene<'_, '_>, cpu: Cpu<'_>) -> u64 {
-    let (kernel, node) = (scene.kernel, scene.kernel.node(cpu.id()));
+fn look_at(pages: u64, fixture: &Fixture<'_, '_>, cpu: Cpu<'_>) -> u64 {
+    let (kernel, node) = (fixture.kernel, fixture.kernel.node(cpu.id()));
     kernel.reclaim.lru().drain_all();
     let before = kernel.scanned();
     while kernel.scanned() < before + pages {
@@ -20,53 +20,53 @@ fn look_at(pages: u64, scene: &Scene<'_, '_>, cpu: Cpu<'_>) -> u64 {
     kernel.scanned() - before
 }
 
-fn used(scene: &Scene<'_, '_>) -> usize {
-    FILES.iter().filter(|&&file| scene.kernel.state.files.at(file).used.get()).count()
+fn used(fixture: &Fixture<'_, '_>) -> usize {
+    FILES.iter().filter(|&&file| fixture.kernel.state.files.at(file).used.get()).count()
 }
 
-fn known(scene: &Scene<'_, '_>) -> usize {
-    let files = &scene.kernel.state.files;
+fn known(fixture: &Fixture<'_, '_>) -> usize {
+    let files = &fixture.kernel.state.files;
     FILES.iter().filter(|&&file| files.at(file).inode.get() != NONE).count()
 }
 
 #[test]
 fn files_are_looked_at_twice_as_often_as_pages() {
-    let moving = |scene: &Scene<'_, '_>, cpu: Cpu<'_>| {
-        let kernel = scene.kernel;
+    let moving = |fixture: &Fixture<'_, '_>, cpu: Cpu<'_>| {
+        let kernel = fixture.kernel;
         kernel.shrink_objects();
-        assert_eq!(used(scene), 2, "reclaim has looked at nothing");
+        assert_eq!(used(fixture), 2, "reclaim has looked at nothing");
         // Of two files one is looked at for a quarter of the pages.
         let pages = kernel.reclaimable_pages();
-        let looked_at = look_at(pages / 6, scene, cpu);
+        let looked_at = look_at(pages / 6, fixture, cpu);
         assert!(looked_at < kernel.reclaimable_pages() / 4, "{looked_at} of {pages} are too many");
         kernel.shrink_objects();
-        assert_eq!(used(scene), 2);
-        look_at(pages / 4, scene, cpu);
+        assert_eq!(used(fixture), 2);
+        look_at(pages / 4, fixture, cpu);
         kernel.shrink_objects();
-        assert!(used(scene) < 2);
-        look_at(pages, scene, cpu);
+        assert!(used(fixture) < 2);
+        look_at(pages, fixture, cpu);
         kernel.shrink_objects();
-        assert_eq!(used(scene), 0);
-        let before = known(scene);
+        assert_eq!(used(fixture), 0);
+        let before = known(fixture);
         kernel.shrink_objects();
-        assert_eq!(known(scene), before, "reclaim has looked at nothing again");
+        assert_eq!(known(fixture), before, "reclaim has looked at nothing again");
     };
     play(Schedule::Clock, &|_, _, _| (), moving, |_, _| (), |_, ended| ended.unwrap());
 }
 
 #[test]
 fn files_without_pages_are_forgotten() {
-    let moving = |scene: &Scene<'_, '_>, cpu: Cpu<'_>| {
-        let files = &scene.kernel.state.files;
+    let moving = |fixture: &Fixture<'_, '_>, cpu: Cpu<'_>| {
+        let files = &fixture.kernel.state.files;
         while files.at(FRESH).cached.get() > 0 {
-            look_at(1, scene, cpu);
+            look_at(1, fixture, cpu);
         }
         for _ in 0..2 {
-            look_at(scene.kernel.reclaimable_pages(), scene, cpu);
-            scene.kernel.shrink_objects();
+            look_at(fixture.kernel.reclaimable_pages(), fixture, cpu);
+            fixture.kernel.shrink_objects();
         }
         assert_eq!(files.at(FRESH).inode.get(), NONE);
-        scene.check();
+        fixture.check();
     };
     play(Schedule::Clock, &|_, _, _| (), moving, |_, _| (), |_, ended| ended.unwrap());
 }

@@ -9,9 +9,10 @@ use std::{
 
 use tempfile::TempDir;
 
-use super::{
-    super::{boot::QEMU, build},
-    ByAddress, Names, lines, symbols,
+use super::{ByAddress, Names};
+use crate::qemu::{
+    boot::{self, QEMU},
+    groups,
 };
 use crate::report::{Better, Metric, Run, Unit};
 
@@ -33,7 +34,7 @@ impl Counter {
         }
         let folder = tempfile::tempdir();
         let folder = folder.map_err(|error| format!("there is no temporary folder: {error}"))?;
-        let plugin = build::instruction_counter();
+        let plugin = boot::instruction_counter();
         let plugin = plugin.map_err(|error| format!("QEMU's plugin cannot be had: {error}"))?;
         let counter = Self { plugin, folder };
         counter.is_loaded_by(QEMU).map(|()| counter)
@@ -92,9 +93,9 @@ impl Counter {
         let counts = counts(&fs::read_to_string(self.counts()).unwrap_or_default());
         let groups = match names {
             Names::OfLinux => {
-                symbols::by_group(&counts, &fs::read_to_string(self.symbols()).unwrap_or_default())
+                groups::by_symbol(&counts, &fs::read_to_string(self.symbols()).unwrap_or_default())
             }
-            Names::OfLines(kernel) => lines::by_group(&counts, &lines::of(kernel, &counts)),
+            Names::OfLines(kernel) => groups::by_line(&counts, &groups::of(kernel, &counts)),
         };
         let Some(pages) = run.metrics.get("pages").map(|pages| pages.median) else { return };
         for (group, instructions) in groups {

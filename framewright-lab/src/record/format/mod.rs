@@ -7,18 +7,14 @@
 //! | module  | job                                             |
 //! |---------|-------------------------------------------------|
 //! | `field` | the fields: from the description, from bytes    |
-//! | `lexer` | the print format into words                     |
 //! | `parse` | words into expressions                          |
-//! | `expr`  | expressions and their values                    |
 //! | `print` | the format string: values into text             |
 //!
 //! One thing cannot be as in the kernel's own text: addresses. The kernel prints a hash of them
 //! that only it can compute; here they are `(____ptrval____)`, which the kernel prints before it
 //! can hash.
 
-mod expr;
 mod field;
-mod lexer;
 mod parse;
 mod print;
 

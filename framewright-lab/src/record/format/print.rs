@@ -2,10 +2,8 @@
 
 use std::io::Write;
 
-use super::expr::{Expr, Value};
-use super::field::Field;
-use super::lexer::words;
-use super::parse::Parser;
+use super::field::{Field, words};
+use super::parse::{Expr, Parser, Value};
 
 /// What an address is printed as.
 const HIDDEN: &[u8] = b"(____ptrval____)";

@@ -5,12 +5,12 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
-use super::super::events::{NAMING, RECORDED};
-use super::super::files::{Files, Kernel};
 use super::super::format::tests::{PAGE_ALLOC, alloc};
 use super::super::names::tests::{NEWTASK, newtask};
 use super::super::page::tests::{HEADER_PAGE, page};
 use super::{RecordError, Session, Tracefs};
+use crate::record::destination::{Files, Kernel};
+use crate::record::names::{NAMING, RECORDED};
 
 /// A fake tracefs and a fake `/proc` in a temporary folder.
 pub(super) struct Fake {

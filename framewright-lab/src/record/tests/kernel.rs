@@ -5,13 +5,13 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
-use super::super::crew::{Crew, Source};
-use super::super::events::RECORDED;
-use super::super::files;
-use super::super::instance::{Instance, cpus};
 use super::super::names::Names;
 use super::super::session::{page_layout, read_formats};
 use super::*;
+use crate::record::capture::{Crew, Source};
+use crate::record::destination;
+use crate::record::names::RECORDED;
+use crate::record::shootdowns::{Instance, cpus};
 
 fn tracefs() -> Option<Tracefs> {
     match Tracefs::find() {
@@ -50,7 +50,7 @@ fn text_is_what_the_kernel_prints() {
     std::thread::sleep(Duration::from_millis(20));
     instance.trace(false).unwrap();
 
-    let theirs = files::read(&instance.path("trace")).unwrap();
+    let theirs = destination::read(&instance.path("trace")).unwrap();
     let theirs: Vec<_> = theirs.lines().filter(|line| !line.starts_with('#')).collect();
     let folder = tempfile::tempdir().unwrap();
     let cpus = cpus(&tracefs.path("per_cpu")).unwrap();

@@ -1,18 +1,17 @@
 //! What is run: flags, repairs, methods.
 
-use framewright::{
-    Tuning,
-    tuning::{BulkTake, CompactMethod},
-};
 use framewright_sim::machine::Spec;
-use indexmap::IndexMap;
 
 use super::workload;
+use crate::Error;
 use crate::{
     high_alloc::{Flags, HighAlloc},
     replay::State,
-    report::{Metric, Run, Sides},
-    reproduce::{Plan, ReproduceError, pairs},
+    report::Run,
+    reproduce::{
+        Plan,
+        pairs::{self, BySetting},
+    },
     workloads::Side,
 };
 
@@ -71,59 +70,44 @@ pub(super) enum Era {
     In2013,
 }
 
-impl Era {
-    fn put(self, tuning: &mut Tuning, settings: &mut IndexMap<String, String>) {
-        if self == Self::In2013 {
-            (tuning.compact.shortcuts, tuning.compact.proactiveness) = (false, 0);
-            tuning.zone.watermark_boost = 0;
-            settings.insert("compact.shortcuts".to_owned(), "off".to_owned());
-            settings.insert("compact.proactiveness".to_owned(), "0".to_owned());
-            settings.insert("zone.watermark_boost".to_owned(), "0".to_owned());
-        }
-    }
-}
-
 /// The settings of one side.
 fn side(setting: usize, era: Era) -> Side {
-    let mut tuning = Tuning::default();
+    let mut side = Side::new(LABELS[setting]);
     // What was published was without, and the question is what compaction does by itself.
-    tuning.zone.huge_stock = 0;
-    let mut settings = IndexMap::new();
-    let repair = &mut tuning.compact.repair;
-    repair.reset_before_read = setting >= 1;
-    repair.detect_meeting = setting >= 2;
-    repair.unmarked_types = setting >= 3;
-    repair.reset_on_meeting = setting >= 4;
-    let (name, method) = match setting {
-        INDEX => ("index", CompactMethod::Index),
-        NONE => ("off", CompactMethod::Off),
-        _ => ("scan", CompactMethod::Scan),
-    };
-    tuning.compact.method = method;
+    side.tuning.zone.huge_stock = 0;
     if !matches!(setting, INDEX | PACKED) {
         // As where the scanners come from.
-        tuning.zone.bulk_take = BulkTake::SmallestFirst;
-        settings.insert("zone.bulk_take".to_owned(), "smallest-first".to_owned());
+        side = side.with("zone.bulk_take", "smallest-first");
     }
-    if method == CompactMethod::Scan {
-        let on = |on| if on { "on" } else { "off" };
+    if !matches!(setting, INDEX | NONE) {
         for (name, at) in [
             ("reset_before_read", 1),
             ("detect_meeting", 2),
             ("unmarked_types", 3),
             ("reset_on_meeting", 4),
         ] {
-            settings.insert(format!("compact.repair.{name}"), on(setting >= at).to_owned());
+            let on = if setting >= at { "on" } else { "off" };
+            side = side.with(&format!("compact.repair.{name}"), on);
         }
     }
-    settings.insert("compact.method".to_owned(), name.to_owned());
-    era.put(&mut tuning, &mut settings);
-    Side { label: LABELS[setting].to_owned(), tuning, settings }
+    let method = match setting {
+        INDEX => "index",
+        NONE => "off",
+        _ => "scan",
+    };
+    side = side.with("compact.method", method);
+    match era {
+        Era::Today => side,
+        Era::In2013 => side
+            .with("compact.shortcuts", "off")
+            .with("compact.proactiveness", 0)
+            .with("zone.watermark_boost", 0),
+    }
 }
 
 /// What came of all settings, one run per seed.
 pub(super) struct Outcome {
-    runs: Vec<Vec<Run>>,
+    pub(super) settings: BySetting,
     /// What rows call the workload.
     pub(super) workload: String,
 }
@@ -135,7 +119,7 @@ pub(super) fn run(
     settings: &[usize],
     plan: &Plan,
     steps: &mut pairs::Steps<'_, '_>,
-) -> Result<Outcome, ReproduceError> {
+) -> Result<Outcome, Error> {
     let work = HighAlloc {
         flags,
         spec: Spec::uniform(CPUS)?.scaled("clock.frequency", 1.0 / SLOWER)?,
@@ -153,41 +137,16 @@ pub(super) fn run(
         }
     }
     let workload = workload(flags, from.map(State::name), era);
-    Ok(Outcome { runs, workload })
+    Ok(Outcome { settings: BySetting(runs), workload })
 }
 
 impl Outcome {
-    /// A figure with two settings, if both were run.
-    pub(super) fn sides(&self, before: usize, after: usize, metric: &str) -> Option<Sides> {
-        let known: &Metric = self.runs[before].first()?.metrics.get(metric)?;
-        let (unit, better) = (known.unit, known.better);
-        Sides::paired(&self.values(before, metric)?, &self.values(after, metric)?, unit, better)
-    }
-
-    /// The mean of a figure over the seeds.
-    pub(super) fn mean(&self, setting: usize, metric: &str) -> f64 {
-        let values = self.values(setting, metric).unwrap_or_default();
-        values.iter().sum::<f64>() / values.len().max(1) as f64
-    }
-
-    /// The greatest of a figure over the seeds.
-    pub(super) fn most(&self, setting: usize, metric: &str) -> f64 {
-        self.values(setting, metric).unwrap_or_default().into_iter().fold(0.0, f64::max)
-    }
-
-    fn values(&self, setting: usize, metric: &str) -> Option<Vec<f64>> {
-        let value = |run: &Run| Some(run.metrics.get(metric)?.median);
-        let values: Vec<f64> = self.runs[setting].iter().map(value).collect::<Option<_>>()?;
-        (!values.is_empty()).then_some(values)
-    }
-
     /// One run per setting: medians over the seeds.
     pub(super) fn runs(self) -> impl Iterator<Item = Run> {
         let workload = self.workload;
-        self.runs.into_iter().filter_map(move |runs| {
-            let run = pairs::over_seeds(&runs)?;
+        self.settings.medians().map(move |run| {
             let label = format!("{}, {}", workload.trim_start_matches("high-alloc-"), run.label);
-            Some(Run { label, ..run })
+            Run { label, ..run }
         })
     }
 }
@@ -195,7 +154,8 @@ impl Outcome {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report::Unit;
+    use crate::report::{Metric, Unit};
+    use framewright::Tuning;
 
     #[test]
     fn repairs_come_one_after_the_other() {
@@ -221,7 +181,7 @@ mod tests {
         let run = Run { metrics, ..Run::default() };
         let mut runs = vec![vec![run]; 2];
         runs.push(Vec::new());
-        let outcome = Outcome { runs, workload: String::new() };
+        let outcome = BySetting(runs);
         assert!(outcome.sides(0, 1, "steps").is_some());
         assert!(outcome.sides(0, 2, "steps").is_none() && outcome.sides(2, 0, "steps").is_none());
         assert_eq!((outcome.mean(2, "steps"), outcome.most(2, "steps")), (0.0, 0.0));

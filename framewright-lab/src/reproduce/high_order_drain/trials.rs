@@ -3,12 +3,13 @@
 use framewright::{Tuning, tuning::HighOrderDrain};
 use framewright_sim::machine::Spec;
 
+use crate::Error;
 use crate::{
     reproduce::{
-        Plan, ReproduceError,
-        pairs::{Pair, contender},
+        Plan,
+        pairs::{Pair, column},
     },
-    simulated::{self, Contender, ListSizes, Simulation},
+    simulated::{self, Column, ListSizes, Simulation},
     workloads::{Side, Workload, kbuild::Kbuild, socket_pairs::SocketPairs},
 };
 
@@ -78,10 +79,9 @@ pub(super) fn figures(workload: &str, machine: &str) -> &'static [&'static str] 
 }
 
 /// Everything, in the order in which it is shown.
-pub(super) fn pairs(plan: &Plan) -> Result<Vec<Pair>, ReproduceError> {
-    let guest =
-        || -> Result<_, ReproduceError> { Ok((Spec::uniform(GUEST_CPUS)?, Some(GUEST_FRAMES))) };
-    let server = |name| -> Result<_, ReproduceError> { Ok((Spec::preset(name)?, None)) };
+pub(super) fn pairs(plan: &Plan) -> Result<Vec<Pair>, Error> {
+    let guest = || -> Result<_, Error> { Ok((Spec::uniform(GUEST_CPUS)?, Some(GUEST_FRAMES))) };
+    let server = |name| -> Result<_, Error> { Ok((Spec::preset(name)?, None)) };
     let builds = Kbuild::new(1);
     let exits = Kbuild {
         least_pages: 2048,
@@ -114,18 +114,18 @@ pub(super) fn pairs(plan: &Plan) -> Result<Vec<Pair>, ReproduceError> {
                 (lists(pair(KERNELS, list_buddy)).before, pair(KERNELS, list_buddy));
             pairs.push(Pair { before, ..after });
         } else {
-            pairs.push(lists(pair(FRAMEWRIGHT, Contender::framewright)));
+            pairs.push(lists(pair(FRAMEWRIGHT, Column::framewright)));
         }
         pairs.push(pair(AUTO, list_buddy));
-        pairs.push(pair(FRAMEWRIGHT_AUTO, Contender::framewright));
+        pairs.push(pair(FRAMEWRIGHT_AUTO, Column::framewright));
     }
     Ok(pairs)
 }
 
-pub(in crate::reproduce) type Design = fn(&Side) -> Contender;
+pub(in crate::reproduce) type Design = fn(&Side) -> Column;
 
-pub(in crate::reproduce) fn list_buddy(side: &Side) -> Contender {
-    Contender::list_buddy(&side.label, side)
+pub(in crate::reproduce) fn list_buddy(side: &Side) -> Column {
+    Column::list_buddy(&side.label, side)
 }
 
 pub(in crate::reproduce) fn pair(
@@ -137,7 +137,7 @@ pub(in crate::reproduce) fn pair(
     let side = |rule, value| {
         let mut tuning = Tuning::default();
         tuning.pcp.high_order_drain = rule;
-        contender(design, tuning, ("pcp.high_order_drain", value))
+        column(design, tuning, ("pcp.high_order_drain", value))
     };
     Pair {
         workload,

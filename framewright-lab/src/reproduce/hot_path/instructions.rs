@@ -2,11 +2,26 @@
 //!
 //! Callgrind collects only inside the function that runs under the lock, and only the difference
 //! between a longer and a shorter run counts, so that starting and warming up drop out.
+//!
+//! The measuring program, built from the source tree: once with calls, once without.
+//!
+//! Both builds are the same but for the feature; what callgrind counts and what the symbol table
+//! says is compared between them alone.
 
-use std::{fs, path::Path, process::Command};
+use indexmap::IndexMap;
+use object::{Object, ObjectSymbol, SymbolKind};
+use serde::Deserialize;
+use std::{
+    env, fs,
+    path::{Path, PathBuf},
+    process::Command,
+};
+use tempfile::TempDir;
 
-use super::builds::{Builds, Skipped};
-use crate::reproduce::pairs::Steps;
+use crate::{
+    report::{Better, Metric, Run, Sides, Unit},
+    reproduce::{Key, Results, pairs::Steps},
+};
 
 /// Bursts of the shorter run, and of the longer.
 const BURSTS: [u32; 2] = [1, 3];
@@ -136,6 +151,181 @@ fn collected(profile: &str) -> Option<u64> {
     totals.split_whitespace().next()?.parse().ok().filter(|&count| count > 0)
 }
 
+/// Text of an allocator in all.
+pub(super) const TEXT_BYTES: &str = "text_bytes";
+/// How much longer it has become.
+pub(super) const TEXT_GROWTH: &str = "text_growth_bytes";
+
+/// An allocator, and what the paths of its functions have in them.
+const SUBJECTS: [(&str, &str); 2] =
+    [("list-buddy", "framewright_peers::list_buddy::"), ("framewright", "framewright::")];
+
+/// Bytes per function.
+type Functions = IndexMap<String, u64>;
+
+/// Puts both programs' text into rows, function by function into runs.
+pub(super) fn fill(builds: &Builds, results: &mut Results) -> Result<(), Skipped> {
+    let (before, after) = (functions(&builds.outlined())?, functions(&builds.inlined())?);
+    for (subject, within) in SUBJECTS {
+        let all = |functions: &Functions| -> f64 {
+            functions
+                .iter()
+                .filter(|(name, _)| name.contains(within))
+                .map(|(_, &size)| size)
+                .sum::<u64>() as f64
+        };
+        let key = Key { workload: "inlining", machine: "x86-64", subject, metric: TEXT_BYTES };
+        let sides =
+            Sides::paired(&[all(&before)], &[all(&after)], Unit::Bytes, Some(Better::Lower));
+        results.measured(key, sides);
+        let growth = Key { metric: TEXT_GROWTH, ..key };
+        let sides =
+            Sides::paired(&[0.0], &[all(&after) - all(&before)], Unit::Bytes, Some(Better::Lower));
+        results.measured(growth, sides);
+    }
+    let runs = [("outlined", &before, &after), ("inlined", &after, &before)];
+    results.runs.extend(runs.map(|(label, these, others)| run(label, these, others)));
+    Ok(())
+}
+
+/// The functions in which both programs differ, as they are in one of them.
+fn run(label: &str, these: &Functions, others: &Functions) -> Run {
+    let ours = |name: &str| SUBJECTS.iter().any(|(_, within)| name.contains(within));
+    let differs = |name: &String| ours(name) && these.get(name) != others.get(name);
+    let mut names: Vec<&String> =
+        these.keys().chain(others.keys()).filter(|name| differs(name)).collect();
+    names.sort();
+    names.dedup();
+    let metric = |name: &String| {
+        let bytes = these.get(name).copied().unwrap_or_default() as f64;
+        (format!("{TEXT_BYTES} {name}"), Metric::once(bytes, Unit::Bytes, Some(Better::Lower)))
+    };
+    Run {
+        label: format!("build, {label}"),
+        metrics: names.into_iter().map(metric).collect(),
+        ..Run::default()
+    }
+}
+
+/// Sizes of all functions; what is generated several times under one name is added up.
+fn functions(program: &Path) -> Result<Functions, Skipped> {
+    let unreadable =
+        |why: String| Skipped(format!("the symbols of a built program cannot be read: {why}"));
+    let bytes = fs::read(program).map_err(|error| unreadable(error.to_string()))?;
+    let file = object::File::parse(&*bytes).map_err(|error| unreadable(error.to_string()))?;
+    let mut functions = Functions::new();
+    for symbol in file.symbols().filter(|symbol| symbol.kind() == SymbolKind::Text) {
+        let name = symbol.name().unwrap_or_default();
+        let path = format!("{:#}", rustc_demangle::demangle(name));
+        *functions.entry(path).or_default() += symbol.size();
+    }
+    match functions.keys().any(|name| name.contains(SUBJECTS[0].1)) {
+        true => Ok(functions),
+        false => Err(unreadable("none of its functions is there".into())),
+    }
+}
+
+/// Steps that it reports.
+pub(super) const BUILD_STEPS: usize = 2;
+/// The program, an example of this package.
+const PACKAGE: &str = "framewright-peers";
+const PROGRAM: &str = "bulk-take";
+/// Makes both packages call what they inline otherwise. The compiler's flags of the source tree hold besides.
+const OUTLINED: &[&str] =
+    &["--config", r#"target."cfg(all())".rustflags=["--cfg", "framewright_outlined"]"#];
+/// The library as it comes.
+const INLINED: &[&str] = &[];
+
+/// Why something was not measured.
+#[derive(Debug)]
+pub(super) struct Skipped(pub(super) String);
+
+/// Both programs, in a folder of their own.
+pub(super) struct Builds {
+    folder: TempDir,
+}
+
+impl Builds {
+    /// Builds both.
+    pub(super) fn make(steps: &mut Steps<'_, '_>) -> Result<Self, Skipped> {
+        let tree = source_tree()?;
+        let folder = tempfile::tempdir()
+            .map_err(|error| Skipped(format!("there is no temporary folder: {error}")))?;
+        let builds = Self { folder };
+        for (flags, program) in [(OUTLINED, builds.outlined()), (INLINED, builds.inlined())] {
+            let built = build(&tree, flags)?;
+            fs::copy(&built, program).map_err(|error| {
+                Skipped(format!("'{}' cannot be copied: {error}", built.display()))
+            })?;
+            steps.step();
+        }
+        Ok(builds)
+    }
+
+    /// The program in which the functions that take frames call one another.
+    pub(super) fn outlined(&self) -> PathBuf {
+        self.folder.path().join("outlined")
+    }
+
+    /// The program in which they are inlined.
+    pub(super) fn inlined(&self) -> PathBuf {
+        self.folder.path().join("inlined")
+    }
+
+    /// A file beside them.
+    pub(super) fn scratch(&self) -> PathBuf {
+        self.folder.path().join("profile")
+    }
+}
+
+/// The nearest folder upwards that has the program's source.
+fn source_tree() -> Result<PathBuf, Skipped> {
+    let here = env::current_dir().unwrap_or_default();
+    let source = Path::new(PACKAGE).join("examples").join(PROGRAM).with_extension("rs");
+    let found = here.ancestors().find(|folder| folder.join(&source).is_file());
+    found.map(Path::to_owned).ok_or_else(|| {
+        Skipped(format!(
+            "both programs are built from Framewright's source, and '{}' is not in it; start the \
+             command in the source tree",
+            here.display()
+        ))
+    })
+}
+
+/// Where the program is once it is built.
+fn build(tree: &Path, flags: &[&str]) -> Result<PathBuf, Skipped> {
+    let mut cargo = Command::new("cargo");
+    cargo
+        .current_dir(tree)
+        .args(["build", "--release", "--quiet", "--message-format=json"])
+        .args(["-p", PACKAGE, "--example", PROGRAM])
+        .args(flags)
+        // They would take the place of the flags above.
+        .env_remove("RUSTFLAGS")
+        .env_remove("CARGO_ENCODED_RUSTFLAGS");
+    let output =
+        cargo.output().map_err(|error| Skipped(format!("cargo cannot be started: {error}")))?;
+    if !output.status.success() {
+        let words = String::from_utf8_lossy(&output.stderr);
+        let last = words.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or_default();
+        return Err(Skipped(format!("cargo could not build {PROGRAM}: {last}")));
+    }
+    executable(&String::from_utf8_lossy(&output.stdout))
+        .ok_or_else(|| Skipped(format!("cargo did not say where {PROGRAM} is")))
+}
+
+/// What cargo says of an artefact, as far as it matters.
+#[derive(Deserialize)]
+struct Message {
+    executable: Option<PathBuf>,
+}
+
+/// The executable among cargo's messages.
+fn executable(messages: &str) -> Option<PathBuf> {
+    let parsed = messages.lines().filter_map(|line| serde_json::from_str::<Message>(line).ok());
+    parsed.filter_map(|message| message.executable).next_back()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -161,5 +351,39 @@ mod tests {
             panic!("nothing was counted");
         };
         assert!(why.contains("valgrind") || why.contains("callgrind"), "{why}");
+    }
+
+    fn of(functions: &[(&str, u64)]) -> Functions {
+        functions.iter().map(|&(name, size)| (name.to_owned(), size)).collect()
+    }
+
+    #[test]
+    fn only_functions_that_differ_are_told() {
+        let before = of(&[("framewright::take", 10), ("framewright::same", 5), ("main", 1)]);
+        let after = of(&[("framewright::same", 5), ("framewright::refill", 30), ("main", 2)]);
+        let run = run("inlined", &after, &before);
+        let bytes: Vec<(&str, f64)> =
+            run.metrics.iter().map(|(name, metric)| (&**name, metric.median)).collect();
+        assert_eq!(
+            bytes,
+            [("text_bytes framewright::refill", 30.0), ("text_bytes framewright::take", 0.0)]
+        );
+    }
+
+    #[test]
+    fn what_is_no_program_is_skipped_with_a_reason() {
+        let Err(Skipped(why)) = functions(Path::new(file!())) else { panic!("it is source") };
+        assert!(why.contains("cannot be read"), "{why}");
+    }
+
+    #[test]
+    fn the_executable_is_found_among_messages() {
+        let messages = "\
+{\"reason\":\"compiler-artifact\",\"executable\":null}
+{\"reason\":\"compiler-artifact\",\"executable\":\"/x/bulk-take\"}
+not json
+{\"reason\":\"build-finished\",\"success\":true}";
+        assert_eq!(executable(messages), Some(PathBuf::from("/x/bulk-take")));
+        assert_eq!(executable("{\"reason\":\"build-finished\"}"), None);
     }
 }

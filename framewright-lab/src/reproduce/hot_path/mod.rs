@@ -3,24 +3,29 @@
 //! | module         | job                                                                  |
 //! |----------------|----------------------------------------------------------------------|
 //! | this one       | what was published; figures to rows                                  |
-//! | `builds`       | the measuring program, built with calls and without                  |
 //! | `instructions` | what callgrind counts under the lock, per frame taken                |
-//! | `text`         | bytes of every function                                              |
-//! | `machines`     | what those instructions are worth on the published machines          |
-//! | `findings`     | what the figures say                                                 |
+//!
+//! What instructions under the lock are worth on the published machines.
+//!
+//! The machine's price of a frame that list-buddy takes is that of inlined code; before the change
+//! it is higher by the instructions that calls cost on top.
 
-mod builds;
-mod findings;
 mod instructions;
-mod machines;
-mod text;
 
-use super::pairs::Steps;
-use super::{Experiment, Key, Plan, ReproduceError, Results, Tell};
-use crate::report::{Better, Published, Quantity, Reference, Role, Row, Sides, Unit};
-use builds::{Builds, Skipped};
-use instructions::{Counts, Subject};
-use text::{TEXT_BYTES, TEXT_GROWTH};
+use framewright::{Tuning, tuning::BulkTake};
+use framewright_sim::machine::Spec;
+
+use super::{
+    Experiment, Key, Plan, Results, Tell,
+    pairs::{Pair, Steps, column},
+};
+use crate::Error;
+use crate::{
+    report::{Better, Published, Quantity, Reference, Role, Row, Sides, Unit, decimal},
+    simulated::{self, Column, ListSizes, Simulation},
+    workloads::{Side, Workload, page_fault::PageFault},
+};
+use instructions::{Builds, Counts, Skipped, Subject, TEXT_BYTES, TEXT_GROWTH};
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "hot-path",
@@ -49,10 +54,11 @@ const OTHER_TEXT: &str = "theirs is a file with much else in it, so that percent
 /// Instructions under the lock per frame, taken and per figure.
 const INSTRUCTIONS: &str = "locked_instructions_per_frame_taken";
 
-fn run(plan: &Plan, tell: &mut Tell<'_>) -> Result<Results, ReproduceError> {
-    let pairs = machines::count();
-    let bands = if plan.quick { 0 } else { machines::BAND_RUNS };
-    let total = builds::STEPS + instructions::STEPS + 2 * pairs * plan.seeds.len() + bands;
+fn run(plan: &Plan, tell: &mut Tell<'_>) -> Result<Results, Error> {
+    let pairs = count();
+    let bands = if plan.quick { 0 } else { BAND_RUNS };
+    let total =
+        instructions::BUILD_STEPS + instructions::STEPS + 2 * pairs * plan.seeds.len() + bands;
     let mut steps = Steps::new(total, tell);
     let mut results = Results { rows: rows(), ..Results::default() };
     let measured = measure(plan, &mut steps, &mut results);
@@ -63,8 +69,8 @@ fn run(plan: &Plan, tell: &mut Tell<'_>) -> Result<Results, ReproduceError> {
             Counts::RECORDED
         }
     };
-    machines::run(plan, &counts, &mut steps, &mut results)?;
-    results.findings.extend(findings::findings(&results));
+    run_machines(plan, &counts, &mut steps, &mut results)?;
+    results.findings.extend(findings(&results));
     Ok(results)
 }
 
@@ -78,7 +84,7 @@ fn measure(
         return Err(Skipped("a quick look builds nothing".into()));
     }
     let builds = Builds::make(steps)?;
-    text::fill(&builds, results)?;
+    instructions::fill(&builds, results)?;
     let counts = Counts::of(&builds, steps)?;
     fill(&counts, results);
     Ok(counts)
@@ -140,4 +146,212 @@ fn rows() -> Vec<Row> {
         text(TEXT_GROWTH).published(growth).judged(Quantity::After, Reference::Published),
     ];
     throughput.into_iter().chain(text).collect()
+}
+
+fn findings(results: &Results) -> Vec<String> {
+    [inlining_found(results), functions(results), wish(results), worth(results)]
+        .into_iter()
+        .flatten()
+        .collect()
+}
+
+fn row<'r>(results: &'r Results, workload: &str, subject: &str, metric: &str) -> Option<&'r Row> {
+    results
+        .rows
+        .iter()
+        .find(|row| (&*row.workload, &*row.subject, &*row.metric) == (workload, subject, metric))
+}
+
+/// What was counted before and after.
+fn sides(results: &Results, workload: &str, subject: &str, metric: &str) -> Option<(f64, f64)> {
+    let row = row(results, workload, subject, metric)?;
+    let Sides { before, after, .. } = row.measured.as_ref().or(row.modelled.as_ref())?;
+    Some((before.median, after.as_ref()?.median))
+}
+
+fn inlining_found(results: &Results) -> Option<String> {
+    let (before, after) = sides(results, "inlining", "list-buddy", INSTRUCTIONS)?;
+    let (small, large) = sides(results, "inlining", "list-buddy", TEXT_BYTES)?;
+    let (ours, ours_after) = sides(results, "inlining", "framewright", INSTRUCTIONS)?;
+    Some(format!(
+        "inlining saves list-buddy {} of {} instructions under the lock per frame taken, for {} \
+         bytes of text; it saves framewright {} of {}",
+        decimal(before - after, 1),
+        decimal(before, 1),
+        decimal(large - small, 0),
+        decimal(ours - ours_after, 1),
+        decimal(ours, 1),
+    ))
+}
+
+/// Text growth, function by function.
+fn functions(results: &Results) -> Option<String> {
+    let of = |label: &str| results.runs.iter().find(|run| run.label == label);
+    let (before, after) = (of("build, outlined")?, of("build, inlined")?);
+    let changes = before.metrics.iter().filter_map(|(name, outlined)| {
+        let path = name.strip_prefix(TEXT_BYTES)?.trim();
+        let on_the_way = ["::refill", "::take", "::bulk::"].iter().any(|part| path.contains(part));
+        if !on_the_way {
+            return None;
+        }
+        let inlined = after.metrics.get(name)?.median;
+        Some(format!("{} {} -> {}", short(path), outlined.median, inlined))
+    });
+    Some(format!(
+        "text in bytes of the functions on the way: {}",
+        changes.collect::<Vec<_>>().join(", ")
+    ))
+}
+
+/// A path without the crate, and without what it is generic over.
+fn short(path: &str) -> String {
+    let whose = if path.contains("list_buddy") { "list-buddy" } else { "framewright" };
+    let mut depth = 0;
+    let plain: String = path
+        .chars()
+        .filter(|&c| {
+            depth += i32::from(c == '<');
+            let keep = depth == 0;
+            depth -= i32::from(c == '>');
+            keep
+        })
+        .collect();
+    let name = plain.rsplit("::").find(|part| !part.is_empty()).unwrap_or(path);
+    format!("{whose}'s {name}")
+}
+
+/// What the reviewer asked for.
+fn wish(results: &Results) -> Option<String> {
+    let (one_by_one, bulk) = sides(results, "bulk", "framewright", INSTRUCTIONS)?;
+    let (_, lists) = sides(results, "inlining", "list-buddy", INSTRUCTIONS)?;
+    Some(format!(
+        "bulk removal, which a reviewer wished for: {} instructions under the lock per frame \
+         taken, against {} from list-buddy's lists, one by one and inlined: {} times fewer. \
+         Framewright's own structure taken one by one: {}",
+        decimal(bulk, 1),
+        decimal(lists, 1),
+        decimal(lists / bulk.max(0.1), 1),
+        decimal(one_by_one, 1),
+    ))
+}
+
+fn worth(results: &Results) -> Option<String> {
+    let (_, lists) = sides(results, "inlining", "list-buddy", "lock_cycles_per_frame")?;
+    let (one_by_one, bulk) = sides(results, "bulk", "framewright", "lock_cycles_per_frame")?;
+    Some(format!(
+        "cycles under the lock per frame taken or given back, on {}: list-buddy, inlined, {}; \
+         framewright one by one {}, in bulk {}",
+        row(results, "bulk", "framewright", "lock_cycles_per_frame")?.machine,
+        decimal(lists, 1),
+        decimal(one_by_one, 1),
+        decimal(bulk, 1),
+    ))
+}
+
+/// List sizes of 2017.
+const LISTS: ListSizes = ListSizes { batch: 31, high: 186 };
+/// The machines: both that were published, and the first once more, for the library.
+const MACHINES: [&str; 2] = ["skx-2s-112", "skx-4s-224"];
+/// The price of a frame that list-buddy takes.
+const PRICE: &str = "code.list_buddy_take";
+/// What the worth of instructions may hang on.
+const PARAMETERS: [&str; 3] = ["latency.loaded", "lock.handoff_line", "code.list_buddy_give"];
+/// Runs behind the bands: one machine.
+const BAND_RUNS: usize = 4 * PARAMETERS.len();
+
+/// How many pairs are run.
+fn count() -> usize {
+    MACHINES.len() + 1
+}
+
+/// Runs them all and fills their rows.
+fn run_machines(
+    plan: &Plan,
+    counts: &Counts,
+    steps: &mut Steps<'_, '_>,
+    results: &mut Results,
+) -> Result<(), Error> {
+    for (number, machine) in MACHINES.into_iter().enumerate() {
+        let pair = inlining(plan, Spec::preset(machine)?, counts);
+        let outcome = pair.run(plan, steps)?;
+        let bands: &[&str] = if number == 0 { &PARAMETERS } else { &[] };
+        let band = pair.band(plan, &outcome, "pages_per_s", bands, steps)?;
+        outcome.fill(&pair, &["pages_per_s", "lock_cycles_per_frame"], results);
+        if let Some(row) = results.find(pair.key("pages_per_s")) {
+            row.band = band;
+        }
+    }
+    let pair = bulk(plan, Spec::preset(MACHINES[0])?);
+    let outcome = pair.run(plan, steps)?;
+    outcome.fill(&pair, &["pages_per_s", "lock_cycles_per_frame"], results);
+    Ok(())
+}
+
+fn inlining(plan: &Plan, spec: Spec, counts: &Counts) -> Pair {
+    let count = counts.of_subject(Subject::ListBuddy);
+    let price = spec.costs().code.list_buddy_take as f64;
+    let factor = (price + count.outlined - count.inlined) / price;
+    let side = |label| column(list_buddy, Tuning::default(), ("build", label));
+    Pair {
+        workload: "inlining",
+        subject: "list-buddy",
+        simulation: simulation(plan, spec),
+        before: side("outlined"),
+        after: side("inlined"),
+        price_before: Some((PRICE, factor)),
+    }
+    .with_lists(Some(LISTS))
+}
+
+fn bulk(plan: &Plan, spec: Spec) -> Pair {
+    let side = |rule, value| {
+        let mut tuning = Tuning::default();
+        tuning.zone.bulk_take = rule;
+        column(Column::framewright, tuning, ("zone.bulk_take", value))
+    };
+    Pair {
+        workload: "bulk",
+        subject: "framewright",
+        simulation: simulation(plan, spec),
+        before: side(BulkTake::OneByOne, "one-by-one"),
+        after: side(BulkTake::Bulk, "bulk"),
+        price_before: None,
+    }
+    .with_lists(Some(LISTS))
+}
+
+fn list_buddy(side: &Side) -> Column {
+    Column::list_buddy(&side.label, side)
+}
+
+/// Page faults, with 128 MiB per process; a quick look is a tenth of the time.
+fn simulation(plan: &Plan, spec: Spec) -> Simulation {
+    let work = Workload::PageFault(PageFault::new(1));
+    let full = simulated::Plan::of(&work);
+    let part = if plan.quick { 10 } else { 1 };
+    let plan = simulated::Plan { warm_up: full.warm_up / part, window: full.window / part };
+    Simulation { work, spec, frames: None, plan }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_are_told_by_whose_they_are_and_their_last_word() {
+        for (path, expected) in [
+            ("framewright_peers::list_buddy::bulk::refill", "list-buddy's refill"),
+            (
+                "framewright_peers::list_buddy::fallback::<impl \
+                 framewright_peers::list_buddy::zone::Zone>::take",
+                "list-buddy's take",
+            ),
+            (
+                "framewright::buddy::take::<impl framewright::buddy::Buddy>::choose",
+                "framewright's choose",
+            ),
+        ] {
+            assert_eq!(short(path), expected);
+        }
+    }
 }

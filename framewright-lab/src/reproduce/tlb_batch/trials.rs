@@ -1,16 +1,17 @@
 //! What is run: machines, readers, settings.
 
-use framewright::{
-    Tuning,
-    tuning::{Auto, FlushBatching},
-};
+use framewright::tuning::Auto;
 use framewright_sim::machine::Spec;
-use indexmap::IndexMap;
 
+use crate::Error;
 use crate::{
+    host_paging::{HostPaging, HostPagingResult},
     paging::{Paging, Work, run_of},
-    report::{Metric, Run, Sides},
-    reproduce::{Key, Plan, ReproduceError, pairs::Steps},
+    report::{Check, Run, decimal},
+    reproduce::{
+        Key, Plan, Results,
+        pairs::{BySetting, Steps},
+    },
     workloads::{
         Side,
         mmap_read::{MmapRead, Readers},
@@ -62,11 +63,8 @@ pub(super) struct Trial {
     pcp_batch: Auto,
 }
 
-/// What came of all settings, one run per seed.
-pub(super) struct Outcome([Vec<Run>; SETTINGS]);
-
 /// Everything that is run.
-pub(super) fn trials(plan: &Plan) -> Result<Vec<Trial>, ReproduceError> {
+pub(super) fn trials(plan: &Plan) -> Result<Vec<Trial>, Error> {
     const MIB: u64 = 256;
     /// What Linux, and the library, make of the memory that the published machines had.
     const BATCH: Auto = Auto::Fixed(63);
@@ -99,31 +97,25 @@ pub(super) fn trials(plan: &Plan) -> Result<Vec<Trial>, ReproduceError> {
 }
 
 /// What 48 CPUs read from 24 disks: whether reclaim keeps up with what a store delivers.
-pub(super) fn stored(plan: &Plan) -> Result<Trial, ReproduceError> {
+pub(super) fn stored(plan: &Plan) -> Result<Trial, Error> {
     let mut trial = trials(plan)?.into_iter().rfind(|trial| trial.workload == PROCESSES);
     if let Some(Trial { paging: Paging { work: Work::MmapRead(work), .. }, .. }) = &mut trial {
         work.disks = DISKS;
     }
-    trial.ok_or_else(|| ReproduceError::Failed("no trial with processes".to_owned()))
+    trial.ok_or_else(|| Error::broken("no trial with processes"))
 }
 
 /// The settings of one side; `bound` are the frames that were unflushed at once with batches.
 fn side(setting: usize, bound: u32) -> Side {
-    let mut tuning = Tuning::default();
-    let (batching, name) = match setting {
-        OFF => (FlushBatching::Off, "off"),
-        CLEAN_ONLY => (FlushBatching::CleanOnly, "clean-only"),
-        ALL => (FlushBatching::All, "all"),
-        _ => (FlushBatching::Lazy, "lazy"),
+    let batching = match setting {
+        OFF => "off",
+        CLEAN_ONLY => "clean-only",
+        ALL => "all",
+        _ => "lazy",
     };
-    tuning.tlb.batching = batching;
-    let mut settings = IndexMap::from([("tlb.batching".to_owned(), name.to_owned())]);
-    if setting == EQUAL {
-        // Those of batches under way included.
-        tuning.tlb.parked_max = Auto::Fixed(bound);
-        settings.insert("tlb.parked_max".to_owned(), bound.to_string());
-    }
-    Side { label: name.to_owned(), tuning, settings }
+    let side = Side::new(batching).with("tlb.batching", batching);
+    // Those of batches under way included.
+    if setting == EQUAL { side.with("tlb.parked_max", bound) } else { side }
 }
 
 impl Trial {
@@ -152,7 +144,7 @@ impl Trial {
     }
 
     /// Runs the default setting with one seed.
-    pub(super) fn run_default(&self, seed: u64) -> Result<Run, ReproduceError> {
+    pub(super) fn run_default(&self, seed: u64) -> Result<Run, Error> {
         let side = self.side(DEFAULT, 0);
         let outcome = self.paging.run_once(&side, seed, &mut |_, _| {})?;
         let label = format!("{}, {DISKS} disks, {}", self.name(), side.label);
@@ -160,12 +152,8 @@ impl Trial {
     }
 
     /// Runs all settings with every seed, one after the other.
-    pub(super) fn run(
-        &self,
-        plan: &Plan,
-        steps: &mut Steps<'_, '_>,
-    ) -> Result<Outcome, ReproduceError> {
-        let mut runs: [Vec<Run>; SETTINGS] = Default::default();
+    pub(super) fn run(&self, plan: &Plan, steps: &mut Steps<'_, '_>) -> Result<BySetting, Error> {
+        let mut runs = vec![Vec::new(); SETTINGS];
         for &seed in &plan.seeds {
             let mut bound = 0;
             for (setting, runs) in runs.iter_mut().enumerate() {
@@ -179,32 +167,111 @@ impl Trial {
                 steps.step();
             }
         }
-        Ok(Outcome(runs))
+        Ok(BySetting(runs))
     }
 }
 
-impl Outcome {
-    /// A figure with two settings.
-    pub(super) fn sides(&self, before: usize, after: usize, metric: &str) -> Option<Sides> {
-        let known: &Metric = self.0[before].first()?.metrics.get(metric)?;
-        let (unit, better) = (known.unit, known.better);
-        Sides::paired(&self.values(before, metric)?, &self.values(after, metric)?, unit, better)
-    }
+/// What rows call it: one reader.
+pub(super) const HOST: &str = "host:1";
 
-    /// The median of a figure with a setting.
-    pub(super) fn median(&self, setting: usize, metric: &str) -> Option<f64> {
-        let known = self.0[setting].first()?.metrics.get(metric)?;
-        let values = self.values(setting, metric)?;
-        Some(Metric::of_rounds(&values, known.unit, known.better)?.median)
-    }
+/// What is compared: a name, and the settings before and after.
+const HOST_PAIRS: [(&str, usize, usize); 2] = [(super::trials::BATCHED, 0, 1), ("off, lazy", 0, 2)];
+const INTERRUPTS: &str = "shootdowns_per_evicted_page";
+/// Interrupts per page that one call per page takes at least, if another thread runs meanwhile.
+const MEANT: f64 = 0.5;
+const FIGURES: [&str; 6] = [
+    INTERRUPTS,
+    "ns_per_evicted_page",
+    "unmaps_per_flush",
+    "unflushed_frames_max",
+    "elapsed_s",
+    "system_time_s",
+];
 
-    fn values(&self, setting: usize, metric: &str) -> Option<Vec<f64>> {
-        let value = |run: &Run| Some(run.metrics.get(metric)?.median);
-        self.0[setting].iter().map(value).collect()
+/// Runs it, and puts what came out where it belongs. Where it cannot be run, that is what was found.
+pub(super) fn add(results: &mut Results, plan: &Plan) {
+    let paging = paging(plan);
+    let sides = [
+        Side::new("off").with("tlb.batching", "off"),
+        Side::new("all").with("tlb.batching", "all"),
+        Side::new("lazy").with("tlb.batching", "lazy"),
+    ];
+    let outcome = match paging.run(&sides, &mut |_, _| {}) {
+        Ok(outcome) => outcome,
+        Err(why) => {
+            results.findings.push(format!("nothing was measured on this machine: {why}"));
+            return;
+        }
+    };
+    for (subject, before, after) in HOST_PAIRS {
+        for metric in FIGURES {
+            let key = Key { workload: super::trials::PROCESSES, machine: HOST, subject, metric };
+            results.measured(key, outcome.sides(before, after, metric));
+        }
     }
+    let apart =
+        outcome.measured.runs[0].metrics.get(INTERRUPTS).map_or(0.0, |metric| metric.median);
+    if apart < MEANT {
+        results.findings.push(format!(
+            "{HOST}: {} interrupts per page one by one: other programs had the processor of the \
+             second thread, and there was little to save; goals are not judged",
+            decimal(apart, 3)
+        ));
+    } else if !plan.quick {
+        results.checks.extend(goals(&outcome));
+    }
+    results.checks.extend(
+        outcome
+            .measured
+            .checks
+            .into_iter()
+            .map(|check| Check { name: format!("{HOST}: {}", check.name), ..check }),
+    );
+    results.findings.extend(outcome.measured.notes.iter().map(|note| format!("{HOST}: {note}")));
+    results.runs.extend(outcome.measured.runs.into_iter().map(|run| {
+        let label = format!("{} on {HOST}, {}", super::trials::PROCESSES, run.label);
+        crate::report::Run { label, ..run }
+    }));
+}
 
-    /// One run per setting: medians over the seeds.
-    pub(super) fn runs(self) -> impl Iterator<Item = Run> {
-        self.0.into_iter().filter_map(|runs| super::super::pairs::over_seeds(&runs))
+fn paging(plan: &Plan) -> HostPaging {
+    let (mib, times, rounds) = if plan.quick { (64, 3, 2) } else { (512, 10, HostPaging::ROUNDS) };
+    let work = MmapRead { times, ..MmapRead::new(Readers::Processes) };
+    HostPaging { work, readers: 1, frames: mib << 8, rounds }
+}
+
+/// What has to hold, with the default settings against one call per page.
+fn goals(outcome: &HostPagingResult) -> Vec<Check> {
+    let of =
+        |run: usize, name: &str| Some(outcome.measured.runs.get(run)?.metrics.get(name)?.median);
+    let mut checks = Vec::new();
+    let mut check = |what: &str, passed: bool, detail: String| {
+        checks.push(Check { name: format!("{HOST}: {what}"), passed, detail });
+    };
+    let interrupts = [0, 2].map(|run| of(run, INTERRUPTS));
+    if let [Some(off), Some(lazy)] = interrupts {
+        check(
+            "one interrupt serves many pages",
+            lazy <= 0.005,
+            format!(
+                "{} interrupts per page one by one, {} lazily (at most 0.005)",
+                decimal(off, 3),
+                decimal(lazy, 4)
+            ),
+        );
     }
+    if let [Some(off), Some(lazy)] = [0, 2].map(|run| of(run, "ns_per_evicted_page")) {
+        let times = off / lazy.max(f64::MIN_POSITIVE);
+        check(
+            "giving pages up together is cheaper",
+            times >= 20.0,
+            format!(
+                "{} ns per page one by one, {} lazily: {} times cheaper (at least 20)",
+                decimal(off, 0),
+                decimal(lazy, 0),
+                decimal(times, 1)
+            ),
+        );
+    }
+    checks
 }

@@ -10,12 +10,10 @@
 //! for t in zoneinfo buddyinfo pagetypeinfo vmstat; do echo "# $t"; cat /proc/$t; done > NAME.before
 //! ```
 
-mod gaps;
-mod tables;
 mod text;
 mod zoneinfo;
 
-pub use gaps::Gap;
+pub use zoneinfo::Gap;
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -295,7 +293,7 @@ struct Parser {
     section: Section,
     snapshot: Snapshot,
     zoneinfo: zoneinfo::State,
-    pagetypeinfo: tables::Pagetypeinfo,
+    pagetypeinfo: text::Pagetypeinfo,
 }
 
 impl Parser {
@@ -317,9 +315,9 @@ impl Parser {
         match self.section {
             Section::None => Err(LineProblem::new("snapshot", text, "a line `# zoneinfo` first")),
             Section::Zoneinfo => self.zoneinfo.line(&mut snapshot.zones, text),
-            Section::Buddyinfo => tables::buddyinfo(&mut snapshot.zones, text),
+            Section::Buddyinfo => text::buddyinfo(&mut snapshot.zones, text),
             Section::Pagetypeinfo => self.pagetypeinfo.line(snapshot, text),
-            Section::Vmstat => tables::vmstat(&mut snapshot.vmstat, text),
+            Section::Vmstat => text::vmstat(&mut snapshot.vmstat, text),
             Section::Unknown => Ok(()),
         }
     }

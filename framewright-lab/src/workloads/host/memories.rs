@@ -2,11 +2,13 @@
 
 use framewright::{Config, FrameRange, InitError, Layout, Memory, MemoryRange, Pfn, ZoneId};
 use framewright_host::{HostBuilder, HostError, HostMachine, Metadata, PageSize};
+use std::fs;
 
-use super::{HostSpec, WorkloadError};
+use super::HostSpec;
+use crate::Error;
 use crate::{
     report::Check,
-    workloads::{Side, Workload, cpu::Stopped},
+    workloads::{Side, Workload, cpu::Stopped, heat::Caches},
 };
 
 pub(super) type HostMemory<'m> = Memory<'m, HostMachine>;
@@ -27,7 +29,7 @@ fn machine(spec: &HostSpec) -> Result<HostMachine, HostError> {
 }
 
 /// The buffer that the memory of a side keeps its books in.
-pub(super) fn metadata(spec: &HostSpec, side: &Side) -> Result<Metadata, WorkloadError> {
+pub(super) fn metadata(spec: &HostSpec, side: &Side) -> Result<Metadata, Error> {
     let map: Vec<MemoryRange> = FrameRange::new(Pfn::new(0), Pfn::new(spec.frames))
         .into_iter()
         .map(MemoryRange::from)
@@ -43,7 +45,7 @@ pub(super) fn memory<'m>(
     spec: &HostSpec,
     side: &Side,
     metadata: &'m mut Metadata,
-) -> Result<HostMemory<'m>, WorkloadError> {
+) -> Result<HostMemory<'m>, Error> {
     let machine = machine(spec)?;
     let map = [machine.frames().into()];
     let memory = Memory::new(machine, &config(&map, spec, side), metadata.as_mut())
@@ -56,22 +58,30 @@ fn config<'c>(map: &'c [MemoryRange], spec: &HostSpec, side: &Side) -> Config<'c
     Config { tuning: side.tuning, ..Config::new(map, spec.cpus) }
 }
 
-fn refused(spec: &HostSpec, reason: InitError) -> WorkloadError {
-    WorkloadError::Init { frames: spec.frames, cpus: spec.cpus, reason }
+fn refused(spec: &HostSpec, reason: InitError) -> Error {
+    Error::input(format_args!(
+        "cannot set up a memory of {} frames for {} CPUs: {reason}",
+        spec.frames, spec.cpus
+    ))
 }
 
 fn refuse_too_small(
     work: &Workload,
     spec: &HostSpec,
     memory: &HostMemory<'_>,
-) -> Result<(), WorkloadError> {
+) -> Result<(), Error> {
     let zone = memory.zone(ZoneId::default()).unwrap();
     let (needed, usable) = (work.live_frames(spec.cpus), zone.managed.saturating_sub(zone.high));
     if needed <= usable {
         return Ok(());
     }
     let ample = work.ample_frames(spec.cpus);
-    Err(WorkloadError::TooSmall { cpus: spec.cpus, needed, usable, frames: spec.frames, ample })
+    let [needed, usable, frames, ample] = [needed, usable, spec.frames, ample].map(mib);
+    Err(Error::input(format_args!(
+        "{} CPUs hold up to {needed} MiB and {usable} MiB of {frames} MiB may be used; give it at least \
+         {ample} MiB, or fewer CPUs",
+        spec.cpus
+    )))
 }
 
 /// Contents during the run, books at its end.
@@ -94,15 +104,57 @@ pub(super) fn checks(stopped: &End, memories: &[HostMemory<'_>]) -> Vec<Check> {
     });
     vec![
         Check { name: "contents".to_owned(), passed: stopped.is_none(), detail: contents },
-        Check {
-            name: "invariants".to_owned(),
-            passed: wrong.is_none(),
-            detail: wrong.unwrap_or_else(|| "all frames are free, and the books agree".to_owned()),
-        },
+        Check::new(
+            "invariants",
+            wrong.is_none(),
+            wrong.unwrap_or_else(|| "all frames are free, and the books agree".to_owned()),
+        ),
     ]
 }
 
 pub(super) fn notes(memories: &[HostMemory<'_>]) -> Vec<String> {
     let missing = memories.first().and_then(|memory| memory.platform().no_remote_barrier());
     missing.map(|why| format!("owner lock: trylock, because {why}")).into_iter().collect()
+}
+
+fn mib(frames: u64) -> u64 {
+    frames.div_ceil(256)
+}
+
+/// Frames of a core's cache where the system does not say: 1 MiB.
+const OF_CORE: u32 = 256;
+/// Frames of a socket's cache where the system does not say: 16 MiB.
+const OF_SOCKET: u32 = 4096;
+
+/// The caches of a machine of `cpus` threads, each taken for a core, all of one socket.
+pub(super) fn caches(cpus: u16) -> Caches {
+    Caches {
+        core_of: (0..cpus).collect(),
+        socket_of: vec![0; usize::from(cpus)],
+        of_core: level(2).unwrap_or(OF_CORE),
+        of_socket: level(3).unwrap_or(OF_SOCKET),
+    }
+}
+
+fn level(level: u8) -> Option<u32> {
+    let path = format!("/sys/devices/system/cpu/cpu0/cache/index{level}/size");
+    frames(fs::read_to_string(path).ok()?.trim())
+}
+
+/// Frames in a size as the system writes it: `1024K`.
+fn frames(text: &str) -> Option<u32> {
+    let kib: u32 = text.strip_suffix('K')?.parse().ok()?;
+    Some(kib / 4)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_are_in_kib() {
+        assert_eq!(frames("2048K"), Some(512));
+        assert_eq!(frames("2M"), None);
+        assert_eq!(frames(""), None);
+    }
 }

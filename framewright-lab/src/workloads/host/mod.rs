@@ -8,23 +8,15 @@
 //! | `rounds`   | warming up, rounds in turn, threads                         |
 //! | `memories` | a memory per side, large enough; what must hold in the end  |
 //! | `world`    | a thread's side of the seam: pace and contents              |
-//! | `pipe`     | threads that wait for one another                           |
-//! | `caches`   | how large this machine's caches are                         |
-//! | `error`    | what keeps a run from happening                             |
 
-mod caches;
-mod error;
 mod memories;
-mod pipe;
 mod rounds;
 mod world;
 
 use std::time::Duration;
 
 use super::{Side, Workload};
-use crate::report::{Check, Run};
-
-pub use error::WorkloadError;
+use crate::{Error, report::Measured};
 #[cfg(test)]
 pub(crate) use world::{HostWorld, Pace};
 
@@ -74,23 +66,12 @@ impl Rounds {
     }
 }
 
-/// What came out.
-#[derive(Clone, Debug, PartialEq)]
-pub struct HostResult {
-    /// One run per side, in their order.
-    pub runs: Vec<Run>,
-    /// Whether contents and books were in order.
-    pub checks: Vec<Check>,
-    /// What the reader should know about how it was run.
-    pub notes: Vec<String>,
-}
-
 impl Workload {
     /// Runs every side on this process. `progress` hears how many of how many rounds are done.
     ///
     /// # Errors
     ///
-    /// [`WorkloadError`]: the machine cannot be had, or has too little memory. Contents that were
+    /// [`Error`]: the machine cannot be had, or has too little memory. Contents that were
     /// overwritten are no error but a failed check.
     pub fn run_on_host(
         &self,
@@ -98,7 +79,7 @@ impl Workload {
         sides: &[Side],
         rounds: Rounds,
         progress: &mut dyn FnMut(u64, u64),
-    ) -> Result<HostResult, WorkloadError> {
+    ) -> Result<Measured, Error> {
         rounds::run(self, spec, sides, rounds, progress)
     }
 }

@@ -12,19 +12,19 @@ use std::{
 };
 
 use super::{
-    HostResult, HostSpec, Limit, Rounds, WorkloadError, caches,
+    HostSpec, Limit, Rounds,
     memories::{self, End, HostMemory},
-    pipe::HostPipe,
-    world::{HostWorld, Pace},
+    world::{HostPipe, HostWorld, Pace},
 };
+use crate::Error;
+use crate::report::Measured;
 use crate::workloads::{
     Body, Counts, Side, Window, Workload,
-    allocator::Library,
+    counts::{CpuCounters, Done},
     cpu::{Cpu, Stopped},
     figures::{self, Waits},
     heat::Heat,
-    pipe::{Message, Pipe},
-    tally::{Done, Tally},
+    world::{Library, Message, Pipe},
 };
 
 /// Runs every side of a comparison, their rounds alternating.
@@ -34,7 +34,7 @@ pub(super) fn run(
     sides: &[Side],
     rounds: Rounds,
     progress: &mut dyn FnMut(u64, u64),
-) -> Result<HostResult, WorkloadError> {
+) -> Result<Measured, Error> {
     refuse_nothing(work, spec, sides, rounds)?;
     let buffers: Result<Vec<_>, _> =
         sides.iter().map(|side| memories::metadata(spec, side)).collect();
@@ -48,10 +48,11 @@ pub(super) fn run(
     let run = |(side, windows): (&Side, &Vec<Window>)| {
         figures::run_of(&side.label, &side.settings, windows)
     };
-    Ok(HostResult {
+    Ok(Measured {
         runs: sides.iter().zip(&windows).map(run).collect(),
         checks: memories::checks(&stopped, &memories),
         notes: memories::notes(&memories),
+        picture: None,
     })
 }
 
@@ -60,12 +61,12 @@ fn refuse_nothing(
     spec: &HostSpec,
     sides: &[Side],
     rounds: Rounds,
-) -> Result<(), WorkloadError> {
+) -> Result<(), Error> {
     let lacks = work.lacks(spec.cpus);
     let lacks = lacks.or((rounds.rounds == 0).then_some("round"));
     let lacks = lacks.or(sides.is_empty().then_some("side"));
     match lacks {
-        Some(what) => Err(WorkloadError::Nothing { workload: work.name(), what }),
+        Some(what) => Err(work.lacking(what)),
         None => Ok(()),
     }
 }
@@ -75,7 +76,7 @@ fn play_all(
     players: &[Player<'_, '_>],
     rounds: Rounds,
     progress: &mut dyn FnMut(u64, u64),
-) -> Result<(Vec<Vec<Window>>, End), WorkloadError> {
+) -> Result<(Vec<Vec<Window>>, End), Error> {
     let mut windows: Vec<Vec<Window>> = players.iter().map(|_| Vec::new()).collect();
     for player in players {
         if let (_, Some(end)) = player.play(Limit::Cycles(rounds.warm_up))? {
@@ -100,7 +101,7 @@ fn play_all(
 struct Player<'p, 'm> {
     work: &'p Workload,
     memory: &'p HostMemory<'m>,
-    tallies: Vec<Tally>,
+    counters: Vec<CpuCounters>,
     /// Nobody watches where single operations are measured: watching costs as much as they do.
     heat: Option<Heat>,
 }
@@ -132,17 +133,17 @@ impl<'p, 'm> Player<'p, 'm> {
     fn new(work: &'p Workload, memory: &'p HostMemory<'m>) -> Self {
         let cpus = memory.cpu_count();
         let watched = !matches!(work, Workload::PageFault(_));
-        let heat = || Heat::new(&caches::caches(cpus), memory.managed());
+        let heat = || Heat::new(&memories::caches(cpus), memory.managed());
         Self {
             work,
             memory,
-            tallies: (0..cpus).map(|_| Tally::default()).collect(),
+            counters: (0..cpus).map(|_| CpuCounters::default()).collect(),
             heat: watched.then(heat),
         }
     }
 
     /// One round: all CPUs at once. If one of them is stopped, all are.
-    fn play(&self, limit: Limit) -> Result<(Window, End), WorkloadError> {
+    fn play(&self, limit: Limit) -> Result<(Window, End), Error> {
         let cpus = self.memory.cpu_count();
         let (pipes, room) = self.work.pipes(cpus);
         let shared = Shared {
@@ -152,7 +153,7 @@ impl<'p, 'm> Player<'p, 'm> {
             pipes: (0..pipes).map(|_| HostPipe::new(room)).collect(),
         };
         let before = self.moment();
-        let parts: Result<Vec<Part>, WorkloadError> = thread::scope(|scope| {
+        let parts: Result<Vec<Part>, Error> = thread::scope(|scope| {
             let spawn = |cpu| {
                 let shared = &shared;
                 scope.spawn(move || self.part(cpu, shared))
@@ -168,14 +169,14 @@ impl<'p, 'm> Player<'p, 'm> {
         let stopped = parts.into_iter().find_map(|part| Some((part.cpu, part.stopped?)));
         match stopped {
             Some((cpu, Stopped::OutOfMemory(reason))) => {
-                Err(WorkloadError::OutOfMemory { cpu, reason })
+                Err(Error::input(format_args!("CPU {cpu} ran out of memory: {reason}")))
             }
             stopped => Ok((window, stopped)),
         }
     }
 
     /// One CPU's part of a round.
-    fn part(&self, cpu: u16, shared: &Shared<'m>) -> Result<Part, WorkloadError> {
+    fn part(&self, cpu: u16, shared: &Shared<'m>) -> Result<Part, Error> {
         let machine = self.memory.platform();
         let registered = machine.register_as(CpuId::new(cpu));
         // Whoever cannot register must not keep the others waiting.
@@ -186,7 +187,7 @@ impl<'p, 'm> Player<'p, 'm> {
             of: self.memory.cpu_count(),
             allocator: Library(self.memory.cpu(registered.id())?),
             world: HostWorld::new(machine, Pace::new(shared.limit), &shared.stop),
-            tally: &self.tallies[usize::from(cpu)],
+            counters: &self.counters[usize::from(cpu)],
             heat: self.heat.as_ref().map(|heat| heat.of_cpu(cpu)),
         };
         let pipe = self.work.pipe_of(cpu, seat.of).map(|pipe| &shared.pipes[pipe]);
@@ -202,7 +203,7 @@ impl<'p, 'm> Player<'p, 'm> {
 
     fn moment(&self) -> Moment {
         Moment {
-            done: Done::sum(&self.tallies),
+            done: Done::sum(&self.counters),
             counts: self.memory.stats().into(),
             contention: self.memory.platform().contention(),
         }
@@ -212,7 +213,7 @@ impl<'p, 'm> Player<'p, 'm> {
         Window {
             seconds: duration.as_secs_f64(),
             done: after.done.since(before.done),
-            counts: after.counts.since(before.counts),
+            counts: after.counts - before.counts,
             waits: Some(Waits {
                 times: after.contention.waits - before.contention.waits,
                 nanos: after.contention.nanos - before.contention.nanos,

@@ -10,7 +10,7 @@
 //! * *threads*: all readers share one address space and one mapping. A page is mapped once, by an address
 //!   space that all CPUs run: the shape of a cache server.
 
-use super::access::{Access, Next};
+use super::cdn::{Access, Next};
 
 /// What is read by whom.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -24,12 +24,12 @@ pub struct MmapRead {
 }
 
 /// What readers are.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, clap::ValueEnum)]
 pub enum Readers {
-    /// Processes, each with a file and a mapping of its own.
+    /// A process per CPU, each with a file of its own
     #[default]
     Processes,
-    /// Threads of one process, with one mapping of one file, each reading its part of it.
+    /// A thread per CPU, all with one mapping of one file
     Threads,
 }
 

@@ -1,0 +1,171 @@
+//! The command line as types. What is wrong with a value is found here, before any work.
+
+use clap::{Parser, Subcommand};
+
+use crate::args::machine::simulated_machine;
+use crate::commands::{
+    fragmentation, high_alloc, hunt, large_memory, machines, micro, paging, prices, qemu, record,
+    replay, reproduce, workload,
+};
+use crate::failure::{Failure, Outcome};
+
+/// The page allocator that you can test before you ship: run it, replay a real kernel's requests
+/// through it, compare its settings.
+#[derive(Debug, Parser)]
+#[command(name = "framewright", version, after_help = EXAMPLES, max_term_width = 100)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  framewright replay recordings/sockets.txt.zst
+      What a real kernel asked of its page allocator, asked of this one.
+  framewright replay recordings/sockets.txt.zst --vs pcp.high_order_drain=every-free
+      The same twice, side by side: percentages are gains over the first column.
+  framewright record -- make
+      What the kernel under your feet is asked while a command runs, to replay it.
+  framewright run page-fault --machine host:2
+      Two CPUs touch 128 MiB each, give it back, and again.
+  framewright reproduce bulk-free
+      A change that was published with figures, on simulated servers: does it do that here?
+  framewright hunt
+      Schedules that find bugs put in on purpose, and none in the code as it is.
+  framewright tuning pcp
+      What can be set, what it means, and where it comes from.
+  framewright machines skx-2s-112
+      A server with 112 CPUs: what things cost on it, and how we know.
+
+Exit codes: 0 fine, 1 a check failed, 2 bad input.";
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Run a workload: on this machine's threads, on a simulated machine, or in a kernel on an emulated
+    /// one
+    #[command(subcommand, after_help = RUN_EXAMPLES)]
+    Run(Run),
+    /// Replay a recording of a real kernel's page allocations
+    #[command(after_help = replay::EXAMPLES)]
+    Replay(replay::ReplayArgs),
+    /// Record what the running kernel's page allocator does
+    #[command(after_help = record::EXAMPLES)]
+    Record(record::RecordArgs),
+    /// Do published results again, on simulated machines, and say whether they agree
+    #[command(after_help = reproduce::EXAMPLES)]
+    Reproduce(reproduce::ReproduceArgs),
+    /// Hunt concurrency bugs on simulated CPUs, schedule by schedule
+    #[command(after_help = hunt::EXAMPLES)]
+    Hunt(hunt::HuntArgs),
+    /// List the settings: default, range, meaning, source
+    #[command(after_help = machines::TUNING_EXAMPLES)]
+    Tuning(machines::TuningArgs),
+    /// List the simulated machines, or one with every parameter and where it comes from
+    #[command(after_help = machines::MACHINES_EXAMPLES)]
+    Machines(machines::MachinesArgs),
+    /// Show which costs of a simulated machine the gain of each mechanism comes from
+    #[command(after_help = prices::EXAMPLES)]
+    Prices(prices::PricesArgs),
+}
+
+const RUN_EXAMPLES: &str = "\
+Examples:
+  framewright run page-fault --machine host:2 --memory 2GiB
+  framewright run page-fault --machine skx-2s-112
+  framewright run kbuild --machine host:2
+  framewright run mmap-read --set tlb.batching=off --vs tlb.batching=lazy
+  framewright run high-alloc --flags thp --vs compact.method=scan
+  framewright run alloc-micro --quick
+  framewright run alloc-micro --instructions
+  framewright run churn --quick
+  framewright run large-memory --quick
+  framewright run page-fault --machine qemu:4
+  framewright run tlb-proof
+  framewright run page-fault --vs pcp.bulk_free=choose-under-lock --json result.json";
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Run {
+    /// Bursts of 32,768 frames up, then down, every frame touched (will-it-scale's page_fault1)
+    #[command(after_help = workload::PAGE_FAULT_EXAMPLES,
+              mut_arg("machine", |machine| machine.help(workload::KERNEL_MACHINE)))]
+    PageFault(workload::PageFaultArgs),
+    /// Compilers that fork, fault, write and exit: what exits do to the lists of a CPU
+    #[command(after_help = workload::KBUILD_EXAMPLES,
+              mut_arg("machine", |machine| machine.help(workload::KERNEL_MACHINE)))]
+    Kbuild(workload::WorkloadArgs),
+    /// Blocks of orders 0 to 3 allocated on one CPU and freed on another (lmbench's bw_unix)
+    #[command(after_help = workload::SOCKET_PAIRS_EXAMPLES)]
+    SocketPairs(workload::WorkloadArgs),
+    /// Sparse files of ten times the memory, mapped and read once (vm-scalability's lru-file-mmap-read)
+    #[command(after_help = paging::MMAP_READ_EXAMPLES,
+              mut_arg("machine", |machine| machine.help(paging::MMAP_READ_MACHINE)),
+              mut_arg("memory", |memory| memory.help(paging::MMAP_READ_MEMORY)))]
+    MmapRead(paging::MmapReadArgs),
+    /// A cache server: random reads and stores through one mapping larger than memory, for days
+    #[command(after_help = paging::CDN_EXAMPLES,
+              mut_arg("machine", |machine| machine.value_parser(simulated_machine)))]
+    Cdn(paging::CdnArgs),
+    /// Huge pages asked of a machine that compiles, and of the same when it is idle (mmtests'
+    /// stress-highalloc)
+    #[command(after_help = high_alloc::EXAMPLES,
+              mut_arg("seed", |seed| seed.help(high_alloc::SEED)),
+              mut_arg("seeds", |seeds| seeds.help(high_alloc::SEEDS)),
+              mut_arg("quick", |quick| quick.help(high_alloc::QUICK)))]
+    HighAlloc(high_alloc::HighAllocArgs),
+    /// On a kernel: what CPUs have cached is reached before a flush, and never after
+    #[command(after_help = qemu::EXAMPLES)]
+    TlbProof(qemu::TlbProofArgs),
+    /// Nanoseconds per operation, beside other allocators and the floor
+    AllocMicro(micro::AllocMicroArgs),
+    /// Huge pages that are left after millions of random allocations and frees, beside other allocators
+    #[command(after_help = fragmentation::CHURN_EXAMPLES,
+              mut_arg("seeds", |seeds| seeds.help(fragmentation::SEEDS)),
+              mut_arg("quick", |quick| quick.help(fragmentation::CHURN_QUICK)))]
+    Churn(fragmentation::ChurnArgs),
+    /// Huge pages that form while every page gets another frame, again and again (LLFree's benchmark),
+    /// beside other allocators
+    #[command(after_help = fragmentation::REPLACE_EXAMPLES,
+              mut_arg("seeds", |seeds| seeds.help(fragmentation::SEEDS)),
+              mut_arg("quick", |quick| quick.help(fragmentation::REPLACE_QUICK)))]
+    Replace(fragmentation::ReplaceArgs),
+    /// A machine of 1 TiB on 4 nodes, as metadata only: start, hotplug, blocks up to 1 GiB,
+    /// contiguous runs, node fallback
+    #[command(after_help = large_memory::EXAMPLES)]
+    LargeMemory(large_memory::LargeMemoryArgs),
+}
+
+impl Command {
+    /// Does what was asked for.
+    pub(crate) fn run(&self) -> Result<Outcome, Failure> {
+        match self {
+            Self::Run(Run::PageFault(args)) => workload::page_fault(args),
+            Self::Run(Run::Kbuild(args)) => workload::kbuild(args),
+            Self::Run(Run::SocketPairs(args)) => workload::socket_pairs(args),
+            Self::Run(Run::MmapRead(args)) => paging::mmap_read(args),
+            Self::Run(Run::Cdn(args)) => paging::cdn(args),
+            Self::Run(Run::TlbProof(args)) => qemu::tlb_proof(args),
+            Self::Run(Run::HighAlloc(args)) => high_alloc::high_alloc(args),
+            Self::Run(Run::AllocMicro(args)) => micro::micro(args),
+            Self::Run(Run::Churn(args)) => fragmentation::churn(args),
+            Self::Run(Run::Replace(args)) => fragmentation::replace(args),
+            Self::Run(Run::LargeMemory(args)) => large_memory::large_memory(args),
+            Self::Replay(args) => replay::replay(args),
+            Self::Record(args) => record::record(args),
+            Self::Reproduce(args) => reproduce::reproduce(args),
+            Self::Hunt(args) => hunt::hunt(args),
+            Self::Tuning(args) => machines::tuning(args),
+            Self::Machines(args) => machines::machines(args),
+            Self::Prices(args) => prices::prices(args),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_command_line_is_well_formed() {
+        super::Args::command().debug_assert();
+    }
+}

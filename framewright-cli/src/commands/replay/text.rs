@@ -1,0 +1,309 @@
+//! The result of a replay.
+
+use framewright_lab::{
+    replay::{Activity, CpuReport, FreeMemory, KernelActivity, ReplayReport, SHOWN_ORDERS},
+    report::{Comparison, HEADER_NOTE, Report, Run, Style, Table, cpu_metric, decimal},
+};
+use std::fmt::Write;
+
+use crate::print::{self, FRAME_BYTES, bold};
+
+/// The lines of the summary, in order; drains by reason follow their sum.
+const SUMMARY: [&str; 20] = [
+    "list hits",
+    "refills",
+    "refilled frames",
+    "drains",
+    "drains: threshold",
+    "drains: high-order",
+    "drains: capacity",
+    "drains: local",
+    "drains: remote",
+    "drains: offline",
+    "drains: decay",
+    "drained frames",
+    "fallbacks",
+    "fallbacks: claims",
+    "fallbacks: steals",
+    "zone-lock acquisitions",
+    "frames per acquisition",
+    "refused allocations",
+    "unmatched frees",
+    "balance",
+];
+
+/// Drains for a reason that never arose say nothing.
+const ONLY_IF_ANY: &str = "drains: ";
+
+/// Columns of the table per CPU: those of the summary that say something of one.
+const PER_CPU: [&str; 13] = [
+    "list hits",
+    "refills",
+    "drains",
+    "drains: threshold",
+    "drains: high-order",
+    "drains: capacity",
+    "drains: local",
+    "drains: remote",
+    "drains: offline",
+    "drains: decay",
+    "fallbacks",
+    "zone-lock acquisitions",
+    "frames per acquisition",
+];
+
+/// Everything, from what was replayed to whether it came out even.
+pub(crate) fn show(report: &Report, replays: &[ReplayReport], style: Style) -> String {
+    let Some(first) = replays.first() else { return String::new() };
+    let mut text = introduction(first);
+    text.push('\n');
+    text.push_str(&print::settings(report, style));
+    for part in [
+        summary(report, style),
+        per_cpu(report, replays, style),
+        zones(first, style),
+        by_order(report, replays, style),
+        print::series(report, style),
+        print::checks(report, style),
+    ] {
+        text.push_str(&part);
+        text.push('\n');
+    }
+    text.pop();
+    text
+}
+
+fn introduction(replay: &ReplayReport) -> String {
+    let (machine, logical, kernel) = (&replay.machine, &replay.logical, &replay.kernel_total);
+    let mut text = String::new();
+    let mut line = |name: &str, value: String| {
+        // Writing to a string does not fail.
+        let _ = writeln!(text, "{name:10} {value}");
+    };
+    line("recording", replay.file.clone());
+    line(
+        "",
+        format!(
+            "{} events in {} s on {} CPUs",
+            replay.events,
+            decimal(replay.seconds, 3),
+            machine.cpus
+        ),
+    );
+    let origin = if machine.from_snapshot { "as its tables show it" } else { "as it needs" };
+    line(
+        "machine",
+        format!(
+            "{} frames ({} MiB), {origin}: {} in use at the start, {} on CPU lists",
+            machine.frames,
+            (machine.frames * FRAME_BYTES) >> 20,
+            machine.in_use_at_start,
+            machine.held_at_start
+        ),
+    );
+    line(
+        "replayed",
+        format!(
+            "{} allocations of {} frames, {} frees of {} frames",
+            logical.allocs, logical.alloc_frames, logical.frees, logical.free_frames
+        ),
+    );
+    line(
+        "",
+        format!(
+            "{} frees of memory from before the recording, each of a stand-in",
+            logical.stand_in_frees
+        ),
+    );
+    line(
+        "kernel",
+        format!(
+            "{} mm_page_alloc_zone_locked, {} mm_page_pcpu_drain, {} mm_page_alloc_extfrag",
+            kernel.zone_locked_refill + kernel.zone_locked_direct,
+            kernel.pcpu_drain,
+            kernel.extfrag_claims + kernel.extfrag_steals
+        ),
+    );
+    if !replay.others.is_empty() {
+        let others: Vec<_> =
+            replay.others.iter().map(|(name, events)| format!("{events} {name}")).collect();
+        line("skipped", others.join(", "));
+    }
+    text
+}
+
+fn summary(report: &Report, style: Style) -> String {
+    let (ours, kernel) = split(report);
+    let mut comparison = Comparison::of(ours);
+    if let Some(kernel) = kernel {
+        comparison = comparison.beside(kernel);
+    }
+    let table = comparison.table(told(report, &SUMMARY), style);
+    let note = if ours.len() > 1 { format!(" {HEADER_NOTE}") } else { String::new() };
+    format!(
+        "{}{note}\n{table}\
+         recorded kernel: what its events prove; it took the zone lock at least that often\n",
+        bold("all CPUs", style)
+    )
+}
+
+/// Those of `names` that say something.
+fn told<'n>(report: &Report, names: &[&'n str]) -> Vec<&'n str> {
+    let any = |run: &Run, name: &str| run.metrics.get(name).is_some_and(|m| m.median > 0.0);
+    let arose = |name: &str| report.runs.iter().any(|run| any(run, name));
+    names.iter().filter(|name| !name.starts_with(ONLY_IF_ANY) || arose(name)).copied().collect()
+}
+
+/// Our runs, and the kernel's behind them.
+fn split(report: &Report) -> (&[Run], Option<&Run>) {
+    match report.runs.split_last() {
+        Some((kernel, ours)) => (ours, Some(kernel)),
+        None => (&[], None),
+    }
+}
+
+/// One row per run for each CPU that did something in any of them.
+fn per_cpu(report: &Report, replays: &[ReplayReport], style: Style) -> String {
+    let mut cpus: Vec<u16> = replays.iter().flat_map(busy).collect();
+    cpus.sort_unstable();
+    cpus.dedup();
+    let names = told(report, &PER_CPU);
+    // Two short lines take less width than one long one.
+    let header: Vec<String> = names.iter().map(|name| name.replacen(' ', "\n", 1)).collect();
+    let header = header.iter().map(String::as_str);
+    let mut table = Table::new(std::iter::once("").chain(header), style);
+    for cpu in &cpus {
+        for run in &report.runs {
+            let figures = names.iter().map(|name| {
+                run.metrics.get(&cpu_metric(*cpu, name)).map_or_else(
+                    || "-".to_owned(),
+                    |metric| decimal(metric.median, metric.unit.decimals()),
+                )
+            });
+            let name = format!("CPU {cpu}  {}", run.label);
+            table.plain_row(std::iter::once(name).chain(figures));
+        }
+    }
+    let all = replays.first().map_or(0, |replay| replay.cpus.len());
+    format!("{}{}\n{table}", bold("per CPU", style), left_out(all.saturating_sub(cpus.len())))
+}
+
+/// The CPUs on which anything was allocated, freed or moved, by us or by the kernel.
+fn busy(replay: &ReplayReport) -> impl Iterator<Item = u16> {
+    let idle = |ours: &Activity| {
+        let counts = [ours.alloc_frames, ours.free_frames, ours.all_drains()];
+        counts == [0; 3] && ours.zone_lock_acquisitions == 0
+    };
+    let busy = move |cpu: &&CpuReport| !idle(&cpu.ours) || cpu.kernel != KernelActivity::default();
+    replay.cpus.iter().filter(busy).map(|cpu| cpu.cpu)
+}
+
+fn left_out(idle: usize) -> String {
+    match idle {
+        0 => String::new(),
+        1 => " (1 idle CPU left out)".to_owned(),
+        _ => format!(" ({idle} idle CPUs left out)"),
+    }
+}
+
+/// The zones, and what of them was on CPU lists.
+pub(crate) fn zones(replay: &ReplayReport, style: Style) -> String {
+    let header = [
+        "",
+        "frames",
+        "min",
+        "low",
+        "high",
+        "start: on\nCPU lists",
+        "recorded\nkernel",
+        "end: on\nCPU lists",
+        "recorded\nkernel",
+    ];
+    let mut table = Table::new(header, style);
+    for zone in &replay.zones {
+        let ([min, low, high], held) = (zone.watermarks, &zone.held);
+        let figures = [
+            Some(zone.managed),
+            Some(min),
+            Some(low),
+            Some(high),
+            Some(held.start),
+            held.kernel_start,
+            Some(held.end),
+            held.kernel_end,
+        ];
+        let name = format!("node {} {}", zone.node, zone.zone);
+        let shown = |figure: Option<u64>| figure.map_or("-".to_owned(), |value| value.to_string());
+        table.plain_row(std::iter::once(name).chain(figures.map(shown)));
+    }
+    format!("{}\n{table}", bold("zones", style))
+}
+
+/// Free blocks by order, over all zones, as in `/proc/buddyinfo`.
+pub(crate) fn by_order(report: &Report, replays: &[ReplayReport], style: Style) -> String {
+    let Some(first) = replays.first() else { return String::new() };
+    let kernel = report.runs.last().map_or("", |run| run.label.as_str());
+    let mut rows = Rows::new(style);
+    let ours = || report.runs.iter().map(|run| run.label.as_str()).zip(replays);
+    rows.moment(
+        "start",
+        kernel,
+        first.free.kernel_start.as_ref(),
+        ours().map(|(label, replay)| (label, &replay.free.start)),
+    );
+    rows.moment(
+        "end",
+        kernel,
+        first.free.kernel_end.as_ref(),
+        ours().map(|(label, replay)| (label, &replay.free.end)),
+    );
+    let note = match (&first.free.kernel_end, first.ends_early) {
+        (None, _) => "",
+        (Some(_), false) => {
+            "recorded kernel, end: its tables from after the recording (NAME.after)\n"
+        }
+        (Some(_), true) => {
+            "recorded kernel, end: the recording was cut, and its tables (NAME.after) are of a \
+             later time\n"
+        }
+    };
+    format!("{}\n{}{note}", bold("free blocks", style), rows.0)
+}
+
+/// A table with a column per order.
+struct Rows(Table);
+
+impl Rows {
+    fn new(style: Style) -> Self {
+        let last = SHOWN_ORDERS - 1;
+        let orders = (0..SHOWN_ORDERS).map(|order| {
+            if order == last { format!("order {order}+") } else { format!("order {order}") }
+        });
+        let header: Vec<String> = std::iter::once(String::new()).chain(orders).collect();
+        Self(Table::new(header.iter().map(String::as_str), style))
+    }
+
+    /// The kernel's blocks at one moment, ours, and how many more we have.
+    fn moment<'r>(
+        &mut self,
+        when: &str,
+        kernel: &str,
+        theirs: Option<&FreeMemory>,
+        ours: impl Iterator<Item = (&'r str, &'r FreeMemory)>,
+    ) {
+        if let Some(theirs) = theirs {
+            self.row(format!("{when:5}  {kernel}"), theirs.blocks.map(|blocks| blocks.to_string()));
+        }
+        for (label, ours) in ours {
+            self.row(format!("{when:5}  {label}"), ours.blocks.map(|blocks| blocks.to_string()));
+            if let Some(theirs) = theirs {
+                let beyond = ours.beyond(theirs).map(|blocks| format!("{blocks:+}"));
+                self.row("         difference".to_owned(), beyond);
+            }
+        }
+    }
+
+    fn row(&mut self, name: String, figures: [String; SHOWN_ORDERS]) {
+        self.0.plain_row(std::iter::once(name).chain(figures));
+    }
+}

@@ -1,0 +1,199 @@
+//! What the texts of several commands have in common: the lines above a result, its table, checks and
+//! series, and quantities with their units.
+
+use anstyle::Style as TextStyle;
+use framewright_lab::{
+    report::{Comparison, HEADER_NOTE, Point, Report, Run, Style, decimal, sparkline},
+    simulated::MODEL_NOTE,
+};
+use framewright_sim::machine::{Basis, Spec};
+use std::fmt::Write;
+
+/// Bytes in a frame.
+pub(crate) const FRAME_BYTES: u64 = 4096;
+
+/// The lines above a result: what each is about, and what it says.
+pub(crate) fn head<'l>(lines: impl IntoIterator<Item = (&'l str, String)>) -> String {
+    lines.into_iter().map(|(about, text)| format!("{about:8} {text}\n")).collect()
+}
+
+/// Lines of what there is to know besides.
+pub(crate) fn notes(notes: &[String]) -> impl Iterator<Item = (&'static str, String)> {
+    notes.iter().map(|note| ("note", note.clone()))
+}
+
+/// The settings, a table of all runs, the checks.
+pub(crate) fn body(report: &Report, style: Style) -> String {
+    let note = if report.runs.len() > 1 { format!(" {HEADER_NOTE}") } else { String::new() };
+    let table = Comparison::of(&report.runs).table(report.metric_names(), style);
+    let (settings, checks) = (settings(report, style), checks(report, style));
+    format!("\n{settings}{}{note}\n{table}\n{checks}", bold(&report.workload, style))
+}
+
+/// What a simulated machine is, and what its figures rest on.
+pub(crate) fn simulated(spec: &Spec, frames: u64, how: &str) -> [(&'static str, String); 3] {
+    let of = |basis: Basis| {
+        let count = spec.parameters().filter(|figure| figure.provenance.basis == basis).count();
+        format!("{count} {}", basis.word())
+    };
+    let (name, counts) = (spec.name(), Basis::ALL.map(of).join(", "));
+    let (cpus, nodes) = (several(spec.cpus(), "CPU"), several(spec.nodes().into(), "node"));
+    let model = format!("parameters: {counts}; `framewright machines {name}` lists them");
+    [
+        ("machine", format!("{name} (simulated): {cpus}, {nodes}, {} MiB; {how}", mib(frames))),
+        ("model", model),
+        ("note", MODEL_NOTE.to_owned()),
+    ]
+}
+
+/// How many seeds figures are medians of.
+pub(crate) fn seeds(seeds: usize) -> String {
+    if seeds == 1 { "one seed".to_owned() } else { format!("medians of {seeds} seeds") }
+}
+
+/// Frames in MiB.
+pub(crate) fn mib(frames: u64) -> u64 {
+    (frames * FRAME_BYTES) >> 20
+}
+
+/// Nanoseconds, in the units in which they are told.
+pub(crate) const TIMES: [(f64, &str); 4] = [(1e9, "s"), (1e6, "ms"), (1e3, "µs"), (1.0, "ns")];
+
+/// `value` in the largest of `units` that gives at least one, and the name of that unit.
+pub(crate) fn in_unit<'u>(value: f64, units: &[(f64, &'u str)]) -> (f64, &'u str) {
+    let fits = units.iter().find(|(unit, _)| value.abs() >= *unit).or(units.last());
+    let &(unit, name) = fits.unwrap_or(&(1.0, ""));
+    (value / unit, name)
+}
+
+/// `text` as a heading.
+pub(crate) fn bold(text: &str, style: Style) -> String {
+    let bold = match style {
+        Style::Plain => TextStyle::new(),
+        Style::Coloured => TextStyle::new().bold(),
+    };
+    format!("{bold}{text}{bold:#}")
+}
+
+/// So many of a thing whose plural ends in an s, as in `1 CPU`.
+pub(crate) fn several(number: u16, thing: &str) -> String {
+    format!("{number} {thing}{}", if number == 1 { "" } else { "s" })
+}
+
+/// Characters of a line, where a result is much to read.
+pub(crate) const WIDTH: usize = 120;
+
+/// One paragraph, in lines that are no longer than that where words allow it; all but the first begin
+/// with two blanks.
+pub(crate) fn paragraph(text: &str) -> String {
+    let mut lines = String::new();
+    let mut width = 0;
+    for word in text.split(' ') {
+        let length = word.chars().count();
+        if width > 0 && width + 1 + length > WIDTH {
+            lines.push_str("\n  ");
+            width = 2;
+        } else if !lines.is_empty() {
+            lines.push(' ');
+            width += 1;
+        }
+        lines.push_str(word);
+        width += length;
+    }
+    lines.push('\n');
+    lines
+}
+
+/// Characters that a series may take.
+const SPARK_WIDTH: usize = 48;
+
+/// One line per run with its settings; nothing if no setting was chosen.
+pub(crate) fn settings(report: &Report, style: Style) -> String {
+    let told: Vec<&Run> = report.runs.iter().filter(|run| !run.settings.is_empty()).collect();
+    if told.is_empty() {
+        return String::new();
+    }
+    let width = told.iter().map(|run| run.label.len()).max().unwrap_or(0);
+    let mut text = format!("{}\n", bold("settings", style));
+    for run in told {
+        let settings: Vec<_> =
+            run.settings.iter().map(|(key, value)| format!("{key}={value}")).collect();
+        let _ = writeln!(text, "  {:width$}  {}", run.label, settings.join("  "));
+    }
+    text.push('\n');
+    text
+}
+
+/// How many rounds the figures are medians of.
+pub(crate) fn rounds(report: &Report) -> u64 {
+    let metrics = report.runs.iter().flat_map(|run| run.metrics.values());
+    metrics.map(|metric| metric.n).max().unwrap_or(0)
+}
+
+/// One line per check, with the figures it was decided on.
+pub(crate) fn checks(report: &Report, style: Style) -> String {
+    let mut text = String::new();
+    for check in &report.verdict.checks {
+        let word = if check.passed { "holds" } else { "DOES NOT HOLD" };
+        let _ = writeln!(text, "{}  {word}: {}", bold(&check.name, style), check.detail);
+    }
+    text
+}
+
+/// One line per series and run: its course, its least, greatest and last value. All courses of one
+/// name share a scale, so that runs can be compared by eye.
+pub(crate) fn series(report: &Report, style: Style) -> String {
+    let mut text =
+        format!("{} (each between its least and its greatest)\n", bold("over time", style));
+    for name in report.series_names() {
+        let lines: Vec<(&str, &[Point])> = report
+            .runs
+            .iter()
+            .filter_map(|run| Some((run.label.as_str(), run.series.get(name)?.as_slice())))
+            .collect();
+        let values = || lines.iter().flat_map(|(_, points)| points.iter().map(|point| point.1));
+        let low = values().fold(f64::INFINITY, f64::min);
+        let high = values().fold(f64::NEG_INFINITY, f64::max);
+        let width = lines.iter().map(|(label, _)| label.len()).max().unwrap_or(0);
+        let _ = writeln!(text, "{name}");
+        for (label, points) in lines {
+            let course = sparkline(points, low, high, SPARK_WIDTH);
+            let _ = writeln!(text, "  {label:width$}  {course}  {}", extremes(points));
+        }
+    }
+    text
+}
+
+fn extremes(points: &[Point]) -> String {
+    let fractions = points.iter().any(|point| point.1.fract() != 0.0);
+    let show = |value: f64| decimal(value, if fractions { 3 } else { 0 });
+    let values = || points.iter().map(|point| point.1);
+    let least = values().fold(f64::INFINITY, f64::min);
+    let greatest = values().fold(f64::NEG_INFINITY, f64::max);
+    match points.last() {
+        Some(last) => {
+            format!("least {}, greatest {}, last {}", show(least), show(greatest), show(last.1))
+        }
+        None => "no values".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paragraphs_keep_their_words_and_fit() {
+        let text = format!("name  holds: {}", "some words ".repeat(40).trim_end());
+        let wrapped = paragraph(&text);
+        assert!(wrapped.lines().count() > 3 && wrapped.starts_with("name  holds: some"));
+        assert!(wrapped.lines().all(|line| line.chars().count() <= WIDTH), "{wrapped}");
+        assert!(
+            wrapped
+                .lines()
+                .skip(1)
+                .all(|line| line.starts_with("  some") || line.starts_with("  words"))
+        );
+        assert_eq!(wrapped.replace("\n  ", " ").trim_end(), text);
+    }
+}

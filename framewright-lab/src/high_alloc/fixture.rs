@@ -1,0 +1,324 @@
+//! A small simulated machine on which pages move while things happen to them: CPU 0 moves them, CPU 1 owns
+//! them. What a frame holds names its page, so that a page that is not where it should be shows.
+
+#![allow(unsafe_code)]
+
+use std::{
+    cell::{Cell, RefCell},
+    rc::Rc,
+};
+
+use framewright::{
+    Config, CpuId, FrameRange, Layout, Memory, MemoryRange, MigrateType, Order, Pfn, Planes,
+    RangeError, Request,
+    frame::PAGEBLOCK_FRAMES,
+    migrate::{ClaimEnd, Claims, Effort, Locking, MigrateMode, Move, Mover},
+    reclaim::{LruList, Reclaim},
+    tlb::{Flushed, Unmapping},
+};
+use framewright_sim::{
+    engine::{Cpu, Failure, Machine, Options, Schedule, WaitQueue},
+    file::FileCosts,
+    platform::{Books, Frames, Settings, Simulated},
+    process::{Costs, Mmu, Process, Shooter},
+};
+
+use super::{
+    builder::{Builder, Tree},
+    files::{FileId, Files},
+    frames::Holds,
+    kernel::{Kernel, State, Token, pfn},
+    mover::Moves,
+    owner::Owner,
+    program::{Program, SWAPPED},
+    simulated::SimulatedWorld,
+    world::World,
+};
+
+const FRAMES: u64 = 16 * PAGEBLOCK_FRAMES as u64;
+/// Pages of each file, and of the program.
+pub(super) const PAGES: u32 = 64;
+/// A file that was read once, and one that is read again and again.
+pub(super) const FRESH: FileId = FileId(0);
+pub(super) const USED: FileId = FileId(1);
+
+type Sim<'s, 'm> = SimulatedWorld<'s, 'm>;
+/// The mover of such a machine.
+type SimMoves<'s, 'm> = Moves<'s, 'm, Sim<'s, 'm>>;
+
+/// Where a page is on its way.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Step {
+    /// It is about to be unmapped, in this mode.
+    Unmap(MigrateMode),
+    /// It was copied, and is about to be found in its new frame.
+    Remap,
+    /// It was copied in vain.
+    Undo,
+    /// Its claim is about to end.
+    Release,
+}
+
+/// Hears of each page that comes to a step, before the mover does, and may say that it gets no further.
+pub(super) type Meddle<'a> = &'a dyn Fn(Cpu<'_>, Step, &mut Move);
+
+/// The mover, and what happens to pages on their way.
+struct Meddled<'a, 's, 'm> {
+    moves: &'a SimMoves<'s, 'm>,
+    world: &'a Sim<'s, 'm>,
+    meddle: Meddle<'a>,
+}
+
+impl Meddled<'_, '_, '_> {
+    /// Whether a page gets further.
+    fn passes(&self, step: Step, at: &mut Move) -> bool {
+        if let Some(cpu) = self.world.current() {
+            (self.meddle)(cpu, step, at);
+        }
+        at.failure().is_none()
+    }
+}
+
+// SAFETY: what it says of pages is what the mover says, or that they stay where they are.
+unsafe impl Mover<Simulated> for Meddled<'_, '_, '_> {
+    fn claim(&self, frames: FrameRange, effort: &Effort, claims: &mut Claims<'_>) -> ClaimEnd {
+        self.moves.claim(frames, effort, claims)
+    }
+
+    fn unmap(
+        &self,
+        moves: &mut [Move],
+        effort: &Effort,
+        locking: Locking,
+        batch: &mut Unmapping<'_, '_, '_, Simulated>,
+    ) {
+        for at in moves {
+            if self.passes(Step::Unmap(effort.mode), at) {
+                self.moves.unmap(std::slice::from_mut(at), effort, locking, batch);
+            }
+        }
+    }
+
+    fn remap(&self, moves: &mut [Move], effort: &Effort, flushed: &Flushed<'_>) {
+        for at in moves {
+            if self.passes(Step::Remap, at) {
+                self.moves.remap(std::slice::from_mut(at), effort, flushed);
+            }
+        }
+    }
+
+    fn undo(&self, moves: &[Move]) {
+        moves.iter().for_each(|at| _ = self.passes(Step::Undo, &mut at.clone()));
+        self.moves.undo(moves);
+    }
+
+    fn release(&self, moves: &mut [Move]) {
+        moves.iter().for_each(|at| _ = self.passes(Step::Release, &mut at.clone()));
+        self.moves.release(moves);
+    }
+}
+
+/// What frames hold.
+pub(super) struct Contents {
+    names: Vec<Cell<u64>>,
+    /// Frames that are copied before copying ends in a panic.
+    pub(super) left: Cell<u64>,
+}
+
+impl Frames for Contents {
+    fn copy(&self, to: Pfn, from: Pfn) {
+        let left = self.left.get().checked_sub(1).expect("the machine breaks");
+        self.left.set(left);
+        self.names[to.get() as usize].set(self.names[from.get() as usize].get());
+    }
+}
+
+/// The name of a page.
+fn name(holds: Holds) -> Option<u64> {
+    match holds {
+        Holds::Cached { file, index } => Some(1 << 60 | u64::from(file) << 32 | u64::from(index)),
+        Holds::Anonymous { builder, index } => {
+            Some(2 << 60 | u64::from(builder) << 32 | u64::from(index))
+        }
+        _ => None,
+    }
+}
+
+/// What both CPUs find.
+pub(super) struct Fixture<'s, 'm> {
+    pub(super) kernel: &'s Kernel<'s, 'm, Sim<'s, 'm>>,
+    pub(super) contents: &'s Contents,
+    pub(super) moves: &'s SimMoves<'s, 'm>,
+    builder: RefCell<Builder<'m>>,
+}
+
+/// CPU 1 takes memory for all pages; then CPU 0 does what is `moving`, and CPU 1 what is `owning`. When both
+/// have ended, or have had to, somebody may `look` at everything.
+pub(super) fn play(
+    schedule: Schedule,
+    meddle: Meddle<'_>,
+    moving: impl Fn(&Fixture<'_, '_>, Cpu<'_>),
+    owning: impl for<'s, 'm> Fn(&Fixture<'s, 'm>, &mut Token<'_, 'm, Sim<'s, 'm>>),
+    look: impl Fn(&Fixture<'_, '_>, Result<(), Failure>),
+) {
+    let machine = Machine::new(2, Options { schedule, ..Options::default() });
+    let map = [MemoryRange::from(frames(0, FRAMES))];
+    let planes = Planes { lru: true, ..Planes::default() };
+    let config = Config { planes, ..Config::new(&map, machine.cpus()) };
+    let mut books = Books::new(&Layout::new::<Simulated>(&config).expect("a small layout"));
+    let names = (0..FRAMES).map(|_| Cell::new(0)).collect();
+    let contents = Rc::new(Contents { names, left: Cell::new(u64::MAX) });
+    let platform = Simulated::new(&machine, Settings::default()).with_frames(contents.clone());
+    let memory = Memory::new(platform, &config, books.as_mut()).expect("a small memory");
+    let mmu = Mmu::measuring(machine.cpus(), Costs::default());
+    let mut files = Files::default();
+    let tree = Tree { tree: vec![files.create(PAGES), files.create(PAGES)], objects: Vec::new() };
+    let programs = (0..2).map(|_| Program::new(Process::new(&mmu))).collect();
+    let random = fastrand::Rng::with_seed(1);
+    let state = State::new(FRAMES, files, programs, FileCosts::FREE, random);
+    let world = SimulatedWorld::new(&machine, Shooter::new(&mmu, &memory));
+    let owner = Owner::new(&state, &world);
+    // SAFETY: the workload has its frames from this memory, and maps them only in its world.
+    let reclaim = unsafe { Reclaim::new(&memory, &owner, world.shootdown()) }.expect("LRU lists");
+    let moves = Moves::new(&state, reclaim.lru(), &world);
+    let meddled = Meddled { moves: &moves, world: &world, meddle };
+    let kernel = Kernel::new(&world, &memory, &state, reclaim, &meddled);
+    let builder = RefCell::new(Builder::new(0, &tree, 1));
+    let fixture = Fixture { kernel: &kernel, contents: &contents, moves: &moves, builder };
+    let begun = Signal::default();
+    let ended = machine.run(vec![
+        Box::new(|cpu| {
+            begun.wait(cpu);
+            moving(&fixture, cpu);
+        }),
+        Box::new(|cpu| {
+            let mut token = memory.cpu(CpuId::new(1)).expect("its own");
+            fixture.begin(&mut token);
+            begun.raise(cpu);
+            owning(&fixture, &mut token);
+        }),
+    ]);
+    look(&fixture, ended);
+}
+
+/// Something that one CPU waits for and another says. No time passes by itself meanwhile.
+#[derive(Default)]
+pub(super) struct Signal {
+    is_raised: Cell<bool>,
+    waiting: WaitQueue,
+}
+
+impl Signal {
+    pub(super) fn raise(&self, cpu: Cpu<'_>) {
+        self.is_raised.set(true);
+        self.waiting.wake_all(cpu);
+    }
+
+    pub(super) fn is_raised(&self) -> bool {
+        self.is_raised.get()
+    }
+
+    pub(super) fn wait(&self, cpu: Cpu<'_>) {
+        while !self.is_raised() {
+            cpu.wait_on(&self.waiting);
+        }
+    }
+}
+
+fn frames(start: u64, end: u64) -> FrameRange {
+    FrameRange::new(Pfn::new(start), Pfn::new(end)).expect("in order")
+}
+
+impl<'s, 'm> Fixture<'s, 'm> {
+    /// Reads the files, and has the program use its pages.
+    fn begin(&self, token: &mut Token<'_, 'm, Sim<'s, 'm>>) {
+        let cpu = self.kernel.current();
+        for file in [FRESH, USED, USED, USED] {
+            assert!(self.kernel.read(cpu, token, file).is_ok(), "there is memory");
+        }
+        let State { frames, programs, .. } = self.kernel.state;
+        for index in 0..PAGES {
+            let page = token.alloc(Request::new(Order::ZERO, MigrateType::Movable));
+            let frame = page.expect("there is memory").into_raw().0.get() as u32;
+            programs[0].pages.borrow_mut().push(frame);
+            self.kernel.own_page(cpu.id(), frame, 0, index);
+        }
+        for (frame, content) in (0..).zip(&self.contents.names) {
+            content.set(name(frames.at(frame).holds()).unwrap_or(0));
+        }
+    }
+
+    /// The frames of a file's pages.
+    pub(super) fn frames_of(&self, file: FileId) -> Vec<u32> {
+        (0..PAGES).filter_map(|index| self.kernel.state.files.frame(file, index)).collect()
+    }
+
+    /// The frames of the program's pages that are in some.
+    pub(super) fn program_frames(&self) -> Vec<u32> {
+        let pages = self.kernel.state.programs[0].pages.borrow();
+        pages.iter().copied().filter(|&frame| frame != SWAPPED).collect()
+    }
+
+    /// Frames of all pages, in order.
+    pub(super) fn all_frames(&self) -> Vec<u32> {
+        let mut all = [self.frames_of(FRESH), self.frames_of(USED), self.program_frames()].concat();
+        all.sort_unstable();
+        all
+    }
+
+    /// Has every page leave the pageblocks that pages are in; the frames of those that have stayed.
+    pub(super) fn move_all(&self, cpu: Cpu<'_>) -> Vec<u32> {
+        let all = self.all_frames();
+        let (first, last) = (u64::from(all[0]), u64::from(all[all.len() - 1]));
+        let pageblock = PAGEBLOCK_FRAMES as u64;
+        let range = frames(first / pageblock * pageblock, (last + 1).next_multiple_of(pageblock));
+        let mut stayed = Vec::new();
+        let taken = self.kernel.compacting(cpu.id(), |compactor| {
+            compactor.alloc_range(range, MigrateType::Movable, &mut |frames: FrameRange| {
+                stayed.extend(frames.start().get() as u32..frames.end().get() as u32);
+            })
+        });
+        match taken {
+            Ok(extent) => self.kernel.memory.free_extent(extent).expect("it is this memory's"),
+            Err(RangeError::Busy { frames }) => assert_eq!(frames, stayed.len() as u64),
+            Err(other) => panic!("{other}"),
+        }
+        stayed
+    }
+
+    /// The program ends.
+    pub(super) fn end_program(&self, token: &mut Token<'_, 'm, Sim<'s, 'm>>) {
+        self.builder.borrow_mut().end(self.kernel, token);
+    }
+
+    /// Every page is found, in a frame that holds it and says so, and on the list that it was on; nothing is
+    /// locked, claimed or isolated; and no frame is missing, or free twice.
+    pub(super) fn check(&self) {
+        let Kernel { memory, state, reclaim, .. } = self.kernel;
+        reclaim.lru().drain_all();
+        assert_eq!(state.frames.left_behind(), None, "a frame is claimed or locked still");
+        for (file, list) in [(FRESH, LruList::InactiveFile), (USED, LruList::ActiveFile)] {
+            for index in 0..PAGES {
+                let Some(frame) = state.files.frame(file, index) else { continue };
+                self.holds(frame, Holds::Cached { file: file.0, index });
+                assert_eq!(reclaim.lru().list_of(pfn(frame)), Some(list), "{file:?}, {index}");
+            }
+        }
+        let pages = state.programs[0].pages.borrow();
+        for (index, &frame) in (0..).zip(&*pages).filter(|&(_, &frame)| frame != SWAPPED) {
+            self.holds(frame, Holds::Anonymous { builder: 0, index });
+            let list = reclaim.lru().list_of(pfn(frame));
+            assert!(matches!(list, Some(LruList::InactiveAnon | LruList::ActiveAnon)), "{list:?}");
+        }
+        memory.check().and_then(|()| reclaim.lru().check()).expect("all is in order");
+        let idle = memory.free() + memory.held_by_cpus() + memory.in_depots();
+        let idle = idle + memory.tlb().deferred();
+        let used = state.frames.count(|holds| holds != Holds::Nothing);
+        assert_eq!(idle + used, memory.managed(), "{used} frames are in use");
+    }
+
+    fn holds(&self, frame: u32, what: Holds) {
+        assert_eq!(self.kernel.state.frames.at(frame).holds(), what, "in frame {frame}");
+        assert_eq!(Some(self.contents.names[frame as usize].get()), name(what), "{frame}");
+    }
+}

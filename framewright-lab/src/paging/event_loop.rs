@@ -1,0 +1,259 @@
+//! What one CPU does: programs and kernel in turn.
+
+use std::cell::Cell;
+
+use framewright::{Block, MigrateType, Order, Request, frame::PAGEBLOCK_FRAMES};
+use framewright_sim::{
+    engine::Cpu,
+    file::{AreaId, FileTrouble, Seat, Touched},
+};
+
+use super::timeline::Timeline;
+use crate::workloads::{
+    cdn::{Next, PER_PAGE, Server},
+    mmap_read::Reader,
+};
+
+/// A program that a CPU runs.
+pub(super) enum Program {
+    Reader(Reader),
+    Server(Server),
+}
+
+impl Program {
+    fn next(&mut self) -> Option<Next> {
+        match self {
+            Self::Reader(reader) => reader.next(),
+            Self::Server(server) => Some(server.next()),
+        }
+    }
+
+    /// Whether it has a request for a large object now.
+    fn takes_huge(&mut self) -> bool {
+        match self {
+            Self::Reader(_) => false,
+            Self::Server(server) => server.take_huge(),
+        }
+    }
+}
+
+/// A program, and what it is at.
+pub(super) struct Thread {
+    program: Program,
+    /// What it wants, since when; none if it has what it wanted.
+    wants: Option<(Next, u64)>,
+    /// When it is worth trying again.
+    ready: u64,
+    ended: bool,
+}
+
+impl Thread {
+    pub(super) fn new(program: Program) -> Self {
+        Self { program, wants: None, ready: 0, ended: false }
+    }
+}
+
+/// Cycles of a CPU that are not the kernel's.
+#[derive(Default)]
+pub(super) struct Spent {
+    /// Of programs, with pages at hand.
+    pub(super) user: Cell<u64>,
+    /// With nothing to do.
+    pub(super) idle: Cell<u64>,
+    /// Before the start.
+    pub(super) late: Cell<u64>,
+    /// All of them.
+    pub(super) ended: Cell<u64>,
+}
+
+/// Large objects, each in a huge page.
+pub(super) struct Large<'m> {
+    /// Each with the number of used pages at which it expires.
+    kept: Vec<(u64, Block<'m>)>,
+    /// Used pages for which one is kept, on average.
+    kept_for: u64,
+    random: fastrand::Rng,
+}
+
+impl<'m> Large<'m> {
+    pub(super) fn new(kept_for: u64, seed: u64) -> Self {
+        Self { kept: Vec::new(), kept_for, random: fastrand::Rng::with_seed(seed) }
+    }
+
+    /// One that has expired.
+    fn expired(&mut self, used: u64) -> Option<Block<'m>> {
+        let at = self.kept.iter().position(|(expires, _)| *expires <= used)?;
+        Some(self.kept.swap_remove(at).1)
+    }
+}
+
+/// One CPU. See the module.
+pub(super) struct EventLoop<'d, 'k, 'm> {
+    pub(super) seat: Seat<'d, 'k, 'm>,
+    pub(super) timeline: &'d Timeline<'d>,
+    pub(super) areas: &'d [AreaId],
+    pub(super) spent: &'d Spent,
+    pub(super) threads: Vec<Thread>,
+    pub(super) large: Large<'m>,
+    /// The thread whose turn it is.
+    pub(super) turn: usize,
+    /// Fragmentation of the memory, in thousandths.
+    pub(super) unusable: &'d dyn Fn() -> u64,
+}
+
+/// Cycles that one side of the event loop works before it looks whether the other one wants to: about 1 ms.
+const SLICE: u64 = 2_500_000;
+/// Cycles that a CPU without anything to do sleeps at the most: it is woken for what it waits for.
+const NAP: u64 = 25_000_000;
+
+/// Of the threads that can continue, the one whose access has waited longest; if none waits for an access, the
+/// next in turn. Schedulers prefer threads that have slept: in turn alone, an access that pauses several times
+/// would wait for all other threads of its CPU each time.
+fn next_thread(threads: &[Thread], turn: usize, now: u64) -> Option<usize> {
+    let in_turn = (turn..threads.len()).chain(0..turn);
+    let can_continue = |&thread: &usize| !threads[thread].ended && threads[thread].ready <= now;
+    let waits_since = |&thread: &usize| threads[thread].wants.as_ref().map_or(u64::MAX, |it| it.1);
+    in_turn.filter(can_continue).min_by_key(waits_since)
+}
+
+impl<'m> EventLoop<'_, '_, 'm> {
+    /// Works until all is over.
+    ///
+    /// # Errors
+    ///
+    /// Why a program could not go on.
+    pub(super) fn work(&mut self, cpu: Cpu<'_>, late: u64) -> Result<(), FileTrouble> {
+        cpu.work(late);
+        self.spent.late.set(late);
+        let mut kernel = 0;
+        while !self.timeline.is_over() {
+            let began = cpu.now();
+            if self.seat.tend(cpu) {
+                kernel += cpu.now() - began;
+            }
+            // Who runs programs gets as much of the CPU as the kernel had.
+            let until = cpu.now() + SLICE.min(kernel.max(SLICE / 10));
+            kernel = 0;
+            self.run_programs(cpu, until)?;
+            // What it has found at hand so far concerned nobody else; what comes may.
+            cpu.step();
+        }
+        self.spent.ended.set(cpu.now());
+        self.expire(u64::MAX);
+        // Somebody may sleep that waits for the end.
+        self.seat.wake_all(cpu);
+        Ok(())
+    }
+
+    fn run_programs(&mut self, cpu: Cpu<'_>, until: u64) -> Result<(), FileTrouble> {
+        loop {
+            let Some(thread) = self.ready_thread(cpu.now()) else {
+                self.idle(cpu);
+                return Ok(());
+            };
+            self.run_thread(cpu, thread, until)?;
+            if cpu.now() >= until || self.timeline.is_over() {
+                return Ok(());
+            }
+        }
+    }
+
+    /// The next thread to run, if one can continue.
+    fn ready_thread(&mut self, now: u64) -> Option<usize> {
+        let thread = next_thread(&self.threads, self.turn, now)?;
+        self.turn = (thread + 1) % self.threads.len();
+        Some(thread)
+    }
+
+    /// Runs a thread until it waits, ends, or has had its time.
+    fn run_thread(&mut self, cpu: Cpu<'_>, thread: usize, until: u64) -> Result<(), FileTrouble> {
+        loop {
+            let Thread { program, wants, ready, ended } = &mut self.threads[thread];
+            let wanted = wants.take().or_else(|| Some((program.next()?, cpu.now())));
+            let Some((next, since)) = wanted else {
+                *ended = true;
+                self.timeline.ends(cpu.now());
+                return Ok(());
+            };
+            match self.seat.touch(cpu, self.areas[next.mapping], next.page, next.access)? {
+                Touched::Done(_) => {}
+                Touched::Wait(time) => {
+                    (*wants, *ready) = (Some((next, since)), time);
+                    return Ok(());
+                }
+            }
+            self.timeline.used(cpu.now() - since);
+            if self.threads[thread].program.takes_huge() {
+                self.serve_large(cpu);
+            }
+            cpu.work(next.then);
+            self.spent.user.set(self.spent.user.get() + next.then);
+            self.timeline.look(self.seat.brought(), cpu.now(), self.unusable);
+            if cpu.now() >= until || self.seat.is_wanted(cpu) {
+                return Ok(());
+            }
+        }
+    }
+
+    /// A request for a large object, which is kept in a huge page if one can be had, and sent.
+    fn serve_large(&mut self, cpu: Cpu<'_>) {
+        const HUGE: Request = Request::new(Order::PAGEBLOCK, MigrateType::Movable).zeroed();
+        let used = self.timeline.pages();
+        self.expire(used);
+        let asked = cpu.now();
+        let (block, stalled) = self.seat.block(cpu, HUGE);
+        self.timeline.asked_for_huge(block.is_some(), stalled, cpu.now() - asked);
+        let expires = used + self.large.random.u64(..=2 * self.large.kept_for);
+        self.large.kept.extend(block.map(|block: Block<'m>| (expires, block)));
+        let sent = PAGEBLOCK_FRAMES as u64 * PER_PAGE;
+        cpu.work(sent);
+        self.spent.user.set(self.spent.user.get() + sent);
+    }
+
+    /// Large objects go that were to be kept until so many pages are used.
+    fn expire(&mut self, used: u64) {
+        while let Some(block) = self.large.expired(used) {
+            self.seat.give_block(block);
+        }
+    }
+
+    /// Nothing to do until a thread can go on, or somebody wants something of the kernel here.
+    fn idle(&mut self, cpu: Cpu<'_>) {
+        let waiting = self.threads.iter().filter(|thread| !thread.ended);
+        let ready = waiting.map(|thread| thread.ready).min();
+        let began = cpu.now();
+        self.seat.idle(cpu, ready.unwrap_or(began + NAP));
+        self.spent.idle.set(self.spent.idle.get() + (cpu.now() - began));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use framewright_sim::process::Access;
+
+    use super::*;
+    use crate::workloads::mmap_read::{MmapRead, Readers};
+
+    /// A thread that can continue at `ready`, with an access that waits since then, if one does.
+    fn thread(waits_since: Option<u64>, ready: u64) -> Thread {
+        let reader = Reader::new(&MmapRead::new(Readers::Processes), 0, 1);
+        let next = Next { mapping: 0, page: 0, access: Access::Load, then: 0 };
+        let wants = waits_since.map(|since| (next, since));
+        Thread { wants, ready, ..Thread::new(Program::Reader(reader)) }
+    }
+
+    #[test]
+    fn the_access_that_has_waited_longest_continues_first() {
+        let threads =
+            [thread(None, 0), thread(Some(30), 40), thread(Some(20), 60), thread(None, 0)];
+        let order = |turn, now| next_thread(&threads, turn, now);
+        assert_eq!(
+            [order(0, 50), order(2, 50)],
+            [Some(1); 2],
+            "the access since 20 cannot continue yet"
+        );
+        assert_eq!(order(0, 60), Some(2));
+        assert_eq!([order(0, 10), order(1, 10)], [Some(0), Some(3)], "in turn");
+        assert_eq!(next_thread(&[thread(Some(1), 5)], 0, 4), None);
+    }
+}

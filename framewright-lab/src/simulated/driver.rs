@@ -1,0 +1,210 @@
+//! A run of anything: ageing, warm-up, window, end.
+
+use framewright::{CpuId, Layout, Memory, Tuning};
+use framewright_sim::{
+    check,
+    engine::{Cpu as SimCpu, Failure, Machine, Options, Program},
+    machine::Spec,
+    platform::{Books, Settings, Simulated},
+};
+
+use super::refused;
+use super::{
+    Column, Plan, Simulation,
+    column::Nodes,
+    stopwatch::Stopwatch,
+    world::{SimPipe, SimWorld},
+};
+use crate::Error;
+use crate::workloads::{
+    Body, Counts, Way, Window, Workload,
+    counts::CpuCounters,
+    cpu::{Cpu, Stopped},
+    heat::{Caches, Heat},
+    world::{Allocator, Library, Message},
+};
+
+/// Frames of a core's share of the last-level cache: 1.375 MiB on Skylake-SP.
+const SHARE_OF_SOCKET_CACHE: u32 = 352;
+
+/// What a run needs beside an allocator.
+pub(super) struct Driver<'s> {
+    pub(super) work: &'s Workload,
+    pub(super) spec: &'s Spec,
+    pub(super) machine: &'s Machine,
+    pub(super) plan: Plan,
+    /// Frames of the memory.
+    pub(super) frames: u64,
+}
+
+/// An allocator, as the driver sees it.
+pub(super) struct Subject<'c, A> {
+    /// What CPU `cpu` allocates with.
+    pub(super) seat: &'c dyn Fn(u16) -> A,
+    /// What was counted so far.
+    pub(super) counts: &'c dyn Fn() -> Counts,
+    /// Frames that all CPUs' lists hold.
+    pub(super) held: &'c dyn Fn() -> u64,
+    /// What must hold at any moment and does not.
+    pub(super) wrong: &'c dyn Fn() -> Result<(), String>,
+}
+
+/// All parts of a play.
+struct Play<'p, A: Allocator> {
+    driver: &'p Driver<'p>,
+    subject: &'p Subject<'p, A>,
+    watch: &'p Stopwatch<'p>,
+    counters: &'p [CpuCounters],
+    heat: &'p Heat,
+    pipes: &'p [SimPipe<'p, Message<A::Block>>],
+}
+
+impl Driver<'_> {
+    /// Plays the workload with an allocator. Every frame is free again in the end.
+    pub(super) fn play<A: Allocator>(&self, subject: &Subject<'_, A>) -> Result<Window, Failure> {
+        let cpus = self.spec.cpus();
+        let counters: Vec<CpuCounters> = (0..cpus).map(|_| CpuCounters::default()).collect();
+        let heat = Heat::new(&caches(self.spec), self.frames);
+        let (pipes, room) = self.work.pipes(cpus);
+        let pipes: Vec<_> =
+            (0..pipes).map(|number| SimPipe::new(self.machine, number, room)).collect();
+        let watch =
+            Stopwatch::new(self.machine, &counters, subject.counts, subject.held, self.plan)
+                .checking(subject.wrong);
+        let play = Play {
+            driver: self,
+            subject,
+            watch: &watch,
+            counters: &counters,
+            heat: &heat,
+            pipes: &pipes,
+        };
+        let mut bodies: Vec<_> = (0..cpus).map(|cpu| Body::new(self.work, cpu, cpus)).collect();
+        let aged = play.age(&mut bodies);
+        let ran = aged.and_then(|()| play.run(&mut bodies));
+        let ended = play.give_back(&mut bodies);
+        ran.and(ended)?;
+        let unfinished = || Failure::Invariant { what: "nobody saw the window's end".to_owned() };
+        watch.window(self.frames).ok_or_else(unfinished)
+    }
+}
+
+impl<'p, A: Allocator> Play<'p, A> {
+    fn cpu(&self, number: u16, cpu: Option<SimCpu<'p>>) -> Cpu<'p, A, SimWorld<'p>> {
+        Cpu {
+            number,
+            of: self.driver.spec.cpus(),
+            allocator: (self.subject.seat)(number),
+            world: SimWorld { cpu, watch: self.watch, costs: self.driver.spec.costs() },
+            counters: &self.counters[usize::from(number)],
+            heat: Some(self.heat.of_cpu(number)),
+        }
+    }
+
+    fn way(&self, number: u16) -> Way<'p, A::Block> {
+        let pipe = self.driver.work.pipe_of(number, self.driver.spec.cpus())?;
+        Some(&self.pipes[pipe])
+    }
+
+    /// CPUs take turns until every one is where it shall be. Nothing is charged.
+    fn age(&self, bodies: &mut [Body<'_, A>]) -> Result<(), Failure> {
+        let mut seats: Vec<_> = (0..bodies.len() as u16).map(|cpu| self.cpu(cpu, None)).collect();
+        let mut more = true;
+        while more {
+            more = false;
+            for (body, seat) in bodies.iter_mut().zip(&mut seats) {
+                more |= body.age(seat).map_err(|stopped| violation(seat.number, &stopped))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// By the clock, until the window is over.
+    fn run(&self, bodies: &mut [Body<'_, A>]) -> Result<(), Failure> {
+        let programs = bodies.iter_mut().enumerate().map(|(number, body)| -> Program<'_> {
+            let number = number as u16;
+            Box::new(move |cpu| {
+                // The engine outlives the run, and with it what `Play` borrows.
+                let machine_cpu = self.driver.machine.current();
+                let mut seat = self.cpu(number, machine_cpu);
+                if let Err(stopped) = body.work(&mut seat, self.way(number)) {
+                    cpu.fail(stopped.to_string());
+                }
+            })
+        });
+        self.driver.machine.run(programs.collect())
+    }
+
+    /// Everything comes back, and nothing is charged.
+    fn give_back(&self, bodies: &mut [Body<'_, A>]) -> Result<(), Failure> {
+        let mut result = Ok(());
+        for (number, body) in bodies.iter_mut().enumerate() {
+            let number = number as u16;
+            let given = body.give_back(&mut self.cpu(number, None), self.way(number));
+            result = result.and(given.map_err(|stopped| violation(number, &stopped)));
+        }
+        result
+    }
+}
+
+fn violation(cpu: u16, stopped: &Stopped) -> Failure {
+    Failure::Violation { cpu: framewright::CpuId::new(cpu), what: stopped.to_string() }
+}
+
+/// The caches of a machine.
+fn caches(spec: &Spec) -> Caches {
+    let cpus = || 0..spec.cpus();
+    let of_core = (spec.costs().l2_bytes() / 4096) as u32;
+    let cores = spec.topology().cores_per_socket().iter().max().copied().unwrap_or(1);
+    Caches {
+        core_of: cpus().map(|cpu| spec.core_of(cpu)).collect(),
+        socket_of: cpus().map(|cpu| spec.socket_of(cpu).into()).collect(),
+        of_core,
+        of_socket: SHARE_OF_SOCKET_CACHE * u32::from(cores),
+    }
+}
+
+/// One seed, one tuning.
+pub(super) fn run(
+    simulation: &Simulation,
+    work: &Workload,
+    column: &Column,
+    seed: u64,
+    tuning: Tuning,
+) -> Result<Window, Error> {
+    let spec = &simulation.spec;
+    let nodes = Nodes::new(spec, simulation.frames());
+    let config = nodes.config(tuning);
+    let layout = Layout::new::<Simulated>(&config).map_err(|error| refused(spec, &error))?;
+    let mut books = Books::new(&layout);
+    let machine = Machine::modelled(spec.into(), Options { seed, ..Options::default() });
+    let settings = Settings { prices: spec.costs().library, ..Settings::default() };
+    let memory = Memory::new(Simulated::new(&machine, settings), &config, books.as_mut())
+        .map_err(|error| refused(spec, &error))?;
+    let driver =
+        Driver { work, spec, machine: &machine, plan: simulation.plan, frames: nodes.frames() };
+    let window = driver.play(&Subject {
+        seat: &|cpu| Library(memory.cpu(CpuId::new(cpu)).expect("a CPU of its own")),
+        counts: &|| memory.stats().into(),
+        held: &|| memory.held_by_cpus() + memory.in_depots(),
+        // No workload makes a request that may dip below a watermark.
+        wrong: &|| check::above_min(&memory, 0),
+    });
+    let window = window.map_err(|failure| column.broken(seed, failure))?;
+    match wrong(&memory) {
+        None => Ok(window),
+        Some(what) => Err(column.broken(seed, what)),
+    }
+}
+
+/// What is wrong with a memory that everything was given back to.
+fn wrong(memory: &Memory<'_, Simulated>) -> Option<String> {
+    memory.drain_all();
+    match memory.check() {
+        Err(violation) => Some(violation.to_string()),
+        Ok(()) if memory.free() != memory.managed() => {
+            Some(format!("{} of {} frames came back", memory.free(), memory.managed()))
+        }
+        Ok(()) => None,
+    }
+}

@@ -1,0 +1,221 @@
+//! `cdn`: a cache server that keeps its objects in one mapped file, larger than memory (Varnish's file
+//! storage, as it was run on the machine of the thread).
+//!
+//! One process with many threads. A request names an object. Most are read, some much more often than
+//! others; a share of them is new, and is stored over an old one: its pages become dirty, and are written
+//! to the disks in the background. So memory turns over again and again, in pages that every CPU may have
+//! mapped: every page that is reclaimed has to be flushed nearly everywhere.
+//!
+//! A few requests may be for large objects, each of which is kept in a huge page of its own, outside the
+//! file, until it expires: on average an eighth of memory is. Such a request is like a fault in memory that
+//! a program has asked huge pages for: if there is none, it reclaims and compacts, and whoever does that in
+//! the background is woken. Without a huge page the object goes without a place.
+//!
+//! A *day* is 2,500 turnovers: as many times as the memory of that server was read anew in 24 hours at its
+//! 60 Gbit/s, roughly.
+
+use framewright::frame::PAGEBLOCK_FRAMES;
+
+pub(crate) use framewright_sim::process::Access;
+
+/// A page that a program touches next.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Next {
+    /// Which of its mappings.
+    pub(crate) mapping: usize,
+    /// Which page of it.
+    pub(crate) page: u32,
+    /// How.
+    pub(crate) access: Access,
+    /// Cycles that it then works with what it found there.
+    pub(crate) then: u64,
+}
+
+/// Pages of an object: 128 KiB.
+pub(crate) const OBJECT: u32 = 32;
+/// Turnovers of memory in a day.
+pub(crate) const DAY: u64 = 2_500;
+
+/// What is served.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Cdn {
+    /// The file, in multiples of memory.
+    pub times: u32,
+    /// Threads per CPU: requests under way at once.
+    pub threads: u16,
+    /// Requests that store a new object, in percent.
+    pub writes: u8,
+    /// Days that it runs, in hundredths.
+    pub centidays: u32,
+    /// Solid-state disks behind it.
+    pub disks: u32,
+    /// One request in so many is for an object of the size of a huge page; 0: none is.
+    pub huge: u32,
+    /// Seed of what is asked for.
+    pub seed: u64,
+}
+
+/// Cycles that a thread takes to send a page to its client, or to receive one. A guess; only times hang
+/// on it.
+pub(crate) const PER_PAGE: u64 = 4_000;
+
+impl Cdn {
+    /// One day of a server with 24 disks, a file of four times its memory, eight threads per CPU, and one
+    /// request in twenty that stores.
+    #[must_use]
+    pub fn new(seed: u64) -> Self {
+        Self { times: 4, threads: 8, writes: 5, centidays: 100, disks: 24, huge: 0, seed }
+    }
+
+    /// Pages of its file on a machine of `frames` frames: whole objects.
+    #[must_use]
+    pub fn pages(&self, frames: u64) -> u32 {
+        let pages = frames * u64::from(self.times);
+        u32::try_from(pages).unwrap_or(u32::MAX) / OBJECT * OBJECT
+    }
+
+    /// Pages that are used while a large object is kept, on average, on a machine of `frames` frames: so
+    /// that they are an eighth of it together.
+    #[must_use]
+    pub fn kept_for(&self, frames: u64) -> u64 {
+        const SHARE: u64 = 8;
+        let objects = frames / SHARE / PAGEBLOCK_FRAMES as u64;
+        objects * u64::from(self.huge) * u64::from(OBJECT)
+    }
+
+    /// Pages that are to be read or stored anew, on a machine of `frames` frames.
+    #[must_use]
+    pub fn turned_over(&self, frames: u64) -> u64 {
+        frames * DAY * u64::from(self.centidays) / 100
+    }
+}
+
+/// One thread of the server.
+#[derive(Clone, Debug)]
+pub(crate) struct Server {
+    objects: u32,
+    writes: u8,
+    random: fastrand::Rng,
+    /// What is left of the request that it works on.
+    object: u32,
+    page: u32,
+    access: Access,
+    /// One request in so many is for a large object; 0: none is.
+    huge: u32,
+    /// Such a request has come.
+    asked_for_huge: bool,
+}
+
+impl Server {
+    /// Thread `thread` of CPU `cpu`, of a server with a file of `pages` pages.
+    pub(crate) fn new(work: &Cdn, cpu: u16, thread: u16, pages: u32) -> Self {
+        let own = u64::from(cpu) << 16 | u64::from(thread);
+        let seed = work.seed ^ own.wrapping_mul(0x9E37_79B9_7F4A_7C15);
+        let random = fastrand::Rng::with_seed(seed);
+        Self {
+            objects: pages / OBJECT,
+            writes: work.writes,
+            random,
+            object: 0,
+            page: OBJECT,
+            access: Access::Load,
+            huge: work.huge,
+            asked_for_huge: false,
+        }
+    }
+
+    /// Whether a request for a large object has come since this was asked last.
+    pub(crate) fn take_huge(&mut self) -> bool {
+        std::mem::take(&mut self.asked_for_huge)
+    }
+
+    /// The page that it touches next.
+    pub(crate) fn next(&mut self) -> Next {
+        if self.page == OBJECT {
+            self.accept();
+        }
+        let page = self.object * OBJECT + self.page;
+        self.page += 1;
+        Next { mapping: 0, page, access: self.access, then: PER_PAGE }
+    }
+
+    /// Another request. What is new replaces any object; what is read is one of the popular ones
+    /// mostly: half of the requests are for an eighth of the objects.
+    fn accept(&mut self) {
+        self.asked_for_huge |= self.huge > 0 && self.random.u32(..self.huge) == 0;
+        let stores = self.random.u8(..100) < self.writes;
+        self.access = if stores { Access::Store } else { Access::Load };
+        let objects = u64::from(self.objects);
+        self.object = if stores {
+            self.random.u32(..self.objects)
+        } else {
+            let rank = self.rank();
+            // Popular objects are anywhere in the file.
+            (u64::from(rank) * 2_654_435_761 % objects) as u32
+        };
+        self.page = 0;
+    }
+
+    /// How popular an object is asked for: the cube of a random number, in whole numbers, so that every
+    /// machine draws the same.
+    fn rank(&mut self) -> u32 {
+        let one = u64::from(self.random.u32(..));
+        let square = (one * one) >> 32;
+        let cube = (square * one) >> 32;
+        ((cube * u64::from(self.objects)) >> 32) as u32
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn half_of_what_is_read_is_an_eighth_of_the_objects_and_some_is_stored() {
+        let work = Cdn::new(7);
+        let pages = work.pages(100_000);
+        let objects = pages / OBJECT;
+        let mut server = Server::new(&work, 0, 0, pages);
+        let (mut stored, mut read) = (0, vec![0u32; objects as usize]);
+        for _ in 0..100_000 {
+            let next = server.next();
+            assert!(next.page < pages && next.page.is_multiple_of(OBJECT));
+            (1..OBJECT).for_each(|_| _ = server.next());
+            match next.access {
+                Access::Store => stored += 1,
+                Access::Load => read[(next.page / OBJECT) as usize] += 1,
+            }
+        }
+        assert!((4_000..6_000).contains(&stored), "{stored}");
+        read.sort_unstable();
+        let popular: u32 = read.iter().rev().take(objects as usize / 8).sum();
+        let share = f64::from(popular) / f64::from(read.iter().sum::<u32>());
+        assert!((0.45..0.6).contains(&share), "{share}");
+    }
+
+    #[test]
+    fn some_requests_are_for_large_objects_if_that_is_wanted() {
+        let asked = |huge| {
+            let work = Cdn { huge, ..Cdn::new(7) };
+            let mut server = Server::new(&work, 0, 0, work.pages(100_000));
+            let requests = 10_000 * OBJECT;
+            (0..requests).filter(|_| (server.next(), server.take_huge()).1).count()
+        };
+        assert_eq!(asked(0), 0);
+        assert!((150..250).contains(&asked(50)), "{}", asked(50));
+        // One request is 32 pages; eight pageblocks are an eighth of 64.
+        let work = Cdn { huge: 100, ..Cdn::new(7) };
+        assert_eq!(work.kept_for(64 << 9), 8 * 100 * u64::from(OBJECT));
+    }
+
+    #[test]
+    fn threads_ask_for_different_things_and_always_for_the_same() {
+        let work = Cdn::new(7);
+        let asked = |cpu, thread| {
+            let mut server = Server::new(&work, cpu, thread, 1 << 20);
+            (0..5).map(|_| (0..OBJECT).map(|_| server.next()).next_back()).collect::<Vec<_>>()
+        };
+        assert_eq!(asked(1, 2), asked(1, 2));
+        assert_ne!(asked(1, 2), asked(2, 1));
+    }
+}

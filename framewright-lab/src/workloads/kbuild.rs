@@ -1,0 +1,251 @@
+//! `kbuild`: compilers that fork, fault, write an object file, and exit.
+//!
+//! The allocator's side of eight kernel builds at once (`make -j 28` in each of eight groups, on
+//! 224 CPUs): every CPU runs one compiler after the other. Each of them
+//!
+//! * *forks*: takes the order-1 block of its top-level page table (two pages with page-table
+//!   isolation) and the tables below it. What it shares with its parent, its kernel stack and its
+//!   task structure come from mappings and caches that are there already; the cache of task
+//!   structures is one order-3 block that the CPU keeps;
+//! * *reads* its source and headers from the page cache: frames that are there already;
+//! * *faults* anonymous pages, log-uniformly distributed between two sizes, and computes for each;
+//! * *writes* an object file over the one that it finds: the pages of that are truncated, and new
+//!   ones stay until another compiler comes by;
+//! * *exits*: frees its pages in gathered batches, then its page tables, then the order-1 block.
+//!
+//! It is the last free that this is about: it comes when a CPU has done nothing but free for long,
+//! and a rule that takes such a free for a reason to empty the CPU's lists does so once per exit.
+//!
+//! Sizes and the time between faults scale the load; the shape is what counts. Compilers have the sizes
+//! that those of a kernel have, 4 to 48 MiB; but they compute a fifth as long between faults as
+//! the 12,000 per second and builder that were observed say, so that a short run sees many exits.
+
+use framewright::{MigrateType, Order, Request};
+use std::{collections::VecDeque, ops::RangeInclusive};
+
+use super::{
+    cpu::{Cpu, PAGES_PER_TABLE, Stopped, TABLE, value_of},
+    world::{Allocator, Frames, Task, World},
+};
+
+/// What each CPU does.
+#[derive(Clone, Debug)]
+pub struct Kbuild {
+    /// Anonymous pages of the smallest compiler.
+    pub least_pages: u32,
+    /// Anonymous pages of the largest.
+    pub most_pages: u32,
+    /// Cycles that a compiler computes for each page.
+    pub cycles_per_page: u64,
+    /// Cycles of a fork, an exec and an exit, but for frames.
+    pub cycles_per_process: u64,
+    /// Files that each compiler reads from the page cache.
+    pub headers: u32,
+    /// Object files that a CPU has come to before it overwrites the first.
+    pub objects: u32,
+    /// Seed of all sizes.
+    pub seed: u64,
+}
+
+impl Kbuild {
+    /// Compilers of 4 to 48 MiB.
+    #[must_use]
+    pub fn new(seed: u64) -> Self {
+        Self {
+            least_pages: 1024,
+            most_pages: 12_288,
+            cycles_per_page: 20_000,
+            cycles_per_process: 500_000,
+            headers: 20,
+            objects: 8,
+            seed,
+        }
+    }
+
+    /// Frames that `cpus` CPUs hold together at most.
+    #[must_use]
+    pub fn live_frames(&self, cpus: u16) -> u64 {
+        let tables = self.most_pages.div_ceil(PAGES_PER_TABLE) + UPPER_TABLES;
+        let objects = (self.objects + 1) * OBJECT_PAGES.end();
+        let process = self.most_pages + tables + 2 + objects + 8;
+        u64::from(cpus) * u64::from(process)
+    }
+
+    pub(super) fn lacks(&self) -> Option<&'static str> {
+        (self.least_pages == 0 || self.most_pages < self.least_pages).then_some("page per process")
+    }
+}
+
+/// Page tables between the top level and those that map pages.
+const UPPER_TABLES: u32 = 3;
+/// Object files have 20 to 120 KB.
+const OBJECT_PAGES: RangeInclusive<u32> = 5..=30;
+/// Cycles to open a file and read it from the page cache: some 11 KB.
+const READ_CYCLES: u64 = 6_000;
+
+/// The top-level page table, with its other half for page-table isolation.
+const PGD: Request = Request::new(ORDER_1, MigrateType::Unmovable).zeroed();
+/// A slab of task structures.
+const TASKS: Request = Request::new(ORDER_3, MigrateType::Unmovable);
+/// A page of a file.
+const FILE: Request = Request::new(Order::ZERO, MigrateType::Movable);
+
+const ORDER_1: Order = Order::new(1).expect("small");
+const ORDER_3: Order = Order::new(3).expect("small");
+
+/// One CPU, and what stays there between compilers.
+pub(crate) struct Builder<'w, A: Allocator> {
+    work: &'w Kbuild,
+    /// The slab of task structures, from the first compiler on.
+    tasks: Option<A::Block>,
+    /// The compiler that runs.
+    process: Option<Process<A::Block>>,
+    /// Pages of object files, oldest first.
+    objects: VecDeque<Vec<Option<A::Block>>>,
+    random: fastrand::Rng,
+    /// What pages are touched with is made from it: no two compilers have the same.
+    compiler: u64,
+}
+
+/// What a compiler has.
+struct Process<B> {
+    pgd: B,
+    tables: Vec<Option<B>>,
+    pages: Vec<Option<B>>,
+}
+
+impl<'w, A: Allocator> Builder<'w, A> {
+    /// The builder of CPU `cpu`.
+    pub(crate) fn new(work: &'w Kbuild, cpu: u16) -> Self {
+        Self {
+            work,
+            tasks: None,
+            process: None,
+            objects: VecDeque::new(),
+            random: fastrand::Rng::with_seed(work.seed ^ (u64::from(cpu) << 32)),
+            compiler: u64::from(cpu) << 32,
+        }
+    }
+
+    /// Compilers, one after the other, until the machine says that it is enough, or stops one.
+    pub(crate) fn work<W: World<A::Block>>(
+        &mut self,
+        cpu: &mut Cpu<'_, A, W>,
+    ) -> Result<(), Stopped> {
+        self.tasks = Some(cpu.alloc(TASKS)?);
+        while cpu.goes_on() {
+            self.fork(cpu)?;
+            self.live(cpu)?;
+            if cpu.is_over() {
+                break;
+            }
+            self.exit(cpu)?;
+            cpu.counters.exits.add(1);
+        }
+        Ok(())
+    }
+
+    /// Verifies and frees everything, whatever it finds. The first that is wrong is told.
+    pub(crate) fn give_back<W: World<A::Block>>(
+        &mut self,
+        cpu: &mut Cpu<'_, A, W>,
+    ) -> Result<(), Stopped> {
+        let mut result = self.exit(cpu);
+        while !self.objects.is_empty() {
+            result = result.and(self.truncate(cpu));
+        }
+        if let Some(tasks) = self.tasks.take() {
+            cpu.allocator.free(tasks);
+        }
+        result
+    }
+
+    fn fork<W: World<A::Block>>(&mut self, cpu: &mut Cpu<'_, A, W>) -> Result<(), Stopped> {
+        self.compiler += 1;
+        cpu.does(Task::Compute(self.work.cycles_per_process));
+        let process = Process { pgd: cpu.alloc(PGD)?, tables: Vec::new(), pages: Vec::new() };
+        let process = self.process.insert(process);
+        for _ in 0..UPPER_TABLES {
+            process.tables.push(Some(cpu.alloc(TABLE)?));
+        }
+        Ok(())
+    }
+
+    /// From exec to the last word of the object file.
+    fn live<W: World<A::Block>>(&mut self, cpu: &mut Cpu<'_, A, W>) -> Result<(), Stopped> {
+        cpu.does(Task::Compute(READ_CYCLES * u64::from(self.work.headers)));
+        for page in 0..self.size() {
+            if cpu.is_over() {
+                return Ok(());
+            }
+            self.grow(page, cpu)?;
+            cpu.does(Task::Compute(self.work.cycles_per_page));
+        }
+        self.write(cpu)
+    }
+
+    /// The process touches its next page.
+    fn grow<W: World<A::Block>>(
+        &mut self,
+        page: u32,
+        cpu: &mut Cpu<'_, A, W>,
+    ) -> Result<(), Stopped> {
+        let Some(process) = &mut self.process else { return Ok(()) };
+        if page.is_multiple_of(PAGES_PER_TABLE) {
+            process.tables.push(Some(cpu.alloc(TABLE)?));
+        }
+        let block = cpu.fault(page, |block| value_of(self.compiler, block))?;
+        process.pages.push(Some(block));
+        Ok(())
+    }
+
+    /// Log-uniform: as many compilers between 4 and 8 MiB as between 24 and 48.
+    fn size(&mut self) -> u32 {
+        let (least, most) = (f64::from(self.work.least_pages), f64::from(self.work.most_pages));
+        (least * (most / least).powf(self.random.f64())) as u32
+    }
+
+    /// Truncates the oldest object file if there are enough, and writes another.
+    fn write<W: World<A::Block>>(&mut self, cpu: &mut Cpu<'_, A, W>) -> Result<(), Stopped> {
+        if self.objects.len() >= self.work.objects as usize {
+            self.truncate(cpu)?;
+        }
+        let mut object = Vec::new();
+        let pages = self.random.u32(OBJECT_PAGES);
+        let result = (0..pages).try_for_each(|_| {
+            let mut block = cpu.alloc(FILE)?;
+            let value = file_value(&block);
+            cpu.copy_in(&mut block, value);
+            cpu.counters.pages.add(1);
+            object.push(Some(block));
+            Ok(())
+        });
+        cpu.does(Task::LruAdd(pages));
+        self.objects.push_back(object);
+        result
+    }
+
+    /// Verifies and frees the oldest object file.
+    fn truncate<W: World<A::Block>>(&mut self, cpu: &mut Cpu<'_, A, W>) -> Result<(), Stopped> {
+        let Some(mut object) = self.objects.pop_front() else { return Ok(()) };
+        let mut result = Ok(());
+        for block in object.iter().flatten() {
+            result = result.and(cpu.copy_out(block, file_value(block)));
+        }
+        cpu.allocator.free_batch(&mut object);
+        result
+    }
+
+    fn exit<W: World<A::Block>>(&mut self, cpu: &mut Cpu<'_, A, W>) -> Result<(), Stopped> {
+        let Some(mut process) = self.process.take() else { return Ok(()) };
+        let result = cpu.unmap(&mut process.pages, |block| value_of(self.compiler, block));
+        cpu.allocator.free_batch(&mut process.tables);
+        cpu.allocator.free(process.pgd);
+        result
+    }
+}
+
+/// What is in a page of an object file.
+fn file_value<B: Frames>(block: &B) -> u64 {
+    (block.pfn().get() << 20) | 0xF11E
+}

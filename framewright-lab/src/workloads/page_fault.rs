@@ -1,0 +1,274 @@
+//! `page-fault`: bursts of frames up, then down; every frame touched.
+//!
+//! The allocator's side of will-it-scale's page_fault1, whose every task maps 128 MiB, writes to
+//! each page in ascending order, unmaps it all, and starts over. So each CPU, in turn:
+//!
+//! * *up*: takes 32,768 single movable frames, zeroed, and touches each with a value of its own;
+//!   for every 512 of them first one unmovable frame, zeroed, the page table that maps them;
+//! * *down*: verifies and frees them in the order in which they were mapped, in batches of as many
+//!   as Linux gathers before it flushes (506), or in random order; then the page tables.
+//!
+//! Taking and giving never mix. That burst, not the average rate, is what empties the lists of a
+//! CPU on the way up and overfills them on the way down. Memory is never short.
+
+use framewright_sim::host_memory::{expect, in_large_pages};
+
+use super::{
+    cpu::{Cpu, GATHER, PAGES_PER_TABLE, Stopped, TABLE, value_of},
+    world::{Allocator, World},
+};
+
+/// What each CPU does.
+#[derive(Clone, Debug)]
+pub struct PageFault {
+    /// Frames that one burst takes.
+    pub frames: u32,
+    /// In which order frames are freed.
+    pub free_order: FreeOrder,
+    /// Seed of random free orders.
+    pub seed: u64,
+}
+
+/// In which order frames are freed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, clap::ValueEnum)]
+pub enum FreeOrder {
+    /// As it was mapped
+    #[default]
+    Mapping,
+    /// At random
+    Random,
+}
+
+impl PageFault {
+    /// Bursts of 128 MiB, freed as they were mapped.
+    #[must_use]
+    pub fn new(seed: u64) -> Self {
+        Self { frames: 32_768, free_order: FreeOrder::default(), seed }
+    }
+
+    /// Frames that `cpus` CPUs hold together at the top of their bursts.
+    #[must_use]
+    pub fn live_frames(&self, cpus: u16) -> u64 {
+        let tables = self.frames.div_ceil(PAGES_PER_TABLE);
+        u64::from(cpus) * u64::from(self.frames + tables)
+    }
+
+    pub(super) fn lacks(&self) -> Option<&'static str> {
+        (self.frames == 0).then_some("frame to touch")
+    }
+}
+
+/// Whole cycles of every CPU before the clock starts. A free list of frames is in order at first and
+/// loses it in time, and so do the addresses of what a process maps.
+const WHOLE_CYCLES: u64 = 1;
+/// Meanwhile, neighbours in so short runs are freed in random order: one cycle then does to a zone
+/// what some thirty cycles of 112 CPUs do in mapping order, as far as the zone lock feels it.
+const RUN: usize = 8;
+/// Frames that CPUs take or give in turn meanwhile: as many as cross the zone lock at once.
+const TURN: core::ops::Range<u64> = 16..64;
+/// Slots ahead of the one that is filled: when many CPUs take turns, the next ones are far away.
+const SOON: usize = 8;
+
+/// One CPU's bursts.
+pub(crate) struct Bursts<'w, A: Allocator> {
+    work: &'w PageFault,
+    /// What is mapped; on the way down, what was freed has left its slots.
+    pages: Vec<Option<A::Block>>,
+    /// Slots that are empty again. Nothing is before the way down begins.
+    freed: usize,
+    tables: Vec<Option<A::Block>>,
+    random: fastrand::Rng,
+    /// What pages are touched with is made from it: never the same twice for a frame, nor another
+    /// CPU's.
+    cycle: u64,
+    /// Steps to go until the CPU is where it shall be when the clock starts.
+    to_age: u64,
+}
+
+impl<'w, A: Allocator> Bursts<'w, A> {
+    /// The bursts of CPU `cpu`.
+    pub(crate) fn new(work: &'w PageFault, cpu: u16) -> Self {
+        let mut random = fastrand::Rng::with_seed(work.seed ^ (u64::from(cpu) << 32));
+        // Anywhere in a cycle.
+        let frames = u64::from(work.frames.max(1));
+        let phase = random.u64(..2 * frames);
+        let mut pages = Vec::with_capacity(work.frames as usize);
+        in_large_pages(pages.spare_capacity_mut());
+        Self {
+            work,
+            pages,
+            freed: 0,
+            tables: Vec::new(),
+            random,
+            cycle: u64::from(cpu) << 32,
+            to_age: 2 * frames * WHOLE_CYCLES + phase,
+        }
+    }
+
+    /// Up and down until the machine says that it is enough, or stops in between.
+    pub(crate) fn work<W: World<A::Block>>(
+        &mut self,
+        cpu: &mut Cpu<'_, A, W>,
+    ) -> Result<(), Stopped> {
+        while !cpu.is_over() && (!self.pages.is_empty() || cpu.goes_on()) {
+            self.step(cpu, GATHER as usize)?;
+        }
+        Ok(())
+    }
+
+    /// A little work before the clock starts, so that memory is no longer fresh and CPUs are not in
+    /// step; says whether there is more of it.
+    pub(crate) fn age<W: World<A::Block>>(
+        &mut self,
+        cpu: &mut Cpu<'_, A, W>,
+    ) -> Result<bool, Stopped> {
+        let some = self.random.u64(TURN).min(self.to_age);
+        let mut left = some;
+        while left > 0 {
+            left -= self.step(cpu, left as usize)?.min(left);
+        }
+        self.to_age -= some;
+        Ok(self.to_age > 0)
+    }
+
+    /// Verifies and frees everything, whatever it finds. The first that is wrong is told.
+    pub(crate) fn give_back<W: World<A::Block>>(
+        &mut self,
+        cpu: &mut Cpu<'_, A, W>,
+    ) -> Result<(), Stopped> {
+        let mut result = Ok(());
+        while !self.pages.is_empty() || !self.tables.is_empty() {
+            result = result.and(self.down(cpu, GATHER as usize).map(drop));
+        }
+        result
+    }
+
+    /// One page up, or one batch of at most so many down; says how many pages.
+    #[inline(always)]
+    fn step<W: World<A::Block>>(
+        &mut self,
+        cpu: &mut Cpu<'_, A, W>,
+        batch: usize,
+    ) -> Result<u64, Stopped> {
+        match self.freed == 0 && self.pages.len() < self.work.frames as usize {
+            true => self.up(cpu).map(|()| 1),
+            false => self.down(cpu, batch),
+        }
+    }
+
+    /// Maps one more page.
+    #[inline(always)]
+    fn up<W: World<A::Block>>(&mut self, cpu: &mut Cpu<'_, A, W>) -> Result<(), Stopped> {
+        let page = self.pages.len() as u32;
+        if page == 0 {
+            self.cycle += 1;
+        }
+        if page.is_multiple_of(PAGES_PER_TABLE) {
+            self.tables.push(Some(cpu.alloc(TABLE)?));
+        }
+        let block = cpu.fault(page, |block| value_of(self.cycle, block))?;
+        self.pages.push(Some(block));
+        if let Some(soon) = self.pages.spare_capacity_mut().get(SOON) {
+            expect(soon);
+        }
+        Ok(())
+    }
+
+    /// Shuffles the pages, but leaves runs of neighbours together.
+    fn shuffle_runs(&mut self) {
+        for last in (1..self.pages.len() / RUN).rev() {
+            let other = self.random.usize(..=last);
+            if other < last {
+                let (before, after) = self.pages.split_at_mut(last * RUN);
+                before[other * RUN..(other + 1) * RUN].swap_with_slice(&mut after[..RUN]);
+            }
+        }
+    }
+
+    /// Unmaps the next batch of at most so many pages; with the last one, the page tables.
+    #[inline(never)]
+    fn down<W: World<A::Block>>(
+        &mut self,
+        cpu: &mut Cpu<'_, A, W>,
+        batch: usize,
+    ) -> Result<u64, Stopped> {
+        if self.freed == 0 {
+            match self.work.free_order {
+                FreeOrder::Random => self.random.shuffle(&mut self.pages),
+                FreeOrder::Mapping if self.to_age > 0 => self.shuffle_runs(),
+                FreeOrder::Mapping => {}
+            }
+        }
+        let end = self.pages.len().min(self.freed + batch);
+        let pages = &mut self.pages[self.freed..end];
+        let count = pages.len() as u64;
+        let result = cpu.unmap(pages, |block| value_of(self.cycle, block));
+        self.freed = end;
+        if end == self.pages.len() {
+            cpu.allocator.free_batch(&mut self.tables);
+            self.tables.clear();
+            self.pages.clear();
+            self.freed = 0;
+        }
+        result.map(|()| count)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::workloads::{
+        counts::{CpuCounters, Done},
+        host::{HostWorld, Limit, Pace},
+        world::{Library, Overwritten},
+    };
+    use framewright::{Config, CpuId, Layout, Memory};
+    use framewright_host::{HostMachine, Metadata};
+    use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+
+    #[test]
+    fn a_frame_that_somebody_else_writes_to_is_noticed_and_all_are_freed() {
+        let machine = HostMachine::builder().frames(4096).build().unwrap();
+        let map = [machine.frames().into()];
+        let config = Config::new(&map, 1);
+        let mut buffer =
+            Metadata::for_layout(&Layout::new::<HostMachine>(&config).unwrap()).unwrap();
+        let memory = Memory::new(machine, &config, buffer.as_mut()).unwrap();
+        let (counters, stop) = ([CpuCounters::default()], AtomicBool::new(false));
+        let mut cpu = Cpu {
+            number: 0,
+            of: 1,
+            allocator: Library(memory.cpu(CpuId::new(0)).unwrap()),
+            world: HostWorld::new(memory.platform(), Pace::new(Limit::Cycles(2)), &stop),
+            counters: &counters[0],
+            heat: None,
+        };
+        let work = PageFault { frames: 1100, ..PageFault::new(1) };
+        let mut bursts = Bursts::new(&work, 0);
+
+        (0..1100).for_each(|_| assert_eq!(bursts.step(&mut cpu, 1), Ok(1)));
+        assert_eq!((bursts.pages.len(), bursts.tables.len()), (1100, 3));
+        let victim = bursts.pages[700].as_ref().unwrap();
+        let (pfn, expected) = (victim.pfn(), value_of(bursts.cycle, victim));
+        memory.platform().words(victim)[511].store(77, Relaxed);
+
+        let overwritten = Overwritten { pfn, found: 77, expected };
+        assert_eq!(bursts.give_back(&mut cpu), Err(Stopped::Overwritten(overwritten)));
+        assert_eq!(bursts.work(&mut cpu), Ok(()));
+        assert_eq!(Done::sum(&counters).pages, 3 * 1100);
+        assert_eq!(bursts.give_back(&mut cpu), Ok(()));
+        cpu.allocator.0.drain();
+        assert_eq!(memory.free(), 4096);
+    }
+
+    #[test]
+    fn ageing_ends_anywhere_in_a_cycle() {
+        let work = PageFault { frames: 1000, ..PageFault::new(1) };
+        let phases: Vec<u64> = (0..50)
+            .map(|cpu| Bursts::<Library<'_, '_, HostMachine>>::new(&work, cpu).to_age)
+            .collect();
+        assert!(phases.iter().all(|steps| (2000..4000).contains(steps)), "{phases:?}");
+        assert!(phases.iter().any(|steps| *steps < 3000));
+        assert!(phases.iter().any(|steps| *steps > 3000));
+    }
+}

@@ -1,0 +1,234 @@
+//! `socket-pairs`: blocks allocated on one CPU and freed on another, with the data in them.
+//!
+//! The allocator's side of lmbench's bw_unix with 16 pairs of processes: a writer puts 64 KiB at a
+//! time into a socket, a reader takes them out. Linux makes two buffers of each write, for which it
+//! takes one block each of orders 3, 2 and 1 and about 1.1 of order 0; they are allocated on the
+//! writer's CPU and freed on the reader's. So one CPU only allocates, at four orders, and the other
+//! only frees: its lists fill with what the first one lacks. Frames go round through the zone, and
+//! how fast they do decides whether a frame is still in a cache when it is written again.
+//!
+//! The socket holds 208 KiB, three writes. Writers have even CPUs, their readers the next ones;
+//! pairs are spread evenly over the machine. Where there are fewer than 32 CPUs there are fewer
+//! pairs.
+
+use framewright::{MigrateType, Order, Request};
+
+use super::{
+    cpu::{Cpu, Stopped},
+    world::{Allocator, Frames, Message, Pipe, Task, World},
+};
+
+/// What each pair of CPUs does.
+#[derive(Clone, Debug)]
+pub struct SocketPairs {
+    /// Pairs, where there are CPUs for so many.
+    pub pairs: u16,
+    /// Writes that a socket holds.
+    pub in_flight: u16,
+    /// Cycles of a read or a write, but for frames and copying.
+    pub cycles_per_call: u64,
+    /// Seed of what is random.
+    pub seed: u64,
+}
+
+/// What a write has in it.
+pub(crate) const WRITE_BYTES: u64 = 64 << 10;
+
+impl SocketPairs {
+    /// 16 pairs.
+    #[must_use]
+    pub fn new(seed: u64) -> Self {
+        Self { pairs: 16, in_flight: 3, cycles_per_call: 4_000, seed }
+    }
+
+    /// Frames in all sockets at most, and in the hands of writers and readers.
+    #[must_use]
+    pub fn live_frames(&self, cpus: u16) -> u64 {
+        let writes = u64::from(self.pairs_on(cpus)) * (u64::from(self.in_flight) + 2);
+        writes * u64::from(MOST_FRAMES)
+    }
+
+    /// Pairs that run on `cpus` CPUs.
+    #[must_use]
+    pub fn pairs_on(&self, cpus: u16) -> u16 {
+        self.pairs.min(cpus / 2)
+    }
+
+    /// Which pair a CPU belongs to, and whether it is the writer.
+    pub(crate) fn role(&self, cpu: u16, cpus: u16) -> Option<(u16, Role)> {
+        let pairs = self.pairs_on(cpus);
+        let stride = (cpus / pairs.max(1)) & !1;
+        let (pair, place) = (cpu / stride.max(2), cpu % stride.max(2));
+        match place {
+            _ if pair >= pairs => None,
+            0 => Some((pair, Role::Writer)),
+            1 => Some((pair, Role::Reader)),
+            _ => None,
+        }
+    }
+
+    pub(super) fn lacks(&self, cpus: u16) -> Option<&'static str> {
+        match () {
+            () if self.pairs == 0 => Some("pair"),
+            () if self.in_flight == 0 => Some("write in flight"),
+            () if cpus < 2 => Some("second CPU for a reader"),
+            () => None,
+        }
+    }
+}
+
+/// What a CPU does in its pair.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Role {
+    Writer,
+    Reader,
+}
+
+/// The blocks of a write; now and then there is one more of order 0.
+const ORDERS: [u8; 4] = [3, 2, 1, 0];
+/// Frames of a write at most.
+const MOST_FRAMES: u32 = 8 + 4 + 2 + 1 + 1;
+/// Of so many writes one has the other block of order 0.
+const EXTRA_EVERY: u32 = 10;
+
+/// A CPU's end of a socket.
+pub(crate) struct End<'w> {
+    work: &'w SocketPairs,
+    role: Option<Role>,
+    random: fastrand::Rng,
+    /// What the next write is made from.
+    value: u64,
+}
+
+impl<'w> End<'w> {
+    /// That of CPU `cpu` of a machine of `cpus`.
+    pub(crate) fn new(work: &'w SocketPairs, cpu: u16, cpus: u16) -> Self {
+        Self {
+            work,
+            role: work.role(cpu, cpus).map(|(_, role)| role),
+            random: fastrand::Rng::with_seed(work.seed ^ (u64::from(cpu) << 32)),
+            value: (u64::from(cpu) + 1) << 48,
+        }
+    }
+
+    /// Writes, or reads, until the machine says that it is enough, or the other end does.
+    pub(crate) fn work<A: Allocator, W: World<A::Block>>(
+        &mut self,
+        cpu: &mut Cpu<'_, A, W>,
+        pipe: &dyn Pipe<Message<A::Block>>,
+    ) -> Result<(), Stopped> {
+        let result = match self.role {
+            Some(Role::Writer) => self.write_all(cpu, pipe),
+            Some(Role::Reader) => self.read_all(cpu, pipe),
+            None => return Ok(()),
+        };
+        pipe.close();
+        result
+    }
+
+    /// Whoever stops early leaves nothing in the socket.
+    pub(crate) fn give_back<A: Allocator, W: World<A::Block>>(
+        &mut self,
+        cpu: &mut Cpu<'_, A, W>,
+        pipe: &dyn Pipe<Message<A::Block>>,
+    ) {
+        while self.role == Some(Role::Reader)
+            && let Some(message) = pipe.receive()
+        {
+            message.blocks.into_iter().for_each(|block| cpu.allocator.free(block));
+        }
+    }
+
+    fn write_all<A: Allocator, W: World<A::Block>>(
+        &mut self,
+        cpu: &mut Cpu<'_, A, W>,
+        pipe: &dyn Pipe<Message<A::Block>>,
+    ) -> Result<(), Stopped> {
+        while cpu.goes_on() && !cpu.is_over() {
+            self.value += 1 << 16;
+            cpu.does(Task::Compute(self.work.cycles_per_call));
+            let extra = self.random.u32(..EXTRA_EVERY) == 0;
+            let message = message(cpu, self.value, extra)?;
+            let frames: u64 = message.blocks.iter().map(|block| block.order().frames()).sum();
+            if let Err(refused) = pipe.send(message) {
+                refused.blocks.into_iter().for_each(|block| cpu.allocator.free(block));
+                return Ok(());
+            }
+            cpu.counters.pages.add(frames);
+            cpu.counters.bytes.add(WRITE_BYTES);
+        }
+        Ok(())
+    }
+
+    fn read_all<A: Allocator, W: World<A::Block>>(
+        &mut self,
+        cpu: &mut Cpu<'_, A, W>,
+        pipe: &dyn Pipe<Message<A::Block>>,
+    ) -> Result<(), Stopped> {
+        while !cpu.is_over()
+            && let Some(message) = pipe.receive()
+        {
+            cpu.does(Task::Compute(self.work.cycles_per_call));
+            let mut result = Ok(());
+            for block in message.blocks {
+                result = result.and(cpu.copy_out(&block, message.value));
+                cpu.allocator.free(block);
+            }
+            result?;
+        }
+        Ok(())
+    }
+}
+
+/// The blocks of a write, filled.
+fn message<A: Allocator, W: World<A::Block>>(
+    cpu: &mut Cpu<'_, A, W>,
+    value: u64,
+    extra: bool,
+) -> Result<Message<A::Block>, Stopped> {
+    let mut blocks = Vec::with_capacity(ORDERS.len() + 1);
+    for order in ORDERS.into_iter().chain(extra.then_some(0)) {
+        let order = Order::new(order).expect("small");
+        match cpu.alloc(Request::new(order, MigrateType::Unmovable)) {
+            Ok(mut block) => {
+                cpu.copy_in(&mut block, value);
+                blocks.push(block);
+            }
+            Err(stopped) => {
+                blocks.into_iter().for_each(|block| cpu.allocator.free(block));
+                return Err(stopped);
+            }
+        }
+    }
+    Ok(Message { blocks, value })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn roles(pairs: u16, cpus: u16) -> Vec<Option<(u16, Role)>> {
+        let work = SocketPairs { pairs, ..SocketPairs::new(1) };
+        (0..cpus).map(|cpu| work.role(cpu, cpus)).collect()
+    }
+
+    #[test]
+    fn pairs_are_spread_over_the_machine_and_complete() {
+        use Role::{Reader, Writer};
+        assert_eq!(roles(16, 3), [Some((0, Writer)), Some((0, Reader)), None]);
+        let two = roles(2, 8);
+        assert_eq!(two[4..6], [Some((1, Writer)), Some((1, Reader))]);
+        assert_eq!(two.iter().flatten().count(), 4);
+        for cpus in 2..300 {
+            let roles = roles(16, cpus);
+            let pairs = SocketPairs::new(1).pairs_on(cpus);
+            for pair in 0..pairs {
+                for role in [Writer, Reader] {
+                    let with = roles.iter().flatten().filter(|had| **had == (pair, role));
+                    assert_eq!(with.count(), 1, "{cpus} CPUs, pair {pair}");
+                }
+            }
+            assert_eq!(roles.iter().flatten().count(), 2 * usize::from(pairs), "{cpus} CPUs");
+        }
+    }
+}
