@@ -167,22 +167,6 @@ impl<'m, P: Platform> CpuPages<'m, P> {
         result
     }
 
-    /// Runs `f` on the lists, for their owner. If a hook of the machine panics in the middle of it, a
-    /// frame may be on the lists twice. The lists lose all that they hold then, and the owner leaves
-    /// them.
-    #[inline(always)]
-    fn work<R>(
-        &self,
-        lists: &mut Lists<'m>,
-        f: impl FnOnce(&mut Lists<'m>) -> R,
-        leave: impl Fn(),
-    ) -> R {
-        let work = Work { pages: self, lists, leave };
-        let result = f(work.lists);
-        core::mem::forget(work);
-        result
-    }
-
     /// Slots of the store. The number never changes.
     pub(crate) fn slots(&self) -> usize {
         self.slots
@@ -265,17 +249,21 @@ impl<'m, P: Platform> CpuPages<'m, P> {
     }
 }
 
-/// Work on the lists by their owner. It is dropped only while a panic unwinds.
-struct Work<'w, 'm, P: Platform, L: Fn()> {
+/// The owner works on the lists. If a hook of the machine panics in the middle of that, a frame may be on
+/// the lists twice: when this is dropped, the lists lose all that they hold, and the owner leaves them.
+struct Inside<'w, 'm, P: Platform> {
     pages: &'w CpuPages<'m, P>,
-    lists: &'w mut Lists<'m>,
-    leave: L,
+    platform: &'w P,
+    leave: fn(&Owner<P>, &P),
 }
 
-impl<P: Platform, L: Fn()> Drop for Work<'_, '_, P, L> {
+impl<P: Platform> Drop for Inside<'_, '_, P> {
     fn drop(&mut self) {
-        self.lists.lose_all(self.pages);
-        (self.leave)();
+        let Self { pages, platform, leave } = *self;
+        // SAFETY: the owner is inside until `leave`. This is dropped only while a panic unwinds, which has
+        // ended the owner's own use of the lists.
+        unsafe { pages.lists.with_mut(|lists| lists.lose_all(pages)) };
+        leave(&pages.owner, platform);
     }
 }
 
@@ -355,16 +343,18 @@ impl<'m, P: Platform> Owned<'_, 'm, P> {
     ) -> Option<R> {
         let pages = self.pages;
         if pages.enter(platform) {
-            let leave = || pages.owner.leave(platform);
+            let inside = Inside { pages, platform, leave: Owner::leave };
             // SAFETY: the owner is inside until `leave`.
-            let result = unsafe { pages.lists.with_mut(|lists| pages.work(lists, f, leave)) };
+            let result = unsafe { pages.lists.with_mut(f) };
+            core::mem::forget(inside);
             pages.leave(platform);
             Some(result)
         } else if pages.owner.enter_slowly(platform) {
             platform.enter(pages.section());
-            let leave = || pages.owner.leave_slowly(platform);
+            let inside = Inside { pages, platform, leave: Owner::leave_slowly };
             // SAFETY: the owner holds the lock until `leave_slowly`.
-            let result = unsafe { pages.lists.with_mut(|lists| pages.work(lists, f, leave)) };
+            let result = unsafe { pages.lists.with_mut(f) };
+            core::mem::forget(inside);
             platform.leave(pages.section());
             pages.owner.leave_slowly(platform);
             Some(result)
