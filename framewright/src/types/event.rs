@@ -148,7 +148,6 @@ impl fmt::Display for Event {
 
 /// What hardening found.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[non_exhaustive]
 pub struct Corruption {
     /// The first frame concerned.
     pub pfn: Pfn,

@@ -373,7 +373,7 @@ impl<'a, 'm> World<'a, 'm> {
                 let used = zone.count_in(pageblock, Frame::Used);
                 assert!(u64::from(frames) <= used + held, "{frames} pinned, {used} used");
             }
-            Err(other) => panic!("{other:?}"),
+            Err(error) => panic!("{error}"),
         }
     }
 

@@ -5,7 +5,7 @@
 //!
 //! The measuring program, built from the source tree: once with calls, once without.
 //!
-//! Both builds are the same but for the feature; what callgrind counts and what the symbol table
+//! Both builds are the same but for one flag; what callgrind counts and what the symbol table
 //! says is compared between them alone.
 
 use indexmap::IndexMap;
