@@ -129,7 +129,7 @@ pub use crate::core::CpuError;
 pub use alloc::CpuToken;
 pub use memory::{
     Config, InitError, IsolateError, IsolatedBlock, Layout, Memory, MemoryRange, OrderTooSmall,
-    Planes, Presence, ZoneInfo,
+    Presence, SideTables, ZoneInfo,
 };
 pub use platform::Platform;
 pub use tuning::Tuning;

@@ -146,8 +146,8 @@ fn burst(memory: &Memory<'_, Listener>, bursts: usize, burst: usize) {
 
 #[test]
 fn all_work_is_charged() {
-    let compared = cfg!(feature = "compare").then_some("choose-under-lock");
-    for how in ["choose-before-lock"].into_iter().chain(compared) {
+    let compared = cfg!(feature = "compare").then_some("select-under-lock");
+    for how in ["select-before-lock"].into_iter().chain(compared) {
         with_memory(&[("pcp.bulk_free", how), ("pcp.batch", "15")], |memory| {
             burst(memory, 3, 2000);
             memory.drain_all();
@@ -161,7 +161,7 @@ fn all_work_is_charged() {
             assert_eq!(cost(Cost::TakeFrames), cost(Cost::GiveFrames), "all came home");
             assert!(cost(Cost::TakeBundles) >= cost(Cost::TakePageblocks));
             assert!(cost(Cost::GiveBundles) >= cost(Cost::GivePageblocks));
-            let chosen = cost(Cost::ChooseBundles) + cost(Cost::ChooseSingly);
+            let chosen = cost(Cost::SelectBundles) + cost(Cost::SelectSingly);
             assert!(chosen >= cost(Cost::GiveBundles));
             for kind in [Cost::Refill, Cost::RingRuns, Cost::StoreBundles, Cost::Relist] {
                 assert!(cost(kind) > 0, "{kind:?}");

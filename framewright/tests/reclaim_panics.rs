@@ -13,8 +13,8 @@ use std::{
 };
 
 use framewright::{
-    Block, Config, CpuId, CpuToken, FrameRange, Memory, MigrateType, NodeId, Order, Pfn, Planes,
-    Platform, Request, ZoneKind,
+    Block, Config, CpuId, CpuToken, FrameRange, Memory, MigrateType, NodeId, Order, Pfn, Platform,
+    Request, SideTables, ZoneKind,
     observe::Event,
     platform::{BarrierTarget, Need, OwnerLock, Probe, Relief, Wait},
     reclaim::{
@@ -125,7 +125,7 @@ const WAYS: [Way; 3] = [
 fn lost(at: u32, way: Way) -> Option<u64> {
     let map = [FrameRange::new(Pfn::new(0), Pfn::new(FRAMES)).unwrap().into()];
     let mut config = Config::new(&map, 1);
-    config.planes = Planes { lru: true, ..Planes::default() };
+    config.side_tables = SideTables { lru: true, ..SideTables::default() };
     config.tuning.zone.min_free = Auto::Fixed(64);
     let memory = leaked(Machine::default(), &config);
     let machine = memory.platform();

@@ -10,7 +10,7 @@ use std::{
 };
 
 use framewright::{
-    Config, FrameRange, InitError, Layout, Memory, MemoryRange, Pfn, Planes, Tuning,
+    Config, FrameRange, InitError, Layout, Memory, MemoryRange, Pfn, SideTables, Tuning,
 };
 use framewright_host::{
     Backing, HostMachine, Metadata,
@@ -51,7 +51,11 @@ pub(super) struct Open<'b> {
 }
 
 fn config<'c>(tuning: Tuning, map: &'c [MemoryRange], cpus: u16) -> Config<'c> {
-    Config { tuning, planes: Planes { lru: true, ..Planes::default() }, ..Config::new(map, cpus) }
+    Config {
+        tuning,
+        side_tables: SideTables { lru: true, ..SideTables::default() },
+        ..Config::new(map, cpus)
+    }
 }
 
 /// The error that the library does not take a memory of so many frames.

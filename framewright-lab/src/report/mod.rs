@@ -25,6 +25,6 @@ pub use compare::{Comparison, HEADER_NOTE, gain_percent};
 pub use file::{ReportError, check_destination, replaces, write_json, write_text};
 pub use model::{Better, Check, Measured, Metric, Point, Report, Run, Unit, Verdict, cpu_metric};
 pub use published::{
-    Agreement, Band, Kernel, Published, Quantity, Reference, Role, Row, Sides, change_percent,
+    Agreement, Band, Kernel, Published, Quantity, Reference, Role, Row, Sides, change_pct,
 };
 pub use table::{Style, Table, Tone, decimal, each_run, sparkline};

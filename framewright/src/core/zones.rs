@@ -160,7 +160,7 @@ impl<'m, P: Platform> MemoryCore<'m, P> {
             lowmem,
             ratios: self.tuning.zone.reserve_ratios,
             boost: self.tuning.zone.watermark_boost,
-            huge_reserve: self.tuning.zone.huge_stock,
+            huge_reserve: self.tuning.zone.huge_reserve,
         };
         for zone in self.zones {
             let mut managed = [0; ZoneKind::COUNT];
@@ -185,7 +185,7 @@ impl<'m, P: Platform> MemoryCore<'m, P> {
         self.zones.iter().filter_map(Zone::largest_free_order).max()
     }
 
-    /// The zone of a frame, and its entry in all planes; `None` if the memory has no such frame. This is
+    /// The zone of a frame, and its entry in all side tables; `None` if the memory has no such frame. This is
     /// asked for every page: a look at one pageblock answers it nearly always. The last zone has most of
     /// the memory of a machine with one node.
     #[inline(always)]
@@ -204,7 +204,7 @@ impl<'m, P: Platform> MemoryCore<'m, P> {
         Some((zone, zone.side_table_start() as u32 + frame))
     }
 
-    /// What finds frames of a zone in the planes.
+    /// What finds frames of a zone in the side tables.
     #[inline(always)]
     pub(crate) fn side_table_index_of(&self, zone: ZoneId) -> SideTableIndex<'m> {
         self.zones[zone.index()].side_table_index()

@@ -19,14 +19,14 @@ mod info;
 mod isolation;
 mod layout;
 mod mobility;
-mod planes;
 mod reclaim;
+mod side_tables;
 mod text;
 mod translations;
 
 use core::{mem::MaybeUninit, num::NonZeroUsize};
 
-use planes::PlaneArrays;
+use side_tables::SideTableArrays;
 
 use crate::{
     compact::ZoneCompaction,
@@ -43,7 +43,7 @@ pub use config::{Config, InitError, MemoryRange, Presence};
 pub use info::ZoneInfo;
 pub use isolation::{IsolateError, IsolatedBlock};
 pub use layout::Layout;
-pub use planes::Planes;
+pub use side_tables::SideTables;
 
 /// A memory and its allocator.
 pub struct Memory<'m, P: Platform> {
@@ -52,7 +52,7 @@ pub struct Memory<'m, P: Platform> {
     tlb: Tlb<'m, P>,
     /// By zone.
     compaction: &'m [ZoneCompaction<'m>],
-    planes: PlaneArrays<'m>,
+    side_tables: SideTableArrays<'m>,
     /// What reclaim keeps, if the embedder wants it.
     lru: Option<LruState<'m, P>>,
 }
@@ -93,7 +93,7 @@ impl<'m, P: Platform> Memory<'m, P> {
             layout,
             tlb: parts.tlb,
             compaction: parts.compaction,
-            planes: parts.planes,
+            side_tables: parts.side_tables,
             lru: parts.lru,
         })
     }

@@ -13,7 +13,7 @@ use crate::{
 
 impl<'m, P: Platform> Memory<'m, P> {
     /// The LRU lists; `None` if the memory was made without them
-    /// ([`Planes::lru`](crate::Planes::lru)).
+    /// ([`SideTables::lru`](crate::SideTables::lru)).
     #[must_use]
     pub fn lru(&self) -> Option<Lru<'_, 'm, P>> {
         self.lru.as_ref().map(|state| Lru::new(&self.core, state))
@@ -22,7 +22,7 @@ impl<'m, P: Platform> Memory<'m, P> {
 
 impl<'a, 'm, P: Platform> Reclaim<'a, 'm, P> {
     /// Makes a view of the reclaim state of a memory; `None` if the memory was made without LRU
-    /// lists ([`Planes::lru`](crate::Planes::lru)).
+    /// lists ([`SideTables::lru`](crate::SideTables::lru)).
     ///
     /// # Safety
     ///

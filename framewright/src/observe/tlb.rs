@@ -9,7 +9,7 @@ macro_rules! counters {
         #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
         pub struct TlbStats {
             $($(#[$doc])* pub $name: u64,)*
-            /// Most frames that were unmapped and not flushed at once: parked, and those that the batches
+            /// Most frames that were unmapped and not flushed at once: deferred, and those that the batches
             /// of all CPUs had or were about to unmap. Of the whole memory.
             pub unflushed_frames_max: u64,
         }
@@ -52,17 +52,17 @@ counters! {
     /// CPUs that were asked and not interrupted, since somebody else was about to.
     coalesced,
     /// CPUs that were not asked, since they were lazy.
-    lazy_spared,
+    lazy_skipped,
     /// Translations that were removed through a batch.
     unmapped,
     /// Batches that were flushed.
     batches,
-    /// Frames that were parked.
-    parked,
-    /// Parked frames that were given back.
-    unparked,
-    /// Flushes of parked frames, with or without a batch.
-    parked_flushes,
+    /// Frames that were deferred.
+    deferred,
+    /// Deferred frames that were given back.
+    deferred_freed,
+    /// Flushes of deferred frames, with or without a batch.
+    deferred_flushes,
 }
 
 impl TlbCounters {

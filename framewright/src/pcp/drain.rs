@@ -1,7 +1,7 @@
 //! Freeing where the hot path had no room, and draining.
 //!
 //! Blocks leave in batches of at most 64 bundles per hold of the zone lock. They are selected
-//! before the lock is taken ([`BulkFree::ChooseBeforeLock`](crate::tuning::BulkFree)).
+//! before the lock is taken ([`BulkFree::SelectBeforeLock`](crate::tuning::BulkFree)).
 
 use super::{ListIndex, Lists, OwnedZoneOnCpu, cpu::ZoneOnCpu, depot::DrainBatch, lists::Pushed};
 use crate::{
@@ -84,7 +84,7 @@ impl<P: Platform> OwnedZoneOnCpu<'_, '_, P> {
     /// Gives `due` back to the zone, one batch per lock hold.
     fn drain_frames(&mut self, list: ListIndex, due: Due) {
         #[cfg(feature = "compare")]
-        if self.tuning.pcp.bulk_free == crate::tuning::BulkFree::ChooseUnderLock {
+        if self.tuning.pcp.bulk_free == crate::tuning::BulkFree::SelectUnderLock {
             return self.drain_choosing_under_lock(list, due);
         }
         let mut left = due.frames;

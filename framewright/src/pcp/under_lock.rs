@@ -1,4 +1,4 @@
-//! Draining by [`BulkFree::ChooseUnderLock`](crate::tuning::BulkFree): the blocks are selected under
+//! Draining by [`BulkFree::SelectUnderLock`](crate::tuning::BulkFree): the blocks are selected under
 //! the zone lock. For comparison only.
 
 use super::{ListIndex, Lists, OwnedZoneOnCpu, cpu::ZoneOnCpu, depot::DrainBatch, drain::Due};
@@ -45,7 +45,7 @@ impl<'m, P: Platform> ZoneOnCpu<'_, 'm, P> {
     ) -> u64 {
         self.platform.cost(Cost::BulkFree, 1);
         let mut moved = 0;
-        *refusals = self.zone.give_chosen(self.platform, || {
+        *refusals = self.zone.give_selected(self.platform, || {
             let bundle = (moved < frames && !gone.is_full())
                 .then(|| lists.select_one(self.context(), list))??;
             moved += bundle.frame_count();

@@ -12,7 +12,7 @@ const KEYS: [&str; 5] = [
 /// Values of other settings that name a method for comparison.
 const VALUES: [(&str, &str); 4] = [
     ("compact.method", "scan"),
-    ("pcp.bulk_free", "choose-under-lock"),
+    ("pcp.bulk_free", "select-under-lock"),
     ("zone.bulk_take", "one-by-one"),
     ("zone.bulk_take", "smallest-first"),
 ];

@@ -50,9 +50,9 @@ impl fmt::Display for Shown {
 }
 
 const BULK_FREE: &[(&str, BulkFree)] = &[
-    ("choose-before-lock", BulkFree::ChooseBeforeLock),
+    ("select-before-lock", BulkFree::SelectBeforeLock),
     #[cfg(feature = "compare")]
-    ("choose-under-lock", BulkFree::ChooseUnderLock),
+    ("select-under-lock", BulkFree::SelectUnderLock),
 ];
 const BULK_TAKE: &[(&str, BulkTake)] = &[
     ("bulk", BulkTake::Bulk),

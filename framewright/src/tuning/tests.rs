@@ -47,7 +47,7 @@ fn a_value_out_of_range_is_answered_with_the_nearest() {
         ("pcp.batch", "99999999999999999999999", "1024"),
         ("pcp.high_fraction", "3", "8"),
         ("pcp.bundle_slots", "32", "64"),
-        ("pcp.bulk_free", "before", "choose-before-lock"),
+        ("pcp.bulk_free", "before", "select-before-lock"),
         ("zone.watermark_scale", "99999999999", "3000"),
     ] {
         let error = format!("{}", tuning.set(key, value).unwrap_err());
@@ -65,7 +65,7 @@ fn what_is_there_to_compare_names_the_feature_that_it_needs() {
         ("compact.repair.detect_meeting", "off"),
         ("compact.repair.unmarked_types", "off"),
         ("compact.repair.reset_on_meeting", "off"),
-        ("pcp.bulk_free", "choose-under-lock"),
+        ("pcp.bulk_free", "select-under-lock"),
         ("zone.bulk_take", "one-by-one"),
         ("zone.bulk_take", "smallest-first"),
     ] {

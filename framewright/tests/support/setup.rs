@@ -14,9 +14,9 @@ const SETTINGS: &[(&str, &[&str])] = &[
     (
         "pcp.bulk_free",
         if cfg!(feature = "compare") {
-            &["choose-before-lock", "choose-under-lock"]
+            &["select-before-lock", "select-under-lock"]
         } else {
-            &["choose-before-lock"]
+            &["select-before-lock"]
         },
     ),
     ("pcp.high_order_drain", &["second-consecutive", "every-free"]),

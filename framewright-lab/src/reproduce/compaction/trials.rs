@@ -74,7 +74,7 @@ pub(super) enum Era {
 fn side(setting: usize, era: Era) -> Side {
     let mut side = Side::new(LABELS[setting]);
     // What was published was without, and the question is what compaction does by itself.
-    side.tuning.zone.huge_stock = 0;
+    side.tuning.zone.huge_reserve = 0;
     if !matches!(setting, INDEX | PACKED) {
         // As where the scanners come from.
         side = side.with("zone.bulk_take", "smallest-first");

@@ -115,7 +115,7 @@ fn side(setting: usize, bound: u32) -> Side {
     };
     let side = Side::new(batching).with("tlb.batching", batching);
     // Those of batches under way included.
-    if setting == EQUAL { side.with("tlb.parked_max", bound) } else { side }
+    if setting == EQUAL { side.with("tlb.deferred_max", bound) } else { side }
 }
 
 impl Trial {
