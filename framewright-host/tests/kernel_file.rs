@@ -12,7 +12,7 @@ use std::{
 };
 
 use framewright::{
-    Config, CpuId, FrameRange, Layout, MigrateType, Pfn, Planes,
+    Config, CpuId, FrameRange, Layout, MigrateType, Pfn, SideTables,
     compact::Workspace,
     frame::PAGEBLOCK_FRAMES,
     migrate::{ClaimEnd, Claims, Effort, Locking, Move, Mover},
@@ -47,8 +47,8 @@ mod memory {
         MEMORY.get_or_init(|| {
             let machine = HostMachine::builder().frames(8 * 512).cpus(2).build().unwrap();
             let map = [machine.frames().into()];
-            let planes = Planes { lru: true, flags: true, owners: true };
-            let config = Config { planes, ..Config::new(&map, 2) };
+            let side_tables = SideTables { lru: true, flags: true, owners: true };
+            let config = Config { side_tables, ..Config::new(&map, 2) };
             let layout = Layout::new::<HostMachine>(&config).unwrap();
             let books = Box::leak(Box::new(Metadata::for_layout(&layout).unwrap()));
             Memory::new(machine, &config, books.as_mut()).unwrap()

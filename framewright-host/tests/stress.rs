@@ -47,7 +47,7 @@ impl Default for Setting {
         Self {
             workers: 2,
             membarrier: true,
-            bulk_free: BulkFree::ChooseBeforeLock,
+            bulk_free: BulkFree::SelectBeforeLock,
             high_order_drain: HighOrderDrain::SecondConsecutive,
             hardening: Hardening::Checked,
         }
@@ -63,7 +63,7 @@ fn two_workers_biased() {
 fn eight_workers_biased() {
     stress(&Setting {
         workers: 8,
-        bulk_free: BulkFree::ChooseUnderLock,
+        bulk_free: BulkFree::SelectUnderLock,
         high_order_drain: HighOrderDrain::EveryFree,
         ..Setting::default()
     });
@@ -73,7 +73,7 @@ fn eight_workers_biased() {
 fn two_workers_trylock() {
     stress(&Setting {
         membarrier: false,
-        bulk_free: BulkFree::ChooseUnderLock,
+        bulk_free: BulkFree::SelectUnderLock,
         ..Setting::default()
     });
 }
@@ -98,7 +98,7 @@ fn four_paranoid_workers_trylock() {
     stress(&Setting {
         workers: 4,
         membarrier: false,
-        bulk_free: BulkFree::ChooseUnderLock,
+        bulk_free: BulkFree::SelectUnderLock,
         hardening: Hardening::Paranoid,
         ..Setting::default()
     });

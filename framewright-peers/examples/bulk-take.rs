@@ -150,8 +150,8 @@ fn main() {
     println!(
         "{}",
         match subject {
-            "list-buddy" => list_buddy(BulkFree::ChooseUnderLock, random, rounds),
-            "list-buddy-chosen-before" => list_buddy(BulkFree::ChooseBeforeLock, random, rounds),
+            "list-buddy" => list_buddy(BulkFree::SelectUnderLock, random, rounds),
+            "list-buddy-chosen-before" => list_buddy(BulkFree::SelectBeforeLock, random, rounds),
             "framewright" => framewright(BulkTake::Bulk, random, rounds),
             "framewright-one-by-one" => framewright(BulkTake::OneByOne, random, rounds),
             _ => return usage(),

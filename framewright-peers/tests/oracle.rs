@@ -175,7 +175,7 @@ proptest! {
     #[test]
     fn list_buddy_with_the_old_rules(steps in steps()) {
         run_list_buddy(&steps, &Tuning {
-            bulk_free: BulkFree::ChooseBeforeLock,
+            bulk_free: BulkFree::SelectBeforeLock,
             high_order_drain: HighOrderDrain::EveryFree,
             high_fraction: 8,
             ..Tuning::default()

@@ -61,7 +61,7 @@ mod zone;
 pub use alloc::CpuToken;
 pub use memory::{
     Config, CpuError, InitError, IsolateError, IsolatedBlock, Layout, Memory, MemoryRange,
-    OrderTooSmall, Planes, Presence, ZoneInfo,
+    OrderTooSmall, Presence, SideTables, ZoneInfo,
 };
 pub use platform::Platform;
 pub use tuning::Tuning;

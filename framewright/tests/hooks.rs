@@ -146,7 +146,7 @@ fn burst(memory: &Memory<'_, Listener>, bursts: usize, burst: usize) {
 
 #[test]
 fn all_work_is_charged() {
-    for how in ["choose-before-lock", "choose-under-lock"] {
+    for how in ["select-before-lock", "select-under-lock"] {
         with_memory(&[("pcp.bulk_free", how), ("pcp.batch", "15")], |memory| {
             burst(memory, 3, 2000);
             memory.drain_all();
@@ -160,7 +160,7 @@ fn all_work_is_charged() {
             assert_eq!(cost(Cost::TakeFrames), cost(Cost::GiveFrames), "all came home");
             assert!(cost(Cost::TakeBundles) >= cost(Cost::TakePageblocks));
             assert!(cost(Cost::GiveBundles) >= cost(Cost::GivePageblocks));
-            let chosen = cost(Cost::ChooseBundles) + cost(Cost::ChooseSingly);
+            let chosen = cost(Cost::SelectBundles) + cost(Cost::SelectSingly);
             assert!(chosen >= cost(Cost::GiveBundles));
             for kind in [Cost::Refill, Cost::RingRuns, Cost::StoreBundles, Cost::Relist] {
                 assert!(cost(kind) > 0, "{kind:?}");

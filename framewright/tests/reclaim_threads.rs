@@ -13,8 +13,8 @@ use std::{
 };
 
 use framewright::{
-    Config, CpuId, CpuToken, FrameRange, Layout, Memory, MigrateType, NodeId, Order, Pfn, Planes,
-    Platform, Request, ZoneId,
+    Config, CpuId, CpuToken, FrameRange, Layout, Memory, MigrateType, NodeId, Order, Pfn, Platform,
+    Request, SideTables, ZoneId,
     platform::{BarrierTarget, Need, OwnerLock, Probe, Relief, Wait},
     reclaim::{
         FreedBy, Lru, NextStep, PageKind, PageOwner, PageState, Pause, Reclaim, Reference,
@@ -285,8 +285,8 @@ impl Probe for Embedder {}
 
 fn embedder() -> &'static Embedder {
     let map = [FrameRange::new(Pfn::new(0), Pfn::new(FRAMES)).unwrap().into()];
-    let planes = Planes { lru: true, ..Planes::default() };
-    let mut config = Config { planes, ..Config::new(&map, CPUS) };
+    let side_tables = SideTables { lru: true, ..SideTables::default() };
+    let mut config = Config { side_tables, ..Config::new(&map, CPUS) };
     config.tuning.zone.min_free = Auto::Fixed(64);
     let embedder = Embedder {
         memory: OnceLock::new(),

@@ -9,7 +9,7 @@ use core::{
 };
 
 use framewright::{
-    Config, CpuToken, FrameRange, InitError, Layout, MemoryRange, NodeId, Order, Pfn, Planes,
+    Config, CpuToken, FrameRange, InitError, Layout, MemoryRange, NodeId, Order, Pfn, SideTables,
     Request, Tuning, ZoneKind,
 };
 
@@ -118,7 +118,7 @@ pub(crate) fn hand_over(
         cpu_nodes: &cpu_nodes[..cpu::online()],
         distances: &distances[..count * count],
         tuning: plan.tuning,
-        planes: Planes { flags: true, owners: true, lru: true },
+        side_tables: SideTables { flags: true, owners: true, lru: true },
         ..Config::new(ranges.get(), cpu::online() as u16)
     };
     let layout = Layout::new::<Machine>(&config)?;

@@ -1,6 +1,6 @@
 //! Reverse mapping: from a frame to what maps it.
 //!
-//! A frame of an address space alone has one word, which says which page of which: the library's plane
+//! A frame of an address space alone has one word, which says which page of which: the library's side table
 //! of owners ([`Memory::frame_owner`](framewright::Memory::frame_owner)) keeps it.
 
 use core::sync::atomic::Ordering;

@@ -110,7 +110,7 @@ Examples:
   framewright run large-memory --quick
   framewright run page-fault --machine qemu:4
   framewright run tlb-proof
-  framewright run page-fault --vs pcp.bulk_free=choose-under-lock --json result.json";
+  framewright run page-fault --vs pcp.bulk_free=select-under-lock --json result.json";
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Run {

@@ -49,7 +49,7 @@ pub(super) const CDN_EXAMPLES: &str = with_examples!(
      command gives the same bytes.",
     "  framewright run cdn --machine uniform:16 --memory 64MiB --days 1 --svg day.svg
       A cache server for a day: does it fade?
-  framewright run cdn --huge 160 --days 0.1 --memory 256MiB --vs zone.huge_stock=0
+  framewright run cdn --huge 160 --days 0.1 --memory 256MiB --vs zone.huge_reserve=0
       One request in 160 is for an object of 2 MiB, a tenth of what is sent: huge pages are wanted where
       pages of files turn over. How many are had without a stall, before any were kept ready, and by
       default?"

@@ -10,7 +10,7 @@ use crate::args::{Host, PagingArgs};
 use crate::failure::{Failure, Outcome};
 use crate::{output, print, progress::Progress};
 
-/// Enough that what may be parked, a 200th of it, is many pages.
+/// Enough that the frames that may be deferred, a 200th of it, are many.
 const FRAMES: u64 = 512 << 8;
 
 /// Reads files on threads of this process.

@@ -28,7 +28,7 @@ fn unknown_settings_and_values() {
         };
         refused("pcp.bach=31", &[option, "'pcp.bach'", "'pcp.batch'"]);
         refused("pcp.batch=0", &[option, "'pcp.batch'", "'0'", "nearest valid value: 1"]);
-        refused("pcp.bulk_free=later", &["choose-before-lock", "choose-under-lock"]);
+        refused("pcp.bulk_free=later", &["select-before-lock", "select-under-lock"]);
         refused("pcp.batch", &["KEY=VALUE"]);
     }
 }

@@ -48,7 +48,7 @@ fn both_designs_run_and_the_same_command_gives_the_same_bytes() {
 
 #[test]
 fn settings_and_lists_reach_whoever_knows_them() {
-    let vs = ["--vs", "pcp.bulk_free=choose-under-lock", "--lists", "31/186", "--memory", "2GiB"];
+    let vs = ["--vs", "pcp.bulk_free=select-under-lock", "--lists", "31/186", "--memory", "2GiB"];
     let (text, report, _) =
         report_of(&[&["run", "page-fault", "--machine", "uniform:2"], &vs[..]].concat());
     assert_eq!(
@@ -56,7 +56,7 @@ fn settings_and_lists_reach_whoever_knows_them() {
         ["framewright base", "framewright vs", "list-buddy base", "list-buddy vs"]
     );
     assert!(
-        text.contains("list-buddy vs     pcp.bulk_free=choose-under-lock  lists=31/186"),
+        text.contains("list-buddy vs     pcp.bulk_free=select-under-lock  lists=31/186"),
         "{text}"
     );
 }

@@ -25,11 +25,11 @@
 //! process to make it forget where they were. How many pages one such call serves is what
 //! [`FlushBatching`](framewright::tuning::FlushBatching) says: one (*off*), a batch (*clean-only*; what is
 //! dirty is written before it is unmapped, so nothing here is), a batch and those that were too small
-//! (*all*), or as many as may be parked (*lazy*). The frame is free when the kernel has taken the page
+//! (*all*), or as many as may be deferred (*lazy*). The frame is free when the kernel has taken the page
 //! back, not before.
 //!
-//! A page that is wanted again while it is parked, or waits in a batch, is *rescued*: its contents are
-//! where they were, and it needs no more than a new frame. So nothing of a region has ever to be settled.
+//! A page that is wanted again while its frame waits in a batch or among the deferred frees is *rescued*: its
+//! contents are where they were, and it needs no more than a new frame. So no region ever needs a flush first.
 //!
 //! # What is guaranteed, and what cannot be
 //!

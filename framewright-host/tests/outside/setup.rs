@@ -1,6 +1,6 @@
 //! A memory, a cache, and a store in memory.
 
-use framewright::{Config, Layout, Memory, MemoryRange, Planes};
+use framewright::{Config, Layout, Memory, MemoryRange, SideTables};
 use framewright_host::{Backing, HostBuilder, HostMachine, Metadata, paging::Store};
 use std::{
     io,
@@ -23,8 +23,8 @@ pub(crate) fn metadata(machine: &HostMachine, map: &[MemoryRange]) -> Metadata {
 }
 
 pub(crate) fn config<'c>(machine: &HostMachine, map: &'c [MemoryRange]) -> Config<'c> {
-    let planes = Planes { lru: true, ..Planes::default() };
-    Config { planes, ..Config::new(map, machine.cpus()) }
+    let side_tables = SideTables { lru: true, ..SideTables::default() };
+    Config { side_tables, ..Config::new(map, machine.cpus()) }
 }
 
 /// Runs `body` with a memory that is made of all frames of a machine.

@@ -1,7 +1,7 @@
 //! Stores that know what they should hold, and a memory over them.
 
 use framewright::{
-    Config, Layout, Memory, Planes, Tuning,
+    Config, Layout, Memory, SideTables, Tuning,
     tuning::{Auto, FlushBatching},
 };
 use framewright_host::{
@@ -116,9 +116,9 @@ impl Shape {
         let map = [machine.frames().into()];
         let mut tuning = Tuning::default();
         tuning.tlb.batching = self.batching;
-        tuning.tlb.parked_max = Auto::Fixed(256);
-        let planes = Planes { lru: true, ..Planes::default() };
-        let config = Config { tuning, planes, ..Config::new(&map, machine.cpus()) };
+        tuning.tlb.deferred_max = Auto::Fixed(256);
+        let side_tables = SideTables { lru: true, ..SideTables::default() };
+        let config = Config { tuning, side_tables, ..Config::new(&map, machine.cpus()) };
         let layout = Layout::new::<HostMachine>(&config).unwrap();
         let mut metadata = Metadata::for_layout(&layout)?;
         let mut cache = match self.vectors {

@@ -91,7 +91,7 @@ impl Counts {
             daemon_migrate_scanned: compact.compact_daemon_migrate_scanned,
             daemon_free_scanned: compact.compact_daemon_free_scanned,
             isolated: compact.compact_isolated,
-            headers: compact.compact_headers,
+            headers: compact.compact_headers_scanned,
             moved: compact.pgmigrate_success,
             not_moved: compact.pgmigrate_fail,
             stalls: stats.compact_stall,

@@ -305,8 +305,8 @@ impl<'p, 'k, 'm, W: World> Play<'p, 'k, 'm, W> {
         if let Err(violation) = memory.check().and_then(|()| reclaim.lru().check()) {
             return Some(violation.to_string());
         }
-        let parked = memory.tlb().deferred();
-        let idle = memory.free() + memory.held_by_cpus() + memory.in_depots() + parked;
+        let deferred = memory.tlb().deferred();
+        let idle = memory.free() + memory.held_by_cpus() + memory.in_depots() + deferred;
         let used = state.frames.count(|holds| holds != super::frames::Holds::Nothing);
         (idle + used != memory.managed()).then(|| {
             format!("{} frames, of which {idle} are free and {used} in use", memory.managed())

@@ -1,7 +1,7 @@
 //! One side, one seed: a simulated machine and everything on it.
 
 use framewright::{
-    Config, CpuId, Layout, Memory, Planes, frame::PAGEBLOCK_FRAMES, reclaim::Reclaim,
+    Config, CpuId, Layout, Memory, SideTables, frame::PAGEBLOCK_FRAMES, reclaim::Reclaim,
 };
 use framewright_sim::{
     engine::{Machine, Options, Program as OnCpu},
@@ -42,8 +42,8 @@ pub(super) fn run(
         reason: reason.to_string(),
     };
     let nodes = Nodes::new(spec, work.frames);
-    let planes = Planes { lru: true, ..Planes::default() };
-    let config = Config { planes, ..nodes.config(side.tuning) };
+    let side_tables = SideTables { lru: true, ..SideTables::default() };
+    let config = Config { side_tables, ..nodes.config(side.tuning) };
     let layout = Layout::new::<Simulated>(&config).map_err(|error| refused(&error))?;
     let mut books = Books::new(&layout);
     let machine = Machine::modelled(spec.into(), Options { seed, ..Options::default() });

@@ -9,8 +9,8 @@ use std::{
 };
 
 use framewright::{
-    Config, CpuId, FrameRange, Layout, Memory, MemoryRange, MigrateType, Order, Pfn, Planes,
-    RangeError, Request,
+    Config, CpuId, FrameRange, Layout, Memory, MemoryRange, MigrateType, Order, Pfn, RangeError,
+    Request, SideTables,
     frame::PAGEBLOCK_FRAMES,
     migrate::{ClaimEnd, Claims, Effort, Locking, MigrateMode, Move, Mover},
     reclaim::{LruList, Reclaim},
@@ -163,8 +163,8 @@ pub(super) fn play(
 ) {
     let machine = Machine::new(2, Options { schedule, ..Options::default() });
     let map = [MemoryRange::from(frames(0, FRAMES))];
-    let planes = Planes { lru: true, ..Planes::default() };
-    let config = Config { planes, ..Config::new(&map, machine.cpus()) };
+    let side_tables = SideTables { lru: true, ..SideTables::default() };
+    let config = Config { side_tables, ..Config::new(&map, machine.cpus()) };
     let mut books = Books::new(&Layout::new::<Simulated>(&config).expect("a small layout"));
     let names = (0..FRAMES).map(|_| Cell::new(0)).collect();
     let contents = Rc::new(Contents { names, left: Cell::new(u64::MAX) });

@@ -8,7 +8,7 @@ use std::{
     thread,
 };
 
-use framewright::{Config, FrameRange, Layout, Memory, MemoryRange, Pfn, Planes, Tuning};
+use framewright::{Config, FrameRange, Layout, Memory, MemoryRange, Pfn, SideTables, Tuning};
 use framewright_host::{
     Backing, HostMachine, Metadata,
     paging::{FileId, FileStore, PageCache, Pager, PagingError},
@@ -47,7 +47,11 @@ pub(super) struct Open<'b> {
 }
 
 fn config<'c>(tuning: Tuning, map: &'c [MemoryRange], cpus: u16) -> Config<'c> {
-    Config { tuning, planes: Planes { lru: true, ..Planes::default() }, ..Config::new(map, cpus) }
+    Config {
+        tuning,
+        side_tables: SideTables { lru: true, ..SideTables::default() },
+        ..Config::new(map, cpus)
+    }
 }
 
 /// Readers, and who reclaims in the background.

@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 
 use framewright::{
-    Config, CpuId, Layout, Memory, Order, Planes, buddy::unusable_index, observe::NodeStat,
+    Config, CpuId, Layout, Memory, Order, SideTables, buddy::unusable_index, observe::NodeStat,
     reclaim::Throttle,
 };
 use framewright_sim::{
@@ -44,8 +44,8 @@ pub(super) fn run(
         reason: reason.to_string(),
     };
     let nodes = Nodes::new(spec, paging.frames);
-    let planes = Planes { lru: true, ..Planes::default() };
-    let config = Config { planes, ..nodes.config(side.tuning) };
+    let side_tables = SideTables { lru: true, ..SideTables::default() };
+    let config = Config { side_tables, ..nodes.config(side.tuning) };
     let layout = Layout::new::<Simulated>(&config).map_err(|error| refused(&error))?;
     let mut books = Books::new(&layout);
     let machine = Machine::modelled(spec.into(), Options { seed, ..Options::default() });
@@ -267,7 +267,7 @@ impl<'m> Play<'_, 'm> {
             compact_stalls: memory.stats().compact_stall,
             moved: compact.pgmigrate_success,
             frames_scanned: compact.compact_migrate_scanned + compact.compact_free_scanned,
-            headers_scanned: compact.compact_headers,
+            headers_scanned: compact.compact_headers_scanned,
             ends: self.hours().is_none(),
             hours: course.hours(),
             frequency,

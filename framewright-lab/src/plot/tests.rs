@@ -27,7 +27,7 @@ fn scaling() -> Plot {
         lines: vec![
             line("framewright", &curve(&|cpus| cpus / 200.0)),
             line("list-buddy", &curve(&|cpus| 88.0 * cpus / (cpus + 12.0))),
-            line("list-buddy, choose-before-lock", &curve(&|cpus| 86.0 * cpus / (cpus + 13.0))),
+            line("list-buddy, select-before-lock", &curve(&|cpus| 86.0 * cpus / (cpus + 13.0))),
         ],
     };
     Plot {
@@ -42,7 +42,7 @@ fn the_same_plot_is_the_same_bytes_and_says_what_it_shows() {
     let svg = scaling().svg();
     assert_eq!(svg, scaling().svg());
     assert!(svg.starts_with("<svg ") && svg.ends_with("</svg>\n"));
-    for text in ["CPUs", "page faults per second", "framewright", "512", "10 M", "choose-before"] {
+    for text in ["CPUs", "page faults per second", "framewright", "512", "10 M", "select-before"] {
         assert!(svg.contains(text), "{text} is missing");
     }
 }

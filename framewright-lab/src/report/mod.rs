@@ -34,7 +34,7 @@ pub use file::{ReportError, check_destination, replaces, write_json, write_text}
 pub use model::{Better, Check, Metric, Point, Report, Run, Unit, Verdict, cpu_metric};
 pub use number::{decimal, each_run};
 pub use published::{
-    Agreement, Band, Kernel, Published, Quantity, Reference, Role, Row, Sides, change_percent,
+    Agreement, Band, Kernel, Published, Quantity, Reference, Role, Row, Sides, change_pct,
 };
 pub use spark::sparkline;
 pub use table::{Style, Table, Tone};

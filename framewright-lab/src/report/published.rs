@@ -57,7 +57,7 @@ pub struct Published {
     /// After it.
     pub after: Option<f64>,
     /// The difference in percent of what was before.
-    pub change_percent: Option<f64>,
+    pub change_pct: Option<f64>,
     /// Their machine.
     pub machine: String,
     /// Where it stands.
@@ -83,7 +83,7 @@ pub struct Sides {
     /// With the other.
     pub after: Option<Metric>,
     /// The difference in percent, seed by seed; none where something came from nothing.
-    pub change_percent: Option<Metric>,
+    pub change_pct: Option<Metric>,
 }
 
 /// How far a figure moves.
@@ -152,7 +152,7 @@ pub enum Agreement {
 impl Published {
     /// Both figures.
     pub fn sides(before: f64, after: f64, machine: &str, source: &str) -> Self {
-        Self::new(Some(before), Some(after), change_percent(before, after), machine, source)
+        Self::new(Some(before), Some(after), change_pct(before, after), machine, source)
     }
 
     /// Only what was before.
@@ -168,12 +168,12 @@ impl Published {
     fn new(
         before: Option<f64>,
         after: Option<f64>,
-        change_percent: Option<f64>,
+        change_pct: Option<f64>,
         machine: &str,
         source: &str,
     ) -> Self {
         let (machine, source) = (machine.to_owned(), source.to_owned());
-        Self { before, after, change_percent, machine, source }
+        Self { before, after, change_pct, machine, source }
     }
 }
 
@@ -191,15 +191,12 @@ impl Sides {
         better: Option<Better>,
     ) -> Option<Self> {
         debug_assert_eq!(before.len(), after.len(), "one value per seed on both sides");
-        let changes: Option<Vec<f64>> = before
-            .iter()
-            .zip(after)
-            .map(|(&before, &after)| change_percent(before, after))
-            .collect();
+        let changes: Option<Vec<f64>> =
+            before.iter().zip(after).map(|(&before, &after)| change_pct(before, after)).collect();
         Some(Self {
             before: Metric::of_rounds(before, unit, better)?,
             after: Metric::of_rounds(after, unit, better),
-            change_percent: changes
+            change_pct: changes
                 .and_then(|changes| Metric::of_rounds(&changes, Unit::Percent, None)),
         })
     }
@@ -207,12 +204,12 @@ impl Sides {
     /// The figures of one setting. `None` if there are none.
     pub fn alone(values: &[f64], unit: Unit, better: Option<Better>) -> Option<Self> {
         let before = Metric::of_rounds(values, unit, better)?;
-        Some(Self { before, after: None, change_percent: None })
+        Some(Self { before, after: None, change_pct: None })
     }
 }
 
 /// The difference in percent of what was before; none where something came from nothing.
-pub fn change_percent(before: f64, after: f64) -> Option<f64> {
+pub fn change_pct(before: f64, after: f64) -> Option<f64> {
     match (before == after, before == 0.0) {
         (true, _) => Some(0.0),
         (false, true) => None,
@@ -228,16 +225,16 @@ mod tests {
     fn differences_are_taken_seed_by_seed() {
         let sides =
             Sides::paired(&[100.0, 200.0, 400.0], &[110.0, 230.0, 404.0], Unit::Count, None);
-        let change = sides.unwrap().change_percent.unwrap();
+        let change = sides.unwrap().change_pct.unwrap();
         assert_eq!(
             (change.min.round(), change.median.round(), change.max.round()),
             (1.0, 10.0, 15.0)
         );
         let from_nothing = Sides::paired(&[0.0], &[1.0], Unit::Count, None).unwrap();
-        assert_eq!(from_nothing.change_percent, None);
+        assert_eq!(from_nothing.change_pct, None);
         assert_eq!(Sides::alone(&[], Unit::Count, None), None);
-        assert_eq!(change_percent(0.0, 0.0), Some(0.0));
-        assert_eq!(change_percent(4.0, 1.0), Some(-75.0));
+        assert_eq!(change_pct(0.0, 0.0), Some(0.0));
+        assert_eq!(change_pct(4.0, 1.0), Some(-75.0));
     }
 
     #[test]
@@ -263,7 +260,7 @@ mod tests {
         };
         let text = serde_json::to_string(&row).unwrap();
         for part in [
-            r#""published":{"before":50.0,"after":52.0,"change_percent":4.0,"machine":"Skylake","#,
+            r#""published":{"before":50.0,"after":52.0,"change_pct":4.0,"machine":"Skylake","#,
             r#""kernel":null,"measured":null,"modelled":{"before":{"median":40,"#,
             r#""by":"change","against":"published","role":{"fitted":"latencies"},"resolution":0,"#,
             r#""agreement":"not-judged"}"#,

@@ -28,7 +28,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     title: "choose what to free before taking the zone lock (2018)",
     question: "\
 page-fault on the four published machines, lists of 186 frames in batches of 31 as then:
-pcp.bulk_free=choose-under-lock, then choose-before-lock, for list-buddy and for the library; what
+pcp.bulk_free=select-under-lock, then select-before-lock, for list-buddy and for the library; what
 prefetching the buddies' descriptors adds (list-buddy+prefetch); and both designs where frames are
 freed at random, so that batches are not conveniently contiguous (page-fault-random).",
     run,
@@ -72,7 +72,7 @@ const FIGURES: [&str; 5] = [
 ];
 /// What the gain may hang on.
 const PARAMETERS: [&str; 4] =
-    ["latency.loaded", "latency.parallel_misses", "code.list_buddy_choose", "code.list_buddy_give"];
+    ["latency.loaded", "latency.parallel_misses", "code.list_buddy_select", "code.list_buddy_give"];
 /// The library's cycles under the lock per frame are to be at most so much of list-buddy's.
 const GOAL: f64 = 0.2;
 
@@ -130,7 +130,7 @@ pub(super) fn pair(plan: &Plan, spec: Spec, subject: &'static str, free_order: F
     if plan.quick {
         time = simulated::Plan { warm_up: time.warm_up / 10, window: time.window / 10 };
     }
-    let (under, before) = (BulkFree::ChooseUnderLock, BulkFree::ChooseBeforeLock);
+    let (under, before) = (BulkFree::SelectUnderLock, BulkFree::SelectBeforeLock);
     let side = |rule, prefetch| side(rule, classic, prefetch);
     let (before, after) = match subject {
         PREFETCHING => (side(before, false), side(before, true)),
@@ -147,8 +147,8 @@ fn side(rule: BulkFree, classic: bool, prefetch: bool) -> Contender {
     let mut tuning = Tuning::default();
     tuning.pcp.bulk_free = rule;
     let value = match rule {
-        BulkFree::ChooseUnderLock => "choose-under-lock",
-        BulkFree::ChooseBeforeLock => "choose-before-lock",
+        BulkFree::SelectUnderLock => "select-under-lock",
+        BulkFree::SelectBeforeLock => "select-before-lock",
     };
     let setting = ("pcp.bulk_free", value);
     if !classic {

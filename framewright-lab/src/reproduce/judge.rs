@@ -126,13 +126,13 @@ fn reference(row: &Row) -> Option<f64> {
     let (before, after, change) = match row.against {
         Reference::Published => {
             let published = row.published.as_ref()?;
-            (published.before, published.after, published.change_percent)
+            (published.before, published.after, published.change_pct)
         }
         Reference::Kernel | Reference::KernelOrBetter => {
             let kernel = row.kernel.as_ref()?;
             let change = kernel.before.zip(kernel.after);
             let change =
-                change.and_then(|(before, after)| crate::report::change_percent(before, after));
+                change.and_then(|(before, after)| crate::report::change_pct(before, after));
             (kernel.before, kernel.after, change)
         }
     };
@@ -141,11 +141,10 @@ fn reference(row: &Row) -> Option<f64> {
 
 /// The figure that is judged: what was modelled, or else measured.
 fn our_figure(row: &Row) -> Option<f64> {
-    let Sides { before, after, change_percent } =
-        row.modelled.as_ref().or(row.measured.as_ref())?;
+    let Sides { before, after, change_pct } = row.modelled.as_ref().or(row.measured.as_ref())?;
     let median =
         |metric: &Option<crate::report::Metric>| metric.as_ref().map(|metric| metric.median);
-    pick(row.by, Some(before.median), median(after), median(change_percent))
+    pick(row.by, Some(before.median), median(after), median(change_pct))
 }
 
 fn pick<T>(by: Quantity, before: T, after: T, change: T) -> T {

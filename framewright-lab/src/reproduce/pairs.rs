@@ -165,7 +165,7 @@ impl Outcome {
     /// The difference of the first seed in percent.
     fn change(&self, metric: &str) -> Option<f64> {
         let first = |runs: &[Run]| Some(runs.first()?.metrics.get(metric)?.median);
-        crate::report::change_percent(first(&self.before)?, first(&self.after)?)
+        crate::report::change_pct(first(&self.before)?, first(&self.after)?)
     }
 
     /// Puts figures into their rows, and all that ran behind them.
@@ -236,7 +236,7 @@ mod tests {
     fn two_equal_sides_do_not_differ_and_their_figures_find_their_columns() {
         let pair = pair(None);
         let outcome = run(&pair);
-        let change = outcome.sides("pages_per_s").unwrap().change_percent.unwrap();
+        let change = outcome.sides("pages_per_s").unwrap().change_pct.unwrap();
         assert_eq!((change.min, change.max, change.n), (0.0, 0.0, 2));
         let mut results = Results::default();
         outcome.fill(&pair, &["pages_per_s", "acquisitions_per_page"], &mut results);

@@ -80,10 +80,10 @@ macro_rules! with_lines {
 pub const MECHANISMS: [Mechanism; 4] = [
     Mechanism {
         name: "bulk free",
-        setting: ["pcp.bulk_free", "choose-under-lock", "choose-before-lock"],
+        setting: ["pcp.bulk_free", "select-under-lock", "select-before-lock"],
         machine: "uniform:32",
         figure: "a page fault of page-fault, list-buddy",
-        prices: with_lines!("code.list_buddy_choose"),
+        prices: with_lines!("code.list_buddy_select"),
         times: bulk_free_times,
     },
     Mechanism {
@@ -94,7 +94,7 @@ pub const MECHANISMS: [Mechanism; 4] = [
         prices: with_lines!(
             "code.list_buddy_take",
             "code.list_buddy_give",
-            "code.list_buddy_choose",
+            "code.list_buddy_select",
             "lock.atomic",
             "lock.handoff_fixed"
         ),

@@ -84,8 +84,8 @@ fn adopt(key: &str, from: &Tuning, to: &mut list_buddy::Tuning) -> bool {
     match key {
         "pcp.bulk_free" => {
             to.bulk_free = match from.pcp.bulk_free {
-                BulkFree::ChooseUnderLock => list_buddy::BulkFree::ChooseUnderLock,
-                BulkFree::ChooseBeforeLock => list_buddy::BulkFree::ChooseBeforeLock,
+                BulkFree::SelectUnderLock => list_buddy::BulkFree::SelectUnderLock,
+                BulkFree::SelectBeforeLock => list_buddy::BulkFree::SelectBeforeLock,
             };
         }
         "pcp.high_order_drain" => {

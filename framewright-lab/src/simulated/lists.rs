@@ -15,7 +15,7 @@ pub(super) struct SimLists {
     member: u32,
     take_instructions: u64,
     give_instructions: u64,
-    choose_instructions: u64,
+    select_instructions: u64,
 }
 
 impl SimLists {
@@ -28,7 +28,7 @@ impl SimLists {
             member: node.into(),
             take_instructions: code.list_buddy_take,
             give_instructions: code.list_buddy_give,
-            choose_instructions: code.list_buddy_choose,
+            select_instructions: code.list_buddy_select,
         }
     }
 }
@@ -57,7 +57,7 @@ impl Machine for SimLists {
         if let Some(cpu) = self.machine.get().current() {
             let taken = u64::from(work.taken) * self.take_instructions;
             let given = u64::from(work.given) * self.give_instructions;
-            let chosen = u64::from(work.chosen) * self.choose_instructions;
+            let chosen = u64::from(work.chosen) * self.select_instructions;
             cpu.work(cpu.model().instructions(taken + given + chosen));
         }
     }
@@ -139,11 +139,11 @@ mod tests {
 
     #[test]
     fn a_busy_zone_is_waited_for_and_holds_last_as_long_as_they_touch_lines() {
-        let (fingerprint, zone) = bursts(BulkFree::ChooseBeforeLock);
+        let (fingerprint, zone) = bursts(BulkFree::SelectBeforeLock);
         assert!(zone.contended * 2 > zone.acquisitions, "{zone:?}");
         assert!(zone.hold_miss_cycles * 5 > zone.hold_cycles, "{zone:?}");
-        assert_eq!(bursts(BulkFree::ChooseBeforeLock), (fingerprint, zone));
-        let (other, _) = bursts(BulkFree::ChooseUnderLock);
+        assert_eq!(bursts(BulkFree::SelectBeforeLock), (fingerprint, zone));
+        let (other, _) = bursts(BulkFree::SelectUnderLock);
         assert_ne!(other, fingerprint);
     }
 }

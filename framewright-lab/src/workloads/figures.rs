@@ -83,10 +83,10 @@ const FIGURES: &[Figure<Window>] = &[
         (w.done.looked_at > 0).then(|| percent(w.done.warm, w.done.looked_at))
     }),
     Figure::lower("held_by_cpus_pct", Unit::Percent, |w| Some(w.held_percent)),
-    Figure::higher("list_hits_percent", Unit::Percent, |w| {
+    Figure::higher("list_hits_pct", Unit::Percent, |w| {
         Some(percent(w.counts.list_hits, w.counts.requests))
     }),
-    Figure::lower("contended_percent", Unit::Percent, |w| match (w.waits, w.cycles) {
+    Figure::lower("contended_pct", Unit::Percent, |w| match (w.waits, w.cycles) {
         (Some(waits), _) => Some(percent(waits.times, w.counts.acquisitions)),
         (None, Some(cycles)) => Some(percent(cycles.contended, cycles.acquisitions)),
         (None, None) => None,
@@ -184,6 +184,6 @@ mod tests {
         let run = run_of("x", &IndexMap::new(), &[window]);
         assert_eq!(run.metrics["zone_lock_wait_pct"].median, 25.0);
         assert_eq!(run.metrics["lock_cycles_per_frame"].median, 2.0);
-        assert_eq!(run.metrics["contended_percent"].median, 25.0);
+        assert_eq!(run.metrics["contended_pct"].median, 25.0);
     }
 }

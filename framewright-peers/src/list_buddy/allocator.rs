@@ -268,8 +268,8 @@ impl<M: Machine> ListBuddy<M> {
         }
         let choice = FromTails::new(cpu, start % HOLDING_LISTS, frames, pcp.count);
         let released = match self.bulk_free {
-            BulkFree::ChooseUnderLock => self.give(choice),
-            BulkFree::ChooseBeforeLock => {
+            BulkFree::SelectUnderLock => self.give(choice),
+            BulkFree::SelectBeforeLock => {
                 let chosen = Prechosen::new(&self.pages, cpu, choice, self.prefetch_buddies);
                 self.pages.machine().work(LockName::Cpu(cpu), chosen.work());
                 self.give(chosen)

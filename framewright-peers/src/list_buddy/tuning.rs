@@ -5,9 +5,9 @@
 pub enum BulkFree {
     /// While holding the zone lock (the rule since 5.18).
     #[default]
-    ChooseUnderLock,
+    SelectUnderLock,
     /// Before taking the zone lock (the rule of 4.17).
-    ChooseBeforeLock,
+    SelectBeforeLock,
 }
 
 /// Which free of order 1 to 3 empties the lists of a CPU that mostly frees.

@@ -154,11 +154,11 @@ impl<'s, 'k, 'm> Seat<'s, 'k, 'm> {
             lru.remove(Pfn::new(frame.into()));
         }
         self.hands.give(cpu, &frames);
-        let mut parked = Vec::new();
-        keep.flusher(cpu.id()).drain_deferred(&mut |blocks| parked.extend(blocks));
+        let mut deferred = Vec::new();
+        keep.flusher(cpu.id()).drain_deferred(&mut |blocks| deferred.extend(blocks));
         let number = |block: Block<'_>| block.into_raw().0.get() as u32;
-        let parked: Vec<u32> = parked.into_iter().map(number).collect();
-        self.hands.give(cpu, &parked);
+        let deferred: Vec<u32> = deferred.into_iter().map(number).collect();
+        self.hands.give(cpu, &deferred);
     }
 
     /// No program runs: its address space stays loaded, and nobody has to interrupt for it.

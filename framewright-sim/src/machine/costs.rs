@@ -161,7 +161,7 @@ pub struct Code {
     pub list_buddy_give: u64,
     /// list-buddy: instructions to choose a block on a CPU's lists that is to be given back, under
     /// the zone lock or before it is taken.
-    pub list_buddy_choose: u64,
+    pub list_buddy_select: u64,
 }
 
 /// Instructions of the library, in tenths, per unit of the work that it reports to its platform: one
@@ -183,9 +183,9 @@ pub struct Library {
     /// A bundle put into the store.
     pub store_bundles: u64,
     /// A bundle chosen to leave the lists.
-    pub choose_bundles: u64,
+    pub select_bundles: u64,
     /// A frame chosen to leave the lists under the zone lock.
-    pub choose_singly: u64,
+    pub select_singly: u64,
     /// A block without neighbours that was picked out of a batch, or put together to one.
     pub loose_blocks: u64,
     /// A request to the zone.

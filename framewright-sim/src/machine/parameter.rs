@@ -160,7 +160,7 @@ pub const PARAMETERS: &[Parameter] = parameters! {
         "list-buddy, under the zone lock, per frame taken";
     "code.list_buddy_give" Instructions code.list_buddy_give:
         "list-buddy, under the zone lock, per frame given back";
-    "code.list_buddy_choose" Instructions code.list_buddy_choose:
+    "code.list_buddy_select" Instructions code.list_buddy_select:
         "list-buddy, per block chosen on a CPU's lists to be given back";
     "library.hot_alloc" Tenths library.hot_alloc: "an allocation that a ring serves";
     "library.hot_free" Tenths library.hot_free: "a free that a ring takes";
@@ -169,8 +169,8 @@ pub const PARAMETERS: &[Parameter] = parameters! {
     "library.ring_runs" Tenths library.ring_runs: "neighbours that go to or from a ring in one piece";
     "library.ring_frames" Tenths library.ring_frames: "a frame that goes to or from a ring alone";
     "library.store_bundles" Tenths library.store_bundles: "a bundle put into the store";
-    "library.choose_bundles" Tenths library.choose_bundles: "a bundle chosen to leave the lists";
-    "library.choose_singly" Tenths library.choose_singly: "a frame chosen to leave the lists under the zone lock";
+    "library.select_bundles" Tenths library.select_bundles: "a bundle chosen to leave the lists";
+    "library.select_singly" Tenths library.select_singly: "a frame chosen to leave the lists under the zone lock";
     "library.loose_blocks" Tenths library.loose_blocks: "a block without neighbours picked out of a batch";
     "library.refill" Tenths library.refill: "a request to the zone";
     "library.bulk_free" Tenths library.bulk_free: "a batch on its way to the zone";

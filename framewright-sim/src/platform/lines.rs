@@ -76,7 +76,7 @@ pub(super) fn section(section: Section, cpus: u16) -> SectionId {
         Section::Zone(zone) => SectionId { name: "zone", table: 1, index: zone.index() },
         Section::Lru(node) => SectionId { name: "LRU lists", table: 4, index: node.index() },
         Section::LruBatch(cpu) => SectionId { name: "LRU batch", table: 5, index: cpu.index() },
-        Section::DeferredFrees => SectionId { name: "parked frames", table: 2, index: 0 },
+        Section::DeferredFrees => SectionId { name: "deferred frames", table: 2, index: 0 },
         _ => unreachable!("a section that is not simulated: {section:?}"),
     }
 }

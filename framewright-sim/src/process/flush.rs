@@ -32,7 +32,7 @@ impl AddressSpace {
         for other in asked.iter() {
             self.mmu().step(cpu);
             if self.mmu().unit_of(other).lazy.get() {
-                self.mmu().count(|stats| stats.lazy_spared += 1);
+                self.mmu().count(|stats| stats.lazy_skipped += 1);
                 others.remove(other);
             }
         }

@@ -37,7 +37,7 @@ pub struct MmuStats {
     /// Interrupts that were sent for them.
     pub interrupts: u64,
     /// CPUs that were spared one because they were lazy.
-    pub lazy_spared: u64,
+    pub lazy_skipped: u64,
     /// Times that a CPU flushed what it had of an address space.
     pub flushes: u64,
 }

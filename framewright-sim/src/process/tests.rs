@@ -245,7 +245,7 @@ fn who_is_lazy_follows_later() {
     ];
     Machine::new(3, Options::default()).run(programs).unwrap();
     let stats = world.mmu.stats();
-    assert_eq!((stats.interrupts, stats.lazy_spared), (0, 1));
+    assert_eq!((stats.interrupts, stats.lazy_skipped), (0, 1));
 }
 
 /// Three CPUs that map, use, protect, and unmap as they like, at random.

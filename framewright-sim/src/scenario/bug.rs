@@ -18,8 +18,8 @@ pub enum Bug {
     /// A CPU that loads an address space looks at what changed in it before it says that it has
     /// it loaded: a change in between passes it by.
     EarlyLook,
-    /// A CPU that was lazy uses what it had cached, without looking at what changed meanwhile.
-    LazyStaysBehind,
+    /// A CPU that was lazy uses its cached translations without the flush that it has missed.
+    LazySkipsFlush,
     /// A page is written out while somebody may still store to it through a dirty translation.
     WriteOutBeforeFlush,
     /// A page is copied to another frame while somebody may still store to the old one.
@@ -39,15 +39,16 @@ pub enum Bug {
     /// Unmapping finds an entry that is clear already, and returns without the flush that whoever
     /// cleared it has put off (Linux until 2017).
     SkippedFlush,
-    /// A page becomes writable while its old frame can still be read: the flush for that was put
-    /// off, and nobody has made up for it.
-    UnsettledWrite,
-    /// Truncating a file returns while a page that reclaim has parked can still be reached.
-    UnsettledTruncate,
-    /// Addresses are used anew while what was there, and is parked, can still be reached.
-    UnsettledReuse,
-    /// Parked frames are handed out although no CPU has flushed since.
-    ParkedHandedOut,
+    /// A page becomes writable while its old frame can still be read: the deferred flush is not made
+    /// first.
+    UnflushedWrite,
+    /// Truncating a file returns while a page whose flush was deferred can still be reached.
+    UnflushedTruncate,
+    /// Addresses are reused while the page that was there, and whose flush was deferred, can still be
+    /// reached.
+    UnflushedReuse,
+    /// Deferred frames are allocated again although no CPU has flushed since.
+    DeferredHandedOut,
     /// A CPU says that it has caught up with changes that came after it had looked.
     LateEpoch,
     /// An allocator takes the first free frame without a lock.
@@ -65,7 +66,7 @@ impl Bug {
         Self::EarlyMask,
         Self::ForgottenTarget,
         Self::EarlyLook,
-        Self::LazyStaysBehind,
+        Self::LazySkipsFlush,
         Self::WriteOutBeforeFlush,
         Self::CopyBeforeFlush,
         Self::FreedByBoth,
@@ -75,10 +76,10 @@ impl Bug {
         Self::DirtyLeftBehind,
         Self::TargetFreed,
         Self::SkippedFlush,
-        Self::UnsettledWrite,
-        Self::UnsettledTruncate,
-        Self::UnsettledReuse,
-        Self::ParkedHandedOut,
+        Self::UnflushedWrite,
+        Self::UnflushedTruncate,
+        Self::UnflushedReuse,
+        Self::DeferredHandedOut,
         Self::LateEpoch,
         Self::UnlockedTake,
         Self::MissingBarrier,
@@ -93,7 +94,7 @@ impl Bug {
             Self::EarlyMask => "early-mask",
             Self::ForgottenTarget => "forgotten-target",
             Self::EarlyLook => "early-look",
-            Self::LazyStaysBehind => "lazy-stays-behind",
+            Self::LazySkipsFlush => "lazy-skips-flush",
             Self::WriteOutBeforeFlush => "write-out-before-flush",
             Self::CopyBeforeFlush => "copy-before-flush",
             Self::FreedByBoth => "freed-by-both",
@@ -103,10 +104,10 @@ impl Bug {
             Self::DirtyLeftBehind => "dirty-left-behind",
             Self::TargetFreed => "target-freed",
             Self::SkippedFlush => "skipped-flush",
-            Self::UnsettledWrite => "unsettled-write",
-            Self::UnsettledTruncate => "unsettled-truncate",
-            Self::UnsettledReuse => "unsettled-reuse",
-            Self::ParkedHandedOut => "parked-handed-out",
+            Self::UnflushedWrite => "unflushed-write",
+            Self::UnflushedTruncate => "unflushed-truncate",
+            Self::UnflushedReuse => "unflushed-reuse",
+            Self::DeferredHandedOut => "deferred-handed-out",
             Self::LateEpoch => "late-epoch",
             Self::UnlockedTake => "unlocked-take",
             Self::MissingBarrier => "missing-barrier",
@@ -122,7 +123,7 @@ impl Bug {
             Self::EarlyMask => "the CPUs to flush are looked up before the entries are cleared",
             Self::ForgottenTarget => "one of the CPUs that should flush is not told to",
             Self::EarlyLook => "a CPU looks at what changed before it says what it has loaded",
-            Self::LazyStaysBehind => "a CPU that was lazy does not look at what changed meanwhile",
+            Self::LazySkipsFlush => "a CPU that was lazy does not look at what changed meanwhile",
             Self::WriteOutBeforeFlush => "a page is written out while it may still be stored to",
             Self::CopyBeforeFlush => "a page is copied while the old frame may still be stored to",
             Self::FreedByBoth => "a claimed page that is unmapped is freed by both sides",
@@ -134,10 +135,10 @@ impl Bug {
             Self::DirtyLeftBehind => "a page that could not be written is clean when it has moved",
             Self::TargetFreed => "a frame is freed that a page is about to move to",
             Self::SkippedFlush => "unmapping does not make up for a flush that was put off",
-            Self::UnsettledWrite => "a page becomes writable while its old frame can be read",
-            Self::UnsettledTruncate => "truncation returns while a parked page can be reached",
-            Self::UnsettledReuse => "addresses are used anew while a parked page can be reached",
-            Self::ParkedHandedOut => "parked frames are handed out and nobody has flushed",
+            Self::UnflushedWrite => "a page becomes writable while its old frame can be read",
+            Self::UnflushedTruncate => "truncation returns before a deferred flush is made",
+            Self::UnflushedReuse => "addresses are reused before a deferred flush is made",
+            Self::DeferredHandedOut => "deferred frames are handed out before any CPU has flushed",
             Self::LateEpoch => "a CPU claims to have seen changes that came after it looked",
             Self::UnlockedTake => "an allocator takes the first free frame without a lock",
             Self::MissingBarrier => "lists are drained without a barrier on their owner's CPU",
@@ -154,7 +155,7 @@ impl Bug {
         };
         match self {
             Self::FreeBeforeFlush => &[StaleAccess],
-            Self::EarlyMask | Self::ForgottenTarget | Self::EarlyLook | Self::LazyStaysBehind => {
+            Self::EarlyMask | Self::ForgottenTarget | Self::EarlyLook | Self::LazySkipsFlush => {
                 &[StaleAccess, UnmappedAccess]
             }
             Self::WriteOutBeforeFlush => &[LostWrite, WrongContents],
@@ -165,10 +166,10 @@ impl Bug {
             Self::FailedStaysClaimed => &[Books],
             Self::DirtyLeftBehind => &[LostWrite],
             Self::TargetFreed => &[FreedTwice, TakenTwice],
-            Self::SkippedFlush | Self::UnsettledTruncate => &[UnmappedAccess],
-            Self::UnsettledReuse => &[UnmappedAccess, WrongContents],
-            Self::UnsettledWrite => &[WrongContents],
-            Self::ParkedHandedOut | Self::LateEpoch => &[StaleAccess, WrongContents],
+            Self::SkippedFlush | Self::UnflushedTruncate => &[UnmappedAccess],
+            Self::UnflushedReuse => &[UnmappedAccess, WrongContents],
+            Self::UnflushedWrite => &[WrongContents],
+            Self::DeferredHandedOut | Self::LateEpoch => &[StaleAccess, WrongContents],
             Self::UnlockedTake => &[TakenTwice],
             Self::MissingBarrier => &[SharedSection],
             Self::LostWakeUp => &[LostWakeUp],

@@ -16,7 +16,7 @@
 //! | `bug`      | what can be put in, and by which symptoms it is known                   |
 //! | `unmap`, `switch`, `rest`, `reclaim`, `munmap_race`, `take` | stores against page-table changes |
 //! | `migrate`  | pages that move, and what may happen to them at each step               |
-//! | `parked`   | what must not happen to pages that wait for a flush                     |
+//! | `deferred`   | what must not happen to pages that wait for a flush                     |
 //! | `library`  | the library's allocator under threads, drains, hotplug, isolation, want |
 //! | `stand_in` | small versions of what is around it                                    |
 //! | `world`, `stage` | where scenarios happen, and how they end                         |
@@ -29,11 +29,11 @@
 
 mod bug;
 mod campaign;
+mod deferred;
 mod hunt;
 mod library;
 mod migrate;
 mod munmap_race;
-mod parked;
 mod reclaim;
 mod rest;
 mod stage;

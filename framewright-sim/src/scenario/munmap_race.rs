@@ -53,7 +53,7 @@ pub(super) fn run(machine: &Machine, bug: Option<Bug>) -> Verdict {
             ],
             &[process],
             |page, pte| disk.find(page, pte),
-            || process.frames() + stage.parked(),
+            || process.frames() + stage.deferred(),
         )
     })
 }

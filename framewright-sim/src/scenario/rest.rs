@@ -47,7 +47,7 @@ pub(super) fn run(machine: &Machine, bug: Option<Bug>) -> Verdict {
 }
 
 fn wake(cpu: Cpu<'_>, process: &Process, bug: Option<Bug>) {
-    if bug == Some(Bug::LazyStaysBehind) {
+    if bug == Some(Bug::LazySkipsFlush) {
         process.space().load_blindly(cpu);
     } else {
         process.run_on(cpu);

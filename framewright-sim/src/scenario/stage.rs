@@ -65,7 +65,7 @@ impl<'m> Stage<'_, 'm> {
     }
 
     /// Frames that wait for a flush.
-    pub(super) fn parked(&self) -> u64 {
+    pub(super) fn deferred(&self) -> u64 {
         self.memory.tlb().deferred()
     }
 }

@@ -17,7 +17,7 @@ pub(crate) struct Capture<'s, 'm, P: Platform> {
 impl<'s, 'm, P: Platform> Capture<'s, 'm, P> {
     /// A capture for a request of `order`.
     pub(crate) fn new(memory: &'s Memory<'m, P>, order: Order) -> Self {
-        let frames = memory.tuning().compact.frames;
+        let frames = memory.tuning().compact.migrate_budget;
         Self { memory, slot: CaptureSlot::new(memory.tag(), order, frames) }
     }
 

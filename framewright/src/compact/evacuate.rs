@@ -40,7 +40,7 @@ pub(super) struct Evacuated {
     pub(super) scanned: u64,
     /// Batches that moved, each with a flush.
     batches: u64,
-    /// Free frames from CPU lists, the depot and parked groups were returned to the zone.
+    /// Free frames from CPU lists, the depot and deferred groups were returned to the zone.
     pub(super) drained_lists: bool,
     /// Why it ended before everything was tried, if it did.
     pub(super) early_end: Option<EarlyEnd>,
@@ -83,7 +83,7 @@ pub(super) struct EvacuationOptions {
     /// No page moves unless all pages can be claimed: in one batch, or one batch after the other if
     /// the workspace is too small.
     pub(super) all_or_none: bool,
-    /// Free frames from CPU lists, the depot and parked groups may be returned to the zone once, if
+    /// Free frames from CPU lists, the depot and deferred groups may be returned to the zone once, if
     /// frames of the range remain allocated.
     pub(super) may_drain: bool,
     /// The budget, in units of one page move. It may be exceeded slightly.
@@ -112,7 +112,7 @@ impl<'c, 'm, P: Platform> Compactor<'c, 'm, P> {
                 break;
             }
             if state.options.may_drain && self.has_undrained(ctx) {
-                // Free frames on CPU lists, in the depot, or parked behind a flush look allocated,
+                // Free frames on CPU lists, in the depot, or waiting for a flush look allocated,
                 // but hold no page to claim. While pageblocks are isolated, the depot takes in no
                 // more frames.
                 self.drain_to_zone(ctx, &mut state.options);
@@ -133,16 +133,16 @@ impl<'c, 'm, P: Platform> Compactor<'c, 'm, P> {
         state.result
     }
 
-    /// Whether free frames are outside the zone: on CPU lists, in its depot, or parked behind a
+    /// Whether free frames are outside the zone: on CPU lists, in its depot, or waiting for a
     /// flush.
     pub(super) fn has_undrained(&self, ctx: ZoneContext<'c, 'm, P>) -> bool {
         let memory = self.memory;
         memory.held_by_cpus() > 0 || ctx.on_cpu.zone.in_depot() > 0 || memory.tlb().deferred() > 0
     }
 
-    /// Returns free frames from CPU lists, the depot and parked groups to the zone. This is done
+    /// Returns free frames from CPU lists, the depot and deferred groups to the zone. This is done
     /// once, and is charged to the budget before anything else moves. Asynchronous compaction does
-    /// not interrupt CPUs for parked frames: that would flush all CPUs for each pageblock that
+    /// not interrupt CPUs for deferred frames: that would flush all CPUs for each pageblock that
     /// cannot be emptied.
     pub(super) fn drain_to_zone(
         &self,
@@ -318,7 +318,7 @@ struct ClaimedRun {
 
 /// The contents of a pageblock now.
 pub(super) fn contents<P: Platform>(ctx: ZoneContext<'_, '_, P>, block: u32) -> Contents {
-    ctx.hints.counters.compact_headers.add(1);
+    ctx.hints.counters.compact_headers_scanned.add(1);
     ctx.on_cpu.zone.contents(ctx.on_cpu.platform, block)
 }
 

@@ -195,7 +195,7 @@ impl<'c, 'm, P: Platform> Compactor<'c, 'm, P> {
             };
             return emptied(outcome);
         }
-        ctx.hints.counters.compact_emptied.add(1);
+        ctx.hints.counters.compact_pageblocks_emptied.add(1);
         // A block larger than a pageblock can only be taken from the lists, so its isolation ends
         // first.
         let _withheld = (!goal.wants_run()).then_some(withheld);
@@ -204,7 +204,7 @@ impl<'c, 'm, P: Platform> Compactor<'c, 'm, P> {
     }
 
     /// Whether there may be targets for the pages in frames `start` to `stop` of a pageblock with
-    /// contents `held`. Free frames on CPU lists, in the depot and in parked groups look allocated;
+    /// contents `held`. Free frames on CPU lists, in the depot and in deferred groups look allocated;
     /// they become targets once they are returned to the zone. This is done, once, if there are too
     /// few targets without them.
     fn check_targets(
@@ -240,7 +240,7 @@ impl<'c, 'm, P: Platform> Compactor<'c, 'm, P> {
         frames: u32,
         filter: TargetFilter,
     ) -> bool {
-        let most = self.memory.tuning().compact.headers;
+        let most = self.memory.tuning().compact.headers_per_piece;
         let look = |buddy: &mut Buddy<'_>| buddy.may_have_targets(frames, filter, most);
         let (may, headers) = ctx.on_cpu.zone.with(ctx.on_cpu.platform, look);
         ctx.count_headers(headers);
@@ -317,7 +317,7 @@ struct Emptied {
     outcome: Outcome,
     /// Its cost, in units of one page move.
     work: u64,
-    /// Free frames from CPU lists, the depot and parked groups were returned to the zone for it.
+    /// Free frames from CPU lists, the depot and deferred groups were returned to the zone for it.
     drained_lists: bool,
     /// Frames that were moved.
     moved: u64,

@@ -65,7 +65,7 @@ impl<'m, P: Platform> Compactor<'_, 'm, P> {
     }
 
     /// Moves the pages in some isolated frames of a zone to any other frames. Free frames from CPU
-    /// lists, the depot and parked groups may be returned to the zone once.
+    /// lists, the depot and deferred groups may be returned to the zone once.
     pub(super) fn clear(
         &mut self,
         zone: ZoneId,

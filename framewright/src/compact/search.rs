@@ -73,7 +73,7 @@ impl<'c, 'm, P: Platform> Compactor<'c, 'm, P> {
         goal: &Goal,
         search_pass: &mut SearchPass<'_>,
     ) -> Found {
-        let (cursor, most) = (cursor(ctx, goal), self.memory.tuning().compact.headers);
+        let (cursor, most) = (cursor(ctx, goal), self.memory.tuning().compact.headers_per_piece);
         search_pass.is_emptiest = false;
         while let Some(source) =
             search_pass.take_partly_emptied(ctx).or_else(|| cursor.take_candidate())

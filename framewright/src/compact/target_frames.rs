@@ -77,7 +77,8 @@ impl<'r, 'm, P: Platform> TargetFrames<'r, 'm, P> {
     }
 
     fn take_in_zone(&mut self, order: Order) -> Option<Pfn> {
-        let (at, filter, most) = (self.on_cpu, self.filter, self.on_cpu.tuning.compact.headers);
+        let (at, filter, most) =
+            (self.on_cpu, self.filter, self.on_cpu.tuning.compact.headers_per_piece);
         let allowed = self.allowed() >> order.get();
         let mut one = Bundles::new();
         // Single frames are taken ahead of use.

@@ -15,7 +15,7 @@ impl<P: Platform> ZoneContext<'_, '_, P> {
 
     /// Counts pageblock headers that were read under the zone lock.
     pub(super) fn count_headers(&self, headers: u32) {
-        self.hints.counters.compact_headers.add(u64::from(headers));
+        self.hints.counters.compact_headers_scanned.add(u64::from(headers));
         self.on_cpu.platform.cost(Cost::Search, headers);
     }
 

@@ -2,7 +2,7 @@
 
 use core::fmt;
 
-use super::Planes;
+use super::SideTables;
 use crate::{
     platform::OwnerLock,
     tlb::MAX_CPUS,
@@ -77,7 +77,7 @@ pub struct Config<'c> {
     /// Settings.
     pub tuning: Tuning,
     /// Arrays per frame that the embedder wants beside what the allocator needs.
-    pub planes: Planes,
+    pub side_tables: SideTables,
 }
 
 /// A zone as a configuration describes it.
@@ -106,7 +106,7 @@ impl<'c> Config<'c> {
             cpu_nodes: &[],
             distances: &[],
             tuning: Tuning::default(),
-            planes: Planes::default(),
+            side_tables: SideTables::default(),
         }
     }
 

@@ -123,7 +123,7 @@ impl<P: Platform> Memory<'_, P> {
 
     /// Tests what must hold whenever nobody is in the middle of something: headers agree with
     /// maps and lists (I2), and of every zone the frames free, held, and allocated add up (I1,
-    /// I9), also by the states that are kept from [`Hardening::Tracked`](crate::tuning::Hardening) on; parked
+    /// I9), also by the states that are kept from [`Hardening::Tracked`](crate::tuning::Hardening) on; deferred
     /// frames are among those allocated.
     /// Walks every pageblock.
     ///
@@ -132,16 +132,16 @@ impl<P: Platform> Memory<'_, P> {
     /// The first violation found.
     pub fn check(&self) -> Result<(), Violation> {
         (0..self.zones.len()).try_for_each(|zone| self.check_zone(ZoneId::new(zone)))?;
-        self.check_parked()
+        self.check_deferred()
     }
 
-    /// Parked frames are allocated.
-    fn check_parked(&self) -> Result<(), Violation> {
+    /// Deferred frames are allocated.
+    fn check_deferred(&self) -> Result<(), Violation> {
         let zones = (0..self.zones.len()).map(|zone| self.zone_stats(ZoneId::new(zone)));
         let used: u64 = zones.map(|stats| stats.pgalloc.wrapping_sub(stats.pgfree)).sum();
         match self.tlb().deferred() {
-            parked if parked > used => {
-                Err(Violation { what: "more frames are parked than are allocated", at: parked })
+            deferred if deferred > used => {
+                Err(Violation { what: "more frames are deferred than are allocated", at: deferred })
             }
             _ => Ok(()),
         }

@@ -7,7 +7,7 @@ use core::{
     mem::{MaybeUninit, align_of, size_of},
 };
 
-use super::{Config, InitError, Planes, config::ZoneSpec, cpus::CpuState};
+use super::{Config, InitError, SideTables, config::ZoneSpec, cpus::CpuState};
 use crate::{
     buddy::{Buddy, Gigablock, Heads, Pageblock},
     compact::{SkipHints, ZoneCompaction},
@@ -49,7 +49,7 @@ pub struct Layout {
     slots: usize,
     /// Words of their sets.
     slot_sets: usize,
-    planes: Planes,
+    side_tables: SideTables,
     /// Bytes and alignment of what reclaim keeps of a node, and of the batch of a CPU.
     lru_node: (usize, usize),
     lru_batch: (usize, usize),
@@ -60,7 +60,7 @@ pub struct Layout {
     /// Bytes and alignment of what a CPU is asked to flush: a word of it is the machine's.
     flushes: (usize, usize),
     /// Frames that may wait for a flush.
-    parked: usize,
+    deferred: usize,
 }
 
 impl Layout {
@@ -87,13 +87,13 @@ impl Layout {
             pages: (size_of::<CpuPages<'_, P>>(), align_of::<CpuPages<'_, P>>()),
             slots: 0,
             slot_sets: 0,
-            planes: config.planes,
+            side_tables: config.side_tables,
             lru_node: (size_of::<LruNode<'_, P>>(), align_of::<LruNode<'_, P>>()),
             lru_batch: (size_of::<LruBatch<P>>(), align_of::<LruBatch<P>>()),
             states: config.tuning.hardening >= Hardening::Tracked,
             quarantine: quarantine_of(config),
             flushes: (size_of::<CpuFlushes<P>>(), align_of::<CpuFlushes<P>>()),
-            parked: parked_of(config),
+            deferred: deferred_of(config),
         };
         for zone in config.zones() {
             layout.zones += 1;
@@ -107,7 +107,7 @@ impl Layout {
             layout.slots += slots;
             layout.slot_sets += BundleStore::set_words(slots);
         }
-        if layout.plane(config.planes.lru) >= u32::MAX as usize {
+        if layout.side_table_len(config.side_tables.lru) >= u32::MAX as usize {
             return Err(InitError::SpanTooLarge);
         }
         Ok(layout)
@@ -142,20 +142,41 @@ impl Layout {
             Part::new::<Chunk>("depots", self.chunks, false),
             Part::new::<ZoneCompaction<'_>>("compaction", self.zones, false),
             Part::new::<AtomicU64>("skip hints", self.skip_words, false),
-            Part::new::<AtomicU32>("owner plane", self.plane(self.planes.owners), false).optional(),
-            Part::new::<AtomicU8>("flags plane", self.plane(self.planes.flags), false).optional(),
-            Part::new::<LruLink>("LRU links plane", self.plane(self.planes.lru), false).optional(),
-            Part::new::<LruFlags>("LRU flags plane", self.plane(self.planes.lru), false).optional(),
+            Part::new::<AtomicU32>(
+                "owner table",
+                self.side_table_len(self.side_tables.owners),
+                false,
+            )
+            .optional(),
+            Part::new::<AtomicU8>(
+                "flags table",
+                self.side_table_len(self.side_tables.flags),
+                false,
+            )
+            .optional(),
+            Part::new::<LruLink>(
+                "LRU links table",
+                self.side_table_len(self.side_tables.lru),
+                false,
+            )
+            .optional(),
+            Part::new::<LruFlags>(
+                "LRU flags table",
+                self.side_table_len(self.side_tables.lru),
+                false,
+            )
+            .optional(),
             Part::of_bytes("LRU lists", self.lru_nodes() * self.lru_node.0).optional(),
             Part::new::<LruZone>("LRU zones", self.lru_zones(), false).optional(),
             Part::of_bytes("LRU batches", self.lru_batches() * self.lru_batch.0)
                 .of_cpus()
                 .optional(),
-            Part::new::<AtomicU8>("state plane", self.plane(self.states), false).optional(),
-            Part::new::<u32>("parked frames", self.parked, false),
+            Part::new::<AtomicU8>("state table", self.side_table_len(self.states), false)
+                .optional(),
+            Part::new::<u32>("deferred frames", self.deferred, false),
             Part::new::<DeferredGroup>(
-                "parked groups",
-                DeferredFrees::groups_for(self.parked),
+                "deferred groups",
+                DeferredFrees::groups_for(self.deferred),
                 false,
             ),
             Part::new::<CpuState>("CPUs", self.cpus, true),
@@ -168,7 +189,7 @@ impl Layout {
         .into_iter()
     }
 
-    /// Bytes per managed frame, without optional planes and CPU lists.
+    /// Bytes per managed frame, without optional side tables and CPU lists.
     #[must_use]
     pub fn bytes_per_frame(&self) -> f64 {
         let bytes: usize = self
@@ -190,21 +211,21 @@ impl Layout {
         if self.heads { self.pageblocks } else { 0 }
     }
 
-    /// Entries of a plane.
-    fn plane(&self, wanted: bool) -> usize {
+    /// Entries of a side table.
+    fn side_table_len(&self, wanted: bool) -> usize {
         if wanted { self.pageblocks * PAGEBLOCK_FRAMES } else { 0 }
     }
 
     fn lru_nodes(&self) -> usize {
-        if self.planes.lru { self.nodes } else { 0 }
+        if self.side_tables.lru { self.nodes } else { 0 }
     }
 
     fn lru_zones(&self) -> usize {
-        if self.planes.lru { self.zones } else { 0 }
+        if self.side_tables.lru { self.zones } else { 0 }
     }
 
     fn lru_batches(&self) -> usize {
-        if self.planes.lru { self.cpus } else { 0 }
+        if self.side_tables.lru { self.cpus } else { 0 }
     }
 
     /// Blocks that may wait in quarantine, over all CPUs and zones.
@@ -252,7 +273,7 @@ fn quarantine_of(config: &Config<'_>) -> usize {
 }
 
 /// Frames that may wait for a flush.
-fn parked_of(config: &Config<'_>) -> usize {
+fn deferred_of(config: &Config<'_>) -> usize {
     deferred_capacity(&config.tuning.tlb, config.managed(), config.cpus.into())
 }
 

@@ -16,8 +16,8 @@ mod info;
 mod isolation;
 mod layout;
 mod mobility;
-mod planes;
 mod ranges;
+mod side_tables;
 mod text;
 mod translations;
 mod withhold;
@@ -25,7 +25,7 @@ mod zones;
 
 use core::{mem::MaybeUninit, num::NonZeroUsize};
 
-use planes::PlaneArrays;
+use side_tables::SideTableArrays;
 
 use crate::{
     alloc::OomLock,
@@ -47,7 +47,7 @@ pub use cpus::CpuError;
 pub use info::ZoneInfo;
 pub use isolation::{IsolateError, IsolatedBlock};
 pub use layout::Layout;
-pub use planes::Planes;
+pub use side_tables::SideTables;
 pub(crate) use zones::Home;
 
 /// A memory and its allocator.
@@ -65,7 +65,7 @@ pub struct Memory<'m, P: Platform> {
     layout: Layout,
     tlb: Tlb<'m, P>,
     compaction: &'m [ZoneCompaction<'m>],
-    planes: PlaneArrays<'m>,
+    side_tables: SideTableArrays<'m>,
     /// What reclaim keeps, if the embedder wants it.
     lru: Option<LruState<'m, P>>,
     tag: MemoryTag<'m>,
@@ -117,7 +117,7 @@ impl<'m, P: Platform> Memory<'m, P> {
             layout,
             tlb: parts.tlb,
             compaction: parts.compaction,
-            planes: parts.planes,
+            side_tables: parts.side_tables,
             lru: parts.lru,
             tag: MemoryTag::at(tag),
             generation: AtomicU32::new(0),

@@ -8,7 +8,7 @@ use crate::{
 };
 
 impl<'m, P: Platform> Memory<'m, P> {
-    /// What is known of translations: epochs of CPUs, parked frames, counters.
+    /// What is known of translations: epochs of CPUs, deferred frames, counters.
     #[must_use]
     pub fn tlb(&self) -> &Tlb<'m, P> {
         &self.tlb

@@ -158,7 +158,7 @@ impl<'m, P: Platform> Memory<'m, P> {
             lowmem,
             ratios: self.tuning.zone.reserve_ratios,
             boost: self.tuning.zone.watermark_boost,
-            huge_reserve: self.tuning.zone.huge_stock,
+            huge_reserve: self.tuning.zone.huge_reserve,
         };
         for zone in self.zones {
             let mut managed = [0; ZoneKind::COUNT];

@@ -27,7 +27,7 @@ pub(crate) trait Targets {
     fn free_source(&mut self, pfn: Pfn, order: Order);
     /// Frees all frames that `free_source` was called for and that are not free yet.
     fn finish_frees(&mut self) {}
-    /// Free frames from CPU lists, the depot and parked groups were returned to the zone.
+    /// Free frames from CPU lists, the depot and deferred groups were returned to the zone.
     fn after_drain(&mut self) {}
 }
 

@@ -49,9 +49,9 @@ counters! {
     /// counts them.
     compact_daemon_wake,
     /// Headers of pageblocks that were looked at.
-    compact_headers,
+    compact_headers_scanned,
     /// Pageblocks that were emptied by index.
-    compact_emptied,
+    compact_pageblocks_emptied,
     /// Frames whose pages moved (vmstat `pgmigrate_success`).
     pgmigrate_success,
     /// Frames whose pages did not (vmstat `pgmigrate_fail`).

@@ -44,7 +44,7 @@ impl<'m> Lists<'m> {
         context: ListsContext<'_, 'm, impl Platform>,
         list: ListIndex,
     ) -> Option<Bundle> {
-        context.cost(Cost::ChooseSingly, 1);
+        context.cost(Cost::SelectSingly, 1);
         if list.order() == Order::PAGEBLOCK
             && let Some(bundle) = self.select_from_ring(context, list)
         {

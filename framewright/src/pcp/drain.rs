@@ -1,7 +1,7 @@
 //! Freeing where the hot path had no room, and draining.
 //!
 //! Blocks leave in batches of at most 64 bundles per hold of the zone lock. They are selected
-//! before the lock is taken ([`BulkFree::ChooseBeforeLock`]) or, for comparison, under it.
+//! before the lock is taken ([`BulkFree::SelectBeforeLock`]) or, for comparison, under it.
 
 use super::{ListIndex, Lists, OwnedZoneOnCpu, cpu::ZoneOnCpu, depot::DrainBatch, lists::Pushed};
 use crate::{
@@ -90,8 +90,8 @@ impl<P: Platform> OwnedZoneOnCpu<'_, '_, P> {
             self.set_depot_share(&mut leaving, due.reason);
             let mut refusals = Refusals::default();
             let moved = self.enter(|at, lists| match at.tuning.pcp.bulk_free {
-                BulkFree::ChooseBeforeLock => at.select_leaving(lists, list, left, &mut leaving),
-                BulkFree::ChooseUnderLock => {
+                BulkFree::SelectBeforeLock => at.select_leaving(lists, list, left, &mut leaving),
+                BulkFree::SelectUnderLock => {
                     at.select_and_give(lists, list, left, &mut leaving.bundles, &mut refusals)
                 }
             });
@@ -101,7 +101,7 @@ impl<P: Platform> OwnedZoneOnCpu<'_, '_, P> {
                 return;
             }
             self.count_drain(due.reason, moved);
-            if self.tuning.pcp.bulk_free == BulkFree::ChooseBeforeLock {
+            if self.tuning.pcp.bulk_free == BulkFree::SelectBeforeLock {
                 self.give_leaving(&mut leaving);
             } else {
                 self.trace_drained(self.blocks_of(leaving.bundles.as_slice()));
@@ -183,7 +183,7 @@ impl<'m, P: Platform> ZoneOnCpu<'_, 'm, P> {
     ) -> u64 {
         self.platform.cost(Cost::BulkFree, 1);
         let mut moved = 0;
-        *refusals = self.zone.give_chosen(self.platform, || {
+        *refusals = self.zone.give_selected(self.platform, || {
             let bundle = (moved < frames && !gone.is_full())
                 .then(|| lists.select_one(self.context(), list))??;
             moved += bundle.frame_count();

@@ -43,7 +43,7 @@ pub(super) fn probe_selected<'b>(
         return;
     }
     for bundle in bundles {
-        context.cost(Cost::ChooseBundles, 1);
+        context.cost(Cost::SelectBundles, 1);
         context.touch_store(store.line_of(list, bundle.word));
     }
 }

@@ -32,9 +32,9 @@ pub enum Cost {
     /// Bundles put into the store.
     StoreBundles,
     /// Bundles chosen to leave the lists, many at a time.
-    ChooseBundles,
+    SelectBundles,
     /// Bundles chosen to leave the lists, one at a time: from rings, or under the zone lock.
-    ChooseSingly,
+    SelectSingly,
     /// Blocks that were picked out of the bundles of a batch on its way to the zone, or put together
     /// to bundles again.
     LooseBlocks,

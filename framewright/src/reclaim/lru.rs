@@ -45,7 +45,7 @@ impl<P: Platform> Copy for Lru<'_, '_, P> {}
 
 impl<'m, P: Platform> Memory<'m, P> {
     /// The LRU lists; `None` if the memory was made without them
-    /// ([`Planes::lru`](crate::Planes::lru)).
+    /// ([`SideTables::lru`](crate::SideTables::lru)).
     #[must_use]
     pub fn lru(&self) -> Option<Lru<'_, 'm, P>> {
         self.lru_state().map(|state| Lru { memory: self, state })

@@ -119,7 +119,7 @@ impl<P: Platform> Copy for Reclaim<'_, '_, P> {}
 
 impl<'a, 'm, P: Platform> Reclaim<'a, 'm, P> {
     /// Makes a view of the reclaim state of a memory; `None` if the memory was made without LRU
-    /// lists ([`Planes::lru`](crate::Planes::lru)).
+    /// lists ([`SideTables::lru`](crate::SideTables::lru)).
     ///
     /// # Safety
     ///

@@ -25,7 +25,7 @@ impl<'a, 'm, P: Platform> Lru<'a, 'm, P> {
     /// Adds a move to a batch, and drains the batch when it is due.
     #[inline(always)]
     pub(super) fn push(&self, batch: &CpuBatch<P>, entry: Entry) {
-        let limit = self.memory.tuning().reclaim.add_batch as usize;
+        let limit = self.memory.tuning().reclaim.lru_batch as usize;
         loop {
             let pushed = batch.push(self.platform(), entry, limit);
             if pushed == Pushed::Waits {

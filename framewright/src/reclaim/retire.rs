@@ -103,7 +103,7 @@ impl<'t, 'a, 'f, 'm, P: Platform> Retire<'t, 'a, 'f, 'm, P> {
     /// Frees some deferred frames, unless another CPU is doing that.
     fn drain_some_deferred(&mut self) {
         let (flusher, target, freed) = (self.batch.flusher(), &mut self.target, &mut self.freed);
-        flusher.limit_deferred(flusher.tlb().parked_max() / 2, &mut |frames| {
+        flusher.limit_deferred(flusher.tlb().deferred_max() / 2, &mut |frames| {
             target.take(frames);
             *freed += frames.len() as u64;
         });

@@ -1,5 +1,5 @@
 //! The state of reclaim in the metadata of a memory. It exists if the embedder asked for it
-//! ([`Planes::lru`](crate::Planes::lru)).
+//! ([`SideTables::lru`](crate::SideTables::lru)).
 
 use crate::{
     memory::Memory,

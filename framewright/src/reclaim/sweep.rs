@@ -149,9 +149,9 @@ impl<P: Platform> Reclaim<'_, '_, P> {
         }
         // If all pages are referenced, a request must not scan all of memory before it reclaims
         // any.
-        let used_max = u64::from(self.memory.tuning().reclaim.used_max);
+        let referenced_scan_max = u64::from(self.memory.tuning().reclaim.referenced_scan_max);
         let reclaims_used = scan.by == Reclaimer::Direct
-            && scan.not_reclaimed + progress.not_reclaimed() >= used_max;
+            && scan.not_reclaimed + progress.not_reclaimed() >= referenced_scan_max;
         let seen = self.shrink(scan, kind, &cluster, reclaims_used, retire);
         let (taken, reclaimed) = (u64::from(seen.taken), u64::from(seen.reclaimed));
         let (scans, steals) = scan.stats();

@@ -127,7 +127,7 @@ impl<P: Platform> Reclaim<'_, '_, P> {
     #[must_use]
     pub fn is_hopeless(&self, node: NodeId) -> bool {
         self.has_node(node)
-            && self.state.node(node).kswapd.failures() >= self.memory.tuning().reclaim.hopeless
+            && self.state.node(node).kswapd.failures() >= self.memory.tuning().reclaim.max_failures
     }
 
     /// Whether a zone of the node up to `highest` is above *high* for the order, or there is no

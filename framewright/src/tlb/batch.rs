@@ -176,7 +176,9 @@ impl<'f, 'm, P: Platform> FlushBatch<'f, 'm, P> {
         }
         self.cpus.extend(cpus);
         self.epoch = self.epoch.max(epoch);
-        self.scope = Some(self.scope.map_or(scope, |all| all.cover(scope, tlb.tuning.ranged_max)));
+        self.scope = Some(
+            self.scope.map_or(scope, |all| all.cover(scope, tlb.tuning.single_page_flush_ceiling)),
+        );
         self.dirty |= dirty;
     }
 
@@ -262,7 +264,7 @@ impl<'f, 'm, P: Platform> FlushBatch<'f, 'm, P> {
         if self.dirty || batching < FlushBatching::All || !self.used().iter().all(may_wait) {
             return false;
         }
-        let most = tlb.parked_max();
+        let most = tlb.deferred_max();
         if !self.defer_up_to(most) {
             let room = most.saturating_sub(self.pending);
             self.flusher.limit_deferred(room, free);

@@ -218,7 +218,7 @@ impl<P: Platform> Flusher<'_, '_, P> {
         if deferred.is_none() {
             return false;
         }
-        self.count(|counters| counters.parked.add(count));
+        self.count(|counters| counters.deferred.add(count));
         true
     }
 
@@ -243,7 +243,7 @@ impl<P: Platform> Flusher<'_, '_, P> {
                 _ => break,
             }
         }
-        self.count(|counters| counters.unparked.add(released));
+        self.count(|counters| counters.deferred_freed.add(released));
         released
     }
 
@@ -261,7 +261,7 @@ impl<P: Platform> Flusher<'_, '_, P> {
         if let Some(last) = groups[..count].last() {
             self.shoot_down(&not_flushed, super::Scope::Everything);
             self.set_flushed(last.epoch);
-            self.count(|counters| counters.parked_flushes.add(1));
+            self.count(|counters| counters.deferred_flushes.add(1));
         }
         self.drain_flushed_frames(free)
     }
@@ -311,7 +311,7 @@ impl<P: Platform> Flusher<'_, '_, P> {
         all.extend(cpus);
         self.shoot_down(&all, super::Scope::Everything);
         self.set_flushed(epoch);
-        self.count(|counters| counters.parked_flushes.add(1));
+        self.count(|counters| counters.deferred_flushes.add(1));
     }
 }
 

@@ -123,7 +123,7 @@ impl<'f, 'm, P: Platform> Flusher<'f, 'm, P> {
         self.flush_here(Scope::Everything, FlushReason::Local);
     }
 
-    /// Flushes everything on this CPU if at least a quarter of [`Tlb::parked_max`] frames are
+    /// Flushes everything on this CPU if at least a quarter of [`Tlb::deferred_max`] frames are
     /// deferred and some of these may wait for this CPU. Returns whether it did. To be called when
     /// this CPU is in the kernel anyway, in a page fault or a timer tick: then CPUs that are never
     /// idle are not interrupted for deferred frames either. Costs a few loads if there is nothing
@@ -131,7 +131,7 @@ impl<'f, 'm, P: Platform> Flusher<'f, 'm, P> {
     pub fn tick(&self) -> bool {
         let Tlb { published, tuning, .. } = self.tlb;
         if tuning.batching != FlushBatching::Lazy
-            || self.tlb.deferred() * 4 < self.tlb.parked_max()
+            || self.tlb.deferred() * 4 < self.tlb.deferred_max()
             || !self.shootdown.has_local_flush()
         {
             return false;
@@ -224,7 +224,9 @@ impl<'f, 'm, P: Platform> Flusher<'f, 'm, P> {
     pub(super) fn shoot_down(&self, cpus: &CpuMask, scope: Scope) -> bool {
         self.tlb.epoch.advance();
         let not_lazy = self.tlb.not_lazy(self.shootdown, cpus);
-        self.count(|counters| counters.lazy_spared.add(u64::from(cpus.count() - not_lazy.count())));
+        self.count(|counters| {
+            counters.lazy_skipped.add(u64::from(cpus.count() - not_lazy.count()))
+        });
         let others = self.flush_on(&not_lazy, scope);
         for cpu in others.iter() {
             self.wait_for(cpu, || self.shootdown.is_lazy(cpu));

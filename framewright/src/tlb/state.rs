@@ -30,7 +30,7 @@ pub struct Tlb<'m, P: Platform> {
     /// Frames per batch.
     pub(super) batch: u32,
     /// The maximum of deferred frames.
-    pub(crate) parked_max: u32,
+    pub(crate) deferred_max: u32,
 }
 
 /// Written by every batch on every CPU. It has a cache line of its own, because the fields beside
@@ -51,7 +51,7 @@ impl<'m, P: Platform> Tlb<'m, P> {
     ) -> Self {
         Self {
             batch: batch(&tuning, managed, cpus.len()),
-            parked_max: parked_max(&tuning, managed, cpus.len()),
+            deferred_max: deferred_max(&tuning, managed, cpus.len()),
             tuning,
             epoch: Epoch::new(),
             cpus,
@@ -78,8 +78,8 @@ impl<'m, P: Platform> Tlb<'m, P> {
 
     /// The maximum of deferred frames.
     #[must_use]
-    pub fn parked_max(&self) -> u64 {
-        u64::from(self.parked_max)
+    pub fn deferred_max(&self) -> u64 {
+        u64::from(self.deferred_max)
     }
 
     /// Counters summed over all CPUs.
@@ -116,7 +116,7 @@ impl<'m, P: Platform> Tlb<'m, P> {
     pub(super) fn deferred_before_flush(&self) -> u64 {
         match self.tuning.batching {
             FlushBatching::All => u64::from(self.batch) - 1,
-            _ => self.parked_max() - self.parked_max() / 4,
+            _ => self.deferred_max() - self.deferred_max() / 4,
         }
     }
 
@@ -154,13 +154,13 @@ fn batch(tuning: &TlbTuning, managed: u64, cpus: usize) -> u32 {
 }
 
 /// The maximum of deferred frames.
-fn parked_max(tuning: &TlbTuning, managed: u64, cpus: usize) -> u32 {
+fn deferred_max(tuning: &TlbTuning, managed: u64, cpus: usize) -> u32 {
     match tuning.batching {
         FlushBatching::Off | FlushBatching::CleanOnly => 0,
         // While one CPU flushes for a batch, others fill the next one.
         FlushBatching::All => 2 * batch(tuning, managed, cpus),
         FlushBatching::Lazy => tuning
-            .parked_max
+            .deferred_max
             .or(|| u32::try_from(managed / 200).map_or(1 << 24, |max| max.min(1 << 24))),
     }
 }
@@ -174,7 +174,7 @@ fn unflushed_bound(tuning: &TlbTuning, managed: u64, cpus: usize) -> u64 {
     const LEAST: u64 = 256;
     match tuning.batching {
         FlushBatching::Lazy => {
-            u64::from(parked_max(tuning, managed, cpus)).max(LEAST + EACH * cpus as u64)
+            u64::from(deferred_max(tuning, managed, cpus)).max(LEAST + EACH * cpus as u64)
         }
         _ => u64::MAX,
     }
@@ -182,5 +182,5 @@ fn unflushed_bound(tuning: &TlbTuning, managed: u64, cpus: usize) -> u64 {
 
 /// Capacity for deferred frames: the maximum that may be deferred, and one dropped batch.
 pub(crate) fn deferred_capacity(tuning: &TlbTuning, managed: u64, cpus: usize) -> usize {
-    parked_max(tuning, managed, cpus).max(64) as usize
+    deferred_max(tuning, managed, cpus).max(64) as usize
 }

@@ -64,9 +64,9 @@ pub struct CompactTuning {
     /// kept for who waits for it.
     pub shortcuts: bool,
     /// By index: headers that are looked at for one pageblock to empty.
-    pub headers: u32,
+    pub headers_per_piece: u32,
     /// By index: frames that move while one request waits, however often it tries, or what takes as long.
-    pub frames: u32,
+    pub migrate_budget: u32,
     /// Costly orders are left to reclaim where the fragmentation index is not above this.
     pub extfrag_threshold: u32,
     /// How much is done before anybody asks: 0 nothing, 100 the most.
@@ -88,8 +88,8 @@ impl Default for CompactTuning {
             method: CompactMethod::default(),
             repair: CompactRepairs::default(),
             shortcuts: true,
-            headers: 64,
-            frames: 512,
+            headers_per_piece: 64,
+            migrate_budget: 512,
             extfrag_threshold: 500,
             proactiveness: 20,
         }

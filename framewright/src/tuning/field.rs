@@ -50,8 +50,8 @@ impl fmt::Display for Shown {
 }
 
 const BULK_FREE: [(&str, BulkFree); 2] = [
-    ("choose-before-lock", BulkFree::ChooseBeforeLock),
-    ("choose-under-lock", BulkFree::ChooseUnderLock),
+    ("select-before-lock", BulkFree::SelectBeforeLock),
+    ("select-under-lock", BulkFree::SelectUnderLock),
 ];
 const BULK_TAKE: &[(&str, BulkTake)] = &[
     ("bulk", BulkTake::Bulk),

@@ -79,8 +79,8 @@ pub const KEYS: &[Key] = &[
     },
     Key {
         path: "pcp.bulk_free",
-        default: "choose-before-lock",
-        range: "choose-before-lock, choose-under-lock",
+        default: "select-before-lock",
+        range: "select-before-lock, select-under-lock",
         meaning: "when the frames of a bulk free are chosen",
         source: "Lu 2018, free_pcppages_bulk: do not hold lock when picking pages to free",
         field: |t| Field::BulkFree(&mut t.pcp.bulk_free),
@@ -138,14 +138,14 @@ pub const KEYS: &[Key] = &[
         field: |t| Field::number(&mut t.zone.watermark_boost, 0, 100_000),
     },
     Key {
-        path: "zone.huge_stock",
+        path: "zone.huge_reserve",
         default: "1000",
         range: "0 to 5000",
         meaning: "how much of a zone small requests may have to leave for huge ones, after some \
                   found nothing, in 1/10000 of the zone; 0: nothing",
         source: "Framewright; khugepaged raises Linux's min_free_kbytes by up to 5 %, whether \
                  huge pages are asked for or not",
-        field: |t| Field::number(&mut t.zone.huge_stock, 0, 5_000),
+        field: |t| Field::number(&mut t.zone.huge_reserve, 0, 5_000),
     },
     Key {
         path: "zone.reserve_ratio.dma",
@@ -269,31 +269,31 @@ pub const KEYS: &[Key] = &[
         field: |t| Field::number(&mut t.reclaim.cluster, 1, 64),
     },
     Key {
-        path: "reclaim.add_batch",
+        path: "reclaim.lru_batch",
         default: "63",
         range: "1 to 255 pages",
         meaning: "moves to and between LRU lists that a CPU collects before it takes the lock",
         source: "Linux: PAGEVEC_SIZE, 31 since 6.8 and 15 before; for the same reason",
-        field: |t| Field::number(&mut t.reclaim.add_batch, 1, 255),
+        field: |t| Field::number(&mut t.reclaim.lru_batch, 1, 255),
     },
     Key {
-        path: "reclaim.hopeless",
+        path: "reclaim.max_failures",
         default: "16",
         range: "1 to 1000",
         meaning: "rounds without any progress after which background reclaim gives up on a node \
                   until somebody else frees something",
         source: "Linux: MAX_RECLAIM_RETRIES, for kswapd_failures",
-        field: |t| Field::number(&mut t.reclaim.hopeless, 1, 1000),
+        field: |t| Field::number(&mut t.reclaim.max_failures, 1, 1000),
     },
     Key {
-        path: "reclaim.used_max",
+        path: "reclaim.referenced_scan_max",
         default: "8192",
         range: "0 to 4294967295 pages",
         meaning: "pages that a request looks at in vain before it takes clean pages of files also if they \
                   were used once since the last look",
         source: "ours: Linux goes through all of the list. run mmap-read --memory 1GiB --times 3 --vs \
-                 reclaim.used_max=4294967295 shows what it is worth: stall_max_ns",
-        field: |t| Field::number(&mut t.reclaim.used_max, 0, u32::MAX),
+                 reclaim.referenced_scan_max=4294967295 shows what it is worth: stall_max_ns",
+        field: |t| Field::number(&mut t.reclaim.referenced_scan_max, 0, u32::MAX),
     },
     Key {
         path: "tlb.batching",
@@ -318,22 +318,22 @@ pub const KEYS: &[Key] = &[
         field: |t| Field::auto(&mut t.tlb.batch, 1, 65536),
     },
     Key {
-        path: "tlb.parked_max",
+        path: "tlb.deferred_max",
         default: "auto",
         range: "auto, or 0 to 16777216 frames",
         meaning: "frames that may wait for a flush with tlb.batching=lazy, those that reclaim is \
                   unmapping included, of which there may always be 256 and 32 for every CPU; auto: a \
                   200th of the memory",
         source: "Framewright",
-        field: |t| Field::auto(&mut t.tlb.parked_max, 0, 1 << 24),
+        field: |t| Field::auto(&mut t.tlb.deferred_max, 0, 1 << 24),
     },
     Key {
-        path: "tlb.ranged_max",
+        path: "tlb.single_page_flush_ceiling",
         default: "33",
         range: "0 to 512 pages",
         meaning: "neighbouring pages that are flushed one by one; for more, everything is",
         source: "Linux: tlb_single_page_flush_ceiling",
-        field: |t| Field::number(&mut t.tlb.ranged_max, 0, 512),
+        field: |t| Field::number(&mut t.tlb.single_page_flush_ceiling, 0, 512),
     },
     Key {
         path: "compact.method",
@@ -345,22 +345,22 @@ pub const KEYS: &[Key] = &[
         field: |t| Field::CompactMethod(&mut t.compact.method),
     },
     Key {
-        path: "compact.headers",
+        path: "compact.headers_per_piece",
         default: "64",
         range: "1 to 65536",
         meaning: "with compact.method=index: headers looked at for one pageblock to empty",
         source: "Framewright",
-        field: |t| Field::number(&mut t.compact.headers, 1, 65536),
+        field: |t| Field::number(&mut t.compact.headers_per_piece, 1, 65536),
     },
     Key {
-        path: "compact.frames",
+        path: "compact.migrate_budget",
         default: "512",
         range: "1 to 1048576 frames",
         meaning: "with compact.method=index: frames that move while one request waits, for each pageblock of \
                   what it wants and however often it tries; to ask for 8 frames counts as one, to reclaim one too, \
                   each flush as 16, and to bring home what CPUs hold as 48",
         source: "Framewright: what a full pageblock holds; what is left goes on with the next request",
-        field: |t| Field::number(&mut t.compact.frames, 1, 1 << 20),
+        field: |t| Field::number(&mut t.compact.migrate_budget, 1, 1 << 20),
     },
     Key {
         path: "compact.extfrag_threshold",

@@ -43,9 +43,9 @@ pub enum BulkFree {
     /// Before the zone lock is taken, which then covers only the merge ("mm: free_pcppages_bulk:
     /// do not hold lock when picking pages to free", Lu, 2018).
     #[default]
-    ChooseBeforeLock,
+    SelectBeforeLock,
     /// Under the zone lock, as Linux did before 4.17 and does again since 5.18.
-    ChooseUnderLock,
+    SelectUnderLock,
 }
 
 /// How a batch is taken from a zone.
@@ -166,7 +166,7 @@ pub struct ZoneTuning {
     pub watermark_boost: u32,
     /// How much of a zone small requests may have to leave for huge ones, after some found nothing, in
     /// 1/10000 of the zone; 0: nothing.
-    pub huge_stock: u32,
+    pub huge_reserve: u32,
     /// Of a zone of each kind, one frame for every so many of the higher zones of its node is
     /// kept back from requests that could use those; 0: none.
     pub reserve_ratios: [u32; ZoneKind::COUNT],
@@ -184,7 +184,7 @@ impl Default for ZoneTuning {
             min_free: Auto::Auto,
             watermark_scale: 10,
             watermark_boost: 15_000,
-            huge_stock: 1_000,
+            huge_reserve: 1_000,
             reserve_ratios: [256, 256, 32, 0],
             refill_pageblocks: 4,
             bulk_take: BulkTake::default(),
@@ -223,16 +223,23 @@ pub struct ReclaimTuning {
     /// Pages that are taken off a list at once, and that are asked for at a time.
     pub cluster: u32,
     /// Moves that a CPU collects before it takes the LRU lock.
-    pub add_batch: u32,
-    /// Rounds without any progress after which background reclaim holds a node to be hopeless.
-    pub hopeless: u32,
+    pub lru_batch: u32,
+    /// Rounds in a row without progress after which background reclaim leaves a node alone until another
+    /// task frees memory of it.
+    pub max_failures: u32,
     /// Pages that a request scans in vain before it reclaims clean file pages that were used once.
-    pub used_max: u32,
+    pub referenced_scan_max: u32,
 }
 
 impl Default for ReclaimTuning {
     fn default() -> Self {
-        Self { swappiness: 60, cluster: 64, add_batch: 63, hopeless: 16, used_max: 8192 }
+        Self {
+            swappiness: 60,
+            cluster: 64,
+            lru_batch: 63,
+            max_failures: 16,
+            referenced_scan_max: 8192,
+        }
     }
 }
 
@@ -266,9 +273,9 @@ pub enum FlushBatching {
     /// One flush per batch: what Linux does. Whatever is dirty is flushed before it is written
     /// out.
     All,
-    /// As all; and a batch in which nothing is dirty is not flushed at all: its frames are parked
-    /// until every CPU has flushed for another reason, or they are needed, or their contents are
-    /// about to change.
+    /// As all, but a batch without dirty pages is not flushed at its end. Freeing its frames is deferred until
+    /// every CPU has flushed for another reason, the frames are needed, or their contents are about to
+    /// change.
     #[default]
     Lazy,
 }
@@ -278,16 +285,15 @@ pub enum FlushBatching {
 pub struct TlbTuning {
     /// When.
     pub batching: FlushBatching,
-    /// Frames that are flushed at once: batches that are smaller wait for each other, parked, until
-    /// there are so many. Auto: 32 for every CPU, at least 64, and no more than 1 of 400 of the
-    /// memory.
+    /// Frames that are flushed at once. Smaller batches are deferred until there are so many. Auto: 32 for
+    /// every CPU, at least 64, and no more than 1 of 400 of the memory.
     pub batch: Auto,
-    /// Frames that may be unmapped and not flushed with [`FlushBatching::Lazy`], parked or in batches
-    /// under way; 256 and 32 for every CPU always may. Auto: 1 of 200 of the memory.
-    pub parked_max: Auto,
+    /// Frames that may be unmapped and not flushed with [`FlushBatching::Lazy`], deferred or in unfinished
+    /// batches. 256, plus 32 for every CPU, are always allowed. Auto: 1 of 200 of the memory.
+    pub deferred_max: Auto,
     /// Pages of one address space that are flushed one by one; more of them, and all others, are
     /// flushed by forgetting everything.
-    pub ranged_max: u32,
+    pub single_page_flush_ceiling: u32,
 }
 
 impl Default for TlbTuning {
@@ -295,8 +301,8 @@ impl Default for TlbTuning {
         Self {
             batching: FlushBatching::default(),
             batch: Auto::Auto,
-            parked_max: Auto::Auto,
-            ranged_max: 33,
+            deferred_max: Auto::Auto,
+            single_page_flush_ceiling: 33,
         }
     }
 }

@@ -136,7 +136,7 @@ impl<'m, P: Platform> Zone<'m, P> {
     }
 
     /// Gives back blocks that `choose` selects under the lock, one bundle at a time.
-    pub(crate) fn give_chosen(
+    pub(crate) fn give_selected(
         &self,
         platform: &P,
         mut choose: impl FnMut() -> Option<Bundle>,

@@ -9,7 +9,7 @@
 //! killed because of the reserve, and no request that tries more than once fails because of it.
 //!
 //! **Size.** The size adapts. Each request that finds no huge page adds a pageblock, up to a share
-//! of the zone (`zone.huge_stock`). [`SERVED`] requests in a row that find one take off one
+//! of the zone (`zone.huge_reserve`). [`SERVED`] requests in a row that find one take off one
 //! pageblock, and time without requests halves the reserve. So rates of requests, speeds of reclaim
 //! and numbers of CPUs need no setting, and without huge requests there is no reserve. Background
 //! reclaim that finds nothing to reclaim releases the reserve, because it would never reach its

@@ -43,7 +43,7 @@ fn free_targets(owner: &FakeOwner<'_, '_>) {
 
 #[test]
 fn by_index_work_beyond_one_budget_continues_with_the_next_request() {
-    with_owner(&[("compact.frames", "200")], 1, |owner| {
+    with_owner(&[("compact.migrate_budget", "200")], 1, |owner| {
         one_to_empty(owner);
         let (result, first) = form(owner);
         assert_eq!(result, Compacted::Contended);
@@ -64,7 +64,7 @@ fn by_index_work_beyond_one_budget_continues_with_the_next_request() {
 fn by_index_draining_is_charged_to_the_budget() {
     let first = |drained_before: bool| {
         let moved = Cell::new(0);
-        with_owner(&[("compact.frames", "200")], 1, |owner| {
+        with_owner(&[("compact.migrate_budget", "200")], 1, |owner| {
             fill(owner);
             // A pageblock that failed once is tried last.
             thin_out(owner, 4, 100);
@@ -90,7 +90,7 @@ fn by_index_draining_is_charged_to_the_budget() {
 /// The drain is not repeated if no budget is left for the moves that it was made for.
 #[test]
 fn by_index_a_budget_spent_on_draining_leaves_the_moves_to_the_next_request() {
-    with_owner(&[("compact.frames", "50")], 1, |owner| {
+    with_owner(&[("compact.migrate_budget", "50")], 1, |owner| {
         fill(owner);
         thin_out(owner, 3, 31);
         (9..12).for_each(|pageblock| thin_out(owner, pageblock, 400));
@@ -105,7 +105,7 @@ fn by_index_a_budget_spent_on_draining_leaves_the_moves_to_the_next_request() {
 /// All pages have to be claimable, even if the budget covers the moves of only some.
 #[test]
 fn by_index_no_page_moves_unless_the_whole_pageblock_can_be_claimed() {
-    with_owner(&[("compact.frames", "200")], 1, |owner| {
+    with_owner(&[("compact.migrate_budget", "200")], 1, |owner| {
         one_to_empty(owner);
         let start = BASE + 3 * 512;
         owner.pages.borrow_mut().range_mut(start..start + 512).next_back().unwrap().1.pinned = true;
@@ -117,7 +117,7 @@ fn by_index_no_page_moves_unless_the_whole_pageblock_can_be_claimed() {
 /// then, although two batches cost more than the one that was estimated.
 #[test]
 fn by_index_a_started_run_of_pageblocks_is_finished() {
-    with_owner(&[("compact.frames", "240")], 1, |owner| {
+    with_owner(&[("compact.migrate_budget", "240")], 1, |owner| {
         fill(owner);
         // Two pageblocks that can form one block.
         [5, 6].into_iter().for_each(|pageblock| thin_out(owner, pageblock, 200));
@@ -160,7 +160,7 @@ fn lists_are_drained_once_per_request() {
 #[test]
 fn a_request_without_budget_does_not_reclaim() {
     for (budget, times) in [("200", 0), ("1600", 1)] {
-        let owner = leaked_owner_with_relief(&[("compact.frames", budget)], 1);
+        let owner = leaked_owner_with_relief(&[("compact.migrate_budget", budget)], 1);
         one_to_empty(owner);
         // With the larger budget, a pinned page makes the pageblock fail.
         pin_first(owner, if times == 0 { 9 } else { 3 });
@@ -200,7 +200,7 @@ impl Relief for Reclaiming {
 #[test]
 fn reclaim_is_charged_to_the_budget() {
     let moved = |frees| {
-        let owner = leaked_owner(&[("compact.frames", "200")], 1);
+        let owner = leaked_owner(&[("compact.migrate_budget", "200")], 1);
         fill(owner);
         let relief = Box::leak(Box::new(Reclaiming { owner, frees, was_called: false.into() }));
         assert!(owner.memory.platform().relief.set(relief).is_ok());

@@ -1,14 +1,14 @@
 //! Blocks form by both methods, and everything else stays intact.
 
 use framewright::{
-    Block, MigrateType, NodeId, Order, Planes, Request, ZoneKind,
+    Block, MigrateType, NodeId, Order, Request, SideTables, ZoneKind,
     observe::CompactStats,
     platform::{CompactPriority, Compacted},
 };
 
 use crate::{
     PAGEBLOCKS, owner::FakeOwner, scatter, support::machine::Crowd, with_compactor, with_owner,
-    with_owner_and_planes,
+    with_owner_and_side_tables,
 };
 
 const METHODS: [&str; 2] = ["index", "scan"];
@@ -178,7 +178,7 @@ fn the_index_examines_far_less_than_the_scanners() {
     // Pages that move have to be looked at anyway.
     let examined = |stats: CompactStats| {
         let scanned = stats.compact_migrate_scanned + stats.compact_free_scanned;
-        stats.compact_headers + scanned - stats.pgmigrate_success
+        stats.compact_headers_scanned + scanned - stats.pgmigrate_success
     };
     assert!(examined(index) * 50 < examined(scan), "{index:?}\n{scan:?}");
 }
@@ -285,10 +285,10 @@ fn met_scanners_are_reset_and_a_type_mismatch_sets_no_skip_hint() {
 
 /// Number of frames that an unsuccessful search scans while locks are contended, in a memory with
 /// these side tables.
-fn scanned_in(crowd: Crowd, planes: Planes, priority: CompactPriority) -> u64 {
+fn scanned_in(crowd: Crowd, side_tables: SideTables, priority: CompactPriority) -> u64 {
     let mut scanned = 0;
     let settings = [("compact.method", "scan"), ("compact.shortcuts", "off")];
-    with_owner_and_planes(planes, PAGEBLOCKS, &settings, 11, |owner| {
+    with_owner_and_side_tables(side_tables, PAGEBLOCKS, &settings, 11, |owner| {
         scatter(owner, 3);
         owner.pages.borrow_mut().values_mut().for_each(|page| page.pinned = true);
         if let Some(lru) = owner.memory.lru() {
@@ -307,7 +307,7 @@ fn scanned_in(crowd: Crowd, planes: Planes, priority: CompactPriority) -> u64 {
 /// most. Other modes go on.
 #[test]
 fn async_scanning_stops_under_lock_contention() {
-    let scanned = |crowd, priority| scanned_in(crowd, Planes::default(), priority);
+    let scanned = |crowd, priority| scanned_in(crowd, SideTables::default(), priority);
     let alone = scanned(Crowd::Everywhere, CompactPriority::Async);
     assert!((1..=512).contains(&alone), "{alone}");
     for (crowd, priority) in
@@ -321,8 +321,8 @@ fn async_scanning_stops_under_lock_contention() {
 /// Only the LRU lock is held, which the migrate scanner also probes.
 #[test]
 fn async_scanning_stops_under_lru_lock_contention() {
-    let planes = Planes { lru: true, ..Planes::default() };
-    let scanned = |crowd, priority| scanned_in(crowd, planes, priority);
+    let side_tables = SideTables { lru: true, ..SideTables::default() };
+    let scanned = |crowd, priority| scanned_in(crowd, side_tables, priority);
     let alone = scanned(Crowd::AtLists, CompactPriority::Async);
     assert!((1..=512).contains(&alone), "{alone}");
     assert!(scanned(Crowd::Nowhere, CompactPriority::Async) > 4 * alone);

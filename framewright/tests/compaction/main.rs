@@ -22,7 +22,7 @@ mod targets;
 mod waiting;
 
 use framewright::{
-    Config, CpuId, FrameRange, Layout, Memory, MigrateType, Pfn, Planes, Tuning,
+    Config, CpuId, FrameRange, Layout, Memory, MigrateType, Pfn, SideTables, Tuning,
     compact::{Compactor, Workspace},
     migrate::Move,
     tlb::BatchSlot,
@@ -54,19 +54,19 @@ pub fn with_owner_sized(
     seed: u64,
     test: impl FnOnce(&FakeOwner<'_, '_>),
 ) {
-    with_owner_and_planes(Planes::default(), pageblocks, set, seed, test);
+    with_owner_and_side_tables(SideTables::default(), pageblocks, set, seed, test);
 }
 
 /// Runs a test on a memory with these side tables.
-pub fn with_owner_and_planes(
-    planes: Planes,
+pub fn with_owner_and_side_tables(
+    side_tables: SideTables,
     pageblocks: u64,
     set: &[(&str, &str)],
     seed: u64,
     test: impl FnOnce(&FakeOwner<'_, '_>),
 ) {
     let map = [frames(0, pageblocks * 512).into()];
-    let config = Config { tuning: tuning(set), planes, ..Config::new(&map, 2) };
+    let config = Config { tuning: tuning(set), side_tables, ..Config::new(&map, 2) };
     let mut metadata = Metadata::new(Layout::new::<Machine>(&config).unwrap().bytes());
     let memory = Memory::new(Machine::default(), &config, metadata.as_mut()).unwrap();
     test(&FakeOwner::new(&memory, seed));

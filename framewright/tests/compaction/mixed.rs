@@ -82,14 +82,14 @@ fn by_index_a_mixed_pageblock_is_emptied_if_there_is_no_all_movable_one() {
 fn by_index_full_pageblocks_are_emptied_last_into_pageblocks_with_unmovable_frames() {
     let priorities = [CompactPriority::Async, CompactPriority::SyncLight, CompactPriority::Sync];
     for priority in priorities {
-        with_owner(&[("compact.frames", "2048")], 1, |owner| {
+        with_owner(&[("compact.migrate_budget", "2048")], 1, |owner| {
             fill(owner);
             mix(owner, &[(3, 200), (7, 200)], true);
-            let before = owner.memory.compact_stats().compact_emptied;
+            let before = owner.memory.compact_stats().compact_pageblocks_emptied;
             // The first attempts find out what does not move.
             let results: Vec<_> = (0..8).map(|_| form(owner, priority)).collect();
             assert!(results.contains(&Compacted::Success), "{priority:?}: {results:?}");
-            assert_eq!(owner.memory.compact_stats().compact_emptied - before, 1);
+            assert_eq!(owner.memory.compact_stats().compact_pageblocks_emptied - before, 1);
         });
     }
 }
@@ -111,7 +111,7 @@ fn by_index_background_compaction_does_not_empty_full_pageblocks() {
                     c.proactive(node);
                 }
             });
-            assert_eq!(owner.memory.compact_stats().compact_emptied, u64::from(by_hand));
+            assert_eq!(owner.memory.compact_stats().compact_pageblocks_emptied, u64::from(by_hand));
             owner.check();
         });
     }

@@ -141,8 +141,8 @@ impl<'a, 'm> FakeOwner<'a, 'm> {
         unsafe { token.free_raw(Pfn::new(at), order) }.unwrap();
     }
 
-    /// Frees a page that the other CPU may still reach: its frame is parked until a flush.
-    pub fn park(&self, at: u64) {
+    /// Frees a page that the other CPU may still reach: freeing its frame is deferred until a flush.
+    pub fn defer_free(&self, at: u64) {
         let page = self.pages.borrow_mut().remove(&at).expect("a page");
         assert!(page.order == 0 && !page.claimed && !page.locked);
         let mut slots = [BatchSlot::default(); 1];
@@ -162,7 +162,7 @@ impl<'a, 'm> FakeOwner<'a, 'm> {
         // SAFETY: the page owned the frame as a block, and no longer exists.
         let block = unsafe { token.adopt(Pfn::new(at), Order::ZERO) };
         batch.retire(block.unwrap()).unwrap();
-        batch.finish(&mut |blocks| panic!("{blocks:?} were not parked"));
+        batch.finish(&mut |blocks| panic!("{blocks:?} were not deferred"));
     }
 
     fn flusher(&self, cpu: CpuId) -> Flusher<'_, 'm, Machine> {

@@ -40,15 +40,15 @@ fn pinned_frames_are_reported_and_nothing_else_changes() {
     });
 }
 
-/// A parked frame looks allocated, but has no page to claim.
+/// A deferred frame looks allocated, but has no page to claim.
 #[test]
-fn frames_parked_for_a_flush_are_returned_to_the_zone() {
-    with_owner(&[("tlb.parked_max", "512")], 9, |owner| {
+fn deferred_frames_are_returned_to_the_zone() {
+    with_owner(&[("tlb.deferred_max", "512")], 9, |owner| {
         scatter(owner, 4);
         let start = crate::BASE + 3 * 512;
         let is_page = |(_, page): &(_, &crate::owner::Page)| page.order == 0;
         let at = owner.pages.borrow().range(start..).find(is_page).map(|(&at, _)| at).unwrap();
-        owner.park(at);
+        owner.defer_free(at);
         assert_eq!(owner.memory.tlb().deferred(), 1);
         let extent = with_compactor(owner, 512, |compactor| {
             let (range, of) = (frames((at - crate::BASE) / 512, 512), MigrateType::Movable);

@@ -75,7 +75,7 @@ fn a_request_for_a_huge_page_is_served_by_compaction() {
 #[test]
 fn background_compaction_forms_a_quarter_of_the_missed_huge_pages() {
     for method in ["index", "scan"] {
-        let owner = leaked_owner(&[("compact.method", method), ("zone.huge_stock", "5000")], 1);
+        let owner = leaked_owner(&[("compact.method", method), ("zone.huge_reserve", "5000")], 1);
         assert!(owner.memory.platform().relief.set(&Background).is_ok());
         scatter(owner, 3);
         owner.memory.drain_all();
@@ -98,7 +98,7 @@ fn background_compaction_forms_a_quarter_of_the_missed_huge_pages() {
 /// `can_fill_huge_reserve` is not called here: background compaction itself counts the attempts.
 #[test]
 fn by_index_background_compaction_retries_after_a_deferral() {
-    let owner = leaked_owner(&[("zone.huge_stock", "5000")], 1);
+    let owner = leaked_owner(&[("zone.huge_reserve", "5000")], 1);
     assert!(owner.memory.platform().relief.set(&Background).is_ok());
     let others: Vec<_> =
         (0..2048).filter_map(|_| owner.alloc(0, MigrateType::Unmovable, true)).collect();

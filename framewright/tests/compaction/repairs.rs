@@ -44,7 +44,7 @@ struct Score {
 impl Score {
     fn examined(&self) -> u64 {
         let stats = &self.stats;
-        stats.compact_headers + stats.compact_migrate_scanned + stats.compact_free_scanned
+        stats.compact_headers_scanned + stats.compact_migrate_scanned + stats.compact_free_scanned
     }
 
     /// Without the pages that moved, which have to be looked at anyway.

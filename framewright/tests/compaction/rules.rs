@@ -116,7 +116,7 @@ pub(crate) fn unclaim(owner: &FakeOwner<'_, '_>) {
 #[test]
 fn by_index_a_page_that_cannot_be_claimed_ends_the_attempt() {
     // The budget covers all pageblocks.
-    with_owner(&[("compact.frames", "2048")], 3, |owner| {
+    with_owner(&[("compact.migrate_budget", "2048")], 3, |owner| {
         fill(owner);
         for pageblock in 0..PAGEBLOCKS {
             thin_out(owner, pageblock, 400);
@@ -204,8 +204,8 @@ fn by_index_lists_are_drained_if_frames_remain_allocated() {
 
 /// Asynchronous compaction interrupts no CPU for a frame that another CPU may still reach.
 #[test]
-fn by_index_async_compaction_does_not_flush_parked_frames() {
-    with_owner(&[("tlb.parked_max", "512")], 7, |owner| {
+fn by_index_async_compaction_does_not_flush_deferred_frames() {
+    with_owner(&[("tlb.deferred_max", "512")], 7, |owner| {
         fill(owner);
         (9..20).for_each(|pageblock| thin_out(owner, pageblock, 400));
         owner.pages.borrow_mut().values_mut().for_each(|page| page.claimed = true);
@@ -213,8 +213,8 @@ fn by_index_async_compaction_does_not_flush_parked_frames() {
         let of_source = start..start + 512;
         owner.pages.borrow_mut().range_mut(of_source).for_each(|(_, page)| page.claimed = false);
         thin_out(owner, 5, 101);
-        let parked = start + 511;
-        owner.park(parked);
+        let deferred = start + 511;
+        owner.defer_free(deferred);
         owner.memory.drain_all();
         let form = |priority| with_compactor(owner, 512, |c| c.form(HUGE, priority));
         let (result, block) = form(CompactPriority::Async);
@@ -243,7 +243,8 @@ fn fill_depot(owner: &FakeOwner<'_, '_>) {
 fn the_depot_is_drained_before_pages_move() {
     for method in ["index", "scan"] {
         // The budget of one request covers all of it.
-        let set = [&DEPOT[..], &[("compact.method", method), ("compact.frames", "640")]].concat();
+        let set =
+            [&DEPOT[..], &[("compact.method", method), ("compact.migrate_budget", "640")]].concat();
         with_owner(&set, 2, |owner| {
             fill_depot(owner);
             let (_, block) =

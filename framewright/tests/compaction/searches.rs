@@ -15,7 +15,7 @@ use crate::{
 /// Frames that are scanned without success cost an eighth of a move.
 #[test]
 fn by_index_a_request_scans_a_bounded_number_of_frames() {
-    with_owner(&[("compact.frames", "64")], 3, |owner| {
+    with_owner(&[("compact.migrate_budget", "64")], 3, |owner| {
         fill(owner);
         (0..PAGEBLOCKS).for_each(|pageblock| thin_out(owner, pageblock, 400));
         owner.memory.drain_all();
@@ -30,7 +30,7 @@ fn by_index_a_request_scans_a_bounded_number_of_frames() {
 /// After an empty round, a request searches only one piece, until something can be emptied.
 #[test]
 fn by_index_searches_are_short_after_an_empty_round() {
-    with_owner(&[("compact.headers", "8")], 4, |owner| {
+    with_owner(&[("compact.headers_per_piece", "8")], 4, |owner| {
         fill(owner);
         (0..PAGEBLOCKS).for_each(|pageblock| thin_out(owner, pageblock, 400));
         owner.memory.drain_all();
@@ -46,7 +46,7 @@ fn by_index_searches_are_short_after_an_empty_round() {
                 owner.memory.free_bypassing_lists(block).unwrap();
             }
             let after = owner.memory.compact_stats();
-            (result, after.compact_headers - before.compact_headers)
+            (result, after.compact_headers_scanned - before.compact_headers_scanned)
         };
         let headers: Vec<_> = (0..40).map(|_| examined().1).collect();
         assert!(
@@ -64,10 +64,10 @@ fn by_index_searches_are_short_after_an_empty_round() {
 fn search_until_limited(owner: &FakeOwner<'_, '_>) {
     let mut short = 0;
     for _ in 0..2000 {
-        let before = owner.memory.compact_stats().compact_headers;
+        let before = owner.memory.compact_stats().compact_headers_scanned;
         let (result, _) = with_compactor(owner, 512, |c| c.form(HUGE, CompactPriority::Async));
         assert_ne!(result, Compacted::Success);
-        let headers = owner.memory.compact_stats().compact_headers - before;
+        let headers = owner.memory.compact_stats().compact_headers_scanned - before;
         short = if headers <= 8 { short + 1 } else { 0 };
         if short == 5 {
             return;
@@ -96,7 +96,7 @@ fn scatter_last(owner: &FakeOwner<'_, '_>, pageblock: u64) {
 #[test]
 fn by_index_a_newly_empty_pageblock_is_found_at_once_after_an_empty_round() {
     const MANY: u64 = 128;
-    with_owner_sized(MANY, &[("compact.headers", "8")], 4, |owner| {
+    with_owner_sized(MANY, &[("compact.headers_per_piece", "8")], 4, |owner| {
         claim_all_but(owner, MANY, 1);
         search_until_limited(owner);
         thin_out(owner, MANY - 1, 10);
@@ -115,7 +115,7 @@ fn by_index_a_newly_empty_pageblock_is_found_at_once_after_an_empty_round() {
 #[test]
 fn by_index_background_compaction_searches_everything_after_an_empty_round() {
     const MANY: u64 = 128;
-    let set = [("compact.headers", "8"), ("compact.proactiveness", "100")];
+    let set = [("compact.headers_per_piece", "8"), ("compact.proactiveness", "100")];
     for proactive in [false, true] {
         with_owner_sized(MANY, &set, 4, |owner| {
             claim_all_but(owner, MANY, 1);
@@ -127,7 +127,7 @@ fn by_index_background_compaction_searches_everything_after_an_empty_round() {
                 false => _ = c.background(node, Order::PAGEBLOCK, ZoneKind::Movable),
             });
             let stats = owner.memory.compact_stats();
-            assert_eq!(stats.compact_emptied, 1, "proactive: {proactive}");
+            assert_eq!(stats.compact_pageblocks_emptied, 1, "proactive: {proactive}");
             unclaim(owner);
         });
     }
@@ -137,7 +137,7 @@ fn by_index_background_compaction_searches_everything_after_an_empty_round() {
 #[test]
 fn by_index_searches_for_runs_and_for_pageblocks_are_independent() {
     for searches in 1..20 {
-        with_owner(&[("compact.headers", "4")], 4, |owner| {
+        with_owner(&[("compact.headers_per_piece", "4")], 4, |owner| {
             fill(owner);
             // Of each two pageblocks one is full, and a search for single pageblocks does not find
             // it.

@@ -44,10 +44,10 @@ fn by_index_a_lack_of_targets_for_the_emptiest_pageblock_ends_the_search() {
         (0..PAGEBLOCKS).for_each(|pageblock| thin_out(owner, pageblock, 511));
         thin_out(owner, 20, 40);
         owner.memory.drain_all();
-        let before = owner.memory.compact_stats().compact_headers;
+        let before = owner.memory.compact_stats().compact_headers_scanned;
         let (result, _) = with_compactor(owner, 512, |c| c.form(HUGE, CompactPriority::SyncLight));
         assert_eq!(result, Compacted::Complete);
-        let headers = owner.memory.compact_stats().compact_headers - before;
+        let headers = owner.memory.compact_stats().compact_headers_scanned - before;
         assert!(headers < 3 * PAGEBLOCKS, "{headers}: one search, and one look for targets");
         owner.check();
     });
@@ -77,7 +77,7 @@ fn by_index_a_lack_of_targets_for_a_fuller_pageblock_does_not_exclude_emptier_on
         (0..PINNED).for_each(|pageblock| pin_first(owner, pageblock));
         // Proactive compaction makes one round. An exhaustive run would start over.
         with_compactor(owner, 512, |c| c.proactive(NodeId::default()));
-        let emptied = owner.memory.compact_stats().compact_emptied;
+        let emptied = owner.memory.compact_stats().compact_pageblocks_emptied;
         assert!(emptied > MOVABLE / 2, "{emptied} of {MOVABLE}");
         owner.check();
     });

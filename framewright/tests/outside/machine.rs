@@ -63,7 +63,7 @@ pub(crate) fn memory(frames: u64, tune: impl FnOnce(&mut Tuning)) -> &'static Te
     let map = [FrameRange::new(Pfn::new(0), Pfn::new(frames)).unwrap().into()];
     let mut config = Config::new(&map, 2);
     config.tuning.zone.min_free = Auto::Fixed(0);
-    config.planes.lru = true;
+    config.side_tables.lru = true;
     tune(&mut config.tuning);
     leaked(Machine::default(), &config)
 }

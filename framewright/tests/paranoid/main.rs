@@ -119,7 +119,7 @@ fn the_layout_names_the_price() {
     with_config(|config| {
         let parts = |config: &Config<'_>| {
             let layout = Layout::new::<Machine>(config).unwrap();
-            ["state plane", "quarantine"].map(|name| {
+            ["state table", "quarantine"].map(|name| {
                 let part = layout.parts().find(|part| part.name == name).unwrap();
                 assert!(part.optional);
                 part.bytes

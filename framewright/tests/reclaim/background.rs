@@ -78,7 +78,7 @@ fn pages_that_a_low_zone_keeps_back_do_not_put_background_reclaim_to_sleep() {
 
 #[test]
 fn background_reclaim_frees_a_huge_page_after_a_request_missed_one() {
-    let embedder = memory(16_384, |tuning| tuning.zone.huge_stock = 1_000).platform();
+    let embedder = memory(16_384, |tuning| tuning.zone.huge_reserve = 1_000).platform();
     let zone = || embedder.memory().zones().next().unwrap();
     let mut id = 0;
     let mut touch_until_woken = || {
@@ -210,7 +210,7 @@ fn a_boost_is_removed_after_its_pages_were_reclaimed() {
 /// Background reclaim ends where nothing can be reclaimed.
 #[test]
 fn background_reclaim_drops_the_huge_page_reserve_where_nothing_can_be_reclaimed() {
-    let embedder = memory(16_384, |tuning| tuning.zone.huge_stock = 1_000).platform();
+    let embedder = memory(16_384, |tuning| tuning.zone.huge_reserve = 1_000).platform();
     let zone = || embedder.memory().zones().next().unwrap();
     let page = || Request::new(Order::ZERO, MigrateType::Movable).no_retry();
     let plain = zone();

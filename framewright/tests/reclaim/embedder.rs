@@ -7,7 +7,7 @@ use std::sync::{
 
 use framewright::{
     AllocError, Config, CpuId, CpuToken, Memory, MemoryRange, MigrateType, NodeId, Order, Pfn,
-    Planes, Platform, Request, ZoneId, ZoneKind,
+    Platform, Request, SideTables, ZoneId, ZoneKind,
     observe::{Corruption, Event, NodeStat},
     platform::{BarrierTarget, Need, OwnerLock, Probe, Relief, Wait},
     reclaim::{Lru, PageKind, Pause, Reclaim, Throttle, WriteError},
@@ -69,8 +69,10 @@ pub(crate) fn memory_of(
     background: bool,
     tune: impl FnOnce(&mut Tuning),
 ) -> &'static Mem {
-    let mut config =
-        Config { planes: Planes { lru: true, ..Planes::default() }, ..Config::new(map, 2) };
+    let mut config = Config {
+        side_tables: SideTables { lru: true, ..SideTables::default() },
+        ..Config::new(map, 2)
+    };
     config.tuning.zone.min_free = Auto::Fixed(64);
     tune(&mut config.tuning);
     let embedder = Embedder {

@@ -105,7 +105,7 @@ fn pages_of_all_zones_and_lists_are_abandoned_at_once() {
 
 #[test]
 fn a_batch_holds_as_many_moves_as_its_capacity() {
-    let embedder = memory(2048, |tuning| tuning.reclaim.add_batch = 255).platform();
+    let embedder = memory(2048, |tuning| tuning.reclaim.lru_batch = 255).platform();
     for number in 0..600 {
         assert!(embedder.lru().add(CPU, Pfn::new(number), FILE));
     }

@@ -60,7 +60,7 @@ fn one_flush_serves_a_batch() {
     let run = |batching| {
         let embedder = memory(2048, |tuning| {
             tuning.tlb.batching = batching;
-            tuning.tlb.parked_max = Auto::Fixed(512);
+            tuning.tlb.deferred_max = Auto::Fixed(512);
         });
         let embedder = embedder.platform();
         for id in 0..640 {
@@ -86,7 +86,7 @@ fn one_flush_serves_a_batch() {
 fn a_cpu_without_a_reservation_helps_to_flush() {
     let embedder = memory(2048, |tuning| {
         tuning.tlb.batching = FlushBatching::Lazy;
-        tuning.tlb.parked_max = Auto::Fixed(512);
+        tuning.tlb.deferred_max = Auto::Fixed(512);
     });
     let embedder = embedder.platform();
     (0..1600).for_each(|id| _ = embedder.touch(id, FILE).unwrap());
@@ -219,7 +219,7 @@ fn unevictable_pages_go_to_the_unevictable_list() {
 fn deferred_frames_are_freed_for_direct_reclaim() {
     let embedder = memory(2048, |tuning| {
         tuning.tlb.batching = FlushBatching::Lazy;
-        tuning.tlb.parked_max = Auto::Fixed(512);
+        tuning.tlb.deferred_max = Auto::Fixed(512);
     });
     let embedder = embedder.platform();
     // Fewer frames than may be deferred, so no flush is due.
@@ -380,7 +380,7 @@ fn anonymous_pages_are_reclaimed_only_with_swap() {
 
 #[test]
 fn a_request_does_not_scan_all_of_memory_where_everything_was_used() {
-    let embedder = memory(8192, |tuning| tuning.reclaim.used_max = 1024).platform();
+    let embedder = memory(8192, |tuning| tuning.reclaim.referenced_scan_max = 1024).platform();
     (0..6000).for_each(|id| _ = embedder.touch(id, FILE).unwrap());
     embedder.lru().drain_all();
     assert!(embedder.direct(32) >= 32);

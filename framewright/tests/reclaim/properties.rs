@@ -38,10 +38,10 @@ fn run(choices: u16, steps: &[Step]) {
         [FlushBatching::Lazy, FlushBatching::All, FlushBatching::CleanOnly, FlushBatching::Off];
     let embedder = memory(1024, |tuning| {
         tuning.tlb.batching = batching[usize::from(choices & 3)];
-        tuning.tlb.parked_max = Auto::Fixed(u32::from(choices >> 2 & 3) * 40);
+        tuning.tlb.deferred_max = Auto::Fixed(u32::from(choices >> 2 & 3) * 40);
         tuning.tlb.batch = Auto::Fixed([32, 1, 7, 200][usize::from(choices >> 4 & 3)]);
         tuning.reclaim.cluster = [32, 1, 64, 5][usize::from(choices >> 6 & 3)];
-        tuning.reclaim.add_batch = [31, 1, 63, 4][usize::from(choices >> 8 & 3)];
+        tuning.reclaim.lru_batch = [31, 1, 63, 4][usize::from(choices >> 8 & 3)];
     });
     let embedder = embedder.platform();
     embedder.pages().swap = choices >> 10 & 1 == 1;

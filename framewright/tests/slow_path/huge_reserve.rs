@@ -15,7 +15,7 @@ fn scattered(answers: Answers, huge_reserve: u32) -> &'static Scripted {
     let zone = [range(0, 32 * PAGEBLOCK, 0, ZoneKind::Normal)];
     let memory = memory_of(&zone, answers, |tuning| {
         tuning.zone.min_free = Auto::Fixed(MIN as u32);
-        tuning.zone.huge_stock = huge_reserve;
+        tuning.zone.huge_reserve = huge_reserve;
     });
     memory.platform().allocate_all(page().inside_relief());
     memory.platform().release_where(|pfn| pfn.get() % 16 == 0);

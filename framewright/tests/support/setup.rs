@@ -11,7 +11,7 @@ use super::topology::{Stretch, Topology};
 /// Settings that are tried, each with 2^n values.
 const SETTINGS: &[(&str, &[&str])] = &[
     ("owner_lock", &["biased", "trylock"]),
-    ("pcp.bulk_free", &["choose-before-lock", "choose-under-lock"]),
+    ("pcp.bulk_free", &["select-before-lock", "select-under-lock"]),
     ("pcp.high_order_drain", &["second-consecutive", "every-free"]),
     ("hardening", &["checked", "off"]),
     ("pcp.batch", &["auto", "1", "7", "63"]),

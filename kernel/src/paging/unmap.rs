@@ -42,7 +42,7 @@ pub(crate) fn unmap(space: &AddressSpace, first: u64, pages: u64) {
 fn flush_and_free(space: &AddressSpace, first: u64, pages: u64, frames: &[Pfn]) {
     let cpus = space.advance();
     let flusher = shootdown::flusher();
-    let most = flusher.tlb().tuning().ranged_max;
+    let most = flusher.tlb().tuning().single_page_flush_ceiling;
     if !frames.is_empty() {
         flusher.flush(&cpus, Scope::pages(space.number().into(), first, pages, most));
     }

@@ -144,7 +144,7 @@ fn show(report: &mut Report, before: &CpuStats, now: &CpuStats, pages: u64, exit
     let (hits, misses) = (of(|stats| stats.list_hits), of(|stats| stats.list_misses));
     let asked = hits + misses + of(|stats| stats.zone_allocs);
     let share = Fixed::ratio(100 * hits, asked);
-    report.add("list_hits_percent", share, Unit::Percent, Better::Higher);
+    report.add("list_hits_pct", share, Unit::Percent, Better::Higher);
     for (name, value) in [
         ("pages", pages),
         ("exits", exits),

@@ -153,5 +153,5 @@ fn report_flushes(before: &TlbStats, after: &TlbStats, reclaimed: u64, report: &
         |name, value| report.add(name, Fixed::whole(value), Unit::Count, Better::Neither);
     count("interrupts", interrupts);
     count("nr_tlb_remote_flush", after.nr_tlb_remote_flush - before.nr_tlb_remote_flush);
-    count("parked", after.parked - before.parked);
+    count("deferred", after.deferred - before.deferred);
 }

@@ -30,18 +30,18 @@ const COLUMNS: [Column; 14] = [
     words("allocator", |row| Some(row.subject.clone())),
     figures("published\nbefore", |row| value(row, row.published.as_ref()?.before)),
     figures("published\nafter", |row| value(row, row.published.as_ref()?.after)),
-    figures("published\nchange", |row| row.published.as_ref()?.change_percent.map(change)),
+    figures("published\nchange", |row| row.published.as_ref()?.change_pct.map(change)),
     figures("kernel\nbefore", |row| value(row, row.kernel.as_ref()?.before)),
     figures("kernel\nafter", |row| value(row, row.kernel.as_ref()?.after)),
     figures("measured\nbefore", |row| value(row, Some(row.measured.as_ref()?.before.median))),
     figures("measured\nafter", |row| value(row, median(row.measured.as_ref()?.after.as_ref()))),
     figures("measured\nchange", |row| {
-        median(row.measured.as_ref()?.change_percent.as_ref()).map(change)
+        median(row.measured.as_ref()?.change_pct.as_ref()).map(change)
     }),
     figures("modelled\nbefore", |row| value(row, Some(row.modelled.as_ref()?.before.median))),
     figures("modelled\nafter", |row| value(row, median(row.modelled.as_ref()?.after.as_ref()))),
     figures("modelled\nchange", |row| {
-        median(row.modelled.as_ref()?.change_percent.as_ref()).map(change)
+        median(row.modelled.as_ref()?.change_pct.as_ref()).map(change)
     }),
     figures("modelled\nband, by", |row| {
         row.band.as_ref().map(|it| format!("{}\n{}", band(row, it), it.by))

@@ -6,7 +6,7 @@ use std::{
     thread,
 };
 
-use framewright::{Config, CpuId, Layout, Memory, NodeId, Planes};
+use framewright::{Config, CpuId, Layout, Memory, NodeId, SideTables};
 
 use super::super::*;
 use crate::{Backing, HostMachine, Metadata, wait::early::Early};
@@ -48,8 +48,8 @@ fn nothing_is_lost_though_all_waits_end_early() {
     let builder = HostMachine::builder().frames(4096).cpus(4).backing(Backing::MetadataOnly);
     let machine = builder.build().unwrap();
     let map = [machine.frames().into()];
-    let planes = Planes { lru: true, ..Planes::default() };
-    let config = Config { planes, ..Config::new(&map, machine.cpus()) };
+    let side_tables = SideTables { lru: true, ..SideTables::default() };
+    let config = Config { side_tables, ..Config::new(&map, machine.cpus()) };
     let layout = Layout::new::<HostMachine>(&config).unwrap();
     let mut metadata = Metadata::for_layout(&layout).unwrap();
     let mut cache = PageCache::new(&machine).unwrap();

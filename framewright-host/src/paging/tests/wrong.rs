@@ -9,7 +9,7 @@ use std::{
 };
 
 use framewright::{
-    Config, Layout, Memory, Pfn, Planes,
+    Config, Layout, Memory, Pfn, SideTables,
     reclaim::{PageOwner, PageState, Reference, Released, Shadow, Unmapped, WriteOut},
     tlb::BatchSlot,
 };
@@ -50,8 +50,8 @@ fn no_step_is_taken_with_a_page_in_use_nor_with_one_that_was_not_chosen() {
     let builder = HostMachine::builder().frames(4096).cpus(2).backing(Backing::MetadataOnly);
     let machine = builder.build().unwrap();
     let map = [machine.frames().into()];
-    let planes = Planes { lru: true, ..Planes::default() };
-    let config = Config { planes, ..Config::new(&map, machine.cpus()) };
+    let side_tables = SideTables { lru: true, ..SideTables::default() };
+    let config = Config { side_tables, ..Config::new(&map, machine.cpus()) };
     let layout = Layout::new::<HostMachine>(&config).unwrap();
     let mut metadata = Metadata::for_layout(&layout).unwrap();
     let mut cache = PageCache::new(&machine).unwrap();

@@ -26,7 +26,7 @@ use std::{
 };
 
 use framewright::{
-    Config, CpuId, InitError, Layout, Memory, Planes, reclaim::Reclaim, tlb::MAX_CPUS,
+    Config, CpuId, InitError, Layout, Memory, SideTables, reclaim::Reclaim, tlb::MAX_CPUS,
 };
 use framewright_host::{HostError, HostMachine, Metadata, PageSize, available_memory};
 use framewright_sim::file::FileCosts;
@@ -204,8 +204,8 @@ impl HostHighAlloc {
         let machine = HostMachine::builder().frames(self.frames).cpus(cpus).populate(true);
         let machine = machine.page_size(PageSize::Transparent).build()?;
         let map = [machine.frames().into()];
-        let planes = Planes { lru: true, ..Planes::default() };
-        let config = Config { planes, tuning: side.tuning, ..Config::new(&map, cpus) };
+        let side_tables = SideTables { lru: true, ..SideTables::default() };
+        let config = Config { side_tables, tuning: side.tuning, ..Config::new(&map, cpus) };
         let layout = Layout::new::<HostMachine>(&config).map_err(init)?;
         let mut books = Metadata::for_layout(&layout)?;
         let memory = Memory::new(machine, &config, books.as_mut()).map_err(init)?;

@@ -83,7 +83,7 @@ fn group_of_line(line: &str) -> Option<&'static str> {
         ("framewright/src/tlb/", RMAP_AND_TABLES),
         ("framewright/src/reclaim/", LRU),
         ("framewright/src/memory/zones.rs", LRU),
-        ("framewright/src/memory/planes.rs", RMAP_AND_TABLES),
+        ("framewright/src/memory/side_tables.rs", RMAP_AND_TABLES),
         ("framewright/src/zone/mod.rs", LRU),
         ("framewright/src/alloc/", ALLOCATOR),
         ("framewright/src/pcp/", ALLOCATOR),

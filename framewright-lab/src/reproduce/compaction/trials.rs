@@ -87,7 +87,7 @@ impl Era {
 fn side(setting: usize, era: Era) -> Side {
     let mut tuning = Tuning::default();
     // What was published was without, and the question is what compaction does by itself.
-    tuning.zone.huge_stock = 0;
+    tuning.zone.huge_reserve = 0;
     let mut settings = IndexMap::new();
     let repair = &mut tuning.compact.repair;
     repair.reset_before_read = setting >= 1;

@@ -129,12 +129,8 @@ fn rows() -> Vec<Row> {
     };
     let (before, after) = TEXT;
     let whole = Published::sides(before, after, TEXT_COMPILER, SOURCE);
-    let growth = Published {
-        before: None,
-        after: Some(after - before),
-        change_percent: None,
-        ..whole.clone()
-    };
+    let growth =
+        Published { before: None, after: Some(after - before), change_pct: None, ..whole.clone() };
     let text = [
         text(TEXT_BYTES).published(whole).role(Role::Shown(OTHER_TEXT.into())),
         text(TEXT_GROWTH).published(growth).judged(Quantity::After, Reference::Published),

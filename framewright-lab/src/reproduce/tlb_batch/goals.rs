@@ -118,7 +118,7 @@ pub(super) fn findings(results: &Results) -> Vec<String> {
     let row = results.rows.iter().find(|row| {
         (&*row.machine, &*row.metric, &*row.subject) == (LARGE, "elapsed_s", super::BATCHED)
     });
-    let change = row.and_then(|row| row.modelled.as_ref()?.change_percent.as_ref());
+    let change = row.and_then(|row| row.modelled.as_ref()?.change_pct.as_ref());
     let Some(change) = change else { return Vec::new() };
     vec![format!(
         "levels of time are not judged: a published reader took 35 us of system time per page, and \

@@ -120,8 +120,8 @@ fn side(setting: usize, bound: u32) -> Side {
     let mut settings = IndexMap::from([("tlb.batching".to_owned(), name.to_owned())]);
     if setting == EQUAL {
         // Those of batches under way included.
-        tuning.tlb.parked_max = Auto::Fixed(bound);
-        settings.insert("tlb.parked_max".to_owned(), bound.to_string());
+        tuning.tlb.deferred_max = Auto::Fixed(bound);
+        settings.insert("tlb.deferred_max".to_owned(), bound.to_string());
     }
     Side { label: name.to_owned(), tuning, settings }
 }

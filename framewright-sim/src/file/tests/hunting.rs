@@ -6,7 +6,8 @@
 use std::rc::Rc;
 
 use framewright::{
-    Config, CpuId, FrameRange, Layout, Memory, MemoryRange, NodeId, Pfn, Planes, Tuning, ZoneKind,
+    Config, CpuId, FrameRange, Layout, Memory, MemoryRange, NodeId, Pfn, SideTables, Tuning,
+    ZoneKind,
     frame::PAGEBLOCK_FRAMES,
     tuning::{Auto, FlushBatching},
 };
@@ -45,7 +46,7 @@ const OTHER: &[(usize, u32, Access)] = &[
 #[derive(Clone, Copy)]
 struct Hunt {
     batching: FlushBatching,
-    parked_max: u32,
+    deferred_max: u32,
     /// One write in so many fails.
     every: u64,
     /// Pages are moved besides.
@@ -105,11 +106,11 @@ fn run(hunt: Hunt, schedule: Schedule) -> Result<u64, String> {
     let machine = Machine::new(3, options);
     let mut tuning = Tuning::default();
     tuning.tlb.batching = hunt.batching;
-    tuning.tlb.parked_max = Auto::Fixed(hunt.parked_max);
+    tuning.tlb.deferred_max = Auto::Fixed(hunt.deferred_max);
     let range = FrameRange::new(Pfn::new(0), Pfn::new(FRAMES)).unwrap();
     let map = [MemoryRange::new(range, NodeId::default(), ZoneKind::Normal)];
-    let planes = Planes { lru: true, ..Planes::default() };
-    let config = Config { planes, tuning, ..Config::new(&map, 3) };
+    let side_tables = SideTables { lru: true, ..SideTables::default() };
+    let config = Config { side_tables, tuning, ..Config::new(&map, 3) };
     let mut books = Books::new(&Layout::new::<Simulated>(&config).unwrap());
     let relief = LentRelief::default();
     let mmu = Mmu::checking(3, Oracle::new(FRAMES as u32));
@@ -132,8 +133,8 @@ fn run(hunt: Hunt, schedule: Schedule) -> Result<u64, String> {
     Ok(if hunt.moves { moved } else { cache.stats().released })
 }
 
-fn hunt(batching: FlushBatching, parked_max: u32, every: u64) {
-    hunt_for(Hunt { batching, parked_max, every, moves: false });
+fn hunt(batching: FlushBatching, deferred_max: u32, every: u64) {
+    hunt_for(Hunt { batching, deferred_max, every, moves: false });
 }
 
 fn hunt_for(hunt: Hunt) {
@@ -180,11 +181,11 @@ fn with_a_store_that_fails() {
 #[test]
 fn while_pages_move() {
     for batching in [FlushBatching::All, FlushBatching::Lazy] {
-        hunt_for(Hunt { batching, parked_max: 64, every: 0, moves: true });
+        hunt_for(Hunt { batching, deferred_max: 64, every: 0, moves: true });
     }
 }
 
 #[test]
 fn while_pages_move_above_a_store_that_fails() {
-    hunt_for(Hunt { batching: FlushBatching::Lazy, parked_max: 64, every: 2, moves: true });
+    hunt_for(Hunt { batching: FlushBatching::Lazy, deferred_max: 64, every: 2, moves: true });
 }

@@ -1,6 +1,6 @@
 //! A cache works only with the memory that it belongs to.
 
-use framewright::{Config, FrameRange, Layout, Memory, Pfn, Planes};
+use framewright::{Config, FrameRange, Layout, Memory, Pfn, SideTables};
 
 use crate::{
     engine::{Machine, Model, Options},
@@ -15,8 +15,10 @@ fn a_cache_gives_its_frames_to_no_second_memory() {
     const FRAMES: u64 = 512;
     let machine = Machine::new(1, Options::default());
     let map = [FrameRange::new(Pfn::new(0), Pfn::new(FRAMES)).unwrap().into()];
-    let config =
-        Config { planes: Planes { lru: true, ..Planes::default() }, ..Config::new(&map, 1) };
+    let config = Config {
+        side_tables: SideTables { lru: true, ..SideTables::default() },
+        ..Config::new(&map, 1)
+    };
     let mmu = Mmu::checking(1, Oracle::new(FRAMES as u32));
     let (model, store) = (Model::free(1), StoreSpec::INSTANT);
     let cache = PageCache::new(&mmu, &model, FRAMES as u32, store, FileCosts::FREE);

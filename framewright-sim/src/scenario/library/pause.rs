@@ -2,8 +2,8 @@
 //! back.
 
 use framewright::{
-    Config, FrameRange, Layout, Memory, MemoryRange, MigrateType, NodeId, Order, Pfn, Planes,
-    Request,
+    Config, FrameRange, Layout, Memory, MemoryRange, MigrateType, NodeId, Order, Pfn, Request,
+    SideTables,
     platform::Relief,
     reclaim::{
         PageKind, PageOwner, PageState, Pause, Reclaim, Reference, Released, Shadow, Throttle,
@@ -75,8 +75,8 @@ impl Relief for Waits<'_> {
 pub(in crate::scenario) fn run(machine: &Machine, bug: Option<Bug>) -> Verdict {
     let range = FrameRange::new(Pfn::new(0), Pfn::new(FRAMES)).expect("in order");
     let map = [MemoryRange::from(range)];
-    let planes = Planes { lru: true, ..Planes::default() };
-    let config = Config { planes, ..Config::new(&map, machine.cpus()) };
+    let side_tables = SideTables { lru: true, ..SideTables::default() };
+    let config = Config { side_tables, ..Config::new(&map, machine.cpus()) };
     let mut books = Books::new(&Layout::new::<Simulated>(&config).expect("a small layout"));
     let relief = LentRelief::default();
     let platform = Simulated::new(machine, Settings::default()).with_relief(&relief);

@@ -131,7 +131,7 @@ impl<'l, 'm> File<'l, 'm> {
     ) -> Result<(), Trouble> {
         let frame = self.read_in(cpu, process, page)?;
         let store = access == Access::Store;
-        if store && self.bug != Some(Bug::UnsettledWrite) {
+        if store && self.bug != Some(Bug::UnflushedWrite) {
             self.stage.flusher(cpu).flush_deferred(&self.owed);
         }
         let space = process.space();
@@ -207,13 +207,13 @@ impl<'l, 'm> File<'l, 'm> {
             cpu.unlock(lock);
         }
         batch.finish(&mut |blocks| self.stage.free_blocks(cpu, blocks));
-        if self.bug == Some(Bug::ParkedHandedOut) {
-            self.hand_out_parked(cpu);
+        if self.bug == Some(Bug::DeferredHandedOut) {
+            self.hand_out_deferred(cpu);
         }
     }
 
-    /// Has parked frames handed out as if all CPUs had flushed: a mistake.
-    fn hand_out_parked(&self, cpu: Cpu<'_>) {
+    /// Hands out deferred frames as if all CPUs had flushed: a mistake.
+    fn hand_out_deferred(&self, cpu: Cpu<'_>) {
         for other in (0..self.stage.memory.cpu_count()).map(framewright::CpuId::new) {
             // SAFETY: not met on purpose: this is the bug. Frames have no contents here.
             #[allow(unsafe_code)]
@@ -224,7 +224,7 @@ impl<'l, 'm> File<'l, 'm> {
         self.stage.flusher(cpu).drain_flushed(&mut |blocks| self.stage.free_blocks(cpu, blocks));
     }
 
-    /// Hands out the parked frames, with a flush if need be.
+    /// Hands out the deferred frames, with a flush if need be.
     pub(in crate::scenario) fn unpark(&self, cpu: Cpu<'_>) {
         self.stage.flusher(cpu).drain_deferred(&mut |blocks| self.stage.free_blocks(cpu, blocks));
     }
@@ -240,7 +240,7 @@ impl<'l, 'm> File<'l, 'm> {
                 space.flush(cpu, 1);
             }
         }
-        if self.bug != Some(Bug::UnsettledTruncate) {
+        if self.bug != Some(Bug::UnflushedTruncate) {
             self.stage.flusher(cpu).flush_deferred(&self.owed);
         }
         self.mappers.iter().for_each(|process| process.unreachable(page..page + 1));
@@ -263,7 +263,7 @@ impl<'l, 'm> File<'l, 'm> {
         if taken.present().is_some() {
             space.flush(cpu, 1);
         }
-        if self.bug != Some(Bug::UnsettledReuse) {
+        if self.bug != Some(Bug::UnflushedReuse) {
             self.stage.flusher(cpu).flush_deferred(space.owed());
         }
         process.unreachable(page..page + 1);

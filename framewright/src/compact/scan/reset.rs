@@ -30,7 +30,7 @@ pub(in crate::compact) fn reset_hints<P: Platform>(ctx: ZoneContext<'_, '_, P>) 
             high = Some(block);
         }
     }
-    ctx.hints.counters.compact_headers.add(u64::from(blocks));
+    ctx.hints.counters.compact_headers_scanned.add(u64::from(blocks));
     let (low, high) = (low.unwrap_or(blocks), high.map_or(0, |block| block + 1));
     if low < high {
         ctx.hints.positions.reset(low << PAGEBLOCK_ORDER, high << PAGEBLOCK_ORDER);

@@ -4,7 +4,8 @@ use core::mem::MaybeUninit;
 
 use super::{Layout, depot_of, slots_of};
 use crate::memory::{
-    Config, InitError, carve::Carver, config::ZoneSpec, cpus::CpuState, planes::PlaneArrays,
+    Config, InitError, carve::Carver, config::ZoneSpec, cpus::CpuState,
+    side_tables::SideTableArrays,
 };
 use crate::{
     buddy::{ABSENT, Buddy, Gigablock, Heads, Pageblock},
@@ -28,7 +29,7 @@ pub(in crate::memory) struct Parts<'m, P: Platform> {
     pub(in crate::memory) cpus: &'m [CpuState],
     pub(in crate::memory) tlb: Tlb<'m, P>,
     pub(in crate::memory) compaction: &'m [ZoneCompaction<'m>],
-    pub(in crate::memory) planes: PlaneArrays<'m>,
+    pub(in crate::memory) side_tables: SideTableArrays<'m>,
     pub(in crate::memory) lru: Option<LruState<'m, P>>,
 }
 
@@ -53,9 +54,11 @@ fn carve_parts<'m, P: Platform>(
 ) -> Option<Parts<'m, P>> {
     let rows =
         carver.array(Zonelists::entries(layout.nodes, layout.zones), |_| ZoneId::default())?;
-    let planes = PlaneArrays {
-        owners: carver.array(layout.plane(layout.planes.owners), |_| AtomicU32::new(0))?,
-        flags: carver.array(layout.plane(layout.planes.flags), |_| AtomicU8::new(0))?,
+    let side_tables = SideTableArrays {
+        owners: carver
+            .array(layout.side_table_len(layout.side_tables.owners), |_| AtomicU32::new(0))?,
+        flags: carver
+            .array(layout.side_table_len(layout.side_tables.flags), |_| AtomicU8::new(0))?,
     };
     let cpus =
         carver.array(layout.cpus, |i| CpuState::new(config.node_of(CpuId::new(i as u16))))?;
@@ -64,10 +67,10 @@ fn carve_parts<'m, P: Platform>(
     let zones =
         carver.collect(layout.zones, config.zones().map(|spec| arrays.zone(config, spec)))?;
     let zonelists = build_zonelists(rows, layout, config, zones);
-    let lru = if layout.planes.lru { Some(carve_lru(layout, zones, carver)?) } else { None };
+    let lru = if layout.side_tables.lru { Some(carve_lru(layout, zones, carver)?) } else { None };
     let tlb = carve_tlb(layout, config, zones, carver)?;
     let compaction = carve_compaction(layout, config, carver)?;
-    Some(Parts { zones, zonelists, lists, cpus, tlb, compaction, planes, lru })
+    Some(Parts { zones, zonelists, lists, cpus, tlb, compaction, side_tables, lru })
 }
 
 fn carve_lru<'m, P: Platform>(
@@ -75,7 +78,7 @@ fn carve_lru<'m, P: Platform>(
     zones: &[Zone<'m, P>],
     carver: &mut Carver<'m>,
 ) -> Option<LruState<'m, P>> {
-    let frames = layout.plane(true);
+    let frames = layout.side_table_len(true);
     let links: &'m [LruLink] = carver.array(frames, |_| LruLink::new())?;
     let flags = carver.array(frames, |_| LruFlags::new())?;
     let node = |i| LruNode::new(NodeId::new(i as u8).unwrap_or_default(), links);
@@ -94,8 +97,8 @@ fn carve_tlb<'m, P: Platform>(
 ) -> Option<Tlb<'m, P>> {
     let cpus = carver.array(layout.cpus, |_| CpuFlushes::new())?;
     let groups =
-        carver.array(DeferredFrees::groups_for(layout.parked), |_| DeferredGroup::EMPTY)?;
-    let frames = carver.array(layout.parked, |_| 0)?;
+        carver.array(DeferredFrees::groups_for(layout.deferred), |_| DeferredGroup::EMPTY)?;
+    let frames = carver.array(layout.deferred, |_| 0)?;
     let base = zones.iter().map(Zone::base).min().unwrap_or_default();
     let tuning = config.tuning.tlb;
     Some(Tlb::new(tuning, layout.managed, cpus, DeferredFrees::new(base, groups, frames)))
@@ -130,7 +133,7 @@ struct ZoneArrays<'m> {
     chunks: &'m mut [Chunk],
     /// Zones that have taken theirs.
     taken: usize,
-    /// Entries of the planes that zones have taken.
+    /// Entries of the side tables that zones have taken.
     side_table_start: usize,
 }
 
@@ -142,7 +145,7 @@ impl<'m> ZoneArrays<'m> {
             heads: carver.array(layout.heads(), |_| Heads::none())?,
             gigablocks: carver.array(layout.gigablocks, |_| Gigablock::empty())?,
             types: carver.array(layout.pageblocks, |_| AtomicU8::new(ABSENT))?,
-            states: carver.array(layout.plane(layout.states), |_| AtomicU8::new(0))?,
+            states: carver.array(layout.side_table_len(layout.states), |_| AtomicU8::new(0))?,
             sets: carver.array(layout.set_words, |_| 0)?,
             ranges: carver.array(layout.ranges, |_| map.next().unwrap_or_default())?,
             chunks: carver.array(layout.chunks, |_| Chunk::EMPTY)?,

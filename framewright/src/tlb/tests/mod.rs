@@ -218,12 +218,12 @@ fn with_machine(tlb: TlbTuning, test: impl FnOnce(&Machine<'_, '_>)) {
     });
 }
 
-fn tuning(batching: FlushBatching, batch: u32, parked_max: u32) -> TlbTuning {
+fn tuning(batching: FlushBatching, batch: u32, deferred_max: u32) -> TlbTuning {
     TlbTuning {
         batching,
         batch: Auto::Fixed(batch),
-        parked_max: Auto::Fixed(parked_max),
-        ranged_max: 33,
+        deferred_max: Auto::Fixed(deferred_max),
+        single_page_flush_ceiling: 33,
     }
 }
 

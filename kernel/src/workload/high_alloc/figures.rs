@@ -52,7 +52,7 @@ impl Counts {
             compact.compact_free_scanned,
             compact.compact_daemon_migrate_scanned,
             compact.compact_daemon_free_scanned,
-            compact.compact_headers,
+            compact.compact_headers_scanned,
             compact.compact_isolated,
             compact.pgmigrate_success,
             compact.pgmigrate_fail,

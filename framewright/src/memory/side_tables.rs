@@ -1,9 +1,9 @@
-//! Optional planes: arrays with one entry per frame, for who needs them.
+//! Optional side tables: arrays with one entry per frame, for who needs them.
 //!
 //! The allocator itself keeps nothing per frame but two bits. An embedder that wants more, a
 //! byte of flags or a word that names the owner, asks for it in its [`Config`](super::Config),
 //! and [`Layout`](super::Layout) shows the price of each. What the entries mean is the
-//! embedder's business; the library never touches them. (The library's own plane, a byte of
+//! embedder's business; the library never touches them. (The library's own side table, a byte of
 //! state per frame, comes with [`Hardening::Tracked`](crate::tuning::Hardening::Tracked) and
 //! belongs to the zones.)
 
@@ -15,9 +15,9 @@ use crate::{
     zone::{SideTableIndex, Zone},
 };
 
-/// Which planes a memory has.
+/// Which side tables a memory has.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Planes {
+pub struct SideTables {
     /// A byte of flags per frame: [`Memory::frame_flags`].
     pub flags: bool,
     /// A word per frame that names its owner: [`Memory::frame_owner`].
@@ -27,25 +27,25 @@ pub struct Planes {
     pub lru: bool,
 }
 
-/// The planes of a memory; those that were not asked for are empty.
-pub(super) struct PlaneArrays<'m> {
+/// The side tables of a memory; those that were not asked for are empty.
+pub(super) struct SideTableArrays<'m> {
     pub(super) flags: &'m [AtomicU8],
     pub(super) owners: &'m [AtomicU32],
 }
 
 impl<P: Platform> Memory<'_, P> {
-    /// The flags of a frame, 0 at first; `None` if the memory has no such plane or no such
+    /// The flags of a frame, 0 at first; `None` if the memory has no such side table or no such
     /// frame. Whoever sets a bit atomically owns what the bit stands for.
     #[must_use]
     pub fn frame_flags(&self, pfn: Pfn) -> Option<&AtomicU8> {
-        self.planes.flags.get(self.frame_index(pfn)?)
+        self.side_tables.flags.get(self.frame_index(pfn)?)
     }
 
-    /// The owner word of a frame, 0 at first; `None` if the memory has no such plane or no such
+    /// The owner word of a frame, 0 at first; `None` if the memory has no such side table or no such
     /// frame.
     #[must_use]
     pub fn frame_owner(&self, pfn: Pfn) -> Option<&AtomicU32> {
-        self.planes.owners.get(self.frame_index(pfn)?)
+        self.side_tables.owners.get(self.frame_index(pfn)?)
     }
 
     #[inline(always)]
@@ -55,7 +55,7 @@ impl<P: Platform> Memory<'_, P> {
 }
 
 impl<'m, P: Platform> Memory<'m, P> {
-    /// The zone of a frame, and its entry in all planes; `None` if the memory has no such frame. This is
+    /// The zone of a frame, and its entry in all side tables; `None` if the memory has no such frame. This is
     /// asked for every page: a look at one pageblock answers it nearly always. The last zone has most of
     /// the memory of a machine with one node.
     #[inline(always)]
@@ -74,7 +74,7 @@ impl<'m, P: Platform> Memory<'m, P> {
         Some((zone, zone.side_table_start() as u32 + frame))
     }
 
-    /// What finds frames of a zone in the planes.
+    /// What finds frames of a zone in the side tables.
     #[inline(always)]
     pub(crate) fn side_table_index_of(&self, zone: ZoneId) -> SideTableIndex<'m> {
         self.zones[zone.index()].side_table_index()

@@ -1,5 +1,5 @@
-//! Parked pages: unmapped, not flushed, and read by who still reaches them; until something happens
-//! that they must be flushed for.
+//! Deferred flushes: pages are unmapped, not flushed, and still read through stale translations, until
+//! something happens that needs the flush.
 
 use framewright::tuning::{Auto, FlushBatching, TlbTuning};
 
@@ -23,8 +23,8 @@ const FRAMES: u32 = 10;
 const LAZY: TlbTuning = TlbTuning {
     batching: FlushBatching::Lazy,
     batch: Auto::Fixed(32),
-    parked_max: Auto::Fixed(2),
-    ranged_max: 33,
+    deferred_max: Auto::Fixed(2),
+    single_page_flush_ceiling: 33,
 };
 
 /// Two processes that map a file, and whoever does something to it.
@@ -67,7 +67,7 @@ fn run(
         let others = &readers.sharing(0..PAGES);
         let file = &File::new(stage, PAGES, &[readers, others], bug);
         let held = || {
-            let frames = readers.frames() + others.frames() + stage.parked();
+            let frames = readers.frames() + others.frames() + stage.deferred();
             frames.strict_add_signed(file.held_besides_mappings())
         };
         let scene = Scene { stage, readers, others, file };

@@ -1,23 +1,23 @@
-//! Optional planes: there if asked for, at the price that the layout names.
+//! Optional side tables: there if asked for, at the price that the layout names.
 #![cfg(not(feature = "loom"))]
 
 mod support;
 
-use framewright::{Config, FrameRange, Layout, Memory, Pfn, Planes};
+use framewright::{Config, FrameRange, Layout, Memory, Pfn, SideTables};
 use std::sync::atomic::Ordering;
 use support::machine::{Machine, Metadata};
 
-fn with_planes(planes: Planes, test: impl FnOnce(&Memory<'_, Machine>, &Layout)) {
+fn with_side_tables(side_tables: SideTables, test: impl FnOnce(&Memory<'_, Machine>, &Layout)) {
     let map = [FrameRange::new(Pfn::new(700), Pfn::new(3000)).unwrap().into()];
-    let config = Config { planes, ..Config::new(&map, 1) };
+    let config = Config { side_tables, ..Config::new(&map, 1) };
     let layout = Layout::new::<Machine>(&config).unwrap();
     let mut metadata = Metadata::new(layout.bytes());
     test(&Memory::new(Machine::default(), &config, metadata.as_mut()).unwrap(), &layout);
 }
 
 #[test]
-fn a_plane_has_an_entry_for_every_frame_and_no_other() {
-    with_planes(Planes { flags: true, owners: true, lru: false }, |memory, _| {
+fn a_side_table_has_an_entry_for_every_frame_and_no_other() {
+    with_side_tables(SideTables { flags: true, owners: true, lru: false }, |memory, _| {
         for number in [700, 701, 2999] {
             let pfn = Pfn::new(number);
             assert_eq!(memory.frame_flags(pfn).unwrap().fetch_or(4, Ordering::Relaxed), 0);
@@ -36,16 +36,16 @@ fn a_plane_has_an_entry_for_every_frame_and_no_other() {
 #[test]
 fn what_was_not_asked_for_is_not_there_and_costs_nothing() {
     let mut without = 0;
-    with_planes(Planes::default(), |memory, layout| {
+    with_side_tables(SideTables::default(), |memory, layout| {
         assert!(memory.frame_flags(Pfn::new(700)).is_none());
         assert!(memory.frame_owner(Pfn::new(700)).is_none());
         without = layout.bytes();
     });
-    with_planes(Planes { flags: true, ..Planes::default() }, |memory, layout| {
+    with_side_tables(SideTables { flags: true, ..SideTables::default() }, |memory, layout| {
         assert!(memory.frame_owner(Pfn::new(700)).is_none());
         // Five pageblocks hold the frames.
         assert_eq!(layout.bytes() - without, 5 * 512);
-        let price = layout.parts().find(|part| part.name == "flags plane").unwrap();
+        let price = layout.parts().find(|part| part.name == "flags table").unwrap();
         assert!(price.optional && price.bytes == 5 * 512);
     });
 }
