@@ -2,18 +2,17 @@
 
 use crate::types::Order;
 
-/// How compaction finds what to move, and where to.
+/// How compaction finds pages to move, and frames to move them to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum CompactMethod {
-    /// By what the headers of pageblocks say: the emptiest movable ones are emptied into the
-    /// fullest.
+    /// By the headers of pageblocks: the emptiest movable pageblocks are emptied into the fullest.
     #[default]
     Index,
-    /// By two scanners that look at frames, one upward for pages to move, one downward for free
-    /// frames: what Linux does. With the feature `scanners`.
+    /// By two scanners that examine frames, one upward for pages to move, one downward for free
+    /// frames, as in Linux. With the feature `scanners`.
     #[cfg(feature = "scanners")]
     Scan,
-    /// Not at all, for comparison. Given ranges are emptied all the same.
+    /// No compaction, for comparison. Given ranges are emptied nevertheless.
     Off,
 }
 
@@ -27,16 +26,17 @@ impl CompactMethod {
     }
 }
 
-/// Rules of the scanners that were wrong until Linux 3.14, which took six patches of V. Babka (2013);
-/// each can be put back as it was.
+/// Rules of the scanners that were wrong until six patches of V. Babka (2013) in Linux 3.14. Each
+/// repair can be switched off.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct CompactRepairs {
     /// Cached positions are reset *before* a run reads them.
     pub reset_before_read: bool,
-    /// The free scanner says how far it came even if it found nothing, so that a meeting of the
+    /// The free scanner records its position even if it found nothing, so that a meeting of the
     /// scanners is noticed.
     pub detect_meeting: bool,
-    /// What is left alone for its type is not marked to be skipped by everybody.
+    /// A pageblock that a run leaves out because of its type gets no skip hint, which would apply to
+    /// all runs.
     pub unmarked_types: bool,
     /// Cached positions are reset as soon as the scanners meet.
     pub reset_on_meeting: bool,
@@ -56,28 +56,29 @@ impl Default for CompactRepairs {
 /// Compaction.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct CompactTuning {
-    /// How it finds what to move.
+    /// How pages to move are found.
     pub method: CompactMethod,
     /// Rules of the scanners.
     pub repair: CompactRepairs,
-    /// The scanners begin with a short look at the lists of free blocks, and the block that forms is
-    /// kept for who waits for it.
+    /// The scanners search the free lists first, and the formed block is captured for the request that
+    /// waits.
     pub shortcuts: bool,
-    /// By index: headers that are looked at for one pageblock to empty.
+    /// By index: headers that are examined in one piece of a search, which holds the zone lock.
     pub headers_per_piece: u32,
-    /// By index: frames that move while one request waits, however often it tries, or what takes as long.
+    /// By index: frames that may be moved while one request waits, over all its attempts, or work that
+    /// takes as long.
     pub migrate_budget: u32,
-    /// Costly orders are left to reclaim where the fragmentation index is not above this.
+    /// Costly orders are left to reclaim if the fragmentation index is not above this.
     pub extfrag_threshold: u32,
-    /// How much is done before anybody asks: 0 nothing, 100 the most.
+    /// How much background compaction does before any request needs it: 0 nothing, 100 the most.
     pub proactiveness: u32,
 }
 
 impl CompactTuning {
-    /// Frames that are free where a block of `order` is worth forming: as many as it has. By index
-    /// that is all it takes, since what moves out of a pageblock has its place in what is free in
-    /// others. Scanners take frames to move to before they know what forms: twice as many.
-    pub(crate) fn room(&self, order: Order) -> u64 {
+    /// Number of frames that must be free for an attempt to form a block of `order`. By index that is
+    /// the size of the block, because pages move into frames that are free elsewhere. Scanners take
+    /// target frames before they know which block will form: they need twice as many.
+    pub(crate) fn frames_needed(&self, order: Order) -> u64 {
         if self.method.scans() { 2 * order.frames() } else { order.frames() }
     }
 }

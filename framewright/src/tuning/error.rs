@@ -1,4 +1,4 @@
-//! What can be wrong with a setting.
+//! Errors of settings.
 
 use core::fmt;
 
@@ -9,7 +9,7 @@ use super::{KEYS, Key, field::Shown};
 pub enum TuningError<'t> {
     /// There is no such key.
     UnknownKey {
-        /// What was asked for.
+        /// The key that does not exist.
         path: &'t str,
         /// The key that was probably meant.
         nearest: Option<&'static Key>,
