@@ -67,13 +67,13 @@ impl Mapping {
         let refused = |errno| HostError::OutOfMemory { what, bytes, errno };
         let mapping = Self::reserve(bytes.max(1), ProtFlags::READ | ProtFlags::WRITE);
         let mapping = mapping.map_err(refused)?;
-        // One touch must not populate 512 pages.
+        // One touch must not bring 512 pages.
         let _ = mapping.madvise(Advice::LinuxNoHugepage);
         Ok(mapping)
     }
 
-    /// The start of the mapping: a multiple of 2 MiB, or of a page if it is
-    /// [reserved](Mapping::reserved).
+    /// Where it starts; a multiple of 2 MiB, unless it is [reserved](Mapping::reserved): then of
+    /// a page.
     pub(crate) fn start(&self) -> NonNull<u8> {
         self.start
     }

@@ -95,10 +95,9 @@ pub enum OwnerLock {
 /// # Panics
 ///
 /// A method should not panic. If one does, no frame has two owners. However:
-/// * if [`Platform::clear`] or [`Platform::trace`] panics, the blocks are lost that the interrupted call was
-///   about to allocate or to free, because no value owns them any more, and those that it was returning to
-///   the zone. Temporary changes of the call, such as an isolation, a claim of a CPU or the right to change
-///   which memory is present, are undone;
+/// * if [`Platform::clear`] or [`Platform::trace`] panics, the blocks are lost that the interrupted call was to
+///   hand out or to free, as nobody has them any more, and those that it was giving back to the zone. What it has changed for itself only, such as an
+///   isolation, a claim of a CPU or the right to change what memory there is, is undone;
 /// * if [`Platform::corruption`] panics, the report has been made, and the refused block is lost, as it would be
 ///   otherwise;
 /// * if [`Platform::copy`] panics, pages that were about to move stay where they were, as described at
