@@ -1,4 +1,4 @@
-//! What a machine should have.
+//! Building a machine.
 
 use framewright::{FrameRange, Pfn, frame::FRAME_SIZE};
 
@@ -11,7 +11,7 @@ use crate::{
     membarrier::RemoteBarrier,
 };
 
-/// What stands behind the frames.
+/// The memory behind the frames.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Backing {
     /// Anonymous memory.
@@ -19,24 +19,24 @@ pub enum Backing {
     Anonymous,
     /// An anonymous file (`memfd_create`), mapped shared.
     Memfd,
-    /// Nothing: frames are numbers, clearing and copying them does nothing. For measuring the
-    /// allocator alone, or more memory than there is.
+    /// None: frames are numbers, and clearing and copying them does nothing. For measurements of the
+    /// allocator alone, or of more memory than the system has.
     MetadataOnly,
 }
 
-/// With which pages the kernel maps memory.
+/// The pages with which the kernel maps memory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum PageSize {
     /// 4 KiB.
     #[default]
     Small,
-    /// 2 MiB where the kernel finds them (transparent huge pages).
+    /// 2 MiB if the kernel finds such pages (transparent huge pages).
     Transparent,
     /// 2 MiB from the kernel's pool (`hugetlb`); the build fails if the pool has too few.
     Huge,
 }
 
-/// Builds a [`HostMachine`]: say what it should have, then [`HostBuilder::build`].
+/// Builds a [`HostMachine`]: the methods set its properties, [`HostBuilder::build`] makes it.
 #[derive(Clone, Debug)]
 #[must_use = "a builder does nothing until build() is called"]
 pub struct HostBuilder {
@@ -66,7 +66,7 @@ impl Default for HostBuilder {
 }
 
 impl HostBuilder {
-    /// How many frames of 4 KiB. There is no default.
+    /// The number of frames of 4 KiB. There is no default.
     pub fn frames(mut self, frames: u64) -> Self {
         self.frames = frames;
         self
@@ -78,27 +78,27 @@ impl HostBuilder {
         self
     }
 
-    /// How many CPUs, which is how many threads can be registered at a time. May exceed the
+    /// The number of CPUs, which is the maximum number of registered threads. It may exceed the
     /// processors of the system. Default: 1.
     pub fn cpus(mut self, cpus: u16) -> Self {
         self.cpus = cpus;
         self
     }
 
-    /// Whether a registered thread is pinned to a processor: CPU n to the n-th that the process
-    /// may use, starting over where there are fewer. Default: no.
+    /// Whether a registered thread is pinned to a processor: CPU n to the n-th one that the process may
+    /// use, modulo their number. Default: no.
     pub fn pin(mut self, pin: bool) -> Self {
         self.pin = pin;
         self
     }
 
-    /// What stands behind the frames. Default: anonymous memory.
+    /// The memory behind the frames. Default: anonymous memory.
     pub fn backing(mut self, backing: Backing) -> Self {
         self.backing = backing;
         self
     }
 
-    /// With which pages the kernel maps the frames. Default: small ones.
+    /// The pages with which the kernel maps the frames. Default: small pages.
     pub fn page_size(mut self, pages: PageSize) -> Self {
         self.pages = pages;
         self
@@ -111,8 +111,8 @@ impl HostBuilder {
         self
     }
 
-    /// `false` forbids `membarrier` even where the kernel has it, so that the other owner lock
-    /// can be tested. Default: `true`.
+    /// Whether `membarrier` may be used. `false` selects the other owner lock even if the kernel has
+    /// `membarrier`, for tests. Default: `true`.
     pub fn membarrier(mut self, allow: bool) -> Self {
         self.membarrier = allow;
         self
@@ -122,7 +122,7 @@ impl HostBuilder {
     ///
     /// # Errors
     ///
-    /// [`HostError`] says what cannot be had and what to ask for instead.
+    /// [`HostError`] names the resource that is missing and the remedy.
     pub fn build(self) -> Result<HostMachine, HostError> {
         let range = self.range()?;
         if self.cpus == 0 {

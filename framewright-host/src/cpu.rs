@@ -1,8 +1,8 @@
 //! Threads as CPUs.
 //!
-//! A thread *is* a CPU of the machine while it holds a [`RegisteredCpu`]. The number it gets is
-//! what [`framewright::Memory::cpu`] wants; being pinned is a courtesy to measurements, nothing
-//! in the library depends on it.
+//! A thread *is* a CPU of the machine while it holds a [`RegisteredCpu`], whose number is the argument of
+//! [`framewright::Memory::cpu`]. Pinning makes measurements repeatable; the library does not depend on
+//! it.
 
 use framewright::CpuId;
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
@@ -16,10 +16,10 @@ use std::{
 
 use crate::HostError;
 
-/// The CPUs of a machine: which are taken, and which processor each is pinned to.
+/// The CPUs of a machine: whether each is taken, and the processor that it is pinned to.
 pub(crate) struct Cpus {
     taken: Box<[AtomicBool]>,
-    /// Empty where nobody is pinned.
+    /// Empty if threads are not pinned.
     processors: Vec<usize>,
 }
 
@@ -38,7 +38,7 @@ impl Cpus {
         self.seat(free.ok_or(HostError::NoFreeCpu { cpus: self.count() })?)
     }
 
-    /// Makes this thread that CPU.
+    /// Makes this thread CPU `cpu`.
     pub(crate) fn register_as(&self, cpu: CpuId) -> Result<RegisteredCpu<'_>, HostError> {
         if cpu.get() >= self.count() {
             return Err(HostError::NoSuchCpu { cpu, cpus: self.count() });
@@ -56,7 +56,7 @@ impl Cpus {
 
     /// The registration of a CPU that was just taken.
     fn seat(&self, id: CpuId) -> Result<RegisteredCpu<'_>, HostError> {
-        // From here on dropping it gives the CPU back, also when pinning fails.
+        // From here on a drop releases the CPU, also if pinning fails.
         let mut cpu = RegisteredCpu { cpus: self, id, before: None, _thread: PhantomData };
         if !self.processors.is_empty() {
             let processor = self.processors[id.index() % self.processors.len()];
@@ -82,19 +82,19 @@ impl Cpus {
 pub struct RegisteredCpu<'h> {
     cpus: &'h Cpus,
     id: CpuId,
-    /// Where the thread might run before it was pinned.
+    /// The processors that the thread could run on before it was pinned.
     before: Option<CpuSet>,
     _thread: PhantomData<*const ()>,
 }
 
 impl RegisteredCpu<'_> {
-    /// Which CPU.
+    /// The number of the CPU.
     #[must_use]
     pub fn id(&self) -> CpuId {
         self.id
     }
 
-    /// The processor it is pinned to, if it is.
+    /// The processor that the thread is pinned to, if any.
     #[must_use]
     pub fn processor(&self) -> Option<usize> {
         let processors = &self.cpus.processors;
@@ -105,7 +105,7 @@ impl RegisteredCpu<'_> {
 impl Drop for RegisteredCpu<'_> {
     fn drop(&mut self) {
         if let Some(before) = self.before {
-            // Its processors may be gone by now; then the thread stays where it is.
+            // The processors may have gone offline; then the thread stays pinned.
             let _ = sched_setaffinity(None, &before);
         }
         self.cpus.taken[self.id.index()].store(false, Release);
@@ -124,7 +124,7 @@ pub(crate) fn processors() -> Result<Vec<usize>, HostError> {
     Ok((0..CpuSet::MAX_CPU).filter(|processor| allowed.is_set(*processor)).collect())
 }
 
-/// Pins this thread; returns where it might run before.
+/// Pins this thread; returns the processors that it could run on before.
 fn pin(processor: usize) -> Result<CpuSet, rustix::io::Errno> {
     let before = sched_getaffinity(None)?;
     let mut only = CpuSet::new();

@@ -1,20 +1,20 @@
-//! What can go wrong when a machine is built or a thread registers.
+//! Errors of building a machine and registering a thread.
 
 use framewright::CpuId;
 use rustix::io::Errno;
 use thiserror::Error;
 
-/// Why a machine, a buffer or a registration could not be had.
+/// The reason why a machine, a buffer or a registration could not be made.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum HostError {
-    /// A machine without memory was asked for.
+    /// A machine without memory was requested.
     #[error("a machine needs at least one frame; ask for some with frames()")]
     NoFrames,
     /// More memory than a process can address, or a base so high that frame numbers run out.
     #[error("{frames} frames from {base:#x} on are more than a process can address")]
     TooManyFrames {
-        /// How many.
+        /// The number of frames.
         frames: u64,
         /// The number of the first one.
         base: u64,
@@ -26,7 +26,7 @@ pub enum HostError {
     TooManyToCache {
         /// Frames of the machine.
         frames: u64,
-        /// The most that a page cache can number.
+        /// The maximum number of a page cache.
         most: u64,
     },
     /// The first frame does not start a pageblock.
@@ -34,23 +34,23 @@ pub enum HostError {
         "the first frame, {base:#x}, is not a multiple of 512: a machine starts at a pageblock"
     )]
     MisalignedBase {
-        /// The number asked for.
+        /// The requested number.
         base: u64,
     },
-    /// A machine without CPUs was asked for.
+    /// A machine without CPUs was requested.
     #[error("a machine needs at least one CPU; ask for some with cpus()")]
     NoCpus,
-    /// The kernel gave no memory.
+    /// The kernel refused memory.
     #[error(
         "the kernel gave no {} MiB of memory for {what} ({errno}); ask for less, or free some",
         bytes.div_ceil(1 << 20)
     )]
     OutOfMemory {
-        /// What it was for.
+        /// The purpose.
         what: &'static str,
-        /// How much was asked for.
+        /// The requested size in bytes.
         bytes: usize,
-        /// What the kernel said.
+        /// The error of the kernel.
         errno: Errno,
     },
     /// Populating, or a table, needs more memory than the system has available.
@@ -59,9 +59,9 @@ pub enum HostError {
         bytes.div_ceil(1 << 20), available >> 20
     )]
     TooLittleAvailable {
-        /// What it was for.
+        /// The purpose.
         what: &'static str,
-        /// How much was asked for.
+        /// The requested size in bytes.
         bytes: usize,
         /// `MemAvailable` of `/proc/meminfo`.
         available: u64,
@@ -72,58 +72,58 @@ pub enum HostError {
          with vm.nr_hugepages, or ask for transparent ones"
     )]
     NoHugePages {
-        /// What it was for.
+        /// The purpose.
         what: &'static str,
         /// Huge pages needed.
         needed: usize,
         /// Huge pages free in the pool.
         free: u64,
-        /// What the kernel said.
+        /// The error of the kernel.
         errno: Errno,
     },
     /// The kernel has no transparent huge pages for this mapping.
     #[error("the kernel refuses transparent huge pages for {what} ({errno}); ask for small ones")]
     NoTransparentHugePages {
-        /// What it was for.
+        /// The purpose.
         what: &'static str,
-        /// What the kernel said.
+        /// The error of the kernel.
         errno: Errno,
     },
     /// An anonymous file for the frames could not be made.
     #[error("memfd for {what} failed ({errno}); use anonymous memory")]
     Memfd {
-        /// What it was for.
+        /// The purpose.
         what: &'static str,
-        /// What the kernel said.
+        /// The error of the kernel.
         errno: Errno,
     },
-    /// The kernel takes no memory back.
+    /// The kernel cannot take back memory.
     #[error(
         "the kernel takes back no memory of this process ({errno}); a page cache needs that: do not \
          lock all memory (mlockall)"
     )]
     NoGivingUp {
-        /// What the kernel said.
+        /// The error of the kernel.
         errno: Errno,
     },
     /// The machine has no such CPU.
     #[error("there is no CPU {}: the machine has {cpus}, numbered from 0", cpu.get())]
     NoSuchCpu {
-        /// The one asked for.
+        /// The requested CPU.
         cpu: CpuId,
-        /// How many there are.
+        /// The number of CPUs.
         cpus: u16,
     },
     /// Another thread is that CPU already.
     #[error("CPU {} is taken: another thread registered as it", cpu.get())]
     CpuTaken {
-        /// The one asked for.
+        /// The requested CPU.
         cpu: CpuId,
     },
     /// Every CPU has its thread already.
     #[error("all {cpus} CPUs are taken; build the machine with more of them")]
     NoFreeCpu {
-        /// How many there are.
+        /// The number of CPUs.
         cpus: u16,
     },
     /// The thread could not be pinned.
@@ -132,15 +132,15 @@ pub enum HostError {
     Pin {
         /// The CPU of the machine.
         cpu: CpuId,
-        /// The processor underneath.
+        /// The processor.
         processor: usize,
-        /// What the kernel said.
+        /// The error of the kernel.
         errno: Errno,
     },
-    /// The processors that this process may use cannot be told.
+    /// The processors that this process may use are unknown.
     #[error("the processors of this process cannot be told ({errno}); build without pin()")]
     Affinity {
-        /// What the kernel said.
+        /// The error of the kernel.
         errno: Errno,
     },
 }

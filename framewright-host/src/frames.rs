@@ -1,9 +1,9 @@
 //! Frames by number.
 //!
-//! Frames are to a program what memory is to a machine: whoever has the number can write. So
-//! their contents are words that any thread may load and store, atomically and without order;
-//! two threads that wrongly use one frame find each other's values in it, which is a bug to be
-//! found by verifying, but never undefined behaviour. Clearing and poisoning are sequences of word
+//! As on a machine, any code that has the number of a frame can write to it. So the contents of frames
+//! are words that any thread may load and store, atomically and without order. Two threads that wrongly
+//! use one frame find each other's values in it: a bug that verification finds, but no undefined
+//! behaviour. Clearing and poisoning are sequences of word
 //! stores as well, on x86-64 a string instruction, which is a third faster.
 
 #![allow(unsafe_code)]
@@ -42,8 +42,8 @@ impl Frames {
         self.mapping.is_some()
     }
 
-    /// Where the 2^order frames from `pfn` start; `None` if they are not all in the machine or
-    /// not in memory.
+    /// The address of the 2^order frames from `pfn`; `None` if some are not of the machine, or there is
+    /// no memory behind them.
     pub(crate) fn pointer(&self, pfn: Pfn, order: Order) -> Option<NonNull<u8>> {
         let mapping = self.mapping.as_ref()?;
         let offset = pfn.get().checked_sub(self.range.start().get())?;
@@ -55,7 +55,7 @@ impl Frames {
         Some(unsafe { mapping.start().add(offset as usize * FRAME_SIZE) })
     }
 
-    /// The words of the 2^order frames from `pfn`; none where there is no memory.
+    /// The words of the 2^order frames from `pfn`; none if there is no memory behind them.
     pub(crate) fn words(&self, pfn: Pfn, order: Order) -> &[AtomicU64] {
         let Some(start) = self.pointer(pfn, order) else {
             return &[];
@@ -71,14 +71,14 @@ impl Frames {
         store_all(self.words(pfn, order), 0);
     }
 
-    /// Fills every frame with the word that is its own.
+    /// Fills each frame with its own poison word.
     pub(crate) fn poison(&self, pfn: Pfn, order: Order) {
         for pfn in (0..order.frames()).map(|i| pfn.offset(i)) {
             store_all(self.words(pfn, Order::ZERO), poison_word(pfn));
         }
     }
 
-    /// The first byte of a frame that is not what [`Frames::poison`] wrote.
+    /// The offset of the first byte of a frame that differs from the pattern of [`Frames::poison`].
     pub(crate) fn first_damage(&self, pfn: Pfn) -> Option<usize> {
         let words = self.words(pfn, Order::ZERO).iter().map(|word| word.load(Relaxed));
         let mut differences = words.map(|found| found ^ poison_word(pfn)).enumerate();
@@ -103,7 +103,7 @@ impl Frames {
         }
     }
 
-    /// Whether the words are what [`Frames::fill`] wrote.
+    /// Checks that the words hold the values that [`Frames::fill`] wrote.
     pub(crate) fn verify(&self, pfn: Pfn, order: Order, value: u64) -> Result<(), Mismatch> {
         let words = self.words(pfn, order).iter().map(|word| word.load(Relaxed));
         let expected = (0..).map(|i| value.wrapping_add(i));
@@ -142,16 +142,16 @@ fn store_all(words: &[AtomicU64], value: u64) {
     }
 }
 
-/// A frame does not hold what was written into it: somebody else wrote there too.
+/// A frame does not hold the values written into it: another thread wrote to it, too.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Mismatch {
     /// The frame.
     pub pfn: Pfn,
     /// The word in it, from 0 to 511.
     pub word: usize,
-    /// What it holds.
+    /// The value of the word.
     pub found: u64,
-    /// What it should hold.
+    /// The expected value.
     pub expected: u64,
 }
 

@@ -2,26 +2,26 @@
 //!
 //! [`HostMachine`] implements [`framewright::Platform`], so that the library runs in any Linux
 //! program: in a database that manages its own frames, in a test, in a benchmark. Nothing is
-//! simulated: the threads run in parallel, the lock parks in the kernel, a remote barrier is
+//! simulated: the threads run in parallel, the lock sleeps in the kernel, a remote barrier is
 //! `membarrier(2)`, and the frames are memory that can be written and read back.
 //!
 //! | module       | job                                                              |
 //! |--------------|------------------------------------------------------------------|
-//! | `machine`    | [`HostMachine`]: the platform, put together from the rest        |
-//! | `builder`    | [`HostBuilder`]: what a machine should have, checked             |
-//! | `cpu`        | [`RegisteredCpu`]: this thread is that CPU, pinned if asked      |
-//! | `membarrier` | barriers on other CPUs, or why there are none                    |
+//! | `machine`    | [`HostMachine`]: the platform                                    |
+//! | `builder`    | [`HostBuilder`]: checks and builds a machine                     |
+//! | `cpu`        | [`RegisteredCpu`]: a thread as a CPU, optionally pinned          |
+//! | `membarrier` | barriers on other CPUs, or the reason why there are none         |
 //! | `lock`       | [`HostLock`]: spins briefly, then sleeps                         |
-//! | `wait`       | how a thread waits for another                                   |
+//! | `wait`       | waiting for another thread                                       |
 //! | `frames`     | frames by number: words to read and write, clear, copy           |
-//! | `metadata`   | [`Metadata`]: the buffer that a memory keeps its books in        |
+//! | `metadata`   | [`Metadata`]: the buffer for the metadata of a memory            |
 //! | `mapping`    | address space: the only module that maps and unmaps              |
-//! | `relief`     | a place for whoever relieves a memory that runs short            |
+//! | `relief`     | the slot for the `Relief` of a memory                            |
 //! | [`paging`]   | pages of files in less memory than they take: the library's reclaim over real memory |
-//! | `error`      | [`HostError`]: what went wrong and what to do                    |
+//! | `error`      | [`HostError`]: causes and remedies                               |
 //!
-//! A program builds the machine, asks [`framewright::Layout`] for the size of the books, builds
-//! the [`framewright::Memory`] and lets its threads register:
+//! A program builds the machine, gets the size of the metadata from [`framewright::Layout`], builds the
+//! [`framewright::Memory`], and registers its threads:
 //!
 //! ```
 //! use framewright::{Config, Layout, Memory, MigrateType, Order, Request};
@@ -43,8 +43,8 @@
 //! # }
 //! ```
 //!
-//! Signal handlers must not use a memory: the host does not mask signals where the library
-//! masks interrupts, because doing so would cost two system calls per operation.
+//! Signal handlers must not use a memory: the host does not mask signals when the library masks
+//! interrupts, because that would cost two system calls per operation.
 
 #![deny(unsafe_code)]
 #![cfg_attr(doctest, doc = include_str!("../../README.md"))]

@@ -4,8 +4,9 @@
 //! If the lock is still held then, its holder has probably lost its processor, and the waiter
 //! goes to sleep in the kernel (a futex) instead of burning the time slice that the holder needs.
 //!
-//! The word: 0 open, 1 held, 2 held and somebody may be asleep. Who finds it open takes it with
-//! 1; who has slept takes it with 2, because others may still sleep; who releases a 2 wakes one.
+//! The word: 0 open, 1 held, 2 held and threads may be asleep. A thread that finds it open takes it with
+//! 1. A thread that has slept takes it with 2, because others may still sleep. The release of a 2 wakes
+//! one thread.
 
 #![allow(unsafe_code)]
 
@@ -81,7 +82,7 @@ impl HostLock {
                 OPEN if self.0.compare_exchange(OPEN, HELD, Acquire, Relaxed).is_ok() => {
                     return true;
                 }
-                // Others sleep already: so would we.
+                // Others sleep already, so spinning would not help.
                 CONTENDED => return false,
                 _ => wait(Wait::Lock, round),
             }
@@ -95,11 +96,11 @@ impl HostLock {
 pub struct Contention {
     /// Acquisitions that found the lock held.
     pub waits: u64,
-    /// How long they waited together, in nanoseconds.
+    /// The sum of their waits, in nanoseconds.
     pub nanos: u64,
 }
 
-/// The same as its writers see it.
+/// The same counts as atomics.
 #[derive(Default)]
 pub(crate) struct LockWaits {
     waits: AtomicU64,
@@ -133,7 +134,7 @@ mod tests {
         assert!(!lock.is_held(&machine));
         lock.lock(&machine);
         assert!(lock.is_held(&machine));
-        // SAFETY: it was taken above.
+        // SAFETY: the lock was taken above.
         unsafe { lock.unlock(&machine) };
         assert!(!lock.is_held(&machine));
     }
@@ -151,7 +152,7 @@ mod tests {
                 scope.spawn(|| {
                     start.wait();
                     for _ in 0..TURNS {
-                        // Two steps, so that a lock that does not exclude loses some.
+                        // Two steps, so that a lock that does not exclude loses increments.
                         lock.lock(&machine);
                         let old = sum.load(Relaxed);
                         std::hint::spin_loop();

@@ -1,4 +1,4 @@
-//! The platform, put together.
+//! The platform: a machine of threads and a mapping.
 
 #![allow(unsafe_code)]
 
@@ -46,7 +46,7 @@ pub struct HostMachine {
     started: Instant,
 }
 
-/// What the builder made.
+/// The parts that the builder made.
 pub(crate) struct Parts {
     pub(crate) frames: Frames,
     pub(crate) cpus: Cpus,
@@ -54,7 +54,7 @@ pub(crate) struct Parts {
 }
 
 impl HostMachine {
-    /// Says what the machine should have.
+    /// A builder for a machine.
     pub fn builder() -> HostBuilder {
         HostBuilder::default()
     }
@@ -73,7 +73,7 @@ impl HostMachine {
         }
     }
 
-    /// How many CPUs it has.
+    /// The number of CPUs.
     #[must_use]
     pub fn cpus(&self) -> u16 {
         self.cpus.count()
@@ -98,14 +98,14 @@ impl HostMachine {
         self.cpus.register_as(cpu)
     }
 
-    /// Why this machine cannot run barriers on other CPUs, and therefore uses the try-lock
+    /// The reason why this machine cannot run barriers on other CPUs, and therefore uses the try-lock
     /// owner lock; `None` if it can.
     #[must_use]
     pub fn no_remote_barrier(&self) -> Option<NoBarrier> {
         self.barrier.missing()
     }
 
-    /// Its frames: the memory map for [`framewright::Config::new`].
+    /// The frames of the machine: the memory map for [`framewright::Config::new`].
     #[must_use]
     pub fn frames(&self) -> FrameRange {
         self.frames.range()
@@ -126,7 +126,7 @@ impl HostMachine {
     }
 
     /// The contents of a frame: words that any thread may load and store. Empty if there is no memory
-    /// behind the frames, or it is not one of this machine.
+    /// behind the frame, or it is not of this machine.
     ///
     /// The caller need not own the frame, as on a real machine: two threads that use the same frame see each
     /// other's values. All accesses are atomic, so this is no data race.
@@ -135,8 +135,8 @@ impl HostMachine {
         self.frames.words(pfn, Order::ZERO)
     }
 
-    /// Where the 2^order frames from `pfn` lie in this process; `None` if there is no memory
-    /// behind them, or they are not all of this machine.
+    /// The address of the 2^order frames from `pfn` in this process; `None` if there is no memory behind
+    /// them, or some are not of this machine.
     ///
     /// Only the owner of the frames may use the pointer, and only while the machine lives. Accesses that are
     /// not atomic race with safe code that uses the same frames by number ([`HostMachine::frame`],
@@ -151,8 +151,8 @@ impl HostMachine {
         self.frames.fill(block.pfn(), block.order(), value);
     }
 
-    /// Checks that a block holds what [`HostMachine::fill`] wrote with the same `value`. Holds
-    /// trivially if there is no memory behind the frames.
+    /// Checks that a block holds the words that [`HostMachine::fill`] wrote with the same `value`.
+    /// Succeeds if there is no memory behind the frames.
     ///
     /// # Errors
     ///
@@ -161,20 +161,19 @@ impl HostMachine {
         self.frames.verify(block.pfn(), block.order(), value)
     }
 
-    /// Whether all words of a block are zero. Holds trivially if there is no memory behind the
-    /// frames.
+    /// Whether all words of a block are zero. `true` if there is no memory behind the frames.
     #[must_use]
     pub fn is_zero(&self, block: &Block<'_>) -> bool {
         self.words(block).iter().all(|word| word.load(Relaxed) == 0)
     }
 
-    /// How often and how long threads waited for a zone lock so far.
+    /// Number and duration of the waits for zone locks so far.
     #[must_use]
     pub fn contention(&self) -> Contention {
         self.lock_waits.read()
     }
 
-    /// How many corruption reports there were so far.
+    /// The number of corruption reports so far.
     #[must_use]
     pub fn corruptions(&self) -> u64 {
         self.corruptions.load(Relaxed)
@@ -186,16 +185,16 @@ impl HostMachine {
         self.first_corruption.get().copied()
     }
 
-    /// While `body` runs, requests for memory that are short of it go to `relief`, on all threads.
+    /// Uses `relief` for requests of all threads that are short of memory, while `body` runs.
     ///
     /// # Panics
     ///
-    /// If the machine has a `Relief` already, or one is still in use whose call of this has ended its body.
+    /// If the machine has a `Relief` already, or one of an earlier call is still in use.
     pub fn with_relief<R>(&self, relief: &(dyn Relief + Sync), body: impl FnOnce() -> R) -> R {
         self.try_with_relief(relief, body).expect("no other relief serves this machine")
     }
 
-    /// The same; `None` if the machine has a `Relief` already, or still. Nothing was run then.
+    /// As [`HostMachine::with_relief`], but returns `None`, without running `body`, where that panics.
     pub(crate) fn try_with_relief<R>(
         &self,
         relief: &(dyn Relief + Sync),
@@ -266,7 +265,7 @@ unsafe impl Platform for HostMachine {
 
     fn corruption(&self, report: &Corruption) {
         self.corruptions.fetch_add(u64::from(report.count), Relaxed);
-        // Only the first is kept; that there was an earlier one is no error.
+        // Only the first report is kept. An earlier one is no error.
         let _ = self.first_corruption.set(*report);
     }
 }

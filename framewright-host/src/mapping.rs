@@ -1,8 +1,8 @@
 //! Address space: the only module that maps and unmaps.
 //!
-//! A [`Mapping`] is a range of address space that nobody else has, aligned to 2 MiB, readable
-//! and writable, zeroed at first, and unmapped when it is dropped. What is in it is not this
-//! module's business: it lends a pointer and never looks behind it.
+//! A [`Mapping`] is a range of address space with one owner, aligned to 2 MiB, readable and writable,
+//! zeroed at first, and unmapped when it is dropped. This module lends a pointer, and does not access
+//! the contents.
 
 #![allow(unsafe_code)]
 
@@ -15,15 +15,15 @@ use std::{ffi::c_void, fs, ptr::NonNull};
 
 use crate::{Backing, HostError, PageSize};
 
-/// What a huge page maps, and how every mapping is aligned.
+/// Size of a huge page, and alignment of every mapping.
 const HUGE: usize = 2 << 20;
-/// What a small page maps.
+/// Size of a small page.
 const SMALL: usize = 4096;
 
-/// What a mapping should be like.
+/// The properties of a mapping.
 #[derive(Clone, Copy)]
 pub(crate) struct Wish {
-    /// What it is for, in error messages.
+    /// The purpose, for error messages.
     pub(crate) what: &'static str,
     pub(crate) bytes: usize,
     pub(crate) backing: Backing,
@@ -32,7 +32,7 @@ pub(crate) struct Wish {
     pub(crate) populate: bool,
 }
 
-/// Address space of our own.
+/// Address space that this process has mapped.
 pub(crate) struct Mapping {
     start: NonNull<u8>,
     bytes: usize,
@@ -41,11 +41,11 @@ pub(crate) struct Mapping {
 // SAFETY: a mapping belongs to the process, not to a thread; the type itself never reads or
 // writes behind the pointer.
 unsafe impl Send for Mapping {}
-// SAFETY: as above; through a shared reference only the pointer can be had.
+// SAFETY: as above; a shared reference gives access to the pointer only.
 unsafe impl Sync for Mapping {}
 
 impl Mapping {
-    /// Maps what is wished for; `bytes` is rounded up to whole pages.
+    /// Maps memory with these properties; `bytes` is rounded up to whole pages.
     pub(crate) fn new(wish: &Wish) -> Result<Self, HostError> {
         if wish.populate {
             refuse_more_than_available(wish)?;
@@ -61,8 +61,8 @@ impl Mapping {
         Ok(mapping)
     }
 
-    /// Address space whose memory comes page by page, when it is touched, and which is not set
-    /// aside for it: there may be more of it than memory.
+    /// Address space whose memory is provided page by page at the first touch. No memory is reserved
+    /// for it, so there may be more of it than memory.
     pub(crate) fn reserved(what: &'static str, bytes: usize) -> Result<Self, HostError> {
         let refused = |errno| HostError::OutOfMemory { what, bytes, errno };
         let access = ProtFlags::READ | ProtFlags::WRITE;
@@ -90,7 +90,7 @@ impl Mapping {
         self.start
     }
 
-    /// How long it is.
+    /// The length in bytes.
     pub(crate) fn bytes(&self) -> usize {
         self.bytes
     }
@@ -130,8 +130,8 @@ impl Mapping {
         Ok(Self { start: NonNull::new(start.cast()).ok_or(Errno::NOMEM)?, bytes })
     }
 
-    /// Gives back what lies before the first multiple of 2 MiB and after `bytes` from there.
-    /// The rest stays reserved, and is for the caller to map over.
+    /// Unmaps the parts before the first multiple of 2 MiB and after `bytes` from there. The rest stays
+    /// reserved for the caller to map over.
     fn trim(self, bytes: usize) -> NonNull<u8> {
         let before = self.start.as_ptr().align_offset(HUGE);
         let after = self.bytes - before - bytes;
@@ -152,7 +152,7 @@ impl Mapping {
             PageSize::Huge => Ok(()),
             PageSize::Transparent => self.madvise(Advice::LinuxHugepage).map_err(refused),
             PageSize::Small => {
-                // A kernel that cannot have huge pages need not be told to have none.
+                // A kernel without huge pages refuses this advice, and needs none.
                 let _ = self.madvise(Advice::LinuxNoHugepage);
                 Ok(())
             }
@@ -165,7 +165,7 @@ impl Mapping {
             // Kernels before 5.14: touch every page.
             Err(Errno::INVAL) => {
                 for page in (0..self.bytes).step_by(SMALL) {
-                    // SAFETY: inside the mapping, which nobody else knows of yet.
+                    // SAFETY: inside the mapping, which no other code has a pointer to yet.
                     unsafe { self.start.add(page).write_volatile(0) };
                 }
                 Ok(())
@@ -175,15 +175,15 @@ impl Mapping {
     }
 
     fn madvise(&self, advice: Advice) -> Result<(), Errno> {
-        // SAFETY: the range is ours, and no advice given here discards contents.
+        // SAFETY: the range is this mapping, and no advice given here discards contents.
         unsafe { madvise(self.start.as_ptr().cast::<c_void>(), self.bytes, advice) }
     }
 }
 
 impl Drop for Mapping {
     fn drop(&mut self) {
-        // SAFETY: the range is ours and whoever borrowed from it is gone. Failure would leave
-        // it mapped, which harms nobody.
+        // SAFETY: the range is this mapping, and no borrow of it is left. A failure would leave it mapped,
+        // which is only a leak.
         let _ = unsafe { munmap(self.start.as_ptr().cast::<c_void>(), self.bytes) };
     }
 }
@@ -193,8 +193,8 @@ enum Failure {
     Map(Errno),
 }
 
-/// Maps memory, over the reservation `at` if there is one. A reservation that could not be
-/// mapped over is given back.
+/// Maps memory, over the reservation `at` if there is one. A reservation that could not be mapped over
+/// is unmapped.
 fn map(
     wish: &Wish,
     bytes: usize,
@@ -202,7 +202,7 @@ fn map(
     flags: MapFlags,
     file_flags: MemfdFlags,
 ) -> Result<Mapping, Failure> {
-    // Given back on the way out, unless it has become the mapping.
+    // Unmapped on return, unless it has become the mapping.
     let reservation = at.map(|start| Mapping { start, bytes });
     let access = ProtFlags::READ | ProtFlags::WRITE;
     let fixed = if at.is_some() { MapFlags::FIXED } else { MapFlags::empty() };
@@ -213,12 +213,12 @@ fn map(
                 .map_err(Failure::Memfd)?;
             ftruncate(&file, bytes as u64).map_err(Failure::Memfd)?;
             let flags = MapFlags::SHARED | flags | fixed;
-            // SAFETY: a fresh file, at an address that the kernel chooses or that we reserved.
+            // SAFETY: a new file, at an address that the kernel selects or in the reservation.
             unsafe { mmap(address, bytes, access, flags, &file, 0) }
         }
         Backing::Anonymous | Backing::MetadataOnly => {
             let flags = MapFlags::PRIVATE | flags | fixed;
-            // SAFETY: at an address that the kernel chooses or that we reserved.
+            // SAFETY: at an address that the kernel selects or in the reservation.
             unsafe { mmap_anonymous(address, bytes, access, flags) }
         }
     }
@@ -230,7 +230,7 @@ fn map(
 
 fn round_up(wish: &Wish, to: usize) -> Result<usize, HostError> {
     let rounded = wish.bytes.max(1).checked_next_multiple_of(to);
-    // Room to align, and the sign bit that pointer arithmetic keeps to itself.
+    // Leave space to align, and the sign bit, because pointer offsets are signed.
     rounded.filter(|bytes| *bytes <= isize::MAX as usize - HUGE).ok_or(HostError::OutOfMemory {
         what: wish.what,
         bytes: wish.bytes,
@@ -242,15 +242,15 @@ fn refuse_more_than_available(wish: &Wish) -> Result<(), HostError> {
     let Some(available) = available_memory() else {
         return Ok(());
     };
-    // Explicit huge pages are set aside already, and not available to anybody else.
+    // Explicit huge pages are reserved already, and not part of the available memory.
     if wish.pages == PageSize::Huge || wish.bytes as u64 <= available {
         return Ok(());
     }
     Err(HostError::TooLittleAvailable { what: wish.what, bytes: wish.bytes, available })
 }
 
-/// What programs can use of this machine's memory without others having to give way: `MemAvailable` of
-/// `/proc/meminfo`, in bytes; `None` where the kernel does not say.
+/// The memory that programs can use without swapping: `MemAvailable` of `/proc/meminfo`, in bytes;
+/// `None` if the kernel does not print it.
 #[must_use]
 pub fn available_memory() -> Option<u64> {
     let text = fs::read_to_string("/proc/meminfo").ok()?;

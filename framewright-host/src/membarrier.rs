@@ -1,9 +1,9 @@
 //! Barriers on other CPUs.
 //!
 //! `membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED)` makes every thread of this process that is
-//! running execute a full memory barrier before the call returns; one that is not running has
-//! executed one when it was switched out. The process registers once. There is no cheaper call
-//! for one thread that may migrate, so the target of a barrier is ignored: all are reached.
+//! running execute a full memory barrier before the call returns; other threads have executed one when
+//! they were switched out. The process registers once. There is no cheaper call for one thread that may
+//! migrate, so the target of a barrier is ignored: every call reaches all threads.
 
 use rustix::{
     io::Errno,
@@ -11,7 +11,7 @@ use rustix::{
 };
 use thiserror::Error;
 
-/// Why a machine cannot run barriers on other CPUs.
+/// The reason why a machine cannot run barriers on other CPUs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
 pub enum NoBarrier {
     /// The builder forbade it.
@@ -34,7 +34,7 @@ impl RemoteBarrier {
         Self(if allowed { register() } else { Err(NoBarrier::SwitchedOff) })
     }
 
-    /// Why there are none; `None` if there are.
+    /// The reason why there are no remote barriers; `None` if there are.
     pub(crate) fn missing(&self) -> Option<NoBarrier> {
         self.0.err()
     }
@@ -43,8 +43,8 @@ impl RemoteBarrier {
     ///
     /// # Panics
     ///
-    /// If there are no remote barriers, or the kernel, having registered the process, refuses
-    /// one: to return without it would let two threads use the same lists.
+    /// If there are no remote barriers, or the kernel refuses one although the process is registered: to
+    /// return without the barrier would let two threads use the same lists.
     pub(crate) fn run(&self) {
         let result = match self.0 {
             Ok(()) => membarrier(MembarrierCommand::PrivateExpedited),

@@ -1,4 +1,4 @@
-//! The buffer that a memory keeps its books in.
+//! The buffer for the metadata of a memory.
 
 #![allow(unsafe_code)]
 
@@ -10,7 +10,7 @@ use crate::{
     mapping::{Mapping, Wish},
 };
 
-/// Memory for the books of a [`framewright::Memory`]: aligned to 2 MiB, zeroed, and given back
+/// A buffer for the metadata of a [`framewright::Memory`]: aligned to 2 MiB, zeroed, and unmapped
 /// when dropped. It must outlive the memory that borrows it.
 pub struct Metadata {
     mapping: Mapping,
@@ -18,7 +18,7 @@ pub struct Metadata {
 }
 
 impl Metadata {
-    /// As much as `layout` asks for, on small pages.
+    /// A buffer of the size that `layout` needs, on small pages.
     ///
     /// # Errors
     ///
@@ -27,11 +27,11 @@ impl Metadata {
         Self::new(layout.bytes(), PageSize::Small)
     }
 
-    /// `bytes` bytes on pages of the given size.
+    /// A buffer of `bytes` bytes on pages of the given size.
     ///
     /// # Errors
     ///
-    /// As for the frames of a machine: [`HostError`] says what cannot be had.
+    /// [`HostError`], as for the frames of a machine.
     pub fn new(bytes: usize, pages: PageSize) -> Result<Self, HostError> {
         let backing = Backing::Anonymous;
         let wish = Wish { what: "the metadata", bytes, backing, pages, populate: false };
@@ -42,8 +42,8 @@ impl Metadata {
     #[allow(clippy::should_implement_trait, reason = "what is lent is uninitialised to its user")]
     pub fn as_mut(&mut self) -> &mut [MaybeUninit<u8>] {
         let start = self.mapping.start().cast::<MaybeUninit<u8>>();
-        // SAFETY: the mapping is at least `bytes` long, readable, writable, ours alone, and
-        // borrowed exclusively for as long as the slice lives.
+        // SAFETY: the mapping is at least `bytes` long, readable, writable, used only through this
+        // value, and borrowed exclusively for as long as the slice lives.
         unsafe { std::slice::from_raw_parts_mut(start.as_ptr(), self.bytes) }
     }
 }

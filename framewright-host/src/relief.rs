@@ -1,7 +1,7 @@
-//! A place for the relief of whoever owns a memory.
+//! The slot for the `Relief` of a memory.
 //!
-//! Relief is made of the memory that it relieves, and the memory's platform, which has to know it, is
-//! there before both. So the machine has a place for it, which is filled for the time of a call.
+//! A `Relief` refers to its memory, but the memory's platform, which has to know the `Relief`, exists
+//! before both. So the machine has a slot, which is filled for the time of a call.
 
 #![allow(unsafe_code)]
 
@@ -22,25 +22,25 @@ use std::{
 
 use crate::wait::wait;
 
-/// See the module. Empty, it is no relief.
+/// A slot for a `Relief`. While it is empty, requests get no relief.
 #[derive(Default)]
 pub(crate) struct LentRelief {
     place: RwLock<Option<Lent>>,
-    /// A call of [`LentRelief::lend`] is under way, perhaps only to wait for uses to end.
+    /// Whether a call of [`LentRelief::lend`] is running, perhaps only waiting for uses to end.
     lending: AtomicBool,
-    /// Calls under way. (The lock is not held during them: they call one another.)
+    /// Number of running calls. The lock is not held during them, because they call one another.
     users: AtomicUsize,
 }
 
 #[derive(Clone, Copy)]
 struct Lent(NonNull<dyn Relief + Sync>);
 
-// SAFETY: what it points to is `Sync`, so that any thread may use it.
+// SAFETY: the pointer refers to a `Sync` value, which any thread may use.
 unsafe impl Send for Lent {}
-// SAFETY: as above; only shared references are made of it.
+// SAFETY: as above; only shared references are made of the pointer.
 unsafe impl Sync for Lent {}
 
-/// Takes it away when the call ends, however it does.
+/// Empties the slot when the call ends, also by a panic.
 struct Returned<'l>(&'l LentRelief);
 
 impl Drop for Returned<'_> {
@@ -55,7 +55,7 @@ impl Drop for Returned<'_> {
     }
 }
 
-/// Ends a use, however it ends.
+/// Ends a use, also by a panic.
 struct Used<'l>(&'l AtomicUsize);
 
 impl Drop for Used<'_> {
@@ -65,15 +65,15 @@ impl Drop for Used<'_> {
 }
 
 impl LentRelief {
-    /// Uses `relief` on all threads while `body` runs. `None`, without running `body`, if another
-    /// is in use already, or still: if that uses it itself, it would wait for its own end.
+    /// Uses `relief` on all threads while `body` runs. Returns `None`, without running `body`, if the slot
+    /// is not empty: a caller inside the relief in use would wait for its own end.
     pub(crate) fn lend<R>(
         &self,
         relief: &(dyn Relief + Sync),
         body: impl FnOnce() -> R,
     ) -> Option<R> {
         let relief: NonNull<dyn Relief + Sync + '_> = NonNull::from(relief);
-        // SAFETY: only the lifetime changes, of something that is used by `with` alone.
+        // SAFETY: only the lifetime changes, and only `with` uses the pointer.
         let relief: NonNull<dyn Relief + Sync> = unsafe { std::mem::transmute(relief) };
         if self.lending.swap(true, SeqCst) {
             return None;
@@ -89,8 +89,8 @@ impl LentRelief {
         let lent = *self.place.read().unwrap_or_else(PoisonError::into_inner);
         match lent {
             None => body(&NoRelief),
-            // SAFETY: `lend` put it there and has not returned: before it does it takes it away, and
-            // then waits for all who may have found it.
+            // SAFETY: `lend` stored the pointer and has not returned: before it returns it removes the
+            // pointer, and then waits for all calls that may have loaded it.
             Some(lent) => body(unsafe { lent.0.as_ref() }),
         }
     }

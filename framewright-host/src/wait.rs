@@ -1,9 +1,9 @@
-//! How a thread waits for another.
+//! Waiting for another thread.
 //!
-//! Short waits are for somebody who is running and about to finish: a few relaxed spins. But
-//! threads are preempted, and on a machine with more CPUs than processors usually are; a waiter
-//! that went on spinning would burn the very time slice that the other needs. So after the
-//! spins it yields, and then sleeps, longer each time.
+//! A thread that is running and about to finish is waited for with a few relaxed spins. But threads are
+//! preempted, most of all on a machine with more CPUs than processors, and a waiter that continued to
+//! spin would use the time slice that the other thread needs. So after the spins a waiter yields, and
+//! then sleeps, longer each time.
 
 use framewright::platform::Wait;
 use rustix::thread::sched_yield;
@@ -18,7 +18,7 @@ const FIRST_SLEEP: Duration = Duration::from_micros(20);
 /// The longest sleep, as a power of two of the first: 1.3 ms.
 const LONGEST: u32 = 6;
 
-/// What to do in the `round`-th turn of a waiting loop.
+/// The way to wait in the `round`-th turn of a waiting loop.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Step {
     Spin,

@@ -1,7 +1,7 @@
-//! Compaction on this machine: what it writes on, and what kcompactd of a node does.
+//! Compaction on this machine: the compactor of each CPU, and kcompactd of each node.
 //!
-//! Each CPU has a desk of its own: whoever compacts on it, for a page fault or as a thread of the kernel,
-//! does not let anybody else on before he is done.
+//! Each CPU has a compactor of its own. Compaction on a CPU, for a page fault or in a thread of the kernel,
+//! does not let other code run there before it has ended.
 
 #![allow(unsafe_code)]
 
@@ -29,13 +29,13 @@ use crate::{
     shootdown::Hardware,
 };
 
-/// Pages that move for one flush: fewer than the library could do, so that small machines boot.
+/// Pages that move for one flush: fewer than the library allows, so that small machines boot.
 const AT_ONCE: usize = 256;
 /// How often kcompactd looks whether its node is fragmented, and how long not after that was in vain.
 const LOOKS: u64 = 500 * MILLISECOND;
 const RESTS: u64 = 32_000 * MILLISECOND;
 
-/// Whether pages move at all.
+/// Whether pages may move.
 pub(crate) const BUILT_IN: bool = true;
 
 /// What a CPU compacts on.
@@ -47,17 +47,17 @@ struct Desk {
 static DESKS: [AtomicPtr<Desk>; MAX_CPUS] =
     [const { AtomicPtr::new(core::ptr::null_mut()) }; MAX_CPUS];
 
-/// The largest block that somebody wants of each node, as an order; 0: nobody.
+/// The order of the largest block that is requested of each node; 0: none.
 static WANTED: [AtomicU8; kthread::NODES] = [const { AtomicU8::new(0) }; kthread::NODES];
 /// When kcompactd of each node looks again by itself.
 static LOOKS_AT: [AtomicU64; kthread::NODES] = [const { AtomicU64::new(0) }; kthread::NODES];
 
-/// Makes a desk for each CPU. By the first CPU.
+/// Makes a compactor for each CPU. Called by the first CPU.
 pub(crate) fn prepare(early: &mut EarlyMemory) {
     for cpu in cpu::all() {
         let desk = early.take(size_of::<Desk>(), align_of::<Desk>()).as_mut_ptr();
         let desk = desk.cast::<MaybeUninit<Desk>>();
-        // SAFETY: the memory is ours for ever, large enough and aligned.
+        // SAFETY: the memory is never freed, large enough and aligned.
         let desk = unsafe { &mut *desk };
         let desk = desk.write(Desk {
             moves: [Move::default(); AT_ONCE],
@@ -91,21 +91,21 @@ fn compacting<R>(work: impl FnOnce(&mut Compactor<'_, 'static, Machine>) -> R) -
 /// The desk of the CPU that this runs on, out of its place.
 #[inline(never)]
 fn take_desk(me: CpuId) -> &'static mut Desk {
-    // What waits to come onto the lists of reclaim could not be claimed.
+    // Pages that wait to be put on the lists of reclaim could not be claimed.
     if let Some(lru) = memory().lru() {
         lru.drain_all();
     }
     let desk = DESKS[me.index()].swap(core::ptr::null_mut(), Ordering::Acquire);
-    // SAFETY: taken out of its place, so nobody else has it; made when the machine booted, never freed.
+    // SAFETY: taken out of its slot, so no other code has it; made when the machine booted, never freed.
     unsafe { desk.as_mut() }.expect("a CPU compacts one thing at a time")
 }
 
-/// Remembers that somebody wants a block of a node, for when kcompactd is woken.
+/// Records that a block of a node is requested, for the next wake-up of kcompactd.
 pub(crate) fn want(node: NodeId, order: Order) {
     WANTED[usize::from(node.get())].fetch_max(order.get(), Ordering::Relaxed);
 }
 
-/// Whether somebody wants a block of a node.
+/// Whether a block of a node is requested.
 pub(crate) fn is_wanted(node: NodeId) -> bool {
     WANTED[usize::from(node.get())].load(Ordering::Relaxed) > 0
 }

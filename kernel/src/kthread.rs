@@ -32,7 +32,7 @@ use crate::{
 
 /// Nodes that can have threads.
 pub(crate) const NODES: usize = 16;
-/// What threads do, each for its node.
+/// The bodies of threads, each for its node.
 const BODIES: [extern "C" fn(u64) -> !; 2] = [kswapd, kcompactd];
 const KSWAPD: usize = 0;
 const KCOMPACTD: usize = 1;
@@ -43,16 +43,16 @@ unsafe extern "C" {
     static thread_begins: u8;
 }
 
-/// Threads that somebody wants to work, a bit each.
+/// Threads that are woken, one bit each.
 static WANTED: AtomicU64 = AtomicU64::new(0);
 
-/// A thread, and whom it runs in place of.
+/// A thread, and the context that it has interrupted.
 struct Thread {
-    /// When it wants to go on by itself, in nanoseconds; 0: never.
+    /// The time at which it continues without a wake-up, in nanoseconds; 0: never.
     resumes: AtomicU64,
-    /// Where it left its stack.
+    /// The stack pointer of the thread while it is not running.
     own: UnsafeCell<u64>,
-    /// Where who let it on left his.
+    /// The stack pointer of the context that runs the thread.
     caller: UnsafeCell<u64>,
 }
 
@@ -63,22 +63,22 @@ static THREADS: [Thread; MOST] = [const {
     Thread { resumes: AtomicU64::new(0), own: UnsafeCell::new(0), caller: UnsafeCell::new(0) }
 }; MOST];
 
-/// How many there are: the threads of node 0, then those of node 1.
+/// The number of threads: those of node 0, then those of node 1.
 static COUNT: AtomicUsize = AtomicUsize::new(0);
 
-/// Makes the threads, each ready to begin; kcompactd does so by itself, after a while. By the first CPU, before
-/// there is any work.
+/// Makes the threads, each ready to start; kcompactd starts after a while without a wake-up. Called by the
+/// first CPU, before there is any work.
 pub(crate) fn prepare(early: &mut EarlyMemory, nodes: usize) {
     COUNT.store(nodes.min(NODES) * BODIES.len(), Ordering::Relaxed);
     for (number, thread) in threads().iter().enumerate() {
         let top = Stack::for_thread(early).top();
-        // What `switch_stacks` takes off: r15, r14, r13, r12, rbp, rbx, and where to go on.
-        // `thread_begins` calls what r12 has with what r13 has.
+        // The words that `switch_stacks` pops: r15, r14, r13, r12, rbp, rbx, and the return address.
+        // `thread_begins` calls the function in r12 with the argument in r13.
         let body = BODIES[number % BODIES.len()] as *const () as u64;
         let begin = &raw const thread_begins as u64;
         let frame: [u64; 7] = [0, 0, node_of(number), body, 0, 0, begin];
         let at = top - size_of_val(&frame) as u64;
-        // SAFETY: the stack is the thread's own, and nobody uses it yet.
+        // SAFETY: the stack belongs to the thread, which does not run yet.
         unsafe {
             (at as *mut [u64; 7]).write(frame);
             *thread.own.get() = at;
@@ -93,7 +93,7 @@ fn threads() -> &'static [Thread] {
     &THREADS[..COUNT.load(Ordering::Relaxed)]
 }
 
-/// The node that a thread is for.
+/// The node of a thread.
 const fn node_of(number: usize) -> u64 {
     (number / BODIES.len()) as u64
 }
@@ -122,19 +122,18 @@ fn wake(node: NodeId, body: usize) {
     }
 }
 
-/// Whether somebody wants a thread to work.
+/// Whether a thread is woken.
 #[inline(always)]
 pub(crate) fn are_wanted() -> bool {
     WANTED.load(Ordering::Relaxed) != 0
 }
 
-/// Lets on the threads of this CPU that have something to do; whether there was any.
+/// Runs the threads of this CPU that have work. Returns whether there was any.
 pub(crate) fn run() -> bool {
     let_on(BODIES.len())
 }
 
-/// The same, for kswapd alone, from a request that pauses: the CPU's token is in use. Not called by a kernel
-/// thread.
+/// Runs only kswapd, from a request that pauses: the CPU's token is in use. Not called by a kernel thread.
 pub(crate) fn run_kswapd() -> bool {
     let_on(KSWAPD + 1)
 }
@@ -154,8 +153,8 @@ fn let_on(bodies: usize) -> bool {
         if home.is_some_and(|home| home.id == me.id) {
             WANTED.fetch_and(!(1 << number), Ordering::SeqCst);
             thread.resumes.store(0, Ordering::Relaxed);
-            // SAFETY: this is the CPU of the thread, outside of interrupts, and the thread is not on:
-            // it lets nobody on but who let it on.
+            // SAFETY: this is the CPU of the thread, outside of interrupts, and the thread does not run: a
+            // thread switches only to the context that runs it.
             unsafe { switch_stacks(thread.caller.get(), *thread.own.get()) };
             ran = true;
         }
@@ -163,12 +162,12 @@ fn let_on(bodies: usize) -> bool {
     ran
 }
 
-/// Waits until a condition holds, which somebody says by an event, as an idle CPU does: its threads have their
-/// turns meanwhile. By who does not use the CPU's token.
+/// Waits, as an idle CPU, until a condition holds that an event announces: the threads of the CPU run
+/// meanwhile. The caller does not use the CPU's token.
 pub(crate) fn run_until(event: Event, condition: impl Fn() -> bool) {
     wait::until(event, || {
         if run() {
-            // A thread waits in its own way, and may want to go on: look again before halting.
+            // A thread waits in its own way, and may have work again: check before halting.
             wait::stay_awake();
         }
         condition()
@@ -176,14 +175,14 @@ pub(crate) fn run_until(event: Event, condition: impl Fn() -> bool) {
 }
 
 impl Thread {
-    /// The thread of a node that does one thing.
+    /// The thread of a node with this body.
     fn of(node: u64, body: usize) -> &'static Self {
         &THREADS[node as usize * BODIES.len() + body]
     }
 
-    /// Lets whoever let this thread on go on. By the thread.
+    /// Switches back to the context that runs this thread. Called by the thread.
     fn rest(&self) {
-        // SAFETY: who let this thread on has left his stack there.
+        // SAFETY: the context that runs this thread has stored its stack pointer there.
         unsafe { switch_stacks(self.own.get(), *self.caller.get()) };
     }
 }
@@ -206,7 +205,7 @@ extern "C" fn kswapd(node: u64) -> ! {
                 let nap = Kswapd::<'static, 'static, Machine>::DELAY;
                 thread.resumes.store(Clock::now() + nap, Ordering::Relaxed);
             }
-            // There is room now to put together what somebody wants.
+            // There are free frames now, so kcompactd can form the block that a request needs.
             NextStep::WhenWoken if compaction::is_wanted(node) => wake_kcompactd(node),
             NextStep::WhenWoken => {}
         }
@@ -224,7 +223,7 @@ fn step(kswapd: &mut Kswapd<'static, 'static, Machine>) -> NextStep {
     }
 }
 
-/// The same, which compacts.
+/// A step of kcompactd, with or without the token like kswapd.
 extern "C" fn kcompactd(node: u64) -> ! {
     let thread = Thread::of(node, KCOMPACTD);
     let node = NodeId::new(node as u8).unwrap_or_default();

@@ -2,37 +2,37 @@
 //!
 //! # Theory of operation
 //!
-//! The first CPU comes in through `boot.s`, copies what the loader says, wakes the other CPUs, and hands
-//! all memory that is left to the library. Then the workload that the command line names runs on all
+//! The first CPU starts in `boot.s`, copies the loader's information, wakes the other CPUs, and hands
+//! all remaining memory to the library. Then the workload that the command line names runs on all
 //! CPUs, its result is printed, and the machine ends.
 //!
-//! Nothing here is clever. What a kernel needs around a memory manager is here in its simplest form, so
-//! that what the library asks of it can be read: [`platform`] (locks, barriers on other CPUs, frames),
-//! [`shootdown`] (forgetting translations), [`reclaim`] (what to do when memory runs short).
+//! Everything that a kernel needs around a memory manager is here in its simplest form, so that the
+//! library's requirements can be read: [`platform`] (locks, barriers on other CPUs, frames),
+//! [`shootdown`] (TLB flushes), [`reclaim`] (relief when memory runs short).
 //!
 //! | module | job | unsafe |
 //! |---|---|---|
-//! | `boot` | entering, the loader's start info, memory before the library has it | reading what the loader left |
+//! | `boot` | entering, the loader's start info, memory before the library has it | reading the loader's data |
 //! | `acpi` | firmware tables: CPUs, nodes | reading them |
-//! | `cpu` | what each CPU has, starting CPUs, jobs for all of them | instructions, descriptor tables |
-//! | `interrupts` | the table of vectors, what is done about each | the table |
+//! | `cpu` | data of each CPU, starting CPUs, jobs for all of them | instructions, descriptor tables |
+//! | `interrupts` | the table of vectors, and their handlers | the table |
 //! | `apic` | interrupts to other CPUs, the timer | its registers |
 //! | `clock`, `serial`, `exit` | time, the console, the end | their ports |
 //! | `wait` | waiting without spinning alone | |
 //! | `frames` | contents of frames | reading and writing them |
 //! | `platform` | the library's `Platform` | its promises |
-//! | `memory` | the memory, tokens of CPUs | who uses a token |
+//! | `memory` | the memory, tokens of CPUs | exclusive use of tokens |
 //! | `own` | frames that the kernel has for itself | raw frees |
 //! | `paging`, `rmap` | page tables, address spaces, page faults | tables, raw frees |
 //! | `shootdown` | the library's `Shootdown` | |
 //! | `file` | pages of files, a RAM disk, the library's `PageOwner` | raw frees, words in frames |
-//! | `mover`, `compaction` | the library's `Mover`, what compaction works on | who lets go of frames, whose a desk is |
+//! | `mover`, `compaction` | the library's `Mover`, the compactor of each CPU | frees of frames, exclusive use of compactors |
 //! | `reclaim`, `kthread` | the library's `Relief`, kswapd and kcompactd | switching stacks |
-//! | `workload`, `report` | what is run, and what came of it | |
+//! | `workload`, `report` | workloads, and their results | |
 
 #![no_std]
 #![no_main]
-// What moves pages is there also where nobody does.
+// The code that moves pages is compiled also without the feature that uses it.
 #![cfg_attr(not(feature = "compaction"), allow(dead_code, unused_imports))]
 
 mod acpi;
@@ -73,13 +73,13 @@ unsafe extern "C" {
     static image_end: u8;
 }
 
-/// What nobody touches: the trampoline is there, and whatever firmware left.
+/// Memory that is left alone: it holds the trampoline and data of the firmware.
 const FIRST_MIB: Region = Region { start: 0, end: 1 << 20 };
 /// Memory that `boot.s` has mapped.
 const MAPPED: u64 = 4 << 30;
 
-/// Where the first CPU enters Rust, with the address of the loader's start info and the word by which one
-/// kind of loader says that it is there: called by `boot.s`.
+/// The entry of the first CPU into Rust, called by `boot.s` with the address of the loader's start info and
+/// the magic word of Multiboot2 loaders.
 #[unsafe(no_mangle)]
 #[allow(unsafe_code)]
 extern "C" fn first_cpu(start_info: u64, loader: u32) -> ! {

@@ -9,8 +9,8 @@ use core::{
 };
 
 use framewright::{
-    Config, CpuToken, FrameRange, InitError, Layout, MemoryRange, NodeId, Order, Pfn, SideTables,
-    Request, Tuning, ZoneKind,
+    Config, CpuToken, FrameRange, InitError, Layout, MemoryRange, NodeId, Order, Pfn, Request,
+    SideTables, Tuning, ZoneKind,
 };
 
 use crate::{
@@ -32,7 +32,7 @@ static MEMORY: AtomicPtr<Memory> = AtomicPtr::new(core::ptr::null_mut());
 /// The tokens, each used by its own CPU alone.
 struct Tokens([UnsafeCell<Option<Token>>; MAX_CPUS]);
 
-// SAFETY: `with_token` uses that of the CPU that it runs on, and marks it as in use meanwhile.
+// SAFETY: `with_token` uses the token of the CPU that it runs on, and marks it as in use meanwhile.
 unsafe impl Sync for Tokens {}
 
 static TOKENS: Tokens = Tokens([const { UnsafeCell::new(None) }; MAX_CPUS]);
@@ -90,16 +90,17 @@ fn zone_of(address: u64) -> (ZoneKind, u64) {
     }
 }
 
-/// What the library is to manage, and how.
+/// The memory that the library is to manage, and its settings.
 pub(crate) struct Plan<'p> {
-    /// All that is free, early memory included.
+    /// All free memory, early memory included.
     pub(crate) map: MemoryMap,
     pub(crate) nodes: &'p Topology,
     pub(crate) tuning: Tuning,
 }
 
-/// Hands memory to the library: its books come out of `early` and then all that is left there goes to
-/// it too. By the first CPU, when all CPUs are started and nothing else is needed early.
+/// Hands memory to the library: its metadata comes out of `early`, and then the rest of that memory goes to
+/// the library, too. Called by the first CPU, when all CPUs are started and early memory is needed for nothing
+/// else.
 pub(crate) fn hand_over(
     plan: &Plan<'_>,
     mut early: EarlyMemory,
@@ -111,8 +112,8 @@ pub(crate) fn hand_over(
     for (at, slot) in distances[..count * count].iter_mut().enumerate() {
         *slot = plan.nodes.distance(at / count, at % count);
     }
-    // The map is finished when the books have their place; they are made for what there is before,
-    // which is more.
+    // The map is finished when the metadata has its place. Its size is computed from the map before, which
+    // is larger.
     let ranges = Ranges::new(&plan.map, plan.nodes);
     let config = Config {
         cpu_nodes: &cpu_nodes[..cpu::online()],
@@ -128,7 +129,7 @@ pub(crate) fn hand_over(
     map.remove(early.taken());
     let ranges = Ranges::new(&map, plan.nodes);
     let memory = Memory::new(Machine, &Config { memory: ranges.get(), ..config }, books)?;
-    // SAFETY: `home` is large enough, aligned, and ours for ever.
+    // SAFETY: `home` is large enough, aligned, and never used for anything else.
     let memory: &'static Memory = unsafe {
         let home = home.as_mut_ptr().cast::<Memory>();
         home.write(memory);
@@ -139,7 +140,7 @@ pub(crate) fn hand_over(
     Ok(memory)
 }
 
-/// Writes down that nobody can have the frames that pageblocks lack: before, between and behind ranges.
+/// Marks the frames that pageblocks lack, before, between and after ranges, as not available.
 fn mark_holes(ranges: &[MemoryRange]) {
     let mut end = ranges.first().map_or(0, |first| whole(first.frames.start()).start);
     let behind = ranges.last().map_or(0, |last| whole(last.frames.end()).end);
@@ -157,7 +158,7 @@ fn whole(pfn: Pfn) -> Range<u64> {
     pfn.get() / size * size..pfn.get().next_multiple_of(size)
 }
 
-/// The memory, once it was handed over.
+/// The memory, if it was handed over.
 #[inline(always)]
 pub(crate) fn get() -> Option<&'static Memory> {
     // SAFETY: null, or a memory that is never freed.
@@ -187,7 +188,7 @@ pub(crate) fn claim_token() {
 pub(crate) fn with_token<R>(f: impl FnOnce(&mut Token) -> R) -> R {
     let cpu = this_cpu();
     assert!(!cpu.token_in_use.replace(true), "the token of a CPU is used by one at a time");
-    // SAFETY: the slot is this CPU's, and nobody else on it uses it now.
+    // SAFETY: the slot is this CPU's, and no other code on it uses the slot now.
     let token = unsafe { &mut *TOKENS.0[cpu.id.index()].get() };
     let result = f(token.as_mut().expect("the CPU has claimed its token"));
     cpu.token_in_use.set(false);

@@ -1,8 +1,8 @@
 //! The library's [`Mover`] on hardware: pages of programs and of files get other frames.
 //!
-//! A page is claimed by being isolated from the lists of reclaim: whoever lets go of it meanwhile leaves
-//! its frame to the claim. A page of a program is on its way while its page-table entry says so: who
-//! faults it, or unmaps it, waits. A page of a file is locked, as for reclaim.
+//! Claiming a page isolates it from the lists of reclaim: a free of the page meanwhile leaves its frame to
+//! the claim. The page-table entry of a program's page says that the page is moving: a fault or an unmap of it
+//! waits. A page of a file is locked, as for reclaim.
 
 #![allow(unsafe_code)]
 
@@ -30,7 +30,7 @@ fn lists() -> Lru<'static, 'static, Machine> {
     memory().lru().expect("the memory has lists for reclaim")
 }
 
-/// Takes a page of a program out of its page table; whether it was there.
+/// Takes a page of a program out of its page table. Returns whether it was there.
 fn begin(pfn: Pfn, batch: &mut Unmapping<'_, '_, '_, Machine>) -> Option<()> {
     let (space, page, slot) = rmap::place_of(pfn)?;
     let entry = slot.begin_move(pfn)?;
@@ -48,7 +48,7 @@ fn begin(pfn: Pfn, batch: &mut Unmapping<'_, '_, '_, Machine>) -> Option<()> {
     Some(())
 }
 
-/// Ends the way of a page of a program, mapped to `to`: the frame that it left, or another.
+/// Ends the move of a page of a program: it is mapped to `to`, which is its old frame or a new one.
 fn end(pfn: Pfn, to: Pfn) {
     let mapping = rmap::place_of(pfn);
     debug_assert!(mapping.is_some(), "a space does not end while its pages move");
@@ -68,9 +68,9 @@ fn leave_lists(lru: &Lru<'_, '_, Machine>, pfn: Pfn) {
     debug_assert!(!listed, "an abandoned page is its isolator's");
 }
 
-// SAFETY: what is on the lists was allocated as a block of order 0, and stays allocated while it is
-// isolated: who forgets such a page leaves its frame. No entry leads to what is unmapped, and who finds
-// that waits; after a move, entries and the words of files name the new frame alone.
+// SAFETY: listed pages were allocated as blocks of order 0, and stay allocated while they are isolated: a
+// free of such a page leaves its frame to the claim. No entry maps an unmapped page, and code that finds the
+// entry of a moving page waits; after a move, entries and the words of files name the new frame only.
 unsafe impl migrate::Mover<Machine> for Mover {
     fn claim(&self, frames: FrameRange, _: &Effort, claims: &mut Claims<'_>) -> ClaimEnd {
         let lru = lists();
@@ -108,7 +108,7 @@ unsafe impl migrate::Mover<Machine> for Mover {
             let active = file::forget_list(from);
             let of_file = file::relocate(from, to);
             leave_lists(&lru, from);
-            // Known to reclaim before anybody can let go of it.
+            // Reclaim must know the page before it can be freed.
             if of_file {
                 lru.add(cpu, to, PageKind::File);
                 if active {

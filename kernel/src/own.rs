@@ -1,5 +1,5 @@
-//! Frames that the kernel has for itself: page tables, what programs and files cost beside their pages. They
-//! do not move. Their owner words say so, for who wants to know what stands between movable pages.
+//! Frames of the kernel itself: page tables, and data of programs and files beside their pages. They do
+//! not move. Their owner words say so, so that the frames between movable pages can be identified.
 
 #![allow(unsafe_code)]
 
@@ -18,7 +18,7 @@ pub(crate) fn alloc(request: Request) -> Option<Pfn> {
 ///
 /// # Safety
 ///
-/// [`alloc`] gave it as a block of this order, and nobody uses it any more.
+/// [`alloc`] returned the block with this order, and it is not used any more.
 pub(crate) unsafe fn free(pfn: Pfn, order: Order) {
     mark(pfn, order, rmap::NOTHING);
     // SAFETY: as the caller promises.

@@ -1,5 +1,4 @@
-//! What the kernel does when memory runs short: the library's [`Relief`], which forwards to its reclaim
-//! and its compaction.
+//! Relief when memory runs short: the library's [`Relief`], which calls its reclaim and its compaction.
 
 use framewright::{
     NodeId, Order, ZoneId, ZoneKind,
@@ -39,7 +38,7 @@ impl Relief for Kernel {
         if reclaim().is_some_and(|reclaim| reclaim.wake(node, order, highest)) {
             kthread::wake_kswapd(node);
         } else if order > Order::ZERO {
-            // Enough is free, in pieces.
+            // Enough frames are free, but not in one block.
             kthread::wake_kcompactd(node);
         }
     }

@@ -1,7 +1,7 @@
-//! Reverse mapping: from a frame to what maps it.
+//! Reverse mapping: from a frame to the page that maps it.
 //!
-//! A frame of an address space alone has one word, which says which page of which: the library's side table
-//! of owners ([`Memory::frame_owner`](framewright::Memory::frame_owner)) keeps it.
+//! A frame of a single address space has one word, which names that space and the page: the library's side
+//! table of owners ([`Memory::frame_owner`](framewright::Memory::frame_owner)) keeps it.
 
 use core::sync::atomic::Ordering;
 
@@ -12,9 +12,9 @@ use crate::{
     paging::{AddressSpace, Found, Slot},
 };
 
-/// The word of a frame that is the kernel's own, or is not there: no page of any program or file has it.
+/// The word of a frame of the kernel itself, or of an absent one: it belongs to no page of a program or file.
 pub(crate) const OWN: u32 = u32::MAX;
-/// The word of a frame that nobody has used yet.
+/// The word of a frame that was not used yet.
 pub(crate) const NOTHING: u32 = 0;
 
 /// Bits of a page number.
@@ -31,7 +31,8 @@ impl Mapping {
         Self(space << PAGE_BITS | page as u32 & ((1 << PAGE_BITS) - 1))
     }
 
-    /// Where `pfn` is mapped, if it is a page of an address space: whoever asks looks there.
+    /// The place where `pfn` is mapped, if it is a page of an address space. The caller has to check that
+    /// place.
     pub(crate) fn of(pfn: Pfn) -> Option<Self> {
         Some(Self(memory::memory().frame_owner(pfn)?.load(Ordering::Acquire)))
     }
@@ -46,14 +47,14 @@ impl Mapping {
         (self.0 & ((1 << PAGE_BITS) - 1)) as u64
     }
 
-    /// Writes down that `pfn` is mapped there.
+    /// Records that `pfn` is mapped there.
     #[inline(always)]
     pub(crate) fn record(self, pfn: Pfn) {
         set_word(pfn, self.0);
     }
 }
 
-/// Writes down whose `pfn` is, in one word.
+/// Records the owner of `pfn`, in one word.
 #[inline(always)]
 pub(crate) fn set_word(pfn: Pfn, word: u32) {
     if let Some(owner) = memory::memory().frame_owner(pfn) {

@@ -1,4 +1,4 @@
-//! The library's [`Shootdown`] on hardware: forgetting translations, here and elsewhere.
+//! The library's [`Shootdown`] on hardware: TLB flushes on this CPU and on others.
 
 use core::sync::atomic::{AtomicBool, Ordering};
 
@@ -16,7 +16,7 @@ use crate::{
     platform::Machine,
 };
 
-/// For the proof that the proof can fail: CPUs say that they have forgotten, and have not.
+/// For the test that the test of flushes can fail: CPUs answer requests without flushing.
 pub(crate) static FORGETS_NOTHING: AtomicBool = AtomicBool::new(false);
 
 /// The machine.
@@ -24,7 +24,7 @@ pub(crate) static FORGETS_NOTHING: AtomicBool = AtomicBool::new(false);
 pub(crate) struct Hardware;
 
 impl Shootdown for Hardware {
-    /// The CPU looks at the entry again to set its dirty bit.
+    /// The CPU reads the entry again to set its dirty bit.
     fn clean_stores_fault(&self) -> bool {
         true
     }
@@ -38,7 +38,7 @@ impl Shootdown for Hardware {
         match scope {
             Scope::Everything => paging::forget_everything(),
             Scope::Pages { space, first, pages } => {
-                // What is not loaded is not cached: loading another one forgets everything.
+                // Only the loaded address space is cached: loading another one flushes everything.
                 if loaded.is_some_and(|loaded| u64::from(loaded.number()) == space) {
                     let pages = first..first + u64::from(pages);
                     pages.map(paging::address_of).for_each(control::invalidate_page);
@@ -62,7 +62,7 @@ impl Shootdown for Hardware {
     }
 }
 
-/// What the CPU that this runs on does about translations.
+/// The flusher of the CPU that this runs on.
 #[inline]
 pub(crate) fn flusher() -> Flusher<'static, 'static, Machine> {
     flusher_of(memory::memory())
@@ -76,7 +76,7 @@ fn flusher_of(memory: &'static Memory<'static, Machine>) -> Flusher<'static, 'st
     unsafe { memory.flusher(this_cpu().id, &Hardware) }
 }
 
-/// Forgets what other CPUs have asked this one to. Interrupts are masked.
+/// Makes the flushes that other CPUs have requested of this one. Interrupts are masked.
 pub(crate) fn serve() {
     if let Some(memory) = memory::get() {
         flusher_of(memory).serve();

@@ -1,11 +1,11 @@
 //! Waiting: a CPU that waits halts, and takes interrupts while it does. It never spins alone.
 //!
-//! Before it halts it looks a few times, since most waits are short. Then it says what it waits for,
-//! looks once more, and halts, unless somebody has woken it in between. Whoever makes something come
-//! true clears that word and sends an interrupt; who does not is made up for by the next tick.
+//! Before it halts it checks its condition a few times, because most waits are short. Then it publishes its
+//! event, checks once more, and halts, unless another CPU has woken it in between. A CPU that makes an event
+//! happen clears that word and sends an interrupt. If it does not, the next tick wakes the waiter.
 //!
-//! Halting takes interrupts even where the caller had them masked: he waits, so he holds no lock of
-//! the library that a handler could want, and what others ask of him they get.
+//! A halted CPU takes interrupts even if its caller had masked them: it waits, so it holds no lock of the
+//! library that a handler could need, and it must serve the requests of other CPUs.
 
 use core::sync::atomic::{AtomicU64, Ordering, fence};
 
@@ -17,20 +17,20 @@ use crate::{
     interrupts::Vector,
 };
 
-/// How often a CPU looks before it halts. Without `pause`, which under a hypervisor may mean to leave
-/// the guest.
+/// Number of checks before a CPU halts. They run without `pause`, which under a hypervisor may leave the
+/// guest.
 const LOOKS: u32 = 50;
 
-/// What a CPU waits for.
+/// The event that a CPU waits for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Event(u64);
 
 impl Event {
     /// None.
     const NONE: Self = Self(0);
-    /// Another CPU has done what it was asked to.
+    /// Another CPU has served a request.
     pub(crate) const SERVED: Self = Self(1);
-    /// Something that nobody says: the next interrupt, at the latest the next tick.
+    /// A condition that no CPU announces: the next interrupt ends the wait, at the latest the next tick.
     pub(crate) const ANY: Self = Self(2);
 
     /// Wakes pauses of reclaim.
@@ -42,13 +42,13 @@ impl Event {
     }
 }
 
-/// What each CPU waits for, if it is about to halt.
+/// The event of each CPU that is about to halt.
 static AWAITED: [AtomicU64; MAX_CPUS] = [const { AtomicU64::new(Event::NONE.0) }; MAX_CPUS];
-/// Which of them do, a bit each: so that who has nobody to wake sees it at one glance. A bit and a word
-/// that are left over from a wait that ended before the halt cost an interrupt at the most.
+/// The CPUs with an event, one bit each, so that a CPU with no waiter reads one word only. A bit and a word
+/// that remain from a wait that ended before the halt cost at most one interrupt.
 static SLEEPERS: AtomicU64 = AtomicU64::new(0);
 
-/// Once around a loop that waits; `spins` counts them, from 0.
+/// The body of a waiting loop; `spins` counts its calls, from 0.
 pub(crate) fn once(event: Event, spins: u32) {
     if spins < LOOKS {
         return;
@@ -72,13 +72,13 @@ pub(crate) fn once(event: Event, spins: u32) {
     }
 }
 
-/// Has this CPU, if it is about to halt, look once more for what it waits for. Where something was done since it
-/// looked, and in handlers.
+/// Makes this CPU, if it is about to halt, check its condition once more. Called after work that was done since
+/// the last check, and in handlers.
 pub(crate) fn stay_awake() {
     AWAITED[this_cpu().id.index()].store(Event::NONE.0, Ordering::Relaxed);
 }
 
-/// Waits until a condition holds, which somebody says by an event.
+/// Waits until a condition holds that an event announces.
 pub(crate) fn until(event: Event, condition: impl Fn() -> bool) {
     let mut spins = 0u32;
     while !condition() {
@@ -87,9 +87,9 @@ pub(crate) fn until(event: Event, condition: impl Fn() -> bool) {
     }
 }
 
-/// Wakes who waits for an event, which may have come.
+/// Wakes all CPUs that wait for an event, which may have happened.
 pub(crate) fn wake(event: Event) {
-    // What came is seen by who gets sleepy after this, or he is seen here.
+    // A CPU that publishes its event after this fence sees the change; the others are seen here.
     fence(Ordering::SeqCst);
     let mut left = SLEEPERS.load(Ordering::Relaxed);
     while left != 0 {

@@ -239,7 +239,7 @@ fn run(work: Work, args: &PagingArgs) -> Result<Outcome, Failure> {
 
 /// Reads files on threads of this process: real memory, real files, real interrupts.
 fn on_threads(work: MmapRead, host: Host, args: &PagingArgs) -> Result<Outcome, Failure> {
-    /// Enough that what may be parked, a 200th of it, is many pages.
+    /// Enough that the frames that may be deferred, a 200th of it, are many.
     const FRAMES: u64 = 512 << 8;
     only_simulated(&[
         ("--disks", work.disks > 0),

@@ -1,8 +1,8 @@
-//! Bringing pages in that are missing.
+//! Reading missing pages into memory.
 //!
-//! A run of pages is claimed, and each gets a frame; they are read, and shown. What does not come that
-//! far is given back, whether there is no frame, the store fails, or it panics: everybody else waits
-//! for a page that is claimed.
+//! A run of pages is claimed, and each gets a frame; they are read, and made visible. If there is no frame,
+//! or the store fails or panics, the claims on the other pages end, because all other threads wait for
+//! claimed pages.
 
 use std::{io, ops::Range};
 
@@ -32,13 +32,13 @@ pub(super) struct Bringing<'b, 's, 'm> {
 }
 
 impl<'b, 's, 'm> Bringing<'b, 's, 'm> {
-    /// Of a page that the caller has claimed.
+    /// The read of a page that the caller has claimed.
     pub(super) fn new(seat: &'b mut Seat<'s, 'm>, id: PageId) -> Self {
         debug_assert!(seat.frames.is_empty());
         Self { seat, file: id.file, pages: id.page..id.page + 1, shown: 0 }
     }
 
-    /// Brings the page in, fixed; and neighbours, if they are read in a row.
+    /// Brings the page in and fixes it. Brings in neighbours, too, if the file is read sequentially.
     pub(super) fn run(mut self, stores: bool, rescued: bool) -> Result<(), PagingError> {
         let (cache, page) = (self.cache(), self.pages.start);
         count(&cache.counters.misses, 1);
@@ -66,7 +66,7 @@ impl<'b, 's, 'm> Bringing<'b, 's, 'm> {
     }
 
     /// Claims the pages after one that is missing, up to the end of its window, as far as they are
-    /// missing as well and frames are easily had.
+    /// missing as well and frames are available without a long wait.
     fn claim_neighbours(&mut self) {
         let cache = self.cache();
         let file = cache.file(self.file);
@@ -80,7 +80,7 @@ impl<'b, 's, 'm> Bringing<'b, 's, 'm> {
                     self.pages.end += 1;
                 }
                 Claim::Rescue => {
-                    // It is there: no need to go on, nor to read it.
+                    // The page is in memory: it need not be read, and the run ends here.
                     count(&cache.counters.rescued, 1);
                     self.show(page, block, None);
                     break;
@@ -108,13 +108,13 @@ impl<'b, 's, 'm> Bringing<'b, 's, 'm> {
         let (cache, pages) = (self.cache(), self.pages.clone());
         let file = cache.file(self.file);
         count(&cache.counters.read, pages.len() as u64);
-        // SAFETY: the pages were claimed, and nobody uses them until they are shown.
+        // SAFETY: the pages were claimed, and no thread uses them until they are visible.
         unsafe {
             file.region.with_bytes(pages.clone(), |bytes| file.store.read(pages.start, bytes))
         }
     }
 
-    /// A page that was claimed is in memory.
+    /// Makes a claimed page, which has been read, visible.
     fn show(&self, page: u32, block: Block<'m>, fixed: Option<bool>) {
         let (cache, id) = (self.cache(), PageId { file: self.file, page });
         let number = cache.number(block.pfn()).expect("a frame of the machine");

@@ -1,4 +1,4 @@
-//! What can go wrong while pages come and go.
+//! Errors of the page cache.
 
 use std::io;
 
@@ -7,54 +7,54 @@ use thiserror::Error;
 
 use crate::HostError;
 
-/// Why a page could not be had, or not be stored.
+/// The reason why a page could not be used or written, or a pager not be run.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum PagingError {
-    /// No frame could be had, however hard reclaim tried.
+    /// No frame could be allocated, even with reclaim.
     #[error("no frame for page {page}: {reason}")]
     OutOfMemory {
         /// The page.
         page: u32,
-        /// What the library said.
+        /// The error of the library.
         reason: AllocError,
     },
-    /// The store could not read it.
+    /// The store could not read a page.
     #[error("page {page} cannot be read: {reason}")]
     Unreadable {
         /// The page.
         page: u32,
-        /// What the store said.
+        /// The error of the store.
         reason: io::Error,
     },
-    /// Pages are dirty still, because the store could not write them.
+    /// Pages are still dirty, because the store could not write them.
     #[error("{pages} pages cannot be written and stay in memory; the first, page {page}: {reason}")]
     Unwritten {
-        /// How many.
+        /// The number of these pages.
         pages: u64,
         /// The first of them.
         page: u32,
-        /// What the store said of it.
+        /// The error of the store for it.
         reason: io::Error,
     },
-    /// What was written may not outlast a loss of power: the store could not see to it.
+    /// Written pages may not survive a loss of power, because the store could not make them durable.
     #[error("pages were written, but the store cannot say that they are there to stay: {reason}")]
     Unsynced {
-        /// What the store said.
+        /// The error of the store.
         reason: io::Error,
     },
-    /// A page is used by as many guards as can be counted.
+    /// A page has the maximum number of guards.
     #[error("page {page} is in use {guards} times, and cannot be once more; release some first")]
     TooManyGuards {
         /// The page.
         page: u32,
-        /// How many there can be.
+        /// The maximum number.
         guards: u32,
     },
-    /// Pages are in use that should be written, or go.
+    /// Pages that should be written or removed are in use.
     #[error("{pages} pages are in use, page {page} among them; release them first")]
     InUse {
-        /// How many.
+        /// The number of these pages.
         pages: u64,
         /// One of them.
         page: u32,
@@ -62,9 +62,9 @@ pub enum PagingError {
     /// The file is not that long.
     #[error("there is no page {page}: the file has {pages}")]
     NoSuchPage {
-        /// The page asked for.
+        /// The requested page.
         page: u32,
-        /// How many there are.
+        /// The number of pages of the file.
         pages: u32,
     },
     /// The cache has no such file: the number is from another cache.
@@ -113,10 +113,10 @@ pub enum PagingError {
     /// The memory was made without LRU lists.
     #[error("the memory has no LRU lists; make it with SideTables {{ lru: true }}")]
     NoLists,
-    /// A thread could not be had.
+    /// A thread could not be started.
     #[error(transparent)]
     Host(#[from] HostError),
-    /// A CPU of the memory could not be had.
+    /// The token of a CPU is in use.
     #[error(transparent)]
     Cpu(#[from] CpuError),
 }

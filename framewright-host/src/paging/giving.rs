@@ -1,10 +1,10 @@
-//! How the kernel takes pages back.
+//! The system calls by which the kernel takes pages back.
 //!
-//! `MADV_DONTNEED` frees the memory behind pages, and before it returns every processor that runs a
-//! thread of this process has forgotten where it was: by an interrupt. `madvise` takes one range a
-//! call. `process_madvise` takes a vector of them, on oneself since Linux 6.13, and kernels from
-//! about 6.15 on flush once for all of it. Whether this one does cannot be asked for, but it can be
-//! seen: pages are given up while another thread runs, and interrupts are counted.
+//! `MADV_DONTNEED` frees the memory behind pages. Before it returns, every processor that runs a thread
+//! of this process is interrupted and flushes its translations. `madvise` takes one range per call.
+//! `process_madvise` takes a vector of ranges, for the own process since Linux 6.13, and kernels from
+//! about 6.15 on flush once for all of them. A process cannot query this, but it can measure it: it gives
+//! up pages while another thread runs, and counts interrupts.
 
 #![allow(unsafe_code)]
 
@@ -28,27 +28,28 @@ use std::{
 use super::{interrupts::shootdowns, region::Region};
 use crate::HostError;
 
-/// Ranges that the kernel takes in one call (`IOV_MAX`).
+/// Maximum number of ranges per call (`IOV_MAX`).
 const MOST: usize = 1024;
 
-/// How this kernel is told to take pages back.
+/// The way in which this kernel takes pages back.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum GivingUp {
     /// `process_madvise`: many ranges a call, one flush.
     Vectors {
-        /// Interrupts were counted. Else the kernel's version says so.
+        /// Whether this was measured by counting interrupts. If not, it is assumed from the kernel's
+        /// version.
         seen: bool,
     },
     /// `madvise`: one range of neighbouring pages a call, and a flush each.
     Ranges(NoVectors),
 }
 
-/// Why ranges are given up one by one.
+/// The reason why ranges are given up one by one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum NoVectors {
-    /// Whoever made the cache wanted it so.
+    /// The cache was made so.
     SwitchedOff,
-    /// The kernel does not let a process do that to itself.
+    /// The kernel has no `process_madvise` for the own process.
     Refused(Errno),
     /// The kernel flushes for every range of a vector.
     Unbatched,
@@ -78,7 +79,7 @@ impl fmt::Display for NoVectors {
     }
 }
 
-/// Tells the kernel.
+/// The interface to the kernel.
 pub(super) struct Kernel {
     how: GivingUp,
     /// This process.
@@ -86,7 +87,7 @@ pub(super) struct Kernel {
 }
 
 impl Kernel {
-    /// As well as this kernel can. What it can is looked at once per process; that takes some ten
+    /// Uses the best way of this kernel. It is measured once per process, which takes some ten
     /// milliseconds.
     pub(super) fn detect() -> Result<Self, HostError> {
         static SEEN: OnceLock<Result<GivingUp, HostError>> = OnceLock::new();
@@ -94,7 +95,7 @@ impl Kernel {
         Ok(Self { how, me: myself().ok() })
     }
 
-    /// One range a call, whatever the kernel can.
+    /// Uses one call per range on every kernel.
     pub(super) fn ranges() -> Self {
         Self { how: GivingUp::Ranges(NoVectors::SwitchedOff), me: None }
     }
@@ -103,11 +104,11 @@ impl Kernel {
         self.how
     }
 
-    /// Gives up what is behind ranges of pages; how many calls that took.
+    /// Gives up the memory behind ranges of pages. Returns the number of calls.
     ///
     /// # Safety
     ///
-    /// They are pages of regions whose contents nobody wants, and that nobody uses until this
+    /// The contents of the pages must not be needed, and no thread may use the pages until this
     /// returns.
     pub(super) unsafe fn give_up(&self, ranges: &[Range<usize>]) -> Result<u64, Errno> {
         let mut calls = 0;
@@ -115,13 +116,13 @@ impl Kernel {
             // A call for one range is cheaper than a vector of it.
             (Some(me), GivingUp::Vectors { .. }) if ranges.len() > 1 => {
                 for ranges in ranges.chunks(MOST) {
-                    // SAFETY: by our contract.
+                    // SAFETY: by the contract of this function.
                     calls += unsafe { give_up_vector(me, ranges)? };
                 }
             }
             _ => {
                 for range in ranges {
-                    // SAFETY: by our contract.
+                    // SAFETY: by the contract of this function.
                     unsafe { give_up_range(range)? };
                     calls += 1;
                 }
@@ -135,7 +136,7 @@ impl Kernel {
 ///
 /// As [`Kernel::give_up`].
 unsafe fn give_up_range(range: &Range<usize>) -> Result<(), Errno> {
-    // SAFETY: by our contract.
+    // SAFETY: by the contract of this function.
     unsafe { madvise(range.start as *mut c_void, range.len(), Advice::LinuxDontNeed) }
 }
 
@@ -150,8 +151,8 @@ unsafe fn give_up_vector(me: &OwnedFd, ranges: &[Range<usize>]) -> Result<u64, E
     let (mut next, mut calls) = (0, 0);
     while next < vector.len() {
         let left = &vector[next..];
-        // SAFETY: the vector is alive during the call; the ranges are ours to give up, by our
-        // contract.
+        // SAFETY: the vector is alive during the call; the caller guarantees that the ranges may be given
+        // up.
         let done = unsafe {
             libc::syscall(
                 libc::SYS_process_madvise,
@@ -163,7 +164,7 @@ unsafe fn give_up_vector(me: &OwnedFd, ranges: &[Range<usize>]) -> Result<u64, E
             )
         };
         calls += 1;
-        // The number of bytes that it came to: all, unless it was interrupted.
+        // The number of bytes taken: all, unless the call was interrupted.
         let Ok(mut done) = usize::try_from(done) else {
             let errno = std::io::Error::last_os_error().raw_os_error().unwrap_or_default();
             return Err(Errno::from_raw_os_error(errno));
@@ -185,7 +186,7 @@ fn myself() -> Result<OwnedFd, Errno> {
     pidfd_open(getpid(), PidfdFlags::empty())
 }
 
-/// What this kernel can, on pages made for that.
+/// Measures the abilities of this kernel on pages of its own.
 fn look() -> Result<GivingUp, HostError> {
     let scratch = Scratch::new()?;
     let ranges = Kernel::ranges();
@@ -207,11 +208,11 @@ fn look() -> Result<GivingUp, HostError> {
     })
 }
 
-/// Pages to try it on.
+/// Pages for the measurement.
 struct Scratch(Region);
 
 impl Scratch {
-    /// Ranges that are given up at a time, a page each, no two of them neighbours.
+    /// Number of ranges that are given up at a time, one page each, none adjacent to another.
     const RANGES: u32 = 64;
 
     fn new() -> Result<Self, HostError> {
@@ -223,12 +224,12 @@ impl Scratch {
         let pages = (0..count).map(|nth| 2 * nth);
         pages.clone().for_each(|page| self.0.words(page)[0].store(1, Relaxed));
         let ranges: Vec<_> = pages.map(|page| self.0.addresses(page..page + 1)).collect();
-        // SAFETY: pages of our own, which nobody else knows.
+        // SAFETY: only this function has the address of these pages.
         unsafe { kernel.give_up(&ranges) }.map(|_| ())
     }
 
-    /// Whether vectors take far fewer interrupts than ranges, if that can be told: another thread has
-    /// to run, and interrupts to be counted.
+    /// Whether vectors take far fewer interrupts than single ranges. `None` if that is unknown, because
+    /// the other thread did not run or interrupts are not counted.
     fn is_batched(&self, ranges: &Kernel, vectors: &Kernel) -> Option<bool> {
         const TRIES: u32 = 20;
         let processors = thread::available_parallelism().map_or(1, usize::from);
@@ -239,7 +240,7 @@ impl Scratch {
             (0..TRIES).find_map(|_| {
                 let one_by_one = self.interrupts(ranges)?;
                 let together = self.interrupts(vectors)?;
-                // Fewer than that, and the other thread did not run.
+                // With fewer interrupts the other thread did not run.
                 let runs = one_by_one >= u64::from(Self::RANGES) / 2;
                 runs.then_some(together * 4 <= one_by_one)
             })
@@ -303,7 +304,7 @@ mod tests {
             // More than one call takes, and a page in between that stays.
             let pages = (0..3000).step_by(2);
             let ranges: Vec<_> = pages.map(|page| region.addresses(page..page + 1)).collect();
-            // SAFETY: nobody else knows them.
+            // SAFETY: only this test has the address of these pages.
             let calls = unsafe { kernel.give_up(&ranges) }.unwrap();
             let expected =
                 if kernel.how() == GivingUp::Ranges(NoVectors::SwitchedOff) { 1500 } else { 2 };

@@ -7,7 +7,7 @@ use super::{
     region::WORDS,
 };
 
-/// A page that stays in memory until this is dropped.
+/// A page that stays in memory until this value is dropped.
 struct Fixed<'c> {
     cache: &'c PageCache,
     id: PageId,
@@ -27,28 +27,28 @@ impl Drop for Fixed<'_> {
     }
 }
 
-/// A page that is read: it stays in memory until this is dropped.
+/// A page that is read: it stays in memory until this value is dropped.
 #[must_use = "the page stays in memory only while this value lives"]
 pub struct Reading<'c>(Fixed<'c>);
 
 impl<'c> Reading<'c> {
-    /// Of a page that the caller has fixed.
+    /// The guard of a page that the caller has fixed.
     #[inline]
     pub(super) fn new(cache: &'c PageCache, id: PageId) -> Self {
         Self(Fixed { cache, id })
     }
 
-    /// Its words.
+    /// The words of the page.
     #[inline]
     pub fn words(&self) -> impl ExactSizeIterator<Item = u64> + use<'_> {
         self.0.words().iter().map(|word| word.load(Relaxed))
     }
 
-    /// One of them.
+    /// The word `number`.
     ///
     /// # Panics
     ///
-    /// If there is none of that number: a page has 512.
+    /// If `number` is above 511.
     #[inline]
     #[must_use]
     pub fn word(&self, number: usize) -> u64 {
@@ -56,25 +56,25 @@ impl<'c> Reading<'c> {
     }
 }
 
-/// A page that may be stored to, and is dirty: it stays in memory until this is dropped.
+/// A page that may be stored to, and is dirty: it stays in memory until this value is dropped.
 #[must_use = "the page stays in memory only while this value lives"]
 pub struct Writing<'c>(Fixed<'c>);
 
 impl<'c> Writing<'c> {
-    /// Of a page that the caller has fixed, and marked dirty.
+    /// The guard of a page that the caller has fixed, and marked dirty.
     #[inline]
     pub(super) fn new(cache: &'c PageCache, id: PageId) -> Self {
         Self(Fixed { cache, id })
     }
 
-    /// Its words.
+    /// The words of the page.
     #[inline]
     #[must_use]
     pub fn words(&self) -> &[AtomicU64] {
         self.0.words()
     }
 
-    /// Stores the same into all of them.
+    /// Stores the same value into all words.
     pub fn fill(&mut self, value: u64) {
         self.words().iter().for_each(|word| word.store(value, Relaxed));
     }

@@ -1,10 +1,10 @@
-//! Pages that are on their way out, and the flush that ends it.
+//! Pages that leave the cache, and the flush that releases their memory.
 //!
-//! Reclaim takes a page from its file: nobody gets at it any more, but what is behind it is the
-//! kernel's to take. It goes on the list of the CPU that reclaims. To flush that CPU, as the library
-//! calls it, is to have the kernel take back what is on its list; so the set of CPUs that *may have
-//! cached* a page is that CPU, and all other rules are the library's. A flush of *everything* serves
-//! the lists of all CPUs with one call: whatever the kernel is told, it flushes every processor.
+//! Reclaim takes a page from its file. From then on it cannot be used, but the kernel still keeps the
+//! memory behind it. The page goes on the list of the CPU that reclaims. What the library calls a flush of
+//! that CPU is a call by which the kernel takes back the pages on its list. So the set of CPUs that *may
+//! have cached* a page is that CPU, and all other rules are the library's. A *full* flush serves the lists
+//! of all CPUs with one call, because the kernel flushes every processor in any case.
 
 use std::{
     ops::Range,
@@ -24,24 +24,25 @@ use super::{
 };
 use crate::{HostMachine, wait::wait};
 
-/// What a CPU has taken from files.
+/// The pages that a CPU has taken from files.
 #[derive(Default)]
 pub(super) struct List {
     pages: Mutex<Vec<PageId>>,
-    /// Held while the kernel takes back what was on it: who finds it empty knows that this is over.
+    /// Held while the kernel takes back the listed pages: a thread that finds the list empty knows that
+    /// this has ended.
     calling: Mutex<()>,
-    /// Held while somebody flushes this CPU on behalf of another: one request at a time is served.
+    /// Held while another CPU flushes this one: one request at a time is served.
     serving: Mutex<()>,
 }
 
 impl PageCache {
-    /// Puts a page on the list of a CPU. It is LEAVING.
+    /// Puts a page, which is LEAVING, on the list of a CPU.
     pub(super) fn leave(&self, cpu: CpuId, id: PageId) {
         locked(&self.list(cpu).pages).push(id);
     }
 
-    /// Has the kernel take back what is on these lists, which are in the order of their numbers; when
-    /// this returns, it has.
+    /// Has the kernel take back the pages on these lists, which are in the order of their numbers. On
+    /// return it has taken all of them.
     fn flush(&self, lists: &[List]) {
         let _calling: Vec<MutexGuard<'_, ()>> =
             lists.iter().map(|list| locked(&list.calling)).collect();
@@ -58,7 +59,7 @@ impl PageCache {
         let elsewhere: Vec<PageId> = elsewhere.collect();
         self.give_up(&pages);
         for id in elsewhere {
-            // Rescued; or another list had it too, and is being flushed.
+            // The page was rescued; or it is on another list, too, which is being flushed.
             let mut spins = 0;
             while self.page(id).state.is_giving() {
                 wait(Wait::Flush, spins);
@@ -67,7 +68,7 @@ impl PageCache {
         }
     }
 
-    /// Has the kernel take back pages that are GIVING, or were never shown to anybody.
+    /// Has the kernel take back pages that are GIVING, or were never visible to other threads.
     #[allow(unsafe_code)]
     fn give_up(&self, pages: &[PageId]) {
         if pages.is_empty() {
@@ -75,8 +76,8 @@ impl PageCache {
         }
         let (ranges, counters) = (self.ranges(pages), &self.counters);
         let began = processor_time();
-        // SAFETY: their contents are stored, or of no use; who wants to use one waits until it is not
-        // GIVING any more.
+        // SAFETY: their contents are stored, or not needed. Threads that want to use such a page wait until
+        // it is not GIVING any more.
         let calls = unsafe { self.kernel.give_up(&ranges) };
         count(&counters.call_nanos, processor_time().saturating_sub(began));
         count(&counters.flushes, 1);
@@ -85,7 +86,7 @@ impl PageCache {
                 count(&counters.calls, calls);
                 count(&counters.evicted, pages.len() as u64);
             }
-            // They are memory that nobody counts, until they are read again.
+            // Their memory is not counted until they are read again.
             Err(_) => count(&counters.refused, pages.len() as u64),
         }
         for &id in pages {
@@ -93,12 +94,12 @@ impl PageCache {
         }
     }
 
-    /// A page that was claimed is not brought in after all: what may be behind it is not needed.
+    /// Ends the claim on a page that is not brought in. The memory that may be behind it is not needed.
     pub(super) fn give_back(&self, id: PageId) {
         self.give_up(&[id]);
     }
 
-    /// Where sorted pages lie, neighbours together.
+    /// The addresses of sorted pages, with neighbours joined to ranges.
     fn ranges(&self, pages: &[PageId]) -> Vec<Range<usize>> {
         let next_to =
             |one: &PageId, other: &PageId| one.file == other.file && one.page + 1 == other.page;
@@ -129,7 +130,7 @@ impl<'m> Shooter<'_, 'm> {
         unsafe { self.memory.flusher(cpu, self) }
     }
 
-    /// One call for the lists of all CPUs, and all of them are told.
+    /// One call for the lists of all CPUs, and the flush of each is recorded.
     fn forget_everywhere(&self, cpus: &[u16]) {
         match cpus.split_first() {
             None => self.cache.flush(&self.cache.leaving),
@@ -146,12 +147,12 @@ impl<'m> Shooter<'_, 'm> {
 }
 
 impl Shootdown for Shooter<'_, '_> {
-    /// Who stores to a page has fixed it, and a page that is fixed does not leave.
+    /// A thread that stores to a page has fixed it, and a fixed page does not leave.
     fn clean_stores_fault(&self) -> bool {
         true
     }
 
-    /// Whatever the kernel is told to take back, it interrupts every processor for it.
+    /// The kernel interrupts every processor for any page that it takes back.
     fn has_local_flush(&self) -> bool {
         false
     }
@@ -167,8 +168,8 @@ impl Shootdown for Shooter<'_, '_> {
         }
     }
 
-    /// No thread has to be interrupted for what the kernel does to all: the caller flushes the other
-    /// CPUs' lists itself.
+    /// No thread has to be interrupted, because the kernel flushes all processors: the caller flushes the
+    /// lists of other CPUs itself.
     fn interrupt(&self, _from: CpuId, targets: &CpuMask) {
         for cpu in targets.iter() {
             let _serving = locked(&self.cache.list(cpu).serving);

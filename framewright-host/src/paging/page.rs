@@ -1,4 +1,4 @@
-//! What is known of one page of a file: a word that everybody changes by compare-exchange.
+//! The state of one page of a file: a word that all threads change by compare-exchange.
 //!
 //! ```text
 //!              claim                 publish                choose
@@ -15,66 +15,66 @@
 //! memory can change its LRU lists. So each step of reclaim is one compare-exchange that succeeds only if the
 //! page is in this frame, chosen, and not in use.
 //!
-//! A page that is LEAVING has no frame any more, but its contents are still where they were: who
-//! wants it before the kernel is told takes it back. While it is GIVING the kernel is being told,
-//! and everybody waits for that.
+//! A LEAVING page has no frame any more, but its contents are still where they were: a thread that needs
+//! it before the call of the kernel rescues it. While it is GIVING the kernel is being called, and all
+//! threads wait for the end of that call.
 
 use std::sync::atomic::{
     AtomicU64,
     Ordering::{AcqRel, Acquire, Relaxed, Release},
 };
 
-/// It is in memory, and has a frame.
+/// The page is in memory, and has a frame.
 const RESIDENT: u64 = 1;
-/// It is being read or written.
+/// The page is being read or written.
 const LOCKED: u64 = 1 << 1;
-/// Stored to since it was read, or last written.
+/// The page was stored to since it was read or last written.
 const DIRTY: u64 = 1 << 2;
-/// Used since somebody asked last.
+/// The page was used since its references were checked last.
 const ACCESSED: u64 = 1 << 3;
-/// Written, and reclaim is to be told.
+/// The page was written, and the end of the write is not yet reported to reclaim.
 const WRITEBACK: u64 = 1 << 4;
-/// The last attempt to write it failed.
+/// The last attempt to write the page failed.
 const FAILED: u64 = 1 << 5;
-/// On a list of pages that the kernel is to take back.
+/// The page is on a list of pages that the kernel is to take back.
 const LEAVING: u64 = 1 << 6;
-/// The kernel is taking it back.
+/// The kernel is taking back the page.
 const GIVING: u64 = 1 << 7;
-/// Chosen by reclaim.
+/// Reclaim has chosen the page.
 const CHOSEN: u64 = 1 << 8;
-/// One who uses it.
+/// One user of the page.
 const PIN: u64 = 1 << 16;
 const PINS: u64 = 0xffff << 16;
-/// Those who can use it at once.
+/// Maximum number of users at the same time.
 pub(super) const PINS_MAX: u32 = (PINS / PIN) as u32;
 /// The shift of the frame number, which counts from the first frame of the machine.
 const FRAME: u32 = 32;
 
-/// See the module.
+/// The state of a page, as the module describes it.
 #[derive(Default)]
 pub(super) struct PageState(AtomicU64);
 
-/// What came of trying to use a page.
+/// The result of trying to use a page.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Fix {
-    /// It stays where it is until it is released; whether it has become dirty by that.
+    /// The page stays in memory until it is released. `dirtied`: it was clean before.
     Fixed { dirtied: bool },
-    /// Somebody has locked it: for a moment.
+    /// The page is locked, for a short time.
     Busy,
-    /// It is not in memory.
+    /// The page is not in memory.
     Absent,
-    /// As many use it as can be counted. Perhaps one thread: it would wait for itself.
+    /// The page has the maximum number of users. All of them may be this thread, so it must not wait.
     TooMany,
 }
 
-/// What came of trying to bring a page in.
+/// The result of trying to claim a missing page.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Claim {
-    /// It is the caller's to bring in: locked.
+    /// The page is locked; the caller has to read it.
     Read,
-    /// It is the caller's, locked, and its contents are still there.
+    /// The page is locked, and its contents are still there.
     Rescue,
-    /// Somebody else is at it, or was.
+    /// Another thread has claimed the page, or it is not missing any more.
     Taken,
 }
 
@@ -88,11 +88,11 @@ pub(super) struct Chosen {
 /// The result of removing a page from its file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Leave {
-    /// Removed: it no longer has a frame.
+    /// Removed: the page no longer has a frame.
     Left,
-    /// It is dirty.
+    /// The page is dirty.
     Dirty,
-    /// It is not in this frame, or not chosen any more.
+    /// The page is not in this frame, or not chosen any more.
     Refused,
 }
 
@@ -128,7 +128,7 @@ impl PageLock<'_> {
 }
 
 impl PageState {
-    /// Uses the page, to store to it if `stores`.
+    /// Starts a use of the page, to store to it if `stores`.
     #[inline]
     pub(super) fn fix(&self, stores: bool) -> Fix {
         let mut now = self.0.load(Relaxed);
@@ -147,13 +147,13 @@ impl PageState {
         }
     }
 
-    /// Uses it no longer.
+    /// Ends a use of the page.
     #[inline]
     pub(super) fn release(&self) {
         self.0.fetch_sub(PIN, Release);
     }
 
-    /// Takes on to bring the page in.
+    /// Claims the page if it is missing; the caller then has to bring it in.
     pub(super) fn claim(&self) -> Claim {
         let now = self.0.load(Relaxed);
         let claim = match now {
@@ -165,8 +165,7 @@ impl PageState {
         if claimed.is_ok() { claim } else { Claim::Taken }
     }
 
-    /// The page that was claimed is in memory, and has this frame; the caller has fixed it if it
-    /// says what for.
+    /// Makes the claimed page usable in this frame. `fixed`: the caller uses it, to store to it or not.
     pub(super) fn publish(&self, frame: u32, fixed: Option<bool>) {
         let used = match fixed {
             None => 0,
@@ -208,7 +207,7 @@ impl PageState {
         self.change(|now| is_idle(now).then_some(now | LOCKED)).map(|_| PageLock(self))
     }
 
-    /// Whether it was used since this was asked last, if it is in this frame.
+    /// Whether the page was used since the last call, if it is in this frame.
     pub(super) fn take_accessed(&self, frame: u32) -> bool {
         let was_used = |now| is_in(now, frame) && now & ACCESSED != 0;
         was_used(self.0.load(Relaxed))
@@ -226,22 +225,22 @@ impl PageState {
         }
     }
 
-    /// The kernel is about to take a page back that was leaving. Not if somebody has rescued it.
+    /// Marks a leaving page as being taken back by the kernel. `false` if it was rescued.
     pub(super) fn begin_giving(&self) -> bool {
         self.0.compare_exchange(LEAVING, GIVING, AcqRel, Relaxed).is_ok()
     }
 
-    /// Whether somebody else is having the kernel take it back.
+    /// Whether the kernel is taking back the page.
     pub(super) fn is_giving(&self) -> bool {
         self.0.load(Acquire) == GIVING
     }
 
-    /// The kernel has taken it back, or what there was of a page that was claimed.
+    /// Marks the page as absent: the kernel has taken it back, or the claim on it has ended.
     pub(super) fn end_giving(&self) {
         self.0.store(0, Release);
     }
 
-    /// Reclaim was told.
+    /// Records that the end of the write was reported to reclaim.
     pub(super) fn end_writeback(&self) {
         self.0.fetch_and(!WRITEBACK, Release);
     }
@@ -250,7 +249,7 @@ impl PageState {
         self.0.load(Acquire) & DIRTY != 0
     }
 
-    /// Whether somebody uses it.
+    /// Whether the page is in use.
     pub(super) fn is_fixed(&self) -> bool {
         self.0.load(Acquire) & PINS != 0
     }
@@ -263,7 +262,7 @@ impl PageState {
         self.0.load(Acquire) & FAILED != 0
     }
 
-    /// The number of its frame.
+    /// The number of the page's frame.
     #[cfg(test)]
     pub(super) fn frame(&self) -> Option<u32> {
         let now = self.0.load(Acquire);

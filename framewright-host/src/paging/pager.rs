@@ -65,7 +65,7 @@ pub struct Pager<'p, 'm> {
 impl<'p, 'm> Pager<'p, 'm> {
     /// Runs `body`, which starts threads that use the cache. While it runs, requests that are short
     /// of memory reclaim, and a thread does so in the background: as the memory's last CPU, which is
-    /// to be left free for it. What is in memory in the end stays there; nothing is parked then.
+    /// to be left free for it. Pages that are in memory in the end stay there; no free is deferred then.
     ///
     /// The end of a run does not write dirty pages. Pages that the body did not [sync](Seat::sync), or could
     /// not, are counted in the result.
@@ -192,7 +192,7 @@ impl<'p, 'm> Pager<'p, 'm> {
                 NextStep::WhenWoken => self.bell.wait(None),
             }
         }
-        // Nobody else reclaims any more, and nobody shall wait for what is parked.
+        // Nothing else reclaims any more, and no request shall wait for deferred frames.
         self.shooter.flusher(me).drain_deferred(&mut |blocks| {
             blocks.for_each(|block| _ = token.free(block));
         });

@@ -1,4 +1,4 @@
-//! Where pages come from and go to.
+//! The storage of pages that are not in memory.
 
 use framewright::{frame::FRAME_SIZE, reclaim::WriteError};
 use std::{
@@ -11,45 +11,46 @@ use std::{
     path::Path,
 };
 
-/// Keeps pages while they are not in memory. A page that was never written is whatever the store
-/// says it is. Called from many threads at once, but never for one page.
+/// Keeps pages while they are not in memory. The store decides the contents of a page that was never
+/// written. Many threads call it at once, but never for the same page.
 ///
 /// Pages are locked while the store reads or writes them, so a store must not use these pages through the
 /// cache: it would deadlock. Two files, of one cache or of two, must not have the same storage: each would
 /// overwrite pages that the other has in memory.
 ///
-/// A store that panics harms nobody but who called: see [`Seat::read`](super::Seat::read) and
+/// A panic of a store affects only its caller: see [`Seat::read`](super::Seat::read) and
 /// [`Pager::run`](super::Pager::run).
 pub trait Store: Send + Sync {
-    /// Reads pages from `page` on: as many as `into` has room for.
+    /// Reads pages from `page` on, until `into` is full.
     ///
     /// # Errors
     ///
-    /// They cannot be read. What `into` holds then does not matter.
+    /// The pages cannot be read. The contents of `into` do not matter then.
     fn read(&self, page: u32, into: &mut [u8]) -> io::Result<()>;
 
     /// Writes page `page`.
     ///
     /// # Errors
     ///
-    /// It cannot be written: the page stays dirty, and in memory.
+    /// The page cannot be written. It stays dirty, and in memory.
     fn write(&self, page: u32, from: &[u8]) -> io::Result<()>;
 
-    /// Sees to it that what was written so far survives a loss of power: [`Seat::sync`](super::Seat::sync)
-    /// ends with it. A store that keeps a page for good as soon as `write` returns has nothing to do.
+    /// Makes all earlier writes durable, so that they survive a loss of power. It is the last step of
+    /// [`Seat::sync`](super::Seat::sync). A store whose `write` is durable has nothing to do.
     ///
     /// # Errors
     ///
-    /// Something that was written may be lost. The pages are clean all the same, and perhaps no longer
-    /// in memory, so a store whose failures come late should rather have `write` wait.
+    /// Written pages may be lost. They are clean nevertheless, and perhaps no longer in memory, so `write`
+    /// of a store with late failures should rather wait.
     fn sync(&self) -> io::Result<()> {
         Ok(())
     }
 }
 
-/// A file, read and written past the kernel's own page cache where the file system allows it: else
-/// every page would be in memory twice. Where it does not, every write waits for the device: what the
-/// kernel only notes it may fail to write later, when the page is clean already and nobody asks.
+/// A file that is read and written without the kernel's page cache if the file system allows it; with
+/// that cache every page would be in memory twice. If it does not, every write waits for the device:
+/// the kernel could fail to write cached data later, when the page is clean already and the error would
+/// not be seen.
 #[derive(Debug)]
 pub struct FileStore {
     file: File,
@@ -57,11 +58,11 @@ pub struct FileStore {
 }
 
 impl FileStore {
-    /// Opens a file that exists, for reading and writing.
+    /// Opens an existing file for reading and writing.
     ///
     /// # Errors
     ///
-    /// It cannot be opened.
+    /// The file cannot be opened.
     pub fn open(path: &Path) -> io::Result<Self> {
         use rustix::fs::OFlags;
         let opened = |flags: OFlags| {
@@ -76,17 +77,17 @@ impl FileStore {
         }
     }
 
-    /// The same of a file that is open, and need not have a name any more: nothing is left of a temporary
-    /// one then, however the program ends.
+    /// As [`FileStore::open`], for a file that is open already. The file need not have a name any more, so
+    /// that no temporary file is left after the end of the program.
     ///
     /// # Errors
     ///
-    /// It cannot be opened once more, for reading and writing.
+    /// The file cannot be opened once more for reading and writing.
     pub fn reopen(file: &File) -> io::Result<Self> {
         Self::open(Path::new(&format!("/proc/self/fd/{}", file.as_raw_fd())))
     }
 
-    /// Whether the kernel's page cache is left out.
+    /// Whether the kernel's page cache is bypassed.
     #[must_use]
     pub fn is_direct(&self) -> bool {
         self.direct
@@ -106,14 +107,14 @@ impl Store for FileStore {
         self.file.write_all_at(from, offset(page))
     }
 
-    /// Past the kernel's cache is not yet past the device's, nor is the file's length or where its
-    /// blocks are.
+    /// Data that bypasses the kernel's cache may still be in the cache of the device, and the metadata of
+    /// the file in that of the kernel.
     fn sync(&self) -> io::Result<()> {
         self.file.sync_data()
     }
 }
 
-/// What reclaim is told of a page that could not be written.
+/// The error that reclaim gets for a page that could not be written.
 pub(super) fn write_error(error: &io::Error) -> WriteError {
     use io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
     match error.kind() {

@@ -62,7 +62,7 @@ pub(crate) struct Outcome {
     pub(crate) flush_cycles: u64,
     /// Of these, waiting for zone locks, and holding them.
     pub(crate) zone_lock_cycles: u64,
-    /// Of these, the same for the locks of LRU lists, and of parked frames.
+    /// Of these, the same for the locks of LRU lists, and of deferred frees.
     pub(crate) lru_lock_cycles: u64,
     /// Requests for huge pages.
     pub(crate) huge: Huge,

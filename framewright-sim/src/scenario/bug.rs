@@ -18,7 +18,7 @@ pub enum Bug {
     /// A CPU that loads an address space looks at what changed in it before it says that it has
     /// it loaded: a change in between passes it by.
     EarlyLook,
-    /// A CPU that was lazy uses what it had cached, without looking at what changed meanwhile.
+    /// A CPU that was lazy uses its cached translations without the flush that it has missed.
     LazySkipsFlush,
     /// A page is written out while somebody may still store to it through a dirty translation.
     WriteOutBeforeFlush,
@@ -39,14 +39,15 @@ pub enum Bug {
     /// Unmapping finds an entry that is clear already, and returns without the flush that whoever
     /// cleared it has put off (Linux until 2017).
     SkippedFlush,
-    /// A page becomes writable while its old frame can still be read: the flush for that was put
-    /// off, and nobody has made up for it.
+    /// A page becomes writable while its old frame can still be read: the deferred flush is not made
+    /// first.
     UnflushedWrite,
-    /// Truncating a file returns while a page that reclaim has deferred can still be reached.
+    /// Truncating a file returns while a page whose flush was deferred can still be reached.
     UnflushedTruncate,
-    /// Addresses are used anew while what was there, and is deferred, can still be reached.
+    /// Addresses are reused while the page that was there, and whose flush was deferred, can still be
+    /// reached.
     UnflushedReuse,
-    /// Deferred frames are handed out although no CPU has flushed since.
+    /// Deferred frames are allocated again although no CPU has flushed since.
     DeferredHandedOut,
     /// A CPU says that it has caught up with changes that came after it had looked.
     LateEpoch,
@@ -135,9 +136,9 @@ impl Bug {
             Self::TargetFreed => "a frame is freed that a page is about to move to",
             Self::SkippedFlush => "unmapping does not make up for a flush that was put off",
             Self::UnflushedWrite => "a page becomes writable while its old frame can be read",
-            Self::UnflushedTruncate => "truncation returns while a deferred page can be reached",
-            Self::UnflushedReuse => "addresses are used anew while a deferred page can be reached",
-            Self::DeferredHandedOut => "deferred frames are handed out and nobody has flushed",
+            Self::UnflushedTruncate => "truncation returns before a deferred flush is made",
+            Self::UnflushedReuse => "addresses are reused before a deferred flush is made",
+            Self::DeferredHandedOut => "deferred frames are handed out before any CPU has flushed",
             Self::LateEpoch => "a CPU claims to have seen changes that came after it looked",
             Self::UnlockedTake => "an allocator takes the first free frame without a lock",
             Self::MissingBarrier => "lists are drained without a barrier on their owner's CPU",

@@ -1,5 +1,5 @@
-//! Deferred pages: unmapped, not flushed, and read by who still reaches them; until something happens
-//! that they must be flushed for.
+//! Deferred flushes: pages are unmapped, not flushed, and still read through stale translations, until
+//! something happens that needs the flush.
 
 use framewright::tuning::{Auto, FlushBatching, TlbTuning};
 

@@ -33,7 +33,7 @@ pub static SCENARIOS: [Scenario; 25] = [
     },
     Scenario {
         name: "rest",
-        about: "CPUs rest, are spared interrupts, and come back to pages that are gone",
+        about: "CPUs rest, get no interrupts, and come back to pages that are gone",
         cpus: 3,
         bugs: &[Bug::LazySkipsFlush],
         affordable_bound: 2,
@@ -123,7 +123,7 @@ pub static SCENARIOS: [Scenario; 25] = [
     },
     Scenario {
         name: "deferred-write",
-        about: "a process stores to pages of a file that another reads and reclaim parks",
+        about: "a process stores to pages of a file whose flush for another process is deferred",
         cpus: 3,
         bugs: &[
             Bug::UnflushedWrite,
@@ -138,7 +138,7 @@ pub static SCENARIOS: [Scenario; 25] = [
     },
     Scenario {
         name: "deferred-truncate",
-        about: "a file is truncated that a process reads and reclaim parks",
+        about: "a file is truncated while the flush of pages that a process reads is deferred",
         cpus: 3,
         bugs: &[Bug::UnflushedTruncate],
         affordable_bound: 2,
@@ -148,7 +148,7 @@ pub static SCENARIOS: [Scenario; 25] = [
     },
     Scenario {
         name: "deferred-reuse",
-        about: "a thread uses addresses anew at which another reads what reclaim parks",
+        about: "a thread reuses addresses at which another still reads unflushed pages",
         cpus: 3,
         bugs: &[Bug::UnflushedReuse],
         affordable_bound: 2,
@@ -168,7 +168,7 @@ pub static SCENARIOS: [Scenario; 25] = [
     },
     Scenario {
         name: "deferred-switch",
-        about: "CPUs switch between processes, and catch up with what reclaim parks",
+        about: "CPUs switch between processes, and make the flushes that reclaim has deferred",
         cpus: 3,
         bugs: &[Bug::LateEpoch],
         affordable_bound: 2,

@@ -1,6 +1,6 @@
 //! Bundles: neighbouring blocks of one order, as one word of the map and a mask.
 //!
-//! They are the currency between the zone and the lists of a CPU: up to 64 blocks in 16 bytes.
+//! Frames move between the zone and the lists of a CPU as bundles: up to 64 blocks in 16 bytes.
 
 #![allow(unsafe_code)]
 
@@ -16,12 +16,12 @@ pub(crate) struct Bundle {
     pub(crate) word: u32,
     /// One bit per head of a block.
     pub(crate) heads: u64,
-    /// The order of its blocks.
+    /// The order of the blocks.
     pub(crate) order: Order,
 }
 
 impl Bundle {
-    /// Blocks in it.
+    /// Number of blocks in the bundle.
     #[inline(always)]
     pub(crate) fn blocks(self) -> u32 {
         self.heads.count_ones()
@@ -37,13 +37,13 @@ impl Bundle {
         })
     }
 
-    /// The pageblock it lies in.
+    /// The pageblock of the bundle.
     #[inline(always)]
     pub(crate) fn pageblock(self) -> u32 {
         self.word >> WORDS_SHIFT
     }
 
-    /// Frames in it.
+    /// Number of frames in the bundle.
     #[inline(always)]
     pub(crate) fn frame_count(self) -> u64 {
         u64::from(self.blocks()) << self.order.get()
@@ -55,7 +55,7 @@ impl Bundle {
         Self { word: frame / 64, heads: 1 << (frame % 64), order }
     }
 
-    /// All frames of its blocks inside the word.
+    /// The frames of the blocks, as bits of the word.
     #[inline(always)]
     pub(super) fn spread(self) -> u64 {
         word::spread(self.heads, self.order.get())
@@ -68,7 +68,7 @@ impl fmt::Debug for Bundle {
     }
 }
 
-/// A batch of bundles: what crosses the zone lock at once.
+/// A batch of bundles, which moves under one hold of the zone lock.
 ///
 /// Small enough for a kernel stack (1 KiB), and a bound on how long the lock is held. Its
 /// memory is not initialised: most batches use little of it. Invariant: the first `len` items
@@ -87,7 +87,7 @@ impl Bundles {
         Self { items: [const { MaybeUninit::uninit() }; Self::CAPACITY], len: 0, blocks: 0 }
     }
 
-    /// Adds a bundle; `false` if there is no room.
+    /// Adds a bundle; `false` if the batch is full.
     pub(crate) fn push(&mut self, bundle: Bundle) -> bool {
         let Some(slot) = self.items.get_mut(self.len) else { return false };
         slot.write(bundle);
@@ -105,7 +105,7 @@ impl Bundles {
         Some(frame)
     }
 
-    /// Makes the last two bundles one if they are of the same word and order.
+    /// Joins the last two bundles if they are of the same word and order.
     pub(crate) fn join_last(&mut self) {
         if let [.., before, last] = self.as_mut_slice()
             && (before.word, before.order) == (last.word, last.order)
@@ -115,7 +115,7 @@ impl Bundles {
         }
     }
 
-    /// Keeps those bundles that `keep` says yes to, in their order.
+    /// Keeps the bundles for which `keep` returns `true`, in their order.
     #[inline(always)]
     pub(crate) fn retain(&mut self, mut keep: impl FnMut(Bundle) -> bool) {
         let items = self.as_mut_slice();
@@ -138,7 +138,7 @@ impl Bundles {
         self.blocks = 0;
     }
 
-    /// Bundles that still fit.
+    /// Number of bundles that still fit.
     pub(crate) fn room(&self) -> u32 {
         (Self::CAPACITY - self.len) as u32
     }
@@ -148,18 +148,18 @@ impl Bundles {
         self.len == Self::CAPACITY
     }
 
-    /// Whether it holds no block.
+    /// Whether the batch has no block.
     pub(crate) fn is_empty(&self) -> bool {
         self.blocks == 0
     }
 
-    /// Blocks in all its bundles.
+    /// Number of blocks in all bundles.
     #[inline(always)]
     pub(crate) fn blocks(&self) -> u32 {
         self.blocks
     }
 
-    /// Frames in all its bundles.
+    /// Number of frames in all bundles.
     pub(crate) fn frames(&self) -> u64 {
         self.as_slice().iter().map(|bundle| bundle.frame_count()).sum()
     }

@@ -1,4 +1,4 @@
-//! Invariants and statistics that look at every pageblock.
+//! Invariants and statistics that read every pageblock.
 
 use core::ops::Range;
 
@@ -8,12 +8,12 @@ use crate::{
     types::{Order, PAGEBLOCK_ORDER, fragmentation_index, unusable_index},
 };
 
-/// Free blocks of a zone by type and order, and its pageblocks by type, counted when asked.
+/// Counts of the free blocks of a zone by type and order, and of its pageblocks by type.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct BlockCounts {
     /// Maximal free blocks, by migratetype and order.
     pub free: [[u64; Order::COUNT]; MigrateType::COUNT],
-    /// Pageblocks by migratetype, those that are nothing but holes left out.
+    /// Pageblocks by migratetype, without those that consist of holes.
     pub pageblocks: [u64; MigrateType::COUNT],
 }
 
@@ -24,7 +24,7 @@ impl BlockCounts {
         self.free.iter().map(|orders| orders[usize::from(order.get())]).sum()
     }
 
-    /// Blocks of `order` that could be taken, if larger ones were split for them.
+    /// Number of blocks of `order` that could be allocated, by splitting larger ones, too.
     #[must_use]
     pub fn yields(&self, order: Order) -> u64 {
         let larger = Order::all().filter(|&at| at >= order);
@@ -75,7 +75,7 @@ impl Buddy<'_> {
         counts
     }
 
-    /// Adds the blocks of some pageblocks, and the larger blocks that begin with one of these.
+    /// Adds the blocks of some pageblocks, and the larger blocks that start with one of these.
     pub(crate) fn add_counts(&self, some: Range<u32>, counts: &mut BlockCounts) {
         for index in some.clone() {
             let Some(block) = self.blocks.get(index as usize) else { continue };
@@ -84,7 +84,7 @@ impl Buddy<'_> {
             }
             let of = self.type_of(index);
             counts.pageblocks[of as usize] += 1;
-            // Whole pageblocks that mix are counted with the blocks that they form.
+            // Wholly free pageblocks of types that mix are counted with the blocks that they form.
             let whole = block.is_free() && of.mixes();
             if whole || self.lists.gigablocks.is_folded(index) {
                 continue;
@@ -100,7 +100,7 @@ impl Buddy<'_> {
         }
     }
 
-    /// Tests invariant I2 and the counts; the text says what is wrong, the number where.
+    /// Tests invariant I2 and the counts. The text of an error names the fault, its number the place.
     pub(crate) fn check(&self) -> Result<(), (&'static str, u32)> {
         let mut free = [0; MigrateType::COUNT];
         let mut listed = [0; MigrateType::COUNT];
@@ -143,7 +143,7 @@ impl Buddy<'_> {
         self.lists.gigablocks.check()
     }
 
-    /// Whether a pageblock is in exactly the sets it belongs in, free as a `whole` or not.
+    /// Whether a pageblock is in exactly the sets it belongs to, free as a `whole` or not.
     fn check_whole(
         &self,
         index: u32,
@@ -162,7 +162,7 @@ impl Buddy<'_> {
         Ok(())
     }
 
-    /// Whether `frame` is not in the memory map, or is not there.
+    /// Whether `frame` is not in the memory map, or not present.
     pub(crate) fn is_hole(&self, frame: u32) -> bool {
         let number = self.types.get((frame >> PAGEBLOCK_ORDER) as usize);
         match number.map(|number| number.load(Ordering::Relaxed)) {

@@ -1,7 +1,7 @@
 //! Operations for compaction: the contents of a pageblock, and frames to move pages to.
 //! [`source`](super::source) decides which pageblocks are worth emptying.
 //!
-//! The header of a pageblock gives the counts without a look at frames: the number of free frames,
+//! The header of a pageblock has the counts, so that its map need not be read: the number of free frames,
 //! and whether all allocated frames were requested as movable. Lists hold pageblocks by fullness, so that
 //! the fullest are found without a search. Target frames are taken from movable pageblocks only, from the fullest first, and
 //! never from a wholly free one.
@@ -162,9 +162,9 @@ impl Buddy<'_> {
         self.lists.gigablocks.count_free()
     }
 
-    /// Percentage of the frames free for requests that lie in pieces smaller than a pageblock; 100
-    /// if nothing is free. Reserved and isolated frames do not count. It needs no walk, because it
-    /// is called after each pageblock that is emptied.
+    /// Percentage of the free frames that are in blocks smaller than a pageblock; 100 if no frame is free.
+    /// Reserved and isolated frames do not count. It needs no walk, because it is called after each
+    /// pageblock that is emptied.
     pub(crate) fn scattered_percent(&self) -> u64 {
         let free = self.free_frames() - self.highatomic_free();
         let whole = self.free_pageblocks() * u64::from(FRAMES);

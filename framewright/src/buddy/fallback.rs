@@ -1,9 +1,9 @@
-//! What to do when a type has run out: claim a pageblock of another type, or steal from one.
+//! Fallback when a type has no free blocks: claim a pageblock of another type, or steal from one.
 //!
-//! *Claiming* retags a whole pageblock: because a pageblock with its free frames hangs on one
-//! list, that is one move. It is worth while if the pageblock is all free, or if at least half
-//! of it is free or holds frames like the requester's. *Stealing* takes blocks and leaves the
-//! type as it is; it is the only path that mixes types in a pageblock, hence the last one.
+//! *Claiming* changes the type of a whole pageblock: because a pageblock with its free frames is on one
+//! list, that is one move. It is done if the pageblock is all free, or if at least half of it is free
+//! or holds frames of a compatible type. *Stealing* takes blocks and leaves the type unchanged. Only
+//! stealing mixes types in a pageblock, so it comes last.
 
 use super::{Buddy, MigrateType, Part, Watch, take::Want};
 use crate::{
@@ -11,28 +11,28 @@ use crate::{
     types::{Order, PAGEBLOCK_FRAMES, PAGEBLOCK_ORDER},
 };
 
-/// A fallback that happened. Reported after the zone lock was dropped.
+/// A fallback that was made. It is reported after the zone lock was dropped.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Fallback {
-    /// The pageblock claimed or stolen from.
+    /// The pageblock that was claimed or stolen from.
     pub(crate) pageblock: u32,
-    /// Its type before.
+    /// The type of the pageblock before.
     pub(crate) from: MigrateType,
-    /// Order of its largest free block at the time.
+    /// Order of its largest free block before.
     pub(crate) found_order: Order,
-    /// Claimed as a whole, so that its type changed.
+    /// Whether the pageblock was claimed, so that its type changed.
     pub(crate) claimed: bool,
 }
 
-/// From this order on any requester may claim: half the pageblock order.
+/// From this order on every request may claim: half the pageblock order.
 const CLAIM_ORDER: u8 = PAGEBLOCK_ORDER / 2;
 
-/// A pageblock is claimed if this many of its frames are free or like the requester's.
+/// A pageblock is claimed if this many of its frames are free or of a compatible type.
 const CLAIM_FRAMES: usize = PAGEBLOCK_FRAMES / 2;
 
 impl Buddy<'_> {
-    /// Finds a pageblock of another type for a request. A claimed one has been retagged and is
-    /// found by the ordinary search; a stolen one is named and keeps its type.
+    /// Finds a pageblock of another type for a request. A claimed pageblock has its new type and is
+    /// found by the ordinary search; a pageblock to steal from is returned and keeps its type.
     #[cold]
     #[inline(never)]
     pub(super) fn fall_back(&mut self, want: &Want, watch: impl Watch) -> Option<Fallback> {

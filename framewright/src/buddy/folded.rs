@@ -1,10 +1,10 @@
 //! Folded pageblocks: those that are allocated as one block, or as a part of a larger one.
 //!
-//! While a pageblock is one block, free or allocated, nothing in its map or header is worth
-//! looking at. So taking and giving it moves bits between words of its gigablock, for up to 64
-//! neighbours at once, and leaves map and header as they are: those of a free pageblock. A
-//! pageblock whose bit says folded is allocated whatever they say; it is *unfolded*, its map
-//! and header written out, before it is allocated in smaller blocks.
+//! The map and header of a pageblock that is one block, free or allocated, carry no information. So
+//! taking and giving such a pageblock moves bits between words of its gigablock, for up to 64
+//! neighbours at once, and leaves map and header unchanged: those of a free pageblock. A pageblock
+//! whose folded bit is set is allocated, even if they say otherwise. Before it is allocated in smaller
+//! blocks it is *unfolded*: its map and header are written.
 
 use super::{
     Buddy, MigrateType, Part, WORDS_SHIFT, Watch, bundle::Bundle, bundle::Bundles, lists::FREE,
@@ -17,7 +17,7 @@ use crate::{
 };
 
 impl Buddy<'_> {
-    /// Takes free pageblocks of the wanted type, as many as are wanted and there.
+    /// Takes free pageblocks of the requested type, up to the requested number.
     pub(super) fn take_pageblocks(&mut self, want: Want, out: &mut Bundles, watch: impl Watch) {
         let of = want.migratetype;
         let Some(list) = of.listed() else { return };
@@ -43,7 +43,7 @@ impl Buddy<'_> {
         self.free[of as usize] -= frames(mask);
     }
 
-    /// Makes folded pageblocks of type `of` free.
+    /// Frees folded pageblocks of type `of`.
     pub(super) fn give_pageblocks(&mut self, leaf: u32, mask: u64, of: MigrateType) {
         self.lists.gigablocks.unfold(leaf, mask);
         self.lists.insert_free(leaf, mask, of);
@@ -51,7 +51,7 @@ impl Buddy<'_> {
     }
 
     /// Gives back the leading bundles that are pageblocks allocated as one block each and
-    /// neighbours of one type. Returns how many those are: none if the first is not like that.
+    /// neighbours of one type. Returns their number, which is 0 if the first bundle is no such pageblock.
     pub(super) fn give_folded(&mut self, bundles: &[Bundle], watch: impl Watch) -> usize {
         let Some(first) = bundles.first() else { return 0 };
         let leaf = self.lists.gigablocks.place(first.pageblock()) / 64;
@@ -80,8 +80,7 @@ impl Buddy<'_> {
         given
     }
 
-    /// Writes out map and header of pageblock `index`, which is a block of its own if it is
-    /// folded.
+    /// Writes map and header of pageblock `index` if it is folded. It must then be a block of its own.
     pub(super) fn unfold(&mut self, index: u32) {
         if self.lists.gigablocks.is_folded(index) {
             let place = self.lists.gigablocks.place(index);
@@ -97,7 +96,7 @@ impl Buddy<'_> {
     }
 }
 
-/// Frames in as many pageblocks as `mask` has bits.
+/// Number of frames in as many pageblocks as `mask` has bits.
 #[inline(always)]
 fn frames(mask: u64) -> u64 {
     u64::from(mask.count_ones()) * PAGEBLOCK_FRAMES as u64

@@ -1,11 +1,11 @@
-//! One gigablock: 512 pageblocks (1 GiB), and which of them are whole blocks.
+//! One gigablock: 512 pageblocks (1 GiB), with maps of those that are whole blocks.
 //!
-//! A gigablock is to pageblocks what a pageblock is to frames: a map of the free ones, from
-//! which blocks of orders 10 to 18 are read off. Only pageblocks of types that may share a block
+//! A gigablock maps free pageblocks as a pageblock maps free frames. Blocks of orders 10 to 18 are read
+//! off that map. Only pageblocks of types that may share a block
 //! are in that map, so two free buddies of equal order are never apart.
 //!
-//! Allocated blocks of orders from 9 up are known here alone (see [`folded`](super::folded)):
-//! a bit says that a pageblock belongs to one, another that it continues the block of the
+//! Allocated blocks of orders from 9 up are recorded only here (see [`folded`](super::folded)): one
+//! bit says that a pageblock belongs to such a block, another that it continues the block of the
 //! pageblock before it.
 
 use super::{
@@ -16,7 +16,7 @@ use super::{
 /// Pageblocks in a gigablock.
 pub(crate) const PAGEBLOCKS: u32 = 64 * WORDS as u32;
 
-/// What is known of 64 neighbouring pageblocks: one bit each.
+/// The state of 64 neighbouring pageblocks: one bit each.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Leaf {
     /// Free as a whole, and of a type whose free pageblocks may share a block.
@@ -25,7 +25,7 @@ pub(super) struct Leaf {
     pub(super) folded: u64,
     /// Folded, and continues the block of the pageblock before it.
     pub(super) tails: u64,
-    /// Free, and reported as free to whoever lends the memory.
+    /// Free, and reported as free to the lender of the memory.
     pub(super) reported: u64,
 }
 
@@ -33,7 +33,7 @@ pub(super) struct Leaf {
 #[repr(C, align(64))]
 pub(crate) struct Gigablock {
     pub(super) leaves: [Leaf; WORDS],
-    /// What blocks the free pageblocks form.
+    /// The levels of the blocks that the free pageblocks form.
     levels: Levels,
 }
 
@@ -50,13 +50,13 @@ impl Gigablock {
         self.levels.whole()
     }
 
-    /// Brings the levels up to date after the free pageblocks of leaf `i` changed.
+    /// Updates the levels after the free pageblocks of leaf `i` changed.
     pub(super) fn refresh(&mut self, i: usize) {
         self.levels.set(i, self.leaves[i].free);
     }
 
-    /// First pageblock of a free block of 2^`doublings` pageblocks, in as small a block as
-    /// there is.
+    /// First pageblock of a free block of 2^`doublings` pageblocks, in the smallest sufficient free
+    /// block.
     pub(super) fn best_block(&self, doublings: u8) -> Option<u32> {
         if doublings >= WORD_ORDER {
             return self.levels.best_words(doublings).map(|i| 64 * i as u32);
@@ -72,8 +72,8 @@ impl Gigablock {
             .all(|(leaf, mask)| self.leaves[leaf as usize].free & mask == mask)
     }
 
-    /// The maximal free block around pageblock `at`, as its logarithm in pageblocks; `None` if
-    /// that is not free.
+    /// The maximal free block around pageblock `at`, as its logarithm in pageblocks; `None` if the
+    /// pageblock is not free.
     pub(super) fn doublings_around(&self, at: u32) -> Option<u8> {
         (0..=MAP_ORDER).take_while(|&doublings| self.is_free_around(at, doublings)).last()
     }
@@ -83,14 +83,14 @@ impl Gigablock {
         let mut at = 0;
         core::iter::from_fn(move || {
             at = self.next_free(at)?;
-            // What lies below is not free or in a block of its own, so a block starts here.
+            // The pageblock below is not free or in another block, so a block starts here.
             let block = (at, self.doublings_around(at)?);
             at += 1 << block.1;
             Some(block)
         })
     }
 
-    /// The first free pageblock at or behind `from`.
+    /// The first free pageblock at or after `from`.
     fn next_free(&self, from: u32) -> Option<u32> {
         spans(from..PAGEBLOCKS).find_map(|(leaf, mask)| {
             let free = self.leaves[leaf as usize].free & mask;
@@ -98,7 +98,7 @@ impl Gigablock {
         })
     }
 
-    /// Pageblocks of the allocated block that starts with pageblock `at`.
+    /// Number of pageblocks of the allocated block that starts with pageblock `at`.
     pub(super) fn allocated_from(&self, at: u32) -> u32 {
         let continues = |&at: &u32| self.leaves[at as usize / 64].tails >> (at % 64) & 1 == 1;
         1 + (at + 1..PAGEBLOCKS).take_while(continues).count() as u32

@@ -1,13 +1,13 @@
 //! The pageblocks of a zone that are whole blocks: free as a whole, or allocated as one block.
 //!
-//! Free ones are in a set by migratetype, from which blocks of order 9 are taken 64 at a time,
+//! Free pageblocks are in a set by migratetype, from which blocks of order 9 are taken 64 at a time,
 //! and in the map of their [`Gigablock`], from which larger blocks are read off. Gigablocks are
-//! in sets by their largest free block, so that the smallest sufficient one is found by a
-//! find-first-set, however large the zone.
+//! in sets by their largest free block, so that the smallest sufficient block is found by one
+//! find-first-set in a zone of any size.
 //!
 //! Larger blocks are aligned to *physical* addresses. So pageblocks are named by their *place*
-//! here: counted from the zone's first frame rounded down to a gigablock. Places in front of the
-//! zone are never free.
+//! here: counted from the zone's first frame rounded down to a gigablock. Places before the zone
+//! are never free.
 
 use core::ops::Range;
 
@@ -25,30 +25,30 @@ pub(super) struct Gigablocks<'m> {
     blocks: &'m mut [Gigablock],
     /// The place of the zone's first pageblock.
     skew: u32,
-    /// By migratetype: the places of the pageblocks that are free as a whole.
+    /// By migratetype: the places of wholly free pageblocks.
     free: [NumberSet<'m>; MigrateType::LISTED],
-    /// How many of them are of types that mix.
+    /// Number of wholly free pageblocks of types that mix.
     whole: u64,
-    /// By order from 10 on: the gigablocks whose largest free block has it.
+    /// By order from 10 on: the gigablocks whose largest free block has this order.
     by_order: [NumberSet<'m>; LARGE_ORDERS],
     /// Bit k: the set of order 10 + k is not empty.
     orders: u64,
 }
 
 impl<'m> Gigablocks<'m> {
-    /// How many gigablocks a zone of `pageblocks` pageblocks from frame `base` on touches.
+    /// Number of gigablocks that a zone of `pageblocks` pageblocks from frame `base` on overlaps.
     pub(super) fn count(base: Pfn, pageblocks: usize) -> usize {
         (skew(base) as usize + pageblocks).div_ceil(PAGEBLOCKS as usize)
     }
 
-    /// Words that the sets of such a zone need.
+    /// Number of words that the sets of such a zone need.
     pub(super) fn set_words(base: Pfn, pageblocks: usize) -> usize {
         let gigablocks = Self::count(base, pageblocks);
         MigrateType::LISTED * NumberSet::words(gigablocks * PAGEBLOCKS as usize)
             + LARGE_ORDERS * NumberSet::words(gigablocks)
     }
 
-    /// Nothing free. `blocks` and the zeroes `words` are as many as the zone needs.
+    /// Gigablocks without free pageblocks. `blocks` and the zeroes `words` are as many as the zone needs.
     pub(super) fn new(base: Pfn, blocks: &'m mut [Gigablock], words: &'m mut [u64]) -> Self {
         let count = blocks.len();
         let mut words = words;
@@ -77,7 +77,7 @@ impl<'m> Gigablocks<'m> {
     }
 
     /// The first pageblock of the aligned block of `order` (at least 9) that pageblock `index`
-    /// lies in; `None` if that starts in front of the zone.
+    /// lies in; `None` if that block starts before the zone.
     pub(super) fn align_down(&self, index: u32, order: Order) -> Option<u32> {
         (self.place(index) & !(order.pageblocks() - 1)).checked_sub(self.skew)
     }
@@ -139,12 +139,12 @@ impl<'m> Gigablocks<'m> {
         self.free[list].lowest_word(count)
     }
 
-    /// Those free places of `mask` that are of a type.
+    /// The free places of `mask` that are of a type.
     pub(super) fn free_of(&self, list: usize, leaf: u32, mask: u64) -> u64 {
         self.free[list].word(leaf) & mask
     }
 
-    /// Puts right what depends on the free pageblocks of a leaf.
+    /// Updates levels and sets after the free pageblocks of a leaf changed.
     fn refresh(&mut self, leaf: u32) {
         let gigablock = &mut self.blocks[leaf as usize / WORDS];
         let before = gigablock.level();
@@ -175,8 +175,8 @@ impl<'m> Gigablocks<'m> {
         self.orders
     }
 
-    /// The place of a free block of `order` (above 9), and the order of the maximal free block
-    /// that it is in: as small as there is, in the gigablock with the least beyond it.
+    /// The place of a free block of `order` (above 9), and the order of the maximal free block that
+    /// contains it: the smallest there is, in the gigablock whose largest free block is smallest.
     pub(super) fn find(&self, order: Order) -> Option<(u32, Order)> {
         let doublings = order.get() - PAGEBLOCK_ORDER;
         let sufficient = self.orders & !0 << (doublings - 1);
@@ -195,10 +195,9 @@ impl<'m> Gigablocks<'m> {
                 .all(|(leaf, mask)| self.leaf(leaf).free & mask == mask)
     }
 
-    // ---- reported ones ------------------------------------------------------------------------
+    // ---- reported pageblocks -------------------------------------------------------------------
 
-    /// The place of the first free block of `order` in a gigablock that is not marked as
-    /// reported as a whole.
+    /// The place of the first free block of `order` in a gigablock that is not fully marked as reported.
     pub(super) fn unreported(&self, gigablock: u32, order: Order) -> Option<u32> {
         let block = self.blocks.get(gigablock as usize)?;
         let size = order.pageblocks();
@@ -210,7 +209,7 @@ impl<'m> Gigablocks<'m> {
         Some(gigablock * PAGEBLOCKS + found)
     }
 
-    /// Marks free places as reported, as far as they are in the map.
+    /// Marks places as reported, if they are in the map of free pageblocks.
     pub(super) fn mark_reported(&mut self, leaf: u32, mask: u64) {
         let leaf = self.leaf_mut(leaf);
         leaf.reported |= mask & leaf.free;
@@ -232,7 +231,7 @@ impl<'m> Gigablocks<'m> {
         })
     }
 
-    /// How many pageblocks are free as a whole.
+    /// Number of wholly free pageblocks.
     pub(super) fn count_free(&self) -> u64 {
         self.whole
     }
@@ -248,7 +247,7 @@ impl<'m> Gigablocks<'m> {
         })
     }
 
-    /// The order of the allocated block that starts with pageblock `index`, if one does.
+    /// The order of the allocated block that starts with pageblock `index`; `None` if none does.
     pub(super) fn allocated_order(&self, index: u32) -> Option<Order> {
         let place = self.place(index);
         if !self.is_folded(index) || self.leaf(place / 64).tails >> (place % 64) & 1 == 1 {
@@ -280,7 +279,7 @@ impl<'m> Gigablocks<'m> {
         }
     }
 
-    /// Makes pageblock `index` begin a block of its own, if it continues one.
+    /// Splits the allocated block that pageblock `index` continues, so that a block starts with it.
     pub(super) fn part(&mut self, index: u32) {
         let place = self.place(index);
         self.leaf_mut(place / 64).tails &= !(1 << (place % 64));
@@ -295,7 +294,7 @@ impl<'m> Gigablocks<'m> {
 
     // ---- invariants ---------------------------------------------------------------------------
 
-    /// Tests every gigablock and the sets they are in; the number says which is wrong.
+    /// Tests every gigablock and its sets. The number of an error is that of a gigablock.
     pub(super) fn check(&self) -> Result<(), (&'static str, u32)> {
         for (number, gigablock) in self.blocks.iter().enumerate() {
             let number = number as u32;
@@ -317,7 +316,7 @@ impl<'m> Gigablocks<'m> {
     }
 }
 
-/// Pageblocks between the start of a gigablock and frame `base` in it.
+/// Number of pageblocks from the start of a gigablock to frame `base` in it.
 fn skew(base: Pfn) -> u32 {
     ((base.get() >> PAGEBLOCK_ORDER) % u64::from(PAGEBLOCKS)) as u32
 }

@@ -1,4 +1,4 @@
-//! Giving frames back.
+//! Giving frames back to the buddy.
 
 use super::{
     Buddy, Bundle, FRAMES, Heads, MigrateType, Watch,
@@ -12,7 +12,7 @@ use crate::{
     types::{Order, PAGEBLOCK_FRAMES, PAGEBLOCK_ORDER, Refusal},
 };
 
-/// The refusals of a batch: all are counted, the first is kept for the report.
+/// The refused frees of a batch: all are counted, the first is kept for the report.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Refusals {
     pub(crate) count: u32,
@@ -34,7 +34,7 @@ impl Refusals {
     }
 }
 
-/// A block that somebody waits for: the first merge in the zone that completes exactly this
+/// The capture of a block for a waiting request: the first merge in the zone that completes exactly this
 /// order hands the block over instead of listing it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Capture {
@@ -45,10 +45,10 @@ pub(crate) struct Capture {
 }
 
 impl Buddy<'_> {
-    /// Gives back blocks. Bundles of one pageblock should be neighbours: its lists are put right
-    /// once per run of them.
+    /// Gives back blocks. Bundles of one pageblock should be adjacent: its list is updated once per run
+    /// of them.
     ///
-    /// Returns what hardening refused; those frames stay as they were.
+    /// Returns the frees that hardening refused; their frames are unchanged.
     #[inline(never)]
     pub(crate) fn give_bundles(&mut self, bundles: &[Bundle], watch: impl Watch) -> Refusals {
         let mut refusals = Refusals::default();
@@ -75,8 +75,8 @@ impl Buddy<'_> {
         refusals
     }
 
-    /// Gives back the leading bundles as far as they lie in pageblock `index`, as the first does,
-    /// and are no whole pageblocks. Returns the others.
+    /// Gives back the leading bundles that lie in pageblock `index`, as the first does, and are no whole
+    /// pageblocks. Returns the others.
     #[inline(never)]
     fn give_run<'b>(
         &mut self,
@@ -95,8 +95,7 @@ impl Buddy<'_> {
         &[]
     }
 
-    /// Gives back the leading bundles as far as they are folded pageblocks or larger blocks.
-    /// Returns how many.
+    /// Gives back the leading bundles that are folded pageblocks or larger blocks. Returns their number.
     fn give_whole(
         &mut self,
         bundles: &[Bundle],
@@ -135,8 +134,8 @@ impl Buddy<'_> {
         refusals
     }
 
-    /// First frame of the aligned block of `order` around `frame`; `None` if that starts in
-    /// front of the zone.
+    /// First frame of the aligned block of `order` around `frame`; `None` if that block starts before
+    /// the zone.
     pub(super) fn align_down(&self, frame: u32, order: Order) -> Option<u32> {
         if order <= Order::PAGEBLOCK {
             return Some(frame & !(order.frames() as u32 - 1));
@@ -154,8 +153,8 @@ impl Buddy<'_> {
             self.drop_refused(&mut bundle, heads, refusals);
         }
         let order = bundle.order;
-        // A pageblock that is isolated is of its old kind still: what is emptied must not look as if nothing
-        // in it were pinned.
+        // An isolated pageblock keeps its old kind here. Otherwise one that is being emptied would look as
+        // if it had no unmovable frames.
         let movable = of == MigrateType::Movable
             || of == MigrateType::Isolate && self.home_type(index) == MigrateType::Movable;
         if let Some(heads) = heads {
@@ -178,7 +177,7 @@ impl Buddy<'_> {
         self.free[of as usize] += u64::from(frames);
     }
 
-    /// Leaves in `bundle` only what the maps confirm as allocated blocks of `order`.
+    /// Removes from `bundle` the heads that the maps do not confirm as allocated blocks of `order`.
     #[inline(always)]
     fn drop_refused(&self, bundle: &mut Bundle, known: &Heads, refusals: &mut Refusals) {
         let order = bundle.order;
@@ -201,7 +200,7 @@ impl Buddy<'_> {
     fn drop_refused_slowly(&self, bundle: &mut Bundle, refusals: &mut Refusals) {
         let mut accepted = 0;
         for frame in bundle.frames() {
-            match self.judge(frame, bundle.order) {
+            match self.check_allocated(frame, bundle.order) {
                 Ok(()) => accepted |= 1 << (frame % 64),
                 Err(why) => refusals.add(frame, bundle.order, why),
             }
@@ -209,8 +208,8 @@ impl Buddy<'_> {
         bundle.heads = accepted;
     }
 
-    /// Whether the maps know an allocated block of exactly `order` at `frame`.
-    pub(crate) fn judge(&self, frame: u32, order: Order) -> Result<(), Refusal> {
+    /// Checks in the maps that an allocated block of exactly `order` starts at `frame`.
+    pub(crate) fn check_allocated(&self, frame: u32, order: Order) -> Result<(), Refusal> {
         let index = frame >> PAGEBLOCK_ORDER;
         if self.lists.gigablocks.is_folded(index) {
             let starts = frame.is_multiple_of(FRAMES);
@@ -248,7 +247,7 @@ impl Buddy<'_> {
         Ok(())
     }
 
-    /// Cuts the allocated block at `frame` into two of `half`.
+    /// Splits the allocated block at `frame` into two of order `half`.
     pub(crate) fn split_head(&mut self, frame: u32, half: Order) {
         let second = frame + half.frames() as u32;
         if half >= Order::PAGEBLOCK {

@@ -2,9 +2,9 @@
 //! read without it.
 //!
 //! The map exists where raw frees are checked. Under the lock, it and the map of free frames give
-//! the order of a block ([`Buddy::judge`](super::Buddy::judge)). A read without the lock can only
-//! confirm: if the word is out of date or does not suffice, the reader takes the lock. So the words
-//! need no ordering.
+//! the order of a block ([`Buddy::check_allocated`](super::Buddy::check_allocated)). A read without the lock can only
+//! confirm: if the word is out of date or not sufficient, the reader takes the lock. So the words need
+//! no ordering.
 
 use super::levels::WORDS;
 use crate::{

@@ -1,9 +1,9 @@
 //! The high-atomic reserve: pageblocks kept for high-order requests that cannot wait.
 //!
-//! When such a request was served, the pageblock it got its block from is reserved, so that the
-//! next one finds neighbours there. Nobody claims a reserved pageblock or steals from it; only
-//! requests with a right to the reserve take from it, some before everything else, others when
-//! everything else failed. When memory is short it goes back, one pageblock at a time.
+//! When such a request was served, the pageblock of its block is reserved, so that the next request
+//! finds free neighbours there. Reserved pageblocks are not claimed and not stolen from. Only requests
+//! that may use the reserve take from it, some before other pageblocks, others as a last resort. When
+//! memory is short the reserve is released, one pageblock at a time.
 
 use super::{Buddy, Bundles, FRAMES, MigrateType, Watch, lists::Room, take::Want};
 use crate::types::{Order, PAGEBLOCK_ORDER};
@@ -11,12 +11,12 @@ use crate::types::{Order, PAGEBLOCK_ORDER};
 /// Whether a request may use the high-atomic reserve.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) enum Reserve {
-    /// It may not.
+    /// The request may not use the reserve.
     #[default]
     None,
-    /// Before anything else.
+    /// The request uses the reserve first.
     First,
-    /// After everything else.
+    /// The request uses the reserve last.
     Last,
 }
 
@@ -32,8 +32,8 @@ impl Buddy<'_> {
     }
 
     /// Reserves the pageblocks of the allocated block of `order` at `frame`, as long as fewer
-    /// than `limit` frames are reserved. Says whether any was: those that are reserved or
-    /// isolated already stay what they are.
+    /// than `limit` frames are reserved. Pageblocks that are reserved or isolated already are left
+    /// alone. Returns whether any was reserved.
     pub(crate) fn reserve_highatomic(&mut self, frame: u32, order: Order, limit: u64) -> bool {
         let first = frame >> PAGEBLOCK_ORDER;
         let pageblocks = if order > Order::PAGEBLOCK { order.pageblocks() } else { 1 };
@@ -58,7 +58,7 @@ impl Buddy<'_> {
         true
     }
 
-    /// Takes from the reserve alone, as many blocks as are wanted and there.
+    /// Takes blocks from the reserve only, up to the requested number.
     #[cold]
     #[inline(never)]
     pub(super) fn take_reserved(&mut self, want: Want, out: &mut Bundles, watch: impl Watch) {
@@ -73,7 +73,7 @@ impl Buddy<'_> {
         }
     }
 
-    /// Counts a pageblock whose type, while it is not isolated, is `to` now and was `from`.
+    /// Updates the counts for a pageblock whose type, apart from isolation, changed from `from` to `to`.
     pub(super) fn count_reserved(&mut self, from: MigrateType, to: MigrateType) {
         let reserved =
             |of: MigrateType| u64::from(of == MigrateType::HighAtomic) * u64::from(FRAMES);

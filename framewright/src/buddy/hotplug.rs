@@ -1,14 +1,14 @@
-//! Pageblocks that come and go.
+//! Adding and removing pageblocks.
 //!
-//! A zone has room for every pageblock that may ever be there. One that is not has the type
-//! [`ABSENT`], no frames, and is on no list. It comes as a whole and free; it goes after it was
-//! isolated, so that nobody takes of it, and only if all of it is free.
+//! A zone has metadata for every pageblock that may ever be present. An absent pageblock has the type
+//! [`ABSENT`], no frames, and is on no list. It is added as a whole and free. It is removed while it is
+//! isolated, so that no frame of it can be taken, and only if all of it is free.
 
 use super::{ABSENT, Buddy, FRAMES, MigrateType, Pageblock};
 use crate::{sync::Ordering, types::PAGEBLOCK_ORDER};
 
 impl Buddy<'_> {
-    /// Whether pageblock `index` is not there.
+    /// Whether pageblock `index` is absent.
     pub(super) fn is_absent(&self, index: u32) -> bool {
         self.types[index as usize].load(Ordering::Relaxed) == ABSENT
     }

@@ -1,26 +1,26 @@
-//! Isolation: withholding a pageblock from allocation.
+//! Isolation: a pageblock is kept from allocation.
 //!
-//! An isolated pageblock is on no list and its free frames count nowhere, but frames freed into
-//! it still merge. Frames of it that sit on per-CPU lists come home when those are drained,
-//! because the type is read again under the zone lock.
+//! An isolated pageblock is on no list and its free frames are not counted, but frames freed into it
+//! still merge. A drain of the per-CPU lists returns its frames to it, because the type is read again
+//! under the zone lock.
 //!
 //! A pageblock that is allocated as a whole, or inside a larger block, stays folded: isolation
-//! changes its type, and the type decides where it goes when it is freed.
+//! changes its type, and the type decides what happens when it is freed.
 
 use super::{Buddy, MigrateType};
 use crate::types::PAGEBLOCK_FRAMES;
 
-/// Why a pageblock could not be isolated.
+/// The reason why a pageblock could not be isolated.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum IsolationRefused {
-    /// It is isolated already.
+    /// The pageblock is isolated already.
     AlreadyIsolated,
-    /// It holds frames that cannot move.
+    /// The pageblock holds frames that cannot move.
     Pinned(u16),
 }
 
 impl Buddy<'_> {
-    /// Withholds pageblock `index`, if what it holds can move.
+    /// Isolates pageblock `index`, unless it holds frames that cannot move.
     pub(crate) fn isolate(&mut self, index: u32) -> Result<(), IsolationRefused> {
         let pinned = self.pinned(index);
         if pinned > 0 && self.type_of(index) != MigrateType::Isolate {
@@ -29,7 +29,7 @@ impl Buddy<'_> {
         self.isolate_pinned(index)
     }
 
-    /// Withholds pageblock `index`, whatever it holds.
+    /// Isolates pageblock `index`, whatever its contents.
     pub(crate) fn isolate_pinned(&mut self, index: u32) -> Result<(), IsolationRefused> {
         let from = self.type_of(index);
         if from == MigrateType::Isolate {
@@ -41,13 +41,13 @@ impl Buddy<'_> {
         Ok(())
     }
 
-    /// Pageblocks that are isolated.
+    /// Number of isolated pageblocks.
     #[inline(always)]
     pub(crate) fn isolated(&self) -> u64 {
         self.isolated
     }
 
-    /// Frames in pageblock `index` that cannot move.
+    /// Number of frames in pageblock `index` that cannot move.
     fn pinned(&self, index: u32) -> u16 {
         let folded = self.lists.gigablocks.is_folded(index);
         match self.home_type(index) {
@@ -57,8 +57,8 @@ impl Buddy<'_> {
         }
     }
 
-    /// Makes pageblock `index` allocatable again, with the type it had. One that is absent stays
-    /// so: it is not there, which is more than withheld.
+    /// Makes pageblock `index` allocatable again, with its previous type. An absent pageblock stays
+    /// absent.
     pub(crate) fn undo_isolate(&mut self, index: u32) {
         if self.type_of(index) == MigrateType::Isolate && !self.is_absent(index) {
             self.retag(index, self.home_type(index), ());

@@ -1,10 +1,10 @@
 //! Blocks larger than a pageblock.
 //!
-//! They are folded pageblocks that belong together, taken and given as words of the maps of a
-//! gigablock. A free one may consist of pageblocks of several types (of those that requests
-//! may name); they all get the type of who takes it, which is a claim like any other. What
-//! happens to single pageblocks of an allocated one, isolation above all, only changes their
-//! types: on the way back each goes to the lists of its own.
+//! Such a block consists of folded pageblocks, taken and given as words of the maps of a gigablock. A
+//! free block may consist of pageblocks of several types (of those that requests may name). All of them
+//! get the type of the request that takes the block, which is a claim like any other. Isolation, and
+//! other changes of single pageblocks of an allocated block, only change their types: when the block
+//! is freed, each pageblock goes to the lists of its own type.
 
 use super::{
     Buddy, Bundle, Bundles, Fallback, MigrateType, Part, Refusals, Watch, gigablock::spans,
@@ -16,8 +16,7 @@ use crate::{
 };
 
 impl Buddy<'_> {
-    /// Takes blocks of an order above 9, as many as are wanted and there. Returns the first
-    /// fallback.
+    /// Takes blocks of an order above 9, up to the requested number. Returns the first fallback.
     pub(super) fn take_large(
         &mut self,
         want: Want,
@@ -63,7 +62,7 @@ impl Buddy<'_> {
         self.lists.gigablocks.join(place, order);
     }
 
-    /// Folds the free pageblocks of one type among the places of `mask`; returns which.
+    /// Folds the free pageblocks of one type among the places of `mask`, and returns them.
     fn fold_those(&mut self, leaf: u32, mask: u64, of: MigrateType) -> u64 {
         let mine = self.lists.gigablocks.free_of(of as usize, leaf, mask);
         if mine != 0 {
@@ -83,7 +82,7 @@ impl Buddy<'_> {
     ) {
         for frame in bundle.frames() {
             tell_of(self.lists.gigablocks.place(frame >> PAGEBLOCK_ORDER), bundle.order, watch);
-            match self.judge(frame, bundle.order) {
+            match self.check_allocated(frame, bundle.order) {
                 Ok(()) => self.give_large_at(frame >> PAGEBLOCK_ORDER, bundle.order),
                 Err(why) => refusals.add(frame, bundle.order, why),
             }
@@ -119,7 +118,7 @@ impl Buddy<'_> {
     }
 }
 
-/// Tells of a block that comes or goes as whole pageblocks.
+/// Reports a block that is taken or given as whole pageblocks.
 fn tell_of(place: u32, order: Order, watch: impl Watch) {
     if !watch.listens() {
         return;

@@ -1,8 +1,8 @@
-//! Arithmetic on a map of 512 bits, 1 = free: which blocks it has, in condensed form.
+//! Arithmetic on a map of 512 bits, 1 = free: a summary of its free blocks.
 //!
 //! A *level* is "0 for nothing free, otherwise 1 + the order of the largest free block". The
-//! level of each word and of the whole are kept beside the map, so that a search looks at 8
-//! bytes instead of 64. The same arithmetic serves the frames of a pageblock and, one step up,
+//! level of each word and of the whole are kept beside the map, so that a search reads 8 bytes
+//! instead of 64. The same arithmetic serves the frames of a pageblock and, one step up,
 //! the pageblocks of a gigablock.
 
 use super::word::{self, WORD_ORDER};
@@ -37,7 +37,7 @@ impl Levels {
         self.whole
     }
 
-    /// Word `i` of the map has become `word`.
+    /// Updates the levels after word `i` of the map has become `word`.
     pub(super) fn set(&mut self, i: usize, word: u64) {
         let level = word::level(word);
         if self.words[i] != level {
@@ -46,7 +46,8 @@ impl Levels {
         }
     }
 
-    /// `count` words of the map from word `first` on have become all ones or all zeroes.
+    /// Updates the levels after `count` words of the map from word `first` on have become all ones or
+    /// all zeroes.
     pub(super) fn fill(&mut self, first: usize, count: usize, free: bool) {
         let uniform = if free { Self::ALL_FREE } else { Self::NOTHING_FREE };
         if count == WORDS {

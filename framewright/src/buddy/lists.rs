@@ -3,7 +3,7 @@
 //! A pageblock with free frames is on exactly one list: that of its migratetype, of the order
 //! of its largest free block, and of its fullness quartile. One bit per list says whether it is
 //! non-empty, so the smallest sufficient order, fullest pageblocks first, is one find-first-set.
-//! Those that are free as a whole are not chained but in the sets of [`Gigablocks`].
+//! Wholly free pageblocks are not on linked lists but in the sets of [`Gigablocks`].
 
 use super::{
     MigrateType, Part, Watch,
@@ -19,28 +19,29 @@ use crate::{
 pub(super) const QUARTILES: u8 = 4;
 const CLASSES: usize = (PAGEBLOCK_ORDER + 1) as usize * QUARTILES as usize;
 
-/// Which lists to look at.
+/// The lists to search.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Room {
-    /// Any with a free block of the order: fill what is full first.
+    /// Lists of pageblocks with a free block of the order, fullest pageblocks first.
     Any,
-    /// Only pageblocks with more than a quarter of their frames free.
+    /// Only lists of pageblocks with more than a quarter of their frames free.
     Roomy,
 }
 
-/// The classes that count as roomy: quartiles 1 to 3 of every order.
+/// The classes with more than a quarter of their frames free: quartiles 1 to 3 of every order.
 const ROOMY: u64 = 0xeeee_eeee_eeee_eeee;
 
-/// The class of pageblocks that are free as a whole: highest order, emptiest quartile.
+/// The class of wholly free pageblocks: highest order, emptiest quartile.
 pub(super) const FREE: u8 = Order::PAGEBLOCK.get() * QUARTILES + QUARTILES - 1;
 
-/// Which free blocks there are. One word, so that it can be published: four bits per order up
-/// to 9 say which classes are not empty, from order 10 on one bit each which gigablocks there
-/// are, by their largest free block; above that stands the level of the high-atomic reserve.
+/// A summary of the free blocks of a zone, in one word, so that it can be published. Four bits per
+/// order up to 9 say which classes are not empty. One bit per order from 10 on says whether there is a
+/// gigablock with a largest free block of that order. The bits above hold the level of the high-atomic
+/// reserve.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Classes(pub(crate) u64);
 
-/// Where the level of the reserve stands.
+/// The position of the level of the reserve.
 const RESERVE: usize = CLASSES + LARGE_ORDERS;
 
 impl Classes {
@@ -54,12 +55,12 @@ impl Classes {
         (self.0 & ((1 << RESERVE) - 1)) >> first != 0
     }
 
-    /// Whether there is one in the reserve.
+    /// Whether there is a free block of at least `order` in the high-atomic reserve.
     pub(crate) const fn offer_reserved(self, order: Order) -> bool {
         self.0 >> RESERVE > order.get() as u64
     }
 
-    /// The order of the largest free block, wherever it is.
+    /// The order of the largest free block, in the reserve or outside.
     pub(crate) fn largest(self) -> Option<Order> {
         Order::all().rev().find(|&order| self.offer(order) || self.offer_reserved(order))
     }
@@ -68,7 +69,7 @@ impl Classes {
 pub(super) struct Lists<'m> {
     heads: [[u32; CLASSES]; MigrateType::LISTED],
     nonempty: [u64; MigrateType::LISTED],
-    /// Instead of lists of class [`FREE`], and for everything larger.
+    /// Replaces the lists of class [`FREE`], and holds all larger blocks.
     pub(super) gigablocks: Gigablocks<'m>,
 }
 
@@ -81,8 +82,7 @@ impl<'m> Lists<'m> {
         }
     }
 
-    /// The cache line in which the head of a list lies, counted from 1: line 0 says which lists
-    /// there are.
+    /// The cache line of the head of a list, counted from 1: line 0 is the map of non-empty lists.
     pub(super) const fn line_of(of: MigrateType, class: u8) -> u32 {
         const HEADS: u32 = 64 / size_of::<u32>() as u32;
         1 + (of as u32 * CLASSES as u32 + class as u32) / HEADS
@@ -104,7 +104,7 @@ impl<'m> Lists<'m> {
         self.head(list, classes.trailing_zeros() as u8)
     }
 
-    /// A pageblock of a class that is not empty.
+    /// A pageblock of a non-empty class.
     fn head(&self, list: usize, class: u8) -> Option<u32> {
         if class == FREE {
             self.gigablocks.first_free(list)
@@ -113,8 +113,8 @@ impl<'m> Lists<'m> {
         }
     }
 
-    /// Puts pageblocks that are free as a whole on the lists, without touching them: those at
-    /// the places of `mask` in `leaf`.
+    /// Puts wholly free pageblocks, at the places of `mask` in `leaf`, on the lists without touching
+    /// their metadata.
     pub(super) fn insert_free(&mut self, leaf: u32, mask: u64, of: MigrateType) {
         if let Some(list) = of.listed() {
             self.gigablocks.insert(leaf, mask, of);
@@ -122,7 +122,7 @@ impl<'m> Lists<'m> {
         }
     }
 
-    /// Takes pageblocks that are free as a whole off the lists, without touching them.
+    /// Takes wholly free pageblocks off the lists without touching their metadata.
     pub(super) fn remove_free(&mut self, leaf: u32, mask: u64, of: MigrateType) {
         if let Some(list) = of.listed() {
             self.gigablocks.remove(leaf, mask, of);
@@ -145,7 +145,7 @@ impl<'m> Lists<'m> {
         self.head(list, order * QUARTILES + quartile)
     }
 
-    /// What there is of all types together.
+    /// The summary of the free blocks of all types.
     pub(super) fn classes(&self) -> Classes {
         let [unmovable, movable, reclaimable, reserved] = self.nonempty;
         let reserve = reserved.checked_ilog2().map_or(0, |class| class / u32::from(QUARTILES) + 1);

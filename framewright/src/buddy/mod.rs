@@ -1,25 +1,25 @@
 //! The free frames of a zone.
 //!
 //! **The unit is the pageblock** (512 frames): one 512-bit map of free frames beside a small
-//! header. Which buddies exist is read off the map, so giving frames back sets bits and taking
-//! them clears bits, 64 neighbours at a time; nothing is split or merged one by one. Zone lists
-//! hold *pageblocks*, by migratetype, order of the largest free block, and fullness, fullest
-//! first: what is empty stays empty, and huge pages stay available.
+//! header. The free blocks are read off the map, so giving frames back sets bits and taking them
+//! clears bits, 64 neighbours at a time; no block is split or merged on its own. Zone lists hold
+//! *pageblocks*, by migratetype, order of the largest free block, and fullness, fullest first: empty
+//! pageblocks stay empty, and huge pages stay available.
 //!
-//! One level up the same again: a gigablock maps which of 512 pageblocks are free as a whole,
-//! so that blocks up to 1 GiB exist without being merged either. Pageblocks that are allocated
-//! whole, alone or in larger blocks, are known to their gigablock only.
+//! The level above works in the same way: a gigablock maps which of 512 pageblocks are free as a
+//! whole, so that blocks up to 1 GiB exist without being merged either. Only its gigablock records
+//! that a pageblock is allocated as a whole, alone or in a larger block.
 //!
 //! Frames enter and leave as [`Bundle`]s, a word of the map and a mask of block heads in it, so
-//! that the zone lock is held per batch and never per frame. Everything that can be chosen
-//! outside the lock is: bundles arrive grouped.
+//! that the zone lock is held per batch and never per frame. Frames to free are selected and grouped
+//! into bundles before the lock is taken.
 //!
-//! All of it lives inside the zone's lock, except the types of the pageblocks, which are
-//! written under the lock and read without it as a hint (the free path picks a list by it; the
-//! buddy reads it again).
+//! The zone's lock protects all of this. The types of the pageblocks are written under the lock, and
+//! read without it as a hint: the free path picks a list by the type, and the buddy reads the type
+//! again.
 //!
-//! Invariants: header and map of a pageblock agree; a pageblock is on the list its header says,
-//! or on none if it has nothing free or is isolated; free frames of isolated pageblocks are not
+//! Invariants: header and map of a pageblock agree; a pageblock is on the list that its header names,
+//! or on none if it has no free frame or is isolated; free frames of isolated pageblocks are not
 //! counted as free. `Buddy::check` tests them.
 
 mod bundle;
@@ -84,12 +84,12 @@ const WORDS_SHIFT: u32 = (PAGEBLOCK_ORDER - word::WORD_ORDER) as u32;
 /// Frames in a pageblock, as zone-relative numbers are typed.
 const FRAMES: u32 = PAGEBLOCK_FRAMES as u32;
 
-/// In the array of types: none of the pageblock's frames is there. Not the number of a type.
+/// In the array of types: none of the pageblock's frames is present. Not the number of a type.
 pub(crate) const ABSENT: u8 = 5;
 
 /// Flag in the array of types: only some of the pageblock's frames are of this zone, and others
-/// may be of another. With it no number equals that of a type, so whoever compares without the
-/// lock goes the long way, on which the memory map is asked.
+/// may be of another. With it no number equals that of a type, so a comparison without the lock
+/// fails, and the slow path reads the memory map.
 pub(crate) const PARTIAL: u8 = 0x80;
 
 /// The free frames of one zone. Frames are numbered from the zone's first pageblock.
@@ -98,29 +98,29 @@ pub(crate) struct Buddy<'m> {
     base: Pfn,
     blocks: &'m mut [Pageblock],
     types: &'m [AtomicU8],
-    /// First frame and end of each range of the memory map, ascending: what is not a hole.
+    /// First frame and end of each range of the memory map, ascending. All other frames are holes.
     ranges: &'m [[u32; 2]],
     lists: Lists<'m>,
     /// Free frames by migratetype.
     free: [u64; MigrateType::COUNT],
-    /// Frames of pageblocks that are reserved, those that are isolated included.
+    /// Frames of reserved pageblocks, isolated ones included.
     highatomic_reserved: u64,
     /// Pageblocks that are isolated.
     isolated: u64,
     /// Heads of allocated blocks, for checking frees; empty where frees are not checked.
     heads: &'m [Heads],
-    /// The pageblock that got frames back last, other than as a whole.
+    /// The pageblock that frames, but no whole pageblock, were freed to last.
     #[cfg(feature = "compare")]
     given_last: u32,
 }
 
 impl<'m> Buddy<'m> {
-    /// Gigablocks that a zone of `pageblocks` pageblocks from frame `base` on touches.
+    /// Number of gigablocks that a zone of `pageblocks` pageblocks from frame `base` on overlaps.
     pub(crate) fn gigablocks(base: Pfn, pageblocks: usize) -> usize {
         Gigablocks::count(base, pageblocks)
     }
 
-    /// Words that the sets of such a zone need.
+    /// Number of words that the sets of such a zone need.
     pub(crate) fn set_words(base: Pfn, pageblocks: usize) -> usize {
         Gigablocks::set_words(base, pageblocks)
     }
@@ -160,7 +160,7 @@ impl<'m> Buddy<'m> {
         buddy
     }
 
-    /// Adds frames `start` to `end` to the zone, free. They were holes before.
+    /// Adds frames `start` to `end`, which were holes, to the zone as free frames.
     fn add_frames(&mut self, start: u32, end: u32) {
         let mut at = start;
         while at < end {
@@ -188,7 +188,7 @@ impl<'m> Buddy<'m> {
         self.heads
     }
 
-    /// Where the pageblocks are, for prefetching them without the lock.
+    /// The addresses of the pageblocks, for prefetching them without the lock.
     pub(crate) fn address(&self) -> Address<Pageblock> {
         Address::of(self.blocks)
     }
@@ -205,18 +205,18 @@ impl<'m> Buddy<'m> {
         self.heads.get(index as usize)
     }
 
-    /// Free frames that may be allocated: those of isolated pageblocks are left out.
+    /// Free frames that may be allocated, without those of isolated pageblocks.
     pub(crate) fn free_frames(&self) -> u64 {
         self.free[..MigrateType::LISTED].iter().sum()
     }
 
-    /// Which free blocks there are, of all types together.
+    /// The orders of the free blocks of all types.
     pub(crate) fn classes(&self) -> Classes {
         self.lists.classes()
     }
 
-    /// The type of a pageblock, read under the lock. Those that are not there count as isolated:
-    /// nothing is taken from them.
+    /// The type of a pageblock, read under the lock. Absent pageblocks count as isolated, because no
+    /// frame is taken from them.
     fn type_of(&self, index: u32) -> MigrateType {
         let number = self.types[index as usize].load(Ordering::Relaxed) & !PARTIAL;
         MigrateType::from_number(number).unwrap_or(MigrateType::Isolate)
@@ -246,7 +246,7 @@ impl<'m> Buddy<'m> {
             self.count_reserved(from, to);
         }
         if self.lists.gigablocks.is_folded(index) {
-            // None of its frames is free, whatever its header says.
+            // None of its frames is free, even if its header says otherwise.
             self.set_type(index, to);
             return;
         }
@@ -267,7 +267,7 @@ impl<'m> Buddy<'m> {
         !isolated
     }
 
-    /// Puts a pageblock whose map has changed on the list it now belongs on.
+    /// Moves a pageblock whose map has changed to the list it now belongs on.
     fn settle(&mut self, index: u32, of: MigrateType, watch: impl Watch) {
         let block = &self.blocks[index as usize];
         if block.class != block.proper_class() {

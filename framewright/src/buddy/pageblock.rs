@@ -1,8 +1,7 @@
 //! One pageblock: its free map and its header.
 //!
-//! The header repeats in condensed form what the map says (how many frames are free, the order
-//! of the largest free block, per word and in all), so that lists and policies never look at
-//! frames.
+//! The header summarises the map (the number of free frames, and the order of the largest free block,
+//! per word and in all), so that lists and policies need not read the map.
 
 use super::levels::{Levels, WORDS};
 use crate::types::{Order, PAGEBLOCK_FRAMES, PAGEBLOCK_ORDER};
@@ -13,7 +12,7 @@ pub(super) const NIL: u32 = u32::MAX;
 /// Not on any list.
 pub(super) const UNLISTED: u8 = u8::MAX;
 
-/// The quartile of a pageblock with so many free frames, at least one; 0 is the fullest.
+/// The quartile of a pageblock with this many free frames, at least one; 0 is the fullest.
 #[inline(always)]
 const fn quartile(free: u16) -> u8 {
     ((free - 1) >> (PAGEBLOCK_ORDER - 2)) as u8
@@ -37,20 +36,20 @@ pub(crate) struct Pageblock {
     /// Allocated frames that were requested as movable. Exact while the pageblock holds frames
     /// of one kind, an estimate after kinds were mixed, exact again once it is empty.
     pub(super) movable: u16,
-    /// Allocated frames that were requested as anything else; same precision.
+    /// Allocated frames that were not requested as movable, as exact as `movable`.
     pub(super) pinned: u16,
-    /// Frames of the zone in here; the others are holes.
+    /// Frames of the pageblock that belong to the zone; the others are holes.
     pub(super) present: u16,
-    /// What free blocks the map has.
+    /// The levels of the map.
     pub(super) levels: Levels,
-    /// Which list it is on: 4 x order + quartile, or [`UNLISTED`].
+    /// The class of the list that it is on: 4 x order + quartile, or [`UNLISTED`].
     pub(super) class: u8,
     /// While isolated: the type to return to.
     pub(super) type_before_isolation: u8,
 }
 
 impl Pageblock {
-    /// A pageblock of holes only.
+    /// A pageblock that consists of holes.
     pub(crate) fn empty() -> Self {
         Self {
             map: [0; WORDS],
@@ -72,8 +71,8 @@ impl Pageblock {
         Order::new(self.levels.whole().wrapping_sub(1))
     }
 
-    /// The most frames that a run of free ones inside it may have: with one more it would contain
-    /// a larger aligned block than the largest there is.
+    /// The maximum length of a run of free frames inside the pageblock: a longer run would contain a larger
+    /// aligned block than the largest free block.
     pub(super) fn longest_run(&self) -> u32 {
         (2 << self.levels.whole()) - 2
     }
@@ -84,7 +83,7 @@ impl Pageblock {
         self.levels.whole() > PAGEBLOCK_ORDER
     }
 
-    /// The list it belongs on by its map: pageblocks with a largest block of equal order and
+    /// The class of the list that it belongs on by its map: pageblocks with a largest block of equal order and
     /// fullness of the same quartile (0: fullest).
     #[inline(always)]
     pub(super) fn proper_class(&self) -> u8 {
@@ -116,12 +115,12 @@ impl Pageblock {
         self.book_taken(PAGEBLOCK_FRAMES as u16, movable);
     }
 
-    /// Free frames in `count` words from word `first`.
+    /// Number of free frames in `count` words from word `first`.
     pub(super) fn free_in_words(&self, first: usize, count: usize) -> u16 {
         self.map[first..first + count].iter().map(|word| word.count_ones() as u16).sum()
     }
 
-    /// Books `frames` allocated frames requested as `movable` or not.
+    /// Counts `frames` more allocated frames, requested as `movable` or not.
     #[inline(always)]
     pub(super) fn book_taken(&mut self, frames: u16, movable: bool) {
         self.free -= frames;
@@ -132,8 +131,8 @@ impl Pageblock {
         }
     }
 
-    /// Books `frames` frames as free again. Whose they were is not known any more in a mixed
-    /// pageblock: there the kind of the pageblock (`movable`) is taken from first.
+    /// Counts `frames` frames as free again. In a mixed pageblock their kind is unknown; then those of the
+    /// pageblock's own kind (`movable`) are assumed to be freed first.
     #[inline(always)]
     pub(super) fn book_given(&mut self, frames: u16, movable: bool) {
         self.free += frames;

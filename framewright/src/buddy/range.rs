@@ -1,8 +1,8 @@
 //! Given ranges of frames, of any length.
 //!
-//! Whole pageblocks of a range are folded, each alone; of the pageblocks at its edges every
-//! frame is a block of its own. So any part of a range can be given back later, and nothing
-//! but the maps has to remember where the range ended.
+//! Whole pageblocks of a range are folded, each alone. In the pageblocks at its edges every frame is a
+//! block of its own. So any part of a range can be freed later, and only the maps record where the
+//! range ended.
 
 use super::{Buddy, Bundle, FRAMES, MigrateType, Refusals, WORDS_SHIFT, gigablock::spans};
 use super::{levels::WORDS, lists::FREE};
@@ -12,8 +12,7 @@ impl Buddy<'_> {
     /// Takes exactly the frames from `start` to `end` for a request of type `to`, isolated
     /// pageblocks included; `false` if not all of them are free.
     ///
-    /// Pageblocks that it covers get that type, isolated ones for when they are isolated no
-    /// longer. The time under the lock grows with the range.
+    /// Pageblocks that it covers get that type, isolated ones when their isolation ends. The time under the lock grows with the range.
     pub(crate) fn take_range(&mut self, start: u32, end: u32, to: MigrateType) -> bool {
         if !pieces(start, end).all(|piece| self.is_piece_free(&piece)) {
             return false;
@@ -60,7 +59,7 @@ impl Buddy<'_> {
 
     fn take_whole_piece(&mut self, index: u32, to: MigrateType) {
         let of = self.type_of(index);
-        // That of an isolated pageblock is anything: it is on no list.
+        // The header of an isolated pageblock may name any class, because it is on no list.
         self.blocks[index as usize].class = FREE;
         let place = self.lists.gigablocks.place(index);
         self.fold(place / 64, 1 << (place % 64), of);
@@ -124,13 +123,13 @@ impl Piece {
         self.end - self.start
     }
 
-    /// The words of the map it covers, and what of them.
+    /// The words of the map that the span covers, each with a mask.
     fn masks(&self) -> impl Iterator<Item = (usize, u64)> + use<> {
         spans(self.start..self.end).map(|(i, mask)| (i as usize, mask))
     }
 }
 
-/// Cuts the frames from `start` to `end` where pageblocks end.
+/// Splits the frames from `start` to `end` at the ends of pageblocks.
 fn pieces(start: u32, end: u32) -> impl Iterator<Item = Piece> {
     let indices = start >> PAGEBLOCK_ORDER..end.div_ceil(FRAMES);
     indices.filter(move |_| start < end).map(move |index| Piece {

@@ -1,22 +1,22 @@
-//! Which free pageblocks whoever lends the memory knows to be free.
+//! Free page reporting: the free pageblocks that were reported to the lender of the memory.
 //!
-//! A mark per pageblock that is free as a whole, kept in its gigablock. Reporting takes a block
-//! out, so that nobody uses it while the lender lets go of it, and gives it back marked; the mark
-//! goes when the pageblock is used.
+//! The gigablock has a mark for each wholly free pageblock. Reporting takes a block out, so that it is
+//! not allocated while the lender releases its memory, and gives it back marked. The mark is cleared when
+//! the pageblock is used.
 
 use super::{Buddy, gigablock::spans};
 use crate::types::{Order, PAGEBLOCK_ORDER};
 
 impl Buddy<'_> {
-    /// Takes the first free block of `order` (9 and up) in a gigablock that is not marked as a
-    /// whole, and says where it is. The types of its pageblocks stay.
+    /// Takes the first free block of `order` (9 and up) that is not fully marked, and returns its first
+    /// frame. The types of its pageblocks stay.
     pub(crate) fn take_unreported(&mut self, gigablock: u32, order: Order) -> Option<u32> {
         let place = self.lists.gigablocks.unreported(gigablock, order)?;
         self.take_unchanged(place, order);
         Some(self.lists.gigablocks.index(place) << PAGEBLOCK_ORDER)
     }
 
-    /// Gives such a block back, marked.
+    /// Gives back a block that was taken for a report, and marks it.
     pub(crate) fn give_reported(&mut self, frame: u32, order: Order) {
         let index = frame >> PAGEBLOCK_ORDER;
         self.give_large_at(index, order);

@@ -1,6 +1,6 @@
-//! Which pageblocks are worth emptying.
+//! The choice of pageblocks to empty.
 //!
-//! Pageblock headers say how much of a pageblock is free, and whether its allocated frames were
+//! Pageblock headers say how many frames are free, and whether its allocated frames were
 //! requested as movable. Lists hold pageblocks by fullness, so that the emptiest come first. A
 //! search is a walk along the lists, cut into pieces: each piece reads a few headers, keeps the
 //! best sources, and says where the next piece begins. Full pageblocks and runs of pageblocks are

@@ -18,23 +18,23 @@ use crate::{
     types::{Order, PAGEBLOCK_FRAMES, PAGEBLOCK_ORDER, set::lowest},
 };
 
-/// What to take.
+/// The blocks to take.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Want {
     pub(crate) order: Order,
     pub(crate) migratetype: MigrateType,
-    /// Blocks wanted.
+    /// Number of blocks requested.
     pub(crate) blocks: u32,
-    /// Blocks that may be taken at the most: a word that is nearly used up is taken whole if
-    /// this allows it, so that the next batch starts on a word of its own.
+    /// Maximum number of blocks: a word with few blocks left is taken whole if this allows it, so that the
+    /// next batch starts on another word.
     pub(crate) at_most: u32,
-    /// Pageblocks to visit while the zone has roomier ones.
+    /// Pageblocks to take from while the zone has emptier ones.
     pub(crate) visits: u32,
     /// Whether the high-atomic reserve may be used.
     pub(crate) reserve: Reserve,
     /// How a batch is taken.
     pub(crate) how: BulkTake,
-    /// Of other types, only pageblocks that are free as a whole are touched: they are claimed.
+    /// Whether only wholly free pageblocks of other types may be used, by claiming them.
     pub(crate) unmixed: bool,
 }
 
@@ -42,11 +42,11 @@ pub(crate) struct Want {
 const ROUNDING: u32 = 32;
 
 impl Buddy<'_> {
-    /// Takes up to `want.blocks` blocks of an order, appending them to `out`, own type first,
-    /// then by fallback, and from the reserve when the request says so. Returns the fallback that
-    /// was needed, if any.
+    /// Takes up to `want.blocks` blocks of an order and appends them to `out`: of the requested type
+    /// first, then by fallback, and from the reserve as the request allows. Returns the fallback, if one
+    /// was needed.
     ///
-    /// A batch that found anything of its own type does not fall back: a short refill mixes
+    /// A batch that found some blocks of its own type does not fall back: a short refill mixes types
     /// less than a full one.
     pub(crate) fn take_bundles(
         &mut self,
@@ -73,7 +73,7 @@ impl Buddy<'_> {
         fallback
     }
 
-    /// Whether pageblocks of the wanted type have a block of the order.
+    /// Whether pageblocks of the requested type have a free block of the order.
     pub(crate) fn has_own(&self, want: &Want) -> bool {
         if want.order > Order::PAGEBLOCK {
             return self.lists.classes().offer(want.order);
@@ -140,7 +140,7 @@ impl Buddy<'_> {
         Some(fallback)
     }
 
-    /// Asks for the pageblock that is likely to be next, while this one is worked on.
+    /// Prefetches the pageblock that is likely to be next.
     fn prefetch_next(&self, index: u32, watch: impl Watch) {
         let next = self.blocks[index as usize].next;
         if next != NIL {
@@ -150,7 +150,7 @@ impl Buddy<'_> {
         }
     }
 
-    /// Tells that a batch takes from a pageblock, which the head of its list has named.
+    /// Reports that a batch takes from a pageblock, which was found through the head of its list.
     pub(super) fn tell_of_visit(&self, index: u32, of: MigrateType, watch: impl Watch) {
         if !watch.listens() {
             return;
@@ -161,8 +161,8 @@ impl Buddy<'_> {
         watch.cost(Cost::TakePageblocks, 1);
     }
 
-    /// The pageblock to take from next: the fullest of the smallest sufficient order, but
-    /// towards the end of the visits one that can serve the rest by itself.
+    /// The pageblock to take from next: the fullest of the smallest sufficient order. When few visits
+    /// are left, one that can serve the rest alone.
     #[cfg_attr(not(framewright_outlined), inline)]
     #[cfg_attr(framewright_outlined, inline(never))]
     fn choose(&self, want: &Want, visits: u32, missing: u32) -> Option<u32> {
@@ -176,8 +176,8 @@ impl Buddy<'_> {
         self.lists.first(want.migratetype, order, Room::Any)
     }
 
-    /// Takes the block of `order` at `frame` for a request of type `to`, and no other. `false`
-    /// if it is not free as a whole.
+    /// Takes exactly the block of `order` at `frame`, for a request of type `to`. `false` if it is not
+    /// wholly free.
     pub(crate) fn take_specific(&mut self, frame: u32, order: Order, to: MigrateType) -> bool {
         let index = frame >> PAGEBLOCK_ORDER;
         if index as usize >= self.blocks.len() || self.lists.gigablocks.is_folded(index) {
@@ -239,8 +239,8 @@ pub(super) fn take_from(
     }
     let mut from = 0;
     while out.blocks() < want.blocks && !out.is_full() {
-        // A batch of single frames empties the pageblock in ascending order; a few larger
-        // blocks look for the word where they break up least.
+        // A batch of single frames empties the pageblock in ascending order; a few larger blocks come
+        // from the word with the smallest sufficient free block.
         let levels = &block.levels;
         let word = if order == 0 { levels.next_word(from, order) } else { levels.best_word(order) };
         let Some(i) = word else { return };
@@ -266,7 +266,7 @@ fn pick(map: u64, order: u8, missing: u32, limit: u32) -> u64 {
     if take >= have { runs } else { lowest(runs, take) }
 }
 
-/// Books what was taken from a word and appends it.
+/// Counts the blocks taken from a word and appends them.
 #[cfg_attr(not(framewright_outlined), inline)]
 #[cfg_attr(framewright_outlined, inline(never))]
 #[expect(clippy::too_many_arguments, reason = "one call site per kind of order, inlined")]

@@ -1,8 +1,8 @@
-//! What a batch tells of itself while it goes on.
+//! Reports of a batch to the simulator.
 //!
-//! The buddy knows no machine. Whoever works on it under the zone lock may listen to which lines
-//! it touches and what it does; `()` does not. Only what moves batches tells: the rest is rare
-//! enough to be told as a whole by the zone.
+//! The buddy does not know the platform. Its caller under the zone lock may pass a [`Watch`], which gets
+//! the lines touched and the work done; `()` ignores both. Only operations on batches report: the zone
+//! reports all others, which are rare, as a whole.
 
 use crate::platform::{Access, Cost, Miss};
 
@@ -13,9 +13,9 @@ pub(crate) enum Part {
     Index(u32),
     /// The header of a pageblock.
     Header(u32),
-    /// Its free map.
+    /// The free map of a pageblock.
     Map(u32),
-    /// Its map of allocated blocks.
+    /// The map of allocated blocks of a pageblock.
     Heads(u32),
     /// 64 pageblocks in the map of their gigablock.
     Leaf(u32),
@@ -23,16 +23,17 @@ pub(crate) enum Part {
     Depot(u32),
 }
 
-/// Who listens.
+/// A receiver of reports.
 pub(crate) trait Watch: Copy {
-    /// Whether anybody does: what is only worked out to be told is not worked out otherwise.
+    /// Whether reports are used. If not, figures that only serve them are not computed.
     fn listens(self) -> bool;
-    /// A part is touched.
+    /// Reports that a part is touched.
     fn touch(self, part: Part, access: Access, miss: Miss);
-    /// `count` units of work are done.
+    /// Reports `count` units of work.
     fn cost(self, cost: Cost, count: u32);
 
-    /// All that is kept of a pageblock is touched, the header to decide what comes next.
+    /// Reports that all metadata of a pageblock is touched. `header` says whether the next access waits
+    /// for the header.
     #[inline(always)]
     fn pageblock(self, index: u32, header: Miss, checked: bool, access: Access) {
         self.touch(Part::Header(index), access, header);
@@ -43,7 +44,7 @@ pub(crate) trait Watch: Copy {
     }
 }
 
-/// Nobody listens.
+/// Ignores all reports.
 impl Watch for () {
     #[inline(always)]
     fn listens(self) -> bool {

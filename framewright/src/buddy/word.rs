@@ -1,8 +1,8 @@
 //! Arithmetic on one word of a free map: 64 frames, one bit each, 1 = free.
 //!
-//! A set of free frames *is* its decomposition into maximal aligned blocks, so nothing is ever
-//! split or merged explicitly: taking clears bits, giving sets them, and which blocks exist is
-//! read off the word. All functions are pure; everything above is tested through them.
+//! A set of free frames determines its decomposition into maximal aligned blocks, so no block is split or
+//! merged explicitly: taking clears bits, giving sets them, and the free blocks are read off the word.
+//! All functions are pure, and are the base of the tests of the modules above.
 
 /// Orders 0 to 6 live inside one word.
 pub(super) const WORD_ORDER: u8 = 6;
@@ -52,8 +52,8 @@ pub(super) fn spread(heads: u64, order: u8) -> u64 {
     }
 }
 
-/// The start of one free run of at least `order` that lies in as small a block as there is,
-/// lowest first: what is left of a larger block stays large.
+/// The start of one aligned free run of 2^`order` frames in the smallest sufficient free block, lowest
+/// first, so that larger blocks stay whole.
 pub(super) fn best_run(word: u64, order: u8) -> Option<u32> {
     let mut starts = runs(word, order);
     if starts == 0 {
@@ -70,11 +70,11 @@ pub(super) fn best_run(word: u64, order: u8) -> Option<u32> {
     Some(starts.trailing_zeros())
 }
 
-/// Of the blocks of `order` at `heads`, those behind whose end the map contradicts the order:
-/// the next frame neither is free nor starts a block, so the block is larger than claimed.
+/// The blocks among `heads` whose order is larger than `order`: the frame after their end is neither
+/// free nor starts a block.
 ///
-/// Only heads that could start a larger block can lie about their order, and for those the next
-/// frame is in the same word.
+/// Only heads that could start a larger block can be wrong in this way, and for those the next frame is
+/// in the same word.
 pub(super) fn overrun(heads: u64, order: u8, free_or_head: u64) -> u64 {
     if order >= WORD_ORDER {
         return 0;
@@ -187,7 +187,7 @@ mod tests {
         assert_eq!(overrun(1 << 4, 0, 1 << 4), 1 << 4);
         // The same with frame 5 a head of its own, or free.
         assert_eq!(overrun(1 << 4, 0, 0b11 << 4), 0);
-        // An odd frame cannot head anything larger.
+        // An odd frame cannot start a larger block.
         assert_eq!(overrun(1 << 5, 0, 1 << 5), 0);
     }
 }

@@ -112,7 +112,7 @@ impl<'c, 'm, P: Platform> Compactor<'c, 'm, P> {
                 break;
             }
             if state.options.may_drain && self.has_undrained(ctx) {
-                // Free frames on CPU lists, in the depot, or deferred behind a flush look allocated,
+                // Free frames on CPU lists, in the depot, or waiting for a flush look allocated,
                 // but hold no page to claim. While pageblocks are isolated, the depot takes in no
                 // more frames.
                 self.drain_to_zone(ctx, &mut state.options);
@@ -133,7 +133,7 @@ impl<'c, 'm, P: Platform> Compactor<'c, 'm, P> {
         state.result
     }
 
-    /// Whether free frames are outside the zone: on CPU lists, in its depot, or deferred behind a
+    /// Whether free frames are outside the zone: on CPU lists, in its depot, or waiting for a
     /// flush.
     pub(super) fn has_undrained(&self, ctx: ZoneContext<'c, 'm, P>) -> bool {
         let memory = self.memory;

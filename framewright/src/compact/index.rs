@@ -83,7 +83,7 @@ impl<'c, 'm, P: Platform> Compactor<'c, 'm, P> {
             if let Some(captured) = captured {
                 captured.spend(emptied.work);
                 if emptied.drained_lists {
-                    captured.bring_home();
+                    captured.charge_drain();
                 }
             }
             if emptied.moved > 0 && emptied.outcome != Outcome::Success {
@@ -280,7 +280,7 @@ fn evacuation_options(goal: &Goal, captured: Option<Captured<'_>>) -> Evacuation
     EvacuationOptions {
         effort,
         all_or_none: true,
-        may_drain: !captured.is_some_and(Captured::is_home),
+        may_drain: !captured.is_some_and(Captured::has_drained),
         // The last attempt must not fail for lack of budget.
         budget: if goal.is_exhaustive() { u64::MAX } else { left },
         // A partly emptied pageblock leaves little work for the next request. A larger block is not

@@ -1,21 +1,21 @@
 //! The parts that [`Hardening::Tracked`](crate::tuning::Hardening::Tracked) and
-//! [`Hardening::Paranoid`](crate::tuning::Hardening::Paranoid) add to the allocator: *tracked* the
+//! [`Hardening::Paranoid`](crate::tuning::Hardening::Paranoid) add to the allocator: *tracked* adds the
 //! first of the three below, *paranoid* all.
 //!
-//! Each is a plain data structure here; `pcp/paranoid.rs` puts them to use:
+//! Each is a plain data structure here; `pcp/paranoid.rs` uses them:
 //!
 //! * **States** ([`States`]): a byte per frame says whether an allocated block starts there, and
 //!   of which order, or whether the frame is part of an extent. A free first clears the mark of the block
 //!   with one compare-exchange. So a bad free (a double free, a part of a block, another order, a frame
 //!   inside a block, a frame on a free list) is refused at the call and has changed nothing. Of two racing
 //!   frees, one is refused. The free of a `Block` that was freed raw before is refused as well.
-//! * **Poison** ([`poison_word`](crate::platform::poison_word)): frames are overwritten when they are freed and looked at before
-//!   they are handed out again, so a write through a stale pointer is found and reported with
-//!   frame and offset. A free frame thereby guards its neighbours: a write beyond the end of a
-//!   block that hits one is found as well. There are no guard frames besides.
-//! * **Quarantine** ([`Quarantine`]): what a CPU frees waits until others were freed after it, so
-//!   that a stale pointer meets poison for longer. It is given back when memory runs short, and
-//!   by whatever drains the lists of the CPU.
+//! * **Poison** ([`poison_word`](crate::platform::poison_word)): frames are overwritten when they are freed
+//!   and checked before they are allocated again, so a write through a stale pointer is found and reported
+//!   with frame and offset. A free frame thereby guards its neighbours: a write beyond the end of a
+//!   block into a free frame is found as well. There are no other guard frames.
+//! * **Quarantine** ([`Quarantine`]): blocks that a CPU frees wait until more blocks were freed after them,
+//!   so that a stale pointer meets poison for longer. They return to the zone when memory runs short, and
+//!   with every drain of the lists of the CPU.
 //!
 //! **The hot paths of the other levels do not pay for this.** At *tracked* the lists of all CPUs are entered
 //! through the try-lock of machines without remote barriers, so every push and pop takes the path that

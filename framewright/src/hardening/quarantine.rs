@@ -2,15 +2,15 @@
 
 use crate::types::Order;
 
-/// A block that waits.
+/// A block in quarantine.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Waiting {
     pub(crate) frame: u32,
     pub(crate) order: Order,
 }
 
-/// Blocks that wait to be given back. Holds as many frames as it has slots; the block that came
-/// last may exceed that until the next one comes.
+/// Freed blocks that wait before they return to the zone. Holds as many frames as it has slots; the
+/// youngest block may exceed that until the next one is added.
 pub(crate) struct Quarantine<'m> {
     slots: &'m mut [Waiting],
     /// The slot of the oldest.
@@ -24,12 +24,12 @@ impl<'m> Quarantine<'m> {
         Self { slots, first: 0, len: 0, frames: 0 }
     }
 
-    /// Whether blocks of an order wait at all: those larger than all of it pass.
+    /// Whether blocks of an order wait at all. Blocks larger than the whole quarantine do not.
     pub(crate) fn admits(&self, order: Order) -> bool {
         order.frames() <= self.slots.len() as u64
     }
 
-    /// Whether something has to leave before a block of `order` comes.
+    /// Whether a block has to leave before a block of `order` can be added.
     pub(crate) fn is_crowded(&self, order: Order) -> bool {
         self.frames + order.frames() > self.slots.len() as u64
     }

@@ -2,8 +2,8 @@
 //!
 //! Only the byte of a block's first frame says that the block is allocated, so that taking and
 //! giving a block changes one byte whatever its order. Whether some other frame lies inside an
-//! allocated block follows from the bytes of the heads it could belong to: one per order. The
-//! frames of an extent, which can be freed from any to any other, say so one by one.
+//! allocated block follows from the bytes of the heads it could belong to: one per order. Each frame
+//! of an extent is marked, because any part of an extent can be freed.
 
 use core::ops::Range;
 
@@ -27,7 +27,7 @@ const SPLITTING: u8 = 0x20;
 #[derive(Clone, Copy)]
 pub(crate) struct States<'m> {
     bytes: &'m [AtomicU8],
-    /// What the numbers count from.
+    /// The frame with number 0.
     base: Pfn,
 }
 
@@ -37,18 +37,18 @@ impl<'m> States<'m> {
         Self { bytes, base }
     }
 
-    /// A block is handed out: it starts at `frame`. The caller has just taken it from the zone.
+    /// Marks the block at `frame` as allocated. The caller has just taken it from the zone.
     pub(crate) fn own(&self, frame: u32, order: Order) {
         self.at(frame).store(head(order), Ordering::Release);
     }
 
-    /// A block is freed. Whoever gets `Ok` is the only one, and owns the frames until they are
-    /// given on.
+    /// Clears the mark of a block that is freed. Of racing callers only one gets `Ok`; it owns the
+    /// frames until it passes them on.
     pub(crate) fn disown(&self, frame: u32, order: Order) -> Result<(), Refusal> {
         self.change(frame, head(order), NONE)
     }
 
-    /// Whether a block of exactly `order` starts at `frame`.
+    /// Checks that a block of exactly `order` starts at `frame`.
     pub(crate) fn expect(&self, frame: u32, order: Order) -> Result<(), Refusal> {
         match self.at(frame).load(Ordering::Acquire) {
             found if found == head(order) => Ok(()),
@@ -56,38 +56,37 @@ impl<'m> States<'m> {
         }
     }
 
-    /// A block is about to be split: nobody can free it until [`States::split`].
+    /// Marks a block that is about to be split: it cannot be freed until [`States::split`].
     pub(crate) fn begin_split(&self, frame: u32, order: Order) -> Result<(), Refusal> {
         self.change(frame, head(order), SPLITTING)
     }
 
-    /// The block at `frame` is two blocks of `half` now.
+    /// Marks the two blocks of order `half` that the block at `frame` was split into.
     pub(crate) fn split(&self, frame: u32, half: Order) {
         self.own(frame + half.frames() as u32, half);
         self.own(frame, half);
     }
 
-    /// Frames are handed out as an extent. The caller has just taken them from the zone.
+    /// Marks frames as an allocated extent. The caller has just taken them from the zone.
     pub(crate) fn own_extent(&self, frames: Range<u32>) {
         for byte in self.range(frames) {
             byte.store(EXTENT, Ordering::Release);
         }
     }
 
-    /// A frame of an extent is freed, as in [`States::disown`].
+    /// Clears the mark of a frame of an extent that is freed, as [`States::disown`] does.
     pub(crate) fn disown_of_extent(&self, frame: u32) -> Result<(), Refusal> {
         self.change(frame, EXTENT, NONE)
     }
 
-    /// Frames that nobody owns are filled with poison.
+    /// Marks free frames as filled with poison.
     pub(crate) fn mark_poisoned(&self, frames: Range<u32>) {
         for byte in self.range(frames) {
             byte.store(POISONED, Ordering::Relaxed);
         }
     }
 
-    /// Those of some frames that nobody owns which should still hold poison; they no longer count
-    /// as poisoned.
+    /// Unmarks free frames, and returns those that were marked as filled with poison.
     pub(crate) fn take_poisoned(&self, frames: Range<u32>) -> impl Iterator<Item = u32> {
         (frames.start..).zip(self.range(frames)).filter_map(|(frame, byte)| {
             let is_poisoned = byte.load(Ordering::Relaxed) == POISONED;
@@ -95,7 +94,7 @@ impl<'m> States<'m> {
         })
     }
 
-    /// Frames of all allocated blocks and extents.
+    /// Number of frames of all allocated blocks and extents.
     pub(crate) fn owned_frames(&self) -> u64 {
         let bytes = self.bytes.iter().map(|byte| byte.load(Ordering::Relaxed));
         let frames = bytes.map(|byte| match order_of(byte) {
@@ -119,7 +118,7 @@ impl<'m> States<'m> {
         changed.map(|_| ()).map_err(|found| self.refusal(frame, found))
     }
 
-    /// What is wrong with a free at a frame whose byte is `found`.
+    /// The reason to refuse a free at a frame whose byte is `found`.
     #[cold]
     fn refusal(&self, frame: u32, found: u8) -> Refusal {
         if found == SPLITTING || order_of(found).is_some() {
@@ -139,7 +138,7 @@ impl<'m> States<'m> {
     }
 }
 
-/// What the byte of the first frame of an allocated block is.
+/// The byte of the first frame of an allocated block.
 fn head(order: Order) -> u8 {
     HEAD | order.get()
 }

@@ -15,7 +15,7 @@ impl<P: Platform> Memory<'_, P> {
     ///
     /// # Errors
     ///
-    /// What the writer returns.
+    /// An error of the writer.
     pub fn write_zoneinfo(&self, out: &mut dyn fmt::Write) -> fmt::Result {
         let mut described = None;
         for zone in self.zones() {
@@ -73,7 +73,7 @@ impl<P: Platform> Memory<'_, P> {
     ///
     /// # Errors
     ///
-    /// What the writer returns.
+    /// An error of the writer.
     pub fn write_buddyinfo(&self, out: &mut dyn fmt::Write) -> fmt::Result {
         self.write_rows(out, buddyinfo::row)
     }
@@ -82,7 +82,7 @@ impl<P: Platform> Memory<'_, P> {
     ///
     /// # Errors
     ///
-    /// What the writer returns.
+    /// An error of the writer.
     pub fn write_unusable_index(&self, out: &mut dyn fmt::Write) -> fmt::Result {
         self.write_rows(out, extfrag::unusable_row)
     }
@@ -91,7 +91,7 @@ impl<P: Platform> Memory<'_, P> {
     ///
     /// # Errors
     ///
-    /// What the writer returns.
+    /// An error of the writer.
     pub fn write_extfrag_index(&self, out: &mut dyn fmt::Write) -> fmt::Result {
         self.write_rows(out, extfrag::index_row)
     }
@@ -111,7 +111,7 @@ impl<P: Platform> Memory<'_, P> {
     ///
     /// # Errors
     ///
-    /// What the writer returns.
+    /// An error of the writer.
     pub fn write_pagetypeinfo(&self, out: &mut dyn fmt::Write) -> fmt::Result {
         let mut written = None;
         for zone in self.zones().filter(|zone| zone.managed > 0) {

@@ -34,26 +34,27 @@ macro_rules! counters {
 }
 
 counters! {
-    /// Frames that were looked at for pages to move (vmstat `compact_migrate_scanned`).
+    /// Frames that were scanned for pages to move (vmstat `compact_migrate_scanned`).
     compact_migrate_scanned,
-    /// Frames that were looked at for room to move to (vmstat `compact_free_scanned`).
+    /// Frames that were scanned for free frames to move pages to (vmstat `compact_free_scanned`).
     compact_free_scanned,
-    /// Frames that were claimed or taken for moving (vmstat `compact_isolated`).
+    /// Frames that were claimed as sources or taken as targets (vmstat `compact_isolated`).
     compact_isolated,
-    /// Frames that background compaction looked at for pages to move (vmstat
+    /// Frames that background compaction scanned for pages to move (vmstat
     /// `compact_daemon_migrate_scanned`).
     compact_daemon_migrate_scanned,
-    /// Frames that background compaction looked at for room (vmstat `compact_daemon_free_scanned`).
+    /// Frames that background compaction scanned for free frames (vmstat
+    /// `compact_daemon_free_scanned`).
     compact_daemon_free_scanned,
-    /// Times that background compaction was awake (vmstat `compact_daemon_wake`); the first zone of the node
-    /// counts them.
+    /// Wake-ups of background compaction (vmstat `compact_daemon_wake`), counted at the first zone of
+    /// the node.
     compact_daemon_wake,
-    /// Headers of pageblocks that were looked at.
+    /// Headers of pageblocks that were examined.
     compact_headers_scanned,
-    /// Pageblocks that were emptied by index.
+    /// Pageblocks that compaction by index has emptied.
     compact_pageblocks_emptied,
     /// Frames whose pages moved (vmstat `pgmigrate_success`).
     pgmigrate_success,
-    /// Frames whose pages did not (vmstat `pgmigrate_fail`).
+    /// Frames whose pages could not be moved (vmstat `pgmigrate_fail`).
     pgmigrate_fail,
 }

@@ -1,8 +1,8 @@
 //! Counters of one CPU.
 //!
-//! Nothing is counted per operation on the hot path but the blocks allocated and freed, with
-//! plain loads and stores beside the lists (`crate::pcp`). Everything here is counted where a
-//! batch moves, rarely enough for atomic additions: a remote drainer counts too.
+//! The hot path counts only the blocks allocated and freed, with plain loads and stores beside the
+//! lists (`crate::pcp`). The counters here change once per batch, rarely enough for atomic additions,
+//! which they need because a remote drainer counts too.
 
 use crate::sync::{AtomicU64, Ordering};
 
@@ -10,15 +10,15 @@ use crate::sync::{AtomicU64, Ordering};
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
 #[repr(u8)]
 pub enum DrainReason {
-    /// The lists held more than they should.
+    /// The lists held more frames than their limit.
     Threshold,
     /// A free of order 1 to 3 drained them.
     HighOrder,
     /// There was no slot for more scattered frames.
     Capacity,
-    /// The owner asked.
+    /// The owner requested it.
     Local,
-    /// Another CPU asked.
+    /// Another CPU requested it.
     Remote,
     /// The CPU went offline.
     Offline,
@@ -94,7 +94,7 @@ macro_rules! counters {
                 }
             }
 
-            /// What is counted. The rest follows from it and from where CPU and zone are.
+            /// The counters. The other figures follow from them and from the nodes of CPU and zone.
             pub(crate) fn read(&self) -> CpuStats {
                 CpuStats {
                     $($name: self.$name.get(),)*
@@ -110,12 +110,12 @@ counters! {
     /// Requests served by a zone of another node than they preferred, counted where they were
     /// served (vmstat `numa_miss`).
     numa_miss,
-    /// Requests that preferred a node and were served by another, counted at the preferred
+    /// Requests that preferred a node and were served by another one, counted at the preferred node
     /// (vmstat `numa_foreign`).
     numa_foreign,
     /// Frames allocated (vmstat `pgalloc`).
     pgalloc,
-    /// Frames freed (vmstat `pgfree`). Of one CPU: including those that the zone refused later.
+    /// Frames freed (vmstat `pgfree`). The count of one CPU includes frames that the zone refused later.
     pgfree,
     /// Requests served from the CPU's lists without touching the zone.
     list_hits,
@@ -123,22 +123,22 @@ counters! {
     list_misses,
     /// Refills from the zone.
     refills,
-    /// Frames that refills brought.
+    /// Frames that refills took.
     refilled_frames,
-    /// Those of them that came from the depot.
+    /// Refilled frames that came from the depot.
     from_depot,
     /// Frames that went back to the zone from the lists.
     drained_frames,
-    /// Those of them that went to the depot.
+    /// Drained frames that went to the depot.
     to_depot,
     /// Blocks allocated from the zone directly.
     zone_allocs,
     /// Blocks freed to the zone directly.
     zone_frees,
-    /// Acquisitions of the zone lock by allocations and frees: splits, isolation and questions
-    /// are not counted.
+    /// Acquisitions of the zone lock by allocations and frees. Splits, isolation and queries are not
+    /// counted.
     zone_lock_acquisitions,
-    /// Frames moved under it.
+    /// Frames that moved under the zone lock.
     zone_lock_frames,
     /// Pageblocks claimed for another type.
     claims,
@@ -146,9 +146,9 @@ counters! {
     steals,
     /// Blocks whose free was refused as corrupt.
     refused_frees,
-    /// Frames of such blocks that a list had accepted before the zone refused them.
+    /// Frames of refused blocks that a list had accepted before the zone refused them.
     refused_frames,
-    /// Frames that were written to while they were free, found when they were handed out again.
+    /// Free frames that were written to, found when they were allocated again.
     damaged_frames,
     /// Requests that entered the slow path.
     slow_paths,
@@ -157,11 +157,11 @@ counters! {
     /// Rounds of compaction that requests waited for (vmstat `compact_stall`), also those that were
     /// deferred.
     compact_stall,
-    /// Those after which the request was served (vmstat `compact_success`).
+    /// Rounds of compaction after which the request was served (vmstat `compact_success`).
     compact_success,
-    /// Those after which it was not (vmstat `compact_fail`).
+    /// Rounds of compaction after which it was not served (vmstat `compact_fail`).
     compact_fail,
-    /// Times the embedder was told that nothing helps.
+    /// Calls of [`Relief::out_of_memory`](crate::platform::Relief::out_of_memory).
     out_of_memory,
     /// Requests that failed.
     failures,

@@ -1,4 +1,4 @@
-//! What the library tells about itself, in the kernel's language.
+//! Trace events, counters and text tables, with the kernel's names and formats.
 //!
 //! * [`Event`]: tracepoints, with the kernel's names and fields; built only where a platform
 //!   asks for them;
@@ -7,7 +7,7 @@
 //! * [`TlbStats`]: counters of flushes, likewise; [`CompactStats`]: those of compaction, by zone;
 //! * [`text`]: `zoneinfo`, `buddyinfo`, `pagetypeinfo` and the indices of fragmentation, as the
 //!   kernel prints them;
-//! * [`Corruption`]: what hardening found.
+//! * [`Corruption`]: a bad free or damage that hardening found.
 
 mod compact;
 mod counters;

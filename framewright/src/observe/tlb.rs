@@ -9,8 +9,8 @@ macro_rules! counters {
         #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
         pub struct TlbStats {
             $($(#[$doc])* pub $name: u64,)*
-            /// Most frames that were unmapped and not flushed at once: deferred, and those that the batches
-            /// of all CPUs had or were about to unmap. Of the whole memory.
+            /// Most frames of the whole memory that were unmapped and not flushed at the same time: deferred
+            /// ones, and those that the batches of all CPUs had or were about to unmap.
             pub unflushed_frames_max: u64,
         }
 
@@ -43,30 +43,31 @@ counters! {
     nr_tlb_remote_flush,
     /// Requests of others that this CPU served (vmstat `nr_tlb_remote_flush_received`).
     nr_tlb_remote_flush_received,
-    /// Times that this CPU forgot everything of its own accord (vmstat `nr_tlb_local_flush_all`).
+    /// Full flushes of this CPU that no other CPU requested (vmstat `nr_tlb_local_flush_all`).
     nr_tlb_local_flush_all,
-    /// Pages that it forgot one by one of its own accord (vmstat `nr_tlb_local_flush_one`).
+    /// Pages that this CPU flushed one by one without a request of another CPU (vmstat
+    /// `nr_tlb_local_flush_one`).
     nr_tlb_local_flush_one,
     /// Interrupts sent.
     interrupts,
-    /// CPUs that were asked and not interrupted, since somebody else was about to.
+    /// CPUs that were asked and not interrupted, because another CPU was about to interrupt them.
     coalesced,
-    /// CPUs that were not asked, since they were lazy.
+    /// CPUs that were not asked, because they were lazy.
     lazy_skipped,
     /// Translations that were removed through a batch.
     unmapped,
     /// Batches that were flushed.
     batches,
-    /// Frames that were deferred.
+    /// Frames whose free was deferred until a flush.
     deferred,
-    /// Deferred frames that were given back.
+    /// Deferred frames that were freed.
     deferred_freed,
-    /// Flushes of deferred frames, with or without a batch.
+    /// Flushes made for deferred frames, with or without a batch.
     deferred_flushes,
 }
 
 impl TlbCounters {
-    /// This CPU has flushed so many pages one by one, or everything.
+    /// Counts a flush of this CPU: so many pages one by one, or everything if `None`.
     pub(crate) fn count(&self, pages: Option<u32>, reason: FlushReason) {
         match (reason, pages) {
             (FlushReason::RemoteShootdown, _) => self.nr_tlb_remote_flush_received.add(1),

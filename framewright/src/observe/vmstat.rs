@@ -6,7 +6,7 @@ use crate::{platform::Throttle, types::ZoneKind};
 
 macro_rules! stats {
     ($($(#[$doc:meta])* $variant:ident = $name:literal,)*) => {
-        /// What is counted per node.
+        /// A counter of a node.
         #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
         #[repr(u8)]
         pub enum NodeStat {
@@ -33,15 +33,15 @@ macro_rules! stats {
 stats! {
     /// Anonymous pages that were read again after an eviction.
     WorkingsetRefaultAnon = "workingset_refault_anon",
-    /// The same of files.
+    /// File pages that were read again after an eviction.
     WorkingsetRefaultFile = "workingset_refault_file",
-    /// Those of them that became active at once.
+    /// Refaulted anonymous pages that became active at once.
     WorkingsetActivateAnon = "workingset_activate_anon",
-    /// The same of files.
+    /// Refaulted file pages that became active at once.
     WorkingsetActivateFile = "workingset_activate_file",
-    /// Those of them that had been active before.
+    /// Refaulted anonymous pages that had been active before their eviction.
     WorkingsetRestoreAnon = "workingset_restore_anon",
-    /// The same of files.
+    /// Refaulted file pages that had been active before their eviction.
     WorkingsetRestoreFile = "workingset_restore_file",
     /// Pages that reclaim gave to be written.
     NrVmscanWrite = "nr_vmscan_write",
@@ -51,61 +51,61 @@ stats! {
     NrWritten = "nr_written",
     /// Pages that could not be written, and stayed dirty.
     WriteFailed = "fw_write_failed",
-    /// Pages looked at by background reclaim.
+    /// Pages scanned by background reclaim.
     PgscanKswapd = "pgscan_kswapd",
-    /// Pages looked at by those who needed memory.
+    /// Pages scanned by direct reclaim.
     PgscanDirect = "pgscan_direct",
-    /// Waits of those who needed memory for background reclaim.
+    /// Waits of direct reclaim for background reclaim.
     PgscanDirectThrottle = "pgscan_direct_throttle",
     /// Pauses for write-back that ended before the write did.
     ExpiredWriteBack = "fw_throttle_expired_writeback",
     /// Pauses for isolated pages that ended before they were put back.
     ExpiredIsolated = "fw_throttle_expired_isolated",
-    /// Pauses for progress that ended before others had made any.
+    /// Pauses for progress that ended before other tasks had made any.
     ExpiredNoProgress = "fw_throttle_expired_noprogress",
-    /// Pauses for a congested store that ended before it had written anything.
+    /// Pauses for a congested store that ended before the store had written anything.
     ExpiredCongested = "fw_throttle_expired_congested",
-    /// Waits for background reclaim that ended before it had freed half of the reserve or gone to
-    /// sleep.
+    /// Waits for background reclaim that ended before background reclaim had freed half of the
+    /// reserve or gone to sleep.
     ExpiredReserve = "fw_throttle_expired_reserve",
-    /// Anonymous pages looked at.
+    /// Anonymous pages scanned on inactive lists.
     PgscanAnon = "pgscan_anon",
-    /// Pages of files looked at.
+    /// File pages scanned on inactive lists.
     PgscanFile = "pgscan_file",
     /// Pages reclaimed by background reclaim.
     PgstealKswapd = "pgsteal_kswapd",
-    /// Pages reclaimed by those who needed memory.
+    /// Pages reclaimed by direct reclaim.
     PgstealDirect = "pgsteal_direct",
     /// Anonymous pages reclaimed.
     PgstealAnon = "pgsteal_anon",
-    /// Pages of files reclaimed.
+    /// File pages reclaimed.
     PgstealFile = "pgsteal_file",
     /// Pages that became active.
     Pgactivate = "pgactivate",
     /// Pages that became inactive.
     Pgdeactivate = "pgdeactivate",
-    /// Active pages looked at.
+    /// Active pages scanned.
     Pgrefill = "pgrefill",
-    /// Pages moved to where they are reclaimed next.
+    /// Pages moved to the tail of the inactive list, where they are reclaimed next.
     Pgrotated = "pgrotated",
-    /// Pages passed over because they are in the zone DMA.
+    /// Pages skipped because they are in the zone DMA.
     PgskipDma = "pgskip_dma",
-    /// The same of DMA32.
+    /// Pages skipped because they are in the zone DMA32.
     PgskipDma32 = "pgskip_dma32",
-    /// The same of Normal.
+    /// Pages skipped because they are in the zone Normal.
     PgskipNormal = "pgskip_normal",
-    /// The same of Movable.
+    /// Pages skipped because they are in the zone Movable.
     PgskipMovable = "pgskip_movable",
     /// Rounds of background reclaim.
     Pageoutrun = "pageoutrun",
     /// Times background reclaim was woken again before it slept.
     KswapdLowWmarkHitQuickly = "kswapd_low_wmark_hit_quickly",
-    /// Times memory was short again before it slept.
+    /// Times memory was short again before background reclaim slept.
     KswapdHighWmarkHitQuickly = "kswapd_high_wmark_hit_quickly",
 }
 
 impl NodeStat {
-    /// Pages passed over because they are in a zone of that kind.
+    /// The counter of pages skipped because they are in a zone of this kind.
     pub(crate) const fn skip(kind: ZoneKind) -> Self {
         match kind {
             ZoneKind::Dma => Self::PgskipDma,
@@ -145,7 +145,7 @@ impl NodeStats {
         Self(core::array::from_fn(read))
     }
 
-    /// One of them.
+    /// The value of one counter.
     #[must_use]
     pub const fn get(&self, stat: NodeStat) -> u64 {
         self.0[stat as usize]

@@ -1,11 +1,10 @@
-//! [`Probe`], the simulation hooks, and their vocabulary: what work costs, which cache lines it touches, where a
-//! schedule may switch, who uses what exclusively.
+//! [`Probe`], the simulation hooks, and their types: kinds of work, cache lines, points at which a schedule may
+//! switch, and sections for exclusive use.
 //!
-//! The library says *what* happens and *how much* of it; what that costs is the machine's own
-//! knowledge. So there are no prices here: a simulator multiplies the count of each [`Cost`] with
-//! a number of instructions that it measured, and each [`Line`] with the distance it has to come.
-//! What a kind of work includes is chosen so that its instructions can be measured: a fit over
-//! runs with more and fewer of them.
+//! The library reports *which* work happens and *how much* of it; only the machine knows the time that
+//! it takes. So there are no times here: a simulator multiplies the count of each [`Cost`] with a measured
+//! number of instructions, and each [`Line`] with the distance it has to come. The kinds of work are
+//! divided so that their instructions can be measured, by a fit over runs with more and fewer of them.
 
 use crate::types::{CpuId, NodeId, ZoneId};
 
@@ -15,79 +14,79 @@ use crate::types::{CpuId, NodeId, ZoneId};
 #[non_exhaustive]
 pub enum Cost {
     // ---- the hot path: each is a whole call
-    /// An allocation that a ring serves.
+    /// An allocation from a ring.
     HotAlloc,
-    /// A free that a ring takes.
+    /// A free to a ring.
     HotFree,
 
     // ---- behind the rings, without the zone lock
-    /// An allocation that found its ring empty: the way to what is behind it, and sizing.
+    /// An allocation that found its ring empty: the path to the store behind it, and sizing.
     SlowAlloc,
-    /// A free that found its ring full: the way to what is behind it, and sizing.
+    /// A free that found its ring full: the path to the store behind it, and sizing.
     SlowFree,
-    /// Neighbours that go to or from a ring in one piece.
+    /// Runs of neighbouring frames that go to or from a ring together.
     RingRuns,
     /// Frames that go to or from a ring one at a time.
     RingFrames,
     /// Bundles put into the store.
     StoreBundles,
-    /// Bundles chosen to leave the lists, many at a time.
+    /// Bundles selected to leave the lists, many at a time.
     SelectBundles,
-    /// Bundles chosen to leave the lists, one at a time: from rings, or under the zone lock.
+    /// Bundles selected to leave the lists, one at a time: from rings, or under the zone lock.
     SelectSingly,
-    /// Blocks that were picked out of the bundles of a batch on its way to the zone, or put together
-    /// to bundles again.
+    /// Blocks that were removed from the bundles of a batch on its way to the zone, or joined to bundles
+    /// again.
     LooseBlocks,
-    /// A request to the zone: whether it may, and what to book afterwards.
+    /// A request to the zone: the watermark check before, the counters after it.
     Refill,
-    /// A batch on its way to the zone, and what to book afterwards.
+    /// A batch on its way to the zone, and the counters after it.
     BulkFree,
-    /// Zones that a request looked at behind the first.
+    /// Zones that a request tried after the first one.
     WalkZones,
 
     // ---- under the zone lock
-    /// One hold of the lock: acquisition where nobody waits, release, what is published.
+    /// One hold of the lock: uncontended acquisition, release, and the published counts.
     ZoneHold,
-    /// Pageblocks that a batch chose and took from.
+    /// Pageblocks that a batch selected and took from.
     TakePageblocks,
     /// Bundles taken, of orders below that of a pageblock.
     TakeBundles,
-    /// Frames in them. With those given, [`Cost::DepotBlocks`] and [`Cost::WholePageblocks`] they
-    /// are all that was moved under a hold.
+    /// Frames in the taken bundles. Together with [`Cost::GiveFrames`], [`Cost::DepotBlocks`] and
+    /// [`Cost::WholePageblocks`] they are all frames that moved under a hold.
     TakeFrames,
     /// Pageblocks that a batch gave to.
     GivePageblocks,
     /// Bundles given, of orders below that of a pageblock.
     GiveBundles,
-    /// Frames in them.
+    /// Frames in the given bundles.
     GiveFrames,
-    /// Stacks of the depot that a batch went to or came from, or was looked for on.
+    /// Stacks of the depot that a batch used or searched.
     DepotStacks,
-    /// Blocks copied to or from them.
+    /// Blocks copied to or from stacks of the depot.
     DepotBlocks,
     /// Pageblocks moved to another list because their largest block or their fullness changed.
     Relist,
-    /// Pageblocks that come or go as a whole.
+    /// Pageblocks taken or given as a whole.
     WholePageblocks,
     /// Searches for a pageblock of another type.
     Fallback,
     /// Pageblocks that a search passed.
     Search,
-    /// Frames that compaction looked at one by one.
+    /// Frames that compaction examined one by one.
     ScanFrames,
     /// Pageblocks of given ranges and specific blocks, taken from or given to.
     RangePageblocks,
-    /// Pageblocks that were isolated, came, went, or changed their type.
+    /// Pageblocks that were isolated, added, removed, or changed their type.
     ChangePageblocks,
 
     // ---- reclaim
-    /// One hold of an LRU lock: acquisition where nobody waits, release, what is published.
+    /// One hold of an LRU lock: uncontended acquisition, release, and the published counts.
     LruHold,
-    /// Pages put on a list or taken off under it.
+    /// Pages put on a list or taken off under the LRU lock.
     LruMoves,
-    /// Pages that a scan passed over under it.
+    /// Pages that a scan skipped under the LRU lock.
     LruSkips,
-    /// Pages that a pass judged, without any lock.
+    /// Pages whose references a pass checked, without any lock.
     ReclaimPages,
 }
 
@@ -95,10 +94,10 @@ pub enum Cost {
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 #[non_exhaustive]
 pub enum Line {
-    /// What a zone publishes for readers without its lock: free frames, which orders there are.
+    /// The words that a zone publishes for readers without its lock: free frames, and available orders.
     ZoneWords(ZoneId),
-    /// A line of the index that finds pageblocks. Line 0, counts and which lists there are, is
-    /// used by every holder of the lock; those behind it are the heads of lists.
+    /// A line of the index that finds pageblocks. Line 0 holds counts and the map of non-empty lists,
+    /// which every holder of the lock uses; the next lines are the heads of lists.
     ZoneIndex(ZoneId, u32),
     /// The free map of a pageblock.
     Map(ZoneId, u32),
@@ -112,7 +111,7 @@ pub enum Line {
     Depot(ZoneId, u32),
     /// The hot line of a CPU's lists for a zone: lengths, owner, counts.
     CpuLists(ZoneId, CpuId),
-    /// A line of the store behind them: 64 bytes of slots.
+    /// A line of the store behind a CPU's rings: 64 bytes of slots.
     CpuStore(ZoneId, CpuId, u32),
     /// The heads and lengths of the LRU lists of a node.
     LruNode(NodeId),
@@ -127,20 +126,20 @@ pub enum Access {
     Read,
     /// A store, or a load that a store will follow.
     Write,
-    /// A hint ahead of use: nobody waits for it.
+    /// A hint ahead of use, for which no CPU waits.
     Prefetch,
 }
 
-/// Whether later work has to wait for a line that is not at hand.
+/// Whether later work has to wait for a line that is not cached.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Miss {
-    /// What comes next is found through it: misses add up.
+    /// The next access depends on the contents of the line: misses add up.
     Dependent,
-    /// Its address is known beforehand and others are like it: misses overlap.
+    /// The address is known beforehand, like those of other lines: misses overlap.
     Independent,
 }
 
-/// What somebody uses exclusively.
+/// Data that one CPU at a time uses.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 #[non_exhaustive]
 pub enum Section {
@@ -156,34 +155,34 @@ pub enum Section {
     DeferredFrees,
 }
 
-/// Places where a simulator may switch CPUs, and what it may force to happen there.
+/// Points at which a simulator may switch CPUs, with the rare outcomes that it may force there.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 #[non_exhaustive]
 pub enum Site {
-    /// An owner is about to use its lists. Forced: it is turned away, as by a drainer.
+    /// An owner is about to use its lists. Forced: it is refused, as by a drainer.
     EnterLists,
     /// A request is about to take from a zone. Forced: nothing of the order is free there.
     Refill,
-    /// Frames are about to be given to a zone. Forced: what is due to leave the lists of a CPU
-    /// stays until a later free.
+    /// Frames are about to be given to a zone. Forced: the frames selected to leave the lists of a CPU
+    /// stay until a later free.
     BulkFree,
-    /// An allocation is on the slow path. Forced: a zone is passed over, lists and all; if every
-    /// one is, relief is asked for, and the request fails as others do.
+    /// An allocation is on the slow path. Forced: a zone and its lists are skipped; if all zones are,
+    /// relief is called, and the request fails as any other.
     SlowPath,
     /// A drainer is about to disturb an owner. Cannot be forced.
     Drain,
-    /// A pass of reclaim is between two questions to the owner of pages. Cannot be forced.
+    /// A pass of reclaim is between two calls of the owner of pages. Cannot be forced.
     Reclaim,
-    /// What CPUs were asked to flush, or have flushed, is about to be read or changed. Cannot be
-    /// forced.
+    /// The requests to CPUs to flush, or the epochs of their flushes, are about to be read or changed.
+    /// Cannot be forced.
     Flush,
 }
 
 /// Hooks for a simulator. The library calls these methods where the work happens, also under its locks.
 /// A machine that does not simulate defines none of them.
 pub trait Probe {
-    /// Whether the hooks listen. Where it is `false` the compiler removes even what
-    /// would only be worked out for them; where one of them does something, it has to be `true`.
+    /// Whether the hooks are used. If it is `false` the compiler removes even the computations that
+    /// only serve them. It has to be `true` if one of them does something.
     const LISTENING: bool = false;
 
     /// Simulation: `count` units of modelled work of kind `cost`.
@@ -192,14 +191,14 @@ pub trait Probe {
         let _ = (cost, count);
     }
 
-    /// Simulation: a logical cache line is read or written; `miss` says whether what comes next
-    /// waits for it.
+    /// Simulation: a logical cache line is read or written; `miss` says whether the next access waits
+    /// for it.
     #[inline(always)]
     fn touch(&self, line: Line, access: Access, miss: Miss) {
         let _ = (line, access, miss);
     }
 
-    /// Simulation: the caller's exclusive use of a section begins. Nobody else may be inside.
+    /// Simulation: the caller's exclusive use of a section begins. No other CPU may be inside.
     #[inline(always)]
     fn enter(&self, section: Section) {
         let _ = section;
@@ -217,9 +216,8 @@ pub trait Probe {
         let _ = site;
     }
 
-    /// Simulation: whether to force the rare outcome at `site`, as [`Site`] describes it. `false`
-    /// wherever rare paths come by themselves; not always `true`, or requests that may not fail
-    /// try for ever.
+    /// Simulation: whether to force the rare outcome at `site`, as [`Site`] describes it. `false` leaves
+    /// the outcome to chance. Must not always be `true`: requests that may not fail would try for ever.
     #[inline(always)]
     fn force(&self, site: Site) -> bool {
         let _ = site;

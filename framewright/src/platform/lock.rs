@@ -1,5 +1,5 @@
-//! [`SpinLock`]: data under the lock word of a machine. It masks interrupts while it is held, so that a
-//! zone may be used from interrupt handlers.
+//! [`SpinLock`]: data under the lock word of a machine. Interrupts are masked while the lock is held, so
+//! that a zone may be used from interrupt handlers.
 
 use super::{Platform, Section, Wait};
 use crate::sync::{ExclusiveCell, LockWait, RawLock};
@@ -19,12 +19,12 @@ pub(crate) struct SpinLock<P: Platform, T> {
 }
 
 impl<P: Platform, T: Send> SpinLock<P, T> {
-    /// An open lock over `data`, whose exclusive use a machine hears of as `section`.
+    /// A lock over `data`, not held. `section` names its exclusive use to the [`Probe`](super::Probe).
     pub(crate) fn new(section: Section, data: T) -> Self {
         Self { raw: P::Lock::new(), section, data: ExclusiveCell::new(data) }
     }
 
-    /// Whether somebody holds it just now: a hint.
+    /// Whether the lock is held at the moment: a hint.
     #[cfg(feature = "compare")]
     pub(crate) fn is_held(&self, platform: &P) -> bool {
         self.raw.is_held(platform)
@@ -40,7 +40,7 @@ impl<P: Platform, T: Send> SpinLock<P, T> {
         let irq = platform.irq_save();
         self.raw.lock(platform);
         platform.enter(self.section);
-        // SAFETY: we hold the lock until after `f` has returned, and the lock excludes.
+        // SAFETY: this CPU holds the lock until `f` has returned, and the lock excludes all others.
         let result = unsafe { self.data.with_mut(f) };
         platform.leave(self.section);
         // SAFETY: acquired above.

@@ -1,13 +1,13 @@
-//! The machine below the library: what it must provide, and what it may.
+//! The machine below the library: required and optional services.
 //!
 //! A [`Platform`] is a *value* that a [`Memory`](crate::Memory) owns: a zero-sized type on bare
 //! metal, a handle in a simulator, a mapping on a host. Two memories on two machines therefore
 //! live in one process. Its methods come in two groups:
 //!
-//! * **what the allocator cannot do itself**: locks, interrupt masking, making another CPU run a
+//! * **services that the allocator needs**: locks, interrupt masking, making another CPU run a
 //!   memory barrier, waiting, clearing and copying frames, time;
-//! * **what the embedder may want to hear**: trace events, corruption reports, and the
-//!   [`Relief`] that reclaim and compaction plug into.
+//! * **callbacks for the embedder**: trace events, corruption reports, and [`Relief`], through which
+//!   reclaim and compaction are reached.
 //!
 //! The hooks for a simulator are the trait [`Probe`]: costs, cache lines touched, exclusive use, schedule
 //! points, forced rare paths. Its methods default to nothing and cost nothing: they are empty, inlined and
@@ -44,7 +44,7 @@ pub use relief::{
 };
 pub(crate) use unwind::or_on_panic;
 
-/// Whom a remote barrier must reach.
+/// The CPUs that a remote barrier must reach.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum BarrierTarget {
     /// One CPU.
@@ -53,17 +53,17 @@ pub enum BarrierTarget {
     All,
 }
 
-/// What a waiting loop waits for, so that a machine can choose how to wait.
+/// The condition that a waiting loop waits for, so that a machine can decide how to wait.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Wait {
     /// A lock that another CPU holds: short.
     Lock,
     /// The owner of per-CPU lists to leave them: short.
     Owner,
-    /// Memory, on behalf of a request between two rounds of relief, or that may not fail, or of a given range
-    /// of which others have some in hand: long.
+    /// Memory: for a request between two rounds of relief or one that may not fail, or for a given range of
+    /// which other callers hold frames: long.
     Memory,
-    /// Other CPUs to flush what they have cached: as long as an interrupt takes.
+    /// Other CPUs to flush their TLBs: as long as an interrupt takes.
     Flush,
 }
 
@@ -85,14 +85,14 @@ pub enum OwnerLock {
 /// The library's own soundness rests on these promises:
 ///
 /// * a lock of type [`Platform::Lock`] excludes: between a successful acquisition and the
-///   release nobody else acquires it, and the release happens before the next acquisition;
-/// * a word of type [`Platform::Word`] is atomic, and orders as it is asked to;
+///   release no other acquisition succeeds, and the release happens before the next acquisition;
+/// * a word of type [`Platform::Word`] is atomic, with the orderings that its callers name;
 /// * if [`Platform::owner_lock`] says [`OwnerLock::Biased`], then [`Platform::remote_barrier`]
 ///   returns only after the holder of the token of each targeted CPU has executed a full memory barrier since
 ///   the call, or was not running. This includes a thread that claims the token during the call. On
 ///   processors where an interrupt is not such a barrier, its handler has to execute one. The call is itself
-///   a full barrier for the caller. A machine that sends the barrier to CPUs as interrupts must therefore see
-///   to it that a token is claimed and used on the CPU it names.
+///   a full barrier for the caller. A machine that sends the barrier to CPUs as interrupts must therefore
+///   ensure that a token is claimed and used on the CPU it names.
 ///
 /// # Panics
 ///
@@ -106,50 +106,50 @@ pub enum OwnerLock {
 ///   [`Mover`](crate::migrate::Mover);
 /// * if a method panics that is called under a lock of the library ([`Platform::irq_save`],
 ///   [`Platform::irq_restore`], the simulation hooks) or to wait for one, or [`Platform::remote_barrier`], the
-///   lock or the lists of the CPU stay taken: whatever needs them waits for ever. If it was called while a CPU
-///   works on its own lists, all frames on these lists are lost.
+///   lock or the lists of the CPU stay locked: all callers that need them wait for ever. If it was called while a
+///   CPU works on its own lists, all frames on these lists are lost.
 pub unsafe trait Platform: Probe + Sized + Sync {
     /// The lock that protects a zone.
     type Lock: RawLock<Self>;
-    /// The words through which the owners of per-CPU lists and drainers agree:
+    /// The words through which the owners of per-CPU lists and drainers exclude each other:
     /// [`PlainWord`](crate::sync::PlainWord), unless the machine simulates store buffers.
     type Word: RawWord<Self>;
-    /// What [`Platform::irq_save`] returns.
+    /// The interrupt state that [`Platform::irq_save`] returns.
     type Irq;
 
     /// Whether [`Platform::trace`] wants events. Where it is `false` the compiler removes every
     /// event along with the code that would build it.
     const TRACING: bool = false;
 
-    /// Masks interrupts on this CPU; the value says whether they were masked before.
+    /// Masks interrupts on this CPU. Returns whether they were masked before.
     fn irq_save(&self) -> Self::Irq;
-    /// Puts interrupts back as [`Platform::irq_save`] found them.
+    /// Restores the interrupt state that [`Platform::irq_save`] returned.
     fn irq_restore(&self, irq: Self::Irq);
 
-    /// How owners of per-CPU lists are to exclude drainers on this machine.
+    /// The way in which owners of per-CPU lists exclude drainers on this machine.
     fn owner_lock(&self) -> OwnerLock;
     /// Runs a full memory barrier on the targeted CPUs and on the caller's. Called with
     /// interrupts enabled and no lock held, and only under [`OwnerLock::Biased`].
     fn remote_barrier(&self, target: BarrierTarget);
 
     /// The body of every waiting loop: relax, serve this CPU's own requests, halt or park.
-    /// `spins` counts the calls of one loop, from 0. Since the call before, the loop has looked at
-    /// what it waits for: at a [`Platform::Word`], unless it waits for a lock or for memory.
+    /// `spins` counts the calls of one loop, from 0. Between two calls the loop checks its condition: it
+    /// loads a [`Platform::Word`], unless it waits for a lock or for memory.
     fn wait(&self, why: Wait, spins: u32);
 
     /// Fills the 2^order frames from `pfn` with zeroes. The caller owns them.
     fn clear(&self, pfn: Pfn, order: Order);
     /// Copies one frame. The caller owns both.
     fn copy(&self, to: Pfn, from: Pfn);
-    /// Fills the 2^order frames from `pfn`, which nobody owns, with a pattern that
-    /// [`Platform::verify_poison`] knows; each with its own ([`poison_word`] is made for this).
-    /// Does nothing where frames have no contents.
+    /// Fills the 2^order frames from `pfn`, which are free, with the pattern that
+    /// [`Platform::verify_poison`] checks, a different one for each frame ([`poison_word`] returns it).
+    /// Does nothing if frames have no contents.
     fn poison(&self, pfn: Pfn, order: Order) {
         let _ = (pfn, order);
     }
 
-    /// The first byte of the frame, which nobody owns, that is not what [`Platform::poison`]
-    /// wrote; to the precision that the machine looks with. `None` if all are.
+    /// The offset of the first byte of the frame, which is free, that differs from the pattern of
+    /// [`Platform::poison`], as precise as the machine compares. `None` if no byte differs.
     fn verify_poison(&self, pfn: Pfn) -> Option<usize> {
         let _ = pfn;
         None
@@ -171,9 +171,8 @@ pub unsafe trait Platform: Probe + Sized + Sync {
     }
 
     /// Receives the reports of hardening: a bad raw free that was refused, or damage to a free
-    /// frame. The library continues as if nothing had happened; only the embedder knows whether the
-    /// machine may continue. A kernel logs the report, or panics where security matters more than
-    /// availability. Never called under a lock of the library; must not free or allocate through
+    /// frame. The library continues normally, because only the embedder knows whether the machine may
+    /// continue. A kernel logs the report, or panics if security matters more than availability. Never called under a lock of the library; must not free or allocate through
     /// the memory that reports.
     fn corruption(&self, report: &Corruption);
 }

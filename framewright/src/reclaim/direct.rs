@@ -174,7 +174,7 @@ impl<'m, P: Platform> Reclaim<'_, 'm, P> {
         if !is_for_compaction(need, frames) {
             return reclaimed >= frames;
         }
-        reclaimed >= self.memory.tuning().compact.room(need.request.order())
+        reclaimed >= self.memory.tuning().compact.frames_needed(need.request.order())
             || self.compaction_is_ready(need, frames)
     }
 

@@ -4,12 +4,12 @@
 
 use core::cell::UnsafeCell;
 
-/// Data that one side at a time may use; *which* side is decided by a lock or by the owner
-/// protocol of the per-CPU lists, never by this type.
+/// Data that one side at a time may use. A lock, or the owner protocol of the per-CPU lists, decides
+/// which side; this type does not check it.
 pub(crate) struct ExclusiveCell<T>(UnsafeCell<T>);
 
-// SAFETY: the only access is `with_mut`, whose callers prove exclusion. What crosses threads is
-// the `T`, hence `T: Send`.
+// SAFETY: the only access is `with_mut`, whose callers prove exclusion. The `T` is used by several
+// threads in turn, hence `T: Send`.
 unsafe impl<T: Send> Sync for ExclusiveCell<T> {}
 
 impl<T> ExclusiveCell<T> {
@@ -21,8 +21,8 @@ impl<T> ExclusiveCell<T> {
     ///
     /// # Safety
     ///
-    /// Nobody else uses the data until `f` returns, and the last use by anybody else happened
-    /// before this call.
+    /// No other thread uses the data until `f` returns, and every earlier use by another thread
+    /// happened before this call.
     #[inline(always)]
     pub(crate) unsafe fn with_mut<R>(&self, f: impl FnOnce(&mut T) -> R) -> R {
         // SAFETY: exclusion is the caller's promise.

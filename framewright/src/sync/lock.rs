@@ -20,24 +20,24 @@ pub trait LockWait {
 /// Implementations exclude: from a successful acquisition to the matching `unlock` no other
 /// acquisition succeeds, and everything before `unlock` happens before the next acquisition.
 pub unsafe trait RawLock<P>: Send + Sync {
-    /// An open lock.
+    /// A lock that is not held.
     fn new() -> Self;
-    /// Acquires; waits through [`Platform::wait`](crate::Platform::wait).
+    /// Acquires the lock; waits through [`Platform::wait`](crate::Platform::wait).
     fn lock(&self, platform: &P);
-    /// Releases.
+    /// Releases the lock.
     ///
     /// # Safety
     ///
     /// The caller holds the lock.
     unsafe fn unlock(&self, platform: &P);
-    /// Whether somebody holds it just now: a hint, by which who can as well do without leaves the lock
-    /// to others. A lock that cannot tell says no.
+    /// Whether the lock is held at the moment: a hint for work that is better skipped than waited
+    /// for. A lock that cannot tell returns `false`.
     fn is_held(&self, _platform: &P) -> bool {
         false
     }
 }
 
-/// A test-and-test-and-set lock: one word, unfair, good where contention is rare.
+/// A test-and-test-and-set lock: one word, unfair, for locks that are rarely contended.
 pub struct SpinFlag(AtomicBool);
 
 // SAFETY: acquisition is a compare-exchange from open to held with acquire ordering, release a

@@ -1,10 +1,9 @@
-//! The one place where atomics, fences and cells are named.
+//! All atomics, fences and cells of the library.
 //!
-//! Everything else in the library imports them from here. That makes two things possible: the
-//! same code is model-checked by swapping the types underneath (`--cfg framewright_loom` in tests of
-//! this crate, and `--cfg framewright_tso`, by `RUSTFLAGS`; no feature of cargo), and
-//! a reader who wants to know what the library's memory ordering rests on has one folder to
-//! read.
+//! Every other module imports them from here. That makes two things possible: the same code is
+//! model-checked with other types underneath (`--cfg framewright_loom` in tests of this crate, and
+//! `--cfg framewright_tso`, by `RUSTFLAGS`), and all primitives that the library's memory ordering depends
+//! on are in one folder.
 //!
 //! * default: `core::sync::atomic`;
 //! * loom: exhaustive exploration of the C11 model;
@@ -23,7 +22,7 @@ pub use lock::{LockWait, RawLock, SpinFlag};
 pub(crate) use prefetch::Address;
 pub use word::{PlainWord, RawWord};
 
-/// As in `core`, whichever atomics the library is built with.
+/// The orderings of `core`, with any of the atomics.
 pub use core::sync::atomic::Ordering;
 
 #[cfg(not(any(all(test, framewright_loom), framewright_tso)))]

@@ -1,10 +1,10 @@
-//! Asking for cache lines ahead of their use.
+//! Prefetching of cache lines.
 
 #![allow(unsafe_code)]
 
 use core::marker::PhantomData;
 
-/// Where an array of `T` lies, for hints only: it can be prefetched through, never read.
+/// The address of an array of `T`, for hints only: it can be prefetched through, but not read.
 pub(crate) struct Address<T> {
     start: usize,
     items: PhantomData<fn() -> T>,
@@ -34,7 +34,7 @@ fn prefetch_line(address: usize) {
     unsafe { _mm_prefetch::<_MM_HINT_T0>(core::ptr::without_provenance(address)) };
 }
 
-/// Other machines do without the hint: stable Rust has none for them.
+/// Stable Rust has no such hint for other processors.
 #[cfg(not(all(target_arch = "x86_64", not(miri))))]
 #[inline(always)]
 fn prefetch_line(_address: usize) {}

@@ -1,9 +1,9 @@
 //! Words through which CPUs agree without a lock.
 //!
-//! What the owner protocol of the per-CPU lists stands on is which of two plain stores and loads
-//! another CPU sees first. On real machines that is the processor's business, and a word is an
-//! atomic ([`PlainWord`]). A machine that *simulates* processors keeps the word itself: then it can
-//! delay a store as a store buffer would, and it knows for which word a waiting CPU waits.
+//! The owner protocol of the per-CPU lists depends on the order in which another CPU sees plain stores
+//! and loads. On real machines the processor decides that, and a word is an atomic ([`PlainWord`]). A
+//! machine that *simulates* processors implements the word itself: it can then delay a store as a store
+//! buffer would, and it knows which word a waiting CPU waits for.
 
 #![allow(unsafe_code)]
 
@@ -20,15 +20,15 @@ use super::{AtomicU32, Ordering};
 pub unsafe trait RawWord<P>: Send + Sync {
     /// A word that holds `value`.
     fn new(value: u32) -> Self;
-    /// What it holds.
+    /// The value of the word.
     fn load(&self, platform: &P, order: Ordering) -> u32;
-    /// Makes it hold `value`.
+    /// Stores `value`.
     fn store(&self, platform: &P, value: u32, order: Ordering);
-    /// Makes it hold `new` if it holds `current`.
+    /// Stores `new` if the word holds `current`.
     ///
     /// # Errors
     ///
-    /// What it held instead.
+    /// The value that the word holds instead.
     fn compare_exchange(
         &self,
         platform: &P,
@@ -42,7 +42,7 @@ pub unsafe trait RawWord<P>: Send + Sync {
 /// The word of every real machine: an atomic.
 pub struct PlainWord(AtomicU32);
 
-// SAFETY: it is such an atomic.
+// SAFETY: all operations are those of an `AtomicU32`.
 unsafe impl<P> RawWord<P> for PlainWord {
     #[inline(always)]
     fn new(value: u32) -> Self {

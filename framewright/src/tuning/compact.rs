@@ -2,19 +2,18 @@
 
 use crate::types::Order;
 
-/// How compaction finds what to move, and where to.
+/// How compaction finds pages to move, and frames to move them to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
 pub enum CompactMethod {
-    /// By what the headers of pageblocks say: the emptiest movable ones are emptied into the
-    /// fullest.
+    /// By the headers of pageblocks: the emptiest movable pageblocks are emptied into the fullest.
     #[default]
     Index,
-    /// By two scanners that look at frames, one upward for pages to move, one downward for free
-    /// frames: what Linux does. For comparison, with the feature `compare`.
+    /// By two scanners that examine frames, one upward for pages to move, one downward for free
+    /// frames, as in Linux. With the feature `compare`.
     #[cfg(feature = "compare")]
     Scan,
-    /// Not at all, for comparison. Given ranges are emptied all the same.
+    /// No compaction, for comparison. Given ranges are emptied nevertheless.
     Off,
 }
 
@@ -31,22 +30,23 @@ impl CompactMethod {
 /// Compaction.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct CompactTuning {
-    /// How it finds what to move.
+    /// How pages to move are found.
     pub method: CompactMethod,
     /// Rules of the scanners.
     #[cfg(feature = "compare")]
     pub repair: super::CompactRepairs,
-    /// The scanners begin with a short look at the lists of free blocks, and the block that forms is
-    /// kept for who waits for it.
+    /// The scanners search the free lists first, and the formed block is captured for the request that
+    /// waits.
     #[cfg(feature = "compare")]
     pub shortcuts: bool,
-    /// By index: headers that are looked at for one pageblock to empty.
+    /// By index: headers that are examined in one piece of a search, which holds the zone lock.
     pub headers_per_piece: u32,
-    /// By index: frames that move while one request waits, however often it tries, or what takes as long.
+    /// By index: frames that may be moved while one request waits, over all its attempts, or work that
+    /// takes as long.
     pub migrate_budget: u32,
-    /// Costly orders are left to reclaim where the fragmentation index is not above this.
+    /// Costly orders are left to reclaim if the fragmentation index is not above this.
     pub extfrag_threshold: u32,
-    /// How much is done before anybody asks: 0 nothing, 100 the most.
+    /// How much background compaction does before any request needs it: 0 nothing, 100 the most.
     pub proactiveness: u32,
 }
 
@@ -59,10 +59,10 @@ impl CompactTuning {
         true
     }
 
-    /// Frames that are free where a block of `order` is worth forming: as many as it has. By index
-    /// that is all it takes, since what moves out of a pageblock has its place in what is free in
-    /// others. Scanners take frames to move to before they know what forms: twice as many.
-    pub(crate) fn room(&self, order: Order) -> u64 {
+    /// Number of frames that must be free for an attempt to form a block of `order`. By index that is
+    /// the size of the block, because pages move into frames that are free elsewhere. Scanners take
+    /// target frames before they know which block will form: they need twice as many.
+    pub(crate) fn frames_needed(&self, order: Order) -> u64 {
         if self.method.scans() { 2 * order.frames() } else { order.frames() }
     }
 }

@@ -1,8 +1,8 @@
-//! What can be wrong with a setting.
+//! Errors of settings.
 
 use core::fmt;
 
-use super::{Key, field::Shown};
+use super::{KEYS, Key, field::Shown};
 
 /// A setting that was refused.
 #[derive(Clone, Copy, Debug)]
@@ -10,7 +10,7 @@ use super::{Key, field::Shown};
 pub enum TuningError<'t> {
     /// There is no such key.
     UnknownKey {
-        /// What was asked for.
+        /// The key that does not exist.
         path: &'t str,
         /// The key that was probably meant.
         nearest: Option<&'static Key>,
@@ -42,7 +42,8 @@ impl fmt::Display for TuningError<'_> {
                 write!(f, "unknown setting '{path}'; the nearest there is: '{}'", key.path)
             }
             TuningError::UnknownKey { path, nearest: None } => {
-                write!(f, "unknown setting '{path}'; there is none like it")
+                write!(f, "unknown setting '{path}'; there is none like it")?;
+                write_group(path, f)
             }
             TuningError::BadValue { key, value, nearest } => write!(
                 f,
@@ -55,6 +56,19 @@ impl fmt::Display for TuningError<'_> {
             ),
         }
     }
+}
+
+/// Lists the settings of the group that `path` names, if there is one: the setting that was meant may have
+/// quite another name in it.
+fn write_group(path: &str, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    let Some((group, _)) = path.split_once('.') else { return Ok(()) };
+    let in_group =
+        |key: &&Key| key.path.strip_prefix(group).is_some_and(|rest| rest.starts_with('.'));
+    for (nth, key) in KEYS.iter().filter(in_group).enumerate() {
+        let before = if nth == 0 { " in its group:" } else { "," };
+        write!(f, "{before} {}", key.path)?;
+    }
+    Ok(())
 }
 
 impl core::error::Error for TuningError<'_> {}

@@ -1,4 +1,4 @@
-//! A field of the tuning as text: what it takes, what it is, and what was nearly right.
+//! A field of the tuning as text: the values it takes, its value, and the valid value nearest to a wrong one.
 
 use core::fmt;
 
@@ -13,7 +13,7 @@ use crate::platform::OwnerLock;
 pub(super) struct Bounds {
     low: u32,
     high: u32,
-    /// 0 is valid besides.
+    /// 0 is valid, too.
     zero: bool,
 }
 
@@ -107,7 +107,7 @@ impl<'t> Field<'t> {
         Field::Number(field, Bounds { low, high, zero: true })
     }
 
-    /// Sets the field; `Err` holds the nearest value it would take.
+    /// Sets the field. `Err` holds the valid value nearest to `value`.
     pub(super) fn set(self, value: &str) -> Result<(), Shown> {
         match self {
             Field::Auto(field, _) if value == "auto" => *field = Auto::Auto,
@@ -127,8 +127,8 @@ impl<'t> Field<'t> {
         Ok(())
     }
 
-    /// Whether the field's value is one that [`Field::set`] takes. Fields are public, so it may
-    /// not be.
+    /// Whether [`Field::set`] takes the field's value. Fields are public, so any value may have been
+    /// stored.
     pub(super) fn is_valid(&self) -> bool {
         match self {
             Field::Auto(Auto::Fixed(number), bounds) => bounds.contain(*number),
@@ -160,8 +160,8 @@ impl Bounds {
         (number == 0 && self.zero) || (self.low..=self.high).contains(&number)
     }
 
-    /// The number in `text` if it is within bounds, else the nearest that is; `fallback` where
-    /// the text is no number at all.
+    /// The number in `text` if it is within bounds. `Err` holds the nearest number that is, or
+    /// `fallback` if the text is no number.
     fn parse(self, text: &str, fallback: Shown) -> Result<u32, Shown> {
         let digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
         let number = match text.parse::<u64>() {
@@ -181,7 +181,7 @@ fn choose<T: Copy>(choices: &[(&'static str, T)], value: &str) -> Result<T, Show
     Ok(choices[find(value, choices.len(), &|at| choices[at].0)?].1)
 }
 
-/// Which of `count` words `value` is: one body of code for choices of all types.
+/// The index of `value` among `count` words. Not generic, so that choices of all types share its code.
 fn find(value: &str, count: usize, word: &dyn Fn(usize) -> &'static str) -> Result<usize, Shown> {
     let mut words = (0..count).map(word);
     words

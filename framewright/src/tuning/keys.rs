@@ -10,11 +10,11 @@ pub struct Key {
     pub path: &'static str,
     /// Its default, as text.
     pub default: &'static str,
-    /// What it takes.
+    /// The values it takes.
     pub range: &'static str,
-    /// What it means.
+    /// Its meaning, in a line or two.
     pub meaning: &'static str,
-    /// Where it, or its default, comes from.
+    /// The origin of the setting or of its default.
     pub source: &'static str,
     field: fn(&mut Tuning) -> Field<'_>,
 }
@@ -25,7 +25,7 @@ impl Key {
     }
 }
 
-/// Every setting there is.
+/// All settings.
 pub const KEYS: &[Key] = &[
     Key {
         path: "pcp.batch",
@@ -145,18 +145,18 @@ pub const KEYS: &[Key] = &[
         path: "zone.huge_reserve",
         default: "1000",
         range: "0 to 5000",
-        meaning: "how much of a zone small requests may have to leave for huge ones, after some \
-                  found nothing, in 1/10000 of the zone; 0: nothing",
+        meaning: "how much of a zone may be reserved for huge requests after some of them found no \
+                  free block, in 1/10000 of the zone; 0: nothing",
         source: "Framewright; khugepaged raises Linux's min_free_kbytes by up to 5 %, whether \
-                 huge pages are asked for or not",
+                 huge pages are requested or not",
         field: |t| Field::number(&mut t.zone.huge_reserve, 0, 5_000),
     },
     Key {
         path: "zone.reserve_ratio.dma",
         default: "256",
         range: "0 to 1000000",
-        meaning: "one frame of a DMA zone for every N of the higher zones of its node is kept \
-                  back from requests that could use those; 0: none",
+        meaning: "one frame of a DMA zone for every N frames of the higher zones of its node is \
+                  reserved against requests that could use those zones; 0: none",
         source: "Linux: vm.lowmem_reserve_ratio",
         field: |t| Field::number(&mut t.zone.reserve_ratios[ZoneKind::Dma as usize], 0, 1_000_000),
     },
@@ -164,8 +164,8 @@ pub const KEYS: &[Key] = &[
         path: "zone.reserve_ratio.dma32",
         default: "256",
         range: "0 to 1000000",
-        meaning: "one frame of a DMA32 zone for every N of the higher zones of its node is kept \
-                  back from requests that could use those; 0: none",
+        meaning: "one frame of a DMA32 zone for every N frames of the higher zones of its node is \
+                  reserved against requests that could use those zones; 0: none",
         source: "Linux: vm.lowmem_reserve_ratio",
         field: |t| {
             Field::number(&mut t.zone.reserve_ratios[ZoneKind::Dma32 as usize], 0, 1_000_000)
@@ -175,8 +175,8 @@ pub const KEYS: &[Key] = &[
         path: "zone.reserve_ratio.normal",
         default: "32",
         range: "0 to 1000000",
-        meaning: "one frame of a Normal zone for every N of the higher zones of its node is kept \
-                  back from requests that could use those; 0: none",
+        meaning: "one frame of a Normal zone for every N frames of the higher zones of its node is \
+                  reserved against requests that could use those zones; 0: none",
         source: "Linux: vm.lowmem_reserve_ratio",
         field: |t| {
             Field::number(&mut t.zone.reserve_ratios[ZoneKind::Normal as usize], 0, 1_000_000)
@@ -186,8 +186,8 @@ pub const KEYS: &[Key] = &[
         path: "zone.refill_pageblocks",
         default: "4",
         range: "1 to 64",
-        meaning: "pageblocks that one refill touches while the zone has roomier ones; without bound \
-                  where it keeps some ready for huge pages",
+        meaning: "pageblocks that one refill takes frames from while the zone has emptier ones; a zone \
+                  with a huge-page reserve has no such bound",
         source: "Framewright",
         field: |t| Field::number(&mut t.zone.refill_pageblocks, 1, 64),
     },
@@ -209,17 +209,17 @@ pub const KEYS: &[Key] = &[
         path: "zone.depot_divisor",
         default: "auto",
         range: "auto, 0, or 8 to 1000000",
-        meaning: "one frame in N of a zone may lie in its depot, on its way from CPU to CPU; auto: \
-                  128 where more than 8 CPUs share the zone, else none; 0: none",
+        meaning: "one frame in N of a zone may be in its depot, through which frames pass from CPU to \
+                  CPU; auto: 128 if more than 8 CPUs share the zone, else none; 0: none",
         source: "ours, after Bonwick and Adams 2001; run page-fault --machine one-zone-64 \
-                 --free-order random --vs zone.depot_divisor=0 shows what it is worth",
+                 --free-order random --vs zone.depot_divisor=0 shows what it gains",
         field: |t| Field::auto_or_zero(&mut t.zone.depot_divisor, 8, 1_000_000),
     },
     Key {
         path: "alloc.retries",
         default: "16",
         range: "0 to 1000",
-        meaning: "rounds of reclaim without progress after which a request gives up hope",
+        meaning: "rounds of reclaim without progress after which a request counts as out of memory",
         source: "Linux: MAX_RECLAIM_RETRIES",
         field: |t| Field::number(&mut t.alloc.retries, 0, 1000),
     },
@@ -227,8 +227,8 @@ pub const KEYS: &[Key] = &[
         path: "alloc.progress_retries",
         default: "256",
         range: "1 to 1000000",
-        meaning: "rounds of reclaim in a row that free frames and do not serve the request, because others \
-                  take them or the embedder miscounts, before the embedder judges it",
+        meaning: "rounds of reclaim in a row that free frames without serving the request, because other \
+                  requests take them or the embedder miscounts, before the embedder decides",
         source: "ours: Linux has no bound. In simulated runs on up to 96 CPUs no request took more than a few",
         field: |t| Field::number(&mut t.alloc.progress_retries, 1, 1_000_000),
     },
@@ -236,8 +236,8 @@ pub const KEYS: &[Key] = &[
         path: "alloc.compaction_retries",
         default: "16",
         range: "0 to 1000",
-        meaning: "rounds after compaction that formed a block which others took, before it is \
-                  asked to try harder; a quarter of them for costly orders",
+        meaning: "rounds in which compaction forms a block that another request takes, before its \
+                  priority is raised; a quarter of them for costly orders",
         source: "Linux: MAX_COMPACT_RETRIES",
         field: |t| Field::number(&mut t.alloc.compaction_retries, 0, 1000),
     },
@@ -246,7 +246,7 @@ pub const KEYS: &[Key] = &[
         default: "off",
         range: "on, off",
         meaning: "whether types are mixed in a pageblock only after reclaim and compaction were tried, \
-                  and the background is woken for whole pageblocks",
+                  and background work is woken for whole pageblocks",
         source: "Linux 6.15: vm.defrag_mode",
         field: |t| Field::Switch(&mut t.alloc.defrag_mode),
     },
@@ -254,8 +254,8 @@ pub const KEYS: &[Key] = &[
         path: "reclaim.swappiness",
         default: "60",
         range: "0 to 200",
-        meaning: "how readily anonymous pages are reclaimed compared with those of files, of 200; \
-                  0: never",
+        meaning: "share of anonymous pages in the cost balance of reclaim, out of 200; 0: they are \
+                  never reclaimed",
         source: "Linux: vm.swappiness",
         field: |t| Field::number(&mut t.reclaim.swappiness, 0, 200),
     },
@@ -279,8 +279,8 @@ pub const KEYS: &[Key] = &[
         path: "reclaim.max_failures",
         default: "16",
         range: "1 to 1000",
-        meaning: "rounds without any progress after which background reclaim gives up on a node \
-                  until somebody else frees something",
+        meaning: "rounds in a row without progress after which background reclaim leaves a node alone \
+                  until another task frees memory of it",
         source: "Linux: MAX_RECLAIM_RETRIES, for kswapd_failures",
         field: |t| Field::number(&mut t.reclaim.max_failures, 1, 1000),
     },
@@ -288,19 +288,19 @@ pub const KEYS: &[Key] = &[
         path: "reclaim.referenced_scan_max",
         default: "8192",
         range: "0 to 4294967295 pages",
-        meaning: "pages that a request looks at in vain before it takes clean pages of files also if they \
-                  were used once since the last look",
-        source: "ours: Linux goes through all of the list. run mmap-read --memory 1GiB --times 3 --vs \
-                 reclaim.referenced_scan_max=4294967295 shows what it is worth: stall_max_ns",
+        meaning: "pages that a request scans without reclaiming them, before it also reclaims clean file \
+                  pages that were referenced once since the last scan",
+        source: "ours: Linux scans the whole list. run mmap-read --memory 1GiB --times 3 --vs \
+                 reclaim.referenced_scan_max=4294967295 shows what it gains: stall_max_ns",
         field: |t| Field::number(&mut t.reclaim.referenced_scan_max, 0, u32::MAX),
     },
     Key {
         path: "tlb.batching",
         default: "lazy",
         range: "off, clean-only, all, lazy",
-        meaning: "when translations of unmapped pages are flushed: one by one; those that may have \
-                  been stored to one by one; once per batch; or, if nothing was stored to, when the \
-                  frames are needed or their contents are about to change",
+        meaning: "when translations of unmapped pages are flushed. off: page by page; clean-only: dirty \
+                  pages one by one, others per batch; all: per batch; lazy: as all, but a batch of clean \
+                  pages only when its frames are needed or their contents are about to change",
         source: "Gorman 2015, mm: send one IPI per CPU to TLB flush all entries after unmapping \
                  pages; lazy: Park 2024 (LUF), and ours",
         field: |t| Field::FlushBatching(&mut t.tlb.batching),
@@ -309,20 +309,17 @@ pub const KEYS: &[Key] = &[
         path: "tlb.batch",
         default: "auto",
         range: "auto, or 1 to 65536 frames",
-        meaning: "frames that are flushed at once with tlb.batching=all; smaller batches wait for each \
-                  other until there are so many; auto: 32 for every CPU, from 64 to a 400th of the \
-                  memory",
-        source: "Linux: SWAP_CLUSTER_MAX, 32, for one task; here all CPUs fill one, whose pages are of \
-                 as many processes",
+        meaning: "frames that are flushed at once with tlb.batching=all; smaller batches are deferred \
+                  until there are so many; auto: 32 for every CPU, from 64 to a 400th of the memory",
+        source: "Linux: SWAP_CLUSTER_MAX, 32, for the batch of one task; here all CPUs fill one batch",
         field: |t| Field::auto(&mut t.tlb.batch, 1, 65536),
     },
     Key {
         path: "tlb.deferred_max",
         default: "auto",
         range: "auto, or 0 to 16777216 frames",
-        meaning: "frames that may wait for a flush with tlb.batching=lazy, those that reclaim is \
-                  unmapping included, of which there may always be 256 and 32 for every CPU; auto: a \
-                  200th of the memory",
+        meaning: "frames that may wait for a flush with tlb.batching=lazy, including those that reclaim is \
+                  unmapping; 256, plus 32 for every CPU, are always allowed; auto: a 200th of the memory",
         source: "Framewright",
         field: |t| Field::auto(&mut t.tlb.deferred_max, 0, 1 << 24),
     },
@@ -330,7 +327,7 @@ pub const KEYS: &[Key] = &[
         path: "tlb.single_page_flush_ceiling",
         default: "33",
         range: "0 to 512 pages",
-        meaning: "neighbouring pages that are flushed one by one; for more, everything is",
+        meaning: "neighbouring pages that are flushed one by one; more of them are flushed by a full flush",
         source: "Linux: tlb_single_page_flush_ceiling",
         field: |t| Field::number(&mut t.tlb.single_page_flush_ceiling, 0, 512),
     },
@@ -338,8 +335,9 @@ pub const KEYS: &[Key] = &[
         path: "compact.method",
         default: "index",
         range: if cfg!(feature = "compare") { "index, scan, off" } else { "index, off" },
-        meaning: "how compaction finds what to move where: by the headers of pageblocks, or (scan, with the \
-                  feature `compare`) by two scanners that look at frames; off: nothing is compacted",
+        meaning: "how compaction finds pages to move and frames to move them to. index: by the headers of \
+                  pageblocks; scan (feature `compare`): by two scanners that examine frames; off: no \
+                  compaction",
         source: "Framewright; scan is what Linux does",
         field: |t| Field::CompactMethod(&mut t.compact.method),
     },
@@ -347,7 +345,8 @@ pub const KEYS: &[Key] = &[
         path: "compact.headers_per_piece",
         default: "64",
         range: "1 to 65536",
-        meaning: "with compact.method=index: headers looked at for one pageblock to empty",
+        meaning: "with compact.method=index: headers examined in one piece of a search, which holds the \
+                  zone lock",
         source: "Framewright",
         field: |t| Field::number(&mut t.compact.headers_per_piece, 1, 65536),
     },
@@ -355,17 +354,17 @@ pub const KEYS: &[Key] = &[
         path: "compact.migrate_budget",
         default: "512",
         range: "1 to 1048576 frames",
-        meaning: "with compact.method=index: frames that move while one request waits, for each pageblock of \
-                  what it wants and however often it tries; to ask for 8 frames counts as one, to reclaim one too, \
-                  each flush as 16, and to bring home what CPUs hold as 48",
-        source: "Framewright: what a full pageblock holds; what is left goes on with the next request",
+        meaning: "with compact.method=index: frames that may be moved while one request waits, per pageblock \
+                  of its size and over all its attempts. A query of 8 frames counts as one frame moved, as \
+                  does reclaiming one; each flush counts as 16, draining the lists of CPUs as 48",
+        source: "Framewright: the frames of a full pageblock; the next request continues unfinished work",
         field: |t| Field::number(&mut t.compact.migrate_budget, 1, 1 << 20),
     },
     Key {
         path: "compact.extfrag_threshold",
         default: "500",
         range: "0 to 1000",
-        meaning: "costly orders are left to reclaim where the fragmentation index is not above this",
+        meaning: "costly orders are left to reclaim if the fragmentation index is not above this",
         source: "Linux: vm.extfrag_threshold",
         field: |t| Field::number(&mut t.compact.extfrag_threshold, 0, 1000),
     },
@@ -373,7 +372,7 @@ pub const KEYS: &[Key] = &[
         path: "compact.proactiveness",
         default: "20",
         range: "0 to 100",
-        meaning: "how much is compacted before anybody asks; 0: nothing",
+        meaning: "how much background compaction does before any request needs it; 0: nothing",
         source: "Linux 5.9: vm.compaction_proactiveness",
         field: |t| Field::number(&mut t.compact.proactiveness, 0, 100),
     },
@@ -382,8 +381,8 @@ pub const KEYS: &[Key] = &[
         path: "compact.shortcuts",
         default: "on",
         range: "on, off",
-        meaning: "with compact.method=scan: scanners begin with a short look at the lists of free \
-                  blocks, and the block that forms is kept for who waits for it",
+        meaning: "with compact.method=scan: scanners search the free lists first, and the formed block \
+                  is captured for the request that waits",
         source: "Linux 5.1",
         field: |t| Field::Switch(&mut t.compact.shortcuts),
     },
@@ -401,7 +400,7 @@ pub const KEYS: &[Key] = &[
         path: "compact.repair.detect_meeting",
         default: "on",
         range: "on, off",
-        meaning: "with compact.method=scan: a free scanner that found nothing says how far it came",
+        meaning: "with compact.method=scan: a free scanner that found nothing records its position",
         source: "Babka 2013, mm: compaction",
         field: |t| Field::Switch(&mut t.compact.repair.detect_meeting),
     },
@@ -410,7 +409,7 @@ pub const KEYS: &[Key] = &[
         path: "compact.repair.unmarked_types",
         default: "on",
         range: "on, off",
-        meaning: "with compact.method=scan: what is left alone for its type gets no skip hint",
+        meaning: "with compact.method=scan: a pageblock left out because of its type gets no skip hint",
         source: "Babka 2013, mm: compaction",
         field: |t| Field::Switch(&mut t.compact.repair.unmarked_types),
     },
@@ -427,9 +426,9 @@ pub const KEYS: &[Key] = &[
         path: "hardening",
         default: "checked",
         range: "off, checked, tracked, paranoid",
-        meaning: "how much raw frees are checked: not at all; against the zone and the caller's own \
-                  lists; with a byte per frame, on all CPUs, until it is allocated again; and with \
-                  poison, and no per-CPU lists",
+        meaning: "how raw frees are checked. off: not at all; checked: against the zone and the lists of \
+                  the caller's CPU; tracked: with a byte per frame, across all CPUs, until the frame is \
+                  allocated again; paranoid: as tracked, with poison and without per-CPU lists",
         source: "Framewright",
         field: |t| Field::Hardening(&mut t.hardening),
     },
@@ -437,8 +436,8 @@ pub const KEYS: &[Key] = &[
         path: "hardening.poison",
         default: "on",
         range: "on, off",
-        meaning: "at paranoid, whether free frames are filled with a pattern that is looked at \
-                  before they are handed out again",
+        meaning: "at paranoid, whether free frames are filled with a pattern that is checked when they \
+                  are allocated again",
         source: "Linux: page_poison=1",
         field: |t| Field::Switch(&mut t.paranoid.poison),
     },
@@ -446,8 +445,8 @@ pub const KEYS: &[Key] = &[
         path: "hardening.quarantine",
         default: "256",
         range: "0 to 65536 frames",
-        meaning: "at paranoid, frames of a zone that a CPU freed last and that are not handed \
-                  out again, unless memory runs short; larger blocks do not wait",
+        meaning: "at paranoid, the number of frames of a zone that a CPU freed last and that are not \
+                  allocated again unless memory runs short; larger blocks do not wait",
         source: "Framewright; a megabyte",
         field: |t| Field::number(&mut t.paranoid.quarantine, 0, 65536),
     },

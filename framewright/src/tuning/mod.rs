@@ -1,9 +1,9 @@
-//! Every threshold and every rule that was ever argued about, as data.
+//! Settings: every threshold, and every rule for which kernels have had alternatives, as data.
 //!
 //! A [`Tuning`] is a plain value given at construction. Each field has a path (`pcp.batch`), a
 //! default, a range and a source, listed in [`KEYS`]; programs set fields by path with
 //! [`Tuning::set`]. *Before* and *after* of a change are two settings of one binary, and the
-//! default is always the best that is known.
+//! default is the best known value.
 
 mod compact;
 mod compare;
@@ -23,27 +23,27 @@ pub use keys::{KEYS, Key};
 #[cfg(feature = "compare")]
 pub use scan::CompactRepairs;
 
-/// A number that is worked out from the machine unless it is given.
+/// A number that is derived from the machine unless it is set.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Auto {
-    /// Worked out.
+    /// Derived from the machine.
     #[default]
     Auto,
-    /// Given.
+    /// Set to this number.
     Fixed(u32),
 }
 
 impl Auto {
-    /// The given number, or what `work_out` says.
-    pub fn or(self, work_out: impl FnOnce() -> u32) -> u32 {
+    /// The number that was set, or else the result of `derive`.
+    pub fn or(self, derive: impl FnOnce() -> u32) -> u32 {
         match self {
-            Auto::Auto => work_out(),
+            Auto::Auto => derive(),
             Auto::Fixed(value) => value,
         }
     }
 }
 
-/// When the frames of a bulk free are chosen.
+/// When the frames of a bulk free are selected.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
 pub enum BulkFree {
@@ -61,16 +61,17 @@ pub enum BulkFree {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
 pub enum BulkTake {
-    /// As many blocks from a pageblock as are wanted and there, up to 64 of a word at once.
+    /// As many blocks as needed from each pageblock, up to 64 of a bitmap word at once.
     #[default]
     Bulk,
-    /// Each block is searched for and booked by itself, under one hold of the lock: what Linux
-    /// does. For comparison, with the feature `compare`.
+    /// Each block is searched for and accounted for separately, under one hold of the lock, as in
+    /// Linux. For comparison, with the feature `compare`.
     #[cfg(feature = "compare")]
     OneByOne,
-    /// The smallest blocks first, wherever they lie, as Linux takes them; of those that are as small, the
-    /// next behind the place that was freed last. For comparison, with the feature `compare`: it
-    /// looks at all pageblocks under the zone lock, which takes long where memory is large.
+    /// The smallest blocks first, regardless of their pageblock, as in Linux; among blocks of equal
+    /// size, the next one after the frame that was freed last. For comparison, with the feature
+    /// `compare`: it examines all pageblocks under the zone lock, which takes long in a large
+    /// memory.
     #[cfg(feature = "compare")]
     SmallestFirst,
 }
@@ -78,11 +79,11 @@ pub enum BulkTake {
 /// When a free of order 1 to 3 drains the lists of its CPU.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum HighOrderDrain {
-    /// Only the second of two consecutive ones ("mm, pcp: avoid to drain PCP when process
+    /// Only the second of two consecutive such frees ("mm, pcp: avoid to drain PCP when process
     /// exit", Huang, 2023).
     #[default]
     SecondConsecutive,
-    /// Every one, as Linux 5.18 to 6.6 did.
+    /// Every such free, as in Linux 5.18 to 6.6.
     EveryFree,
 }
 
@@ -113,10 +114,10 @@ pub enum Hardening {
 /// Choice of the owner protocol of the per-CPU lists.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum OwnerChoice {
-    /// What the machine says it can do.
+    /// The best protocol that the platform supports.
     #[default]
     Auto,
-    /// Given.
+    /// This protocol.
     Fixed(OwnerLock),
 }
 
@@ -130,19 +131,19 @@ pub struct PcpTuning {
     pub high_fraction: u32,
     /// The auto-tuned size of a CPU's lists never exceeds managed/divisor/CPUs.
     pub high_max_divisor: u32,
-    /// Where there are more CPUs than [`PcpTuning::high_max_divisor`], their number is the divisor,
-    /// up to this.
+    /// If there are more CPUs than [`PcpTuning::high_max_divisor`], their number is the divisor, up to
+    /// this value.
     pub high_max_divisor_many: u32,
     /// A refill or bulk free moves at most batch << scale_max frames at once.
     pub scale_max: u32,
     /// Share of the last-level cache of one CPU, in frames: lists above three batches are then
     /// kept through high-order frees. 0: unknown.
     pub cache_frames: u32,
-    /// When bulk frees choose.
+    /// When a bulk free selects its frames.
     pub bulk_free: BulkFree,
-    /// When high-order frees drain.
+    /// Which high-order frees drain the lists.
     pub high_order_drain: HighOrderDrain,
-    /// A high-order free drains only after so many frames were freed in a row.
+    /// A high-order free drains only after this many frames were freed in a row.
     pub high_order_burst: Auto,
     /// Slots for bundles of neighbouring frames per CPU; rounded up to a power of two.
     pub bundle_slots: Auto,
@@ -175,17 +176,18 @@ pub struct ZoneTuning {
     /// How far the watermarks rise after types were mixed in a pageblock, in 1/10000 of the high
     /// one; 0: not at all.
     pub watermark_boost: u32,
-    /// How much of a zone small requests may have to leave for huge ones, after some found nothing, in
+    /// How much of a zone may be reserved for huge requests after some of them found no free block, in
     /// 1/10000 of the zone; 0: nothing.
     pub huge_reserve: u32,
-    /// Of a zone of each kind, one frame for every so many of the higher zones of its node is
-    /// kept back from requests that could use those; 0: none.
+    /// By kind of zone: one frame of the zone for every so many frames of the higher zones of its node
+    /// is reserved against requests that could use those zones; 0: none.
     pub reserve_ratios: [u32; ZoneKind::COUNT],
-    /// Pageblocks a refill may visit while the zone has roomier ones.
+    /// Pageblocks a refill may take frames from while the zone has emptier ones.
     pub refill_pageblocks: u32,
     /// How a batch is taken.
     pub bulk_take: BulkTake,
-    /// Of a zone one frame in so many may lie in its depot, on its way from CPU to CPU; 0: none.
+    /// One frame in this many of a zone may be in its depot, through which frames pass from CPU to CPU;
+    /// 0: none.
     pub depot_divisor: Auto,
 }
 
@@ -207,16 +209,16 @@ impl Default for ZoneTuning {
 /// The slow path of allocations.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct AllocTuning {
-    /// Rounds of reclaim without progress after which a request gives up hope.
+    /// Rounds of reclaim without progress after which a request counts as out of memory.
     pub retries: u32,
     /// Consecutive rounds of reclaim that may free frames without serving the request, before the embedder
     /// decides whether the request fails.
     pub progress_retries: u32,
-    /// Rounds after compaction that formed a block which others took, before it is asked to try
-    /// harder; a quarter of them for costly orders.
+    /// Rounds in which compaction forms a block that another request takes, before its priority is
+    /// raised; a quarter of them for costly orders.
     pub compaction_retries: u32,
-    /// Whether types are mixed in a pageblock only after reclaim and compaction were tried, and the
-    /// background is woken for whole pageblocks.
+    /// Whether types are mixed in a pageblock only after reclaim and compaction were tried, and
+    /// background work is woken for whole pageblocks.
     pub defrag_mode: bool,
 }
 
@@ -229,15 +231,17 @@ impl Default for AllocTuning {
 /// Reclaim.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ReclaimTuning {
-    /// How readily anonymous pages are reclaimed compared with those of files, of 200; 0: never.
+    /// Share of anonymous pages in the cost balance of reclaim, out of 200; 0: they are never reclaimed.
     pub swappiness: u32,
-    /// Pages that are taken off a list at once, and that are asked for at a time.
+    /// Pages that are taken off a list at once, and the number that a round of reclaim aims at.
     pub cluster: u32,
-    /// Moves that a CPU collects before it takes the LRU lock.
+    /// Moves to and between lists that a CPU collects before it takes the LRU lock.
     pub lru_batch: u32,
-    /// Rounds without any progress after which background reclaim holds a node to be hopeless.
+    /// Rounds in a row without progress after which background reclaim leaves a node alone until another
+    /// task frees memory of it.
     pub max_failures: u32,
-    /// Pages that a request scans in vain before it reclaims clean file pages that were used once.
+    /// Pages that a request scans without reclaiming them, before it also reclaims clean file pages that
+    /// were referenced once.
     pub referenced_scan_max: u32,
 }
 
@@ -253,15 +257,15 @@ impl Default for ReclaimTuning {
     }
 }
 
-/// What [`Hardening::Paranoid`] does beside checking frees.
+/// The additional measures of [`Hardening::Paranoid`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ParanoidTuning {
-    /// Whether frames are filled with a pattern when they are freed, and looked at before they
-    /// are handed out again. Needs a machine that can
+    /// Whether frames are filled with a pattern when they are freed, which is checked when they are
+    /// allocated again. Needs a platform that can write to frames
     /// ([`Platform::poison`](crate::Platform::poison)).
     pub poison: bool,
-    /// Frames that a CPU has freed in each zone and keeps from being handed out again, until
-    /// others are freed or memory runs short. Larger blocks do not wait. 0: none.
+    /// Number of frames that each CPU has freed in each zone and keeps from being allocated again, until
+    /// more frames are freed or memory runs short. Larger blocks do not wait. 0: none.
     pub quarantine: u32,
 }
 
@@ -274,36 +278,34 @@ impl Default for ParanoidTuning {
 /// When translations of unmapped pages are flushed.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
 pub enum FlushBatching {
-    /// At once, one by one: what kernels did before "mm: send one IPI per CPU to TLB flush all
-    /// entries after unmapping pages" (Gorman, 2015).
+    /// Page by page, as kernels did before "mm: send one IPI per CPU to TLB flush all entries after
+    /// unmapping pages" (Gorman, 2015).
     Off,
-    /// At once if the page may have been stored to, which it may then be written out as it is;
-    /// the others together at the end of a batch: that series as it was first posted.
+    /// A page that may have been stored to at once, so that it can be written out; all others together
+    /// at the end of a batch: that series as it was first posted.
     CleanOnly,
-    /// One flush per batch: what Linux does. Whatever is dirty is flushed before it is written
-    /// out.
+    /// One flush per batch, as in Linux. Dirty pages are flushed before they are written out.
     All,
-    /// As all; and a batch in which nothing is dirty is not flushed at all: its frames are deferred
-    /// until every CPU has flushed for another reason, or they are needed, or their contents are
-    /// about to change.
+    /// As all, but a batch without dirty pages is not flushed at its end. Freeing its frames is deferred until
+    /// every CPU has flushed for another reason, the frames are needed, or their contents are about to
+    /// change.
     #[default]
     Lazy,
 }
 
-/// Flushing what CPUs have cached of the page tables.
+/// TLB flushes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct TlbTuning {
-    /// When.
+    /// When translations are flushed.
     pub batching: FlushBatching,
-    /// Frames that are flushed at once: batches that are smaller wait for each other, deferred, until
-    /// there are so many. Auto: 32 for every CPU, at least 64, and no more than 1 of 400 of the
-    /// memory.
+    /// Frames that are flushed at once. Smaller batches are deferred until there are so many. Auto: 32 for
+    /// every CPU, at least 64, and no more than 1 of 400 of the memory.
     pub batch: Auto,
-    /// Frames that may be unmapped and not flushed with [`FlushBatching::Lazy`], deferred or in batches
-    /// under way; 256 and 32 for every CPU always may. Auto: 1 of 200 of the memory.
+    /// Frames that may be unmapped and not flushed with [`FlushBatching::Lazy`], deferred or in unfinished
+    /// batches. 256, plus 32 for every CPU, are always allowed. Auto: 1 of 200 of the memory.
     pub deferred_max: Auto,
-    /// Pages of one address space that are flushed one by one; more of them, and all others, are
-    /// flushed by forgetting everything.
+    /// Pages of one address space that are flushed one by one; more of them, and pages of several address
+    /// spaces, need a full flush.
     pub single_page_flush_ceiling: u32,
 }
 
@@ -329,13 +331,13 @@ pub struct Tuning {
     pub alloc: AllocTuning,
     /// Reclaim.
     pub reclaim: ReclaimTuning,
-    /// Flushing translations.
+    /// TLB flushes.
     pub tlb: TlbTuning,
     /// Compaction.
     pub compact: CompactTuning,
     /// Checks of raw frees.
     pub hardening: Hardening,
-    /// What the highest level of it does besides.
+    /// Additional measures of the highest level of hardening.
     pub paranoid: ParanoidTuning,
     /// Owner protocol of the per-CPU lists.
     pub owner_lock: OwnerChoice,
@@ -347,7 +349,7 @@ impl Tuning {
     /// # Errors
     ///
     /// [`TuningError::UnknownKey`] names the key that was probably meant; [`TuningError::BadValue`]
-    /// says what the key takes and the nearest value it would take; [`TuningError::NotCompiledIn`]
+    /// says which values the key takes, and which of them is nearest; [`TuningError::NotCompiledIn`]
     /// names the feature that the setting needs. The tuning is unchanged.
     pub fn set<'t>(&mut self, path: &'t str, value: &'t str) -> Result<(), TuningError<'t>> {
         if !cfg!(feature = "compare") && needs_compare(path, value) {

@@ -1,6 +1,6 @@
-//! What somebody may have meant who wrote something else.
+//! Finds the word that a misspelt one was probably meant to be.
 
-/// Of `words`, the one that `text` is most like.
+/// The word of `words` that is nearest to `text` by edit distance.
 pub(super) fn nearest(
     text: &str,
     words: impl Iterator<Item = &'static str>,
@@ -8,7 +8,7 @@ pub(super) fn nearest(
     words.min_by_key(|word| distance(text.as_bytes(), word.as_bytes()))
 }
 
-/// The same, if it was probably meant: no more than one letter in three is another.
+/// The nearest word, if it was probably meant: at most one letter in three differs.
 pub(super) fn near(text: &str, words: impl Iterator<Item = &'static str>) -> Option<&'static str> {
     let is_near = |word: &&str| {
         let edits = distance(text.as_bytes(), word.as_bytes());
@@ -17,7 +17,7 @@ pub(super) fn near(text: &str, words: impl Iterator<Item = &'static str>) -> Opt
     nearest(text, words).filter(is_near)
 }
 
-/// Longest word the distance looks at; the rest of a longer one is ignored.
+/// Number of bytes of a word that are compared; the rest of a longer word is ignored.
 const LONGEST: usize = 63;
 
 /// Edit distance (Levenshtein), one row at a time.
@@ -41,7 +41,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_far_from_everything_is_near_to_nothing() {
+    fn only_similar_words_are_near() {
         let near = |text| near(text, ["pcp.batch", "tlb.batching", "hardening"].into_iter());
         assert_eq!(near("pcp.bach"), Some("pcp.batch"));
         assert_eq!(near("hardenning"), Some("hardening"));

@@ -36,6 +36,19 @@ fn a_misspelt_key_is_answered_with_the_nearest() {
     assert_eq!(error, "unknown setting 'pcp.bach'; the nearest there is: 'pcp.batch'");
     let error = Tuning::default().set("nosuch", "1").unwrap_err().to_string();
     assert_eq!(error, "unknown setting 'nosuch'; there is none like it");
+    let error = Tuning::default().set("nosuch.batch", "1").unwrap_err().to_string();
+    assert_eq!(error, "unknown setting 'nosuch.batch'; there is none like it");
+}
+
+/// A renamed setting is unlike its old name.
+#[test]
+fn a_wrong_key_of_a_group_is_answered_with_the_keys_of_the_group() {
+    let error = Tuning::default().set("alloc.patience", "1").unwrap_err().to_string();
+    assert_eq!(
+        error,
+        "unknown setting 'alloc.patience'; there is none like it in its group: alloc.retries, \
+         alloc.progress_retries, alloc.compaction_retries, alloc.defrag_mode"
+    );
 }
 
 #[test]

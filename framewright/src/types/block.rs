@@ -9,7 +9,7 @@ use core::{fmt, marker::PhantomData, num::NonZeroUsize};
 
 use super::{Order, Pfn};
 
-/// Which memory a block belongs to: the address of that memory's metadata.
+/// Identifies the memory that a block belongs to, by the address of that memory's metadata.
 ///
 /// Metadata is borrowed exclusively for `'m`, and the blocks carry `'m`; so as long as any
 /// block is alive, no other memory can live at the same address, and equal tags mean the same
@@ -23,13 +23,13 @@ impl MemoryTag<'_> {
         Self(address, PhantomData)
     }
 
-    /// The address, for who compares while the memory is borrowed.
+    /// The address, to be compared while the memory is borrowed.
     pub(crate) fn address(self) -> NonZeroUsize {
         self.0
     }
 }
 
-/// 2^order frames, allocated and owned by whoever holds this value.
+/// 2^order allocated frames, owned by the holder of this value.
 ///
 /// Give it back with [`CpuToken::free`](crate::CpuToken::free). To keep it where no Rust value
 /// can live (a page-table entry, a C structure), take it apart with [`Block::into_raw`] and
@@ -52,26 +52,26 @@ impl<'m> Block<'m> {
         Self { memory, packed: pfn.get() << ORDER_BITS | u64::from(order.get()) }
     }
 
-    /// Its first frame.
+    /// The first frame of the block.
     #[inline(always)]
     #[must_use]
     pub fn pfn(&self) -> Pfn {
         Pfn::new(self.packed >> ORDER_BITS)
     }
 
-    /// Its order.
+    /// The order of the block.
     #[inline(always)]
     #[must_use]
     pub fn order(&self) -> Order {
         Order::from_low_bits(self.packed)
     }
 
-    /// The address in the tag of its memory.
+    /// The address in the tag of the block's memory.
     pub(crate) fn memory_address(&self) -> NonZeroUsize {
         self.memory.address()
     }
 
-    /// Frame number and order; the frames stay allocated, and the caller answers for them.
+    /// First frame and order. The frames stay allocated, and the caller has to free them.
     #[must_use = "the frames are leaked unless they are adopted or freed raw"]
     pub fn into_raw(self) -> (Pfn, Order) {
         (self.pfn(), self.order())

@@ -12,26 +12,26 @@ pub struct Contiguous {
 }
 
 impl Contiguous {
-    /// `frames` neighbouring frames, anywhere.
+    /// A request for `frames` neighbouring frames, anywhere.
     #[must_use]
     pub const fn new(frames: u64, migratetype: MigrateType) -> Self {
         let request = Request::new(Order::ZERO, migratetype);
         Self { frames, align: Order::ZERO, within: None, request }
     }
 
-    /// The first frame shall be a multiple of 2^align.
+    /// The number of the first frame must be a multiple of 2^align.
     #[must_use]
     pub const fn aligned(self, align: Order) -> Self {
         Self { align, ..self }
     }
 
-    /// All of it shall lie in `range`: what a device can address.
+    /// All frames must lie in `range`, such as the addresses that a device can reach.
     #[must_use]
     pub const fn within(self, range: FrameRange) -> Self {
         Self { within: Some(range), ..self }
     }
 
-    /// Zones up to `highest` only.
+    /// Restricts the request to zones up to `highest`.
     #[must_use]
     pub const fn zone(self, highest: ZoneKind) -> Self {
         Self { request: self.request.zone(highest), ..self }
@@ -59,7 +59,7 @@ impl Contiguous {
         self.request
     }
 
-    /// These nodes only.
+    /// Restricts the request to these nodes.
     #[must_use]
     pub const fn nodes(self, nodes: NodeMask) -> Self {
         Self { request: self.request.nodes(nodes), ..self }

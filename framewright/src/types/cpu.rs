@@ -12,13 +12,13 @@ impl CpuId {
         Self(number)
     }
 
-    /// Its number.
+    /// The number of the CPU.
     #[must_use]
     pub const fn get(self) -> u16 {
         self.0
     }
 
-    /// Its number as an index.
+    /// The number of the CPU as an index.
     #[must_use]
     pub const fn index(self) -> usize {
         self.0 as usize

@@ -102,11 +102,11 @@ pub enum FreeError {
 /// A free that was refused because the map contradicts it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Refusal {
-    /// Frames of it are free already.
+    /// Frames of the block are free already.
     AlreadyFree,
-    /// No allocated block starts there.
+    /// No allocated block starts at the frame.
     NotAllocated,
-    /// A block starts there, but of another order.
+    /// An allocated block starts at the frame, but it has another order.
     WrongOrder,
 }
 

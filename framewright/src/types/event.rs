@@ -12,75 +12,75 @@ pub use vmscan::VmscanEvent;
 
 use crate::types::{FreeError, MigrateType, Order, PAGEBLOCK_ORDER, Pfn, Request};
 
-/// A tracepoint of the kernel's `kmem`, `vmscan` or `tlb` group. `Display` prints the body as ftrace does, but
-/// for the `page=` field, which there is a hashed address and here is left out.
+/// A tracepoint of the kernel's `kmem`, `vmscan`, `compaction` or `tlb` group. `Display` prints the body as
+/// ftrace does, without the `page=` field, which is a hashed address there.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum Event {
-    /// A request was served, or failed (no frame).
+    /// A request was served, or failed.
     PageAlloc {
-        /// First frame of the block.
+        /// First frame of the block; `None` if the request failed.
         pfn: Option<Pfn>,
-        /// What was wanted.
+        /// The request.
         request: Request,
     },
     /// A block was freed.
     PageFree {
-        /// Its first frame.
+        /// First frame of the block.
         pfn: Pfn,
-        /// Its order.
+        /// Order of the block.
         order: Order,
     },
     /// A block left the zone's lists under the zone lock.
     PageAllocZoneLocked {
-        /// Its first frame.
+        /// First frame of the block.
         pfn: Pfn,
-        /// Its order.
+        /// Order of the block.
         order: Order,
-        /// Whom it was taken for.
+        /// Type that the request named.
         migratetype: MigrateType,
-        /// Whether it went to a CPU's lists.
+        /// Whether the block went to a CPU's lists.
         percpu_refill: bool,
     },
     /// A block went back from a CPU's lists to the zone.
     PagePcpuDrain {
-        /// Its first frame.
+        /// First frame of the block.
         pfn: Pfn,
-        /// Its order.
+        /// Order of the block.
         order: Order,
-        /// Type of its pageblock.
+        /// Type of the pageblock.
         migratetype: MigrateType,
     },
     /// A request was served from a pageblock of another type.
     PageAllocExtfrag {
         /// First frame of the block.
         pfn: Pfn,
-        /// Order wanted.
+        /// Requested order.
         alloc_order: Order,
         /// Order of the block found.
         fallback_order: Order,
-        /// Type wanted.
+        /// Requested type.
         alloc_migratetype: MigrateType,
         /// Type of the pageblock.
         fallback_migratetype: MigrateType,
         /// Whether the pageblock changed its type.
         change_ownership: bool,
     },
-    /// Something of reclaim.
+    /// An event of reclaim.
     Vmscan(VmscanEvent),
-    /// A CPU flushed what it had cached of page tables, or asked others to.
+    /// A CPU flushed its TLB, or requested other CPUs to.
     TlbFlush {
-        /// Why.
+        /// The reason.
         reason: FlushReason,
-        /// Pages that were flushed one by one; everything, if it does not say.
+        /// Number of pages flushed one by one; `None`: a full flush.
         pages: Option<u32>,
     },
-    /// Of the `compaction` group.
+    /// An event of compaction.
     Compaction(CompactEvent),
 }
 
 impl Event {
-    /// The kernel's name for it.
+    /// The kernel's name of the event.
     #[must_use]
     pub const fn name(&self) -> &'static str {
         match self {
@@ -146,34 +146,34 @@ impl fmt::Display for Event {
     }
 }
 
-/// What hardening found.
+/// A bad free or a damaged frame that hardening found.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Corruption {
     /// The first frame concerned.
     pub pfn: Pfn,
-    /// The order of the block that was freed or is about to be handed out.
+    /// The order of the block that was freed or is about to be allocated.
     pub order: Order,
-    /// What is wrong.
+    /// The finding.
     pub what: Finding,
     /// Blocks refused in the same batch, or damaged frames of the same block, this one included.
     pub count: u32,
 }
 
-/// What is wrong with the memory that a [`Corruption`] names.
+/// The fault that a [`Corruption`] reports.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum Finding {
-    /// It was freed and must not be. The free went no further.
+    /// A free that was refused.
     BadFree(FreeError),
-    /// Somebody wrote to the frame while it was free: through a stale pointer, or beyond the end
-    /// of a block. It is handed out all the same.
+    /// The frame was written to while it was free: through a stale pointer, or beyond the end of a
+    /// block. It is allocated nevertheless.
     WrittenWhileFree {
-        /// The first byte of the frame that is not what it should be, to the precision of the
-        /// machine.
+        /// The offset of the first byte of the frame that differs from the pattern, as precise as
+        /// [`Platform::verify_poison`](crate::Platform::verify_poison) reports it.
         offset: usize,
     },
-    /// A flush batch that named it was dropped where nobody may wait for other CPUs. The frame is
-    /// leaked: some CPU may still reach it.
+    /// A flush batch with this frame was dropped where the caller may not wait for other CPUs. The
+    /// frame is leaked, because some CPU may still reach it.
     Unflushed,
 }
 
@@ -211,7 +211,7 @@ mod tests {
     use std::string::ToString;
 
     #[test]
-    fn corruption_says_what_where_and_how_much() {
+    fn corruption_displays_fault_place_and_count() {
         let report =
             |what, count| Corruption { pfn: Pfn::new(0x40), order: Order::ZERO, what, count };
         let text = report(Finding::BadFree(FreeError::AlreadyFree), 3).to_string();

@@ -4,11 +4,10 @@ use core::fmt;
 
 use super::{FrameRange, MemoryTag, Pfn};
 
-/// Allocated frames from one to another, owned by whoever has this value.
+/// A range of allocated frames, owned by the holder of this value.
 ///
-/// What a [`Block`](super::Block) is for powers of two, an extent is for contiguous memory of
-/// any length: moved, not copied, and given back to the memory it came from, as a whole or in
-/// parts. To keep it where no Rust value can live, take it apart with [`Extent::into_raw`] and put it
+/// An extent is for contiguous memory of any length what a [`Block`](super::Block) is for powers of
+/// two: it is moved, not copied, and freed to the memory it came from, as a whole or in parts. To keep it where no Rust value can live, take it apart with [`Extent::into_raw`] and put it
 /// together again with [`Memory::adopt_extent`](crate::Memory::adopt_extent); its frames are no
 /// blocks and cannot be freed as such. Forgetting it leaks the frames.
 #[must_use = "the frames stay allocated until the extent is freed"]
@@ -19,33 +18,33 @@ pub struct Extent<'m> {
 }
 
 impl<'m> Extent<'m> {
-    /// Frames that have just been taken.
+    /// An extent of frames that the caller has just taken from the memory.
     pub(crate) fn new(memory: MemoryTag<'m>, range: FrameRange) -> Self {
         Self { memory, range }
     }
 
-    /// Its frames.
+    /// The frames of the extent.
     #[must_use]
     pub fn range(&self) -> FrameRange {
         self.range
     }
 
-    /// Its frames, which stay allocated: the caller answers for them.
+    /// The frames of the extent. They stay allocated, and the caller has to free them.
     #[must_use = "the frames are leaked unless they are adopted"]
     pub fn into_raw(self) -> FrameRange {
         self.range
     }
 
-    /// Whether it comes from a memory.
+    /// Whether the extent belongs to a memory.
     pub(crate) fn belongs_to(&self, memory: MemoryTag<'m>) -> bool {
         self.memory == memory
     }
 
-    /// Cuts it in two: what lies below `at`, and the rest.
+    /// Splits the extent at `at`: the frames below it, and the others.
     ///
     /// # Errors
     ///
-    /// It is given back if one of the two would be empty.
+    /// The extent is returned unchanged if one of the two parts would be empty.
     pub fn split_at(self, at: Pfn) -> Result<(Self, Self), Self> {
         let inside = self.range.start() < at && at < self.range.end();
         let low = FrameRange::new(self.range.start(), at);

@@ -1,9 +1,9 @@
-//! How fragmented free memory is, from its free blocks by order.
+//! Indices of the fragmentation of free memory, from its free blocks by order.
 //!
-//! Both indices are the kernel's, in its integer arithmetic: its compaction decides by them.
+//! Both indices are the kernel's, in its integer arithmetic. Compaction decides by them.
 
-/// The unusable-free index for `order` in thousandths: which share of the free frames lies in
-/// blocks too small for it. 0: all usable; 1000: none, or nothing is free.
+/// The unusable free space index for `order` in thousandths: the share of the free frames that lies
+/// in blocks too small for it. 0: all frames are usable; 1000: none is, or nothing is free.
 ///
 /// `blocks` are free blocks by order, from 0.
 #[must_use]
@@ -16,12 +16,12 @@ pub fn unusable_index(blocks: &[u64], order: usize) -> u64 {
     (u128::from(unusable) * 1000 / u128::from(free)) as u64
 }
 
-/// The fragmentation index for `order` in thousandths: were a request for it to fail, why?
-/// Towards 1000 for want of large blocks, which compaction cures; towards 0 for want of memory.
-/// -1000: it would not fail. Between: few blocks that are nearly large enough give negative
-/// values down to -500.
+/// The fragmentation index for `order` in thousandths: the reason why a request for it fails. Towards
+/// 1000 it fails because of fragmentation, which compaction cures; towards 0 because of too little free
+/// memory. -1000: it would not fail. A few blocks that are nearly large enough give negative values down
+/// to -500.
 ///
-/// 0 where there are no free blocks, or where `blocks`, free blocks by order from 0, ends below
+/// The index is 0 if there are no free blocks, or if `blocks`, free blocks by order from 0, ends below
 /// `order`.
 #[must_use]
 pub(crate) fn fragmentation_index(blocks: &[u64], order: usize) -> i64 {

@@ -8,7 +8,7 @@ use core::fmt;
 pub enum PageKind {
     /// An anonymous page: it has to be written to a swap area before it can be reclaimed.
     Anon = 0,
-    /// A page of a file: while it is clean, it can be read again.
+    /// A page of a file: while the page is clean, it can be read again.
     File = 1,
 }
 
@@ -41,13 +41,13 @@ impl PageKind {
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Hash)]
 #[repr(u8)]
 pub enum LruList {
-    /// Anonymous pages that were not used recently.
+    /// Anonymous pages that were not referenced recently.
     InactiveAnon = 0,
-    /// Anonymous pages that were used recently.
+    /// Anonymous pages that were referenced recently.
     ActiveAnon = 1,
-    /// Pages of files that were not used recently.
+    /// File pages that were not referenced recently.
     InactiveFile = 2,
-    /// Pages of files that were used recently.
+    /// File pages that were referenced recently.
     ActiveFile = 3,
     /// Pages that are locked into memory.
     Unevictable = 4,

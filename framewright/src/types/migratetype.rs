@@ -2,33 +2,33 @@
 
 use core::fmt;
 
-/// What may be done with the frames of a block, and so which pageblocks it may share.
+/// The mobility of the contents of a block, which decides which pageblocks it may share.
 ///
 /// Numbered as the kernel does without CMA, because these numbers appear in traces.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
 #[repr(u8)]
 pub enum MigrateType {
-    /// Stays where it is until it is freed.
+    /// The contents cannot be moved.
     Unmovable = 0,
-    /// Its contents can be moved to other frames.
+    /// The contents can be moved to other frames.
     Movable = 1,
-    /// Cannot move, but can be reclaimed.
+    /// The contents cannot be moved, but can be reclaimed.
     Reclaimable = 2,
     /// Reserved for high-order requests that cannot wait.
     HighAtomic = 3,
-    /// Withheld from allocation. Not requestable.
+    /// Isolated from allocation. Requests cannot name it.
     Isolate = 4,
 }
 
 impl MigrateType {
-    /// How many there are.
+    /// The number of types.
     pub const COUNT: usize = 5;
     /// The types that requests may name.
     pub const REQUESTABLE: [MigrateType; 3] =
         [MigrateType::Unmovable, MigrateType::Movable, MigrateType::Reclaimable];
-    /// How many types have lists in the buddy: all but [`MigrateType::Isolate`].
+    /// The number of types with lists in the buddy: all but [`MigrateType::Isolate`].
     pub(crate) const LISTED: usize = 4;
-    /// How many types have per-CPU lists.
+    /// The number of types with per-CPU lists.
     pub(crate) const PCP: usize = 3;
 
     /// The type with this number.
@@ -45,7 +45,7 @@ impl MigrateType {
         })
     }
 
-    /// The name the kernel prints.
+    /// The name that the kernel prints.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -62,7 +62,7 @@ impl MigrateType {
         (0..Self::COUNT as u8).filter_map(Self::from_number)
     }
 
-    /// Whether requests may name it.
+    /// Whether requests may name the type.
     #[must_use]
     pub const fn is_requestable(self) -> bool {
         (self as u8) < 3
@@ -75,7 +75,7 @@ impl MigrateType {
         self.is_requestable()
     }
 
-    /// Where else to look when a type has run out, best first.
+    /// The fallback types of a type that has no free blocks, best first.
     pub(crate) const fn fallbacks(self) -> &'static [MigrateType] {
         match self {
             Self::Unmovable => &[Self::Reclaimable, Self::Movable],
@@ -85,7 +85,7 @@ impl MigrateType {
         }
     }
 
-    /// Index of its lists in the buddy, if it has any.
+    /// The index of the type's lists in the buddy, if it has any.
     #[inline(always)]
     pub(crate) const fn listed(self) -> Option<usize> {
         match self {

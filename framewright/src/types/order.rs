@@ -16,9 +16,9 @@ impl Order {
     pub const ZERO: Order = Order(0);
     /// One pageblock.
     pub const PAGEBLOCK: Order = Order(PAGEBLOCK_ORDER);
-    /// 512 pageblocks: the largest block the allocator hands out, and the largest page there is.
+    /// 512 pageblocks: the largest block that can be allocated, and the largest page of x86-64.
     pub const MAX: Order = Order(2 * PAGEBLOCK_ORDER);
-    /// How many orders there are.
+    /// The number of orders.
     pub const COUNT: usize = Order::MAX.0 as usize + 1;
 
     /// The order `value`, or `None` above [`Order::MAX`].

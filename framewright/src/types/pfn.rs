@@ -20,13 +20,13 @@ impl Pfn {
         Self(number)
     }
 
-    /// The number.
+    /// The frame number.
     #[must_use]
     pub const fn get(self) -> u64 {
         self.0
     }
 
-    /// The frame `frames` further up. Wraps past the end of `u64`, which no valid frame reaches.
+    /// The frame `frames` above this one. Wraps past the end of `u64`, which no valid frame reaches.
     #[must_use]
     pub const fn offset(self, frames: u64) -> Self {
         Self(self.0.wrapping_add(frames))

@@ -12,7 +12,7 @@ pub struct FrameRange {
 }
 
 impl FrameRange {
-    /// No frames.
+    /// The empty range.
     pub(crate) const EMPTY: FrameRange = FrameRange { start: Pfn::new(0), end: Pfn::new(0) };
 
     /// The range from `start` up to but without `end`; `None` if `start` lies behind `end`.
@@ -28,19 +28,19 @@ impl FrameRange {
         self.start
     }
 
-    /// First frame behind the range.
+    /// First frame after the range.
     #[must_use]
     pub const fn end(self) -> Pfn {
         self.end
     }
 
-    /// Frames in it.
+    /// Number of frames in the range.
     #[must_use]
     pub const fn frames(self) -> u64 {
         self.end.get() - self.start.get()
     }
 
-    /// Whether it holds `pfn`.
+    /// Whether the range contains `pfn`.
     #[must_use]
     pub const fn contains(self, pfn: Pfn) -> bool {
         self.start.get() <= pfn.get() && pfn.get() < self.end.get()

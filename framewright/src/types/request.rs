@@ -1,4 +1,4 @@
-//! Requests: what an allocation asks for.
+//! Requests for blocks.
 
 pub(crate) mod flags;
 mod gfp;
@@ -179,7 +179,7 @@ impl Request {
         self
     }
 
-    /// Whether it has any of these [`flags`].
+    /// Whether the request has any of these [`flags`].
     pub(crate) const fn has(self, flag: u32) -> bool {
         self.what & flag != 0
     }
@@ -293,7 +293,7 @@ impl Request {
         self.has(THIS_NODE)
     }
 
-    /// Which of the zones that a CPU remembers the request tries first.
+    /// The zone that the request tries first, among those that a CPU remembers.
     #[inline(always)]
     pub(crate) const fn first_zone(self) -> FirstZone {
         match self.highest() {

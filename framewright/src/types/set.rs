@@ -13,7 +13,7 @@ pub(crate) struct NumberSet<'m> {
     /// All levels, leaves first. A bit of a level says that a word of the level below is not
     /// zero; the last level is one word.
     words: &'m mut [u64],
-    /// Where each level starts.
+    /// The start of each level.
     starts: [usize; DEPTH],
     levels: usize,
 }
@@ -62,7 +62,7 @@ impl<'m> NumberSet<'m> {
         }
     }
 
-    /// Says in the levels above that word `at` of the leaves is not zero any more.
+    /// Sets the bits in the levels above word `at` of the leaves, which has become non-zero.
     #[inline(never)]
     fn insert_above(&mut self, mut at: usize) {
         for &start in &self.starts[1..self.levels] {
@@ -91,7 +91,7 @@ impl<'m> NumberSet<'m> {
         }
     }
 
-    /// Says in the levels above that word `at` of the leaves is zero now.
+    /// Clears the bits in the levels above word `at` of the leaves, which has become zero.
     #[inline(never)]
     fn remove_above(&mut self, mut at: usize) {
         for &start in &self.starts[1..self.levels] {

@@ -243,7 +243,7 @@ impl<'m, P: Platform> Zone<'m, P> {
             self.probe_hold(platform);
             let pageblock = core::iter::once(frame >> PAGEBLOCK_ORDER);
             self.probe_pageblocks(platform, Cost::RangePageblocks, pageblock);
-            buddy.judge(frame, order)
+            buddy.check_allocated(frame, order)
         })
     }
 

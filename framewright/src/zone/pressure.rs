@@ -61,7 +61,7 @@ impl<'m, P: Platform> Zone<'m, P> {
     ) -> bool {
         let huge_reserve = if order >= Order::PAGEBLOCK { self.marks.huge_reserve() } else { 0 };
         self.lockless_allowance(access, more.saturating_add(huge_reserve))
-            > tuning.room(order) as i64
+            > tuning.frames_needed(order) as i64
     }
 
     /// Whether compaction by scanners is not suitable for a request for `order`, because the

@@ -141,7 +141,7 @@ impl<'a, 'm> FakeOwner<'a, 'm> {
         unsafe { token.free_raw(Pfn::new(at), order) }.unwrap();
     }
 
-    /// Frees a page that the other CPU may still reach: its frame is deferred until a flush.
+    /// Frees a page that the other CPU may still reach: freeing its frame is deferred until a flush.
     pub fn defer_free(&self, at: u64) {
         let page = self.pages.borrow_mut().remove(&at).expect("a page");
         assert!(page.order == 0 && !page.claimed && !page.locked);

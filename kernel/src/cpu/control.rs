@@ -2,7 +2,7 @@
 
 use core::arch::asm;
 
-/// What `lgdt` and `lidt` take: where a table is, and the last byte of it.
+/// The operand of `lgdt` and `lidt`: the address of a table, and the offset of its last byte.
 #[repr(C, packed)]
 pub(crate) struct TablePointer {
     pub(crate) limit: u16,
@@ -27,7 +27,7 @@ pub(crate) fn interrupts_enabled() -> bool {
     rflags() & RFLAGS_IF != 0
 }
 
-/// Has this CPU take interrupts.
+/// Enables interrupts on this CPU.
 #[inline(always)]
 pub(crate) fn enable_interrupts() {
     // SAFETY: from the moment that a CPU has its descriptor tables every vector has a handler; this
@@ -35,7 +35,7 @@ pub(crate) fn enable_interrupts() {
     unsafe { asm!("sti", options(nostack)) };
 }
 
-/// Has this CPU put interrupts off.
+/// Disables interrupts on this CPU.
 #[inline(always)]
 pub(crate) fn disable_interrupts() {
     // SAFETY: only delays interrupts. Not `nomem`: nothing may be moved across it.
@@ -62,20 +62,19 @@ pub(crate) fn halt_forever() -> ! {
 #[inline(always)]
 pub(crate) fn timestamp() -> u64 {
     let (low, high): (u32, u32);
-    // SAFETY: reads a counter. Not `nomem`: what is measured stays where it is.
+    // SAFETY: reads a counter. Not `nomem`, so that the measured code is not moved across it.
     unsafe { asm!("rdtsc", out("eax") low, out("edx") high, options(nostack, preserves_flags)) };
     u64::from(high) << 32 | u64::from(low)
 }
 
-/// Does nothing, but for a counter of instructions that looks on (`linux/counter`): what is executed from
-/// here to [`mark_end`] counts.
+/// Does nothing, but an external counter of instructions (`linux/counter`) counts from here to [`mark_end`].
 #[inline(always)]
 pub(crate) fn mark_begin() {
-    // SAFETY: does nothing. Not `nomem`: what is counted stays where it is.
+    // SAFETY: does nothing. Not `nomem`, so that the counted code is not moved across it.
     unsafe { asm!("nop dword ptr [rax + 0x46574b31]", options(nostack, preserves_flags)) };
 }
 
-/// The end of what counts.
+/// The end of the counted code.
 #[inline(always)]
 pub(crate) fn mark_end() {
     // SAFETY: as in `mark_begin`.
@@ -91,21 +90,21 @@ pub(crate) fn page_table_root() -> u64 {
     root
 }
 
-/// Loads page tables. This CPU forgets all translations of those before that are not global.
+/// Loads page tables. This flushes all cached translations of this CPU that are not global.
 ///
 /// # Safety
 ///
-/// They map the kernel as those before.
+/// They map the kernel as the previous ones do.
 #[inline(always)]
 pub(crate) unsafe fn load_page_table_root(root: u64) {
-    // SAFETY: the caller vouches for it.
+    // SAFETY: by the contract of this function.
     unsafe { asm!("mov cr3, {}", in(reg) root, options(nostack, preserves_flags)) };
 }
 
-/// Has this CPU forget the translation of one page.
+/// Flushes the translation of one page on this CPU.
 #[inline(always)]
 pub(crate) fn invalidate_page(address: u64) {
-    // SAFETY: forgetting a translation only costs another walk.
+    // SAFETY: a flushed translation only costs another page walk.
     unsafe { asm!("invlpg [{}]", in(reg) address, options(nostack, preserves_flags)) };
 }
 
@@ -125,7 +124,7 @@ pub(crate) fn fault_address() -> u64 {
 /// There is such a register.
 pub(crate) unsafe fn read_msr(register: u32) -> u64 {
     let (low, high): (u32, u32);
-    // SAFETY: the caller vouches that it exists; reading it has no effect.
+    // SAFETY: the caller guarantees that it exists; reading it has no effect.
     unsafe {
         asm!("rdmsr", in("ecx") register, out("eax") low, out("edx") high,
              options(nomem, nostack, preserves_flags));
@@ -137,9 +136,9 @@ pub(crate) unsafe fn read_msr(register: u32) -> u64 {
 ///
 /// # Safety
 ///
-/// The register exists and takes `value`, and what that does is wanted.
+/// The register exists and takes `value`, and the effect of that is safe.
 pub(crate) unsafe fn write_msr(register: u32, value: u64) {
-    // SAFETY: the caller vouches for it.
+    // SAFETY: by the contract of this function.
     unsafe {
         asm!("wrmsr", in("ecx") register, in("eax") value as u32, in("edx") (value >> 32) as u32,
              options(nostack, preserves_flags));
@@ -150,9 +149,9 @@ pub(crate) unsafe fn write_msr(register: u32, value: u64) {
 ///
 /// # Safety
 ///
-/// What the device there does with it is wanted.
+/// The effect on the device at the port is safe.
 pub(crate) unsafe fn write_port(port: u16, value: u8) {
-    // SAFETY: the caller vouches for it.
+    // SAFETY: by the contract of this function.
     unsafe { asm!("out dx, al", in("dx") port, in("al") value, options(nostack, preserves_flags)) };
 }
 
@@ -160,9 +159,9 @@ pub(crate) unsafe fn write_port(port: u16, value: u8) {
 ///
 /// # Safety
 ///
-/// What the device there does with it is wanted.
+/// The effect on the device at the port is safe.
 pub(crate) unsafe fn write_port_32(port: u16, value: u32) {
-    // SAFETY: the caller vouches for it.
+    // SAFETY: by the contract of this function.
     unsafe {
         asm!("out dx, eax", in("dx") port, in("eax") value, options(nostack, preserves_flags));
     };
@@ -172,10 +171,10 @@ pub(crate) unsafe fn write_port_32(port: u16, value: u32) {
 ///
 /// # Safety
 ///
-/// What the device there does when it is read is wanted.
+/// The effect of the read on the device at the port is safe.
 pub(crate) unsafe fn read_port(port: u16) -> u8 {
     let value;
-    // SAFETY: the caller vouches for it.
+    // SAFETY: by the contract of this function.
     unsafe { asm!("in al, dx", in("dx") port, out("al") value, options(nostack, preserves_flags)) };
     value
 }

@@ -10,7 +10,7 @@ use crate::{
     wait::{self, Event},
 };
 
-/// What all CPUs are to run. On the stack of the first CPU, which waits for all to have done it.
+/// A function for all CPUs to run. It is on the stack of the first CPU, which waits until all have run it.
 struct Job<'j> {
     run: &'j (dyn Fn(&'static Cpu) + Sync),
     left: AtomicUsize,
@@ -34,12 +34,12 @@ pub(crate) fn run_on_all(run: &(dyn Fn(&'static Cpu) + Sync)) {
 fn do_job(job: &Job<'_>) {
     let cpu = this_cpu();
     (job.run)(cpu);
-    // The job is gone as soon as the last has said so.
+    // The job is gone as soon as the last CPU has reported.
     job.left.fetch_sub(1, Ordering::AcqRel);
     wait::wake(Event::SERVED);
 }
 
-/// What CPUs other than the first do: jobs, what their threads of the kernel have to do, and nothing.
+/// The loop of CPUs other than the first: jobs, threads of the kernel, and halting.
 pub(crate) fn work_for_others() -> ! {
     let mut done = 0;
     loop {

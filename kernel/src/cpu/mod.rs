@@ -1,4 +1,4 @@
-//! CPUs: what each has for itself, and how one finds its own.
+//! CPUs: the data of each, and access to it.
 //!
 //! A CPU finds its [`Cpu`] through the base of `gs`, which points to it. Others find it by number
 //! ([`by_number`]). Fields that only their own CPU uses are cells; those that others write are
@@ -31,10 +31,10 @@ pub(crate) use start::{start_first, start_others};
 /// CPUs that the kernel can have.
 pub(crate) const MAX_CPUS: usize = 32;
 
-/// What a CPU has for itself.
+/// The data of a CPU.
 #[repr(C)]
 pub(crate) struct Cpu {
-    /// Its own address: what `gs:0` reads.
+    /// Its own address, which `gs:0` reads.
     this: *const Cpu,
     /// Its number, from 0.
     pub(crate) id: CpuId,
@@ -43,9 +43,9 @@ pub(crate) struct Cpu {
     /// The node it is on.
     pub(crate) node: NodeId,
 
-    /// It runs nothing of the address space that it has loaded.
+    /// Whether the CPU is lazy: it runs nothing of the address space that it has loaded.
     pub(crate) lazy: AtomicBool,
-    /// Barriers that it was asked for, and has executed.
+    /// Number of requested barriers that it has executed.
     pub(crate) barriers: [AtomicU64; 2],
     /// Interrupts that it took, by vector from [`FIRST_INTERRUPT`](crate::interrupts).
     pub(crate) interrupts: [AtomicU64; crate::interrupts::KINDS],
@@ -54,16 +54,16 @@ pub(crate) struct Cpu {
 
     /// The address space that it has loaded; null: only the kernel's.
     pub(crate) loaded: AtomicPtr<AddressSpace>,
-    /// The generation of that when this CPU last forgot what it had cached of it.
+    /// The generation of that address space at this CPU's last flush of it.
     pub(crate) generation: Cell<u64>,
-    /// Its timer has ticked since somebody looked.
+    /// Whether its timer has ticked since the last check.
     pub(crate) ticked: Cell<bool>,
-    /// Its token is in use.
+    /// Whether its token is in use.
     pub(crate) token_in_use: Cell<bool>,
 }
 
-// SAFETY: cells are used by their own CPU alone (`this_cpu` is not shared with others but through
-// `by_number`, whose callers use atomics), `this` never changes.
+// SAFETY: cells are used by their own CPU only (other CPUs get the value through `by_number`, whose callers
+// use atomics), and `this` never changes.
 unsafe impl Sync for Cpu {}
 
 static CPUS: [AtomicPtr<Cpu>; MAX_CPUS] =

@@ -1,8 +1,8 @@
-//! Starting CPUs: the first makes itself at home, then wakes the others one by one.
+//! Starting CPUs: the first sets itself up, then wakes the others one by one.
 //!
 //! A CPU sleeps until it gets an INIT and a start-up interrupt; then it begins in real mode in a page
-//! below 1 MiB, the trampoline (`boot/boot.s`). One at a time: so one pair of words says which stack
-//! it gets and who it is.
+//! below 1 MiB, the trampoline (`boot/boot.s`). CPUs start one at a time, so one pair of words tells a CPU
+//! its stack and its number.
 
 use core::{
     mem::MaybeUninit,
@@ -25,7 +25,7 @@ use crate::{
 
 const MSR_GS_BASE: u32 = 0xc000_0101;
 
-/// Where the trampoline goes: `boot.s` knows it too. In the first MiB, which nobody else uses.
+/// The address of the trampoline, as in `boot.s`. It is in the first MiB, which is used for nothing else.
 const TRAMPOLINE: u64 = 0x8000;
 
 unsafe extern "C" {
@@ -51,7 +51,7 @@ pub(crate) fn start_others(early: &mut EarlyMemory, apics: &[(u32, NodeId)]) -> 
     apic::send_init_to_others();
     // Processors of this century need next to no time for it.
     Clock::wait(100 * MICROSECOND);
-    // Who has not come may still have been told where its stack is: nobody else is started then.
+    // A CPU that has not come may still use the stack it was given, so no other CPU is started then.
     apics.iter().take_while(|&&(apic, node)| start(early, apic, node)).count()
 }
 
@@ -76,7 +76,7 @@ fn start(early: &mut EarlyMemory, apic: u32, node: NodeId) -> bool {
             return true;
         }
     }
-    // Whoever has said that he is here is waited for; who comes later than this, goes to sleep.
+    // A CPU that has announced itself is waited for. One that comes later goes to sleep.
     if !Clock::wait_until(1000 * MILLISECOND, || super::online() > id)
         && EXPECTED.swap(NOBODY, Ordering::AcqRel) == id
     {
@@ -102,7 +102,7 @@ extern "C" fn other_cpu(cpu: *const Cpu) -> ! {
     if EXPECTED.compare_exchange(id, NOBODY, Ordering::AcqRel, Ordering::Relaxed).is_err() {
         control::halt_forever();
     }
-    // SAFETY: as above; who was expected has them to itself.
+    // SAFETY: as above; only the expected CPU uses them.
     let tables = unsafe { &mut *tables };
     apic::enable();
     settle_in(cpu, tables);
@@ -124,14 +124,14 @@ fn descriptors(early: &mut EarlyMemory) -> &'static mut Descriptors {
 /// Puts a value into memory that is never freed.
 fn place<T>(early: &mut EarlyMemory, value: T) -> &'static mut T {
     let bytes = early.take(size_of::<T>(), align_of::<T>().max(64));
-    // SAFETY: the memory is ours for ever, large enough and aligned.
+    // SAFETY: the memory is never freed, large enough and aligned.
     unsafe { (*bytes.as_mut_ptr().cast::<MaybeUninit<T>>()).write(value) }
 }
 
 /// Has the CPU that runs this be `cpu`.
 fn settle_in(cpu: &'static Cpu, tables: &'static mut Descriptors) {
     tables.load();
-    // SAFETY: every x86-64 CPU has this register; nobody else uses `gs`.
+    // SAFETY: every x86-64 CPU has this register; no other code uses `gs`.
     unsafe { control::write_msr(MSR_GS_BASE, core::ptr::from_ref(cpu) as u64) };
     interrupts::load_table();
     ONLINE.fetch_add(1, Ordering::AcqRel);
@@ -140,7 +140,7 @@ fn settle_in(cpu: &'static Cpu, tables: &'static mut Descriptors) {
 }
 
 fn install_trampoline() {
-    // SAFETY: the page belongs to nobody (what the firmware left below 1 MiB was copied before),
+    // SAFETY: the page is not in use (the firmware's data below 1 MiB was copied before),
     // and the symbols enclose the code.
     unsafe {
         let from = &raw const trampoline_start;

@@ -212,7 +212,7 @@ impl<'l, 'm> File<'l, 'm> {
         }
     }
 
-    /// Has deferred frames handed out as if all CPUs had flushed: a mistake.
+    /// Hands out deferred frames as if all CPUs had flushed: a mistake.
     fn hand_out_deferred(&self, cpu: Cpu<'_>) {
         for other in (0..self.stage.memory.cpu_count()).map(framewright::CpuId::new) {
             // SAFETY: not met on purpose: this is the bug. Frames have no contents here.

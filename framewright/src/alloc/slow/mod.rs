@@ -349,10 +349,10 @@ impl<'s, 'a, 'm, P: Platform> Slow<'s, 'a, 'm, P> {
     fn drain_all_lists(&mut self) {
         if self.is_for_compaction() {
             let captured = self.captured.handle();
-            if captured.is_home() || captured.left() < MOVES_PER_DRAIN {
+            if captured.has_drained() || captured.left() < MOVES_PER_DRAIN {
                 return;
             }
-            captured.bring_home();
+            captured.charge_drain();
         }
         self.memory.drain_all();
     }

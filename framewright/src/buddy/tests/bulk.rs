@@ -1,9 +1,9 @@
-//! What a bulk of blocks takes: against one by one, and the smallest first.
+//! The blocks that a batch takes, compared with one by one and with the smallest first.
 
 use super::*;
 
 #[test]
-fn one_by_one_takes_what_bulk_takes_from_one_word() {
+fn one_by_one_takes_the_same_blocks_as_bulk_from_one_word() {
     let taken = |how| {
         let mut buddy = buddy(4);
         for frame in (512..1024).step_by(3) {

@@ -16,7 +16,7 @@ fn reserving(order: u8, blocks: u32, reserve: Reserve) -> Want {
 }
 
 #[test]
-fn who_has_no_right_takes_nothing_of_the_reserve() {
+fn a_request_without_the_right_takes_no_reserved_frames() {
     let (mut buddy, index) = reserved();
     assert_eq!((buddy.highatomic_reserved(), buddy.highatomic_free()), (512, 504));
     let (frames, _) = take(&mut buddy, want(9, MOVABLE, 64));
@@ -77,7 +77,7 @@ fn an_isolated_pageblock_stays_reserved_until_it_goes() {
 }
 
 #[test]
-fn a_range_ends_the_reserve_of_what_it_covers() {
+fn a_range_ends_the_reservation_of_its_pageblocks() {
     let (mut buddy, index) = reserved();
     assert_eq!(give(&mut buddy, index * 512, 3).count, 0);
     buddy.isolate(index).unwrap();

@@ -48,7 +48,7 @@ fn a_batch_of_large_blocks_is_as_many_as_there_are() {
 }
 
 #[test]
-fn classes_say_what_there_is() {
+fn classes_report_the_free_orders() {
     let mut buddy = buddy(512);
     for value in (0..18).rev() {
         assert!(buddy.classes().offer(order(value + 1)));
@@ -139,7 +139,7 @@ fn a_pageblock_is_isolated_inside_an_allocated_large_block() {
     buddy.isolate(index).unwrap();
     check(&buddy);
     assert_eq!(give(&mut buddy, blocks[0], 13).count, 0);
-    assert_eq!(buddy.free_frames(), 63 * 512, "one pageblock is withheld");
+    assert_eq!(buddy.free_frames(), 63 * 512, "one pageblock is isolated");
     assert!(!buddy.take_specific(blocks[0], order(13), MOVABLE));
     buddy.undo_isolate(index);
     assert_eq!(buddy.counts().free_of_order(order(15)), 1);
@@ -159,7 +159,7 @@ fn a_pageblock_is_isolated_inside_an_allocated_large_block() {
 fn a_large_merge_is_captured() {
     let mut buddy = skewed(30, 512);
     let (pageblocks, _) = take(&mut buddy, want(9, MOVABLE, 40));
-    // The second block of order 10 of the gigablock: the first begins in front of it.
+    // The second block of order 10 of the gigablock: the first begins before it.
     let mut capture = Capture { order: order(10), migratetype: MOVABLE, taken: None };
     assert_eq!(buddy.give_or_capture(pageblocks[3], order(9), &mut capture).count, 0);
     assert_eq!(capture.taken, None);

@@ -177,7 +177,7 @@ fn isolated_frames_are_neither_counted_nor_taken() {
     assert_eq!(buddy.isolate(index), Err(IsolationRefused::AlreadyIsolated));
     assert_eq!(buddy.free_frames(), 512);
     give(&mut buddy, frames[0], 0);
-    assert_eq!(buddy.free_frames(), 512, "a frame freed there stays withheld");
+    assert_eq!(buddy.free_frames(), 512, "a frame freed there stays isolated");
     let (others, _) = take(&mut buddy, want(0, MOVABLE, 600));
     assert!(others.iter().all(|frame| frame / 512 != index));
     buddy.undo_isolate(index);
@@ -227,7 +227,7 @@ fn a_merge_is_captured_when_it_completes_the_order() {
 }
 
 #[test]
-fn what_leaves_an_isolated_pageblock_was_of_its_kind() {
+fn frames_freed_in_an_isolated_pageblock_count_as_its_kind() {
     let mut buddy = buddy(1);
     // So many that the pageblock is not claimed, but stolen from.
     let (frames, _) = take(&mut buddy, want(0, MOVABLE, 300));

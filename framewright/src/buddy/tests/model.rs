@@ -1,8 +1,8 @@
-//! The truth about every frame, kept in the most naive way, beside a buddy.
+//! A naive model of every frame, beside a buddy.
 
 use super::*;
 
-/// What a frame is.
+/// The state of a frame.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Frame {
     Hole,
@@ -42,14 +42,14 @@ impl Model {
         &mut self.frames[frame as usize..(frame + frames) as usize]
     }
 
-    /// Frames become used that must all be free.
+    /// Marks frames, which must all be free, as used.
     pub(super) fn use_frames(&mut self, frame: u32, frames: u32) {
         let slice = self.slice(frame, frames);
         assert!(slice.iter().all(|&frame| frame == Frame::Free), "handed out twice: {frame}");
         slice.fill(Frame::Used);
     }
 
-    /// A block was taken.
+    /// Records a block that was taken.
     pub(super) fn hold(&mut self, frame: u32, order: u8) {
         let physical = u64::from(self.skew * FRAMES) + u64::from(frame);
         assert_eq!(physical % (1 << order), 0, "misaligned: {frame} of order {order}");
@@ -57,13 +57,13 @@ impl Model {
         self.held.push((frame, order));
     }
 
-    /// A block goes back.
+    /// Gives back a block.
     pub(super) fn give(&mut self, frame: u32, order: u8) {
         self.slice(frame, 1 << order).fill(Frame::Free);
         assert_eq!(give_unchecked(&mut self.buddy, frame, order).count, 0);
     }
 
-    /// Takes a range if it is free, which the buddy must know.
+    /// Takes a range if it is free. The buddy must agree whether it is.
     pub(super) fn take_range(&mut self, start: u32, end: u32, to: MigrateType) {
         let free = self.slice(start, end - start).iter().all(|&frame| frame == Frame::Free);
         assert_eq!(self.buddy.take_range(start, end, to), free, "{start}..{end}");
@@ -135,7 +135,7 @@ impl Model {
         counts
     }
 
-    /// Compares everything.
+    /// Compares buddy and model.
     pub(super) fn check(&self) {
         check(&self.buddy);
         let expected = self.blocks();
@@ -154,10 +154,10 @@ impl Model {
     }
 }
 
-/// The share of free blocks smaller than a pageblock, by the field's index of what is counted.
+/// The share of free frames in blocks smaller than a pageblock, from the unusable free space index.
 fn scattered_percent(mut counts: BlockCounts) -> u64 {
-    for withheld in [MigrateType::HighAtomic, MigrateType::Isolate] {
-        counts.free[withheld as usize] = [0; Order::COUNT];
+    for excluded in [MigrateType::HighAtomic, MigrateType::Isolate] {
+        counts.free[excluded as usize] = [0; Order::COUNT];
     }
     counts.unusable_index(Order::PAGEBLOCK) / 10
 }
@@ -166,7 +166,7 @@ fn give_unchecked(buddy: &mut Buddy<'_>, frame: u32, order: u8) -> Refusals {
     buddy.give_bundles(&[Bundle::of(frame, super::order(order))], ())
 }
 
-/// Counts a whole of free frames as one block, anything else by halves.
+/// Counts frames that are all free as one block, others by halves.
 fn count_blocks(frames: &[Frame], counts: &mut [u64; Order::COUNT]) {
     let free = frames.iter().filter(|&&frame| frame == Frame::Free).count();
     if free == frames.len() {

@@ -1,4 +1,4 @@
-//! Random sequences of everything a buddy can do, beside a naive model.
+//! Random sequences of all operations of a buddy, compared with a naive model.
 
 use super::{
     model::{Frame, Model},
@@ -75,7 +75,7 @@ fn give_wrongly(model: &mut Model, random: &mut Random) {
     let order = random.below(19) as u8;
     let frame = random.below(model.frames.len() as u32) & !((1u32 << order) - 1);
     let in_zone = frame as usize + (1 << order) <= model.frames.len();
-    // A range consists of single frames and pageblocks, which might go back one by one.
+    // A range consists of single frames and pageblocks, which may be freed one by one.
     let in_range = model.ranges.iter().any(|range| (range.0..range.1).contains(&frame));
     if in_zone && !in_range && !model.held.contains(&(frame, order)) {
         let refusals = model.buddy.give_bundles(&[Bundle::of(frame, super::order(order))], ());
@@ -176,7 +176,7 @@ fn reserve_some(model: &mut Model, random: &mut Random) {
     }
 }
 
-/// Reports what is free, and sees that each block is reported once.
+/// Reports free blocks, and checks that each is reported once.
 fn report(model: &mut Model, random: &mut Random) {
     let order = super::order(9 + random.below(5) as u8);
     let free = model.buddy.free_frames();

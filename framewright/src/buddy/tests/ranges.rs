@@ -111,7 +111,7 @@ fn short_runs_are_not_walked_where_a_long_one_is_wanted() {
         let want = RunWanted { frames, align: 1, to: 61 * 512 - 100 };
         buddy.find_free_run(want, 0, budget)
     };
-    // A look at the beginning, the inside and the end of each pageblock is enough.
+    // The beginning, the inside and the end of each pageblock are enough.
     assert_eq!(search(512, 3 * 64), FreeRun::None);
     assert_eq!(search(413, 3 * 64), FreeRun::Found(60 * 512 - 1));
     assert!(matches!(search(2, 3 * 64), FreeRun::Continue(_)), "runs of one may be two");

@@ -4,12 +4,12 @@ use core::fmt;
 
 use super::ZoneName;
 
-/// The row of a zone: its free blocks by order, as many columns as there are. Blocks of isolated
-/// pageblocks count.
+/// Writes the row of a zone: its free blocks by order, one column for each element of the slice. Blocks
+/// of isolated pageblocks count.
 ///
 /// # Errors
 ///
-/// What the writer returns.
+/// An error of the writer.
 pub fn row(out: &mut dyn fmt::Write, zone: ZoneName<'_>, blocks: &[u64]) -> fmt::Result {
     write!(out, "{zone} ")?;
     for count in blocks {

@@ -1,16 +1,16 @@
-//! `unusable_index` and `extfrag_index` of debugfs: how fragmented the free memory of a zone is,
-//! for each order that might be wanted. A row per zone that has memory.
+//! `unusable_index` and `extfrag_index` of debugfs: how fragmented the free memory of a zone is for
+//! requests of each order. A row per zone that has memory.
 
 use core::fmt;
 
 use super::ZoneName;
 use crate::types::{fragmentation_index, unusable_index};
 
-/// The row of a zone in `unusable_index`, from its free blocks by order: see [`unusable_index`].
+/// Writes the row of a zone in `unusable_index`, from its free blocks by order: see [`unusable_index`].
 ///
 /// # Errors
 ///
-/// What the writer returns.
+/// An error of the writer.
 pub fn unusable_row(out: &mut dyn fmt::Write, zone: ZoneName<'_>, blocks: &[u64]) -> fmt::Result {
     write!(out, "{zone} ")?;
     for order in 0..blocks.len() {
@@ -20,12 +20,12 @@ pub fn unusable_row(out: &mut dyn fmt::Write, zone: ZoneName<'_>, blocks: &[u64]
     writeln!(out)
 }
 
-/// The row of a zone in `extfrag_index`, from its free blocks by order: see
+/// Writes the row of a zone in `extfrag_index`, from its free blocks by order: see
 /// [`fragmentation_index`].
 ///
 /// # Errors
 ///
-/// What the writer returns.
+/// An error of the writer.
 pub fn index_row(out: &mut dyn fmt::Write, zone: ZoneName<'_>, blocks: &[u64]) -> fmt::Result {
     write!(out, "{zone} ")?;
     for order in 0..blocks.len() {

@@ -1,11 +1,11 @@
-//! The kernel's text formats, written byte for byte, so that what reads the kernel's tables reads
-//! ours.
+//! The kernel's text formats, written byte for byte, so that programs which read the kernel's tables
+//! read these.
 //!
-//! Each table has a module with the pieces it is made of, from plain data: a memory that runs and
-//! the recorded tables of another machine are printed by the same code. Nothing is gathered first:
-//! a piece is a row or a zone, and whoever writes a table calls them in the order that the module
-//! tells. What is printed is what Linux 6.18 prints; it pads the CPU lists of `zoneinfo` wider than
-//! 6.12 does, and says more of them. Readers go by key, not by column, and understand both.
+//! Each table has a module with functions for its parts (a row, a zone), which take plain data: a
+//! running memory and the recorded tables of another machine are printed by the same code. No table
+//! is collected first: its writer calls the functions in the order that the module documents. The
+//! format is that of Linux 6.18, which pads the CPU lists of `zoneinfo` wider than 6.12 and prints
+//! more of their fields. Programs that read by key and not by column understand both.
 
 pub mod buddyinfo;
 pub mod extfrag;
@@ -20,7 +20,7 @@ pub const COLUMNS: usize = 11;
 /// A zone as the tables name it. `Display` prints `Node 0, zone   Normal`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ZoneName<'a> {
-    /// The node it is on.
+    /// The number of its node.
     pub node: u32,
     /// `DMA`, `DMA32`, `Normal`, `Movable`.
     pub zone: &'a str,
@@ -32,7 +32,7 @@ impl fmt::Display for ZoneName<'_> {
     }
 }
 
-/// Free blocks by order, as the kernel's tables show them: blocks beyond order 10 count as so many
+/// Free blocks by order, as the kernel's tables show them: a block beyond order 10 counts as several
 /// blocks of order 10.
 #[must_use]
 pub fn columns(blocks: &[u64]) -> [u64; COLUMNS] {

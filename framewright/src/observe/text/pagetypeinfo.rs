@@ -7,14 +7,14 @@ use core::fmt;
 
 use super::ZoneName;
 
-/// Where the kernel stops counting a free list, printing `>` before the number.
+/// The kernel stops counting a free list at this number and prints `>` before it.
 const COUNT_CAP: u64 = 100_000;
 
-/// What stands above the free blocks of a node, for so many columns.
+/// Writes the heading of the free blocks of a node, for this number of columns.
 ///
 /// # Errors
 ///
-/// What the writer returns.
+/// An error of the writer.
 pub fn heading(out: &mut dyn fmt::Write, pageblock_order: u8, columns: usize) -> fmt::Result {
     writeln!(out, "Page block order: {pageblock_order}")?;
     writeln!(out, "Pages per block:  {}", 1u64 << (pageblock_order & 63))?;
@@ -26,11 +26,11 @@ pub fn heading(out: &mut dyn fmt::Write, pageblock_order: u8, columns: usize) ->
     writeln!(out)
 }
 
-/// The free blocks of one migratetype in one zone, by order.
+/// Writes the row of the free blocks of one migratetype in one zone, by order.
 ///
 /// # Errors
 ///
-/// What the writer returns.
+/// An error of the writer.
 pub fn free_row(
     out: &mut dyn fmt::Write,
     zone: ZoneName<'_>,
@@ -46,11 +46,11 @@ pub fn free_row(
     writeln!(out)
 }
 
-/// What stands above the pageblocks of a node.
+/// Writes the heading of the pageblocks of a node.
 ///
 /// # Errors
 ///
-/// What the writer returns.
+/// An error of the writer.
 pub fn block_heading<'t>(
     out: &mut dyn fmt::Write,
     migratetypes: impl Iterator<Item = &'t str>,
@@ -62,11 +62,11 @@ pub fn block_heading<'t>(
     writeln!(out)
 }
 
-/// The pageblocks of one zone, in the order of the heading.
+/// Writes the row of the pageblocks of one zone, in the order of the heading.
 ///
 /// # Errors
 ///
-/// What the writer returns.
+/// An error of the writer.
 pub fn block_row(out: &mut dyn fmt::Write, zone: ZoneName<'_>, blocks: &[u64]) -> fmt::Result {
     write!(out, "{zone} ")?;
     for count in blocks {

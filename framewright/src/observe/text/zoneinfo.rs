@@ -7,16 +7,16 @@ use super::ZoneName;
 /// Statistics: names and values, in the order in which they are printed.
 pub type Stats<'a> = &'a [(&'a str, u64)];
 
-/// What is said of a zone, its CPU lists apart. In frames, unless it says otherwise.
+/// The figures of a zone, without its CPU lists; in frames, unless a field says otherwise.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Zone<'a> {
-    /// Its name.
+    /// The name of the zone.
     pub name: ZoneName<'a>,
-    /// Statistics of the whole node: they stand in the first of its zones that has memory.
+    /// Statistics of the whole node, printed with the first of its zones that has memory.
     pub node_stats: Option<Stats<'a>>,
-    /// Free, those on CPU lists not included.
+    /// Free frames, without those on CPU lists.
     pub free: u64,
-    /// What is added to every watermark at present.
+    /// Frames added to every watermark at present.
     pub boost: u64,
     /// Watermark *min*.
     pub min: u64,
@@ -26,19 +26,19 @@ pub struct Zone<'a> {
     pub high: u64,
     /// Watermark *promo*.
     pub promo: u64,
-    /// From the first to the last, holes included.
+    /// Frames from the first to the last one, holes included.
     pub spanned: u64,
-    /// Those that exist. A zone of which none exists has no statistics and no CPU lists.
+    /// Frames that exist. A zone without any has no statistics and no CPU lists.
     pub present: u64,
-    /// Those that the allocator manages.
+    /// Frames that the allocator manages.
     pub managed: u64,
-    /// Those set aside for contiguous allocation.
+    /// Frames reserved for contiguous allocation.
     pub cma: u64,
-    /// What requests that could be served by a higher zone must leave here, by their zone.
+    /// Frames that a request which a higher zone could serve must leave free here, by that zone.
     pub protection: &'a [u64],
     /// Statistics of the zone.
     pub stats: Stats<'a>,
-    /// Whether reclaim has given up on the node.
+    /// Whether background reclaim leaves the node alone after failures in a row.
     pub unreclaimable: bool,
     /// Number of the first frame.
     pub start_pfn: u64,
@@ -49,23 +49,24 @@ pub struct Zone<'a> {
 pub struct Pageset {
     /// The CPU.
     pub cpu: u32,
-    /// Held.
+    /// Frames held.
     pub count: u64,
-    /// What it may hold at present.
+    /// Frames that the lists may hold at present.
     pub high: u64,
-    /// Unit of refill and drain.
+    /// Frames per refill and drain.
     pub batch: u64,
-    /// Least and greatest value of `high`; not printed where it is not known.
+    /// Least and greatest value of `high`; not printed if unknown.
     pub bounds: Option<(u64, u64)>,
-    /// What a CPU may keep of a statistic to itself, not printed where it is not known.
+    /// Largest difference to a statistic of the zone that a CPU may keep before it adds it; not printed
+    /// if unknown.
     pub threshold: Option<u64>,
 }
 
-/// The paragraph of a zone. A zone without memory ends before its statistics.
+/// Writes the paragraph of a zone. That of a zone without memory ends before its statistics.
 ///
 /// # Errors
 ///
-/// What the writer returns.
+/// An error of the writer.
 pub fn zone(
     out: &mut dyn fmt::Write,
     zone: &Zone<'_>,
@@ -173,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_known_of_cpu_lists_is_left_out() {
+    fn unknown_figures_of_cpu_lists_are_left_out() {
         let zone = Zone { node_stats: Some(&[("nr_mapped", 4)]), present: 7, ..EMPTY };
         let known = Pageset { cpu: 1, bounds: Some((13, 240)), threshold: Some(4), ..EMPTY_LISTS };
         let text = text(&zone, &[EMPTY_LISTS, known]);

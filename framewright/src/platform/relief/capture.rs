@@ -1,10 +1,10 @@
-//! Handing over the block that compaction forms.
+//! Capture of the block that compaction forms for a request.
 
 use core::{cell::Cell, num::NonZeroUsize};
 
 use crate::types::{Block, MemoryTag, Order, Pfn};
 
-/// Pages that move in the time that it takes to bring home what lies on the lists of CPUs.
+/// Number of pages that can be moved in the time that it takes to drain the lists of CPUs.
 pub(crate) const MOVES_PER_DRAIN: u64 = 48;
 
 /// The state of a request during compaction: the block that was formed for it, and its budget of page moves.
@@ -14,25 +14,26 @@ pub(crate) struct CaptureSlot {
     memory: NonZeroUsize,
     order: Order,
     block: Cell<Option<Pfn>>,
-    /// What the request may wait for, in moves of pages, and how much of that is left.
-    share: u64,
+    /// The budget of the request, in moves of pages.
+    budget: u64,
+    /// The rest of the budget.
     left: Cell<u64>,
-    /// What lay on the lists of CPUs was brought home for it.
-    is_home: Cell<bool>,
+    /// The lists of CPUs were drained for the request.
+    has_drained: Cell<bool>,
 }
 
 impl CaptureSlot {
     /// A slot for one block of `order` of a memory, and a budget of `frames` moves for each
     /// pageblock that the block spans.
     pub(crate) fn new(memory: MemoryTag<'_>, order: Order, frames: u32) -> Self {
-        let share = u64::from(frames) * u64::from(order.max(Order::PAGEBLOCK).pageblocks());
+        let budget = u64::from(frames) * u64::from(order.max(Order::PAGEBLOCK).pageblocks());
         Self {
             memory: memory.address(),
             order,
             block: Cell::new(None),
-            share,
-            left: Cell::new(share),
-            is_home: Cell::new(false),
+            budget,
+            left: Cell::new(budget),
+            has_drained: Cell::new(false),
         }
     }
 
@@ -73,7 +74,7 @@ impl<'c> Captured<'c> {
     ///
     /// # Errors
     ///
-    /// It is given back if it is of another memory or order, or if there is one already.
+    /// The block is returned if it is of another memory or order, or if the request has one already.
     pub fn keep<'m>(&self, block: Block<'m>) -> Result<(), Block<'m>> {
         let Self(slot) = self;
         if block.memory_address() != slot.memory || !self.lacks(block.order()) {
@@ -83,42 +84,42 @@ impl<'c> Captured<'c> {
         Ok(())
     }
 
-    /// Whether a block of `order` is what is missing.
+    /// Whether the request still needs a block, and of this order.
     #[must_use]
     pub fn lacks(&self, order: Order) -> bool {
         self.0.block.get().is_none() && self.0.order == order
     }
 
-    /// How many moves of pages the request may wait for still, in all its tries together.
+    /// The rest of the request's budget, in moves of pages, over all its attempts.
     pub(crate) fn left(self) -> u64 {
         self.0.left.get()
     }
 
-    /// Whether more than a quarter of that is left, which is worth beginning something with.
+    /// Whether more than a quarter of the budget is left, which is enough to start further work.
     pub(crate) fn has_plenty_left(self) -> bool {
-        4 * self.left() > self.0.share
+        4 * self.left() > self.0.budget
     }
 
-    /// It has waited for so many moves, or for what takes as long.
+    /// Charges the budget with so many moves, or with work that takes as long.
     pub(crate) fn spend(self, moves: u64) {
         self.0.left.set(self.left().saturating_sub(moves));
     }
 
-    /// Whether what lay on the lists of CPUs was brought home for it.
-    pub(crate) fn is_home(self) -> bool {
-        self.0.is_home.get()
+    /// Whether the lists of CPUs were drained for the request.
+    pub(crate) fn has_drained(self) -> bool {
+        self.0.has_drained.get()
     }
 
-    /// That is being done.
-    pub(crate) fn bring_home(self) {
-        self.0.is_home.set(true);
+    /// Records a drain of the lists of CPUs, and charges the budget with it.
+    pub(crate) fn charge_drain(self) {
+        self.0.has_drained.set(true);
         self.spend(MOVES_PER_DRAIN);
     }
 
-    /// It begins to count anew.
+    /// Restores the whole budget.
     pub(crate) fn renew(self) {
-        self.0.left.set(self.0.share);
-        self.0.is_home.set(false);
+        self.0.left.set(self.0.budget);
+        self.0.has_drained.set(false);
     }
 }
 

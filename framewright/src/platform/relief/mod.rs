@@ -1,16 +1,16 @@
-//! Relief: what an embedder can do when memory runs short.
+//! Relief: the measures of an embedder when memory runs short.
 //!
-//! The slow path of allocations knows *when* something has to be done, [`Relief`] knows *how*:
-//! wake who reclaims in the background, reclaim now, compact now, and in the end judge whether a
-//! request that nothing helped shall go on or give up. Every method has a default that does
-//! nothing, so an embedder without reclaim writes nothing.
+//! The slow path of allocations knows *when* a measure is needed, [`Relief`] knows *how* to take it:
+//! wake background reclaim, reclaim now, compact now, and in the end decide whether a request that
+//! could not be served tries again or fails. Every method has a default that does nothing, so an
+//! embedder without reclaim defines none.
 //!
 //! All methods are called without any lock of the library, on the CPU that needs memory, while
 //! that CPU's token is in use. They may allocate and free: with the tokens of other CPUs, or with
 //! [`Memory::alloc_bypassing_lists`](crate::Memory::alloc_bypassing_lists) and
 //! [`Memory::free_bypassing_lists`](crate::Memory::free_bypassing_lists). **No recursion**: what they allocate
-//! they request with [`Request::inside_relief`], which opens all reserves and never asks for
-//! relief in its turn.
+//! they request with [`Request::inside_relief`], which may use all reserves and never calls relief
+//! itself.
 
 mod capture;
 mod pause;
@@ -26,38 +26,39 @@ pub use verdict::{OutOfMemory, Spare, Verdict};
 /// A request that is short of memory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Need {
-    /// What is wanted.
+    /// The request.
     pub request: Request,
-    /// The CPU it is wanted on.
+    /// The CPU that makes the request.
     pub cpu: CpuId,
-    /// The node it prefers.
+    /// The node that the request prefers.
     pub node: NodeId,
-    /// Whether types are not to be mixed for it: only a block of its own type serves it, or a pageblock that is
-    /// free as a whole.
+    /// Whether types must not be mixed for the request: only a block of its own type, or a pageblock that
+    /// is free as a whole, can serve it.
     pub unmixed: bool,
 }
 
 impl Need {
-    /// Whether a zone of this kind on this node could serve it: freeing elsewhere is in vain.
+    /// Whether a zone of this kind on this node can serve the request. Freeing memory elsewhere does not
+    /// help it.
     #[must_use]
     pub const fn can_use(&self, node: NodeId, kind: ZoneKind) -> bool {
         self.request.allows(node, self.node) && kind as u8 <= self.request.highest() as u8
     }
 }
 
-/// How hard compaction is to try.
+/// The effort of compaction.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Hash)]
 pub enum CompactPriority {
-    /// Without waiting for anything: gives up at the first contention.
+    /// Does not wait for anything: ends at the first contention.
     Async,
     /// Waits for locks, but not for pages to be written.
     SyncLight,
-    /// Everything that helps: also where it was deferred, or has failed before.
+    /// Full effort: ignores deferral and earlier failures.
     Sync,
 }
 
 impl CompactPriority {
-    /// The next harder one.
+    /// The priority with the next higher effort.
     #[must_use]
     pub const fn raised(self) -> Option<Self> {
         match self {
@@ -68,55 +69,54 @@ impl CompactPriority {
     }
 }
 
-/// What a round of compaction came to.
+/// The result of a round of compaction.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
 pub enum Compacted {
     /// There is no compaction.
     Unavailable,
-    /// Not begun: too little is free to move anything into. Reclaim may change that.
+    /// Not begun, because there are too few free frames to move pages to. Reclaim may change that.
     Skipped,
-    /// Not begun: it failed lately, and is given a rest.
+    /// Not begun, because it failed lately and is deferred.
     Deferred,
-    /// It ran into somebody's lock, or was told to be brief, and stopped.
+    /// Ended early, because of a contended lock or a limit of its time.
     Contended,
-    /// It went through what there is to look at, and formed no block.
+    /// Examined everything, and formed no block.
     Complete,
-    /// A block of the order formed, which others may have taken since; or it was
-    /// [captured](Captured::keep).
+    /// Formed a block of the order. It was [captured](Captured::keep), or another request may have taken
+    /// it since.
     Success,
 }
 
 /// Reclaim and compaction as the allocator sees them.
 pub trait Relief {
-    /// Whether somebody reclaims in the background when woken, and takes down the boost of
-    /// watermarks and what is kept ready for huge pages
-    /// ([`Memory::lower_boost`](crate::Memory::lower_boost); [`Kswapd`](crate::reclaim::Kswapd) does both by
-    /// itself). Asked whenever types were mixed, and when a huge page was missing; while the answer is no,
-    /// neither grows. Who stops takes down what is left.
+    /// Whether there is background reclaim, which lowers the boost of watermarks and the huge-page reserve
+    /// ([`Memory::lower_boost`](crate::Memory::lower_boost); [`Kswapd`](crate::reclaim::Kswapd) calls it).
+    /// Called whenever types were mixed, and when a request found no huge page; while it returns `false`,
+    /// neither grows. Background reclaim that stops must lower what is left of both.
     fn reclaims_in_background(&self) -> bool {
         false
     }
 
-    /// A request for `order` that can use zones up to `highest` found the zones of `node` below
-    /// their low watermarks: wake who reclaims there. With order 0 also when a watermark was
-    /// boosted. Must not wait: also requests that cannot wait come here.
+    /// Wakes background reclaim of `node`: a request for `order` that can use zones up to `highest` found
+    /// its zones below their low watermarks. Also called, with order 0, when a watermark was boosted. Must
+    /// not wait, because requests that cannot wait call it, too.
     fn wake(&self, node: NodeId, order: Order, highest: ZoneKind) {
         let _ = (node, order, highest);
     }
 
-    /// Frees about `frames` frames that the request could use, now. Returns how many it freed. Fewer
-    /// than the block has are asked for where compaction is to form it; then room for that is
-    /// progress, and the answer one at least.
+    /// Frees about `frames` frames that the request could use, now. Returns the number of freed frames.
+    /// If compaction is to form the block, `frames` is less than the block has; then enough free frames for
+    /// compaction count as progress, and at least 1 is returned.
     ///
-    /// Where the request [cannot start I/O](Request::may_io) or
-    /// [call into file systems](Request::may_fs), nor must this.
+    /// Must not [start I/O](Request::may_io) or [call into file systems](Request::may_fs) if the request
+    /// cannot.
     fn reclaim(&self, need: &Need, frames: u64) -> u64 {
         let _ = (need, frames);
         0
     }
 
-    /// How many frames of a zone reclaim could still free, at the most. `None` says that nobody
-    /// counts them: then trying again is held to be worth while after progress only.
+    /// The maximum number of frames of a zone that reclaim could still free. `None` if it is unknown: then
+    /// a request tries again only after progress.
     fn reclaimable(&self, zone: ZoneId) -> Option<u64> {
         let _ = zone;
         None
@@ -144,26 +144,25 @@ pub trait Relief {
         let _ = (node, why);
     }
 
-    /// Moves frames so that a block of the request's order forms in a zone that it can use. Who
-    /// sees it form may hand it over through `captured`, before anybody else takes it.
+    /// Moves pages so that a block of the request's order forms in a zone that the request can use. The
+    /// formed block may be handed over through `captured`, before another request takes it.
     fn compact(&self, need: &Need, priority: CompactPriority, captured: Captured<'_>) -> Compacted {
         let _ = (need, priority, captured);
         Compacted::Unavailable
     }
 
-    /// Nothing that was tried helped. Frees something by force, ends somebody who holds memory,
-    /// and says [`Verdict::Retry`]; or lets the request give up. One request at a time comes here;
-    /// others that would wait for it through [`Platform::wait`](super::Platform::wait).
+    /// Called when reclaim and compaction did not help. Frees memory by force, for instance by killing a
+    /// task, and returns [`Verdict::Retry`]; or lets the request fail. One request at a time makes this
+    /// call; others wait for its end through [`Platform::wait`](super::Platform::wait).
     ///
-    /// Whoever is ended and needs memory to end requests it as
-    /// [`oom_victim`](Request::oom_victim).
+    /// A killed task that needs memory to exit requests it as [`oom_victim`](Request::oom_victim).
     fn out_of_memory(&self, report: &OutOfMemory) -> Verdict {
         let _ = report;
         Verdict::GiveUp
     }
 }
 
-/// No relief: every attempt reports no progress.
+/// No relief: every call reports no progress.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NoRelief;
 

@@ -1,20 +1,20 @@
-//! Pauses of reclaim, as the embedder sees them.
+//! Pauses of reclaim, which the embedder implements.
 
 use crate::types::{CpuId, NodeId};
 
-/// Why reclaim pauses.
+/// The reason why reclaim pauses.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
 #[repr(u8)]
 pub enum Throttle {
-    /// Pages are being written faster than the store takes them: wait for some of them.
+    /// More pages are under write-back than the store can write quickly: waits for some of them.
     WriteBack,
-    /// Others hold more pages isolated than there are left: wait for them to be put back.
+    /// Other reclaimers hold more isolated pages than the list has left: waits for pages to be put back.
     Isolated,
-    /// Nothing could be reclaimed, however hard it was tried.
+    /// No page could be reclaimed at any priority.
     NoProgress,
-    /// Every page seen waits for the store.
+    /// All scanned pages wait for the store.
     Congested,
-    /// So little is free that requests must leave it to background reclaim.
+    /// Free memory is so low that requests must leave it to background reclaim.
     Reserve,
 }
 
@@ -22,7 +22,7 @@ impl Throttle {
     /// All of them, in order.
     pub const ALL: [Self; Self::COUNT] =
         [Self::WriteBack, Self::Isolated, Self::NoProgress, Self::Congested, Self::Reserve];
-    /// How many there are.
+    /// The number of reasons.
     pub const COUNT: usize = 5;
 
     /// The longest pause, in nanoseconds (one tick is taken as 4 ms).
@@ -36,7 +36,7 @@ impl Throttle {
         }
     }
 
-    /// Its name in the kernel's trace events.
+    /// The name of the reason in the kernel's trace events.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -49,7 +49,7 @@ impl Throttle {
     }
 }
 
-/// A pause that reclaim asks for: [`Relief::pause`](crate::platform::Relief::pause).
+/// A pause of reclaim, which [`Relief::pause`](crate::platform::Relief::pause) implements.
 #[derive(Clone, Copy)]
 pub struct Pause<'p> {
     cpu: CpuId,

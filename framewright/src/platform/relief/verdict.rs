@@ -1,46 +1,46 @@
-//! The out-of-memory verdict, as a value.
+//! The report of a request that is out of memory, and the embedder's verdict.
 
 use core::fmt;
 
 use super::{CompactPriority, Compacted, Need};
 use crate::types::{AllocError, ZoneId};
 
-/// A request that nothing helped: what was wanted, how things are, what was tried.
+/// A request that reclaim and compaction could not help: its needs, the state of memory, and the attempts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct OutOfMemory {
-    /// What is wanted, where.
+    /// The request, with its CPU and node.
     pub need: Need,
-    /// The zone it tries first.
+    /// The zone that the request tries first.
     pub zone: ZoneId,
     /// Free frames in that zone.
     pub free: u64,
     /// Frames that the request must leave free there.
     pub must_leave: u64,
-    /// Why it is not served: what it would get as an error now.
+    /// The error that the request would return now.
     pub error: AllocError,
-    /// Frames that reclaim has freed for it, which others have taken.
+    /// Frames that reclaim has freed for the request, and that other requests have taken.
     pub reclaimed: u64,
-    /// The last round of compaction: how hard it tried and what came of it. `None` if the request
-    /// needed none.
+    /// Priority and result of the last round of compaction. `None` if the request needed none.
     pub compacted: Option<(CompactPriority, Compacted)>,
-    /// Why the field would not kill for this request; `None` if it would.
+    /// The reason for which Linux would kill no task for this request; `None` if it would kill one.
     pub spare: Option<Spare>,
 }
 
-/// Why nobody is killed for a request.
+/// The reason why no task is killed for a request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
 pub enum Spare {
-    /// It wants more than killing is likely to give in one piece: order 4 or more.
+    /// The order is costly (4 or more): killing a task is unlikely to free such a block.
     CostlyOrder,
-    /// It [may fail](crate::Request::retry_may_fail).
+    /// The request [may fail](crate::Request::retry_may_fail).
     MayFail,
-    /// It wants [one node](crate::Request::this_node); who is killed may have memory elsewhere.
+    /// The request can use [one node](crate::Request::this_node) only; a killed task may have its memory
+    /// elsewhere.
     OneNode,
-    /// It needs low addresses; who is killed may have none.
+    /// The request needs low addresses; a killed task may have no such memory.
     LowZone,
-    /// It holds locks of a [file system](crate::Request::no_fs), so reclaim could not do all it
-    /// can. Others who can will come: retry.
+    /// The caller holds locks of a [file system](crate::Request::no_fs), so reclaim was limited. Requests
+    /// without this limit will come: retry.
     NoFileSystem,
 }
 
@@ -56,13 +56,13 @@ impl fmt::Display for Spare {
     }
 }
 
-/// What becomes of the request.
+/// The decision about the request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
 pub enum Verdict {
-    /// Memory has been freed, or will be: it tries again. Said without reason for ever, it keeps
-    /// the request for ever.
+    /// The request tries again, because memory has been freed or will be. If this is returned for ever
+    /// without such a reason, the request never ends.
     Retry,
-    /// It fails; or waits, if it [never fails](crate::Request::no_fail).
+    /// The request fails; or waits, if it [never fails](crate::Request::no_fail).
     GiveUp,
 }
 

@@ -1,27 +1,27 @@
-//! Why ranges of frames could not be had, added or removed.
+//! Errors of contiguous memory and of hotplug.
 
 use core::fmt;
 
 use crate::types::{MigrateType, PAGEBLOCK_FRAMES, Pfn};
 
-/// Why contiguous memory could not be had.
+/// The reason why contiguous memory could not be allocated.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum RangeError {
     /// The range is empty.
     Empty,
-    /// Not all of it is memory of one zone that is present.
+    /// The range is not present memory of one zone as a whole.
     NotOurs,
-    /// Requests may not ask for this type.
+    /// Requests cannot ask for this type.
     NotRequestable(MigrateType),
-    /// Somebody withholds a pageblock of it.
+    /// A pageblock of the range is isolated by another caller.
     Isolated {
-        /// Its first frame.
+        /// The first frame of the pageblock.
         at: Pfn,
     },
-    /// Frames of it are in use.
+    /// Frames of the range are in use.
     Busy {
-        /// How many.
+        /// Number of these frames.
         frames: u64,
     },
     /// No run of free frames is long enough.
@@ -49,7 +49,7 @@ impl fmt::Display for RangeError {
 
 impl core::error::Error for RangeError {}
 
-/// Why memory could not be added or removed. Nothing has changed then.
+/// The reason why memory could not be added or removed. A refused call changes nothing.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum HotplugError {
@@ -57,24 +57,24 @@ pub enum HotplugError {
     NotWhole,
     /// The memory map has no such memory in one zone.
     NotInMap,
-    /// Part of what shall be added is there already.
+    /// Part of the memory to add is present already.
     Present {
         /// The first frame of the first such pageblock.
         at: Pfn,
     },
-    /// Part of what shall be removed is not there.
+    /// Part of the memory to remove is not present.
     Absent {
         /// The first frame of the first such pageblock.
         at: Pfn,
     },
-    /// Somebody withholds a pageblock of what shall be removed.
+    /// A pageblock of the memory to remove is isolated by another caller.
     Isolated {
-        /// Its first frame.
+        /// The first frame of the pageblock.
         at: Pfn,
     },
-    /// Frames of what shall be removed are in use.
+    /// Frames of the memory to remove are in use.
     Busy {
-        /// How many.
+        /// Number of these frames.
         frames: u64,
     },
 }

@@ -6,9 +6,9 @@ use core::fmt;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct Violation {
-    /// What is wrong.
+    /// The invariant that is violated, in words.
     pub what: &'static str,
-    /// Where: a pageblock, or a number that the text explains.
+    /// The place: a pageblock, or a number that the text explains.
     pub at: u64,
 }
 

@@ -4,25 +4,25 @@ use core::fmt;
 
 use crate::types::{FrameRange, NodeId, Order, Pfn, Request, ZoneKind};
 
-/// Whose frames were looked at.
+/// A scanner of compaction, or the search by index that takes its place.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Scanner {
-    /// Pages to move.
+    /// The scanner that looks for pages to move.
     Migrate,
-    /// Room to move them to.
+    /// The scanner that looks for free frames to move them to.
     Free,
-    /// The same, by a short look at lists.
+    /// The free scanner's search of the free lists.
     FastFree,
 }
 
-/// What became of compaction's right to begin.
+/// A step of deferral, by which compaction that failed is not tried again for a while.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum DeferStep {
-    /// It was refused for earlier failures.
+    /// Compaction was refused because of earlier failures.
     Refused,
-    /// It failed.
+    /// Compaction failed, so the deferral begins or grows.
     Failed,
-    /// It succeeded.
+    /// Compaction succeeded, so the deferral ends.
     Reset,
 }
 
@@ -30,104 +30,104 @@ pub enum DeferStep {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum CompactEvent {
-    /// A request asks for it.
+    /// Direct compaction for a request begins.
     TryPages {
-        /// What is wanted.
+        /// The request.
         request: Request,
-        /// 0: as hard as possible; 1: without waiting for pages; 2: without waiting.
+        /// 0: full effort; 1: without waiting for pages; 2: asynchronous.
         priority: u8,
     },
-    /// A run over a zone begins, or has ended: where the scanners are. By index, `migrate` is the
-    /// pageblock that was emptied last, and `free` the end of the zone.
+    /// A run over a zone begins or has ended, with the positions of the scanners. By index, `migrate`
+    /// is the pageblock that was emptied last, and `free` the end of the zone.
     Run {
         /// First frame of the zone.
         zone_start: Pfn,
-        /// What the migrate scanner looks at next.
+        /// The position of the migrate scanner.
         migrate: Pfn,
-        /// The end of what the free scanner looks at next.
+        /// The position of the free scanner, which moves downward.
         free: Pfn,
         /// The end of the zone.
         zone_end: Pfn,
-        /// Whether it may wait.
+        /// Whether the run may wait.
         sync: bool,
-        /// What it came to, if it has ended.
+        /// The result of the run, if it has ended.
         status: Option<&'static str>,
     },
-    /// A scanner has looked at frames, and taken some.
+    /// A scanner has examined frames, and isolated some.
     IsolatePages {
-        /// Which.
+        /// The scanner.
         by: Scanner,
-        /// The frames it looked at.
+        /// The frames that it examined.
         range: FrameRange,
-        /// How many steps that took: frames, or by index headers of pageblocks where room is found.
+        /// Number of frames examined; by index, the number of headers examined for free frames.
         scanned: u64,
-        /// How many frames were taken.
+        /// Number of frames isolated.
         taken: u64,
     },
-    /// Pages were moved, or were not.
+    /// A batch of pages was migrated.
     MigratePages {
         /// Frames whose pages moved.
         moved: u64,
-        /// Frames whose pages did not.
+        /// Frames whose pages could not be moved.
         failed: u64,
     },
-    /// Whether a run goes on, or begins at all.
+    /// A check whether a run of compaction goes on, or may begin.
     Judged {
-        /// It has begun.
+        /// Whether the run has begun.
         begun: bool,
         /// The node of the zone.
         node: NodeId,
-        /// Its kind.
+        /// The kind of the zone.
         zone: ZoneKind,
-        /// The order wanted; as many pageblocks as possible, if it does not say.
+        /// The requested order; `None`: as many pageblocks as possible.
         order: Option<Order>,
-        /// The verdict.
+        /// The result of the check.
         verdict: &'static str,
     },
-    /// What is known of failures changed, or decided.
+    /// The deferral of a zone changed, or refused an attempt.
     Deferral {
-        /// How.
+        /// The step.
         step: DeferStep,
         /// The node of the zone.
         node: NodeId,
-        /// Its kind.
+        /// The kind of the zone.
         zone: ZoneKind,
-        /// The order wanted.
+        /// The requested order.
         order: Order,
         /// The least order that failed.
         failed: u32,
-        /// Attempts that were refused since.
+        /// Attempts refused since the last failure.
         considered: u32,
-        /// How many are.
+        /// Number of attempts to refuse.
         limit: u32,
     },
-    /// Somebody wakes background compaction.
+    /// Background compaction is woken.
     DaemonWakeup {
-        /// Of this node.
+        /// The node.
         node: NodeId,
-        /// For this order.
+        /// The order to form.
         order: Order,
-        /// In zones up to this kind.
+        /// The highest kind of zone to compact.
         highest: ZoneKind,
     },
-    /// Background compaction is awake.
+    /// Background compaction begins to work.
     DaemonWake {
-        /// On this node.
+        /// The node.
         node: NodeId,
-        /// For this order.
+        /// The order to form.
         order: Order,
-        /// In zones up to this kind.
+        /// The highest kind of zone to compact.
         highest: ZoneKind,
     },
-    /// Background compaction has done what it could.
+    /// Background compaction goes to sleep.
     DaemonSleep {
-        /// On this node.
+        /// The node.
         node: NodeId,
     },
 }
 
 impl CompactEvent {
-    /// The kernel's name for it.
+    /// The kernel's name of the event.
     #[must_use]
     pub const fn name(&self) -> &'static str {
         match self {

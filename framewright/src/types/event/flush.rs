@@ -1,24 +1,24 @@
-//! Why a CPU flushed.
+//! Reasons of TLB flushes.
 
-/// Why a CPU flushed, with the kernel's numbers.
+/// The reason why a CPU flushed, with the kernel's numbers.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[repr(u8)]
 #[non_exhaustive]
 pub enum FlushReason {
-    /// It loaded another address space.
+    /// The CPU loaded another address space.
     TaskSwitch = 0,
-    /// Another CPU asked.
+    /// Another CPU requested it.
     RemoteShootdown = 1,
-    /// It does itself what it asks of others.
+    /// The CPU flushes locally what it requests other CPUs to flush.
     Local = 2,
-    /// The same, for one address space.
+    /// The same for one address space.
     LocalMm = 3,
-    /// It asks others.
+    /// The CPU sends requests to other CPUs.
     RemoteSend = 4,
 }
 
 impl FlushReason {
-    /// The kernel's words for it.
+    /// The kernel's name of the reason.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {

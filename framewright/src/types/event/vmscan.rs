@@ -13,40 +13,40 @@ pub enum VmscanEvent {
     WakeupKswapd {
         /// The node.
         node: NodeId,
-        /// The highest zone wanted.
+        /// The highest kind of zone that the request can use.
         highest: ZoneKind,
-        /// The order wanted.
+        /// The requested order.
         order: Order,
     },
-    /// It begins to work.
+    /// Background reclaim of a node begins to work.
     KswapdWake {
         /// The node.
         node: NodeId,
-        /// The order wanted.
+        /// The requested order.
         order: Order,
     },
-    /// It goes to sleep.
+    /// Background reclaim of a node goes to sleep.
     KswapdSleep {
         /// The node.
         node: NodeId,
     },
-    /// A request begins to reclaim for itself.
+    /// Direct reclaim for a request begins.
     DirectReclaimBegin {
         /// The request.
         request: Request,
     },
-    /// It has done so.
+    /// Direct reclaim for a request has ended.
     DirectReclaimEnd {
-        /// Frames that it freed.
+        /// Frames that were freed.
         nr_reclaimed: u64,
     },
-    /// A cluster of an inactive list was looked at.
+    /// A cluster of an inactive list was scanned.
     LruShrinkInactive {
         /// The node.
         node: NodeId,
-        /// What is behind the pages.
+        /// The kind of the pages.
         kind: PageKind,
-        /// Pages looked at.
+        /// Pages scanned.
         nr_scanned: u32,
         /// Pages reclaimed.
         nr_reclaimed: u32,
@@ -54,47 +54,47 @@ pub enum VmscanEvent {
         nr_dirty: u32,
         /// Pages under write-back.
         nr_writeback: u32,
-        /// Of these, pages seen so before.
+        /// Pages under write-back that were found so before.
         nr_congested: u32,
-        /// Of these, pages that should have been written by then.
+        /// Pages under write-back that are to be reclaimed as soon as they are written.
         nr_immediate: u32,
         /// Anonymous pages that became active.
         nr_activate_anon: u32,
-        /// Pages of files that became active.
+        /// File pages that became active.
         nr_activate_file: u32,
-        /// Pages kept because they were used.
+        /// Pages kept because they were referenced.
         nr_ref_keep: u32,
         /// Pages that could not be unmapped.
         nr_unmap_fail: u32,
-        /// How deep the pass looked.
+        /// The priority of the pass: each list is scanned up to its size >> priority.
         priority: u32,
     },
-    /// A cluster of an active list was looked at.
+    /// A cluster of an active list was scanned.
     LruShrinkActive {
         /// The node.
         node: NodeId,
-        /// What is behind the pages.
+        /// The kind of the pages.
         kind: PageKind,
-        /// Pages looked at.
+        /// Pages scanned.
         nr_taken: u64,
         /// Pages that stay active.
         nr_active: u64,
         /// Pages that became inactive.
         nr_deactivated: u64,
-        /// How deep the pass looked.
+        /// The priority of the pass: each list is scanned up to its size >> priority.
         priority: u32,
     },
     /// Pages were taken off a list.
     LruIsolate {
-        /// The highest zone that helps.
+        /// The highest kind of zone whose pages are useful.
         highest: ZoneKind,
-        /// The order wanted.
+        /// The requested order.
         order: Order,
-        /// Pages wanted.
+        /// Number of pages requested.
         nr_requested: u64,
-        /// Pages looked at, those passed over not counted.
+        /// Pages scanned, without skipped ones.
         nr_scanned: u64,
-        /// Pages passed over because of their zone.
+        /// Pages skipped because of their zone.
         nr_skipped: u64,
         /// Pages taken.
         nr_taken: u64,
@@ -103,26 +103,26 @@ pub enum VmscanEvent {
     },
     /// A page is about to be written.
     WriteFolio {
-        /// Its frame.
+        /// The frame of the page.
         pfn: Pfn,
-        /// What is behind it.
+        /// The kind of the page.
         kind: PageKind,
     },
-    /// Whoever reclaims has paused.
+    /// Reclaim has paused.
     Throttled {
         /// The node.
         node: NodeId,
-        /// The longest that the pause might have been, in microseconds.
+        /// The limit of the pause, in microseconds.
         usec_timeout: u64,
-        /// How long it was.
+        /// The length of the pause, in microseconds.
         usec_delayed: u64,
-        /// Why.
+        /// The reason.
         reason: &'static str,
     },
 }
 
 impl VmscanEvent {
-    /// The kernel's name for it.
+    /// The kernel's name of the event.
     #[must_use]
     pub const fn name(&self) -> &'static str {
         match self {
@@ -146,7 +146,7 @@ impl From<VmscanEvent> for Event {
     }
 }
 
-/// How the kernel names what is behind pages among the flags of a pass.
+/// The kernel's flags of a pass over pages of this kind.
 fn flags(kind: PageKind) -> &'static str {
     match kind {
         PageKind::Anon => "RECLAIM_WB_ANON|RECLAIM_WB_ASYNC",
