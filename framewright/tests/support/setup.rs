@@ -97,8 +97,9 @@ impl Setup {
         let mut tuning = Tuning::default();
         let mut at = 0;
         for (path, values) in SETTINGS {
-            let bits = values.len().ilog2();
-            let value = values[self.choice(at, bits)];
+            // Of three values, the first is twice as likely as the others.
+            let bits = values.len().next_power_of_two().ilog2();
+            let value = values[self.choice(at, bits) % values.len()];
             tuning.set(path, value).unwrap_or_else(|error| panic!("{error}"));
             at += bits;
         }
