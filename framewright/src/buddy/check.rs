@@ -59,7 +59,8 @@ impl BlockCounts {
         unusable_index(&self.by_order(), usize::from(order.get()))
     }
 
-    /// The fragmentation index for `order`: see [`fragmentation_index`].
+    /// The fragmentation index for `order`, in thousandths, as in `extfrag_index`: negative where a block is free, near 0
+    /// for a lack of memory, near 1000 for fragmentation.
     #[must_use]
     pub fn fragmentation_index(&self, order: Order) -> i64 {
         fragmentation_index(&self.by_order(), usize::from(order.get()))

@@ -20,8 +20,7 @@ pub fn unusable_row(out: &mut dyn fmt::Write, zone: ZoneName<'_>, blocks: &[u64]
     writeln!(out)
 }
 
-/// Writes the row of a zone in `extfrag_index`, from its free blocks by order: see
-/// [`fragmentation_index`].
+/// Writes the row of a zone in `extfrag_index`, from its free blocks by order.
 ///
 /// # Errors
 ///
