@@ -1,4 +1,4 @@
-//! The free frames of a zone.
+//! The free frames of a zone: a map for each pageblock, and lists of pageblocks.
 //!
 //! **The unit is the pageblock** (512 frames): one 512-bit map of free frames beside a small
 //! header. The free blocks are read off the map, so giving frames back sets bits and taking them

@@ -1,5 +1,5 @@
-//! What allocation, TLB flushes, reclaim and compaction share of a memory: the machine, zones, zonelists, CPUs
-//! with their lists, settings.
+//! The state that allocation, TLB flushes, reclaim and compaction share: zones, zonelists, CPUs with their lists,
+//! settings, and the machine.
 //!
 //! [`Memory`](crate::Memory) has a [`MemoryCore`] beside the states of the layers above this one. Those layers
 //! get a reference to it, and to their own state, and know nothing of each other's.

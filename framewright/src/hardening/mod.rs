@@ -1,6 +1,7 @@
-//! The parts that [`Hardening::Tracked`](crate::tuning::Hardening::Tracked) and
-//! [`Hardening::Paranoid`](crate::tuning::Hardening::Paranoid) add to the allocator: *tracked* adds the
-//! first of the three below, *paranoid* all.
+//! The parts of the hardening levels *tracked* and *paranoid*: states of frames, poison, a quarantine.
+//!
+//! [`Hardening::Tracked`](crate::tuning::Hardening::Tracked) adds the first of the three to the allocator,
+//! [`Hardening::Paranoid`](crate::tuning::Hardening::Paranoid) all.
 //!
 //! Each is a plain data structure here; `pcp/paranoid.rs` uses them:
 //!

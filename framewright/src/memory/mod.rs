@@ -1,4 +1,4 @@
-//! A memory: everything together, as one value.
+//! The facade: construction of a memory, and the methods that an embedder calls on it.
 //!
 //! A [`Memory`] owns its platform and, for as long as it lives, the metadata buffer that the
 //! embedder gave it. It is shared by reference between CPUs; what a CPU does with it goes
