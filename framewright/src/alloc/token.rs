@@ -334,10 +334,11 @@ impl<'a, 'm, P: Platform> CpuToken<'a, 'm, P> {
     /// Makes a block of frames that have just left a list or the zone.
     #[inline(always)]
     fn hand_out(&self, pfn: Pfn, request: Request) -> Block<'m> {
+        let block = Block::new(self.tag, pfn, request.order());
         if request.is_zeroed() || P::TRACING {
             self.memory().prepare(self.cpu(), pfn, request);
         }
-        Block::new(self.tag, pfn, request.order())
+        block
     }
 }
 
