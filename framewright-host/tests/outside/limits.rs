@@ -1,12 +1,14 @@
 //! Sizes and numbers at their limits.
 
+use std::io;
+
 use framewright::Pfn;
 use framewright_host::{
     HostError,
-    paging::{PageCache, Pager, PagingError, Ran},
+    paging::{PageCache, Pager, PagingError, Ran, Store},
 };
 
-use super::setup::{Empty, FRAMES, Words, builder, with_memory};
+use super::setup::{FRAMES, Words, builder, with_memory};
 
 /// Reads and stores more pages than there are frames.
 fn turn_over(base: u64) {
@@ -39,6 +41,20 @@ fn turn_over(base: u64) {
 fn pages_are_evicted_whatever_the_numbers_of_their_frames() {
     for base in [0, (1 << 32) - 2048, 1 << 32, (1 << 48) - 8192] {
         turn_over(base);
+    }
+}
+
+/// A store that keeps nothing.
+struct Empty;
+
+impl Store for Empty {
+    fn read(&self, page: u32, into: &mut [u8]) -> io::Result<()> {
+        into.fill(page as u8);
+        Ok(())
+    }
+
+    fn write(&self, _: u32, _: &[u8]) -> io::Result<()> {
+        Ok(())
     }
 }
 

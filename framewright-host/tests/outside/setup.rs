@@ -82,17 +82,3 @@ impl Store for Words {
         Ok(())
     }
 }
-
-/// A store that keeps nothing.
-pub(crate) struct Empty;
-
-impl Store for Empty {
-    fn read(&self, page: u32, into: &mut [u8]) -> io::Result<()> {
-        into.fill(page as u8);
-        Ok(())
-    }
-
-    fn write(&self, _: u32, _: &[u8]) -> io::Result<()> {
-        Ok(())
-    }
-}
