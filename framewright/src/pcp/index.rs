@@ -4,9 +4,11 @@ use crate::types::{MigrateType, Order, Request};
 
 /// The largest small order: orders 0 to this one have lists by mobility.
 const SMALL_ORDERS: u8 = 3;
-const SMALL_LISTS: u8 = (SMALL_ORDERS + 1) * MigrateType::PCP as u8;
+/// The number of types that have lists.
+const TYPES: u8 = MigrateType::PCP as u8;
+const SMALL_LISTS: u8 = (SMALL_ORDERS + 1) * TYPES;
 
-/// A list of a CPU. Numbers: 3 x order + type for orders 0 to 3, then pageblocks of other types,
+/// A list of a CPU. Numbers: types x order + type for orders 0 to 3, then pageblocks of other types,
 /// then movable pageblocks.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(transparent)]
@@ -25,11 +27,11 @@ impl ListIndex {
     /// The list that serves requests for `order` and a requestable type.
     #[inline(always)]
     pub(crate) const fn serving(order: Order, of: MigrateType) -> Option<Self> {
-        if of as u8 >= MigrateType::PCP as u8 {
+        if of as u8 >= TYPES {
             return None;
         }
         match order.get() {
-            small @ 0..=SMALL_ORDERS => Some(Self(3 * small + of as u8)),
+            small @ 0..=SMALL_ORDERS => Some(Self(TYPES * small + of as u8)),
             9 => Some(Self(SMALL_LISTS + (of as u8 == MigrateType::Movable as u8) as u8)),
             _ => None,
         }
@@ -43,8 +45,8 @@ impl ListIndex {
     #[inline(always)]
     pub(crate) const fn freeing_directly(order: Order, of: u8) -> Option<Self> {
         match order.get() {
-            0 if of < MigrateType::PCP as u8 => Some(Self(of)),
-            9 if of < MigrateType::PCP as u8 => {
+            0 if of < TYPES => Some(Self(of)),
+            9 if of < TYPES => {
                 Some(Self(SMALL_LISTS + (of == MigrateType::Movable as u8) as u8))
             }
             _ => None,
@@ -81,7 +83,7 @@ impl ListIndex {
     /// The order of the list's blocks.
     #[inline(always)]
     pub(crate) const fn order(self) -> Order {
-        let order = if self.0 < SMALL_LISTS { self.0 / 3 } else { 9 };
+        let order = if self.0 < SMALL_LISTS { self.0 / TYPES } else { 9 };
         match Order::new(order) {
             Some(order) => order,
             None => Order::PAGEBLOCK,
@@ -90,13 +92,13 @@ impl ListIndex {
 
     /// Whether frees to this list may trigger the high-order drain.
     pub(crate) const fn is_high_order(self) -> bool {
-        3 <= self.0 && self.0 < SMALL_LISTS
+        TYPES <= self.0 && self.0 < SMALL_LISTS
     }
 
     /// The type whose pageblocks refill the list. The first pageblock list is refilled from
     /// unmovable ones.
     pub(crate) const fn migratetype(self) -> MigrateType {
-        let number = if self.0 < SMALL_LISTS { self.0 % 3 } else { self.0 - SMALL_LISTS };
+        let number = if self.0 < SMALL_LISTS { self.0 % TYPES } else { self.0 - SMALL_LISTS };
         match MigrateType::from_number(number) {
             Some(of) => of,
             None => MigrateType::Movable,

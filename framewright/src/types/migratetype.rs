@@ -65,7 +65,7 @@ impl MigrateType {
     /// Whether requests may name the type.
     #[must_use]
     pub const fn is_requestable(self) -> bool {
-        (self as u8) < 3
+        (self as u8) < Self::PCP as u8
     }
 
     /// Whether a free pageblock of this type may form one larger block with free pageblocks of
