@@ -46,9 +46,7 @@ impl ListIndex {
     pub(crate) const fn freeing_directly(order: Order, of: u8) -> Option<Self> {
         match order.get() {
             0 if of < TYPES => Some(Self(of)),
-            9 if of < TYPES => {
-                Some(Self(SMALL_LISTS + (of == MigrateType::Movable as u8) as u8))
-            }
+            9 if of < TYPES => Some(Self(SMALL_LISTS + (of == MigrateType::Movable as u8) as u8)),
             _ => None,
         }
     }
