@@ -4,9 +4,9 @@
 //! If the lock is still held then, its holder has probably lost its processor, and the waiter
 //! goes to sleep in the kernel (a futex) instead of burning the time slice that the holder needs.
 //!
-//! The word: 0 open, 1 held, 2 held and threads may be asleep. A thread that finds it open takes it with
-//! 1. A thread that has slept takes it with 2, because others may still sleep. The release of a 2 wakes
-//! one thread.
+//! The word is 0 if the lock is open, 1 if it is held, 2 if it is held and threads may be asleep. A thread that
+//! finds it open sets 1; one that has slept sets 2, because others may still sleep. The release of a 2 wakes one
+//! thread.
 
 #![allow(unsafe_code)]
 
