@@ -8,7 +8,7 @@ use framewright::{
 
 use super::topology::{Stretch, Topology};
 
-/// Settings that are tried, each with 2^n values.
+/// Settings that are tried, with their values.
 const SETTINGS: &[(&str, &[&str])] = &[
     ("owner_lock", &["biased", "trylock"]),
     (
