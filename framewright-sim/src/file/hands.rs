@@ -1,4 +1,4 @@
-//! What a CPU serves faults with: frames of the library, and its lists.
+//! The allocator of page faults: frames of the library, and its LRU lists.
 
 use framewright::{
     CpuToken, MigrateType, Order, Pfn, Request,
@@ -8,7 +8,7 @@ use framewright::{
 use super::{FileId, Keep, Supply};
 use crate::{engine::Cpu, platform::Simulated};
 
-/// What a CPU has to serve faults with.
+/// The allocator of the page faults of one CPU.
 pub(super) struct Hands<'s, 'k, 'm> {
     pub(super) keep: &'s Keep<'k, 'm>,
     pub(super) token: CpuToken<'k, 'm, Simulated>,
@@ -45,7 +45,8 @@ impl Supply for Hands<'_, '_, '_> {
             frames.iter().for_each(|&frame| oracle.freed(cpu, frame));
         }
         for &frame in frames {
-            // SAFETY: `take` took the block apart, with this order, and the cache no longer uses it.
+            // SAFETY: `take` split the block into its frame, of this order, and the cache no longer
+            // uses it.
             let freed = unsafe { self.token.free_raw(Pfn::new(frame.into()), Order::ZERO) };
             debug_assert_eq!(freed, Ok(()), "frame {frame}");
         }

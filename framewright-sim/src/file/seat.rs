@@ -1,4 +1,4 @@
-//! What one CPU does for the programs that it runs, and for the kernel.
+//! The context of a CPU: its accesses for programs, and the kernel's work on it.
 
 use framewright::{Block, FrameRange, MigrateType, Pfn, Request};
 
@@ -8,15 +8,15 @@ use crate::{
     process::{Access, SpaceId},
 };
 
-/// Cycles that are spent on writing at a time, about: 0.4 ms.
+/// Duration of one round of write-back, in cycles: about 0.4 ms.
 const WRITES: u64 = 1_000_000;
 
-/// One CPU.
+/// The context of one CPU.
 pub struct Seat<'s, 'k, 'm> {
     hands: Hands<'s, 'k, 'm>,
     /// Background reclaim of the node.
     background: Option<&'s Background<'k, 'm>>,
-    /// The address space of the program that it runs; none while the kernel does something of its own.
+    /// The address space of the running program; `None` while the kernel works for itself.
     running: Option<SpaceId>,
 }
 
@@ -28,7 +28,7 @@ impl<'s, 'k, 'm> Seat<'s, 'k, 'm> {
         Self { hands, background, running: None }
     }
 
-    /// The program that the CPU runs touches page `page` of an area.
+    /// Accesses page `page` of an area for the program on the CPU.
     ///
     /// # Errors
     ///
@@ -45,7 +45,7 @@ impl<'s, 'k, 'm> Seat<'s, 'k, 'm> {
         let space = cache.space(area);
         if self.running != Some(space.id()) {
             let masked = cpu.mask_interrupts();
-            // SAFETY: the unit compares generations, and flushes if it is behind.
+            // SAFETY: the unit compares generations, and flushes its TLB if it is behind.
             #[allow(unsafe_code)]
             unsafe {
                 self.hands.keep.flusher(cpu.id()).record_full_flush(|| space.load(cpu));
@@ -56,8 +56,8 @@ impl<'s, 'k, 'm> Seat<'s, 'k, 'm> {
         cache.touch(cpu, area, page, access, &mut self.hands)
     }
 
-    /// A block for the program that the CPU runs, other than for pages of files; and whether it had to
-    /// reclaim or compact itself.
+    /// Allocates a block for the program on the CPU, other than for file pages. The flag says
+    /// whether the request entered direct reclaim or compaction.
     pub fn block(&mut self, cpu: Cpu<'_>, request: Request) -> (Option<Block<'m>>, bool) {
         let Keep { memory, reclaim, .. } = self.hands.keep;
         reclaim.tick(cpu.id());
@@ -70,13 +70,13 @@ impl<'s, 'k, 'm> Seat<'s, 'k, 'm> {
         (block, stalls() > before)
     }
 
-    /// Gives a block back.
+    /// Frees a block.
     pub fn give_block(&mut self, block: Block<'m>) {
         let freed = self.hands.token.free(block);
         debug_assert!(freed.is_ok(), "it is this memory's");
     }
 
-    /// Does what the kernel has to do on this CPU now, a little of it; whether there was anything.
+    /// Does a bounded part of the kernel's pending work on this CPU. Returns whether there was any.
     pub fn tend(&mut self, cpu: Cpu<'_>) -> bool {
         let keep = self.hands.keep;
         keep.hear_of_writes(cpu);
@@ -96,14 +96,14 @@ impl<'s, 'k, 'm> Seat<'s, 'k, 'm> {
         reclaims || writes
     }
 
-    /// Whether the kernel has something to do here that should not wait.
+    /// Whether the kernel has urgent work on this CPU.
     #[inline]
     #[must_use]
     pub fn is_wanted(&self, cpu: Cpu<'_>) -> bool {
         self.wants_kswapd(cpu) || self.hands.keep.wants_writer(cpu.id())
     }
 
-    /// Does nothing until `time`, or until the kernel is wanted here, or a write has ended.
+    /// Idles until `time`, until the kernel has work here, or until a write ends.
     pub fn idle(&mut self, cpu: Cpu<'_>, time: u64) {
         if self.is_wanted(cpu) {
             return;
@@ -113,15 +113,16 @@ impl<'s, 'k, 'm> Seat<'s, 'k, 'm> {
         cpu.wait_on_until(&keep.idle[cpu.id().index()], time.min(keep.next_event(cpu)));
     }
 
-    /// Reclaims up to `frames` frames of the CPU's node, whether anybody is short of them or not; how
-    /// many.
+    /// Reclaims up to `frames` frames of the CPU's node, regardless of its watermarks. Returns
+    /// their number.
     pub fn shrink(&mut self, cpu: Cpu<'_>, frames: u64) -> u64 {
         self.rest(cpu);
         let keep = self.hands.keep;
         keep.reclaim.shrink_node(cpu.id(), keep.memory.node_of(cpu.id()), frames)
     }
 
-    /// Moves what can be moved out of these frames, and takes them for a moment; whether that worked.
+    /// Empties a range of frames by migration, allocates and frees it. Returns whether that
+    /// succeeded.
     pub fn empty(&mut self, cpu: Cpu<'_>, frames: FrameRange) -> bool {
         self.rest(cpu);
         let keep = self.hands.keep;
@@ -132,18 +133,18 @@ impl<'s, 'k, 'm> Seat<'s, 'k, 'm> {
         freed.unwrap_or(false)
     }
 
-    /// Wakes all CPUs that do nothing.
+    /// Wakes all idle CPUs.
     pub fn wake_all(&self, cpu: Cpu<'_>) {
         self.hands.keep.idle.iter().for_each(|queue| queue.wake_all(cpu));
     }
 
-    /// Pages that were brought into memory so far, on all CPUs.
+    /// Pages added to the cache so far, by all CPUs.
     #[must_use]
     pub fn brought(&self) -> u64 {
         self.hands.keep.cache.stats().cached
     }
 
-    /// Gives all frames of the cache back when no program runs any more; other CPUs still serve
+    /// Frees all frames of the cache, after all programs have ended. Other CPUs still serve
     /// interrupts.
     pub fn clear_away(&mut self, cpu: Cpu<'_>) {
         let keep = self.hands.keep;
@@ -161,14 +162,15 @@ impl<'s, 'k, 'm> Seat<'s, 'k, 'm> {
         self.hands.give(cpu, &deferred);
     }
 
-    /// No program runs: its address space stays loaded, and nobody has to interrupt for it.
+    /// Enters lazy TLB mode: the address space stays loaded, but flushes need no interrupt to this
+    /// CPU.
     fn rest(&mut self, cpu: Cpu<'_>) {
         if self.running.take().is_some() {
             self.hands.keep.cache.mmu().rest(cpu);
         }
     }
 
-    /// Writes some dirty pages back: see [`PageCache::pick_dirty`](super::PageCache::pick_dirty).
+    /// Writes some dirty pages back; see [`PageCache::pick_dirty`](super::PageCache::pick_dirty).
     #[cfg(test)]
     pub(super) fn write_back(&self, cpu: Cpu<'_>) {
         self.hands.keep.write_back(cpu);

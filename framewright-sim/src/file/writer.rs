@@ -5,7 +5,7 @@ use framewright::{CpuId, Pfn, reclaim::WriteError, tlb::BatchSlot};
 use super::{Keep, StoreError, Written, owner};
 use crate::engine::Cpu;
 
-/// Pages that are made clean with one flush.
+/// Pages that one flush cleans.
 const CLEANED_AT_ONCE: usize = 32;
 /// The reciprocal of the share of frames that may be dirty before background write-back begins:
 /// Linux's `dirty_background_ratio` of 10 %.

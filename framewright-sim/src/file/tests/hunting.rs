@@ -1,7 +1,8 @@
-//! The library reclaims what programs use, in schedules of all kinds; the oracle looks.
+//! The library reclaims the memory of programs in schedules that look for bugs, under an oracle.
 //!
-//! Two CPUs run threads of one process and a process besides, all with the same file; a third reclaims
-//! and writes back, and moves pages to other frames besides. Frames are reused at once, so that whoever still reaches one is seen.
+//! Two CPUs run threads of one process and one other process, all with the same file. A third CPU
+//! reclaims, writes back, and migrates pages. Frames are reused at once, so that the oracle sees
+//! stale accesses.
 
 use std::rc::Rc;
 
@@ -25,7 +26,7 @@ use crate::{
 const FRAMES: u64 = 2048;
 const PAGES: u32 = 3;
 
-/// What the programs of two CPUs touch: by mapping, page, and how.
+/// The accesses of the programs of two CPUs: mapping, page, and kind.
 const ONE: &[(usize, u32, Access)] = &[
     (0, 0, Access::Load),
     (0, 1, Access::Store),
@@ -42,23 +43,23 @@ const OTHER: &[(usize, u32, Access)] = &[
     (1, 1, Access::Store),
 ];
 
-/// What a run is about.
+/// The parameters of a run.
 #[derive(Clone, Copy)]
 struct Hunt {
     batching: FlushBatching,
     deferred_max: u32,
-    /// One write in so many fails.
+    /// One write in `every` fails.
     every: u64,
-    /// Pages are moved besides.
+    /// Pages are migrated, too.
     moves: bool,
 }
 
-/// Touches a page, whatever that takes; pages that cannot be read do not matter.
+/// Accesses a page until it succeeds; pages that cannot be read are skipped.
 fn touch(seat: &mut Seat<'_, '_, '_>, cpu: Cpu<'_>, area: AreaId, page: u32, access: Access) {
     loop {
         match seat.touch(cpu, area, page, access) {
             Ok(Touched::Done(_)) | Err(FileTrouble::Unreadable(_)) => return,
-            // Whoever moves the page, or writes, goes on first.
+            // The CPU that migrates or writes the page runs first.
             Ok(Touched::Wait(_)) => cpu.relax(),
             Err(trouble) => cpu.fail(trouble.to_string()),
         }
@@ -92,7 +93,8 @@ fn programs<'p>(keep: &'p Keep<'_, '_>, areas: &'p [AreaId; 2], moves: bool) -> 
     vec![script(0, ONE), script(1, OTHER), Box::new(reclaims)]
 }
 
-/// Moves whatever moves, pageblock by pageblock: so pages move twice at least.
+/// Migrates all movable pages out of one pageblock after the other, so that pages move twice at
+/// least.
 fn empty_all(seat: &mut Seat<'_, '_, '_>, cpu: Cpu<'_>) {
     for first in (0..FRAMES).step_by(PAGEBLOCK_FRAMES) {
         let end = Pfn::new(first + PAGEBLOCK_FRAMES as u64);
