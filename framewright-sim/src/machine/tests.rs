@@ -1,4 +1,4 @@
-//! Presets are whole, faults are named, and no text makes the reader panic.
+//! Presets are complete, errors are named, and no text makes the reader panic.
 
 use std::{fs, path::Path};
 
@@ -6,7 +6,7 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// A small machine; `more` comes behind it.
+/// A small machine, followed by `more`.
 fn text(more: &str) -> String {
     format!(
         "name = \"mine\"\n\
@@ -19,7 +19,7 @@ fn text(more: &str) -> String {
     )
 }
 
-/// What is said of `text`.
+/// The error of `text`.
 fn refused(text: &str) -> String {
     Spec::from_toml("mine.toml", text).unwrap_err().to_string()
 }
@@ -50,7 +50,7 @@ fn written_and_read_again_a_machine_is_the_same() {
 }
 
 #[test]
-fn what_a_file_leaves_to_another_machine_is_named() {
+fn inherited_parts_of_a_machine_are_named() {
     let inherited = |text: &str| Spec::from_toml("mine.toml", text).unwrap().inherited().cloned();
     let all: Vec<_> = PARAMETERS.iter().map(|parameter| parameter.key).collect();
 
@@ -119,7 +119,7 @@ fn a_uniform_machine_spreads_its_cpus_evenly() {
 }
 
 #[test]
-fn what_a_file_does_not_say_is_as_in_its_base() {
+fn missing_keys_are_inherited_from_the_base() {
     let changed = "[latency]\nl1 = { cycles = 7, basis = \"measured\", note = \"here\" }";
     let spec = Spec::from_toml("mine.toml", &text(changed)).unwrap();
     assert_eq!((spec.costs().latency.l1, spec.costs().latency.l2), (7, 14));
@@ -130,7 +130,7 @@ fn what_a_file_does_not_say_is_as_in_its_base() {
 }
 
 #[test]
-fn what_a_section_says_of_its_figures_holds_for_those_that_say_nothing() {
+fn basis_and_note_of_a_section_apply_to_figures_without_any() {
     let section = "[fault]\nbasis = \"fitted\"\nnote = \"all\"\n\
                    clear = { cycles = 1 }\n\
                    copy = { cycles = 2, note = \"this\" }\n\
@@ -235,7 +235,7 @@ fn a_fault_is_named_with_file_line_key_and_value() {
         ("distances = []", "is a list of rows"),
         ("name = 3", "mine.toml:8: topology.name"),
         ("[latency", "mine.toml:8: "),
-        // What nobody can have meant is not suggested.
+        // Names without a near one are answered with all names.
         ("weird = 3", "mine.toml:8: topology.weird: there is no such key; there is: sockets, "),
         (
             "[clock]\nfoo = 3",
@@ -416,7 +416,7 @@ proptest! {
         let _ = Spec::from_toml("any.toml", &text);
     }
 
-    /// Damage to a file that is nearly right reaches further than arbitrary text.
+    /// Damage to a file that is nearly correct reaches further than arbitrary text.
     #[test]
     fn no_damage_makes_the_reader_panic(
         preset in 0..presets().len(),
