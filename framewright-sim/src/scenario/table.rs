@@ -1,4 +1,4 @@
-//! All scenarios: what each is about, and what can be put into it.
+//! All scenarios: their descriptions and possible bugs.
 
 use framewright::platform::Site;
 
@@ -6,7 +6,7 @@ use super::{
     Bug, Scenario, deferred, library, migrate, munmap_race, reclaim, rest, switch, take, unmap,
 };
 
-/// Rare outcomes in scenarios of the library.
+/// Rare outcomes that are forced in scenarios of the library.
 const FORCE: &[(Site, u32)] = &[(Site::EnterLists, 16), (Site::Refill, 8)];
 
 /// All scenarios.

@@ -28,7 +28,7 @@ const ISOLATED: usize = 8;
 /// The owner of pages that cannot be locked, so none is ever reclaimed.
 struct Owner;
 
-// SAFETY: it releases nothing.
+// SAFETY: this owner releases no page.
 unsafe impl PageOwner<Simulated> for Owner {
     fn lock(&self, _: &[Pfn], _: &mut [Option<PageState>]) {}
     fn unlock(&self, _: &[Pfn]) {}
@@ -71,7 +71,7 @@ impl Relief for Waits<'_> {
     }
 }
 
-/// CPU 0 has many pages isolated for a moment, while CPUs 1 and 2 reclaim.
+/// CPU 0 isolates many pages for a short time, while CPUs 1 and 2 reclaim.
 pub(in crate::scenario) fn run(machine: &Machine, bug: Option<Bug>) -> Verdict {
     let range = FrameRange::new(Pfn::new(0), Pfn::new(FRAMES)).expect("in order");
     let map = [MemoryRange::from(range)];
@@ -82,7 +82,7 @@ pub(in crate::scenario) fn run(machine: &Machine, bug: Option<Bug>) -> Verdict {
     let platform = Simulated::new(machine, Settings::default()).with_relief(&relief);
     let memory = Memory::new(platform, &config, books.as_mut()).expect("a small memory");
     let waits = Waits(OneThread::new((machine, WaitQueue::default(), bug)));
-    // SAFETY: the owner lets go of no page, and nothing is mapped.
+    // SAFETY: the owner releases no page, and nothing is mapped.
     #[allow(unsafe_code)]
     let reclaim = unsafe { Reclaim::new(&memory, &Owner, &NoShootdown) }.expect("LRU lists");
     let page = Request::new(Order::ZERO, MigrateType::Movable);

@@ -1,4 +1,4 @@
-//! Where these scenarios happen, and how they end.
+//! The memory of these scenarios, and the checks at the end.
 
 use std::cell::{Cell, RefCell};
 
@@ -25,7 +25,7 @@ const FRAMES: u64 = 2 * PAGEBLOCK;
 /// A CPU's token.
 pub(super) type Token<'a, 'm> = CpuToken<'a, 'm, Simulated>;
 
-/// A memory of two pageblocks, and what its users know of it.
+/// A memory of two pageblocks, and what its programs hold.
 pub(super) struct Library<'m> {
     pub(super) memory: Memory<'m, Simulated>,
     pub(super) mmu: Mmu,
@@ -33,9 +33,9 @@ pub(super) struct Library<'m> {
     pub(super) held: HeldFrames<'m>,
     /// Blocks that one CPU left for another to free.
     pub(super) left: RefCell<Vec<Block<'m>>>,
-    /// What nobody may be handed anything of.
+    /// The isolated range: no frame of it may be allocated.
     pub(super) withheld: Cell<Option<FrameRange>>,
-    /// Frames that requests may have which are entitled to dip below the min watermark.
+    /// Frames that requests may hold which may go below the min watermark.
     pub(super) urgent: Cell<u64>,
 }
 
@@ -65,7 +65,7 @@ impl<'m> Library<'m> {
         Some(block)
     }
 
-    /// Nobody has dipped deeper into the reserve than those may who are entitled to.
+    /// Checks that only entitled requests have gone below the min watermark.
     pub(super) fn check_reserve(&self) -> Result<(), String> {
         check::above_min(&self.memory, self.urgent.get())
     }
@@ -78,8 +78,8 @@ impl<'m> Library<'m> {
         token.free(block).expect("a block of this memory");
     }
 
-    /// What an ordinary CPU does: takes some blocks, gives some back, leaves some to others, and
-    /// frees what others have left.
+    /// The work of an ordinary CPU: allocates some blocks, frees some, leaves some to others, and
+    /// frees those that others have left.
     pub(super) fn work(&self, cpu: Cpu<'_>, token: &mut Token<'_, 'm>, orders: &[u8]) {
         let mut taken: Vec<_> =
             orders.iter().filter_map(|order| self.take(cpu, token, *order)).collect();
@@ -98,7 +98,8 @@ fn frames(block: &Block<'_>) -> std::ops::Range<u32> {
     first..first + block.order().frames() as u32
 }
 
-/// Runs what `programs` makes on a memory without reserves, and checks all books when they have ended.
+/// Runs the result of `programs` on a memory without reserves, and checks all invariants at the
+/// end.
 pub(super) fn run(
     machine: &Machine,
     bug: Option<Bug>,
@@ -107,8 +108,8 @@ pub(super) fn run(
     run_with(machine, bug, |_| {}, programs)
 }
 
-/// As [`run`], with settings of its own. If they make a reserve, that nobody dips into it who may not is
-/// looked at in between, too.
+/// As [`run`], with other settings. If they set a reserve, the watermark is checked during the run,
+/// too.
 pub(super) fn run_with(
     machine: &Machine,
     bug: Option<Bug>,
@@ -165,7 +166,7 @@ mod tests {
     use super::*;
     use crate::engine::Options;
 
-    /// The verdict on one CPU that does this.
+    /// The verdict on a program on one CPU.
     fn on_one(program: impl Fn(Cpu<'_>, &Library<'_>) + 'static) -> Verdict {
         let machine = Machine::new(1, Options::default());
         run(&machine, None, |library| vec![Box::new(move |cpu| program(cpu, library))])
@@ -179,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_given_back_is_no_leak() {
+    fn freed_blocks_are_not_leaked() {
         let verdict = on_one(|cpu, library| {
             let mut token = library.memory.cpu(cpu.id()).unwrap();
             library.work(cpu, &mut token, &[0, 3, 1, 0]);
@@ -199,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_withheld_is_seen_to_be_handed_out() {
+    fn an_allocation_from_an_isolated_pageblock_is_detected() {
         let verdict = on_one(|cpu, library| {
             let mut token = library.memory.cpu(cpu.id()).unwrap();
             library.withheld.set(FrameRange::new(Pfn::new(0), Pfn::new(FRAMES)));
@@ -215,7 +216,8 @@ mod tests {
             let taken = library.memory.alloc_range(range, MigrateType::Movable, &mut |_| {});
             (0..FRAMES as u32).for_each(|frame| library.oracle().taken(cpu, frame));
             let extent: Extent<'_> = taken.unwrap();
-            // Freed without a word to the oracle: whoever takes a frame of it takes it twice.
+            // Freed without telling the oracle: so an allocation of these frames is one of
+            // allocated frames.
             library.memory.free_extent(extent).unwrap();
             let mut token = library.memory.cpu(cpu.id()).unwrap();
             library.take(cpu, &mut token, 0);
