@@ -30,7 +30,7 @@ fn program<'a, 'm: 'a>(memory: &'a Memory<'m, Simulated>, ledger: &'a Ledger) ->
         if cpu.id().get() == 1 {
             memory.drain_all();
         }
-        // What is left stays allocated: the books have to say so.
+        // The remaining blocks stay allocated, and the count of allocated frames includes them.
         for block in blocks {
             let _still_allocated = block.into_raw();
         }
@@ -88,8 +88,8 @@ fn a_lock_that_is_never_given_back_is_told() {
     assert_eq!(failure, Failure::Invariant { what: "CPU 0 ended while it held lock 0".to_owned() });
 }
 
-/// What a machine of three CPUs says that take orders 0 to 3 until nothing is left for them, CPU 2 with
-/// rights to go deeper, of which `urgent` frames are known.
+/// Runs three CPUs that allocate orders 3 to 0 until nothing is left. CPU 2 may go below the
+/// watermark, of whose frames `urgent` are reported. Returns the result of the check.
 fn exhausted(seed: u64, urgent: u64) -> Result<(), Failure> {
     let machine = machine(seed);
     with_memory(&machine, |memory| {

@@ -8,7 +8,7 @@ use framewright::{
 const FRAMES: u64 = 4096;
 const PAGE: Request = Request::new(Order::ZERO, MigrateType::Movable).zeroed();
 
-/// What every CPU does: takes frames, gives half of them back, and so on; then all.
+/// The program of every CPU: allocates frames, frees most of them, repeatedly; at last frees all.
 fn churn<'m>(memory: &Memory<'m, Simulated>, cpu: Cpu<'_>, rounds: u32) {
     let mut token = memory.cpu(cpu.id()).unwrap();
     let mut blocks: Vec<Block<'m>> = Vec::new();
@@ -24,7 +24,7 @@ fn churn<'m>(memory: &Memory<'m, Simulated>, cpu: Cpu<'_>, rounds: u32) {
     blocks.into_iter().for_each(|block| token.free(block).unwrap());
 }
 
-/// Four CPUs on one memory; what the run was.
+/// Runs four CPUs on one memory. Returns the fingerprint.
 fn four(machine: &Machine, settings: Settings, rounds: u32) -> Result<u64, Failure> {
     let frames = FrameRange::new(Pfn::new(0), Pfn::new(FRAMES)).unwrap();
     let map = [MemoryRange::from(frames)];
