@@ -16,7 +16,7 @@ use framewright::{
 use framewright_sim::{
     engine::{Cpu, LockClass, Machine, Program},
     machine::{Costs, Spec},
-    platform::{Books, Settings, Simulated},
+    platform::{MetadataBuffer, Settings, Simulated},
 };
 use std::{cell::Cell, time::Instant};
 
@@ -56,9 +56,9 @@ fn run(spec: &Spec, frames: u64, until: u64) {
     let nodes: Vec<NodeId> =
         (0..spec.cpus()).map(|cpu| NodeId::new(spec.node_of(cpu)).expect("a node")).collect();
     let config = Config { cpu_nodes: &nodes, ..Config::new(&map, spec.cpus()) };
-    let mut books = Books::new(&Layout::new::<Simulated>(&config).expect("a layout"));
+    let mut metadata = MetadataBuffer::new(&Layout::new::<Simulated>(&config).expect("a layout"));
     let simulated = Simulated::new(&machine, settings);
-    let memory = Memory::new(simulated, &config, books.as_mut()).expect("a memory");
+    let memory = Memory::new(simulated, &config, metadata.as_mut()).expect("a memory");
 
     let faults = Cell::new(0);
     let program = |_| -> Program<'_> {

@@ -7,7 +7,7 @@ use framewright::{
 use framewright_sim::{
     engine::{Cpu, Machine, Options, Program, Schedule},
     machine::Spec,
-    platform::{Books, Settings, Simulated},
+    platform::{MetadataBuffer, Settings, Simulated},
 };
 use std::process::Command;
 
@@ -30,10 +30,10 @@ fn fingerprint(schedule: Schedule) -> u64 {
     let machine = Machine::modelled((&spec).into(), options);
     let map = [MemoryRange::from(FrameRange::new(Pfn::new(0), Pfn::new(8192)).unwrap())];
     let config = Config::new(&map, CPUS);
-    let mut books = Books::new(&Layout::new::<Simulated>(&config).unwrap());
+    let mut metadata = MetadataBuffer::new(&Layout::new::<Simulated>(&config).unwrap());
     let settings = Settings { prices: spec.costs().library, ..Settings::default() };
     let simulated = Simulated::new(&machine, settings);
-    let memory = Memory::new(simulated, &config, books.as_mut()).unwrap();
+    let memory = Memory::new(simulated, &config, metadata.as_mut()).unwrap();
     let program = |_| -> Program<'_> { Box::new(|cpu| work(&memory, cpu)) };
     machine.run((0..CPUS).map(program).collect()).unwrap();
     memory.check().unwrap();

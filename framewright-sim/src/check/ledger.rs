@@ -30,7 +30,7 @@ impl Ledger {
     pub fn take(&self, cpu: Cpu<'_>, pfn: Pfn, order: Order) {
         let wrong = self.exchange(pfn, order, |holder| *holder == 0, cpu.id().get() + 1);
         if let Some((pfn, holder)) = wrong {
-            cpu.fail(format!("frame {pfn:#x} was handed out while CPU {} held it", holder - 1));
+            cpu.fail(format!("frame {pfn:#x} was allocated while CPU {} held it", holder - 1));
         }
         self.held.set(self.held.get() + order.frames());
     }
@@ -39,7 +39,7 @@ impl Ledger {
     /// allocated them.
     pub fn give(&self, cpu: Cpu<'_>, pfn: Pfn, order: Order) {
         if let Some((pfn, _)) = self.exchange(pfn, order, |holder| *holder != 0, 0) {
-            cpu.fail(format!("frame {pfn:#x} is given back and nobody holds it"));
+            cpu.fail(format!("frame {pfn:#x} is freed, but no CPU holds it"));
         }
         self.held.set(self.held.get() - order.frames());
     }

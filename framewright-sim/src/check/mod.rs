@@ -10,12 +10,12 @@
 //!
 //! ```
 //! # use framewright::{Config, FrameRange, Layout, Memory, MemoryRange, Pfn};
-//! # use framewright_sim::{check, engine::{Machine, Options, Schedule}, platform::{Books, Settings, Simulated}};
+//! # use framewright_sim::{check, engine::{Machine, Options, Schedule}, platform::{MetadataBuffer, Settings, Simulated}};
 //! # let machine = Machine::new(2, Options { schedule: Schedule::Random(1), ..Options::default() });
 //! # let map = [MemoryRange::from(FrameRange::new(Pfn::new(0), Pfn::new(1024)).unwrap())];
 //! # let config = Config::new(&map, 2);
-//! # let mut books = Books::new(&Layout::new::<Simulated>(&config).unwrap());
-//! # let memory = Memory::new(Simulated::new(&machine, Settings::default()), &config, books.as_mut()).unwrap();
+//! # let mut metadata = MetadataBuffer::new(&Layout::new::<Simulated>(&config).unwrap());
+//! # let memory = Memory::new(Simulated::new(&machine, Settings::default()), &config, metadata.as_mut()).unwrap();
 //! let ledger = check::Ledger::new();
 //! let watch = || check::in_between(&memory);
 //! machine.run_watched(vec![Box::new(|cpu| { /* takes and gives frames */ })], 100, &watch).unwrap();
@@ -52,7 +52,7 @@ pub fn above_min(memory: &Memory<'_, Simulated>, urgent: u64) -> Result<(), Stri
         None => Ok(()),
         Some((id, free, min)) => Err(format!(
             "zone {} has {free} free frames, below its min watermark of {min}, and requests that may \
-             dip below it hold {urgent}",
+             go below it hold {urgent}",
             id.index(),
         )),
     }

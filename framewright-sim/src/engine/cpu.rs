@@ -16,7 +16,7 @@ pub(super) struct CpuState {
     pub(super) clock: Cell<u64>,
     /// The latest time at which this CPU lets others run first: the time at which an interrupt is
     /// due, or [`Model::slack`] cycles after the last time.
-    glance_at: Cell<u64>,
+    step_due: Cell<u64>,
     /// The time at which an interrupt or the periodic tick is due; `u64::MAX` while interrupts are
     /// masked.
     pub(super) alarm: Cell<u64>,
@@ -50,7 +50,7 @@ impl CpuState {
     /// Notes that an interrupt is due at `time`.
     pub(super) fn alarm_at(&self, time: u64) {
         self.alarm.set(self.alarm.get().min(time));
-        self.glance_at.set(self.glance_at.get().min(time));
+        self.step_due.set(self.step_due.get().min(time));
     }
 
     /// Sets the alarm to the first pending interrupt; none is due while interrupts are masked.
@@ -61,7 +61,7 @@ impl CpuState {
             self.mailbox.arrival().min(self.next_tick.get())
         };
         self.alarm.set(due);
-        self.glance_at.set(self.glance_at.get().min(due));
+        self.step_due.set(self.step_due.get().min(due));
     }
 
     /// Masks interrupts: the alarm is off until they are unmasked.
@@ -83,7 +83,7 @@ impl CpuState {
         } else if self.next_tick.get() == 0 {
             self.next_tick.set(tick_period);
         }
-        self.glance_at.set(0);
+        self.step_due.set(0);
         self.set_alarm();
     }
 
@@ -99,7 +99,7 @@ impl CpuState {
         for cell in [&self.clock, &self.open_since, &self.next_tick, &self.waited, &self.missed] {
             cell.set(0);
         }
-        self.cache.forget_all();
+        self.cache.clear_all();
     }
 }
 
@@ -175,8 +175,8 @@ impl<'e> Cpu<'e> {
     /// As [`Cpu::step`], for operations that others rarely observe. By the clock, it yields only
     /// after [`Model::slack`] cycles.
     #[inline(always)]
-    pub(crate) fn glance(&self) {
-        if self.now() >= self.state.glance_at.get() {
+    pub(crate) fn step_if_due(&self) {
+        if self.now() >= self.state.step_due.get() {
             self.step_slowly();
         }
     }
@@ -184,14 +184,14 @@ impl<'e> Cpu<'e> {
     #[inline]
     fn has_stepped(self) {
         let at = self.now() + self.engine.slack.get();
-        self.state.glance_at.set(at.min(self.state.alarm.get()));
+        self.state.step_due.set(at.min(self.state.alarm.get()));
     }
 
     #[cold]
     #[inline(never)]
     fn step_slowly(self) {
         if self.engine.hunts.get() {
-            return self.step_anyhow();
+            return self.step_ignoring_clocks();
         }
         let (state, number) = (self.state, self.number());
         loop {
@@ -221,7 +221,7 @@ impl<'e> Cpu<'e> {
     }
 
     /// A step in a schedule that ignores clocks.
-    fn step_anyhow(self) {
+    fn step_ignoring_clocks(self) {
         self.serve_or_delay();
         loop {
             match self.engine.decide_next(self) {

@@ -35,7 +35,7 @@ impl Cpus {
     }
 
     /// Marks no CPU as running.
-    pub(super) fn rest(&self) {
+    pub(super) fn stop_running(&self) {
         self.running.set(None);
     }
 }

@@ -1,8 +1,8 @@
 //! The cost of cache lines, by the caches that hold them.
 //!
 //! A directory stores for each line the CPU that touched it last, whether it is modified, which
-//! sockets have copies, and how many lines that CPU had brought into its caches by then. The number
-//! of lines that the CPU has brought in since tells where the line is now: in its first-level
+//! sockets have copies, and how many lines that CPU had pages_cached into its caches by then. The number
+//! of lines that the CPU has pages_cached in since tells where the line is now: in its first-level
 //! cache, the second, the last-level cache of the socket, or memory. An entry takes eight bytes. It
 //! does not hold the full list of readers, so a line that several CPUs read in turn costs a
 //! last-level hit each time. Lines have logical names. Tables are allocated in chunks, only where
@@ -103,7 +103,7 @@ type Chunk = Box<[Cell<Entry>; CHUNK]>;
 struct Member {
     chunks: Vec<Option<Chunk>>,
     /// The node whose memory holds the lines.
-    home: u8,
+    home_node: u8,
 }
 
 /// The lines of a machine.
@@ -125,7 +125,7 @@ impl Directory {
         let index = line.index as usize;
         let member = self.0[usize::from(line.family.0)].get(line.member as usize)?;
         let chunk = member.chunks.get(index / CHUNK)?.as_ref()?;
-        Some((&chunk[index % CHUNK], member.home))
+        Some((&chunk[index % CHUNK], member.home_node))
     }
 
     /// Adds the chunk of a line.
@@ -141,7 +141,7 @@ impl Directory {
     }
 
     /// Resets all lines to memory.
-    pub(super) fn forget_all(&mut self) {
+    pub(super) fn clear_all(&mut self) {
         self.0.iter_mut().flatten().for_each(|member| member.chunks.clear());
     }
 }
@@ -156,7 +156,7 @@ const UNDER_WAY: usize = 10;
 #[derive(Default)]
 #[repr(C)]
 pub(super) struct Cache {
-    /// Lines brought in so far.
+    /// Lines pages_cached in so far.
     fills: Cell<u32>,
     /// Prefetched lines in transit, and when they arrive; time 0 marks an empty slot.
     coming: RefCell<[(u64, u64); UNDER_WAY]>,
@@ -185,7 +185,7 @@ impl Cache {
         wait
     }
 
-    pub(super) fn forget_all(&self) {
+    pub(super) fn clear_all(&self) {
         self.fills.set(0);
         *self.coming.borrow_mut() = Default::default();
     }
@@ -193,8 +193,8 @@ impl Cache {
 
 impl Engine {
     /// Sets the node whose memory holds the lines of a member. The default is node 0.
-    pub(crate) fn set_home(&self, family: Family, member: u32, node: u8) {
-        self.directory.borrow_mut().member(family, member).home = node;
+    pub(crate) fn set_home_node(&self, family: Family, member: u32, node: u8) {
+        self.directory.borrow_mut().member(family, member).home_node = node;
     }
 
     /// Moves a line to a CPU without a charge, because the cost is accounted for elsewhere.
@@ -209,14 +209,14 @@ impl Engine {
     #[inline]
     fn replace_entry(&self, line: Line, change: impl FnOnce(Entry) -> Entry) -> (Entry, u8) {
         let directory = self.directory.borrow();
-        let Some((entry, home)) = directory.entry(line) else {
+        let Some((entry, home_node)) = directory.entry(line) else {
             drop(directory);
             self.directory.borrow_mut().add(line);
             return self.replace_entry(line, change);
         };
         let found = entry.get();
         entry.set(change(found));
-        (found, home)
+        (found, home_node)
     }
 
     fn socket_bit(&self, cpu: u16) -> u8 {
@@ -235,9 +235,9 @@ impl Engine {
 
     /// The cycles for a line that is not in the L1 cache, and whether it comes from outside the
     /// core.
-    fn latency(&self, entry: Entry, home: u8, cpu: u16, write: bool) -> (u64, bool) {
+    fn latency(&self, entry: Entry, home_node: u8, cpu: u16, write: bool) -> (u64, bool) {
         let costs = &self.model.lines;
-        let near = self.model.nodes[usize::from(cpu)] == home;
+        let near = self.model.nodes[usize::from(cpu)] == home_node;
         let memory = if near { costs.memory_local } else { costs.memory_remote };
         if entry.owner == NOBODY {
             return (memory, true);
@@ -283,7 +283,7 @@ enum Place {
     Memory,
 }
 
-/// Where a line is after `age` other lines were brought in.
+/// Where a line is after `age` other lines were pages_cached in.
 fn place(age: u32, costs: &LineCosts) -> Place {
     match age {
         _ if age < costs.l1_lines => Place::L1,
@@ -327,8 +327,8 @@ impl Cpu<'_> {
     fn get_line(self, line: Line, access: Access, miss: Miss) {
         let fills = self.state().cache.fills.get();
         let touched = |found| self.touched(found, access, fills);
-        let (found, home) = self.engine.replace_entry(line, touched);
-        self.wait_for_line(line, found, home, access, miss);
+        let (found, home_node) = self.engine.replace_entry(line, touched);
+        self.wait_for_line(line, found, home_node, access, miss);
     }
 
     /// The new entry of a line that this CPU accesses.
@@ -349,7 +349,7 @@ impl Cpu<'_> {
         Entry { stamp, owner: me, sockets, flags }
     }
 
-    fn wait_for_line(self, line: Line, found: Entry, home: u8, access: Access, miss: Miss) {
+    fn wait_for_line(self, line: Line, found: Entry, home_node: u8, access: Access, miss: Miss) {
         let (state, me) = (self.state(), self.number());
         let cache = &state.cache;
         cache.fills.set(cache.fills.get().wrapping_add(1));
@@ -359,10 +359,10 @@ impl Cpu<'_> {
             let shared = write && found.flags & MODIFIED == 0;
             // The contents have been prefetched; only a store waits, for the invalidation of other
             // copies.
-            let revoke = if shared { self.engine.latency(found, home, me, true).0 } else { 0 };
+            let revoke = if shared { self.engine.latency(found, home_node, me, true).0 } else { 0 };
             cache.take_coming(line).saturating_sub(self.now()) + revoke / costs.parallel
         } else {
-            let (latency, outside) = self.engine.latency(found, home, me, write);
+            let (latency, outside) = self.engine.latency(found, home_node, me, write);
             match (access, miss) {
                 (Access::Prefetch, _) => cache.ask(line, self.now(), latency),
                 (_, Miss::Independent) if outside => latency / costs.parallel,

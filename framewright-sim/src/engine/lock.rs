@@ -131,14 +131,14 @@ impl Locks {
         since.map(|since| now.saturating_sub(since)).sum()
     }
 
-    pub(super) fn open_all(&mut self) {
+    pub(super) fn unlock_all(&mut self) {
         for lock in &mut self.locks {
             (lock.holder, lock.granted) = (None, None);
             lock.queue.clear();
         }
     }
 
-    pub(super) fn forget_all(&mut self) {
+    pub(super) fn clear_all(&mut self) {
         self.locks.clear();
         self.stats = Default::default();
     }
@@ -177,7 +177,7 @@ impl Cpu<'_> {
     fn approach(&self, id: LockId) {
         let class = self.engine.locks.borrow_mut().get(id).class;
         match class {
-            LockClass::Cpu => self.glance(),
+            LockClass::Cpu => self.step_if_due(),
             LockClass::Zone | LockClass::Lru | LockClass::Program => self.step(),
         }
         self.fence();

@@ -248,8 +248,8 @@ impl Machine {
     }
 
     /// Sets the node whose memory holds the lines of a member of a family.
-    pub fn set_home(&self, family: Family, member: u32, node: u8) {
-        self.0.set_home(family, member, node);
+    pub fn set_home_node(&self, family: Family, member: u32, node: u8) {
+        self.0.set_home_node(family, member, node);
     }
 
     /// Statistics of all locks.

@@ -13,7 +13,7 @@ const FACTOR: u64 = 0x0100_0000_01b3;
 
 /// Limit of waits in a row, for conditions that the engine cannot see, without progress. More are a
 /// deadlock.
-const PATIENCE: u32 = 100_000;
+const STALLS_MAX: u32 = 100_000;
 
 /// A check that is called every `steps` switches.
 pub(super) struct Watch<'w> {
@@ -66,7 +66,7 @@ impl Engine {
         self.note(clock::key(self.cpus[usize::from(number)].clock.get(), number));
         self.cpus.run(number);
         let resumed = coroutines.resume(number);
-        self.cpus.rest();
+        self.cpus.stop_running();
         if let Err(failure) = resumed {
             self.stop(failure);
         }
@@ -93,7 +93,7 @@ impl Engine {
         if let Err(failure) = coroutines.resume(number) {
             self.stop(failure);
         }
-        self.cpus.rest();
+        self.cpus.stop_running();
     }
 
     /// Fails the run if a program has ended while it held a lock or was inside a section.
@@ -177,9 +177,9 @@ impl Engine {
     pub(super) fn reset(&self) {
         self.scheduler.borrow_mut().clear();
         self.decided.set(None);
-        self.locks.borrow_mut().open_all();
-        self.words.settle();
-        self.watchers.forget_all();
+        self.locks.borrow_mut().unlock_all();
+        self.words.drain_all();
+        self.watchers.clear_all();
         if self.inside.replace(0) > 0 {
             self.sections.borrow_mut().clear();
         }
@@ -192,9 +192,9 @@ impl Engine {
 
     pub(super) fn restart(&self, schedule: &Schedule) {
         self.reschedule(schedule);
-        self.locks.borrow_mut().forget_all();
-        self.words.forget_all();
-        self.directory.borrow_mut().forget_all();
+        self.locks.borrow_mut().clear_all();
+        self.words.clear_all();
+        self.directory.borrow_mut().clear_all();
         self.switches.set(0);
         *self.random.borrow_mut() = fastrand::Rng::with_seed(self.options.seed);
         self.fingerprint.set(run::BEGINNING);
@@ -223,7 +223,7 @@ impl Engine {
     pub(super) fn stop(&self, failure: Failure) {
         self.failure.borrow_mut().get_or_insert(failure);
         self.failed.set(true);
-        self.cpus.rest();
+        self.cpus.stop_running();
     }
 
     /// Makes a CPU eligible to run from `time` on.
@@ -283,7 +283,7 @@ impl Engine {
     /// Counts a wait for a condition that the engine cannot see.
     pub(super) fn stall(&self, cpu: Cpu<'_>) {
         self.stalls.set(self.stalls.get() + 1);
-        if self.stalls.get() > PATIENCE {
+        if self.stalls.get() > STALLS_MAX {
             cpu.fail_with(Failure::Deadlock);
         }
     }

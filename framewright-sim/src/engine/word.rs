@@ -62,7 +62,7 @@ impl Loaded {
         self.oldest.set(place.wrapping_add(1));
     }
 
-    fn forget(&self) {
+    fn clear(&self) {
         self.seen.iter().for_each(|seen| seen.set(Seen::NOTHING));
     }
 
@@ -72,7 +72,7 @@ impl Loaded {
 
     /// Ends the wait, and removes the loaded words.
     pub(super) fn reset(&self) {
-        self.forget();
+        self.clear();
         self.waits.set(false);
     }
 }
@@ -102,7 +102,7 @@ impl Watchers {
         self.count.set(self.count.get() - 1);
     }
 
-    pub(super) fn forget_all(&self) {
+    pub(super) fn clear_all(&self) {
         self.cpus.set(CpuSet::default());
         self.count.set(0);
     }
@@ -159,13 +159,13 @@ impl Words {
     }
 
     /// Moves all stores to memory.
-    pub(super) fn settle(&self) {
+    pub(super) fn drain_all(&self) {
         let cpus = self.buffers.borrow().len() as u16;
         (0..cpus).for_each(|cpu| while self.drain_one(cpu).is_some() {});
     }
 
-    pub(super) fn forget_all(&self) {
-        self.settle();
+    pub(super) fn clear_all(&self) {
+        self.drain_all();
         self.words.clear();
     }
 
@@ -241,7 +241,7 @@ impl Cpu<'_> {
 
     #[inline(always)]
     pub(crate) fn load(&self, WordId(word): WordId) -> u32 {
-        self.glance();
+        self.step_if_due();
         let value = self.load_memory(word);
         if self.engine.buffers.get() { self.load_own(word).unwrap_or(value) } else { value }
     }
@@ -263,7 +263,7 @@ impl Cpu<'_> {
 
     #[inline(always)]
     pub(crate) fn store(&self, WordId(word): WordId, value: u32) {
-        self.glance();
+        self.step_if_due();
         if self.engine.is_watched() {
             return self.store_watched(word, value);
         }
@@ -324,6 +324,6 @@ impl Cpu<'_> {
                 watchers.remove(me);
             }
         }
-        loaded.forget();
+        loaded.clear();
     }
 }

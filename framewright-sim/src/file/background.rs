@@ -10,7 +10,7 @@ use framewright::{
     reclaim::{Kswapd, NextStep, Reclaim},
 };
 
-use super::Keep;
+use super::KernelState;
 use crate::{engine::Cpu, platform::Simulated};
 
 /// Background reclaim of a node. Each step runs on the next CPU of the node, as a scheduler would
@@ -36,7 +36,7 @@ pub(super) struct Background<'k, 'm> {
 #[derive(Clone, Copy)]
 struct Done {
     rests: bool,
-    made_room_for: Option<(Order, ZoneKind)>,
+    compaction: Option<(Order, ZoneKind)>,
 }
 
 impl<'k, 'm> Background<'k, 'm> {
@@ -94,7 +94,7 @@ impl<'k, 'm> Background<'k, 'm> {
     /// Runs a step on `cpu`, which is the next CPU.
     pub(super) fn step(
         &self,
-        keep: &Keep<'k, 'm>,
+        kernel: &KernelState<'k, 'm>,
         cpu: Cpu<'_>,
         token: &mut CpuToken<'_, 'm, Simulated>,
     ) {
@@ -102,16 +102,16 @@ impl<'k, 'm> Background<'k, 'm> {
             self.reclaim(cpu, |kswapd| kswapd.step(token));
         }
         if let Some(done) = self.done.take() {
-            self.compact_after(done, keep, cpu);
+            self.compact_after(done, kernel, cpu);
         }
-        self.pass_on(keep, cpu);
+        self.pass_on(kernel, cpu);
     }
 
     /// Runs a step of reclaim without compaction on `cpu`, which is the next CPU and whose token is
     /// in use.
-    pub(super) fn reclaim_beside(&self, keep: &Keep<'k, 'm>, cpu: Cpu<'_>) {
+    pub(super) fn reclaim_beside(&self, kernel: &KernelState<'k, 'm>, cpu: Cpu<'_>) {
         self.reclaim(cpu, |kswapd| kswapd.step_on(cpu.id()));
-        self.pass_on(keep, cpu);
+        self.pass_on(kernel, cpu);
     }
 
     fn reclaim(&self, cpu: Cpu<'_>, step: impl FnOnce(&mut Kswapd<'k, 'm, Simulated>) -> NextStep) {
@@ -120,43 +120,43 @@ impl<'k, 'm> Background<'k, 'm> {
         // A wake-up from now on is for a new request.
         self.due.set(u64::MAX);
         let rest = step(&mut kswapd);
-        let made_room_for = kswapd.take_compaction();
+        let compaction = kswapd.take_compaction();
         self.kswapd.set(Some(kswapd));
         self.busy.set(false);
-        let nap = Kswapd::<Simulated>::DELAY * 1000 / cpu.model().nanos_per_1000_cycles.max(1);
+        let delay = Kswapd::<Simulated>::DELAY * 1000 / cpu.model().nanos_per_1000_cycles.max(1);
         let due = match rest {
             NextStep::Now => cpu.now(),
-            NextStep::AfterDelay => cpu.now() + nap,
+            NextStep::AfterDelay => cpu.now() + delay,
             NextStep::WhenWoken => u64::MAX,
         };
         self.due.set(self.due.get().min(due));
-        let before = self.done.get().and_then(|done| done.made_room_for);
-        let made_room_for = made_room_for.or(before);
-        self.done.set(Some(Done { rests: rest != NextStep::Now, made_room_for }));
+        let before = self.done.get().and_then(|done| done.compaction);
+        let compaction = compaction.or(before);
+        self.done.set(Some(Done { rests: rest != NextStep::Now, compaction }));
     }
 
     /// Passes the next step to the next CPU, and wakes it if it is idle.
-    fn pass_on(&self, keep: &Keep<'k, 'm>, cpu: Cpu<'_>) {
+    fn pass_on(&self, kernel: &KernelState<'k, 'm>, cpu: Cpu<'_>) {
         self.turn.set((self.turn.get() + 1) % self.cpus.len());
-        keep.idle[self.turn().index()].wake_all(cpu);
+        kernel.idle[self.turn().index()].wake_all(cpu);
     }
 
-    fn compact_after(&self, done: Done, keep: &Keep<'k, 'm>, cpu: Cpu<'_>) {
-        if let Some((order, highest)) = done.made_room_for {
-            self.compact(keep, cpu, order, highest);
+    fn compact_after(&self, done: Done, kernel: &KernelState<'k, 'm>, cpu: Cpu<'_>) {
+        if let Some((order, highest)) = done.compaction {
+            self.compact(kernel, cpu, order, highest);
         }
         if done.rests && self.order.get() > Order::ZERO {
-            self.compact(keep, cpu, self.order.replace(Order::ZERO), self.highest.get());
-        } else if keep.memory.can_fill_huge_reserve(self.node) {
+            self.compact(kernel, cpu, self.order.replace(Order::ZERO), self.highest.get());
+        } else if kernel.memory.can_fill_huge_reserve(self.node) {
             // The request that needed the order compacts once enough frames are free.
-            self.compact(keep, cpu, Order::ZERO, ZoneKind::Movable);
+            self.compact(kernel, cpu, Order::ZERO, ZoneKind::Movable);
         }
     }
 
     /// Compacts for a request, without skip hints of earlier passes, and for the huge-page reserve.
-    fn compact(&self, keep: &Keep<'k, 'm>, cpu: Cpu<'_>, order: Order, highest: ZoneKind) {
-        let wakes = keep.memory.wakes_compaction(cpu.id(), self.node, order, highest);
-        keep.compacting(cpu.id(), |compactor| {
+    fn compact(&self, kernel: &KernelState<'k, 'm>, cpu: Cpu<'_>, order: Order, highest: ZoneKind) {
+        let wakes = kernel.memory.wakes_compaction(cpu.id(), self.node, order, highest);
+        kernel.compacting(cpu.id(), |compactor| {
             compactor.reset_skip_hints(self.node);
             wakes && compactor.background(self.node, order, highest)
         });

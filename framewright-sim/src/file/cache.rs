@@ -80,7 +80,7 @@ pub(super) struct File {
     /// Areas that map the file.
     pub(super) areas: Vec<AreaId>,
     /// Deferred TLB flushes of its pages.
-    pub(super) owed: DeferredFlush,
+    pub(super) deferred_flush: DeferredFlush,
     lock: OnceCell<LockId>,
 }
 
@@ -167,7 +167,7 @@ impl PageCache {
             spec,
             slots: table(spec.pages),
             areas: Vec::new(),
-            owed: DeferredFlush::new(),
+            deferred_flush: DeferredFlush::new(),
             lock: OnceCell::new(),
         });
         FileId(self.files.len() as u32 - 1)
@@ -259,8 +259,8 @@ impl PageCache {
 
     /// The deferred flushes of the pages of a file.
     #[must_use]
-    pub fn owed(&self, file: FileId) -> &DeferredFlush {
-        &self.file(file).owed
+    pub fn deferred_flush(&self, file: FileId) -> &DeferredFlush {
+        &self.file(file).deferred_flush
     }
 
     /// The frame of a page of a file, if it is in the cache.
@@ -281,7 +281,7 @@ impl PageCache {
                 }
                 for page in table..area.pages.end.min(table + TABLE) {
                     if area.space.peek(page) != Pte::None {
-                        area.space.forget(page);
+                        area.space.clear_entry(page);
                     }
                 }
             }

@@ -33,10 +33,10 @@
 //! | `mover`     | the cache as the owner of pages that compaction migrates         |
 //! | `writer`    | background write-back                                            |
 //! | `pause`     | the wait queue of reclaim                                        |
-//! | `keep`      | the library with a cache: the state that CPUs share              |
+//! | `kernel_state` | the library with a cache: the state that CPUs share            |
 //! | `background` | background reclaim of a node, on its CPUs in turn               |
-//! | `hands`     | the allocator of page faults                                     |
-//! | `seat`      | the context of a CPU: its program, and the kernel's work         |
+//! | `fault_allocator` | the allocator of page faults                               |
+//! | `cpu_context` | the context of a CPU: its program, and the kernel's work        |
 //! | `costs`     | costs in the kernel around the library                           |
 //!
 //! # Limits
@@ -48,9 +48,10 @@ mod area;
 mod background;
 mod cache;
 mod costs;
+mod cpu_context;
 mod fault;
-mod hands;
-mod keep;
+mod fault_allocator;
+mod kernel_state;
 mod mover;
 mod owner;
 mod page;
@@ -58,7 +59,6 @@ mod pause;
 mod readahead;
 mod release;
 mod rmap;
-mod seat;
 mod shootdown;
 mod store;
 mod writeback;
@@ -70,10 +70,10 @@ use thiserror::Error;
 pub use area::AreaId;
 pub use cache::{CacheStats, FileSpec, PageCache};
 pub use costs::FileCosts;
+pub use cpu_context::CpuContext;
 pub use fault::Touched;
-pub use keep::{Keep, Parts};
+pub use kernel_state::{KernelState, Parts};
 pub use rmap::Unmapped;
-pub use seat::Seat;
 pub use shootdown::FlushCosts;
 pub use store::{Failures, StoreError, StoreSpec, StoreStats};
 pub use writeback::Written;

@@ -53,7 +53,7 @@ pub(super) fn note(
         dirty: gone.dirty,
         space: gone.space.id().number(),
         page: gone.page.into(),
-        space_flush: gone.space.owed(),
+        space_flush: gone.space.deferred_flush(),
         file_flush: Some(gone.file_flush),
     };
     batch.add(Pfn::new(gone.frame.into()), &translation);

@@ -91,7 +91,7 @@ impl PageCache {
             page,
             dirty,
             writable,
-            file_flush: &self.file(area.file).owed,
+            file_flush: &self.file(area.file).deferred_flush,
         }
     }
 

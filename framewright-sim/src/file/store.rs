@@ -58,7 +58,7 @@ pub struct Failures {
     /// Pages that can neither be read nor written.
     pub pages: Vec<(FileId, u32)>,
     /// Pages that the store has space for; `None`: any number.
-    pub room: Option<u64>,
+    pub capacity: Option<u64>,
 }
 
 /// Counters of a store.
@@ -111,10 +111,10 @@ impl Store {
         }
     }
 
-    /// Sets the errors from now on. If no contents were stored so far, pages count against `room`
+    /// Sets the errors from now on. If no contents were stored so far, pages count against `capacity`
     /// from now on.
     pub(super) fn fail(&self, failures: Failures) {
-        self.remembers.set(self.remembers.get() || failures.room.is_some());
+        self.remembers.set(self.remembers.get() || failures.capacity.is_some());
         *self.failures.borrow_mut() = failures;
     }
 
@@ -168,7 +168,7 @@ impl Store {
             return Err(StoreError::Io);
         }
         let contents = self.contents.borrow();
-        let full = failures.room.is_some_and(|room| contents.len() as u64 >= room);
+        let full = failures.capacity.is_some_and(|capacity| contents.len() as u64 >= capacity);
         if full && !contents.contains_key(&(file, page)) {
             return Err(StoreError::Full);
         }
@@ -184,11 +184,11 @@ impl Store {
         while under_way.front().is_some_and(|&answered| answered <= now) {
             under_way.pop_front();
         }
-        let room_at = match self.queue {
+        let entry_free_at = match self.queue {
             0 => now,
             queue => under_way.len().checked_sub(queue).map_or(now, |first| under_way[first]),
         };
-        let begins = self.free_at.get().max(room_at).max(now);
+        let begins = self.free_at.get().max(entry_free_at).max(now);
         let moved = begins + pages * self.page / 1024;
         self.free_at.set(moved);
         let answered = moved + self.latency;
@@ -236,11 +236,11 @@ mod tests {
     fn what_cannot_be_written_stays_as_it_was() {
         let store = store(0, 0, 0);
         let (old, new) = (Token::ZERO, Token::of(7));
-        store.fail(Failures { pages: vec![(FILE, 3)], room: Some(1), ..Failures::default() });
+        store.fail(Failures { pages: vec![(FILE, 3)], capacity: Some(1), ..Failures::default() });
         assert_eq!(store.write(0, (FILE, 3), new), (0, Err(StoreError::Io)));
         assert_eq!(store.write(0, (FILE, 4), new), (0, Ok(())));
         assert_eq!(store.write(0, (FILE, 5), new), (0, Err(StoreError::Full)));
-        assert_eq!(store.write(0, (FILE, 4), new), (0, Ok(())), "it has its room already");
+        assert_eq!(store.write(0, (FILE, 4), new), (0, Ok(())), "the page has its space already");
         assert_eq!([3, 4, 5].map(|page| store.contents(FILE, page)), [old, new, old]);
         assert_eq!(store.stats(), StoreStats { read: 0, written: 2, failed: 2, slowest: 0 });
         assert!(store.can_read(FILE, 3).is_err() && store.can_read(FILE, 4).is_ok());

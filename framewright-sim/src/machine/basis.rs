@@ -9,12 +9,12 @@ pub enum Basis {
     /// not validate the model.
     Fitted,
     /// An estimate: recalled, or plausible.
-    Guessed,
+    Estimated,
 }
 
 impl Basis {
     /// All variants.
-    pub const ALL: [Self; 3] = [Self::Measured, Self::Fitted, Self::Guessed];
+    pub const ALL: [Self; 3] = [Self::Measured, Self::Fitted, Self::Estimated];
 
     /// The word for it in a file.
     #[must_use]
@@ -22,7 +22,7 @@ impl Basis {
         match self {
             Self::Measured => "measured",
             Self::Fitted => "fitted",
-            Self::Guessed => "guessed",
+            Self::Estimated => "estimated",
         }
     }
 
@@ -35,7 +35,7 @@ impl Basis {
     /// Whether a note is required that names the source.
     #[must_use]
     pub const fn wants_note(self) -> bool {
-        !matches!(self, Self::Guessed)
+        !matches!(self, Self::Estimated)
     }
 }
 

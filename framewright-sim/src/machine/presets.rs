@@ -100,7 +100,7 @@ impl Spec {
             threads_per_core: 1,
             distances: Vec::new(),
             provenance: Provenance {
-                basis: Basis::Guessed,
+                basis: Basis::Estimated,
                 note: "512 MiB per CPU, one thread per core".into(),
             },
         };

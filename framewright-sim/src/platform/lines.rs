@@ -8,7 +8,7 @@ use framewright::{
 
 /// Sets the nodes whose memory holds the library's metadata: that of a zone is on its node, the
 /// bundle store of a CPU on the CPU's node.
-pub(super) fn set_homes(machine: &Machine) {
+pub(super) fn set_home_nodes(machine: &Machine) {
     let nodes = &machine.model().nodes;
     let of_zones = [
         Family::ZONE_WORDS,
@@ -22,11 +22,11 @@ pub(super) fn set_homes(machine: &Machine) {
     let last = nodes.iter().copied().max().unwrap_or_default();
     for zone in 0..=last {
         for family in of_zones.into_iter().chain([Family::LRU_NODES, Family::LRU_LINKS]) {
-            machine.set_home(family, zone.into(), zone);
+            machine.set_home_node(family, zone.into(), zone);
         }
         for (cpu, &node) in nodes.iter().enumerate() {
             let member = usize::from(zone) * nodes.len() + cpu;
-            machine.set_home(Family::CPU_STORES, member as u32, node);
+            machine.set_home_node(Family::CPU_STORES, member as u32, node);
         }
     }
 }

@@ -7,7 +7,7 @@
 //!
 //! | module  | job                                                                       |
 //! |---------|---------------------------------------------------------------------------|
-//! | `books` | [`Books`]: the buffer for a memory's metadata                              |
+//! | `metadata` | [`MetadataBuffer`]: the buffer for a memory's metadata                              |
 //! | `lock`  | [`SimLock`]: a lock of the engine, created at first use                     |
 //! | `word`  | [`SimWord`]: a word of the engine, created at first use                     |
 //! | `lines` | the engine's names of the library's lines and sections                     |
@@ -18,17 +18,17 @@
 
 #![allow(unsafe_code)]
 
-mod books;
 mod lines;
 mod lock;
+mod metadata;
 mod prices;
 mod relief;
 #[cfg(test)]
 mod tests;
 mod word;
 
-pub use books::Books;
 pub use lock::SimLock;
+pub use metadata::MetadataBuffer;
 pub use relief::LentRelief;
 pub use word::SimWord;
 
@@ -70,7 +70,7 @@ pub struct Settings {
     /// The protocol that excludes drainers from per-CPU lists.
     pub owner_lock: OwnerLock,
     /// Remote barriers do nothing: a seeded bug that store buffers must expose.
-    pub forget_barriers: bool,
+    pub skip_barriers: bool,
 }
 
 /// A simulated machine as the library's platform.
@@ -92,11 +92,11 @@ struct Inner {
 }
 
 impl Simulated {
-    /// The platform of `machine`. Zone n is assumed to be on node n; [`Machine::set_home`] changes
+    /// The platform of `machine`. Zone n is assumed to be on node n; [`Machine::set_home_node`] changes
     /// that.
     #[must_use]
     pub fn new(machine: &Machine, settings: Settings) -> Self {
-        lines::set_homes(machine);
+        lines::set_home_nodes(machine);
         Self(OneThread::new(Inner {
             machine: machine.clone(),
             settings,
@@ -165,7 +165,7 @@ impl Simulated {
 // a time, and orders words as x86 does. Outside a run, and once a run has failed, no other CPU
 // runs. A remote barrier returns after every other CPU that runs a program has served an interrupt,
 // before and after which its store buffer is empty; the caller's buffer is drained too. (With
-// `forget_barriers` this does not hold; the engine then ends the run at the moment that a second
+// `skip_barriers` this does not hold; the engine then ends the run at the moment that a second
 // CPU enters a section, before that CPU gets a reference to its data.)
 unsafe impl Platform for Simulated {
     type Lock = SimLock;
@@ -190,7 +190,7 @@ unsafe impl Platform for Simulated {
 
     fn remote_barrier(&self, target: BarrierTarget) {
         let Inner { machine, settings, barrier, .. } = self.0.get();
-        let Some(cpu) = self.cpu().filter(|_| !settings.forget_barriers) else { return };
+        let Some(cpu) = self.cpu().filter(|_| !settings.skip_barriers) else { return };
         cpu.fence();
         match target {
             BarrierTarget::Cpu(id) if id == cpu.id() => {}
@@ -311,7 +311,7 @@ impl Probe for Simulated {
         match site {
             // Other CPUs wait for flush requests, so these must not become visible early.
             Site::Flush => cpu.step(),
-            _ => cpu.glance(),
+            _ => cpu.step_if_due(),
         }
     }
 

@@ -66,7 +66,7 @@ impl AddressSpace {
             Ok(entry) => entry,
             Err(fault) => {
                 // A fault invalidates the cached translation of the page.
-                self.mmu().unit(cpu).tlb.forget(self.id(), page);
+                self.mmu().unit(cpu).tlb.invalidate(self.id(), page);
                 return Err(fault);
             }
         };

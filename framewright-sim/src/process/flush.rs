@@ -70,7 +70,7 @@ impl AddressSpace {
         let (generation, unit) = (self.0.generation.get(), self.mmu().unit(cpu));
         if unit.followed(self.id()) != generation {
             self.mmu().step(cpu);
-            unit.tlb.forget_space(self.id());
+            unit.tlb.invalidate_space(self.id());
             unit.follow(self.id(), generation);
             let costs = self.mmu().0.costs;
             self.mmu().count(|stats| stats.flushes += 1);
@@ -86,14 +86,14 @@ impl AddressSpace {
 impl Mmu {
     /// Invalidates translations of the loaded address space on this CPU. For other address spaces
     /// it compares generations when it loads them.
-    pub(super) fn forget(&self, cpu: Cpu<'_>, scope: Scope) {
+    pub(super) fn invalidate(&self, cpu: Cpu<'_>, scope: Scope) {
         let loaded = self.unit(cpu).loaded.borrow().upgrade().map(AddressSpace);
         let Some(space) = loaded else { return };
         match scope {
             Scope::Everything if self.unit(cpu).lazy.get() => space.unload(cpu),
             Scope::Everything => space.follow(cpu, u64::MAX),
             Scope::Pages { space: number, first, pages } if number == space.id().number() => {
-                space.forget_pages(cpu, first, pages);
+                space.invalidate_pages(cpu, first, pages);
             }
             Scope::Pages { .. } => {}
         }
@@ -102,10 +102,10 @@ impl Mmu {
 
 impl AddressSpace {
     /// Invalidates the translations of some pages. The CPU's generation does not change by that.
-    fn forget_pages(&self, cpu: Cpu<'_>, first: u64, pages: u32) {
+    fn invalidate_pages(&self, cpu: Cpu<'_>, first: u64, pages: u32) {
         self.mmu().step(cpu);
         for page in first..first + u64::from(pages) {
-            self.mmu().unit(cpu).tlb.forget(self.id(), page as u32);
+            self.mmu().unit(cpu).tlb.invalidate(self.id(), page as u32);
         }
         self.mmu().count(|stats| stats.flushes += 1);
         cpu.work(u64::from(pages) * self.mmu().0.costs.flush_page);

@@ -134,7 +134,7 @@ impl Mmu {
     }
 
     /// Enters lazy TLB mode: the kernel runs on `cpu` and does not use the loaded address space.
-    pub(crate) fn rest(&self, cpu: Cpu<'_>) {
+    pub(crate) fn enter_lazy_mode(&self, cpu: Cpu<'_>) {
         self.step(cpu);
         self.unit(cpu).lazy.set(true);
     }
@@ -164,8 +164,8 @@ impl Unit {
         let mut slots = self.slots.borrow_mut();
         slots.retain(|(known, _)| *known != space);
         if slots.len() == SLOTS {
-            let (forgotten, _) = slots.remove(0);
-            self.tlb.forget_space(forgotten);
+            let (evicted, _) = slots.remove(0);
+            self.tlb.invalidate_space(evicted);
         }
         slots.push((space, generation));
     }

@@ -37,35 +37,35 @@ impl Token {
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Error)]
 pub enum Symptom {
     /// A CPU accessed a frame that was freed after its translation was cached (I5).
-    #[error("a stale translation reaches a frame that was freed")]
+    #[error("stale TLB access to a freed frame")]
     StaleAccess,
     /// A CPU accessed a page after its unmapping had ended (I5).
-    #[error("a page that was unmapped is still reached")]
+    #[error("stale TLB access to an unmapped page")]
     UnmappedAccess,
     /// A load did not return the last store (I5, I6).
-    #[error("a load does not find the last store")]
+    #[error("a load does not return the last store")]
     WrongContents,
     /// At the end, the last store to a page is nowhere (I6).
     #[error("a store was lost")]
     LostWrite,
     /// An allocated frame was allocated again (I3).
-    #[error("a frame was handed out twice")]
+    #[error("a frame was allocated twice")]
     TakenTwice,
     /// A free frame was freed (I3).
     #[error("a frame was freed twice")]
     FreedTwice,
     /// A frame of an isolated pageblock was allocated (I3, I7).
-    #[error("a frame that is withheld was handed out")]
-    Withheld,
+    #[error("a frame of an isolated pageblock was allocated")]
+    Isolated,
     /// Two CPUs are inside one exclusive section.
-    #[error("two CPUs are where only one may be")]
+    #[error("two CPUs are inside one exclusive section")]
     SharedSection,
     /// At the end, a frame is allocated that nothing maps (I1).
     #[error("a frame was leaked")]
     Leaked,
     /// The allocator's metadata is inconsistent (I1, I2, I7, I9).
-    #[error("the books of the allocator do not agree")]
-    Books,
+    #[error("the allocator's metadata is inconsistent")]
+    Inconsistent,
     /// Lost wake-up: a waiter sleeps although its condition is met, and no other CPU will wake it.
     #[error("a waiter sleeps although its condition is met")]
     LostWakeUp,

@@ -67,7 +67,7 @@ impl Shootdown for Shooter<'_, '_> {
     fn invalidate(&self, of: CpuId, scope: Scope) {
         if let Some(cpu) = self.current() {
             assert_eq!(cpu.id(), of, "a CPU invalidates only its own translations");
-            self.mmu.forget(cpu, scope);
+            self.mmu.invalidate(cpu, scope);
         }
     }
 
@@ -110,7 +110,7 @@ impl AddressSpace {
             dirty: mapping.dirty,
             space: self.id().number(),
             page: u64::from(page),
-            space_flush: self.owed(),
+            space_flush: self.deferred_flush(),
             file_flush,
         };
         batch.add(Pfn::new(u64::from(mapping.frame)), &translation);

@@ -34,7 +34,7 @@ pub(super) struct Space {
     /// The number of changes to the page tables that other CPUs have to flush for. Starts at 1; a
     /// CPU with generation 0 has nothing cached.
     pub(super) generation: Cell<u64>,
-    owed: DeferredFlush,
+    deferred_flush: DeferredFlush,
 }
 
 /// A range of pages that a program may use.
@@ -57,7 +57,7 @@ impl AddressSpace {
             cpus: RefCell::default(),
             shared: Cell::new(false),
             generation: Cell::new(1),
-            owed: DeferredFlush::new(),
+            deferred_flush: DeferredFlush::new(),
         }))
     }
 
@@ -69,8 +69,8 @@ impl AddressSpace {
 
     /// Its deferred flushes.
     #[must_use]
-    pub fn owed(&self) -> &DeferredFlush {
-        &self.0.owed
+    pub fn deferred_flush(&self) -> &DeferredFlush {
+        &self.0.deferred_flush
     }
 
     /// The units of the machine.
@@ -134,7 +134,7 @@ impl AddressSpace {
     }
 
     /// Clears an entry while no CPU runs.
-    pub(crate) fn forget(&self, page: u32) {
+    pub(crate) fn clear_entry(&self, page: u32) {
         self.0.tables.replace(page, Pte::None);
     }
 

@@ -48,7 +48,7 @@ impl AddressSpace {
 
     /// Enters lazy TLB mode: a kernel thread runs on `cpu`. The address space stays loaded, in case
     /// its program runs next.
-    pub fn rest(&self, cpu: Cpu<'_>) {
+    pub fn enter_lazy_mode(&self, cpu: Cpu<'_>) {
         self.mmu().step(cpu);
         self.mmu().unit(cpu).lazy.set(true);
     }

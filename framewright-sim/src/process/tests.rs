@@ -236,7 +236,7 @@ fn who_is_lazy_follows_later() {
             world.process.run_on(cpu);
             wait(cpu, 1);
             world.store(cpu, 1).unwrap();
-            world.process.space().rest(cpu);
+            world.process.space().enter_lazy_mode(cpu);
             *turn.borrow_mut() = 2;
             wait(cpu, 3);
             world.process.run_on(cpu);
@@ -261,7 +261,7 @@ fn the_right_order_is_right() {
                 let _ = world.store(cpu, page);
                 let _ = world.load(cpu, page);
             }
-            world.process.space().rest(cpu);
+            world.process.space().enter_lazy_mode(cpu);
             world.process.run_on(cpu);
             world.process.protect(cpu, own.start..own.start + 1, false);
             let _ = world.store(cpu, own.start);

@@ -28,15 +28,15 @@ impl Tlb {
 
     /// Caches a translation, in place of an older one of the same page.
     pub(super) fn insert(&self, entry: Entry) {
-        self.forget(entry.space, entry.page);
+        self.invalidate(entry.space, entry.page);
         self.0.borrow_mut().push(entry);
     }
 
-    pub(super) fn forget(&self, space: SpaceId, page: u32) {
+    pub(super) fn invalidate(&self, space: SpaceId, page: u32) {
         self.0.borrow_mut().retain(|entry| entry.space != space || entry.page != page);
     }
 
-    pub(super) fn forget_space(&self, space: SpaceId) {
+    pub(super) fn invalidate_space(&self, space: SpaceId) {
         self.0.borrow_mut().retain(|entry| entry.space != space);
     }
 }

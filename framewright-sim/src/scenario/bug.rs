@@ -153,8 +153,8 @@ impl Bug {
     #[must_use]
     pub const fn symptoms(self) -> &'static [Symptom] {
         use Symptom::{
-            Books, FreedTwice, LostWakeUp, LostWrite, SharedSection, StaleAccess, TakenTwice,
-            UnmappedAccess, WrongContents,
+            FreedTwice, Inconsistent, LostWakeUp, LostWrite, SharedSection, StaleAccess,
+            TakenTwice, UnmappedAccess, WrongContents,
         };
         match self {
             Self::FreeBeforeFlush => &[StaleAccess],
@@ -166,7 +166,7 @@ impl Bug {
             Self::FreedByBoth => &[FreedTwice, TakenTwice],
             Self::RefusedHalfWay => &[StaleAccess, LostWrite, WrongContents],
             Self::PinIgnored => &[StaleAccess],
-            Self::FailedStaysClaimed => &[Books],
+            Self::FailedStaysClaimed => &[Inconsistent],
             Self::DirtyLeftBehind => &[LostWrite],
             Self::TargetFreed => &[FreedTwice, TakenTwice],
             Self::SkippedFlush | Self::UnflushedTruncate => &[UnmappedAccess],

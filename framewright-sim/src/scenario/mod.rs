@@ -14,7 +14,7 @@
 //! |------------|------------------------------------------------------------------------|
 //! | `table`    | all scenarios                                                          |
 //! | `bug`      | the bugs, and their symptoms                                           |
-//! | `unmap`, `switch`, `rest`, `reclaim`, `munmap_race`, `take` | stores against page-table changes |
+//! | `unmap`, `switch`, `lazy`, `reclaim`, `munmap_race`, `take` | stores against page-table changes |
 //! | `migrate`  | migration, with events at each step                                    |
 //! | `deferred`   | operations on pages that wait for a flush                            |
 //! | `library`  | the library's allocator with threads, drains, hotplug, isolation, low memory |
@@ -31,11 +31,11 @@ mod bug;
 mod campaign;
 mod deferred;
 mod hunt;
+mod lazy;
 mod library;
 mod migrate;
 mod munmap_race;
 mod reclaim;
-mod rest;
 mod stage;
 mod stand_in;
 mod switch;

@@ -65,7 +65,7 @@ fn unmap(cpu: Cpu<'_>, reclaimer: &Reclaimer<'_, '_>) {
     process.disown(cpu, 0..1);
     let gathered = process.clear(cpu, &mut (0..1));
     if reclaimer.bug != Some(Bug::SkippedFlush) {
-        stage.flusher(cpu).flush_deferred(process.space().owed());
+        stage.flusher(cpu).flush_deferred(process.space().deferred_flush());
     }
     if !gathered.is_empty() {
         process.space().flush(cpu, gathered.len() as u64);

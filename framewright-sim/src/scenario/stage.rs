@@ -15,7 +15,7 @@ use framewright::{
 use super::{Verdict, world::World};
 use crate::{
     engine::{Cpu, Machine},
-    platform::{Books, Settings, Simulated},
+    platform::{MetadataBuffer, Settings, Simulated},
     process::{FrameSource, Process, Shooter},
 };
 
@@ -88,9 +88,10 @@ pub(super) fn with(
     let mut config = Config::new(&map, machine.cpus());
     config.tuning.zone.min_free = Auto::Fixed(0);
     config.tuning.tlb = tlb;
-    let mut books = Books::new(&Layout::new::<Simulated>(&config).expect("a small layout"));
+    let mut metadata =
+        MetadataBuffer::new(&Layout::new::<Simulated>(&config).expect("a small layout"));
     let platform = Simulated::new(machine, Settings::default());
-    let memory = Memory::new(platform, &config, books.as_mut()).expect("a small memory");
+    let memory = Memory::new(platform, &config, metadata.as_mut()).expect("a small memory");
     let world = World::new(machine, frames);
     let shooter = Shooter::new(&world.mmu, &memory);
     let request = Request::new(Order::ZERO, MigrateType::Movable).no_wait();

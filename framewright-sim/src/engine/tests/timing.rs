@@ -362,9 +362,9 @@ fn the_periodic_interrupt_takes_its_share() {
 #[test]
 fn sleepers_wake_in_time_and_waiters_when_they_are_woken() {
     let machine = Machine::new(3, Options::default());
-    let (queue, room) = (WaitQueue::default(), Cell::new(false));
+    let (queue, has_space) = (WaitQueue::default(), Cell::new(false));
     let waiter = |cpu: Cpu<'_>| {
-        while !room.get() {
+        while !has_space.get() {
             cpu.wait_on(&queue);
         }
         assert_eq!(cpu.now(), 5000);
@@ -372,7 +372,7 @@ fn sleepers_wake_in_time_and_waiters_when_they_are_woken() {
     let sleeper = |cpu: Cpu<'_>| {
         cpu.sleep_until(5000);
         assert_eq!(cpu.now(), 5000);
-        room.set(true);
+        has_space.set(true);
         queue.wake_all(cpu);
     };
     machine.run(vec![Box::new(waiter), Box::new(sleeper), Box::new(waiter)]).unwrap();

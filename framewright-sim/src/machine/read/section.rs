@@ -108,7 +108,7 @@ impl Sourcing {
     ) -> Result<Provenance, Fault> {
         let Some(basis) = self.basis else {
             let reason = "does not say where it comes from: basis is missing \
-                          (\"measured\", \"fitted\" or \"guessed\")";
+                          (\"measured\", \"fitted\" or \"estimated\")";
             return Err(Fault::at(value, key, reason.into()));
         };
         let note = self.note.unwrap_or_default();

@@ -10,7 +10,7 @@ use framewright::{
 use super::*;
 use crate::{
     engine::Options,
-    platform::{Books, Settings, Simulated},
+    platform::{MetadataBuffer, Settings, Simulated},
     process::{Mmu, Oracle, Purpose, Shooter},
 };
 
@@ -34,7 +34,8 @@ fn play(mishap: Option<(u32, Mishap)>, moving: impl Fn(&Scene<'_, '_>, Cpu<'_>))
     let map = [MemoryRange::from(frames(0, FRAMES))];
     let mut config = Config::new(&map, machine.cpus());
     config.tuning.zone.min_free = Auto::Fixed(0);
-    let mut books = Books::new(&Layout::new::<Simulated>(&config).expect("a small layout"));
+    let mut metadata =
+        MetadataBuffer::new(&Layout::new::<Simulated>(&config).expect("a small layout"));
     let mmu = Mmu::checking(machine.cpus(), Oracle::new(FRAMES as u32));
     let process = Process::with_memory(&mmu, 0..PAGES);
     let mover = PageMover::new(&machine, std::slice::from_ref(&process), 0..PAGES);
@@ -44,7 +45,7 @@ fn play(mishap: Option<(u32, Mishap)>, moving: impl Fn(&Scene<'_, '_>, Cpu<'_>))
     };
     let mover = Rc::new(mover);
     let platform = Simulated::new(&machine, Settings::default()).with_frames(mover.clone());
-    let memory = Memory::new(platform, &config, books.as_mut()).expect("a small memory");
+    let memory = Memory::new(platform, &config, metadata.as_mut()).expect("a small memory");
     for range in [frames(0, PAGES.into()), frames(TABLE, FRAMES)] {
         let taken = memory.alloc_range(range, MigrateType::Movable, &mut |_| {});
         let _ = taken.expect("nobody has anything").into_raw();
@@ -110,7 +111,7 @@ fn bits(mappings: &[Mapping]) -> Vec<Mapping> {
 }
 
 /// Requests that claim, unmap and remap these pages, once each.
-const QUESTIONS: u32 = 1 + 2 * PAGES;
+const REQUESTS: u32 = 1 + 2 * PAGES;
 
 #[test]
 fn a_page_stays_dirty_when_it_moves_and_when_it_has_to_come_back_first() {
@@ -131,13 +132,13 @@ fn a_page_stays_dirty_when_it_moves_and_when_it_has_to_come_back_first() {
         play(mishap, moving);
         asked.get()
     };
-    assert_eq!(questions(None), QUESTIONS);
-    for nth in 1..QUESTIONS {
+    assert_eq!(questions(None), REQUESTS);
+    for nth in 1..REQUESTS {
         // A busy page is asked for again in the same attempt, a refused one in another attempt,
         // which unmaps it a second time if it was unmapped before.
         let was_unmapped = u32::from(nth > PAGES);
-        assert_eq!(questions(Some((nth, Mishap::Busy))), QUESTIONS + 1, "question {nth}");
-        let again = QUESTIONS + 1 + was_unmapped;
+        assert_eq!(questions(Some((nth, Mishap::Busy))), REQUESTS + 1, "question {nth}");
+        let again = REQUESTS + 1 + was_unmapped;
         assert_eq!(questions(Some((nth, Mishap::Refused))), again, "question {nth}");
     }
 }
@@ -149,7 +150,7 @@ fn a_contended_claim_is_retried() {
             let before = scene.mappings();
             scene.empty(cpu).unwrap();
             assert_eq!(bits(&scene.mappings()), bits(&before));
-            assert_eq!(scene.mover.asked(), QUESTIONS + 1);
+            assert_eq!(scene.mover.asked(), REQUESTS + 1);
         };
         play(Some((0, mishap)), moving);
     }

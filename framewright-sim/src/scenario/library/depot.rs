@@ -31,9 +31,9 @@ pub(in crate::scenario) fn run(machine: &Machine, bug: Option<Bug>) -> Verdict {
                 for pageblock in [0, 1] {
                     let first = Pfn::new(pageblock * PAGEBLOCK);
                     let isolated = library.memory.isolate(first).expect("it is movable");
-                    library.withheld.set(Some(isolated.range()));
+                    library.isolated.set(Some(isolated.range()));
                     cpu.step();
-                    library.withheld.set(None);
+                    library.isolated.set(None);
                     library.memory.undo_isolate(isolated).expect("of this memory");
                 }
             }),

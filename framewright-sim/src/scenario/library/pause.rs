@@ -15,7 +15,7 @@ use framewright::{
 use crate::{
     engine::{Cpu, Failure, Machine, WaitQueue},
     one_thread::OneThread,
-    platform::{Books, LentRelief, Settings, Simulated},
+    platform::{LentRelief, MetadataBuffer, Settings, Simulated},
     process::Symptom,
     scenario::{Bug, Verdict, world::seen},
 };
@@ -77,10 +77,11 @@ pub(in crate::scenario) fn run(machine: &Machine, bug: Option<Bug>) -> Verdict {
     let map = [MemoryRange::from(range)];
     let side_tables = SideTables { lru: true, ..SideTables::default() };
     let config = Config { side_tables, ..Config::new(&map, machine.cpus()) };
-    let mut books = Books::new(&Layout::new::<Simulated>(&config).expect("a small layout"));
+    let mut metadata =
+        MetadataBuffer::new(&Layout::new::<Simulated>(&config).expect("a small layout"));
     let relief = LentRelief::default();
     let platform = Simulated::new(machine, Settings::default()).with_relief(&relief);
-    let memory = Memory::new(platform, &config, books.as_mut()).expect("a small memory");
+    let memory = Memory::new(platform, &config, metadata.as_mut()).expect("a small memory");
     let waits = Waits(OneThread::new((machine, WaitQueue::default(), bug)));
     // SAFETY: the owner releases no page, and nothing is mapped.
     #[allow(unsafe_code)]

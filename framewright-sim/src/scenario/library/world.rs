@@ -10,7 +10,7 @@ use framewright::{
 use crate::{
     check,
     engine::{Cpu, Failure, Machine, Program},
-    platform::{Books, Settings, Simulated},
+    platform::{MetadataBuffer, Settings, Simulated},
     process::{HeldFrames, Mmu, Oracle, Symptom},
     scenario::{
         Bug, Verdict,
@@ -34,7 +34,7 @@ pub(super) struct Library<'m> {
     /// Blocks that one CPU left for another to free.
     pub(super) left: RefCell<Vec<Block<'m>>>,
     /// The isolated range: no frame of it may be allocated.
-    pub(super) withheld: Cell<Option<FrameRange>>,
+    pub(super) isolated: Cell<Option<FrameRange>>,
     /// Frames that requests may hold which may go below the min watermark.
     pub(super) urgent: Cell<u64>,
 }
@@ -51,16 +51,16 @@ impl<'m> Library<'m> {
         token: &mut Token<'_, 'm>,
         order: u8,
     ) -> Option<Block<'m>> {
-        let withheld = self.withheld.get();
+        let isolated = self.isolated.get();
         let order = Order::new(order).expect("an order that exists");
         let block = token.alloc(Request::new(order, MigrateType::Movable)).ok()?;
         for frame in frames(&block) {
             self.oracle().taken(cpu, frame);
         }
-        if let Some(range) = withheld.filter(|_| withheld == self.withheld.get())
+        if let Some(range) = isolated.filter(|_| isolated == self.isolated.get())
             && range.contains(block.pfn())
         {
-            self.oracle().see(cpu, Symptom::Withheld, &format!("{block:?}"));
+            self.oracle().see(cpu, Symptom::Isolated, &format!("{block:?}"));
         }
         Some(block)
     }
@@ -123,15 +123,16 @@ pub(super) fn run_with(
     config.tuning.pcp.batch = Auto::Fixed(2);
     settings(&mut config.tuning);
     let has_reserve = config.tuning.zone.min_free != Auto::Fixed(0);
-    let mut books = Books::new(&Layout::new::<Simulated>(&config).expect("a small layout"));
-    let forget_barriers = bug == Some(Bug::MissingBarrier);
-    let platform = Simulated::new(machine, Settings { forget_barriers, ..Settings::default() });
+    let mut metadata =
+        MetadataBuffer::new(&Layout::new::<Simulated>(&config).expect("a small layout"));
+    let skip_barriers = bug == Some(Bug::MissingBarrier);
+    let platform = Simulated::new(machine, Settings { skip_barriers, ..Settings::default() });
     let library = Library {
-        memory: Memory::new(platform, &config, books.as_mut()).expect("a small memory"),
+        memory: Memory::new(platform, &config, metadata.as_mut()).expect("a small memory"),
         mmu: Mmu::checking(machine.cpus(), Oracle::new(FRAMES as u32)),
         held: HeldFrames::default(),
         left: RefCell::default(),
-        withheld: Cell::new(None),
+        isolated: Cell::new(None),
         urgent: Cell::new(0),
     };
     let result = if has_reserve {
@@ -149,7 +150,7 @@ fn verdict(library: &Library<'_>, result: Result<(), Failure>) -> Verdict {
     let memory = &library.memory;
     memory.drain_all();
     if let Err(violation) = memory.check() {
-        return seen(Symptom::Books, &violation.to_string());
+        return seen(Symptom::Inconsistent, &violation.to_string());
     }
     let taken = library.oracle().frames_taken();
     if memory.free() + taken != FRAMES {
@@ -203,10 +204,10 @@ mod tests {
     fn an_allocation_from_an_isolated_pageblock_is_detected() {
         let verdict = on_one(|cpu, library| {
             let mut token = library.memory.cpu(cpu.id()).unwrap();
-            library.withheld.set(FrameRange::new(Pfn::new(0), Pfn::new(FRAMES)));
+            library.isolated.set(FrameRange::new(Pfn::new(0), Pfn::new(FRAMES)));
             library.take(cpu, &mut token, 0);
         });
-        assert_eq!(symptom(verdict), Symptom::Withheld);
+        assert_eq!(symptom(verdict), Symptom::Isolated);
     }
 
     #[test]

@@ -71,7 +71,7 @@ use step::Event;
 
 use crate::{
     engine::{Cpu, Machine},
-    platform::{Books, Settings, Simulated},
+    platform::{MetadataBuffer, Settings, Simulated},
     process::{
         Access::{self, Load, Store},
         FrameSource, Mishap, Mmu, Oracle, PageMover, Process, Purpose, Shooter, Symptom,
@@ -84,10 +84,10 @@ const FRAMES: u64 = 2 * PAGEBLOCK;
 /// The frame of the page table. It makes the second pageblock the fuller one.
 const TABLE: u64 = PAGEBLOCK;
 /// The first free frame of the second pageblock.
-const ROOM: u64 = FRAMES - 8;
+const FREE_START: u64 = FRAMES - 8;
 /// Free frames of the second pageblock that are freed during the run, in the scenario of that
 /// event.
-const BESIDE: [u64; 4] = [ROOM + 1, ROOM + 3, ROOM + 5, ROOM + 7];
+const BESIDE: [u64; 4] = [FREE_START + 1, FREE_START + 3, FREE_START + 5, FREE_START + 7];
 
 /// CPUs 0 and 1 run threads. CPU 2 compacts their memory, and then allocates the range to which
 /// their pages were migrated.
@@ -131,7 +131,8 @@ fn run_with(
     let map = [MemoryRange::from(range(0, FRAMES))];
     let mut config = Config::new(&map, machine.cpus());
     config.tuning.zone.min_free = Auto::Fixed(0);
-    let mut books = Books::new(&Layout::new::<Simulated>(&config).expect("a small layout"));
+    let mut metadata =
+        MetadataBuffer::new(&Layout::new::<Simulated>(&config).expect("a small layout"));
     let mmu = Mmu::checking(machine.cpus(), Oracle::new(FRAMES as u32));
     let process = Process::with_memory(&mmu, 0..PAGES);
     let mover = PageMover::new(machine, std::slice::from_ref(&process), 0..PAGES)
@@ -146,7 +147,7 @@ fn run_with(
     let late_refusals = if event.is_some() { 2 * PAGES } else { 0 };
     let owner = Rc::new(Owner::new(machine, mover, &process, bug, late_refusals));
     let platform = Simulated::new(machine, Settings::default()).with_frames(owner.clone());
-    let memory = Memory::new(platform, &config, books.as_mut()).expect("a small memory");
+    let memory = Memory::new(platform, &config, metadata.as_mut()).expect("a small memory");
     let scene = Scene {
         memory: &memory,
         mmu: &mmu,
@@ -182,7 +183,7 @@ impl<'m> Scene<'_, 'm> {
                 self.memory.alloc_range(range(start, end), MigrateType::Movable, &mut |_| {});
             taken.expect("all frames are free")
         };
-        let _ = take(TABLE, ROOM).into_raw();
+        let _ = take(TABLE, FREE_START).into_raw();
         let _ = take(0, PAGES.into()).into_raw();
         self.process.place(TABLE as u32, 0..PAGES);
         if self.event == Some(Event::Beside) {
@@ -211,7 +212,7 @@ impl<'m> Scene<'_, 'm> {
                     for _ in 0..1 + u32::from(self.event.is_some()) {
                         compactor.compact_node(Default::default());
                     }
-                    let range = range(ROOM, FRAMES);
+                    let range = range(FREE_START, FRAMES);
                     if let Ok(extent) =
                         compactor.alloc_range(range, MigrateType::Movable, &mut |_| {})
                     {
@@ -265,7 +266,7 @@ impl<'m> Scene<'_, 'm> {
         }
         let claimed = self.owner.mover.claimed();
         if claimed > 0 {
-            return seen(Symptom::Books, &format!("{claimed} pages are still claimed"));
+            return seen(Symptom::Inconsistent, &format!("{claimed} pages are still claimed"));
         }
         if let Some(what) = self.forgets_writes() {
             return seen(Symptom::LostWrite, &what);
@@ -273,10 +274,10 @@ impl<'m> Scene<'_, 'm> {
         self.memory.drain_all();
         let counts = self.memory.zones().map(|zone| self.memory.block_counts(zone.id));
         if counts.map(|counts| counts.pageblocks[MigrateType::Isolate as usize]).sum::<u64>() > 0 {
-            return seen(Symptom::Books, "a pageblock is still isolated");
+            return seen(Symptom::Inconsistent, "a pageblock is still isolated");
         }
         if let Err(violation) = self.memory.check() {
-            return seen(Symptom::Books, &violation.to_string());
+            return seen(Symptom::Inconsistent, &violation.to_string());
         }
         let (used, expected) = (FRAMES - self.memory.free(), self.in_use());
         if used != expected {
@@ -302,7 +303,7 @@ impl Scene<'_, '_> {
     /// The number of frames that have to be in use at the end.
     fn in_use(&self) -> u64 {
         let pages = if self.event == Some(Event::Unmapped) { 0 } else { PAGES };
-        ROOM - TABLE + u64::from(pages)
+        FREE_START - TABLE + u64::from(pages)
     }
 }
 

@@ -35,7 +35,7 @@ pub(in crate::scenario) struct File<'l, 'm> {
     mappers: Vec<&'l Process>,
     /// Pages of processes that map other memory at their address now.
     replaced: RefCell<Vec<(SpaceId, u32)>>,
-    owed: DeferredFlush,
+    deferred_flush: DeferredFlush,
     bug: Option<Bug>,
 }
 
@@ -60,7 +60,7 @@ impl<'l, 'm> File<'l, 'm> {
             pages: (0..pages).map(|_| Page::default()).collect(),
             mappers: mappers.to_vec(),
             replaced: RefCell::default(),
-            owed: DeferredFlush::new(),
+            deferred_flush: DeferredFlush::new(),
             bug,
         }
     }
@@ -132,7 +132,7 @@ impl<'l, 'm> File<'l, 'm> {
         let frame = self.read_in(cpu, process, page)?;
         let store = access == Access::Store;
         if store && self.bug != Some(Bug::UnflushedWrite) {
-            self.stage.flusher(cpu).flush_deferred(&self.owed);
+            self.stage.flusher(cpu).flush_deferred(&self.deferred_flush);
         }
         let space = process.space();
         space.locked(cpu, || match space.pte(cpu, page) {
@@ -178,9 +178,15 @@ impl<'l, 'm> File<'l, 'm> {
             for process in &self.mappers {
                 let space = process.space();
                 space.locked(cpu, || {
-                    let owed = Some(&self.owed);
+                    let deferred_flush = Some(&self.deferred_flush);
                     let mapping = (self.maps(process, page)).then(|| {
-                        space.take_into(cpu, page, Pte::None, owed, &mut batch.unmapping())
+                        space.take_into(
+                            cpu,
+                            page,
+                            Pte::None,
+                            deferred_flush,
+                            &mut batch.unmapping(),
+                        )
                     });
                     dirty |= mapping.flatten().is_some_and(|mapping| mapping.dirty);
                 });
@@ -240,7 +246,7 @@ impl<'l, 'm> File<'l, 'm> {
             }
         }
         if self.bug != Some(Bug::UnflushedTruncate) {
-            self.stage.flusher(cpu).flush_deferred(&self.owed);
+            self.stage.flusher(cpu).flush_deferred(&self.deferred_flush);
         }
         self.mappers.iter().for_each(|process| process.unreachable(page..page + 1));
         if let Some(frame) = state.cached.take() {
@@ -263,7 +269,7 @@ impl<'l, 'm> File<'l, 'm> {
             space.flush(cpu, 1);
         }
         if self.bug != Some(Bug::UnflushedReuse) {
-            self.stage.flusher(cpu).flush_deferred(space.owed());
+            self.stage.flusher(cpu).flush_deferred(space.deferred_flush());
         }
         process.unreachable(page..page + 1);
         cpu.unlock(lock);

@@ -76,7 +76,7 @@ impl Disk {
     ) -> Result<(), Trouble> {
         let lock = self.lock(cpu, page);
         let frames = &mut &stage.world.stack;
-        stage.flusher(cpu).flush_deferred(process.space().owed());
+        stage.flusher(cpu).flush_deferred(process.space().deferred_flush());
         let result = process.obtain(cpu, Purpose::Page, frames).map(|frame| {
             let found = self.slots[page as usize].contents.get().unwrap_or(Token::ZERO);
             oracle(process).fill(frame, found);

@@ -19,11 +19,11 @@ pub(super) fn run(machine: &Machine, bug: Option<Bug>) -> Verdict {
     let rests = |cpu: Cpu<'_>, page| {
         process.run_on(cpu);
         world.touch(cpu, process, page, Store);
-        process.space().rest(cpu);
+        process.space().enter_lazy_mode(cpu);
         wake(cpu, process, bug);
         world.touch(cpu, process, page, Load);
         world.touch(cpu, process, 2, Store);
-        process.space().rest(cpu);
+        process.space().enter_lazy_mode(cpu);
         wake(cpu, process, bug);
         world.touch(cpu, process, page, Store);
     };

@@ -12,8 +12,8 @@ use framewright::{
 };
 
 use super::{
-    FlushCosts, PageCache, Seat, background::Background, hands::Hands, mover::PageMoves,
-    owner::Owner, shootdown::Counted,
+    CpuContext, FlushCosts, PageCache, background::Background, fault_allocator::FaultAllocator,
+    mover::PageMoves, owner::Owner, shootdown::Counted,
 };
 use crate::{
     engine::{Cpu, Machine, WaitQueue},
@@ -22,7 +22,7 @@ use crate::{
 
 /// The state of a kernel that its CPUs share. It is made outside a run, and the machine borrows it
 /// for one run.
-pub struct Keep<'k, 'm> {
+pub struct KernelState<'k, 'm> {
     pub(super) machine: &'k Machine,
     pub(super) memory: &'k Memory<'m, Simulated>,
     pub(super) cache: &'k PageCache,
@@ -39,7 +39,7 @@ pub struct Keep<'k, 'm> {
     pub(super) stalls: Cell<u64>,
 }
 
-/// The parts that a [`Keep`] borrows.
+/// The parts that a [`KernelState`] borrows.
 pub struct Parts<'p, 'm> {
     /// The machine.
     pub machine: &'p Machine,
@@ -59,7 +59,7 @@ impl<'p, 'm> Parts<'p, 'm> {
     ///
     /// If the memory has no LRU lists, or if the cache was used with another memory: it would free
     /// frames of that memory to this one.
-    pub fn together<R>(&self, body: impl FnOnce(&Keep<'_, 'm>) -> R) -> R {
+    pub fn together<R>(&self, body: impl FnOnce(&KernelState<'_, 'm>) -> R) -> R {
         assert!(!self.cache.has_memory.replace(true), "a page cache serves one memory, once");
         let owner = Owner::new(self.cache, self.machine);
         let owner: &dyn PageOwner<Simulated> = &owner;
@@ -71,7 +71,7 @@ impl<'p, 'm> Parts<'p, 'm> {
         let reclaim = unsafe { Reclaim::new(self.memory, owner, dynamic) }.expect("LRU lists");
         let nodes = &self.machine.model().nodes;
         let last = nodes.iter().max().copied().unwrap_or_default();
-        let keep = Keep {
+        let kernel = KernelState {
             machine: self.machine,
             memory: self.memory,
             cache: self.cache,
@@ -83,20 +83,20 @@ impl<'p, 'm> Parts<'p, 'm> {
             backgrounds: (0..=last).map(|node| Background::new(reclaim, nodes, node)).collect(),
             stalls: Cell::new(0),
         };
-        self.relief.lend(&keep, || body(&keep))
+        self.relief.lend(&kernel, || body(&kernel))
     }
 }
 
-impl<'k, 'm> Keep<'k, 'm> {
+impl<'k, 'm> KernelState<'k, 'm> {
     /// The context of a CPU.
     ///
     /// # Panics
     ///
     /// If the CPU has a context already.
     #[must_use]
-    pub fn seat(&self, cpu: CpuId) -> Seat<'_, 'k, 'm> {
+    pub fn cpu_context(&self, cpu: CpuId) -> CpuContext<'_, 'k, 'm> {
         let token = self.memory.cpu(cpu).expect("a CPU of its own");
-        Seat::new(Hands { keep: self, token }, self.background_of(cpu))
+        CpuContext::new(FaultAllocator { kernel: self, token }, self.background_of(cpu))
     }
 
     /// Background reclaim of the CPU's node, if this CPU runs steps of it.
@@ -154,7 +154,7 @@ impl<'k, 'm> Keep<'k, 'm> {
     }
 }
 
-impl Relief for Keep<'_, '_> {
+impl Relief for KernelState<'_, '_> {
     fn reclaims_in_background(&self) -> bool {
         true
     }

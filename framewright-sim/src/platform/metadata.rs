@@ -6,14 +6,14 @@ use std::mem::MaybeUninit;
 
 /// Memory of this process for the metadata of a simulated memory, with the size and alignment of
 /// its layout. The host allocates its pages when they are first used.
-pub struct Books {
+pub struct MetadataBuffer {
     /// The metadata, and padding for its alignment.
     buffer: Box<[MaybeUninit<u8>]>,
     start: usize,
     bytes: usize,
 }
 
-impl Books {
+impl MetadataBuffer {
     /// A buffer for `layout`.
     ///
     /// # Panics
