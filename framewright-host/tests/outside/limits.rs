@@ -60,7 +60,7 @@ fn files_for_which_there_is_no_address_space_are_refused() {
     assert_eq!(cache.files().len(), files + 1);
 }
 
-/// A store that keeps nothing.
+/// A store without contents.
 struct Nothing;
 
 impl Store for Nothing {
@@ -119,7 +119,7 @@ fn a_machine_with_more_frames_than_a_cache_can_number_is_refused() {
 }
 
 #[test]
-fn who_has_no_cpu_left_is_told_who_has_it() {
+fn a_thread_without_a_free_cpu_is_told_that_background_reclaim_has_one() {
     let machine = builder(1).build().unwrap();
     let cache = PageCache::new(&machine).unwrap();
     with_memory(machine, |memory| {
