@@ -1,4 +1,4 @@
-//! Tells the linker where the linker script is.
+//! Passes the linker script to the linker.
 
 use std::{env, path::Path};
 

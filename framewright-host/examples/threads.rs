@@ -17,7 +17,7 @@ fn main() -> Result<()> {
     if let Some(why) = machine.no_remote_barrier() {
         println!("using the try-lock owner lock: {why}");
     }
-    // The memory: which frames it manages, and a buffer for its books.
+    // The memory: the frames it manages, and a buffer for its metadata.
     let map = [machine.frames().into()];
     let config = Config::new(&map, machine.cpus());
     let mut metadata = Metadata::for_layout(&Layout::new::<HostMachine>(&config)?)?;

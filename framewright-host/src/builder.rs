@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn what_makes_no_machine_is_refused_by_name() {
+    fn impossible_machines_are_refused_with_a_reason() {
         let good = HostMachine::builder().frames(512);
         assert_eq!(refusal(HostMachine::builder()), HostError::NoFrames);
         assert_eq!(refusal(good.clone().cpus(0)), HostError::NoCpus);

@@ -21,7 +21,7 @@ pub enum HostError {
     },
     /// The machine has more frames than a page cache can number.
     #[error(
-        "a page cache has room for {most} frames, and the machine has {frames}; make a smaller one"
+        "a page cache numbers at most {most} frames, and the machine has {frames}; make a smaller one"
     )]
     TooManyToCache {
         /// Frames of the machine.
@@ -97,10 +97,10 @@ pub enum HostError {
         /// The error of the kernel.
         errno: Errno,
     },
-    /// The kernel cannot take back memory.
+    /// The kernel does not free memory of this process on request.
     #[error(
-        "the kernel takes back no memory of this process ({errno}); a page cache needs that: do not \
-         lock all memory (mlockall)"
+        "the kernel frees no memory of this process on request ({errno}); a page cache needs that: do \
+         not lock all memory (mlockall)"
     )]
     NoGivingUp {
         /// The error of the kernel.

@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_written_is_read_back_and_neighbours_are_left_alone() {
+    fn written_words_are_read_back_and_neighbours_do_not_change() {
         let frames = frames();
         for index in 0..FRAMES {
             frames.fill(pfn(index), Order::ZERO, index << 32);

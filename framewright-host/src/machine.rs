@@ -33,7 +33,7 @@ impl MachineId {
     }
 }
 
-/// A machine made of this process. See the [crate's documentation](crate).
+/// A machine made of this process: its threads as CPUs, a mapping as memory.
 pub struct HostMachine {
     id: MachineId,
     frames: Frames,

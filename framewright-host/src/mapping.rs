@@ -106,7 +106,7 @@ impl Mapping {
         Err(HostError::NoHugePages { what: wish.what, needed, free, errno })
     }
 
-    /// Small pages: address space is reserved with room to align, and mapped over.
+    /// Small pages: address space is reserved with space for the alignment, and mapped over.
     fn small(wish: &Wish) -> Result<Self, HostError> {
         let what = wish.what;
         let bytes = round_up(wish, SMALL)?;

@@ -143,12 +143,12 @@ mod tests {
     }
 
     #[test]
-    fn what_is_lent_is_there_during_the_call_alone() {
+    fn a_lent_relief_is_used_during_the_call_only() {
         let place = LentRelief::default();
         let found = place.lend(&Some7, || place.reclaimable(ZoneId::default()));
         assert_eq!((found, place.reclaimable(ZoneId::default())), (Some(Some(7)), None));
         let nested = place.lend(&Some7, || place.lend(&Some7, || ()));
-        assert_eq!(nested, Some(None), "one at a time");
+        assert_eq!(nested, Some(None), "only one relief at a time");
         let panicked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
             place.lend(&Some7, || panic!("in between"));
         }));
@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_still_in_use_lends_nothing_and_waits_for_nobody() {
+    fn a_relief_in_use_cannot_lend_and_does_not_wait() {
         let nested: &'static Nested = Box::leak(Box::default());
         let (done, is_done) = std::sync::mpsc::channel();
         std::thread::spawn(move || {
@@ -189,7 +189,7 @@ mod tests {
         });
         is_done.recv_timeout(std::time::Duration::from_secs(20)).expect("it waits for itself");
         assert!(!nested.lent.load(SeqCst));
-        assert_eq!(nested.place.lend(&Some7, || ()), Some(()), "the place is free again");
+        assert_eq!(nested.place.lend(&Some7, || ()), Some(()), "the slot is free again");
     }
 
     /// Stays in use until `over` is set.
@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_uses_it_any_more_when_the_call_ends_though_waits_end_early() {
+    fn all_uses_have_ended_when_the_call_returns_although_waits_end_early() {
         let _early = crate::wait::early::Early::begin();
         let (place, slow) = (LentRelief::default(), Slow::default());
         std::thread::scope(|scope| {
@@ -226,7 +226,7 @@ mod tests {
                     slow.over.store(true, SeqCst);
                 });
             });
-            assert!(slow.left.load(SeqCst), "it is still in use");
+            assert!(slow.left.load(SeqCst), "the relief is still in use");
         });
     }
 }

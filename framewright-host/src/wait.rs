@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_spins_for_memory() {
+    fn a_wait_for_memory_does_not_spin() {
         assert_eq!(step(Wait::Memory, 0), Step::Yield);
     }
 }

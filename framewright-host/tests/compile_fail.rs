@@ -1,6 +1,6 @@
 //! Programs that must not compile, because of privacy or lifetimes.
 
 #[test]
-fn safe_code_does_not_get_that_far() {
+fn misuse_by_safe_code_does_not_compile() {
     trybuild::TestCases::new().compile_fail("tests/ui/*.rs");
 }

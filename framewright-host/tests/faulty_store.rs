@@ -78,7 +78,7 @@ impl Faulty {
             }
             Fault::Reclaimed => {
                 let reclaim = self.reclaim.lock().unwrap_or_else(PoisonError::into_inner);
-                // The receiver is gone in the final cleanup.
+                // The receiver is dropped in the final cleanup.
                 if reclaim.0.send(()).is_ok() {
                     let _ = reclaim.1.recv();
                 }
@@ -100,7 +100,7 @@ impl Store for Faulty {
         })
     }
 
-    /// Half of it is as on a device that loses power: neither the old nor the new.
+    /// Half a write is as on a device that loses power: neither the old contents nor the new.
     fn write(&self, page: u32, from: &[u8]) -> io::Result<()> {
         self.call(|part| match part {
             Part::Whole => self.words.write(page, from),
@@ -155,7 +155,7 @@ fn value(page: u32, round: u64) -> u64 {
     round << 32 | u64::from(page)
 }
 
-/// One run that goes wrong at call `at`; how many calls it made.
+/// Runs with a fault at call `at`. Returns the number of calls.
 fn run(at: u64, fault: Fault) -> u64 {
     let machine = builder(3).build().unwrap();
     let (words, calls) = (Words::new(PAGES), Arc::<AtomicU64>::default());

@@ -1,9 +1,9 @@
-//! Memory that comes and goes, and contiguous memory of any length, while threads allocate.
+//! Memory hotplug, and contiguous memory of any length, while threads allocate.
 //!
-//! Workers as in the stress test allocate, write, verify and free blocks on two nodes with zones
-//! of several kinds, some of which share a pageblock or lie within one another. Meanwhile one
-//! thread removes pageblocks and adds them again, takes given ranges and contiguous runs, reports
-//! what is free, and drains. After each round everything has come home.
+//! Workers as in the stress test allocate, write, verify and free blocks on two nodes with zones of
+//! several kinds. Some zones share a pageblock or lie within one another. Meanwhile one thread
+//! removes pageblocks and adds them again, takes given ranges and contiguous runs, reports free
+//! frames, and drains. After each round all frames are free again.
 //!
 //! Runs for some seconds; `FRAMEWRIGHT_STRESS_SECONDS` makes each round longer,
 //! `FRAMEWRIGHT_STRESS_SEED` makes other choices.
@@ -28,8 +28,8 @@ use stress::{
 
 const PAGEBLOCKS: u64 = 40;
 const ROUNDS: u64 = 3;
-/// Turns that a round may have: in one, on a machine that is busy with other things, the landlord may come to
-/// nothing.
+/// The greatest number of attempts of a round: on a busy machine, one attempt may not remove any
+/// memory.
 const TURNS: u64 = 60;
 
 #[test]
@@ -69,15 +69,15 @@ fn stress(workers: u16, membarrier: bool) {
             }
         }
         println!("{workers} workers, {:?}: {deeds:?}", memory.owner_lock());
-        assert!(deeds.is_enough(), "the landlord had no chance: {deeds:?}");
-        // From the second round on what was absent at first is there.
+        assert!(deeds.is_enough(), "hardly any memory was removed: {deeds:?}");
+        // Memory that is absent in the first round is added for the others.
         if round == 0 {
             memory.add_memory(pageblocks(start, 34, 40)).unwrap();
         }
     }
 }
 
-/// Two nodes: a pageblock that two zones share, a zone within another, memory to come.
+/// Two nodes: a pageblock that two zones share, a zone within another, absent memory.
 fn map(start: Pfn) -> [MemoryRange; 6] {
     let shared = |from: u64, to: u64| frames(start, 8 * 512 + from, 8 * 512 + to);
     let normal = ZoneKind::Normal;
@@ -102,7 +102,7 @@ fn run(memory: &Memory<'_, HostMachine>, workers: u16, round: u64) -> Deeds {
     })
 }
 
-fn everything_came_home(memory: &Memory<'_, HostMachine>) {
+fn check_all_is_free(memory: &Memory<'_, HostMachine>) {
     memory.drain_all();
     memory.check().unwrap();
     let stats = memory.stats();

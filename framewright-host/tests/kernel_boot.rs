@@ -1,5 +1,6 @@
-//! What `kernel/` reads when it boots, for which there is no test harness: the command line, the memory map,
-//! a loader's start info, firmware tables. Here loader and firmware leave what no emulator does.
+//! Tests of the data that `kernel/` reads at boot: the command line, the memory map, a loader's
+//! start info, firmware tables. `kernel/` has no test harness. The tests include cases that no
+//! emulator produces.
 
 #![allow(dead_code, unsafe_code)]
 
@@ -20,7 +21,7 @@ mod boot {
     pub(crate) use start_info::StartInfo;
 }
 
-/// What these take of the kernel besides.
+/// The other parts of the kernel that these modules use.
 mod cpu {
     pub(crate) const MAX_CPUS: usize = 32;
 }
@@ -31,7 +32,7 @@ mod frames {
 mod firmware {
     use super::acpi::{Tables, Topology, cpus};
 
-    /// Bytes that stay where they are.
+    /// Bytes that are never freed.
     fn kept(bytes: Vec<u8>) -> &'static [u8] {
         Box::leak(bytes.into_boxed_slice())
     }
@@ -40,7 +41,7 @@ mod firmware {
         bytes.as_ptr() as u64
     }
 
-    /// A table: signature and length, and what is behind the header.
+    /// A table: signature and length, and the body after the header.
     fn table(signature: &[u8; 4], body: &[u8]) -> &'static [u8] {
         let mut table = signature.to_vec();
         table.extend((36 + body.len() as u32).to_le_bytes());
@@ -49,7 +50,7 @@ mod firmware {
         kept(table)
     }
 
-    /// The root of some tables: a pointer of this revision, and a root table of its entries.
+    /// The root of some tables: a pointer of this revision, and a root table with its entries.
     fn tables(revision: u8, tables: &[&'static [u8]]) -> Tables {
         let wide = revision > 0;
         let entries = tables.iter().flat_map(|table| {
@@ -61,16 +62,17 @@ mod firmware {
         pointer.resize(36, 0);
         pointer[15] = revision;
         pointer[24..32].copy_from_slice(&address(root).to_le_bytes());
-        // SAFETY: what was just made stays.
+        // SAFETY: the bytes are never freed.
         unsafe { Tables::at(address(kept(pointer))) }
     }
 
-    /// A structure of a table: kind, length, and bytes.
+    /// A structure of a table: type, length, and bytes.
     fn structure(kind: u8, bytes: &[u8]) -> Vec<u8> {
         [&[kind, bytes.len() as u8 + 2], bytes].concat()
     }
 
-    /// The processor of a number, as a local APIC or, if that has no room for the number, as an x2APIC.
+    /// A processor by its number: as a local APIC, or as an x2APIC if the number needs more than 8
+    /// bits.
     fn processor(apic: u32, enabled: bool) -> Vec<u8> {
         let flags = u32::from(enabled).to_le_bytes();
         match u8::try_from(apic) {
@@ -83,7 +85,7 @@ mod firmware {
         table(b"APIC", &[&[0; 8][..], &structures.concat()].concat())
     }
 
-    /// Memory of a domain.
+    /// A memory range of a domain.
     fn memory(domain: u32, start: u64, bytes: u64, enabled: bool) -> Vec<u8> {
         let (start, bytes) = (start.to_le_bytes(), bytes.to_le_bytes());
         let flags = u32::from(enabled).to_le_bytes();
@@ -91,7 +93,7 @@ mod firmware {
         structure(1, &[&of[..], &[0; 2], &start, &bytes, &[0; 4], &flags, &[0; 8]].concat())
     }
 
-    /// The domain of a CPU.
+    /// The domain of a processor.
     fn affinity(apic: u32, domain: u32) -> Vec<u8> {
         let flags = 1u32.to_le_bytes();
         let of = domain.to_le_bytes();
@@ -114,7 +116,7 @@ mod firmware {
     }
 
     #[test]
-    fn cpus_that_can_be_used_are_found_whatever_they_are_told_of_by() {
+    fn usable_cpus_are_found_in_all_kinds_of_entries() {
         let other = structure(2, &[0; 8]);
         let madt = madt(&[
             processor(0, true),
@@ -128,12 +130,12 @@ mod firmware {
     }
 
     #[test]
-    fn of_more_cpus_than_there_is_room_for_the_first_are_used() {
+    fn of_too_many_cpus_the_first_are_used() {
         let all: Vec<_> = (0..40).map(|apic| processor(apic, true)).collect();
         assert_eq!(cpus(tables(2, &[madt(&all)])).apics(), (0..32).collect::<Vec<_>>());
     }
 
-    /// At every byte: what is behind is not there.
+    /// The table is cut off at every byte.
     #[test]
     fn a_table_that_is_cut_off_ends_there() {
         let all = [processor(5, true), processor(300, true), processor(6, true)].concat();
@@ -148,7 +150,7 @@ mod firmware {
             let found = cpus(tables(2, &[madt])).apics().len();
             assert_eq!(found, whole(end), "{end} bytes");
         }
-        // A structure without length would be read for ever.
+        // A structure of length 0 would be read forever.
         let endless = madt(&[processor(5, true), vec![0, 0], processor(6, true)]);
         assert_eq!(cpus(tables(2, &[endless])).apics(), [5]);
     }
@@ -157,7 +159,7 @@ mod firmware {
     fn without_tables_there_is_one_node_and_no_cpu_is_named() {
         let mut other = b"RSD PTX ".to_vec();
         other.resize(36, 0);
-        // SAFETY: bytes that stay, and none.
+        // SAFETY: bytes that are never freed, and a null address.
         let none = unsafe { [Tables::at(0), Tables::at(address(kept(other)))] };
         for tables in none.into_iter().chain([tables(2, &[])]) {
             assert!(cpus(tables).apics().is_empty());
@@ -170,7 +172,7 @@ mod firmware {
 
     const GIB: u64 = 1 << 30;
 
-    /// Nodes are those that have memory, in the order in which it is told of.
+    /// Nodes are the domains that have memory, in the order of their entries.
     #[test]
     fn memory_and_cpus_are_on_the_nodes_that_firmware_says() {
         let srat = srat(&[
@@ -189,7 +191,7 @@ mod firmware {
         assert_eq!(of_memory(GIB - 1), (0, GIB));
         assert_eq!(of_memory(2 * GIB), (1, 3 * GIB));
         assert_eq!(of_memory(4 * GIB), (0, 5 * GIB));
-        // What nobody tells of is on the first node, as far as the next that somebody tells of.
+        // Memory without an entry is on the first node, up to the next memory with an entry.
         assert_eq!(of_memory(GIB), (0, 2 * GIB));
         assert_eq!(of_memory(8 * GIB), (0, u64::MAX));
         assert_eq!([0, 1, 300, 77].map(|apic| nodes.of_cpu(apic).get()), [0, 1, 0, 0]);
@@ -204,7 +206,7 @@ mod firmware {
             [(0, 0), (0, 1), (1, 0), (1, 1)].map(|(a, b)| nodes.distance(a, b)),
             [11, 17, 31, 10]
         );
-        // A matrix that does not know of a domain, and one that is cut off.
+        // A matrix without a domain, and one that is cut off.
         for slit in [slit(1, &[10, 31, 17, 11]), slit(2, &[10])] {
             let nodes = Topology::new(tables(2, &[domains, slit]));
             assert_eq!((nodes.distance(0, 0), nodes.distance(1, 0)), (10, 20));
@@ -241,13 +243,13 @@ fn a_memory_map_consists_of_whole_frames_in_order() {
     for (start, end) in [(0x9_0001, 0x9_5fff), (0x3_0000, 0x3_1000), (0x5_0fff, 0x5_1001), (9, 9)] {
         map.add(region(start, end));
     }
-    // The third has no whole frame.
+    // The third region contains no whole frame.
     assert_eq!(map.regions(), [region(0x3_0000, 0x3_1000), region(0x9_1000, 0x9_5000)]);
     assert_eq!((map.end(), MemoryMap::new().end()), (0x9_5000, 0));
 }
 
 #[test]
-fn what_is_taken_out_of_a_memory_map_is_in_no_region() {
+fn a_removed_range_is_in_no_region_of_a_memory_map() {
     let mut map = MemoryMap::new();
     map.add(region(0x1000, 0x9000));
     map.add(region(0xa000, 0x10000));
@@ -260,7 +262,7 @@ fn what_is_taken_out_of_a_memory_map_is_in_no_region() {
     assert_eq!(map.largest_below(0x10000), Some(left[2]));
     assert_eq!(map.largest_below(0xffff).map(|region| region.bytes()), Some(0x1000));
     assert_eq!(map.largest_below(0x1fff), None);
-    // Up to where no other region can begin.
+    // Up to an address beyond which no region can begin.
     map.remove(region(0x3800, u64::MAX));
     assert_eq!(map.regions(), [left[0]]);
 }
@@ -272,7 +274,7 @@ fn a_memory_map_that_is_full_leaves_out_what_comes() {
     assert_eq!((map.regions().len(), map.regions()[0].start), (64, 36 << 13));
 }
 
-/// Boot information of Multiboot2, as long as it says.
+/// Multiboot2 boot information of consistent length.
 fn multiboot(tags: &[(u32, Vec<u8>)]) -> Vec<u8> {
     let mut info = vec![0; 8];
     for (kind, body) in tags {
@@ -286,7 +288,7 @@ fn multiboot(tags: &[(u32, Vec<u8>)]) -> Vec<u8> {
     info
 }
 
-/// A memory map of Multiboot2, of entries so long: start, length, kind.
+/// A Multiboot2 memory map with entries of `bytes` bytes: start, length, type.
 fn regions(bytes: u32, regions: &[(u64, u64, u32)]) -> Vec<u8> {
     let mut map = [bytes.to_le_bytes(), 0u32.to_le_bytes()].concat();
     for (start, length, kind) in regions {
@@ -299,7 +301,7 @@ fn regions(bytes: u32, regions: &[(u64, u64, u32)]) -> Vec<u8> {
 
 fn read(info: &[u8]) -> Option<StartInfo> {
     const MULTIBOOT2: u32 = 0x36d7_6289;
-    // SAFETY: the information is there.
+    // SAFETY: the information is in `info`.
     unsafe { StartInfo::read(MULTIBOOT2, info.as_ptr() as u64) }
 }
 
@@ -333,7 +335,7 @@ fn information_that_is_cut_off_is_none() {
         cut[..4].copy_from_slice(&(end as u32).to_le_bytes());
         assert!(read(&cut).is_none(), "{end} bytes");
     }
-    // A tag that is shorter than its own header, and an entry that is shorter than an entry.
+    // A tag that is shorter than its header, and an entry that is shorter than an entry.
     let mut short = whole.clone();
     short[12..16].copy_from_slice(&4u32.to_le_bytes());
     assert!(read(&short).is_none());

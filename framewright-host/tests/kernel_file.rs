@@ -1,5 +1,6 @@
-//! The file of `kernel/`, for which there is no test harness, closes while its pages move: among threads, with
-//! page tables that no CPU walks. What moves has arrived, or is back, before anything of the file ends.
+//! The file of `kernel/`, which has no test harness, is closed while its pages are migrated by
+//! another thread. No CPU walks the page tables. Every migration has ended or was undone before the
+//! file ends.
 
 #![allow(dead_code, unused_imports, unsafe_code)]
 
@@ -35,7 +36,7 @@ mod platform {
     pub(crate) type Machine = framewright_host::HostMachine;
 }
 
-/// One memory for all tests.
+/// The memory of all tests.
 mod memory {
     use super::*;
     use framewright::{Order, Request};
@@ -62,7 +63,7 @@ mod memory {
 
     pub(crate) unsafe fn free(pfn: Pfn, order: Order) {
         let mut token = memory().cpu(cpu::this_cpu().id).unwrap();
-        // SAFETY: as the caller promises.
+        // SAFETY: by the contract of this function.
         unsafe { token.free_raw(pfn, order) }.unwrap();
     }
 }
@@ -71,15 +72,15 @@ mod own {
     pub(crate) use super::memory::{alloc, free};
 }
 
-/// CPU 0 is the first, CPU 1 moves pages.
+/// CPU 0 is the first, CPU 1 migrates pages.
 mod cpu {
     use super::*;
     use std::cell::Cell;
 
     pub(crate) const MAX_CPUS: usize = 2;
-    /// Somebody is between the beginning and the end of a step.
+    /// Held during a step of a thread.
     pub(crate) static AT_WORK: Mutex<()> = Mutex::new(());
-    /// The first CPU has a job for all.
+    /// Whether the first CPU has a job for all CPUs.
     pub(crate) static HAS_JOB: AtomicBool = AtomicBool::new(false);
     thread_local! { pub(crate) static NUMBER: Cell<usize> = const { Cell::new(0) }; }
 
@@ -92,7 +93,7 @@ mod cpu {
         &CPUS[NUMBER.get()]
     }
 
-    /// CPUs take up a job between two steps.
+    /// CPUs take part in a job between two steps.
     pub(crate) fn run_on_all(job: &(dyn Fn(&'static Cpu) + Sync)) {
         HAS_JOB.store(true, SeqCst);
         let _nobody_works = AT_WORK.lock().unwrap();
@@ -160,13 +161,13 @@ mod paging {
     use framewright::tlb::{CpuMask, DeferredFlush};
     use std::ops::Deref;
 
-    /// One table of entries, which no CPU has cached anything of.
+    /// A page table that no CPU has cached.
     pub(crate) struct AddressSpace {
         pub(crate) table: &'static Table,
         owed: DeferredFlush,
     }
 
-    /// No page has the number of one.
+    /// No address space has a number here.
     pub(crate) struct Found(AddressSpace);
 
     impl Deref for Found {
@@ -179,7 +180,7 @@ mod paging {
 
     impl AddressSpace {
         pub(crate) fn new() -> &'static Self {
-            // SAFETY: entries are words, of which 0 says that there is nothing.
+            // SAFETY: entries are words, of which 0 is an empty one.
             let table = Box::leak(unsafe { Box::<Table>::new_zeroed().assume_init() });
             Box::leak(Box::new(Self { table, owed: DeferredFlush::new() }))
         }
@@ -206,22 +207,22 @@ mod paging {
     }
 }
 
-/// What becomes of pages that are on their way when the file closes.
+/// The result of the migrations that are in progress when the file is closed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Way {
     On,
     Back,
 }
 
-/// The kernel's mover, which lets the file begin to close when pages were copied.
+/// The kernel's mover, which lets the file begin to close after pages were copied.
 struct Interrupted<'a> {
     way: Way,
-    /// Pages are on their way.
+    /// The number of copied pages.
     copied: &'a AtomicU64,
     closed: &'a AtomicBool,
 }
 
-// SAFETY: what it says of pages is what the mover says, or that they stay where they are.
+// SAFETY: each result is the mover's, or says that the page stays where it is.
 unsafe impl Mover<HostMachine> for Interrupted<'_> {
     fn claim(&self, frames: FrameRange, effort: &Effort, claims: &mut Claims<'_>) -> ClaimEnd {
         mover::Mover.claim(frames, effort, claims)
@@ -239,7 +240,7 @@ unsafe impl Mover<HostMachine> for Interrupted<'_> {
 
     fn remap(&self, moves: &mut [Move], effort: &Effort, flushed: &Flushed<'_>) {
         self.copied.fetch_add(moves.len() as u64, SeqCst);
-        // Waits for others now, or has not waited, and is done.
+        // The closing thread waits for other CPUs now; or it does not wait, and is done.
         while !cpu::HAS_JOB.load(SeqCst) && !self.closed.load(SeqCst) {
             thread::yield_now();
         }
@@ -260,12 +261,12 @@ unsafe impl Mover<HostMachine> for Interrupted<'_> {
 
 const PAGES: u64 = 400;
 
-/// Words that stay.
+/// Words that are never freed.
 fn words() -> &'static [AtomicU64] {
     Box::leak((0..PAGES).map(|_| AtomicU64::new(0)).collect())
 }
 
-/// CPU 1 moves what is in the first half of the pageblock of a frame elsewhere.
+/// CPU 1 migrates the pages out of the half of the pageblock around a frame.
 fn empty_half_around(pfn: Pfn, mover: &Interrupted<'_>) {
     cpu::NUMBER.set(1);
     let _me = memory::memory().platform().register_as(CpuId::new(1)).unwrap();
@@ -276,7 +277,7 @@ fn empty_half_around(pfn: Pfn, mover: &Interrupted<'_>) {
     let range = FrameRange::new(Pfn::new(first), Pfn::new(first + pageblock / 2)).unwrap();
     let (mut moves, mut slots) = ([Move::default(); 512], [BatchSlot::default(); 512]);
     let work = Workspace { moves: &mut moves, slots: &mut slots };
-    // SAFETY: the file has its frames from this memory; nothing is mapped here.
+    // SAFETY: the frames of the file are from this memory; nothing is mapped here.
     let mut compactor =
         unsafe { memory::memory().compactor(CpuId::new(1), mover, &NoShootdown, work) };
     let taken = compactor.alloc_range(range, MigrateType::Movable, &mut |_| ());
@@ -293,7 +294,7 @@ fn closes_while_pages_go(way: Way) {
     let file: &'static mut File = Box::leak(Box::new(File::new(words(), words(), |page| page + 1)));
     file.map_in([space].into_iter());
     let file: &'static File = file;
-    // SAFETY: it stays for ever.
+    // SAFETY: the file is never dropped.
     unsafe { file.open() };
     for page in 0..PAGES {
         assert!(file::serve(cpu::this_cpu(), space, page, &space.table.0[page as usize], false));
@@ -323,7 +324,7 @@ fn closes_while_pages_go(way: Way) {
     let moved = (0..PAGES).filter(|&page| was_in_half(page)).count() as u64;
     assert!(0 < moved && moved < PAGES && copied.load(SeqCst) >= moved, "{moved}, and some stay");
     assert!(!file::moving::may_claim(of_file));
-    assert!(space.table.0.iter().all(|slot| slot.get().is_none()), "something is mapped still");
+    assert!(space.table.0.iter().all(|slot| slot.get().is_none()), "a page is still mapped");
 
     let lru = memory.lru().unwrap();
     lru.drain_all();
@@ -331,20 +332,20 @@ fn closes_while_pages_go(way: Way) {
     memory.check().and_then(|()| lru.check()).unwrap();
     drop(me);
     let idle = memory.free() + memory.held_by_cpus() + memory.in_depots() + memory.tlb().deferred();
-    assert_eq!(idle, memory.managed(), "frames are not free again");
+    assert_eq!(idle, memory.managed(), "frames are not free");
     assert_eq!(memory.platform().corruptions(), 0);
     let frames = memory.platform().frames();
     let mut frames = (frames.start().get()..frames.end().get()).map(Pfn::new);
     let is_bare = |pfn| memory.frame_flags(pfn).unwrap().load(SeqCst) == 0;
-    assert!(frames.all(is_bare), "a frame is locked still, or dirty");
+    assert!(frames.all(is_bare), "a frame is still locked or dirty");
 }
 
 #[test]
-fn a_file_closes_when_what_moves_has_arrived() {
+fn a_file_is_closed_after_migrations_have_ended() {
     closes_while_pages_go(Way::On);
 }
 
 #[test]
-fn a_file_closes_when_what_does_not_move_is_back() {
+fn a_file_is_closed_after_migrations_were_undone() {
     closes_while_pages_go(Way::Back);
 }

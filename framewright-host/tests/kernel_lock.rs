@@ -1,4 +1,4 @@
-//! The lock of `kernel/`, for which there is no test harness, among threads.
+//! The lock of `kernel/`, which has no test harness, among threads.
 
 use std::sync::{
     Barrier,
@@ -12,7 +12,7 @@ use lock::QueuedLock;
 #[path = "../../kernel/src/platform/lock.rs"]
 mod lock;
 
-/// What the kernel waits by: threads yield.
+/// The waiting of the kernel: threads yield.
 mod wait {
     pub(crate) struct Event;
 
@@ -58,7 +58,7 @@ fn threads_count_exactly() {
                 start.wait();
                 for _ in 0..TURNS {
                     lock.lock(&machine);
-                    // Two steps, so that a lock that does not exclude loses some.
+                    // Two steps, so that a lock that does not exclude loses increments.
                     let old = sum.load(Relaxed);
                     std::thread::yield_now();
                     sum.store(old + 1, Relaxed);

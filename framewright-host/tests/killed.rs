@@ -97,7 +97,7 @@ fn kill_one(file: &Path, from: u32, random: &mut fastrand::Rng) -> Option<u32> {
     let begins = format!("writing {after}");
     while !line.contains(&begins) {
         line.clear();
-        assert!(out.read_line(&mut line).unwrap() > 0, "it ended by itself");
+            assert!(out.read_line(&mut line).unwrap() > 0, "the process ended by itself");
     }
     // A sync takes some ten milliseconds.
     thread::sleep(Duration::from_micros(random.u64(..30_000)));
@@ -110,7 +110,7 @@ fn kill_one(file: &Path, from: u32, random: &mut fastrand::Rng) -> Option<u32> {
 }
 
 #[test]
-fn what_was_synced_is_there_and_every_page_is_whole() {
+fn after_a_kill_synced_pages_are_on_disk_and_no_page_is_torn() {
     let dir = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     let path = dir.path().join("pages");
     fs::write(&path, vec![0; PAGES as usize * PAGE]).unwrap();
@@ -128,5 +128,5 @@ fn what_was_synced_is_there_and_every_page_is_whole() {
         from = newest + 1;
     }
     println!("{torn} of {KILLS} were killed with pages of several versions on disk");
-    assert!(torn > 0, "none was killed in the middle of it");
+    assert!(torn > 0, "no process was killed during a sync");
 }

@@ -1,4 +1,4 @@
-//! Pages of files in less memory than they take, on real threads, with real interrupts.
+//! Files in less memory than their size, on real threads, with real interrupts.
 
 mod paging {
     mod failures;

@@ -37,7 +37,7 @@ fn on_cpu(test: impl FnOnce(&Memory<'_, HostMachine>, &mut Token<'_, '_>)) {
     });
 }
 
-/// Takes all memory and gives it back.
+/// Allocates all memory and frees it.
 fn look_at_everything(memory: &Memory<'_, HostMachine>, token: &mut Token<'_, '_>) {
     let request = Request::new(Order::ZERO, MigrateType::Movable);
     let blocks: Vec<Block<'_>> = std::iter::from_fn(|| token.alloc(request).ok()).collect();
@@ -55,7 +55,8 @@ fn a_write_after_the_free_is_found_with_frame_and_offset() {
         let stale = memory.platform().pointer(pfn, order).unwrap();
         memory.platform().words(&block)[0].store(7, Relaxed);
         token.free(block).unwrap();
-        // SAFETY: inside the mapping, and no other thread uses it: wrong only for the allocator.
+        // SAFETY: inside the mapping, and no other thread uses it; only the allocator's rules are
+        // violated.
         unsafe { stale.add(5 * FRAME_SIZE + 1234).write(0) };
 
         look_at_everything(memory, token);
@@ -87,7 +88,7 @@ fn a_write_beyond_the_end_of_a_block_is_found() {
 }
 
 #[test]
-fn what_owners_write_is_no_damage_and_zeroed_frames_are_zero() {
+fn stores_of_owners_are_no_damage_and_zeroed_frames_are_zero() {
     on_cpu(|memory, token| {
         for round in 0..3 {
             let request = Request::new(Order::new(2).unwrap(), MigrateType::Movable).zeroed();
@@ -132,7 +133,8 @@ fn of_two_frees_that_race_one_is_refused(hardening: Hardening) {
                 let blocks = taken.lock().unwrap().clone();
                 meet.wait();
                 for (pfn, order) in blocks {
-                    // SAFETY: none for whoever comes second; that is what the level is for.
+                    // SAFETY: violated by the second of the two frees; the hardening level detects
+                    // that.
                     match unsafe { token.free_raw(pfn, order) } {
                         Ok(()) => won += 1,
                         Err(error) => assert_eq!(error, FreeError::AlreadyFree),

@@ -1,11 +1,10 @@
-//! Real threads, real memory, everything at once.
+//! All operations at once on real threads and real memory.
 //!
-//! Workers allocate blocks of all orders and types, singly and in bulk, write a pattern into
-//! every word of every frame, hand blocks to each other, cut them up, and verify each word before
-//! they free it: a frame that was handed out twice, cleared while in use or freed while in use
-//! shows as a word that somebody else wrote. Meanwhile a disturber drains CPUs from outside,
-//! takes them off- and online, and isolates pageblocks. In the end everything is free again, in
-//! blocks as large as at the beginning.
+//! Workers allocate blocks of all orders and types, singly and in bulk, write a pattern into every
+//! word of every frame, pass blocks to each other, split them, and verify each word before they
+//! free it. So a frame that was allocated twice, cleared while in use or freed while in use shows
+//! as a word of another worker. Meanwhile a disturber drains CPUs, takes them offline and online,
+//! and isolates pageblocks. At the end all frames are free, in blocks as large as at the beginning.
 //!
 //! Runs for a few seconds; `FRAMEWRIGHT_STRESS_SECONDS` makes it longer, `FRAMEWRIGHT_STRESS_SEED`
 //! makes other choices.
@@ -29,11 +28,11 @@ use stress::{
     disturber::disturb,
 };
 
-/// Small enough to run out of memory now and then, and to be fragmented all the time.
+/// So small that memory runs out now and then, and is fragmented all the time.
 const PAGEBLOCKS: u64 = 24;
 const FRAMES: u64 = PAGEBLOCKS * 512;
 
-/// One arrangement to be tested.
+/// The parameters of a test.
 struct Setting {
     workers: u16,
     membarrier: bool,
@@ -121,7 +120,7 @@ fn stress(setting: &Setting) {
     tuning.pcp.bulk_free = setting.bulk_free;
     tuning.pcp.high_order_drain = setting.high_order_drain;
     tuning.hardening = setting.hardening;
-    // By default so few CPUs have none.
+    // By default, so few CPUs have no depot.
     tuning.zone.depot_divisor = Auto::Fixed(16);
     let config = Config { tuning, ..Config::new(&map, setting.workers) };
     let layout = Layout::new::<HostMachine>(&config).unwrap();
@@ -143,7 +142,7 @@ fn run(memory: &Memory<'_, HostMachine>, workers: u16) {
     });
 }
 
-fn everything_came_home(memory: &Memory<'_, HostMachine>) {
+fn check_all_is_free(memory: &Memory<'_, HostMachine>) {
     memory.drain_all();
     memory.check().unwrap();
     let (stats, zone) = (memory.stats(), memory.zone(ZoneId::default()).unwrap());

@@ -1,13 +1,13 @@
-//! Processes that touch fresh memory and let go of it, on a simulated machine: how fast the
-//! simulator is, and that it does the same again.
+//! Processes that allocate and free memory on a simulated machine: the speed of the simulator, and
+//! a fingerprint that shows its determinism.
 //!
 //! ```sh
 //! cargo run --release -p framewright-sim --example page_faults -- skx-2s-112 32768 10
 //! ```
 //!
-//! Arguments: the machine, frames per process, milliseconds of the machine's time. The figures of
-//! the run go to standard output, without any time of this host; how long it took, to standard
-//! error.
+//! Arguments: the machine, frames per process, milliseconds of simulated time. The figures of the
+//! run go to standard output, without any time of this host. The duration on the host goes to
+//! standard error.
 
 use framewright::{
     Block, Config, CpuId, FrameRange, Layout, Memory, MemoryRange, MigrateType, NodeId, Order, Pfn,
@@ -16,7 +16,7 @@ use framewright::{
 use framewright_sim::{
     engine::{Cpu, LockClass, Machine, Program},
     machine::{Costs, Spec},
-    platform::{Books, Settings, Simulated},
+    platform::{MetadataBuffer, Settings, Simulated},
 };
 use std::{cell::Cell, time::Instant};
 
@@ -37,7 +37,7 @@ fn main() {
     run(&spec, frames, spec.costs().cycles_of_nanos(millis * 1_000_000));
 }
 
-/// Ranges of memory, node by node, with room for a quarter more than all processes use.
+/// Ranges of memory, node by node, a quarter larger than the demand of all processes.
 fn map(spec: &Spec, frames: u64) -> Vec<MemoryRange> {
     let nodes = u64::from(spec.nodes());
     let each = (u64::from(spec.cpus()).div_ceil(nodes) * frames * 5 / 4).next_multiple_of(1 << 15);
@@ -56,9 +56,9 @@ fn run(spec: &Spec, frames: u64, until: u64) {
     let nodes: Vec<NodeId> =
         (0..spec.cpus()).map(|cpu| NodeId::new(spec.node_of(cpu)).expect("a node")).collect();
     let config = Config { cpu_nodes: &nodes, ..Config::new(&map, spec.cpus()) };
-    let mut books = Books::new(&Layout::new::<Simulated>(&config).expect("a layout"));
+    let mut metadata = MetadataBuffer::new(&Layout::new::<Simulated>(&config).expect("a layout"));
     let simulated = Simulated::new(&machine, settings);
-    let memory = Memory::new(simulated, &config, books.as_mut()).expect("a memory");
+    let memory = Memory::new(simulated, &config, metadata.as_mut()).expect("a memory");
 
     let faults = Cell::new(0);
     let program = |_| -> Program<'_> {
@@ -88,7 +88,7 @@ fn run(spec: &Spec, frames: u64, until: u64) {
     );
 }
 
-/// One process after the other, until the time is over.
+/// One process after the other, until the end of the simulated time.
 fn process<'m>(
     memory: &Memory<'m, Simulated>,
     costs: &Costs,
@@ -102,7 +102,7 @@ fn process<'m>(
     while cpu.now() < until {
         for _ in 0..frames {
             cpu.work(costs.fault.service + costs.fault.lru_add);
-            pages.push(token.alloc(PAGE).expect("memory for everybody"));
+            pages.push(token.alloc(PAGE).expect("memory for all processes"));
             faults.set(faults.get() + 1);
             if cpu.now() >= until {
                 break;

@@ -1,4 +1,4 @@
-//! How many schedules of a small program can be tried in a second: three CPUs, 34 steps.
+//! The rate of schedules of a small program, with three CPUs and 34 steps.
 //!
 //! ```sh
 //! cargo run --release -p framewright-sim --example schedules -- 1000000

@@ -1,18 +1,18 @@
-//! Hints about this host's memory.
+//! Hints about the memory of the host.
 //!
-//! What a simulated machine keeps is far larger than the caches of the host, and its CPUs take turns
-//! every few microseconds: much of the time of a run goes into waiting for it. Nothing here changes
-//! what is simulated.
+//! The state of a simulated machine is much larger than the caches of the host, and its CPUs take
+//! turns every few microseconds. So a large part of the time of a run is spent waiting for memory.
+//! These hints change nothing in the simulation.
 
 #![allow(unsafe_code)]
 
-/// Has the host's processor get hold of a value, if it knows how to.
+/// Prefetches a value into the host's caches, on processors that this crate knows how to prompt.
 #[inline(always)]
 pub fn expect<T>(value: &T) {
     expect_at((&raw const *value).cast(), size_of::<T>());
 }
 
-/// The same for so many bytes from an address; whatever that is, nothing is read.
+/// Prefetches `bytes` bytes from an address. Any address is allowed, because nothing is read.
 #[inline(always)]
 pub(crate) fn expect_at(address: *const u8, bytes: usize) {
     #[cfg(target_arch = "x86_64")]
@@ -25,13 +25,13 @@ pub(crate) fn expect_at(address: *const u8, bytes: usize) {
     let _ = (address, bytes);
 }
 
-/// A buffer that was not used yet, and that every CPU of a simulated machine will use a part of: asks the
-/// host for large pages under it. Where the host has none, or the buffer is small, nothing happens.
+/// Asks the host for huge pages under a new buffer, of which every CPU of a simulated machine will
+/// use a part. Does nothing if the host has no huge pages or the buffer is small.
 ///
-/// When 224 CPUs take turns, the host's translations of small pages are gone before they are needed
-/// again, and looking them up was a third of a run.
+/// When 224 CPUs take turns, the TLB entries of small pages are evicted before they are used again.
+/// Page-table walks were a third of the time of a run.
 pub fn in_large_pages<T>(buffer: &[T]) {
-    // Several of that size may share a page; what is smaller is not worth a call.
+    // Several buffers of this size may share a huge page. A smaller one is not worth the call.
     const LEAST: usize = 256 << 10;
     #[cfg(target_os = "linux")]
     {
@@ -44,7 +44,7 @@ pub fn in_large_pages<T>(buffer: &[T]) {
         let before = start.addr() % page_size();
         if bytes >= LEAST {
             let start = start.wrapping_sub(before).cast();
-            // SAFETY: no content changes, whatever else lies on the pages of the buffer.
+            // SAFETY: the advice changes no contents, whatever else is on the pages of the buffer.
             let _ = unsafe { madvise(start, before + bytes, Advice::LinuxHugepage) };
         }
     }

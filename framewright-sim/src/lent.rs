@@ -1,17 +1,17 @@
-//! A reference that is lent, for the time of a call, to somebody who outlives it.
+//! A slot for a reference whose target lives shorter than the slot, filled for the time of a call.
 //!
-//! The library's platform and the engine's interrupt handlers live as long as a machine; what they
-//! have to call (reclaim, a flusher) is made of the memory that the platform is part of. So they hold a
-//! place for a reference, which is filled while a machine runs, and empty before and after.
+//! The library's platform and the engine's interrupt handlers live as long as a machine. They call
+//! reclaim and a flusher, which in turn borrow the memory that contains the platform. So they hold
+//! a slot for a reference, which is filled while a machine runs and empty otherwise.
 
 #![allow(unsafe_code)]
 
 use std::{cell::Cell, ptr::NonNull};
 
-/// See the module.
+/// A slot for a reference to a `T`.
 pub(crate) struct Lent<T: ?Sized>(Cell<Option<NonNull<T>>>);
 
-/// Takes the reference away when the call ends, however it does.
+/// Empties the slot when the call returns or unwinds.
 struct Returned<'l, T: ?Sized>(&'l Cell<Option<NonNull<T>>>);
 
 impl<T: ?Sized> Drop for Returned<'_, T> {
@@ -21,21 +21,21 @@ impl<T: ?Sized> Drop for Returned<'_, T> {
 }
 
 impl<T: ?Sized> Lent<T> {
-    /// Nothing is lent.
+    /// An empty slot.
     pub(crate) const fn new() -> Self {
         Self(Cell::new(None))
     }
 
-    /// Lends what `value` points to while `body` runs.
+    /// Puts a reference to `value` into the slot while `body` runs.
     ///
     /// # Panics
     ///
-    /// If something is lent already.
+    /// If the slot is not empty.
     ///
     /// # Safety
     ///
-    /// What `value` points to is alive, and not borrowed exclusively, until `body` has returned or
-    /// unwound.
+    /// `value` points to an object that is alive and not borrowed exclusively until `body` has
+    /// returned or unwound.
     pub(crate) unsafe fn lend<R>(&self, value: NonNull<T>, body: impl FnOnce() -> R) -> R {
         assert!(self.0.get().is_none(), "something is lent already");
         self.0.set(Some(value));
@@ -43,12 +43,12 @@ impl<T: ?Sized> Lent<T> {
         body()
     }
 
-    /// Uses what is lent, if something is.
+    /// Runs `body` with the reference in the slot, or `None` if the slot is empty.
     pub(crate) fn with<R>(&self, body: impl FnOnce(Option<&T>) -> R) -> R {
-        // SAFETY: what is in the place was put there by `lend`, which has not returned, because it
-        // takes it away then; so it is alive. It may return while `body` runs only if `body` was not
-        // called from within it on this thread: the place is not `Sync`, and coroutines that are
-        // suspended inside of `body` are ended by the run that `lend` waits for.
+        // SAFETY: `lend` put the pointer there and has not returned, because it empties the slot on
+        // its return. So the target is alive now. `lend` cannot return while `body` runs, because
+        // this call is nested in it on this thread: the slot is not `Sync`, and a coroutine that is
+        // suspended inside of `body` is ended by the run that `lend` waits for.
         body(self.0.get().map(|value| unsafe { value.as_ref() }))
     }
 }

@@ -1,21 +1,21 @@
 //! Simulated machines of 1 to 512 CPUs that run Framewright, deterministically.
 //!
-//! Every CPU is a coroutine with a clock of its own; all of them share one thread of the host.
-//! What the library tells its platform (locks, lines touched, work done, words of the owners'
-//! protocol) is where a CPU is charged, and where another may go on. Same machine, same seed, same
-//! programs: the same run, on any host, on any day.
+//! Every CPU is a coroutine with its own clock. All CPUs of a machine share one thread of the host.
+//! The library reports to its platform what it does: locks, touched cache lines, work, and accesses
+//! to the words of the owner protocol. At these points a CPU is charged cycles, and another CPU may
+//! run. The same machine, seed and programs give the same run on any host.
 //!
 //! | module     | job                                                                   |
 //! |------------|-----------------------------------------------------------------------|
-//! | `machine`  | what is simulated: CPUs, memory, and what things cost, as TOML         |
+//! | `machine`  | the description of a machine: CPUs, memory and costs, as TOML         |
 //! | `engine`   | CPUs, clocks, schedules, locks, interrupts, words, cache lines         |
 //! | `platform` | the library's `Platform` on the engine                                 |
-//! | `process`  | address spaces, page tables, translation caches, frame contents        |
-//! | `file`     | pages of files: a store, a page cache, mappings of it, reclaim         |
-//! | `scenario` | small programs to hunt bugs with, and the bugs to put in               |
-//! | `check`    | invariants, at the end of every run and in between                     |
-//! | `host_memory` | hints about the memory of the host                                 |
-//! | `one_thread` | what only one thread may use, although its type may be shared         |
+//! | `process`  | address spaces, page tables, TLBs, contents of frames                  |
+//! | `file`     | file pages: a store, a page cache, mappings of it, reclaim             |
+//! | `scenario` | small programs for finding concurrency bugs, and bugs to seed          |
+//! | `check`    | invariants, checked at the end of every run and during it              |
+//! | `host_memory` | prefetch hints for the memory of the host                          |
+//! | `one_thread` | values that only one thread may use, although their type is `Sync`  |
 
 pub mod check;
 pub mod engine;

@@ -1,8 +1,8 @@
-//! What only one thread may use, although its type may be sent and shared.
+//! Values that only one thread may use, although their type is `Send` and `Sync`.
 //!
-//! The `fragile` crate does the same, but asks the standard library for the thread at every use,
-//! which counts references with atomic instructions: as much as all other work of a simulated
-//! allocation together. A counter per thread says as much.
+//! The `fragile` crate does the same, but asks the standard library for the current thread at every
+//! access. That counts references with atomic instructions, which cost as much as all other work of
+//! a simulated allocation. A number per thread is sufficient.
 
 #![allow(unsafe_code)]
 
@@ -12,11 +12,11 @@ use std::{
     sync::atomic::{AtomicU64, Ordering},
 };
 
-/// Numbers for threads, none used twice.
+/// The number of the next thread. Numbers are not reused.
 static THREADS: AtomicU64 = AtomicU64::new(1);
 
 thread_local! {
-    /// This thread's number; 0 until it is asked for.
+    /// This thread's number; 0 until it is first needed.
     static NUMBER: Cell<u64> = const { Cell::new(0) };
 }
 
@@ -34,20 +34,21 @@ fn number_thread() -> u64 {
     NUMBER.get()
 }
 
-/// A value for the thread that made it. Others may hold it; what they drop is leaked.
+/// A value for the thread that made it. Other threads may hold it; if they drop it, the value is
+/// leaked.
 pub struct OneThread<T> {
     value: ManuallyDrop<T>,
     thread: u64,
 }
 
-// SAFETY: the value is reached, moved out and dropped on the thread that made it only: numbers of
-// threads are never used twice, and both ways to it compare them.
+// SAFETY: the value is accessed and dropped only on the thread that made it: numbers of threads are
+// never reused, and both `get` and `drop` compare them.
 unsafe impl<T> Send for OneThread<T> {}
 // SAFETY: as above.
 unsafe impl<T> Sync for OneThread<T> {}
 
 impl<T> OneThread<T> {
-    /// A value for this thread.
+    /// Binds `value` to this thread.
     pub fn new(value: T) -> Self {
         Self { value: ManuallyDrop::new(value), thread: this_thread() }
     }
@@ -56,7 +57,7 @@ impl<T> OneThread<T> {
     ///
     /// # Panics
     ///
-    /// On other threads, those without a number among them.
+    /// On any other thread.
     #[inline(always)]
     #[must_use]
     pub fn get(&self) -> &T {
@@ -79,7 +80,7 @@ impl<T> Drop for OneThread<T> {
 #[cold]
 #[inline(never)]
 fn refuse() -> ! {
-    panic!("a simulated machine is used by the thread that made it, and by no other")
+    panic!("a simulated machine can be used only by the thread that made it")
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! The same command does the same: in any process, at any address, in any environment.
+//! The same command gives the same run: in any process, at any address, in any environment.
 
 use framewright::{
     Block, Config, FrameRange, Layout, Memory, MemoryRange, MigrateType, Order, Pfn, Request,
@@ -7,15 +7,15 @@ use framewright::{
 use framewright_sim::{
     engine::{Cpu, Machine, Options, Program, Schedule},
     machine::Spec,
-    platform::{Books, Settings, Simulated},
+    platform::{MetadataBuffer, Settings, Simulated},
 };
 use std::process::Command;
 
 const CPUS: u16 = 6;
-/// Set in the processes that say what their runs were.
+/// Set in child processes, which print the fingerprints of their runs.
 const CHILD: &str = "FRAMEWRIGHT_SIM_TELL";
 
-/// CPUs that allocate, free and drain; the fingerprint of the run.
+/// The fingerprint of a run in which CPUs allocate, free and drain.
 fn fingerprint(schedule: Schedule) -> u64 {
     let spec = Spec::uniform(CPUS).unwrap();
     let force = vec![(Site::Refill, 7)];
@@ -30,10 +30,10 @@ fn fingerprint(schedule: Schedule) -> u64 {
     let machine = Machine::modelled((&spec).into(), options);
     let map = [MemoryRange::from(FrameRange::new(Pfn::new(0), Pfn::new(8192)).unwrap())];
     let config = Config::new(&map, CPUS);
-    let mut books = Books::new(&Layout::new::<Simulated>(&config).unwrap());
+    let mut metadata = MetadataBuffer::new(&Layout::new::<Simulated>(&config).unwrap());
     let settings = Settings { prices: spec.costs().library, ..Settings::default() };
     let simulated = Simulated::new(&machine, settings);
-    let memory = Memory::new(simulated, &config, books.as_mut()).unwrap();
+    let memory = Memory::new(simulated, &config, metadata.as_mut()).unwrap();
     let program = |_| -> Program<'_> { Box::new(|cpu| work(&memory, cpu)) };
     machine.run((0..CPUS).map(program).collect()).unwrap();
     memory.check().unwrap();
@@ -65,7 +65,7 @@ fn all() -> Vec<u64> {
     schedules.map(fingerprint).into()
 }
 
-/// What another process says, started in some way.
+/// The output of a child process.
 fn tell(mut command: Command) -> Option<String> {
     let filter = ["other_processes_agree", "--exact", "--nocapture"];
     let output = command.args(filter).env(CHILD, "1").output().ok()?;
@@ -87,7 +87,7 @@ fn other_processes_agree() {
     assert_eq!(tell(large).as_ref(), Some(&runs), "a larger environment");
     let mut fixed = Command::new("setarch");
     fixed.arg("-R").arg(&this);
-    // Where there is no such program, or it is not allowed, there is nothing to compare.
+    // Without that program, or without the permission, there is nothing to compare.
     if let Some(told) = tell(fixed) {
         assert_eq!(told, runs, "addresses that are not random");
     }

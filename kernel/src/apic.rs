@@ -1,7 +1,7 @@
 //! The interrupt controller of each CPU: interrupts to other CPUs, and the timer.
 //!
-//! Spoken to through model-specific registers where there is an x2APIC, and otherwise through a page
-//! of registers (xAPIC), which every CPU sees as its own.
+//! Accessed through model-specific registers if there is an x2APIC, and otherwise through a page of
+//! registers (xAPIC), at which every CPU sees its own.
 
 #![allow(unsafe_code)]
 
@@ -16,13 +16,13 @@ use crate::{
     interrupts::Vector,
 };
 
-/// Where the registers are, unless somebody moved them: nobody does.
+/// The default address of the registers, which is not changed.
 const REGISTERS: u64 = 0xfee0_0000;
 
 const MSR_BASE: u32 = 0x1b;
 const BASE_ENABLED: u64 = 1 << 11;
 const BASE_X2APIC: u64 = 1 << 10;
-/// The registers as model-specific ones: 16 bytes apart there, one number here.
+/// The first register as a model-specific one; the numbers are the offsets divided by 16.
 const MSR_REGISTERS: u32 = 0x800;
 
 const ID: u32 = 0x20;
@@ -46,15 +46,15 @@ const ASSERT: u32 = 1 << 14;
 const PENDING: u32 = 1 << 12;
 const ALL_BUT_SELF: u32 = 3 << 18;
 
-/// How often the timer ticks.
+/// The period of the timer, in nanoseconds.
 pub(crate) const TICK: u64 = 4 * MILLISECOND;
 
 /// Whether there is an x2APIC.
 static X2APIC: AtomicBool = AtomicBool::new(false);
-/// What the timer counts in a tick.
+/// The timer's count for one period.
 static TICK_COUNT: AtomicU64 = AtomicU64::new(0);
 
-/// Has this CPU use its controller.
+/// Enables the controller of this CPU.
 pub(crate) fn enable() {
     let has_x2apic = __cpuid(1).ecx & 1 << 21 != 0;
     X2APIC.store(has_x2apic, Ordering::Relaxed);
@@ -66,7 +66,7 @@ pub(crate) fn enable() {
     write(SPURIOUS, SOFTWARE_ENABLED | Vector::Spurious as u32);
 }
 
-/// Puts the interrupt controller of the PC of 1981 to rest.
+/// Masks all interrupts of the legacy controller (8259).
 pub(crate) fn silence_pic() {
     // SAFETY: masks all of its lines.
     unsafe {
@@ -75,39 +75,39 @@ pub(crate) fn silence_pic() {
     }
 }
 
-/// The number that interrupts to this CPU are addressed to.
+/// The APIC number of this CPU.
 pub(crate) fn own_number() -> u32 {
     let id = read(ID);
     if is_x2apic() { id } else { id >> 24 }
 }
 
-/// Says that an interrupt was served.
+/// Signals the end of an interrupt.
 #[inline]
 pub(crate) fn end_of_interrupt() {
     write(END_OF_INTERRUPT, 0);
 }
 
-/// Interrupts the CPU of that number.
+/// Interrupts the CPU with this APIC number.
 pub(crate) fn send(apic: u32, vector: Vector) {
     command(apic, ASSERT | vector as u32);
 }
 
-/// Interrupts all CPUs but this one.
+/// Interrupts all other CPUs.
 pub(crate) fn send_to_others(vector: Vector) {
     command(0, ALL_BUT_SELF | ASSERT | vector as u32);
 }
 
-/// Has all other CPUs wait for being started.
+/// Sends INIT to all other CPUs: they wait for a start-up interrupt.
 pub(crate) fn send_init_to_others() {
     command(0, ALL_BUT_SELF | ASSERT | INIT);
 }
 
-/// Starts the CPU of that number, in real mode in the page of that number.
+/// Starts the CPU with this APIC number, in real mode in the page with this number.
 pub(crate) fn send_startup(apic: u32, page: u8) {
     command(apic, ASSERT | STARTUP | u32::from(page));
 }
 
-/// Measures how fast the timer is. By the first CPU, once its clock goes.
+/// Measures the frequency of the timer. Called by the first CPU after its clock was started.
 pub(crate) fn measure_timer() {
     write(TIMER_DIVIDE, DIVIDE_BY_16);
     write(TIMER, TIMER_MASKED);
@@ -120,7 +120,7 @@ pub(crate) fn measure_timer() {
     TICK_COUNT.store((counted * TICK / took.max(1)).max(1), Ordering::Relaxed);
 }
 
-/// Has the timer of this CPU tick.
+/// Starts the periodic timer of this CPU.
 pub(crate) fn start_timer() {
     write(TIMER_DIVIDE, DIVIDE_BY_16);
     write(TIMER, TIMER_PERIODIC | Vector::Timer as u32);
@@ -133,10 +133,11 @@ fn is_x2apic() -> bool {
 
 fn command(apic: u32, low: u32) {
     let enabled = control::interrupts_enabled();
-    // Both halves belong together.
+    // Both halves must be written together.
     control::disable_interrupts();
     if is_x2apic() {
-        // What was stored before has to be seen by who is interrupted; these writes do not wait.
+        // The interrupted CPU has to see earlier stores, and these register writes do not wait for
+        // them.
         core::sync::atomic::fence(Ordering::SeqCst);
         // SAFETY: there is an x2APIC, and this is its command register.
         unsafe {
@@ -159,7 +160,7 @@ fn read(register: u32) -> u32 {
         // SAFETY: there is an x2APIC, which has these registers.
         unsafe { read_msr(MSR_REGISTERS + (register >> 4)) as u32 }
     } else {
-        // SAFETY: the registers are mapped, as all of the first 4 GiB.
+        // SAFETY: the registers are mapped, as the whole first 4 GiB are.
         unsafe { ((REGISTERS + u64::from(register)) as *const u32).read_volatile() }
     }
 }

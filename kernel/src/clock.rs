@@ -1,4 +1,4 @@
-//! Time: the CPU's counter of cycles, measured against the timer of the PC.
+//! Time: the CPU's cycle counter, calibrated with the timer of the PC (PIT).
 
 #![allow(unsafe_code)]
 
@@ -11,9 +11,9 @@ pub(crate) const MICROSECOND: u64 = 1_000;
 /// Nanoseconds in a millisecond.
 pub(crate) const MILLISECOND: u64 = 1_000_000;
 
-/// Ticks of the PC's timer in a second.
+/// Ticks of the PIT per second.
 const PIT_HERTZ: u64 = 1_193_182;
-/// Ticks that one measurement takes: 3 ms.
+/// Ticks of one calibration: 3 ms.
 const PIT_TICKS: u64 = 3 * PIT_HERTZ / 1000;
 const PIT_CHANNEL_2: u16 = 0x42;
 const PIT_COMMAND: u16 = 0x43;
@@ -24,11 +24,11 @@ const PIT_GATE: u16 = 0x61;
 static SCALE: AtomicU64 = AtomicU64::new(1 << 32);
 static START: AtomicU64 = AtomicU64::new(0);
 
-/// The clock, which starts when the kernel does.
+/// The clock, which starts with the kernel.
 pub(crate) struct Clock;
 
 impl Clock {
-    /// Sets it going. By the first CPU.
+    /// Starts the clock. Called by the first CPU.
     pub(crate) fn start() {
         START.store(timestamp(), Ordering::Relaxed);
         // A measurement that was disturbed is too long, never too short.
@@ -37,19 +37,20 @@ impl Clock {
         SCALE.store(((nanos << 32) / u128::from(cycles)) as u64, Ordering::Relaxed);
     }
 
-    /// Nanoseconds since it was started.
+    /// Nanoseconds since the start.
     pub(crate) fn now() -> u64 {
         let cycles = timestamp().wrapping_sub(START.load(Ordering::Relaxed));
         let nanos = u128::from(cycles) * u128::from(SCALE.load(Ordering::Relaxed));
         (nanos >> 32) as u64
     }
 
-    /// Waits without doing anything else: only for devices.
+    /// Waits by spinning: only for devices.
     pub(crate) fn wait(nanos: u64) {
         Self::wait_until(nanos, || false);
     }
 
-    /// Waits for a condition, at most so long; whether it came true.
+    /// Waits for a condition by spinning, at most `nanos` nanoseconds. Returns whether it became
+    /// true.
     pub(crate) fn wait_until(nanos: u64, condition: impl Fn() -> bool) -> bool {
         let end = Self::now() + nanos;
         loop {
@@ -64,7 +65,7 @@ impl Clock {
     }
 }
 
-/// Cycles that the PC's timer takes for [`PIT_TICKS`].
+/// Cycles during [`PIT_TICKS`].
 fn measure() -> u64 {
     // SAFETY: channel 2 belongs to the loudspeaker, which stays off.
     unsafe {

@@ -29,16 +29,18 @@ use crate::{
     shootdown::Hardware,
 };
 
-/// Pages that move for one flush: fewer than the library allows, so that small machines boot.
+/// Pages that are migrated with one flush: fewer than the library allows, so that small machines
+/// boot.
 const AT_ONCE: usize = 256;
-/// How often kcompactd looks whether its node is fragmented, and how long not after that was in vain.
+/// The interval at which kcompactd checks the fragmentation of its node, and the interval after a
+/// check in vain.
 const LOOKS: u64 = 500 * MILLISECOND;
 const RESTS: u64 = 32_000 * MILLISECOND;
 
-/// Whether pages may move.
+/// Whether compaction is built in.
 pub(crate) const BUILT_IN: bool = true;
 
-/// What a CPU compacts on.
+/// The buffers of a CPU's compactor.
 struct Desk {
     moves: [Move; AT_ONCE],
     slots: [BatchSlot; AT_ONCE],
@@ -49,7 +51,7 @@ static DESKS: [AtomicPtr<Desk>; MAX_CPUS] =
 
 /// The order of the largest block that is requested of each node; 0: none.
 static WANTED: [AtomicU8; kthread::NODES] = [const { AtomicU8::new(0) }; kthread::NODES];
-/// When kcompactd of each node looks again by itself.
+/// The time of the next check by kcompactd of each node.
 static LOOKS_AT: [AtomicU64; kthread::NODES] = [const { AtomicU64::new(0) }; kthread::NODES];
 
 /// Makes a compactor for each CPU. Called by the first CPU.
@@ -76,7 +78,7 @@ pub(crate) fn for_request(
     compacting(|compactor| compactor.compact(need, priority, captured))
 }
 
-/// Compacts on the CPU that this runs on.
+/// Runs `work` with the compactor of this CPU.
 fn compacting<R>(work: impl FnOnce(&mut Compactor<'_, 'static, Machine>) -> R) -> R {
     let me = this_cpu().id;
     let desk = take_desk(me);
@@ -88,16 +90,16 @@ fn compacting<R>(work: impl FnOnce(&mut Compactor<'_, 'static, Machine>) -> R) -
     result
 }
 
-/// The desk of the CPU that this runs on, out of its place.
+/// Takes the buffers of this CPU.
 #[inline(never)]
 fn take_desk(me: CpuId) -> &'static mut Desk {
-    // Pages that wait to be put on the lists of reclaim could not be claimed.
+    // Pages in the per-CPU LRU batches could not be isolated.
     if let Some(lru) = memory().lru() {
         lru.drain_all();
     }
     let desk = DESKS[me.index()].swap(core::ptr::null_mut(), Ordering::Acquire);
-    // SAFETY: taken out of its slot, so no other code has it; made when the machine booted, never freed.
-    unsafe { desk.as_mut() }.expect("a CPU compacts one thing at a time")
+    // SAFETY: taken out of its slot, so no other code has it; made at boot, never freed.
+    unsafe { desk.as_mut() }.expect("only one compactor runs on a CPU")
 }
 
 /// Records that a block of a node is requested, for the next wake-up of kcompactd.
@@ -110,14 +112,14 @@ pub(crate) fn is_wanted(node: NodeId) -> bool {
     WANTED[usize::from(node.get())].load(Ordering::Relaxed) > 0
 }
 
-/// When kcompactd of a node looks for the first time, unless it is woken before.
+/// The time of the first check by kcompactd, unless it is woken before.
 pub(crate) fn first_look() -> u64 {
     Clock::now() + LOOKS
 }
 
-/// What kcompactd of a node does when it is woken; when it wants to be woken again, if nobody does.
+/// A step of kcompactd. Returns the time of its next check.
 pub(crate) fn work(node: NodeId) -> u64 {
-    // The clock may be faster than a machine that boots.
+    // The check may be due before the machine has booted.
     if memory::get().is_none() {
         return first_look();
     }

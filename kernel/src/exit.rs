@@ -1,4 +1,4 @@
-//! The end: QEMU's `isa-debug-exit`, and panics.
+//! The end of a run: QEMU's `isa-debug-exit`, and panics.
 
 #![allow(unsafe_code)]
 
@@ -11,25 +11,25 @@ use crate::{cpu::control, serial};
 
 const PORT: u16 = 0xf4;
 
-/// How a run ends. QEMU exits with twice this plus one: 33, 35 and 37. Never with 0, which is what it
-/// says when a machine falls over.
+/// The result of a run. QEMU exits with twice this value plus one: 33, 35 and 37. It never exits
+/// with 0, its exit code after a triple fault.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub(crate) enum Outcome {
     Passed = 0x10,
     Failed = 0x11,
-    /// The command line makes no sense, or not on this machine.
+    /// The command line is invalid, or impossible on this machine.
     Refused = 0x12,
 }
 
-/// Ends the machine; where nobody listens, stops this CPU.
+/// Ends the machine. Without the device it halts this CPU.
 pub(crate) fn exit(outcome: Outcome) -> ! {
-    // SAFETY: nothing else listens on this port of a virtual machine.
+    // SAFETY: only `isa-debug-exit` uses this port of a virtual machine.
     unsafe { control::write_port_32(PORT, outcome as u32) };
     control::halt_forever()
 }
 
-/// Ends the machine because somebody said something that makes no sense.
+/// Ends the machine because of an invalid command line or configuration.
 pub(crate) fn refuse(why: core::fmt::Arguments<'_>) -> ! {
     serial::print_at_last(format_args!("error: {why}\n"));
     exit(Outcome::Refused)

@@ -11,7 +11,7 @@ pub(crate) const BYTES: u64 = 4096;
 /// Words of a frame.
 pub(crate) const WORDS: usize = 512;
 
-/// Where a frame is.
+/// The address of a frame.
 #[inline(always)]
 pub(crate) fn address(pfn: Pfn) -> u64 {
     pfn.get() * BYTES
@@ -36,11 +36,11 @@ pub(crate) fn copy(to: Pfn, from: Pfn) {
     }
 }
 
-/// Reads a word of a frame that others may be writing to.
+/// Reads a word of a frame that other CPUs may be writing to.
 #[inline(always)]
 pub(crate) fn read(pfn: Pfn, word: usize) -> u64 {
-    // SAFETY: mapped, aligned, and within the frame; volatile, since others write through other
-    // addresses.
+    // SAFETY: mapped, aligned, and within the frame; volatile, because other CPUs write through
+    // other addresses.
     unsafe { (address(pfn) as *const u64).add(word % WORDS).read_volatile() }
 }
 

@@ -1,9 +1,9 @@
-//! Threads of the kernel: kswapd and kcompactd, one each for each node, on the first CPU of the node; of
-//! a node without CPUs, on the first CPU of all.
+//! Kernel threads: one kswapd and one kcompactd for each node. They run on the first CPU of their
+//! node, or on CPU 0 if the node has no CPUs.
 //!
-//! A thread has a stack of its own and runs until it rests. It is scheduled when its CPU has no other work:
-//! when the CPU is idle, and at the end of a page fault. So it can use the CPU's token. kswapd is also
-//! scheduled while a request waits for it; the token is in use then.
+//! A thread has its own stack, and runs until it waits. It is scheduled when its CPU has no other
+//! work: when the CPU is idle, and at the end of a page fault. So it can use the CPU's token.
+//! kswapd is also scheduled while a request waits for it; the token is in use then.
 
 #![allow(unsafe_code)]
 
@@ -30,9 +30,9 @@ use crate::{
     wait::{self, Event},
 };
 
-/// Nodes that can have threads.
+/// The greatest number of nodes with threads.
 pub(crate) const NODES: usize = 16;
-/// The bodies of threads, each for its node.
+/// The functions of the threads of a node.
 const BODIES: [extern "C" fn(u64) -> !; 2] = [kswapd, kcompactd];
 const KSWAPD: usize = 0;
 const KCOMPACTD: usize = 1;
@@ -43,7 +43,7 @@ unsafe extern "C" {
     static thread_begins: u8;
 }
 
-/// Threads that are woken, one bit each.
+/// The runnable threads, one bit each.
 static WANTED: AtomicU64 = AtomicU64::new(0);
 
 /// A thread, and the context that it has interrupted.
@@ -56,7 +56,7 @@ struct Thread {
     caller: UnsafeCell<u64>,
 }
 
-// SAFETY: the cells are used by the CPU of the thread alone (`home_of`), outside of interrupts.
+// SAFETY: only the CPU of the thread (`cpu_of`) uses the cells, outside of interrupts.
 unsafe impl Sync for Thread {}
 
 static THREADS: [Thread; MOST] = [const {
@@ -122,13 +122,13 @@ fn wake(node: NodeId, body: usize) {
     }
 }
 
-/// Whether a thread is woken.
+/// Whether a thread is runnable.
 #[inline(always)]
 pub(crate) fn are_wanted() -> bool {
     WANTED.load(Ordering::Relaxed) != 0
 }
 
-/// Runs the threads of this CPU that have work. Returns whether there was any.
+/// Runs the runnable threads of this CPU. Returns whether there were any.
 pub(crate) fn run() -> bool {
     let_on(BODIES.len())
 }
@@ -162,12 +162,12 @@ fn let_on(bodies: usize) -> bool {
     ran
 }
 
-/// Waits, as an idle CPU, until a condition holds that an event announces: the threads of the CPU run
-/// meanwhile. The caller does not use the CPU's token.
+/// Waits, as an idle CPU, until a condition holds that an event announces. The threads of the CPU
+/// run meanwhile. The caller does not use the CPU's token.
 pub(crate) fn run_until(event: Event, condition: impl Fn() -> bool) {
     wait::until(event, || {
         if run() {
-            // A thread waits in its own way, and may have work again: check before halting.
+            // A thread may have changed the condition, or have more work: check before halting.
             wait::stay_awake();
         }
         condition()
@@ -187,7 +187,7 @@ impl Thread {
     }
 }
 
-/// The thread of a node, which need not be the node of its CPU: there may be no CPU on it.
+/// kswapd of a node. Its CPU may be on another node, if this one has no CPU.
 extern "C" fn kswapd(node: u64) -> ! {
     let thread = Thread::of(node, KSWAPD);
     let node = NodeId::new(node as u8).unwrap_or_default();

@@ -2,27 +2,27 @@
 //!
 //! # Theory of operation
 //!
-//! The first CPU starts in `boot.s`, copies the loader's information, wakes the other CPUs, and hands
-//! all remaining memory to the library. Then the workload that the command line names runs on all
-//! CPUs, its result is printed, and the machine ends.
+//! The first CPU starts in `boot.s`, copies the loader's data, starts the other CPUs, and adds all
+//! remaining memory to the library. Then all CPUs run the workload that the command line names, its
+//! result is printed, and the machine ends.
 //!
-//! Everything that a kernel needs around a memory manager is here in its simplest form, so that the
-//! library's requirements can be read: [`platform`] (locks, barriers on other CPUs, frames),
-//! [`shootdown`] (TLB flushes), [`reclaim`] (relief when memory runs short).
+//! The parts of a kernel around a memory manager are here in their simplest form, as an example of
+//! the library's requirements: [`platform`] (locks, barriers on other CPUs, frames), [`shootdown`]
+//! (TLB flushes), [`reclaim`] (relief when memory runs short).
 //!
 //! | module | job | unsafe |
 //! |---|---|---|
-//! | `boot` | entering, the loader's start info, memory before the library has it | reading the loader's data |
+//! | `boot` | entry, the loader's start info, memory that is used before the library has it | reading the loader's data |
 //! | `acpi` | firmware tables: CPUs, nodes | reading them |
 //! | `cpu` | data of each CPU, starting CPUs, jobs for all of them | instructions, descriptor tables |
 //! | `interrupts` | the table of vectors, and their handlers | the table |
 //! | `apic` | interrupts to other CPUs, the timer | its registers |
-//! | `clock`, `serial`, `exit` | time, the console, the end | their ports |
-//! | `wait` | waiting without spinning alone | |
+//! | `clock`, `serial`, `exit` | time, the console, the end of a run | their ports |
+//! | `wait` | waiting without endless spinning | |
 //! | `frames` | contents of frames | reading and writing them |
 //! | `platform` | the library's `Platform` | its promises |
 //! | `memory` | the memory, tokens of CPUs | exclusive use of tokens |
-//! | `own` | frames that the kernel has for itself | raw frees |
+//! | `own` | frames of the kernel itself | raw frees |
 //! | `paging`, `rmap` | page tables, address spaces, page faults | tables, raw frees |
 //! | `shootdown` | the library's `Shootdown` | |
 //! | `file` | pages of files, a RAM disk, the library's `PageOwner` | raw frees, words in frames |
@@ -32,7 +32,7 @@
 
 #![no_std]
 #![no_main]
-// The code that moves pages is compiled also without the feature that uses it.
+// The code that migrates pages is compiled also without the feature that uses it.
 #![cfg_attr(not(feature = "compaction"), allow(dead_code, unused_imports))]
 
 mod acpi;
@@ -73,7 +73,7 @@ unsafe extern "C" {
     static image_end: u8;
 }
 
-/// Memory that is left alone: it holds the trampoline and data of the firmware.
+/// Memory that is not used: it holds the trampoline and data of the firmware.
 const FIRST_MIB: Region = Region { start: 0, end: 1 << 20 };
 /// Memory that `boot.s` has mapped.
 const MAPPED: u64 = 4 << 30;
@@ -86,7 +86,7 @@ extern "C" fn first_cpu(start_info: u64, loader: u32) -> ! {
     serial::init();
     Clock::start();
     apic::silence_pic();
-    // SAFETY: `boot.s` got the address from the loader, and nothing was written since but the image.
+    // SAFETY: `boot.s` got the address from the loader, and only the image was written to since.
     let Some(start) = (unsafe { StartInfo::read(loader, start_info) }) else {
         refuse(format_args!("the loader left no start info of PVH or Multiboot2"))
     };
@@ -97,9 +97,10 @@ extern "C" fn first_cpu(start_info: u64, loader: u32) -> ! {
     let Some(region) = map.largest_below(MAPPED) else {
         refuse(format_args!("there is no memory"))
     };
-    // SAFETY: free by the loader's map, without the image, and mapped.
+    // SAFETY: free by the loader's map, outside of the image, and mapped.
     let mut early = unsafe { EarlyMemory::new(region) };
-    // SAFETY: the loader says where the root of the firmware's tables is, and the map leaves them out.
+    // SAFETY: the loader gave the address of the RSDP, and the map does not include the firmware's
+    // tables.
     let tables = unsafe { acpi::Tables::at(start.rsdp) };
     let nodes = acpi::Topology::new(tables);
     start_cpus(&mut early, tables, &nodes);
@@ -127,12 +128,12 @@ fn start_cpus(early: &mut EarlyMemory, tables: acpi::Tables, nodes: &acpi::Topol
     }
     let came = cpu::start_others(early, &others[..count]);
     if came < count {
-        // Figures of a machine with fewer CPUs would be taken for those of this one.
+        // The figures of a machine with fewer CPUs would be mistaken for those of this one.
         refuse(format_args!("{} of {} CPUs did not start", count - came, count + 1))
     }
 }
 
-/// The settings that the command line has: `set=KEY=VALUE`.
+/// The settings in the command line: `set=KEY=VALUE`.
 fn tuning(command_line: &CommandLine) -> Tuning {
     let mut tuning = Tuning::default();
     for setting in command_line.values("set") {

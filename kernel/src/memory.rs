@@ -29,7 +29,7 @@ pub(crate) type Token = CpuToken<'static, 'static, Machine>;
 
 static MEMORY: AtomicPtr<Memory> = AtomicPtr::new(core::ptr::null_mut());
 
-/// The tokens, each used by its own CPU alone.
+/// The tokens, each used only by its own CPU.
 struct Tokens([UnsafeCell<Option<Token>>; MAX_CPUS]);
 
 // SAFETY: `with_token` uses the token of the CPU that it runs on, and marks it as in use meanwhile.
@@ -37,10 +37,10 @@ unsafe impl Sync for Tokens {}
 
 static TOKENS: Tokens = Tokens([const { UnsafeCell::new(None) }; MAX_CPUS]);
 
-/// Ranges that the map handed to the library can have.
+/// The greatest number of ranges of the library's memory map.
 const RANGES: usize = 64;
 
-/// The memory map in the library's terms: by node and kind of zone.
+/// The memory map of the library: ranges with node and kind of zone.
 struct Ranges {
     ranges: [MemoryRange; RANGES],
     count: usize,
@@ -79,7 +79,7 @@ impl Ranges {
     }
 }
 
-/// The kind of zone that an address is in, and where that ends.
+/// The kind of zone at an address, and its end address.
 fn zone_of(address: u64) -> (ZoneKind, u64) {
     const MIB_16: u64 = 16 << 20;
     const GIB_4: u64 = 4 << 30;
@@ -98,9 +98,9 @@ pub(crate) struct Plan<'p> {
     pub(crate) tuning: Tuning,
 }
 
-/// Hands memory to the library: its metadata comes out of `early`, and then the rest of that memory goes to
-/// the library, too. Called by the first CPU, when all CPUs are started and early memory is needed for nothing
-/// else.
+/// Creates the library's memory. Its metadata is taken from `early`, and the rest of that memory is
+/// added to the library, too. Called by the first CPU after all CPUs are started and early memory
+/// is not needed for anything else.
 pub(crate) fn hand_over(
     plan: &Plan<'_>,
     mut early: EarlyMemory,
@@ -112,8 +112,8 @@ pub(crate) fn hand_over(
     for (at, slot) in distances[..count * count].iter_mut().enumerate() {
         *slot = plan.nodes.distance(at / count, at % count);
     }
-    // The map is finished when the metadata has its place. Its size is computed from the map before, which
-    // is larger.
+    // The map is complete after the metadata was taken. The size of the metadata is computed from
+    // the map before, which is larger.
     let ranges = Ranges::new(&plan.map, plan.nodes);
     let config = Config {
         cpu_nodes: &cpu_nodes[..cpu::online()],
@@ -129,7 +129,7 @@ pub(crate) fn hand_over(
     map.remove(early.taken());
     let ranges = Ranges::new(&map, plan.nodes);
     let memory = Memory::new(Machine, &Config { memory: ranges.get(), ..config }, books)?;
-    // SAFETY: `home` is large enough, aligned, and never used for anything else.
+    // SAFETY: the place is large enough, aligned, and not used otherwise.
     let memory: &'static Memory = unsafe {
         let home = home.as_mut_ptr().cast::<Memory>();
         home.write(memory);
@@ -140,7 +140,8 @@ pub(crate) fn hand_over(
     Ok(memory)
 }
 
-/// Marks the frames that pageblocks lack, before, between and after ranges, as not available.
+/// Marks the frames that are missing in pageblocks, before, between and after ranges, as not
+/// available.
 fn mark_holes(ranges: &[MemoryRange]) {
     let mut end = ranges.first().map_or(0, |first| whole(first.frames.start()).start);
     let behind = ranges.last().map_or(0, |last| whole(last.frames.end()).end);
@@ -152,13 +153,13 @@ fn mark_holes(ranges: &[MemoryRange]) {
     }
 }
 
-/// The frames of the pageblock that a frame is in; none if it is the first of one.
+/// The frames of the pageblock of a frame; empty if the frame is the first of a pageblock.
 fn whole(pfn: Pfn) -> Range<u64> {
     let size = Order::PAGEBLOCK.frames();
     pfn.get() / size * size..pfn.get().next_multiple_of(size)
 }
 
-/// The memory, if it was handed over.
+/// The memory, after it was created.
 #[inline(always)]
 pub(crate) fn get() -> Option<&'static Memory> {
     // SAFETY: null, or a memory that is never freed.
@@ -169,25 +170,25 @@ pub(crate) fn get() -> Option<&'static Memory> {
 ///
 /// # Panics
 ///
-/// Before it was handed over.
+/// Before the memory was created.
 pub(crate) fn memory() -> &'static Memory {
-    get().expect("memory was handed over")
+    get().expect("the memory was created")
 }
 
-/// Claims the token of the CPU that this runs on, for good.
+/// Claims the token of this CPU forever.
 pub(crate) fn claim_token() {
     let me = this_cpu().id;
-    let Ok(token) = memory().cpu(me) else { panic!("somebody else is CPU {}", me.index()) };
+    let Ok(token) = memory().cpu(me) else { panic!("the token of CPU {} is taken", me.index()) };
     // SAFETY: the slot is this CPU's, and empty.
     unsafe { *TOKENS.0[me.index()].get() = Some(token) };
 }
 
-/// Runs `f` with the token of the CPU that this runs on. Not in handlers of interrupts, and not while
-/// `f` runs: what `f` does must not fault on pages, nor let another thread run on this CPU.
+/// Runs `f` with the token of the CPU that this runs on. Not called in interrupt handlers, nor by
+/// `f` itself: `f` must not cause page faults, and must not let another thread run on this CPU.
 #[inline(always)]
 pub(crate) fn with_token<R>(f: impl FnOnce(&mut Token) -> R) -> R {
     let cpu = this_cpu();
-    assert!(!cpu.token_in_use.replace(true), "the token of a CPU is used by one at a time");
+    assert!(!cpu.token_in_use.replace(true), "the token of this CPU is in use");
     // SAFETY: the slot is this CPU's, and no other code on it uses the slot now.
     let token = unsafe { &mut *TOKENS.0[cpu.id.index()].get() };
     let result = f(token.as_mut().expect("the CPU has claimed its token"));
@@ -195,8 +196,8 @@ pub(crate) fn with_token<R>(f: impl FnOnce(&mut Token) -> R) -> R {
     result
 }
 
-/// Allocates a block on the CPU that this runs on. Where every instruction counts, [`with_token`] has the
-/// allocation inlined.
+/// Allocates a block on the CPU that this runs on. Hot code uses [`with_token`], into which the
+/// allocation is inlined.
 pub(crate) fn alloc(request: Request) -> Option<Pfn> {
     let block = with_token(|token| token.alloc(request)).ok()?;
     Some(block.into_raw().0)
@@ -209,9 +210,9 @@ pub(crate) fn alloc(request: Request) -> Option<Pfn> {
 /// The caller owns the frames as a block of this order, and no longer uses them.
 pub(crate) unsafe fn free(pfn: Pfn, order: Order) {
     let freed = with_token(|token| {
-        // SAFETY: as the caller promises.
+        // SAFETY: by the contract of this function.
         let block = unsafe { token.adopt_unchecked(pfn, order) };
         token.free(block).is_ok()
     });
-    debug_assert!(freed, "a block of this memory is never given back");
+    debug_assert!(freed, "the library frees all blocks of its memory");
 }

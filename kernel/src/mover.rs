@@ -1,8 +1,8 @@
-//! The library's [`Mover`] on hardware: pages of programs and of files get other frames.
+//! The library's [`Mover`] on hardware: migration of pages of programs and of files.
 //!
-//! Claiming a page isolates it from the lists of reclaim: a free of the page meanwhile leaves its frame to
-//! the claim. The page-table entry of a program's page says that the page is moving: a fault or an unmap of it
-//! waits. A page of a file is locked, as for reclaim.
+//! Claiming a page isolates it from the LRU lists: a free of the page meanwhile leaves its frame to
+//! the claim. The page-table entry of a program's page becomes a migration entry: a fault or an
+//! unmapping of the page waits. A page of a file is locked, as for reclaim.
 
 #![allow(unsafe_code)]
 
@@ -22,7 +22,7 @@ use crate::{
     wait::{self, Event},
 };
 
-/// The kernel.
+/// The kernel's mover of pages.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Mover;
 
@@ -30,7 +30,7 @@ fn lists() -> Lru<'static, 'static, Machine> {
     memory().lru().expect("the memory has lists for reclaim")
 }
 
-/// Takes a page of a program out of its page table. Returns whether it was there.
+/// Unmaps a page of a program behind a migration entry. Returns whether it was mapped.
 fn begin(pfn: Pfn, batch: &mut Unmapping<'_, '_, '_, Machine>) -> Option<()> {
     let (space, page, slot) = rmap::place_of(pfn)?;
     let entry = slot.begin_move(pfn)?;
@@ -48,19 +48,19 @@ fn begin(pfn: Pfn, batch: &mut Unmapping<'_, '_, '_, Machine>) -> Option<()> {
     Some(())
 }
 
-/// Ends the move of a page of a program: it is mapped to `to`, which is its old frame or a new one.
+/// Ends the migration of a page of a program: it is mapped to `to`, its old frame or a new one.
 fn end(pfn: Pfn, to: Pfn) {
     let mapping = rmap::place_of(pfn);
-    debug_assert!(mapping.is_some(), "a space does not end while its pages move");
+    debug_assert!(mapping.is_some(), "an address space ends after its migrations");
     if let Some((_, _, slot)) = mapping {
         slot.end_move(pfn, to);
     }
 }
 
-/// Takes a page whose claim ends off the lists for good.
+/// Removes a page whose claim ends from the LRU lists.
 fn leave_lists(lru: &Lru<'_, '_, Machine>, pfn: Pfn) {
-    // SAFETY: the page has moved, and every translation to its old frame was flushed, so the frame has no
-    // users. The claim, which ends here, has isolated the page.
+    // SAFETY: the page was migrated, and all translations to its old frame were flushed, so the
+    // frame has no users. The claim, which ends here, has isolated the page.
     let listed = unsafe {
         let _ = lru.abandon(pfn);
         lru.put_back(pfn)
@@ -68,9 +68,10 @@ fn leave_lists(lru: &Lru<'_, '_, Machine>, pfn: Pfn) {
     debug_assert!(!listed, "an abandoned page is its isolator's");
 }
 
-// SAFETY: listed pages were allocated as blocks of order 0, and stay allocated while they are isolated: a
-// free of such a page leaves its frame to the claim. No entry maps an unmapped page, and code that finds the
-// entry of a moving page waits; after a move, entries and the words of files name the new frame only.
+// SAFETY: pages on the lists were allocated as blocks of order 0, and stay allocated while they are
+// isolated: a free of such a page leaves its frame to the claim. No entry maps an unmapped page,
+// and code that finds a migration entry waits. After a migration, entries and the words of files
+// have only the new frame.
 unsafe impl migrate::Mover<Machine> for Mover {
     fn claim(&self, frames: FrameRange, _: &Effort, claims: &mut Claims<'_>) -> ClaimEnd {
         let lru = lists();
@@ -108,7 +109,7 @@ unsafe impl migrate::Mover<Machine> for Mover {
             let active = file::forget_list(from);
             let of_file = file::relocate(from, to);
             leave_lists(&lru, from);
-            // Reclaim must know the page before it can be freed.
+            // Reclaim must know the page before the page can be freed.
             if of_file {
                 lru.add(cpu, to, PageKind::File);
                 if active {

@@ -1,4 +1,4 @@
-//! The kernel without compaction: nothing moves, and nobody is asked to.
+//! The kernel without compaction: no page is migrated.
 
 use framewright::{
     NodeId, Order,
@@ -7,31 +7,31 @@ use framewright::{
 
 use crate::boot::early::EarlyMemory;
 
-/// Whether pages move at all.
+/// Whether compaction is built in.
 pub(crate) const BUILT_IN: bool = false;
 
-/// Nothing to prepare.
+/// Does nothing.
 pub(crate) fn prepare(_: &mut EarlyMemory) {}
 
-/// Nothing is done for a request.
+/// Reports that there is no compaction.
 pub(crate) fn for_request(_: &Need, _: CompactPriority, _: Captured<'_>) -> Compacted {
     Compacted::Unavailable
 }
 
-/// Nobody is told.
+/// Does nothing.
 pub(crate) fn want(_: NodeId, _: Order) {}
 
-/// Nobody is woken for it.
+/// No request waits for compaction.
 pub(crate) fn is_wanted(_: NodeId) -> bool {
     false
 }
 
-/// kcompactd sleeps for ever.
+/// kcompactd never checks.
 pub(crate) fn first_look() -> u64 {
     0
 }
 
-/// It has nothing to do.
+/// Does nothing.
 pub(crate) fn work(_: NodeId) -> u64 {
     0
 }

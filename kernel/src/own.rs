@@ -1,5 +1,6 @@
-//! Frames of the kernel itself: page tables, and data of programs and files beside their pages. They do
-//! not move. Their owner words say so, so that the frames between movable pages can be identified.
+//! Frames of the kernel itself: page tables, and data of programs and files beside their pages.
+//! They are not movable. Their owner words say so, so that the frames between movable pages can be
+//! identified.
 
 #![allow(unsafe_code)]
 
@@ -21,7 +22,7 @@ pub(crate) fn alloc(request: Request) -> Option<Pfn> {
 /// [`alloc`] returned the block with this order, and it is not used any more.
 pub(crate) unsafe fn free(pfn: Pfn, order: Order) {
     mark(pfn, order, rmap::NOTHING);
-    // SAFETY: as the caller promises.
+    // SAFETY: by the contract of this function.
     unsafe { memory::free(pfn, order) };
 }
 

@@ -14,11 +14,11 @@ use crate::{
     wait::{self, Event},
 };
 
-/// The kernel.
+/// The kernel as the relief of its memory.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Kernel;
 
-/// Reclaim of this machine's memory, once there is one.
+/// Reclaim of this machine's memory, after the memory was created.
 pub(crate) fn reclaim() -> Option<Reclaim<'static, 'static, Machine>> {
     // SAFETY: there is only one memory, so files have their frames from it; `Hardware` flushes all
     // translations to them.

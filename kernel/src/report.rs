@@ -4,7 +4,7 @@ use core::fmt;
 
 use crate::{cpu, serial::print};
 
-/// What a figure counts: the names are those of the program's reports.
+/// The unit of a figure, with the name that the program's reports use.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Unit {
     Count,
@@ -15,7 +15,7 @@ pub(crate) enum Unit {
     Percent,
 }
 
-/// Which way a figure should go.
+/// The direction in which a figure improves.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Better {
     Lower,
@@ -23,7 +23,7 @@ pub(crate) enum Better {
     Neither,
 }
 
-/// A figure: the middle one of some rounds, and their extremes.
+/// A figure: the median of some rounds, and the extremes.
 #[derive(Clone, Copy, Debug)]
 struct Metric {
     name: &'static str,
@@ -42,7 +42,7 @@ pub(crate) struct Fixed(u64);
 const ONE: u64 = 1_000_000;
 
 impl Fixed {
-    /// A quotient; 0 if there is nothing to divide by.
+    /// A quotient; 0 if the divisor is 0.
     #[inline(never)]
     pub(crate) fn ratio(value: u64, by: u64) -> Self {
         Self(u128::from(value).saturating_mul(ONE.into()).checked_div(by.into()).unwrap_or(0) as u64)
@@ -63,7 +63,7 @@ impl fmt::Display for Fixed {
     }
 }
 
-/// Figures that one run can have.
+/// The greatest number of figures of a run.
 const MOST: usize = 48;
 
 /// The result of a workload.
@@ -73,17 +73,17 @@ pub(crate) struct Report {
 }
 
 impl Report {
-    /// Without any figure.
+    /// A report without figures.
     pub(crate) const fn new() -> Self {
         Self { metrics: [None; MOST], count: 0 }
     }
 
-    /// Adds a figure that was taken once.
+    /// Adds a figure that was measured once.
     pub(crate) fn add(&mut self, name: &'static str, value: Fixed, unit: Unit, better: Better) {
         self.add_rounds(name, &mut [value], unit, better);
     }
 
-    /// Adds a figure of several rounds, at least one, which are sorted.
+    /// Adds a figure of several rounds, at least one. Sorts the rounds.
     pub(crate) fn add_rounds(
         &mut self,
         name: &'static str,
@@ -93,7 +93,7 @@ impl Report {
     ) {
         sort(rounds);
         let (Some(&min), Some(&max)) = (rounds.first(), rounds.last()) else { return };
-        // Of an even number, the mean of the middle two.
+        // The median of an even number is the mean of the middle two.
         let at = |index: usize| rounds[index].0;
         let median = Fixed(at((rounds.len() - 1) / 2).midpoint(at(rounds.len() / 2)));
         if let Some(slot) = self.metrics.get_mut(self.count) {
@@ -102,7 +102,7 @@ impl Report {
         }
     }
 
-    /// Prints it, as one line.
+    /// Prints the report as one line.
     pub(crate) fn print(&self, workload: &str, checks: &[Check<'_>], more: &[Check<'_>]) {
         print!(r#"{{"framewright":"{}","command":[],"#, env!("CARGO_PKG_VERSION"));
         print!(r#""workload":"{workload}","machine":"qemu:{}","seed":null,"#, cpu::online());
@@ -119,7 +119,7 @@ impl Report {
     }
 }
 
-/// Sorts a few numbers: for so few `core` would bring 4 KiB of code.
+/// Sorts a few numbers. The sort of `core` would take 4 KiB of code.
 fn sort(numbers: &mut [Fixed]) {
     for end in 1..numbers.len() {
         for at in (0..end).rev() {
@@ -131,12 +131,12 @@ fn sort(numbers: &mut [Fixed]) {
     }
 }
 
-/// Whether all checks held.
+/// Whether all checks passed.
 pub(crate) fn passed(checks: &[Check<'_>]) -> bool {
     checks.iter().all(|check| check.passed)
 }
 
-/// Something that was checked.
+/// The result of a check.
 pub(crate) struct Check<'c> {
     pub(crate) name: &'static str,
     pub(crate) passed: bool,

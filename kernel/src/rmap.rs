@@ -12,15 +12,16 @@ use crate::{
     paging::{AddressSpace, Found, Slot},
 };
 
-/// The word of a frame of the kernel itself, or of an absent one: it belongs to no page of a program or file.
+/// The word of a frame of the kernel itself, or of an absent one: it is no page of a program or
+/// file.
 pub(crate) const OWN: u32 = u32::MAX;
-/// The word of a frame that was not used yet.
+/// The word of a frame that was never used.
 pub(crate) const NOTHING: u32 = 0;
 
 /// Bits of a page number.
 const PAGE_BITS: u32 = 26;
 
-/// The only place where a frame is mapped.
+/// The only mapping of a frame.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Mapping(u32);
 
@@ -31,8 +32,7 @@ impl Mapping {
         Self(space << PAGE_BITS | page as u32 & ((1 << PAGE_BITS) - 1))
     }
 
-    /// The place where `pfn` is mapped, if it is a page of an address space. The caller has to check that
-    /// place.
+    /// The recorded mapping of `pfn`. The caller has to check that the page there is in `pfn`.
     pub(crate) fn of(pfn: Pfn) -> Option<Self> {
         Some(Self(memory::memory().frame_owner(pfn)?.load(Ordering::Acquire)))
     }
@@ -62,8 +62,8 @@ pub(crate) fn set_word(pfn: Pfn, word: u32) {
     }
 }
 
-/// Where a page is mapped if it is one of a program, and else somewhere that has another. The space stays while
-/// it is looked at.
+/// The mapping of a page of a program, with its address space, which does not end meanwhile. For
+/// other frames, some mapping of another frame.
 pub(crate) fn place_of(pfn: Pfn) -> Option<(Found, u64, &'static Slot)> {
     let mapping = Mapping::of(pfn)?;
     let space = AddressSpace::by_number(mapping.space())?;
@@ -71,12 +71,12 @@ pub(crate) fn place_of(pfn: Pfn) -> Option<(Found, u64, &'static Slot)> {
     Some((space, mapping.page(), slot))
 }
 
-/// Whether `pfn` is a page of a program, or about to leave for another frame.
+/// Whether `pfn` is a page of a program, or is being migrated.
 pub(crate) fn is_of_program(pfn: Pfn) -> bool {
     place_of(pfn).is_some_and(|(_, _, slot)| slot.get().pfn() == pfn)
 }
 
-/// Whether `pfn` is the kernel's own, or not there.
+/// Whether `pfn` is a frame of the kernel itself, or absent.
 pub(crate) fn is_own(pfn: Pfn) -> bool {
     Mapping::of(pfn).is_none_or(|mapping| mapping.0 == OWN)
 }

@@ -20,7 +20,8 @@ struct Serial;
 impl Write for Serial {
     fn write_str(&mut self, text: &str) -> fmt::Result {
         for byte in text.bytes() {
-            // SAFETY: a serial port, or nothing, is there: then nothing is ever busy.
+            // SAFETY: there is a serial port, or none: then reads return all ones, and writes have
+            // no effect.
             unsafe {
                 while read_port(LINE_STATUS) & CAN_SEND == 0 {}
                 write_port(PORT, byte);
@@ -38,7 +39,8 @@ pub(crate) fn init() {
     }
 }
 
-/// Prints, one at a time. Interrupts are masked: a handler that prints does not wait for its own CPU.
+/// Prints under a lock. Interrupts are masked, so that a handler that prints does not wait for its
+/// own CPU.
 pub(crate) fn write(text: fmt::Arguments<'_>) {
     let enabled = control::interrupts_enabled();
     control::disable_interrupts();
@@ -52,7 +54,7 @@ pub(crate) fn write(text: fmt::Arguments<'_>) {
     }
 }
 
-/// Prints whoever else is printing: for a machine that is about to end.
+/// Prints without the lock, before the end of the machine.
 pub(crate) fn print_at_last(text: fmt::Arguments<'_>) {
     let _ = Serial.write_fmt(text);
 }

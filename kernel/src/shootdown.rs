@@ -16,10 +16,10 @@ use crate::{
     platform::Machine,
 };
 
-/// For the test that the test of flushes can fail: CPUs answer requests without flushing.
+/// Seeded bug for `tlb-proof`: CPUs acknowledge requests without flushing.
 pub(crate) static FORGETS_NOTHING: AtomicBool = AtomicBool::new(false);
 
-/// The machine.
+/// The TLBs of the machine.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Hardware;
 
@@ -30,7 +30,7 @@ impl Shootdown for Hardware {
     }
 
     fn invalidate(&self, cpu: CpuId, scope: Scope) {
-        assert!(cpu == this_cpu().id, "a CPU forgets by itself");
+        assert!(cpu == this_cpu().id, "a CPU invalidates only its own translations");
         if FORGETS_NOTHING.load(Ordering::Relaxed) {
             return;
         }

@@ -26,7 +26,7 @@ const LOOKS: u32 = 50;
 pub(crate) struct Event(u64);
 
 impl Event {
-    /// None.
+    /// No event.
     const NONE: Self = Self(0);
     /// Another CPU has served a request.
     pub(crate) const SERVED: Self = Self(1);

@@ -17,7 +17,7 @@ fn every_machine_is_listed_and_can_be_shown() {
         assert!(name.ends_with(&format!("-{cpus}")), "{line}");
         let text = stdout_of(&["machines", name]);
         assert!(text.starts_with(name) && text.contains(&format!("{cpus} CPUs")), "{text}");
-        for known in ["latency.modified_remote", "guessed", "fitted", "cycles"] {
+        for known in ["latency.modified_remote", "estimated", "fitted", "cycles"] {
             assert!(text.contains(known), "{known} is missing in {text}");
         }
     }

@@ -1,4 +1,4 @@
-//! The page cache: files, and which page each frame holds.
+//! The page cache: files, and the page in each frame.
 
 use std::{
     any::Any,
@@ -25,11 +25,11 @@ use super::{
 };
 use crate::{HostError, HostMachine, machine::MachineId};
 
-/// Names a file of a cache.
+/// The number of a file of a cache.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct FileId(pub(super) u32);
 
-/// Names a page: its file, and which page of that.
+/// A page: its file, and its number in the file.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) struct PageId {
     pub(super) file: FileId,
@@ -40,30 +40,30 @@ pub(super) struct PageId {
 #[derive(Default)]
 pub(super) struct Page {
     pub(super) state: PageState,
-    /// What reclaim left here; 0: nothing.
+    /// The shadow entry of its last eviction; 0 if there is none.
     pub(super) shadow: AtomicU64,
 }
 
-/// A file, and where its pages are shown.
+/// A file with its region and its pages.
 pub(super) struct File {
     pub(super) region: Region,
     pub(super) store: Box<dyn Store>,
     pub(super) pages: Table<Page>,
-    /// Pages that are read at once, if they are asked for in a row.
+    /// Pages that one read brings in, if the file is read sequentially.
     pub(super) readahead: u32,
-    /// What is owed to the region. Nobody has to settle it: a page that comes back before the kernel
-    /// was told is taken off the list of those that leave.
+    /// The deferred flushes of the region. They need not be done before a page is used again,
+    /// because a page that is rescued is taken off the list of unmapped pages.
     pub(super) owed: DeferredFlush,
 }
 
-/// What a frame holds.
+/// The contents of a frame.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Slot {
     /// No page of a file.
     Empty,
-    /// This page.
+    /// This page of a file.
     Holds(PageId),
-    /// This page, until it left. Reclaim has the frame.
+    /// This page, until reclaim unmapped it. Reclaim has the frame.
     Left(PageId),
 }
 
@@ -86,11 +86,11 @@ pub struct PageCache {
     pub(super) kernel: Kernel,
     pub(super) files: Vec<File>,
     slots: Table<AtomicU64>,
-    /// By CPU: pages that the kernel is to take back.
+    /// By CPU: unmapped pages whose memory the kernel is to free.
     pub(super) leaving: Box<[List]>,
-    /// Pages that reclaim wrote, and was not told of.
+    /// Pages that reclaim wrote, whose results are not reported to the library yet.
     pub(super) written: Mutex<Vec<(Pfn, Result<(), WriteError>)>>,
-    /// What a store has panicked with first, while reclaim wrote to it.
+    /// The first panic of a store that reclaim called.
     pub(super) panicked: Mutex<Option<Box<dyn Any + Send>>>,
     pub(super) counters: Counters,
 }
@@ -101,18 +101,19 @@ impl PageCache {
     ///
     /// # Errors
     ///
-    /// [`HostError::NoGivingUp`], where the kernel takes no memory back; [`HostError::OutOfMemory`]: there is no
-    /// address space for 8 bytes per frame, which take memory for frames that were used; and
-    /// [`HostError::TooManyToCache`]: the machine has more than 2^32 frames.
+    /// [`HostError::NoGivingUp`]: the kernel frees no memory on request.
+    /// [`HostError::OutOfMemory`]: there is no address space for 8 bytes per frame, of which only
+    /// those of used frames take memory. [`HostError::TooManyToCache`]: the machine has more than
+    /// 2^32 frames.
     pub fn new(machine: &HostMachine) -> Result<Self, HostError> {
         Self::with(machine, Kernel::detect()?)
     }
 
-    /// One whose pages are given up one range a call, whatever the kernel can: for comparison.
+    /// As [`PageCache::new`], but every call to the kernel frees one range, for comparison.
     ///
     /// # Errors
     ///
-    /// As [`PageCache::new`], but for [`HostError::NoGivingUp`].
+    /// As [`PageCache::new`], except [`HostError::NoGivingUp`].
     pub fn without_vectors(machine: &HostMachine) -> Result<Self, HostError> {
         Self::with(machine, Kernel::ranges())
     }
@@ -142,14 +143,14 @@ impl PageCache {
         self.machine == machine.id()
     }
 
-    /// A file of `pages` pages that `store` keeps. A use that misses a page reads up to `readahead`
-    /// pages from it on: many for files that are read from end to end, 1 for others.
+    /// Adds a file of `pages` pages with this store. A miss reads up to `readahead` pages from it
+    /// on: many for files that are read sequentially, 1 for others.
     ///
     /// # Errors
     ///
-    /// [`HostError::OutOfMemory`]: there is no address space for it, or for its table of pages, 16 bytes per
-    /// page. The store is dropped then. The table takes memory for pages that were used, and for up to 255
-    /// neighbours of each.
+    /// [`HostError::OutOfMemory`]: there is no address space for the file, or for its table of 16
+    /// bytes per page. The store is dropped then. The table takes memory only for pages that were
+    /// used, and for up to 255 neighbours of each.
     pub fn add(
         &mut self,
         store: Box<dyn Store>,
@@ -166,66 +167,65 @@ impl PageCache {
         Ok(FileId(self.files.len() as u32 - 1))
     }
 
-    /// Its files, in the order in which they were added.
+    /// The files, in the order in which they were added.
     pub fn files(&self) -> impl ExactSizeIterator<Item = FileId> + use<> {
         (0..self.files.len() as u32).map(FileId)
     }
 
-    /// How the kernel is told to take pages back.
+    /// The system calls that free the memory of pages.
     #[must_use]
     pub fn giving_up(&self) -> GivingUp {
         self.kernel.how()
     }
 
-    /// What was counted so far.
+    /// The counters so far.
     #[must_use]
     pub fn stats(&self) -> PagingStats {
         self.counters.read()
     }
 
-    /// Pages of a file that are in memory.
+    /// The number of pages of a file that are in memory.
     ///
     /// # Panics
     ///
-    /// If the file is none of this cache.
+    /// If the file is not of this cache.
     #[must_use]
     pub fn resident(&self, file: FileId) -> u64 {
         self.count(file, PageState::is_resident)
     }
 
-    /// Pages of a file that the kernel has put memory behind, by its own account: those that are in
-    /// memory, and those that it was not told yet to take back.
+    /// The number of pages of a file with memory, as the kernel reports it: those in the cache, and
+    /// unmapped ones whose memory is not freed yet.
     ///
     /// # Panics
     ///
-    /// If the file is none of this cache.
+    /// If the file is not of this cache.
     #[must_use]
     pub fn in_memory(&self, file: FileId) -> u64 {
         self.file(file).region.in_memory()
     }
 
-    /// Pages of a file that differ from what is stored.
+    /// The number of dirty pages of a file.
     ///
     /// # Panics
     ///
-    /// If the file is none of this cache.
+    /// If the file is not of this cache.
     #[must_use]
     pub fn dirty(&self, file: FileId) -> u64 {
         self.count(file, PageState::is_dirty)
     }
 
-    /// Pages of a file that could not be written when that was tried last. They are in memory, and
-    /// dirty.
+    /// The number of pages of a file whose last write failed. They are in memory, and dirty.
     ///
     /// # Panics
     ///
-    /// If the file is none of this cache.
+    /// If the file is not of this cache.
     #[must_use]
     pub fn failed(&self, file: FileId) -> u64 {
         self.count(file, PageState::has_failed)
     }
 
-    /// Whether a page is in memory that could go: nobody uses it, and it is clean.
+    /// Whether a page is evictable: in memory, clean and not in use.
     pub(super) fn has_evictable(&self) -> bool {
         let can_go = |page: &PageState| page.is_resident() && !page.is_dirty() && !page.is_fixed();
         self.files().any(|file| self.count(file, can_go) > 0)
@@ -236,14 +236,14 @@ impl PageCache {
         pages.marked().filter(|&page| is(&pages[page].state)).count() as u64
     }
 
-    /// Takes on to bring a page in.
+    /// Claims a missing page, which the caller then has to read.
     pub(super) fn claim(&self, id: PageId) -> Claim {
-        // Before anything is known of the page that somebody could look for.
+        // Marked before the page gets any state, so that scans of the table find it.
         self.file(id.file).pages.mark(id.page as usize);
         self.page(id).state.claim()
     }
 
-    /// Pages of a file that may be in memory, and others.
+    /// Pages of a file that may be in memory, possibly with others.
     pub(super) fn used(&self, file: FileId) -> impl Iterator<Item = PageId> {
         self.file(file).pages.marked().map(move |page| PageId { file, page: page as u32 })
     }
@@ -257,7 +257,7 @@ impl PageCache {
         &self.file(file).pages[page as usize]
     }
 
-    /// Addresses of pages of a file.
+    /// The addresses of pages of a file.
     pub(super) fn addresses(&self, file: FileId, pages: Range<u32>) -> Range<usize> {
         self.file(file).region.addresses(pages)
     }
@@ -291,14 +291,14 @@ impl PageCache {
         slot.compare_exchange(before.pack(), Slot::Empty.pack(), AcqRel, Relaxed).is_ok()
     }
 
-    /// What reclaim left of a page, which is there once.
+    /// Removes and returns the shadow entry of a page; 0 if there is none.
     pub(super) fn take_shadow(&self, id: PageId) -> u64 {
         let shadow = &self.page(id).shadow;
         if shadow.load(Relaxed) == 0 { 0 } else { shadow.swap(0, AcqRel) }
     }
 }
 
-/// A mutex that does not mind that somebody has panicked.
+/// Locks a mutex, also after a panic of a holder.
 pub(super) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

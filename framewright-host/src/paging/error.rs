@@ -68,7 +68,7 @@ pub enum PagingError {
         pages: u32,
     },
     /// The cache has no such file: the number is from another cache.
-    #[error("the cache has {files} files, and none of number {file}; it is from another cache")]
+    #[error("the cache has {files} files, but no file {file}; the number is from another cache")]
     NoSuchFile {
         /// The number of the requested file.
         file: u32,
@@ -77,7 +77,7 @@ pub enum PagingError {
     },
     /// The memory has frames that do not exist on its machine: they cannot hold pages.
     #[error(
-        "page {page} got frame {frame}, which the machine has not; make the memory of the frames of \
+        "page {page} got frame {frame}, which is not of the machine; make the memory of the frames of \
          its machine"
     )]
     ForeignFrame {

@@ -2,8 +2,8 @@
 
 use std::fs;
 
-/// TLB shootdowns that all processors of the system have received so far, whoever they were for: the
-/// row `TLB` of `/proc/interrupts`. `None` where the kernel does not count them there.
+/// The number of TLB shootdowns of all processors of the system so far: the row `TLB` of
+/// `/proc/interrupts`. `None` if the kernel does not count them there.
 #[must_use]
 pub fn shootdowns() -> Option<u64> {
     parse(&fs::read_to_string("/proc/interrupts").ok()?)

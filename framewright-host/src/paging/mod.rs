@@ -1,46 +1,50 @@
-//! Pages of files in less memory than they take: the library's reclaim over real memory.
+//! Files in less memory than their size: the library's reclaim over real memory.
 //!
 //! # Theory of operation
 //!
-//! A [`PageCache`] shows every file in a *region*, address space as large as the file: page `n` of the
-//! file is at page `n` of the region, or nowhere. The kernel puts memory behind a page when it is
-//! touched, and takes it back on request. *Frames* bound the memory in between: a thread reads a page only
-//! after it has got a frame from the library's [`Memory`](framewright::Memory). The frame is a number that
-//! entitles its owner to one page of memory, so the machine of that memory has no memory of its own ([`Backing::MetadataOnly`](crate::Backing::MetadataOnly)).
+//! A [`PageCache`] maps every file into a *region*, address space as large as the file. Page `n` of
+//! the file is at page `n` of the region, or not in memory. The kernel provides memory for a page
+//! when it is touched, and frees it on request. *Frames* limit that memory: a thread reads a page
+//! only after it has allocated a frame from the library's [`Memory`](framewright::Memory). The
+//! frame is a number that entitles its owner to one page of memory, so the machine of that memory
+//! has no memory itself ([`Backing::MetadataOnly`](crate::Backing::MetadataOnly)).
 //!
-//! A thread uses a page through a guard, [`Reading`] or [`Writing`]: one compare-exchange on the word of
-//! the page if it is in memory. If it is not, the thread requests a frame. When memory is short it
-//! reclaims, or wakes the thread that does, all by the library's rules. The library calls the cache as the
-//! owner of pages ([`PageOwner`](framewright::reclaim::PageOwner)), through a private type:
+//! A thread uses a page through a guard, [`Reading`] or [`Writing`]: one compare-exchange on the
+//! word of the page if it is in memory. Otherwise the thread requests a frame. When memory is
+//! short, it enters direct reclaim or wakes background reclaim, by the library's rules. The library
+//! calls the cache as the owner of pages ([`PageOwner`](framewright::reclaim::PageOwner)), through
+//! a private type:
 //!
 //! | the library | here |
 //! |---|---|
-//! | locks a page | no thread has fixed it, and none can |
-//! | unmaps it | it leaves its file, and goes on a list of the CPU that reclaims |
-//! | flushes that CPU | the kernel is told to take back what is on its list, in one call |
-//! | frees the frame | there is memory for another page |
+//! | locks a page | no thread has a guard of it, and none can get one |
+//! | unmaps it | it is removed from its file, and put on a list of the CPU that reclaims |
+//! | flushes that CPU | one system call frees the memory of the pages on its list |
+//! | frees the frame | another page can get it |
 //!
-//! The kernel frees the memory behind pages, and interrupts every processor that runs a thread of the
-//! process to flush the translations. [`FlushBatching`](framewright::tuning::FlushBatching) decides how
-//! many pages one such call serves: one (*off*), a batch (*clean-only*; dirty pages are written before they
-//! are unmapped, so all pages here are clean), a batch and earlier ones that were too small (*all*), or as
-//! many as may be deferred (*lazy*). The frame is free when the kernel has taken the page
-//! back, not before.
+//! The kernel frees the memory of pages, and interrupts every processor that runs a thread of the
+//! process to flush the translations. [`FlushBatching`](framewright::tuning::FlushBatching) decides
+//! how many pages one such call frees: one (*off*), a batch (*clean-only*; dirty pages are written
+//! before they are unmapped, so all pages here are clean), a batch with earlier ones that were too
+//! small (*all*), or as many as may be deferred (*lazy*). A frame is free after the kernel has
+//! freed its page, not before.
 //!
-//! A page that is wanted again while its frame waits in a batch or among the deferred frees is *rescued*: its
-//! contents are where they were, and it needs no more than a new frame. So no region ever needs a flush first.
+//! A page that is used again while its frame waits in a batch or among the deferred frees is
+//! *rescued*: its contents are still there, and it only needs a new frame. So no region ever needs
+//! a flush first.
 //!
 //! # Guarantees and limits
 //!
 //! * A guard gives access to the requested page. Contents are words that any thread may load and store,
 //!   atomically and without order: threads that write to one page must coordinate among themselves.
-//! * A store through a guard is part of the next write of the page, or the page is still dirty: a page is
-//!   written while it is locked and has no guard. A page that cannot be written (EIO, a full store) stays in memory, dirty, and
-//!   says so ([`PageCache::failed`]); when nothing but such pages is left, requests fail.
-//! * A kernel makes pages read-only before it writes them, and notices later stores by a fault. In user
-//!   space that costs a system call and an interrupt per page; here the guard marks the page dirty. So an
-//!   address that is kept beyond its guard is unknown to the cache: loads through it may find zeros, and
-//!   stores are lost. Safe code cannot keep one.
+//! * A store through a guard is part of the next write of the page, or the page is still dirty: a
+//!   page is written while it is locked and has no guard. A page whose write fails (EIO, a full
+//!   store) stays in memory and dirty, and is counted ([`PageCache::failed`]). When only such pages
+//!   are left, requests fail.
+//! * A kernel makes pages read-only before it writes them, and notices later stores by a fault. In
+//!   user space that costs a system call and an interrupt per page; here the guard marks the page
+//!   dirty. So the cache does not know of accesses to an address after its guard was dropped: loads
+//!   may find zeros, and stores are lost. Safe code cannot keep such an address.
 //! * No dirty page is dropped silently: the result of a run counts the pages that are still dirty
 //!   ([`Ran::unwritten`]).
 //! * A cache belongs to the one memory that is made on its machine. Safe code that has that memory or the
@@ -48,23 +52,23 @@
 //!   reclaim checks the word of the page first. Such changes can make pages unreclaimable.
 //! * A store that panics leaves pages as they were: missing, or dirty. The panic unwinds the caller, or
 //!   [`Pager::run`] if reclaim called the store.
-//! * The thread that needs a page reads or writes it, and waits. A store with a deep queue needs more
-//!   threads.
+//! * The thread that needs a page reads or writes it, and waits. So a store with a deep queue needs
+//!   more threads.
 //!
 //! | module      | job                                                            |
 //! |-------------|----------------------------------------------------------------|
 //! | `page`      | the state of a page: a word                                    |
-//! | `region`    | address space that shows a file                                |
+//! | `region`    | address space that maps a file                                 |
 //! | `store`     | storage of pages that are not in memory                        |
-//! | `cache`     | files, and which page each frame holds                         |
-//! | `table`     | tables that take memory only for what is used of them          |
-//! | `stats`     | what is counted                                                |
-//! | `seat`      | a thread's view: using pages                                   |
-//! | `bringing`  | bringing pages in that are missing                             |
+//! | `cache`     | files, and the page in each frame                              |
+//! | `table`     | tables that take memory only for used entries                  |
+//! | `stats`     | counters                                                       |
+//! | `seat`      | a CPU of the pager: using pages                                |
+//! | `bringing`  | reading missing pages into memory                              |
 //! | `guard`     | pages in use                                                   |
 //! | `owner`     | the cache as the owner of pages that the library reclaims      |
-//! | `leaving`   | pages that leave, and the flush that releases them             |
-//! | `giving`    | the system calls by which the kernel takes pages back          |
+//! | `leaving`   | unmapped pages, and the flush that frees their memory          |
+//! | `giving`    | the system calls that free the memory of pages                 |
 //! | `pager`     | the library with a cache: relief, background reclaim           |
 //! | `pauses`    | the wait queue of reclaim                                      |
 //! | `interrupts`| the kernel's count of TLB interrupts                           |

@@ -34,7 +34,7 @@ impl PageCache {
         assert!(lock.is_of(&self.page(id).state), "the lock of another page");
         let file = self.file(id.file);
         let failed = Failed(self, lock);
-        // SAFETY: the page is locked, and nobody uses a locked page.
+        // SAFETY: the page is locked, and no thread uses a locked page.
         unsafe {
             file.region.with_bytes(id.page..id.page + 1, |bytes| file.store.write(id.page, bytes))
         }?;
@@ -44,9 +44,9 @@ impl PageCache {
         Ok(())
     }
 
-    /// The same for the library, which cannot be unwound while it has pages locked: a store that
-    /// panics could not write, and whoever [runs](super::Pager::run) it all is told in the end. Also
-    /// dropping what it fails with runs its code.
+    /// The same for the library, which must not be unwound while it has pages locked. A panic of
+    /// the store counts as a failed write, and [`Pager::run`](super::Pager::run) passes it on at
+    /// its end. The error of the store is dropped inside, too, because that may panic.
     fn write_contained(&self, id: PageId, lock: &PageLock<'_>) -> Result<(), WriteError> {
         let write = || self.write(id, lock, true).map_err(|error| write_error(&error));
         catch_unwind(AssertUnwindSafe(write)).unwrap_or_else(|panic| {
@@ -55,7 +55,7 @@ impl PageCache {
         })
     }
 
-    /// Keeps the first panic. Others are leaked: they might panic when they are dropped.
+    /// Keeps the first panic. Later ones are leaked, because dropping them may panic.
     fn remember(&self, panic: Box<dyn Any + Send>) {
         let mut first = locked(&self.panicked);
         if first.is_none() {
@@ -66,7 +66,7 @@ impl PageCache {
     }
 }
 
-/// A page that is being written: dropped, it could not be.
+/// A write in progress. If this is dropped, the write has failed.
 struct Failed<'c>(&'c PageCache, &'c PageLock<'c>);
 
 impl Drop for Failed<'_> {
@@ -141,8 +141,8 @@ impl Owner<'_> {
 // 0 that it owned, and had no other frame. The frame is only a number here: there is no memory behind it that
 // could be used.
 unsafe impl PageOwner<HostMachine> for Owner<'_> {
-    /// A page that is dirty is not taken from its file before it is written: there is nothing to
-    /// unmap of it.
+    /// A dirty page is written before it is unmapped: reported as not mapped, so that the library
+    /// does not unmap it first.
     fn lock(&self, frames: &[Pfn], out: &mut [Option<PageState>]) {
         for (&frame, out) in frames.iter().zip(out) {
             *out = self.lock_one(frame);
@@ -203,7 +203,8 @@ unsafe impl PageOwner<HostMachine> for Owner<'_> {
         }
     }
 
-    /// Writes at once; that it has ended is told when reclaim does not ask any more.
+    /// Writes at once. The result is reported later, because the library is in the middle of
+    /// reclaim here.
     fn write_out(&self, frames: &[Pfn], out: &mut [WriteOut]) {
         for (&frame, out) in frames.iter().zip(out) {
             *out = self.write_one(frame);

@@ -15,9 +15,9 @@
 //! memory can change its LRU lists. So each step of reclaim is one compare-exchange that succeeds only if the
 //! page is in this frame, chosen, and not in use.
 //!
-//! A LEAVING page has no frame any more, but its contents are still where they were: a thread that needs
-//! it before the call of the kernel rescues it. While it is GIVING the kernel is being called, and all
-//! threads wait for the end of that call.
+//! An UNMAPPED page has no frame any more, but its contents are still in memory: a thread that
+//! needs the page before the kernel frees it rescues it. While the page is EVICTING, the system
+//! call is running, and all threads wait for its end.
 
 use std::sync::atomic::{
     AtomicU64,
@@ -36,9 +36,9 @@ const ACCESSED: u64 = 1 << 3;
 const WRITEBACK: u64 = 1 << 4;
 /// The last attempt to write the page failed.
 const FAILED: u64 = 1 << 5;
-/// The page is on a list of pages that the kernel is to take back.
+/// The page is on a list of pages whose memory the kernel is to free.
 const LEAVING: u64 = 1 << 6;
-/// The kernel is taking back the page.
+/// The kernel is freeing the memory of the page.
 const GIVING: u64 = 1 << 7;
 /// Reclaim has chosen the page.
 const CHOSEN: u64 = 1 << 8;
@@ -50,7 +50,7 @@ pub(super) const PINS_MAX: u32 = (PINS / PIN) as u32;
 /// The shift of the frame number, which counts from the first frame of the machine.
 const FRAME: u32 = 32;
 
-/// The state of a page, as the module describes it.
+/// The state of a page.
 #[derive(Default)]
 pub(super) struct PageState(AtomicU64);
 
@@ -63,7 +63,8 @@ pub(super) enum Fix {
     Busy,
     /// The page is not in memory.
     Absent,
-    /// The page has the maximum number of users. All of them may be this thread, so it must not wait.
+    /// The page has the maximum number of users. All of them may be this thread, so the caller must
+    /// not wait.
     TooMany,
 }
 
@@ -85,10 +86,10 @@ pub(super) struct Chosen {
     pub(super) writeback: bool,
 }
 
-/// The result of removing a page from its file.
+/// The result of unmapping a page.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Leave {
-    /// Removed: the page no longer has a frame.
+    /// Unmapped: the page no longer has a frame.
     Left,
     /// The page is dirty.
     Dirty,
@@ -153,7 +154,7 @@ impl PageState {
         self.0.fetch_sub(PIN, Release);
     }
 
-    /// Claims the page if it is missing; the caller then has to bring it in.
+    /// Claims the page if it is missing; the caller then has to read it.
     pub(super) fn claim(&self) -> Claim {
         let now = self.0.load(Relaxed);
         let claim = match now {
@@ -214,7 +215,7 @@ impl PageState {
             && self.change(|now| was_used(now).then_some(now & !ACCESSED)).is_some()
     }
 
-    /// Takes the frame from the page if it is in this frame, was chosen and is clean.
+    /// Unmaps the page, and takes its frame, if it is in this frame, was chosen and is clean.
     pub(super) fn leave(&self, frame: u32) -> Leave {
         let is_chosen = |now| is_in(now, frame) && now & (LOCKED | CHOSEN | PINS) == CHOSEN;
         let may_leave = |now| is_chosen(now) && now & DIRTY == 0;
@@ -225,17 +226,17 @@ impl PageState {
         }
     }
 
-    /// Marks a leaving page as being taken back by the kernel. `false` if it was rescued.
+    /// Begins the eviction of an unmapped page. `false` if it was rescued.
     pub(super) fn begin_giving(&self) -> bool {
         self.0.compare_exchange(LEAVING, GIVING, AcqRel, Relaxed).is_ok()
     }
 
-    /// Whether the kernel is taking back the page.
+    /// Whether the kernel is freeing the memory of the page.
     pub(super) fn is_giving(&self) -> bool {
         self.0.load(Acquire) == GIVING
     }
 
-    /// Marks the page as absent: the kernel has taken it back, or the claim on it has ended.
+    /// Marks the page as absent: its memory is freed, or the claim on it has ended.
     pub(super) fn end_giving(&self) {
         self.0.store(0, Release);
     }
@@ -281,7 +282,7 @@ mod tests {
 
     const CLEAN: Chosen = Chosen { dirty: false, writeback: false };
 
-    /// In frame 7.
+    /// A page in frame 7.
     fn resident() -> PageState {
         let page = PageState::default();
         assert_eq!((page.fix(false), page.claim()), (Fix::Absent, Claim::Read));
@@ -290,12 +291,12 @@ mod tests {
     }
 
     #[test]
-    fn who_uses_a_page_keeps_it_where_it_is() {
+    fn a_page_in_use_stays_in_its_frame() {
         let page = resident();
         assert_eq!(page.fix(false), Fix::Fixed { dirtied: false });
         assert_eq!(page.choose(7), None);
         page.release();
-        assert_eq!(page.choose(8), None, "it is in another frame");
+        assert_eq!(page.choose(8), None, "the page is in another frame");
         assert_eq!(page.choose(7), Some(CLEAN));
         assert_eq!((page.fix(false), page.claim()), (Fix::Busy, Claim::Taken));
         page.unchoose(8);
@@ -330,7 +331,7 @@ mod tests {
             assert_eq!(page.leave(7), Leave::Refused);
             assert!(page.lock_chosen(7).is_none() && page.try_lock_dirty().is_none());
             page.release();
-            assert!(page.lock_chosen(7).is_none(), "nobody uses it, and nobody has chosen it");
+            assert!(page.lock_chosen(7).is_none(), "the page is neither in use nor chosen");
             assert_eq!(page.leave(7), Leave::Refused);
             assert!(page.choose(7).is_some());
             assert!(page.lock_chosen(8).is_none() && page.try_lock_dirty().is_none());
@@ -354,12 +355,12 @@ mod tests {
     }
 
     #[test]
-    fn what_leaves_is_rescued_until_the_kernel_is_told() {
+    fn an_unmapped_page_is_rescued_until_its_eviction() {
         let page = resident();
         page.choose(7).unwrap();
         assert_eq!(page.leave(7), Leave::Left);
         assert_eq!((page.fix(false), page.claim()), (Fix::Absent, Claim::Rescue));
-        assert!(!page.begin_giving(), "somebody has it");
+        assert!(!page.begin_giving(), "the page was rescued");
         page.publish(u32::MAX, Some(false));
         page.release();
         page.choose(u32::MAX).unwrap();

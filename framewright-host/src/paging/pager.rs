@@ -1,4 +1,5 @@
-//! The library with a cache: relief for who is short of memory, and a thread that reclaims.
+//! The library with a cache: relief for requests without memory, and the thread of background
+//! reclaim.
 
 use std::{
     panic::resume_unwind,
@@ -51,7 +52,7 @@ impl<R> Ran<R> {
     }
 }
 
-/// What threads share that use a cache. See [`Pager::run`].
+/// The state that the threads of a run share.
 pub struct Pager<'p, 'm> {
     pub(super) memory: &'p Memory<'m, HostMachine>,
     pub(super) cache: &'p PageCache,
@@ -63,22 +64,23 @@ pub struct Pager<'p, 'm> {
 }
 
 impl<'p, 'm> Pager<'p, 'm> {
-    /// Runs `body`, which starts threads that use the cache. While it runs, requests that are short
-    /// of memory reclaim, and a thread does so in the background: as the memory's last CPU, which is
-    /// to be left free for it. Pages that are in memory in the end stay there; no free is deferred then.
+    /// Runs `body`, which starts threads that use the cache. Meanwhile requests that find no memory
+    /// enter direct reclaim, and a thread reclaims in the background. It registers as the last CPU
+    /// of the memory, which the caller has to leave free. Pages in memory at the end stay there; no
+    /// free is deferred then.
     ///
-    /// The end of a run does not write dirty pages. Pages that the body did not [sync](Seat::sync), or could
-    /// not, are counted in the result.
+    /// The end of a run does not write dirty pages. The result counts pages that the body did not
+    /// [sync](Seat::sync), or whose write failed.
     ///
     /// # Errors
     ///
-    /// [`PagingError`]: the cache is made for another machine than this memory's, the memory has no LRU
-    /// lists, its last CPU is not free, or another pager runs with it.
+    /// [`PagingError`]: the cache was made for another machine than this memory's, the memory has
+    /// no LRU lists, its last CPU is not free, or another pager runs with it.
     ///
     /// # Panics
     ///
-    /// If `body` does; or in the end, if a store has panicked while reclaim wrote to it. What it was to
-    /// write is in memory, and dirty.
+    /// If `body` panics; or at the end, if a store has panicked while reclaim called it. The pages
+    /// of its failed writes are in memory, and dirty.
     pub fn run<R>(
         memory: &'p Memory<'m, HostMachine>,
         cache: &'p PageCache,
@@ -140,16 +142,16 @@ impl<'p, 'm> Pager<'p, 'm> {
         })
     }
 
-    /// The view of the thread that is this CPU.
+    /// The CPU of the pager that this thread is registered as.
     ///
     /// # Errors
     ///
-    /// [`PagingError::Cpu`]: somebody else has the CPU's lists.
+    /// [`PagingError::Cpu`]: the token of the CPU is in use.
     pub fn seat(&self, cpu: &RegisteredCpu<'_>) -> Result<Seat<'_, 'm>, PagingError> {
         Ok(Seat::new(self, self.memory.cpu(cpu.id())?))
     }
 
-    /// Reclaim, for who wants to look at its books.
+    /// The reclaim of the memory, for its statistics.
     #[must_use]
     pub fn reclaim(&self) -> Reclaim<'_, 'm, HostMachine> {
         // SAFETY: the cache has its frames from this memory; unmapped pages are on the lists that the shooter
@@ -159,20 +161,20 @@ impl<'p, 'm> Pager<'p, 'm> {
         reclaim.expect("LRU lists, since it runs")
     }
 
-    /// Requests that had to reclaim themselves.
+    /// Requests that entered direct reclaim.
     #[must_use]
     pub fn stalls(&self) -> u64 {
         self.stalls.load(Relaxed)
     }
 
-    /// What the thread in the background does.
+    /// The thread of background reclaim.
     #[allow(unsafe_code)]
     fn reclaim_in_background(&self, ready: mpsc::Sender<Result<(), PagingError>>) {
         let me = CpuId::new(self.memory.cpu_count() - 1);
         let kswapd = self.reclaim().kswapd(NodeId::default());
         let claimed = self.memory.platform().register_as(me).map_err(PagingError::from);
         let claimed = claimed.and_then(|cpu| Ok((self.memory.cpu(me)?, cpu)));
-        // Nobody waits for an answer any more only if `run` was unwound.
+        // The receiver is gone only if `run` was unwound.
         let (mut token, _cpu) = match claimed {
             Ok(claimed) => claimed,
             Err(error) => return ready.send(Err(error)).unwrap_or_default(),
@@ -192,13 +194,14 @@ impl<'p, 'm> Pager<'p, 'm> {
                 NextStep::WhenWoken => self.bell.wait(None),
             }
         }
-        // Nothing else reclaims any more, and no request shall wait for deferred frames.
+        // No reclaim runs any more, and no request shall wait for deferred frames.
         self.shooter.flusher(me).drain_deferred(&mut |blocks| {
             blocks.for_each(|block| _ = token.free(block));
         });
     }
 
-    /// Tells reclaim of pages that it wrote; how many. Not while it asks.
+    /// Reports the results of writes to the library. Returns their number. The library must not be
+    /// in the middle of reclaim.
     pub(super) fn tell_written(&self, cpu: CpuId) -> usize {
         let written = std::mem::take(&mut *locked(&self.cache.written));
         for &(frame, result) in &written {
@@ -229,7 +232,7 @@ impl Relief for Pager<'_, '_> {
         if self.tell_written(need.cpu) == 0 || freed > 0 {
             return freed;
         }
-        // What was dirty is clean now.
+        // The written pages are clean now.
         self.reclaim().direct(need, frames)
     }
 
@@ -249,7 +252,7 @@ impl Relief for Pager<'_, '_> {
     }
 }
 
-/// Wakes one thread.
+/// A wake-up of one thread.
 #[derive(Default)]
 struct Bell {
     state: Mutex<Rung>,
@@ -277,7 +280,8 @@ impl Bell {
         locked(&self.state).over
     }
 
-    /// Waits until it rings, or has rung since this was waited for last; or it is over, or too long.
+    /// Waits until a wake-up, one since the last wait included; or until the end, or the time
+    /// limit.
     fn wait(&self, most: Option<Duration>) {
         let mut state = locked(&self.state);
         let quiet = |state: &mut Rung| !state.rung && !state.over;
@@ -296,7 +300,7 @@ impl Bell {
     }
 }
 
-/// Ends what waits for a bell.
+/// Ends the thread of background reclaim.
 struct Stop<'b>(&'b Bell);
 
 impl Drop for Stop<'_> {
@@ -311,13 +315,13 @@ mod tests {
     use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 
     #[test]
-    fn who_waits_for_a_bell_goes_on_waiting_if_woken_for_nothing() {
+    fn a_spurious_wake_up_does_not_end_a_wait() {
         let (bell, rung) = (Bell::default(), AtomicBool::new(false));
         thread::scope(|scope| {
             let waits = scope.spawn(|| {
                 for most in [None, Some(Duration::from_secs(600))] {
                     bell.wait(most);
-                    assert!(rung.swap(false, SeqCst), "it has not rung");
+                    assert!(rung.swap(false, SeqCst), "there was no wake-up");
                 }
             });
             for _ in 0..2 {

@@ -1,4 +1,4 @@
-//! Address space that shows a file: page `n` of the file is at page `n` of it, or nowhere.
+//! Address space of a file: page `n` of the file is at page `n` of the region, or not in memory.
 
 #![allow(unsafe_code)]
 
@@ -10,11 +10,11 @@ use crate::{HostError, mapping::Mapping};
 /// Words of a page.
 pub(super) const WORDS: usize = FRAME_SIZE / size_of::<u64>();
 
-/// Pages that the kernel is asked about at a time.
+/// Pages per query of the kernel.
 const IN_MEMORY: usize = 1 << 14;
 
-/// See the module. The kernel puts memory behind a page when it is touched first, and takes it back
-/// when it is [told to](super::giving).
+/// The address space of a file. The kernel provides memory for a page at the first touch, and frees
+/// it on [request](super::giving).
 pub(super) struct Region {
     mapping: Mapping,
     pages: u32,
@@ -30,14 +30,14 @@ impl Region {
         self.pages
     }
 
-    /// Where the pages lie.
+    /// The addresses of pages.
     pub(super) fn addresses(&self, pages: Range<u32>) -> Range<usize> {
         assert!(pages.start <= pages.end && pages.end <= self.pages, "pages of the region");
         let at = |page: u32| self.mapping.start().as_ptr() as usize + page as usize * FRAME_SIZE;
         at(pages.start)..at(pages.end)
     }
 
-    /// The words of a page. What they hold is for whoever has fixed it to say.
+    /// The words of a page. Their contents are meaningful only to a thread that has fixed the page.
     pub(super) fn words(&self, page: u32) -> &[AtomicU64] {
         let start = self.addresses(page..page + 1).start as *const AtomicU64;
         // SAFETY: inside the mapping, which lives as long as `self`, is aligned to pages, readable
@@ -46,7 +46,7 @@ impl Region {
         unsafe { std::slice::from_raw_parts(start, WORDS) }
     }
 
-    /// Pages that the kernel has put memory behind.
+    /// The number of pages with memory.
     pub(super) fn in_memory(&self) -> u64 {
         let mut found = [0; IN_MEMORY];
         (0..self.pages).step_by(IN_MEMORY).map(|page| self.in_memory_from(page, &mut found)).sum()
@@ -62,18 +62,18 @@ impl Region {
         if result == 0 { found.iter().filter(|byte| **byte & 1 == 1).count() as u64 } else { 0 }
     }
 
-    /// Lends pages as bytes.
+    /// Runs `body` with the bytes of pages.
     ///
     /// # Safety
     ///
-    /// Nobody else uses the pages until `body` has returned.
+    /// No other code uses the pages until `body` has returned.
     pub(super) unsafe fn with_bytes<R>(
         &self,
         pages: Range<u32>,
         body: impl FnOnce(&mut [u8]) -> R,
     ) -> R {
         let at = self.addresses(pages);
-        // SAFETY: inside the mapping, as above, and the caller's alone.
+        // SAFETY: inside the mapping, as above, and exclusive to the caller.
         body(unsafe { std::slice::from_raw_parts_mut(at.start as *mut u8, at.len()) })
     }
 }

@@ -9,19 +9,19 @@ pub struct PagingStats {
     pub misses: u64,
     /// Read from a store.
     pub read: u64,
-    /// Pages that were used again before the kernel was told to take them back.
+    /// Pages that were used again before their memory was freed.
     pub rescued: u64,
     /// Pages that reclaim unmapped.
     pub unmapped: u64,
     /// Pages whose memory the kernel has freed.
     pub evicted: u64,
-    /// Flushes that gave pages back to the kernel.
+    /// Flushes that freed the memory of pages.
     pub flushes: u64,
     /// System calls of these flushes.
     pub calls: u64,
     /// Processor time of the calling threads in these calls, in nanoseconds.
     pub call_nanos: u64,
-    /// Pages that the kernel refused to take back.
+    /// Pages whose memory the kernel refused to free.
     pub refused: u64,
     /// Pages that became dirty.
     pub dirtied: u64,

@@ -11,8 +11,8 @@ use std::{
     path::Path,
 };
 
-/// Keeps pages while they are not in memory. The store decides the contents of a page that was never
-/// written. Many threads call it at once, but never for the same page.
+/// The storage of the pages of a file. The store decides the contents of a page that was never
+/// written. Several threads may call it at once, but never for the same page.
 ///
 /// Pages are locked while the store reads or writes them, so a store must not use these pages through the
 /// cache: it would deadlock. Two files, of one cache or of two, must not have the same storage: each would

@@ -1,4 +1,4 @@
-//! Tables that take memory only for what is used of them.
+//! Tables that take memory only for used entries.
 
 #![allow(unsafe_code)]
 
@@ -31,8 +31,8 @@ unsafe impl Entry for AtomicU64 {}
 // SAFETY: two atomic integers.
 unsafe impl Entry for Page {}
 
-/// A table whose entries are zeroed at first. The kernel puts memory behind entries when they are touched. Entries
-/// that are used are marked, so that [`Table::marked`] need not touch the others.
+/// A table whose entries are zero at first. The kernel provides memory for entries when they are
+/// touched. Used entries are marked, so that [`Table::marked`] does not touch the others.
 pub(super) struct Table<T> {
     /// The entries, then the marks: a bit for each `PER_MARK` entries.
     mapping: Mapping,
@@ -92,8 +92,9 @@ impl<T: Entry> Deref for Table<T> {
 
     #[inline]
     fn deref(&self) -> &[T] {
-        // SAFETY: the mapping begins with so many entries, is aligned to pages and lives as long as `self`. Zeroed
-        // bytes are values of them, and they are used through shared references alone.
+        // SAFETY: the mapping begins with `len` entries, is aligned to pages and lives as long as
+        // `self`. Zeroed bytes are values of the type, and all accesses are through shared
+        // references.
         unsafe { slice::from_raw_parts(self.mapping.start().cast().as_ptr(), self.len) }
     }
 }
@@ -103,7 +104,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_marked_is_found_with_its_neighbours() {
+    fn a_marked_entry_is_found_with_its_neighbours() {
         for len in [1, 255, 256, 257, PER_WORD, PER_WORD + 1, 3 * PER_WORD + 300] {
             let table = Table::<AtomicU64>::new("a test", len as u64).unwrap();
             assert_eq!((table.len(), table.marked().count()), (len, 0));

@@ -19,7 +19,7 @@ use crate::{Backing, HostMachine, Metadata};
 mod early;
 mod wrong;
 
-/// Every byte of page `n` is `n`.
+/// A read-only store: every byte of page `n` is `n`.
 struct Bytes;
 
 impl Store for Bytes {
@@ -29,13 +29,13 @@ impl Store for Bytes {
     }
 
     fn write(&self, _page: u32, _from: &[u8]) -> io::Result<()> {
-        Err(io::Error::other("it is read-only"))
+        Err(io::Error::other("the store is read-only"))
     }
 }
 
 #[test]
 #[allow(unsafe_code)]
-fn what_leaves_is_rescued_with_its_contents_and_is_not_given_up() {
+fn an_unmapped_page_is_rescued_with_its_contents_and_is_not_evicted() {
     let builder = HostMachine::builder().frames(4096).cpus(2).backing(Backing::MetadataOnly);
     let machine = builder.build().unwrap();
     let map = [machine.frames().into()];
@@ -56,7 +56,7 @@ fn what_leaves_is_rescued_with_its_contents_and_is_not_given_up() {
         let lru = memory.lru().unwrap();
         lru.drain_all();
         assert!(lru.remove(frame));
-        // Reclaim takes it away...
+        // Reclaim unmaps the page.
         let mut slots = [BatchSlot::default(); 4];
         let mut batch = pager.shooter.flusher(me.id()).batch(&mut slots);
         let (mut locked, mut unmapped) = ([None], [Unmapped::default()]);
@@ -65,7 +65,7 @@ fn what_leaves_is_rescued_with_its_contents_and_is_not_given_up() {
         owner.unmap(&[frame], &mut batch.unmapping(), &mut unmapped);
         assert_eq!(unmapped, [Unmapped::Removed { dirty: false }]);
         assert_eq!((cache.resident(file), cache.in_memory(file)), (0, 1));
-        // ... and it is wanted again.
+        // The page is used again.
         assert_eq!(seat.read(file, 3).unwrap().word(511), 0x0303_0303_0303_0303);
         assert_ne!(page.state.frame(), Some(number));
         let mut released = [Released::default()];
@@ -89,15 +89,15 @@ fn what_leaves_is_rescued_with_its_contents_and_is_not_given_up() {
     assert_eq!(memory.free(), memory.managed());
 }
 
-/// Panics while it is told to, like a store with a bug. Nothing is kept.
+/// A store that panics on demand. It stores nothing.
 #[derive(Default)]
 struct Buggy {
     reads: AtomicBool,
     writes: AtomicBool,
     syncs: AtomicBool,
-    /// What it fails with in write panics when it is dropped.
+    /// Whether the error of a failed write panics when it is dropped.
     bombs: AtomicBool,
-    /// Times that it was synced.
+    /// The number of calls of `sync`.
     synced: AtomicU32,
 }
 
@@ -140,8 +140,8 @@ impl std::fmt::Display for Bomb {
 
 impl std::error::Error for Bomb {}
 
-/// Runs `body` with a file of 64 pages, 8 of which are read at once, kept by such a store; and says
-/// whether all frames were free in the end.
+/// Runs `body` with a file of 64 pages and a read-ahead of 8, with such a store. Also returns
+/// whether all frames were free at the end.
 fn with_buggy<R>(
     store: &'static Buggy,
     body: impl FnOnce(&Pager<'_, '_>, &mut Seat<'_, '_>, FileId) -> R,
@@ -181,7 +181,7 @@ fn a_panic_while_pages_are_read_leaves_none_of_them_locked() {
     let (result, all_free) = with_buggy(store, |pager, seat, file| {
         store.reads.store(true, SeqCst);
         let read = catch_unwind(AssertUnwindSafe(|| seat.read(file, 3).map(drop)));
-        assert!(read.is_err(), "it is not swallowed");
+        assert!(read.is_err(), "the panic is passed on");
         for page in 0..64 {
             let state = &pager.cache.page(cache::PageId { file, page }).state;
             assert_eq!(state.fix(false), page::Fix::Absent, "page {page}");
@@ -220,19 +220,19 @@ fn a_panic_while_reclaim_writes_is_a_failure_there_and_a_panic_in_the_end() {
         for _ in 0..8 {
             reclaim.shrink_node(framewright::CpuId::new(0), node, 64);
         }
-        assert!(pager.cache.stats().write_failed > 0, "it was tried");
+        assert!(pager.cache.stats().write_failed > 0, "a write was tried");
         let page = cache::PageId { file, page: 3 };
         assert_eq!(pager.cache.page(page).state.fix(false), page::Fix::Fixed { dirtied: false });
         pager.cache.page(page).state.release();
         assert_eq!((pager.cache.dirty(file), pager.cache.failed(file)), (1, 1));
     });
-    let panic = result.expect_err("who runs it is told");
+    let panic = result.expect_err("the panic is passed on at the end");
     assert_eq!(panic.downcast_ref::<&str>(), Some(&"a bug in write"));
     assert!(all_free);
 }
 
 #[test]
-fn what_stores_fail_with_cannot_unwind_reclaim_either() {
+fn a_panic_in_dropping_an_error_does_not_unwind_reclaim() {
     let store: &Buggy = Box::leak(Box::default());
     let (result, all_free) = with_buggy(store, |pager, seat, file| {
         for page in [3, 4, 5, 6, 7] {
@@ -244,11 +244,11 @@ fn what_stores_fail_with_cannot_unwind_reclaim_either() {
         for _ in 0..8 {
             reclaim.shrink_node(framewright::CpuId::new(0), node, 64);
         }
-        assert!(pager.cache.stats().write_failed >= 5, "all were tried");
+        assert!(pager.cache.stats().write_failed >= 5, "all writes were tried");
         assert_eq!(pager.cache.dirty(file), 5);
     });
-    // Whoever drops it has it blow up.
-    std::mem::forget(result.expect_err("who runs it is told"));
+    // Dropping the panic would panic.
+    std::mem::forget(result.expect_err("the panic is passed on at the end"));
     assert!(all_free);
 }
 
@@ -268,7 +268,7 @@ fn a_sync_is_passed_on_to_the_store_and_its_failure_back() {
 }
 
 #[test]
-fn there_is_an_end_to_the_guards_on_one_page_and_it_is_said() {
+fn the_number_of_guards_of_a_page_is_limited() {
     let store: &Buggy = Box::leak(Box::default());
     let (result, all_free) = with_buggy(store, |_, seat, file| {
         let mut guards: Vec<_> = (0..0xffff).map(|_| seat.read(file, 3).unwrap()).collect();

@@ -44,7 +44,7 @@ fn pages_are_evicted_whatever_the_numbers_of_their_frames() {
     }
 }
 
-/// A store that keeps nothing.
+/// A store without contents.
 struct Empty;
 
 impl Store for Empty {
@@ -103,7 +103,7 @@ fn a_machine_with_more_frames_than_a_cache_can_number_is_refused() {
 }
 
 #[test]
-fn who_has_no_cpu_left_is_told_who_has_it() {
+fn a_thread_without_a_free_cpu_is_told_that_background_reclaim_has_one() {
     let machine = builder(1).build().unwrap();
     let cache = PageCache::new(&machine).unwrap();
     with_memory(machine, |memory| {

@@ -131,7 +131,7 @@ fn meddle(pager: &Pager<'_, '_>, memory: &Memory<'_, HostMachine>, cpu: CpuId, o
 }
 
 #[test]
-fn whoever_changes_the_lists_loses_no_page_and_no_store() {
+fn changes_of_the_lists_lose_no_page_and_no_store() {
     const PAGES: u32 = 5_000;
     let machine = builder(4).build().unwrap();
     let store = Words::new(PAGES);
@@ -154,7 +154,7 @@ fn whoever_changes_the_lists_loses_no_page_and_no_store() {
                             let mut seat = pager.seat(&me).unwrap();
                             let mut random = fastrand::Rng::with_seed(thread);
                             for turn in 0..20_000 {
-                                // Each thread has pages of its own.
+                                // Each thread stores to separate pages.
                                 let page = random.u32(..PAGES / 2) * 2 + thread as u32;
                                 let word = &last[page as usize];
                                 if turn % 3 == 0 {

@@ -77,7 +77,7 @@ impl Store for Words {
         }
         let word = u64::from_ne_bytes(from[..8].try_into().unwrap());
         let same = from.chunks_exact(8).all(|bytes| bytes == word.to_ne_bytes());
-        assert!(same, "page {page} is written while somebody stores to it");
+        assert!(same, "page {page} is written during a store to it");
         self.words.lock().unwrap()[page as usize] = word;
         Ok(())
     }

@@ -22,7 +22,7 @@ fn a_run_that_ends_says_how_many_pages_are_not_written() {
         let Ran { value, unwritten } = run.unwrap();
         assert!(matches!(value, Err(PagingError::Unwritten { pages: 3, page: 0, .. })));
         assert_eq!(unwritten, 3);
-        // They are not lost yet.
+        // The pages are not lost yet.
         store.full.store(false, SeqCst);
         let run = Pager::run(memory, &cache, |pager| {
             let me = pager.register().unwrap();
@@ -57,7 +57,7 @@ fn a_guard_that_is_forgotten_keeps_its_page_and_is_not_passed_over() {
             mem::forget(guard);
             let error = seat.clear_away().unwrap_err();
             assert!(matches!(error, PagingError::InUse { pages: 1, page: 3 }), "{error}");
-            // A leaked seat keeps its CPU, but nothing else.
+            // A leaked value keeps the token of its CPU, but nothing else.
             mem::forget(seat);
             assert!(matches!(pager.seat(&me), Err(PagingError::Cpu(_))));
             mem::forget(me);

@@ -1,4 +1,4 @@
-//! Stores that fail: nothing is lost, everything is said, and nothing runs for ever.
+//! Stores that fail: no data is lost, every failure is reported, and nothing runs forever.
 
 use framewright::tuning::FlushBatching;
 use framewright_host::paging::PagingError;
@@ -6,7 +6,7 @@ use framewright_host::paging::PagingError;
 use super::stores::{Shape, Tokens, token};
 
 #[test]
-fn what_cannot_be_written_stays_dirty_and_is_reported() {
+fn pages_whose_write_failed_stay_dirty_and_are_reported() {
     for full in [true, false] {
         let store = Tokens::new(8_000);
         let kept = store.clone();
@@ -23,20 +23,20 @@ fn what_cannot_be_written_stays_dirty_and_is_reported() {
                     last = page;
                     seat.write(file, page).map(|mut page| page.fill(7)).err()
                 });
-                // Memory is full of pages that cannot go: an error, and soon.
+                // Memory is full of pages that cannot be evicted: an error is returned soon.
                 let error = error.expect("8000 dirty pages do not fit");
                 assert!(matches!(error, PagingError::OutOfMemory { .. }), "{error}");
                 assert!(last > 1_000, "{last}");
                 assert!(cache.stats().write_failed > 0 && cache.failed(file) > 0);
                 let error = seat.sync(file).unwrap_err();
                 assert!(matches!(error, PagingError::Unwritten { .. }), "{error}");
-                assert_eq!(cache.dirty(file), u64::from(last), "all that was stored is there");
+                assert_eq!(cache.dirty(file), u64::from(last), "all stores are in memory");
                 assert_eq!(kept.stored(0), token(0));
                 fail(false);
                 seat.sync(file).unwrap();
                 assert_eq!((cache.dirty(file), cache.failed(file)), (0, 0));
                 assert!((0..last).all(|page| kept.stored(page) == 7));
-                // And it goes on.
+                // Further stores succeed.
                 for page in last..8_000 {
                     seat.write(file, page).unwrap().fill(7);
                 }
@@ -59,7 +59,7 @@ fn a_page_that_cannot_be_read_is_an_error_and_its_neighbours_are_not() {
             assert_eq!(seat.read(file, 33).unwrap().word(0), token(33));
             let error = seat.read(file, 40).unwrap_err();
             assert!(matches!(error, PagingError::Unreadable { page: 40, .. }), "{error}");
-            assert_eq!(cache.in_memory(file), cache.resident(file), "nothing is left of it");
+            assert_eq!(cache.in_memory(file), cache.resident(file), "its memory is freed");
             kept.set_unreadable(None);
             assert_eq!(seat.read(file, 40).unwrap().word(0), token(40));
         })

@@ -1,4 +1,4 @@
-//! One thread: what is in memory, what it holds, what it costs.
+//! One thread: pages in memory, their contents, and the costs.
 
 use framewright::tuning::FlushBatching;
 use framewright_host::paging::{FileId, PageCache, PagingError, Seat};
@@ -40,7 +40,7 @@ fn files_are_read_that_are_larger_than_memory() {
             let each = stats.evicted / stats.flushes;
             let expected = match batching {
                 FlushBatching::Off => 1..2,
-                // As many as a pass has found, however few.
+                // The number of pages that a pass has found, possibly few.
                 FlushBatching::CleanOnly => 4..128,
                 FlushBatching::All => 32..256,
                 FlushBatching::Lazy => 64..1024,
@@ -67,13 +67,13 @@ fn pages_that_are_used_again_stay() {
             let before = cache.stats().misses;
             read(&mut seat, file, hot());
             let missed = cache.stats().misses - before;
-            assert!(missed < 40, "{missed} of 400 had gone");
+            assert!(missed < 40, "{missed} of 400 were evicted");
         })
         .unwrap();
 }
 
 #[test]
-fn what_is_stored_is_written_before_it_goes() {
+fn dirty_pages_are_written_before_they_are_evicted() {
     for batching in ALL {
         let store = Tokens::new(12_000);
         let kept = store.clone();
@@ -101,7 +101,7 @@ fn what_is_stored_is_written_before_it_goes() {
 }
 
 #[test]
-fn what_is_in_use_stays() {
+fn pages_in_use_stay_in_memory() {
     let store = Tokens::new(9_000);
     Shape::new(FlushBatching::Lazy)
         .run(&[(store, 32)], |pager, cache| {

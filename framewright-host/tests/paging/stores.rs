@@ -1,4 +1,4 @@
-//! Stores that know what they should hold, and a memory over them.
+//! Stores with known contents, and a memory above them.
 
 use framewright::{
     Config, Layout, Memory, SideTables, Tuning,
@@ -16,12 +16,13 @@ use std::{
     },
 };
 
-/// What page `page` of a file holds that nobody has written to: a token in every word.
+/// The contents of a page that was never written: a token in every word.
 pub(crate) fn token(page: u32) -> u64 {
     (u64::from(page) + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15)
 }
 
-/// A store in memory: one word per page stands for all of them. Clones are the same store.
+/// A store in memory with one word per page, which stands for all words of the page. Clones share
+/// the store.
 #[derive(Clone)]
 pub(crate) struct Tokens(Arc<Inner>);
 
@@ -80,13 +81,13 @@ impl Store for Tokens {
         }
         let word = u64::from_ne_bytes(from[..8].try_into().unwrap());
         let same = from.chunks_exact(8).all(|bytes| bytes == word.to_ne_bytes());
-        assert!(same, "page {page} is written while somebody stores to it");
+        assert!(same, "page {page} is written during a store to it");
         self.0.words[page as usize].store(word, Relaxed);
         Ok(())
     }
 }
 
-/// How a memory is made.
+/// The parameters of a memory.
 #[derive(Clone, Copy)]
 pub(crate) struct Shape {
     pub(crate) frames: u64,
@@ -101,8 +102,8 @@ impl Shape {
         Self { frames: 4096, cpus: 1, batching, vectors: true }
     }
 
-    /// Runs `body` with a memory of this shape, with files; then gives everything back, and checks the
-    /// books.
+    /// Runs `body` with a memory of these parameters and with files; then evicts everything, and
+    /// checks that all frames are free.
     pub(crate) fn run<R>(
         &self,
         files: &[(Tokens, u32)],
@@ -139,7 +140,7 @@ impl Shape {
         memory.drain_all();
         memory.check().unwrap();
         memory.lru().unwrap().check().unwrap();
-        assert_eq!(memory.free(), memory.managed(), "all frames came back");
+        assert_eq!(memory.free(), memory.managed(), "all frames are free");
         assert_eq!(memory.platform().first_corruption(), None);
         Ok(result)
     }

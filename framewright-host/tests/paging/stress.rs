@@ -1,5 +1,5 @@
-//! Many threads on shared files, all of them reading and storing: every page holds what was stored
-//! last, in memory and, in the end, in its store.
+//! Many threads read and store to shared files: every page holds its last store, in memory and at
+//! the end in its store.
 
 use framewright::tuning::FlushBatching;
 use framewright_host::paging::{PageCache, Pager};
@@ -13,8 +13,8 @@ use super::stores::{Shape, Tokens, token};
 const PAGES: u32 = 6_000;
 const THREADS: u16 = 4;
 
-/// How often somebody has stored to each page, and what comes next is decided by whom: page `p` is
-/// stored to by thread `p % THREADS` alone, and read by all.
+/// The number of stores to each page, which determines the next value. Only thread `p % THREADS`
+/// stores to page `p`; all threads read it.
 struct Last(Vec<AtomicU64>);
 
 impl Last {
@@ -22,10 +22,10 @@ impl Last {
         if times == 0 { token(page) } else { times << 32 | u64::from(page) }
     }
 
-    /// Whether a reader may see this, who knows how often it was stored at least.
+    /// Whether a reader may find this value after at least `before` stores.
     fn allows(&self, page: u32, found: u64, before: u64) -> bool {
         let after = self.0[page as usize].load(SeqCst);
-        // The store that is under way counts only when it has ended.
+        // A store in progress counts after its end.
         (before..=after + 1).any(|times| found == Self::value(page, times))
     }
 }
@@ -36,7 +36,8 @@ fn work(pager: &Pager<'_, '_>, cache: &PageCache, thread: u32, last: &Last, roun
     let mut seat = pager.seat(&me).unwrap();
     let mut random = fastrand::Rng::with_seed(thread.into());
     for round in 0..rounds {
-        // Half of it in a small part, so that pages come back while they leave.
+        // Half of the accesses are to a small part, so that pages are used again while they are
+        // unmapped.
         let page = random.u32(..if round % 2 == 0 { PAGES } else { PAGES / 4 });
         let times = &last.0[page as usize];
         if page % u32::from(THREADS) == thread && random.u32(..3) == 0 {

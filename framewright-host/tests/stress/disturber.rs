@@ -1,4 +1,4 @@
-//! What other CPUs do to the workers.
+//! Operations on the workers' CPUs and pageblocks by another thread.
 
 use framewright::{CpuError, CpuId, IsolateError, Memory, ZoneId, frame::PAGEBLOCK_FRAMES};
 use framewright_host::HostMachine;
@@ -8,10 +8,10 @@ use std::{
     time::Duration,
 };
 
-/// How often a CPU that has an owner is asked to go offline: the owner leaves it now and then.
+/// Attempts to take a CPU offline that has an owner: the owner releases it now and then.
 const ATTEMPTS: u32 = 100;
 
-/// Drains, takes CPUs off- and online, isolates, looks, until told to stop. In the end every CPU
+/// Drains, takes CPUs offline and online, isolates and inspects, until `stop`. At the end every CPU
 /// is online and nothing is isolated.
 pub(crate) fn disturb(memory: &Memory<'_, HostMachine>, seed: u64, stop: &AtomicBool) {
     let mut random = fastrand::Rng::with_seed(!seed);
@@ -29,7 +29,7 @@ pub(crate) fn disturb(memory: &Memory<'_, HostMachine>, seed: u64, stop: &Atomic
     }
 }
 
-/// Many at once: a race that one drain loses by a hair, another wins.
+/// Many drains in a row, because each has a small probability to hit a race.
 fn storm(drain: impl Fn()) {
     for _ in 0..500 {
         drain();

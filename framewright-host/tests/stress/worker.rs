@@ -18,10 +18,10 @@ use std::{
 const WORDS: u64 = (FRAME_SIZE / 8) as u64;
 const TYPES: [MigrateType; 3] =
     [MigrateType::Unmovable, MigrateType::Movable, MigrateType::Reclaimable];
-/// Operations between two looks at the inbox.
+/// Operations between two checks of the inbox.
 const OPERATIONS: usize = 64;
 
-/// A block and what was written into it.
+/// A block and the value written into it.
 pub(crate) struct Held<'m> {
     block: Block<'m>,
     value: u64,
@@ -33,7 +33,7 @@ pub(crate) struct Worker<'a, 'm> {
     random: fastrand::Rng,
     /// Nodes that have memory.
     nodes: Vec<NodeId>,
-    /// Never the same twice, nor another worker's.
+    /// Unique among all workers.
     next_value: u64,
     held: Vec<Held<'m>>,
     others: Vec<Sender<Held<'m>>>,
@@ -62,7 +62,7 @@ impl<'a, 'm> Worker<'a, 'm> {
         }
     }
 
-    /// Works until told to stop; then frees everything, also what others still send.
+    /// Works until `stop`; then frees everything, including blocks that others still send.
     pub(crate) fn work(mut self, stop: &AtomicBool) {
         let registered = self.memory.platform().register_as(self.cpu).unwrap();
         assert_eq!(registered.id(), self.cpu);
@@ -77,7 +77,7 @@ impl<'a, 'm> Worker<'a, 'm> {
                 self.held.extend(self.inbox.try_iter());
             }
             drop(token);
-            // Long enough for the CPU to be taken offline now and then.
+            // Long enough that the CPU can be taken offline now and then.
             thread::sleep(Duration::from_micros(self.random.u64(0..200)));
         }
         self.others.clear();
@@ -88,7 +88,7 @@ impl<'a, 'm> Worker<'a, 'm> {
         }
     }
 
-    /// Waits until the CPU is online and nobody is taking it offline.
+    /// Waits until the CPU is online.
     fn claim(&self) -> Token<'a, 'm> {
         loop {
             match self.memory.cpu(self.cpu) {
@@ -112,14 +112,14 @@ impl<'a, 'm> Worker<'a, 'm> {
             }
             for (value, block) in (self.next_value..).zip(blocks) {
                 let found = machine.words(&block)[word].load(Relaxed);
-                assert_eq!(found, value, "{block:?} is not ours alone");
+                assert_eq!(found, value, "{block:?} was used by another thread");
                 token.free(block).unwrap();
             }
             self.next_value += 16;
         }
     }
 
-    /// Operations that lean towards allocating, or towards freeing.
+    /// Operations that are mostly allocations, or mostly frees.
     fn burst(&mut self, token: &mut Token<'a, 'm>) {
         let allocating = self.random.usize(0..=12);
         for _ in 0..OPERATIONS {
@@ -144,7 +144,7 @@ impl<'a, 'm> Worker<'a, 'm> {
     }
 
     fn request(&mut self, largest: u8) -> Request {
-        // Half of them single frames; the larger the rarer.
+        // Half of them single frames; larger orders are rarer.
         let order = (self.random.u32(..).leading_zeros() as u8).min(largest);
         let of = TYPES[self.random.usize(0..TYPES.len())];
         let request = Request::new(Order::new(order).unwrap(), of);
@@ -195,14 +195,14 @@ impl<'a, 'm> Worker<'a, 'm> {
         }
     }
 
-    /// Out of memory: let go of a good part of it.
+    /// Frees half of the held blocks, because memory is short.
     fn relent(&mut self, token: &mut Token<'a, 'm>) {
         for _ in 0..self.held.len() / 2 {
             self.free_one(token);
         }
     }
 
-    /// Checks a new block and writes a pattern of its own into it.
+    /// Checks a new block and writes a pattern into it.
     fn keep(&mut self, mut block: Block<'m>, request: Request) {
         assert_eq!(block.order(), request.order());
         assert!(block.pfn().is_aligned(block.order()));
@@ -215,14 +215,14 @@ impl<'a, 'm> Worker<'a, 'm> {
         self.held.push(Held { block, value });
     }
 
-    /// Takes a random block out of those held, verified.
+    /// Removes a random block from those held, verified.
     fn let_go(&mut self) -> Option<Block<'m>> {
         if self.held.is_empty() {
             return None;
         }
         let Held { block, value } = self.held.swap_remove(self.random.usize(..self.held.len()));
         if let Err(mismatch) = self.memory.platform().verify(&block, value) {
-            panic!("{block:?} is not ours alone: {mismatch}");
+            panic!("{block:?} was used by another thread: {mismatch}");
         }
         Some(block)
     }
@@ -253,7 +253,7 @@ impl<'a, 'm> Worker<'a, 'm> {
     fn send(&mut self) {
         let Some(held) = self.held.pop() else { return };
         let other = &self.others[self.random.usize(..self.others.len())];
-        // Somebody who has stopped already takes nothing any more.
+        // A worker that has ended accepts no blocks.
         if let Err(refused) = other.send(held) {
             self.held.push(refused.0);
         }
@@ -274,15 +274,15 @@ impl<'a, 'm> Worker<'a, 'm> {
         }
     }
 
-    /// Takes blocks apart: one comes back as a block, the other is freed raw.
+    /// Splits blocks into raw frames: one is adopted again, the other is freed raw.
     fn through_raw(&mut self, token: &mut Token<'a, 'm>) {
         let Some(Held { block, value }) = self.held.pop() else { return };
         let (pfn, order) = block.into_raw();
-        // SAFETY: taken apart in the line above.
+        // SAFETY: split in the line above.
         let block = unsafe { token.adopt(pfn, order) }.unwrap();
         self.held.push(Held { block, value });
         let Some((pfn, order)) = self.let_go().map(Block::into_raw) else { return };
-        // SAFETY: taken apart in the line above.
+        // SAFETY: split in the line above.
         unsafe { token.free_raw(pfn, order) }.unwrap();
     }
 }

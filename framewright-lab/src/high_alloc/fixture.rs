@@ -19,7 +19,7 @@ use framewright::{
 use framewright_sim::{
     engine::{Cpu, Failure, Machine, Options, Schedule, WaitQueue},
     file::FileCosts,
-    platform::{Books, Frames, Settings, Simulated},
+    platform::{MetadataBuffer, Frames, Settings, Simulated},
     process::{Costs, Mmu, Process, Shooter},
 };
 
@@ -165,7 +165,7 @@ pub(super) fn play(
     let map = [MemoryRange::from(frames(0, FRAMES))];
     let side_tables = SideTables { lru: true, ..SideTables::default() };
     let config = Config { side_tables, ..Config::new(&map, machine.cpus()) };
-    let mut books = Books::new(&Layout::new::<Simulated>(&config).expect("a small layout"));
+    let mut books = MetadataBuffer::new(&Layout::new::<Simulated>(&config).expect("a small layout"));
     let names = (0..FRAMES).map(|_| Cell::new(0)).collect();
     let contents = Rc::new(Contents { names, left: Cell::new(u64::MAX) });
     let platform = Simulated::new(&machine, Settings::default()).with_frames(contents.clone());

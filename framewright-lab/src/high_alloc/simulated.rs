@@ -8,7 +8,7 @@ use framewright::{
 };
 use framewright_sim::{
     engine::{Cpu, Machine, Options, Program as CpuProgram, WaitQueue},
-    platform::{Books, LentRelief, Settings, Simulated},
+    platform::{MetadataBuffer, LentRelief, Settings, Simulated},
     process::{Mmu, Process, Shooter},
 };
 
@@ -90,7 +90,7 @@ impl<'w> World for SimulatedWorld<'w, '_> {
             dirty: true,
             space: space.id().number(),
             page: page.into(),
-            space_flush: space.owed(),
+            space_flush: space.deferred_flush(),
             file_flush: None,
         };
         batch.add(frame, &translation);
@@ -148,7 +148,7 @@ pub(super) fn run(
     let side_tables = SideTables { lru: true, ..SideTables::default() };
     let config = Config { side_tables, ..nodes.config(side.tuning) };
     let layout = Layout::new::<Simulated>(&config).map_err(|error| refused(spec, &error))?;
-    let mut books = Books::new(&layout);
+    let mut books = MetadataBuffer::new(&layout);
     let machine = Machine::modelled(spec.into(), Options { seed, ..Options::default() });
     let settings = Settings { prices: spec.costs().library, ..Settings::default() };
     let relief = LentRelief::default();

@@ -5,7 +5,7 @@ use std::cell::Cell;
 use framewright::{Block, MigrateType, Order, Request, frame::PAGEBLOCK_FRAMES};
 use framewright_sim::{
     engine::Cpu,
-    file::{AreaId, FileTrouble, Seat, Touched},
+    file::{AreaId, FileTrouble, CpuContext, Touched},
 };
 
 use super::timeline::Timeline;
@@ -89,7 +89,7 @@ impl<'m> Large<'m> {
 
 /// One CPU. See the module.
 pub(super) struct EventLoop<'d, 'k, 'm> {
-    pub(super) seat: Seat<'d, 'k, 'm>,
+    pub(super) seat: CpuContext<'d, 'k, 'm>,
     pub(super) timeline: &'d Timeline<'d>,
     pub(super) areas: &'d [AreaId],
     pub(super) spent: &'d Spent,
@@ -128,7 +128,7 @@ impl<'m> EventLoop<'_, '_, 'm> {
         let mut kernel = 0;
         while !self.timeline.is_over() {
             let began = cpu.now();
-            if self.seat.tend(cpu) {
+            if self.seat.do_kernel_work(cpu) {
                 kernel += cpu.now() - began;
             }
             // Who runs programs gets as much of the CPU as the kernel had.
@@ -188,8 +188,8 @@ impl<'m> EventLoop<'_, '_, 'm> {
             }
             cpu.work(next.then);
             self.spent.user.set(self.spent.user.get() + next.then);
-            self.timeline.look(self.seat.brought(), cpu.now(), self.unusable);
-            if cpu.now() >= until || self.seat.is_wanted(cpu) {
+            self.timeline.look(self.seat.pages_cached(), cpu.now(), self.unusable);
+            if cpu.now() >= until || self.seat.has_kernel_work(cpu) {
                 return Ok(());
             }
         }

@@ -8,8 +8,8 @@ use framewright::{
 };
 use framewright_sim::{
     engine::{Failure, LockClass, Machine, Options, Program},
-    file::{AreaId, FileCosts, FileSpec, Keep, PageCache, Parts, StoreSpec},
-    platform::{Books, LentRelief, Settings, Simulated},
+    file::{AreaId, FileCosts, FileSpec, KernelState, PageCache, Parts, StoreSpec},
+    platform::{MetadataBuffer, LentRelief, Settings, Simulated},
     process::{AddressSpace, Mmu},
 };
 
@@ -45,7 +45,7 @@ pub(super) fn run(
     let side_tables = SideTables { lru: true, ..SideTables::default() };
     let config = Config { side_tables, ..nodes.config(side.tuning) };
     let layout = Layout::new::<Simulated>(&config).map_err(|error| refused(spec, &error))?;
-    let mut books = Books::new(&layout);
+    let mut books = MetadataBuffer::new(&layout);
     let machine = Machine::modelled(spec.into(), Options { seed, ..Options::default() });
     let settings = Settings { prices: spec.costs().library, ..Settings::default() };
     let relief = LentRelief::default();
@@ -108,7 +108,7 @@ struct Play<'p, 'm> {
 impl<'m> Play<'_, 'm> {
     fn play(
         &self,
-        keep: &Keep<'_, 'm>,
+        keep: &KernelState<'_, 'm>,
         progress: &mut dyn FnMut(u64, u64),
     ) -> Result<Outcome, Failure> {
         let hours = self.hours();
@@ -179,7 +179,7 @@ impl<'m> Play<'_, 'm> {
     /// Every CPU at its event loop until all is over.
     fn work(
         &self,
-        keep: &Keep<'_, 'm>,
+        keep: &KernelState<'_, 'm>,
         timeline: &Timeline<'_>,
         spent: &[Spent],
     ) -> Result<(), Failure> {
@@ -190,7 +190,7 @@ impl<'m> Play<'_, 'm> {
             let unusable = &unusable;
             Box::new(move |cpu| {
                 let mut event_loop = EventLoop {
-                    seat: keep.seat(CpuId::new(number)),
+                    seat: keep.cpu_context(CpuId::new(number)),
                     timeline,
                     areas: self.areas,
                     spent,
@@ -208,18 +208,18 @@ impl<'m> Play<'_, 'm> {
     }
 
     /// Gives every frame back. All CPUs take part: some have to flush.
-    fn clear_away(&self, keep: &Keep<'_, 'm>) -> Result<(), Failure> {
+    fn clear_away(&self, keep: &KernelState<'_, 'm>) -> Result<(), Failure> {
         let programs = (0..self.cpus()).map(|number| -> Program<'_> {
             Box::new(move |cpu| {
                 if number == 0 {
-                    keep.seat(CpuId::new(0)).clear_away(cpu);
+                    keep.cpu_context(CpuId::new(0)).free_all(cpu);
                 }
             })
         });
         self.parts.machine.run(programs.collect())
     }
 
-    fn outcome(&self, keep: &Keep<'_, 'm>, timeline: &Timeline<'_>, spent: &[Spent]) -> Outcome {
+    fn outcome(&self, keep: &KernelState<'_, 'm>, timeline: &Timeline<'_>, spent: &[Spent]) -> Outcome {
         let Parts { machine, memory, cache, .. } = self.parts;
         let frequency = 1e12 / machine.model().nanos_per_1000_cycles as f64;
         let seconds = |cycles: u64| cycles as f64 / frequency;

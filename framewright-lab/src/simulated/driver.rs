@@ -5,7 +5,7 @@ use framewright_sim::{
     check,
     engine::{Cpu as SimCpu, Failure, Machine, Options, Program},
     machine::Spec,
-    platform::{Books, Settings, Simulated},
+    platform::{MetadataBuffer, Settings, Simulated},
 };
 
 use super::refused;
@@ -176,7 +176,7 @@ pub(super) fn run(
     let nodes = Nodes::new(spec, simulation.frames());
     let config = nodes.config(tuning);
     let layout = Layout::new::<Simulated>(&config).map_err(|error| refused(spec, &error))?;
-    let mut books = Books::new(&layout);
+    let mut books = MetadataBuffer::new(&layout);
     let machine = Machine::modelled(spec.into(), Options { seed, ..Options::default() });
     let settings = Settings { prices: spec.costs().library, ..Settings::default() };
     let memory = Memory::new(Simulated::new(&machine, settings), &config, books.as_mut())

@@ -204,7 +204,7 @@ impl SimLists {
     /// Of `node`, and with one of them per node at most, on `machine`; work costs what `code` says.
     #[must_use]
     pub(super) fn new(machine: &Machine, node: u8, code: &Code) -> Self {
-        machine.set_home(Family::DESCRIPTORS, node.into(), node);
+        machine.set_home_node(Family::DESCRIPTORS, node.into(), node);
         Self {
             machine: Shared::new(machine),
             member: node.into(),

@@ -1,11 +1,11 @@
-//! Who holds which frame, by what the programs say.
+//! The holder of each frame, as the programs report it.
 
 use crate::engine::Cpu;
 use framewright::{Order, Pfn};
 use std::cell::{Cell, RefCell};
 
-/// Frames in the hands of programs, two bytes each. A frame that is handed out while somebody holds
-/// it, or given back by somebody while nobody does, ends the run.
+/// The frames that programs hold, two bytes each. The run ends if a frame is allocated that a CPU
+/// holds, or if a frame is freed that none holds.
 #[derive(Default)]
 pub struct Ledger {
     /// By frame number: the CPU that got it, plus one.
@@ -14,36 +14,38 @@ pub struct Ledger {
 }
 
 impl Ledger {
-    /// Nobody holds anything.
+    /// A ledger without held frames.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Frames that programs hold.
+    /// The number of frames that programs hold.
     #[must_use]
     pub fn held(&self) -> u64 {
         self.held.get()
     }
 
-    /// `cpu` was handed 2^`order` frames.
+    /// Records that `cpu` allocated 2^`order` frames at `pfn`.
     pub fn take(&self, cpu: Cpu<'_>, pfn: Pfn, order: Order) {
         let wrong = self.exchange(pfn, order, |holder| *holder == 0, cpu.id().get() + 1);
         if let Some((pfn, holder)) = wrong {
-            cpu.fail(format!("frame {pfn:#x} was handed out while CPU {} held it", holder - 1));
+            cpu.fail(format!("frame {pfn:#x} was allocated while CPU {} held it", holder - 1));
         }
         self.held.set(self.held.get() + order.frames());
     }
 
-    /// `cpu` is about to give 2^`order` frames back, whoever got them.
+    /// Records that `cpu` is about to free 2^`order` frames at `pfn`. Another CPU may have
+    /// allocated them.
     pub fn give(&self, cpu: Cpu<'_>, pfn: Pfn, order: Order) {
         if let Some((pfn, _)) = self.exchange(pfn, order, |holder| *holder != 0, 0) {
-            cpu.fail(format!("frame {pfn:#x} is given back and nobody holds it"));
+            cpu.fail(format!("frame {pfn:#x} is freed, but no CPU holds it"));
         }
         self.held.set(self.held.get() - order.frames());
     }
 
-    /// Makes `holder` the holder of all frames; the first that was not `right`, and who had it.
+    /// Sets the holder of all frames, unless a holder is not `right`. Returns that frame and its
+    /// holder.
     fn exchange(
         &self,
         pfn: Pfn,

@@ -2,20 +2,20 @@
 //!
 //! | when                         | what                                                          |
 //! |------------------------------|---------------------------------------------------------------|
-//! | at every entry to a section  | nobody else is inside (the engine ends the run)               |
+//! | at every entry to a section  | no other CPU is inside (the engine ends the run)              |
 //! | every so many steps          | [`in_between`]: headers agree with maps and lists (I2)        |
-//! | every so many steps          | [`above_min`]: nobody without the right to has dipped below a watermark (I4) |
-//! | at every take and give       | [`Ledger`]: no frame is handed out twice, none freed that is not held (I3) |
-//! | at the end of a run          | [`at_rest`]: frames are in one place each and the books balance (I1, I2, I9), what programs hold is what is allocated; the engine: no lock is held, nobody is inside anything (I7) |
+//! | every so many steps          | [`above_min`]: only entitled requests went below the min watermark (I4) |
+//! | at every allocation and free | [`Ledger`]: no frame is allocated twice or freed twice (I3)   |
+//! | at the end of a run          | [`at_rest`]: each frame is in one place, the counts add up (I1, I2, I9), and programs hold what is allocated; the engine: no lock is held, no CPU is inside a section (I7) |
 //!
 //! ```
 //! # use framewright::{Config, FrameRange, Layout, Memory, MemoryRange, Pfn};
-//! # use framewright_sim::{check, engine::{Machine, Options, Schedule}, platform::{Books, Settings, Simulated}};
+//! # use framewright_sim::{check, engine::{Machine, Options, Schedule}, platform::{MetadataBuffer, Settings, Simulated}};
 //! # let machine = Machine::new(2, Options { schedule: Schedule::Random(1), ..Options::default() });
 //! # let map = [MemoryRange::from(FrameRange::new(Pfn::new(0), Pfn::new(1024)).unwrap())];
 //! # let config = Config::new(&map, 2);
-//! # let mut books = Books::new(&Layout::new::<Simulated>(&config).unwrap());
-//! # let memory = Memory::new(Simulated::new(&machine, Settings::default()), &config, books.as_mut()).unwrap();
+//! # let mut metadata = MetadataBuffer::new(&Layout::new::<Simulated>(&config).unwrap());
+//! # let memory = Memory::new(Simulated::new(&machine, Settings::default()), &config, metadata.as_mut()).unwrap();
 //! let ledger = check::Ledger::new();
 //! let watch = || check::in_between(&memory);
 //! machine.run_watched(vec![Box::new(|cpu| { /* takes and gives frames */ })], 100, &watch).unwrap();
@@ -29,39 +29,41 @@ pub use ledger::Ledger;
 use crate::platform::Simulated;
 use framewright::Memory;
 
-/// What holds whenever nobody is inside of what he uses exclusively.
+/// Checks the invariants that hold whenever no CPU is inside an exclusive section.
 ///
 /// # Errors
 ///
-/// What does not.
+/// The violated invariant.
 pub fn in_between(memory: &Memory<'_, Simulated>) -> Result<(), String> {
     memory.check_zones().map_err(|violation| violation.to_string())
 }
 
-/// No zone has fewer free frames than its min watermark (without a boost), but for `urgent` frames that
-/// requests entitled to dip below it have been handed out: what holds at every moment in a memory that
-/// began with more, as long as every other request must leave that much behind. Not where frames also
-/// leave a zone in other ways: by isolation, as an extent, or with the memory itself.
+/// Checks that no zone has fewer free frames than its min watermark without a boost, minus
+/// `urgent`: the frames that were allocated by requests that may go below it.
+///
+/// This holds at every moment in a memory that began with more free frames. It does not hold where
+/// frames leave a zone in other ways: by isolation, as an extent, or by memory hotplug.
 ///
 /// # Errors
 ///
-/// The zone, and how few.
+/// The zone, its free frames and its watermark.
 pub fn above_min(memory: &Memory<'_, Simulated>, urgent: u64) -> Result<(), String> {
     match memory.free_and_min().find(|&(_, free, min)| free + urgent < min) {
         None => Ok(()),
         Some((id, free, min)) => Err(format!(
             "zone {} has {free} free frames, below its min watermark of {min}, and requests that may \
-             dip below it hold {urgent}",
+             go below it hold {urgent}",
             id.index(),
         )),
     }
 }
 
-/// What holds when every operation has ended; with a ledger, also that it agrees.
+/// Checks the invariants that hold when no operation is in progress, and that `ledger` agrees with
+/// the memory.
 ///
 /// # Errors
 ///
-/// What does not.
+/// The violated invariant.
 pub fn at_rest(memory: &Memory<'_, Simulated>, ledger: Option<&Ledger>) -> Result<(), String> {
     memory.check().map_err(|violation| violation.to_string())?;
     let held = memory.held_by_cpus() + memory.in_depots();

@@ -1,6 +1,6 @@
 use super::*;
 use crate::engine::{Cpu, Failure, LockClass, Machine, Options, Program, Schedule};
-use crate::platform::{Books, Settings};
+use crate::platform::{MetadataBuffer, Settings};
 use framewright::{
     Block, Config, FrameRange, Layout, MemoryRange, MigrateType, Order, Pfn, Request,
 };
@@ -30,7 +30,7 @@ fn program<'a, 'm: 'a>(memory: &'a Memory<'m, Simulated>, ledger: &'a Ledger) ->
         if cpu.id().get() == 1 {
             memory.drain_all();
         }
-        // What is left stays allocated: the books have to say so.
+        // The remaining blocks stay allocated, and the count of allocated frames includes them.
         for block in blocks {
             let _still_allocated = block.into_raw();
         }
@@ -40,13 +40,13 @@ fn program<'a, 'm: 'a>(memory: &'a Memory<'m, Simulated>, ledger: &'a Ledger) ->
 fn with_memory<R>(machine: &Machine, f: impl FnOnce(&Memory<'_, Simulated>) -> R) -> R {
     let map = [MemoryRange::from(FrameRange::new(Pfn::new(0), Pfn::new(FRAMES)).unwrap())];
     let config = Config::new(&map, 3);
-    let mut books = Books::new(&Layout::new::<Simulated>(&config).unwrap());
+    let mut metadata = MetadataBuffer::new(&Layout::new::<Simulated>(&config).unwrap());
     let simulated = Simulated::new(machine, Settings::default());
-    f(&Memory::new(simulated, &config, books.as_mut()).unwrap())
+    f(&Memory::new(simulated, &config, metadata.as_mut()).unwrap())
 }
 
 #[test]
-fn books_balance_in_between_and_at_rest() {
+fn invariants_hold_during_a_run_and_at_its_end() {
     for seed in 0..20 {
         let (machine, ledger) = (machine(seed), Ledger::new());
         with_memory(&machine, |memory| {
@@ -70,26 +70,26 @@ fn a_frame_that_is_handed_out_twice_or_freed_twice_is_named() {
         ledger.take(cpu, Pfn::new(8), order);
         ledger.take(cpu, Pfn::new(11), Order::ZERO);
     });
-    assert_eq!(twice.to_string(), "CPU 0: frame 0xb was handed out while CPU 0 held it");
+    assert_eq!(twice.to_string(), "CPU 0: frame 0xb was allocated while CPU 0 held it");
     let freed = run(&|cpu| {
         let ledger = Ledger::new();
         ledger.take(cpu, Pfn::new(8), order);
         ledger.give(cpu, Pfn::new(8), order);
         ledger.give(cpu, Pfn::new(8), Order::ZERO);
     });
-    assert_eq!(freed.to_string(), "CPU 0: frame 0x8 is given back and nobody holds it");
+    assert_eq!(freed.to_string(), "CPU 0: frame 0x8 is freed, but no CPU holds it");
 }
 
 #[test]
-fn a_lock_that_is_never_given_back_is_told() {
+fn a_lock_that_is_never_released_is_reported() {
     let machine = machine(1);
     let lock = machine.new_lock(LockClass::Program);
     let failure = machine.run(vec![Box::new(|cpu: Cpu<'_>| cpu.lock(lock))]).unwrap_err();
     assert_eq!(failure, Failure::Invariant { what: "CPU 0 ended while it held lock 0".to_owned() });
 }
 
-/// What a machine of three CPUs says that take orders 0 to 3 until nothing is left for them, CPU 2 with
-/// rights to go deeper, of which `urgent` frames are known.
+/// Runs three CPUs that allocate orders 3 to 0 until nothing is left. CPU 2 may go below the
+/// watermark, of whose frames `urgent` are reported. Returns the result of the check.
 fn exhausted(seed: u64, urgent: u64) -> Result<(), Failure> {
     let machine = machine(seed);
     with_memory(&machine, |memory| {
@@ -113,7 +113,7 @@ fn exhausted(seed: u64, urgent: u64) -> Result<(), Failure> {
 }
 
 #[test]
-fn who_may_not_dip_below_a_watermark_does_not_and_who_may_is_seen_to() {
+fn only_urgent_requests_go_below_the_min_watermark() {
     for seed in 0..4 {
         exhausted(seed, FRAMES).unwrap();
         let failure = exhausted(seed, 0).unwrap_err().to_string();

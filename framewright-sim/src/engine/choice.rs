@@ -1,9 +1,9 @@
-//! Schedules that look for bugs: every decision is made here, recorded, and can be repeated.
+//! Schedules that look for bugs. Every decision is made and recorded here, and can be repeated.
 //!
-//! A decision is a number below the number of options. Option 0 is always the ordinary one: the CPU
-//! that runs goes on, an interrupt is served at once, nothing rare is forced. Where there is one
-//! option only, nothing is decided and nothing recorded; so a recording is short, and a
-//! repetition that runs out of it goes on in the ordinary way.
+//! A decision is a number below the number of options. Option 0 is always the ordinary one: the
+//! running CPU continues, an interrupt is served at once, no rare outcome is forced. A point with a
+//! single option is not a decision and is not recorded. So a recording is short. A replay that
+//! reaches the end of its recording continues with the ordinary options.
 
 use super::{
     schedule::{Misfit, Schedule},
@@ -13,7 +13,7 @@ use super::{
 use framewright::CpuId;
 use std::{cell::RefCell, rc::Rc};
 
-/// What may happen next.
+/// The next event.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Actor {
     /// A CPU runs.
@@ -30,24 +30,24 @@ enum Policy {
     Search(Rc<RefCell<Search>>),
 }
 
-/// A schedule that ignores clocks, at work.
+/// The state of a schedule that ignores clocks.
 pub(super) struct Hunt {
     /// CPUs that may run.
     ready: CpuSet,
     /// CPUs with stores in their buffers.
     buffers: CpuSet,
-    /// Who may be next: kept for its memory.
+    /// Candidates for the next event, kept between decisions to reuse the allocation.
     actors: Vec<Actor>,
     policy: Policy,
-    /// What was decided so far.
+    /// The decisions so far.
     log: Vec<u16>,
     steps: u64,
-    /// The first recorded choice that there was not.
+    /// The first recorded choice that was not among the options of the run.
     misfit: Option<Misfit>,
 }
 
 impl Hunt {
-    /// A schedule at work; `None` for the one that goes by clocks.
+    /// The state for `schedule`; `None` for the schedule that follows the clocks.
     pub(super) fn new(schedule: &Schedule, cpus: u16) -> Option<Self> {
         let policy = match schedule {
             Schedule::Clock => return None,
@@ -63,7 +63,8 @@ impl Hunt {
         Some(Self { ready, buffers, actors, policy, log, steps: 0, misfit: None })
     }
 
-    /// As [`Hunt::new`], in the place of one that has worked: keeps its memory.
+    /// Replaces `self` with a new state, and reuses its allocations. False if `schedule` follows
+    /// clocks.
     pub(super) fn renew(&mut self, schedule: &Schedule, cpus: u16) -> bool {
         let Some(new) = Self::new(schedule, cpus) else { return false };
         let Self { mut log, actors, .. } = std::mem::replace(self, new);
@@ -72,12 +73,12 @@ impl Hunt {
         true
     }
 
-    /// What was decided so far.
+    /// The decisions so far.
     pub(super) fn log(&self) -> &[u16] {
         &self.log
     }
 
-    /// What of a recording has had no place in the run so far.
+    /// The first part of a recording that does not fit this run.
     pub(super) fn misfit(&self) -> Option<Misfit> {
         let Policy::Replay(choices) = &self.policy else { return None };
         let places = self.log.len();
@@ -86,22 +87,22 @@ impl Hunt {
         self.misfit.or(beyond.map(|place| Misfit::NeverReached { place, places }))
     }
 
-    /// How often somebody could have been next.
+    /// The number of times that the next event was chosen.
     pub(super) fn steps(&self) -> u64 {
         self.steps
     }
 
-    /// A CPU may run.
+    /// Notes that a CPU may run.
     pub(super) fn ready(&mut self, cpu: u16) {
         self.ready.insert(CpuId::new(cpu));
     }
 
-    /// A CPU runs, or no longer waits to.
+    /// Notes that a CPU runs, or no longer waits to run.
     pub(super) fn not_ready(&mut self, cpu: u16) {
         self.ready.remove(CpuId::new(cpu));
     }
 
-    /// Whether a CPU has stores in its buffer.
+    /// Notes whether a CPU has stores in its buffer.
     pub(super) fn buffers(&mut self, cpu: u16, any: bool) {
         if any {
             self.buffers.insert(CpuId::new(cpu));
@@ -110,12 +111,12 @@ impl Hunt {
         }
     }
 
-    /// Nobody may run.
+    /// Notes that no CPU may run.
     pub(super) fn clear(&mut self) {
         (self.ready, self.buffers) = (CpuSet::default(), CpuSet::default());
     }
 
-    /// What happens next; `current` could go on. `None`: nobody can.
+    /// The next event; `current` is a CPU that could continue. `None`: no CPU can run.
     pub(super) fn next(&mut self, current: Option<u16>) -> Option<Actor> {
         self.steps += 1;
         let mut actors = std::mem::take(&mut self.actors);
@@ -137,7 +138,7 @@ impl Hunt {
         actor
     }
 
-    /// Decides among `options`; whether a choice other than 0 is as ordinary as 0 itself.
+    /// Chooses one of `options`. `ordinary`: a choice other than 0 is as ordinary as 0.
     pub(super) fn decide(&mut self, options: u32, ordinary: bool) -> u32 {
         let chosen = match &mut self.policy {
             Policy::Random(random) => random.u32(..options),
@@ -156,7 +157,7 @@ impl Hunt {
         chosen
     }
 
-    /// Decides whether something happens that does once in `one_in` times.
+    /// Decides whether an outcome happens that is to happen once in `one_in` times.
     pub(super) fn rarely(&mut self, one_in: u32) -> bool {
         let chosen = match &mut self.policy {
             Policy::Random(random) => u32::from(random.u32(..one_in) == 0),
@@ -168,15 +169,16 @@ impl Hunt {
     }
 }
 
-/// Priorities at random, which change at a few random steps (probabilistic concurrency testing,
-/// Burckhardt et al. 2010): whoever has the highest runs for as long as it can, so that orders come
-/// up that fair chances practically never produce. Buffers have priorities like CPUs.
+/// Random priorities that change at a few random steps (probabilistic concurrency testing,
+/// Burckhardt et al. 2010). The actor with the highest priority runs for as long as it can. This
+/// produces orders that a uniformly random choice practically never produces. Store buffers have
+/// priorities as CPUs do.
 struct Pct {
     random: fastrand::Rng,
-    /// Of CPUs, then of their buffers: the higher goes first.
+    /// Priorities of CPUs, then of their buffers. The highest runs first.
     priorities: Vec<u32>,
     cpus: u16,
-    /// The steps at which the priority of whoever would run becomes the lowest, descending.
+    /// Steps at which the actor with the highest priority gets the lowest one, in descending order.
     changes: Vec<u64>,
     step: u64,
 }
@@ -199,14 +201,14 @@ impl Pct {
         }
     }
 
-    /// Which of the actors goes first, by its place among them.
+    /// The index of the actor that runs first.
     fn next(&mut self, actors: &[Actor]) -> usize {
         let step = self.step;
         self.step += 1;
         while self.changes.last().is_some_and(|&change| change <= step) {
             self.changes.pop();
             let first = self.index(actors[self.highest(actors)]);
-            // Lower than everybody's, and than that of those lowered before.
+            // Lower than all initial priorities, and than those that were lowered before.
             self.priorities[first] = self.changes.len() as u32;
         }
         self.highest(actors)

@@ -1,10 +1,10 @@
-//! Who is furthest behind: a tournament among the clocks of the CPUs that may run.
+//! A tournament tree that finds the CPU with the earliest clock among those that may run.
 //!
-//! A heap would do; but here a CPU has a place of its own, so that nobody is in it twice, and an
-//! update is a walk of nine steps at the most, which the processor predicts.
+//! In contrast to a heap, each CPU has a fixed leaf, so that no CPU is in the tree twice. An update
+//! is a walk of at most nine steps, which the branch predictor predicts.
 
-/// What a clock and a CPU are compared by: the time, then the number. Times end at 2^48 cycles, a
-/// day of machine time.
+/// The sort key of a CPU: its clock, then its number. Clocks stay below 2^48 cycles, which is about
+/// a day of machine time.
 pub(super) fn key(clock: u64, cpu: u16) -> u64 {
     clock << 16 | u64::from(cpu)
 }
@@ -19,7 +19,7 @@ pub(super) fn cpu(key: u64) -> u16 {
     key as u16
 }
 
-/// Of a CPU that does not wait to run.
+/// The key of a CPU that does not wait to run.
 const NONE: u64 = u64::MAX;
 
 /// The keys of the CPUs that wait to run.
@@ -35,18 +35,18 @@ impl Clocks {
         Self { nodes: vec![NONE; 2 * leaves], leaves }
     }
 
-    /// The least key; larger than any if nobody waits.
+    /// The least key; `NONE` if no CPU waits.
     pub(super) fn least(&self) -> u64 {
         self.nodes[1]
     }
 
-    /// `cpu` waits to run at `clock`, or earlier if it did before.
+    /// Notes that `cpu` waits to run at `clock`, or at its earlier time if it waits already.
     pub(super) fn insert(&mut self, cpu: u16, clock: u64) {
         let waits_for = self.nodes[self.leaves + usize::from(cpu)];
         self.set(cpu, key(clock, cpu).min(waits_for));
     }
 
-    /// Takes out whoever is furthest behind.
+    /// Removes and returns the least key.
     pub(super) fn take(&mut self) -> Option<u64> {
         let least = self.least();
         if least == NONE {

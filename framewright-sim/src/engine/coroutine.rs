@@ -1,6 +1,6 @@
-//! The coroutines below the CPUs: the only place that knows how a switch is made.
+//! The coroutines behind the CPUs. No other module knows how a switch is made.
 //!
-//! Stacks are kept for the next run: mapping one costs more than a short program takes.
+//! Stacks are reused by the next run, because mapping one takes longer than a short program.
 
 #![allow(unsafe_code)]
 
@@ -16,8 +16,8 @@ use std::{
     rc::Rc,
 };
 
-/// Bytes of a CPU's stack: reserved, not touched. What the library and its workloads need in
-/// release is a few KiB; panics and debug builds need far more.
+/// Bytes of a CPU's stack. They are reserved address space. In release builds the library and its
+/// workloads need a few KiB; panics and debug builds need far more.
 const STACK_BYTES: usize = 256 << 10;
 
 /// Stacks that no coroutine uses.
@@ -31,17 +31,17 @@ impl Stacks {
     }
 }
 
-/// How a suspended program is left: where it will be resumed.
+/// The suspension point of a program.
 #[derive(Default)]
 pub(super) struct Switch {
     yielder: Cell<Option<NonNull<Yielder<(), ()>>>>,
-    /// About where on its stack it was left.
+    /// An address near the top of the stack at the suspension.
     left_at: Cell<Option<NonNull<u8>>>,
 }
 
 impl Switch {
-    /// Suspends the program that runs on this CPU until it is resumed. Only for that program, while
-    /// it runs.
+    /// Suspends the running program of this CPU until it is resumed. Only that program may call
+    /// this.
     pub(super) fn suspend(&self) {
         let yielder = self.yielder.get().expect("only a running program suspends");
         let here = 0_u8;
@@ -52,7 +52,7 @@ impl Switch {
         unsafe { yielder.as_ref() }.suspend(());
     }
 
-    /// The program will soon be resumed: its stack where it was left.
+    /// Prefetches the top of the stack of a program that will soon be resumed.
     #[inline]
     pub(super) fn expect(&self) {
         const FRAMES_OF_CALLS: usize = 512;
@@ -106,7 +106,7 @@ impl Coroutines {
         }
     }
 
-    /// Unwinds what is suspended, and keeps the stacks.
+    /// Unwinds the suspended programs, and keeps all stacks for the next run.
     pub(super) fn end(self, stacks: &Stacks) {
         for mut coroutine in self.0 {
             if !coroutine.done() {

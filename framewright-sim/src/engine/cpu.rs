@@ -1,4 +1,4 @@
-//! A simulated CPU: its clock, whether it listens to interrupts, and what it may ask for.
+//! A simulated CPU: its clock, its interrupt mask, and its operations.
 
 use super::{
     Engine, Failure, Program, choice::Actor, clock, coroutine::Switch, failure::Reported,
@@ -8,36 +8,37 @@ use crate::host_memory::expect;
 use framewright::{CpuId, platform::Site};
 use std::{cell::Cell, panic::resume_unwind};
 
-/// What the engine knows of a CPU: first what every charge uses, so that it is in few lines of the
-/// host.
+/// The engine's state of a CPU. The fields that every charge uses come first, so that they share
+/// few cache lines of the host.
 #[derive(Default)]
 #[repr(C, align(64))]
 pub(super) struct CpuState {
     pub(super) clock: Cell<u64>,
-    /// When it lets others go first at the latest: when an interrupt is due, or [`Model::slack`]
-    /// after it last did.
-    glance_at: Cell<u64>,
-    /// When an interrupt, the periodic one included, is due: never while they are masked.
+    /// The latest time at which this CPU lets others run first: the time at which an interrupt is
+    /// due, or [`Model::slack`] cycles after the last time.
+    step_due: Cell<u64>,
+    /// The time at which an interrupt or the periodic tick is due; `u64::MAX` while interrupts are
+    /// masked.
     pub(super) alarm: Cell<u64>,
     number: u16,
-    /// Waits for somebody to wake it.
+    /// The CPU waits until another one wakes it.
     pub(super) parked: Cell<bool>,
-    /// Waits for something that the engine cannot see, in a schedule that ignores clocks.
+    /// The CPU waits for a condition that the engine cannot see, in a schedule that ignores clocks.
     pub(super) relaxed: Cell<bool>,
-    /// Has waited so since everybody else last had nothing to do.
+    /// The CPU has waited that way since the last time that no other CPU could run.
     pub(super) futile: Cell<bool>,
     /// Interrupts are masked.
     pub(super) masked: Cell<bool>,
     pub(super) switch: Switch,
-    /// Since when interrupts are not masked.
+    /// The time at which interrupts were last unmasked.
     pub(super) open_since: Cell<u64>,
     pub(super) next_tick: Cell<u64>,
     pub(super) cache: Cache,
     pub(super) loaded: Loaded,
     pub(super) mailbox: Mailbox,
-    /// Cycles of being parked.
+    /// Cycles spent parked.
     pub(super) waited: Cell<u64>,
-    /// Cycles of waiting for cache lines.
+    /// Cycles spent waiting for cache lines.
     pub(super) missed: Cell<u64>,
 }
 
@@ -46,13 +47,13 @@ impl CpuState {
         Self { number, ..Self::default() }
     }
 
-    /// An interrupt is due at `time`.
+    /// Notes that an interrupt is due at `time`.
     pub(super) fn alarm_at(&self, time: u64) {
         self.alarm.set(self.alarm.get().min(time));
-        self.glance_at.set(self.glance_at.get().min(time));
+        self.step_due.set(self.step_due.get().min(time));
     }
 
-    /// Whatever is pending is due when it is, or nothing is while interrupts are masked.
+    /// Sets the alarm to the first pending interrupt; none is due while interrupts are masked.
     pub(super) fn set_alarm(&self) {
         let due = if self.masked.get() {
             u64::MAX
@@ -60,16 +61,16 @@ impl CpuState {
             self.mailbox.arrival().min(self.next_tick.get())
         };
         self.alarm.set(due);
-        self.glance_at.set(self.glance_at.get().min(due));
+        self.step_due.set(self.step_due.get().min(due));
     }
 
-    /// Masks interrupts: none is due until they are unmasked.
+    /// Masks interrupts: the alarm is off until they are unmasked.
     pub(super) fn mask(&self) {
         self.masked.set(true);
         self.alarm.set(u64::MAX);
     }
 
-    /// Nothing is pending.
+    /// Removes all pending events, after a run.
     pub(super) fn reset(&self, tick_period: u64) {
         self.parked.set(false);
         self.relaxed.set(false);
@@ -82,23 +83,23 @@ impl CpuState {
         } else if self.next_tick.get() == 0 {
             self.next_tick.set(tick_period);
         }
-        self.glance_at.set(0);
+        self.step_due.set(0);
         self.set_alarm();
     }
 
-    /// It is likely to run soon.
+    /// Prefetches the state of a CPU that is likely to run soon.
     #[inline]
     pub(super) fn expect(&self) {
         expect(self);
         self.switch.expect();
     }
 
-    /// Back to time 0.
+    /// Resets the clock to 0.
     pub(super) fn rewind(&self) {
         for cell in [&self.clock, &self.open_since, &self.next_tick, &self.waited, &self.missed] {
             cell.set(0);
         }
-        self.cache.forget_all();
+        self.cache.clear_all();
     }
 }
 
@@ -115,7 +116,7 @@ impl<'e> Cpu<'e> {
         Self::of(engine, &engine.cpus[usize::from(number)])
     }
 
-    /// The CPU of `engine` of which it knows `state`.
+    /// The CPU of `engine` with this `state`.
     #[inline(always)]
     pub(super) fn of(engine: &'e Engine, state: &'e CpuState) -> Self {
         Self { engine, state }
@@ -131,35 +132,35 @@ impl<'e> Cpu<'e> {
         self.state.number
     }
 
-    /// Which CPU it is.
+    /// The number of the CPU.
     #[must_use]
     pub fn id(&self) -> CpuId {
         CpuId::new(self.number())
     }
 
-    /// What things cost.
+    /// The costs of the machine.
     #[inline(always)]
     #[must_use]
     pub fn model(&self) -> &'e Model {
         &self.engine.model
     }
 
-    /// Its time, in cycles.
+    /// The clock of this CPU, in cycles.
     #[inline(always)]
     #[must_use]
     pub fn now(&self) -> u64 {
         self.state.clock.get()
     }
 
-    /// Works for so many cycles, which concern nobody else.
+    /// Charges `cycles` of work that no other CPU can observe.
     #[inline]
     pub fn work(&self, cycles: u64) {
         let clock = &self.state().clock;
         clock.set(clock.get() + cycles);
     }
 
-    /// Something that others can see comes next: others may go first, and interrupts that have
-    /// arrived are served.
+    /// Precedes an operation that other CPUs can observe. CPUs with earlier clocks run first, and
+    /// interrupts that have arrived are served.
     #[inline]
     pub fn step(&self) {
         let (state, now) = (self.state, self.now());
@@ -171,10 +172,11 @@ impl<'e> Cpu<'e> {
         }
     }
 
-    /// As [`Cpu::step`], for what others rarely see: by the clock, only every so many cycles.
+    /// As [`Cpu::step`], for operations that others rarely observe. By the clock, it yields only
+    /// after [`Model::slack`] cycles.
     #[inline(always)]
-    pub(crate) fn glance(&self) {
-        if self.now() >= self.state.glance_at.get() {
+    pub(crate) fn step_if_due(&self) {
+        if self.now() >= self.state.step_due.get() {
             self.step_slowly();
         }
     }
@@ -182,14 +184,14 @@ impl<'e> Cpu<'e> {
     #[inline]
     fn has_stepped(self) {
         let at = self.now() + self.engine.slack.get();
-        self.state.glance_at.set(at.min(self.state.alarm.get()));
+        self.state.step_due.set(at.min(self.state.alarm.get()));
     }
 
     #[cold]
     #[inline(never)]
     fn step_slowly(self) {
         if self.engine.hunts.get() {
-            return self.step_anyhow();
+            return self.step_ignoring_clocks();
         }
         let (state, number) = (self.state, self.number());
         loop {
@@ -207,10 +209,10 @@ impl<'e> Cpu<'e> {
         self.has_stepped();
     }
 
-    /// Lets others run until somebody chooses this CPU.
+    /// Suspends this program until the scheduler chooses this CPU.
     ///
-    /// A `Cpu` can be kept and passed on; but only the program that runs right now can be suspended,
-    /// and only by itself.
+    /// A `Cpu` can be stored and passed on, but only the running program can be suspended, and only
+    /// by itself.
     fn suspend(self) {
         let running = self.engine.cpus.running();
         let runs = running.is_some_and(|running| std::ptr::eq(running, self.state));
@@ -219,7 +221,7 @@ impl<'e> Cpu<'e> {
     }
 
     /// A step in a schedule that ignores clocks.
-    fn step_anyhow(self) {
+    fn step_ignoring_clocks(self) {
         self.serve_or_delay();
         loop {
             match self.engine.decide_next(self) {
@@ -235,8 +237,9 @@ impl<'e> Cpu<'e> {
         }
     }
 
-    /// Waits until somebody wakes this CPU. Interrupts are served meanwhile unless they are
-    /// masked; then, or when it is woken for no reason, it returns early: look again.
+    /// Waits until another CPU wakes this one. Interrupts are served meanwhile unless they are
+    /// masked. The wait may end early, after an interrupt or a spurious wake-up, so the caller
+    /// checks its condition again.
     pub(super) fn park(&self) {
         self.fence();
         let (state, since) = (self.state(), self.now());
@@ -250,7 +253,7 @@ impl<'e> Cpu<'e> {
         self.serve(self.now());
     }
 
-    /// Lets others go on while it waits for something that the engine cannot see.
+    /// Lets other CPUs run while this one waits for a condition that the engine cannot see.
     pub(crate) fn relax(&self) {
         const PAUSE: u64 = 1000;
         self.fence();
@@ -268,8 +271,8 @@ impl<'e> Cpu<'e> {
         }
     }
 
-    /// Does nothing until `time`; interrupts are served meanwhile. In a schedule that ignores
-    /// clocks it does not wait.
+    /// Sleeps until `time`, in cycles; interrupts are served meanwhile. In a schedule that ignores
+    /// clocks it returns without waiting.
     pub fn sleep_until(&self, time: u64) {
         while !self.engine.hunts.get() && self.now() < time {
             self.engine.ready(self.number(), time);
@@ -283,12 +286,12 @@ impl<'e> Cpu<'e> {
         self.engine.hunts.get()
     }
 
-    /// Ends the run: something is wrong.
+    /// Ends the run with [`Failure::Violation`].
     pub fn fail(&self, what: impl Into<String>) -> ! {
         self.fail_with(Failure::Violation { cpu: self.id(), what: what.into() })
     }
 
-    /// Ends the run: this is wrong.
+    /// Ends the run with `failure`.
     pub(crate) fn fail_with(&self, failure: Failure) -> ! {
         self.engine.stop(failure);
         resume_unwind(Box::new(Reported))
@@ -305,11 +308,11 @@ impl<'e> Cpu<'e> {
         rate.is_some_and(|&(_, one_in)| self.engine.rarely(one_in))
     }
 
-    /// Runs a program to its end, then serves interrupts until everybody's has ended.
+    /// Runs a program to its end, then serves interrupts until all programs have ended.
     pub(super) fn run(&self, program: Program<'_>) {
         self.step();
         program(*self);
-        // What it stored last may be late, too.
+        // The last stores of the program may be delayed, too.
         self.step();
         self.restore_interrupts(false);
         self.fence();

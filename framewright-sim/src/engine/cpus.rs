@@ -1,7 +1,7 @@
-//! All CPUs, and who of them runs.
+//! All CPUs, and which of them runs.
 //!
-//! Every hook of the library asks who runs, a dozen times in a simulated allocation. So the answer is
-//! kept as a pointer, instead of a number to look the CPU up by.
+//! Every hook of the library asks for the running CPU, a dozen times per simulated allocation. So
+//! the answer is stored as a pointer and needs no look-up.
 
 #![allow(unsafe_code)]
 
@@ -16,12 +16,12 @@ pub(super) struct Cpus {
 }
 
 impl Cpus {
-    /// So many, none of which runs.
+    /// `cpus` CPUs, none of which runs.
     pub(super) fn new(cpus: u16) -> Self {
         Self { states: (0..cpus).map(CpuState::new).collect(), running: Cell::new(None) }
     }
 
-    /// Who runs; nobody between runs and once there is a failure.
+    /// The running CPU. `None` between runs and after a failure.
     #[inline(always)]
     pub(super) fn running(&self) -> Option<&CpuState> {
         // SAFETY: `run` stores nothing but one of `states`, which are never moved nor borrowed
@@ -29,13 +29,13 @@ impl Cpus {
         self.running.get().map(|state| unsafe { state.as_ref() })
     }
 
-    /// From now on CPU `number` runs.
+    /// Marks CPU `number` as running.
     pub(super) fn run(&self, number: u16) {
         self.running.set(Some(NonNull::from(&self.states[usize::from(number)])));
     }
 
-    /// Nobody runs any more.
-    pub(super) fn rest(&self) {
+    /// Marks no CPU as running.
+    pub(super) fn stop_running(&self) {
         self.running.set(None);
     }
 }

@@ -3,45 +3,45 @@
 use framewright::CpuId;
 use thiserror::Error;
 
-/// What went wrong on a simulated machine.
+/// The reason why a run failed.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 pub enum Failure {
-    /// A CPU found something that must not be.
+    /// A CPU found a violated rule.
     #[error("CPU {}: {what}", cpu.get())]
     Violation {
-        /// Who found it.
+        /// The CPU that found it.
         cpu: CpuId,
-        /// What it found.
+        /// A description of the violation.
         what: String,
     },
-    /// Two CPUs are inside of what one uses exclusively.
+    /// Two CPUs are inside one exclusive section.
     #[error("CPU {}: entered {section} while CPU {} was inside", cpu.get(), inside.get())]
     Shared {
-        /// Who came.
+        /// The CPU that entered second.
         cpu: CpuId,
-        /// What into.
+        /// The name of the section.
         section: String,
-        /// Who was there.
+        /// The CPU that was inside.
         inside: CpuId,
     },
     /// A program panicked.
     #[error("CPU {}: panicked: {message}", cpu.get())]
     Panicked {
-        /// Whose program.
+        /// The CPU of the program.
         cpu: CpuId,
-        /// What it said.
+        /// The message of the panic.
         message: String,
     },
-    /// Something that always holds does not.
+    /// An invariant does not hold.
     #[error("{what}")]
     Invariant {
-        /// What does not hold.
+        /// A description of the invariant.
         what: String,
     },
-    /// It takes more steps than it was given.
+    /// The run exceeded its limit of steps.
     #[error("no end after {steps} steps")]
     Endless {
-        /// How many it took.
+        /// The steps it took.
         steps: u64,
     },
     /// Every CPU waits for another one.
@@ -49,5 +49,5 @@ pub enum Failure {
     Deadlock,
 }
 
-/// What a program is unwound with after it reported a [`Failure`] itself.
+/// The payload that unwinds a program after it reported a [`Failure`] itself.
 pub(super) struct Reported;

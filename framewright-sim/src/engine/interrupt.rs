@@ -1,4 +1,4 @@
-//! Interrupts from one CPU to others, and the periodic one.
+//! Inter-processor interrupts, and the periodic tick.
 
 use super::{Cpu, Engine};
 use framewright::CpuId;
@@ -8,14 +8,14 @@ use std::{
     rc::Rc,
 };
 
-/// What an interrupted CPU does.
+/// The handler that an interrupted CPU runs.
 pub type Handler = Rc<dyn Fn(Cpu<'_>)>;
 
-/// What a sender waits for.
+/// The acknowledgements that a sender waits for.
 struct Acknowledgements {
     sender: u16,
     missing: Cell<u32>,
-    /// When the last has reached the sender.
+    /// The time at which the last one has reached the sender.
     at: Cell<u64>,
 }
 
@@ -25,7 +25,7 @@ struct Interrupt {
     acknowledgements: Rc<Acknowledgements>,
 }
 
-/// What has been sent to a CPU and not been served.
+/// The pending interrupts of a CPU, in order of arrival.
 #[derive(Default)]
 pub(super) struct Mailbox(RefCell<VecDeque<Interrupt>>);
 
@@ -34,7 +34,7 @@ impl Mailbox {
         self.0.borrow_mut().clear();
     }
 
-    /// When the first arrives; never, if there is none.
+    /// The arrival of the first interrupt; `u64::MAX` if there is none.
     pub(super) fn arrival(&self) -> u64 {
         self.0.borrow().front().map_or(u64::MAX, |first| first.arrival)
     }
@@ -43,7 +43,7 @@ impl Mailbox {
         self.0.borrow().is_empty()
     }
 
-    /// In order of arrival; what arrives together, in order of sending.
+    /// Inserts an interrupt by its time of arrival, after those of the same time.
     fn post(&self, interrupt: Interrupt) {
         let mut queue = self.0.borrow_mut();
         let place = queue.partition_point(|other| other.arrival <= interrupt.arrival);
@@ -85,7 +85,7 @@ impl Cpu<'_> {
         false
     }
 
-    /// Puts interrupts back as [`Cpu::mask_interrupts`] found them.
+    /// Restores the state that [`Cpu::mask_interrupts`] returned.
     pub fn restore_interrupts(&self, were_masked: bool) {
         if were_masked {
             return;
@@ -101,14 +101,14 @@ impl Cpu<'_> {
         }
     }
 
-    /// Makes each target run `handler`, and waits until all have. Serves its own interrupts
-    /// meanwhile. A target that runs no program runs nothing, and acknowledges at once.
+    /// Makes each target run `handler`, and waits until all have run it. This CPU serves its own
+    /// interrupts meanwhile. A target without a program runs nothing and acknowledges at once.
     ///
     /// # Panics
     ///
-    /// If interrupts are masked: two CPUs that do this to each other would wait for ever.
+    /// If interrupts are masked: two CPUs that interrupt each other would deadlock.
     pub fn interrupt(&self, targets: impl IntoIterator<Item = CpuId>, handler: &Handler) {
-        assert!(!self.state().masked.get(), "who waits for interrupts must serve its own");
+        assert!(!self.state().masked.get(), "interrupts are masked while waiting for other CPUs");
         self.step();
         self.fence();
         let (sender, missing, at) = (self.number(), Cell::new(0), Cell::new(0));
@@ -143,7 +143,8 @@ impl Cpu<'_> {
         }
     }
 
-    /// In a schedule that ignores clocks: interrupts are served now or at a later step.
+    /// Serves pending interrupts now, or leaves them for a later step, in a schedule that ignores
+    /// clocks.
     pub(super) fn serve_or_delay(&self) {
         let state = self.state();
         if state.masked.get() || state.mailbox.is_empty() || self.engine.delays_interrupt() {

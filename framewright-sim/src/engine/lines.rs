@@ -1,17 +1,19 @@
-//! Cache lines: who has them, and what it costs to get one.
+//! The cost of cache lines, by the caches that hold them.
 //!
-//! A directory knows of every line who touched it last, whether it is modified, which sockets have
-//! copies, and how much that CPU has brought into its caches by then. From how much it has brought
-//! in since follows what has become of the line: still in the first-level cache, in the second, in
-//! the last-level cache of the socket, or gone to memory. Eight bytes per line buy that; they do
-//! not buy the full list of readers, so a line that several CPUs read in turn costs a last-level
-//! hit each time. Lines have logical names; tables are dense where they are used.
+//! A directory stores for each line the CPU that touched it last, whether it is modified, which
+//! sockets have copies, and how many lines that CPU had pages_cached into its caches by then. The number
+//! of lines that the CPU has pages_cached in since tells where the line is now: in its first-level
+//! cache, the second, the last-level cache of the socket, or memory. An entry takes eight bytes. It
+//! does not hold the full list of readers, so a line that several CPUs read in turn costs a
+//! last-level hit each time. Lines have logical names. Tables are allocated in chunks, only where
+//! lines are touched.
 //!
-//! A prefetch is a hint to *read*: what another CPU has modified it leaves shared, so that a store has to
-//! revoke that CPU's copy later. Prefetches that pay were for lines that are only looked at, or
-//! were in memory.
+//! A prefetch is a hint to *read*: a line that another CPU has modified becomes shared, and a later
+//! store has to invalidate the copy of that CPU. Prefetches pay off for lines that are only read,
+//! or that were in memory.
 //!
-//! What is charged comes on top of a first-level hit, which is part of an instruction's price.
+//! The charged cycles are added to those of a first-level hit, which are part of the cost of an
+//! instruction.
 
 #![allow(unsafe_code)]
 
@@ -21,14 +23,14 @@ use std::cell::{Cell, RefCell};
 
 pub use framewright::platform::{Access, Miss};
 
-/// A kind of lines, which have members of their own: per zone, per CPU, whatever they belong to.
+/// A kind of line. Its members are the objects with such lines, for example zones or CPUs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Family(u8);
 
 impl Family {
     /// Lock words, one line each.
     pub(super) const LOCKS: Self = Self(0);
-    /// What a zone publishes, by zone.
+    /// Published hints of a zone, by zone.
     pub const ZONE_WORDS: Self = Self(1);
     /// The index over pageblocks, by zone.
     pub const ZONE_INDEX: Self = Self(2);
@@ -42,11 +44,11 @@ impl Family {
     pub const GIGABLOCKS: Self = Self(5);
     /// The hot line of the lists of a CPU, by zone.
     pub const CPU_LISTS: Self = Self(6);
-    /// The stores of CPUs, by zone and CPU.
+    /// The bundle stores of CPUs, by zone and CPU.
     pub const CPU_STORES: Self = Self(7);
     /// Descriptors of frames, by allocator.
     pub const DESCRIPTORS: Self = Self(8);
-    /// Whatever programs touch of their own.
+    /// Lines of the programs themselves.
     pub const PROGRAM: Self = Self(9);
     /// Depots, by zone.
     pub const DEPOTS: Self = Self(11);
@@ -61,47 +63,47 @@ impl Family {
 /// A logical cache line.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Line {
-    /// What kind.
+    /// The kind of line.
     pub family: Family,
-    /// Of which member of it.
+    /// The member of the family.
     pub member: u32,
-    /// Which of its lines.
+    /// The index of the line within the member.
     pub index: u32,
 }
 
 const MODIFIED: u8 = 1;
-/// On its way to its owner, who has asked for it ahead of use.
+/// The line is in transit: its owner has prefetched it.
 const COMING: u8 = 2;
-/// No CPU has touched it.
+/// No CPU has touched the line.
 const NOBODY: u16 = 0;
 
-/// What nobody has touched.
+/// The entry of an untouched line.
 const IN_MEMORY: Entry = Entry { stamp: 0, owner: NOBODY, sockets: 0, flags: 0 };
 
-/// What the directory knows of a line.
+/// The directory's entry of a line.
 #[derive(Clone, Copy)]
 struct Entry {
-    /// Lines that its owner had brought in when it touched this one last.
+    /// The owner's count of fills when it last touched this line.
     stamp: u32,
-    /// Who touched it last, plus one.
+    /// The CPU that touched the line last, plus one.
     owner: u16,
-    /// Sockets with copies, a bit each; beyond eight they share bits.
+    /// Sockets with copies, one bit each; sockets beyond eight share bits.
     sockets: u8,
     flags: u8,
 }
 
-/// Lines that come into the directory at once, when one of them is touched.
+/// Lines that are added to the directory together, when one of them is touched.
 const CHUNK: usize = 1024;
 
 type Chunk = Box<[Cell<Entry>; CHUNK]>;
 
-/// The lines of one member of a family. Far apart as they may be, only neighbourhoods that are used
-/// take memory.
+/// The lines of one member of a family. The table is sparse: only chunks with touched lines are
+/// allocated.
 #[derive(Default)]
 struct Member {
     chunks: Vec<Option<Chunk>>,
-    /// The node whose memory they are in.
-    home: u8,
+    /// The node whose memory holds the lines.
+    home_node: u8,
 }
 
 /// The lines of a machine.
@@ -117,16 +119,16 @@ impl Directory {
         &mut members[member]
     }
 
-    /// A line's entry, and whose memory it is in. None if nobody has touched its neighbourhood.
+    /// The entry of a line and its memory node. `None` if no line of its chunk has been touched.
     #[inline(always)]
     fn entry(&self, line: Line) -> Option<(&Cell<Entry>, u8)> {
         let index = line.index as usize;
         let member = self.0[usize::from(line.family.0)].get(line.member as usize)?;
         let chunk = member.chunks.get(index / CHUNK)?.as_ref()?;
-        Some((&chunk[index % CHUNK], member.home))
+        Some((&chunk[index % CHUNK], member.home_node))
     }
 
-    /// Adds the chunk that a line is in.
+    /// Adds the chunk of a line.
     #[cold]
     #[inline(never)]
     fn add(&mut self, line: Line) {
@@ -138,8 +140,8 @@ impl Directory {
             .get_or_insert_with(|| Box::new([const { Cell::new(IN_MEMORY) }; CHUNK]));
     }
 
-    /// Everything is in memory.
-    pub(super) fn forget_all(&mut self) {
+    /// Resets all lines to memory.
+    pub(super) fn clear_all(&mut self) {
         self.0.iter_mut().flatten().for_each(|member| member.chunks.clear());
     }
 }
@@ -147,16 +149,16 @@ impl Directory {
 /// Cache lines of a frame.
 const FRAME_LINES: u32 = 64;
 
-/// Misses a core can have under way.
+/// Misses that a core can have in flight.
 const UNDER_WAY: usize = 10;
 
-/// What the engine knows of the caches of a CPU.
+/// The engine's state of the caches of a CPU.
 #[derive(Default)]
 #[repr(C)]
 pub(super) struct Cache {
-    /// Lines brought in so far.
+    /// Lines pages_cached in so far.
     fills: Cell<u32>,
-    /// Lines asked for ahead of use, and when they arrive; time 0 is an empty place.
+    /// Prefetched lines in transit, and when they arrive; time 0 marks an empty slot.
     coming: RefCell<[(u64, u64); UNDER_WAY]>,
 }
 
@@ -165,14 +167,16 @@ impl Cache {
         u64::from(line.family.0) << 56 ^ u64::from(line.member) << 32 ^ u64::from(line.index)
     }
 
-    /// When a line that was asked for arrives, and that it is no longer under way.
+    /// Removes a line from those in transit. Returns its time of arrival; 0 if it was not in
+    /// transit.
     fn take_coming(&self, line: Line) -> u64 {
         let mut coming = self.coming.borrow_mut();
         let asked = coming.iter_mut().find(|(name, time)| *time > 0 && *name == Self::name(line));
         asked.map_or(0, |asked| std::mem::take(asked).1)
     }
 
-    /// Asks for a line that takes `latency`; how long the CPU waits until it can ask.
+    /// Prefetches a line that takes `latency` cycles. Returns how long the CPU waits for a free
+    /// slot.
     fn ask(&self, line: Line, now: u64, latency: u64) -> u64 {
         let mut coming = self.coming.borrow_mut();
         let first = coming.iter_mut().min_by_key(|(_, time)| *time).expect("there are places");
@@ -181,19 +185,19 @@ impl Cache {
         wait
     }
 
-    pub(super) fn forget_all(&self) {
+    pub(super) fn clear_all(&self) {
         self.fills.set(0);
         *self.coming.borrow_mut() = Default::default();
     }
 }
 
 impl Engine {
-    /// Says in which node's memory the lines of a member are. The first node's, if nobody does.
-    pub(crate) fn set_home(&self, family: Family, member: u32, node: u8) {
-        self.directory.borrow_mut().member(family, member).home = node;
+    /// Sets the node whose memory holds the lines of a member. The default is node 0.
+    pub(crate) fn set_home_node(&self, family: Family, member: u32, node: u8) {
+        self.directory.borrow_mut().member(family, member).home_node = node;
     }
 
-    /// Gives a line to a CPU that gets it in some other way: nothing is charged.
+    /// Moves a line to a CPU without a charge, because the cost is accounted for elsewhere.
     pub(super) fn take_line(&self, line: Line, cpu: u16) {
         let stamp = self.cpus[usize::from(cpu)].cache.fills.get();
         let sockets = self.socket_bit(cpu);
@@ -201,25 +205,25 @@ impl Engine {
         self.replace_entry(line, |_| taken);
     }
 
-    /// Changes a line's entry; what it was, and whose memory the line is in.
+    /// Changes the entry of a line. Returns the old entry and the memory node of the line.
     #[inline]
     fn replace_entry(&self, line: Line, change: impl FnOnce(Entry) -> Entry) -> (Entry, u8) {
         let directory = self.directory.borrow();
-        let Some((entry, home)) = directory.entry(line) else {
+        let Some((entry, home_node)) = directory.entry(line) else {
             drop(directory);
             self.directory.borrow_mut().add(line);
             return self.replace_entry(line, change);
         };
         let found = entry.get();
         entry.set(change(found));
-        (found, home)
+        (found, home_node)
     }
 
     fn socket_bit(&self, cpu: u16) -> u8 {
         1 << (self.model.sockets[usize::from(cpu)] % 8)
     }
 
-    /// Whether a line is in no cache any more.
+    /// Whether no cache holds the line any more.
     fn is_in_memory(&self, entry: Entry) -> bool {
         let age = |owner: u16| {
             let fills = self.cpus[usize::from(owner)].cache.fills.get();
@@ -229,10 +233,11 @@ impl Engine {
             || matches!(place(age(entry.owner - 1), &self.model.lines), Place::Memory)
     }
 
-    /// What a line costs that is not at hand, and whether it comes from outside the core.
-    fn latency(&self, entry: Entry, home: u8, cpu: u16, write: bool) -> (u64, bool) {
+    /// The cycles for a line that is not in the L1 cache, and whether it comes from outside the
+    /// core.
+    fn latency(&self, entry: Entry, home_node: u8, cpu: u16, write: bool) -> (u64, bool) {
         let costs = &self.model.lines;
-        let near = self.model.nodes[usize::from(cpu)] == home;
+        let near = self.model.nodes[usize::from(cpu)] == home_node;
         let memory = if near { costs.memory_local } else { costs.memory_remote };
         if entry.owner == NOBODY {
             return (memory, true);
@@ -242,7 +247,7 @@ impl Engine {
         let fresh = place(age, costs);
         let others = entry.sockets & !self.socket_bit(cpu) != 0;
         let shared = entry.flags & MODIFIED == 0;
-        // Copies elsewhere have to go before anybody may write.
+        // Other copies have to be invalidated before a store.
         let revoke = match (write && shared, others) {
             (false, _) => 0,
             (true, false) => costs.same_socket,
@@ -269,7 +274,7 @@ impl Engine {
     }
 }
 
-/// Where a line is by now.
+/// Where a line is.
 #[derive(Clone, Copy)]
 enum Place {
     L1,
@@ -278,7 +283,7 @@ enum Place {
     Memory,
 }
 
-/// Where a line is after so many others were brought in.
+/// Where a line is after `age` other lines were pages_cached in.
 fn place(age: u32, costs: &LineCosts) -> Place {
     match age {
         _ if age < costs.l1_lines => Place::L1,
@@ -289,7 +294,7 @@ fn place(age: u32, costs: &LineCosts) -> Place {
 }
 
 impl Cpu<'_> {
-    /// Touches a line, and waits for it as long as it takes.
+    /// Accesses a line, and waits for it.
     #[inline]
     pub fn touch(&self, line: Line, access: Access, miss: Miss) {
         if !self.engine.has_caches || self.has_at_hand(line, access) {
@@ -298,11 +303,11 @@ impl Cpu<'_> {
         self.get_line(line, access, miss);
     }
 
-    /// Whether a line is in the first-level cache, ready for `access`; then it has been touched.
+    /// Whether a line is in the first-level cache, ready for `access`. If so, the access is done.
     #[inline]
     fn has_at_hand(&self, line: Line, access: Access) -> bool {
-        // SAFETY: nothing below runs code from elsewhere, so that nobody changes the directory while
-        // this refers to it. Counting who does would cost as much as the look itself.
+        // SAFETY: nothing below runs code from elsewhere, so that no code changes the directory
+        // while this reference is alive. A counted borrow would cost as much as the look-up itself.
         let directory = unsafe { self.engine.directory.try_borrow_unguarded() };
         let Ok(directory) = directory else { return false };
         let Some((cell, _)) = directory.entry(line) else { return false };
@@ -317,16 +322,16 @@ impl Cpu<'_> {
         at_hand
     }
 
-    /// Gets a line that is not at hand.
+    /// Fetches a line that is not in the first-level cache.
     #[inline(never)]
     fn get_line(self, line: Line, access: Access, miss: Miss) {
         let fills = self.state().cache.fills.get();
         let touched = |found| self.touched(found, access, fills);
-        let (found, home) = self.engine.replace_entry(line, touched);
-        self.wait_for_line(line, found, home, access, miss);
+        let (found, home_node) = self.engine.replace_entry(line, touched);
+        self.wait_for_line(line, found, home_node, access, miss);
     }
 
-    /// What becomes of an entry that this CPU touches.
+    /// The new entry of a line that this CPU accesses.
     fn touched(&self, found: Entry, access: Access, fills: u32) -> Entry {
         let me = self.number() + 1;
         let (my_bit, stamp) = (self.engine.socket_bit(self.number()), fills.wrapping_add(1));
@@ -337,14 +342,14 @@ impl Cpu<'_> {
             Access::Prefetch if found.owner == me => {
                 (found.sockets, found.flags & MODIFIED | COMING)
             }
-            // Nobody else has it: it comes as this CPU's own, ready to be written to.
+            // No cache holds the line: it arrives exclusive, ready for a store.
             Access::Prefetch if self.engine.is_in_memory(found) => (my_bit, MODIFIED | COMING),
             Access::Prefetch => (found.sockets | my_bit, COMING),
         };
         Entry { stamp, owner: me, sockets, flags }
     }
 
-    fn wait_for_line(self, line: Line, found: Entry, home: u8, access: Access, miss: Miss) {
+    fn wait_for_line(self, line: Line, found: Entry, home_node: u8, access: Access, miss: Miss) {
         let (state, me) = (self.state(), self.number());
         let cache = &state.cache;
         cache.fills.set(cache.fills.get().wrapping_add(1));
@@ -352,11 +357,12 @@ impl Cpu<'_> {
         let write = access == Access::Write;
         let wait = if found.owner == me + 1 && found.flags & COMING != 0 {
             let shared = write && found.flags & MODIFIED == 0;
-            // What is in it is there: only the store has to wait until others have let go of it.
-            let revoke = if shared { self.engine.latency(found, home, me, true).0 } else { 0 };
+            // The contents have been prefetched; only a store waits, for the invalidation of other
+            // copies.
+            let revoke = if shared { self.engine.latency(found, home_node, me, true).0 } else { 0 };
             cache.take_coming(line).saturating_sub(self.now()) + revoke / costs.parallel
         } else {
-            let (latency, outside) = self.engine.latency(found, home, me, write);
+            let (latency, outside) = self.engine.latency(found, home_node, me, write);
             match (access, miss) {
                 (Access::Prefetch, _) => cache.ask(line, self.now(), latency),
                 (_, Miss::Independent) if outside => latency / costs.parallel,
@@ -367,7 +373,7 @@ impl Cpu<'_> {
         self.work(wait);
     }
 
-    /// A line is likely to be touched next: gets hold of what the directory knows of it. Nothing
+    /// Prefetches the directory's entry of a line that is likely to be accessed next. Nothing
     /// happens on the simulated machine.
     #[inline]
     pub fn expect_line(&self, line: Line) {
@@ -376,19 +382,19 @@ impl Cpu<'_> {
         }
     }
 
-    /// So many lines pass through the caches of this CPU, on top of those touched by name.
+    /// Brings `lines` anonymous lines into the caches of this CPU.
     pub fn pollute(&self, lines: u32) {
         let fills = &self.state().cache.fills;
         fills.set(fills.get().wrapping_add(lines));
     }
 
-    /// Fills so many frames with zeroes.
+    /// Charges clearing `frames` frames.
     pub fn clear_frames(&self, frames: u64) {
         self.work(self.engine.model.clear * frames);
         self.pollute(FRAME_LINES.wrapping_mul(frames as u32));
     }
 
-    /// Copies a frame.
+    /// Charges copying a frame.
     pub fn copy_frame(&self) {
         self.work(self.engine.model.copy);
         self.pollute(2 * FRAME_LINES);

@@ -1,4 +1,5 @@
-//! Locks: first come, first served; a hand-over costs what moving the line costs.
+//! Locks in first-come, first-served order. A hand-over costs the transfer of the lock's cache
+//! line.
 
 use super::{
     Cpu, Engine,
@@ -9,38 +10,38 @@ use std::{
     ops::{AddAssign, Sub},
 };
 
-/// A lock, numbered in the order of their making.
+/// A lock. Locks are numbered in the order of their creation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct LockId(pub(crate) u32);
 
-/// What a lock protects: statistics are kept per class.
+/// The kind of data that a lock protects. Statistics are per class.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum LockClass {
     /// The free frames of a zone.
     Zone,
-    /// The lists of a CPU, which others rarely want: by the clock, their order with what others do
-    /// is as exact as [`Model::slack`](super::Model::slack) says.
+    /// The lists of a CPU, which other CPUs rarely lock. By the clock, the order of its operations
+    /// with those of others is exact to [`Model::slack`](super::Model::slack) cycles.
     Cpu,
     /// The LRU lists of a node, or frames that wait for a flush.
     Lru,
-    /// Anything of the programs' own.
+    /// Data of the programs themselves.
     Program,
 }
 
 const CLASSES: usize = 4;
 
-/// What happened at locks. A wait or hold counts once it is over.
+/// Statistics of locks. A wait or hold counts once it is over.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct LockStats {
-    /// Times that one was taken.
+    /// Acquisitions.
     pub acquisitions: u64,
-    /// Times that it had to be waited for.
+    /// Acquisitions that had to wait.
     pub contended: u64,
-    /// Cycles of waiting.
+    /// Cycles of waiting for locks.
     pub wait_cycles: u64,
-    /// Cycles of holding.
+    /// Cycles of holding locks.
     pub hold_cycles: u64,
-    /// Of these, cycles of waiting for cache lines; the others are work.
+    /// Part of `hold_cycles`: waiting for cache lines. The rest is work.
     pub hold_miss_cycles: u64,
 }
 
@@ -54,7 +55,7 @@ impl AddAssign for LockStats {
     }
 }
 
-/// What happened since an earlier look.
+/// The difference to an earlier sample.
 impl Sub for LockStats {
     type Output = Self;
 
@@ -73,9 +74,9 @@ struct LockState {
     class: LockClass,
     holder: Option<u16>,
     since: u64,
-    /// What the holder had waited for cache lines before.
+    /// The holder's `missed` cycles at the start of the hold.
     missed: u64,
-    /// Since when the holder has waited, until it runs again.
+    /// Set while the holder has the lock but has not run yet: the start of its wait.
     granted: Option<u64>,
     queue: VecDeque<Waiter>,
 }
@@ -120,7 +121,7 @@ impl Locks {
         total
     }
 
-    /// Cycles of waiting for locks of a class, or of any, that is not over at `now`.
+    /// Cycles of unfinished waits at `now`, for locks of a class or of all.
     pub(super) fn waiting(&self, class: Option<LockClass>, now: u64) -> u64 {
         let locks = self.locks.iter().filter(|lock| class.is_none_or(|class| class == lock.class));
         let since = locks.flat_map(|lock| {
@@ -130,19 +131,19 @@ impl Locks {
         since.map(|since| now.saturating_sub(since)).sum()
     }
 
-    pub(super) fn open_all(&mut self) {
+    pub(super) fn unlock_all(&mut self) {
         for lock in &mut self.locks {
             (lock.holder, lock.granted) = (None, None);
             lock.queue.clear();
         }
     }
 
-    pub(super) fn forget_all(&mut self) {
+    pub(super) fn clear_all(&mut self) {
         self.locks.clear();
         self.stats = Default::default();
     }
 
-    /// A lock that is held, and by whom.
+    /// A held lock and its holder.
     pub(super) fn held(&self) -> Option<(LockId, u16)> {
         let held = |(number, lock): (u32, &LockState)| Some((LockId(number), lock.holder?));
         (0..).zip(&self.locks).find_map(held)
@@ -171,18 +172,18 @@ impl Cpu<'_> {
         self.engine.locks.borrow_mut().create(LockClass::Program)
     }
 
-    /// Others may go first, who may want the same lock.
+    /// Lets CPUs with earlier clocks run first; they may take the same lock.
     #[inline]
     fn approach(&self, id: LockId) {
         let class = self.engine.locks.borrow_mut().get(id).class;
         match class {
-            LockClass::Cpu => self.glance(),
+            LockClass::Cpu => self.step_if_due(),
             LockClass::Zone | LockClass::Lru | LockClass::Program => self.step(),
         }
         self.fence();
     }
 
-    /// Takes a lock, waiting in line for it.
+    /// Takes a lock. Waiters get it in order of arrival.
     pub fn lock(&self, id: LockId) {
         self.approach(id);
         if self.take_if_free(id) {
@@ -204,13 +205,13 @@ impl Cpu<'_> {
         self.begin_hold(id);
     }
 
-    /// Takes a lock if nobody has it; says whether it did.
+    /// Takes a lock if it is free. Returns whether it did.
     pub fn try_lock(&self, id: LockId) -> bool {
         self.approach(id);
         self.take_if_free(id)
     }
 
-    /// Whether somebody holds a lock.
+    /// Whether a CPU holds the lock.
     pub(crate) fn is_held(&self, id: LockId) -> bool {
         self.approach(id);
         self.engine.locks.borrow_mut().get(id).holder.is_some()
@@ -238,11 +239,11 @@ impl Cpu<'_> {
         (lock.since, lock.missed) = (now, missed);
     }
 
-    /// Gives a lock back, or to the first who waits.
+    /// Releases a lock, and hands it over to the first waiter.
     ///
     /// # Panics
     ///
-    /// If another CPU holds it, or none.
+    /// If this CPU does not hold it.
     pub fn unlock(&self, id: LockId) {
         self.approach(id);
         let (now, missed) = (self.now(), self.state().missed.get());
@@ -250,7 +251,7 @@ impl Cpu<'_> {
             let mut locks = self.engine.locks.borrow_mut();
             let lock = locks.get(id);
             let holder = lock.holder.take();
-            assert!(holder == Some(self.number()), "{id:?} is given back, and {holder:?} holds it");
+            assert!(holder == Some(self.number()), "{id:?} is released, but {holder:?} holds it");
             let (held, missed) = (now - lock.since, missed - lock.missed);
             let (class, next) = (lock.class, lock.queue.pop_front());
             locks.stats[class as usize].hold_cycles += held;

@@ -1,40 +1,40 @@
-//! The engine: simulated CPUs and everything they share.
+//! The engine: simulated CPUs and the state they share.
 //!
 //! # Theory of operation
 //!
-//! Each CPU is a coroutine that runs a *program*, an ordinary closure, on a stack of its own. It
-//! runs until it reaches a *globally visible operation* (a lock, a word that others read, an
-//! interrupt): there [`Cpu::step`] asks the [`Schedule`] who is next and switches if it is somebody
-//! else. Work that only concerns the CPU itself moves its clock and nothing more.
+//! Each CPU is a coroutine that runs a *program*, an ordinary closure, on its own stack. It runs
+//! until it reaches a *globally visible operation* (a lock, a word that others read, an interrupt).
+//! There [`Cpu::step`] asks the [`Schedule`] which CPU is next, and switches if it is another one.
+//! Other work only advances the clock of the CPU.
 //!
-//! Under [`Schedule::Clock`] the CPU furthest behind always goes first, so that visible operations
-//! happen in the order of their times. Masking interrupts is one of these steps: interrupts that arrived
-//! earlier are served first, at the time of their arrival, even if the CPU's clock is later. The other
-//! schedules ignore clocks; they look for bugs.
+//! Under [`Schedule::Clock`] the CPU with the earliest clock runs next, so that visible operations
+//! happen in the order of their times. Masking interrupts is one of these operations: interrupts
+//! that arrived earlier are served first, at the time of their arrival, even if the CPU's clock is
+//! later. The other schedules ignore clocks; they look for bugs.
 //!
 //! | module      | job                                                                  |
 //! |-------------|----------------------------------------------------------------------|
-//! | `run`       | runs programs until all have ended; what happens between two switches |
+//! | `run`       | runs programs to their end; what happens between two switches        |
 //! | `coroutine` | how a switch is made                                                 |
 //! | `cpu`       | [`Cpu`]: clock, steps, parking                                       |
-//! | `cpus`      | all of them, and who runs                                            |
+//! | `cpus`      | all CPUs, and which of them runs                                     |
 //! | `schedule`  | [`Schedule`]: by clocks (`clock`) or by decisions (`choice`, `search`) |
-//! | `lock`, `word`, `queue`, `interrupt` | what CPUs agree through             |
-//! | `section`   | who is where alone                                                   |
-//! | `lines`     | cache lines and what they cost                                       |
-//! | `model`     | what else costs what                                                 |
+//! | `lock`, `word`, `queue`, `interrupt` | synchronization of CPUs             |
+//! | `section`   | detects two CPUs in one exclusive section                            |
+//! | `lines`     | cache lines and their costs                                          |
+//! | `model`     | all other costs                                                      |
 //! | `table`     | tables of small values                                               |
 //!
 //! # Rules
 //!
-//! * **One thread.** The engine is `!Sync`; whoever needs a handle that is (the library's platform)
-//!   wraps it in something that checks.
-//! * **No `&mut` and no `RefCell` borrow lives across a switch**: another CPU would find it. All
-//!   state is in cells, borrowed for single statements.
-//! * **Logical names only**: locks and words are numbered in the order of their making, ties are
+//! * **One thread.** The engine is `!Sync`. A handle that has to be `Sync` (the library's platform)
+//!   wraps it in a type that checks the thread.
+//! * **No `&mut` and no `RefCell` borrow lives across a switch**, because another CPU would find
+//!   it. All state is in cells, borrowed for single statements.
+//! * **Logical names only**: locks and words are numbered in the order of their creation, ties are
 //!   broken by CPU number, nothing iterates over a hash map. So a run does not depend on addresses.
-//! * **Whoever waits, waits for something exact**: a parked CPU runs again only when somebody
-//!   wakes it. Nothing polls; if everybody is parked, that is a deadlock and is reported.
+//! * **Every wait has an exact condition**: a parked CPU runs again only when another CPU wakes it.
+//!   Nothing polls. If all CPUs are parked, that is reported as a deadlock.
 
 mod choice;
 mod clock;
@@ -86,58 +86,58 @@ use std::{
 };
 use word::{Watchers, Words};
 
-/// What one CPU does.
+/// The program of one CPU.
 pub type Program<'a> = Box<dyn FnOnce(Cpu<'_>) + 'a>;
 
-/// How a machine is run.
+/// Options of a machine.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
-    /// Who goes next.
+    /// Which CPU runs next.
     pub schedule: Schedule,
-    /// Whether stores to words of the owners' protocol wait in store buffers, as on x86. By the
-    /// clock they never do.
+    /// Whether stores to words of the owner protocol wait in store buffers, as on x86. A schedule
+    /// by clocks uses no store buffers.
     pub store_buffers: bool,
-    /// Whether interrupts may be served later than at the next step. By the clock they are served
-    /// when they arrive.
+    /// Whether interrupts may be served later than at the next step. A schedule by clocks serves
+    /// them when they arrive.
     pub late_interrupts: bool,
-    /// Rare outcomes to force: where, and once in how many times.
+    /// Rare outcomes to force: the site, and once in how many times.
     pub force: Vec<(Site, u32)>,
-    /// Decides which of them are forced when the schedule goes by clocks; else it does.
+    /// Seed for the forced outcomes under a schedule by clocks. Other schedules decide themselves.
     pub seed: u64,
-    /// Steps after which a schedule that hunts gives a run up as endless; 0: never.
+    /// Limit of steps for schedules that ignore clocks: a longer run fails as endless. 0: no limit.
     pub most_steps: u64,
 }
 
-/// A simulated machine. Cheap to clone: clones are the same machine.
+/// A simulated machine. Cloning is cheap: clones are handles of the same machine.
 #[derive(Clone)]
 pub struct Machine(Rc<Engine>);
 
 impl Machine {
-    /// A machine of `cpus` CPUs on which nothing costs anything.
+    /// A machine of `cpus` CPUs on which all operations are free.
     ///
     /// # Panics
     ///
-    /// If there are none, or more than 512.
+    /// If `cpus` is 0 or more than 512.
     #[must_use]
     pub fn new(cpus: u16, options: Options) -> Self {
         Self::modelled(Model::free(cpus), options)
     }
 
-    /// A machine on which things cost what `model` says.
+    /// A machine with the costs of `model`.
     ///
     /// # Panics
     ///
-    /// If it has no CPU, or more than 512.
+    /// If `model` has no CPU, or more than 512.
     #[must_use]
     pub fn modelled(model: Model, options: Options) -> Self {
         Self(Rc::new(Engine::new(model, options)))
     }
 
-    /// Runs one program per CPU until all have ended. Clocks go on from where they are.
+    /// Runs one program per CPU until all have ended. Clocks continue from their current values.
     ///
     /// # Errors
     ///
-    /// What a CPU found to be wrong, a panic of a program, or a deadlock.
+    /// A violation that a CPU reported, a panic of a program, or a deadlock.
     ///
     /// # Panics
     ///
@@ -146,12 +146,12 @@ impl Machine {
         self.0.run(programs, None)
     }
 
-    /// As [`Machine::run`], and calls `watch` after every `steps` switches, as soon as nobody is in
-    /// the middle of anything, and at the end.
+    /// As [`Machine::run`], but also calls `watch` after every `steps` switches, as soon as no CPU
+    /// is inside an exclusive section, and at the end.
     ///
     /// # Errors
     ///
-    /// Also what `watch` finds.
+    /// As [`Machine::run`]; also what `watch` returns.
     ///
     /// # Panics
     ///
@@ -165,40 +165,40 @@ impl Machine {
         self.0.run(programs, Some(Watch::new(steps, watch)))
     }
 
-    /// As if it were new, with another schedule: clocks and counters are 0, caches cold, and all
-    /// locks and words are forgotten, so that whatever had some has to be made again.
+    /// Resets the machine, and sets another schedule. Clocks and counters are 0, caches cold. All
+    /// locks and words are deleted, so that their users have to create them again.
     #[allow(clippy::needless_pass_by_value, reason = "a schedule of a search is for one run")]
     pub fn restart(&self, schedule: Schedule) {
         self.0.restart(&schedule);
     }
 
-    /// Another schedule from now on.
+    /// Sets the schedule of further runs.
     pub fn reschedule(&self, schedule: &Schedule) {
         self.0.reschedule(schedule);
     }
 
-    /// The decisions of the schedule so far: [`Schedule::Replay`] repeats them. None by the clock.
+    /// The decisions of the schedule so far: [`Schedule::Replay`] repeats them. Empty by the clock.
     #[must_use]
     pub fn choices(&self) -> Vec<u16> {
         let mut scheduler = self.0.scheduler.borrow_mut();
         scheduler.hunt().map_or(Vec::new(), |hunt| hunt.log().to_vec())
     }
 
-    /// What of a [`Schedule::Replay`] has had no place in the run: then this is another run than the
-    /// recorded one.
+    /// The first choice of a [`Schedule::Replay`] that did not fit the run: then the run differs
+    /// from the recorded one.
     #[must_use]
     pub fn misfit(&self) -> Option<Misfit> {
         self.0.scheduler.borrow_mut().hunt().and_then(|hunt| hunt.misfit())
     }
 
-    /// Steps at which somebody else might have been next; by the clock, switches.
+    /// Decisions about the next CPU; under a schedule by clocks, switches.
     #[must_use]
     pub fn steps(&self) -> u64 {
         let hunted = self.0.scheduler.borrow_mut().hunt().map(|hunt| hunt.steps());
         hunted.unwrap_or(self.0.switches.get())
     }
 
-    /// Something of which it is counted how often a run came to it.
+    /// Counts that the run reached `point`.
     pub(crate) fn reach(&self, point: usize) {
         let mut reached = self.0.reached.borrow_mut();
         if reached.len() <= point {
@@ -207,77 +207,77 @@ impl Machine {
         reached[point] += 1;
     }
 
-    /// How often the run came to each of them.
+    /// How often the run reached each point.
     pub(crate) fn reached(&self) -> Vec<u64> {
         self.0.reached.borrow().clone()
     }
 
-    /// A number that everything that happened went into: two runs that agree in it were the same.
+    /// A hash of all events: two runs with the same fingerprint were the same.
     #[must_use]
     pub fn fingerprint(&self) -> u64 {
         self.0.fingerprint.get()
     }
 
-    /// The CPU whose program calls this; none outside a run.
+    /// The CPU whose program calls this; `None` outside a run.
     #[must_use]
     pub fn current(&self) -> Option<Cpu<'_>> {
         self.0.current()
     }
 
-    /// How many CPUs.
+    /// The number of CPUs.
     #[must_use]
     pub fn cpus(&self) -> u16 {
         self.0.model.cpus()
     }
 
-    /// What things cost.
+    /// The costs of the machine.
     #[must_use]
     pub fn model(&self) -> &Model {
         &self.0.model
     }
 
-    /// A new lock, open.
+    /// A new lock, not held.
     #[must_use]
     pub fn new_lock(&self, class: LockClass) -> LockId {
         self.0.locks.borrow_mut().create(class)
     }
 
-    /// Says what a lock protects, if that turns out when it is first taken.
+    /// Sets the class of a lock, if it is known only when the lock is first taken.
     pub(crate) fn classify_lock(&self, lock: LockId, class: LockClass) {
         self.0.locks.borrow_mut().classify(lock, class);
     }
 
-    /// Says which node's memory the lines of a member of a family are in.
-    pub fn set_home(&self, family: Family, member: u32, node: u8) {
-        self.0.set_home(family, member, node);
+    /// Sets the node whose memory holds the lines of a member of a family.
+    pub fn set_home_node(&self, family: Family, member: u32, node: u8) {
+        self.0.set_home_node(family, member, node);
     }
 
-    /// What happened at all locks so far.
+    /// Statistics of all locks.
     #[must_use]
     pub fn lock_stats(&self) -> LockStats {
         self.0.locks.borrow().total()
     }
 
-    /// What happened at the locks of a class so far.
+    /// Statistics of the locks of a class.
     #[must_use]
     pub fn lock_stats_of(&self, class: LockClass) -> LockStats {
         self.0.locks.borrow().stats(class)
     }
 
-    /// Cycles of waiting for locks of a class, or of any, that is not over at `now`: what [`LockStats`]
-    /// do not count yet. Meanwhile the clocks of those who wait stand still.
+    /// Cycles of unfinished waits at `now`, for locks of a class or of all. [`LockStats`] do not
+    /// include them. The clocks of waiting CPUs stand still.
     #[must_use]
     pub fn waiting(&self, class: Option<LockClass>, now: u64) -> u64 {
         self.0.locks.borrow().waiting(class, now)
     }
 
-    /// The time of a CPU, in cycles.
+    /// The clock of a CPU, in cycles.
     #[must_use]
     pub fn clock(&self, cpu: CpuId) -> u64 {
         self.0.cpus[cpu.index()].clock.get()
     }
 
-    /// Cycles that a CPU has waited for others: for locks, words, answers, room.
+    /// Cycles that a CPU has waited for others: for locks, words, acknowledgements and queues.
     #[must_use]
     pub fn waited(&self, cpu: CpuId) -> u64 {
         self.0.cpus[cpu.index()].waited.get()
@@ -295,7 +295,7 @@ impl Machine {
 }
 
 impl From<&Spec> for Machine {
-    /// As described, by the clock.
+    /// The machine of `spec`, with a schedule by clocks.
     fn from(spec: &Spec) -> Self {
         Self::modelled(spec.into(), Options::default())
     }
@@ -307,40 +307,41 @@ pub(crate) struct Engine {
     has_caches: bool,
     options: Options,
     cpus: Cpus,
-    /// CPUs that run programs.
+    /// The number of CPUs that run programs.
     programs: Cell<u16>,
     scheduler: RefCell<Scheduler>,
-    /// The schedule ignores clocks.
+    /// Whether the schedule ignores clocks.
     hunts: Cell<bool>,
-    /// Stores wait in buffers.
+    /// Whether stores wait in store buffers.
     buffers: Cell<bool>,
-    /// How far a CPU may be ahead of others at words.
+    /// Cycles that a CPU may be ahead of others when it accesses words.
     slack: Cell<u64>,
-    /// The key before which whoever runs is furthest behind.
+    /// The least key of the waiting CPUs: the running CPU is the earliest while its key is below
+    /// it.
     horizon: Cell<u64>,
-    /// Who was chosen by whom that was running.
+    /// The CPU that the running one chose as the next.
     decided: Cell<Option<u16>>,
     locks: RefCell<Locks>,
     words: Words,
     watchers: Watchers,
     sections: RefCell<Sections>,
-    /// Sections that somebody is in.
+    /// The number of sections that a CPU is in.
     inside: Cell<u32>,
     directory: RefCell<Directory>,
     failure: RefCell<Option<Failure>>,
-    /// There is a failure.
+    /// Whether there is a failure.
     failed: Cell<bool>,
-    /// Programs that have not ended.
+    /// The number of programs that have not ended.
     busy: Cell<u16>,
-    /// CPUs that wait for something that the engine cannot see.
+    /// The number of CPUs that wait for a condition that the engine cannot see.
     relaxed: Cell<u32>,
-    /// Times in a row that somebody waited so while nothing happened.
+    /// The number of such waits in a row without progress.
     stalls: Cell<u32>,
     switches: Cell<u64>,
-    /// Decides what is forced by the clock.
+    /// Decides forced outcomes under a schedule by clocks.
     random: RefCell<fastrand::Rng>,
     fingerprint: Cell<u64>,
-    /// Points that the run has come to.
+    /// How often the run reached each point.
     reached: RefCell<Vec<u64>>,
     stacks: Stacks,
 }
@@ -387,8 +388,8 @@ impl Engine {
         self.words.create(value)
     }
 
-    /// The CPU that runs, if one does. Between runs, and once there is a failure, when programs are
-    /// being unwound, nothing is charged and nobody waits.
+    /// The running CPU. There is none between runs, and after a failure, while programs are
+    /// unwound: then nothing is charged and nothing waits.
     #[inline(always)]
     pub(crate) fn current(&self) -> Option<Cpu<'_>> {
         self.cpus.running().map(|state| Cpu::of(self, state))

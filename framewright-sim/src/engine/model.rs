@@ -1,60 +1,61 @@
-//! What things cost on the machine that is simulated, in cycles, as the engine asks for it.
+//! The costs of operations on the simulated machine, in cycles, in the form that the engine uses.
 
 use crate::machine::{Costs, Spec};
 
-/// First-level data caches have had 32 KiB for two decades; a few have more.
+/// First-level data caches had 32 KiB for two decades; some are larger.
 const L1_LINES: u32 = 512;
-/// A core's share of the last-level cache, in percent of its second-level cache: 1.375 MiB to
-/// 1 MiB on Skylake-SP. Older machines had ten times more, newer ones about as much.
+/// A core's share of the last-level cache, in percent of its second-level cache: Skylake-SP has
+/// 1.375 MiB beside 1 MiB. The share was ten times larger on older machines, and is similar on
+/// newer ones.
 const LLC_OF_L2_PERCENT: u32 = 137;
-/// About 16 microseconds, or eight page faults.
+/// About 16 µs, or eight page faults.
 const SLACK: u64 = 40_000;
 
-/// Cycles per kind of event, and where CPUs and memory are.
+/// Cycles per kind of event, and the sockets and nodes of CPUs.
 ///
-/// [`Model::free`] charges nothing: for programs whose order matters and not their time.
+/// [`Model::free`] charges nothing. It is for programs whose order matters, and not their time.
 #[derive(Clone, Debug)]
 pub struct Model {
     /// Socket of every CPU.
     pub sockets: Vec<u8>,
     /// Node of every CPU.
     pub nodes: Vec<u8>,
-    /// Cache lines and memory.
+    /// Costs of cache lines and memory.
     pub lines: LineCosts,
-    /// An atomic read-modify-write on a line at hand.
+    /// An atomic read-modify-write on a cached line.
     pub atomic: u64,
-    /// A hand-off of a lock, in percent of moving its line.
+    /// A lock hand-off, in percent of transferring the lock's line.
     pub handoff_percent: u64,
-    /// What a hand-off costs besides.
+    /// A fixed part of a lock hand-off.
     pub handoff_fixed: u64,
     /// Sending an interrupt, per target.
     pub send: u64,
-    /// Its way to a CPU of the same socket.
+    /// Arrival of an interrupt on the same socket.
     pub arrive_local: u64,
-    /// Its way to a CPU of another socket.
+    /// Arrival of an interrupt on another socket.
     pub arrive_remote: u64,
     /// Entering and leaving a handler.
     pub entry: u64,
-    /// Acknowledging an interrupt, besides moving the line that the sender reads.
+    /// Acknowledging an interrupt, without the transfer of the line that the sender reads.
     pub acknowledge: u64,
-    /// From one periodic interrupt to the next; none if 0.
+    /// Cycles between two periodic ticks; 0: no tick.
     pub tick_period: u64,
-    /// What one of them takes.
+    /// One periodic tick.
     pub tick: u64,
     /// Clearing a frame.
     pub clear: u64,
     /// Copying a frame.
     pub copy: u64,
-    /// 100 instructions with every line at hand.
+    /// 100 instructions with all lines in the first-level cache.
     pub hundred_instructions: u64,
     /// Nanoseconds in 1000 cycles.
     pub nanos_per_1000_cycles: u64,
-    /// How far a CPU may be ahead of others when it looks at or changes a word of the owners'
-    /// protocol. Its order with what others do is exact to so many cycles.
+    /// Cycles that a CPU may be ahead of others when it accesses a word of the owner protocol. The
+    /// order of such accesses among CPUs is exact to this figure.
     pub slack: u64,
 }
 
-/// What moving a cache line costs beyond the instruction that asks for it, by where it is.
+/// Cycles for a cache line beyond the instruction that accesses it, by the place of the line.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct LineCosts {
     /// In the second-level cache.
@@ -65,11 +66,11 @@ pub struct LineCosts {
     pub same_socket: u64,
     /// In a cache of another socket.
     pub remote: u64,
-    /// In memory of the own node.
+    /// In memory of the CPU's own node.
     pub memory_local: u64,
     /// In memory of another node.
     pub memory_remote: u64,
-    /// Independent misses under way at once.
+    /// Independent misses in flight at once.
     pub parallel: u64,
     /// Lines of the first-level cache.
     pub l1_lines: u32,
@@ -127,7 +128,7 @@ impl From<&Costs> for LineCosts {
 }
 
 impl Model {
-    /// A machine of one socket on which everything is free.
+    /// A machine of one socket on which all operations are free.
     #[must_use]
     pub fn free(cpus: u16) -> Self {
         Self {
@@ -152,13 +153,13 @@ impl Model {
         }
     }
 
-    /// How many CPUs.
+    /// The number of CPUs.
     #[must_use]
     pub fn cpus(&self) -> u16 {
         self.sockets.len() as u16
     }
 
-    /// Moving a line that `from` has modified to `to`.
+    /// Cycles to transfer a line that `from` has modified to `to`.
     #[must_use]
     pub fn transfer(&self, from: u16, to: u16) -> u64 {
         match () {
@@ -168,19 +169,19 @@ impl Model {
         }
     }
 
-    /// Handing a lock over.
+    /// Cycles to hand a lock over.
     #[must_use]
     pub fn handoff(&self, from: u16, to: u16) -> u64 {
         self.transfer(from, to) * self.handoff_percent / 100 + self.handoff_fixed
     }
 
-    /// How long an interrupt is under way.
+    /// Cycles from sending an interrupt to its arrival.
     #[must_use]
     pub fn arrival(&self, from: u16, to: u16) -> u64 {
         if self.same_socket(from, to) { self.arrive_local } else { self.arrive_remote }
     }
 
-    /// What `instructions` cost with every line at hand.
+    /// Cycles of `instructions` with all lines in the first-level cache.
     #[must_use]
     pub fn instructions(&self, instructions: u64) -> u64 {
         (instructions * self.hundred_instructions).div_ceil(100)

@@ -1,4 +1,4 @@
-//! What programs share: a handle to the machine, and locks of the engine around data.
+//! Values that programs share: a handle of the machine, and data under locks of the engine.
 
 #![allow(unsafe_code)]
 
@@ -6,8 +6,7 @@ use super::{LockClass, LockId, Machine};
 use crate::one_thread::OneThread;
 use std::cell::{Cell, UnsafeCell};
 
-/// A simulated machine for who has to be [`Sync`]: on any thread other than the one that made it, it
-/// cannot be used.
+/// A [`Sync`] handle of a simulated machine. Only the thread that made it can use it.
 pub struct Shared(OneThread<Machine>);
 
 impl Shared {
@@ -21,7 +20,7 @@ impl Shared {
     ///
     /// # Panics
     ///
-    /// On a thread that did not make the handle.
+    /// On another thread than the one that made the handle.
     #[inline(always)]
     #[must_use]
     pub fn get(&self) -> &Machine {
@@ -29,7 +28,8 @@ impl Shared {
     }
 }
 
-/// Data under a lock of a simulated machine. Outside a run nobody is charged and nobody waits.
+/// Data under a lock of a simulated machine. Outside a run, no cycles are charged and nothing
+/// waits.
 pub struct Mutex<T> {
     inner: OneThread<Inner>,
     data: UnsafeCell<T>,
@@ -38,13 +38,13 @@ pub struct Mutex<T> {
 struct Inner {
     machine: Machine,
     lock: LockId,
-    /// The data is in use.
+    /// Whether a reference to the data exists.
     used: Cell<bool>,
 }
 
-// SAFETY: the data is reached through `inner` only, which panics on any thread but the one that
-// made it; and there `used` says whether somebody has it, so that nobody gets it twice. `T: Send`
-// because the mutex may be dropped elsewhere.
+// SAFETY: the data is reached only through `inner`, which panics on any other thread than the one
+// that made it. On that thread, `used` says whether a reference exists, so that there is one at
+// most. `T: Send`, because the mutex may be dropped on another thread.
 unsafe impl<T: Send> Sync for Mutex<T> {}
 
 impl<T> Mutex<T> {
@@ -55,11 +55,11 @@ impl<T> Mutex<T> {
         Self { inner, data: UnsafeCell::new(data) }
     }
 
-    /// Runs `f` under the lock, waiting for it as long as it takes.
+    /// Runs `f` under the lock, and waits for the lock if it is held.
     ///
     /// # Panics
     ///
-    /// On a thread other than the machine's, or if `f` comes back here.
+    /// On another thread than the machine's, or if `f` calls this for the same mutex.
     pub fn with<R>(&self, f: impl FnOnce(&mut T) -> R) -> R {
         let Inner { machine, lock, .. } = self.inner.get();
         if let Some(cpu) = machine.current() {
@@ -82,8 +82,8 @@ impl<T> Mutex<T> {
     fn locked<R>(&self, f: impl FnOnce(&mut T) -> R) -> R {
         let Inner { machine, lock, used } = self.inner.get();
         assert!(!used.replace(true), "the data of a simulated lock is in use");
-        // SAFETY: `used` was not set, so no other reference exists; nobody gets one until it is
-        // reset below. If `f` unwinds it stays set for ever.
+        // SAFETY: `used` was not set, so no other reference exists, and none is created until it is
+        // reset below. If `f` unwinds, `used` stays set.
         let result = f(unsafe { &mut *self.data.get() });
         used.set(false);
         if let Some(cpu) = machine.current() {

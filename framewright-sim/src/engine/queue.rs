@@ -3,12 +3,12 @@
 use super::Cpu;
 use std::{cell::RefCell, collections::VecDeque};
 
-/// CPUs that wait for something that programs have agreed on: room in a buffer, a message.
+/// CPUs that wait for a condition of the programs: space in a buffer, a message.
 #[derive(Default, Debug)]
 pub struct WaitQueue(RefCell<VecDeque<u16>>);
 
 impl WaitQueue {
-    /// Makes everybody who waits go on, now.
+    /// Wakes all waiting CPUs, at the current time of `cpu`.
     pub fn wake_all(&self, cpu: Cpu<'_>) {
         let waiting = std::mem::take(&mut *self.0.borrow_mut());
         for other in waiting {
@@ -18,7 +18,7 @@ impl WaitQueue {
 }
 
 impl Cpu<'_> {
-    /// As [`Cpu::wait_on`], but only until `time`. A schedule that ignores clocks ignores this one.
+    /// As [`Cpu::wait_on`], but only until `time`. A schedule that ignores clocks ignores `time`.
     pub fn wait_on_until(&self, queue: &WaitQueue, time: u64) {
         if !self.engine.hunts.get() {
             self.engine.ready(self.number(), time.max(self.now()));
@@ -26,8 +26,8 @@ impl Cpu<'_> {
         self.wait_on(queue);
     }
 
-    /// Waits until somebody wakes `queue`. May return early: look again whether what this CPU waits
-    /// for has come. Between that look and this call no other CPU goes first.
+    /// Waits until another CPU wakes `queue`. May return early, so the caller checks its condition
+    /// again. No other CPU runs between that check and this call.
     pub fn wait_on(&self, queue: &WaitQueue) {
         let mut waiting = queue.0.borrow_mut();
         if !waiting.contains(&self.number()) {

@@ -1,4 +1,4 @@
-//! Running programs, and what happens between two switches.
+//! Runs programs; what happens between two switches.
 
 use super::{
     Cpu, Engine, Failure, LockId, Program, choice::Actor, clock, coroutine::Coroutines, run,
@@ -6,15 +6,16 @@ use super::{
 };
 use std::rc::Rc;
 
-/// The fingerprint of nothing: the offset of FNV-1a.
+/// The initial fingerprint: the offset of FNV-1a.
 pub(super) const BEGINNING: u64 = 0xcbf2_9ce4_8422_2325;
 /// The factor of FNV-1a.
 const FACTOR: u64 = 0x0100_0000_01b3;
 
-/// Times in a row that CPUs may wait for something invisible while nothing else happens.
-const PATIENCE: u32 = 100_000;
+/// Limit of waits in a row, for conditions that the engine cannot see, without progress. More are a
+/// deadlock.
+const STALLS_MAX: u32 = 100_000;
 
-/// Somebody who looks at things every so often.
+/// A check that is called every `steps` switches.
 pub(super) struct Watch<'w> {
     steps: u64,
     due: u64,
@@ -65,13 +66,13 @@ impl Engine {
         self.note(clock::key(self.cpus[usize::from(number)].clock.get(), number));
         self.cpus.run(number);
         let resumed = coroutines.resume(number);
-        self.cpus.rest();
+        self.cpus.stop_running();
         if let Err(failure) = resumed {
             self.stop(failure);
         }
     }
 
-    /// Lets programs that have ended return, unwinds the others, and keeps nothing of the run.
+    /// Lets ended programs return, unwinds the others, and resets the state of the run.
     fn finish(&self, mut coroutines: Coroutines) {
         if !self.failed.get() {
             for number in 0..coroutines.len() as u16 {
@@ -92,10 +93,10 @@ impl Engine {
         if let Err(failure) = coroutines.resume(number) {
             self.stop(failure);
         }
-        self.cpus.rest();
+        self.cpus.stop_running();
     }
 
-    /// When all programs have ended, nobody holds a lock or is inside anything.
+    /// Fails the run if a program has ended while it held a lock or was inside a section.
     fn check_nothing_is_left(&self) {
         let left = match self.locks.borrow().held() {
             Some((LockId(number), cpu)) => format!("CPU {cpu} ended while it held lock {number}"),
@@ -117,7 +118,7 @@ impl Engine {
         }
     }
 
-    /// Who runs next; nobody, if all wait.
+    /// The next CPU to run; `None` if all wait.
     fn next(&self) -> Option<u16> {
         if let Some(decided) = self.decided.take() {
             self.scheduler.borrow_mut().hunt().expect("a decision").not_ready(decided);
@@ -143,7 +144,7 @@ impl Engine {
         }
     }
 
-    /// What happens next while `cpu` could go on, in a schedule that ignores clocks.
+    /// Chooses the next event while `cpu` could continue, in a schedule that ignores clocks.
     pub(super) fn decide_next(&self, cpu: Cpu<'_>) -> Actor {
         let (next, steps) = {
             let mut scheduler = self.scheduler.borrow_mut();
@@ -163,7 +164,7 @@ impl Engine {
         scheduler.hunt().is_some_and(|hunt| late && hunt.decide(2, false) == 1)
     }
 
-    /// Decides whether something happens that does once in `one_in` times.
+    /// Decides whether an outcome happens that is to happen once in `one_in` times.
     pub(super) fn rarely(&self, one_in: u32) -> bool {
         let one_in = one_in.max(1);
         match self.scheduler.borrow_mut().hunt() {
@@ -172,13 +173,13 @@ impl Engine {
         }
     }
 
-    /// Nobody is ready, nothing is pending, whatever was left over.
+    /// Removes all pending events, locks' holders and sections, after a run.
     pub(super) fn reset(&self) {
         self.scheduler.borrow_mut().clear();
         self.decided.set(None);
-        self.locks.borrow_mut().open_all();
-        self.words.settle();
-        self.watchers.forget_all();
+        self.locks.borrow_mut().unlock_all();
+        self.words.drain_all();
+        self.watchers.clear_all();
         if self.inside.replace(0) > 0 {
             self.sections.borrow_mut().clear();
         }
@@ -191,9 +192,9 @@ impl Engine {
 
     pub(super) fn restart(&self, schedule: &Schedule) {
         self.reschedule(schedule);
-        self.locks.borrow_mut().forget_all();
-        self.words.forget_all();
-        self.directory.borrow_mut().forget_all();
+        self.locks.borrow_mut().clear_all();
+        self.words.clear_all();
+        self.directory.borrow_mut().clear_all();
         self.switches.set(0);
         *self.random.borrow_mut() = fastrand::Rng::with_seed(self.options.seed);
         self.fingerprint.set(run::BEGINNING);
@@ -208,7 +209,7 @@ impl Engine {
         self.follow(schedule);
     }
 
-    /// What depends on the kind of schedule.
+    /// Sets the values that depend on the kind of schedule.
     pub(super) fn follow(&self, schedule: &Schedule) {
         let hunts = !matches!(schedule, Schedule::Clock);
         self.hunts.set(hunts);
@@ -217,12 +218,12 @@ impl Engine {
         self.horizon.set(0);
     }
 
-    /// Ends the run, for the first reason that is given. What programs do while they are unwound
-    /// does not count.
+    /// Ends the run. The first failure counts; those that programs cause while they are unwound do
+    /// not.
     pub(super) fn stop(&self, failure: Failure) {
         self.failure.borrow_mut().get_or_insert(failure);
         self.failed.set(true);
-        self.cpus.rest();
+        self.cpus.stop_running();
     }
 
     /// Makes a CPU eligible to run from `time` on.
@@ -232,7 +233,7 @@ impl Engine {
         self.horizon.set(scheduler.horizon());
     }
 
-    /// Makes a parked CPU go on, not before `time`.
+    /// Wakes a parked CPU, not before `time`.
     pub(super) fn wake(&self, number: u16, time: u64) {
         let cpu = &self.cpus[usize::from(number)];
         if cpu.parked.get() {
@@ -240,7 +241,7 @@ impl Engine {
         }
     }
 
-    /// Something happened that somebody may have waited for whom the engine does not know to wait.
+    /// Notes an event that a CPU may wait for without the engine's knowledge.
     #[inline(always)]
     pub(super) fn progress(&self) {
         if self.stalls.get() > 0 {
@@ -248,8 +249,8 @@ impl Engine {
         }
     }
 
-    /// Whoever has waited so itself wakes nobody until all others have nothing to do: else two who
-    /// look for the same in vain would wake one another for ever.
+    /// Wakes CPUs in such waits, unless the running CPU has been in one since all others were idle:
+    /// otherwise two CPUs that check the same condition in vain would wake one another forever.
     #[cold]
     #[inline(never)]
     fn end_stall(&self) {
@@ -259,7 +260,8 @@ impl Engine {
         }
     }
 
-    /// Nobody else can go on: who waits for something that the engine cannot see, looks again.
+    /// Wakes all CPUs that wait for conditions that the engine cannot see, because no other CPU can
+    /// run.
     fn wake_all_relaxed(&self) -> bool {
         self.cpus.iter().for_each(|cpu| cpu.futile.set(false));
         self.wake_relaxed()
@@ -278,15 +280,15 @@ impl Engine {
         true
     }
 
-    /// Somebody waits for something that the engine cannot see.
+    /// Counts a wait for a condition that the engine cannot see.
     pub(super) fn stall(&self, cpu: Cpu<'_>) {
         self.stalls.set(self.stalls.get() + 1);
-        if self.stalls.get() > PATIENCE {
+        if self.stalls.get() > STALLS_MAX {
             cpu.fail_with(Failure::Deadlock);
         }
     }
 
-    /// Adds something that happened to the fingerprint.
+    /// Adds an event to the fingerprint.
     #[inline]
     pub(super) fn note(&self, what: u64) {
         self.fingerprint.set((self.fingerprint.get() ^ what).wrapping_mul(FACTOR).rotate_left(23));

@@ -1,4 +1,4 @@
-//! Who goes next: what a user says, and the dispatch between clocks and decisions.
+//! Schedules: their text form, and the dispatch between clocks and recorded decisions.
 
 use super::{
     choice::{Actor, Hunt},
@@ -8,28 +8,30 @@ use super::{
 use std::{cell::RefCell, collections::BTreeMap, fmt, rc::Rc, str::FromStr};
 use thiserror::Error;
 
-/// How the next CPU is chosen. As text: `clock`, `random:SEED`, `pct:SEED:DEPTH:STEPS`,
-/// `replay:CHOICES` with choices that are not 0 by their place, as in `replay:3=1,17=2`.
+/// Chooses the next CPU. As text: `clock`, `random:SEED`, `pct:SEED:DEPTH:STEPS`, `replay:CHOICES`
+/// with the choices other than 0 by their number, as in `replay:3=1,17=2`.
 #[derive(Clone, Debug, Default)]
 pub enum Schedule {
-    /// The CPU furthest behind: for measuring.
+    /// The CPU with the earliest clock: for measurements.
     #[default]
     Clock,
-    /// Any, by a seed: for finding bugs.
+    /// A random CPU, from a seed: for finding bugs.
     Random(u64),
-    /// By random priorities that change a few times: for bugs that need a certain order of few
-    /// events, however unfair.
+    /// By random priorities that change a few times: for bugs that need a certain order of a few
+    /// events, however unlikely it is.
     Pct {
-        /// Decides everything.
+        /// Seed of all decisions.
         seed: u64,
-        /// Changes of priority plus one: the events whose order matters. 3 to 6 are useful.
+        /// Changes of priority plus one: the number of events whose order matters. 3 to 6 are
+        /// useful.
         depth: u32,
-        /// Steps that a run is expected to take: changes happen within.
+        /// Expected steps of a run: the priorities change within them.
         steps: u64,
     },
-    /// As recorded ([`Machine::choices`](super::Machine::choices)), then in the ordinary way.
+    /// Repeats recorded choices ([`Machine::choices`](super::Machine::choices)), then continues
+    /// with option 0.
     Replay(Vec<u16>),
-    /// What [`Exhaustive`](super::Exhaustive) hands out.
+    /// A schedule from [`Exhaustive`](super::Exhaustive).
     Exhaustive(Rc<RefCell<Search>>),
 }
 
@@ -53,30 +55,30 @@ impl fmt::Display for Schedule {
     }
 }
 
-/// Why a run is not the one that was recorded: of another program, or of other code.
+/// The difference of a run from its recording, which was made with another program or other code.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
 pub enum Misfit {
-    /// There were fewer options.
+    /// A recorded choice is not among the options.
     #[error("place {place} has {options} choices, 0 to {}, and not number {choice}", .options - 1)]
     NoSuchChoice {
-        /// Which decision.
+        /// The number of the decision.
         place: usize,
-        /// What was recorded.
+        /// The recorded choice.
         choice: u16,
-        /// How many options there were.
+        /// The number of options.
         options: u32,
     },
-    /// The run ended before.
+    /// The run ended before a recorded choice.
     #[error("the run has {places} places for a choice, and none numbered {place}")]
     NeverReached {
-        /// Which decision.
+        /// The number of the decision.
         place: usize,
-        /// How many there were.
+        /// The number of decisions in the run.
         places: usize,
     },
 }
 
-/// Text that names no schedule.
+/// Text that is not a schedule.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 #[error(
     "'{0}' is no schedule; it takes clock, random:SEED, pct:SEED:DEPTH:STEPS \
@@ -92,7 +94,7 @@ impl FromStr for Schedule {
     }
 }
 
-/// Decisions that a recording may hold.
+/// Limit of decisions in a recording.
 const MOST_CHOICES: usize = 1 << 24;
 
 fn parse(text: &str) -> Option<Schedule> {
@@ -128,7 +130,7 @@ fn replay(text: &str) -> Option<Schedule> {
     Some(Schedule::Replay(choices))
 }
 
-/// A schedule at work.
+/// The state of a schedule.
 pub(super) enum Scheduler {
     Clock(Clocks),
     Hunt(Box<Hunt>),
@@ -142,7 +144,7 @@ impl Scheduler {
         }
     }
 
-    /// As a new one, with the memory of the old.
+    /// Replaces `self` with a new state, and reuses its allocations.
     pub(super) fn renew(&mut self, schedule: &Schedule, cpus: u16) {
         let renewed = self.hunt().is_some_and(|hunt| hunt.renew(schedule, cpus));
         if !renewed {
@@ -157,7 +159,7 @@ impl Scheduler {
         }
     }
 
-    /// A CPU may run from `time` on.
+    /// Notes that a CPU may run from `time` on.
     pub(super) fn ready(&mut self, cpu: u16, time: u64) {
         match self {
             Self::Clock(clocks) => clocks.insert(cpu, time),
@@ -165,7 +167,7 @@ impl Scheduler {
         }
     }
 
-    /// What happens next, `current` being able to go on; a CPU that runs is no longer ready.
+    /// The next event; `current` could continue. The chosen CPU no longer waits to run.
     pub(super) fn next(&mut self, current: Option<u16>) -> Option<(Actor, u64)> {
         match self {
             Self::Clock(clocks) => {
@@ -181,7 +183,7 @@ impl Scheduler {
         }
     }
 
-    /// The key before which whoever runs may go on without asking.
+    /// The key up to which the running CPU may continue without asking.
     pub(super) fn horizon(&self) -> u64 {
         match self {
             Self::Clock(clocks) => clocks.least(),

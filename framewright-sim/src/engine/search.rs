@@ -1,24 +1,25 @@
-//! Exhaustive search: all schedules that leave the ordinary course at most so often.
+//! Exhaustive search: all schedules that choose an option other than the ordinary one at most
+//! `bound` times.
 
 use super::schedule::Schedule;
 use std::{cell::RefCell, rc::Rc};
 
-/// A decision on the way to the schedule that is being tried.
+/// A decision of the current schedule.
 #[derive(Clone, Copy)]
 struct Fork {
     chosen: u32,
     options: u32,
-    /// Choices other than 0 cost nothing.
+    /// Whether choices other than 0 are not counted against the bound.
     ordinary: bool,
 }
 
-/// Where the search is.
+/// The state of a search.
 #[derive(Debug, Default)]
 pub struct Search {
     forks: Vec<Fork>,
-    /// Decisions made in this run.
+    /// Decisions of this run so far.
     depth: usize,
-    /// Times that this run may still leave the ordinary course.
+    /// Choices other than the ordinary one that this run may still make.
     left: u32,
     bound: u32,
 }
@@ -41,7 +42,7 @@ impl Search {
         fork.chosen
     }
 
-    /// Goes to the next schedule; `false` if there is none.
+    /// Advances to the next schedule; `false` if there is none.
     fn advance(&mut self) -> bool {
         self.depth = 0;
         self.left = self.bound;
@@ -56,9 +57,9 @@ impl Search {
     }
 }
 
-/// Hands out schedules until all have been tried: those that preempt a CPU that could go on,
-/// delay an interrupt, let a store reach memory early or force a rare outcome at most `bound`
-/// times in all.
+/// Returns schedules until all have been tried. At most `bound` times in all, they preempt a CPU
+/// that could continue, delay an interrupt, let a store reach memory early, or force a rare
+/// outcome.
 ///
 /// ```
 /// # use framewright_sim::engine::{Exhaustive, Machine, Options};
@@ -76,14 +77,14 @@ pub struct Exhaustive {
 }
 
 impl Exhaustive {
-    /// A search from the start.
+    /// A search that has tried no schedule.
     #[must_use]
     pub fn new(bound: u32) -> Self {
         let search = Search { bound, left: bound, ..Search::default() };
         Self { search: Rc::new(RefCell::new(search)), tried: 0 }
     }
 
-    /// The next schedule, for exactly one run; none if all have been tried.
+    /// The next schedule, for exactly one run; `None` if all have been tried.
     #[allow(clippy::should_implement_trait, reason = "a run belongs between two calls")]
     pub fn next(&mut self) -> Option<Schedule> {
         if self.tried > 0 && !self.search.borrow_mut().advance() {
@@ -93,7 +94,7 @@ impl Exhaustive {
         Some(Schedule::Exhaustive(Rc::clone(&self.search)))
     }
 
-    /// Schedules handed out so far.
+    /// The number of schedules returned so far.
     #[must_use]
     pub fn tried(&self) -> u64 {
         self.tried

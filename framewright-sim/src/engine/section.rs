@@ -1,24 +1,25 @@
-//! Who is where alone. What the library uses exclusively, it enters and leaves; two CPUs inside one
-//! section are a bug of the protocol that was to keep them apart, found before they meet.
+//! Detects two CPUs in one exclusive section. The library marks entry to and exit from what it uses
+//! exclusively. Two CPUs inside one section are a bug in the protocol that excludes them, found
+//! before they access the same data.
 
 use super::{Cpu, Failure};
 use framewright::CpuId;
 
-/// A section: a place in a dense table.
+/// A section: an index into a dense table.
 #[derive(Clone, Copy)]
 pub(crate) struct SectionId {
-    /// What it is called in a report.
+    /// The name for reports.
     pub(crate) name: &'static str,
     pub(crate) table: usize,
     pub(crate) index: usize,
 }
 
-/// Who is inside: a CPU plus one.
+/// The CPU inside each section, plus one; 0 for none.
 #[derive(Default)]
 pub(super) struct Sections([Vec<u16>; 6]);
 
 impl Sections {
-    /// Puts somebody into a section, or nobody; who was there.
+    /// Sets the CPU of a section, or 0 for none. Returns the old one.
     fn replace(&mut self, section: SectionId, occupant: u16) -> u16 {
         let table = &mut self.0[section.table];
         if section.index >= table.len() {
@@ -33,9 +34,9 @@ impl Sections {
 }
 
 impl Cpu<'_> {
-    /// Begins the exclusive use of a section. A schedule that hunts may let others go first while
-    /// this CPU is inside and has not got hold of anything yet. By the clock it is only counted: who
-    /// is where has been tested then.
+    /// Begins the exclusive use of a section. A schedule that ignores clocks may run other CPUs
+    /// while this one is inside and has not accessed anything yet. A schedule by clocks only counts
+    /// entries and does not check them.
     #[inline]
     pub(crate) fn enter(&self, section: impl FnOnce() -> SectionId) {
         let inside = &self.engine.inside;
@@ -57,7 +58,7 @@ impl Cpu<'_> {
         self.step();
     }
 
-    /// Ends it.
+    /// Ends the exclusive use of a section.
     #[inline]
     pub(crate) fn leave(&self, section: impl FnOnce() -> SectionId) {
         let inside = &self.engine.inside;

@@ -2,7 +2,7 @@
 
 use framewright::CpuId;
 
-/// CPUs a machine may have.
+/// The greatest number of CPUs of a machine.
 pub(super) const MOST_CPUS: u16 = 512;
 
 /// A set of CPUs.
@@ -10,7 +10,7 @@ pub(super) const MOST_CPUS: u16 = 512;
 pub struct CpuSet([u64; MOST_CPUS as usize / 64]);
 
 impl CpuSet {
-    /// Puts a CPU in.
+    /// Inserts a CPU.
     ///
     /// # Panics
     ///
@@ -20,19 +20,19 @@ impl CpuSet {
         self.0[cpu.index() / 64] |= 1 << (cpu.index() % 64);
     }
 
-    /// Takes a CPU out.
+    /// Removes a CPU.
     #[inline]
     pub fn remove(&mut self, cpu: CpuId) {
         self.0[cpu.index() / 64] &= !(1 << (cpu.index() % 64));
     }
 
-    /// Whether a CPU is in it.
+    /// Whether a CPU is in the set.
     #[must_use]
     pub fn contains(&self, cpu: CpuId) -> bool {
         self.0[cpu.index() / 64] >> (cpu.index() % 64) & 1 == 1
     }
 
-    /// Whether none is.
+    /// Whether the set is empty.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
@@ -44,14 +44,14 @@ impl CpuSet {
         &self.0
     }
 
-    /// Puts all CPUs of another set in.
+    /// Inserts all CPUs of another set.
     pub fn extend(&mut self, other: &Self) {
         for (word, other) in self.0.iter_mut().zip(other.0) {
             *word |= other;
         }
     }
 
-    /// The CPUs in it, by number.
+    /// The CPUs of the set, in ascending order.
     #[inline]
     pub fn iter(&self) -> impl Iterator<Item = CpuId> + '_ {
         let words = (0u16..).zip(&self.0).filter(|&(_, &word)| word != 0);

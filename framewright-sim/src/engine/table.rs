@@ -1,7 +1,7 @@
 //! Tables of small values, read and written one value at a time.
 //!
-//! A simulated allocation reads or writes a word of the engine three times. Behind a `RefCell`, half of
-//! that would be counting who has borrowed the table; here nobody can borrow anything.
+//! A simulated allocation reads or writes a word of the engine three times. With a `RefCell`, half
+//! of that cost would be the count of borrows. Here no borrow leaves this module.
 
 #![allow(unsafe_code)]
 
@@ -17,20 +17,20 @@ impl<T> Default for Table<T> {
 }
 
 impl<T: Copy> Table<T> {
-    /// The value at a place, if there is such a place.
+    /// The value at an index, if there is one.
     #[inline(always)]
     pub(super) fn get(&self, place: usize) -> Option<T> {
-        // SAFETY: references to what is inside live for single expressions of this module. None of them
-        // runs code from elsewhere (to copy a `T` is to copy its bytes), and the type is not `Sync`: so no
-        // two of them are alive at once.
+        // SAFETY: references into the table live for single expressions of this module. None of
+        // these expressions runs code from elsewhere (`T: Copy`), and the type is not `Sync`. So
+        // two references never exist at once.
         unsafe { &*self.0.get() }.get(place).copied()
     }
 
-    /// Changes the value at a place.
+    /// Changes the value at an index.
     ///
     /// # Panics
     ///
-    /// If there is no such place.
+    /// If there is no value at the index.
     #[inline(always)]
     pub(super) fn set(&self, place: usize, value: T) {
         // SAFETY: as above.
@@ -38,7 +38,7 @@ impl<T: Copy> Table<T> {
         values[place] = value;
     }
 
-    /// Adds a value; its place.
+    /// Appends a value; returns its index.
     pub(super) fn push(&self, value: T) -> usize {
         // SAFETY: as above.
         let values = unsafe { &mut *self.0.get() };
@@ -46,7 +46,7 @@ impl<T: Copy> Table<T> {
         values.len() - 1
     }
 
-    /// Forgets all values.
+    /// Removes all values.
     pub(super) fn clear(&self) {
         // SAFETY: as above.
         unsafe { &mut *self.0.get() }.clear();

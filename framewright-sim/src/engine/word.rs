@@ -1,9 +1,10 @@
-//! Words that CPUs agree through: with store buffers if wanted, and with an exact way to wait for
-//! a change.
+//! Words of memory through which CPUs synchronize, with optional store buffers, and with an exact
+//! wait for a change.
 //!
-//! Store buffers are those of x86: stores of a CPU reach memory in order, later than it goes on;
-//! it sees its own at once. When one arrives is the schedule's decision; by the clock, at once.
-//! Read-modify-writes, locks, interrupts, waiting and the end of a program empty the buffer.
+//! The store buffers are those of x86: stores of a CPU reach memory in order, later than they are
+//! executed, and the CPU itself sees them at once. The schedule decides when a store reaches
+//! memory; by the clock it does at once. Read-modify-writes, locks, interrupts, waits and the end
+//! of a program drain the buffer.
 
 use super::{Cpu, CpuSet, Engine, table::Table};
 use framewright::CpuId;
@@ -12,18 +13,18 @@ use std::{
     collections::VecDeque,
 };
 
-/// A word, numbered in the order of their making.
+/// A word. Words are numbered in the order of their creation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct WordId(pub(crate) u32);
 
 #[derive(Clone, Copy)]
 struct Word {
     value: u32,
-    /// How often it changed.
+    /// The number of stores that reached it.
     version: u32,
 }
 
-/// Words that a CPU may wait for at once: what a waiting loop looked at last.
+/// Words that a CPU may wait for at once: the last ones that a wait loop loaded.
 const LOADED: usize = 4;
 
 /// A word and its version as a CPU has seen them.
@@ -43,13 +44,13 @@ impl Default for Seen {
     }
 }
 
-/// What a CPU loaded last since it last waited.
+/// The words that a CPU has loaded since its last wait.
 #[derive(Default)]
 pub(super) struct Loaded {
     seen: [Cell<Seen>; LOADED],
-    /// Where the next goes.
+    /// The index of the next entry.
     oldest: Cell<usize>,
-    /// Parked until one of them changes.
+    /// Whether the CPU is parked until one of the words changes.
     waits: Cell<bool>,
 }
 
@@ -61,7 +62,7 @@ impl Loaded {
         self.oldest.set(place.wrapping_add(1));
     }
 
-    fn forget(&self) {
+    fn clear(&self) {
         self.seen.iter().for_each(|seen| seen.set(Seen::NOTHING));
     }
 
@@ -69,23 +70,23 @@ impl Loaded {
         self.waits.get() && self.seen.iter().any(|seen| seen.get().word == word)
     }
 
-    /// Waits no longer, and has loaded nothing since.
+    /// Ends the wait, and removes the loaded words.
     pub(super) fn reset(&self) {
-        self.forget();
+        self.clear();
         self.waits.set(false);
     }
 }
 
-/// CPUs that wait for a word to change.
+/// CPUs that wait for the change of a word.
 #[derive(Default)]
 pub(super) struct Watchers {
     cpus: Cell<CpuSet>,
-    /// How many they are: every store asks.
+    /// The number of such CPUs; every store checks it.
     count: Cell<u32>,
 }
 
 impl Watchers {
-    /// A CPU waits that did not.
+    /// Adds a CPU that did not wait.
     fn insert(&self, cpu: CpuId) {
         let mut cpus = self.cpus.get();
         cpus.insert(cpu);
@@ -93,7 +94,7 @@ impl Watchers {
         self.count.set(self.count.get() + 1);
     }
 
-    /// A CPU waits no longer.
+    /// Removes a CPU.
     fn remove(&self, cpu: CpuId) {
         let mut cpus = self.cpus.get();
         cpus.remove(cpu);
@@ -101,7 +102,7 @@ impl Watchers {
         self.count.set(self.count.get() - 1);
     }
 
-    pub(super) fn forget_all(&self) {
+    pub(super) fn clear_all(&self) {
         self.cpus.set(CpuSet::default());
         self.count.set(0);
     }
@@ -109,7 +110,7 @@ impl Watchers {
 
 /// All words of a machine.
 pub(super) struct Words {
-    /// What is in memory.
+    /// The values in memory.
     words: Table<Word>,
     /// By CPU: stores that have not reached memory, oldest first.
     buffers: RefCell<Vec<VecDeque<(u32, u32)>>>,
@@ -125,7 +126,7 @@ impl Words {
         WordId(self.words.push(Word { value, version: 0 }) as u32)
     }
 
-    /// What is in memory.
+    /// The value of a word in memory.
     #[inline(always)]
     fn get(&self, word: u32) -> Word {
         self.words.get(word as usize).expect("a word of before the machine was restarted")
@@ -137,13 +138,13 @@ impl Words {
         self.words.set(word as usize, Word { value, version });
     }
 
-    /// A store of a CPU goes to its buffer.
+    /// Puts a store of a CPU into its store buffer.
     fn buffer(&self, cpu: u16, word: u32, value: u32) {
         self.buffers.borrow_mut()[usize::from(cpu)].push_back((word, value));
     }
 
-    /// The oldest store in the buffer of a CPU reaches memory: to which word, and whether it was the
-    /// last.
+    /// Moves the oldest store in the buffer of a CPU to memory. Returns its word, and whether the
+    /// buffer is empty now.
     fn drain_one(&self, cpu: u16) -> Option<(u32, bool)> {
         let mut buffers = self.buffers.borrow_mut();
         let buffer = &mut buffers[usize::from(cpu)];
@@ -157,14 +158,14 @@ impl Words {
         self.buffers.borrow()[usize::from(cpu)].is_empty()
     }
 
-    /// No store is under way.
-    pub(super) fn settle(&self) {
+    /// Moves all stores to memory.
+    pub(super) fn drain_all(&self) {
         let cpus = self.buffers.borrow().len() as u16;
         (0..cpus).for_each(|cpu| while self.drain_one(cpu).is_some() {});
     }
 
-    pub(super) fn forget_all(&self) {
-        self.settle();
+    pub(super) fn clear_all(&self) {
+        self.drain_all();
         self.words.clear();
     }
 
@@ -185,17 +186,17 @@ impl Words {
 }
 
 impl Engine {
-    /// Reads a word with nobody running.
+    /// Reads a word while no CPU runs.
     pub(crate) fn peek(&self, WordId(word): WordId) -> u32 {
         self.words.get(word).value
     }
 
-    /// Changes a word with nobody running.
+    /// Changes a word while no CPU runs.
     pub(crate) fn poke(&self, WordId(word): WordId, value: u32) {
         self.words.store(word, value);
     }
 
-    /// Lets the oldest store in the buffer of a CPU reach memory.
+    /// Moves the oldest store in the buffer of a CPU to memory.
     pub(super) fn drain_one(&self, cpu: u16) {
         let Some((word, was_last)) = self.words.drain_one(cpu) else { return };
         if was_last && let Some(hunt) = self.scheduler.borrow_mut().hunt() {
@@ -204,13 +205,13 @@ impl Engine {
         self.changed(word, self.cpus[usize::from(cpu)].clock.get());
     }
 
-    /// Whether a store is more than a change in memory: somebody waits, or it is late.
+    /// Whether a store needs more than a change in memory: a CPU waits, or store buffers are on.
     #[inline(always)]
     fn is_watched(&self) -> bool {
         self.watchers.count.get() | self.stalls.get() | u32::from(self.buffers.get()) != 0
     }
 
-    /// Wakes who waits for a word.
+    /// Wakes the CPUs that wait for a word.
     fn changed(&self, word: u32, now: u64) {
         self.progress();
         if self.watchers.count.get() > 0 {
@@ -240,7 +241,7 @@ impl Cpu<'_> {
 
     #[inline(always)]
     pub(crate) fn load(&self, WordId(word): WordId) -> u32 {
-        self.glance();
+        self.step_if_due();
         let value = self.load_memory(word);
         if self.engine.buffers.get() { self.load_own(word).unwrap_or(value) } else { value }
     }
@@ -252,7 +253,7 @@ impl Cpu<'_> {
         self.engine.words.own(self.number(), word)
     }
 
-    /// What is in memory, as this CPU sees it if it has no stores of its own under way.
+    /// The value in memory. This CPU sees it unless its own store to the word is in its buffer.
     #[inline(always)]
     fn load_memory(&self, word: u32) -> u32 {
         let Word { value, version } = self.engine.words.get(word);
@@ -262,7 +263,7 @@ impl Cpu<'_> {
 
     #[inline(always)]
     pub(crate) fn store(&self, WordId(word): WordId, value: u32) {
-        self.glance();
+        self.step_if_due();
         if self.engine.is_watched() {
             return self.store_watched(word, value);
         }
@@ -300,7 +301,7 @@ impl Cpu<'_> {
         Ok(found)
     }
 
-    /// All stores of this CPU reach memory.
+    /// Drains the store buffer of this CPU.
     pub(crate) fn fence(&self) {
         if !self.engine.buffers.get() {
             return;
@@ -310,7 +311,7 @@ impl Cpu<'_> {
         }
     }
 
-    /// Waits until a word that this CPU loaded since it last waited has changed since.
+    /// Waits for a change of one of the words that this CPU has loaded since its last wait.
     pub(crate) fn wait_for_change(&self) {
         self.fence();
         let loaded = &self.state().loaded;
@@ -323,6 +324,6 @@ impl Cpu<'_> {
                 watchers.remove(me);
             }
         }
-        loaded.forget();
+        loaded.clear();
     }
 }

@@ -1,4 +1,4 @@
-//! An area: a range of an address space that shows pages of a file.
+//! An area: a range of an address space that maps pages of a file.
 
 use std::{cell::OnceCell, ops::Range};
 
@@ -8,21 +8,21 @@ use crate::{
     process::AddressSpace,
 };
 
-/// Pages whose entries one page table holds, and one lock protects.
+/// The number of pages under one page table, which one lock protects.
 pub(super) const TABLE: u32 = 512;
 
-/// Names an area of a cache.
+/// The number of an area of a cache.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct AreaId(pub(super) u32);
 
-/// See the module.
+/// A range of an address space that maps pages of a file.
 pub(super) struct Area {
     pub(super) space: AddressSpace,
     pub(super) file: FileId,
-    /// Its pages in the address space; begins at a page table.
+    /// The pages in the address space. The range begins at a page table.
     pub(super) pages: Range<u32>,
     pub(super) writable: bool,
-    /// One lock per page table, as on large machines; made when first taken.
+    /// One lock per page table, as on large machines; created when it is first taken.
     locks: Vec<OnceCell<LockId>>,
 }
 
@@ -38,19 +38,19 @@ impl Area {
         Self { space, file, pages, writable, locks: vec![OnceCell::new(); tables] }
     }
 
-    /// Where the page `index` of the file is in the address space, if the area shows it.
+    /// The page of the address space that maps page `index` of the file, if the area includes it.
     pub(super) fn shows(&self, index: u32) -> Option<u32> {
         let page = self.pages.start.checked_add(index)?;
         self.pages.contains(&page).then_some(page)
     }
 
-    /// Which page of the file is at `page` of the address space.
+    /// The page of the file that is mapped at `page` of the address space.
     pub(super) fn index(&self, page: u32) -> u32 {
         page - self.pages.start
     }
 
-    /// Does something while nobody else changes entries of the table that page `index` of the file
-    /// is in. Hardware sets bits in them all the same.
+    /// Runs `body` under the lock of the page table that maps page `index` of the file. The
+    /// simulated hardware sets accessed and dirty bits without the lock.
     pub(super) fn locked<T>(&self, cpu: Cpu<'_>, index: u32, body: impl FnOnce() -> T) -> T {
         let lock = *self.locks[(index / TABLE) as usize].get_or_init(|| cpu.new_lock());
         cpu.lock(lock);

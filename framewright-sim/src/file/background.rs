@@ -1,6 +1,7 @@
-//! Background reclaim of a node, on its CPUs in turn; and compaction behind it: for who asked for more
-//! than single frames, when it rests; where types were mixed, once there is room; and for what zones keep
-//! ready for huge pages, also while it works.
+//! Background reclaim of a node, which runs on its CPUs in turn, and compaction after it.
+//!
+//! Compaction runs for requests of higher orders when reclaim goes to sleep; for pageblocks of
+//! mixed types, once reclaim has freed enough; and for the huge-page reserve, also between steps.
 
 use std::cell::Cell;
 
@@ -9,24 +10,24 @@ use framewright::{
     reclaim::{Kswapd, NextStep, Reclaim},
 };
 
-use super::Keep;
+use super::KernelState;
 use crate::{engine::Cpu, platform::Simulated};
 
-/// Background reclaim of a node. It wanders from one of its CPUs to the next, a step on each, as a
-/// scheduler would move it that has as many programs as CPUs besides.
+/// Background reclaim of a node. Each step runs on the next CPU of the node, as a scheduler would
+/// distribute it if there were as many programs as CPUs.
 pub(super) struct Background<'k, 'm> {
-    /// None while a CPU is at it.
+    /// `None` while a CPU runs a step.
     kswapd: Cell<Option<Kswapd<'k, 'm, Simulated>>>,
-    /// A CPU runs a step of it.
+    /// Whether a CPU runs a step.
     busy: Cell<bool>,
     /// The result of the last step, until compaction has taken it.
     done: Cell<Option<Done>>,
     pub(super) cpus: Vec<CpuId>,
     turn: Cell<usize>,
-    /// When there is something to do for it.
+    /// The time of the next step, in cycles.
     pub(super) due: Cell<u64>,
     node: NodeId,
-    /// The largest order that was asked for since compaction looked last.
+    /// The largest order requested since the last compaction.
     order: Cell<Order>,
     highest: Cell<ZoneKind>,
 }
@@ -35,11 +36,11 @@ pub(super) struct Background<'k, 'm> {
 #[derive(Clone, Copy)]
 struct Done {
     rests: bool,
-    made_room_for: Option<(Order, ZoneKind)>,
+    compaction: Option<(Order, ZoneKind)>,
 }
 
 impl<'k, 'm> Background<'k, 'm> {
-    /// That of a node: on its CPUs, or on the machine's first if it has none.
+    /// Background reclaim of a node, on the CPUs of the node, or on CPU 0 if the node has none.
     pub(super) fn new(reclaim: Reclaim<'k, 'm, Simulated>, nodes: &[u8], node: u8) -> Self {
         let near = (0..).zip(nodes).filter(|&(_, &of)| of == node);
         let mut cpus: Vec<CpuId> = near.map(|(cpu, _)| CpuId::new(cpu)).collect();
@@ -60,23 +61,23 @@ impl<'k, 'm> Background<'k, 'm> {
         }
     }
 
-    /// Somebody asks for frames of zones up to `highest`.
+    /// Records a request for frames of zones up to `highest`.
     pub(super) fn asked_for(&self, order: Order, highest: ZoneKind) {
         self.order.set(self.order.get().max(order));
         self.highest.set(highest);
     }
 
-    /// The CPU whose turn it is.
+    /// The CPU that runs the next step.
     pub(super) fn turn(&self) -> CpuId {
         self.cpus[self.turn.get()]
     }
 
-    /// Whether it is this CPU's turn, and no other step is in progress.
+    /// Whether this CPU runs the next step, and no step is in progress.
     fn may_step(&self, cpu: CpuId) -> bool {
         !self.busy.get() && self.turn() == cpu
     }
 
-    /// When reclaim has something to do on this CPU.
+    /// The time of the next step of reclaim on this CPU; `u64::MAX` if there is none.
     pub(super) fn due_on(&self, cpu: CpuId) -> u64 {
         if self.may_step(cpu) { self.due.get() } else { u64::MAX }
     }
@@ -85,15 +86,15 @@ impl<'k, 'm> Background<'k, 'm> {
         self.done.get().is_some() && self.may_step(cpu) || self.wants_reclaim(cpu, now)
     }
 
-    /// Whether reclaim, as opposed to compaction, has something to do.
+    /// Whether a step of reclaim is due on this CPU, as opposed to compaction.
     pub(super) fn wants_reclaim(&self, cpu: CpuId, now: u64) -> bool {
         self.due_on(cpu) <= now
     }
 
-    /// A step on `cpu`, whose turn it is.
+    /// Runs a step on `cpu`, which is the next CPU.
     pub(super) fn step(
         &self,
-        keep: &Keep<'k, 'm>,
+        kernel: &KernelState<'k, 'm>,
         cpu: Cpu<'_>,
         token: &mut CpuToken<'_, 'm, Simulated>,
     ) {
@@ -101,60 +102,61 @@ impl<'k, 'm> Background<'k, 'm> {
             self.reclaim(cpu, |kswapd| kswapd.step(token));
         }
         if let Some(done) = self.done.take() {
-            self.compact_after(done, keep, cpu);
+            self.compact_after(done, kernel, cpu);
         }
-        self.pass_on(keep, cpu);
+        self.pass_on(kernel, cpu);
     }
 
-    /// A step of reclaim without compaction on `cpu`, whose turn it is and whose token is in use.
-    pub(super) fn reclaim_beside(&self, keep: &Keep<'k, 'm>, cpu: Cpu<'_>) {
+    /// Runs a step of reclaim without compaction on `cpu`, which is the next CPU and whose token is
+    /// in use.
+    pub(super) fn reclaim_beside(&self, kernel: &KernelState<'k, 'm>, cpu: Cpu<'_>) {
         self.reclaim(cpu, |kswapd| kswapd.step_on(cpu.id()));
-        self.pass_on(keep, cpu);
+        self.pass_on(kernel, cpu);
     }
 
     fn reclaim(&self, cpu: Cpu<'_>, step: impl FnOnce(&mut Kswapd<'k, 'm, Simulated>) -> NextStep) {
         let Some(mut kswapd) = self.kswapd.take() else { return };
         self.busy.set(true);
-        // Whoever wakes it from now on, wakes it for something new.
+        // A wake-up from now on is for a new request.
         self.due.set(u64::MAX);
         let rest = step(&mut kswapd);
-        let made_room_for = kswapd.take_compaction();
+        let compaction = kswapd.take_compaction();
         self.kswapd.set(Some(kswapd));
         self.busy.set(false);
-        let nap = Kswapd::<Simulated>::DELAY * 1000 / cpu.model().nanos_per_1000_cycles.max(1);
+        let delay = Kswapd::<Simulated>::DELAY * 1000 / cpu.model().nanos_per_1000_cycles.max(1);
         let due = match rest {
             NextStep::Now => cpu.now(),
-            NextStep::AfterDelay => cpu.now() + nap,
+            NextStep::AfterDelay => cpu.now() + delay,
             NextStep::WhenWoken => u64::MAX,
         };
         self.due.set(self.due.get().min(due));
-        let before = self.done.get().and_then(|done| done.made_room_for);
-        let made_room_for = made_room_for.or(before);
-        self.done.set(Some(Done { rests: rest != NextStep::Now, made_room_for }));
+        let before = self.done.get().and_then(|done| done.compaction);
+        let compaction = compaction.or(before);
+        self.done.set(Some(Done { rests: rest != NextStep::Now, compaction }));
     }
 
     /// Passes the next step to the next CPU, and wakes it if it is idle.
-    fn pass_on(&self, keep: &Keep<'k, 'm>, cpu: Cpu<'_>) {
+    fn pass_on(&self, kernel: &KernelState<'k, 'm>, cpu: Cpu<'_>) {
         self.turn.set((self.turn.get() + 1) % self.cpus.len());
-        keep.idle[self.turn().index()].wake_all(cpu);
+        kernel.idle[self.turn().index()].wake_all(cpu);
     }
 
-    fn compact_after(&self, done: Done, keep: &Keep<'k, 'm>, cpu: Cpu<'_>) {
-        if let Some((order, highest)) = done.made_room_for {
-            self.compact(keep, cpu, order, highest);
+    fn compact_after(&self, done: Done, kernel: &KernelState<'k, 'm>, cpu: Cpu<'_>) {
+        if let Some((order, highest)) = done.compaction {
+            self.compact(kernel, cpu, order, highest);
         }
         if done.rests && self.order.get() > Order::ZERO {
-            self.compact(keep, cpu, self.order.replace(Order::ZERO), self.highest.get());
-        } else if keep.memory.can_fill_huge_reserve(self.node) {
-            // Who asked comes when there is room for him.
-            self.compact(keep, cpu, Order::ZERO, ZoneKind::Movable);
+            self.compact(kernel, cpu, self.order.replace(Order::ZERO), self.highest.get());
+        } else if kernel.memory.can_fill_huge_reserve(self.node) {
+            // The request that needed the order compacts once enough frames are free.
+            self.compact(kernel, cpu, Order::ZERO, ZoneKind::Movable);
         }
     }
 
-    /// Compacts for who asked, with hints from before forgotten, and for what is kept ready.
-    fn compact(&self, keep: &Keep<'k, 'm>, cpu: Cpu<'_>, order: Order, highest: ZoneKind) {
-        let wakes = keep.memory.wakes_compaction(cpu.id(), self.node, order, highest);
-        keep.compacting(cpu.id(), |compactor| {
+    /// Compacts for a request, without skip hints of earlier passes, and for the huge-page reserve.
+    fn compact(&self, kernel: &KernelState<'k, 'm>, cpu: Cpu<'_>, order: Order, highest: ZoneKind) {
+        let wakes = kernel.memory.wakes_compaction(cpu.id(), self.node, order, highest);
+        kernel.compacting(cpu.id(), |compactor| {
             compactor.reset_skip_hints(self.node);
             wakes && compactor.background(self.node, order, highest)
         });

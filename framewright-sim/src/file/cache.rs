@@ -1,4 +1,4 @@
-//! The page cache: files, what is in which frame, and what may be wrong with it.
+//! The page cache: files, the frames of their pages, and seeded write errors.
 
 use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::{BTreeSet, VecDeque};
@@ -17,76 +17,75 @@ use crate::{
 };
 use framewright::tlb::DeferredFlush;
 
-/// One frame in so many may be dirty: Linux's `dirty_ratio` of 20 %.
+/// The reciprocal of the share of frames that may be dirty: Linux's `dirty_ratio` of 20 %.
 const DIRTY_SHARE: u64 = 5;
 
-/// What a file is.
+/// The properties of a file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct FileSpec {
-    /// How many pages.
+    /// The number of pages.
     pub pages: u32,
-    /// Pages that are read at once, neighbours from a multiple of it on. 1: none but what is asked
-    /// for.
+    /// Pages that one read brings in: an aligned group of this size. 1: only the requested page.
     pub readahead: u32,
     /// Pages that a fault maps at most, if they are in the cache.
     pub fault_around: u32,
-    /// It consists of holes: nothing is read, frames are cleared.
+    /// Whether the file consists of holes: nothing is read, frames are cleared.
     pub sparse: bool,
 }
 
 impl FileSpec {
-    /// A file as kernels treat one that nobody said anything about: reads of 32 pages, faults of 16.
+    /// A file with the defaults of a kernel: read-ahead of 32 pages, fault-around of 16.
     #[must_use]
     pub const fn new(pages: u32) -> Self {
         Self { pages, readahead: 32, fault_around: 16, sparse: false }
     }
 }
 
-/// What happened.
+/// Counters of a cache.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct CacheStats {
-    /// Faults.
+    /// Page faults.
     pub faults: u64,
-    /// Of these, those that found the page nowhere.
+    /// Faults whose page was not in the cache; a part of `faults`.
     pub major_faults: u64,
-    /// Entries of page tables that faults filled in.
+    /// Page-table entries that faults set.
     pub mapped: u64,
-    /// Pages put into the cache.
+    /// Pages added to the cache.
     pub cached: u64,
-    /// Pages taken out of it.
+    /// Pages removed from the cache.
     pub released: u64,
-    /// Entries that were taken away from pages that were to go.
+    /// Page-table entries that reclaim and migration removed.
     pub unmapped: u64,
     /// Pages that became dirty.
     pub dirtied: u64,
-    /// Pages whose write to the store failed, and that are dirty still.
+    /// Pages whose write to the store failed. They stay dirty.
     pub write_failed: u64,
 }
 
-/// What is known of a page of a file.
+/// The state of a page of a file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) enum Slot {
-    /// Nothing.
+    /// The page is not in the cache.
     #[default]
     Empty,
-    /// The frame that it is in.
+    /// The page is in this frame.
     Frame(u32),
-    /// What reclaim left here.
+    /// The page was reclaimed, with this shadow entry.
     Shadow(u64),
 }
 
 pub(super) struct File {
     pub(super) spec: FileSpec,
     pub(super) slots: Vec<Cell<Slot>>,
-    /// Areas that show it.
+    /// Areas that map the file.
     pub(super) areas: Vec<AreaId>,
-    /// Flushes of its pages that were put off.
-    pub(super) owed: DeferredFlush,
+    /// Deferred TLB flushes of its pages.
+    pub(super) deferred_flush: DeferredFlush,
     lock: OnceCell<LockId>,
 }
 
 impl File {
-    /// Does something while nobody else changes what is in which frame.
+    /// Runs `body` under the lock of the file's page-to-frame table.
     pub(super) fn locked<T>(&self, cpu: Cpu<'_>, body: impl FnOnce() -> T) -> T {
         let lock = *self.lock.get_or_init(|| cpu.new_lock());
         cpu.lock(lock);
@@ -95,7 +94,7 @@ impl File {
         result
     }
 
-    /// The frame that a page is in.
+    /// The frame of a page, if the page is in the cache.
     pub(super) fn frame(&self, index: u32) -> Option<u32> {
         match self.slots[index as usize].get() {
             Slot::Frame(frame) => Some(frame),
@@ -104,7 +103,7 @@ impl File {
     }
 }
 
-/// A table that is used here and there.
+/// A sparsely used table.
 fn table<T: Default>(entries: u32) -> Vec<T> {
     let mut table = Vec::with_capacity(entries as usize);
     in_large_pages(table.spare_capacity_mut());
@@ -112,7 +111,7 @@ fn table<T: Default>(entries: u32) -> Vec<T> {
     table
 }
 
-/// See the module. Files and areas are made before programs run.
+/// A page cache. Files and areas are created before programs run.
 pub struct PageCache {
     pub(super) mmu: Mmu,
     pub(super) costs: FileCosts,
@@ -120,18 +119,18 @@ pub struct PageCache {
     pub(super) pages: Vec<Page>,
     pub(super) files: Vec<File>,
     pub(super) areas: Vec<Area>,
-    /// Dirty pages, those that became so first in front; some are clean again, or gone.
+    /// Frames that became dirty, oldest first. Some of them are clean again, or no longer in the
+    /// cache.
     pub(super) dirty: RefCell<VecDeque<u32>>,
-    /// How many are dirty.
+    /// The number of dirty pages.
     pub(super) dirty_pages: Cell<u64>,
-    /// How many may be before programs wait.
+    /// The limit of dirty pages; above it, programs that store wait.
     pub(super) most_dirty: Cell<u64>,
-    /// Somebody is in want of clean pages.
+    /// Whether reclaim waits for clean pages.
     pub(super) writers_wanted: Cell<bool>,
-    /// Pages on their way to the store, in the order in which that ends.
+    /// Writes in progress, in the order of their ends.
     pub(super) writes: RefCell<VecDeque<Write>>,
-    /// Where somebody looks: frames that were released, and nobody has asked for since. Reclaim frees
-    /// them when it is time.
+    /// With an oracle: frames that were released and not allocated since. Reclaim frees them later.
     pub(super) released: RefCell<BTreeSet<u32>>,
     /// Whether the cache belongs to a memory. It holds frames of that memory, so it cannot be used
     /// with another.
@@ -140,7 +139,7 @@ pub struct PageCache {
 }
 
 impl PageCache {
-    /// A cache in `frames` frames, which holds nothing yet, above a store, on a machine.
+    /// An empty cache for `frames` frames, above a store.
     #[must_use]
     pub fn new(mmu: &Mmu, model: &Model, frames: u32, store: StoreSpec, costs: FileCosts) -> Self {
         let checks = mmu.oracle().is_some();
@@ -162,24 +161,24 @@ impl PageCache {
         }
     }
 
-    /// A new file.
+    /// Creates a file.
     pub fn create(&mut self, spec: FileSpec) -> FileId {
         self.files.push(File {
             spec,
             slots: table(spec.pages),
             areas: Vec::new(),
-            owed: DeferredFlush::new(),
+            deferred_flush: DeferredFlush::new(),
             lock: OnceCell::new(),
         });
         FileId(self.files.len() as u32 - 1)
     }
 
-    /// Maps all of a file from page `at` of an address space on, where nothing is mapped.
+    /// Maps a whole file at page `at` of an address space, where nothing is mapped.
     ///
     /// # Panics
     ///
-    /// If `at` is not a multiple of 512; or, where somebody looks, not where the file is mapped in other
-    /// address spaces.
+    /// If `at` is not a multiple of 512; or, with an oracle, if other address spaces map the file
+    /// at a different page.
     pub fn map(&mut self, space: &AddressSpace, at: u32, file: FileId, writable: bool) -> AreaId {
         let id = AreaId(self.areas.len() as u32);
         let File { spec, areas, .. } = &mut self.files[file.0 as usize];
@@ -201,24 +200,24 @@ impl PageCache {
         id
     }
 
-    /// What goes wrong in the store from now on.
+    /// Sets the errors of the store from now on.
     pub fn fail(&self, failures: Failures) {
         self.store.fail(failures);
     }
 
-    /// What happened so far.
+    /// The counters so far.
     #[must_use]
     pub fn stats(&self) -> CacheStats {
         self.stats.get()
     }
 
-    /// What the store has done so far.
+    /// The counters of the store so far.
     #[must_use]
     pub fn store_stats(&self) -> StoreStats {
         self.store.stats()
     }
 
-    /// The units of the machine.
+    /// The memory-management units of the machine.
     #[must_use]
     pub fn mmu(&self) -> &Mmu {
         &self.mmu
@@ -230,47 +229,48 @@ impl PageCache {
         &self.area(area).space
     }
 
-    /// Pages that are dirty, or on their way to the store.
+    /// The number of pages that are dirty or being written.
     #[must_use]
     pub fn unwritten(&self) -> u64 {
         self.dirty_pages.get() + self.writes.borrow().len() as u64
     }
 
-    /// Pages that are dirty.
+    /// The number of dirty pages.
     #[must_use]
     pub fn dirty_pages(&self) -> u64 {
         self.dirty_pages.get()
     }
 
-    /// Somebody is in want of clean pages: who writes back should, until it finds nothing.
+    /// Requests write-back of all dirty pages, because reclaim waits for clean ones.
     pub fn wake_writers(&self) {
         self.writers_wanted.set(true);
     }
 
-    /// Whether somebody is.
+    /// Whether reclaim waits for clean pages.
     #[must_use]
     pub fn wants_writers(&self) -> bool {
         self.writers_wanted.get()
     }
 
-    /// There is nothing to write back any more.
+    /// Notes that no dirty page is left.
     pub fn writers_done(&self) {
         self.writers_wanted.set(false);
     }
 
-    /// Flushes of the pages of a file that were put off.
+    /// The deferred flushes of the pages of a file.
     #[must_use]
-    pub fn owed(&self, file: FileId) -> &DeferredFlush {
-        &self.file(file).owed
+    pub fn deferred_flush(&self, file: FileId) -> &DeferredFlush {
+        &self.file(file).deferred_flush
     }
 
-    /// Whether a page of a file is in a frame: which.
+    /// The frame of a page of a file, if it is in the cache.
     #[must_use]
     pub fn frame_of(&self, file: FileId, page: u32) -> Option<u32> {
         self.file(file).frame(page)
     }
 
-    /// Ends everything, when no program runs any more: every frame that holds a page or a page table.
+    /// Empties the cache after all programs have ended. Returns all frames of pages and page
+    /// tables.
     #[must_use]
     pub fn dissolve(&self) -> Vec<u32> {
         let mut frames = Vec::new();
@@ -281,7 +281,7 @@ impl PageCache {
                 }
                 for page in table..area.pages.end.min(table + TABLE) {
                     if area.space.peek(page) != Pte::None {
-                        area.space.forget(page);
+                        area.space.clear_entry(page);
                     }
                 }
             }

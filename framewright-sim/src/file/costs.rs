@@ -1,38 +1,39 @@
-//! What the kernel around the library takes for pages of files.
+//! Costs of file pages in the kernel around the library.
 
 use crate::machine;
 
-/// Cycles per page, without what the allocator, locks, flushes and clearing take.
+/// Cycles per page, without those of the allocator, locks, flushes and clearing.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct FileCosts {
-    /// A fault, from the instruction that faults until it is tried again.
+    /// A fault, from the faulting instruction to its repetition.
     pub fault: u64,
     /// Mapping a page that is in the cache.
     pub map: u64,
-    /// Putting a page into the cache: the tree, the request, its end.
+    /// Adding a page to the cache: the tree, the request, and its completion.
     pub read: u64,
-    /// Besides, for a page of a hole: what a file system takes to find that there is nothing.
+    /// In addition, for a page of a hole: the file system's search for its blocks.
     pub hole: u64,
-    /// Looking whether an entry was used.
+    /// Reading the accessed bit of an entry.
     pub look: u64,
-    /// Taking a page out of a page table.
+    /// Removing a page from a page table.
     pub unmap: u64,
-    /// Taking a page out of the cache.
+    /// Removing a page from the cache.
     pub release: u64,
-    /// Sending a page to the store, and hearing of its end.
+    /// Submitting the write of a page, and handling its completion.
     pub write: u64,
 }
 
 impl FileCosts {
-    /// Nothing costs anything: for hunts.
+    /// No costs: for schedules that look for bugs.
     pub const FREE: Self =
         Self { fault: 0, map: 0, read: 0, hole: 0, look: 0, unmap: 0, release: 0, write: 0 };
 }
 
 impl From<&machine::Costs> for FileCosts {
-    /// Faults, looks and unmapping as the machine says. The rest is estimated: a few cache lines each, of
-    /// which one or two are not at hand. But for holes: these were fitted to 4.0 us of system time per page,
-    /// which lru-file-mmap-read took on four CPUs with batched flushes (2015).
+    /// Faults, reads of accessed bits and unmapping as the machine says. The other figures are
+    /// estimated: a few cache lines each, of which one or two are misses. Only the cost of holes
+    /// was fitted, to 4.0 µs of system time per page, which lru-file-mmap-read took on four CPUs
+    /// with batched flushes (2015).
     fn from(costs: &machine::Costs) -> Self {
         Self {
             fault: costs.fault.service,

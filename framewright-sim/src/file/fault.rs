@@ -1,4 +1,4 @@
-//! Touching pages: faults, mapping around, first stores.
+//! Page faults: missing pages, fault-around, first stores.
 
 use super::{
     AreaId, FileId, FileTrouble, PageCache, Supply,
@@ -10,21 +10,22 @@ use crate::{
     process::{Access, Fault, Mapping, Pte, Token},
 };
 
-/// What came of touching a page.
+/// The result of an access.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Touched {
-    /// It was loaded, or stored; this, where somebody looks.
+    /// The access is done. With an oracle, this is the value that was loaded or stored.
     Done(Token),
-    /// The page is being read, or too many pages wait to be written: the program continues at this time, in cycles.
+    /// The page is being read, or too many pages are dirty: the program continues at this time, in
+    /// cycles.
     Wait(u64),
 }
 
-/// Cycles after which a page that is on its way to another frame is probably there: 10 µs.
+/// Estimated cycles until a page that is being migrated can be mapped again: 10 µs.
 const MOVES: u64 = 25_000;
 
 impl PageCache {
-    /// A program on `cpu` loads from page `page` of an area, or stores to it, with all faults that
-    /// takes. The CPU has loaded the area's address space.
+    /// Loads from page `page` of an area or stores to it, and handles the faults. `cpu` has loaded
+    /// the area's address space.
     ///
     /// # Errors
     ///
@@ -55,7 +56,7 @@ impl PageCache {
                 Fault::NotPresent => self.not_present(cpu, at, page, access, supply)?,
                 Fault::NotWritable => self.not_writable(cpu, at, page, supply),
             };
-            // It took its time: what was flushed on the way in may be long ago.
+            // Faults take long: the flushes at the kernel entry may be outdated.
             supply.entered(cpu);
             if let Some(until) = wait {
                 return Ok(Touched::Wait(until));
@@ -63,7 +64,7 @@ impl PageCache {
         }
     }
 
-    /// The access itself. Where nobody looks it costs nothing unless it faults.
+    /// The access itself. Without an oracle it is free unless it faults.
     #[inline]
     fn access(&self, cpu: Cpu<'_>, at: &Area, page: u32, access: Access) -> Result<Token, Fault> {
         if self.mmu.oracle().is_some() {
@@ -83,8 +84,8 @@ impl PageCache {
         }
     }
 
-    /// No entry maps the page: brings it into the cache, and maps it. Says when it is worth trying
-    /// again if it is being read.
+    /// Handles a fault on an unmapped page: adds it to the cache and maps it. Returns the time at
+    /// which to try again if the page is being read or migrated.
     fn not_present(
         &self,
         cpu: Cpu<'_>,
@@ -98,7 +99,7 @@ impl PageCache {
             self.count(|stats| stats.major_faults += 1);
             self.read_ahead(cpu, file, index, supply)?;
         }
-        // What was just read may be gone again: then the program faults once more.
+        // The page may have been reclaimed again: then the program faults once more.
         let Some(frame) = self.file(file).frame(index) else { return Ok(None) };
         let held = self.page(frame);
         if held.ready.get() > cpu.now() {
@@ -127,7 +128,7 @@ impl PageCache {
         })
     }
 
-    /// Puts a page table where there is none; it is surplus if somebody else was faster.
+    /// Adds a page table if there is none. Returns `table` if another CPU has added one.
     fn extend(&self, at: &Area, page: u32, table: Option<u32>) -> Option<u32> {
         if at.space.reaches(page) {
             return table;
@@ -136,8 +137,8 @@ impl PageCache {
         None
     }
 
-    /// Maps page `index` of the area's file, and its neighbours, as far as they are in the cache and at
-    /// hand. Under the lock of their table.
+    /// Maps page `index` of the area's file, and those of its neighbours that are in the cache,
+    /// read and unlocked. The caller holds the lock of their page table.
     fn map_around(&self, cpu: Cpu<'_>, at: &Area, index: u32) {
         let file = self.file(at.file);
         let around = file.spec.fault_around.clamp(1, TABLE);
@@ -151,7 +152,7 @@ impl PageCache {
             if !at_hand {
                 continue;
             }
-            // From here on it stays where it is: whoever is to take it away looks whether it is used.
+            // A held page stays in its frame: reclaim and migration check the count of users.
             held.held(|| {
                 if at.space.pte(cpu, page) != Pte::None {
                     return;
@@ -165,8 +166,8 @@ impl PageCache {
         }
     }
 
-    /// The first store to a page since it was clean. Returns the end of the pause that a program takes if it
-    /// makes pages dirty faster than they are written.
+    /// Handles the first store to a clean page. Returns the end of the program's pause if it makes
+    /// pages dirty faster than they are written.
     fn not_writable(
         &self,
         cpu: Cpu<'_>,
@@ -183,7 +184,7 @@ impl PageCache {
             }
             supply.becomes_writable(cpu, at.file);
             dirtied = self.set_dirty(mapping.frame);
-            // Hardware may have set its bits in the entry meanwhile.
+            // The hardware may have set bits of the entry since it was read.
             let Pte::Present(mapping) = at.space.take_pte(cpu, page) else { return };
             let mapping = Mapping { writable: true, accessed: true, dirty: true, ..mapping };
             at.space.replace_pte(cpu, page, Pte::Present(mapping));
@@ -202,7 +203,7 @@ impl PageCache {
         was_clean
     }
 
-    /// Where page `page` of a file is mapped, for tests and oracles.
+    /// Whether page `page` of a file is mapped, for tests and oracles.
     #[must_use]
     pub fn is_mapped(&self, file: FileId, page: u32) -> bool {
         self.file(file).frame(page).is_some_and(|frame| self.page(frame).mapped.get() > 0)

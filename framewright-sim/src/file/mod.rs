@@ -1,56 +1,57 @@
-//! Pages of files: a store, a page cache above it, and address spaces that map it.
+//! File pages: a store, a page cache above it, and address spaces that map files.
 //!
 //! # Theory of operation
 //!
-//! A [`PageCache`] holds pages of *files* in frames. A file is mapped by *areas* of address spaces; who
-//! touches a page that no entry of the page tables maps *faults*. If the page is in the cache, the fault
-//! maps it, and up to 15 neighbours that are in the cache too; if it is not, up to 32 neighbours are
-//! read from the [store](StoreSpec), and the program waits for them, in which time its CPU does
-//! something else. A store to a page that is clean faults as well: that is how the kernel learns of it.
-//! Dirty pages are *written back* in the background, a little while after they became dirty.
+//! A [`PageCache`] holds pages of *files* in frames. *Areas* of address spaces map a file. An
+//! access to a page that no page-table entry maps causes a *fault*. If the page is in the cache,
+//! the fault maps it and up to 15 neighbours that are in the cache too. Otherwise up to 32
+//! neighbours are read from the [store](StoreSpec), and the program waits for them while its CPU
+//! does other work. A store to a clean page faults too: this is how the kernel learns of the store.
+//! Dirty pages are *written back* in the background, some time after they became dirty.
 //!
-//! What maps a frame is not written down anywhere. A frame knows its file and page; the file knows its
-//! areas; and where a page would be in an area is arithmetic. Reclaim asks that way whether pages were
-//! used, and takes them out of the page tables. What it does then, and in which order, is the library's:
-//! the cache is its embedder here, as a kernel's own would be.
+//! The mappings of a frame are not stored. A frame has its file and page, the file has its areas,
+//! and the position of a page in an area is computed. So reclaim collects accessed bits and removes
+//! page-table entries. All further decisions of reclaim are the library's: the cache is an embedder
+//! of the library, as a kernel's page cache would be.
 //!
-//! As for [processes](crate::process), units that [check](crate::process::Mmu::checking) simulate every
-//! access, and units that [measure](crate::process::Mmu::measuring) charge what it costs.
+//! As for [processes](crate::process), units that [check](crate::process::Mmu::checking) simulate
+//! every access, and units that [measure](crate::process::Mmu::measuring) charge its cost.
 //!
 //! | module      | job                                                              |
 //! |-------------|------------------------------------------------------------------|
-//! | `store`     | where pages come from and go to, how fast, and what fails        |
-//! | `page`      | what is known of a frame                                         |
-//! | `area`      | a range of an address space that shows a file                    |
+//! | `store`     | the store of pages: its speed and its errors                     |
+//! | `page`      | the state of a frame that holds a file page                      |
+//! | `area`      | a range of an address space that maps a file                     |
 //! | `cache`     | files, their pages, their areas                                  |
-//! | `fault`     | touching pages: faults, mapping around, first stores             |
-//! | `readahead` | reading neighbours                                               |
-//! | `rmap`      | what maps frames: whether it was used; taking it away            |
-//! | `writeback` | dirty pages on their way to the store                            |
-//! | `release`   | taking pages out of the cache, and what must not be              |
-//! | `shootdown` | flushing, as the library wants it done                           |
+//! | `fault`     | page faults: missing pages, fault-around, first stores           |
+//! | `readahead` | reading a group of neighbours                                    |
+//! | `rmap`      | the mappings of frames: accessed bits, unmapping                 |
+//! | `writeback` | writing dirty pages to the store                                 |
+//! | `release`   | removing pages from the cache                                    |
+//! | `shootdown` | the library's TLB shootdown, with its costs                      |
 //! | `owner`     | the cache as the owner of pages that the library reclaims        |
-//! | `mover`     | the same of pages that compaction moves                          |
-//! | `writer`    | writing back in the background                                   |
+//! | `mover`     | the cache as the owner of pages that compaction migrates         |
+//! | `writer`    | background write-back                                            |
 //! | `pause`     | the wait queue of reclaim                                        |
-//! | `keep`      | the library with a cache: what CPUs share                        |
-//! | `background` | background reclaim of a node, on its CPUs in turn              |
-//! | `hands`     | what a CPU serves faults with                                    |
-//! | `seat`      | what a CPU does for its programs, and for the kernel             |
-//! | `costs`     | what the kernel around the library takes                         |
+//! | `kernel_state` | the library with a cache: the state that CPUs share            |
+//! | `background` | background reclaim of a node, on its CPUs in turn               |
+//! | `fault_allocator` | the allocator of page faults                               |
+//! | `cpu_context` | the context of a CPU: its program, and the kernel's work        |
+//! | `costs`     | costs in the kernel around the library                           |
 //!
 //! # Limits
 //!
-//! Files do not grow; an area shows a file from its first page on. Pages are never written by calls,
-//! only through mappings. A page table of an area stays until the area goes.
+//! The size of a file is constant. An area maps a file from its first page. Pages are written only
+//! through mappings, never by calls. A page table of an area stays until the area is removed.
 
 mod area;
 mod background;
 mod cache;
 mod costs;
+mod cpu_context;
 mod fault;
-mod hands;
-mod keep;
+mod fault_allocator;
+mod kernel_state;
 mod mover;
 mod owner;
 mod page;
@@ -58,7 +59,6 @@ mod pause;
 mod readahead;
 mod release;
 mod rmap;
-mod seat;
 mod shootdown;
 mod store;
 mod writeback;
@@ -70,10 +70,10 @@ use thiserror::Error;
 pub use area::AreaId;
 pub use cache::{CacheStats, FileSpec, PageCache};
 pub use costs::FileCosts;
+pub use cpu_context::CpuContext;
 pub use fault::Touched;
-pub use keep::{Keep, Parts};
+pub use kernel_state::{KernelState, Parts};
 pub use rmap::Unmapped;
-pub use seat::Seat;
 pub use shootdown::FlushCosts;
 pub use store::{Failures, StoreError, StoreSpec, StoreStats};
 pub use writeback::Written;
@@ -81,47 +81,46 @@ pub use writeback::Written;
 #[cfg(test)]
 mod tests;
 
-/// Names a file of a cache.
+/// The number of a file of a cache.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct FileId(pub(crate) u32);
 
-/// Why a program cannot go on.
+/// The reason why an access of a program failed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
 pub enum FileTrouble {
-    /// Nothing is mapped there, or not for stores: `SIGSEGV`.
+    /// The page is not mapped, or stores to it are not allowed: `SIGSEGV`.
     #[error("page {0} is not the program's")]
     NotAllowed(u32),
-    /// The page cannot be read: `SIGBUS`.
+    /// The page cannot be read from the store: `SIGBUS`.
     #[error("page {0} cannot be read")]
     Unreadable(u32),
-    /// There is no frame, whatever was tried.
+    /// No frame could be allocated, even after reclaim.
     #[error("out of memory")]
     OutOfMemory,
 }
 
-/// Where a cache gets frames on one CPU, and who keeps track of how its pages are used.
+/// The source of the frames of a cache on one CPU, which is also told how its pages are used.
 pub trait Supply {
-    /// A program has faulted, or is about to go on: the CPU is in the kernel.
+    /// The CPU is in the kernel: a program has faulted, or is about to continue.
     fn entered(&mut self, cpu: Cpu<'_>) {
         let _ = cpu;
     }
 
-    /// A frame for a page; `cleared` if nothing will be read into it. For pages that no program `needs`
-    /// yet it is not tried twice.
+    /// Allocates a frame for a page, `cleared` if nothing will be read into it. The request is not
+    /// retried for a page that no program `needs` yet.
     fn page(&mut self, cpu: Cpu<'_>, cleared: bool, needs: bool) -> Option<u32>;
 
-    /// A cleared frame for a page table.
+    /// Allocates a cleared frame for a page table.
     fn table(&mut self, cpu: Cpu<'_>) -> Option<u32>;
 
-    /// Gives frames back that nobody has seen, or reaches any more.
+    /// Frees frames that were not used, or that no translation reaches any more.
     fn give(&mut self, cpu: Cpu<'_>, frames: &[u32]);
 
-    /// A frame holds a page of a file from now on. `shadow` is what was left when the page was
-    /// reclaimed last.
+    /// Adds a file page in `frame` to the LRU lists. `shadow` is the entry of its last eviction.
     fn cached(&mut self, cpu: Cpu<'_>, frame: u32, shadow: Option<u64>);
 
-    /// A page of a file, which is mapped, is about to become writable; its page table is locked. What
-    /// CPUs may have cached of it from an earlier time has to be flushed first.
+    /// A mapped page of a file is about to become writable; its page table is locked. Deferred
+    /// flushes of the file have to be done first.
     fn becomes_writable(&mut self, cpu: Cpu<'_>, file: FileId) {
         let _ = (cpu, file);
     }

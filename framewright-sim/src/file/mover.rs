@@ -1,8 +1,8 @@
-//! The cache as the owner of pages that compaction moves.
+//! The cache as the owner of pages that compaction migrates.
 //!
-//! A page is claimed by isolating it from the lists of reclaim, which one alone can do. While it is on
-//! the move it is locked and marked: who faults on it comes back later, and nobody begins to write it.
-//! It is not mapped again in its new frame; the next fault does that.
+//! A page is claimed by isolating it from the LRU lists, which succeeds for one caller only. During
+//! its migration it is locked and marked: a program that faults on it tries again later, and no
+//! write of it begins. It is not mapped in its new frame; the next fault does that.
 
 #![allow(unsafe_code)]
 
@@ -24,7 +24,7 @@ use crate::{
     platform::Simulated,
 };
 
-/// A cache on a machine, and the lists that its pages are on.
+/// A cache on a machine, and the LRU lists of its pages.
 pub(super) struct PageMoves<'c, 'm> {
     cache: &'c PageCache,
     lru: Lru<'c, 'm, Simulated>,
@@ -44,7 +44,7 @@ impl<'c, 'm> PageMoves<'c, 'm> {
         self.machine.current().expect("pages move on a CPU")
     }
 
-    /// Takes a page off the lists if it could move as it is.
+    /// Isolates a page if it can be migrated in its current state.
     fn claim_one(&self, cpu: Cpu<'_>, pfn: Pfn, effort: &Effort) -> bool {
         let page = self.cache.page(number(pfn));
         let written = page.is(WRITEBACK) && effort.mode != MigrateMode::Sync;
@@ -57,7 +57,7 @@ impl<'c, 'm> PageMoves<'c, 'm> {
         claimed
     }
 
-    /// Locks a page and takes it out of all page tables, if nobody else has anything to do with it.
+    /// Locks a page and removes all its mappings, unless it is in use.
     fn unmap_one(
         &self,
         cpu: Cpu<'_>,
@@ -74,7 +74,7 @@ impl<'c, 'm> PageMoves<'c, 'm> {
             return at.set_busy();
         }
         self.cache.unmap(cpu, &[frame], &mut |gone| owner::note(cpu, batch, &gone));
-        // Somebody may have come in between.
+        // Another CPU may have used the page in between.
         let alone = page.mapped.get() == 0 && page.users.get() == 0 && !page.is(WRITEBACK);
         if alone {
             page.mark(MOVING);
@@ -85,14 +85,15 @@ impl<'c, 'm> PageMoves<'c, 'm> {
         }
     }
 
-    /// The page is in its new frame from now on.
+    /// Completes the migration of a page.
     fn remap_one(&self, cpu: Cpu<'_>, at: &mut Move) {
         let (from, to) = (number(at.from()), number(at.to()));
         let active = self.cache.page(from).is(ACTIVE);
         if !self.cache.relocate(cpu, from, to) {
             return at.set_refused();
         }
-        // SAFETY: the claim, which ends here, has isolated the page, and its old frame has no users any more.
+        // SAFETY: the claim, which ends here, has isolated the page, and its old frame has no users
+        // any more.
         let theirs = unsafe {
             let _ = self.lru.abandon(at.from());
             self.lru.put_back(at.from())
@@ -107,7 +108,7 @@ impl<'c, 'm> PageMoves<'c, 'm> {
 }
 
 impl PageCache {
-    /// What `from` holds is in `to` too, and is found there from now on.
+    /// Makes `to` the frame of the page in `from`. The contents have been copied already.
     fn relocate(&self, cpu: Cpu<'_>, from: u32, to: u32) -> bool {
         let (old, new) = (self.page(from), self.page(to));
         let Some((file, index)) = old.holds() else { return false };
@@ -133,14 +134,14 @@ impl PageCache {
     }
 }
 
-/// The number of a frame, as the cache counts them.
+/// The number of a frame in the cache.
 fn number(pfn: Pfn) -> u32 {
     pfn.get() as u32
 }
 
-// SAFETY: what is claimed is a page of the cache, which was allocated as a block of order 0; it is
-// isolated, so that reclaim does not free it, and nobody else does. While it is unmapped faults turn
-// away, and once its place in the file names another frame nobody finds the old one.
+// SAFETY: a claimed page is in the cache, and was allocated as a block of order 0. It is isolated,
+// so neither reclaim nor the cache frees it. Faults do not map it while it is unmapped. Once its
+// slot in the file names the new frame, the old one cannot be reached.
 unsafe impl Mover<Simulated> for PageMoves<'_, '_> {
     fn claim(&self, frames: FrameRange, effort: &Effort, claims: &mut Claims<'_>) -> ClaimEnd {
         let cpu = self.cpu();

@@ -28,7 +28,7 @@ impl<'c> Owner<'c> {
         self.0.get().0
     }
 
-    /// The CPU that asks.
+    /// The CPU that runs reclaim.
     fn cpu(&self) -> Cpu<'c> {
         self.0.get().1.current().expect("reclaim runs on a CPU")
     }
@@ -38,8 +38,8 @@ fn numbers(frames: &[Pfn]) -> Vec<u32> {
     frames.iter().map(|frame| frame.get() as u32).collect()
 }
 
-/// Notes in a flush batch that a translation was taken away: the generation first, then who may have
-/// it cached.
+/// Adds a removed translation to a flush batch: the generation of the address space first, then the
+/// CPUs that may have cached the translation.
 pub(super) fn note(
     cpu: Cpu<'_>,
     batch: &mut Unmapping<'_, '_, '_, Simulated>,
@@ -53,20 +53,20 @@ pub(super) fn note(
         dirty: gone.dirty,
         space: gone.space.id().number(),
         page: gone.page.into(),
-        space_flush: gone.space.owed(),
+        space_flush: gone.space.deferred_flush(),
         file_flush: Some(gone.file_flush),
     };
     batch.add(Pfn::new(gone.frame.into()), &translation);
 }
 
-// SAFETY: pages are added to the lists as frames that were allocated as blocks of order 0 and taken
-// apart; a page that is released is not in the cache any more, and the cache does not use its frame
-// until somebody allocates it.
+// SAFETY: pages on the LRU lists are frames that were allocated as blocks of order 0 and split. A
+// released page is no longer in the cache, and the cache does not use its frame until it is
+// allocated again.
 unsafe impl PageOwner<Simulated> for Owner<'_> {
     fn lock(&self, frames: &[Pfn], out: &mut [Option<PageState>]) {
         let (cache, cpu) = (self.cache(), self.cpu());
         let frames = numbers(frames);
-        // From the ends of lists they come in no order, and nobody has looked at them for long.
+        // Frames from the ends of the lists are scattered, and not in the caches of the host.
         frames.iter().for_each(|&frame| expect(cache.page(frame)));
         for (frame, out) in frames.into_iter().zip(out) {
             *out = cache.try_lock(cpu, frame).then(|| PageState {
@@ -110,7 +110,7 @@ unsafe impl PageOwner<Simulated> for Owner<'_> {
     fn write_out(&self, frames: &[Pfn], out: &mut [WriteOut]) {
         let cpu = self.cpu();
         for (frame, out) in numbers(frames).into_iter().zip(out) {
-            // What is mapped again may be stored to: that is for whoever writes back.
+            // A page that was mapped again may be stored to. Background write-back cleans it.
             let sent = !self.cache().is_frame_mapped(frame) && self.cache().send(cpu, frame);
             *out = if sent { WriteOut::Started } else { WriteOut::Refused };
         }

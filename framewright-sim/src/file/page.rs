@@ -1,48 +1,48 @@
-//! What is known of a frame that holds a page of a file.
+//! The state of a frame that holds a file page.
 
 use std::cell::Cell;
 
 use super::FileId;
 
-/// Written to since it was read, or last written.
+/// Stored to since it was read or last written.
 pub(super) const DIRTY: u8 = 1;
 /// Being written to the store.
 pub(super) const WRITEBACK: u8 = 2;
-/// Somebody does something to the page that nobody else may do meanwhile.
+/// One CPU has exclusive use of the page.
 pub(super) const LOCKED: u8 = 4;
-/// The last attempt to write it failed.
+/// The last write of the page failed.
 pub(super) const ERROR: u8 = 8;
-/// It is on its way to another frame.
+/// Being migrated to another frame.
 pub(super) const MOVING: u8 = 32;
-/// Reclaim took it for one in use when it was claimed to be moved.
+/// The page was on the active list when it was isolated for migration.
 pub(super) const ACTIVE: u8 = 64;
-/// A program waits until it is read: reclaim and compaction leave it alone until it is mapped. A kernel's fault
-/// holds a reference to the page for as long.
+/// A program waits until the page is read: reclaim and compaction skip it until it is mapped. A
+/// kernel's fault holds a reference to the page for that time.
 pub(super) const AWAITED: u8 = 128;
-/// It is a page of a file.
+/// The frame holds a file page.
 const CACHED: u8 = 16;
 
-/// A frame, as the cache knows it. Readers look without locks: everything is a single access.
+/// The cache's state of a frame. Reads take no locks, because each is a single access.
 #[derive(Default)]
 pub(super) struct Page {
     file: Cell<u32>,
     index: Cell<u32>,
-    /// When what is read into it is there.
+    /// The time at which the page has been read, in cycles.
     pub(super) ready: Cell<u64>,
     /// Page-table entries that map it.
     pub(super) mapped: Cell<u16>,
-    /// Who else uses it for a moment.
+    /// Short-term users of the page.
     pub(super) users: Cell<u16>,
     flags: Cell<u8>,
 }
 
 impl Page {
-    /// The file and page that the frame holds, if it does.
+    /// The file and page in the frame, if there is one.
     pub(super) fn holds(&self) -> Option<(FileId, u32)> {
         self.is(CACHED).then(|| (FileId(self.file.get()), self.index.get()))
     }
 
-    /// It holds this from now on: fresh.
+    /// Puts a clean page into the frame.
     pub(super) fn set(&self, file: FileId, index: u32, ready: u64) {
         self.file.set(file.0);
         self.index.set(index);
@@ -50,7 +50,7 @@ impl Page {
         self.flags.set(CACHED);
     }
 
-    /// It holds nothing any more.
+    /// Removes the page from the frame.
     pub(super) fn clear(&self) {
         self.flags.set(0);
     }
@@ -59,21 +59,21 @@ impl Page {
         self.flags.get() & flag != 0
     }
 
-    /// Sets a flag; whether it was set.
+    /// Sets a flag. Returns whether it was set before.
     pub(super) fn mark(&self, flag: u8) -> bool {
         let was = self.is(flag);
         self.flags.set(self.flags.get() | flag);
         was
     }
 
-    /// Takes a flag away; whether it was set.
+    /// Clears a flag. Returns whether it was set before.
     pub(super) fn unmark(&self, flag: u8) -> bool {
         let was = self.is(flag);
         self.flags.set(self.flags.get() & !flag);
         was
     }
 
-    /// Somebody uses it for the time of `body`: it stays where it is.
+    /// Counts a user of the page while `body` runs, so that the page stays in its frame.
     pub(super) fn held<T>(&self, body: impl FnOnce() -> T) -> T {
         self.users.set(self.users.get() + 1);
         let result = body();

@@ -9,10 +9,10 @@ use framewright::{
     reclaim::{Pause, Throttle},
 };
 
-use super::Keep;
+use super::KernelState;
 use crate::engine::Cpu;
 
-impl Keep<'_, '_> {
+impl KernelState<'_, '_> {
     /// Waits until a pause is over, or until its time limit.
     pub(super) fn wait_for(&self, pause: &Pause<'_>) {
         let cpu = self.current();
@@ -28,7 +28,7 @@ impl Keep<'_, '_> {
         let outer = self.paused[at].replace(Some((pause.node(), pause.why())));
         // No other CPU runs between this check and the wait, so no wake-up is lost.
         while !pause.is_over() && cpu.now() < end {
-            if !self.tend_beside(cpu) {
+            if !self.do_kernel_work_beside_token(cpu) {
                 cpu.wait_on_until(&self.idle[at], end.min(self.next_event(cpu)));
             }
         }
@@ -55,8 +55,8 @@ impl Keep<'_, '_> {
 
     /// Does a bounded part of the kernel's work on a CPU whose token is in use. Returns whether there was
     /// any.
-    fn tend_beside(&self, cpu: Cpu<'_>) -> bool {
-        let heard = self.hear_of_writes(cpu);
+    fn do_kernel_work_beside_token(&self, cpu: Cpu<'_>) -> bool {
+        let heard = self.report_writes(cpu);
         let background = self.background_of(cpu.id());
         if let Some(background) = background.filter(|it| it.wants_reclaim(cpu.id(), cpu.now())) {
             background.reclaim_beside(self, cpu);

@@ -1,18 +1,18 @@
-//! Reading neighbours: a run of pages for one request to the store.
+//! Read-ahead: one request to the store for a group of neighbouring pages.
 
 use super::{FileId, FileTrouble, PageCache, Supply, cache::Slot};
 use crate::engine::Cpu;
 
-/// A page that is to be read, and the frame for it.
+/// A page to be read, and its new frame.
 struct Fetched {
     index: u32,
     frame: u32,
-    /// What reclaim left of it.
+    /// The shadow entry of its last eviction.
     shadow: Option<u64>,
 }
 
 impl PageCache {
-    /// Brings page `index` of a file into the cache, and neighbours for which frames are easily had.
+    /// Adds page `index` of a file to the cache, and those neighbours for which frames are free.
     pub(super) fn read_ahead(
         &self,
         cpu: Cpu<'_>,
@@ -33,8 +33,8 @@ impl PageCache {
                 }
                 is_new
             });
-            // Not before nobody else can bring the page in, and change it: what was read earlier might
-            // be old by now.
+            // Reading begins under the lock. Before it, another CPU could add and change the page,
+            // and an earlier read would return old contents.
             self.read(cpu, file, &fetched);
         });
         for Fetched { frame, shadow, .. } in &fetched {
@@ -44,7 +44,7 @@ impl PageCache {
         Ok(())
     }
 
-    /// Puts a page into the cache unless somebody else has. Under the file's lock.
+    /// Adds a page to the cache unless another CPU has. The caller holds the file's lock.
     fn insert(&self, file: FileId, fetched: &mut Fetched) -> bool {
         let slot = &self.file(file).slots[fetched.index as usize];
         match slot.get() {
@@ -57,7 +57,7 @@ impl PageCache {
         true
     }
 
-    /// Frames for page `index`, and for as many of its neighbours as there are some for.
+    /// Allocates frames for page `index`, and for its neighbours while frames are free.
     fn fetch_frames(
         &self,
         cpu: Cpu<'_>,
@@ -89,8 +89,8 @@ impl PageCache {
         Ok(fetched)
     }
 
-    /// Has the store read what it holds of pages that are new in the cache; says of each when it is
-    /// there. Under the file's lock.
+    /// Submits the read of pages that are new in the cache, and sets the time at which each is
+    /// ready. The caller holds the file's lock.
     fn read(&self, cpu: Cpu<'_>, file: FileId, fetched: &[Fetched]) {
         let pages = fetched.len() as u64;
         let nothing = pages == 0 || self.file(file).spec.sparse;

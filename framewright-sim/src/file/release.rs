@@ -1,4 +1,4 @@
-//! Taking pages out of the cache for good, or finding that this must not be.
+//! Removes pages from the cache; at the end of a run, checks their contents.
 
 use super::{
     FileId, PageCache,
@@ -11,19 +11,20 @@ use crate::{
 };
 
 impl PageCache {
-    /// Whether a frame holds a page that is dirty.
+    /// Whether the page in a frame is dirty.
     #[must_use]
     pub fn is_dirty(&self, frame: u32) -> bool {
         self.page(frame).is(DIRTY)
     }
 
-    /// Whether what a frame holds is on its way to the store.
+    /// Whether the page in a frame is being written to the store.
     #[must_use]
     pub fn is_being_written(&self, frame: u32) -> bool {
         self.page(frame).is(WRITEBACK)
     }
 
-    /// Locks a page, unless somebody has, or it is being read or a program waits for that, or the frame holds none.
+    /// Locks a page. Fails if it is locked, if it is being read, if a program waits for it, or if
+    /// the frame holds no page.
     pub fn try_lock(&self, cpu: Cpu<'_>, frame: u32) -> bool {
         let page = self.page(frame);
         let read = page.holds().is_some() && page.ready.get() <= cpu.now();
@@ -39,11 +40,12 @@ impl PageCache {
         self.page(frame).unmark(LOCKED);
     }
 
-    /// Takes the pages of `frames` out of the cache that nobody uses, maps, has made dirty or writes;
-    /// what `shadow` says of a frame stays in its place. Tells of each of them; the others stay.
+    /// Removes the pages of `frames` that are neither in use, mapped, dirty nor being written, and
+    /// replaces each by the shadow entry that `shadow` returns for its index. Calls `released` with
+    /// the index of each removed page.
     ///
-    /// That nobody can get hold of a page any more comes first, that it is clean after: who had hold of
-    /// it in between may have made it dirty.
+    /// The order matters: the checks for users come first, that for dirty pages after them, because
+    /// a user in between may have made the page dirty.
     pub fn release(
         &self,
         cpu: Cpu<'_>,
@@ -71,7 +73,7 @@ impl PageCache {
         }
     }
 
-    /// Takes a page out if that may be. Under the file's lock.
+    /// Removes a page if it is unused and clean. The caller holds the file's lock.
     fn leaves(&self, frame: u32, shadow: Option<u64>) -> bool {
         let page = self.page(frame);
         let Some((file, index)) = page.holds() else { return false };
@@ -89,7 +91,7 @@ impl PageCache {
         true
     }
 
-    /// A frame was handed out: if it was released before, reclaim has freed it since.
+    /// Notes the allocation of a frame: if it was released before, reclaim has freed it since.
     pub(super) fn taken(&self, cpu: Cpu<'_>, frame: u32) {
         let Some(oracle) = self.mmu.oracle() else { return };
         if self.released.borrow_mut().remove(&frame) {
@@ -98,8 +100,7 @@ impl PageCache {
         oracle.taken(cpu, frame);
     }
 
-    /// Whether all last stores of programs are in a frame or in the store. To be asked when no CPU
-    /// runs.
+    /// Checks that the last store to each page is in a frame or in the store. No CPU may run.
     ///
     /// # Errors
     ///

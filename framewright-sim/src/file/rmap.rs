@@ -1,8 +1,7 @@
-//! What maps frames, found through their files: whether it was used, and taking it away.
+//! The mappings of frames, found through their files: accessed bits, and unmapping.
 //!
-//! Frames come in the order of a list of the library's, in which neighbours of a file mostly stand
-//! together, since they were read together. Neighbours that one page table maps are looked at under one
-//! hold of its lock.
+//! The frames come in the order of an LRU list. Pages that were read together are mostly neighbours
+//! there. Neighbours under the same page table are visited under one hold of its lock.
 
 use super::{
     AreaId, PageCache,
@@ -14,39 +13,40 @@ use crate::{
 };
 use framewright::tlb::DeferredFlush;
 
-/// An entry that maps one of the frames asked for. Its page table is locked.
+/// A page-table entry that maps one of the given frames. Its page table is locked.
 #[derive(Clone, Copy)]
 pub(super) struct Entry<'c> {
-    /// Which of the frames, counted from the first.
+    /// The index of the frame among the given ones.
     pub(super) of: usize,
     pub(super) area: &'c Area,
-    /// Where it is in the address space.
+    /// The page of the address space.
     pub(super) page: u32,
     pub(super) mapping: Mapping,
 }
 
-/// A translation that was taken away, and may still be cached.
+/// A removed translation, which TLBs may still hold.
 #[derive(Clone, Copy)]
 pub struct Unmapped<'c> {
-    /// Which of the frames, counted from the first.
+    /// The index of the frame among the given ones.
     pub of: usize,
     /// The frame.
     pub frame: u32,
     /// The address space.
     pub space: &'c AddressSpace,
-    /// Where it was there.
+    /// The page of the address space.
     pub page: u32,
-    /// Somebody may store through it without looking at the entry.
+    /// Whether a CPU may store through a cached translation without reading the entry again.
     pub dirty: bool,
-    /// Stores through it were allowed.
+    /// Whether stores were allowed.
     pub writable: bool,
-    /// Flushes of the file's pages that were put off.
+    /// The deferred flushes of the file's pages.
     pub file_flush: &'c DeferredFlush,
 }
 
 impl PageCache {
-    /// How often each of `frames` was used since this was asked last, at most once per mapping: added
-    /// to `used`. No translation is flushed for it; who has it cached is not seen to use it.
+    /// Adds to `used`, for each of `frames`, the number of mappings through which it was accessed
+    /// since the last call, and clears their accessed bits. No translation is flushed, so accesses
+    /// through cached translations are missed.
     pub fn count_used(&self, cpu: Cpu<'_>, frames: &[u32], used: &mut [u32]) {
         self.each_entry(cpu, frames, &mut |entry: Entry<'_>| {
             cpu.work(self.costs.look);
@@ -59,8 +59,8 @@ impl PageCache {
         });
     }
 
-    /// Takes all translations of `frames` away. `taken` is told of each while its page table is
-    /// locked; other CPUs may still have it cached. Dirty entries make their pages dirty.
+    /// Removes all translations of `frames`. Calls `taken` for each while its page table is locked.
+    /// TLBs may still hold them. A dirty entry makes its page dirty.
     pub fn unmap(&self, cpu: Cpu<'_>, frames: &[u32], taken: &mut dyn FnMut(Unmapped<'_>)) {
         self.each_entry(cpu, frames, &mut |entry: Entry<'_>| {
             cpu.work(self.costs.unmap);
@@ -76,7 +76,7 @@ impl PageCache {
         });
     }
 
-    /// What was mapped so at `page` of an area, and is not any more.
+    /// The record of a mapping at `page` of an area that was removed.
     pub(super) fn unmapped<'c>(
         &'c self,
         of: usize,
@@ -91,17 +91,18 @@ impl PageCache {
             page,
             dirty,
             writable,
-            file_flush: &self.file(area.file).owed,
+            file_flush: &self.file(area.file).deferred_flush,
         }
     }
 
-    /// Whether any entry maps a frame.
+    /// Whether a page-table entry maps the frame.
     #[must_use]
     pub fn is_frame_mapped(&self, frame: u32) -> bool {
         self.page(frame).mapped.get() > 0
     }
 
-    /// Changes an entry that hardware may set bits in meanwhile. Its table is locked.
+    /// Changes an entry whose bits the hardware may set meanwhile. The caller holds the lock of its
+    /// table.
     pub(super) fn change(
         &self,
         cpu: Cpu<'_>,
@@ -114,7 +115,7 @@ impl PageCache {
         Some(now)
     }
 
-    /// Visits every entry that maps one of `frames`.
+    /// Calls `visit` for every entry that maps one of `frames`.
     pub(super) fn each_entry(
         &self,
         cpu: Cpu<'_>,
@@ -133,7 +134,8 @@ impl PageCache {
         }
     }
 
-    /// Where the run of frames from `first` ends that one page table per area maps.
+    /// The end of the run of frames from `first` whose pages are under the same page table in each
+    /// area.
     fn end_of_run(&self, frames: &[u32], first: usize) -> usize {
         let place =
             |frame: u32| self.page(frame).holds().map(|(file, index)| (file, index / TABLE));
@@ -142,8 +144,8 @@ impl PageCache {
         first + same
     }
 
-    /// Visits the entries of one area that map a run of frames, the first of which is the `first`-th of
-    /// those asked for and holds page `index`.
+    /// Visits the entries of one area that map a run of frames. The first frame of the run is
+    /// number `first` of the given ones, and holds page `index`.
     fn visit_run(
         &self,
         cpu: Cpu<'_>,

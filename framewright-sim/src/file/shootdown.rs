@@ -1,4 +1,4 @@
-//! Flushing as the library wants it done, and what that takes.
+//! The library's TLB shootdown on simulated CPUs, with its costs.
 
 use std::cell::Cell;
 
@@ -13,21 +13,21 @@ use crate::{
     process::{Mmu, Shooter},
 };
 
-/// What flushes took.
+/// The costs of flushes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct FlushCosts {
-    /// Cycles of all CPUs together: sending and waiting, being interrupted, flushing.
+    /// Cycles of all CPUs together: sending and waiting, handling interrupts, flushing.
     pub cycles: u64,
-    /// Interrupts sent to make pages clean before they are written, which is not reclaim.
+    /// Interrupts for flushes before writes, which are not part of reclaim.
     pub for_writes: u64,
 }
 
-/// A [`Shooter`] whose work is counted.
+/// A [`Shooter`] that counts its costs.
 pub(super) struct Counted<'l, 'm> {
     memory: &'l Memory<'m, Simulated>,
     shooter: Shooter<'l, 'm>,
     costs: Cell<FlushCosts>,
-    /// CPUs that make pages clean at the moment.
+    /// CPUs that clean pages now.
     writers: Cell<CpuSet>,
 }
 
@@ -37,12 +37,12 @@ impl<'l, 'm> Counted<'l, 'm> {
         Self { memory, shooter, costs: Cell::default(), writers: Cell::default() }
     }
 
-    /// What flushes took so far.
+    /// The costs so far.
     pub(super) fn costs(&self) -> FlushCosts {
         self.costs.get()
     }
 
-    /// What `cpu` flushes while `body` runs is for pages that are to be written.
+    /// Counts the interrupts of `cpu` as write-back while `body` runs.
     pub(super) fn for_writes<R>(&self, cpu: CpuId, body: impl FnOnce() -> R) -> R {
         let mut with = self.writers.get();
         with.insert(cpu);

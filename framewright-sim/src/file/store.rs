@@ -1,9 +1,9 @@
-//! A store: where the pages of files are when they are in no frame, and what may go wrong there.
+//! A store of pages of files, with seeded errors.
 //!
-//! It is a device with a queue. A request waits until the queue has room, then for the channel, which
-//! moves one request after the other; and its answer is late by the device's latency, which requests
-//! that are under way together share. So many small requests are bound by latency and queue, few
-//! large ones by bandwidth, and nothing has to be simulated but the moment of each answer.
+//! It is a device with a queue. A request waits until the queue has a free entry, then for the
+//! channel, which transfers one request after the other. Its answer arrives one device latency
+//! later; the latencies of requests in flight overlap. So many small requests are bound by latency
+//! and queue, few large ones by bandwidth. Only the time of each answer is simulated.
 
 use std::{
     cell::{Cell, RefCell},
@@ -17,84 +17,84 @@ use thiserror::Error;
 /// Bytes of a page.
 const PAGE: u64 = 4096;
 
-/// How fast a store is.
+/// The speed of a store.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct StoreSpec {
-    /// From asking to the answer, in nanoseconds, where nobody else asks.
+    /// From the request to the answer on an idle store, in nanoseconds.
     pub latency_ns: u64,
-    /// What it moves, in MB (10^6 bytes) per second, both ways together; 0: whatever is asked.
+    /// Bandwidth in MB (10^6 bytes) per second, reads and writes together; 0: unlimited.
     pub mb_per_s: u64,
-    /// Requests that it works on at once; 0: any number.
+    /// Requests that are processed at once; 0: any number.
     pub queue: u32,
 }
 
 impl StoreSpec {
-    /// A store that takes no time.
+    /// A store that answers at once.
     pub const INSTANT: Self = Self { latency_ns: 0, mb_per_s: 0, queue: 0 };
 
-    /// So many solid-state disks with SATA, striped: 90 µs, 500 MB/s and 32 requests each.
+    /// `count` striped SATA solid-state disks: 90 µs, 500 MB/s and 32 requests each.
     #[must_use]
     pub const fn ssds(count: u32) -> Self {
         Self { latency_ns: 90_000, mb_per_s: 500 * count as u64, queue: 32 * count }
     }
 }
 
-/// Why a store did not do what it was asked to.
+/// The error of a store.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Error)]
 pub enum StoreError {
     /// `EIO`: the device failed.
     #[error("input/output error")]
     Io,
-    /// `ENOSPC`: there is no room for a page that was never written before.
+    /// `ENOSPC`: there is no space for a page that was never written before.
     #[error("no space left on the store")]
     Full,
 }
 
-/// What goes wrong in a store. By default nothing.
+/// Seeded errors of a store. By default none.
 #[derive(Clone, Debug, Default)]
 pub struct Failures {
-    /// One in so many writes fails, counted over all of them; 0: none.
+    /// Every n-th write fails, counted over all pages; 0: none.
     pub every: u64,
     /// Pages that can neither be read nor written.
     pub pages: Vec<(FileId, u32)>,
-    /// Pages that there is room for; `None`: any number.
-    pub room: Option<u64>,
+    /// Pages that the store has space for; `None`: any number.
+    pub capacity: Option<u64>,
 }
 
-/// What a store has done.
+/// Counters of a store.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct StoreStats {
     /// Pages read.
     pub read: u64,
     /// Pages written.
     pub written: u64,
-    /// Pages that were not, for a [`StoreError`].
+    /// Page writes that failed with a [`StoreError`].
     pub failed: u64,
-    /// The longest that a request took, in cycles.
+    /// The longest time of a request, in cycles.
     pub slowest: u64,
 }
 
-/// See the module. Times are in cycles of the machine.
+/// A store. Times are in cycles of the machine.
 pub(super) struct Store {
     latency: u64,
-    /// Cycles that moving one page takes, times 1024.
+    /// Cycles of the transfer of one page, times 1024.
     page: u64,
     queue: usize,
     failures: RefCell<Failures>,
-    /// When the channel is free.
+    /// The time at which the channel is free.
     free_at: Cell<u64>,
-    /// When what is under way is answered, in order.
+    /// The times at which requests in flight are answered, in order.
     under_way: RefCell<VecDeque<u64>>,
-    /// Whether what pages hold is of interest.
+    /// Whether contents are stored.
     remembers: Cell<bool>,
-    /// What was written: pages that are not here hold zeroes.
+    /// The contents that were written. Other pages hold zeroes.
     contents: RefCell<BTreeMap<(FileId, u32), Token>>,
     writes: Cell<u64>,
     stats: Cell<StoreStats>,
 }
 
 impl Store {
-    /// A store; `remembers` says whether what pages hold is of interest.
+    /// A store; `remembers`: contents are stored.
     pub(super) fn new(spec: StoreSpec, model: &Model, remembers: bool) -> Self {
         let cycles = |nanos: u64| nanos * 1000 / model.nanos_per_1000_cycles.max(1);
         Self {
@@ -111,9 +111,10 @@ impl Store {
         }
     }
 
-    /// From now on, this goes wrong. Room is counted from here on if nothing was remembered so far.
+    /// Sets the errors from now on. If no contents were stored so far, pages count against `capacity`
+    /// from now on.
     pub(super) fn fail(&self, failures: Failures) {
-        self.remembers.set(self.remembers.get() || failures.room.is_some());
+        self.remembers.set(self.remembers.get() || failures.capacity.is_some());
         *self.failures.borrow_mut() = failures;
     }
 
@@ -121,24 +122,25 @@ impl Store {
         self.stats.get()
     }
 
-    /// What a page holds.
+    /// The contents of a page.
     pub(super) fn contents(&self, file: FileId, page: u32) -> Token {
         self.contents.borrow().get(&(file, page)).copied().unwrap_or(Token::ZERO)
     }
 
-    /// Reads `pages` neighbours; when they are there.
+    /// Reads `pages` neighbours. Returns the time of the answer.
     pub(super) fn read(&self, now: u64, pages: u64) -> u64 {
         self.count(|stats| stats.read += pages);
         self.request(now, pages)
     }
 
-    /// Whether a page can be read at all.
+    /// Whether a page can be read.
     pub(super) fn can_read(&self, file: FileId, page: u32) -> Result<(), StoreError> {
         let bad = self.failures.borrow().pages.contains(&(file, page));
         if bad { Err(StoreError::Io) } else { Ok(()) }
     }
 
-    /// Writes a page; when that is over, and how it ends. Contents are as they are now.
+    /// Writes a page. Returns the time at which the write ends, and its result. The contents are
+    /// those of now.
     pub(super) fn write(
         &self,
         now: u64,
@@ -166,14 +168,14 @@ impl Store {
             return Err(StoreError::Io);
         }
         let contents = self.contents.borrow();
-        let full = failures.room.is_some_and(|room| contents.len() as u64 >= room);
+        let full = failures.capacity.is_some_and(|capacity| contents.len() as u64 >= capacity);
         if full && !contents.contains_key(&(file, page)) {
             return Err(StoreError::Full);
         }
         Ok(())
     }
 
-    /// When a request is answered that is made now.
+    /// The time of the answer to a request that is made now.
     fn request(&self, now: u64, pages: u64) -> u64 {
         if self.latency == 0 && self.page == 0 {
             return now;
@@ -182,11 +184,11 @@ impl Store {
         while under_way.front().is_some_and(|&answered| answered <= now) {
             under_way.pop_front();
         }
-        let room_at = match self.queue {
+        let entry_free_at = match self.queue {
             0 => now,
             queue => under_way.len().checked_sub(queue).map_or(now, |first| under_way[first]),
         };
-        let begins = self.free_at.get().max(room_at).max(now);
+        let begins = self.free_at.get().max(entry_free_at).max(now);
         let moved = begins + pages * self.page / 1024;
         self.free_at.set(moved);
         let answered = moved + self.latency;
@@ -208,7 +210,7 @@ mod tests {
 
     const FILE: FileId = FileId(0);
 
-    /// On a machine whose cycles are nanoseconds.
+    /// A store on a machine whose cycles take a nanosecond.
     fn store(latency_ns: u64, mb_per_s: u64, queue: u32) -> Store {
         Store::new(StoreSpec { latency_ns, mb_per_s, queue }, &Model::free(1), true)
     }
@@ -234,11 +236,11 @@ mod tests {
     fn what_cannot_be_written_stays_as_it_was() {
         let store = store(0, 0, 0);
         let (old, new) = (Token::ZERO, Token::of(7));
-        store.fail(Failures { pages: vec![(FILE, 3)], room: Some(1), ..Failures::default() });
+        store.fail(Failures { pages: vec![(FILE, 3)], capacity: Some(1), ..Failures::default() });
         assert_eq!(store.write(0, (FILE, 3), new), (0, Err(StoreError::Io)));
         assert_eq!(store.write(0, (FILE, 4), new), (0, Ok(())));
         assert_eq!(store.write(0, (FILE, 5), new), (0, Err(StoreError::Full)));
-        assert_eq!(store.write(0, (FILE, 4), new), (0, Ok(())), "it has its room already");
+        assert_eq!(store.write(0, (FILE, 4), new), (0, Ok(())), "the page has its space already");
         assert_eq!([3, 4, 5].map(|page| store.contents(FILE, page)), [old, new, old]);
         assert_eq!(store.stats(), StoreStats { read: 0, written: 2, failed: 2, slowest: 0 });
         assert!(store.can_read(FILE, 3).is_err() && store.can_read(FILE, 4).is_ok());

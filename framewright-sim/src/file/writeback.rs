@@ -1,10 +1,10 @@
-//! Dirty pages on their way to the store.
+//! Write-back of dirty pages to the store.
 //!
-//! Whoever writes a page back first calls it clean; then makes its entries clean and read-only, so that
-//! the next store faults and makes it dirty again; then flushes what is cached of them; and only then
-//! is what it holds sent. So a store is in what is sent, or makes the page dirty. Where pages were taken
-//! out of the page tables, and that was flushed, nothing is left to clean. A page that could not be
-//! written is dirty as before, and says so.
+//! Write-back first clears the dirty flag of a page. Then it makes its page-table entries clean and
+//! read-only, so that the next store faults and sets the flag again. Then it flushes their
+//! translations, and only then submits the contents. So every store is in the written contents or
+//! makes the page dirty. Pages that were unmapped and flushed need no cleaning. A page whose write
+//! failed stays dirty and is marked.
 
 use super::{
     FileId, PageCache, StoreError,
@@ -16,25 +16,25 @@ use crate::{
     process::{Mapping, Token},
 };
 
-/// A page on its way.
+/// A write in progress.
 pub(super) struct Write {
     frame: u32,
     ends: u64,
     result: Result<(), StoreError>,
 }
 
-/// A page that was on its way to the store.
+/// A write that has ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Written {
     /// Its frame.
     pub frame: u32,
-    /// How it ended.
+    /// The result.
     pub result: Result<(), StoreError>,
 }
 
 impl PageCache {
-    /// Sends a page to the store that no translation leads to any more. Says whether it was sent: not
-    /// if it is clean, or on its way.
+    /// Submits the write of a page without translations. Returns whether it did: not if the page is
+    /// clean or being written.
     pub fn send(&self, cpu: Cpu<'_>, frame: u32) -> bool {
         let begins = self.begin(frame);
         if begins {
@@ -43,8 +43,8 @@ impl PageCache {
         begins
     }
 
-    /// A page is about to be sent, if it is dirty and not on its way already. Who stores to it from
-    /// now on makes it dirty again.
+    /// Begins the write of a page if it is dirty, not being written and not being migrated. Later
+    /// stores make it dirty again.
     fn begin(&self, frame: u32) -> bool {
         let page = self.page(frame);
         let begins = page.is(DIRTY) && !page.is(WRITEBACK | MOVING);
@@ -56,7 +56,7 @@ impl PageCache {
         begins
     }
 
-    /// What the page holds now is on its way.
+    /// Submits the write of the current contents.
     fn submit(&self, cpu: Cpu<'_>, frame: u32) {
         let Some(at) = self.page(frame).holds() else { return };
         cpu.work(self.costs.write);
@@ -65,8 +65,8 @@ impl PageCache {
         self.writes.borrow_mut().push_back(Write { frame, ends, result });
     }
 
-    /// The next page whose way to the store has ended by now, if one has. What could not be written
-    /// is dirty again.
+    /// Removes and returns the next write that has ended by now. If it failed, its page becomes
+    /// dirty again.
     pub fn next_written(&self, cpu: Cpu<'_>) -> Option<Written> {
         let write = self.writes.borrow_mut().pop_front_if(|write| write.ends <= cpu.now())?;
         let Write { frame, result, .. } = write;
@@ -82,15 +82,15 @@ impl PageCache {
         Some(Written { frame, result })
     }
 
-    /// When the next page on its way arrives.
+    /// The time at which the next write ends.
     #[must_use]
     pub fn next_write_ends(&self) -> Option<u64> {
         self.writes.borrow().front().map(|write| write.ends)
     }
 
-    /// Dirty pages that are to be written back now: up to `most` of those that became so first, while
-    /// more than `background` are. [Clean](PageCache::clean) them, flush, and
-    /// [write them back](PageCache::write_back): until then, nobody else will.
+    /// Selects up to `most` of the oldest dirty pages, while more than `background` pages are
+    /// dirty, and begins their writes. The caller [cleans](PageCache::clean) them, flushes, and
+    /// [submits them](PageCache::write_back). No other CPU writes them meanwhile.
     #[must_use]
     pub fn pick_dirty(&self, most: usize, background: u64) -> Vec<u32> {
         let mut picked = Vec::new();
@@ -103,15 +103,16 @@ impl PageCache {
             if self.begin(frame) {
                 picked.push(frame);
             } else if self.page(frame).is(DIRTY) {
-                // On its way, and dirty again; or it gets another frame just now.
+                // The page is being written and dirty again, or is being migrated.
                 self.dirty.borrow_mut().push_back(frame);
             }
         }
         picked
     }
 
-    /// Makes the entries of `frames` clean and read-only. `taken` is told of every translation that may
-    /// be cached otherwise: flush them, then [send](PageCache::write_back) the pages.
+    /// Makes the entries of `frames` clean and read-only. Calls `taken` for every translation that
+    /// a TLB may hold otherwise. The caller flushes these, then [submits](PageCache::write_back)
+    /// the pages.
     pub fn clean(&self, cpu: Cpu<'_>, frames: &[u32], taken: &mut dyn FnMut(Unmapped<'_>)) {
         self.each_entry(cpu, frames, &mut |Entry { of, area, page, mapping }: Entry<'_>| {
             cpu.work(self.costs.look);
@@ -124,7 +125,7 @@ impl PageCache {
         });
     }
 
-    /// Sends pages that were picked, and cleaned, and whose translations were flushed.
+    /// Submits pages that were selected and cleaned, and whose translations were flushed.
     pub fn write_back(&self, cpu: Cpu<'_>, frames: &[u32]) {
         frames.iter().for_each(|&frame| self.submit(cpu, frame));
     }
@@ -142,12 +143,12 @@ impl PageCache {
         (above > 0).then(|| cpu.now() + above * PAUSE)
     }
 
-    /// How many pages may be dirty before programs that make more of them wait.
+    /// Sets the number of pages that may be dirty before programs that store wait.
     pub fn limit_dirty(&self, most: u64) {
         self.most_dirty.set(most);
     }
 
-    /// Whether a page could not be written when that was tried last.
+    /// Whether the last write of a page failed.
     #[must_use]
     pub fn has_failed(&self, file: FileId, page: u32) -> bool {
         self.file(file).frame(page).is_some_and(|frame| self.page(frame).is(ERROR))

@@ -2,16 +2,16 @@
 
 use framewright::{CpuId, Pfn, reclaim::WriteError, tlb::BatchSlot};
 
-use super::{Keep, StoreError, Written, owner};
+use super::{KernelState, StoreError, Written, owner};
 use crate::engine::Cpu;
 
-/// Pages that are made clean with one flush.
+/// Pages that one flush cleans.
 const CLEANED_AT_ONCE: usize = 32;
 /// The reciprocal of the share of frames that may be dirty before background write-back begins:
 /// Linux's `dirty_background_ratio` of 10 %.
 const BACKGROUND_SHARE: u64 = 10;
 
-impl Keep<'_, '_> {
+impl KernelState<'_, '_> {
     /// Whether this CPU writes back dirty pages: the first CPU does, if many are dirty or reclaim
     /// needs clean pages.
     pub(super) fn wants_writer(&self, cpu: CpuId) -> bool {
@@ -40,7 +40,7 @@ impl Keep<'_, '_> {
 
     /// Reports to the library the pages whose writes have ended or failed. Returns whether there
     /// were any.
-    pub(super) fn hear_of_writes(&self, cpu: Cpu<'_>) -> bool {
+    pub(super) fn report_writes(&self, cpu: Cpu<'_>) -> bool {
         let mut heard = false;
         while let Some(Written { frame, result }) = self.cache.next_written(cpu) {
             let result = result.map_err(|error| match error {

@@ -1,49 +1,49 @@
-//! Where a figure comes from.
+//! The sources of figures.
 
-/// How sure one may be of a figure.
+/// The reliability of a figure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Basis {
-    /// Somebody measured it; the note says where.
+    /// Measured; the note names the source.
     Measured,
-    /// Chosen so that a result comes out as measured; the note says which. A result that a figure
-    /// was fitted to says nothing about the model.
+    /// Chosen so that a published result is reproduced; the note names the result. That result does
+    /// not validate the model.
     Fitted,
-    /// Neither: recalled, or plausible.
-    Guessed,
+    /// An estimate: recalled, or plausible.
+    Estimated,
 }
 
 impl Basis {
-    /// All of them.
-    pub const ALL: [Self; 3] = [Self::Measured, Self::Fitted, Self::Guessed];
+    /// All variants.
+    pub const ALL: [Self; 3] = [Self::Measured, Self::Fitted, Self::Estimated];
 
-    /// The word that stands for it in a file.
+    /// The word for it in a file.
     #[must_use]
     pub const fn word(self) -> &'static str {
         match self {
             Self::Measured => "measured",
             Self::Fitted => "fitted",
-            Self::Guessed => "guessed",
+            Self::Estimated => "estimated",
         }
     }
 
-    /// What the word stands for.
+    /// The basis with this word.
     #[must_use]
     pub fn of(word: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|basis| basis.word() == word)
     }
 
-    /// Whether a note has to say where, or to what.
+    /// Whether a note is required that names the source.
     #[must_use]
     pub const fn wants_note(self) -> bool {
-        !matches!(self, Self::Guessed)
+        !matches!(self, Self::Estimated)
     }
 }
 
-/// A basis, and what there is to say about it.
+/// A basis with its note.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Provenance {
-    /// How the figure came about.
+    /// The reliability of the figure.
     pub basis: Basis,
-    /// Where, to what, or why; empty for a guess without a reason.
+    /// The source, the result or the reason; may be empty for an estimate.
     pub note: String,
 }

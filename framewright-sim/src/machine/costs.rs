@@ -1,14 +1,14 @@
-//! What things cost: one plain field per parameter.
+//! Costs of operations: one field per parameter.
 //!
 //! Fields without a unit in their name are cycles of the machine's clock. The names, ranges and
 //! meanings that users see are in [`PARAMETERS`](super::PARAMETERS), in the same order.
 
-/// What things cost on a machine.
+/// The costs of operations on a machine.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Costs {
-    /// The clock.
+    /// The clock of the CPUs.
     pub clock: Clock,
-    /// How long a cache line takes to arrive.
+    /// Latencies of cache lines.
     pub latency: Latency,
     /// Locks and atomic operations.
     pub lock: Lock,
@@ -16,19 +16,19 @@ pub struct Costs {
     pub interrupt: Interrupt,
     /// Translation caches.
     pub tlb: Tlb,
-    /// Page faults and what belongs to them, per frame.
+    /// Page faults and related work, per frame.
     pub fault: Fault,
-    /// The periodic interrupt.
+    /// The periodic tick.
     pub tick: Tick,
     /// Caches.
     pub cache: Cache,
     /// Memory.
     pub memory: Memory,
-    /// Entering the kernel other than by a fault.
+    /// System calls.
     pub syscall: Syscall,
-    /// Instructions, and what list-buddy takes of them.
+    /// Instructions, and those of list-buddy.
     pub code: Code,
-    /// What the library takes of them.
+    /// The instructions of the library.
     pub library: Library,
 }
 
@@ -39,10 +39,10 @@ pub struct Clock {
     pub frequency_mhz: u64,
 }
 
-/// How long a cache line takes to arrive, by where it is.
+/// Latencies of a cache line, by its place.
 ///
-/// Times are those of an idle machine; what leaves the core is multiplied by
-/// [`loaded_percent`](Self::loaded_percent) on a busy one ([`Costs::loaded`]).
+/// The figures are those of an idle machine. On a busy one, those from outside the core are
+/// multiplied by [`loaded_percent`](Self::loaded_percent) ([`Costs::loaded`]).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Latency {
     /// In the first-level cache.
@@ -55,57 +55,57 @@ pub struct Latency {
     pub modified_same_socket: u64,
     /// Modified in a cache of another socket.
     pub modified_remote: u64,
-    /// In memory of the own node.
+    /// In memory of the CPU's own node.
     pub dram_local: u64,
     /// In memory of another node.
     pub dram_remote: u64,
-    /// Percent of the idle latency that a line from outside the core takes under load.
+    /// Latency of a line from outside the core under load, in percent of the idle latency.
     pub loaded_percent: u64,
-    /// How many independent misses are under way at once: each costs its share.
+    /// Independent misses in flight at once: each costs its share.
     pub parallel_misses: u64,
 }
 
 /// Locks and atomic operations.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Lock {
-    /// An atomic read-modify-write on a line at hand.
+    /// An atomic read-modify-write on a cached line.
     pub atomic: u64,
-    /// Hand-off to the next waiter, in percent of moving the lock's line to it.
+    /// Hand-off to the next waiter, in percent of transferring the lock's line.
     pub handoff_line_percent: u64,
-    /// What a hand-off costs besides.
+    /// A fixed part of a hand-off.
     pub handoff_fixed: u64,
 }
 
-/// Cross-CPU interrupts.
+/// Inter-processor interrupts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Interrupt {
-    /// Sending one, on the sender, per target.
+    /// Sending an interrupt, on the sender, per target.
     pub send: u64,
-    /// On its way to a CPU of the same socket.
+    /// Arrival on the same socket.
     pub latency_local: u64,
-    /// On its way to a CPU of another socket.
+    /// Arrival on another socket.
     pub latency_remote: u64,
     /// Entering and leaving the handler.
     pub entry: u64,
-    /// Acknowledging, on the target, besides moving the line that the sender reads.
+    /// Acknowledging, on the target, without the transfer of the line that the sender reads.
     pub acknowledge: u64,
 }
 
-/// Translation caches.
+/// TLBs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tlb {
     /// Invalidating one page.
     pub invalidate_page: u64,
-    /// Invalidating everything.
+    /// Invalidating all translations.
     pub flush_all: u64,
 }
 
-/// Page faults and what belongs to them, per frame, without the page allocator.
+/// Page faults and related work, per frame, without the page allocator.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Fault {
-    /// Entering, finding the mapping, writing the page table, leaving.
+    /// Entry, search of the mapping, update of the page table, return.
     pub service: u64,
-    /// Taking one page out of the page table again.
+    /// Removing one page from the page table.
     pub unmap: u64,
     /// Clearing a frame.
     pub clear: u64,
@@ -113,141 +113,141 @@ pub struct Fault {
     pub copy: u64,
     /// Copying a frame that the second-level cache holds.
     pub copy_hot: u64,
-    /// Putting a frame on the list of pages in use.
+    /// Adding a frame to an LRU list.
     pub lru_add: u64,
-    /// Examining a page: whether its page-table entry was accessed, or whether the page can be
-    /// moved.
+    /// Examining a page: reading its accessed bit, or checking whether it can be migrated.
     pub look: u64,
 }
 
-/// The periodic interrupt.
+/// The periodic tick.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tick {
-    /// Microseconds from one to the next.
+    /// Microseconds between two ticks.
     pub period_us: u64,
-    /// What one takes, in cycles.
+    /// Cycles of one tick.
     pub cost: u64,
 }
 
 /// Caches.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Cache {
-    /// Size of the second-level cache of a core, in KiB: what was used so little ago is *hot*.
+    /// Size of the second-level cache of a core, in KiB. A frame that was used that recently is
+    /// *hot*.
     pub l2_kib: u64,
 }
 
 /// Memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Memory {
-    /// What the memory of one node delivers, in MB (10^6 bytes) per second.
+    /// Bandwidth of the memory of one node, in MB (10^6 bytes) per second.
     pub bandwidth_mb_per_s: u64,
 }
 
-/// Entering the kernel other than by a fault.
+/// System calls.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Syscall {
-    /// Entering and leaving.
+    /// Entry and return.
     pub entry: u64,
 }
 
-/// What instructions cost, and what list-buddy, the classic design, takes of them.
+/// Cycles per instruction, and instructions of list-buddy, the classic design.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Code {
-    /// Cycles that 100 instructions take where every line is at hand.
+    /// Cycles of 100 instructions with all lines in the first-level cache.
     pub cycles_per_100_instructions: u64,
     /// list-buddy: instructions under the zone lock to take one frame.
     pub list_buddy_take: u64,
-    /// list-buddy: instructions under the zone lock to give one frame back.
+    /// list-buddy: instructions under the zone lock to free one frame.
     pub list_buddy_give: u64,
-    /// list-buddy: instructions to choose a block on a CPU's lists that is to be given back, under
-    /// the zone lock or before it is taken.
+    /// list-buddy: instructions to select a block of a CPU's lists for freeing, under the zone lock
+    /// or before it.
     pub list_buddy_select: u64,
 }
 
-/// Instructions of the library, in tenths, per unit of the work that it reports to its platform: one
-/// field per kind of work there.
+/// Instructions of the library, in tenths, per unit of the work that it reports to its platform.
+/// There is one field per kind of work.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Library {
-    /// An allocation that a ring serves.
+    /// An allocation from a ring.
     pub hot_alloc: u64,
-    /// A free that a ring takes.
+    /// A free into a ring.
     pub hot_free: u64,
-    /// An allocation that found its ring empty.
+    /// An allocation that finds its ring empty.
     pub slow_alloc: u64,
-    /// A free that found its ring full.
+    /// A free that finds its ring full.
     pub slow_free: u64,
-    /// Neighbours that go to or from a ring in one piece.
+    /// A run of neighbours copied to or from a ring.
     pub ring_runs: u64,
-    /// A frame that goes to or from a ring alone.
+    /// A single frame copied to or from a ring.
     pub ring_frames: u64,
-    /// A bundle put into the store.
+    /// A bundle added to the bundle store.
     pub store_bundles: u64,
-    /// A bundle chosen to leave the lists.
+    /// A bundle selected for freeing.
     pub select_bundles: u64,
-    /// A frame chosen to leave the lists under the zone lock.
+    /// A frame selected for freeing under the zone lock.
     pub select_singly: u64,
-    /// A block without neighbours that was picked out of a batch, or put together to one.
+    /// A block without neighbours, separated from a batch or added to one.
     pub loose_blocks: u64,
-    /// A request to the zone.
+    /// A refill.
     pub refill: u64,
-    /// A batch on its way to the zone.
+    /// A bulk free.
     pub bulk_free: u64,
-    /// A zone that a request looked at behind the first.
+    /// A further zone that a request tries.
     pub walk_zones: u64,
     /// One hold of the zone lock.
     pub zone_hold: u64,
-    /// A pageblock that a batch chose and took from.
+    /// A pageblock that a batch selects and takes frames from.
     pub take_pageblocks: u64,
     /// A bundle taken.
     pub take_bundles: u64,
     /// A frame taken.
     pub take_frames: u64,
-    /// A pageblock that a batch gave to.
+    /// A pageblock that a batch frees frames into.
     pub give_pageblocks: u64,
-    /// A bundle given.
+    /// A bundle freed.
     pub give_bundles: u64,
-    /// A frame given.
+    /// A frame freed.
     pub give_frames: u64,
-    /// A stack of the depot that a batch went to, came from, or was looked for on.
+    /// A stack of the depot that a batch uses or searches.
     pub depot_stacks: u64,
     /// A block copied to or from the depot.
     pub depot_blocks: u64,
     /// A pageblock moved to another list.
     pub relist: u64,
-    /// A pageblock that comes or goes as a whole.
+    /// A pageblock allocated or freed as a whole.
     pub whole_pageblocks: u64,
     /// A search for a pageblock of another type.
     pub fallback: u64,
-    /// A pageblock that a search passed.
+    /// A pageblock that a search passes.
     pub search: u64,
-    /// A pageblock of a given range or specific block.
+    /// A pageblock of a given range or block.
     pub range_pageblocks: u64,
-    /// A pageblock that was isolated, came, went, or changed its type.
+    /// A pageblock that is isolated, added or removed, or changes its type.
     pub change_pageblocks: u64,
     /// One hold of an LRU lock.
     pub lru_hold: u64,
-    /// A page put on an LRU list or taken off.
+    /// A page added to or removed from an LRU list.
     pub lru_moves: u64,
-    /// A page that a scan passed over.
+    /// A page that a scan skips.
     pub lru_skips: u64,
-    /// A page that a pass of reclaim judged.
+    /// A page that reclaim examines.
     pub reclaim_pages: u64,
 }
 
 impl Costs {
-    /// `cycles` of a line from outside the core, on a busy machine.
+    /// `cycles` of a line from outside the core, under load.
     #[must_use]
     pub const fn loaded(&self, cycles: u64) -> u64 {
         cycles * self.latency.loaded_percent / 100
     }
 
-    /// What handing a lock over costs if moving its line costs `line` cycles.
+    /// Cycles of a lock hand-off if the transfer of its line takes `line` cycles.
     #[must_use]
     pub const fn handoff(&self, line: u64) -> u64 {
         line * self.lock.handoff_line_percent / 100 + self.lock.handoff_fixed
     }
 
-    /// What `instructions` cost where every line is at hand, in cycles, rounded up.
+    /// Cycles of `instructions` with all lines in the first-level cache, rounded up.
     #[must_use]
     pub const fn instructions(&self, instructions: u64) -> u64 {
         (instructions * self.code.cycles_per_100_instructions).div_ceil(100)

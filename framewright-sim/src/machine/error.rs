@@ -1,19 +1,19 @@
-//! What is wrong with the description of a machine.
+//! Errors in the description of a machine.
 
 use std::fmt;
 
-/// What is wrong, and where.
+/// An error with its place.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub struct MachineError {
-    /// The file, or what stands for one.
+    /// The file, or the name of a built-in description.
     pub file: String,
-    /// The line, counted from 1, if the fault is in one.
+    /// The line, counted from 1, if the error is in a line.
     pub line: Option<usize>,
     /// The key, with its section.
     pub key: Option<String>,
-    /// What stands behind the key, shortened if it is long.
+    /// The value of the key, shortened if it is long.
     pub value: Option<String>,
-    /// What is wrong, and what would do.
+    /// The reason, and what is allowed.
     pub reason: String,
 }
 
@@ -34,14 +34,14 @@ impl fmt::Display for MachineError {
 }
 
 impl MachineError {
-    /// An error about `file` as a whole.
+    /// An error of `file` as a whole.
     pub(super) fn about(file: &str, reason: impl Into<String>) -> Self {
         Self { file: file.to_owned(), line: None, key: None, value: None, reason: reason.into() }
     }
 }
 
-/// Of `words`, the one that `text` was probably meant to be: one that begins so, or else the one that
-/// needs the fewest edits, if those are no more than one in three letters.
+/// The nearest of `words` to `text`: one that begins with it, or else the one with the least edit
+/// distance, if that is at most one in three letters.
 pub(super) fn nearest<'w>(text: &str, words: impl Iterator<Item = &'w str>) -> Option<&'w str> {
     let text = text.to_ascii_lowercase();
     let rank = |word: &'w str| {
@@ -54,8 +54,8 @@ pub(super) fn nearest<'w>(text: &str, words: impl Iterator<Item = &'w str>) -> O
     words.filter_map(rank).min_by_key(|(rank, _)| *rank).map(|(_, word)| word)
 }
 
-/// "; the nearest there is: 'word'" of what `text` was probably meant to be, or else "; there is: "
-/// and all that there is.
+/// A hint for an unknown `text`: "; the nearest there is: 'word'", or else "; there is: " and all
+/// words.
 pub(super) fn hint<'w>(text: &str, words: impl Iterator<Item = &'w str> + Clone) -> String {
     match nearest(text, words.clone()) {
         Some(word) => format!("; the nearest there is: '{word}'"),

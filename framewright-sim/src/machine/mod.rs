@@ -1,29 +1,28 @@
-//! What a simulated machine is: where its CPUs and its memory are, and what things cost on it.
+//! The description of a simulated machine: its CPUs, its memory, and the costs of operations.
 //!
-//! A machine is a TOML file, or one of the [`presets`]. Every figure in it says where it comes
-//! from: *measured* (where), *fitted* (to what), or *guessed* ([`Basis`]); a result that hangs on
-//! a guess can then be told from one that does not, and [`Spec::scaled`] turns a figure up and
-//! down to draw a sensitivity band.
+//! A machine is a TOML file, or one of the [`presets`]. Every figure states its source: *measured*
+//! (where), *fitted* (to what), or *estimated* ([`Basis`]). So results that depend on estimates can
+//! be told from others, and [`Spec::scaled`] changes a figure to compute a sensitivity band.
 //!
 //! | module      | job                                                                    |
 //! |-------------|------------------------------------------------------------------------|
-//! | `spec`      | [`Spec`]: a whole machine, plain data; what the engine asks            |
+//! | `spec`      | [`Spec`]: a whole machine as plain data                                |
 //! | `topology`  | [`Topology`]: sockets, cores, threads, nodes, distances                |
-//! | `costs`     | [`Costs`]: what things cost, one field per parameter                   |
+//! | `costs`     | [`Costs`]: the costs of operations, one field per parameter           |
 //! | `parameter` | [`PARAMETERS`]: the name, unit, range and meaning of every field       |
-//! | `basis`     | [`Basis`] and [`Provenance`]: where a figure comes from                |
-//! | `presets`   | the machines that are compiled in, and `uniform:N`                     |
-//! | `read`      | TOML to a [`Spec`]: what is wrong is named with file, line, key, value |
-//! | `write`     | a [`Spec`] to TOML: a start for a file of one's own                    |
-//! | `plausible` | what no machine is like: a run on it would never end                   |
-//! | `error`     | [`MachineError`], and what somebody may have meant                     |
+//! | `basis`     | [`Basis`] and [`Provenance`]: the source of a figure                   |
+//! | `presets`   | the built-in machines, and `uniform:N`                                 |
+//! | `read`      | TOML to a [`Spec`]; errors name file, line, key and value              |
+//! | `write`     | a [`Spec`] to TOML, as a template for other machines                   |
+//! | `plausible` | combinations of figures on which a run would not end                   |
+//! | `error`     | [`MachineError`], with a hint at the nearest name                      |
 //!
 //! The format in brief:
 //!
 //! ```toml
 //! name = "my-server"
 //! description = "two sockets of something"
-//! base = "skx-2s-112"            # what is not said here is as there; "common" if left out
+//! base = "skx-2s-112"            # the source of all missing figures; "common" if left out
 //!
 //! [topology]                     # all of it, or none
 //! sockets = 2

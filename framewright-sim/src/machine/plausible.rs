@@ -1,36 +1,36 @@
-//! What no machine is like, though every figure alone could be: on such a one time would not pass,
-//! or nothing but ticks would have any of it, and a run would never end.
+//! Combinations of figures that no machine has, though each figure is in its range: simulated time
+//! would not pass, or ticks would take all of it, so that a run would not end.
 
 use super::costs::Costs;
 use super::parameter::find;
 
-/// Figures that do not go together.
+/// Figures that do not fit together.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Implausible {
-    /// Their keys; the error is about the first of them that a file gives.
+    /// Their keys. The error is about the first one that the file gives.
     pub(super) keys: &'static [&'static str],
     pub(super) reason: String,
 }
 
-/// Latencies of which none is shorter than the one before it. Caches of other cores stand apart: on
-/// some machines they are farther than memory.
+/// Latencies in ascending order. Caches of other cores are a separate list, because on some
+/// machines they are slower than memory.
 const FARTHER: [&[&str]; 2] = [
     &["latency.l1", "latency.l2", "latency.llc", "latency.dram_local", "latency.dram_remote"],
     &["latency.l2", "latency.modified_same_socket", "latency.modified_remote"],
 ];
 
-/// What a design takes of instructions for a frame that comes and goes, all of it at hand.
+/// The instructions of an allocation and a free in both designs, with all lines cached.
 const ROUNDS: [(&[&str], u64); 2] = [
     (&["library.hot_alloc", "library.hot_free", "code.cycles_per_100_instructions"], 10),
     (&["code.list_buddy_take", "code.list_buddy_give", "code.cycles_per_100_instructions"], 1),
 ];
-/// The least cycles of such a round, far below those of any processor.
+/// The least plausible cycles of both operations, far below those of any processor.
 const LEAST_ROUND: u64 = 10;
 
-/// Ticks may take one cycle in so many.
+/// Ticks may take at most this reciprocal share of all cycles.
 const TICK_SHARE: u64 = 2;
 
-/// Says what of `costs` cannot be.
+/// Returns the first implausible combination in `costs`.
 pub(super) fn check(costs: &Costs) -> Result<(), Implausible> {
     check_latencies(costs)?;
     check_tick(costs)?;

@@ -1,4 +1,4 @@
-//! The machines that are compiled in, and those that are made to measure.
+//! The built-in machines, and uniform ones of a given size.
 
 use super::basis::{Basis, Provenance};
 use super::error::{MachineError, hint, nearest};
@@ -6,10 +6,10 @@ use super::read::{Draft, read};
 use super::spec::Spec;
 use super::topology::{MOST_CPUS, Node, Parts, Topology};
 
-/// What every description builds upon, unless it says otherwise.
+/// The base of every description that names no other.
 pub(super) const COMMON: &str = "common";
 
-/// Name and text of each.
+/// Name and text of each preset.
 const FILES: &[(&str, &str)] = &[
     ("bdw-2s-88", include_str!("presets/bdw-2s-88.toml")),
     ("bdw-4s-192", include_str!("presets/bdw-4s-192.toml")),
@@ -25,20 +25,20 @@ const FILES: &[(&str, &str)] = &[
 
 /// CPUs per socket and node of a uniform machine.
 const UNIFORM_SOCKET: u16 = 28;
-/// Memory per CPU of a uniform machine: four times what page-fault holds.
+/// Memory per CPU of a uniform machine: four times the demand of page-fault.
 const UNIFORM_MEMORY: u64 = 512 << 20;
 
-/// The names of the machines that are compiled in.
+/// The names of the built-in machines.
 pub fn presets() -> impl ExactSizeIterator<Item = &'static str> + Clone {
     FILES.iter().map(|(name, _)| *name)
 }
 
-/// Of `names`, the one that `name` was probably meant to be.
+/// The nearest of `names` to `name`, if one is near.
 pub fn nearest_name<'n>(name: &str, names: impl Iterator<Item = &'n str>) -> Option<&'n str> {
     nearest(name, names)
 }
 
-/// The machine that goes by `name` without a file.
+/// The machine called `name` that needs no file.
 pub(super) fn built_in(name: &str) -> Option<Spec> {
     match name.strip_prefix("uniform:") {
         Some(cpus) => Spec::uniform(cpus.parse().ok()?).ok(),
@@ -47,7 +47,7 @@ pub(super) fn built_in(name: &str) -> Option<Spec> {
     }
 }
 
-/// What a description builds upon that names `base`; `None` if there is no such thing.
+/// The draft of the base machine `base`; `None` if there is no such machine.
 pub(super) fn base(base: &str) -> Option<Result<Draft, MachineError>> {
     if base == COMMON {
         let text = include_str!("presets/common.toml");
@@ -62,7 +62,7 @@ impl Spec {
     ///
     /// # Errors
     ///
-    /// If there is none; what may have been meant is named.
+    /// If there is no such preset. The error names the nearest one.
     pub fn preset(name: &str) -> Result<Self, MachineError> {
         if !presets().any(|preset| preset == name) {
             let reason = format!("there is no such machine{}", hint(name, presets()));
@@ -74,8 +74,9 @@ impl Spec {
         }
     }
 
-    /// A machine of `cpus` CPUs, one thread per core: the fewest sockets, each with one node, that
-    /// none has more than 28 CPUs, and CPUs spread evenly. Everything costs what is common.
+    /// A machine of `cpus` CPUs, one thread per core. It has the least number of sockets with at
+    /// most 28 CPUs each, one node per socket, and evenly distributed CPUs. Its costs are the
+    /// common ones.
     ///
     /// # Errors
     ///
@@ -99,7 +100,7 @@ impl Spec {
             threads_per_core: 1,
             distances: Vec::new(),
             provenance: Provenance {
-                basis: Basis::Guessed,
+                basis: Basis::Estimated,
                 note: "512 MiB per CPU, one thread per core".into(),
             },
         };

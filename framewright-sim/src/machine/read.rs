@@ -1,7 +1,7 @@
-//! TOML to a [`Spec`]. Whatever is wrong is named with its file, line, key and value.
+//! TOML to a [`Spec`]. Errors name file, line, key and value.
 //!
-//! A description is read on top of a *draft*: the machine that it builds upon. What it says replaces
-//! what the draft says; the result must be complete.
+//! A description is read into a *draft* of its base machine, whose values it replaces. The result
+//! must be complete.
 
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -28,19 +28,19 @@ mod topology;
 use section::Sourcing;
 use source::{Fault, Source};
 
-/// The most bytes of a description.
+/// The greatest size of a description in bytes.
 const MOST_BYTES: u64 = 1 << 20;
 /// The longest name and description, in characters.
 const LONGEST: usize = 200;
 
-/// A machine that may still lack something.
+/// A machine whose description may be incomplete.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Draft {
     pub(super) name: Option<String>,
     pub(super) description: Option<String>,
     pub(super) topology: Option<Topology>,
     costs: Costs,
-    /// Of each parameter; nothing before it was given.
+    /// Of each parameter; `None` until it is given.
     provenance: Vec<Option<Provenance>>,
     /// The base machine; `None` for [`COMMON`].
     base: Option<String>,
@@ -54,7 +54,7 @@ impl Spec {
     ///
     /// # Errors
     ///
-    /// Why the file cannot be read, or what is wrong in it, with its line, key and value.
+    /// If the file cannot be read, or has an error, which is named with its line, key and value.
     pub fn from_file(path: &Path) -> Result<Self, MachineError> {
         let file = path.display().to_string();
         let text = text_of(path).map_err(|error| MachineError::about(&file, error.to_string()))?;
@@ -65,7 +65,7 @@ impl Spec {
     ///
     /// # Errors
     ///
-    /// What is wrong, with its line, key and value.
+    /// The error, with its line, key and value.
     pub fn from_toml(file: &str, text: &str) -> Result<Self, MachineError> {
         let draft = read(file, text, None)?;
         let inherited = draft.inherited();
@@ -81,7 +81,7 @@ impl Spec {
     }
 }
 
-/// The text of a file; no description is nearly as long as what it may be.
+/// The text of a file. The limit of its size is far above that of any description.
 fn text_of(path: &Path) -> io::Result<String> {
     let mut text = String::new();
     File::open(path)?.take(MOST_BYTES).read_to_string(&mut text)?;
@@ -92,7 +92,7 @@ fn text_of(path: &Path) -> io::Result<String> {
 }
 
 impl Draft {
-    /// The machine, if nothing is missing.
+    /// The complete machine.
     pub(super) fn finish(self, file: &str) -> Result<Spec, MachineError> {
         let missing = |what: &str| MachineError::about(file, format!("there is no {what}"));
         let topology = self.topology.ok_or_else(|| {
@@ -130,7 +130,7 @@ impl Draft {
     }
 }
 
-/// Reads `text` on top of `below`, or of what the text itself builds upon.
+/// Reads `text` into the draft `below`, or into the draft of its base machine.
 pub(super) fn read(file: &str, text: &str, below: Option<Draft>) -> Result<Draft, MachineError> {
     let source = Source { file, text };
     apply(text, below).map_err(|fault| source.error(fault))
@@ -166,7 +166,7 @@ fn apply(text: &str, below: Option<Draft>) -> Result<Draft, Fault> {
     Ok(draft)
 }
 
-/// A fault of the first key that the description gives, of those that do not go together.
+/// The error for figures that do not fit together, at the first of them that the description gives.
 fn implausible(table: &DeTable<'_>, found: Implausible) -> Fault {
     let Implausible { keys, reason } = found;
     let given = |key: &&'static str| {
@@ -197,14 +197,15 @@ fn draft_of(name: &str) -> Result<Draft, String> {
             let base = Some(name.to_owned());
             Ok(Draft { topology, costs, provenance, base, ..Draft::default() })
         }
-        // Presets are compiled in, and a test reads them all: this is for whoever writes one.
+        // Presets are compiled in, and a test reads all of them: this error is for the author of
+        // one.
         Some(Err(error)) => Err(error.to_string()),
         None => Err(format!("there is no such machine{}", hint(name, presets().chain([COMMON])))),
     }
 }
 
-/// Why a machine may not be called as it is, if it may not: a result under the name of a preset is
-/// taken for one of that preset.
+/// The reason why a machine must not have the name of a preset that differs from it: its results
+/// would be mistaken for those of the preset.
 fn borrowed_name(spec: &Spec) -> Option<String> {
     let original = built_in(&spec.name)?;
     let other = |(ours, theirs): (Figure<'_>, Figure<'_>)| {

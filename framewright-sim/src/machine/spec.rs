@@ -1,4 +1,4 @@
-//! A whole machine, as the engine and the workloads ask for it.
+//! A whole machine, in the form that the engine and the workloads use.
 
 use super::basis::Provenance;
 use super::costs::Costs;
@@ -9,7 +9,7 @@ use super::topology::Topology;
 /// Bytes of a frame.
 const FRAME: u64 = 4096;
 
-/// A machine: plain data, checked when it was made.
+/// A machine: plain data, checked at its construction.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Spec {
     pub(super) name: String,
@@ -35,15 +35,15 @@ pub struct Inherited {
 /// A parameter of one machine.
 #[derive(Clone, Copy, Debug)]
 pub struct Figure<'s> {
-    /// Which one.
+    /// The parameter.
     pub parameter: &'static Parameter,
     /// Its value, in the parameter's unit.
     pub value: u64,
-    /// Where it comes from.
+    /// Its source.
     pub provenance: &'s Provenance,
 }
 
-/// How near two CPUs are.
+/// The distance of two CPUs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Relation {
     /// The same CPU.
@@ -64,67 +64,67 @@ impl Spec {
         self.inherited.as_ref()
     }
 
-    /// What it is called.
+    /// Its name.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// What it is, in a sentence.
+    /// Its description, in one line.
     #[must_use]
     pub fn description(&self) -> &str {
         &self.description
     }
 
-    /// Where CPUs and memory are.
+    /// Its CPUs and memory.
     #[must_use]
     pub fn topology(&self) -> &Topology {
         &self.topology
     }
 
-    /// What things cost.
+    /// The costs of its operations.
     #[must_use]
     pub fn costs(&self) -> &Costs {
         &self.costs
     }
 
-    /// How many CPUs.
+    /// The number of CPUs.
     #[must_use]
     pub fn cpus(&self) -> u16 {
         self.topology.cpus()
     }
 
-    /// How many nodes.
+    /// The number of nodes.
     #[must_use]
     pub fn nodes(&self) -> u8 {
         self.topology.nodes().len() as u8
     }
 
-    /// How many sockets.
+    /// The number of sockets.
     #[must_use]
     pub fn sockets(&self) -> u8 {
         self.topology.cores_per_socket().len() as u8
     }
 
-    /// The node that `cpu` is next to.
+    /// The node of `cpu`.
     #[must_use]
     pub fn node_of(&self, cpu: u16) -> u8 {
         self.topology.node_of(cpu)
     }
 
-    /// The socket that `cpu` is on.
+    /// The socket of `cpu`.
     #[must_use]
     pub fn socket_of(&self, cpu: u16) -> u8 {
         self.topology.socket_of(cpu)
     }
 
-    /// The core that `cpu` is a thread of.
+    /// The core of `cpu`.
     #[must_use]
     pub fn core_of(&self, cpu: u16) -> u16 {
         self.topology.core_of(cpu)
     }
 
-    /// How near two CPUs are.
+    /// The distance of two CPUs.
     #[must_use]
     pub fn relation(&self, a: u16, b: u16) -> Relation {
         match () {
@@ -151,7 +151,7 @@ impl Spec {
         self.topology.nodes().iter().map(|node| node.memory / FRAME).sum()
     }
 
-    /// Every parameter with its value and where that comes from.
+    /// Every parameter with its value and source.
     pub fn parameters(&self) -> impl Iterator<Item = Figure<'_>> {
         PARAMETERS.iter().zip(&self.provenance).map(|(parameter, provenance)| Figure {
             parameter,
@@ -160,12 +160,12 @@ impl Spec {
         })
     }
 
-    /// The same machine with the parameter called `key` multiplied by `factor`, rounded, and kept
-    /// within what the parameter may be: to see how much a result hangs on it.
+    /// The same machine with the parameter `key` multiplied by `factor`, rounded and clamped to its
+    /// range: for the sensitivity of results.
     ///
     /// # Errors
     ///
-    /// If there is no such parameter; what may have been meant is named.
+    /// If there is no such parameter. The error names the nearest one.
     pub fn scaled(&self, key: &str, factor: f64) -> Result<Self, MachineError> {
         let Some((_, parameter)) = find(key) else {
             let keys = PARAMETERS.iter().map(|parameter| parameter.key);

@@ -1,4 +1,4 @@
-//! Presets are whole, faults are named, and no text makes the reader panic.
+//! Presets are complete, errors are named, and no text makes the reader panic.
 
 use std::{fs, path::Path};
 
@@ -6,7 +6,7 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// A small machine; `more` comes behind it.
+/// A small machine, followed by `more`.
 fn text(more: &str) -> String {
     format!(
         "name = \"mine\"\n\
@@ -15,11 +15,11 @@ fn text(more: &str) -> String {
          cores_per_socket = 2\n\
          threads_per_core = 2\n\
          nodes = [{{ socket = 0, memory = \"1GiB\" }}, {{ socket = 1, memory = \"2GiB\" }}]\n\
-         basis = \"guessed\"\n{more}"
+         basis = \"estimated\"\n{more}"
     )
 }
 
-/// What is said of `text`.
+/// The error of `text`.
 fn refused(text: &str) -> String {
     Spec::from_toml("mine.toml", text).unwrap_err().to_string()
 }
@@ -50,7 +50,7 @@ fn written_and_read_again_a_machine_is_the_same() {
 }
 
 #[test]
-fn what_a_file_leaves_to_another_machine_is_named() {
+fn inherited_parts_of_a_machine_are_named() {
     let inherited = |text: &str| Spec::from_toml("mine.toml", text).unwrap().inherited().cloned();
     let all: Vec<_> = PARAMETERS.iter().map(|parameter| parameter.key).collect();
 
@@ -63,7 +63,7 @@ fn what_a_file_leaves_to_another_machine_is_named() {
     assert_eq!(without.parameters, ["clock.frequency"]);
 
     let base = "name = \"mine\"\nbase = \"laptop-8\"\n";
-    let l1 = "[latency]\nl1 = { cycles = 5, basis = \"guessed\" }\n";
+    let l1 = "[latency]\nl1 = { cycles = 5, basis = \"estimated\" }\n";
     let below = inherited(&format!("{base}{l1}")).unwrap();
     assert_eq!((below.base.as_str(), below.topology), ("laptop-8", true));
     let but_one: Vec<_> = all.into_iter().filter(|key| *key != "latency.l1").collect();
@@ -96,7 +96,7 @@ fn the_cores_of_a_socket_are_divided_among_its_nodes() {
         "mine.toml",
         &format!(
             "name = \"snc\"\n[topology]\nsockets = 1\ncores_per_socket = 4\nnodes = [{nodes}]\n\
-             basis = \"guessed\""
+             basis = \"estimated\""
         ),
     );
     let spec = spec.unwrap();
@@ -119,7 +119,7 @@ fn a_uniform_machine_spreads_its_cpus_evenly() {
 }
 
 #[test]
-fn what_a_file_does_not_say_is_as_in_its_base() {
+fn missing_keys_are_inherited_from_the_base() {
     let changed = "[latency]\nl1 = { cycles = 7, basis = \"measured\", note = \"here\" }";
     let spec = Spec::from_toml("mine.toml", &text(changed)).unwrap();
     assert_eq!((spec.costs().latency.l1, spec.costs().latency.l2), (7, 14));
@@ -130,11 +130,11 @@ fn what_a_file_does_not_say_is_as_in_its_base() {
 }
 
 #[test]
-fn what_a_section_says_of_its_figures_holds_for_those_that_say_nothing() {
+fn basis_and_note_of_a_section_apply_to_figures_without_any() {
     let section = "[fault]\nbasis = \"fitted\"\nnote = \"all\"\n\
                    clear = { cycles = 1 }\n\
                    copy = { cycles = 2, note = \"this\" }\n\
-                   unmap = { cycles = 3, basis = \"guessed\" }";
+                   unmap = { cycles = 3, basis = \"estimated\" }";
     let spec = Spec::from_toml("mine.toml", &text(section)).unwrap();
     let provenance = |key: &str| {
         let figure = spec.parameters().find(|figure| figure.parameter.key == key).unwrap();
@@ -142,7 +142,7 @@ fn what_a_section_says_of_its_figures_holds_for_those_that_say_nothing() {
     };
     assert_eq!(provenance("fault.clear"), (1, Basis::Fitted, "all"));
     assert_eq!(provenance("fault.copy"), (2, Basis::Fitted, "this"));
-    assert_eq!(provenance("fault.unmap"), (3, Basis::Guessed, ""));
+    assert_eq!(provenance("fault.unmap"), (3, Basis::Estimated, ""));
 }
 
 #[test]
@@ -173,22 +173,25 @@ fn a_fault_is_named_with_file_line_key_and_value() {
     for (more, expected) in [
         ("[latency]\nl1 = 5", "mine.toml:9: latency.l1 = 5: says neither its unit nor"),
         (
-            "[latency]\nl1 = { cycles = \"5\", basis = \"guessed\" }",
+            "[latency]\nl1 = { cycles = \"5\", basis = \"estimated\" }",
             "mine.toml:9: latency.l1.cycles = \"5\": takes a whole number",
         ),
         (
-            "[latency]\nl1 = { cycles = -5, basis = \"guessed\" }",
+            "[latency]\nl1 = { cycles = -5, basis = \"estimated\" }",
             "latency.l1.cycles = -5: takes a whole number",
         ),
         (
-            "[latency]\nl1 = { cycles = 99999999999, basis = \"guessed\" }",
+            "[latency]\nl1 = { cycles = 99999999999, basis = \"estimated\" }",
             "latency.l1.cycles = 99999999999: takes 0 to 10000000",
         ),
         (
-            "[latency]\nl1 = { ns = 5, basis = \"guessed\" }",
+            "[latency]\nl1 = { ns = 5, basis = \"estimated\" }",
             "mine.toml:9: latency.l1: has no 'ns'; it takes cycles",
         ),
-        ("[latency]\nl1 = { basis = \"guessed\" }", "does not say how many: cycles = N is missing"),
+        (
+            "[latency]\nl1 = { basis = \"estimated\" }",
+            "does not say how many: cycles = N is missing",
+        ),
         ("[latency]\nl1 = { cycles = 5 }", "does not say where it comes from: basis is missing"),
         (
             "[latency]\nl1 = { cycles = 5, basis = \"measurd\" }",
@@ -203,7 +206,7 @@ fn a_fault_is_named_with_file_line_key_and_value() {
             "is fitted, and note does not say to what",
         ),
         (
-            "[latency]\nL1 = { cycles = 5, basis = \"guessed\" }",
+            "[latency]\nL1 = { cycles = 5, basis = \"estimated\" }",
             "mine.toml:9: latency.L1: there is no such key; the nearest there is: 'l1'",
         ),
         (
@@ -215,7 +218,7 @@ fn a_fault_is_named_with_file_line_key_and_value() {
             "mine.toml:8: topology.cpu: there is no such key; the nearest there is: 'cpus'",
         ),
         (
-            "[clock]\nfrequency = { mhz = 0, basis = \"guessed\" }",
+            "[clock]\nfrequency = { mhz = 0, basis = \"estimated\" }",
             "clock.frequency.mhz = 0: takes 1 to 100000",
         ),
         (
@@ -235,7 +238,7 @@ fn a_fault_is_named_with_file_line_key_and_value() {
         ("distances = []", "is a list of rows"),
         ("name = 3", "mine.toml:8: topology.name"),
         ("[latency", "mine.toml:8: "),
-        // What nobody can have meant is not suggested.
+        // Names without a near one are answered with all names.
         ("weird = 3", "mine.toml:8: topology.weird: there is no such key; there is: sockets, "),
         (
             "[clock]\nfoo = 3",
@@ -243,7 +246,7 @@ fn a_fault_is_named_with_file_line_key_and_value() {
         ),
         (
             "[latency]\nl1 = { cycles = 5, basis = \"sure\" }",
-            "\"sure\": there is no such basis; there is: measured, fitted, guessed",
+            "\"sure\": there is no such basis; there is: measured, fitted, estimated",
         ),
     ] {
         let error = refused(&text(more));
@@ -286,7 +289,7 @@ fn impossible_topologies_are_refused() {
         (memory, "memory = \"17MiB\"", "is not a multiple of 2MiB"),
         (memory, "memory = \"8TiB\"", "all nodes together have more than 8TiB"),
         (memory, "size = \"8TiB\"", "topology.nodes.size: there is no such key"),
-        ("basis = \"guessed\"", "", "mine.toml:2: topology: does not say where it comes from"),
+        ("basis = \"estimated\"", "", "mine.toml:2: topology: does not say where it comes from"),
     ] {
         let error = refused(&text("").replace(from, to));
         assert!(error.contains(expected), "{to}: {error}");
@@ -320,7 +323,8 @@ fn a_fault_of_a_node_is_in_its_line() {
 /// A run on such a machine would not end.
 #[test]
 fn machines_on_which_time_does_not_pass_are_refused() {
-    let guess = |key: &str, figure: &str| format!("{key} = {{ {figure}, basis = \"guessed\" }}\n");
+    let guess =
+        |key: &str, figure: &str| format!("{key} = {{ {figure}, basis = \"estimated\" }}\n");
     let tick = |key: &str, figure: &str| format!("[tick]\n{}", guess(key, figure));
     let none = |section: &str, keys: [&str; 2], unit: &str| {
         let zero = format!("{unit} = 0");
@@ -329,16 +333,16 @@ fn machines_on_which_time_does_not_pass_are_refused() {
     for (more, expected) in [
         (
             tick("period", "us = 1"),
-            "mine.toml:9: tick.period = { us = 1, basis = \"guessed\" }: a tick takes 2500 cycles and comes every 2500 (tick.period, clock.frequency): more than half of all time",
+            "mine.toml:9: tick.period = { us = 1, basis = \"estimated\" }: a tick takes 2500 cycles and comes every 2500 (tick.period, clock.frequency): more than half of all time",
         ),
         (tick("cost", "cycles = 6000000"), "mine.toml:9: tick.cost = { cycles = 6000000"),
         (
             format!("[clock]\n{}", guess("frequency", "mhz = 1")),
-            "mine.toml:9: clock.frequency = { mhz = 1, basis = \"guessed\" }: a tick takes 2500 cycles and comes every 4000",
+            "mine.toml:9: clock.frequency = { mhz = 1, basis = \"estimated\" }: a tick takes 2500 cycles and comes every 4000",
         ),
         (
             format!("[code]\n{}", guess("cycles_per_100_instructions", "cycles = 0")),
-            "mine.toml:9: code.cycles_per_100_instructions = { cycles = 0, basis = \"guessed\" }: library.hot_alloc, library.hot_free and code.cycles_per_100_instructions make 0 cycles for a frame that comes and goes: time would hardly pass; at least 10",
+            "mine.toml:9: code.cycles_per_100_instructions = { cycles = 0, basis = \"estimated\" }: library.hot_alloc, library.hot_free and code.cycles_per_100_instructions make 0 cycles for a frame that comes and goes: time would hardly pass; at least 10",
         ),
         (
             none("library", ["hot_alloc", "hot_free"], "tenths"),
@@ -350,15 +354,15 @@ fn machines_on_which_time_does_not_pass_are_refused() {
         ),
         (
             format!("[latency]\n{}", guess("l1", "cycles = 0")),
-            "mine.toml:9: latency.l1 = { cycles = 0, basis = \"guessed\" }: a cache that takes no time",
+            "mine.toml:9: latency.l1 = { cycles = 0, basis = \"estimated\" }: a cache that takes no time",
         ),
         (
             format!("[latency]\n{}", guess("l1", "cycles = 50000")),
-            "mine.toml:9: latency.l1 = { cycles = 50000, basis = \"guessed\" }: latency.l1 takes 50000 cycles and latency.l2 14: what is farther away takes at least as long",
+            "mine.toml:9: latency.l1 = { cycles = 50000, basis = \"estimated\" }: latency.l1 takes 50000 cycles and latency.l2 14: what is farther away takes at least as long",
         ),
         (
             format!("[latency]\n{}", guess("modified_remote", "cycles = 100")),
-            "mine.toml:9: latency.modified_remote = { cycles = 100, basis = \"guessed\" }: latency.modified_same_socket takes 120 cycles",
+            "mine.toml:9: latency.modified_remote = { cycles = 100, basis = \"estimated\" }: latency.modified_same_socket takes 120 cycles",
         ),
     ] {
         let error = refused(&text(&more));
@@ -375,7 +379,7 @@ fn a_machine_of_ones_own_has_a_name_of_its_own() {
     assert!(Spec::from_toml("mine.toml", base).is_ok(), "it is that machine");
     for (text, expected) in [
         (
-            format!("{base}[latency]\nl1 = {{ cycles = 6, basis = \"guessed\" }}"),
+            format!("{base}[latency]\nl1 = {{ cycles = 6, basis = \"estimated\" }}"),
             "mine.toml:1: name = \"skx-2s-112\": that machine has another latency.l1: give this",
         ),
         (
@@ -416,7 +420,7 @@ proptest! {
         let _ = Spec::from_toml("any.toml", &text);
     }
 
-    /// Damage to a file that is nearly right reaches further than arbitrary text.
+    /// Damage to a file that is nearly correct reaches further than arbitrary text.
     #[test]
     fn no_damage_makes_the_reader_panic(
         preset in 0..presets().len(),

@@ -1,75 +1,75 @@
-//! Where CPUs and memory are.
+//! The CPUs and memory of a machine.
 //!
-//! CPUs are numbered as x86 firmware does and Linux keeps it: the first thread of every core, socket
-//! by socket, then the second threads in the same order. The cores of a socket are divided among its
+//! CPUs are numbered as by x86 firmware and Linux: the first thread of every core, socket by
+//! socket, then the second threads in the same order. The cores of a socket are divided among its
 //! nodes in order.
 
 use super::basis::Provenance;
 
-/// The most CPUs a machine may have.
+/// The greatest number of CPUs.
 pub const MOST_CPUS: u16 = 512;
-/// The most nodes it may have.
+/// The greatest number of nodes.
 pub(super) const MOST_NODES: usize = 64;
-/// The most sockets it may have: each has a node.
+/// The greatest number of sockets: each has a node.
 const MOST_SOCKETS: usize = MOST_NODES;
-/// The most memory of all nodes, in bytes: a memory spans less than 2^32 frames in all.
+/// The greatest memory of all nodes, in bytes: a memory spans less than 2^32 frames.
 const MOST_MEMORY: u64 = 1 << 43;
 /// Memory comes in pageblocks of 2 MiB.
 const PAGEBLOCK: u64 = 2 << 20;
-/// The least memory of one node: below that nothing is left beside the watermarks.
+/// The least memory of one node, in bytes: less would be below the watermarks.
 const LEAST_MEMORY: u64 = 16 << 20;
-/// The distance of a node to itself, as firmware tables have it.
+/// The distance of a node to itself, as in firmware tables.
 pub(super) const NEAR: u8 = 10;
-/// The distance between nodes of one socket, where a file does not say.
+/// The default distance between nodes of one socket.
 pub(super) const SAME_SOCKET: u8 = 12;
-/// The distance between nodes of two sockets, where a file does not say.
+/// The default distance between nodes of two sockets.
 pub(super) const FAR: u8 = 21;
 
-/// A node: memory, and the CPUs it is next to.
+/// A node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Node {
-    /// The socket it belongs to.
+    /// Its socket.
     pub socket: u8,
     /// Its memory in bytes: whole pageblocks.
     pub memory: u64,
 }
 
-/// Sockets, cores, threads and nodes: checked, so that every CPU has its place.
+/// Sockets, cores, threads and nodes, checked for consistency.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Topology {
     cores_per_socket: Vec<u16>,
     threads_per_core: u16,
     nodes: Vec<Node>,
     distances: Vec<Vec<u8>>,
-    /// Of every core.
+    /// The place of every core.
     places: Vec<Place>,
-    /// Where this description comes from.
+    /// The source of this description.
     pub provenance: Provenance,
 }
 
-/// Where a core is.
+/// The socket and node of a core.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Place {
     socket: u8,
     node: u8,
 }
 
-/// What a topology is made of, unchecked.
+/// The parts of a topology, unchecked.
 #[derive(Clone, Debug)]
 pub(super) struct Parts {
     pub(super) cores_per_socket: Vec<u16>,
     pub(super) threads_per_core: u16,
     pub(super) nodes: Vec<Node>,
-    /// Empty for the usual ones.
+    /// Empty for the default distances.
     pub(super) distances: Vec<Vec<u8>>,
     pub(super) provenance: Provenance,
 }
 
-/// What is wrong, and with which key.
+/// An error with its key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Impossible {
     pub(super) key: &'static str,
-    /// Which one, where the value is a list of nodes.
+    /// The index of the node, if the value is a list of nodes.
     pub(super) node: Option<usize>,
     pub(super) reason: String,
 }
@@ -78,13 +78,13 @@ fn refuse<T>(key: &'static str, reason: String) -> Result<T, Impossible> {
     Err(Impossible { key, node: None, reason })
 }
 
-/// Refuses a node by its number.
+/// An error of a node.
 fn refuse_node(node: usize, reason: String) -> Result<(), Impossible> {
     Err(Impossible { key: "nodes", node: Some(node), reason })
 }
 
 impl Topology {
-    /// A topology of `parts`, if there can be one.
+    /// A topology of `parts`, if they are consistent.
     pub(super) fn new(parts: Parts) -> Result<Self, Impossible> {
         check_cores(&parts)?;
         check_nodes(&parts)?;
@@ -94,25 +94,25 @@ impl Topology {
         Ok(Self { cores_per_socket, threads_per_core, nodes, distances, places, provenance })
     }
 
-    /// How many CPUs.
+    /// The number of CPUs.
     #[must_use]
     pub fn cpus(&self) -> u16 {
         self.cores() * self.threads_per_core
     }
 
-    /// How many cores.
+    /// The number of cores.
     #[must_use]
     pub fn cores(&self) -> u16 {
         self.places.len() as u16
     }
 
-    /// How many cores each socket has.
+    /// The number of cores of each socket.
     #[must_use]
     pub fn cores_per_socket(&self) -> &[u16] {
         &self.cores_per_socket
     }
 
-    /// How many CPUs each core is.
+    /// The number of CPUs of each core.
     #[must_use]
     pub fn threads_per_core(&self) -> u16 {
         self.threads_per_core
@@ -124,36 +124,37 @@ impl Topology {
         &self.nodes
     }
 
-    /// Whether CPUs, nodes and distances are the same, wherever either description comes from.
+    /// Whether CPUs, nodes and distances are the same, regardless of the source.
     pub(super) fn is_laid_out_like(&self, other: &Self) -> bool {
         let provenance = self.provenance.clone();
         *self == Self { provenance, ..other.clone() }
     }
 
-    /// The core that `cpu` is a thread of.
+    /// The core of `cpu`.
     ///
     /// # Panics
     ///
-    /// Like the two below, in debug builds, if there is no such CPU.
+    /// In debug builds, if there is no such CPU; also in the next two functions.
     #[must_use]
     pub fn core_of(&self, cpu: u16) -> u16 {
         debug_assert!(cpu < self.cpus(), "there is no CPU {cpu}");
         cpu % self.cores()
     }
 
-    /// The socket that `cpu` is on.
+    /// The socket of `cpu`.
     #[must_use]
     pub fn socket_of(&self, cpu: u16) -> u8 {
         self.places[usize::from(self.core_of(cpu))].socket
     }
 
-    /// The node that `cpu` is next to.
+    /// The node of `cpu`.
     #[must_use]
     pub fn node_of(&self, cpu: u16) -> u8 {
         self.places[usize::from(self.core_of(cpu))].node
     }
 
-    /// How far node `to` is from node `from`, in the unit of firmware tables: 10 is the own node.
+    /// The distance from node `from` to node `to`, in the unit of firmware tables: 10 is the node
+    /// itself.
     ///
     /// # Panics
     ///
@@ -218,7 +219,7 @@ fn check_nodes(parts: &Parts) -> Result<(), Impossible> {
     Ok(())
 }
 
-/// The table given, if it can be one, or the usual distances.
+/// The given distances, if they are valid, or the default ones.
 fn distances(parts: &Parts) -> Result<Vec<Vec<u8>>, Impossible> {
     let nodes = &parts.nodes;
     if parts.distances.is_empty() {
@@ -254,7 +255,7 @@ fn distances(parts: &Parts) -> Result<Vec<Vec<u8>>, Impossible> {
     Ok(table.clone())
 }
 
-/// Where every core is.
+/// The place of every core.
 fn places(parts: &Parts) -> Result<Vec<Place>, Impossible> {
     let mut places = Vec::new();
     for (socket, &cores) in parts.cores_per_socket.iter().enumerate() {

@@ -1,4 +1,4 @@
-//! A [`Spec`] to TOML: everything, so that the file stands alone, and a start for one's own.
+//! A [`Spec`] to TOML: complete, so that the file needs no base, as a template for other machines.
 
 use std::fmt::{self, Write};
 

@@ -1,4 +1,4 @@
-//! The library's lines and sections, as the engine names them.
+//! The engine's names of the library's lines and sections.
 
 use crate::engine::{Family, Line, LockClass, Machine, SectionId};
 use framewright::{
@@ -6,9 +6,9 @@ use framewright::{
     platform::{self, Section},
 };
 
-/// Says whose memory the library's books are in: those of a zone in its node's, the store of a CPU in
-/// that of the CPU's node.
-pub(super) fn set_homes(machine: &Machine) {
+/// Sets the nodes whose memory holds the library's metadata: that of a zone is on its node, the
+/// bundle store of a CPU on the CPU's node.
+pub(super) fn set_home_nodes(machine: &Machine) {
     let nodes = &machine.model().nodes;
     let of_zones = [
         Family::ZONE_WORDS,
@@ -22,11 +22,11 @@ pub(super) fn set_homes(machine: &Machine) {
     let last = nodes.iter().copied().max().unwrap_or_default();
     for zone in 0..=last {
         for family in of_zones.into_iter().chain([Family::LRU_NODES, Family::LRU_LINKS]) {
-            machine.set_home(family, zone.into(), zone);
+            machine.set_home_node(family, zone.into(), zone);
         }
         for (cpu, &node) in nodes.iter().enumerate() {
             let member = usize::from(zone) * nodes.len() + cpu;
-            machine.set_home(Family::CPU_STORES, member as u32, node);
+            machine.set_home_node(Family::CPU_STORES, member as u32, node);
         }
     }
 }
@@ -51,12 +51,12 @@ pub(super) fn line(line: platform::Line, cpus: u16) -> Line {
         }
         platform::Line::LruNode(node) => of_node(Family::LRU_NODES, node, 0),
         platform::Line::LruLinks(node, index) => of_node(Family::LRU_LINKS, node, index),
-        // Lines that the library may add are cold for nobody.
+        // Lines that the library may add later are never cold.
         _ => Line { family: Family::PROGRAM, member: 0, index: 0 },
     }
 }
 
-/// What the lock of a section is counted as.
+/// The class of the lock that protects a section.
 #[inline(always)]
 pub(super) fn lock_class(section: Section) -> LockClass {
     match section {

@@ -1,5 +1,5 @@
-//! Locks of the library: the engine's, numbered when they are first taken. What one protects is known
-//! when its holder says which section it is in.
+//! The library's locks: locks of the engine, created when they are first taken. The class of a lock
+//! is known when its holder reports which section it enters.
 
 use super::Simulated;
 use crate::engine::{LockClass, LockId};
@@ -22,9 +22,9 @@ impl SimLock {
     }
 }
 
-// SAFETY: the engine grants a lock to one CPU at a time, and everything happens on one thread (on
-// others the platform panics). Outside a run there is one caller only, which by the library's rules
-// takes no lock twice.
+// SAFETY: the engine grants a lock to one CPU at a time, and all CPUs run on one thread (on other
+// threads the platform panics). Outside a run there is one caller only, which by the library's
+// rules takes no lock twice.
 unsafe impl RawLock<Simulated> for SimLock {
     fn new() -> Self {
         Self(AtomicU32::new(0))

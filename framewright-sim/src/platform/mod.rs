@@ -1,34 +1,34 @@
-//! The library's machine, simulated: [`Simulated`] is the `Platform` on the engine.
+//! The library's machine, simulated: [`Simulated`] implements `Platform` with the engine.
 //!
-//! What the library asks for or reports happens on the CPU whose program is running: locks are the
-//! engine's, the words of the owners' protocol too, remote barriers are interrupts, waiting is
-//! parking until what was looked at changes, and work, lines and frames are charged. Outside a run,
-//! while a memory is set up or looked at, the same calls work and nothing is charged.
+//! A request or report of the library applies to the CPU whose program is running. Locks and the
+//! words of the owner protocol are the engine's. A remote barrier is an interrupt. A wait parks the
+//! CPU until the words it has loaded change. Work, lines and frames are charged. Outside a run,
+//! when a memory is set up or inspected, the same calls work and charge nothing.
 //!
 //! | module  | job                                                                       |
 //! |---------|---------------------------------------------------------------------------|
-//! | `books` | [`Books`]: the buffer for a memory's metadata                              |
-//! | `lock`  | [`SimLock`]: a lock of the engine, numbered by first use                    |
-//! | `word`  | [`SimWord`]: a word of the engine, likewise                                 |
-//! | `lines` | the library's lines and sections as the engine names them                  |
-//! | `prices`| what its work costs, in instructions                                      |
-//! | `relief`| [`LentRelief`]: a place for the relief of whoever owns the memory          |
+//! | `metadata` | [`MetadataBuffer`]: the buffer for a memory's metadata                              |
+//! | `lock`  | [`SimLock`]: a lock of the engine, created at first use                     |
+//! | `word`  | [`SimWord`]: a word of the engine, created at first use                     |
+//! | `lines` | the engine's names of the library's lines and sections                     |
+//! | `prices`| the costs of the library's work, in instructions                          |
+//! | `relief`| [`LentRelief`]: a slot for the relief of a memory                          |
 //!
-//! A program obtains the token of *its own* CPU while it runs: barriers are sent to CPUs.
+//! A program obtains the token of *its own* CPU during the run, because barriers are sent to CPUs.
 
 #![allow(unsafe_code)]
 
-mod books;
 mod lines;
 mod lock;
+mod metadata;
 mod prices;
 mod relief;
 #[cfg(test)]
 mod tests;
 mod word;
 
-pub use books::Books;
 pub use lock::SimLock;
+pub use metadata::MetadataBuffer;
 pub use relief::LentRelief;
 pub use word::SimWord;
 
@@ -45,7 +45,7 @@ use framewright::{
 use prices::Prices;
 use std::{cell::Cell, rc::Rc};
 
-/// What frames hold, as far as anybody cares.
+/// The contents of frames, for runs that simulate them.
 pub trait Frames {
     /// Copies a frame.
     fn copy(&self, to: Pfn, from: Pfn);
@@ -57,26 +57,26 @@ pub trait Frames {
     fn verify_poison(&self, _pfn: Pfn) -> Option<usize> {
         None
     }
-    /// The library reports corrupted frames, which ends the run: who knows what that is a symptom of
-    /// may end it first, and say so.
+    /// The library reports corrupted frames. The run ends after this call. An implementation that
+    /// knows the cause may end the run first.
     fn corrupted(&self, _report: &Corruption) {}
 }
 
-/// How the library is simulated.
+/// Settings of the simulated platform.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Settings {
-    /// What the library's work costs.
+    /// The costs of the library's work.
     pub prices: Library,
-    /// How owners of per-CPU lists exclude drainers.
+    /// The protocol that excludes drainers from per-CPU lists.
     pub owner_lock: OwnerLock,
-    /// Remote barriers do nothing: the mutant that store buffers must expose.
-    pub forget_barriers: bool,
+    /// Remote barriers do nothing: a seeded bug that store buffers must expose.
+    pub skip_barriers: bool,
 }
 
-/// A simulated machine that the library runs on.
+/// A simulated machine as the library's platform.
 ///
-/// It may be sent and shared, as platforms must; but on any thread other than the one that made it,
-/// its methods panic.
+/// The type is `Send` and `Sync`, as platforms must be, but its methods panic on any other thread
+/// than the one that made it.
 pub struct Simulated(OneThread<Inner>);
 
 #[derive(Clone)]
@@ -87,16 +87,16 @@ struct Inner {
     frames: Option<Rc<dyn Frames>>,
     barrier: Handler,
     relief: LentRelief,
-    /// The lock that was taken last, until its holder has said what it is for.
+    /// The lock that was taken last, until its holder has reported its section.
     locked: Cell<Option<LockId>>,
 }
 
 impl Simulated {
-    /// The library's view of `machine`. Zones are taken to be the nodes', in order; where they are
-    /// not, [`Machine::set_home`] puts that right.
+    /// The platform of `machine`. Zone n is assumed to be on node n; [`Machine::set_home_node`] changes
+    /// that.
     #[must_use]
     pub fn new(machine: &Machine, settings: Settings) -> Self {
-        lines::set_homes(machine);
+        lines::set_home_nodes(machine);
         Self(OneThread::new(Inner {
             machine: machine.clone(),
             settings,
@@ -108,22 +108,22 @@ impl Simulated {
         }))
     }
 
-    /// As it is, with frames that hold something.
+    /// The same platform, with contents of frames.
     ///
     /// # Panics
     ///
-    /// On a thread that did not make it.
+    /// On another thread than the one that made it.
     #[must_use]
     pub fn with_frames(self, frames: Rc<dyn Frames>) -> Self {
         let inner = self.0.get().clone();
         Self(OneThread::new(Inner { frames: Some(frames), ..inner }))
     }
 
-    /// As it is, with a place for relief.
+    /// The same platform, with a slot for relief.
     ///
     /// # Panics
     ///
-    /// On a thread that did not make it.
+    /// On another thread than the one that made it.
     #[must_use]
     pub fn with_relief(self, relief: &LentRelief) -> Self {
         let inner = self.0.get().clone();
@@ -134,13 +134,13 @@ impl Simulated {
     ///
     /// # Panics
     ///
-    /// On a thread that did not make it.
+    /// On another thread than the one that made it.
     #[must_use]
     pub fn machine(&self) -> &Machine {
         &self.0.get().machine
     }
 
-    /// Somebody has just taken a lock, and will say next what it is for.
+    /// Notes that a lock was taken whose holder will report its section next.
     #[inline(always)]
     fn note_lock(&self, lock: LockId) {
         self.0.get().locked.set(Some(lock));
@@ -161,12 +161,12 @@ impl Simulated {
     }
 }
 
-// SAFETY: locks and words are the engine's: it runs one CPU at a time, grants a lock to one at a
-// time, and keeps words as x86 does. Outside a run, and once a run has failed, nobody else runs
-// at all. A remote barrier returns after every other CPU that runs a program has served an
-// interrupt, before and after which its store buffer is empty; the caller's is emptied too. (With
-// `forget_barriers` none of this is true; the engine then ends the run at the moment that a
-// second CPU enters a section, before it gets a reference to what is inside.)
+// SAFETY: locks and words are the engine's. It runs one CPU at a time, grants a lock to one CPU at
+// a time, and orders words as x86 does. Outside a run, and once a run has failed, no other CPU
+// runs. A remote barrier returns after every other CPU that runs a program has served an interrupt,
+// before and after which its store buffer is empty; the caller's buffer is drained too. (With
+// `skip_barriers` this does not hold; the engine then ends the run at the moment that a second
+// CPU enters a section, before that CPU gets a reference to its data.)
 unsafe impl Platform for Simulated {
     type Lock = SimLock;
     type Word = SimWord;
@@ -190,7 +190,7 @@ unsafe impl Platform for Simulated {
 
     fn remote_barrier(&self, target: BarrierTarget) {
         let Inner { machine, settings, barrier, .. } = self.0.get();
-        let Some(cpu) = self.cpu().filter(|_| !settings.forget_barriers) else { return };
+        let Some(cpu) = self.cpu().filter(|_| !settings.skip_barriers) else { return };
         cpu.fence();
         match target {
             BarrierTarget::Cpu(id) if id == cpu.id() => {}
@@ -204,8 +204,8 @@ unsafe impl Platform for Simulated {
 
     fn wait(&self, why: Wait, spins: u32) {
         let Some(cpu) = self.cpu() else {
-            // The others are not running and never will: the caller waits for itself.
-            assert!(spins < 1000, "waits for ever outside a run: {why:?}");
+            // No other CPU runs, so the condition can never become true.
+            assert!(spins < 1000, "would wait forever outside a run: {why:?}");
             return;
         };
         match why {
@@ -254,14 +254,14 @@ unsafe impl Platform for Simulated {
         &self.0.get().relief
     }
 
-    /// Ends the run: nothing that a simulated program does is to be refused.
+    /// Ends the run: a correct program has no operation refused.
     fn corruption(&self, report: &Corruption) {
         if let Some(frames) = self.frames() {
             frames.corrupted(report);
         }
         match self.cpu() {
             Some(cpu) => cpu.fail(report.to_string()),
-            // A program of a run that has failed is unwound: the failure is known.
+            // A program is unwound after a failure, which is reported already.
             None if std::thread::panicking() => {}
             None => panic!("{report}"),
         }
@@ -311,7 +311,7 @@ impl Probe for Simulated {
         match site {
             // Other CPUs wait for flush requests, so these must not become visible early.
             Site::Flush => cpu.step(),
-            _ => cpu.glance(),
+            _ => cpu.step_if_due(),
         }
     }
 

@@ -1,15 +1,15 @@
-//! What the library's work costs, in tenths of an instruction: its own names for kinds of work beside the
-//! machine's parameters `library.*`, which say where every figure comes from.
+//! The costs of the library's work, in tenths of an instruction: the library's kinds of work, and
+//! the machine's parameters `library.*`, which state the source of each figure.
 
 use crate::{engine::Model, machine::Library};
 use framewright::platform::Cost;
 
-/// What work costs on a machine.
+/// The costs of work on a machine.
 #[derive(Clone, Copy)]
 pub(super) struct Prices {
     library: Library,
-    /// Cycles of what happens with every single operation, reckoned once: a division by ten and one by
-    /// a hundred take longer than the rest of the hook.
+    /// Cycles of the operations of every allocation and free, computed once: the two divisions
+    /// would take longer than the rest of the hook.
     hot_alloc: u64,
     hot_free: u64,
 }
@@ -35,7 +35,7 @@ fn cycles(tenths: u64, model: &Model) -> u64 {
     model.instructions(tenths.div_ceil(10))
 }
 
-/// Tenths of an instruction for one unit of `cost`. Kinds that no parameter prices are free.
+/// Tenths of an instruction for one unit of `cost`. Kinds without a parameter are free.
 #[inline(always)]
 fn tenths(prices: &Library, cost: Cost) -> u64 {
     match cost {

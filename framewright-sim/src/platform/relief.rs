@@ -1,7 +1,7 @@
-//! A place for the relief of whoever owns a memory.
+//! A slot for the relief of a memory.
 //!
-//! Relief is made of the memory that it relieves, and the memory's platform, which has to know it, is
-//! there before both. So the platform has a place for it, which is filled while a machine runs.
+//! The relief borrows the memory, and the memory contains the platform, which has to call the
+//! relief. So the platform has a slot, which is filled while a machine runs.
 
 use std::{ptr::NonNull, rc::Rc};
 
@@ -15,7 +15,8 @@ use framewright::{
 
 use crate::lent::Lent;
 
-/// See the module. Cheap to clone: clones are the same place. Empty, it is no relief.
+/// A slot for the relief of a memory. Clones are handles of the same slot. An empty slot relieves
+/// nothing.
 #[derive(Clone)]
 pub struct LentRelief(Rc<Lent<dyn Relief>>);
 
@@ -26,14 +27,14 @@ impl Default for LentRelief {
 }
 
 impl LentRelief {
-    /// While `body` runs, this is who relieves.
+    /// Puts `relief` into the slot while `body` runs.
     ///
     /// # Panics
     ///
-    /// If somebody does already.
+    /// If the slot is not empty.
     pub fn lend<R>(&self, relief: &dyn Relief, body: impl FnOnce() -> R) -> R {
         let relief: NonNull<dyn Relief + '_> = NonNull::from(relief);
-        // SAFETY: only the lifetime changes, of something that is not used but through `lend`.
+        // SAFETY: only the lifetime changes, and the pointer is used only through `lend`.
         let relief: NonNull<dyn Relief> = unsafe { std::mem::transmute(relief) };
         // SAFETY: `relief` is borrowed until `body` has returned.
         unsafe { self.0.lend(relief, body) }

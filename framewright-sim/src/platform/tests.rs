@@ -8,7 +8,7 @@ use framewright::{
 const FRAMES: u64 = 4096;
 const PAGE: Request = Request::new(Order::ZERO, MigrateType::Movable).zeroed();
 
-/// What every CPU does: takes frames, gives half of them back, and so on; then all.
+/// The program of every CPU: allocates frames, frees most of them, repeatedly; at last frees all.
 fn churn<'m>(memory: &Memory<'m, Simulated>, cpu: Cpu<'_>, rounds: u32) {
     let mut token = memory.cpu(cpu.id()).unwrap();
     let mut blocks: Vec<Block<'m>> = Vec::new();
@@ -24,14 +24,14 @@ fn churn<'m>(memory: &Memory<'m, Simulated>, cpu: Cpu<'_>, rounds: u32) {
     blocks.into_iter().for_each(|block| token.free(block).unwrap());
 }
 
-/// Four CPUs on one memory; what the run was.
+/// Runs four CPUs on one memory. Returns the fingerprint.
 fn four(machine: &Machine, settings: Settings, rounds: u32) -> Result<u64, Failure> {
     let frames = FrameRange::new(Pfn::new(0), Pfn::new(FRAMES)).unwrap();
     let map = [MemoryRange::from(frames)];
     let config = Config::new(&map, 4);
-    let mut books = Books::new(&Layout::new::<Simulated>(&config).unwrap());
+    let mut metadata = MetadataBuffer::new(&Layout::new::<Simulated>(&config).unwrap());
     let simulated = Simulated::new(machine, settings);
-    let memory = Memory::new(simulated, &config, books.as_mut()).unwrap();
+    let memory = Memory::new(simulated, &config, metadata.as_mut()).unwrap();
     let program = |drains: bool| -> Program<'_> {
         let memory = &memory;
         Box::new(move |cpu: Cpu<'_>| {
@@ -87,7 +87,7 @@ fn any_schedule_is_fine() {
 
 #[test]
 fn without_the_barrier_two_cpus_meet_inside_the_lists() {
-    let settings = Settings { forget_barriers: true, ..Settings::default() };
+    let settings = Settings { skip_barriers: true, ..Settings::default() };
     let found = (0..400).find_map(|seed| {
         let machine = hunted(seed);
         let failure = four(&machine, settings, 3).err()?;

@@ -1,4 +1,4 @@
-//! Words of the owners' protocol: the engine's, numbered when they are first used.
+//! Words of the owner protocol: words of the engine, created when they are first used.
 
 use super::Simulated;
 use crate::engine::{Engine, WordId};
@@ -29,8 +29,8 @@ impl SimWord {
 }
 
 // SAFETY: the engine keeps one value per word and runs one CPU at a time, on one thread. Stores may
-// be late as x86 allows, which keeps their order, and read-modify-writes are not: what the
-// orderings ask for holds, whichever they are.
+// be late as x86 allows, which keeps their order. Read-modify-writes are not late. So the
+// guarantees of every requested ordering hold.
 unsafe impl RawWord<Simulated> for SimWord {
     fn new(value: u32) -> Self {
         Self { number: AtomicU32::new(0), initial: value }

@@ -1,11 +1,11 @@
-//! Loads and stores of programs, as x86 does them.
+//! Loads and stores of programs, with the semantics of x86.
 //!
-//! A translation that is cached is used, whatever the page tables say by now. One that is not is
-//! walked for: the entry is read, its accessed bit is set by a locked access if it is not yet,
-//! and the translation is cached. The first store through a translation sets the dirty bit by a
-//! locked access, which looks at the entry again; if the entry is gone or must not be written to,
-//! the store faults. A store through a translation that is cached as dirty looks at nothing and
-//! goes straight to the frame.
+//! An access uses the cached translation of its page, even if the page tables have changed since.
+//! Without one, the page tables are walked: the entry is read, its accessed bit is set by a locked
+//! access if it is clear, and the translation is cached. The first store through a translation sets
+//! the dirty bit by a locked access, which reads the entry again. If the entry is gone or
+//! read-only, the store faults. A store through a translation that is cached as dirty reads no
+//! entry.
 //!
 //! Interrupts are taken between instructions, never inside one.
 
@@ -13,7 +13,7 @@ use super::{AddressSpace, Mapping, Oracle, Pte, Token, oracle::Access as Seen, t
 use crate::engine::Cpu;
 use thiserror::Error;
 
-/// What a program does to a page.
+/// The kind of an access.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Access {
     /// Loads from it.
@@ -22,19 +22,19 @@ pub enum Access {
     Store,
 }
 
-/// Why a program could not go on without the kernel.
+/// The reason of a page fault.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
 pub enum Fault {
-    /// The page is not in a frame.
+    /// No frame holds the page.
     #[error("not present")]
     NotPresent,
-    /// The page must not be written to.
+    /// The page is read-only.
     #[error("not writable")]
     NotWritable,
 }
 
 impl AddressSpace {
-    /// One load or store of the program that runs on `cpu`; what was loaded or stored.
+    /// One load or store of the program that runs on `cpu`. Returns the loaded or stored value.
     ///
     /// # Errors
     ///
@@ -42,8 +42,8 @@ impl AddressSpace {
     ///
     /// # Panics
     ///
-    /// If nobody checks ([`Mmu::checking`](super::Mmu::checking)), or the CPU has not loaded
-    /// this address space.
+    /// If the units do not check ([`Mmu::checking`](super::Mmu::checking)), or the CPU has not
+    /// loaded this address space.
     pub fn access(&self, cpu: Cpu<'_>, page: u32, access: Access) -> Result<Token, Fault> {
         let oracle = self.mmu().oracle().expect("units that simulate single accesses");
         cpu.step();
@@ -65,8 +65,8 @@ impl AddressSpace {
         let entry = match self.translation(cpu, oracle, page, access) {
             Ok(entry) => entry,
             Err(fault) => {
-                // A fault takes what was cached for the page with it.
-                self.mmu().unit(cpu).tlb.forget(self.id(), page);
+                // A fault invalidates the cached translation of the page.
+                self.mmu().unit(cpu).tlb.invalidate(self.id(), page);
                 return Err(fault);
             }
         };
@@ -78,7 +78,7 @@ impl AddressSpace {
         })
     }
 
-    /// The translation that the access goes through.
+    /// The translation for the access: cached, or from a walk.
     fn translation(
         &self,
         cpu: Cpu<'_>,
@@ -103,7 +103,7 @@ impl AddressSpace {
     ) -> Result<Entry, Fault> {
         loop {
             let mapping = self.0.tables.get(page).present().ok_or(Fault::NotPresent)?;
-            // Of which life the frame is while the entry maps it.
+            // The generation of the frame while the entry maps it.
             let life = oracle.life(mapping.frame);
             let store = access == Access::Store;
             if store && !mapping.writable {

@@ -1,18 +1,18 @@
-//! What frames hold where somebody looks: copied from one to another when the library copies a frame.
+//! The contents of frames, under an oracle: copied when the library copies a frame.
 
 use framewright::Pfn;
 
 use super::Mmu;
 use crate::{engine::Machine, platform::Frames};
 
-/// The frames of a machine whose units check, for a memory's platform.
+/// The contents of the frames of a machine with checking units, for a memory's platform.
 pub struct Contents {
     machine: Machine,
     mmu: Mmu,
 }
 
 impl Contents {
-    /// Those that the oracle of `mmu` knows.
+    /// The contents that the oracle of `mmu` records.
     #[must_use]
     pub fn new(machine: &Machine, mmu: &Mmu) -> Self {
         Self { machine: machine.clone(), mmu: mmu.clone() }

@@ -1,17 +1,16 @@
-//! What the processor and the kernel around the library take for a process.
+//! Costs of a process in the processor and the kernel around the library.
 
 use crate::machine;
 
-/// Cycles of what a process does. Interrupts, locks and clearing frames are charged elsewhere: by
-/// the engine and by the platform.
+/// Cycles of the operations of a process. The engine and the platform charge interrupts, locks and
+/// clearing frames.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Costs {
-    /// A page fault, from the instruction that faults until it is tried again, without what the
-    /// allocator takes.
+    /// A page fault, from the faulting instruction to its repetition, without the allocation.
     pub fault: u64,
-    /// Taking one page out of the page tables.
+    /// Removing one page from the page tables.
     pub unmap_page: u64,
-    /// Changing one entry of the page tables in place.
+    /// Changing one page-table entry in place.
     pub protect_page: u64,
     /// Flushing the translation of one page.
     pub flush_page: u64,
@@ -22,7 +21,7 @@ pub struct Costs {
 }
 
 impl From<&machine::Costs> for Costs {
-    /// What the machine says; the rest is as guessed.
+    /// The parameters of the machine; the other figures are the defaults.
     fn from(costs: &machine::Costs) -> Self {
         Self {
             fault: costs.fault.service,
@@ -35,10 +34,10 @@ impl From<&machine::Costs> for Costs {
 }
 
 impl Default for Costs {
-    /// At some 2.5 GHz. A fault and unmapping one page: derived from the throughput of
-    /// page_fault1 that was published with the thread on bulk frees (they add up, with clearing,
-    /// to the 5,250 cycles per page that are not the zone lock's). One page flushed: 200 cycles,
-    /// as measured by several. The rest is guessed.
+    /// At about 2.5 GHz. The costs of a fault and of unmapping a page are derived from the
+    /// page_fault1 throughput that was published with the patches on bulk frees: with clearing they
+    /// add up to the 5,250 cycles per page outside the zone lock. Flushing one page: 200 cycles,
+    /// from several published measurements. The other figures are estimates.
     fn default() -> Self {
         Self {
             fault: 3000,

@@ -1,4 +1,4 @@
-//! Flushing translations: what the kernel does on this CPU, and makes others do.
+//! TLB flushes, on this CPU and on others.
 
 use std::rc::Rc;
 
@@ -7,21 +7,21 @@ use framewright::tlb::Scope;
 use super::{AddressSpace, Mmu};
 use crate::engine::{Cpu, CpuSet, Handler};
 
-/// Pages above which everything is flushed instead, as Linux does.
+/// The number of pages above which the whole address space is flushed, as in Linux.
 const PAGE_BY_PAGE: u64 = 33;
 
 impl AddressSpace {
-    /// Makes every CPU that may have cached something of this address space forget it: `pages`
-    /// pages of it, or all. When this returns, nobody reaches what the page tables did not say
-    /// when it was called.
+    /// Flushes this address space on every CPU that may have cached translations of it: `pages`
+    /// pages, or all. When this returns, no CPU uses a translation that was not in the page tables
+    /// at the call.
     pub fn flush(&self, cpu: Cpu<'_>, pages: u64) {
         self.advance_generation(cpu);
         let targets = self.cpus(cpu);
         self.flush_on(cpu, targets, pages);
     }
 
-    /// Makes `targets` forget what they have cached and the page tables no longer say. Lazy ones
-    /// are spared: they look for themselves before they use it again.
+    /// Flushes outdated translations on `targets`. Lazy CPUs are skipped: they compare generations
+    /// before they use the address space again.
     pub fn flush_on(&self, cpu: Cpu<'_>, targets: CpuSet, pages: u64) {
         if targets.contains(cpu.id()) {
             self.follow(cpu, pages);
@@ -48,28 +48,29 @@ impl AddressSpace {
         cpu.interrupt(others.iter(), &handler);
     }
 
-    /// What a CPU does that was interrupted to flush.
+    /// Handles the interrupt of a flush.
     fn interrupted(&self, cpu: Cpu<'_>, pages: u64) {
         let unit = self.mmu().unit(cpu);
         if !unit.has_loaded(self) {
             return;
         }
         if unit.lazy.get() {
-            // It may stay lazy for long: rather forget the address space than be asked again.
+            // The CPU may stay lazy for long. Unloading the address space avoids further
+            // interrupts.
             self.unload(cpu);
             return;
         }
         self.follow(cpu, pages);
     }
 
-    /// Forgets what is cached here and the page tables no longer say.
+    /// Flushes outdated translations on this CPU.
     pub(super) fn follow(&self, cpu: Cpu<'_>, pages: u64) {
         let masked = cpu.mask_interrupts();
         self.mmu().step(cpu);
         let (generation, unit) = (self.0.generation.get(), self.mmu().unit(cpu));
         if unit.followed(self.id()) != generation {
             self.mmu().step(cpu);
-            unit.tlb.forget_space(self.id());
+            unit.tlb.invalidate_space(self.id());
             unit.follow(self.id(), generation);
             let costs = self.mmu().0.costs;
             self.mmu().count(|stats| stats.flushes += 1);
@@ -83,16 +84,16 @@ impl AddressSpace {
 }
 
 impl Mmu {
-    /// Makes this CPU forget what it can reach: of the address space that it has loaded. It compares
-    /// the generations of others when it loads them.
-    pub(super) fn forget(&self, cpu: Cpu<'_>, scope: Scope) {
+    /// Invalidates translations of the loaded address space on this CPU. For other address spaces
+    /// it compares generations when it loads them.
+    pub(super) fn invalidate(&self, cpu: Cpu<'_>, scope: Scope) {
         let loaded = self.unit(cpu).loaded.borrow().upgrade().map(AddressSpace);
         let Some(space) = loaded else { return };
         match scope {
             Scope::Everything if self.unit(cpu).lazy.get() => space.unload(cpu),
             Scope::Everything => space.follow(cpu, u64::MAX),
             Scope::Pages { space: number, first, pages } if number == space.id().number() => {
-                space.forget_pages(cpu, first, pages);
+                space.invalidate_pages(cpu, first, pages);
             }
             Scope::Pages { .. } => {}
         }
@@ -100,11 +101,11 @@ impl Mmu {
 }
 
 impl AddressSpace {
-    /// Forgets some pages, and has not followed any generation by that.
-    fn forget_pages(&self, cpu: Cpu<'_>, first: u64, pages: u32) {
+    /// Invalidates the translations of some pages. The CPU's generation does not change by that.
+    fn invalidate_pages(&self, cpu: Cpu<'_>, first: u64, pages: u32) {
         self.mmu().step(cpu);
         for page in first..first + u64::from(pages) {
-            self.mmu().unit(cpu).tlb.forget(self.id(), page as u32);
+            self.mmu().unit(cpu).tlb.invalidate(self.id(), page as u32);
         }
         self.mmu().count(|stats| stats.flushes += 1);
         cpu.work(u64::from(pages) * self.mmu().0.costs.flush_page);

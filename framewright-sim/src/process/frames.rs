@@ -1,4 +1,4 @@
-//! Where processes get their frames, and give them back.
+//! The source of frames for processes.
 
 use std::{cell::RefCell, collections::BTreeMap};
 
@@ -6,36 +6,36 @@ use framewright::{Block, CpuToken, MigrateType, Order, Platform, Request};
 
 use crate::engine::Cpu;
 
-/// What a process wants a frame for.
+/// The use of a frame.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Purpose {
-    /// A page of a program: can be moved.
+    /// A page of a program: movable.
     Page,
-    /// A page table: cannot.
+    /// A page table: unmovable.
     Table,
 }
 
-/// An allocator of single frames, as one CPU sees it.
+/// An allocator of single frames, for one CPU.
 pub trait FrameSource {
-    /// A cleared frame, if there is one.
+    /// Allocates a cleared frame, if there is one.
     fn take(&mut self, cpu: Cpu<'_>, purpose: Purpose) -> Option<u32>;
 
-    /// Gives frames back that [`FrameSource::take`] handed out, to whichever CPU.
+    /// Frees frames from [`FrameSource::take`]. Another CPU may have allocated them.
     fn give(&mut self, cpu: Cpu<'_>, frames: &[u32]);
 }
 
-/// Blocks whose frames processes use, by frame number, so that any CPU can free a frame.
+/// The blocks of frames that processes use, by frame number, so that any CPU can free a frame.
 #[derive(Debug, Default)]
 pub struct HeldFrames<'m>(RefCell<BTreeMap<u32, Block<'m>>>);
 
-/// Frames from the library: the token of a CPU, and the blocks of all CPUs.
+/// A source of frames from the library: the token of a CPU, and the blocks of all CPUs.
 pub struct TokenFrames<'h, 'a, 'm, P: Platform> {
     token: CpuToken<'a, 'm, P>,
     held: &'h HeldFrames<'m>,
 }
 
 impl<'h, 'a, 'm, P: Platform> TokenFrames<'h, 'a, 'm, P> {
-    /// Frames from the memory of `token`; `held` keeps their blocks.
+    /// A source of frames from the memory of `token`; `held` stores their blocks.
     #[must_use]
     pub fn new(token: CpuToken<'a, 'm, P>, held: &'h HeldFrames<'m>) -> Self {
         Self { token, held }
@@ -57,7 +57,7 @@ impl<P: Platform> FrameSource for TokenFrames<'_, '_, '_, P> {
 
     /// # Panics
     ///
-    /// A frame was not taken, was given back already, or is of another memory.
+    /// If a frame was not taken, was freed already, or is of another memory.
     fn give(&mut self, _cpu: Cpu<'_>, frames: &[u32]) {
         for frame in frames {
             let block = self.held.0.borrow_mut().remove(frame).expect("a frame that was taken");

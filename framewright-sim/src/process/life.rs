@@ -1,4 +1,4 @@
-//! A process: what a kernel does for one, in the right order.
+//! A process: the kernel's operations for it, in the correct order.
 
 use std::ops::Range;
 
@@ -9,19 +9,20 @@ use super::{
 use crate::engine::Cpu;
 use thiserror::Error;
 
-/// Frames that are collected before one flush, and freed after it: what Linux gathers at most.
+/// Frames that are gathered before one flush, and freed after it: the maximum of Linux's
+/// mmu_gather.
 const GATHER: usize = 9_698;
 
-/// Why a program cannot go on.
+/// The reason why an access of a program failed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
 pub enum Trouble {
-    /// Nothing is mapped there, or not for stores.
+    /// The page is not mapped, or stores to it are not allowed.
     #[error("page {0} is not the program's")]
     NotAllowed(u32),
-    /// There is no frame for the page, or for its page table.
+    /// No frame is free for the page or its page table.
     #[error("out of memory")]
     OutOfMemory,
-    /// The page is somewhere else: its embedder knows where.
+    /// The page is not in a frame, or is being migrated. The embedder handles the entry.
     #[error("the page is elsewhere: {0:?}")]
     Elsewhere(Pte),
 }
@@ -33,24 +34,24 @@ pub struct Process {
 }
 
 impl Process {
-    /// A process without any memory.
+    /// A process without memory.
     #[must_use]
     pub fn new(mmu: &Mmu) -> Self {
         Self { space: AddressSpace::new(mmu) }
     }
 
-    /// Its address space.
+    /// The address space of the process.
     #[must_use]
     pub fn space(&self) -> &AddressSpace {
         &self.space
     }
 
-    /// Lets `cpu` run it.
+    /// Loads the address space on `cpu`.
     pub fn run_on(&self, cpu: Cpu<'_>) {
         self.space.load(cpu);
     }
 
-    /// A process that has anonymous memory at `pages` from the start.
+    /// A process with anonymous memory at `pages`.
     #[must_use]
     pub fn with_memory(mmu: &Mmu, pages: Range<u32>) -> Self {
         let process = Self::new(mmu);
@@ -58,8 +59,8 @@ impl Process {
         process
     }
 
-    /// From the start, every one of `pages` is in the frame of its number, and their page table is in
-    /// `table`. No CPU runs yet.
+    /// Maps each of `pages` to the frame of its number, with the page table in the frame `table`.
+    /// Called before a run.
     pub(crate) fn place(&self, table: u32, pages: Range<u32>) {
         self.space.extend(pages.start, table);
         for page in pages {
@@ -71,9 +72,8 @@ impl Process {
         }
     }
 
-    /// A process that has pages at the same addresses as another, and shares their contents with
-    /// it. Where they come from is the embedder's business: see
-    /// [`Trouble::Elsewhere`].
+    /// A process with pages at the same addresses as in this one, and the same contents. The
+    /// embedder handles their faults: see [`Trouble::Elsewhere`].
     #[must_use]
     pub fn sharing(&self, pages: Range<u32>) -> Self {
         let process = Self::new(self.space.mmu());
@@ -86,7 +86,8 @@ impl Process {
         process
     }
 
-    /// Maps anonymous memory at `pages`, where nothing is mapped. Frames come when it is used.
+    /// Maps anonymous memory at `pages`, where nothing is mapped. Frames are allocated at the first
+    /// access.
     pub fn map(&self, cpu: Cpu<'_>, pages: Range<u32>) {
         self.space.locked(cpu, || self.own(pages));
     }
@@ -98,8 +99,8 @@ impl Process {
         self.space.0.regions.borrow_mut().push(Region { pages, writable: true });
     }
 
-    /// A program on `cpu` loads from a page or stores to it, with all faults that takes; what it
-    /// loaded or stored.
+    /// Loads from a page or stores to it for the program on `cpu`, and handles the faults. Returns
+    /// the loaded or stored value.
     ///
     /// # Errors
     ///
@@ -122,7 +123,7 @@ impl Process {
         }
     }
 
-    /// The same where nobody looks: an access that does not fault costs nothing here.
+    /// The same without an oracle: an access that does not fault is free.
     fn touch_unseen(
         &self,
         cpu: Cpu<'_>,
@@ -142,8 +143,8 @@ impl Process {
         }
     }
 
-    /// Serves a page fault: puts a cleared frame where nothing is. If somebody else was faster,
-    /// that will do as well: the program tries again, and faults again if need be.
+    /// Handles a page fault: maps a cleared frame if nothing is mapped. If another CPU was faster,
+    /// nothing changes: the program tries again, and may fault again.
     ///
     /// # Errors
     ///
@@ -178,7 +179,7 @@ impl Process {
         result
     }
 
-    /// Sees to it that there is a page table for a page.
+    /// Ensures that there is a page table for a page.
     ///
     /// # Errors
     ///
@@ -205,7 +206,8 @@ impl Process {
         Ok(())
     }
 
-    /// Installs what a fault brought, under the lock; what is not needed is surplus.
+    /// Installs the frame and page table of a fault, under the lock. Unused ones are added to
+    /// `surplus`.
     fn install(
         &self,
         cpu: Cpu<'_>,
@@ -219,7 +221,7 @@ impl Process {
         self.allows(page, access)?;
         let tables = &self.space.0.tables;
         if !tables.reach(page) {
-            // If it was taken away a moment ago, the program faults once more.
+            // The page table was removed in between, so the program faults once more.
             let Some(table) = table else { return Ok(()) };
             tables.extend(page, table);
             surplus.pop();
@@ -237,8 +239,8 @@ impl Process {
         Ok(())
     }
 
-    /// Unmaps `pages`: when this returns, nobody reaches them, and their frames, and page tables
-    /// that held nothing else, are free.
+    /// Unmaps `pages`: when this returns, no CPU can access them, and their frames and empty page
+    /// tables are free.
     pub fn unmap(&self, cpu: Cpu<'_>, pages: Range<u32>, frames: &mut dyn FrameSource) {
         self.disown(cpu, pages.clone());
         let mut rest = pages.clone();
@@ -252,13 +254,13 @@ impl Process {
         self.unreachable(pages);
     }
 
-    /// The first step of unmapping: from now on, a fault on `pages` is refused.
+    /// The first step of unmapping: removes the region, so that faults on `pages` are refused.
     pub(crate) fn disown(&self, cpu: Cpu<'_>, pages: Range<u32>) {
         self.space.locked(cpu, || self.cut(&pages));
     }
 
-    /// The second: clears page-table entries, and takes page tables away that hold nothing any
-    /// more, as far as frames can be gathered; all of which may still be reached.
+    /// The second step: clears page-table entries and removes empty page tables, up to the limit of
+    /// gathered frames. TLBs may still hold their translations.
     pub(crate) fn clear(&self, cpu: Cpu<'_>, pages: &mut Range<u32>) -> Vec<u32> {
         let mut gathered = Vec::new();
         let start = pages.start;
@@ -275,14 +277,14 @@ impl Process {
         gathered
     }
 
-    /// The last, after flushing: unmapping is about to return, so nobody may reach `pages`.
+    /// The last step, after the flush: no CPU may access `pages` from now on.
     pub(crate) fn unreachable(&self, pages: Range<u32>) {
         if let Some(oracle) = self.space.mmu().oracle() {
             pages.for_each(|page| oracle.page_unmapped(self.space.id(), page));
         }
     }
 
-    /// Lets programs store to `pages`, or not any more.
+    /// Allows or forbids stores to `pages`.
     pub fn protect(&self, cpu: Cpu<'_>, pages: Range<u32>, writable: bool) {
         let mut changed = 0;
         self.space.locked(cpu, || {
@@ -294,13 +296,13 @@ impl Process {
                 changed += u64::from(self.protect_page(cpu, page, writable));
             }
         });
-        // Who still cannot store finds out by a fault.
+        // Newly allowed stores need no flush: a store through an outdated translation faults.
         if changed > 0 && !writable {
             self.space.flush(cpu, changed);
         }
     }
 
-    /// Changes one entry, unless it says so already. Hardware may set bits in it meanwhile.
+    /// Changes one entry, unless it is so already. The hardware may set its bits meanwhile.
     fn protect_page(&self, cpu: Cpu<'_>, page: u32, writable: bool) -> bool {
         match self.space.pte(cpu, page) {
             Pte::Present(mapping) if mapping.writable != writable => {}
@@ -312,7 +314,7 @@ impl Process {
         true
     }
 
-    /// Ends: everything is unmapped. Nothing runs it any more, or will.
+    /// Unmaps everything. No CPU runs the process any more.
     pub fn exit(self, cpu: Cpu<'_>, frames: &mut dyn FrameSource) {
         let regions = self.space.0.regions.take();
         for Region { pages, .. } in regions {
@@ -323,7 +325,7 @@ impl Process {
         }
     }
 
-    /// Frames that it has: pages and page tables.
+    /// The number of its frames: pages and page tables.
     #[must_use]
     pub fn frames(&self) -> u64 {
         let mut frames = self.space.tables();
@@ -331,8 +333,8 @@ impl Process {
         frames
     }
 
-    /// Whether the program's last stores are all where they should be: in the frame that the page
-    /// is in, or where `elsewhere` finds what is not in a frame. To be asked when no CPU runs.
+    /// Checks that the last store to each page is in its frame, or where `elsewhere` finds the
+    /// page. No CPU may run.
     ///
     /// # Errors
     ///
@@ -355,7 +357,7 @@ impl Process {
         Ok(())
     }
 
-    /// Whether the program may do this there. Under the lock.
+    /// Whether the program may access the page. The caller holds the lock.
     fn allows(&self, page: u32, access: Access) -> Result<(), Trouble> {
         let regions = self.space.0.regions.borrow();
         let region = regions.iter().find(|region| region.pages.contains(&page));
@@ -363,7 +365,7 @@ impl Process {
         region.filter(|region| allowed(region)).map_or(Err(Trouble::NotAllowed(page)), |_| Ok(()))
     }
 
-    /// Cuts `pages` out of the regions. Under the lock.
+    /// Cuts `pages` out of the regions. The caller holds the lock.
     fn cut(&self, pages: &Range<u32>) {
         let rest = |region: Region| {
             let before = region.pages.start..region.pages.end.min(pages.start);
@@ -376,7 +378,7 @@ impl Process {
         *self.space.0.regions.borrow_mut() = regions.into_iter().flat_map(rest).collect();
     }
 
-    /// Takes a frame, which is cleared.
+    /// Allocates a cleared frame.
     pub(crate) fn obtain(
         &self,
         cpu: Cpu<'_>,
@@ -391,7 +393,7 @@ impl Process {
         Ok(frame)
     }
 
-    /// Gives frames back, which nobody may reach any more.
+    /// Frees frames that no CPU can access any more.
     pub(crate) fn release(&self, cpu: Cpu<'_>, unused: &[u32], frames: &mut dyn FrameSource) {
         if unused.is_empty() {
             return;
@@ -403,7 +405,7 @@ impl Process {
     }
 }
 
-/// What a fault brought along.
+/// A frame and a page table for a fault.
 struct Fresh {
     frame: u32,
     table: Option<u32>,

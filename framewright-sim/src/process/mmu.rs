@@ -1,4 +1,4 @@
-//! The memory-management units of a machine: what each CPU has cached, and what it has loaded.
+//! The memory-management units of a machine: the TLB and the loaded address space of each CPU.
 
 use std::{
     cell::{Cell, RefCell},
@@ -12,43 +12,44 @@ use super::{
 };
 use crate::engine::Cpu;
 
-/// Address spaces that a CPU keeps translations of while others are loaded, as Linux on x86 does.
+/// Address spaces whose translations a CPU keeps while another is loaded: the PCIDs of Linux on
+/// x86.
 const SLOTS: usize = 6;
 
-/// Names an address space; never used again.
+/// The number of an address space. Numbers are not reused.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct SpaceId(pub(super) u32);
 
 impl SpaceId {
-    /// Its number.
+    /// The number.
     #[must_use]
     pub fn number(self) -> u64 {
         self.0.into()
     }
 }
 
-/// What happened.
+/// Counters of the units.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct MmuStats {
     /// Page faults.
     pub faults: u64,
-    /// Flushes that concerned other CPUs, too.
+    /// Flushes that interrupted other CPUs.
     pub remote_flushes: u64,
-    /// Interrupts that were sent for them.
+    /// Interrupts for these flushes.
     pub interrupts: u64,
-    /// CPUs that were spared one because they were lazy.
+    /// CPUs that were not interrupted, because they were lazy.
     pub lazy_skipped: u64,
-    /// Times that a CPU flushed what it had of an address space.
+    /// Flushes of an address space on a CPU.
     pub flushes: u64,
 }
 
-/// The memory-management units of all CPUs. Cheap to clone: clones are the same.
+/// The memory-management units of all CPUs. Clones are handles of the same units.
 #[derive(Clone)]
 pub struct Mmu(pub(super) Rc<State>);
 
 pub(super) struct State {
     cpus: Vec<Unit>,
-    /// There, every access is simulated and looked at. Without it nothing is cached.
+    /// If there is an oracle, every access is simulated and checked. Otherwise nothing is cached.
     pub(super) oracle: Option<Oracle>,
     pub(super) costs: Costs,
     spaces: Cell<u32>,
@@ -60,23 +61,24 @@ pub(super) struct State {
 pub(super) struct Unit {
     pub(super) tlb: Tlb,
     pub(super) loaded: RefCell<Weak<Space>>,
-    /// Runs without using what it has loaded: spared interrupts, and flushes when it uses it
-    /// again. Written by that CPU, read by all.
+    /// Whether the CPU runs without using its loaded address space (lazy TLB mode): it is not
+    /// interrupted, and flushes before it uses the address space again. Only that CPU writes this;
+    /// all read it.
     pub(super) lazy: Cell<bool>,
-    /// How far this CPU has followed the generations of address spaces; the last used last.
+    /// The generations of address spaces that this CPU has flushed up to, the last used one last.
     slots: RefCell<Vec<(SpaceId, u64)>>,
 }
 
 impl Mmu {
-    /// Units that are there to be measured: they cache nothing, simulate no single access, and
-    /// let no other CPU go first. Costs are charged.
+    /// Units for measurements: they cache nothing, do not simulate single accesses, and yield to no
+    /// other CPU. Costs are charged.
     #[must_use]
     pub fn measuring(cpus: u16, costs: Costs) -> Self {
         Self::new(cpus, costs, None)
     }
 
-    /// Units that are there to be checked: every access to memory is a step of its own, and the
-    /// oracle looks at all of them. Nothing costs anything.
+    /// Units for checking: every memory access is a separate step, which the oracle checks. All
+    /// operations are free.
     #[must_use]
     pub fn checking(cpus: u16, oracle: Oracle) -> Self {
         let free = Costs {
@@ -100,13 +102,13 @@ impl Mmu {
         }))
     }
 
-    /// What happened so far.
+    /// The counters so far.
     #[must_use]
     pub fn stats(&self) -> MmuStats {
         self.0.stats.get()
     }
 
-    /// The oracle, where there is one.
+    /// The oracle, if there is one.
     #[must_use]
     pub fn oracle(&self) -> Option<&Oracle> {
         self.0.oracle.as_ref()
@@ -131,13 +133,13 @@ impl Mmu {
         &self.0.cpus[cpu.index()]
     }
 
-    /// The kernel runs on `cpu`, and uses nothing of the address space that stays loaded.
-    pub(crate) fn rest(&self, cpu: Cpu<'_>) {
+    /// Enters lazy TLB mode: the kernel runs on `cpu` and does not use the loaded address space.
+    pub(crate) fn enter_lazy_mode(&self, cpu: Cpu<'_>) {
         self.step(cpu);
         self.unit(cpu).lazy.set(true);
     }
 
-    /// Something that other CPUs can see comes next.
+    /// Precedes an operation that other CPUs can observe.
     pub(super) fn step(&self, cpu: Cpu<'_>) {
         if self.0.oracle.is_some() {
             cpu.step();
@@ -150,20 +152,20 @@ impl Unit {
         std::ptr::eq(self.loaded.borrow().as_ptr(), Rc::as_ptr(&space.0))
     }
 
-    /// How far this CPU has followed the generations of `space`; 0 if it knows nothing of it.
+    /// The generation of `space` that this CPU has flushed up to; 0 if it has nothing cached.
     pub(super) fn followed(&self, space: SpaceId) -> u64 {
         let slots = self.slots.borrow();
         slots.iter().find(|(known, _)| *known == space).map_or(0, |(_, generation)| *generation)
     }
 
-    /// It has followed them this far. The address space that was used longest ago is forgotten
-    /// for it where there are too many.
+    /// Sets the generation that this CPU has flushed up to. If there are too many address spaces,
+    /// the least recently used one is flushed.
     pub(super) fn follow(&self, space: SpaceId, generation: u64) {
         let mut slots = self.slots.borrow_mut();
         slots.retain(|(known, _)| *known != space);
         if slots.len() == SLOTS {
-            let (forgotten, _) = slots.remove(0);
-            self.tlb.forget_space(forgotten);
+            let (evicted, _) = slots.remove(0);
+            self.tlb.invalidate_space(evicted);
         }
         slots.push((space, generation));
     }

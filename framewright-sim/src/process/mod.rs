@@ -1,40 +1,41 @@
-//! Processes: page tables, translation caches, frame contents.
+//! Processes: page tables, TLBs, contents of frames.
 //!
 //! # Theory of operation
 //!
-//! A CPU that runs a program reaches a frame through a *translation*. It takes it from the page
-//! tables of the program's address space, and caches it. The page tables may change; what is
-//! cached stays until it is flushed, and flushing another CPU's cache takes an interrupt. Between
-//! the two lies everything that a kernel can get wrong, and an allocator below it can suffer
-//! from: a frame that is freed, written out, or copied while somebody can still store to it.
+//! A CPU that runs a program accesses a frame through a *translation*, which it reads from the page
+//! tables of the program's address space and caches in its TLB. When the page tables change, a
+//! cached translation stays until it is flushed, and flushing the TLB of another CPU takes an
+//! interrupt. A kernel's mistakes in between damage the allocator's users: a frame is freed,
+//! written out or copied while a CPU can still store to it.
 //!
-//! Units of a machine ([`Mmu`]) come in two kinds. [`Mmu::checking`] simulates every access to
-//! memory, of hardware and kernel alike, as a step of its own, so that schedules interleave them
-//! in any way; translations stay as long as they possibly can; and the [`Oracle`] *sees* whatever
-//! goes wrong. [`Mmu::measuring`] caches nothing and looks at nothing: page tables, faults,
-//! interrupts and their costs remain, for many processes of real size.
+//! There are two kinds of units ([`Mmu`]). [`Mmu::checking`] simulates every memory access of
+//! hardware and kernel as a separate step, so that schedules interleave them in any order.
+//! Translations stay cached until they are flushed, and the [`Oracle`] checks every access.
+//! [`Mmu::measuring`] caches nothing and checks nothing: it simulates page tables, faults and
+//! interrupts with their costs, for many processes of realistic size.
 //!
 //! | module    | job                                                             |
 //! |-----------|-----------------------------------------------------------------|
 //! | `pte`     | page tables and their entries                                   |
-//! | `tlb`     | what one CPU has cached                                         |
+//! | `tlb`     | the cached translations of one CPU                              |
 //! | `mmu`     | the units of all CPUs                                           |
-//! | `space`   | an address space: single accesses to what is shared             |
+//! | `space`   | an address space: single accesses to shared state               |
 //! | `access`  | loads and stores of programs; accessed and dirty bits           |
-//! | `flush`   | flushing, here and elsewhere                                    |
-//! | `shootdown` | the same for the library's flush batches                      |
-//! | `switch`  | loading an address space; being lazy                            |
-//! | `contents` | frames as the library copies them                              |
-//! | `mover`   | moving pages for the library's compaction                       |
-//! | `oracle`  | lives and contents of frames, last stores, what is wrong        |
+//! | `flush`   | flushes, on this CPU and on others                              |
+//! | `shootdown` | flushes for the library's flush batches                       |
+//! | `switch`  | loading an address space; lazy TLB mode                         |
+//! | `contents` | contents of frames, copied with the library's copies           |
+//! | `mover`   | migrating pages for the library's compaction                    |
+//! | `oracle`  | generations and contents of frames, last stores, symptoms       |
 //! | `life`    | a process: mapping, faults, unmapping, exit, in the right order |
-//! | `frames`  | where frames come from                                          |
-//! | `costs`   | what the processor and the kernel take                          |
+//! | `frames`  | the source of frames                                            |
+//! | `costs`   | costs of the processor and the kernel                           |
 //!
 //! # Limits
 //!
-//! Pages are of 4 KiB, memory is anonymous, and only the last level of the page tables exists.
-//! A flush forgets all of an address space, though it costs what a finer one would.
+//! Pages have 4 KiB, memory is anonymous, and only the last level of the page tables exists. A
+//! flush removes all translations of an address space, though it costs what a more selective one
+//! would.
 
 mod access;
 mod contents;

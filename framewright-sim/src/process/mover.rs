@@ -1,9 +1,9 @@
-//! The pages of processes as their embedder moves them for the library: unmapped behind an entry that
-//! says so, found in their new frames afterwards, or where they were.
+//! Migration of the pages of processes for the library. A page is unmapped behind a migration
+//! entry, and then mapped in its new frame, or again in the old one.
 //!
 //! | module    | job                                        |
 //! |-----------|--------------------------------------------|
-//! | `library` | what the library asks: the steps of a move |
+//! | `library` | the library's trait: the steps of a migration |
 
 #![allow(unsafe_code)]
 
@@ -24,43 +24,43 @@ use crate::{
     platform::Frames,
 };
 
-/// What goes wrong once.
+/// A seeded failure, which happens once.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Mishap {
-    /// A page is busy for now; claiming finds somebody's lock.
+    /// A page is busy for now. For a claim: a lock is contended.
     Busy,
-    /// A page does not move at all; claiming finds that too many are claimed.
+    /// A page cannot be migrated. For a claim: too many pages are claimed.
     Refused,
 }
 
-/// The pages of some processes, each of which is mapped once.
+/// The pages of some processes, each mapped once.
 pub struct PageMover {
     machine: Machine,
     processes: Vec<Process>,
     pages: Range<u32>,
     contents: Contents,
     claims: RefCell<Vec<Claim>>,
-    /// Questions that were answered so far.
+    /// The number of requests of the library so far.
     asked: Cell<u32>,
-    /// Which question is answered so, counted from 0.
+    /// The request that fails so, counted from 0.
     mishap: Option<(u32, Mishap)>,
     copies_early: bool,
     frees_claimed: bool,
 }
 
-/// A page that is claimed.
+/// A claimed page.
 struct Claim {
     process: usize,
     page: u32,
     frame: u32,
-    /// What mapped it, while nothing does.
+    /// The mapping of the page while it is unmapped.
     was: Option<Mapping>,
-    /// Its program has unmapped it: the claim's end gives the frame back.
+    /// Whether its program has unmapped the page: then the end of the claim frees the frame.
     gone: bool,
 }
 
 impl PageMover {
-    /// Moves what `processes` have at `pages`.
+    /// A mover of the pages of `processes` at `pages`.
     #[must_use]
     pub fn new(machine: &Machine, processes: &[Process], pages: Range<u32>) -> Self {
         Self {
@@ -76,27 +76,27 @@ impl PageMover {
         }
     }
 
-    /// The same, with something that goes wrong at the `nth` question.
+    /// The same mover, with a failure at request `nth`.
     #[must_use]
     pub fn with_mishap(self, nth: u32, mishap: Mishap) -> Self {
         Self { mishap: Some((nth, mishap)), ..self }
     }
 
-    /// A mistake: copies a page when it is unmapped, and not when that was flushed.
+    /// A seeded bug: copies a page when it is unmapped, before the flush.
     #[must_use]
     pub(crate) fn copying_early(self, early: bool) -> Self {
         Self { copies_early: early, ..self }
     }
 
-    /// A mistake: who unmaps a page that is claimed frees its frame, and so does the claim.
+    /// A seeded bug: a program that unmaps a claimed page frees its frame, and so does the claim.
     #[must_use]
     pub(crate) fn freeing_claimed(self, frees: bool) -> Self {
         Self { frees_claimed: frees, ..self }
     }
 
-    /// A program unmaps a page of its own, and waits for it if it is on the move. `comes` is told where
-    /// it is when the program comes. `free` gets its frame; or whoever has claimed the page gives that
-    /// back.
+    /// Unmaps a page for its program, after waiting for its migration. Calls `comes` with the frame
+    /// that the program finds first. Calls `free` with the frame to be freed, unless the page is
+    /// claimed: then the end of the claim frees it.
     pub fn unmap_page(
         &self,
         cpu: Cpu<'_>,
@@ -135,14 +135,14 @@ impl PageMover {
         }
     }
 
-    /// Leaves a frame to its claim, if there is one.
+    /// Leaves a frame to its claim. Returns whether there is a claim.
     fn let_go(&self, frame: u32) -> bool {
         let mut claims = self.claims.borrow_mut();
         let claim = claims.iter_mut().find(|claim| claim.frame == frame);
         claim.map(|claim| claim.gone = true).is_some()
     }
 
-    /// A frame is about to be given back. When a run has failed nobody looks.
+    /// Tells the oracle that a frame is about to be freed. After a failure there is no check.
     fn freed(&self, frame: u32) {
         let oracle = self.processes[0].space().mmu().oracle();
         if let (Some(oracle), Some(cpu)) = (oracle, self.machine.current()) {
@@ -150,7 +150,7 @@ impl PageMover {
         }
     }
 
-    /// A program's access, which waits for pages on the move.
+    /// A program's access, which waits for pages that are being migrated.
     ///
     /// # Errors
     ///
@@ -171,7 +171,7 @@ impl PageMover {
         }
     }
 
-    /// Pages that somebody has claimed.
+    /// The number of claimed pages.
     #[must_use]
     pub fn claimed(&self) -> usize {
         self.claims.borrow().len()
@@ -182,7 +182,7 @@ impl PageMover {
         self.claims.borrow().iter().any(|claim| claim.frame == frame)
     }
 
-    /// Questions that were answered so far.
+    /// The number of requests of the library so far.
     #[must_use]
     pub fn asked(&self) -> u32 {
         self.asked.get()
@@ -193,7 +193,7 @@ impl PageMover {
     }
 }
 
-/// What frames hold is the oracle's: the library copies it from one frame to another.
+/// The oracle records contents, so it copies them when the library copies a frame.
 impl Frames for PageMover {
     fn copy(&self, to: Pfn, from: Pfn) {
         if !self.copies_early {

@@ -1,13 +1,13 @@
-//! The oracle: sees what must not be.
+//! The oracle: detects violations of the memory model.
 //!
 //! Every frame has a *life* (a number that changes when it is freed) and *contents*: the token of
-//! the last store that reached it, wherever that came from. Every page of an address space has
-//! the token of the last store that its programs made. No access is argued about: a load that
-//! finds another token, an access to a frame that has died since the translation was cached, a
-//! page whose last store is nowhere when all is over, are *seen*, and end the run.
+//! the last store to it, through whatever mapping. Every page of an address space has the token of
+//! the last store of its programs. The oracle ends the run if a load finds another token, if an
+//! access reaches a frame that was freed since its translation was cached, or if the last store of
+//! a page is nowhere at the end.
 //!
-//! Looking once more when all is over is what makes lost writes easy to find: nobody needs to
-//! happen to read the page again.
+//! The check at the end is what makes lost writes easy to find: no program has to read the page
+//! again.
 
 use std::{
     cell::{Cell, RefCell},
@@ -18,12 +18,12 @@ use super::SpaceId;
 use crate::engine::Cpu;
 use thiserror::Error;
 
-/// What was stored: every store has a token of its own.
+/// A stored value: every store has a token of its own.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Token(u32);
 
 impl Token {
-    /// What a cleared frame holds.
+    /// The contents of a cleared frame.
     pub const ZERO: Self = Self(0);
 
     /// The token with a number.
@@ -33,39 +33,39 @@ impl Token {
     }
 }
 
-/// What can be seen to be wrong.
+/// A kind of violation.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Error)]
 pub enum Symptom {
-    /// A CPU reached a frame that was freed after its translation was cached (I5).
-    #[error("a stale translation reaches a frame that was freed")]
+    /// A CPU accessed a frame that was freed after its translation was cached (I5).
+    #[error("stale TLB access to a freed frame")]
     StaleAccess,
-    /// A CPU reached a page after unmapping it had ended (I5).
-    #[error("a page that was unmapped is still reached")]
+    /// A CPU accessed a page after its unmapping had ended (I5).
+    #[error("stale TLB access to an unmapped page")]
     UnmappedAccess,
-    /// A load did not find the last store (I5, I6).
-    #[error("a load does not find the last store")]
+    /// A load did not return the last store (I5, I6).
+    #[error("a load does not return the last store")]
     WrongContents,
-    /// When all is over, the last store to a page is nowhere (I6).
+    /// At the end, the last store to a page is nowhere (I6).
     #[error("a store was lost")]
     LostWrite,
-    /// A frame that somebody has was handed out (I3).
-    #[error("a frame was handed out twice")]
+    /// An allocated frame was allocated again (I3).
+    #[error("a frame was allocated twice")]
     TakenTwice,
-    /// A frame that nobody has was freed (I3).
+    /// A free frame was freed (I3).
     #[error("a frame was freed twice")]
     FreedTwice,
-    /// A frame was handed out of a pageblock that is withheld (I3, I7).
-    #[error("a frame that is withheld was handed out")]
-    Withheld,
-    /// Two CPUs were where only one may be.
-    #[error("two CPUs are where only one may be")]
+    /// A frame of an isolated pageblock was allocated (I3, I7).
+    #[error("a frame of an isolated pageblock was allocated")]
+    Isolated,
+    /// Two CPUs are inside one exclusive section.
+    #[error("two CPUs are inside one exclusive section")]
     SharedSection,
-    /// When all is over, somebody has a frame that nobody maps (I1).
+    /// At the end, a frame is allocated that nothing maps (I1).
     #[error("a frame was leaked")]
     Leaked,
-    /// The books of the allocator do not agree (I1, I2, I7, I9).
-    #[error("the books of the allocator do not agree")]
-    Books,
+    /// The allocator's metadata is inconsistent (I1, I2, I7, I9).
+    #[error("the allocator's metadata is inconsistent")]
+    Inconsistent,
     /// Lost wake-up: a waiter sleeps although its condition is met, and no other CPU will wake it.
     #[error("a waiter sleeps although its condition is met")]
     LostWakeUp,
@@ -78,14 +78,14 @@ struct Frame {
     contents: Cell<Token>,
 }
 
-/// The last store to a page, as its programs see it; shared where pages are.
+/// The last store to a page by its programs. Pages that are shared share it.
 struct Page {
     space: SpaceId,
     page: u32,
     last: Rc<Cell<Token>>,
 }
 
-/// See the module.
+/// The state of all frames and pages of a machine, and the first violation.
 pub struct Oracle {
     frames: Vec<Frame>,
     pages: RefCell<Vec<Page>>,
@@ -94,7 +94,7 @@ pub struct Oracle {
 }
 
 impl Oracle {
-    /// An oracle for frames 0 to `frames`, which nobody has.
+    /// An oracle for frames 0 to `frames`, all free.
     #[must_use]
     pub fn new(frames: u32) -> Self {
         Self {
@@ -105,37 +105,37 @@ impl Oracle {
         }
     }
 
-    /// What was seen to be wrong, if anything was.
+    /// The violation that was detected, if there is one.
     #[must_use]
     pub fn seen(&self) -> Option<Symptom> {
         self.seen.get()
     }
 
-    /// Ends the run: this was seen.
+    /// Records a violation and ends the run.
     pub fn see(&self, cpu: Cpu<'_>, symptom: Symptom, detail: &str) -> ! {
         self.seen.set(Some(symptom));
         cpu.fail(format!("{symptom}: {detail}"))
     }
 
-    /// What is seen when no CPU runs any more.
+    /// Records a violation that was detected after the run.
     pub fn see_late(&self, symptom: Symptom) -> Symptom {
         self.seen.set(Some(symptom));
         symptom
     }
 
-    /// The allocator handed a frame out.
+    /// Notes that the allocator returned a frame.
     pub fn taken(&self, cpu: Cpu<'_>, frame: u32) {
         if self.frames[frame as usize].taken.replace(true) {
             self.see(cpu, Symptom::TakenTwice, &format!("frame {frame}"));
         }
     }
 
-    /// Somebody has a frame from the start.
+    /// Notes that a frame is allocated from the start.
     pub(crate) fn given(&self, frame: u32) {
         self.frames[frame as usize].taken.set(true);
     }
 
-    /// A frame is about to be given back to the allocator.
+    /// Notes that a frame is about to be freed.
     pub fn freed(&self, cpu: Cpu<'_>, frame: u32) {
         let state = &self.frames[frame as usize];
         if !state.taken.replace(false) {
@@ -144,41 +144,41 @@ impl Oracle {
         state.life.set(state.life.get() + 1);
     }
 
-    /// Frames that somebody has.
+    /// The number of allocated frames.
     #[must_use]
     pub fn frames_taken(&self) -> u64 {
         self.frames.iter().filter(|frame| frame.taken.get()).count() as u64
     }
 
-    /// Whether it is the same page's still that it was in that life.
+    /// Whether a frame has not been freed since that life.
     pub(crate) fn lives(&self, frame: u32, life: u32) -> bool {
         let state = &self.frames[frame as usize];
         state.taken.get() && state.life.get() == life
     }
 
-    /// What a frame holds.
+    /// The contents of a frame.
     #[must_use]
     pub fn contents(&self, frame: u32) -> Token {
         self.frames[frame as usize].contents.get()
     }
 
-    /// Something that is not a program's store is put into a frame: zeroes, a copy, a block read.
+    /// Sets the contents of a frame, other than by a program's store: zeroes, a copy, a block that
+    /// was read.
     pub fn fill(&self, frame: u32, contents: Token) {
         self.frames[frame as usize].contents.set(contents);
     }
 
-    /// How often it was given back.
+    /// The number of times that a frame was freed.
     pub(crate) fn life(&self, frame: u32) -> u32 {
         self.frames[frame as usize].life.get()
     }
 
-    /// A page exists from now on, and is full of zeroes.
+    /// Adds a page, full of zeroes.
     pub(crate) fn page_mapped(&self, space: SpaceId, page: u32) {
         self.pages.borrow_mut().push(Page { space, page, last: Rc::default() });
     }
 
-    /// A page exists from now on that is another's, too: what is stored to one is loaded from the
-    /// other.
+    /// Adds a page that shares its contents with another one.
     pub(crate) fn page_shared(&self, space: SpaceId, page: u32, with: SpaceId) {
         let mut pages = self.pages.borrow_mut();
         let known = pages.iter().find(|known| known.space == with && known.page == page);
@@ -186,12 +186,13 @@ impl Oracle {
         pages.push(Page { space, page, last });
     }
 
-    /// A page is gone: whoever reaches it from now on is wrong.
+    /// Removes a page: an access to it is a violation from now on.
     pub(super) fn page_unmapped(&self, space: SpaceId, page: u32) {
         self.pages.borrow_mut().retain(|known| known.space != space || known.page != page);
     }
 
-    /// A load through a translation; `life` is that of the frame when it was cached.
+    /// A load through a translation; `at.life` is that of the frame when the translation was
+    /// cached.
     pub(super) fn load(&self, cpu: Cpu<'_>, at: Access) -> Token {
         let expected = self.reach(cpu, at);
         let found = self.contents(at.frame);
@@ -213,7 +214,7 @@ impl Oracle {
         token
     }
 
-    /// Looks where an access leads; the token of the last store there.
+    /// Checks the target of an access. Returns the token of the last store to the page.
     fn reach(&self, cpu: Cpu<'_>, at: Access) -> Token {
         let frame = &self.frames[at.frame as usize];
         if !frame.taken.get() || frame.life.get() != at.life {
@@ -224,14 +225,14 @@ impl Oracle {
         last.unwrap_or_else(|| self.see(cpu, Symptom::UnmappedAccess, &at.to_string()))
     }
 
-    /// Whether the page's last store is where `found` was found.
+    /// Whether `found` is the token of the page's last store.
     pub(crate) fn is_last(&self, space: SpaceId, page: u32, found: Token) -> bool {
         let pages = self.pages.borrow();
         let known = pages.iter().find(|known| known.space == space && known.page == page);
         known.is_some_and(|known| known.last.get() == found)
     }
 
-    /// The pages of an address space that were ever stored to.
+    /// The pages of an address space that were stored to.
     pub(crate) fn stored_pages(&self, space: SpaceId) -> Vec<u32> {
         let pages = self.pages.borrow();
         let stored = |known: &&Page| known.space == space && known.last.get() != Token::ZERO;
@@ -239,7 +240,7 @@ impl Oracle {
     }
 }
 
-/// An access, as the oracle needs to know it.
+/// An access, in the form that the oracle needs.
 #[derive(Clone, Copy)]
 pub(super) struct Access {
     pub(super) space: SpaceId,

@@ -5,39 +5,39 @@ use std::cell::{Cell, RefCell};
 /// Entries of one page table.
 const ENTRIES: usize = 512;
 
-/// What a page-table entry says.
+/// A page-table entry.
 ///
 /// Eight bytes, as in a real machine: a process of 128 MiB costs 256 KiB here.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Pte {
-    /// Nothing.
+    /// Empty.
     #[default]
     None,
-    /// The page is in a frame.
+    /// A frame holds the page.
     Present(Mapping),
-    /// The page was written out; the number is its embedder's.
+    /// The page was written out; the number is the embedder's.
     Swapped(u32),
-    /// The page is on its way out of this frame, into another: who needs it waits.
+    /// The page is being migrated out of this frame: programs that access it wait.
     Migrating(u32),
 }
 
-/// A page that is in a frame.
+/// The mapping of a page to a frame.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Mapping {
     /// The number of the frame (enough for 16 TiB).
     pub frame: u32,
-    /// Whether it may be written to.
+    /// Whether stores are allowed.
     pub writable: bool,
-    /// Set by whoever walks to this entry.
+    /// Set by page-table walks.
     pub accessed: bool,
-    /// Set by whoever writes through this entry for the first time.
+    /// Set by the first store through a translation.
     pub dirty: bool,
 }
 
 const _: () = assert!(size_of::<Pte>() == 8);
 
 impl Pte {
-    /// The mapping, if the page is in a frame.
+    /// The mapping, if the entry has one.
     #[must_use]
     pub fn present(self) -> Option<Mapping> {
         match self {
@@ -46,7 +46,7 @@ impl Pte {
         }
     }
 
-    /// The frame of a page that is in one, or on its way to another.
+    /// The frame of a page that is mapped or being migrated.
     #[must_use]
     pub(crate) fn frame(self) -> Option<u32> {
         match self {
@@ -56,7 +56,7 @@ impl Pte {
     }
 }
 
-/// One table, which lies in a frame itself.
+/// A page table, which is in a frame itself.
 struct Table {
     frame: u32,
     /// Entries that are not [`Pte::None`].
@@ -70,8 +70,8 @@ impl Table {
     }
 }
 
-/// The last level of the page tables of an address space, one table for each 512 pages. Of the
-/// levels above nothing is modelled: they are a five-hundredth of it.
+/// The last level of the page tables of an address space, one table for each 512 pages. The upper
+/// levels are not modelled; they have a five-hundredth of its size.
 #[derive(Default)]
 pub(super) struct PageTables(RefCell<Vec<Option<Table>>>);
 
@@ -81,7 +81,7 @@ impl PageTables {
         self.0.borrow().get(table_of(page)).is_some_and(Option::is_some)
     }
 
-    /// Puts a table, which lies in `frame`, where the entry of `page` needs one.
+    /// Adds a table in `frame` for the entry of `page`.
     pub(super) fn extend(&self, page: u32, frame: u32) {
         let mut tables = self.0.borrow_mut();
         let index = table_of(page);
@@ -97,7 +97,7 @@ impl PageTables {
         table.map_or(Pte::None, |table| table.entries[entry_of(page)].get())
     }
 
-    /// Replaces an entry; what it was.
+    /// Replaces an entry; returns the old one.
     ///
     /// # Panics
     ///
@@ -112,7 +112,7 @@ impl PageTables {
         old
     }
 
-    /// Takes the tables of `pages` away that hold nothing any more; the frames they lay in.
+    /// Removes the empty tables of `pages`, and appends their frames to `frames`.
     pub(super) fn prune(&self, pages: std::ops::Range<u32>, frames: &mut Vec<u32>) {
         let mut tables = self.0.borrow_mut();
         let end = tables.len().min((pages.end as usize).div_ceil(ENTRIES));
@@ -124,7 +124,7 @@ impl PageTables {
         }
     }
 
-    /// Every entry that says something, with its page, in order.
+    /// Calls `visit` for every non-empty entry with its page, in order.
     pub(super) fn for_each(&self, mut visit: impl FnMut(u32, Pte)) {
         for (index, table) in self.0.borrow().iter().enumerate() {
             let Some(table) = table else { continue };
@@ -136,7 +136,7 @@ impl PageTables {
         }
     }
 
-    /// How many tables there are.
+    /// The number of tables.
     pub(super) fn count(&self) -> u64 {
         self.0.borrow().iter().flatten().count() as u64
     }

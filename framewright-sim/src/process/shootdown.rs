@@ -1,4 +1,4 @@
-//! The units of a machine as the library's [`Shootdown`]: forgetting here, interrupting others.
+//! The units of a machine as the library's [`Shootdown`]: local invalidation, and interrupts.
 
 #![allow(unsafe_code)]
 
@@ -15,27 +15,27 @@ use crate::{
     platform::Simulated,
 };
 
-/// What flushes for a memory on a simulated machine.
+/// The TLB shootdown for a memory on a simulated machine.
 pub struct Shooter<'l, 'm> {
     mmu: &'l Mmu,
     memory: &'l Memory<'m, Simulated>,
 }
 
 impl<'l, 'm> Shooter<'l, 'm> {
-    /// The units `mmu` of the machine that `memory` is on.
+    /// The shootdown with the units `mmu` of the machine of `memory`.
     #[must_use]
     pub fn new(mmu: &'l Mmu, memory: &'l Memory<'m, Simulated>) -> Self {
         Self { mmu, memory }
     }
 
-    /// What `cpu` does about translations.
+    /// The flusher of `cpu`.
     #[must_use]
     pub fn flusher<'s>(&'s self, cpu: Cpu<'_>) -> Flusher<'s, 'm, Simulated> {
         // SAFETY: the units of this machine cache translations, and nothing else does.
         unsafe { self.memory.flusher(cpu.id(), self) }
     }
 
-    /// Lets `cpu` run a process, and says that it has caught up with what was unmapped before.
+    /// Loads a process on `cpu`, and records that its earlier flushes are done.
     pub fn run_on(&self, cpu: Cpu<'_>, process: &Process) {
         let masked = cpu.mask_interrupts();
         // SAFETY: the unit compares generations, and flushes if it is behind.
@@ -43,14 +43,14 @@ impl<'l, 'm> Shooter<'l, 'm> {
         cpu.restore_interrupts(masked);
     }
 
-    /// The CPU that runs; none once a run is over, or has failed.
+    /// The running CPU; `None` after a run, or after a failure.
     fn current(&self) -> Option<Cpu<'l>> {
         self.memory.platform().machine().current()
     }
 
     fn handler(&self) -> Handler {
-        // SAFETY: what runs the handler is `Cpu::interrupt`, which returns once everybody has;
-        // until then `self` is borrowed. If the run fails meanwhile, nobody runs it any more, and
+        // SAFETY: `Cpu::interrupt` runs the handler, and returns once all targets have. `self` is
+        // borrowed until then. If the run fails meanwhile, no CPU runs the handler any more, and
         // dropping a reference does nothing.
         let shooter: &'static Shooter<'static, 'static> = unsafe {
             std::mem::transmute::<&Shooter<'_, '_>, &'static Shooter<'static, 'static>>(self)
@@ -66,8 +66,8 @@ impl Shootdown for Shooter<'_, '_> {
 
     fn invalidate(&self, of: CpuId, scope: Scope) {
         if let Some(cpu) = self.current() {
-            assert_eq!(cpu.id(), of, "a CPU forgets by itself");
-            self.mmu.forget(cpu, scope);
+            assert_eq!(cpu.id(), of, "a CPU invalidates only its own translations");
+            self.mmu.invalidate(cpu, scope);
         }
     }
 
@@ -81,7 +81,7 @@ impl Shootdown for Shooter<'_, '_> {
     }
 
     fn is_lazy(&self, other: CpuId) -> bool {
-        // When nobody runs, nobody uses anything.
+        // Outside a run no CPU uses its translations.
         let Some(cpu) = self.current() else { return true };
         self.mmu.step(cpu);
         let unit = self.mmu.unit_of(other);
@@ -90,8 +90,8 @@ impl Shootdown for Shooter<'_, '_> {
 }
 
 impl AddressSpace {
-    /// Takes a page out of the page table and leaves `instead` there; what is owed for that goes to
-    /// `batch`. Under the lock.
+    /// Replaces the entry of a mapped page by `instead`, and adds its flush to `batch`. The caller
+    /// holds the lock.
     pub fn take_into(
         &self,
         cpu: Cpu<'_>,
@@ -110,7 +110,7 @@ impl AddressSpace {
             dirty: mapping.dirty,
             space: self.id().number(),
             page: u64::from(page),
-            space_flush: self.owed(),
+            space_flush: self.deferred_flush(),
             file_flush,
         };
         batch.add(Pfn::new(u64::from(mapping.frame)), &translation);

@@ -1,9 +1,9 @@
 //! An address space, as hardware and kernel share it: page tables, the CPUs that may have cached
-//! them, the generation of their changes.
+//! their entries, and the generation of their changes.
 //!
-//! What is here are single accesses, each a step of its own, in no particular order: the order is
-//! what kernels get right or wrong. [`Process`](super::Process) is the right one; the scenarios
-//! have others.
+//! The functions are single accesses, each a separate step, that can be called in any order. The
+//! kernel's order decides about correctness. [`Process`](super::Process) has the correct order; the
+//! scenarios have others.
 
 use std::{
     cell::{Cell, OnceCell, RefCell},
@@ -16,7 +16,7 @@ use framewright::tlb::DeferredFlush;
 use super::{Mapping, Mmu, Pte, SpaceId, pte::PageTables};
 use crate::engine::{Cpu, CpuSet, LockId};
 
-/// An address space. Cheap to clone: clones are the same.
+/// An address space. Clones are handles of the same address space.
 #[derive(Clone)]
 pub struct AddressSpace(pub(super) Rc<Space>);
 
@@ -24,16 +24,17 @@ pub(super) struct Space {
     pub(super) id: SpaceId,
     pub(super) mmu: Mmu,
     pub(super) tables: PageTables,
-    /// What is mapped, and whether it may be written to. Under the lock.
+    /// The mapped regions. Protected by the lock.
     pub(super) regions: RefCell<Vec<Region>>,
     lock: OnceCell<LockId>,
-    /// CPUs that have it loaded, and may cache more of it at any time.
+    /// CPUs that have it loaded, and may cache more translations at any time.
     pub(super) cpus: RefCell<CpuSet>,
-    /// More than one CPU has ever loaded it.
+    /// Whether more than one CPU has ever loaded it.
     pub(super) shared: Cell<bool>,
-    /// Changes to the page tables that others have to follow. Starts at 1: 0 follows nothing.
+    /// The number of changes to the page tables that other CPUs have to flush for. Starts at 1; a
+    /// CPU with generation 0 has nothing cached.
     pub(super) generation: Cell<u64>,
-    owed: DeferredFlush,
+    deferred_flush: DeferredFlush,
 }
 
 /// A range of pages that a program may use.
@@ -44,7 +45,7 @@ pub(super) struct Region {
 }
 
 impl AddressSpace {
-    /// An empty one.
+    /// An empty address space.
     #[must_use]
     pub fn new(mmu: &Mmu) -> Self {
         Self(Rc::new(Space {
@@ -56,20 +57,20 @@ impl AddressSpace {
             cpus: RefCell::default(),
             shared: Cell::new(false),
             generation: Cell::new(1),
-            owed: DeferredFlush::new(),
+            deferred_flush: DeferredFlush::new(),
         }))
     }
 
-    /// Its number.
+    /// The number of the address space.
     #[must_use]
     pub fn id(&self) -> SpaceId {
         self.0.id
     }
 
-    /// Flushes that were put off and concern it.
+    /// Its deferred flushes.
     #[must_use]
-    pub fn owed(&self) -> &DeferredFlush {
-        &self.0.owed
+    pub fn deferred_flush(&self) -> &DeferredFlush {
+        &self.0.deferred_flush
     }
 
     /// The units of the machine.
@@ -78,8 +79,8 @@ impl AddressSpace {
         &self.0.mmu
     }
 
-    /// Does something while nobody else changes the page tables. Hardware still does: it sets
-    /// accessed and dirty bits whenever it likes.
+    /// Runs `body` under the lock of the page tables. The hardware sets accessed and dirty bits
+    /// without the lock.
     pub fn locked<T>(&self, cpu: Cpu<'_>, body: impl FnOnce() -> T) -> T {
         if self.mmu().oracle().is_none() && !self.0.shared.get() {
             return body();
@@ -98,41 +99,42 @@ impl AddressSpace {
         self.0.tables.get(page)
     }
 
-    /// Reads an entry with nobody running.
+    /// Reads an entry while no CPU runs.
     pub(crate) fn entry(&self, page: u32) -> Pte {
         self.0.tables.get(page)
     }
 
-    /// Replaces an entry by another, in one atomic access; what it was.
+    /// Replaces an entry in one atomic access; returns the old one.
     ///
     /// # Panics
     ///
-    /// If no page table reaches the entry.
+    /// If there is no page table for the entry.
     pub fn replace_pte(&self, cpu: Cpu<'_>, page: u32, pte: Pte) -> Pte {
         self.mmu().step(cpu);
         self.0.tables.replace(page, pte)
     }
 
-    /// Clears an entry, in one atomic access; what it was. No table, no entry.
+    /// Clears an entry in one atomic access; returns the old one. `Pte::None` if there is no page
+    /// table.
     pub fn take_pte(&self, cpu: Cpu<'_>, page: u32) -> Pte {
         self.mmu().step(cpu);
         if self.0.tables.reach(page) { self.0.tables.replace(page, Pte::None) } else { Pte::None }
     }
 
-    /// Reads an entry as hardware does that looks at it all the time: nobody else goes first.
+    /// Reads an entry without yielding to other CPUs, as a hardware walk.
     #[inline]
     pub(crate) fn peek(&self, page: u32) -> Pte {
         self.0.tables.get(page)
     }
 
-    /// Sets bits in an entry as hardware does, where nobody simulates single accesses.
+    /// Sets bits of an entry, where single accesses are not simulated.
     #[inline]
     pub(crate) fn mark(&self, page: u32, mapping: Mapping) {
         self.0.tables.replace(page, Pte::Present(mapping));
     }
 
-    /// Clears an entry when no CPU runs.
-    pub(crate) fn forget(&self, page: u32) {
+    /// Clears an entry while no CPU runs.
+    pub(crate) fn clear_entry(&self, page: u32) {
         self.0.tables.replace(page, Pte::None);
     }
 
@@ -141,37 +143,37 @@ impl AddressSpace {
         self.0.tables.reach(page)
     }
 
-    /// Puts a page table that lies in `frame` where `page` needs one.
+    /// Adds a page table in `frame` for `page`.
     pub(crate) fn extend(&self, page: u32, frame: u32) {
         self.0.tables.extend(page, frame);
     }
 
-    /// Takes the page tables of `pages` away that hold nothing any more; the frames they lay in.
+    /// Removes the empty page tables of `pages`, and appends their frames to `frames`.
     pub(crate) fn prune(&self, pages: Range<u32>, frames: &mut Vec<u32>) {
         self.0.tables.prune(pages, frames);
     }
 
-    /// The entry at `page`, if it maps what `mapping` says but for its accessed and dirty bits.
+    /// The entry at `page`, if it equals `mapping` except for accessed and dirty bits.
     pub(super) fn still(&self, page: u32, mapping: Mapping) -> Option<Mapping> {
         let now = self.0.tables.get(page).present()?;
         (now.frame == mapping.frame && now.writable == mapping.writable).then_some(now)
     }
 
-    /// The CPUs that may have cached translations and are not lazy about it.
+    /// The CPUs that may have cached translations and are not lazy.
     #[must_use]
     pub fn cpus(&self, cpu: Cpu<'_>) -> CpuSet {
         self.mmu().step(cpu);
         *self.0.cpus.borrow()
     }
 
-    /// Counts a change that others have to follow. As on real processors this orders what comes
-    /// before it before what comes after it.
+    /// Counts a change that other CPUs have to flush for. As on real processors, this orders
+    /// earlier accesses before later ones.
     pub fn advance_generation(&self, cpu: Cpu<'_>) {
         self.mmu().step(cpu);
         self.0.generation.set(self.0.generation.get() + 1);
     }
 
-    /// Page tables there are.
+    /// The number of page tables.
     #[must_use]
     pub fn tables(&self) -> u64 {
         self.0.tables.count()

@@ -1,8 +1,8 @@
-//! Which address space a CPU has loaded, and whether it uses it.
+//! The loaded address space of a CPU, and lazy TLB mode.
 //!
-//! The order is everything. Who loads an address space first says so where flushers look, and
-//! then looks at the generation; a flusher first advances the generation and then looks who has
-//! it loaded. So one of the two sees the other. The same holds for a CPU that was lazy.
+//! The order matters. A CPU that loads an address space first sets its bit in the CPU mask, and
+//! then reads the generation. A flusher first advances the generation, and then reads the mask. So
+//! one of the two sees the other. The same holds for a CPU that leaves lazy mode.
 
 use std::rc::{Rc, Weak};
 
@@ -10,7 +10,7 @@ use super::AddressSpace;
 use crate::engine::Cpu;
 
 impl AddressSpace {
-    /// Makes this the address space of the program that runs on `cpu`: also when it was lazy.
+    /// Loads the address space on `cpu`, and leaves lazy mode.
     pub fn load(&self, cpu: Cpu<'_>) {
         let masked = cpu.mask_interrupts();
         self.announce(cpu);
@@ -18,7 +18,7 @@ impl AddressSpace {
         cpu.restore_interrupts(masked);
     }
 
-    /// Says that it is loaded, and used. Interrupts are masked.
+    /// Marks the address space as loaded and used. Interrupts are masked.
     fn announce(&self, cpu: Cpu<'_>) {
         let unit = self.mmu().unit(cpu);
         if unit.has_loaded(self) {
@@ -38,7 +38,7 @@ impl AddressSpace {
         cpu.work(self.mmu().0.costs.switch);
     }
 
-    /// Looks at what changed before it says that it is loaded: a mistake, for scenarios.
+    /// Reads the generation before the mask is set: a seeded bug for scenarios.
     pub(crate) fn load_early(&self, cpu: Cpu<'_>) {
         let masked = cpu.mask_interrupts();
         self.follow(cpu, u64::MAX);
@@ -46,14 +46,14 @@ impl AddressSpace {
         cpu.restore_interrupts(masked);
     }
 
-    /// The program that runs on `cpu` rests, and somebody without an address space runs: the
-    /// kernel. This one stays loaded, in case the program is next again.
-    pub fn rest(&self, cpu: Cpu<'_>) {
+    /// Enters lazy TLB mode: a kernel thread runs on `cpu`. The address space stays loaded, in case
+    /// its program runs next.
+    pub fn enter_lazy_mode(&self, cpu: Cpu<'_>) {
         self.mmu().step(cpu);
         self.mmu().unit(cpu).lazy.set(true);
     }
 
-    /// Ends being lazy without a look at what changed meanwhile: a mistake, for scenarios.
+    /// Leaves lazy mode without comparing generations: a seeded bug for scenarios.
     pub(crate) fn load_blindly(&self, cpu: Cpu<'_>) {
         let masked = cpu.mask_interrupts();
         if self.mmu().unit(cpu).has_loaded(self) {
@@ -65,7 +65,7 @@ impl AddressSpace {
         cpu.restore_interrupts(masked);
     }
 
-    /// Nothing is loaded on `cpu` any more.
+    /// Unloads the address space of `cpu`.
     pub(super) fn unload(&self, cpu: Cpu<'_>) {
         self.mmu().step(cpu);
         self.0.cpus.borrow_mut().remove(cpu.id());

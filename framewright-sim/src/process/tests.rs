@@ -1,4 +1,4 @@
-//! One CPU at a time where that shows enough; the scenarios have the rest.
+//! Tests on one CPU at a time, where that is sufficient; the scenarios cover the others.
 
 use std::cell::RefCell;
 
@@ -98,10 +98,10 @@ fn a_store_through_a_clean_translation_faults_if_the_entry_is_gone() {
             world.load(cpu, 0).unwrap();
             let space = world.process.space();
             let Pte::Present(mapping) = space.take_pte(cpu, 0) else { panic!("present") };
-            // Loads know nothing of that yet.
+            // Cached translations still allow loads.
             assert_eq!(space.access(cpu, 0, Access::Load), Ok(Token::ZERO));
             assert_eq!(space.access(cpu, 0, Access::Store), Err(Fault::NotPresent));
-            // The fault took the translation with it.
+            // The fault invalidated the translation.
             assert_eq!(space.access(cpu, 0, Access::Load), Err(Fault::NotPresent));
             space.replace_pte(cpu, 0, Pte::Present(Mapping { writable: false, ..mapping }));
             assert_eq!(space.access(cpu, 0, Access::Store), Err(Fault::NotWritable));
@@ -155,7 +155,7 @@ fn memory_may_run_out() {
         .unwrap();
 }
 
-/// Each symptom is seen when it is there.
+/// Each symptom is detected.
 #[test]
 fn the_oracle_sees() {
     let sees = |symptom, program: &dyn Fn(Cpu<'_>, &World)| {
@@ -212,7 +212,7 @@ fn a_store_that_is_nowhere_in_the_end_was_lost() {
     assert_eq!(lost, Err((Symptom::LostWrite, 1)));
 }
 
-/// A CPU that rests is not interrupted, and does not use what it had cached when it wakes up.
+/// A lazy CPU is not interrupted, and does not use old translations afterwards.
 #[test]
 fn who_is_lazy_follows_later() {
     let world = World::new();
@@ -236,7 +236,7 @@ fn who_is_lazy_follows_later() {
             world.process.run_on(cpu);
             wait(cpu, 1);
             world.store(cpu, 1).unwrap();
-            world.process.space().rest(cpu);
+            world.process.space().enter_lazy_mode(cpu);
             *turn.borrow_mut() = 2;
             wait(cpu, 3);
             world.process.run_on(cpu);
@@ -248,7 +248,7 @@ fn who_is_lazy_follows_later() {
     assert_eq!((stats.interrupts, stats.lazy_skipped), (0, 1));
 }
 
-/// Three CPUs that map, use, protect, and unmap as they like, at random.
+/// Three CPUs map, access, protect and unmap pages at random.
 #[test]
 fn the_right_order_is_right() {
     for seed in 0..400 {
@@ -261,7 +261,7 @@ fn the_right_order_is_right() {
                 let _ = world.store(cpu, page);
                 let _ = world.load(cpu, page);
             }
-            world.process.space().rest(cpu);
+            world.process.space().enter_lazy_mode(cpu);
             world.process.run_on(cpu);
             world.process.protect(cpu, own.start..own.start + 1, false);
             let _ = world.store(cpu, own.start);
@@ -278,7 +278,7 @@ fn the_right_order_is_right() {
     }
 }
 
-/// Real size, nobody looking.
+/// Realistic sizes, without an oracle.
 #[test]
 fn measuring_is_plain() {
     let mmu = Mmu::measuring(2, Costs::default());

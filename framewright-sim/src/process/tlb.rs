@@ -1,4 +1,4 @@
-//! The translation cache of one CPU, at its worst: an entry stays until it is flushed.
+//! The TLB of one CPU in the worst case: an entry stays until it is flushed.
 
 use std::cell::RefCell;
 
@@ -10,14 +10,14 @@ pub(super) struct Entry {
     pub(super) space: SpaceId,
     pub(super) page: u32,
     pub(super) frame: u32,
-    /// Which life of the frame the translation is of: only the oracle looks at this.
+    /// The life of the frame when the translation was cached; only the oracle uses this.
     pub(super) life: u32,
     pub(super) writable: bool,
-    /// Writes need not look at the page-table entry again.
+    /// Stores do not read the page-table entry again.
     pub(super) dirty: bool,
 }
 
-/// The cached translations of one CPU, of all address spaces that it has used.
+/// The cached translations of one CPU, of all address spaces it has used.
 #[derive(Default)]
 pub(super) struct Tlb(RefCell<Vec<Entry>>);
 
@@ -26,17 +26,17 @@ impl Tlb {
         self.0.borrow().iter().find(|entry| entry.space == space && entry.page == page).copied()
     }
 
-    /// Caches a translation, in place of what was cached for the page.
+    /// Caches a translation, in place of an older one of the same page.
     pub(super) fn insert(&self, entry: Entry) {
-        self.forget(entry.space, entry.page);
+        self.invalidate(entry.space, entry.page);
         self.0.borrow_mut().push(entry);
     }
 
-    pub(super) fn forget(&self, space: SpaceId, page: u32) {
+    pub(super) fn invalidate(&self, space: SpaceId, page: u32) {
         self.0.borrow_mut().retain(|entry| entry.space != space || entry.page != page);
     }
 
-    pub(super) fn forget_space(&self, space: SpaceId) {
+    pub(super) fn invalidate_space(&self, space: SpaceId) {
         self.0.borrow_mut().retain(|entry| entry.space != space);
     }
 }

@@ -1,66 +1,69 @@
-//! Bugs that are put in on purpose.
+//! Bugs to seed.
 
 use std::{fmt, str::FromStr};
 
 use crate::process::Symptom;
 use thiserror::Error;
 
-/// A bug that a scenario can have. Most were once in a kernel that millions used.
+/// A bug that can be seeded in a scenario. Most of them once were in a widely used kernel.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Bug {
     /// Unmapped frames are freed before the translations to them are flushed.
     FreeBeforeFlush,
-    /// The CPUs to flush are looked up before the page-table entries are cleared: one that loads
-    /// the address space in between is missed.
+    /// The mask of CPUs to flush is read before the page-table entries are cleared: a CPU that
+    /// loads the address space in between is missed.
     EarlyMask,
-    /// One of the CPUs that should flush is not told to.
+    /// One of the CPUs to flush is skipped.
     ForgottenTarget,
-    /// A CPU that loads an address space looks at what changed in it before it says that it has
-    /// it loaded: a change in between passes it by.
+    /// A CPU that loads an address space reads its generation before it sets its bit in the mask of
+    /// CPUs, and misses a change in between.
     EarlyLook,
-    /// A CPU that was lazy uses its cached translations without the flush that it has missed.
+    /// A CPU that leaves lazy TLB mode uses its translations without the flush that it missed.
     LazySkipsFlush,
-    /// A page is written out while somebody may still store to it through a dirty translation.
+    /// A page is written out while a CPU may store to it through a dirty translation.
     WriteOutBeforeFlush,
-    /// A page is copied to another frame while somebody may still store to the old one.
+    /// A page is copied to another frame while a CPU may store to the old one.
     CopyBeforeFlush,
-    /// Who unmaps a page that migration has claimed frees its frame, and so does the end of the claim.
+    /// A program that unmaps a page claimed by migration frees its frame, and so does the end of
+    /// the claim.
     FreedByBoth,
-    /// The owner of a page refuses to let it move when its entry names the new frame already.
+    /// The owner of a page refuses its migration after the entry names the new frame.
     RefusedHalfWay,
-    /// A page is moved although somebody has it pinned.
+    /// A pinned page is migrated.
     PinIgnored,
-    /// The claim on a page whose writing has failed is not ended.
+    /// The claim on a page whose write failed is not ended.
     FailedStaysClaimed,
-    /// That a page is dirty, since it could not be written, is known of its old frame when it has moved.
+    /// The dirty state of a page whose write failed stays with its old frame when the page is
+    /// migrated.
     DirtyLeftBehind,
-    /// Who frees a frame frees the one beside it, too, that a page is about to move to.
+    /// A free also frees the neighbouring frame, which is the target of a migration.
     TargetFreed,
-    /// Unmapping finds an entry that is clear already, and returns without the flush that whoever
-    /// cleared it has put off (Linux until 2017).
+    /// Unmapping finds a clear entry, and returns without the flush that was deferred when the
+    /// entry was cleared (Linux until 2017).
     SkippedFlush,
-    /// A page becomes writable while its old frame can still be read: the deferred flush is not made
-    /// first.
+    /// A page becomes writable while its old frame can still be read: the deferred flush is not
+    /// done first.
     UnflushedWrite,
-    /// Truncating a file returns while a page whose flush was deferred can still be reached.
+    /// The truncation of a file returns while a page whose flush was deferred can still be
+    /// accessed.
     UnflushedTruncate,
-    /// Addresses are reused while the page that was there, and whose flush was deferred, can still be
-    /// reached.
+    /// Addresses are reused while the old page, whose flush was deferred, can still be accessed.
     UnflushedReuse,
-    /// Deferred frames are allocated again although no CPU has flushed since.
+    /// Deferred frames are allocated again before all CPUs have flushed.
     DeferredHandedOut,
-    /// A CPU says that it has caught up with changes that came after it had looked.
+    /// A CPU records a flush epoch that is later than its flush.
     LateEpoch,
     /// An allocator takes the first free frame without a lock.
     UnlockedTake,
-    /// The lists of a CPU are drained without the barrier that makes its owner's store visible.
+    /// The lists of a CPU are drained without the barrier that makes the stores of their owner
+    /// visible.
     MissingBarrier,
-    /// A lost wake-up: a waiter checks its condition before it is on the wait queue, and not again.
+    /// Lost wake-up: a waiter checks its condition before it is on the wait queue, and not again.
     LostWakeUp,
 }
 
 impl Bug {
-    /// All of them.
+    /// All bugs.
     pub const ALL: [Self; 22] = [
         Self::FreeBeforeFlush,
         Self::EarlyMask,
@@ -86,7 +89,7 @@ impl Bug {
         Self::LostWakeUp,
     ];
 
-    /// Its name.
+    /// The name of the bug.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -115,43 +118,43 @@ impl Bug {
         }
     }
 
-    /// What is wrong, in one line.
+    /// A description in one line.
     #[must_use]
     pub const fn about(self) -> &'static str {
         match self {
             Self::FreeBeforeFlush => "frames are freed before translations to them are flushed",
             Self::EarlyMask => "the CPUs to flush are looked up before the entries are cleared",
             Self::ForgottenTarget => "one of the CPUs that should flush is not told to",
-            Self::EarlyLook => "a CPU looks at what changed before it says what it has loaded",
-            Self::LazySkipsFlush => "a CPU that was lazy does not look at what changed meanwhile",
+            Self::EarlyLook => "a CPU reads the generation before it is in the mask of CPUs",
+            Self::LazySkipsFlush => "a CPU leaves lazy TLB mode without the flush that it missed",
             Self::WriteOutBeforeFlush => "a page is written out while it may still be stored to",
             Self::CopyBeforeFlush => "a page is copied while the old frame may still be stored to",
             Self::FreedByBoth => "a claimed page that is unmapped is freed by both sides",
             Self::RefusedHalfWay => {
                 "a page that its owner refuses to move is mapped in its new frame"
             }
-            Self::PinIgnored => "a page is moved although somebody has it pinned",
-            Self::FailedStaysClaimed => "a page whose writing has failed stays claimed",
-            Self::DirtyLeftBehind => "a page that could not be written is clean when it has moved",
-            Self::TargetFreed => "a frame is freed that a page is about to move to",
-            Self::SkippedFlush => "unmapping does not make up for a flush that was put off",
+            Self::PinIgnored => "a pinned page is migrated",
+            Self::FailedStaysClaimed => "a page whose write failed stays claimed",
+            Self::DirtyLeftBehind => "a page whose write failed is clean after its migration",
+            Self::TargetFreed => "a frame is freed that is the target of a migration",
+            Self::SkippedFlush => "unmapping returns without a flush that was deferred",
             Self::UnflushedWrite => "a page becomes writable while its old frame can be read",
             Self::UnflushedTruncate => "truncation returns before a deferred flush is made",
             Self::UnflushedReuse => "addresses are reused before a deferred flush is made",
-            Self::DeferredHandedOut => "deferred frames are handed out before any CPU has flushed",
-            Self::LateEpoch => "a CPU claims to have seen changes that came after it looked",
+            Self::DeferredHandedOut => "deferred frames are allocated before all CPUs have flushed",
+            Self::LateEpoch => "a CPU records a flush epoch that is later than its flush",
             Self::UnlockedTake => "an allocator takes the first free frame without a lock",
             Self::MissingBarrier => "lists are drained without a barrier on their owner's CPU",
             Self::LostWakeUp => "a waiter does not check its condition again when queued",
         }
     }
 
-    /// How it shows. Whatever else shows instead is not this bug, and does not count as found.
+    /// The symptoms of the bug. Other symptoms do not count as found.
     #[must_use]
     pub const fn symptoms(self) -> &'static [Symptom] {
         use Symptom::{
-            Books, FreedTwice, LostWakeUp, LostWrite, SharedSection, StaleAccess, TakenTwice,
-            UnmappedAccess, WrongContents,
+            FreedTwice, Inconsistent, LostWakeUp, LostWrite, SharedSection, StaleAccess,
+            TakenTwice, UnmappedAccess, WrongContents,
         };
         match self {
             Self::FreeBeforeFlush => &[StaleAccess],
@@ -163,7 +166,7 @@ impl Bug {
             Self::FreedByBoth => &[FreedTwice, TakenTwice],
             Self::RefusedHalfWay => &[StaleAccess, LostWrite, WrongContents],
             Self::PinIgnored => &[StaleAccess],
-            Self::FailedStaysClaimed => &[Books],
+            Self::FailedStaysClaimed => &[Inconsistent],
             Self::DirtyLeftBehind => &[LostWrite],
             Self::TargetFreed => &[FreedTwice, TakenTwice],
             Self::SkippedFlush | Self::UnflushedTruncate => &[UnmappedAccess],
@@ -183,7 +186,7 @@ impl fmt::Display for Bug {
     }
 }
 
-/// A name that no bug has.
+/// A name that is not the name of a bug.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 #[error("no bug is called '{0}'")]
 pub struct NoSuchBug(String);

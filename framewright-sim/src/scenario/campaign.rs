@@ -1,4 +1,4 @@
-//! A campaign: many hunts, on all processors, and whether they reached their goals.
+//! A campaign: many hunts on all processors, and their goals.
 
 use std::{
     collections::VecDeque,
@@ -16,43 +16,43 @@ use super::{
 };
 use crate::engine::Misfit;
 
-/// Seeds of different hunts are so far apart that no two try the same schedule.
+/// Distance of the seeds of different hunts, so that no two try the same schedule.
 const SEED_STRIDE: u64 = 1 << 32;
-/// How often whoever waits is told how far the hunts are.
+/// Interval of progress reports.
 const TICK: Duration = Duration::from_millis(100);
-/// Exhaustive controls are given up after so many schedules, so that the whole hunt ends: how many the
-/// larger scenarios have is not known.
+/// Limit of schedules of an exhaustive control, so that the campaign ends: the number of schedules
+/// of the larger scenarios is not known.
 const AFFORDABLE: u64 = 6_000_000;
-/// Of the seeds of a hunt, in percent: so many have to find the bug.
+/// Percentage of the seeds of a hunt that must find the bug.
 const GOAL_PERCENT: usize = 90;
 
-/// What to hunt.
+/// The parameters of a campaign.
 #[derive(Clone, Debug)]
 pub struct Campaign {
-    /// Where.
+    /// The scenarios.
     pub scenarios: Vec<&'static Scenario>,
-    /// Which bugs, as far as the scenarios can have them.
+    /// The bugs; each scenario takes those that it can have.
     pub bugs: Vec<Bug>,
-    /// How, each on its own.
+    /// The kinds of schedules, each in separate hunts.
     pub kinds: Vec<Kind>,
-    /// How many hunts, for kinds that take seeds.
+    /// The number of hunts, for kinds that take seeds.
     pub seeds: u64,
-    /// The seed of the first.
+    /// The first seed.
     pub first_seed: u64,
-    /// Schedules that one hunt may try.
+    /// Limit of schedules of a hunt.
     pub schedules: u64,
-    /// Schedules that a control tries in all, where they are random.
+    /// Schedules that a control tries in all, if they are random.
     pub control: u64,
-    /// Schedules that an exhaustive control tries at most.
+    /// Limit of schedules of an exhaustive control.
     pub control_exhaustive: u64,
-    /// Whether there are controls.
+    /// Whether to run controls.
     pub controls: bool,
-    /// Hunts at once; `None`: as many as this host has processors.
+    /// Hunts at the same time; `None`: the number of processors of this host.
     pub jobs: Option<usize>,
 }
 
 impl Default for Campaign {
-    /// All scenarios and bugs, in some seconds.
+    /// All scenarios and bugs, with a run time of some seconds.
     fn default() -> Self {
         Self {
             scenarios: SCENARIOS.iter().collect(),
@@ -69,33 +69,33 @@ impl Default for Campaign {
     }
 }
 
-/// Hunts for the same with different seeds.
+/// Hunts for the same bug with different seeds.
 #[derive(Clone, Debug)]
 pub struct Row {
-    /// Where.
+    /// The scenario.
     pub scenario: &'static Scenario,
-    /// What; nothing for a control.
+    /// The bug; `None` for a control.
     pub bug: Option<Bug>,
-    /// How.
+    /// The kind of schedules.
     pub kind: Kind,
-    /// How each ended.
+    /// The result of each hunt.
     pub bags: Vec<Bag>,
 }
 
 impl Row {
-    /// How many found it.
+    /// The number of hunts that found the bug.
     #[must_use]
     pub fn found(&self) -> usize {
         self.finds().count()
     }
 
-    /// The schedules that each find took.
+    /// The number of schedules that each find took.
     pub fn finds(&self) -> impl Iterator<Item = u64> {
         self.bags.iter().filter_map(|bag| bag.found.as_ref()).map(|find| find.at)
     }
 
-    /// The middle one of the numbers of schedules that it took; hunts that found nothing took
-    /// longer than any other. None if the middle one found nothing.
+    /// The median of the numbers of schedules. A hunt that found nothing counts as longer than all
+    /// others; `None` if the median is such a hunt.
     #[must_use]
     pub fn median(&self) -> Option<u64> {
         let mut taken: Vec<_> = self.finds().collect();
@@ -103,44 +103,44 @@ impl Row {
         taken.get((self.bags.len().max(1) - 1) / 2).copied()
     }
 
-    /// The smallest.
+    /// The least number of schedules.
     #[must_use]
     pub fn fastest(&self) -> Option<u64> {
         self.finds().min()
     }
 
-    /// Schedules tried.
+    /// The number of schedules tried.
     #[must_use]
     pub fn tried(&self) -> u64 {
         self.bags.iter().map(|bag| bag.tried).sum()
     }
 
-    /// Runs that went wrong in another way than expected.
+    /// The number of runs with an unexpected symptom.
     #[must_use]
     pub fn strays(&self) -> u64 {
         self.bags.iter().map(|bag| bag.strays).sum()
     }
 
-    /// How often runs came to each point of the scenario.
+    /// How often runs reached each point of the scenario.
     #[must_use]
     pub fn reached(&self) -> Vec<u64> {
         let sum = |at| self.bags.iter().filter_map(|bag| bag.reached.get(at)).sum();
         (0..self.scenario.points().len()).map(sum).collect()
     }
 
-    /// Whether no schedule is left untried.
+    /// Whether all schedules were tried.
     #[must_use]
     pub fn is_exhausted(&self) -> bool {
         self.bags.iter().all(|bag| bag.exhausted)
     }
 
-    /// Why a run was not the one that was recorded; whatever was found all the same counts.
+    /// The first difference of a replay from its recording, if the replay found nothing.
     #[must_use]
     pub fn misfit(&self) -> Option<Misfit> {
         self.bags.iter().filter(|bag| bag.found.is_none()).find_map(|bag| bag.misfit)
     }
 
-    /// Whether this is good enough: a control that is clean, a bug that nine of ten seeds find.
+    /// Whether the goal is reached: a clean control, or a bug that nine of ten seeds find.
     #[must_use]
     pub fn is_good(&self) -> bool {
         match self.bug {
@@ -151,9 +151,8 @@ impl Row {
 }
 
 impl Campaign {
-    /// Everything, as it is promised: 20 seeds with 100,000 schedules each, controls with
-    /// 1,000,000, and all schedules that leave the ordinary course as
-    /// often as can be afforded.
+    /// The full campaign: 20 seeds with 100,000 schedules each, random controls with 1,000,000, and
+    /// all schedules within the bounds that can be tried in acceptable time.
     #[must_use]
     pub fn full() -> Self {
         let depths = [3, 4, 6].map(|depth| Kind::Pct { depth });
@@ -170,7 +169,8 @@ impl Campaign {
         }
     }
 
-    /// Does all hunts. `progress` is told how many of how many schedules are done, at most.
+    /// Runs all hunts. `progress` gets the number of finished schedules, and the greatest number to
+    /// do.
     #[must_use]
     pub fn run(&self, progress: &mut dyn FnMut(u64, u64)) -> Vec<Row> {
         let mut rows = self.rows();
@@ -181,7 +181,7 @@ impl Campaign {
         let bags = Mutex::new((0..jobs.len()).map(|_| None).collect::<Vec<_>>());
         let places: Vec<_> = jobs.iter().map(|(row, _)| *row).collect();
         let mut queue: VecDeque<_> = jobs.into_iter().enumerate().collect();
-        // The longest first, so that nobody waits for the last one alone.
+        // The longest hunts run first, so that the campaign does not end with one of them alone.
         queue.make_contiguous().sort_by_key(|(_, (_, hunt))| hunt.kind.is_seeded());
         let queue = Mutex::new(queue);
         let processors = || thread::available_parallelism().map_or(1, usize::from);
@@ -222,7 +222,7 @@ impl Campaign {
             let bugs = self.bugs.iter().filter(|bug| scenario.bugs.contains(bug)).copied();
             let control = self.controls.then_some(None);
             for bug in bugs.map(Some).chain(control) {
-                // Priorities are for finding; a control is random, and exhaustive.
+                // Priorities serve to find bugs; a control is random or exhaustive.
                 let kinds = self.kinds.iter().filter(|kind| match kind {
                     Kind::Pct { .. } => bug.is_some() || self.kinds.len() == 1,
                     Kind::Exhaustive { bound } => {
@@ -256,7 +256,7 @@ impl Campaign {
     }
 }
 
-/// What a hunt counts for in the progress: nobody knows how long an exhaustive one is.
+/// The schedules of a hunt for the progress; those of an exhaustive hunt are not known.
 fn weight(hunt: &Hunt) -> u64 {
     const EXHAUSTIVE: u64 = 200_000;
     if hunt.kind.is_seeded() { hunt.schedules } else { hunt.schedules.min(EXHAUSTIVE) }

@@ -1,5 +1,5 @@
-//! Deferred flushes: pages are unmapped, not flushed, and still read through stale translations, until
-//! something happens that needs the flush.
+//! Deferred flushes: pages are unmapped without a flush, and read through stale translations, until
+//! an operation needs the flush.
 
 use framewright::tuning::{Auto, FlushBatching, TlbTuning};
 
@@ -19,7 +19,7 @@ use crate::{
 const PAGES: u32 = 2;
 const FRAMES: u32 = 10;
 
-/// So few may wait that now and then one flush serves all that do.
+/// The limit is so low that one flush sometimes serves all deferred frames.
 const LAZY: TlbTuning = TlbTuning {
     batching: FlushBatching::Lazy,
     batch: Auto::Fixed(32),
@@ -27,7 +27,7 @@ const LAZY: TlbTuning = TlbTuning {
     single_page_flush_ceiling: 33,
 };
 
-/// Two processes that map a file, and whoever does something to it.
+/// Two processes that map a file, and a program that changes it.
 struct Scene<'s, 'm> {
     stage: &'s Stage<'s, 'm>,
     readers: &'s Process,
@@ -42,7 +42,7 @@ impl Scene<'_, '_> {
         }
     }
 
-    /// Reads, and keeps reading.
+    /// Reads the pages repeatedly.
     fn read(&self, cpu: Cpu<'_>) {
         self.stage.run_on(cpu, self.readers);
         let accesses = [(0, Load), (1, Load), (0, Load), (0, Load), (1, Load), (0, Load)];
@@ -95,7 +95,7 @@ pub(super) fn write(machine: &Machine, bug: Option<Bug>) -> Verdict {
     })
 }
 
-/// CPUs 1 and 2 reclaim at once what CPU 0 uses, and ask the same CPU to flush.
+/// CPUs 1 and 2 reclaim the pages of CPU 0, and ask the same CPU to flush.
 pub(super) fn meet(machine: &Machine, bug: Option<Bug>) -> Verdict {
     run(machine, bug, |scene| {
         vec![
@@ -128,7 +128,7 @@ pub(super) fn truncate(machine: &Machine, bug: Option<Bug>) -> Verdict {
     })
 }
 
-/// CPU 1 uses addresses anew at which CPU 0 reads the file and CPU 2 reclaims it.
+/// CPU 1 reuses addresses at which CPU 0 reads the file and CPU 2 reclaims it.
 pub(super) fn reuse(machine: &Machine, bug: Option<Bug>) -> Verdict {
     run(machine, bug, |scene| {
         vec![
@@ -144,8 +144,8 @@ pub(super) fn reuse(machine: &Machine, bug: Option<Bug>) -> Verdict {
     })
 }
 
-/// CPU 0 runs one process and the other, which spares it interrupts; CPU 1 makes its translations
-/// change.
+/// CPU 0 switches between processes, so that it is not interrupted; CPU 1 makes its translations
+/// outdated.
 pub(super) fn switch(machine: &Machine, bug: Option<Bug>) -> Verdict {
     run(machine, bug, |scene| {
         let runs = move |cpu: Cpu<'_>, process: &Process| {
@@ -153,7 +153,7 @@ pub(super) fn switch(machine: &Machine, bug: Option<Bug>) -> Verdict {
             if bug == Some(Bug::LateEpoch) {
                 process.run_on(cpu);
                 scene.touch(cpu, process, &accesses);
-                // SAFETY: not met on purpose: this is the bug. Frames have no contents here.
+                // SAFETY: violated on purpose: this is the bug. Frames have no contents here.
                 #[allow(unsafe_code)]
                 unsafe {
                     scene.stage.flusher(cpu).record_full_flush(|| {});

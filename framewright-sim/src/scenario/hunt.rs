@@ -1,5 +1,5 @@
-//! A hunt: one scenario, one bug or none, under one schedule after the other until something is
-//! found.
+//! A hunt: one scenario with one bug or none, under one schedule after the other, until a symptom
+//! is found.
 
 use std::{fmt, str::FromStr};
 
@@ -7,32 +7,32 @@ use super::{Bug, Scenario, Verdict};
 use crate::engine::{Exhaustive, Machine, Misfit, Options, Schedule};
 use thiserror::Error;
 
-/// Runs of a scenario that are looked at to learn how long it is.
+/// Runs of a scenario that measure its number of steps.
 const SAMPLE: u64 = 16;
 /// Schedules between two reports of progress.
 const STRIDE: u64 = 256;
 
-/// How schedules are chosen. As text: `random`, `pct:DEPTH`, `exhaustive:BOUND`, `replay:CHOICES`.
+/// A choice of schedules. As text: `random`, `pct:DEPTH`, `exhaustive:BOUND`, `replay:CHOICES`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Kind {
-    /// Whoever can go on may, with equal chances.
+    /// Each CPU that can run is next with equal probability.
     Random,
     /// By priorities that change a few times.
     Pct {
-        /// How many events' order matters.
+        /// The number of events whose order matters.
         depth: u32,
     },
-    /// All that leave the ordinary course at most so often.
+    /// All schedules that choose an option other than the ordinary one at most `bound` times.
     Exhaustive {
-        /// How often.
+        /// The greatest number of such choices.
         bound: u32,
     },
-    /// One that was recorded.
+    /// A recorded schedule.
     Replay(Vec<u16>),
 }
 
 impl Kind {
-    /// Whether a seed makes a difference.
+    /// Whether the schedules depend on a seed.
     #[must_use]
     pub fn is_seeded(&self) -> bool {
         matches!(self, Self::Random | Self::Pct { .. })
@@ -50,7 +50,7 @@ impl fmt::Display for Kind {
     }
 }
 
-/// Text that says no way of choosing schedules.
+/// Text that is not a choice of schedules.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 #[error(
     "'{0}' is no way to choose schedules; it takes random, pct:DEPTH (1 to 64), exhaustive:BOUND \
@@ -79,55 +79,55 @@ impl FromStr for Kind {
     }
 }
 
-/// A hunt to be done.
+/// The parameters of a hunt.
 #[derive(Clone, Debug)]
 pub struct Hunt {
-    /// Where.
+    /// The scenario.
     pub scenario: &'static Scenario,
-    /// What is put in; nothing for the control.
+    /// The seeded bug; `None` for a control.
     pub bug: Option<Bug>,
-    /// How schedules are chosen.
+    /// The choice of schedules.
     pub kind: Kind,
-    /// The seed of the first schedule; each has the next.
+    /// The seed of the first schedule; each further schedule has the next seed.
     pub seed: u64,
-    /// How many schedules to try at most.
+    /// Limit of schedules.
     pub schedules: u64,
 }
 
-/// Something that a hunt found.
+/// A run with a symptom.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Find {
-    /// With which schedule, from 1.
+    /// The number of the schedule, from 1.
     pub at: u64,
-    /// What.
+    /// The result of the run.
     pub verdict: Verdict,
-    /// The options of `framewright hunt` that repeat it.
+    /// The options of `framewright hunt` that repeat the run.
     pub repeat: String,
 }
 
-/// How a hunt ended.
+/// The result of a hunt.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Bag {
     /// Schedules tried.
     pub tried: u64,
-    /// There are no more.
+    /// Whether all schedules were tried.
     pub exhausted: bool,
-    /// What was hunted: the bug by one of its symptoms; in a control, anything at all.
+    /// The first run with an expected symptom; in a control, with any symptom.
     pub found: Option<Find>,
-    /// Runs that went wrong in another way.
+    /// Runs with an unexpected symptom.
     pub strays: u64,
-    /// The first of them.
+    /// The first of these runs.
     pub stray: Option<Find>,
-    /// Why the run was not the one that was recorded, if one was.
+    /// The difference of a replay from its recording.
     pub misfit: Option<Misfit>,
     /// Steps of the longest run.
     pub steps: u64,
-    /// How often runs came to each point of the scenario.
+    /// How often runs reached each point of the scenario.
     pub reached: Vec<u64>,
 }
 
 impl Hunt {
-    /// Does it. `progress` hears of every so many schedules.
+    /// Runs the hunt. `progress` gets the number of schedules at regular intervals.
     #[must_use]
     pub fn run(&self, progress: &dyn Fn(u64)) -> Bag {
         let machine = self.scenario.machine();
@@ -172,7 +172,7 @@ impl Hunt {
         }
     }
 
-    /// How to repeat schedule `at`, which the machine has just run.
+    /// The options that repeat schedule `at`, which the machine has just run.
     fn repeat(&self, machine: &Machine, at: u64) -> String {
         let bug = self.bug.map_or(String::new(), |bug| format!(" --bug {bug}"));
         let name = self.scenario.name;
@@ -194,7 +194,7 @@ impl Hunt {
         }
     }
 
-    /// Steps that a run takes: those of the longest of a few, always the same few.
+    /// The number of steps of a run: the greatest of a few runs, always of the same seeds.
     fn usual_steps(&self, machine: &Machine) -> u64 {
         let steps = (0..SAMPLE).map(|seed| {
             machine.restart(Schedule::Random(seed));
@@ -205,7 +205,7 @@ impl Hunt {
     }
 }
 
-/// Where schedules come from.
+/// The source of schedules.
 enum Source {
     Random,
     Pct { depth: u32, steps: u64 },
@@ -227,7 +227,7 @@ impl Source {
 }
 
 impl Scenario {
-    /// A machine for it: stores and interrupts may be late.
+    /// A machine for the scenario, with delayed stores and interrupts.
     fn machine(&self) -> Machine {
         let options = Options {
             store_buffers: true,

@@ -1,41 +1,41 @@
-//! Small programs to hunt bugs with.
+//! Small programs for finding concurrency bugs.
 //!
 //! # Theory of operation
 //!
-//! A [`Scenario`] is a program of a few CPUs and some dozens of steps, made so that certain steps
-//! may come in any order. It is run under many schedules. As it is, it must stay clean under all
-//! of them: that is the *control*. With a [`Bug`] put in it must not: that shows that the checks
-//! can fail, and how many schedules it takes until they do. Only the symptoms that a bug is known
-//! by count; anything else is a bug of its own.
+//! A [`Scenario`] is a program of a few CPUs and some dozens of steps, in which certain steps may
+//! come in any order. It is run under many schedules. Without a bug it must be clean under all of
+//! them: this is the *control*. With a seeded [`Bug`] it must not be: this shows that the checks
+//! detect the bug, and how many schedules that takes. Only the known symptoms of a bug count; any
+//! other symptom is a bug of its own.
 //!
-//! Everything is made anew for each run, so that a schedule alone decides what happens.
+//! All state is made anew for each run, so that the run depends on the schedule alone.
 //!
 //! | module     | job                                                                    |
 //! |------------|------------------------------------------------------------------------|
-//! | `table`    | all of them                                                            |
-//! | `bug`      | what can be put in, and by which symptoms it is known                   |
-//! | `unmap`, `switch`, `rest`, `reclaim`, `munmap_race`, `take` | stores against page-table changes |
-//! | `migrate`  | pages that move, and what may happen to them at each step               |
-//! | `deferred`   | what must not happen to pages that wait for a flush                     |
-//! | `library`  | the library's allocator under threads, drains, hotplug, isolation, want |
-//! | `stand_in` | small versions of what is around it                                    |
-//! | `world`, `stage` | where scenarios happen, and how they end                         |
-//! | `hunt`     | one scenario, one bug, one schedule after the other                     |
+//! | `table`    | all scenarios                                                          |
+//! | `bug`      | the bugs, and their symptoms                                           |
+//! | `unmap`, `switch`, `lazy`, `reclaim`, `munmap_race`, `take` | stores against page-table changes |
+//! | `migrate`  | migration, with events at each step                                    |
+//! | `deferred`   | operations on pages that wait for a flush                            |
+//! | `library`  | the library's allocator with threads, drains, hotplug, isolation, low memory |
+//! | `stand_in` | small versions of the parts around the allocator                       |
+//! | `world`, `stage` | the environment of scenarios, and the checks at the end          |
+//! | `hunt`     | one scenario, one bug, one schedule after the other                    |
 //! | `campaign` | many hunts, on all processors                                          |
 //!
-//! What an embedder owns, page tables, files, a disk, is there as small stand-ins (`stand_in`), and
-//! so is reclaim; what it unmaps it collects in the library's flush batches. What moves pages is the
-//! library's own.
+//! The embedder's parts (page tables, files, a disk) and reclaim are small stand-ins (`stand_in`).
+//! They collect their unmapped pages in the library's flush batches. Compaction is the library's
+//! own.
 
 mod bug;
 mod campaign;
 mod deferred;
 mod hunt;
+mod lazy;
 mod library;
 mod migrate;
 mod munmap_race;
 mod reclaim;
-mod rest;
 mod stage;
 mod stand_in;
 mod switch;
@@ -54,42 +54,41 @@ use framewright::platform::Site;
 
 use crate::engine::Machine;
 
-/// A program to hunt bugs with.
+/// A program for finding bugs.
 #[derive(Debug)]
 pub struct Scenario {
     /// Its name.
     pub name: &'static str,
-    /// What happens, in one line.
+    /// A description in one line.
     pub about: &'static str,
-    /// CPUs that it takes.
+    /// The number of CPUs.
     pub cpus: u16,
-    /// Bugs that it can have.
+    /// The bugs that can be seeded.
     pub bugs: &'static [Bug],
-    /// How often schedules may leave the ordinary course so that all of them can be tried within
-    /// minutes.
+    /// The greatest bound of an exhaustive search that ends within minutes.
     pub affordable_bound: u32,
-    /// Rare outcomes that are forced now and then, and once in how many times.
+    /// Rare outcomes to force, and once in how many times.
     pub force: &'static [(Site, u32)],
-    /// What is counted in its runs.
+    /// The event that is counted in its runs.
     pub tally: Option<Tally>,
     run: fn(&Machine, Option<Bug>) -> Verdict,
 }
 
-/// What happens in a scenario, as it is counted by the moments at which it does.
+/// An event of a scenario, counted by the points at which it happens.
 #[derive(Clone, Copy, Debug)]
 pub struct Tally {
-    /// What happens, in one line.
+    /// A description in one line.
     pub what: &'static str,
-    /// The moments.
+    /// The points.
     pub points: &'static [Point],
 }
 
-/// A moment at which something may happen in a scenario.
+/// A point at which the event of a scenario may happen.
 #[derive(Clone, Copy, Debug)]
 pub struct Point {
     /// Its name.
     pub name: &'static str,
-    /// Why no run comes to it, if so.
+    /// The reason why no run reaches it, if that is so.
     pub never: Option<&'static str>,
 }
 
@@ -100,13 +99,13 @@ impl Scenario {
         SCENARIOS.iter().find(|scenario| scenario.name == name)
     }
 
-    /// The moments at which it is counted how often something happens.
+    /// The points at which the event is counted.
     #[must_use]
     pub fn points(&self) -> &'static [Point] {
         self.tally.map_or(&[], |tally| tally.points)
     }
 
-    /// Runs it once, on a machine that was made or restarted for this run.
+    /// Runs the scenario once, on a machine that was made or restarted for this run.
     #[must_use]
     pub fn run(&self, machine: &Machine, bug: Option<Bug>) -> Verdict {
         (self.run)(machine, bug)

@@ -1,7 +1,8 @@
-//! Unmapping what reclaim has unmapped already: the entries are clear, the translations are not.
+//! Unmapping pages that reclaim has unmapped already: their entries are clear, but TLBs still hold
+//! their translations.
 //!
-//! Reclaim puts flushes off, to do one for many pages. Whoever else unmaps such a page finds
-//! nothing to flush; if it believes that, it returns while the page can still be reached.
+//! Reclaim defers its flushes, to do one for many pages. A program that unmaps such a page finds a
+//! clear entry. If it then returns without a flush, the page can still be accessed.
 
 use framewright::tuning::{FlushBatching, TlbTuning};
 
@@ -20,7 +21,7 @@ use crate::{
 const PAGES: u32 = 3;
 const FRAMES: u32 = 8;
 
-/// CPU 0 unmaps a page that CPU 1 uses and CPU 2 reclaims among others.
+/// CPU 0 unmaps a page that CPU 1 accesses and CPU 2 reclaims among others.
 pub(super) fn run(machine: &Machine, bug: Option<Bug>) -> Verdict {
     let tlb = TlbTuning { batching: FlushBatching::All, ..TlbTuning::default() };
     stage::with(machine, FRAMES, tlb, |stage| {
@@ -64,7 +65,7 @@ fn unmap(cpu: Cpu<'_>, reclaimer: &Reclaimer<'_, '_>) {
     process.disown(cpu, 0..1);
     let gathered = process.clear(cpu, &mut (0..1));
     if reclaimer.bug != Some(Bug::SkippedFlush) {
-        stage.flusher(cpu).flush_deferred(process.space().owed());
+        stage.flusher(cpu).flush_deferred(process.space().deferred_flush());
     }
     if !gathered.is_empty() {
         process.space().flush(cpu, gathered.len() as u64);

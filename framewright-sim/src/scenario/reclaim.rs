@@ -17,7 +17,7 @@ use crate::{
 const PAGES: u32 = 2;
 const FRAMES: u32 = 8;
 
-/// CPUs 0 and 1 run threads, CPU 2 reclaims what they use.
+/// CPUs 0 and 1 run threads, CPU 2 reclaims their pages.
 pub(super) fn run(machine: &Machine, bug: Option<Bug>) -> Verdict {
     stage::with(machine, FRAMES, TlbTuning::default(), |stage| {
         let process = &Process::with_memory(&stage.world.mmu, 0..PAGES);

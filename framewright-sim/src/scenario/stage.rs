@@ -1,7 +1,8 @@
-//! Where scenarios about flush batches happen: frames come from a stack, and the library flushes.
+//! The environment of scenarios with flush batches: frames come from a stack, and the library
+//! flushes.
 //!
-//! Of its memory only what it knows of translations is used: a stack reuses frames at once, on any
-//! CPU, which finds out best who still reaches them.
+//! Of the library's memory only its TLB part is used. A stack reuses frames at once, on any CPU,
+//! which is best at exposing stale accesses.
 
 use std::cell::RefCell;
 
@@ -14,14 +15,14 @@ use framewright::{
 use super::{Verdict, world::World};
 use crate::{
     engine::{Cpu, Machine},
-    platform::{Books, Settings, Simulated},
+    platform::{MetadataBuffer, Settings, Simulated},
     process::{FrameSource, Process, Shooter},
 };
 
-/// Frames of the memory: more than any scenario's stack has.
+/// Frames of the memory: more than the stack of any scenario has.
 const FRAMES: u64 = 512;
 
-/// See the module.
+/// The environment of one run.
 pub(super) struct Stage<'l, 'm> {
     pub(super) world: &'l World,
     pub(super) memory: &'l Memory<'m, Simulated>,
@@ -35,18 +36,18 @@ impl<'m> Stage<'_, 'm> {
         self.shooter.flusher(cpu)
     }
 
-    /// Lets `cpu` run a process.
+    /// Loads a process on `cpu`.
     pub(super) fn run_on(&self, cpu: Cpu<'_>, process: &Process) {
         self.shooter.run_on(cpu, process);
     }
 
-    /// Gives a frame to a flush batch.
+    /// Adds a frame to a flush batch.
     pub(super) fn retire(&self, batch: &mut FlushBatch<'_, 'm, Simulated>, frame: u32) {
         let block = self.blocks.borrow_mut()[frame as usize].take();
         batch.retire(block.expect("it has one owner")).expect("a batch that is large enough");
     }
 
-    /// Takes back the frames that a flush batch hands out.
+    /// Frees the frames that a flush batch returns.
     pub(super) fn free_blocks(&self, cpu: Cpu<'_>, flushed: Blocks<'_, 'm, Simulated>) {
         let mut frames = Vec::new();
         for block in flushed {
@@ -57,25 +58,25 @@ impl<'m> Stage<'_, 'm> {
         self.free(cpu, &frames);
     }
 
-    /// Gives frames back that nobody may reach.
+    /// Frees frames that no CPU can access.
     pub(super) fn free(&self, cpu: Cpu<'_>, frames: &[Pfn]) {
         let frames: Vec<_> = frames.iter().map(|pfn| pfn.get() as u32).collect();
         frames.iter().for_each(|frame| self.world.oracle().freed(cpu, *frame));
         (&self.world.stack).give(cpu, &frames);
     }
 
-    /// Frames that wait for a flush.
+    /// The number of frames that wait for a flush.
     pub(super) fn deferred(&self) -> u64 {
         self.memory.tlb().deferred()
     }
 }
 
-/// What the batches of a scenario know their frames by.
+/// The slots of a flush batch of a scenario.
 pub(super) fn slots() -> [BatchSlot; 4] {
     [BatchSlot::default(); 4]
 }
 
-/// Runs `scene` where `frames` frames are, and translations are flushed as `tlb` says.
+/// Runs `scene` with `frames` frames and the TLB settings `tlb`.
 pub(super) fn with(
     machine: &Machine,
     frames: u32,
@@ -87,9 +88,10 @@ pub(super) fn with(
     let mut config = Config::new(&map, machine.cpus());
     config.tuning.zone.min_free = Auto::Fixed(0);
     config.tuning.tlb = tlb;
-    let mut books = Books::new(&Layout::new::<Simulated>(&config).expect("a small layout"));
+    let mut metadata =
+        MetadataBuffer::new(&Layout::new::<Simulated>(&config).expect("a small layout"));
     let platform = Simulated::new(machine, Settings::default());
-    let memory = Memory::new(platform, &config, books.as_mut()).expect("a small memory");
+    let memory = Memory::new(platform, &config, metadata.as_mut()).expect("a small memory");
     let world = World::new(machine, frames);
     let shooter = Shooter::new(&world.mmu, &memory);
     let request = Request::new(Order::ZERO, MigrateType::Movable).no_wait();

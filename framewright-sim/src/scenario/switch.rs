@@ -1,4 +1,5 @@
-//! Switching: CPUs leave an address space, keep what they have cached of it, and come back.
+//! Context switches: CPUs leave an address space, keep their cached translations of it, and return
+//! to it.
 
 use super::{Bug, Verdict, world::World};
 use crate::{
@@ -11,7 +12,7 @@ use crate::{
 
 const FRAMES: u32 = 6;
 
-/// CPU 0 unmaps what CPUs 1 and 2 have used before they ran another process.
+/// CPU 0 unmaps pages that CPUs 1 and 2 accessed before they switched to another process.
 pub(super) fn run(machine: &Machine, bug: Option<Bug>) -> Verdict {
     let world = &World::new(machine, FRAMES);
     let ours = &Process::with_memory(&world.mmu, 0..3);

@@ -1,19 +1,19 @@
-//! All scenarios: what each is about, and what can be put into it.
+//! All scenarios: their descriptions and possible bugs.
 
 use framewright::platform::Site;
 
 use super::{
-    Bug, Scenario, deferred, library, migrate, munmap_race, reclaim, rest, switch, take, unmap,
+    Bug, Scenario, deferred, lazy, library, migrate, munmap_race, reclaim, switch, take, unmap,
 };
 
-/// Rare outcomes in scenarios of the library.
+/// Rare outcomes that are forced in scenarios of the library.
 const FORCE: &[(Site, u32)] = &[(Site::EnterLists, 16), (Site::Refill, 8)];
 
 /// All scenarios.
 pub static SCENARIOS: [Scenario; 25] = [
     Scenario {
         name: "unmap",
-        about: "threads use pages while one unmaps them and another process wants frames",
+        about: "threads access pages while one unmaps them and another process allocates frames",
         cpus: 3,
         bugs: &[Bug::FreeBeforeFlush, Bug::EarlyMask, Bug::ForgottenTarget],
         affordable_bound: 2,
@@ -23,7 +23,7 @@ pub static SCENARIOS: [Scenario; 25] = [
     },
     Scenario {
         name: "switch",
-        about: "CPUs run another process and come back to pages that are gone",
+        about: "CPUs switch to another process and back to pages that were unmapped",
         cpus: 3,
         bugs: &[Bug::EarlyLook],
         affordable_bound: 2,
@@ -32,14 +32,14 @@ pub static SCENARIOS: [Scenario; 25] = [
         run: switch::run,
     },
     Scenario {
-        name: "rest",
-        about: "CPUs rest, get no interrupts, and come back to pages that are gone",
+        name: "lazy-tlb",
+        about: "CPUs in lazy TLB mode get no interrupts, and return to pages that were unmapped",
         cpus: 3,
         bugs: &[Bug::LazySkipsFlush],
         affordable_bound: 2,
         force: &[],
         tally: None,
-        run: rest::run,
+        run: lazy::run,
     },
     Scenario {
         name: "reclaim",
@@ -53,7 +53,7 @@ pub static SCENARIOS: [Scenario; 25] = [
     },
     Scenario {
         name: "migrate",
-        about: "the library compacts memory while threads store to the pages that move",
+        about: "the library compacts memory while threads store to the migrated pages",
         cpus: 3,
         bugs: &[Bug::CopyBeforeFlush],
         affordable_bound: 1,
@@ -63,7 +63,7 @@ pub static SCENARIOS: [Scenario; 25] = [
     },
     Scenario {
         name: "migrate-refused",
-        about: "the owner of pages that the library moves refuses half-way",
+        about: "the owner of pages refuses their migration at some steps",
         cpus: 3,
         bugs: &[Bug::RefusedHalfWay],
         affordable_bound: 1,
@@ -73,7 +73,7 @@ pub static SCENARIOS: [Scenario; 25] = [
     },
     Scenario {
         name: "migrate-pinned",
-        about: "somebody pins pages that the library moves",
+        about: "pages are pinned while the library migrates them",
         cpus: 3,
         bugs: &[Bug::PinIgnored],
         affordable_bound: 1,
@@ -83,7 +83,7 @@ pub static SCENARIOS: [Scenario; 25] = [
     },
     Scenario {
         name: "migrate-write-fails",
-        about: "writing pages fails that the library moves",
+        about: "writes of pages fail while the library migrates them",
         cpus: 3,
         bugs: &[Bug::FailedStaysClaimed, Bug::DirtyLeftBehind],
         affordable_bound: 1,
@@ -93,7 +93,7 @@ pub static SCENARIOS: [Scenario; 25] = [
     },
     Scenario {
         name: "migrate-unmap",
-        about: "a thread unmaps pages that the library moves",
+        about: "a thread unmaps pages while the library migrates them",
         cpus: 3,
         bugs: &[Bug::FreedByBoth],
         affordable_bound: 1,
@@ -103,7 +103,7 @@ pub static SCENARIOS: [Scenario; 25] = [
     },
     Scenario {
         name: "migrate-beside",
-        about: "frames are freed beside those that the library moves pages to",
+        about: "frames beside the targets of migrations are freed",
         cpus: 3,
         bugs: &[Bug::TargetFreed],
         affordable_bound: 1,
@@ -113,7 +113,7 @@ pub static SCENARIOS: [Scenario; 25] = [
     },
     Scenario {
         name: "munmap-race",
-        about: "a thread unmaps what reclaim has unmapped and not flushed yet",
+        about: "a thread unmaps pages that reclaim has unmapped but not flushed",
         cpus: 3,
         bugs: &[Bug::SkippedFlush],
         affordable_bound: 2,
@@ -158,7 +158,7 @@ pub static SCENARIOS: [Scenario; 25] = [
     },
     Scenario {
         name: "deferred-meet",
-        about: "two CPUs reclaim at once and ask the same third one to flush",
+        about: "two CPUs reclaim at once, and both ask the third one to flush",
         cpus: 3,
         bugs: &[Bug::WriteOutBeforeFlush],
         affordable_bound: 2,
@@ -168,7 +168,7 @@ pub static SCENARIOS: [Scenario; 25] = [
     },
     Scenario {
         name: "deferred-switch",
-        about: "CPUs switch between processes, and make the flushes that reclaim has deferred",
+        about: "CPUs switch between processes, and flush what reclaim has deferred",
         cpus: 3,
         bugs: &[Bug::LateEpoch],
         affordable_bound: 2,
@@ -178,7 +178,7 @@ pub static SCENARIOS: [Scenario; 25] = [
     },
     Scenario {
         name: "take",
-        about: "three CPUs take frames off one stack",
+        about: "three CPUs allocate frames of one stack",
         cpus: 3,
         bugs: &[Bug::UnlockedTake],
         affordable_bound: 3,
@@ -188,7 +188,7 @@ pub static SCENARIOS: [Scenario; 25] = [
     },
     Scenario {
         name: "drain",
-        about: "the lists of CPUs are drained from outside while their owners use them",
+        about: "the lists of CPUs are drained by others while their owners use them",
         cpus: 3,
         bugs: &[Bug::MissingBarrier],
         affordable_bound: 1,
@@ -198,7 +198,7 @@ pub static SCENARIOS: [Scenario; 25] = [
     },
     Scenario {
         name: "pause",
-        about: "reclaim pauses for pages that others have isolated, and is woken when they are back",
+        about: "reclaim pauses while pages are isolated, and is woken when they are put back",
         cpus: 3,
         bugs: &[Bug::LostWakeUp],
         affordable_bound: 1,
@@ -208,7 +208,7 @@ pub static SCENARIOS: [Scenario; 25] = [
     },
     Scenario {
         name: "life",
-        about: "processes map, use, share and unmap pages, and exit, on the library's lists",
+        about: "processes map, access, share and unmap pages, and exit",
         cpus: 3,
         bugs: &[Bug::FreeBeforeFlush],
         affordable_bound: 1,
@@ -218,7 +218,7 @@ pub static SCENARIOS: [Scenario; 25] = [
     },
     Scenario {
         name: "hotplug",
-        about: "a CPU and a pageblock come and go while others allocate",
+        about: "a CPU and a pageblock are added and removed while others allocate",
         cpus: 3,
         bugs: &[],
         affordable_bound: 1,
@@ -228,7 +228,7 @@ pub static SCENARIOS: [Scenario; 25] = [
     },
     Scenario {
         name: "isolate",
-        about: "pageblocks are withheld while others allocate from them",
+        about: "pageblocks are isolated while others allocate from them",
         cpus: 3,
         bugs: &[],
         affordable_bound: 1,
@@ -238,7 +238,7 @@ pub static SCENARIOS: [Scenario; 25] = [
     },
     Scenario {
         name: "contiguous",
-        about: "runs of frames are taken out of pageblocks that others allocate from",
+        about: "contiguous ranges are allocated from pageblocks that others use",
         cpus: 3,
         bugs: &[],
         affordable_bound: 1,
@@ -248,7 +248,7 @@ pub static SCENARIOS: [Scenario; 25] = [
     },
     Scenario {
         name: "depot",
-        about: "pieces of blocks go from CPU to CPU while pageblocks are withheld",
+        about: "single frames go from CPU to CPU through the depot while pageblocks are isolated",
         cpus: 3,
         bugs: &[],
         affordable_bound: 1,
@@ -258,7 +258,7 @@ pub static SCENARIOS: [Scenario; 25] = [
     },
     Scenario {
         name: "reserve",
-        about: "all want the last frames above the reserve, and one may dip into it",
+        about: "all CPUs allocate the last frames, and urgent requests may go below the watermark",
         cpus: 3,
         bugs: &[],
         affordable_bound: 1,

@@ -1,4 +1,4 @@
-//! Allocating: three CPUs take frames off one stack, use them, and put them back.
+//! Allocation: three CPUs allocate frames of one stack, access them, and free them.
 
 use super::{Bug, Verdict, stand_in::Stack, world::World};
 use crate::{
@@ -8,7 +8,7 @@ use crate::{
 
 const FRAMES: u32 = 6;
 
-/// CPUs 0 to 2 do the same.
+/// CPUs 0 to 2 run the same program.
 pub(super) fn run(machine: &Machine, bug: Option<Bug>) -> Verdict {
     let stack = match bug {
         Some(Bug::UnlockedTake) => Stack::unlocked(FRAMES),

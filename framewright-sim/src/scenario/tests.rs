@@ -1,4 +1,4 @@
-//! What a hunt promises, with small budgets: `framewright hunt --full` has the large ones.
+//! The goals of hunts, with small budgets; `framewright hunt --full` has the large ones.
 
 use super::*;
 
@@ -33,7 +33,7 @@ fn every_bug_is_found_and_can_be_found_again() {
 }
 
 #[test]
-fn what_a_search_finds_is_printed_so_that_it_can_be_repeated() {
+fn a_find_of_a_search_is_printed_as_options_that_repeat_it() {
     let scenario = Scenario::named("reclaim").unwrap();
     let bug = Some(Bug::WriteOutBeforeFlush);
     let bag = hunt(scenario, bug, Kind::Exhaustive { bound: 1 }, 20_000);
@@ -59,8 +59,8 @@ fn small_scenarios_are_searched_to_the_end() {
 }
 
 #[test]
-fn what_nobody_expects_does_not_count() {
-    // A deadlock of its own making: this bug is not what it was put in for.
+fn unexpected_symptoms_do_not_count() {
+    // A deadlock, which is not a symptom of this bug.
     fn stuck(machine: &Machine, _bug: Option<Bug>) -> Verdict {
         let lock = machine.new_lock(crate::engine::LockClass::Program);
         let program = |cpu: crate::engine::Cpu<'_>| cpu.lock(lock);

@@ -1,5 +1,5 @@
-//! Unmapping: threads of a process use its pages while one of them unmaps these, and another
-//! process wants frames.
+//! Unmapping: threads of a process access its pages while one of them unmaps these, and another
+//! process allocates frames.
 
 use std::ops::Range;
 
@@ -12,10 +12,10 @@ use crate::{
     },
 };
 
-/// Few, so that what is freed is reused at once.
+/// So few that freed frames are reused at once.
 const FRAMES: u32 = 6;
 
-/// CPU 0 unmaps, CPU 1 comes and goes, CPU 2 runs a thread and then another process.
+/// CPU 0 unmaps, CPU 1 loads and leaves the process, CPU 2 runs a thread and then another process.
 pub(super) fn run(machine: &Machine, bug: Option<Bug>) -> Verdict {
     let world = &World::new(machine, FRAMES);
     let ours = &Process::with_memory(&world.mmu, 0..3);
@@ -53,7 +53,7 @@ pub(super) fn run(machine: &Machine, bug: Option<Bug>) -> Verdict {
     )
 }
 
-/// Unmaps pages, rightly or not.
+/// Unmaps pages, with or without a bug.
 fn unmap(cpu: Cpu<'_>, world: &World, process: &Process, pages: Range<u32>, bug: Option<Bug>) {
     let space = process.space();
     let mut frames = &world.stack;

@@ -1,4 +1,4 @@
-//! What scenarios share: where they happen, and how they end.
+//! The environment of scenarios, and the checks at the end.
 
 use crate::{
     engine::{Cpu, Failure, Machine, Program},
@@ -7,23 +7,23 @@ use crate::{
 
 use super::stand_in::Stack;
 
-/// How a run ended.
+/// The result of a run.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Verdict {
-    /// As it should.
+    /// No symptom.
     Clean,
-    /// Something was seen that must not be.
+    /// A symptom was detected.
     Seen {
-        /// What.
+        /// The symptom.
         symptom: Symptom,
-        /// Where, in words.
+        /// Its place, in words.
         what: String,
     },
-    /// Something else went wrong: a panic, a deadlock.
+    /// The run failed without a symptom: a panic, a deadlock.
     Failed(Failure),
 }
 
-/// A machine with memory to check, and a stand-in for its allocator.
+/// A machine with checked memory, and a stand-in for its allocator.
 pub(super) struct World {
     pub(super) mmu: Mmu,
     pub(super) stack: Stack,
@@ -42,13 +42,13 @@ impl World {
         self.mmu.oracle().expect("scenarios are checked")
     }
 
-    /// A program's access; nothing if the page is not, or no longer, the program's.
+    /// A program's access; no effect if the page is not, or no longer, the program's.
     pub(super) fn touch(&self, cpu: Cpu<'_>, process: &Process, page: u32, access: Access) {
         let _ = process.touch(cpu, page, access, &mut &self.stack);
     }
 
-    /// Runs the programs, and looks around when they have ended. What `elsewhere` finds is where
-    /// pages are that are not in frames.
+    /// Runs the programs and the checks at the end. `elsewhere` returns the contents of pages that
+    /// are not in frames.
     pub(super) fn run(
         &self,
         machine: &Machine,
@@ -61,8 +61,8 @@ impl World {
         self.run_holding(machine, programs, processes, elsewhere, held)
     }
 
-    /// The same, where more than mapped pages have frames: `held` says how many there have to be
-    /// in the end.
+    /// The same, with frames that are not mapped pages: `held` returns how many have to be in use
+    /// at the end.
     pub(super) fn run_holding(
         &self,
         machine: &Machine,

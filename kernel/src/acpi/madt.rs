@@ -1,16 +1,16 @@
-//! The table of interrupt controllers (MADT): which CPUs there are.
+//! The table of interrupt controllers (MADT): the CPUs of the machine.
 
 use super::{Tables, structures, word};
 use crate::cpu::MAX_CPUS;
 
-/// Bytes before its structures.
+/// Bytes before the structures.
 const SKIP: usize = super::HEADER + 8;
 const LOCAL_APIC: u8 = 0;
 const LOCAL_X2APIC: u8 = 9;
-/// The CPU can be used.
+/// Flag: the CPU is usable.
 const ENABLED: u32 = 1;
 
-/// The numbers that interrupts to CPUs are addressed to.
+/// The APIC numbers of CPUs, to which interrupts are addressed.
 #[derive(Clone)]
 pub(crate) struct CpuList {
     apics: [u32; MAX_CPUS],
@@ -18,13 +18,13 @@ pub(crate) struct CpuList {
 }
 
 impl CpuList {
-    /// All of them, as firmware orders them.
+    /// The numbers, in the order of the firmware.
     pub(crate) fn apics(&self) -> &[u32] {
         &self.apics[..self.count]
     }
 }
 
-/// The CPUs that can be used, as many as the kernel can have.
+/// The usable CPUs, up to the limit of the kernel.
 pub(crate) fn cpus(tables: Tables) -> CpuList {
     let mut list = CpuList { apics: [0; MAX_CPUS], count: 0 };
     let madt = tables.find(b"APIC").unwrap_or_default();

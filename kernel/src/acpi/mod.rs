@@ -1,7 +1,7 @@
-//! Firmware tables (ACPI): which CPUs there are, and what is on which node.
+//! Firmware tables (ACPI): the CPUs, and the nodes of CPUs and memory.
 //!
-//! A table is bytes with a signature, found through the root table that the loader names. Whatever
-//! is missing or cut off is as if it were not there: one CPU, one node.
+//! A table is bytes with a signature, found through the root table that the loader names. A table
+//! that is missing or cut off counts as absent: then there is one CPU, or one node.
 
 #![allow(unsafe_code)]
 
@@ -13,7 +13,7 @@ use core::slice;
 pub(crate) use madt::cpus;
 pub(crate) use nodes::Topology;
 
-/// Bytes that every table begins with.
+/// Bytes of the header of every table.
 const HEADER: usize = 36;
 
 /// The tables of a machine.
@@ -21,29 +21,29 @@ const HEADER: usize = 36;
 pub(crate) struct Tables {
     /// Entries of the root table.
     root: &'static [u8],
-    /// Bytes of one.
+    /// Bytes of an entry.
     entry: usize,
 }
 
 impl Tables {
-    /// The tables of which the root pointer (RSDP) is at `address`; none if that is 0.
+    /// The tables with the root pointer (RSDP) at `address`; none if that is 0.
     ///
     /// # Safety
     ///
-    /// Firmware left one there, and nobody has written to its tables.
+    /// The firmware left a root pointer there, and its tables were not overwritten.
     pub(crate) unsafe fn at(address: u64) -> Self {
         let none = Self { root: &[], entry: 4 };
         if address == 0 {
             return none;
         }
-        // SAFETY: a root pointer has 20 bytes at least.
+        // SAFETY: a root pointer has at least 20 bytes.
         let pointer = unsafe { slice::from_raw_parts(address as *const u8, 20) };
         if !pointer.starts_with(b"RSD PTR ") {
             return none;
         }
         let (root, entry) = match pointer[15] {
             0 => (u64::from(word(pointer, 16)), 4),
-            // SAFETY: from revision 2 on it has 36.
+            // SAFETY: it has 36 bytes from revision 2 on.
             _ => (long(unsafe { slice::from_raw_parts(address as *const u8, 36) }, 24), 8),
         };
         // SAFETY: the root pointer names the root table.
@@ -68,16 +68,16 @@ impl Tables {
 ///
 /// # Safety
 ///
-/// There is one at `address`.
+/// There is a table at `address`.
 unsafe fn table_at(address: u64) -> &'static [u8] {
-    // SAFETY: a table has a header, and the header says how long the table is.
+    // SAFETY: a table has a header, which contains its length.
     unsafe {
         let header = slice::from_raw_parts(address as *const u8, HEADER);
         slice::from_raw_parts(address as *const u8, word(header, 4) as usize)
     }
 }
 
-/// The structures behind the first `skip` bytes of a table: kind and bytes of each.
+/// The structures after the first `skip` bytes of a table: type and bytes of each.
 fn structures(table: &'static [u8], skip: usize) -> impl Iterator<Item = (u8, &'static [u8])> {
     let mut rest = table.get(skip..).unwrap_or_default();
     core::iter::from_fn(move || {

@@ -1,4 +1,4 @@
-//! What is on which node (SRAT), and how far nodes are from one another (SLIT).
+//! The nodes of CPUs and memory (SRAT), and the distances of nodes (SLIT).
 
 use framewright::NodeId;
 
@@ -11,16 +11,16 @@ const CPU: u8 = 0;
 const MEMORY: u8 = 1;
 const CPU_X2APIC: u8 = 2;
 const ENABLED: u32 = 1;
-/// Nodes that the kernel can have.
+/// The greatest number of nodes.
 const MOST: usize = 16;
 const LOCAL: u8 = 10;
 const REMOTE: u8 = 20;
 
-/// Nodes, numbered in the order in which firmware first mentions them.
+/// Nodes, numbered in the order of their first entries.
 pub(crate) struct Topology {
     srat: &'static [u8],
     slit: &'static [u8],
-    /// The numbers that firmware has for them.
+    /// The firmware's numbers of the nodes.
     domains: [u32; MOST],
     count: usize,
 }
@@ -49,12 +49,12 @@ impl Topology {
         }
     }
 
-    /// How many there are.
+    /// The number of nodes.
     pub(crate) fn count(&self) -> usize {
         self.count
     }
 
-    /// The node of memory at an address, and where what is on it ends, at the latest.
+    /// The node of the memory at an address, and an end address of that node's memory.
     pub(crate) fn of_memory(&self, address: u64) -> (NodeId, u64) {
         let holds = |region: &Region| (region.start..region.end).contains(&address);
         match self.memory().find(|(region, _)| holds(region)) {
@@ -79,7 +79,7 @@ impl Topology {
         cpus.find(|&(other, _)| other == apic).map_or(NodeId::default(), |(_, of)| self.number(of))
     }
 
-    /// How far two nodes are from one another; 10 is here.
+    /// The distance of two nodes; 10 is the node itself.
     pub(crate) fn distance(&self, from: usize, to: usize) -> u8 {
         let (from_domain, to_domain) = (self.domains[from] as usize, self.domains[to] as usize);
         let localities = long(self.slit, HEADER) as usize;

@@ -1,9 +1,9 @@
-//! The command line: words `key=value`, and words alone.
+//! The command line: words `key=value`, and single words.
 
 const BYTES: usize = 1024;
 
-/// The key and the value of a word. Core's search for a character knows all of Unicode, and takes four times the
-/// code of this.
+/// The key and the value of a word. The search for a character in `core` handles all of Unicode,
+/// and takes four times as much code.
 pub(crate) fn pair(word: &str) -> Option<(&str, &str)> {
     let at = word.bytes().position(|byte| byte == b'=')?;
     Some((word.get(..at)?, word.get(at + 1..)?))
@@ -17,7 +17,7 @@ pub(crate) struct CommandLine {
 }
 
 impl CommandLine {
-    /// A copy of `text`, as far as there is room.
+    /// A copy of `text`, cut off at the limit.
     pub(crate) fn new(text: &str) -> Self {
         let length = text.len().min(BYTES);
         let mut copy = [0; BYTES];
@@ -25,22 +25,22 @@ impl CommandLine {
         Self { text: copy, length }
     }
 
-    /// Its words.
+    /// The words.
     pub(crate) fn words(&self) -> impl Iterator<Item = &str> {
         core::str::from_utf8(&self.text[..self.length]).unwrap_or_default().split_ascii_whitespace()
     }
 
-    /// The value of a key; of several the last.
+    /// The last value of a key.
     pub(crate) fn value(&self, key: &str) -> Option<&str> {
         self.values(key).last()
     }
 
-    /// The values of a key.
+    /// All values of a key.
     pub(crate) fn values(&self, key: &str) -> impl Iterator<Item = &str> {
         self.words().filter_map(move |word| word.strip_prefix(key)?.strip_prefix('='))
     }
 
-    /// The number that a key has; `None` if it is not there.
+    /// The number of a key; `None` if the key is missing.
     ///
     /// # Errors
     ///
@@ -49,7 +49,7 @@ impl CommandLine {
         self.value(key).map(|value| value.parse().map_err(|_| value)).transpose()
     }
 
-    /// Whether a word is there.
+    /// Whether the line contains a word.
     pub(crate) fn has(&self, word: &str) -> bool {
         self.words().any(|other| other == word)
     }

@@ -1,7 +1,7 @@
-//! Memory before the library has it: taken once, never given back.
+//! Memory that the kernel takes before the library has it. It is never freed.
 //!
-//! It comes from the upper end of a region, and in the end all pageblocks that anything was taken from
-//! stay with the kernel: a pageblock that the library has only in part costs more to free to, and
+//! It is taken from the upper end of a region. All pageblocks that anything was taken from stay
+//! with the kernel, because a pageblock that the library has only in part makes frees slower; and
 //! regions end anywhere.
 
 use core::{mem::MaybeUninit, slice};
@@ -13,27 +13,27 @@ use crate::frames;
 
 const PAGEBLOCK_BYTES: u64 = PAGEBLOCK_FRAMES as u64 * frames::BYTES;
 
-/// What is left of a region that the kernel takes its own things from.
+/// The rest of a region from which the kernel takes memory.
 pub(crate) struct EarlyMemory {
     left: Region,
     end: u64,
 }
 
 impl EarlyMemory {
-    /// Takes from `region`.
+    /// Memory of `region`.
     ///
     /// # Safety
     ///
-    /// It is free memory, mapped, and nobody else uses it.
+    /// The region is free and mapped, and no other code uses it.
     pub(crate) unsafe fn new(region: Region) -> Self {
         Self { left: region, end: region.end }
     }
 
-    /// Takes some bytes, aligned to a power of two, for ever.
+    /// Takes bytes, aligned to a power of two. They are never freed.
     ///
     /// # Panics
     ///
-    /// If there is not enough left: the machine is too small.
+    /// If the rest is too small for the machine.
     pub(crate) fn take(&mut self, bytes: usize, align: usize) -> &'static mut [MaybeUninit<u8>] {
         let start = self.left.end.saturating_sub(bytes as u64) & !(align as u64 - 1);
         assert!(
@@ -41,11 +41,11 @@ impl EarlyMemory {
             "too little memory: {bytes} bytes more are needed to boot"
         );
         self.left.end = start;
-        // SAFETY: within the region, which is ours, and below all that was taken before.
+        // SAFETY: within the region, which this value owns, and below all bytes taken before.
         unsafe { slice::from_raw_parts_mut(start as *mut MaybeUninit<u8>, bytes) }
     }
 
-    /// What stays with the kernel.
+    /// The memory that stays with the kernel.
     pub(crate) fn taken(&self) -> Region {
         let start = self.left.end / PAGEBLOCK_BYTES * PAGEBLOCK_BYTES;
         Region { start: start.max(self.left.start), end: self.end }

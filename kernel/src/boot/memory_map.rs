@@ -1,8 +1,8 @@
-//! Memory that is free to use: a few regions, in order.
+//! The free memory: a few regions, in ascending order.
 
 use crate::frames;
 
-/// From a first byte to the one behind the last.
+/// A range of addresses, from the first byte to the one after the last.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Region {
     pub(crate) start: u64,
@@ -10,16 +10,16 @@ pub(crate) struct Region {
 }
 
 impl Region {
-    /// Bytes of it.
+    /// The length in bytes.
     pub(crate) fn bytes(&self) -> u64 {
         self.end.saturating_sub(self.start)
     }
 }
 
-/// Regions that a map can have.
+/// The greatest number of regions of a map.
 const MOST: usize = 64;
 
-/// Regions of whole frames that neither overlap nor touch the first MiB.
+/// Regions of whole frames that neither overlap nor include the first MiB.
 #[derive(Clone)]
 pub(crate) struct MemoryMap {
     regions: [Region; MOST],
@@ -27,13 +27,13 @@ pub(crate) struct MemoryMap {
 }
 
 impl MemoryMap {
-    /// None.
+    /// A map without regions.
     pub(crate) fn new() -> Self {
         Self { regions: [Region { start: 0, end: 0 }; MOST], count: 0 }
     }
 
-    /// Adds a region, as far as it consists of whole frames. One too many is left out, which only
-    /// costs its memory.
+    /// Adds the whole frames of a region. A region beyond the limit is left out, so its memory is
+    /// not used.
     pub(crate) fn add(&mut self, region: Region) {
         let down = |address: u64| address / frames::BYTES * frames::BYTES;
         let region = Region {
@@ -49,7 +49,7 @@ impl MemoryMap {
         self.count += 1;
     }
 
-    /// Takes a region out.
+    /// Removes a range.
     pub(crate) fn remove(&mut self, gone: Region) {
         let old = core::mem::replace(self, Self::new());
         for region in old.regions() {
@@ -58,7 +58,7 @@ impl MemoryMap {
         }
     }
 
-    /// The regions, ascending.
+    /// The regions in ascending order.
     pub(crate) fn regions(&self) -> &[Region] {
         &self.regions[..self.count]
     }
@@ -69,7 +69,7 @@ impl MemoryMap {
         below.max_by_key(|region| region.bytes()).copied()
     }
 
-    /// The end of the highest one.
+    /// The end of the last region.
     pub(crate) fn end(&self) -> u64 {
         self.regions().last().map_or(0, |region| region.end)
     }

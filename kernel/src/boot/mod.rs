@@ -1,8 +1,8 @@
-//! What the boot loader leaves: memory map, command line, firmware tables.
+//! The data of the boot loader: memory map, command line, firmware tables.
 //!
-//! The loader (QEMU's `-kernel`, or another that speaks PVH; GRUB, by Multiboot2) enters `boot.s` with the
-//! address of a start info, and its pieces lie about in memory that is free as far as the memory map says. So all
-//! of it is copied before anything is taken.
+//! The loader (QEMU's `-kernel`, or another that supports PVH; GRUB, by Multiboot2) enters `boot.s`
+//! with the address of a start info. Its parts are in memory that is free by the memory map, so all
+//! of it is copied before any memory is used.
 
 #![allow(unsafe_code)]
 

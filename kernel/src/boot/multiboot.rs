@@ -1,30 +1,30 @@
-//! The boot information of Multiboot2: tags, each with its kind and its length.
+//! The boot information of Multiboot2: tags, each with type and length.
 
 use core::slice;
 
 use super::{CommandLine, MemoryMap, Region, StartInfo};
 
-/// What the loader has in a register.
+/// The loader's magic word.
 pub(super) const MAGIC: u32 = 0x36d7_6289;
 
-/// Kinds of tags.
+/// Types of tags.
 const END: u32 = 0;
 const COMMAND_LINE: u32 = 1;
 const MEMORY_MAP: u32 = 6;
-/// A copy of the root of firmware tables, of the first version or of a later one.
+/// A copy of the RSDP, of the first version or of a later one.
 const RSDP: [u32; 2] = [14, 15];
-/// Bytes that each begins with.
+/// Bytes of the header of a tag.
 const HEADER: usize = 8;
-/// The kind of memory that is free to use.
+/// The type of free memory.
 const RAM: u32 = 1;
 
-/// Reads what is at `address`. The firmware's root pointer stays there, in memory that the map calls free:
-/// its tables are to be found before any is used.
+/// Reads the information at `address`. The RSDP stays there, in memory that is free by the map, so
+/// the tables have to be found before any memory is used.
 ///
 /// # Safety
 ///
-/// A loader that speaks Multiboot2 left its information there, and nothing was written to memory since
-/// that it calls free.
+/// A Multiboot2 loader left its information there, and memory that is free by its map was not
+/// written to.
 pub(super) unsafe fn read(address: u64) -> Option<StartInfo> {
     // SAFETY: the information begins with its length; all of it is below 4 GiB, and mapped.
     let info = unsafe {
@@ -51,7 +51,7 @@ pub(super) unsafe fn read(address: u64) -> Option<StartInfo> {
     }
 }
 
-/// Adds the regions of a memory map: the length of each and a version, then they.
+/// Adds the regions of a memory map: the length of an entry, a version, and the entries.
 fn add(memory: &mut MemoryMap, map: &[u8]) -> Option<()> {
     let bytes = word(map, 0)? as usize;
     for region in map.get(8..)?.chunks_exact(bytes.max(24)) {

@@ -1,4 +1,4 @@
-//! What the loader says: by the start info of PVH (`hvm_start_info`), or by that of Multiboot2.
+//! The loader's start info: that of PVH (`hvm_start_info`), or that of Multiboot2.
 
 use core::{ffi::CStr, slice};
 
@@ -29,37 +29,37 @@ struct RawRegion {
 }
 
 const MAGIC: u32 = 0x336e_c578;
-/// The kind of memory that is free to use.
+/// The type of free memory.
 const RAM: u32 = 1;
 
-/// What the loader says, copied.
+/// The loader's data, copied.
 pub(crate) struct StartInfo {
-    /// Memory that is free to use, but for the kernel itself.
+    /// Free memory, including that of the kernel image.
     pub(crate) memory: MemoryMap,
-    /// What the kernel is to do.
+    /// The command line.
     pub(crate) command_line: CommandLine,
-    /// Address of the root of firmware tables, or 0.
+    /// Address of the RSDP, or 0.
     pub(crate) rsdp: u64,
 }
 
 impl StartInfo {
-    /// Reads what is at `address`; `loader` is the word that a loader of Multiboot2 names itself with.
+    /// Reads the start info at `address`; `loader` is the magic word of Multiboot2 loaders.
     ///
     /// # Safety
     ///
-    /// A loader that speaks one of the two left its start info there, and nothing was written to memory
-    /// since that it calls free.
+    /// A loader of one of the two kinds left its start info there, and memory that is free by its
+    /// map was not written to.
     pub(crate) unsafe fn read(loader: u32, address: u64) -> Option<Self> {
         if loader == multiboot::MAGIC {
-            // SAFETY: as the caller promises.
+            // SAFETY: by the contract of this function.
             return unsafe { multiboot::read(address) };
         }
-        // SAFETY: the caller vouches for it; all of it is below 4 GiB, and mapped.
+        // SAFETY: by the contract of this function; all of it is below 4 GiB, and mapped.
         let raw = unsafe { &*(address as *const Raw) };
         if raw.magic != MAGIC || raw.version < 1 {
             return None;
         }
-        // SAFETY: the start info says where its memory map is and how long.
+        // SAFETY: the start info contains the address and the length of its memory map.
         let regions = unsafe {
             let entries = raw.memory_map_entries as usize;
             slice::from_raw_parts(raw.memory_map as *const RawRegion, entries)
@@ -70,7 +70,7 @@ impl StartInfo {
         }
         let text = match raw.command_line {
             0 => c"",
-            // SAFETY: it is a text that ends with a zero.
+            // SAFETY: the address of a string that ends with a zero.
             at => unsafe { CStr::from_ptr(at as *const _) },
         };
         let command_line = CommandLine::new(text.to_str().unwrap_or_default());

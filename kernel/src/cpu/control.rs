@@ -42,18 +42,19 @@ pub(crate) fn disable_interrupts() {
     unsafe { asm!("cli", options(nostack)) };
 }
 
-/// Takes interrupts, halts until one has come, and puts them off again. One that came before halts
-/// nothing: the instruction after `sti` is executed before any interrupt is taken.
+/// Enables interrupts, halts until one has come, and disables them again. An interrupt that is
+/// pending ends the halt at once: the instruction after `sti` is executed before any interrupt is
+/// taken.
 #[inline(always)]
 pub(crate) fn halt_once() {
     // SAFETY: as `enable_interrupts`.
     unsafe { asm!("sti", "hlt", "cli", options(nostack)) };
 }
 
-/// Stops this CPU for good.
+/// Stops this CPU forever.
 pub(crate) fn halt_forever() -> ! {
     loop {
-        // SAFETY: nothing can wake it but an interrupt that cannot be put off; then it halts again.
+        // SAFETY: only a non-maskable interrupt can wake the CPU; then it halts again.
         unsafe { asm!("cli", "hlt", options(nomem, nostack)) };
     }
 }
@@ -67,7 +68,8 @@ pub(crate) fn timestamp() -> u64 {
     u64::from(high) << 32 | u64::from(low)
 }
 
-/// Does nothing, but an external counter of instructions (`linux/counter`) counts from here to [`mark_end`].
+/// Does nothing; an external instruction counter (`linux/counter`) counts from here to
+/// [`mark_end`].
 #[inline(always)]
 pub(crate) fn mark_begin() {
     // SAFETY: does nothing. Not `nomem`, so that the counted code is not moved across it.
@@ -81,7 +83,7 @@ pub(crate) fn mark_end() {
     unsafe { asm!("nop dword ptr [rax + 0x46574b32]", options(nostack, preserves_flags)) };
 }
 
-/// The root of the page tables in force.
+/// The root of the loaded page tables.
 #[inline(always)]
 pub(crate) fn page_table_root() -> u64 {
     let root;
@@ -108,7 +110,7 @@ pub(crate) fn invalidate_page(address: u64) {
     unsafe { asm!("invlpg [{}]", in(reg) address, options(nostack, preserves_flags)) };
 }
 
-/// The address that the last page fault was for.
+/// The address of the last page fault.
 #[inline(always)]
 pub(crate) fn fault_address() -> u64 {
     let address;

@@ -1,4 +1,4 @@
-//! Segments and the task-state segment, which names the stacks that interrupts come on.
+//! Segments, and the task-state segment with the stacks of interrupts.
 
 use core::arch::asm;
 
@@ -11,7 +11,7 @@ const CODE: u16 = 0x08;
 const DATA: u16 = 0x10;
 const TSS: u16 = 0x18;
 
-/// The task-state segment: all that is left of it in 64-bit mode is stacks.
+/// The task-state segment, of which 64-bit mode uses only the stacks.
 #[repr(C, packed(4))]
 struct TaskState {
     reserved: u32,
@@ -20,7 +20,7 @@ struct TaskState {
     interrupts: [u64; 7],
     reserved_at_last: u64,
     reserved_word: u16,
-    /// Where the map of allowed ports begins: beyond the end, so there is none.
+    /// The offset of the I/O permission map: beyond the end, so there is none.
     ports: u16,
 }
 
@@ -32,7 +32,7 @@ pub(super) struct Descriptors {
 }
 
 impl Descriptors {
-    /// Tables that have interrupts come on `stacks`.
+    /// Tables with these stacks for interrupts.
     pub(super) fn new(stacks: &[Stack; IST_STACKS]) -> Self {
         let mut interrupts = [0; 7];
         for (entry, stack) in interrupts.iter_mut().zip(stacks) {
@@ -52,7 +52,7 @@ impl Descriptors {
         }
     }
 
-    /// Has this CPU use them.
+    /// Loads the tables on this CPU.
     pub(super) fn load(&'static mut self) {
         let base = &raw const self.task as u64;
         let limit = size_of::<TaskState>() as u64 - 1;
@@ -64,8 +64,8 @@ impl Descriptors {
             limit: size_of_val(&self.segments) as u16 - 1,
             base: self.segments.as_ptr() as u64,
         };
-        // SAFETY: the segments say what those before said of code and data, and stay for ever; the
-        // task-state segment is this CPU's own, and was not loaded before.
+        // SAFETY: code and data segments equal those loaded before, and the tables are never freed.
+        // The task-state segment belongs to this CPU, and was not loaded before.
         unsafe {
             asm!(
                 "lgdt [{pointer}]",

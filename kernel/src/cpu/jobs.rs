@@ -1,4 +1,4 @@
-//! Jobs: the first CPU has all CPUs run a function, and waits until they have.
+//! Jobs: the first CPU makes all CPUs run a function, and waits until they have run it.
 
 use core::sync::atomic::{AtomicPtr, AtomicUsize, Ordering, fence};
 
@@ -16,11 +16,11 @@ struct Job<'j> {
     left: AtomicUsize,
 }
 
-/// The job, and how many there were before.
+/// The current job, and the number of all jobs so far.
 static JOB: AtomicPtr<()> = AtomicPtr::new(core::ptr::null_mut());
 static JOBS: AtomicUsize = AtomicUsize::new(0);
 
-/// Runs a function on all CPUs at once; to be called by the first, outside of any other job.
+/// Runs a function on all CPUs at once. Called by the first CPU, outside of any job.
 pub(crate) fn run_on_all(run: &(dyn Fn(&'static Cpu) + Sync)) {
     let job = Job { run, left: AtomicUsize::new(online()) };
     JOB.store((&raw const job).cast_mut().cast(), Ordering::Relaxed);
@@ -55,8 +55,8 @@ pub(crate) fn work_for_others() -> ! {
         control::enable_interrupts();
         done += 1;
         fence(Ordering::Acquire);
-        // SAFETY: the first CPU keeps the job until every CPU has done it, and posts no other
-        // before; so this is the one of this number.
+        // SAFETY: the first CPU keeps the job until every CPU has run it, and posts no other one
+        // before. So this is the job of this number.
         let job = unsafe { &*JOB.load(Ordering::Relaxed).cast::<Job<'static>>() };
         do_job(job);
     }

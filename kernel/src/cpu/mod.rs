@@ -28,7 +28,7 @@ pub(crate) use rendezvous::Rendezvous;
 pub(crate) use stacks::Stack;
 pub(crate) use start::{start_first, start_others};
 
-/// CPUs that the kernel can have.
+/// The greatest number of CPUs.
 pub(crate) const MAX_CPUS: usize = 32;
 
 /// The data of a CPU.
@@ -38,21 +38,21 @@ pub(crate) struct Cpu {
     this: *const Cpu,
     /// Its number, from 0.
     pub(crate) id: CpuId,
-    /// The number that interrupts are addressed to.
+    /// The APIC number, to which interrupts are addressed.
     pub(crate) apic: u32,
-    /// The node it is on.
+    /// The node of the CPU.
     pub(crate) node: NodeId,
 
-    /// Whether the CPU is lazy: it runs nothing of the address space that it has loaded.
+    /// Whether the CPU is in lazy TLB mode: it does not use its loaded address space.
     pub(crate) lazy: AtomicBool,
     /// Number of requested barriers that it has executed.
     pub(crate) barriers: [AtomicU64; 2],
-    /// Interrupts that it took, by vector from [`FIRST_INTERRUPT`](crate::interrupts).
+    /// Interrupts taken, by vector from [`FIRST_INTERRUPT`](crate::interrupts).
     pub(crate) interrupts: [AtomicU64; crate::interrupts::KINDS],
-    /// Page faults that it took.
+    /// Page faults taken.
     pub(crate) faults: AtomicU64,
 
-    /// The address space that it has loaded; null: only the kernel's.
+    /// The loaded address space; null if only the kernel's page tables are loaded.
     pub(crate) loaded: AtomicPtr<AddressSpace>,
     /// The generation of that address space at this CPU's last flush of it.
     pub(crate) generation: Cell<u64>,
@@ -101,7 +101,7 @@ pub(crate) fn this_cpu() -> &'static Cpu {
     }
 }
 
-/// CPUs that run.
+/// The number of running CPUs.
 pub(crate) fn online() -> usize {
     ONLINE.load(Ordering::Acquire)
 }
@@ -113,7 +113,7 @@ pub(crate) fn by_number(id: CpuId) -> Option<&'static Cpu> {
     unsafe { cpu.as_ref() }
 }
 
-/// All CPUs that run.
+/// All running CPUs.
 pub(crate) fn all() -> impl Iterator<Item = &'static Cpu> {
     (0..online() as u16).filter_map(|id| by_number(CpuId::new(id)))
 }

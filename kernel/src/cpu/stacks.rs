@@ -2,7 +2,7 @@
 
 use crate::boot::early::EarlyMemory;
 
-/// Stacks that vectors come on, beside that of the thread.
+/// Stacks of vectors, beside that of the thread.
 pub(crate) const IST_STACKS: usize = 5;
 
 /// Bytes of the stack of an interrupt.
@@ -17,7 +17,7 @@ pub(crate) struct Stack {
 }
 
 impl Stack {
-    /// A stack for a kind of interrupts.
+    /// A stack for one class of vectors.
     pub(crate) fn for_interrupts(early: &mut EarlyMemory) -> Self {
         Self::of(early, INTERRUPT_BYTES)
     }
@@ -31,7 +31,7 @@ impl Stack {
         Self { top: early.take(bytes, 4096).as_mut_ptr_range().end as u64 }
     }
 
-    /// Where it begins: it grows down from here.
+    /// The top address, from which the stack grows down.
     pub(crate) fn top(self) -> u64 {
         self.top
     }

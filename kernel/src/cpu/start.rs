@@ -1,7 +1,7 @@
-//! Starting CPUs: the first sets itself up, then wakes the others one by one.
+//! Starting CPUs: the first CPU sets itself up, then starts the others one by one.
 //!
-//! A CPU sleeps until it gets an INIT and a start-up interrupt; then it begins in real mode in a page
-//! below 1 MiB, the trampoline (`boot/boot.s`). CPUs start one at a time, so one pair of words tells a CPU
+//! A CPU waits for an INIT and a start-up interrupt. Then it begins in real mode in a page below 1
+//! MiB, the trampoline (`boot/boot.s`). CPUs start one at a time, so one pair of words tells a CPU
 //! its stack and its number.
 
 use core::{
@@ -35,27 +35,29 @@ unsafe extern "C" {
     static next_cpu: AtomicU64;
 }
 
-/// Has the CPU that booted be CPU 0, on a node.
+/// Makes the CPU that booted CPU 0.
 pub(crate) fn start_first(early: &mut EarlyMemory, node: NodeId) {
     apic::enable();
     let cpu = prepare(early, CpuId::new(0), apic::own_number(), node);
     settle_in(cpu, descriptors(early));
 }
 
-/// Wakes the others, `apics` with their nodes, which become CPUs 1 and up; says how many came.
+/// Starts the CPUs `apics`, given with their nodes, as CPUs 1 and up. Returns the number that
+/// started.
 pub(crate) fn start_others(early: &mut EarlyMemory, apics: &[(u32, NodeId)]) -> usize {
     if apics.is_empty() {
         return 0;
     }
     install_trampoline();
     apic::send_init_to_others();
-    // Processors of this century need next to no time for it.
+    // The delay after INIT; current processors need very little.
     Clock::wait(100 * MICROSECOND);
-    // A CPU that has not come may still use the stack it was given, so no other CPU is started then.
+    // A CPU that has not started may still use the stack it was given, so no other CPU is started
+    // then.
     apics.iter().take_while(|&&(apic, node)| start(early, apic, node)).count()
 }
 
-/// Wakes one; whether it came.
+/// Starts one CPU. Returns whether it started.
 fn start(early: &mut EarlyMemory, apic: u32, node: NodeId) -> bool {
     let id = super::online();
     if id >= super::MAX_CPUS {
@@ -65,7 +67,7 @@ fn start(early: &mut EarlyMemory, apic: u32, node: NodeId) -> bool {
     let tables = descriptors(early);
     TABLES.store(tables, Ordering::Release);
     EXPECTED.store(id, Ordering::Release);
-    // SAFETY: both words are plain 64-bit words of `boot.s`, read by the CPU that is started alone.
+    // SAFETY: both are plain words of `boot.s`, read only by the CPU that is being started.
     unsafe {
         next_stack.store(Stack::for_thread(early).top(), Ordering::Release);
         next_cpu.store(core::ptr::from_ref(cpu) as u64, Ordering::Release);
@@ -76,7 +78,7 @@ fn start(early: &mut EarlyMemory, apic: u32, node: NodeId) -> bool {
             return true;
         }
     }
-    // A CPU that has announced itself is waited for. One that comes later goes to sleep.
+    // A CPU that has announced itself is waited for. One that comes later halts.
     if !Clock::wait_until(1000 * MILLISECOND, || super::online() > id)
         && EXPECTED.swap(NOBODY, Ordering::AcqRel) == id
     {
@@ -85,18 +87,19 @@ fn start(early: &mut EarlyMemory, apic: u32, node: NodeId) -> bool {
     Clock::wait_until(u64::MAX / 2, || super::online() > id)
 }
 
-/// The CPU that is being started, until it has come or nobody waits for it any more.
+/// The number of the CPU that is being started; `NOBODY` after it has announced itself, or after
+/// the wait has ended.
 static EXPECTED: AtomicUsize = AtomicUsize::new(NOBODY);
 const NOBODY: usize = usize::MAX;
 
 /// The tables of the CPU that is being started.
 static TABLES: AtomicPtr<Descriptors> = AtomicPtr::new(core::ptr::null_mut());
 
-/// Where CPUs other than the first enter Rust: called by `boot.s`.
+/// The entry of CPUs other than the first into Rust, called by `boot.s`.
 #[unsafe(no_mangle)]
 extern "C" fn other_cpu(cpu: *const Cpu) -> ! {
     let tables = TABLES.load(Ordering::Acquire);
-    // SAFETY: the first CPU has made both for this one, and makes none for others if it does not come.
+    // SAFETY: the first CPU made both for this CPU, and makes none for others if it does not come.
     let cpu = unsafe { &*cpu };
     let id = cpu.id.index();
     if EXPECTED.compare_exchange(id, NOBODY, Ordering::AcqRel, Ordering::Relaxed).is_err() {
@@ -128,7 +131,7 @@ fn place<T>(early: &mut EarlyMemory, value: T) -> &'static mut T {
     unsafe { (*bytes.as_mut_ptr().cast::<MaybeUninit<T>>()).write(value) }
 }
 
-/// Has the CPU that runs this be `cpu`.
+/// Sets up the CPU that runs this as `cpu`.
 fn settle_in(cpu: &'static Cpu, tables: &'static mut Descriptors) {
     tables.load();
     // SAFETY: every x86-64 CPU has this register; no other code uses `gs`.

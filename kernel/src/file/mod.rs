@@ -1,21 +1,23 @@
-//! Files: pages in a cache, a RAM disk behind them, and the library's [`PageOwner`], which reclaims them.
+//! Files: a page cache above a RAM disk, and the library's [`PageOwner`], which reclaims its pages.
 //!
 //! # Theory of operation
 //!
-//! A page of a file is absent, or leaves a shadow of when it was evicted, or is in a frame: a word per
-//! page says which. A bit in the flags of a frame is its lock: whoever maps a page holds it, and so does
-//! reclaim from the first question to the last. So a page that reclaim has unmapped is mapped nowhere
-//! until it is released, or unlocked again.
+//! A page of a file is absent, or was evicted and left a shadow entry, or is in a frame: one word
+//! per page stores this. A bit in the flags of a frame is its lock. A CPU that maps a page holds
+//! the lock, and so does reclaim from its first call to the last. So a page that reclaim has
+//! unmapped stays unmapped until it is released or unlocked.
 //!
-//! Every address space that maps a file maps all of it, from one page on. That is the reverse mapping:
-//! the owner word of a frame says which page of the file it is, and the file says where it is mapped.
+//! Every address space that maps a file maps all of it, from page 0 on. This gives the reverse
+//! mapping: the owner word of a frame has the page of the file, and the file has its address
+//! spaces.
 //!
-//! The disk is memory: of each page it keeps the first word, which is all that workloads store.
+//! The disk is memory: it stores only the first word of each page, because workloads store no other
+//! words.
 //!
 //! | module | job |
 //! |---|---|
-//! | `owner` | what reclaim asks of the owner of pages |
-//! | `moving` | pages of the file get other frames |
+//! | `owner` | the library's calls of the owner of pages |
+//! | `moving` | migration of pages of the file |
 
 #![allow(unsafe_code)]
 
@@ -44,7 +46,7 @@ use crate::{
     wait::{self, Event},
 };
 
-/// A page of a file, which is filled from the disk.
+/// A page of a file.
 const PAGE: Request = Request::new(Order::ZERO, MigrateType::Movable);
 /// Address spaces that can map a file.
 const MAPPINGS: usize = crate::cpu::MAX_CPUS;
@@ -52,10 +54,10 @@ const MAPPINGS: usize = crate::cpu::MAX_CPUS;
 /// Flags of a frame of a file.
 const LOCKED: u8 = 1;
 const DIRTY: u8 = 2;
-/// While it is claimed: it was on the list of what is used.
+/// During a claim: the page was on the active list.
 const ACTIVE: u8 = 4;
 
-/// What the word of a page says.
+/// The state of a page.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Cached {
     Absent,
@@ -81,28 +83,28 @@ impl Cached {
     }
 }
 
-/// The file there is: one at a time.
+/// The open file: one at a time.
 static FILE: AtomicPtr<File> = AtomicPtr::new(core::ptr::null_mut());
-/// The same for whoever moves pages of it, until the last of these has arrived.
+/// The same file for migrations, until the last of them has ended.
 static MOVING: AtomicPtr<File> = AtomicPtr::new(core::ptr::null_mut());
-/// Pages that reclaim released since the start.
+/// Pages that reclaim released so far.
 pub(crate) static RECLAIMED: AtomicU64 = AtomicU64::new(0);
-/// Pages that were written to the disk.
+/// Pages written to the disk so far.
 pub(crate) static WRITTEN: AtomicU64 = AtomicU64::new(0);
 
 /// A file.
 pub(crate) struct File {
-    /// What each page is, as [`Cached`].
+    /// The state of each page, as [`Cached`].
     cache: &'static [AtomicU64],
     /// The first word of each page.
     disk: &'static [AtomicU64],
-    /// Where it is mapped.
+    /// The address spaces that map it.
     mappings: [Option<&'static AddressSpace>; MAPPINGS],
     owed: DeferredFlush,
 }
 
 impl File {
-    /// A file of which page n begins with what `content` says. Its words are memory that the caller keeps.
+    /// A file in which page n begins with `content(n)`. The caller owns the memory of its words.
     pub(crate) fn new(
         cache: &'static [AtomicU64],
         disk: &'static [AtomicU64],
@@ -115,18 +117,18 @@ impl File {
         Self { cache, disk, mappings: [None; MAPPINGS], owed: DeferredFlush::new() }
     }
 
-    /// Says where it is mapped: in each of these from page 0 on.
+    /// Sets the address spaces that map the file from page 0 on.
     pub(crate) fn map_in(&mut self, spaces: impl Iterator<Item = &'static AddressSpace>) {
         for (slot, space) in self.mappings.iter_mut().zip(spaces) {
             *slot = Some(space);
         }
     }
 
-    /// Has faults and reclaim find it.
+    /// Opens the file for faults and reclaim.
     ///
     /// # Safety
     ///
-    /// It stays where it is until [`File::close`].
+    /// The file is neither moved nor dropped before [`File::close`].
     pub(crate) unsafe fn open(&self) {
         let file = core::ptr::from_ref(self).cast_mut();
         MOVING.store(file, Ordering::Release);
@@ -134,16 +136,16 @@ impl File {
     }
 
     fn current() -> Option<&'static Self> {
-        // SAFETY: null, or a file that stays until it is closed.
+        // SAFETY: null, or a file that is valid until it is closed.
         unsafe { FILE.load(Ordering::Acquire).as_ref() }
     }
 
-    /// Ends it: unmaps and frees all of its pages, which no CPU touches any more. To be called by the
-    /// first CPU, outside of any job.
+    /// Closes the file: unmaps and frees all of its pages. No CPU accesses them any more. Called by
+    /// the first CPU, outside of any job.
     pub(crate) fn close(&self) {
         FILE.store(core::ptr::null_mut(), Ordering::Release);
-        // CPUs take up a job between two steps of their threads: behind it none reclaims from this file,
-        // and what was about to move has moved.
+        // CPUs take part in a job between two steps of their threads. After it, none reclaims from
+        // this file, and migrations that were in progress have ended.
         cpu::run_on_all(&|_| ());
         MOVING.store(core::ptr::null_mut(), Ordering::Release);
         for space in self.mappings.iter().flatten() {
@@ -156,14 +158,14 @@ impl File {
         for cached in self.cache {
             if let Cached::Present(pfn) = Cached::of(cached.swap(0, Ordering::AcqRel)) {
                 set_flags(pfn, 0);
-                // SAFETY: nobody uses the page any more.
+                // SAFETY: the page has no users any more.
                 let whose = memory().lru().map(|lru| unsafe { lru.abandon(pfn) });
                 if !matches!(whose, Some(FreedBy::Isolator)) {
                     free(pfn);
                 }
             }
         }
-        // What waits for a flush is not free yet.
+        // Frames that wait for a flush are not free yet.
         shootdown::flusher().drain_deferred(&mut |blocks| {
             blocks.for_each(|block| free(block.into_raw().0));
         });
@@ -176,7 +178,7 @@ impl File {
         (Cached::of(cached) == Cached::Present(pfn)).then_some(page)
     }
 
-    /// Where a frame of it is mapped.
+    /// The mappings of a frame of the file.
     fn mappings_of(
         &'static self,
         pfn: Pfn,
@@ -190,7 +192,7 @@ impl File {
     }
 }
 
-/// Takes a page that is locked out of every page table, into a flush batch.
+/// Removes all mappings of a locked page, into a flush batch.
 fn unmap(file: &'static File, pfn: Pfn, batch: &mut Unmapping<'_, '_, '_, Machine>) {
     for (space, page, slot) in file.mappings_of(pfn) {
         let entry = slot.take();
@@ -214,7 +216,7 @@ fn unmap(file: &'static File, pfn: Pfn, batch: &mut Unmapping<'_, '_, '_, Machin
 }
 
 fn free(pfn: Pfn) {
-    // SAFETY: a page of a file is a block of order 0, which nobody uses any more.
+    // SAFETY: a page of a file is a block of order 0, and has no users any more.
     unsafe { memory::free(pfn, Order::ZERO) };
 }
 
@@ -239,13 +241,13 @@ fn unlock(pfn: Pfn) {
     wait::wake(Event::SERVED);
 }
 
-/// Gives who faults page `page` of the file.
+/// Handles a fault on page `page` of the file. Returns whether it is mapped now.
 pub(crate) fn serve(cpu: &Cpu, space: &AddressSpace, page: u64, slot: &Slot, write: bool) -> bool {
     with_page(cpu, page, |file, pfn| map(file, space, pfn, slot, write))
 }
 
-/// Reads a page of the file, mapped nowhere: whether all of its words are `word`. `None` if there is no
-/// memory for it.
+/// Reads a page of the file without mapping it. Returns whether all of its words are `word`; `None`
+/// if there is no memory for it.
 pub(crate) fn read_page(cpu: &Cpu, page: u64, word: u64) -> Option<bool> {
     let mut holds = false;
     let was_read = with_page(cpu, page, |_, pfn| {
@@ -257,7 +259,7 @@ pub(crate) fn read_page(cpu: &Cpu, page: u64, word: u64) -> Option<bool> {
     was_read.then_some(holds)
 }
 
-/// Writes a word all over a page of the file; whether there was memory for it.
+/// Fills a page of the file with a word. Returns whether there was memory for it.
 pub(crate) fn write_page(cpu: &Cpu, page: u64, word: u64) -> bool {
     with_page(cpu, page, |_, pfn| {
         frames::fill(pfn, Order::ZERO, word);
@@ -265,7 +267,7 @@ pub(crate) fn write_page(cpu: &Cpu, page: u64, word: u64) -> bool {
     })
 }
 
-/// Does something with the frame of a page, which is locked meanwhile: it is read if it is not there.
+/// Runs `work` with the frame of a page, which is locked meanwhile. A missing page is read. Returns
 /// `false` if there is no memory for it, or no such page.
 fn with_page(cpu: &Cpu, page: u64, mut work: impl FnMut(&'static File, Pfn)) -> bool {
     let Some(file) = File::current() else { return false };
@@ -310,11 +312,12 @@ fn with_page(cpu: &Cpu, page: u64, mut work: impl FnMut(&'static File, Pfn)) -> 
     }
 }
 
-/// A frame, locked, with what the disk has of a page.
+/// A new locked frame with the disk's contents of a page.
 fn read(file: &File, page: u64) -> Option<Pfn> {
     let pfn = memory::alloc(PAGE)?;
     frames::fill(pfn, Order::ZERO, file.disk[page as usize].load(Ordering::Acquire));
-    // Who still takes it for the page that it was may have it locked, until he has looked again.
+    // A CPU that still has the frame from an earlier page may hold the lock until it has checked
+    // the page.
     while !try_lock(pfn) {
         wait_for_lock(pfn);
     }
@@ -324,18 +327,18 @@ fn read(file: &File, page: u64) -> Option<Pfn> {
     Some(pfn)
 }
 
-/// Maps a page that is locked; whoever is to store to it gets it when nothing is owed any more.
+/// Maps a locked page; for stores, after its deferred flushes are done.
 fn map(file: &File, space: &AddressSpace, pfn: Pfn, slot: &Slot, write: bool) {
     let entry = Entry::page(pfn).accessed();
     if write {
         let flusher = shootdown::flusher();
         flusher.flush_deferred(space.owed());
         flusher.flush_deferred(&file.owed);
-        // Nobody else changes the entry of a locked page, but to the same; and what CPUs have cached
-        // of one that could be read only has them look again.
+        // No other CPU changes the entry of a locked page, except to the same value. A CPU with a
+        // cached read-only translation reads the entry again on a store.
         slot.map_for_stores(entry.writable());
     } else {
-        // Who was faster has mapped the same page.
+        // If another CPU was faster, it has mapped the same page.
         slot.install(entry);
     }
 }

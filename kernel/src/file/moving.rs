@@ -1,10 +1,10 @@
-//! Pages of the file get other frames.
+//! Migration of pages of the file.
 //!
-//! A page that moves is locked, as for reclaim, and mapped nowhere: whoever faults it finds it locked, and
-//! afterwards elsewhere, by the file's word for it.
+//! A page is locked during its migration, as for reclaim, and not mapped. A fault waits for the
+//! lock, and then finds the new frame through the file's word.
 //!
-//! A file that closes is found no more by who claims pages, and still by who has claimed some: it waits
-//! for these before it ends.
+//! Pages of a file that is being closed are not claimed any more. Pages that were claimed before
+//! can be migrated, and the file waits for them before it ends.
 
 #![allow(unsafe_code)]
 
@@ -22,32 +22,32 @@ use super::{
 };
 use crate::{memory::memory, platform::Machine};
 
-/// The file whose pages may be on their way.
+/// The file whose pages may be in migration.
 fn moving() -> Option<&'static File> {
-    // SAFETY: null, or a file that is there until what moves has arrived.
+    // SAFETY: null, or a file that is valid until its migrations have ended.
     unsafe { MOVING.load(Ordering::Acquire).as_ref() }
 }
 
-/// Whether pages on that list may be claimed: those of a file that closes may not.
+/// Whether pages on this list may be claimed: those of a file that is being closed may not.
 pub(crate) fn may_claim(list: LruList) -> bool {
     let of_file = matches!(list, LruList::ActiveFile | LruList::InactiveFile);
     !of_file || File::current().is_some()
 }
 
-/// Remembers of a page that is isolated now which list it was on.
+/// Records the list of a page that is now isolated.
 pub(crate) fn note_list(pfn: Pfn, list: LruList) {
     if list == LruList::ActiveFile {
         flags(pfn).fetch_or(ACTIVE, Ordering::AcqRel);
     }
 }
 
-/// Forgets that again; whether it was that of what is used.
+/// Removes that record. Returns whether the page was on the active list.
 pub(crate) fn forget_list(pfn: Pfn) -> bool {
     flags(pfn).fetch_and(!ACTIVE, Ordering::AcqRel) & ACTIVE != 0
 }
 
-/// Locks a claimed page of the file with its new frame, and takes it out of every page table. `false`
-/// if it is no page of the file.
+/// Locks a claimed page of the file together with its new frame, and removes all its mappings.
+/// `false` if it is not a page of the file.
 pub(crate) fn unmap(
     at: &mut Move,
     (mode, locking): (MigrateMode, Locking),
@@ -80,7 +80,8 @@ pub(crate) fn unmap(
     true
 }
 
-/// Has the file find an unmapped page in its new frame; whether it is one of the file.
+/// Makes the new frame of an unmapped page known to the file. Returns whether the page is of the
+/// file.
 pub(crate) fn relocate(from: Pfn, to: Pfn) -> bool {
     let Some(file) = moving() else { return false };
     let Some(page) = file.page_of(from) else { return false };
@@ -92,13 +93,13 @@ pub(crate) fn relocate(from: Pfn, to: Pfn) -> bool {
     true
 }
 
-/// Unlocks a page that has moved, and leaves its old frame as any other.
+/// Unlocks a page in its new frame, and clears the flags of its old frame.
 pub(crate) fn unlock_moved(from: Pfn, to: Pfn) {
     set_flags(from, 0);
     unlock(to);
 }
 
-/// Unlocks a page that has not moved; whether it is one of the file.
+/// Unlocks a page that was not migrated. Returns whether it is of the file.
 pub(crate) fn unlock_if_of_file(from: Pfn, to: Pfn) -> bool {
     let is = moving().is_some_and(|file| file.page_of(from).is_some());
     if is {

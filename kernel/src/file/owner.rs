@@ -1,4 +1,4 @@
-//! The kernel as the owner of pages: the library's questions about slices of them.
+//! The kernel as the owner of pages: the library's calls for slices of them.
 
 #![allow(unsafe_code)]
 
@@ -21,8 +21,7 @@ use crate::{
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Owner;
 
-// SAFETY: what `release` gives away is a frame of the file, which its word named until then; it was
-// allocated as a block of order 0.
+// SAFETY: a released frame was in the file until then, and was allocated as a block of order 0.
 unsafe impl PageOwner<Machine> for Owner {
     fn lock(&self, frames: &[Pfn], out: &mut [Option<PageState>]) {
         for (&pfn, out) in frames.iter().zip(out) {

@@ -1,8 +1,9 @@
-//! Interrupts and exceptions: the table of vectors, and what is done about each.
+//! Interrupts and exceptions: the table of vectors, and their handlers.
 //!
-//! Every vector comes on a stack of its own kind (exceptions, interrupts, NMI, double fault, page
-//! fault), with interrupts masked. So none comes twice on one stack: no handler takes interrupts, but
-//! that of page faults, which has left its stack for that of the thread before it runs (`boot/boot.s`).
+//! Every class of vectors (exceptions, interrupts, NMI, double fault, page fault) has its own
+//! stack, and begins with interrupts masked. No handler enables interrupts, except that of page
+//! faults, which has switched to the stack of the thread before (`boot/boot.s`). So no stack is
+//! used twice at once.
 
 #![allow(unsafe_code)]
 
@@ -26,7 +27,7 @@ pub(crate) use table::load_table;
 
 /// The first vector that is not an exception.
 const FIRST: u8 = 32;
-/// Kinds of interrupts.
+/// The number of kinds of interrupts.
 pub(crate) const KINDS: usize = 5;
 
 /// Vectors of interrupts.
@@ -35,17 +36,17 @@ pub(crate) const KINDS: usize = 5;
 pub(crate) enum Vector {
     /// The timer of the CPU.
     Timer = FIRST,
-    /// Another CPU asks to forget translations.
+    /// Another CPU requests a TLB flush.
     Shootdown = FIRST + 1,
-    /// Another CPU asks for a memory barrier.
+    /// Another CPU requests a memory barrier.
     Barrier = FIRST + 2,
-    /// Something that this CPU waits for may have happened.
+    /// The event that this CPU waits for may have happened.
     Wake = FIRST + 3,
-    /// Nothing, says the controller.
+    /// A spurious interrupt of the controller.
     Spurious = 0xff,
 }
 
-/// What was interrupted, as `boot.s` leaves it on the stack.
+/// The interrupted context, as `boot.s` leaves it on the stack.
 #[repr(C)]
 #[allow(missing_docs, dead_code)]
 pub(crate) struct TrapFrame {
@@ -80,7 +81,7 @@ impl fmt::Display for TrapFrame {
     }
 }
 
-/// Where every vector enters Rust: called by `boot.s`.
+/// The entry of every vector into Rust, called by `boot.s`.
 #[unsafe(no_mangle)]
 extern "C" fn interrupt(frame: &mut TrapFrame) {
     const TIMER: u64 = Vector::Timer as u64;
@@ -110,11 +111,11 @@ extern "C" fn interrupt(frame: &mut TrapFrame) {
     apic::end_of_interrupt();
 }
 
-/// Counts an interrupt; the CPU that takes it.
+/// Counts an interrupt; returns the CPU that takes it.
 fn counted(frame: &TrapFrame) -> &'static Cpu {
     let cpu = this_cpu();
     let count = &cpu.interrupts[frame.vector as usize - usize::from(FIRST)];
-    // Nobody else writes it.
+    // No other CPU writes this counter.
     count.store(count.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
     cpu
 }
@@ -124,7 +125,7 @@ fn tick(cpu: &Cpu) {
     shootdown::tick();
 }
 
-/// Executes the barriers that others asked for.
+/// Executes the barriers that other CPUs have requested.
 fn execute_barrier(cpu: &Cpu) {
     let [asked, executed] = &cpu.barriers;
     let number = asked.load(Ordering::Acquire);

@@ -1,4 +1,4 @@
-//! Page faults: whoever faults gets his page, or is told that there is none.
+//! Page faults: the page is mapped, or the fault is reported.
 
 use core::sync::atomic::Ordering;
 
@@ -27,7 +27,8 @@ pub(crate) struct Fault {
 
 const WRITE: u64 = 1 << 1;
 
-/// The handler. It runs on the stack of who faulted, and takes interrupts if he did.
+/// The handler. It runs on the stack of the faulting code, and enables interrupts if they were
+/// enabled there.
 pub(super) fn handle(frame: &mut TrapFrame) {
     let fault = Fault { address: control::fault_address(), write: frame.error & WRITE != 0 };
     let takes_interrupts = frame.rflags & RFLAGS_IF != 0;
@@ -37,13 +38,13 @@ pub(super) fn handle(frame: &mut TrapFrame) {
     let cpu = this_cpu();
     cpu.faults.store(cpu.faults.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
     if [&raw const probe_read, &raw const probe_write].iter().any(|&at| frame.rip == at as u64) {
-        // Somebody who wants to know, and nothing more.
+        // The faulting code is a probe, which only reports the fault.
         frame.rip = &raw const probe_failed as u64;
         return;
     }
     let served = takes_interrupts && paging::serve(cpu, fault);
     if !served {
-        // Who would rather know than end.
+        // The faulting code handles a failed fault.
         assert!(
             frame.rip == &raw const try_write as u64,
             "page fault that nobody serves on CPU {}: {:#x} {frame}",

@@ -15,10 +15,10 @@ unsafe extern "C" {
     static vectors: u8;
 }
 
-/// The gates, two words each. All CPUs write the same into it.
+/// The gates, two words each. All CPUs write the same values.
 static GATES: [AtomicU64; 512] = [const { AtomicU64::new(0) }; 512];
 
-/// The stack that a vector comes on, counted from 1.
+/// The stack of a vector, counted from 1.
 fn stack_of(vector: u64) -> u64 {
     match vector {
         2 | 18 => 3,
@@ -29,7 +29,7 @@ fn stack_of(vector: u64) -> u64 {
     }
 }
 
-/// Has this CPU use the table.
+/// Loads the table on this CPU.
 pub(crate) fn load_table() {
     for (vector, gate) in (0..).zip(GATES.chunks_exact(2)) {
         let entry = &raw const vectors as u64 + vector * 16;
@@ -43,7 +43,7 @@ pub(crate) fn load_table() {
     }
     let pointer =
         TablePointer { limit: size_of_val(&GATES) as u16 - 1, base: GATES.as_ptr() as u64 };
-    // SAFETY: every gate leads to its entry, on a stack that the task-state segment names; the table
-    // stays for ever.
+    // SAFETY: every gate leads to its entry, on a stack of the task-state segment; the table is
+    // never freed.
     unsafe { asm!("lidt [{}]", in(reg) &raw const pointer, options(readonly, nostack)) };
 }

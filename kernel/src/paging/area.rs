@@ -1,37 +1,37 @@
-//! Areas: what is behind the pages of an address space.
+//! Areas: ranges of an address space with the same backing.
 
-/// What is behind the pages of an area.
+/// The backing of the pages of an area.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Backing {
-    /// Nothing: pages are zeroed when they are first touched.
+    /// No file: pages are zeroed at the first access.
     Anonymous,
-    /// The file there is, from its first page on.
+    /// The open file, from its first page on.
     File,
 }
 
-/// Neighbouring pages with the same kind of thing behind them.
+/// Consecutive pages with the same backing.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Area {
     /// First page.
     pub(crate) first: u64,
-    /// How many.
+    /// The number of pages.
     pub(crate) pages: u64,
     pub(crate) backing: Backing,
     pub(crate) writable: bool,
 }
 
 impl Area {
-    /// Pages for a program's own data.
+    /// Pages of a program's own data.
     pub(crate) const fn anonymous(first: u64, pages: u64) -> Self {
         Self { first, pages, backing: Backing::Anonymous, writable: true }
     }
 
-    /// The first pages of the file there is, from page 0 on.
+    /// The first pages of the open file, mapped from page 0 on.
     pub(crate) const fn file(pages: u64) -> Self {
         Self { first: 0, pages, backing: Backing::File, writable: true }
     }
 
-    /// Whether a page is in it.
+    /// Whether the area contains a page.
     #[inline(always)]
     pub(crate) const fn contains(&self, page: u64) -> bool {
         page.wrapping_sub(self.first) < self.pages

@@ -1,4 +1,4 @@
-//! Page-table entries, as the CPU reads them and writes their accessed and dirty bits.
+//! Page-table entries: the CPU reads them, and sets their accessed and dirty bits.
 
 use core::sync::atomic::{AtomicU64, Ordering};
 
@@ -12,30 +12,30 @@ const ACCESSED: u64 = 1 << 5;
 const DIRTY: u64 = 1 << 6;
 const LARGE: u64 = 1 << 7;
 const GLOBAL: u64 = 1 << 8;
-/// Not the CPU's, which sees that nothing is present: the page is on its way to another frame.
+/// A migration entry, which is not present for the CPU: the page is being migrated.
 const MOVING: u64 = 1 << 9;
 const FRAME: u64 = 0x000f_ffff_ffff_f000;
 
-/// What an entry says.
+/// A page-table entry.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(transparent)]
 pub(crate) struct Entry(u64);
 
 impl Entry {
-    /// Nothing.
+    /// The empty entry.
     pub(crate) const NONE: Self = Self(0);
 
-    /// A page that can be read.
+    /// An entry of a read-only page.
     pub(crate) const fn page(pfn: Pfn) -> Self {
         Self(pfn.get() << 12 | PRESENT)
     }
 
-    /// A table of the next level.
+    /// An entry of a table of the next level.
     pub(crate) const fn table(pfn: Pfn) -> Self {
         Self(pfn.get() << 12 | PRESENT | WRITABLE | ACCESSED)
     }
 
-    /// A GiB of the kernel's own, from an address that is a multiple of it.
+    /// An entry of a GiB of the kernel, at an address that is a multiple of that.
     pub(crate) const fn kernel_gib(address: u64) -> Self {
         Self(address | PRESENT | WRITABLE | LARGE | GLOBAL)
     }
@@ -46,13 +46,13 @@ impl Entry {
         Self(self.0 | WRITABLE)
     }
 
-    /// The same page, as if the CPU had read it.
+    /// The same page, with the accessed bit.
     #[must_use]
     pub(crate) const fn accessed(self) -> Self {
         Self(self.0 | ACCESSED)
     }
 
-    /// The same page, as if the CPU had stored to it.
+    /// The same page, with the dirty bit.
     #[must_use]
     pub(crate) const fn dirty(self) -> Self {
         Self(self.0 | DIRTY)
@@ -78,59 +78,60 @@ impl Entry {
         self.0 & DIRTY != 0
     }
 
-    /// Whether the page is on its way to another frame: whoever wants it, waits.
+    /// Whether the page is being migrated: code that needs it waits.
     pub(crate) const fn is_moving(self) -> bool {
         self.0 & (PRESENT | MOVING) == MOVING
     }
 
-    /// The frame that it leads to.
+    /// The frame of the entry.
     pub(crate) const fn pfn(self) -> Pfn {
         Pfn::new((self.0 & FRAME) >> 12)
     }
 }
 
-/// An entry in its place. The CPU changes its bits at any time, so every change is one atomic step.
+/// An entry in a table. The CPU changes its bits at any time, so every change is one atomic
+/// operation.
 #[repr(transparent)]
 pub(crate) struct Slot(AtomicU64);
 
 impl Slot {
-    /// What it says.
+    /// The current entry.
     #[inline(always)]
     pub(crate) fn get(&self) -> Entry {
         Entry(self.0.load(Ordering::Acquire))
     }
 
-    /// Puts an entry where there is none; whether there was none.
+    /// Replaces an empty entry. Returns whether it was empty.
     #[inline(always)]
     pub(crate) fn install(&self, entry: Entry) -> bool {
         self.change(0, entry.0)
     }
 
-    /// Puts an entry there, whatever there was; what there was.
+    /// Replaces an entry; returns the old one.
     #[inline(always)]
     pub(crate) fn replace(&self, entry: Entry) -> Entry {
         Entry(self.0.swap(entry.0, Ordering::AcqRel))
     }
 
-    /// Puts an entry that allows stores there, whatever there was. Where the same page is mapped, what the
-    /// CPU has noted of it stays: else a store that another CPU makes now would be forgotten.
+    /// Replaces an entry by one that allows stores. If the same page is mapped, its accessed and
+    /// dirty bits are kept, because another CPU may be storing to it now.
     pub(crate) fn map_for_stores(&self, entry: Entry) {
         let with = |now: u64| {
             let same = Entry(now).is_present() && Entry(now).pfn() == entry.pfn();
             Some(if same { now | entry.0 } else { entry.0 })
         };
         let changed = self.0.fetch_update(Ordering::AcqRel, Ordering::Acquire, with);
-        debug_assert!(changed.is_ok(), "it always has something to put there");
+        debug_assert!(changed.is_ok(), "the update always succeeds");
     }
 
-    /// Takes the entry out; what it said last.
+    /// Clears the entry; returns the old one.
     #[inline(always)]
     pub(crate) fn take(&self) -> Entry {
         self.replace(Entry::NONE)
     }
 
-    /// Takes the entry out, when the page is not on its way any more; what it said last. What is not present is
-    /// nothing, or on its way.
+    /// Clears the entry after a migration has ended; returns the old one. A result that is not
+    /// present is empty.
     #[inline(always)]
     pub(crate) fn take_settled(&self) -> Entry {
         loop {
@@ -147,7 +148,8 @@ impl Slot {
         }
     }
 
-    /// The page of `pfn`, if it is mapped here, is on its way from now on; what the entry said.
+    /// Replaces the entry of a page in `pfn` by a migration entry; returns the old one, or `None`
+    /// if the page is not mapped here.
     pub(crate) fn begin_move(&self, pfn: Pfn) -> Option<Entry> {
         loop {
             let entry = self.get();
@@ -160,15 +162,15 @@ impl Slot {
         }
     }
 
-    /// The page that is on its way from `pfn` is at `to` now, mapped as it was. Nobody else changes the
-    /// entry of such a page.
+    /// Ends the migration of a page from `pfn` to `to`: maps it with the rights and bits it had. No
+    /// other code changes a migration entry.
     pub(crate) fn end_move(&self, pfn: Pfn, to: Pfn) {
         let entry = self.get();
-        debug_assert!(entry.is_moving() && entry.pfn() == pfn, "{pfn} is on its way");
+        debug_assert!(entry.is_moving() && entry.pfn() == pfn, "{pfn} is being migrated");
         self.replace(Entry(entry.0 & !(FRAME | MOVING) | PRESENT | to.get() << 12));
     }
 
-    /// Waits until the page is where it was, or elsewhere.
+    /// Waits until the migration of the page has ended.
     #[cold]
     pub(crate) fn wait_while_moving(&self) {
         wait::until(Event::SERVED, || !self.get().is_moving());
@@ -178,8 +180,8 @@ impl Slot {
         self.0.compare_exchange(from, to, Ordering::AcqRel, Ordering::Acquire).is_ok()
     }
 
-    /// Forgets that the CPU has accessed the page; whether it had. What it has cached it does not look
-    /// up again, so for a while it seems not to use the page.
+    /// Clears the accessed bit; returns whether it was set. No translation is flushed, so accesses
+    /// through a cached translation do not set it again.
     pub(crate) fn clear_accessed(&self) -> bool {
         self.0.fetch_and(!ACCESSED, Ordering::AcqRel) & ACCESSED != 0
     }

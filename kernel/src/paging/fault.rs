@@ -1,4 +1,4 @@
-//! Serving page faults.
+//! Page-fault handling.
 
 #![allow(unsafe_code)]
 
@@ -20,7 +20,7 @@ use crate::{
 /// A page of a program's own data.
 const PAGE: Request = Request::new(Order::ZERO, MigrateType::Movable).zeroed();
 
-/// Gives who faults his page; whether there is one to give.
+/// Maps the page of a fault. Returns `false` if no area contains it, or there is no memory.
 pub(crate) fn serve(cpu: &'static Cpu, fault: Fault) -> bool {
     let Some(page) = page_of(fault.address) else { return false };
     let Some(space) = AddressSpace::loaded_on(cpu) else { return false };
@@ -37,7 +37,7 @@ pub(crate) fn serve(cpu: &'static Cpu, fault: Fault) -> bool {
 
 fn serve_anonymous(cpu: &Cpu, space: &AddressSpace, page: u64, slot: &Slot) -> bool {
     if !slot.get().is_none() {
-        // Somebody else was faster, or moves it.
+        // Another CPU was faster, or migrates the page.
         slot.wait_while_moving();
         return true;
     }
@@ -48,7 +48,7 @@ fn serve_anonymous(cpu: &Cpu, space: &AddressSpace, page: u64, slot: &Slot) -> b
         add_to_lru(cpu, pfn, PageKind::Anon);
         return true;
     }
-    // SAFETY: the frame was allocated above as a block of order 0, and nobody has seen it.
+    // SAFETY: the frame was allocated above as a block of order 0, and is not known to other code.
     unsafe { memory::free(pfn, Order::ZERO) };
     true
 }

@@ -1,17 +1,17 @@
 //! Page tables, address spaces, and page faults.
 //!
-//! All memory is mapped at its own address, in the first entry of every root; the second belongs to
-//! the address space: 512 GiB, page 0 of which is at [`BASE`]. Programs are functions of the kernel
-//! that touch it.
+//! All memory is mapped at its physical address, in the first entry of every root. The second entry
+//! belongs to the address space: 512 GiB, with page 0 at [`BASE`]. Programs are functions of the
+//! kernel that access it.
 //!
 //! | module | job |
 //! |---|---|
-//! | `entry` | what a page-table entry says |
-//! | `space` | address spaces: their tables, and which CPUs have them loaded |
-//! | `area` | what is behind the pages of an address space |
-//! | `probe` | touching a page that may not be mapped |
-//! | `fault` | giving who faults his page |
-//! | `unmap` | taking pages away, many at a time |
+//! | `entry` | page-table entries |
+//! | `space` | address spaces: their tables, and the CPUs that have them loaded |
+//! | `area` | ranges of an address space with the same backing |
+//! | `probe` | accesses to pages that may not be mapped |
+//! | `fault` | page-fault handling |
+//! | `unmap` | unmapping many pages with one flush |
 
 mod area;
 mod entry;
@@ -28,16 +28,16 @@ pub(crate) use unmap::unmap;
 
 use crate::frames;
 
-/// Where page 0 of an address space is.
+/// The address of page 0 of an address space.
 pub(crate) const BASE: u64 = 1 << 39;
 
-/// Where a page of the loaded address space is.
+/// The address of a page of the loaded address space.
 #[inline(always)]
 pub(crate) const fn address_of(page: u64) -> u64 {
     BASE + page * frames::BYTES
 }
 
-/// The page that an address is in; `None` if it belongs to no address space.
+/// The page at an address; `None` if it is not in an address space.
 #[inline(always)]
 pub(crate) const fn page_of(address: u64) -> Option<u64> {
     match address.checked_sub(BASE) {

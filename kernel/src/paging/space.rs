@@ -1,13 +1,14 @@
-//! Address spaces: their page tables, and which CPUs have them loaded.
+//! Address spaces: their page tables, and the CPUs that have them loaded.
 //!
-//! Tables are only added while a space lives, by whoever needs one (a compare-exchange decides
-//! between two), and freed with it; so walking takes no lock. An address space lives in a frame of its
-//! own, and its number leads to it, as long as somebody keeps its [`Space`].
+//! While an address space exists, tables are only added (a compare-exchange decides between two
+//! CPUs), and they are freed with it. So a walk takes no lock. An address space is stored in a
+//! frame of its own. Its number leads to it while its [`Space`] exists.
 //!
-//! **Who has it loaded.** Whoever takes a translation away changes the entry, then advances the
-//! generation with a full barrier, and only then reads which CPUs have it loaded; a CPU that loads it
-//! says so first, with a full barrier, and then reads the generation and loads the root, which forgets
-//! everything. So either the one is interrupted, or the other has read the changed entry.
+//! **The CPUs that have it loaded.** A CPU that removes a translation changes the entry, then
+//! advances the generation with a full barrier, and then reads the mask of CPUs. A CPU that loads
+//! the address space sets its bit in the mask first, with a full barrier, and then reads the
+//! generation and loads the root, which flushes its TLB. So either the second CPU is interrupted,
+//! or it has read the changed entry.
 
 #![allow(unsafe_code)]
 
@@ -32,9 +33,9 @@ use crate::{
     wait::{self, Event},
 };
 
-/// Address spaces that there may be: as many as the owner word of a frame can name.
+/// The greatest number of address spaces: as many as the owner word of a frame can name.
 const MOST: usize = 64;
-/// Areas of one.
+/// The greatest number of areas of an address space.
 const AREAS: usize = 8;
 /// A page table.
 const TABLE: Request = Request::new(Order::ZERO, MigrateType::Unmovable).zeroed();
@@ -43,9 +44,9 @@ const GIB: u64 = 1 << 30;
 static SPACES: [AtomicPtr<AddressSpace>; MOST] =
     [const { AtomicPtr::new(core::ptr::null_mut()) }; MOST];
 
-/// The numbers that are taken, a bit each.
+/// The numbers in use, one bit each.
 static NUMBERS: AtomicU64 = AtomicU64::new(0);
-/// How many use each, having found it by its number.
+/// By number: users that found the address space by its number.
 static FINDERS: [AtomicU32; MOST] = [const { AtomicU32::new(0) }; MOST];
 
 unsafe extern "C" {
@@ -58,18 +59,18 @@ pub(crate) struct AddressSpace {
     number: u32,
     root: Pfn,
     areas: [Option<Area>; AREAS],
-    /// Grows whenever a translation is taken away.
+    /// The number of removals of translations.
     generation: AtomicU64,
-    /// CPUs that have it loaded, a bit each.
+    /// CPUs that have it loaded, one bit each.
     cpus: AtomicU64,
-    /// Flushes that were put off.
+    /// Its deferred flushes.
     owed: DeferredFlush,
 }
 
-/// An address space, and the right to end it.
+/// The owner of an address space, which may end it.
 pub(crate) struct Space(&'static AddressSpace);
 
-/// An address space that was found by its number, and does not end meanwhile.
+/// An address space that was found by its number, and does not end before this value is dropped.
 pub(crate) struct Found(&'static AddressSpace);
 
 impl Deref for Found {
@@ -100,11 +101,11 @@ impl Deref for Space {
 /// The table in a frame.
 fn table(pfn: Pfn) -> &'static Table {
     // SAFETY: the frame is a page table: page-aligned, of atomics, and freed when no CPU has the
-    // address space loaded and nobody walks it.
+    // address space loaded and none walks it.
     unsafe { &*(frames::address(pfn) as *const Table) }
 }
 
-/// The table that an entry leads to.
+/// The table of an entry.
 #[inline(always)]
 fn next_table(entry: Entry) -> Option<&'static Table> {
     entry.is_present().then(|| table(entry.pfn()))
@@ -115,7 +116,7 @@ fn new_table() -> Option<Pfn> {
 }
 
 fn free_table(pfn: Pfn) {
-    // SAFETY: the frame is a table that nobody else uses any more, and was a block of order 0.
+    // SAFETY: the frame is a table without users, and was a block of order 0.
     unsafe { own::free(pfn, Order::ZERO) };
 }
 
@@ -145,7 +146,7 @@ impl AddressSpace {
             owed: DeferredFlush::new(),
         };
         const { assert!(size_of::<AddressSpace>() <= frames::BYTES as usize) };
-        // SAFETY: the frame is ours, and large enough.
+        // SAFETY: the frame was allocated above, and is large enough.
         let space = unsafe {
             let home = frames::address(home) as *mut AddressSpace;
             home.write(space);
@@ -155,12 +156,14 @@ impl AddressSpace {
         Some(Space(space))
     }
 
-    /// The address space with a number, if there is one: what the owner words of frames lead to.
+    /// The address space with a number, if there is one. Owner words of frames contain such
+    /// numbers.
     pub(crate) fn by_number(number: u32) -> Option<Found> {
         let (slot, finders) = (SPACES.get(number as usize)?, FINDERS.get(number as usize)?);
-        // Said first: who ends it takes it out, and then looks who has found it.
+        // The count is set first: `Space::end` removes the address space, and then reads the count.
         finders.fetch_add(1, Ordering::SeqCst);
-        // SAFETY: an address space that is there does not end before its finders have gone.
+        // SAFETY: an address space that is in its slot does not end before its users have dropped
+        // it.
         match unsafe { slot.load(Ordering::SeqCst).as_ref() } {
             Some(space) => Some(Found(space)),
             None => {
@@ -174,28 +177,28 @@ impl AddressSpace {
     /// The address space that a CPU has loaded.
     #[inline(always)]
     pub(crate) fn loaded_on(cpu: &Cpu) -> Option<&'static AddressSpace> {
-        // SAFETY: an address space that is loaded is not ended.
+        // SAFETY: an address space is not ended while it is loaded.
         unsafe { cpu.loaded.load(Ordering::Relaxed).as_ref() }
     }
 
-    /// Its number.
+    /// The number.
     #[inline(always)]
     pub(crate) fn number(&self) -> u32 {
         self.number
     }
 
-    /// What is owed to it.
+    /// The deferred flushes.
     pub(crate) fn owed(&self) -> &DeferredFlush {
         &self.owed
     }
 
-    /// The area that a page is in.
+    /// The area that contains a page.
     #[inline(always)]
     pub(crate) fn area_of(&self, page: u64) -> Option<&Area> {
         self.areas.iter().flatten().find(|area| area.contains(page))
     }
 
-    /// To be called after translations were taken away: the CPUs that may have cached them.
+    /// Records the removal of translations. Returns the CPUs that may have cached them.
     pub(crate) fn advance(&self) -> CpuMask {
         self.generation.fetch_add(1, Ordering::SeqCst);
         CpuMask::from_words(&[self.cpus.load(Ordering::SeqCst)])
@@ -207,7 +210,8 @@ impl AddressSpace {
         Some(&self.table_of(page)?.0[page as usize % 512])
     }
 
-    /// The entries of a page and of those after it in the same table; none if there is no table.
+    /// The entries of a page and of the pages after it in the same table; empty if there is no
+    /// table.
     pub(crate) fn find_many(&self, page: u64) -> &'static [Slot] {
         self.table_of(page).map_or(&[], |table| &table.0[page as usize % 512..])
     }
@@ -221,7 +225,7 @@ impl AddressSpace {
         next_table(lower)
     }
 
-    /// The entry of a page, with tables made where there are none; `None` if there is no memory.
+    /// The entry of a page. Missing tables are added; `None` if there is no memory.
     #[inline]
     pub(crate) fn find_or_make(&self, page: u64) -> Option<&'static Slot> {
         match self.find(page) {
@@ -245,13 +249,14 @@ impl AddressSpace {
         Some(at)
     }
 
-    /// Has this CPU load it.
+    /// Loads the address space on this CPU.
     pub(crate) fn load(&'static self) {
         let cpu = this_cpu();
         let bit = 1 << cpu.id.index();
         control::disable_interrupts();
         let load = || {
-            // Said first: who flushes spares lazy CPUs, and from now on this one may cache translations.
+            // The mask is set first: flushers skip lazy CPUs, and from now on this one may cache
+            // translations.
             cpu.lazy.store(false, Ordering::SeqCst);
             self.cpus.fetch_or(bit, Ordering::SeqCst);
             cpu.generation.set(self.generation.load(Ordering::SeqCst));
@@ -269,7 +274,7 @@ impl AddressSpace {
         control::enable_interrupts();
     }
 
-    /// Has this CPU load no address space.
+    /// Loads the kernel's own page tables on this CPU.
     pub(crate) fn unload() {
         let cpu = this_cpu();
         control::disable_interrupts();
@@ -290,12 +295,12 @@ impl AddressSpace {
 }
 
 impl Space {
-    /// The address space itself, for CPUs to load. Nobody keeps it beyond the end of this.
+    /// The address space, for CPUs to load. The reference is not used after the end of this value.
     pub(crate) fn get(&self) -> &'static AddressSpace {
         self.0
     }
 
-    /// Ends it: no CPU has it loaded, and nothing is mapped in it any more.
+    /// Ends the address space. No CPU has it loaded, and no page is mapped in it.
     pub(crate) fn end(self) {
         let space = self.0;
         let loaded = space.cpus.load(Ordering::SeqCst);
@@ -303,7 +308,7 @@ impl Space {
         let number = space.number as usize;
         SPACES[number].store(core::ptr::null_mut(), Ordering::SeqCst);
         wait::until(Event::SERVED, || FINDERS[number].load(Ordering::SeqCst) == 0);
-        // CPUs may have cached tables that they walked; loading others has forgotten them.
+        // CPUs may have cached tables that they walked; the load of other tables has flushed them.
         let directory = table(space.root).0[1].take();
         if directory.is_present() {
             free_tables(directory.pfn(), 2);
@@ -314,7 +319,7 @@ impl Space {
     }
 }
 
-/// A number that no address space has; `None` if there is none.
+/// Takes a free number; `None` if there is none.
 fn take_number() -> Option<usize> {
     loop {
         let taken = NUMBERS.load(Ordering::Relaxed);
@@ -328,7 +333,7 @@ fn take_number() -> Option<usize> {
     }
 }
 
-/// Frees a table and all below it, `levels` of them.
+/// Frees a table and the `levels` levels of tables below it.
 fn free_tables(pfn: Pfn, levels: u32) {
     if levels > 0 {
         let entries = table(pfn).0.iter().map(Slot::take).filter(|entry| entry.is_present());
@@ -337,17 +342,17 @@ fn free_tables(pfn: Pfn, levels: u32) {
     free_table(pfn);
 }
 
-/// Has this CPU forget all translations but the kernel's.
+/// Flushes all translations of this CPU except the kernel's.
 pub(crate) fn forget_everything() {
-    // SAFETY: the tables in force, once more.
+    // SAFETY: the same page tables again.
     unsafe { control::load_page_table_root(control::page_table_root()) };
 }
 
-/// Maps memory above the 4 GiB that `boot.s` maps, in pages of 1 GiB. By the first CPU, before it uses
-/// any of it.
+/// Maps memory above the 4 GiB that `boot.s` maps, in pages of 1 GiB. Called by the first CPU
+/// before any of it is used.
 pub(crate) fn map_high_memory(map: &MemoryMap) {
     for gib in 4..map.end().div_ceil(GIB).min(512) {
-        // SAFETY: the boot tables are there for ever; entries are atomics.
+        // SAFETY: the boot tables are never freed; entries are atomics.
         unsafe { boot_pdpt.0[gib as usize].replace(Entry::kernel_gib(gib * GIB)) };
     }
 }

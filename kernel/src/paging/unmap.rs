@@ -1,4 +1,4 @@
-//! Taking pages away: many entries, one flush, then the frames.
+//! Unmapping: many entries, one flush, then the frames.
 
 #![allow(unsafe_code)]
 
@@ -10,10 +10,10 @@ use crate::{
     shootdown,
 };
 
-/// Frames that one flush is for, at the most: as many as Linux gathers.
+/// The greatest number of frames per flush: as many as Linux gathers.
 const GATHER: usize = 506;
 
-/// Unmaps pages of a program's own data, and frees their frames once no CPU reaches them.
+/// Unmaps pages of a program's own data, and frees their frames after the flush.
 pub(crate) fn unmap(space: &AddressSpace, first: u64, pages: u64) {
     let mut frames = [Pfn::default(); GATHER];
     let end = first + pages;
@@ -26,7 +26,7 @@ pub(crate) fn unmap(space: &AddressSpace, first: u64, pages: u64) {
             let slots = space.find_many(page);
             let slots = &slots[..slots.len().min(most)];
             if slots.is_empty() {
-                // There is no table: nothing of it is mapped.
+                // There is no table, so none of its pages is mapped.
                 page = (page + 1).next_multiple_of(512);
             }
             page += slots.len() as u64;
@@ -46,18 +46,18 @@ fn flush_and_free(space: &AddressSpace, first: u64, pages: u64, frames: &[Pfn]) 
     if !frames.is_empty() {
         flusher.flush(&cpus, Scope::pages(space.number().into(), first, pages, most));
     }
-    // What reclaim unmapped meanwhile is not in any entry any more, but may be cached.
+    // Pages that reclaim unmapped meanwhile are in no entry any more, but may be cached.
     flusher.flush_deferred(space.owed());
     let mut who = [FreedBy::Caller; GATHER];
     if let Some(lru) = memory().lru() {
-        // SAFETY: nobody uses the pages any more, through whatever translation, and who reclaims
-        // finds no mapping of theirs.
+        // SAFETY: the pages have no users any more, through whatever translation, and reclaim finds
+        // no mapping of them.
         unsafe { lru.abandon_many(frames, &mut who) };
     }
     with_token(|token| {
         for (&pfn, _) in frames.iter().zip(&who).filter(|(_, who)| **who == FreedBy::Caller) {
-            // SAFETY: a page of the program's own data is a block of order 0; no CPU reaches it any
-            // more, and nobody else refers to it.
+            // SAFETY: a page of the program's own data is a block of order 0; no CPU can access it
+            // any more, and no other code refers to it.
             let block = unsafe { token.adopt_unchecked(pfn, Order::ZERO) };
             let freed = token.free(block);
             debug_assert!(freed.is_ok());

@@ -1,4 +1,4 @@
-//! Locks: served in the order of arrival, and whoever waits for long halts.
+//! Locks, in order of arrival; a CPU that waits for long halts.
 
 use core::sync::atomic::{AtomicU32, Ordering};
 
@@ -11,17 +11,17 @@ use crate::wait::{self, Event};
 pub(crate) struct QueuedLock {
     /// The next ticket.
     next: AtomicU32,
-    /// The ticket that is served.
+    /// The ticket that holds the lock.
     served: AtomicU32,
 }
 
 impl QueuedLock {
-    /// An open lock.
+    /// A lock that is not held.
     pub(crate) const fn open() -> Self {
         Self { next: AtomicU32::new(0), served: AtomicU32::new(0) }
     }
 
-    /// That a ticket is served.
+    /// The event that a ticket is served.
     fn event(&self, ticket: u32) -> Event {
         Event::ticket(core::ptr::from_ref(self) as u64, ticket)
     }
@@ -44,8 +44,8 @@ impl QueuedLock {
     }
 
     fn release(&self) {
-        // A swap, not a store: whoever comes after it has taken his ticket before the next line,
-        // or finds the lock open.
+        // A swap instead of a store: a CPU that comes later has taken its ticket before the next
+        // line, or finds the lock free.
         let served = self.served.load(Ordering::Relaxed).wrapping_add(1);
         self.served.swap(served, Ordering::AcqRel);
         if self.next.load(Ordering::Relaxed) != served {
@@ -60,7 +60,8 @@ impl QueuedLock {
     }
 }
 
-// SAFETY: a ticket is drawn once and served once, with acquire on what the release before released.
+// SAFETY: a ticket is drawn once and served once; taking the lock acquires what its last release
+// released.
 unsafe impl RawLock<Machine> for QueuedLock {
     fn new() -> Self {
         Self::open()

@@ -27,15 +27,15 @@ use crate::{
 
 pub(crate) use lock::QueuedLock;
 
-/// The machine: all of it is elsewhere.
+/// The machine. Its state is in other modules.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Machine;
 
-/// Bad frees that were reported.
+/// The number of reported bad frees.
 pub(crate) static CORRUPTIONS: AtomicU64 = AtomicU64::new(0);
 
-// SAFETY: the lock excludes (see there), the word is an atomic, and a barrier runs on the targeted
-// CPUs (see there): tokens stay on the CPU that they name (`memory::with_token`).
+// SAFETY: the lock excludes (see `lock`), the word is an atomic, and a barrier runs on the targeted
+// CPUs (see `interrupts`). Tokens stay on the CPU that they name (`memory::with_token`).
 unsafe impl Platform for Machine {
     type Lock = QueuedLock;
     type Word = PlainWord;

@@ -1,11 +1,13 @@
-//! `alloc-micro`: instructions of a pair of allocation and free, on the first CPU, the others halted.
+//! `alloc-micro`: instructions of a pair of allocation and free, on the first CPU; the others are
+//! halted.
 //!
-//! *Hot*: a frame is allocated and freed at once, which the CPU's list serves. *Amortised*: as many as
-//! a burst of `page-fault` takes are allocated, then freed in the order in which they came, so that
-//! refills, spills and the zone have their share.
+//! *Hot*: a frame is allocated and freed at once, from the CPU's list. *Amortised*: as many frames
+//! as in a burst of `page-fault` are allocated, then freed in the same order, so that refills,
+//! spills and the zone are included.
 //!
-//! The loop around them (counting, and for bursts a word written and read for each frame) is measured
-//! empty in the same run. The figures are those of the pairs alone; `.._with_loop` are what was counted.
+//! The loop around the pairs (counting, and for bursts a word written and read for each frame) is
+//! measured empty in the same run. The figures are those of the pairs alone; `.._with_loop` include
+//! the loop.
 
 #![allow(unsafe_code)]
 
@@ -33,7 +35,7 @@ struct Counted {
     empty_loop: u64,
 }
 
-/// Runs it; whether it passed.
+/// Runs the workload. Returns whether it passed.
 pub(crate) fn run(options: &Options<'_>, report: &mut Report) -> bool {
     options.takes(&["pages"]);
     if !options.counts_instructions() {
@@ -56,14 +58,14 @@ pub(crate) fn run(options: &Options<'_>, report: &mut Report) -> bool {
     before.conclude("alloc-micro", report, &[])
 }
 
-/// Instructions of some work; nothing else runs meanwhile but, now and then, the timer.
+/// Instructions of some work; only the timer may interrupt it.
 fn count(work: impl FnOnce()) -> u64 {
     let start = control::timestamp();
     work();
     control::timestamp() - start
 }
 
-/// Instructions of so many pairs, in a loop that is two of them, whatever is in it: with the test below.
+/// Instructions of repeated pairs. The loop has two instructions, whatever its body is.
 #[inline(always)]
 fn repeated(mut pair: impl FnMut()) -> u64 {
     count(|| {
@@ -92,7 +94,7 @@ fn hot(token: &mut Token) -> Counted {
     Counted { pairs: PAIRS, with_loop: pairs(token), empty_loop }
 }
 
-/// Bursts; where the frames of one are kept is memory of the library's, too.
+/// Bursts. The table of the frames of a burst is memory of the library, too.
 fn amortised(token: &mut Token, burst: u64) -> Counted {
     let kept_in = burst.div_ceil(frames::WORDS as u64).checked_next_power_of_two();
     let order = kept_in.and_then(|frames| Order::new(frames.trailing_zeros() as u8));
@@ -101,7 +103,8 @@ fn amortised(token: &mut Token, burst: u64) -> Counted {
     let Some(kept) = block else {
         refuse(format_args!("there is not enough memory for bursts of {burst} frames"))
     };
-    // SAFETY: the block is ours, mapped, and large enough; all bytes of it are numbers.
+    // SAFETY: this function owns the block, which is mapped and large enough; all bytes are valid
+    // as `u64`.
     let slots = unsafe {
         let start = frames::address(kept.pfn()) as *mut u64;
         core::slice::from_raw_parts_mut(start, burst as usize)
@@ -111,7 +114,7 @@ fn amortised(token: &mut Token, burst: u64) -> Counted {
             up_and_down(token, slots, allocate, free);
         }
     };
-    // The first rounds find the lists as they are at boot, and let them grow to the burst.
+    // In the first rounds the lists grow to the size of the burst.
     bursts(token, slots, 2);
     let with_loop = count(|| bursts(token, slots, ROUNDS));
     let empty_loop = count(|| {
@@ -123,7 +126,7 @@ fn amortised(token: &mut Token, burst: u64) -> Counted {
     Counted { pairs: ROUNDS * burst, with_loop, empty_loop }
 }
 
-/// Takes as many as there are slots, then gives them back in the same order.
+/// Allocates a frame for each slot, then frees them in the same order.
 #[inline(always)]
 fn up_and_down(
     token: &mut Token,
@@ -152,18 +155,18 @@ fn free(token: &mut Token, pfn: u64) {
     assert!(token.free(block).is_ok());
 }
 
-/// A number of which the compiler knows nothing, without an instruction: what a register has.
+/// A number that the compiler cannot know, without an instruction: the contents of a register.
 #[inline(always)]
 fn any_number() -> u64 {
     let number;
-    // SAFETY: nothing is done, and every content of a register is a number.
+    // SAFETY: no instruction is executed, and every content of a register is a number.
     unsafe { asm!("/* {} */", out(reg) number, options(nomem, nostack, preserves_flags)) };
     number
 }
 
-/// As far as the compiler knows, the number is needed: no instruction.
+/// Makes the compiler compute a number, without an instruction.
 #[inline(always)]
 fn use_up(number: u64) {
-    // SAFETY: nothing is done.
+    // SAFETY: no instruction is executed.
     unsafe { asm!("/* {} */", in(reg) number, options(nomem, nostack, preserves_flags)) };
 }

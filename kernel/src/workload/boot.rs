@@ -16,7 +16,7 @@ use crate::{
 const PAGE: Request = Request::new(Order::ZERO, MigrateType::Movable).zeroed();
 const BLOCKS: usize = 256;
 
-/// Runs it; whether it passed.
+/// Runs the workload. Returns whether it passed.
 pub(crate) fn run(options: &Options<'_>, report: &mut Report) -> bool {
     options.takes(&[]);
     let before = Before::now();
@@ -28,12 +28,12 @@ pub(crate) fn run(options: &Options<'_>, report: &mut Report) -> bool {
     let contents = Check {
         name: "contents",
         passed: bad == 0,
-        detail: format_args!("{bad} frames had other contents than they should"),
+        detail: format_args!("{bad} frames had wrong contents"),
     };
     before.conclude("boot", report, &[contents])
 }
 
-/// What one CPU does; how many frames had other contents than they should.
+/// The work of one CPU. Returns the number of frames with wrong contents.
 fn allocate(cpu: &Cpu) -> u64 {
     let pages = [(); BLOCKS].map(|()| memory::alloc(PAGE));
     let mine = u64::from(cpu.id.get()) << 32;
@@ -44,7 +44,7 @@ fn allocate(cpu: &Cpu) -> u64 {
     }
     for &page in pages.iter().flatten() {
         bad += u64::from(frames::read(page, 0) != mine | page.get());
-        // SAFETY: a block of order 0 of this CPU's.
+        // SAFETY: a block of order 0 of this CPU, not used any more.
         unsafe { memory::free(page, Order::ZERO) };
     }
     bad

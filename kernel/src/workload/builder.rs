@@ -1,11 +1,11 @@
-//! A builder: compilers on a CPU, one after the other. Each gets an address space, reads files through the
-//! page cache, uses memory of its own, writes an object, and ends, whereupon its pages are unmapped and
-//! freed, and then its page tables.
+//! A builder: compilers on a CPU, one after the other. Each compiler gets an address space, reads
+//! files through the page cache, uses memory of its own, writes an object, and exits. At the exit
+//! its pages are unmapped and freed, and then its page tables.
 //!
-//! What it stores it finds again in its own pages, when it ends; what the disk has, in each source that it
-//! reads; and what it has last written of an object, before it writes over that and when it has done.
-//! It does a bit at a time, so that it can run beside others on one CPU, and where there is no memory it
-//! ends early, as programs do.
+//! A builder verifies the words that it stored to its pages at the exit; the words of the disk in
+//! each source that it reads; and the last contents of an object before it overwrites it and at the
+//! end. It works in small steps, so that several can share a CPU. A compiler that gets no memory
+//! exits early.
 
 #![allow(unsafe_code)]
 
@@ -21,50 +21,50 @@ use crate::{
     paging::{self, AddressSpace, Area, Space},
 };
 
-/// Files that are read for one compiler: a source, and headers.
+/// Files that one compiler reads: a source, and headers.
 const READS: u64 = 41;
 /// Pages of an object.
 const OBJECT: u64 = 16;
-/// Pages that are touched at a time.
+/// Pages that are touched in one step.
 const AT_ONCE: u64 = 16;
-/// A file that is read for the first time leaves an inode: a frame of them for so many files.
+/// Files per frame of inodes. A file that is read for the first time allocates an inode.
 const INODES: u64 = 8;
-/// What a process has beside its pages and tables: two frames, which are the last to go.
+/// Data of a process beside its pages and tables: two frames, which are freed last.
 const PROCESS: Request = Request::new(ORDER_1, MigrateType::Unmovable).zeroed();
 const ORDER_1: Order = Order::new(1).expect("small");
 /// A frame of inodes.
 const INODE: Request = Request::new(Order::ZERO, MigrateType::Unmovable).zeroed();
 
-/// How large compilers are, and what they read.
+/// The sizes of compilers and files.
 #[derive(Clone, Copy)]
 pub(super) struct Sizes {
-    /// Pages of the smallest.
+    /// Pages of the smallest compiler.
     pub(super) least: u64,
-    /// Pages of the largest.
+    /// Pages of the largest compiler.
     pub(super) most: u64,
-    /// Pages of the file that all of them read.
+    /// Pages of the file of sources, which all of them read.
     pub(super) sources: u64,
-    /// Pages behind those, for objects of each builder.
+    /// Further pages, for the objects of each builder.
     pub(super) objects: u64,
-    /// Frames of inodes that each builder keeps.
+    /// Frames of inodes of each builder.
     pub(super) inodes: u64,
 }
 
-/// What came of it.
+/// Counts of a builder.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Done {
-    /// Compilers that ended.
+    /// Compilers that exited.
     pub(super) exits: u64,
-    /// Pages of theirs that were touched, and of files.
+    /// Pages touched, of programs and files.
     pub(super) pages: u64,
-    /// Times that there was no memory.
+    /// Allocations that failed.
     pub(super) out_of_memory: u64,
-    /// Words that were not what was stored.
+    /// Words that differ from the stored ones.
     pub(super) wrong: u64,
 }
 
 impl Done {
-    /// That of another, too.
+    /// Adds the counts of another builder.
     pub(super) fn add(&mut self, other: &Self) {
         self.exits += other.exits;
         self.pages += other.pages;
@@ -90,40 +90,40 @@ impl Random {
     }
 }
 
-/// A compiler that runs.
+/// A running compiler.
 struct Process {
     space: Space,
     body: Pfn,
-    /// Pages that it will use, and those that it has.
+    /// The pages that it will use, and those touched so far.
     size: u64,
     touched: u64,
     read: u64,
 }
 
-/// See the module.
+/// A builder on one CPU.
 pub(super) struct Builder {
     cpu: &'static Cpu,
     sizes: Sizes,
     random: Random,
     process: Option<Process>,
-    /// Its frames of inodes; 0 where there is none.
+    /// Its frames of inodes; 0 for none.
     inodes: &'static [AtomicU64],
-    /// The word that it wrote last all over each page of its objects; 0: none.
+    /// The last word written to each page of its objects; 0 for none.
     objects: &'static [AtomicU64],
-    /// Where they are written down.
+    /// The memory of these tables.
     book: Words,
-    /// Grows with every compiler.
+    /// The number of compilers so far.
     number: u64,
     pub(super) done: Done,
 }
 
-/// What the disk has of a page of the file.
+/// The disk's contents of a page of the file.
 pub(super) fn content(page: u64) -> u64 {
     page << 8 | 0x11
 }
 
 impl Builder {
-    /// The builder of a CPU; `None` if there is no memory for what it keeps.
+    /// The builder of a CPU; `None` if there is no memory for its tables.
     pub(super) fn new(cpu: &'static Cpu, sizes: Sizes) -> Option<Self> {
         let (book, words) = file::words(sizes.inodes.max(1) + sizes.objects)?;
         let (objects, inodes) = words.split_at(sizes.objects as usize);
@@ -140,7 +140,7 @@ impl Builder {
         })
     }
 
-    /// Does a bit.
+    /// Does one step.
     pub(super) fn step(&mut self) {
         if self.go_on().is_none() {
             self.done.out_of_memory += 1;
@@ -148,7 +148,7 @@ impl Builder {
         }
     }
 
-    /// Reads some of the file for the first time, as who unpacks an archive.
+    /// Reads a page of the file for the first time, as the extraction of an archive does.
     pub(super) fn unpack(&mut self, page: u64) {
         self.read(page);
         if page.is_multiple_of(INODES) && self.keep_inode().is_none() {
@@ -183,7 +183,7 @@ impl Builder {
 
     fn fork(&mut self) -> Option<()> {
         let Sizes { least, most, .. } = self.sizes;
-        // As many between once and twice a size as between twice and four times that.
+        // The sizes are uniform within each power of two, and the powers are equally likely.
         let doublings = u64::from((most / least.max(1)).max(1).ilog2());
         let base = least << self.random.below(doublings.max(1));
         let size = (base + self.random.below(base)).min(most);
@@ -202,7 +202,7 @@ impl Builder {
         self.compare(page, content(page))
     }
 
-    /// Reads a page, which begins with `word` and has nothing else.
+    /// Reads a page, all of whose words should be `word`.
     fn compare(&mut self, page: u64, word: u64) -> Option<()> {
         let holds = file::read_page(self.cpu, page, word)?;
         self.done.wrong += u64::from(!holds);
@@ -210,7 +210,7 @@ impl Builder {
         Some(())
     }
 
-    /// An object, over an older one.
+    /// Writes an object over an older one.
     fn write(&mut self) -> Option<()> {
         let objects = self.sizes.objects;
         let start = self.random.below(objects.saturating_sub(OBJECT));
@@ -224,12 +224,12 @@ impl Builder {
         Some(())
     }
 
-    /// The page of the file that a page of its objects is.
+    /// The page of the file with page `at` of its objects.
     fn object_page(&self, at: u64) -> u64 {
         self.sizes.sources + u64::from(self.cpu.id.get()) * self.sizes.objects + at
     }
 
-    /// Looks at what it has written last of a page of its objects, if it has.
+    /// Verifies the last contents of a page of its objects, if it was written.
     fn read_back(&mut self, at: u64) -> Option<()> {
         match self.objects[at as usize].load(Ordering::Relaxed) {
             0 => Some(()),
@@ -237,13 +237,13 @@ impl Builder {
         }
     }
 
-    /// Looks at all of its objects, once it writes no more.
+    /// Verifies all of its objects at the end.
     pub(super) fn read_objects_back(&mut self) {
         let lacking = (0..self.sizes.objects).filter(|&at| self.read_back(at).is_none()).count();
         self.done.out_of_memory += lacking as u64;
     }
 
-    /// Another frame of inodes is used; some other is not, if there are as many as there may be.
+    /// Allocates a frame of inodes, and frees a random older one if the table is full.
     fn keep_inode(&mut self) -> Option<()> {
         let frame = own::alloc(INODE)?;
         let at = self.random.below(self.inodes.len() as u64);
@@ -251,7 +251,7 @@ impl Builder {
         Some(())
     }
 
-    /// The compiler ends, if there is one: its pages are looked at, and go.
+    /// Ends the running compiler, if there is one: verifies and frees its pages.
     pub(super) fn exit(&mut self) {
         let Some(Process { space, body, touched, .. }) = self.process.take() else { return };
         let value = value_of(self.number, &space);
@@ -263,13 +263,13 @@ impl Builder {
         free(body, ORDER_1);
     }
 
-    /// Files are forgotten, but for one in so many.
+    /// Frees the frames of inodes, except one in `but_one_in`.
     pub(super) fn forget_files(&self, but_one_in: usize) {
         let gone = self.inodes.iter().enumerate().filter(|(at, _)| !at.is_multiple_of(but_one_in));
         gone.for_each(|(_, inode)| free_inode(inode.swap(0, Ordering::Relaxed)));
     }
 
-    /// Gives back all that it has; what it did.
+    /// Frees everything. Returns the counts.
     pub(super) fn end(mut self) -> Done {
         self.exit();
         self.inodes.iter().for_each(|inode| free_inode(inode.swap(0, Ordering::Relaxed)));
@@ -289,6 +289,6 @@ fn value_of(number: u64, space: &AddressSpace) -> u64 {
 }
 
 fn free(pfn: Pfn, order: Order) {
-    // SAFETY: a block of the builder's own, which nobody else knows.
+    // SAFETY: a block of the builder, which no other code knows.
     unsafe { own::free(pfn, order) };
 }

@@ -1,7 +1,9 @@
-//! `kbuild`: every CPU runs compilers, one after the other, as in a build of a kernel: each gets an address
-//! space, reads files, faults pages, writes an object, and ends, whereupon everything is freed at once.
+//! `kbuild`: every CPU runs compilers, one after the other, as in a build of a kernel: each gets an
+//! address space, reads files, faults pages, writes an object, and exits, which frees all of its
+//! memory at once.
 //!
-//! Memory is never short; what is looked at is what exits do to the lists of a CPU, and what they cost.
+//! Memory is never short. The workload measures the effect of exits on the lists of a CPU, and
+//! their costs.
 
 use core::sync::atomic::{AtomicU64, Ordering};
 
@@ -24,15 +26,15 @@ use crate::{
 
 /// Compilers of each CPU.
 const COMPILERS: u64 = 12;
-/// Pages of the largest: 48 MiB, if there is as much.
+/// Pages of the largest compiler: 48 MiB, or less on small machines.
 const LARGEST: u64 = 12_288;
-/// Pages of all sources: 16 MiB, if there is as much.
+/// Pages of all sources: 16 MiB, or less on small machines.
 const SOURCES: u64 = 4096;
-/// Pages that objects of each CPU take, and frames of its inodes.
+/// Pages of the objects of each CPU, and frames of its inodes.
 const OBJECTS: u64 = 128;
 const INODES: u64 = 64;
 
-/// What all CPUs together did.
+/// The counts of all CPUs together.
 #[derive(Default)]
 struct Sum {
     exits: AtomicU64,
@@ -50,7 +52,7 @@ impl Sum {
     }
 }
 
-/// Runs it; whether it passed.
+/// Runs the workload. Returns whether it passed.
 pub(crate) fn run(options: &Options<'_>, report: &mut Report) -> bool {
     options.takes(&["compilers", "pages"]);
     let (cpus, managed) = (cpu::online() as u64, memory().managed());
@@ -69,7 +71,7 @@ pub(crate) fn run(options: &Options<'_>, report: &mut Report) -> bool {
     let (first, sum) = (Sum::default(), Sum::default());
     let (mut stats, mut interrupts, mut nanos, mut cycles) = Default::default();
     Sources::new(sources + OBJECTS * cpus).opened(|| {
-        // The first compilers find nothing in the cache, and make lists grow.
+        // The first compilers find an empty cache, and make the lists grow.
         build(sizes, 1, &first);
         let (before, tlb) = (memory().stats(), memory().tlb().stats().interrupts);
         let (start, began) = (control::timestamp(), Clock::now());
@@ -95,18 +97,18 @@ pub(crate) fn run(options: &Options<'_>, report: &mut Report) -> bool {
         Check {
             name: "contents",
             passed: wrong == 0,
-            detail: format_args!("{wrong} words were not what was stored"),
+        detail: format_args!("{wrong} words differ from the stored ones"),
         },
         Check {
             name: "exits",
             passed: exits == compilers * cpus && out_of_memory == 0,
-            detail: format_args!("{exits} compilers ended, {out_of_memory} had no memory"),
+        detail: format_args!("{exits} compilers exited, {out_of_memory} allocations failed"),
         },
     ];
     before.conclude("kbuild", report, &checks)
 }
 
-/// Has each CPU run so many compilers.
+/// Runs `compilers` compilers on each CPU.
 fn build(sizes: Sizes, compilers: u64, sum: &Sum) {
     let together = Rendezvous::new();
     cpu::run_on_all(&|cpu: &'static Cpu| {
@@ -127,7 +129,7 @@ fn build(sizes: Sizes, compilers: u64, sum: &Sum) {
     });
 }
 
-/// By the names that the workload's figures have on other machines.
+/// Adds the figures, with the names that they have on other machines.
 fn show(report: &mut Report, before: &CpuStats, now: &CpuStats, pages: u64, exits: u64) {
     let of = |of: fn(&CpuStats) -> u64| of(now) - of(before);
     let drains = |why: DrainReason| now.drains[why as usize] - before.drains[why as usize];

@@ -1,10 +1,10 @@
 //! `mmap-read`: a mapped file that is larger than memory, read twice: lru-file-mmap-read.
 //!
-//! CPUs share the file; each reads its own pages of it, through an address space of its own
-//! (`readers=processes`) or one that all have loaded (`readers=threads`). To one page in so many
-//! (`store-every=N`, 0: none) it stores, and the second time finds what it stored: through a page that was
-//! unmapped, flushed, written to the disk and read again. Which pages go is decided by the bits that the
-//! CPU sets in page tables.
+//! CPUs share the file. Each reads its own pages of it, through an address space of its own
+//! (`readers=processes`) or one that all have loaded (`readers=threads`). It stores to every N-th
+//! page (`store-every=N`, 0: none), and the second time verifies the stored word, in a page that
+//! was unmapped, flushed, written to the disk and read again. The accessed bits that the CPU sets
+//! in page tables decide which pages are reclaimed.
 
 #![allow(unsafe_code)]
 
@@ -25,10 +25,10 @@ use crate::{
 };
 
 const PASSES: u64 = 2;
-/// Pages of a CPU between two lines that say how far it is.
+/// Pages of a CPU between two progress lines.
 const STRIDE: u64 = 4096;
 
-/// What the disk has of a page at first, and what is stored to it.
+/// The initial contents of a page on the disk.
 fn content(page: u64) -> u64 {
     page << 8 | 0x11
 }
@@ -37,7 +37,7 @@ fn stored(page: u64) -> u64 {
     page << 8 | 0x22
 }
 
-/// Runs it; whether it passed.
+/// Runs the workload. Returns whether it passed.
 pub(crate) fn run(options: &Options<'_>, report: &mut Report) -> bool {
     options.takes(&["readers", "store-every", "pages"]);
     let cpus = cpu::online() as u64;
@@ -54,7 +54,7 @@ pub(crate) fn run(options: &Options<'_>, report: &mut Report) -> bool {
     let of = |cpu: usize| spaces[if threads { 0 } else { cpu }].as_ref().map(Space::get);
     let mut file = File::new(cache, disk, content);
     file.map_in(spaces.iter().flatten().map(Space::get));
-    // SAFETY: it stays until it is closed below.
+    // SAFETY: the file is not moved, and is closed below.
     unsafe { file.open() };
 
     let (wrong, together) = (AtomicU64::new(0), Rendezvous::new());
@@ -79,7 +79,7 @@ pub(crate) fn run(options: &Options<'_>, report: &mut Report) -> bool {
                     );
                 }
                 let address = paging::address_of(page) as *mut u64;
-                // SAFETY: the page is in an area of the loaded address space: touching it maps it.
+                // SAFETY: the page is in an area of the loaded address space: the access maps it.
                 let found = unsafe { address.read_volatile() };
                 let wanted = if pass > 0 && stores(page) { stored(page) } else { content(page) };
                 bad += u64::from(found != wanted);
@@ -120,14 +120,14 @@ pub(crate) fn run(options: &Options<'_>, report: &mut Report) -> bool {
             name: "contents",
             passed: wrong == 0,
             detail: format_args!(
-                "{wrong} of {all} looks found something else than what was stored"
+                "{wrong} of {all} reads did not find the stored word"
             ),
         },
         Check {
             name: "reclaim",
             passed: reclaimed > 0 && (store_every == 0 || written > 0) && lists_hold,
             detail: format_args!(
-                "{reclaimed} pages were reclaimed, {written} written; the lists hold: {lists_hold}"
+                "{reclaimed} pages were reclaimed, {written} written; the lists are consistent: {lists_hold}"
             ),
         },
     ];

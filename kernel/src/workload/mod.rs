@@ -1,15 +1,15 @@
-//! Workloads: what the command line names, run on all CPUs.
+//! Workloads: the command line names one, and all CPUs run it.
 //!
 //! | workload | what it does |
 //! |---|---|
-//! | `boot` | every CPU allocates, verifies and frees some |
+//! | `boot` | every CPU allocates, verifies and frees some frames |
 //! | `alloc-micro` | counts instructions of pairs of allocation and free |
 //! | `page-fault` | every CPU touches pages, and unmaps them |
-//! | `high-alloc` | CPUs build while huge pages are asked for |
+//! | `high-alloc` | CPUs build while huge pages are requested |
 //! | `kbuild` | every CPU runs compilers, one after the other |
 //! | `masked` | all operations of the library that mask interrupts (feature `masked`) |
 //! | `mmap-read` | every CPU reads a mapped file that is larger than memory, and stores to some of it |
-//! | `tlb-proof` | what CPUs have cached is out of reach after a flush, and not before |
+//! | `tlb-proof` | stale translations are used before a flush, and never after it |
 
 mod alloc_micro;
 mod boot;
@@ -35,7 +35,7 @@ use crate::{
 };
 use options::Options;
 
-/// Runs what the command line names; whether it passed.
+/// Runs the workload of the command line. Returns whether it passed.
 pub(crate) fn run(command_line: &CommandLine, boot_nanos: u64) -> bool {
     let options = Options::new(command_line);
     let mut report = Report::new();
@@ -44,7 +44,7 @@ pub(crate) fn run(command_line: &CommandLine, boot_nanos: u64) -> bool {
         report.add("boot_ms", milliseconds, Unit::Milliseconds, Better::Lower);
     }
     match command_line.value("workload").unwrap_or("boot") {
-        // Programs that come and go are left out with what they are there to see.
+        // Workloads with programs that start and exit are not built without compaction.
         name @ ("high-alloc" | "kbuild") if !compaction::BUILT_IN => {
             refuse(format_args!("this kernel was built without compaction, and without {name}"))
         }

@@ -1,4 +1,4 @@
-//! What the command line says about workloads.
+//! The options of workloads on the command line.
 
 use core::fmt;
 
@@ -7,7 +7,7 @@ use crate::{
     exit::refuse,
 };
 
-/// Words, of which one is taken.
+/// A list of words, for messages.
 struct OneOf<'w>(&'w [&'static str]);
 
 impl fmt::Display for OneOf<'_> {
@@ -28,12 +28,12 @@ impl fmt::Display for OneOf<'_> {
 pub(crate) struct Options<'c>(&'c CommandLine);
 
 impl<'c> Options<'c> {
-    /// Those of a command line.
+    /// The options of a command line.
     pub(crate) fn new(command_line: &'c CommandLine) -> Self {
         Self(command_line)
     }
 
-    /// Refuses words that mean nothing to a workload, which takes these keys.
+    /// Refuses words that are not options of the workload, which takes these keys.
     pub(crate) fn takes(&self, keys: &[&'static str]) {
         for word in self.0.words() {
             let key = pair(word).map(|(key, _)| key);
@@ -57,7 +57,7 @@ impl<'c> Options<'c> {
         self.0.has("icount")
     }
 
-    /// The value of a key, or what it is otherwise.
+    /// The value of a key, or `otherwise`.
     pub(crate) fn number(&self, key: &str, otherwise: u64) -> u64 {
         match self.0.number(key) {
             Ok(number) => number.unwrap_or(otherwise),
@@ -65,7 +65,7 @@ impl<'c> Options<'c> {
         }
     }
 
-    /// Which of several words the value of a key is; the first if it has none.
+    /// The value of a key among some words; the first word if the key is missing.
     pub(crate) fn choice<const N: usize>(
         &self,
         key: &str,

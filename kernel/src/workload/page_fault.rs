@@ -1,9 +1,9 @@
 //! `page-fault`: every CPU touches pages in ascending order, and unmaps them: will-it-scale's
-//! page_fault1, each CPU in an address space of its own (`sharing=private`, processes) or all in one
+//! page_fault1, each CPU in its own address space (`sharing=private`, processes) or all in one
 //! (`sharing=shared`, threads).
 //!
-//! Each page gets a value of its own, which is still there when all are touched. Up and down are
-//! timed, or counted, apart.
+//! Each page gets a unique value, which is verified after all are touched. Touching and unmapping
+//! are timed or counted separately.
 
 use core::sync::atomic::{AtomicU64, Ordering};
 
@@ -59,8 +59,8 @@ impl Spaces {
         (space.as_ref().expect("there is one for every CPU").get(), page)
     }
 
-    /// Runs something for all pages of all CPUs, none of which begins or ends before the others; how long it
-    /// took, in instructions or cycles of the machine, and in nanoseconds.
+    /// Runs a function for the pages of every CPU, between two barriers. Returns its duration, in
+    /// instructions or cycles of the machine, and in nanoseconds.
     fn on_all(&self, run: impl Fn(&Cpu, &'static AddressSpace, u64) + Sync) -> (u64, u64) {
         let (start, nanos) = (control::timestamp(), Clock::now());
         let together = Rendezvous::new();
@@ -80,16 +80,16 @@ impl Spaces {
     }
 }
 
-/// What a page is touched with: never the same twice.
+/// A unique value for a page in a round.
 fn value_of(round: usize, page: u64, space: &AddressSpace) -> u64 {
     (round as u64 + 1) << 48 | u64::from(space.number()) << 32 | page
 }
 
-/// Runs it; whether it passed.
+/// Runs the workload. Returns whether it passed.
 pub(crate) fn run(options: &Options<'_>, report: &mut Report) -> bool {
     options.takes(&["sharing", "pages", "rounds"]);
     let cpus = cpu::online() as u64;
-    // A fifth of memory stays free, and never is anybody short.
+    // A fifth of memory stays free, so that memory is never short.
     let pages = options.number("pages", BURST.min(memory().managed() * 4 / 5 / cpus));
     let rounds = (options.number("rounds", ROUNDS as u64) as usize).clamp(1, MOST_ROUNDS);
     let shared = options.choice("sharing", ["private", "shared"]) == "shared";
@@ -134,12 +134,12 @@ pub(crate) fn run(options: &Options<'_>, report: &mut Report) -> bool {
     let contents = Check {
         name: "contents",
         passed: wrong == 0,
-        detail: format_args!("{wrong} pages had other contents than what was stored to them"),
+        detail: format_args!("{wrong} pages did not hold the stored value"),
     };
     before.conclude("page-fault", report, &[contents])
 }
 
-/// Does something between marks, if it counts.
+/// Runs `work` between marks for an external counter, if `counts`.
 fn marked<R>(counts: bool, work: impl FnOnce() -> R) -> R {
     if counts {
         control::mark_begin();
@@ -151,7 +151,7 @@ fn marked<R>(counts: bool, work: impl FnOnce() -> R) -> R {
     result
 }
 
-/// What rounds took.
+/// The durations of rounds.
 #[derive(Default)]
 struct Measured {
     up: [Fixed; MOST_ROUNDS],
@@ -179,7 +179,7 @@ impl Measured {
         let all = pages * rounds as u64;
         let Counts { acquisitions, lock_frames, interrupts, flushes } = self.counts;
         report.add("acquisitions_per_page", Fixed::ratio(acquisitions, all), Unit::Ratio, Lower);
-        // Where the lists served all, there is nothing to divide by.
+        // Without acquisitions there is no divisor.
         if acquisitions > 0 {
             let per_hold = Fixed::ratio(lock_frames, acquisitions);
             report.add("frames_per_lock_hold", per_hold, Unit::FramesPerAcquisition, Higher);
@@ -211,7 +211,7 @@ impl Counts {
         }
     }
 
-    /// Adds what came since `before`.
+    /// Adds the counts since `before`.
     fn add(&mut self, before: &Self) {
         let now = Self::now();
         self.acquisitions += now.acquisitions - before.acquisitions;

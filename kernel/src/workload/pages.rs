@@ -1,4 +1,4 @@
-//! Touching pages of the loaded address space, as programs do.
+//! Accesses to pages of the loaded address space, as programs make them.
 
 #![allow(unsafe_code)]
 
@@ -6,11 +6,11 @@ use crate::paging::{self, address_of};
 
 /// Stores a word to a page, which maps it.
 pub(super) fn touch(page: u64, value: u64) {
-    // SAFETY: the page is in an area of the loaded address space: touching it maps it.
+    // SAFETY: the page is in an area of the loaded address space: the access maps it.
     unsafe { (address_of(page) as *mut u64).write_volatile(value) };
 }
 
-/// The word that a page begins with.
+/// The first word of a page.
 pub(super) fn look(page: u64) -> u64 {
     // SAFETY: as in `touch`.
     unsafe { (address_of(page) as *const u64).read_volatile() }

@@ -1,4 +1,4 @@
-//! The file that builders read and write: opened before they begin, closed when they have ended.
+//! The file that builders read and write: open while they run.
 
 #![allow(unsafe_code)]
 
@@ -10,14 +10,14 @@ use crate::{
     file::{self, File, Words},
 };
 
-/// The memory of a file that is to be opened.
+/// The memory of a file that is not open yet.
 pub(super) struct Sources {
     words: [Words; 2],
     slices: [&'static [AtomicU64]; 2],
 }
 
 impl Sources {
-    /// Memory for a file of so many pages.
+    /// Memory for a file of `pages` pages.
     pub(super) fn new(pages: u64) -> Self {
         let (Some(cache), Some(disk)) = (file::words(pages), file::words(pages)) else {
             refuse(format_args!("there is not enough memory for the words of {pages} pages"))
@@ -25,10 +25,10 @@ impl Sources {
         Self { words: [cache.0, disk.0], slices: [cache.1, disk.1] }
     }
 
-    /// Does something while there is the file.
+    /// Runs `work` while the file is open.
     pub(super) fn opened<R>(self, work: impl FnOnce() -> R) -> R {
         let file = File::new(self.slices[0], self.slices[1], content);
-        // SAFETY: it stays until it is closed below.
+        // SAFETY: the file is not moved, and is closed below.
         unsafe { file.open() };
         let result = work();
         file.close();

@@ -1,17 +1,19 @@
-//! `tlb-proof`: what other CPUs have cached is reached before they have flushed, and never after.
+//! `tlb-proof`: stale translations of other CPUs are used before their flush, and never after it.
 //!
-//! In every trial the first CPU maps a page, and all others read it. Then the entry is cleared, and the
-//! others, *witnesses*, look again:
+//! In every trial the first CPU maps a page, and all other CPUs, the *witnesses*, read it. Then the
+//! entry is cleared, and the witnesses read again:
 //!
-//! 1. before the flush: whoever has cached the translation still reads the frame (*stale*);
-//! 2. after it, when the frame is free, allocated anew and has other contents: nobody does.
+//! 1. before the flush: a witness that has cached the translation still reads the frame (*stale*);
+//! 2. after the flush, when the frame was freed, allocated again and has other contents: no witness
+//! reads it.
 //!
-//! A proof that cannot fail proves nothing: with `break=flush` CPUs say that they have forgotten and have
-//! not, with `break=cpu` one is left out, with `break=reuse` the frame is free before the flush. Each has
-//! to fail the run. Stale reads are what a witness may see; that he sees any shows that he can.
+//! The test has to be able to fail: with `break=flush` CPUs acknowledge without flushing, with
+//! `break=cpu` one CPU is skipped, with `break=reuse` the frame is freed before the flush. Each of
+//! these has to fail the run. Stale reads are allowed; that there are some shows that witnesses can
+//! detect them.
 //!
-//! A last trial asks what the library relies on ([`clean_stores_fault`]): a store through a cached
-//! translation that nothing was stored through before looks at the entry again.
+//! A last trial checks an assumption of the library ([`clean_stores_fault`]): a first store through
+//! a cached translation reads the entry again.
 //!
 //! [`clean_stores_fault`]: framewright::tlb::Shootdown::clean_stores_fault
 
@@ -39,10 +41,10 @@ use crate::{
 
 const PAGE: Request = Request::new(Order::ZERO, MigrateType::Movable).zeroed();
 const TRIALS: u64 = 200;
-/// Pages that trials go round: more than a CPU caches the tables of at once.
+/// Pages that trials use in turn: more than a CPU caches the tables of.
 const PAGES: u64 = 64;
 
-/// What is broken.
+/// The seeded bug.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Break {
     Nothing,
@@ -51,19 +53,19 @@ enum Break {
     Reuse,
 }
 
-/// What witnesses are told to do.
+/// The steps of a witness.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u64)]
 enum Step {
-    /// Read the page: they cache it.
+    /// Read the page, to cache its translation.
     Read,
-    /// Look before the flush.
+    /// Read before the flush.
     Before,
-    /// Look after it.
+    /// Read after the flush.
     After,
-    /// Store to a page that they have only read.
+    /// Store to a page that was only read.
     Store,
-    /// Go home.
+    /// End.
     End,
 }
 
@@ -71,30 +73,30 @@ impl Step {
     const ALL: [Self; 5] = [Self::Read, Self::Before, Self::After, Self::Store, Self::End];
 }
 
-/// What witnesses are told, and what they see.
+/// The instructions for witnesses, and their results.
 struct Stage {
     witnesses: u64,
-    /// What they are told: how often they were told something before, and the step.
+    /// The number of instructions so far, and the current step.
     told: AtomicU64,
-    /// The trial that it is for.
+    /// The trial of the step.
     trial: AtomicU64,
-    /// Witnesses that have done it.
+    /// Witnesses that have done the step.
     done: AtomicU64,
     seen: Seen,
 }
 
-/// What witnesses saw.
+/// Counts of the results.
 #[derive(Default)]
 struct Seen {
-    /// Something else than the contents of a page that was mapped.
+    /// Wrong contents of a mapped page.
     wrong: AtomicU64,
-    /// A page that was unmapped, before the flush.
+    /// Reads of an unmapped page before the flush.
     stale: AtomicU64,
-    /// After it.
+    /// Reads of an unmapped page after the flush.
     reached: AtomicU64,
-    /// Of those, what the next owner of the frame wrote.
+    /// Of these, reads of words of the frame's next owner.
     leaked: AtomicU64,
-    /// A page that they stored to, and was unmapped.
+    /// Stores to an unmapped page that succeeded.
     stored: AtomicU64,
 }
 
@@ -102,7 +104,7 @@ fn count(what: &AtomicU64, happened: bool) {
     what.fetch_add(u64::from(happened), Ordering::Relaxed);
 }
 
-/// What the first owner of a frame writes, and the next.
+/// The words of the first owner of a frame, and of the next one.
 fn contents(trial: u64) -> [u64; 2] {
     [trial << 8 | 1, trial << 8 | 2]
 }
@@ -119,7 +121,7 @@ impl Stage {
         }
     }
 
-    /// Has all witnesses do something.
+    /// Makes all witnesses do a step, and waits for them.
     fn tell(&self, trial: u64, step: Step) {
         self.trial.store(trial, Ordering::Relaxed);
         self.done.store(0, Ordering::Relaxed);
@@ -129,7 +131,7 @@ impl Stage {
         wait::until(Event::SERVED, || self.done.load(Ordering::Acquire) == self.witnesses);
     }
 
-    /// What a witness does until the end.
+    /// The loop of a witness.
     fn witness(&self) {
         for number in 1.. {
             wait::until(Event::SERVED, || self.told.load(Ordering::Acquire) >> 3 >= number);
@@ -153,21 +155,21 @@ impl Stage {
                 count(&self.seen.reached, found.is_some());
                 count(&self.seen.leaked, found == Some(second));
             }
-            // SAFETY: the frame behind the page is the first CPU's, which waits for this.
+            // SAFETY: the frame of the page belongs to the first CPU, which waits for this.
             Step::Store => count(&self.seen.stored, unsafe { probe::write(page, second) }),
             Step::End => {}
         }
     }
 }
 
-/// What the first CPU does.
+/// The first CPU.
 struct Prover<'s> {
     stage: &'s Stage,
     space: &'static AddressSpace,
     broken: Break,
     /// Times that the frame of a trial was allocated again.
     reused: AtomicU64,
-    /// Entries whose accessed and dirty bits were not what had been done.
+    /// Entries with unexpected accessed or dirty bits.
     unmarked: AtomicU64,
 }
 
@@ -197,7 +199,7 @@ impl Prover<'_> {
         free(next);
     }
 
-    /// Nothing was stored to the page when its entry goes; then a witness stores.
+    /// A page without stores is unmapped; then a witness stores to it.
     fn clean_store(&self, trial: u64) {
         let page = trial % PAGES;
         let pfn = self.map(page, contents(trial)[0]);
@@ -207,7 +209,7 @@ impl Prover<'_> {
         self.flush(page, pfn, &cpus, true);
     }
 
-    /// Maps a new frame, which the CPU has not accessed.
+    /// Maps a new frame without accessed bit.
     fn map(&self, page: u64, value: u64) -> Pfn {
         let Some(pfn) = memory::alloc(PAGE) else {
             refuse(format_args!("there is not enough memory for a page"))
@@ -215,23 +217,23 @@ impl Prover<'_> {
         frames::write(pfn, 0, value);
         let installed =
             self.space.find_or_make(page).map(|slot| slot.install(Entry::page(pfn).writable()));
-        assert!(installed == Some(true), "a page was left mapped");
+        assert!(installed == Some(true), "a page is still mapped");
         pfn
     }
 
-    /// Stores to a page, and looks at what the CPU notes of it.
+    /// Stores to a page, and checks its accessed and dirty bits.
     fn touch(&self, page: u64, value: u64) {
         let noted = |page| {
             let entry = self.space.find(page).expect("the page is mapped").get();
             (entry.is_accessed(), entry.is_dirty())
         };
         let read = noted(page);
-        // SAFETY: the frame is this CPU's.
+        // SAFETY: the frame belongs to this CPU.
         let stored = unsafe { probe::write(page, value) };
         count(&self.unmarked, read != (true, false) || !stored || noted(page) != (true, true));
     }
 
-    /// Takes an entry away, and has this CPU alone forget it; who may have cached it.
+    /// Clears an entry, and flushes this CPU only. Returns the CPUs that may have cached it.
     fn take(&self, page: u64) -> CpuMask {
         self.space.find(page).expect("the page is mapped").take();
         let cpus = self.space.advance();
@@ -239,7 +241,7 @@ impl Prover<'_> {
         cpus
     }
 
-    /// Has the library flush, and free the frame.
+    /// Flushes through the library, which then frees the frame.
     fn flush(&self, page: u64, pfn: Pfn, cpus: &CpuMask, retires: bool) {
         let mut slots = [BatchSlot::default(); 4];
         let mut batch = shootdown::flusher().batch(&mut slots);
@@ -248,7 +250,7 @@ impl Prover<'_> {
             &Translation {
                 cpus,
                 writable: true,
-                // Whatever the setting is: nothing is put off.
+                // Marked dirty, so that the flush is not deferred under any setting.
                 dirty: true,
                 space: self.space.number().into(),
                 page,
@@ -257,15 +259,15 @@ impl Prover<'_> {
             },
         );
         if retires {
-            // SAFETY: the trial owns the frame as a block, and gives it up here.
+            // SAFETY: the trial owns the frame as a block, and gives it to the batch.
             let block = with_token(|token| unsafe { token.adopt_unchecked(pfn, Order::ZERO) });
             assert!(batch.retire(block).is_ok());
         }
         batch.finish(&mut |blocks| blocks.for_each(|block| free(block.into_raw().0)));
     }
 
-    /// Allocates the frame of a trial, which comes again at once, and writes to it. Where it is kept
-    /// back for a while (`hardening=paranoid`), it is fetched.
+    /// Allocates the frame of a trial again, and writes to it. If the library delays its reuse
+    /// (`hardening=paranoid`), other frames are allocated until it comes.
     fn reuse(&self, pfn: Pfn, trial: u64) -> Pfn {
         let fetch = |other| {
             free(other);
@@ -289,7 +291,7 @@ fn free(pfn: Pfn) {
     unsafe { memory::free(pfn, Order::ZERO) };
 }
 
-/// Runs it; whether it passed.
+/// Runs the workload. Returns whether it passed.
 pub(crate) fn run(options: &Options<'_>, report: &mut Report) -> bool {
     options.takes(&["trials", "break"]);
     if cpu::online() < 2 {
@@ -338,33 +340,33 @@ pub(crate) fn run(options: &Options<'_>, report: &mut Report) -> bool {
             name: "witnesses",
             passed: stale > 0 && wrong == 0,
             detail: format_args!(
-                "before the flush {stale} of {looks} looks were stale; {wrong} reads were wrong"
+                "before the flush {stale} of {looks} reads were stale; {wrong} reads were wrong"
             ),
         },
         Check {
             name: "flushed",
             passed: reached == 0,
-            detail: format_args!("after the flush {reached} of {looks} looks reached the page"),
+            detail: format_args!("after the flush {reached} of {looks} reads accessed the page"),
         },
         Check {
             name: "out of reach",
             passed: leaked == 0 && reused > 0,
             detail: format_args!(
-                "{reused} frames had a next owner, {leaked} looks saw what he wrote"
+                "{reused} frames had a next owner, whose words {leaked} reads found"
             ),
         },
         Check {
             name: "clean stores fault",
             passed: stored == 0,
             detail: format_args!(
-                "{stored} stores went through translations that were clean and gone"
+                "{stored} stores succeeded through clean translations of unmapped pages"
             ),
         },
         Check {
             name: "accessed and dirty",
             passed: unmarked == 0,
             detail: format_args!(
-                "in {unmarked} of {trials} entries the bits were not what had been done"
+                "{unmarked} of {trials} entries had unexpected bits"
             ),
         },
     ];

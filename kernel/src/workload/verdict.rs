@@ -1,4 +1,4 @@
-//! What every workload ends with: nothing is lost, nothing was corrupted.
+//! The checks of every workload: all frames are free again, and nothing was corrupted.
 
 use core::sync::atomic::Ordering;
 
@@ -12,14 +12,14 @@ use crate::{
 pub(crate) struct Before(u64);
 
 impl Before {
-    /// Those that are now.
+    /// The frames that are free now.
     pub(crate) fn now() -> Self {
         memory().drain_all();
         masked::reset();
         Self(memory().free())
     }
 
-    /// Prints the report with `checks` and those that hold for all; whether all held.
+    /// Prints the report with `checks` and the common checks. Returns whether all passed.
     pub(crate) fn conclude(&self, workload: &str, report: &Report, checks: &[Check<'_>]) -> bool {
         memory().drain_all();
         masked::print();
@@ -36,7 +36,7 @@ impl Before {
                 name: "invariants",
                 passed: consistent.is_ok() && corruptions == 0,
                 detail: format_args!(
-                    "the books hold: {}, bad frees: {corruptions}",
+            "the invariants hold: {}, bad frees: {corruptions}",
                     consistent.is_ok()
                 ),
             },

@@ -30,7 +30,7 @@ impl Store for &'static Slow {
         let word = u64::from_ne_bytes(from[..8].try_into().unwrap());
         thread::yield_now();
         let same = from.chunks_exact(8).all(|bytes| bytes == word.to_ne_bytes());
-        assert!(same, "page {page} is written while somebody stores to it");
+        assert!(same, "page {page} is written during a store to it");
         self.0[page as usize].store(word, SeqCst);
         Ok(())
     }
@@ -66,7 +66,8 @@ fn nothing_is_lost_though_all_waits_end_early() {
                     let mut random = fastrand::Rng::with_seed(thread.into());
                     let mut last = [0; PAGES as usize];
                     let mut turn = 0;
-                    // The machine decides how much runs of this beside the reclaim below.
+                    // The scheduler decides how much of this runs at the same time as the reclaim
+                    // below.
                     while turn < 6_000 || !reclaimed(cache) && turn < 6_000_000 {
                         turn += 1;
                         // Each thread stores to pages of its own, and reads all.

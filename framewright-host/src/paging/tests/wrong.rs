@@ -1,4 +1,4 @@
-//! Calls of the `PageOwner` with wrong frames and in wrong order: none does harm.
+//! Calls of the `PageOwner` with wrong frames and in a wrong order are harmless.
 
 use std::{
     io,
@@ -34,11 +34,11 @@ impl Store for &'static Unlocking {
         if let Some(&(cache, frame, id)) = self.place.get() {
             let owner = Owner(cache);
             owner.unlock(&[frame]);
-            assert_eq!(cache.page(id).state.fix(true), Fix::Busy, "it is being written");
+            assert_eq!(cache.page(id).state.fix(true), Fix::Busy, "the page is being written");
             owner.lock(&[frame], &mut [None]);
             let mut out = [WriteOut::Started];
             owner.write_out(&[frame], &mut out);
-            assert_eq!(out, [WriteOut::Refused], "it is being written");
+            assert_eq!(out, [WriteOut::Refused], "the page is being written");
         }
         self.written.store(from[0].into(), SeqCst);
         Ok(())
@@ -83,7 +83,7 @@ fn no_step_is_taken_with_a_page_in_use_nor_with_one_that_was_not_chosen() {
         };
         let mut locked = [Some(PageState::default())];
         owner.lock(&[frame], &mut locked);
-        assert_eq!(locked, [None], "somebody uses it");
+        assert_eq!(locked, [None], "the page is in use");
         all_steps("in use");
         guard.fill(0x0202_0202_0202_0202);
         drop(guard);
@@ -97,7 +97,7 @@ fn no_step_is_taken_with_a_page_in_use_nor_with_one_that_was_not_chosen() {
             assert_eq!((locked, released), ([None], [Released::Busy]));
             owner.unlock(&[frame]);
         }
-        // In the right order, but unlocked in the middle of it.
+        // In the right order, but unlocked during the write.
         store.place.set((cache, frame, id)).unwrap();
         owner.lock(&[frame], &mut locked);
         let mut written = [WriteOut::default()];

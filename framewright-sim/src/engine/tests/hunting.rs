@@ -1,4 +1,4 @@
-//! Schedules that look for bugs, and what they decide about.
+//! Schedules that look for bugs, and the decisions they make.
 
 use super::*;
 use std::collections::BTreeSet;
@@ -7,7 +7,8 @@ fn hunting(schedule: Schedule) -> Options {
     Options { schedule, store_buffers: true, late_interrupts: true, ..Options::default() }
 }
 
-/// Dekker's protocol: both CPUs store to their own word, then load the other's. What they saw.
+/// Dekker's protocol: both CPUs store to their own word, then load the other's. Returns the loaded
+/// values.
 fn dekker(machine: &Machine, fence: bool) -> (u32, u32) {
     let words = [machine.engine().new_word(0), machine.engine().new_word(0)];
     let seen = [Cell::new(9), Cell::new(9)];
@@ -26,7 +27,7 @@ fn dekker(machine: &Machine, fence: bool) -> (u32, u32) {
     (seen[0].get(), seen[1].get())
 }
 
-/// All outcomes of all schedules within a bound, and how many schedules that were.
+/// All outcomes of all schedules within a bound, and the number of schedules.
 fn outcomes(bound: u32, options: &Options, fence: bool) -> (BTreeSet<(u32, u32)>, u64) {
     let machine = Machine::new(2, options.clone());
     let mut search = Exhaustive::new(bound);
@@ -126,7 +127,7 @@ fn a_change_between_looking_and_waiting_is_not_missed() {
     let [word, other] = [0, 0].map(|value| machine.engine().new_word(value));
     let waiter = |cpu: Cpu<'_>| {
         while cpu.load(word) == 0 {
-            // Long enough for the other to store before this CPU waits.
+            // Long enough that the other CPU stores before this one waits.
             cpu.work(100);
             cpu.step();
             cpu.load(other);
@@ -140,8 +141,8 @@ fn a_change_between_looking_and_waiting_is_not_missed() {
     assert_eq!(machine.run(vec![Box::new(waiter), Box::new(storer)]), Ok(()));
 }
 
-/// A CPU sends an interrupt to one that makes steps; after how many of them it was still to be
-/// served.
+/// Sends an interrupt to a CPU that makes steps. Returns the number of steps after which the
+/// interrupt was pending.
 fn delayed(seed: u64, late_interrupts: bool) -> u32 {
     let options = Options { late_interrupts, ..hunting(Schedule::Random(seed)) };
     let machine = Machine::new(2, options);
@@ -172,7 +173,7 @@ fn interrupts_are_late_if_they_may_be() {
 }
 
 #[test]
-fn who_relaxes_is_woken_when_something_happened_and_does_not_hang() {
+fn a_cpu_that_relaxes_is_woken_by_progress_and_does_not_hang() {
     for schedule in
         [Schedule::Clock, Schedule::Random(3), Schedule::Pct { seed: 5, depth: 3, steps: 20 }]
     {
@@ -194,7 +195,7 @@ fn who_relaxes_is_woken_when_something_happened_and_does_not_hang() {
 }
 
 #[test]
-fn two_who_look_in_vain_let_a_third_come_to_what_they_look_for() {
+fn two_cpus_that_check_in_vain_let_a_third_one_run() {
     let mut search = Exhaustive::new(1);
     let machine = Machine::new(3, Options { most_steps: 10_000, ..hunting(Schedule::Clock) });
     while let Some(schedule) = search.next() {
@@ -252,7 +253,7 @@ fn rare_outcomes_are_forced_as_often_as_asked_for() {
 fn a_watch_looks_when_nobody_is_inside() {
     let machine = Machine::new(2, hunting(Schedule::Random(2)));
     let (inside, looks) = (Cell::new(false), Cell::new(0));
-    let section = SectionId { name: "room", table: 0, index: 0 };
+    let section = SectionId { name: "zone", table: 0, index: 0 };
     let lock = machine.new_lock(LockClass::Program);
     let program = || -> Program<'_> {
         Box::new(|cpu| {
@@ -269,7 +270,7 @@ fn a_watch_looks_when_nobody_is_inside() {
     };
     let watch = || {
         looks.set(looks.get() + 1);
-        if inside.get() { Err("somebody is inside".to_owned()) } else { Ok(()) }
+        if inside.get() { Err("a CPU is inside".to_owned()) } else { Ok(()) }
     };
     assert_eq!(machine.run_watched(vec![program(), program()], 1, &watch), Ok(()));
     assert!(looks.get() > 20);
@@ -281,7 +282,7 @@ fn a_watch_looks_when_nobody_is_inside() {
 #[test]
 fn two_cpus_in_one_section_are_told() {
     let machine = Machine::new(2, hunting(Schedule::Random(4)));
-    let section = SectionId { name: "room", table: 1, index: 7 };
+    let section = SectionId { name: "zone", table: 1, index: 7 };
     let program = || -> Program<'_> {
         Box::new(|cpu| {
             for _ in 0..20 {
@@ -291,7 +292,7 @@ fn two_cpus_in_one_section_are_told() {
         })
     };
     let failure = machine.run(vec![program(), program()]).unwrap_err();
-    assert!(failure.to_string().contains("entered room 7 while CPU"), "{failure}");
-    // And nothing of it is left.
+    assert!(failure.to_string().contains("entered zone 7 while CPU"), "{failure}");
+    // The next run starts with empty sections.
     assert_eq!(machine.run(vec![program()]), Ok(()));
 }

@@ -1,13 +1,13 @@
-//! What takes how long by the clock.
+//! Durations of operations, by the clock.
 
 use super::*;
 
-/// A line of the programs' own.
+/// A line of the programs.
 fn line(index: u32) -> Line {
     Line { family: Family::PROGRAM, member: 0, index }
 }
 
-/// Two sockets of two CPUs, a node each; every place a line can be in has a cost of its own.
+/// Two sockets of two CPUs, with a node each. Every place of a line has a different cost.
 fn model() -> Model {
     Model {
         sockets: vec![0, 0, 1, 1],
@@ -28,10 +28,10 @@ fn model() -> Model {
     }
 }
 
-/// A CPU, and what it does when it is its turn.
+/// A CPU, and its operation when it is its turn.
 type Turn<'a> = (usize, Box<dyn Fn(Cpu<'_>) + 'a>);
 
-/// Lets CPUs take turns.
+/// Runs operations of several CPUs one after the other.
 fn in_turn(machine: &Machine, turns: &[Turn<'_>]) {
     let turn = Cell::new(0);
     let program = |me: usize| -> Program<'_> {
@@ -50,7 +50,7 @@ fn in_turn(machine: &Machine, turns: &[Turn<'_>]) {
     machine.run((0..4).map(program).collect()).unwrap();
 }
 
-/// What a touch costs.
+/// The cycles of an access.
 fn cost(cpu: Cpu<'_>, line: Line, access: Access, miss: Miss) -> u64 {
     let before = cpu.now();
     cpu.touch(line, access, miss);
@@ -78,7 +78,7 @@ fn a_line_costs_what_its_place_says() {
             expect(1, 2, Write, 120),
             expect(2, 2, Write, 300),
             expect(0, 2, Read, 300),
-            // Shared: CPU 2 still has a copy, which has to go before CPU 0 writes.
+            // Shared: CPU 2 has a copy, which has to be invalidated before CPU 0 writes.
             expect(0, 2, Write, 300),
             expect(0, 2, Write, 0),
             expect(2, 3, Read, 360),
@@ -113,7 +113,7 @@ fn independent_misses_overlap_and_prefetched_lines_are_waited_for_only_so_long()
         cpu.touch(line(3), Access::Prefetch, Miss::Independent);
         cpu.work(500);
         assert_eq!(cost(cpu, line(3), Access::Write, Miss::Dependent), 0);
-        // Ten can be under way; the eleventh waits for the first.
+        // Ten can be in flight; the eleventh waits for the first.
         let waits: Vec<u64> =
             (10..21).map(|i| cost(cpu, line(i), Access::Prefetch, Miss::Independent)).collect();
         assert_eq!(waits, [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 200]);
@@ -127,7 +127,7 @@ fn a_prefetch_leaves_to_others_what_they_have_modified() {
     let prefetches = |cpu: Cpu<'_>| {
         assert_eq!(cost(cpu, line(1), Access::Prefetch, Miss::Independent), 0);
         cpu.work(1000);
-        // It is there, but not this CPU's alone: a store waits until the other socket lets go of it.
+        // The line is shared: a store waits for the invalidation in the other socket.
         assert_eq!(cost(cpu, line(1), Access::Write, Miss::Dependent), 75);
         assert_eq!(cost(cpu, line(1), Access::Write, Miss::Dependent), 0);
     };
@@ -196,12 +196,12 @@ fn interrupts_take_their_time() {
     machine.run(vec![Box::new(sender), Box::new(busy), Box::new(busy)]).unwrap();
     assert_eq!((near.get(), far.get()), (700 + 900 + 1000, 1400 + 1400 + 1000));
     assert_eq!(done.get(), far.get() + 20 + 300);
-    // Who is interrupted loses that time.
+    // The interrupted CPU loses that time.
     assert_eq!(machine.clock(CpuId::new(1)), 10_000 + 1020);
 }
 
 #[test]
-fn who_is_ahead_answers_as_of_the_time_it_was_asked() {
+fn a_cpu_that_is_ahead_answers_as_of_the_time_of_the_interrupt() {
     let model = Model { slack: 10_000, arrive_local: 100, entry: 10, ..Model::free(2) };
     let machine = Machine::modelled(model, Options::default());
     let word = machine.engine().new_word(0);
@@ -257,7 +257,7 @@ fn served(masked: &[std::ops::Range<u64>], arrivals: &[u64]) -> (Vec<u64>, u64) 
             cpu.work(section.start - cpu.now());
             let were_masked = cpu.mask_interrupts();
             if section.end == masked[masked.len() - 1].end {
-                // The other CPUs, whose clocks are earlier, run only now.
+                // The other CPUs, whose clocks are earlier, run now.
                 cpu.step();
             }
             cpu.work(section.end - section.start);
@@ -294,7 +294,7 @@ fn an_interrupt_that_arrived_in_an_earlier_masked_section_is_served_at_its_end()
 }
 
 #[test]
-fn a_handler_wakes_in_time_who_waits_for_what_it_does() {
+fn a_handler_wakes_the_cpus_that_wait_for_it_in_time() {
     let machine = Machine::modelled(Model { entry: 10, ..Model::free(3) }, Options::default());
     let word = machine.engine().new_word(0);
     let (handler, woken): (Handler, _) = (Rc::new(move |cpu| cpu.store(word, 1)), Cell::new(0));
@@ -362,9 +362,9 @@ fn the_periodic_interrupt_takes_its_share() {
 #[test]
 fn sleepers_wake_in_time_and_waiters_when_they_are_woken() {
     let machine = Machine::new(3, Options::default());
-    let (queue, room) = (WaitQueue::default(), Cell::new(false));
+    let (queue, has_space) = (WaitQueue::default(), Cell::new(false));
     let waiter = |cpu: Cpu<'_>| {
-        while !room.get() {
+        while !has_space.get() {
             cpu.wait_on(&queue);
         }
         assert_eq!(cpu.now(), 5000);
@@ -372,7 +372,7 @@ fn sleepers_wake_in_time_and_waiters_when_they_are_woken() {
     let sleeper = |cpu: Cpu<'_>| {
         cpu.sleep_until(5000);
         assert_eq!(cpu.now(), 5000);
-        room.set(true);
+        has_space.set(true);
         queue.wake_all(cpu);
     };
     machine.run(vec![Box::new(waiter), Box::new(sleeper), Box::new(waiter)]).unwrap();
@@ -398,7 +398,7 @@ fn a_wait_that_is_not_over_can_be_seen() {
     let onlooker = |cpu: Cpu<'_>| {
         cpu.work(3000);
         cpu.step();
-        assert_eq!(machine.lock_stats().wait_cycles, 0, "it is not over");
+        assert_eq!(machine.lock_stats().wait_cycles, 0, "the wait is not over");
         let waited = machine.waiting(Some(LockClass::Program), cpu.now());
         assert!((1900..=2000).contains(&waited), "{waited}");
         assert_eq!(machine.waiting(None, cpu.now()), waited);

@@ -1,7 +1,8 @@
-//! The library reclaims what programs use, in schedules of all kinds; the oracle looks.
+//! The library reclaims the memory of programs in schedules that look for bugs, under an oracle.
 //!
-//! Two CPUs run threads of one process and a process besides, all with the same file; a third reclaims
-//! and writes back, and moves pages to other frames besides. Frames are reused at once, so that whoever still reaches one is seen.
+//! Two CPUs run threads of one process and one other process, all with the same file. A third CPU
+//! reclaims, writes back, and migrates pages. Frames are reused at once, so that the oracle sees
+//! stale accesses.
 
 use std::rc::Rc;
 
@@ -15,17 +16,17 @@ use framewright::{
 use crate::{
     engine::{Cpu, Machine, Model, Options, Program, Schedule},
     file::{
-        AreaId, Failures, FileCosts, FileSpec, FileTrouble, Keep, PageCache, Parts, Seat,
-        StoreSpec, Touched,
+        AreaId, CpuContext, Failures, FileCosts, FileSpec, FileTrouble, KernelState, PageCache,
+        Parts, StoreSpec, Touched,
     },
-    platform::{Books, LentRelief, Settings, Simulated},
+    platform::{LentRelief, MetadataBuffer, Settings, Simulated},
     process::{Access, AddressSpace, Contents, Mmu, Oracle},
 };
 
 const FRAMES: u64 = 2048;
 const PAGES: u32 = 3;
 
-/// What the programs of two CPUs touch: by mapping, page, and how.
+/// The accesses of the programs of two CPUs: mapping, page, and kind.
 const ONE: &[(usize, u32, Access)] = &[
     (0, 0, Access::Load),
     (0, 1, Access::Store),
@@ -42,61 +43,72 @@ const OTHER: &[(usize, u32, Access)] = &[
     (1, 1, Access::Store),
 ];
 
-/// What a run is about.
+/// The parameters of a run.
 #[derive(Clone, Copy)]
 struct Hunt {
     batching: FlushBatching,
     deferred_max: u32,
-    /// One write in so many fails.
+    /// One write in `every` fails.
     every: u64,
-    /// Pages are moved besides.
+    /// Pages are migrated, too.
     moves: bool,
 }
 
-/// Touches a page, whatever that takes; pages that cannot be read do not matter.
-fn touch(seat: &mut Seat<'_, '_, '_>, cpu: Cpu<'_>, area: AreaId, page: u32, access: Access) {
+/// Accesses a page until it succeeds; pages that cannot be read are skipped.
+fn touch(
+    context: &mut CpuContext<'_, '_, '_>,
+    cpu: Cpu<'_>,
+    area: AreaId,
+    page: u32,
+    access: Access,
+) {
     loop {
-        match seat.touch(cpu, area, page, access) {
+        match context.touch(cpu, area, page, access) {
             Ok(Touched::Done(_)) | Err(FileTrouble::Unreadable(_)) => return,
-            // Whoever moves the page, or writes, goes on first.
+            // The CPU that migrates or writes the page runs first.
             Ok(Touched::Wait(_)) => cpu.relax(),
             Err(trouble) => cpu.fail(trouble.to_string()),
         }
     }
 }
 
-fn programs<'p>(keep: &'p Keep<'_, '_>, areas: &'p [AreaId; 2], moves: bool) -> Vec<Program<'p>> {
+fn programs<'p>(
+    kernel: &'p KernelState<'_, '_>,
+    areas: &'p [AreaId; 2],
+    moves: bool,
+) -> Vec<Program<'p>> {
     let script = |number: u16, script: &'static [(usize, u32, Access)]| -> Program<'p> {
         Box::new(move |cpu| {
-            let mut seat = keep.seat(CpuId::new(number));
+            let mut context = kernel.cpu_context(CpuId::new(number));
             for &(area, page, access) in script {
-                touch(&mut seat, cpu, areas[area], page, access);
+                touch(&mut context, cpu, areas[area], page, access);
             }
         })
     };
     let reclaims = move |cpu: Cpu<'_>| {
-        let mut seat = keep.seat(CpuId::new(2));
+        let mut context = kernel.cpu_context(CpuId::new(2));
         for _ in 0..2 {
-            seat.shrink(cpu, u64::from(PAGES));
+            context.shrink(cpu, u64::from(PAGES));
             if moves {
-                empty_all(&mut seat, cpu);
+                empty_pageblocks(&mut context, cpu);
             }
-            seat.write_back(cpu);
+            context.write_back(cpu);
             if moves {
-                empty_all(&mut seat, cpu);
+                empty_pageblocks(&mut context, cpu);
             }
-            seat.hear_of_writes(cpu);
-            seat.shrink(cpu, u64::from(PAGES));
+            context.report_writes(cpu);
+            context.shrink(cpu, u64::from(PAGES));
         }
     };
     vec![script(0, ONE), script(1, OTHER), Box::new(reclaims)]
 }
 
-/// Moves whatever moves, pageblock by pageblock: so pages move twice at least.
-fn empty_all(seat: &mut Seat<'_, '_, '_>, cpu: Cpu<'_>) {
+/// Migrates all movable pages out of one pageblock after the other, so that pages move twice at
+/// least.
+fn empty_pageblocks(context: &mut CpuContext<'_, '_, '_>, cpu: Cpu<'_>) {
     for first in (0..FRAMES).step_by(PAGEBLOCK_FRAMES) {
         let end = Pfn::new(first + PAGEBLOCK_FRAMES as u64);
-        seat.empty(cpu, FrameRange::new(Pfn::new(first), end).unwrap());
+        context.empty_range(cpu, FrameRange::new(Pfn::new(first), end).unwrap());
     }
 }
 
@@ -111,13 +123,13 @@ fn run(hunt: Hunt, schedule: Schedule) -> Result<u64, String> {
     let map = [MemoryRange::new(range, NodeId::default(), ZoneKind::Normal)];
     let side_tables = SideTables { lru: true, ..SideTables::default() };
     let config = Config { side_tables, tuning, ..Config::new(&map, 3) };
-    let mut books = Books::new(&Layout::new::<Simulated>(&config).unwrap());
+    let mut metadata = MetadataBuffer::new(&Layout::new::<Simulated>(&config).unwrap());
     let relief = LentRelief::default();
     let mmu = Mmu::checking(3, Oracle::new(FRAMES as u32));
     let platform = Simulated::new(&machine, Settings::default())
         .with_relief(&relief)
         .with_frames(Rc::new(Contents::new(&machine, &mmu)));
-    let memory = Memory::new(platform, &config, books.as_mut()).unwrap();
+    let memory = Memory::new(platform, &config, metadata.as_mut()).unwrap();
     let (free, store) = (Model::free(3), StoreSpec::INSTANT);
     let mut cache = PageCache::new(&mmu, &free, FRAMES as u32, store, FileCosts::FREE);
     cache.fail(Failures { every: hunt.every, ..Failures::default() });
@@ -125,7 +137,7 @@ fn run(hunt: Hunt, schedule: Schedule) -> Result<u64, String> {
     let spaces = [AddressSpace::new(&mmu), AddressSpace::new(&mmu)];
     let areas = [0, 1].map(|nth: usize| cache.map(&spaces[nth], 0, file, true));
     let parts = Parts { machine: &machine, memory: &memory, cache: &cache, relief: &relief };
-    let ran = parts.together(|keep| machine.run(programs(keep, &areas, hunt.moves)));
+    let ran = parts.together(|kernel| machine.run(programs(kernel, &areas, hunt.moves)));
     ran.map_err(|failure| failure.to_string())?;
     cache.check_contents().map_err(|lost| format!("{lost:?}"))?;
     assert_eq!(memory.lru().unwrap().check(), Ok(()), "nothing is left isolated");

@@ -1,4 +1,4 @@
-//! A cache with a supply that hands frames out one by one, on CPUs by the clock.
+//! A cache with a source of single frames, on CPUs by the clock.
 
 use super::*;
 use crate::{
@@ -12,7 +12,7 @@ mod parts;
 
 const FRAMES: u32 = 256;
 
-/// Frames in a row, taken from the end.
+/// Free frames; the last one is allocated first.
 struct Free<'f> {
     frames: &'f RefCell<Vec<u32>>,
     mmu: &'f Mmu,
@@ -184,7 +184,7 @@ fn accessed_bits_are_collected_once_and_unmapping_tells_of_stores() {
         assert_eq!(taken, [(0, true, true), (0, false, false), (1, false, false)]);
         assert!(world.cache.is_dirty(frames[0]) && !world.cache.is_dirty(frames[1]));
         assert!(!frames.iter().any(|frame| world.cache.is_frame_mapped(*frame)));
-        // Both spaces are still loaded or cached: flush before anything else.
+        // TLBs may still hold translations of both spaces.
         [&one, &other].iter().for_each(|space| space.flush(cpu, 1));
         let mut released = Vec::new();
         let shadow = |nth: usize| Some(nth as u64);
@@ -233,7 +233,7 @@ fn what_cannot_be_written_stays_dirty_and_is_told() {
         assert!(world.cache.has_failed(file, 2) && !world.cache.has_failed(file, 0));
         assert!(world.cache.is_dirty(picked[1]) && !world.cache.is_dirty(picked[0]));
         assert_eq!(world.cache.unwritten(), 1);
-        // A store after it was cleaned faults, and is known.
+        // A store after the cleaning faults, and makes the page dirty.
         world.touch(cpu, area, 0, Access::Store);
         assert_eq!(world.cache.unwritten(), 2);
     });
@@ -249,7 +249,7 @@ fn a_page_that_is_read_or_held_is_not_locked_or_released() {
     world.run(|cpu| {
         space.load(cpu);
         world.touch(cpu, area, 2, Access::Load);
-        // Read ahead: no program waits for it.
+        // No program waits for a page that was read ahead.
         let frame = world.cache.frame_of(file, 3).unwrap();
         assert!(!world.cache.try_lock(cpu, frame), "it is being read");
         cpu.sleep_until(1_000);

@@ -5,7 +5,7 @@ use framewright::{Config, FrameRange, Layout, Memory, Pfn, SideTables};
 use crate::{
     engine::{Machine, Model, Options},
     file::{FileCosts, PageCache, Parts, StoreSpec},
-    platform::{Books, LentRelief, Settings, Simulated},
+    platform::{LentRelief, MetadataBuffer, Settings, Simulated},
     process::{Mmu, Oracle},
 };
 
@@ -23,10 +23,10 @@ fn a_cache_gives_its_frames_to_no_second_memory() {
     let (model, store) = (Model::free(1), StoreSpec::INSTANT);
     let cache = PageCache::new(&mmu, &model, FRAMES as u32, store, FileCosts::FREE);
     for _ in 0..2 {
-        let mut books = Books::new(&Layout::new::<Simulated>(&config).unwrap());
+        let mut metadata = MetadataBuffer::new(&Layout::new::<Simulated>(&config).unwrap());
         let relief = LentRelief::default();
         let platform = Simulated::new(&machine, Settings::default()).with_relief(&relief);
-        let memory = Memory::new(platform, &config, books.as_mut()).unwrap();
+        let memory = Memory::new(platform, &config, metadata.as_mut()).unwrap();
         let parts = Parts { machine: &machine, memory: &memory, cache: &cache, relief: &relief };
         parts.together(|_| ());
     }

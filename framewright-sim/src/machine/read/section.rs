@@ -1,4 +1,4 @@
-//! The sections of parameters, each with where its figure comes from.
+//! The sections of parameters with their sources.
 
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
@@ -8,7 +8,7 @@ use super::super::error::hint;
 use super::super::parameter::{PARAMETERS, Parameter, find};
 use super::{Draft, Fault, string, unknown_key, whole};
 
-/// A section of parameters. `basis` and `note` beside them are those of each that has none.
+/// A section of parameters. Its `basis` and `note` apply to parameters that have none.
 pub(super) fn read(
     draft: &mut Draft,
     section: &str,
@@ -71,7 +71,7 @@ fn read_parameter(
     Ok((figure, provenance))
 }
 
-/// What a table says of where its figures come from.
+/// The source of the figures in a table.
 pub(super) struct Sourcing {
     basis: Option<Basis>,
     note: Option<String>,
@@ -93,7 +93,7 @@ impl Sourcing {
         Ok(Self { basis: basis.transpose()?, note: note.transpose()? })
     }
 
-    /// This, or what the section says: a note belongs to the basis beside it.
+    /// This source, or else that of the section. A note belongs to the basis beside it.
     fn or(self, section: &Self) -> Self {
         match self.basis {
             Some(_) => self,
@@ -108,7 +108,7 @@ impl Sourcing {
     ) -> Result<Provenance, Fault> {
         let Some(basis) = self.basis else {
             let reason = "does not say where it comes from: basis is missing \
-                          (\"measured\", \"fitted\" or \"guessed\")";
+                          (\"measured\", \"fitted\" or \"estimated\")";
             return Err(Fault::at(value, key, reason.into()));
         };
         let note = self.note.unwrap_or_default();

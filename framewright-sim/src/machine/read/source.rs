@@ -1,4 +1,4 @@
-//! Faults, and where in the text they are.
+//! Errors, and their places in the text.
 
 use std::ops::Range;
 
@@ -7,25 +7,25 @@ use toml::de::DeValue;
 
 use super::MachineError;
 
-/// Characters of a value that an error shows.
+/// Greatest number of characters of a value in an error.
 const SHOWN: usize = 60;
 
-/// The text that is read.
+/// The text of a description.
 pub(super) struct Source<'t> {
     pub(super) file: &'t str,
     pub(super) text: &'t str,
 }
 
-/// What is wrong with a place of it.
+/// An error at a place of the text.
 pub(super) struct Fault {
     span: Option<Range<usize>>,
-    /// With its section; empty if it is about no key.
+    /// The key with its section; empty if the error is about no key.
     key: String,
     place: Place,
     reason: String,
 }
 
-/// What stands at the place.
+/// The kind of place.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Place {
     /// A value: the error shows it.
@@ -43,14 +43,14 @@ impl Fault {
         Self { span: Some(value.span()), key: key.to_owned(), place, reason }
     }
 
-    /// A fault of something that is no value.
+    /// An error that is not about a value.
     pub(super) fn new(span: Option<Range<usize>>, key: &str, reason: String) -> Self {
         Self { span, key: key.to_owned(), place: Place::Other, reason }
     }
 }
 
 impl Source<'_> {
-    /// The error that tells of `fault`.
+    /// The error for `fault`.
     pub(super) fn error(&self, fault: Fault) -> MachineError {
         let Fault { span, key, place, reason } = fault;
         let text = span.clone().and_then(|span| self.text.get(span));

@@ -11,7 +11,7 @@ const KEYS: [&str; 6] =
     ["sockets", "cores_per_socket", "threads_per_core", "cpus", "nodes", "distances"];
 const NODE_KEYS: [&str; 2] = ["socket", "memory"];
 
-/// The whole section: there is no half of a topology.
+/// The whole section; it must be complete.
 pub(super) fn read(value: &Spanned<DeValue<'_>>) -> Result<Topology, Fault> {
     let Some(table) = value.get_ref().as_table() else {
         return Err(Fault::at(value, "topology", "is a section: write [topology]".into()));
@@ -42,12 +42,12 @@ struct Section<'t, 'i> {
 }
 
 impl<'t, 'i> Section<'t, 'i> {
-    /// A fault of the value of `key`, or of the section if it has no such key.
+    /// An error at the value of `key`, or at the section if it has no such key.
     fn fault(&self, key: &str, reason: String) -> Fault {
         Fault::at(self.table.get(key).unwrap_or(self.value), &format!("topology.{key}"), reason)
     }
 
-    /// A fault of the node that is to blame, or of the key.
+    /// An error at the node that causes it, or at the key.
     fn impossible(&self, impossible: Impossible) -> Fault {
         let Impossible { key, node, reason } = impossible;
         let list = self.table.get(key).and_then(|value| value.get_ref().as_array());
@@ -109,7 +109,7 @@ impl<'t, 'i> Section<'t, 'i> {
         if rows.is_empty() { Err(is_list()) } else { Ok(rows) }
     }
 
-    /// A number of CPUs is not needed; if it is there, it must be right.
+    /// Checks the number of CPUs, which is optional.
     fn check_cpus(&self, topology: &Topology) -> Result<(), Fault> {
         if self.table.get("cpus").is_none() {
             return Ok(());

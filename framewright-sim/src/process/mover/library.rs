@@ -1,4 +1,4 @@
-//! What the library asks of whoever moves pages of processes.
+//! The library's requests to the mover of the pages of processes.
 
 use framewright::{
     FrameRange, Order, Pfn,
@@ -19,7 +19,7 @@ impl PageMover {
         self.mishap.filter(|(at, _)| *at == nth).map(|(_, mishap)| mishap)
     }
 
-    /// Whether something goes wrong with a page: it is told.
+    /// Whether the migration of a page fails here; if so, sets its result.
     fn goes_wrong(&self, at: &mut Move) -> bool {
         match self.ask() {
             None => return false,
@@ -29,7 +29,7 @@ impl PageMover {
         true
     }
 
-    /// The pages in a range of frames that nobody has claimed.
+    /// The unclaimed pages in a range of frames.
     fn find(&self, frames: FrameRange) -> Vec<Claim> {
         let cpu = self.cpu();
         let mut found = Vec::new();
@@ -43,7 +43,7 @@ impl PageMover {
                 }
             }
         }
-        // Between looking and here nobody else claims: that takes a step.
+        // No step lies between this check and the claim, so no other CPU claims in between.
         let claims = self.claims.borrow();
         found.retain(|new| claims.iter().all(|old| old.frame != new.frame));
         found.sort_by_key(|claim| claim.frame);
@@ -56,7 +56,7 @@ impl PageMover {
         found.expect("a page that is claimed")
     }
 
-    /// Whether the program has unmapped a claimed page meanwhile: then its claim has ended.
+    /// Whether the program has unmapped a claimed page: then its claim has ended.
     fn is_gone(&self, at: &mut Move) -> bool {
         let nth = self.position(at);
         if !self.claims.borrow()[nth].gone {
@@ -68,15 +68,15 @@ impl PageMover {
         true
     }
 
-    /// Puts an entry where a process has a page.
+    /// Maps a page of a process.
     fn map(&self, cpu: Cpu<'_>, (process, page): (usize, u32), mapping: Mapping) {
         let space = self.processes[process].space();
         space.locked(cpu, || space.replace_pte(cpu, page, Pte::Present(mapping)));
     }
 }
 
-// SAFETY: a page is claimed once, and in one frame, which its process does not give back while its entry
-// says that it is on the move; nobody else takes entries away.
+// SAFETY: a page is claimed once, and is in one frame. Its process does not free the frame while
+// the entry is a migration entry, and no other code removes entries.
 unsafe impl Mover<Simulated> for PageMover {
     fn claim(&self, frames: FrameRange, _: &Effort, claims: &mut Claims<'_>) -> ClaimEnd {
         match self.ask() {
@@ -145,7 +145,7 @@ unsafe impl Mover<Simulated> for PageMover {
     }
 
     fn undo(&self, moves: &[Move]) {
-        // When a run has failed there is nothing to put back.
+        // After a failure nothing is restored.
         let Some(cpu) = self.machine.current() else { return };
         for at in moves {
             let nth = self.position(at);
@@ -153,7 +153,7 @@ unsafe impl Mover<Simulated> for PageMover {
                 let claim = &mut self.claims.borrow_mut()[nth];
                 ((claim.process, claim.page), claim.was.take())
             };
-            // It stays claimed all the while.
+            // The page stays claimed meanwhile.
             self.map(cpu, place, was.expect("it was unmapped"));
         }
     }

@@ -1,4 +1,4 @@
-//! One page at a time, by the clock: what schedules cannot tell apart. The scenarios have the rest.
+//! Tests of one page at a time, by the clock; the scenarios cover the others.
 
 use std::{cell::Cell, rc::Rc};
 
@@ -10,17 +10,17 @@ use framewright::{
 use super::*;
 use crate::{
     engine::Options,
-    platform::{Books, Settings, Simulated},
+    platform::{MetadataBuffer, Settings, Simulated},
     process::{Mmu, Oracle, Purpose, Shooter},
 };
 
 const PAGEBLOCK: u64 = 512;
 const FRAMES: u64 = 2 * PAGEBLOCK;
 const TABLE: u64 = FRAMES - 1;
-/// Pages of the process, in the frames of these numbers.
+/// Pages of the process; page n is in frame n.
 const PAGES: u32 = 4;
 
-/// What there is.
+/// The parts of a test.
 struct Scene<'s, 'm> {
     memory: &'s Memory<'m, Simulated>,
     shooter: &'s Shooter<'s, 'm>,
@@ -28,13 +28,14 @@ struct Scene<'s, 'm> {
     mover: &'s PageMover,
 }
 
-/// A process loads from a page and stores to another; then a CPU does what is `moving`.
+/// A process loads from a page and stores to another; then the CPU runs `moving`.
 fn play(mishap: Option<(u32, Mishap)>, moving: impl Fn(&Scene<'_, '_>, Cpu<'_>)) {
     let machine = Machine::new(1, Options::default());
     let map = [MemoryRange::from(frames(0, FRAMES))];
     let mut config = Config::new(&map, machine.cpus());
     config.tuning.zone.min_free = Auto::Fixed(0);
-    let mut books = Books::new(&Layout::new::<Simulated>(&config).expect("a small layout"));
+    let mut metadata =
+        MetadataBuffer::new(&Layout::new::<Simulated>(&config).expect("a small layout"));
     let mmu = Mmu::checking(machine.cpus(), Oracle::new(FRAMES as u32));
     let process = Process::with_memory(&mmu, 0..PAGES);
     let mover = PageMover::new(&machine, std::slice::from_ref(&process), 0..PAGES);
@@ -44,7 +45,7 @@ fn play(mishap: Option<(u32, Mishap)>, moving: impl Fn(&Scene<'_, '_>, Cpu<'_>))
     };
     let mover = Rc::new(mover);
     let platform = Simulated::new(&machine, Settings::default()).with_frames(mover.clone());
-    let memory = Memory::new(platform, &config, books.as_mut()).expect("a small memory");
+    let memory = Memory::new(platform, &config, metadata.as_mut()).expect("a small memory");
     for range in [frames(0, PAGES.into()), frames(TABLE, FRAMES)] {
         let taken = memory.alloc_range(range, MigrateType::Movable, &mut |_| {});
         let _ = taken.expect("nobody has anything").into_raw();
@@ -78,7 +79,7 @@ impl Scene<'_, '_> {
         (0..PAGES).map(entry).collect()
     }
 
-    /// Empties the pageblock that the pages are in, as far as they move.
+    /// Empties the pageblock of the pages, as far as they can be migrated.
     fn empty(&self, cpu: Cpu<'_>) -> Result<(), RangeError> {
         let (mut moves, mut slots) = ([Move::default(); 4], [BatchSlot::default(); 4]);
         let work = Workspace { moves: &mut moves, slots: &mut slots };
@@ -93,7 +94,7 @@ impl Scene<'_, '_> {
     }
 }
 
-/// Every page has its frame from the start.
+/// Every page is mapped from the start.
 struct Nothing;
 
 impl FrameSource for Nothing {
@@ -104,13 +105,13 @@ impl FrameSource for Nothing {
     fn give(&mut self, _: Cpu<'_>, _: &[u32]) {}
 }
 
-/// The rights to a page, and whether it was used and stored to.
+/// The access rights, accessed and dirty bits of the mappings.
 fn bits(mappings: &[Mapping]) -> Vec<Mapping> {
     mappings.iter().map(|mapping| Mapping { frame: 0, ..*mapping }).collect()
 }
 
-/// What claims, unmaps and remaps these pages, once each.
-const QUESTIONS: u32 = 1 + 2 * PAGES;
+/// Requests that claim, unmap and remap these pages, once each.
+const REQUESTS: u32 = 1 + 2 * PAGES;
 
 #[test]
 fn a_page_stays_dirty_when_it_moves_and_when_it_has_to_come_back_first() {
@@ -131,25 +132,25 @@ fn a_page_stays_dirty_when_it_moves_and_when_it_has_to_come_back_first() {
         play(mishap, moving);
         asked.get()
     };
-    assert_eq!(questions(None), QUESTIONS);
-    for nth in 1..QUESTIONS {
-        // What is busy is asked for again in the same try, what is refused in another: unmapped a second time
-        // if it was before.
+    assert_eq!(questions(None), REQUESTS);
+    for nth in 1..REQUESTS {
+        // A busy page is asked for again in the same attempt, a refused one in another attempt,
+        // which unmaps it a second time if it was unmapped before.
         let was_unmapped = u32::from(nth > PAGES);
-        assert_eq!(questions(Some((nth, Mishap::Busy))), QUESTIONS + 1, "question {nth}");
-        let again = QUESTIONS + 1 + was_unmapped;
+        assert_eq!(questions(Some((nth, Mishap::Busy))), REQUESTS + 1, "question {nth}");
+        let again = REQUESTS + 1 + was_unmapped;
         assert_eq!(questions(Some((nth, Mishap::Refused))), again, "question {nth}");
     }
 }
 
 #[test]
-fn who_does_not_get_to_claim_pages_asks_again() {
+fn a_contended_claim_is_retried() {
     for mishap in [Mishap::Busy, Mishap::Refused] {
         let moving = |scene: &Scene<'_, '_>, cpu: Cpu<'_>| {
             let before = scene.mappings();
             scene.empty(cpu).unwrap();
             assert_eq!(bits(&scene.mappings()), bits(&before));
-            assert_eq!(scene.mover.asked(), QUESTIONS + 1);
+            assert_eq!(scene.mover.asked(), REQUESTS + 1);
         };
         play(Some((0, mishap)), moving);
     }

@@ -1,4 +1,4 @@
-//! Contiguous ranges: taken out of pageblocks that others use.
+//! Contiguous ranges are allocated from pageblocks that other CPUs use.
 
 use framewright::{Contiguous, Extent, FrameRange, MigrateType, Pfn};
 
@@ -8,7 +8,7 @@ use crate::{
     scenario::{Bug, Verdict},
 };
 
-/// CPUs 0 and 1 work, CPU 2 takes runs of frames.
+/// CPUs 0 and 1 allocate and free, CPU 2 allocates contiguous ranges.
 pub(in crate::scenario) fn run(machine: &Machine, bug: Option<Bug>) -> Verdict {
     world::run(machine, bug, |library| {
         let works = |cpu: Cpu<'_>| {
@@ -33,7 +33,7 @@ pub(in crate::scenario) fn run(machine: &Machine, bug: Option<Bug>) -> Verdict {
     })
 }
 
-/// Has an extent for a moment.
+/// Holds an extent for a short time.
 fn hold<'m>(cpu: Cpu<'_>, library: &Library<'m>, extent: Extent<'m>) {
     let range = extent.range();
     let frames = range.start().get() as u32..range.end().get() as u32;

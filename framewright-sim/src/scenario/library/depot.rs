@@ -1,4 +1,5 @@
-//! The depot: what one CPU frees in pieces another gets, while pageblocks are withheld.
+//! The depot: single frames that one CPU frees are allocated on another, while pageblocks are
+//! isolated.
 
 use framewright::{Pfn, Tuning, tuning::Auto};
 
@@ -8,11 +9,12 @@ use crate::{
     scenario::{Bug, Verdict},
 };
 
-/// Frames of a word of a map, as an order: pieces of two such blocks never lie in the same word.
+/// The order of a 64-frame word of a map: single frames of two such blocks are never in the same
+/// word.
 const WORD: u8 = 6;
 
-/// CPUs 0 and 1 cut up blocks, free the pieces, and take what the other has freed; CPU 2 withholds
-/// either pageblock in turn.
+/// CPUs 0 and 1 split blocks, free the frames, and allocate what the other has freed. CPU 2
+/// isolates the two pageblocks in turn.
 pub(in crate::scenario) fn run(machine: &Machine, bug: Option<Bug>) -> Verdict {
     world::run_with(machine, bug, with_depot, |library| {
         let works = |cpu: Cpu<'_>| {
@@ -29,9 +31,9 @@ pub(in crate::scenario) fn run(machine: &Machine, bug: Option<Bug>) -> Verdict {
                 for pageblock in [0, 1] {
                     let first = Pfn::new(pageblock * PAGEBLOCK);
                     let isolated = library.memory.isolate(first).expect("it is movable");
-                    library.withheld.set(Some(isolated.range()));
+                    library.isolated.set(Some(isolated.range()));
                     cpu.step();
-                    library.withheld.set(None);
+                    library.isolated.set(None);
                     library.memory.undo_isolate(isolated).expect("of this memory");
                 }
             }),
@@ -39,13 +41,13 @@ pub(in crate::scenario) fn run(machine: &Machine, bug: Option<Bug>) -> Verdict {
     })
 }
 
-/// A depot behind lists that hold next to nothing.
+/// A depot behind lists with very low limits.
 fn with_depot(tuning: &mut Tuning) {
     tuning.zone.depot_divisor = Auto::Fixed(8);
     tuning.pcp.high_fraction = 1000;
 }
 
-/// Takes some blocks, cuts them up, and frees the pieces that lists take.
+/// Allocates some blocks, splits them, and frees the frames that the lists take.
 fn shatter<'m>(library: &Library<'m>, cpu: Cpu<'_>, token: &mut Token<'_, 'm>) {
     let blocks: Vec<_> = (0..3).filter_map(|_| library.take(cpu, token, WORD)).collect();
     let mut pieces = Vec::new();

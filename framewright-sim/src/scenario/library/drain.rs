@@ -1,4 +1,4 @@
-//! Draining: a CPU's lists are emptied from outside while it uses them.
+//! A CPU's lists are drained by other CPUs while it uses them.
 
 use framewright::CpuId;
 
@@ -10,7 +10,7 @@ use crate::{
 
 const ZERO: CpuId = CpuId::new(0);
 
-/// CPU 0 works, CPUs 1 and 2 drain it.
+/// CPU 0 allocates and frees, CPUs 1 and 2 drain its lists.
 pub(in crate::scenario) fn run(machine: &Machine, bug: Option<Bug>) -> Verdict {
     world::run(machine, bug, |library| {
         let memory = &library.memory;

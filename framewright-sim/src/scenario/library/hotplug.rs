@@ -1,4 +1,4 @@
-//! Hotplug: a CPU and a pageblock come and go while others work.
+//! Hotplug: a CPU and a pageblock are added and removed while other CPUs allocate.
 
 use framewright::{CpuId, FrameRange, Pfn};
 
@@ -8,7 +8,7 @@ use crate::{
     scenario::{Bug, Verdict},
 };
 
-/// CPU 0 works, CPU 1 whenever it is online, CPU 2 plugs.
+/// CPU 0 allocates and frees, CPU 1 does so whenever it is online, CPU 2 adds and removes.
 pub(in crate::scenario) fn run(machine: &Machine, bug: Option<Bug>) -> Verdict {
     world::run(machine, bug, |library| {
         let memory = &library.memory;

@@ -1,4 +1,4 @@
-//! Isolation: a pageblock is withheld while others take and give frames of it.
+//! A pageblock is isolated while other CPUs allocate and free its frames.
 
 use framewright::Pfn;
 
@@ -8,7 +8,7 @@ use crate::{
     scenario::{Bug, Verdict},
 };
 
-/// CPUs 0 and 1 work, CPU 2 withholds either pageblock in turn.
+/// CPUs 0 and 1 allocate and free, CPU 2 isolates the two pageblocks in turn.
 pub(in crate::scenario) fn run(machine: &Machine, bug: Option<Bug>) -> Verdict {
     world::run(machine, bug, |library| {
         let works = |cpu: Cpu<'_>| {
@@ -23,9 +23,9 @@ pub(in crate::scenario) fn run(machine: &Machine, bug: Option<Bug>) -> Verdict {
                 for pageblock in [0, 1] {
                     let first = Pfn::new(pageblock * PAGEBLOCK);
                     let isolated = library.memory.isolate(first).expect("it is movable");
-                    library.withheld.set(Some(isolated.range()));
+                    library.isolated.set(Some(isolated.range()));
                     cpu.step();
-                    library.withheld.set(None);
+                    library.isolated.set(None);
                     library.memory.undo_isolate(isolated).expect("of this memory");
                 }
             }),

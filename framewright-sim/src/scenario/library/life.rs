@@ -1,4 +1,4 @@
-//! The life of a process on the library: maps, uses, shares with its threads, unmaps, exits.
+//! The life of a process on the library: mapping, accesses, threads, unmapping, exit.
 
 use super::world;
 use crate::{
@@ -10,7 +10,7 @@ use crate::{
     scenario::{Bug, Verdict},
 };
 
-/// A thread of one process on each of CPUs 0 and 1; on CPU 2 another process, which ends.
+/// CPUs 0 and 1 run threads of one process; CPU 2 runs another process, which exits.
 pub(in crate::scenario) fn run(machine: &Machine, bug: Option<Bug>) -> Verdict {
     world::run(machine, bug, |library| {
         let memory = &library.memory;

@@ -1,5 +1,5 @@
-//! Scenarios of the library alone, and of processes on top of it: its own allocator, unchanged, on
-//! a memory so small that every path is taken.
+//! Scenarios of the library alone, and of processes above it: the unchanged allocator on a memory
+//! so small that every path is taken.
 
 mod contiguous;
 mod depot;

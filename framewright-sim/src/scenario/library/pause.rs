@@ -15,7 +15,7 @@ use framewright::{
 use crate::{
     engine::{Cpu, Failure, Machine, WaitQueue},
     one_thread::OneThread,
-    platform::{Books, LentRelief, Settings, Simulated},
+    platform::{LentRelief, MetadataBuffer, Settings, Simulated},
     process::Symptom,
     scenario::{Bug, Verdict, world::seen},
 };
@@ -28,7 +28,7 @@ const ISOLATED: usize = 8;
 /// The owner of pages that cannot be locked, so none is ever reclaimed.
 struct Owner;
 
-// SAFETY: it releases nothing.
+// SAFETY: this owner releases no page.
 unsafe impl PageOwner<Simulated> for Owner {
     fn lock(&self, _: &[Pfn], _: &mut [Option<PageState>]) {}
     fn unlock(&self, _: &[Pfn]) {}
@@ -71,18 +71,19 @@ impl Relief for Waits<'_> {
     }
 }
 
-/// CPU 0 has many pages isolated for a moment, while CPUs 1 and 2 reclaim.
+/// CPU 0 isolates many pages for a short time, while CPUs 1 and 2 reclaim.
 pub(in crate::scenario) fn run(machine: &Machine, bug: Option<Bug>) -> Verdict {
     let range = FrameRange::new(Pfn::new(0), Pfn::new(FRAMES)).expect("in order");
     let map = [MemoryRange::from(range)];
     let side_tables = SideTables { lru: true, ..SideTables::default() };
     let config = Config { side_tables, ..Config::new(&map, machine.cpus()) };
-    let mut books = Books::new(&Layout::new::<Simulated>(&config).expect("a small layout"));
+    let mut metadata =
+        MetadataBuffer::new(&Layout::new::<Simulated>(&config).expect("a small layout"));
     let relief = LentRelief::default();
     let platform = Simulated::new(machine, Settings::default()).with_relief(&relief);
-    let memory = Memory::new(platform, &config, books.as_mut()).expect("a small memory");
+    let memory = Memory::new(platform, &config, metadata.as_mut()).expect("a small memory");
     let waits = Waits(OneThread::new((machine, WaitQueue::default(), bug)));
-    // SAFETY: the owner lets go of no page, and nothing is mapped.
+    // SAFETY: the owner releases no page, and nothing is mapped.
     #[allow(unsafe_code)]
     let reclaim = unsafe { Reclaim::new(&memory, &Owner, &NoShootdown) }.expect("LRU lists");
     let page = Request::new(Order::ZERO, MigrateType::Movable);

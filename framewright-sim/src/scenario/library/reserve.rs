@@ -1,4 +1,4 @@
-//! The last frames: everybody wants them, and some may go deeper than others.
+//! The last frames: all CPUs want them, and some requests may go below the watermark.
 
 use framewright::{MigrateType, Order, Request, Tuning, tuning::Auto};
 
@@ -8,13 +8,14 @@ use crate::{
     scenario::{Bug, Verdict},
 };
 
-/// Of 1024 frames: what is left for requests without rights are two or three blocks.
+/// Of 1024 frames: two or three blocks are left for ordinary requests.
 const RESERVE: u32 = 1012;
-/// What an urgent request takes: more than lists hold, so that it is all that leaves the zone for it.
+/// An urgent request. It is larger than blocks on the lists, so that no other frame leaves the zone
+/// for it.
 const URGENT: Request = Request::new(Order::new(4).expect("small"), MigrateType::Movable).urgent();
 
-/// CPUs 0 and 1 take as much as they can get, CPU 2 makes an urgent request, and an ordinary one
-/// while it has what it got.
+/// CPUs 0 and 1 allocate as much as they can get. CPU 2 makes an urgent request, and an ordinary
+/// one while it holds that block.
 pub(in crate::scenario) fn run(machine: &Machine, bug: Option<Bug>) -> Verdict {
     let settings = |tuning: &mut Tuning| tuning.zone.min_free = Auto::Fixed(RESERVE);
     world::run_with(machine, bug, settings, |library| {
@@ -40,7 +41,7 @@ pub(in crate::scenario) fn run(machine: &Machine, bug: Option<Bug>) -> Verdict {
     })
 }
 
-/// Has a block for a moment, if there is one above the reserve.
+/// Holds a block for a short time, if there is one above the reserve.
 fn ordinary<'m>(cpu: Cpu<'_>, library: &Library<'m>, token: &mut Token<'_, 'm>, order: u8) {
     let block = library.take(cpu, token, order);
     if let Err(dip) = library.check_reserve() {

@@ -1,4 +1,4 @@
-//! Where these scenarios happen, and how they end.
+//! The memory of these scenarios, and the checks at the end.
 
 use std::cell::{Cell, RefCell};
 
@@ -10,7 +10,7 @@ use framewright::{
 use crate::{
     check,
     engine::{Cpu, Failure, Machine, Program},
-    platform::{Books, Settings, Simulated},
+    platform::{MetadataBuffer, Settings, Simulated},
     process::{HeldFrames, Mmu, Oracle, Symptom},
     scenario::{
         Bug, Verdict,
@@ -25,7 +25,7 @@ const FRAMES: u64 = 2 * PAGEBLOCK;
 /// A CPU's token.
 pub(super) type Token<'a, 'm> = CpuToken<'a, 'm, Simulated>;
 
-/// A memory of two pageblocks, and what its users know of it.
+/// A memory of two pageblocks, and what its programs hold.
 pub(super) struct Library<'m> {
     pub(super) memory: Memory<'m, Simulated>,
     pub(super) mmu: Mmu,
@@ -33,9 +33,9 @@ pub(super) struct Library<'m> {
     pub(super) held: HeldFrames<'m>,
     /// Blocks that one CPU left for another to free.
     pub(super) left: RefCell<Vec<Block<'m>>>,
-    /// What nobody may be handed anything of.
-    pub(super) withheld: Cell<Option<FrameRange>>,
-    /// Frames that requests may have which are entitled to dip below the min watermark.
+    /// The isolated range: no frame of it may be allocated.
+    pub(super) isolated: Cell<Option<FrameRange>>,
+    /// Frames that requests may hold which may go below the min watermark.
     pub(super) urgent: Cell<u64>,
 }
 
@@ -51,21 +51,21 @@ impl<'m> Library<'m> {
         token: &mut Token<'_, 'm>,
         order: u8,
     ) -> Option<Block<'m>> {
-        let withheld = self.withheld.get();
+        let isolated = self.isolated.get();
         let order = Order::new(order).expect("an order that exists");
         let block = token.alloc(Request::new(order, MigrateType::Movable)).ok()?;
         for frame in frames(&block) {
             self.oracle().taken(cpu, frame);
         }
-        if let Some(range) = withheld.filter(|_| withheld == self.withheld.get())
+        if let Some(range) = isolated.filter(|_| isolated == self.isolated.get())
             && range.contains(block.pfn())
         {
-            self.oracle().see(cpu, Symptom::Withheld, &format!("{block:?}"));
+            self.oracle().see(cpu, Symptom::Isolated, &format!("{block:?}"));
         }
         Some(block)
     }
 
-    /// Nobody has dipped deeper into the reserve than those may who are entitled to.
+    /// Checks that only entitled requests have gone below the min watermark.
     pub(super) fn check_reserve(&self) -> Result<(), String> {
         check::above_min(&self.memory, self.urgent.get())
     }
@@ -78,8 +78,8 @@ impl<'m> Library<'m> {
         token.free(block).expect("a block of this memory");
     }
 
-    /// What an ordinary CPU does: takes some blocks, gives some back, leaves some to others, and
-    /// frees what others have left.
+    /// The work of an ordinary CPU: allocates some blocks, frees some, leaves some to others, and
+    /// frees those that others have left.
     pub(super) fn work(&self, cpu: Cpu<'_>, token: &mut Token<'_, 'm>, orders: &[u8]) {
         let mut taken: Vec<_> =
             orders.iter().filter_map(|order| self.take(cpu, token, *order)).collect();
@@ -98,7 +98,8 @@ fn frames(block: &Block<'_>) -> std::ops::Range<u32> {
     first..first + block.order().frames() as u32
 }
 
-/// Runs what `programs` makes on a memory without reserves, and checks all books when they have ended.
+/// Runs the result of `programs` on a memory without reserves, and checks all invariants at the
+/// end.
 pub(super) fn run(
     machine: &Machine,
     bug: Option<Bug>,
@@ -107,8 +108,8 @@ pub(super) fn run(
     run_with(machine, bug, |_| {}, programs)
 }
 
-/// As [`run`], with settings of its own. If they make a reserve, that nobody dips into it who may not is
-/// looked at in between, too.
+/// As [`run`], with other settings. If they set a reserve, the watermark is checked during the run,
+/// too.
 pub(super) fn run_with(
     machine: &Machine,
     bug: Option<Bug>,
@@ -122,15 +123,16 @@ pub(super) fn run_with(
     config.tuning.pcp.batch = Auto::Fixed(2);
     settings(&mut config.tuning);
     let has_reserve = config.tuning.zone.min_free != Auto::Fixed(0);
-    let mut books = Books::new(&Layout::new::<Simulated>(&config).expect("a small layout"));
-    let forget_barriers = bug == Some(Bug::MissingBarrier);
-    let platform = Simulated::new(machine, Settings { forget_barriers, ..Settings::default() });
+    let mut metadata =
+        MetadataBuffer::new(&Layout::new::<Simulated>(&config).expect("a small layout"));
+    let skip_barriers = bug == Some(Bug::MissingBarrier);
+    let platform = Simulated::new(machine, Settings { skip_barriers, ..Settings::default() });
     let library = Library {
-        memory: Memory::new(platform, &config, books.as_mut()).expect("a small memory"),
+        memory: Memory::new(platform, &config, metadata.as_mut()).expect("a small memory"),
         mmu: Mmu::checking(machine.cpus(), Oracle::new(FRAMES as u32)),
         held: HeldFrames::default(),
         left: RefCell::default(),
-        withheld: Cell::new(None),
+        isolated: Cell::new(None),
         urgent: Cell::new(0),
     };
     let result = if has_reserve {
@@ -148,7 +150,7 @@ fn verdict(library: &Library<'_>, result: Result<(), Failure>) -> Verdict {
     let memory = &library.memory;
     memory.drain_all();
     if let Err(violation) = memory.check() {
-        return seen(Symptom::Books, &violation.to_string());
+        return seen(Symptom::Inconsistent, &violation.to_string());
     }
     let taken = library.oracle().frames_taken();
     if memory.free() + taken != FRAMES {
@@ -165,7 +167,7 @@ mod tests {
     use super::*;
     use crate::engine::Options;
 
-    /// The verdict on one CPU that does this.
+    /// The verdict on a program on one CPU.
     fn on_one(program: impl Fn(Cpu<'_>, &Library<'_>) + 'static) -> Verdict {
         let machine = Machine::new(1, Options::default());
         run(&machine, None, |library| vec![Box::new(move |cpu| program(cpu, library))])
@@ -179,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_given_back_is_no_leak() {
+    fn freed_blocks_are_not_leaked() {
         let verdict = on_one(|cpu, library| {
             let mut token = library.memory.cpu(cpu.id()).unwrap();
             library.work(cpu, &mut token, &[0, 3, 1, 0]);
@@ -199,13 +201,13 @@ mod tests {
     }
 
     #[test]
-    fn what_is_withheld_is_seen_to_be_handed_out() {
+    fn an_allocation_from_an_isolated_pageblock_is_detected() {
         let verdict = on_one(|cpu, library| {
             let mut token = library.memory.cpu(cpu.id()).unwrap();
-            library.withheld.set(FrameRange::new(Pfn::new(0), Pfn::new(FRAMES)));
+            library.isolated.set(FrameRange::new(Pfn::new(0), Pfn::new(FRAMES)));
             library.take(cpu, &mut token, 0);
         });
-        assert_eq!(symptom(verdict), Symptom::Withheld);
+        assert_eq!(symptom(verdict), Symptom::Isolated);
     }
 
     #[test]
@@ -215,7 +217,8 @@ mod tests {
             let taken = library.memory.alloc_range(range, MigrateType::Movable, &mut |_| {});
             (0..FRAMES as u32).for_each(|frame| library.oracle().taken(cpu, frame));
             let extent: Extent<'_> = taken.unwrap();
-            // Freed without a word to the oracle: whoever takes a frame of it takes it twice.
+            // Freed without telling the oracle: so an allocation of these frames is one of
+            // allocated frames.
             library.memory.free_extent(extent).unwrap();
             let mut token = library.memory.cpu(cpu.id()).unwrap();
             library.take(cpu, &mut token, 0);

@@ -1,4 +1,4 @@
-//! What CPU 1 does to pages while they move.
+//! The operations of CPU 1 on pages that are being migrated.
 
 #![allow(unsafe_code)]
 
@@ -7,18 +7,18 @@ use framewright::{CpuToken, Order, Pfn};
 use super::{BESIDE, PAGES, Scene, step::Event};
 use crate::{engine::Cpu, platform::Simulated, process::Symptom, scenario::Bug};
 
-/// How often something happens that does so more than once.
+/// Repetitions of an event.
 const TIMES: u32 = 6;
 /// Steps for which the owner refuses.
 const WHILE: u32 = 4;
 
-/// How long a page stays pinned, and so on: less than any step of its way takes, or as much as all of it.
+/// Steps for which a page stays pinned: from less than one step of the migration to all of it.
 const fn a_while(nth: u32) -> u32 {
     4 << (2 * (nth / PAGES))
 }
 
 impl<'m> Scene<'_, 'm> {
-    /// Lets it happen while pages are claimed, as often as it can.
+    /// Makes the event happen repeatedly while pages are claimed.
     pub(super) fn happen(&self, cpu: Cpu<'_>, event: Event) {
         match event {
             Event::Refused => (0..TIMES).for_each(|nth| self.refuse(cpu, nth)),
@@ -29,7 +29,7 @@ impl<'m> Scene<'_, 'm> {
         }
     }
 
-    /// Waits until something is claimed, or all is over.
+    /// Waits until a page is claimed, or the migration has ended.
     fn wait_for_claims(&self, cpu: Cpu<'_>) {
         while self.owner.mover.claimed() == 0 && !self.ended.get() {
             cpu.relax();
@@ -38,7 +38,7 @@ impl<'m> Scene<'_, 'm> {
     }
 
     fn refuse(&self, cpu: Cpu<'_>, nth: u32) {
-        // Or before anything is claimed.
+        // Every other time, the refusal may begin before anything is claimed.
         if nth % 2 == 1 {
             self.wait_for_claims(cpu);
         }
@@ -63,7 +63,7 @@ impl<'m> Scene<'_, 'm> {
         self.owner.fail(cpu, hold);
     }
 
-    /// Unmaps a page; its frame goes to the lists of the CPU, unless somebody has claimed it.
+    /// Unmaps a page. Its frame goes to the lists of the CPU, unless the page is claimed.
     fn unmap(&self, cpu: Cpu<'_>, nth: u32) {
         let page = PAGES - 1 - nth;
         self.wait_for_claims(cpu);
@@ -74,7 +74,7 @@ impl<'m> Scene<'_, 'm> {
         self.owner.mover.unmap_page(cpu, self.process, page, comes, free);
     }
 
-    /// Frees the frame behind one that a page may be about to move to.
+    /// Frees the frame beside a possible target of a migration.
     fn free_beside(&self, cpu: Cpu<'_>, frame: u64) {
         self.wait_for_claims(cpu);
         let target = frame as u32 - 1;
@@ -85,7 +85,7 @@ impl<'m> Scene<'_, 'm> {
         if is_target && self.bug == Some(Bug::TargetFreed) {
             self.free(cpu, &mut token, Pfn::new(target.into()));
         }
-        // Where it meets its neighbours.
+        // In the zone the frame is merged with its neighbours.
         token.drain();
         if let Some(step) = self.owner.step_towards(target) {
             self.owner.reaches(step);
@@ -96,10 +96,10 @@ impl<'m> Scene<'_, 'm> {
         self.memory.cpu(cpu.id()).expect("a CPU of its own")
     }
 
-    /// Frees a frame that nobody uses any more.
+    /// Frees an unused frame.
     fn free(&self, cpu: Cpu<'_>, token: &mut CpuToken<'_, 'm, Simulated>, frame: Pfn) {
-        // SAFETY: the frame is the caller's, as a block of order 0, and nobody reaches it any more; but
-        // for a bug that was put in, for which this memory is made.
+        // SAFETY: the frame is the caller's, as a block of order 0, and no CPU accesses it any
+        // more. A seeded bug may violate this; no other memory is affected.
         if let Err(error) = unsafe { token.free_raw(frame, Order::ZERO) } {
             self.oracle().see(cpu, Symptom::FreedTwice, &error.to_string());
         }

@@ -1,47 +1,49 @@
-//! Migration: the library's compaction moves pages while programs store to them, and while all kinds of
-//! things happen to them.
+//! Migration: the library's compaction moves pages while programs store to them, pin them, write
+//! them out and unmap them.
 //!
 //! # Theory of operation
 //!
-//! CPU 2 compacts, CPU 0 stores to pages, CPU 1 stores to one and makes something happen, as soon as
-//! pages are claimed. At which [step](Step) of a page's way that is, the schedule decides; it is counted
-//! ([`Machine::reach`]), so that nobody has to believe that it was tried. So that there is always
-//! something to undo and to release, the owner refuses each page twice when all is ready for it.
-//! In the end no store is lost, no page claimed, no pageblock withheld, no frame missing, and what could
-//! not be written is dirty.
+//! CPU 2 compacts, CPU 0 stores to pages, CPU 1 stores to one and causes an event as soon as pages
+//! are claimed. The schedule decides at which [step](Step) of a migration the event happens. Each
+//! is counted ([`Machine::reach`]), so that the coverage can be checked. The owner refuses each
+//! page twice at the last moment, so that there is always a migration to undo and to release. At
+//! the end no store is lost, no page claimed, no pageblock isolated, no frame missing, and a page
+//! whose write failed is dirty.
 //!
-//! How often it happened in 2000 random schedules, from seed 0, without a bug:
+//! Counts of the events in 2000 random schedules from seed 0, without a bug:
 //!
-//! | what happens                      | claim | unmap | flush | copy | remap | undo | release |
+//! | event                             | claim | unmap | flush | copy | remap | undo | release |
 //! |-----------------------------------|------:|------:|------:|-----:|------:|-----:|--------:|
 //! | the owner refuses                 |   285 |  3069 |     - |    - |  1051 |    - |       - |
-//! | somebody comes to pin the page    |  2951 |  2588 |  4640 |  157 |   137 |  338 |     147 |
-//! | writing the page fails            |  4665 |  2087 |   794 |   28 |    76 |   19 |     485 |
-//! | its program comes to unmap it     |    29 |   392 |  2825 |  181 |   177 |  198 |      10 |
-//! | a frame beside its target is free |  1013 |    45 |  1963 |  204 |   398 |  377 |       - |
+//! | a page is to be pinned            |  2951 |  2588 |  4640 |  157 |   137 |  338 |     147 |
+//! | the write of a page fails         |  4665 |  2087 |   794 |   28 |    76 |   19 |     485 |
+//! | its program starts to unmap it    |    29 |   392 |  2825 |  181 |   177 |  198 |      10 |
+//! | a frame beside its target is freed |  1013 |    45 |  1963 |  204 |   398 |  377 |       - |
 //!
-//! * The owner is asked when pages are claimed, unmapped and remapped, and nowhere else.
-//! * Who comes to pin or unmap a page counts once, where it is at first, under the lock of its page table.
-//!   If it is mapped then, it is pinned or unmapped then; if not, who came waits until it is. What was
-//!   pinned between the owner's look and the unmapping is busy when it is to be remapped.
-//! * Writing a page may have begun earlier; the moment at which it fails counts. The page is dirty
-//!   afterwards, with an error, which is kept with its frame, and must be known of the frame that the page
-//!   is in at the end.
-//! * A frame beside a target counts where the page is when that frame has joined the free ones. Targets
-//!   are the library's: the owner sees them in the moves that it gets. So at `claim` some may have gone
-//!   back a moment ago: how many is not known. At a release they all have.
+//! * The owner is asked when pages are claimed, unmapped and remapped, at no other step.
+//! * A pin or an unmapping counts once, at the step that it finds first under the lock of the page
+//!   table. If the page is mapped then, the operation takes effect at once; otherwise it waits for
+//!   the mapping. A page that is pinned between the owner's check and the unmapping is busy when it
+//!   is to be remapped.
+//! * A failed write counts at the time of the failure; it may have begun earlier. Afterwards the
+//!   page is dirty, with an error. This state is kept with the frame, and must be with the last
+//!   frame of the page.
+//! * A frame beside a target counts at the step of the page when the frame has been merged. The
+//!   targets are the library's: the owner reads them from its moves. So at `claim` some targets may
+//!   have been freed just before; their number is not known. At `release` all of them have been
+//!   freed.
 //!
-//! What the bugs show: a target that is freed is refused by the library when it is freed once more; a
-//! failure that ends no claim shows in claims that are left, and only for
-//! pages that were claimed when writing them failed; a page that has left its dirtiness behind, in the
+//! Symptoms of the bugs: the library refuses the second free of a target that was freed. A failed
+//! write that does not end a claim leaves claims behind, only for pages that were claimed at the
+//! time of the failure. A page without its dirty state is found by the final check of all writes.
 //! look at all that was ever written.
 //!
 //! | module    | job                                                     |
 //! |-----------|---------------------------------------------------------|
-//! | `step`    | the steps, what may happen, and what is counted         |
-//! | `owner`   | how far pages are, and who uses them where they are     |
-//! | `writing` | what is known of pages that cannot be written           |
-//! | `happen`  | what CPU 1 does                                         |
+//! | `step`    | the steps, the events, and their counts                 |
+//! | `owner`   | the step of each page, and the users of its frame       |
+//! | `writing` | the state of pages whose write failed                   |
+//! | `happen`  | the events, on CPU 1                                    |
 
 mod happen;
 mod owner;
@@ -69,7 +71,7 @@ use step::Event;
 
 use crate::{
     engine::{Cpu, Machine},
-    platform::{Books, Settings, Simulated},
+    platform::{MetadataBuffer, Settings, Simulated},
     process::{
         Access::{self, Load, Store},
         FrameSource, Mishap, Mmu, Oracle, PageMover, Process, Purpose, Shooter, Symptom,
@@ -79,46 +81,47 @@ use crate::{
 const PAGES: u32 = 2;
 const PAGEBLOCK: u64 = 512;
 const FRAMES: u64 = 2 * PAGEBLOCK;
-/// Where the page table is; so the second pageblock is the fuller one.
+/// The frame of the page table. It makes the second pageblock the fuller one.
 const TABLE: u64 = PAGEBLOCK;
-/// The free frames of the second pageblock begin here.
-const ROOM: u64 = FRAMES - 8;
-/// Free frames of the second pageblock that are not free at once, where there are such.
-const BESIDE: [u64; 4] = [ROOM + 1, ROOM + 3, ROOM + 5, ROOM + 7];
+/// The first free frame of the second pageblock.
+const FREE_START: u64 = FRAMES - 8;
+/// Free frames of the second pageblock that are freed during the run, in the scenario of that
+/// event.
+const BESIDE: [u64; 4] = [FREE_START + 1, FREE_START + 3, FREE_START + 5, FREE_START + 7];
 
-/// CPUs 0 and 1 run threads, CPU 2 compacts the memory that they use, and then takes the range that
-/// their pages have moved to.
+/// CPUs 0 and 1 run threads. CPU 2 compacts their memory, and then allocates the range to which
+/// their pages were migrated.
 pub(super) fn run(machine: &Machine, bug: Option<Bug>) -> Verdict {
     run_with(machine, bug, None, None).0
 }
 
-/// The same, and now and then the owner refuses to let pages go on.
+/// The same; at some steps the owner refuses migrations.
 pub(super) fn refused(machine: &Machine, bug: Option<Bug>) -> Verdict {
     run_with(machine, bug, None, Some(Event::Refused)).0
 }
 
-/// The same, and CPU 1 pins pages for a moment.
+/// The same; CPU 1 pins pages for a short time.
 pub(super) fn pinned(machine: &Machine, bug: Option<Bug>) -> Verdict {
     run_with(machine, bug, None, Some(Event::Pinned)).0
 }
 
-/// The same, and CPU 1 writes pages, which fails.
+/// The same; CPU 1 writes pages, which fails.
 pub(super) fn write_fails(machine: &Machine, bug: Option<Bug>) -> Verdict {
     run_with(machine, bug, None, Some(Event::WriteFails)).0
 }
 
-/// The same, and CPU 1 unmaps the pages. Their frames are free: on the lists of its CPU, or by the end of
-/// the claim that compaction has on them.
+/// The same; CPU 1 unmaps the pages. Their frames are freed to the lists of its CPU, or at the end
+/// of the claim.
 pub(super) fn unmap(machine: &Machine, bug: Option<Bug>) -> Verdict {
     run_with(machine, bug, None, Some(Event::Unmapped)).0
 }
 
-/// The same, and CPU 1 frees what is beside the frames that pages move to.
+/// The same; CPU 1 frees frames beside the targets of the migrations.
 pub(super) fn beside(machine: &Machine, bug: Option<Bug>) -> Verdict {
     run_with(machine, bug, None, Some(Event::Beside)).0
 }
 
-/// The same, with something that goes wrong once; and how many questions were asked.
+/// The same, with one seeded failure. Also returns the number of requests to the mover.
 fn run_with(
     machine: &Machine,
     bug: Option<Bug>,
@@ -128,7 +131,8 @@ fn run_with(
     let map = [MemoryRange::from(range(0, FRAMES))];
     let mut config = Config::new(&map, machine.cpus());
     config.tuning.zone.min_free = Auto::Fixed(0);
-    let mut books = Books::new(&Layout::new::<Simulated>(&config).expect("a small layout"));
+    let mut metadata =
+        MetadataBuffer::new(&Layout::new::<Simulated>(&config).expect("a small layout"));
     let mmu = Mmu::checking(machine.cpus(), Oracle::new(FRAMES as u32));
     let process = Process::with_memory(&mmu, 0..PAGES);
     let mover = PageMover::new(machine, std::slice::from_ref(&process), 0..PAGES)
@@ -138,11 +142,12 @@ fn run_with(
         Some((nth, mishap)) => mover.with_mishap(nth, mishap),
         None => mover,
     };
-    // So that there is something to undo, and to release: each of them, together and alone.
+    // Each page is refused late, together with the other one and alone, so that there is something
+    // to undo and to release.
     let late_refusals = if event.is_some() { 2 * PAGES } else { 0 };
     let owner = Rc::new(Owner::new(machine, mover, &process, bug, late_refusals));
     let platform = Simulated::new(machine, Settings::default()).with_frames(owner.clone());
-    let memory = Memory::new(platform, &config, books.as_mut()).expect("a small memory");
+    let memory = Memory::new(platform, &config, metadata.as_mut()).expect("a small memory");
     let scene = Scene {
         memory: &memory,
         mmu: &mmu,
@@ -167,7 +172,7 @@ struct Scene<'s, 'm> {
     owner: &'s Owner,
     event: Option<Event>,
     bug: Option<Bug>,
-    /// Nothing moves any more.
+    /// Whether all migrations have ended.
     ended: Cell<bool>,
 }
 
@@ -176,9 +181,9 @@ impl<'m> Scene<'_, 'm> {
         let take = |start, end| -> Extent<'m> {
             let taken =
                 self.memory.alloc_range(range(start, end), MigrateType::Movable, &mut |_| {});
-            taken.expect("nobody has anything")
+            taken.expect("all frames are free")
         };
-        let _ = take(TABLE, ROOM).into_raw();
+        let _ = take(TABLE, FREE_START).into_raw();
         let _ = take(0, PAGES.into()).into_raw();
         self.process.place(TABLE as u32, 0..PAGES);
         if self.event == Some(Event::Beside) {
@@ -203,11 +208,11 @@ impl<'m> Scene<'_, 'm> {
             }),
             Box::new(|cpu| {
                 self.compacting(cpu, shooter, |compactor| {
-                    // In the first run pages may be refused that move in the second.
+                    // Pages that are refused in the first pass may be migrated in the second.
                     for _ in 0..1 + u32::from(self.event.is_some()) {
                         compactor.compact_node(Default::default());
                     }
-                    let range = range(ROOM, FRAMES);
+                    let range = range(FREE_START, FRAMES);
                     if let Ok(extent) =
                         compactor.alloc_range(range, MigrateType::Movable, &mut |_| {})
                     {
@@ -231,7 +236,7 @@ impl<'m> Scene<'_, 'm> {
         let _ = self.owner.mover.touch(cpu, self.process, page, access, &mut Nothing);
     }
 
-    /// A thread stores to a page of its own, and looks at the other's.
+    /// A thread stores to its own page, and loads from the other's.
     fn use_pages(&self, cpu: Cpu<'_>, page: u32) {
         for (page, access) in
             [(page, Store), (page, Store), (PAGES - 1 - page, Load), (page, Store)]
@@ -254,14 +259,14 @@ impl<'m> Scene<'_, 'm> {
         body(&mut compactor);
     }
 
-    /// Everything that must hold when all is over.
+    /// Checks all invariants at the end.
     fn look_around(&self) -> Verdict {
         if let Err((symptom, page)) = self.process.check_contents(|_, _| None) {
             return seen(symptom, &format!("page {page}"));
         }
         let claimed = self.owner.mover.claimed();
         if claimed > 0 {
-            return seen(Symptom::Books, &format!("{claimed} pages are claimed still"));
+            return seen(Symptom::Inconsistent, &format!("{claimed} pages are still claimed"));
         }
         if let Some(what) = self.forgets_writes() {
             return seen(Symptom::LostWrite, &what);
@@ -269,10 +274,10 @@ impl<'m> Scene<'_, 'm> {
         self.memory.drain_all();
         let counts = self.memory.zones().map(|zone| self.memory.block_counts(zone.id));
         if counts.map(|counts| counts.pageblocks[MigrateType::Isolate as usize]).sum::<u64>() > 0 {
-            return seen(Symptom::Books, "a pageblock is withheld still");
+            return seen(Symptom::Inconsistent, "a pageblock is still isolated");
         }
         if let Err(violation) = self.memory.check() {
-            return seen(Symptom::Books, &violation.to_string());
+            return seen(Symptom::Inconsistent, &violation.to_string());
         }
         let (used, expected) = (FRAMES - self.memory.free(), self.in_use());
         if used != expected {
@@ -283,7 +288,7 @@ impl<'m> Scene<'_, 'm> {
 }
 
 impl Scene<'_, '_> {
-    /// What is not known any more of pages that could not be written, or of the wrong frames.
+    /// The first lost or misplaced state of a page whose write failed.
     fn forgets_writes(&self) -> Option<String> {
         let writing = &self.owner.writing;
         let frame_of = |page| self.process.space().entry(page).present().map(|it| it.frame);
@@ -295,14 +300,14 @@ impl Scene<'_, '_> {
         Some(format!("frame {frame} is dirty, and no page is in it"))
     }
 
-    /// Frames that have to be in use in the end.
+    /// The number of frames that have to be in use at the end.
     fn in_use(&self) -> u64 {
         let pages = if self.event == Some(Event::Unmapped) { 0 } else { PAGES };
-        ROOM - TABLE + u64::from(pages)
+        FREE_START - TABLE + u64::from(pages)
     }
 }
 
-/// Every page has its frame from the start.
+/// A source without frames, because every page is mapped from the start.
 struct Nothing;
 
 impl FrameSource for Nothing {

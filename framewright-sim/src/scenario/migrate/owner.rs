@@ -1,5 +1,5 @@
-//! The owner of pages that move, as others see it: it knows how far each page is, who has it pinned,
-//! and when it has to refuse. The moving itself is [`PageMover`]'s.
+//! The owner of the pages that are migrated. It records the step of each page, pins and writes, and
+//! refuses migrations. [`PageMover`] does the migration itself.
 
 #![allow(unsafe_code)]
 
@@ -21,26 +21,26 @@ use crate::{
     scenario::Bug,
 };
 
-/// See the module.
+/// The owner of the pages of a process.
 pub(super) struct Owner {
     pub(super) mover: PageMover,
     process: Process,
     machine: Machine,
     bug: Option<Bug>,
-    /// How far pages are that are claimed, by frame, and where they go.
+    /// The steps of claimed pages, by frame, and their targets.
     steps: RefCell<BTreeMap<u32, (Step, Option<u32>)>>,
-    /// Frames that somebody has pinned, as often as that is so.
+    /// Pinned frames, once per pin.
     pins: RefCell<Vec<u32>>,
     pub(super) writing: Writing,
-    /// Frames of pages whose writing has failed since they were claimed.
+    /// Frames of pages whose write failed since they were claimed.
     failed: RefCell<Vec<u32>>,
-    /// Whatever is asked, the answer is no.
+    /// Whether all requests are refused.
     pub(super) refuses: Cell<bool>,
-    /// So many pages are refused when all is ready for them in their new frames.
+    /// The number of pages to refuse after everything is ready for the remapping.
     late_refusals: Cell<u32>,
 }
 
-/// A page that somebody uses where it is, as a device does.
+/// A page that a device uses in its frame.
 pub(super) struct Hold {
     frame: u32,
     life: u32,
@@ -76,31 +76,31 @@ impl Owner {
         self.process.space().mmu().oracle().expect("scenarios are checked")
     }
 
-    /// How far the page in a frame is, if it is claimed.
+    /// The step of the page in a frame, if it is claimed.
     pub(super) fn step_of(&self, frame: u32) -> Option<Step> {
         let known = self.steps.borrow().get(&frame).map(|&(step, _)| step);
         self.mover.has_claimed(frame).then(|| known.unwrap_or(Step::Claim))
     }
 
-    /// A page that moves to the frame, and how far it is.
+    /// The step of a page whose target is the frame.
     pub(super) fn step_towards(&self, to: u32) -> Option<Step> {
         let steps = self.steps.borrow();
         let found = steps.iter().find(|(_, (_, target))| *target == Some(to));
         found.map(|(_, &(step, _))| step)
     }
 
-    /// Something happens to the page in a frame, which counts for the step that it is at.
+    /// Counts an event of the page in a frame at its current step.
     pub(super) fn happens_to(&self, frame: u32) {
         self.step_of(frame).into_iter().for_each(|step| self.reaches(step));
     }
 
-    /// Something happens at a step.
+    /// Counts an event at a step.
     pub(super) fn reaches(&self, step: Step) {
         self.machine.reach(step as usize);
     }
 
     fn is_at(&self, at: &Move, step: Step) {
-        // The target of what is refused before it is unmapped goes back at once.
+        // The target of a page that is refused before its unmapping is freed at once.
         let has_none = match at.stage() {
             Stage::Claimed | Stage::Gone => true,
             Stage::Ready => at.failure() == Some(MoveFailure::Refused),
@@ -110,18 +110,19 @@ impl Owner {
         self.steps.borrow_mut().insert(number(at.from()), (step, to));
     }
 
-    /// The claim on the page in a frame has ended.
+    /// Removes the records of a claim that has ended.
     fn ended(&self, frame: u32) {
         self.steps.borrow_mut().remove(&frame);
         self.failed.borrow_mut().retain(|&failed| failed != frame);
     }
 
-    /// Pins a page, where it is; waits while it is on the move. `comes` is told where it is at first.
+    /// Pins a page, after waiting for its migration. Calls `comes` with the frame that it finds
+    /// first.
     pub(super) fn pin(&self, cpu: Cpu<'_>, page: u32, comes: impl FnOnce(u32)) -> Option<Hold> {
         self.hold(cpu, page, comes, |frame| self.pins.borrow_mut().push(frame))
     }
 
-    /// Reads what is pinned, and lets it go.
+    /// Reads a pinned frame, and unpins it.
     pub(super) fn unpin(&self, cpu: Cpu<'_>, Hold { frame, life }: Hold) {
         cpu.step();
         self.read(cpu, frame, life);
@@ -130,13 +131,12 @@ impl Owner {
         pins.swap_remove(at);
     }
 
-    /// Begins to write a page, which waits for it as pinning does, and does not look whether it is
-    /// claimed.
+    /// Begins the write of a page, after waiting as for a pin, and without a check for claims.
     pub(super) fn write(&self, cpu: Cpu<'_>, page: u32) -> Option<Hold> {
         self.hold(cpu, page, |_| {}, |frame| self.writing.begin(page, frame))
     }
 
-    /// What is being written cannot be.
+    /// Ends a write with a failure.
     pub(super) fn fail(&self, cpu: Cpu<'_>, Hold { frame, life }: Hold) {
         cpu.step();
         self.read(cpu, frame, life);
@@ -173,7 +173,7 @@ impl Owner {
         }
     }
 
-    /// A device reads a frame that it was told to.
+    /// Reads a frame as a device that was given its number.
     fn read(&self, cpu: Cpu<'_>, frame: u32, life: u32) {
         if !self.oracle().lives(frame, life) {
             self.oracle().see(cpu, Symptom::StaleAccess, &format!("frame {frame} is held"));
@@ -185,7 +185,7 @@ impl Owner {
         pinned && self.bug != Some(Bug::PinIgnored)
     }
 
-    /// Whether the page does not move at all: it is told.
+    /// Whether the page is refused; sets the result of the move.
     fn is_refused(&self, at: &mut Move) -> bool {
         let refused = self.refuses.get();
         if refused {
@@ -195,7 +195,7 @@ impl Owner {
         refused
     }
 
-    /// Whether the page does not move now: it is told.
+    /// Whether the page is busy; sets the result of the move.
     fn is_busy(&self, at: &mut Move) -> bool {
         let busy = self.is_pinned(at) || self.writing.is_on(number(at.from()));
         if busy {
@@ -204,7 +204,7 @@ impl Owner {
         busy
     }
 
-    /// Whether it is one of those that are refused late.
+    /// Whether the page is one of those to refuse late; sets the result of the move.
     fn is_refused_late(&self, at: &mut Move) -> bool {
         let Some(left) = self.late_refusals.get().checked_sub(1) else { return false };
         self.late_refusals.set(left);
@@ -212,7 +212,7 @@ impl Owner {
         true
     }
 
-    /// A mistake: maps a page in its new frame that does not move.
+    /// A seeded bug: maps a page in its new frame, although it is refused.
     fn map_half_way(&self, at: &Move) {
         let (cpu, space) = (self.cpu(), self.process.space());
         let is_it = |page: &u32| space.entry(*page) == Pte::Migrating(number(at.from()));
@@ -227,7 +227,7 @@ fn number(pfn: Pfn) -> u32 {
     pfn.get() as u32
 }
 
-// SAFETY: what it says of pages is what its mover says, or that they stay where they are.
+// SAFETY: each result is the mover's, or says that the page stays where it is.
 unsafe impl Mover<Simulated> for Owner {
     fn claim(&self, frames: FrameRange, effort: &Effort, claims: &mut Claims<'_>) -> ClaimEnd {
         if self.refuses.get() {
@@ -244,13 +244,13 @@ unsafe impl Mover<Simulated> for Owner {
         locking: Locking,
         batch: &mut Unmapping<'_, '_, '_, Simulated>,
     ) {
-        // All have their targets when the first is unmapped.
+        // All pages have their targets when the first one is unmapped.
         moves.iter().for_each(|at| self.is_at(at, Step::Claim));
         for at in moves {
             self.is_at(at, Step::Unmap);
             self.cpu().step();
             if !self.is_refused(at) && !self.is_busy(at) {
-                // Whoever pins it now is seen when it is to be remapped.
+                // A pin from now on is noticed at the remapping.
                 self.cpu().step();
                 self.mover.unmap(std::slice::from_mut(at), effort, locking, batch);
             }
@@ -276,7 +276,7 @@ unsafe impl Mover<Simulated> for Owner {
                 continue;
             }
             let (from, to) = (number(at.from()), number(at.to()));
-            // Nobody looks at it before it is mapped.
+            // No CPU accesses the page before it is mapped.
             if self.bug != Some(Bug::DirtyLeftBehind) {
                 self.writing.go(from, to);
             }
@@ -301,7 +301,7 @@ unsafe impl Mover<Simulated> for Owner {
     fn release(&self, moves: &mut [Move]) {
         for at in moves {
             self.is_at(at, Step::Release);
-            // It goes back to some list, which takes a lock.
+            // The release takes the lock of a list.
             (0..4).for_each(|_| _ = self.machine.current().inspect(Cpu::step));
             let forgotten = self.bug == Some(Bug::FailedStaysClaimed)
                 && self.failed.borrow().contains(&number(at.from()));
@@ -334,8 +334,8 @@ impl Frames for Owner {
         self.mover.verify_poison(pfn)
     }
 
-    /// A bad free that the lists of a CPU took shows when they are drained, or when the same frames are
-    /// freed again.
+    /// A bad free that the lists of a CPU took is detected when they are drained, or when the same
+    /// frames are freed again.
     fn corrupted(&self, report: &Corruption) {
         if let (Some(cpu), Finding::BadFree(_)) = (self.machine.current(), report.what) {
             self.oracle().see(cpu, Symptom::FreedTwice, &report.to_string());

@@ -1,75 +1,75 @@
-//! The way of a page to another frame, and what may happen on it.
+//! The steps of a migration, and the events at them.
 
 use crate::scenario::{Point, Tally};
 
-/// How far a page is.
+/// The step of a page.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Step {
-    /// It is claimed, and may have a frame to move to.
+    /// The page is claimed, and may have a target.
     Claim,
-    /// It is being locked, and taken out of the page tables.
+    /// The page is being locked and unmapped.
     Unmap,
-    /// It waits for the flush, and to be copied.
+    /// The page waits for the flush and the copy.
     Flush,
-    /// It is being copied, or was.
+    /// The page is being copied, or was.
     Copy,
-    /// It is being mapped in its new frame.
+    /// The page is being mapped in its new frame.
     Remap,
-    /// It is being mapped where it was.
+    /// The page is being mapped in its old frame again.
     Undo,
-    /// Its claim is about to end.
+    /// The claim is about to end.
     Release,
 }
 
-/// What happens on the way.
+/// An event during a migration.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Event {
-    /// Its owner refuses to let it go on.
+    /// The owner refuses the migration.
     Refused,
-    /// Somebody pins it for a moment.
+    /// The page is pinned for a short time.
     Pinned,
-    /// It is being written, and that fails.
+    /// The page is being written, and the write fails.
     WriteFails,
-    /// Its program unmaps it.
+    /// The program unmaps the page.
     Unmapped,
-    /// A frame is freed beside the one that it moves to.
+    /// A frame beside the target is freed.
     Beside,
 }
 
 const NAMES: [&str; 7] = ["claim", "unmap", "flush", "copy", "remap", "undo", "release"];
 
-/// Of refusals: the owner has no say at any other step.
+/// Counts of refusals: the owner is asked at these steps only.
 pub(in crate::scenario) const REFUSED: Tally = Tally {
-    what: "the owner refuses to let the page go on",
+    what: "the owner refuses to migrate the page",
     points: &points(
         &[Step::Flush, Step::Copy, Step::Undo, Step::Release],
         "its owner is not asked",
     ),
 };
 
-/// Of pins.
+/// Counts of pins.
 pub(in crate::scenario) const PINNED: Tally = Tally {
-    what: "somebody comes to pin the page, and waits while it is unmapped",
+    what: "the page is to be pinned; the pin waits while the page is unmapped",
     points: &points(&[], ""),
 };
 
-/// Of failures to write.
+/// Counts of failed writes.
 pub(in crate::scenario) const FAILED: Tally =
-    Tally { what: "writing the page fails", points: &points(&[], "") };
+    Tally { what: "the write of the page fails", points: &points(&[], "") };
 
-/// Of a program's unmapping.
+/// Counts of unmappings.
 pub(in crate::scenario) const UNMAPPED: Tally = Tally {
-    what: "its program comes to unmap the page, and waits while it is unmapped to move",
+    what: "the program starts to unmap the page, and waits while it is being migrated",
     points: &points(&[], ""),
 };
 
-/// Of frames freed beside one that a page is to move to.
+/// Counts of frames that are freed beside a target.
 pub(in crate::scenario) const BESIDE_TARGET: Tally = Tally {
-    what: "a frame beside the page's target has joined the free ones (at claim the target may have gone back a moment ago)",
-    points: &points(&[Step::Release], "the frame that it did not move to has gone back"),
+    what: "a frame beside the page's target has been merged (at claim the target may have been freed just before)",
+    points: &points(&[Step::Release], "the target has been freed"),
 };
 
-/// The steps, of which runs never come to some.
+/// The steps; `why` is the reason for those that runs never reach.
 const fn points(never: &[Step], why: &'static str) -> [Point; NAMES.len()] {
     let mut points = [Point { name: "", never: None }; NAMES.len()];
     let mut at = 0;

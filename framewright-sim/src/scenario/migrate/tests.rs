@@ -1,4 +1,4 @@
-//! Nothing is lost or left behind, whatever happens; and what is put in wrong is found.
+//! No event loses or leaks anything, and seeded bugs are found.
 
 use super::*;
 use crate::{
@@ -19,12 +19,12 @@ fn pages_move_there_and_back() {
         assert_eq!(verdict, Verdict::Clean, "seed {seed}");
         most = most.max(asked);
     }
-    // Two pages, both ways: claiming, unmapping, remapping.
-    assert!(most >= 8, "{most} questions");
+    // Two pages in both directions: claim, unmap, remap.
+    assert!(most >= 8, "{most} requests");
 }
 
 #[test]
-fn whatever_goes_wrong_at_whatever_step_nothing_is_lost_or_left_behind() {
+fn no_event_or_failure_at_any_step_loses_or_leaks_anything() {
     for event in [None, Some(Event::Unmapped)] {
         for mishap in [Mishap::Busy, Mishap::Refused] {
             for nth in 0..16 {

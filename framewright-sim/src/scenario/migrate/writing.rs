@@ -1,18 +1,18 @@
-//! What is known of pages that are written to a disk, which fails: it is kept by frame, as an embedder
-//! keeps it in what describes a frame, so it has to go where the page goes.
+//! The state of pages whose write failed. It is kept by frame, as in an embedder's page descriptor,
+//! so a migration has to move it.
 
 use std::{cell::RefCell, collections::BTreeMap};
 
-/// How far the writing of a page is.
+/// The state of a write.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum State {
-    /// It is being written, and no longer dirty.
+    /// In progress; the page is not dirty.
     Written,
-    /// It could not be written: it is dirty still, and whoever asks is told of the error.
+    /// Failed: the page is dirty, and has an error.
     Failed,
 }
 
-/// See the module.
+/// The states of writes.
 #[derive(Default)]
 pub(super) struct Writing {
     by_frame: RefCell<BTreeMap<u32, State>>,
@@ -21,7 +21,7 @@ pub(super) struct Writing {
 }
 
 impl Writing {
-    /// A page is being written from its frame.
+    /// Begins the write of a page from its frame.
     pub(super) fn begin(&self, page: u32, frame: u32) {
         self.by_frame.borrow_mut().insert(frame, State::Written);
         let mut pages = self.pages.borrow_mut();
@@ -30,10 +30,10 @@ impl Writing {
         }
     }
 
-    /// The page in a frame could not be written.
+    /// Ends the write of the page in a frame with a failure.
     pub(super) fn fail(&self, frame: u32) {
         let state = self.by_frame.borrow_mut().insert(frame, State::Failed);
-        assert_eq!(state, Some(State::Written), "what fails was begun");
+        assert_eq!(state, Some(State::Written), "the write was begun");
     }
 
     /// Whether the page in a frame is being written.
@@ -41,20 +41,20 @@ impl Writing {
         self.by_frame.borrow().get(&frame) == Some(&State::Written)
     }
 
-    /// A page goes from one frame to another.
+    /// Moves the state of a page to its new frame.
     pub(super) fn go(&self, from: u32, to: u32) {
         let state = self.by_frame.borrow_mut().remove(&from);
         state.map(|state| self.by_frame.borrow_mut().insert(to, state));
     }
 
-    /// A page that was written, and of which its frame does not say that this failed.
+    /// A page that was written, and whose frame has no failure.
     pub(super) fn forgotten(&self, frame_of: impl Fn(u32) -> Option<u32>) -> Option<u32> {
         let states = self.by_frame.borrow();
         let state = |page| states.get(&frame_of(page)?).copied();
         self.pages.borrow().iter().copied().find(|&page| state(page) != Some(State::Failed))
     }
 
-    /// A frame of which something is known, although no such page is in it.
+    /// A frame with a state that holds no such page.
     pub(super) fn left_behind(&self, has_page: impl Fn(u32) -> bool) -> Option<u32> {
         self.by_frame.borrow().keys().copied().find(|&frame| !has_page(frame))
     }

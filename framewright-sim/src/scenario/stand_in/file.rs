@@ -1,9 +1,9 @@
-//! Stand-in for a file in a page cache: pages that several processes map at the same addresses,
-//! read in when they are needed, made writable when they are stored to, written out and given up
-//! by reclaim, and gone when the file is truncated.
+//! Stand-in for a file in a page cache. Several processes map its pages at the same addresses.
+//! Pages are read in by faults, made writable by stores, written out and released by reclaim, and
+//! removed by truncation.
 //!
-//! Every page has a lock, which is held while it is installed, given up, or cut off: so nothing of it
-//! is unmapped by reclaim between settling what is owed and the change that needs it settled.
+//! Every page has a lock, which is held while the page is installed, released or truncated. So
+//! reclaim does not unmap a page between a deferred flush and the change that needs it.
 
 use std::cell::{Cell, OnceCell, RefCell};
 
@@ -20,22 +20,22 @@ use crate::{
 
 #[derive(Default)]
 struct Page {
-    /// The frame that it is in.
+    /// The frame that holds the page.
     cached: Cell<Option<u32>>,
-    /// What is on the disk.
+    /// The contents on the disk.
     stored: Cell<Token>,
     truncated: Cell<bool>,
     lock: OnceCell<LockId>,
 }
 
-/// See the module.
+/// A file of the page cache.
 pub(in crate::scenario) struct File<'l, 'm> {
     stage: &'l Stage<'l, 'm>,
     pages: Vec<Page>,
     mappers: Vec<&'l Process>,
-    /// Pages of mappers at whose addresses something else is by now.
+    /// Pages of processes that map other memory at their address now.
     replaced: RefCell<Vec<(SpaceId, u32)>>,
-    owed: DeferredFlush,
+    deferred_flush: DeferredFlush,
     bug: Option<Bug>,
 }
 
@@ -48,7 +48,7 @@ struct Isolated {
 }
 
 impl<'l, 'm> File<'l, 'm> {
-    /// A file that `mappers` map whole.
+    /// A file that `mappers` map completely.
     pub(in crate::scenario) fn new(
         stage: &'l Stage<'l, 'm>,
         pages: u32,
@@ -60,7 +60,7 @@ impl<'l, 'm> File<'l, 'm> {
             pages: (0..pages).map(|_| Page::default()).collect(),
             mappers: mappers.to_vec(),
             replaced: RefCell::default(),
-            owed: DeferredFlush::new(),
+            deferred_flush: DeferredFlush::new(),
             bug,
         }
     }
@@ -75,14 +75,14 @@ impl<'l, 'm> File<'l, 'm> {
         lock
     }
 
-    /// What the file holds, where no frame does.
+    /// The contents of a page, in its frame or on the disk.
     pub(in crate::scenario) fn find(&self, page: u32) -> Option<Token> {
         let page = self.pages.get(page as usize)?;
         let cached = page.cached.get().map(|frame| self.stage.world.oracle().contents(frame));
         Some(cached.unwrap_or(page.stored.get()))
     }
 
-    /// Frames that it has, less the mappings of them.
+    /// The number of frames of the file, less the number of their mappings.
     pub(in crate::scenario) fn held_besides_mappings(&self) -> i64 {
         let cached = self.pages.iter().filter(|page| page.cached.get().is_some()).count() as i64;
         let maps = |process: &&Process, page: u32| {
@@ -121,7 +121,7 @@ impl<'l, 'm> File<'l, 'm> {
         }
     }
 
-    /// Serves a fault. Under the lock of the page.
+    /// Handles a fault. The caller holds the lock of the page.
     fn install(
         &self,
         cpu: Cpu<'_>,
@@ -132,7 +132,7 @@ impl<'l, 'm> File<'l, 'm> {
         let frame = self.read_in(cpu, process, page)?;
         let store = access == Access::Store;
         if store && self.bug != Some(Bug::UnflushedWrite) {
-            self.stage.flusher(cpu).flush_deferred(&self.owed);
+            self.stage.flusher(cpu).flush_deferred(&self.deferred_flush);
         }
         let space = process.space();
         space.locked(cpu, || match space.pte(cpu, page) {
@@ -146,7 +146,7 @@ impl<'l, 'm> File<'l, 'm> {
         Ok(())
     }
 
-    /// The frame that the page is in by now.
+    /// The frame of the page, which is read in if necessary.
     fn read_in(&self, cpu: Cpu<'_>, process: &Process, page: u32) -> Result<u32, Trouble> {
         let state = self.page(page);
         if state.truncated.get() {
@@ -162,8 +162,7 @@ impl<'l, 'm> File<'l, 'm> {
         Ok(frame)
     }
 
-    /// Reclaims pages that are in frames: unmaps them everywhere, writes out what is dirty, gives the
-    /// frames up.
+    /// Reclaims pages that are in frames: unmaps them, writes out dirty ones, releases the frames.
     pub(in crate::scenario) fn reclaim(&self, cpu: Cpu<'_>, pages: &[u32]) {
         let flusher = self.stage.flusher(cpu);
         let mut slots = slots();
@@ -179,9 +178,15 @@ impl<'l, 'm> File<'l, 'm> {
             for process in &self.mappers {
                 let space = process.space();
                 space.locked(cpu, || {
-                    let owed = Some(&self.owed);
+                    let deferred_flush = Some(&self.deferred_flush);
                     let mapping = (self.maps(process, page)).then(|| {
-                        space.take_into(cpu, page, Pte::None, owed, &mut batch.unmapping())
+                        space.take_into(
+                            cpu,
+                            page,
+                            Pte::None,
+                            deferred_flush,
+                            &mut batch.unmapping(),
+                        )
                     });
                     dirty |= mapping.flatten().is_some_and(|mapping| mapping.dirty);
                 });
@@ -212,10 +217,10 @@ impl<'l, 'm> File<'l, 'm> {
         }
     }
 
-    /// Hands out deferred frames as if all CPUs had flushed: a mistake.
+    /// A seeded bug: releases deferred frames as if all CPUs had flushed.
     fn hand_out_deferred(&self, cpu: Cpu<'_>) {
         for other in (0..self.stage.memory.cpu_count()).map(framewright::CpuId::new) {
-            // SAFETY: not met on purpose: this is the bug. Frames have no contents here.
+            // SAFETY: violated on purpose: this is the bug. Frames have no contents here.
             #[allow(unsafe_code)]
             unsafe {
                 self.stage.memory.flusher(other, &self.stage.shooter).record_full_flush(|| {});
@@ -224,12 +229,12 @@ impl<'l, 'm> File<'l, 'm> {
         self.stage.flusher(cpu).drain_flushed(&mut |blocks| self.stage.free_blocks(cpu, blocks));
     }
 
-    /// Hands out the deferred frames, with a flush if need be.
+    /// Releases the deferred frames, with a flush if necessary.
     pub(in crate::scenario) fn unpark(&self, cpu: Cpu<'_>) {
         self.stage.flusher(cpu).drain_deferred(&mut |blocks| self.stage.free_blocks(cpu, blocks));
     }
 
-    /// Cuts a page off the file: when this returns, nobody reaches it.
+    /// Truncates a page: when this returns, no CPU can access it.
     pub(in crate::scenario) fn truncate(&self, cpu: Cpu<'_>, page: u32) {
         let lock = self.lock(cpu, page);
         let state = self.page(page);
@@ -241,7 +246,7 @@ impl<'l, 'm> File<'l, 'm> {
             }
         }
         if self.bug != Some(Bug::UnflushedTruncate) {
-            self.stage.flusher(cpu).flush_deferred(&self.owed);
+            self.stage.flusher(cpu).flush_deferred(&self.deferred_flush);
         }
         self.mappers.iter().for_each(|process| process.unreachable(page..page + 1));
         if let Some(frame) = state.cached.take() {
@@ -252,7 +257,7 @@ impl<'l, 'm> File<'l, 'm> {
 
     /// Unmaps a page of the file from a process, and maps anonymous memory there.
     pub(in crate::scenario) fn replace(&self, cpu: Cpu<'_>, process: &Process, page: u32) {
-        // As a reference would: who flushes by itself keeps the frame until it has.
+        // As a reference would: a CPU that flushes for itself keeps the frame until then.
         let lock = self.lock(cpu, page);
         let space = process.space();
         process.disown(cpu, page..page + 1);
@@ -264,7 +269,7 @@ impl<'l, 'm> File<'l, 'm> {
             space.flush(cpu, 1);
         }
         if self.bug != Some(Bug::UnflushedReuse) {
-            self.stage.flusher(cpu).flush_deferred(space.owed());
+            self.stage.flusher(cpu).flush_deferred(space.deferred_flush());
         }
         process.unreachable(page..page + 1);
         cpu.unlock(lock);

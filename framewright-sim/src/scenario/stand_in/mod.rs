@@ -1,5 +1,5 @@
-//! Stand-ins: small, plain versions of parts around the allocator, for scenarios about their
-//! order of steps.
+//! Stand-ins: small versions of the parts around the allocator, for scenarios about the order of
+//! their steps.
 
 mod file;
 mod reclaimer;

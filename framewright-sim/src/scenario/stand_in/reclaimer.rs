@@ -1,9 +1,8 @@
-//! Stand-in for reclaim: unmaps pages into a flush batch of the library, writes them out, frees
-//! what the batch hands out.
+//! Stand-in for reclaim: unmaps pages into a flush batch of the library, writes them out, and frees
+//! the frames that the batch returns.
 //!
-//! Every page has a lock, which is held from the moment it is unmapped until it is on the disk:
-//! who needs the page meanwhile waits for it. The entry that replaces the page says where on the
-//! disk it will be.
+//! Every page has a lock, which is held from its unmapping until it is on the disk: a program that
+//! accesses the page meanwhile waits. The entry that replaces the page holds its slot on the disk.
 
 use std::cell::{Cell, OnceCell};
 
@@ -16,14 +15,14 @@ use crate::{
     },
 };
 
-/// Where pages are written to: page N of a process to slot N. Knows their locks, too.
+/// The disk: page N of a process is written to slot N. Holds the locks of the pages, too.
 pub(in crate::scenario) struct Disk {
     slots: Vec<Slot>,
 }
 
 #[derive(Default)]
 struct Slot {
-    /// What is there, once something is.
+    /// The written contents.
     contents: Cell<Option<Token>>,
     lock: OnceCell<LockId>,
 }
@@ -33,7 +32,7 @@ impl Disk {
         Self { slots: (0..pages).map(|_| Slot::default()).collect() }
     }
 
-    /// What is on the disk for a page that is not in a frame.
+    /// The contents on the disk of a page that is not in a frame.
     pub(in crate::scenario) fn find(&self, _page: u32, pte: Pte) -> Option<Token> {
         match pte {
             Pte::Swapped(slot) => self.slots[slot as usize].contents.get(),
@@ -47,7 +46,7 @@ impl Disk {
         lock
     }
 
-    /// A program's access, with pages read back in that were written out.
+    /// A program's access, which reads written-out pages back in.
     pub(in crate::scenario) fn touch(
         &self,
         cpu: Cpu<'_>,
@@ -66,8 +65,8 @@ impl Disk {
         }
     }
 
-    /// Reads a page back into a frame, unless somebody else has. It may be stored to from then on,
-    /// so nobody may reach its old frame any more.
+    /// Reads a page back into a frame, unless another CPU has. It may be stored to from then on, so
+    /// no CPU may be able to access its old frame.
     fn read_in(
         &self,
         cpu: Cpu<'_>,
@@ -77,7 +76,7 @@ impl Disk {
     ) -> Result<(), Trouble> {
         let lock = self.lock(cpu, page);
         let frames = &mut &stage.world.stack;
-        stage.flusher(cpu).flush_deferred(process.space().owed());
+        stage.flusher(cpu).flush_deferred(process.space().deferred_flush());
         let result = process.obtain(cpu, Purpose::Page, frames).map(|frame| {
             let found = self.slots[page as usize].contents.get().unwrap_or(Token::ZERO);
             oracle(process).fill(frame, found);
@@ -102,16 +101,16 @@ fn oracle(process: &Process) -> &Oracle {
     process.space().mmu().oracle().expect("scenarios are checked")
 }
 
-/// A page that was unmapped, and that somebody may still reach.
+/// A page that was unmapped, and that CPUs may still access.
 struct Unmapped {
     page: u32,
     frame: u32,
-    /// What is on the disk is older, or nothing is.
+    /// Whether the contents on the disk are outdated or missing.
     dirty: bool,
     lock: LockId,
 }
 
-/// See the module.
+/// Reclaim of the pages of a process.
 pub(in crate::scenario) struct Reclaimer<'a, 'm> {
     pub(in crate::scenario) stage: &'a Stage<'a, 'm>,
     pub(in crate::scenario) process: &'a Process,
@@ -120,7 +119,7 @@ pub(in crate::scenario) struct Reclaimer<'a, 'm> {
 }
 
 impl Reclaimer<'_, '_> {
-    /// Reclaims the pages that are there, with one flush for all, or none.
+    /// Reclaims the mapped ones of `pages`, with one flush for all, or none.
     pub(in crate::scenario) fn reclaim(&self, cpu: Cpu<'_>, pages: &[u32]) {
         let flusher = self.stage.flusher(cpu);
         let mut slots = slots();

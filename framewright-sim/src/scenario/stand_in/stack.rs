@@ -1,5 +1,5 @@
-//! Stand-in for an allocator: a stack of frames under a lock. The last one freed is the first
-//! one reused, by any CPU: bad for caches, good for finding out who still uses it.
+//! Stand-in for an allocator: a stack of frames under a lock. The frame that was freed last is
+//! reused first, by any CPU. That is bad for caches, and good at exposing stale accesses.
 
 use std::cell::{Cell, OnceCell, RefCell};
 
@@ -8,7 +8,7 @@ use crate::{
     process::{FrameSource, Purpose},
 };
 
-/// Frames 0 to N, all free. Cheap to share: every CPU takes from a reference to it.
+/// Frames 0 to N, all free. Every CPU allocates through a shared reference.
 pub(in crate::scenario) struct Stack {
     frames: RefCell<Vec<u32>>,
     free: Cell<usize>,
@@ -26,7 +26,7 @@ impl Stack {
         }
     }
 
-    /// The same, without its lock: a mistake.
+    /// The same without its lock: a seeded bug.
     pub(in crate::scenario) fn unlocked(frames: u32) -> Self {
         Self { locking: false, ..Self::new(frames) }
     }
@@ -64,7 +64,7 @@ impl FrameSource for &Stack {
                 self.free.set(top + 1);
                 let mut frames = self.frames.borrow_mut();
                 let end = frames.len().max(top + 1);
-                // Higher than it can be, unless the lock is missing.
+                // The index exceeds the length only if the lock is missing.
                 frames.resize(end, frame);
                 frames[top] = frame;
             });

@@ -1,4 +1,5 @@
-//! What was counted, by the names that the workload's figures have on simulated machines.
+//! The counts of a run, with the names that the figures of this workload have on simulated
+//! machines.
 
 use core::sync::atomic::Ordering;
 
@@ -11,7 +12,7 @@ use crate::{
     report::{Better, Fixed, Report, Unit},
 };
 
-/// Figures that are counts, and whether less is better.
+/// The figures that are counts, and whether less is better.
 const NAMES: [(&str, bool); COUNT] = [
     ("migrate_scanned", true),
     ("free_scanned", true),
@@ -35,15 +36,15 @@ const NAMES: [(&str, bool); COUNT] = [
 ];
 const COUNT: usize = 19;
 const MOVED: usize = 6;
-/// Frames and headers that compaction looks at.
+/// Frames and headers that compaction examined.
 const EXAMINED: [usize; 3] = [0, 1, 4];
 
-/// What the library counts, in the order of [`NAMES`].
+/// Counters of the library, in the order of [`NAMES`].
 #[derive(Clone, Copy)]
 pub(super) struct Counts([u64; COUNT]);
 
 impl Counts {
-    /// As they are now.
+    /// The current counts.
     pub(super) fn now() -> Self {
         let (compact, stats) = (memory().compact_stats(), memory().stats());
         let node = |stat| memory().lru().map_or(0, |lru| lru.stats().get(stat));
@@ -70,12 +71,12 @@ impl Counts {
         ])
     }
 
-    /// What came since.
+    /// The difference to earlier counts.
     pub(super) fn since(&self, before: &Self) -> Self {
         Self(core::array::from_fn(|at| self.0[at] - before.0[at]))
     }
 
-    /// Pages that moved.
+    /// Migrated pages.
     pub(super) fn moved(&self) -> u64 {
         self.0[MOVED]
     }
@@ -85,7 +86,8 @@ impl Counts {
     }
 }
 
-/// Has a report show all of it; which share of huge pages was achievable at least, in percent.
+/// Adds all counts to a report. Returns the least share of huge pages that was achievable, in
+/// percent.
 pub(super) fn show(
     report: &mut Report,
     attempts: u64,

@@ -1,14 +1,14 @@
-//! `high-alloc`: how many huge pages there are while CPUs build, and when they have ended:
-//! stress-highalloc.
+//! `high-alloc`: the number of huge pages that can be allocated while CPUs build, and after they
+//! have ended: stress-highalloc.
 //!
-//! Builders fill memory with a file's pages, inodes, programs and page tables. Meanwhile the last CPU
-//! asks for huge pages that make up 95 % of memory, one after the other, writes to each, and keeps them:
-//! twice under load, and once when builders, files and all but some inodes are gone. What stands between
-//! two requests is work, not time: so many steps of each builder. The last CPU is a builder too if it is
-//! the only one.
+//! Builders fill memory with pages of files, inodes, programs and page tables. Meanwhile the last
+//! CPU requests huge pages for 95 % of memory, one after the other, writes to each, and keeps them:
+//! twice under load, and once after builders, files and all but some inodes were freed. The
+//! interval between two requests is a number of steps of the builders, not a time. If there is only
+//! one CPU, it is a builder too.
 //!
-//! Pages move under those who use them, so that what builders find is what they stored is the check that
-//! counts.
+//! Pages are migrated while they are in use, so the most important check is that builders find the
+//! words that they stored.
 
 #![allow(unsafe_code)]
 
@@ -40,17 +40,17 @@ use crate::{
     wait::{self, Event},
 };
 
-/// Steps of each builder between two requests: some 300 pages.
+/// Steps of each builder between two requests: about 300 pages.
 const STEPS: u64 = 20;
-/// Inodes that are in use for good: one in so many.
+/// The reciprocal share of inodes that stay in use.
 const OUTLIVED: usize = 50;
-/// Pages that objects of each builder take.
+/// Pages of the objects of each builder.
 const OBJECTS: u64 = 64;
-/// The least memory, in frames: 128 MiB.
+/// The least memory, in frames: 120 MiB.
 const LEAST: u64 = 120 << 8;
 const PHASES: usize = 3;
 
-/// Frames that were allocated as huge pages, a list through their second words.
+/// Frames that were allocated as huge pages, linked through their second words.
 struct Kept {
     last: Option<Pfn>,
     count: u64,
@@ -62,7 +62,7 @@ impl Kept {
         pfn.get() << 10 | frame
     }
 
-    /// Asks for one.
+    /// Requests a huge page.
     fn ask(&mut self, request: Request) {
         let Some(pfn) = memory::alloc(request) else { return };
         for frame in 0..request.order().frames() {
@@ -73,20 +73,20 @@ impl Kept {
         self.count += 1;
     }
 
-    /// Gives all back.
+    /// Verifies and frees all of them.
     fn give_back(&mut self) {
         while let Some(pfn) = self.last {
             let before = frames::read(pfn, 1);
             self.last = (before != u64::MAX).then(|| Pfn::new(before));
             let other = |&frame: &u64| frames::read(pfn.offset(frame), 0) != Self::mark(pfn, frame);
             self.wrong += (0..Order::PAGEBLOCK.frames()).filter(other).count() as u64;
-            // SAFETY: a block of this order of our own.
+            // SAFETY: a block of this order, not used any more.
             unsafe { memory::free(pfn, Order::PAGEBLOCK) };
         }
     }
 }
 
-/// What each CPU leaves when builders have stopped: its builder, and the passes if it asked.
+/// The result of each CPU: its builder, and the passes if it made the requests.
 struct Parts([UnsafeCell<Part>; MAX_CPUS]);
 
 struct Part {
@@ -95,11 +95,11 @@ struct Part {
 }
 
 impl Part {
-    /// Nothing yet.
+    /// No result yet.
     const NONE: Self = Self { builder: None, passes: [Pass::NONE; PHASES - 1] };
 }
 
-// SAFETY: each is used by its own CPU in a job, and all by the first CPU when they are its own again.
+// SAFETY: each CPU uses its own part in a job, and the first CPU uses all of them after the job.
 unsafe impl Sync for Parts {}
 
 impl Parts {
@@ -108,25 +108,25 @@ impl Parts {
     }
 }
 
-/// What all CPUs know of a run.
+/// The shared state of a run.
 struct Play {
     request: Request,
     attempts: u64,
     /// Steps of all builders between two requests.
     steps: u64,
     sizes: Sizes,
-    /// Steps that builders have done.
+    /// Steps of all builders so far.
     work: AtomicU64,
-    /// CPUs that have not unpacked their files yet.
+    /// CPUs that have not read all their files yet.
     packed: AtomicUsize,
     stop: AtomicBool,
 }
 
-/// What came of a pass.
+/// The result of a pass.
 #[derive(Clone, Copy)]
 struct Pass {
     successes: u64,
-    /// Huge pages that there were or could have been at its end, of those that were asked for.
+    /// Huge pages that existed or could have existed at its end, at most the number of requests.
     formable: u64,
     wrong: u64,
 }
@@ -136,7 +136,7 @@ impl Pass {
 }
 
 impl Play {
-    /// What one CPU does until builders stop: the last one asks.
+    /// The work of one CPU until the builders stop: the last one makes the requests.
     fn part(&self, cpu: &'static Cpu) -> Part {
         let (cpus, me) = (cpu::online(), cpu.id.index());
         let asks = me + 1 == cpus;
@@ -167,7 +167,7 @@ impl Play {
         }
     }
 
-    /// Lets builders work; `own` is that of the CPU that asks, if it has one.
+    /// Waits for the work of builders; `own` is the builder of this CPU, if it has one.
     fn wait(&self, rounds: u64, own: &mut Option<&mut Builder>) {
         let until = self.work.load(Ordering::Acquire) / self.steps + rounds;
         let is_over = || self.work.load(Ordering::Acquire) / self.steps >= until;
@@ -194,7 +194,7 @@ impl Play {
         passes
     }
 
-    /// Asks as often as there are huge pages to ask for, with something between two requests.
+    /// Makes all requests of a pass, with `wait` between them.
     fn pass(&self, number: u64, wait: &mut dyn FnMut(u64)) -> Pass {
         let mut kept = Kept { last: None, count: 0, wrong: 0 };
         for attempt in 0..self.attempts {
@@ -212,7 +212,7 @@ impl Play {
     }
 }
 
-/// Runs it; whether it passed.
+/// Runs the workload. Returns whether it passed.
 pub(crate) fn run(options: &Options<'_>, report: &mut Report) -> bool {
     options.takes(&["flags", "steps"]);
     let request = Request::new(Order::PAGEBLOCK, MigrateType::Movable);
@@ -226,7 +226,8 @@ pub(crate) fn run(options: &Options<'_>, report: &mut Report) -> bool {
     }
     let cpus = cpu::online() as u64;
     let builders = cpus.saturating_sub(1).max(1);
-    // With what programs have, more than memory holds: there is always something to reclaim.
+    // Together with the memory of programs, the files exceed memory: there is always something to
+    // reclaim.
     let sources = managed;
     let largest = (managed / 16 / builders).clamp(64, 12_288);
     let play = Play {
@@ -250,7 +251,7 @@ pub(crate) fn run(options: &Options<'_>, report: &mut Report) -> bool {
     Sources::new(sources + OBJECTS * cpus).opened(|| {
         cpu::run_on_all(&|cpu| {
             let part = play.part(cpu);
-            // SAFETY: this CPU's.
+            // SAFETY: the part of this CPU.
             unsafe { *parts.of(cpu) = part };
         });
     });
@@ -270,17 +271,17 @@ pub(crate) fn run(options: &Options<'_>, report: &mut Report) -> bool {
         Check {
             name: "contents",
             passed: wrong == 0,
-            detail: format_args!("{wrong} words were not what was stored"),
+        detail: format_args!("{wrong} words differ from the stored ones"),
         },
         Check {
             name: "achievable",
             passed: achievable >= Fixed::whole(70),
-            detail: format_args!("at least {achievable} % of the huge pages; 70 at least"),
+        detail: format_args!("at least {achievable} % of the huge pages; the goal is 70"),
         },
         Check {
             name: "compaction",
             passed: counts.moved() > 0 && lists_hold,
-            detail: format_args!("{} pages moved; the lists hold: {lists_hold}", counts.moved()),
+        detail: format_args!("{} pages were migrated; the lists are consistent: {lists_hold}", counts.moved()),
         },
     ];
     before.conclude("high-alloc", report, &checks)

@@ -1,22 +1,24 @@
-//! What is achievable: how many huge pages there could be if every movable page could be placed anywhere.
+//! The achievable number: the huge pages that could exist if every movable page could be placed
+//! anywhere.
 //!
-//! As on other machines, it is found out by what frames hold, and the library is asked nothing but what has to
-//! stay free. A pageblock with one frame of the kernel's own, or with a hole, cannot become a huge page. Pages of
-//! files can be dropped; pages of programs have to be somewhere, and so has what the min watermark keeps back: in
-//! pageblocks that are spoilt anyway, as far as they have room, or else in others.
+//! As on other machines, it is computed from the contents of frames; the library is asked only for
+//! the watermarks. A pageblock with a frame of the kernel, or with a hole, cannot become a huge
+//! page. Pages of files can be dropped. Pages of programs, and the frames below the min watermark,
+//! need a place: in such pageblocks as far as they have space, and otherwise in others.
 //!
-//! Other CPUs go on meanwhile, so the number is off by what they do in some milliseconds.
+//! Other CPUs continue meanwhile, so the number is off by their changes within some milliseconds.
 
 use framewright::{Order, Pfn};
 
 use crate::{memory::memory, rmap};
 
-/// Huge pages that there are or could be.
+/// The number of huge pages that exist or could exist.
 pub(super) fn formable() -> u64 {
     let size = Order::PAGEBLOCK.frames();
     let (mut clean, mut room, mut placed) = (0u64, 0, 0);
     for zone in memory().zones() {
-        // Huge requests may have what boost and huge-page reserve keep back from others.
+        // Huge requests may use the frames that the boost and the huge-page reserve keep from
+        // others.
         placed += zone.min.saturating_sub(zone.boost + zone.huge_reserve);
         for first in (0..zone.spanned.div_ceil(size)).map(|block| zone.start.offset(block * size)) {
             let count = |is: fn(Pfn) -> bool| (0..size).filter(|&at| is(first.offset(at))).count();

@@ -1,10 +1,10 @@
-//! The system calls by which the kernel takes pages back.
+//! The system calls that free the memory of pages.
 //!
 //! `MADV_DONTNEED` frees the memory behind pages. Before it returns, every processor that runs a thread
 //! of this process is interrupted and flushes its translations. `madvise` takes one range per call.
-//! `process_madvise` takes a vector of ranges, for the own process since Linux 6.13, and kernels from
-//! about 6.15 on flush once for all of them. A process cannot query this, but it can measure it: it gives
-//! up pages while another thread runs, and counts interrupts.
+//! `process_madvise` takes a vector of ranges, for the calling process since Linux 6.13, and
+//! kernels since about 6.15 flush once for all of them. A process cannot query this, but it can
+//! measure it: it frees pages while another thread runs, and counts interrupts.
 
 #![allow(unsafe_code)]
 
@@ -31,25 +31,25 @@ use crate::HostError;
 /// Maximum number of ranges per call (`IOV_MAX`).
 const MOST: usize = 1024;
 
-/// The way in which this kernel takes pages back.
+/// The system calls by which this kernel frees memory of pages.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum GivingUp {
-    /// `process_madvise`: many ranges a call, one flush.
+    /// `process_madvise`: many ranges and one flush per call.
     Vectors {
         /// Whether this was measured by counting interrupts. If not, it is assumed from the kernel's
         /// version.
         seen: bool,
     },
-    /// `madvise`: one range of neighbouring pages a call, and a flush each.
+    /// `madvise`: one range of neighbouring pages and one flush per call.
     Ranges(NoVectors),
 }
 
-/// The reason why ranges are given up one by one.
+/// The reason why each call frees one range.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum NoVectors {
-    /// The cache was made so.
+    /// The cache was made with [`PageCache::without_vectors`](super::PageCache::without_vectors).
     SwitchedOff,
-    /// The kernel has no `process_madvise` for the own process.
+    /// The kernel has no `process_madvise` for the calling process.
     Refused(Errno),
     /// The kernel flushes for every range of a vector.
     Unbatched,
@@ -59,12 +59,12 @@ impl fmt::Display for GivingUp {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Vectors { seen: true } => f.write_str(
-                "process_madvise on vectors of ranges (interrupts were counted: one flush a call)",
+                "process_madvise on vectors of ranges (interrupts were counted: one flush per call)",
             ),
             Self::Vectors { seen: false } => f.write_str(
-                "process_madvise on vectors of ranges (one flush a call, by the kernel's version)",
+                "process_madvise on vectors of ranges (one flush per call, by the kernel's version)",
             ),
-            Self::Ranges(why) => write!(f, "madvise, a range a call, because {why}"),
+            Self::Ranges(why) => write!(f, "madvise, one range per call, because {why}"),
         }
     }
 }
@@ -73,7 +73,7 @@ impl fmt::Display for NoVectors {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::SwitchedOff => f.write_str("vectors were switched off"),
-            Self::Refused(errno) => write!(f, "the kernel refuses vectors of them ({errno})"),
+            Self::Refused(errno) => write!(f, "the kernel refuses vectors of ranges ({errno})"),
             Self::Unbatched => f.write_str("the kernel flushes for every range of a vector"),
         }
     }
@@ -87,7 +87,7 @@ pub(super) struct Kernel {
 }
 
 impl Kernel {
-    /// Uses the best way of this kernel. It is measured once per process, which takes some ten
+    /// The best method of this kernel. It is measured once per process, which takes some ten
     /// milliseconds.
     pub(super) fn detect() -> Result<Self, HostError> {
         static SEEN: OnceLock<Result<GivingUp, HostError>> = OnceLock::new();
@@ -95,7 +95,7 @@ impl Kernel {
         Ok(Self { how, me: myself().ok() })
     }
 
-    /// Uses one call per range on every kernel.
+    /// One call per range, on every kernel.
     pub(super) fn ranges() -> Self {
         Self { how: GivingUp::Ranges(NoVectors::SwitchedOff), me: None }
     }
@@ -104,7 +104,7 @@ impl Kernel {
         self.how
     }
 
-    /// Gives up the memory behind ranges of pages. Returns the number of calls.
+    /// Frees the memory of ranges of pages. Returns the number of calls.
     ///
     /// # Safety
     ///
@@ -186,7 +186,7 @@ fn myself() -> Result<OwnedFd, Errno> {
     pidfd_open(getpid(), PidfdFlags::empty())
 }
 
-/// Measures the abilities of this kernel on pages of its own.
+/// Measures this kernel on separate pages.
 fn look() -> Result<GivingUp, HostError> {
     let scratch = Scratch::new()?;
     let ranges = Kernel::ranges();
@@ -212,14 +212,14 @@ fn look() -> Result<GivingUp, HostError> {
 struct Scratch(Region);
 
 impl Scratch {
-    /// Number of ranges that are given up at a time, one page each, none adjacent to another.
+    /// Number of ranges that are freed at a time, one page each, none adjacent to another.
     const RANGES: u32 = 64;
 
     fn new() -> Result<Self, HostError> {
         Region::new(2 * Self::RANGES).map(Self)
     }
 
-    /// Touches `count` pages, and gives them up.
+    /// Touches `count` pages, and frees them.
     fn give_up(&self, kernel: &Kernel, count: u32) -> Result<(), Errno> {
         let pages = (0..count).map(|nth| 2 * nth);
         pages.clone().for_each(|page| self.0.words(page)[0].store(1, Relaxed));

@@ -1,10 +1,11 @@
-//! Pages that leave the cache, and the flush that releases their memory.
+//! Unmapped pages, and the flush that frees their memory.
 //!
-//! Reclaim takes a page from its file. From then on it cannot be used, but the kernel still keeps the
-//! memory behind it. The page goes on the list of the CPU that reclaims. What the library calls a flush of
-//! that CPU is a call by which the kernel takes back the pages on its list. So the set of CPUs that *may
-//! have cached* a page is that CPU, and all other rules are the library's. A *full* flush serves the lists
-//! of all CPUs with one call, because the kernel flushes every processor in any case.
+//! Reclaim unmaps a page: it removes the page from its file, and puts it on the list of its CPU.
+//! From then on the page cannot be used, but the kernel still keeps its memory. The library's flush
+//! of that CPU is a system call that frees the memory of the pages on its list. So the set of CPUs
+//! that *may have cached* a page is that CPU, and all other rules are the library's. A *full* flush
+//! serves the lists of all CPUs with one call, because the kernel flushes every processor in any
+//! case.
 
 use std::{
     ops::Range,
@@ -24,25 +25,25 @@ use super::{
 };
 use crate::{HostMachine, wait::wait};
 
-/// The pages that a CPU has taken from files.
+/// The pages that a CPU has unmapped.
 #[derive(Default)]
 pub(super) struct List {
     pages: Mutex<Vec<PageId>>,
-    /// Held while the kernel takes back the listed pages: a thread that finds the list empty knows that
-    /// this has ended.
+    /// Held while the memory of the listed pages is freed: a thread that finds the list empty and
+    /// takes this lock knows that they have been freed.
     calling: Mutex<()>,
-    /// Held while another CPU flushes this one: one request at a time is served.
+    /// Held while another CPU flushes this one, so that one request is served at a time.
     serving: Mutex<()>,
 }
 
 impl PageCache {
-    /// Puts a page, which is LEAVING, on the list of a CPU.
+    /// Puts an unmapped page on the list of a CPU.
     pub(super) fn leave(&self, cpu: CpuId, id: PageId) {
         locked(&self.list(cpu).pages).push(id);
     }
 
-    /// Has the kernel take back the pages on these lists, which are in the order of their numbers. On
-    /// return it has taken all of them.
+    /// Frees the memory of the pages on these lists, which are in the order of their numbers. On
+    /// return all of it is freed.
     fn flush(&self, lists: &[List]) {
         let _calling: Vec<MutexGuard<'_, ()>> =
             lists.iter().map(|list| locked(&list.calling)).collect();
@@ -53,13 +54,13 @@ impl PageCache {
         if pages.is_empty() {
             return;
         }
-        // Neighbours are one range.
+        // Neighbours form one range.
         pages.sort_unstable();
         let elsewhere = pages.extract_if(.., |id| !self.page(*id).state.begin_giving());
         let elsewhere: Vec<PageId> = elsewhere.collect();
         self.give_up(&pages);
         for id in elsewhere {
-            // The page was rescued; or it is on another list, too, which is being flushed.
+            // The page was rescued, or it is also on another list that is being flushed.
             let mut spins = 0;
             while self.page(id).state.is_giving() {
                 wait(Wait::Flush, spins);
@@ -68,7 +69,7 @@ impl PageCache {
         }
     }
 
-    /// Has the kernel take back pages that are GIVING, or were never visible to other threads.
+    /// Frees the memory of pages that are being evicted, or were never visible to other threads.
     #[allow(unsafe_code)]
     fn give_up(&self, pages: &[PageId]) {
         if pages.is_empty() {
@@ -76,8 +77,8 @@ impl PageCache {
         }
         let (ranges, counters) = (self.ranges(pages), &self.counters);
         let began = processor_time();
-        // SAFETY: their contents are stored, or not needed. Threads that want to use such a page wait until
-        // it is not GIVING any more.
+        // SAFETY: their contents are stored, or not needed. Threads that want to use such a page
+        // wait until its eviction has ended.
         let calls = unsafe { self.kernel.give_up(&ranges) };
         count(&counters.call_nanos, processor_time().saturating_sub(began));
         count(&counters.flushes, 1);
@@ -94,7 +95,7 @@ impl PageCache {
         }
     }
 
-    /// Ends the claim on a page that is not brought in. The memory that may be behind it is not needed.
+    /// Ends the claim on a page that was not read. Its memory, if there is some, is not needed.
     pub(super) fn give_back(&self, id: PageId) {
         self.give_up(&[id]);
     }
@@ -130,7 +131,7 @@ impl<'m> Shooter<'_, 'm> {
         unsafe { self.memory.flusher(cpu, self) }
     }
 
-    /// One call for the lists of all CPUs, and the flush of each is recorded.
+    /// Flushes the lists of all CPUs with one call, and records the flush of each.
     fn forget_everywhere(&self, cpus: &[u16]) {
         match cpus.split_first() {
             None => self.cache.flush(&self.cache.leaving),
@@ -147,12 +148,12 @@ impl<'m> Shooter<'_, 'm> {
 }
 
 impl Shootdown for Shooter<'_, '_> {
-    /// A thread that stores to a page has fixed it, and a fixed page does not leave.
+    /// A store to a page holds a guard, and a page with a guard cannot be unmapped.
     fn clean_stores_fault(&self) -> bool {
         true
     }
 
-    /// The kernel interrupts every processor for any page that it takes back.
+    /// The kernel interrupts every processor for any page that it frees.
     fn has_local_flush(&self) -> bool {
         false
     }
@@ -168,7 +169,7 @@ impl Shootdown for Shooter<'_, '_> {
         }
     }
 
-    /// No thread has to be interrupted, because the kernel flushes all processors: the caller flushes the
+    /// No thread is interrupted, because the kernel flushes all processors: the caller flushes the
     /// lists of other CPUs itself.
     fn interrupt(&self, _from: CpuId, targets: &CpuMask) {
         for cpu in targets.iter() {

@@ -20,14 +20,15 @@ use super::{
 
 const PAGE: Request = Request::new(Order::ZERO, MigrateType::Movable);
 
-/// Pages that are being read into memory. The seat holds their frames, one for each page that is
+/// Pages that are being read into memory. The CPU's `frames` holds a frame for each page that is
 /// not visible to other threads yet.
 pub(super) struct Bringing<'b, 's, 'm> {
     seat: &'b mut Seat<'s, 'm>,
     file: FileId,
     /// Pages that were claimed.
     pages: Range<u32>,
-    /// How many of them are in memory and visible to other threads. The seat no longer holds their frames.
+    /// The number of them that are visible to other threads; their frames are no longer in
+    /// `frames`.
     shown: u32,
 }
 
@@ -38,14 +39,14 @@ impl<'b, 's, 'm> Bringing<'b, 's, 'm> {
         Self { seat, file: id.file, pages: id.page..id.page + 1, shown: 0 }
     }
 
-    /// Brings the page in and fixes it. Brings in neighbours, too, if the file is read sequentially.
+    /// Reads the page and fixes it. Reads neighbours, too, if the file is read sequentially.
     pub(super) fn run(mut self, stores: bool, rescued: bool) -> Result<(), PagingError> {
         let (cache, page) = (self.cache(), self.pages.start);
         count(&cache.counters.misses, 1);
         count(&cache.counters.dirtied, stores.into());
         self.seat.pager.reclaim().tick(self.seat.token.cpu());
-        // Without a frame the page is given back to the kernel, even if it was rescued: it is on no
-        // list of pages to release any more.
+        // Without a frame, the page's memory is returned to the kernel even if the page was
+        // rescued, because it is on no list of unmapped pages any more.
         let block = self.seat.frame(page, PAGE)?;
         self.seat.frames.push_back(block);
         if rescued {

@@ -1,31 +1,31 @@
-//! What a CPU serves faults with: frames of the library, and its lists.
+//! The allocator of page faults: frames of the library, and its LRU lists.
 
 use framewright::{
     CpuToken, MigrateType, Order, Pfn, Request,
     reclaim::{PageKind, Shadow},
 };
 
-use super::{FileId, Keep, Supply};
+use super::{FileId, KernelState, Supply};
 use crate::{engine::Cpu, platform::Simulated};
 
-/// What a CPU has to serve faults with.
-pub(super) struct Hands<'s, 'k, 'm> {
-    pub(super) keep: &'s Keep<'k, 'm>,
+/// The allocator of the page faults of one CPU.
+pub(super) struct FaultAllocator<'s, 'k, 'm> {
+    pub(super) kernel: &'s KernelState<'k, 'm>,
     pub(super) token: CpuToken<'k, 'm, Simulated>,
 }
 
-impl Hands<'_, '_, '_> {
+impl FaultAllocator<'_, '_, '_> {
     fn take(&mut self, cpu: Cpu<'_>, request: Request) -> Option<u32> {
         let block = self.token.alloc(request).ok()?;
         let frame = block.into_raw().0.get() as u32;
-        self.keep.cache.taken(cpu, frame);
+        self.kernel.cache.taken(cpu, frame);
         Some(frame)
     }
 }
 
-impl Supply for Hands<'_, '_, '_> {
+impl Supply for FaultAllocator<'_, '_, '_> {
     fn entered(&mut self, cpu: Cpu<'_>) {
-        self.keep.reclaim.tick(cpu.id());
+        self.kernel.reclaim.tick(cpu.id());
     }
 
     fn page(&mut self, cpu: Cpu<'_>, cleared: bool, needs: bool) -> Option<u32> {
@@ -41,18 +41,19 @@ impl Supply for Hands<'_, '_, '_> {
 
     #[allow(unsafe_code)]
     fn give(&mut self, cpu: Cpu<'_>, frames: &[u32]) {
-        if let Some(oracle) = self.keep.cache.mmu().oracle() {
+        if let Some(oracle) = self.kernel.cache.mmu().oracle() {
             frames.iter().for_each(|&frame| oracle.freed(cpu, frame));
         }
         for &frame in frames {
-            // SAFETY: `take` took the block apart, with this order, and the cache no longer uses it.
+            // SAFETY: `take` split the block into its frame, of this order, and the cache no longer
+            // uses it.
             let freed = unsafe { self.token.free_raw(Pfn::new(frame.into()), Order::ZERO) };
             debug_assert_eq!(freed, Ok(()), "frame {frame}");
         }
     }
 
     fn cached(&mut self, cpu: Cpu<'_>, frame: u32, shadow: Option<u64>) {
-        let (lru, pfn) = (self.keep.reclaim.lru(), Pfn::new(frame.into()));
+        let (lru, pfn) = (self.kernel.reclaim.lru(), Pfn::new(frame.into()));
         match shadow {
             None => lru.add(cpu.id(), pfn, PageKind::File),
             Some(shadow) => {
@@ -63,6 +64,6 @@ impl Supply for Hands<'_, '_, '_> {
     }
 
     fn becomes_writable(&mut self, cpu: Cpu<'_>, file: FileId) {
-        self.keep.flusher(cpu.id()).flush_deferred(self.keep.cache.owed(file));
+        self.kernel.flusher(cpu.id()).flush_deferred(self.kernel.cache.deferred_flush(file));
     }
 }

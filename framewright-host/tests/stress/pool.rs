@@ -1,4 +1,4 @@
-//! Workers for a while, and somebody beside them.
+//! A pool of workers with a time limit, and a thread beside them.
 
 use framewright::Memory;
 use framewright_host::HostMachine;
@@ -17,10 +17,11 @@ use std::{
 
 use super::worker::Worker;
 
-/// How long workers may take beyond their time before they count as stuck.
+/// The time that workers may take beyond their limit before they count as stuck.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Has `workers` CPUs, from the first on, work for so long. What is `beside` them hears when it is to end.
+/// Runs workers on `workers` CPUs from the first on for `time`. `beside` runs meanwhile, until it
+/// is told to stop.
 pub(crate) fn work_for<R: Send>(
     time: Duration,
     memory: &Memory<'_, HostMachine>,
@@ -52,20 +53,20 @@ pub(crate) fn work_for<R: Send>(
     })
 }
 
-/// Ends everything: workers that are stuck cannot be joined. Says what ended who was beside them,
-/// past the test harness, which keeps to itself what a test prints until that has ended.
+/// Ends the process, because stuck workers cannot be joined. Prints the panic of the thread beside
+/// them directly, because the test harness would capture the output.
 fn give_up(panic: Option<&(dyn Any + Send)>) -> ! {
     let mut stderr = io::stderr();
-    let _ = writeln!(stderr, "stuck: {PATIENCE:?} after the end some workers have not come back");
+    let _ = writeln!(stderr, "stuck: some workers have not ended {PATIENCE:?} after their time");
     if let Some(panic) = panic {
         let text = panic.downcast_ref::<String>().map(String::as_str);
         let text = text.or(panic.downcast_ref::<&str>().copied()).unwrap_or("of something");
-        let _ = writeln!(stderr, "who was beside them had panicked: {text}");
+        let _ = writeln!(stderr, "the thread beside them had panicked: {text}");
     }
     exit(1);
 }
 
-/// The number that is in a variable of the environment.
+/// The number in an environment variable.
 pub(crate) fn number(variable: &str) -> Option<u64> {
     let text = env::var(variable).ok()?;
     Some(text.parse().unwrap_or_else(|_| panic!("{variable} is a number, not '{text}'")))

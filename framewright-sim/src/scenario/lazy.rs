@@ -1,5 +1,5 @@
-//! Resting: a CPU keeps what it has loaded while it does something else, is spared interrupts,
-//! and comes back.
+//! Lazy TLB mode: a CPU keeps its address space loaded while it runs the kernel, is not
+//! interrupted, and continues its program.
 
 use super::{Bug, Verdict, world::World};
 use crate::{
@@ -12,18 +12,18 @@ use crate::{
 
 const FRAMES: u32 = 6;
 
-/// CPU 0 unmaps what CPUs 1 and 2 have used before they rested.
+/// CPU 0 unmaps pages that CPUs 1 and 2 accessed before they became lazy.
 pub(super) fn run(machine: &Machine, bug: Option<Bug>) -> Verdict {
     let world = &World::new(machine, FRAMES);
     let process = &Process::with_memory(&world.mmu, 0..3);
     let rests = |cpu: Cpu<'_>, page| {
         process.run_on(cpu);
         world.touch(cpu, process, page, Store);
-        process.space().rest(cpu);
+        process.space().enter_lazy_mode(cpu);
         wake(cpu, process, bug);
         world.touch(cpu, process, page, Load);
         world.touch(cpu, process, 2, Store);
-        process.space().rest(cpu);
+        process.space().enter_lazy_mode(cpu);
         wake(cpu, process, bug);
         world.touch(cpu, process, page, Store);
     };

@@ -1,7 +1,7 @@
-//! Takes memory away from under the workers, and brings it back.
+//! A stress driver that removes memory that the workers use, and adds it again.
 //!
-//! What was removed, and what is owned as an extent, is filled with a pattern and verified before
-//! it is given back: a worker that still uses it shows.
+//! Removed memory and extents are filled with a pattern, and verified before they are given back.
+//! So a worker that still uses such a frame is detected.
 
 use framewright::{
     Contiguous, CpuId, CpuToken, Extent, FrameRange, HotplugError, Memory, MigrateType, Order, Pfn,
@@ -18,12 +18,12 @@ use std::{
 
 const PAGEBLOCK: u64 = PAGEBLOCK_FRAMES as u64;
 const WORDS: usize = FRAME_SIZE / 8;
-/// Pageblocks that are gone at the same time, so that something is left.
+/// The greatest number of pageblocks that are removed at the same time.
 const REMOVED_MAX: usize = 12;
-/// Extents that are owned at the same time.
+/// The greatest number of extents at the same time.
 const EXTENTS_MAX: usize = 8;
 
-/// What the landlord did, to see that the test tests something.
+/// Counts of the operations, to check that the test was effective.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Deeds {
     pub(crate) removed: u64,
@@ -34,7 +34,7 @@ pub(crate) struct Deeds {
 }
 
 impl Deeds {
-    /// Memory has gone, and contiguous runs were taken.
+    /// Whether memory was removed, and contiguous runs were allocated.
     pub(crate) fn is_enough(&self) -> bool {
         self.removed > 0 && self.runs > 0
     }
@@ -52,7 +52,7 @@ impl AddAssign for Deeds {
 
 pub(crate) struct Landlord<'a, 'm> {
     memory: &'a Memory<'m, HostMachine>,
-    /// For the frames it has removed: they are of no memory.
+    /// A token for the removed frames, which are of no memory.
     token: CpuToken<'a, 'm, HostMachine>,
     random: fastrand::Rng,
     removed: Vec<FrameRange>,
@@ -72,7 +72,7 @@ impl<'a, 'm> Landlord<'a, 'm> {
         }
     }
 
-    /// Reigns until told to stop; then everything is there again and free.
+    /// Removes and adds memory until `stop`; then adds and frees all of it.
     pub(crate) fn reign(mut self, stop: &AtomicBool) -> Deeds {
         while !stop.load(Relaxed) {
             match self.random.u32(0..16) {
@@ -95,7 +95,8 @@ impl<'a, 'm> Landlord<'a, 'm> {
         self.deeds
     }
 
-    // ---- memory that comes and goes -----------------------------------------------------------
+    // ---- memory hotplug
+    // --------------------------------------------------------------------------
 
     fn remove(&mut self) {
         if self.removed.len() >= REMOVED_MAX {
@@ -156,7 +157,7 @@ impl<'a, 'm> Landlord<'a, 'm> {
                 self.deeds.ranges += 1;
                 self.keep(extent);
             }
-            // Part of it may have gone, or be in another zone.
+            // Parts of the range may be removed, or in another zone.
             Err(RangeError::Busy { .. } | RangeError::NotOurs) => {}
             Err(error) => panic!("{error}"),
         }
@@ -182,7 +183,7 @@ impl<'a, 'm> Landlord<'a, 'm> {
         }
     }
 
-    /// Frees an extent, at times in two parts.
+    /// Frees an extent, sometimes in two parts.
     fn give_extent(&mut self) {
         if self.extents.is_empty() {
             return;
@@ -199,7 +200,8 @@ impl<'a, 'm> Landlord<'a, 'm> {
         }
     }
 
-    // ---- frames that nobody else may touch ------------------------------------------------------
+    // ---- frames in exclusive use
+    // -----------------------------------------------------------------
 
     /// Writes a word into every frame.
     fn fill(&mut self, range: FrameRange) {
@@ -209,15 +211,15 @@ impl<'a, 'm> Landlord<'a, 'm> {
     fn verify(&mut self, range: FrameRange) {
         self.each_frame(range, |pfn, word| {
             let found = word.load(Relaxed);
-            assert_eq!(found, pattern(pfn), "frame {pfn:#x} of {range:?} is not ours alone");
+            assert_eq!(found, pattern(pfn), "frame {pfn:#x} of {range:?} was used by another thread");
         });
     }
 
-    /// Shows some word of every frame of a range.
+    /// Calls `f` with one word of every frame of a range.
     fn each_frame(&mut self, range: FrameRange, f: impl Fn(u64, &AtomicU64)) {
         let machine = self.memory.platform();
         for pfn in range.start().get()..range.end().get() {
-            // SAFETY: the frame was removed, or is part of an extent: nobody else uses it.
+            // SAFETY: the frame was removed, or is part of an extent: no other code uses it.
             let frame = unsafe { self.token.adopt_unchecked(Pfn::new(pfn), Order::ZERO) };
             f(pfn, &machine.words(&frame)[pfn as usize % WORDS]);
             let _ = frame.into_raw();
@@ -225,7 +227,7 @@ impl<'a, 'm> Landlord<'a, 'm> {
     }
 }
 
-/// What no worker writes.
+/// A value that no worker writes.
 fn pattern(pfn: u64) -> u64 {
     1 << 63 | pfn
 }

@@ -1,4 +1,4 @@
-//! The library with a page cache on a machine: what CPUs share.
+//! The library with a page cache on a machine: the state that CPUs share.
 
 use std::cell::Cell;
 
@@ -12,65 +12,66 @@ use framewright::{
 };
 
 use super::{
-    FlushCosts, PageCache, Seat, background::Background, hands::Hands, mover::PageMoves,
-    owner::Owner, shootdown::Counted,
+    CpuContext, FlushCosts, PageCache, background::Background, fault_allocator::FaultAllocator,
+    mover::PageMoves, owner::Owner, shootdown::Counted,
 };
 use crate::{
     engine::{Cpu, Machine, WaitQueue},
     platform::{LentRelief, Simulated},
 };
 
-/// What CPUs share. Made outside a run, lent to the machine for one.
-pub struct Keep<'k, 'm> {
+/// The state of a kernel that its CPUs share. It is made outside a run, and the machine borrows it
+/// for one run.
+pub struct KernelState<'k, 'm> {
     pub(super) machine: &'k Machine,
     pub(super) memory: &'k Memory<'m, Simulated>,
     pub(super) cache: &'k PageCache,
     pub(super) shootdown: &'k Counted<'k, 'm>,
     pub(super) reclaim: Reclaim<'k, 'm, Simulated>,
     moves: PageMoves<'k, 'm>,
-    /// CPUs that have nothing to do, by number.
+    /// Wait queues of idle CPUs, by number.
     pub(super) idle: Vec<WaitQueue>,
-    /// By CPU: the reason for which reclaim pauses the program on it, if it does.
+    /// By CPU: the reason of the pause that reclaim imposed on its program, if there is one.
     pub(super) paused: Vec<Cell<Option<(NodeId, Throttle)>>>,
     /// By node.
     pub(super) backgrounds: Vec<Background<'k, 'm>>,
-    /// Requests that had to reclaim themselves.
+    /// Requests that entered direct reclaim.
     pub(super) stalls: Cell<u64>,
 }
 
-/// Parts of a [`Keep`] that it borrows.
+/// The parts that a [`KernelState`] borrows.
 pub struct Parts<'p, 'm> {
     /// The machine.
     pub machine: &'p Machine,
-    /// Its memory, made with LRU lists.
+    /// Its memory, which has LRU lists.
     pub memory: &'p Memory<'m, Simulated>,
-    /// The cache above it.
+    /// The page cache in this memory.
     pub cache: &'p PageCache,
-    /// The place where the memory's platform looks for relief.
+    /// The slot in which the memory's platform looks for its relief.
     pub relief: &'p LentRelief,
 }
 
 impl<'p, 'm> Parts<'p, 'm> {
-    /// Runs `body` with the parts put together: interrupts are served, and requests that are short
-    /// of memory reclaim.
+    /// Runs `body` with the parts connected: interrupts are served, and requests that find no
+    /// memory enter reclaim.
     ///
     /// # Panics
     ///
-    /// If the memory has no LRU lists, or if the cache was used with a memory before: it would free
+    /// If the memory has no LRU lists, or if the cache was used with another memory: it would free
     /// frames of that memory to this one.
-    pub fn together<R>(&self, body: impl FnOnce(&Keep<'_, 'm>) -> R) -> R {
+    pub fn together<R>(&self, body: impl FnOnce(&KernelState<'_, 'm>) -> R) -> R {
         assert!(!self.cache.has_memory.replace(true), "a page cache serves one memory, once");
         let owner = Owner::new(self.cache, self.machine);
         let owner: &dyn PageOwner<Simulated> = &owner;
         let shootdown = Counted::new(self.memory, self.cache.mmu());
         let dynamic: &dyn Shootdown = &shootdown;
-        // SAFETY: the cache has its frames from this memory alone, as checked above, and the shootdown
-        // flushes all translation caches that map its pages.
+        // SAFETY: all frames of the cache come from this memory, as checked above, and the
+        // shootdown flushes all TLBs that may hold translations of its pages.
         #[allow(unsafe_code)]
         let reclaim = unsafe { Reclaim::new(self.memory, owner, dynamic) }.expect("LRU lists");
         let nodes = &self.machine.model().nodes;
         let last = nodes.iter().max().copied().unwrap_or_default();
-        let keep = Keep {
+        let kernel = KernelState {
             machine: self.machine,
             memory: self.memory,
             cache: self.cache,
@@ -82,56 +83,56 @@ impl<'p, 'm> Parts<'p, 'm> {
             backgrounds: (0..=last).map(|node| Background::new(reclaim, nodes, node)).collect(),
             stalls: Cell::new(0),
         };
-        self.relief.lend(&keep, || body(&keep))
+        self.relief.lend(&kernel, || body(&kernel))
     }
 }
 
-impl<'k, 'm> Keep<'k, 'm> {
-    /// The seat of a CPU.
+impl<'k, 'm> KernelState<'k, 'm> {
+    /// The context of a CPU.
     ///
     /// # Panics
     ///
-    /// If somebody has it.
+    /// If the CPU has a context already.
     #[must_use]
-    pub fn seat(&self, cpu: CpuId) -> Seat<'_, 'k, 'm> {
+    pub fn cpu_context(&self, cpu: CpuId) -> CpuContext<'_, 'k, 'm> {
         let token = self.memory.cpu(cpu).expect("a CPU of its own");
-        Seat::new(Hands { keep: self, token }, self.background_of(cpu))
+        CpuContext::new(FaultAllocator { kernel: self, token }, self.background_of(cpu))
     }
 
-    /// The background reclaim of the node, if this CPU runs steps of it.
+    /// Background reclaim of the CPU's node, if this CPU runs steps of it.
     pub(super) fn background_of(&self, cpu: CpuId) -> Option<&Background<'k, 'm>> {
         self.backgrounds.iter().find(|background| background.cpus.contains(&cpu))
     }
 
-    /// Reclaim, for who wants to look at its books.
+    /// The reclaim of the memory, for its statistics.
     #[must_use]
     pub fn reclaim(&self) -> Reclaim<'k, 'm, Simulated> {
         self.reclaim
     }
 
-    /// What flushes took so far.
+    /// The costs of flushes so far.
     #[must_use]
     pub fn flush_costs(&self) -> FlushCosts {
         self.shootdown.costs()
     }
 
-    /// Requests that had to reclaim themselves.
+    /// Requests that entered direct reclaim.
     #[must_use]
     pub fn stalls(&self) -> u64 {
         self.stalls.get()
     }
 
-    /// Compacts on behalf of a CPU.
+    /// Runs `body` with a compactor of a CPU.
     pub(super) fn compacting<R>(
         &self,
         cpu: CpuId,
         body: impl FnOnce(&mut Compactor<'_, 'm, Simulated>) -> R,
     ) -> R {
-        /// Pages that move at once, at the most.
+        /// Pages that are migrated together, at most.
         const BATCH: usize = 512;
         let (mut moves, mut slots) = ([Move::default(); BATCH], [BatchSlot::default(); BATCH]);
         let work = Workspace { moves: &mut moves, slots: &mut slots };
-        // What CPUs have not put on lists yet could not be claimed.
+        // Pages in the per-CPU batches are not on the LRU lists yet, and could not be isolated.
         self.reclaim.lru().drain_all();
         // SAFETY: as for reclaim.
         #[allow(unsafe_code)]
@@ -153,7 +154,7 @@ impl<'k, 'm> Keep<'k, 'm> {
     }
 }
 
-impl Relief for Keep<'_, '_> {
+impl Relief for KernelState<'_, '_> {
     fn reclaims_in_background(&self) -> bool {
         true
     }

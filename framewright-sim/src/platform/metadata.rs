@@ -1,19 +1,19 @@
-//! The buffer that a memory keeps its books in.
+//! The buffer for the metadata of a memory.
 
 use crate::host_memory::in_large_pages;
 use framewright::Layout;
 use std::mem::MaybeUninit;
 
-/// Memory of this process for the metadata of a simulated one: as large and as aligned as its
-/// layout asks for, and taken from the system as it is used.
-pub struct Books {
-    /// The books and what it takes to align them.
+/// Memory of this process for the metadata of a simulated memory, with the size and alignment of
+/// its layout. The host allocates its pages when they are first used.
+pub struct MetadataBuffer {
+    /// The metadata, and padding for its alignment.
     buffer: Box<[MaybeUninit<u8>]>,
     start: usize,
     bytes: usize,
 }
 
-impl Books {
+impl MetadataBuffer {
     /// A buffer for `layout`.
     ///
     /// # Panics

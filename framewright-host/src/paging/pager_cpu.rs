@@ -1,4 +1,4 @@
-//! A thread's view of a cache: using pages, and bringing them in.
+//! A CPU of the pager: using pages, and reading missing ones.
 
 use std::collections::VecDeque;
 
@@ -13,11 +13,11 @@ use super::{
 };
 use crate::{HostMachine, wait::wait};
 
-/// A CPU, which is a thread. See [`Pager::seat`].
+/// A CPU of a pager: a registered thread that uses pages. [`Pager::seat`] returns it.
 pub struct Seat<'s, 'm> {
     pub(super) pager: &'s Pager<'s, 'm>,
     pub(super) token: CpuToken<'s, 'm, HostMachine>,
-    /// Frames of pages that are being brought in.
+    /// Frames of pages that are being read.
     pub(super) frames: VecDeque<Block<'m>>,
 }
 
@@ -44,16 +44,16 @@ impl<'s, 'm> Seat<'s, 'm> {
         debug_assert_eq!(freed, Ok(()));
     }
 
-    /// A page of a file, to be read.
+    /// Returns a guard for reading a page of a file.
     ///
     /// # Errors
     ///
-    /// [`PagingError`]: there is no such page, it cannot be read, no frame can be had for it, or it has
-    /// more guards than can be counted.
+    /// [`PagingError`]: there is no such page, it cannot be read, no frame can be allocated, or the
+    /// page has the maximum number of guards.
     ///
     /// # Panics
     ///
-    /// If the store does. The page is missing then, as it was.
+    /// If the store does. The page is missing then, as before.
     #[inline]
     pub fn read(&mut self, file: FileId, page: u32) -> Result<Reading<'s>, PagingError> {
         let id = self.id(file, page)?;
@@ -61,7 +61,7 @@ impl<'s, 'm> Seat<'s, 'm> {
         Ok(Reading::new(self.pager.cache, id))
     }
 
-    /// A page of a file, to be stored to. It is dirty from now on.
+    /// Returns a guard for storing to a page of a file. The page is dirty from now on.
     ///
     /// # Errors
     ///
@@ -73,13 +73,13 @@ impl<'s, 'm> Seat<'s, 'm> {
         Ok(Writing::new(self.pager.cache, id))
     }
 
-    /// Writes all dirty pages of a file that nobody has in use, and has the store see to it that what
-    /// was written is there to stay.
+    /// Writes all dirty pages of a file that are not in use, and makes the writes durable.
     ///
     /// # Errors
     ///
-    /// [`PagingError::Unwritten`], having tried them all; else [`PagingError::Unsynced`], or else
-    /// [`PagingError::InUse`] and [`PagingError::NoSuchFile`].
+    /// [`PagingError::Unwritten`] if a write failed, after all were tried; else
+    /// [`PagingError::Unsynced`]; else [`PagingError::InUse`]. [`PagingError::NoSuchFile`] if the
+    /// file is not of this cache.
     ///
     /// # Panics
     ///
@@ -103,7 +103,7 @@ impl<'s, 'm> Seat<'s, 'm> {
                 }
             }
         }
-        // Also for what was written when it was reclaimed.
+        // Also for pages that reclaim wrote.
         let synced = cache.file(file).store.sync();
         if let Some((pages, page, reason)) = failed {
             return Err(PagingError::Unwritten { pages, page, reason });
@@ -115,16 +115,16 @@ impl<'s, 'm> Seat<'s, 'm> {
         }
     }
 
-    /// Writes what is dirty, and gives everything that is in memory back, for all files. To be called
-    /// when no other thread uses the cache.
+    /// Writes all dirty pages, and evicts all pages, of all files. No other thread may use the
+    /// cache.
     ///
     /// # Errors
     ///
-    /// As [`Seat::sync`]: what could not be written stays, and what was written and not made durable
-    /// is given back all the same.
+    /// As [`Seat::sync`]. Pages whose write failed stay in memory. Pages that were written but not
+    /// made durable are evicted nevertheless.
     pub fn clear_away(&mut self) -> Result<(), PagingError> {
         const AT_A_TIME: u64 = 1 << 12;
-        /// Rounds without success before it gives up: about a tenth of a second.
+        /// Rounds without success before the eviction ends: about a tenth of a second.
         const PATIENCE: u32 = 200;
         let cache = self.pager.cache;
         let result = cache.files().map(|file| self.sync(file)).fold(Ok(()), Result::and);
@@ -134,7 +134,7 @@ impl<'s, 'm> Seat<'s, 'm> {
         while cache.has_evictable() && in_vain < PATIENCE {
             reclaim.lru().drain_all();
             self.pager.tell_written(cpu);
-            // Nothing, while others have isolated what is left.
+            // None are reclaimed while others have isolated the remaining pages.
             let freed = reclaim.shrink_node(cpu, node, AT_A_TIME);
             in_vain = if freed == 0 { in_vain + 1 } else { 0 };
             wait(Wait::Memory, in_vain);
@@ -142,10 +142,10 @@ impl<'s, 'm> Seat<'s, 'm> {
         result
     }
 
-    /// Frees a block that reclaim has handed out.
+    /// Frees a block of a reclaimed frame.
     #[cfg(test)]
     pub(super) fn free(&mut self, block: framewright::Block<'m>) {
-        self.token.free(block).expect("it is of the memory");
+        self.token.free(block).expect("a block of the memory");
     }
 
     /// The block of a frame that the cache has released.
@@ -156,7 +156,7 @@ impl<'s, 'm> Seat<'s, 'm> {
         unsafe { self.token.adopt_unchecked(frame, framewright::Order::ZERO) }
     }
 
-    /// Pages of a file.
+    /// The number of pages of a file.
     fn pages(&self, file: FileId) -> Result<u32, PagingError> {
         let files = &self.pager.cache.files;
         let found = files.get(file.0 as usize).map(|file| file.region.pages());
@@ -172,7 +172,7 @@ impl<'s, 'm> Seat<'s, 'm> {
         }
     }
 
-    /// Fixes a page.
+    /// Fixes a page, which is read first if it is missing.
     #[inline]
     fn fix(&mut self, id: PageId, stores: bool) -> Result<(), PagingError> {
         match self.pager.cache.page(id).state.fix(stores) {
@@ -215,14 +215,14 @@ impl<'s, 'm> Seat<'s, 'm> {
     }
 }
 
-/// Whether a page is dirty, and locked then.
+/// The result of locking a dirty page.
 enum Dirty<'p> {
     No,
     Locked(PageLock<'p>),
     InUse,
 }
 
-/// Locks a page if it is dirty; waits for reclaim, which has it for a moment, but for no guard.
+/// Locks a page if it is dirty. Waits while reclaim has locked it, but not for guards.
 fn lock_dirty(state: &PageState) -> Dirty<'_> {
     let mut spins = 0;
     loop {
