@@ -73,7 +73,7 @@ fn large_memory_has_a_table_per_part_and_its_goals_below() {
 }
 
 #[test]
-fn what_callgrind_counts_is_a_number_of_frames() {
+fn callgrind_counts_a_number_of_frames() {
     let workload = "framewright/mapping/2";
     let text = crate::stdout_of(&["run", "alloc-micro", "--counted", workload]);
     assert!(text.trim().parse::<u64>().is_ok_and(|frames| frames > 0), "{text}");

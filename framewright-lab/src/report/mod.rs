@@ -27,4 +27,4 @@ pub use model::{Better, Check, Measured, Metric, Point, Report, Run, Unit, Verdi
 pub use published::{
     Agreement, Band, Kernel, Published, Quantity, Reference, Role, Row, Sides, change_pct,
 };
-pub use table::{Style, Table, Tone, decimal, each_run, sparkline};
+pub use table::{Style, Table, Tone, decimal, each_run, scaled, scaled_nanos, sparkline};

@@ -174,7 +174,7 @@ impl Report {
 
 /// The name of one CPU's part of the metric called `name`.
 pub fn cpu_metric(cpu: u16, name: &str) -> String {
-    format!("cpu {cpu}: {name}")
+    format!("cpu{cpu}_{name}")
 }
 
 fn unique<'n>(names: impl Iterator<Item = &'n String>) -> Vec<&'n str> {

@@ -145,13 +145,36 @@ fn step(value: f64, low: f64, high: f64) -> char {
     STEPS[(level.max(0.0) as usize).min(top)]
 }
 
-/// A number with `decimals` digits behind the point. What rounds to zero has no sign.
+/// A number with `decimals` digits behind the point. A number that rounds to zero has no sign.
 pub fn decimal(value: f64, decimals: usize) -> String {
     let text = format!("{value:.decimals$}");
     match text.strip_prefix('-') {
         Some(rest) if rest.bytes().all(|byte| matches!(byte, b'0' | b'.')) => rest.to_owned(),
         _ => text,
     }
+}
+
+/// A time of `nanos` nanoseconds with three significant digits, in the largest unit that gives at least one.
+pub fn scaled_nanos(nanos: f64) -> String {
+    let (value, unit) = scaled(nanos, &TIMES);
+    format!("{value} {unit}")
+}
+
+/// The units of time, in nanoseconds.
+const TIMES: [(f64, &str); 4] = [(1e9, "s"), (1e6, "ms"), (1e3, "µs"), (1.0, "ns")];
+
+/// `value` with three significant digits in the largest of `units` that gives at least one, and the name of
+/// that unit.
+pub fn scaled<'u>(value: f64, units: &[(f64, &'u str)]) -> (String, &'u str) {
+    let fits = units.iter().find(|(unit, _)| value.abs() >= *unit).or(units.last());
+    let &(unit, name) = fits.unwrap_or(&(1.0, ""));
+    let value = value / unit;
+    let decimals = match value.abs() {
+        100.0.. => 0,
+        10.0.. => 1,
+        _ => 2,
+    };
+    (decimal(value, decimals), name)
 }
 
 /// "the run", or "each of 3 runs".
@@ -184,6 +207,19 @@ mod tests {
     fn a_gap_repeats_the_last_value() {
         let gap = [Point(0.0, 7.0), Point(0.1, 7.0), Point(0.2, 7.0), Point(10.0, 0.0)];
         assert_eq!(sparkline(&gap, 0.0, 7.0, 4), "███▁");
+    }
+
+    #[test]
+    fn times_have_three_digits_and_a_unit() {
+        for (nanos, text) in [
+            (0.25, "0.25 ns"),
+            (-34.56, "-34.6 ns"),
+            (2_000.0, "2.00 µs"),
+            (5_200_000.0, "5.20 ms"),
+            (1.5e9, "1.50 s"),
+        ] {
+            assert_eq!(scaled_nanos(nanos), text);
+        }
     }
 
     #[test]
