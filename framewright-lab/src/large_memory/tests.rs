@@ -42,7 +42,7 @@ fn a_tiny_run_fills_every_table() {
 }
 
 #[test]
-fn a_machine_of_one_node_has_no_other_to_fall_back_to() {
+fn a_machine_of_one_node_has_no_fallback_to_other_nodes() {
     let plan = LargeMemory { nodes: 1, rounds: 1, ..LargeMemory::tiny() };
     let result = plan.run(&mut |_, _| ()).unwrap();
     let nodes = result.sections.last().unwrap();
