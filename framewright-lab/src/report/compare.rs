@@ -165,7 +165,7 @@ fn tone(gain: f64) -> Tone {
     }
 }
 
-/// A metric, and how it follows from an outcome of kind `O`; not at all if it cannot be known.
+/// A metric, and its computation from an outcome of type `O`; `None` if it is undefined.
 pub(crate) struct Figure<O> {
     pub(crate) name: &'static str,
     pub(crate) unit: Unit,
@@ -174,16 +174,16 @@ pub(crate) struct Figure<O> {
     pub(crate) of: fn(&O) -> Option<f64>,
 }
 
-/// What a figure of several outcomes is.
+/// The figure of several outcomes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Over {
-    /// The median of all, if all have the figure.
+    /// The median of all, if all outcomes have the figure.
     Median,
-    /// The mean of those that have it.
+    /// The mean of the outcomes that have it.
     Mean,
-    /// The least of those.
+    /// The minimum of these.
     Least,
-    /// The greatest of those.
+    /// The maximum of these.
     Greatest,
 }
 
@@ -203,22 +203,22 @@ impl Over {
 }
 
 impl<O> Figure<O> {
-    /// One that is better the greater it is.
+    /// A figure of which more is better.
     pub(crate) const fn higher(name: &'static str, unit: Unit, of: fn(&O) -> Option<f64>) -> Self {
         Self { name, unit, better: Some(Better::Higher), over: Over::Median, of }
     }
 
-    /// One that is better the less it is.
+    /// A figure of which less is better.
     pub(crate) const fn lower(name: &'static str, unit: Unit, of: fn(&O) -> Option<f64>) -> Self {
         Self { name, unit, better: Some(Better::Lower), over: Over::Median, of }
     }
 
-    /// One that is told and not judged.
+    /// A figure without a better direction.
     pub(crate) const fn known(name: &'static str, unit: Unit, of: fn(&O) -> Option<f64>) -> Self {
         Self { name, unit, better: None, over: Over::Median, of }
     }
 
-    /// The same, with another way to make one figure of several outcomes.
+    /// The same, with another way to combine several outcomes.
     pub(crate) const fn over(mut self, over: Over) -> Self {
         self.over = over;
         self
@@ -230,7 +230,7 @@ impl<O> Figure<O> {
     }
 }
 
-/// Those figures that outcomes have, in their order.
+/// The figures that outcomes have, in order.
 pub(crate) fn metrics<O>(figures: &[Figure<O>], outcomes: &[O]) -> IndexMap<String, Metric> {
     let metric = |figure: &Figure<O>| {
         let Figure { unit, better, over, of, .. } = *figure;
@@ -245,7 +245,7 @@ pub(crate) fn metrics<O>(figures: &[Figure<O>], outcomes: &[O]) -> IndexMap<Stri
     figures.iter().filter_map(metric).collect()
 }
 
-/// A set of counters: what was counted in between is a difference, what several counted is a sum.
+/// A set of counters: the difference of two readings is an interval, the sum adds several CPUs.
 macro_rules! counters {
     ($(#[$about:meta])* $vis:vis struct $set:ident; $($(#[$doc:meta])* $name:ident,)*) => {
         $(#[$about])*
@@ -273,7 +273,7 @@ macro_rules! counters {
 }
 pub(crate) use counters;
 
-/// A part of a whole; 0 of 0 is 0: what never happened.
+/// The ratio of a part to a whole; 0 if the whole is 0.
 pub(crate) fn ratio(part: u64, whole: u64) -> f64 {
     if whole == 0 { 0.0 } else { part as f64 / whole as f64 }
 }

@@ -8,13 +8,13 @@ use super::Point;
 /// Whether a table may use colour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Style {
-    /// Text alone: for files, pipes, and people who asked for it.
+    /// Text only: for files, pipes, and on request.
     Plain,
     /// Text with terminal colours.
     Coloured,
 }
 
-/// What a cell says beside its text.
+/// The meaning of a cell beside its text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Tone {
     /// Nothing.
@@ -25,7 +25,7 @@ pub enum Tone {
     Bad,
 }
 
-/// A table: a header, rows, the first column to the left and the others to the right.
+/// A table: a header and rows; the first column is left-aligned, the others are right-aligned.
 #[derive(Clone, Debug)]
 pub struct Table {
     inner: comfy_table::Table,
@@ -54,8 +54,7 @@ impl Table {
         Self { inner }
     }
 
-    /// Has no line longer than `width`, as long as that can be had by having cells of these columns go
-    /// on below.
+    /// Limits lines to `width` characters, if that is possible by wrapping cells of these columns.
     #[must_use]
     pub fn within(mut self, width: usize, words: &[usize]) -> Self {
         let width = u16::try_from(width).unwrap_or(u16::MAX);
@@ -70,7 +69,7 @@ impl Table {
         self
     }
 
-    /// Has the words in column number `column` begin at its left; those of the first do anyway.
+    /// Left-aligns column number `column`; the first always is.
     #[must_use]
     pub fn left_aligned(mut self, column: usize) -> Self {
         if let Some(column) = self.inner.column_mut(column) {
@@ -108,9 +107,9 @@ impl fmt::Display for Table {
 
 const STEPS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 
-/// Draws `series` in at most `width` characters, from `low` (an empty step) to `high` (a full
-/// one). Where points share a character the mean of their values is shown; time is spread evenly,
-/// and a stretch without points repeats the last value.
+/// Draws `series` in at most `width` characters, from `low` (an empty step) to `high` (a full one).
+/// If several points share a character their mean is drawn; time is linear, and an interval without
+/// points repeats the last value.
 pub fn sparkline(series: &[Point], low: f64, high: f64, width: usize) -> String {
     let (Some(&Point(start, first)), Some(&Point(end, _))) = (series.first(), series.last()) else {
         return String::new();
