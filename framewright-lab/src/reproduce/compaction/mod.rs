@@ -1,10 +1,11 @@
-//! *compaction* (2013): scanners that read their cached positions before these were reset, did not notice
-//! that they had met, and marked pageblocks for the wrong reason; each of which was repaired.
+//! *compaction* (2013): scanners that read their cached positions before these were reset, did not
+//! notice that they had met, and set skip hints for the wrong reason. Each of these faults was
+//! repaired.
 //!
 //! | module   | job                                                  |
 //! |----------|------------------------------------------------------|
-//! | this one | what was published, and what running kernels counted |
-//! | `trials` | what is run: flags, repairs, methods                 |
+//! | this one | published figures, and counts of running kernels     |
+//! | `trials` | the runs: flags, repairs, methods                    |
 
 mod trials;
 
@@ -21,7 +22,7 @@ use trials::{
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "compaction",
-    title: "repair what made compaction give up early (2013)",
+    title: "repair causes of aborted compaction (2013)",
     question: "\
 high-alloc: 95 % of memory is asked for in huge pages, one every 125 ms, while builders compile
 (success1, success2), and when they are gone (success3); 4 CPUs, and the 972 MiB that a kernel manages
@@ -55,14 +56,14 @@ A seed takes a processor some six minutes.",
 const SOURCE: &str = "mm: compaction: fix problems that made it give up early (Linux 3.14), \
                       stress-highalloc, means of 10 iterations";
 const THEIRS: &str = "4 GB, x86-64, 3.13-rc2";
-/// What was chosen with these figures in view, within what is known of it.
+/// Parameters that were chosen to match these figures, within the limits of what is known.
 const FITTED: &str = "how much the kernel takes when it boots (to success3, which shifts all three passes alike), \
                       which files are read (to what running kernels reclaim in the second pass), how many inodes \
                       outlive their files, how much memory the system takes besides builders, and, with requests \
                       that try once in view, how long pages are held and how many side by side";
 const KERNEL: &str = "Linux 6.1 and 6.12, 1 GiB, 4 CPUs in QEMU: the middle of their band";
 
-/// What is shown of every pair.
+/// The figures of every pair.
 const FIGURES: [&str; 10] = [
     "success1_mean_pct",
     "success2_mean_pct",
@@ -76,16 +77,17 @@ const FIGURES: [&str; 10] = [
     "alloc_max_ns",
 ];
 
-/// What says whether a load is that of running kernels: faults of a builder per second in the first pass.
+/// The figure that shows whether a load is that of running kernels: faults of a builder per second
+/// in the first pass.
 const RATE: &str = "pass1_builder_faults_per_s";
-/// The least and the most of running kernels, Linux 6.1 and 6.12.
+/// The minimum and maximum of running kernels, Linux 6.1 and 6.12.
 const RATES: [(Flags, (f64, f64)); 2] =
     [(Flags::Default, (10_400.0, 12_800.0)), (Flags::Thp, (12_700.0, 28_600.0))];
-/// What it was in 2013: 253.95 million faults of 11 builders in 1,857 s.
+/// The value in 2013: 253.95 million faults of 11 builders in 1,857 s.
 const RATE_IN_2013: f64 = 12_400.0;
 const RATE_SOURCE: &str = "stress-highalloc of 2013";
 
-/// Figures that are no counts.
+/// Figures of time.
 const MODELLED: [&str; 1] = ["alloc_max_ns"];
 
 fn run(plan: &Plan, tell: &mut Tell<'_>) -> Result<Results, Error> {
@@ -132,7 +134,7 @@ fn run(plan: &Plan, tell: &mut Tell<'_>) -> Result<Results, Error> {
     Ok(results)
 }
 
-/// The rows of all pairs of settings that were run.
+/// The rows of all pairs of settings.
 fn compare(results: &mut Results, outcome: &Outcome) {
     let workload = &outcome.workload;
     for (subject, before, after) in PAIRS {
@@ -148,7 +150,7 @@ fn compare(results: &mut Results, outcome: &Outcome) {
     }
 }
 
-/// How memory was on a real machine, at two moments.
+/// The states of memory of a real machine, at two times.
 fn states() -> Result<Vec<State>, Error> {
     const STATES: [(&str, &[u8]); 2] = [
         ("compile", include_bytes!("../../../../recordings/compile.before")),
@@ -159,7 +161,7 @@ fn states() -> Result<Vec<State>, Error> {
     states.map_err(Error::from)
 }
 
-/// What else was found on the way, and does not show in the figures.
+/// Further findings, which the figures do not show.
 const FOUND: [&str; 8] = [
     "what repairs are worth hangs on how free blocks are taken: where the smallest goes first wherever it lies, small \
      requests spread over what is nearly free, and huge pages have to be made; where they go to the fullest pageblocks \
@@ -184,14 +186,14 @@ const FOUND: [&str; 8] = [
      one that was tried",
 ];
 
-/// What rows call the workload.
+/// The name of the workload in rows.
 fn workload(flags: Flags, state: Option<&str>, era: Era) -> String {
     let from = state.map_or_else(String::new, |state| format!(", from {state}"));
     let era = if era == Era::In2013 { ", as in 2013" } else { "" };
     format!("high-alloc-{}{from}{era}", flags.name())
 }
 
-/// The subject of rows whose figures, not their change, are judged.
+/// The subject of rows of which the figures, not their change, are judged.
 const LEVEL: &str = "unrepaired, all: level";
 
 fn place(row: &Row) -> (bool, String, usize, usize) {
@@ -205,13 +207,13 @@ fn place(row: &Row) -> (bool, String, usize, usize) {
     )
 }
 
-/// What was published: unrepaired, with the second repair, with all.
+/// Published figures: unrepaired, with the second repair, with all.
 const PUBLISHED: [(Flags, [[f64; 3]; 3]); 2] = [
     (Flags::Default, [[27.5, 26.4, 76.7], [45.5, 47.3, 86.2], [46.3, 48.1, 86.0]]),
     (Flags::Thp, [[19.2, 19.3, 66.3], [29.2, 32.2, 85.6], [32.8, 35.7, 83.5]]),
 ];
 
-/// Success of running kernels in percent: the least and the most of some runs.
+/// Success of running kernels in percent: minimum and maximum of some runs.
 pub(super) const BANDS: [(Flags, [(f64, f64); 3]); 2] = [
     (Flags::Default, [(82.0, 86.0), (82.0, 86.0), (84.0, 91.0)]),
     (Flags::Thp, [(25.0, 48.0), (25.0, 48.0), (84.0, 91.0)]),
@@ -269,10 +271,11 @@ const SUCCESS: [&str; 3] = ["success1_mean_pct", "success2_mean_pct", "success3_
 const ACHIEVED: [&str; 3] =
     ["achieved1_of_achievable_pct", "achieved2_of_achievable_pct", "achieved3_of_achievable_pct"];
 
-/// Scanners that the index is held against: where free blocks are taken as Linux takes them, and as here.
+/// The scanners that the index is compared with: with free blocks taken as Linux takes them, and as
+/// the library does.
 const SCANNERS: [(&str, usize); 2] = [("all", ALL), ("packed", PACKED)];
 
-/// What the index has to achieve of what is achievable, in percent.
+/// Goals of the index, in percent of the achievable share.
 const LEAST: [(Flags, [f64; 3]); 2] =
     [(Flags::Default, [90.0, 90.0, 97.0]), (Flags::Thp, [80.0, 80.0, 97.0])];
 
@@ -315,7 +318,7 @@ fn goals(flags: Flags, outcome: &Outcome) -> Vec<Check> {
         let looks = |setting| of(setting, "examined_per_huge_page");
         let (theirs, ours) = (looks(scanners), looks(INDEX));
         checks.push(check(
-            &format!("index looks at a 50th of what {name} looks at"),
+            &format!("index examines a 50th of the pages of {name}"),
             ours * 50.0 <= theirs,
             format!(
                 "{} and {} per huge page: a {}th",
@@ -343,7 +346,7 @@ fn goals(flags: Flags, outcome: &Outcome) -> Vec<Check> {
     checks
 }
 
-/// Success with every repair, against that with none.
+/// Success with every repair, compared with none.
 fn repairs_help(outcome: &Outcome) -> Check {
     let gains = SUCCESS.map(|metric| {
         outcome.settings.mean(ALL, metric) - outcome.settings.mean(UNREPAIRED, metric)
@@ -355,24 +358,24 @@ fn repairs_help(outcome: &Outcome) -> Check {
     )
 }
 
-/// What repaired scanners do more of: what was published of it is their price.
+/// The increase of scanning by the repairs, which was published as their cost.
 fn scanning_rises(outcome: &Outcome) -> Check {
     let rise = |metric| {
         outcome.settings.mean(ALL, metric) / outcome.settings.mean(UNREPAIRED, metric).max(1.0)
     };
-    let [pages, room] = ["migrate_scanned", "free_scanned"].map(rise);
+    let [pages, free] = ["migrate_scanned", "free_scanned"].map(rise);
     Check::new(
         format!("{}: scanning rises with the repairs", outcome.workload),
-        pages > 1.0 && room > 1.0,
+        pages > 1.0 && free > 1.0,
         format!(
-            "{} times as much for pages, {} times for room",
+            "migrate scanner {} times, free scanner {} times",
             decimal(pages, 2),
-            decimal(room, 2)
+            decimal(free, 2)
         ),
     )
 }
 
-/// What has to hold from a recorded state.
+/// Checks of runs from a recorded state.
 fn goals_from_state(outcome: &Outcome) -> impl Iterator<Item = Check> {
     SCANNERS.into_iter().map(|(name, scanners)| no_less(outcome, name, scanners))
 }
@@ -383,17 +386,17 @@ fn no_less(outcome: &Outcome, name: &str, scanners: usize) -> Check {
     });
     let achieved = ACHIEVED.map(|metric| decimal(outcome.settings.mean(INDEX, metric), 1));
     Check::new(
-        format!("{}: index gets no less than {name} in any phase", outcome.workload),
+        format!("{}: index succeeds at least as often as {name} in every phase", outcome.workload),
         gains.iter().all(|&gain| gain >= 0.0),
         format!(
-            "{} points more; {} % of what is achievable",
+            "{} points more; {} % of the achievable share",
             gains.map(|gain| decimal(gain, 1)).join(", "),
             achieved.join(", ")
         ),
     )
 }
 
-/// What each repair is worth.
+/// The gain of each repair.
 fn findings(outcome: &Outcome) -> Vec<String> {
     const NAMES: [&str; 4] =
         ["reset before read", "detect meeting", "unmarked types", "reset on meeting"];

@@ -1,10 +1,12 @@
-//! *high-order-drain* (2023): a process exit frees one block of order 1, and the lists of its CPU
+//! *high-order-drain* (2023): a process exit frees one block of order 1, which drains the lists of
+//! its
 //! are drained for it.
 //!
 //! | module     | job                                                    |
+//! | module     | job                                                    |
 //! |------------|--------------------------------------------------------|
-//! | this one   | what was published, and what running kernels counted   |
-//! | `trials`   | what is run: workloads, machines, list sizes           |
+//! | this one   | published figures, and counts of running kernels       |
+//! | `trials`   | the runs: workloads, machines, list sizes              |
 
 pub(super) mod trials;
 
@@ -54,7 +56,7 @@ fn run(plan: &Plan, tell: &mut Tell<'_>) -> Result<Results, Error> {
     results.checks.push(Check::new(
         "invariants",
         true,
-        format!("after each of {sides} runs all frames are free, and the books agree"),
+        format!("after each of {sides} runs all frames are free, and the metadata is consistent"),
     ));
     Ok(results)
 }
@@ -82,7 +84,7 @@ fn fill(
     Ok(())
 }
 
-/// Where a row stands: allocators side by side, figure by figure.
+/// The position of a row: allocators side by side, figure by figure.
 fn place(row: &Row) -> (usize, usize, usize) {
     let of = |names: &[&str], name: &str| names.iter().position(|&it| it == name);
     let shown = [("exits", GUEST), ("kbuild", GUEST), ("kbuild", KBUILD_MACHINE)];
@@ -93,7 +95,7 @@ fn place(row: &Row) -> (usize, usize, usize) {
     (trial.unwrap_or(last), figure.unwrap_or(last), subject.unwrap_or(last))
 }
 
-/// What was published, and what running kernels did.
+/// Published figures, and counts of running kernels.
 fn rows() -> Vec<Row> {
     let mut rows = kernel_rows("exits", (0.99, 0.0), (0.0220, 0.000_44));
     rows.extend(kernel_rows("kbuild", (0.76, 0.026), (0.0210, 0.001_04)));
@@ -129,8 +131,8 @@ fn rows() -> Vec<Row> {
 const SHARED_CPUS: &str = "the kernels ran 32 processes on 4 CPUs, where writers and readers share \
                            lists; here, as published, each has a CPU of its own";
 
-/// Drains per exit, then acquisitions per page, of 6.1 and 6.12: the change, and lists that size
-/// themselves. No kernel had the change alone.
+/// Drains per exit, then acquisitions per page, of 6.1 and 6.12: the change, and lists of adaptive
+/// size. No kernel had the change alone.
 fn kernel_rows(workload: &str, drains: (f64, f64), acquisitions: (f64, f64)) -> Vec<Row> {
     let row = |subject, metric| {
         let row = Key { workload, machine: GUEST, subject, metric };
@@ -156,7 +158,7 @@ fn sockets(metric: &str, unit: Unit, better: Better) -> Row {
     key.row(EXPERIMENT.name, unit, Some(better))
 }
 
-/// Acquisitions of the zone lock per page that sockets may take.
+/// Goal: acquisitions of the zone lock per page of socket-pairs.
 const GOAL: f64 = 0.0025;
 
 fn findings(results: &Results) -> Vec<String> {
@@ -189,12 +191,12 @@ fn exits(results: &Results) -> Option<String> {
     ))
 }
 
-/// Kernels since 6.7 have the change and lists that size themselves: what each of them does.
+/// The effects of the change and of adaptive lists, which kernels since 6.7 both have.
 fn shares(results: &Results) -> Option<String> {
     let of = |subject| sides(results, "exits", GUEST, subject, "acquisitions_per_page");
     let ((before, after), (auto, both)) = (of(LISTS)?, of(AUTO)?);
     Some(format!(
-        "kernels since 6.7 have the change and lists that size themselves. Exits take the zone \
+        "kernels since 6.7 have the change and lists of adaptive size. Exits take the zone \
          lock {} times per page with neither, {} with the change alone, {} with such lists alone, \
          {} with both",
         decimal(before, 4),
@@ -204,7 +206,7 @@ fn shares(results: &Results) -> Option<String> {
     ))
 }
 
-/// The reason why lists are drained at all.
+/// The reason for drains.
 fn reuse(results: &Results) -> Option<String> {
     let of = |subject| sides(results, "kbuild", KBUILD_MACHINE, subject, "hot_reuse_pct");
     let ((before, after), (auto, both)) = (of(LISTS)?, of(AUTO)?);
@@ -237,7 +239,7 @@ fn sockets_found(results: &Results) -> Option<String> {
     ))
 }
 
-/// A level that is not judged.
+/// A figure that is not judged.
 fn waiting(results: &Results) -> Option<String> {
     let (before, _) = sides(results, "socket-pairs", SOCKET_MACHINE, LISTS, "zone_lock_wait_pct")?;
     Some(format!(
