@@ -165,13 +165,13 @@ fn standing(table: &Micro, style: Style) -> Table {
         else {
             continue;
         };
-        let tone = if ours.place == 1 { Tone::Good } else { Tone::Bad };
+        let tone = if ours.rank == 1 { Tone::Good } else { Tone::Bad };
         let floor = ratio(&table.runs, name, OURS, FLOOR)
             .map_or_else(|| "-".to_owned(), |ratio| format!("{ratio:.2}"));
         let plain = |text| (text, Tone::Plain);
         rows.row([
             plain(name.to_owned()),
-            (ours.place.to_string(), tone),
+            (ours.rank.to_string(), tone),
             plain(format!("{:.2}", ours.to_best)),
             plain(best.label.clone()),
             plain(floor),
