@@ -99,9 +99,15 @@ fn table(section: &Section, style: Style) -> Table {
             let metric = run.metrics.get(name);
             metric.map_or_else(|| "-".to_owned(), |metric| quantity(metric.median, metric.unit))
         });
-        table.plain_row(std::iter::once(name.clone()).chain(cells));
+        table.plain_row(std::iter::once(without_unit(name)).chain(cells));
     }
     table
+}
+
+/// The name of a figure without its unit, which is in the cells.
+fn without_unit(name: &str) -> String {
+    let units = ["_ns", "_bytes", "_bytes_per_s"];
+    units.into_iter().find_map(|unit| name.strip_suffix(unit)).unwrap_or(name).to_owned()
 }
 
 /// One row per goal: the measured value, the goal, and whether it is met.

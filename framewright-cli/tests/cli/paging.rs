@@ -25,7 +25,7 @@ fn readers_save_interrupts_and_the_same_command_gives_the_same_bytes() {
         let args = [&args[..], &sides].concat();
         let (text, report, bytes) = report_of(&args);
         assert!(text.contains("uniform:2 (simulated): 2 CPUs, 1 node, 32 MiB"), "{text}");
-        assert!(text.contains("what a model of this machine says"), "{text}");
+        assert!(text.contains("times and shares of time are modelled"), "{text}");
         assert!(text.contains("invariants  holds"), "{text}");
         let of = |run: usize| {
             let metric = &report["runs"][run]["metrics"]["ipis_per_reclaimed_page"]["median"];
@@ -74,7 +74,7 @@ fn threads_read_real_files_from_real_memory() {
     for expected in [
         "host:1, 16 MiB of memory for each side; medians of 2 rounds",
         "1 thread of this process, with a sparse file;",
-        "pages are given up by",
+        "pages are evicted by",
         "contents  holds",
         "invariants  holds",
     ] {

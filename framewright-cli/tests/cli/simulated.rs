@@ -38,7 +38,7 @@ fn both_designs_run_and_the_same_command_gives_the_same_bytes() {
         let (text, report, bytes) = report_of(&args);
         assert_eq!(labels(&report), ["framewright", "list-buddy"]);
         assert!(text.contains("uniform:4 (simulated): 4 CPUs, 1 node, 2048 MiB"), "{text}");
-        assert!(text.contains("what a model of this machine says"), "{text}");
+        assert!(text.contains("times and shares of time are modelled"), "{text}");
         assert!(text.contains(" guessed; `framewright machines uniform:4`"), "{text}");
         assert_eq!(report_of(&args).2, bytes, "{workload}");
         let (.., other) = report_of(&[&args[..], &["--seed", "2"]].concat());

@@ -226,7 +226,7 @@ impl Open<'_> {
         let (free, managed, left) = (memory.free(), memory.managed(), in_memory());
         if most > managed || left > 0 {
             return Err(format!(
-                "the kernel had {most} pages in memory for {managed} frames, and {left} in the end"
+                "the kernel had {most} pages in memory for {managed} frames, and {left} at the end"
             ));
         }
         if free != managed {

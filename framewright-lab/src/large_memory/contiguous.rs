@@ -38,7 +38,7 @@ pub(super) const COLUMNS: [&str; 2] = ["scattered", "alternate"];
 const LENGTHS: [u64; 4] = [512, 16_384, 76_801, GIB];
 
 /// The row of the slowest length, by pageblock of the zone.
-pub(super) const PER_PAGEBLOCK: &str = "slowest, per pageblock";
+pub(super) const PER_PAGEBLOCK: &str = "slowest_per_pageblock_ns";
 
 /// Requests per length and round.
 const REPEATS: usize = 5;
@@ -48,7 +48,12 @@ const GIVEN: u64 = LENGTHS[1];
 
 /// The rows of run lengths, for a plan.
 pub(super) fn rows(plan: &LargeMemory) -> impl Iterator<Item = String> {
-    lengths(plan).map(size)
+    lengths(plan).map(row)
+}
+
+/// The row of a run length: `2mib_ns`.
+fn row(frames: u64) -> String {
+    format!("{}_ns", size(frames).replace(' ', "").to_lowercase())
 }
 
 fn lengths(plan: &LargeMemory) -> impl Iterator<Item = u64> {
@@ -139,14 +144,14 @@ fn search(
             times.push(ask(cpu, length, expected)?);
         }
         let Some(time) = percentile(&mut times, 50) else { continue };
-        samples.add(TOPIC, column, size(length), Value::time(time));
+        samples.add(TOPIC, column, row(length), Value::time(time));
         slowest = slowest.max(time);
     }
     let pageblocks = plan.half_full / PAGEBLOCK_FRAMES as u64;
     let each = slowest.as_nanos() as f64 / pageblocks as f64;
     samples.add(TOPIC, column, PER_PAGEBLOCK, Value::Nanos(each));
     let time = given(plan, cpu, expected)?;
-    samples.add(TOPIC, column, format!("{} given", size(GIVEN)), Value::time(time));
+    samples.add(TOPIC, column, format!("given_{}", row(GIVEN)), Value::time(time));
     Ok(())
 }
 

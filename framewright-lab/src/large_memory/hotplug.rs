@@ -25,9 +25,9 @@ pub(super) const TOPIC: Topic = Topic {
 pub(super) const AT_ONCE: &str = "at once";
 const BY_GIB: &str = "GiB by GiB";
 /// The row of the goal.
-pub(super) const ADD: &str = "add";
-const REMOVE: &str = "remove";
-const REFUSED: &str = "refused";
+pub(super) const ADD: &str = "add_bytes_per_s";
+const REMOVE: &str = "remove_bytes_per_s";
+const REFUSED: &str = "refused_ns";
 
 pub(super) fn measure(plan: &LargeMemory, _round: u64, samples: &mut Samples) -> Result<(), Error> {
     let last = share(plan, plan.nodes - 1);

@@ -99,8 +99,8 @@ fn frames(
     }
     let after = thread_time();
     let each = |nanos: u128| Value::Nanos(nanos as f64 / count as f64);
-    samples.add(TOPIC, column, "alloc", each((between - before).as_nanos()));
-    samples.add(TOPIC, column, "free", each((after - resumed).as_nanos()));
+    samples.add(TOPIC, column, "alloc_ns", each((between - before).as_nanos()));
+    samples.add(TOPIC, column, "free_ns", each((after - resumed).as_nanos()));
     for ((name, expected), counted) in expected.counters(count).into_iter().zip(counted) {
         promise(counted == expected, || {
             format!("{name} went up by {counted} instead of {expected} ({column})")
@@ -149,6 +149,6 @@ fn refusals(plan: &LargeMemory, cpu: &mut Cpu<'_, '_>, samples: &mut Samples) ->
     }
     let took = (thread_time() - before).as_nanos() as f64;
     let each = Value::Nanos(took / plan.operations as f64);
-    samples.add(TOPIC, "refused", "alloc", each);
+    samples.add(TOPIC, "refused", "alloc_ns", each);
     Ok(())
 }

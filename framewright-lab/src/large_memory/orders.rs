@@ -25,18 +25,18 @@ pub(super) const TOPIC: Topic = Topic {
 
 /// The rows of blocks of the largest order, from an unused zone: the first, then the median and
 /// 99th percentile of all others.
-pub(super) const LARGEST: [&str; 3] = ["1 GiB, first", "1 GiB, median", "1 GiB, 99 %"];
+pub(super) const LARGEST: [&str; 3] = ["1gib_first_ns", "1gib_median_ns", "1gib_p99_ns"];
 
 /// The orders that are measured.
 pub(super) const ORDERS: std::ops::RangeInclusive<u8> = 10..=18;
 
 /// The state of a zone, and the operation.
-pub(super) const FRESH: [&str; 2] = ["fresh alloc", "fresh free"];
-pub(super) const FULL: [&str; 2] = ["full alloc", "full free"];
+pub(super) const FRESH: [&str; 2] = ["fresh_alloc", "fresh_free"];
+pub(super) const FULL: [&str; 2] = ["full_alloc", "full_free"];
 
 /// The row of an order and an operation.
 pub(super) fn row(order: u8, what: &str) -> String {
-    format!("o{order} {what}")
+    format!("o{order}_{what}_ns")
 }
 
 pub(super) fn measure(plan: &LargeMemory, round: u64, samples: &mut Samples) -> Result<(), Error> {

@@ -207,8 +207,9 @@ fn hotplug(figures: &Figures<'_>) -> Vec<Goal> {
 /// zone for every order.
 fn large(plan: &LargeMemory, figures: &Figures<'_>) -> Vec<Goal> {
     let large = size(plan.zones[2]);
-    let absolute = orders::LARGEST.into_iter().skip(1).filter_map(|row| {
-        let what = format!("allocate {row}, from a fresh zone of {large}");
+    let words = ["median", "99 %"].into_iter();
+    let absolute = words.zip(orders::LARGEST.into_iter().skip(1)).filter_map(|(word, row)| {
+        let what = format!("allocate 1 GiB, {word}, from a fresh zone of {large}");
         Some(goal(what, figures.find(orders::TOPIC, &large, row)?, LARGEST))
     });
     let states = [("fresh", orders::FRESH, GROWTH), ("full", orders::FULL, GROWTH_FULL)];

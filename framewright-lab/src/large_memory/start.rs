@@ -19,9 +19,9 @@ pub(super) const TOPIC: Topic = Topic {
 };
 
 /// The column of the goal.
-pub(super) const FRESH: &str = "state fresh";
+pub(super) const FRESH: &str = "fresh";
 /// The row of the initialisation.
-pub(super) const INIT: &str = "initialise";
+pub(super) const INIT: &str = "initialise_ns";
 
 const COLUMNS: [(BufferState, &str); 3] = [
     (BufferState::Untouched, FRESH),
@@ -36,10 +36,10 @@ pub(super) fn measure(plan: &LargeMemory, _round: u64, samples: &mut Samples) ->
         let took = machine.boot(state, |_, took| Ok(took))?;
         samples.add(TOPIC, column, INIT, Value::time(took));
         let managed = plan.frames * FRAME_SIZE as u64;
-        samples.add(TOPIC, column, "memory per second", Value::rate(managed, took));
-        samples.add(TOPIC, column, "state", Value::Bytes(layout.bytes() as u64));
+        samples.add(TOPIC, column, "memory_bytes_per_s", Value::rate(managed, took));
+        samples.add(TOPIC, column, "metadata_bytes", Value::Bytes(layout.bytes() as u64));
         let lists = layout.cpu_list_bytes() as u64;
-        samples.add(TOPIC, column, "of these: CPU lists", Value::Bytes(lists));
+        samples.add(TOPIC, column, "cpu_lists_bytes", Value::Bytes(lists));
     }
     Ok(())
 }

@@ -36,7 +36,7 @@ fn every_page_is_read_and_batches_save_interrupts() {
         for run in [off, all] {
             assert_eq!(median(run, "pages"), (paging.frames * 3) as f64);
             let scans = median(run, "scans_per_reclaimed_page");
-            assert!((1.8..=2.7).contains(&scans), "each page is looked at twice: {scans}");
+            assert!((1.8..=2.7).contains(&scans), "each page is scanned twice: {scans}");
             assert!(median(run, "pages_per_fault") > 8.0);
             assert!(median(run, "flush_and_lock_pct") < 100.0);
         }
@@ -137,7 +137,7 @@ fn huge_pages_can_be_allocated_while_file_pages_are_reclaimed() {
     assert_eq!(result.runs[0].series["huge_without_stall_pct"].len(), 2);
     let none = Paging { work: work(0), frames: 16 * MIB, ..asked };
     let none = run(&none, &[FlushBatching::Lazy], 1);
-    assert!(!none.runs[0].metrics.contains_key("huge_requests"), "nobody asked");
+    assert!(!none.runs[0].metrics.contains_key("huge_requests"), "no requests");
 }
 
 /// Keys of the costs of interrupts and TLB flushes.

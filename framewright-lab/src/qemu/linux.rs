@@ -104,7 +104,7 @@ fn tool(program: &str, arguments: &[&str], folder: &Path) -> Result<String, Skip
     if !output.status.success() {
         let said = String::from_utf8_lossy(&output.stderr);
         let last = said.lines().rev().find(|line| !line.trim().is_empty());
-        return Err(failed(last.unwrap_or("it says nothing").trim().to_owned()));
+        return Err(failed(last.unwrap_or("without a message").trim().to_owned()));
     }
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
@@ -188,14 +188,14 @@ impl Package {
 
 /// Downloads and unpacks it, unless that was done.
 fn fetch() -> Result<Package, Skipped> {
-    let mut last = Skipped("there is no package of a kernel".to_owned());
+    let mut last = Skipped("no package of a kernel".to_owned());
     for newest in NEWEST {
         match depends_on(newest).and_then(|name| unpack(&name)) {
             Ok(package) => return Ok(package),
             Err(why) => last = why,
         }
     }
-    Err(Skipped(format!("no kernel could be had from the distribution's packages: {}", last.0)))
+    Err(Skipped(format!("no kernel from the distribution's packages: {}", last.0)))
 }
 
 /// The package of a kernel that another package depends on.

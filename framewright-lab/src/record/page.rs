@@ -71,7 +71,7 @@ impl Layout {
 
     /// Opens a page.
     pub(super) fn open(&self, bytes: &[u8]) -> Result<Page, &'static str> {
-        const SHORT: &str = "a page of the kernel's buffer is shorter than it says";
+        const SHORT: &str = "a page of the kernel's buffer is shorter than its header says";
         let commit = self.commit(bytes).ok_or(SHORT)?;
         let end = self.data + (commit & LENGTH) as usize;
         if end > bytes.len() {

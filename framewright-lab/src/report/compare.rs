@@ -300,7 +300,7 @@ mod tests {
         let (before, after) = (run("before", 27.5, 200.0), run("after", 48.1, 50.0));
         let lines = text(&Comparison::of([&before, &after]));
         assert!(lines[1].ends_with("27.5 ns (   0.00%)  48.1 ns (  74.91%)"), "{lines:#?}");
-        assert!(lines[2].ends_with("  200 (   0.00%)     50 (  75.00%)"), "{lines:#?}");
+        assert!(lines[2].ends_with("  200 (   0.00%)       50 (  75.00%)"), "{lines:#?}");
     }
 
     #[test]

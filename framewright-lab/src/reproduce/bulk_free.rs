@@ -29,10 +29,10 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "bulk-free",
     title: "select the blocks of a bulk free before taking the zone lock (2018)",
     question: "\
-page-fault on the four published machines, lists of 186 frames in batches of 31 as then:
-pcp.bulk_free=select-under-lock, then select-before-lock, for list-buddy and for the library; what
-prefetching the buddies' descriptors adds (list-buddy+prefetch); and both designs where frames are
-freed at random, so that batches are not conveniently contiguous (page-fault-random).",
+page-fault on the four published machines, lists of 186 frames in batches of 31, as in 2018:
+pcp.bulk_free=select-under-lock, then select-before-lock, for list-buddy and for the library; the
+further gain of prefetching the buddies' descriptors (list-buddy+prefetch); and both designs with random
+frees, so that batches are not contiguous (page-fault-random).",
     run,
 };
 
@@ -229,7 +229,7 @@ fn key<'k>(machine: &'k str, metric: &'k str) -> Key<'k> {
 fn role(machine: &str) -> Role {
     if machine == FITTED {
         Role::Fitted(
-            "latencies under load, the price of choosing, and ageing were fitted on this machine"
+            "latencies under load, the cost of selecting, and ageing were fitted on this machine"
                 .into(),
         )
     } else {

@@ -79,8 +79,8 @@ pub(crate) fn too_small(spec: &Spec, needed: u64, frames: u64, ample: u64) -> Er
 }
 
 /// A note for every report of a simulation.
-pub const MODEL_NOTE: &str = "times and shares of time are modelled, not \
-                              measurements; counts are what the code did";
+pub const MODEL_NOTE: &str = "times and shares of time are modelled, not measured; \
+                              counts are exact";
 
 impl Plan {
     /// Maximum warm-up or window: ten minutes, whose simulation takes more than an hour of CPU time

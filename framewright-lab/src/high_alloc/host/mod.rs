@@ -215,8 +215,8 @@ fn run_all<'t>(
     let run = |number| {
         let memory = play.kernel.memory;
         let id = CpuId::new(number);
-        let _me = memory.platform().register_as(id).expect("nobody else is this CPU");
-        let mut token = memory.cpu(id).expect("nobody else is this CPU");
+        let _me = memory.platform().register_as(id).expect("each CPU is registered once");
+        let mut token = memory.cpu(id).expect("each CPU is registered once");
         world.run(number, |cpu| match number.checked_sub(builders) {
             None => play.build(cpu, &mut token),
             Some(0) => play.ask(cpu, &mut token),

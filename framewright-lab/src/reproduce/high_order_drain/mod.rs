@@ -24,15 +24,15 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "high-order-drain",
     title: "drain CPU lists only on two high-order frees in a row (2023)",
     question: "\
-pcp.high_order_drain=every-free, then second-consecutive: how often lists are drained for nothing,
-what that costs at the zone lock, and the reason why they are drained at all: how often a frame is
-used again while a cache has it (hot: of the core; warm: of the socket).
-  exits         processes touch 8 MiB and exit, on 4 CPUs with 1 GiB: the shape that kernels ran
+pcp.high_order_drain=every-free, then second-consecutive: the number of unnecessary drains, their cost
+at the zone lock, and the reason for drains: the share of frames that are reused while a cache has them
+(hot: of the core; warm: of the socket).
+  exits         processes touch 8 MiB and exit, on 4 CPUs with 1 GiB: as on running kernels
   kbuild        compilers, on the same 4 CPUs and on the 224 CPUs of the published server
   socket-pairs  16 writers and 16 readers, each on a CPU of its own, on 128 CPUs
 Lists have the sizes of the kernels: 63 frames per batch and 300 or, on servers, 367 per CPU.
-An allocator called 'auto' sizes its lists itself, as kernels since 6.7 do; '6.1/6.12' does so after
-the change only, as the kernels that stand beside it.",
+An allocator called 'auto' has lists of adaptive size, as kernels since 6.7; '6.1/6.12' has them after
+the change only, as the kernels in the columns beside it.",
     run,
 };
 
@@ -40,7 +40,7 @@ const SOURCE: &str = "mm, pcp: avoid to drain PCP when process exit (Linux 6.7)"
 const KBUILD_SERVER: &str = "2 sockets, 224 CPUs";
 const SOCKET_SERVER: &str = "2 sockets, 128 CPUs";
 const BOTH_KERNELS: &str = "Linux 6.1 without and 6.12 with the change, 4 CPUs in QEMU: counts; \
-                            6.12 sizes its lists itself besides";
+                            6.12 also has lists of adaptive size";
 
 fn run(plan: &Plan, tell: &mut Tell<'_>) -> Result<Results, Error> {
     let pairs = trials::pairs(plan)?;
@@ -213,8 +213,8 @@ fn reuse(results: &Results) -> Option<String> {
     let percent = |value| decimal(value, 1);
     Some(format!(
         "frames that compilers get while the core's cache has them: {}% and {}% with lists of a \
-         fixed size, {}% and {}% where lists size themselves. In sockets none is ever hot for \
-         the core: another one read it last",
+         fixed size, {}% and {}% with lists of adaptive size. In sockets none is ever hot for \
+         the core: another core read it last",
         percent(before),
         percent(after),
         percent(auto),
@@ -230,7 +230,7 @@ fn sockets_found(results: &Results) -> Option<String> {
     let (_, their_warm) = of(AUTO, "warm_reuse_pct")?;
     let word = if ours <= GOAL { "reached" } else { "NOT reached" };
     Some(format!(
-        "sockets, each allocator as it is: framewright takes the zone lock {} times per page (goal \
+        "sockets, each allocator with its defaults: framewright takes the zone lock {} times per page (goal \
          {GOAL}: {word}), list-buddy {}; {}% and {}% of frames are still in the socket's cache",
         decimal(ours, 4),
         decimal(theirs, 4),

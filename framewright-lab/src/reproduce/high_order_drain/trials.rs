@@ -43,8 +43,8 @@ pub(in crate::reproduce) const SERVER_LISTS: ListSizes = ListSizes { batch: 63, 
 
 /// Cycles that a compiler computes per page on the server; see [`LOAD_WAS_FITTED`].
 const SERVER_LOAD: u64 = 33_000;
-pub(super) const LOAD_WAS_FITTED: &str = "what compilers compute between two faults was chosen so \
-                                          that the wait before the change comes out";
+pub(super) const LOAD_WAS_FITTED: &str = "the computation of compilers between two faults was chosen to \
+                                          match the wait before the change";
 
 /// Modelled changes whose sensitivity is shown: workload, machine, allocator; figure.
 pub(super) const BANDS: [((&str, &str, &str), &str); 2] = [

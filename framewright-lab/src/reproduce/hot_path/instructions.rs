@@ -250,7 +250,7 @@ impl Builds {
     pub(super) fn make(steps: &mut Steps<'_, '_>) -> Result<Self, Skipped> {
         let tree = source_tree()?;
         let folder = tempfile::tempdir()
-            .map_err(|error| Skipped(format!("there is no temporary folder: {error}")))?;
+            .map_err(|error| Skipped(format!("no temporary folder: {error}")))?;
         let builds = Self { folder };
         for (flags, program) in [(OUTLINED, builds.outlined()), (INLINED, builds.inlined())] {
             let built = build(&tree, flags)?;
@@ -311,7 +311,7 @@ fn build(tree: &Path, flags: &[&str]) -> Result<PathBuf, Skipped> {
         return Err(Skipped(format!("cargo could not build {PROGRAM}: {last}")));
     }
     executable(&String::from_utf8_lossy(&output.stdout))
-        .ok_or_else(|| Skipped(format!("cargo did not say where {PROGRAM} is")))
+        .ok_or_else(|| Skipped(format!("cargo did not name the file of {PROGRAM}")))
 }
 
 /// A message of cargo about an artefact.

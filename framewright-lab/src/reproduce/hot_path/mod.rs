@@ -29,12 +29,12 @@ use instructions::{Builds, Counts, Skipped, Subject, TEXT_BYTES, TEXT_GROWTH};
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "hot-path",
-    title: "inline what removes frames under the zone lock (2017)",
+    title: "inline the removal of frames under the zone lock (2017)",
     question: "\
 Before: the functions that take frames under the zone lock call one another (--cfg framewright_outlined).
 After: they are inlined. Instructions under the lock per frame taken are counted by callgrind, text
-is read from both programs; pages per second are what those instructions are worth on the machines.
-Rows called 'bulk' answer a reviewer's bulk_removal: frames taken one by one, then a batch as a whole.",
+is read from both programs; pages per second show the effect of these instructions on the machines.
+Rows called 'bulk' follow a reviewer's suggestion: frames taken one by one, then a batch as a whole.",
     run,
 };
 
@@ -48,7 +48,7 @@ const PUBLISHED: [(&str, &str, f64, f64); 2] = [
 /// Bytes of text of the page allocator before and after.
 const TEXT: (f64, f64) = (37_409.0, 38_273.0);
 const TEXT_COMPILER: &str = "gcc 4.9.4";
-const OTHER_TEXT: &str = "theirs is a file with much else in it, so that percentages say little; \
+const OTHER_TEXT: &str = "theirs is a file with much other code, so that percentages mean little; \
                           the growth in bytes is judged";
 
 /// Instructions under the lock per frame, taken and per figure.
@@ -194,7 +194,7 @@ fn functions(results: &Results) -> Option<String> {
         Some(format!("{} {} -> {}", short(path), outlined.median, inlined))
     });
     Some(format!(
-        "text in bytes of the functions on the way: {}",
+        "text in bytes of the functions involved: {}",
         changes.collect::<Vec<_>>().join(", ")
     ))
 }

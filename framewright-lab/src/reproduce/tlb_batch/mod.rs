@@ -24,18 +24,18 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "tlb-batch",
     title: "flush translations once for many unmapped pages (2015)",
     question: "\
-mmap-read: sparse files of some times the memory, mapped and read once; so reclaim unmaps every page,
-and makes the CPUs that may have cached it forget it. Readers are processes with a file each
+mmap-read: sparse files of several times the memory, mapped and read once; so reclaim unmaps every page,
+and flushes it from the TLBs of CPUs that may have cached it. Readers are processes with a file each
 (mmap-read), or threads of one process that every CPU runs (mmap-read-threads).
-  off, all       tlb.batching=off, then all: what was published, and what kernels do
-  all, lazy=     then lazy, with no more frames unmapped and unflushed than there were with all
+  off, all       tlb.batching=off, then all: the published change, as in kernels
+  all, lazy=     then lazy, with at most as many unflushed frames as with all
   all, lazy      then lazy, with its default bound: a 200th of the memory
-Memory is smaller than that of the published machines: what counts is how often it turns over; their
-watermarks are as far apart, in frames, and CPU lists move as many at once, as there. Kernels ran on 4
-and 8 virtual CPUs; theirs are counts.
-A seed takes some 150 s; `--seeds 1` is enough for the counts, `--quick` for a look.
-On this machine (host:1) the library reclaims pages of real files over real memory, and the kernel
-interrupts: settings take turns, figures are medians of rounds, and differ from run to run.",
+Memory is smaller than that of the published machines: the figures depend on the number of reclaimed
+pages; distances between watermarks, in frames, and batches of CPU lists are as there. Kernels ran on 4
+and 8 virtual CPUs; their figures are counts.
+A seed takes some 150 s; `--seeds 1` is enough for the counts, `--quick` for a short run.
+On this machine (host:1) the library reclaims pages of real files over real memory, and the kernel sends
+the interrupts: settings alternate, figures are medians of rounds, and differ from run to run.",
     run,
 };
 
@@ -44,10 +44,10 @@ const SOURCE: &str = "mm: send one IPI per CPU to TLB flush all entries after un
                       time and 10 times the memory, and count all kinds of interrupts";
 const SERVER: &str = "4 nodes, 48 CPUs, 64 GB";
 const SMALL: &str = "1 node, 8 GB";
-const FITTED: &str = "what a file system takes for a page of a hole was chosen so that system time per \
-                      page comes out, with batches";
-const KERNEL: &str = "Linux 6.1, 4 and 8 CPUs in QEMU, classic LRU: counts; a kernel without batches \
-                      cannot be had";
+const FITTED: &str = "the file system's cost of a page of a hole was chosen to match system time per \
+                      page, with batches";
+const KERNEL: &str = "Linux 6.1, 4 and 8 CPUs in QEMU, classic LRU: counts; there is no kernel \
+                      without batches";
 
 /// The figures of every pair.
 const FIGURES: [&str; 8] = [
@@ -233,7 +233,7 @@ fn goals(trial: &Trial, outcome: &BySetting) -> Vec<Check> {
             "lazy with the same bound",
             times(equal) >= 4.0,
             format!(
-                "{} and {}: {} times fewer (at least 4); frames unflushed at once {} and {}",
+                "{} and {}: {} times fewer (at least 4); most unflushed frames {} and {}",
                 figure(all),
                 figure(equal),
                 ratio_text(times(equal)),
@@ -245,7 +245,7 @@ fn goals(trial: &Trial, outcome: &BySetting) -> Vec<Check> {
             "lazy with its default bound",
             times(lazy) >= 10.0,
             format!(
-                "{} and {}: {} times fewer (at least 10); frames unflushed at once {}, {} % of memory",
+                "{} and {}: {} times fewer (at least 10); most unflushed frames {}, {} % of memory",
                 figure(all),
                 figure(lazy),
                 ratio_text(times(lazy)),
@@ -259,7 +259,7 @@ fn goals(trial: &Trial, outcome: &BySetting) -> Vec<Check> {
 
 /// A ratio as text, also with a divisor of zero.
 fn ratio_text(times: f64) -> String {
-    if times > 1e6 { "countless".to_owned() } else { decimal(times, 1) }
+    if times > 1e6 { "infinitely many".to_owned() } else { decimal(times, 1) }
 }
 
 /// The check of readers with a store.
@@ -300,7 +300,7 @@ fn findings(results: &Results) -> Vec<String> {
     let Some(change) = change else { return Vec::new() };
     vec![format!(
         "levels of time are not judged: a published reader took 35 us of system time per page, and \
-         the model knows what faults, reclaim and flushes take, not the file system below; with \
+         the model has the costs of faults, reclaim and flushes, not of the file system; with \
          batches the model's readers take {} % less time",
         decimal(-change.median, 1)
     )]

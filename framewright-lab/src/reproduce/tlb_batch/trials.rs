@@ -214,8 +214,8 @@ pub(super) fn add(results: &mut Results, plan: &Plan) {
         outcome.measured.runs[0].metrics.get(INTERRUPTS).map_or(0.0, |metric| metric.median);
     if apart < MEANT {
         results.findings.push(format!(
-            "{HOST}: {} interrupts per page one by one: other programs had the processor of the \
-             second thread, and there was little to save; goals are not judged",
+            "{HOST}: {} interrupts per page one by one: other programs used the processor of the \
+             second thread, so batches could save little; goals are not judged",
             decimal(apart, 3)
         ));
     } else if !plan.quick {
