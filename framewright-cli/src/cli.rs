@@ -1,4 +1,4 @@
-//! The command line as types. What is wrong with a value is found here, before any work.
+//! The command line as types. Bad values are refused here, before any work.
 
 use clap::{Parser, Subcommand};
 
@@ -21,37 +21,36 @@ pub(crate) struct Args {
 const EXAMPLES: &str = "\
 Examples:
   framewright replay recordings/sockets.txt.zst
-      What a real kernel asked of its page allocator, asked of this one.
+      Replays the page allocations and frees of a real kernel.
   framewright replay recordings/sockets.txt.zst --vs pcp.high_order_drain=every-free
-      The same twice, side by side: percentages are gains over the first column.
+      Compares two settings side by side: percentages are gains over the first column.
   framewright record -- make
-      What the kernel under your feet is asked while a command runs, to replay it.
+      Records the running kernel while a command runs, for a replay.
   framewright run page-fault --machine host:2
-      Two CPUs touch 128 MiB each, give it back, and again.
+      Two CPUs allocate, touch and free 128 MiB each, repeatedly.
   framewright reproduce bulk-free
-      A change that was published with figures, on simulated servers: does it do that here?
+      Repeats a published measurement on simulated servers, and judges the agreement.
   framewright hunt
-      Schedules that find bugs put in on purpose, and none in the code as it is.
+      Searches for schedules that trigger seeded bugs, and checks the code without bugs.
   framewright tuning pcp
-      What can be set, what it means, and where it comes from.
+      Lists settings with their meaning and source.
   framewright machines skx-2s-112
-      A server with 112 CPUs: what things cost on it, and how we know.
+      Lists the costs of a server with 112 CPUs, and their sources.
 
-Exit codes: 0 fine, 1 a check failed, 2 bad input.";
+Exit codes: 0 success, 1 a check failed, 2 bad input.";
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Run a workload: on this machine's threads, on a simulated machine, or in a kernel on an emulated
-    /// one
+    /// Run a workload: on threads, on a simulated machine, or in a kernel on an emulated machine
     #[command(subcommand, after_help = RUN_EXAMPLES)]
     Run(Run),
     /// Replay a recording of a real kernel's page allocations
     #[command(after_help = replay::EXAMPLES)]
     Replay(replay::ReplayArgs),
-    /// Record what the running kernel's page allocator does
+    /// Record the page allocator of the running kernel
     #[command(after_help = record::EXAMPLES)]
     Record(record::RecordArgs),
-    /// Do published results again, on simulated machines, and say whether they agree
+    /// Repeat published measurements on simulated machines and judge the agreement
     #[command(after_help = reproduce::EXAMPLES)]
     Reproduce(reproduce::ReproduceArgs),
     /// Hunt concurrency bugs on simulated CPUs, schedule by schedule
@@ -60,10 +59,10 @@ pub(crate) enum Command {
     /// List the settings: default, range, meaning, source
     #[command(after_help = machines::TUNING_EXAMPLES)]
     Tuning(machines::TuningArgs),
-    /// List the simulated machines, or one with every parameter and where it comes from
+    /// List the simulated machines, or one with every parameter and its source
     #[command(after_help = machines::MACHINES_EXAMPLES)]
     Machines(machines::MachinesArgs),
-    /// Show which costs of a simulated machine the gain of each mechanism comes from
+    /// Show the costs of a simulated machine that the gain of each mechanism depends on
     #[command(after_help = prices::EXAMPLES)]
     Prices(prices::PricesArgs),
 }
@@ -89,7 +88,7 @@ pub(crate) enum Run {
     #[command(after_help = workload::PAGE_FAULT_EXAMPLES,
               mut_arg("machine", |machine| machine.help(workload::KERNEL_MACHINE)))]
     PageFault(workload::PageFaultArgs),
-    /// Compilers that fork, fault, write and exit: what exits do to the lists of a CPU
+    /// Compilers that fork, fault, write and exit: the effect of exits on the lists of a CPU
     #[command(after_help = workload::KBUILD_EXAMPLES,
               mut_arg("machine", |machine| machine.help(workload::KERNEL_MACHINE)))]
     Kbuild(workload::WorkloadArgs),
@@ -105,37 +104,37 @@ pub(crate) enum Run {
     #[command(after_help = paging::CDN_EXAMPLES,
               mut_arg("machine", |machine| machine.value_parser(simulated_machine)))]
     Cdn(paging::CdnArgs),
-    /// Huge pages asked of a machine that compiles, and of the same when it is idle (mmtests'
+    /// Huge pages requested on a machine that compiles, and when it is idle (mmtests'
     /// stress-highalloc)
     #[command(after_help = high_alloc::EXAMPLES,
               mut_arg("seed", |seed| seed.help(high_alloc::SEED)),
               mut_arg("seeds", |seeds| seeds.help(high_alloc::SEEDS)),
               mut_arg("quick", |quick| quick.help(high_alloc::QUICK)))]
     HighAlloc(high_alloc::HighAllocArgs),
-    /// On a kernel: what CPUs have cached is reached before a flush, and never after
+    /// Proof, on a kernel, that stale TLB entries are used before a flush and never after
     #[command(after_help = qemu::EXAMPLES)]
     TlbProof(qemu::TlbProofArgs),
-    /// Nanoseconds per operation, beside other allocators and the floor
+    /// Nanoseconds per operation, beside other allocators and a lower bound
     AllocMicro(micro::AllocMicroArgs),
     /// Huge pages that are left after millions of random allocations and frees, beside other allocators
     #[command(after_help = fragmentation::CHURN_EXAMPLES,
               mut_arg("seeds", |seeds| seeds.help(fragmentation::SEEDS)),
               mut_arg("quick", |quick| quick.help(fragmentation::CHURN_QUICK)))]
     Churn(fragmentation::ChurnArgs),
-    /// Huge pages that form while every page gets another frame, again and again (LLFree's benchmark),
+    /// Huge pages that form while every page is replaced, again and again (LLFree's benchmark),
     /// beside other allocators
     #[command(after_help = fragmentation::REPLACE_EXAMPLES,
               mut_arg("seeds", |seeds| seeds.help(fragmentation::SEEDS)),
               mut_arg("quick", |quick| quick.help(fragmentation::REPLACE_QUICK)))]
     Replace(fragmentation::ReplaceArgs),
-    /// A machine of 1 TiB on 4 nodes, as metadata only: start, hotplug, blocks up to 1 GiB,
-    /// contiguous runs, node fallback
+    /// A machine of 1 TiB on 4 nodes, as metadata only: initialisation, hotplug, blocks up to 1
+    /// GiB, contiguous runs, node fallback
     #[command(after_help = large_memory::EXAMPLES)]
     LargeMemory(large_memory::LargeMemoryArgs),
 }
 
 impl Command {
-    /// Does what was asked for.
+    /// Runs the command.
     pub(crate) fn run(&self) -> Result<Outcome, Failure> {
         match self {
             Self::Run(Run::PageFault(args)) => workload::page_fault(args),

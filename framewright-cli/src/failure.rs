@@ -1,17 +1,17 @@
-//! How a command ends.
+//! The outcome of a command, and its exit code.
 
 use std::fmt;
 
 use framewright_lab::Error;
 
-/// How a command that did its work ended.
+/// The outcome of a command that did its work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Outcome {
-    /// Everything held.
+    /// Every check passed.
     Fine,
-    /// The work was done and a check did not hold.
+    /// The work was done and a check failed.
     CheckFailed,
-    /// The work was done, and the command that was given for it ended with this code.
+    /// The work was done, and the command that `record` ran ended with this code.
     CommandFailed(u8),
 }
 
@@ -22,17 +22,17 @@ impl Outcome {
     }
 }
 
-/// Why a command could not finish its work, in words that name what was wrong.
+/// The reason why a command could not finish its work, as a message for the user.
 #[derive(Debug)]
 pub(crate) enum Failure {
-    /// What it was given cannot be used.
+    /// The input cannot be used.
     BadInput(String),
-    /// What it was given is fine, and the library failed.
+    /// The input is valid, and the library failed.
     Broken(String),
 }
 
 impl Failure {
-    /// Bad input, in the words of `error`.
+    /// Bad input, with the message of `error`.
     pub(crate) fn bad_input(error: impl fmt::Display) -> Self {
         Self::BadInput(error.to_string())
     }

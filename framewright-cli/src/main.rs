@@ -1,18 +1,18 @@
-//! The program `framewright`: what the library does, from a terminal.
+//! The program `framewright`: the library from a terminal.
 //!
 //! | module     | job                                                                       |
 //! |------------|---------------------------------------------------------------------------|
 //! | `cli`      | the command line, and which command runs                                  |
 //! | `args`     | values and options that several commands take, checked when they are read |
 //! | `commands` | one file per command: its options, its work, its result as text           |
-//! | `print`    | what the texts of several commands have in common                         |
+//! | `print`    | text that several commands have in common                                 |
 //! | `output`   | the text to standard output, the report to its file; Ctrl-C               |
 //! | `progress` | a progress bar on standard error                                          |
-//! | `failure`  | what ends the program early, and with which exit code                     |
+//! | `failure`  | the outcome of a command, and its exit code                               |
 //!
-//! Exit codes: 0 fine, 1 a check failed, 2 bad input; `record` passes on that of a command which
-//! failed. Standard output carries results alone;
-//! warnings, errors and progress go to standard error.
+//! Exit codes: 0 success, 1 a check failed, 2 bad input; `record` returns the exit code of a
+//! command that failed. Standard output has results only; warnings, errors and progress go to
+//! standard error.
 
 mod args;
 mod cli;
@@ -34,7 +34,7 @@ const BAD_INPUT: u8 = 2;
 
 fn main() -> ExitCode {
     let args = Args::parse();
-    // A recording that is interrupted ends in its own way.
+    // `record` handles signals itself, to keep an interrupted recording.
     if !matches!(args.command, Command::Record(_)) {
         output::install_interrupt();
     }

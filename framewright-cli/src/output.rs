@@ -1,4 +1,4 @@
-//! Results to where they go: text to standard output, the report to its file.
+//! Output of results: text to standard output, the report to its file.
 
 use anstream::{AutoStream, ColorChoice};
 use framewright_lab::report::{
@@ -21,7 +21,7 @@ pub(crate) fn style() -> Style {
     }
 }
 
-/// The same for what is said on standard error.
+/// The same for standard error.
 pub(crate) fn style_of_errors() -> Style {
     match AutoStream::choice(&stderr()) {
         ColorChoice::Never => Style::Plain,
@@ -29,7 +29,7 @@ pub(crate) fn style_of_errors() -> Style {
     }
 }
 
-/// Writes `text` to standard output. A reader that went away (`| head`) has seen enough.
+/// Writes `text` to standard output. It is no error if the reader has closed the pipe (`| head`).
 pub(crate) fn print(text: &str) -> Result<(), Failure> {
     let mut stdout = stdout().lock();
     match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
@@ -40,13 +40,14 @@ pub(crate) fn print(text: &str) -> Result<(), Failure> {
     }
 }
 
-/// Fails now if the report could not be written later, or only over one of `inputs`.
+/// Returns an error now if the report could not be written later, or would overwrite one of
+/// `inputs`.
 pub(crate) fn check_json(path: Option<&Path>, inputs: &[&Path]) -> Result<(), Failure> {
     path.map_or(Ok(()), |path| check_destination(path, inputs).map_err(Failure::bad_input))
 }
 
-/// As [`check_json`], for a report and a picture, by its option's name, that are not to take each
-/// other's place, nor that of the machine's description.
+/// As [`check_json`], for a report and a picture (`option` is the picture's option). Neither may
+/// overwrite the other or the machine file.
 pub(crate) fn check_outputs(
     json: Option<&Path>,
     (option, picture): (&str, Option<&Path>),
@@ -58,19 +59,19 @@ pub(crate) fn check_outputs(
     match (json, picture) {
         (Some(json), Some(picture)) if is_same(json, picture) => {
             let path = json.display();
-            Err(Failure::BadInput(format!("--json and {option} are both to be '{path}'")))
+            Err(Failure::BadInput(format!("--json and {option} both name '{path}'")))
         }
         _ => Ok(()),
     }
 }
 
-/// Whether two names are of one regular file, be it there or not.
+/// Whether two names refer to one regular file, existing or not.
 fn is_same(a: &Path, b: &Path) -> bool {
     let is_stream = a.exists() && !a.is_file();
     !is_stream && real(a) == real(b)
 }
 
-/// Where a file is, or will be: of one that is not there yet, its folder is.
+/// The real path of a file, existing or not: if it does not exist, its folder is resolved.
 fn real(path: &Path) -> PathBuf {
     let to_be = || {
         let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
@@ -97,17 +98,18 @@ pub(crate) fn save_svg(
     write_text(path, picture().as_bytes()).map_err(Failure::bad_input)
 }
 
-/// Says on standard error what a user should know and a result does not carry.
+/// Prints a warning on standard error: something that the user should know and the result does not
+/// contain.
 pub(crate) fn warn(message: impl std::fmt::Display) {
     anstream::eprintln!("warning: {message}");
 }
 
-/// Says on standard error what a user may want to know, and need not act upon.
+/// Prints a note on standard error, which needs no action.
 pub(crate) fn note(message: impl std::fmt::Display) {
     anstream::eprintln!("note: {message}");
 }
 
-/// How the command ends, with a sentence on standard error for every check that did not hold.
+/// The outcome of a command, with a message on standard error for every check that failed.
 pub(crate) fn outcome(verdict: &Verdict) -> Outcome {
     for check in verdict.checks.iter().filter(|check| !check.passed) {
         anstream::eprintln!("check failed: {}: {}", check.name, check.detail);
@@ -115,7 +117,7 @@ pub(crate) fn outcome(verdict: &Verdict) -> Outcome {
     Outcome::of(verdict.passed)
 }
 
-/// What shells report for a program that SIGINT ended.
+/// The exit code of shells for a program that SIGINT ended.
 const INTERRUPTED: i32 = 130;
 
 /// Held while a result is being written.
@@ -123,18 +125,19 @@ static WRITING: Mutex<()> = Mutex::new(());
 
 /// Makes Ctrl-C end the program with exit code 130.
 pub(crate) fn install_interrupt() {
-    // Without a handler Ctrl-C still ends the program, only less tidily: no reason to fail.
+    // Without a handler Ctrl-C still ends the program, but may leave partial output. That is no
+    // reason to fail.
     let _ = ctrlc::set_handler(|| {
         let _writing = hold();
         if stderr().is_terminal() {
-            // Leaves the line that the progress bar is on.
+            // Moves past the line of the progress bar.
             eprintln!();
         }
         exit(INTERRUPTED);
     });
 }
 
-/// Keeps Ctrl-C waiting until the guard is dropped.
+/// Delays the effect of Ctrl-C until the guard is dropped.
 pub(crate) fn hold() -> MutexGuard<'static, ()> {
     WRITING.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,5 +1,5 @@
-//! What the texts of several commands have in common: the lines above a result, its table, checks and
-//! series, and quantities with their units.
+//! Text that several commands have in common: the lines above a result, its table, checks and
+//! series.
 
 use anstyle::Style as TextStyle;
 use framewright_lab::{
@@ -12,12 +12,12 @@ use std::fmt::Write;
 /// Bytes in a frame.
 pub(crate) const FRAME_BYTES: u64 = 4096;
 
-/// The lines above a result: what each is about, and what it says.
+/// The lines above a result, each with its subject.
 pub(crate) fn head<'l>(lines: impl IntoIterator<Item = (&'l str, String)>) -> String {
     lines.into_iter().map(|(about, text)| format!("{about:8} {text}\n")).collect()
 }
 
-/// Lines of what there is to know besides.
+/// One line for each note.
 pub(crate) fn notes(notes: &[String]) -> impl Iterator<Item = (&'static str, String)> {
     notes.iter().map(|note| ("note", note.clone()))
 }
@@ -30,7 +30,7 @@ pub(crate) fn body(report: &Report, style: Style) -> String {
     format!("\n{settings}{}{note}\n{table}\n{checks}", bold(&report.workload, style))
 }
 
-/// What a simulated machine is, and what its figures rest on.
+/// Describes a simulated machine and the basis of its figures.
 pub(crate) fn simulated(spec: &Spec, frames: u64, how: &str) -> [(&'static str, String); 3] {
     let of = |basis: Basis| {
         let count = spec.parameters().filter(|figure| figure.provenance.basis == basis).count();
@@ -46,7 +46,7 @@ pub(crate) fn simulated(spec: &Spec, frames: u64, how: &str) -> [(&'static str, 
     ]
 }
 
-/// How many seeds figures are medians of.
+/// The number of seeds that figures are medians of.
 pub(crate) fn seeds(seeds: usize) -> String {
     if seeds == 1 { "one seed".to_owned() } else { format!("medians of {seeds} seeds") }
 }
@@ -54,16 +54,6 @@ pub(crate) fn seeds(seeds: usize) -> String {
 /// Frames in MiB.
 pub(crate) fn mib(frames: u64) -> u64 {
     (frames * FRAME_BYTES) >> 20
-}
-
-/// Nanoseconds, in the units in which they are told.
-pub(crate) const TIMES: [(f64, &str); 4] = [(1e9, "s"), (1e6, "ms"), (1e3, "µs"), (1.0, "ns")];
-
-/// `value` in the largest of `units` that gives at least one, and the name of that unit.
-pub(crate) fn in_unit<'u>(value: f64, units: &[(f64, &'u str)]) -> (f64, &'u str) {
-    let fits = units.iter().find(|(unit, _)| value.abs() >= *unit).or(units.last());
-    let &(unit, name) = fits.unwrap_or(&(1.0, ""));
-    (value / unit, name)
 }
 
 /// `text` as a heading.
@@ -75,16 +65,16 @@ pub(crate) fn bold(text: &str, style: Style) -> String {
     format!("{bold}{text}{bold:#}")
 }
 
-/// So many of a thing whose plural ends in an s, as in `1 CPU`.
+/// A number and a noun, with a plural `s` unless the number is 1.
 pub(crate) fn several(number: u16, thing: &str) -> String {
     format!("{number} {thing}{}", if number == 1 { "" } else { "s" })
 }
 
-/// Characters of a line, where a result is much to read.
+/// Characters per line of long results.
 pub(crate) const WIDTH: usize = 120;
 
-/// One paragraph, in lines that are no longer than that where words allow it; all but the first begin
-/// with two blanks.
+/// One paragraph, wrapped at [`WIDTH`] characters. All lines but the first are indented by two
+/// blanks.
 pub(crate) fn paragraph(text: &str) -> String {
     let mut lines = String::new();
     let mut width = 0;
@@ -104,7 +94,7 @@ pub(crate) fn paragraph(text: &str) -> String {
     lines
 }
 
-/// Characters that a series may take.
+/// Characters of a sparkline.
 const SPARK_WIDTH: usize = 48;
 
 /// One line per run with its settings; nothing if no setting was chosen.
@@ -124,13 +114,13 @@ pub(crate) fn settings(report: &Report, style: Style) -> String {
     text
 }
 
-/// How many rounds the figures are medians of.
+/// The number of rounds that the figures are medians of.
 pub(crate) fn rounds(report: &Report) -> u64 {
     let metrics = report.runs.iter().flat_map(|run| run.metrics.values());
     metrics.map(|metric| metric.n).max().unwrap_or(0)
 }
 
-/// One line per check, with the figures it was decided on.
+/// One line per check, with the figures that decided it.
 pub(crate) fn checks(report: &Report, style: Style) -> String {
     let mut text = String::new();
     for check in &report.verdict.checks {
@@ -140,11 +130,11 @@ pub(crate) fn checks(report: &Report, style: Style) -> String {
     text
 }
 
-/// One line per series and run: its course, its least, greatest and last value. All courses of one
-/// name share a scale, so that runs can be compared by eye.
+/// One line per series and run: a sparkline, minimum, maximum and last value. All runs of one
+/// series share a scale, so that they can be compared.
 pub(crate) fn series(report: &Report, style: Style) -> String {
     let mut text =
-        format!("{} (each between its least and its greatest)\n", bold("over time", style));
+        format!("{} (each scaled from its minimum to its maximum)\n", bold("over time", style));
     for name in report.series_names() {
         let lines: Vec<(&str, &[Point])> = report
             .runs
@@ -157,8 +147,8 @@ pub(crate) fn series(report: &Report, style: Style) -> String {
         let width = lines.iter().map(|(label, _)| label.len()).max().unwrap_or(0);
         let _ = writeln!(text, "{name}");
         for (label, points) in lines {
-            let course = sparkline(points, low, high, SPARK_WIDTH);
-            let _ = writeln!(text, "  {label:width$}  {course}  {}", extremes(points));
+            let line = sparkline(points, low, high, SPARK_WIDTH);
+            let _ = writeln!(text, "  {label:width$}  {line}  {}", extremes(points));
         }
     }
     text
@@ -168,11 +158,11 @@ fn extremes(points: &[Point]) -> String {
     let fractions = points.iter().any(|point| point.1.fract() != 0.0);
     let show = |value: f64| decimal(value, if fractions { 3 } else { 0 });
     let values = || points.iter().map(|point| point.1);
-    let least = values().fold(f64::INFINITY, f64::min);
-    let greatest = values().fold(f64::NEG_INFINITY, f64::max);
+    let min = values().fold(f64::INFINITY, f64::min);
+    let max = values().fold(f64::NEG_INFINITY, f64::max);
     match points.last() {
         Some(last) => {
-            format!("least {}, greatest {}, last {}", show(least), show(greatest), show(last.1))
+            format!("min {}, max {}, last {}", show(min), show(max), show(last.1))
         }
         None => "no values".to_owned(),
     }

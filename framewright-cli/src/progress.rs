@@ -1,4 +1,4 @@
-//! A progress bar on standard error, for people who wait at a terminal.
+//! A progress bar on standard error, shown on a terminal.
 
 use std::time::{Duration, Instant};
 
@@ -13,7 +13,8 @@ const TEMPLATE: &str = "{msg} [{bar:40}] {percent:>3}%  {eta} left";
 const SPINNER: &str = "{spinner} {msg} ({elapsed})";
 const TICK: Duration = Duration::from_millis(120);
 
-/// Does `work`, which tells how many of how many steps are done, under a bar of that name.
+/// Does `work` under a bar of that name. `work` reports the number of finished steps and of all
+/// steps.
 pub(crate) fn during<R>(
     name: &str,
     work: impl FnOnce(&mut (dyn FnMut(u64, u64) + Send)) -> R,
@@ -22,7 +23,7 @@ pub(crate) fn during<R>(
     work(&mut |done, total| progress.update(done, total))
 }
 
-/// A bar that appears when the work turns out to be long, and is gone when it is dropped.
+/// A bar that appears when the work takes long, and is removed when it is dropped.
 pub(crate) struct Progress {
     bar: ProgressBar,
     started: Instant,
@@ -30,7 +31,7 @@ pub(crate) struct Progress {
 }
 
 impl Progress {
-    /// A bar that nobody sees yet.
+    /// A bar that is not shown yet.
     pub(crate) fn new(what: &str) -> Self {
         let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::hidden());
         if let Ok(style) = ProgressStyle::with_template(TEMPLATE) {
@@ -40,7 +41,7 @@ impl Progress {
         Self { bar, started: Instant::now(), shown: false }
     }
 
-    /// Work of which nobody knows how much is left: shown at once.
+    /// A spinner, for work of unknown length; shown at once.
     pub(crate) fn spinner(what: &str) -> Self {
         let mut progress = Self::new(what);
         if let Ok(style) = ProgressStyle::with_template(SPINNER) {
@@ -52,10 +53,10 @@ impl Progress {
         progress
     }
 
-    /// `done` of `total` is done.
+    /// `done` of `total` steps are finished.
     pub(crate) fn update(&mut self, done: u64, total: u64) {
         if !self.shown && self.started.elapsed() >= SHOWN_AFTER {
-            // Draws nothing unless standard error is a terminal.
+            // indicatif draws nothing unless standard error is a terminal.
             self.bar.set_draw_target(ProgressDrawTarget::stderr());
             self.shown = true;
         }
@@ -63,18 +64,18 @@ impl Progress {
         self.bar.set_position(done);
     }
 
-    /// Of `steps` equal steps, all before `step` are done, and of that one this `part`, 0 to 1.
+    /// All of `steps` equal steps before `step` are finished, and `part` (0 to 1) of that one.
     pub(crate) fn step(&mut self, step: usize, steps: usize, part: f64) {
         const FINE: f64 = 1000.0;
         self.update((FINE * (step as f64 + part)) as u64, (FINE * steps as f64) as u64);
     }
 
-    /// Says something on standard error without writing into the bar.
+    /// Prints a warning on standard error without breaking the bar.
     pub(crate) fn warn(&self, message: impl std::fmt::Display) {
         self.bar.suspend(|| output::warn(message));
     }
 
-    /// What is being done now.
+    /// Changes the text beside the bar.
     pub(crate) fn say(&self, what: &str) {
         self.bar.set_message(what.to_owned());
     }

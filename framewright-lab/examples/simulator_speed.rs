@@ -1,14 +1,14 @@
-//! How fast the simulator is: CPU seconds of this host per second of a simulated machine's time, and
-//! what a run costs besides (ageing, start, end).
+//! Speed of the simulator: CPU seconds of this host per second of a simulated machine's time, and
+//! the constant cost of a run (ageing, start, end).
 //!
 //! ```sh
 //! cargo run --release -p framewright-lab --example simulator_speed -- skx-4s-224 50 150 3
 //! ```
 //!
-//! Arguments: the machine; two windows of page-fault, in virtual milliseconds; how often; one design,
-//! if not both. For each, whole runs with the one window and with the other take turns. What the longer takes
-//! more, in medians, is the price of virtual time; what is left of the shorter is the same for any
-//! window.
+//! Arguments: the machine; two windows of page-fault, in virtual milliseconds; the number of
+//! repetitions; optionally one design, otherwise both. For each design, whole runs with the two
+//! windows alternate. The difference of their medians is the cost of virtual time; the rest of the
+//! shorter run is independent of the window.
 
 use framewright::Tuning;
 use framewright_lab::{
@@ -19,7 +19,7 @@ use framewright_sim::machine::Spec;
 use rustix::time::{ClockId, clock_gettime};
 
 const MS: u64 = 1_000_000;
-/// Virtual milliseconds before the window.
+/// Virtual milliseconds of warm-up before the window.
 const WARM_UP: u64 = 20;
 
 fn main() {

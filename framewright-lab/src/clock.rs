@@ -1,4 +1,5 @@
-//! The machine as measurements need it: CPU time of a thread, pinning, real-time priority.
+//! Properties of the machine that measurements need: CPU time of a thread, pinning, real-time
+//! priority.
 
 use rustix::{
     thread::{CpuSet, sched_getaffinity, sched_setaffinity},
@@ -12,7 +13,7 @@ pub(crate) fn thread_time() -> Duration {
     Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
 }
 
-/// Two CPUs that this process may use, on different cores if there are such.
+/// Two CPUs that this process may use, on different cores if possible.
 pub(crate) fn two_cpus() -> Option<[usize; 2]> {
     let allowed = sched_getaffinity(None).ok()?;
     let mut cpus = (0..CpuSet::MAX_CPU).filter(|cpu| allowed.is_set(*cpu));
@@ -22,14 +23,14 @@ pub(crate) fn two_cpus() -> Option<[usize; 2]> {
     Some([first, *elsewhere.or(others.first())?])
 }
 
-/// Which core a CPU is a thread of.
+/// The core of a CPU.
 fn core(cpu: usize) -> String {
     let siblings = format!("/sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings_list");
     fs::read_to_string(siblings).unwrap_or_else(|_| cpu.to_string())
 }
 
-/// Pins this thread to a CPU and asks for real-time priority. Both are best effort: without them
-/// figures are noisier, not wrong.
+/// Pins this thread to a CPU and requests real-time priority. Both are best effort: without them
+/// figures are noisier, but not wrong.
 pub(crate) fn settle(cpu: usize) {
     let mut only = CpuSet::new();
     only.set(cpu);
@@ -37,19 +38,19 @@ pub(crate) fn settle(cpu: usize) {
     let _ = real_time();
 }
 
-/// Puts this thread into `SCHED_FIFO` at the lowest priority; says whether that is permitted.
+/// Puts this thread into `SCHED_FIFO` at the lowest priority. Returns whether that is permitted.
 fn real_time() -> bool {
     let priority = libc::sched_param { sched_priority: 1 };
     // SAFETY: a valid parameter block, borrowed for the call; 0 is the calling thread.
     unsafe { libc::sched_setscheduler(0, libc::SCHED_FIFO, &raw const priority) == 0 }
 }
 
-/// How the two-threaded cells run here, for the reader of the table.
+/// Describes how measurements with two threads run on this machine.
 pub(crate) fn describe_two_threads(cpus: Option<[usize; 2]>) -> String {
     let Some([first, second]) = cpus else {
         return "left out: this process may use one CPU only".to_owned();
     };
-    // Asked on a thread of its own, which keeps the priority to itself.
+    // Tried on another thread, so that this one keeps its priority.
     let permitted = std::thread::spawn(real_time).join().unwrap_or(false);
     let policy = if permitted { "SCHED_FIFO" } else { "normal priority, SCHED_FIFO not permitted" };
     format!("wall time, pinned to CPUs {first} and {second}, {policy}")

@@ -1,4 +1,4 @@
-//! Why an experiment did not come to its end, the same for all of them.
+//! The error of every experiment.
 
 use std::fmt;
 
@@ -8,7 +8,7 @@ use framewright_sim::machine::MachineError;
 
 use crate::trace::TraceError;
 
-/// Why an experiment could not be run, in words that name what was wrong and what to do.
+/// The reason why an experiment could not be run, as a message for the user.
 #[derive(Debug)]
 pub struct Error {
     kind: Kind,
@@ -17,21 +17,21 @@ pub struct Error {
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Kind {
-    /// What it was given cannot be used.
+    /// The arguments cannot be used.
     Input,
-    /// The amount of memory that was asked for cannot be used.
+    /// The requested amount of memory cannot be used.
     Memory,
-    /// What it was given is fine, and the library failed.
+    /// The arguments are valid, and the library failed.
     Broken,
 }
 
 impl Error {
-    /// What was asked for cannot be used, in these words.
+    /// The arguments cannot be used; `words` is the message.
     pub(crate) fn input(words: impl fmt::Display) -> Self {
         Self { kind: Kind::Input, words: words.to_string() }
     }
 
-    /// The amount of memory that was asked for cannot be used.
+    /// The requested amount of memory cannot be used.
     pub(crate) fn memory(words: impl fmt::Display) -> Self {
         Self { kind: Kind::Memory, words: words.to_string() }
     }
@@ -41,13 +41,13 @@ impl Error {
         Self { kind: Kind::Broken, words: words.to_string() }
     }
 
-    /// Whether what was asked for is to blame; otherwise the library is.
+    /// Whether the arguments caused the error; otherwise the library did.
     #[must_use]
     pub fn is_bad_input(&self) -> bool {
         self.kind != Kind::Broken
     }
 
-    /// Whether the amount of memory that was asked for is to blame.
+    /// Whether the requested amount of memory caused the error.
     #[must_use]
     pub fn is_about_memory(&self) -> bool {
         self.kind == Kind::Memory
@@ -84,6 +84,6 @@ from! {
 
 impl From<Violation> for Error {
     fn from(violation: Violation) -> Self {
-        Self::broken(format_args!("the books do not add up: {violation}"))
+        Self::broken(format_args!("the metadata is inconsistent: {violation}"))
     }
 }

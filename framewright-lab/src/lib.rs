@@ -1,14 +1,13 @@
-//! What is run on the library: recordings of real kernels and their replay, workloads, the tables of
-//! costs, and the form in which all of them report.
+//! Experiments with the library: recordings of real kernels and their replay, workloads, cost
+//! tables, and the report that all of them produce.
 //!
 //! [`record`] makes recordings, [`trace`] reads them and the kernel's tables beside them, and
-//! [`replay`] does again what they hold. [`micro`] and [`large_memory`] measure single operations,
-//! [`fragmentation`] what many of them leave of free memory,
-//! [`workloads`] whole ones, on threads, on [`simulated`] machines, or on
-//! [`qemu`]'s; [`paging`] those that use more
-//! memory than there is, [`host_paging`] the same on threads over real memory, and [`high_alloc`] asks
-//! for huge pages of a busy one. [`reproduce`] holds what others published against it. [`report`] is
-//! the form of every result, and [`plot`] draws it.
+//! [`replay`] replays them. [`micro`] and [`large_memory`] measure single operations,
+//! [`fragmentation`] measures the free memory after many operations. [`workloads`] has whole
+//! workloads on threads, on [`simulated`] machines, or on [`qemu`]'s; [`paging`] has those that use
+//! more pages than fit into memory, [`host_paging`] the same on threads over real memory, and
+//! [`high_alloc`] requests huge pages on a machine under load. [`reproduce`] compares published
+//! results with the library. [`report`] is the form of every result, and [`plot`] draws it.
 
 mod clock;
 mod error;

@@ -1,11 +1,11 @@
-//! The work that `framewright reproduce hot-path` counts: bursts of frames, up and then down, on one
-//! CPU of a memory of 1 GiB, so that list after list is refilled under the zone lock.
+//! The work that `framewright reproduce hot-path` counts: bursts of frames, up and then down, on
+//! one CPU of a memory of 1 GiB, so that list after list is refilled under the zone lock.
 //!
-//! Arguments: whose code (`list-buddy`; `list-buddy-chosen-before`: the same, which has chosen what to
-//! free before it takes the lock; `framewright`; or `framewright-one-by-one`: the library, taking
-//! batches block by block), in which order frames are freed (`mapping` or `random`), and how many
-//! bursts. Prints how many frames refills took. Built with `--cfg framewright_outlined`, the
-//! functions that take frames call one another.
+//! Arguments: the allocator (`list-buddy`; `list-buddy-chosen-before`, which selects the blocks of
+//! a bulk free before it takes the lock; `framewright`; or `framewright-one-by-one`, the library
+//! taking batches block by block), the order of frees (`mapping` or `random`), and the number of
+//! bursts. Prints the number of frames that refills took. Built with `--cfg framewright_outlined`,
+//! the functions that take frames are called, not inlined.
 
 use framewright::{
     Block, Config, CpuId, CpuToken, FrameRange, Layout, Memory, MigrateType, Order, Pfn, Platform,
@@ -22,13 +22,13 @@ use std::mem::MaybeUninit;
 const BURST: usize = 32_768;
 /// Frames of the zone: 1 GiB.
 const FRAMES: u64 = 1 << 18;
-/// CPUs that share it, one of which is at work.
+/// CPUs that share it; one of them works.
 const CPUS: u16 = 4;
-/// Both allocators: frames per batch, and on a CPU's lists.
+/// Frames per batch, and on a CPU's lists, for both allocators.
 const BATCH: u32 = 31;
 const HIGH: u32 = 6 * BATCH;
 
-/// One thread; frames are numbers.
+/// One thread, without memory behind the frames.
 struct Machine;
 
 // SAFETY: the lock is the library's own; with one thread there is nobody to exclude.
@@ -58,7 +58,7 @@ unsafe impl Platform for Machine {
 
 impl Probe for Machine {}
 
-/// What bursts are made of.
+/// Allocation and free of one frame.
 trait Frames {
     type Frame;
 
@@ -100,7 +100,7 @@ fn bursts<F: Frames>(mut cpu: F, random: bool, bursts: u32) {
     }
 }
 
-/// The same permutation for everybody.
+/// The same permutation for all allocators.
 fn shuffle<T>(frames: &mut [T]) {
     let mut state = 1u64;
     for i in (1..frames.len()).rev() {
@@ -136,7 +136,7 @@ fn framewright(how: BulkTake, random: bool, rounds: u32) -> u64 {
     let mut buffer = vec![MaybeUninit::uninit(); layout.bytes() + layout.align()];
     let start = buffer.as_ptr().align_offset(layout.align());
     let memory = Memory::new(Machine, &config, &mut buffer[start..]).expect("a valid buffer");
-    bursts(memory.cpu(CpuId::new(0)).expect("nobody else is here"), random, rounds);
+    bursts(memory.cpu(CpuId::new(0)).expect("the first token"), random, rounds);
     memory.stats().refilled_frames
 }
 

@@ -1,6 +1,6 @@
 //! `bitmap-allocator`: a 16-ary tree of bitmaps under a spinlock.
 //!
-//! It does not merge: larger orders are found by scanning, frame by frame.
+//! It does not merge: larger orders are found by a scan, frame by frame.
 
 use crate::{Metadata, Peer, Worker};
 use bitmap_allocator::{BitAlloc, BitAlloc1M};
@@ -10,8 +10,7 @@ use spin::Mutex;
 pub struct BitmapAllocator(Mutex<Box<BitAlloc1M>>);
 
 impl BitmapAllocator {
-    /// Frames that it can manage at most: larger trees do not fit on the stack on which they are
-    /// made.
+    /// Largest number of frames: larger trees do not fit on the stack on which they are created.
     pub const MAX_FRAMES: u64 = BitAlloc1M::CAP as u64;
 }
 

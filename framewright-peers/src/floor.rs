@@ -12,7 +12,7 @@ use spin::Mutex;
 fn stacks(frames: u64, cpus: usize) -> impl Iterator<Item = Vec<u64>> {
     let share = frames / cpus as u64;
     (0..cpus as u64).map(move |cpu| {
-        // Room for every frame: a consumer collects what other CPUs allocated.
+        // Capacity for every frame: a consumer collects frames that other CPUs allocated.
         let mut stack = Vec::with_capacity(usize::try_from(frames).expect("frames fit in memory"));
         stack.extend((cpu * share..(cpu + 1) * share).rev());
         stack
@@ -21,14 +21,14 @@ fn stacks(frames: u64, cpus: usize) -> impl Iterator<Item = Vec<u64>> {
 
 /// A stack per CPU, no lock.
 pub struct Floor {
-    /// A worker takes its CPU's stack along and returns it when dropped.
+    /// A worker takes the stack of its CPU, and returns it when dropped.
     stacks: Vec<Mutex<Option<Vec<u64>>>>,
 }
 
 /// The handle of one CPU's stack.
 pub struct FloorWorker<'a> {
     stack: Vec<u64>,
-    home: &'a Mutex<Option<Vec<u64>>>,
+    slot: &'a Mutex<Option<Vec<u64>>>,
 }
 
 impl Peer for Floor {
@@ -42,9 +42,9 @@ impl Peer for Floor {
     }
 
     fn worker(&self, cpu: usize) -> FloorWorker<'_> {
-        let home = &self.stacks[cpu];
-        let stack = home.lock().take().expect("one worker per CPU");
-        FloorWorker { stack, home }
+        let slot = &self.stacks[cpu];
+        let stack = slot.lock().take().expect("one worker per CPU");
+        FloorWorker { stack, slot }
     }
 
     fn metadata(&self) -> Metadata {
@@ -70,7 +70,7 @@ impl Worker for FloorWorker<'_> {
 
 impl Drop for FloorWorker<'_> {
     fn drop(&mut self) {
-        *self.home.lock() = Some(core::mem::take(&mut self.stack));
+        *self.slot.lock() = Some(core::mem::take(&mut self.stack));
     }
 }
 
@@ -118,7 +118,7 @@ impl Worker for FloorTrylockWorker<'_> {
 
     #[inline]
     unsafe fn free(&mut self, frame: u64, _order: u8) {
-        // Nobody else ever holds the lock while a worker lives, so the try-lock succeeds.
+        // No other thread holds the lock while a worker lives, so the try-lock succeeds.
         if let Some(mut stack) = self.0.try_lock() {
             stack.push(frame);
         }

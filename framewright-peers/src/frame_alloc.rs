@@ -1,8 +1,8 @@
 //! `frame-alloc`: a lock-free buddy on summarised bitmaps, alone and behind its per-CPU
 //! magazines with a shared depot.
 //!
-//! It keeps its bitmaps inside the memory that it manages. No frame memory is wanted here, so
-//! the managed span is reserved address space of which only the bitmaps are ever touched.
+//! It keeps its bitmaps inside the memory that it manages. These rows need no memory behind the
+//! frames, so the managed span is reserved address space, of which only the bitmaps are written.
 
 use crate::{Metadata, Peer, Worker};
 use core::{cell::Cell, num::NonZeroUsize, ptr::NonNull};
@@ -21,7 +21,7 @@ const ALIGN: usize = FRAME.bytes() << (ORDERS - 1);
 type Buddy = SummaryBuddyAllocator<ORDERS, ExposedMapping>;
 type Depot<const CPUS: usize> = DepotAllocator<Buddy, ThreadCpu, CPUS>;
 
-/// Its pointers into the reserved span.
+/// Converts addresses of the reserved span into pointers.
 struct ExposedMapping;
 
 // SAFETY: physical addresses handed to the allocator are virtual addresses of one anonymous
@@ -41,7 +41,8 @@ thread_local! {
     static CPU: Cell<usize> = const { Cell::new(0) };
 }
 
-/// The CPU that this thread said it is: one thread-local load, as a kernel's per-CPU variable.
+/// The CPU number that this thread has set: one thread-local load, as for a per-CPU variable of a
+/// kernel.
 struct ThreadCpu;
 
 impl CpuId for ThreadCpu {
@@ -144,7 +145,7 @@ pub struct SummaryBuddy {
     frames: u64,
 }
 
-/// A handle; there is nothing per CPU.
+/// A handle without per-CPU state.
 pub struct SummaryBuddyWorker<'a>(&'a SummaryBuddy);
 
 impl Peer for SummaryBuddy {
@@ -189,9 +190,9 @@ impl Worker for SummaryBuddyWorker<'_> {
     }
 }
 
-/// `frame-alloc` as it recommends itself for many CPUs: magazines of 128 frames per CPU and a
-/// shared depot of 512 in front of the lock-free buddy. `CPUS` is a compile-time number there;
-/// its documentation asks for the number of CPUs that may ever be online.
+/// `frame-alloc` as its documentation recommends for many CPUs: magazines of 128 frames per CPU and
+/// a shared depot of 512 in front of the lock-free buddy. `CPUS`, a compile-time number, is the
+/// number of CPUs that may ever be online.
 pub struct FrameAllocDepot<const CPUS: usize = 2> {
     depot: Box<Depot<CPUS>>,
     span: Span,

@@ -1,7 +1,7 @@
 //! `free-list`: a sorted vector of free ranges (Hermit's frame allocator), under a spinlock.
 //!
-//! Ranges do grow together when neighbours are freed, so blocks of every order come back; a free
-//! in random order costs a search and a move of all higher ranges.
+//! Neighbouring free ranges are merged, so blocks of every order become available again. A free in
+//! random order costs a search and a move of all higher ranges.
 
 use crate::{Metadata, Peer, Worker};
 use free_list::{FreeList, PAGE_SIZE, PageLayout, PageRange};
@@ -26,7 +26,7 @@ impl Peer for FreeListPeer {
         let bytes = usize::try_from(frames).expect("frames fit in memory") * PAGE_SIZE;
         let mut list = List::new();
         let all = PageRange::new(0, bytes).expect("whole pages");
-        // SAFETY: nothing stands behind the addresses, so nothing else uses them.
+        // SAFETY: there is no memory behind the addresses, so nothing else uses them.
         unsafe { list.deallocate(all) }.expect("an empty list takes any range");
         Self(Mutex::new(list))
     }

@@ -1,4 +1,4 @@
-//! The trait that every measured allocator implements.
+//! The traits that every measured allocator implements.
 
 use crate::list_buddy::MigrateType;
 
@@ -8,7 +8,8 @@ pub trait Peer: Sync + Sized {
     /// The row's name in tables.
     const NAME: &'static str;
     /// Whether it merges neighbouring free frames into larger blocks as they are freed, so that
-    /// any order can be served again. Only merging allocators are ranked against each other.
+    /// blocks of any order can be allocated again. Only merging allocators are ranked against each
+    /// other.
     const MERGES: bool;
     /// The largest order it serves.
     const MAX_ORDER: u8;
@@ -33,14 +34,14 @@ pub trait Peer: Sync + Sized {
     /// If there is no such CPU, or its handle is in use (where the allocator can tell).
     fn worker(&self, cpu: usize) -> Self::Worker<'_>;
 
-    /// Memory that it needs for its bookkeeping, without per-CPU lists.
+    /// Size of its metadata, without per-CPU lists.
     fn metadata(&self) -> Metadata;
 
     /// Bytes of all its per-CPU lists together; 0 if it has none.
     fn cpu_list_bytes(&self) -> usize;
 
-    /// Gives all frames on per-CPU lists back to the shared structure; says whether the allocator
-    /// offers that.
+    /// Gives all frames on per-CPU lists back to the shared structure. Returns whether the
+    /// allocator has this operation.
     fn drain(&self) -> bool {
         false
     }
@@ -48,36 +49,36 @@ pub trait Peer: Sync + Sized {
 
 /// One thread's handle on a [`Peer`].
 pub trait Worker {
-    /// Takes 2^`order` naturally aligned frames; the number of the first, or `None` if there is
-    /// no such block.
+    /// Takes 2^`order` naturally aligned frames. Returns the number of the first, or `None` if
+    /// there is no such block.
     fn alloc(&mut self, order: u8) -> Option<u64>;
 
-    /// As [`alloc`](Worker::alloc), for contents of this kind. Allocators without migratetypes ignore
-    /// it; for the others `alloc` is for movable contents.
+    /// As [`alloc`](Worker::alloc), for contents of this migratetype. Allocators without
+    /// migratetypes ignore it; for the others `alloc` allocates movable memory.
     #[inline]
     fn alloc_typed(&mut self, order: u8, _migratetype: MigrateType) -> Option<u64> {
         self.alloc(order)
     }
 
-    /// Says that the calling thread acts for this worker's CPU from now on. Needed only by a thread
-    /// that has the workers of several CPUs.
+    /// Declares that the calling thread acts for this worker's CPU from now on. Only a thread with
+    /// the workers of several CPUs needs it.
     #[inline]
     fn resume(&mut self) {}
 
-    /// Gives them back.
+    /// Frees 2^`order` frames.
     ///
     /// # Safety
     ///
-    /// `frame` came from an `alloc` of the same order by a worker of the same peer, and has not
-    /// been given back since. (Some allocators trust this with their own memory.)
+    /// `frame` came from an `alloc` of the same order by a worker of the same peer, and was not
+    /// freed since. (Some allocators rely on this for the safety of their own memory.)
     unsafe fn free(&mut self, frame: u64, order: u8);
 }
 
-/// The size of an allocator's bookkeeping, and how it is known.
+/// The size of an allocator's metadata, and the source of the number.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Metadata {
     /// Bytes for all managed frames, without per-CPU lists.
     pub bytes: usize,
-    /// Where the number comes from.
+    /// How the number was obtained.
     pub how: &'static str,
 }

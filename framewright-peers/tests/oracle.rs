@@ -1,8 +1,8 @@
-//! Every peer against the simplest allocator there is: a set of frames.
+//! Every peer against a naive oracle: a set of frames.
 //!
-//! No frame is handed out twice, blocks are aligned and inside the zone, and after everything
-//! has been freed a merging allocator can serve its largest order again. The list design is
-//! checked more closely: migratetypes, drains, both settings of both rules, and its counters.
+//! No frame is handed out twice, blocks are aligned and inside the zone, and after everything was
+//! freed a merging allocator can serve its largest order again. The list design is checked more
+//! closely: migratetypes, drains, all rules, and its counters.
 
 use framewright_peers::{
     BitmapAllocator, BuddySystem, Floor, FloorTrylock, FrameAllocDepot, FreeListPeer, ListBuddy,
@@ -14,7 +14,7 @@ use proptest::prelude::*;
 const FRAMES: u64 = 4096;
 const CPUS: usize = 2;
 
-/// Who owns which frame.
+/// The owner of each frame.
 struct Oracle {
     used: Vec<bool>,
     blocks: Vec<(u64, u8)>,
@@ -107,7 +107,7 @@ fn run<P: Peer>(steps: &[Step]) {
 
 fn free<P: Peer>(worker: &mut P::Worker<'_>, oracle: &mut Oracle, index: usize) {
     if let Some((frame, order)) = oracle.pick(index) {
-        // SAFETY: the oracle has the block from `alloc`, and gives it out once.
+        // SAFETY: the oracle has the block from `alloc`, and frees it once.
         unsafe { worker.free(frame, order) };
     }
 }
@@ -120,7 +120,11 @@ fn run_list_buddy(steps: &[Step], tuning: &Tuning) {
             Step::Alloc { cpu, order, migratetype } => {
                 match buddy.alloc(cpu, order, MigrateType::ALL[migratetype]) {
                     Some(frame) => oracle.allocated(frame, order),
-                    None => assert_eq!(buddy.held(0) + buddy.held(1), 0, "failed with full lists"),
+                    None => assert_eq!(
+                        buddy.held(0) + buddy.held(1),
+                        0,
+                        "an allocation failed while lists had frames"
+                    ),
                 }
             }
             Step::Free { cpu, index } => give_back(&buddy, &mut oracle, cpu, index),
@@ -155,7 +159,7 @@ fn give_back(buddy: &ListBuddy, oracle: &mut Oracle, cpu: usize, index: usize) {
     }
 }
 
-/// Every frame is in exactly one place, and the counters say the same.
+/// Every frame is in exactly one place, and the counters agree.
 fn balance(buddy: &ListBuddy, oracle: &Oracle) {
     let held: u32 = (0..CPUS).map(|cpu| buddy.held(cpu)).sum();
     assert_eq!(u64::from(buddy.free_frames()) + u64::from(held) + oracle.live(), FRAMES);
@@ -168,12 +172,12 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 48, ..ProptestConfig::default() })]
 
     #[test]
-    fn list_buddy_as_it_is_today(steps in steps()) {
+    fn list_buddy_with_current_rules(steps in steps()) {
         run_list_buddy(&steps, &Tuning::default());
     }
 
     #[test]
-    fn list_buddy_with_the_old_rules(steps in steps()) {
+    fn list_buddy_with_historical_rules(steps in steps()) {
         run_list_buddy(&steps, &Tuning {
             bulk_free: BulkFree::SelectBeforeLock,
             high_order_drain: HighOrderDrain::EveryFree,
@@ -196,7 +200,7 @@ proptest! {
 }
 
 #[test]
-fn a_free_of_what_was_never_allocated_is_refused() {
+fn a_free_of_a_frame_that_was_never_allocated_is_refused() {
     let buddy = ListBuddy::new(FRAMES, CPUS);
     let frame = buddy.alloc(0, 3, MigrateType::Movable).expect("free memory");
     for (frame, order) in [(frame, 2), (frame + 1, 0), (FRAMES, 0), (u64::MAX, 0), (17, 0)] {
@@ -206,11 +210,11 @@ fn a_free_of_what_was_never_allocated_is_refused() {
             format!("no block of order {order} is allocated at frame {frame}")
         );
     }
-    buddy.free(0, frame, 3).expect("the real thing");
+    buddy.free(0, frame, 3).expect("a live block");
 }
 
 #[test]
-fn bursts_pay_the_zone_lock_in_batches() {
+fn bursts_take_the_zone_lock_once_per_batch() {
     let buddy = ListBuddy::new(1 << 20, CPUS);
     for _ in 0..3 {
         let frames: Vec<u64> = (0..32_768)

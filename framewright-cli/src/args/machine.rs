@@ -11,15 +11,15 @@ use framewright_sim::machine::{Spec, nearest_name, presets};
 
 use super::values::{Memory, whole};
 
-/// Every CPU has lists of its own; more of them than this no machine has.
+/// Every CPU has its own lists; no machine has more CPUs than this.
 const MOST_THREADS: u16 = 4096;
 
-/// What a workload runs on.
+/// The machine that a workload runs on.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Machine {
     /// Threads of this process.
     Host(Host),
-    /// A simulated machine, and the file that describes it.
+    /// A simulated machine, and its file if it came from one.
     Simulated(Box<Spec>, Option<PathBuf>),
     /// An emulated machine, which boots a kernel.
     Qemu(Qemu),
@@ -44,7 +44,7 @@ impl FromStr for Qemu {
         let mib = match parts.next() {
             None => QemuSpec::MIB,
             Some(size) => {
-                // Whatever is wrong with it, what would be right is the same.
+                // The message describes valid sizes, so the kind of error does not matter.
                 let mib = size.parse::<Memory>().map_or(0, |memory| memory.frames() >> 8);
                 let is_fit = mib >= QemuSpec::LEAST_MIB && mib.is_multiple_of(2);
                 is_fit.then_some(mib).ok_or_else(|| {
@@ -61,13 +61,13 @@ impl FromStr for Qemu {
         };
         match parts.next() {
             None => Ok(Self(QemuSpec { cpus, mib, nodes })),
-            Some(more) => Err(bad(format!("nothing behind nodes; '{more}' is too much"))),
+            Some(more) => Err(bad(format!("nothing after nodes; remove '{more}'"))),
         }
     }
 }
 
 impl Machine {
-    /// The file that describes it, if one does.
+    /// The machine's file, if it came from one.
     pub(crate) fn file(&self) -> Option<&Path> {
         match self {
             Self::Host(_) | Self::Qemu(_) => None,
@@ -79,12 +79,12 @@ impl Machine {
 /// Threads of this process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Host {
-    /// How many; `None` for as many as this machine has CPUs.
+    /// Number of threads; `None`: one for each CPU of this machine.
     threads: Option<u16>,
 }
 
 impl Host {
-    /// How many CPUs the machine has.
+    /// Number of CPUs of the machine.
     pub(crate) fn cpus(self) -> u16 {
         self.threads.unwrap_or_else(|| {
             let available = std::thread::available_parallelism().map_or(1, usize::from);
@@ -125,8 +125,8 @@ impl fmt::Display for Machine {
     }
 }
 
-/// A machine for what runs on simulated ones alone: of others it is said why they will not do, and they
-/// are not proposed.
+/// A machine for commands that run on simulated machines only. Others are refused with a reason,
+/// and error messages do not propose them.
 pub(crate) fn simulated_machine(text: &str) -> Result<Machine, String> {
     let other = text == "host" || ["host:", "qemu:"].iter().any(|kind| text.starts_with(kind));
     if !other {
@@ -140,10 +140,11 @@ pub(crate) fn simulated(text: &str) -> Result<Spec, String> {
     simulated_or(text, &[])
 }
 
-/// The same where `others` would do, too.
+/// As [`simulated`], with `others` named in error messages, too.
 fn simulated_or(text: &str, others: &[&'static str]) -> Result<Spec, String> {
     if let Some(cpus) = text.strip_prefix("uniform:") {
-        // What is no number of CPUs is refused as zero is: with what there is.
+        // Text that is no number is refused as zero is, with a message that lists the valid
+        // numbers.
         return Spec::uniform(whole(cpus).unwrap_or(0)).map_err(|error| error.reason);
     }
     if presets().any(|preset| preset == text) {
@@ -155,7 +156,7 @@ fn simulated_or(text: &str, others: &[&'static str]) -> Result<Spec, String> {
     }
     let shapes = others.iter().copied().chain(["uniform:N"]);
     let nearest = nearest_name(text, presets().chain(shapes.clone()))
-        .map_or_else(String::new, |name| format!("; the nearest there is: '{name}'"));
+        .map_or_else(String::new, |name| format!("; the nearest name is '{name}'"));
     let shapes: Vec<&str> = shapes.collect();
     Err(format!(
         "there is no such machine{nearest}. There are {}, FILE.toml, and what \
@@ -214,7 +215,7 @@ mod tests {
             ("qemu:4,much", "64 MiB of memory or more, in steps of 2 MiB, not 'much'"),
             ("qemu:4,32M", "64 MiB of memory or more"),
             ("qemu:4,1GiB,5", "1 to 4 nodes"),
-            ("qemu:4,1GiB,2,1", "'1' is too much"),
+            ("qemu:4,1GiB,2,1", "remove '1'"),
         ] {
             assert!(refused(text).contains(why), "{text}: {}", refused(text));
         }
@@ -239,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn where_threads_will_not_do_they_are_not_named() {
+    fn threads_are_not_proposed_to_commands_that_refuse_them() {
         for text in ["host", "host:2", "hos", ""] {
             let error = simulated(text).unwrap_err();
             assert!(error.contains("There are uniform:N") && !error.contains("'host"), "{error}");
@@ -247,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn who_needs_a_simulated_machine_is_proposed_no_other() {
+    fn a_command_for_simulated_machines_proposes_no_other() {
         let error = simulated_machine("hos").unwrap_err();
         assert!(error.contains("There are uniform:N") && !error.contains("'host"), "{error}");
         assert!(matches!(simulated_machine("uniform:2"), Ok(Machine::Simulated(..))));
@@ -258,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn what_looks_like_a_file_is_one() {
+    fn a_path_is_taken_as_a_file() {
         for text in ["nowhere.toml", "./nowhere"] {
             assert!(refused(text).starts_with(&format!("{text}: No such file")), "{text}");
         }

@@ -1,5 +1,4 @@
-//! Values and options that several commands take. What is wrong with a value is found here, before any
-//! work.
+//! Values and options that several commands take. Bad values are refused here, before any work.
 
 pub(crate) mod machine;
 pub(crate) mod run;

@@ -1,4 +1,4 @@
-//! What every run of a workload takes: chance, how much, which settings, and where the result goes.
+//! Options of every workload: seeds, amount of work, settings, and the file of the report.
 
 use clap::Args as ArgGroup;
 use framewright::{
@@ -8,7 +8,7 @@ use framewright::{
 use framewright_lab::workloads::Side;
 use std::{path::PathBuf, str::FromStr};
 
-/// Where the result goes besides standard output.
+/// The file of the report.
 #[derive(Debug, ArgGroup)]
 pub(crate) struct JsonArgs {
     /// Write the result to this file, as JSON
@@ -22,11 +22,11 @@ pub(crate) struct RunArgs {
     /// Seed of every random choice [default: 1]
     #[arg(long, value_name = "N")]
     pub(crate) seed: Option<u64>,
-    /// Simulated machines: as many seeds, from that one on; figures are medians
+    /// Simulated machines: number of seeds, starting with --seed; figures are medians
     #[arg(long, value_name = "K", default_value_t = 1,
           value_parser = clap::value_parser!(u16).range(1..=1000))]
     pub(crate) seeds: u16,
-    /// A look, not a measurement: a fifth of the work or of the time, on threads a few rounds
+    /// Short run, not for figures to quote: a fifth of the work or time; on threads a few rounds
     #[arg(long)]
     pub(crate) quick: bool,
     #[command(flatten)]
@@ -47,7 +47,7 @@ impl RunArgs {
     }
 }
 
-/// One `KEY=VALUE` that the tuning takes.
+/// One `KEY=VALUE` that the library accepts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Setting {
     key: String,
@@ -76,7 +76,7 @@ impl FromStr for Setting {
     }
 }
 
-/// The settings of the run, and of the one it is compared with.
+/// The settings of the run, and of the run that it is compared with.
 #[derive(Clone, Debug, Default, ArgGroup)]
 pub(crate) struct Settings {
     /// Change a setting (repeatable); `framewright tuning` lists them
@@ -111,7 +111,7 @@ impl Settings {
 
 fn tuning(mut tuning: Tuning, settings: &[Setting]) -> Tuning {
     for setting in settings {
-        // A setting is only made if the tuning takes it.
+        // `from_str` has already checked the setting.
         let applied = setting.apply(&mut tuning);
         debug_assert!(applied.is_ok(), "{applied:?}");
     }

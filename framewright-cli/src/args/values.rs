@@ -8,9 +8,9 @@ use std::{fmt, str::FromStr, time::Duration};
 const PAGEBLOCK: u64 = 2 << 20;
 /// One frame, 4 KiB.
 const FRAME: u64 = 4 << 10;
-/// Eight pageblocks: below that nothing is left beside the watermarks.
+/// Eight pageblocks: smaller memory has nothing left above the watermarks.
 const LEAST: u64 = 16 << 20;
-/// What 52 bits of physical address can name.
+/// The limit of 52 bits of physical address.
 const MOST: u64 = 1 << 52;
 
 const AS_IN: &str = "a number and a unit up to PiB, as in 4GiB or 512M";
@@ -32,7 +32,7 @@ impl FromStr for Memory {
     fn from_str(text: &str) -> Result<Self, String> {
         let bytes = bytes(text)?;
         if bytes < LEAST {
-            return Err(format!("the least there can be is {}; a size is {AS_IN}", Self(LEAST)));
+            return Err(format!("the minimum is {}; a size is {AS_IN}", Self(LEAST)));
         }
         if bytes > MOST {
             return Err(too_much());
@@ -59,7 +59,7 @@ pub(crate) fn bytes(text: &str) -> Result<u64, String> {
 }
 
 fn too_much() -> String {
-    format!("the most there can be is {}; a size is {AS_IN}", Memory(MOST))
+    format!("the maximum is {}; a size is {AS_IN}", Memory(MOST))
 }
 
 impl fmt::Display for Memory {
@@ -73,35 +73,35 @@ impl fmt::Display for Memory {
     }
 }
 
-/// The number that consists of the digits of `text`, if it does and `T` can hold it.
+/// The number in `text`, if it consists of digits and fits into `T`.
 pub(crate) fn whole<T: FromStr>(text: &str) -> Option<T> {
     text.bytes().all(|byte| byte.is_ascii_digit()).then(|| text.parse().ok())?
 }
 
-/// In less hardly a page comes and goes.
+/// Shorter runs see hardly any allocation.
 const SHORTEST: Duration = Duration::from_micros(100);
 
-/// For how long a machine is watched, in nanoseconds.
+/// The virtual time that figures are taken from, in nanoseconds.
 pub(crate) fn window(text: &str) -> Result<u64, String> {
     let window = warm_up(text)?;
     if u128::from(window) < SHORTEST.as_nanos() {
         return Err(format!(
-            "in less than {}us hardly a page comes and goes",
+            "the minimum is {}us: in less time hardly a page is allocated",
             SHORTEST.as_micros()
         ));
     }
     Ok(window)
 }
 
-/// For how long it runs before that.
+/// The virtual time of the warm-up, in nanoseconds.
 pub(crate) fn warm_up(text: &str) -> Result<u64, String> {
     let time = humantime::parse_duration(text)
         .map_err(|error| format!("{error}; a time is a number and a unit, as in 50ms"))?;
     let most = Duration::from_nanos(Plan::MOST);
     if time > most {
         return Err(format!(
-            "the most there can be is {}: a second of a server with 224 CPUs takes this one about \
-             ten, and shows all that happens there",
+            "the maximum is {}: simulating a second of a server with 224 CPUs takes about ten \
+             seconds here, and a second is enough for all figures",
             humantime::format_duration(most)
         ));
     }
@@ -127,17 +127,17 @@ mod tests {
     }
 
     #[test]
-    fn refusals_say_what_would_do() {
+    fn refusals_name_valid_values() {
         for (text, hint) in [
             ("much", "a size is a number and a unit"),
             ("-4GiB", "a size is a number and a unit"),
             ("", "a size is a number and a unit"),
             ("1ZiB", "up to PiB, as in 4GiB"),
             ("-1", "as in 4GiB"),
-            ("99999999999999999999", "the most there can be is 4PiB"),
-            ("99999999999999999999G", "the most there can be is 4PiB"),
-            ("8MiB", "the least there can be is 16MiB"),
-            ("5PiB", "the most there can be is 4PiB"),
+            ("99999999999999999999", "the maximum is 4PiB"),
+            ("99999999999999999999G", "the maximum is 4PiB"),
+            ("8MiB", "the minimum is 16MiB"),
+            ("5PiB", "the maximum is 4PiB"),
             ("17M", "nearest valid value: 18MiB"),
             ("64MiB1", "a size is a number and a unit"),
         ] {
@@ -159,10 +159,10 @@ mod tests {
         assert_eq!((window("50ms"), window("10m")), (Ok(50_000_000), Ok(Plan::MOST)));
         assert_eq!(warm_up("0ms"), Ok(0));
         for (text, hint) in [
-            ("50us", "less than 100us"),
-            ("0ms", "less than 100us"),
-            ("601s", "the most there can be is 10m"),
-            ("1000000h", "the most there can be is 10m"),
+            ("50us", "the minimum is 100us"),
+            ("0ms", "the minimum is 100us"),
+            ("601s", "the maximum is 10m"),
+            ("1000000h", "the maximum is 10m"),
             ("99999999999999999999h", "as in 50ms"),
             ("soon", "as in 50ms"),
             ("", "as in 50ms"),

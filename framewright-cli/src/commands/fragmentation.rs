@@ -1,4 +1,5 @@
-//! `framewright run churn | replace`: how many huge pages allocators keep free memory good for.
+//! `framewright run churn | replace`: the huge pages that the free memory of an allocator still
+//! has.
 
 use std::{collections::HashSet, path::PathBuf};
 
@@ -21,18 +22,18 @@ use crate::failure::{Failure, Outcome};
 use crate::print::{self, bold, paragraph, several};
 use crate::{output, progress};
 
-/// The text before the examples of each.
+/// The text after the description and before the examples of each.
 macro_rules! with_examples {
     ($what:literal, $examples:literal) => {
         concat!(
             $what,
-            " Nothing stands behind the frames; every allocator gets the same calls, one after the \
-             other. No allocator is asked or drained on the way: the command counts free frames from \
+            " There is no memory behind the frames; the allocators get the same calls, one allocator after \
+             the other. No allocator is drained during the run: the command counts free frames from \
              its own calls. One call in 7 is timed, and the time of reading the clock is subtracted; \
              cpu_ns_per_operation is CPU time, which includes the command's own work, the same for all, \
              but not that of other programs. \
              With one thread, all counts are the same for the same arguments.\n\n\
-             The library has no watermarks here, as the others have none, unless --set or --vs names \
+             The library has no watermarks here, like the others, unless --set or --vs names \
              zone.min_free or zone.watermark_scale. frame-alloc-depot and buddy_system_allocator know \
              no migratetypes.\n\nExamples:\n",
             $examples
@@ -41,19 +42,19 @@ macro_rules! with_examples {
 }
 
 pub(crate) const CHURN_EXAMPLES: &str = with_examples!(
-    "Random blocks are allocated up to the occupancy. Then a coin decides between an allocation and \
-     the free of a random block, at most half a percent of memory below the occupancy. At the end huge pages are \
-     allocated until one is refused (order9_allocatable), after a drain of all lists of CPUs again \
-     (order9_after_drain); order9_ideal are those that the free frames would make. Latencies include \
+    "Random blocks are allocated up to the occupancy. Then each operation is an allocation or the free of a \
+     random block, with equal probability, at most half a percent of memory below the occupancy. At the end \
+     huge pages are allocated until one is refused (order9_allocatable), and again after a drain of all CPU \
+     lists (order9_after_drain); order9_ideal is the number of free frames divided by 512. Latencies include \
      requests that were refused.",
     "  framewright run churn --quick
-      A look: 1 GiB, a million operations, 80 % in use.
+      A short run: 1 GiB, a million operations, 80 % in use.
   framewright run churn --occupancy 70,80,90 --seeds 3
       Three occupancies, medians of three seeds: some minutes.
   framewright run churn --mix small --vs zone.bulk_take=one-by-one
-      Orders 0 to 4 alone, and what a setting does.
+      Orders 0 to 4 only, with two settings.
   framewright run churn --types mixed --picture churn.svg
-      Kernel allocations among the movable ones, drawn over time.
+      Unmovable allocations among the movable ones, drawn over time.
   framewright run churn --threads 2 --free-by other
       Two CPUs, each of which frees what the other allocated."
 );
@@ -63,30 +64,30 @@ pub(crate) const REPLACE_EXAMPLES: &str = with_examples!(
      replaced once per round, in random order: one is freed, one is allocated. huge_frames_free are \
      aligned ranges of 512 frames of which none is allocated.",
     "  framewright run replace --quick
-      A look: 1 GiB, half of it free, 16 rounds.
+      A short run: 1 GiB, half of it free, 16 rounds.
   framewright run replace --free 50,90,20 --contenders framewright,list-buddy
       Three shares of free memory, two allocators: some minutes.
   framewright run replace --batch 1024
       1,024 pages are freed before as many are allocated.
   framewright run replace --rounds 32 --picture replace.svg
-      How it goes on from round to round."
+      The free huge frames after each round, as a picture."
 );
 
 /// Help of `--seeds`.
-pub(crate) const SEEDS: &str = "As many seeds, from that one on; figures are medians";
+pub(crate) const SEEDS: &str = "Number of seeds, starting with --seed; figures are medians";
 
 /// Help of `--quick`.
 pub(crate) const CHURN_QUICK: &str =
-    "A look, not a measurement: 1 GiB and a million operations, unless they are given";
+    "Short run, not for figures to quote: 1 GiB and a million operations, unless they are given";
 
 /// Help of `--quick`.
 pub(crate) const REPLACE_QUICK: &str =
-    "A look, not a measurement: 1 GiB and 16 rounds, unless they are given";
+    "Short run, not for figures to quote: 1 GiB and 16 rounds, unless they are given";
 
 /// The arguments of `run churn`.
 #[derive(Debug, ArgGroup)]
 pub(crate) struct ChurnArgs {
-    /// Memory in use, in percent; several by comma
+    /// Memory in use, in percent; several values separated by commas
     #[arg(long, value_name = "PERCENT", value_delimiter = ',', default_value = "80",
           value_parser = clap::value_parser!(u8).range(1..=99))]
     pub(crate) occupancy: Vec<u8>,
@@ -103,14 +104,14 @@ pub(crate) struct ChurnArgs {
 /// The arguments of `run replace`.
 #[derive(Debug, ArgGroup)]
 pub(crate) struct ReplaceArgs {
-    /// Memory that is free, in percent; several by comma
+    /// Free memory, in percent; several values separated by commas
     #[arg(long, value_name = "PERCENT", value_delimiter = ',', default_value = "50",
           value_parser = clap::value_parser!(u8).range(1..=99))]
     pub(crate) free: Vec<u8>,
-    /// How often every page is replaced [default: 128; 16 if --quick]
+    /// Rounds, in each of which every page is replaced [default: 128; 16 if --quick]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub(crate) rounds: Option<u32>,
-    /// Pages that are freed before as many are allocated
+    /// Pages that are freed before the same number is allocated
     #[arg(long, value_name = "N", default_value_t = 1,
           value_parser = clap::value_parser!(u32).range(1..=1 << 24))]
     pub(crate) batch: u32,
@@ -134,7 +135,7 @@ pub(crate) struct FragmentationArgs {
     /// The CPU that frees a block
     #[arg(long, value_enum, value_name = "CPU", default_value_t)]
     pub(crate) free_by: FreeBy,
-    /// Allocators that take part, by comma [default: all]
+    /// Allocators to compare, separated by commas [default: all]
     #[arg(long, value_enum, value_name = "NAME", value_delimiter = ',', hide_default_value = true,
           default_values_t = [Name::Framewright, Name::ListBuddy,
                               Name::FrameAllocDepot, Name::BuddySystemAllocator])]
@@ -172,7 +173,7 @@ fn operations(text: &str) -> Result<u64, String> {
         .ok_or_else(|| "a number of operations is 1 to 1000G, as in 16M or 250k".to_owned())
 }
 
-/// Frames that are managed, unless it is said: 4 GiB, and for a look 1 GiB.
+/// Default frames: 4 GiB, and 1 GiB with `--quick`.
 const FRAMES: [u64; 2] = [1 << 20, 1 << 18];
 
 /// `run churn`.
@@ -209,7 +210,7 @@ pub(crate) fn replace(args: &ReplaceArgs) -> Result<Outcome, Failure> {
     shown.finish(&args.common, &setup, &result, &series)
 }
 
-/// Checks where results go before any work.
+/// Checks the output files before any work.
 fn setup(args: &FragmentationArgs, shares: &[u8]) -> Result<Setup, Failure> {
     let (json, picture) = (args.run.json.path.as_deref(), args.picture.as_deref());
     output::check_outputs(json, ("--picture", picture), None)?;
@@ -249,24 +250,25 @@ fn columns(args: &FragmentationArgs) -> Result<Vec<Column>, Failure> {
     Ok(all)
 }
 
-/// The error, with the option that is to blame.
+/// The error, with the option that caused it.
 fn about((option, error): &(&'static str, Error)) -> Failure {
     Failure::BadInput(format!("--{option}: {error}"))
 }
 
-/// How an experiment is shown.
+/// The text around the tables of a workload.
 struct Shown {
     workload: &'static str,
-    /// What was done.
+    /// The work.
     what: String,
-    /// What the series is along.
+    /// The unit of the series.
     x: &'static str,
-    /// What a share of memory is.
+    /// The meaning of a share of memory.
     share: &'static str,
 }
 
 impl Shown {
-    /// The lines above, a table for each share of memory with what `more` says below it, the checks.
+    /// The lines above, a table for each share of memory followed by the text of `more`, and the
+    /// checks.
     fn finish(
         &self,
         args: &FragmentationArgs,
@@ -301,7 +303,7 @@ impl Shown {
         let machine = format!("{}; {}", report.machine, print::seeds(setup.seeds.len()));
         let lines = [("machine", machine), ("work", format!("{}; {types}", self.what))];
         let note = paragraph(&format!(
-            "note     times are this machine's, others' work on it included; one call in {TIMED_ONE_IN} is \
+            "note     times include other load of this machine; one call in {TIMED_ONE_IN} is \
              timed, without what reading the clock takes"
         ));
         format!("{}{note}\n{}", print::head(lines), settings(report, style))
@@ -318,7 +320,7 @@ fn threads(setup: &Setup) -> String {
     format!("{}{frees}", several(setup.threads, "thread"))
 }
 
-/// The settings of the library's sides, once: they are the same in all sections.
+/// The settings of the library's sides, printed once: they are the same in all sections.
 fn settings(report: &Report, style: Style) -> String {
     let mut first = report.clone();
     let mut seen = HashSet::new();
@@ -329,7 +331,8 @@ fn settings(report: &Report, style: Style) -> String {
     print::settings(&first, style)
 }
 
-/// One row per figure, one column per allocator. The library's sides are compared, others stand beside.
+/// One row per figure, one column per allocator. The library's sides are compared; other allocators
+/// are columns beside them.
 fn table(section: &Section, words: &str, report: &Report, style: Style) -> String {
     let is_side = |run: &&Run| run.label.starts_with("framewright ");
     let sides: Vec<&Run> = section.runs.iter().filter(is_side).collect();

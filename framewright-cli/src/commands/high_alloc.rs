@@ -1,4 +1,4 @@
-//! `framewright run high-alloc`: huge pages asked of a machine that compiles.
+//! `framewright run high-alloc`: requests for huge pages on a machine that compiles.
 
 use std::path::PathBuf;
 
@@ -22,73 +22,73 @@ use crate::print::{self, mib};
 use crate::{output, progress};
 
 pub(crate) const EXAMPLES: &str = "\
-Builders compile while one thread asks for 95 % of memory in huge pages of 2 MiB, one every 125 ms, and \
-keeps them until the pass ends: twice under load (success1, success2), and once when builders, trees \
-and caches are gone (success3). `achievable` is what an oracle says that knows where everything is. \
-On a simulated machine figures of time are a model's, counts are what the code did, and the same \
-command gives the same bytes. The last CPU asks, and does the kernel's own work in between; builders have \
-the others, the last of which goes on with that work while a request waits. \
-On threads the same is done to real memory: every word of a page is looked at when it has moved; times are \
-real, and the course goes by 16 times as fast: some 15 s for 512 MiB, 4 s with --quick. \
-On qemu a kernel does it, with real page tables: work, not time, stands between two requests.
+Builders compile while one thread requests 95 % of memory in huge pages of 2 MiB, one every 125 ms, and \
+keeps them until the pass ends: two passes under load (success1, success2), and one after builders, trees \
+and caches are freed (success3). `achievable` is the share that an oracle with full knowledge of memory finds. \
+On a simulated machine counts are exact, times come from a model, and the same command gives the same \
+bytes. The last CPU makes the requests, and does the kernel's background work in between; builders run on \
+the others, the last of which continues that work while a request waits. \
+On threads the same happens in real memory: every word of a page is verified after a move; times are \
+real, and the intervals are a 16th as long: some 15 s for 512 MiB, 4 s with --quick. \
+On qemu a kernel does it, with real page tables; requests are separated by work, not by time.
 
 Examples:
   framewright run high-alloc --seeds 10
-      By index, which is the default, ten times.
+      Compaction by index (the default), with ten seeds.
   framewright run high-alloc --flags thp --set compact.method=scan --vs compact.method=index
-      One attempt, nobody woken: by scanning frames, and by index.
+      Requests that try once and wake no background work: by scanners, and by index.
   framewright run high-alloc --set compact.method=scan --vs compact.repair.detect_meeting=off
-      What one repair of 2013 is worth.
+      The gain of one repair of 2013.
   framewright run high-alloc --flags thp --vs compact.method=scan --picture memory.svg
-      Memory with both, a cell per pageblock.
+      Draws memory with both methods, a cell per pageblock.
   framewright run high-alloc --from recordings/compile.before --vs compact.method=scan
-      Memory begins as that of a real machine was: as much in use by the kernel, by files and by
-      programs, and what is free in blocks as large. Shares are its, sizes this machine's.
+      Starts with memory in the state of a real machine: the same shares in use by the kernel, by files
+      and by programs, and the same sizes of free blocks, scaled to the size of this machine.
   framewright run high-alloc --memory 4GiB --machine uniform:8
-      A larger machine. With 4 CPUs each GiB takes a processor some six seconds, two with --quick,
+      A larger machine. With 4 CPUs each GiB takes some six seconds of CPU time, two with --quick,
       and 16 MiB of this machine's memory: 16GiB 95 seconds, 27 with --quick; 256GiB --quick eleven
-      minutes, and 4 GiB. There is a builder for each 400 MiB; those without a CPU of their own take
-      turns: during a pass as much is built for each GiB as on a small machine, but less before it.
+      minutes, and 4 GiB. There is a builder for each 400 MiB; builders without a CPU of their own take
+      turns: during a pass each GiB has the load of a small machine, before the pass less.
   framewright run high-alloc --machine host:2 --flags thp --vs compact.method=scan
       Threads over real memory, one method after the other.
   framewright run high-alloc --machine qemu:4,256MiB
       A kernel on an emulated machine: pages move under programs that use them.";
 
-/// What `run high-alloc` takes.
+/// Arguments of `run high-alloc`.
 #[derive(Debug, ArgGroup)]
 pub(crate) struct HighAllocArgs {
-    /// What a request for a huge page may do
+    /// The work that a request for a huge page may do
     #[arg(long, value_enum, value_name = "FLAGS", default_value_t)]
     pub(crate) flags: Flags,
-    /// uniform:N, a name that `framewright machines` lists, or FILE.toml; host:N with N threads that build;
-    /// qemu:CPUS[,MEMORY[,NODES]] for a kernel on an emulated machine
+    /// uniform:N, a name that `framewright machines` lists, or FILE.toml; host:N with N builder
+    /// threads; qemu:CPUS[,MEMORY[,NODES]] for a kernel on an emulated machine
     #[arg(long, default_value = "uniform:4")]
     pub(crate) machine: Machine,
     /// Memory, as in 4GiB [default: 1GiB; on threads 512MiB, or 256MiB with --quick]
     #[arg(long, value_name = "SIZE", allow_hyphen_values = true)]
     pub(crate) memory: Option<Memory>,
-    /// Simulated machines: begin with memory as it was on a real machine: a file of the kernel's tables, as recordings have
-    /// beside them (NAME.before) [default: all of it is free]
+    /// Simulated machines: start with memory in the state of a real machine: a file of the kernel's
+    /// tables, as stored beside recordings (NAME.before) [default: all memory is free]
     #[arg(long, value_name = "FILE")]
     pub(crate) from: Option<PathBuf>,
-    /// Simulated machines: draw memory into this file, a cell per pageblock, or per few of them where there are
-    /// many: before, after, and over time; of several runs, the one with the first seed
+    /// Simulated machines: draw memory into this file, a cell per pageblock (large memory: per few
+    /// pageblocks): before, after, and over time; of several runs, the one with the first seed
     #[arg(long, value_name = "FILE")]
     pub(crate) picture: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) run: RunArgs,
 }
 
-/// What chance is here.
-pub(crate) const SEED: &str = "Seed of everything left to chance; on threads, of what builders do";
+/// Help of `--seed`.
+pub(crate) const SEED: &str = "Seed of every random choice; on threads, of the builders' work";
 
-/// What several are here.
+/// Help of `--seeds`.
 pub(crate) const SEEDS: &str =
-    "As many seeds, from that one on: runs, one after the other on threads";
+    "Number of seeds, starting with --seed, a run for each; on threads one after the other";
 
-/// What a look is here.
+/// Help of `--quick`.
 pub(crate) const QUICK: &str =
-    "A look: a request every 25 ms, so a fifth of the load between two of them";
+    "Short run: a request every 25 ms, so a fifth of the load between two of them";
 
 /// `run high-alloc`.
 pub(crate) fn high_alloc(args: &HighAllocArgs) -> Result<Outcome, Failure> {
@@ -119,22 +119,21 @@ fn on_threads(host: Host, args: &HighAllocArgs) -> Result<Outcome, Failure> {
     let machine = format!("host:{}", host.cpus());
     let report = report("high-alloc", machine, Some(args.run.first_seed()), measured);
     let builders = match (work.threads, work.building()) {
-        (1, _) => "one thread that builds".to_owned(),
+        (1, _) => "one builder thread".to_owned(),
         (threads, building) if building < threads => {
             let builders =
                 if building == 1 { "one builder" } else { &format!("{building} builders") };
             format!("{threads} threads for {builders} (one for each 400 MiB, and one more)")
         }
-        (threads, _) => format!("{threads} threads that build"),
+        (threads, _) => format!("{threads} builder threads"),
     };
     let machine = format!(
-        "{}: {builders}, one that asks, one for the background; {} MiB of real memory; {}",
+        "{}: {builders}, one for requests, one for background work; {} MiB of real memory; {}",
         report.machine,
         mib(work.frames),
         times(seeds.len(), work.quick)
     );
-    let note =
-        "times are this machine's, others' work on it included; counts differ from run to run";
+    let note = "times include other load of this machine; counts differ from run to run";
     let head =
         print::head([("machine", machine), flags_line(work.flags), ("note", note.to_owned())]);
     finish(&report, &args.run.json, &(head + &print::body(&report, output::style())))
@@ -176,7 +175,7 @@ fn refuse_little(frames: u64) -> Result<(), Failure> {
     let mib = |frames: u64| frames >> 8;
     if frames < HighAlloc::LEAST_FRAMES {
         return Err(Failure::BadInput(format!(
-            "--memory {}MiB: builders alone need some 150 MiB; give it at least {} MiB",
+            "--memory {}MiB: builders alone need some 150 MiB; the minimum is {} MiB",
             mib(frames),
             mib(HighAlloc::LEAST_FRAMES)
         )));
@@ -188,39 +187,42 @@ fn refuse(work: &HighAlloc) -> Result<(), Failure> {
     refuse_little(work.frames)?;
     if work.frames > HighAlloc::MOST_FRAMES {
         return Err(Failure::BadInput(format!(
-            "--memory {}GiB: each GiB takes some 16 MiB of this machine's memory, and some seconds; give it \
-             at most {} GiB",
+            "--memory {}GiB: each GiB takes some 16 MiB of this machine's memory, and some seconds; the \
+             maximum is {} GiB",
             work.frames >> 18,
             HighAlloc::MOST_FRAMES >> 18
         )));
     }
     if work.spec.cpus() < 2 || work.spec.nodes() > 1 {
         return Err(Failure::BadInput(format!(
-            "{}: high-alloc takes a machine of one node with at least 2 CPUs, one of which asks while \
-             builders have the others",
+            "{}: high-alloc needs a machine of one node with at least 2 CPUs: one makes the requests, \
+             builders run on the others",
             work.spec.name()
         )));
     }
     Ok(())
 }
 
-/// How many seeds, and whether it was a look.
+/// The number of seeds, and a remark if the run is short.
 fn times(seeds: usize, quick: bool) -> String {
     let seeds = if seeds == 1 { "one seed".to_owned() } else { format!("{seeds} seeds") };
     let quick = if quick { "; --quick: a fifth of the load between requests" } else { "" };
     format!("{seeds}{quick}")
 }
 
-/// What a request may do.
+/// The work that a request may do.
 fn flags_line(flags: Flags) -> (&'static str, String) {
     let may = match flags {
-        Flags::Default => "a request reclaims, compacts, and wakes who does it in the background",
-        Flags::Thp => "a request reclaims and compacts once, and wakes nobody",
+        Flags::Default => {
+            "a request reclaims, compacts, and wakes background reclaim and compaction"
+        }
+        Flags::Thp => "a request reclaims and compacts once, and wakes no background work",
     };
     ("flags", format!("{}: {may}", flags.name()))
 }
 
-/// Builders that share CPUs: the larger memory is, the less they build for each GiB before the first pass.
+/// Describes builders that share CPUs: with larger memory they build less for each GiB before the
+/// first pass.
 fn turns(work: &HighAlloc) -> Option<(&'static str, String)> {
     let (builders, cpus) = (work.builders(), u64::from(work.spec.cpus()) - 1);
     let cpus = match cpus {
@@ -231,7 +233,7 @@ fn turns(work: &HighAlloc) -> Option<(&'static str, String)> {
     Some(("load", format!("{builders} builders take turns on {cpus}")))
 }
 
-/// The state that memory begins in.
+/// The initial state of memory.
 fn began(state: &State, frames: u64) -> String {
     let whole = state.pageblocks() * PAGEBLOCK_FRAMES as u64;
     let scaled = match whole == frames {
@@ -240,8 +242,8 @@ fn began(state: &State, frames: u64) -> String {
     };
     let one = |percent| decimal(percent, 1);
     format!(
-        "{}{scaled}: {} % is free, {} % of that in blocks smaller than a huge page; {} % of all pageblocks hold \
-         what does not move",
+        "{}{scaled}: {} % is free, {} % of that in blocks smaller than a huge page; {} % of all pageblocks have \
+         unmovable pages",
         state.name(),
         one(state.free_pct()),
         one(state.scattered_pct()),

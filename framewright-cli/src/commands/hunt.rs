@@ -1,4 +1,5 @@
-//! `framewright hunt`: schedules that find bugs, and code that has none.
+//! `framewright hunt`: searches schedules of small programs for failures, with and without seeded
+//! bugs.
 
 use std::{fmt::Write, str::FromStr};
 
@@ -15,44 +16,44 @@ use crate::print::bold;
 use crate::{output, progress};
 
 pub(crate) const EXAMPLES: &str = "\
-Runs small programs of three simulated CPUs under one schedule after the other. As it is, every \
-program must stay clean under all of them (the control). With a bug put in, it must not: a check \
-that never fails proves nothing. Whatever is found is printed with the command that repeats it.
+Runs small programs of three simulated CPUs under one schedule after the other. Without a bug, every \
+program must pass all checks under all schedules (the control). With a seeded bug a check must fail: a \
+check that never fails proves nothing. Every failure is printed with the command that repeats it.
 
-Schedules: random, whoever can go on has the same chance; pct:DEPTH, by priorities that change \
-DEPTH - 1 times; exhaustive:BOUND, all that leave the ordinary course at most BOUND times.
+Schedules: random, all runnable CPUs with the same probability; pct:DEPTH, by priorities that change \
+DEPTH - 1 times; exhaustive:BOUND, all with at most BOUND deviations from the default schedule.
 
 Examples:
   framewright hunt
       All scenarios and bugs, in less than a minute.
   framewright hunt --full
-      As it is promised: 20 seeds of up to 100,000 schedules for each bug, 1,000,000 for each
-      control, and exhaustive searches. Have patience.
+      The full check, which takes hours: 20 seeds of up to 100,000 schedules for each bug, 1,000,000
+      for each control, and exhaustive searches.
   framewright hunt unmap --bug early-mask --schedule random --seeds 20
       One bug, with 20 seeds.
   framewright hunt drain --bug none --schedule random --schedules 1000000
       One control, for longer.
   framewright hunt unmap --bug early-mask --schedule random --seed 17
-      One hunt with a seed of your own, which ends the same way every time; with --schedules 1 and
-      the seed that it prints, the one schedule that finds the bug.
+      One hunt with a given seed, whose result is the same every time; with --schedules 1 and the
+      printed seed, the one schedule that finds the bug.
   framewright hunt list
-      What there is to hunt.
+      All scenarios and bugs.
 
-Exit codes: 0 every control is clean and by one kind of schedules nine of ten seeds find each bug, 1 \
-not so, or a recorded schedule is of another program, 2 bad input.";
+Exit codes: 0 every control is clean, and nine of ten seeds of one kind of schedules find each bug; 1 \
+otherwise, or if a recorded schedule belongs to another program; 2 bad input.";
 
-/// What `hunt` takes.
+/// Arguments of `hunt`.
 #[derive(Debug, ArgGroup)]
 pub(crate) struct HuntArgs {
-    /// A scenario, or list for what there is [default: all]
+    /// A scenario, or list to list all [default: all]
     #[arg(value_name = "SCENARIO")]
-    pub(crate) what: Option<What>,
-    /// Hunt this bug only, without controls; or none, for controls only
+    pub(crate) what: Option<Target>,
+    /// Hunt only this bug, without controls; or none, for controls only
     #[arg(long, value_name = "BUG")]
-    pub(crate) bug: Option<Which>,
+    pub(crate) bug: Option<BugChoice>,
     /// random, pct:DEPTH, exhaustive:BOUND, or replay:... as printed; may be given more than once
-    /// [default: random and pct:4; with --full also pct:3, pct:6, and exhaustive:1 to
-    /// exhaustive:3 where that takes minutes]
+    /// [default: random and pct:4; with --full also pct:3, pct:6, and exhaustive:1 to exhaustive:3
+    /// where that takes minutes]
     #[arg(long = "schedule", value_name = "KIND")]
     pub(crate) kinds: Vec<Kind>,
     /// Hunts for each bug, with different seeds [default: 4, with --full 20; 1 if --seed is given]
@@ -64,26 +65,26 @@ pub(crate) struct HuntArgs {
     /// Schedules of one hunt, and of one control [default: 20000; with --full 100000 and 1000000]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) schedules: Option<u64>,
-    /// As thoroughly as it is promised
+    /// The full check, which takes hours
     #[arg(long)]
     pub(crate) full: bool,
-    /// Hunts at once; the result is the same for any number [default: the processors of this host]
+    /// Parallel hunts; the result is the same for any number [default: the processors of this host]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub(crate) jobs: Option<u16>,
     #[command(flatten)]
     pub(crate) json: JsonArgs,
 }
 
-/// Where to hunt.
+/// The scenarios of a hunt.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum What {
-    /// Nowhere: say what there is.
+pub(crate) enum Target {
+    /// None: list all.
     List,
-    /// There.
+    /// This one.
     Scenario(&'static Scenario),
 }
 
-impl FromStr for What {
+impl FromStr for Target {
     type Err = String;
 
     fn from_str(name: &str) -> Result<Self, String> {
@@ -92,21 +93,21 @@ impl FromStr for What {
         }
         Scenario::named(name).map(Self::Scenario).ok_or_else(|| {
             let names: Vec<_> = SCENARIOS.iter().map(|scenario| scenario.name).collect();
-            format!("there is: {}, and list", names.join(", "))
+            format!("valid: {}, and list", names.join(", "))
         })
     }
 }
 
-/// What to hunt.
+/// The bugs of a hunt.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Which {
-    /// Nothing: controls only.
+pub(crate) enum BugChoice {
+    /// None: controls only.
     None,
-    /// That.
+    /// This one.
     Bug(Bug),
 }
 
-impl FromStr for Which {
+impl FromStr for BugChoice {
     type Err = String;
 
     fn from_str(name: &str) -> Result<Self, String> {
@@ -115,16 +116,16 @@ impl FromStr for Which {
         }
         name.parse().map(Self::Bug).map_err(|_| {
             let names = Bug::ALL.map(Bug::name);
-            format!("there is: {}, and none", names.join(", "))
+            format!("valid: {}, and none", names.join(", "))
         })
     }
 }
 
 const WORKLOAD: &str = "hunt";
 
-/// Hunts, and says whether everything was found that should be, and nothing else.
+/// Hunts, and checks that every bug is found and every control is clean.
 pub(crate) fn hunt(args: &HuntArgs) -> Result<Outcome, Failure> {
-    if matches!(args.what, Some(What::List)) {
+    if matches!(args.what, Some(Target::List)) {
         output::print(&show_hunt_list(output::style()))?;
         return Ok(Outcome::Fine);
     }
@@ -137,18 +138,18 @@ pub(crate) fn hunt(args: &HuntArgs) -> Result<Outcome, Failure> {
     finish(&report, &args.json, &show_hunt(&rows, output::style()))
 }
 
-/// What the arguments ask for.
+/// The campaign that the arguments describe.
 fn campaign(args: &HuntArgs) -> Result<Campaign, Failure> {
     let mut campaign = if args.full { Campaign::full() } else { Campaign::default() };
-    if let Some(What::Scenario(scenario)) = args.what {
+    if let Some(Target::Scenario(scenario)) = args.what {
         campaign.scenarios = vec![scenario];
     }
     match args.bug {
         None => {}
-        Some(Which::None) => campaign.bugs.clear(),
-        Some(Which::Bug(bug)) => {
+        Some(BugChoice::None) => campaign.bugs.clear(),
+        Some(BugChoice::Bug(bug)) => {
             campaign.scenarios.retain(|scenario| scenario.bugs.contains(&bug));
-            if let (true, Some(What::Scenario(scenario))) =
+            if let (true, Some(Target::Scenario(scenario))) =
                 (campaign.scenarios.is_empty(), args.what)
             {
                 return Err(Failure::BadInput(cannot_have(scenario, bug)));
@@ -159,7 +160,7 @@ fn campaign(args: &HuntArgs) -> Result<Campaign, Failure> {
     if !args.kinds.is_empty() {
         campaign.kinds.clear();
         for kind in &args.kinds {
-            // Who asks twice gets the same answer twice: once will do.
+            // A kind that is given twice runs once: both results would be the same.
             if !campaign.kinds.contains(kind) {
                 campaign.kinds.push(kind.clone());
             }
@@ -169,7 +170,8 @@ fn campaign(args: &HuntArgs) -> Result<Campaign, Failure> {
         && (campaign.scenarios.len() > 1 || args.bug.is_none())
     {
         return Err(Failure::BadInput(
-            "a recorded schedule is of one scenario, with one --bug or none: name them".to_owned(),
+            "a recorded schedule needs the name of its scenario and --bug BUG or --bug none"
+                .to_owned(),
         ));
     }
     campaign.jobs = args.jobs.map(usize::from);
@@ -188,15 +190,15 @@ fn cannot_have(scenario: &Scenario, bug: Bug) -> String {
     let names: Vec<_> = scenario.bugs.iter().map(|bug| bug.name()).collect();
     let name = scenario.name;
     if names.is_empty() {
-        format!("scenario '{name}' has no bugs to put in: it is there to stay clean (--bug none)")
+        format!("scenario '{name}' has no seeded bugs; it is a control only (--bug none)")
     } else {
-        format!("scenario '{name}' cannot have '{bug}'; it can have: {}", names.join(", "))
+        format!("scenario '{name}' has no bug '{bug}'; its bugs: {}", names.join(", "))
     }
 }
 
 fn machine(rows: &[Row]) -> String {
     let cpus = rows.iter().map(|row| row.scenario.cpus).max().unwrap_or_default();
-    format!("{cpus} simulated CPUs on which nothing costs anything")
+    format!("{cpus} simulated CPUs without costs")
 }
 
 /// The figures of a row.
@@ -232,8 +234,8 @@ fn run(row: &Row) -> Run {
     run
 }
 
-/// One check for each control, and one for each bug: it is enough that one way of choosing
-/// schedules finds it.
+/// One check for each control, and one for each bug. A bug check passes if one kind of schedules
+/// finds the bug.
 fn checks(rows: &[Row]) -> Vec<Check> {
     let mut checks: Vec<Check> = Vec::new();
     for same in rows.chunk_by(|a, b| a.scenario.name == b.scenario.name && a.bug == b.bug) {
@@ -252,7 +254,7 @@ fn checks(rows: &[Row]) -> Vec<Check> {
                     format!("{scenario} finds {bug}"),
                     same.iter().any(Row::is_good),
                     format!(
-                        "{found} of {hunts} hunts did, of nine in ten that should{}",
+                        "{found} of {hunts} hunts found it (at least 90 %){}",
                         reservations(same)
                     ),
                 )
@@ -262,10 +264,11 @@ fn checks(rows: &[Row]) -> Vec<Check> {
     checks
 }
 
-/// What there is to say against the result of some rows.
+/// Limitations of the result of some rows, as the end of a sentence.
 fn reservations(rows: &[Row]) -> String {
     let misfits = rows.iter().filter_map(Row::misfit);
-    let misfit = misfits.map(|misfit| format!("; the schedule is not of this program: {misfit}"));
+    let misfit =
+        misfits.map(|misfit| format!("; the schedule belongs to another program: {misfit}"));
     let is_cut = |row: &&Row| {
         let nothing_found = row.bug.is_some() && row.found() == 0;
         nothing_found && matches!(row.kind, Kind::Exhaustive { .. }) && !row.is_exhausted()
@@ -276,7 +279,7 @@ fn reservations(rows: &[Row]) -> String {
     misfit.chain(cut).collect()
 }
 
-/// A row per scenario, bug and kind of schedule; below, how to repeat what was found.
+/// A row per scenario, bug and kind of schedule; then the commands that repeat the failures.
 pub(crate) fn show_hunt(rows: &[Row], style: Style) -> String {
     let header =
         ["scenario", "bug", "schedules", "found", "median", "fastest", "tried", "other failures"];
@@ -299,13 +302,13 @@ pub(crate) fn show_hunt(rows: &[Row], style: Style) -> String {
         ]);
     }
     let mut text = table.to_string();
-    text.push_str("\nSchedules until a bug was found: median over all hunts, and the fewest.\n");
+    text.push_str("\nmedian, fastest: schedules until the bug was found, over all hunts.\n");
     text.push_str(&reached(rows, style));
     text.push_str(&repeats(rows, style));
     text
 }
 
-/// How often what a scenario is about happened at each of its points, in all runs without a bug.
+/// How often each counted step of a scenario happened, in all runs without a bug.
 fn reached(rows: &[Row], style: Style) -> String {
     let mut text = String::new();
     let controls = |row: &&Row| row.bug.is_none() && !row.scenario.points().is_empty();
@@ -326,7 +329,7 @@ fn reached(rows: &[Row], style: Style) -> String {
         }
         table.row(cells);
     }
-    text.push_str("\nHow often it happened at each step, in runs without a bug.\n\n");
+    text.push_str("\nHow often each step was reached, in runs without a bug.\n\n");
     text.push_str(&table.to_string());
     for (name, note) in notes {
         // Writing to a string does not fail.
@@ -335,7 +338,7 @@ fn reached(rows: &[Row], style: Style) -> String {
     text
 }
 
-/// It is bad when nothing happens where it can, and when something does where it cannot.
+/// Red marks a step that never happened although it can, or happened although it cannot.
 fn times_at(point: &Point, times: u64) -> (String, Tone) {
     match (point.never, times) {
         (None, 0) => ("0".to_owned(), Tone::Bad),
@@ -351,7 +354,7 @@ fn found(row: &Row) -> (String, Tone) {
         (_, 0) if row.misfit().is_some() => ("does not fit".to_owned(), Tone::Bad),
         (None, 0) => ("clean".to_owned(), tone),
         (None, _) => ("NOT CLEAN".to_owned(), tone),
-        // One kind that finds it is enough: another one is not wrong.
+        // A bug check passes if one kind finds the bug, so this row is not shown as bad.
         (Some(_), found) => {
             let tone = if row.is_good() { Tone::Good } else { Tone::Plain };
             (format!("{found} of {}", row.bags.len()), tone)
@@ -363,8 +366,8 @@ fn number(number: Option<u64>) -> String {
     number.map_or_else(|| "-".to_owned(), |number| number.to_string())
 }
 
-/// For each bug the find that took the fewest schedules, for each control all that was found, and
-/// the first of whatever nobody expected.
+/// For each bug the failure found after the fewest schedules, for each control all failures, and
+/// the first unexpected failure.
 fn repeats(rows: &[Row], style: Style) -> String {
     let mut text = String::new();
     for same in rows.chunk_by(|a, b| a.scenario.name == b.scenario.name && a.bug == b.bug) {
@@ -373,7 +376,7 @@ fn repeats(rows: &[Row], style: Style) -> String {
         let strays = bags().filter_map(|bag| bag.stray.as_ref()).take(1);
         if same[0].bug.is_some() {
             text.extend(finds.min_by_key(|find| find.at).map(|find| repeat(find, "", style)));
-            text.extend(strays.map(|stray| repeat(stray, "not expected: ", style)));
+            text.extend(strays.map(|stray| repeat(stray, "unexpected: ", style)));
         } else {
             text.extend(finds.map(|find| repeat(find, "NOT CLEAN: ", style)));
         }
@@ -391,7 +394,7 @@ fn repeat(find: &Find, note: &str, style: Style) -> String {
     format!("\n{command}\n    {note}{what}\n")
 }
 
-/// What there is to hunt.
+/// All scenarios and bugs.
 pub(crate) fn show_hunt_list(style: Style) -> String {
     let mut text = String::new();
     for scenario in &SCENARIOS {

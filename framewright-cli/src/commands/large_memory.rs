@@ -1,43 +1,45 @@
-//! `framewright run large-memory`: what a machine with very much memory costs.
+//! `framewright run large-memory`: the costs of a machine with very much memory.
 
 use std::fmt::Write;
 
 use clap::Args as ArgGroup;
 use framewright_lab::large_memory::{Goal, LargeMemory, LargeMemoryResult, Section};
-use framewright_lab::report::{Measured, Report, Style, Table, Tone, Unit, decimal};
+use framewright_lab::report::{
+    Measured, Report, Style, Table, Tone, Unit, decimal, scaled, scaled_nanos,
+};
 use indexmap::IndexSet;
 
 use super::{finish, report};
 use crate::args::{run::JsonArgs, values::Memory};
 use crate::failure::{Failure, Outcome};
-use crate::print::{self, TIMES, bold, in_unit};
+use crate::print::{self, bold};
 use crate::{output, progress};
 
 pub(crate) const EXAMPLES: &str = "\
-Nothing stands behind the frames: what is made and measured are the books that an allocator keeps \
-of them, some 100 bytes for each MiB, and the lists of CPUs. So a machine of 1 TiB fits into 250 MiB. \
-Goals stand below the figures, with what was measured; with --quick they are not judged.
+There is no memory behind the frames: the run makes and measures the metadata of the allocator, \
+some 100 bytes for each MiB, and the lists of CPUs. So a machine of 1 TiB fits into 250 MiB. \
+The goals are printed below the figures, with the measured values; with --quick they are not checked.
 
 Examples:
   framewright run large-memory
-      What is promised of a machine of 1 TiB on 4 nodes, and what is kept.
+      The goals for a machine of 1 TiB on 4 nodes, and the measured values.
   framewright run large-memory --quick --memory 64GiB --nodes 2
-      A smaller machine. The three zones that are compared have a 64th of it, a quarter, and all.
+      A smaller machine. The three compared zones have a 64th, a quarter, and all of its memory.
   framewright run large-memory --memory 8TiB --nodes 8 --cpus 512 --json large.json
-      A larger one, in some 3 GiB.";
+      A larger machine, which takes some 3 GiB here.";
 
 #[derive(Debug, ArgGroup)]
 pub(crate) struct LargeMemoryArgs {
     /// Memory of the machine, as in 256GiB or 4TiB
     #[arg(long, value_name = "SIZE", default_value = "1TiB", allow_hyphen_values = true)]
     pub(crate) memory: Memory,
-    /// Nodes that it is on, in equal shares
+    /// Nodes, with equal shares of memory
     #[arg(long, value_name = "N", default_value_t = 4)]
     pub(crate) nodes: u8,
-    /// CPUs, each with lists of its own for every zone [default: 16 of each node]
+    /// CPUs, each with its own lists for every zone [default: 16 for each node]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=4096))]
     pub(crate) cpus: Option<u16>,
-    /// A few rounds only: a look, not a measurement
+    /// Short run: a few rounds only, goals are not checked
     #[arg(long)]
     pub(crate) quick: bool,
     #[command(flatten)]
@@ -46,12 +48,12 @@ pub(crate) struct LargeMemoryArgs {
 
 const WORKLOAD: &str = "large-memory";
 
-/// Measures every part, and sets the goals beside the figures.
+/// Measures every part, and compares the figures with the goals.
 pub(crate) fn large_memory(args: &LargeMemoryArgs) -> Result<Outcome, Failure> {
     output::check_json(args.json.path.as_deref(), &[])?;
     let plan = plan(args)?;
     let result = progress::during(WORKLOAD, |tell| plan.run(tell))?;
-    // A look is too short to judge by.
+    // A short run is too inaccurate to check the goals.
     let checks =
         if args.quick { Vec::new() } else { result.goals.iter().map(Goal::check).collect() };
     let measured = Measured { runs: result.runs(), checks, ..Measured::default() };
@@ -68,7 +70,7 @@ fn plan(args: &LargeMemoryArgs) -> Result<LargeMemory, Failure> {
     Ok(if args.quick { plan.quick() } else { plan })
 }
 
-/// The machine in words: it exists on paper only.
+/// Describes the machine.
 fn machine(args: &LargeMemoryArgs, plan: &LargeMemory) -> String {
     let nodes = if plan.nodes == 1 { "1 node".to_owned() } else { format!("{} nodes", plan.nodes) };
     format!("{} on {nodes}, {} CPUs, metadata only", args.memory, plan.cpus)
@@ -97,14 +99,20 @@ fn table(section: &Section, style: Style) -> Table {
             let metric = run.metrics.get(name);
             metric.map_or_else(|| "-".to_owned(), |metric| quantity(metric.median, metric.unit))
         });
-        table.plain_row(std::iter::once(name.clone()).chain(cells));
+        table.plain_row(std::iter::once(without_unit(name)).chain(cells));
     }
     table
 }
 
-/// One row per goal: what was measured, the goal, and whether it is met.
+/// The name of a figure without its unit, which is in the cells.
+fn without_unit(name: &str) -> String {
+    let units = ["_ns", "_bytes", "_bytes_per_s"];
+    units.into_iter().find_map(|unit| name.strip_suffix(unit)).unwrap_or(name).to_owned()
+}
+
+/// One row per goal: the measured value, the goal, and whether it is met.
 fn goals(goals: &[Goal], quick: bool, style: Style) -> String {
-    let header = ["goals", "measured", "goal", if quick { "not judged" } else { "" }];
+    let header = ["goals", "measured", "goal", if quick { "not checked" } else { "" }];
     let mut table = Table::new(header, style);
     for goal in goals {
         let bound = if goal.is_rate() { "at least" } else { "at most" };
@@ -124,28 +132,23 @@ fn goals(goals: &[Goal], quick: bool, style: Style) -> String {
     table.to_string()
 }
 
-/// A figure in the unit in which it is a handy number.
+/// A figure with its unit, scaled to three digits if it is a time or a size.
 fn quantity(value: f64, unit: Unit) -> String {
-    const KIB: f64 = 1024.0;
-    const SIZES: [(f64, &str); 3] = [(KIB * KIB * KIB, "GiB"), (KIB * KIB, "MiB"), (KIB, "KiB")];
     match unit {
-        Unit::Nanos => handy(value, &TIMES),
-        Unit::Bytes => handy(value, &SIZES),
-        Unit::BytesPerSecond => format!("{}/s", handy(value, &SIZES)),
+        Unit::Nanos => scaled_nanos(value),
+        Unit::Bytes => size(value),
+        Unit::BytesPerSecond => format!("{}/s", size(value)),
         Unit::Ratio => format!("{} times", decimal(value, 2)),
         unit => decimal(value, unit.decimals()),
     }
 }
 
-/// Three digits that count, in the largest of `units` that is not larger than the value.
-fn handy(value: f64, units: &[(f64, &str)]) -> String {
-    let (value, name) = in_unit(value, units);
-    let decimals = match value {
-        100.0.. => 0,
-        10.0.. => 1,
-        _ => 2,
-    };
-    format!("{} {name}", decimal(value, decimals))
+/// `bytes` with three digits in the largest unit that gives at least one.
+fn size(bytes: f64) -> String {
+    const KIB: f64 = 1024.0;
+    let (value, unit) =
+        scaled(bytes, &[(KIB * KIB * KIB, "GiB"), (KIB * KIB, "MiB"), (KIB, "KiB")]);
+    format!("{value} {unit}")
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! `framewright machines | tuning`: what a simulated machine is made of, and what can be set.
+//! `framewright machines | tuning`: lists simulated machines with their parameters, and settings.
 
 use std::fmt::Write;
 
@@ -27,16 +27,16 @@ pub(crate) struct TuningArgs {
 }
 
 pub(crate) const MACHINES_EXAMPLES: &str = "\
-A machine is a TOML file: where its CPUs and its memory are, and what things cost on it. Every figure \
-is measured (the note says where), fitted (the note says to what), or estimated.
+A machine is a TOML file with the topology of CPUs and memory, and the costs of operations. Every figure \
+is measured (the note names the machine), fitted (the note names the target), or estimated.
 
 Examples:
   framewright machines
-      What there is; and uniform:N, a machine of N CPUs, one socket and node per 28.
+      All presets; and uniform:N, a machine of N CPUs, one socket and node per 28.
   framewright machines skx-2s-112
-      One of them: every parameter, its unit, its value, and where that comes from.
+      One machine: every parameter with its value, unit and source.
   framewright machines skx-2s-112 --toml
-      The same as a file, which says what each means: change it, name it, and run it as
+      The same as a file with the meaning of each parameter: change it, name it, and run it as
       --machine FILE.toml.";
 
 #[derive(Debug, ArgGroup)]
@@ -44,7 +44,7 @@ pub(crate) struct MachinesArgs {
     /// A preset, uniform:N, or FILE.toml
     #[arg(value_name = "MACHINE")]
     pub(crate) machine: Option<String>,
-    /// Print it as a file
+    /// Print it as a TOML file
     #[arg(long, requires = "machine")]
     pub(crate) toml: bool,
 }
@@ -79,7 +79,7 @@ fn all() -> Result<Vec<Spec>, Failure> {
 
 /// One line per machine.
 pub(crate) fn show_machines(specs: &[Spec], style: Style) -> String {
-    let mut table = Table::new(["machine", "CPUs", "nodes", "memory", "MHz", "what it is"], style)
+    let mut table = Table::new(["machine", "CPUs", "nodes", "memory", "MHz", "description"], style)
         .left_aligned(5);
     for spec in specs {
         table.plain_row([
@@ -94,7 +94,7 @@ pub(crate) fn show_machines(specs: &[Spec], style: Style) -> String {
     format!("{table}\nand uniform:N with N CPUs up to 512, and FILE.toml\n")
 }
 
-/// One machine: where things are, then every parameter with its basis.
+/// One machine: its topology, then every parameter with its basis.
 pub(crate) fn show_machine(spec: &Spec, style: Style) -> String {
     let mut text = format!("{}  {}\n\n", bold(spec.name(), style), spec.description());
     let topology = spec.topology();
@@ -129,7 +129,7 @@ pub(crate) fn show_machine(spec: &Spec, style: Style) -> String {
 pub(crate) fn inheritance(inherited: &Inherited) -> String {
     let Inherited { base, topology, parameters } = inherited;
     format!(
-        "{} of {} parameters{} are not in the file and taken over from '{base}'",
+        "{} of {} parameters{} are not in the file and inherited from '{base}'",
         parameters.len(),
         PARAMETERS.len(),
         if *topology { " and the topology" } else { "" },
@@ -156,7 +156,7 @@ fn sentence(spec: &Spec) -> String {
 }
 
 fn parameters<'s>(figures: impl Iterator<Item = Figure<'s>>, style: Style) -> Table {
-    let header = ["parameter", "value", "unit", "basis", "where, to what, or why"];
+    let header = ["parameter", "value", "unit", "basis", "source"];
     let mut table = Table::new(header, style).left_aligned(2).left_aligned(3).left_aligned(4);
     for figure in figures {
         table.plain_row([
@@ -189,7 +189,7 @@ pub(crate) fn tuning(args: &TuningArgs) -> Result<Outcome, Failure> {
     Ok(Outcome::Fine)
 }
 
-/// The setting called `name`, or those whose names begin so.
+/// The setting called `name`, or all settings whose names start with it.
 fn named(name: &str) -> Result<Vec<&'static Key>, Failure> {
     if let Some(key) = KEYS.iter().find(|key| key.path == name) {
         return Ok(vec![key]);
@@ -198,7 +198,7 @@ fn named(name: &str) -> Result<Vec<&'static Key>, Failure> {
     if !name.is_empty() && !begin_so.is_empty() {
         return Ok(begin_so);
     }
-    // The tuning knows which key was probably meant.
+    // The library's error names the nearest key.
     let error = Tuning::default().get(name).err().map(|error| error.to_string());
     let hint = "`framewright tuning` lists all";
     Err(Failure::BadInput(format!("{}; {hint}", error.unwrap_or_default())))

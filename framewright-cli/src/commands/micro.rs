@@ -1,4 +1,5 @@
-//! `framewright run alloc-micro`: nanoseconds or instructions per operation, beside others.
+//! `framewright run alloc-micro`: nanoseconds or instructions per operation, beside other
+//! allocators.
 
 use std::{env, fmt::Write, process::Command};
 
@@ -23,7 +24,7 @@ pub(crate) struct AllocMicroArgs {
     /// Memory that each allocator manages, as in 4GiB or 512M [default: 4GiB; 1GiB if --quick]
     #[arg(long, value_name = "SIZE", allow_hyphen_values = true)]
     pub(crate) memory: Option<Memory>,
-    /// A few rounds only: a look, not a measurement
+    /// Short run: a few rounds only, goals are not checked
     #[arg(long)]
     pub(crate) quick: bool,
     /// Count instructions (with valgrind's callgrind) instead of measuring time
@@ -32,7 +33,7 @@ pub(crate) struct AllocMicroArgs {
     /// Count instructions of a kernel on an emulated machine: qemu:N
     #[arg(long, value_name = "MACHINE", conflicts_with_all = ["memory", "quick", "instructions"])]
     pub(crate) machine: Option<Qemu>,
-    /// What the program starts itself with under callgrind
+    /// The workload that the program runs when it has started itself under callgrind
     #[arg(long, hide = true, value_name = "WORKLOAD")]
     pub(crate) counted: Option<Workload>,
     #[command(flatten)]
@@ -64,7 +65,7 @@ fn measure(args: &AllocMicroArgs) -> (String, Report) {
         scale.frames = memory.frames();
     }
     let table = progress::during(WORKLOAD, |tell| run(&scale, tell));
-    // A look is too short to judge by.
+    // A short run is too inaccurate to check the goals.
     let goals = if args.quick { Vec::new() } else { table.checks() };
     let text = show_micro(&table, &goals, output::style());
     let measured = Measured { runs: table.runs, checks: goals, ..Measured::default() };
@@ -90,7 +91,7 @@ fn count() -> Result<(String, Report), Failure> {
 const OURS: &str = "framewright";
 const FLOOR: &str = "floor-trylock";
 
-/// One row per metric, one column per allocator, then where we stand.
+/// One row per metric, one column per allocator; then the rank of the library.
 pub(crate) fn show_micro(table: &Micro, goals: &[Check], style: Style) -> String {
     let mut text = String::new();
     // Writing to a string does not fail.
@@ -103,7 +104,7 @@ pub(crate) fn show_micro(table: &Micro, goals: &[Check], style: Style) -> String
     let _ = writeln!(text, "{}", values(table, style));
     let _ = writeln!(
         text,
-        "{OURS} among allocators that merge (ties within 5 %), and beside the floor of one\n\
+        "rank of {OURS} among allocators that merge (ties within 5 %), and ratio to the lower bound of one\n\
          try-lock per operation:\n"
     );
     let _ = write!(text, "{}", standing(table, style));
@@ -114,7 +115,7 @@ pub(crate) fn show_micro(table: &Micro, goals: &[Check], style: Style) -> String
     text
 }
 
-/// How many goals are met, and one line for each that is not.
+/// The number of goals that are met, and one line for each that is not.
 fn missed(goals: &[Check], style: Style) -> String {
     let met = goals.iter().filter(|goal| goal.passed).count();
     let mut text = format!("{} {met} of {} met\n", bold("goals", style), goals.len());
@@ -156,7 +157,7 @@ fn values(table: &Micro, style: Style) -> Table {
 }
 
 fn standing(table: &Micro, style: Style) -> Table {
-    let mut rows = Table::new(["", "place", "to the best", "the best", "to floor-trylock"], style);
+    let mut rows = Table::new(["", "rank", "to the best", "the best", "to floor-trylock"], style);
     for name in METRICS {
         let ranks = ranks(&table.runs, &table.ranked, name);
         let (Some(best), Some(ours)) =
@@ -164,13 +165,13 @@ fn standing(table: &Micro, style: Style) -> Table {
         else {
             continue;
         };
-        let tone = if ours.place == 1 { Tone::Good } else { Tone::Bad };
+        let tone = if ours.rank == 1 { Tone::Good } else { Tone::Bad };
         let floor = ratio(&table.runs, name, OURS, FLOOR)
             .map_or_else(|| "-".to_owned(), |ratio| format!("{ratio:.2}"));
         let plain = |text| (text, Tone::Plain);
         rows.row([
             plain(name.to_owned()),
-            (ours.place.to_string(), tone),
+            (ours.rank.to_string(), tone),
             plain(format!("{:.2}", ours.to_best)),
             plain(best.label.clone()),
             plain(floor),

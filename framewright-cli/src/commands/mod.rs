@@ -1,4 +1,4 @@
-//! The commands, one file each: its options, its work, its result as text; and what all of them need.
+//! The commands, one file each (options, work, result as text), and code that all of them need.
 
 pub(crate) mod fragmentation;
 pub(crate) mod high_alloc;
@@ -21,7 +21,7 @@ use crate::args::run::JsonArgs;
 use crate::failure::{Failure, Outcome};
 use crate::output;
 
-/// The report of this command. Figures are of `seed` and those after it; of none where nothing is random.
+/// The report of this command. `seed` is the first seed, `None` if nothing is random.
 pub(crate) fn report(
     workload: &str,
     machine: String,
@@ -41,15 +41,15 @@ pub(crate) fn report(
     }
 }
 
-/// Writes the report to its file, prints `text`, and says whether all checks held.
+/// Writes the report to its file and prints `text`. Returns whether all checks passed.
 pub(crate) fn finish(report: &Report, json: &JsonArgs, text: &str) -> Result<Outcome, Failure> {
     output::save_json(json.path.as_deref(), report)?;
     output::print(text)?;
     Ok(output::outcome(&report.verdict))
 }
 
-/// The command as a user would type it, without the files that the result goes to: the same
-/// work gives the same report wherever those lie.
+/// The command as a user types it, without the output files: the same work then gives the same
+/// report, wherever those are.
 fn command(args: impl Iterator<Item = String>) -> Vec<String> {
     let mut command = vec!["framewright".to_owned()];
     let mut args = args;
@@ -64,7 +64,7 @@ fn command(args: impl Iterator<Item = String>) -> Vec<String> {
     command
 }
 
-/// Refuses those of these options that were given, on a machine that does not know them.
+/// Refuses options that were given for a machine without support for them.
 pub(crate) fn only_simulated(options: &[(&str, bool)]) -> Result<(), Failure> {
     let given = given(options);
     let (are, them) = match given[..] {
@@ -73,12 +73,12 @@ pub(crate) fn only_simulated(options: &[(&str, bool)]) -> Result<(), Failure> {
         _ => ("are", "them"),
     };
     Err(Failure::BadInput(format!(
-        "{} {are} for simulated machines; leave {them} out, or choose one, as in --machine uniform:4",
+        "{} {are} for simulated machines; leave {them} out, or simulate a machine, as in --machine uniform:4",
         given.join(" and ")
     )))
 }
 
-/// Refuses those that were given and are for a kernel on an emulated machine.
+/// Refuses options that were given and need a kernel on an emulated machine.
 pub(crate) fn only_on_qemu(options: &[(&str, bool)]) -> Result<(), Failure> {
     match options.iter().find(|(_, given)| *given) {
         None => Ok(()),
@@ -88,25 +88,25 @@ pub(crate) fn only_on_qemu(options: &[(&str, bool)]) -> Result<(), Failure> {
     }
 }
 
-/// Refuses those that were given and mean nothing to a kernel on an emulated machine.
+/// Refuses options that were given and have no effect on a kernel on an emulated machine.
 pub(crate) fn not_on_qemu(options: &[(&str, bool)]) -> Result<(), Failure> {
     let given = given(options);
-    let (mean, them) = match given[..] {
+    let (have, them) = match given[..] {
         [] => return Ok(()),
-        [_] => ("means", "it"),
-        _ => ("mean", "them"),
+        [_] => ("has", "it"),
+        _ => ("have", "them"),
     };
     let memory = match given.contains(&"--memory") {
         true => "; memory is a part of the machine, as in --machine qemu:4,1GiB",
         false => "",
     };
     Err(Failure::BadInput(format!(
-        "{} {mean} nothing to a kernel on an emulated machine: leave {them} out{memory}",
+        "{} {have} no effect on a kernel on an emulated machine: leave {them} out{memory}",
         given.join(" and ")
     )))
 }
 
-/// Names of those that were given.
+/// Names of the options that were given.
 fn given<'o>(options: &[(&'o str, bool)]) -> Vec<&'o str> {
     options.iter().filter(|(_, given)| *given).map(|(name, _)| *name).collect()
 }
@@ -116,7 +116,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn where_the_report_goes_is_not_part_of_the_command() {
+    fn the_file_of_the_report_is_not_part_of_the_command() {
         for line in
             ["replay x --json y --set a=b", "replay x --json=y --set a=b --svg z --picture p"]
         {
@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_not_given_is_not_named() {
+    fn options_that_were_not_given_are_not_named() {
         let refused = |given: [bool; 3]| {
             let names = ["--a", "--b", "--c"];
             let options: Vec<_> = names.into_iter().zip(given).collect();

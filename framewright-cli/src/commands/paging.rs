@@ -26,66 +26,66 @@ use crate::failure::{Failure, Outcome};
 use crate::print::{self, mib};
 use crate::{output, progress};
 
-/// What stands before the examples of each.
+/// The text before the examples of each workload.
 macro_rules! with_examples {
     ($where:literal, $examples:literal) => {
         concat!(
-            "This workload touches more than there is memory for, so that reclaim has to find what \
-             can go, take it out of page tables, and make every CPU forget it. ",
+            "This workload uses more pages than fit into memory, so that reclaim has to find unused \
+             pages, unmap them, and flush them from the TLBs of all CPUs. ",
             $where,
-            "\n\nMemory is small here, so that a run takes seconds: what counts is how often it turns \
-             over.\n\nExamples:\n",
+            "\n\nMemory is small here, so that a run takes seconds: the figures depend on the number of \
+             pages that are reclaimed, not on the size of memory.\n\nExamples:\n",
             $examples
         )
     };
 }
 
-/// Where it runs: not only where other workloads on pages of files do.
+/// Help of `--machine`: more machines than for `cdn`.
 pub(crate) const MMAP_READ_MACHINE: &str = "\
 uniform:N, a name that `framewright machines` lists, or FILE.toml; host:N with N threads over real memory; \
 qemu:CPUS[,MEMORY[,NODES]] for a kernel on an emulated machine";
 
-/// How much memory there is.
+/// Help of `--memory`.
 pub(crate) const MMAP_READ_MEMORY: &str = "\
 Memory of the machine, as in 1GiB [default: 16 MiB per CPU, and at least 64 MiB; on a host 512 MiB; on \
 qemu it is a part of the machine]";
 
 pub(crate) const MMAP_READ_EXAMPLES: &str = with_examples!(
-    "On a simulated machine figures of time are a model's, counts are what the code did, and the same \
-     command gives the same bytes. On host:N memory, files and interrupts are real, and on qemu:N page \
-     tables and interrupts are: no two runs are the same.",
+    "On a simulated machine counts are exact, times come from a model, and the same command gives the same \
+     bytes. On host:N memory, files and interrupts are real, and on qemu:N page tables and interrupts are: \
+     no two runs are the same.",
     "  framewright run mmap-read --machine uniform:4 --set tlb.batching=off --vs tlb.batching=all
       Interrupts per reclaimed page, without and with batches.
   framewright run mmap-read --readers threads --machine uniform:8 --memory 512MiB
-      Every page may be cached by every CPU: the shape of a cache server.
+      Every CPU may have a translation of every page, as on a cache server.
   framewright run mmap-read --machine host:1 --set tlb.batching=off --vs tlb.batching=lazy
-      No model: real memory, real files, and the kernel's interrupts, as it counts them.
+      No model: real memory, real files, and the interrupts that the kernel counts.
   framewright run mmap-read --machine qemu:4,128MiB --readers threads
-      A kernel of our own on an emulated machine, which reads half as much again as memory, twice."
+      The repository's kernel on an emulated machine reads 1.5 times the memory, twice."
 );
 
 pub(crate) const CDN_EXAMPLES: &str = with_examples!(
-    "The machine is simulated: figures of time are a model's, counts are what the code did. The same \
-     command gives the same bytes.",
+    "The machine is simulated: counts are exact, times come from a model. The same command gives the same \
+     bytes.",
     "  framewright run cdn --machine uniform:16 --memory 64MiB --days 1 --svg day.svg
-      A cache server for a day: does it fade?
+      A cache server for a day: does throughput degrade?
   framewright run cdn --huge 160 --days 0.1 --memory 256MiB --vs zone.huge_reserve=0
-      One request in 160 is for an object of 2 MiB, a tenth of what is sent: huge pages are wanted where
-      pages of files turn over. How many are had without a stall, before any were kept ready, and by
-      default?"
+      One request in 160 is for an object of 2 MiB in a huge page, a tenth of all data, while file pages
+      are reclaimed all the time. How many of these succeed without a stall, with the default reserve of
+      huge pages and without a reserve?"
 );
 
-/// What `run mmap-read` takes.
+/// Arguments of `run mmap-read`.
 #[derive(Debug, ArgGroup)]
 pub(crate) struct MmapReadArgs {
     /// Processes that map a file each, or threads that share one mapping
     #[arg(long, value_enum, value_name = "WHO", default_value_t)]
     pub(crate) readers: Readers,
-    /// How much is read in all, in multiples of memory
+    /// Amount that is read in all, in multiples of memory
     #[arg(long, value_name = "N", default_value_t = Self::TIMES,
           value_parser = clap::value_parser!(u32).range(2..=100))]
     pub(crate) times: u32,
-    /// Solid-state disks that the files are on; 0: they consist of holes, as in the benchmark
+    /// Solid-state disks that store the files; 0: the files consist of holes, as in the benchmark
     #[arg(long, value_name = "N", default_value_t = 0,
           value_parser = clap::value_parser!(u32).range(..=1000))]
     pub(crate) disks: u32,
@@ -96,17 +96,17 @@ pub(crate) struct MmapReadArgs {
 }
 
 impl MmapReadArgs {
-    /// Multiples of memory, unless it is said.
+    /// Default amount, in multiples of memory.
     pub(crate) const TIMES: u32 = 10;
 }
 
-/// What `run cdn` takes.
+/// Arguments of `run cdn`.
 #[derive(Debug, ArgGroup)]
 pub(crate) struct CdnArgs {
-    /// How long: a day is 2,500 turnovers of memory
+    /// Virtual time: a day is the time in which memory is filled 2,500 times
     #[arg(long, value_name = "DAYS", default_value = "1")]
     pub(crate) days: Days,
-    /// Requests that store something new, in percent
+    /// Requests that store new data, in percent
     #[arg(long, value_name = "PERCENT", default_value_t = 5,
           value_parser = clap::value_parser!(u8).range(..=100))]
     pub(crate) writes: u8,
@@ -114,19 +114,19 @@ pub(crate) struct CdnArgs {
     #[arg(long, value_name = "N", default_value_t = 4,
           value_parser = clap::value_parser!(u32).range(2..=100))]
     pub(crate) times: u32,
-    /// Requests under way at once, per CPU
+    /// Parallel requests per CPU
     #[arg(long, value_name = "N", default_value_t = 8,
           value_parser = clap::value_parser!(u16).range(1..=256))]
     pub(crate) threads: u16,
-    /// One request in so many is for an object of 2 MiB, kept in a huge page of its own until it expires
-    /// [default: none is]
+    /// One request in N is for an object of 2 MiB, kept in a huge page of its own until it expires
+    /// [default: none]
     #[arg(long, value_name = "ONE_IN", value_parser = one_in)]
     pub(crate) huge: Option<u32>,
     #[command(flatten)]
     pub(crate) common: PagingArgs,
 }
 
-/// What both take.
+/// Options of both.
 #[derive(Debug, ArgGroup)]
 pub(crate) struct PagingArgs {
     /// uniform:N, a name that `framewright machines` lists, or FILE.toml
@@ -135,36 +135,36 @@ pub(crate) struct PagingArgs {
     /// Memory of the machine, as in 1GiB [default: 16 MiB per CPU, and at least 64 MiB]
     #[arg(long, value_name = "SIZE", allow_hyphen_values = true, value_parser = memory)]
     pub(crate) memory: Option<Memory>,
-    /// Draw what happened over time into this file, as SVG
+    /// Draw throughput and stalls over time into this file, as SVG
     #[arg(long, value_name = "FILE")]
     pub(crate) svg: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) run: RunArgs,
 }
 
-/// Memory that turns over within a time that anybody waits.
+/// A size of memory, limited so that a run ends in reasonable time.
 fn memory(text: &str) -> Result<Memory, String> {
     let memory: Memory = text.parse()?;
     if memory.frames() > MOST_FRAMES {
-        let reason = "every GiB takes a processor some 3 seconds to be read ten times";
-        return Err(format!("the most there can be is {MOST_MEMORY}: {reason}"));
+        let reason = "reading a GiB ten times takes some 3 seconds of CPU time";
+        return Err(format!("the maximum is {MOST_MEMORY}: {reason}"));
     }
     Ok(memory)
 }
 
-/// One request in so many.
+/// A value "one request in N".
 fn one_in(text: &str) -> Result<u32, String> {
     match whole(text) {
         Some(one_in @ 1..=1_000_000) => Ok(one_in),
-        _ => Err("it takes 1 to 1000000, as in 160".to_owned()),
+        _ => Err("a number from 1 to 1000000 is needed, as in 160".to_owned()),
     }
 }
 
-/// 64 GiB: minutes of a run, and 1.5 GiB of what a simulation knows of pages.
+/// 64 GiB: a run of minutes, and 1.5 GiB of simulated pages.
 const MOST_FRAMES: u64 = 64 << 18;
 const MOST_MEMORY: &str = "64GiB";
 
-/// Days, to the hundredth.
+/// Virtual days, in steps of a hundredth.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Days {
     pub(crate) hundredths: u32,
@@ -179,7 +179,7 @@ impl FromStr for Days {
             Ok(days) if (0.01..=MOST).contains(&days) => {
                 Ok(Self { hundredths: (days * 100.0).round() as u32 })
             }
-            _ => Err("it takes 0.01 to 365 days, as in 0.25 or 7".to_owned()),
+            _ => Err("0.01 to 365 days are possible, as in 0.25 or 7".to_owned()),
         }
     }
 }
@@ -214,7 +214,7 @@ fn run(work: Work, args: &PagingArgs) -> Result<Outcome, Failure> {
     let name = work.name();
     let Machine::Simulated(spec, _) = &args.machine else {
         return Err(Failure::BadInput(format!(
-            "{name} runs on simulated machines alone: give it one, as in --machine uniform:4"
+            "{name} runs on simulated machines only, as in --machine uniform:4"
         )));
     };
     note_inherited(&args.machine);
@@ -239,11 +239,11 @@ fn run(work: Work, args: &PagingArgs) -> Result<Outcome, Failure> {
 
 /// Reads files on threads of this process: real memory, real files, real interrupts.
 fn on_threads(work: MmapRead, host: Host, args: &PagingArgs) -> Result<Outcome, Failure> {
-    /// Enough that the frames that may be deferred, a 200th of it, are many.
+    /// Large enough that the limit of deferred frames, a 200th of it, is many frames.
     const FRAMES: u64 = 512 << 8;
     only_simulated(&[
         ("--disks", work.disks > 0),
-        // Nothing here is left to chance that could be had again.
+        // A seed would have no effect: nothing here is drawn at random.
         ("--seed", args.run.seed.is_some()),
         ("--seeds", args.run.seeds > 1),
         ("--svg", args.svg.is_some()),
@@ -276,7 +276,7 @@ fn on_threads(work: MmapRead, host: Host, args: &PagingArgs) -> Result<Outcome, 
     finish(&report, &args.run.json, &(print::head(head) + &print::body(&report, output::style())))
 }
 
-/// Enough that lists of CPUs and watermarks are a small part of it.
+/// Large enough that the lists of CPUs and the watermarks are a small part of it.
 fn default_frames(spec: &Spec) -> u64 {
     const PER_CPU: u64 = 16 << 8;
     const LEAST: u64 = 64 << 8;
@@ -321,7 +321,7 @@ mod tests {
     #[test]
     fn memory_turns_over_in_minutes() {
         assert_eq!(memory(MOST_MEMORY).map(Memory::frames), Ok(MOST_FRAMES));
-        for (text, hint) in [("8TiB", "the most there can be is 64GiB"), ("1", "the least")] {
+        for (text, hint) in [("8TiB", "the maximum is 64GiB"), ("1", "the minimum")] {
             assert!(memory(text).unwrap_err().contains(hint), "{text}");
         }
     }

@@ -1,32 +1,32 @@
-//! `framewright prices`: the costs of a machine that gains come from.
+//! `framewright prices`: the costs of a machine that gains depend on.
 
 use std::fmt::Write;
 
 use clap::Args as ArgGroup;
 use framewright_lab::report::{
-    Better, Check, Measured, Metric, Run, Style, Table, Tone, Unit, decimal,
+    Better, Check, Measured, Metric, Run, Style, Table, Tone, Unit, decimal, scaled_nanos,
 };
 use framewright_lab::reproduce::{MECHANISMS, MOST_LEFT_PERCENT, Mechanism, Origin, Times};
 
 use super::{finish, report};
 use crate::args::run::JsonArgs;
 use crate::failure::{Failure, Outcome};
-use crate::print::{TIMES, bold, in_unit, paragraph};
+use crate::print::{bold, paragraph};
 use crate::{output, progress};
 
 pub(crate) const EXAMPLES: &str = "\
-A mechanism gains because it avoids some costly operation. Each is run with and without, on a \
-simulated machine as it is, and on the same machine with the costs that its gain comes from at zero. \
-Then at most 3 % of the gain may be left; a larger rest comes from another source than the named one. \
+A mechanism gains time because it avoids a costly operation. Workloads run with and without the mechanism, \
+on a simulated machine, and on the same machine with the costs of that operation set to zero. \
+Then at most 3 % of the gain may be left; a larger rest has another cause than the named one. \
 The costs are named by their keys in the machine's file (`framewright machines NAME`). Takes less than a minute.
 
 Examples:
   framewright prices
-      A row per mechanism, and the costs behind it.
+      A row per mechanism, and the costs that its gain depends on.
   framewright prices --json prices.json
       The same for programs.
 
-Exit codes: 0 every gain comes from its costs, 1 one does not, 2 bad input.";
+Exit codes: 0 every gain is gone without its costs, 1 one is not, 2 bad input.";
 
 #[derive(Debug, ArgGroup)]
 pub(crate) struct PricesArgs {
@@ -36,8 +36,8 @@ pub(crate) struct PricesArgs {
 
 const NAME: &str = "prices";
 
-/// Runs every mechanism with the costs that its gain comes from and with these set to zero. Returns
-/// whether nothing of any gain is left.
+/// Runs every mechanism with the costs that its gain depends on and with these set to zero. The
+/// outcome says whether all gains are gone then.
 pub(crate) fn prices(args: &PricesArgs) -> Result<Outcome, Failure> {
     output::check_json(args.json.path.as_deref(), &[])?;
     let origins = progress::during(NAME, |tell| -> Result<Vec<_>, Failure> {
@@ -57,7 +57,7 @@ pub(crate) fn prices(args: &PricesArgs) -> Result<Outcome, Failure> {
     finish(&report, &args.json, &show_prices(&origins, output::style()))
 }
 
-/// Times with the costs of the machine, and with those of the gain's source at zero.
+/// Times with the costs of the machine, and with those that the gain depends on at zero.
 fn runs(origin: &Origin) -> [Run; 2] {
     let [key, before, after] = origin.mechanism.setting;
     [("priced", origin.priced), ("free", origin.free)].map(|(label, times)| {
@@ -81,7 +81,7 @@ fn check(origin: &Origin) -> Check {
         origin.mechanism.name.to_owned(),
         origin.holds(),
         format!(
-            "{} % of the gain is left where its prices are zero (at most {MOST_LEFT_PERCENT} %)",
+            "{} % of the gain is left with its costs at zero (at most {MOST_LEFT_PERCENT} %)",
             decimal(origin.left_percent(), 2)
         ),
     )
@@ -89,13 +89,13 @@ fn check(origin: &Origin) -> Check {
 
 /// A row per mechanism; below, the compared settings and the costs that were set to zero.
 pub(crate) fn show_prices(origins: &[Origin], style: Style) -> String {
-    let header = ["mechanism", "machine", "saves", "without its prices", "left", ""];
+    let header = ["mechanism", "machine", "saves", "without its costs", "left", ""];
     let mut table = Table::new(header, style).left_aligned(1).left_aligned(5);
     for origin in origins {
         let (word, tone) = if origin.holds() {
-            ("from its prices", Tone::Good)
+            ("due to its costs", Tone::Good)
         } else {
-            ("NOT ONLY FROM ITS PRICES", Tone::Bad)
+            ("NOT ONLY DUE TO ITS COSTS", Tone::Bad)
         };
         let plain = |text: String| (text, Tone::Plain);
         table.row([
@@ -107,39 +107,20 @@ pub(crate) fn show_prices(origins: &[Origin], style: Style) -> String {
             (word.to_owned(), tone),
         ]);
     }
-    let mut text = format!("{table}\nleft: of what is saved; at most {MOST_LEFT_PERCENT} %\n");
+    let mut text =
+        format!("{table}\nleft: share of the saved time; at most {MOST_LEFT_PERCENT} %\n");
     for Origin { mechanism, .. } in origins {
         let [key, before, after] = mechanism.setting;
         // Writing to a `String` does not fail.
         let _ = writeln!(text, "\n{}", bold(mechanism.name, style));
         let _ = writeln!(text, "time: {}", mechanism.figure);
         let _ = writeln!(text, "change: {key}={before}, then {after}");
-        text.push_str(&paragraph(&format!("prices: {}", mechanism.prices.join(" "))));
+        text.push_str(&paragraph(&format!("costs: {}", mechanism.prices.join(" "))));
     }
     text
 }
 
-/// The time that is saved, and the time without the mechanism.
+/// The saved time, and the time without the mechanism.
 fn saved(times: Times) -> String {
-    format!("{} of {}", scaled(times.saved()), scaled(times.before))
-}
-
-/// Nanoseconds, in the largest unit that gives at least one.
-fn scaled(nanos: f64) -> String {
-    let (value, unit) = in_unit(nanos, &TIMES);
-    format!("{} {unit}", decimal(value, 2))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn times_are_in_handy_units() {
-        for (nanos, text) in
-            [(0.25, "0.25 ns"), (-34.5, "-34.50 ns"), (5_200_000.0, "5.20 ms"), (1.5e9, "1.50 s")]
-        {
-            assert_eq!(scaled(nanos), text);
-        }
-    }
+    format!("{} of {}", scaled_nanos(times.saved()), scaled_nanos(times.before))
 }

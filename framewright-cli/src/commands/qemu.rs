@@ -1,4 +1,5 @@
-//! Workloads on a kernel: it is built, booted under QEMU, and tells its result over the serial line.
+//! Workloads on a kernel, which is built, booted under QEMU, and prints its result on the serial
+//! line.
 
 use std::path::PathBuf;
 
@@ -20,8 +21,9 @@ use crate::print::{self, several};
 use crate::{output, progress};
 
 pub(crate) const EXAMPLES: &str = "\
-One CPU unmaps pages that all others have read. Before the flush they still read the frame; after it, when \
-the frame has another owner, no CPU reaches it. What is broken on purpose has to be found out: exit code 1.
+One CPU unmaps pages that all others have read. Before the flush they still read the frame through stale TLB \
+entries; after it, when the frame has another owner, no CPU reaches it. A seeded bug (--break) must be \
+detected: exit code 1.
 
 Examples:
   framewright run tlb-proof --machine qemu:4
@@ -33,7 +35,7 @@ pub(crate) struct TlbProofArgs {
     /// The machine: qemu:CPUS[,MEMORY[,NODES]], at least two CPUs
     #[arg(long, default_value = "qemu:4")]
     pub(crate) machine: Qemu,
-    /// Break something, to see that it is found out
+    /// Seed a bug, to see that it is detected
     #[arg(long = "break", value_enum, value_name = "WHAT")]
     pub(crate) broken: Option<Broken>,
     /// Pages that are unmapped, one after the other
@@ -46,19 +48,19 @@ pub(crate) struct TlbProofArgs {
     pub(crate) json: JsonArgs,
 }
 
-/// What can be broken.
+/// Bugs of the kernel's flushes.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 pub(crate) enum Broken {
-    /// CPUs say that they have forgotten, and have not
+    /// CPUs acknowledge a flush and do not flush
     Flush,
-    /// One CPU is left out
+    /// One CPU is left out of every flush
     Cpu,
-    /// The frame is free before the flush
+    /// The frame is freed before the flush
     Reuse,
 }
 
 impl Broken {
-    /// What the kernel calls it.
+    /// The word for it on the kernel's command line.
     pub(crate) fn word(self) -> &'static str {
         match self {
             Self::Flush => "flush",
@@ -68,35 +70,36 @@ impl Broken {
     }
 }
 
-/// What runs beside a kernel on an emulated machine.
+/// Options of a run with a distribution's kernel beside ours.
 #[derive(Debug, ArgGroup)]
 pub(crate) struct BesideArgs {
-    /// On qemu: run a distribution's kernel beside, on the same emulated machine: counts, no times
+    /// On qemu: also run a distribution's kernel on the same emulated machine: counts, no times
     #[arg(long, value_enum, value_name = "PEER")]
     beside: Option<Peer>,
-    /// The kernel of --beside linux, a vmlinuz [default: that of the distribution's package, which is
-    /// downloaded]
+    /// The kernel of --beside linux, a vmlinuz [default: that of the distribution's package, which
+    /// is downloaded]
     #[arg(long, value_name = "FILE", requires = "beside")]
     linux: Option<PathBuf>,
 }
 
 impl BesideArgs {
-    /// The Linux that is asked for.
+    /// The Linux kernel that the options describe.
     pub(crate) fn linux(&self) -> Option<BesideLinux> {
         self.beside.map(|Peer::Linux| BesideLinux { kernel: self.linux.clone() })
     }
 }
 
-/// What can run beside.
+/// Kernels that can run beside ours.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum Peer {
     /// The kernel that the distribution ships
     Linux,
 }
 
-/// Pages of a CPU, for a look.
+/// Pages per CPU with `--quick`.
 const QUICK_PAGES: u64 = 4096;
-/// Pages of a CPU where instructions are counted: more than its lists keep, so that the zone has its part.
+/// Pages per CPU if instructions are counted: more than its lists hold, so that the zone's work is
+/// included.
 const COUNTED_PAGES: u64 = 32_768;
 
 /// `run tlb-proof`.
@@ -132,18 +135,18 @@ pub(crate) fn page_fault(spec: &QemuSpec, args: &PageFaultArgs) -> Result<Outcom
     let words = |more: &[&str]| -> Vec<String> {
         std::iter::once(sharing).chain(more.iter().copied()).map(str::to_owned).collect()
     };
-    // As many as fit into half of memory, with all CPUs at it.
+    // As many pages as fit into half of memory if all CPUs use them.
     let fitting = |most: u64| format!("pages={}", most.min(spec.mib * 128 / u64::from(spec.cpus)));
     let quick = words(&["rounds=1", &fitting(QUICK_PAGES)]);
     let timed = if common.run.quick { quick } else { words(&[]) };
     let counted = words(&["rounds=1", &fitting(COUNTED_PAGES)]);
-    // What both have is told of the one that is the same every time.
+    // Both are compared by the boot whose counts are the same on every run.
     let boots = vec![(Clock::Instructions, counted), (Clock::Time, timed)];
     let work = Work { workload: "page-fault", boots };
     on_kernel(&work, spec, &common.run.settings, args.beside.linux().as_ref(), &common.run.json)
 }
 
-/// What workloads take that means nothing to a kernel.
+/// Refuses options of workloads that have no effect on a kernel.
 fn refuse_of_workloads(args: &WorkloadArgs) -> Result<(), Failure> {
     not_on_qemu(&[
         ("--memory", args.memory.is_some()),
@@ -205,7 +208,7 @@ pub(crate) fn mmap_read(spec: &QemuSpec, args: &MmapReadArgs) -> Result<Outcome,
         ));
     }
     if linux.is_some() {
-        // The same for both: a file of holes, half as large again as the machine's memory.
+        // The same for both kernels: a file of holes, half as large again as the machine's memory.
         words.extend([format!("pages={}", spec.mib * 256 * 3 / 2), "store-every=0".to_owned()]);
     }
     let work = Work { workload: "mmap-read", boots: vec![(Clock::Time, words)] };
@@ -236,7 +239,7 @@ fn on_kernel(
         "{cpus}, {nodes}, {} MiB, emulated by QEMU: real page tables and interrupts",
         spec.mib
     );
-    let note = "counts are what the code did; times under emulation say nothing of hardware";
+    let note = "counts are exact; times under emulation do not carry over to hardware";
     let head = [("machine", machine), ("note", note.to_owned())].into_iter();
     let head = print::head(head.chain(print::notes(&report.notes)));
     finish(&report, json, &(head + &print::body(&report, output::style())))

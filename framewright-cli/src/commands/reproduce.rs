@@ -1,4 +1,4 @@
-//! `framewright reproduce`: published results, done again.
+//! `framewright reproduce`: published measurements, repeated.
 
 mod table;
 
@@ -17,25 +17,25 @@ use crate::print::{bold, paragraph};
 use crate::{output, progress};
 
 pub(crate) const EXAMPLES: &str = "\
-Each experiment is a change of a real kernel's page allocator that somebody measured and published. \
-Both sides of it are two settings here, and the machine is simulated. Four kinds of figures stand \
-apart: what was published, on whose machine; what a running kernel counted, where we could run one; \
-what was measured, that is counted while this code ran; and what was modelled, that is counted in \
-cycles of a simulated machine, with a band: what becomes of it when what the machine guesses is a \
-quarter less or more.
+Each experiment is a change of a real kernel's page allocator whose effect was measured and published. \
+Both sides are two settings here, and the machine is simulated. Four kinds of figures have columns of \
+their own: published, on the authors' machine; counted by a running kernel, where one was run; \
+measured, that is counted while this code ran; and modelled, that is cycles of a simulated machine, \
+with a band: the range of the figure if the guessed parameters of the machine are a quarter smaller or \
+larger.
 
 A row agrees if both figures have the same sign and are within a factor of three; where the library \
-is held against a running kernel's counts (tlb-batch), better ones agree as well. Rows that \
-parameters of the machine were fitted to are shown and not judged, and so are those that there is \
-nothing comparable to; notes say which. All others have to agree.
+is compared with a running kernel's counts (tlb-batch), better figures agree as well. Rows that \
+parameters of the machine were fitted to are shown and not judged, as are rows without a comparable \
+figure; notes name them. All others have to agree.
 
 Examples:
   framewright reproduce bulk-free
-      Choosing what to free before taking the zone lock, on four servers of 2018.
+      Selecting the blocks of a bulk free before taking the zone lock, on four servers of 2018.
   framewright reproduce all --seeds 5 --json results.json
       Everything, five seeds each; differences are taken seed by seed.
   framewright reproduce high-order-drain --quick
-      A look: one seed, short runs, nothing judged.
+      One seed, short runs, nothing judged.
 
 Exit codes: 0 every judged row agrees, 1 one does not, 2 bad input.";
 
@@ -43,14 +43,14 @@ const ALL: &str = "all";
 
 #[derive(Debug, ArgGroup)]
 pub(crate) struct ReproduceArgs {
-    /// Which published result
+    /// The published result
     #[arg(value_name = "EXPERIMENT", value_parser = names())]
     experiment: String,
-    /// How often each side is run, every time with another seed
+    /// Runs of each side, each with another seed
     #[arg(long, value_name = "N", default_value_t = 3,
           value_parser = clap::value_parser!(u32).range(1..=1000), conflicts_with = "quick")]
     seeds: u32,
-    /// One seed and short runs: a look, not a result
+    /// One seed and short runs, not judged
     #[arg(long)]
     quick: bool,
     #[command(flatten)]
@@ -58,14 +58,14 @@ pub(crate) struct ReproduceArgs {
 }
 
 impl ReproduceArgs {
-    /// What is to be done again.
+    /// The experiments to repeat.
     pub(crate) fn experiments(&self) -> Vec<Experiment> {
         let chosen =
             |experiment: &Experiment| self.experiment == ALL || self.experiment == experiment.name;
         EXPERIMENTS.into_iter().filter(chosen).collect()
     }
 
-    /// How much is run.
+    /// The amount of work.
     pub(crate) fn plan(&self) -> Plan {
         Plan::new(self.seeds, self.quick)
     }
@@ -78,7 +78,7 @@ fn names() -> PossibleValuesParser {
     EXPERIMENTS.iter().map(value).chain([all]).collect::<Vec<_>>().into()
 }
 
-/// Runs the experiments, judges their rows, and says whether all that were judged agree.
+/// Runs the experiments and judges their rows. The outcome says whether all judged rows agree.
 pub(crate) fn reproduce(args: &ReproduceArgs) -> Result<Outcome, Failure> {
     let (experiments, plan) = (args.experiments(), args.plan());
     output::check_json(args.json.path.as_deref(), &[])?;
@@ -116,7 +116,7 @@ fn report_of(experiments: &[Experiment], plan: &Plan, results: &[Results]) -> Re
     Report { published, verdict, ..report }
 }
 
-/// A table per experiment, where its figures come from, what they say; then the verdict.
+/// A table per experiment, the sources of its figures, its findings; then the verdict.
 fn show(
     experiments: &[Experiment],
     results: &[Results],
@@ -146,7 +146,7 @@ fn show(
     text
 }
 
-/// Where figures come from, and why rows are not judged, each once.
+/// The sources of figures, and why rows are not judged, each once.
 fn notes(rows: &[Row]) -> IndexSet<String> {
     let mut sources: IndexMap<&str, IndexSet<&str>> = IndexMap::new();
     for published in rows.iter().filter_map(|row| row.published.as_ref()) {
@@ -174,7 +174,8 @@ fn notes(rows: &[Row]) -> IndexSet<String> {
     notes
 }
 
-/// The figure of a row that is not judged; whose it is, if another's is.
+/// The figure of a row that is not judged, with its allocator if the same figure of another one is
+/// judged.
 fn shown_as(row: &Row, rows: &[Row]) -> String {
     let is_judged = |other: &Row| other.metric == row.metric && other.role == Role::Predicted;
     match rows.iter().any(is_judged) {

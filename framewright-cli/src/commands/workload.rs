@@ -31,13 +31,13 @@ use crate::failure::{Failure, Outcome};
 use crate::print::{self, bold, mib};
 use crate::{output, progress};
 
-/// What stands before the examples of each.
+/// The text before the examples of each workload.
 macro_rules! with_examples {
     ($examples:literal) => {
         concat!(
             "On a simulated machine the library and the classic design, list-buddy, run one after \
-             the other, each by a clock of its own: figures of time are a model's (`framewright \
-             machines NAME` says where every parameter comes from), counts are what the code did. \
+             the other, each with a clock of its own. Counts are exact; times come from a model \
+             (`framewright machines NAME` lists its parameters and their sources). \
              The same command gives the same bytes.\n\nExamples:\n",
             $examples
         )
@@ -46,25 +46,25 @@ macro_rules! with_examples {
 
 pub(crate) const PAGE_FAULT_EXAMPLES: &str = with_examples!(
     "  framewright run page-fault --machine host:2
-      Two threads touch 128 MiB each, give it back, and again.
+      Two threads allocate, touch and free 128 MiB each, repeatedly.
   framewright run page-fault --machine skx-2s-112 --lists 31/186 --free-order random
       112 simulated CPUs, both designs with the list sizes of 2018.
   framewright run page-fault --machine uniform:1..512 --svg scaling.svg
       The same on 1, 2, 4, ... 512 CPUs, as series.
   framewright run page-fault --machine qemu:4 --sharing shared
-      A kernel on an emulated machine: page tables, faults and interrupts that hardware makes. Times
-      under emulation rank nothing; instructions are counted in a boot of their own.
+      A kernel on an emulated machine: page tables, faults and interrupts of (emulated) hardware. Times
+      under emulation do not carry over to hardware; instructions are counted in a second boot.
   framewright run page-fault --machine qemu:1 --quick --beside linux
       The distribution's kernel does the same on the same machine: instructions by group."
 );
 
 pub(crate) const KBUILD_EXAMPLES: &str = with_examples!(
     "  framewright run kbuild --machine host:2
-      Two threads make, share and tear down processes.
+      Two threads create, fork and exit processes.
   framewright run kbuild --machine qemu:4
-      A kernel on an emulated machine: address spaces that come and go, files in its page cache.
+      A kernel on an emulated machine: address spaces are created and destroyed, files are in its page cache.
   framewright run kbuild --machine spr-2s-224 --vs pcp.high_order_drain=every-free --seeds 3
-      What a rule of Linux 5.18 to 6.6 does to eight kernel builds on 224 simulated CPUs."
+      The effect of a rule of Linux 5.18 to 6.6 on eight kernel builds on 224 simulated CPUs."
 );
 
 pub(crate) const SOCKET_PAIRS_EXAMPLES: &str = with_examples!(
@@ -74,7 +74,7 @@ pub(crate) const SOCKET_PAIRS_EXAMPLES: &str = with_examples!(
       64 pairs on 128 simulated CPUs, with and without a rule of Linux 5.18 to 6.6."
 );
 
-/// Where it runs: here also in a kernel.
+/// Help of `--machine` for workloads that also run on a kernel.
 pub(crate) const KERNEL_MACHINE: &str = "\
 host, host:N with N threads; uniform:N, a name that `framewright machines` lists, or FILE.toml; \
 uniform:A..B or uniform:A,B,... for machines of many sizes; qemu:CPUS[,MEMORY[,NODES]] for a kernel on \
@@ -96,22 +96,22 @@ pub(crate) struct PageFaultArgs {
 
 #[derive(Debug, ArgGroup)]
 pub(crate) struct WorkloadArgs {
-    /// host, host:N with N threads; uniform:N, a name that `framewright machines` lists, or FILE.toml;
-    /// uniform:A..B or uniform:A,B,... for machines of many sizes
+    /// host, host:N with N threads; uniform:N, a name that `framewright machines` lists, or
+    /// FILE.toml; uniform:A..B or uniform:A,B,... for machines of many sizes
     #[arg(long, default_value = "host")]
     pub(crate) machine: Machines,
-    /// Memory to manage, as in 4GiB or 512M [default: on threads half as much again as the work
-    /// holds, else all that the machine has]
+    /// Memory to manage, as in 4GiB or 512M [default: on threads 1.5 times the frames that the
+    /// workload holds, else all memory of the machine]
     #[arg(long, value_name = "SIZE", allow_hyphen_values = true)]
     pub(crate) memory: Option<Memory>,
     /// Simulated machines: frames per batch and on a CPU's lists, for both designs, as in 31/186
     #[arg(long, value_name = "BATCH/HIGH")]
     pub(crate) lists: Option<Lists>,
     /// Simulated machines: virtual time that figures are taken from, as in 50ms [default: 50ms,
-    /// kbuild 200ms; longer on less than 64 CPUs]
+    /// kbuild 200ms; longer on machines with fewer than 64 CPUs]
     #[arg(long, value_name = "TIME", value_parser = values::window)]
     pub(crate) window: Option<u64>,
-    /// Simulated machines: virtual time before that [default: 20ms; kbuild 60ms]
+    /// Simulated machines: virtual time of the warm-up before that [default: 20ms; kbuild 60ms]
     #[arg(long, value_name = "TIME", value_parser = values::warm_up)]
     pub(crate) warm_up: Option<u64>,
     /// Machines of many sizes (uniform:A..B): draw throughput and waiting into this file, as SVG
@@ -121,13 +121,13 @@ pub(crate) struct WorkloadArgs {
     pub(crate) run: RunArgs,
 }
 
-/// Which CPUs share an address space.
+/// The CPUs that share an address space.
 #[derive(Clone, Copy, Debug, Default, ValueEnum)]
 pub(crate) enum Sharing {
-    /// None, as processes
+    /// None: each CPU runs a process
     #[default]
     Private,
-    /// All, as threads
+    /// All: the CPUs run threads of one process
     Shared,
 }
 
@@ -135,7 +135,7 @@ pub(crate) enum Sharing {
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Machines {
     One(Machine),
-    /// CPUs of each.
+    /// The CPU counts.
     Uniform(Vec<u16>),
 }
 
@@ -152,7 +152,7 @@ impl FromStr for Machines {
     }
 }
 
-/// Sizes of machines: `A..B` doubles from A, and ends with B.
+/// CPU counts of a series of machines: `A..B` doubles from A and ends with B.
 fn series(text: &str) -> Result<Vec<u16>, String> {
     const MOST: u16 = 512;
     let bad = || {
@@ -246,7 +246,7 @@ fn workload(work: &Workload, args: &WorkloadArgs) -> Result<Outcome, Failure> {
         Machines::One(Machine::Host(host)) => on_threads(work, host.cpus(), args),
         Machines::One(Machine::Simulated(spec, _)) => simulated(work, spec, args),
         Machines::One(Machine::Qemu(_)) => Err(Failure::BadInput(format!(
-            "there is no {} for the kernel: on qemu machines there are page-fault, kbuild, mmap-read, \
+            "the kernel has no {}: on qemu machines there are page-fault, kbuild, mmap-read, \
              high-alloc, tlb-proof and alloc-micro",
             work.name()
         ))),
@@ -346,7 +346,7 @@ fn plan(work: &Workload, args: &WorkloadArgs) -> Plan {
     }
 }
 
-/// The error, with the `memory` that was asked for if that is to blame.
+/// The error, with the value of `--memory` if that is the cause.
 pub(crate) fn about_memory(error: Error, memory: Option<Memory>) -> Failure {
     match memory {
         Some(memory) if error.is_about_memory() => {
@@ -356,7 +356,7 @@ pub(crate) fn about_memory(error: Error, memory: Option<Memory>) -> Failure {
     }
 }
 
-/// The series against CPUs as tables.
+/// The series over CPU counts, as tables.
 fn show_scaled(report: &Report, scaling: &Scaling, style: Style) -> String {
     let machine = format!(
         "{} (simulated), one node per 28 CPUs, 512 MiB per CPU; {}",

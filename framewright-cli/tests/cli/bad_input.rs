@@ -1,8 +1,8 @@
-//! Bad input ends with exit code 2 and a message that names what was wrong and what would do.
+//! Bad input ends with exit code 2 and a message that names the fault and valid input.
 
 use crate::framewright;
 
-/// Runs the program and looks for all of `hints` in what it says.
+/// Runs the program and expects all of `hints` in its error message.
 fn refused(args: &[&str], hints: &[&str]) {
     let assert = framewright(args).assert().code(2).stdout("");
     let said = String::from_utf8_lossy(&assert.get_output().stderr).into_owned();

@@ -1,4 +1,4 @@
-//! Help teaches: every command has examples, and every example is a command that exists.
+//! Every command has examples in its help, and every example is an existing command.
 
 use predicates::prelude::*;
 
@@ -31,7 +31,7 @@ fn help(command: &[&str]) -> String {
     stdout_of(&[command, &["--help"]].concat())
 }
 
-/// The same on a terminal that is so wide.
+/// The same on a terminal of `columns` columns.
 fn help_within(command: &[&str], columns: usize) -> String {
     let mut program = framewright(&[command, &["--help"]].concat());
     let output = program.env("COLUMNS", columns.to_string()).output().unwrap();
@@ -47,7 +47,7 @@ fn every_command_has_help() {
     }
 }
 
-/// Text that has line ends of its own is wrapped again where those do not suit the terminal.
+/// Text that has line ends of its own is wrapped again if they do not fit the terminal.
 #[test]
 fn paragraphs_are_wrapped_once() {
     let is_prose = |line: &str| line.starts_with(|first: char| first.is_ascii_alphabetic());
@@ -79,7 +79,7 @@ fn examples_are_of_the_command_itself() {
 }
 
 #[test]
-fn every_example_is_understood() {
+fn every_example_is_accepted() {
     let examples: Vec<String> = COMMANDS
         .iter()
         .flat_map(|command| help(command).lines().map(str::to_owned).collect::<Vec<_>>())
@@ -87,11 +87,11 @@ fn every_example_is_understood() {
         .collect();
     assert!(examples.len() >= 8, "{examples:?}");
     for example in examples {
-        // An explanation stands behind the command, two blanks away. Asking for help besides
-        // has the arguments before it checked and nothing run.
+        // An explanation is separated from the command by two blanks. With --help the arguments
+        // before it are checked and nothing is run.
         let command = example.split("  ").next().unwrap_or_default();
         let mut args: Vec<&str> = command.split(' ').collect();
-        // What stands behind `--` is for another program.
+        // The words after `--` are for another program.
         let end = args.iter().position(|arg| *arg == "--").unwrap_or(args.len());
         args.insert(end, "--help");
         framewright(&args).assert().success();
@@ -111,7 +111,7 @@ fn files_in_examples_are_there() {
 }
 
 #[test]
-fn only_machines_that_will_do_are_named() {
+fn only_machines_that_the_command_accepts_are_named() {
     for (workload, is_there, is_not) in [
         ("mmap-read", &["host:N", "qemu:CPUS"][..], &[][..]),
         ("page-fault", &["host:N", "qemu:CPUS"], &[]),

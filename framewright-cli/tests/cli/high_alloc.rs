@@ -19,7 +19,7 @@ fn report_of(args: &[&str]) -> (String, Value, Vec<u8>) {
 }
 
 #[test]
-fn the_index_looks_at_less_and_the_same_command_gives_the_same_bytes() {
+fn the_index_scans_less_and_the_same_command_gives_the_same_bytes() {
     let args = ["--flags", "thp", "--set", "compact.method=scan", "--vs", "compact.method=index"];
     let (text, report, bytes) = report_of(&args);
     for expected in [
@@ -43,14 +43,14 @@ fn the_index_looks_at_less_and_the_same_command_gives_the_same_bytes() {
 }
 
 #[test]
-fn builders_without_a_cpu_of_their_own_are_told_of() {
+fn builders_that_share_cpus_are_mentioned() {
     let args = ["run", "high-alloc", "--machine", "uniform:2", "--memory", "400MiB", "--quick"];
     let text = stdout_of(&args);
     assert!(text.contains("load     2 builders take turns on one CPU\n"), "{text}");
 }
 
 #[test]
-fn on_threads_pages_hold_what_was_stored_when_they_have_moved() {
+fn on_threads_pages_keep_their_contents_when_they_move() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("report.json");
     let machine = ["--machine", "host:1", "--memory", "256MiB", "--quick"];
@@ -87,7 +87,7 @@ fn memory_is_drawn() {
 }
 
 #[test]
-fn memory_can_begin_as_a_real_machines_was() {
+fn memory_can_start_in_the_state_of_a_real_machine() {
     let state = concat!(env!("CARGO_MANIFEST_DIR"), "/../recordings/compile.before");
     let (text, report, _) = report_of(&["--from", state]);
     let expected = "compile.before, 11776 MiB, scaled to 256 MiB: 64.7 % is free";
@@ -112,7 +112,7 @@ fn memory_can_begin_as_a_real_machines_was() {
 }
 
 #[test]
-fn what_cannot_be_is_refused() {
+fn impossible_machines_are_refused() {
     for (args, hint) in [
         (&["--memory", "64MiB"][..], "at least 256 MiB"),
         (&["--machine", "host:2", "--memory", "64MiB"], "at least 256 MiB"),
@@ -142,7 +142,7 @@ fn what_cannot_be_is_refused() {
 }
 
 #[test]
-fn a_report_and_a_picture_do_not_take_each_others_place() {
+fn a_report_and_a_picture_do_not_overwrite_each_other() {
     let folder = tempfile::tempdir().unwrap();
     framewright(&["run", "high-alloc", "--json", "same", "--picture", "./same"])
         .current_dir(folder.path())

@@ -8,7 +8,7 @@ use serde_json::Value;
 use crate::{framewright, stdout_of};
 
 #[test]
-fn a_bug_is_found_and_what_is_printed_finds_it_again() {
+fn a_bug_is_found_and_the_printed_command_finds_it_again() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("hunt.json");
     let hunt = ["hunt", "reclaim", "--bug", "write-out-before-flush", "--schedule"];
@@ -68,7 +68,7 @@ fn as_many_schedules_are_tried_as_asked_for() {
 }
 
 #[test]
-fn what_happened_at_which_step_is_counted_in_controls() {
+fn steps_are_counted_in_controls() {
     let hunt = ["hunt", "migrate-refused", "--schedule", "random", "--schedules", "300"];
     let text = stdout_of(&[&hunt[..], &["--bug", "none"]].concat());
     let row = text.lines().rfind(|line| line.starts_with("migrate-refused ")).unwrap();
@@ -79,7 +79,7 @@ fn what_happened_at_which_step_is_counted_in_controls() {
 }
 
 #[test]
-fn what_there_is_can_be_listed() {
+fn scenarios_and_bugs_can_be_listed() {
     let text = stdout_of(&["hunt", "list"]);
     for word in ["munmap-race: ", "skipped-flush ", "missing-barrier ", "on 3 CPUs"] {
         assert!(text.contains(word), "{word}: {text}");
@@ -87,7 +87,7 @@ fn what_there_is_can_be_listed() {
 }
 
 #[test]
-fn what_cannot_be_hunted_is_named() {
+fn unknown_scenarios_and_bugs_are_named() {
     for (args, complaint) in [
         (&["hunt", "unmapp"][..], "munmap-race"),
         (&["hunt", "--bug", "flush"], "there is: free-before-flush"),

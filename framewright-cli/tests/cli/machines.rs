@@ -24,7 +24,7 @@ fn every_machine_is_listed_and_can_be_shown() {
 }
 
 #[test]
-fn what_is_printed_as_a_file_is_one() {
+fn a_printed_file_can_be_read() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("mine.toml");
     let path = path.to_str().unwrap();
@@ -61,7 +61,7 @@ fn a_fault_in_a_file_is_named_with_line_key_and_value() {
 }
 
 #[test]
-fn what_a_file_takes_over_is_said() {
+fn inherited_parameters_are_counted() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("mine.toml");
     let path = path.to_str().unwrap();

@@ -1,4 +1,4 @@
-//! The program as its users meet it: arguments in, text, files and exit codes out.
+//! The program as its users run it: arguments in; text, files and exit codes out.
 
 mod bad_input;
 mod help;
@@ -15,14 +15,14 @@ mod tuning;
 
 use assert_cmd::Command;
 
-/// The program, to be run with arguments, without colours of this terminal.
+/// The program with arguments, and without colours.
 fn framewright(args: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_framewright"));
     command.args(args).env_remove("CLICOLOR_FORCE");
     command
 }
 
-/// What the program writes to standard output, if all is well.
+/// The standard output of the program, which must succeed.
 fn stdout_of(args: &[&str]) -> String {
     let output = framewright(args).assert().success().get_output().stdout.clone();
     String::from_utf8(output).expect("text")

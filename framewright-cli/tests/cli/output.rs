@@ -1,4 +1,4 @@
-//! Standard output: plain in a pipe, and nobody has to read it to the end.
+//! Standard output: plain in a pipe, which the reader may close early.
 
 use std::io::Read;
 use std::process::{Command, Stdio};

@@ -25,7 +25,7 @@ fn readers_save_interrupts_and_the_same_command_gives_the_same_bytes() {
         let args = [&args[..], &sides].concat();
         let (text, report, bytes) = report_of(&args);
         assert!(text.contains("uniform:2 (simulated): 2 CPUs, 1 node, 32 MiB"), "{text}");
-        assert!(text.contains("what a model of this machine says"), "{text}");
+        assert!(text.contains("times and shares of time are modelled"), "{text}");
         assert!(text.contains("invariants  holds"), "{text}");
         let of = |run: usize| {
             let metric = &report["runs"][run]["metrics"]["ipis_per_reclaimed_page"]["median"];
@@ -37,7 +37,7 @@ fn readers_save_interrupts_and_the_same_command_gives_the_same_bytes() {
 }
 
 #[test]
-fn a_server_tells_what_happened_over_time() {
+fn a_server_has_figures_over_time() {
     let folder = tempfile::tempdir().unwrap();
     let svg = folder.path().join("hours.svg");
     let (text, report, _) =
@@ -51,7 +51,7 @@ fn a_server_tells_what_happened_over_time() {
 }
 
 #[test]
-fn pictures_say_what_was_read_and_by_which_settings() {
+fn pictures_name_the_workload_and_the_settings() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("read.svg");
     let sides = ["--set", "tlb.batching=off", "--vs", "tlb.batching=lazy", "--times", "2"];
@@ -74,7 +74,7 @@ fn threads_read_real_files_from_real_memory() {
     for expected in [
         "host:1, 16 MiB of memory for each side; medians of 2 rounds",
         "1 thread of this process, with a sparse file;",
-        "pages are given up by",
+        "pages are evicted by",
         "contents  holds",
         "invariants  holds",
     ] {
@@ -133,7 +133,7 @@ fn memory_that_the_system_does_not_have_is_refused_at_once() {
 }
 
 #[test]
-fn what_cannot_be_is_refused() {
+fn impossible_runs_are_refused() {
     for (args, hint) in [
         (&["run", "cdn", "--machine", "host"][..], "--machine uniform:4"),
         (&["run", "mmap-read", "--machine", "host", "--disks", "3"], "--disks is for simulated"),

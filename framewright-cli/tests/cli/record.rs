@@ -1,5 +1,5 @@
-//! `record`: what it refuses, and, where a test may trace the kernel, that it records. Elsewhere
-//! (no root, no tracefs) these tests say so and pass.
+//! `record`: its refusals and, if a test may trace the kernel, a recording. Otherwise (no root, no
+//! tracefs) these tests print that they were skipped, and pass.
 
 use std::fs;
 use std::io::Read;
@@ -16,7 +16,7 @@ use crate::{framewright, stdout_of};
 /// Small buffers: tests record little.
 const SMALL: [&str; 3] = ["record", "--buffer", "4MiB"];
 
-/// A folder for a recording, if this machine lets tests make one.
+/// A folder for a recording, if tests can record on this machine.
 fn folder() -> Option<TempDir> {
     let folder = tempfile::tempdir().unwrap();
     let output = Command::new(env!("CARGO_BIN_EXE_framewright"))
@@ -34,7 +34,7 @@ fn folder() -> Option<TempDir> {
     Some(folder)
 }
 
-/// The program at work.
+/// A running `record`.
 struct Recorder {
     child: Child,
     name: PathBuf,
@@ -52,11 +52,12 @@ impl Recorder {
             .stderr(Stdio::piped())
             .spawn()
             .unwrap();
-        // It has begun when its command has; without one, when it had the time to.
+        // The recording has started when its command has started; without a command, after some
+        // time.
         let began = folder.join("began");
-        let patience =
+        let deadline =
             Instant::now() + Duration::from_secs(if command.is_empty() { 1 } else { 20 });
-        while !began.exists() && Instant::now() < patience {
+        while !began.exists() && Instant::now() < deadline {
             sleep(Duration::from_millis(10));
         }
         assert!(command.is_empty() || began.exists());
@@ -80,7 +81,7 @@ fn replays(name: &Path) {
     assert!(text.contains("as its tables show it"), "{text}");
 }
 
-/// A command that says that it runs, and then waits.
+/// A command that announces its start and then waits.
 fn waiting(folder: &Path) -> String {
     format!("touch {}/began; exec sleep 20", folder.display())
 }
@@ -135,7 +136,7 @@ fn a_command_is_recorded_and_its_exit_code_passed_on() {
     assert!(said.contains("sh: exit code 3") && said.contains(" events in "), "{said}");
     replays(&name);
 
-    // It exists now; replaced only if that is asked for, and if there is a new one.
+    // The recording exists now. It is replaced only with --force, and only by a complete one.
     framewright(&args).assert().code(2);
     let forced = |command| {
         let name = name.to_str().unwrap();
@@ -179,7 +180,7 @@ fn a_signal_is_passed_on_to_the_command() {
 }
 
 #[test]
-fn what_a_killed_recorder_leaves_is_removed_by_the_next() {
+fn the_instance_of_a_killed_recorder_is_removed_by_the_next() {
     let Some(folder) = folder() else { return };
     let recorder = Recorder::start(folder.path(), &["sh", "-c", &waiting(folder.path())]);
     let instance = format!("framewright-{}", recorder.child.id());
@@ -188,7 +189,7 @@ fn what_a_killed_recorder_leaves_is_removed_by_the_next() {
     child.wait().unwrap();
     assert!(!name.with_extension("txt.zst").exists());
 
-    // The next one may have been that of another test: whoever it was has removed it by now.
+    // The next recording may have been another test's; then that test has removed it by now.
     let args = [&SMALL[..], &["-o", name.to_str().unwrap(), "--", "true"]].concat();
     framewright(&args).assert().code(0);
     let forced = [&SMALL[..], &["--force", "-o", name.to_str().unwrap(), "--", "true"]].concat();

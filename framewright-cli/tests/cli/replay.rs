@@ -49,13 +49,13 @@ fn metric(run: &Value, name: &str) -> f64 {
 #[test]
 fn the_shipped_recording_replays_and_balances() {
     let text = stdout_of(&["replay", &shipped()]);
-    for line in ["zone-lock acquisitions", "unmatched frees", "balance", "CPU 1  framewright"] {
+    for line in ["zone_lock_acquisitions", "unmatched_frees", "balance_pct", "CPU 1  framewright"] {
         assert!(text.lines().any(|l| l.starts_with(line)), "'{line}' is missing in {text}");
     }
     let report = report(&["replay", &shipped()]);
     let ours = &report["runs"][0];
-    assert!(metric(ours, "balance").abs() <= 5.0);
-    assert!(metric(ours, "zone-lock acquisitions") > 0.0);
+    assert!(metric(ours, "balance_pct").abs() <= 5.0);
+    assert!(metric(ours, "zone_lock_acquisitions") > 0.0);
     assert_eq!(report["verdict"]["passed"], true);
 }
 
@@ -69,7 +69,7 @@ fn with_vs_both_settings_stand_side_by_side() {
     let labels: Vec<_> =
         report["runs"].as_array().unwrap().iter().map(|run| run["label"].as_str()).collect();
     assert_eq!(labels, [Some("base"), Some("vs"), Some("recorded kernel")]);
-    let drains = |run: usize| metric(&report["runs"][run], "drains: high-order");
+    let drains = |run: usize| metric(&report["runs"][run], "drains_high_order");
     assert!(drains(1) > drains(0), "{} and {}", drains(1), drains(0));
 }
 
@@ -108,7 +108,7 @@ fn the_report_has_the_documented_shape() {
     }
     let ours = &report["runs"][0];
     assert_eq!(ours["settings"]["pcp.batch"], "31");
-    for series in ["largest free order", "unusable-free index, order 9"] {
+    for series in ["largest_free_order", "unusable_free_index_order9"] {
         assert!(ours["series"][series].as_array().unwrap().len() > 10, "{series}");
     }
 }
@@ -121,7 +121,7 @@ fn a_small_recording_without_tables_replays_with_a_warning() {
         .success()
         .stderr(predicate::str::starts_with("warning: ").and(predicate::str::contains(".before")));
     let report = report(&["replay", &path]);
-    assert_eq!(metric(&report["runs"][0], "unmatched frees"), 0.0);
+    assert_eq!(metric(&report["runs"][0], "unmatched_frees"), 0.0);
 }
 
 /// The tables of a machine with two zones.
@@ -177,17 +177,16 @@ fn a_replay_begins_and_ends_beside_the_tables() {
     }
     let report = report(&["replay", &path]);
     let (ours, kernel) = (&report["runs"][0], &report["runs"][1]);
-    for name in ["free blocks at start, order 10", "node 0 Normal: free blocks at start, order 10"]
-    {
+    for name in ["free_blocks_start_order10", "node0_normal_free_blocks_start_order10"] {
         assert_eq!(metric(ours, name), metric(kernel, name), "{name}");
     }
-    assert_eq!(metric(kernel, "free blocks at end, order 10"), 7.0);
-    let beyond = metric(ours, "free blocks at end beyond the kernel's, order 10");
-    assert_eq!(beyond, metric(ours, "free blocks at end, order 10") - 7.0);
+    assert_eq!(metric(kernel, "free_blocks_end_order10"), 7.0);
+    let beyond = metric(ours, "free_blocks_end_beyond_kernel_order10");
+    assert_eq!(beyond, metric(ours, "free_blocks_end_order10") - 7.0);
 }
 
 #[test]
-fn what_a_cut_snapshot_lacks_is_named() {
+fn missing_sections_of_a_snapshot_are_named() {
     for (section, lacking) in [
         ("# buddyinfo", "pagetypeinfo"),
         ("# pagetypeinfo", "pagetypeinfo"),
@@ -337,7 +336,7 @@ fn a_report_that_cannot_be_written_is_known_before_the_work() {
 
 #[test]
 #[cfg(unix)]
-fn a_name_that_is_no_text_is_a_name_all_the_same() {
+fn a_name_that_is_not_utf8_is_accepted() {
     use std::ffi::OsStr;
     use std::os::unix::ffi::OsStrExt;
 
@@ -362,7 +361,7 @@ fn cpus_that_did_nothing_are_counted_and_not_listed() {
 
 #[test]
 #[cfg(unix)]
-fn the_report_never_takes_the_place_of_what_is_replayed() {
+fn the_report_never_overwrites_the_recording() {
     let (folder, path) = recording(RECORDING);
     let [tables, soft, hard, soft_tables] =
         ["recording.before", "soft", "hard", "tables"].map(|name| folder.path().join(name));
@@ -387,7 +386,7 @@ fn a_report_can_go_to_standard_output_or_a_device() {
     use std::io::Read;
     use std::process::{Command, Stdio};
 
-    // What /dev/stdout leads to, in a folder where no mistake can create anything.
+    // The target of /dev/stdout. Its folder is one where a faulty replacement cannot create files.
     const STDOUT: &str = "/proc/self/fd/1";
 
     let (folder, path) = recording(RECORDING);

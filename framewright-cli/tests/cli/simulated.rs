@@ -38,7 +38,7 @@ fn both_designs_run_and_the_same_command_gives_the_same_bytes() {
         let (text, report, bytes) = report_of(&args);
         assert_eq!(labels(&report), ["framewright", "list-buddy"]);
         assert!(text.contains("uniform:4 (simulated): 4 CPUs, 1 node, 2048 MiB"), "{text}");
-        assert!(text.contains("what a model of this machine says"), "{text}");
+        assert!(text.contains("times and shares of time are modelled"), "{text}");
         assert!(text.contains(" estimated; `framewright machines uniform:4`"), "{text}");
         assert_eq!(report_of(&args).2, bytes, "{workload}");
         let (.., other) = report_of(&[&args[..], &["--seed", "2"]].concat());
@@ -47,7 +47,7 @@ fn both_designs_run_and_the_same_command_gives_the_same_bytes() {
 }
 
 #[test]
-fn settings_and_lists_reach_whoever_knows_them() {
+fn settings_and_lists_reach_the_allocators_that_have_them() {
     let vs = ["--vs", "pcp.bulk_free=select-under-lock", "--lists", "31/186", "--memory", "2GiB"];
     let (text, report, _) =
         report_of(&[&["run", "page-fault", "--machine", "uniform:2"], &vs[..]].concat());
@@ -94,7 +94,7 @@ fn a_machine_is_not_overwritten_by_what_it_did() {
 
 #[test]
 fn waiting_for_a_lock_is_part_of_the_time_there_is() {
-    // Bursts so long that CPUs wait for a lock longer than the window is.
+    // The bursts are so long that CPUs wait for a lock longer than the measured time.
     let random = ["--free-order", "random", "--warm-up", "0ms", "--window", "2ms"];
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("report.json");
@@ -121,11 +121,11 @@ fn options_that_do_not_fit_the_machine_are_refused() {
         (&["--machine", "uniform:4", "--memory", "64MiB"], "give it at least"),
         (&["--machine", "uniform:4", "--window", "soon"], "--window"),
         (&["--machine", "uniform:4", "--window", "50us"], "'50us' for '--window <TIME>'"),
-        (&["--machine", "uniform:4", "--window", "1000000h"], "the most there can be is 10m"),
+        (&["--machine", "uniform:4", "--window", "1000000h"], "the maximum is 10m"),
         (&["--machine", "uniform:4", "--warm-up", "11m"], "'11m' for '--warm-up <TIME>'"),
         (&["--machine", "uniform:1", "--memory", "100TiB"], "--memory 100TiB"),
-        (&["--machine", "uniform:1..4", "--json", "x", "--svg", "x"], "both to be 'x'"),
-        (&["--machine", "uniform:1..4", "--json", "./x", "--svg", "x"], "both to be"),
+        (&["--machine", "uniform:1..4", "--json", "x", "--svg", "x"], "both name 'x'"),
+        (&["--machine", "uniform:1..4", "--json", "./x", "--svg", "x"], "both name"),
         (&["--machine", "uniform:4..2"], "smaller ones first"),
     ] {
         framewright(&[&["run", "page-fault"], options].concat())

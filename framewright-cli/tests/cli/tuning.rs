@@ -6,7 +6,7 @@ use predicates::prelude::*;
 use crate::{framewright, stdout_of};
 
 #[test]
-fn every_setting_is_listed_with_all_that_is_known_of_it() {
+fn every_setting_is_listed_with_its_description() {
     let text = stdout_of(&["tuning"]);
     for key in KEYS {
         let paragraph = text
@@ -41,7 +41,7 @@ fn an_unknown_setting_is_answered_with_the_nearest() {
 }
 
 #[test]
-fn what_nobody_can_have_meant_is_not_suggested() {
+fn an_unlikely_key_is_not_suggested() {
     for name in ["", "*", "nosuch"] {
         framewright(&["tuning", name]).assert().code(2).stdout("").stderr(
             predicate::str::contains("there is none like it; `framewright tuning` lists all"),

@@ -10,26 +10,26 @@ use super::{
 use crate::Error;
 use crate::report::{Point, Unit, compare::Figure};
 
-/// The figure of a quantile of allocations or frees.
+/// The figure of a quantile of the latency of allocations or frees.
 macro_rules! latency {
     ($name:literal, $kind:ident, $share:literal) => {
         Figure::lower($name, Unit::Nanos, |outcome: &Outcome| outcome.calls.$kind.quantile($share))
     };
 }
 
-/// Points of the series over time, besides the beginning.
+/// Points of the series over time, besides the first.
 const POINTS: u64 = 20;
-/// The occupancy stays between its limit and so many frames of 1,024 below.
+/// The occupancy stays between its limit and this number of frames of 1,024 below.
 const BAND: u64 = 5;
-/// One block in so many is a huge page in a mixed run.
+/// In a mixed run, one block in this number is a huge page.
 const HUGE_ONE_IN: u16 = 512;
-/// Blocks of the largest order that a thread has to have at the least.
+/// Minimum number of blocks of the largest order per thread.
 const LEAST_BLOCKS: u64 = 4;
 
-/// Which orders are allocated.
+/// The orders that are allocated.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, clap::ValueEnum)]
 pub enum Mix {
-    // Each order half as often as the one below; 4 as often as 3.
+    // Each order has half the weight of the order below, except that 4 has the weight of 3.
     /// 0 to 4, small ones more often
     Small,
     /// The same, and one block in 512 is of order 9
@@ -37,12 +37,12 @@ pub enum Mix {
     Mixed,
 }
 
-/// A run of `churn`.
+/// The workload `churn`.
 #[derive(Clone, Debug)]
 pub struct Churn {
-    /// Which orders.
+    /// The orders of blocks.
     pub mix: Mix,
-    /// Allocations and frees in all, once the occupancy is reached.
+    /// Allocations and frees in total, after the occupancy is reached.
     pub operations: u64,
 }
 
@@ -64,8 +64,8 @@ impl Mix {
     }
 }
 
-/// The block to be allocated next. It is kept until it fits below the limit, so that large blocks are
-/// not drawn less often near the limit.
+/// The block to be allocated next. It is kept until it fits below the limit, so that large blocks
+/// are not drawn less often near the limit.
 #[derive(Clone, Copy)]
 struct Next {
     order: u8,
@@ -79,7 +79,7 @@ impl Churn {
         Next { order, migratetype }
     }
 
-    /// Allocates up to the occupancy, or until not even a small block is left.
+    /// Allocates up to the occupancy, or until even a small block is refused.
     fn fill<P: Peer>(&self, setup: &Setup, most: u64, cpu: &mut Cpu<'_, P>) {
         let mut next = self.next(setup, cpu);
         while cpu.used() + (1 << next.order) <= most {
@@ -90,7 +90,7 @@ impl Churn {
         }
     }
 
-    /// Allocates and frees by the toss of a coin, within the limits.
+    /// Allocates and frees with equal probability, within the limits.
     fn hold<P: Peer>(&self, setup: &Setup, most: u64, operations: u64, cpu: &mut Cpu<'_, P>) {
         let least = most.saturating_sub(setup.frames_per_thread() * BAND / 1024);
         let mut next = self.next(setup, cpu);
@@ -138,7 +138,7 @@ impl Experiment for Churn {
         let least = LEAST_BLOCKS << self.mix.largest();
         if frames < least {
             let why = format_args!(
-                "{share} % in use are {frames} frames for each thread: it takes at least {least}"
+                "{share} % in use are {frames} frames for each thread: the minimum is {least}"
             );
             return Err((Self::SHARE, Error::input(why)));
         }
@@ -176,17 +176,17 @@ impl Experiment for Churn {
     }
 }
 
-/// A run of `replace`.
+/// The workload `replace`.
 #[derive(Clone, Debug)]
 pub struct Replace {
-    /// How often every page is replaced.
+    /// Number of rounds, in each of which every page is replaced.
     pub rounds: u32,
-    /// Pages that are freed before as many are allocated.
+    /// Pages that are freed before the same number is allocated.
     pub batch: usize,
 }
 
 impl Replace {
-    /// Takes its share of all frames, as single pages.
+    /// Allocates its share of all frames as single pages.
     fn fill<P: Peer>(setup: &Setup, cpu: &mut Cpu<'_, P>) {
         while cpu.used() < setup.frames_per_thread() && Self::alloc(setup, cpu) {}
     }
@@ -199,8 +199,8 @@ impl Replace {
         }
     }
 
-    /// Replaces each page once, in random order. The first `left` pages have not been replaced yet; they
-    /// are freed from the last to the first, and new pages take places behind them.
+    /// Replaces each page once, in random order. The first `left` pages have not been replaced yet;
+    /// they are freed from the last to the first, and new pages are put behind them.
     fn round<P: Peer>(&self, setup: &Setup, cpu: &mut Cpu<'_, P>) {
         cpu.shuffle();
         let mut left = cpu.blocks();

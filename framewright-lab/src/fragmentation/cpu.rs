@@ -1,9 +1,8 @@
-//! The CPUs of an experiment: the blocks that each holds, and the calls that it makes.
+//! The CPUs of an experiment: the blocks that each one holds, and its calls.
 //!
-//! A block goes from `alloc` into the holdings of a CPU, from there to one `free`, and nowhere else;
-//! so every free is valid. A CPU is a thread. Where another CPU is to free the blocks, threads send
-//! them around a ring; a single thread acts for a second CPU instead, so that the counts
-//! of such a run repeat, too.
+//! A block is returned by `alloc`, held by a CPU, and then freed once; so every free is valid. A
+//! CPU is a thread. If another CPU is to free the blocks, threads send them around a ring; a single
+//! thread acts for a second CPU instead, so that the counts of such a run repeat, too.
 
 use framewright_peers::{Peer, Worker, list_buddy::MigrateType};
 use std::{
@@ -18,7 +17,7 @@ use super::{
 };
 use crate::clock::thread_time;
 
-/// Blocks on their way to the CPU that frees them: so few that they hardly count as in use.
+/// Blocks on their way to the CPU that frees them: few enough to be negligible as memory in use.
 const IN_FLIGHT: usize = 256;
 /// The order of a huge page.
 pub(super) const HUGE: u8 = 9;
@@ -35,7 +34,7 @@ impl Block {
     }
 }
 
-/// The blocks that a CPU holds, and its calls so far.
+/// The blocks that a CPU holds, and its calls.
 pub(super) struct Held {
     live: Vec<Block>,
     used: u64,
@@ -74,7 +73,7 @@ pub(super) struct Cpus<P> {
     pageblocks: Pageblocks,
 }
 
-/// One CPU at work.
+/// A CPU during a piece of work.
 pub(super) struct Cpu<'c, P: Peer + 'c> {
     held: &'c mut Held,
     worker: P::Worker<'c>,
@@ -82,7 +81,7 @@ pub(super) struct Cpu<'c, P: Peer + 'c> {
     pageblocks: &'c Pageblocks,
 }
 
-/// The path of a block that is to be freed.
+/// The CPU that frees a block.
 enum Frees<W> {
     /// The CPU itself.
     Itself,
@@ -93,7 +92,8 @@ enum Frees<W> {
 }
 
 impl<P: Peer + 'static> Cpus<P> {
-    /// CPUs that hold nothing: one for each thread, and two for one whose blocks another frees.
+    /// CPUs without blocks: one for each thread; if another CPU frees the blocks, two for a single
+    /// thread.
     pub(super) fn new(peer: P, frames: u64, threads: u16, free_by: FreeBy, seed: u64) -> Self {
         let held = |thread: u16| Held {
             live: Vec::new(),
@@ -107,7 +107,7 @@ impl<P: Peer + 'static> Cpus<P> {
         Self { peer, held, free_by, pageblocks: Pageblocks::new(frames) }
     }
 
-    /// Has every CPU do its part of some work, all at the same time.
+    /// Runs `work` on every CPU in parallel.
     pub(super) fn each(&mut self, work: impl Fn(&mut Cpu<'_, P>) + Sync) {
         let (peer, pageblocks, work) = (&self.peer, &self.pageblocks, &work);
         let routes = routes(self.held.len(), self.free_by);
@@ -161,8 +161,8 @@ impl<P: Peer + 'static> Cpus<P> {
         all
     }
 
-    /// Huge pages that the first CPU can allocate as it is, and those that it can once all lists of
-    /// CPUs are drained, if that can be asked of the allocator. They are freed again.
+    /// Number of huge pages that the first CPU can allocate now, and the number after a drain of
+    /// all CPU lists, if the allocator offers that. They are freed again.
     pub(super) fn allocatable(&self) -> (u64, Option<u64>) {
         let mut worker = self.peer.worker(0);
         let mut blocks = Vec::new();
@@ -179,14 +179,15 @@ impl<P: Peer + 'static> Cpus<P> {
         (as_it_is, drained)
     }
 
-    /// Frees everything; says how many frames can be allocated then.
+    /// Frees everything. Returns the number of frames that can be allocated then.
     pub(super) fn give_back(mut self) -> u64 {
         self.each(|cpu| while cpu.free_random() {});
         capacity(&self.peer, self.held.len().max(2))
     }
 }
 
-/// Frames that the CPUs of an allocator can get. It is of no use afterwards.
+/// Number of frames that the CPUs of an allocator can allocate. The allocator cannot be used
+/// afterwards.
 pub(super) fn capacity<P: Peer>(peer: &P, cpus: usize) -> u64 {
     peer.drain();
     let frames_of = |worker: &mut P::Worker<'_>, order| -> u64 {
@@ -206,7 +207,7 @@ enum Route {
     Next { next: SyncSender<Block>, inbox: Receiver<Block> },
 }
 
-/// The route of each thread; none where CPUs free their own blocks.
+/// The route of each thread; `None` if CPUs free their own blocks.
 fn routes(threads: usize, free_by: FreeBy) -> Vec<Option<Route>> {
     match (free_by, threads) {
         (FreeBy::Same, _) => (0..threads).map(|_| None).collect(),
@@ -222,12 +223,12 @@ fn routes(threads: usize, free_by: FreeBy) -> Vec<Option<Route>> {
 }
 
 impl<'c, P: Peer> Cpu<'c, P> {
-    /// Frames that it has in use.
+    /// Number of frames that it has in use.
     pub(super) fn used(&self) -> u64 {
         self.held.used
     }
 
-    /// Blocks that it has.
+    /// Number of blocks that it has.
     pub(super) fn blocks(&self) -> usize {
         self.held.live.len()
     }
@@ -242,7 +243,7 @@ impl<'c, P: Peer> Cpu<'c, P> {
         self.held.random.shuffle(&mut self.held.live);
     }
 
-    /// Allocates a block, which becomes its last; `false` if it was refused.
+    /// Allocates a block, which becomes the last one; `false` if it was refused.
     pub(super) fn alloc(&mut self, order: u8, migratetype: MigrateType) -> bool {
         self.receive();
         self.worker.resume();
@@ -265,13 +266,13 @@ impl<'c, P: Peer> Cpu<'c, P> {
         }
     }
 
-    /// Frees block `index`, whose place the last one takes.
+    /// Frees block `index`; the last block takes its place.
     pub(super) fn free(&mut self, index: usize) {
         let block = self.held.live.swap_remove(index);
         self.held.used -= u64::from(block.frames());
         match &mut self.frees {
             Frees::Itself => {
-                // SAFETY: it was held until now.
+                // SAFETY: the CPU held the block until now.
                 unsafe {
                     give_back::<P>(&mut self.worker, &block, &mut self.held.calls, self.pageblocks);
                 };
@@ -285,7 +286,7 @@ impl<'c, P: Peer> Cpu<'c, P> {
         }
     }
 
-    /// Frees any of its blocks; `false` if it has none.
+    /// Frees a random block; `false` if there is none.
     pub(super) fn free_random(&mut self) -> bool {
         let blocks = self.blocks();
         if blocks == 0 {
@@ -296,13 +297,14 @@ impl<'c, P: Peer> Cpu<'c, P> {
         true
     }
 
-    /// Sends a block to the next CPU. While that one's queue is full, this CPU frees the blocks in its own.
+    /// Sends a block to the next CPU. While that CPU's queue is full, this CPU frees the blocks in
+    /// its own queue.
     fn send(&mut self, mut block: Block) {
         while let Frees::Next { next, .. } = &self.frees {
             match next.try_send(block) {
                 Ok(()) => return,
                 Err(TrySendError::Full(back)) => block = back,
-                // The other thread has panicked, and the run will end with that.
+                // The other thread has panicked, which ends the run.
                 Err(TrySendError::Disconnected(_)) => return,
             }
             self.receive();
@@ -314,7 +316,7 @@ impl<'c, P: Peer> Cpu<'c, P> {
     fn receive(&mut self) {
         if let Frees::Next { inbox, .. } = &self.frees {
             for block in inbox.try_iter() {
-                // SAFETY: the other CPU held it until it sent it.
+                // SAFETY: the other CPU held the block until it sent it.
                 unsafe {
                     give_back::<P>(&mut self.worker, &block, &mut self.held.calls, self.pageblocks);
                 };
@@ -328,7 +330,7 @@ impl<'c, P: Peer> Cpu<'c, P> {
         if let Frees::Next { next, inbox } = frees {
             drop(next);
             for block in inbox {
-                // SAFETY: the other CPU held it until it sent it.
+                // SAFETY: the other CPU held the block until it sent it.
                 unsafe { give_back::<P>(&mut worker, &block, &mut held.calls, pageblocks) };
             }
         }
@@ -336,7 +338,7 @@ impl<'c, P: Peer> Cpu<'c, P> {
     }
 }
 
-/// Frees a block, perhaps timed.
+/// Frees a block, and times some of these calls.
 ///
 /// # Safety
 ///
@@ -353,7 +355,7 @@ unsafe fn give_back<P: Peer>(
     calls.frees.time(|| unsafe { free::<P>(worker, first, block.order) });
 }
 
-/// Never inlined, so that no allocator's calls are optimised together with the code around them.
+/// Never inlined, so that no allocator's code is optimised together with the code around it.
 #[inline(never)]
 fn alloc<P: Peer>(worker: &mut P::Worker<'_>, order: u8, migratetype: MigrateType) -> Option<u64> {
     worker.alloc_typed(order, migratetype)

@@ -1,10 +1,9 @@
-//! `churn` and `replace`: how many huge pages an allocator keeps free memory good for.
+//! `churn` and `replace`: the huge pages that the free memory of an allocator still has.
 //!
-//! Nothing stands behind the frames, as in [`alloc-micro`](crate::micro). Every allocator goes through
-//! the same calls, one allocator right after the other, and the allocator that begins changes from
-//! seed to seed. The experiment knows from its own calls how much of each pageblock is free; so no
-//! allocator is asked, or drained, before the end. With one thread, all counts are the same for the
-//! same arguments.
+//! There is no memory behind the frames, as in [`alloc-micro`](crate::micro). All allocators get
+//! the same calls, one allocator after the other; the order of allocators changes with the seed.
+//! The experiment counts the free frames of each pageblock from its own calls; so no allocator is
+//! drained before the end. With one thread, all counts are the same for the same arguments.
 //!
 //! | module       | job                                                                |
 //! |--------------|--------------------------------------------------------------------|
@@ -26,7 +25,7 @@ pub use churn::{Churn, Mix, Replace};
 pub use outcome::TIMED_ONE_IN;
 pub use setup::{Allocator, Column, FreeBy, Setup, Types};
 
-/// The option that is to blame, and why.
+/// The option that caused the error, and the error.
 type Refusal = (&'static str, Error);
 
 use cpu::Cpus;
@@ -73,7 +72,8 @@ impl FragmentationResult {
         self.sections.iter().flat_map(|section| section.runs.iter().cloned()).collect()
     }
 
-    /// The series, a panel for each share of memory, which `words` describe; along `x`.
+    /// The series as a plot along `x`, with a panel for each share of memory, which `words`
+    /// describe.
     #[must_use]
     pub fn plot(&self, title: &str, subtitle: &str, x: &str, words: &str) -> Plot {
         let panel = |section: &Section| {
@@ -85,20 +85,21 @@ impl FragmentationResult {
     }
 }
 
-/// An experiment that any allocator can do.
+/// An experiment that runs on any allocator.
 trait Experiment {
     /// The name of its share of memory.
     const SHARE: &'static str;
-    /// Its figures, in the order in which they are shown.
+    /// Its figures, in the order of output.
     const FIGURES: &'static [Figure<Outcome>];
 
-    /// Steps that `play` tells of.
+    /// Steps of progress of `play`.
     fn steps(&self) -> u64;
 
     /// Checks that this share of memory is enough.
     fn check(&self, setup: &Setup, share: u8) -> Result<(), Refusal>;
 
-    /// Does it on CPUs that hold nothing. The caller frees the blocks that they hold at the end.
+    /// Runs the experiment on CPUs without blocks. The caller frees the blocks that they hold at
+    /// the end.
     fn play<P: Peer + 'static>(
         &self,
         setup: &Setup,
@@ -109,12 +110,12 @@ trait Experiment {
 }
 
 impl Churn {
-    /// Has every column do it at every occupancy with every seed. `progress` hears how many of how
-    /// many steps are done.
+    /// Runs every column at every occupancy with every seed. `progress` gets the number of finished
+    /// steps and of all steps.
     ///
     /// # Errors
     ///
-    /// The option that is to blame, and why it cannot be done.
+    /// The option that cannot be used, and the reason.
     pub fn run(
         &self,
         setup: &Setup,
@@ -125,12 +126,12 @@ impl Churn {
 }
 
 impl Replace {
-    /// Has every column do it with every share of free memory and every seed. `progress` hears how
-    /// many of how many steps are done.
+    /// Runs every column with every share of free memory and every seed. `progress` gets the number
+    /// of finished steps and of all steps.
     ///
     /// # Errors
     ///
-    /// The option that is to blame, and why it cannot be done.
+    /// The option that cannot be used, and the reason.
     pub fn run(
         &self,
         setup: &Setup,

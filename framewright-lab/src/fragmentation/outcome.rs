@@ -1,9 +1,9 @@
-//! The result of one run, and figures that follow from it.
+//! The result of one run, and the figures computed from it.
 //!
-//! How long calls take: one in seven is timed, and counted by its length.
+//! One call in seven is timed, and counted by its latency.
 //!
 //! Seven has no factor in common with the periods of the experiments, so that every kind of call is
-//! timed. The counts have a resolution of 2 %.
+//! timed. The histogram has a resolution of 2 %.
 
 use framewright::frame::PAGEBLOCK_FRAMES;
 use std::{
@@ -20,13 +20,13 @@ use crate::report::Point;
 /// The result of one run of one allocator.
 #[derive(Clone, Debug)]
 pub(super) struct Outcome {
-    /// Huge pages that the free frames would make.
+    /// Free frames divided by the frames of a huge page.
     pub(super) ideal: u64,
     /// Huge pages that can be allocated at the end, without and with a drain.
     pub(super) allocatable: Option<(u64, Option<u64>)>,
-    /// Requests for huge pages that were refused, where there are such requests.
+    /// Requests for huge pages that were refused, if the workload has such requests.
     pub(super) refused_huge: Option<u64>,
-    /// Calls after the beginning.
+    /// Calls after the initial fill.
     pub(super) calls: Calls,
     /// Pageblocks of which nothing is allocated, over time.
     pub(super) series: Vec<Point>,
@@ -41,29 +41,29 @@ pub(super) fn percent(part: u64, whole: u64) -> f64 {
     100.0 * part as f64 / whole.max(1) as f64
 }
 
-/// Nanoseconds of an allocation or a free by the clock, refused requests included.
+/// Mean time of an allocation or a free in nanoseconds, refused requests included.
 pub(super) fn mean(outcome: &Outcome) -> Option<f64> {
     let Calls { allocs, frees, .. } = &outcome.calls;
     let nanos = allocs.mean() * allocs.calls() as f64 + frees.mean() * frees.calls() as f64;
     Some(nanos / (allocs.calls() + frees.calls()).max(1) as f64)
 }
 
-/// CPU time of an allocation or a free, the experiment's own work included, which is the same for every
-/// allocator. Other programs do not add to it.
+/// CPU time of an allocation or a free, including the experiment's own work, which is the same for
+/// every allocator. Load of other programs is not included.
 pub(super) fn cpu_mean(outcome: &Outcome) -> Option<f64> {
     let Calls { allocs, frees, cpu_time, .. } = &outcome.calls;
     let operations = (allocs.calls() + frees.calls()).max(1);
     Some(cpu_time.as_nanos() as f64 / operations as f64)
 }
 
-/// One call in so many is timed.
+/// One call in this number is timed.
 pub const TIMED_ONE_IN: u64 = 7;
 
-/// Counts within each power of two.
+/// Slots of the histogram per power of two.
 const PARTS: u64 = 1 << PARTS_LOG2;
 const PARTS_LOG2: u32 = 6;
 
-/// Lengths of calls of one kind.
+/// Latencies of calls of one kind.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Latencies {
     /// All calls, timed or not.
@@ -75,7 +75,7 @@ pub(super) struct Latencies {
 }
 
 impl Latencies {
-    /// Makes a call, and perhaps times it.
+    /// Makes a call, and times it if it is its turn.
     #[inline(always)]
     pub(super) fn time<R>(&mut self, call: impl FnOnce() -> R) -> R {
         self.calls += 1;
@@ -99,7 +99,7 @@ impl Latencies {
         self.counts[slot] += 1;
     }
 
-    /// Takes in those of another CPU.
+    /// Adds those of another CPU.
     pub(super) fn absorb(&mut self, other: &Self) {
         self.calls += other.calls;
         self.timed += other.timed;
@@ -119,7 +119,7 @@ impl Latencies {
         (mean - clock_cost() as f64).max(0.0)
     }
 
-    /// The time that such a share of the calls does not exceed, in nanoseconds.
+    /// The time that this share of the calls does not exceed, in nanoseconds.
     pub(super) fn quantile(&self, share: f64) -> Option<f64> {
         let rank = ((share * self.timed as f64).ceil() as u64).max(1);
         let mut below = 0;
@@ -131,13 +131,13 @@ impl Latencies {
     }
 }
 
-/// Where calls of this length are counted.
+/// The slot of calls of this latency.
 fn slot(nanos: u64) -> usize {
     let shift = nanos.checked_ilog2().unwrap_or(0).saturating_sub(PARTS_LOG2);
     (u64::from(shift) * PARTS + (nanos >> shift)) as usize
 }
 
-/// The shortest call that is counted there.
+/// The shortest latency of a slot.
 fn least(slot: usize) -> u64 {
     let slot = slot as u64;
     // The first two powers of two share their resolution.
@@ -145,7 +145,7 @@ fn least(slot: usize) -> u64 {
     (slot - shift * PARTS) << shift
 }
 
-/// Nanoseconds that two readings of the clock take: the median of some tries.
+/// Nanoseconds between two readings of the clock: the median of some tries.
 fn clock_cost() -> u64 {
     static COST: OnceLock<u64> = OnceLock::new();
     *COST.get_or_init(|| {
@@ -158,17 +158,17 @@ fn clock_cost() -> u64 {
 pub(super) struct Pageblocks(Vec<AtomicU32>);
 
 impl Pageblocks {
-    /// Those of a memory of which nothing is allocated.
+    /// Pageblocks of a memory without allocations.
     pub(super) fn new(frames: u64) -> Self {
         let pageblocks = frames / PAGEBLOCK_FRAMES as u64;
         Self((0..pageblocks).map(|_| AtomicU32::new(0)).collect())
     }
 
-    /// Notes that a block was allocated.
+    /// Counts a block as allocated.
     ///
     /// # Panics
     ///
-    /// If more frames of the pageblock were handed out than it has.
+    /// If the pageblock gets more allocated frames than it has frames.
     pub(super) fn take(&self, first: u64, frames: u32) {
         let before = self.of(first).fetch_add(frames, Relaxed);
         assert!(
@@ -177,7 +177,7 @@ impl Pageblocks {
         );
     }
 
-    /// Notes that a block is about to be freed.
+    /// Counts a block as free; called before it is freed.
     pub(super) fn give(&self, first: u64, frames: u32) {
         self.of(first).fetch_sub(frames, Relaxed);
     }
@@ -197,7 +197,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_length_has_a_slot_of_its_size() {
+    fn every_latency_has_a_slot_of_its_size() {
         let lengths = (0..2000).chain([4095, 4096, 123_456, 10_000_000_000]);
         for nanos in lengths {
             let least = least(slot(nanos));
@@ -241,7 +241,7 @@ mod tests {
 
     #[test]
     #[should_panic(expected = "that are allocated")]
-    fn frames_that_are_handed_out_twice_are_found() {
+    fn frames_that_are_allocated_twice_are_detected() {
         let pageblocks = Pageblocks::new(512);
         pageblocks.take(0, 512);
         pageblocks.take(8, 8);

@@ -15,11 +15,11 @@ use crate::{
     workloads::Side,
 };
 
-/// 64 MiB: less has too few pageblocks to say anything.
+/// 64 MiB: smaller memory has too few pageblocks for meaningful figures.
 const LEAST: u64 = 1 << 14;
-/// 64 GiB: the descriptors of the list design need a GiB for that.
+/// 64 GiB: the descriptors of the list design then need a GiB.
 const MOST: u64 = 1 << 24;
-/// 16 MiB: with less, frames on lists of CPUs are what is measured.
+/// 16 MiB: with less, most free frames are on CPU lists.
 const LEAST_PER_THREAD: u64 = 1 << 12;
 
 /// The parameters of both experiments.
@@ -67,28 +67,29 @@ impl Setup {
         self.frames / u64::from(self.threads)
     }
 
-    /// Huge pages that the free frames would make if they were together.
+    /// Free frames divided by the frames of a huge page.
     pub(super) fn ideal(&self, used: u64) -> u64 {
         (self.frames - used) >> HUGE
     }
 
-    /// Checks the parameters; `name` is that of a share of memory.
+    /// Checks the parameters; `name` is the name of the share of memory.
     pub(super) fn check(&self, name: &'static str) -> Result<(), Refusal> {
         let (frames, threads) = (self.frames, self.threads);
         if !(LEAST..=MOST).contains(&frames) || !frames.is_multiple_of(PAGEBLOCK_FRAMES as u64) {
             let (mib, least, most) = (frames >> 8, LEAST >> 8, MOST >> 18);
-            let why = format_args!("{mib} MiB cannot be measured: give {least} MiB to {most} GiB");
+            let why =
+                format_args!("{mib} MiB cannot be measured: choose {least} MiB to {most} GiB");
             return Err(("memory", Error::input(why)));
         }
         let most = (frames / LEAST_PER_THREAD).min(MOST_CPUS.into());
         if !(1..=most).contains(&threads.into()) {
             let mib = frames >> 8;
-            let why = format_args!("{threads} threads with {mib} MiB: give 1 to {most} threads");
+            let why = format_args!("{threads} threads with {mib} MiB: choose 1 to {most} threads");
             return Err(("threads", Error::input(why)));
         }
         for (index, &share) in self.shares.iter().enumerate() {
             if !(1..=99).contains(&share) {
-                let why = format_args!("{share} % of memory cannot be measured: give 1 to 99");
+                let why = format_args!("{share} % of memory cannot be measured: choose 1 to 99");
                 return Err((name, Error::input(why)));
             }
             if self.shares[..index].contains(&share) {
@@ -117,19 +118,19 @@ impl Types {
     }
 }
 
-/// CPUs that an allocator is built for at the least, as in `alloc-micro`.
+/// Minimum number of CPUs that an allocator is built for, as in `alloc-micro`.
 const CPUS: u16 = 2;
-/// CPUs that one is built for at the most.
+/// Maximum number of CPUs that an allocator is built for.
 pub(super) const MOST_CPUS: u16 = 64;
 
-/// One allocator, as it takes part.
+/// One allocator with its settings.
 #[derive(Clone, Debug)]
 pub struct Column {
     /// The name of its column.
     pub label: String,
-    /// Its settings that the result names.
+    /// The settings that the result names.
     pub settings: IndexMap<String, String>,
-    /// Which it is.
+    /// The allocator.
     pub allocator: Allocator,
 }
 
@@ -146,18 +147,18 @@ pub enum Allocator {
     BuddySystem,
 }
 
-/// How a run ended.
+/// The result of a run with the frames before and after it.
 pub(super) struct Ended {
     pub(super) outcome: Outcome,
-    /// Frames that could be allocated from the allocator when it was new.
+    /// Frames that could be allocated from the new allocator.
     pub(super) capacity: u64,
     /// Frames that could be allocated after everything was freed.
     pub(super) back: u64,
 }
 
 impl Column {
-    /// The library with a side's settings. Others have no watermarks, so it gets none, either, unless
-    /// the side has a setting for them.
+    /// The library with the settings of a side. Other allocators have no watermarks; so the library
+    /// has none, either, unless the side sets them.
     #[must_use]
     pub fn framewright(label: &str, side: &Side) -> Self {
         let mut tuning = side.tuning;
@@ -197,7 +198,7 @@ impl Column {
         }
     }
 
-    /// Has it do the experiment once.
+    /// Runs the experiment once.
     pub(super) fn play<E: Experiment>(
         &self,
         experiment: &E,

@@ -1,4 +1,4 @@
-//! Both experiments, small, with every allocator and with one that watches.
+//! Both experiments, small, with every allocator and with one that records its callers.
 
 use framewright::{
     Tuning,
@@ -41,7 +41,7 @@ fn churn(mix: Mix) -> Churn {
 
 const REPLACE: Replace = Replace { rounds: 3, batch: 1 };
 
-/// All that does not depend on time.
+/// Results that do not depend on time.
 fn counts(result: &FragmentationResult) -> Vec<(IndexMap<String, f64>, Vec<Point>)> {
     let counts = |run: Run| {
         let metrics = run.metrics.into_iter().filter(|(_, metric)| metric.unit != Unit::Nanos);
@@ -85,7 +85,7 @@ fn no_frame_is_lost() {
 fn no_more_huge_pages_are_found_than_free_frames_make() {
     let result = churn(Mix::Mixed).run(&setup(), &mut |_, _| ()).unwrap();
     for section in result.sections {
-        // The free frames are this share of 32 pageblocks, plus the tolerance of the occupancy.
+        // The free frames are this share of 32 pageblocks, within the tolerance of the occupancy.
         let least = f64::from(100 - u32::from(section.share)) * 0.32 - 1.0;
         for run in section.runs {
             let of = |name: &str| run.metrics[name].median;
@@ -93,7 +93,7 @@ fn no_more_huge_pages_are_found_than_free_frames_make() {
             assert!(of("order9_allocatable") <= of("order9_ideal"), "{run:?}");
             let free = run.series[SERIES].last().unwrap().1;
             if let Some(drained) = run.metrics.get("order9_after_drain") {
-                // Where no list holds frames back, what is free can be allocated.
+                // Without frames on lists, all free frames can be allocated.
                 assert_eq!(drained.median, free, "{}", run.label);
             }
         }
@@ -122,7 +122,7 @@ fn every_page_is_replaced_once_in_a_round() {
         let outcome = Replace { rounds: 1, batch }.play(&setup, 50, &mut cpus, &mut |_| ());
         let pages = outcome.calls.frees.calls();
         assert_eq!((pages, outcome.calls.allocs.calls()), (1 << 13, 1 << 13));
-        // The numbers of frames only grow, so that none of the first ones is left.
+        // The allocator never reuses numbers, so new pages have larger numbers than the first ones.
         let new = (1 << 14)..(1 << 14) + pages;
         assert_eq!(cpus.peer().live(), new.map(|page| page * SPACING).collect::<Vec<_>>());
     }
@@ -171,18 +171,18 @@ fn the_library_has_no_watermarks_unless_its_settings_name_them() {
 }
 
 #[test]
-fn what_cannot_be_done_is_refused_in_words() {
+fn impossible_parameters_are_refused_with_a_reason() {
     let refusal =
         |setup: Setup| churn(Mix::Mixed).run(&setup, &mut |_, _| ()).unwrap_err().1.to_string();
     let small = refusal(Setup { frames: 1 << 13, ..setup() });
-    assert_eq!(small, "32 MiB cannot be measured: give 64 MiB to 64 GiB");
+    assert_eq!(small, "32 MiB cannot be measured: choose 64 MiB to 64 GiB");
     let threads = refusal(Setup { threads: 5, ..setup() });
-    assert_eq!(threads, "5 threads with 64 MiB: give 1 to 4 threads");
+    assert_eq!(threads, "5 threads with 64 MiB: choose 1 to 4 threads");
     assert!(refusal(Setup { threads: 0, ..setup() }).starts_with("0 threads"));
     assert_eq!(refusal(Setup { shares: vec![7, 70, 7], ..setup() }), "7 % is named twice");
     assert!(refusal(Setup { shares: vec![100], ..setup() }).starts_with("100 % of memory"));
     let few = refusal(Setup { shares: vec![70, 3], ..setup() });
-    assert_eq!(few, "3 % in use are 491 frames for each thread: it takes at least 2048");
+    assert_eq!(few, "3 % in use are 491 frames for each thread: the minimum is 2048");
     let tuning = Tuning {
         hardening: Hardening::Tracked,
         owner_lock: OwnerChoice::Fixed(OwnerLock::Biased),
@@ -194,7 +194,7 @@ fn what_cannot_be_done_is_refused_in_words() {
     assert!(refused.starts_with("framewright: "), "{refused}");
 }
 
-/// An allocator whose frame numbers only grow; it knows which CPU allocated and which freed.
+/// An allocator that never reuses frame numbers and records the CPU of each allocation and free.
 #[derive(Default)]
 struct Watched {
     /// The CPU that allocated, by frame.
@@ -204,13 +204,13 @@ struct Watched {
     by_other: AtomicU64,
 }
 
-/// Frames of the largest block that it has, to which all are aligned.
+/// Frames of its largest block, to which all blocks are aligned.
 const SPACING: u64 = 16;
 
 struct Watcher<'a>(&'a Watched, usize);
 
 fn watched(setup: &Setup) -> Cpus<Watched> {
-    // As many frame numbers as the experiments here take.
+    // More frame numbers than the experiments use.
     let numbers = 1 << 20;
     Cpus::new(Watched::default(), numbers, setup.threads, setup.free_by, 1)
 }
@@ -248,7 +248,8 @@ impl Peer for Watched {
 
 impl Worker for Watcher<'_> {
     fn alloc(&mut self, order: u8) -> Option<u64> {
-        // Huge pages are refused, or asking for all of them would never end.
+        // Huge pages are refused: the numbers never run out, so allocating all huge pages would
+        // never end.
         if order == 9 {
             return None;
         }

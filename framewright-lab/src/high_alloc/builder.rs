@@ -1,7 +1,8 @@
 //! A builder: copies its tree of files, then compiles, one program after the other.
 //!
-//! As the load of the port of stress-highalloc to real kernels: a program is forked, reads a source and
-//! 40 headers of its tree, uses 4 to 48 MiB of memory, writes an object of 20 to 120 KiB, and ends.
+//! This is the load of the port of stress-highalloc to real kernels: a program is forked, reads a
+//! source and 40 headers of its tree, uses 4 to 48 MiB of memory, writes an object of 20 to 120
+//! KiB, and exits.
 
 use std::collections::VecDeque;
 
@@ -16,57 +17,60 @@ use super::{
     world::{OnCpu, World},
 };
 
-/// Files of a tree for 400 MiB of memory, 12 KiB each on average: 200 MB, as the port to real kernels had
-/// them.
+/// Files of a tree for 400 MiB of memory, 12 KiB each on average: 200 MB, as in the port to real
+/// kernels.
 const FILES: u32 = 16_384;
-/// Pages that the files of a tree have together, on average.
+/// Pages of all files of a tree, on average.
 pub(super) const TREE_PAGES: u64 = FILES as u64 * 3;
-/// One file in so many is a directory, or somebody has it open.
+/// One file in this number is a directory or open for good.
 const PINNED: u32 = 50;
-/// Of these, the inode of one in so many is in use for good, also when the tree was deleted: what
-/// kernels keep of what is gone. Fitted, but how many they are matters little: one spoils a pageblock.
+/// The inode of one such file in this number stays in use for good, even after the tree is deleted,
+/// like objects that kernels keep. The number is fitted, but has little effect: one such object
+/// makes a pageblock unmovable.
 const OUTLIVED: u32 = 5;
-/// Objects that a builder has written at the most; then it writes over them.
+/// Maximum number of objects that a builder writes before it overwrites them.
 const OBJECTS: u32 = 256;
-/// Files that are read for one program: a source, and 40 headers, all of which lie anywhere in the tree. Which
-/// files are headers was not written down, but running kernels reclaimed 1,000 to 1,800 pages per second in the
-/// second pass, when the first one had just given all its memory back: as many as come into the cache if nearly
-/// every file that is read is not in it yet. With a few files that are read again and again it is a seventh.
+/// Files that are read for one program: a source and 40 headers, anywhere in the tree. The port did
+/// not record which files are headers. Running kernels reclaimed 1,000 to 1,800 pages per second in
+/// the second pass, just after the first one had freed all its memory: the rate at which pages
+/// enter the cache if nearly every file that is read is not cached yet. With a few headers that are
+/// read again and again the rate is a seventh.
 const READS: u32 = 41;
-/// Pages that a program uses: 4 to 48 MiB, evenly in their logarithm.
+/// Pages of a program: 4 to 48 MiB, uniform in the logarithm.
 const LEAST: f64 = 1024.0;
 const MOST: f64 = 12_288.0;
-/// What a program takes for each of its pages, the fault and storing to it twice included: so that a builder
-/// takes 12,500 to 12,800 faults per second, waits and reads included, as it was measured; whatever the machine.
+/// Time of a program per page, in nanoseconds, including the fault and storing to the page twice:
+/// with it a builder has 12,500 to 12,800 faults per second, including waits and reads, as
+/// measured, on every machine.
 pub(super) const FAULT_NS: u64 = 63_500;
-/// Faults, or files, at a time.
-const AT_ONCE: u32 = 16;
+/// Faults, or files, per step.
+const PER_STEP: u32 = 16;
 /// Page tables of a process besides those of its memory.
 const TABLES: u32 = 24;
-/// Objects of a process.
+/// Kernel objects of a process.
 const OWN: u32 = 40;
-/// Of these, what stays behind, for so many programs.
+/// Objects of these that stay allocated after the process, for this number of programs.
 const STAY: usize = 2;
 const STAY_FOR: usize = 64;
 
-/// What a builder is about to do.
+/// The next work of a builder.
 #[derive(Clone, Copy)]
 enum Task {
     /// Copy the next file of the tree.
     Copy(u32),
-    /// Begin a program.
+    /// Start a program.
     Fork,
-    /// Read so many files more.
+    /// Read this number of further files.
     Read(u32),
-    /// Use so many pages more.
+    /// Use this number of further pages.
     Fault(u32),
-    /// Store to its pages a second time, from that one on.
+    /// Store to its pages a second time, from this one on.
     Again(u32),
     /// Write an object.
     Write,
 }
 
-/// See the module.
+/// A builder, with its tree and its program.
 pub(super) struct Builder<'m> {
     number: u32,
     tree: Vec<FileId>,
@@ -74,7 +78,7 @@ pub(super) struct Builder<'m> {
     next_object: usize,
     task: Task,
     random: fastrand::Rng,
-    /// Not before this time, in cycles.
+    /// Time in cycles before which it does not run.
     pub(super) ready: u64,
     blocks: Vec<Block<'m>>,
     slabs: Vec<u32>,
@@ -88,10 +92,10 @@ pub(super) struct Tree {
 }
 
 impl Tree {
-    /// Makes the names; nothing is known of their files yet.
+    /// Creates the files; none of their pages is cached yet.
     pub(super) fn new(files: &mut Files, random: &mut fastrand::Rng) -> Self {
         let tree: Vec<FileId> = (0..FILES).map(|_| files.create(pages(random))).collect();
-        // Directories, and what somebody has open: these stay known.
+        // Directories and open files, whose inodes stay in memory.
         for file in &tree {
             files.at(*file).pinned.set(random.u32(..PINNED) == 0);
             let outlived = random.u32(..OUTLIVED) == 0;
@@ -126,19 +130,19 @@ impl<'m> Builder<'m> {
         }
     }
 
-    /// Whether it has its tree.
+    /// Whether its tree is complete, so that it compiles.
     pub(super) fn builds(&self) -> bool {
         !matches!(self.task, Task::Copy(_))
     }
 
-    /// Does a little.
+    /// Does one step of work.
     pub(super) fn step<W: World>(
         &mut self,
         cpu: W::Cpu,
         kernel: &Kernel<'_, 'm, W>,
         token: &mut Token<'_, 'm, W>,
     ) {
-        // Who finds no memory is killed, and the next one begins.
+        // A builder without memory is killed, and the next one starts.
         if self.try_step(cpu, kernel, token).is_err() {
             self.end(kernel, token);
             self.task = if self.builds() { Task::Fork } else { self.task };
@@ -171,7 +175,7 @@ impl<'m> Builder<'m> {
             }
             Task::Fault(0) => self.task = Task::Again(0),
             Task::Fault(left) => {
-                let pages = left.min(AT_ONCE);
+                let pages = left.min(PER_STEP);
                 self.fault(cpu, kernel, token, pages)?;
                 self.task = Task::Fault(left - pages);
             }
@@ -198,7 +202,7 @@ impl<'m> Builder<'m> {
         token: &mut Token<'_, 'm, W>,
         next: u32,
     ) -> Result<(), OutOfMemory> {
-        let until = self.tree.len().min((next + AT_ONCE) as usize);
+        let until = self.tree.len().min((next + PER_STEP) as usize);
         for &file in &self.tree[next as usize..until] {
             let pages = kernel.state.files.at(file).pages;
             if let Some(ready) = kernel.write(cpu, token, file, 0..pages)? {
@@ -237,7 +241,7 @@ impl<'m> Builder<'m> {
         Ok(())
     }
 
-    /// Pages of the program are used for the first time.
+    /// The program touches new pages.
     fn fault<W: World>(
         &mut self,
         cpu: W::Cpu,
@@ -262,7 +266,7 @@ impl<'m> Builder<'m> {
         Ok(())
     }
 
-    /// The program stores to some of its pages a second time; what it does then.
+    /// The program stores to some of its pages a second time. Returns its next work.
     fn use_again<W: World>(
         &mut self,
         cpu: W::Cpu,
@@ -271,16 +275,16 @@ impl<'m> Builder<'m> {
         next: u32,
     ) -> Result<Task, OutOfMemory> {
         let pages = kernel.state.programs[self.number as usize].pages.borrow().len() as u32;
-        for index in next..pages.min(next + AT_ONCE) {
+        for index in next..pages.min(next + PER_STEP) {
             if let Some(ready) = kernel.use_again(cpu, token, self.number, index)? {
                 self.ready = ready;
                 return Ok(Task::Again(index + 1));
             }
         }
-        Ok(if next + AT_ONCE < pages { Task::Again(next + AT_ONCE) } else { Task::Write })
+        Ok(if next + PER_STEP < pages { Task::Again(next + PER_STEP) } else { Task::Write })
     }
 
-    /// The program ends: everything that it had is free.
+    /// The program exits: all its memory is freed.
     pub(super) fn end<W: World>(
         &mut self,
         kernel: &Kernel<'_, 'm, W>,
@@ -297,7 +301,7 @@ impl<'m> Builder<'m> {
         }
     }
 
-    /// Everything, also what stayed behind.
+    /// Frees everything, including the objects that outlive programs.
     pub(super) fn end_for_good<W: World>(
         &mut self,
         kernel: &Kernel<'_, 'm, W>,

@@ -1,15 +1,15 @@
-//! What the kernel does by itself: background reclaim, background compaction after it, writing back.
+//! The kernel's background work: background reclaim, compaction after it, write-back.
 //!
-//! A thread does it that has no CPU of its own on simulated machines. It has that of who asks for huge pages while
-//! he rests, which is most of the time; while he asks it takes turns with builders on the last CPU of theirs, as
-//! running kernels' threads do: what was asked of it may be done before the request is at its end. When builders
-//! have ended, it waits until the request has.
+//! A thread without a CPU of its own does this work on simulated machines. It uses the CPU of the
+//! requests for huge pages while that CPU is between two requests, which is most of the time.
+//! During a request it takes turns with builders on their last CPU, as threads of running kernels
+//! do: background work that a request has woken may finish before the request does. After builders
+//! have ended, it waits for the end of the request.
 //!
 //! Pauses of reclaim, and background reclaim that continues meanwhile.
 //!
-//! The kernel's own work has no CPU to itself on simulated machines: the CPU that runs it may pause. So every
-//! CPU that pauses does the part of this work that pauses may wait for: background reclaim, and handling the
-//! ends of writes.
+//! The CPU that runs the background work may pause in reclaim. So every CPU that pauses does the
+//! part of this work that pauses may wait for: background reclaim, and the completion of writes.
 
 use framewright::{
     Order,
@@ -21,20 +21,21 @@ use super::{
     world::{OnCpu, World},
 };
 
-/// Dirty pages that wait to become more.
+/// Number of dirty pages below which write-back waits for more.
 const FEW_DIRTY: u64 = 2_048;
-/// How often somebody looks whether memory is fragmented, and how long not after that was in vain.
+/// Interval of the checks for proactive compaction, and the delay after one without success, in
+/// nanoseconds.
 const LOOKS_NS: u64 = 500_000_000;
 const RESTS_NS: u64 = 32_000_000_000;
 
-/// See the module.
+/// The state of the background work.
 #[derive(Default)]
 pub(super) struct Daemon {
     looks_at: u64,
 }
 
 impl Daemon {
-    /// Does what there is to do until `time`.
+    /// Does background work until `time`.
     pub(super) fn work_until<'m, W: World>(
         &mut self,
         time: u64,
@@ -51,7 +52,7 @@ impl Daemon {
         }
     }
 
-    /// Does a bit of what there is to do; whether there was anything.
+    /// Does one step of background work. Returns whether there was any.
     pub(super) fn step<'m, W: World>(
         &mut self,
         cpu: W::Cpu,
@@ -91,15 +92,15 @@ impl Daemon {
         stepped
     }
 
-    /// Compaction where background reclaim made room, and, if background reclaim sleeps, for the requests
-    /// that woke it. Returns whether there was work.
+    /// Compacts after background reclaim has freed memory for it, and, if background reclaim
+    /// sleeps, for the requests that woke it. Returns whether there was work.
     fn compact_after_reclaim<W: World>(&self, cpu: W::Cpu, kernel: &Kernel<'_, '_, W>) -> bool {
         let Done { rests, made_room_for } = kernel.done.take();
         let node = kernel.node(cpu.id());
         if let Some((order, highest)) = made_room_for
             && kernel.memory.wakes_compaction(cpu.id(), node, order, highest)
         {
-            kernel.world.outside(|| {
+            kernel.world.without_lock(|| {
                 kernel.compacting(cpu.id(), |compactor| compactor.background(node, order, highest));
             });
         }
@@ -109,12 +110,12 @@ impl Daemon {
         rests || made_room_for.is_some()
     }
 
-    /// For who asked, with hints from before forgotten.
+    /// Compacts for requests that woke background compaction, with skip hints reset.
     fn compact<W: World>(&self, cpu: W::Cpu, kernel: &Kernel<'_, '_, W>) {
         let Woken { order, highest, .. } = kernel.woken.get();
         kernel.woken.set(Woken { order: Order::ZERO, ..kernel.woken.get() });
         let node = kernel.node(cpu.id());
-        kernel.world.outside(|| {
+        kernel.world.without_lock(|| {
             let wakes = order > Order::ZERO
                 && kernel.memory.wakes_compaction(cpu.id(), node, order, highest);
             kernel.compacting(cpu.id(), |compactor| {
@@ -126,11 +127,11 @@ impl Daemon {
         });
     }
 
-    /// Compacts before anybody asks, if memory is fragmented.
+    /// Proactive compaction, if memory is fragmented.
     fn look<W: World>(&mut self, cpu: W::Cpu, kernel: &Kernel<'_, '_, W>) {
         let node = kernel.node(cpu.id());
         let look = || kernel.compacting(cpu.id(), |compactor| compactor.proactive(node));
-        let better = kernel.world.outside(look);
+        let better = kernel.world.without_lock(look);
         let pause = if better == Some(0) { RESTS_NS } else { LOOKS_NS };
         self.looks_at = cpu.now() + kernel.ticks(pause);
     }
@@ -171,9 +172,9 @@ impl<'m, W: World> Kernel<'_, 'm, W> {
             return false;
         }
         let Some(mut kswapd) = self.kswapd.take() else { return false };
-        // A wake-up from now on is for new work, and must not be overwritten.
+        // A wake-up from now on is for new work and must not be lost.
         self.woken.set(Woken { due: u64::MAX, ..self.woken.get() });
-        let rest = self.world.outside(|| step(&mut kswapd));
+        let rest = self.world.without_lock(|| step(&mut kswapd));
         let made_room_for = kswapd.take_compaction().or(self.done.get().made_room_for);
         self.kswapd.set(Some(kswapd));
         let due = match rest {

@@ -1,5 +1,5 @@
-//! Outcomes to metrics: of success the mean, least and most over the seeds, of the longest request the longest
-//! of all seeds, of the rest medians.
+//! Metrics of outcomes: success has the mean, minimum and maximum over the seeds; the longest
+//! request is the longest over all seeds; other figures are medians.
 
 use framewright::{observe::NodeStat, reclaim::Throttle};
 
@@ -15,11 +15,11 @@ use crate::{
 /// One of the three passes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Phase {
-    /// While builders build.
+    /// Builders compile.
     First,
-    /// The same at once again.
+    /// The same again, immediately after.
     Second,
-    /// On the idle machine.
+    /// The machine is idle.
     Idle,
 }
 
@@ -29,32 +29,32 @@ impl Phase {
 }
 
 counters! {
-    /// What the library counts, and the kernel around it; in frames and times.
+    /// Counters of the library and of the kernel around it.
     pub(crate) struct Counts;
-    /// Looked at by the migrate scanner.
+    /// Pages that the migrate scanner examined.
     migrate_scanned,
-    /// Looked at by the free scanner.
+    /// Pages that the free scanner examined.
     free_scanned,
-    /// The parts of these in the background.
+    /// The background part of both.
     daemon_migrate_scanned,
     daemon_free_scanned,
-    /// Claimed or taken.
+    /// Pages that compaction isolated.
     isolated,
-    /// Headers of pageblocks that were looked at.
+    /// Headers of pageblocks that were examined.
     headers,
     moved,
     not_moved,
-    /// Requests that waited for compaction, and what came of it.
+    /// Requests that waited for compaction, and their success.
     stalls,
     stalls_served,
     stalls_failed,
-    /// Requests that reclaimed themselves.
+    /// Requests that ran direct reclaim.
     allocstall,
     kswapd_scanned,
     kswapd_reclaimed,
     direct_scanned,
     direct_reclaimed,
-    /// Pages of programs that were written to the swap area, and read from it.
+    /// Pages of programs that were written to swap, and read from it.
     swapped_out,
     swapped_in,
     /// Faults of builders.
@@ -73,7 +73,7 @@ counters! {
 }
 
 impl Counts {
-    /// As they are now.
+    /// The current values.
     pub(super) fn of<W: World>(kernel: &Kernel<'_, '_, W>) -> Self {
         let (compact, stats) = (kernel.memory.compact_stats(), kernel.memory.stats());
         let lru = kernel.reclaim.lru().stats();
@@ -109,16 +109,16 @@ impl Counts {
     }
 }
 
-/// What came of a pass.
+/// The result of a pass.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Pass {
     pub(crate) attempts: u64,
     pub(crate) successes: u64,
-    /// Huge pages that there were or could have been at its end.
+    /// Huge pages that existed or could have been formed at its end.
     pub(crate) formable: u64,
-    /// What each attempt took, in nanoseconds.
+    /// The latency of each request, in nanoseconds.
     pub(crate) latencies: Vec<u64>,
-    /// From its begin to its end.
+    /// Its duration.
     pub(crate) nanos: u64,
     pub(crate) counts: Counts,
 }
@@ -133,30 +133,30 @@ impl Pass {
     }
 }
 
-/// One side, one seed.
+/// The result of one side with one seed.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Outcome {
     /// In the order of [`Phase::ALL`].
     pub(crate) phases: Vec<Pass>,
-    /// Those who build in the first two.
+    /// Number of builders in the first two passes.
     pub(crate) builders: u64,
-    /// From the start of the machine on.
+    /// Counts since the start of the machine.
     pub(crate) counts: Counts,
     /// The longest time of a memory request and of a device request, in nanoseconds.
     pub(crate) stall: u64,
     pub(crate) device: u64,
-    /// Memory at some moments, if it was watched.
+    /// Snapshots of memory, if it was watched.
     pub(crate) seen: Vec<Snapshot>,
 }
 
-/// A count of the whole run, by the kernel's name where it has one.
+/// A count of the whole run, by the kernel's name if it has one.
 macro_rules! count {
     ($judged:ident $name:expr, $of:ident) => {
         Figure::$judged($name, Unit::Count, |o: &Outcome| Some(o.counts.$of as f64))
     };
 }
 
-/// The same of the first pass alone, which running kernels were measured in.
+/// A count of the first pass alone, for comparison with measurements on running kernels.
 macro_rules! first {
     ($name:literal, $of:ident) => {
         Figure::known($name, Unit::Count, |o: &Outcome| Some(o.phases.first()?.counts.$of as f64))
@@ -171,8 +171,8 @@ macro_rules! success {
     };
 }
 
-/// All figures, in the order in which they are shown. Huge pages cost what is counted between the passes, too,
-/// since it is done for them.
+/// All figures, in the order of output. The cost of a huge page includes work between the passes,
+/// which is done for huge pages, too.
 const FIGURES: &[Figure<Outcome>] = &[
     success!("success1_mean_pct", 0, Mean),
     success!("success1_min_pct", 0, Least),
@@ -252,7 +252,7 @@ pub(crate) fn run_of(side: &Side, outcomes: &[Outcome]) -> Run {
     side.run(FIGURES, outcomes)
 }
 
-/// Success of a pass, in percent of what was achievable.
+/// Success of a pass, in percent of the achievable share.
 fn achieved(outcome: &Outcome, pass: usize) -> Option<f64> {
     let pass = outcome.phases.get(pass)?;
     let formable = pass.formable.min(pass.attempts).max(1);
@@ -263,7 +263,8 @@ fn positive(nanos: u64) -> Option<f64> {
     (nanos > 0).then_some(nanos as f64)
 }
 
-/// What a builder took in a pass: the rate of the load, which says whose success can be compared.
+/// Faults of a builder per second of a pass: the rate of the load. Success can be compared between
+/// passes of equal load.
 fn faults_per_second(pass: &Pass, builders: u64) -> f64 {
     pass.counts.faults as f64 * 1e9 / (pass.nanos * builders).max(1) as f64
 }
@@ -273,7 +274,7 @@ fn successes(outcome: &Outcome) -> f64 {
     outcome.phases.iter().map(|pass| pass.successes).sum::<u64>().max(1) as f64
 }
 
-/// The value that such a share of all is not above.
+/// The smallest value that at least this share of `values` does not exceed.
 fn quantile(values: &[u64], share: f64) -> Option<f64> {
     let mut sorted = values.to_vec();
     sorted.sort_unstable();
@@ -287,20 +288,20 @@ mod tests {
 
     fn outcome(latencies: &[u64], successes: u64, counts: Counts) -> Outcome {
         let first = Pass { latencies: latencies.to_vec(), successes, ..Pass::default() };
-        // What is counted in a pass is a part of what is counted in all.
+        // The counts of a pass are part of the counts of the run.
         let part = Counts { migrate_scanned: 1, moved: 1, ..Counts::default() };
         Outcome { phases: vec![Pass { counts: part, ..first }], counts, ..Outcome::default() }
     }
 
     #[test]
-    fn the_longest_is_that_of_all_seeds() {
+    fn the_longest_request_is_that_of_all_seeds() {
         let latencies = [&[3, 9][..], &[40, 1], &[7]];
         let outcomes = latencies.map(|latencies| outcome(latencies, 1, Counts::default()));
         assert_eq!(run_of(&Side::new("x"), &outcomes).metrics["alloc_max_ns"].median, 40.0);
     }
 
     #[test]
-    fn what_a_huge_page_has_cost_is_counted_over_the_whole_course() {
+    fn the_cost_of_a_huge_page_counts_the_whole_run() {
         let counts = Counts {
             migrate_scanned: 60,
             free_scanned: 30,
@@ -314,7 +315,7 @@ mod tests {
     }
 
     #[test]
-    fn quantiles_are_values_that_were_seen() {
+    fn quantiles_are_values_of_the_data() {
         let values: Vec<u64> = (1..=100).rev().collect();
         assert_eq!(quantile(&values, 0.5), Some(50.0));
         assert_eq!(quantile(&values, 0.99), Some(99.0));

@@ -1,4 +1,4 @@
-//! Files: their pages in the cache, and what the kernel keeps of each.
+//! Files: their pages in the cache, and the kernel's objects for each.
 
 use std::{
     cell::{Cell, RefCell},
@@ -8,7 +8,7 @@ use std::{
 /// No frame, no object.
 pub(super) const NONE: u32 = u32::MAX;
 
-/// Names a file.
+/// Number of a file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct FileId(pub(super) u32);
 
@@ -16,24 +16,24 @@ pub(super) struct FileId(pub(super) u32);
 pub(super) struct File {
     /// The slot of its first page.
     first: u32,
-    /// Pages it may have.
+    /// Maximum number of its pages.
     pub(super) pages: u32,
-    /// Of these, in the cache.
+    /// Number of its pages in the cache.
     pub(super) cached: Cell<u32>,
-    /// Slabs that its inode and its directory entry are in.
+    /// Slabs of its inode and its directory entry.
     pub(super) inode: Cell<u32>,
     pub(super) entry: Cell<u32>,
-    /// The same of the node that leads to its pages, while there are any.
+    /// Slab of the page-cache node, while any page is cached.
     pub(super) node: Cell<u32>,
-    /// Used since somebody last looked.
+    /// Used since the last scan.
     pub(super) used: Cell<bool>,
-    /// Somebody has it open for good: it stays known.
+    /// Open for good: its inode stays in memory.
     pub(super) pinned: Cell<bool>,
-    /// Its inode is in use for good, also when the file is gone.
+    /// Its inode stays in use for good, even after the file is deleted.
     pub(super) outlived: Cell<bool>,
 }
 
-/// A page on its way to the store.
+/// A page under writeback.
 #[derive(Clone, Copy)]
 pub(super) struct Write {
     pub(super) ends: u64,
@@ -47,23 +47,23 @@ pub(super) struct Files {
     files: Vec<File>,
     /// The frame of each page.
     slots: Vec<Cell<u32>>,
-    /// The slab of each page's buffer head: of those that were written since they came.
+    /// The slab of each page's buffer head, if the page was written since it was cached.
     heads: Vec<Cell<u32>>,
-    /// Pages that became dirty, those that did so first in front; some are clean again, or gone.
+    /// Pages in the order in which they became dirty; some are clean again, or evicted.
     pub(super) dirty: RefCell<VecDeque<(FileId, u32)>>,
     pub(super) dirty_pages: Cell<u64>,
     pub(super) writes: RefCell<VecDeque<Write>>,
-    /// Somebody is in want of clean pages.
+    /// Whether reclaim waits for clean pages.
     pub(super) writers_wanted: Cell<bool>,
-    /// Files with an inode, those that were used longest ago in front.
+    /// Files with an inode, least recently used first.
     pub(super) known: RefCell<VecDeque<FileId>>,
     pub(super) cached_pages: Cell<u64>,
-    /// Objects that nobody needs any more, and that are freed when there is time.
+    /// Objects to be freed, outside the hot path.
     pub(super) unneeded: RefCell<Vec<u32>>,
 }
 
 impl Files {
-    /// A file of up to `pages` pages, of which nothing is known.
+    /// Creates a file of up to `pages` pages, of which none is cached.
     pub(super) fn create(&mut self, pages: u32) -> FileId {
         let first = self.slots.len() as u32;
         for of in [&mut self.slots, &mut self.heads] {
@@ -87,12 +87,12 @@ impl Files {
         &self.files[file.0 as usize]
     }
 
-    /// The frame of a page, if it is in the cache.
+    /// The frame of a page, if it is cached.
     pub(super) fn frame(&self, file: FileId, index: u32) -> Option<u32> {
         Some(self.slot(file, index).get()).filter(|&frame| frame != NONE)
     }
 
-    /// A page is in this frame from now on, where it was in none.
+    /// Enters a page that was not cached.
     pub(super) fn insert(&self, file: FileId, index: u32, frame: u32) {
         self.slot(file, index).set(frame);
         let of = self.at(file);
@@ -100,15 +100,15 @@ impl Files {
         self.cached_pages.set(self.cached_pages.get() + 1);
     }
 
-    /// A page is in another frame from now on.
+    /// Changes the frame of a page.
     pub(super) fn relocate(&self, file: FileId, index: u32, frame: u32) {
         self.slot(file, index).set(frame);
     }
 
-    /// A page is in no frame any more.
+    /// Removes a page from the cache.
     pub(super) fn remove(&self, file: FileId, index: u32) {
         self.slot(file, index).set(NONE);
-        self.forget_head(file, index);
+        self.clear_head(file, index);
         let of = self.at(file);
         of.cached.set(of.cached.get() - 1);
         if of.cached.get() == 0 && of.node.get() != NONE {
@@ -122,8 +122,8 @@ impl Files {
         &self.heads[(self.at(file).first + index) as usize]
     }
 
-    /// A page needs no buffer head any more.
-    pub(super) fn forget_head(&self, file: FileId, index: u32) {
+    /// Clears the buffer head of a page.
+    pub(super) fn clear_head(&self, file: FileId, index: u32) {
         let head = self.head(file, index).replace(NONE);
         if head != NONE {
             self.unneeded.borrow_mut().push(head);
@@ -140,7 +140,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_page_that_leaves_the_cache_leaves_its_buffer_head_and_the_last_one_the_node() {
+    fn removing_a_page_frees_its_buffer_head_and_the_last_page_the_node() {
         let mut files = Files::default();
         let file = files.create(2);
         files.at(file).node.set(7);

@@ -1,5 +1,5 @@
-//! A small simulated machine on which pages move while things happen to them: CPU 0 moves them, CPU 1 owns
-//! them. What a frame holds names its page, so that a page that is not where it should be shows.
+//! A small simulated machine for tests of the mover: CPU 0 moves pages, CPU 1 owns them. The
+//! contents of a frame name its page, so that a misplaced page is detected.
 
 #![allow(unsafe_code)]
 
@@ -38,7 +38,7 @@ use super::{
 const FRAMES: u64 = 16 * PAGEBLOCK_FRAMES as u64;
 /// Pages of each file, and of the program.
 pub(super) const PAGES: u32 = 64;
-/// A file that was read once, and one that is read again and again.
+/// A file that was read once, and one that is read repeatedly.
 pub(super) const FRESH: FileId = FileId(0);
 pub(super) const USED: FileId = FileId(1);
 
@@ -46,31 +46,32 @@ type Sim<'s, 'm> = SimulatedWorld<'s, 'm>;
 /// The mover of such a machine.
 type SimMoves<'s, 'm> = Moves<'s, 'm, Sim<'s, 'm>>;
 
-/// Where a page is on its way.
+/// The step of a migration.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Step {
-    /// It is about to be unmapped, in this mode.
+    /// Before the page is unmapped, in this mode.
     Unmap(MigrateMode),
-    /// It was copied, and is about to be found in its new frame.
+    /// After the copy, before the page is mapped to its new frame.
     Remap,
-    /// It was copied in vain.
+    /// Before a copy is undone.
     Undo,
-    /// Its claim is about to end.
+    /// Before the claim ends.
     Release,
 }
 
-/// Hears of each page that comes to a step, before the mover does, and may say that it gets no further.
-pub(super) type Meddle<'a> = &'a dyn Fn(Cpu<'_>, Step, &mut Move);
+/// Called for each page at each step, before the mover. It may decide that the page goes no
+/// further.
+pub(super) type StepHook<'a> = &'a dyn Fn(Cpu<'_>, Step, &mut Move);
 
-/// The mover, and what happens to pages on their way.
-struct Meddled<'a, 's, 'm> {
+/// The mover with a hook at each step.
+struct HookedMover<'a, 's, 'm> {
     moves: &'a SimMoves<'s, 'm>,
     world: &'a Sim<'s, 'm>,
-    meddle: Meddle<'a>,
+    meddle: StepHook<'a>,
 }
 
-impl Meddled<'_, '_, '_> {
-    /// Whether a page gets further.
+impl HookedMover<'_, '_, '_> {
+    /// Whether a page goes further.
     fn passes(&self, step: Step, at: &mut Move) -> bool {
         if let Some(cpu) = self.world.current() {
             (self.meddle)(cpu, step, at);
@@ -79,8 +80,8 @@ impl Meddled<'_, '_, '_> {
     }
 }
 
-// SAFETY: what it says of pages is what the mover says, or that they stay where they are.
-unsafe impl Mover<Simulated> for Meddled<'_, '_, '_> {
+// SAFETY: it reports of pages what the mover reports, or that they stay in their frames.
+unsafe impl Mover<Simulated> for HookedMover<'_, '_, '_> {
     fn claim(&self, frames: FrameRange, effort: &Effort, claims: &mut Claims<'_>) -> ClaimEnd {
         self.moves.claim(frames, effort, claims)
     }
@@ -118,10 +119,10 @@ unsafe impl Mover<Simulated> for Meddled<'_, '_, '_> {
     }
 }
 
-/// What frames hold.
+/// The simulated contents of frames.
 pub(super) struct Contents {
     names: Vec<Cell<u64>>,
-    /// Frames that are copied before copying ends in a panic.
+    /// Number of frames that are copied before a copy panics.
     pub(super) left: Cell<u64>,
 }
 
@@ -133,7 +134,7 @@ impl Frames for Contents {
     }
 }
 
-/// The name of a page.
+/// The number of a page, as stored in its frame.
 fn name(holds: Holds) -> Option<u64> {
     match holds {
         Holds::Cached { file, index } => Some(1 << 60 | u64::from(file) << 32 | u64::from(index)),
@@ -144,7 +145,7 @@ fn name(holds: Holds) -> Option<u64> {
     }
 }
 
-/// What both CPUs find.
+/// The state that both CPUs use.
 pub(super) struct Fixture<'s, 'm> {
     pub(super) kernel: &'s Kernel<'s, 'm, Sim<'s, 'm>>,
     pub(super) contents: &'s Contents,
@@ -152,11 +153,11 @@ pub(super) struct Fixture<'s, 'm> {
     builder: RefCell<Builder<'m>>,
 }
 
-/// CPU 1 takes memory for all pages; then CPU 0 does what is `moving`, and CPU 1 what is `owning`. When both
-/// have ended, or have had to, somebody may `look` at everything.
+/// CPU 1 allocates memory for all pages; then CPU 0 runs `moving`, and CPU 1 `owning`. After both,
+/// `look` examines the state.
 pub(super) fn play(
     schedule: Schedule,
-    meddle: Meddle<'_>,
+    meddle: StepHook<'_>,
     moving: impl Fn(&Fixture<'_, '_>, Cpu<'_>),
     owning: impl for<'s, 'm> Fn(&Fixture<'s, 'm>, &mut Token<'_, 'm, Sim<'s, 'm>>),
     look: impl Fn(&Fixture<'_, '_>, Result<(), Failure>),
@@ -165,11 +166,11 @@ pub(super) fn play(
     let map = [MemoryRange::from(frames(0, FRAMES))];
     let side_tables = SideTables { lru: true, ..SideTables::default() };
     let config = Config { side_tables, ..Config::new(&map, machine.cpus()) };
-    let mut books = MetadataBuffer::new(&Layout::new::<Simulated>(&config).expect("a small layout"));
+    let mut metadata = MetadataBuffer::new(&Layout::new::<Simulated>(&config).expect("a small layout"));
     let names = (0..FRAMES).map(|_| Cell::new(0)).collect();
     let contents = Rc::new(Contents { names, left: Cell::new(u64::MAX) });
     let platform = Simulated::new(&machine, Settings::default()).with_frames(contents.clone());
-    let memory = Memory::new(platform, &config, books.as_mut()).expect("a small memory");
+    let memory = Memory::new(platform, &config, metadata.as_mut()).expect("a small memory");
     let mmu = Mmu::measuring(machine.cpus(), Costs::default());
     let mut files = Files::default();
     let tree = Tree { tree: vec![files.create(PAGES), files.create(PAGES)], objects: Vec::new() };
@@ -181,7 +182,7 @@ pub(super) fn play(
     // SAFETY: the workload has its frames from this memory, and maps them only in its world.
     let reclaim = unsafe { Reclaim::new(&memory, &owner, world.shootdown()) }.expect("LRU lists");
     let moves = Moves::new(&state, reclaim.lru(), &world);
-    let meddled = Meddled { moves: &moves, world: &world, meddle };
+    let meddled = HookedMover { moves: &moves, world: &world, meddle };
     let kernel = Kernel::new(&world, &memory, &state, reclaim, &meddled);
     let builder = RefCell::new(Builder::new(0, &tree, 1));
     let fixture = Fixture { kernel: &kernel, contents: &contents, moves: &moves, builder };
@@ -201,7 +202,7 @@ pub(super) fn play(
     look(&fixture, ended);
 }
 
-/// Something that one CPU waits for and another says. No time passes by itself meanwhile.
+/// A flag that one CPU sets and another waits for. The wait advances no clock.
 #[derive(Default)]
 pub(super) struct Signal {
     is_raised: Cell<bool>,
@@ -253,7 +254,7 @@ impl<'s, 'm> Fixture<'s, 'm> {
         (0..PAGES).filter_map(|index| self.kernel.state.files.frame(file, index)).collect()
     }
 
-    /// The frames of the program's pages that are in some.
+    /// The frames of the program's mapped pages.
     pub(super) fn program_frames(&self) -> Vec<u32> {
         let pages = self.kernel.state.programs[0].pages.borrow();
         pages.iter().copied().filter(|&frame| frame != SWAPPED).collect()
@@ -266,7 +267,8 @@ impl<'s, 'm> Fixture<'s, 'm> {
         all
     }
 
-    /// Has every page leave the pageblocks that pages are in; the frames of those that have stayed.
+    /// Moves all pages out of the pageblocks that they are in. Returns the frames of pages that did
+    /// not move.
     pub(super) fn move_all(&self, cpu: Cpu<'_>) -> Vec<u32> {
         let all = self.all_frames();
         let (first, last) = (u64::from(all[0]), u64::from(all[all.len() - 1]));
@@ -286,13 +288,13 @@ impl<'s, 'm> Fixture<'s, 'm> {
         stayed
     }
 
-    /// The program ends.
+    /// The program exits.
     pub(super) fn end_program(&self, token: &mut Token<'_, 'm, Sim<'s, 'm>>) {
         self.builder.borrow_mut().end(self.kernel, token);
     }
 
-    /// Every page is found, in a frame that holds it and says so, and on the list that it was on; nothing is
-    /// locked, claimed or isolated; and no frame is missing, or free twice.
+    /// Checks that every page is in a frame whose contents and LRU list are right, that nothing is
+    /// locked, claimed or isolated, and that no frame is lost or free twice.
     pub(super) fn check(&self) {
         let Kernel { memory, state, reclaim, .. } = self.kernel;
         reclaim.lru().drain_all();

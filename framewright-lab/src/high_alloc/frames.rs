@@ -1,55 +1,55 @@
-//! What each frame holds.
+//! The contents and state of each frame.
 
 use std::cell::Cell;
 
 use framewright::Order;
 
-/// It differs from what the store has.
+/// The page is dirty.
 pub(super) const DIRTY: u8 = 1;
-/// It is on its way to the store.
+/// The page is under writeback.
 pub(super) const WRITEBACK: u8 = 2;
-/// Reclaim or migration does something to it that nobody else may do meanwhile.
+/// Locked by reclaim or migration.
 pub(super) const LOCKED: u8 = 4;
-/// Migration has claimed it.
+/// Claimed by migration.
 pub(super) const CLAIMED: u8 = 8;
-/// Its owner has let go of it, and somebody who has claimed it will give the frame back.
+/// Released by its owner while claimed: the claimant frees the frame.
 pub(super) const GONE: u8 = 16;
-/// Reclaim took it for one in use when it was claimed.
+/// The page was on the active list when it was claimed.
 pub(super) const ACTIVE: u8 = 32;
-/// Its program has used it since reclaim looked last.
+/// Accessed by its program since the last scan.
 pub(super) const YOUNG: u8 = 64;
-/// It is a program's, but in no page table: about to go to the swap area.
+/// A page of a program that is in no page table: on its way to swap.
 pub(super) const UNMAPPED: u8 = 128;
 
-/// Whose a frame is.
+/// The use of a frame.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) enum Holds {
-    /// The library's.
+    /// Free, or owned by the library.
     #[default]
     Nothing,
     /// A page of a file.
     Cached { file: u32, index: u32 },
     /// A page of a builder's program.
     Anonymous { builder: u32, index: u32 },
-    /// Small objects, a page table, a stack: the kernel's own, which does not move.
+    /// Slab, page table or stack: kernel memory, which is unmovable.
     Kernel,
-    /// Part of a huge page that the pass keeps.
+    /// Part of a huge page that the pass holds.
     Huge,
 }
 
-/// One frame: twelve bytes, since a machine may have 2^26 of them.
+/// One frame: twelve bytes, because a machine may have 2^26 frames.
 #[derive(Default)]
 pub(super) struct Frame {
     kind: Cell<Kind>,
     flags: Cell<u8>,
-    /// Whose page it is, and which of them.
+    /// The owner of the page, and the page's index.
     owner: Cell<u32>,
     index: Cell<u32>,
 }
 
 const _: () = assert!(size_of::<Frame>() == 12);
 
-/// What [`Holds`] is apart from numbers.
+/// [`Holds`] without numbers.
 #[derive(Clone, Copy, Default)]
 enum Kind {
     #[default]
@@ -61,7 +61,7 @@ enum Kind {
 }
 
 impl Frame {
-    /// What it holds.
+    /// The use of the frame.
     pub(super) fn holds(&self) -> Holds {
         let (owner, index) = (self.owner.get(), self.index.get());
         match self.kind.get() {
@@ -85,7 +85,7 @@ impl Frame {
         self.flags.set(self.flags.get() & !flag);
     }
 
-    /// It holds this from now on, with these flags.
+    /// Sets use and flags.
     pub(super) fn set(&self, holds: Holds, flags: u8) {
         let (kind, owner, index) = match holds {
             Holds::Nothing => (Kind::Nothing, 0, 0),
@@ -100,7 +100,7 @@ impl Frame {
         self.index.set(index);
     }
 
-    /// It is the library's from now on.
+    /// Marks the frame as owned by the library.
     pub(super) fn clear(&self) {
         self.set(Holds::Nothing, 0);
     }
@@ -122,7 +122,7 @@ impl Frames {
         &self.0[frame as usize]
     }
 
-    /// 2^order frames hold this from now on.
+    /// Sets the use of 2^order frames.
     pub(super) fn set_block(&self, first: u32, order: Order, holds: Holds) {
         for frame in 0..order.frames() as u32 {
             self.at(first + frame).set(holds, 0);
@@ -134,17 +134,18 @@ impl Frames {
         self.0.chunks_exact(framewright::frame::PAGEBLOCK_FRAMES)
     }
 
-    /// How many there are.
+    /// The number of frames.
     pub(super) fn count_all(&self) -> u64 {
         self.0.len() as u64
     }
 
-    /// How many hold what `matches`.
+    /// The number of frames whose use `matches`.
     pub(super) fn count(&self, matches: impl Fn(Holds) -> bool) -> u64 {
         self.0.iter().filter(|frame| matches(frame.holds())).count() as u64
     }
 
-    /// Whether somebody has left a claim or a lock on a frame, or let go of one that nobody gave back.
+    /// A frame with a leftover claim or lock, or one that was released and never freed, if there is
+    /// any.
     pub(super) fn left_behind(&self) -> Option<usize> {
         self.0.iter().position(|frame| frame.is(CLAIMED | LOCKED | GONE))
     }
@@ -155,7 +156,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_frame_says_what_it_was_told() {
+    fn a_frame_returns_the_use_that_was_set() {
         let frame = Frame::default();
         assert_eq!(frame.holds(), Holds::Nothing);
         let of = [

@@ -15,28 +15,30 @@ use super::{
     world::{OnCpu, World},
 };
 
-/// What a page costs that is copied to or from a program, in cycles.
+/// Cost of copying a page to or from a program, in cycles.
 const COPY: u64 = 1_000;
-/// One frame in so many may be dirty before who writes more has to wait: Linux's `dirty_ratio` of 20 %.
+/// At most one frame in this number may be dirty before writers wait: Linux's `dirty_ratio` of 20
+/// %.
 const DIRTY_SHARE: u64 = 5;
-/// From asking a store to its answer, and for each page: a solid-state disk of 500 MB/s.
+/// Latency of the store, and its time per page: a solid-state disk of 500 MB/s.
 pub(super) const LATENCY_NS: u64 = 90_000;
 pub(super) const PAGE_NS: u64 = 8_192;
-/// Pages that are sent to the store at once.
+/// Pages per write request.
 const SENT_AT_ONCE: usize = 256;
 
-/// There is no memory, whatever was tried.
+/// The request failed after all attempts.
 pub(super) struct OutOfMemory;
 
 impl<'m, W: World> Kernel<'_, 'm, W> {
-    /// Reads a file; until when that takes, if something had to be fetched from the store.
+    /// Reads a file. Returns the time at which the read ends if pages had to be fetched from the
+    /// store.
     pub(super) fn read(
         &self,
         cpu: W::Cpu,
         token: &mut Token<'_, 'm, W>,
         file: FileId,
     ) -> Result<Option<u64>, OutOfMemory> {
-        self.know(token, file)?;
+        self.ensure_inode(token, file)?;
         let mut fetched = 0;
         for index in 0..self.state.files.at(file).pages {
             cpu.work(COPY);
@@ -58,7 +60,8 @@ impl<'m, W: World> Kernel<'_, 'm, W> {
         Ok((fetched > 0).then(|| cpu.now() + took))
     }
 
-    /// Writes `pages` pages of a file; until when who does must wait, if too much is dirty.
+    /// Writes `pages` pages of a file. Returns the time until which the writer must wait if too
+    /// many pages are dirty.
     pub(super) fn write(
         &self,
         cpu: W::Cpu,
@@ -66,15 +69,15 @@ impl<'m, W: World> Kernel<'_, 'm, W> {
         file: FileId,
         pages: std::ops::Range<u32>,
     ) -> Result<Option<u64>, OutOfMemory> {
-        self.know(token, file)?;
+        self.ensure_inode(token, file)?;
         for index in pages {
             cpu.work(COPY);
-            self.lead_to_store(token, file, index)?;
+            self.ensure_head(token, file, index)?;
             match self.state.files.frame(file, index) {
                 Some(frame) => self.set_dirty(file, index, frame),
                 None => self
                     .add_page(cpu, token, file, index, DIRTY)
-                    .inspect_err(|_| self.state.files.forget_head(file, index))?,
+                    .inspect_err(|_| self.state.files.clear_head(file, index))?,
             }
         }
         let files = &self.state.files;
@@ -86,7 +89,7 @@ impl<'m, W: World> Kernel<'_, 'm, W> {
         Ok(too_many.then(|| cpu.now() + self.ticks(1_000_000)))
     }
 
-    /// Deletes a file: its pages, and what is known of it.
+    /// Deletes a file: its pages and its objects.
     pub(super) fn delete(&self, cpu: W::Cpu, token: &mut Token<'_, 'm, W>, file: FileId) {
         self.truncate(cpu, token, file);
         let of = self.state.files.at(file);
@@ -100,7 +103,7 @@ impl<'m, W: World> Kernel<'_, 'm, W> {
         }
     }
 
-    /// Gives up all pages of a file.
+    /// Removes all pages of a file from the cache.
     pub(super) fn truncate(&self, cpu: W::Cpu, token: &mut Token<'_, 'm, W>, file: FileId) {
         for index in 0..self.state.files.at(file).pages {
             if let Some(frame) = self.state.files.frame(file, index) {
@@ -127,19 +130,19 @@ impl<'m, W: World> Kernel<'_, 'm, W> {
             return;
         }
         held.clear();
-        // SAFETY: the page is in no file any more, no page table ever mapped it, and reclaim cannot lock
-        // a frame that holds nothing.
+        // SAFETY: the page is in no file any more, no page table ever mapped it, and reclaim cannot
+        // lock a frame without a page.
         let whose = unsafe { self.reclaim.lru().abandon(pfn(frame)) };
         if whose == FreedBy::Caller {
-            // SAFETY: the frame was allocated as a block of order 0, and nobody has it any more.
+            // SAFETY: the frame was allocated as a block of order 0, and has no other user.
             let block = unsafe { token.adopt_unchecked(pfn(frame), Order::ZERO) };
             // The block is of the token's memory, so this cannot fail.
             let _ = token.free(block);
         }
     }
 
-    /// Sees to it that a file is known: that it has an inode, and an entry in its directory.
-    fn know(&self, token: &mut Token<'_, 'm, W>, file: FileId) -> Result<(), OutOfMemory> {
+    /// Allocates the inode and the directory entry of a file if it has none.
+    fn ensure_inode(&self, token: &mut Token<'_, 'm, W>, file: FileId) -> Result<(), OutOfMemory> {
         let of = self.state.files.at(file);
         of.used.set(true);
         if of.inode.get() == NONE {
@@ -153,10 +156,10 @@ impl<'m, W: World> Kernel<'_, 'm, W> {
         Ok(())
     }
 
-    /// Sees to it that pages of a file can be found.
-    fn lead_to(&self, token: &mut Token<'_, 'm, W>, file: FileId) -> Result<(), OutOfMemory> {
+    /// Allocates the page-cache node of a file if it has none.
+    fn ensure_node(&self, token: &mut Token<'_, 'm, W>, file: FileId) -> Result<(), OutOfMemory> {
         let of = self.state.files.at(file);
-        // A single page is found without.
+        // A file of one page needs no node.
         if of.node.get() == NONE && of.pages > 1 {
             let node = self.new_object(token, Kind::Node).ok_or(OutOfMemory)?;
             of.node.set(node);
@@ -164,8 +167,8 @@ impl<'m, W: World> Kernel<'_, 'm, W> {
         Ok(())
     }
 
-    /// Sees to it that a page that is written has a buffer head.
-    fn lead_to_store(
+    /// Allocates the buffer head of a page that is written if it has none.
+    fn ensure_head(
         &self,
         token: &mut Token<'_, 'm, W>,
         file: FileId,
@@ -187,7 +190,7 @@ impl<'m, W: World> Kernel<'_, 'm, W> {
         flags: u8,
     ) -> Result<(), OutOfMemory> {
         const PAGE: Request = Request::new(Order::ZERO, MigrateType::Movable);
-        self.lead_to(token, file)?;
+        self.ensure_node(token, file)?;
         let Ok(block) = self.alloc(token, PAGE) else {
             self.out_of_memory.update(|times| times + 1);
             return Err(OutOfMemory);
@@ -213,7 +216,7 @@ impl<'m, W: World> Kernel<'_, 'm, W> {
         }
     }
 
-    /// Sends pages to the store that became dirty first; whether there were any.
+    /// Sends the pages that became dirty first to the store. Returns whether there were any.
     pub(super) fn write_back(&self, cpu: W::Cpu) -> bool {
         let files = &self.state.files;
         let begins = files.writes.borrow().back().map_or(0, |write| write.ends).max(cpu.now());
@@ -235,14 +238,14 @@ impl<'m, W: World> Kernel<'_, 'm, W> {
             files.dirty_pages.update(|pages| pages - 1);
             sent += 1;
             let ends = begins + self.ticks(LATENCY_NS + sent as u64 * PAGE_NS);
-            // Threads have a clock that goes on meanwhile.
+            // On threads time passes meanwhile.
             self.state.took(ends.saturating_sub(cpu.now()));
             files.writes.borrow_mut().push_back(Write { ends, file, index });
         }
         sent > 0
     }
 
-    /// Hears of pages that are written by now.
+    /// Completes writes that have ended.
     pub(super) fn hear_of_writes(&self, cpu: W::Cpu) {
         loop {
             let write =

@@ -1,4 +1,4 @@
-//! The kernel around the library: what CPUs share.
+//! The kernel around the library: the state that CPUs share.
 
 use std::cell::{Cell, RefCell, RefMut};
 
@@ -20,11 +20,11 @@ use super::{
     world::World,
 };
 
-/// Pages that move at once, at the most.
+/// Maximum number of pages that are migrated in one batch.
 const BATCH: usize = 512;
 
-/// What frames hold, and whose it is. Borrows of what is inside never last longer than a call of the
-/// library: others run meanwhile.
+/// The use of frames, and their owners. No borrow of a cell is held across a call of the library,
+/// because other CPUs may run meanwhile.
 pub(super) struct State<'m, W: World> {
     pub(super) frames: Frames,
     pub(super) files: Files,
@@ -35,12 +35,12 @@ pub(super) struct State<'m, W: World> {
     /// The longest time of a device request, in ticks.
     pub(super) slowest: Cell<u64>,
     pub(super) random: RefCell<fastrand::Rng>,
-    /// What is left to chance, and asked for again, hangs on it.
+    /// Seed of the random choices of the kernel.
     pub(super) seed: u64,
 }
 
 impl<W: World> State<'_, W> {
-    /// Nothing is in memory yet.
+    /// The state of empty memory.
     pub(super) fn new(
         frames: u64,
         files: Files,
@@ -66,7 +66,7 @@ impl<W: World> State<'_, W> {
         self.slowest.set(self.slowest.get().max(ticks));
     }
 
-    /// The number of what runs besides the builders, behind theirs.
+    /// The number of the program that runs besides the builders; it follows theirs.
     pub(super) fn system(&self) -> u32 {
         self.programs.len() as u32 - 1
     }
@@ -76,7 +76,7 @@ impl<W: World> State<'_, W> {
     }
 }
 
-/// See the module.
+/// The kernel: the state, the library, and background work.
 pub(super) struct Kernel<'k, 'm, W: World> {
     pub(super) world: &'k W,
     pub(super) memory: &'k Memory<'m, W::Platform>,
@@ -86,13 +86,13 @@ pub(super) struct Kernel<'k, 'm, W: World> {
     pub(super) woken: Cell<Woken>,
     /// Background reclaim; `None` while a CPU runs a step of it.
     pub(super) kswapd: Cell<Option<Kswapd<'k, 'm, W::Platform>>>,
-    /// The result of its last steps, until compaction has taken it.
+    /// Result of the last steps of background reclaim, until compaction has used it.
     pub(super) done: Cell<Done>,
-    /// Somebody asks for a huge page just now.
+    /// Whether a request for a huge page is in progress.
     pub(super) asking: Cell<bool>,
-    /// What is left of objects to look at, in thousandths.
+    /// Files that the shrinker still has to examine, in thousandths.
     pub(super) shrink_debt: Cell<u64>,
-    /// Pages that reclaim had looked at then.
+    /// Pages that reclaim had scanned at the last shrinker run.
     pub(super) shrunk_for: Cell<u64>,
     /// The longest time of a request, in nanoseconds.
     pub(super) longest: Cell<u64>,
@@ -102,12 +102,12 @@ pub(super) struct Kernel<'k, 'm, W: World> {
     pub(super) faults: Cell<u64>,
 }
 
-/// What background work is to be done.
+/// Background work to do.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Woken {
-    /// When reclaim has something to do.
+    /// The time at which background reclaim is due.
     pub(super) due: u64,
-    /// The largest order that was asked for since compaction looked last.
+    /// The largest order that was requested since the last compaction.
     pub(super) order: Order,
     pub(super) highest: ZoneKind,
 }
@@ -115,14 +115,14 @@ pub(super) struct Woken {
 /// The result of steps of background reclaim.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Done {
-    /// Background reclaim sleeps.
+    /// Whether background reclaim sleeps.
     pub(super) rests: bool,
-    /// It has made room for blocks of this order, in zones up to that kind.
+    /// The order of blocks, and the highest zone, for which it has freed enough memory.
     pub(super) made_room_for: Option<(Order, ZoneKind)>,
 }
 
 impl<'k, 'm, W: World> Kernel<'k, 'm, W> {
-    /// Nobody has anything to do yet.
+    /// A kernel without work.
     pub(super) fn new(
         world: &'k W,
         memory: &'k Memory<'m, W::Platform>,
@@ -149,17 +149,17 @@ impl<'k, 'm, W: World> Kernel<'k, 'm, W> {
         }
     }
 
-    /// The CPU that runs.
+    /// The CPU that runs this code.
     pub(super) fn current(&self) -> W::Cpu {
         self.world.current().expect("on a CPU")
     }
 
-    /// Nanoseconds in the world's ticks.
+    /// Nanoseconds in ticks of the world.
     pub(super) fn ticks(&self, nanos: u64) -> u64 {
         self.world.ticks(nanos)
     }
 
-    /// Compacts on behalf of a CPU. Not inside: pages are asked for.
+    /// Compacts on behalf of a CPU. Called without the lock: the library calls the mover.
     pub(super) fn compacting<R>(
         &self,
         cpu: CpuId,
@@ -168,7 +168,7 @@ impl<'k, 'm, W: World> Kernel<'k, 'm, W> {
         let mut moves = [Move::default(); BATCH];
         let mut slots = [BatchSlot::default(); BATCH];
         let work = Workspace { moves: &mut moves, slots: &mut slots };
-        // What CPUs have not put on lists yet could not be claimed.
+        // Pages in the per-CPU LRU batches could not be claimed.
         self.reclaim.lru().drain_all();
         // SAFETY: the workload has its frames from this memory, and maps them only in its world.
         #[allow(unsafe_code)]
@@ -184,7 +184,7 @@ impl<'k, 'm, W: World> Kernel<'k, 'm, W> {
         request: Request,
     ) -> Result<Block<'m>, AllocError> {
         let since = self.world.watch();
-        let block = self.world.outside(|| token.alloc(request));
+        let block = self.world.without_lock(|| token.alloc(request));
         self.took(self.world.elapsed(since));
         block
     }
@@ -194,7 +194,7 @@ impl<'k, 'm, W: World> Kernel<'k, 'm, W> {
         self.longest.set(self.longest.get().max(nanos));
     }
 
-    /// An object of a kind; none if there is no memory for it.
+    /// Allocates an object of a kind; `None` without memory.
     pub(super) fn new_object(&self, token: &mut Token<'_, 'm, W>, kind: Kind) -> Option<u32> {
         if let Some(slab) = self.state.slabs.take(kind) {
             return Some(slab);
@@ -203,8 +203,8 @@ impl<'k, 'm, W: World> Kernel<'k, 'm, W> {
         Some(self.state.slabs.grow(kind, block))
     }
 
-    /// A block for a slab: a large one if that takes no effort, also nobody else's, or else a single frame,
-    /// as SLUB has it.
+    /// Allocates a block for a slab: a large one if that needs no reclaim and no fallback,
+    /// otherwise a single frame, as SLUB does.
     fn slab(&self, token: &mut Token<'_, 'm, W>, kind: Kind) -> Option<Block<'m>> {
         let large = || {
             let request = Request::new(kind.order(), kind.migratetype());
@@ -215,7 +215,7 @@ impl<'k, 'm, W: World> Kernel<'k, 'm, W> {
         large.or_else(|| self.block(token, Order::ZERO, kind.migratetype()))
     }
 
-    /// A block for the kernel's own use.
+    /// Allocates a block for the kernel's own use.
     pub(super) fn block(
         &self,
         token: &mut Token<'_, 'm, W>,
@@ -229,21 +229,21 @@ impl<'k, 'm, W: World> Kernel<'k, 'm, W> {
         block.map(|block| self.own(block))
     }
 
-    /// A block is the kernel's from now on.
+    /// Marks a block as the kernel's.
     fn own(&self, block: Block<'m>) -> Block<'m> {
         let first = block.pfn().get() as u32;
         self.state.frames.set_block(first, block.order(), Holds::Kernel);
         block
     }
 
-    /// An object is gone. Its slab may be.
+    /// Frees an object, and its slab if that is empty.
     pub(super) fn free_object(&self, slab: u32) {
         if let Some(block) = self.state.slabs.put(slab) {
             self.free_block(block);
         }
     }
 
-    /// A block of the kernel's is not needed any more.
+    /// Frees a block of the kernel.
     pub(super) fn free_block(&self, block: Block<'m>) {
         let first = block.pfn().get() as u32;
         self.state.frames.set_block(first, block.order(), Holds::Nothing);
@@ -251,18 +251,18 @@ impl<'k, 'm, W: World> Kernel<'k, 'm, W> {
         debug_assert!(freed.is_ok(), "it is this memory's");
     }
 
-    /// Pages that reclaim has looked at so far.
+    /// Pages that reclaim has scanned so far.
     pub(super) fn scanned(&self) -> u64 {
         let stats = self.reclaim.lru().stats();
         stats.get(NodeStat::PgscanKswapd) + stats.get(NodeStat::PgscanDirect)
     }
 
-    /// Pages on the lists of reclaim.
+    /// Pages on the LRU lists.
     pub(super) fn reclaimable_pages(&self) -> u64 {
         self.memory.zones().map(|zone| self.reclaim.reclaimable(zone.id)).sum()
     }
 
-    /// The node that everything happens on.
+    /// The node of the machine.
     pub(super) fn node(&self, cpu: CpuId) -> NodeId {
         self.memory.node_of(cpu)
     }
@@ -271,7 +271,7 @@ impl<'k, 'm, W: World> Kernel<'k, 'm, W> {
 /// The token of a CPU.
 pub(super) type Token<'t, 'm, W> = framewright::CpuToken<'t, 'm, <W as World>::Platform>;
 
-/// The frame of a number.
+/// The frame number.
 pub(super) fn pfn(frame: u32) -> Pfn {
     Pfn::new(frame.into())
 }

@@ -1,40 +1,42 @@
-//! *stress-highalloc*: how many huge pages there are while a machine is busy, and when it is idle again.
+//! *stress-highalloc*: huge pages on a machine under load, and when it is idle again.
 //!
 //! # Theory of operation
 //!
-//! Builders compile: each copies a tree of small files into the page cache, and then runs one compiler
-//! after the other, which reads sources and headers, uses anonymous memory, writes an object, and
-//! ends. So memory holds what movable pages cannot be had without: inodes and directory entries,
-//! buffer heads, page tables, stacks. A single thread asks for as many huge pages as make up 95 % of memory, one every
-//! 125 ms, and keeps them: twice while builders build ([`Phase::First`], [`Phase::Second`]), and once
-//! after they were killed, their trees deleted, and the cache was flushed ([`Phase::Idle`]).
+//! Builders compile: each copies a tree of small files into the page cache, and then runs one
+//! compiler after the other, which reads sources and headers, uses anonymous memory, writes an
+//! object, and exits. So memory has unmovable pages among the movable ones: inodes and directory
+//! entries, buffer heads, page tables, stacks. A single thread requests as many huge pages as make
+//! up 95 % of memory, one every 125 ms, and keeps them: twice under load ([`Phase::First`],
+//! [`Phase::Second`]), and once after the builders were killed, their trees deleted, and the cache
+//! was flushed ([`Phase::Idle`]).
 //!
-//! Here is the kernel around the library, as far as that matters: what each frame holds, a page cache,
-//! slabs, programs. It owns pages for reclaim and moves them for compaction. It is written once, for a
-//! *world*: the simulated CPUs that the library runs on, or threads over real memory. What is achievable
-//! an oracle says, which asks the library nothing.
+//! This module has the parts of a kernel around the library that matter for this: the use of each
+//! frame, a page cache, slabs, programs. The kernel owns pages for reclaim and moves them for
+//! compaction. It is written once, for a *world*: the simulated CPUs that the library runs on, or
+//! threads over real memory. An oracle computes the achievable number of huge pages without the
+//! library.
 //!
 //! | module    | job                                                             |
 //! |-----------|-----------------------------------------------------------------|
-//! | `frames`  | what each frame holds                                           |
-//! | `files`   | files: their pages in the cache, dirty ones, inodes in use      |
-//! | `slab`    | small objects of the kernel: what pollutes pageblocks           |
-//! | `kernel`  | what CPUs share                                                 |
-//! | `owner`   | reclaim's questions                                             |
-//! | `mover`   | compaction's                                                    |
-//! | `relief`  | what a request that is short of memory can have done            |
+//! | `frames`  | the use and state of each frame                                 |
+//! | `files`   | files: their pages in the cache, dirty pages, inodes in use     |
+//! | `slab`    | small kernel objects, which make pageblocks unmovable           |
+//! | `kernel`  | the state that CPUs share                                       |
+//! | `owner`   | the page owner for reclaim                                      |
+//! | `mover`   | the mover for compaction                                        |
+//! | `relief`  | reclaim and compaction for requests that are short of memory    |
 //! | `io`      | reading, writing and deleting files                             |
-//! | `recorded` | a recorded machine's state to begin with                       |
+//! | `recorded` | the initial state of a recorded machine                        |
 //! | `builder` | a program that compiles                                         |
-//! | `daemon`  | background reclaim, background compaction, writing back         |
-//! | `pass`    | asking for huge pages                                           |
-//! | `play`    | a run: what its CPUs do                                       |
-//! | `share`   | how far it is                                                   |
-//! | `world`   | what the kernel runs on                                         |
-//! | `simulated` | simulated CPUs as a world; one side, one seed on them  |
+//! | `daemon`  | background reclaim, background compaction, write-back           |
+//! | `pass`    | requests for huge pages                                         |
+//! | `play`    | a run: the work of its CPUs                                     |
+//! | `share`   | progress                                                        |
+//! | `world`   | the interface to simulated CPUs or threads                      |
+//! | `simulated` | simulated CPUs as a world; runs on them                       |
 //! | `host`    | threads over real memory as a world; runs on them               |
-//! | `picture` | memory, a cell per pageblock                                     |
-//! | `figures` | what was counted, and what follows from it           |
+//! | `picture` | memory, a cell per pageblock                                    |
+//! | `figures` | counters, and figures computed from them                        |
 
 mod builder;
 mod daemon;
@@ -79,13 +81,13 @@ use figures::Outcome;
 pub use figures::Phase;
 pub use host::HostHighAlloc;
 
-/// What a request for a huge page may do.
+/// The work that a request for a huge page may do.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash, Default, clap::ValueEnum)]
 pub enum Flags {
-    /// Reclaim, compact, and wake who does it in the background
+    /// Reclaim, compact, and wake background reclaim and compaction
     #[default]
     Default,
-    /// The same once, waking nobody: as for transparent huge pages
+    /// Reclaim and compact once, without waking background work: as for transparent huge pages
     Thp,
 }
 
@@ -103,49 +105,50 @@ impl Flags {
 /// The workload on a simulated machine.
 #[derive(Clone, Debug)]
 pub struct HighAlloc {
-    /// What requests may do.
+    /// The work that requests may do.
     pub flags: Flags,
     /// The machine.
     pub spec: Spec,
     /// Its memory, in frames.
     pub frames: u64,
-    /// How memory is in the beginning; or else all of it is free.
+    /// The initial state of memory; `None`: all memory is free.
     pub from: Option<State>,
-    /// A look: a fifth of the waiting.
+    /// Short run: a fifth of the waiting.
     pub quick: bool,
-    /// Memory is looked at now and then, for [`Measured::picture`].
+    /// Whether snapshots of memory are taken, for [`Measured::picture`].
     pub watched: bool,
 }
 
-/// A side for people: its name, and what was set.
+/// The label of a side: its name and its settings.
 fn label(side: &Side) -> String {
     let settings = side.settings.iter().map(|(key, value)| format!(", {key}={value}"));
     std::iter::once(side.label.clone()).chain(settings).collect()
 }
 
 impl HighAlloc {
-    /// Memory where nobody says how much, in frames: 1 GiB.
+    /// Default memory in frames: 1 GiB.
     pub const DEFAULT_FRAMES: u64 = 1024 << 8;
-    /// The least memory in which it means anything, in frames: 256 MiB.
+    /// Minimum memory in frames: 256 MiB. Smaller memory has no meaningful figures.
     pub const LEAST_FRAMES: u64 = 256 << 8;
-    /// The most, in frames: 256 GiB.
+    /// Maximum memory in frames: 256 GiB.
     pub const MOST_FRAMES: u64 = 256 << 18;
-    /// What a run takes of the host's memory, in bytes for each frame: what is known of it, of the page
-    /// in it, and of a page of the file that is as large as memory. Measured: 57 to 60.
-    const BOOKS: u64 = 64;
+    /// Host memory of a run, in bytes per frame: the state of the frame, of the page in it, and of
+    /// a page of the file that is as large as memory. Measured: 57 to 60.
+    const HOST_BYTES: u64 = 64;
 
-    /// Who builds: one for each 400 MiB, and one more. They share all CPUs but the last.
+    /// Number of builders: one for each 400 MiB, and one more. They share all CPUs but the last.
     #[must_use]
     pub fn builders(&self) -> u64 {
         share::builders_for(self.frames)
     }
 
-    /// Runs every side with every seed, on as many threads as the host has CPUs, and memory for.
-    /// `progress` hears how much of how much is done.
+    /// Runs every side with every seed, in parallel as far as the host has CPUs and memory.
+    /// `progress` gets the finished and the total amount of work.
     ///
     /// # Errors
     ///
-    /// [`Error`]: it cannot be had, or something that always holds did not.
+    /// [`Error`]: the host lacks memory, the arguments cannot be used, or an invariant was
+    /// violated.
     pub fn run(
         &self,
         sides: &[Side],
@@ -182,7 +185,7 @@ impl HighAlloc {
         })
     }
 
-    /// Every side with one seed, a run for each.
+    /// Runs every side with one seed; a run for each.
     pub(crate) fn run_each(&self, sides: &[Side], seed: u64) -> Result<Vec<Run>, Error> {
         let jobs: Vec<(usize, u64)> = (0..sides.len()).map(|side| (side, seed)).collect();
         let outcomes = self.run_all(sides, &jobs, &mut |_, _| ())?;
@@ -199,14 +202,14 @@ impl HighAlloc {
         format!("high-alloc, flags {flags}, on {machine} with {mib} MiB{from}{quick}{seed}")
     }
 
-    /// How many runs there may be at once, where the host has so many bytes available.
+    /// The number of parallel runs on a host with this number of bytes available.
     fn at_once(&self, available: Option<u64>) -> Result<usize, Error> {
-        let needed = self.frames.saturating_mul(Self::BOOKS).max(1);
+        let needed = self.frames.saturating_mul(Self::HOST_BYTES).max(1);
         let cpus = std::thread::available_parallelism().map_or(1, usize::from);
         let Some(available) = available else { return Ok(cpus) };
         match usize::try_from(available / needed).unwrap_or(usize::MAX) {
             0 => Err(Error::input(format_args!(
-                "to simulate {} MiB of memory takes {} MiB of this machine's, which has {} MiB available; \
+                "simulating {} MiB of memory takes {} MiB of this machine's memory, and {} MiB are available; \
                  give it a smaller --memory",
                 self.frames.div_ceil(256),
                 needed >> 20,
@@ -216,7 +219,7 @@ impl HighAlloc {
         }
     }
 
-    /// All jobs, each a side and a seed; outcomes in their order.
+    /// Runs all jobs, each a side and a seed. Outcomes are in the order of jobs.
     fn run_all(
         &self,
         sides: &[Side],
@@ -251,19 +254,20 @@ impl HighAlloc {
         taken.map(|outcome| outcome.expect("every job was done")).collect()
     }
 
-    /// One side, one seed.
+    /// Runs one side with one seed.
     #[cfg(test)]
     fn run_once(&self, side: &Side, seed: u64) -> Result<Outcome, Error> {
         simulated::run(self, side, seed, &|_| ())
     }
 }
 
-/// Whether the load left enough to be won: `least` is what could be achieved where that was least.
+/// Checks that enough huge pages were achievable: `least` is the smallest achievable share of all
+/// runs.
 fn leaves_enough(least: f64, quick: bool, recorded: bool) -> Check {
     let asked = match (quick, recorded) {
-        (_, true) => "a state is what it is",
-        (true, _) => "with --quick that is not judged",
-        _ => "70 at least",
+        (_, true) => "a recorded state is not judged",
+        (true, _) => "not judged with --quick",
+        _ => "at least 70 are needed",
     };
     Check::new(
         "achievable",

@@ -1,7 +1,7 @@
-//! Compaction's questions: which pages may move, and moving them.
+//! The mover for compaction: claims and moves pages.
 //!
-//! A page is isolated from the lists of reclaim for as long as it is claimed. Who lets go of a claimed
-//! page marks it, and the claim's end gives the frame back.
+//! A page is isolated from the LRU lists for as long as it is claimed. An owner that releases a
+//! claimed page marks it; then the end of the claim frees the frame.
 
 #![allow(unsafe_code)]
 
@@ -19,32 +19,34 @@ use super::{
     world::{OnCpu, World},
 };
 
-/// One page in so many is somebody's for a while, and does not move meanwhile. Kernels fail, after all tries, to
-/// move 1.2 % of what they have begun to (Linux 6.1, measured); what fails here for lack of room comes on top.
+/// One page in this number has an extra reference for a while, and does not move meanwhile. Kernels
+/// fail, after all tries, to move 1.2 % of the pages whose migration they have started (Linux 6.1,
+/// measured); failures for lack of target frames are extra here.
 const BUSY: u64 = 80;
-/// How long somebody has a page. A guess: longer than all tries to move it take.
+/// The time for which a page has such a reference, in nanoseconds. Estimated: longer than all tries
+/// of a migration.
 const HELD_NS: u64 = 10_000_000;
-/// Frames that somebody has at once: pages that came one after the other, as read from a file or on their
-/// way to a list, lie side by side. A guess.
+/// Neighbouring frames that have such references together: pages that were read from a file or
+/// added to a list in a row are neighbours. Estimated.
 const HELD_TOGETHER: u64 = 2;
 
-/// Moments in the time that somebody has a page: not all begin at the same.
+/// Phases in which references begin: not all begin at the same time.
 const MOMENTS: u64 = 16;
 
-/// Whether somebody has the page of a frame at that moment; with every seed others.
+/// Whether the page of a frame has such a reference in that phase; the choice depends on the seed.
 fn is_held(seed: u64, pfn: Pfn, moment: u64) -> bool {
     let page = mix(seed ^ (pfn.get() / HELD_TOGETHER));
     mix(page ^ ((moment + page % MOMENTS) / MOMENTS)).is_multiple_of(BUSY)
 }
 
-/// Spreads what numbers differ in over all their bits (the finaliser of splitmix64).
+/// Distributes differences between numbers over all their bits (the finaliser of splitmix64).
 const fn mix(number: u64) -> u64 {
     let number = (number ^ (number >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     let number = (number ^ (number >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
     number ^ (number >> 31)
 }
 
-/// See the module.
+/// The mover of the workload.
 pub(super) struct Moves<'o, 'm, W: World> {
     state: &'o State<'m, W>,
     lru: Lru<'o, 'm, W::Platform>,
@@ -68,13 +70,13 @@ impl<'o, 'm, W: World> Moves<'o, 'm, W> {
         self.world.current().expect("pages move on a CPU")
     }
 
-    /// Whether somebody has a page just now.
+    /// Whether a page has an extra reference now.
     fn is_held(&self, cpu: W::Cpu, pfn: Pfn) -> bool {
         let moment = cpu.now() / self.world.ticks(HELD_NS / MOMENTS);
         is_held(self.state.seed, pfn, moment)
     }
 
-    /// Claims what can be of some frames.
+    /// Claims the movable pages of some frames.
     fn claim_each(&self, frames: FrameRange, effort: &Effort, claims: &mut Claims<'_>) {
         let cpu = self.cpu();
         cpu.step();
@@ -84,7 +86,8 @@ impl<'o, 'm, W: World> Moves<'o, 'm, W> {
         });
     }
 
-    /// Whether a page is claimed now: not one on its way to the store, unless the claim may wait for that.
+    /// Claims a page if that is possible now. A page under writeback is claimed only if the claim
+    /// may wait.
     fn claim_one(&self, pfn: Pfn, mode: MigrateMode) -> bool {
         let frame = self.frame(pfn);
         let claimed = match frame.holds() {
@@ -99,7 +102,7 @@ impl<'o, 'm, W: World> Moves<'o, 'm, W> {
         claimed
     }
 
-    /// Takes a page off the lists of reclaim for its claim.
+    /// Isolates a page from the LRU lists for its claim.
     fn isolate(&self, pfn: Pfn) -> bool {
         let is_active =
             matches!(self.lru.list_of(pfn), Some(LruList::ActiveAnon | LruList::ActiveFile));
@@ -110,8 +113,9 @@ impl<'o, 'm, W: World> Moves<'o, 'm, W> {
         isolated
     }
 
-    /// Whether an isolated page is one to claim. Its file may have been truncated meanwhile: then it is
-    /// the truncating CPU's if that has not abandoned it yet, and else its frame is the claim's.
+    /// Whether an isolated page can be claimed. Its file may have been truncated meanwhile: then
+    /// the page belongs to the truncating CPU if that CPU has not abandoned it yet, otherwise its
+    /// frame belongs to the claim.
     fn is_still_there(&self, pfn: Pfn) -> bool {
         let frame = self.frame(pfn);
         if frame.holds() != Holds::Nothing {
@@ -125,18 +129,19 @@ impl<'o, 'm, W: World> Moves<'o, 'm, W> {
         !theirs
     }
 
-    /// Takes a page whose claim ends off the lists of reclaim for good, if it is on them.
+    /// Removes a page whose claim ends from the LRU lists for good, if it is on them.
     fn leave_lists(&self, pfn: Pfn) {
-        // SAFETY: the claim, which ends here, has isolated the page, and its old frame has no users any more.
+        // SAFETY: the claim, which ends here, has isolated the page, and its old frame has no users
+        // any more.
         let theirs = unsafe {
             let _ = self.lru.abandon(pfn);
             self.lru.put_back(pfn)
         };
-        debug_assert!(!theirs, "an abandoned page is its isolator's");
+        debug_assert!(!theirs, "an abandoned page belongs to its isolator");
     }
 
-    /// The owner of a claimed page has let go of it: the frame is the library's.
-    fn bury(&self, at: &mut Move, frame: &Frame) {
+    /// Ends the claim of a page that its owner has released: the frame goes to the library.
+    fn release_gone(&self, at: &mut Move, frame: &Frame) {
         if frame.holds() != Holds::Nothing {
             self.leave_lists(at.from());
         }
@@ -152,7 +157,7 @@ impl<'o, 'm, W: World> Moves<'o, 'm, W> {
     ) {
         let (cpu, frame) = (self.cpu(), self.frame(at.from()));
         if frame.is(GONE) {
-            return self.bury(at, frame);
+            return self.release_gone(at, frame);
         }
         cpu.work(self.state.costs.unmap);
         if frame.is(WRITEBACK) && effort.mode != MigrateMode::Sync {
@@ -174,12 +179,12 @@ impl<'o, 'm, W: World> Moves<'o, 'm, W> {
     fn release_one(&self, at: &mut Move) {
         let frame = self.frame(at.from());
         if frame.is(GONE) {
-            return self.bury(at, frame);
+            return self.release_gone(at, frame);
         }
         frame.unmark(CLAIMED | ACTIVE);
         // SAFETY: the claim, which ends here, has isolated the page.
         if !unsafe { self.lru.put_back(at.from()) } {
-            // FreedBy while it was claimed, which nobody does here.
+            // `FreedBy` while it was claimed, which does not occur here.
             frame.clear();
             at.set_gone();
         }
@@ -218,12 +223,12 @@ impl<'o, 'm, W: World> Moves<'o, 'm, W> {
     }
 }
 
-// SAFETY: what is claimed is a page that was allocated as a block of order 0; a flag of its frame says
-// that it is, and whoever lets go of such a page leaves its frame to the end of the claim. Programs
-// reach their pages through the frames' numbers, which change here.
+// SAFETY: claimed pages were allocated as blocks of order 0, as a flag of the frame states, and an
+// owner that releases a claimed page leaves its frame to the end of the claim. Programs access
+// their pages by frame numbers, which are updated here.
 unsafe impl<W: World> Mover<W::Platform> for Moves<'_, '_, W> {
     fn claim(&self, frames: FrameRange, effort: &Effort, claims: &mut Claims<'_>) -> ClaimEnd {
-        self.world.inside(|| self.claim_each(frames, effort, claims));
+        self.world.with_lock(|| self.claim_each(frames, effort, claims));
         ClaimEnd::Done
     }
 
@@ -234,19 +239,19 @@ unsafe impl<W: World> Mover<W::Platform> for Moves<'_, '_, W> {
         _: Locking,
         batch: &mut Unmapping<'_, '_, '_, W::Platform>,
     ) {
-        self.world.inside(|| moves.iter_mut().for_each(|at| self.unmap_one(at, effort, batch)));
+        self.world.with_lock(|| moves.iter_mut().for_each(|at| self.unmap_one(at, effort, batch)));
     }
 
     fn remap(&self, moves: &mut [Move], _: &Effort, _: &Flushed<'_>) {
-        self.world.inside(|| moves.iter_mut().for_each(|at| self.remap_one(at)));
+        self.world.with_lock(|| moves.iter_mut().for_each(|at| self.remap_one(at)));
     }
 
     fn undo(&self, moves: &[Move]) {
-        self.world.inside(|| moves.iter().for_each(|at| self.frame(at.from()).unmark(LOCKED)));
+        self.world.with_lock(|| moves.iter().for_each(|at| self.frame(at.from()).unmark(LOCKED)));
     }
 
     fn release(&self, moves: &mut [Move]) {
-        self.world.inside(|| moves.iter_mut().for_each(|at| self.release_one(at)));
+        self.world.with_lock(|| moves.iter_mut().for_each(|at| self.release_one(at)));
     }
 }
 
@@ -263,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn as_many_pages_are_held_as_chance_has_it_and_with_every_seed_others() {
+    fn the_number_of_held_pages_is_as_drawn_and_depends_on_the_seed() {
         let (one, other) = (held(1, 1000), held(2, 1000));
         let expected = FRAMES / BUSY;
         for held in [&one, &other] {
@@ -271,7 +276,7 @@ mod tests {
         }
         let both = one.iter().filter(|frame| other.contains(frame)).count() as u64;
         assert!(both < 3 * expected / BUSY, "{both}");
-        // Pairs side by side, and pairs that are held again.
+        // Neighbouring pairs of frames, and pairs that are held again.
         let again = held(1, 1000 + MOMENTS);
         let again = one.iter().filter(|frame| again.contains(frame)).count() as u64;
         let beside =
@@ -282,7 +287,8 @@ mod tests {
                 "{again} {beside}"
             );
         }
-        // Pageblocks differ as by chance: the variance of a count is about the count itself, for pairs.
+        // Pageblocks differ as random draws do: the variance of a count of pairs is about the count
+        // itself.
         let pairs = |block: u64| {
             one.iter().filter(|&&at| at / 512 == block).count() as f64 / HELD_TOGETHER as f64
         };
@@ -294,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn pages_are_held_for_so_long_and_not_all_from_the_same_moment_on() {
+    fn pages_are_held_for_the_given_time_and_start_at_different_times() {
         let held: Vec<Vec<u64>> = (0..=MOMENTS).map(|moment| held(7, 1000 + moment)).collect();
         let kept = |later: usize| held[0].iter().filter(|at| held[later].contains(at)).count();
         assert!(kept(1) > held[0].len() * 3 / 4 && kept(MOMENTS as usize) < held[0].len() / 10);

@@ -1,5 +1,5 @@
-//! Reclaim's questions: who uses pages of files is known by calls, who uses those of programs by what they have
-//! done lately.
+//! The page owner for reclaim. Accesses to file pages are recorded by calls, accesses of programs
+//! by accessed bits.
 
 #![allow(unsafe_code)]
 
@@ -14,16 +14,16 @@ use super::{
     frames::{CLAIMED, DIRTY, Frame, Holds, LOCKED, UNMAPPED, WRITEBACK, YOUNG},
     kernel::State,
     program::SWAPPED,
-    world::{Inside, OnCpu, World},
+    world::{Locked, OnCpu, World},
 };
 
 /// The owner of all pages.
-pub(super) struct Owner<'o, 'm, W: World>(Inside<(&'o State<'m, W>, &'o W)>);
+pub(super) struct Owner<'o, 'm, W: World>(Locked<(&'o State<'m, W>, &'o W)>);
 
 impl<'o, 'm, W: World> Owner<'o, 'm, W> {
     pub(super) fn new(state: &'o State<'m, W>, world: &'o W) -> Self {
-        // SAFETY: every answer begins with `World::inside`.
-        Self(unsafe { Inside::new((state, world)) })
+        // SAFETY: every method starts with `World::with_lock`.
+        Self(unsafe { Locked::new((state, world)) })
     }
 
     fn world(&self) -> &'o W {
@@ -38,13 +38,13 @@ impl<'o, 'm, W: World> Owner<'o, 'm, W> {
         self.state().frames.at(pfn.get() as u32)
     }
 
-    /// Answers for each frame.
+    /// Calls `answer` for each frame.
     fn each<A>(&self, frames: &[Pfn], out: &mut [A], answer: impl Fn(Pfn) -> A) {
         let answers = frames.iter().zip(out);
-        self.world().inside(|| answers.for_each(|(&pfn, out)| *out = answer(pfn)));
+        self.world().with_lock(|| answers.for_each(|(&pfn, out)| *out = answer(pfn)));
     }
 
-    /// A page of a program is in no page table from now on.
+    /// Unmaps a page of a program.
     fn unmap_one(&self, pfn: Pfn, batch: &mut Unmapping<'_, '_, '_, W::Platform>) {
         let (frame, world) = (self.frame(pfn), self.world());
         let Holds::Anonymous { builder, index } = frame.holds() else { return };
@@ -64,8 +64,9 @@ impl<'o, 'm, W: World> Owner<'o, 'm, W> {
     }
 }
 
-// SAFETY: pages of files are added to the lists as frames that were allocated as blocks of order 0 and
-// taken apart; what is released is in no file any more, and nobody uses its frame until it is allocated.
+// SAFETY: pages of files are added to the lists as frames that were allocated as blocks of order 0
+// and split; a released page is in no file any more, and its frame is not used until it is
+// allocated again.
 unsafe impl<W: World> PageOwner<W::Platform> for Owner<'_, '_, W> {
     fn lock(&self, frames: &[Pfn], out: &mut [Option<PageState>]) {
         self.each(frames, out, |pfn| {
@@ -89,7 +90,7 @@ unsafe impl<W: World> PageOwner<W::Platform> for Owner<'_, '_, W> {
 
     fn unlock(&self, frames: &[Pfn]) {
         let unlock = |&pfn: &Pfn| self.frame(pfn).unmark(LOCKED);
-        self.world().inside(|| frames.iter().for_each(unlock));
+        self.world().with_lock(|| frames.iter().for_each(unlock));
     }
 
     fn referenced(&self, frames: &[Pfn], out: &mut [Reference]) {
@@ -107,7 +108,7 @@ unsafe impl<W: World> PageOwner<W::Platform> for Owner<'_, '_, W> {
         batch: &mut Unmapping<'_, '_, '_, W::Platform>,
         out: &mut [Unmapped],
     ) {
-        self.world().inside(|| {
+        self.world().with_lock(|| {
             for (&pfn, out) in frames.iter().zip(out) {
                 self.unmap_one(pfn, batch);
                 *out = Unmapped::Removed { dirty: self.frame(pfn).is(DIRTY) };
@@ -155,7 +156,7 @@ unsafe impl<W: World> PageOwner<W::Platform> for Owner<'_, '_, W> {
     }
 
     fn can_swap(&self) -> bool {
-        self.world().inside(|| !self.state().swap.closed.get())
+        self.world().with_lock(|| !self.state().swap.closed.get())
     }
 
     fn has_writers(&self) -> bool {
@@ -163,6 +164,6 @@ unsafe impl<W: World> PageOwner<W::Platform> for Owner<'_, '_, W> {
     }
 
     fn wake_writers(&self) {
-        self.world().inside(|| self.state().files.writers_wanted.set(true));
+        self.world().with_lock(|| self.state().files.writers_wanted.set(true));
     }
 }

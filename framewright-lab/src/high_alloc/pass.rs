@@ -1,12 +1,12 @@
-//! Asking for huge pages: one after the other, each kept until the pass ends.
+//! Requests for huge pages, one after the other; all are kept until the pass ends.
 //!
-//! What is achievable: how many huge pages there could be if every movable page could be placed
-//! anywhere.
+//! The oracle: the number of huge pages that would be possible if every movable page could be
+//! placed anywhere.
 //!
-//! The oracle looks at what frames hold, and asks the library nothing but what has to stay free. A
-//! pageblock with one frame of the kernel's own cannot become a huge page. Pages of files can be dropped;
-//! pages of programs have to be somewhere, and so has what the min watermark keeps back: in
-//! pageblocks that are spoilt anyway, as far as they have room, or else in others.
+//! The oracle reads the use of frames, and needs from the library only the min watermark. A
+//! pageblock with one unmovable frame cannot become a huge page. File pages can be dropped. Pages
+//! of programs and the frames below the min watermark need space: in pageblocks with unmovable
+//! frames, as far as these have space, and otherwise in further pageblocks.
 
 use framewright::{Block, MigrateType, Order, Request, frame::PAGEBLOCK_FRAMES};
 
@@ -22,22 +22,22 @@ use super::{
 /// A huge page every 125 ms: 16 MB/s.
 pub(super) const EVERY_NS: u64 = 125_000_000;
 
-/// Moments of a pass at which memory is looked at, if it is watched.
+/// Snapshots per pass, if memory is watched.
 const MOMENTS: u64 = 48;
 
-/// How it asks.
+/// The rate of requests.
 #[derive(Clone, Copy)]
 pub(super) struct Pace {
-    /// How often.
+    /// Number of requests.
     pub(super) attempts: u64,
-    /// Nanoseconds from one to the next.
+    /// Nanoseconds between two requests.
     pub(super) every: u64,
     pub(super) flags: Flags,
-    /// Which pass it is, if memory is watched.
+    /// The number of the pass, if memory is watched.
     pub(super) watched: Option<u8>,
 }
 
-/// The request for one.
+/// A request for a huge page.
 pub(super) fn request(flags: Flags) -> Request {
     let request = Request::new(Order::PAGEBLOCK, MigrateType::Movable);
     match flags {
@@ -46,8 +46,9 @@ pub(super) fn request(flags: Flags) -> Request {
     }
 }
 
-/// Asks as often as `pace` says, gives everything back, and says what came of it. `wait` waits until it is time for
-/// the next request, and does what there is to do meanwhile; `reach` hears how many of how many there were.
+/// Makes the requests of `pace`, then frees all huge pages. Returns the result. `wait` waits until
+/// the time of the next request, and may do background work; `reach` gets the number of requests so
+/// far and of all.
 pub(super) fn pass<'m, W: World>(
     cpu: W::Cpu,
     kernel: &Kernel<'_, 'm, W>,
@@ -105,30 +106,31 @@ pub(super) fn pass<'m, W: World>(
     pass
 }
 
-/// A huge page, if there is one, and what it took in nanoseconds: all that the library did and had done,
-/// and no wait for others who run the kernel, since the lock of theirs is none of the library's.
+/// Requests a huge page. Returns it, if there is one, and the latency in nanoseconds: the time in
+/// the library and its callbacks, without waits for the lock of the kernel, which is not the
+/// library's.
 fn alloc<'m, W: World>(
     world: &W,
     token: &mut Token<'_, 'm, W>,
     flags: Flags,
 ) -> (Option<Block<'m>>, u64) {
-    world.outside(|| {
+    world.without_lock(|| {
         let (watch, waited) = (world.watch(), world.waited());
         let block = token.alloc(request(flags)).ok();
         (block, world.elapsed(watch).saturating_sub(world.waited() - waited))
     })
 }
 
-/// The numbers of a block's frames.
+/// The frame numbers of a block.
 fn frames_of(block: &Block<'_>) -> std::ops::Range<u32> {
     let first = block.pfn().get() as u32;
     first..first + block.order().frames() as u32
 }
 
-/// Huge pages that there are or could be.
+/// The number of huge pages that exist or could be formed.
 pub(super) fn formable<W: World>(kernel: &Kernel<'_, '_, W>) -> u64 {
     let frames = &kernel.state.frames;
-    // The mark itself: what raises it for a while, huge pages may have.
+    // The watermark without boost: huge pages may use the boost.
     let min: u64 = kernel.memory.free_and_min().map(|(_, _, min)| min).sum();
     let own = |block: &[super::frames::Frame]| {
         block.iter().filter(|frame| frame.holds() == Holds::Kernel).count() as u64
@@ -137,17 +139,18 @@ pub(super) fn formable<W: World>(kernel: &Kernel<'_, '_, W>) -> u64 {
     count(frames.pageblocks().map(own), programs + min)
 }
 
-/// `spoilt` has for each pageblock the frames that cannot move; `placed` frames have to be somewhere.
-fn count(spoilt: impl Iterator<Item = u64>, placed: u64) -> u64 {
-    let (mut clean, mut room) = (0, 0);
-    for own in spoilt {
+/// `unmovable` has the number of unmovable frames of each pageblock; `placed` movable frames need
+/// space.
+fn count(unmovable: impl Iterator<Item = u64>, placed: u64) -> u64 {
+    let (mut clean, mut space) = (0, 0);
+    for own in unmovable {
         if own == 0 {
             clean += 1;
         } else {
-            room += PAGEBLOCK_FRAMES as u64 - own;
+            space += PAGEBLOCK_FRAMES as u64 - own;
         }
     }
-    let lost = placed.saturating_sub(room).div_ceil(PAGEBLOCK_FRAMES as u64);
+    let lost = placed.saturating_sub(space).div_ceil(PAGEBLOCK_FRAMES as u64);
     u64::saturating_sub(clean, lost)
 }
 
@@ -156,7 +159,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_has_to_be_somewhere_fills_spoilt_pageblocks_first() {
+    fn movable_frames_fill_pageblocks_with_unmovable_ones_first() {
         let blocks = || [0, 0, 1, 0, 512].into_iter();
         assert_eq!(count(blocks(), 0), 3);
         assert_eq!(count(blocks(), 511), 3);

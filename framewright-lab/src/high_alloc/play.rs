@@ -1,4 +1,4 @@
-//! A run, whatever world it is in: what builders do, and who asks for huge pages.
+//! A run in any world: builders, requests for huge pages, background work.
 
 #[cfg(test)]
 mod tests;
@@ -20,23 +20,23 @@ use super::{
     world::{OnCpu, World},
 };
 
-/// What the kernel has taken for itself when it has booted, one frame in so many. Fitted to what running
-/// kernels achieve when they are idle again, 89 % on average; it costs every pass as much.
-/// Kernels that were recorded had 4 and 11 % of memory in unmovable pageblocks (`recordings/`).
+/// The kernel's own memory after boot: one frame in this number. Fitted to the share that running
+/// kernels achieve when idle again, 89 % on average; it costs every pass the same. Recorded kernels
+/// had 4 and 11 % of memory in unmovable pageblocks (`recordings/`).
 const BOOTED: u64 = 12;
 
-/// Files, and for whom.
+/// All files of a run.
 pub(super) struct Disk {
     pub(super) files: Files,
     /// A tree for each builder.
     pub(super) trees: Vec<Tree>,
-    /// The file that is as large as memory.
+    /// The file that is as large as memory, for flushing the cache.
     pub(super) flush: FileId,
     pub(super) random: fastrand::Rng,
 }
 
 impl Disk {
-    /// For a machine of so much memory.
+    /// The files for a machine with this memory.
     pub(super) fn new(frames: u64, seed: u64) -> Self {
         let mut random = fastrand::Rng::with_seed(seed);
         let builders = builders_for(frames);
@@ -51,7 +51,7 @@ impl Disk {
     }
 }
 
-/// What CPUs do.
+/// The state of a run.
 pub(super) struct Play<'p, 'k, 'm, W: World> {
     pub(super) load: Load,
     share: Share<'p>,
@@ -59,24 +59,24 @@ pub(super) struct Play<'p, 'k, 'm, W: World> {
     trees: &'p [Tree],
     /// The file that is as large as memory.
     pub(super) flush: FileId,
-    /// The state to begin with, and whether memory is in it.
+    /// The initial state of memory, and whether it was applied.
     pub(super) recorded: Option<&'p Recorded>,
     pub(super) loaded: Cell<bool>,
-    /// Builders are to end.
+    /// Whether builders are to end.
     pub(super) stop: Cell<bool>,
-    /// Builders that copy their trees still.
+    /// Builders that are still copying their trees.
     pub(super) copying: Cell<u32>,
-    /// CPUs on which builders run still.
+    /// CPUs on which builders are still running.
     pub(super) building: Cell<u32>,
-    /// So is whoever does the kernel's own work.
+    /// Whether the background work is to end.
     pub(super) over: Cell<bool>,
-    /// Who does the kernel's own work, taken by whoever has him go on.
+    /// The background work, borrowed by the CPU that runs it.
     daemon: RefCell<Daemon>,
     pub(super) outcome: RefCell<Outcome>,
 }
 
 impl<'p, 'k, 'm, W: World> Play<'p, 'k, 'm, W> {
-    /// Nothing has happened yet.
+    /// A run that has not started.
     pub(super) fn new(
         load: Load,
         kernel: &'p Kernel<'k, 'm, W>,
@@ -103,7 +103,7 @@ impl<'p, 'k, 'm, W: World> Play<'p, 'k, 'm, W> {
         }
     }
 
-    /// The builders of a CPU, in turn.
+    /// Runs the builders of a CPU in turn.
     pub(super) fn build(&self, cpu: W::Cpu, token: &mut Token<'_, 'm, W>) {
         let mine = self.trees.iter().enumerate();
         let mine = mine.skip(cpu.id().index()).step_by(self.load.builders.into());
@@ -119,9 +119,9 @@ impl<'p, 'k, 'm, W: World> Play<'p, 'k, 'm, W> {
         self.building.update(|building| building - 1);
     }
 
-    /// A step of each builder that is ready; a rest if none is.
+    /// Runs a step of each builder that is ready; sleeps if none is.
     fn turn(&self, builders: &mut [Builder<'m>], cpu: W::Cpu, token: &mut Token<'_, 'm, W>) {
-        self.serve_who_asks(cpu, token);
+        self.serve_during_request(cpu, token);
         let mut rests = true;
         for builder in &mut *builders {
             if builder.ready > cpu.now() {
@@ -142,17 +142,17 @@ impl<'p, 'k, 'm, W: World> Play<'p, 'k, 'm, W> {
         }
     }
 
-    /// A bit of the kernel's own work, on the last CPU that builds, if that has no CPU of its own and who asks for
-    /// a huge page, and does it otherwise, is busy with that.
-    fn serve_who_asks(&self, cpu: W::Cpu, token: &mut Token<'_, 'm, W>) {
+    /// Does a step of background work on the last CPU of the builders, if this work has no CPU of
+    /// its own and the CPU that usually does it is busy with a request for a huge page.
+    fn serve_during_request(&self, cpu: W::Cpu, token: &mut Token<'_, 'm, W>) {
         let is_last = cpu.id().index() + 1 == usize::from(self.load.builders);
         if self.load.shares && is_last && self.kernel.asking.get() {
-            // Nobody has it: who asks does not do both at once.
+            // It is not borrowed: the requesting CPU does not do both at once.
             self.daemon.borrow_mut().step(cpu, self.kernel, token);
         }
     }
 
-    /// The kernel's own work, until all is over.
+    /// Does background work until the run ends.
     pub(super) fn serve(&self, cpu: W::Cpu, token: &mut Token<'_, 'm, W>) {
         let mut daemon = self.daemon.borrow_mut();
         while !self.over.get() {
@@ -161,7 +161,7 @@ impl<'p, 'k, 'm, W: World> Play<'p, 'k, 'm, W> {
         }
     }
 
-    /// The whole run, from the CPU that asks for huge pages.
+    /// The course of the run, on the CPU that requests huge pages.
     pub(super) fn ask(&self, cpu: W::Cpu, token: &mut Token<'_, 'm, W>) {
         let kernel = self.kernel;
         let boot = self.begin(cpu, token);
@@ -200,7 +200,7 @@ impl<'p, 'k, 'm, W: World> Play<'p, 'k, 'm, W> {
         self.over.set(true);
     }
 
-    /// Asks for huge pages once through.
+    /// One pass of requests for huge pages.
     fn pass(
         &self,
         stage: Stage,
@@ -225,7 +225,7 @@ impl<'p, 'k, 'm, W: World> Play<'p, 'k, 'm, W> {
         self.wait_until(cpu.now() + self.kernel.ticks(nanos), cpu, token);
     }
 
-    /// Waits, and has the kernel's own work go on meanwhile if nobody else does.
+    /// Waits, and does background work meanwhile if no other thread does.
     fn wait_until(&self, time: u64, cpu: W::Cpu, token: &mut Token<'_, 'm, W>) {
         if !self.load.shares {
             return cpu.sleep_until(time);
@@ -233,13 +233,13 @@ impl<'p, 'k, 'm, W: World> Play<'p, 'k, 'm, W> {
         while cpu.now() < time {
             match self.daemon.try_borrow_mut() {
                 Ok(mut daemon) => daemon.work_until(time, cpu, self.kernel, token),
-                // A builder's CPU is at a bit of it still.
+                // A builder's CPU is still in a step of it.
                 Err(_) => cpu.sleep_until(cpu.now() + self.kernel.ticks(SECOND / 1000)),
             }
         }
     }
 
-    /// Brings memory into the state in which builders find it; what the kernel has for itself.
+    /// Sets the initial state of memory. Returns the kernel's own blocks.
     fn begin(&self, cpu: W::Cpu, token: &mut Token<'_, 'm, W>) -> Vec<Block<'m>> {
         let Some(recorded) = self.recorded else {
             let boot = self.boot(token);
@@ -251,7 +251,7 @@ impl<'p, 'k, 'm, W: World> Play<'p, 'k, 'm, W> {
         boot
     }
 
-    /// What the kernel takes for itself when it boots.
+    /// Allocates the kernel's own memory.
     fn boot(&self, token: &mut Token<'_, 'm, W>) -> Vec<Block<'m>> {
         let mut left = self.kernel.memory.managed() / BOOTED;
         let mut blocks = Vec::new();
@@ -267,10 +267,10 @@ impl<'p, 'k, 'm, W: World> Play<'p, 'k, 'm, W> {
         blocks
     }
 
-    /// Trees are deleted; a file as large as memory is written, read and deleted; what is left in the
-    /// cache is dropped.
+    /// Deletes the trees, writes, reads and deletes a file as large as memory, and drops the rest
+    /// of the cache.
     fn clean_up(&self, cpu: W::Cpu, token: &mut Token<'_, 'm, W>) {
-        /// Pages that are written before the daemon has its turn.
+        /// Pages that are written between two turns of the daemon.
         const AT_ONCE: u32 = 64;
         let kernel = self.kernel;
         for file in self.trees.iter().flat_map(Tree::files) {
@@ -278,7 +278,7 @@ impl<'p, 'k, 'm, W: World> Play<'p, 'k, 'm, W> {
         }
         let pages = kernel.state.files.at(self.flush).pages;
         for first in (0..pages).step_by(AT_ONCE as usize) {
-            // To drop them again takes as long.
+            // Dropping the pages takes the same time again.
             self.share.reach(Stage::CleanUp, first.into(), 2 * u64::from(pages));
             let run = first..pages.min(first + AT_ONCE);
             let until = match kernel.write(cpu, token, self.flush, run) {
@@ -293,12 +293,12 @@ impl<'p, 'k, 'm, W: World> Play<'p, 'k, 'm, W> {
         self.wait(SECOND, cpu, token);
     }
 
-    /// What is wrong in the end, if anything is.
+    /// The first violated invariant at the end, if any.
     pub(super) fn wrong(&self) -> Option<String> {
         let Kernel { memory, state, reclaim, .. } = self.kernel;
         state.slabs.dissolve().into_iter().for_each(|block| self.kernel.free_block(block));
         if let Some(frame) = state.frames.left_behind() {
-            return Some(format!("frame {frame} is claimed or locked still"));
+            return Some(format!("frame {frame} is still claimed or locked"));
         }
         if let Err(violation) = memory.check().and_then(|()| reclaim.lru().check()) {
             return Some(violation.to_string());

@@ -1,8 +1,8 @@
-//! Pages of programs: in frames, or in the swap area where reclaim has put them.
+//! Pages of programs: in frames, or in swap.
 //!
-//! A page that reclaim takes is written to the area by itself, and leaves its frame when it is written
-//! and was not used meanwhile; a program that uses it again reads it back. There is room for all of
-//! them: programs never have more than memory together.
+//! A page that reclaim has selected is written to swap, and leaves its frame after the write if it
+//! was not used meanwhile; a program that uses it again reads it back. Swap has space for all of
+//! them: programs together never have more pages than memory.
 
 #![allow(unsafe_code)]
 
@@ -23,45 +23,46 @@ use super::{
     world::{OnCpu, World},
 };
 
-/// Frames that are given back at once.
+/// Frames that are freed in one batch.
 const AT_ONCE: usize = 64;
 
-/// A program: a builder's compiler that runs, or what runs besides builders.
+/// A program: the compiler of a builder, or the program that runs besides builders.
 pub(super) struct Program<W: World> {
     pub(super) space: W::Space,
-    /// The frame of each of its pages; [`SWAPPED`] for those that are in none.
+    /// The frame of each of its pages; [`SWAPPED`] for pages in swap.
     pub(super) pages: RefCell<Vec<u32>>,
 }
 
-/// The page is in the swap area.
+/// The page is in swap.
 pub(super) const SWAPPED: u32 = u32::MAX;
 
-/// Where pages of programs go.
+/// The swap area.
 #[derive(Default)]
 pub(super) struct SwapArea {
-    /// Frames on their way there, and when they have got there: those that are first in front.
+    /// Frames that are being written, with the time at which the write ends, in the order of time.
     writes: RefCell<VecDeque<(u64, u32)>>,
-    /// Nothing goes there for now.
+    /// Whether swap refuses pages for now.
     pub(super) closed: Cell<bool>,
-    /// Pages that were written to it and read from it so far.
+    /// Pages that were written to swap and read from it.
     pub(super) written: Cell<u64>,
     pub(super) read: Cell<u64>,
 }
 
 impl<W: World> Program<W> {
-    /// One that has no page yet.
+    /// A program without pages.
     pub(super) fn new(space: W::Space) -> Self {
         Self { space, pages: RefCell::default() }
     }
 }
 
 impl SwapArea {
-    /// When the next page has got there.
+    /// The time at which the next write ends.
     pub(super) fn next(&self) -> Option<u64> {
         self.writes.borrow().front().map(|&(ends, _)| ends)
     }
 
-    /// Sends the page of a frame there: with a device of its own, one after the other.
+    /// Writes the page of a frame to swap. Swap has a device of its own, which writes one page
+    /// after the other.
     pub(super) fn write<W: World>(&self, state: &State<'_, W>, world: &W, frame: u32) -> WriteOut {
         let Some(cpu) = world.current().filter(|_| !self.closed.get()) else {
             return WriteOut::Refused;
@@ -82,7 +83,7 @@ impl SwapArea {
 }
 
 impl<'m, W: World> Kernel<'_, 'm, W> {
-    /// A frame is a page of a program from now on, which has just stored to it.
+    /// Makes a frame a page of a program, which has just stored to it.
     pub(super) fn own_page(&self, cpu: CpuId, frame: u32, builder: u32, index: u32) {
         let holds = Holds::Anonymous { builder, index };
         self.state.frames.at(frame).set(holds, DIRTY | YOUNG);
@@ -91,7 +92,7 @@ impl<'m, W: World> Kernel<'_, 'm, W> {
         debug_assert!(added, "frame {frame} is on no list");
     }
 
-    /// A frame for a page of a program.
+    /// Allocates a frame for a page of a program.
     pub(super) fn page_frame(
         &self,
         token: &mut Token<'_, 'm, W>,
@@ -104,7 +105,8 @@ impl<'m, W: World> Kernel<'_, 'm, W> {
         Ok(block.into_raw().0.get() as u32)
     }
 
-    /// A program stores to a page that it has used before; until when that takes, if it has to be read.
+    /// A program stores to a page that it has used before. Returns the time at which a read from
+    /// swap ends, if one is needed.
     pub(super) fn use_again(
         &self,
         cpu: W::Cpu,
@@ -118,7 +120,7 @@ impl<'m, W: World> Kernel<'_, 'm, W> {
         if frame != SWAPPED {
             let held = self.state.frames.at(frame);
             let was_unmapped = held.is(UNMAPPED);
-            // It is in use before others go on: reclaim may be about to release it.
+            // The page is in use before other CPUs run: reclaim may be about to release it.
             held.unmark(UNMAPPED);
             held.mark(DIRTY | YOUNG);
             if was_unmapped {
@@ -135,9 +137,10 @@ impl<'m, W: World> Kernel<'_, 'm, W> {
         Ok(Some(cpu.now() + self.ticks(LATENCY_NS + PAGE_NS)))
     }
 
-    /// A program has no use for some pages any more. Who has claimed one gives its frame back.
+    /// Frees some pages of a program. The frame of a claimed page is freed at the end of its claim.
     pub(super) fn give_up(&self, token: &mut Token<'_, 'm, W>, mut pages: Vec<u32>, cost: u64) {
-        // All at once, before anybody else goes on: nobody shall claim what is about to be freed.
+        // All in one step, before other CPUs run: a page that is about to be freed must not be
+        // claimed.
         pages.retain(|&frame| {
             if frame == SWAPPED {
                 return false;
@@ -152,7 +155,8 @@ impl<'m, W: World> Kernel<'_, 'm, W> {
             }
             !claimed
         });
-        // What is still on its way of these is nobody's, and shall not be taken for what frames hold next.
+        // Writes of these pages that have not ended must not be taken for writes of the frames'
+        // next pages.
         let mut ended = Vec::new();
         self.state.swap.writes.borrow_mut().retain(|&(_, frame)| {
             let goes_on = self.state.frames.at(frame).is(WRITEBACK);
@@ -168,12 +172,13 @@ impl<'m, W: World> Kernel<'_, 'm, W> {
             frames.iter_mut().zip(some).for_each(|(to, &frame)| *to = pfn(frame));
             let mut who = [FreedBy::Isolator; AT_ONCE];
             let (frames, who) = (&frames[..some.len()], &mut who[..some.len()]);
-            // SAFETY: the pages are in no program any more: it has ended, or has never run, so nothing reaches them
-            // through what a CPU may have cached; and reclaim cannot lock a frame that holds nothing.
+            // SAFETY: the pages are in no program any more: it has ended, or has never run, so
+            // nothing accesses them through a cached translation; and reclaim cannot lock a frame
+            // without a page.
             unsafe { self.reclaim.lru().abandon_many(frames, who) };
             for (&frame, who) in frames.iter().zip(&*who) {
                 if *who == FreedBy::Caller {
-                    // SAFETY: the frame was allocated as a block of order 0, and nobody has it any more.
+                    // SAFETY: the frame was allocated as a block of order 0, and has no other user.
                     let block = unsafe { token.adopt_unchecked(frame, Order::ZERO) };
                     // The block is of the token's memory, so this cannot fail.
                     let _ = token.free(block);
@@ -182,14 +187,14 @@ impl<'m, W: World> Kernel<'_, 'm, W> {
         }
     }
 
-    /// Hears of pages that are in the swap area by now.
+    /// Completes the writes to swap that have ended.
     pub(super) fn hear_of_swapped(&self, cpu: W::Cpu) {
         loop {
             let is_due = |&mut (ends, _): &mut (u64, u32)| ends <= cpu.now();
             let write = self.state.swap.writes.borrow_mut().pop_front_if(is_due);
             let Some((_, frame)) = write else { return };
             let held = self.state.frames.at(frame);
-            // Who had claimed it may have given it up meanwhile.
+            // A claimant may have released it meanwhile.
             if held.is(WRITEBACK) && matches!(held.holds(), Holds::Anonymous { .. }) {
                 held.unmark(WRITEBACK);
                 self.reclaim.written(cpu.id(), pfn(frame), Ok(()));

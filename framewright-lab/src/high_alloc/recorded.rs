@@ -1,8 +1,8 @@
-//! A recorded state to begin with: what frames hold before anybody builds.
+//! A recorded initial state: the use of frames before the builders start.
 //!
-//! Pageblocks that were not movable hold the recorded kernel's own memory, which stays; movable ones
-//! pages of files, which reclaim may drop, and of programs that ran besides, in the proportion that
-//! was recorded. Files are in memory in runs, as they were read.
+//! Pageblocks that were not movable have the recorded kernel's own memory, which stays; movable
+//! ones have file pages, which reclaim may drop, and pages of other programs, in the recorded
+//! proportion. Files are in memory in runs, as they were read.
 
 use framewright::{
     Block, MigrateType, Order, Pfn, Request, frame::PAGEBLOCK_ORDER, reclaim::PageKind,
@@ -17,15 +17,15 @@ use super::{
 };
 use crate::replay::{Pageblock, State};
 
-/// Pages of a file that lie together: what is read ahead at once.
+/// Pages of a file that are neighbours: the size of a read-ahead.
 const READ_AT_ONCE: u32 = 32;
-/// The largest blocks of the kernel: those of its slabs.
+/// The largest blocks of the kernel, those of its slabs.
 const SLAB: u32 = 8;
 
-/// A state, and the names of its files.
+/// A state, and the files in it.
 pub(super) struct Recorded {
     pageblocks: Vec<Pageblock>,
-    /// What movable frames hold, run by run.
+    /// The use of movable frames, run by run.
     movable: Vec<Run>,
 }
 
@@ -33,12 +33,12 @@ pub(super) struct Recorded {
 struct Run {
     first: u32,
     frames: u32,
-    /// The file that they are pages of; or else they are a program's.
+    /// The file of the pages; `None`: pages of a program.
     file: Option<FileId>,
 }
 
 impl Recorded {
-    /// Draws where everything lies on a machine of so many pageblocks.
+    /// Draws the positions of everything on a machine of this number of pageblocks.
     pub(super) fn new(
         state: &State,
         pageblocks: u64,
@@ -60,7 +60,7 @@ impl Recorded {
         Self { pageblocks, movable }
     }
 
-    /// Takes all that memory, which is free so far; the kernel's blocks.
+    /// Allocates all frames of the state from memory that is free. Returns the kernel's blocks.
     pub(super) fn load<'m, W: World>(
         &self,
         cpu: W::Cpu,
@@ -144,18 +144,18 @@ fn aligned(runs: &[(u32, u32)], most: u32) -> impl Iterator<Item = (u32, u32)> {
     })
 }
 
-/// They take one frame in so many.
+/// The program besides builders takes one frame in this number.
 const SHARE: u64 = 128;
-/// Pages that they let go of, and use anew, while a builder runs a program.
+/// Pages that it frees and allocates anew while a builder runs one program.
 const RENEWED: usize = 256;
 
-/// Has them take their memory.
+/// Allocates the pages of the program besides builders.
 pub(super) fn start<'m, W: World>(kernel: &Kernel<'_, 'm, W>, token: &mut Token<'_, 'm, W>) {
     let pages = kernel.memory.managed() / SHARE;
     (0..pages).for_each(|_| add(kernel, token));
 }
 
-/// They let go of some pages, and use as many others.
+/// Frees some of its pages, and allocates the same number.
 pub(super) fn renew<'m, W: World>(kernel: &Kernel<'_, 'm, W>, token: &mut Token<'_, 'm, W>) {
     for _ in 0..RENEWED {
         if let Some(frame) = take_away(kernel) {
@@ -167,7 +167,7 @@ pub(super) fn renew<'m, W: World>(kernel: &Kernel<'_, 'm, W>, token: &mut Token<
 
 fn add<'m, W: World>(kernel: &Kernel<'_, 'm, W>, token: &mut Token<'_, 'm, W>) {
     const PAGE: Request = Request::new(Order::ZERO, MigrateType::Movable);
-    // Without memory a daemon makes do with less.
+    // Without memory it continues with fewer pages.
     let Ok(block) = kernel.alloc(token, PAGE) else { return };
     let frame = block.into_raw().0.get() as u32;
     let (builder, mut pages) = (kernel.state.system(), kernel.state.system_pages());
@@ -177,7 +177,8 @@ fn add<'m, W: World>(kernel: &Kernel<'_, 'm, W>, token: &mut Token<'_, 'm, W>) {
     kernel.own_page(token.cpu(), frame, builder, index);
 }
 
-/// Takes some page away from its program: its frame, if it is in one. None if compaction has it just then.
+/// Takes a random page of it. Returns its frame, if it is in one; `None` if compaction has claimed
+/// it.
 fn take_away<W: World>(kernel: &Kernel<'_, '_, W>) -> Option<u32> {
     let (builder, mut pages) = (kernel.state.system(), kernel.state.system_pages());
     let last = *pages.last()?;

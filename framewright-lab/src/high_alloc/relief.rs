@@ -1,10 +1,10 @@
-//! What a request that is short of memory can have done: reclaim, with the objects that go with it,
-//! and compaction.
+//! Relief for requests that are short of memory: reclaim, with the shrinking of objects, and
+//! compaction.
 //!
-//! What memory has to be left for a load that wants all of it.
+//! The minimum memory for the load.
 //!
-//! Builders whose requests are refused begin again, as programs do that were killed. With next to nothing
-//! above the min watermark that goes on for ever, so it is refused before it begins.
+//! Builders whose requests are refused are killed and start again. With almost no memory above the
+//! min watermark that repeats for ever, so such settings are refused before the run.
 
 #[cfg(test)]
 mod tests;
@@ -20,18 +20,18 @@ use super::{
     files::NONE,
     kernel::{Kernel, Woken},
     label,
-    world::{Inside, OnCpu, World},
+    world::{Locked, OnCpu, World},
 };
 use crate::Error;
 use crate::workloads::Side;
 
-impl<W: World> Relief for Inside<&Kernel<'_, '_, W>> {
+impl<W: World> Relief for Locked<&Kernel<'_, '_, W>> {
     fn reclaims_in_background(&self) -> bool {
         true
     }
 
     fn wake(&self, node: NodeId, order: Order, highest: ZoneKind) {
-        self.world.inside(|| {
+        self.world.with_lock(|| {
             let woken = self.woken.get();
             self.woken.set(Woken { order: woken.order.max(order), highest, ..woken });
             if self.reclaim.wake(node, order, highest) {
@@ -44,16 +44,16 @@ impl<W: World> Relief for Inside<&Kernel<'_, '_, W>> {
     }
 
     fn pause(&self, pause: &Pause<'_>) {
-        self.world.inside(|| self.wait_for(pause));
+        self.world.with_lock(|| self.wait_for(pause));
     }
 
     fn resume(&self, _: NodeId, _: Throttle) {
-        self.world.inside(|| self.world.wake_paused(self.current()));
+        self.world.with_lock(|| self.world.wake_paused(self.current()));
     }
 
     fn reclaim(&self, need: &Need, frames: u64) -> u64 {
         let freed = self.reclaim.direct(need, frames);
-        self.world.inside(|| self.shrink_objects());
+        self.world.with_lock(|| self.shrink_objects());
         freed
     }
 
@@ -67,9 +67,9 @@ impl<W: World> Relief for Inside<&Kernel<'_, '_, W>> {
 }
 
 impl<W: World> Kernel<'_, '_, W> {
-    /// Of the known files, twice the share is looked at that reclaim has looked at of the pages on its lists
-    /// since the last time: what Linux's shrinkers come to at any priority. Those that were not used
-    /// since, and have no page in the cache, are forgotten.
+    /// The shrinker examines twice the share of files with inodes that reclaim has scanned of the
+    /// pages on its lists since the last call, as Linux's shrinkers do at any priority. Files that
+    /// were not used since, and have no cached page, lose their inodes.
     pub(super) fn shrink_objects(&self) {
         self.free_unneeded();
         let scanned = self.scanned();
@@ -81,7 +81,7 @@ impl<W: World> Kernel<'_, '_, W> {
         self.forget_files((debt / 1000).min(known));
     }
 
-    /// Looks at the `count` files that were looked at longest ago.
+    /// Examines the `count` files that were examined longest ago.
     fn forget_files(&self, count: u64) {
         for _ in 0..count {
             let Some(file) = self.state.files.known.borrow_mut().pop_front() else { return };
@@ -103,13 +103,13 @@ impl<W: World> Kernel<'_, '_, W> {
         }
     }
 
-    /// Objects are freed that nobody needs any more.
+    /// Frees unneeded objects.
     pub(super) fn free_unneeded(&self) {
         let objects = self.state.files.unneeded.take();
         objects.into_iter().for_each(|object| self.free_object(object));
     }
 
-    /// All files that nobody uses are forgotten.
+    /// Frees the inodes of all unused files.
     pub(super) fn drop_objects(&self) {
         self.free_unneeded();
         for _ in 0..2 {
@@ -118,17 +118,17 @@ impl<W: World> Kernel<'_, '_, W> {
         }
     }
 
-    /// Everything that is clean leaves the cache. Programs keep what they have.
+    /// Drops all clean pages of the cache. Pages of programs stay.
     pub(super) fn drop_pages(&self, cpu: CpuId) {
         let node = self.node(cpu);
         self.reclaim.lru().drain_all();
         self.state.swap.closed.set(true);
-        while self.world.outside(|| self.reclaim.shrink_node(cpu, node, 1024)) > 0 {}
+        while self.world.without_lock(|| self.reclaim.shrink_node(cpu, node, 1024)) > 0 {}
         self.state.swap.closed.set(false);
     }
 }
 
-/// Refuses settings that leave too little of so many frames.
+/// Refuses settings that leave too little memory of this number of frames.
 pub(super) fn refuse_large(sides: &[Side], frames: u64) -> Result<(), Error> {
     let most = frames / 4 * 3;
     for side in sides {
@@ -136,7 +136,7 @@ pub(super) fn refuse_large(sides: &[Side], frames: u64) -> Result<(), Error> {
             Auto::Fixed(reserve) if u64::from(reserve) > most => {
                 let reserve = u64::from(reserve);
                 return Err(Error::input(format_args!(
-                    "{}: that keeps {} MiB back, and of {} MiB a quarter has to be left; set \
+                    "{}: this reserves {} MiB, and of {} MiB a quarter must remain; set \
                      zone.min_free to {most} at most",
                     label(side),
                     reserve.div_ceil(256),

@@ -1,7 +1,7 @@
-//! How far a run is, for whoever waits for it.
+//! The progress of a run.
 //!
-//! A run is as far as pages were handled of those that it handles in all: faulted in, copied, or
-//! written. That is what it takes time for, where nobody waits for real.
+//! Progress is the share of handled pages in all pages that the run handles: faulted in, copied, or
+//! written. These take the time of a run, unless its waits are real.
 
 use framewright::frame::PAGEBLOCK_FRAMES;
 use std::cell::Cell;
@@ -12,56 +12,56 @@ use super::{
     pass::EVERY_NS,
 };
 
-/// A builder for so many frames, and one more: 400 MiB each.
+/// One builder for this number of frames (400 MiB), and one more.
 const BUILDER_FRAMES: u64 = 400 << 8;
 /// A second, in nanoseconds.
 pub(super) const SECOND: u64 = 1_000_000_000;
-/// How long builders build before anybody asks for huge pages.
+/// Time that builders compile before the first request.
 pub(super) const WARM_UP_NS: u64 = 30 * SECOND;
-/// How long they build after each pass.
+/// Time that they compile after each pass.
 pub(super) const REST_NS: [u64; 2] = [5 * SECOND, 25 * SECOND];
 
-/// How many build on so much memory.
+/// Number of builders for this memory.
 pub(super) const fn builders_for(frames: u64) -> u64 {
     frames / BUILDER_FRAMES + 1
 }
 
-/// How many huge pages a pass asks for: 95 % of memory.
+/// Number of huge pages that a pass requests: 95 % of memory.
 pub(super) const fn requests_for(frames: u64) -> u64 {
     frames / PAGEBLOCK_FRAMES as u64 * 95 / 100
 }
 
-/// What is asked for, and by what pace.
+/// The requests of a run, and their rate.
 #[derive(Clone, Copy)]
 pub(super) struct Load {
     pub(super) flags: Flags,
     pub(super) quick: bool,
     pub(super) watched: bool,
-    /// CPUs that builders have.
+    /// CPUs of the builders.
     pub(super) builders: u16,
-    /// The kernel's own work has no CPU of its own.
+    /// Whether the background work has no CPU of its own.
     pub(super) shares: bool,
     pub(super) seed: u64,
 }
 
 impl Load {
-    /// How long it takes what usually takes so many nanoseconds.
+    /// The time that work of this usual time takes with this load.
     pub(super) const fn shortened(&self, nanos: u64) -> u64 {
         if self.quick { nanos / 5 } else { nanos }
     }
 }
 
-/// Parts of a run that are told of.
+/// Number of parts in which progress is reported.
 pub(super) const PARTS: u64 = 1000;
 
-/// What a run consists of, in order.
+/// The stages of a run, in order.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) enum Stage {
     /// Builders copy their trees.
     Copy,
-    /// They build, and nobody asks for huge pages yet.
+    /// They compile, without requests for huge pages.
     WarmUp,
-    /// They build, and the first pass asks; and a rest.
+    /// They compile during the first pass, and then rest.
     First,
     /// The same again.
     Second,
@@ -69,20 +69,21 @@ pub(super) enum Stage {
     CleanUp,
     /// The last pass asks.
     Idle,
-    /// All is over.
+    /// The run has ended.
     End,
 }
 
 const STAGES: usize = Stage::End as usize;
 
-/// What each stage takes, in pages that are handled.
+/// The pages that each stage handles.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Plan([u64; STAGES]);
 
 impl Plan {
-    /// That of a run with so much memory. Where time is `real`, an idle pass takes as long as another.
+    /// The plan of a run with this memory. In `real` time an idle pass takes as long as others.
     pub(super) fn new(load: &Load, frames: u64, real: bool) -> Self {
-        /// Huge pages of the last pass are marked and cleared, which is less than to write them.
+        /// Huge pages of the last pass are marked and cleared: as much work as this number of page
+        /// writes.
         const MARKED: u64 = 16;
         let builders = builders_for(frames);
         let at_once = builders.min(load.builders.into());
@@ -100,7 +101,7 @@ impl Plan {
         ])
     }
 
-    /// Pages until a stage is so far.
+    /// Handled pages when a stage has done `done` of `total`.
     fn until(&self, stage: Stage, done: u64, total: u64) -> u64 {
         let (before, rest) = self.0.split_at(stage as usize);
         let part = rest.first().map_or(0, |&pages| pages * done.min(total) / total.max(1));
@@ -108,21 +109,21 @@ impl Plan {
     }
 }
 
-/// What of a run is done.
+/// The finished share of a run.
 pub(super) struct Share<'s> {
-    /// Hears of parts that were done besides.
+    /// Called with the number of newly finished parts.
     tell: &'s (dyn Fn(u64) + Sync),
     plan: Plan,
     told: Cell<u64>,
 }
 
 impl<'s> Share<'s> {
-    /// Of a run of which nothing is done.
+    /// A run of which nothing is finished.
     pub(super) fn new(tell: &'s (dyn Fn(u64) + Sync), plan: Plan) -> Self {
         Self { tell, plan, told: Cell::new(0) }
     }
 
-    /// All stages before this one are done, and of this `done` of `total`.
+    /// All stages before this one are finished, and of this one `done` of `total`.
     pub(super) fn reach(&self, stage: Stage, done: u64, total: u64) {
         let all = self.plan.until(Stage::End, 0, 1).max(1);
         let now = self.plan.until(stage, done, total) * PARTS / all;
@@ -133,7 +134,7 @@ impl<'s> Share<'s> {
         }
     }
 
-    /// All of it is done.
+    /// The run is finished.
     pub(super) fn end(&self) {
         self.reach(Stage::End, 0, 1);
     }
@@ -153,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn parts_add_up_and_none_is_told_twice() {
+    fn parts_add_up_and_none_is_reported_twice() {
         let told = Mutex::new(Vec::new());
         let tell = |parts| told.lock().unwrap().push(parts);
         let share = Share::new(&tell, Plan([4, 0, 8, 8, 10, 2]));
@@ -173,8 +174,8 @@ mod tests {
         assert_eq!(told.lock().unwrap().iter().sum::<u64>(), PARTS);
     }
 
-    /// How many parts are told of when each stage ends.
-    fn told_at_ends(pages: [u64; STAGES]) -> [u64; STAGES] {
+    /// Reported parts at the end of each stage.
+    fn reported_at_ends(pages: [u64; STAGES]) -> [u64; STAGES] {
         const NEXT: [Stage; STAGES] =
             [Stage::WarmUp, Stage::First, Stage::Second, Stage::CleanUp, Stage::Idle, Stage::End];
         let told = AtomicU64::new(0);
@@ -186,22 +187,23 @@ mod tests {
         })
     }
 
-    /// Stages are planned by the pages that they handle, of which not all take equally long: what is told
-    /// differs by so much from what a clock would tell, 50 thousandths at the most.
+    /// Stages are planned by the pages that they handle, which do not all take the same time: the
+    /// reported progress may differ from the share of time by at most 50 thousandths.
     #[test]
-    fn what_is_told_is_near_what_a_clock_would_tell() {
-        // 16 GiB, three builders at a time, `--quick`: hundredths of a processor's seconds, measured.
+    fn reported_progress_is_near_the_share_of_time() {
+        // 16 GiB, three builders at a time, `--quick`: hundredths of a second of CPU time,
+        // measured.
         const TOOK: [u64; STAGES] = [68, 24, 542, 410, 283, 21];
         let planned = Plan::new(&load(true), 16 << 18, false).0;
-        assert_eq!(told_at_ends(planned), [79, 90, 453, 824, 989, 1000]);
-        assert_eq!(told_at_ends(TOOK), [50, 68, 470, 774, 984, 1000]);
+        assert_eq!(reported_at_ends(planned), [79, 90, 453, 824, 989, 1000]);
+        assert_eq!(reported_at_ends(TOOK), [50, 68, 470, 774, 984, 1000]);
     }
 
     #[test]
-    fn where_time_is_real_nobody_skips_the_idle_pass() {
+    fn in_real_time_the_idle_pass_takes_as_long_as_others() {
         const FRAMES: u64 = 1 << 18;
         let idle = |real| Plan::new(&load(false), FRAMES, real).0[Stage::Idle as usize];
-        // As long as another pass, in the faults of three builders; else it is marking pages.
+        // The time of another pass, in faults of three builders; otherwise only marking pages.
         assert_eq!(idle(true), requests_for(FRAMES) * EVERY_NS / FAULT_NS * 3);
         assert_eq!(idle(false), FRAMES / 16);
     }

@@ -22,13 +22,13 @@ use super::{
     program::Program,
     recorded::Recorded,
     share::Load,
-    world::{Inside, OnCpu, World},
+    world::{Locked, OnCpu, World},
 };
 use crate::Error;
 use crate::simulated::refused;
 use crate::{simulated::column::Nodes, workloads::Side};
 
-/// See the module.
+/// Simulated CPUs as the world of the kernel.
 pub(super) struct SimulatedWorld<'w, 'm> {
     machine: &'w Machine,
     shooter: Shooter<'w, 'm>,
@@ -135,8 +135,7 @@ impl OnCpu for Cpu<'_> {
     }
 }
 
-/// Runs one side with one seed.
-/// `tell` hears of the parts of it that are done.
+/// Runs one side with one seed. `tell` gets the number of newly finished parts.
 pub(super) fn run(
     work: &HighAlloc,
     side: &Side,
@@ -148,13 +147,13 @@ pub(super) fn run(
     let side_tables = SideTables { lru: true, ..SideTables::default() };
     let config = Config { side_tables, ..nodes.config(side.tuning) };
     let layout = Layout::new::<Simulated>(&config).map_err(|error| refused(spec, &error))?;
-    let mut books = MetadataBuffer::new(&layout);
+    let mut metadata = MetadataBuffer::new(&layout);
     let machine = Machine::modelled(spec.into(), Options { seed, ..Options::default() });
     let settings = Settings { prices: spec.costs().library, ..Settings::default() };
     let relief = LentRelief::default();
     let platform = Simulated::new(&machine, settings).with_relief(&relief);
     let memory =
-        Memory::new(platform, &config, books.as_mut()).map_err(|error| refused(spec, &error))?;
+        Memory::new(platform, &config, metadata.as_mut()).map_err(|error| refused(spec, &error))?;
 
     let mut disk = Disk::new(nodes.frames(), seed);
     let pageblocks = nodes.frames() / PAGEBLOCK_FRAMES as u64;
@@ -183,7 +182,7 @@ pub(super) fn run(
     };
     let play = Play::new(load, &kernel, &trees, flush, recorded.as_ref(), tell);
     // SAFETY: simulated CPUs share one thread.
-    let inside = unsafe { Inside::new(&kernel) };
+    let inside = unsafe { Locked::new(&kernel) };
     let ended = relief.lend(&inside, || machine.run(on_cpus(&play, spec.cpus())));
     ended.map_err(|failure| side.broken(seed, failure))?;
     match play.wrong() {
@@ -192,7 +191,7 @@ pub(super) fn run(
     }
 }
 
-/// Builders on all CPUs but the last.
+/// Runs builders on all CPUs but the last.
 fn on_cpus<'p>(
     play: &'p Play<'_, '_, '_, SimulatedWorld<'p, '_>>,
     cpus: u16,

@@ -1,5 +1,5 @@
-//! Slabs: blocks that small objects of the kernel share. One object that stays keeps its block, and
-//! with it a pageblock.
+//! Slabs: blocks that hold small objects of the kernel. One object in use keeps its block, and with
+//! it a pageblock, unmovable.
 
 use std::cell::RefCell;
 
@@ -12,19 +12,19 @@ pub(super) enum Kind {
     Inode,
     /// Directory entries, 192 bytes.
     Entry,
-    /// Nodes of the tree in which the cache finds the pages of a file, 576 bytes.
+    /// Nodes of the tree of a file's cached pages, 576 bytes.
     Node,
-    /// What says of a page of a file that was written where the store has it: a buffer head, 104 bytes.
+    /// A buffer head, 104 bytes: the position of a written page on the store.
     Head,
-    /// Whatever else a process needs, half a kilobyte.
+    /// Other objects of a process, half a kilobyte.
     Other,
 }
 
 impl Kind {
     const ALL: [Self; 5] = [Self::Inode, Self::Entry, Self::Node, Self::Head, Self::Other];
 
-    /// The order of a slab, and how many objects it holds: as ext4_inode_cache, dentry,
-    /// radix_tree_node, buffer_head and kmalloc-512 have them.
+    /// The order of a slab, and its number of objects: those of ext4_inode_cache, dentry,
+    /// radix_tree_node, buffer_head and kmalloc-512.
     const fn shape(self) -> (u8, u16) {
         match self {
             Self::Inode => (3, 27),
@@ -35,7 +35,7 @@ impl Kind {
         }
     }
 
-    /// How many objects a single frame holds, which is a slab where there is no larger block.
+    /// Number of objects in a slab of a single frame, which is used when there is no larger block.
     const fn per_frame(self) -> u16 {
         match self {
             Self::Inode => 3,
@@ -45,8 +45,8 @@ impl Kind {
         }
     }
 
-    /// How many objects a slab of this order holds.
-    fn room(self, order: Order) -> u16 {
+    /// Number of objects in a slab of this order.
+    fn capacity(self, order: Order) -> u16 {
         if order == self.order() { self.shape().1 } else { self.per_frame() }
     }
 
@@ -65,10 +65,10 @@ impl Kind {
 struct Slab<'m> {
     block: Option<Block<'m>>,
     kind: Kind,
-    /// Objects that it holds at the most, and now.
-    room: u16,
+    /// Maximum and current number of objects.
+    capacity: u16,
     used: u16,
-    /// On the list of those with room.
+    /// Whether it is on the list of slabs with free objects.
     listed: bool,
 }
 
@@ -77,22 +77,22 @@ struct Slab<'m> {
 pub(super) struct Slabs<'m> {
     slabs: RefCell<Vec<Slab<'m>>>,
     unused: RefCell<Vec<u32>>,
-    /// Slabs with room, by kind; some have gone.
+    /// Slabs with free objects, by kind; some entries are stale.
     partial: [RefCell<Vec<u32>>; Kind::ALL.len()],
 }
 
 impl<'m> Slabs<'m> {
-    /// Room for an object in a slab that is there: which.
+    /// Takes an object of an existing slab. Returns the slab.
     pub(super) fn take(&self, kind: Kind) -> Option<u32> {
         let mut partial = self.partial[kind as usize].borrow_mut();
         let mut slabs = self.slabs.borrow_mut();
         while let Some(&at) = partial.last() {
             let slab = &mut slabs[at as usize];
-            let fits = slab.block.is_some() && slab.kind == kind && slab.used < slab.room;
+            let fits = slab.block.is_some() && slab.kind == kind && slab.used < slab.capacity;
             if fits {
                 slab.used += 1;
             }
-            if !fits || slab.used == slab.room {
+            if !fits || slab.used == slab.capacity {
                 slab.listed = false;
                 partial.pop();
             }
@@ -106,11 +106,11 @@ impl<'m> Slabs<'m> {
         None
     }
 
-    /// A new slab in `block`, from which an object is taken.
+    /// Makes a new slab of `block`, and takes an object from it.
     pub(super) fn grow(&self, kind: Kind, block: Block<'m>) -> u32 {
         let mut slabs = self.slabs.borrow_mut();
-        let room = kind.room(block.order());
-        let slab = Slab { block: Some(block), kind, room, used: 1, listed: true };
+        let capacity = kind.capacity(block.order());
+        let slab = Slab { block: Some(block), kind, capacity, used: 1, listed: true };
         let at = match self.unused.borrow_mut().pop() {
             Some(at) => {
                 slabs[at as usize] = slab;
@@ -125,13 +125,13 @@ impl<'m> Slabs<'m> {
         at
     }
 
-    /// An object is gone; the block of its slab, if that was the last.
+    /// Frees an object. Returns the block of its slab if it was the last.
     pub(super) fn put(&self, at: u32) -> Option<Block<'m>> {
         let mut slabs = self.slabs.borrow_mut();
         let slab = &mut slabs[at as usize];
         slab.used -= 1;
         if slab.used == 0 {
-            // Its entry among those with room is found stale later; until then the number is not reused.
+            // A stale entry of the list is removed later; until then the number is not reused.
             if !slab.listed {
                 self.unused.borrow_mut().push(at);
             }
@@ -144,7 +144,7 @@ impl<'m> Slabs<'m> {
         None
     }
 
-    /// Everything, when all is over.
+    /// All blocks, at the end of the run.
     pub(super) fn dissolve(&self) -> Vec<Block<'m>> {
         self.slabs.borrow_mut().iter_mut().filter_map(|slab| slab.block.take()).collect()
     }
@@ -159,8 +159,8 @@ mod tests {
         for (kind, bytes) in
             [(Kind::Inode, 1_100), (Kind::Node, 576), (Kind::Other, 512), (Kind::Head, 104)]
         {
-            assert_eq!(kind.room(Order::ZERO), 4096 / bytes, "{kind:?}");
-            assert!(kind.room(kind.order()) >= kind.room(Order::ZERO), "{kind:?}");
+            assert_eq!(kind.capacity(Order::ZERO), 4096 / bytes, "{kind:?}");
+            assert!(kind.capacity(kind.order()) >= kind.capacity(Order::ZERO), "{kind:?}");
         }
     }
 }

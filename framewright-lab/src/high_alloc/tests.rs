@@ -1,4 +1,4 @@
-//! On a machine of 256 MiB: the run ends, and says what it should.
+//! Runs on a machine of 256 MiB.
 
 use framewright::tuning::CompactMethod;
 use framewright_sim::machine::Spec;
@@ -19,7 +19,7 @@ fn side(method: CompactMethod) -> Side {
 }
 
 #[test]
-fn a_course_ends_and_every_frame_is_accounted_for() {
+fn a_run_ends_and_every_frame_is_accounted_for() {
     for method in [CompactMethod::Index, CompactMethod::Scan] {
         let outcome = work(Flags::Default).run_once(&side(method), 1).unwrap();
         assert_eq!(outcome.phases.len(), 3);
@@ -33,13 +33,13 @@ fn a_course_ends_and_every_frame_is_accounted_for() {
 }
 
 #[test]
-fn the_same_seed_is_the_same_course() {
+fn the_same_seed_gives_the_same_run() {
     let run = || work(Flags::Thp).run_once(&side(CompactMethod::Index), 7).unwrap();
     assert_eq!(run(), run());
 }
 
 #[test]
-fn a_course_can_begin_with_what_was_recorded() {
+fn a_run_can_start_with_a_recorded_state() {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../recordings/sockets.before");
     let state = State::open(path.as_ref()).unwrap();
     let unmovable = state.unmovable_pct();
@@ -47,13 +47,13 @@ fn a_course_can_begin_with_what_was_recorded() {
     let outcome = from.run_once(&side(CompactMethod::Index), 1).unwrap();
     let fresh = work(Flags::Thp).run_once(&side(CompactMethod::Index), 1).unwrap();
     let idle = |outcome: &super::Outcome| outcome.phases[2].achievable_pct();
-    // What the recorded kernel had for itself cannot be had any more.
+    // Pageblocks with the recorded kernel's own memory are not achievable.
     assert!(idle(&outcome) <= (100.0 - unmovable) / 0.95 + 1.0, "{}", idle(&outcome));
     assert!(idle(&outcome) < idle(&fresh), "{} and {}", idle(&outcome), idle(&fresh));
 }
 
 #[test]
-fn no_more_runs_at_once_than_there_is_memory_for() {
+fn parallel_runs_are_limited_by_memory() {
     let large = HighAlloc { frames: HighAlloc::MOST_FRAMES, ..work(Flags::Default) };
     let of = |gib: u64| large.at_once(Some(gib << 30));
     assert_eq!((of(4).unwrap(), of(7).unwrap()), (1, 1));

@@ -1,12 +1,14 @@
-//! What the kernel around the library runs on: simulated CPUs, or threads over real memory.
+//! The interface between the kernel around the library and its machine: simulated CPUs, or threads
+//! over real memory.
 //!
-//! The kernel is written as one for a single CPU: whoever runs its code has it to himself until he
-//! rests, or calls the library where that may take long or call back ([`World::outside`]); what the
-//! library calls back is the kernel again ([`World::inside`]). On a simulated machine one CPU runs at a
-//! time anyway. Threads have one lock for all of the kernel, as kernels had when machines got their
-//! second CPU: so they are in the library at once, which is what is tried here, and nowhere else.
+//! The kernel's code runs on one CPU at a time, until it sleeps, or calls the library for work that
+//! may take long or call back ([`World::without_lock`]); callbacks of the library run kernel code
+//! again ([`World::with_lock`]). On a simulated machine only one CPU runs at a time anyway. Threads
+//! take one lock for the whole kernel, like the big kernel lock of early multiprocessor kernels. So
+//! threads run in parallel in the library, which is the part under test, and nowhere else.
 //!
-//! Times are in the ticks of a world's clock. What things take is told to the CPU ([`OnCpu::work`]).
+//! Times are in the ticks of a world's clock. The cost of work is charged to the CPU
+//! ([`OnCpu::work`]).
 
 use std::ops::Deref;
 
@@ -15,41 +17,41 @@ use framewright::{
     tlb::{Shootdown, Unmapping},
 };
 
-/// See the module.
+/// A machine for the kernel.
 pub(super) trait World: Sized {
     /// The library's machine.
     type Platform: Platform;
-    /// A CPU that runs.
+    /// A running CPU.
     type Cpu: OnCpu;
-    /// What translates addresses of a program.
+    /// The address space of a program.
     type Space;
-    /// Whether time passes also while there is nothing to do.
+    /// Whether time passes without work.
     const IS_REAL_TIME: bool;
 
-    /// The CPU that runs; `None` when all is over.
+    /// The CPU that runs this code; `None` after the end.
     fn current(&self) -> Option<Self::Cpu>;
 
     /// Nanoseconds in ticks.
     fn ticks(&self, nanos: u64) -> u64;
 
-    /// A moment, for [`World::elapsed`].
+    /// The start of an interval for [`World::elapsed`].
     fn watch(&self) -> u64;
 
-    /// How long ago that was, in nanoseconds: on threads of time itself, not of the clock.
+    /// Nanoseconds since `since`: on threads real time, not the clock.
     fn elapsed(&self, since: u64) -> u64;
 
-    /// Nanoseconds that this CPU has waited so far until it was inside.
+    /// Nanoseconds that this CPU has waited for the lock.
     fn waited(&self) -> u64 {
         0
     }
 
-    /// What flushes.
+    /// The flushes of translations.
     fn shootdown(&self) -> &dyn Shootdown;
 
-    /// This CPU runs that program from now on.
+    /// Switches this CPU to that program.
     fn enter(&self, cpu: Self::Cpu, space: &Self::Space);
 
-    /// A page of a program is in no page table any more.
+    /// Removes a page of a program from its page table.
     fn unmap(
         &self,
         cpu: Self::Cpu,
@@ -59,10 +61,10 @@ pub(super) trait World: Sized {
         batch: &mut Unmapping<'_, '_, '_, Self::Platform>,
     );
 
-    /// Waits until there may be something to do in the background, and no longer than until `time`.
+    /// Waits until there may be background work, at most until `time`.
     fn wait_for_work(&self, cpu: Self::Cpu, time: u64);
 
-    /// There is something to do in the background.
+    /// Wakes the thread of the background work.
     fn wake_worker(&self, cpu: Self::Cpu);
 
     /// Waits on the queue of pauses, at most until `time`.
@@ -71,65 +73,66 @@ pub(super) trait World: Sized {
     /// Wakes all pauses.
     fn wake_paused(&self, cpu: Self::Cpu);
 
-    /// Others may run the kernel meanwhile, and the library may call back.
-    fn outside<R>(&self, body: impl FnOnce() -> R) -> R {
+    /// Runs `body` without the lock: other CPUs may run kernel code meanwhile, and the library may
+    /// call back.
+    fn without_lock<R>(&self, body: impl FnOnce() -> R) -> R {
         body()
     }
 
-    /// What the library has called back for.
-    fn inside<R>(&self, body: impl FnOnce() -> R) -> R {
+    /// Runs a callback of the library with the lock.
+    fn with_lock<R>(&self, body: impl FnOnce() -> R) -> R {
         body()
     }
 
-    /// A new page is in a frame: it has contents from now on.
+    /// Writes the contents of a new page.
     fn store(&self, _frame: u32) {}
 
-    /// Somebody reads a page.
+    /// Verifies a page that is read.
     fn look(&self, _frame: u32) {}
 
-    /// The page of one frame is in another from now on.
+    /// Verifies a page that has moved.
     fn has_moved(&self, _from: u32, _to: u32) {}
 }
 
-/// A CPU that runs.
+/// A running CPU.
 pub(super) trait OnCpu: Copy {
-    /// Which it is.
+    /// Its number.
     fn id(&self) -> CpuId;
 
     /// Its time.
     fn now(&self) -> u64;
 
-    /// It is busy for so long.
+    /// Charges work to it.
     fn work(&self, ticks: u64);
 
-    /// Others go first, if it is their turn.
+    /// Lets other CPUs run, if it is their turn.
     fn step(&self);
 
-    /// It rests until then.
+    /// Sleeps until `time`.
     fn sleep_until(&self, time: u64);
 
-    /// It has done a bit: rests if it has done more than there was time for.
+    /// Sleeps if it has done more work than there was time for.
     fn keep_pace(&self) {}
 }
 
-/// What is used inside the kernel alone.
+/// A value that is used with the lock of the kernel only.
 #[derive(Clone, Copy)]
-pub(super) struct Inside<T>(T);
+pub(super) struct Locked<T>(T);
 
-impl<T> Inside<T> {
-    /// To be used by several threads.
+impl<T> Locked<T> {
+    /// A value for several threads.
     ///
     /// # Safety
     ///
-    /// Whoever touches a cell in it is inside: runs the kernel, or has been called back and says so first
-    /// ([`World::inside`]).
+    /// Every access to a cell in it happens with the lock held: in kernel code, or in a callback
+    /// that has called [`World::with_lock`] first.
     #[allow(unsafe_code)]
     pub(super) unsafe fn new(value: T) -> Self {
         Self(value)
     }
 }
 
-impl<T> Deref for Inside<T> {
+impl<T> Deref for Locked<T> {
     type Target = T;
 
     fn deref(&self) -> &T {
@@ -138,11 +141,11 @@ impl<T> Deref for Inside<T> {
 }
 
 #[allow(unsafe_code)]
-// SAFETY: its cells are touched by one thread at a time, as who made it has promised: on threads by who has the kernel's lock, which
-// orders whatever one does before what the next one does; on a simulated machine there is one thread. What
-// the library's calls back read of it before they take the lock (the memory, its lists, costs) is `Sync` by
-// itself, or does not change.
-unsafe impl<T> Send for Inside<T> {}
+// SAFETY: by the promise of the constructor one thread at a time accesses its cells. On threads the
+// lock of the kernel orders these accesses; on a simulated machine there is one thread. Data that
+// callbacks of the library read before they take the lock (the memory, its lists, costs) is `Sync`
+// itself, or constant.
+unsafe impl<T> Send for Locked<T> {}
 #[allow(unsafe_code)]
 // SAFETY: as above.
-unsafe impl<T> Sync for Inside<T> {}
+unsafe impl<T> Sync for Locked<T> {}

@@ -1,4 +1,4 @@
-//! What came of rounds, as metrics.
+//! Results of rounds as metrics.
 
 use framewright::{Memory, observe::NodeStat};
 use framewright_host::{
@@ -19,23 +19,23 @@ use crate::{
     workloads::Side,
 };
 
-/// See the module.
+/// The counters at one moment.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Moment {
     at: Instant,
     system: Duration,
-    /// Interrupts that were received by the whole system.
+    /// Interrupts received by the whole system.
     ipis: Option<u64>,
-    /// By threads of this process.
+    /// Shootdown interrupts received by threads of this process.
     shootdowns: Option<u64>,
     paging: PagingStats,
     stolen: [u64; 2],
     scanned: u64,
-    /// Frames that were unmapped and not given up at a time, at the most, so far.
+    /// Maximum number of frames that were unmapped and not evicted yet.
     unflushed: u64,
 }
 
-/// What happened between two moments.
+/// The difference of two moments.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Interval {
     pub(super) seconds: f64,
@@ -50,7 +50,7 @@ pub(super) struct Interval {
     pub(super) call_nanos: u64,
     pub(super) rescued: u64,
     pub(super) misses: u64,
-    /// By background reclaim, and by who needed memory.
+    /// Pages reclaimed by background reclaim, and by direct reclaim.
     pub(super) stolen: [u64; 2],
     pub(super) scanned: u64,
     pub(super) unflushed: u64,
@@ -77,8 +77,8 @@ impl Moment {
         }
     }
 
-    /// From `before` until now, in which readers read `pages` pages, and had to reclaim themselves for
-    /// `stalls` of them.
+    /// The interval from `before` to `self`, in which readers read `pages` pages and ran direct
+    /// reclaim for `stalls` of them.
     pub(super) fn since(&self, before: &Self, pages: u64, stalls: u64) -> Interval {
         let change = |of: fn(&PagingStats) -> u64| of(&self.paging) - of(&before.paging);
         let both = |now: Option<u64>, then: Option<u64>| Some(now?.saturating_sub(then?));
@@ -103,19 +103,19 @@ impl Moment {
     }
 }
 
-/// What the kernel spent on this process, to the hundredth of a second.
+/// System time of this process, with a resolution of a hundredth of a second.
 fn system_time() -> Duration {
     const TICK: Duration = Duration::from_millis(10);
     let text = fs::read_to_string("/proc/self/stat").unwrap_or_default();
     stime(&text).map_or(Duration::ZERO, |ticks| TICK * u32::try_from(ticks).unwrap_or(u32::MAX))
 }
 
-/// Field 15; the second, the name of the program, is in parentheses and may contain blanks.
+/// Field 15. Field 2, the name of the program, is in parentheses and may contain blanks.
 fn stime(stat: &str) -> Option<u64> {
     stat.rsplit_once(')')?.1.split_whitespace().nth(12)?.parse().ok()
 }
 
-/// All of them, in the order in which they are shown. Those of time are of one round.
+/// All figures, in the order of output. Figures of time are of one round.
 const FIGURES: &[Figure<Interval>] = &[
     Figure::lower("shootdowns_per_evicted_page", Unit::Ratio, |i| {
         Some(ratio(i.shootdowns.or(i.ipis)?, i.evicted))
@@ -153,7 +153,7 @@ pub(super) fn run_of(side: &Side, rounds: &[Interval]) -> Run {
     side.run(FIGURES, rounds)
 }
 
-/// A figure of two sides whose rounds took turns.
+/// A figure of two sides with alternating rounds.
 pub(super) fn sides(before: &[Interval], after: &[Interval], name: &str) -> Option<Sides> {
     let figure = FIGURES.iter().find(|figure| figure.name == name)?;
     let (before, after) = (figure.values(before)?, figure.values(after)?);

@@ -1,21 +1,21 @@
-//! `mmap-read` on threads over real memory: the library reclaims pages of real files, and the kernel
-//! interrupts for it.
+//! `mmap-read` on threads over real memory: the library reclaims pages of real files, and the
+//! kernel sends the interrupts.
 //!
-//! Every side of a comparison has a memory, a page cache and files of its own. Sides take turns, round
-//! by round, so that whatever else the machine does falls on all of them; figures are medians of the
-//! rounds. Before the first, each has read enough to fill its memory.
+//! Every side of a comparison has its own memory, page cache and files. Sides alternate, round by
+//! round, so that other load of the machine affects all of them; figures are medians of the rounds.
+//! Before the first round each side reads enough to fill its memory.
 //!
-//! Files are sparse, and read past the kernel's page cache where the file system allows it: what is
-//! measured is not the disk. Interrupts are needed only where another thread of the process runs; with
-//! one reader a *bystander* does, which uses no page.
+//! Files are sparse, and are read without the kernel's page cache if the file system allows it, so
+//! that the disk is not measured. Interrupts are needed only if another thread of the process runs;
+//! with one reader a *bystander* thread runs, which uses no page.
 //!
-//! All readers are threads of this process, since no process can give up another's pages: `processes`
-//! have a file and a region each, `threads` share one.
+//! All readers are threads of this process, because no process can evict the pages of another:
+//! `processes` have a file and a region each, `threads` share one.
 //!
 //! | module    | job                                                 |
 //! |-----------|-----------------------------------------------------|
 //! | `side`    | a memory, a page cache, files; a round on them      |
-//! | `figures` | what came of rounds, as metrics                     |
+//! | `figures` | results of rounds as metrics                        |
 
 mod figures;
 mod side;
@@ -31,14 +31,14 @@ use crate::{
     workloads::{Side, mmap_read::MmapRead},
 };
 use figures::Interval;
-use side::Books;
+use side::SideParts;
 
-/// What is run.
+/// The workload on threads.
 #[derive(Clone, Debug)]
 pub struct HostPaging {
-    /// Who reads, and how much in all.
+    /// The readers, and the amount that is read in all.
     pub work: MmapRead,
-    /// Threads that read.
+    /// Threads of readers.
     pub readers: u16,
     /// Frames of memory, for each side.
     pub frames: u64,
@@ -46,10 +46,10 @@ pub struct HostPaging {
     pub rounds: u32,
 }
 
-/// What came out.
+/// The result.
 #[derive(Clone, Debug)]
 pub struct HostPagingResult {
-    /// A run per side, checks of contents and books, and how interrupts are counted.
+    /// A run per side, checks of contents and metadata, and a note on the count of interrupts.
     pub measured: Measured,
     /// Every round of every side.
     rounds: Vec<Vec<Interval>>,
@@ -66,25 +66,26 @@ impl HostPaging {
     /// Rounds of a measurement.
     pub const ROUNDS: u32 = 5;
 
-    /// Runs every side. `progress` hears how much of how much is done.
+    /// Runs every side. `progress` gets the finished and the total number of rounds.
     ///
     /// # Errors
     ///
-    /// [`Error`].
+    /// If the arguments cannot be used, the system lacks memory, or the library failed.
     pub fn run(
         &self,
         sides: &[Side],
         progress: &mut dyn FnMut(u64, u64),
     ) -> Result<HostPagingResult, Error> {
         let each = self.pages_each()?;
-        self.hold_against(available_memory(), sides.len())?;
-        // Made first, so that all threads that are to come are counted.
+        self.check_available(available_memory(), sides.len())?;
+        // Created before the other threads, so that all of them are counted.
         let shootdowns = Shootdowns::count();
-        let mut books = Vec::new();
+        let mut metadata = Vec::new();
         for side in sides {
-            books.push(Books::new(self, side, each)?);
+            metadata.push(SideParts::new(self, side, each)?);
         }
-        let memories: Result<Vec<_>, _> = books.iter_mut().map(|books| books.open(self)).collect();
+        let memories: Result<Vec<_>, _> =
+            metadata.iter_mut().map(|metadata| metadata.open(self)).collect();
         let mut memories = memories?;
         let counter = shootdowns.as_ref().ok();
         let mut intervals: Vec<Vec<Interval>> = sides.iter().map(|_| Vec::new()).collect();
@@ -113,37 +114,38 @@ impl HostPaging {
 
     /// Pages of each reader.
     fn pages_each(&self) -> Result<u32, Error> {
-        /// Lists, runs that are read, and watermarks: 4 MiB for each, and for who reclaims.
+        /// Lists, read-ahead runs and watermarks: 4 MiB for each reader, and for background
+        /// reclaim.
         const EACH: u64 = 1 << 10;
         let Self { work, readers, frames, .. } = self;
         let needed = EACH * (u64::from(*readers) + 1);
         if *frames < needed {
             return Err(Error::input(format_args!(
-                "{readers} readers need {} MiB, and there are {} MiB; give it --memory {}MiB",
+                "{readers} readers need {} MiB, and memory has {} MiB; choose --memory {}MiB",
                 needed >> 8,
                 frames >> 8,
                 (4 * needed) >> 8
             )));
         }
         let pages = frames.saturating_mul(work.times.into()) / u64::from(*readers);
-        // All of them in one file, with threads.
+        // Threads read one file with all pages.
         match u32::try_from(pages.saturating_mul((*readers).into())) {
             Ok(_) => Ok(pages as u32),
             Err(_) => Err(Error::input(format_args!(
-                "{readers} readers of {} times {} MiB are more than files are made for",
+                "{readers} readers of {} times {} MiB are more than the largest file",
                 work.times,
                 frames >> 8
             ))),
         }
     }
 
-    /// Refuses what would push other programs out, or be killed for it: all sides have their memory
-    /// until the end, and of every page that could be in it something is known.
-    fn hold_against(&self, available: Option<u64>, sides: usize) -> Result<(), Error> {
+    /// Refuses sizes that would push other programs out of memory, or be killed for it: all sides
+    /// keep their memory until the end, and every page of a file has metadata.
+    fn check_available(&self, available: Option<u64>, sides: usize) -> Result<(), Error> {
         const FRAME: u64 = 4096;
-        const BOOKS_PER_PAGE: u64 = 16;
-        let books = u64::from(self.work.times) * BOOKS_PER_PAGE;
-        let needed = self.frames.saturating_mul((FRAME + books) * sides as u64);
+        const METADATA_PER_PAGE: u64 = 16;
+        let metadata = u64::from(self.work.times) * METADATA_PER_PAGE;
+        let needed = self.frames.saturating_mul((FRAME + metadata) * sides as u64);
         match available {
             Some(available) if needed > available => Err(Error::input(format_args!(
                 "the memory of {sides} side{} would need {} MiB and the system has {} MiB available; give \
@@ -156,8 +158,8 @@ impl HostPaging {
         }
     }
 
-    /// Pages that each reader reads in a round: in the first as much as fills memory, then equal parts
-    /// of the rest.
+    /// Pages that each reader reads in a round: in the first enough to fill memory, then equal
+    /// parts of the rest.
     fn share(&self, round: u32, each: u32) -> u32 {
         let first = each / self.work.times.max(1);
         if round == 0 { first } else { (each - first) / self.rounds.max(1) }
@@ -187,15 +189,15 @@ fn checks(wrong_words: u64, wrong: Option<String>) -> Vec<Check> {
             "contents",
             wrong_words == 0,
             match wrong_words {
-                0 => "every word that was read is what its file holds".to_owned(),
-                words => format!("{words} words were not what their file holds"),
+                0 => "every word that was read equals the file's".to_owned(),
+                words => format!("{words} words differed from the file's"),
             },
         ),
         Check::new(
             "invariants",
             wrong.is_none(),
             wrong.unwrap_or_else(|| {
-                "all frames came back, the books agree, and the kernel kept no page beyond them"
+                "all frames are free, the metadata is consistent, and the kernel kept no further page"
                     .to_owned()
             }),
         ),

@@ -1,4 +1,4 @@
-//! One side: a memory, a page cache, files; and a round on them.
+//! One side: a memory, a page cache, files, and rounds on them.
 
 use std::{
     io,
@@ -27,26 +27,26 @@ use crate::{
     workloads::{Side, mmap_read::Readers},
 };
 
-/// Pages that are read at once, as the kernel does for a file of which nobody said anything.
+/// Pages per read-ahead, as in the kernel without advice for the file.
 const READAHEAD: u32 = 32;
 
-/// What a side's memory is made in.
-pub(super) struct Books {
+/// The parts that a side is built from.
+pub(super) struct SideParts {
     tuning: Tuning,
     metadata: Metadata,
-    /// Pages that each reader has before it.
+    /// Pages that each reader has to read.
     each: u32,
 }
 
-/// A side.
+/// A running side.
 pub(super) struct Open<'b> {
     memory: Memory<'b, HostMachine>,
     cache: PageCache,
     direct: bool,
     each: u32,
-    /// How far readers are.
+    /// Position of the readers.
     next: u32,
-    /// Words that were not what their file holds.
+    /// Words that differed from the file's.
     wrong: AtomicU64,
 }
 
@@ -58,17 +58,17 @@ fn config<'c>(tuning: Tuning, map: &'c [MemoryRange], cpus: u16) -> Config<'c> {
     }
 }
 
-/// The error that the library does not take a memory of so many frames.
+/// The error for a memory that the library refuses.
 fn refused(frames: u64, reason: &InitError) -> Error {
     Error::input(format_args!("cannot set up a memory of {frames} frames: {reason}"))
 }
 
-/// Readers, and who reclaims in the background.
+/// CPUs for readers and for background reclaim.
 fn cpus(paging: &HostPaging) -> u16 {
     paging.readers.saturating_add(1)
 }
 
-impl Books {
+impl SideParts {
     pub(super) fn new(paging: &HostPaging, side: &Side, each: u32) -> Result<Self, Error> {
         let range = FrameRange::new(Pfn::new(0), Pfn::new(paging.frames));
         let map: Vec<MemoryRange> = range.into_iter().map(MemoryRange::from).collect();
@@ -93,11 +93,11 @@ impl Books {
         for _ in 0..count {
             let refused = |reason: io::Error| {
                 Error::input(format_args!(
-                    "cannot make a sparse file of {} MiB: {reason}; set TMPDIR to where there is room",
+                    "cannot make a sparse file of {} MiB: {reason}; set TMPDIR to a folder with more space",
                     pages >> 8
                 ))
             };
-            // Without a name: nothing of it stays when the program is killed.
+            // An unlinked file: it disappears even if the program is killed.
             let file = tempfile::tempfile().map_err(refused)?;
             file.set_len(u64::from(pages) * 4096).map_err(refused)?;
             let store = FileStore::reopen(&file).map_err(refused)?;
@@ -142,7 +142,7 @@ impl Open<'_> {
                         scope.spawn(move || this.read(pager, place, first..end, start))
                     })
                     .collect();
-                // All are there; what is counted begins; they do.
+                // All readers are ready; counting starts; they start.
                 start.wait();
                 let before = moment();
                 start.wait();
@@ -159,7 +159,7 @@ impl Open<'_> {
         Ok(result?.written()??)
     }
 
-    /// The file of a reader, and the page of it that its part begins with.
+    /// The file of a reader, and the first page of its part.
     fn place(&self, paging: &HostPaging, reader: u16) -> (FileId, u32) {
         let mut files = self.cache.files();
         let (nth, first) = match paging.work.readers {
@@ -178,14 +178,14 @@ impl Open<'_> {
         start: &Barrier,
     ) -> Result<(), PagingError> {
         let me = pager.register();
-        // Whoever cannot register must not keep the others waiting.
+        // A thread that cannot register must not block the others at the barrier.
         start.wait();
         start.wait();
         let me = me?;
         let mut seat = pager.seat(&me)?;
         for page in pages {
             let reading = seat.read(file, offset + page)?;
-            // The file is one hole.
+            // The file is one hole, so all words are zero.
             if reading.words().fold(0, |all, word| all | word) != 0 {
                 let wrong = reading.words().filter(|&word| word != 0).count();
                 self.wrong.fetch_add(wrong as u64, Relaxed);
@@ -194,11 +194,12 @@ impl Open<'_> {
         Ok(())
     }
 
-    /// How the kernel is told, and whether its page cache is left out.
+    /// Describes the call for evictions, and whether files are read without the kernel's page
+    /// cache.
     pub(super) fn note(&self) -> String {
         let cached = if self.direct { "past" } else { "through" };
         format!(
-            "pages are given up by {}; files are read {cached} the kernel's page cache",
+            "pages are evicted by {}; files are read {cached} the kernel's page cache",
             self.cache.giving_up()
         )
     }
@@ -207,7 +208,7 @@ impl Open<'_> {
         self.wrong.load(Relaxed)
     }
 
-    /// Gives everything back, and looks whether that is all.
+    /// Frees everything, and checks that nothing is left.
     pub(super) fn close(&mut self) -> Result<(), String> {
         let (memory, cache) = (&self.memory, &self.cache);
         let in_memory = || cache.files().map(|file| cache.in_memory(file)).sum::<u64>();
@@ -225,11 +226,11 @@ impl Open<'_> {
         let (free, managed, left) = (memory.free(), memory.managed(), in_memory());
         if most > managed || left > 0 {
             return Err(format!(
-                "the kernel had {most} pages in memory for {managed} frames, and {left} in the end"
+                "the kernel had {most} pages in memory for {managed} frames, and {left} at the end"
             ));
         }
         if free != managed {
-            return Err(format!("{free} of {managed} frames came back"));
+            return Err(format!("{free} of {managed} frames are free"));
         }
         Ok(())
     }

@@ -33,14 +33,14 @@ fn real_files_are_read_and_batches_save_calls() {
             assert_eq!(of(run, "pages"), 4096.0);
             assert!(of(run, "evicted") > 3000.0, "{run:?}");
         }
-        // Somebody reclaims in the background while counters are read.
+        // Background reclaim continues while counters are read.
         let [one, many] = [off, all].map(|run| of(run, "unmaps_per_flush"));
         assert!((0.99..=1.01).contains(&one) && many > 8.0, "{one} {many}");
     }
 }
 
 #[test]
-fn too_little_memory_is_refused_with_what_would_do() {
+fn too_little_memory_is_refused_with_the_needed_size() {
     let small = HostPaging { frames: 512, ..paging(Readers::Threads, 2) };
     let error = small.run(&[side(FlushBatching::Off)], &mut |_, _| {}).unwrap_err();
     assert!(error.to_string().contains("--memory 48MiB"), "{error}");
@@ -49,10 +49,10 @@ fn too_little_memory_is_refused_with_what_would_do() {
 #[test]
 fn memory_that_the_system_does_not_have_is_refused() {
     let (paging, mib) = (paging(Readers::Threads, 2), 1 << 20);
-    // 16 MiB, and a few KiB to know three times as many pages by.
-    assert!(paging.hold_against(Some(17 * mib), 1).is_ok());
-    assert!(paging.hold_against(None, 1).is_ok(), "nobody knows");
-    assert!(paging.hold_against(Some(16 * mib), 1).is_err());
-    let error = paging.hold_against(Some(17 * mib), 2).unwrap_err().to_string();
+    // 16 MiB, and a few KiB of metadata for three times as many pages.
+    assert!(paging.check_available(Some(17 * mib), 1).is_ok());
+    assert!(paging.check_available(None, 1).is_ok(), "unknown");
+    assert!(paging.check_available(Some(16 * mib), 1).is_err());
+    let error = paging.check_available(Some(17 * mib), 2).unwrap_err().to_string();
     assert!(error.contains("2 sides would need 32 MiB and the system has 17 MiB"), "{error}");
 }

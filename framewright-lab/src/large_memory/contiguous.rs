@@ -1,17 +1,16 @@
-//! Part four: runs of any length, found or refused.
+//! Part four: contiguous runs of any length, found or refused.
 //!
-//! Two half-full zones that make the search long. In the one every frame was allocated, one by
-//! one, and half of them freed at random: there are two million runs of free frames, and none is
-//! of any use. In the other half of the pageblocks are free, every other one, so that there is no
-//! run of two; only at the far end of the zone lies a long one, which is found last. No length is
-//! refused by a look at the counters alone: ten times as much is free.
+//! Two half-full zones make the search long. In the *scattered* one every frame was allocated, and
+//! half of them were freed at random: there are two million runs of free frames, and none is long
+//! enough. In the *alternate* one every other pageblock is free, so that no two free ones are
+//! neighbours; only the far end of the zone has a long run, which is found last. No length is
+//! refused by the counters alone: ten times as many frames are free.
 //!
-//! The frames have nothing behind them, so that no search can look at frames. What it looks at
-//! are books: for a run that must contain a whole pageblock the maps of gigablocks, 64 pageblocks
-//! a word, and the two pageblocks beside a free stretch; for a shorter one the header of each
-//! pageblock and both ends of its map. That nothing walks over the frames in a map shows in the
-//! time per pageblock. A run is refused after two searches: between them the lists of all CPUs are
-//! brought home.
+//! The frames have no memory, so a search cannot examine frames. It examines metadata: for a run
+//! that must contain a whole pageblock the maps of gigablocks, 64 pageblocks per word, and the two
+//! pageblocks beside a free stretch; for a shorter one the header of each pageblock and both ends
+//! of its map. The time per pageblock shows that a search does not walk over the frames in a map. A
+//! run is refused after two searches, with a drain of all CPU lists between them.
 
 use framewright::{
     Block, Contiguous, MigrateType, Order, Pfn, RangeError, frame::PAGEBLOCK_FRAMES,
@@ -20,7 +19,7 @@ use std::time::{Duration, Instant};
 
 use super::{
     LargeMemory,
-    machine::{Books, Cpu, Machine, free, movable, range},
+    machine::{BufferState, Cpu, Machine, free, movable, range},
     plan::{GIB, promise, size},
     samples::{Samples, Topic, Value, percentile},
 };
@@ -39,17 +38,22 @@ pub(super) const COLUMNS: [&str; 2] = ["scattered", "alternate"];
 const LENGTHS: [u64; 4] = [512, 16_384, 76_801, GIB];
 
 /// The row of the slowest length, by pageblock of the zone.
-pub(super) const PER_PAGEBLOCK: &str = "slowest, per pageblock";
+pub(super) const PER_PAGEBLOCK: &str = "slowest_per_pageblock_ns";
 
-/// How often each is asked for per round.
+/// Requests per length and round.
 const REPEATS: usize = 5;
 
-/// The range that is given: the last frames of the zone, in part of the long run at its end.
+/// The given range: the last frames of the zone, which are a part of the long run at its end.
 const GIVEN: u64 = LENGTHS[1];
 
-/// The rows of runs that are looked for, in a zone of a plan.
+/// The rows of run lengths, for a plan.
 pub(super) fn rows(plan: &LargeMemory) -> impl Iterator<Item = String> {
-    lengths(plan).map(size)
+    lengths(plan).map(row)
+}
+
+/// The row of a run length: `2mib_ns`.
+fn row(frames: u64) -> String {
+    format!("{}_ns", size(frames).replace(' ', "").to_lowercase())
 }
 
 fn lengths(plan: &LargeMemory) -> impl Iterator<Item = u64> {
@@ -59,12 +63,12 @@ fn lengths(plan: &LargeMemory) -> impl Iterator<Item = u64> {
 
 pub(super) fn measure(plan: &LargeMemory, round: u64, samples: &mut Samples) -> Result<(), Error> {
     let machine = || Machine::one_zone(plan.half_full).without_reserve();
-    machine().boot(Books::Untouched, |cpu, _| {
+    machine().boot(BufferState::Untouched, |cpu, _| {
         let blocks = scatter(plan, cpu, round)?;
         search(plan, cpu, COLUMNS[0], Expected::Refused, samples)?;
         blocks.into_iter().try_for_each(|block| free(cpu, block))
     })?;
-    machine().boot(Books::Untouched, |cpu, _| {
+    machine().boot(BufferState::Untouched, |cpu, _| {
         let (blocks, far_end) = alternate(plan, cpu)?;
         search(plan, cpu, COLUMNS[1], Expected::From(far_end), samples)?;
         blocks.into_iter().try_for_each(|block| free(cpu, block))
@@ -108,7 +112,7 @@ fn alternate<'m>(
     Ok((kept, first))
 }
 
-/// Allocates `count` blocks: all that there are.
+/// Allocates `count` blocks, which must be all.
 fn fill<'m>(cpu: &mut Cpu<'_, 'm>, count: u64, order: Order) -> Result<Vec<Block<'m>>, Error> {
     let what = "a zone without reserve cannot be filled";
     let block = |_| {
@@ -117,12 +121,12 @@ fn fill<'m>(cpu: &mut Cpu<'_, 'm>, count: u64, order: Order) -> Result<Vec<Block
     (0..count).map(block).collect()
 }
 
-/// What a search has to end in.
+/// The expected result of a search.
 #[derive(Clone, Copy)]
 enum Expected {
-    /// Nothing.
+    /// No run.
     Refused,
-    /// A run that begins here, unless it fits into one pageblock.
+    /// A run that starts at this frame, unless it fits into one pageblock.
     From(Pfn),
 }
 
@@ -140,18 +144,18 @@ fn search(
             times.push(ask(cpu, length, expected)?);
         }
         let Some(time) = percentile(&mut times, 50) else { continue };
-        samples.add(TOPIC, column, size(length), Value::time(time));
+        samples.add(TOPIC, column, row(length), Value::time(time));
         slowest = slowest.max(time);
     }
     let pageblocks = plan.half_full / PAGEBLOCK_FRAMES as u64;
     let each = slowest.as_nanos() as f64 / pageblocks as f64;
     samples.add(TOPIC, column, PER_PAGEBLOCK, Value::Nanos(each));
     let time = given(plan, cpu, expected)?;
-    samples.add(TOPIC, column, format!("{} given", size(GIVEN)), Value::time(time));
+    samples.add(TOPIC, column, format!("given_{}", row(GIVEN)), Value::time(time));
     Ok(())
 }
 
-/// Looks for a run of `length` frames; gives it back if there is one.
+/// Searches a run of `length` frames, and frees it if there is one.
 fn ask(cpu: &Cpu<'_, '_>, length: u64, expected: Expected) -> Result<Duration, Error> {
     let memory = cpu.memory();
     let wanted = Contiguous::new(length, MigrateType::Movable);
@@ -165,7 +169,7 @@ fn ask(cpu: &Cpu<'_, '_>, length: u64, expected: Expected) -> Result<Duration, E
             let right = length <= PAGEBLOCK_FRAMES as u64 || start == far_end;
             promise(right, || format!("{length} frames at {start}, not at {far_end}"))?;
             let back = memory.free_extent(extent);
-            promise(back.is_ok(), || format!("{length} frames were not taken back"))?;
+            promise(back.is_ok(), || format!("{length} frames could not be freed"))?;
             Ok(took)
         }
         (answer, _) => {
@@ -175,7 +179,7 @@ fn ask(cpu: &Cpu<'_, '_>, length: u64, expected: Expected) -> Result<Duration, E
     }
 }
 
-/// Asks for the last frames of the zone, whether they are free or not.
+/// Requests the last frames of the zone, free or not.
 fn given(plan: &LargeMemory, cpu: &Cpu<'_, '_>, expected: Expected) -> Result<Duration, Error> {
     let memory = cpu.memory();
     let last = range(plan.half_full - GIVEN, plan.half_full);
@@ -188,7 +192,7 @@ fn given(plan: &LargeMemory, cpu: &Cpu<'_, '_>, expected: Expected) -> Result<Du
         (Err(RangeError::Busy { frames }), Expected::Refused) if frames == in_use => Ok(took),
         (Ok(extent), Expected::From(_)) => {
             let back = memory.free_extent(extent);
-            promise(back.is_ok(), || "a given range was not taken back".to_owned())?;
+            promise(back.is_ok(), || "a given range could not be freed".to_owned())?;
             Ok(took)
         }
         (answer, _) => {

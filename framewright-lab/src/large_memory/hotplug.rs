@@ -1,14 +1,14 @@
-//! Part two: memory that comes and goes.
+//! Part two: memory hotplug.
 //!
-//! The memory of the last node (on a machine of one node the upper half) is absent at first. It
-//! is added and removed as a whole, and GiB by GiB, as firmware and hypervisors name it. Between
-//! the two, one frame of it is in use: removing answers *busy*, with that frame.
+//! The memory of the last node (on a machine of one node the upper half) is absent at first. It is
+//! added and removed as a whole, and GiB by GiB, as firmware and hypervisors do. In between, one
+//! frame of it is in use: removal then returns *busy* with that frame.
 
 use framewright::{FrameRange, HotplugError, Order, Pfn, frame::FRAME_SIZE};
 
 use super::{
     LargeMemory,
-    machine::{Books, Cpu, Machine, free, movable, number, range, share},
+    machine::{BufferState, Cpu, Machine, free, movable, number, range, share},
     plan::{GIB, promise},
     samples::{Samples, Topic, Value},
 };
@@ -16,18 +16,18 @@ use crate::Error;
 use crate::clock::thread_time;
 
 pub(super) const TOPIC: Topic = Topic {
-    title: "memory that comes and goes",
+    title: "memory hotplug",
     note: "the memory of the last node, at once and GiB by GiB; refused: removing all of it while\n\
            one frame is in use",
 };
 
-/// The column that the goal is about.
+/// The column of the goal.
 pub(super) const AT_ONCE: &str = "at once";
 const BY_GIB: &str = "GiB by GiB";
-/// The row that the goal is about.
-pub(super) const ADD: &str = "add";
-const REMOVE: &str = "remove";
-const REFUSED: &str = "refused";
+/// The row of the goal.
+pub(super) const ADD: &str = "add_bytes_per_s";
+const REMOVE: &str = "remove_bytes_per_s";
+const REFUSED: &str = "refused_ns";
 
 pub(super) fn measure(plan: &LargeMemory, _round: u64, samples: &mut Samples) -> Result<(), Error> {
     let last = share(plan, plan.nodes - 1);
@@ -35,7 +35,7 @@ pub(super) fn measure(plan: &LargeMemory, _round: u64, samples: &mut Samples) ->
     let middle = start + last.frames() / 2 / GIB * GIB;
     let part = if plan.nodes > 1 { last } else { range(middle, end) };
     let machine = Machine::whole(plan).without(part);
-    machine.boot(Books::Untouched, |cpu, _| {
+    machine.boot(BufferState::Untouched, |cpu, _| {
         add(cpu, part, part.frames(), AT_ONCE, samples)?;
         refuse(plan, cpu, part, samples)?;
         remove(cpu, part, part.frames(), AT_ONCE, samples)?;
@@ -78,7 +78,7 @@ fn remove(
     Ok(())
 }
 
-/// Asks for all of `part` while one frame of it is in use.
+/// Tries to remove all of `part` while one frame of it is in use.
 fn refuse(
     plan: &LargeMemory,
     cpu: &mut Cpu<'_, '_>,
@@ -94,15 +94,15 @@ fn refuse(
         .remove_memory(part, &mut |frames| named.push((frames.start(), frames.frames())));
     let took = thread_time() - before;
     promise(answer == Err(HotplugError::Busy { frames: 1 }), || {
-        format!("removing memory with one frame in use ended in {answer:?}")
+        format!("removing memory with one frame in use returned {answer:?}")
     })?;
-    promise(named == [(used, 1)], || format!("frame {used} was in the way, named was {named:?}"))?;
+    promise(named == [(used, 1)], || format!("frame {used} was in use, reported was {named:?}"))?;
     free(cpu, block)?;
     samples.add(TOPIC, AT_ONCE, REFUSED, Value::time(took));
     Ok(())
 }
 
-/// A frame of `part`: on a machine of one node, one behind all others.
+/// A frame of `part`: on a machine of one node, one above all others.
 fn frame_of<'m>(
     plan: &LargeMemory,
     cpu: &mut Cpu<'_, 'm>,

@@ -1,4 +1,4 @@
-//! Memories over frames that are numbers, and the books that they are kept in.
+//! Memories without memory behind their frames, and the buffers of their metadata.
 
 use framewright::{
     Block, Config, CpuToken, FrameRange, InitError, Layout, Memory, MemoryRange, MigrateType,
@@ -44,23 +44,23 @@ impl DerefMut for Cpu<'_, '_> {
     }
 }
 
-/// The end of what devices with 24 address bits reach: 16 MiB.
+/// The limit of devices with 24 address bits: 16 MiB.
 const DMA_END: u64 = GIB / 64;
-/// The end of what devices with 32 address bits reach: 4 GiB.
+/// The limit of devices with 32 address bits: 4 GiB.
 const DMA32_END: u64 = 4 * GIB;
 
-/// In what state the buffer for the books is when the memory is made.
+/// The state of the metadata buffer when the memory is initialised.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Books {
-    /// Fresh from the kernel: every page of 4 KiB is faulted in at its first touch.
+pub(super) enum BufferState {
+    /// Fresh from the kernel: every page of 4 KiB faults at its first access.
     Untouched,
-    /// As fresh, on transparent huge pages where the kernel has them.
+    /// Fresh, on transparent huge pages if the kernel has them.
     HugePages,
-    /// Written to before.
+    /// Written before.
     Touched,
 }
 
-/// A machine on paper.
+/// A machine that exists as metadata only.
 pub(super) struct Machine {
     map: Vec<MemoryRange>,
     cpu_nodes: Vec<NodeId>,
@@ -68,8 +68,8 @@ pub(super) struct Machine {
 }
 
 impl Machine {
-    /// The whole machine of a plan: its nodes with equal shares, the zones of the first as on a
-    /// PC, where devices reach only the lowest addresses.
+    /// The whole machine of a plan: nodes with equal shares; the first has the zones of a PC, where
+    /// some devices reach only low addresses.
     pub(super) fn whole(plan: &LargeMemory) -> Self {
         let map = (0..plan.nodes).flat_map(|node| zones_of(share(plan, node), number(node)));
         let per_node = (plan.cpus / u16::from(plan.nodes)).max(1);
@@ -90,14 +90,14 @@ impl Machine {
         }
     }
 
-    /// The same with all of its memory for everyone, down to the last frame.
+    /// The same without reserves: all memory can be allocated.
     pub(super) fn without_reserve(mut self) -> Self {
         self.tuning.zone.min_free = Auto::Fixed(0);
         self.tuning.zone.watermark_scale = 1;
         self
     }
 
-    /// The same with what lies in `range` absent, as a whole zone or a part at its end.
+    /// The same with `range` absent, a whole zone or a part at its end.
     pub(super) fn without(mut self, absent: FrameRange) -> Self {
         let cut = |stretch: MemoryRange| {
             let (frames, at) = (stretch.frames, absent.start().get());
@@ -116,16 +116,16 @@ impl Machine {
         self
     }
 
-    /// What its books need.
+    /// The size of its metadata.
     pub(super) fn layout(&self) -> Result<Layout, Error> {
         Layout::new::<HostMachine>(&self.config()).map_err(|reason| self.refused(reason))
     }
 
-    /// Makes the memory, and has `work` done as its CPU 0. `work` is told the CPU time that
-    /// making it took.
+    /// Initialises the memory, and runs `work` as its CPU 0. `work` gets the CPU time of the
+    /// initialisation.
     pub(super) fn boot<R>(
         &self,
-        books: Books,
+        state: BufferState,
         work: impl FnOnce(&mut Cpu<'_, '_>, Duration) -> Result<R, Error>,
     ) -> Result<R, Error> {
         let machine = HostMachine::builder()
@@ -133,7 +133,7 @@ impl Machine {
             .cpus(self.cpu_nodes.len() as u16)
             .backing(Backing::MetadataOnly)
             .build()?;
-        let mut buffer = buffer(&self.layout()?, books)?;
+        let mut buffer = buffer(&self.layout()?, state)?;
         let before = thread_time();
         let memory = Memory::new(machine, &self.config(), buffer.as_mut())
             .map_err(|reason| self.refused(reason))?;
@@ -162,13 +162,13 @@ impl Machine {
     }
 }
 
-fn buffer(layout: &Layout, books: Books) -> Result<Metadata, Error> {
-    let pages = match books {
-        Books::HugePages => PageSize::Transparent,
-        Books::Untouched | Books::Touched => PageSize::Small,
+fn buffer(layout: &Layout, state: BufferState) -> Result<Metadata, Error> {
+    let pages = match state {
+        BufferState::HugePages => PageSize::Transparent,
+        BufferState::Untouched | BufferState::Touched => PageSize::Small,
     };
     let mut buffer = Metadata::new(layout.bytes(), pages)?;
-    if books == Books::Touched {
+    if state == BufferState::Touched {
         buffer.as_mut().fill(MaybeUninit::new(0));
     }
     Ok(buffer)
@@ -182,7 +182,7 @@ pub(super) fn share(plan: &LargeMemory, node: u8) -> FrameRange {
     range(start, if last { plan.frames } else { start + each })
 }
 
-/// The zones of a node: what kind a frame is of, its address decides.
+/// The zones of a node, by address.
 fn zones_of(frames: FrameRange, node: NodeId) -> impl Iterator<Item = MemoryRange> {
     let ends = [
         (ZoneKind::Dma, 0, DMA_END),
@@ -200,17 +200,17 @@ pub(super) fn range(start: u64, end: u64) -> FrameRange {
     FrameRange::new(Pfn::new(start), Pfn::new(end)).expect("ascending")
 }
 
-/// Node `node`, of which the plan has made sure that it can be.
+/// Node `node`, which the plan has checked.
 pub(super) fn number(node: u8) -> NodeId {
-    NodeId::new(node).expect("plans have nodes that there can be")
+    NodeId::new(node).expect("plans have valid nodes")
 }
 
-/// The order of a number.
+/// The order with this number.
 pub(super) fn order(order: u8) -> Order {
-    Order::new(order).expect("an order that there is")
+    Order::new(order).expect("a valid order")
 }
 
-/// A movable block of an order, wherever there is one; no waiting.
+/// A request for a movable block from any zone, without waiting.
 pub(super) const fn movable(order: Order) -> Request {
     Request::new(order, MigrateType::Movable).no_wait()
 }
@@ -218,7 +218,7 @@ pub(super) const fn movable(order: Order) -> Request {
 /// Frees a block of the same memory.
 pub(super) fn free<'m>(cpu: &mut Cpu<'_, 'm>, block: Block<'m>) -> Result<(), Error> {
     let foreign = |block: Block<'m>| {
-        Error::broken(format!("the block at frame {} was not taken back", block.pfn()))
+        Error::broken(format!("the block at frame {} could not be freed", block.pfn()))
     };
     cpu.free(block).map_err(foreign)
 }

@@ -1,25 +1,24 @@
-//! `large-memory`: what a machine with very much memory costs, as metadata only.
+//! `large-memory`: the costs of a machine with very much memory, as metadata only.
 //!
-//! The companion of [`alloc-micro`](crate::micro): that one asks what single operations cost,
-//! this one what grows with the machine and what must not. Nothing stands behind the frames: all
-//! that can be touched, and all that costs, are the books kept of them, so that a terabyte fits
-//! into a fraction of a gigabyte.
+//! [`alloc-micro`](crate::micro) measures single operations; this one measures the costs that grow
+//! with the machine, and those that must not. There is no memory behind the frames: all accesses
+//! and all costs are those of metadata, so that a terabyte fits into a fraction of a gigabyte.
 //!
-//! Every round plays every part once, so that whatever else the computer does falls on all of
-//! them alike; a figure is the median of the rounds. Work over much memory or many frames is
-//! measured in CPU time of the thread, the kernel's part included. Single blocks and searches are
-//! timed by the clock, and include the 20 to 40 nanoseconds that reading it takes.
+//! Every round runs every part once, so that other load of the computer affects all of them alike;
+//! a figure is the median of the rounds. Work over much memory or many frames is measured in CPU
+//! time of the thread, including that in the kernel. Single blocks and searches are measured in
+//! wall time, which includes the 20 to 40 nanoseconds of reading the clock.
 //!
 //! | module       | job                                                              |
 //! |--------------|------------------------------------------------------------------|
-//! | `plan`       | how much memory, on how many nodes, how often                    |
-//! | `machine`    | memories over frames that are numbers, and their books           |
-//! | `start`      | part one: making the memory of the whole machine                 |
-//! | `hotplug`    | part two: memory that comes and goes                             |
+//! | `plan`       | the sizes of memory, nodes, repetitions                          |
+//! | `machine`    | memories without memory behind their frames                      |
+//! | `start`      | part one: initialising the memory of the whole machine           |
+//! | `hotplug`    | part two: memory hotplug                                         |
 //! | `orders`     | part three: blocks of 4 MiB to 1 GiB, in zones of several sizes  |
-//! | `contiguous` | part four: runs of any length, found or refused                  |
+//! | `contiguous` | part four: contiguous runs of any length, found or refused       |
 //! | `nodes`      | part five: frames of this node, of others, and the counters      |
-//! | `samples`    | what was measured, by section, column and row                    |
+//! | `samples`    | measured values, by section, column and row                      |
 
 mod contiguous;
 mod hotplug;
@@ -37,12 +36,12 @@ pub use samples::{Goal, Section};
 
 use samples::Samples;
 
-/// What came out.
+/// The result.
 #[derive(Clone, Debug)]
 pub struct LargeMemoryResult {
     /// The figures, a table each.
     pub sections: Vec<Section>,
-    /// What they have to show, and whether they do.
+    /// The goals, with the measured values.
     pub goals: Vec<Goal>,
 }
 
@@ -62,11 +61,11 @@ const PARTS: [Part; 5] =
     [start::measure, hotplug::measure, orders::measure, contiguous::measure, nodes::measure];
 
 impl LargeMemory {
-    /// Measures everything. `progress` hears how many of how many parts are done.
+    /// Measures everything. `progress` gets the number of finished parts and of all parts.
     ///
     /// # Errors
     ///
-    /// [`Error`]: the memory cannot be had, or the library broke a promise.
+    /// [`Error`]: the host lacks memory, or the library violated a guarantee.
     pub fn run(&self, progress: &mut dyn FnMut(u64, u64)) -> Result<LargeMemoryResult, Error> {
         let total = self.rounds * PARTS.len() as u64;
         let mut samples = Samples::default();

@@ -1,15 +1,15 @@
 //! Part five: single frames of this node, of others, and the counters.
 //!
-//! A CPU of node 0 asks for frames: of its own node, which is the hot path; of a node that it
-//! prefers; of any node while its own is full, then while all but the last are; and of its own
-//! alone, which is refused. Where the frames came from, the counters with the kernel's names say,
-//! and they must be right to the frame.
+//! A CPU of node 0 requests frames: of its own node, which is the hot path; of a preferred node; of
+//! any node while its own is full, then while all but the last are full; and of its own node only,
+//! which is refused. The counters with the kernel's names count the nodes of these frames, and must
+//! be exact.
 
 use framewright::{AllocError, Block, Order, Request, observe::CpuStats};
 
 use super::{
     LargeMemory,
-    machine::{Books, Cpu, Machine, free, movable, number, order},
+    machine::{BufferState, Cpu, Machine, free, movable, number, order},
     plan::promise,
     samples::{Samples, Topic, Value},
 };
@@ -25,7 +25,7 @@ const SINGLE: Request = movable(Order::ZERO);
 
 pub(super) fn measure(plan: &LargeMemory, _round: u64, samples: &mut Samples) -> Result<(), Error> {
     let last = plan.nodes - 1;
-    Machine::whole(plan).boot(Books::Untouched, |cpu, _| {
+    Machine::whole(plan).boot(BufferState::Untouched, |cpu, _| {
         let mut step = |cpu: &mut Cpu<'_, '_>, column, request, expected| {
             frames(plan, cpu, column, request, expected, samples)
         };
@@ -47,17 +47,17 @@ pub(super) fn measure(plan: &LargeMemory, _round: u64, samples: &mut Samples) ->
     })
 }
 
-/// By which zone requests have to be served.
+/// The zone that served requests.
 #[derive(Clone, Copy)]
 struct Served {
-    /// One of the node that was preferred.
+    /// A zone of the preferred node.
     preferred: bool,
-    /// One of the CPU's node.
+    /// A zone of the CPU's node.
     own: bool,
 }
 
 impl Served {
-    /// What the counters must say after `count` requests, by name.
+    /// The expected counters after `count` requests, by name.
     fn counters(self, count: u64) -> [(&'static str, u64); 5] {
         let when = |yes: bool| if yes { count } else { 0 };
         [
@@ -99,8 +99,8 @@ fn frames(
     }
     let after = thread_time();
     let each = |nanos: u128| Value::Nanos(nanos as f64 / count as f64);
-    samples.add(TOPIC, column, "alloc", each((between - before).as_nanos()));
-    samples.add(TOPIC, column, "free", each((after - resumed).as_nanos()));
+    samples.add(TOPIC, column, "alloc_ns", each((between - before).as_nanos()));
+    samples.add(TOPIC, column, "free_ns", each((after - resumed).as_nanos()));
     for ((name, expected), counted) in expected.counters(count).into_iter().zip(counted) {
         promise(counted == expected, || {
             format!("{name} went up by {counted} instead of {expected} ({column})")
@@ -110,7 +110,7 @@ fn frames(
     Ok(())
 }
 
-/// The counters of where requests were served, in the order of [`Served::counters`].
+/// The NUMA counters, in the order of [`Served::counters`].
 fn numa(before: &CpuStats, after: &CpuStats) -> [u64; 5] {
     let of = |stats: &CpuStats| {
         [stats.numa_hit, stats.numa_miss, stats.numa_foreign, stats.numa_local, stats.numa_other]
@@ -119,7 +119,7 @@ fn numa(before: &CpuStats, after: &CpuStats) -> [u64; 5] {
     std::array::from_fn(|i| after[i] - before[i])
 }
 
-/// Takes all that a node gives, largest blocks first.
+/// Allocates all of a node, largest blocks first.
 fn exhaust<'m>(cpu: &mut Cpu<'_, 'm>, node: u8, taken: &mut Vec<Block<'m>>) -> Result<(), Error> {
     cpu.drain();
     for size in (0..=Order::MAX.get()).rev() {
@@ -140,7 +140,7 @@ fn exhaust<'m>(cpu: &mut Cpu<'_, 'm>, node: u8, taken: &mut Vec<Block<'m>>) -> R
     Ok(())
 }
 
-/// Asks for frames of the CPU's own node alone, which has none.
+/// Requests frames of the CPU's own node only, which has none.
 fn refusals(plan: &LargeMemory, cpu: &mut Cpu<'_, '_>, samples: &mut Samples) -> Result<(), Error> {
     let request = SINGLE.on_node(number(0)).this_node();
     let before = thread_time();
@@ -149,6 +149,6 @@ fn refusals(plan: &LargeMemory, cpu: &mut Cpu<'_, '_>, samples: &mut Samples) ->
     }
     let took = (thread_time() - before).as_nanos() as f64;
     let each = Value::Nanos(took / plan.operations as f64);
-    samples.add(TOPIC, "refused", "alloc", each);
+    samples.add(TOPIC, "refused", "alloc_ns", each);
     Ok(())
 }

@@ -1,9 +1,8 @@
 //! Part three: blocks of 4 MiB to 1 GiB, in zones of several sizes.
 //!
-//! What a block costs must not depend on how large the zone is: neither in a *fresh* zone, nor in
-//! a *full* one, where the only block that can be had may lie anywhere. A zone is full when one
-//! more block would leave less than its low watermark; then random blocks are freed, and
-//! allocated again.
+//! The cost of a block must not depend on the size of the zone: neither in a *fresh* zone, nor in a
+//! *full* one, where the only available block may be anywhere. A zone is full when one more block
+//! would leave less than its low watermark; then random blocks are freed and allocated again.
 
 use fastrand::Rng;
 use framewright::{Block, Order, ZoneId};
@@ -11,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use super::{
     LargeMemory,
-    machine::{Books, Cpu, Machine, free, movable, order},
+    machine::{BufferState, Cpu, Machine, free, movable, order},
     plan::{promise, size},
     samples::{Samples, Topic, Value, percentile},
 };
@@ -19,25 +18,25 @@ use crate::Error;
 
 pub(super) const TOPIC: Topic = Topic {
     title: "large blocks",
-    note: "1 GiB: all that there are, each timed, from a zone that nobody has used (before the first,\n\
-           neither code nor books are in the caches); fresh: allocate some, free them, in order;\n\
+    note: "1 GiB: all blocks, each timed, from an unused zone (before the first,\n\
+           neither code nor metadata is in the caches); fresh: allocate some, free them, in order;\n\
            full: free one at random, allocate it again",
 };
 
-/// The rows of blocks of the largest order, from a zone that nobody has used: the first, then the
-/// median and 99th percentile of all others.
-pub(super) const LARGEST: [&str; 3] = ["1 GiB, first", "1 GiB, median", "1 GiB, 99 %"];
+/// The rows of blocks of the largest order, from an unused zone: the first, then the median and
+/// 99th percentile of all others.
+pub(super) const LARGEST: [&str; 3] = ["1gib_first_ns", "1gib_median_ns", "1gib_p99_ns"];
 
 /// The orders that are measured.
 pub(super) const ORDERS: std::ops::RangeInclusive<u8> = 10..=18;
 
-/// In what state a zone is, and what is done to it.
-pub(super) const FRESH: [&str; 2] = ["fresh alloc", "fresh free"];
-pub(super) const FULL: [&str; 2] = ["full alloc", "full free"];
+/// The state of a zone, and the operation.
+pub(super) const FRESH: [&str; 2] = ["fresh_alloc", "fresh_free"];
+pub(super) const FULL: [&str; 2] = ["full_alloc", "full_free"];
 
-/// The row of an order and one of these.
+/// The row of an order and an operation.
 pub(super) fn row(order: u8, what: &str) -> String {
-    format!("o{order} {what}")
+    format!("o{order}_{what}_ns")
 }
 
 pub(super) fn measure(plan: &LargeMemory, round: u64, samples: &mut Samples) -> Result<(), Error> {
@@ -47,7 +46,7 @@ pub(super) fn measure(plan: &LargeMemory, round: u64, samples: &mut Samples) -> 
             let time = time.map(Value::time);
             time.into_iter().for_each(|time| samples.add(TOPIC, &column, row, time));
         };
-        Machine::one_zone(frames).boot(Books::Untouched, |cpu, _| {
+        Machine::one_zone(frames).boot(BufferState::Untouched, |cpu, _| {
             for (row, time) in LARGEST.into_iter().zip(largest(cpu)?) {
                 add(row, time);
             }
@@ -69,12 +68,12 @@ pub(super) fn measure(plan: &LargeMemory, round: u64, samples: &mut Samples) -> 
     Ok(())
 }
 
-/// Allocates every block of the largest order that a zone nobody has used has room for: the time
-/// that the first takes, then the median and the 99th percentile of the others.
+/// Allocates every available block of the largest order from an unused zone. Returns the time of
+/// the first, then the median and the 99th percentile of the others.
 fn largest(cpu: &mut Cpu<'_, '_>) -> Result<[Option<Duration>; 3], Error> {
-    let mut blocks = Vec::with_capacity(room(cpu, Order::MAX) as usize);
+    let mut blocks = Vec::with_capacity(available(cpu, Order::MAX) as usize);
     let mut times = Vec::with_capacity(blocks.capacity());
-    // The first look at the clock after so much else is slow itself.
+    // The first reading of the clock is slow itself.
     let _ = Instant::now();
     for _ in 0..blocks.capacity() {
         let started = Instant::now();
@@ -88,14 +87,14 @@ fn largest(cpu: &mut Cpu<'_, '_>) -> Result<[Option<Duration>; 3], Error> {
     Ok([first, percentile(others, 50), percentile(others, 99)])
 }
 
-/// Allocates blocks of an order and frees them in the same order, again and again: as many in
-/// every zone as fit into half of the smallest, so that zones differ in size alone.
+/// Allocates blocks of an order and frees them in the same order, repeatedly: in every zone as many
+/// as fit into half of the smallest, so that only the size of the zone differs.
 fn fresh(
     plan: &LargeMemory,
     cpu: &mut Cpu<'_, '_>,
     order: Order,
 ) -> Result<(Option<Duration>, Option<Duration>), Error> {
-    let count = (plan.zones[0] / 2 / order.frames()).min(room(cpu, order)).min(1024) as usize;
+    let count = (plan.zones[0] / 2 / order.frames()).min(available(cpu, order)).min(1024) as usize;
     if count == 0 {
         return Ok((None, None));
     }
@@ -116,8 +115,7 @@ fn fresh(
     Ok((percentile(&mut allocs, 50), percentile(&mut frees, 50)))
 }
 
-/// Fills the zone with blocks of an order, then frees one at random and allocates it again, many
-/// times.
+/// Fills the zone with blocks of an order, then frees a random one and allocates one, many times.
 fn full(
     plan: &LargeMemory,
     cpu: &mut Cpu<'_, '_>,
@@ -125,10 +123,10 @@ fn full(
     random: &mut Rng,
 ) -> Result<(Option<Duration>, Option<Duration>), Error> {
     let mut blocks = Vec::new();
-    for _ in 0..room(cpu, order) {
+    for _ in 0..available(cpu, order) {
         blocks.push(cpu.alloc(movable(order)).map_err(ample)?);
     }
-    promise(room(cpu, order) == 0, || "a full zone has room".to_owned())?;
+    promise(available(cpu, order) == 0, || "a full zone has a free block".to_owned())?;
     let (mut allocs, mut frees) = (Vec::new(), Vec::new());
     if !blocks.is_empty() {
         for _ in 0..plan.operations {
@@ -150,12 +148,15 @@ fn free_all<'m>(cpu: &mut Cpu<'_, 'm>, blocks: Vec<Block<'m>>) -> Result<(), Err
     blocks.into_iter().try_for_each(|block| free(cpu, block))
 }
 
-/// How many blocks of an order the only zone has above its low watermark.
-fn room(cpu: &Cpu<'_, '_>, order: Order) -> u64 {
+/// Blocks of an order that the zone has above its low watermark.
+fn available(cpu: &Cpu<'_, '_>, order: Order) -> u64 {
     let zone = cpu.memory().zone(ZoneId::default());
     zone.map_or(0, |zone| zone.free.saturating_sub(zone.low) / order.frames())
 }
 
 fn ample(reason: framewright::AllocError) -> Error {
-    Error::broken(format_args!(concat!("a zone with room has no large block", ": {}"), reason))
+    Error::broken(format_args!(
+        concat!("a zone with free blocks has no large block", ": {}"),
+        reason
+    ))
 }

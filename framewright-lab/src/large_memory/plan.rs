@@ -1,4 +1,4 @@
-//! How much memory, on how many nodes, how often.
+//! The sizes of a run: memory, nodes, repetitions.
 
 use crate::Error;
 use framewright::{NodeId, frame::PAGEBLOCK_FRAMES};
@@ -9,16 +9,16 @@ pub(super) const GIB: u64 = 1 << 18;
 /// Frames in a pageblock.
 const PAGEBLOCK: u64 = PAGEBLOCK_FRAMES as u64;
 
-/// The zone in which contiguous runs are looked for, unless the machine is smaller.
+/// The zone in which contiguous runs are searched, unless the machine is smaller.
 const HALF_FULL: u64 = 16 * GIB;
 
 /// CPUs of each node.
 const CPUS_PER_NODE: u16 = 16;
 
-/// The least that a machine may have: 4 GiB.
+/// Minimum memory of a machine: 4 GiB.
 const LEAST: u64 = 4 * GIB;
 
-/// The least that a node may have: 1 GiB.
+/// Minimum memory of a node: 1 GiB.
 const LEAST_PER_NODE: u64 = GIB;
 
 /// A run of `large-memory`.
@@ -26,28 +26,28 @@ const LEAST_PER_NODE: u64 = GIB;
 pub struct LargeMemory {
     /// Frames of the machine.
     pub frames: u64,
-    /// Nodes that they are on, in equal shares.
+    /// Nodes, with equal shares of the frames.
     pub nodes: u8,
     /// CPUs, in equal shares on the nodes.
     pub cpus: u16,
     /// Frames of the zones in which large blocks are compared, ascending.
     pub zones: [u64; 3],
-    /// Frames of the zone in which contiguous runs are looked for.
+    /// Frames of the zone in which contiguous runs are searched.
     pub half_full: u64,
-    /// Operations on blocks of one order in one zone, at least.
+    /// Minimum number of operations on blocks of one order in one zone.
     pub operations: u64,
     /// Frames allocated one by one in each step of the part about nodes.
     pub singles: u64,
-    /// Rounds that figures are medians of.
+    /// Rounds, of which figures are medians.
     pub rounds: u64,
 }
 
 impl LargeMemory {
-    /// A machine of `frames` frames on `nodes` nodes, measured as published.
+    /// A machine of `frames` frames on `nodes` nodes, with the published number of repetitions.
     ///
     /// # Errors
     ///
-    /// [`Error`] says what there may be.
+    /// [`Error`] names the valid sizes.
     pub fn new(frames: u64, nodes: u8) -> Result<Self, Error> {
         if !(1..=NodeId::LIMIT).contains(&usize::from(nodes)) {
             return Err(Error::input(format_args!(
@@ -58,7 +58,7 @@ impl LargeMemory {
         let least = LEAST.max(u64::from(nodes) * LEAST_PER_NODE);
         if frames < least {
             return Err(Error::input(format_args!(
-                "{} MiB on {nodes} nodes are too little: give it at least {} GiB",
+                "{} MiB on {nodes} nodes are too little: the minimum is {} GiB",
                 frames >> 8,
                 least / GIB
             )));
@@ -82,7 +82,7 @@ impl LargeMemory {
         Self { operations: 512, singles: 1 << 14, rounds: 3, ..self }
     }
 
-    /// For tests: it has to work, its figures mean nothing.
+    /// For tests: every part runs, figures are meaningless.
     #[cfg(test)]
     pub(super) fn tiny() -> Self {
         Self {
@@ -98,7 +98,7 @@ impl LargeMemory {
     }
 }
 
-/// An amount of memory as people write it.
+/// An amount of memory with its unit.
 pub(super) fn size(frames: u64) -> String {
     const UNITS: [(u64, &str); 3] = [(GIB << 10, "TiB"), (GIB, "GiB"), (GIB >> 10, "MiB")];
     match UNITS.iter().find(|(unit, _)| frames.is_multiple_of(*unit)) {
@@ -107,7 +107,7 @@ pub(super) fn size(frames: u64) -> String {
     }
 }
 
-/// A broken promise, unless `kept`.
+/// The error of a violated guarantee, unless `kept`.
 pub(super) fn promise(kept: bool, broken: impl FnOnce() -> String) -> Result<(), Error> {
     if kept { Ok(()) } else { Err(Error::broken(broken())) }
 }
@@ -127,13 +127,13 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_measured_is_refused_by_number() {
+    fn impossible_sizes_are_refused_with_valid_ones() {
         let refusal = |frames, nodes| LargeMemory::new(frames, nodes).unwrap_err().to_string();
         assert_eq!(refusal(GIB, 0), "a machine has 1 to 64 nodes, not 0");
         assert_eq!(refusal(GIB, 65), "a machine has 1 to 64 nodes, not 65");
         let small = refusal(GIB, 2);
-        assert_eq!(small, "1024 MiB on 2 nodes are too little: give it at least 4 GiB");
+        assert_eq!(small, "1024 MiB on 2 nodes are too little: the minimum is 4 GiB");
         let narrow = refusal(4 * GIB, 8);
-        assert_eq!(narrow, "4096 MiB on 8 nodes are too little: give it at least 8 GiB");
+        assert_eq!(narrow, "4096 MiB on 8 nodes are too little: the minimum is 8 GiB");
     }
 }

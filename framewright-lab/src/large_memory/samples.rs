@@ -1,4 +1,4 @@
-//! What was measured, by section, column and row.
+//! Measured values, by section, column and row.
 
 use indexmap::IndexMap;
 use std::time::Duration;
@@ -10,18 +10,18 @@ use super::{
 };
 use crate::report::{Better, Check, Metric, Run, Unit};
 
-/// A table: what it is about, and its columns.
+/// A table: its subject, and its columns.
 #[derive(Clone, Debug)]
 pub struct Section {
-    /// What was measured.
+    /// The subject.
     pub title: &'static str,
-    /// How to read it.
+    /// An explanation.
     pub note: &'static str,
     /// Columns.
     pub runs: Vec<Run>,
 }
 
-/// What a part says of its table.
+/// The subject and the explanation of a table.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(super) struct Topic {
     pub(super) title: &'static str,
@@ -42,7 +42,7 @@ pub(super) enum Value {
 }
 
 impl Value {
-    /// How long something took.
+    /// A duration.
     pub(super) fn time(time: Duration) -> Self {
         Self::Nanos(time.as_secs_f64() * 1e9)
     }
@@ -111,13 +111,13 @@ fn run(topic: &Topic, column: &str, rows: &Column) -> Run {
     run
 }
 
-/// The time that `percent` of some times do not exceed; of no times none.
+/// The time that `percent` of the times do not exceed; `None` without times.
 pub(super) fn percentile(times: &mut [Duration], percent: usize) -> Option<Duration> {
     let last = times.len().checked_sub(1)?;
     Some(*times.select_nth_unstable((last * percent).div_ceil(100)).1)
 }
 
-/// Making a memory, in nanoseconds for each TiB; smaller machines have as much time.
+/// Initialisation, in nanoseconds for each TiB; smaller machines get the same time.
 const INIT_PER_TIB: f64 = 0.5e9;
 /// Adding memory, in bytes per second.
 const ADD: f64 = 100.0 * (1_u64 << 30) as f64;
@@ -125,35 +125,35 @@ const ADD: f64 = 100.0 * (1_u64 << 30) as f64;
 const LARGEST: f64 = 2_000.0;
 /// A contiguous run in a half-full zone, found or refused, in nanoseconds.
 const CONTIGUOUS: f64 = 10e6;
-/// The same, for each pageblock of the zone: no walk over 512 frames is so short.
+/// The same, per pageblock of the zone: too short for a walk over 512 frames.
 const PER_PAGEBLOCK: f64 = 100.0;
-/// How many times as much a large block may cost in the largest zone as in the smallest: as much,
-/// but for noise.
+/// Maximum ratio of the cost of a large block in the largest zone to that in the smallest. The cost
+/// is to be the same, but for noise.
 const GROWTH: f64 = 1.5;
-/// The same at random places of a full zone, whose books do not stay in the caches.
+/// The same at random positions of a full zone, whose metadata does not fit into the caches.
 const GROWTH_FULL: f64 = 4.0;
 
-/// A goal beside what was measured.
+/// A goal, with the measured value.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Goal {
-    /// What the goal is about.
+    /// The subject.
     pub what: String,
-    /// What was measured.
+    /// The measured value.
     pub measured: f64,
-    /// What it is measured in.
+    /// Its unit.
     pub unit: Unit,
-    /// The most it may be; for rates, the least.
+    /// Its upper limit; for rates, the lower limit.
     pub limit: f64,
 }
 
 impl Goal {
-    /// Whether more is better.
+    /// Whether larger values are better.
     #[must_use]
     pub fn is_rate(&self) -> bool {
         self.unit == Unit::BytesPerSecond
     }
 
-    /// Whether it is reached.
+    /// Whether the goal is met.
     #[must_use]
     pub fn is_met(&self) -> bool {
         if self.is_rate() { self.measured >= self.limit } else { self.measured <= self.limit }
@@ -169,7 +169,7 @@ impl Goal {
     }
 }
 
-/// All goals that the figures say something about.
+/// All goals for which there are figures.
 pub(super) fn goals(plan: &LargeMemory, sections: &[Section]) -> Vec<Goal> {
     let figures = Figures(sections);
     let parts = [start_up(plan, &figures), hotplug(&figures), large(plan, &figures)];
@@ -203,11 +203,13 @@ fn hotplug(figures: &Figures<'_>) -> Vec<Goal> {
     metric.map(|metric| goal("add memory".to_owned(), metric, ADD)).into_iter().collect()
 }
 
-/// Blocks of 1 GiB in the largest zone, and every order in the largest beside the smallest.
+/// Goals of blocks of 1 GiB in the largest zone, and of the ratio of the largest to the smallest
+/// zone for every order.
 fn large(plan: &LargeMemory, figures: &Figures<'_>) -> Vec<Goal> {
     let large = size(plan.zones[2]);
-    let absolute = orders::LARGEST.into_iter().skip(1).filter_map(|row| {
-        let what = format!("allocate {row}, from a fresh zone of {large}");
+    let words = ["median", "99 %"].into_iter();
+    let absolute = words.zip(orders::LARGEST.into_iter().skip(1)).filter_map(|(word, row)| {
+        let what = format!("allocate 1 GiB, {word}, from a fresh zone of {large}");
         Some(goal(what, figures.find(orders::TOPIC, &large, row)?, LARGEST))
     });
     let states = [("fresh", orders::FRESH, GROWTH), ("full", orders::FULL, GROWTH_FULL)];
@@ -220,7 +222,8 @@ fn large(plan: &LargeMemory, figures: &Figures<'_>) -> Vec<Goal> {
     absolute.chain(growth).collect()
 }
 
-/// How many times as much an order costs in the largest zone as in the smallest, at worst.
+/// The ratio of the cost of an order in the largest zone to that in the smallest: the largest of
+/// all orders.
 fn growth(plan: &LargeMemory, figures: &Figures<'_>, rows: [&str; 2]) -> Option<f64> {
     let figure = |zone: u64, row: &str| figures.find(orders::TOPIC, &size(zone), row);
     let ratio = |row: String| {
@@ -230,7 +233,7 @@ fn growth(plan: &LargeMemory, figures: &Figures<'_>, rows: [&str; 2]) -> Option<
     rows.filter_map(ratio).max_by(f64::total_cmp)
 }
 
-/// The slowest length, refused and found.
+/// Goals of the slowest length, refused and found.
 fn runs(plan: &LargeMemory, figures: &Figures<'_>) -> Vec<Goal> {
     let words = ["refused", "found"].into_iter().zip(contiguous::COLUMNS);
     let goals = words.filter_map(|(word, column)| {

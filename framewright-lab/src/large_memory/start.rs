@@ -1,43 +1,45 @@
-//! Part one: making the memory of the whole machine.
+//! Part one: initialising the memory of the whole machine.
 //!
-//! The goal is judged on books that nobody has touched: whoever starts a machine has no others,
-//! and the kernel's part, a fault and a cleared page for every 4 KiB, is paid then. The other two
-//! columns show how much of it that is.
+//! The goal is checked with metadata that was never accessed, as at boot: then a page fault and a
+//! cleared page for every 4 KiB are part of the time. The other two columns show their share.
 
 use framewright::frame::FRAME_SIZE;
 
 use super::{
     LargeMemory,
-    machine::{Books, Machine},
+    machine::{BufferState, Machine},
     samples::{Samples, Topic, Value},
 };
 use crate::Error;
 
 pub(super) const TOPIC: Topic = Topic {
     title: "start",
-    note: "CPU time of one thread, with the page faults of the books: fresh from the kernel on pages\n\
+    note: "CPU time of one thread, with the page faults of the metadata: fresh from the kernel on pages\n\
            of 4 KiB, or on transparent huge pages; written to before",
 };
 
-/// The column that the goal is about.
-pub(super) const FRESH: &str = "books fresh";
-/// Making the memory.
-pub(super) const INIT: &str = "initialise";
+/// The column of the goal.
+pub(super) const FRESH: &str = "fresh";
+/// The row of the initialisation.
+pub(super) const INIT: &str = "initialise_ns";
 
-const COLUMNS: [(Books, &str); 3] =
-    [(Books::Untouched, FRESH), (Books::HugePages, "huge pages"), (Books::Touched, "touched")];
+const COLUMNS: [(BufferState, &str); 3] = [
+    (BufferState::Untouched, FRESH),
+    (BufferState::HugePages, "huge pages"),
+    (BufferState::Touched, "touched"),
+];
 
 pub(super) fn measure(plan: &LargeMemory, _round: u64, samples: &mut Samples) -> Result<(), Error> {
     let machine = Machine::whole(plan);
     let layout = machine.layout()?;
-    for (books, column) in COLUMNS {
-        let took = machine.boot(books, |_, took| Ok(took))?;
+    for (state, column) in COLUMNS {
+        let took = machine.boot(state, |_, took| Ok(took))?;
         samples.add(TOPIC, column, INIT, Value::time(took));
         let managed = plan.frames * FRAME_SIZE as u64;
-        samples.add(TOPIC, column, "memory per second", Value::rate(managed, took));
-        samples.add(TOPIC, column, "books", Value::Bytes(layout.bytes() as u64));
+        samples.add(TOPIC, column, "memory_bytes_per_s", Value::rate(managed, took));
+        samples.add(TOPIC, column, "metadata_bytes", Value::Bytes(layout.bytes() as u64));
         let lists = layout.cpu_list_bytes() as u64;
-        samples.add(TOPIC, column, "of these: CPU lists", Value::Bytes(lists));
+        samples.add(TOPIC, column, "cpu_lists_bytes", Value::Bytes(lists));
     }
     Ok(())
 }

@@ -19,30 +19,30 @@ fn a_tiny_run_fills_every_table() {
         .unwrap();
     assert_eq!(last, Some(plan.rounds * PARTS.len() as u64));
     for (title, column, row) in [
-        ("start", "books fresh", "initialise"),
-        ("memory that comes and goes", "at once", "add"),
-        ("memory that comes and goes", "at once", "refused"),
-        ("memory that comes and goes", "GiB by GiB", "remove"),
-        ("large blocks", &size(plan.zones[0]), "o10 fresh alloc"),
-        ("large blocks", &size(plan.zones[2]), "o18 full free"),
-        ("contiguous memory", "scattered", "2 MiB"),
-        ("contiguous memory", "alternate", "64 MiB"),
-        ("nodes", "own node", "alloc"),
+        ("start", "fresh", "initialise_ns"),
+        ("memory hotplug", "at once", "add_bytes_per_s"),
+        ("memory hotplug", "at once", "refused_ns"),
+        ("memory hotplug", "GiB by GiB", "remove_bytes_per_s"),
+        ("large blocks", &size(plan.zones[0]), "o10_fresh_alloc_ns"),
+        ("large blocks", &size(plan.zones[2]), "o18_full_free_ns"),
+        ("contiguous memory", "scattered", "2mib_ns"),
+        ("contiguous memory", "alternate", "64mib_ns"),
+        ("nodes", "own node", "alloc_ns"),
         ("nodes", "all but last full", "numa_miss"),
-        ("nodes", "refused", "alloc"),
+        ("nodes", "refused", "alloc_ns"),
     ] {
         let metric = metric(&result, title, column, row);
         assert!(metric.median > 0.0 && metric.n == plan.rounds, "{title}, {column}, {row}");
     }
     // A zone of 128 MiB has no block of 1 GiB.
     let smallest = &result.sections[2].runs[0];
-    assert!(!smallest.metrics.contains_key("o18 fresh alloc"), "{smallest:?}");
+    assert!(!smallest.metrics.contains_key("o18_fresh_alloc_ns"), "{smallest:?}");
     assert!(result.goals.iter().any(|goal| goal.what.contains("half-full")));
     assert_eq!(result.runs().len(), 3 + 2 + 3 + 2 + 5);
 }
 
 #[test]
-fn a_machine_of_one_node_has_no_other_to_fall_back_to() {
+fn a_machine_of_one_node_has_no_fallback_to_other_nodes() {
     let plan = LargeMemory { nodes: 1, rounds: 1, ..LargeMemory::tiny() };
     let result = plan.run(&mut |_, _| ()).unwrap();
     let nodes = result.sections.last().unwrap();

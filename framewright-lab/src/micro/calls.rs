@@ -5,12 +5,11 @@ use std::time::{Duration, Instant};
 
 use crate::clock::thread_time;
 
-/// Operations between two looks at the clock: some 30 ns in a thousand operations.
+/// Operations between two readings of the clock, whose 30 ns are then negligible.
 const STRIDE: usize = 1024;
 
-/// Allocates through `worker`, with the order known to the compiler as it is to most callers.
-/// Never inlined, so that no allocator's calls are optimised together
-/// with the loop around them.
+/// Allocates through `worker`, with the order known to the compiler as it is to most callers. Never
+/// inlined, so that no allocator's calls are optimised together with the loop around them.
 #[inline(never)]
 pub(super) fn alloc<const ORDER: u8, W: Worker>(worker: &mut W) -> Option<u64> {
     worker.alloc(ORDER)
@@ -29,8 +28,8 @@ pub(super) unsafe fn free<const ORDER: u8, W: Worker>(worker: &mut W, frame: u64
 
 /// Blocks that were allocated through a worker and are not freed yet.
 ///
-/// The one place that calls the unsafe half of the wrapper: whoever frees through here frees what
-/// was allocated through here, once.
+/// Only this type calls the unsafe half of the wrapper: every block that is freed through it was
+/// allocated through it, and is freed once.
 pub(super) struct Blocks<const ORDER: u8> {
     frames: Vec<u64>,
     /// Blocks at the front of `frames` that are allocated.
@@ -38,19 +37,19 @@ pub(super) struct Blocks<const ORDER: u8> {
 }
 
 impl<const ORDER: u8> Blocks<ORDER> {
-    /// Room for `capacity` blocks, its memory already touched.
+    /// Capacity for `capacity` blocks, with its memory already touched.
     pub(super) fn with_capacity(capacity: usize) -> Self {
         Self { frames: vec![u64::MAX; capacity], len: 0 }
     }
 
-    /// Allocates until there is no more room; `None` if a request failed before that, or nothing
-    /// was done within `limit`. The figure is CPU time per allocation.
+    /// Allocates until the capacity is reached; `None` if a request failed before that, or nothing
+    /// was done within `limit`. Returns CPU time per allocation.
     pub(super) fn fill<W: Worker>(&mut self, worker: &mut W, limit: Duration) -> Option<f64> {
-        let room = &mut self.frames[self.len..];
+        let slots = &mut self.frames[self.len..];
         let start = thread_time();
-        let done = limited(room.len(), limit, |index| match alloc::<ORDER, W>(worker) {
+        let done = limited(slots.len(), limit, |index| match alloc::<ORDER, W>(worker) {
             Some(frame) => {
-                room[index] = frame;
+                slots[index] = frame;
                 true
             }
             None => false,
@@ -60,14 +59,13 @@ impl<const ORDER: u8> Blocks<ORDER> {
         (!done.refused).then(|| per_operation(spent, done.operations))
     }
 
-    /// Frees all of them, front to back, or as many as `limit` allows. The figure is CPU time
-    /// per free.
+    /// Frees all of them, front to back, or as many as `limit` allows. Returns CPU time per free.
     pub(super) fn empty<W: Worker>(&mut self, worker: &mut W, limit: Duration) -> f64 {
         let frames = &self.frames[..self.len];
         let start = thread_time();
         let done = limited(frames.len(), limit, |index| {
-            // SAFETY: it came from `alloc` in `fill`, and each is freed once: what was freed is
-            // forgotten below.
+            // SAFETY: it came from `alloc` in `fill`, and each is freed once: freed blocks are
+            // removed below.
             unsafe { free::<ORDER, W>(worker, frames[index]) };
             true
         });
@@ -82,7 +80,7 @@ impl<const ORDER: u8> Blocks<ORDER> {
         random.shuffle(&mut self.frames[..self.len]);
     }
 
-    /// Moves `count` random ones to a collection of their own.
+    /// Moves `count` random blocks to a collection of their own.
     pub(super) fn split_random(&mut self, count: usize, random: &mut fastrand::Rng) -> Self {
         let count = count.min(self.len);
         for index in self.len - count..self.len {
@@ -93,7 +91,7 @@ impl<const ORDER: u8> Blocks<ORDER> {
         Self { frames, len: count }
     }
 
-    /// Takes in the blocks of `other`.
+    /// Adds the blocks of `other`.
     pub(super) fn absorb(&mut self, other: &Self) {
         self.frames.truncate(self.len);
         self.frames.extend_from_slice(&other.frames[..other.len]);
@@ -105,14 +103,14 @@ impl<const ORDER: u8> Blocks<ORDER> {
     }
 }
 
-/// What a limited loop came to.
+/// The result of a limited loop.
 pub(super) struct Done {
     pub(super) operations: usize,
-    /// An operation said that it cannot go on.
+    /// An operation was refused, which ended the loop.
     pub(super) refused: bool,
 }
 
-/// Calls `operation` with 0, 1, 2… up to `count` times, until it refuses or the time is over.
+/// Calls `operation` with 0, 1, 2… up to `count` times, until it refuses or the time has passed.
 #[inline(always)]
 pub(super) fn limited(
     count: usize,
@@ -136,12 +134,12 @@ pub(super) fn limited(
     Done { operations: index, refused: false }
 }
 
-/// Allocates and frees a block for as long as `time` allows; how many pairs were made, or `None`
+/// Allocates and frees a block for as long as `time` allows. Returns the number of pairs, or `None`
 /// if an allocation failed.
 pub(super) fn pairs<const ORDER: u8, W: Worker>(worker: &mut W, time: Duration) -> Option<usize> {
     let done = limited(usize::MAX, time, |_| match alloc::<ORDER, W>(worker) {
         Some(frame) => {
-            // SAFETY: allocated in this very iteration.
+            // SAFETY: allocated in this iteration.
             unsafe { free::<ORDER, W>(worker, frame) };
             true
         }
@@ -156,13 +154,13 @@ pub(super) fn per_operation(spent: Duration, operations: usize) -> f64 {
 
 /// CPUs that every allocator is built for.
 pub(super) const CPUS: usize = 2;
-/// Taken frames that the exhausted pool remembers to choose from.
+/// Number of allocated frames of the exhausted pool that are stored for the cells.
 const SAMPLE: usize = 1 << 20;
-/// Building a state takes as long as it takes.
+/// The time for building a state is not limited.
 const NO_LIMIT: Duration = Duration::from_secs(600);
 
-/// Pools that are built once per run, because building them takes longer than measuring: each
-/// cell leaves them as it found them.
+/// Pools that are built once per run, because building them takes longer than measuring: each cell
+/// restores them.
 pub(super) struct Pools<P: Peer> {
     half: Option<P>,
     exhausted: Option<Exhausted<P>>,
@@ -171,7 +169,7 @@ pub(super) struct Pools<P: Peer> {
 /// A pool without a free frame.
 pub(super) struct Exhausted<P> {
     pub(super) peer: P,
-    /// Some of its taken frames.
+    /// Some of its allocated frames.
     pub(super) taken: Blocks<0>,
 }
 
@@ -190,7 +188,7 @@ impl<P: Peer> Pools<P> {
         })
     }
 
-    /// A pool whose every frame was taken.
+    /// A pool whose every frame is allocated.
     pub(super) fn exhausted(
         &mut self,
         frames: u64,
@@ -207,7 +205,7 @@ impl<P: Peer> Pools<P> {
 fn exhaust<P: Peer>(frames: u64) -> Exhausted<P> {
     let peer = P::new(frames, CPUS);
     let mut taken = Blocks::<0>::with_capacity(frames as usize);
-    // Stops when the allocator refuses, which is the point.
+    // Stops when the allocator refuses, as intended.
     let _ = taken.fill(&mut peer.worker(0), NO_LIMIT);
     Exhausted { peer, taken }
 }

@@ -1,9 +1,9 @@
-//! Our own rows: the library as one more [`Peer`].
+//! The library as one more [`Peer`].
 //!
-//! On a machine that has nothing but threads and metadata, with the same kind of spinlock as the
-//! others. The row that is compared with the others frees blocks, with hardening at its default;
-//! further rows show the cost of raw frees ([`Frees`]). The min watermark is 0, because the others
-//! have no watermarks and would hand out frames that ours keeps in reserve.
+//! It runs on a platform of threads and metadata, with the same kind of spinlock as the others. The
+//! row that is compared with the others frees blocks, with hardening at its default; further rows
+//! show the cost of raw frees ([`Frees`]). The min watermark is 0, because the others have no
+//! watermarks and could allocate frames that the library would reserve.
 
 use framewright::{
     Config, CpuId, FrameRange, InitError, Memory, MigrateType, Order, Pfn, Platform, Request,
@@ -22,7 +22,7 @@ use std::{
     sync::OnceLock,
 };
 
-/// Threads, and no memory behind the frames.
+/// Threads, without memory behind the frames.
 pub(crate) struct MetadataOnly {
     owner_lock: OwnerLock,
 }
@@ -34,15 +34,15 @@ impl MetadataOnly {
     }
 }
 
-/// Registers the process for expedited barriers, once; whether the system has them.
+/// Registers the process for expedited barriers, once. Returns whether the system has them.
 fn membarrier_ready() -> bool {
     static READY: OnceLock<bool> = OnceLock::new();
     *READY.get_or_init(|| membarrier(MembarrierCommand::RegisterPrivateExpedited).is_ok())
 }
 
-// SAFETY: `SpinFlag` excludes. `Biased` is only announced after the process was registered, and
-// then `membarrier` returns after every running thread of the process, the caller included, has
-// executed a full barrier.
+// SAFETY: `SpinFlag` excludes. `Biased` is returned only after the process was registered, and then
+// `membarrier` returns after every running thread of the process, the caller included, has executed
+// a full barrier.
 unsafe impl Platform for MetadataOnly {
     type Lock = SpinFlag;
     type Word = PlainWord;
@@ -73,7 +73,7 @@ unsafe impl Platform for MetadataOnly {
         0
     }
 
-    /// All frees of the harness are valid, so a report is a bug of the library.
+    /// All frees of the benchmark are valid, so a report is a bug of the library.
     fn corruption(&self, report: &Corruption) {
         panic!("{report}");
     }
@@ -81,7 +81,7 @@ unsafe impl Platform for MetadataOnly {
 
 impl Probe for MetadataOnly {}
 
-/// Whether a row of ours frees blocks or raw frames, and the hardening level.
+/// Whether a row frees blocks or raw frames, and its hardening level.
 pub(crate) trait Frees: 'static {
     const NAME: &'static str;
     const HARDENING: Hardening;
@@ -107,7 +107,7 @@ impl Frees for Raw {
     const RAW: bool = true;
 }
 
-/// Raw frames, at the level that tracks them on all CPUs, where blocks cost the same.
+/// Raw frames, at the level that tracks them on all CPUs, where blocks have the same cost.
 pub(super) struct Tracked;
 
 impl Frees for Tracked {
@@ -119,19 +119,19 @@ impl Frees for Tracked {
 /// The row that is compared with the others.
 pub(crate) type Framewright = Ours<Blocks>;
 
-/// The library, with the metadata buffer that it lives in.
+/// The library, with its metadata buffer.
 pub(crate) struct Ours<R: Frees> {
     memory: ManuallyDrop<Memory<'static, MetadataOnly>>,
     buffer: Buffer,
     frees: PhantomData<fn() -> R>,
 }
 
-/// A buffer that was lent to a memory for as long as that lives.
+/// A buffer that is borrowed by a memory for as long as that lives.
 struct Buffer(NonNull<[MaybeUninit<u8>]>);
 
-// SAFETY: only ever used to release it, by whoever owns the value.
+// SAFETY: only used to free it, by the owner of the value.
 unsafe impl Send for Buffer {}
-// SAFETY: as above; a shared reference allows nothing.
+// SAFETY: as above; a shared reference gives no access.
 unsafe impl Sync for Buffer {}
 
 /// The token of one CPU.
@@ -141,16 +141,16 @@ pub(crate) struct OurWorker<'a, R: Frees> {
 }
 
 impl<R: Frees> Ours<R> {
-    /// Frames that crossed the zone lock so far.
+    /// Frames moved under the zone lock so far.
     pub(super) fn zone_lock_frames(&self) -> u64 {
         self.memory.stats().zone_lock_frames
     }
 
-    /// The same with a tuning of the caller's, which names the hardening level, too.
+    /// The same with the given tuning, including its hardening level.
     ///
     /// # Errors
     ///
-    /// The library does not take the tuning.
+    /// The library refuses the tuning.
     ///
     /// # Panics
     ///
@@ -162,10 +162,10 @@ impl<R: Frees> Ours<R> {
         let config = Config { tuning, ..Config::new(&map, cpus) };
         let layout = framewright::Layout::new::<MetadataOnly>(&config)?;
         let (bytes, align) = (layout.bytes(), layout.align());
-        let room = Box::leak(Box::<[u8]>::new_uninit_slice(bytes + align));
-        let buffer = Buffer(NonNull::from(&mut *room));
-        let start = room.as_ptr().align_offset(align);
-        let metadata = &mut room[start..start + bytes];
+        let memory = Box::leak(Box::<[u8]>::new_uninit_slice(bytes + align));
+        let buffer = Buffer(NonNull::from(&mut *memory));
+        let start = memory.as_ptr().align_offset(align);
+        let metadata = &mut memory[start..start + bytes];
         let memory = Memory::new(MetadataOnly::new(), &config, metadata).expect("a valid buffer");
         Ok(Self { memory: ManuallyDrop::new(memory), buffer, frees: PhantomData })
     }
@@ -258,7 +258,7 @@ impl<R: Frees> Worker for OurWorker<'_, R> {
         } else {
             // SAFETY: as above.
             let block = unsafe { self.token.adopt_unchecked(pfn, order) };
-            // The block is of this memory, so it is not given back.
+            // The block is of this memory, so the free is accepted.
             let _ = self.token.free(block);
         }
     }

@@ -1,4 +1,4 @@
-//! What the table has to show for ours: every goal as a check.
+//! The goals of the library's row, as checks.
 
 use super::{METADATA, METRICS};
 use crate::report::{Check, Run};
@@ -6,18 +6,18 @@ use crate::report::{Check, Run};
 /// Medians this close are equal.
 const TIE: f64 = 1.05;
 
-/// The place of one row in one column.
+/// The rank of one row in one column.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Rank {
     /// The row.
     pub label: String,
-    /// 1 for the fastest; rows within 5 % of a better one share its place.
-    pub place: usize,
+    /// 1 for the fastest; rows within 5 % of a better one share its rank.
+    pub rank: usize,
     /// Its median divided by the best median of all ranked rows.
     pub to_best: f64,
 }
 
-/// The places in column `metric` of those rows of `runs` that `ranked` names, best first.
+/// The ranks in column `metric` of those rows of `runs` that `ranked` names, best first.
 #[must_use]
 pub fn ranks(runs: &[Run], ranked: &[String], metric: &str) -> Vec<Rank> {
     let mut medians: Vec<(&str, f64)> = runs
@@ -31,7 +31,7 @@ pub fn ranks(runs: &[Run], ranked: &[String], metric: &str) -> Vec<Rank> {
         .iter()
         .map(|&(label, median)| Rank {
             label: label.to_owned(),
-            place: 1 + medians.iter().filter(|other| other.1 * TIE < median).count(),
+            rank: 1 + medians.iter().filter(|other| other.1 * TIE < median).count(),
             to_best: median / best,
         })
         .collect()
@@ -51,14 +51,14 @@ const OURS: &str = "framewright";
 const FLOOR: &str = "floor-trylock";
 /// The hot pair, against one try-lock per operation.
 const PAIR_TO_FLOOR: f64 = 0.6;
-/// Bulk and checkerboard columns, against the same.
+/// Bulk and checkerboard columns, also relative to one try-lock.
 const BULK_TO_FLOOR: f64 = 2.0;
-/// No operation in any state takes longer, in nanoseconds.
+/// Limit of every operation in any state, in nanoseconds.
 const CEILING: f64 = 100.0;
 /// Bytes of metadata per frame.
 const METADATA_CEILING: f64 = 0.5;
 
-/// Checks the row of ours; nothing if there is none.
+/// Checks the row of the library; no checks without it.
 pub(super) fn checks(runs: &[Run], ranked: &[String]) -> Vec<Check> {
     let Some(ours) = runs.iter().find(|run| run.label == OURS) else {
         return Vec::new();
@@ -79,8 +79,8 @@ fn first(runs: &[Run], ranked: &[String], metric: &str) -> Option<Check> {
     let best = ranks.first()?;
     Some(Check::new(
         format!("{metric}: first among allocators that merge"),
-        ours.place == 1,
-        format!("place {}, {:.2} times the best, {}", ours.place, ours.to_best, best.label),
+        ours.rank == 1,
+        format!("rank {}, {:.2} times the best, {}", ours.rank, ours.to_best, best.label),
     ))
 }
 
@@ -121,11 +121,11 @@ mod tests {
     }
 
     #[test]
-    fn ties_share_a_place_and_outsiders_have_none() {
+    fn ties_share_a_rank_and_unranked_rows_have_none() {
         let runs = [column("a", 10.4), column("b", 10.0), column("floor", 1.0), column("c", 20.0)];
         let ranked = ["a", "b", "c"].map(str::to_owned);
         let places: Vec<(String, usize)> =
-            ranks(&runs, &ranked, "x").into_iter().map(|rank| (rank.label, rank.place)).collect();
+            ranks(&runs, &ranked, "x").into_iter().map(|rank| (rank.label, rank.rank)).collect();
         assert_eq!(places, [("b", 1), ("a", 1), ("c", 3)].map(|(l, p)| (l.to_owned(), p)));
         assert_eq!(ranks(&runs, &ranked, "x")[2].to_best, 2.0);
         assert_eq!(ratio(&runs, "x", "c", "b"), Some(2.0));

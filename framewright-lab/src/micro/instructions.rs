@@ -1,14 +1,14 @@
 //! Instructions per operation, counted by callgrind.
 //!
-//! Times depend on the machine; instruction counts hardly do. The workload is that of a page
-//! fault benchmark: bursts of 32,768 frames up, then down, freed in the order in which they were
-//! mapped or at random. The memory (1 GiB, 4 CPUs) is small enough that bursts do not fit into the
-//! per-CPU lists, so refills and bulk frees are part of the figure.
+//! Times depend on the machine; instruction counts hardly do. The workload is that of a page fault
+//! benchmark: bursts of 32,768 frames up, then down, freed in the order in which they were mapped
+//! or at random. The bursts do not fit into the per-CPU lists of the memory (1 GiB, 4 CPUs), so
+//! refills and bulk frees are part of the figure.
 //!
 //! The program runs *itself* under valgrind: [`measure`] starts a child per subject and order,
-//! which calls [`Workload::run`]. Callgrind collects only inside the never-inlined wrappers, or
-//! only inside the functions that run under the zone lock; and only the difference between a
-//! longer and a shorter run counts, so that start-up and warming up drop out.
+//! which calls [`Workload::run`]. Callgrind counts only in the never-inlined wrappers, or only in
+//! the functions that run under the zone lock. The result is the difference between a longer and a
+//! shorter run, which excludes start-up and warm-up.
 
 use framewright_peers::{ListBuddy, Peer};
 use std::{
@@ -29,10 +29,10 @@ const FRAMES: u64 = 1 << 18;
 const CPUS: usize = 4;
 /// Frames of a burst: 128 MiB.
 const BURST: usize = 32_768;
-/// Under valgrind everything is slow; nothing here is timed.
+/// Under valgrind everything is slow, and nothing here is timed.
 const NO_LIMIT: Duration = Duration::from_secs(3600);
 
-/// Whose instructions are counted.
+/// The allocator whose instructions are counted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Subject {
     /// The library.
@@ -54,8 +54,8 @@ impl Subject {
         }
     }
 
-    /// Patterns of the functions that it runs under the zone lock. They must not share what
-    /// precedes a star other than the first: callgrind forgets one of such patterns.
+    /// Patterns of the functions that run under the zone lock. No two patterns may have the same
+    /// text before a star: callgrind ignores one of them.
     fn under_lock(self) -> &'static [&'static str] {
         match self {
             Self::Framewright => &["*take_ordinary*", "*give_bundles*"],
@@ -67,7 +67,7 @@ impl Subject {
 /// The order in which a burst is freed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum FreeOrder {
-    /// As it was allocated.
+    /// In the order of allocation.
     Mapping,
     /// At random, from a fixed seed.
     Random,
@@ -78,19 +78,19 @@ impl FreeOrder {
     pub const ALL: [Self; 2] = [Self::Mapping, Self::Random];
 }
 
-/// What a child does.
+/// The work of a child process.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Workload {
-    /// Whose code runs.
+    /// The allocator.
     pub subject: Subject,
-    /// How bursts are freed.
+    /// The order of frees.
     pub order: FreeOrder,
-    /// How many bursts.
+    /// The number of bursts.
     pub cycles: u32,
 }
 
 impl Workload {
-    /// Does it; the number of frames that crossed the zone lock.
+    /// Runs it. Returns the number of frames moved under the zone lock.
     #[must_use]
     pub fn run(self) -> u64 {
         match self.subject {
@@ -112,7 +112,7 @@ impl Workload {
         let mut random = fastrand::Rng::with_seed(1);
         let mut blocks = Blocks::<0>::with_capacity(BURST);
         for _ in 0..self.cycles {
-            // Memory is never short here.
+            // There is enough memory.
             let _ = blocks.fill(&mut worker, NO_LIMIT);
             if self.order == FreeOrder::Random {
                 blocks.shuffle(&mut random);
@@ -152,16 +152,16 @@ impl FromStr for Workload {
     }
 }
 
-/// Bursts of the shorter run: lists have reached their size by then.
+/// Bursts of the shorter run: after these the lists have reached their final size.
 const WARM: u32 = 4;
-/// Bursts that count: those that the longer run has on top.
+/// Bursts that are counted: the additional ones of the longer run.
 const COUNTED: u32 = 8;
 
-/// Where the wrappers live that everybody is called through.
+/// The wrappers around the calls of all allocators.
 const WRAPPERS: [&str; 2] = ["*micro::calls::alloc*", "*micro::calls::free*"];
 
-/// Counts instructions per allocation and free of every subject. `child` says how to start the
-/// program so that it runs a workload and prints what [`Workload::run`] returns.
+/// Counts instructions per allocation and free of every subject. `child` returns a command that
+/// runs a workload and prints the result of [`Workload::run`].
 ///
 /// # Errors
 ///
@@ -177,7 +177,7 @@ struct Counter<'c> {
     folder: TempDir,
 }
 
-/// What one child came to.
+/// The counts of one child.
 struct Count {
     instructions: u64,
     frames_moved: u64,
@@ -206,7 +206,7 @@ impl Counter<'_> {
         Ok(run)
     }
 
-    /// The difference between a long and a short run, collecting inside `functions`.
+    /// The difference between a long and a short run, counted in `functions`.
     fn steady(
         &self,
         subject: Subject,

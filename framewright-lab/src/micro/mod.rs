@@ -1,24 +1,23 @@
-//! `alloc-micro`: what single allocator operations cost, ours and others', side by side.
+//! `alloc-micro`: costs of single operations, of the library and of other allocators.
 //!
-//! Every allocator manages the same number of frames, as metadata only: nothing stands behind
-//! the frames, so what is timed is the allocator. Each operation goes through the same
-//! never-inlined wrapper (`calls`), with static dispatch. One *round* measures every cell for
-//! every row, one row right after the other, and the row that begins changes from round to
-//! round; so whatever else the machine does falls on all rows alike. A figure is the median of
-//! the rounds.
+//! Every allocator manages the same number of frames, as metadata only: there is no memory behind
+//! the frames, so only the allocator is timed. Each operation goes through the same never-inlined
+//! wrapper (`calls`), with static dispatch. One *round* measures every cell for every row, one row
+//! after the other; the order of rows changes from round to round, so that other load of the
+//! machine affects all rows alike. A figure is the median of the rounds.
 //!
-//! Single-threaded cells are measured in CPU time of the thread; two-threaded cells in wall time,
-//! both threads pinned to a CPU of their own and, where the system permits, under `SCHED_FIFO`,
-//! without which one would mostly measure preempted lock holders.
+//! Single-threaded cells are measured in CPU time of the thread. Two-threaded cells are measured in
+//! wall time, both threads pinned to a CPU of their own and, if the system permits, under
+//! `SCHED_FIFO`, without which preempted lock holders would dominate.
 //!
 //! | module         | job                                                               |
 //! |----------------|-------------------------------------------------------------------|
-//! | `scale`        | how much of it: frames, operations, rounds                        |
-//! | `calls`        | the wrapper around everybody, and loops with a time limit         |
+//! | `scale`        | sizes: frames, operations, rounds                                 |
+//! | `calls`        | the wrapper around every allocator, and loops with a time limit   |
 //! | `one`, `two`   | the cells of one thread, of two threads                           |
-//! | `row`          | one allocator with its pools, behind an object-safe face          |
-//! | `framewright_row` | the library itself as some of the rows, with blocks and raw frees |
-//! | `goals`        | what the table has to show for ours                               |
+//! | `row`          | one allocator with its pools, behind an object-safe trait         |
+//! | `framewright_row` | the library as some of the rows, with blocks and raw frees     |
+//! | `goals`        | the goals of the library's row                                    |
 //! | `instructions` | instructions per operation, counted by callgrind                  |
 
 mod calls;
@@ -46,31 +45,31 @@ use scale::Cell;
 /// The finished table.
 #[derive(Clone, Debug)]
 pub struct Table {
-    /// One run per row: its label, and its metrics in the order of [`METRICS`]. A metric that the
-    /// allocator cannot be measured in is missing.
+    /// One run per row: its label, and its metrics in the order of [`METRICS`]. Metrics that the
+    /// allocator does not support are missing.
     pub runs: Vec<Run>,
-    /// Labels of the rows that merge, measured at the common size: those that are ranked.
+    /// Labels of the rows that merge, measured at the common size: only these are ranked.
     pub ranked: Vec<String>,
-    /// How the two-threaded cells were run, in words.
+    /// Describes how the two-threaded cells were run.
     pub two_threads: String,
 }
 
 impl Table {
-    /// Checks our row against what it promises: first among those that merge, close to the floor,
-    /// no operation above 100 ns, little metadata.
+    /// Checks the goals of the library's row: first among those that merge, close to the lower
+    /// bound, no operation above 100 ns, little metadata.
     #[must_use]
     pub fn checks(&self) -> Vec<Check> {
         goals::checks(&self.runs, &self.ranked)
     }
 }
 
-/// Measures every cell of the usual rows. `progress` hears how many of how many measurements are
-/// done.
+/// Measures every cell of the usual rows. `progress` gets the number of finished measurements and
+/// of all.
 pub fn run(scale: &Scale, progress: &mut dyn FnMut(u64, u64)) -> Table {
     run_rows(scale, Rows::standard(scale), progress)
 }
 
-/// As [`run`], with the rows of the caller's choice.
+/// As [`run`], with the given rows.
 pub fn run_rows(scale: &Scale, rows: Rows, progress: &mut dyn FnMut(u64, u64)) -> Table {
     let Rows(mut rows) = rows;
     let cpus = clock::two_cpus();

@@ -1,7 +1,7 @@
-//! One allocator with its pools, behind a face that does not show its type.
+//! One allocator with its pools, behind a trait that hides its type.
 //!
-//! The harness walks over rows of different types; inside a cell, everything is generic over the
-//! allocator and nothing is dispatched at run time.
+//! The benchmark iterates over rows of different types; inside a cell, everything is generic over
+//! the allocator and dispatched statically.
 
 use super::{
     calls::{CPUS, Pools},
@@ -18,14 +18,14 @@ use framewright_peers::{
 /// A row of the table.
 pub(super) trait Row {
     fn label(&self) -> &str;
-    /// Whether it competes for a rank.
+    /// Whether it is ranked.
     fn ranked(&self) -> bool;
-    /// Measures one cell; nothing where the allocator cannot do what the cell asks.
+    /// Measures one cell; empty if the allocator does not support the cell.
     fn measure(&mut self, cell: Cell, scale: &Scale, seed: u64) -> Vec<Sample>;
     fn size(&self) -> Size;
 }
 
-/// What an allocator needs for itself.
+/// The size of an allocator's own data.
 pub(super) struct Size {
     pub(super) frames: u64,
     pub(super) metadata_per_frame: f64,
@@ -37,7 +37,7 @@ struct RowOf<P: Peer> {
     label: String,
     frames: u64,
     ranked: bool,
-    /// A checkerboard of this allocator cannot be built in reasonable time.
+    /// Building a checkerboard of this allocator would take too long.
     without_half: bool,
     pools: Pools<P>,
 }
@@ -46,13 +46,13 @@ struct RowOf<P: Peer> {
 pub struct Rows(pub(super) Vec<Box<dyn Row>>);
 
 impl Rows {
-    /// The usual ones, ours first.
+    /// The usual rows, the library's first.
     #[must_use]
     pub fn standard(scale: &Scale) -> Self {
         let frames = scale.frames;
         let mut rows = Self(Vec::new()).with::<Framewright>(scale);
         if scale.large_frames > 0 {
-            // The same cells with the metadata of a large machine; not in the competition.
+            // The same cells with the metadata of a large machine; not ranked.
             let frames = scale.large_frames;
             let label = format!("{}-{}g", Framewright::NAME, frames >> 18);
             rows.0.push(Box::new(RowOf::<Framewright> {
@@ -72,13 +72,13 @@ impl Rows {
         rows.with::<FloorTrylock>(scale).with::<Floor>(scale)
     }
 
-    /// A further row of ours, which is not compared with the others: the cost of raw frees.
+    /// A further row of the library, which is not compared with the others: the cost of raw frees.
     fn beside<P: Peer + 'static>(mut self, frames: u64) -> Self {
         self.0.push(Box::new(RowOf::<P> { ranked: false, ..RowOf::new(frames) }));
         self
     }
 
-    /// One more row: any allocator that can be a [`Peer`].
+    /// One more row: any [`Peer`].
     #[must_use]
     pub fn with<P: Peer + 'static>(mut self, scale: &Scale) -> Self {
         self.0.push(Box::new(RowOf::<P>::new(scale.frames)));

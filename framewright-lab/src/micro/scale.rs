@@ -1,9 +1,9 @@
-//! How much is measured.
+//! The sizes of a run.
 
 use std::time::Duration;
 use thiserror::Error;
 
-/// Name of the one metric that is not a time.
+/// Name of the only metric that is not a time.
 pub const METADATA: &str = "metadata_bytes_per_frame";
 
 /// Names of the timed metrics, in the order of the table. All are nanoseconds per operation, of
@@ -27,24 +27,24 @@ pub const METRICS: [&str; 16] = [
     "pressure_free_1t_ns",
 ];
 
-/// What one go of one row measures.
+/// A cell of the table: one measurement of one row.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Cell {
-    /// Allocate a block and free it at once, again and again, in a fresh pool.
+    /// Allocate a block and free it immediately, repeatedly, in a fresh pool.
     Pair { order: u8, threads: usize },
     /// Allocate many frames in a fresh pool, free them in the same order; allocate them again,
     /// free them in random order.
     Bulk,
-    /// Allocate and free in random order in a pool of which every other frame, at random, is
-    /// taken: a checkerboard.
+    /// Allocate and free in random order in a pool of which a random half of the frames is
+    /// allocated: a checkerboard.
     Half,
-    /// Two threads at once allocate many frames each, then free them in random order.
+    /// Two threads in parallel allocate many frames each, then free them in random order.
     BulkTwo,
     /// Allocate many huge blocks in a fresh pool, and free them.
     BulkHuge,
-    /// One thread allocates and hands over, another frees; per frame.
+    /// One thread allocates and sends, another frees; per frame.
     Cross,
-    /// Free random frames of a pool that is exhausted, and take them again.
+    /// Free random frames of a pool that is exhausted, and allocate them again.
     Pressure,
 }
 
@@ -67,7 +67,7 @@ impl Cell {
         matches!(self, Self::Pair { threads: 2, .. } | Self::BulkTwo | Self::Cross)
     }
 
-    /// The largest order it asks for.
+    /// The largest order of its requests.
     pub(super) fn order(self) -> u8 {
         match self {
             Self::Pair { order, .. } => order,
@@ -77,14 +77,16 @@ impl Cell {
     }
 }
 
-/// 64 MiB: the smallest memory in which every cell finds what it needs.
+/// 64 MiB: the smallest memory that is enough for every cell.
 const MIN_FRAMES: u64 = 1 << 14;
 /// 64 GiB: the descriptors of the list design need a GiB for that.
 const MAX_FRAMES: u64 = 1 << 24;
 
 /// A memory size that cannot be measured.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
-#[error("{frames} frames cannot be measured: give {MIN_FRAMES} (64 MiB) to {MAX_FRAMES} (64 GiB)")]
+#[error(
+    "{frames} frames cannot be measured: choose {MIN_FRAMES} (64 MiB) to {MAX_FRAMES} (64 GiB)"
+)]
 pub struct ScaleError {
     frames: u64,
 }
@@ -94,20 +96,20 @@ pub struct ScaleError {
 pub struct Scale {
     /// Frames that every allocator manages.
     pub frames: u64,
-    /// Frames of the additional row that shows ours on a large machine; 0 leaves it out.
+    /// Frames of the additional row of the library on a large machine; 0 omits the row.
     pub large_frames: u64,
     /// Order-0 frames of a bulk cell, per thread.
     pub bulk: usize,
     /// Order-9 blocks of the bulk cell.
     pub huge: usize,
-    /// Frames handed over in the cross-CPU cell.
+    /// Frames sent in the cross-CPU cell.
     pub cross: usize,
     /// Interleaved rounds.
     pub rounds: usize,
-    /// How long each thread of a pair cell runs.
+    /// Duration of a pair cell, per thread.
     pub pair_time: Duration,
-    /// Bulk operations of one cell stop after this time; the figure is that of the operations
-    /// made. Only allocators that need microseconds per operation notice.
+    /// Bulk operations of one cell stop after this time; the figure is that of the operations done
+    /// so far. Only allocators that need microseconds per operation reach it.
     pub limit: Duration,
 }
 
@@ -127,7 +129,7 @@ impl Scale {
         }
     }
 
-    /// A first look: a sixteenth of the memory, and few rounds.
+    /// A short run: a sixteenth of the memory, and few rounds.
     #[must_use]
     pub fn quick() -> Self {
         Self {
@@ -142,7 +144,7 @@ impl Scale {
         }
     }
 
-    /// The same with another amount of memory; cells take their share of it.
+    /// The same with another amount of memory; cells are scaled with it.
     ///
     /// # Errors
     ///
@@ -161,7 +163,7 @@ impl Scale {
         })
     }
 
-    /// For tests: it has to work, its figures mean nothing.
+    /// For tests: every cell runs, figures are meaningless.
     #[cfg(test)]
     pub(super) fn tiny() -> Self {
         Self {
@@ -191,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn impossible_sizes_are_refused_by_number() {
+    fn impossible_sizes_are_refused_with_valid_ones() {
         for frames in [0, MIN_FRAMES - 1, MAX_FRAMES + 1] {
             let error = Scale::quick().with_frames(frames).unwrap_err().to_string();
             assert!(error.starts_with(&frames.to_string()), "{error}");

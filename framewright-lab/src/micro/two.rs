@@ -31,14 +31,14 @@ fn both<R: Send>(work: impl Fn(usize) -> R + Sync) -> Option<[R; 2]> {
     })
 }
 
-/// How a thread waits for its partner: it spins, and after a while lets others run, among whom its
-/// partner may be. Without that, two measurements at once would wait for each other for ever:
-/// under `SCHED_FIFO` a spinning thread keeps everyone of its priority from its CPU.
-struct Patience(u32);
+/// The wait of a thread for the other one: it spins, and after a while yields, so that the other
+/// thread may run. Without that, two parallel measurements would wait for each other for ever:
+/// under `SCHED_FIFO` a spinning thread keeps all others of its priority from its CPU.
+struct SpinWait(u32);
 
-impl Patience {
-    /// Spins before the first yield: about a hundred microseconds, far longer than a partner takes
-    /// that is running.
+impl SpinWait {
+    /// Spins before the first yield: about a hundred microseconds, far longer than a running
+    /// partner takes.
     const SPINS: u32 = 10_000;
 
     fn new() -> Self {
@@ -57,13 +57,13 @@ impl Patience {
     }
 }
 
-/// A starting line: both threads spin until both have arrived, any number of laps.
-struct Line(AtomicUsize);
+/// A barrier: both threads spin until both have arrived, for any number of laps.
+struct Barrier(AtomicUsize);
 
-/// One thread's place at the line. Should the thread panic, the other does not wait for it.
-struct Place<'l>(&'l Line);
+/// One thread's use of the barrier. If the thread panics, the other does not wait for it.
+struct Arrival<'l>(&'l Barrier);
 
-impl Drop for Place<'_> {
+impl Drop for Arrival<'_> {
     fn drop(&mut self) {
         if std::thread::panicking() {
             self.0.0.store(usize::MAX / 2, Ordering::Release);
@@ -71,30 +71,30 @@ impl Drop for Place<'_> {
     }
 }
 
-impl Line {
+impl Barrier {
     fn new() -> Self {
         Self(AtomicUsize::new(0))
     }
 
-    fn place(&self) -> Place<'_> {
-        Place(self)
+    fn place(&self) -> Arrival<'_> {
+        Arrival(self)
     }
 }
 
-impl Place<'_> {
+impl Arrival<'_> {
     fn wait(&self, lap: usize) {
         self.0.0.fetch_add(1, Ordering::AcqRel);
-        let mut patience = Patience::new();
+        let mut spin = SpinWait::new();
         while self.0.0.load(Ordering::Acquire) < 2 * lap {
-            patience.wait();
+            spin.wait();
         }
     }
 }
 
-/// Both threads make pairs for the same time; the mean of their times per pair.
+/// Both threads make pairs for the same time. Returns the mean of their times per pair.
 pub(super) fn pair<const ORDER: u8, P: Peer>(frames: u64, scale: &Scale) -> Option<f64> {
     let peer = P::new(frames, CPUS);
-    let line = Line::new();
+    let line = Barrier::new();
     let figures = both(|side| {
         let place = line.place();
         let mut worker = peer.worker(side);
@@ -108,11 +108,11 @@ pub(super) fn pair<const ORDER: u8, P: Peer>(frames: u64, scale: &Scale) -> Opti
     Some(per_operation(first + second, pairs_first + pairs_second))
 }
 
-/// Both threads allocate, wait for each other, and free in random order. The slower of the two
-/// counts.
+/// Both threads allocate, wait for each other, and free in random order. Returns the times of the
+/// slower thread.
 pub(super) fn bulk<P: Peer>(frames: u64, scale: &Scale, seed: u64) -> Option<[Sample; 2]> {
     let peer = P::new(frames, CPUS);
-    let line = Line::new();
+    let line = Barrier::new();
     let figures = both(|side| {
         let place = line.place();
         let mut random = fastrand::Rng::with_seed(seed + side as u64);
@@ -142,11 +142,11 @@ fn wall<R>(work: impl FnOnce() -> R) -> (R, Duration) {
     (work(), start.elapsed())
 }
 
-/// One thread allocates and puts frames into a ring, the other takes them out and frees them; the
-/// time until the last one is freed, per frame.
+/// One thread allocates and puts frames into a ring, the other takes them out and frees them.
+/// Returns the time until the last one is freed, per frame.
 pub(super) fn cross<P: Peer>(frames: u64, scale: &Scale) -> Option<f64> {
     let peer = P::new(frames, CPUS);
-    let line = Line::new();
+    let line = Barrier::new();
     let ring = Ring::new();
     let figures = both(|side| {
         let place = line.place();
@@ -162,7 +162,7 @@ pub(super) fn cross<P: Peer>(frames: u64, scale: &Scale) -> Option<f64> {
         } else {
             let mut taken = 0;
             while let Some(frame) = ring.take(taken) {
-                // SAFETY: the other side allocated it, and the ring hands it over once.
+                // SAFETY: the other side allocated it, and the ring returns it once.
                 unsafe { free::<0, _>(&mut worker, frame) };
                 taken += 1;
             }
@@ -172,7 +172,7 @@ pub(super) fn cross<P: Peer>(frames: u64, scale: &Scale) -> Option<f64> {
     })?;
     let [(_, sent), (time, received)] = figures;
     debug_assert_eq!(sent, received);
-    // Stopping half-way would mean that the allocator ran out although frames came back.
+    // If the sender stopped earlier, the allocator ran out of frames although frames were freed.
     (received >= scale.cross.min(RING)).then(|| per_operation(time, received))
 }
 
@@ -184,7 +184,7 @@ struct Ring {
 
 const EMPTY: u64 = u64::MAX;
 
-/// Ends the stream when one side is done with it, even by a panic.
+/// Closes the ring when one side ends, even by a panic.
 struct CloseWhenDone<'r>(&'r Ring);
 
 impl Drop for CloseWhenDone<'_> {
@@ -201,29 +201,29 @@ impl Ring {
         }
     }
 
-    /// Puts frame number `index` of the stream in, waiting for room; `false` if nobody takes
-    /// frames out any more.
+    /// Puts frame number `index` into the ring, waiting for a free slot; `false` if the other side
+    /// has ended.
     #[inline]
     fn put(&self, index: usize, frame: u64) -> bool {
         let slot = &self.slots[index % RING];
-        let mut patience = Patience::new();
+        let mut spin = SpinWait::new();
         while slot.load(Ordering::Acquire) != EMPTY {
             if self.closed.load(Ordering::Relaxed) {
                 return false;
             }
-            patience.wait();
+            spin.wait();
         }
         slot.store(frame, Ordering::Release);
         true
     }
 
-    /// Takes frame number `index` of the stream out; `None` when the stream has ended before it.
+    /// Takes frame number `index` out of the ring; `None` if the other side ended before it.
     #[inline]
     fn take(&self, index: usize) -> Option<u64> {
         let slot = &self.slots[index % RING];
-        let mut patience = Patience::new();
+        let mut spin = SpinWait::new();
         loop {
-            // The order matters: a frame that was put in before closing is seen after it.
+            // This load comes first: a frame that was put in before closing is then visible.
             let closed = self.closed.load(Ordering::Acquire);
             let frame = slot.load(Ordering::Acquire);
             if frame != EMPTY {
@@ -233,7 +233,7 @@ impl Ring {
             if closed {
                 return None;
             }
-            patience.wait();
+            spin.wait();
         }
     }
 }
@@ -244,10 +244,10 @@ mod tests {
 
     #[test]
     fn a_thread_that_panics_does_not_leave_the_other_waiting() {
-        let line = Line::new();
+        let line = Barrier::new();
         let outcome = both(|side| {
             let place = line.place();
-            assert_eq!(side, 1, "this side gives up before the line");
+            assert_eq!(side, 1, "this side ends before the barrier");
             place.wait(1);
             place.wait(2);
         });
@@ -258,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn a_ring_hands_over_everything_in_order() {
+    fn a_ring_returns_everything_in_order() {
         let ring = Ring::new();
         std::thread::scope(|scope| {
             scope.spawn(|| {

@@ -1,4 +1,4 @@
-//! What one CPU does: programs and kernel in turn.
+//! The event loop of one CPU: programs and kernel work in turn.
 
 use std::cell::Cell;
 
@@ -37,12 +37,12 @@ impl Program {
     }
 }
 
-/// A program, and what it is at.
+/// A program, and its state.
 pub(super) struct Thread {
     program: Program,
-    /// What it wants, since when; none if it has what it wanted.
+    /// The access that it waits for, and the start of the wait; `None` if it waits for none.
     wants: Option<(Next, u64)>,
-    /// When it is worth trying again.
+    /// The time of the next try.
     ready: u64,
     ended: bool,
 }
@@ -53,24 +53,24 @@ impl Thread {
     }
 }
 
-/// Cycles of a CPU that are not the kernel's.
+/// Cycles of a CPU outside the kernel.
 #[derive(Default)]
 pub(super) struct Spent {
-    /// Of programs, with pages at hand.
+    /// Of programs that use resident pages.
     pub(super) user: Cell<u64>,
-    /// With nothing to do.
+    /// Idle.
     pub(super) idle: Cell<u64>,
     /// Before the start.
     pub(super) late: Cell<u64>,
-    /// All of them.
+    /// Total.
     pub(super) ended: Cell<u64>,
 }
 
 /// Large objects, each in a huge page.
 pub(super) struct Large<'m> {
-    /// Each with the number of used pages at which it expires.
+    /// The blocks, each with the number of used pages at which it expires.
     kept: Vec<(u64, Block<'m>)>,
-    /// Used pages for which one is kept, on average.
+    /// Mean number of used pages until expiry.
     kept_for: u64,
     random: fastrand::Rng,
 }
@@ -80,14 +80,14 @@ impl<'m> Large<'m> {
         Self { kept: Vec::new(), kept_for, random: fastrand::Rng::with_seed(seed) }
     }
 
-    /// One that has expired.
+    /// Takes one that has expired.
     fn expired(&mut self, used: u64) -> Option<Block<'m>> {
         let at = self.kept.iter().position(|(expires, _)| *expires <= used)?;
         Some(self.kept.swap_remove(at).1)
     }
 }
 
-/// One CPU. See the module.
+/// The event loop of one CPU.
 pub(super) struct EventLoop<'d, 'k, 'm> {
     pub(super) seat: CpuContext<'d, 'k, 'm>,
     pub(super) timeline: &'d Timeline<'d>,
@@ -95,20 +95,20 @@ pub(super) struct EventLoop<'d, 'k, 'm> {
     pub(super) spent: &'d Spent,
     pub(super) threads: Vec<Thread>,
     pub(super) large: Large<'m>,
-    /// The thread whose turn it is.
+    /// The thread that is next in turn.
     pub(super) turn: usize,
-    /// Fragmentation of the memory, in thousandths.
+    /// Unusable free space index of the memory, in thousandths.
     pub(super) unusable: &'d dyn Fn() -> u64,
 }
 
-/// Cycles that one side of the event loop works before it looks whether the other one wants to: about 1 ms.
+/// Cycles that programs run before kernel work is checked for, and the other way round: about 1 ms.
 const SLICE: u64 = 2_500_000;
-/// Cycles that a CPU without anything to do sleeps at the most: it is woken for what it waits for.
+/// Maximum sleep of an idle CPU in cycles; events wake it earlier.
 const NAP: u64 = 25_000_000;
 
-/// Of the threads that can continue, the one whose access has waited longest; if none waits for an access, the
-/// next in turn. Schedulers prefer threads that have slept: in turn alone, an access that pauses several times
-/// would wait for all other threads of its CPU each time.
+/// Of the threads that can continue, the one whose access has waited longest; if none waits for an
+/// access, the next in turn. Schedulers prefer threads that have slept. If threads only took turns,
+/// an access that pauses several times would wait for all other threads of its CPU each time.
 fn next_thread(threads: &[Thread], turn: usize, now: u64) -> Option<usize> {
     let in_turn = (turn..threads.len()).chain(0..turn);
     let can_continue = |&thread: &usize| !threads[thread].ended && threads[thread].ready <= now;
@@ -117,11 +117,11 @@ fn next_thread(threads: &[Thread], turn: usize, now: u64) -> Option<usize> {
 }
 
 impl<'m> EventLoop<'_, '_, 'm> {
-    /// Works until all is over.
+    /// Works until the run has ended.
     ///
     /// # Errors
     ///
-    /// Why a program could not go on.
+    /// The reason why a program could not continue.
     pub(super) fn work(&mut self, cpu: Cpu<'_>, late: u64) -> Result<(), FileTrouble> {
         cpu.work(late);
         self.spent.late.set(late);
@@ -131,16 +131,16 @@ impl<'m> EventLoop<'_, '_, 'm> {
             if self.seat.do_kernel_work(cpu) {
                 kernel += cpu.now() - began;
             }
-            // Who runs programs gets as much of the CPU as the kernel had.
+            // Programs get as much time as the kernel had.
             let until = cpu.now() + SLICE.min(kernel.max(SLICE / 10));
             kernel = 0;
             self.run_programs(cpu, until)?;
-            // What it has found at hand so far concerned nobody else; what comes may.
+            // The pages used so far were resident, which affects no other CPU; the next access may.
             cpu.step();
         }
         self.spent.ended.set(cpu.now());
         self.expire(u64::MAX);
-        // Somebody may sleep that waits for the end.
+        // Another CPU may sleep until the end.
         self.seat.wake_all(cpu);
         Ok(())
     }
@@ -165,7 +165,7 @@ impl<'m> EventLoop<'_, '_, 'm> {
         Some(thread)
     }
 
-    /// Runs a thread until it waits, ends, or has had its time.
+    /// Runs a thread until it waits, ends, or its time slice is over.
     fn run_thread(&mut self, cpu: Cpu<'_>, thread: usize, until: u64) -> Result<(), FileTrouble> {
         loop {
             let Thread { program, wants, ready, ended } = &mut self.threads[thread];
@@ -195,7 +195,7 @@ impl<'m> EventLoop<'_, '_, 'm> {
         }
     }
 
-    /// A request for a large object, which is kept in a huge page if one can be had, and sent.
+    /// Serves a request for a large object, which is kept in a huge page if one can be allocated.
     fn serve_large(&mut self, cpu: Cpu<'_>) {
         const HUGE: Request = Request::new(Order::PAGEBLOCK, MigrateType::Movable).zeroed();
         let used = self.timeline.pages();
@@ -210,14 +210,14 @@ impl<'m> EventLoop<'_, '_, 'm> {
         self.spent.user.set(self.spent.user.get() + sent);
     }
 
-    /// Large objects go that were to be kept until so many pages are used.
+    /// Frees the large objects that have expired when `used` pages were used.
     fn expire(&mut self, used: u64) {
         while let Some(block) = self.large.expired(used) {
             self.seat.give_block(block);
         }
     }
 
-    /// Nothing to do until a thread can go on, or somebody wants something of the kernel here.
+    /// Sleeps until a thread can continue, or there is kernel work on this CPU.
     fn idle(&mut self, cpu: Cpu<'_>) {
         let waiting = self.threads.iter().filter(|thread| !thread.ended);
         let ready = waiting.map(|thread| thread.ready).min();
@@ -234,7 +234,8 @@ mod tests {
     use super::*;
     use crate::workloads::mmap_read::{MmapRead, Readers};
 
-    /// A thread that can continue at `ready`, with an access that waits since then, if one does.
+    /// A thread that can continue at `ready`, with an access that waits since the given time, if
+    /// any.
     fn thread(waits_since: Option<u64>, ready: u64) -> Thread {
         let reader = Reader::new(&MmapRead::new(Readers::Processes), 0, 1);
         let next = Next { mapping: 0, page: 0, access: Access::Load, then: 0 };

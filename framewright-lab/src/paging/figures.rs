@@ -15,14 +15,15 @@ use crate::{
     workloads::{EXPIRED, Side},
 };
 
-/// One side, one seed. Times are in seconds of the machine, cycles in those of all CPUs together.
+/// The result of one side with one seed. Times are in seconds of the machine; cycles are sums over
+/// all CPUs.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Outcome {
-    /// From the start until everything was done.
+    /// From the start to the end of the work.
     pub(crate) elapsed: f64,
-    /// What CPUs spent on it, but for what programs did with their pages.
+    /// Time that CPUs spent, without the programs' use of their pages.
     pub(crate) system: f64,
-    /// The longest that a program waited for a page, in nanoseconds.
+    /// The longest wait of a program for a page, in nanoseconds.
     pub(crate) stall: f64,
     /// The longest time of a store request, in nanoseconds.
     pub(crate) device: f64,
@@ -34,31 +35,31 @@ pub(crate) struct Outcome {
     pub(crate) reclaimed: u64,
     /// Of these, in the background.
     pub(crate) by_kswapd: u64,
-    /// Pages that reclaim looked at.
+    /// Pages that reclaim scanned.
     pub(crate) scanned: u64,
-    /// Pages that had to be read again soon.
+    /// Pages that were read again soon after they were reclaimed.
     pub(crate) refaults: u64,
-    /// Requests that had to reclaim themselves.
+    /// Requests that ran direct reclaim.
     pub(crate) direct: u64,
-    /// Entries taken out of page tables by reclaim.
+    /// Page-table entries removed by reclaim.
     pub(crate) unmapped: u64,
-    /// Flushes that went to other CPUs.
+    /// Flushes with interrupts to other CPUs.
     pub(crate) flushes: u64,
     /// Interrupts that were sent for them.
     pub(crate) interrupts: u64,
-    /// CPUs that nobody had to interrupt, since somebody else was about to.
+    /// CPUs that did not need an interrupt because another CPU was about to send one.
     pub(crate) coalesced: u64,
-    /// Frames that were unmapped, unflushed and kept back at a time, at the most.
+    /// Maximum number of frames that were unmapped and waited for a flush.
     pub(crate) unflushed: u64,
     /// Pages that were written to the store.
     pub(crate) written: u64,
     /// Page faults.
     pub(crate) faults: u64,
-    /// Entries that they filled in.
+    /// Page-table entries set by faults.
     pub(crate) mapped: u64,
     /// Cycles that CPUs worked, or waited for one another.
     pub(crate) busy_cycles: u64,
-    /// Of these, for flushes: sending, waiting for answers, serving.
+    /// Of these, for flushes: sending, waiting for acknowledgements, serving.
     pub(crate) flush_cycles: u64,
     /// Of these, waiting for zone locks, and holding them.
     pub(crate) zone_lock_cycles: u64,
@@ -66,22 +67,22 @@ pub(crate) struct Outcome {
     pub(crate) lru_lock_cycles: u64,
     /// Requests for huge pages.
     pub(crate) huge: Huge,
-    /// Rounds of compaction that requests waited for.
+    /// Compactions that requests waited for.
     pub(crate) compact_stalls: u64,
     /// Pages that compaction moved.
     pub(crate) moved: u64,
-    /// Frames that its scanners looked at, and headers of pageblocks.
+    /// Frames and headers of pageblocks that compaction examined.
     pub(crate) frames_scanned: u64,
     pub(crate) headers_scanned: u64,
-    /// It came to its end by itself.
+    /// Whether the workload ends by itself.
     pub(crate) ends: bool,
-    /// What happened when.
+    /// The timeline.
     pub(crate) hours: Vec<Hour>,
-    /// Cycles in a second.
+    /// Cycles per second.
     pub(crate) frequency: f64,
 }
 
-/// All of them, in the order in which they are shown.
+/// All figures, in the order of output.
 const FIGURES: &[Figure<Outcome>] = &[
     Figure::lower("elapsed_s", Unit::Seconds, |o| Some(o.elapsed)),
     Figure::lower("system_time_s", Unit::Seconds, |o| Some(o.system)),
@@ -148,18 +149,19 @@ const FIGURES: &[Figure<Outcome>] = &[
     Figure::known("faults", Unit::Count, |o| Some(o.faults as f64)),
 ];
 
-/// A figure that means something where huge pages were asked for.
+/// A figure that is defined only if huge pages were requested.
 fn of_huge(outcome: &Outcome, figure: f64) -> Option<f64> {
     (outcome.huge.requests > 0).then_some(figure)
 }
 
-/// Share of an hour's requests for huge pages that got one and did nothing for it, in percent.
+/// Share of an hour's requests for huge pages that succeeded without reclaim and compaction, in
+/// percent.
 fn without_stall(hour: &Hour) -> f64 {
     100.0 * ratio(hour.unstalled, hour.huge)
 }
 
-/// Throughput of the last hour, in percent of the best one's. The first, in which memory fills, does
-/// not count; and there is nothing to say of less than a day, or of what comes to an end by itself.
+/// Throughput of the last hour, in percent of the best one's. The first hour, in which memory is
+/// filled, is excluded; `None` for less than a day, and for workloads that end by themselves.
 fn last_hour(outcome: &Outcome) -> Option<f64> {
     let speeds = if outcome.ends { Vec::new() } else { speeds(outcome) };
     let counted = speeds.get(1..).filter(|_| speeds.len() as u64 >= HOURS)?;
@@ -187,13 +189,13 @@ pub(crate) fn run_of(side: &Side, outcomes: &[Outcome]) -> Run {
     run
 }
 
-/// The series of what became of requests for huge pages.
+/// The series of the success of requests for huge pages.
 pub(super) const HUGE: &str = "huge_without_stall_pct";
 
-/// What happened hour by hour.
+/// The timeline as series.
 fn series(outcome: &Outcome) -> indexmap::IndexMap<String, Vec<Point>> {
     let points = |of: &dyn Fn(usize, &Hour) -> f64| -> Vec<Point> {
-        // Where programs end one by one, what the last of them do alone is no timeline of anything.
+        // If programs end one by one, the last hour has only some of them, and is excluded.
         let whole = outcome.hours.len() - usize::from(outcome.ends && outcome.hours.len() > 1);
         let hours = outcome.hours[..whole].iter().enumerate();
         hours.map(|(nth, hour)| Point((nth + 1) as f64, of(nth, hour))).collect()
@@ -219,8 +221,8 @@ fn series(outcome: &Outcome) -> indexmap::IndexMap<String, Vec<Point>> {
     .collect()
 }
 
-/// Throughput, the longest wait and fragmentation of all runs of `work`, part by part: hour by hour of a
-/// server's days, or by how much of what is read once has been read.
+/// Throughput, longest wait and fragmentation of all runs of `work` over time: hour by hour of a
+/// server's days, or by the share of the files that was read.
 #[must_use]
 pub fn plot(runs: &[Run], work: &Work, subtitle: &str) -> Plot {
     let (axis, per_part) = match work {
@@ -228,7 +230,7 @@ pub fn plot(runs: &[Run], work: &Work, subtitle: &str) -> Plot {
             Axis::linear("read so far, in multiples of memory"),
             f64::from(work.times) / HOURS as f64,
         ),
-        Work::Cdn(_) => (Axis::whole("hours, each a 24th of 2,500 turnovers of memory"), 1.0),
+        Work::Cdn(_) => (Axis::whole("hours (24 hours read 2,500 times the memory)"), 1.0),
     };
     let panel = |y: Axis, series: &str| {
         Panel::of_series(runs, series, axis.clone(), y).with_x_times(per_part)
@@ -241,7 +243,10 @@ pub fn plot(runs: &[Run], work: &Work, subtitle: &str) -> Plot {
         panels: [
             panel(Axis::linear("pages per second, modelled"), "pages_per_s"),
             panel(Axis::linear("longest wait for a page, ns, modelled"), "stall_max_ns"),
-            panel(Axis::linear("free memory of no use for order 3, %"), "unusable_for_order_3_pct"),
+            panel(
+                Axis::linear("unusable free space index, order 3, %"),
+                "unusable_for_order_3_pct",
+            ),
         ]
         .into_iter()
         .chain(huge)
@@ -278,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn interrupts_are_told_per_reclaimed_page() {
+    fn interrupts_are_counted_per_reclaimed_page() {
         let outcome = Outcome {
             elapsed: 2.0,
             reclaimed: 320,

@@ -1,17 +1,17 @@
-//! Workloads on pages of files, with less memory than they touch: reclaim, and what it costs to flush.
+//! Workloads on file pages that exceed memory: reclaim, and the cost of its flushes.
 //!
-//! A [`Paging`] is a workload, a machine, and how much memory that is given. Every side of a comparison
-//! gets a machine of its own for every seed, a page cache, and the library that reclaims from it.
-//! Each CPU of the machine has a *event loop*: it takes turns between the programs of that CPU and what
-//! the kernel has to do there. The kernel's part is the background reclaim of its node, if it is the CPU
-//! that does it, and writing dirty pages; direct reclaim happens inside the faults of programs.
+//! A [`Paging`] is a workload, a machine, and its memory. Every side of a comparison gets a machine
+//! of its own for every seed, with a page cache and the library, which reclaims from it. Each CPU
+//! of the machine has an *event loop*, which alternates between the programs of that CPU and kernel
+//! work: the background reclaim of its node, if this CPU runs it, and the write-back of dirty
+//! pages. Direct reclaim happens inside the faults of programs.
 //!
-//! | module    | job                                                             |
-//! |-----------|-----------------------------------------------------------------|
-//! | `run`     | one side, one seed: a machine and everything on it              |
-//! | `event loop`    | what one CPU does                                               |
-//! | `timeline`  | how far it all is: the end, and what happened hour by hour      |
-//! | `figures` | outcomes to metrics and series                                  |
+//! | module       | job                                                          |
+//! |--------------|--------------------------------------------------------------|
+//! | `run`        | a machine with everything on it, for one side and one seed   |
+//! | `event_loop` | the event loop of one CPU                                    |
+//! | `timeline`   | progress, and results hour by hour                           |
+//! | `figures`    | outcomes to metrics and series                               |
 
 mod event_loop;
 mod figures;
@@ -33,10 +33,10 @@ use figures::Outcome;
 pub use figures::plot;
 pub(crate) use figures::run_of;
 
-/// A workload on pages of files, on a simulated machine.
+/// A workload on file pages, on a simulated machine.
 #[derive(Clone, Debug)]
 pub struct Paging {
-    /// What is run.
+    /// The workload.
     pub work: Work,
     /// The machine.
     pub spec: Spec,
@@ -44,7 +44,7 @@ pub struct Paging {
     pub frames: u64,
 }
 
-/// What is run.
+/// The workloads.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Work {
     /// Files that are read once.
@@ -65,18 +65,18 @@ impl Work {
 }
 
 impl Paging {
-    /// Runs every side with every seed. `progress` hears how much of how much is done.
+    /// Runs every side with every seed. `progress` gets the finished and the total amount of work.
     ///
     /// # Errors
     ///
-    /// [`Error`]: it cannot be had, or something that always holds did not.
+    /// [`Error`]: the arguments cannot be used, or an invariant was violated.
     pub fn run(
         &self,
         sides: &[Side],
         seeds: &[u64],
         progress: &mut dyn FnMut(u64, u64),
     ) -> Result<Measured, Error> {
-        self.refuse_nothing()?;
+        self.refuse_little()?;
         let mut outcomes: Vec<Vec<Outcome>> = sides.iter().map(|_| Vec::new()).collect();
         let total = (sides.len() * seeds.len()) as u64;
         for (done, &seed) in seeds.iter().enumerate() {
@@ -90,7 +90,7 @@ impl Paging {
         Ok(Measured {
             runs: runs.map(|(side, outcomes)| run_of(side, outcomes)).collect(),
             checks: vec![Check::invariants(format!(
-                "after {} nothing is isolated or unflushed, all frames are free, and the books \
+                "after {} nothing is isolated or unflushed, all frames are free, and the metadata \
                      agree",
                 each_run(total)
             ))],
@@ -98,7 +98,7 @@ impl Paging {
         })
     }
 
-    /// One side, one seed.
+    /// Runs one side with one seed.
     pub(crate) fn run_once(
         &self,
         side: &Side,
@@ -108,9 +108,9 @@ impl Paging {
         run::run(self, side, seed, progress)
     }
 
-    /// Memory that is too small for its CPUs to work in.
-    fn refuse_nothing(&self) -> Result<(), Error> {
-        /// Lists, runs that are read, and watermarks: 4 MiB.
+    /// Refuses memory that is too small for its CPUs.
+    fn refuse_little(&self) -> Result<(), Error> {
+        /// Lists, read-ahead runs, and watermarks: 4 MiB.
         const EACH: u64 = 1 << 10;
         let needed = EACH * u64::from(self.spec.cpus());
         if needed <= self.frames {

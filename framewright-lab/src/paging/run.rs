@@ -1,4 +1,4 @@
-//! One side, one seed: a machine and everything on it.
+//! A machine with everything on it, for one side and one seed.
 
 use std::cell::RefCell;
 
@@ -30,10 +30,11 @@ use crate::{
     },
 };
 
-/// CPUs start within so many cycles, about a millisecond: processes are made one after the other.
+/// CPUs start within this number of cycles, about a millisecond, because processes are forked one
+/// after the other.
 const LATE: u64 = 2_500_000;
 
-/// Runs one side with one seed. `progress` hears how many of how many parts are done.
+/// Runs one side with one seed. `progress` gets the number of finished parts and of all parts.
 pub(super) fn run(
     paging: &Paging,
     side: &Side,
@@ -45,13 +46,13 @@ pub(super) fn run(
     let side_tables = SideTables { lru: true, ..SideTables::default() };
     let config = Config { side_tables, ..nodes.config(side.tuning) };
     let layout = Layout::new::<Simulated>(&config).map_err(|error| refused(spec, &error))?;
-    let mut books = MetadataBuffer::new(&layout);
+    let mut metadata = MetadataBuffer::new(&layout);
     let machine = Machine::modelled(spec.into(), Options { seed, ..Options::default() });
     let settings = Settings { prices: spec.costs().library, ..Settings::default() };
     let relief = LentRelief::default();
     let platform = Simulated::new(&machine, settings).with_relief(&relief);
     let memory =
-        Memory::new(platform, &config, books.as_mut()).map_err(|error| refused(spec, &error))?;
+        Memory::new(platform, &config, metadata.as_mut()).map_err(|error| refused(spec, &error))?;
     let mmu = Mmu::measuring(spec.cpus(), spec.costs().into());
     let frames = u32::try_from(nodes.frames()).map_err(|_| refused(spec, &"it is too large"))?;
     let (cache, areas) = cache(paging, &mmu, &machine, frames);
@@ -65,7 +66,7 @@ pub(super) fn run(
     }
 }
 
-/// The cache with all files, and what maps them.
+/// The page cache with all files, and the areas that map them.
 fn cache(paging: &Paging, mmu: &Mmu, machine: &Machine, frames: u32) -> (PageCache, Vec<AreaId>) {
     let (spec, work) = (&paging.spec, &paging.work);
     let store = match work {
@@ -96,7 +97,7 @@ fn cache(paging: &Paging, mmu: &Mmu, machine: &Machine, frames: u32) -> (PageCac
     (cache, areas)
 }
 
-/// All parts of a play.
+/// All parts of a run.
 struct Play<'p, 'm> {
     paging: &'p Paging,
     parts: &'p Parts<'p, 'm>,
@@ -128,7 +129,7 @@ impl<'m> Play<'_, 'm> {
         self.paging.spec.cpus()
     }
 
-    /// Hours that it takes, if that does not follow from the programs.
+    /// Hours of the run, unless it ends with its programs.
     fn hours(&self) -> Option<u64> {
         match &self.paging.work {
             Work::MmapRead(_) => None,
@@ -136,7 +137,7 @@ impl<'m> Play<'_, 'm> {
         }
     }
 
-    /// Pages in an hour.
+    /// Pages that are read in an hour.
     fn hour(&self) -> u64 {
         match &self.paging.work {
             Work::MmapRead(work) => self.frames * u64::from(work.times) / HOURS,
@@ -167,7 +168,7 @@ impl<'m> Play<'_, 'm> {
         }
     }
 
-    /// What a CPU keeps of large objects.
+    /// The large objects of a CPU.
     fn large(&self, cpu: u16) -> Large<'m> {
         let kept_for = match &self.paging.work {
             Work::MmapRead(_) => 0,
@@ -176,7 +177,7 @@ impl<'m> Play<'_, 'm> {
         Large::new(kept_for, self.seed ^ u64::from(cpu) << 32)
     }
 
-    /// Every CPU at its event loop until all is over.
+    /// Runs the event loop of every CPU until the end.
     fn work(
         &self,
         keep: &KernelState<'_, 'm>,
@@ -207,7 +208,7 @@ impl<'m> Play<'_, 'm> {
         self.parts.machine.run(programs.collect())
     }
 
-    /// Gives every frame back. All CPUs take part: some have to flush.
+    /// Frees every frame. All CPUs take part, because some have to flush.
     fn clear_away(&self, keep: &KernelState<'_, 'm>) -> Result<(), Failure> {
         let programs = (0..self.cpus()).map(|number| -> Program<'_> {
             Box::new(move |cpu| {
@@ -270,22 +271,21 @@ impl<'m> Play<'_, 'm> {
     }
 }
 
-/// The order whose chances are told: what network buffers and stacks ask for. Free memory is a few
-/// hundred frames while pages are reclaimed all the time; there is no larger block in it, whatever
-/// anybody does.
-const COSTLY: usize = 3;
+/// The order of the unusable free space index: that of network buffers and stacks. While pages are
+/// reclaimed all the time only a few hundred frames are free, so there are no larger blocks.
+const INDEX_ORDER: usize = 3;
 
-/// Which share of free memory cannot serve a request of that order, in thousandths, over all zones.
+/// Unusable free space index of that order over all zones, in thousandths.
 fn unusable(memory: &Memory<'_, Simulated>) -> u64 {
     let mut blocks = [0; Order::COUNT];
     for zone in memory.zones() {
         let counts = memory.block_counts(zone.id).by_order();
         blocks.iter_mut().zip(counts).for_each(|(sum, count)| *sum += count);
     }
-    unusable_index(&blocks, COSTLY)
+    unusable_index(&blocks, INDEX_ORDER)
 }
 
-/// What is wrong with a memory that everything was given back to.
+/// The first violated invariant of a memory that should be all free.
 fn wrong(memory: &Memory<'_, Simulated>) -> Option<String> {
     memory.drain_all();
     if let Err(violation) = memory.check() {
@@ -295,5 +295,5 @@ fn wrong(memory: &Memory<'_, Simulated>) -> Option<String> {
         return Some(violation.to_string());
     }
     let (free, managed) = (memory.free(), memory.managed());
-    (free != managed).then(|| format!("{free} of {managed} frames came back"))
+    (free != managed).then(|| format!("{free} of {managed} frames are free"))
 }

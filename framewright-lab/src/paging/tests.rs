@@ -36,7 +36,7 @@ fn every_page_is_read_and_batches_save_interrupts() {
         for run in [off, all] {
             assert_eq!(median(run, "pages"), (paging.frames * 3) as f64);
             let scans = median(run, "scans_per_reclaimed_page");
-            assert!((1.8..=2.7).contains(&scans), "each page is looked at twice: {scans}");
+            assert!((1.8..=2.7).contains(&scans), "each page is scanned twice: {scans}");
             assert!(median(run, "pages_per_fault") > 8.0);
             assert!(median(run, "flush_and_lock_pct") < 100.0);
         }
@@ -47,8 +47,8 @@ fn every_page_is_read_and_batches_save_interrupts() {
 }
 
 #[test]
-fn nobody_waits_until_all_of_memory_was_looked_at() {
-    // All pages were used once when memory is full for the first time.
+fn no_reader_waits_for_a_scan_of_all_memory() {
+    // All pages have been used once when memory is full for the first time.
     let paging = mmap_read(Readers::Processes, 4, 1024);
     let result = run(&paging, &[FlushBatching::Lazy], 1);
     let stall = median(&result.runs[0], "stall_max_ns");
@@ -56,7 +56,7 @@ fn nobody_waits_until_all_of_memory_was_looked_at() {
 }
 
 #[test]
-fn every_pause_is_ended_by_what_it_waits_for() {
+fn every_pause_ends_with_its_condition() {
     // Without a wake-up, a pause for the reserve takes a second.
     let paging = mmap_read(Readers::Processes, 16, 256);
     for batching in [FlushBatching::All, FlushBatching::Lazy] {
@@ -70,8 +70,8 @@ fn every_pause_is_ended_by_what_it_waits_for() {
 }
 
 #[test]
-fn no_more_is_unflushed_than_a_200th_of_memory_whatever_is_under_way() {
-    // 16 CPUs that reclaim 64 pages at a time could have 1024 under way.
+fn at_most_a_200th_of_memory_is_unflushed() {
+    // 16 CPUs that reclaim 64 pages at a time could have 1024 unflushed.
     let paging = mmap_read(Readers::Processes, 16, 640);
     let result = run(&paging, &[FlushBatching::Lazy], 1);
     let (unflushed, most) = (median(&result.runs[0], "unflushed_frames_max"), paging.frames / 200);
@@ -79,7 +79,7 @@ fn no_more_is_unflushed_than_a_200th_of_memory_whatever_is_under_way() {
 }
 
 #[test]
-fn batches_smaller_than_what_reclaim_takes_at_a_time_are_batches() {
+fn batches_smaller_than_a_reclaim_cluster_are_batches() {
     let mut side = side(FlushBatching::All);
     side.tuning.tlb.batch = framewright::tuning::Auto::Fixed(16);
     let result = mmap_read(Readers::Processes, 4, 64).run(&[side], &[1], &mut |_, _| {}).unwrap();
@@ -96,7 +96,7 @@ fn equal_runs_are_equal_and_other_seeds_are_not() {
 }
 
 #[test]
-fn one_cpu_interrupts_nobody() {
+fn one_cpu_sends_no_interrupts() {
     let result = run(&mmap_read(Readers::Processes, 1, 32), &[FlushBatching::Off], 1);
     assert_eq!(median(&result.runs[0], "ipis"), 0.0);
 }
@@ -117,15 +117,15 @@ fn a_server_reads_stores_and_writes_for_hours() {
 }
 
 #[test]
-fn too_little_memory_is_refused_with_what_would_do() {
+fn too_little_memory_is_refused_with_the_needed_size() {
     let paging = mmap_read(Readers::Processes, 64, 64);
     let error = paging.run(&[side(FlushBatching::All)], &[1], &mut |_, _| {}).unwrap_err();
     assert!(error.is_bad_input());
-    assert!(error.to_string().contains("give it at least 1024 MiB"), "{error}");
+    assert!(error.to_string().contains("choose at least 1024 MiB"), "{error}");
 }
 
 #[test]
-fn huge_pages_can_be_had_while_pages_of_files_turn_over() {
+fn huge_pages_can_be_allocated_while_file_pages_are_reclaimed() {
     let work = |huge| Work::Cdn(Cdn { centidays: 8, huge, ..Cdn::new(0) });
     let asked = paging(work(100), 4, 32);
     let result = run(&asked, &[FlushBatching::Lazy], 1);
@@ -137,11 +137,11 @@ fn huge_pages_can_be_had_while_pages_of_files_turn_over() {
     assert_eq!(result.runs[0].series["huge_without_stall_pct"].len(), 2);
     let none = Paging { work: work(0), frames: 16 * MIB, ..asked };
     let none = run(&none, &[FlushBatching::Lazy], 1);
-    assert!(!none.runs[0].metrics.contains_key("huge_requests"), "nobody asked");
+    assert!(!none.runs[0].metrics.contains_key("huge_requests"), "no requests");
 }
 
-/// The keys of the costs of interrupts and TLB flushes.
-const FLUSH_PRICES: [&str; 7] = [
+/// Keys of the costs of interrupts and TLB flushes.
+const FLUSH_COSTS: [&str; 7] = [
     "interrupt.send",
     "interrupt.latency_local",
     "interrupt.latency_remote",
@@ -151,10 +151,10 @@ const FLUSH_PRICES: [&str; 7] = [
     "tlb.flush_all",
 ];
 
-/// How much less time readers take with batches than without, in percent, where interrupts and
-/// flushes cost nothing: the mean of six seeds, since that of one is off by up to three.
-fn gain_without_prices(mut paging: Paging) -> f64 {
-    for key in FLUSH_PRICES {
+/// The gain of readers by batches, in percent of their time, with interrupts and flushes at no
+/// cost: the mean of six seeds, because single ones are off by up to three.
+fn gain_without_costs(mut paging: Paging) -> f64 {
+    for key in FLUSH_COSTS {
         paging.spec = paging.spec.scaled(key, 0.0).unwrap();
     }
     let gain = |seed| {
@@ -176,6 +176,6 @@ fn batches_gain_nothing_where_interrupts_and_flushes_cost_nothing() {
         mmap_read(Readers::Threads, 6, 96),
         mmap_read(Readers::Threads, 12, 192),
     ];
-    let gains = trials.map(gain_without_prices);
+    let gains = trials.map(gain_without_costs);
     assert!(gains.iter().all(|gain| *gain <= 3.0), "{gains:.2?}");
 }

@@ -1,63 +1,64 @@
-//! How far it all is: when it ends, and what happened hour by hour.
+//! The timeline of a run: its progress and end, and results hour by hour.
 //!
-//! An *hour* is a twenty-fourth of a day of turnovers, or of the whole work where there are no days. It is
-//! counted in pages brought into memory, so that hours are equally much work however long they take.
+//! An *hour* is the time for a twenty-fourth of a day's pages, or, without days, of the whole work.
+//! It is measured in pages read into memory, so that all hours have the same amount of work.
 
 use std::cell::{Cell, RefCell};
 
-/// Parts that a timeline is told in.
+/// Parts in which progress is reported.
 pub(super) const HOURS: u64 = 24;
 
-/// What happened in an hour.
+/// The results of an hour.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub(crate) struct Hour {
-    /// When it ended, in cycles.
+    /// Its end, in cycles.
     pub(super) end: u64,
-    /// Pages that programs used in it.
+    /// Pages that programs used.
     pub(super) pages: u64,
-    /// The longest that a program waited for a page in it, in cycles.
+    /// The longest wait of a program for a page, in cycles.
     pub(super) stall: u64,
-    /// Share of free memory that could not serve a request of order 3, in thousandths, at its end.
+    /// Unusable free space index of order 3 at its end, in thousandths.
     pub(super) unusable: u64,
     /// Requests for huge pages in it.
     pub(super) huge: u64,
-    /// Of these, those that got one and did nothing for it.
+    /// Of these, those that succeeded without reclaim and compaction.
     pub(super) unstalled: u64,
 }
 
-/// Requests for huge pages, all together.
+/// Requests for huge pages of the whole run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Huge {
     pub(crate) requests: u64,
     pub(crate) served: u64,
-    /// Of these, without reclaiming or compacting.
+    /// Of these, those that succeeded without reclaim and compaction.
     pub(crate) unstalled: u64,
-    /// The longest that one took, in cycles.
+    /// The longest latency, in cycles.
     pub(crate) longest: u64,
 }
 
-/// One run's progress, which all event loops see.
+/// The timeline of one run, shared by all event loops.
 pub(super) struct Timeline<'c> {
-    /// Pages in an hour.
+    /// Pages read in an hour.
     hour: u64,
-    /// Hours; none if it ends when every program has.
+    /// Number of hours; `None` if the run ends with its programs.
     hours: Option<u64>,
-    /// Programs that have not ended.
+    /// Programs that are still running.
     programs: Cell<u64>,
-    /// When the last of them did, in cycles.
+    /// The end of the last program, in cycles.
     ended: Cell<u64>,
     current: Cell<Hour>,
     past: RefCell<Vec<Hour>>,
-    /// The longest wait of all, in cycles.
+    /// The longest wait of the run, in cycles.
     stall: Cell<u64>,
-    /// Pages that programs used so far.
+    /// Pages that programs have used.
     used: Cell<u64>,
     huge: Cell<Huge>,
     tell: &'c dyn Fn(u64),
 }
 
 impl<'c> Timeline<'c> {
-    /// A timeline of `hours` hours, each of `hour` pages; or of as many as programs take.
+    /// A timeline of `hours` hours, in each of which `hour` pages are read; `None`: until all
+    /// programs have ended.
     pub(super) fn new(hour: u64, hours: Option<u64>, programs: u64, tell: &'c dyn Fn(u64)) -> Self {
         Self {
             hour: hour.max(1),
@@ -73,7 +74,7 @@ impl<'c> Timeline<'c> {
         }
     }
 
-    /// A program used a page that it had waited for so long.
+    /// A program used a page after waiting for it for `waited` cycles.
     #[inline]
     pub(super) fn used(&self, waited: u64) {
         let mut hour = self.current.get();
@@ -84,8 +85,8 @@ impl<'c> Timeline<'c> {
         self.used.set(self.used.get() + 1);
     }
 
-    /// A program asked for a huge page, and got one or not, which took so long; it had to reclaim or
-    /// compact for it or not.
+    /// A program requested a huge page, with its success, whether it ran reclaim or compaction, and
+    /// its latency.
     pub(super) fn asked_for_huge(&self, served: bool, stalled: bool, took: u64) {
         let (mut hour, mut all) = (self.current.get(), self.huge.get());
         let unstalled = u64::from(served && !stalled);
@@ -104,32 +105,31 @@ impl<'c> Timeline<'c> {
         self.huge.get()
     }
 
-    /// Pages that programs used so far.
+    /// Pages that programs have used.
     pub(super) fn pages(&self) -> u64 {
         self.used.get()
     }
 
-    /// Pages that were brought into memory, at a time; what is `unusable` is looked up if an hour has
-    /// passed.
+    /// `brought` pages were read into memory by `now`; `unusable` is called if an hour has passed.
     pub(super) fn look(&self, brought: u64, now: u64, unusable: impl FnOnce() -> u64) {
         let passed = self.past.borrow().len();
         if brought < (passed as u64 + 1) * self.hour {
             return;
         }
         self.past.borrow_mut().push(Hour { end: now, ..self.current.take() });
-        // Others go on meanwhile, and must find that the hour has passed.
+        // Other CPUs run meanwhile, and must see that the hour has passed.
         let unusable = unusable();
         self.past.borrow_mut()[passed].unusable = unusable;
         (self.tell)(passed as u64 + 1);
     }
 
-    /// A program has come to its end.
+    /// A program has ended.
     pub(super) fn ends(&self, now: u64) {
         self.programs.set(self.programs.get() - 1);
         self.ended.set(self.ended.get().max(now));
     }
 
-    /// Whether it is all over.
+    /// Whether the run has ended.
     pub(super) fn is_over(&self) -> bool {
         match self.hours {
             Some(hours) => self.past.borrow().len() as u64 >= hours,
@@ -137,13 +137,13 @@ impl<'c> Timeline<'c> {
         }
     }
 
-    /// When it was over, in cycles.
+    /// The end of the run, in cycles.
     pub(super) fn end(&self) -> u64 {
         let last = self.past.borrow().last().map_or(0, |hour| hour.end);
         if self.hours.is_some() { last } else { self.ended.get() }
     }
 
-    /// The longest that a program waited for a page, in cycles.
+    /// The longest wait of a program for a page, in cycles.
     pub(super) fn stall(&self) -> u64 {
         self.stall.get()
     }
@@ -159,7 +159,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn hours_are_equally_much_work() {
+    fn hours_have_equal_amounts_of_work() {
         let told = Cell::new(0);
         let tell = |hour| told.set(hour);
         let timeline = Timeline::new(100, Some(2), 1, &tell);
@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn without_days_it_ends_when_every_program_has() {
+    fn without_days_the_run_ends_with_its_programs() {
         let timeline = Timeline::new(100, None, 2, &|_| ());
         timeline.ends(70);
         assert!(!timeline.is_over());

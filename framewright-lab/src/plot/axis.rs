@@ -1,8 +1,8 @@
-//! Where ticks are, and what stands at them.
+//! Ticks of axes and their labels.
 
 use super::Scale;
 
-/// About how many ticks a vertical axis has.
+/// Approximate number of ticks of a vertical axis.
 const TICKS: f64 = 5.0;
 
 /// Ticks from zero to the first at or above `most`: multiples of 1, 2 or 5 times a power of ten.
@@ -25,7 +25,7 @@ fn ticks_between(least: f64, most: f64, least_step: f64) -> Vec<f64> {
     (0..=count).map(|tick| (first + f64::from(tick)) * step).collect()
 }
 
-/// What an axis spans, and where its ticks are.
+/// The range of an axis, and its ticks.
 pub(super) struct Span {
     scale: Scale,
     pub(super) least: f64,
@@ -34,7 +34,7 @@ pub(super) struct Span {
 }
 
 impl Span {
-    /// A horizontal axis: exactly from the least value to the greatest.
+    /// A horizontal axis: exactly from the smallest value to the largest.
     pub(super) fn across(values: impl Iterator<Item = f64>, scale: Scale) -> Self {
         let (least, most) = match (extremes(values), scale) {
             (Some((least, most)), _) if least < most => (least, most),
@@ -49,7 +49,8 @@ impl Span {
         Self { scale, least, most, ticks }
     }
 
-    /// A vertical axis: from zero, or the tick below the least value, to the tick above all.
+    /// A vertical axis: from zero, or the tick below the smallest value, to the tick above all
+    /// values.
     pub(super) fn upwards(values: impl Iterator<Item = f64>, scale: Scale) -> Self {
         let extremes = extremes(values);
         let ticks = match (scale.base(), extremes) {
@@ -64,19 +65,19 @@ impl Span {
         Self { scale, least: end(ticks.first()), most: end(ticks.last()), ticks }
     }
 
-    /// Where `value` lies, evenly spread from there on; 0 if it has no place.
-    pub(super) fn place(&self, value: f64) -> f64 {
-        self.scale.place(value).unwrap_or_default()
+    /// The linear position of `value`; 0 if it has none.
+    pub(super) fn position(&self, value: f64) -> f64 {
+        self.scale.position(value).unwrap_or_default()
     }
 
-    /// The tick at `place`.
-    pub(super) fn tick(&self, place: f64) -> Option<f64> {
-        self.ticks.iter().copied().find(|tick| (self.place(*tick) - place).abs() < 1e-9)
+    /// The tick at `position`.
+    pub(super) fn tick(&self, position: f64) -> Option<f64> {
+        self.ticks.iter().copied().find(|tick| (self.position(*tick) - position).abs() < 1e-9)
     }
 }
 
 impl Scale {
-    /// What its ticks are powers of, if they are.
+    /// The base of a logarithmic axis.
     fn base(self) -> Option<f64> {
         match self {
             Self::Linear | Self::Whole => None,
@@ -85,18 +86,18 @@ impl Scale {
         }
     }
 
-    /// Where `value` lies; none if it has no place.
-    pub(super) fn place(self, value: f64) -> Option<f64> {
-        let place = match self.base() {
+    /// The position of `value`; `None` if it has none.
+    pub(super) fn position(self, value: f64) -> Option<f64> {
+        let position = match self.base() {
             None => value,
             Some(base) if value > 0.0 => log(value, base),
             Some(_) => return None,
         };
-        place.is_finite().then_some(place)
+        position.is_finite().then_some(position)
     }
 }
 
-/// The logarithm of `value`, a whole number where it should be one.
+/// The logarithm of `value`; exactly a whole number for powers of the base.
 fn log(value: f64, base: f64) -> f64 {
     let log = if base == 2.0 { value.log2() } else { value.log10() };
     if (log - log.round()).abs() < 1e-9 { log.round() } else { log }
@@ -113,12 +114,12 @@ fn extremes(values: impl Iterator<Item = f64>) -> Option<(f64, f64)> {
     })
 }
 
-/// `value` at a tick of its own kind: a power of ten.
+/// The label of a power of ten.
 pub(super) fn alone(value: f64) -> String {
     Figures::of(&[value]).write(value)
 }
 
-/// How the ticks of one axis are written: all with the same prefix and as many decimals.
+/// The labels of one axis: all with the same prefix and number of decimals.
 pub(super) struct Figures {
     divisor: f64,
     prefix: &'static str,
@@ -175,11 +176,11 @@ mod tests {
         assert_eq!(upwards(&[5.0, 900.0], Scale::Decades), [1.0, 10.0, 100.0, 1000.0]);
         assert_eq!(upwards(&[1000.0], Scale::Decades), [1000.0, 10_000.0]);
         assert_eq!(upwards(&[60.0, 83.0], Scale::Linear).len(), 6);
-        assert_eq!(Scale::Doubling.place(0.0), None);
+        assert_eq!(Scale::Doubling.position(0.0), None);
     }
 
     #[test]
-    fn figures_of_one_axis_look_alike() {
+    fn labels_of_one_axis_have_one_format() {
         let write = |ticks: &[f64]| {
             let figures = Figures::of(ticks);
             ticks.iter().map(|tick| figures.write(*tick)).collect::<Vec<_>>().join("|")

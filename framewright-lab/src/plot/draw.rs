@@ -16,26 +16,26 @@ use super::{
     axis::{Figures, Span, alone},
 };
 
-/// Pixels, all of them.
+/// Sizes in pixels.
 const WIDTH: u32 = 960;
 const PANEL_HEIGHT: u32 = 360;
 const HEAD_HEIGHT: u32 = 64;
 const LEFT: i32 = 76;
 const TOP: i32 = 40;
 const BOTTOM: i32 = 52;
-/// Space for labels at the ends of lines: as much as they need, within reason.
+/// Width of the labels at the ends of lines: as much as they need, within limits.
 const RIGHT: RangeInclusive<i32> = 60..=360;
-/// What a character of a label takes, about.
+/// Approximate width of a character of a label.
 const CHARACTER: f64 = 7.4;
 
-/// Lines are made wider for so many that lie above them.
+/// A line is wider if others are drawn over it, up to this number of them.
 const WIDER: usize = 3;
 
 const TEXT: RGBColor = RGBColor(0x26, 0x26, 0x26);
 const FAINT: RGBColor = RGBColor(0x66, 0x66, 0x66);
 const GRID: RGBColor = RGBColor(0xe4, 0xe4, 0xe4);
 
-/// Colours that the colour-blind can tell apart (Okabe and Ito), the darkest first.
+/// Colours that colour-blind readers can distinguish (Okabe and Ito), the darkest first.
 const COLOURS: [RGBColor; 7] = [
     RGBColor(0x00, 0x72, 0xb2),
     RGBColor(0xd5, 0x5e, 0x00),
@@ -75,7 +75,7 @@ fn draw_on(backend: SVGBackend<'_>, plot: &Plot) -> Drawn {
     Ok(())
 }
 
-/// An axis with ticks at these places.
+/// An axis with ticks at these positions.
 struct Ticked {
     axis: RangedCoordf64,
     ticks: Vec<f64>,
@@ -83,8 +83,8 @@ struct Ticked {
 
 impl Ticked {
     fn new(span: &Span) -> Self {
-        let ticks = span.ticks.iter().map(|tick| span.place(*tick)).collect();
-        Self { axis: (span.place(span.least)..span.place(span.most)).into(), ticks }
+        let ticks = span.ticks.iter().map(|tick| span.position(*tick)).collect();
+        Self { axis: (span.position(span.least)..span.position(span.most)).into(), ticks }
     }
 }
 
@@ -105,7 +105,7 @@ impl Ranged for Ticked {
     }
 }
 
-/// What lies where.
+/// The layout of a panel.
 struct Frame {
     x: Span,
     y: Span,
@@ -120,19 +120,19 @@ impl Frame {
         }
     }
 
-    fn place(&self, (x, y): (f64, f64)) -> (f64, f64) {
-        (self.x.place(x), self.y.place(y))
+    fn position(&self, (x, y): (f64, f64)) -> (f64, f64) {
+        (self.x.position(x), self.y.position(y))
     }
 }
 
-/// The points of `line` that have a place.
+/// The points of `line` that have a position.
 fn shown(line: &Line, panel: &Panel) -> impl Iterator<Item = (f64, f64)> {
     let (across, upwards) = (panel.x.scale, panel.y.scale);
     let points = line.points.iter().map(|point| (point.0, point.1));
-    points.filter(move |(x, y)| across.place(*x).is_some() && upwards.place(*y).is_some())
+    points.filter(move |(x, y)| across.position(*x).is_some() && upwards.position(*y).is_some())
 }
 
-/// The space that the labels of all panels need: one for all, so that their axes are aligned.
+/// The width of the labels of all panels: one for all, so that their axes are aligned.
 fn space_for_labels(plot: &Plot) -> i32 {
     let lines = plot.panels.iter().flat_map(|panel| &panel.lines);
     let longest = lines.map(|line| line.label.chars().count()).max().unwrap_or(0);
@@ -150,7 +150,7 @@ fn draw_panel(area: &Area<'_>, panel: &Panel, right: i32) -> Drawn {
         .build_cartesian_2d(Ticked::new(&frame.x), Ticked::new(&frame.y))?;
     draw_mesh(area, &mut chart, &frame, panel)?;
     for (index, line) in panel.lines.iter().enumerate() {
-        let points: Vec<_> = shown(line, panel).map(|point| frame.place(point)).collect();
+        let points: Vec<_> = shown(line, panel).map(|point| frame.position(point)).collect();
         draw_line(&mut chart, index, panel.lines.len() - 1 - index, &points)?;
     }
     draw_labels(area, &chart, &frame, panel)
@@ -170,24 +170,23 @@ fn draw_mesh(area: &Area<'_>, chart: &mut Chart<'_, '_>, frame: &Frame, panel: &
         .x_label_formatter(&x)
         .y_label_formatter(&y)
         .draw()?;
-    // Above its axis, where it can be read without turning one's head.
+    // Above its axis, so that it is horizontal.
     area.draw_text(&panel.y.label, &text(area, 14.0, TEXT), (16, 10))?;
     Ok(())
 }
 
-/// What stands at the tick at a place. Powers of ten are of very different size: each is written
-/// as suits it.
+/// The label of the tick at a position. Powers of ten differ so much that each has its own format.
 fn written(span: &Span, scale: Scale) -> impl Fn(&f64) -> String {
     let figures = Figures::of(&span.ticks);
-    move |place| match span.tick(*place) {
+    move |position| match span.tick(*position) {
         None => String::new(),
         Some(tick) if scale == Scale::Decades => alone(tick),
         Some(tick) => figures.write(tick),
     }
 }
 
-/// Draws line number `index`, over which so many are drawn later: the more, the wider it is, so that
-/// it can be seen below them.
+/// Draws line number `index`, over which `over` more lines are drawn: the more, the wider it is, so
+/// that it is visible below them.
 fn draw_line(
     chart: &mut Chart<'_, '_>,
     index: usize,
@@ -220,13 +219,13 @@ fn draw_labels(area: &Area<'_>, chart: &Chart<'_, '_>, frame: &Frame, panel: &Pa
         .iter()
         .enumerate()
         .filter_map(|(index, line)| {
-            let (x, y) = chart.backend_coord(&frame.place(shown(line, panel).last()?));
+            let (x, y) = chart.backend_coord(&frame.position(shown(line, panel).last()?));
             Some((index, line, (x - base_x, y - base_y)))
         })
         .collect();
     let heights: Vec<i32> = drawn.iter().map(|(_, _, (_, y))| *y).collect();
     let heights = spread(&heights, TOP, PANEL_HEIGHT as i32 - BOTTOM);
-    // Where the axis ends, whatever line ends before.
+    // At the end of the axis, even if a line ends before.
     let x = drawn.iter().map(|(_, _, (x, _))| *x).max().unwrap_or(0) + 12;
     for ((index, line, _), y) in drawn.into_iter().zip(heights) {
         let style = text(area, 14.0, COLOURS[index % COLOURS.len()]);
@@ -236,7 +235,7 @@ fn draw_labels(area: &Area<'_>, chart: &Chart<'_, '_>, frame: &Frame, panel: &Pa
 }
 
 fn font(size: f64) -> FontDesc<'static> {
-    // The backend makes letters smaller than it is told by this factor.
+    // The backend shrinks letters by this factor.
     FontDesc::new(FontFamily::SansSerif, size * 1.24, FontStyle::Normal)
 }
 
@@ -244,16 +243,16 @@ fn text(area: &Area<'_>, size: f64, colour: RGBColor) -> TextStyle<'static> {
     TextStyle { color: colour.to_backend_color(), ..font(size).into_text_style(area) }
 }
 
-/// Pixels from one label to the next at least.
+/// Minimum distance of labels in pixels.
 pub(super) const APART: i32 = 17;
 
-/// Moves labels at these heights apart, as little as it takes, within `top` to `bottom` if they fit.
-/// The result is in the order of the input.
+/// Moves labels at these heights apart, as little as necessary, within `top` to `bottom` if they
+/// fit. The result is in the order of the input.
 pub(super) fn spread(heights: &[i32], top: i32, bottom: i32) -> Vec<i32> {
     let mut order: Vec<usize> = (0..heights.len()).collect();
     order.sort_by_key(|&index| (heights[index], index));
     let mut placed: Vec<i32> = order.iter().map(|&index| heights[index]).collect();
-    // Down until none meet, then up from the bottom where that pushed them out.
+    // Downwards until none overlap, then upwards from the bottom if that moved them out.
     let mut floor = top;
     for height in &mut placed {
         *height = (*height).max(floor);
@@ -276,7 +275,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn labels_that_meet_are_moved_apart_and_keep_their_order() {
+    fn overlapping_labels_are_moved_apart_and_keep_their_order() {
         assert_eq!(spread(&[10, 200, 100], 0, 300), [10, 200, 100]);
         assert_eq!(spread(&[100, 101, 99], 0, 300), [116, 133, 99]);
         assert_eq!(spread(&[300, 299], 0, 300), [300, 283]);

@@ -1,16 +1,17 @@
 //! Plots: series of a report as lines, in one self-contained SVG.
 //!
 //! A [`Plot`] is a title and panels below one another; a [`Panel`] is two axes and labelled lines.
-//! Lines are told apart by colour (safe for the colour-blind), by the shape of their points (safe
-//! for a printer), and by their labels, which stand at their ends: no eye has to travel to a legend
-//! and back. Every line is narrower than those below it, so that lines which coincide are all seen.
+//! Lines differ in colour (also for colour-blind readers), in the shape of their points (also in
+//! print), and have labels at their ends instead of a legend. Every line is narrower than those
+//! below it, so that coinciding lines are all visible.
 //!
 //! | module   | job                                                     |
 //! |----------|---------------------------------------------------------|
-//! | `axis`   | where ticks are, and what stands at them                |
+//! | `axis`   | ticks of axes and their labels                          |
 //! | `draw`   | the picture, through `plotters`                         |
 //!
-//! Nothing here knows the time, the terminal or fonts: the same plot gives the same bytes.
+//! The output does not depend on the time, the terminal or fonts: the same plot gives the same
+//! bytes.
 
 mod axis;
 mod draw;
@@ -22,9 +23,9 @@ use crate::report::{Point, Run};
 /// A picture: panels below one another, one width.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Plot {
-    /// What it shows; stands above everything.
+    /// Its subject; the top line.
     pub title: String,
-    /// Where it comes from: the command, the machine, the seeds; stands below the title.
+    /// Its source: the command, the machine, the seeds; the line below the title.
     pub subtitle: String,
     /// The panels, from top to bottom.
     pub panels: Vec<Panel>,
@@ -33,9 +34,9 @@ pub struct Plot {
 /// Two axes and what is drawn between them.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Panel {
-    /// To the right.
+    /// The horizontal axis.
     pub x: Axis,
-    /// Upwards; if it is linear, it begins at zero.
+    /// The vertical axis; if it is linear, it begins at zero.
     pub y: Axis,
     /// The lines, in the order of their colours.
     pub lines: Vec<Line>,
@@ -44,41 +45,41 @@ pub struct Panel {
 /// An axis.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Axis {
-    /// What it counts, with the unit: `zone-lock wait, % of all cycles`.
+    /// The quantity, with its unit: `zone-lock wait, % of all cycles`.
     pub label: String,
-    /// How values are spread.
+    /// The scale of values.
     pub scale: Scale,
 }
 
-/// How values are spread along an axis.
+/// The scale of values along an axis.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scale {
-    /// Evenly.
+    /// Linear.
     Linear,
-    /// Evenly, with ticks at whole numbers: what there is no half of.
+    /// Linear, with ticks at whole numbers only.
     Whole,
-    /// By their logarithm, with ticks at powers of two: numbers of CPUs. Values above zero only.
+    /// Logarithmic, with ticks at powers of two: CPU counts. Values above zero only.
     Doubling,
-    /// By their logarithm, with ticks at powers of ten: what grows with CPUs. Values above zero only.
+    /// Logarithmic, with ticks at powers of ten. Values above zero only.
     Decades,
 }
 
 /// A line.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Line {
-    /// What it is.
+    /// Its label.
     pub label: String,
     /// Its points, from left to right.
     pub points: Vec<Point>,
 }
 
 impl Axis {
-    /// An axis with evenly spread values.
+    /// A linear axis.
     pub fn linear(label: &str) -> Self {
         Self { label: label.to_owned(), scale: Scale::Linear }
     }
 
-    /// An axis with evenly spread values that are whole numbers.
+    /// A linear axis for whole numbers.
     pub fn whole(label: &str) -> Self {
         Self { label: label.to_owned(), scale: Scale::Whole }
     }
@@ -95,7 +96,7 @@ impl Axis {
 }
 
 impl Panel {
-    /// The series called `name` of every run that has it, labelled by what tells the runs apart.
+    /// The series called `name` of every run that has it, labelled by the differences of the runs.
     pub fn of_series(runs: &[Run], name: &str, x: Axis, y: Axis) -> Self {
         let line = |run: &Run| {
             let points = run.series.get(name)?.clone();
@@ -104,7 +105,7 @@ impl Panel {
         Self { x, y, lines: runs.iter().filter_map(line).collect() }
     }
 
-    /// The same with every `x` multiplied: what is counted in one unit, on an axis with another.
+    /// The same with every `x` multiplied by `factor`, to change its unit.
     #[must_use]
     pub fn with_x_times(mut self, factor: f64) -> Self {
         for point in self.lines.iter_mut().flat_map(|line| &mut line.points) {
@@ -114,7 +115,7 @@ impl Panel {
     }
 }
 
-/// Who a run is in a picture: where the table says `base` and `vs`, the settings in which they differ.
+/// The label of a run: for `base` and `vs`, the settings in which they differ.
 fn label(run: &Run, runs: &[Run]) -> String {
     let who = |run: &Run| {
         let side = ["base", "vs"].into_iter().find_map(|side| run.label.strip_suffix(side));
@@ -134,7 +135,8 @@ fn label(run: &Run, runs: &[Run]) -> String {
 }
 
 impl Plot {
-    /// The picture as SVG. Points that are no numbers, or have no place on their axis, are left out.
+    /// The picture as SVG. Points that are no numbers, or have no position on their axis, are
+    /// omitted.
     pub fn svg(&self) -> String {
         draw::draw(self)
     }

@@ -1,4 +1,4 @@
-//! What is drawn is there, and twice the same.
+//! The drawing is complete, and the same each time.
 
 use super::*;
 
@@ -6,7 +6,7 @@ fn line(label: &str, points: &[(f64, f64)]) -> Line {
     Line { label: label.into(), points: points.iter().map(|&(x, y)| Point(x, y)).collect() }
 }
 
-/// Throughput and lock wait of two designs, roughly as a simulation shows them.
+/// Throughput and lock wait of two designs, roughly as in a simulation.
 fn scaling() -> Plot {
     let cpus = [1.0, 2.0, 4.0, 8.0, 16.0, 28.0, 56.0, 112.0, 224.0, 512.0];
     let curve = |value: &dyn Fn(f64) -> f64| -> Vec<(f64, f64)> {
@@ -38,7 +38,7 @@ fn scaling() -> Plot {
 }
 
 #[test]
-fn the_same_plot_is_the_same_bytes_and_says_what_it_shows() {
+fn the_same_plot_is_the_same_bytes_and_has_its_labels() {
     let svg = scaling().svg();
     assert_eq!(svg, scaling().svg());
     assert!(svg.starts_with("<svg ") && svg.ends_with("</svg>\n"));
@@ -48,7 +48,7 @@ fn the_same_plot_is_the_same_bytes_and_says_what_it_shows() {
 }
 
 #[test]
-fn what_has_no_place_is_left_out() {
+fn points_without_a_position_are_omitted() {
     let axis = Axis::linear("y & <unit>");
     for points in [
         &[][..],
@@ -80,7 +80,7 @@ fn series_of_a_report_become_lines() {
 }
 
 #[test]
-fn lines_are_labelled_by_what_tells_them_apart() {
+fn lines_are_labelled_by_their_differences() {
     let run = |label: &str, settings: &[(&str, &str)]| Run {
         label: label.into(),
         settings: settings.iter().map(|&(key, value)| (key.into(), value.into())).collect(),
@@ -111,9 +111,9 @@ fn lines_are_labelled_by_what_tells_them_apart() {
     assert_eq!(panel(&sides).with_x_times(0.25).lines[0].points, [Point(0.5, 1.0)]);
 }
 
-/// Whoever draws over another leaves an edge of it.
+/// The edge of a line below another is visible.
 #[test]
-fn lines_that_coincide_are_all_seen() {
+fn coinciding_lines_are_all_visible() {
     let points = [(1.0, 1.0), (2.0, 3.0)];
     let lines = vec![line("a", &points), line("b", &points)];
     let panel = Panel { x: Axis::whole("x"), y: Axis::linear("y"), lines };

@@ -17,60 +17,60 @@ use super::QemuSpec;
 use crate::{Error, report::Report, workloads::Side};
 
 pub(super) const QEMU: &str = "qemu-system-x86_64";
-/// More than any workload takes on a machine that has other things to do.
-const PATIENCE: Duration = Duration::from_secs(600);
-/// Lines that are told when something went wrong.
-const LAST: usize = 12;
-/// What QEMU exits with when the kernel says that all is well, that something is not, or that it cannot do
-/// what its command line says.
+/// More than any workload takes on a machine with other load.
+const TIME_LIMIT: Duration = Duration::from_secs(600);
+/// Number of last lines that are shown after a failure.
+const SHOWN_LINES: usize = 12;
+/// Exit codes of QEMU if the kernel reports success, a failed check, or that it cannot follow its
+/// command line.
 const PASSED: i32 = 33;
 const FAILED: i32 = 35;
 const REFUSED: i32 = 37;
-/// What QEMU exits with when it cannot make such a machine.
+/// Exit code of QEMU if it cannot make such a machine.
 const NO_MACHINE: i32 = 1;
 
-/// What the clock of an emulated machine counts.
+/// The clock of an emulated machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Clock {
-    /// Time, as it passes.
+    /// Real time.
     Time,
     /// Instructions of all CPUs, which run one at a time.
     Instructions,
 }
 
-/// Whether there is a QEMU at all: to be asked before anything is built.
+/// Checks that there is a QEMU; called before anything is built.
 pub(super) fn look_for_qemu() -> Result<(), Error> {
     let asked = Command::new(QEMU).arg("--version").stdout(Stdio::null()).status();
     asked.map(drop).map_err(|_| {
         Error::input(format_args!(
-            "there is no {QEMU}: install it, on Debian and Ubuntu with \
+            "{QEMU} is not installed: install it, on Debian and Ubuntu with \
              `apt install --no-install-recommends qemu-system-x86`"
         ))
     })
 }
 
-/// What is booted.
-pub(super) struct Guest<'g> {
+/// The system to boot.
+pub(super) struct System<'g> {
     pub(super) kernel: &'g Path,
-    /// The file system that it finds in memory.
+    /// The file system in memory.
     pub(super) image: Option<&'g Path>,
     /// More options of QEMU.
     pub(super) more: Vec<String>,
 }
 
-/// Boots a kernel and waits for its result. `tell` hears which part is done, from 0 to 1.
+/// Boots a kernel and waits for its result. `tell` gets the finished part, from 0 to 1.
 pub(super) fn boot(
     spec: &QemuSpec,
-    guest: &Guest<'_>,
+    system: &System<'_>,
     clock: Clock,
     words: &[String],
     tell: &mut dyn FnMut(f64),
 ) -> Result<Report, Error> {
     let mut child =
-        command(spec, guest, clock, words).spawn().map_err(|error| cannot_run(QEMU, &error))?;
+        command(spec, system, clock, words).spawn().map_err(|error| cannot_run(QEMU, &error))?;
     let lines = child.stdout.take().map(listen);
     let complaints = child.stderr.take().map(read_on);
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + TIME_LIMIT;
     let mut machine = Machine { child, said: VecDeque::new(), report: None };
     while let Some(lines) = &lines {
         match lines.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
@@ -79,8 +79,8 @@ pub(super) fn boot(
             Err(RecvTimeoutError::Timeout) => {
                 machine.stop();
                 return Err(Error::broken(format_args!(
-                    "the machine was still running after {} s, and was stopped; it said last:\n{}",
-                    PATIENCE.as_secs(),
+                    "the machine was still running after {} s, and was stopped; its last lines:\n{}",
+                    TIME_LIMIT.as_secs(),
                     machine.said()
                 )));
             }
@@ -92,7 +92,7 @@ pub(super) fn boot(
     machine.result(status, &complaints)
 }
 
-fn command(spec: &QemuSpec, guest: &Guest<'_>, clock: Clock, words: &[String]) -> Command {
+fn command(spec: &QemuSpec, system: &System<'_>, clock: Clock, words: &[String]) -> Command {
     let mut command = Command::new(QEMU);
     command.args(["-M", "q35", "-cpu", "max"]).args(spec.arguments());
     let mut line = words.join(" ");
@@ -103,8 +103,8 @@ fn command(spec: &QemuSpec, guest: &Guest<'_>, clock: Clock, words: &[String]) -
             command.args(["-accel", "tcg", "-icount", "shift=0,sleep=off"])
         }
     };
-    command.arg("-kernel").arg(guest.kernel).args(["-append", &line]).args(&guest.more);
-    if let Some(image) = guest.image {
+    command.arg("-kernel").arg(system.kernel).args(["-append", &line]).args(&system.more);
+    if let Some(image) = system.image {
         command.arg("-initrd").arg(image);
     }
     command.args(["-nodefaults", "-display", "none", "-monitor", "none", "-no-reboot"]);
@@ -114,11 +114,11 @@ fn command(spec: &QemuSpec, guest: &Guest<'_>, clock: Clock, words: &[String]) -
     command
 }
 
-/// Has a program end when the thread that starts it does, whatever ends that: else an emulated machine
-/// that nobody listens to would go on for ever.
+/// Makes a program end with the thread that starts it, however that ends: otherwise an emulated
+/// machine would run for ever after a failure.
 #[allow(unsafe_code)]
 fn end_with_this_thread(command: &mut Command) {
-    // SAFETY: between fork and exec one system call is made, which touches no memory.
+    // SAFETY: the only action between fork and exec is one system call, which accesses no memory.
     unsafe {
         command.pre_exec(|| {
             let signal = Some(rustix::process::Signal::KILL);
@@ -127,28 +127,28 @@ fn end_with_this_thread(command: &mut Command) {
     }
 }
 
-/// All that QEMU itself has to say.
+/// Reads all messages of QEMU itself.
 fn read_on(mut output: ChildStderr) -> thread::JoinHandle<String> {
     thread::spawn(move || {
         let mut text = String::new();
-        // What is no text is not for people.
+        // Output that is not text is no message.
         let _ = output.read_to_string(&mut text);
         text
     })
 }
 
-/// The lines of a machine as they come.
+/// The lines of a machine as they are printed.
 fn listen(output: ChildStdout) -> Receiver<String> {
     let (sender, receiver) = channel();
     thread::spawn(move || {
         let lines = BufReader::new(output).lines().map_while(Result::ok);
-        // Whoever listened may have gone.
+        // The receiver may be gone.
         lines.map(|line| sender.send(line)).take_while(Result::is_ok).for_each(drop);
     });
     receiver
 }
 
-/// A machine that runs.
+/// A running machine.
 struct Machine {
     child: Child,
     /// Its last lines.
@@ -163,7 +163,7 @@ impl Machine {
         } else if let Ok(report) = serde_json::from_str(&line) {
             self.report = Some(report);
         } else {
-            if self.said.len() == LAST {
+            if self.said.len() == SHOWN_LINES {
                 self.said.pop_front();
             }
             self.said.push_back(line);
@@ -198,14 +198,14 @@ impl Machine {
                 self.said.extend(complaints.lines().map(str::to_owned));
                 let code = code.map_or_else(|| "a signal".to_owned(), |code| code.to_string());
                 Err(Error::broken(format_args!(
-                    "QEMU ended with {code} and without a result; the machine said last:\n{}",
+                    "QEMU ended with {code} and without a result; its last lines:\n{}",
                     self.said()
                 )))
             }
         }
     }
 
-    /// What the kernel said was wrong: its line with `error: ` and those behind it.
+    /// The kernel's error message: its line with `error: ` and the lines after it.
     fn reason(&self) -> String {
         let at = self.said.iter().position(|line| line.starts_with("error: ")).unwrap_or(0);
         let lines: Vec<&str> = self.said.iter().skip(at).map(String::as_str).collect();
@@ -219,21 +219,21 @@ impl Drop for Machine {
     }
 }
 
-/// The part that a line says is done.
+/// The finished part that a line reports.
 fn progress(line: &str) -> Option<f64> {
     let (done, total) = line.strip_prefix("progress ")?.split_once(' ')?;
     let (done, total): (f64, f64) = (done.parse().ok()?, total.trim().parse().ok()?);
     (total > 0.0).then(|| done / total)
 }
 
-/// Where the kernel is: beside this crate.
+/// The folder of the kernel, beside this crate.
 const KERNEL: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../kernel");
-/// Where that is what runs Linux beside it.
+/// The folder of the programs that run on Linux.
 const LINUX: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../linux");
-/// Programs for Linux are static: nothing else is in their file system.
+/// Programs for Linux are static: their file system has nothing else.
 const LINUX_TARGET: &str = "x86_64-unknown-linux-gnu";
 
-/// The part of cargo's messages that says what was built.
+/// The part of cargo's messages that names the built files.
 #[derive(Deserialize)]
 struct Message {
     executable: Option<PathBuf>,
@@ -241,8 +241,8 @@ struct Message {
     filenames: Vec<PathBuf>,
 }
 
-/// Builds the kernel, unless that has been done; where it is. What is there to compare with is in it for who
-/// asks for it.
+/// Builds the kernel, unless that was done. Returns its path. The methods for comparison are built
+/// in if a side uses them.
 pub(super) fn kernel(sides: &[Side]) -> Result<PathBuf, Error> {
     let mut settings = sides.iter().flat_map(|side| &side.settings);
     let compares = settings.any(|(path, value)| needs_compare(path, value));
@@ -250,13 +250,13 @@ pub(super) fn kernel(sides: &[Side]) -> Result<PathBuf, Error> {
     cargo(KERNEL, features, None)
 }
 
-/// The same of the program that runs workloads on Linux.
+/// The same for the program that runs workloads on Linux.
 pub(super) fn linux_init() -> Result<PathBuf, Error> {
     let what = ["-p", "framewright-linux-init", "--target", LINUX_TARGET];
     cargo(LINUX, &what, Some("-Ctarget-feature=+crt-static"))
 }
 
-/// The same of the plugin that has QEMU count instructions by address.
+/// The same for the plugin with which QEMU counts instructions by address.
 pub(super) fn instruction_counter() -> Result<PathBuf, Error> {
     cargo(LINUX, &["-p", "framewright-instruction-counter"], None)
 }
@@ -275,7 +275,7 @@ fn cargo(sources: &str, what: &[&str], flags: Option<&str>) -> Result<PathBuf, E
         .args(["build", "--release", "--locked", "--message-format=json-render-diagnostics"])
         .args(what)
         .current_dir(sources)
-        // Their own settings are in their folders; those of this build are for another target.
+        // The folders have their own settings; those of this build are for another target.
         .env_remove("RUSTFLAGS")
         .env_remove("CARGO_ENCODED_RUSTFLAGS")
         .env_remove("CARGO_BUILD_TARGET");
@@ -287,7 +287,7 @@ fn cargo(sources: &str, what: &[&str], flags: Option<&str>) -> Result<PathBuf, E
         return Err(not_built(&String::from_utf8_lossy(&output.stderr)));
     }
     built(&String::from_utf8_lossy(&output.stdout))
-        .ok_or_else(|| not_built("cargo does not say where it is"))
+        .ok_or_else(|| not_built("cargo does not name its file"))
 }
 
 fn not_built(why: &str) -> Error {
@@ -298,7 +298,7 @@ fn cannot_run(program: &str, error: &io::Error) -> Error {
     Error::input(format_args!("cannot run {program}: {error}"))
 }
 
-/// The program that cargo says it built, or else the library that others load.
+/// The program that cargo has built, or else the shared library.
 fn built(messages: &str) -> Option<PathBuf> {
     let of = |line| {
         let message: Message = serde_json::from_str(line).ok()?;
@@ -313,7 +313,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines_say_how_far_it_is() {
+    fn lines_report_progress() {
         assert_eq!(progress("progress 1 4"), Some(0.25));
         for line in ["progress 1 0", "progress x 4", "progress", "booted: 4 CPUs"] {
             assert_eq!(progress(line), None, "{line}");
@@ -321,7 +321,7 @@ mod tests {
     }
 
     #[test]
-    fn a_machine_that_falls_over_is_no_success() {
+    fn a_machine_that_crashes_is_no_success() {
         let ended = |code: &str, says: &str| {
             let script = format!("echo '{says}'; exit {code}");
             let child = Command::new("sh").args(["-c", &script]).stdout(Stdio::piped()).spawn();
@@ -358,7 +358,7 @@ mod tests {
     }
 
     #[test]
-    fn cargo_says_what_it_built() {
+    fn the_built_file_is_read_from_cargos_messages() {
         let messages = concat!(
             r#"{"reason":"compiler-artifact","executable":null}"#,
             "\n",

@@ -1,8 +1,8 @@
-//! Linux beside the kernel: a distribution's own kernel, booted on the same emulated machine, with a
-//! static program (`linux/init`) that runs the same workload by system calls.
+//! Linux beside the kernel: a distribution's own kernel, booted on the same emulated machine, with
+//! a static program (`linux/init`) that runs the same workload by system calls.
 //!
-//! Where that cannot be had (no package, no toolchain for static programs), there is a [`Skipped`] with
-//! the reason, and the rest goes on without.
+//! If that is impossible (no package, no toolchain for static programs), there is a [`Skipped`]
+//! with the reason, and the run continues without it.
 //!
 //! | module | job |
 //! |---|---|
@@ -17,25 +17,26 @@ use tempfile::NamedTempFile;
 
 use super::{
     Clock, QemuSpec, Work,
-    boot::{self, Guest},
+    boot::{self, System},
     groups::{Counter, Names},
 };
 use crate::{Error, report::Run};
 
-/// Why there is no Linux beside.
+/// The reason why there is no Linux beside.
 #[derive(Debug, thiserror::Error)]
 #[error("Linux beside it is skipped: {0}")]
 pub(super) struct Skipped(String);
 
 impl Skipped {
-    /// It did not come to its end.
+    /// It did not finish.
     pub(super) fn because(error: &Error) -> Self {
         Self(error.to_string().trim_end().to_owned())
     }
 }
 
-/// What Linux is booted with, so that it does what our kernel does: no mitigations, pages cleared once
-/// and by words (`clearcpuid` hides that bytes were as fast), small pages, and nothing said but the result.
+/// The command line of Linux for a fair comparison: no mitigations, pages cleared once and by words
+/// (`clearcpuid` hides that clearing by bytes is as fast), small pages, and no output but the
+/// result.
 const WORDS: &str = "console=ttyS0 quiet panic=-1 nokaslr mitigations=off init_on_alloc=0 \
                      clearcpuid=297,580 transparent_hugepage=never";
 
@@ -46,7 +47,7 @@ pub(super) struct Linux {
 }
 
 impl Linux {
-    /// Gets everything together: the kernel at `given`, or that of the distribution's package.
+    /// Collects everything: the kernel at `given`, or that of the distribution's package.
     pub(super) fn prepare(given: Option<&Path>, work: &Work) -> Result<Self, Skipped> {
         let package = match given {
             Some(kernel) => Package::of_file(kernel),
@@ -60,8 +61,8 @@ impl Linux {
         Ok(Self { kernel: package.kernel, image })
     }
 
-    /// Runs the boot of `work` that counts, or the only one. `counter`: where instructions are counted,
-    /// they are also told by group.
+    /// Runs the boot of `work` that counts instructions, or the only one. With `counter`,
+    /// instructions are also counted by group.
     pub(super) fn run(
         &self,
         spec: &QemuSpec,
@@ -81,7 +82,7 @@ impl Linux {
             line.push("symbols".to_owned());
             more = counter.arguments();
         }
-        let guest = Guest { kernel: &self.kernel, image: Some(self.image.path()), more };
+        let guest = System { kernel: &self.kernel, image: Some(self.image.path()), more };
         let report = boot::boot(spec, &guest, *clock, &line, tell)?;
         let mut run = report.runs.into_iter().next().unwrap_or_default();
         if let Some(counter) = counter {
@@ -91,7 +92,7 @@ impl Linux {
     }
 }
 
-/// Runs a program that has to be there for this, and has to succeed.
+/// Runs a program that must exist and succeed.
 fn tool(program: &str, arguments: &[&str], folder: &Path) -> Result<String, Skipped> {
     let failed =
         |why: String| Skipped(format!("`{program} {}` failed: {why}", arguments.join(" ")));
@@ -103,28 +104,28 @@ fn tool(program: &str, arguments: &[&str], folder: &Path) -> Result<String, Skip
     if !output.status.success() {
         let said = String::from_utf8_lossy(&output.stderr);
         let last = said.lines().rev().find(|line| !line.trim().is_empty());
-        return Err(failed(last.unwrap_or("it says nothing").trim().to_owned()));
+        return Err(failed(last.unwrap_or("without a message").trim().to_owned()));
     }
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
-/// A file's contents, or why not.
+/// The contents of a file.
 fn read(path: &Path) -> Result<Vec<u8>, Skipped> {
     fs::read(path).map_err(|error| Skipped(format!("cannot read '{}': {error}", path.display())))
 }
 
-/// The disk: files on it consist of holes, so that this is enough for any.
+/// Size of the disk: its files consist of holes, so this is always enough.
 const DISK: &str = "2M";
-/// A regular file that everybody may execute.
+/// A regular file that all users may execute.
 const MODE: u32 = 0o100_755;
 
-/// Makes it; with a disk for the kernel of `disk_for`.
+/// Makes the archive, with a disk for the kernel of `disk_for`.
 fn make(init: &Path, disk_for: Option<&Package>) -> Result<NamedTempFile, Skipped> {
     let failed = |error| Skipped(format!("its file system cannot be written: {error}"));
     let mut files = vec![("init", read(init)?)];
     if let Some(package) = disk_for {
         let folder = tempfile::tempdir().map_err(failed)?;
-        // No journal: there is no room for one.
+        // The disk is too small for a journal.
         let options = ["-q", "-F", "-t", "ext4", "-O", "^has_journal", "-b", "4096", "disk", DISK];
         tool("mke2fs", &options, folder.path())
             .or_else(|_| tool("/sbin/mke2fs", &options, folder.path()))?;
@@ -145,7 +146,7 @@ fn archive(files: &[(&str, Vec<u8>)]) -> Vec<u8> {
     all
 }
 
-/// Adds a file: a header of numbers in hexadecimal, its name, its contents, both filled up to fours.
+/// Adds a file: a header of hexadecimal numbers, its name, its contents, both padded to four bytes.
 fn add(all: &mut Vec<u8>, number: u32, mode: u32, name: &str, contents: &[u8]) {
     let (length, name_length) = (contents.len() as u32, name.len() as u32 + 1);
     let header = [number, mode, 0, 0, 1, 0, length, 0, 0, 0, 0, name_length, 0];
@@ -158,17 +159,18 @@ fn add(all: &mut Vec<u8>, number: u32, mode: u32, name: &str, contents: &[u8]) {
     all.resize(all.len().next_multiple_of(4), 0);
 }
 
-/// Packages that stand for the newest kernel, of Debian and of Ubuntu; the first that there is.
+/// Packages that depend on the newest kernel, of Debian and of Ubuntu; the first that exists is
+/// used.
 const NEWEST: [&str; 3] = ["linux-image-cloud-amd64", "linux-image-amd64", "linux-image-virtual"];
 
-/// A kernel, and the folder of its modules if that is known.
+/// A kernel, and the folder of its modules if it is known.
 struct Package {
     kernel: PathBuf,
     unpacked: Option<PathBuf>,
 }
 
 impl Package {
-    /// A kernel that somebody has: it comes without modules.
+    /// A kernel that the user names; it has no modules.
     fn of_file(kernel: &Path) -> Self {
         Self { kernel: kernel.to_owned(), unpacked: None }
     }
@@ -184,19 +186,19 @@ impl Package {
     }
 }
 
-/// Downloads and unpacks it, unless that has been done.
+/// Downloads and unpacks it, unless that was done.
 fn fetch() -> Result<Package, Skipped> {
-    let mut last = Skipped("there is no package of a kernel".to_owned());
+    let mut last = Skipped("no package of a kernel".to_owned());
     for newest in NEWEST {
         match depends_on(newest).and_then(|name| unpack(&name)) {
             Ok(package) => return Ok(package),
             Err(why) => last = why,
         }
     }
-    Err(Skipped(format!("no kernel could be had from the distribution's packages: {}", last.0)))
+    Err(Skipped(format!("no kernel from the distribution's packages: {}", last.0)))
 }
 
-/// The package of a kernel that another stands for.
+/// The package of a kernel that another package depends on.
 fn depends_on(newest: &str) -> Result<String, Skipped> {
     let text = tool("apt-cache", &["depends", "--important", newest], Path::new("/"))?;
     let mut names = text.lines().filter_map(|line| line.trim().strip_prefix("Depends: "));
@@ -216,9 +218,10 @@ fn unpack(name: &str) -> Result<Package, Skipped> {
             package.filter(|path| path.extension().is_some_and(|end| end == "deb")).last();
         let package = package.ok_or_else(|| Skipped(format!("there is no package {name}")))?;
         let package = package.to_string_lossy();
-        // Whoever is ended in the middle leaves no half of it behind.
+        // The folder gets its name when it is complete, so an interrupted run leaves no incomplete
+        // one.
         tool("dpkg-deb", &["-x", &package, "unpacking"], &folder)?;
-        // One that has lost its kernel is in the way.
+        // A folder without its kernel would be in the way.
         let _ = fs::remove_dir_all(&unpacked);
         fs::rename(folder.join("unpacking"), &unpacked).map_err(failed)?;
     }
@@ -227,14 +230,14 @@ fn unpack(name: &str) -> Result<Package, Skipped> {
     Ok(Package { kernel, unpacked: Some(unpacked) })
 }
 
-/// Where what was downloaded stays.
+/// The folder for downloaded packages.
 fn cache() -> PathBuf {
-    let home = || env::var_os("HOME").map(|home| Path::new(&home).join(".cache"));
-    let folder = env::var_os("XDG_CACHE_HOME").map(PathBuf::from).or_else(home);
+    let home_cache = || env::var_os("HOME").map(|home| Path::new(&home).join(".cache"));
+    let folder = env::var_os("XDG_CACHE_HOME").map(PathBuf::from).or_else(home_cache);
     folder.unwrap_or_else(env::temp_dir).join("framewright/linux")
 }
 
-/// A file below a folder whose name begins so.
+/// A file below a folder whose name begins with `begin`.
 fn find(folder: &Path, begin: &str) -> Option<PathBuf> {
     for entry in fs::read_dir(folder).ok()?.flatten() {
         let path = entry.path();
@@ -255,7 +258,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_archive_is_filled_up_to_fours_and_ends() {
+    fn an_archive_is_padded_to_four_bytes_and_has_a_trailer() {
         let bytes = archive(&[("init", b"12345".to_vec())]);
         assert!(bytes.starts_with(b"07070100000001000081ED"));
         assert_eq!(

@@ -1,14 +1,14 @@
-//! The kernel of `kernel/` on emulated machines: built, booted, listened to.
+//! The kernel of `kernel/` on emulated machines: it is built, booted, and its output read.
 //!
-//! A run of a workload is a few *boots* for each side of a comparison. One says how fast it is under
-//! emulation; another, under `-icount`, counts instructions, which is the same on every host, on any
-//! day. Their figures are put together: a boot that counts has no times worth telling, and the other
-//! no counts of instructions.
+//! A run of a workload has several *boots* for each side of a comparison. One measures time under
+//! emulation; another, under `-icount`, counts instructions, which are the same on every host.
+//! Their figures are combined: times of a boot that counts are meaningless, and the other has no
+//! counts of instructions.
 //!
 //! | module | job |
 //! |---|---|
-//! | `spec` | what is emulated |
-//! | `boot` | one run of QEMU, and what it prints |
+//! | `spec` | the emulated machine |
+//! | `boot` | one run of QEMU, and its output |
 //! | `linux` | a distribution's kernel on the same machine |
 //! | `groups` | instructions by group |
 
@@ -25,36 +25,36 @@ use crate::{
     workloads::Side,
 };
 
-use boot::Guest;
+use boot::System;
 use groups::{Counter, Names};
 
 pub use boot::Clock;
 use linux::Skipped;
 pub use spec::QemuSpec;
 
-/// What the kernel is to run.
+/// The work of the kernel.
 #[derive(Clone, Debug)]
 pub struct Work {
     /// Name of the workload.
     pub workload: &'static str,
-    /// Its boots: what the machine's clock counts, and words of the command line.
+    /// Its boots: the machine's clock, and words of the command line.
     pub boots: Vec<(Clock, Vec<String>)>,
 }
 
-/// That Linux is to run beside.
+/// A run of Linux beside the kernel.
 #[derive(Clone, Debug, Default)]
 pub struct BesideLinux {
-    /// Its kernel; without, that of the distribution's package.
+    /// Its kernel; `None`: that of the distribution's package.
     pub kernel: Option<PathBuf>,
 }
 
-/// Builds the kernel and boots it, for each side in turn, then Linux `beside` it. `tell` hears how much
-/// is done of how much, in thousandths.
+/// Builds the kernel and boots it, for each side in turn, then Linux `beside` it. `tell` gets the
+/// finished and the total amount of work, in thousandths.
 ///
 /// # Errors
 ///
-/// See [`Error`]. A check that fails is none, nor is that there is no Linux, or that it does not
-/// come to its end.
+/// If the machine or the kernel cannot be built or booted. A failed check is no error, nor is a
+/// Linux that is missing or does not finish.
 pub fn run(
     spec: &QemuSpec,
     work: &Work,
@@ -69,7 +69,7 @@ pub fn run(
         let linux = linux::Linux::prepare(beside.kernel.as_deref(), work);
         linux.map_err(|skipped| notes.push(skipped.to_string())).ok()
     });
-    // Groups are of interest beside another's.
+    // Groups are useful only beside those of the other kernel.
     let counts = work.boots.iter().any(|(clock, _)| *clock == Clock::Instructions);
     let counter = linux.as_ref().filter(|_| counts).and_then(|_| {
         let counter = Counter::build();
@@ -91,9 +91,9 @@ pub fn run(
                 .collect();
             let counter = counter.as_ref().filter(|_| *clock == Clock::Instructions);
             let more = counter.map(Counter::arguments).unwrap_or_default();
-            let guest = Guest { kernel: &kernel, image: None, more };
+            let system = System { kernel: &kernel, image: None, more };
             let step = at * work.boots.len() + number;
-            let report = boot::boot(spec, &guest, *clock, &words, &mut |part| tell(step, part))?;
+            let report = boot::boot(spec, &system, *clock, &words, &mut |part| tell(step, part))?;
             checks = worse(checks, report.verdict.checks);
             let mut of_boot = Run::default();
             of_boot.metrics.extend(report.runs.into_iter().flat_map(|run| run.metrics));
@@ -116,7 +116,7 @@ pub fn run(
     Ok(Measured { runs, notes, checks, picture: None })
 }
 
-/// Of two lists of checks the one in which something failed, or else the first that there was.
+/// Of two lists of checks the one with a failure, or else the first.
 fn worse(before: Vec<Check>, now: Vec<Check>) -> Vec<Check> {
     let failed = !Verdict::of(now.clone()).passed;
     if before.is_empty() || (failed && Verdict::of(before.clone()).passed) { now } else { before }
@@ -127,7 +127,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_failed_check_is_what_is_told() {
+    fn a_failed_check_is_reported() {
         let checks =
             |passed, detail: &str| vec![Check { name: "x".into(), passed, detail: detail.into() }];
         assert_eq!(worse(vec![], checks(true, "first"))[0].detail, "first");

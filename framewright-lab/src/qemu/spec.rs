@@ -1,4 +1,4 @@
-//! What is emulated.
+//! The emulated machine.
 
 use std::fmt;
 
@@ -9,19 +9,19 @@ pub struct QemuSpec {
     pub cpus: u16,
     /// Memory, in MiB.
     pub mib: u64,
-    /// Nodes, to which CPUs and memory are dealt out evenly: 1 to [`QemuSpec::MOST_NODES`], and at most
-    /// one for each CPU.
+    /// Nodes, with equal shares of CPUs and memory: 1 to [`QemuSpec::MOST_NODES`], and at most one
+    /// for each CPU.
     pub nodes: u16,
 }
 
 impl QemuSpec {
-    /// CPUs that the kernel takes.
+    /// Maximum number of CPUs of the kernel.
     pub const MOST_CPUS: u16 = 32;
-    /// Nodes.
+    /// Maximum number of nodes.
     pub const MOST_NODES: u16 = 8;
-    /// Memory that the kernel needs for itself and a little work, in MiB.
+    /// Minimum memory for the kernel and a little work, in MiB.
     pub const LEAST_MIB: u64 = 64;
-    /// Memory, unless it is said, in MiB.
+    /// Default memory, in MiB.
     pub const MIB: u64 = 512;
 
     /// The options of QEMU for it.
@@ -35,7 +35,7 @@ impl QemuSpec {
         if self.nodes > 1 {
             for node in 0..self.nodes {
                 let share = |whole: u64, node: u16| whole * u64::from(node) / u64::from(self.nodes);
-                // Shares of memory in pageblocks.
+                // Shares of memory in whole pageblocks.
                 let mib = share(self.mib / 2, node + 1) * 2 - share(self.mib / 2, node) * 2;
                 let first = share(self.cpus.into(), node);
                 let last = share(self.cpus.into(), node + 1) - 1;

@@ -1,10 +1,10 @@
-//! What was recorded, into files.
+//! A recording that has ended, and its conversion into files.
 //!
-//! The threads that empty the kernel's buffers while the recording runs: one for each CPU.
+//! The threads that read the kernel's buffers during the recording: one for each CPU.
 //!
-//! They do as little as they can: copy a page, walk it to count its events, compress it. Text is
-//! made of it afterwards. They look at their buffer at fixed intervals rather than wait for it: the
-//! kernel need not wake them up, and nothing has to wake them up in the end.
+//! They do as little as possible: copy a page, walk it to count its events, compress it. It is
+//! converted to text afterwards. They poll their buffer at fixed intervals, so that neither the
+//! kernel nor the end of the recording has to wake them up.
 
 use std::{
     collections::HashMap,
@@ -33,11 +33,11 @@ use super::{
     text,
 };
 
-/// Good and still several times faster than the text is made.
+/// Good compression, several times faster than the conversion to text.
 const LEVEL: i32 = 3;
-/// Text is handed to the compressor in pieces of about this size.
+/// Approximate size of the pieces that are compressed.
 const PIECE: usize = 256 << 10;
-/// How often progress is told, in events.
+/// Interval of progress reports, in events.
 const PROGRESS_EVERY: u64 = 1 << 16;
 
 /// A recording that has ended and is to be written.
@@ -55,14 +55,14 @@ pub struct Capture {
     pub(super) leftover: Option<String>,
 }
 
-/// What a recording is like.
+/// The properties of a recording.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Summary {
     /// Events in it.
     pub events: u64,
     /// Events that the kernel lost.
     pub lost: Lost,
-    /// How long it ran.
+    /// Its duration.
     pub elapsed: Duration,
     /// CPUs that ran.
     pub cpus: usize,
@@ -71,19 +71,19 @@ pub struct Summary {
 }
 
 impl Capture {
-    /// The tracing instance that could not be removed, and why, should that be so: somebody else
-    /// looks into it. Tracing in it has ended all the same.
+    /// The tracing instance that could not be removed, and the reason, if that is so: another
+    /// process has one of its files open. Tracing in it has ended anyway.
     #[must_use]
     pub fn leftover(&self) -> Option<&str> {
         self.leftover.as_deref()
     }
 
-    /// Writes it to `destination`; `progress` is told which part is done, 0 to 1, and may give
-    /// the recording up.
+    /// Writes it to `destination`; `progress` gets the finished part, 0 to 1, and may abort the
+    /// writing.
     ///
     /// # Errors
-    /// What was recorded makes no sense, or cannot be written. What was at the destination is
-    /// untouched.
+    /// The recorded data is malformed, or cannot be written. Files at the destination are
+    /// unchanged.
     pub fn write(
         self,
         mut destination: Destination,
@@ -134,7 +134,7 @@ fn common<'f>(formats: &'f [Format], name: &str) -> Option<&'f super::format::Fi
     formats.iter().find_map(|format| format.field(name))
 }
 
-/// Turns events into lines.
+/// Converts events into lines.
 struct Writer<'f> {
     formats: HashMap<u16, &'f Format>,
     pid: Option<&'f super::format::Field>,
@@ -156,7 +156,7 @@ impl Writer<'_> {
             return Ok(());
         }
         let Some(format) = self.formats.get(&id) else {
-            let reason = "an event of a kind that was not asked for";
+            let reason = "an event that was not enabled";
             return Err(RecordError::Page { cpu: turn.cpu, reason });
         };
         let common =
@@ -178,22 +178,22 @@ impl Writer<'_> {
     }
 }
 
-/// How long a reader sleeps when its buffer is empty. A buffer of 64 MiB lasts for half a second
-/// on a CPU that does nothing but allocate and free.
+/// Sleep of a reader whose buffer is empty. A buffer of 64 MiB lasts for half a second on a CPU
+/// that only allocates and frees.
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// How far a recording is.
+/// The progress of a recording.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
     /// Events recorded so far.
     pub events: u64,
     /// Bytes read from the kernel so far.
     pub bytes: u64,
-    /// Something went wrong: the recording should be ended, and will say what.
+    /// A reader failed: the recording should be ended, and then returns the error.
     pub failed: bool,
 }
 
-/// What the readers share with whoever watches them.
+/// State shared by the readers and the session.
 #[derive(Default)]
 struct Shared {
     events: AtomicU64,
@@ -202,38 +202,38 @@ struct Shared {
     stop: AtomicBool,
 }
 
-/// A CPU's buffer, to be read.
+/// The buffer of a CPU.
 pub(super) struct Source {
     pub(super) cpu: u16,
-    /// Its `trace_pipe_raw`, opened not to wait.
+    /// Its `trace_pipe_raw`, in non-blocking mode.
     pub(super) raw: File,
 }
 
-/// What a CPU recorded.
+/// The recorded events of a CPU.
 #[derive(Debug)]
 pub(super) struct Reel {
     pub(super) cpu: u16,
     pub(super) spool: Spool,
-    /// Events in it that belong into the recording.
+    /// Number of its events that belong into the recording.
     pub(super) events: u64,
 }
 
-/// The threads at work.
-pub(super) struct Crew {
+/// The reader threads.
+pub(super) struct ReaderThreads {
     shared: Arc<Shared>,
     readers: Vec<JoinHandle<Result<Reel, RecordError>>>,
 }
 
-impl Crew {
-    /// Starts a reader for each of `sources`, with spools in `folder`. Events whose numbers are
-    /// in `uncounted` are kept but not counted.
+impl ReaderThreads {
+    /// Starts a reader for each of `sources`, with spools in `folder`. Events whose numbers are in
+    /// `uncounted` are kept but not counted.
     pub(super) fn start(
         sources: Vec<Source>,
         layout: Layout,
         folder: &Path,
         uncounted: &[u16],
     ) -> Result<Self, RecordError> {
-        let mut crew = Self { shared: Arc::default(), readers: Vec::new() };
+        let mut threads = Self { shared: Arc::default(), readers: Vec::new() };
         for source in sources {
             let fail = |reason| RecordError::Spool { folder: folder.to_owned(), reason };
             let reader = Reader {
@@ -243,17 +243,17 @@ impl Crew {
                 folder: folder.to_owned(),
                 uncounted: uncounted.to_owned(),
                 events: 0,
-                shared: Arc::clone(&crew.shared),
+                shared: Arc::clone(&threads.shared),
                 source,
             };
             let name = format!("record-cpu{}", reader.source.cpu);
             let thread = thread::Builder::new().name(name).spawn(move || reader.run());
-            crew.readers.push(thread.map_err(fail)?);
+            threads.readers.push(thread.map_err(fail)?);
         }
-        Ok(crew)
+        Ok(threads)
     }
 
-    /// How far they are.
+    /// Their progress.
     pub(super) fn tally(&self) -> Tally {
         Tally {
             events: self.shared.events.load(Ordering::Relaxed),
@@ -262,7 +262,7 @@ impl Crew {
         }
     }
 
-    /// Has them read what is left, and ends them. Tracing has stopped by then.
+    /// Makes them read the rest, and ends them. Tracing has stopped by then.
     pub(super) fn finish(mut self) -> Result<Vec<Reel>, RecordError> {
         let ended = self.end();
         ended.map(|reader| reader.unwrap_or_else(|panic| resume_unwind(panic))).collect()
@@ -275,14 +275,14 @@ impl Crew {
     }
 }
 
-impl Drop for Crew {
-    /// Nothing of the kernel's is open afterwards.
+impl Drop for ReaderThreads {
+    /// Closes all files of the kernel.
     fn drop(&mut self) {
         self.end().for_each(drop);
     }
 }
 
-/// One thread.
+/// One reader thread.
 struct Reader {
     source: Source,
     layout: Layout,
@@ -297,7 +297,7 @@ struct Reader {
 impl Reader {
     fn run(mut self) -> Result<Reel, RecordError> {
         loop {
-            // Asked before reading: what comes in afterwards is read in the next round.
+            // Read before the buffer: events that arrive afterwards are read in the next round.
             let last = self.shared.stop.load(Ordering::Acquire);
             if let Err(error) = self.empty() {
                 self.shared.failed.store(true, Ordering::Relaxed);
@@ -345,7 +345,7 @@ impl Reader {
     }
 }
 
-/// How many events a page holds whose numbers are not in `uncounted`.
+/// The number of events in a page whose numbers are not in `uncounted`.
 fn count(layout: Layout, bytes: &[u8], uncounted: &[u16]) -> Result<u64, &'static str> {
     let mut page = layout.open(bytes)?;
     let mut events = 0;

@@ -1,7 +1,7 @@
-//! Where a recording goes: three files, complete or not there at all.
+//! The files of a recording: all three are complete, or none exists.
 //!
-//! The text grows in `NAME.txt.zst.part`, locked for as long as its writer lives. Only when all is
-//! written and on the disk do the files get their names, the text last: where `NAME.txt.zst` is,
+//! The text grows in `NAME.txt.zst.part`, locked for as long as its writer lives. The files get
+//! their names after everything was written to the disk, the text last: if `NAME.txt.zst` exists,
 //! the recording is complete. The partial file of a killed program is unlocked; the next recording
 //! replaces it.
 
@@ -17,13 +17,13 @@ use super::lost::RecordError;
 
 /// Access to tracefs.
 pub(super) trait Files: Send + Sync {
-    /// Makes a folder. In `instances`, the kernel fills it.
+    /// Makes a folder. In `instances`, the kernel adds files to it.
     fn make_folder(&self, path: &Path) -> io::Result<()> {
         fs::create_dir(path)
     }
 
-    /// Removes a folder. In `instances`, with all that the kernel put there; fails while anybody
-    /// uses one of its files.
+    /// Removes a folder. In `instances`, also the kernel's files in it; fails while one of them is
+    /// open.
     fn remove_folder(&self, path: &Path) -> io::Result<()> {
         fs::remove_dir(path)
     }
@@ -33,15 +33,15 @@ pub(super) trait Files: Send + Sync {
         OpenOptions::new().write(true).open(path)?.write_all(text.as_bytes())
     }
 
-    /// Opens a file for reading, never waiting for data.
+    /// Opens a file for non-blocking reads.
     fn open(&self, path: &Path) -> io::Result<File> {
         use std::os::unix::fs::OpenOptionsExt;
         OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(path)
     }
 }
 
-/// Reads a file in large pieces: some in tracefs give their beginning and nothing more to whoever
-/// begins with a small one, as `std::fs::read_to_string` does.
+/// Reads a file in large pieces: some files in tracefs return only their beginning if the first
+/// read is small, as with `std::fs::read_to_string`.
 pub(super) fn read(path: &Path) -> io::Result<String> {
     const PIECE: usize = 64 << 10;
     let mut file = File::open(path)?;
@@ -60,7 +60,7 @@ pub(super) fn read(path: &Path) -> io::Result<String> {
     String::from_utf8(text).map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))
 }
 
-/// Whether `error` is what the kernel says of a CPU that was never started: it has no buffer.
+/// Whether `error` is that of a CPU that was never started and has no buffer.
 pub(super) fn has_no_buffer(error: &io::Error) -> bool {
     error.raw_os_error() == Some(libc::ENODEV)
 }
@@ -74,7 +74,7 @@ const TEXT: &str = ".txt.zst";
 const BEFORE: &str = ".before";
 const AFTER: &str = ".after";
 
-/// A name for a recording, claimed until it is written or given up.
+/// A name for a recording, claimed until the recording is written or dropped.
 #[derive(Debug)]
 pub struct Destination {
     name: PathBuf,
@@ -97,8 +97,8 @@ impl Destination {
     /// Claims `NAME.txt.zst`, `NAME.before` and `NAME.after`. `name` may already end in `.txt.zst`.
     ///
     /// # Errors
-    /// One of the files exists and is not to be replaced (`force`), or never can be; another
-    /// recording is being written there; nothing can be written there.
+    /// One of the files exists and is not to be replaced (`force`), or cannot be replaced; another
+    /// recording is being written there; or the folder is not writable.
     pub fn claim(name: &Path, force: bool) -> Result<Self, RecordError> {
         let name = stem(name)?;
         for ending in [TEXT, BEFORE, AFTER] {
@@ -109,14 +109,14 @@ impl Destination {
         Ok(Self { name, part, finished: false })
     }
 
-    /// The files that there will be.
+    /// The files of the complete recording.
     #[must_use]
     pub fn files(&self) -> WrittenFiles {
         let [text, before, after] = [TEXT, BEFORE, AFTER].map(|ending| with(&self.name, ending));
         WrittenFiles { text, before, after }
     }
 
-    /// The folder it lies in.
+    /// The folder of the files.
     pub(super) fn folder(&self) -> &Path {
         match self.name.parent() {
             Some(folder) if !folder.as_os_str().is_empty() => folder,
@@ -124,7 +124,7 @@ impl Destination {
         }
     }
 
-    /// Where the text is written meanwhile.
+    /// The partial file for the text.
     pub(super) fn part(&mut self) -> &mut File {
         &mut self.part
     }
@@ -143,7 +143,7 @@ impl Destination {
         let text = files.text;
         fs::rename(&part, &text).map_err(|reason| RecordError::output(&text, &reason))?;
         self.finished = true;
-        // The names shall outlive a crash too; a folder that cannot be flushed loses no data.
+        // The names should survive a crash, too. If the folder cannot be flushed, no data is lost.
         let _ = File::open(self.folder()).and_then(|folder| folder.sync_all());
         Ok(())
     }
@@ -171,13 +171,13 @@ impl Destination {
 impl Drop for Destination {
     fn drop(&mut self) {
         if !self.finished {
-            // Its lock is held: it is this process's own.
+            // This process holds its lock, so it is its own.
             let _ = fs::remove_file(self.part_path());
         }
     }
 }
 
-/// What `name` is without the endings that recordings have.
+/// `name` without the endings of recordings.
 fn stem(name: &Path) -> Result<PathBuf, RecordError> {
     let refuse = |reason: &str| Err(RecordError::output(name, reason));
     let is_folder = name.as_os_str().as_encoded_bytes().ends_with(b"/");
@@ -218,7 +218,7 @@ fn may_replace(path: &Path, force: bool) -> Result<(), RecordError> {
         )),
         Ok(found) if !found.is_file() => Err(RecordError::output(
             path,
-            "it is there and no regular file; choose another name with -o",
+            "it exists and is no regular file; choose another name with -o",
         )),
         Ok(_) if !force => Err(RecordError::output(
             path,
@@ -249,7 +249,7 @@ fn lock_part(path: &Path) -> Result<File, RecordError> {
     }
 }
 
-/// Removes the partial file at `path`, if the recording that made it has ended.
+/// Removes the partial file at `path` if its recording has ended.
 fn remove_abandoned(path: &Path) -> Result<(), RecordError> {
     let fail = |reason| RecordError::output(path, &reason);
     let refuse = |what: &str| {
@@ -273,7 +273,7 @@ fn remove_abandoned(path: &Path) -> Result<(), RecordError> {
         return refuse("a file that has another name, too");
     }
     lock(&file, path)?;
-    // Its writer may have finished since it was opened; the file is a complete recording then.
+    // Its writer may have finished since the file was opened; then it is a complete recording.
     if is_at(&file, path).map_err(fail)? { fs::remove_file(path).map_err(fail) } else { Ok(()) }
 }
 
@@ -329,7 +329,7 @@ mod tests {
     }
 
     #[test]
-    fn what_exists_stays_until_a_forced_one_is_complete() {
+    fn existing_files_stay_until_a_forced_recording_is_complete() {
         let folder = tempfile::tempdir().unwrap();
         let name = folder.path().join("a");
         for ending in [TEXT, BEFORE, AFTER] {
@@ -348,7 +348,7 @@ mod tests {
     }
 
     #[test]
-    fn one_writer_at_a_time_and_dead_ones_do_not_count() {
+    fn there_is_one_writer_at_a_time_and_killed_ones_do_not_count() {
         let folder = tempfile::tempdir().unwrap();
         let name = folder.path().join("a");
         let first = Destination::claim(&name, false).unwrap();
@@ -362,7 +362,7 @@ mod tests {
     /// As root, `record` may write to any file, so it must not follow a link that has the name of
     /// its partial file.
     #[test]
-    fn what_a_link_leads_to_is_never_written() {
+    fn the_target_of_a_link_is_never_written() {
         let folder = tempfile::tempdir().unwrap();
         let precious = folder.path().join("precious");
         fs::write(&precious, "precious").unwrap();

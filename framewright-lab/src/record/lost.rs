@@ -1,4 +1,4 @@
-//! How many events the kernel lost, from its own books: `per_cpu/cpuN/stats`.
+//! The number of events that the kernel lost, from its statistics: `per_cpu/cpuN/stats`.
 
 use std::{
     fmt, io,
@@ -11,14 +11,14 @@ use thiserror::Error;
 pub struct Lost {
     /// Overwritten before they were read: the buffer was too small.
     pub overrun: u64,
-    /// Not written: the buffer was too small for what interrupts nested.
+    /// Not written: the buffer was full of nested interrupts' events.
     pub commit_overrun: u64,
-    /// Not written: there was no place.
+    /// Not written: the buffer was full.
     pub dropped: u64,
 }
 
 impl Lost {
-    /// Reads `stats`; what it does not name counts as none.
+    /// Parses `stats`; missing counts are zero.
     pub(super) fn parse(stats: &str) -> Self {
         let of = |key: &str| {
             let value = stats.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(':'));
@@ -31,7 +31,7 @@ impl Lost {
         }
     }
 
-    /// All of them.
+    /// The sum.
     #[must_use]
     pub fn total(&self) -> u64 {
         self.overrun.saturating_add(self.commit_overrun).saturating_add(self.dropped)
@@ -44,88 +44,88 @@ impl Lost {
     }
 }
 
-/// Why there is no recording.
+/// The reason why there is no recording.
 #[derive(Debug, Error)]
 pub enum RecordError {
-    /// The kernel lets root alone trace.
+    /// Only root may trace the kernel.
     #[error("cannot record: tracing the kernel needs root; run it as `sudo framewright record …`")]
     NotRoot,
-    /// The kernel does not even let root trace.
+    /// Not even root may trace the kernel.
     #[error(
         "cannot record: the kernel refuses it, though this is root: it is locked down (see \
          /sys/kernel/security/lockdown), or this is a container without CAP_SYS_ADMIN"
     )]
     Locked,
-    /// The kernel cannot trace.
+    /// The kernel has no tracing.
     #[error("cannot record: {0}")]
     NoTracefs(String),
-    /// The kernel lacks an event without which a recording means nothing.
+    /// The kernel lacks a necessary event.
     #[error(
         "cannot record: this kernel has no event {0}; it needs CONFIG_EVENT_TRACING and a name of \
          Linux 3.8 or later"
     )]
     NoEvent(&'static str),
-    /// The ring buffers could not be had.
+    /// The ring buffers could not be allocated.
     #[error(
-        "cannot record: the kernel gives no buffer of {} KiB for each CPU: {reason}; choose a \
+        "cannot record: the kernel cannot allocate a buffer of {} KiB for each CPU: {reason}; choose a \
          smaller --buffer",
         .bytes >> 10
     )]
     Buffer {
-        /// Bytes asked for, for each CPU.
+        /// Requested bytes for each CPU.
         bytes: u64,
-        /// What the system said.
+        /// The error of the system.
         reason: io::Error,
     },
     /// A file of the kernel could not be used.
     #[error("cannot record: {what} '{}': {reason}", .file.display())]
     Kernel {
-        /// What was to be done with it.
+        /// The operation.
         what: &'static str,
         /// The file.
         file: PathBuf,
-        /// What the system said.
+        /// The error of the system.
         reason: io::Error,
     },
-    /// A file of the kernel says something that this program does not understand.
+    /// A file of the kernel has contents that are not understood.
     #[error("cannot record: '{}' {reason}", .file.display())]
     Strange {
         /// The file.
         file: PathBuf,
-        /// What is strange about it.
+        /// The reason.
         reason: String,
     },
-    /// A buffer page of the kernel makes no sense.
+    /// A malformed page of the kernel's buffer.
     #[error("cannot decode what CPU {cpu} recorded: {reason}")]
     Page {
         /// The CPU.
         cpu: u16,
-        /// What is wrong.
+        /// The reason.
         reason: &'static str,
     },
-    /// The recording would not go where it should.
+    /// The recording could not be written to its files.
     #[error("cannot write '{}': {reason}", .file.display())]
     Output {
         /// The file.
         file: PathBuf,
-        /// Why, and what to do.
+        /// The reason, and a remedy.
         reason: String,
     },
-    /// The recording was given up while it was being written.
-    #[error("given up while it was being written")]
+    /// The writing of the recording was aborted.
+    #[error("aborted while it was being written")]
     GivenUp,
-    /// Events could not be kept until the end.
-    #[error("cannot keep the events in a temporary file in '{}': {reason}", .folder.display())]
+    /// Events could not be stored until the end.
+    #[error("cannot store the events in a temporary file in '{}': {reason}", .folder.display())]
     Spool {
-        /// Where the file is.
+        /// The folder of the file.
         folder: PathBuf,
-        /// What the system said.
+        /// The error of the system.
         reason: io::Error,
     },
 }
 
 impl RecordError {
-    /// What the system said when `what` was done with `file`; a refusal means one thing.
+    /// The error of an operation on a file; a refusal has one meaning.
     pub(super) fn kernel(what: &'static str, file: &Path, reason: io::Error) -> Self {
         match reason.kind() {
             io::ErrorKind::PermissionDenied => Self::refused(),
@@ -133,7 +133,7 @@ impl RecordError {
         }
     }
 
-    /// The kernel refused.
+    /// The error for missing permission.
     pub(super) fn refused() -> Self {
         if rustix::process::geteuid().is_root() { Self::Locked } else { Self::NotRoot }
     }

@@ -1,7 +1,8 @@
-//! What all CPUs recorded, in the order of time.
+//! Merges the events of all CPUs in the order of time.
 //!
-//! Each CPU's events are in order already; the clock is one for all CPUs, so the earliest of the
-//! next ones is the next one. Of events at the same nanosecond, that of the lower CPU comes first.
+//! Each CPU's events are in order already, and all CPUs have one clock, so the earliest of the next
+//! events of all CPUs is the next one. Of events at the same nanosecond, that of the lower CPU
+//! comes first.
 
 use std::{
     cmp::Reverse,
@@ -19,10 +20,10 @@ use super::{
     page::{Layout, Page},
 };
 
-/// Fast: it is done beside the work that is recorded, and saves that work page cache.
+/// Fast: it runs beside the recorded work, and leaves that work more page cache.
 const LEVEL: i32 = 1;
 
-/// A spool that grows.
+/// A spool that is being written.
 pub(super) struct SpoolWriter(Encoder<'static, File>);
 
 impl SpoolWriter {
@@ -50,7 +51,7 @@ impl SpoolWriter {
 pub(super) struct Spool(File);
 
 impl Spool {
-    /// Reads it from its beginning.
+    /// A reader from its beginning.
     pub(super) fn read(self) -> io::Result<SpoolReader> {
         Ok(SpoolReader(Decoder::new(self.0)?))
     }
@@ -60,7 +61,7 @@ impl Spool {
 pub(super) struct SpoolReader(Decoder<'static, BufReader<File>>);
 
 impl SpoolReader {
-    /// Puts the next page into `page`; says whether there was one.
+    /// Puts the next page into `page`. Returns whether there was one.
     pub(super) fn next(&mut self, page: &mut Vec<u8>) -> io::Result<bool> {
         let mut length = [0; 4];
         match self.0.read(&mut length[..1])? {
@@ -73,25 +74,25 @@ impl SpoolReader {
     }
 }
 
-/// An event in its turn.
+/// The next event.
 pub(super) struct Turn<'m> {
     pub(super) cpu: u16,
     pub(super) nanos: u64,
     pub(super) bytes: &'m [u8],
-    /// Events of this CPU were lost before this one; how many, if the kernel told.
+    /// Events of this CPU were lost before this one; with their number, if the kernel counted them.
     pub(super) lost: Option<Option<u64>>,
 }
 
 /// Takes events from all reels in the order of time.
 pub(super) struct Merge<'m> {
     streams: Vec<Stream<'m>>,
-    /// Time of each stream's next event, and the stream.
+    /// The time of each stream's next event, and the stream.
     next: BinaryHeap<Reverse<(u64, usize)>>,
 }
 
 impl<'m> Merge<'m> {
-    /// Begins with `reels`, which are in the order of CPUs; messages say that spools are in
-    /// `folder`.
+    /// Starts with `reels`, in the order of CPUs; error messages name `folder` as that of the
+    /// spools.
     pub(super) fn new(
         reels: Vec<Reel>,
         layout: Layout,
@@ -118,7 +119,7 @@ impl<'m> Merge<'m> {
         Ok(merge)
     }
 
-    /// Gives the next event to `take`; says whether there was one.
+    /// Passes the next event to `take`. Returns whether there was one.
     #[inline]
     pub(super) fn next(
         &mut self,
@@ -151,13 +152,13 @@ struct Stream<'m> {
     folder: &'m Path,
     bytes: Vec<u8>,
     page: Option<Page>,
-    /// Where the next event lies in `bytes`.
+    /// The position of the next event in `bytes`.
     event: Range<usize>,
     lost: Option<Option<u64>>,
 }
 
 impl Stream<'_> {
-    /// Goes to the next event, and says when it happened.
+    /// Advances to the next event. Returns its time.
     #[inline]
     fn advance(&mut self) -> Result<Option<u64>, RecordError> {
         let fail = |cpu| move |reason| RecordError::Page { cpu, reason };
@@ -174,7 +175,7 @@ impl Stream<'_> {
                 return Ok(None);
             }
             let page = self.layout.open(&self.bytes).map_err(fail(self.cpu))?;
-            // A page without events still tells what was lost before it.
+            // A page without events still has the count of events lost before it.
             self.lost = match (self.lost.flatten(), page.lost) {
                 (Some(before), Some(Some(now))) => Some(Some(before + now)),
                 (_, None) => self.lost,
@@ -191,7 +192,7 @@ mod tests {
     use crate::record::page::tests::{HEADER_PAGE, page};
 
     #[test]
-    fn pages_come_back_as_they_were() {
+    fn pages_are_read_as_written() {
         let folder = tempfile::tempdir().unwrap();
         let mut spool = SpoolWriter::new(folder.path()).unwrap();
         let pages: Vec<Vec<u8>> = (0..500).map(|n| vec![n as u8; 16 + n * 8]).collect();
@@ -245,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn losses_before_empty_pages_are_not_forgotten() {
+    fn losses_before_empty_pages_are_kept() {
         let pages = [page(1, &[], Some(5)), page(2, &[(0, b"aaaa")], Some(3))];
         assert_eq!(merged(&[&pages]).unwrap()[0].3, Some(Some(8)));
         let pages = [page(1, &[], Some(5)), page(2, &[(0, b"aaaa")], None)];
@@ -253,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn nonsense_names_its_cpu() {
+    fn an_error_names_its_cpu() {
         let mut bad = page(1, &[(0, b"aaaa")], None);
         bad[16..20].copy_from_slice(&28u32.to_le_bytes());
         let error = merged(&[&[], &[bad]]).unwrap_err().to_string();

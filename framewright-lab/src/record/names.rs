@@ -1,9 +1,9 @@
-//! How tasks are called.
+//! The names of tasks.
 //!
-//! An event carries the number of its task alone. The kernel keeps the names of the last few tasks
-//! it switched to, 128 unless told otherwise, which a compile exceeds within a second; and that
-//! setting is for all tracers. So the names of all tasks are read at the start, and two events tell
-//! of every change: `task_newtask` (a child is called as its parent) and `task_rename`.
+//! An event has only the number of its task. The kernel keeps the names of the last few tasks that
+//! it switched to, 128 by default, which a compilation exceeds within a second; and that setting is
+//! shared by all tracers. So the names of all tasks are read at the start, and two events report
+//! every change: `task_newtask` (a child has its parent's name) and `task_rename`.
 
 use std::{collections::HashMap, fs, path::Path};
 
@@ -12,10 +12,10 @@ use super::{
     lost::RecordError,
 };
 
-/// What the kernel prints for a task whose name it does not know.
+/// The kernel's text for a task without a known name.
 const UNKNOWN: &[u8] = b"<...>";
 
-/// Names by number, at the moment that the recording has been read up to.
+/// Names by number, at the current position in the recording.
 #[derive(Clone, Debug)]
 pub(super) struct Names {
     names: HashMap<i32, Box<[u8]>>,
@@ -31,7 +31,7 @@ struct Change {
 }
 
 impl Names {
-    /// Knows the idle task alone, and will understand those of `formats` that name tasks.
+    /// Knows the idle task only, and understands those of `formats` that name tasks.
     pub(super) fn new(formats: &[Format]) -> Self {
         let change = |format: &Format| {
             let name = format.field("newcomm").or_else(|| format.field("comm"))?;
@@ -43,7 +43,7 @@ impl Names {
         }
     }
 
-    /// Learns the names of all tasks that `proc` lists. What cannot be read stays unknown.
+    /// Reads the names of all tasks in `proc`. Unreadable ones stay unknown.
     pub(super) fn learn(&mut self, proc: &Path) {
         for task in numbered(proc).flat_map(|(_, process)| numbered(&process.join("task"))) {
             if let Ok(name) = fs::read(task.1.join("comm")) {
@@ -53,12 +53,12 @@ impl Names {
         }
     }
 
-    /// Numbers of the events that [`Names::note`] wants to see.
+    /// Numbers of the events that [`Names::note`] uses.
     pub(super) fn events(&self) -> Vec<u16> {
         self.changes.iter().map(|change| change.id).collect()
     }
 
-    /// If `event` names a task, takes note of it and says so.
+    /// If `event` names a task, stores the name and returns `true`.
     #[inline]
     pub(super) fn note(&mut self, id: u16, event: &[u8]) -> bool {
         let Some(change) = self.changes.iter().find(|change| change.id == id) else {
@@ -85,19 +85,19 @@ fn numbered(folder: &Path) -> impl Iterator<Item = (i32, std::path::PathBuf)> + 
     })
 }
 
-/// Whether `/proc` numbers tasks as the kernel's events do: not so inside a container.
+/// Whether `/proc` numbers tasks as the kernel's events do: not in a container.
 pub(super) fn proc_counts_as_the_kernel() -> bool {
-    // The number that the first namespace of process numbers has on every Linux.
+    // The inode number of the initial PID namespace, the same on every Linux.
     const FIRST: &str = "pid:[4026531836]";
     fs::read_link("/proc/self/ns/pid").is_ok_and(|namespace| namespace.as_os_str() == FIRST)
 }
 
 /// An event of the kernel, by subsystem and name.
 pub(super) struct Wanted {
-    /// Its subsystem; the name may be empty for all events of it.
+    /// Its subsystem; an empty name stands for all events of it.
     pub(super) subsystem: &'static str,
     pub(super) name: &'static str,
-    /// Without it there is nothing to record; others are left out where a kernel lacks them.
+    /// Whether a recording needs it; others are omitted if a kernel lacks them.
     pub(super) needed: bool,
 }
 
@@ -126,14 +126,14 @@ pub(super) const RECORDED: &[Wanted] = &[
     optional("vmscan", "mm_vmscan_direct_reclaim_end"),
 ];
 
-/// These tell how tasks are called, which other events do not carry. They are not recorded.
+/// Events with the names of tasks. They are not recorded.
 pub(super) const NAMING: &[Wanted] =
     &[optional("task", "task_newtask"), optional("task", "task_rename")];
 
-/// Only the first must be there.
+/// Only the first is required.
 const TABLES: [&str; 4] = ["zoneinfo", "buddyinfo", "pagetypeinfo", "vmstat"];
 
-/// Reads the tables in `proc`, each behind a line with its name.
+/// Reads the tables in `proc`, each after a line with its name.
 pub(super) fn read(proc: &Path) -> Result<String, RecordError> {
     let mut text = String::new();
     for (index, table) in TABLES.into_iter().enumerate() {
@@ -205,7 +205,7 @@ print fmt: \"pid=%d comm=%s\", REC->pid, REC->comm
     }
 
     #[test]
-    fn only_zoneinfo_must_be_there() {
+    fn only_zoneinfo_is_required() {
         let proc = tempfile::tempdir().unwrap();
         assert!(read(proc.path()).unwrap_err().to_string().contains("zoneinfo"));
         fs::write(proc.path().join("zoneinfo"), "z\n").unwrap();

@@ -1,8 +1,8 @@
-//! Pages of the kernel's ring buffer, as `trace_pipe_raw` gives them.
+//! Pages of the kernel's ring buffer, as read from `trace_pipe_raw`.
 //!
-//! The kernel describes them itself: `events/header_page` says where a page has its time, its
-//! length and its data; `events/header_event` says what a record looks like. A page begins with the
-//! time of its first record, and each record says how much later than the one before it is:
+//! The kernel describes them: `events/header_page` has the positions of a page's time, length and
+//! data; `events/header_event` describes a record. A page starts with the time of its first record,
+//! and each record has the time since the one before it:
 //!
 //! ```text
 //! 5 bits type_len, 27 bits time_delta, then
@@ -13,8 +13,8 @@
 //!   type_len 31        the time itself, but for its topmost 5 bits
 //! ```
 //!
-//! Where events were lost before a page, its length has the topmost of 32 bits set. If the next bit
-//! is set too, 64 bits behind the data tell how many.
+//! If events were lost before a page, its length has the topmost of 32 bits set. If the next bit is
+//! set too, 64 bits after the data have their number.
 
 use std::ops::Range;
 
@@ -29,7 +29,7 @@ const DELTA_BITS: u32 = 27;
 /// A time stamp has 32 bits above those of a delta.
 const STAMP: u64 = (1 << (32 + DELTA_BITS)) - 1;
 
-/// Where a page has what. All offsets in bytes.
+/// The layout of a page. All offsets in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Layout {
     commit: usize,
@@ -62,7 +62,7 @@ impl Layout {
         sound.then_some(Self { commit, commit_size, data, size })
     }
 
-    /// How many of a page's bytes hold something.
+    /// The number of bytes of a page that are in use.
     pub(super) fn used(&self, page: &[u8]) -> usize {
         let Some(commit) = self.commit(page) else { return 0 };
         let told = if commit & MISSED_TOLD != 0 { 8 } else { 0 };
@@ -71,7 +71,7 @@ impl Layout {
 
     /// Opens a page.
     pub(super) fn open(&self, bytes: &[u8]) -> Result<Page, &'static str> {
-        const SHORT: &str = "a page of the kernel's buffer is shorter than it says";
+        const SHORT: &str = "a page of the kernel's buffer is shorter than its header says";
         let commit = self.commit(bytes).ok_or(SHORT)?;
         let end = self.data + (commit & LENGTH) as usize;
         if end > bytes.len() {
@@ -94,10 +94,10 @@ impl Layout {
     }
 }
 
-/// How far a page is read. The bytes stay with whoever has them.
+/// The position in a page. The bytes stay with their owner.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Page {
-    /// Events were lost before this page; how many, if the kernel told.
+    /// Events were lost before this page; with their number, if the kernel counted them.
     pub(super) lost: Option<Option<u64>>,
     time: u64,
     at: usize,
@@ -105,7 +105,7 @@ pub(super) struct Page {
 }
 
 impl Page {
-    /// The next event's time in nanoseconds, and where it lies in `bytes`, which are those the page
+    /// The next event's time in nanoseconds, and its position in `bytes`, the bytes that the page
     /// was opened with.
     #[inline]
     pub(super) fn next(
@@ -144,7 +144,7 @@ impl Page {
     }
 }
 
-/// The bit fields of a record's header: compilers put the first one where numbers begin.
+/// The bit fields of a record's header: compilers put the first one at the low end.
 #[inline]
 fn split(header: u32) -> (u32, u64) {
     if cfg!(target_endian = "little") {
@@ -177,7 +177,7 @@ pub(super) mod tests {
 \tfield: char data;\toffset:16;\tsize:4080;\tsigned:0;
 ";
 
-    /// A whole page with these events, each so many nanoseconds after the one before it.
+    /// A whole page with these events, each with the nanoseconds since the one before it.
     pub(in crate::record) fn page(
         time: u64,
         events: &[(u32, &[u8])],
@@ -224,7 +224,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn the_kernel_says_where_things_are() {
+    fn the_layout_is_read_from_the_kernels_description() {
         let expected = Layout { commit: 8, commit_size: 8, data: 16, size: 4096 };
         assert_eq!(layout(), expected);
         for bad in ["", "\tfield: u64 timestamp;\toffset:0;\tsize:8;\n"] {
@@ -271,10 +271,10 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn lost_events_are_told_with_their_number() {
+    fn lost_events_are_reported_with_their_number() {
         let whole = page(1, &[(0, b"aaaa")], Some(851));
         let sign_extended = {
-            // As the kernel has it: the length is a signed number.
+            // As in the kernel: the length is a signed number.
             let mut page = whole.clone();
             page[12..16].fill(0xff);
             page
@@ -289,7 +289,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn nonsense_is_an_error() {
+    fn malformed_pages_are_errors() {
         assert!(all(b"short").is_err());
         let long = page_of(1, &record(28, 0), None);
         assert!(all(&long).is_err());

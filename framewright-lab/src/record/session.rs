@@ -1,14 +1,14 @@
-//! A recording from its beginning to its end, as far as the kernel is concerned.
+//! Control of the kernel's tracing, from start to end of a recording.
 //!
-//! The order is what matters. At the start: buffers, events, readers, then the tables, then tracing
-//! on: nothing of the preparations is in the recording, and the tables are those of its first
-//! moment. At the end: tracing off, then the tables, then all the rest.
+//! The order matters. At the start: buffers, events, readers, then the tables, then tracing on: so
+//! the recording has no events of the preparations, and the tables are those of its start. At the
+//! end: tracing off, then the tables, then everything else.
 
 use std::fs;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use super::capture::{Capture, Crew, Source, Tally};
+use super::capture::{Capture, ReaderThreads, Source, Tally};
 use super::destination;
 use super::format::Format;
 use super::lost::{Lost, RecordError};
@@ -17,16 +17,16 @@ use super::page::Layout;
 use super::shootdowns::{self, Instance};
 use super::{Destination, Tracefs};
 
-/// The largest buffer that a CPU gets unasked; machines with little memory give less.
+/// The largest default buffer of a CPU; machines with little memory have smaller ones.
 const LARGEST: u64 = 64 << 20;
 const LEAST: u64 = 1 << 20;
-/// All buffers together take at most this part of memory unasked.
+/// By default all buffers together take at most this part of memory.
 const PART: u64 = 32;
 
-/// A recording that runs.
+/// A running recording.
 pub struct Session {
     // Dropped in this order: readers have files of the instance open.
-    crew: Crew,
+    threads: ReaderThreads,
     instance: Instance,
     layout: Layout,
     formats: Vec<Format>,
@@ -38,11 +38,12 @@ pub struct Session {
 }
 
 impl Session {
-    /// Starts recording: `buffer` bytes for each CPU, or what suits the machine. What is read
-    /// meanwhile is kept in the folder of `destination`, in files without a name.
+    /// Starts recording with `buffer` bytes for each CPU, or a default that suits the machine.
+    /// Events that are read meanwhile are stored in the folder of `destination`, in files without a
+    /// name.
     ///
     /// # Errors
-    /// The kernel refuses, or lacks what is needed. It is left as it was.
+    /// Tracing is not permitted or not supported. The kernel's settings are unchanged then.
     pub fn start(
         tracefs: &Tracefs,
         destination: &Destination,
@@ -75,38 +76,38 @@ impl Session {
             let raw = instance.open(&format!("per_cpu/cpu{cpu}/trace_pipe_raw"))?;
             sources.push(Source { cpu, raw });
         }
-        let crew = Crew::start(sources, layout, folder, &names.events())?;
+        let threads = ReaderThreads::start(sources, layout, folder, &names.events())?;
         let before = names::read(proc)?;
         if names::proc_counts_as_the_kernel() {
             names.learn(proc);
         }
         instance.trace(true)?;
         let began = Instant::now();
-        Ok(Self { crew, instance, layout, formats, names, cpus, before, began, buffer })
+        Ok(Self { threads, instance, layout, formats, names, cpus, before, began, buffer })
     }
 
-    /// How far it is.
+    /// Its progress.
     #[must_use]
     pub fn tally(&self) -> Tally {
-        self.crew.tally()
+        self.threads.tally()
     }
 
-    /// How long it has been running.
+    /// The time since its start.
     #[must_use]
     pub fn elapsed(&self) -> Duration {
         self.began.elapsed()
     }
 
-    /// Bytes that each CPU has for events that were not read yet.
+    /// Buffer size of each CPU, in bytes.
     #[must_use]
     pub fn buffer(&self) -> u64 {
         self.buffer
     }
 
-    /// Ends it and leaves the kernel as it was.
+    /// Ends it and restores the kernel's settings.
     ///
     /// # Errors
-    /// Events could not be read or kept: there is no recording.
+    /// Events could not be read or stored: there is no recording.
     pub fn stop(self) -> Result<Capture, RecordError> {
         self.stop_with(Path::new("/proc"))
     }
@@ -115,7 +116,7 @@ impl Session {
         self.instance.trace(false)?;
         let after = names::read(proc)?;
         let elapsed = self.began.elapsed();
-        let reels = self.crew.finish()?;
+        let reels = self.threads.finish()?;
         let mut lost = Lost::default();
         for cpu in &self.cpus {
             let stats = self.instance.path(&format!("per_cpu/cpu{cpu}/stats"));
@@ -150,7 +151,7 @@ pub(super) fn page_layout(tracefs: &Tracefs) -> Result<Layout, RecordError> {
     })
 }
 
-/// Reads the descriptions of an event, or of all in its subsystem.
+/// Reads the description of an event, or of all in its subsystem.
 pub(super) fn read_formats(
     events: &Path,
     wanted: &Wanted,
@@ -168,7 +169,7 @@ pub(super) fn read_formats(
     }
     for folder in folders {
         let file = folder.join("format");
-        // A subsystem has files of its own besides its events.
+        // A subsystem has further files besides its events.
         let Ok(text) = destination::read(&file) else { continue };
         formats.push(Format::parse(&text).ok_or_else(|| RecordError::Strange {
             file,
@@ -178,7 +179,7 @@ pub(super) fn read_formats(
     Ok(())
 }
 
-/// A buffer for each CPU that the machine can well spare.
+/// The default buffer size for each CPU.
 fn suitable(proc: &Path, cpus: usize) -> u64 {
     let memory = fs::read_to_string(proc.join("meminfo")).ok().and_then(|text| {
         let line = text.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
@@ -188,7 +189,7 @@ fn suitable(proc: &Path, cpus: usize) -> u64 {
     (memory / PART / cpus.max(1) as u64).clamp(LEAST, LARGEST)
 }
 
-/// CPUs that run.
+/// Number of online CPUs.
 fn online(proc: &Path) -> Option<usize> {
     let text = fs::read_to_string(proc.join("stat")).ok()?;
     let is_cpu = |line: &&str| {

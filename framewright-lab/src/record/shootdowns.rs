@@ -1,15 +1,14 @@
-//! Counting the shootdown interrupts that this process's own threads receive.
+//! Counts the shootdown interrupts that this process's own threads receive.
 //!
-//! `/proc/interrupts` counts those of the whole system, other programs' too. The event `tlb:tlb_flush`
-//! names the task that was interrupted; a tracing instance that has it for this process alone counts.
+//! `/proc/interrupts` counts those of the whole system. The event `tlb:tlb_flush` names the
+//! interrupted task; a tracing instance with that event for this process counts them.
 //!
-//! A tracing instance of our own: buffers and switches that nobody else's tracing shares.
+//! The tracing instance: buffers and settings of its own.
 //!
-//! It is set up with tracing off, and taken down in any case: at the end, on any error, while a
-//! panic unwinds. Should the program be killed, the kernel closes its files, and one of them is
-//! `free_buffer`, whose closing frees the buffer and (`disable_on_free`) stops tracing. What is left
-//! then is an empty instance, which the next recording removes. No process that the program starts
-//! inherits that file.
+//! It is created with tracing off, and removed at the end, on any error, and while a panic unwinds.
+//! If the program is killed, the kernel closes its files, and one of them is `free_buffer`, whose
+//! closing frees the buffer and (`disable_on_free`) stops tracing. Then an empty instance is left,
+//! which the next recording removes. No child process inherits that file.
 
 use std::{
     fs::{self, File},
@@ -25,24 +24,24 @@ use super::{
     tracefs::Tracefs,
 };
 
-/// One that was received: the kernel's `TLB_REMOTE_SHOOTDOWN`.
+/// A received interrupt: the kernel's `TLB_REMOTE_SHOOTDOWN`.
 const RECEIVED: &str = "reason == 1";
-/// For each CPU. Events are counted, not kept.
+/// Buffer size for each CPU. Events are counted, not stored.
 const BUFFER: u64 = 64 << 10;
 const EVENT: Wanted = Wanted { subsystem: "tlb", name: "tlb_flush", needed: true };
 
-/// Counts from when it is made until it is dropped.
+/// Counts from its creation until it is dropped.
 pub struct Shootdowns {
     instance: Instance,
     _tracefs: Tracefs,
 }
 
 impl Shootdowns {
-    /// Counts for this process, threads that are to come among it.
+    /// Counts for this process, including future threads.
     ///
     /// # Errors
     ///
-    /// [`RecordError`]: tracing is for root, or this kernel lacks something.
+    /// [`RecordError`]: tracing needs root, or this kernel lacks something.
     pub fn count() -> Result<Self, RecordError> {
         let tracefs = Tracefs::find()?;
         tracefs.remove_stale();
@@ -63,11 +62,11 @@ impl Shootdowns {
         Ok(Self { instance, _tracefs: tracefs })
     }
 
-    /// How many there were so far.
+    /// The count so far.
     ///
     /// # Errors
     ///
-    /// [`RecordError`]: the kernel does not say.
+    /// [`RecordError`]: the kernel's statistics cannot be read.
     pub fn so_far(&self) -> Result<u64, RecordError> {
         let folder = self.instance.path("per_cpu");
         let mut sum = 0;
@@ -83,7 +82,7 @@ impl Shootdowns {
     }
 }
 
-/// Events of a buffer, those among them that had to make room.
+/// Events of a buffer, including overwritten and dropped ones.
 fn events(stats: &str) -> u64 {
     let counts = ["entries", "overrun", "dropped events"];
     let of = |line: &str| {
@@ -93,10 +92,10 @@ fn events(stats: &str) -> u64 {
     stats.lines().filter_map(of).sum()
 }
 
-/// One clock for all CPUs, so that their events can be put in order; as cheap as the default.
+/// One clock for all CPUs, so that their events can be ordered; as cheap as the default.
 const CLOCK: &str = "mono";
 
-/// An instance that exists.
+/// An existing instance.
 pub(super) struct Instance {
     files: Arc<dyn Files>,
     path: PathBuf,
@@ -105,7 +104,7 @@ pub(super) struct Instance {
 }
 
 impl Instance {
-    /// Makes the instance `path`, with tracing off and a buffer of `buffer` bytes for each CPU.
+    /// Creates the instance `path`, with tracing off and a buffer of `buffer` bytes for each CPU.
     pub(super) fn create(
         files: &Arc<dyn Files>,
         path: PathBuf,
@@ -135,13 +134,13 @@ impl Instance {
         self.path.join(name)
     }
 
-    /// Opens a file in it, never to wait for data.
+    /// Opens a file in it for non-blocking reads.
     pub(super) fn open(&self, name: &str) -> Result<File, RecordError> {
         let path = self.path(name);
         self.files.open(&path).map_err(|reason| RecordError::kernel("opening", &path, reason))
     }
 
-    /// Switches an event on, or all of its subsystem; says whether the kernel has it.
+    /// Enables an event, or all of its subsystem. Returns whether the kernel has it.
     pub(super) fn enable(&self, event: &Wanted) -> Result<bool, RecordError> {
         let path = self.path("events").join(event.subsystem).join(event.name).join("enable");
         match self.files.write(&path, "1") {
@@ -156,7 +155,7 @@ impl Instance {
         self.set("tracing_on", if on { "1" } else { "0" })
     }
 
-    /// Takes it down. Nothing in it may be open any more. Fails in words if it is still there.
+    /// Removes it. No file in it may be open. The error is a message if it still exists.
     pub(super) fn remove(mut self) -> Result<(), String> {
         let removed = self.take_down();
         removed.map_err(|reason| {
@@ -172,7 +171,7 @@ impl Instance {
             .map_err(|reason| RecordError::kernel("setting", &path, reason))
     }
 
-    /// Every step is tried, whatever became of those before it.
+    /// Every step is tried, even if earlier ones failed.
     fn take_down(&mut self) -> io::Result<()> {
         if self.removed {
             return Ok(());
@@ -187,7 +186,7 @@ impl Instance {
 
 impl Drop for Instance {
     fn drop(&mut self) {
-        // After an error; that one is told.
+        // After an error, which was reported already.
         let _ = self.take_down();
     }
 }
@@ -210,7 +209,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn events_that_made_room_count() {
+    fn overwritten_events_count() {
         let stats = "entries: 120\noverrun: 30\ncommit overrun: 4\nbytes: 4096\n\
                      oldest event ts:  5157.5\nnow ts: 5158.0\ndropped events: 2\nread events: 0\n";
         assert_eq!(events(stats), 152);

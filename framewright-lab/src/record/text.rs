@@ -8,7 +8,7 @@ use std::io::Write;
 
 use super::format::printable;
 
-/// What stands before an event's own text.
+/// The part of a line before an event's own text.
 pub(super) struct Head<'h> {
     pub(super) task: &'h [u8],
     pub(super) pid: i32,
@@ -20,7 +20,7 @@ pub(super) struct Head<'h> {
 }
 
 /// Writing to memory does not fail.
-const MEMORY: &str = "memory takes all";
+const MEMORY: &str = "writing to memory";
 
 /// Appends the header of a recording of `kept` events out of `written`.
 pub(super) fn header(kept: u64, written: u64, cpus: usize, out: &mut Vec<u8>) {
@@ -51,7 +51,7 @@ pub(super) fn lost(cpu: u16, events: Option<u64>, out: &mut Vec<u8>) {
     .expect(MEMORY);
 }
 
-/// Appends what stands before an event's own text.
+/// Appends the part of a line before an event's own text.
 #[inline]
 pub(super) fn head(head: &Head<'_>, out: &mut Vec<u8>) {
     const NAME_WIDTH: usize = 16;
@@ -64,7 +64,7 @@ pub(super) fn head(head: &Head<'_>, out: &mut Vec<u8>) {
     write!(out, " {seconds:>5}.{micros:06}: {}: ", head.event).expect(MEMORY);
 }
 
-/// The five characters that say in which context an event happened.
+/// The five characters for the context of an event.
 #[inline]
 fn context(flags: u8, counts: u8) -> [u8; 5] {
     let has = |bit: u8| flags & bit != 0;

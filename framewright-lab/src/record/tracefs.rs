@@ -1,8 +1,8 @@
-//! Finding tracefs, the kernel's own window on its events.
+//! Finds tracefs, or mounts it.
 //!
-//! Where it is mounted, that is used. Where it is not, the program makes a mount of its own that
-//! is attached to no folder: nobody else sees it, and it is gone with the program, however that
-//! ends. The machine's mounts are its administrator's.
+//! An existing mount is used. Without one, the program makes a mount of its own that is attached to
+//! no folder: it is invisible to other processes, and ends with the program. The program changes no
+//! mounts of the machine.
 
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
@@ -15,17 +15,17 @@ use rustix::mount::{FsMountFlags, FsOpenFlags, MountAttrFlags, fsconfig_create, 
 use super::destination::{Files, Kernel};
 use super::lost::RecordError;
 
-/// Where administrators look for it.
+/// The usual mount points.
 const USUAL: [&str; 2] = ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"];
 
-/// Instances of this program are called this and the number of its process.
+/// Prefix of the names of this program's instances, followed by the process number.
 const PREFIX: &str = "framewright-";
 
 /// An open tracefs.
 pub struct Tracefs {
     root: PathBuf,
     pub(super) files: Arc<dyn Files>,
-    /// Keeps a mount of our own.
+    /// Keeps the private mount.
     _mount: Option<OwnedFd>,
 }
 
@@ -33,7 +33,7 @@ impl Tracefs {
     /// Finds it, or mounts it for this process alone.
     ///
     /// # Errors
-    /// The kernel has none, or not for this user.
+    /// The kernel has none, or this user may not use it.
     pub fn find() -> Result<Self, RecordError> {
         let mounts = fs::read_to_string("/proc/self/mounts").unwrap_or_default();
         let places = USUAL.into_iter().map(PathBuf::from).chain(mounted(&mounts));
@@ -67,27 +67,27 @@ impl Tracefs {
         self.root.join(name)
     }
 
-    /// Where this process's instance goes.
+    /// The path of this process's instance.
     pub(super) fn instance(&self) -> PathBuf {
         self.path("instances").join(format!("{PREFIX}{}", std::process::id()))
     }
 
-    /// Removes instances that recorders left which were killed, and names them. The kernel does not
-    /// let go of one that is in use. To be called before a recording is started.
+    /// Removes instances of recorders that were killed, and returns their names. The kernel refuses
+    /// to remove one that is in use. To be called before a recording is started.
     pub fn remove_stale(&self) -> Vec<String> {
         let entries = fs::read_dir(self.path("instances")).into_iter().flatten().flatten();
         let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
         let stale = names.filter(|name| {
-            // One that has just been made is not in use yet, but its maker lives.
+            // A new instance may not be in use yet, but its process lives.
             let maker = name.strip_prefix(PREFIX).and_then(|pid| pid.parse::<u32>().ok());
             let lives = |pid: u32| Path::new("/proc").join(pid.to_string()).exists();
-            // This process has made none so far: its number was another's.
+            // This process has made none so far: its number is that of an older process.
             maker.is_some_and(|pid| pid == std::process::id() || !lives(pid))
         });
         stale
             .filter(|name| {
                 let path = self.path("instances").join(name);
-                // Its events cost the machine a little, even if nobody takes them.
+                // Enabled events cost the machine a little, even without a reader.
                 let _ = self.files.write(&path.join("events/enable"), "0");
                 self.files.remove_folder(&path).is_ok()
             })
@@ -95,12 +95,12 @@ impl Tracefs {
     }
 }
 
-/// Where tracefs is mounted, from `/proc/self/mounts`.
+/// The mount points of tracefs, from `/proc/self/mounts`.
 fn mounted(mounts: &str) -> impl Iterator<Item = PathBuf> + use<'_> {
     mounts.lines().filter_map(|line| {
         let mut words = line.split(' ').skip(1);
         let place = words.next()?;
-        // A blank is written as \040: rare enough to leave such a mount alone.
+        // A blank is written as \040; such rare mounts are ignored.
         (words.next()? == "tracefs" && !place.contains('\\')).then(|| place.into())
     })
 }
@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn what_keeps_from_mounting_is_one_sentence() {
+    fn a_failed_mount_is_one_sentence() {
         for (errno, hint) in [
             (Errno::PERM, "root"),
             (Errno::NODEV, "has no tracefs"),

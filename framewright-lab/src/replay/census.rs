@@ -1,12 +1,13 @@
-//! Where the frames that a recording names were when it began.
+//! The state of the recorded frames at the start of the recording.
 //!
-//! The first event that names a frame tells: freed, it was in use; handed out without having left
-//! the zone before, or drained, it was on the lists of that CPU; leaving the zone, it was free.
+//! The first event that names a frame determines it: if it is freed, it was in use; if it is
+//! allocated without having left the zone before, or drained, it was on the lists of that CPU; if
+//! it leaves the zone, it was free.
 //!
-//! Which recorded block is which of ours.
+//! The mapping of recorded blocks to replayed ones.
 //!
-//! Recorded blocks are aligned powers of two, so any two of them nest or are disjoint. Blocks larger
-//! than ours can be are kept as several.
+//! Recorded blocks are aligned powers of two, so any two of them nest or are disjoint. Blocks
+//! larger than the library's largest order are stored as several.
 
 use framewright::{Block, Order, frame::PAGEBLOCK_ORDER};
 use std::collections::{BTreeMap, HashMap};
@@ -18,23 +19,23 @@ use super::{
 };
 use crate::trace::{Event, Record};
 
-/// What a recording tells of the beginning.
+/// The state at the start, as far as the recording shows it.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Census {
-    /// The pageblocks that it names, by number.
+    /// The pageblocks in it, by number.
     pub(super) pageblocks: HashMap<u64, Recorded>,
-    /// Blocks on CPU lists, in the order in which they left these.
+    /// Blocks on CPU lists, in the order in which they left the lists.
     pub(super) held: Vec<Held>,
 }
 
 /// A recorded pageblock.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Recorded {
-    /// Its migratetype, in the kernel's numbering, where an event tells it.
+    /// Its migratetype, in the kernel's numbering, if an event shows it.
     pub(super) of: Option<u8>,
     /// Frames that were in use, or on the lists of a CPU.
     pub(super) taken: Map,
-    /// Frames that have been named.
+    /// Frames that events have named.
     seen: Map,
 }
 
@@ -47,7 +48,7 @@ pub(super) struct Held {
 }
 
 impl Census {
-    /// Takes note of an event.
+    /// Takes an event into account.
     pub(super) fn add(&mut self, record: &Record) {
         match record.event {
             Event::Alloc { pfn, order, migratetype, .. } => {
@@ -55,14 +56,14 @@ impl Census {
                     self.leaves_list(record.cpu, pfn, order);
                 }
                 self.name(pfn, order, false);
-                // Requests of one type may be served from pageblocks of another: a guess.
+                // An estimate: requests of one type may be served from pageblocks of another.
                 self.pageblocks.entry(pageblock(pfn)).or_default().of.get_or_insert(migratetype);
             }
             Event::Free { pfn, order } => self.name(pfn, order, true),
             Event::PcpuDrain { pfn, order, migratetype } => {
                 self.leaves_list(record.cpu, pfn, order);
                 self.name(pfn, order, false);
-                // This one names the pageblock's own type.
+                // This event has the pageblock's own type.
                 self.pageblocks.entry(pageblock(pfn)).or_default().of = Some(migratetype);
             }
             Event::ZoneLocked { pfn, order, .. } => self.name(pfn, order, false),
@@ -71,7 +72,8 @@ impl Census {
         }
     }
 
-    /// A block has left the lists of a CPU: if it was never named, it was there from the beginning.
+    /// A block has left the lists of a CPU: if it was never named before, it was there at the
+    /// start.
     fn leaves_list(&mut self, cpu: u16, pfn: u64, order: u8) {
         let block = self.pageblocks.entry(pageblock(pfn)).or_default();
         let at = (pfn % PAGEBLOCK) as usize;
@@ -81,13 +83,13 @@ impl Census {
         }
     }
 
-    /// Frames are named; those that never were before were `taken` at the beginning, or free.
+    /// Frames are named; those that never were before were `taken` at the start, or free.
     fn name(&mut self, pfn: u64, order: u8, taken: bool) {
         let size = 1u64 << order.min(PAGEBLOCK_ORDER);
         for pfn in (pfn..pfn + (1 << order)).step_by(size as usize) {
             let block = self.pageblocks.entry(pageblock(pfn)).or_default();
             let mut named = Map::default();
-            // A fallback's block need not begin at a multiple of its size.
+            // A fallback's block need not be aligned to its size.
             let at = (pfn % PAGEBLOCK) & !(size - 1);
             fill(&mut named, at as usize, size as usize);
             for ((taken_of, seen), named) in block.taken.iter_mut().zip(&mut block.seen).zip(named)
@@ -101,7 +103,7 @@ impl Census {
     }
 }
 
-/// The allocations that the recording saw and that are not freed yet.
+/// The recorded allocations that are not freed yet.
 #[derive(Default)]
 pub(super) struct Ledger<'m> {
     /// By recorded frame number.
@@ -111,22 +113,22 @@ pub(super) struct Ledger<'m> {
 /// One recorded block.
 struct Piece<'m> {
     order: Order,
-    /// Ours; none if our allocator refused.
+    /// The replayed block; `None` if the allocation was refused.
     block: Option<Block<'m>>,
 }
 
-/// What a recorded free ended.
+/// The result of a recorded free.
 #[derive(Default)]
 pub(super) struct Freed<'m> {
-    /// Our blocks, to be freed.
+    /// Replayed blocks to be freed.
     pub(super) blocks: Vec<Block<'m>>,
-    /// Parts of the recorded block that the recording did not see allocated: frame and order.
+    /// Parts of the recorded block whose allocation was not recorded: frame and order.
     pub(super) unseen: Vec<(u64, Order)>,
-    /// A larger block had to be split.
+    /// Whether a larger block had to be split.
     pub(super) split: bool,
 }
 
-/// Recorded blocks in pieces of at most our largest order.
+/// Recorded blocks in pieces of at most the library's largest order.
 pub(super) fn parts(pfn: u64, order: u8) -> impl Iterator<Item = (u64, Order)> {
     let part = Order::new(order).unwrap_or(Order::PAGEBLOCK);
     let count = 1u64 << (order - part.get());
@@ -134,8 +136,8 @@ pub(super) fn parts(pfn: u64, order: u8) -> impl Iterator<Item = (u64, Order)> {
 }
 
 impl<'m> Ledger<'m> {
-    /// Takes out whatever overlaps the recorded block at `pfn`: it must have been freed unseen.
-    /// Returns how many frames that were.
+    /// Removes all pieces that overlap the recorded block at `pfn`: their frees were not recorded.
+    /// Returns their number of frames.
     pub(super) fn evict(&mut self, pfn: u64, order: Order, blocks: &mut Vec<Block<'m>>) -> u64 {
         let mut frames = 0;
         while let Some(at) = self.overlapping(pfn, order) {
@@ -147,7 +149,7 @@ impl<'m> Ledger<'m> {
         frames
     }
 
-    /// The recorded block at `pfn` is now `block`, or nothing if our allocator refused.
+    /// Maps the recorded block at `pfn` to `block`; `None` if the allocation was refused.
     pub(super) fn insert(&mut self, pfn: u64, order: Order, block: Option<Block<'m>>) {
         self.pieces.insert(pfn, Piece { order, block });
     }
@@ -160,7 +162,8 @@ impl<'m> Ledger<'m> {
         order: Order,
         freed: &mut Freed<'m>,
     ) {
-        // Nearly always it is a block as it was allocated, or one that was never seen.
+        // In nearly all cases it is a block as it was allocated, or one whose allocation was not
+        // recorded.
         let Some(at) = self.overlapping(pfn, order) else {
             freed.unseen.push((pfn, order));
             return;
@@ -233,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_event_of_a_frame_tells_where_it_was() {
+    fn the_first_event_of_a_frame_determines_its_state() {
         let locked = Event::ZoneLocked { pfn: 520, order: 1, migratetype: 1, percpu_refill: true };
         let drain = Event::PcpuDrain { pfn: 530, order: 1, migratetype: 2 };
         let census = census(&[
@@ -255,11 +258,11 @@ mod tests {
             (0, u64::MAX),
             "no list: it came from the zone"
         );
-        assert_eq!(block.of, Some(2), "a drain tells the pageblock's own type");
+        assert_eq!(block.of, Some(2), "a drain has the pageblock's own type");
     }
 
     #[test]
-    fn what_spans_pageblocks_is_noted_in_each() {
+    fn a_block_of_several_pageblocks_is_noted_in_each() {
         let census = census(&[(0, Event::Free { pfn: 1024, order: 10 })]);
         assert_eq!(census.pageblocks.len(), 2);
         assert!(census.pageblocks.values().all(|block| block.taken == [u64::MAX; 8]));

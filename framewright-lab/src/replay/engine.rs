@@ -1,4 +1,4 @@
-//! The second reading: event by event, in recorded order.
+//! The second reading of the recording: replays event by event, in recorded order.
 
 use std::mem::MaybeUninit;
 
@@ -22,9 +22,9 @@ use super::survey::{Recording, Survey, pageblock};
 use crate::Error;
 use crate::trace::{Event, GfpFlags, Record, Snapshot};
 
-/// How many samples are taken over a recording.
+/// Number of samples over a recording.
 const SAMPLES: u64 = 200;
-/// How often progress is told, in events.
+/// Interval of progress reports, in events.
 const PROGRESS_EVERY: u64 = 1 << 14;
 
 /// Builds the planned machine and replays the recording on it.
@@ -40,7 +40,7 @@ pub(super) fn replay(
     if frames > MOST_FRAMES {
         let file = survey.file.clone();
         return Err(Error::input(format_args!(
-            "{file}: a machine of {frames} frames of 4 KiB; a replay holds at most {MOST_FRAMES}"
+            "{file}: a machine of {frames} frames of 4 KiB; a replay can have at most {MOST_FRAMES}"
         )));
     }
     let setup = |error: InitError| refused(frames, plan.cpus, &error);
@@ -76,13 +76,13 @@ fn memory_map(plan: &Plan, maps: &[Vec<PageblockMap>]) -> Vec<MemoryRange> {
     ranges.collect()
 }
 
-/// The part of `buffer` that begins where metadata may.
+/// The part of `buffer` from the first aligned address.
 fn aligned<'b>(buffer: &'b mut [MaybeUninit<u8>], layout: &Layout) -> &'b mut [MaybeUninit<u8>] {
     let skip = buffer.as_ptr().align_offset(layout.align());
     buffer.get_mut(skip..).unwrap_or_default()
 }
 
-/// What is free in all zones.
+/// Free memory of all zones.
 fn all_free(machine: &Machine<'_, '_>) -> FreeMemory {
     let mut sum = FreeMemory::default();
     for zone in machine.memory().zones() {
@@ -100,7 +100,7 @@ struct Engine<'a, 'm, 's> {
     logical: Logical,
     kernel: Vec<KernelCounter>,
     samples: Vec<Sample>,
-    /// Kept between events, so that none of them allocates.
+    /// Reused for every event, so that events do not allocate.
     freed: Freed<'m>,
 }
 
@@ -133,7 +133,7 @@ impl<'a, 'm, 's> Engine<'a, 'm, 's> {
             if record.cpu >= self.machine.cpus() {
                 let (file, line) = (self.survey.file.clone(), record.line);
                 return Err(Error::input(format_args!(
-                    "{file}:{line}: CPU {} was not there when the file was surveyed: it has changed",
+                    "{file}:{line}: CPU {} was not in the file at the first reading: the file has changed",
                     record.cpu
                 )));
             }
@@ -173,13 +173,14 @@ impl<'a, 'm, 's> Engine<'a, 'm, 's> {
                 self.logical.unmatched_frees +=
                     u64::from(self.logical.unmatched_frames > unmatched);
             }
-            // What the kernel's own lists and zone did is counted, not repeated: ours do their own.
+            // Events of the kernel's own lists and zone are counted, not replayed: the library's
+            // lists work by themselves.
             _ => {}
         }
     }
 
-    /// The highest kind of zone to request for a recorded allocation: what the caller could use, but
-    /// none above the one that the kernel took.
+    /// The highest zone for a recorded allocation: the highest that the caller could use, but not
+    /// above the zone that the kernel used.
     fn highest(&self, pfn: u64, gfp: GfpFlags) -> ZoneKind {
         let zones = &self.plan.zones;
         let (zone, highest) = (&zones[self.plan.zone_of(pfn)], highest(gfp));
@@ -225,7 +226,7 @@ impl<'a, 'm, 's> Engine<'a, 'm, 's> {
         self.free_blocks(cpu);
     }
 
-    /// Frees what was gathered.
+    /// Frees the collected blocks.
     fn free_blocks(&mut self, cpu: u16) {
         for block in self.freed.blocks.drain(..) {
             self.machine.free(cpu, block);

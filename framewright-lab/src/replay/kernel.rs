@@ -1,4 +1,4 @@
-//! What the recorded kernel itself did, counted from its own events.
+//! The recorded kernel's activity, counted from its events.
 
 use framewright::{
     MigrateType, Order,
@@ -11,7 +11,7 @@ use std::{collections::BTreeMap, ops::AddAssign};
 use super::survey::has_lists;
 use crate::trace::{Event, snapshot::Zone};
 
-/// A kernel CPU's activity, as far as its events tell. Blocks unless it says frames.
+/// A kernel CPU's activity, as far as its events show it. In blocks, unless frames are named.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct KernelActivity {
     /// `mm_page_alloc`.
@@ -24,11 +24,11 @@ pub struct KernelActivity {
     pub frees: u64,
     /// Frames of these.
     pub free_frames: u64,
-    /// Frees of orders that have no per-CPU lists: each goes to the zone by itself, under its lock.
+    /// Frees of orders without per-CPU lists: each takes the zone lock.
     pub direct_frees: u64,
     /// Frames of these.
     pub direct_free_frames: u64,
-    /// `mm_page_free_batched`: frees that came through the batched path.
+    /// `mm_page_free_batched`: frees on the batched path.
     pub batched_frees: u64,
     /// `mm_page_alloc_zone_locked` on behalf of a CPU's list.
     pub zone_locked_refill: u64,
@@ -45,21 +45,21 @@ pub struct KernelActivity {
     pub pcpu_drain_frames: u64,
     /// Runs of `mm_page_pcpu_drain` on this CPU: each is at least one acquisition.
     pub drain_runs: u64,
-    /// `mm_page_alloc_extfrag` where the pageblock changed its type.
+    /// `mm_page_alloc_extfrag` with a change of the pageblock's type.
     pub extfrag_claims: u64,
-    /// `mm_page_alloc_extfrag` where it did not.
+    /// `mm_page_alloc_extfrag` without a change of the type.
     pub extfrag_steals: u64,
 }
 
 impl KernelActivity {
     /// Acquisitions of the zone lock that the events prove. There may have been more: two drains
-    /// with no event between them look like one.
+    /// without an event between them look like one.
     #[must_use]
     pub fn zone_lock_acquisitions_seen(&self) -> u64 {
         self.refill_runs + self.drain_runs + self.direct_frees
     }
 
-    /// Frames moved per acquisition, of those that the events prove.
+    /// Frames moved per acquisition that the events prove.
     #[must_use]
     pub fn frames_per_acquisition(&self) -> f64 {
         let frames = self.zone_locked_frames + self.pcpu_drain_frames + self.direct_free_frames;
@@ -96,7 +96,7 @@ pub(super) struct KernelCounter {
     run: Run,
 }
 
-/// Which kind of run the CPU is in.
+/// The run that the CPU is in.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 enum Run {
     #[default]
@@ -106,7 +106,7 @@ enum Run {
 }
 
 impl KernelCounter {
-    /// What was counted.
+    /// The counts.
     pub(super) fn activity(&self) -> &KernelActivity {
         &self.activity
     }
@@ -147,7 +147,7 @@ impl KernelCounter {
                 activity.pcpu_drain_frames += 1 << order;
             }
             Event::ExtFrag(event) => {
-                // It happens under the lock, amid a refill; alone it proves one too.
+                // It happens under the lock during a refill; alone it proves one too.
                 run = Run::Refill;
                 activity.refill_runs += u64::from(self.run != run);
                 if event.change_ownership {
@@ -162,14 +162,14 @@ impl KernelCounter {
     }
 }
 
-/// Orders that are told apart: those that both the kernel and we have. Larger blocks count as so
-/// many of the last of these.
+/// Orders that reports show: those of both the kernel and the library. Larger blocks count as
+/// several of the last of these.
 pub const SHOWN_ORDERS: usize = if Order::COUNT < COLUMNS { Order::COUNT } else { COLUMNS };
 
 /// Blocks by order.
 pub type Blocks = [u64; SHOWN_ORDERS];
 
-/// Free memory at one moment; what is on CPU lists is not free.
+/// Free memory at one moment, without frames on CPU lists.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct FreeMemory {
     /// Free blocks by order.
@@ -178,28 +178,28 @@ pub struct FreeMemory {
     pub by_type: BTreeMap<&'static str, Blocks>,
 }
 
-/// Free memory of one zone, or of all, when the recording began and when it ended.
+/// Free memory of one zone, or of all, at the start and the end of the recording.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct FreeReport {
-    /// Ours at the beginning.
+    /// The replay's at the start.
     pub start: FreeMemory,
-    /// Ours at the end.
+    /// The replay's at the end.
     pub end: FreeMemory,
-    /// The kernel's at the beginning, where there is a snapshot with buddyinfo.
+    /// The kernel's at the start, if there is a snapshot with buddyinfo.
     pub kernel_start: Option<FreeMemory>,
-    /// The kernel's at the end, where there is such a snapshot of that.
+    /// The kernel's at the end, if there is such a snapshot of the end.
     pub kernel_end: Option<FreeMemory>,
 }
 
 impl FreeMemory {
-    /// Ours.
+    /// The replay's.
     pub(super) fn ours(counts: &BlockCounts) -> Self {
         let by_type =
             MigrateType::REQUESTABLE.map(|of| (of.name(), fold(&counts.free[of as usize])));
         Self { blocks: fold(&counts.by_order()), by_type: by_type.into() }
     }
 
-    /// The kernel's in one zone; none if the snapshot has no buddyinfo of it.
+    /// The kernel's in one zone; `None` if the snapshot has no buddyinfo of it.
     pub(super) fn of_zone(zone: &Zone) -> Option<Self> {
         let of = |name: &str| zone.types.iter().find(|lists| lists.name == name);
         let by_type = MigrateType::REQUESTABLE.map(|migratetype| {
@@ -210,7 +210,7 @@ impl FreeMemory {
             .then(|| Self { blocks: fold(&zone.free_blocks), by_type: by_type.into() })
     }
 
-    /// Adds what is free elsewhere.
+    /// Adds the free memory of another zone.
     pub(super) fn add(&mut self, other: &Self) {
         add(&mut self.blocks, &other.blocks);
         for (&name, blocks) in &other.by_type {
@@ -226,20 +226,20 @@ impl FreeMemory {
             .fold(0, |sum, (order, &blocks)| sum.saturating_add(blocks.saturating_mul(1 << order)))
     }
 
-    /// Order of the largest free block, of those that are told apart.
+    /// Order of the largest free block, among the shown orders.
     #[must_use]
     pub fn largest_order(&self) -> Option<u8> {
         self.blocks.iter().rposition(|&blocks| blocks > 0).map(|order| order as u8)
     }
 
-    /// The unusable-free index for `order`, in thousandths: which share of the free memory lies in
-    /// blocks that are too small for it. Nothing free is 1000.
+    /// The unusable free space index for `order`, in thousandths: the share of free memory in
+    /// blocks that are too small. 1000 without free memory.
     #[must_use]
     pub fn unusable_index(&self, order: Order) -> u64 {
         unusable_index(&self.blocks, usize::from(order.get()))
     }
 
-    /// How many blocks of each order there are beyond `other`'s.
+    /// The difference to `other` in blocks of each order.
     #[must_use]
     pub fn beyond(&self, other: &Self) -> [i64; SHOWN_ORDERS] {
         let ours = self.blocks.map(|blocks| blocks as i64);
@@ -248,7 +248,7 @@ impl FreeMemory {
 }
 
 impl FreeReport {
-    /// Adds what is free elsewhere. The kernel's is known where it is known of every part.
+    /// Adds the free memory of another zone. The kernel's is known if it is known of every zone.
     pub(super) fn add(&mut self, other: &Self) {
         self.start.add(&other.start);
         self.end.add(&other.end);
@@ -268,7 +268,7 @@ fn add(sum: &mut Blocks, more: &Blocks) {
     sum.iter_mut().zip(more).for_each(|(sum, more)| *sum = sum.saturating_add(*more));
 }
 
-/// Counts larger blocks as so many of the largest that is shown.
+/// Counts larger blocks as several of the largest shown order.
 fn fold(blocks: &[u64]) -> Blocks {
     let mut shown = Blocks::default();
     for (order, &count) in blocks.iter().enumerate() {

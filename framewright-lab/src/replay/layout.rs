@@ -1,8 +1,8 @@
-//! Where free blocks of given orders fit into a pageblock that is not wholly free.
+//! Positions for free blocks of given orders in a pageblock that is not wholly free.
 //!
 //! Two free buddies of one order would merge into a block of the next, so each free block needs a
-//! buddy that is at least partly not free. What is not free is in use, or a *hole*: a frame that the
-//! recorded kernel kept for itself and that no allocator manages.
+//! buddy that is at least partly not free. Frames that are not free are in use, or a *hole*: a
+//! frame that the recorded kernel kept for itself and that no allocator manages.
 
 use framewright::{
     ZoneKind,
@@ -15,7 +15,7 @@ use crate::trace::{Snapshot, snapshot::Zone};
 /// A bit for each frame of a pageblock.
 pub(super) type Map = [u64; PAGEBLOCK as usize / 64];
 
-/// The frames of one pageblock: which shall be free, and which are not there.
+/// The frames of one pageblock: those to be free, and the missing ones.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Layout {
     free: Map,
@@ -23,10 +23,10 @@ pub(super) struct Layout {
 }
 
 impl Layout {
-    /// Places as many of the `wanted` blocks (counts by order) as fit beside frames `taken`, and
-    /// takes them off `wanted`. At least one frame is not free afterwards.
+    /// Places as many of the `wanted` blocks (counts by order) as fit beside the frames in `taken`,
+    /// and subtracts them from `wanted`. At least one frame is not free afterwards.
     pub(super) fn place(&mut self, wanted: &mut [u64; SMALL_ORDERS], taken: &Map) {
-        // The largest first: what is left between them serves the small ones.
+        // The largest first: the gaps between them are used for small ones.
         for order in (0..SMALL_ORDERS).rev() {
             let size = 1 << order;
             let mut at = 0;
@@ -44,38 +44,38 @@ impl Layout {
         self.is_used(at, size) && !self.is_free(at ^ size, size)
     }
 
-    /// Makes frames that are not free a hole.
+    /// Turns frames that are not free into a hole.
     pub(super) fn punch(&mut self, at: usize, size: usize) {
         (at..at + size).for_each(|frame| fill(&mut self.holes, frame, 1));
     }
 
-    /// Is every one of these frames free?
+    /// Whether every one of these frames is free.
     pub(super) fn is_free(&self, at: usize, size: usize) -> bool {
         is_set(&self.free, at, size)
     }
 
-    /// Is none of these frames free?
+    /// Whether none of these frames is free.
     pub(super) fn is_used(&self, at: usize, size: usize) -> bool {
         is_clear(&self.free, at, size)
     }
 
-    /// Are all of these frames there?
+    /// Whether none of these frames is a hole.
     pub(super) fn is_present(&self, at: usize, size: usize) -> bool {
         is_clear(&self.holes, at, size)
     }
 
-    /// Runs of frames that are not free: where each begins, and its length.
+    /// Runs of frames that are not free: start and length.
     pub(super) fn used_runs(&self) -> impl Iterator<Item = (usize, usize)> {
         runs(move |frame| self.is_used(frame, 1))
     }
 
-    /// Runs of frames that are there.
+    /// Runs of frames that are no holes.
     pub(super) fn present_runs(&self) -> impl Iterator<Item = (usize, usize)> {
         runs(move |frame| self.is_present(frame, 1))
     }
 }
 
-/// Runs of frames for which `holds` holds.
+/// Runs of frames for which `holds` is true.
 fn runs(holds: impl Fn(usize) -> bool) -> impl Iterator<Item = (usize, usize)> {
     let mut at = 0;
     std::iter::from_fn(move || {
@@ -86,7 +86,7 @@ fn runs(holds: impl Fn(usize) -> bool) -> impl Iterator<Item = (usize, usize)> {
     })
 }
 
-/// The words that an aligned block touches, and its bits in each.
+/// The words of an aligned block, and its bits in each.
 fn words(at: usize, size: usize) -> (std::ops::Range<usize>, u64) {
     let mask = if size < 64 { ((1 << size) - 1) << (at % 64) } else { u64::MAX };
     (at / 64..(at + size).div_ceil(64), mask)
@@ -108,7 +108,7 @@ pub(super) fn fill(map: &mut Map, at: usize, size: usize) {
     map[words].iter_mut().for_each(|word| *word |= mask);
 }
 
-/// `tuning` with the recorded machine's reserves, where the user did not choose others.
+/// `tuning` with the recorded machine's reserves, unless the user chose others.
 pub(super) fn recorded(tuning: &Tuning, snapshot: &Snapshot) -> Tuning {
     let mut tuning = *tuning;
     let default = ZoneTuning::default();
@@ -129,8 +129,8 @@ pub(super) fn recorded(tuning: &Tuning, snapshot: &Snapshot) -> Tuning {
     tuning
 }
 
-/// The reserve of the whole machine that gives each zone its min watermark: zones share it by size,
-/// rounded down.
+/// The reserve of the whole machine that gives each zone its min watermark: zones share it in
+/// proportion to their sizes, rounded down.
 fn min_free(zones: &[&Zone]) -> u64 {
     let lowmem = || zones.iter().filter(|zone| zone.name != ZoneKind::Movable.name());
     let managed: u128 = lowmem().map(|zone| u128::from(zone.managed)).sum();
@@ -141,7 +141,7 @@ fn min_free(zones: &[&Zone]) -> u64 {
     shares.max().unwrap_or(0)
 }
 
-/// The least distance of marks in 1/10000 of a zone; none where a quarter of min decided.
+/// The watermark scale in 1/10000 of a zone; `None` if a quarter of min determined the distance.
 fn scale(zones: &[&Zone]) -> Option<u32> {
     let by_scale = zones.iter().filter(|zone| zone.low.saturating_sub(zone.min) > zone.min / 4);
     let zone = by_scale.max_by_key(|zone| zone.managed)?;
@@ -149,8 +149,8 @@ fn scale(zones: &[&Zone]) -> Option<u32> {
     u32::try_from(scale).ok().filter(|scale| (1..=3000).contains(scale))
 }
 
-/// One frame for every how many of the higher zones of its node a zone keeps back; none where the
-/// snapshot does not tell.
+/// The lowmem reserve of a zone, as one frame for a number of frames of the higher zones of its
+/// node; `None` if the snapshot lacks it.
 fn reserve_ratio(zone: &Zone, snapshot: &Snapshot) -> Option<u32> {
     let of_node: Vec<&Zone> =
         snapshot.zones.iter().filter(|other| other.node == zone.node).collect();
@@ -159,7 +159,7 @@ fn reserve_ratio(zone: &Zone, snapshot: &Snapshot) -> Option<u32> {
     let (mut sum, mut best) = (0u64, None);
     for (higher, &kept) in above.iter().zip(zone.protection.get(at + 1..)?) {
         sum = sum.saturating_add(higher.managed);
-        // The largest sum is divided with the least rounding.
+        // The largest sum has the smallest rounding error.
         if higher.managed > 0 {
             best = Some(sum.checked_div(kept).unwrap_or(0));
         }
@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn holes_are_neither_free_nor_there() {
+    fn holes_are_neither_free_nor_present() {
         let mut layout = Layout::default();
         layout.place(&mut [0, 0, 0, 0, 0, 0, 0, 0, 1], &Map::default());
         layout.punch(300, 12);
@@ -221,7 +221,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_placed_is_what_a_buddy_system_sees(
+        fn placed_blocks_are_the_blocks_of_a_buddy_system(
             wanted in prop::array::uniform9(0u64..40),
             taken in prop::array::uniform8(0u64..1 << 20)
         ) {
@@ -245,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_user_chose_stays() {
+    fn settings_of_the_user_stay() {
         let mut chosen = Tuning::default();
         chosen.zone.min_free = Auto::Fixed(7);
         chosen.zone.reserve_ratios[0] = 1;

@@ -1,12 +1,12 @@
-//! Fills the lists of CPUs as the kernel's were when the recording began.
+//! Fills the lists of CPUs as the kernel's were at the start of the recording.
 //!
-//! The recording names most of the blocks that were on them: those that it saw leave. Neighbours do
-//! for the rest.
+//! The recording names most of the blocks that were on them: those that left them later. For the
+//! others, neighbours are used.
 //!
-//! Brings a machine into the state in which the recording began.
+//! Brings a machine into the state at the start of the recording.
 //!
-//! Whatever the map says is neither free nor a hole is taken, block by block, and becomes the
-//! stand-ins. Then each CPU frees as many of them onto its lists as the kernel had there.
+//! All frames that are neither free nor holes in the map are allocated, block by block, and become
+//! the stand-ins. Then each CPU frees as many of them onto its lists as the kernel had there.
 
 use framewright::{Block, CpuId, MigrateType, Order, Pfn, Request, ZoneId, observe::CpuStats};
 
@@ -24,15 +24,15 @@ use super::{
 };
 use crate::trace::{Snapshot, snapshot::Zone};
 
-/// Order of the neighbourhoods whose frames fill the CPU lists where the recording names none.
+/// Order of the neighbourhoods whose frames fill the CPU lists if the recording names no blocks.
 const NEIGHBOURS: u8 = 6;
-/// Frames between two looks at how long lists may be: what a refill brings at least.
+/// Frames between two checks of the lists' limit: the minimum of a refill.
 const LOOK_EVERY: usize = 63;
-/// How often a block is offered to CPU lists.
+/// Number of times that a block is freed onto CPU lists.
 const OFFERS: usize = 4;
 
-/// Lets the lists of a CPU for a zone grow as long as the kernel's had become. How long they may be
-/// is learned from use: so they are used, while all memory is free, and emptied again.
+/// Lets the lists of a CPU for a zone grow to the limit of the kernel's lists. Their limit adapts
+/// to use: so they are used, while all memory is free, and drained again.
 pub(super) fn widen(machine: &mut Machine<'_, '_>, zone: &ZonePlan, cpu: u16) {
     let wanted = zone.cpus[usize::from(cpu)].high;
     let Some(id) = machine.id_of(zone) else { return };
@@ -42,7 +42,7 @@ pub(super) fn widen(machine: &mut Machine<'_, '_>, zone: &ZonePlan, cpu: u16) {
     };
     let page = request(zone, Order::ZERO, MigrateType::Movable);
     let mut blocks = Vec::new();
-    // Where lists do not learn, as many frames as they should hold settle it.
+    // If their limit does not adapt, allocating as many frames as they should hold ends the loop.
     while high(machine, id) < wanted && (blocks.len() as u64) < wanted {
         let batch = (0..LOOK_EVERY).map_while(|_| machine.alloc(cpu, page));
         let before = blocks.len();
@@ -57,7 +57,7 @@ pub(super) fn widen(machine: &mut Machine<'_, '_>, zone: &ZonePlan, cpu: u16) {
     machine.drain(cpu);
 }
 
-/// Takes the stand-ins that shall be on a CPU's lists, in the order in which they are to be freed.
+/// Takes the stand-ins for a CPU's lists, in the order in which they are to be freed.
 pub(super) fn choose<'m>(
     machine: &mut Machine<'_, 'm>,
     zone: usize,
@@ -66,7 +66,7 @@ pub(super) fn choose<'m>(
     stand_ins: &mut StandIns<'m>,
 ) -> Vec<Block<'m>> {
     let mut unknown = lists.unknown();
-    // What the recording never saw leave lay deepest.
+    // Blocks that never left the lists in the recording were the deepest.
     let (mut taken, mut blocks) = (Vec::new(), Vec::new());
     while unknown > 0 {
         let order = Order::new(NEIGHBOURS.min(unknown.ilog2() as u8)).unwrap_or_default();
@@ -79,7 +79,7 @@ pub(super) fn choose<'m>(
             to_frames(machine, block, &mut blocks);
         }
     }
-    // What left first was freed last.
+    // The first to leave was the last that was freed.
     for held in lists.known.iter().rev() {
         let of = census.pageblocks.get(&pageblock(held.pfn)).and_then(|recorded| recorded.of);
         let order = Order::new(held.order).unwrap_or(Order::PAGEBLOCK);
@@ -88,7 +88,7 @@ pub(super) fn choose<'m>(
     blocks
 }
 
-/// Cuts a block into its frames.
+/// Splits a block into its frames.
 fn to_frames<'m>(machine: &mut Machine<'_, 'm>, block: Block<'m>, frames: &mut Vec<Block<'m>>) {
     if block.order() == Order::ZERO {
         return frames.push(block);
@@ -98,10 +98,10 @@ fn to_frames<'m>(machine: &mut Machine<'_, 'm>, block: Block<'m>, frames: &mut V
     to_frames(machine, high, frames);
 }
 
-/// Puts blocks on a CPU's lists by freeing them there; returns those that would not stay.
+/// Puts blocks on a CPU's lists by freeing them there. Returns those that do not stay there.
 ///
-/// Lists give back to the zone what they have no room for, and more with it. That is taken again and
-/// offered again, until hardly anything comes back.
+/// Lists above their limit give blocks back to the zone. These are allocated and freed again, until
+/// hardly any block goes back.
 pub(super) fn fill<'m>(
     machine: &mut Machine<'_, 'm>,
     cpu: u16,
@@ -114,7 +114,7 @@ pub(super) fn fill<'m>(
         for block in blocks.drain(..) {
             let page = request(zone, block.order(), type_of(machine, &block));
             machine.free(cpu, block);
-            // Frees that follow one another without end would make the lists shed more and more.
+            // An uninterrupted series of frees would make the lists drain more and more.
             if let Some(block) = machine.alloc(cpu, page) {
                 machine.free(cpu, block);
             }
@@ -137,7 +137,7 @@ fn request(zone: &ZonePlan, order: Order, of: MigrateType) -> Request {
     Request::new(order, of).zone(zone.kind).on_node(zone.node).this_node().no_wait()
 }
 
-/// The state when the recording began.
+/// The state at the start of the recording.
 pub(super) struct Beginning {
     /// Counters of every CPU.
     pub(super) stats: Vec<CpuStats>,
@@ -145,7 +145,7 @@ pub(super) struct Beginning {
     pub(super) in_use: u64,
     /// Frames on CPU lists.
     pub(super) held: u64,
-    /// The zones, their ends left open.
+    /// The zones, without their state at the end.
     pub(super) zones: Vec<ZoneReport>,
 }
 
@@ -160,7 +160,7 @@ impl Beginning {
         }
     }
 
-    /// The zones, with their ends as they are now.
+    /// The zones, with the current state as their end.
     pub(super) fn end(self, machine: &Machine<'_, '_>, plan: &Plan) -> Vec<ZoneReport> {
         let memory = machine.memory();
         let mut zones = self.zones;
@@ -174,7 +174,7 @@ impl Beginning {
     }
 }
 
-/// A zone when the recording began.
+/// The report of a zone at the start of the recording.
 fn begin_zone(machine: &Machine<'_, '_>, plan: &ZonePlan, tables: &Tables) -> Option<ZoneReport> {
     let memory = machine.memory();
     let info = memory.zone(machine.id_of(plan)?)?;
@@ -200,7 +200,7 @@ fn begin_zone(machine: &Machine<'_, '_>, plan: &ZonePlan, tables: &Tables) -> Op
     })
 }
 
-/// What a snapshot says of a zone.
+/// A zone in a snapshot.
 fn recorded<'t>(tables: Option<&'t Snapshot>, plan: &ZonePlan) -> Option<&'t Zone> {
     let node = u16::from(plan.node.get());
     tables?.zones.iter().find(|zone| zone.node == node && zone.name == plan.kind.name())
@@ -212,7 +212,7 @@ pub(super) fn stats(machine: &Machine<'_, '_>) -> Vec<CpuStats> {
     cpus.map(|cpu| machine.memory().cpu_stats(cpu).unwrap_or_default()).collect()
 }
 
-/// Takes what the maps say is in use, and returns it.
+/// Allocates the frames in use of the maps, and returns them.
 pub(super) fn prepare<'m>(
     machine: &mut Machine<'_, 'm>,
     plan: &Plan,
@@ -245,13 +245,13 @@ pub(super) fn prepare<'m>(
     stand_ins
 }
 
-/// Makes a pageblock one of its type.
+/// Sets the type of a pageblock.
 fn set_aside(machine: &Machine<'_, '_>, block: &PageblockMap) {
     if block.of == MigrateType::Movable {
         return;
     }
     let layout = block.used.as_ref().map_or(Layout::default(), |used| used.layout);
-    // A pageblock that is nothing but a hole has no type.
+    // A pageblock that consists of a hole has no type.
     if let Some((at, _)) = layout.present_runs().next() {
         let first = Pfn::new(block.start() + at as u64);
         let done = machine.memory().set_pageblock_type(first, block.of);
@@ -259,7 +259,7 @@ fn set_aside(machine: &Machine<'_, '_>, block: &PageblockMap) {
     }
 }
 
-/// Takes what of the frames is neither free nor a hole.
+/// Allocates the frames that are neither free nor holes.
 fn take<'m>(
     machine: &mut Machine<'_, 'm>,
     block: &PageblockMap,
@@ -272,7 +272,7 @@ fn take<'m>(
         let pfn = Pfn::new(block.start() + at as u64);
         let order = Order::new(size.ilog2() as u8).unwrap_or_default();
         let got = machine.alloc_at(pfn, order, block.of);
-        debug_assert!(got.is_some(), "nobody else has taken anything");
+        debug_assert!(got.is_some(), "all memory was free");
         taken.extend(got);
     } else if !layout.is_free(at, size) && size > 1 {
         take(machine, block, layout, at, size / 2, taken);

@@ -14,13 +14,13 @@ use std::{
 use super::plan::ZonePlan;
 use crate::{Error, trace::GfpFlags};
 
-/// All CPUs of one memory, in one hand.
+/// All CPUs of one memory.
 pub(super) struct Machine<'a, 'm> {
     memory: &'a Memory<'m, Serial>,
     cpus: Vec<CpuToken<'a, 'm, Serial>>,
 }
 
-/// The error that the allocator cannot be set up.
+/// The error for a memory that the library refuses.
 pub(super) fn refused(frames: u64, cpus: u16, reason: &dyn Display) -> Error {
     let of = format_args!("cannot set up a memory of {frames} frames and {cpus} CPUs");
     Error::input(format_args!("{of}: {reason}"))
@@ -41,7 +41,7 @@ impl<'a, 'm> Machine<'a, 'm> {
         self.memory
     }
 
-    /// How many CPUs there are.
+    /// Number of CPUs.
     pub(super) fn cpus(&self) -> u16 {
         self.cpus.len() as u16
     }
@@ -51,13 +51,13 @@ impl<'a, 'm> Machine<'a, 'm> {
         self.memory.managed() - self.memory.free() - self.memory.held_by_cpus()
     }
 
-    /// Our zone for a planned one.
+    /// The zone for a planned one.
     pub(super) fn id_of(&self, zone: &ZonePlan) -> Option<ZoneId> {
         let mut zones = self.memory.zones();
         zones.find(|of| (of.node, of.kind) == (zone.node, zone.kind)).map(|of| of.id)
     }
 
-    /// Allocates exactly this block, if it is free in its zone.
+    /// Allocates exactly this block, if it is free.
     pub(super) fn alloc_at(
         &mut self,
         pfn: Pfn,
@@ -86,13 +86,13 @@ impl<'a, 'm> Machine<'a, 'm> {
         }
     }
 
-    /// Gives everything on `cpu`'s lists back to the zone.
+    /// Drains `cpu`'s lists.
     pub(super) fn drain(&mut self, cpu: u16) {
         self.cpus[usize::from(cpu)].drain();
     }
 }
 
-/// A machine whose CPUs take turns on one thread. Frames have no contents.
+/// A platform whose CPUs take turns on one thread. Frames have no contents.
 #[derive(Debug, Default)]
 pub(super) struct Serial {
     nanos: AtomicU64,
@@ -106,8 +106,8 @@ impl Serial {
 }
 
 // SAFETY: the lock is the library's own, which excludes. This platform is private to the replay,
-// which runs all CPUs on one thread, in program order: what one did is visible to the next without
-// any barrier, so a remote barrier has nothing to do.
+// which runs all CPUs on one thread, in program order: actions of one CPU are visible to the next
+// without any barrier, so a remote barrier has nothing to do.
 unsafe impl Platform for Serial {
     type Lock = SpinFlag;
     type Word = PlainWord;
@@ -143,7 +143,7 @@ unsafe impl Platform for Serial {
 
 impl Probe for Serial {}
 
-/// The highest kind of zone that a recorded caller could use.
+/// The highest zone that a recorded caller could use.
 pub(super) fn highest(gfp: GfpFlags) -> ZoneKind {
     if gfp.contains(GfpFlags::DMA) {
         ZoneKind::Dma
@@ -156,9 +156,9 @@ pub(super) fn highest(gfp: GfpFlags) -> ZoneKind {
     }
 }
 
-/// What the recorded caller asked for, in our words.
+/// The recorded caller's request.
 ///
-/// `__GFP_NOFAIL` becomes *retry, may fail*: with one thread there is nobody to wait for.
+/// `__GFP_NOFAIL` becomes *retry, may fail*: on one thread a wait would never end.
 pub(super) fn request(order: Order, migratetype: u8, gfp: GfpFlags) -> Request {
     let of = MigrateType::from_number(migratetype).filter(|of| of.is_requestable());
     let mut request = Request::new(order, of.unwrap_or(MigrateType::Movable));
@@ -190,7 +190,7 @@ pub(super) mod tests {
 
     use super::*;
 
-    /// Runs `f` on a machine of one CPU and so many pageblocks.
+    /// Runs `f` on a machine of one CPU and this number of pageblocks.
     pub(in crate::replay) fn with_machine(pageblocks: u64, f: impl FnOnce(&mut Machine<'_, '_>)) {
         let range = FrameRange::new(Pfn::new(0), Pfn::new(pageblocks << 9)).unwrap();
         let ranges = [range.into()];

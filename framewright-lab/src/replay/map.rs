@@ -1,9 +1,9 @@
-//! Where the pageblocks of a zone lie, and what each looks like at the beginning.
+//! The positions of the pageblocks of a zone, and their layouts at the start.
 //!
-//! The tables count; they do not say where. Free pairs of buddies and free single pageblocks are
-//! spread evenly over the zone, so that none of them merge, and free blocks evenly over the
-//! pageblocks of their type. Pageblocks that the recording names stand first of their type, with
-//! nothing free where the recording says that something was in use.
+//! The tables have counts without positions. Free pairs of buddies and free single pageblocks are
+//! distributed evenly over the zone, so that none of them merge, and free blocks evenly over the
+//! pageblocks of their type. Pageblocks that the recording names come first of their type, without
+//! free frames at places that the recording shows in use.
 
 use framewright::{FrameRange, MigrateType, Pfn};
 
@@ -12,13 +12,13 @@ use super::layout::{Layout, Map};
 use super::plan::{Plan, TypePlan, ZonePlan};
 use super::survey::{PAGEBLOCK, SMALL_ORDERS, TYPES};
 
-/// A pageblock at the beginning.
+/// A pageblock at the start.
 #[derive(Debug)]
 pub(super) struct PageblockMap {
     /// Its number: its first frame, divided by the size of a pageblock.
     pub(super) number: u64,
     pub(super) of: MigrateType,
-    /// Which of its frames are free; all of them if there is no layout.
+    /// The free frames; `None`: all are free.
     pub(super) used: Option<Used>,
 }
 
@@ -26,7 +26,7 @@ pub(super) struct PageblockMap {
 #[derive(Debug, Default)]
 pub(super) struct Used {
     pub(super) layout: Layout,
-    /// The recorded pageblock that it stands in for.
+    /// The recorded pageblock that it stands for.
     pub(super) recorded: Option<u64>,
 }
 
@@ -56,7 +56,7 @@ fn named(plan: &Plan, census: &Census) -> Vec<[Vec<u64>; TYPES]> {
     named
 }
 
-/// The index of a recorded migratetype; most pageblocks are movable.
+/// The index of a recorded migratetype; the default is movable, the type of most pageblocks.
 pub(super) fn type_of(recorded: Option<u8>) -> usize {
     let of = recorded.and_then(MigrateType::from_number).filter(|of| of.is_requestable());
     of.unwrap_or(MigrateType::Movable) as usize
@@ -73,11 +73,11 @@ pub(super) fn map_zone(
     arrange(plan, used)
 }
 
-/// The pageblocks of one type that are not wholly free, with its free blocks spread over them.
+/// The pageblocks of one type that are not wholly free, with its free blocks distributed over them.
 fn spread(plan: &TypePlan, named: &[u64], census: &Census) -> Vec<Used> {
     let taken = |number: u64| census.pageblocks.get(&number).map(|recorded| recorded.taken);
     let mut blocks = Vec::new();
-    // If there is no room beside all that was in use, that is no guide.
+    // If the free blocks do not fit beside all frames in use, these are ignored.
     for taken in [&taken as &dyn Fn(u64) -> Option<Map>, &|_| None] {
         let mut named = named.iter().copied();
         let empty = |_| Used { layout: Layout::default(), recorded: named.next() };
@@ -89,19 +89,20 @@ fn spread(plan: &TypePlan, named: &[u64], census: &Census) -> Vec<Used> {
     blocks
 }
 
-/// Places the free blocks of a type beside what was `taken` of a recorded pageblock; `false` if
-/// there is no room for all.
+/// Places the free blocks of a type beside the frames `taken` of each recorded pageblock. Returns
+/// `false` if some do not fit.
 fn place(plan: &TypePlan, blocks: &mut [Used], taken: &dyn Fn(u64) -> Option<Map>) -> bool {
     let mut wanted = [0; SMALL_ORDERS];
     let taken = |used: &Used| used.recorded.and_then(taken).unwrap_or_default();
-    let room = plan.used - plan.full;
-    for (number, used) in (0..room).zip(&mut *blocks) {
+    let space = plan.used - plan.full;
+    for (number, used) in (0..space).zip(&mut *blocks) {
         for (wanted, &blocks) in wanted.iter_mut().zip(&plan.free_blocks) {
-            *wanted += share(blocks, number, room);
+            *wanted += share(blocks, number, space);
         }
         used.layout.place(&mut wanted, &taken(used));
     }
-    // What found no room in its turn takes what is left, at last even where something was in use.
+    // Blocks that did not fit in their turn use the remaining space, in the end even frames that
+    // were in use.
     for used in &mut *blocks {
         used.layout.place(&mut wanted, &taken(used));
     }
@@ -111,8 +112,8 @@ fn place(plan: &TypePlan, blocks: &mut [Used], taken: &dyn Fn(u64) -> Option<Map
     wanted == [0; SMALL_ORDERS]
 }
 
-/// Makes holes of as many frames as the zone's pageblocks have beyond those that it manages: in as
-/// few pieces as can be, because a kernel's own memory is rarely scattered.
+/// Makes holes for the frames of the zone's pageblocks that are not managed: in as few pieces as
+/// possible, because a kernel's own memory is rarely scattered.
 fn punch_holes(plan: &ZonePlan, used: &mut [Vec<Used>; TYPES]) {
     let mut left = (plan.pageblocks * PAGEBLOCK - plan.managed) as usize;
     if left == 0 {
@@ -142,11 +143,11 @@ enum Unit {
     Free,
     /// The first free, the second not.
     Half,
-    /// Neither free.
+    /// Both are in use.
     Used,
 }
 
-/// Gives every pageblock its place.
+/// Gives every pageblock its position.
 fn arrange(plan: &ZonePlan, used: [Vec<Used>; TYPES]) -> Vec<PageblockMap> {
     let queue = |count: fn(&TypePlan) -> u64| {
         let types = MigrateType::REQUESTABLE.into_iter();
@@ -188,8 +189,8 @@ fn arrange(plan: &ZonePlan, used: [Vec<Used>; TYPES]) -> Vec<PageblockMap> {
     map
 }
 
-/// Numbers of the pageblocks of a zone. Where it has fewer than it spans, nobody knows which: all
-/// stand at its beginning but the last, which stands at its end.
+/// Numbers of the pageblocks of a zone. If it has fewer than it spans, the missing ones are
+/// unknown: all are put at its start but the last, which is at its end.
 fn numbers(plan: &ZonePlan) -> Vec<u64> {
     let last = plan.first + plan.spanned - 1;
     let mut numbers: Vec<u64> = (plan.first..).take(plan.pageblocks as usize).collect();
@@ -199,7 +200,7 @@ fn numbers(plan: &ZonePlan) -> Vec<u64> {
     numbers
 }
 
-/// What each of `count` pairs of buddies is: free ones spread over all, halves over the rest.
+/// The units of `count` pairs of buddies: free ones distributed over all, halves over the rest.
 fn units(plan: &ZonePlan, count: u64) -> impl Iterator<Item = Unit> {
     let sum = |of: fn(&TypePlan) -> u64| plan.types.iter().map(of).sum::<u64>().min(count);
     let free = sum(|of| of.pairs);
@@ -214,14 +215,14 @@ fn units(plan: &ZonePlan, count: u64) -> impl Iterator<Item = Unit> {
     })
 }
 
-/// How many of `blocks` go to place `number` of `places`, spread evenly.
+/// The share of `blocks` at place `number` of `places`, distributed evenly.
 fn share(blocks: u64, number: u64, places: u64) -> u64 {
     let until = |n: u64| u128::from(blocks) * u128::from(n) / u128::from(places);
     // Not more than `blocks`.
     (until(number + 1) - until(number)) as u64
 }
 
-/// The frames that are there, as ranges.
+/// The frames that are no holes, as ranges.
 pub(super) fn ranges(zone: &[PageblockMap]) -> Vec<FrameRange> {
     let mut ranges: Vec<[u64; 2]> = Vec::new();
     for block in zone {
@@ -273,7 +274,7 @@ Node 0, zone   DMA32            1            5
     }
 
     #[test]
-    fn every_pageblock_has_its_place_and_every_hole() {
+    fn every_pageblock_and_every_hole_has_its_position() {
         let (plan, map) = zone(TABLES, &Census::default());
         assert_eq!((plan.pageblocks, plan.managed), (6, 2816));
         let numbers: Vec<u64> = map.iter().map(|block| block.number).collect();
@@ -286,12 +287,12 @@ Node 0, zone   DMA32            1            5
             "{free:?}"
         );
         let frames: u64 = ranges(&map).iter().map(|range| range.frames()).sum();
-        assert_eq!(frames, 2816, "what is not managed is a hole");
+        assert_eq!(frames, 2816, "unmanaged frames are holes");
         assert_eq!(ranges(&map).len(), 3, "in one piece: {:?}", ranges(&map));
     }
 
     #[test]
-    fn nothing_is_free_where_something_was_in_use() {
+    fn frames_in_use_are_not_free() {
         let mut census = Census::default();
         let mut taken = Map::default();
         taken[0] = 1;

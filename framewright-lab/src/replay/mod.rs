@@ -1,42 +1,44 @@
-//! Replay: what a real kernel did, done again by this library.
+//! Replay: the library repeats the work of a real kernel.
 //!
-//! A recording says which CPU allocated and freed which frame, in which order. The replay is a
-//! machine with as many CPUs whose events run one after another in recorded order, on one thread:
-//! the same recording and settings give the same result, byte for byte. There are no real frames
-//! behind it, only the allocator's own metadata.
+//! A recording has the allocations and frees of each CPU, with their frames, in order. The replay
+//! is a machine with the same number of CPUs, whose events run one after another in recorded order,
+//! on one thread: the same recording and settings give the same result, byte for byte. There are no
+//! real frames, only the allocator's own metadata.
 //!
-//! It replays *logical* allocations. A recorded frame number only says which allocation a free ends;
-//! where a block lies is our allocator's choice. Five things need care:
+//! It replays *logical* allocations. A recorded frame number only identifies the allocation that a
+//! free ends; the allocator chooses the position of a block. Five cases need care:
 //!
-//! * **Frees of what was never seen allocated.** The machine was running before the recording began,
-//!   so up to half of the frees end allocations from before. Each frees a *stand-in*: a block
-//!   of the same order of memory that the snapshot shows in use.
-//! * **The beginning.** Where there is a snapshot, memory begins as it shows it: the same zones with
-//!   the same reserves, as many frames in use and on CPU lists, and the same free blocks by zone,
-//!   migratetype and order, so that fragmentation begins where the kernel's did. Without one, a
-//!   [survey](Survey) of the recording tells how much memory it needs.
-//! * **Zones.** A recorded frame number tells which zone the kernel took: ours takes the same.
-//! * **Frees that the recording does not show.** The kernel allocates a frame that is still allocated
-//!   by the recording: it was freed unseen, and is freed here first.
-//! * **Parts and unions.** A block may be freed in parts, and parts as one block; the ledger splits.
+//! * **Frees without a recorded allocation.** The machine was running before the recording started,
+//!   so up to half of the frees end earlier allocations. Each frees a *stand-in*: a block of the
+//!   same order from memory that was in use at the start.
+//! * **The start.** With a snapshot, memory starts in its state: the same zones with the same
+//!   reserves, as many frames in use and on CPU lists, and the same free blocks by zone,
+//!   migratetype and order, so that fragmentation starts as the kernel's. Without one, a
+//!   [survey](Survey) of the recording computes the necessary memory.
+//! * **Zones.** A recorded frame number determines the zone that the kernel used: the replay uses
+//!   the same.
+//! * **Unrecorded frees.** If the kernel allocates a frame that is still allocated in the
+//!   recording, its free was not recorded, and it is freed first.
+//! * **Parts and unions.** A block may be freed in parts, and parts as one block; the ledger
+//!   splits.
 //!
-//! What no stand-in can explain is counted as *unmatched*. At the end the frames in use are compared
-//! with the recording's own arithmetic, start + allocated - freed; and free blocks with the snapshot
-//! from the end, if there is one.
+//! Frees without a stand-in are counted as *unmatched*. At the end the frames in use are compared
+//! with the number computed from the recording, start + allocated - freed; and free blocks with the
+//! snapshot from the end, if there is one.
 //!
 //! | module      | job                                                             |
 //! |-------------|-----------------------------------------------------------------|
-//! | `survey`    | first reading: is it sound, how many CPUs, how much memory      |
-//! | `census`    | where the frames it names were when it began                    |
-//! | `plan`      | the machine to build: zones, CPUs, what is in use, what is free |
-//! | `layout`    | where free blocks of given orders fit in a pageblock            |
-//! | `map`       | where each pageblock of a zone lies, and its layout             |
+//! | `survey`    | first reading: validity, CPUs, necessary memory                 |
+//! | `census`    | the state of the recorded frames at the start                   |
+//! | `plan`      | the machine to build: zones, CPUs, memory in use and free       |
+//! | `layout`    | positions for free blocks in a pageblock                        |
+//! | `map`       | the position and layout of each pageblock of a zone             |
 //! | `machine`   | a memory and the tokens of its CPUs                             |
 //! | `lists`     | fills the lists of its CPUs                                     |
-//! | `stand_ins` | memory in use that the recording did not see allocated          |
+//! | `stand_ins` | memory in use whose allocation was not recorded                 |
 //! | `engine`    | second reading: event by event                                  |
-//! | `kernel`    | what the recorded kernel itself did, counted                    |
-//! | `state`     | how memory was when a recording began, for another machine      |
+//! | `kernel`    | the recorded kernel's own activity, counted                     |
+//! | `state`     | the state of memory at the start of a recording, for other machines |
 //! | `report`    | the result                                                      |
 
 mod census;
@@ -70,19 +72,19 @@ use crate::trace::Snapshot;
 /// The kernel's own tables.
 #[derive(Clone, Debug, Default)]
 pub struct Tables {
-    /// From when the recording began: the replay begins in that state.
+    /// From the start of the recording: the initial state of the replay.
     pub before: Option<Snapshot>,
-    /// From when it ended: the state at the end is compared with it.
+    /// From its end: compared with the final state.
     pub after: Option<Snapshot>,
 }
 
 /// Replays `recording` with the settings `tuning`.
 ///
-/// `survey` is what [`Survey::of`] said of the same recording; it serves any number of replays.
-/// `progress` is called now and then with the part that is done, from 0 to 1.
+/// `survey` is the result of [`Survey::of`] for the same recording; it can be used for any number
+/// of replays. `progress` is called from time to time with the finished part, from 0 to 1.
 ///
 /// # Errors
-/// The recording cannot be read, the machine that it or the snapshot describes cannot be built with
+/// The recording cannot be read, the machine of the recording or the snapshot cannot be built with
 /// these settings, or the allocator violated one of its invariants.
 pub fn run(
     recording: &Recording,

@@ -1,6 +1,6 @@
-//! The machine to build: its zones, its CPUs, and the state in which the recording began.
+//! The machine to build: its zones, its CPUs, and its state at the start of the recording.
 //!
-//! All of it follows from the snapshot; without one, from what the recording needs at least.
+//! It is computed from the snapshot; without one, from the minimum that the recording needs.
 
 use framewright::frame::PAGEBLOCK_ORDER;
 use framewright::{MigrateType, NodeId, ZoneKind};
@@ -13,26 +13,26 @@ use crate::trace::snapshot::Zone;
 
 /// The largest machine: 4 TiB. Its metadata is a few hundred MiB.
 pub(super) const MOST_FRAMES: u64 = 1 << 30;
-/// Spare frames of a machine that no snapshot describes: 256 MiB.
-const ROOM_WITHOUT_SNAPSHOT: u64 = 1 << 16;
+/// Spare frames of a machine without a snapshot: 256 MiB.
+const SPARE_WITHOUT_SNAPSHOT: u64 = 1 << 16;
 
-/// The machine and its state at the beginning.
+/// The machine and its state at the start.
 #[derive(Clone, Debug)]
 pub(super) struct Plan {
     /// The zones that have memory, ascending.
     pub(super) zones: Vec<ZonePlan>,
     /// CPUs.
     pub(super) cpus: u16,
-    /// A snapshot tells all this; otherwise it is what the recording needs at least.
+    /// Whether it is from a snapshot; otherwise it is the minimum that the recording needs.
     pub(super) from_snapshot: bool,
 }
 
-/// A zone and its state at the beginning.
+/// A zone and its state at the start.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct ZonePlan {
     pub(super) node: NodeId,
     pub(super) kind: ZoneKind,
-    /// Recorded frames of the zone: the first, and the end.
+    /// Recorded frames of the zone: the first, and the end (exclusive).
     pub(super) recorded: [u64; 2],
     /// Number of its first pageblock.
     pub(super) first: u64,
@@ -40,7 +40,7 @@ pub(super) struct ZonePlan {
     pub(super) spanned: u64,
     /// Pageblocks that have frames.
     pub(super) pageblocks: u64,
-    /// Frames that the allocator manages: those that the recorded kernel kept for itself are holes.
+    /// Managed frames; the frames that the recorded kernel kept for itself are holes.
     pub(super) managed: u64,
     /// Pageblocks by migratetype.
     pub(super) types: [TypePlan; TYPES],
@@ -51,15 +51,15 @@ pub(super) struct ZonePlan {
 /// The pageblocks of one migratetype.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct TypePlan {
-    /// How many are not wholly free.
+    /// Number of pageblocks that are not wholly free.
     pub(super) used: u64,
     /// Free blocks in those, by order.
     pub(super) free_blocks: [u64; SMALL_ORDERS],
-    /// How many are free, and have a buddy that is not.
+    /// Number of free pageblocks with a buddy that is not free.
     pub(super) singles: u64,
     /// Pairs of buddies that are free.
     pub(super) pairs: u64,
-    /// How many of the used ones have nothing free, as far as that is known.
+    /// Number of used pageblocks without free frames, as far as known.
     pub(super) full: u64,
 }
 
@@ -70,7 +70,7 @@ pub(super) struct ListsPlan {
     pub(super) count: u64,
     /// Frames that they were allowed to hold.
     pub(super) high: u64,
-    /// Blocks that are known to have been on them; no more than `count` allows.
+    /// Blocks that are known to have been on them; at most `count` frames.
     pub(super) known: Vec<Held>,
     /// Frames of these.
     known_frames: u64,
@@ -81,7 +81,7 @@ impl TypePlan {
         self.pairs.saturating_mul(2).saturating_add(self.singles)
     }
 
-    /// How many there are.
+    /// Number of pageblocks.
     pub(super) fn pageblocks(&self) -> u64 {
         self.used.saturating_add(self.free_pageblocks())
     }
@@ -91,12 +91,12 @@ impl TypePlan {
         self.free_pageblocks().saturating_mul(PAGEBLOCK).saturating_add(self.small_frames())
     }
 
-    /// How many pageblocks its small free blocks need at least, each with a frame in use beside them.
+    /// Minimum number of pageblocks for its small free blocks, each with a frame in use.
     pub(super) fn least_used(&self) -> u64 {
         self.small_frames().div_ceil(PAGEBLOCK - 1)
     }
 
-    /// Those of another zone are counted with these.
+    /// Adds the pageblocks of another zone.
     pub(super) fn add(&mut self, other: Self) {
         self.used += other.used;
         self.singles += other.singles;
@@ -105,7 +105,8 @@ impl TypePlan {
         self.free_blocks.iter_mut().zip(other.free_blocks).for_each(|(sum, of)| *sum += of);
     }
 
-    /// `part` in `whole` of these, rounded down; what a free block loses, smaller ones get.
+    /// The fraction `part`/`whole` of these, rounded down; the rest of a free block becomes smaller
+    /// ones.
     pub(super) fn scaled(&self, part: u64, whole: u64) -> Self {
         let (part, whole) = (u128::from(part), u128::from(whole.max(1)));
         let scale = |count: u64| (u128::from(count) * part / whole) as u64;
@@ -132,10 +133,10 @@ impl TypePlan {
 }
 
 impl Plan {
-    /// The machine that the recording was made on.
+    /// The machine of the recording.
     ///
     /// # Errors
-    /// A zone with memory is of a kind, or on a node, that a memory cannot have.
+    /// A zone with memory has a kind or a node that a memory cannot have.
     pub(super) fn from_snapshot(snapshot: &Snapshot, survey: &Survey) -> Result<Self, Error> {
         let order = snapshot.pageblock_order.unwrap_or(PAGEBLOCK_ORDER);
         let zones = snapshot.zones.iter().filter(|zone| zone.managed > 0);
@@ -154,11 +155,11 @@ impl Plan {
     }
 
     /// A machine that is large enough for the recording: stand-ins for every free whose allocation
-    /// was not seen, the recording's peak on top, a quarter more, and 256 MiB.
+    /// was not recorded, plus the recording's peak, plus a quarter, plus 256 MiB.
     pub(super) fn from_survey(survey: &Survey) -> Self {
         let in_use = survey.unseen_frames;
         let peak = in_use.saturating_add_signed(survey.peak);
-        let frames = (peak + peak / 4 + ROOM_WITHOUT_SNAPSHOT).next_multiple_of(PAGEBLOCK);
+        let frames = (peak + peak / 4 + SPARE_WITHOUT_SNAPSHOT).next_multiple_of(PAGEBLOCK);
         let mut zone = ZonePlan::untyped(NodeId::default(), ZoneKind::Normal, frames, in_use);
         zone.recorded = [0, u64::MAX];
         zone.cpus = vec![ListsPlan::default(); usize::from(survey.cpus)];
@@ -172,7 +173,7 @@ impl Plan {
         self.zones.iter().fold(0, |sum, zone| sum.saturating_add(zone.managed))
     }
 
-    /// Which zone a recorded frame is of. Where that is not known, the largest will do.
+    /// The zone of a recorded frame; the largest if that is unknown.
     pub(super) fn zone_of(&self, pfn: u64) -> usize {
         let holds = |zone: &ZonePlan| (zone.recorded[0]..zone.recorded[1]).contains(&pfn);
         let known = self.zones.iter().position(holds);
@@ -180,8 +181,8 @@ impl Plan {
         known.or(largest).unwrap_or(0)
     }
 
-    /// Leaves the zones where they were recorded, if they have room there and in between;
-    /// otherwise puts them one behind the other.
+    /// Leaves the zones at their recorded positions, if they fit there; otherwise puts them one
+    /// after the other.
     fn place(&mut self) {
         let ends = self.zones.iter().map(|zone| zone.first + zone.spanned);
         let starts = self.zones.iter().skip(1).map(|zone| zone.first);
@@ -201,7 +202,7 @@ impl Plan {
 }
 
 impl ZonePlan {
-    /// A zone as the snapshot shows it; `pageblock_order` is the recorded machine's.
+    /// A zone of the snapshot; `pageblock_order` is the recorded machine's.
     fn of(zone: &Zone, pageblock_order: u8, cpus: u16) -> Result<Self, Error> {
         let kind = ZoneKind::ALL.into_iter().find(|kind| kind.name() == zone.name);
         let node = u8::try_from(zone.node).ok().and_then(NodeId::new);
@@ -225,7 +226,7 @@ impl ZonePlan {
         }
         plan.cpus = vec![ListsPlan::default(); usize::from(cpus)];
         for recorded in &zone.cpus {
-            // A CPU of the snapshot that the recording does not know was idle all the time.
+            // A CPU of the snapshot that is not in the recording was idle all the time.
             let cpu = usize::from(recorded.cpu.min(cpus - 1));
             plan.cpus[cpu].count += recorded.count;
             plan.cpus[cpu].high = plan.cpus[cpu].high.max(recorded.high);
@@ -233,7 +234,7 @@ impl ZonePlan {
         Ok(plan)
     }
 
-    /// A zone of which only sizes are known: what is free is in as large blocks as it can be.
+    /// A zone of which only sizes are known: free memory is in the largest possible blocks.
     pub(super) fn untyped(node: NodeId, kind: ZoneKind, managed: u64, taken: u64) -> Self {
         let pageblocks = managed.div_ceil(PAGEBLOCK);
         let holes = pageblocks.saturating_mul(PAGEBLOCK) - managed;
@@ -253,8 +254,8 @@ impl ZonePlan {
         Self { node, kind, recorded, first, spanned, pageblocks, managed, types, cpus }
     }
 
-    /// A zone with what buddyinfo and pagetypeinfo say of it; none if they are missing, or
-    /// contradict zoneinfo, which is the table that is needed.
+    /// A zone from buddyinfo and pagetypeinfo; `None` if they are missing, or contradict zoneinfo,
+    /// which is the required table.
     pub(super) fn typed(
         node: NodeId,
         kind: ZoneKind,
@@ -268,7 +269,7 @@ impl ZonePlan {
         let movable = &mut types[MigrateType::Movable as usize];
         movable.used += pageblocks - whole.saturating_add(used).min(pageblocks);
         let used = pageblocks - whole;
-        // What is not free is in use, on CPU lists, or not the allocator's.
+        // Frames that are not free are in use, on CPU lists, or not managed.
         let fits = |plan: &TypePlan| plan.small_frames() <= plan.used.saturating_mul(PAGEBLOCK);
         let small = types.iter().map(TypePlan::small_frames).fold(0, u64::saturating_add);
         let holes = pageblocks.saturating_mul(PAGEBLOCK) - zone.managed;
@@ -283,12 +284,12 @@ impl ZonePlan {
 }
 
 impl ListsPlan {
-    /// Frames on them that nobody knows.
+    /// Frames on them without known blocks.
     pub(super) fn unknown(&self) -> u64 {
         self.count - self.known_frames
     }
 
-    /// Notes a block that was on these lists, as far as the snapshot's count goes.
+    /// Notes a block that was on these lists, up to the snapshot's count.
     fn know(&mut self, held: Held) {
         if self.unknown() >= 1 << held.order {
             self.known.push(held);
@@ -297,7 +298,7 @@ impl ListsPlan {
     }
 }
 
-/// What the tables say of a zone's pageblocks, in ours; none without pagetypeinfo.
+/// The pageblocks of a zone, converted to the library's; `None` without pagetypeinfo.
 fn planted(zone: &Zone, pageblock_order: u8) -> Option<[TypePlan; TYPES]> {
     if zone.types.is_empty() {
         return None;
@@ -308,7 +309,7 @@ fn planted(zone: &Zone, pageblock_order: u8) -> Option<[TypePlan; TYPES]> {
         let plan = match lists.name.as_str() {
             "Unmovable" => &mut plans[MigrateType::Unmovable as usize],
             "Reclaimable" => &mut plans[MigrateType::Reclaimable as usize],
-            // CMA and the reserves hold movable memory, if any.
+            // CMA and the reserves have movable memory, if any.
             _ => &mut plans[MigrateType::Movable as usize],
         };
         let mut whole = 0;
@@ -334,8 +335,8 @@ fn planted(zone: &Zone, pageblock_order: u8) -> Option<[TypePlan; TYPES]> {
     Some(plans)
 }
 
-/// Free blocks of each type by order. The kernel stops counting a list at 100,000; where it did,
-/// buddyinfo tells what is missing, unless two types were capped at the same order.
+/// Free blocks of each type by order. The kernel stops counting a list at 100,000; then buddyinfo
+/// has the difference, unless two types were capped at the same order.
 fn uncapped(zone: &Zone) -> Vec<Vec<u64>> {
     let mut types: Vec<Vec<u64>> = zone.types.iter().map(|of| of.free_blocks.clone()).collect();
     for (order, &all) in zone.free_blocks.iter().enumerate() {
@@ -349,5 +350,5 @@ fn uncapped(zone: &Zone) -> Vec<Vec<u64>> {
     types
 }
 
-/// Where the kernel stops counting a free list.
+/// The cap of the kernel's count of a free list.
 const CAP: u64 = 100_000;

@@ -6,37 +6,36 @@ use std::collections::BTreeMap;
 
 use super::kernel::{FreeReport, KernelActivity};
 
-/// Everything that a replay found out. Counts cover the replay alone: what it took to bring the
-/// machine into its beginning state is left out.
+/// The complete result of a replay. Counts exclude the setup of the initial state.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ReplayReport {
-    /// What messages call the recording.
+    /// The recording's name in messages.
     pub file: String,
     /// Events in it, of every kind.
     pub events: u64,
-    /// Events that mean nothing to a replay, by name.
+    /// Events that the replay does not use, by name.
     pub others: BTreeMap<String, u64>,
-    /// How long it lasted, in seconds of the recorded machine.
+    /// Duration in seconds of the recorded machine.
     pub seconds: f64,
-    /// The machine it was replayed on.
+    /// The machine of the replay.
     pub machine: MachineReport,
-    /// What was replayed.
+    /// The replayed operations.
     pub logical: Logical,
-    /// Frames in use at the end against the recording's own arithmetic.
+    /// Frames in use at the end, compared with the number computed from the recording.
     pub balance: Balance,
-    /// What our allocator did, over all CPUs.
+    /// The activity of the library, over all CPUs.
     pub total: Activity,
-    /// What the kernel did, over all CPUs.
+    /// The activity of the kernel, over all CPUs.
     pub kernel_total: KernelActivity,
     /// Both, for each CPU.
     pub cpus: Vec<CpuReport>,
-    /// Free memory at the beginning and at the end, over all zones.
+    /// Free memory at the start and at the end, over all zones.
     pub free: FreeReport,
     /// The zones.
     pub zones: Vec<ZoneReport>,
-    /// The recording was cut: the kernel's tables from the end are of a later moment.
+    /// Whether the recording was cut: the kernel's tables from the end are then of a later time.
     pub ends_early: bool,
-    /// Our memory over time.
+    /// The replay's memory over time.
     pub samples: Vec<Sample>,
 }
 
@@ -51,9 +50,9 @@ pub struct MachineReport {
     pub metadata_bytes: u64,
     /// Whether a snapshot described it; otherwise it was sized from the recording.
     pub from_snapshot: bool,
-    /// Frames in use when the recording began.
+    /// Frames in use at the start of the recording.
     pub in_use_at_start: u64,
-    /// Frames on CPU lists when the recording began.
+    /// Frames on CPU lists at the start of the recording.
     pub held_at_start: u64,
 }
 
@@ -74,20 +73,20 @@ pub struct ZoneReport {
     pub free: FreeReport,
 }
 
-/// Frames on the CPU lists of a zone, when the recording began and when it ended.
+/// Frames on the CPU lists of a zone, at the start and the end of the recording.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct HeldReport {
-    /// Ours at the beginning.
+    /// The replay's at the start.
     pub start: u64,
-    /// Ours at the end.
+    /// The replay's at the end.
     pub end: u64,
-    /// The kernel's at the beginning, where there is a snapshot.
+    /// The kernel's at the start, if there is a snapshot.
     pub kernel_start: Option<u64>,
-    /// The kernel's at the end, where there is a snapshot of that.
+    /// The kernel's at the end, if there is a snapshot of the end.
     pub kernel_end: Option<u64>,
 }
 
-/// What was replayed, and what could not be taken literally.
+/// The replayed operations, and exceptions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Logical {
     /// Recorded allocations.
@@ -98,34 +97,34 @@ pub struct Logical {
     pub frees: u64,
     /// Frames of these.
     pub free_frames: u64,
-    /// Frees, whole or in part, of what the recording did not see allocated: a stand-in was freed.
+    /// Frees, whole or in part, without a recorded allocation: a stand-in was freed.
     pub stand_in_frees: u64,
     /// Frames of stand-ins that were freed.
     pub stand_in_frames: u64,
-    /// Frees that not even a stand-in explains, whole or in part.
+    /// Frees without an allocation or a stand-in, whole or in part.
     pub unmatched_frees: u64,
     /// Frames of these.
     pub unmatched_frames: u64,
     /// Frees of a part of a block.
     pub partial_frees: u64,
-    /// Allocations of frames that were still allocated: freed unseen, and freed here first.
+    /// Allocations of frames that were still allocated: their unrecorded free was done first.
     pub reallocations: u64,
     /// Frames freed that way.
     pub freed_unseen_frames: u64,
-    /// Allocations that our allocator refused.
+    /// Allocations that the library refused.
     pub refused_allocs: u64,
     /// Frames of these.
     pub refused_frames: u64,
 }
 
-/// Frames in use at the end: ours, and by the recording's own arithmetic.
+/// Frames in use at the end: the replay's, and the number computed from the recording.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Balance {
-    /// Frames in use at the beginning + allocated - freed - freed unseen.
+    /// Frames in use at the start + allocated - freed - freed unrecorded.
     pub recorded: i64,
-    /// Frames in use in our memory.
+    /// Frames in use in the replay's memory.
     pub replayed: i64,
-    /// How far ours is off, in percent of the recorded.
+    /// The difference, in percent of the recorded.
     pub difference_percent: f64,
 }
 
@@ -140,35 +139,35 @@ impl Balance {
     }
 }
 
-/// One CPU, ours and the kernel's.
+/// The activity of one CPU in the replay and in the kernel.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct CpuReport {
     /// Its number.
     pub cpu: u16,
-    /// What our allocator did on it.
+    /// The activity of the library.
     pub ours: Activity,
-    /// What the kernel did on it.
+    /// The activity of the kernel.
     pub kernel: KernelActivity,
 }
 
-/// What our allocator did.
+/// The activity of the library.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Activity {
     /// Frames allocated.
     pub alloc_frames: u64,
     /// Frames freed.
     pub free_frames: u64,
-    /// Requests served from the CPU's lists without touching the zone.
+    /// Requests served from the CPU's lists without the zone.
     pub list_hits: u64,
     /// Requests for which the lists had to be refilled.
     pub list_misses: u64,
     /// Refills.
     pub refills: u64,
-    /// Frames that refills brought.
+    /// Frames of refills.
     pub refilled_frames: u64,
     /// Drains by reason.
     pub drains: BTreeMap<&'static str, u64>,
-    /// Frames that went back to the zone from the lists.
+    /// Frames that drains moved to the zone.
     pub drained_frames: u64,
     /// Blocks allocated from the zone directly.
     pub zone_allocs: u64,
@@ -187,7 +186,7 @@ pub struct Activity {
 }
 
 impl Activity {
-    /// What happened between two readings of the same counters.
+    /// The difference of two readings of the counters.
     pub(super) fn between(before: &CpuStats, after: &CpuStats) -> Self {
         let drains = DrainReason::ALL.into_iter().map(|reason| {
             let of = reason as usize;
@@ -212,7 +211,7 @@ impl Activity {
         }
     }
 
-    /// Drains, whatever the reason.
+    /// Drains for any reason.
     #[must_use]
     pub fn all_drains(&self) -> u64 {
         self.drains.values().sum()
@@ -224,14 +223,14 @@ impl Activity {
         self.zone_lock_frames as f64 / self.zone_lock_acquisitions.max(1) as f64
     }
 
-    /// Share of the requests with per-CPU lists that these served at once, in percent.
+    /// Share of the requests with per-CPU lists that were served by the lists, in percent.
     #[must_use]
     pub fn hit_percent(&self) -> f64 {
         100.0 * self.list_hits as f64 / (self.list_hits + self.list_misses).max(1) as f64
     }
 }
 
-/// Our memory at one moment of the recording.
+/// The replay's memory at one moment of the recording.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Sample {
     /// Seconds of recorded time since the first event.
@@ -244,8 +243,8 @@ pub struct Sample {
     pub held_by_cpus: u64,
     /// Order of the largest free block.
     pub largest_order: Option<u8>,
-    /// Unusable-free index for a pageblock, in thousandths.
+    /// Unusable free space index for a pageblock, in thousandths.
     pub unusable_pageblock: u64,
-    /// Unusable-free index for order 3, the largest that is not costly, in thousandths.
+    /// Unusable free space index for order 3, the largest that is not costly, in thousandths.
     pub unusable_order_3: u64,
 }

@@ -1,10 +1,10 @@
-//! Stand-ins: memory that was in use before the recording began.
+//! Stand-ins: memory that was in use before the recording started.
 //!
-//! A free whose allocation was not seen ends one of *these* allocations. Which one matters to
+//! A free without a recorded allocation frees a stand-in. The choice of the stand-in matters for
 //! fragmentation: neighbours in the recorded machine should be neighbours here. So each recorded
-//! pageblock is given a pageblock of ours, of the same zone and of the same migratetype where the
-//! recording tells it, and a free takes the frames at the same offset if they are in use. If not (our
-//! pageblock's free frames lie elsewhere than the recorded one's), any block of that order does.
+//! pageblock is assigned a replayed one, of the same zone and, if known, of the same migratetype,
+//! and a free takes the frames at the same offset if they are in use. Otherwise (the pageblocks
+//! have different free frames) it takes any block of that order.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -15,20 +15,20 @@ use super::machine::Machine;
 use super::map::type_of;
 use super::survey::{PAGEBLOCK, TYPES, pageblock};
 
-/// Memory in use that no recorded allocation explains.
+/// Memory in use without a recorded allocation.
 #[derive(Default)]
 pub(super) struct StandIns<'m> {
     places: Vec<Place<'m>>,
     /// By zone.
     pools: Vec<Pool>,
-    /// Which place stands in for a recorded pageblock.
+    /// The place that is assigned to a recorded pageblock.
     assigned: HashMap<u64, usize>,
 }
 
-/// What is in use of one of our pageblocks, ascending.
+/// The frames in use of one pageblock, ascending.
 struct Place<'m> {
     zone: usize,
-    /// The number of the pageblock; places are ascending.
+    /// The number of the pageblock; places are in ascending order.
     number: u64,
     blocks: Vec<Block<'m>>,
 }
@@ -37,17 +37,17 @@ struct Place<'m> {
 #[derive(Default)]
 struct Pool {
     places: Range<usize>,
-    /// Places that stand in for no recorded pageblock yet, by migratetype.
+    /// Places without a recorded pageblock, by migratetype.
     unassigned: [Vec<usize>; TYPES],
     /// Blocks by order, over all places.
     blocks: [u64; Order::COUNT],
-    /// Where the search for just any block goes on.
+    /// The place at which the search for any block continues.
     cursor: usize,
 }
 
 impl<'m> StandIns<'m> {
-    /// Adds what is in use of pageblock `number`, and which recorded pageblock it stands in for, if
-    /// that is known. Pageblocks come ascending, zones one after the other.
+    /// Adds the frames in use of pageblock `number`, and its recorded pageblock, if known.
+    /// Pageblocks come in ascending order, zones one after the other.
     pub(super) fn add(
         &mut self,
         (zone, number): (usize, u64),
@@ -72,7 +72,7 @@ impl<'m> StandIns<'m> {
         self.places.push(Place { zone, number, blocks });
     }
 
-    /// Takes back a block that was taken.
+    /// Puts a taken block back.
     pub(super) fn put_back(&mut self, block: Block<'m>) {
         let number = pageblock(block.pfn().get());
         let Ok(place) = self.places.binary_search_by_key(&number, |place| place.number) else {
@@ -84,16 +84,16 @@ impl<'m> StandIns<'m> {
         blocks.insert(at, block);
     }
 
-    /// Hands out the places in the order in which they were added.
+    /// To be called after all places were added: they are assigned in this order.
     pub(super) fn seal(&mut self) {
         for places in self.pools.iter_mut().flat_map(|pool| &mut pool.unassigned) {
             places.reverse();
         }
     }
 
-    /// Takes what stands in for the recorded block at `pfn` of a zone, at most a pageblock: 2^order
-    /// frames in one or more blocks, fewer only if there is nothing left. `of` is the migratetype of
-    /// the recorded pageblock, where the recording tells it.
+    /// Takes stand-ins for the recorded block at `pfn` of a zone, at most a pageblock: 2^order
+    /// frames in one or more blocks, fewer only if none are left. `of` is the migratetype of the
+    /// recorded pageblock, if known.
     pub(super) fn take(
         &mut self,
         machine: &mut Machine<'_, 'm>,
@@ -111,14 +111,14 @@ impl<'m> StandIns<'m> {
         self.take_any(machine, zone, order, taken);
     }
 
-    /// The place that stands in for a recorded pageblock.
+    /// The place assigned to a recorded pageblock.
     fn place_of(&mut self, zone: usize, recorded: u64, of: Option<u8>) -> Option<usize> {
         if let Some(&place) = self.assigned.get(&recorded) {
             return Some(place);
         }
         let pool = self.pools.get_mut(zone)?;
         let place = pool.unassigned[type_of(of)].pop().or_else(|| {
-            // Most pageblocks are movable, so that is where spare ones are.
+            // Most pageblocks are movable, so most spare ones are, too.
             [1, 2, 0].into_iter().find_map(|other: usize| pool.unassigned[other].pop())
         })?;
         self.assigned.insert(recorded, place);
@@ -138,7 +138,7 @@ impl<'m> StandIns<'m> {
         let first = blocks.partition_point(|block| end(block) <= offset);
         let last = blocks.partition_point(|block| start(block) < offset + order.frames());
         let frames: u64 = blocks[first..last].iter().map(|block| block.order().frames()).sum();
-        // Aligned blocks nest: these are one block around the frames, or all within them.
+        // Aligned blocks nest: there is one block around the frames, or all are within them.
         if frames < order.frames() {
             return false;
         }
@@ -154,7 +154,7 @@ impl<'m> StandIns<'m> {
         true
     }
 
-    /// Takes the block of `order` at `offset` out of the larger block number `index` of a place.
+    /// Splits the block of `order` at `offset` off the larger block number `index` of a place.
     fn carve(
         &mut self,
         machine: &mut Machine<'_, 'm>,
@@ -170,7 +170,7 @@ impl<'m> StandIns<'m> {
         while block.order() > order {
             let (low, high) = machine.split(block);
             counts[usize::from(low.order().get())] += 1;
-            // The half that is not wanted stays, on its side of the hole.
+            // The other half stays, on its side of the gap.
             let wants_high = start(&high) <= offset;
             let (wanted, other) = if wants_high { (high, low) } else { (low, high) };
             let at = blocks.partition_point(|block| block.pfn() < other.pfn());
@@ -180,8 +180,8 @@ impl<'m> StandIns<'m> {
         block
     }
 
-    /// Takes 2^order frames from anywhere, of the zone as long as it has any: one block if there is
-    /// one, else smaller ones.
+    /// Takes any 2^order frames, of the zone as long as it has any: one block if there is one, else
+    /// smaller ones.
     pub(super) fn take_any(
         &mut self,
         machine: &mut Machine<'_, 'm>,
@@ -209,8 +209,8 @@ impl<'m> StandIns<'m> {
         }
     }
 
-    /// The next place of a zone with a block of at least `order`, and its smallest such block. There
-    /// is one.
+    /// The next place of a zone with a block of at least `order`, and its smallest such block.
+    /// There must be one.
     fn find(&mut self, zone: usize, order: Order) -> (usize, usize) {
         let pool = &mut self.pools[zone];
         loop {
@@ -229,12 +229,12 @@ impl<'m> StandIns<'m> {
     }
 }
 
-/// Where a block begins in its pageblock.
+/// The start of a block in its pageblock.
 fn start(block: &Block<'_>) -> u64 {
     block.pfn().get() % PAGEBLOCK
 }
 
-/// Where a block ends in its pageblock.
+/// The end of a block in its pageblock.
 fn end(block: &Block<'_>) -> u64 {
     start(block) + block.order().frames()
 }
@@ -260,7 +260,7 @@ mod tests {
         stand_ins
     }
 
-    /// Takes and frees; returns first frame and order of each block.
+    /// Takes and frees. Returns first frame and order of each block.
     fn take<'m>(
         stand_ins: &mut StandIns<'m>,
         machine: &mut Machine<'_, 'm>,
@@ -287,7 +287,7 @@ mod tests {
             let other = take(&mut stand_ins, machine, (9 << 9) + 101, one)[0].0;
             assert_ne!(other >> 9, first >> 9);
             take(&mut stand_ins, machine, (7 << 9) + 300, one);
-            // Around the holes, in every size, at both sides.
+            // Around the gaps, in every size, at both sides.
             for (offset, order, expected) in [
                 (301, 0, vec![(301, 0)]),
                 (101, 0, vec![(101, 0)]),
@@ -308,7 +308,7 @@ mod tests {
     fn a_block_may_be_made_of_smaller_ones() {
         with_machine(8, |machine| {
             let mut stand_ins = stand_ins(machine, &[MigrateType::Movable]);
-            // Cutting the first frame out leaves the rest in pieces of every order.
+            // Taking the first frame leaves the rest in pieces of every order.
             take(&mut stand_ins, machine, 0, Some(Order::ZERO));
             assert_eq!(take(&mut stand_ins, machine, 8, ORDER_3).len(), 1);
             let mut orders: Vec<u8> =
@@ -319,7 +319,7 @@ mod tests {
                 .flat_map(|_| take(&mut stand_ins, machine, 5 << 9, ORDER_3))
                 .map(|(_, order)| 1 << order)
                 .sum();
-            // Smaller pieces, once there are no larger ones; nothing is lost, nothing invented.
+            // Smaller pieces, once there are no larger ones; the number of frames is right.
             assert_eq!(rest, 512 - 1 - 8 - 8);
             assert_eq!(stand_ins.pools[0].blocks, [0; Order::COUNT]);
             assert!(take(&mut stand_ins, machine, 0, Some(Order::ZERO)).is_empty());

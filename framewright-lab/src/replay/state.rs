@@ -1,9 +1,10 @@
-//! How a real machine's memory was when a recording began, for another machine to begin with.
+//! The state of a real machine's memory at the start of a recording, as the initial state of
+//! another machine.
 //!
-//! The kernel's tables count free blocks and pageblocks by migratetype; `vmstat` says what programs,
-//! files and huge pages have. That is taken as shares: of all zones together, because the other machine
-//! has one, and of as many pageblocks as that has. Where pageblocks lie the tables do not say: their
-//! places are drawn.
+//! The kernel's tables count free blocks and pageblocks by migratetype; `vmstat` counts the pages
+//! of programs, files and huge pages. These are used as shares: of all zones together, because the
+//! other machine has one, scaled to its number of pageblocks. The tables have no positions of
+//! pageblocks: these are drawn at random.
 
 use std::path::Path;
 
@@ -23,30 +24,30 @@ pub struct State {
     name: String,
     types: [TypePlan; TYPES],
     pageblocks: u64,
-    /// Pages of files, and of programs: what movable pageblocks hold in this proportion.
+    /// Pages of files, and of programs: the proportion in movable pageblocks.
     files: u64,
     programs: u64,
 }
 
-/// A pageblock at the beginning.
+/// A pageblock at the start.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Pageblock {
     pub(crate) of: MigrateType,
-    /// Runs of frames that are in use: where each begins, and its length.
+    /// Runs of frames in use: start and length.
     pub(crate) used: Vec<(u32, u32)>,
 }
 
 impl State {
-    /// Reads a file of the kernel's tables, as recordings have beside them (`NAME.before`).
+    /// Reads a file of the kernel's tables, as stored beside recordings (`NAME.before`).
     ///
     /// # Errors
     ///
-    /// The file cannot be read, has a malformed line, or lacks a table that is needed.
+    /// The file cannot be read, has a malformed line, or lacks a required table.
     pub fn open(path: &Path) -> Result<Self, TraceError> {
         Self::of(&path.display().to_string(), &Snapshot::open(path)?)
     }
 
-    /// Reads the same from memory; messages call it `file`.
+    /// Reads the same from memory; messages name it `file`.
     ///
     /// # Errors
     ///
@@ -62,7 +63,7 @@ impl State {
         for zone in snapshot.zones.iter().filter(|zone| zone.managed > 0) {
             if zone.types.is_empty() {
                 return Err(unusable(format!(
-                    "/proc/pagetypeinfo says nothing of zone {}; only root can read it, so the tables have to \
+                    "/proc/pagetypeinfo has no zone {}; only root can read it, so the tables have to \
                      be recorded as root",
                     zone.name
                 )));
@@ -70,7 +71,7 @@ impl State {
             let plan = ZonePlan::typed(NodeId::default(), ZoneKind::Normal, zone, order);
             let plan = plan.ok_or_else(|| {
                 unusable(format!(
-                    "zone {} has more free blocks in pagetypeinfo than zoneinfo has room for",
+                    "zone {} has more free blocks in pagetypeinfo than fit into its size in zoneinfo",
                     zone.name
                 ))
             })?;
@@ -84,7 +85,7 @@ impl State {
                     .into(),
             ));
         };
-        // Shared memory is counted as pages of files, and can as little be dropped as programs' own.
+        // Shared memory is counted as pages of files, but cannot be dropped, like programs' own.
         let shared = count("nr_shmem").unwrap_or(0).min(cached);
         let movable = &mut types[MigrateType::Movable as usize];
         let huge = count("nr_anon_transparent_hugepages").unwrap_or(0);
@@ -94,7 +95,7 @@ impl State {
         Ok(Self { name: file.to_owned(), types, pageblocks, files: cached - shared, programs })
     }
 
-    /// What messages call it.
+    /// Its name in messages.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
@@ -113,7 +114,7 @@ impl State {
         100.0 * free as f64 / (self.pageblocks * PAGEBLOCK).max(1) as f64
     }
 
-    /// The share of what was free that was in blocks smaller than a pageblock, in percent.
+    /// The share of free memory in blocks smaller than a pageblock, in percent.
     #[must_use]
     pub fn scattered_pct(&self) -> f64 {
         let free: u64 = self.types.iter().map(TypePlan::free_frames).sum();
@@ -121,7 +122,7 @@ impl State {
         100.0 * small as f64 / free.max(1) as f64
     }
 
-    /// The share of its pageblocks that held what does not move, in percent.
+    /// The share of its pageblocks with unmovable memory, in percent.
     #[must_use]
     pub fn unmovable_pct(&self) -> f64 {
         let others = (0..TYPES).filter(|&of| of != MigrateType::Movable as usize);
@@ -129,18 +130,18 @@ impl State {
         100.0 * used as f64 / self.pageblocks.max(1) as f64
     }
 
-    /// Of what can move, the share that is pages of files, 0 to 1.
+    /// The share of file pages in movable memory, 0 to 1.
     pub(crate) fn file_share(&self) -> f64 {
         self.files as f64 / self.files.saturating_add(self.programs).max(1) as f64
     }
 
-    /// The state on a machine of so many pageblocks, from the first one on.
+    /// The state on a machine of this number of pageblocks, from the first one on.
     pub(crate) fn on(&self, pageblocks: u64, random: &mut fastrand::Rng) -> Vec<Pageblock> {
         let mut plan =
             ZonePlan::untyped(NodeId::default(), ZoneKind::Normal, pageblocks * PAGEBLOCK, 0);
         plan.types = self.types.map(|of| of.scaled(pageblocks, self.pageblocks));
         let planned: u64 = plan.types.iter().map(TypePlan::pageblocks).sum();
-        // What rounding lost.
+        // The rest after rounding.
         plan.types[MigrateType::Movable as usize].used += pageblocks - planned;
         (plan.first, plan.spanned) = (0, pageblocks);
         let mut map = map_zone(&plan, &Default::default(), &Census::default());
@@ -149,7 +150,7 @@ impl State {
     }
 }
 
-/// Draws places for the pageblocks that are not wholly free, among those that such have.
+/// Permutes the pageblocks that are not wholly free at random.
 fn shuffle(map: &mut [PageblockMap], random: &mut fastrand::Rng) {
     let taken: Vec<usize> = (0..map.len()).filter(|&at| map[at].used.is_some()).collect();
     for left in (1..taken.len()).rev() {
@@ -226,7 +227,7 @@ nr_anon_transparent_hugepages 2
     }
 
     #[test]
-    fn places_are_the_seeds() {
+    fn positions_depend_on_the_seed() {
         let state = state(TABLES).unwrap();
         let on = |seed| state.on(64, &mut fastrand::Rng::with_seed(seed));
         assert_eq!(on(1), on(1));
@@ -234,7 +235,7 @@ nr_anon_transparent_hugepages 2
     }
 
     #[test]
-    fn what_is_missing_is_named() {
+    fn missing_tables_are_named() {
         let (zoneinfo, rest) = TABLES.split_once("# buddyinfo").unwrap();
         assert!(state(zoneinfo).unwrap_err().contains("pagetypeinfo"));
         let (tables, _) = rest.split_once("# vmstat").unwrap();
@@ -245,7 +246,7 @@ nr_anon_transparent_hugepages 2
     }
 
     #[test]
-    fn the_state_that_comes_with_the_program_can_be_had_on_a_small_machine() {
+    fn the_shipped_state_fits_a_small_machine() {
         let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../recordings/sockets.before");
         let state = State::open(Path::new(path)).unwrap();
         let blocks = state.on(512, &mut fastrand::Rng::with_seed(1));

@@ -1,7 +1,7 @@
-//! The first reading of a recording: whether it is sound, and what machine it needs.
+//! The first reading of a recording: its validity, and the machine that it needs.
 //!
-//! Reading is several times faster than replaying, so looking at the whole file first costs little,
-//! and a bad line on page 10,000 is reported before any work is done.
+//! Reading is several times faster than replaying, so reading the whole file first costs little,
+//! and a malformed line near its end is reported before any work is done.
 
 use framewright::{
     MigrateType,
@@ -18,13 +18,13 @@ use super::{census::Census, plan::MOST_FRAMES};
 use crate::Error;
 use crate::trace::{Event, Record, TraceError, TraceReader, Warning, read_stream};
 
-/// How often progress is told, in events.
+/// Interval of progress reports, in events.
 const PROGRESS_EVERY: u64 = 1 << 16;
 
-/// What a recording is like as a whole.
+/// Properties of a whole recording.
 #[derive(Clone, Debug)]
 pub struct Survey {
-    /// What messages call the recording.
+    /// The recording's name in messages.
     pub file: String,
     /// Events of every kind.
     pub events: u64,
@@ -34,15 +34,15 @@ pub struct Survey {
     pub first_nanos: u64,
     /// Time of the last event.
     pub last_nanos: u64,
-    /// Events that mean nothing to a replay, by name.
+    /// Events that the replay does not use, by name.
     pub others: BTreeMap<String, u64>,
-    /// What is missing from the recording. The caller prints it.
+    /// Missing parts of the recording. The caller prints them.
     pub warnings: Vec<Warning>,
-    /// Frames whose free is recorded, but not their allocation.
+    /// Frames with a recorded free, but without a recorded allocation.
     pub unseen_frames: u64,
-    /// The most frames in use at once, counting from 0 at the beginning.
+    /// The maximum number of frames in use, counted from 0 at the start.
     pub(super) peak: i64,
-    /// Where the frames it names were at the beginning.
+    /// The state of the recorded frames at the start.
     pub(super) census: Census,
 }
 
@@ -92,7 +92,7 @@ impl Survey {
         })
     }
 
-    /// The recording ends before the kernel stopped recording: part of it was cut off.
+    /// Whether the recording was cut: it ends before the kernel stopped recording.
     #[must_use]
     pub fn ends_early(&self) -> bool {
         let cut = |warning: &Warning| {
@@ -104,14 +104,14 @@ impl Survey {
         self.warnings.iter().any(cut)
     }
 
-    /// How long the recording lasted, in seconds.
+    /// The duration of the recording, in seconds.
     #[must_use]
     pub fn seconds(&self) -> f64 {
         self.last_nanos.saturating_sub(self.first_nanos) as f64 / 1e9
     }
 }
 
-/// What is gathered on the way.
+/// Counts of the first reading.
 #[derive(Default)]
 struct Tally {
     cpus: u16,
@@ -137,7 +137,7 @@ impl Tally {
                 self.peak = self.peak.max(self.balance);
             }
             Event::Free { pfn, order } => {
-                // Parts of larger blocks count as unseen too, which only makes the machine roomier.
+                // Parts of larger blocks count as unseen, too, which only makes the machine larger.
                 if self.live.remove(&pfn) != Some(order) {
                     self.unseen_frames += 1 << order;
                 }
@@ -166,8 +166,8 @@ impl Recording {
     /// it are read into memory.
     ///
     /// # Errors
-    /// The file cannot be read; a pipe or a device holds more than `limit` bytes, is empty, or
-    /// begins with neither text nor zstd.
+    /// The file cannot be read; a pipe or a device has more than `limit` bytes, is empty, or starts
+    /// with neither text nor zstd.
     pub fn open(path: &Path, limit: u64) -> Result<Self, TraceError> {
         Ok(match read_stream(path, limit)? {
             None => Self(Source::File(path.to_path_buf())),
@@ -175,13 +175,13 @@ impl Recording {
         })
     }
 
-    /// A recording in memory; messages call it `name`.
+    /// A recording in memory; messages name it `name`.
     #[must_use]
     pub fn from_bytes(name: &str, bytes: Vec<u8>) -> Self {
         Self(Source::Bytes { name: name.to_owned(), bytes: bytes.into() })
     }
 
-    /// Begins a reading.
+    /// Starts a reading.
     pub(super) fn reader(&self) -> Result<TraceReader, TraceError> {
         match &self.0 {
             Source::File(path) => TraceReader::open(path),
@@ -214,7 +214,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn frames_of_too_many_pageblocks_are_refused_where_they_are_named() {
+    fn frames_of_too_many_pageblocks_are_refused_at_their_line() {
         let line =
             |pfn: u64| format!("a-1 [000] ..... 7.1: mm_page_free: page=1 pfn={pfn} order=10\n");
         let text: String = (0..4).map(|n| line(n << 10)).collect();

@@ -1,4 +1,4 @@
-//! Tests of whole replays: small recordings by hand, and the one that is shipped.
+//! Tests of whole replays: small handwritten recordings, and the shipped one.
 
 use std::path::Path;
 
@@ -48,13 +48,13 @@ fn before(snapshot: Option<&Snapshot>) -> Tables {
     Tables { before: snapshot.cloned(), after: None }
 }
 
-/// What an empty recording on one CPU makes of a snapshot.
+/// The plan of an empty recording on one CPU with a snapshot.
 pub(super) fn plan(snapshot: &Snapshot) -> plan::Plan {
     let survey = Survey::of(&Script::default().alloc(0, 1, 0).recording(), &mut |_| {}).unwrap();
     plan::Plan::from_snapshot(snapshot, &survey).unwrap()
 }
 
-/// A machine of `managed` frames, `free` of them free, nothing on CPU lists.
+/// A machine of `managed` frames, `free` of them free, none on CPU lists.
 fn machine(managed: u64, free: u64) -> Snapshot {
     let text = format!("# zoneinfo\nNode 0, zone Normal\npages free {free}\nmanaged {managed}\n");
     Snapshot::parse("machine", text.as_bytes()).unwrap()
@@ -129,7 +129,7 @@ fn orders_beyond_a_pageblock_are_kept_in_pieces() {
 }
 
 #[test]
-fn what_is_half_known_takes_a_stand_in_for_the_other_half() {
+fn a_half_recorded_block_takes_a_stand_in_for_the_other_half() {
     let report = Script::default().alloc(0, 0x40, 0).free(0, 0x40, 1).replay(None);
     assert_eq!((report.logical.stand_in_frees, report.logical.stand_in_frames), (1, 1));
     assert_eq!(report.logical.unmatched_frees, 0);
@@ -137,7 +137,7 @@ fn what_is_half_known_takes_a_stand_in_for_the_other_half() {
 }
 
 #[test]
-fn a_frame_allocated_twice_was_freed_unseen() {
+fn a_frame_allocated_twice_had_an_unrecorded_free() {
     let report = Script::default()
         .alloc(0, 0x40, 2)
         .alloc(0, 0x41, 0)
@@ -149,20 +149,20 @@ fn a_frame_allocated_twice_was_freed_unseen() {
 }
 
 #[test]
-fn what_no_stand_in_explains_is_unmatched() {
+fn a_free_without_a_stand_in_is_unmatched() {
     let report = Script::default()
         .alloc(0, 0x400, 4)
         .free(0, 0x40, 1)
         .free(0, 0x80, 0)
         .replay(Some(&machine(1 << 16, (1 << 16) - 1)));
-    // One stand-in there is; it explains half of the first free.
+    // There is one stand-in, for half of the first free.
     assert_eq!((report.logical.unmatched_frees, report.logical.unmatched_frames), (2, 2));
     assert_eq!((report.balance.recorded, report.balance.replayed), (14, 16));
     assert!(report.balance.difference_percent > 10.0);
 }
 
 #[test]
-fn what_our_allocator_refused_is_neither_freed_nor_replaced() {
+fn a_refused_allocation_is_neither_freed_nor_replaced() {
     let mut script = Script::default();
     for pfn in 0..20 {
         script = script.alloc(0, pfn << 9 | 1 << 30, 9);
@@ -177,7 +177,7 @@ fn what_our_allocator_refused_is_neither_freed_nor_replaced() {
 }
 
 #[test]
-fn memory_begins_as_the_snapshot_shows_it() {
+fn memory_starts_in_the_state_of_the_snapshot() {
     let (recording, snapshot) = shipped();
     let report = replay(&recording, Some(&snapshot), &Tuning::default());
     assert_eq!(report.machine.frames, snapshot.managed());
@@ -198,7 +198,7 @@ fn memory_begins_as_the_snapshot_shows_it() {
 }
 
 #[test]
-fn a_memory_tells_of_itself_as_the_kernel_does() {
+fn tables_of_a_memory_match_the_kernels() {
     machine::tests::with_machine(8, |machine| {
         let block = machine.alloc(0, framewright::Request::new(Order::ZERO, MigrateType::Movable));
         let memory = machine.memory();
@@ -228,7 +228,7 @@ fn a_replay_begins_in_the_zones_of_the_snapshot() {
                   start_pfn: 0\nNode 0, zone Normal\npages free 8000\nspanned 8192\n\
                   managed 8192\nstart_pfn: 4096\n";
     let snapshot = Snapshot::parse("t", tables.as_bytes()).unwrap();
-    // The kernel took the first from the lower zone, and the second from where it looks first.
+    // The kernel took the first block from the lower zone, and the second from the default zone.
     let report = Script::default()
         .alloc(0, 0x200, 3)
         .alloc(0, 0x1200, 3)
@@ -284,7 +284,7 @@ fn the_shipped_recording_balances_and_repeats() {
     assert_eq!(report.logical.refused_allocs, 0);
     assert!(report.balance.difference_percent.abs() < 5.0, "{:?}", report.balance);
     assert_eq!(report.balance.recorded, report.balance.replayed);
-    // A third of its frees end what began before it.
+    // A third of its frees end earlier allocations.
     assert!(report.logical.stand_in_frees * 3 > report.logical.frees);
     assert_eq!(report.kernel_total.extfrag_claims, 20);
     assert!(report.samples.len() as u64 > 200 && report.samples.last().unwrap().seconds > 8.0);
@@ -306,7 +306,7 @@ fn settings_make_a_difference() {
 }
 
 #[test]
-fn without_a_snapshot_the_recording_tells_the_size() {
+fn without_a_snapshot_the_recording_determines_the_size() {
     let (recording, _) = shipped();
     let report = replay(&recording, None, &Tuning::default());
     assert_eq!(report.logical.unmatched_frees, 0);
@@ -328,7 +328,7 @@ fn tables_that_contradict_zoneinfo_are_left_out() {
 }
 
 #[test]
-fn what_cannot_be_replayed_is_named() {
+fn impossible_replays_are_refused_with_a_reason() {
     let fails = |text: &str, snapshot: Option<&Snapshot>| {
         let recording = Recording::from_bytes("t.txt", text.as_bytes().to_vec());
         let survey = match Survey::of(&recording, &mut |_| {}) {
@@ -345,6 +345,6 @@ fn what_cannot_be_replayed_is_named() {
     assert!(fails(&bad, None).contains("t.txt:2: order `99`"));
     assert!(fails("", None).contains("empty"));
     let giant = machine(1 << 40, 1 << 39);
-    assert!(fails(&good, Some(&giant)).contains("a replay holds at most 1073741824"));
+    assert!(fails(&good, Some(&giant)).contains("a replay can have at most 1073741824"));
     assert!(Recording::open(Path::new("/nowhere/at/all"), 0).is_err());
 }

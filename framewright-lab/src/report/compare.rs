@@ -5,21 +5,25 @@
 //! Mean   27.50 (   0.00%)  48.10 (  74.91%)
 //! ```
 //!
-//! The first run is the baseline. A percentage is a *gain*: positive is better, whichever way the
-//! figure itself should go.
+//! The first run is the baseline. A percentage is a *gain*: positive is better, also for figures of
+//! which less is better. Beyond 1000 % the ratio is shown: `-21.75x` is 21.75 times worse.
 
 use indexmap::IndexMap;
 
 use super::{
     Better, Metric, Run, Unit,
-    table::{Style, Table, Tone, decimal},
+    table::{Style, Table, Tone, decimal, scaled_nanos},
 };
 
-/// What the percentages mean; shown with every comparison.
-pub const HEADER_NOTE: &str = "(percent: gain over the first column, positive is better)";
+/// Explains the percentages; shown with every comparison.
+pub const HEADER_NOTE: &str =
+    "(percent: gain over the first column, positive is better; from 1000 % on: ratio)";
 
-/// Differences smaller than this are shown without colour.
-const TELLING_PERCENT: f64 = 1.0;
+/// Smaller differences are shown without colour.
+const COLOURED_PERCENT: f64 = 1.0;
+
+/// Larger gains and losses are shown as ratios: a percentage of that size is hard to read.
+const RATIO_PERCENT: f64 = 1000.0;
 
 /// A table of metrics, one column per run.
 #[derive(Clone, Debug)]
@@ -63,7 +67,7 @@ impl<'r> Comparison<'r> {
 
     fn row(&self, table: &mut Table, name: &str) {
         let base = self.judged.first().and_then(|run| run.metrics.get(name));
-        let mut cells = vec![(name.to_owned(), Tone::Plain)];
+        let mut cells = vec![(self.label(name).to_owned(), Tone::Plain)];
         for run in &self.judged {
             cells.push(match (run.metrics.get(name), base) {
                 (None, _) => (String::new(), Tone::Plain),
@@ -75,6 +79,15 @@ impl<'r> Comparison<'r> {
             cells.push((run.metrics.get(name).map(value).unwrap_or_default(), Tone::Plain));
         }
         table.row(cells);
+    }
+
+    /// The name of a figure in tables. The unit of times is in the cells, because it is scaled there.
+    fn label<'n>(&self, name: &'n str) -> &'n str {
+        let metric = self.judged.iter().chain(&self.beside).find_map(|run| run.metrics.get(name));
+        match metric {
+            Some(metric) if metric.unit == Unit::Nanos => name.strip_suffix("_ns").unwrap_or(name),
+            _ => name,
+        }
     }
 }
 
@@ -95,15 +108,19 @@ pub fn gain_percent(new: f64, base: f64, better: Better) -> Option<f64> {
 }
 
 fn value(metric: &Metric) -> String {
+    if metric.unit == Unit::Nanos {
+        return scaled_nanos(metric.median);
+    }
     let sign = if metric.unit == Unit::Percent { "%" } else { "" };
-    let decimals = match metric.unit {
-        // An average of counts; of many, halves say nothing.
+    format!("{}{sign}", decimal(metric.median, decimals(metric)))
+}
+
+fn decimals(metric: &Metric) -> usize {
+    match metric.unit {
+        // A mean or median of small counts. In large ones a half is not worth a digit.
         Unit::Count if metric.median.fract() != 0.0 && metric.median.abs() < 100.0 => 2,
-        // Nor do hundredths of what is a microsecond or more.
-        Unit::Nanos if metric.median.abs() >= 1000.0 => 0,
         unit => unit.decimals(),
-    };
-    format!("{}{sign}", decimal(metric.median, decimals))
+    }
 }
 
 fn judged(metric: &Metric, base: &Metric) -> (String, Tone) {
@@ -112,22 +129,43 @@ fn judged(metric: &Metric, base: &Metric) -> (String, Tone) {
         return (format!("{value} {:10}", ""), Tone::Plain);
     };
     match gain_percent(metric.median, base.median, better) {
-        None => (format!("{value} (     n/a)"), Tone::Plain),
-        Some(gain) => (format!("{value} ({:>7}%)", decimal(gain, 2)), tone(gain)),
+        Some(gain) if gain == 0.0 || !is_shown_as_zero(base) => {
+            (format!("{value} ({:>8})", gain_text(metric, base, gain)), tone(gain))
+        }
+        _ => (format!("{value} (     n/a)"), Tone::Plain),
     }
 }
 
+/// Whether the digits of `metric` in a table are all zero. A gain over such a figure is noise.
+fn is_shown_as_zero(metric: &Metric) -> bool {
+    metric.median.abs() * 10_f64.powi(decimals(metric) as i32) < 0.5
+}
+
+/// `gain` in percent, or, if that is a large number, the ratio of `metric` and `base`, negative for worse.
+fn gain_text(metric: &Metric, base: &Metric, gain: f64) -> String {
+    if gain.abs() < RATIO_PERCENT {
+        return format!("{}%", decimal(gain, 2));
+    }
+    let ratio = (metric.median / base.median).copysign(gain);
+    let decimals = match ratio.abs() {
+        1000.0.. => 0,
+        100.0.. => 1,
+        _ => 2,
+    };
+    format!("{}x", decimal(ratio, decimals))
+}
+
 fn tone(gain: f64) -> Tone {
-    if gain >= TELLING_PERCENT {
+    if gain >= COLOURED_PERCENT {
         Tone::Good
-    } else if gain <= -TELLING_PERCENT {
+    } else if gain <= -COLOURED_PERCENT {
         Tone::Bad
     } else {
         Tone::Plain
     }
 }
 
-/// A metric, and how it follows from an outcome of kind `O`; not at all if it cannot be known.
+/// A metric, and its computation from an outcome of type `O`; `None` if it is undefined.
 pub(crate) struct Figure<O> {
     pub(crate) name: &'static str,
     pub(crate) unit: Unit,
@@ -136,16 +174,16 @@ pub(crate) struct Figure<O> {
     pub(crate) of: fn(&O) -> Option<f64>,
 }
 
-/// What a figure of several outcomes is.
+/// The figure of several outcomes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Over {
-    /// The median of all, if all have the figure.
+    /// The median of all, if all outcomes have the figure.
     Median,
-    /// The mean of those that have it.
+    /// The mean of the outcomes that have it.
     Mean,
-    /// The least of those.
+    /// The minimum of these.
     Least,
-    /// The greatest of those.
+    /// The maximum of these.
     Greatest,
 }
 
@@ -165,22 +203,22 @@ impl Over {
 }
 
 impl<O> Figure<O> {
-    /// One that is better the greater it is.
+    /// A figure of which more is better.
     pub(crate) const fn higher(name: &'static str, unit: Unit, of: fn(&O) -> Option<f64>) -> Self {
         Self { name, unit, better: Some(Better::Higher), over: Over::Median, of }
     }
 
-    /// One that is better the less it is.
+    /// A figure of which less is better.
     pub(crate) const fn lower(name: &'static str, unit: Unit, of: fn(&O) -> Option<f64>) -> Self {
         Self { name, unit, better: Some(Better::Lower), over: Over::Median, of }
     }
 
-    /// One that is told and not judged.
+    /// A figure without a better direction.
     pub(crate) const fn known(name: &'static str, unit: Unit, of: fn(&O) -> Option<f64>) -> Self {
         Self { name, unit, better: None, over: Over::Median, of }
     }
 
-    /// The same, with another way to make one figure of several outcomes.
+    /// The same, with another way to combine several outcomes.
     pub(crate) const fn over(mut self, over: Over) -> Self {
         self.over = over;
         self
@@ -192,7 +230,7 @@ impl<O> Figure<O> {
     }
 }
 
-/// Those figures that outcomes have, in their order.
+/// The figures that outcomes have, in order.
 pub(crate) fn metrics<O>(figures: &[Figure<O>], outcomes: &[O]) -> IndexMap<String, Metric> {
     let metric = |figure: &Figure<O>| {
         let Figure { unit, better, over, of, .. } = *figure;
@@ -207,7 +245,7 @@ pub(crate) fn metrics<O>(figures: &[Figure<O>], outcomes: &[O]) -> IndexMap<Stri
     figures.iter().filter_map(metric).collect()
 }
 
-/// A set of counters: what was counted in between is a difference, what several counted is a sum.
+/// A set of counters: the difference of two readings is an interval, the sum adds several CPUs.
 macro_rules! counters {
     ($(#[$about:meta])* $vis:vis struct $set:ident; $($(#[$doc:meta])* $name:ident,)*) => {
         $(#[$about])*
@@ -235,7 +273,7 @@ macro_rules! counters {
 }
 pub(crate) use counters;
 
-/// A part of a whole; 0 of 0 is 0: what never happened.
+/// The ratio of a part to a whole; 0 if the whole is 0.
 pub(crate) fn ratio(part: u64, whole: u64) -> f64 {
     if whole == 0 { 0.0 } else { part as f64 / whole as f64 }
 }
@@ -261,17 +299,39 @@ mod tests {
     fn positive_is_better_both_ways() {
         let (before, after) = (run("before", 27.5, 200.0), run("after", 48.1, 50.0));
         let lines = text(&Comparison::of([&before, &after]));
-        assert!(lines[1].ends_with("27.50 (   0.00%)  48.10 (  74.91%)"), "{lines:#?}");
-        assert!(lines[2].ends_with("  200 (   0.00%)     50 (  75.00%)"), "{lines:#?}");
+        assert!(lines[1].ends_with("27.5 ns (   0.00%)  48.1 ns (  74.91%)"), "{lines:#?}");
+        assert!(lines[2].ends_with("  200 (   0.00%)       50 (  75.00%)"), "{lines:#?}");
     }
 
     #[test]
-    fn digits_that_say_nothing_are_left_out() {
+    fn figures_have_only_significant_digits() {
         let shown = |median, unit| value(&Metric::once(median, unit, None));
         let counts = [7.0, 7.5, 4144.5].map(|it| shown(it, Unit::Count));
         assert_eq!(counts, ["7", "7.50", "4144"]);
         let nanos = [7.25, 752.0, 24_093_216.0].map(|it| shown(it, Unit::Nanos));
-        assert_eq!(nanos, ["7.25", "752.00", "24093216"]);
+        assert_eq!(nanos, ["7.25 ns", "752 ns", "24.1 ms"]);
+    }
+
+    #[test]
+    fn a_large_gain_is_a_ratio_and_one_over_a_figure_shown_as_zero_is_none() {
+        let shown = |new, base, unit, better| {
+            let [new, base] = [new, base].map(|it| Metric::once(it, unit, Some(better)));
+            judged(&new, &base).0
+        };
+        assert_eq!(shown(4503.0, 207.0, Unit::Count, Better::Lower), "4503 ( -21.75x)");
+        assert_eq!(shown(4503.0, 207.0, Unit::Count, Better::Higher), "4503 (  21.75x)");
+        assert_eq!(shown(315.0, 69.0, Unit::Count, Better::Lower), "315 (-356.52%)");
+        assert_eq!(shown(40.42, 0.17, Unit::Percent, Better::Lower), "40.42% ( -237.8x)");
+        assert_eq!(shown(3.3, 0.002, Unit::Percent, Better::Lower), "3.30% (     n/a)");
+        assert_eq!(shown(0.0, 0.0, Unit::Percent, Better::Lower), "0.00% (   0.00%)");
+    }
+
+    #[test]
+    fn the_unit_of_times_is_in_the_cells_and_not_in_the_name() {
+        let mut slow = Run::default();
+        slow.metrics.insert("stall_max_ns".into(), Metric::once(63_762.0, Unit::Nanos, None));
+        let table = Comparison::of([&slow]).table(["stall_max_ns"], Style::Plain).to_string();
+        assert!(table.lines().any(|line| line == "stall_max  63.8 µs"), "{table}");
     }
 
     #[test]
@@ -279,11 +339,11 @@ mod tests {
         let (only, kernel) = (run("only", 1.0, 2.0), run("kernel", 3.0, 4.0));
         let lines = text(&Comparison::of([&only]).beside(&kernel));
         assert!(lines.iter().all(|line| !line.contains('%')), "{lines:#?}");
-        assert!(lines[1].ends_with("1.00    3.00"), "{lines:#?}");
+        assert!(lines[1].ends_with("1.00 ns  3.00 ns"), "{lines:#?}");
     }
 
     #[test]
-    fn metrics_that_nobody_has_are_left_out() {
+    fn metrics_that_no_run_has_are_left_out() {
         let only = run("only", 1.0, 2.0);
         let lines = text(&Comparison::of([&only]));
         assert_eq!(lines.len(), 4, "{lines:#?}");

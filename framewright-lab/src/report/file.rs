@@ -1,15 +1,14 @@
-//! A report into a file: whole or not at all.
+//! Writes a report into a file: completely or not at all.
 //!
-//! The text goes to a temporary file beside the file that the path leads to, is flushed to the
-//! disk, and then takes the name in one step. Whoever reads the file sees the old report or the new
-//! one, and a run that dies leaves the old one as it was. Devices and pipes are written to as they
-//! are: there is nothing to replace.
+//! The text is written to a temporary file beside the target of the path, flushed to the disk, and
+//! renamed in one step. A reader of the file sees the old report or the new one, and a run that is
+//! killed leaves the old one unchanged. Devices and pipes are written to directly.
 //!
-//! Where a report goes.
+//! Destinations.
 //!
-//! A regular file is replaced as a whole; anything else (a device, a pipe) must stay what it is and
-//! is written to. A regular file that this process already writes its output to (`> out.txt` and
-//! `/dev/stdout`) is such a stream too: replacing it would lose what else is said there.
+//! A regular file is replaced as a whole; a device or a pipe is written to. A regular file to which
+//! this process already writes its output (`> out.txt` and `/dev/stdout`) is written to, too:
+//! replacing it would lose that output.
 
 use std::{
     fs::{self, File, Metadata, OpenOptions},
@@ -21,10 +20,10 @@ use thiserror::Error;
 
 use super::Report;
 
-/// What a path stands for.
+/// The kind of file that a path leads to.
 #[derive(Debug)]
 pub(super) enum Destination {
-    /// A regular file, or nothing yet: this name, which is no link, is to be given to a new file.
+    /// A regular file, or none yet: the path of the file, which is no link.
     File(PathBuf),
     /// An output of this process.
     Output(File),
@@ -33,7 +32,7 @@ pub(super) enum Destination {
 }
 
 impl Destination {
-    /// Finds out what `path` stands for, through all links, without opening it.
+    /// Determines the kind of `path`, through all links, without opening it.
     pub(super) fn of(path: &Path) -> io::Result<Self> {
         let found = match fs::metadata(path) {
             Ok(found) => found,
@@ -51,15 +50,15 @@ impl Destination {
         if found.is_file() { Ok(Self::File(fs::canonicalize(path)?)) } else { Ok(Self::Stream) }
     }
 
-    /// Opens a stream for writing. A pipe makes this wait for a reader.
+    /// Opens a stream for writing. A pipe waits for a reader here.
     pub(super) fn open_stream(path: &Path) -> io::Result<File> {
         OpenOptions::new().write(true).open(path)
     }
 }
 
-/// The name of the file that opening `path` would create, through links to what is not there.
+/// The name of the file that opening `path` would create, through links without a target.
 fn behind_links(path: &Path) -> io::Result<PathBuf> {
-    // More than this no system follows.
+    // No system follows more links.
     const MOST_LINKS: usize = 40;
     let mut name = path.to_owned();
     for _ in 0..MOST_LINKS {
@@ -71,7 +70,7 @@ fn behind_links(path: &Path) -> io::Result<PathBuf> {
     Err(io::Error::other("too many symbolic links"))
 }
 
-/// The folder in which `path` is a name.
+/// The folder of `path`.
 pub(super) fn folder_of(path: &Path) -> &Path {
     match path.parent() {
         Some(folder) if !folder.as_os_str().is_empty() => folder,
@@ -79,8 +78,8 @@ pub(super) fn folder_of(path: &Path) -> &Path {
     }
 }
 
-/// Whether `a` and `b` are one file, by whatever names. Terminals and other devices are not: one
-/// may be read and written at the same time.
+/// Whether `a` and `b` are one file, possibly by different names. `false` for terminals and other
+/// character devices, which may be read and written at the same time.
 #[cfg(unix)]
 pub(super) fn same_file(a: &Path, b: &Path) -> bool {
     use std::os::unix::fs::FileTypeExt;
@@ -96,7 +95,7 @@ fn same(a: &Metadata, b: &Metadata) -> bool {
     (a.dev(), a.ino()) == (b.dev(), b.ino())
 }
 
-/// The output of this process that `found` is. A second opening of the same file would write over
+/// The output of this process that `found` is. A second opening of the same file would overwrite
 /// the first one's text; the copy shares its position.
 #[cfg(unix)]
 fn output_that_is(found: &Metadata) -> Option<File> {
@@ -108,7 +107,7 @@ fn output_that_is(found: &Metadata) -> Option<File> {
     })
 }
 
-/// As above, by name alone: elsewhere files have no number that stable Rust tells.
+/// As above, by name only: stable Rust has no file numbers on other systems.
 #[cfg(not(unix))]
 pub(super) fn same_file(a: &Path, b: &Path) -> bool {
     matches!((fs::canonicalize(a), fs::canonicalize(b)), (Ok(a), Ok(b)) if a == b)
@@ -127,37 +126,39 @@ pub struct ReportError {
     reason: io::Error,
 }
 
-/// Says now what would keep [`write_json`] from writing `path` later, after hours of work, and that
-/// it would destroy one of `inputs`, which the work reads.
+/// Checks before the work that [`write_json`] will be able to write `path`, and that it will not
+/// overwrite one of `inputs`, which the work reads.
 ///
 /// # Errors
 ///
-/// Names the file and the reason.
+/// The error names the file and the reason.
 pub fn check_destination(path: &Path, inputs: &[&Path]) -> Result<(), ReportError> {
     let fail = |reason| ReportError { path: path.to_owned(), reason };
     if let Some(input) = inputs.iter().find(|input| same_file(path, input)) {
-        let reason =
-            format!("it is '{}', which is read; give the report another name", input.display());
+        let reason = format!(
+            "it is '{}', which is read; choose another name for the report",
+            input.display()
+        );
         return Err(fail(io::Error::other(reason)));
     }
     match Destination::of(path).map_err(fail)? {
         Destination::File(target) => temporary_beside(&target).map(drop).map_err(fail),
-        // To open a pipe would already tell its reader something.
+        // Opening a pipe would already be visible to its reader.
         Destination::Output(_) | Destination::Stream => Ok(()),
     }
 }
 
-/// Whether [`write_json`] replaces what is at `path`, in one step that should not be interrupted.
-/// It may wait for the reader of anything else for as long as that takes.
+/// Whether [`write_json`] replaces the file at `path`, in one step that should not be interrupted.
+/// Otherwise it may wait for the reader of a pipe.
 pub fn replaces(path: &Path) -> bool {
     matches!(Destination::of(path), Ok(Destination::File(_)))
 }
 
-/// Writes `report` as indented JSON. A reader that went away has seen enough.
+/// Writes `report` as indented JSON. It is no error if the reader has closed a pipe.
 ///
 /// # Errors
 ///
-/// Names the file and the reason. What was in a regular file is untouched.
+/// The error names the file and the reason. An existing regular file is unchanged.
 pub fn write_json(path: &Path, report: &Report) -> Result<(), ReportError> {
     let fail = |reason: io::Error| ReportError { path: path.to_owned(), reason };
     let mut text = serde_json::to_vec_pretty(report).map_err(|error| fail(error.into()))?;
@@ -165,11 +166,11 @@ pub fn write_json(path: &Path, report: &Report) -> Result<(), ReportError> {
     write_text(path, &text)
 }
 
-/// Writes `text`, a picture of a report for example, the same way.
+/// Writes `text`, a picture of a report for example, in the same way.
 ///
 /// # Errors
 ///
-/// Names the file and the reason. What was in a regular file is untouched.
+/// The error names the file and the reason. An existing regular file is unchanged.
 pub fn write_text(path: &Path, text: &[u8]) -> Result<(), ReportError> {
     let fail = |reason| ReportError { path: path.to_owned(), reason };
     let written = match Destination::of(path).map_err(fail)? {
@@ -198,12 +199,12 @@ fn until_reader_leaves(written: io::Result<()>) -> io::Result<()> {
 }
 
 fn temporary_beside(target: &Path) -> io::Result<NamedTempFile> {
-    // Reports are for others to read, unlike what temporary files usually hold: anybody's, as the
-    // process's mask has it.
+    // Unlike most temporary files, reports are for other users to read, as far as the umask
+    // permits.
     let mut builder = tempfile::Builder::new();
     builder.prefix(".framewright-").suffix(".tmp");
-    // The temporary name, which `tempfile` puts into its errors, means nothing to the user: what the
-    // system said does.
+    // Errors of `tempfile` contain the temporary name, which means nothing to the user; the
+    // system's error is returned instead.
     let mut said = None;
     let made = builder.make_in(folder_of(target), |path| {
         let file = File::create_new(path);
@@ -290,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_read_is_not_written_by_any_name() {
+    fn an_input_is_not_overwritten_by_any_name() {
         let folder = tempfile::tempdir().unwrap();
         let [input, hard, other] = ["input", "hard", "other"].map(|name| folder.path().join(name));
         fs::write(&input, "input").unwrap();

@@ -1,19 +1,19 @@
 //! Results: one model for every workload, written as JSON and shown as tables.
 //!
-//! A workload ends in a [`Report`]: who measured what, on which machine, with which settings, and
-//! the figures. Programs read it as JSON; people read it as tables in the shape that developers of
-//! memory managers know. Both say the same, because both are made from the same value.
+//! The result of a workload is a [`Report`]: the program, the machine, the settings, and the
+//! figures. Programs read it as JSON; people read it as tables in the form that developers of
+//! memory managers know. Both have the same content, because both are made from the same value.
 //!
 //! | module        | job                                                       |
 //! |---------------|-----------------------------------------------------------|
 //! | `model`       | [`Report`], [`Run`], [`Metric`]: plain data               |
-//! | `published`   | [`Row`]: a figure of others, and ours beside it           |
-//! | `file`        | a report into a file: whole or not at all                 |
+//! | `published`   | [`Row`]: a published figure, and ours beside it           |
+//! | `file`        | writes a report into a file, completely or not at all     |
 //! | `compare`     | runs side by side: `27.50 ( 0.00%)  48.10 ( 74.91%)`      |
 //! | `table`       | tables, plain or coloured                                 |
 //!
-//! Nothing here knows the time, the terminal or the environment: the same report gives the same
-//! bytes, and whether to colour is the caller's decision.
+//! The output does not depend on the time, the terminal or the environment: the same report gives
+//! the same bytes, and the caller chooses colours.
 
 pub(crate) mod compare;
 mod file;
@@ -27,4 +27,4 @@ pub use model::{Better, Check, Measured, Metric, Point, Report, Run, Unit, Verdi
 pub use published::{
     Agreement, Band, Kernel, Published, Quantity, Reference, Role, Row, Sides, change_pct,
 };
-pub use table::{Style, Table, Tone, decimal, each_run, sparkline};
+pub use table::{Style, Table, Tone, decimal, each_run, scaled, scaled_nanos, sparkline};

@@ -10,21 +10,21 @@ use super::Row;
 pub struct Report {
     /// Version of the program that measured.
     pub framewright: String,
-    /// The command, without the options that only say where results go.
+    /// The command, without the options for output files.
     pub command: Vec<String>,
-    /// What was run.
+    /// The workload.
     pub workload: String,
-    /// What it ran on.
+    /// The machine.
     pub machine: String,
-    /// Seed of every random choice; none where nothing is random.
+    /// Seed of every random choice; `None` if nothing is random.
     pub seed: Option<u64>,
     /// One entry per setting or allocator measured.
     pub runs: Vec<Run>,
-    /// Figures of others, on their machines, and ours beside them.
+    /// Published figures, and ours beside them.
     pub published: Vec<Row>,
-    /// What was checked.
+    /// The checks.
     pub verdict: Verdict,
-    /// What there should be and is not, and why.
+    /// Explanations, and missing parts with the reason.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
 }
@@ -36,26 +36,26 @@ pub struct Run {
     pub label: String,
     /// The settings that were chosen, and those that another run chose differently.
     pub settings: IndexMap<String, String>,
-    /// Figures by name, in the order in which they are shown.
+    /// Figures by name, in the order of output.
     pub metrics: IndexMap<String, Metric>,
     /// Figures over time, by name.
     pub series: IndexMap<String, Vec<Point>>,
 }
 
-/// What an experiment came to, whatever it ran on.
+/// The result of an experiment on any machine.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Measured {
-    /// One run per side or allocator, in their order: medians over rounds or seeds.
+    /// One run per side or allocator, in order: medians over rounds or seeds.
     pub runs: Vec<Run>,
-    /// What was checked: contents, invariants, goals.
+    /// Checks: contents, invariants, goals.
     pub checks: Vec<Check>,
-    /// What a reader should know about how it was run.
+    /// Explanations for the reader.
     pub notes: Vec<String>,
-    /// What memory looked like, as SVG, if it was watched.
+    /// A picture of memory as SVG, if it was watched.
     pub picture: Option<String>,
 }
 
-/// One point of a series: when (in the unit of the workload's clock), and the value.
+/// One point of a series: time (in the unit of the workload's clock), and value.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Point(
     #[serde(serialize_with = "short")] pub f64,
@@ -65,7 +65,7 @@ pub struct Point(
 /// One figure: the median of `n` rounds, with their extremes.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Metric {
-    /// The middle one of the rounds.
+    /// The median of the rounds.
     #[serde(serialize_with = "short")]
     pub median: f64,
     /// The smallest.
@@ -74,15 +74,15 @@ pub struct Metric {
     /// The largest.
     #[serde(serialize_with = "short")]
     pub max: f64,
-    /// How many rounds.
+    /// Number of rounds.
     pub n: u64,
-    /// What is counted.
+    /// Its unit.
     pub unit: Unit,
-    /// Which way is better; none where a difference is neither.
+    /// The better direction; `None` if there is none.
     pub better: Option<Better>,
 }
 
-/// What a figure counts.
+/// The unit of a figure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Unit {
@@ -127,7 +127,7 @@ pub enum Unit {
     Ratio,
 }
 
-/// Which way a figure should go.
+/// The better direction of a figure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Better {
@@ -137,14 +137,14 @@ pub enum Better {
     Higher,
 }
 
-/// What was checked, and whether all of it held.
+/// The checks, and whether all of them passed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Verdict {
-    /// Every check held.
+    /// Whether every check passed.
     pub passed: bool,
     /// The checks.
     pub checks: Vec<Check>,
-    /// What was judged, and how, or that nothing was; empty where the checks say it all.
+    /// A summary of the judgement; empty if the checks need none.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub words: String,
 }
@@ -154,9 +154,9 @@ pub struct Verdict {
 pub struct Check {
     /// Name of the check.
     pub name: String,
-    /// Whether it held.
+    /// Whether it passed.
     pub passed: bool,
-    /// The figures it was decided on.
+    /// The figures that decided it.
     pub detail: String,
 }
 
@@ -172,9 +172,9 @@ impl Report {
     }
 }
 
-/// The name of one CPU's part of the metric called `name`.
+/// The name of one CPU's share of the metric `name`.
 pub fn cpu_metric(cpu: u16, name: &str) -> String {
-    format!("cpu {cpu}: {name}")
+    format!("cpu{cpu}_{name}")
 }
 
 fn unique<'n>(names: impl Iterator<Item = &'n String>) -> Vec<&'n str> {
@@ -186,7 +186,7 @@ impl Metric {
     ///
     /// # Panics
     ///
-    /// In debug builds, if `value` is not finite: JSON has no word for it.
+    /// In debug builds, if `value` is not finite: JSON cannot represent it.
     pub fn once(value: f64, unit: Unit, better: Option<Better>) -> Self {
         debug_assert!(value.is_finite(), "a figure is a finite number");
         Self { median: value, min: value, max: value, n: 1, unit, better }
@@ -208,7 +208,7 @@ impl Metric {
 }
 
 impl Unit {
-    /// Decimals that mean something.
+    /// Number of decimals in tables.
     pub fn decimals(self) -> usize {
         match self {
             Unit::Count | Unit::Frames | Unit::Bytes | Unit::Order => 0,
@@ -216,26 +216,27 @@ impl Unit {
             Unit::FramesPerAcquisition | Unit::Nanos | Unit::Percent => 2,
             Unit::CyclesPerFrame => 1,
             Unit::BytesPerFrame | Unit::Thousandths | Unit::Millis | Unit::Seconds => 3,
-            // Some are far below one: acquisitions per page.
+            // Some ratios are far below one: acquisitions per page.
             Unit::Ratio => 6,
         }
     }
 }
 
 impl Check {
-    /// The check of that name, with the figures that it was decided on.
+    /// The check of that name, with the figures that decided it.
     pub fn new(name: impl Into<String>, passed: bool, detail: impl Into<String>) -> Self {
         Self { name: name.into(), passed, detail: detail.into() }
     }
 
-    /// The check that what always holds did, with these words; a run in which it does not ends with an error.
+    /// The check that all invariants held, with this description; a run that violates one ends with
+    /// an error.
     pub(crate) fn invariants(detail: String) -> Self {
         Self::new("invariants", true, detail)
     }
 }
 
 impl Verdict {
-    /// The verdict over `checks`: it takes all of them to pass.
+    /// The verdict over `checks`: all must pass.
     pub fn of(checks: Vec<Check>) -> Self {
         Self { passed: checks.iter().all(|check| check.passed), checks, words: String::new() }
     }
@@ -243,7 +244,7 @@ impl Verdict {
 
 /// Whole numbers are written without a fraction.
 pub(super) fn short<S: Serializer>(value: &f64, serializer: S) -> Result<S::Ok, S::Error> {
-    /// Up to here every whole number has its own `f64`.
+    /// Up to here an `f64` represents every whole number exactly.
     const EXACT: f64 = 9_007_199_254_740_992.0;
     if value.fract() == 0.0 && value.abs() < EXACT {
         serializer.serialize_i64(*value as i64)
@@ -277,7 +278,7 @@ mod tests {
     fn json_has_the_documented_shape_and_reads_back() {
         let mut run = Run { label: "framewright".into(), ..Run::default() };
         run.metrics.insert("refills".into(), Metric::once(12.0, Unit::Count, Some(Better::Lower)));
-        run.series.insert("largest free order".into(), vec![Point(0.5, 9.0)]);
+        run.series.insert("largest_free_order".into(), vec![Point(0.5, 9.0)]);
         let report = Report {
             framewright: "0.1.0".into(),
             command: vec!["framewright".into(), "replay".into()],
@@ -296,7 +297,7 @@ mod tests {
                 r#"{"framewright":"0.1.0","command":["framewright","replay"],"workload":"replay","#,
                 r#""machine":"host:2","seed":null,"runs":[{"label":"framewright","settings":{},"#,
                 r#""metrics":{"refills":{"median":12,"min":12,"max":12,"n":1,"unit":"count","#,
-                r#""better":"lower"}},"series":{"largest free order":[[0.5,9]]}}],"#,
+                r#""better":"lower"}},"series":{"largest_free_order":[[0.5,9]]}}],"#,
                 r#""published":[],"verdict":{"passed":true,"checks":[]}}"#
             )
         );

@@ -1,20 +1,20 @@
-//! What others published, and what we have beside it.
+//! Published figures, and ours beside them.
 //!
-//! A figure is *published* (by others, on their machine), counted in a running *kernel* (by us, where
-//! we can), *measured* (counted while our code ran) or *modelled* (counted in cycles of a simulated
-//! machine). The four never share a field, so that they never share a column.
+//! A figure is *published* (by others, on their machine), counted in a running *kernel* (by us, if
+//! possible), *measured* (counted while our code ran) or *modelled* (in cycles of a simulated
+//! machine). The four are separate fields, so that they have separate columns.
 
 use serde::{Deserialize, Serialize};
 
 use super::model::short;
 use super::{Better, Metric, Unit};
 
-/// One figure, before and after a change: others' beside ours.
+/// One figure, before and after a change: the published beside ours.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Row {
-    /// The experiment that it belongs to.
+    /// Its experiment.
     pub experiment: String,
-    /// What was run.
+    /// The workload.
     pub workload: String,
     /// Our machine.
     pub machine: String,
@@ -22,80 +22,80 @@ pub struct Row {
     pub subject: String,
     /// Name of the figure.
     pub metric: String,
-    /// What is counted.
+    /// Its unit.
     pub unit: Unit,
-    /// Which way is better.
+    /// The better direction.
     pub better: Option<Better>,
-    /// What others published.
+    /// The published values.
     pub published: Option<Published>,
-    /// What a running kernel did.
+    /// The counts of a running kernel.
     pub kernel: Option<Kernel>,
-    /// What our code did.
+    /// The counts of our code.
     pub measured: Option<Sides>,
-    /// What it costs on the simulated machine.
+    /// The cost on the simulated machine.
     pub modelled: Option<Sides>,
-    /// How far the judged quantity moves when parameters that it may hang on are turned up and down.
+    /// The range of the judged quantity while parameters that it may depend on vary.
     pub band: Option<Band>,
-    /// What is judged.
+    /// The quantity that is judged.
     pub by: Quantity,
-    /// Against what.
+    /// The reference of the judgement.
     pub against: Reference,
     /// Whether it is judged.
     pub role: Role,
-    /// Values up to this are nothing.
+    /// Values up to this are taken as zero.
     #[serde(serialize_with = "short")]
     pub resolution: f64,
-    /// What the judgement was; none before.
+    /// The judgement; `None` before it.
     pub agreement: Option<Agreement>,
 }
 
-/// What others published: of some figures only the change.
+/// Published values: of some figures only the change.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Published {
     /// Before the change.
     pub before: Option<f64>,
     /// After it.
     pub after: Option<f64>,
-    /// The difference in percent of what was before.
+    /// The difference in percent of the value before.
     pub change_pct: Option<f64>,
     /// Their machine.
     pub machine: String,
-    /// Where it stands.
+    /// The publication.
     pub source: String,
 }
 
-/// What a running kernel did: counts, which no slow machine distorts.
+/// Counts of a running kernel, which do not depend on the speed of the machine.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Kernel {
     /// A kernel without the change.
     pub before: Option<f64>,
     /// A kernel with it.
     pub after: Option<f64>,
-    /// Which kernels, on what.
+    /// The kernels, and their machine.
     pub source: String,
 }
 
 /// Our figures.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Sides {
-    /// With the setting that stands for what was before.
+    /// With the setting that stands for the state before the change.
     pub before: Metric,
-    /// With the other.
+    /// With the other setting.
     pub after: Option<Metric>,
-    /// The difference in percent, seed by seed; none where something came from nothing.
+    /// The difference in percent, seed by seed; `None` if the value before is zero.
     pub change_pct: Option<Metric>,
 }
 
-/// How far a figure moves.
+/// The range of a figure.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Band {
-    /// The least.
+    /// The minimum.
     #[serde(serialize_with = "short")]
     pub least: f64,
-    /// The greatest.
+    /// The maximum.
     #[serde(serialize_with = "short")]
     pub greatest: f64,
-    /// The parameter that moved it most.
+    /// The parameter with the largest effect.
     pub by: String,
 }
 
@@ -111,51 +111,51 @@ pub enum Quantity {
     Change,
 }
 
-/// What a row is judged against.
+/// The reference of a judgement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Reference {
-    /// What others published.
+    /// The published values.
     Published,
-    /// What a running kernel did.
+    /// The counts of a running kernel.
     Kernel,
-    /// The same, where that is not to be modelled, but reached: what is better agrees.
+    /// The same, if these are to be reached, not modelled: better figures agree, too.
     KernelOrBetter,
 }
 
-/// Whether a row says something about the model.
+/// Whether a row tests the model.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Role {
-    /// Nothing was fitted to it: it is judged.
+    /// No parameter was fitted to it: it is judged.
     Predicted,
-    /// Parameters were chosen so that it comes out: it is not judged. Says which.
+    /// Parameters were fitted to it, so it is not judged. Names them.
     Fitted(String),
-    /// There is nothing to judge it against. Says why.
+    /// There is no reference for it. States the reason.
     Shown(String),
 }
 
-/// What a judgement was.
+/// A judgement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Agreement {
-    /// Same sign, and within a factor of three; or better, where that is as good.
+    /// Same sign, and within a factor of three; or better, if that counts.
     Agrees,
-    /// Not so.
+    /// Otherwise.
     Disagrees,
-    /// There is nothing of ours.
+    /// There is no figure of ours.
     Missing,
     /// It is not judged.
     NotJudged,
 }
 
 impl Published {
-    /// Both figures.
+    /// Both values.
     pub fn sides(before: f64, after: f64, machine: &str, source: &str) -> Self {
         Self::new(Some(before), Some(after), change_pct(before, after), machine, source)
     }
 
-    /// Only what was before.
+    /// Only the value before.
     pub fn before(before: f64, machine: &str, source: &str) -> Self {
         Self::new(Some(before), None, None, machine, source)
     }
@@ -179,11 +179,11 @@ impl Published {
 
 impl Sides {
     /// The figures of both sides, one value per seed, in the same order: differences are taken seed
-    /// by seed, which tells small ones from chance. `None` if there are none.
+    /// by seed, which distinguishes small ones from chance. `None` without values.
     ///
     /// # Panics
     ///
-    /// In debug builds, if the sides have not as many values.
+    /// In debug builds, if the sides have different numbers of values.
     pub fn paired(
         before: &[f64],
         after: &[f64],
@@ -201,14 +201,14 @@ impl Sides {
         })
     }
 
-    /// The figures of one setting. `None` if there are none.
+    /// The figures of one setting. `None` without values.
     pub fn alone(values: &[f64], unit: Unit, better: Option<Better>) -> Option<Self> {
         let before = Metric::of_rounds(values, unit, better)?;
         Some(Self { before, after: None, change_pct: None })
     }
 }
 
-/// The difference in percent of what was before; none where something came from nothing.
+/// The difference in percent of the value before; `None` if that is zero.
 pub fn change_pct(before: f64, after: f64) -> Option<f64> {
     match (before == after, before == 0.0) {
         (true, _) => Some(0.0),

@@ -8,13 +8,13 @@ use super::Point;
 /// Whether a table may use colour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Style {
-    /// Text alone: for files, pipes, and people who asked for it.
+    /// Text only: for files, pipes, and on request.
     Plain,
     /// Text with terminal colours.
     Coloured,
 }
 
-/// What a cell says beside its text.
+/// The meaning of a cell beside its text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Tone {
     /// Nothing.
@@ -25,7 +25,7 @@ pub enum Tone {
     Bad,
 }
 
-/// A table: a header, rows, the first column to the left and the others to the right.
+/// A table: a header and rows; the first column is left-aligned, the others are right-aligned.
 #[derive(Clone, Debug)]
 pub struct Table {
     inner: comfy_table::Table,
@@ -54,8 +54,7 @@ impl Table {
         Self { inner }
     }
 
-    /// Has no line longer than `width`, as long as that can be had by having cells of these columns go
-    /// on below.
+    /// Limits lines to `width` characters, if that is possible by wrapping cells of these columns.
     #[must_use]
     pub fn within(mut self, width: usize, words: &[usize]) -> Self {
         let width = u16::try_from(width).unwrap_or(u16::MAX);
@@ -70,7 +69,7 @@ impl Table {
         self
     }
 
-    /// Has the words in column number `column` begin at its left; those of the first do anyway.
+    /// Left-aligns column number `column`; the first always is.
     #[must_use]
     pub fn left_aligned(mut self, column: usize) -> Self {
         if let Some(column) = self.inner.column_mut(column) {
@@ -108,9 +107,9 @@ impl fmt::Display for Table {
 
 const STEPS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 
-/// Draws `series` in at most `width` characters, from `low` (an empty step) to `high` (a full
-/// one). Where points share a character the mean of their values is shown; time is spread evenly,
-/// and a stretch without points repeats the last value.
+/// Draws `series` in at most `width` characters, from `low` (an empty step) to `high` (a full one).
+/// If several points share a character their mean is drawn; time is linear, and an interval without
+/// points repeats the last value.
 pub fn sparkline(series: &[Point], low: f64, high: f64, width: usize) -> String {
     let (Some(&Point(start, first)), Some(&Point(end, _))) = (series.first(), series.last()) else {
         return String::new();
@@ -145,13 +144,36 @@ fn step(value: f64, low: f64, high: f64) -> char {
     STEPS[(level.max(0.0) as usize).min(top)]
 }
 
-/// A number with `decimals` digits behind the point. What rounds to zero has no sign.
+/// A number with `decimals` digits behind the point. A number that rounds to zero has no sign.
 pub fn decimal(value: f64, decimals: usize) -> String {
     let text = format!("{value:.decimals$}");
     match text.strip_prefix('-') {
         Some(rest) if rest.bytes().all(|byte| matches!(byte, b'0' | b'.')) => rest.to_owned(),
         _ => text,
     }
+}
+
+/// A time of `nanos` nanoseconds with three significant digits, in the largest unit that gives at least one.
+pub fn scaled_nanos(nanos: f64) -> String {
+    let (value, unit) = scaled(nanos, &TIMES);
+    format!("{value} {unit}")
+}
+
+/// The units of time, in nanoseconds.
+const TIMES: [(f64, &str); 4] = [(1e9, "s"), (1e6, "ms"), (1e3, "µs"), (1.0, "ns")];
+
+/// `value` with three significant digits in the largest of `units` that gives at least one, and the name of
+/// that unit.
+pub fn scaled<'u>(value: f64, units: &[(f64, &'u str)]) -> (String, &'u str) {
+    let fits = units.iter().find(|(unit, _)| value.abs() >= *unit).or(units.last());
+    let &(unit, name) = fits.unwrap_or(&(1.0, ""));
+    let value = value / unit;
+    let decimals = match value.abs() {
+        100.0.. => 0,
+        10.0.. => 1,
+        _ => 2,
+    };
+    (decimal(value, decimals), name)
 }
 
 /// "the run", or "each of 3 runs".
@@ -184,6 +206,19 @@ mod tests {
     fn a_gap_repeats_the_last_value() {
         let gap = [Point(0.0, 7.0), Point(0.1, 7.0), Point(0.2, 7.0), Point(10.0, 0.0)];
         assert_eq!(sparkline(&gap, 0.0, 7.0, 4), "███▁");
+    }
+
+    #[test]
+    fn times_have_three_digits_and_a_unit() {
+        for (nanos, text) in [
+            (0.25, "0.25 ns"),
+            (-34.56, "-34.6 ns"),
+            (2_000.0, "2.00 µs"),
+            (5_200_000.0, "5.20 ms"),
+            (1.5e9, "1.50 s"),
+        ] {
+            assert_eq!(scaled_nanos(nanos), text);
+        }
     }
 
     #[test]

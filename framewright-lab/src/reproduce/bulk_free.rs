@@ -1,15 +1,16 @@
-//! *bulk-free* (2018): choosing what to free before taking the zone lock.
+//! *bulk-free* (2018): selecting the blocks of a bulk free before taking the zone lock.
 //!
-//! One parameter was fitted to each of two published figures of one machine, `skx-2s-112`: how much
-//! slower caches and memory are under load to its rate before the change, and how many of the
-//! kernel's instructions under the lock choose to what choosing earlier gains. The rates and gains of
-//! the other three machines, and what waiting for the lock takes, follow from that.
+//! One parameter was fitted to each of two published figures of one machine, `skx-2s-112`: the
+//! slowdown of caches and memory under load to its rate before the change, and the share of
+//! selection in the kernel's instructions under the lock to the gain of selecting earlier. The
+//! rates and gains of the other three machines, and the waiting time for the lock, follow from
+//! these.
 //!
-//! What prefetching buddies gains is an upper bound. The buddy of a single frame has the other line
-//! of the same 128 bytes of descriptors: processors of both kinds fetch such pairs from memory by
-//! themselves (the *adjacent-line prefetcher*), so that the kernel's hint finds much of its work
-//! done. The model has no such prefetcher: how much of the time a busy one works is published
-//! nowhere.
+//! The modelled gain of prefetching buddies is an upper bound. The buddy of a single frame has the
+//! other line of the same 128 bytes of descriptors: processors of both kinds fetch such pairs from
+//! memory by themselves (the *adjacent-line prefetcher*), so that the kernel's prefetch has a
+//! smaller effect. The model has no such prefetcher, because its activity on a busy processor is
+//! not published.
 
 use framewright::{Tuning, tuning::BulkFree};
 use framewright_sim::machine::Spec;
@@ -26,12 +27,12 @@ use crate::workloads::{
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "bulk-free",
-    title: "choose what to free before taking the zone lock (2018)",
+    title: "select the blocks of a bulk free before taking the zone lock (2018)",
     question: "\
-page-fault on the four published machines, lists of 186 frames in batches of 31 as then:
-pcp.bulk_free=select-under-lock, then select-before-lock, for list-buddy and for the library; what
-prefetching the buddies' descriptors adds (list-buddy+prefetch); and both designs where frames are
-freed at random, so that batches are not conveniently contiguous (page-fault-random).",
+page-fault on the four published machines, lists of 186 frames in batches of 31, as in 2018:
+pcp.bulk_free=select-under-lock, then select-before-lock, for list-buddy and for the library; the
+further gain of prefetching the buddies' descriptors (list-buddy+prefetch); and both designs with random
+frees, so that batches are not contiguous (page-fault-random).",
     run,
 };
 
@@ -47,23 +48,23 @@ const PUBLISHED: [(&str, &str, f64, f64); 4] = [
     ("Skylake, 4 sockets", "skx-4s-224", 15_677_465.0, 16_675_866.0),
 ];
 
-/// What loading the buddies' descriptors ahead of the lock added to that.
+/// The further gain of loading the buddies' descriptors before taking the lock.
 const PREFETCH_SOURCE: &str =
     "mm/free_pcppages_bulk: prefetch buddy while not holding lock (Linux 4.17)";
 const PREFETCHED: [(&str, &str, f64); 2] =
     [("Broadwell, 2 sockets", "bdw-2s-88", 8.4), ("Skylake, 2 sockets", "skx-2s-112", 2.8)];
 
-/// What a reader must know about those.
+/// The limitation of those figures.
 const PREFETCHER: &str = "\
 prefetching buddies gains at most this: the model has no adjacent-line prefetcher, which fetches the \
-buddy of a single frame without being asked";
+buddy of a single frame by itself";
 
-/// The machine whose rate and gain were fitted to.
+/// The machine to whose rate and gain parameters were fitted.
 const FITTED: &str = "skx-2s-112";
 
 /// The list sizes of 2018.
 const LISTS: ListSizes = ListSizes { batch: 31, high: 186 };
-/// What figures are shown.
+/// The figures that are shown.
 const FIGURES: [&str; 5] = [
     "pages_per_s",
     "zone_lock_wait_pct",
@@ -71,10 +72,10 @@ const FIGURES: [&str; 5] = [
     "frames_per_lock_hold",
     "acquisitions_per_page",
 ];
-/// What the gain may hang on.
+/// The parameters that the gain may depend on.
 const PARAMETERS: [&str; 4] =
     ["latency.loaded", "latency.parallel_misses", "code.list_buddy_select", "code.list_buddy_give"];
-/// The library's cycles under the lock per frame are to be at most so much of list-buddy's.
+/// Goal: the library's cycles under the lock per frame, as a share of list-buddy's.
 const GOAL: f64 = 0.2;
 
 pub(super) const CLASSIC: &str = "list-buddy";
@@ -108,8 +109,8 @@ fn run(plan: &Plan, tell: &mut Tell<'_>) -> Result<Results, Error> {
 const MAPPED: &str = "page-fault";
 const RANDOM: &str = "page-fault-random";
 
-/// Everything that is run: three pairs on each machine, and both designs with random frees where
-/// the published effect was fitted.
+/// Everything that is run: three pairs on each machine, and both designs with random frees on the
+/// fitted machine.
 fn pairs(plan: &Plan) -> Result<Vec<Pair>, Error> {
     let mut pairs = Vec::new();
     for (_, machine, ..) in PUBLISHED {
@@ -164,24 +165,24 @@ fn side(rule: BulkFree, classic: bool, prefetch: bool) -> Column {
     column
 }
 
-/// Books, and the goal of the library.
+/// The invariants, and the goal of the library.
 fn checks(results: &Results, plan: &Plan, sides: usize) -> Vec<Check> {
-    let books = Check::new(
+    let invariants = Check::new(
         "invariants",
         true,
-        format!("after each of {sides} runs all frames are free, and the books agree"),
+        format!("after each of {sides} runs all frames are free, and the metadata is consistent"),
     );
     let cycles = |subject| {
         let key =
             Key { workload: RANDOM, machine: FITTED, subject, metric: "lock_cycles_per_frame" };
-        // The settings that are the defaults of each: list-buddy chooses under the lock.
+        // The default settings of each: list-buddy selects under the lock.
         let row = results.rows.iter().find(|row| row.key() == key)?;
         let sides = row.modelled.clone()?;
         let side = if subject == CLASSIC { Some(sides.before) } else { sides.after };
         side.map(|metric| metric.median)
     };
     let (Some(classic), Some(library)) = (cycles(CLASSIC), cycles(LIBRARY)) else {
-        return vec![books];
+        return vec![invariants];
     };
     let share = library / classic;
     let goal = Check::new(
@@ -194,10 +195,10 @@ fn checks(results: &Results, plan: &Plan, sides: usize) -> Vec<Check> {
             100.0 * GOAL
         ),
     );
-    vec![books, goal]
+    vec![invariants, goal]
 }
 
-/// What was published.
+/// The published figures.
 fn rows() -> Vec<Row> {
     let throughput = PUBLISHED.map(|(theirs, machine, before, after)| {
         let key = key(machine, "pages_per_s");
@@ -228,7 +229,7 @@ fn key<'k>(machine: &'k str, metric: &'k str) -> Key<'k> {
 fn role(machine: &str) -> Role {
     if machine == FITTED {
         Role::Fitted(
-            "latencies under load, the price of choosing, and ageing were fitted on this machine"
+            "latencies under load, the cost of selecting, and ageing were fitted on this machine"
                 .into(),
         )
     } else {

@@ -1,4 +1,4 @@
-//! Agreement: same sign, and within a factor of three; or better, where a running kernel is to be
+//! Agreement: same sign, and within a factor of three; or better, if a running kernel is to be
 //! reached rather than modelled.
 
 use framewright_sim::machine::Spec;
@@ -9,18 +9,17 @@ use crate::report::{
     Agreement, Band, Better, Check, Quantity, Reference, Role, Row, Sides, Verdict,
 };
 
-/// The order of magnitude in which a figure has to be.
+/// The maximum ratio of agreeing figures.
 const FACTOR: f64 = 3.0;
 
-/// Judges every row of `results`; none of a quick look.
+/// Judges every row of `results`; no row of a quick run.
 pub fn judge(results: &mut Results, plan: &Plan) {
     for row in &mut results.rows {
         row.agreement = Some(if plan.quick { Agreement::NotJudged } else { agreement(row) });
     }
 }
 
-/// The verdict over all rows that were judged, and what has to hold besides. An experiment that
-/// judged nothing has shown nothing.
+/// The verdict over all judged rows and further checks. An experiment without a judged row fails.
 pub fn verdict(results: &[Results], plan: &Plan) -> Verdict {
     let mut checks: Vec<Check> = Vec::new();
     for results in results {
@@ -42,7 +41,7 @@ pub fn verdict(results: &[Results], plan: &Plan) -> Verdict {
 /// The verdict in words.
 fn sentence(rows: &[&Row], plan: &Plan, passed: bool) -> String {
     if plan.quick {
-        return "not judged: --quick is a look, not a result".into();
+        return "not judged with --quick".into();
     }
     let count = |which: &[Agreement]| {
         rows.iter().filter(|row| row.agreement.is_some_and(|it| which.contains(&it))).count()
@@ -62,7 +61,7 @@ fn sentence(rows: &[&Row], plan: &Plan, passed: bool) -> String {
 fn check(row: &Row) -> Option<Check> {
     let (passed, detail) = match row.agreement? {
         Agreement::NotJudged => return None,
-        Agreement::Missing => (false, "there is no figure of ours".into()),
+        Agreement::Missing => (false, "no figure of this library".into()),
         agreement => (agreement == Agreement::Agrees, detail(row)),
     };
     Some(Check { name: format!("{}, {}", row.experiment, row.key()), passed, detail })
@@ -102,7 +101,7 @@ fn agreement(row: &Row) -> Agreement {
     }
 }
 
-/// Whether ours is better than theirs, in a row where that is as good as the same.
+/// Whether our figure is better than the reference, in a row in which that agrees.
 fn is_better(row: &Row, theirs: f64, ours: f64) -> bool {
     row.against == Reference::KernelOrBetter
         && match row.better {
@@ -112,8 +111,8 @@ fn is_better(row: &Row, theirs: f64, ours: f64) -> bool {
         }
 }
 
-/// Whether two figures have the same sign and are within a factor of three; what is not above
-/// `resolution` is nothing, and nothing agrees with nothing alone.
+/// Whether two figures have the same sign and are within a factor of three. Figures up to
+/// `resolution` are taken as zero, and zero agrees only with zero.
 fn agree(theirs: f64, ours: f64, resolution: f64) -> bool {
     match (theirs.abs() <= resolution, ours.abs() <= resolution) {
         (true, true) => true,
@@ -125,7 +124,7 @@ fn agree(theirs: f64, ours: f64, resolution: f64) -> bool {
     }
 }
 
-/// The figure to judge against.
+/// The reference figure.
 fn reference(row: &Row) -> Option<f64> {
     let (before, after, change) = match row.against {
         Reference::Published => {
@@ -143,7 +142,7 @@ fn reference(row: &Row) -> Option<f64> {
     pick(row.by, before, after, change)
 }
 
-/// The figure that is judged: what was modelled, or else measured.
+/// The judged figure: the modelled, or else the measured.
 fn our_figure(row: &Row) -> Option<f64> {
     let Sides { before, after, change_pct } = row.modelled.as_ref().or(row.measured.as_ref())?;
     let median =
@@ -159,15 +158,15 @@ fn pick<T>(by: Quantity, before: T, after: T, change: T) -> T {
     }
 }
 
-/// How far parameters are turned down and up: guesses may be wrong by a quarter.
+/// Factors for the variation of parameters: estimates may be wrong by a quarter.
 pub const FACTORS: [f64; 2] = [0.75, 1.25];
 
-/// How far `figure` moves while each of `parameters` of `spec` is turned down and up. None if there
-/// are no parameters. The band includes `as_is`, the figure of `spec` itself.
+/// The range of `figure` while each of `parameters` of `spec` is varied. `None` without parameters.
+/// The range includes `as_is`, the figure of `spec` itself.
 ///
 /// # Errors
 ///
-/// That of `figure`, or that there is no such parameter.
+/// The error of `figure`, or an unknown parameter.
 pub fn band(
     spec: &Spec,
     parameters: &[&str],
@@ -242,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn a_kernel_that_is_to_be_reached_may_be_surpassed() {
+    fn figures_better_than_a_kernel_to_be_reached_agree() {
         let row = |against, better, ours: f64| Row {
             measured: Sides::paired(&[1.0], &[ours], Unit::Ratio, Some(better)),
             ..KEY
@@ -264,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_below_the_resolution_is_nothing() {
+    fn figures_below_the_resolution_are_zero() {
         let fine = Row { resolution: 0.5, ..row(0.0, 0.4) };
         assert_eq!(judged(vec![fine], false).0, [Agreement::Agrees]);
     }
@@ -281,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn a_row_without_a_figure_of_ours_is_a_no() {
+    fn a_row_without_a_figure_of_ours_fails() {
         let missing = Row { modelled: None, ..row(4.0, 4.0) };
         let (agreements, verdict) = judged(vec![missing, row(4.0, 4.0)], false);
         assert_eq!(agreements, [Agreement::Missing, Agreement::Agrees]);
@@ -289,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn a_quick_look_judges_nothing_and_fails_nothing() {
+    fn a_quick_run_judges_nothing_and_fails_nothing() {
         let (agreements, verdict) = judged(vec![row(4.0, -4.0)], true);
         assert_eq!(agreements, [Agreement::NotJudged]);
         assert!(verdict.passed && verdict.checks.is_empty());
@@ -297,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn the_verdict_is_as_plain_as_a_yes() {
+    fn the_verdict_starts_with_yes_or_no() {
         let words = |ours: f64| judged(vec![row(4.0, ours)], false).1.words;
         assert!(words(4.0).starts_with("yes: 1 of 1 judged rows agree"), "{}", words(4.0));
         assert!(words(-4.0).starts_with("NO: 0 of 1 judged rows agree"), "{}", words(-4.0));
@@ -322,7 +321,7 @@ mod tests {
     }
 
     #[test]
-    fn the_band_spans_what_parameters_do_and_names_the_strongest() {
+    fn the_band_spans_the_effects_of_parameters_and_names_the_strongest() {
         let spec = Spec::preset("skx-2s-112").unwrap();
         let figure = |spec: &Spec| {
             let latency = &spec.costs().latency;

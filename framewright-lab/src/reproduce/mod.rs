@@ -1,20 +1,22 @@
-//! Published results, done again: what a change of the page allocator was said to do, and what it
-//! does here.
+//! Reproduces published results: the published effect of a change of the page allocator, and the
+//! effect here.
 //!
-//! An [`Experiment`] knows the rows that others published and how to run both sides of the change on
-//! simulated machines. Its [`Results`] have *published*, *kernel*, *measured* and *modelled* figures
-//! in fields of their own ([`Row`](crate::report::Row)); [`judge()`] compares what was predicted:
-//! same sign and within a factor of three, or better where a running kernel is to be reached. A row
-//! to which parameters were fitted is shown and never judged, a verdict can be no, and a row without
-//! a figure of ours is a no.
+//! An [`Experiment`] has the published rows and runs both sides of the change on simulated
+//! machines. Its [`Results`] have *published*, *kernel*, *measured* and *modelled* figures in
+//! separate fields ([`Row`](crate::report::Row)); [`judge()`] compares the predicted ones: same
+//! sign and within a factor of three, or better if a running kernel is to be reached. A row to
+//! which parameters were fitted is shown and never judged, a verdict can be no, and a row without a
+//! figure of ours fails.
 //!
 //! | module                                       | job                                        |
 //! |----------------------------------------------|--------------------------------------------|
-//! | `compaction`, `bulk_free`, `hot_path`, `high_order_drain`, `tlb_batch` | one experiment each: rows, then a run |
+//! | `compaction`, `bulk_free`, `hot_path`, `high_order_drain`, `tlb_batch` | one experiment each:
+//! rows, then a run |
 //! | `results`                                    | [`Results`]: rows by name, to be filled    |
 //! | `pairs`                                      | both sides of a change, seed by seed       |
 //! | `judge`                                      | agreement, row by row, and the verdict     |
-//! | `prices`                                     | [`Mechanism`]: the costs that its gain comes from |
+//! | `prices`                                     | [`Mechanism`]: the costs that its gain depends
+//! on |
 
 mod bulk_free;
 mod compaction;
@@ -31,28 +33,28 @@ pub use judge::{FACTORS, band, judge, verdict};
 pub use prices::{MECHANISMS, MOST_LEFT_PERCENT, Mechanism, Origin, Times};
 pub use results::{Key, Results};
 
-/// A published result that can be done again.
+/// A published result that can be reproduced.
 #[derive(Clone, Copy, Debug)]
 pub struct Experiment {
     /// Its name on the command line.
     pub name: &'static str,
-    /// What was changed, and when.
+    /// The change, and its year.
     pub title: &'static str,
-    /// What is asked, and how it is answered, in a few lines.
+    /// The question, and the method, in a few lines.
     pub question: &'static str,
     /// Runs both sides of the change.
     pub run: fn(&Plan, &mut Tell<'_>) -> Result<Results, Error>,
 }
 
-/// Is told how many of how many steps are done.
+/// Called with the number of finished steps and of all steps.
 pub type Tell<'t> = dyn FnMut(u64, u64) + 't;
 
-/// How much is run.
+/// The amount of work.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Plan {
     /// One run of each side per seed.
     pub seeds: Vec<u64>,
-    /// A look, not a result: short runs, and nothing is judged.
+    /// Short runs, which are not judged.
     pub quick: bool,
 }
 
@@ -66,7 +68,7 @@ pub const EXPERIMENTS: [Experiment; 5] = [
 ];
 
 impl Plan {
-    /// Seeds 1 to `seeds`; one of them if it is `quick`.
+    /// Seeds 1 to `seeds`; only one if it is `quick`.
     #[must_use]
     pub fn new(seeds: u32, quick: bool) -> Self {
         let seeds = if quick { 1 } else { u64::from(seeds) };

@@ -10,7 +10,7 @@ use crate::{
     workloads::{Side, run_of},
 };
 
-/// Figures that are no counts: they hang on what the machine is said to cost.
+/// Figures of time: they depend on the costs of the machine.
 const MODELLED: [&str; 6] = [
     "pages_per_s",
     "bandwidth_bytes_per_s",
@@ -20,26 +20,26 @@ const MODELLED: [&str; 6] = [
     "warm_reuse_pct",
 ];
 
-/// An allocator, a workload and a machine: what a row is about.
+/// An allocator, a workload and a machine: the subject of a row.
 pub(super) struct Pair {
-    /// What rows call the workload.
+    /// The name of the workload in rows.
     pub(super) workload: &'static str,
-    /// What rows call the allocator.
+    /// The name of the allocator in rows.
     pub(super) subject: &'static str,
     pub(super) simulation: Simulation,
     pub(super) before: Column,
     pub(super) after: Column,
-    /// What costs more or less on the machine before the change: a parameter, and a factor.
+    /// A cost that is different on the machine before the change: a parameter, and a factor.
     pub(super) price_before: Option<(&'static str, f64)>,
 }
 
-/// What both sides of a pair did, one run per seed.
+/// The results of both sides of a pair, one run per seed.
 pub(super) struct Outcome {
     before: Vec<Run>,
     after: Vec<Run>,
 }
 
-/// How many of how many runs are done.
+/// Progress: the number of finished runs, and of all.
 pub(super) struct Steps<'s, 't> {
     done: u64,
     total: u64,
@@ -47,13 +47,13 @@ pub(super) struct Steps<'s, 't> {
 }
 
 impl<'s, 't> Steps<'s, 't> {
-    /// None of `total`.
+    /// No run of `total` is finished.
     pub(super) fn new(total: usize, tell: &'s mut Tell<'t>) -> Self {
         tell(0, total as u64);
         Self { done: 0, total: total as u64, tell }
     }
 
-    /// One more.
+    /// One more run is finished.
     pub(super) fn step(&mut self) {
         self.done += 1;
         (self.tell)(self.done.min(self.total), self.total);
@@ -94,7 +94,8 @@ impl Pair {
         Ok(outcome)
     }
 
-    /// How far the change of a figure moves with parameters of the machine. None of a quick look.
+    /// The range of the change of a figure while parameters of the machine vary. `None` in a quick
+    /// run.
     pub(super) fn band(
         &self,
         plan: &Plan,
@@ -153,7 +154,7 @@ impl Outcome {
         change_pct(first(&self.before)?, first(&self.after)?)
     }
 
-    /// Puts figures into their rows, and all that ran behind them.
+    /// Enters figures into their rows, and their runs into the results.
     pub(super) fn fill(self, pair: &Pair, metrics: &[&str], results: &mut Results) {
         for &metric in metrics {
             let (key, sides) = (pair.key(metric), self.sides(metric));
@@ -191,7 +192,7 @@ impl BySetting {
         values.iter().sum::<f64>() / values.len().max(1) as f64
     }
 
-    /// The greatest of a figure over the seeds.
+    /// The maximum of a figure over the seeds.
     pub(super) fn most(&self, setting: usize, metric: &str) -> f64 {
         self.values(setting, metric).unwrap_or_default().into_iter().fold(0.0, f64::max)
     }
@@ -236,7 +237,7 @@ mod tests {
     };
     use framewright_sim::machine::Spec;
 
-    /// Few processes that fault in few pages; the classic design, one CPU after the other.
+    /// A few processes with a few pages each; the classic design, one CPU after the other.
     fn pair(price_before: Option<(&'static str, f64)>) -> Pair {
         let work = Workload::PageFault(PageFault { frames: 512, ..PageFault::new(1) });
         let plan = simulated::Plan { warm_up: 100_000, window: 1_000_000 };
@@ -273,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cost_more_before_shows_and_its_band_spans_it() {
+    fn a_higher_cost_before_has_an_effect_and_a_band() {
         let pair = pair(Some(("code.list_buddy_take", 20.0)));
         let outcome = run(&pair);
         let change = outcome.change("pages_per_s").unwrap();

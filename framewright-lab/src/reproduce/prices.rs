@@ -1,8 +1,10 @@
-//! The sources of gains: how much of a mechanism's gain is left on a machine where its source costs nothing.
+//! The origin of gains: how much of a mechanism's gain is left on a machine on which the operation
+//! that it avoids costs nothing.
 //!
-//! A mechanism saves time because it avoids some costly operation. If that operation costs nothing, no gain
-//! may be left: a remaining gain has another source, and the model or the explanation is wrong. Gains are
-//! differences of times, not percentages, because the times themselves shrink with the costs.
+//! A mechanism saves time because it avoids some costly operation. If that operation costs nothing,
+//! no gain may be left: a remaining gain has another cause, and the model or the explanation is
+//! wrong. Gains are differences of times, not percentages, because the times themselves shrink with
+//! the costs.
 
 use framewright::{
     Tuning,
@@ -29,10 +31,10 @@ use crate::{
     },
 };
 
-/// How much of a gain may be left without its source, in percent.
+/// Maximum share of a gain that may be left without its costs, in percent.
 pub const MOST_LEFT_PERCENT: f64 = 3.0;
 
-/// A mechanism, and the costs that its gain comes from.
+/// A mechanism, and the costs that its gain depends on.
 #[derive(Clone, Copy, Debug)]
 pub struct Mechanism {
     /// Its name.
@@ -43,7 +45,7 @@ pub struct Mechanism {
     pub machine: &'static str,
     /// The operation whose time it saves.
     pub figure: &'static str,
-    /// The keys, in machine files, of the costs that the gain comes from.
+    /// The keys, in machine files, of the costs that the gain depends on.
     pub prices: &'static [&'static str],
     times: fn(&Spec) -> Result<Times, Error>,
 }
@@ -57,14 +59,14 @@ pub struct Times {
     pub after: f64,
 }
 
-/// The gain of a mechanism, with its source at full cost and at no cost.
+/// The gain of a mechanism, with and without the costs of the operation.
 #[derive(Clone, Copy, Debug)]
 pub struct Origin {
     /// The mechanism.
     pub mechanism: Mechanism,
     /// Times with all costs.
     pub priced: Times,
-    /// Times with the costs of its source set to zero.
+    /// Times with these costs set to zero.
     pub free: Times,
 }
 
@@ -104,10 +106,11 @@ pub const MECHANISMS: [Mechanism; 4] = [
         name: "compaction by index",
         setting: ["compact.method", "scan", "index"],
         machine: "uniform:4",
-        figure: "the slowest in 100 requests of high-alloc",
-        // The costs of scanning and of moving a page: isolating, unmapping, flushing and copying it,
-        // allocating its new frame and freeing the old one. Requests that the scanners do not serve also
-        // reclaim. If the costs of reclaim, allocation and freeing are not zero, 4.5 % of the gain is left.
+        figure: "the 99th percentile of requests of high-alloc",
+        // The costs of scanning and of moving a page: isolating, unmapping, flushing and copying
+        // it, allocating its new frame and freeing the old one. Requests that the scanners do not
+        // serve also reclaim. If the costs of reclaim, allocation and freeing are not zero, 4.5 %
+        // of the gain is left.
         prices: with_lines!(
             "library.search",
             "library.range_pageblocks",
@@ -147,8 +150,8 @@ pub const MECHANISMS: [Mechanism; 4] = [
         setting: ["tlb.batching", "off", "all"],
         machine: "desk-1n-4",
         figure: "mmap-read, from start to end",
-        // A request of a flush is a word that the sender writes and the target reads: without the prices of
-        // lines among those that are zero, 4 % of the gain is left.
+        // A request of a flush is a word that the sender writes and the target reads: without the
+        // costs of cache lines among those that are zero, 4 % of the gain is left.
         prices: with_lines!(
             "interrupt.send",
             "interrupt.latency_local",
@@ -163,8 +166,8 @@ pub const MECHANISMS: [Mechanism; 4] = [
 ];
 
 impl Mechanism {
-    /// Runs with and without the mechanism, on its machine and on one where its source costs nothing. Calls
-    /// `tell` with the number of finished runs, of four.
+    /// Runs with and without the mechanism, on its machine and on one where the operation costs
+    /// nothing. Calls `tell` with the number of finished runs, of four.
     ///
     /// # Errors
     ///
@@ -184,7 +187,7 @@ impl Mechanism {
 }
 
 impl Times {
-    /// The time that is saved, in nanoseconds.
+    /// The saved time, in nanoseconds.
     #[must_use]
     pub fn saved(&self) -> f64 {
         self.before - self.after
@@ -192,14 +195,13 @@ impl Times {
 }
 
 impl Origin {
-    /// How much of the gain is left without its source, in percent.
+    /// The share of the gain that is left without the costs, in percent.
     #[must_use]
     pub fn left_percent(&self) -> f64 {
         100.0 * self.free.saved() / self.priced.saved()
     }
 
-    /// Whether the gain comes from the named costs: there is a gain, and none is left without these
-    /// costs.
+    /// Whether the gain is due to the named costs: there is a gain, and none is left without them.
     #[must_use]
     pub fn holds(&self) -> bool {
         self.priced.saved() > 0.0 && self.left_percent() <= MOST_LEFT_PERCENT
@@ -251,7 +253,7 @@ fn compaction_times(spec: &Spec) -> Result<Times, Error> {
     both(&work.run_each(&sides, 1)?, "stall_p99_ns", 1.0)
 }
 
-/// Means of many seeds: the order of events alone moves the time of one by some percent.
+/// Means of many seeds: the order of events alone changes the time of one by some percent.
 fn flush_times(spec: &Spec) -> Result<Times, Error> {
     const FRAMES: u64 = 64 << 8;
     const SEEDS: u64 = 12;
@@ -293,7 +295,7 @@ fn missing(metric: &str) -> Error {
 mod tests {
     use super::*;
 
-    fn comes_from_its_prices(name: &str) {
+    fn is_due_to_its_costs(name: &str) {
         let mechanism = MECHANISMS.iter().find(|mechanism| mechanism.name == name).unwrap();
         let origin = mechanism.origin(&mut |_, _| ()).unwrap();
         let (priced, free) = (origin.priced, origin.free);
@@ -302,21 +304,21 @@ mod tests {
 
     #[test]
     fn bulk_free_gains_by_choosing() {
-        comes_from_its_prices("bulk free");
+        is_due_to_its_costs("bulk free");
     }
 
     #[test]
     fn fewer_drains_gain_by_lines_and_refills() {
-        comes_from_its_prices("high-order drains");
+        is_due_to_its_costs("high-order drains");
     }
 
     #[test]
     fn compaction_by_index_gains_by_what_is_scanned_and_copied() {
-        comes_from_its_prices("compaction by index");
+        is_due_to_its_costs("compaction by index");
     }
 
     #[test]
     fn flush_batches_gain_by_interrupts_and_flushes() {
-        comes_from_its_prices("flush batches");
+        is_due_to_its_costs("flush batches");
     }
 }

@@ -1,4 +1,4 @@
-//! The rows of an experiment, to be filled with figures of ours.
+//! The rows of an experiment, to be filled with our figures.
 
 use std::fmt;
 
@@ -6,23 +6,23 @@ use crate::report::{
     Band, Better, Check, Kernel, Published, Quantity, Reference, Role, Row, Run, Sides, Unit,
 };
 
-/// What an experiment found.
+/// The result of an experiment.
 #[derive(Clone, Debug, Default)]
 pub struct Results {
-    /// Published figures, and ours beside them; then rows of ours alone.
+    /// Published figures, and ours beside them; then rows with only our figures.
     pub rows: Vec<Row>,
     /// The runs behind them, with their settings, figures and series.
     pub runs: Vec<Run>,
-    /// What the figures say, one sentence each.
+    /// Findings, one sentence each.
     pub findings: Vec<String>,
-    /// What has to hold besides agreement: invariants, goals of the library.
+    /// Checks besides agreement: invariants, goals of the library.
     pub checks: Vec<Check>,
 }
 
-/// Which row.
+/// The key of a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Key<'k> {
-    /// What was run.
+    /// The workload.
     pub workload: &'k str,
     /// The machine.
     pub machine: &'k str,
@@ -33,11 +33,11 @@ pub struct Key<'k> {
 }
 
 impl Results {
-    /// The row of `key`; a new one of `unit`, which nothing was published about, if there is none.
+    /// The row of `key`; a new one of `unit`, without published figures, if there is none.
     pub fn row(&mut self, key: Key<'_>, unit: Unit, better: Option<Better>) -> &mut Row {
         let found = self.rows.iter().position(|row| key.is_of(row));
         let index = found.unwrap_or_else(|| {
-            let role = Role::Shown("nothing was published about it".into());
+            let role = Role::Shown("no figure was published".into());
             let experiment = self.rows.first().map_or("", |row| &row.experiment);
             let row = Row { role, ..key.row(experiment, unit, better) };
             self.rows.push(row);
@@ -51,15 +51,14 @@ impl Results {
         self.rows.iter_mut().find(|row| key.is_of(row))
     }
 
-    /// Puts what our code did into the row of `key`. Does nothing without figures.
+    /// Enters counts of our code into the row of `key`. Does nothing without figures.
     pub fn measured(&mut self, key: Key<'_>, sides: Option<Sides>) {
         let Some(sides) = sides else { return };
         let row = self.row(key, sides.before.unit, sides.before.better);
         row.measured = Some(sides);
     }
 
-    /// Puts what it costs on the machine into the row of `key`, and how sure that is. Does nothing
-    /// without figures.
+    /// Enters the modelled cost into the row of `key`, with its band. Does nothing without figures.
     pub fn modelled(&mut self, key: Key<'_>, sides: Option<Sides>, band: Option<Band>) {
         let Some(sides) = sides else { return };
         let row = self.row(key, sides.before.unit, sides.before.better);
@@ -74,7 +73,7 @@ impl Key<'_> {
             == (&*row.workload, &*row.machine, &*row.subject, &*row.metric)
     }
 
-    /// An empty row: predicted, judged by its change against what was published.
+    /// An empty row: predicted, judged by its change against the published one.
     pub(super) fn row(self, experiment: &str, unit: Unit, better: Option<Better>) -> Row {
         Row {
             experiment: experiment.into(),
@@ -106,14 +105,14 @@ impl fmt::Display for Key<'_> {
 }
 
 impl Row {
-    /// With what others published.
+    /// The row with published values.
     #[must_use]
     pub(super) fn published(mut self, published: Published) -> Self {
         self.published = Some(published);
         self
     }
 
-    /// With what a running kernel did.
+    /// The row with counts of a running kernel.
     #[must_use]
     pub(super) fn kernel(
         mut self,
@@ -126,21 +125,21 @@ impl Row {
         self
     }
 
-    /// Judged so.
+    /// The row with this judgement.
     #[must_use]
     pub(super) fn judged(mut self, by: Quantity, against: Reference) -> Self {
         (self.by, self.against) = (by, against);
         self
     }
 
-    /// In this role.
+    /// The row in this role.
     #[must_use]
     pub(super) fn role(mut self, role: Role) -> Self {
         self.role = role;
         self
     }
 
-    /// Which row it is.
+    /// Its key.
     pub(super) fn key(&self) -> Key<'_> {
         Key {
             workload: &self.workload,

@@ -1,4 +1,5 @@
-//! The columns of a comparison: an allocator and its settings each; and the memory of a machine's nodes.
+//! The columns of a comparison, each an allocator with its settings; and the memory of a machine's
+//! nodes.
 
 use framewright::{
     Config, FrameRange, MemoryRange, NodeId, Pfn, Tuning, ZoneKind,
@@ -17,9 +18,9 @@ use std::fmt::Display;
 pub struct Column {
     /// Name of its column.
     pub label: String,
-    /// What it is.
+    /// The allocator.
     pub design: Design,
-    /// Those of its settings that the result shall name.
+    /// The settings that the result names.
     pub settings: IndexMap<String, String>,
 }
 
@@ -32,8 +33,8 @@ pub enum Design {
     ListBuddy(list_buddy::Tuning),
 }
 
-/// The same list sizes for every design: as many frames per batch, and on a CPU's lists at most.
-/// Nothing tunes itself then.
+/// The same list sizes for every design: frames per batch, and the maximum on a CPU's lists.
+/// Adaptive sizes are then off.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ListSizes {
     /// Frames per refill or bulk free.
@@ -50,8 +51,8 @@ impl Column {
         Self { label, design: Design::Framewright(tuning), settings }
     }
 
-    /// The classic design with those settings of a side that it knows; its own defaults are those
-    /// of current kernels.
+    /// The classic design with those settings of a side that it has; its own defaults are those of
+    /// current kernels.
     #[must_use]
     pub fn list_buddy(label: &str, side: &Side) -> Self {
         let mut tuning = list_buddy::Tuning::default();
@@ -61,12 +62,12 @@ impl Column {
         Self { label: label.to_owned(), design: Design::ListBuddy(tuning), settings }
     }
 
-    /// The error that a run of it with this seed failed.
+    /// The error of a failed run with this seed.
     pub(crate) fn broken(&self, seed: u64, what: impl Display) -> Error {
         Error::broken(format_args!("{}, seed {seed}: {what}", self.label))
     }
 
-    /// The same with lists of other sizes, of one of `cpus` CPUs of a zone of `zone` frames.
+    /// The same with lists of other sizes, for a zone of `zone` frames used by `cpus` CPUs.
     #[must_use]
     pub fn with_lists(mut self, sizes: ListSizes, zone: u64, cpus: u16) -> Self {
         let ListSizes { batch, high } = sizes;
@@ -87,7 +88,7 @@ impl Column {
     }
 }
 
-/// Takes over the setting called `key`; says whether the classic design has it.
+/// Copies the setting called `key`. Returns whether the classic design has it.
 fn adopt(key: &str, from: &Tuning, to: &mut list_buddy::Tuning) -> bool {
     match key {
         "pcp.bulk_free" => {
@@ -129,8 +130,8 @@ pub(crate) struct Nodes {
 }
 
 impl Nodes {
-    /// `frames` frames on the nodes of a machine, divided among them as its own memory is, one node
-    /// behind the other from frame 0.
+    /// `frames` frames on the nodes of a machine, in the proportions of its own memory, one node
+    /// after the other from frame 0.
     pub(crate) fn new(spec: &Spec, frames: u64) -> Self {
         let mut start = 0;
         let mut map = Vec::new();
@@ -161,7 +162,7 @@ impl Nodes {
         }
     }
 
-    /// The frames of every node that has any, in order.
+    /// The frames of every node with memory, in order.
     pub(crate) fn ranges(&self) -> impl Iterator<Item = (u8, FrameRange)> {
         self.map.iter().map(|range| (range.node.get(), range.frames))
     }
@@ -172,7 +173,7 @@ impl Nodes {
     }
 }
 
-/// Machines have at most 64 nodes, which is what the library counts to.
+/// Machines have at most 64 nodes, the library's maximum.
 fn node_id(node: u8) -> NodeId {
     NodeId::new(node).unwrap_or_default()
 }

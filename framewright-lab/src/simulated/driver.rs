@@ -1,4 +1,4 @@
-//! A run of anything: ageing, warm-up, window, end.
+//! A run of any allocator: ageing, warm-up, window, end.
 
 use framewright::{CpuId, Layout, Memory, Tuning};
 use framewright_sim::{
@@ -27,7 +27,7 @@ use crate::workloads::{
 /// Frames of a core's share of the last-level cache: 1.375 MiB on Skylake-SP.
 const SHARE_OF_SOCKET_CACHE: u32 = 352;
 
-/// What a run needs beside an allocator.
+/// The parameters of a run besides the allocator.
 pub(super) struct Driver<'s> {
     pub(super) work: &'s Workload,
     pub(super) spec: &'s Spec,
@@ -37,19 +37,19 @@ pub(super) struct Driver<'s> {
     pub(super) frames: u64,
 }
 
-/// An allocator, as the driver sees it.
+/// The driver's interface to an allocator.
 pub(super) struct Subject<'c, A> {
-    /// What CPU `cpu` allocates with.
-    pub(super) seat: &'c dyn Fn(u16) -> A,
-    /// What was counted so far.
+    /// The allocator's handle of CPU `cpu`.
+    pub(super) cpu_handle: &'c dyn Fn(u16) -> A,
+    /// The counters.
     pub(super) counts: &'c dyn Fn() -> Counts,
-    /// Frames that all CPUs' lists hold.
+    /// Frames on all CPUs' lists.
     pub(super) held: &'c dyn Fn() -> u64,
-    /// What must hold at any moment and does not.
+    /// Checks the invariants that hold at any time.
     pub(super) wrong: &'c dyn Fn() -> Result<(), String>,
 }
 
-/// All parts of a play.
+/// The state of a run.
 struct Play<'p, A: Allocator> {
     driver: &'p Driver<'p>,
     subject: &'p Subject<'p, A>,
@@ -60,7 +60,7 @@ struct Play<'p, A: Allocator> {
 }
 
 impl Driver<'_> {
-    /// Plays the workload with an allocator. Every frame is free again in the end.
+    /// Runs the workload with an allocator. Every frame is free at the end.
     pub(super) fn play<A: Allocator>(&self, subject: &Subject<'_, A>) -> Result<Window, Failure> {
         let cpus = self.spec.cpus();
         let counters: Vec<CpuCounters> = (0..cpus).map(|_| CpuCounters::default()).collect();
@@ -84,7 +84,8 @@ impl Driver<'_> {
         let ran = aged.and_then(|()| play.run(&mut bodies));
         let ended = play.give_back(&mut bodies);
         ran.and(ended)?;
-        let unfinished = || Failure::Invariant { what: "nobody saw the window's end".to_owned() };
+        let unfinished =
+            || Failure::Invariant { what: "no CPU reached the window's end".to_owned() };
         watch.window(self.frames).ok_or_else(unfinished)
     }
 }
@@ -94,7 +95,7 @@ impl<'p, A: Allocator> Play<'p, A> {
         Cpu {
             number,
             of: self.driver.spec.cpus(),
-            allocator: (self.subject.seat)(number),
+            allocator: (self.subject.cpu_handle)(number),
             world: SimWorld { cpu, watch: self.watch, costs: self.driver.spec.costs() },
             counters: &self.counters[usize::from(number)],
             heat: Some(self.heat.of_cpu(number)),
@@ -106,28 +107,31 @@ impl<'p, A: Allocator> Play<'p, A> {
         Some(&self.pipes[pipe])
     }
 
-    /// CPUs take turns until every one is where it shall be. Nothing is charged.
+    /// CPUs take turns until each has reached its initial state. No costs are charged.
     fn age(&self, bodies: &mut [Body<'_, A>]) -> Result<(), Failure> {
-        let mut seats: Vec<_> = (0..bodies.len() as u16).map(|cpu| self.cpu(cpu, None)).collect();
+        let mut cpu_states: Vec<_> =
+            (0..bodies.len() as u16).map(|cpu| self.cpu(cpu, None)).collect();
         let mut more = true;
         while more {
             more = false;
-            for (body, seat) in bodies.iter_mut().zip(&mut seats) {
-                more |= body.age(seat).map_err(|stopped| violation(seat.number, &stopped))?;
+            for (body, cpu_handle) in bodies.iter_mut().zip(&mut cpu_states) {
+                more |= body
+                    .age(cpu_handle)
+                    .map_err(|stopped| violation(cpu_handle.number, &stopped))?;
             }
         }
         Ok(())
     }
 
-    /// By the clock, until the window is over.
+    /// Runs with the clock, until the window is over.
     fn run(&self, bodies: &mut [Body<'_, A>]) -> Result<(), Failure> {
         let programs = bodies.iter_mut().enumerate().map(|(number, body)| -> Program<'_> {
             let number = number as u16;
             Box::new(move |cpu| {
-                // The engine outlives the run, and with it what `Play` borrows.
+                // The engine outlives the run, and with it the borrows of `Play`.
                 let machine_cpu = self.driver.machine.current();
-                let mut seat = self.cpu(number, machine_cpu);
-                if let Err(stopped) = body.work(&mut seat, self.way(number)) {
+                let mut cpu_handle = self.cpu(number, machine_cpu);
+                if let Err(stopped) = body.work(&mut cpu_handle, self.way(number)) {
                     cpu.fail(stopped.to_string());
                 }
             })
@@ -135,7 +139,7 @@ impl<'p, A: Allocator> Play<'p, A> {
         self.driver.machine.run(programs.collect())
     }
 
-    /// Everything comes back, and nothing is charged.
+    /// Frees everything, without charging costs.
     fn give_back(&self, bodies: &mut [Body<'_, A>]) -> Result<(), Failure> {
         let mut result = Ok(());
         for (number, body) in bodies.iter_mut().enumerate() {
@@ -164,7 +168,7 @@ fn caches(spec: &Spec) -> Caches {
     }
 }
 
-/// One seed, one tuning.
+/// Runs one tuning with one seed.
 pub(super) fn run(
     simulation: &Simulation,
     work: &Workload,
@@ -176,18 +180,18 @@ pub(super) fn run(
     let nodes = Nodes::new(spec, simulation.frames());
     let config = nodes.config(tuning);
     let layout = Layout::new::<Simulated>(&config).map_err(|error| refused(spec, &error))?;
-    let mut books = MetadataBuffer::new(&layout);
+    let mut metadata = MetadataBuffer::new(&layout);
     let machine = Machine::modelled(spec.into(), Options { seed, ..Options::default() });
     let settings = Settings { prices: spec.costs().library, ..Settings::default() };
-    let memory = Memory::new(Simulated::new(&machine, settings), &config, books.as_mut())
+    let memory = Memory::new(Simulated::new(&machine, settings), &config, metadata.as_mut())
         .map_err(|error| refused(spec, &error))?;
     let driver =
         Driver { work, spec, machine: &machine, plan: simulation.plan, frames: nodes.frames() };
     let window = driver.play(&Subject {
-        seat: &|cpu| Library(memory.cpu(CpuId::new(cpu)).expect("a CPU of its own")),
+        cpu_handle: &|cpu| Library(memory.cpu(CpuId::new(cpu)).expect("a CPU of its own")),
         counts: &|| memory.stats().into(),
         held: &|| memory.held_by_cpus() + memory.in_depots(),
-        // No workload makes a request that may dip below a watermark.
+        // No workload makes a request that may use memory below a watermark.
         wrong: &|| check::above_min(&memory, 0),
     });
     let window = window.map_err(|failure| column.broken(seed, failure))?;
@@ -197,13 +201,13 @@ pub(super) fn run(
     }
 }
 
-/// What is wrong with a memory that everything was given back to.
+/// The first violated invariant of a memory that should be all free.
 fn wrong(memory: &Memory<'_, Simulated>) -> Option<String> {
     memory.drain_all();
     match memory.check() {
         Err(violation) => Some(violation.to_string()),
         Ok(()) if memory.free() != memory.managed() => {
-            Some(format!("{} of {} frames came back", memory.free(), memory.managed()))
+            Some(format!("{} of {} frames are free", memory.free(), memory.managed()))
         }
         Ok(()) => None,
     }

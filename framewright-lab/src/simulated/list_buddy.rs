@@ -22,7 +22,7 @@ use crate::workloads::{
     world::{Allocator, Frames},
 };
 
-/// One seed, one tuning.
+/// Runs one tuning with one seed.
 pub(super) fn run(
     simulation: &Simulation,
     work: &Workload,
@@ -37,7 +37,7 @@ pub(super) fn run(
     let driver =
         Driver { work, spec, machine: &machine, plan: simulation.plan, frames: nodes.frames() };
     let window = driver.play(&Subject {
-        seat: &|cpu| Lists::new(&zones, &machine, spec, cpu),
+        cpu_handle: &|cpu| Lists::new(&zones, &machine, spec, cpu),
         counts: &|| zones.counts(),
         held: &|| zones.held(spec.cpus()),
         wrong: &|| Ok(()),
@@ -47,7 +47,7 @@ pub(super) fn run(
         0 => Ok(window),
         missing => {
             let frames = nodes.frames();
-            Err(column.broken(seed, format_args!("{missing} of {frames} frames did not come back")))
+            Err(column.broken(seed, format_args!("{missing} of {frames} frames are not free")))
         }
     }
 }
@@ -57,7 +57,7 @@ struct Zones(Vec<Zone>);
 
 struct Zone {
     node: u8,
-    /// Where its frames are in the numbering of the machine; the allocator's own starts at 0.
+    /// Its frames in the numbering of the machine; the allocator's own numbers start at 0.
     frames: FrameRange,
     buddy: ListBuddy<SimLists>,
 }
@@ -104,7 +104,7 @@ impl Zones {
     }
 }
 
-/// What one CPU allocates with.
+/// The handle of one CPU.
 struct Lists<'z> {
     zones: &'z Zones,
     machine: &'z Machine,
@@ -162,12 +162,11 @@ impl Allocator for Lists<'_> {
     fn free(&mut self, block: ListBlock) {
         let zone = self.zones.zone_of(block.frame);
         let freed = zone.buddy.free(self.cpu, block.frame - zone.frames.start().get(), block.order);
-        // A block is freed once; if the allocator thinks otherwise the books will show it.
+        // A block is freed once; a refused free shows in the check of frames at the end.
         debug_assert!(freed.is_ok(), "{freed:?}");
     }
 
-    /// One after the other, with an eye on what comes next: descriptors are all over the memory of
-    /// this host.
+    /// One after the other, with prefetches: descriptors are all over the memory of this host.
     fn free_batch(&mut self, blocks: &mut [Option<ListBlock>]) {
         const AHEAD: usize = 4;
         for place in 0..blocks.len() {
@@ -193,7 +192,7 @@ fn migratetype(of: MigrateType) -> list_buddy::MigrateType {
 /// The machine below a `ListBuddy` whose frames are in the memory of one node.
 pub(super) struct SimLists {
     machine: Shared,
-    /// Which of the families of lines this allocator has.
+    /// The family of cache lines of this allocator.
     member: u32,
     take_instructions: u64,
     give_instructions: u64,
@@ -201,7 +200,7 @@ pub(super) struct SimLists {
 }
 
 impl SimLists {
-    /// Of `node`, and with one of them per node at most, on `machine`; work costs what `code` says.
+    /// A machine for `node`, at most one per node; work costs what `code` says.
     #[must_use]
     pub(super) fn new(machine: &Machine, node: u8, code: &Code) -> Self {
         machine.set_home_node(Family::DESCRIPTORS, node.into(), node);
@@ -224,7 +223,7 @@ impl SimLists {
 
 impl ListMachine for SimLists {
     type Lock<T: Send> = SimLock<T>;
-    /// Cache lines are the engine's: what else a descriptor holds nobody looks at.
+    /// The engine has the cache lines; the rest of a descriptor is not used.
     type Descriptor = Links;
 
     fn new_lock<T: Send>(&self, whose: LockName, value: T) -> SimLock<T> {
@@ -247,7 +246,7 @@ impl ListMachine for SimLists {
     #[inline]
     fn touch(&self, descriptor: u32, touch: Touch) {
         let Some(cpu) = self.machine.get().current() else { return };
-        // What is only written to waits in the store buffer, and nobody for it.
+        // A write waits in the store buffer, and the CPU does not wait for it.
         let (access, miss) = match touch {
             Touch::Read => (Access::Read, Miss::Dependent),
             Touch::Change => (Access::Write, Miss::Dependent),
@@ -290,7 +289,7 @@ mod tests {
         machine::Spec,
     };
 
-    /// Processes on all CPUs touch 1024 frames and free them; what the zone lock saw.
+    /// Processes on all CPUs touch 1024 frames and free them. Returns the counts of the zone lock.
     fn bursts(bulk_free: BulkFree) -> (u64, LockStats) {
         let spec = Spec::uniform(16).unwrap();
         let machine = Machine::from(&spec);
@@ -323,7 +322,7 @@ mod tests {
     }
 
     #[test]
-    fn a_busy_zone_is_waited_for_and_holds_last_as_long_as_they_touch_lines() {
+    fn cpus_wait_for_a_busy_zone_and_holds_last_as_long_as_their_cache_misses() {
         let (fingerprint, zone) = bursts(BulkFree::SelectBeforeLock);
         assert!(zone.contended * 2 > zone.acquisitions, "{zone:?}");
         assert!(zone.hold_miss_cycles * 5 > zone.hold_cycles, "{zone:?}");

@@ -1,26 +1,26 @@
 //! Workloads on simulated machines: the library and the classic design, side by side.
 //!
-//! A [`Simulation`] is a workload, a machine, and for how much virtual time it is watched. Every
-//! [`Column`] gets a machine and a memory of its own for every seed, with the nodes and CPUs of
-//! the description; nothing here depends on what it runs on, and two equal simulations give equal
-//! results. What they say is what a *model* says: see where the machine's parameters come from.
+//! A [`Simulation`] is a workload, a machine, and a virtual time. Every [`Column`] gets a machine
+//! and a memory of its own for every seed, with the nodes and CPUs of the description. The result
+//! does not depend on the host: equal simulations give equal results. Times are those of a *model*;
+//! the machine file names the sources of its parameters.
 //!
-//! What a run is:
+//! The phases of a run:
 //!
-//! 1. *ageing*: outside the clock, CPUs take and give frames in turn, so that memory is not fresh
-//!    and CPUs are not in step;
-//! 2. *warm-up*, by the clock: queues form, lists find their sizes;
+//! 1. *ageing*, without the clock: CPUs allocate and free in turn, so that memory is not fresh and
+//!    CPUs are not in step;
+//! 2. *warm-up*, with the clock: queues form, lists reach their sizes;
 //! 3. the *window* that figures are taken from;
-//! 4. outside the clock again, everything is given back, and the books are looked at.
+//! 4. without the clock again, everything is freed, and the metadata is checked.
 //!
-//! | module      | job                                                              |
-//! |-------------|------------------------------------------------------------------|
-//! | `column` | who takes part, with which settings                              |
+//! | module       | job                                                             |
+//! |--------------|-----------------------------------------------------------------|
+//! | `column`     | the allocators, with their settings                             |
 //! | `list_buddy` | a run of the classic design, a zone per node                    |
-//! | `driver`     | a run of anything: ageing, warm-up, window, end                  |
-//! | `stopwatch` | when a window begins and ends, and what was counted then         |
-//! | `world`     | a simulated CPU's side of the seam                               |
-//! | [`scaling`] | the same on machines of more and more CPUs                       |
+//! | `driver`     | a run of any allocator: ageing, warm-up, window, end            |
+//! | `stopwatch`  | start and end of the window, and the counters at these times    |
+//! | `world`      | a simulated CPU as the world of a workload                      |
+//! | [`scaling`]  | the same on machines with more and more CPUs                    |
 
 pub(crate) mod column;
 mod driver;
@@ -43,22 +43,23 @@ pub use column::{Column, Design, ListSizes};
 /// A workload on a simulated machine.
 #[derive(Clone, Debug)]
 pub struct Simulation {
-    /// What its CPUs do.
+    /// The work of its CPUs.
     pub work: Workload,
     /// The machine.
     pub spec: Spec,
-    /// Frames of memory in all, divided among nodes as the machine's own is; `None`: all it has.
+    /// Frames of memory, divided among nodes as the machine's own memory; `None`: all of its
+    /// memory.
     pub frames: Option<u64>,
-    /// For how long.
+    /// The virtual time.
     pub plan: Plan,
 }
 
-/// For how much virtual time a machine runs, in nanoseconds.
+/// Virtual times of a run, in nanoseconds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Plan {
-    /// Before anything is counted.
+    /// Before figures are taken.
     pub warm_up: u64,
-    /// What figures are taken from.
+    /// The time that figures are taken from.
     pub window: u64,
 }
 
@@ -67,28 +68,29 @@ pub(crate) fn refused(spec: &Spec, reason: &dyn Display) -> Error {
     Error::memory(format_args!("cannot set up the memory of {}: {reason}", spec.name()))
 }
 
-/// The error that what CPUs hold does not fit into a machine of so many frames; `ample` would do.
+/// The error that the frames that CPUs hold do not fit into a machine of `frames`; `ample` would be
+/// enough.
 pub(crate) fn too_small(spec: &Spec, needed: u64, frames: u64, ample: u64) -> Error {
     let [needed, frames, ample] = [needed, frames, ample].map(|frames| frames.div_ceil(256));
     Error::memory(format_args!(
-        "the CPUs of {} hold up to {needed} MiB and it has {frames} MiB; give it at least {ample} MiB",
+        "the CPUs of {} hold up to {needed} MiB and it has {frames} MiB; choose at least {ample} MiB",
         spec.name()
     ))
 }
 
-/// What a reader must know about every figure of a simulation.
-pub const MODEL_NOTE: &str = "times and shares of time are what a model of this machine says, not \
-                              measurements; counts are what the code did";
+/// A note for every report of a simulation.
+pub const MODEL_NOTE: &str = "times and shares of time are modelled, not measured; \
+                              counts are exact";
 
 impl Plan {
-    /// As long as a warm-up or a window can be: ten minutes, for which a server of 224 CPUs keeps a
-    /// processor busy for more than an hour. Both together end long before the clock does, at 2^48
-    /// cycles, at any frequency that a machine may have.
+    /// Maximum warm-up or window: ten minutes, whose simulation takes more than an hour of CPU time
+    /// on a server of 224 CPUs. Both together end long before the clock overflows, at 2^48 cycles,
+    /// at any frequency that a machine may have.
     pub const MOST: u64 = 600_000_000_000;
 
-    /// The same on a machine of `cpus` CPUs. A few CPUs do not average over what each of them does
-    /// in turn (page-fault goes up and down within some 70 virtual ms), so they are watched longer;
-    /// it costs as much as watching many.
+    /// The same on a machine of `cpus` CPUs. With few CPUs their phases do not average out
+    /// (page-fault goes up and down within some 70 virtual ms), so the time is longer; it costs as
+    /// much as that of many CPUs.
     #[must_use]
     pub fn on(self, cpus: u16) -> Self {
         const ENOUGH: u64 = 64;
@@ -96,7 +98,7 @@ impl Plan {
         Self { window: (self.window * longer).min(Self::MOST), ..self }
     }
 
-    /// What a workload takes to show itself on a machine of many CPUs.
+    /// The default times of a workload on a machine of many CPUs.
     #[must_use]
     pub fn of(work: &Workload) -> Self {
         const MS: u64 = 1_000_000;
@@ -109,11 +111,12 @@ impl Plan {
 }
 
 impl Simulation {
-    /// Runs every column with every seed. `progress` hears how many of how many runs are done.
+    /// Runs every column with every seed. `progress` gets the number of finished runs and of all
+    /// runs.
     ///
     /// # Errors
     ///
-    /// [`Error`]: it cannot be had, or something that always holds did not.
+    /// [`Error`]: the arguments cannot be used, or an invariant was violated.
     pub fn run(
         &self,
         columns: &[Column],
@@ -136,7 +139,7 @@ impl Simulation {
         Ok(Measured {
             runs: columns.iter().zip(&windows).map(run).collect(),
             checks: vec![Check::invariants(format!(
-                "after {} all frames are free, and the books agree",
+                "after {} all frames are free, and the metadata is consistent",
                 each_run(total)
             ))],
             ..Measured::default()
@@ -154,7 +157,7 @@ impl Simulation {
         }
     }
 
-    /// One column, one seed.
+    /// Runs one column with one seed.
     pub(crate) fn run_once(&self, column: &Column, seed: u64) -> Result<Window, Error> {
         let work = self.work.with_seed(seed);
         match &column.design {
@@ -168,7 +171,7 @@ impl Simulation {
             return Err(self.work.lacking(what));
         }
         let (needed, frames) = (self.work.live_frames(self.spec.cpus()), self.frames());
-        // Watermarks keep a little back, and nodes do not fill evenly.
+        // Watermarks reserve a little, and nodes do not fill evenly.
         if needed + needed / 8 <= frames {
             return Ok(());
         }

@@ -1,4 +1,4 @@
-//! The same work on machines of more and more CPUs, as series.
+//! The same work on machines with more and more CPUs, as series.
 
 use framewright_sim::machine::{MachineError, Spec};
 
@@ -19,20 +19,20 @@ pub const SERIES: [&str; 4] =
 /// A workload on uniform machines.
 #[derive(Clone, Debug)]
 pub struct Scaling {
-    /// What CPUs do.
+    /// The work of CPUs.
     pub work: Workload,
-    /// How many CPUs the machines have.
+    /// The CPU counts of the machines.
     pub cpus: Vec<u16>,
-    /// For how long; small machines are watched longer.
+    /// The virtual time; longer on small machines.
     pub plan: Plan,
-    /// The same list sizes for everybody, if any.
+    /// The same list sizes for all allocators, if any.
     pub lists: Option<ListSizes>,
 }
 
 impl Scaling {
-    /// Runs every column on every machine with every seed: one run per column, whose series
-    /// have a point per machine, and whose metrics are those of the largest one. `progress` hears
-    /// how many of how many machines are done.
+    /// Runs every column on every machine with every seed: one run per column, whose series have a
+    /// point per machine, and whose metrics are those of the largest one. `progress` gets the
+    /// number of finished machines and of all.
     ///
     /// # Errors
     ///
@@ -61,7 +61,8 @@ impl Scaling {
             }
         }
         progress(self.cpus.len() as u64, self.cpus.len() as u64);
-        let detail = "after each run all frames are free, and the books agree".to_owned();
+        let detail =
+            "after each run all frames are free, and the metadata is consistent".to_owned();
         Ok(Measured { runs, checks: vec![Check::invariants(detail)], ..Measured::default() })
     }
 
@@ -98,7 +99,7 @@ pub fn plot(runs: &[Run], title: &str, subtitle: &str) -> Plot {
     }
 }
 
-/// What a series counts.
+/// The unit of a series.
 #[must_use]
 pub fn unit_of(series: &str) -> (Unit, Better) {
     match series {

@@ -1,8 +1,8 @@
-//! When a window begins and ends, and what was counted then.
+//! The start and end of the window, and the counters at these times.
 //!
-//! CPUs look at the stopwatch as they go. One that sees a time has come may be far ahead of the
-//! others: it lets them catch up first. Then the first of them counts for all, also for those who are
-//! in line for a lock and cannot look: the error is what a CPU does between two looks.
+//! CPUs check the stopwatch as they run. A CPU that finds a time reached may be far ahead of the
+//! others: it lets them catch up first. Then the first CPU counts for all, including CPUs that wait
+//! for a lock and cannot check: the error is the work of a CPU between two checks.
 
 use framewright::CpuId;
 use framewright_sim::engine::{LockClass, LockStats, Machine};
@@ -15,26 +15,26 @@ use crate::workloads::{
     figures::LockCycles,
 };
 
-/// CPUs look before every fault, or call: often enough to see what goes wrong, and too often to check
-/// each time.
-const LOOKS_PER_CHECK: u32 = 256;
+/// CPUs call the stopwatch before every fault or call: often enough to detect a violation soon, but
+/// too often to check the invariants each time.
+const CALLS_PER_CHECK: u32 = 256;
 
-/// What was counted up to some moment.
+/// The counters at one moment.
 #[derive(Clone, Copy)]
 struct Moment {
     cycles: u64,
-    /// Of all CPUs, but for what they waited for one another's work.
+    /// Of all CPUs, without waits for one another's work.
     busy: u64,
     done: Done,
     counts: Counts,
     locks: LockStats,
-    /// Of waits for zone locks, those that were not over included.
+    /// Waits for zone locks, including those that have not ended.
     waiting: u64,
     /// Cycles that CPUs have waited for cache lines.
     missed: u64,
 }
 
-/// How far the run is.
+/// The phase of the run.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Phase {
     Before,
@@ -42,19 +42,19 @@ enum Phase {
     After,
 }
 
-/// Watches one run.
+/// The stopwatch of one run.
 pub(super) struct Stopwatch<'s> {
     machine: &'s Machine,
     counters: &'s [CpuCounters],
     counts: &'s dyn Fn() -> Counts,
-    /// Frames that all CPUs' lists hold.
+    /// Frames on all CPUs' lists.
     held: &'s dyn Fn() -> u64,
-    /// What must hold at any moment and does not.
+    /// Checks the invariants that hold at any time.
     wrong: &'s dyn Fn() -> Result<(), String>,
     looks: Cell<u32>,
-    /// Cycles from the first look after the beginning to the end: CPUs that wait do not look.
+    /// Cycles from the start to the end of the window: CPUs that wait do not check.
     length: u64,
-    /// When the window begins; once it has, when it ends.
+    /// The start of the window; once it has started, its end.
     due: Cell<u64>,
     phase: Cell<Phase>,
     began: Cell<Option<Moment>>,
@@ -62,7 +62,7 @@ pub(super) struct Stopwatch<'s> {
 }
 
 impl<'s> Stopwatch<'s> {
-    /// Watches `machine` from the end of the warm-up to the end of the window.
+    /// A stopwatch for `machine` from the end of the warm-up to the end of the window.
     pub(super) fn new(
         machine: &'s Machine,
         counters: &'s [CpuCounters],
@@ -78,23 +78,23 @@ impl<'s> Stopwatch<'s> {
         Self { machine, counters, counts, held, wrong, looks, length, due, phase, began, ended }
     }
 
-    /// As it is, and checks every so often that nothing is `wrong`.
+    /// The same with a regular check of `wrong`.
     pub(super) fn checking(self, wrong: &'s dyn Fn() -> Result<(), String>) -> Self {
         Self { wrong, ..self }
     }
 
-    /// A CPU looks, at its `now`; says whether the window is over.
+    /// A CPU checks at its time `now`. Returns whether the window is over.
     #[inline]
     pub(super) fn look(&self, now: u64) -> bool {
         let looks = self.looks.get().wrapping_add(1);
         self.looks.set(looks);
-        if looks.is_multiple_of(LOOKS_PER_CHECK) {
+        if looks.is_multiple_of(CALLS_PER_CHECK) {
             self.check();
         }
         now >= self.due.get() && self.is_over(now)
     }
 
-    /// Notes what is due, and says whether the window is over.
+    /// Counts if the time has come. Returns whether the window is over.
     #[cold]
     #[inline(never)]
     fn is_over(&self, now: u64) -> bool {
@@ -104,12 +104,12 @@ impl<'s> Stopwatch<'s> {
         now >= self.due.get()
     }
 
-    /// Whether something is to be noted at `now`.
+    /// Whether counting is due at `now`.
     fn is_time(&self, now: u64) -> bool {
         self.phase.get() != Phase::After && now >= self.due.get()
     }
 
-    /// Ends the run if something is wrong.
+    /// Ends the run if an invariant is violated.
     #[cold]
     #[inline(never)]
     fn check(&self) {
@@ -118,8 +118,8 @@ impl<'s> Stopwatch<'s> {
         }
     }
 
-    /// Lets others come to this time, and counts, unless one of them has. Counting may take locks, so
-    /// that others run meanwhile: the next phase begins before it.
+    /// Lets other CPUs reach this time, and counts, unless one of them has. Counting may take
+    /// locks, so that others run meanwhile: the next phase begins before it.
     fn note(&self, now: u64) {
         if let Some(cpu) = self.machine.current() {
             cpu.step();
@@ -144,7 +144,7 @@ impl<'s> Stopwatch<'s> {
     fn moment(&self, cycles: u64) -> Moment {
         let locks = self.machine.lock_stats_of(LockClass::Zone);
         let waiting = self.machine.waiting(Some(LockClass::Zone), cycles);
-        // Before the counting, which may wait for locks until the other moment has passed.
+        // Before the counting, which may wait for locks until the end of the window.
         let missed = (0..self.machine.cpus()).map(|cpu| self.machine.missed(CpuId::new(cpu))).sum();
         Moment {
             cycles,
@@ -157,8 +157,7 @@ impl<'s> Stopwatch<'s> {
         }
     }
 
-    /// What happened in the window, on a memory of so many frames; `None` if it did not come to its
-    /// end.
+    /// The window as figures, on a memory of this number of frames; `None` if it did not end.
     pub(super) fn window(&self, frames: u64) -> Option<Window> {
         let (before, (after, held)) = (self.began.get()?, self.ended.get()?);
         let elapsed = after.cycles - before.cycles;
@@ -181,7 +180,7 @@ impl<'s> Stopwatch<'s> {
     }
 }
 
-/// What CPUs have spent on anything but waiting for something to do: waiting for a lock is no rest. The
+/// Cycles that CPUs have spent, without waits for something to do; waiting for a lock counts. The
 /// clock of a CPU that waits for one stands still.
 fn busy(machine: &Machine, now: u64) -> u64 {
     let worked = |cpu| machine.clock(cpu) - machine.waited(cpu);

@@ -29,7 +29,7 @@ fn both() -> [Column; 2] {
 }
 
 #[test]
-fn every_workload_comes_to_its_end_on_nodes_and_gives_everything_back() {
+fn every_workload_ends_on_nodes_and_frees_everything() {
     for work in [
         page_fault(FreeOrder::Mapping),
         page_fault(FreeOrder::Random),
@@ -56,7 +56,7 @@ fn equal_simulations_give_equal_results_and_other_seeds_others() {
 }
 
 #[test]
-fn a_window_shorter_than_the_line_for_a_lock_has_cycles_of_its_own() {
+fn a_window_shorter_than_a_wait_for_a_lock_counts_its_own_cycles() {
     let plan = Plan { warm_up: 1_000_000, window: 100_000 };
     let simulation =
         Simulation { plan, ..simulation(page_fault(FreeOrder::Mapping), "uniform:64") };

@@ -1,4 +1,4 @@
-//! A simulated CPU's side of the seam: tasks are charged, and frames hold what is expected.
+//! A simulated CPU as the world of a workload: tasks are charged, and frames have contents.
 
 use framewright_sim::{
     engine::{Access, Cpu, Family, Line, Machine, Miss, WaitQueue},
@@ -17,7 +17,7 @@ const FRAME_LINES: u32 = 64;
 
 /// The world of one CPU.
 pub(super) struct SimWorld<'s> {
-    /// None before and after the run: nothing is charged then, and nothing ends.
+    /// `None` before and after the run: no costs are charged then, and the time does not end.
     pub(super) cpu: Option<Cpu<'s>>,
     pub(super) watch: &'s Stopwatch<'s>,
     pub(super) costs: &'s Costs,
@@ -31,12 +31,12 @@ impl SimWorld<'_> {
         }
     }
 
-    /// Copying so many frames, `hot` of which are in the cache.
+    /// Copies this number of frames, `hot` of which are in the cache.
     fn copy(&self, frames: u64, hot: u32) {
         let hot = u64::from(hot).min(frames);
         self.charge(hot * self.costs.fault.copy_hot + (frames - hot) * self.costs.fault.copy);
         if let Some(cpu) = self.cpu {
-            // What is copied from, or to, is the program's own and passes through the cache too.
+            // The program's copy passes through the cache, too.
             cpu.pollute(2 * FRAME_LINES * frames as u32);
         }
     }
@@ -94,31 +94,31 @@ impl<B: Frames> World<B> for SimWorld<'_> {
     }
 }
 
-/// A way between two CPUs.
+/// A pipe between two CPUs.
 pub(super) struct SimPipe<'s, T> {
     machine: &'s Machine,
-    /// What is inside, and how full it is, are on a cache line of its own.
+    /// The fill level is on a cache line of its own.
     line: Line,
     things: RefCell<VecDeque<T>>,
-    room: usize,
+    capacity: usize,
     closed: Cell<bool>,
     changed: WaitQueue,
 }
 
 impl<'s, T> SimPipe<'s, T> {
-    /// Number `number` of `machine`, with room for `room` things.
-    pub(super) fn new(machine: &'s Machine, number: u16, room: u16) -> Self {
+    /// Pipe number `number` of `machine`, with capacity `capacity`.
+    pub(super) fn new(machine: &'s Machine, number: u16, capacity: u16) -> Self {
         Self {
             machine,
             line: Line { family: Family::PROGRAM, member: 0, index: number.into() },
             things: RefCell::default(),
-            room: usize::from(room),
+            capacity: usize::from(capacity),
             closed: Cell::new(false),
             changed: WaitQueue::default(),
         }
     }
 
-    /// Somebody looks or changes something; CPUs that are behind go first.
+    /// An access to the pipe; CPUs that are behind run first.
     fn visit(&self) {
         if let Some(cpu) = self.machine.current() {
             cpu.step();
@@ -126,7 +126,7 @@ impl<'s, T> SimPipe<'s, T> {
         }
     }
 
-    /// Waits while `waits` holds. Outside a run nobody will come.
+    /// Waits while `waits` returns true. Outside a run it does not wait.
     fn wait_while(&self, waits: impl Fn() -> bool) {
         while waits()
             && let Some(cpu) = self.machine.current()
@@ -145,7 +145,7 @@ impl<'s, T> SimPipe<'s, T> {
 impl<T> Pipe<T> for SimPipe<'_, T> {
     fn send(&self, thing: T) -> Result<(), T> {
         self.visit();
-        self.wait_while(|| !self.closed.get() && self.things.borrow().len() >= self.room);
+        self.wait_while(|| !self.closed.get() && self.things.borrow().len() >= self.capacity);
         if self.closed.get() {
             return Err(thing);
         }
@@ -174,7 +174,7 @@ mod tests {
     use framewright_sim::engine::{Options, Program};
 
     #[test]
-    fn whoever_is_faster_waits() {
+    fn the_faster_side_waits() {
         let machine = Machine::new(2, Options::default());
         let pipe = SimPipe::new(&machine, 0, 3);
         let (sent, got) = (Cell::new(0), Cell::new(0));
@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_waits_for_a_closed_pipe() {
+    fn no_cpu_waits_for_a_closed_pipe() {
         let machine = Machine::new(2, Options::default());
         let pipe = SimPipe::new(&machine, 0, 1);
         let writer: Program<'_> = Box::new(|_| {

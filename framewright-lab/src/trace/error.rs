@@ -1,14 +1,14 @@
-//! What can be wrong with a recording or a snapshot, and what is only worth a word.
+//! Errors of recordings and snapshots, and warnings.
 //!
 //! Every message names the file, the line and the offending text, so that it can be found with an
-//! editor, and says what was expected there.
+//! editor, and the expected text.
 
 use std::{fmt, io};
 
-/// The most of an offending value that a message quotes, in bytes.
+/// The maximum number of bytes that a message quotes.
 const QUOTED: usize = 60;
 
-/// Why a recording or a snapshot cannot be used.
+/// The reason why a recording or a snapshot cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum TraceError {
     /// The file could not be opened or read, or its compressed stream is corrupt.
@@ -16,15 +16,15 @@ pub enum TraceError {
     Io {
         /// The file, as the caller named it.
         file: String,
-        /// What the system or the decompressor said.
+        /// The error of the system or the decompressor.
         source: io::Error,
     },
-    /// The file as a whole is not what it should be: empty, binary, or without events.
+    /// The whole file is unusable: empty, binary, or without events.
     #[error("{file}: {reason}")]
     Unusable {
         /// The file, as the caller named it.
         file: String,
-        /// What it is instead, and what to do.
+        /// The reason, and a remedy.
         reason: String,
     },
     /// One line is malformed or impossible.
@@ -34,24 +34,24 @@ pub enum TraceError {
         file: String,
         /// The line, counted from 1.
         line: u64,
-        /// What is wrong with it.
+        /// The fault.
         problem: LineProblem,
     },
 }
 
-/// What is wrong with one line.
+/// The fault of a line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LineProblem {
-    /// The field or part concerned, as users know it (`order`, `CPU`, `timestamp`).
+    /// The field or part of the line, by its usual name (`order`, `CPU`, `timestamp`).
     pub field: &'static str,
     /// The offending text, shortened to a quotable length.
     pub value: String,
-    /// What would have been right.
+    /// The expected text.
     pub expected: &'static str,
 }
 
 impl LineProblem {
-    /// Describes `value`, found where `field` was read. Out of line: errors are rare, lines are not.
+    /// Describes `value`, found in place of `field`. Not inlined: errors are rare, lines are not.
     #[cold]
     pub(super) fn new(field: &'static str, value: &[u8], expected: &'static str) -> Self {
         let shown = &value[..value.len().min(QUOTED)];
@@ -74,10 +74,10 @@ impl fmt::Display for LineProblem {
     }
 }
 
-/// Something is missing from a recording that is used all the same. The caller prints it.
+/// A missing part of a recording that can be used nevertheless. The caller prints it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Warning {
-    /// The header announces more events than the file holds.
+    /// The header announces more events than the file has.
     Shortened {
         /// Events that the header announces.
         announced: u64,
@@ -95,10 +95,10 @@ pub enum Warning {
     CutLine {
         /// The line, counted from 1.
         line: u64,
-        /// It makes sense all the same and was used; otherwise it was left out.
+        /// It is well-formed and was used; otherwise it was omitted.
         used: bool,
     },
-    /// The compressed stream ends in the middle; everything before was used.
+    /// The compressed stream is truncated; everything before was used.
     CutStream,
     /// The kernel dropped events while recording.
     Lost {

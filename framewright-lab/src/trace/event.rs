@@ -1,11 +1,11 @@
 //! Events: the bodies of the kernel's `kmem` tracepoints.
 //!
-//! `page=` is a hash, not an identity: only `pfn=` joins events.
+//! `page=` is a hash and does not identify a page: events refer to the same page by `pfn=`.
 //!
-//! The caller's wishes, read from `gfp_flags=GFP_KERNEL|__GFP_ZERO|…`.
+//! Flags of requests, parsed from `gfp_flags=GFP_KERNEL|__GFP_ZERO|…`.
 //!
-//! Only what a replay can honour is kept. The kernel prints greedily: composite names first, then
-//! single bits, then a hexadecimal rest; numeric values move between releases and are ignored.
+//! Only flags that a replay can use are kept. The kernel prints composite names first, then single
+//! bits, then a hexadecimal rest; numeric values differ between releases and are ignored.
 
 use std::ops::BitOr;
 
@@ -17,7 +17,7 @@ use super::{
 /// One event of the page allocator. Frame numbers and orders are the recorded machine's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// `mm_page_alloc`: 2^order frames were handed out.
+    /// `mm_page_alloc`: 2^order frames were allocated.
     Alloc {
         /// First frame.
         pfn: u64,
@@ -25,19 +25,19 @@ pub enum Event {
         order: u8,
         /// The request's migratetype, in the kernel's numbering.
         migratetype: u8,
-        /// What the caller wished.
+        /// Flags of the request.
         gfp: GfpFlags,
     },
     /// `mm_page_alloc` with a null page: the request failed.
     AllocFailed {
-        /// Order asked for.
+        /// Requested order.
         order: u8,
         /// The request's migratetype.
         migratetype: u8,
-        /// What the caller wished.
+        /// Flags of the request.
         gfp: GfpFlags,
     },
-    /// `mm_page_free`: 2^order frames came back.
+    /// `mm_page_free`: 2^order frames were freed.
     Free {
         /// First frame.
         pfn: u64,
@@ -45,7 +45,7 @@ pub enum Event {
         order: u8,
     },
     /// `mm_page_free_batched`: accompanies a [`Event::Free`] on the batched path and frees nothing
-    /// by itself. It always says order 0, whatever the order is.
+    /// by itself. Its order is always 0, whatever the order of the block.
     FreeBatched {
         /// First frame.
         pfn: u64,
@@ -79,21 +79,21 @@ pub enum Event {
 /// The fields of `mm_page_alloc_extfrag`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ExtFrag {
-    /// First frame of the block that was found.
+    /// First frame of the found block.
     pub pfn: u64,
-    /// Order asked for.
+    /// Requested order.
     pub alloc_order: u8,
-    /// Order of the block that was found.
+    /// Order of the found block.
     pub fallback_order: u8,
     /// Order of a pageblock on the recorded machine.
     pub pageblock_order: u8,
-    /// Migratetype asked for.
+    /// Requested migratetype.
     pub alloc_migratetype: u8,
-    /// Migratetype of the list it was found on.
+    /// Migratetype of the found block's list.
     pub fallback_migratetype: u8,
-    /// The block found is smaller than a pageblock.
+    /// Whether the found block is smaller than a pageblock.
     pub fragmenting: bool,
-    /// The pageblock belongs to the requester's type afterwards: claimed rather than stolen.
+    /// Whether the pageblock has the requester's type afterwards: claimed rather than stolen.
     pub change_ownership: bool,
 }
 
@@ -120,7 +120,7 @@ fn alloc(body: &[u8]) -> Result<Event, LineProblem> {
     let order = fields.order()?;
     let migratetype = fields.migratetype()?;
     let gfp = GfpFlags::parse(required("gfp_flags", fields.gfp_flags)?);
-    // The kernel prints frame 0 for a null page; frame 0 itself is never handed out on a PC.
+    // The kernel prints frame 0 for a null page; frame 0 itself is never allocated on a PC.
     match fields.pfn()? {
         0 => Ok(Event::AllocFailed { order, migratetype, gfp }),
         pfn => Ok(Event::Alloc { pfn: aligned(pfn, order, fields.pfn)?, order, migratetype, gfp }),
@@ -155,7 +155,7 @@ fn pcpu_drain(body: &[u8]) -> Result<Event, LineProblem> {
     })
 }
 
-/// Rare, so looked up key by key.
+/// It is rare, so each key is searched separately.
 fn extfrag(body: &[u8]) -> Result<Event, LineProblem> {
     let order = |key| number::order(key, required(key, find(body, key))?);
     let migratetype = |key| number::migratetype(key, required(key, find(body, key))?);
@@ -172,12 +172,12 @@ fn extfrag(body: &[u8]) -> Result<Event, LineProblem> {
     }))
 }
 
-/// What a recorded allocation asked for, as far as it matters to an allocator.
+/// The flags of a recorded request that matter to an allocator.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct GfpFlags(u16);
 
 impl GfpFlags {
-    /// No wish at all: may not wait, may not dig into reserves.
+    /// No flags: may not wait, may not use reserves.
     pub const NONE: Self = Self(0);
     /// The caller can wait for direct reclaim and compaction.
     pub const DIRECT_RECLAIM: Self = Self(1 << 0);
@@ -185,7 +185,7 @@ impl GfpFlags {
     pub const HIGH: Self = Self(1 << 1);
     /// The frames must be zeroed.
     pub const ZERO: Self = Self(1 << 2);
-    /// Give up early.
+    /// Fail early.
     pub const NORETRY: Self = Self(1 << 3);
     /// Try hard, then fail.
     pub const RETRY_MAYFAIL: Self = Self(1 << 4);
@@ -193,22 +193,22 @@ impl GfpFlags {
     pub const NOFAIL: Self = Self(1 << 5);
     /// May use all of the reserve: the allocation will free memory.
     pub const MEMALLOC: Self = Self(1 << 6);
-    /// Only memory below 16 MiB will do.
+    /// Only memory below 16 MiB.
     pub const DMA: Self = Self(1 << 7);
-    /// Only memory below 4 GiB will do.
+    /// Only memory below 4 GiB.
     pub const DMA32: Self = Self(1 << 8);
-    /// Memory that the kernel does not map will do.
+    /// Also memory that the kernel does not map.
     pub const HIGHMEM: Self = Self(1 << 9);
     /// The contents can be moved.
     pub const MOVABLE: Self = Self(1 << 10);
 
-    /// Are all flags of `other` set?
+    /// Whether all flags of `other` are set.
     #[must_use]
     pub const fn contains(self, other: Self) -> bool {
         self.0 & other.0 == other.0
     }
 
-    /// Reads the kernel's text. Unknown names are later inventions and mean nothing here.
+    /// Parses the kernel's text. Unknown names are from later kernels and are ignored.
     #[must_use]
     pub fn parse(text: &[u8]) -> Self {
         let mut flags = Self::NONE;
@@ -362,7 +362,7 @@ mod tests {
     }
 
     #[test]
-    fn who_cannot_wait_has_no_direct_reclaim() {
+    fn a_request_that_cannot_wait_has_no_direct_reclaim() {
         for text in [&b"GFP_NOWAIT|__GFP_COMP"[..], b"none", b"", b"0x100"] {
             assert_eq!(GfpFlags::parse(text), GfpFlags::NONE, "{text:?}");
         }
@@ -372,7 +372,7 @@ mod tests {
     }
 
     #[test]
-    fn zones_are_told_by_composites_and_bits() {
+    fn zones_are_determined_by_composites_and_bits() {
         assert_eq!(GfpFlags::parse(b"GFP_DMA32"), GfpFlags::DMA32);
         let user = GfpFlags::parse(b"GFP_HIGHUSER_MOVABLE|__GFP_ZERO");
         assert!(user.contains(GfpFlags::HIGHMEM | GfpFlags::MOVABLE));

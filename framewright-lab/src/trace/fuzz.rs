@@ -1,4 +1,4 @@
-//! The doors that a fuzzer knocks on: arbitrary bytes must give events or an error, never a panic.
+//! Entry points for a fuzzer: arbitrary bytes must give events or an error, never a panic.
 
 use std::fmt::{self, Write};
 
@@ -6,7 +6,7 @@ use super::{Snapshot, TraceReader};
 
 /// Reads `bytes` as a recording, to its end or first error, and then as a snapshot.
 ///
-/// Returns how many events the recording gave.
+/// Returns the number of the recording's events.
 pub fn read_everything(bytes: &[u8]) -> u64 {
     let mut events = 0;
     if let Ok(mut reader) = TraceReader::from_bytes("fuzz", bytes.to_vec()) {
@@ -21,15 +21,15 @@ pub fn read_everything(bytes: &[u8]) -> u64 {
         }
     }
     match Snapshot::parse("fuzz", bytes) {
-        Ok(snapshot) => written_again_it_says_the_same(&snapshot),
+        Ok(snapshot) => is_stable_when_written_again(&snapshot),
         Err(error) => assert!(!error.to_string().is_empty()),
     }
     events
 }
 
-/// Writes a snapshot and reads it, twice: what a file says beside the tables is lost the first time
-/// only, and nothing after that.
-fn written_again_it_says_the_same(snapshot: &Snapshot) {
+/// Writes a snapshot and reads it, twice: text of a file besides the tables is lost the first time,
+/// and nothing afterwards.
+fn is_stable_when_written_again(snapshot: &Snapshot) {
     let text = written(snapshot);
     for gap in snapshot.gaps() {
         assert!(!gap.to_string().is_empty());
@@ -43,7 +43,7 @@ fn written(snapshot: &Snapshot) -> String {
     let mut text = String::new();
     let mut section = |name: &str, write: fn(&Snapshot, &mut dyn Write) -> fmt::Result| {
         text += &format!("# {name}\n");
-        write(snapshot, &mut text).expect("a string takes everything");
+        write(snapshot, &mut text).expect("writing to a string");
     };
     section("zoneinfo", |tables, out| tables.write_zoneinfo(out));
     section("buddyinfo", |tables, out| tables.write_buddyinfo(out));

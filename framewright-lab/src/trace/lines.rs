@@ -1,6 +1,4 @@
-//! Bytes in, lines out.
-//!
-//! Lines are slices of one buffer, which grows to the longest line and no further than [`LONGEST`].
+//! Splits bytes into lines.
 
 use std::io;
 
@@ -9,14 +7,14 @@ use super::source::Source;
 
 /// A line longer than this is not text of a recording.
 const LONGEST: usize = 64 << 10;
-/// How much is read at once.
+/// Size of a read.
 const CHUNK: usize = 256 << 10;
 
 /// A source of lines.
 pub(super) struct Lines {
     source: Source,
     buffer: Vec<u8>,
-    /// The part of the buffer that is read but not yet given out.
+    /// Start of the part of the buffer that is not yet returned.
     start: usize,
     end: usize,
     number: u64,
@@ -30,12 +28,12 @@ pub(super) struct TextLine<'t> {
     pub(super) number: u64,
     /// Its text.
     pub(super) text: &'t [u8],
-    /// It ended in a newline; otherwise it is the last and may be cut.
+    /// Whether it ended in a newline; otherwise it is the last and may be cut.
     pub(super) whole: bool,
 }
 
 impl Lines {
-    /// Cuts `source` into lines.
+    /// Splits `source` into lines.
     pub(super) fn new(source: Source) -> Self {
         Self {
             source,
@@ -92,12 +90,13 @@ impl Lines {
         Ok(Some(TextLine { number: self.number, text, whole }))
     }
 
-    /// Did the compressed stream end in the middle? Known once [`Lines::next`] said `None`.
+    /// Whether the compressed stream was truncated. Known after [`Lines::next`] has returned
+    /// `None`.
     pub(super) fn stream_is_cut(&self) -> bool {
         self.stream_is_cut
     }
 
-    /// Moves what is held to the front and reads more behind it.
+    /// Moves the rest to the front and reads more behind it.
     fn fill(&mut self) -> Result<(), TraceError> {
         self.buffer.copy_within(self.start..self.end, 0);
         self.end -= self.start;
@@ -108,7 +107,7 @@ impl Lines {
         match self.source.read(&mut self.buffer[self.end..]) {
             Ok(0) => self.at_end = true,
             Ok(read) => self.end += read,
-            // The decompressor wanted more: what it gave before is good.
+            // The stream is truncated: the data before that is valid.
             Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
                 self.at_end = true;
                 self.stream_is_cut = true;
@@ -152,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn zstd_is_told_by_content_and_may_be_cut() {
+    fn zstd_is_recognised_by_content_and_may_be_cut() {
         let text: String = (0..100_000).map(|n| format!("line {}\n", n * 7919)).collect();
         let packed = zstd::encode_all(text.as_bytes(), 1).unwrap();
         let (seen, cut) = all(packed.clone());
@@ -163,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn a_little_data_that_expands_to_much_is_read_in_little_memory() {
+    fn a_large_compression_ratio_needs_little_memory() {
         let comment = "#".repeat(1023) + "\n";
         let packed = zstd::encode_all(comment.repeat(64 << 10).as_bytes(), 1).unwrap();
         assert!(packed.len() < 128 << 10, "{}", packed.len());
@@ -184,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_text_is_named() {
+    fn binary_data_is_refused_with_its_kind() {
         for (bytes, word) in [
             (&b""[..], "empty"),
             (b"\x1f\x8b\x08\0\0", "gzip"),

@@ -1,10 +1,10 @@
-//! Recordings: what a real Linux kernel's page allocator did, read as typed events.
+//! Recordings of a real Linux kernel's page allocator, read as typed events.
 //!
-//! A recording is text: what ftrace prints in `tracing/trace`, or what `perf script` prints for the
-//! same `kmem:` events. It may be compressed with zstd. Beside it there may be a *snapshot*: the
-//! kernel's own tables (`/proc/zoneinfo` and friends) from the moment the recording began.
+//! A recording is text: that of ftrace in `tracing/trace`, or that of `perf script` for the same
+//! `kmem:` events. It may be compressed with zstd. Beside it there may be a *snapshot*: the
+//! kernel's own tables (`/proc/zoneinfo` and others) from the start of the recording.
 //!
-//! The rooms, each used only by those above it:
+//! The modules, each used only by those above it:
 //!
 //! | module       | job                                                          |
 //! |--------------|--------------------------------------------------------------|
@@ -15,12 +15,11 @@
 //! | `lines`      | bytes in, whole lines out                                    |
 //! | `source`     | a file in, plain bytes out: decompression, foreign formats   |
 //! | `number`     | numbers and identifiers within their limits                  |
-//! | `error`      | what can be wrong, said with file, line, value and reason    |
+//! | `error`      | errors and warnings, with file, line, value and reason       |
 //!
-//! Two rules shape the code. Whatever is *wrong* in a recording is an error that names the line;
-//! whatever is merely *missing* (a tail that was cut, events the kernel lost) is a [`Warning`],
-//! because most of a recording is still worth replaying. And nothing is allocated per line: a
-//! recording has millions of them.
+//! A *malformed* part of a recording is an error that names the line; a *missing* part (a truncated
+//! tail, lost events) is a [`Warning`], because most of the recording is still worth replaying.
+//! Nothing is allocated per line, because a recording has millions of lines.
 
 mod error;
 mod event;

@@ -1,11 +1,11 @@
 //! Numbers within their limits.
 //!
-//! A recording is somebody else's file: every number is checked against what a machine can have
-//! before anything is sized by it.
+//! A recording is untrusted input: every number is checked against the limits of a machine before a
+//! size is computed from it.
 //!
 //! The `key=value` pairs of an event's body.
 //!
-//! They are read by key, so that a kernel that adds or moves one is still understood.
+//! They are searched by key, so that a kernel that adds or moves one is still understood.
 
 use super::error::LineProblem;
 
@@ -23,7 +23,7 @@ const DECIMAL: &str = "a decimal number that fits in 64 bits";
 /// A decimal number: digits only, at least one, no overflow.
 #[inline]
 pub(super) fn decimal(text: &[u8]) -> Option<u64> {
-    // Up to 19 digits cannot overflow, which is every number of a healthy recording.
+    // Up to 19 digits cannot overflow; every number of a valid recording is that short.
     if text.is_empty() {
         return None;
     }
@@ -70,12 +70,12 @@ fn hexadecimal(text: &[u8]) -> Option<u64> {
     Some(value)
 }
 
-/// A decimal number that names its field when it is wrong.
+/// A decimal number; the error names its field.
 pub(super) fn number(field: &'static str, text: &[u8]) -> Result<u64, LineProblem> {
     decimal(text).ok_or_else(|| LineProblem::new(field, text, DECIMAL))
 }
 
-/// A frame number: `0x` and hexadecimal as ftrace prints it, or decimal as some `perf` do.
+/// A frame number: `0x` and hexadecimal as in ftrace, or decimal as in some versions of `perf`.
 #[inline]
 pub(super) fn pfn(text: &[u8]) -> Result<u64, LineProblem> {
     let value = match text.strip_prefix(b"0x") {
@@ -101,7 +101,7 @@ pub(super) fn migratetype(field: &'static str, text: &[u8]) -> Result<u8, LinePr
         .ok_or_else(|| LineProblem::new(field, text, "a migratetype from 0 to 5"))
 }
 
-/// A truth value, printed as 0 or 1.
+/// A truth value, as 0 or 1.
 #[inline]
 pub(super) fn flag(field: &'static str, text: &[u8]) -> Result<bool, LineProblem> {
     small(text, 1).map(|v| v == 1).ok_or_else(|| LineProblem::new(field, text, "0 or 1"))
@@ -116,13 +116,13 @@ pub(super) fn cpu(text: &[u8]) -> Result<u16, LineProblem> {
         .ok_or_else(|| LineProblem::new("CPU", text, "a number below 4096"))
 }
 
-/// A decimal number that is at most `limit`, which itself fits a byte.
+/// A decimal number of at most `limit`.
 #[inline]
 fn small(text: &[u8], limit: u64) -> Option<u8> {
     decimal(text).filter(|&v| v <= limit).and_then(|v| u8::try_from(v).ok())
 }
 
-/// The values of the keys that the frequent events share; empty where the body has none.
+/// The values of the keys of frequent events; empty if the body lacks them.
 #[derive(Default)]
 pub(super) struct Fields<'b> {
     pub(super) pfn: &'b [u8],
@@ -133,7 +133,7 @@ pub(super) struct Fields<'b> {
 }
 
 impl<'b> Fields<'b> {
-    /// One pass over the body.
+    /// Reads the body in one pass.
     #[inline]
     pub(super) fn read(body: &'b [u8]) -> Result<Self, LineProblem> {
         let mut fields = Self::default();
@@ -177,7 +177,7 @@ impl<'b> Fields<'b> {
     }
 }
 
-/// The value of `key`; empty if the body has none.
+/// The value of `key`; empty if the body lacks it.
 pub(super) fn find<'b>(body: &'b [u8], key: &str) -> &'b [u8] {
     body.split(|&byte| byte == b' ')
         .find_map(|word| word.strip_prefix(key.as_bytes())?.strip_prefix(b"="))
@@ -191,7 +191,7 @@ pub(super) fn required<'b>(key: &'static str, value: &'b [u8]) -> Result<&'b [u8
     Ok(value)
 }
 
-/// A block of the buddy system begins at a multiple of its size.
+/// A block of the buddy system is aligned to its size.
 #[inline]
 pub(super) fn aligned(pfn: u64, order: u8, text: &[u8]) -> Result<u64, LineProblem> {
     if pfn & ((1 << order) - 1) != 0 {
@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn limits_are_inclusive_where_they_say_so() {
+    fn limits_are_inclusive() {
         assert_eq!(order("order", b"13"), Ok(13));
         assert!(order("order", b"14").is_err());
         assert_eq!(migratetype("migratetype", b"5"), Ok(5));

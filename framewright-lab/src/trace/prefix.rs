@@ -5,13 +5,13 @@
 //! perf:    bash 16983 [001]  6212.720706: kmem:mm_page_alloc: page=0x… pfn=0x12e0f3 order=0 …
 //! ```
 //!
-//! A task's name may hold blanks, brackets and colons, so the CPU is the first bracket that the rest
-//! of the line agrees with.
+//! A task's name may have blanks, brackets and colons, so the CPU is the first bracket that fits
+//! the rest of the line.
 
 use super::error::LineProblem;
 use super::number;
 
-/// What stands before a body, and the body.
+/// The part of a line before a body, and the body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Line<'l> {
     /// CPU that ran the event.
@@ -27,14 +27,14 @@ pub(super) struct Line<'l> {
 const SHAPE: &str = "`task-pid [cpu] flags time: event: …` (ftrace) or \
                      `task pid [cpu] time: subsystem:event: …` (perf script)";
 
-/// The CPU stands within this many bytes of a line's beginning: task names are short.
+/// The CPU is within this many bytes of a line's start: task names are short.
 const HEAD: usize = 256;
 
-/// The most bytes of an event's name, because all names are kept. Those of the kernel have at most
-/// some 60.
+/// Maximum length of an event's name in bytes, because all names are kept. Those of the kernel have
+/// at most some 60.
 const LONGEST_NAME: usize = 256;
 
-/// Takes a line apart.
+/// Splits a line.
 #[inline]
 pub(super) fn parse(line: &[u8]) -> Result<Line<'_>, LineProblem> {
     let head = &line[..line.len().min(HEAD)];
@@ -45,7 +45,7 @@ pub(super) fn parse(line: &[u8]) -> Result<Line<'_>, LineProblem> {
         if is_task(&line[..bracket]) {
             match after_bracket(&line[bracket + 1..]) {
                 Ok(parsed) => return Ok(parsed),
-                // What is wrong behind the first bracket is most likely what is wrong.
+                // The fault after the first bracket is most likely the actual one.
                 Err(problem) => first_problem = first_problem.or(Some(problem)),
             }
         }
@@ -54,7 +54,7 @@ pub(super) fn parse(line: &[u8]) -> Result<Line<'_>, LineProblem> {
     Err(first_problem.unwrap_or_else(|| LineProblem::new("line", line, SHAPE)))
 }
 
-/// A task ends in its number (`-123`, ` 123`, ` 120/123`) or in ftrace's `(tgid)`.
+/// A task ends with its number (`-123`, ` 123`, ` 120/123`) or with ftrace's `(tgid)`.
 #[inline]
 fn is_task(text: &[u8]) -> bool {
     let text = text.trim_ascii_end();
@@ -72,20 +72,20 @@ fn after_bracket(text: &[u8]) -> Result<Line<'_>, LineProblem> {
     };
     let cpu = number::cpu(&text[..end])?;
     let (mut word, mut rest) = next_word(&text[end + 1..]);
-    // ftrace's flags never end in a colon, a time always does.
+    // ftrace's flags never end with a colon, a time always does.
     if !word.is_empty() && !word.ends_with(b":") {
         (word, rest) = next_word(rest);
     }
     let nanos = timestamp(word)?;
     let (mut word, mut rest) = next_word(rest);
-    // perf prints the sampling period of software and hardware events in front of their name.
+    // perf prints the sampling period of software and hardware events before their name.
     if number::decimal(word).is_some() {
         (word, rest) = next_word(rest);
     }
     Ok(Line { cpu, nanos, name: event_name(word)?, body: rest })
 }
 
-/// The first word, and what follows the blanks behind it.
+/// The first word, and the text after the blanks behind it.
 #[inline]
 fn next_word(text: &[u8]) -> (&[u8], &[u8]) {
     let text = text.trim_ascii_start();
@@ -115,8 +115,8 @@ fn nanos(word: &[u8]) -> Option<u64> {
 const POWERS_OF_TEN: [u64; 9] =
     [1, 10, 100, 1_000, 10_000, 100_000, 1_000_000, 10_000_000, 100_000_000];
 
-/// The name without its colon and subsystem. perf's own records (`PERF_RECORD_LOST lost 5`) have
-/// no colon.
+/// The name without its colon and subsystem. perf's own records (`PERF_RECORD_LOST lost 5`) have no
+/// colon.
 #[inline]
 fn event_name(word: &[u8]) -> Result<&[u8], LineProblem> {
     let name = match word.strip_suffix(b":") {
@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn malformed_lines_say_which_part() {
+    fn errors_of_malformed_lines_name_the_part() {
         let cases = [
             ("hello world", "line"),
             ("", "line"),

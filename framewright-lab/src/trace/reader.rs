@@ -10,23 +10,23 @@ use super::lines::Lines;
 use super::prefix;
 use super::source::Source;
 
-/// The most names of events that are kept. A kernel has some 3000.
+/// Maximum number of event names that are kept. A kernel has some 3000.
 const MOST_NAMES: usize = 1 << 16;
 
 /// One event of a recording.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Record {
-    /// The line it stands in, counted from 1.
+    /// Its line, counted from 1.
     pub line: u64,
     /// The CPU that ran it.
     pub cpu: u16,
-    /// When, in nanoseconds of the recorded machine's clock.
+    /// Its time, in nanoseconds of the recorded machine's clock.
     pub nanos: u64,
-    /// What happened.
+    /// The event.
     pub event: Event,
 }
 
-/// What ftrace's header says. `perf script` prints none.
+/// ftrace's header. `perf script` prints none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Header {
     /// Events that were in the kernel's buffer when it was saved.
@@ -55,17 +55,17 @@ pub struct TraceReader {
     events: u64,
     others: BTreeMap<Box<[u8]>, u64>,
     last_nanos: u64,
-    /// Events lost, notes of it, line of the first.
+    /// Lost events, notes of losses, line of the first.
     lost: Option<(u64, u64, u64)>,
     /// Lines that go back in time, line of the first.
     out_of_order: Option<(u64, u64)>,
-    /// The last line, if it has no end, and whether it was used.
+    /// The last line, if it has no newline, and whether it was used.
     cut_line: Option<(u64, bool)>,
     finished: bool,
 }
 
 impl TraceReader {
-    /// Opens a recording, plain or zstd, whatever its name is.
+    /// Opens a recording, plain or zstd, independent of its name.
     ///
     /// # Errors
     /// The file cannot be read, is empty, or is neither text nor zstd.
@@ -73,7 +73,7 @@ impl TraceReader {
         Source::open(path).map(Self::new)
     }
 
-    /// Reads a recording from memory; messages call it `name`.
+    /// Reads a recording from memory; messages name it `name`.
     ///
     /// # Errors
     /// As [`TraceReader::open`].
@@ -82,7 +82,7 @@ impl TraceReader {
         Source::new(name.to_owned(), io::Cursor::new(bytes), Some(size)).map(Self::new)
     }
 
-    /// Reads a recording from any source, such as standard input; messages call it `name`.
+    /// Reads a recording from any source, such as standard input; messages name it `name`.
     ///
     /// # Errors
     /// As [`TraceReader::open`].
@@ -107,8 +107,8 @@ impl TraceReader {
     /// The next event, or `None` at the end.
     ///
     /// # Errors
-    /// A line is malformed or impossible, the file cannot be read on, or it ends without an event.
-    /// After an error, nothing more should be read.
+    /// A line is malformed or impossible, the file cannot be read further, or it ends without an
+    /// event. After an error, nothing more should be read.
     pub fn next_record(&mut self) -> Result<Option<Record>, TraceError> {
         loop {
             let Some(line) = self.lines.next()? else {
@@ -117,7 +117,7 @@ impl TraceReader {
             };
             let (number, whole) = (line.number, line.whole);
             match understand(line.text) {
-                Ok(Meaning::Event(line, event)) => {
+                Ok(LineKind::Event(line, event)) => {
                     self.events += 1;
                     if !whole {
                         self.cut_line = Some((number, true));
@@ -132,10 +132,10 @@ impl TraceReader {
                     self.note_time(&record);
                     return Ok(Some(record));
                 }
-                Ok(Meaning::Nothing) => {}
-                Ok(Meaning::Header(header)) => self.header = header,
-                Ok(Meaning::Lost(events)) => self.note_lost(number, events),
-                // The last line has no end and no sense: the recording was cut inside it.
+                Ok(LineKind::Nothing) => {}
+                Ok(LineKind::Header(header)) => self.header = header,
+                Ok(LineKind::Lost(events)) => self.note_lost(number, events),
+                // The last line has no newline and is malformed: the recording was cut inside it.
                 Err(_) if !whole && self.events > 0 => {
                     self.cut_line = Some((number, false));
                 }
@@ -147,13 +147,13 @@ impl TraceReader {
         }
     }
 
-    /// What messages call the recording.
+    /// The recording's name in messages.
     #[must_use]
     pub fn file(&self) -> &str {
         self.lines.source().file()
     }
 
-    /// What the header says, as far as it has been read: it stands before the first event.
+    /// The header, as far as it has been read: it precedes the first event.
     #[must_use]
     pub fn header(&self) -> Header {
         self.header
@@ -171,13 +171,14 @@ impl TraceReader {
         self.others.iter().map(|(name, &n)| (std::str::from_utf8(name).unwrap_or("?"), n))
     }
 
-    /// How much of the file is read, from 0 to 1, where its size is known.
+    /// The finished part of the file, from 0 to 1, if its size is known.
     #[must_use]
     pub fn fraction(&self) -> Option<f64> {
         self.lines.source().fraction()
     }
 
-    /// What is missing from the recording. Complete once [`TraceReader::next_record`] said `None`.
+    /// Missing parts of the recording. Complete after [`TraceReader::next_record`] has returned
+    /// `None`.
     #[must_use]
     pub fn warnings(&self) -> Vec<Warning> {
         let mut warnings = Vec::new();
@@ -229,40 +230,40 @@ impl TraceReader {
     }
 }
 
-/// What a line says.
-enum Meaning<'l> {
+/// The kind of a line.
+enum LineKind<'l> {
     /// A comment, a blank line, a call chain of `perf script`.
     Nothing,
     /// The header's line of numbers.
     Header(Header),
-    /// So many events were lost here.
+    /// This number of events was lost here.
     Lost(u64),
     /// An event.
     Event(prefix::Line<'l>, Event),
 }
 
 #[inline]
-fn understand(text: &[u8]) -> Result<Meaning<'_>, LineProblem> {
+fn understand(text: &[u8]) -> Result<LineKind<'_>, LineProblem> {
     match text {
-        [] | [b'\t', ..] => return Ok(Meaning::Nothing),
+        [] | [b'\t', ..] => return Ok(LineKind::Nothing),
         [b'#', comment @ ..] => {
-            return Ok(header(comment)?.map_or(Meaning::Nothing, Meaning::Header));
+            return Ok(header(comment)?.map_or(LineKind::Nothing, LineKind::Header));
         }
         [b'C', b'P', b'U', b':', note @ ..] => {
             if let Some(lost) = lost_note(note) {
-                return Ok(Meaning::Lost(lost));
+                return Ok(LineKind::Lost(lost));
             }
         }
-        _ if text.trim_ascii().is_empty() => return Ok(Meaning::Nothing),
+        _ if text.trim_ascii().is_empty() => return Ok(LineKind::Nothing),
         _ => {}
     }
     let line = prefix::parse(text)?;
     if line.name == b"PERF_RECORD_LOST" {
         let lost = line.body.strip_prefix(b"lost ").and_then(crate::trace::number::decimal);
-        return Ok(Meaning::Lost(lost.unwrap_or(1)));
+        return Ok(LineKind::Lost(lost.unwrap_or(1)));
     }
     let event = Event::parse(line.name, line.body)?;
-    Ok(Meaning::Event(line, event))
+    Ok(LineKind::Event(line, event))
 }
 
 /// `entries-in-buffer/entries-written: 514485/514485   #P:2`

@@ -1,6 +1,6 @@
-//! A file in, plain bytes out: opens a recording, tells its format, decompresses it.
+//! Opens a recording, recognises its format, and decompresses it.
 //!
-//! The format is told by content, not by name.
+//! The format is recognised by content, not by name.
 
 use std::fs::{File, Metadata};
 use std::io::{self, Cursor, Read};
@@ -10,10 +10,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::error::TraceError;
 
-/// How much of the beginning is looked at to tell the format.
+/// Number of bytes at the start from which the format is recognised.
 const SNIFF: usize = 512;
 
-/// What a file begins with, and what to do about it.
+/// Prefixes of foreign formats, with a remedy.
 const FOREIGN: &[(&[u8], &str)] = &[
     (b"\x1f\x8b", "gzip data: unpack it, or compress it with zstd"),
     (b"\xfd7zXZ\0", "xz data: unpack it, or compress it with zstd"),
@@ -41,7 +41,7 @@ impl Source {
         Self::new(path.display().to_string(), input, about.is_file().then_some(about.len()))
     }
 
-    /// Reads from `input`, which messages call `file`. `size` is that of the input, if known.
+    /// Reads from `input`, which messages name `file`. `size` is that of the input, if known.
     pub(super) fn new(
         file: String,
         input: impl Read + Send + 'static,
@@ -69,7 +69,7 @@ impl Source {
         Ok(Self { file, input, consumed, size })
     }
 
-    /// Reads plain bytes; 0 at the end. `UnexpectedEof` says that the compressed stream is cut.
+    /// Reads plain bytes; 0 at the end. `UnexpectedEof`: the compressed stream is truncated.
     pub(super) fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         loop {
             match self.input.read(buffer) {
@@ -79,12 +79,12 @@ impl Source {
         }
     }
 
-    /// What messages call the file.
+    /// The file's name in messages.
     pub(super) fn file(&self) -> &str {
         &self.file
     }
 
-    /// How much of the file is read, from 0 to 1, where its size is known.
+    /// The finished part of the file, from 0 to 1, if its size is known.
     pub(super) fn fraction(&self) -> Option<f64> {
         let size = self.size.filter(|&size| size > 0)?;
         Some((self.consumed.load(Ordering::Relaxed) as f64 / size as f64).min(1.0))
@@ -105,8 +105,8 @@ fn open(path: &Path) -> Result<(File, Metadata), TraceError> {
     }
 }
 
-/// Reads all of a pipe or a device into memory, at most `limit` bytes of it; `None` for a regular
-/// file, which can be read more than once.
+/// Reads all of a pipe or a device into memory, at most `limit` bytes; `None` for a regular file,
+/// which can be read more than once.
 pub(crate) fn read_stream(path: &Path, limit: u64) -> Result<Option<Vec<u8>>, TraceError> {
     let (input, about) = open(path)?;
     if about.is_file() {
@@ -131,7 +131,7 @@ pub(crate) fn read_stream(path: &Path, limit: u64) -> Result<Option<Vec<u8>>, Tr
     Ok(Some(bytes))
 }
 
-/// Says what else the file is, if it is neither text nor zstd.
+/// The error for a file that is neither text nor zstd, with its format.
 fn recognise(beginning: &[u8]) -> Result<(), String> {
     if beginning.is_empty() {
         return Err("the file is empty".into());
@@ -155,7 +155,7 @@ fn recognise(beginning: &[u8]) -> Result<(), String> {
     }
 }
 
-/// Counts what is read, before decompression, for progress.
+/// Counts the bytes that are read, before decompression, for progress.
 struct Counted<R> {
     input: R,
     count: Arc<AtomicU64>,

@@ -62,7 +62,7 @@ bash 15296 [001]  5401.000003: kmem:mm_page_free: page=0x40 pfn=0x40 order=1
 }
 
 #[test]
-fn what_is_missing_is_a_warning() {
+fn missing_parts_are_warnings() {
     let announced = |n: u64| HEADER.replace("3/3", &format!("{n}/{n}"));
     let cases = [
         (
@@ -122,7 +122,7 @@ fn a_cut_zstd_stream_is_used_up_to_the_cut() {
 }
 
 #[test]
-fn what_is_wrong_names_file_line_value_and_reason() {
+fn errors_name_file_line_value_and_reason() {
     let line = |body: &str| format!("{EVENTS}b-1 [000] ..... 5401.000009: {body}\n{EVENTS}");
     let cases = [
         (line("mm_page_free: page=1 pfn=0x1 order=99"), "t.txt:4: order `99`: expected an order"),
@@ -140,7 +140,7 @@ fn what_is_wrong_names_file_line_value_and_reason() {
             "t.txt:4: timestamp `never:`",
         ),
         (format!("{EVENTS}garbage in between\n{EVENTS}"), "t.txt:4: line `garbage in between`"),
-        // Cut in the middle of the file is not cut: it is broken.
+        // A cut is accepted only at the end of the file.
         (format!("{EVENTS}b-1 [000] ...\n{EVENTS}"), "t.txt:4: timestamp"),
         ("# entries-in-buffer/entries-written: lots   #P:2\n".into(), "t.txt:1: header `lots"),
         (HEADER.replace("3/3", "99999999999999999999999/3"), "t.txt:3: entries-in-buffer `9999"),
@@ -155,7 +155,7 @@ fn what_is_wrong_names_file_line_value_and_reason() {
     }
 }
 
-/// Breaks up healthy text, so that the parser is reached more deeply than by noise.
+/// Changes valid text, so that the parser is tested more deeply than by random bytes.
 fn damaged() -> impl Strategy<Value = Vec<u8>> {
     let edits = prop::collection::vec((any::<prop::sample::Index>(), any::<u8>(), 0..3u8), 0..12);
     edits.prop_map(|edits| {
@@ -179,7 +179,7 @@ fn damaged_tables() -> impl Strategy<Value = Vec<u8>> {
     (edits, any::<prop::sample::Index>(), any::<bool>()).prop_map(|(edits, end, cut)| {
         let mut bytes = good.to_vec();
         for (at, byte) in edits {
-            // Mostly what has a meaning there.
+            // Mostly bytes with a meaning.
             let at = at.index(bytes.len());
             bytes[at] = *b" \t\n0159,:#>-_xN".get(usize::from(byte) % 16).unwrap_or(&byte);
         }
@@ -218,7 +218,7 @@ proptest! {
     }
 }
 
-/// Names are kept, so neither their length nor their number may depend on the file alone.
+/// Names are kept, so both their length and their number are limited.
 #[test]
 fn names_of_events_are_limited_in_length_and_number() {
     let line = |name: &str| format!("bash-1 [000] ..... 1.0: {name}: x\n");

@@ -1,67 +1,69 @@
-//! `cdn`: a cache server that keeps its objects in one mapped file, larger than memory (Varnish's file
-//! storage, as it was run on the machine of the thread).
+//! `cdn`: a cache server that keeps its objects in one mapped file, larger than memory (Varnish's
+//! file storage, as on the server of the mailing-list thread).
 //!
-//! One process with many threads. A request names an object. Most are read, some much more often than
-//! others; a share of them is new, and is stored over an old one: its pages become dirty, and are written
-//! to the disks in the background. So memory turns over again and again, in pages that every CPU may have
-//! mapped: every page that is reclaimed has to be flushed nearly everywhere.
+//! One process with many threads. A request names an object. Most objects are read, some much more
+//! often than others; a share of requests stores a new object over an old one: its pages become
+//! dirty, and are written to the disks in the background. So memory is filled and reclaimed again
+//! and again, with pages that every CPU may have mapped: every reclaimed page has to be flushed on
+//! nearly all CPUs.
 //!
-//! A few requests may be for large objects, each of which is kept in a huge page of its own, outside the
-//! file, until it expires: on average an eighth of memory is. Such a request is like a fault in memory that
-//! a program has asked huge pages for: if there is none, it reclaims and compacts, and whoever does that in
-//! the background is woken. Without a huge page the object goes without a place.
+//! A few requests may be for large objects, each of which is kept in a huge page of its own,
+//! outside the file, until it expires: on average these take an eighth of memory. Such a request is
+//! like a page fault in memory with transparent huge pages: without a free huge page it reclaims
+//! and compacts, and wakes background reclaim and compaction. If it gets no huge page, the object
+//! is not kept.
 //!
-//! A *day* is 2,500 turnovers: as many times as the memory of that server was read anew in 24 hours at its
-//! 60 Gbit/s, roughly.
+//! In a *day* memory is filled 2,500 times: roughly as often as that server read its memory anew in
+//! 24 hours at its 60 Gbit/s.
 
 use framewright::frame::PAGEBLOCK_FRAMES;
 
 pub(crate) use framewright_sim::process::Access;
 
-/// A page that a program touches next.
+/// The next page access of a program.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Next {
-    /// Which of its mappings.
+    /// Number of the mapping.
     pub(crate) mapping: usize,
-    /// Which page of it.
+    /// Page of the mapping.
     pub(crate) page: u32,
-    /// How.
+    /// Kind of access.
     pub(crate) access: Access,
-    /// Cycles that it then works with what it found there.
+    /// Cycles of work with the page afterwards.
     pub(crate) then: u64,
 }
 
 /// Pages of an object: 128 KiB.
 pub(crate) const OBJECT: u32 = 32;
-/// Turnovers of memory in a day.
+/// Number of times that memory is filled in a day.
 pub(crate) const DAY: u64 = 2_500;
 
-/// What is served.
+/// The parameters of the server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cdn {
-    /// The file, in multiples of memory.
+    /// Size of the file, in multiples of memory.
     pub times: u32,
-    /// Threads per CPU: requests under way at once.
+    /// Threads per CPU: parallel requests.
     pub threads: u16,
     /// Requests that store a new object, in percent.
     pub writes: u8,
-    /// Days that it runs, in hundredths.
+    /// Duration in hundredths of a day.
     pub centidays: u32,
-    /// Solid-state disks behind it.
+    /// Solid-state disks that store the file.
     pub disks: u32,
-    /// One request in so many is for an object of the size of a huge page; 0: none is.
+    /// One request in this number is for an object of the size of a huge page; 0: none.
     pub huge: u32,
-    /// Seed of what is asked for.
+    /// Seed of the requests.
     pub seed: u64,
 }
 
-/// Cycles that a thread takes to send a page to its client, or to receive one. A guess; only times hang
-/// on it.
+/// Cycles that a thread takes to send a page to its client, or to receive one. Estimated; only
+/// times depend on it.
 pub(crate) const PER_PAGE: u64 = 4_000;
 
 impl Cdn {
-    /// One day of a server with 24 disks, a file of four times its memory, eight threads per CPU, and one
-    /// request in twenty that stores.
+    /// One day of a server with 24 disks, a file of four times its memory, eight threads per CPU,
+    /// and one request in twenty that stores.
     #[must_use]
     pub fn new(seed: u64) -> Self {
         Self { times: 4, threads: 8, writes: 5, centidays: 100, disks: 24, huge: 0, seed }
@@ -74,8 +76,8 @@ impl Cdn {
         u32::try_from(pages).unwrap_or(u32::MAX) / OBJECT * OBJECT
     }
 
-    /// Pages that are used while a large object is kept, on average, on a machine of `frames` frames: so
-    /// that they are an eighth of it together.
+    /// Mean number of pages that are used while a large object is kept, on a machine of `frames`
+    /// frames: chosen so that these objects take an eighth of memory.
     #[must_use]
     pub fn kept_for(&self, frames: u64) -> u64 {
         const SHARE: u64 = 8;
@@ -83,7 +85,7 @@ impl Cdn {
         objects * u64::from(self.huge) * u64::from(OBJECT)
     }
 
-    /// Pages that are to be read or stored anew, on a machine of `frames` frames.
+    /// Pages that are read or stored in total, on a machine of `frames` frames.
     #[must_use]
     pub fn turned_over(&self, frames: u64) -> u64 {
         frames * DAY * u64::from(self.centidays) / 100
@@ -96,13 +98,13 @@ pub(crate) struct Server {
     objects: u32,
     writes: u8,
     random: fastrand::Rng,
-    /// What is left of the request that it works on.
+    /// The rest of the current request.
     object: u32,
     page: u32,
     access: Access,
-    /// One request in so many is for a large object; 0: none is.
+    /// One request in this number is for a large object; 0: none.
     huge: u32,
-    /// Such a request has come.
+    /// Whether a request for a large object is pending.
     asked_for_huge: bool,
 }
 
@@ -124,12 +126,12 @@ impl Server {
         }
     }
 
-    /// Whether a request for a large object has come since this was asked last.
+    /// Whether a request for a large object has arrived since the last call.
     pub(crate) fn take_huge(&mut self) -> bool {
         std::mem::take(&mut self.asked_for_huge)
     }
 
-    /// The page that it touches next.
+    /// The next page access.
     pub(crate) fn next(&mut self) -> Next {
         if self.page == OBJECT {
             self.accept();
@@ -139,8 +141,8 @@ impl Server {
         Next { mapping: 0, page, access: self.access, then: PER_PAGE }
     }
 
-    /// Another request. What is new replaces any object; what is read is one of the popular ones
-    /// mostly: half of the requests are for an eighth of the objects.
+    /// The next request. A new object replaces a random one; reads prefer popular objects: half of
+    /// them are for an eighth of the objects.
     fn accept(&mut self) {
         self.asked_for_huge |= self.huge > 0 && self.random.u32(..self.huge) == 0;
         let stores = self.random.u8(..100) < self.writes;
@@ -150,14 +152,14 @@ impl Server {
             self.random.u32(..self.objects)
         } else {
             let rank = self.rank();
-            // Popular objects are anywhere in the file.
+            // Popular objects are distributed over the file.
             (u64::from(rank) * 2_654_435_761 % objects) as u32
         };
         self.page = 0;
     }
 
-    /// How popular an object is asked for: the cube of a random number, in whole numbers, so that every
-    /// machine draws the same.
+    /// The popularity rank of a random read: the cube of a random number, in integers, so that
+    /// every machine draws the same.
     fn rank(&mut self) -> u32 {
         let one = u64::from(self.random.u32(..));
         let square = (one * one) >> 32;
@@ -171,7 +173,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn half_of_what_is_read_is_an_eighth_of_the_objects_and_some_is_stored() {
+    fn half_of_the_reads_are_for_an_eighth_of_the_objects_and_some_requests_store() {
         let work = Cdn::new(7);
         let pages = work.pages(100_000);
         let objects = pages / OBJECT;
@@ -194,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn some_requests_are_for_large_objects_if_that_is_wanted() {
+    fn some_requests_are_for_large_objects_if_enabled() {
         let asked = |huge| {
             let work = Cdn { huge, ..Cdn::new(7) };
             let mut server = Server::new(&work, 0, 0, work.pages(100_000));
@@ -209,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn threads_ask_for_different_things_and_always_for_the_same() {
+    fn threads_have_different_requests_that_repeat() {
         let work = Cdn::new(7);
         let asked = |cpu, thread| {
             let mut server = Server::new(&work, cpu, thread, 1 << 20);

@@ -1,9 +1,9 @@
-//! What allocators count, in words that both designs share.
+//! Counters of allocators, in terms that both designs share.
 //!
-//! What CPUs have done so far.
+//! Counters of CPUs.
 //!
-//! Each CPU adds to counters of its own, with plain loads and stores; whoever measures reads them
-//! all, at the beginning and at the end of what is measured.
+//! Each CPU adds to its own counters, with plain loads and stores; the measurement reads all of
+//! them, at its start and its end.
 
 use crate::report::compare::counters;
 use framewright::observe::{CpuStats, DrainReason};
@@ -11,7 +11,7 @@ use framewright_peers::list_buddy;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 counters! {
-    /// What an allocator has counted so far, or within a window.
+    /// Counters of an allocator, so far or within a window.
     pub(crate) struct Counts;
     /// Acquisitions of zone locks by allocations and frees.
     acquisitions,
@@ -24,7 +24,7 @@ counters! {
     drains,
     drains_threshold,
     drains_high_order,
-    /// The library's only: lists whose store was full.
+    /// Only the library's: drains because the depot was full.
     drains_capacity,
     drained_frames,
     zone_allocs,
@@ -81,38 +81,38 @@ impl From<list_buddy::Stats> for Counts {
     }
 }
 
-/// What one CPU has done so far.
+/// Counters of one CPU.
 #[derive(Default)]
 #[repr(align(128))]
 pub(crate) struct CpuCounters {
-    /// Frames that the work needed; page tables and the like not counted.
+    /// Frames that the work needed, without page tables and other kernel memory.
     pub(crate) pages: Count,
-    /// The longest time of a request, in nanoseconds, where that is known.
+    /// The longest time of a request, in nanoseconds, if it is known.
     pub(crate) longest: Count,
-    /// Processes that came to their end.
+    /// Processes that exited.
     pub(crate) exits: Count,
-    /// Bytes handed over to another CPU.
+    /// Bytes sent to another CPU.
     pub(crate) bytes: Count,
-    /// Frames handed out whose heat was looked at.
-    pub(crate) looked_at: Count,
+    /// Allocated frames whose heat was checked.
+    pub(crate) checked: Count,
     /// Those that were in the cache of the core.
     pub(crate) hot: Count,
     /// Those that were in the cache that the cores of a socket share.
     pub(crate) warm: Count,
 }
 
-/// A number that one CPU adds to and anybody reads.
+/// A number that one CPU adds to and others may read.
 #[derive(Default)]
 pub(crate) struct Count(AtomicU64);
 
 impl Count {
-    /// Adds to it. Only the CPU that it belongs to does.
+    /// Adds to it. Only its own CPU calls this.
     #[inline]
     pub(crate) fn add(&self, more: u64) {
         self.0.store(self.0.load(Relaxed) + more, Relaxed);
     }
 
-    /// Raises the value to at least this one. Called only by the CPU that it belongs to.
+    /// Raises the value to at least `least`. Only its own CPU calls this.
     #[inline]
     pub(crate) fn raise(&self, least: u64) {
         if least > self.0.load(Relaxed) {
@@ -125,7 +125,7 @@ impl Count {
     }
 }
 
-/// A sum of counters at some moment.
+/// A sum of counters at one moment.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Done {
     pub(crate) pages: u64,
@@ -133,13 +133,13 @@ pub(crate) struct Done {
     pub(crate) longest: u64,
     pub(crate) exits: u64,
     pub(crate) bytes: u64,
-    pub(crate) looked_at: u64,
+    pub(crate) checked: u64,
     pub(crate) hot: u64,
     pub(crate) warm: u64,
 }
 
 impl Done {
-    /// What all of `counters` say.
+    /// The sum of `counters`.
     pub(crate) fn sum(counters: &[CpuCounters]) -> Self {
         let mut done = Self::default();
         for counters in counters {
@@ -147,21 +147,21 @@ impl Done {
             done.longest = done.longest.max(counters.longest.get());
             done.exits += counters.exits.get();
             done.bytes += counters.bytes.get();
-            done.looked_at += counters.looked_at.get();
+            done.checked += counters.checked.get();
             done.hot += counters.hot.get();
             done.warm += counters.warm.get();
         }
         done
     }
 
-    /// What was done since `before`.
+    /// The difference to `before`.
     pub(crate) fn since(self, before: Self) -> Self {
         Self {
             pages: self.pages - before.pages,
             longest: self.longest,
             exits: self.exits - before.exits,
             bytes: self.bytes - before.bytes,
-            looked_at: self.looked_at - before.looked_at,
+            checked: self.checked - before.checked,
             hot: self.hot - before.hot,
             warm: self.warm - before.warm,
         }

@@ -1,4 +1,4 @@
-//! What a body holds: an allocator and a world, and who keeps the counters.
+//! The context of a workload's body: an allocator, a world, and counters.
 
 use framewright::{MigrateType, Order, Request};
 use std::fmt;
@@ -9,10 +9,10 @@ use super::{
     world::{Allocator, Frames, Overwritten, Task, World},
 };
 
-/// Frames that a kernel collects before it flushes translations and frees them: what fits on a
-/// page of its gather list.
+/// Frames that a kernel collects before it flushes TLBs and frees them: the capacity of a page of
+/// its gather list.
 pub(crate) const GATHER: u32 = 506;
-/// Pages that are put on the lists of pages in use at once.
+/// Pages that are added to the LRU lists in one batch.
 const LRU_BATCH: u32 = 15;
 /// Pages that one page table maps.
 pub(crate) const PAGES_PER_TABLE: u32 = 512;
@@ -20,12 +20,12 @@ pub(crate) const PAGES_PER_TABLE: u32 = 512;
 pub(crate) const PAGE: Request = Request::new(Order::ZERO, MigrateType::Movable).zeroed();
 pub(crate) const TABLE: Request = Request::new(Order::ZERO, MigrateType::Unmovable).zeroed();
 
-/// What a page is touched with by its `owner`, a number that no other owner has: never zero.
+/// The value that `owner` writes into a page: unique to the owner, and never zero.
 pub(crate) fn value_of<B: Frames>(owner: u64, block: &B) -> u64 {
     (owner + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15) ^ (block.pfn().get() << 1) | 1
 }
 
-/// What stopped a CPU.
+/// The reason why a CPU stopped.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Stopped {
     OutOfMemory(String),
@@ -51,17 +51,17 @@ pub(crate) struct Cpu<'t, A, W> {
     pub(crate) allocator: A,
     pub(crate) world: W,
     pub(crate) counters: &'t CpuCounters,
-    /// Who watches how hot frames are, if somebody does.
+    /// The observer of cache heat, if there is one.
     pub(crate) heat: Option<CpuHeat<'t>>,
 }
 
 impl<A: Allocator, W: World<A::Block>> Cpu<'_, A, W> {
-    /// Whether the CPU shall begin another round.
+    /// Whether the CPU is to start another round.
     pub(crate) fn goes_on(&mut self) -> bool {
         self.world.goes_on()
     }
 
-    /// Whether the CPU shall give back what it has, in the middle of a round.
+    /// Whether the CPU is to stop and free its frames, in the middle of a round.
     #[inline]
     pub(crate) fn is_over(&self) -> bool {
         self.world.is_over()
@@ -82,7 +82,7 @@ impl<A: Allocator, W: World<A::Block>> Cpu<'_, A, W> {
         Ok(block)
     }
 
-    /// Allocates a block, and does not look at it yet.
+    /// Allocates a block, without checking its heat.
     #[inline(always)]
     fn take(&mut self, request: Request) -> Result<A::Block, Stopped> {
         let since = self.world.now();
@@ -91,15 +91,15 @@ impl<A: Allocator, W: World<A::Block>> Cpu<'_, A, W> {
         block
     }
 
-    /// A block was handed out so hot.
+    /// Counts the heat of an allocated block.
     fn counts(&self, block: &A::Block, Hotness { hot, warm }: Hotness) {
-        self.counters.looked_at.add(block.order().frames());
+        self.counters.checked.add(block.order().frames());
         self.counters.hot.add(u64::from(hot));
         self.counters.warm.add(u64::from(warm));
     }
 
-    /// A page of a process: a fault, a cleared frame, touched with the value that it is to have.
-    /// It is the `nth` of its mapping.
+    /// A page of a process: a fault, a cleared frame, touched with its value. It is page `nth` of
+    /// its mapping.
     #[inline(always)]
     pub(crate) fn fault(
         &mut self,
@@ -126,8 +126,8 @@ impl<A: Allocator, W: World<A::Block>> Cpu<'_, A, W> {
         Err(Stopped::NotCleared(pfn))
     }
 
-    /// Unmaps the pages in the slots, which were touched with what `value_of` says, and frees
-    /// them. The first that is wrong is told; all are freed.
+    /// Unmaps the pages in the slots, verifies that they have the values of `value_of`, and frees
+    /// them. Returns the first error; all are freed.
     pub(crate) fn unmap(
         &mut self,
         pages: &mut [Option<A::Block>],
@@ -162,7 +162,7 @@ impl<A: Allocator, W: World<A::Block>> Cpu<'_, A, W> {
         self.heat.map(of).unwrap_or_default()
     }
 
-    /// All of a block is touched; how hot it was until then.
+    /// Notes that all of a block is touched. Returns its heat before.
     #[inline]
     fn heats(&self, block: &A::Block) -> Hotness {
         let touch = |heat: CpuHeat<'_>| heat.touch(block.pfn().get(), block.order().frames());

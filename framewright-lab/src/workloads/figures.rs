@@ -1,6 +1,6 @@
 //! Counters and times to metrics, the same for all machines.
 //!
-//! A machine that cannot know a figure leaves it out; so does a workload that has none.
+//! Figures that a machine cannot measure or a workload does not have are omitted.
 
 use indexmap::IndexMap;
 
@@ -10,31 +10,31 @@ use crate::report::{
     compare::{Figure, metrics, ratio},
 };
 
-/// What happened in one round, or one window, of one side.
+/// The results of one round, or one window, of one side.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Window {
     pub(crate) seconds: f64,
     pub(crate) done: Done,
     pub(crate) counts: Counts,
-    /// Real threads: how they waited for zone locks.
+    /// Real threads: waits for zone locks.
     pub(crate) waits: Option<Waits>,
-    /// Simulated CPUs: what zone locks cost.
+    /// Simulated CPUs: the costs of zone locks.
     pub(crate) cycles: Option<LockCycles>,
     /// Share of memory that all CPUs' lists hold at the end, in percent.
     pub(crate) held_percent: f64,
 }
 
-/// How real threads waited for zone locks.
+/// Waits of real threads for zone locks.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Waits {
     pub(crate) times: u64,
     pub(crate) nanos: u64,
 }
 
-/// What the zone locks of simulated CPUs cost.
+/// Costs of the zone locks of simulated CPUs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct LockCycles {
-    /// Cycles of all CPUs together that were not idle, as a profiler counts them.
+    /// Busy cycles of all CPUs together, as a profiler counts them.
     pub(crate) busy: u64,
     /// Of these, waiting for a zone lock.
     pub(crate) waiting: u64,
@@ -48,8 +48,8 @@ pub(crate) struct LockCycles {
     pub(crate) acquisitions: u64,
 }
 
-/// All figures, in the order in which they are shown. Counts are per round or window; one that
-/// lasts a given time does more work on the faster side, so only rates and ratios are judged.
+/// All figures, in the order of output. Counts are per round or window; in a given time the faster
+/// side does more work, so only rates and ratios are compared.
 const FIGURES: &[Figure<Window>] = &[
     Figure::higher("pages_per_s", Unit::PerSecond, |w| Some(w.done.pages as f64 / w.seconds)),
     Figure::higher("bandwidth_bytes_per_s", Unit::BytesPerSecond, |w| {
@@ -77,10 +77,10 @@ const FIGURES: &[Figure<Window>] = &[
         share(w.counts.drains_high_order, w.done.exits)
     }),
     Figure::higher("hot_reuse_pct", Unit::Percent, |w| {
-        (w.done.looked_at > 0).then(|| percent(w.done.hot, w.done.looked_at))
+        (w.done.checked > 0).then(|| percent(w.done.hot, w.done.checked))
     }),
     Figure::higher("warm_reuse_pct", Unit::Percent, |w| {
-        (w.done.looked_at > 0).then(|| percent(w.done.warm, w.done.looked_at))
+        (w.done.checked > 0).then(|| percent(w.done.warm, w.done.checked))
     }),
     Figure::lower("held_by_cpus_pct", Unit::Percent, |w| Some(w.held_percent)),
     Figure::higher("list_hits_pct", Unit::Percent, |w| {
@@ -114,12 +114,12 @@ const FIGURES: &[Figure<Window>] = &[
     count("slow_paths", |w| Some(w.counts.slow_paths as f64)),
 ];
 
-/// One that is counted, and not judged.
+/// A count, which is not compared.
 const fn count(name: &'static str, of: fn(&Window) -> Option<f64>) -> Figure<Window> {
     Figure::known(name, Unit::Count, of)
 }
 
-/// A part of a whole, if there is one.
+/// The ratio of a part to a whole, unless the whole is zero.
 fn share(part: u64, whole: u64) -> Option<f64> {
     (whole > 0).then(|| ratio(part, whole))
 }
@@ -143,7 +143,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_machine_cannot_know_is_left_out() {
+    fn figures_that_a_machine_cannot_measure_are_omitted() {
         let window = Window {
             seconds: 2.0,
             done: Done { pages: 10, ..Done::default() },
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_lock_that_is_never_taken_costs_is_left_out() {
+    fn costs_of_a_lock_that_is_never_taken_are_omitted() {
         let window = Window { cycles: Some(LockCycles::default()), ..Window::default() };
         let run = run_of("x", &IndexMap::new(), &[window]);
         for unknown in ["frames_per_lock_hold", "lock_cycles_per_frame"] {

@@ -1,20 +1,21 @@
-//! Whether a frame that is handed out is still in somebody's cache.
+//! Cache heat: whether an allocated frame is still in a CPU's cache.
 //!
-//! The model: a frame stays in a cache until as many others have been brought in since it was touched
-//! last as the cache holds. Each core and each socket counts *fills*: frames that one of its CPUs
-//! touched and that were not in its cache. A frame that is touched again while it is inside is no
-//! fill and pushes nothing out, however often that happens. It remembers who touched it last and
-//! what those two counts were then. It is *hot* for a core whose cache it is in, and *warm* for a
-//! socket if it is hot or in the socket's cache; a frame that is hot brings nothing into the latter.
+//! The model: a frame stays in a cache until the number of other frames brought in since its last
+//! touch reaches the size of the cache. Each core and each socket counts *fills*: frames that one
+//! of its CPUs touched and that were not in its cache. A touch of a frame that is in the cache is
+//! no fill and evicts nothing. A frame stores the core of its last touch and the two counts at that
+//! time. It is *hot* for a core if it is in that core's cache, and *warm* for a socket if it is hot
+//! or in the socket's cache; touching a hot frame is no fill of the socket.
 //!
-//! Counts are a little generous: a least-recently-used cache would also push out, at its next fill,
-//! what has not been touched while much else in it was. Finding that out takes a list per cache,
-//! which threads cannot share for free. Where a frame was before it was touched last, copies that
-//! are still there, associativity, and the data of programs that are no frames of the workload are
-//! not known here either: the figures compare allocators, no more.
+//! The model is a little generous: a least-recently-used cache would also evict, at its next fill,
+//! frames that were not touched while many others in it were. Modelling that needs a list per
+//! cache, which threads cannot share cheaply. The model also ignores caches before the last touch,
+//! copies that are still in them, associativity, and data of programs outside the workload's
+//! frames: the figures serve only to compare allocators.
 //!
-//! The same observer watches every allocator and every machine. On real threads its words are
-//! read and written without order: a frame has one owner at a time, and counts may be a little old.
+//! The same observer is used for every allocator and every machine. On real threads its words are
+//! read and written without ordering: a frame has one owner at a time, and counts may be slightly
+//! stale.
 
 use framewright_sim::host_memory::{expect, in_large_pages};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
@@ -26,26 +27,26 @@ pub(crate) struct Caches {
     pub(crate) core_of: Vec<u16>,
     /// Per CPU, its socket.
     pub(crate) socket_of: Vec<u16>,
-    /// Frames that the cache of a core holds.
+    /// Frames in the cache of a core.
     pub(crate) of_core: u32,
-    /// Frames that the cache of a socket holds.
+    /// Frames in the cache of a socket.
     pub(crate) of_socket: u32,
 }
 
-/// Counts are kept in so many bits: they start over after 256 GiB, long after any cache has.
+/// Number of bits of a count: it wraps around after 256 GiB, long after any cache was refilled.
 const CLOCK_BITS: u32 = 26;
 const CLOCK: u32 = (1 << CLOCK_BITS) - 1;
 
 /// Words on a cache line of this host.
 const NEIGHBOURS: u64 = 8;
 
-/// All frames of a memory, and when each was touched last.
+/// The last touch of every frame of a memory.
 pub(crate) struct Heat {
-    /// Frames that the cache of a core holds, and that of a socket.
+    /// Frames in the cache of a core, and in that of a socket.
     of_core: u32,
     of_socket: u32,
-    /// Per frame: the core that touched it last, its count of fills and that of its socket; 0 if it
-    /// was never touched.
+    /// Per frame: the core of its last touch, and the counts of fills of that core and its socket;
+    /// 0 if it was never touched.
     frames: Vec<AtomicU64>,
     /// Per core, its socket.
     socket_of_core: Vec<u16>,
@@ -59,17 +60,17 @@ pub(crate) struct Heat {
 #[derive(Default)]
 struct Clock(AtomicU32);
 
-/// How many frames of a block are in which cache.
+/// Numbers of frames of a block that are in caches.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Hotness {
-    /// In that of the core.
+    /// In the cache of the core.
     pub(crate) hot: u32,
-    /// In that of the core or in that of the socket.
+    /// In the cache of the core or of the socket.
     pub(crate) warm: u32,
 }
 
 impl Hotness {
-    /// One frame more, which is hot or not, and warm or not.
+    /// Counts one more frame, with whether it is hot and warm.
     #[inline(always)]
     fn add(&mut self, (hot, warm): (bool, bool)) {
         self.hot += u32::from(hot);
@@ -89,7 +90,7 @@ impl Heat {
         for (core, socket) in caches.core_of.iter().zip(&caches.socket_of) {
             socket_of_core[usize::from(*core)] = *socket;
         }
-        // Memory that is never looked at costs nothing.
+        // Words that are never used take no memory.
         let words: Vec<AtomicU64> = bytemuck::allocation::zeroed_vec(frames as usize);
         in_large_pages(&words);
         Self {
@@ -103,7 +104,7 @@ impl Heat {
         }
     }
 
-    /// The view of a CPU.
+    /// The observer of a CPU.
     pub(crate) fn of_cpu(&self, cpu: u16) -> CpuHeat<'_> {
         let (core, socket) = self.places[usize::from(cpu)];
         let (own, shared) = (&self.cores[usize::from(core)], &self.sockets[usize::from(socket)]);
@@ -115,7 +116,7 @@ impl Heat {
     }
 }
 
-/// What a CPU knows of the heat of frames, and does to it.
+/// A CPU's access to the heat of frames.
 #[derive(Clone, Copy)]
 pub(crate) struct CpuHeat<'h> {
     heat: &'h Heat,
@@ -127,7 +128,7 @@ pub(crate) struct CpuHeat<'h> {
 }
 
 impl CpuHeat<'_> {
-    /// How many of `count` frames from `first` are in a cache of this CPU.
+    /// Numbers of the `count` frames from `first` that are in a cache of this CPU.
     pub(crate) fn of(&self, first: u64, count: u64) -> Hotness {
         let (mut hotness, now) = (Hotness::default(), self.now());
         for word in self.heat.words(first, count) {
@@ -136,8 +137,8 @@ impl CpuHeat<'_> {
         hotness
     }
 
-    /// This CPU touches all of `count` frames from `first`; how many were in a cache of it until
-    /// then. What is touched first may have pushed out what comes later.
+    /// This CPU touches all of `count` frames from `first`. Returns the numbers that were in a
+    /// cache of it before; the first touches may evict later frames.
     #[inline]
     pub(crate) fn touch(&self, first: u64, count: u64) -> Hotness {
         let mut hotness = Hotness::default();
@@ -148,7 +149,7 @@ impl CpuHeat<'_> {
         hotness
     }
 
-    /// As [`CpuHeat::touch`], of a single frame: what a page fault does, without a loop.
+    /// As [`CpuHeat::touch`], for a single frame, without a loop: the case of a page fault.
     #[inline(always)]
     pub(crate) fn touch_frame(&self, frame: u64) -> Hotness {
         let mut hotness = Hotness::default();
@@ -157,8 +158,8 @@ impl CpuHeat<'_> {
         hotness
     }
 
-    /// A frame is touched; whether it was in the core's cache, and whether it was in that or in the
-    /// socket's.
+    /// Touches a frame. Returns whether it was in the core's cache, and whether it was in that or
+    /// in the socket's.
     #[inline(always)]
     fn touch_word(&self, word: &AtomicU64) -> (bool, bool) {
         let now = self.now();
@@ -172,8 +173,8 @@ impl CpuHeat<'_> {
         (hot, warm)
     }
 
-    /// What is touched next is most often a neighbour, and words are far away when many CPUs take
-    /// turns.
+    /// Prefetches the word that is likely to be touched next, a neighbour: words are not in the
+    /// host's cache when many CPUs take turns.
     #[inline(always)]
     fn expect_soon(&self, frame: u64) {
         if let Some(soon) = self.heat.frames.get((frame + NEIGHBOURS) as usize) {
@@ -206,14 +207,14 @@ struct Now {
     socket: u32,
 }
 
-/// Fills between two counts.
+/// Number of fills between two counts.
 fn since(then: u32, now: u32) -> u32 {
     now.wrapping_sub(then) & CLOCK
 }
 
 impl Clock {
-    /// The count after a touch, which was a fill or not, when it was `now` before. CPUs of one core or
-    /// socket may lose a count to one another.
+    /// The count after a touch, given the count `now` before it and whether it was a fill. CPUs of
+    /// one core or socket may lose each other's counts.
     #[inline(always)]
     fn tick(&self, now: u32, fill: bool) -> u32 {
         let now = now.wrapping_add(u32::from(fill));
@@ -224,7 +225,7 @@ impl Clock {
     }
 }
 
-/// Who touched a frame last, and when.
+/// The last touch of a frame: core and counts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Touch {
     core: u16,
@@ -233,7 +234,7 @@ struct Touch {
 }
 
 impl Touch {
-    /// Cores have numbers below 4095, so that no touch packs to 0.
+    /// Core numbers are below 4095, so that no touch packs to 0.
     fn pack(self) -> u64 {
         (u64::from(self.core) + 1) << (2 * CLOCK_BITS)
             | (u64::from(self.socket_time) << CLOCK_BITS)
@@ -270,12 +271,12 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_touched_is_cold() {
+    fn untouched_frames_are_cold() {
         assert_eq!(heat().of_cpu(0).of(0, 64), Hotness::default());
     }
 
     #[test]
-    fn a_frame_stays_hot_for_its_core_until_the_cache_has_seen_as_many_others() {
+    fn a_frame_stays_hot_until_its_cache_was_filled_with_others() {
         let heat = heat();
         heat.of_cpu(0).touch(10, 1);
         // The sibling shares the core; the other core shares the socket.
@@ -285,29 +286,29 @@ mod tests {
         assert_eq!(heat.of_cpu(0).of(10, 1).hot, 1);
         heat.of_cpu(0).touch(23, 1);
         assert_eq!(heat.of_cpu(0).of(10, 1), Hotness { hot: 0, warm: 1 });
-        // Others of the socket push it out of the larger cache too.
+        // Others of the socket evict it from the larger cache, too.
         heat.of_cpu(3).touch(30, 2);
         assert_eq!(heat.of_cpu(0).of(10, 1), Hotness::default());
     }
 
     #[test]
-    fn what_is_inside_already_pushes_nothing_out() {
+    fn frames_in_the_cache_evict_nothing() {
         let heat = heat();
         heat.of_cpu(0).touch(10, 1);
-        // Three frames more, which fit, touched over and over by both CPUs of the core.
+        // Three more frames, which fit, touched repeatedly by both CPUs of the core.
         for cpu in [0, 1, 0, 1, 0] {
             heat.of_cpu(cpu).touch(20, 3);
         }
         assert_eq!(heat.of_cpu(0).of(10, 1), Hotness { hot: 1, warm: 1 });
         assert_eq!(heat.of_cpu(0).of(20, 3), Hotness { hot: 3, warm: 3 });
-        // One more does not fit, and it is the first that goes.
+        // One more does not fit, and evicts the first.
         heat.of_cpu(0).touch(30, 1);
         assert_eq!(heat.of_cpu(0).of(10, 1).hot, 0);
         assert_eq!(heat.of_cpu(0).of(20, 3).hot, 3);
     }
 
     #[test]
-    fn a_frame_that_is_touched_again_stays_for_longer() {
+    fn a_second_touch_extends_the_stay() {
         let heat = heat();
         heat.of_cpu(0).touch(10, 2);
         heat.of_cpu(0).touch(20, 2);
@@ -318,7 +319,7 @@ mod tests {
     }
 
     #[test]
-    fn a_frame_that_goes_from_core_to_core_is_brought_into_the_socket_once() {
+    fn a_frame_that_moves_between_cores_is_one_fill_of_the_socket() {
         let heat = heat();
         heat.of_cpu(0).touch(0, 1);
         // Each time it is a fill of a core and none of the socket.
@@ -340,7 +341,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_touched_last_counts() {
+    fn the_last_touch_counts() {
         let heat = heat();
         heat.of_cpu(0).touch(5, 1);
         heat.of_cpu(2).touch(5, 1);

@@ -1,24 +1,24 @@
 //! `kbuild`: compilers that fork, fault, write an object file, and exit.
 //!
-//! The allocator's side of eight kernel builds at once (`make -j 28` in each of eight groups, on
-//! 224 CPUs): every CPU runs one compiler after the other. Each of them
+//! The allocator's side of eight kernel builds in parallel (`make -j 28` in each of eight groups,
+//! on 224 CPUs): every CPU runs one compiler after the other. Each of them
 //!
-//! * *forks*: takes the order-1 block of its top-level page table (two pages with page-table
-//!   isolation) and the tables below it. What it shares with its parent, its kernel stack and its
-//!   task structure come from mappings and caches that are there already; the cache of task
-//!   structures is one order-3 block that the CPU keeps;
-//! * *reads* its source and headers from the page cache: frames that are there already;
+//! * *forks*: allocates the order-1 block of its top-level page table (two pages with page-table
+//!   isolation) and the tables below it. Mappings shared with the parent, the kernel stack and the
+//!   task structure come from caches; the cache of task structures is one order-3 block that the
+//!   CPU keeps;
+//! * *reads* its source and headers from the page cache, without allocating;
 //! * *faults* anonymous pages, log-uniformly distributed between two sizes, and computes for each;
-//! * *writes* an object file over the one that it finds: the pages of that are truncated, and new
-//!   ones stay until another compiler comes by;
+//! * *writes* an object file over an existing one, whose pages are truncated; the new pages stay
+//!   until a later compiler overwrites the file;
 //! * *exits*: frees its pages in gathered batches, then its page tables, then the order-1 block.
 //!
-//! It is the last free that this is about: it comes when a CPU has done nothing but free for long,
-//! and a rule that takes such a free for a reason to empty the CPU's lists does so once per exit.
+//! The workload is about that last free: it comes after a long series of frees on the CPU, and a
+//! rule that drains the CPU's lists on such a free does so once per exit.
 //!
-//! Sizes and the time between faults scale the load; the shape is what counts. Compilers have the sizes
-//! that those of a kernel have, 4 to 48 MiB; but they compute a fifth as long between faults as
-//! the 12,000 per second and builder that were observed say, so that a short run sees many exits.
+//! Sizes and the time between faults scale the load; the pattern matters more. Compilers have the
+//! sizes of those of a kernel build, 4 to 48 MiB; but the time between faults is a fifth of the
+//! observed one (12,000 faults per second and builder), so that a short run has many exits.
 
 use framewright::{MigrateType, Order, Request};
 use std::{collections::VecDeque, ops::RangeInclusive};
@@ -28,7 +28,7 @@ use super::{
     world::{Allocator, Frames, Task, World},
 };
 
-/// What each CPU does.
+/// The work of each CPU.
 #[derive(Clone, Debug)]
 pub struct Kbuild {
     /// Anonymous pages of the smallest compiler.
@@ -37,11 +37,11 @@ pub struct Kbuild {
     pub most_pages: u32,
     /// Cycles that a compiler computes for each page.
     pub cycles_per_page: u64,
-    /// Cycles of a fork, an exec and an exit, but for frames.
+    /// Cycles of a fork, an exec and an exit, without frames.
     pub cycles_per_process: u64,
     /// Files that each compiler reads from the page cache.
     pub headers: u32,
-    /// Object files that a CPU has come to before it overwrites the first.
+    /// Object files that a CPU writes before it overwrites the first.
     pub objects: u32,
     /// Seed of all sizes.
     pub seed: u64,
@@ -83,7 +83,7 @@ const OBJECT_PAGES: RangeInclusive<u32> = 5..=30;
 /// Cycles to open a file and read it from the page cache: some 11 KB.
 const READ_CYCLES: u64 = 6_000;
 
-/// The top-level page table, with its other half for page-table isolation.
+/// The top-level page table, with its second half for page-table isolation.
 const PGD: Request = Request::new(ORDER_1, MigrateType::Unmovable).zeroed();
 /// A slab of task structures.
 const TASKS: Request = Request::new(ORDER_3, MigrateType::Unmovable);
@@ -93,21 +93,21 @@ const FILE: Request = Request::new(Order::ZERO, MigrateType::Movable);
 const ORDER_1: Order = Order::new(1).expect("small");
 const ORDER_3: Order = Order::new(3).expect("small");
 
-/// One CPU, and what stays there between compilers.
+/// One CPU, with the memory that stays allocated between compilers.
 pub(crate) struct Builder<'w, A: Allocator> {
     work: &'w Kbuild,
     /// The slab of task structures, from the first compiler on.
     tasks: Option<A::Block>,
-    /// The compiler that runs.
+    /// The running compiler.
     process: Option<Process<A::Block>>,
     /// Pages of object files, oldest first.
     objects: VecDeque<Vec<Option<A::Block>>>,
     random: fastrand::Rng,
-    /// What pages are touched with is made from it: no two compilers have the same.
+    /// The source of the values in pages; unique to each compiler.
     compiler: u64,
 }
 
-/// What a compiler has.
+/// The memory of a compiler.
 struct Process<B> {
     pgd: B,
     tables: Vec<Option<B>>,
@@ -127,7 +127,7 @@ impl<'w, A: Allocator> Builder<'w, A> {
         }
     }
 
-    /// Compilers, one after the other, until the machine says that it is enough, or stops one.
+    /// Runs compilers, one after the other, until the machine ends the run, or one fails.
     pub(crate) fn work<W: World<A::Block>>(
         &mut self,
         cpu: &mut Cpu<'_, A, W>,
@@ -145,7 +145,7 @@ impl<'w, A: Allocator> Builder<'w, A> {
         Ok(())
     }
 
-    /// Verifies and frees everything, whatever it finds. The first that is wrong is told.
+    /// Verifies and frees everything, even after an error. Returns the first error.
     pub(crate) fn give_back<W: World<A::Block>>(
         &mut self,
         cpu: &mut Cpu<'_, A, W>,
@@ -171,7 +171,7 @@ impl<'w, A: Allocator> Builder<'w, A> {
         Ok(())
     }
 
-    /// From exec to the last word of the object file.
+    /// From exec to the end of the object file.
     fn live<W: World<A::Block>>(&mut self, cpu: &mut Cpu<'_, A, W>) -> Result<(), Stopped> {
         cpu.does(Task::Compute(READ_CYCLES * u64::from(self.work.headers)));
         for page in 0..self.size() {
@@ -245,7 +245,7 @@ impl<'w, A: Allocator> Builder<'w, A> {
     }
 }
 
-/// What is in a page of an object file.
+/// The value in a page of an object file.
 fn file_value<B: Frames>(block: &B) -> u64 {
     (block.pfn().get() << 20) | 0xF11E
 }

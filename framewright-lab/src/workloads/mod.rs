@@ -1,24 +1,24 @@
-//! Workloads: what systems do to a page allocator, written once and run on any machine.
+//! Workloads: the load of systems on a page allocator, written once for all machines.
 //!
-//! A workload is two things. Its *body* is what one CPU does: a loop over a `Cpu`,
-//! which is an allocator as one CPU sees it and a world with time and memory. It knows neither
-//! threads nor clocks, nor which allocator it asks. A *driver* belongs to a kind of machine: it
-//! makes the CPUs, runs the body on each, and turns counters and times into figures.
+//! A workload has two parts. Its *body* is the work of one CPU: a loop over a `Cpu`, which is an
+//! allocator as one CPU sees it and a world with time and memory. It is independent of threads and
+//! clocks, and of the allocator. A *driver* belongs to a kind of machine: it creates the CPUs, runs
+//! the body on each, and turns counters and times into figures.
 //!
 //! ```text
-//!   page_fault   kbuild   socket_pairs      bodies: what a CPU does
+//!   page_fault   kbuild   socket_pairs      bodies: the work of a CPU
 //!          └────────┼────────┘
-//!                  cpu                      what a body holds
+//!                  cpu                      the context of a body
 //!          ┌────────┴────────┐
-//!      Allocator           World            the seam
+//!      Allocator           World            the interfaces
 //!      Library, Lists      one per kind of machine
 //! ```
 //!
 //! | module         | job                                                                  |
 //! |----------------|----------------------------------------------------------------------|
-//! | `world`        | the seam to machines: time, work beside the allocator, contents      |
-//! | `cpu`          | both sides of the seam in one hand, and who keeps the counters          |
-//! | `heat`         | whether a frame that is handed out is still in somebody's cache      |
+//! | `world`        | the interfaces to machines (time, work, contents) and allocators     |
+//! | `cpu`          | the context of a body: both interfaces, and counters                 |
+//! | `heat`         | cache heat: whether an allocated frame is still in a CPU's cache     |
 //! | `figures`      | counters and times to metrics, the same for all machines             |
 //! | [`page_fault`] | bursts of frames up, then down (will-it-scale's page_fault1)         |
 //! | [`kbuild`]     | compilers that fork, fault, write and exit                           |
@@ -76,7 +76,7 @@ pub struct Side {
     pub label: String,
     /// Its tuning.
     pub tuning: Tuning,
-    /// Those of its settings that the result shall name.
+    /// The settings that the result names.
     pub settings: IndexMap<String, String>,
 }
 
@@ -90,7 +90,7 @@ impl Side {
     ///
     /// # Panics
     ///
-    /// If there is no such setting, or it does not take the value.
+    /// If there is no such setting, or the value is not valid.
     #[must_use]
     pub(crate) fn with(mut self, key: &str, value: impl fmt::Display) -> Self {
         let value = value.to_string();
@@ -99,7 +99,7 @@ impl Side {
         self
     }
 
-    /// Its run: what figures say of its outcomes, one per round or seed.
+    /// Its run: the figures of its outcomes, one per round or seed.
     pub(crate) fn run<O>(&self, figures: &[Figure<O>], outcomes: &[O]) -> Run {
         Run {
             label: self.label.clone(),
@@ -109,13 +109,13 @@ impl Side {
         }
     }
 
-    /// The error that a run of this side with this seed failed.
+    /// The error of a failed run of this side with this seed.
     pub(crate) fn broken(&self, seed: u64, what: impl fmt::Display) -> Error {
         Error::broken(format_args!("{}, seed {seed}: {what}", self.label))
     }
 }
 
-/// What is run.
+/// The workloads.
 #[derive(Clone, Debug)]
 pub enum Workload {
     /// Bursts of frames up, then down.
@@ -159,8 +159,8 @@ impl Workload {
         }
     }
 
-    /// Frames of a memory in which `cpus` CPUs are never short: half as many again as they hold,
-    /// and no less than 64 MiB, in whole pageblocks.
+    /// A size of memory that is always enough for `cpus` CPUs: 1.5 times the frames that they hold,
+    /// and at least 64 MiB, in whole pageblocks.
     #[must_use]
     pub fn ample_frames(&self, cpus: u16) -> u64 {
         const LEAST: u64 = 64 << 8;
@@ -168,12 +168,12 @@ impl Workload {
         (live + live / 2).max(LEAST).next_multiple_of(PAGEBLOCK_FRAMES as u64)
     }
 
-    /// The error that the work has none of something.
+    /// The error that the workload lacks something.
     pub(crate) fn lacking(&self, what: &str) -> Error {
         Error::input(format_args!("{} needs at least one {what}", self.name()))
     }
 
-    /// What the work lacks to be any on `cpus` CPUs; `None` if it lacks nothing.
+    /// The missing part of the workload on `cpus` CPUs; `None` if it is complete.
     pub(crate) fn lacks(&self, cpus: u16) -> Option<&'static str> {
         match self {
             Self::PageFault(work) => work.lacks(),
@@ -182,7 +182,7 @@ impl Workload {
         }
     }
 
-    /// Ways between CPUs that it needs, and how much each of them holds.
+    /// The number of pipes that it needs, and their capacity.
     pub(crate) fn pipes(&self, cpus: u16) -> (u16, u16) {
         match self {
             Self::SocketPairs(work) => (work.pairs_on(cpus), work.in_flight),
@@ -190,7 +190,7 @@ impl Workload {
         }
     }
 
-    /// Which of them a CPU uses.
+    /// The pipe of a CPU.
     pub(crate) fn pipe_of(&self, cpu: u16, cpus: u16) -> Option<usize> {
         match self {
             Self::SocketPairs(work) => work.role(cpu, cpus).map(|(pair, _)| usize::from(pair)),
@@ -199,18 +199,18 @@ impl Workload {
     }
 }
 
-/// One CPU's part of a workload: what it has and does.
+/// One CPU's part of a workload: its state.
 pub(crate) enum Body<'w, A: Allocator> {
     PageFault(Bursts<'w, A>),
     Kbuild(Builder<'w, A>),
     SocketPairs(End<'w>),
 }
 
-/// The way that a CPU shares with another, if it does.
+/// The pipe that a CPU shares with another, if any.
 pub(crate) type Way<'p, B> = Option<&'p dyn Pipe<Message<B>>>;
 
 impl<'w, A: Allocator> Body<'w, A> {
-    /// The part of CPU `cpu` of `cpus`. It holds no frame yet.
+    /// The part of CPU `cpu` of `cpus`, without frames yet.
     pub(crate) fn new(workload: &'w Workload, cpu: u16, cpus: u16) -> Self {
         match workload {
             Workload::PageFault(work) => Self::PageFault(Bursts::new(work, cpu)),
@@ -219,7 +219,7 @@ impl<'w, A: Allocator> Body<'w, A> {
         }
     }
 
-    /// Some work before the clock starts; says whether there is more of it.
+    /// Some work before the clock starts. Returns whether there is more of it.
     pub(crate) fn age<W: World<A::Block>>(
         &mut self,
         cpu: &mut Cpu<'_, A, W>,
@@ -230,7 +230,7 @@ impl<'w, A: Allocator> Body<'w, A> {
         }
     }
 
-    /// Works until the machine says that it is enough.
+    /// Works until the machine ends the run.
     pub(crate) fn work<W: World<A::Block>>(
         &mut self,
         cpu: &mut Cpu<'_, A, W>,
@@ -244,7 +244,7 @@ impl<'w, A: Allocator> Body<'w, A> {
         }
     }
 
-    /// Gives every frame back, whatever it finds in them. The first that is wrong is told.
+    /// Frees every frame, even after an error. Returns the first error.
     pub(crate) fn give_back<W: World<A::Block>>(
         &mut self,
         cpu: &mut Cpu<'_, A, W>,

@@ -1,15 +1,15 @@
 //! `page-fault`: bursts of frames up, then down; every frame touched.
 //!
 //! The allocator's side of will-it-scale's page_fault1, whose every task maps 128 MiB, writes to
-//! each page in ascending order, unmaps it all, and starts over. So each CPU, in turn:
+//! each page in ascending order, unmaps everything, and starts over. So each CPU, in turn:
 //!
-//! * *up*: takes 32,768 single movable frames, zeroed, and touches each with a value of its own;
-//!   for every 512 of them first one unmovable frame, zeroed, the page table that maps them;
+//! * *up*: allocates 32,768 single movable frames, zeroed, and touches each with a value of its
+//!   own; before every 512 of them one unmovable frame, zeroed, the page table that maps them;
 //! * *down*: verifies and frees them in the order in which they were mapped, in batches of as many
 //!   as Linux gathers before it flushes (506), or in random order; then the page tables.
 //!
-//! Taking and giving never mix. That burst, not the average rate, is what empties the lists of a
-//! CPU on the way up and overfills them on the way down. Memory is never short.
+//! Allocations and frees never mix. The bursts, not the average rate, empty the lists of a CPU on
+//! the way up and overfill them on the way down. Memory is never short.
 
 use framewright_sim::host_memory::{expect, in_large_pages};
 
@@ -18,21 +18,21 @@ use super::{
     world::{Allocator, World},
 };
 
-/// What each CPU does.
+/// The work of each CPU.
 #[derive(Clone, Debug)]
 pub struct PageFault {
-    /// Frames that one burst takes.
+    /// Frames of a burst.
     pub frames: u32,
-    /// In which order frames are freed.
+    /// The order of frees.
     pub free_order: FreeOrder,
     /// Seed of random free orders.
     pub seed: u64,
 }
 
-/// In which order frames are freed.
+/// The order of frees.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, clap::ValueEnum)]
 pub enum FreeOrder {
-    /// As it was mapped
+    /// In the order of mapping
     #[default]
     Mapping,
     /// At random
@@ -40,7 +40,7 @@ pub enum FreeOrder {
 }
 
 impl PageFault {
-    /// Bursts of 128 MiB, freed as they were mapped.
+    /// Bursts of 128 MiB, freed in the order of mapping.
     #[must_use]
     pub fn new(seed: u64) -> Self {
         Self { frames: 32_768, free_order: FreeOrder::default(), seed }
@@ -58,30 +58,32 @@ impl PageFault {
     }
 }
 
-/// Whole cycles of every CPU before the clock starts. A free list of frames is in order at first and
-/// loses it in time, and so do the addresses of what a process maps.
+/// Whole cycles of every CPU before the clock starts. A new free list is in address order and loses
+/// it in time, as do the frames of a process.
 const WHOLE_CYCLES: u64 = 1;
-/// Meanwhile, neighbours in so short runs are freed in random order: one cycle then does to a zone
-/// what some thirty cycles of 112 CPUs do in mapping order, as far as the zone lock feels it.
+/// During ageing, runs of this number of neighbours are freed in random order: one such cycle has
+/// the effect on a zone of some thirty cycles of 112 CPUs in mapping order, as far as the zone lock
+/// is concerned.
 const RUN: usize = 8;
-/// Frames that CPUs take or give in turn meanwhile: as many as cross the zone lock at once.
+/// Frames that CPUs allocate or free per turn during ageing: the number that one hold of the zone
+/// lock moves.
 const TURN: core::ops::Range<u64> = 16..64;
-/// Slots ahead of the one that is filled: when many CPUs take turns, the next ones are far away.
+/// Distance of the prefetch of slots: when many CPUs take turns, the next slots are not in the
+/// host's cache.
 const SOON: usize = 8;
 
 /// One CPU's bursts.
 pub(crate) struct Bursts<'w, A: Allocator> {
     work: &'w PageFault,
-    /// What is mapped; on the way down, what was freed has left its slots.
+    /// Mapped pages; on the way down, freed pages leave empty slots.
     pages: Vec<Option<A::Block>>,
-    /// Slots that are empty again. Nothing is before the way down begins.
+    /// Empty slots; none before the way down starts.
     freed: usize,
     tables: Vec<Option<A::Block>>,
     random: fastrand::Rng,
-    /// What pages are touched with is made from it: never the same twice for a frame, nor another
-    /// CPU's.
+    /// The source of the values in pages: never the same twice for a frame, nor on another CPU.
     cycle: u64,
-    /// Steps to go until the CPU is where it shall be when the clock starts.
+    /// Steps until the CPU has reached its initial state.
     to_age: u64,
 }
 
@@ -89,7 +91,7 @@ impl<'w, A: Allocator> Bursts<'w, A> {
     /// The bursts of CPU `cpu`.
     pub(crate) fn new(work: &'w PageFault, cpu: u16) -> Self {
         let mut random = fastrand::Rng::with_seed(work.seed ^ (u64::from(cpu) << 32));
-        // Anywhere in a cycle.
+        // A random position in a cycle.
         let frames = u64::from(work.frames.max(1));
         let phase = random.u64(..2 * frames);
         let mut pages = Vec::with_capacity(work.frames as usize);
@@ -105,7 +107,7 @@ impl<'w, A: Allocator> Bursts<'w, A> {
         }
     }
 
-    /// Up and down until the machine says that it is enough, or stops in between.
+    /// Bursts up and down until the machine ends the run.
     pub(crate) fn work<W: World<A::Block>>(
         &mut self,
         cpu: &mut Cpu<'_, A, W>,
@@ -116,8 +118,8 @@ impl<'w, A: Allocator> Bursts<'w, A> {
         Ok(())
     }
 
-    /// A little work before the clock starts, so that memory is no longer fresh and CPUs are not in
-    /// step; says whether there is more of it.
+    /// A little work before the clock starts, so that memory is not fresh and CPUs are not in step.
+    /// Returns whether there is more of it.
     pub(crate) fn age<W: World<A::Block>>(
         &mut self,
         cpu: &mut Cpu<'_, A, W>,
@@ -131,7 +133,7 @@ impl<'w, A: Allocator> Bursts<'w, A> {
         Ok(self.to_age > 0)
     }
 
-    /// Verifies and frees everything, whatever it finds. The first that is wrong is told.
+    /// Verifies and frees everything, even after an error. Returns the first error.
     pub(crate) fn give_back<W: World<A::Block>>(
         &mut self,
         cpu: &mut Cpu<'_, A, W>,
@@ -143,7 +145,7 @@ impl<'w, A: Allocator> Bursts<'w, A> {
         result
     }
 
-    /// One page up, or one batch of at most so many down; says how many pages.
+    /// One page up, or one batch of at most `most` down. Returns the number of pages.
     #[inline(always)]
     fn step<W: World<A::Block>>(
         &mut self,
@@ -174,7 +176,7 @@ impl<'w, A: Allocator> Bursts<'w, A> {
         Ok(())
     }
 
-    /// Shuffles the pages, but leaves runs of neighbours together.
+    /// Shuffles the pages, but keeps runs of neighbours together.
     fn shuffle_runs(&mut self) {
         for last in (1..self.pages.len() / RUN).rev() {
             let other = self.random.usize(..=last);
@@ -185,7 +187,7 @@ impl<'w, A: Allocator> Bursts<'w, A> {
         }
     }
 
-    /// Unmaps the next batch of at most so many pages; with the last one, the page tables.
+    /// Unmaps the next batch of at most `most` pages; with the last one, the page tables.
     #[inline(never)]
     fn down<W: World<A::Block>>(
         &mut self,
@@ -227,7 +229,7 @@ mod tests {
     use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
     #[test]
-    fn a_frame_that_somebody_else_writes_to_is_noticed_and_all_are_freed() {
+    fn a_stray_write_to_a_frame_is_detected_and_all_are_freed() {
         let machine = HostMachine::builder().frames(4096).build().unwrap();
         let map = [machine.frames().into()];
         let config = Config::new(&map, 1);

@@ -1,15 +1,16 @@
-//! `socket-pairs`: blocks allocated on one CPU and freed on another, with the data in them.
+//! `socket-pairs`: blocks with data, allocated on one CPU and freed on another.
 //!
 //! The allocator's side of lmbench's bw_unix with 16 pairs of processes: a writer puts 64 KiB at a
 //! time into a socket, a reader takes them out. Linux makes two buffers of each write, for which it
-//! takes one block each of orders 3, 2 and 1 and about 1.1 of order 0; they are allocated on the
-//! writer's CPU and freed on the reader's. So one CPU only allocates, at four orders, and the other
-//! only frees: its lists fill with what the first one lacks. Frames go round through the zone, and
-//! how fast they do decides whether a frame is still in a cache when it is written again.
+//! allocates one block each of orders 3, 2 and 1 and about 1.1 of order 0; they are allocated on
+//! the writer's CPU and freed on the reader's. So one CPU only allocates, at four orders, and the
+//! other only frees: its lists fill with the frames that the first one lacks. Frames move through
+//! the zone, and their speed determines whether a frame is still in a cache when it is written
+//! again.
 //!
-//! The socket holds 208 KiB, three writes. Writers have even CPUs, their readers the next ones;
-//! pairs are spread evenly over the machine. Where there are fewer than 32 CPUs there are fewer
-//! pairs.
+//! The socket has a capacity of 208 KiB, three writes. Writers have even CPUs, their readers the
+//! next ones; pairs are distributed evenly over the machine. With fewer than 32 CPUs there are
+//! fewer pairs.
 
 use framewright::{MigrateType, Order, Request};
 
@@ -18,20 +19,20 @@ use super::{
     world::{Allocator, Frames, Message, Pipe, Task, World},
 };
 
-/// What each pair of CPUs does.
+/// The work of each pair of CPUs.
 #[derive(Clone, Debug)]
 pub struct SocketPairs {
-    /// Pairs, where there are CPUs for so many.
+    /// Number of pairs, limited by the CPUs.
     pub pairs: u16,
     /// Writes that a socket holds.
     pub in_flight: u16,
-    /// Cycles of a read or a write, but for frames and copying.
+    /// Cycles of a read or a write, without frames and copying.
     pub cycles_per_call: u64,
-    /// Seed of what is random.
+    /// Seed of random choices.
     pub seed: u64,
 }
 
-/// What a write has in it.
+/// Bytes of a write.
 pub(crate) const WRITE_BYTES: u64 = 64 << 10;
 
 impl SocketPairs {
@@ -41,7 +42,7 @@ impl SocketPairs {
         Self { pairs: 16, in_flight: 3, cycles_per_call: 4_000, seed }
     }
 
-    /// Frames in all sockets at most, and in the hands of writers and readers.
+    /// Maximum number of frames in all sockets, and held by writers and readers.
     #[must_use]
     pub fn live_frames(&self, cpus: u16) -> u64 {
         let writes = u64::from(self.pairs_on(cpus)) * (u64::from(self.in_flight) + 2);
@@ -54,7 +55,7 @@ impl SocketPairs {
         self.pairs.min(cpus / 2)
     }
 
-    /// Which pair a CPU belongs to, and whether it is the writer.
+    /// The pair of a CPU, and whether it is the writer.
     pub(crate) fn role(&self, cpu: u16, cpus: u16) -> Option<(u16, Role)> {
         let pairs = self.pairs_on(cpus);
         let stride = (cpus / pairs.max(1)) & !1;
@@ -77,18 +78,18 @@ impl SocketPairs {
     }
 }
 
-/// What a CPU does in its pair.
+/// The role of a CPU in its pair.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Role {
     Writer,
     Reader,
 }
 
-/// The blocks of a write; now and then there is one more of order 0.
+/// The orders of the blocks of a write; some writes have one more of order 0.
 const ORDERS: [u8; 4] = [3, 2, 1, 0];
 /// Frames of a write at most.
 const MOST_FRAMES: u32 = 8 + 4 + 2 + 1 + 1;
-/// Of so many writes one has the other block of order 0.
+/// One write in this number has the second block of order 0.
 const EXTRA_EVERY: u32 = 10;
 
 /// A CPU's end of a socket.
@@ -96,12 +97,12 @@ pub(crate) struct End<'w> {
     work: &'w SocketPairs,
     role: Option<Role>,
     random: fastrand::Rng,
-    /// What the next write is made from.
+    /// The value for the next write.
     value: u64,
 }
 
 impl<'w> End<'w> {
-    /// That of CPU `cpu` of a machine of `cpus`.
+    /// The end of CPU `cpu` of a machine of `cpus`.
     pub(crate) fn new(work: &'w SocketPairs, cpu: u16, cpus: u16) -> Self {
         Self {
             work,
@@ -111,7 +112,7 @@ impl<'w> End<'w> {
         }
     }
 
-    /// Writes, or reads, until the machine says that it is enough, or the other end does.
+    /// Writes, or reads, until the machine or the other end ends the run.
     pub(crate) fn work<A: Allocator, W: World<A::Block>>(
         &mut self,
         cpu: &mut Cpu<'_, A, W>,
@@ -126,7 +127,7 @@ impl<'w> End<'w> {
         result
     }
 
-    /// Whoever stops early leaves nothing in the socket.
+    /// After an early end nothing may be left in the socket.
     pub(crate) fn give_back<A: Allocator, W: World<A::Block>>(
         &mut self,
         cpu: &mut Cpu<'_, A, W>,

@@ -1,74 +1,74 @@
-//! The seam to machines: time, what a CPU does beside allocating, and what is in frames.
+//! The interface to machines: time, work beside allocations, and the contents of frames.
 //!
-//! The seam to allocators: what one CPU may ask of one.
+//! The interface to allocators, as one CPU sees them.
 //!
-//! Bodies own blocks by value: a block cannot be freed twice, whichever allocator it is from.
+//! Bodies own blocks by value: a block cannot be freed twice, with any allocator.
 
 use framewright::{Block, CpuToken, Order, Pfn, Platform, Request};
 use std::fmt;
 
-/// What a CPU does beside allocating. Real machines do some of it, simulated ones charge for it.
+/// Work beside allocations. Real machines do some of it, simulated ones charge its cost.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Task {
-    /// Takes a page fault and maps a page, but for getting and clearing it.
+    /// A page fault that maps a page, without allocating and clearing it.
     Fault,
-    /// Adds so many pages to the lists of pages in use.
+    /// Adding this number of pages to the LRU lists.
     LruAdd(u32),
-    /// Unmaps so many pages and takes them off the lists of pages in use.
+    /// Unmapping this number of pages and removing them from the LRU lists.
     Unmap(u32),
-    /// Runs for so many cycles.
+    /// Computing for this number of cycles.
     Compute(u64),
 }
 
 /// The machine around one CPU, holding blocks `B`.
 pub(crate) trait World<B> {
-    /// Whether the CPU shall begin another round of its work.
+    /// Whether the CPU is to start another round of its work.
     fn goes_on(&mut self) -> bool;
 
-    /// Whether the CPU shall give back what it has, in the middle of a round.
+    /// Whether the CPU is to stop and free its frames, in the middle of a round.
     fn is_over(&self) -> bool;
 
-    /// The CPU's time in nanoseconds, where reading it costs nothing; else 0.
+    /// The CPU's time in nanoseconds, if reading it is free; otherwise 0.
     fn now(&self) -> u64 {
         0
     }
 
-    /// Does, or charges for, a task.
+    /// Does a task, or charges its cost.
     fn does(&self, task: Task);
 
-    /// Whether the block reads as zeroes where it would be touched.
+    /// Whether the words of the block that are touched are zero.
     fn is_cleared(&self, block: &B) -> bool;
 
-    /// Touches the block: leaves `value` in it.
+    /// Touches the block: writes `value` into it.
     fn touch(&self, block: &mut B, value: u64);
 
-    /// Checks that the block still holds the `value` that it was touched with.
+    /// Verifies that the block still has the `value` that was written.
     ///
     /// # Errors
     ///
-    /// What it holds instead.
+    /// The value that was found instead.
     fn verify(&self, block: &B, value: u64) -> Result<(), Overwritten>;
 
-    /// Copies a message made from `value` into all of the block, `hot` frames of which are in
-    /// this CPU's cache.
+    /// Copies a message made from `value` into all of the block, `hot` frames of which are in this
+    /// CPU's cache.
     fn copy_in(&self, block: &mut B, value: u64, hot: u32);
 
     /// Copies the message made from `value` out of the block.
     ///
     /// # Errors
     ///
-    /// What it holds instead.
+    /// The value that was found instead.
     fn copy_out(&self, block: &B, value: u64, hot: u32) -> Result<(), Overwritten>;
 }
 
-/// A block does not hold what its owner left in it: somebody else wrote there.
+/// A block that was overwritten by another owner.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Overwritten {
     /// The block's first frame.
     pub(crate) pfn: Pfn,
-    /// What it holds.
+    /// The value that was found.
     pub(crate) found: u64,
-    /// What it should hold.
+    /// The value that was expected.
     pub(crate) expected: u64,
 }
 
@@ -81,20 +81,20 @@ impl fmt::Display for Overwritten {
 
 /// An allocator, as one CPU sees it.
 pub(crate) trait Allocator {
-    /// An owned block. It may be freed on another CPU than the one that allocated it.
+    /// An owned block. It may be freed on another CPU than that of its allocation.
     type Block: Frames + Send;
 
-    /// Allocates a block, cleared if the request says so.
+    /// Allocates a block, cleared if requested.
     ///
     /// # Errors
     ///
-    /// Why there is none.
+    /// The reason why there is none.
     fn alloc(&mut self, request: Request) -> Result<Self::Block, String>;
 
     /// Frees a block.
     fn free(&mut self, block: Self::Block);
 
-    /// Frees what is in the slots, one after the other, and leaves them empty.
+    /// Frees the blocks in the slots, one after the other, and leaves the slots empty.
     fn free_batch(&mut self, blocks: &mut [Option<Self::Block>]) {
         for block in blocks.iter_mut().filter_map(Option::take) {
             self.free(block);
@@ -102,12 +102,12 @@ pub(crate) trait Allocator {
     }
 }
 
-/// Which frames a block consists of.
+/// The frames of a block.
 pub(crate) trait Frames {
-    /// The first.
+    /// The first frame.
     fn pfn(&self) -> Pfn;
 
-    /// How many, as a power of two.
+    /// The number of frames, as a power of two.
     fn order(&self) -> Order;
 }
 
@@ -134,7 +134,7 @@ impl<'m, P: Platform> Allocator for Library<'_, 'm, P> {
 
     #[inline]
     fn free(&mut self, block: Block<'m>) {
-        // One memory, so that no block is of another; it would be leaked, and missed in the end.
+        // There is one memory, so the block is accepted; a leak would be detected at the end.
         let _ = self.0.free(block);
     }
 
@@ -144,24 +144,24 @@ impl<'m, P: Platform> Allocator for Library<'_, 'm, P> {
     }
 }
 
-/// A way from one CPU to another with room for a few things. Sender and receiver wait for each
-/// other in whatever way their machine waits.
+/// A pipe between two CPUs with a small capacity. Sender and receiver wait for each other as their
+/// machine waits.
 pub(crate) trait Pipe<T> {
-    /// Hands `thing` over, waiting for room.
+    /// Sends `thing`, waiting for a free slot.
     ///
     /// # Errors
     ///
-    /// The thing, if nobody will take it.
+    /// The thing, if the pipe is closed.
     fn send(&self, thing: T) -> Result<(), T>;
 
-    /// Takes the next thing, waiting for one; `None` when no more will come.
+    /// Receives the next thing, waiting for one; `None` if the pipe is closed and empty.
     fn receive(&self) -> Option<T>;
 
-    /// Nobody sends or receives any more. What is inside can still be received.
+    /// Closes the pipe for both sides. Things in it can still be received.
     fn close(&self);
 }
 
-/// A message: blocks, and what was written into them.
+/// A message: blocks, and the value that was written into them.
 pub(crate) struct Message<B> {
     pub(crate) blocks: Vec<B>,
     pub(crate) value: u64,

@@ -1,4 +1,4 @@
-//! The front door: the lists of a CPU first, the zone behind them.
+//! Allocation and free: the lists of a CPU first, then the zone.
 
 use super::{
     BulkFree, DrainReason, LockName, Machine, MigrateType, ORDERS, Pressure, Sizing, Stats,
@@ -50,14 +50,15 @@ impl ListBuddy {
     #[must_use]
     pub fn with_tuning(frames: u64, cpus: usize, tuning: &Tuning) -> Self {
         let buddy = Self::on(Threads, frames, cpus, tuning);
-        // Whoever measures it does not want to measure the system below it.
+        // A benchmark of the allocator does not want to measure the page faults of its first
+        // accesses.
         buddy.pages.populate();
         buddy
     }
 }
 
 impl<M: Machine> ListBuddy<M> {
-    /// On a machine of the caller's.
+    /// On a machine that the caller provides.
     ///
     /// # Panics
     ///
@@ -80,8 +81,8 @@ impl<M: Machine> ListBuddy<M> {
         }
     }
 
-    /// Allocates 2^`order` frames on behalf of `cpu`; the number of the first, or `None` when
-    /// not even emptying all CPU lists yields such a block.
+    /// Allocates 2^`order` frames on behalf of `cpu`. Returns the number of the first, or `None` if
+    /// there is no such block even with all CPU lists empty.
     #[inline]
     pub fn alloc(&self, cpu: usize, order: u8, migratetype: MigrateType) -> Option<u64> {
         let listed = list_index(order, migratetype).and_then(|index| {
@@ -119,7 +120,7 @@ impl<M: Machine> ListBuddy<M> {
         Ok(())
     }
 
-    /// Says that a frame will be freed soon: see [`Machine::expect`].
+    /// Announces the free of a frame: see [`Machine::expect`].
     #[inline]
     pub fn expect(&self, frame: u64) {
         if frame < u64::from(self.pages.frames()) {
@@ -127,7 +128,7 @@ impl<M: Machine> ListBuddy<M> {
         }
     }
 
-    /// Empties the lists of one CPU; any CPU may ask.
+    /// Empties the lists of one CPU. Any CPU may call it.
     pub fn drain_cpu(&self, cpu: usize) {
         let mut held = true;
         while held {
@@ -144,7 +145,7 @@ impl<M: Machine> ListBuddy<M> {
         (0..self.cpus.len()).for_each(|cpu| self.drain_cpu(cpu));
     }
 
-    /// The regular trimming of a CPU's lists, due about once a second.
+    /// The regular trimming of a CPU's lists, to be called about once a second.
     pub fn decay(&self, cpu: usize) {
         let mut left = self.cpus[cpu].with(Pcp::decay);
         while left > 0 {
@@ -155,13 +156,13 @@ impl<M: Machine> ListBuddy<M> {
         }
     }
 
-    /// Tells the lists about the state of memory, which this allocator does not judge itself.
+    /// Sets the pressure on memory, which this allocator does not determine itself.
     pub fn set_pressure(&self, pressure: Pressure) {
         self.below_high.store(pressure.below_high, Relaxed);
         self.reclaim_active.store(pressure.reclaim_active, Relaxed);
     }
 
-    /// All counts, CPUs summed.
+    /// All counts, summed over CPUs.
     pub fn stats(&self) -> Stats {
         let mut stats = Stats { zone: self.zone.with(|zone| zone.stats), ..Stats::default() };
         for cpu in &self.cpus {
@@ -241,7 +242,7 @@ impl<M: Machine> ListBuddy<M> {
         pcp.stats.refilled_frames += u64::from(got) << order;
     }
 
-    /// Puts a block on a list of the CPU, which may give others back.
+    /// Puts a block on a list of the CPU. If the lists are full, blocks go back to the zone.
     #[inline]
     fn push(&self, cpu: usize, pcp: &mut Pcp, index: usize, frame: u32) {
         let order = pcp::list_order(index);
@@ -253,7 +254,7 @@ impl<M: Machine> ListBuddy<M> {
         }
     }
 
-    /// Gives about `frames` frames of a CPU's lists back; says how many it were.
+    /// Gives about `frames` frames of a CPU's lists back. Returns their number.
     #[cold]
     fn release(
         &self,
@@ -289,7 +290,7 @@ impl<M: Machine> ListBuddy<M> {
         })
     }
 
-    /// Allocates past the lists; if that fails, once more with all lists empty.
+    /// Allocates without the lists. If that fails, empties all lists and tries once more.
     #[cold]
     fn alloc_from_zone(&self, order: u8, migratetype: MigrateType) -> Option<u32> {
         self.take_one(order, migratetype).or_else(|| {
@@ -298,7 +299,7 @@ impl<M: Machine> ListBuddy<M> {
         })
     }
 
-    /// Tells the machine what was done under the zone lock.
+    /// Reports to the machine the work that was done under the zone lock.
     fn did(&self, zone: &mut Zone) {
         self.pages.machine().work(LockName::Zone, bulk::work(zone));
     }
@@ -314,7 +315,7 @@ impl<M: Machine> ListBuddy<M> {
         })
     }
 
-    /// Frees past the lists, in pieces of at most a pageblock, each with its own type.
+    /// Frees without the lists, in pieces of at most a pageblock, each with its own type.
     #[cold]
     fn free_to_zone(&self, frame: u32, order: u8) {
         let piece = order.min(PAGEBLOCK_ORDER);

@@ -1,4 +1,4 @@
-//! What happens under the zone lock on behalf of a CPU's lists: refills and bulk frees.
+//! Work under the zone lock on behalf of a CPU's lists: refills and bulk frees.
 //!
 //! [`refill`] and [`release`] run from the acquisition of the lock to its release and do nothing
 //! outside it; they are never inlined, so that a profiler shows exactly the work under the lock.
@@ -12,7 +12,7 @@ use super::{
     zone::Zone,
 };
 
-/// Moves up to `blocks` blocks of the zone to the tail of `list`; says how many.
+/// Moves up to `blocks` blocks of the zone to the tail of `list`. Returns their number.
 #[inline(never)]
 pub(super) fn refill<M: Machine>(
     zone: &mut Zone,
@@ -37,7 +37,7 @@ pub(super) fn refill<M: Machine>(
     got
 }
 
-/// Gives blocks of a CPU's lists back to the zone; says how many frames.
+/// Gives blocks of a CPU's lists back to the zone. Returns the number of frames.
 #[inline(never)]
 pub(super) fn release<M: Machine>(
     zone: &mut Zone,
@@ -55,22 +55,23 @@ pub(super) fn release<M: Machine>(
     frames
 }
 
-/// What a bulk free returns, block by block; each is off its list when it comes out.
+/// The blocks of a bulk free, one after the other; each is off its list when it is returned.
 pub(super) trait Selection {
     fn next<M: Machine>(&mut self, pages: &Pages<M>) -> Option<(u32, u8)>;
 
-    /// How many of them were chosen only when they were asked for.
+    /// Number of blocks that were selected while they were returned, not before.
     fn chosen_here(&self) -> u32;
 }
 
-/// Chooses from the tails of a CPU's lists as it goes, staying with a list until it is empty.
+/// Selects from the tails of a CPU's lists while blocks are returned; changes to the next list when
+/// one is empty.
 pub(super) struct FromTails {
     cpu: usize,
-    /// The list that is being emptied, or was.
+    /// The list that blocks are taken from.
     list: usize,
     /// Frames still to return; the last block may overshoot.
     left: u32,
-    /// Blocks chosen so far.
+    /// Blocks selected so far.
     chosen: u32,
 }
 
@@ -105,21 +106,21 @@ impl Selection for FromTails {
     }
 }
 
-/// What was chosen before the lock was taken, on the CPU's private list.
+/// Blocks that were selected before the lock was taken, on the CPU's private list.
 ///
-/// The list is walked, not emptied block by block: whoever puts a block on a free list writes the
-/// links of its descriptor anew, so nobody has to take it off here first.
+/// The list is walked, not emptied block by block: putting a block on a free list overwrites the
+/// links of its descriptor, so no unlinking is needed first.
 pub(super) struct Prechosen {
     list: List,
-    /// What comes out next.
+    /// The next block.
     next: Option<u32>,
     /// Blocks on it.
     blocks: u32,
 }
 
 impl Prechosen {
-    /// Moves everything that `choice` selects to the private list, and, if told so, starts loading
-    /// the descriptors of the buddies that merging will ask for.
+    /// Moves the blocks that `choice` selects to the private list and, if so configured, prefetches
+    /// the descriptors of the buddies that merging will read.
     pub(super) fn new<M: Machine>(
         pages: &Pages<M>,
         cpu: usize,
@@ -136,7 +137,7 @@ impl Prechosen {
         Self { list: private, next: pages.first(private), blocks: choice.chosen }
     }
 
-    /// What choosing them took.
+    /// The work of the selection.
     pub(super) fn work(&self) -> Work {
         Work { chosen: self.blocks, ..Work::default() }
     }
@@ -161,7 +162,7 @@ impl Selection for Prechosen {
     }
 }
 
-/// What was done under the lock since somebody last asked.
+/// Work done under the lock since the last call.
 pub(super) fn work(zone: &mut Zone) -> Work {
     core::mem::take(&mut zone.work)
 }

@@ -1,5 +1,5 @@
-//! What happens when a type's own lists are empty: claim a whole pageblock from another type, or
-//! steal one block and mix.
+//! Fallback when the lists of a type are empty: claim a whole pageblock of another type, or steal
+//! one block and mix types.
 
 use super::{
     MigrateType,
@@ -8,17 +8,17 @@ use super::{
     zone::Zone,
 };
 
-/// Where the last block came from, remembered for as long as the zone lock is held.
+/// The source of the last block, kept for as long as the zone lock is held.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) enum Phase {
-    /// Own lists.
+    /// The type's own lists.
     #[default]
     Normal,
-    /// Another type's lists, leaving the pageblock theirs.
+    /// The lists of another type; the pageblock keeps its type.
     Steal,
 }
 
-/// The types to turn to, in this order.
+/// The types to fall back to, in this order.
 const fn fallbacks(migratetype: MigrateType) -> [MigrateType; 2] {
     match migratetype {
         MigrateType::Unmovable => [MigrateType::Reclaimable, MigrateType::Movable],
@@ -28,7 +28,7 @@ const fn fallbacks(migratetype: MigrateType) -> [MigrateType; 2] {
 }
 
 impl Zone {
-    /// Takes one block, falling back to other types where it must.
+    /// Takes one block, from other types where necessary.
     #[cfg_attr(not(framewright_outlined), inline(always))]
     #[cfg_attr(framewright_outlined, inline(never))]
     pub(super) fn take<M: Machine>(
@@ -51,8 +51,8 @@ impl Zone {
         Some(frame)
     }
 
-    /// Makes a pageblock of another type the requester's, largest free block first, and takes
-    /// from it.
+    /// Changes the type of a pageblock of another type, largest free block first, to the
+    /// requester's, and takes a block of it.
     #[cold]
     fn claim<M: Machine>(
         &mut self,
@@ -65,7 +65,8 @@ impl Zone {
                 continue;
             };
             if from < PAGEBLOCK_ORDER / 2 && migratetype == MigrateType::Movable {
-                // Not worth a pageblock: movable frames do no lasting harm among others.
+                // No pageblock is claimed for this: movable frames among others cause no lasting
+                // fragmentation.
                 return None;
             }
             if from >= PAGEBLOCK_ORDER {
@@ -82,7 +83,8 @@ impl Zone {
         None
     }
 
-    /// Takes over a partly used pageblock if at least half of it is free or suits the requester.
+    /// Claims a partly used pageblock if at least half of it is free or compatible with the
+    /// requester.
     fn claim_part<M: Machine>(
         &mut self,
         pages: &Pages<M>,
@@ -114,7 +116,7 @@ impl Zone {
         true
     }
 
-    /// Takes the smallest sufficient block of another type; the rest of it stays theirs.
+    /// Takes the smallest sufficient block of another type; the rest of it keeps its type.
     #[cold]
     fn steal<M: Machine>(
         &mut self,
@@ -142,8 +144,8 @@ fn first_fallback<M: Machine>(
         .find_map(|theirs| Some((pages.first(pages.free_list(order, theirs))?, theirs)))
 }
 
-/// The blocks of a pageblock in address order, with their marks. A frame of which the marks say
-/// nothing counts as a block of one.
+/// The blocks of a pageblock in address order, with their marks. A frame without a mark counts as a
+/// block of one frame.
 fn blocks<M: Machine>(
     pages: &Pages<M>,
     start: u32,
@@ -160,7 +162,7 @@ fn blocks<M: Machine>(
     })
 }
 
-/// Free frames, and allocated frames that could move.
+/// Free frames, and allocated frames that may be movable.
 fn survey<M: Machine>(pages: &Pages<M>, start: u32, end: u32) -> (u32, u32) {
     blocks(pages, start, end).fold((0, 0), |(free, movable), (_, mark)| match mark {
         Mark::Buddy(order) => (free + (1 << order), movable),
@@ -192,7 +194,7 @@ mod tests {
         let frame = take(&mut zone, &pages, 0, Unmovable).expect("free");
         assert_eq!(pages.pageblock_type(frame), Unmovable);
         assert_eq!((zone.stats.claims, zone.stats.steals), (1, 0));
-        // What is left of it serves the next request without another claim.
+        // The rest of the pageblock serves the next request without another claim.
         let next = take(&mut zone, &pages, 0, Unmovable).expect("free");
         assert_eq!((next, zone.stats.claims), (frame + 1, 1));
     }
@@ -209,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn a_crowded_pageblock_is_stolen_from_and_keeps_its_type() {
+    fn stealing_from_a_full_pageblock_keeps_its_type() {
         let (pages, mut zone) = zone(512);
         for _ in 0..257 {
             take(&mut zone, &pages, 0, Movable).expect("free");
@@ -220,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn movable_requests_do_not_claim_for_small_change() {
+    fn movable_requests_do_not_claim_for_a_small_block() {
         let (pages, mut zone) = zone(512);
         let mut frames: Vec<u32> =
             core::iter::from_fn(|| take(&mut zone, &pages, 0, Unmovable)).collect();
@@ -234,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bulk_take_that_stole_goes_on_stealing() {
+    fn a_bulk_take_continues_to_steal_after_a_steal() {
         let (pages, mut zone) = zone(512);
         for _ in 0..300 {
             take(&mut zone, &pages, 0, Movable).expect("free");

@@ -1,20 +1,20 @@
 //! The page array: one 64-byte descriptor per frame, and doubly linked lists through them.
 //!
-//! This is what the classic design is made of, and what it pays for: putting a block on a list
-//! or taking it off touches the descriptors of the block and of its neighbours on that list, a
-//! cache line each, wherever in memory they are.
+//! The costs of the classic design come from here: putting a block on a list or taking it off
+//! touches the descriptors of the block and of its neighbours on that list, a cache line each,
+//! anywhere in memory.
 //!
 //! Links are frame numbers. Every list is a ring through a *head*, a descriptor of its own behind
-//! those of the frames, so that unlinking never asks which list a block is on.
+//! those of the frames, so that unlinking works without knowing the list.
 //!
-//! **Who may touch what.** A descriptor belongs to whoever holds the lock of the list that it is
-//! on, or to the owner of the allocated block. Fields are relaxed atomics: plain loads and stores
-//! to the processor, but a neighbour may look at the mark of a block that is not its own (merging
-//! does) and read garbage-free nonsense, never undefined behaviour.
+//! **Access.** A descriptor belongs to the holder of the lock of its list, or to the owner of the
+//! allocated block. Fields are relaxed atomics: plain loads and stores to the processor. Merging
+//! reads the mark of a buddy that may belong to another owner; the value may be stale, but reading
+//! it is no undefined behaviour.
 //!
-//! **Memory.** Descriptors start out as zeroes, which say all there is to say about a frame that is
-//! on no list, so that those that are never used cost nothing: a machine of many nodes can be
-//! simulated in the memory of its busy frames.
+//! **Memory.** Descriptors start as zeroes, which are valid for a frame that is on no list.
+//! Descriptors that are never used therefore take no memory: a machine of many nodes can be
+//! simulated in the memory of its used frames.
 
 use super::{MigrateType, Threads, Touch, lock::Machine};
 use bytemuck::{Zeroable, allocation::zeroed_vec};
@@ -34,7 +34,7 @@ pub(super) const TYPES: usize = 3;
 /// for blocks on their way to the zone.
 pub(super) const CPU_LISTS: usize = 15;
 
-/// What a descriptor says about its frame.
+/// The state of a frame in its descriptor.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Mark {
     /// Inside a larger block, not its first frame.
@@ -78,9 +78,9 @@ pub struct Links {
     mark: AtomicU32,
 }
 
-/// A descriptor as large as the real one, whose remaining words belong to the owner of the page. Its
-/// alignment keeps the words in use on one cache line, and each descriptor's on another; a larger
-/// one would have the system's allocator write to all of the array.
+/// A descriptor as large as the real one, whose remaining words belong to the owner of the page.
+/// The alignment puts each descriptor on a cache line of its own. With a larger alignment the
+/// system's allocator would write to the whole array.
 #[repr(C, align(16))]
 #[derive(Zeroable)]
 pub struct Page {
@@ -88,7 +88,7 @@ pub struct Page {
     _owner: [u32; 13],
 }
 
-/// What a machine keeps of a descriptor.
+/// The per-frame data of a machine.
 pub trait Descriptor: Zeroable + Send + Sync {
     /// The words that the allocator uses.
     fn links(&self) -> &Links;
@@ -145,7 +145,7 @@ impl<M: Machine> Pages<M> {
         &self.machine
     }
 
-    /// Descriptor `number`, which the machine hears is touched.
+    /// Descriptor `number`; the machine is told of the access.
     #[inline]
     fn page(&self, number: u32, touch: Touch) -> &Links {
         let page = &self.pages[number as usize];
@@ -154,7 +154,7 @@ impl<M: Machine> Pages<M> {
         page.links()
     }
 
-    /// Descriptor `number` is likely to be touched next.
+    /// Announces to the machine that descriptor `number` is likely to be touched next.
     #[inline]
     pub(super) fn expect(&self, number: u32) {
         if let Some(page) = self.pages.get(number as usize) {
@@ -162,7 +162,7 @@ impl<M: Machine> Pages<M> {
         }
     }
 
-    /// Makes the system provide memory for all descriptors, before anybody waits for it.
+    /// Makes the system provide memory for all descriptors, so that no later access faults.
     pub(super) fn populate(&self) {
         for page in &self.pages {
             let mark = &page.links().mark;
@@ -243,7 +243,7 @@ impl<M: Machine> Pages<M> {
         (last != list.0).then_some(last)
     }
 
-    /// The block behind `frame` on its list.
+    /// The block after `frame` on its list.
     #[inline]
     pub(super) fn after(&self, list: List, frame: u32) -> Option<u32> {
         let next = self.page(frame, Touch::Read).next.load(Relaxed);
@@ -251,7 +251,7 @@ impl<M: Machine> Pages<M> {
         (next != list.0).then_some(next)
     }
 
-    /// Forgets what is on a list, whose blocks have all gone elsewhere.
+    /// Makes a list empty whose blocks are all on other lists by now.
     #[inline]
     pub(super) fn make_empty(&self, list: List) {
         let head = self.page(list.0, Touch::Write);
@@ -271,7 +271,7 @@ impl<M: Machine> Pages<M> {
         self.link(previous, frame, list.0);
     }
 
-    /// Takes a block off whatever list it is on.
+    /// Takes a block off its list, whichever it is.
     #[inline]
     pub(super) fn unlink(&self, frame: u32) {
         let page = self.page(frame, Touch::Change);
@@ -296,7 +296,7 @@ impl<M: Machine> Pages<M> {
     pub(super) fn prefetch(&self, frame: u32) {
         if let Some(page) = self.pages.get(frame as usize) {
             self.machine.touch(frame, Touch::Prefetch);
-            // A plain load whose result nobody waits for does what a prefetch does.
+            // A plain load whose result is not used has the effect of a prefetch.
             core::hint::black_box(page.links().mark.load(Relaxed));
         }
     }
@@ -323,7 +323,7 @@ mod tests {
 
     #[test]
     fn marks_survive_packing() {
-        assert_eq!(Mark::Tail.pack(), 0, "what fresh memory says");
+        assert_eq!(Mark::Tail.pack(), 0, "the mark of fresh memory");
         for order in 0..=MAX_ORDER {
             for mark in [
                 Mark::Buddy(order),
@@ -339,7 +339,7 @@ mod tests {
     }
 
     #[test]
-    fn lists_keep_their_order_and_lose_what_is_unlinked() {
+    fn lists_keep_their_order_and_drop_unlinked_blocks() {
         let pages = Pages::new(Threads, 16, 1);
         let list = pages.free_list(0, MigrateType::Movable);
         assert_eq!((pages.first(list), pages.last(list)), (None, None));

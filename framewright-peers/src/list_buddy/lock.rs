@@ -1,8 +1,8 @@
-//! What the classic design needs of the machine: locks, and somewhere to report its work.
+//! The interface of the classic design to the machine: locks, and reports of its work.
 //!
-//! The algorithms next door know neither threads nor time. They work on plain data; *this* file
-//! decides how that data is excluded. A simulator brings its own [`Machine`] and charges its own
-//! costs; [`Threads`] is the real one.
+//! The algorithms of the other modules know neither threads nor time. They work on plain data; a
+//! [`Machine`] provides the exclusion. A simulator has its own `Machine` with its own costs;
+//! [`Threads`] runs on real threads.
 
 use super::lists::{Descriptor, Page};
 
@@ -10,29 +10,29 @@ use super::lists::{Descriptor, Page};
 pub trait Machine: Sync {
     /// A lock around a `T`.
     type Lock<T: Send>: Lock<T>;
-    /// What it keeps per frame: a [`Page`], as large as a real descriptor, unless the machine gives
-    /// descriptors cache lines of its own making.
+    /// The data per frame: a [`Page`], as large as a real descriptor, unless the machine simulates
+    /// the cache lines of descriptors.
     type Descriptor: Descriptor;
 
-    /// An open lock around `value`.
+    /// An unlocked lock around `value`; `whose` names it.
     fn new_lock<T: Send>(&self, whose: LockName, value: T) -> Self::Lock<T>;
 
-    /// Hears how much was done under a lock, while it is still held.
+    /// Reports the work done under a lock, while it is still held.
     #[inline(always)]
     fn work(&self, under: LockName, work: Work) {
         let _ = (under, work);
     }
 
-    /// Hears that the descriptor of a frame, or of a list's head behind those of the frames, is
-    /// touched: a cache line each.
+    /// Reports an access to the descriptor of a frame, or of a list's head behind those of the
+    /// frames: a cache line each.
     #[inline(always)]
     fn touch(&self, descriptor: u32, touch: Touch) {
         let _ = (descriptor, touch);
     }
 
-    /// Hears which descriptor is likely to be touched next, so that a machine that keeps more than
-    /// `kept` about it can get hold of that ahead of use. This is for the host of a simulation: on
-    /// the machine that is simulated nothing happens, and real ones do nothing.
+    /// Announces the descriptor that is likely to be touched next, so that the host of a simulation
+    /// can load its own data about that descriptor ahead of use. `kept` is that data. It has no
+    /// effect on the simulated machine; real machines do nothing.
     #[inline(always)]
     fn expect(&self, descriptor: u32, kept: &Self::Descriptor) {
         let _ = (descriptor, kept);
@@ -41,10 +41,10 @@ pub trait Machine: Sync {
 
 /// A lock that owns its data.
 pub trait Lock<T>: Sync {
-    /// Runs `f` under the lock, waiting for it as long as it takes.
+    /// Runs `f` under the lock, and waits for it for as long as necessary.
     fn with<R>(&self, f: impl FnOnce(&mut T) -> R) -> R;
 
-    /// Runs `f` under the lock if it is free right now.
+    /// Runs `f` under the lock if it is free.
     fn try_with<R>(&self, f: impl FnOnce(&mut T) -> R) -> Option<R>;
 }
 
@@ -53,33 +53,33 @@ pub trait Lock<T>: Sync {
 pub enum LockName {
     /// The zone's.
     Zone,
-    /// That of one CPU's lists.
+    /// The lock of one CPU's lists.
     Cpu(usize),
 }
 
-/// What was done under a lock.
+/// Work that was done under a lock.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Work {
     /// Blocks taken from the lists that the lock protects.
     pub taken: u32,
     /// Blocks given back to them.
     pub given: u32,
-    /// Blocks chosen on a CPU's lists, to be given back.
+    /// Blocks selected on a CPU's lists, to be given back.
     pub chosen: u32,
-    /// Splits and merges on the way; each touches the descriptor of one more block.
+    /// Splits and merges; each touches the descriptor of one more block.
     pub steps: u32,
 }
 
 /// How a descriptor is touched.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Touch {
-    /// Read: what comes next depends on it.
+    /// Read; the next step depends on the value.
     Read,
-    /// Read and changed: what comes next depends on it.
+    /// Read and changed; the next step depends on the value.
     Change,
-    /// Only written to.
+    /// Written without reading.
     Write,
-    /// Asked for ahead of use.
+    /// Loaded ahead of use.
     Prefetch,
 }
 

@@ -1,13 +1,13 @@
-//! The classic design: what general-purpose kernels have done for decades.
+//! The classic design of general-purpose kernels.
 //!
 //! A 64-byte descriptor per frame ([`lists`](self)), free blocks of orders 0 to 10 on doubly
 //! linked lists per order and migratetype, buddies merged page by page under one zone lock,
-//! and in front of it per CPU a set of lists under a spinlock that the owner only ever
-//! *tries* to take. It exists to be compared with, on real threads and in simulation, and is
-//! written from a description of the mechanism.
+//! and in front of it per CPU a set of lists under a spinlock that the owner only ever *tries* to
+//! take. It is a baseline for comparison, on real threads and in simulation, and is written from a
+//! description of the mechanism.
 //!
 //! ```text
-//!  allocator  the front door: allocate, free, drain    row      the same as a Peer
+//! allocator  allocate, free, drain                    row      the same as a Peer
 //!   |
 //!  pcp        how much to fetch and to give back        tuning   sizes, historical rules
 //!   |
@@ -43,13 +43,13 @@ pub use row::ListWorker;
 pub use stats::{CpuStats, DrainReason, Stats, ZoneStats};
 pub use tuning::{BulkFree, HighOrderDrain, Sizing, Tuning};
 
-/// What a block is used for: frames of one kind are kept together.
+/// The mobility of a block: frames of one type are grouped in pageblocks.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub enum MigrateType {
-    /// Stays where it is for good.
+    /// Stays at its address until it is freed.
     Unmovable = 0,
-    /// Its contents can be moved elsewhere.
+    /// Its contents can be moved to other frames.
     Movable = 1,
     /// Can be freed on demand.
     Reclaimable = 2,

@@ -1,6 +1,6 @@
-//! The lists of one CPU: how much to fetch, when to give back, and how much.
+//! The sizes of one CPU's lists: frames per refill, when blocks go back, and how many.
 //!
-//! Arithmetic only. What it decides is carried out by `bulk`, under the zone lock.
+//! Arithmetic only. `bulk` carries out its decisions under the zone lock.
 
 use super::{
     MigrateType,
@@ -13,7 +13,7 @@ use super::{
 const LISTED_ORDERS: u8 = 4;
 /// Index of the first of the two lists of huge blocks.
 const HUGE: usize = LISTED_ORDERS as usize * super::lists::TYPES;
-/// Lists that hold blocks; the one behind them is private to bulk frees.
+/// Lists that hold blocks; the next one is private to bulk frees.
 pub(super) const HOLDING_LISTS: usize = HUGE + 2;
 /// The private list.
 pub(super) const PRIVATE: usize = HOLDING_LISTS;
@@ -35,7 +35,7 @@ pub(super) fn list_order(index: usize) -> u8 {
     if index >= HUGE { PAGEBLOCK_ORDER } else { (index / super::lists::TYPES) as u8 }
 }
 
-/// What the zone says about the state of memory.
+/// The pressure on memory of the zone.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Pressure {
     /// Free memory has fallen below the high watermark.
@@ -47,12 +47,12 @@ pub struct Pressure {
 /// A bulk free that became due.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Drain {
-    /// Frames to give back, more or less.
+    /// Approximate number of frames to give back.
     pub(super) frames: u32,
     pub(super) reason: DrainReason,
 }
 
-/// One CPU's words beside its lists.
+/// The counters of one CPU's lists.
 #[repr(align(64))]
 pub(super) struct Pcp {
     /// Frames on all lists.
@@ -64,9 +64,9 @@ pub(super) struct Pcp {
     scale_max: u8,
     every_free: bool,
     previous_free_was_high_order: bool,
-    /// Keep a batch when high-order frees drain: the cache holds it.
+    /// Whether a drain after high-order frees keeps a batch, because the cache holds it.
     keep_batch: bool,
-    /// Frames freed lately, halved by each allocation.
+    /// Recently freed frames, halved by each allocation.
     free_count: u32,
     sizing: Sizing,
     pub(super) stats: CpuStats,
@@ -106,16 +106,16 @@ impl Pcp {
             self.high = (self.high + frames).min(self.sizing.high_max);
         }
         if order == 0 {
-            let room = self.high.saturating_sub(self.count + batch).max(batch);
-            if frames <= room && self.alloc_factor < self.scale_max {
+            let space = self.high.saturating_sub(self.count + batch).max(batch);
+            if frames <= space && self.alloc_factor < self.scale_max {
                 self.alloc_factor += 1;
             }
-            frames = frames.min(room);
+            frames = frames.min(space);
         }
         if frames > 1 { (frames >> order).max(2) } else { frames }
     }
 
-    /// Notes a free block that was just put on a list; says whether a bulk free is due.
+    /// Notes a free block that was just put on a list. Returns the bulk free that is due, if any.
     #[inline]
     pub(super) fn note_free(&mut self, order: u8, pressure: Pressure) -> Option<Drain> {
         let batch = self.sizing.batch;
@@ -146,7 +146,7 @@ impl Pcp {
         self.count.saturating_sub(self.high)
     }
 
-    /// Frames that one acquisition of the zone lock may give back when lists are emptied.
+    /// Frames that one hold of the zone lock may give back when lists are emptied.
     pub(super) fn scaled_batch(&self) -> u32 {
         self.sizing.batch << self.scale_max
     }
@@ -160,7 +160,7 @@ impl Pcp {
         self.high = self.high.max(self.sizing.high_min).min(self.sizing.high_max);
     }
 
-    /// The count from which a free drains; moves the ceiling on the way.
+    /// The count from which a free drains; adjusts the ceiling.
     #[inline]
     fn threshold(&mut self, empty: bool, pressure: Pressure) -> u32 {
         self.clamp_high();

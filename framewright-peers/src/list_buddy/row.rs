@@ -52,7 +52,7 @@ impl<M: Machine> Worker for ListWorker<'_, M> {
 
     #[inline]
     unsafe fn free(&mut self, frame: u64, order: u8) {
-        // Refusals concern frames that the caller does not own, which it excludes.
+        // A refused free concerns a frame that the caller does not own. The caller excludes that.
         let _ = self.buddy.free(self.cpu, frame, order);
     }
 }

@@ -1,4 +1,4 @@
-//! What happened so far, counted under the locks that are held anyway.
+//! Counters, updated under locks that are held anyway.
 
 /// Why a CPU's lists gave frames back.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -7,7 +7,7 @@ pub enum DrainReason {
     Threshold,
     /// Consecutive frees of orders 1 to 3.
     HighOrder,
-    /// The lists were emptied for somebody: an allocation that failed, or the embedder.
+    /// The lists were emptied on request: after a failed allocation, or by the embedder.
     Emptied,
     /// The regular trimming of lists that have grown beyond need.
     Decay,

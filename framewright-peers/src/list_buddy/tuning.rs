@@ -1,6 +1,6 @@
-//! How the lists of a CPU are sized, and which of the historical rules they follow.
+//! The sizes of a CPU's lists, and the choice among historical rules.
 
-/// When a bulk free chooses the blocks that it returns.
+/// When a bulk free selects the blocks that it returns.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum BulkFree {
     /// While holding the zone lock (the rule since 5.18).
@@ -23,22 +23,22 @@ pub enum HighOrderDrain {
 /// Settings, chosen at construction.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Tuning {
-    /// When bulk frees choose.
+    /// When bulk frees select their blocks.
     pub bulk_free: BulkFree,
-    /// Whether a bulk free that chooses before the lock also starts loading the descriptors of the
-    /// buddies that merging will ask for (4.17 to 5.17).
+    /// Whether a bulk free that selects before the lock also prefetches the descriptors of the
+    /// buddies that merging will read (4.17 to 5.17).
     pub prefetch_buddies: bool,
     /// When high-order frees drain.
     pub high_order_drain: HighOrderDrain,
     /// Largest power of two by which a batch is scaled, 0 to 6.
     pub batch_scale_max: u8,
-    /// Frames per refill or bulk free, before scaling; `None`: what the zone is large enough for.
+    /// Frames per refill or bulk free, before scaling; `None`: computed from the size of the zone.
     pub batch: Option<u32>,
-    /// Fixes the ceiling of a CPU's lists at so many frames, as kernels before 6.7 did at six
-    /// batches; `None`: what `high_fraction` says.
+    /// Fixes the ceiling of a CPU's lists at this number of frames, as kernels before 6.7 did at
+    /// six batches; `None`: computed by `high_fraction`.
     pub high: Option<u32>,
-    /// `percpu_pagelist_high_fraction`: 0 tunes the size of the lists automatically; 8 and more
-    /// fixes it at that fraction of the zone per CPU.
+    /// `percpu_pagelist_high_fraction`: 0 tunes the size of the lists automatically; 8 or more
+    /// fixes the size at that fraction of the zone per CPU.
     pub high_fraction: u32,
     /// `watermark_scale_factor`, in ten-thousandths of the zone.
     pub watermark_scale_factor: u32,
@@ -62,7 +62,7 @@ impl Default for Tuning {
     }
 }
 
-/// The numbers that follow from settings, memory and CPUs.
+/// Numbers computed from settings, memory and CPUs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Sizing {
     /// Frames per refill or bulk free, before scaling.

@@ -1,7 +1,8 @@
-//! The free blocks of the zone: split on the way out, merge page by page on the way in.
+//! The free blocks of the zone: split on allocation, merged page by page on free.
 //!
-//! Everything here happens under the zone lock. What takes a frame is inlined into the loop that
-//! refills a list, as kernels do since 4.15; with `--cfg framewright_outlined` it is called.
+//! All functions run under the zone lock. The functions that take a frame are inlined into the loop
+//! that refills a list, as in kernels since 4.15; with `--cfg framewright_outlined` they are
+//! called.
 
 use super::{
     MigrateType,
@@ -10,15 +11,15 @@ use super::{
     stats::ZoneStats,
 };
 
-/// The zone's own words, beside the page array.
+/// The data of the zone beside the page array.
 pub(super) struct Zone {
     /// Free blocks per order.
     free_blocks: [u32; ORDERS],
     /// Free frames.
     free: u32,
-    /// What happened so far.
+    /// Counters.
     pub(super) stats: ZoneStats,
-    /// What was done since somebody last asked.
+    /// Work done since the last report.
     pub(super) work: Work,
 }
 
@@ -64,7 +65,7 @@ impl Zone {
         order: u8,
         migratetype: MigrateType,
     ) -> Option<u32> {
-        // A range without its end is a plain counter for the compiler, wherever this is inlined.
+        // A range without an end compiles to a plain counter.
         for from in order..ORDERS as u8 {
             if let Some(frame) = pages.first(pages.free_list(from, migratetype)) {
                 self.take_block(pages, frame, from, order, migratetype);
@@ -74,8 +75,8 @@ impl Zone {
         None
     }
 
-    /// Takes the free block at `frame` of order `from`, keeps its first 2^`order` frames and
-    /// returns the rest, halves of halves, to the lists of `migratetype`.
+    /// Takes the free block at `frame` of order `from`, keeps its first 2^`order` frames and puts
+    /// the remaining halves on the lists of `migratetype`.
     #[cfg_attr(not(framewright_outlined), inline(always))]
     #[cfg_attr(framewright_outlined, inline(never))]
     pub(super) fn take_block<M: Machine>(
@@ -98,7 +99,7 @@ impl Zone {
         }
     }
 
-    /// Gives a block back: merges it with its buddy for as long as that one is free.
+    /// Frees a block: merges it with its buddy while that one is free.
     pub(super) fn give<M: Machine>(&mut self, pages: &Pages<M>, mut frame: u32, mut order: u8) {
         let migratetype = pages.pageblock_type(frame);
         pages.set_mark(frame, Mark::Tail);
@@ -127,7 +128,7 @@ impl Zone {
         self.free_blocks[usize::from(order)] += 1;
     }
 
-    /// Takes a free block off its list; the caller marks what becomes of it.
+    /// Takes a free block off its list; the caller sets the new mark.
     fn unlink<M: Machine>(&mut self, pages: &Pages<M>, frame: u32, order: u8) {
         pages.unlink(frame);
         pages.set_mark(frame, Mark::Tail);
@@ -135,8 +136,8 @@ impl Zone {
     }
 }
 
-/// Whether the block that this one and its buddy will form has a free buddy already: then it is
-/// likely to merge soon, and is best left alone until it has.
+/// Whether the block that this one and its buddy form has a free buddy already. Such a block is
+/// likely to merge soon, so it is not handed out before others.
 fn will_merge<M: Machine>(pages: &Pages<M>, frame: u32, order: u8) -> bool {
     let merged = frame & !(1 << order);
     pages.is_buddy(merged ^ (2 << order), order + 1)
@@ -164,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn small_takes_walk_upwards_and_leave_halves_behind() {
+    fn small_takes_split_larger_blocks_and_keep_the_halves() {
         let (pages, mut zone) = zone(1024);
         for expected in 0..5 {
             assert_eq!(zone.take_own(&pages, 0, MigrateType::Movable), Some(expected));
@@ -174,12 +175,12 @@ mod tests {
     }
 
     #[test]
-    fn everything_given_back_merges_to_the_top() {
+    fn freeing_everything_merges_to_the_largest_order() {
         let (pages, mut zone) = zone(2048);
         let take = |zone: &mut Zone| zone.take_own(&pages, 0, MigrateType::Movable);
         let mut frames: Vec<u32> = core::iter::from_fn(|| take(&mut zone)).collect();
         assert_eq!((frames.len(), zone.free()), (2048, 0));
-        // Even frames first: nothing can merge until their buddies come.
+        // Even frames first: no merge is possible before their buddies are freed.
         frames.sort_by_key(|frame| (frame % 2, *frame));
         for frame in frames {
             zone.give(&pages, frame, 0);
@@ -188,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn a_block_that_will_merge_soon_waits_at_the_tail() {
+    fn a_block_that_will_merge_soon_goes_to_the_tail() {
         let (pages, mut zone) = zone(1024);
         let frames: Vec<u32> = (0..1024)
             .map(|_| zone.take_own(&pages, 0, MigrateType::Movable).expect("free"))
@@ -200,7 +201,7 @@ mod tests {
         // Frames 2 and 3 are a free pair now, so frame 0 would complete a block of four soon.
         zone.give(&pages, frames[0], 0);
         assert_eq!((pages.first(list), pages.last(list)), (Some(100), Some(0)));
-        // Frame 200 has no such prospects.
+        // Frame 200 has no free neighbours.
         zone.give(&pages, frames[200], 0);
         assert_eq!(pages.first(list), Some(200));
     }

@@ -1,4 +1,4 @@
-//! `framewright record`: what the running kernel's page allocator does, into a file.
+//! `framewright record`: records the page allocator of the running kernel into a file.
 
 mod running;
 
@@ -23,7 +23,7 @@ use crate::{output, print::bold, progress::Progress};
 use running::{Ended, Running, Signals};
 
 pub(crate) const EXAMPLES: &str = "\
-Records the page allocator's events of the running kernel, whoever causes them, while COMMAND runs, \
+Records the events of the running kernel's page allocator, of all processes, while COMMAND runs, \
 for a time, or until Ctrl-C. Needs root and tracefs. Ctrl-C ends the recording and keeps it.
 
 Examples:
@@ -32,14 +32,14 @@ Examples:
   framewright replay compile.txt.zst
 
 Exit codes: that of COMMAND if it failed (128 and the signal's number if a signal ended it); \
-otherwise 0 fine, 1 events were lost, 2 nothing could be recorded.";
+otherwise 0 success, 1 events were lost, 2 nothing could be recorded.";
 
 #[derive(Debug, ArgGroup)]
 pub(crate) struct RecordArgs {
     /// Name of the recording: writes NAME.txt.zst, NAME.before and NAME.after
     #[arg(short = 'o', long = "output", value_name = "NAME", default_value = "recording")]
     pub(crate) name: PathBuf,
-    /// End the recording after this time, as in 10s or 1m30s; COMMAND runs on to its end
+    /// End the recording after this time, as in 10s or 1m30s; COMMAND continues to its end
     #[arg(long = "for", value_name = "TIME", allow_hyphen_values = true)]
     pub(crate) limit: Option<Limit>,
     /// Memory of each CPU for events not read yet [default: 64MiB, less on small machines]
@@ -48,12 +48,12 @@ pub(crate) struct RecordArgs {
     /// Replace a recording of that name
     #[arg(long)]
     pub(crate) force: bool,
-    /// What to run meanwhile, with its arguments
+    /// The command to run during the recording, with its arguments
     #[arg(last = true, value_name = "COMMAND")]
     pub(crate) command: Vec<OsString>,
 }
 
-/// How long to record.
+/// The time to record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Limit(pub(crate) Duration);
 
@@ -62,7 +62,7 @@ impl FromStr for Limit {
 
     fn from_str(text: &str) -> Result<Self, String> {
         match humantime::parse_duration(text) {
-            Ok(Duration::ZERO) => Err("the time must be longer than nothing, as in 10s".to_owned()),
+            Ok(Duration::ZERO) => Err("the time must not be zero, as in 10s".to_owned()),
             Ok(limit) => Ok(Self(limit)),
             Err(_) => Err("a time is a number and a unit, as in 10s, 500ms or 1m30s".to_owned()),
         }
@@ -85,11 +85,9 @@ impl FromStr for Buffer {
         const AS_IN: &str = "a size is a number and a unit, as in 64MiB or 512K";
         let bytes = Config::new().with_binary().parse_size(text).map_err(|_| AS_IN.to_owned())?;
         match bytes {
-            ..Self::LEAST => {
-                Err(format!("the least there can be is {}; {AS_IN}", Self(Self::LEAST)))
-            }
+            ..Self::LEAST => Err(format!("the minimum is {}; {AS_IN}", Self(Self::LEAST))),
             Self::LEAST..=Self::MOST => Ok(Self(bytes)),
-            _ => Err(format!("the most there can be is {}; {AS_IN}", Self(Self::MOST))),
+            _ => Err(format!("the maximum is {}; {AS_IN}", Self(Self::MOST))),
         }
     }
 }
@@ -109,15 +107,15 @@ const TICK: Duration = Duration::from_millis(200);
 
 /// Records, then writes the recording.
 ///
-/// Signals never end the program in the middle. Each ends what is going on, and what comes next
-/// begins: the first ends the recording; another, the wait for the command; another, the writing,
-/// and then there is no recording.
+/// Signals never end the program immediately. Each ends the current step, and the next step starts:
+/// the first signal ends the recording, the second the wait for the command, the third the writing;
+/// then there is no recording.
 pub(crate) fn record(args: &RecordArgs) -> Result<Outcome, Failure> {
     let signals = Signals::listen().map_err(Failure::bad_input)?;
     let destination = Destination::claim(&args.name, args.force).map_err(Failure::bad_input)?;
     let tracefs = Tracefs::find().map_err(Failure::bad_input)?;
     if tracefs.is_own_mount() {
-        output::note("tracefs is not mounted here: using a mount that only this process has");
+        output::note("tracefs is not mounted here: using a private mount of this process");
     }
     for instance in tracefs.remove_stale() {
         output::note(format_args!("removed {instance}, left by a recording that was killed"));
@@ -149,8 +147,8 @@ pub(crate) fn record(args: &RecordArgs) -> Result<Outcome, Failure> {
     })
 }
 
-/// Waits until the recording shall end: with the command, after the time, on a signal (which it
-/// returns), or because the recording has failed.
+/// Waits until the recording is to end: with the command, after the time, on a signal (which is
+/// returned), or because the recording has failed.
 fn watch(
     session: &Session,
     mut command: Option<&mut Running>,
@@ -158,7 +156,7 @@ fn watch(
     signals: &Signals,
 ) -> Option<i32> {
     let limit = args.limit.map(|limit| limit.0);
-    // While a command runs, the terminal is the command's.
+    // While a command runs, only the command writes to the terminal.
     let line = command.is_none().then(|| Progress::spinner("recording"));
     let until = if limit.is_some() { "" } else { " until Ctrl-C" };
     loop {
@@ -180,7 +178,7 @@ fn watch(
     }
 }
 
-/// Writes the recording; a signal gives it up.
+/// Writes the recording; a signal aborts that.
 fn write(
     capture: Capture,
     destination: Destination,
@@ -188,7 +186,7 @@ fn write(
 ) -> Result<Summary, Failure> {
     let mut line = Progress::new("writing");
     let text = destination.files().text;
-    // Whoever pressed Ctrl-C twice to end the recording wants it all the same.
+    // A second Ctrl-C during the recording was meant for the recording, which is to be written.
     signals.forget();
     let written = capture.write(destination, &mut |done| {
         line.step(0, 1, done);
@@ -206,7 +204,7 @@ fn write(
     })
 }
 
-/// The recording, and how the command ended.
+/// Describes the recording, and how the command ended.
 pub(crate) fn show_record(
     files: &WrittenFiles,
     summary: &Summary,
@@ -252,14 +250,14 @@ fn end(command: &Ended) -> String {
     }
 }
 
-/// How many events were lost and what to do about it.
+/// The number of lost events, and how to avoid the loss.
 pub(crate) fn lost(summary: &Summary, buffer: Buffer) -> String {
     let lost = summary.lost;
     let mut reasons = Vec::new();
     for (events, reason) in [
         (lost.overrun, "overwritten before they were read"),
         (lost.commit_overrun, "too many at once in interrupts"),
-        (lost.dropped, "dropped for want of room"),
+        (lost.dropped, "dropped because the buffer was full"),
     ] {
         if events > 0 {
             reasons.push(format!("{events} {reason}"));
@@ -303,8 +301,8 @@ mod tests {
             assert_eq!((buffer.0, buffer.to_string().as_str()), (bytes, shown));
         }
         for (text, hint) in [
-            ("63K", "the least there can be is 64KiB"),
-            ("17G", "the most there can be is 16GiB"),
+            ("63K", "the minimum is 64KiB"),
+            ("17G", "the maximum is 16GiB"),
             ("-1", "as in 64MiB"),
             ("", "as in 64MiB"),
         ] {
@@ -350,7 +348,7 @@ mod tests {
             Buffer(64 << 10),
         );
         assert!(lost.starts_with(
-            "10 of 1010 (8 overwritten before they were read, 2 dropped for want of room); \
+            "10 of 1010 (8 overwritten before they were read, 2 dropped because the buffer was full); \
              record again with a --buffer larger than 64KiB."
         ));
     }

@@ -1,4 +1,4 @@
-//! The command that runs while something is recorded.
+//! The command that runs during a recording.
 
 use rustix::process::{Pid, Signal, kill_process};
 use signal_hook::{
@@ -18,17 +18,17 @@ use std::{
 use super::TICK;
 use crate::output;
 
-/// What shells add to the number of a signal that ended a command.
+/// Offset of the exit code of shells for a command that a signal ended.
 const BY_SIGNAL: i32 = 128;
 
-/// A command at work.
+/// A running command.
 pub(crate) struct Running {
     name: String,
     child: Child,
     status: Option<ExitStatus>,
 }
 
-/// How a command ended.
+/// The end of a command.
 #[derive(Debug)]
 pub(crate) struct Ended {
     /// Its program.
@@ -54,7 +54,7 @@ impl Running {
     /// Whether it has ended.
     pub(crate) fn has_ended(&mut self) -> bool {
         if self.status.is_none() {
-            // An error would mean that somebody else has waited for it.
+            // An error would mean that another part of the program has waited for it.
             self.status = self.child.try_wait().unwrap_or_default();
         }
         self.status.is_some()
@@ -63,15 +63,15 @@ impl Running {
     /// Waits until it ends. `signal` ended the recording: a terminal sends SIGINT to the command
     /// too, others are for this process alone and are passed on. A further signal ends the wait.
     pub(crate) fn wait(mut self, signal: Option<i32>, signals: &Signals) -> Ended {
-        /// It is asked to end, and may need a moment.
-        const PATIENCE: Duration = Duration::from_secs(1);
+        /// Time for the command to react to the signal before a message is printed.
+        const GRACE: Duration = Duration::from_secs(1);
         let pass_on = match signal {
             Some(SIGTERM) => Some(Signal::TERM),
             Some(SIGHUP) => Some(Signal::HUP),
             _ => None,
         };
         if let (false, Some(signal)) = (self.has_ended(), pass_on) {
-            // It may have ended just now.
+            // It may have ended in the meantime.
             let _ = kill_process(Pid::from_child(&self.child), signal);
         }
         let mut waited = Duration::ZERO;
@@ -80,7 +80,7 @@ impl Running {
                 break;
             }
             waited += TICK;
-            if waited == PATIENCE {
+            if waited == GRACE {
                 let (name, pid) = (&self.name, self.child.id());
                 let hint = if signal == Some(SIGINT) { "; Ctrl-C again does not wait" } else { "" };
                 output::note(format_args!(
@@ -93,7 +93,7 @@ impl Running {
 }
 
 impl Ended {
-    /// Its exit code as shells tell it, if it failed.
+    /// Its exit code as shells report it, if it failed.
     pub(crate) fn failure(&self) -> Option<u8> {
         let status = self.status?;
         let code = status.code().or_else(|| Some(BY_SIGNAL + status.signal()?)).unwrap_or(1);
@@ -101,16 +101,16 @@ impl Ended {
     }
 }
 
-/// The signals that this process got and nobody has looked at.
+/// Signals that this process received and did not handle yet.
 pub(crate) struct Signals(Receiver<i32>);
 
 impl Signals {
-    /// From now on these signals do nothing but appear here.
+    /// From now on these signals have no other effect than to appear here.
     pub(crate) fn listen() -> io::Result<Self> {
         let mut signals = iterator::Signals::new([SIGCHLD, SIGHUP, SIGINT, SIGTERM])?;
         let (sender, receiver) = mpsc::channel();
         thread::Builder::new().name("signals".to_owned()).spawn(move || {
-            // Ends with the program.
+            // This thread ends with the program.
             for signal in signals.forever() {
                 if sender.send(signal).is_err() {
                     break;
@@ -120,12 +120,12 @@ impl Signals {
         Ok(Self(receiver))
     }
 
-    /// Forgets those that came so far.
+    /// Discards the signals that were received so far.
     pub(crate) fn forget(&self) {
         while self.0.try_recv().is_ok() {}
     }
 
-    /// Waits for a signal that asks to end something; a child that ended cuts the wait short.
+    /// Waits for a signal that asks for an end. A child that ends makes the wait return early.
     pub(crate) fn wait(&self, timeout: Duration) -> Option<i32> {
         self.0.recv_timeout(timeout).ok().filter(|&signal| signal != SIGCHLD)
     }

@@ -1,4 +1,4 @@
-//! `framewright replay`: a recording of a real kernel, done again by the library.
+//! `framewright replay`: replays a recording of a real kernel.
 
 mod runs;
 mod text;
@@ -22,7 +22,7 @@ use crate::{output, progress::Progress};
 
 pub(crate) const EXAMPLES: &str = "\
 A recording is ftrace or `perf script` text of the kmem events, plain or zstd. The kernel's tables \
-at its start (NAME.before for NAME.txt or NAME.txt.zst) are used where they lie beside it.
+at its start (NAME.before for NAME.txt or NAME.txt.zst) are used if they are beside it.
 
 Examples:
   framewright replay recordings/sockets.txt.zst
@@ -34,7 +34,7 @@ pub(crate) struct ReplayArgs {
     /// The recording
     #[arg(value_name = "TRACE")]
     pub(crate) trace: PathBuf,
-    /// The most to read from a pipe or a device, whose data is kept in memory
+    /// The most bytes to read from a pipe or a device, whose data is kept in memory
     #[arg(long, value_name = "SIZE", default_value = "1GiB", value_parser = values::bytes)]
     pub(crate) limit: u64,
     #[command(flatten)]
@@ -43,7 +43,7 @@ pub(crate) struct ReplayArgs {
     pub(crate) json: JsonArgs,
 }
 
-/// How far frames in use may be off at the end, in percent.
+/// Allowed difference of the frames in use at the end, in percent.
 const TOLERANCE: f64 = 5.0;
 
 /// Replays the recording with each side's settings.
@@ -67,7 +67,7 @@ pub(crate) fn replay(args: &ReplayArgs) -> Result<Outcome, Failure> {
     if tables.before.is_none() {
         progress.warn(format_args!(
             "{}: no kernel tables beside it (NAME.before): the machine is as large as the \
-             recording needs, and begins unfragmented",
+             recording needs, and starts unfragmented",
             survey.file
         ));
     }
@@ -93,7 +93,7 @@ pub(crate) fn replay(args: &ReplayArgs) -> Result<Outcome, Failure> {
     finish(&report, &args.json, &text::show(&report, &replays, output::style()))
 }
 
-/// The kernel's tables in a file, if there is one. What they lack is said.
+/// The kernel's tables in a file, if there is one. Missing tables are warned of.
 fn open(path: Option<PathBuf>, progress: &Progress) -> Result<Option<Snapshot>, Failure> {
     let Some(path) = path else { return Ok(None) };
     let snapshot = Snapshot::open(&path).map_err(Failure::bad_input)?;
@@ -103,7 +103,7 @@ fn open(path: Option<PathBuf>, progress: &Progress) -> Result<Option<Snapshot>, 
     Ok(Some(snapshot))
 }
 
-/// Whether the frames in use at the end are those that the recording's own arithmetic gives.
+/// Checks the frames in use at the end against the number computed from the recording.
 fn balance(side: Option<&str>, replay: &ReplayReport) -> Check {
     let balance = &replay.balance;
     let passed = balance.difference_percent.abs() <= TOLERANCE;
@@ -111,7 +111,7 @@ fn balance(side: Option<&str>, replay: &ReplayReport) -> Check {
         side.map_or_else(|| "balance".to_owned(), |label| format!("balance, {label}")),
         passed,
         format!(
-            "{} frames in use at the end, {} by the recording's own arithmetic: {:.2} % off, \
+            "{} frames in use at the end, {} computed from the recording: {:.2} % difference, \
              {TOLERANCE} % allowed{}",
             balance.replayed,
             balance.recorded,
@@ -121,7 +121,7 @@ fn balance(side: Option<&str>, replay: &ReplayReport) -> Check {
     )
 }
 
-/// Why frames in use may be off, as the end of a sentence.
+/// Possible reasons for a difference of the frames in use, as the end of a sentence.
 fn cause(logical: &Logical) -> String {
     let (refused, unmatched) = (logical.refused_allocs, logical.unmatched_frees);
     match refused {

@@ -1,4 +1,4 @@
-//! A replay as runs of a report: ours, and the recorded kernel's beside it.
+//! A replay as runs of a report: the library's, and the recorded kernel's beside it.
 
 use framewright_lab::{
     replay::{Activity, FreeMemory, FreeReport, KernelActivity, ReplayReport, Sample},
@@ -14,10 +14,10 @@ pub(crate) fn count(name: &str, value: u64, better: Option<Better>) -> (String, 
 
 const LOWER: Option<Better> = Some(Better::Lower);
 const HIGHER: Option<Better> = Some(Better::Higher);
-/// The column of the kernel whose work it was.
+/// The column of the recorded kernel.
 const KERNEL: &str = "recorded kernel";
 
-/// What the library did with the settings of `side`.
+/// The work of the library with the settings of `side`.
 pub(crate) fn ours(side: &Side, replay: &ReplayReport) -> Run {
     let mut run = Run { label: side.label.clone(), ..Run::default() };
     run.settings = side.settings.clone();
@@ -29,18 +29,18 @@ pub(crate) fn ours(side: &Side, replay: &ReplayReport) -> Run {
         run.metrics.extend(figures.map(|(name, metric)| (cpu_metric(cpu.cpu, &name), metric)));
     }
     run.series = [
-        series("largest free order", replay, |sample| sample.largest_order.map(f64::from)),
-        series("unusable-free index, order 9", replay, |s| thousandths(s.unusable_pageblock)),
-        series("unusable-free index, order 3", replay, |s| thousandths(s.unusable_order_3)),
-        series("frames in use", replay, |sample| Some(sample.in_use as f64)),
-        series("frames free", replay, |sample| Some(sample.free as f64)),
-        series("frames on CPU lists", replay, |sample| Some(sample.held_by_cpus as f64)),
+        series("largest_free_order", replay, |sample| sample.largest_order.map(f64::from)),
+        series("unusable_free_index_order9", replay, |s| thousandths(s.unusable_pageblock)),
+        series("unusable_free_index_order3", replay, |s| thousandths(s.unusable_order_3)),
+        series("frames_in_use", replay, |sample| Some(sample.in_use as f64)),
+        series("frames_free", replay, |sample| Some(sample.free as f64)),
+        series("frames_on_cpu_lists", replay, |sample| Some(sample.held_by_cpus as f64)),
     ]
     .into();
     run
 }
 
-/// What the kernel itself did, as far as its events tell.
+/// The work of the kernel, as far as its events show it.
 pub(crate) fn kernel(replay: &ReplayReport) -> Run {
     let mut run = Run { label: KERNEL.to_owned(), ..Run::default() };
     run.metrics.extend(kernel_activity(&replay.kernel_total));
@@ -54,21 +54,21 @@ pub(crate) fn kernel(replay: &ReplayReport) -> Run {
 
 fn activity(of: &Activity) -> Figures {
     let mut figures = vec![
-        count("list hits", of.list_hits, HIGHER),
+        count("list_hits", of.list_hits, HIGHER),
         count("refills", of.refills, LOWER),
-        frames("refilled frames", of.refilled_frames),
+        frames("refilled_frames", of.refilled_frames),
         count("drains", of.all_drains(), LOWER),
     ];
     for (reason, drains) in &of.drains {
-        figures.push(count(&format!("drains: {reason}"), *drains, LOWER));
+        figures.push(count(&format!("drains_{}", reason.replace('-', "_")), *drains, LOWER));
     }
     figures.extend([
-        frames("drained frames", of.drained_frames),
-        count("zone-lock acquisitions", of.zone_lock_acquisitions, LOWER),
+        frames("drained_frames", of.drained_frames),
+        count("zone_lock_acquisitions", of.zone_lock_acquisitions, LOWER),
         per_acquisition(of.frames_per_acquisition()),
         count("fallbacks", of.claims + of.steals, LOWER),
-        count("fallbacks: claims", of.claims, LOWER),
-        count("fallbacks: steals", of.steals, LOWER),
+        count("fallbacks_claims", of.claims, LOWER),
+        count("fallbacks_steals", of.steals, LOWER),
     ]);
     figures
 }
@@ -78,14 +78,14 @@ fn activity(of: &Activity) -> Figures {
 fn kernel_activity(of: &KernelActivity) -> Figures {
     vec![
         count("refills", of.refill_runs, LOWER),
-        frames("refilled frames", of.zone_locked_frames),
+        frames("refilled_frames", of.zone_locked_frames),
         count("drains", of.drain_runs, LOWER),
-        frames("drained frames", of.pcpu_drain_frames),
-        count("zone-lock acquisitions", of.zone_lock_acquisitions_seen(), LOWER),
+        frames("drained_frames", of.pcpu_drain_frames),
+        count("zone_lock_acquisitions", of.zone_lock_acquisitions_seen(), LOWER),
         per_acquisition(of.frames_per_acquisition()),
         count("fallbacks", of.extfrag_claims + of.extfrag_steals, LOWER),
-        count("fallbacks: claims", of.extfrag_claims, LOWER),
-        count("fallbacks: steals", of.extfrag_steals, LOWER),
+        count("fallbacks_claims", of.extfrag_claims, LOWER),
+        count("fallbacks_steals", of.extfrag_steals, LOWER),
         count("mm_page_alloc_zone_locked", of.zone_locked_refill + of.zone_locked_direct, None),
         count("mm_page_pcpu_drain", of.pcpu_drain, None),
         count("mm_page_alloc_extfrag", of.extfrag_claims + of.extfrag_steals, None),
@@ -96,11 +96,11 @@ fn kernel_activity(of: &KernelActivity) -> Figures {
 fn outcome(replay: &ReplayReport) -> Figures {
     let logical = &replay.logical;
     vec![
-        count("refused allocations", logical.refused_allocs, LOWER),
-        count("stand-in frees", logical.stand_in_frees, None),
-        count("unmatched frees", logical.unmatched_frees, LOWER),
+        count("refused_allocations", logical.refused_allocs, LOWER),
+        count("stand_in_frees", logical.stand_in_frees, None),
+        count("unmatched_frees", logical.unmatched_frees, LOWER),
         (
-            "balance".to_owned(),
+            "balance_pct".to_owned(),
             Metric::once(replay.balance.difference_percent, Unit::Percent, None),
         ),
     ]
@@ -112,14 +112,14 @@ fn frames(name: &str, value: u64) -> (String, Metric) {
 
 fn per_acquisition(value: f64) -> (String, Metric) {
     let metric = Metric::once(value, Unit::FramesPerAcquisition, HIGHER);
-    ("frames per acquisition".to_owned(), metric)
+    ("frames_per_acquisition".to_owned(), metric)
 }
 
 fn thousandths(value: u64) -> Option<f64> {
     Some(value as f64 / 1000.0)
 }
 
-/// A moment without a value has no point.
+/// Samples without a value have no point.
 fn series(
     name: &str,
     replay: &ReplayReport,
@@ -129,7 +129,7 @@ fn series(
     (name.to_owned(), replay.samples.iter().filter_map(point).collect())
 }
 
-/// Ours, and how many more than the kernel's they are.
+/// Free blocks of the library, and the difference to the kernel's.
 pub(crate) fn free_of_ours(replay: &ReplayReport) -> Figures {
     each(replay, |free| {
         let mut figures = blocks("start", &free.start);
@@ -139,7 +139,7 @@ pub(crate) fn free_of_ours(replay: &ReplayReport) -> Figures {
         {
             let beyond = kernel.as_ref().map(|kernel| ours.beyond(kernel));
             for (order, beyond) in beyond.iter().flatten().enumerate() {
-                let name = format!("free blocks at {when} beyond the kernel's, order {order}");
+                let name = format!("free_blocks_{when}_beyond_kernel_order{order}");
                 figures.push((name, Metric::once(*beyond as f64, Unit::Count, None)));
             }
         }
@@ -147,7 +147,7 @@ pub(crate) fn free_of_ours(replay: &ReplayReport) -> Figures {
     })
 }
 
-/// The kernel's, where there are tables.
+/// Free blocks of the kernel, if there are tables.
 pub(crate) fn kernels(replay: &ReplayReport) -> Figures {
     each(replay, |free| {
         let start = free.kernel_start.iter().flat_map(|free| blocks("start", free));
@@ -156,11 +156,11 @@ pub(crate) fn kernels(replay: &ReplayReport) -> Figures {
     })
 }
 
-/// The figures of all zones together, and of each by its name.
+/// The figures of all zones together, and of each zone with its name as a prefix.
 fn each(replay: &ReplayReport, figures: impl Fn(&FreeReport) -> Figures) -> Figures {
     let mut all = figures(&replay.free);
     for zone in &replay.zones {
-        let prefix = format!("node {} {}: ", zone.node, zone.zone);
+        let prefix = format!("node{}_{}_", zone.node, zone.zone.to_lowercase());
         let of_zone = figures(&zone.free).into_iter();
         all.extend(of_zone.map(|(name, metric)| (prefix.clone() + &name, metric)));
     }
@@ -170,8 +170,6 @@ fn each(replay: &ReplayReport, figures: impl Fn(&FreeReport) -> Figures) -> Figu
 fn blocks(when: &str, free: &FreeMemory) -> Figures {
     let orders = free.blocks.iter().enumerate();
     orders
-        .map(|(order, &blocks)| {
-            count(&format!("free blocks at {when}, order {order}"), blocks, None)
-        })
+        .map(|(order, &blocks)| count(&format!("free_blocks_{when}_order{order}"), blocks, None))
         .collect()
 }

@@ -1,4 +1,4 @@
-//! The result of a replay.
+//! The result of a replay as text.
 
 use framewright_lab::{
     replay::{Activity, CpuReport, FreeMemory, KernelActivity, ReplayReport, SHOWN_ORDERS},
@@ -8,51 +8,51 @@ use std::fmt::Write;
 
 use crate::print::{self, FRAME_BYTES, bold};
 
-/// The lines of the summary, in order; drains by reason follow their sum.
+/// The rows of the summary, in order; drains by reason follow their sum.
 const SUMMARY: [&str; 20] = [
-    "list hits",
+    "list_hits",
     "refills",
-    "refilled frames",
+    "refilled_frames",
     "drains",
-    "drains: threshold",
-    "drains: high-order",
-    "drains: capacity",
-    "drains: local",
-    "drains: remote",
-    "drains: offline",
-    "drains: decay",
-    "drained frames",
+    "drains_threshold",
+    "drains_high_order",
+    "drains_capacity",
+    "drains_local",
+    "drains_remote",
+    "drains_offline",
+    "drains_decay",
+    "drained_frames",
     "fallbacks",
-    "fallbacks: claims",
-    "fallbacks: steals",
-    "zone-lock acquisitions",
-    "frames per acquisition",
-    "refused allocations",
-    "unmatched frees",
-    "balance",
+    "fallbacks_claims",
+    "fallbacks_steals",
+    "zone_lock_acquisitions",
+    "frames_per_acquisition",
+    "refused_allocations",
+    "unmatched_frees",
+    "balance_pct",
 ];
 
-/// Drains for a reason that never arose say nothing.
-const ONLY_IF_ANY: &str = "drains: ";
+/// Drains for a reason are shown only if there were any.
+const ONLY_IF_ANY: &str = "drains_";
 
-/// Columns of the table per CPU: those of the summary that say something of one.
+/// Columns of the table per CPU.
 const PER_CPU: [&str; 13] = [
-    "list hits",
+    "list_hits",
     "refills",
     "drains",
-    "drains: threshold",
-    "drains: high-order",
-    "drains: capacity",
-    "drains: local",
-    "drains: remote",
-    "drains: offline",
-    "drains: decay",
+    "drains_threshold",
+    "drains_high_order",
+    "drains_capacity",
+    "drains_local",
+    "drains_remote",
+    "drains_offline",
+    "drains_decay",
     "fallbacks",
-    "zone-lock acquisitions",
-    "frames per acquisition",
+    "zone_lock_acquisitions",
+    "frames_per_acquisition",
 ];
 
-/// Everything, from what was replayed to whether it came out even.
+/// The whole text, from the introduction to the checks.
 pub(crate) fn show(report: &Report, replays: &[ReplayReport], style: Style) -> String {
     let Some(first) = replays.first() else { return String::new() };
     let mut text = introduction(first);
@@ -90,7 +90,8 @@ fn introduction(replay: &ReplayReport) -> String {
             machine.cpus
         ),
     );
-    let origin = if machine.from_snapshot { "as its tables show it" } else { "as it needs" };
+    let origin =
+        if machine.from_snapshot { "from the kernel's tables" } else { "as large as needed" };
     line(
         "machine",
         format!(
@@ -142,19 +143,19 @@ fn summary(report: &Report, style: Style) -> String {
     let note = if ours.len() > 1 { format!(" {HEADER_NOTE}") } else { String::new() };
     format!(
         "{}{note}\n{table}\
-         recorded kernel: what its events prove; it took the zone lock at least that often\n",
+         recorded kernel: proved by its events; acquisitions of the zone lock are a lower bound\n",
         bold("all CPUs", style)
     )
 }
 
-/// Those of `names` that say something.
+/// The `names` that are to be shown.
 fn told<'n>(report: &Report, names: &[&'n str]) -> Vec<&'n str> {
     let any = |run: &Run, name: &str| run.metrics.get(name).is_some_and(|m| m.median > 0.0);
     let arose = |name: &str| report.runs.iter().any(|run| any(run, name));
     names.iter().filter(|name| !name.starts_with(ONLY_IF_ANY) || arose(name)).copied().collect()
 }
 
-/// Our runs, and the kernel's behind them.
+/// The library's runs, and the kernel's after them.
 fn split(report: &Report) -> (&[Run], Option<&Run>) {
     match report.runs.split_last() {
         Some((kernel, ours)) => (ours, Some(kernel)),
@@ -162,14 +163,13 @@ fn split(report: &Report) -> (&[Run], Option<&Run>) {
     }
 }
 
-/// One row per run for each CPU that did something in any of them.
+/// One row per run for each CPU that was active in any of them.
 fn per_cpu(report: &Report, replays: &[ReplayReport], style: Style) -> String {
     let mut cpus: Vec<u16> = replays.iter().flat_map(busy).collect();
     cpus.sort_unstable();
     cpus.dedup();
     let names = told(report, &PER_CPU);
-    // Two short lines take less width than one long one.
-    let header: Vec<String> = names.iter().map(|name| name.replacen(' ', "\n", 1)).collect();
+    let header: Vec<String> = names.iter().map(|name| in_two_lines(name)).collect();
     let header = header.iter().map(String::as_str);
     let mut table = Table::new(std::iter::once("").chain(header), style);
     for cpu in &cpus {
@@ -188,7 +188,15 @@ fn per_cpu(report: &Report, replays: &[ReplayReport], style: Style) -> String {
     format!("{}{}\n{table}", bold("per CPU", style), left_out(all.saturating_sub(cpus.len())))
 }
 
-/// The CPUs on which anything was allocated, freed or moved, by us or by the kernel.
+/// A name as the header of a column, in two lines to take less width.
+fn in_two_lines(name: &str) -> String {
+    match name.rsplit_once('_') {
+        Some((words, last)) => format!("{}\n{last}", words.replace('_', " ")),
+        None => name.to_owned(),
+    }
+}
+
+/// The CPUs that allocated, freed or moved anything, in the replay or in the recorded kernel.
 fn busy(replay: &ReplayReport) -> impl Iterator<Item = u16> {
     let idle = |ours: &Activity| {
         let counts = [ours.alloc_frames, ours.free_frames, ours.all_drains()];
@@ -206,7 +214,7 @@ fn left_out(idle: usize) -> String {
     }
 }
 
-/// The zones, and what of them was on CPU lists.
+/// The zones, and their frames on CPU lists.
 pub(crate) fn zones(replay: &ReplayReport, style: Style) -> String {
     let header = [
         "",
@@ -283,7 +291,7 @@ impl Rows {
         Self(Table::new(header.iter().map(String::as_str), style))
     }
 
-    /// The kernel's blocks at one moment, ours, and how many more we have.
+    /// The kernel's blocks at one moment, the library's, and the difference.
     fn moment<'r>(
         &mut self,
         when: &str,

@@ -23,7 +23,7 @@ const fn figures(header: &'static str, cell: fn(&Row) -> Option<String>) -> Colu
     Column { header, left: false, cell }
 }
 
-/// Columns without anything in them are left out.
+/// Columns without any value are left out.
 const COLUMNS: [Column; 14] = [
     words("figure", |row| Some(row.metric.clone())),
     words("allocator", |row| Some(row.subject.clone())),
@@ -47,7 +47,8 @@ const COLUMNS: [Column; 14] = [
     }),
 ];
 
-/// Rows by what they are of, and whether a model says them: a table for each has room for its figures.
+/// Rows grouped by kind of figure, and by whether they are modelled: a table for each keeps columns
+/// narrow.
 pub(crate) fn tables(rows: &[Row], style: Style) -> String {
     let mut groups: IndexMap<(&str, &str, bool), Vec<&Row>> = IndexMap::new();
     for row in rows {
@@ -56,7 +57,7 @@ pub(crate) fn tables(rows: &[Row], style: Style) -> String {
     let mut text = String::new();
     for ((machine, workload, _), rows) in groups {
         let _ = writeln!(text, "{}", bold(&format!("{machine}, {workload}"), style));
-        // The first two say what a row is.
+        // The first two columns name the row.
         let _ = writeln!(text, "{}", table(&rows, style).within(WIDTH, &[0, 1]));
     }
     text
@@ -115,7 +116,7 @@ fn change(percent: f64) -> String {
     format!("{sign}{text}%")
 }
 
-/// A figure with as many digits as say something.
+/// A figure with its significant digits.
 fn quantity(value: f64, unit: Unit) -> String {
     const PREFIXES: [(f64, &str); 3] = [(1e9, " G"), (1e6, " M"), (1e4, " k")];
     match unit {
@@ -148,7 +149,7 @@ pub(crate) mod tests {
 
     use super::*;
 
-    /// A row with figures of all four kinds, each with a value of its own.
+    /// A row with figures of all four kinds, each with a different value.
     pub(crate) fn row() -> Row {
         let mut results = Results::default();
         let key = Key { workload: "w", machine: "m", subject: "s", metric: "drains" };
@@ -222,7 +223,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn figures_have_the_digits_that_say_something() {
+    fn figures_have_their_significant_digits() {
         for (value, unit, text) in [
             (7_971_818.0, Unit::PerSecond, "7.97 M"),
             (12_345.0, Unit::Count, "12.3 k"),

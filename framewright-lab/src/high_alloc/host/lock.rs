@@ -1,13 +1,13 @@
-//! The lock of the kernel: who has it is inside.
+//! The lock of the kernel around the library.
 //!
-//! There is one for the process, as there is one kernel for a machine: runs at the same time take
-//! turns. It is not held while the library is called where that may take long or call back.
+//! There is one for the process, as there is one kernel for a machine: parallel runs take turns. It
+//! is released while the library is called for work that may take long or call back.
 //!
-//! The threads of a run: they begin together or not at all, and none waits for one that has panicked.
+//! The worker threads of a run start together or not at all, and none waits for one that has
+//! panicked.
 //!
-//! A thread that cannot be had is no reason to hang: those that are there wait until it is known that all
-//! are, and go home if not. A panic ends the others at their next rest, without words: it has said what
-//! was wrong.
+//! Threads wait until all of them were created. If one cannot be created, the others end. A panic
+//! ends the other threads at their next check, without a message of their own.
 
 use std::{
     cell::{Cell, RefCell},
@@ -22,20 +22,20 @@ use std::{
 };
 
 static KERNEL: Mutex<()> = Mutex::new(());
-/// There is work for who does it in the background.
+/// Wakes the thread of the background work.
 static WORK: Condvar = Condvar::new();
 /// The wait queue of pauses.
 static RESUMED: Condvar = Condvar::new();
 
 thread_local! {
-    /// What this thread has while it is inside.
+    /// The guard of this thread while it holds the lock.
     static HELD: RefCell<Option<MutexGuard<'static, ()>>> = const { RefCell::new(None) };
-    /// Nanoseconds that it has waited so far to get it.
+    /// Nanoseconds that this thread has waited for the lock.
     static WAITED: Cell<u64> = const { Cell::new(0) };
 }
 
-/// Goes inside, if it is not there already, for as long as `body` takes.
-pub(super) fn inside<R>(body: impl FnOnce() -> R) -> R {
+/// Runs `body` with the lock held; takes it if this thread does not hold it.
+pub(super) fn with_lock<R>(body: impl FnOnce() -> R) -> R {
     if HELD.with_borrow(Option::is_some) {
         return body();
     }
@@ -44,8 +44,8 @@ pub(super) fn inside<R>(body: impl FnOnce() -> R) -> R {
     body()
 }
 
-/// Goes outside for as long as `body` takes, if it is inside.
-pub(super) fn outside<R>(body: impl FnOnce() -> R) -> R {
+/// Runs `body` with the lock released, if this thread holds it.
+pub(super) fn without_lock<R>(body: impl FnOnce() -> R) -> R {
     let held = HELD.take();
     if held.is_none() {
         return body();
@@ -55,7 +55,7 @@ pub(super) fn outside<R>(body: impl FnOnce() -> R) -> R {
     body()
 }
 
-/// Waits outside until there is work, but not for longer than that.
+/// Releases the lock and waits until there is work, at most for the given time.
 pub(super) fn wait_for_work(most: Duration) {
     wait_for(&WORK, most);
 }
@@ -78,18 +78,18 @@ pub(super) fn wake_paused() {
     RESUMED.notify_all();
 }
 
-/// There is some.
+/// Wakes the thread of the background work.
 pub(super) fn wake_worker() {
     WORK.notify_one();
 }
 
-/// Nanoseconds that this thread has waited so far until it was inside.
+/// Nanoseconds that this thread has waited for the lock.
 pub(super) fn waited() -> u64 {
     WAITED.get()
 }
 
 fn enter() {
-    // A thread that panics has told of it: see `Crew`.
+    // The panic of a thread is handled by `Workers`, so a poisoned lock is used as it is.
     let held = match KERNEL.try_lock() {
         Ok(held) => held,
         Err(TryLockError::Poisoned(held)) => held.into_inner(),
@@ -105,7 +105,7 @@ fn wait() -> MutexGuard<'static, ()> {
     held
 }
 
-/// Leaves when it is dropped.
+/// Releases the lock when it is dropped.
 struct Left;
 
 impl Drop for Left {
@@ -114,7 +114,7 @@ impl Drop for Left {
     }
 }
 
-/// Is inside again when it is dropped.
+/// Takes the lock again when it is dropped.
 struct Back;
 
 impl Drop for Back {
@@ -123,23 +123,23 @@ impl Drop for Back {
     }
 }
 
-/// See the module.
+/// The worker threads of a run.
 #[derive(Default)]
-pub(super) struct Crew {
-    /// A thread has panicked: the others shall not wait for it.
+pub(super) struct Workers {
+    /// A thread has panicked: the others must not wait for it.
     broken: AtomicBool,
 }
 
-impl Crew {
-    /// Has so many threads do `work`, each with its number; `builder` makes them.
+impl Workers {
+    /// Runs `work` on this number of threads, each with its number; `builder` configures them.
     ///
     /// # Errors
     ///
-    /// The system does not give as many, and nothing was done.
+    /// The system cannot create as many threads. Nothing was done.
     ///
     /// # Panics
     ///
-    /// If a thread does, once all have ended.
+    /// If a thread panics, once all have ended.
     pub(super) fn run(
         &self,
         count: u16,
@@ -149,7 +149,7 @@ impl Crew {
         let all_there = OnceLock::new();
         let (all_there, work) = (&all_there, &work);
         thread::scope(|scope| {
-            let _home = Home(all_there);
+            let _dismiss = Dismiss(all_there);
             for number in 0..count {
                 builder(number).spawn_scoped(scope, move || {
                     let _broken = Broken(&self.broken);
@@ -164,23 +164,23 @@ impl Crew {
     }
 
     /// Ends this thread if another has panicked.
-    pub(super) fn go_on(&self) {
+    pub(super) fn check_alive(&self) {
         if self.broken.load(Relaxed) {
             resume_unwind(Box::new("another thread has panicked"));
         }
     }
 }
 
-/// Sends threads home that wait still when it is dropped.
-struct Home<'h>(&'h OnceLock<bool>);
+/// Dismisses threads that still wait when it is dropped.
+struct Dismiss<'h>(&'h OnceLock<bool>);
 
-impl Drop for Home<'_> {
+impl Drop for Dismiss<'_> {
     fn drop(&mut self) {
         self.0.get_or_init(|| false);
     }
 }
 
-/// Says so if it is dropped by a panic.
+/// Marks the workers as broken when it is dropped by a panic.
 struct Broken<'b>(&'b AtomicBool);
 
 impl Drop for Broken<'_> {
@@ -199,19 +199,19 @@ mod tests {
     };
 
     #[test]
-    fn one_is_inside_and_lets_others_in_while_it_is_outside() {
+    fn one_thread_holds_the_lock_and_others_take_it_while_it_is_released() {
         let (met, done) = (Barrier::new(2), Barrier::new(2));
         let mut steps = Vec::new();
         thread::scope(|scope| {
             scope.spawn(|| {
                 met.wait();
-                inside(|| inside(|| ()));
+                with_lock(|| with_lock(|| ()));
                 done.wait();
             });
-            inside(|| {
-                steps.push("inside");
-                // Would wait for ever if nobody else could be inside now.
-                outside(|| {
+            with_lock(|| {
+                steps.push("with_lock");
+                // Would wait for ever if no other thread could take the lock.
+                without_lock(|| {
                     met.wait();
                     done.wait();
                 });
@@ -220,19 +220,19 @@ mod tests {
             });
         });
         assert!(HELD.with_borrow(Option::is_none));
-        assert_eq!(steps, ["inside", "back"]);
+        assert_eq!(steps, ["with_lock", "back"]);
     }
 
     #[test]
-    fn waiting_is_counted_and_being_inside_is_not() {
+    fn waiting_for_the_lock_is_counted_and_holding_it_is_not() {
         const LONG: Duration = Duration::from_millis(20);
         let met = Barrier::new(2);
         thread::scope(|scope| {
             let other = scope.spawn(|| {
                 met.wait();
-                inside(waited)
+                with_lock(waited)
             });
-            let mine = inside(|| {
+            let mine = with_lock(|| {
                 let before = waited();
                 met.wait();
                 thread::sleep(LONG);
@@ -244,33 +244,33 @@ mod tests {
     }
 
     #[test]
-    fn without_one_of_the_threads_none_does_anything() {
+    fn without_one_of_the_threads_none_works() {
         let done = AtomicU16::new(0);
         let work = |_| {
             done.fetch_add(1, Relaxed);
         };
-        // No address space has room for the last one's stack.
+        // The last stack is larger than the address space.
         let builder = |number| match number {
             3 => Builder::new().stack_size(1 << 60),
             _ => Builder::new(),
         };
-        assert!(Crew::default().run(4, builder, work).is_err());
+        assert!(Workers::default().run(4, builder, work).is_err());
         assert_eq!(done.load(Relaxed), 0);
-        assert!(Crew::default().run(3, builder, work).is_ok());
+        assert!(Workers::default().run(3, builder, work).is_ok());
         assert_eq!(done.load(Relaxed), 3);
     }
 
     #[test]
-    fn who_waits_for_one_that_panics_ends() {
-        let crew = Crew::default();
+    fn a_thread_that_waits_for_one_that_panics_ends() {
+        let workers = Workers::default();
         let work = |number| match number {
             0 => panic!("on purpose"),
             _ => loop {
-                crew.go_on();
+                workers.check_alive();
                 thread::yield_now();
             },
         };
-        let run = || crew.run(3, |_| Builder::new(), work);
+        let run = || workers.run(3, |_| Builder::new(), work);
         assert!(catch_unwind(AssertUnwindSafe(run)).is_err());
     }
 }

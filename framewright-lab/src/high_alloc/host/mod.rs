@@ -1,14 +1,14 @@
-//! The same on threads of this process, over real memory.
+//! The workload on threads of this process, over real memory.
 //!
-//! Builders have so many threads, whoever asks has one, and the kernel's own work another: background
-//! reclaim, background compaction and writing back. The load is that of the simulated machine, its code
-//! too; what is real here are the threads, the memory, what pages hold, and how long requests take. Every
-//! word of a page is looked at when it has moved, when it is read, and when its program ends.
+//! Builders have several threads, requests one, and the kernel's background work another
+//! (background reclaim and compaction, write-back). The load and its code are those of the
+//! simulated machine. Threads, memory, the contents of pages and the latency of requests are real.
+//! Every word of a page is verified after a move, on a read, and at the end of its program.
 //!
 //! | module     | job                                            |
 //! |------------|------------------------------------------------|
 //! | `threads`  | threads as the world of the kernel             |
-//! | `lock`     | who is inside the kernel                       |
+//! | `lock`     | the lock of the kernel, and the worker threads |
 
 mod lock;
 mod threads;
@@ -36,30 +36,30 @@ use super::{
     program::Program,
     relief::refuse_large,
     share::{self, Load, builders_for},
-    world::{Inside, World},
+    world::{Locked, World},
 };
 use crate::{
     Error,
     report::{Check, Measured, each_run},
     workloads::Side,
 };
-use lock::Crew;
+use lock::Workers;
 use threads::{Shared, Threads};
 
 /// The workload on threads.
 #[derive(Clone, Debug)]
 pub struct HostHighAlloc {
-    /// What requests may do.
+    /// The work that requests may do.
     pub flags: Flags,
-    /// Threads for builders.
+    /// Threads of builders.
     pub threads: u16,
     /// Frames of memory.
     pub frames: u64,
-    /// A look: a fifth of the waiting.
+    /// Short run: a fifth of the waiting.
     pub quick: bool,
 }
 
-/// What one run left: what came of it, and what is wrong, if anything is.
+/// The result of one run, and the error that it found, if any.
 struct Ended {
     outcome: Outcome,
     looked: u64,
@@ -69,22 +69,23 @@ struct Ended {
 }
 
 impl HostHighAlloc {
-    /// Memory where nobody says how much, in frames: 512 MiB.
+    /// Default memory in frames: 512 MiB.
     pub const DEFAULT_FRAMES: u64 = 512 << 8;
-    /// The most threads that build: one more asks, and one does the kernel's own work.
+    /// Maximum number of builder threads: one more thread makes the requests, and one does the
+    /// background work.
     pub const MOST_THREADS: u16 = MAX_CPUS as u16 - 2;
 
-    /// Threads that have something to build: there is a builder for each 400 MiB, and one more.
+    /// Threads with a builder to run: one builder for each 400 MiB, and one more.
     pub fn building(&self) -> u16 {
         builders_for(self.frames).min(self.threads.into()) as u16
     }
 
-    /// Runs every side with every seed, one after the other, sides in turn. `progress` hears how much of
-    /// how much is done.
+    /// Runs every side with every seed; sides alternate. `progress` gets the finished and the total
+    /// amount of work.
     ///
     /// # Errors
     ///
-    /// [`Error`].
+    /// If the arguments cannot be used, the system lacks memory or threads, or the library failed.
     pub fn run(
         &self,
         sides: &[Side],
@@ -99,7 +100,7 @@ impl HostHighAlloc {
             )));
         }
         refuse_large(sides, self.frames)?;
-        self.hold_against(available_memory())?;
+        self.check_available(available_memory())?;
         let total = (sides.len() * seeds.len()) as u64 * share::PARTS;
         let mut ended: Vec<Vec<Ended>> = sides.iter().map(|_| Vec::new()).collect();
         progress(0, total);
@@ -123,15 +124,15 @@ impl HostHighAlloc {
         Ok(Measured { runs: runs.collect(), checks, ..Measured::default() })
     }
 
-    /// Refuses what would push other programs out.
-    fn hold_against(&self, available: Option<u64>) -> Result<(), Error> {
+    /// Refuses a size that would push other programs out of memory.
+    fn check_available(&self, available: Option<u64>) -> Result<(), Error> {
         const FRAME: u64 = 4096;
-        /// What holds it, its value, and a page of the file that is as large.
-        const BOOKS: u64 = 64;
-        let needed = self.frames.saturating_mul(FRAME + BOOKS);
+        /// The state of a frame: its use, its value, and its share of the metadata.
+        const STATE_BYTES: u64 = 64;
+        let needed = self.frames.saturating_mul(FRAME + STATE_BYTES);
         match available {
             Some(available) if needed > available => Err(Error::input(format_args!(
-                "{} MiB and what is known of them need {} MiB, and the system has {} MiB available; give it \
+                "{} MiB with their metadata need {} MiB, and the system has {} MiB available; choose \
                  a smaller --memory",
                 self.frames >> 8,
                 needed >> 20,
@@ -141,7 +142,7 @@ impl HostHighAlloc {
         }
     }
 
-    /// One side, one seed.
+    /// Runs one side with one seed.
     fn run_once(
         &self,
         side: &Side,
@@ -152,15 +153,16 @@ impl HostHighAlloc {
         let init = |reason: InitError| {
             Error::input(format_args!("cannot set up a memory of {} frames: {reason}", self.frames))
         };
-        // All memory is there before it begins: what the system takes to find it is not the library's.
+        // All memory is populated before the run: page faults of the host are not the library's
+        // cost.
         let machine = HostMachine::builder().frames(self.frames).cpus(cpus).populate(true);
         let machine = machine.page_size(PageSize::Transparent).build()?;
         let map = [machine.frames().into()];
         let side_tables = SideTables { lru: true, ..SideTables::default() };
         let config = Config { side_tables, tuning: side.tuning, ..Config::new(&map, cpus) };
         let layout = Layout::new::<HostMachine>(&config).map_err(init)?;
-        let mut books = Metadata::for_layout(&layout)?;
-        let memory = Memory::new(machine, &config, books.as_mut()).map_err(init)?;
+        let mut metadata = Metadata::for_layout(&layout)?;
+        let memory = Memory::new(machine, &config, metadata.as_mut()).map_err(init)?;
 
         let disk = Disk::new(self.frames, seed);
         let programs = (0..=disk.builders()).map(|_| Program::new(()));
@@ -179,20 +181,20 @@ impl HostHighAlloc {
         let Self { flags, quick, threads: builders, .. } = *self;
         let load = Load { flags, quick, watched: false, builders, shares: false, seed };
         let play = Play::new(load, &kernel, &trees, flush, None, tell);
-        let run = || run_all(&play, &world, &shared.crew);
-        // SAFETY: relief goes inside before it touches a cell of the kernel.
-        let relief = unsafe { Inside::new(&kernel) };
+        let run = || run_all(&play, &world, &shared.workers);
+        // SAFETY: relief takes the lock before it accesses a cell of the kernel.
+        let relief = unsafe { Locked::new(&kernel) };
         let ran = memory.platform().with_relief(&relief, run);
         ran.map_err(|reason| {
             Error::input(format_args!(
-                "cannot have {cpus} threads, {} that build and two besides: {reason}; give it fewer, as in \
+                "cannot create {cpus} threads, {} builders and two more: {reason}; choose fewer, as in \
                  --machine host:2",
                 cpus - 2
             ))
         })?;
         let contents = &shared.contents;
         Ok(Ended {
-            wrong: lock::inside(|| play.wrong()),
+            wrong: lock::with_lock(|| play.wrong()),
             outcome: play.outcome.take(),
             looked: contents.looked.load(Relaxed),
             moved: contents.moved.load(Relaxed),
@@ -201,30 +203,30 @@ impl HostHighAlloc {
     }
 }
 
-/// Builders on the first threads, then who asks, then who does the kernel's own work.
+/// Builders run on the first threads, then the requests, then the background work.
 fn run_all<'t>(
     play: &Play<'_, '_, '_, Threads<'t>>,
     world: &Threads<'t>,
-    crew: &Crew,
+    workers: &Workers,
 ) -> io::Result<()> {
     let builders = play.load.builders;
-    // SAFETY: what CPUs do is begun inside, by `Threads::run`.
-    let play = unsafe { Inside::new(play) };
+    // SAFETY: `Threads::run` takes the lock before the work of a CPU starts.
+    let play = unsafe { Locked::new(play) };
     let run = |number| {
         let memory = play.kernel.memory;
         let id = CpuId::new(number);
-        let _me = memory.platform().register_as(id).expect("nobody else is this CPU");
-        let mut token = memory.cpu(id).expect("nobody else is this CPU");
+        let _me = memory.platform().register_as(id).expect("each CPU is registered once");
+        let mut token = memory.cpu(id).expect("each CPU is registered once");
         world.run(number, |cpu| match number.checked_sub(builders) {
             None => play.build(cpu, &mut token),
             Some(0) => play.ask(cpu, &mut token),
             Some(_) => play.serve(cpu, &mut token),
         });
     };
-    crew.run(builders + 2, |_| Builder::new(), run)
+    workers.run(builders + 2, |_| Builder::new(), run)
 }
 
-/// What the runs of each side have shown.
+/// The checks over all runs of each side.
 fn checks(sides: &[Side], of_sides: &[Vec<Ended>], quick: bool) -> Vec<Check> {
     let ended: Vec<&Ended> = of_sides.iter().flatten().collect();
     let wrong = ended.iter().find_map(|ended| ended.wrong.clone());
@@ -235,15 +237,14 @@ fn checks(sides: &[Side], of_sides: &[Vec<Ended>], quick: bool) -> Vec<Check> {
         contents(sides, of_sides),
         Check::new("invariants", wrong.is_none(), wrong.unwrap_or_else(|| {
                 format!(
-                    "after {all} nothing is claimed or isolated, and all frames are where the kernel around \
-                     the library thinks they are"
+                    "after {all} nothing is claimed or isolated, and the state of all frames is consistent"
                 )
             })),
         leaves_enough(least, quick, false),
     ]
 }
 
-/// Whether pages held what was stored; something has to have moved with every side that moves pages.
+/// Checks the contents of pages; with every side that moves pages some must have moved.
 fn contents(sides: &[Side], ended: &[Vec<Ended>]) -> Check {
     let moved = |ended: &[Ended]| ended.iter().map(|it| it.moved).sum::<u64>();
     let all = || ended.iter().flatten();
@@ -253,17 +254,15 @@ fn contents(sides: &[Side], ended: &[Vec<Ended>]) -> Check {
     let mut unproved = sides.iter().zip(ended).filter(|(side, of)| moves(side) && moved(of) == 0);
     let unproved = unproved.next().map(|(side, _)| &side.label);
     let detail = match (words, unproved) {
-        (0, Some(side)) => format!("with `{side}` nothing has moved, so nothing is proved"),
+        (0, Some(side)) => format!("with `{side}` no page has moved, so nothing was verified"),
         (0, None) if sides.iter().any(moves) => format!(
-            "every word was what it should be of {looked} pages that were looked at, {} of them because \
-             they had moved",
+            "{looked} pages were verified word by word, {} of them after a move",
             ended.iter().map(|of| moved(of)).sum::<u64>()
         ),
-        (0, None) => format!(
-            "every word was what it should be of {looked} pages that were looked at; without compaction \
-             none moves"
-        ),
-        (words, _) => format!("{words} words of {looked} pages were not what was stored"),
+        (0, None) => {
+            format!("{looked} pages were verified word by word; without compaction none moves")
+        }
+        (words, _) => format!("{words} words of {looked} verified pages were wrong"),
     };
     Check { name: "contents".to_owned(), passed: words == 0 && unproved.is_none(), detail }
 }
@@ -285,10 +284,10 @@ mod tests {
         };
         let sides = [CompactMethod::Off, CompactMethod::Scan, CompactMethod::Index].map(side);
         for (passed, moved, wrong_words, detail) in [
-            (true, [0, 1, 2], 0, "of 27 pages that were looked at, 3 of them"),
-            (false, [0, 0, 2], 0, "with `Scan` nothing has moved"),
-            (false, [1, 1, 0], 0, "with `Index` nothing has moved"),
-            (false, [0, 1, 2], 1, "3 words of 27 pages were not"),
+            (true, [0, 1, 2], 0, "27 pages were verified word by word, 3 of them"),
+            (false, [0, 0, 2], 0, "with `Scan` no page has moved"),
+            (false, [1, 1, 0], 0, "with `Index` no page has moved"),
+            (false, [0, 1, 2], 1, "3 words of 27 verified pages were wrong"),
         ] {
             let check = contents(&sides, &moved.map(|moved| ended(moved, wrong_words)));
             assert!(check.passed == passed && check.detail.contains(detail), "{check:?}");

@@ -1,14 +1,15 @@
 //! Threads over real memory as a world.
 //!
-//! The run is that of a simulated machine, and takes as long by its clock; but the clock runs
-//! [`FASTER`] times as fast as time goes by. What a program takes for its own work, its thread rests;
-//! what the library takes is taken. Latencies are real.
+//! The run is that of a simulated machine, and takes the same time on its clock; but this clock
+//! runs [`FASTER`] times as fast as real time. A thread sleeps for the time of a program's own
+//! work; the library's work takes real time. Latencies are real.
 //!
-//! What is in frames: words that tell one page from every other, and each other.
+//! The contents of frames are words that are unique to the page and to their position.
 //!
-//! A page gets a value of its own when it is new, and its words count up from that. What value the page
-//! in a frame has is known beside memory: when the kernel says that a page has moved, its value goes
-//! with it, and every word has to be there. The library has copied them, or it has not.
+//! A new page gets a value of its own, and its words count up from that value. The value of the
+//! page in each frame is stored outside that memory. When the kernel reports the move of a page,
+//! its value moves, too, and every word is verified. So a page that the library did not copy is
+//! detected.
 
 use framewright::{
     CpuId, Pfn,
@@ -22,31 +23,32 @@ use std::{
     time::{Duration, Instant},
 };
 
-use super::lock::{self, Crew};
+use super::lock::{self, Workers};
 use crate::high_alloc::world::{OnCpu, World};
 
-/// How many times as fast as time the clock runs.
+/// Ratio of the clock's speed to real time.
 const FASTER: u64 = 16;
-/// So far ahead of the clock a thread may work, in ticks: short rests are never short.
+/// A thread may work ahead of the clock by this number of ticks, because sleeps always take longer
+/// than requested.
 const AHEAD: u64 = 2_000_000 * FASTER;
 
 thread_local! {
-    /// The CPU that this thread is.
+    /// The CPU number of this thread.
     static NUMBER: Cell<Option<u16>> = const { Cell::new(None) };
 }
 
-/// See the module. Ticks are nanoseconds of its clock.
+/// Threads as the world of the kernel. Ticks are nanoseconds of its clock.
 pub(super) struct Threads<'t>(&'t Shared<'t>);
 
-/// What its CPUs share.
+/// The state that CPUs share.
 pub(super) struct Shared<'t> {
     machine: &'t HostMachine,
     pub(super) contents: Contents,
     begun: Instant,
-    /// Until when each CPU has worked.
+    /// The time up to which each CPU has worked.
     worked: Box<[AtomicU64]>,
     /// Its threads.
-    pub(super) crew: Crew,
+    pub(super) workers: Workers,
 }
 
 impl<'t> Shared<'t> {
@@ -56,7 +58,7 @@ impl<'t> Shared<'t> {
             contents: Contents::new(machine.frames().frames()),
             begun: Instant::now(),
             worked: (0..machine.cpus()).map(|_| AtomicU64::new(0)).collect(),
-            crew: Crew::default(),
+            workers: Workers::default(),
         }
     }
 
@@ -70,16 +72,16 @@ impl<'t> Threads<'t> {
         Self(shared)
     }
 
-    /// This thread is that CPU while it is inside the kernel in `body`.
+    /// Makes this thread the CPU `number` and runs `body` with the lock.
     pub(super) fn run(&self, number: u16, body: impl FnOnce(Thread<'t>)) {
         NUMBER.set(Some(number));
-        lock::inside(|| body(Thread { shared: self.0, number }));
+        lock::with_lock(|| body(Thread { shared: self.0, number }));
         NUMBER.set(None);
     }
 }
 
 impl Threads<'_> {
-    /// The time left until then.
+    /// The real time until `time`.
     fn until(&self, time: u64) -> Duration {
         Duration::from_nanos(time.saturating_sub(self.0.clock()) / FASTER)
     }
@@ -118,7 +120,7 @@ impl<'t> World for Threads<'t> {
 
     fn enter(&self, _: Thread<'t>, (): &()) {}
 
-    /// No CPU has cached where a page is: who looks for it is inside, and finds the new frame.
+    /// CPUs cache no translations: a page is looked up with the lock held, and so in its new frame.
     fn unmap(
         &self,
         _: Thread<'t>,
@@ -131,7 +133,7 @@ impl<'t> World for Threads<'t> {
 
     fn wait_for_work(&self, _: Thread<'t>, time: u64) {
         lock::wait_for_work(self.until(time));
-        self.0.crew.go_on();
+        self.0.workers.check_alive();
     }
 
     fn wake_worker(&self, _: Thread<'t>) {
@@ -140,19 +142,19 @@ impl<'t> World for Threads<'t> {
 
     fn wait_paused(&self, _: Thread<'t>, time: u64) {
         lock::wait_paused(self.until(time));
-        self.0.crew.go_on();
+        self.0.workers.check_alive();
     }
 
     fn wake_paused(&self, _: Thread<'t>) {
         lock::wake_paused();
     }
 
-    fn outside<R>(&self, body: impl FnOnce() -> R) -> R {
-        lock::outside(body)
+    fn without_lock<R>(&self, body: impl FnOnce() -> R) -> R {
+        lock::without_lock(body)
     }
 
-    fn inside<R>(&self, body: impl FnOnce() -> R) -> R {
-        lock::inside(body)
+    fn with_lock<R>(&self, body: impl FnOnce() -> R) -> R {
+        lock::with_lock(body)
     }
 
     fn store(&self, frame: u32) {
@@ -168,7 +170,7 @@ impl<'t> World for Threads<'t> {
     }
 }
 
-/// A thread that is a CPU.
+/// A thread that acts as a CPU.
 #[derive(Clone, Copy)]
 pub(super) struct Thread<'t> {
     shared: &'t Shared<'t>,
@@ -197,13 +199,13 @@ impl OnCpu for Thread<'_> {
     fn step(&self) {}
 
     fn sleep_until(&self, time: u64) {
-        self.shared.crew.go_on();
+        self.shared.workers.check_alive();
         let rest = time.saturating_sub(self.shared.clock());
-        lock::outside(|| thread::sleep(Duration::from_nanos(rest / FASTER)));
+        lock::without_lock(|| thread::sleep(Duration::from_nanos(rest / FASTER)));
     }
 
     fn keep_pace(&self) {
-        self.shared.crew.go_on();
+        self.shared.workers.check_alive();
         let worked = self.worked().load(Relaxed);
         if worked > self.shared.clock() + AHEAD {
             self.sleep_until(worked);
@@ -211,12 +213,12 @@ impl OnCpu for Thread<'_> {
     }
 }
 
-/// See the module. Used inside the kernel.
+/// The contents of pages. Used with the lock held.
 pub(super) struct Contents {
     /// The value of the page in each frame.
     values: Box<[AtomicU64]>,
     next: AtomicU64,
-    /// Pages that were looked at, those of them that had moved, and words that were not what they should.
+    /// Verified pages, verified pages that had moved, and wrong words.
     pub(super) looked: AtomicU64,
     pub(super) moved: AtomicU64,
     pub(super) wrong: AtomicU64,
@@ -233,7 +235,7 @@ impl Contents {
         }
     }
 
-    /// A new page.
+    /// Writes the words of a new page.
     pub(super) fn store(&self, machine: &HostMachine, frame: u32) {
         // No two pages have a word in common.
         let value = self.next.fetch_add(1, Relaxed) << 16;
@@ -243,7 +245,7 @@ impl Contents {
         }
     }
 
-    /// Every word is looked at.
+    /// Verifies every word.
     pub(super) fn look(&self, machine: &HostMachine, frame: u32) {
         let value = self.values[frame as usize].load(Relaxed);
         let words = machine.frame(pfn(frame)).iter().zip(value..);
@@ -252,8 +254,8 @@ impl Contents {
         self.wrong.fetch_add(wrong, Relaxed);
     }
 
-    /// The page of one frame is in another. The old one is wiped, or a page that moves back there could
-    /// pass for copied when it was not.
+    /// Notes that a page has moved, and verifies it. The old frame is cleared: otherwise a page
+    /// that moves back would be found there even if it was not copied.
     pub(super) fn has_moved(&self, machine: &HostMachine, from: u32, to: u32) {
         let value = self.values[from as usize].load(Relaxed);
         self.values[to as usize].store(value, Relaxed);
@@ -280,7 +282,7 @@ mod tests {
         let world = Threads::new(&shared);
         let soon = |cpu: Thread<'_>| cpu.now() + FASTER * 100_000;
         let work = |number| {
-            assert_ne!(number, 3, "on purpose, before it is a CPU");
+            assert_ne!(number, 3, "on purpose, before it becomes a CPU");
             world.run(number, |cpu| {
                 loop {
                     match number {
@@ -288,17 +290,18 @@ mod tests {
                         1 => cpu.sleep_until(soon(cpu)),
                         _ => world.wait_for_work(cpu, soon(cpu)),
                     }
-                    // Others have their turn: who keeps pace and is not ahead does not rest.
-                    lock::outside(thread::yield_now);
+                    // Other threads run: a thread that is not ahead of the clock does not sleep in
+                    // `keep_pace`.
+                    lock::without_lock(thread::yield_now);
                 }
             });
         };
-        let run = || shared.crew.run(4, |_| thread::Builder::new(), work);
+        let run = || shared.workers.run(4, |_| thread::Builder::new(), work);
         assert!(catch_unwind(AssertUnwindSafe(run)).is_err());
     }
 
     #[test]
-    fn what_was_not_copied_is_found() {
+    fn missing_copies_are_detected() {
         let machine = HostMachine::builder().frames(4).build().unwrap();
         let contents = Contents::new(4);
         contents.store(&machine, 0);
@@ -306,11 +309,11 @@ mod tests {
         machine.copy(pfn(2), pfn(0));
         contents.has_moved(&machine, 0, 2);
         assert_eq!(contents.wrong.load(Relaxed), 0);
-        // Nor does it pass that what is to be copied back was there before.
+        // The old contents of the target frame are not taken for a copy.
         contents.has_moved(&machine, 2, 0);
         assert_eq!(contents.wrong.swap(0, Relaxed), 512);
         contents.store(&machine, 2);
-        // All of another page, and a word of one that was copied otherwise.
+        // All words of another page, and one word of a copied page.
         contents.has_moved(&machine, 2, 1);
         assert_eq!(contents.wrong.load(Relaxed), 512);
         contents.store(&machine, 2);

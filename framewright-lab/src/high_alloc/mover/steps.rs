@@ -1,5 +1,5 @@
-//! Whatever happens to a page at whatever step of its way: it is in one frame, whole, on its list, and its
-//! frame is freed once.
+//! Tests of migration: whatever happens at any step, a page is in one frame, unchanged, on its
+//! list, and its frame is freed once.
 
 use std::cell::{Cell, RefCell};
 
@@ -21,12 +21,12 @@ fn whole(fixture: &Fixture<'_, '_>, ended: Result<(), Failure>) {
     fixture.check();
 }
 
-/// Whether nobody has a page just now.
+/// Whether a page has no extra reference now.
 fn is_free(fixture: &Fixture<'_, '_>, cpu: Cpu<'_>, frame: u32) -> bool {
     !is_held(fixture.kernel.state.seed, pfn(frame), cpu.now() / (HELD_NS / MOMENTS))
 }
 
-/// Waits until nobody has any page.
+/// Waits until no page has an extra reference.
 fn until_all_are_free(fixture: &Fixture<'_, '_>, cpu: Cpu<'_>) {
     while !fixture.all_frames().iter().all(|&frame| is_free(fixture, cpu, frame)) {
         cpu.sleep_until(cpu.now() + HELD_NS / MOMENTS);
@@ -42,12 +42,12 @@ fn all_move(fixture: &Fixture<'_, '_>, cpu: Cpu<'_>) {
 }
 
 #[test]
-fn what_moves_is_found_where_it_is_and_on_its_list() {
+fn moved_pages_are_found_in_their_new_frames_and_on_their_lists() {
     play(Schedule::Clock, &nothing, all_move, |_, _| (), whole);
 }
 
 #[test]
-fn who_has_a_page_keeps_it_where_it_is_for_so_long() {
+fn a_page_with_an_extra_reference_does_not_move() {
     let moving = |fixture: &Fixture<'_, '_>, cpu: Cpu<'_>| {
         let mut held = fixture.all_frames();
         held.retain(|&frame| !is_free(fixture, cpu, frame));
@@ -59,7 +59,7 @@ fn who_has_a_page_keeps_it_where_it_is_for_so_long() {
 }
 
 #[test]
-fn what_is_refused_after_it_was_copied_stays_and_the_others_move() {
+fn pages_refused_after_the_copy_stay_and_the_others_move() {
     let is_refused = |frame: u32| frame % 2 == 1;
     let refuses = Cell::new(true);
     let meddle = |_: Cpu<'_>, step, at: &mut Move| {
@@ -79,9 +79,9 @@ fn what_is_refused_after_it_was_copied_stays_and_the_others_move() {
     play(Schedule::Clock, &meddle, moving, |_, _| (), whole);
 }
 
-/// Twice for each page: when it is to be unmapped, and when it was copied.
+/// Twice for each page: when it is to be unmapped, and after it was copied.
 #[test]
-fn what_is_busy_for_a_moment_moves_all_the_same() {
+fn pages_that_are_busy_for_a_moment_move() {
     let asked = RefCell::new(Vec::new());
     let meddle = |_: Cpu<'_>, step, at: &mut Move| {
         let question = (step == Step::Remap, at.from());
@@ -95,7 +95,7 @@ fn what_is_busy_for_a_moment_moves_all_the_same() {
 }
 
 #[test]
-fn a_machine_that_breaks_while_it_copies_leaves_all_pages_where_they_were_and_unlocked() {
+fn a_panic_in_a_copy_leaves_all_pages_in_place_and_unlocked() {
     let before = RefCell::new(Vec::new());
     let moving = |fixture: &Fixture<'_, '_>, cpu: Cpu<'_>| {
         until_all_are_free(fixture, cpu);
@@ -113,10 +113,10 @@ fn a_machine_that_breaks_while_it_copies_leaves_all_pages_where_they_were_and_un
     play(Schedule::Clock, &nothing, moving, |_, _| (), look);
 }
 
-/// Where nothing is waited for such a page is refused, and not asked for again; else it is busy, to the
-/// last try.
+/// If migration does not wait, such a page is refused and not tried again; otherwise it is busy up
+/// to the last try.
 #[test]
-fn a_page_under_writeback_moves_when_it_is_written() {
+fn a_page_under_writeback_moves_after_it_was_written() {
     let [writing, tried, written] = [(); 3].map(|()| Signal::default());
     let [in_passing, in_earnest, unmapped] = [0; 3].map(Cell::new);
     let first = Cell::new(None);
@@ -158,11 +158,11 @@ fn a_page_under_writeback_moves_when_it_is_written() {
         },
         whole,
     );
-    // Each time that it was claimed once in passing, and as often alone as a page is tried at the most.
+    // Each time it was claimed once without waiting, and then as often as a page is tried at most.
     assert_eq!((in_passing.get(), in_earnest.get(), unmapped.get()), (2, 2 * 7, 0));
 }
 
-/// Who lets go of pages.
+/// The owner that releases pages.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Owner {
     OfFresh,
@@ -187,9 +187,9 @@ impl Owner {
     }
 }
 
-/// An owner lets go of all of its pages when the first page of anybody's comes to a step; what comes to
-/// the later ones was refused when it was copied.
-fn lets_go_at(at_step: Step, owner: Owner) {
+/// An owner releases all of its pages when the first page of any owner reaches a step; pages that
+/// reach later steps were refused when they were copied.
+fn releases_at(at_step: Step, owner: Owner) {
     let (reached, gone) = (Signal::default(), Signal::default());
     let in_vain = matches!(at_step, Step::Undo | Step::Release);
     let meddle = |cpu: Cpu<'_>, step, at: &mut Move| {
@@ -225,17 +225,17 @@ fn lets_go_at(at_step: Step, owner: Owner) {
 }
 
 #[test]
-fn an_owner_may_let_go_of_pages_at_every_step() {
+fn an_owner_may_release_pages_at_every_step() {
     for step in [Step::Unmap(MigrateMode::Async), Step::Remap, Step::Undo, Step::Release] {
         for owner in Owner::ALL {
-            lets_go_at(step, owner);
+            releases_at(step, owner);
         }
     }
 }
 
-/// Also while they are being claimed, or freed.
+/// Also during claims and frees.
 #[test]
-fn an_owner_may_let_go_of_pages_at_any_moment() {
+fn an_owner_may_release_pages_at_any_moment() {
     for seed in 0..100 {
         for owner in Owner::ALL {
             play(
@@ -249,9 +249,9 @@ fn an_owner_may_let_go_of_pages_at_any_moment() {
     }
 }
 
-/// Another CPU compacts the same pageblock by scanning: it gets none of these pages.
+/// Another CPU compacts the same pageblock by scanning: it claims none of these pages.
 #[test]
-fn a_page_that_somebody_else_has_claimed_stays_active() {
+fn a_page_claimed_by_another_cpu_stays_active() {
     let asked = Signal::default();
     let meddle = |cpu: Cpu<'_>, step, _: &mut Move| {
         if step == Step::Remap && !asked.is_raised() {

@@ -8,14 +8,14 @@ use super::{Cell, Grid, Snapshot, Use};
 use crate::high_alloc::picture;
 
 const MARGIN: f64 = 24.0;
-/// Between the two maps.
+/// Distance between the two maps.
 const BETWEEN: f64 = 40.0;
 const INNER: f64 = 2.0 * picture::WIDTH + BETWEEN;
 const WIDTH: f64 = INNER + 2.0 * MARGIN;
 const LEGEND: f64 = 92.0;
-/// What stands above the maps of a side.
+/// Height of the titles above the maps of a side.
 const TITLES: f64 = 42.0;
-/// The cells of the legend.
+/// Size of the cells of the legend.
 const SIZE: f64 = 13.0;
 const PASSES: [u8; 3] = [1, 2, 3];
 
@@ -27,7 +27,7 @@ const NAMES: [(Use, &str); 5] = [
     (Use::Huge, "huge page"),
 ];
 
-/// Draws what was seen of each side: its name, and moments in their order.
+/// Draws the snapshots of each side, in the order of time, under its name.
 pub(in super::super) fn draw(title: &str, sides: &[(String, Vec<Snapshot>)]) -> String {
     let all = LEGEND + sides.iter().map(|(_, seen)| height(seen)).sum::<f64>() + MARGIN;
     let mut svg = format!(
@@ -63,26 +63,26 @@ fn legend(svg: &mut String, sides: &[(String, Vec<Snapshot>)]) {
     let skipped = Cell { of: NAMES[0].0, full: 0.7, skip: true };
     let cells = NAMES.map(|(of, name)| (Cell { of, full: 0.7, skip: false }, name));
     let mut x = MARGIN;
-    for (cell, name) in cells.into_iter().chain([(skipped, "passed over for now")]) {
+    for (cell, name) in cells.into_iter().chain([(skipped, "skipped by compaction")]) {
         picture::paint(svg, SIZE, [((x, 34.0), cell)].into_iter());
         text(svg, (x + SIZE + 5.0, 45.0), name);
         x += 34.0 + 6.4 * name.len() as f64;
     }
     let group = sides.iter().map(|(_, seen)| grid(seen).group).max().unwrap_or(1);
     let of = match group {
-        1 => "a cell is a pageblock, filled as far as that is; pale is free".to_owned(),
+        1 => "a cell is a pageblock, filled by its share in use; pale is free".to_owned(),
         _ => format!(
-            "a cell is {group} pageblocks, in the colour of most of them, filled as far as they are; pale is free"
+            "a cell is {group} pageblocks, in the colour of most of them, filled by their share in use; pale is free"
         ),
     };
-    text(svg, (MARGIN, 64.0), &format!("{of}; strips: a line per moment, dark is full"));
+    text(svg, (MARGIN, 64.0), &format!("{of}; strips: a line per snapshot, dark is full"));
     if !sides.iter().flat_map(|(_, seen)| seen).any(|snapshot| !snapshot.scanners.is_empty()) {
         return;
     }
     let mut x = MARGIN + 3.0;
     for (which, name) in [
-        "migrate scanner of who waits for nothing",
-        "migrate scanner of others (dashed frame)",
+        "migrate scanner of asynchronous compaction",
+        "migrate scanner of synchronous compaction (dashed frame)",
         "free scanner",
     ]
     .into_iter()
@@ -113,7 +113,7 @@ fn side(svg: &mut String, top: f64, label: &str, seen: &[Snapshot]) {
     }
 }
 
-/// A colour for what a pageblock is for.
+/// The colour of a use.
 pub(super) fn colour(of: Use) -> &'static str {
     match of {
         Use::Huge => "#1a7f37",
@@ -125,10 +125,10 @@ pub(super) fn colour(of: Use) -> &'static str {
     }
 }
 
-/// A place or a size: to the right, and down.
+/// A position or a size: x and y.
 pub(super) type Point = (f64, f64);
 
-/// Rectangles that were collected, by colour and opacity in percent.
+/// Rectangles, grouped by colour and opacity in percent.
 #[derive(Default)]
 pub(super) struct Paint(IndexMap<(&'static str, u32), String>);
 
@@ -145,7 +145,7 @@ impl Paint {
         let _ = write!(path, "M{x:.2} {y:.2}h{wide:.2}v{high:.2}h-{wide:.2}z");
     }
 
-    /// Draws them.
+    /// Draws all rectangles.
     pub(super) fn draw(self, svg: &mut String) {
         for ((colour, percent), path) in self.0 {
             let opacity = f64::from(percent) / 100.0;
@@ -157,7 +157,7 @@ impl Paint {
     }
 }
 
-/// How the three scanners of a zone are told apart: fill of a dot, colour of its edge, dashes of a frame.
+/// Styles of the three scanners of a zone: fill of a dot, colour of its edge, dashes of a frame.
 pub(super) const SCANNERS: [(&str, &str, &str); 3] =
     [("black", "black", "none"), ("white", "black", "2"), ("#d00000", "#d00000", "none")];
 
@@ -182,12 +182,12 @@ pub(super) fn frame(svg: &mut String, (x, y): Point, size: f64, which: usize) {
     );
 }
 
-/// Text that begins at a place.
+/// Text that starts at a position.
 pub(super) fn text(svg: &mut String, (x, y): Point, text: &str) {
     let _ = writeln!(svg, "<text x=\"{x:.0}\" y=\"{y:.0}\">{text}</text>");
 }
 
-/// Text that ends at a place.
+/// Text that ends at a position.
 pub(super) fn text_before(svg: &mut String, (x, y): Point, text: &str) {
     let _ = writeln!(svg, "<text x=\"{x:.0}\" y=\"{y:.0}\" text-anchor=\"end\">{text}</text>");
 }
@@ -213,8 +213,8 @@ mod tests {
         let svg = drawn(40);
         assert!(svg.contains("a &lt; b") && svg.contains("after 7 requests"));
         assert!(svg.contains("a cell is a pageblock") && svg.contains("1.5 s"));
-        // A mark on each cell that is passed over, and one in the legend; three scanners on every line, framed in
-        // both maps, and in the legend.
+        // A mark on each cell that compaction skips, and one in the legend; three scanners on every
+        // line, framed in both maps, and in the legend.
         assert_eq!(svg.matches("r=\"1.95\"").count(), 2 * 40 + 1);
         assert_eq!(svg.matches("r=\"1.6\"").count(), 3 * 3 + 3);
         assert_eq!(svg.matches("stroke-width=\"2\"").count(), 2 * 3);

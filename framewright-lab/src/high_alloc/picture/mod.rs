@@ -1,10 +1,6 @@
-//! A picture of memory: a cell per pageblock, before and after the first pass, and all passes as strips
-//! over time, a line for each of some moments. Where memory has many pageblocks, a cell stands for some
-//! neighbours, so that a picture is as large, and as easy to read, whatever memory is.
-//!
-//! | module  | job                                                      |
-//! |---------|----------------------------------------------------------|
-//! | `draw`  | the page: titles, legend, a part per side                |
+//! A picture of memory: a cell per pageblock, before and after the first pass, and all passes as
+//! strips over time, a line per snapshot. In large memory a cell stands for several neighbouring
+//! pageblocks, so that the size of the picture does not depend on the size of memory.
 
 mod draw;
 
@@ -16,52 +12,52 @@ use draw::{Paint, Point, colour, dot, frame, text, text_before};
 
 pub(super) use draw::draw;
 
-/// What a pageblock is for.
+/// The use of a pageblock.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Use {
-    /// It is a huge page.
+    /// A huge page.
     Huge,
-    /// Pages of that type.
+    /// Pages of this type.
     Of(MigrateType),
 }
 
-/// A pageblock, or some neighbours.
+/// One pageblock, or several neighbours.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(crate) struct Cell {
     of: Use,
-    /// The share of it that is not free, 0 to 1.
+    /// The share of its frames in use, 0 to 1.
     full: f32,
-    /// Compaction passes it over for now.
+    /// Whether compaction skips it.
     skip: bool,
 }
 
-/// The pageblocks that the scanners of a zone look at next.
+/// The pageblocks that the scanners of a zone examine next.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Scanners {
-    /// The migrate scanner of who waits for nothing.
+    /// The migrate scanner of asynchronous compaction.
     migrate_async: usize,
-    /// That of the others.
+    /// The migrate scanner of synchronous compaction.
     migrate_sync: usize,
-    /// The free scanner: what is below is next.
+    /// The free scanner, which moves downwards.
     free: usize,
 }
 
-/// All of memory at a moment.
+/// A snapshot of memory.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) struct Snapshot {
-    /// In which pass, counted from 1.
+    /// The pass, counted from 1.
     pub(crate) pass: u8,
-    /// Attempts so far in it.
+    /// Requests so far in the pass.
     attempt: u64,
-    /// Seconds since it began.
+    /// Seconds since the start of the pass.
     seconds: f64,
     cells: Vec<Cell>,
-    /// Where there are scanners: those of each zone.
+    /// The scanners of each zone, if compaction uses scanners.
     scanners: Vec<Scanners>,
 }
 
 impl Snapshot {
-    /// Memory as it is now, so many nanoseconds after the pass began.
+    /// A snapshot of the current state, `nanos` after the start of the pass.
     pub(super) fn of<W: World>(
         kernel: &Kernel<'_, '_, W>,
         pass: u8,
@@ -95,8 +91,8 @@ impl Snapshot {
         Self { pass, attempt, seconds: nanos as f64 / 1e9, cells, scanners }
     }
 
-    /// The same with `group` neighbours in a cell: what most of them are for, as full as they are on average,
-    /// passed over if all are.
+    /// The same with `group` neighbours in a cell: the most frequent use, the mean share in use,
+    /// skipped if all are skipped.
     fn grouped(&self, group: usize) -> Self {
         let cells = self.cells.chunks(group).map(merged).collect();
         let scanners = self.scanners.iter().map(|of| Scanners {
@@ -111,7 +107,7 @@ impl Snapshot {
 /// Neighbours as one cell.
 fn merged(cells: &[Cell]) -> Cell {
     let count = |of: Use| cells.iter().filter(|cell| cell.of == of).count();
-    // The first of equals.
+    // The first of equally frequent uses.
     let most = cells.iter().rev().map(|cell| cell.of).max_by_key(|&of| count(of));
     Cell {
         of: most.unwrap_or(Use::Huge),
@@ -120,24 +116,24 @@ fn merged(cells: &[Cell]) -> Cell {
     }
 }
 
-/// How wide a map is.
+/// Width of a map.
 const WIDTH: f64 = 480.0;
-/// The most cells that a map has: they are as large as an eye needs to see how full they are.
+/// Maximum number of cells of a map: smaller cells would not show their share in use.
 const MOST: usize = 2048;
-/// Of what a cell takes, the share that stays white.
+/// Share of a cell that stays white.
 const GAP: f64 = 2.0 / 15.0;
 
-/// How cells are laid out.
+/// The layout of cells.
 #[derive(Clone, Copy)]
 struct Grid {
-    /// Pageblocks of a cell.
+    /// Pageblocks per cell.
     group: usize,
     columns: usize,
     rows: usize,
 }
 
 impl Grid {
-    /// For so many pageblocks.
+    /// The layout for this number of pageblocks.
     fn of(pageblocks: usize) -> Self {
         let group = pageblocks.div_ceil(MOST).next_power_of_two();
         let cells = pageblocks.div_ceil(group);
@@ -149,7 +145,7 @@ impl Grid {
         WIDTH / self.columns as f64
     }
 
-    /// How high the map is.
+    /// Height of the map.
     fn height(self) -> f64 {
         self.rows as f64 * self.step()
     }
@@ -176,7 +172,7 @@ fn map(svg: &mut String, (left, top): Point, grid: Grid, snapshot: &Snapshot) {
     }
 }
 
-/// Draws cells of a size.
+/// Draws cells of this size.
 fn paint(svg: &mut String, size: f64, cells: impl Iterator<Item = (Point, Cell)>) {
     let (mut pale, mut filled, mut marks) = (Paint::default(), Paint::default(), String::new());
     for ((x, y), Cell { of, full, skip }) in cells {
@@ -197,21 +193,21 @@ fn paint(svg: &mut String, size: f64, cells: impl Iterator<Item = (Point, Cell)>
     svg.push_str(&marks);
 }
 
-/// The height of a line.
+/// Height of a line.
 const LINE: f64 = 3.0;
-/// What stands above a strip.
+/// Height of the title above a strip.
 const TITLE: f64 = 22.0;
-/// Beside it stands the time.
+/// Width of the times beside a strip.
 const TIME: f64 = 52.0;
-/// The most cells that a line has: narrower ones smear.
+/// Maximum number of cells of a line: narrower ones blur.
 const MOST_COLUMNS: usize = 512;
 
-/// How high the strip of so many moments is.
+/// Height of a strip of this number of snapshots.
 fn height(moments: usize) -> f64 {
     if moments == 0 { 0.0 } else { TITLE + moments as f64 * LINE }
 }
 
-/// Draws what was seen in a pass, within `wide`.
+/// Draws the snapshots of a pass, `wide` units wide.
 fn strip(svg: &mut String, (left, top): Point, wide: f64, seen: &[&Snapshot]) {
     let (Some(first), Some(last)) = (seen.first(), seen.last()) else { return };
     let group = first.cells.len().div_ceil(MOST_COLUMNS);
@@ -246,7 +242,7 @@ fn line(paint: &mut Paint, dots: &mut String, (left, y): Point, wide: f64, snaps
     let each = wide / cells.len() as f64;
     let shade = |cell: &Cell| (colour(cell.of), 12 + 22 * (cell.full * 4.0).round() as u32);
     let mut at = 0;
-    // Neighbours that look the same are one rectangle.
+    // Equal neighbours are one rectangle.
     while at < cells.len() {
         let first = shade(&cells[at]);
         let run = cells[at..].iter().take_while(|&cell| shade(cell) == first).count();
@@ -267,7 +263,7 @@ mod tests {
 
     const MOVABLE: Cell = Cell { of: Use::Of(MigrateType::Movable), full: 0.5, skip: true };
 
-    /// A moment in a memory of so many pageblocks.
+    /// A snapshot of a memory of this number of pageblocks.
     pub(super) fn snapshot(pass: u8, pageblocks: usize) -> Snapshot {
         let scanners = vec![Scanners { migrate_async: 3, migrate_sync: 1, free: pageblocks }];
         Snapshot { pass, attempt: 7, seconds: 1.5, cells: vec![MOVABLE; pageblocks], scanners }

@@ -1,4 +1,4 @@
-//! Who does the kernel's own work when.
+//! Tests of the CPUs that do the background work.
 
 #![allow(unsafe_code)]
 
@@ -14,30 +14,30 @@ use crate::high_alloc::{
     kernel::Token,
     share::Load,
     simulated::SimulatedWorld,
-    world::Inside,
+    world::Locked,
 };
 
 type Sim<'s, 'm> = SimulatedWorld<'s, 'm>;
 
-/// CPU 1 is the last of two that build.
+/// CPU 1 is the last of two CPUs of builders.
 fn load(shares: bool) -> Load {
     Load { flags: Flags::Default, quick: true, watched: false, builders: 2, shares, seed: 1 }
 }
 
-/// Takes what is left of memory, and has background reclaim woken for it, as a request does.
+/// Allocates the rest of memory, and wakes background reclaim as a request does.
 fn exhaust<'m>(fixture: &Fixture<'_, 'm>, token: &mut Token<'_, 'm, Sim<'_, 'm>>) {
     let request = Request::new(Order::ZERO, MigrateType::Movable).no_wait();
     while let Ok(block) = token.alloc(request) {
         let _ = block.into_raw();
     }
     // SAFETY: simulated CPUs share one thread.
-    let relief = unsafe { Inside::new(fixture.kernel) };
+    let relief = unsafe { Locked::new(fixture.kernel) };
     relief.wake(fixture.kernel.node(token.cpu()), Order::ZERO, ZoneKind::default());
     assert!(fixture.kernel.woken.get().due <= fixture.kernel.current().now());
 }
 
-/// What is reclaimed in the background while CPU 1 has some turns, which has to build nothing; somebody asks
-/// for a huge page meanwhile or not, and has the kernel's own work to do himself or not.
+/// Pages that background reclaim reclaims during some turns of CPU 1, which has no builders; with
+/// or without a request for a huge page, and with or without a CPU of its own for background work.
 fn reclaimed(asking: bool, shares: bool) -> u64 {
     let reclaimed = Cell::new(0);
     play(
@@ -58,8 +58,8 @@ fn reclaimed(asking: bool, shares: bool) -> u64 {
 }
 
 #[test]
-fn background_reclaim_goes_on_where_builders_are_while_a_request_waits() {
+fn background_reclaim_continues_on_a_builder_cpu_while_a_request_waits() {
     assert!(reclaimed(true, true) > 0);
-    assert_eq!(reclaimed(false, true), 0, "who asks does it while he rests");
+    assert_eq!(reclaimed(false, true), 0, "the requesting CPU does it between requests");
     assert_eq!(reclaimed(true, false), 0, "it has a CPU of its own");
 }

@@ -1,4 +1,4 @@
-//! Pages of a program go to the swap area and come back, and no frame is lost on the way.
+//! Pages of a program are swapped out and in, and no frame is lost.
 
 use framewright_sim::engine::{Cpu, Failure, Schedule};
 
@@ -7,7 +7,7 @@ use crate::high_alloc::{
     frames::WRITEBACK,
 };
 
-/// Longer than the area takes to write all pages.
+/// Longer than writing all pages to swap takes.
 const WRITTEN: u64 = 1 << 30;
 
 fn whole(fixture: &Fixture<'_, '_>, ended: Result<(), Failure>) {
@@ -15,14 +15,14 @@ fn whole(fixture: &Fixture<'_, '_>, ended: Result<(), Failure>) {
     fixture.check();
 }
 
-/// Reclaims until nothing is left but what is on its way: pages have to be looked at more than once.
+/// Reclaims until only pages under writeback are left: pages have to be scanned more than once.
 fn reclaim(fixture: &Fixture<'_, '_>, cpu: Cpu<'_>) {
     let (kernel, node) = (fixture.kernel, fixture.kernel.node(cpu.id()));
     kernel.reclaim.lru().drain_all();
     (0..8).for_each(|_| _ = kernel.reclaim.shrink_node(cpu.id(), node, 1024));
 }
 
-/// Hears of everything that is written by then.
+/// Completes all writes.
 fn hear(fixture: &Fixture<'_, '_>, cpu: Cpu<'_>) {
     cpu.sleep_until(cpu.now() + WRITTEN);
     fixture.kernel.hear_of_swapped(fixture.kernel.current());
@@ -38,7 +38,7 @@ fn swap_out(fixture: &Fixture<'_, '_>, cpu: Cpu<'_>) {
 }
 
 #[test]
-fn what_reclaim_takes_leaves_its_frame_and_comes_back_when_it_is_used() {
+fn a_reclaimed_page_leaves_its_frame_and_is_read_back_when_used() {
     let (swapped, read) = (Signal::default(), Signal::default());
     let moving = |fixture: &Fixture<'_, '_>, cpu: Cpu<'_>| {
         swap_out(fixture, cpu);
@@ -68,7 +68,7 @@ fn what_reclaim_takes_leaves_its_frame_and_comes_back_when_it_is_used() {
 }
 
 #[test]
-fn what_is_used_on_its_way_stays_where_it_is() {
+fn a_page_used_during_its_write_stays_in_its_frame() {
     let (sent, used) = (Signal::default(), Signal::default());
     let moving = |fixture: &Fixture<'_, '_>, cpu: Cpu<'_>| {
         reclaim(fixture, cpu);
@@ -95,7 +95,7 @@ fn what_is_used_on_its_way_stays_where_it_is() {
 }
 
 #[test]
-fn programs_may_end_whatever_reclaim_does_to_their_pages() {
+fn programs_may_exit_at_any_step_of_reclaim() {
     for seed in 0..60 {
         let moving = |fixture: &Fixture<'_, '_>, cpu: Cpu<'_>| {
             reclaim(fixture, cpu);
@@ -120,7 +120,7 @@ fn programs_may_end_whatever_reclaim_does_to_their_pages() {
 }
 
 #[test]
-fn nothing_goes_where_it_is_closed() {
+fn a_closed_swap_area_takes_no_pages() {
     let moving = |fixture: &Fixture<'_, '_>, cpu: Cpu<'_>| {
         let before = fixture.program_frames();
         fixture.kernel.drop_pages(cpu.id());

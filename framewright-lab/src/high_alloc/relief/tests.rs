@@ -1,4 +1,4 @@
-//! Files are forgotten as reclaim looks at pages, and not otherwise.
+//! The shrinker examines files in proportion to the pages that reclaim scans.
 
 use framewright_sim::engine::{Cpu, Schedule};
 
@@ -9,8 +9,8 @@ use crate::high_alloc::{
 
 const FILES: [FileId; 2] = [FRESH, USED];
 
-/// Has reclaim look at so many pages at the least; how many it has looked at.
-fn look_at(pages: u64, fixture: &Fixture<'_, '_>, cpu: Cpu<'_>) -> u64 {
+/// Lets reclaim scan at least this number of pages. Returns the number that it scanned.
+fn scan(pages: u64, fixture: &Fixture<'_, '_>, cpu: Cpu<'_>) -> u64 {
     let (kernel, node) = (fixture.kernel, fixture.kernel.node(cpu.id()));
     kernel.reclaim.lru().drain_all();
     let before = kernel.scanned();
@@ -30,39 +30,39 @@ fn known(fixture: &Fixture<'_, '_>) -> usize {
 }
 
 #[test]
-fn files_are_looked_at_twice_as_often_as_pages() {
+fn files_are_examined_twice_as_often_as_pages() {
     let moving = |fixture: &Fixture<'_, '_>, cpu: Cpu<'_>| {
         let kernel = fixture.kernel;
         kernel.shrink_objects();
-        assert_eq!(used(fixture), 2, "reclaim has looked at nothing");
-        // Of two files one is looked at for a quarter of the pages.
+        assert_eq!(used(fixture), 2, "reclaim has scanned nothing");
+        // Of two files one is examined for a quarter of the pages.
         let pages = kernel.reclaimable_pages();
-        let looked_at = look_at(pages / 6, fixture, cpu);
-        assert!(looked_at < kernel.reclaimable_pages() / 4, "{looked_at} of {pages} are too many");
+        let scanned = scan(pages / 6, fixture, cpu);
+        assert!(scanned < kernel.reclaimable_pages() / 4, "{scanned} of {pages} are too many");
         kernel.shrink_objects();
         assert_eq!(used(fixture), 2);
-        look_at(pages / 4, fixture, cpu);
+        scan(pages / 4, fixture, cpu);
         kernel.shrink_objects();
         assert!(used(fixture) < 2);
-        look_at(pages, fixture, cpu);
+        scan(pages, fixture, cpu);
         kernel.shrink_objects();
         assert_eq!(used(fixture), 0);
         let before = known(fixture);
         kernel.shrink_objects();
-        assert_eq!(known(fixture), before, "reclaim has looked at nothing again");
+        assert_eq!(known(fixture), before, "reclaim has scanned nothing again");
     };
     play(Schedule::Clock, &|_, _, _| (), moving, |_, _| (), |_, ended| ended.unwrap());
 }
 
 #[test]
-fn files_without_pages_are_forgotten() {
+fn files_without_pages_lose_their_inodes() {
     let moving = |fixture: &Fixture<'_, '_>, cpu: Cpu<'_>| {
         let files = &fixture.kernel.state.files;
         while files.at(FRESH).cached.get() > 0 {
-            look_at(1, fixture, cpu);
+            scan(1, fixture, cpu);
         }
         for _ in 0..2 {
-            look_at(fixture.kernel.reclaimable_pages(), fixture, cpu);
+            scan(fixture.kernel.reclaimable_pages(), fixture, cpu);
             fixture.kernel.shrink_objects();
         }
         assert_eq!(files.at(FRESH).inode.get(), NONE);

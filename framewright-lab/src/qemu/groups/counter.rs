@@ -1,4 +1,4 @@
-//! Counting: QEMU with the plugin, and what it has written when a boot has ended.
+//! Counting instructions: QEMU with the plugin, and the file that it writes.
 
 use std::{
     fs,
@@ -16,32 +16,32 @@ use crate::qemu::{
 };
 use crate::report::{Better, Metric, Run, Unit};
 
-/// What has QEMU count instructions by address.
+/// Runs QEMU so that it counts instructions by address.
 pub(in crate::qemu) struct Counter {
     plugin: PathBuf,
     folder: TempDir,
 }
 
 impl Counter {
-    /// Builds it, and sees whether everything is there that it takes.
+    /// Builds the plugin, and checks that everything that it needs is installed.
     ///
     /// # Errors
     ///
-    /// Why there are no groups, for people.
+    /// The reason why there are no groups, as a message.
     pub(in crate::qemu) fn build() -> Result<Self, String> {
         if Command::new("addr2line").arg("--version").output().is_err() {
-            return Err("there is no addr2line, of binutils".to_owned());
+            return Err("addr2line (of binutils) is not installed".to_owned());
         }
         let folder = tempfile::tempdir();
-        let folder = folder.map_err(|error| format!("there is no temporary folder: {error}"))?;
+        let folder = folder.map_err(|error| format!("no temporary folder: {error}"))?;
         let plugin = boot::instruction_counter();
-        let plugin = plugin.map_err(|error| format!("QEMU's plugin cannot be had: {error}"))?;
+        let plugin = plugin.map_err(|error| format!("cannot build QEMU's plugin: {error}"))?;
         let counter = Self { plugin, folder };
         counter.is_loaded_by(QEMU).map(|()| counter)
     }
 
-    /// Whether a QEMU loads the plugin, which speaks its language of 7 and 8: a machine without anything is
-    /// started with it, and quit.
+    /// Checks that a QEMU loads the plugin, whose interface is that of QEMU 7 and 8: an empty
+    /// machine is started with it, and quit.
     fn is_loaded_by(&self, qemu: &str) -> Result<(), String> {
         let child = Command::new(qemu)
             .args(["-M", "none", "-accel", "tcg", "-nodefaults", "-display", "none", "-S"])
@@ -51,7 +51,7 @@ impl Counter {
             .stderr(Stdio::piped())
             .spawn();
         let ended = child.and_then(|mut child| {
-            // One that has refused already does not listen.
+            // A QEMU that has refused already does not read.
             let _ = child.stdin.take().map(|mut to| to.write_all(b"quit\n"));
             child.wait_with_output()
         });
@@ -87,8 +87,8 @@ impl Counter {
             .to_vec()
     }
 
-    /// Adds what each group took in the boot that has just ended, per page, to its run; nothing if that
-    /// cannot be told.
+    /// Adds the instructions of each group per page in the last boot to its run; nothing if they
+    /// are unknown.
     pub(in crate::qemu) fn add_groups(&self, run: &mut Run, names: Names<'_>) {
         let counts = counts(&fs::read_to_string(self.counts()).unwrap_or_default());
         let groups = match names {
@@ -106,7 +106,7 @@ impl Counter {
     }
 }
 
-/// Counts by address.
+/// Parses counts by address.
 pub(super) fn counts(text: &str) -> ByAddress {
     let count = |line: &str| {
         let (at, count) = line.split_once(' ')?;
@@ -119,7 +119,7 @@ pub(super) fn counts(text: &str) -> ByAddress {
 mod tests {
     use super::*;
 
-    /// A QEMU that says something and ends so, and whether it is said to load a plugin.
+    /// The result of the check for a QEMU that runs `script`.
     fn loaded_by(script: &str) -> Result<(), String> {
         use std::os::unix::fs::PermissionsExt;
         let folder = tempfile::tempdir().unwrap();
@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn a_qemu_that_refuses_the_plugin_is_a_reason_and_no_failure() {
+    fn a_qemu_that_refuses_the_plugin_is_no_failure() {
         assert_eq!(loaded_by("cat >/dev/null"), Ok(()));
         let why = loaded_by("echo 'plugin requires API version 1' >&2; exit 1").unwrap_err();
         assert_eq!(why, "this QEMU does not load the plugin: plugin requires API version 1");

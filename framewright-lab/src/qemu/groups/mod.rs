@@ -2,11 +2,11 @@
 //!
 //! | module | job |
 //! |---|---|
-//! | `counter` | has QEMU count, and puts the counts of groups into a run |
+//! | `counter` | runs QEMU with the plugin, and adds the counts of groups to a run |
 //!
-//! Our kernel, in which much is inlined: the lines of the source say what an address belongs to (`addr2line`,
-//! of binutils). Of the functions that are inlined into one another there it is the outermost that is the
-//! library's, or else the innermost of the kernel's.
+//! The repository's kernel, in which much is inlined: the source lines of an address determine its
+//! group (`addr2line`, of binutils). Of the functions that are inlined into one another, the
+//! outermost of the library decides, or else the innermost of the kernel.
 
 mod counter;
 
@@ -31,16 +31,16 @@ type ByAddress = BTreeMap<u64, u64>;
 /// Instructions by group.
 type ByGroup = BTreeMap<&'static str, u64>;
 
-/// What says to whom an address belongs.
+/// The source of the groups of addresses.
 #[derive(Clone, Copy)]
 pub(super) enum Names<'n> {
-    /// Symbols that Linux has told.
+    /// Symbols that Linux has printed.
     OfLinux,
-    /// Lines of the source of our kernel, in this file.
+    /// Source lines of the repository's kernel, in this file.
     OfLines(&'n Path),
 }
 
-/// What `addr2line` says of addresses; nothing if there is none.
+/// The output of `addr2line` for addresses; empty if it is not installed.
 fn of(kernel: &Path, counts: &ByAddress) -> String {
     let child = Command::new("addr2line")
         .args(["-a", "-i", "-e"])
@@ -53,13 +53,13 @@ fn of(kernel: &Path, counts: &ByAddress) -> String {
     let addresses: String = counts.keys().map(|at| format!("{at:x}\n")).collect();
     let feeder = std::thread::spawn(move || input.map(|mut to| to.write_all(addresses.as_bytes())));
     let output = child.wait_with_output();
-    // Who does not listen has said why.
+    // If writing failed, the child has reported why.
     let _ = feeder.join();
     output.map(|output| String::from_utf8_lossy(&output.stdout).into_owned()).unwrap_or_default()
 }
 
-/// Instructions of our kernel by group: `lines` are addresses, each with the lines of the source that
-/// are inlined there, innermost first.
+/// Instructions of the kernel by group: `lines` are addresses, each with the source lines that are
+/// inlined there, innermost first.
 fn by_line(counts: &ByAddress, lines: &str) -> ByGroup {
     let mut groups = ByGroup::new();
     let mut places: Vec<(u64, Place)> = Vec::new();
@@ -75,12 +75,12 @@ fn by_line(counts: &ByAddress, lines: &str) -> ByGroup {
     groups
 }
 
-/// The lines at an address, as far as they say whose it is.
+/// The source lines at an address, as far as they determine a group.
 #[derive(Default)]
 struct Place {
-    /// Of the kernel, the innermost.
+    /// The innermost line of the kernel.
     kernel: Option<&'static str>,
-    /// Of the library, the outermost.
+    /// The outermost line of the library.
     library: Option<&'static str>,
 }
 
@@ -102,10 +102,10 @@ impl Place {
     }
 }
 
-/// Finding the zone of a frame is in `memory` and `zone`, and done for LRU lists and reverse mappings
-/// most of the time; of the two it is the larger that has it.
+/// Finding the zone of a frame is in `memory` and `zone`, and mostly done for LRU lists and reverse
+/// mappings; the larger of these two groups gets it.
 fn group_of_line(line: &str) -> Option<&'static str> {
-    let rooms = [
+    let groups = [
         ("kernel/src/frames.rs", CLEARING),
         ("kernel/src/paging/", RMAP_AND_TABLES),
         ("kernel/src/rmap.rs", RMAP_AND_TABLES),
@@ -120,14 +120,14 @@ fn group_of_line(line: &str) -> Option<&'static str> {
         ("framewright/src/buddy/", ALLOCATOR),
         ("framewright/src/zone/", ALLOCATOR),
     ];
-    rooms.into_iter().find(|(room, _)| line.contains(room)).map(|(_, group)| group)
+    groups.into_iter().find(|(folder, _)| line.contains(folder)).map(|(_, group)| group)
 }
 
-/// Below are programs.
+/// Lower addresses are programs'.
 const KERNEL: u64 = 0xffff_8000_0000_0000;
 
-/// Groups, and how the names of their functions begin or what is in them; the last that fits. What
-/// lists check and what groups of processes are charged is counted with neither: our kernel has none.
+/// Groups, with prefixes or parts of the names of their functions; the last that matches. Checks of
+/// lists and charges of control groups are in no group: the repository's kernel has none.
 const GROUPS: [(&str, &[&str]); 5] = [
     (CLEARING, &["clear_page"]),
     (
@@ -228,7 +228,7 @@ fn by_symbol(counts: &ByAddress, symbols: &str) -> ByGroup {
 
 fn group_of(name: &str) -> &'static str {
     let fits = |parts: &[&str]| parts.iter().any(|part| name.starts_with(part));
-    // Statistics have names of all sorts.
+    // Statistics have names of all kinds.
     let is_statistics = |group: &str, parts: &[&str]| {
         group == STATISTICS && parts.iter().any(|part| name.contains(part))
     };
@@ -242,7 +242,7 @@ mod tests {
     use super::{counter::counts, *};
 
     #[test]
-    fn lines_are_of_the_outermost_room() {
+    fn lines_are_of_the_outermost_folder() {
         let lines = "0x0000000000000010\n/x/core/num.rs:1\n/x/framewright/src/buddy/take.rs:7\n\
                      /x/framewright/src/reclaim/lru.rs:9\n0x0000000000000020\n??:?\n";
         let groups = by_line(&ByAddress::from([(0x10, 5), (0x20, 2)]), lines);

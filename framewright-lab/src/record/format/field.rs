@@ -17,12 +17,13 @@ enum Kind {
     Unsigned,
     /// Text up to the first zero.
     Text,
-    /// An array, or something that lies elsewhere in the event.
+    /// An array, or data in another part of the event.
     Other,
 }
 
 impl Field {
-    /// Reads `field:int order; offset:16; size:4; signed:1;` (there, tabs); other lines are no fields.
+    /// Parses `field:int order; offset:16; size:4; signed:1;` (separated by tabs); other lines are
+    /// no fields.
     pub(super) fn parse(line: &str) -> Option<Self> {
         let mut parts = line.trim().split(';').map(str::trim);
         let declaration = parts.next()?.strip_prefix("field:")?;
@@ -53,7 +54,8 @@ impl Field {
         self.kind == Kind::Text
     }
 
-    /// Its value; unsigned ones of 64 bits keep their bits. An event that is too short has zeros.
+    /// Its value; unsigned numbers of 64 bits keep their bits. An event that is too short reads as
+    /// zeros.
     #[inline]
     pub(in crate::record) fn number(&self, event: &[u8]) -> i64 {
         let Some(bytes) = event.get(self.at..) else { return 0 };
@@ -82,7 +84,7 @@ impl Field {
         memchr::memchr(0, bytes).map_or(bytes, |end| &bytes[..end])
     }
 
-    /// Appends its value for a reader that knows nothing of it.
+    /// Appends its value without knowledge of its meaning.
     pub(super) fn list(&self, event: &[u8], out: &mut Vec<u8>) {
         // Writing to memory does not fail.
         let _ = match self.kind {
@@ -100,17 +102,17 @@ pub(super) enum Token {
     Name(String),
     Number(i64),
     Text(String),
-    /// `(`, `->`, `<<`, `!=`…
+    /// An operator: `(`, `->`, `<<`, `!=`…
     Sign(&'static str),
 }
 
-/// Longer ones first: the first that fits is taken.
+/// Longer ones first: the first match is taken.
 const SIGNS: &[&str] = &[
     "->", "<<", ">>", "<=", ">=", "==", "!=", "&&", "||", "(", ")", "{", "}", ",", "?", ":", "+",
     "-", "*", "/", "%", "&", "|", "^", "~", "!", "<", ">",
 ];
 
-/// Cuts `text` into words; `None` if there is something else in it.
+/// Splits `text` into words; `None` if it has anything else.
 pub(super) fn words(text: &str) -> Option<Vec<Token>> {
     let mut tokens = Vec::new();
     let mut rest = text.trim_start();
@@ -208,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn c_as_far_as_print_formats_use_it() {
+    fn the_c_syntax_of_print_formats_is_parsed() {
         let name = |name: &str| Token::Name(name.to_owned());
         let expected = [
             Token::Text("a \"b\"".to_owned()),

@@ -1,8 +1,8 @@
-//! Events from bytes to text, as the kernel itself describes them.
+//! Converts events to text by the kernel's own descriptions.
 //!
-//! `events/SUBSYSTEM/NAME/format` says which number an event has, which bytes of it are which field,
-//! and how the kernel would print them: a format string and C expressions over the fields. So no
-//! event is known to this module; a kernel that adds or moves a field is still understood.
+//! `events/SUBSYSTEM/NAME/format` has the number of an event, the positions of its fields, and the
+//! kernel's way to print them: a format string and C expressions over the fields. So this module
+//! knows no particular event; a kernel that adds or moves a field is still understood.
 //!
 //! | module  | job                                             |
 //! |---------|-------------------------------------------------|
@@ -10,9 +10,8 @@
 //! | `parse` | words into expressions                          |
 //! | `print` | the format string: values into text             |
 //!
-//! One thing cannot be as in the kernel's own text: addresses. The kernel prints a hash of them
-//! that only it can compute; here they are `(____ptrval____)`, which the kernel prints before it
-//! can hash.
+//! Addresses differ from the kernel's own text: the kernel prints a hash of them that only it can
+//! compute. Here they are `(____ptrval____)`, as the kernel prints them before it can hash.
 
 mod field;
 mod parse;
@@ -29,7 +28,7 @@ pub(super) struct Format {
     pub(super) id: u16,
     pub(super) name: String,
     fields: Vec<Field>,
-    /// How to print it; `None` if that is beyond this module.
+    /// Its print format; `None` if that is not supported.
     print: Option<Print>,
 }
 
@@ -52,7 +51,7 @@ impl Format {
         self.fields.iter().find(|field| field.name == name)
     }
 
-    /// Appends what the kernel would print of `event`, or, where that is not understood, its fields
+    /// Appends the kernel's text for `event`, or, if its print format is not supported, the fields
     /// as `name=value`.
     pub(super) fn print(&self, event: &[u8], out: &mut Vec<u8>) {
         match &self.print {
@@ -61,7 +60,7 @@ impl Format {
         }
     }
 
-    /// Whether it is printed as the kernel does.
+    /// Whether it is printed as by the kernel.
     #[cfg(test)]
     pub(super) fn is_understood(&self) -> bool {
         self.print.is_some()

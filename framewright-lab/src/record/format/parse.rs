@@ -1,25 +1,25 @@
-//! Words into expressions, with C's precedence.
+//! Parses words into expressions, with C's precedence.
 
 use super::field::{Field, Token};
 
-/// A C expression. Numbers are 64 bits wide; the conversion that prints them narrows them.
+/// A C expression. Numbers have 64 bits; the conversion that prints them truncates them.
 #[derive(Debug)]
 pub(super) enum Expr {
     Number(i64),
     Text(String),
     Field(Field),
-    /// Something that only the kernel knows: an address.
+    /// A value that only the kernel knows: an address.
     Hidden,
     Unary(Unary, Box<Expr>),
     Binary(Binary, Box<Expr>, Box<Expr>),
     If(Box<Expr>, Box<Expr>, Box<Expr>),
-    /// `__print_flags`: names of the bits that are set, and what stands between them.
+    /// `__print_flags`: names of the bits that are set, and their separator.
     Flags(Box<Expr>, String, Names),
     /// `__print_symbolic`: the name of a value.
     Symbol(Box<Expr>, Names),
 }
 
-/// Values and how they are called.
+/// Values and their names.
 pub(super) type Names = Vec<(i64, String)>;
 
 #[derive(Clone, Copy, Debug)]
@@ -112,7 +112,7 @@ impl Unary {
 }
 
 impl Binary {
-    /// `None` where C has no value.
+    /// `None` if it is undefined in C.
     #[inline]
     pub(super) fn apply(self, left: i64, right: i64) -> Option<i64> {
         let shift = || u32::try_from(right).ok();
@@ -139,10 +139,10 @@ impl Binary {
     }
 }
 
-/// Deeper than this no print format is nested: recursion stays bounded.
+/// Maximum nesting of a print format, to bound the recursion.
 const DEEPEST: usize = 64;
 
-/// Binary signs, from the loosest to the tightest.
+/// Binary operators, from the loosest to the tightest.
 const LEVELS: &[&[(&str, Binary)]] = &[
     &[("||", Binary::Or)],
     &[("&&", Binary::And)],
@@ -161,8 +161,8 @@ const LEVELS: &[&[(&str, Binary)]] = &[
     &[("*", Binary::Times), ("/", Binary::Divided), ("%", Binary::Remainder)],
 ];
 
-/// Reads words one after the other. Every method takes what it names, or says `None` where there is
-/// something else.
+/// Reads words in order. Every method parses what it is named for, or returns `None` for other
+/// words.
 pub(super) struct Parser<'t> {
     tokens: &'t [Token],
     fields: &'t [Field],
@@ -178,7 +178,7 @@ impl<'t> Parser<'t> {
         self.tokens.is_empty()
     }
 
-    /// Takes `sign` if it comes next.
+    /// Takes `sign` if it is the next word.
     pub(super) fn take(&mut self, sign: &str) -> Option<()> {
         match self.tokens {
             [Token::Sign(next), rest @ ..] if *next == sign => {
@@ -189,7 +189,7 @@ impl<'t> Parser<'t> {
         }
     }
 
-    /// A piece of text; C joins those that follow each other.
+    /// A string; C joins adjacent ones.
     pub(super) fn text(&mut self) -> Option<String> {
         let mut text = None;
         while let [Token::Text(next), rest @ ..] = self.tokens {
@@ -203,7 +203,7 @@ impl<'t> Parser<'t> {
         self.nested(Self::conditional)
     }
 
-    /// Goes one level deeper, if that is not too deep.
+    /// Parses one level deeper, if the limit permits it.
     fn nested(&mut self, parse: impl FnOnce(&mut Self) -> Option<Expr>) -> Option<Expr> {
         if self.depth == DEEPEST {
             return None;
@@ -256,8 +256,8 @@ impl<'t> Parser<'t> {
         if self.take_cast().is_some() { self.nested(Self::unary) } else { self.primary() }
     }
 
-    /// `(unsigned long)`, `(struct page *)`: names and stars alone in brackets, before an operand.
-    /// What they mean is left to the conversion that prints the value.
+    /// `(unsigned long)`, `(struct page *)`: only names and stars in brackets, before an operand.
+    /// The cast is ignored: the conversion that prints the value determines its width.
     fn take_cast(&mut self) -> Option<()> {
         let [Token::Sign("("), inside @ ..] = self.tokens else { return None };
         let names = inside.iter().take_while(|token| matches!(token, Token::Name(_))).count();

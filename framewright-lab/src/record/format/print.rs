@@ -1,14 +1,14 @@
-//! The format string: values into text.
+//! The format string: converts values into text.
 
 use std::io::Write;
 
 use super::field::{Field, words};
 use super::parse::{Expr, Parser, Value};
 
-/// What an address is printed as.
+/// The text for an address.
 const HIDDEN: &[u8] = b"(____ptrval____)";
 
-/// No column is wider.
+/// Maximum width of a column.
 const WIDEST: usize = 1024;
 
 /// A print format: pieces of text, each followed by a value.
@@ -23,16 +23,16 @@ pub(super) struct Print {
 struct Conversion {
     left: bool,
     zeros: bool,
-    /// `#`: hexadecimal numbers begin with 0x.
+    /// `#`: hexadecimal numbers start with 0x.
     prefix: bool,
     width: usize,
-    /// Bits of the number that count.
+    /// Bits of the number that are printed.
     bits: u32,
     kind: u8,
 }
 
 impl Print {
-    /// Reads what follows `print fmt:`; `None` if anything in it is not understood.
+    /// Parses the text after `print fmt:`; `None` if any of it is not supported.
     pub(super) fn parse(text: &str, fields: &[Field]) -> Option<Self> {
         let tokens = words(text)?;
         let mut parser = Parser::new(&tokens, fields);
@@ -68,7 +68,7 @@ impl Print {
 }
 
 impl Conversion {
-    /// Reads what follows a `%`, and returns what follows that.
+    /// Parses the text after a `%`, and returns the rest.
     fn parse(text: &str) -> Option<(Self, &str)> {
         let flags = text.find(|c| !"-+ #0".contains(c))?;
         let (flags, text) = text.split_at(flags);
@@ -83,7 +83,7 @@ impl Conversion {
         let kind = *text.as_bytes().first()?;
         let after = match kind {
             b'd' | b'i' | b'u' | b'x' | b'X' | b's' | b'c' => &text[1..],
-            // `%pS` and the like say how to print an address.
+            // `%pS` and the like: a format for addresses.
             b'p' => text[1..].trim_start_matches(|c: char| c.is_ascii_alphanumeric()),
             _ => return None,
         };
@@ -146,7 +146,7 @@ impl Conversion {
     }
 }
 
-/// Names of all bits that are set, and the rest as a number.
+/// Names of all bits that are set, and the other bits as a number.
 #[inline]
 fn flags(mut bits: i64, between: &str, names: &[(i64, String)], out: &mut Vec<u8>) {
     let start = out.len();
@@ -167,7 +167,7 @@ fn flags(mut bits: i64, between: &str, names: &[(i64, String)], out: &mut Vec<u8
     }
 }
 
-/// A name may hold anything; a line holds text.
+/// Replaces bytes that are not printable: names may have any bytes, lines only text.
 pub(in crate::record) fn printable(byte: u8) -> u8 {
     if byte.is_ascii_control() { b'?' } else { byte }
 }

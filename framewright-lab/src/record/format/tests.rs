@@ -87,7 +87,7 @@ fn names_conditions_shifts_and_widths() {
 }
 
 #[test]
-fn what_is_not_understood_is_listed_by_field() {
+fn unsupported_formats_are_listed_by_field() {
     for print in [
         r#""%s", __get_str(name)"#,
         r#""%d""#,

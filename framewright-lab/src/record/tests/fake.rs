@@ -1,4 +1,4 @@
-//! A kernel made of files: what is written to it is logged, and what it holds can be chosen.
+//! A fake kernel made of files: writes to it are logged, and its contents can be chosen.
 
 use std::fs::{self, File};
 use std::io;
@@ -21,9 +21,9 @@ pub(super) struct Fake {
 /// Access to it.
 struct Watched {
     log: Mutex<Vec<String>>,
-    /// This step fails, in this way.
+    /// This step fails with this error.
     failing: Option<(String, io::ErrorKind)>,
-    /// What the kernel puts into a new instance.
+    /// Contents of a new instance.
     template: PathBuf,
 }
 
@@ -110,25 +110,25 @@ impl Fake {
         Session::start_with(&self.tracefs(), folder, Some(256 << 10), &self.proc())
     }
 
-    /// All that was done, in order.
+    /// All operations, in order.
     pub(super) fn log(&self) -> Vec<String> {
         self.files.log.lock().unwrap().clone()
     }
 
-    /// The instances that there are.
+    /// The existing instances.
     pub(super) fn instances(&self) -> Vec<PathBuf> {
         let entries = fs::read_dir(self.folder.path().join("tracing/instances")).unwrap();
         let paths = entries.map(|entry| entry.unwrap().path());
         paths.filter(|path| path.is_dir()).collect()
     }
 
-    /// Puts an instance there, as if another process had made it.
+    /// Creates an instance of another process.
     pub(super) fn plant(&self, name: &str) {
         Kernel.make_folder(&self.folder.path().join("tracing/instances").join(name)).unwrap();
     }
 
-    /// New instances lack this.
-    pub(super) fn forget(&self, name: &str) {
+    /// Removes a file from new instances.
+    pub(super) fn omit(&self, name: &str) {
         fs::remove_dir_all(self.files.template.join(name)).unwrap();
     }
 }

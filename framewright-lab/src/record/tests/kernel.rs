@@ -1,5 +1,5 @@
-//! The real kernel, where a test may use it: root, with tracefs. Elsewhere these tests say so and
-//! pass.
+//! Tests with the real kernel, as root with tracefs. Otherwise they print that they were skipped,
+//! and pass.
 
 use std::path::Path;
 use std::process::Command;
@@ -8,7 +8,7 @@ use std::time::Duration;
 use super::super::names::Names;
 use super::super::session::{page_layout, read_formats};
 use super::*;
-use crate::record::capture::{Crew, Source};
+use crate::record::capture::{ReaderThreads, Source};
 use crate::record::destination;
 use crate::record::names::RECORDED;
 use crate::record::shootdowns::{Instance, cpus};
@@ -23,8 +23,8 @@ fn tracefs() -> Option<Tracefs> {
     }
 }
 
-/// The part of a line that both ways of printing it share: the kernel may have forgotten the
-/// task's name, and only the kernel can hash an address.
+/// The part of a line that both ways of printing it share: the kernel may have lost the task's
+/// name, and only the kernel can hash an address.
 fn comparable(line: &str) -> String {
     let line = line.get(16..).unwrap_or(line);
     let Some(page) = line.find("page=") else { return line.to_owned() };
@@ -36,7 +36,7 @@ fn comparable(line: &str) -> String {
 fn text_is_what_the_kernel_prints() {
     let Some(tracefs) = tracefs() else { return };
     let path = tracefs.path("instances/framewright-test");
-    // A test that was killed may have left it.
+    // A killed test may have left it.
     let _ = fs::remove_dir(&path);
     let instance = Instance::create(&tracefs.files, path, 8 << 20).unwrap();
     let mut formats = Vec::new();
@@ -57,7 +57,8 @@ fn text_is_what_the_kernel_prints() {
     let open = |cpu| instance.open(&format!("per_cpu/cpu{cpu}/trace_pipe_raw")).unwrap();
     let sources = cpus.iter().map(|&cpu| Source { cpu, raw: open(cpu) }).collect();
     let layout = page_layout(&tracefs).unwrap();
-    let reels = Crew::start(sources, layout, folder.path(), &[]).unwrap().finish().unwrap();
+    let reels =
+        ReaderThreads::start(sources, layout, folder.path(), &[]).unwrap().finish().unwrap();
     instance.remove().unwrap();
     let capture = Capture {
         reels,

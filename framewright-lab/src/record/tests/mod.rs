@@ -1,4 +1,4 @@
-//! Recordings from start to stop: of a kernel made of files, and of the real one.
+//! Recordings from start to stop: of the fake kernel, and of the real one.
 
 mod fake;
 mod kernel;
@@ -10,7 +10,7 @@ use super::*;
 use crate::replay::{Recording, Survey};
 use fake::Fake;
 
-/// Records what the fake kernel holds; returns the recording's text.
+/// Records the fake kernel. Returns the recording's text.
 fn record(fake: &Fake) -> Result<(String, Summary), RecordError> {
     let folder = tempfile::tempdir().unwrap();
     let session = fake.session(folder.path())?;
@@ -87,7 +87,7 @@ fn switches_are_set_in_order_and_put_back() {
 }
 
 #[test]
-fn whatever_fails_the_instance_goes() {
+fn the_instance_is_removed_after_any_failure() {
     let steps = {
         let fake = Fake::new();
         record(&fake).unwrap();
@@ -97,7 +97,7 @@ fn whatever_fails_the_instance_goes() {
     for step in steps.iter().filter(|step| *step != "make" && *step != "remove") {
         let fake = Fake::failing(step);
         let result = record(&fake);
-        // Only what is done while taking down may fail unnoticed.
+        // Only failures of the removal may go unnoticed.
         failures += usize::from(result.is_err());
         assert!(fake.instances().is_empty(), "{step}");
         assert_eq!(fake.log().last().unwrap(), "remove", "{step}");
@@ -106,7 +106,7 @@ fn whatever_fails_the_instance_goes() {
 }
 
 #[test]
-fn an_instance_that_somebody_else_uses_costs_no_recording() {
+fn an_instance_in_use_by_others_does_not_prevent_a_recording() {
     let fake = Fake::failing("remove");
     let folder = tempfile::tempdir().unwrap();
     let capture = fake.session(folder.path()).unwrap().stop_with(&fake.proc()).unwrap();
@@ -115,7 +115,7 @@ fn an_instance_that_somebody_else_uses_costs_no_recording() {
 }
 
 #[test]
-fn a_session_that_is_dropped_goes_too() {
+fn a_dropped_session_is_removed() {
     let fake = Fake::new();
     let folder = tempfile::tempdir().unwrap();
     drop(fake.session(folder.path()).unwrap());
@@ -124,11 +124,11 @@ fn a_session_that_is_dropped_goes_too() {
 }
 
 #[test]
-fn events_that_a_kernel_lacks_are_left_out_unless_nothing_is_left() {
+fn missing_events_are_omitted_unless_they_are_required() {
     let fake = Fake::new();
-    fake.forget("events/tlb/tlb_flush");
+    fake.omit("events/tlb/tlb_flush");
     record(&fake).unwrap();
-    fake.forget("events/kmem/mm_page_free");
+    fake.omit("events/kmem/mm_page_free");
     let error = record(&fake).unwrap_err().to_string();
     assert!(error.contains("no event mm_page_free"), "{error}");
     assert!(fake.instances().is_empty());
@@ -146,11 +146,11 @@ fn refusals_are_one_sentence() {
 }
 
 #[test]
-fn instances_of_the_dead_are_removed_and_those_of_the_living_are_not() {
+fn instances_of_ended_processes_are_removed_and_others_are_not() {
     let fake = Fake::new();
-    // No process has that number: it is beyond the largest that Linux gives.
+    // No process has that number: it is above Linux's maximum.
     fake.plant("framewright-4194305");
-    // Process numbers come again: this one has made none yet.
+    // Process numbers are reused: an instance with this process's number is from an older process.
     let own = format!("framewright-{}", std::process::id());
     fake.plant(&own);
     fake.plant("framewright-1");
@@ -165,7 +165,7 @@ fn instances_of_the_dead_are_removed_and_those_of_the_living_are_not() {
 }
 
 #[test]
-fn a_recording_given_up_leaves_nothing() {
+fn an_aborted_recording_leaves_nothing() {
     let fake = Fake::new();
     let folder = tempfile::tempdir().unwrap();
     let capture = fake.session(folder.path()).unwrap().stop_with(&fake.proc()).unwrap();

@@ -1,10 +1,11 @@
-//! *compaction* (2013): scanners that read their cached positions before these were reset, did not notice
-//! that they had met, and marked pageblocks for the wrong reason; each of which was repaired.
+//! *compaction* (2013): scanners that read their cached positions before these were reset, did not
+//! notice that they had met, and set skip hints for the wrong reason. Each of these faults was
+//! repaired.
 //!
 //! | module   | job                                                  |
 //! |----------|------------------------------------------------------|
-//! | this one | what was published, and what running kernels counted |
-//! | `trials` | what is run: flags, repairs, methods                 |
+//! | this one | published figures, and counts of running kernels     |
+//! | `trials` | the runs: flags, repairs, methods                    |
 
 mod trials;
 
@@ -21,48 +22,48 @@ use trials::{
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "compaction",
-    title: "repair what made compaction give up early (2013)",
+    title: "repair causes of aborted compaction (2013)",
     question: "\
-high-alloc: 95 % of memory is asked for in huge pages, one every 125 ms, while builders compile
-(success1, success2), and when they are gone (success3); 4 CPUs, and the 972 MiB that a kernel manages
-of 1 GiB. Requests are those of programs
-(high-alloc-default), or those of transparent huge pages, which try once and wake nobody
-(high-alloc-thp). Settings are those of the published series, one repair after the other:
+high-alloc: 95 % of memory is requested in huge pages, one every 125 ms, while builders compile
+(success1, success2), and after they have ended (success3); 4 CPUs, and the 972 MiB that a kernel
+manages of 1 GiB. Requests are those of programs (high-alloc-default), or those of transparent huge
+pages, which try once and wake no background work (high-alloc-thp). Settings are those of the published
+series, one repair after the other:
   unrepaired         by scanners, every repair switched off
   + reset before     cached positions are reset before they are read
-  + meeting          the free scanner says how far it came: that scanners have met is noticed
-  + types            pageblocks that are left alone for their type are not marked to be skipped
+  + meeting          the position of the free scanner is stored, so that the meeting is detected
+  + types            pageblocks that are passed over for their type get no skip hint
   all                positions are reset as soon as the scanners have met
-  none               compaction switched off: what it brings
-  packed             all, with small requests going to the fullest pageblocks, as they do by default
+  none               compaction switched off
+  packed             all, with small requests served from the fullest pageblocks, as by default
   index              the default: the same, and compaction by index
-But for the last two, free blocks are taken as Linux takes them, the smallest first wherever it lies
-(zone.bulk_take=smallest-first): what scanners are to repair comes of that.
-Then by scanners as they were in 2013, so much of what came later as can be switched off: no short looks
-at lists of free blocks, no keeping of the block that forms, no compaction before anybody asks, no boost of
-watermarks after types were mixed.
-Then as today without the steps in between from two recorded states of a real machine (recordings/): as
-much of memory is the kernel's, of files and of programs, and what is free in blocks as large.
-What was published had 4 GiB, and no background compaction; running kernels had 1 GiB and 4 emulated
+Except with the last two, free blocks are taken as Linux takes them, the smallest first anywhere in
+memory (zone.bulk_take=smallest-first), which causes the fragmentation that scanners are to repair.
+Then by scanners as they were in 2013, without later changes as far as these can be switched off: no
+short searches of the free lists, no capture of the block that forms, no proactive compaction, no boost
+of watermarks after types were mixed.
+Then with current code and fewer settings from two recorded states of a real machine (recordings/): the
+same shares of memory in use by the kernel, by files and by programs, and the same sizes of free blocks.
+The published runs had 4 GiB, and no background compaction; running kernels had 1 GiB and 4 emulated
 CPUs, each a thirteenth as fast as the machine below: uniform:4/13 is uniform:4 with such a clock.
 The load is that of the port of stress-highalloc to running kernels: 3 trees of 16,384 files, 200 MB each, a
-warm-up of 30 s. Success can be compared at the same rate of faults only (pass1_builder_faults_per_s):
+warm-up of 30 s. Success can be compared only at the same rate of faults (pass1_builder_faults_per_s):
 12,400 in 2013, 10,400 to 12,800 (default) and 12,700 to 28,600 (thp) on running kernels.
-A seed takes a processor some six minutes.",
+A seed takes some six minutes of CPU time.",
     run,
 };
 
 const SOURCE: &str = "mm: compaction: fix problems that made it give up early (Linux 3.14), \
                       stress-highalloc, means of 10 iterations";
 const THEIRS: &str = "4 GB, x86-64, 3.13-rc2";
-/// What was chosen with these figures in view, within what is known of it.
-const FITTED: &str = "how much the kernel takes when it boots (to success3, which shifts all three passes alike), \
-                      which files are read (to what running kernels reclaim in the second pass), how many inodes \
-                      outlive their files, how much memory the system takes besides builders, and, with requests \
+/// Parameters that were chosen to match these figures, within the limits of what is known.
+const FITTED: &str = "the memory of the kernel after boot (to success3, which shifts all three passes alike), \
+                      the files that are read (to the pages that running kernels reclaim in the second pass), the number of inodes \
+                      that outlive their files, the memory of the system besides builders, and, with requests \
                       that try once in view, how long pages are held and how many side by side";
 const KERNEL: &str = "Linux 6.1 and 6.12, 1 GiB, 4 CPUs in QEMU: the middle of their band";
 
-/// What is shown of every pair.
+/// The figures of every pair.
 const FIGURES: [&str; 10] = [
     "success1_mean_pct",
     "success2_mean_pct",
@@ -76,16 +77,17 @@ const FIGURES: [&str; 10] = [
     "alloc_max_ns",
 ];
 
-/// What says whether a load is that of running kernels: faults of a builder per second in the first pass.
+/// The figure that shows whether a load is that of running kernels: faults of a builder per second
+/// in the first pass.
 const RATE: &str = "pass1_builder_faults_per_s";
-/// The least and the most of running kernels, Linux 6.1 and 6.12.
+/// The minimum and maximum of running kernels, Linux 6.1 and 6.12.
 const RATES: [(Flags, (f64, f64)); 2] =
     [(Flags::Default, (10_400.0, 12_800.0)), (Flags::Thp, (12_700.0, 28_600.0))];
-/// What it was in 2013: 253.95 million faults of 11 builders in 1,857 s.
+/// The value in 2013: 253.95 million faults of 11 builders in 1,857 s.
 const RATE_IN_2013: f64 = 12_400.0;
 const RATE_SOURCE: &str = "stress-highalloc of 2013";
 
-/// Figures that are no counts.
+/// Figures of time.
 const MODELLED: [&str; 1] = ["alloc_max_ns"];
 
 fn run(plan: &Plan, tell: &mut Tell<'_>) -> Result<Results, Error> {
@@ -132,7 +134,7 @@ fn run(plan: &Plan, tell: &mut Tell<'_>) -> Result<Results, Error> {
     Ok(results)
 }
 
-/// The rows of all pairs of settings that were run.
+/// The rows of all pairs of settings.
 fn compare(results: &mut Results, outcome: &Outcome) {
     let workload = &outcome.workload;
     for (subject, before, after) in PAIRS {
@@ -148,7 +150,7 @@ fn compare(results: &mut Results, outcome: &Outcome) {
     }
 }
 
-/// How memory was on a real machine, at two moments.
+/// The states of memory of a real machine, at two times.
 fn states() -> Result<Vec<State>, Error> {
     const STATES: [(&str, &[u8]); 2] = [
         ("compile", include_bytes!("../../../../recordings/compile.before")),
@@ -159,39 +161,39 @@ fn states() -> Result<Vec<State>, Error> {
     states.map_err(Error::from)
 }
 
-/// What else was found on the way, and does not show in the figures.
+/// Further findings, which the figures do not show.
 const FOUND: [&str; 8] = [
-    "what repairs are worth hangs on how free blocks are taken: where the smallest goes first wherever it lies, small \
-     requests spread over what is nearly free, and huge pages have to be made; where they go to the fullest pageblocks \
-     (packed), reclaim alone makes most of them, and little is left to repair",
-    "requests that try once get as few as on running kernels by three things, none of which is enough by itself: the \
-     smallest block goes first, one page in 80 is held for longer than all tries to move it take, and who waits for \
-     nothing ends where a lock is held",
-    "requests of programs get as many as on running kernels because programs can be swapped, as there: where they cannot, \
-     background reclaim gives up when the files are gone from memory, nobody forgets which pageblocks scanners skip, and \
-     requests fail in long rows (6 points less in the first pass)",
-    "background reclaim goes on while a request waits that has woken it, as threads of running kernels do; where it \
-     begins when the request has ended, requests of programs find less to compact with (1 point less)",
-    "requests that try once get no more in the second pass than on running kernels because builders read files from \
-     everywhere in their trees, so that the page cache grows as fast as there; where they read the same few again and \
-     again, more of what the first pass gave back is still whole (6 points more)",
-    "a short look at the lists of free blocks puts scanners that have lost their way back on it: without it, \
-     and without what else came after 2013, repairs are worth more and cost more scanning",
-    "the level of requests of programs was fitted by one figure, what the kernel takes when it boots, to the idle \
-     machine; it shifts all passes alike, so that how far they are apart is what was not fitted. How many pages are held \
-     for a moment was measured on running kernels; for how long, and how many side by side, are guesses",
-    "how much more is scanned with the repairs hangs on the load, and is far below the published 279 % with every \
-     one that was tried",
+    "the gain of repairs depends on the selection of free blocks: if the smallest is taken first anywhere in memory, \
+     small requests fragment nearly free pageblocks, and huge pages have to be formed by compaction; if small requests \
+     are served from the fullest pageblocks (packed), reclaim alone forms most huge pages, and repairs gain little",
+    "the success of requests that try once is as low as on running kernels for three reasons, none of which is enough \
+     by itself: the smallest block is taken first, one page in 80 is held for longer than all tries to move it take, and \
+     asynchronous compaction ends at a contended lock",
+    "the success of requests of programs is as high as on running kernels because programs can be swapped, as there: \
+     otherwise background reclaim gives up when all file pages are reclaimed, skip hints of scanners are never reset, \
+     and long series of requests fail (6 points less in the first pass)",
+    "background reclaim runs in parallel with the request that has woken it, as threads of running kernels do; if it \
+     starts after the request has ended, requests of programs find less free memory for compaction (1 point less)",
+    "the success of requests that try once is not higher in the second pass than on running kernels because builders \
+     read files from all of their trees, so that the page cache grows as fast as there; if they read the same few files \
+     repeatedly, more memory of the first pass is still in free huge pages (6 points more)",
+    "a short search of the free lists brings scanners back to useful pageblocks: without it, and without other changes \
+     after 2013, repairs gain more and cost more scanning",
+    "the level of requests of programs was fitted to the idle machine by one parameter, the memory of the kernel after \
+     boot; it shifts all passes alike, so the differences between passes are not fitted. The number of pages that are \
+     held for a moment was measured on running kernels; their time, and the number of neighbours, are estimates",
+    "the increase of scanning by the repairs depends on the load, and is far below the published 279 % with every load \
+     that was tried",
 ];
 
-/// What rows call the workload.
+/// The name of the workload in rows.
 fn workload(flags: Flags, state: Option<&str>, era: Era) -> String {
     let from = state.map_or_else(String::new, |state| format!(", from {state}"));
     let era = if era == Era::In2013 { ", as in 2013" } else { "" };
     format!("high-alloc-{}{from}{era}", flags.name())
 }
 
-/// The subject of rows whose figures, not their change, are judged.
+/// The subject of rows of which the figures, not their change, are judged.
 const LEVEL: &str = "unrepaired, all: level";
 
 fn place(row: &Row) -> (bool, String, usize, usize) {
@@ -205,13 +207,13 @@ fn place(row: &Row) -> (bool, String, usize, usize) {
     )
 }
 
-/// What was published: unrepaired, with the second repair, with all.
+/// Published figures: unrepaired, with the second repair, with all.
 const PUBLISHED: [(Flags, [[f64; 3]; 3]); 2] = [
     (Flags::Default, [[27.5, 26.4, 76.7], [45.5, 47.3, 86.2], [46.3, 48.1, 86.0]]),
     (Flags::Thp, [[19.2, 19.3, 66.3], [29.2, 32.2, 85.6], [32.8, 35.7, 83.5]]),
 ];
 
-/// Success of running kernels in percent: the least and the most of some runs.
+/// Success of running kernels in percent: minimum and maximum of some runs.
 pub(super) const BANDS: [(Flags, [(f64, f64); 3]); 2] = [
     (Flags::Default, [(82.0, 86.0), (82.0, 86.0), (84.0, 91.0)]),
     (Flags::Thp, [(25.0, 48.0), (25.0, 48.0), (84.0, 91.0)]),
@@ -269,10 +271,11 @@ const SUCCESS: [&str; 3] = ["success1_mean_pct", "success2_mean_pct", "success3_
 const ACHIEVED: [&str; 3] =
     ["achieved1_of_achievable_pct", "achieved2_of_achievable_pct", "achieved3_of_achievable_pct"];
 
-/// Scanners that the index is held against: where free blocks are taken as Linux takes them, and as here.
+/// The scanners that the index is compared with: with free blocks taken as Linux takes them, and as
+/// the library does.
 const SCANNERS: [(&str, usize); 2] = [("all", ALL), ("packed", PACKED)];
 
-/// What the index has to achieve of what is achievable, in percent.
+/// Goals of the index, in percent of the achievable share.
 const LEAST: [(Flags, [f64; 3]); 2] =
     [(Flags::Default, [90.0, 90.0, 97.0]), (Flags::Thp, [80.0, 80.0, 97.0])];
 
@@ -315,7 +318,7 @@ fn goals(flags: Flags, outcome: &Outcome) -> Vec<Check> {
         let looks = |setting| of(setting, "examined_per_huge_page");
         let (theirs, ours) = (looks(scanners), looks(INDEX));
         checks.push(check(
-            &format!("index looks at a 50th of what {name} looks at"),
+            &format!("index examines a 50th of the pages of {name}"),
             ours * 50.0 <= theirs,
             format!(
                 "{} and {} per huge page: a {}th",
@@ -343,7 +346,7 @@ fn goals(flags: Flags, outcome: &Outcome) -> Vec<Check> {
     checks
 }
 
-/// Success with every repair, against that with none.
+/// Success with every repair, compared with none.
 fn repairs_help(outcome: &Outcome) -> Check {
     let gains = SUCCESS.map(|metric| {
         outcome.settings.mean(ALL, metric) - outcome.settings.mean(UNREPAIRED, metric)
@@ -355,24 +358,24 @@ fn repairs_help(outcome: &Outcome) -> Check {
     )
 }
 
-/// What repaired scanners do more of: what was published of it is their price.
+/// The increase of scanning by the repairs, which was published as their cost.
 fn scanning_rises(outcome: &Outcome) -> Check {
     let rise = |metric| {
         outcome.settings.mean(ALL, metric) / outcome.settings.mean(UNREPAIRED, metric).max(1.0)
     };
-    let [pages, room] = ["migrate_scanned", "free_scanned"].map(rise);
+    let [pages, free] = ["migrate_scanned", "free_scanned"].map(rise);
     Check::new(
         format!("{}: scanning rises with the repairs", outcome.workload),
-        pages > 1.0 && room > 1.0,
+        pages > 1.0 && free > 1.0,
         format!(
-            "{} times as much for pages, {} times for room",
+            "migrate scanner {} times, free scanner {} times",
             decimal(pages, 2),
-            decimal(room, 2)
+            decimal(free, 2)
         ),
     )
 }
 
-/// What has to hold from a recorded state.
+/// Checks of runs from a recorded state.
 fn goals_from_state(outcome: &Outcome) -> impl Iterator<Item = Check> {
     SCANNERS.into_iter().map(|(name, scanners)| no_less(outcome, name, scanners))
 }
@@ -383,17 +386,17 @@ fn no_less(outcome: &Outcome, name: &str, scanners: usize) -> Check {
     });
     let achieved = ACHIEVED.map(|metric| decimal(outcome.settings.mean(INDEX, metric), 1));
     Check::new(
-        format!("{}: index gets no less than {name} in any phase", outcome.workload),
+        format!("{}: index succeeds at least as often as {name} in every phase", outcome.workload),
         gains.iter().all(|&gain| gain >= 0.0),
         format!(
-            "{} points more; {} % of what is achievable",
+            "{} points more; {} % of the achievable share",
             gains.map(|gain| decimal(gain, 1)).join(", "),
             achieved.join(", ")
         ),
     )
 }
 
-/// What each repair is worth.
+/// The gain of each repair.
 fn findings(outcome: &Outcome) -> Vec<String> {
     const NAMES: [&str; 4] =
         ["reset before read", "detect meeting", "unmarked types", "reset on meeting"];

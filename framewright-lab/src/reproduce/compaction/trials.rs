@@ -1,4 +1,4 @@
-//! What is run: flags, repairs, methods.
+//! The runs: flags, repairs, methods.
 
 use framewright_sim::machine::Spec;
 
@@ -15,15 +15,15 @@ use crate::{
     workloads::Side,
 };
 
-/// What rows call the machine: 4 CPUs, slowed down.
+/// The name of the machine in rows: 4 CPUs, slowed down.
 pub(super) const MACHINE: &str = "uniform:4/13";
 const CPUS: u16 = 4;
-/// Running kernels were counted on emulated CPUs. A fault of page_fault1 took 20 µs there, and 1.55 µs
-/// on the machine itself. How fast compaction is, while builders fault as often as on any machine,
-/// decides how much of what it frees others take first.
+/// Running kernels were counted on emulated CPUs. A fault of page_fault1 took 20 µs there, and 1.55
+/// µs on the machine itself. The rate of builders' faults is that of any machine, so the speed of
+/// compaction determines how many of its free pages are allocated before a block is complete.
 const SLOWER: f64 = 13.0;
-/// What a kernel manages of 1 GiB, 972 MiB: 95 % of that are 461 huge pages, as many as running kernels
-/// were asked for (6.12: 458).
+/// The managed memory of 1 GiB, 972 MiB: 95 % of that are 461 huge pages, as many as were requested
+/// from running kernels (6.12: 458).
 const FRAMES: u64 = 486 << 9;
 
 /// Settings, in this order.
@@ -37,16 +37,16 @@ pub(super) const PACKED: usize = 7;
 const LABELS: [&str; SETTINGS] =
     ["unrepaired", "+ reset before", "+ meeting", "+ types", "all", "index", "none", "packed"];
 
-/// What is run as today.
+/// Settings of runs with current code.
 pub(super) const TODAY: [usize; SETTINGS] = [UNREPAIRED, 1, 2, 3, ALL, NONE, PACKED, INDEX];
 
-/// What is run as in 2013.
+/// Settings of runs with the scanners of 2013.
 pub(super) const IN_2013: [usize; 5] = [UNREPAIRED, 1, 2, 3, ALL];
 
-/// What is run from recorded states.
+/// Settings of runs from recorded states.
 pub(super) const FROM_STATES: [usize; 4] = [UNREPAIRED, ALL, PACKED, INDEX];
 
-/// What rows compare: a name, and the settings before and after.
+/// The comparisons of rows: a name, and the settings before and after.
 pub(super) const PAIRS: [(&str, usize, usize); 10] = [
     ("unrepaired, + reset before", UNREPAIRED, 1),
     ("unrepaired, + meeting", UNREPAIRED, 2),
@@ -60,23 +60,23 @@ pub(super) const PAIRS: [(&str, usize, usize); 10] = [
     ("none, index", NONE, INDEX),
 ];
 
-/// What compaction by scanners is like besides the repairs.
+/// The scanners, besides the repairs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Era {
     Today,
-    /// Without what came later: the boost of watermarks (2018), and what makes up for what scanners do
-    /// wrong: short looks at the lists and keeping the block that forms (2019), compaction before
-    /// anybody asks (2020).
+    /// Without later changes: the boost of watermarks (2018), changes that compensate faults of
+    /// scanners (short searches of the free lists and capture of the block that forms, 2019), and
+    /// proactive compaction (2020).
     In2013,
 }
 
 /// The settings of one side.
 fn side(setting: usize, era: Era) -> Side {
     let mut side = Side::new(LABELS[setting]);
-    // What was published was without, and the question is what compaction does by itself.
+    // The published runs had no reserve, and compaction alone is to be measured.
     side.tuning.zone.huge_reserve = 0;
     if !matches!(setting, INDEX | PACKED) {
-        // As where the scanners come from.
+        // As in the kernels of these scanners.
         side = side.with("zone.bulk_take", "smallest-first");
     }
     if !matches!(setting, INDEX | NONE) {
@@ -105,14 +105,14 @@ fn side(setting: usize, era: Era) -> Side {
     }
 }
 
-/// What came of all settings, one run per seed.
+/// The result of all settings, one run per seed.
 pub(super) struct Outcome {
     pub(super) settings: BySetting,
-    /// What rows call the workload.
+    /// The name of the workload in rows.
     pub(super) workload: String,
 }
 
-/// Runs `settings` with every seed, from a state if there is one.
+/// Runs `settings` with every seed, from a recorded state if there is one.
 pub(super) fn run(
     flags: Flags,
     (from, era): (Option<&State>, Era),
@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_not_run_has_no_figures() {
+    fn settings_that_were_not_run_have_no_figures() {
         let metrics = [("steps".to_owned(), Metric::once(5.0, Unit::Count, None))].into();
         let run = Run { metrics, ..Run::default() };
         let mut runs = vec![vec![run]; 2];

@@ -1,10 +1,12 @@
-//! *high-order-drain* (2023): a process exit frees one block of order 1, and the lists of its CPU
+//! *high-order-drain* (2023): a process exit frees one block of order 1, which drains the lists of
+//! its
 //! are drained for it.
 //!
 //! | module     | job                                                    |
+//! | module     | job                                                    |
 //! |------------|--------------------------------------------------------|
-//! | this one   | what was published, and what running kernels counted   |
-//! | `trials`   | what is run: workloads, machines, list sizes           |
+//! | this one   | published figures, and counts of running kernels       |
+//! | `trials`   | the runs: workloads, machines, list sizes              |
 
 pub(super) mod trials;
 
@@ -22,15 +24,15 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "high-order-drain",
     title: "drain CPU lists only on two high-order frees in a row (2023)",
     question: "\
-pcp.high_order_drain=every-free, then second-consecutive: how often lists are drained for nothing,
-what that costs at the zone lock, and the reason why they are drained at all: how often a frame is
-used again while a cache has it (hot: of the core; warm: of the socket).
-  exits         processes touch 8 MiB and exit, on 4 CPUs with 1 GiB: the shape that kernels ran
+pcp.high_order_drain=every-free, then second-consecutive: the number of unnecessary drains, their cost
+at the zone lock, and the reason for drains: the share of frames that are reused while a cache has them
+(hot: of the core; warm: of the socket).
+  exits         processes touch 8 MiB and exit, on 4 CPUs with 1 GiB: as on running kernels
   kbuild        compilers, on the same 4 CPUs and on the 224 CPUs of the published server
   socket-pairs  16 writers and 16 readers, each on a CPU of its own, on 128 CPUs
 Lists have the sizes of the kernels: 63 frames per batch and 300 or, on servers, 367 per CPU.
-An allocator called 'auto' sizes its lists itself, as kernels since 6.7 do; '6.1/6.12' does so after
-the change only, as the kernels that stand beside it.",
+An allocator called 'auto' has lists of adaptive size, as kernels since 6.7; '6.1/6.12' has them after
+the change only, as the kernels in the columns beside it.",
     run,
 };
 
@@ -38,7 +40,7 @@ const SOURCE: &str = "mm, pcp: avoid to drain PCP when process exit (Linux 6.7)"
 const KBUILD_SERVER: &str = "2 sockets, 224 CPUs";
 const SOCKET_SERVER: &str = "2 sockets, 128 CPUs";
 const BOTH_KERNELS: &str = "Linux 6.1 without and 6.12 with the change, 4 CPUs in QEMU: counts; \
-                            6.12 sizes its lists itself besides";
+                            6.12 also has lists of adaptive size";
 
 fn run(plan: &Plan, tell: &mut Tell<'_>) -> Result<Results, Error> {
     let pairs = trials::pairs(plan)?;
@@ -54,7 +56,7 @@ fn run(plan: &Plan, tell: &mut Tell<'_>) -> Result<Results, Error> {
     results.checks.push(Check::new(
         "invariants",
         true,
-        format!("after each of {sides} runs all frames are free, and the books agree"),
+        format!("after each of {sides} runs all frames are free, and the metadata is consistent"),
     ));
     Ok(results)
 }
@@ -82,7 +84,7 @@ fn fill(
     Ok(())
 }
 
-/// Where a row stands: allocators side by side, figure by figure.
+/// The position of a row: allocators side by side, figure by figure.
 fn place(row: &Row) -> (usize, usize, usize) {
     let of = |names: &[&str], name: &str| names.iter().position(|&it| it == name);
     let shown = [("exits", GUEST), ("kbuild", GUEST), ("kbuild", KBUILD_MACHINE)];
@@ -93,7 +95,7 @@ fn place(row: &Row) -> (usize, usize, usize) {
     (trial.unwrap_or(last), figure.unwrap_or(last), subject.unwrap_or(last))
 }
 
-/// What was published, and what running kernels did.
+/// Published figures, and counts of running kernels.
 fn rows() -> Vec<Row> {
     let mut rows = kernel_rows("exits", (0.99, 0.0), (0.0220, 0.000_44));
     rows.extend(kernel_rows("kbuild", (0.76, 0.026), (0.0210, 0.001_04)));
@@ -129,8 +131,8 @@ fn rows() -> Vec<Row> {
 const SHARED_CPUS: &str = "the kernels ran 32 processes on 4 CPUs, where writers and readers share \
                            lists; here, as published, each has a CPU of its own";
 
-/// Drains per exit, then acquisitions per page, of 6.1 and 6.12: the change, and lists that size
-/// themselves. No kernel had the change alone.
+/// Drains per exit, then acquisitions per page, of 6.1 and 6.12: the change, and lists of adaptive
+/// size. No kernel had the change alone.
 fn kernel_rows(workload: &str, drains: (f64, f64), acquisitions: (f64, f64)) -> Vec<Row> {
     let row = |subject, metric| {
         let row = Key { workload, machine: GUEST, subject, metric };
@@ -156,7 +158,7 @@ fn sockets(metric: &str, unit: Unit, better: Better) -> Row {
     key.row(EXPERIMENT.name, unit, Some(better))
 }
 
-/// Acquisitions of the zone lock per page that sockets may take.
+/// Goal: acquisitions of the zone lock per page of socket-pairs.
 const GOAL: f64 = 0.0025;
 
 fn findings(results: &Results) -> Vec<String> {
@@ -189,12 +191,12 @@ fn exits(results: &Results) -> Option<String> {
     ))
 }
 
-/// Kernels since 6.7 have the change and lists that size themselves: what each of them does.
+/// The effects of the change and of adaptive lists, which kernels since 6.7 both have.
 fn shares(results: &Results) -> Option<String> {
     let of = |subject| sides(results, "exits", GUEST, subject, "acquisitions_per_page");
     let ((before, after), (auto, both)) = (of(LISTS)?, of(AUTO)?);
     Some(format!(
-        "kernels since 6.7 have the change and lists that size themselves. Exits take the zone \
+        "kernels since 6.7 have the change and lists of adaptive size. Exits take the zone \
          lock {} times per page with neither, {} with the change alone, {} with such lists alone, \
          {} with both",
         decimal(before, 4),
@@ -204,15 +206,15 @@ fn shares(results: &Results) -> Option<String> {
     ))
 }
 
-/// The reason why lists are drained at all.
+/// The reason for drains.
 fn reuse(results: &Results) -> Option<String> {
     let of = |subject| sides(results, "kbuild", KBUILD_MACHINE, subject, "hot_reuse_pct");
     let ((before, after), (auto, both)) = (of(LISTS)?, of(AUTO)?);
     let percent = |value| decimal(value, 1);
     Some(format!(
         "frames that compilers get while the core's cache has them: {}% and {}% with lists of a \
-         fixed size, {}% and {}% where lists size themselves. In sockets none is ever hot for \
-         the core: another one read it last",
+         fixed size, {}% and {}% with lists of adaptive size. In sockets none is ever hot for \
+         the core: another core read it last",
         percent(before),
         percent(after),
         percent(auto),
@@ -228,7 +230,7 @@ fn sockets_found(results: &Results) -> Option<String> {
     let (_, their_warm) = of(AUTO, "warm_reuse_pct")?;
     let word = if ours <= GOAL { "reached" } else { "NOT reached" };
     Some(format!(
-        "sockets, each allocator as it is: framewright takes the zone lock {} times per page (goal \
+        "sockets, each allocator with its defaults: framewright takes the zone lock {} times per page (goal \
          {GOAL}: {word}), list-buddy {}; {}% and {}% of frames are still in the socket's cache",
         decimal(ours, 4),
         decimal(theirs, 4),
@@ -237,7 +239,7 @@ fn sockets_found(results: &Results) -> Option<String> {
     ))
 }
 
-/// A level that is not judged.
+/// A figure that is not judged.
 fn waiting(results: &Results) -> Option<String> {
     let (before, _) = sides(results, "socket-pairs", SOCKET_MACHINE, LISTS, "zone_lock_wait_pct")?;
     Some(format!(

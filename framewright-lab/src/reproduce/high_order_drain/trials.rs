@@ -1,4 +1,4 @@
-//! What is run: workloads, machines, and lists of which size.
+//! The runs: workloads, machines, and list sizes.
 
 use framewright::{Tuning, tuning::HighOrderDrain};
 use framewright_sim::machine::Spec;
@@ -15,20 +15,20 @@ use crate::{
 
 /// The classic design with lists of a fixed size.
 pub(in crate::reproduce) const LISTS: &str = "list-buddy";
-/// The classic design with lists that size themselves.
+/// The classic design with lists of adaptive size.
 pub(super) const AUTO: &str = "list-buddy auto";
 /// The classic design as both kernels were: before the change with lists of a fixed size, after it
-/// with lists that size themselves.
+/// with lists of adaptive size.
 pub(super) const KERNELS: &str = "list-buddy 6.1/6.12";
 /// The library with lists of the same fixed size.
 pub(super) const FRAMEWRIGHT: &str = "framewright";
-/// The library as it is.
+/// The library with its defaults.
 pub(super) const FRAMEWRIGHT_AUTO: &str = "framewright auto";
 
-/// In the order in which they are shown.
+/// In the order of output.
 pub(super) const SUBJECTS: [&str; 5] = [LISTS, FRAMEWRIGHT, KERNELS, AUTO, FRAMEWRIGHT_AUTO];
 
-/// As many CPUs as the kernels had whose drains were counted.
+/// The number of CPUs of the kernels whose drains were counted.
 pub(super) const GUEST: &str = "uniform:4";
 /// Their memory: 1 GiB.
 const GUEST_FRAMES: u64 = 1 << 18;
@@ -36,26 +36,26 @@ const GUEST_CPUS: u16 = 4;
 pub(super) const KBUILD_MACHINE: &str = "spr-2s-224";
 pub(super) const SOCKET_MACHINE: &str = "icx-2s-128";
 
-/// What 6.1 had in such a guest.
+/// The list sizes of 6.1 in such a virtual machine.
 const GUEST_LISTS: ListSizes = ListSizes { batch: 63, high: 300 };
-/// What was published of a server: 367 frames per CPU.
+/// The published sizes of a server: 367 frames per CPU.
 pub(in crate::reproduce) const SERVER_LISTS: ListSizes = ListSizes { batch: 63, high: 367 };
 
 /// Cycles that a compiler computes per page on the server; see [`LOAD_WAS_FITTED`].
 const SERVER_LOAD: u64 = 33_000;
-pub(super) const LOAD_WAS_FITTED: &str = "what compilers compute between two faults was chosen so \
-                                          that the wait before the change comes out";
+pub(super) const LOAD_WAS_FITTED: &str = "the computation of compilers between two faults was chosen to \
+                                          match the wait before the change";
 
 /// Modelled changes whose sensitivity is shown: workload, machine, allocator; figure.
 pub(super) const BANDS: [((&str, &str, &str), &str); 2] = [
     (("socket-pairs", SOCKET_MACHINE, LISTS), "bandwidth_bytes_per_s"),
     (("socket-pairs", SOCKET_MACHINE, LISTS), "zone_lock_wait_pct"),
 ];
-/// What such changes may hang on.
+/// The parameters that such changes may depend on.
 pub(super) const PARAMETERS: [&str; 3] =
     ["latency.modified_same_socket", "lock.handoff_line", "code.list_buddy_give"];
 
-/// The figures that rows are made of, in the order in which they are shown.
+/// The figures of rows, in the order of output.
 pub(super) fn figures(workload: &str, machine: &str) -> &'static [&'static str] {
     match (workload, machine) {
         (_, GUEST) => &["drains_per_exit", "acquisitions_per_page"],
@@ -78,7 +78,7 @@ pub(super) fn figures(workload: &str, machine: &str) -> &'static [&'static str] 
     }
 }
 
-/// Everything, in the order in which it is shown.
+/// All pairs, in the order of output.
 pub(super) fn pairs(plan: &Plan) -> Result<Vec<Pair>, Error> {
     let guest = || -> Result<_, Error> { Ok((Spec::uniform(GUEST_CPUS)?, Some(GUEST_FRAMES))) };
     let server = |name| -> Result<_, Error> { Ok((Spec::preset(name)?, None)) };
@@ -149,7 +149,7 @@ pub(in crate::reproduce) fn pair(
     }
 }
 
-/// For how long the workload is watched: a quick look is a tenth. Guests were counted from their
+/// The duration of the workload: a tenth in a quick run. Virtual machines were counted from their
 /// first process on, when lists were small.
 pub(in crate::reproduce) fn length(
     plan: &Plan,

@@ -1,12 +1,11 @@
-//! Instructions under the zone lock per frame that a refill takes, counted by callgrind.
+//! Instructions under the zone lock per frame of a refill, counted by callgrind.
 //!
-//! Callgrind collects only inside the function that runs under the lock, and only the difference
-//! between a longer and a shorter run counts, so that starting and warming up drop out.
+//! Callgrind counts only in the function that runs under the lock. The result is the difference
+//! between a longer and a shorter run, which excludes start-up and warm-up.
 //!
-//! The measuring program, built from the source tree: once with calls, once without.
+//! The measured program is built from the source tree twice: with calls, and with inlining.
 //!
-//! Both builds are the same but for one flag; what callgrind counts and what the symbol table
-//! says is compared between them alone.
+//! The builds differ in one flag only; counts and symbol sizes are compared only between them.
 
 use indexmap::IndexMap;
 use object::{Object, ObjectSymbol, SymbolKind};
@@ -25,21 +24,21 @@ use crate::{
 
 /// Bursts of the shorter run, and of the longer.
 const BURSTS: [u32; 2] = [1, 3];
-/// The order in which frames are freed: so that batches are no neighbours.
+/// The order of frees: with random frees, batches are not neighbours.
 const FREE_ORDER: &str = "random";
-/// Steps that it reports.
+/// Number of reported steps.
 pub(super) const STEPS: usize = 2 * Subject::ALL.len();
-/// Where [`Counts::RECORDED`] comes from.
+/// The source of [`Counts::RECORDED`].
 pub(super) const RECORDING: &str = "a recording (rustc 1.95, x86-64)";
 
-/// Whose instructions are counted.
+/// The allocators whose instructions are counted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Subject {
-    /// The classic design, which takes one by one.
+    /// The classic design, which takes blocks one by one.
     ListBuddy,
     /// The library, which takes a batch as a whole.
     Bulk,
-    /// The library, told to take one by one.
+    /// The library, configured to take blocks one by one.
     OneByOne,
 }
 
@@ -50,14 +49,14 @@ pub(super) struct Count {
     pub(super) inlined: f64,
 }
 
-/// What was counted, in the order of [`Subject::ALL`].
+/// The counts, in the order of [`Subject::ALL`].
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(super) struct Counts([Count; Subject::ALL.len()]);
 
 impl Subject {
     pub(super) const ALL: [Self; 3] = [Self::ListBuddy, Self::Bulk, Self::OneByOne];
 
-    /// What rows call it.
+    /// Its name in rows.
     pub(super) fn label(self) -> &'static str {
         match self {
             Self::ListBuddy => "list-buddy",
@@ -65,7 +64,7 @@ impl Subject {
         }
     }
 
-    /// What the program calls it.
+    /// Its name on the command line of the program.
     fn argument(self) -> &'static str {
         match self {
             Self::ListBuddy => "list-buddy",
@@ -85,7 +84,7 @@ impl Subject {
 }
 
 impl Counts {
-    /// What machines are told where nothing can be counted.
+    /// The counts for the model if nothing can be counted.
     pub(super) const RECORDED: Self = Self([
         Count { outlined: 152.6, inlined: 98.9 },
         Count { outlined: 16.8, inlined: 15.9 },
@@ -151,19 +150,19 @@ fn collected(profile: &str) -> Option<u64> {
     totals.split_whitespace().next()?.parse().ok().filter(|&count| count > 0)
 }
 
-/// Text of an allocator in all.
+/// Size of the code of an allocator.
 pub(super) const TEXT_BYTES: &str = "text_bytes";
-/// How much longer it has become.
+/// Growth of that size.
 pub(super) const TEXT_GROWTH: &str = "text_growth_bytes";
 
-/// An allocator, and what the paths of its functions have in them.
+/// The allocators, with a part of the paths of their functions.
 const SUBJECTS: [(&str, &str); 2] =
     [("list-buddy", "framewright_peers::list_buddy::"), ("framewright", "framewright::")];
 
 /// Bytes per function.
 type Functions = IndexMap<String, u64>;
 
-/// Puts both programs' text into rows, function by function into runs.
+/// Enters the code sizes of both programs into rows, and those of functions into runs.
 pub(super) fn fill(builds: &Builds, results: &mut Results) -> Result<(), Skipped> {
     let (before, after) = (functions(&builds.outlined())?, functions(&builds.inlined())?);
     for (subject, within) in SUBJECTS {
@@ -188,7 +187,7 @@ pub(super) fn fill(builds: &Builds, results: &mut Results) -> Result<(), Skipped
     Ok(())
 }
 
-/// The functions in which both programs differ, as they are in one of them.
+/// The functions that differ between the programs, with the sizes of one of them.
 fn run(label: &str, these: &Functions, others: &Functions) -> Run {
     let ours = |name: &str| SUBJECTS.iter().any(|(_, within)| name.contains(within));
     let differs = |name: &String| ours(name) && these.get(name) != others.get(name);
@@ -207,7 +206,7 @@ fn run(label: &str, these: &Functions, others: &Functions) -> Run {
     }
 }
 
-/// Sizes of all functions; what is generated several times under one name is added up.
+/// Sizes of all functions; several instances of one name are added up.
 fn functions(program: &Path) -> Result<Functions, Skipped> {
     let unreadable =
         |why: String| Skipped(format!("the symbols of a built program cannot be read: {why}"));
@@ -221,22 +220,23 @@ fn functions(program: &Path) -> Result<Functions, Skipped> {
     }
     match functions.keys().any(|name| name.contains(SUBJECTS[0].1)) {
         true => Ok(functions),
-        false => Err(unreadable("none of its functions is there".into())),
+        false => Err(unreadable("none of its functions was found".into())),
     }
 }
 
-/// Steps that it reports.
+/// Number of reported steps.
 pub(super) const BUILD_STEPS: usize = 2;
 /// The program, an example of this package.
 const PACKAGE: &str = "framewright-peers";
 const PROGRAM: &str = "bulk-take";
-/// Makes both packages call what they inline otherwise. The compiler's flags of the source tree hold besides.
+/// Makes both packages call functions that are inlined otherwise. The compiler flags of the source
+/// tree are used, too.
 const OUTLINED: &[&str] =
     &["--config", r#"target."cfg(all())".rustflags=["--cfg", "framewright_outlined"]"#];
-/// The library as it comes.
+/// The library as released.
 const INLINED: &[&str] = &[];
 
-/// Why something was not measured.
+/// The reason why something was not measured.
 #[derive(Debug)]
 pub(super) struct Skipped(pub(super) String);
 
@@ -250,7 +250,7 @@ impl Builds {
     pub(super) fn make(steps: &mut Steps<'_, '_>) -> Result<Self, Skipped> {
         let tree = source_tree()?;
         let folder = tempfile::tempdir()
-            .map_err(|error| Skipped(format!("there is no temporary folder: {error}")))?;
+            .map_err(|error| Skipped(format!("no temporary folder: {error}")))?;
         let builds = Self { folder };
         for (flags, program) in [(OUTLINED, builds.outlined()), (INLINED, builds.inlined())] {
             let built = build(&tree, flags)?;
@@ -262,7 +262,7 @@ impl Builds {
         Ok(builds)
     }
 
-    /// The program in which the functions that take frames call one another.
+    /// The program in which the functions that take frames are called.
     pub(super) fn outlined(&self) -> PathBuf {
         self.folder.path().join("outlined")
     }
@@ -278,7 +278,7 @@ impl Builds {
     }
 }
 
-/// The nearest folder upwards that has the program's source.
+/// The nearest parent folder with the program's source.
 fn source_tree() -> Result<PathBuf, Skipped> {
     let here = env::current_dir().unwrap_or_default();
     let source = Path::new(PACKAGE).join("examples").join(PROGRAM).with_extension("rs");
@@ -292,7 +292,7 @@ fn source_tree() -> Result<PathBuf, Skipped> {
     })
 }
 
-/// Where the program is once it is built.
+/// Builds the program. Returns its path.
 fn build(tree: &Path, flags: &[&str]) -> Result<PathBuf, Skipped> {
     let mut cargo = Command::new("cargo");
     cargo
@@ -300,7 +300,7 @@ fn build(tree: &Path, flags: &[&str]) -> Result<PathBuf, Skipped> {
         .args(["build", "--release", "--quiet", "--message-format=json"])
         .args(["-p", PACKAGE, "--example", PROGRAM])
         .args(flags)
-        // They would take the place of the flags above.
+        // It would override the flags above.
         .env_remove("RUSTFLAGS")
         .env_remove("CARGO_ENCODED_RUSTFLAGS");
     let output =
@@ -311,10 +311,10 @@ fn build(tree: &Path, flags: &[&str]) -> Result<PathBuf, Skipped> {
         return Err(Skipped(format!("cargo could not build {PROGRAM}: {last}")));
     }
     executable(&String::from_utf8_lossy(&output.stdout))
-        .ok_or_else(|| Skipped(format!("cargo did not say where {PROGRAM} is")))
+        .ok_or_else(|| Skipped(format!("cargo did not name the file of {PROGRAM}")))
 }
 
-/// What cargo says of an artefact, as far as it matters.
+/// A message of cargo about an artefact.
 #[derive(Deserialize)]
 struct Message {
     executable: Option<PathBuf>,
@@ -345,7 +345,7 @@ mod tests {
     }
 
     #[test]
-    fn a_program_that_is_not_there_is_skipped_with_a_reason() {
+    fn a_missing_program_is_skipped_with_a_reason() {
         let nowhere = Path::new("/nonexistent/program");
         let Err(Skipped(why)) = per_frame(nowhere, Subject::Bulk, nowhere) else {
             panic!("nothing was counted");
@@ -358,7 +358,7 @@ mod tests {
     }
 
     #[test]
-    fn only_functions_that_differ_are_told() {
+    fn only_functions_that_differ_are_reported() {
         let before = of(&[("framewright::take", 10), ("framewright::same", 5), ("main", 1)]);
         let after = of(&[("framewright::same", 5), ("framewright::refill", 30), ("main", 2)]);
         let run = run("inlined", &after, &before);
@@ -371,7 +371,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_program_is_skipped_with_a_reason() {
+    fn a_file_that_is_no_program_is_skipped_with_a_reason() {
         let Err(Skipped(why)) = functions(Path::new(file!())) else { panic!("it is source") };
         assert!(why.contains("cannot be read"), "{why}");
     }

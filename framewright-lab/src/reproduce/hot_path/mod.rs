@@ -1,14 +1,14 @@
-//! *hot-path* (2017): the removal path inlined under the zone lock, and what bulk removal would do.
+//! *hot-path* (2017): the removal path inlined under the zone lock, and the effect of bulk removal.
 //!
 //! | module         | job                                                                  |
 //! |----------------|----------------------------------------------------------------------|
-//! | this one       | what was published; figures to rows                                  |
-//! | `instructions` | what callgrind counts under the lock, per frame taken                |
+//! | this one       | published figures; figures to rows                                   |
+//! | `instructions` | instructions under the lock per frame taken, counted by callgrind    |
 //!
-//! What instructions under the lock are worth on the published machines.
+//! The effect of instructions under the lock on the published machines.
 //!
-//! The machine's price of a frame that list-buddy takes is that of inlined code; before the change
-//! it is higher by the instructions that calls cost on top.
+//! The machine's cost of a frame that list-buddy takes is that of inlined code; before the change
+//! it is higher by the instructions of the calls.
 
 mod instructions;
 
@@ -29,12 +29,12 @@ use instructions::{Builds, Counts, Skipped, Subject, TEXT_BYTES, TEXT_GROWTH};
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "hot-path",
-    title: "inline what removes frames under the zone lock (2017)",
+    title: "inline the removal of frames under the zone lock (2017)",
     question: "\
 Before: the functions that take frames under the zone lock call one another (--cfg framewright_outlined).
 After: they are inlined. Instructions under the lock per frame taken are counted by callgrind, text
-is read from both programs; pages per second are what those instructions are worth on the machines.
-Rows called 'bulk' answer a reviewer's wish: frames taken one by one, then a batch as a whole.",
+is read from both programs; pages per second show the effect of these instructions on the machines.
+Rows called 'bulk' follow a reviewer's suggestion: frames taken one by one, then a batch as a whole.",
     run,
 };
 
@@ -48,7 +48,7 @@ const PUBLISHED: [(&str, &str, f64, f64); 2] = [
 /// Bytes of text of the page allocator before and after.
 const TEXT: (f64, f64) = (37_409.0, 38_273.0);
 const TEXT_COMPILER: &str = "gcc 4.9.4";
-const OTHER_TEXT: &str = "theirs is a file with much else in it, so that percentages say little; \
+const OTHER_TEXT: &str = "theirs is a file with much other code, so that percentages mean little; \
                           the growth in bytes is judged";
 
 /// Instructions under the lock per frame, taken and per figure.
@@ -74,14 +74,14 @@ fn run(plan: &Plan, tell: &mut Tell<'_>) -> Result<Results, Error> {
     Ok(results)
 }
 
-/// Text and instructions, of the program with calls and of that without.
+/// Measures code size and instructions, of the program with calls and of that without.
 fn measure(
     plan: &Plan,
     steps: &mut Steps<'_, '_>,
     results: &mut Results,
 ) -> Result<Counts, Skipped> {
     if plan.quick {
-        return Err(Skipped("a quick look builds nothing".into()));
+        return Err(Skipped("a quick run builds nothing".into()));
     }
     let builds = Builds::make(steps)?;
     instructions::fill(&builds, results)?;
@@ -90,7 +90,7 @@ fn measure(
     Ok(counts)
 }
 
-/// Nothing is measured: rows without a figure are not held against the model.
+/// Marks rows without figures as not measured, so that they are not judged.
 fn skip(results: &mut Results, why: &str) {
     for row in results.rows.iter_mut().filter(|row| row.metric == TEXT_GROWTH) {
         row.role = Role::Shown(format!("skipped: {why}"));
@@ -121,7 +121,7 @@ fn key<'k>(workload: &'k str, subject: &'k str) -> Key<'k> {
     Key { workload, machine: "x86-64", subject, metric: INSTRUCTIONS }
 }
 
-/// What was published.
+/// The published figures.
 fn rows() -> Vec<Row> {
     let throughput = PUBLISHED.map(|(theirs, machine, before, after)| {
         let key =
@@ -145,7 +145,7 @@ fn rows() -> Vec<Row> {
 }
 
 fn findings(results: &Results) -> Vec<String> {
-    [inlining_found(results), functions(results), wish(results), worth(results)]
+    [inlining_found(results), functions(results), bulk_removal(results), worth(results)]
         .into_iter()
         .flatten()
         .collect()
@@ -158,7 +158,7 @@ fn row<'r>(results: &'r Results, workload: &str, subject: &str, metric: &str) ->
         .find(|row| (&*row.workload, &*row.subject, &*row.metric) == (workload, subject, metric))
 }
 
-/// What was counted before and after.
+/// The counts before and after.
 fn sides(results: &Results, workload: &str, subject: &str, metric: &str) -> Option<(f64, f64)> {
     let row = row(results, workload, subject, metric)?;
     let Sides { before, after, .. } = row.measured.as_ref().or(row.modelled.as_ref())?;
@@ -180,7 +180,7 @@ fn inlining_found(results: &Results) -> Option<String> {
     ))
 }
 
-/// Text growth, function by function.
+/// Growth of the code, function by function.
 fn functions(results: &Results) -> Option<String> {
     let of = |label: &str| results.runs.iter().find(|run| run.label == label);
     let (before, after) = (of("build, outlined")?, of("build, inlined")?);
@@ -194,12 +194,12 @@ fn functions(results: &Results) -> Option<String> {
         Some(format!("{} {} -> {}", short(path), outlined.median, inlined))
     });
     Some(format!(
-        "text in bytes of the functions on the way: {}",
+        "text in bytes of the functions involved: {}",
         changes.collect::<Vec<_>>().join(", ")
     ))
 }
 
-/// A path without the crate, and without what it is generic over.
+/// A path without the crate and without generic arguments.
 fn short(path: &str) -> String {
     let whose = if path.contains("list_buddy") { "list-buddy" } else { "framewright" };
     let mut depth = 0;
@@ -216,12 +216,12 @@ fn short(path: &str) -> String {
     format!("{whose}'s {name}")
 }
 
-/// What the reviewer asked for.
-fn wish(results: &Results) -> Option<String> {
+/// The effect of bulk removal, as a reviewer suggested.
+fn bulk_removal(results: &Results) -> Option<String> {
     let (one_by_one, bulk) = sides(results, "bulk", "framewright", INSTRUCTIONS)?;
     let (_, lists) = sides(results, "inlining", "list-buddy", INSTRUCTIONS)?;
     Some(format!(
-        "bulk removal, which a reviewer wished for: {} instructions under the lock per frame \
+        "bulk removal, as suggested by a reviewer: {} instructions under the lock per frame \
          taken, against {} from list-buddy's lists, one by one and inlined: {} times fewer. \
          Framewright's own structure taken one by one: {}",
         decimal(bulk, 1),
@@ -246,16 +246,16 @@ fn worth(results: &Results) -> Option<String> {
 
 /// List sizes of 2017.
 const LISTS: ListSizes = ListSizes { batch: 31, high: 186 };
-/// The machines: both that were published, and the first once more, for the library.
+/// The machines: the two published ones, and the first once more, for the library.
 const MACHINES: [&str; 2] = ["skx-2s-112", "skx-4s-224"];
-/// The price of a frame that list-buddy takes.
+/// The cost of a frame that list-buddy takes.
 const PRICE: &str = "code.list_buddy_take";
-/// What the worth of instructions may hang on.
+/// The parameters that the effect of instructions may depend on.
 const PARAMETERS: [&str; 3] = ["latency.loaded", "lock.handoff_line", "code.list_buddy_give"];
-/// Runs behind the bands: one machine.
+/// Runs for the bands: one machine.
 const BAND_RUNS: usize = 4 * PARAMETERS.len();
 
-/// How many pairs are run.
+/// The number of pairs.
 fn count() -> usize {
     MACHINES.len() + 1
 }
@@ -320,7 +320,7 @@ fn list_buddy(side: &Side) -> Column {
     Column::list_buddy(&side.label, side)
 }
 
-/// Page faults, with 128 MiB per process; a quick look is a tenth of the time.
+/// Page faults, with 128 MiB per process; a quick run is a tenth of the time.
 fn simulation(plan: &Plan, spec: Spec) -> Simulation {
     let work = Workload::PageFault(PageFault::new(1));
     let full = simulated::Plan::of(&work);
@@ -334,7 +334,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn paths_are_told_by_whose_they_are_and_their_last_word() {
+    fn paths_are_shortened_to_their_owner_and_last_word() {
         for (path, expected) in [
             ("framewright_peers::list_buddy::bulk::refill", "list-buddy's refill"),
             (

@@ -1,10 +1,10 @@
-//! *tlb-batch* (2015): reclaim unmaps pages one by one, and interrupts other CPUs for each of them; or
-//! for a batch of them, once.
+//! *tlb-batch* (2015): reclaim that unmaps pages one by one interrupts other CPUs for each of them,
+//! or once for a batch.
 //!
 //! | module   | job                                                  |
 //! |----------|------------------------------------------------------|
-//! | this one | what was published, and what running kernels counted |
-//! | `trials` | what is run: machines, readers, settings             |
+//! | this one | published figures, and counts of running kernels     |
+//! | `trials` | the runs: machines, readers, settings                |
 
 mod trials;
 
@@ -24,18 +24,18 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "tlb-batch",
     title: "flush translations once for many unmapped pages (2015)",
     question: "\
-mmap-read: sparse files of some times the memory, mapped and read once; so reclaim unmaps every page,
-and makes the CPUs that may have cached it forget it. Readers are processes with a file each
+mmap-read: sparse files of several times the memory, mapped and read once; so reclaim unmaps every page,
+and flushes it from the TLBs of CPUs that may have cached it. Readers are processes with a file each
 (mmap-read), or threads of one process that every CPU runs (mmap-read-threads).
-  off, all       tlb.batching=off, then all: what was published, and what kernels do
-  all, lazy=     then lazy, with no more frames unmapped and unflushed than there were with all
+  off, all       tlb.batching=off, then all: the published change, as in kernels
+  all, lazy=     then lazy, with at most as many unflushed frames as with all
   all, lazy      then lazy, with its default bound: a 200th of the memory
-Memory is smaller than that of the published machines: what counts is how often it turns over; their
-watermarks are as far apart, in frames, and CPU lists move as many at once, as there. Kernels ran on 4
-and 8 virtual CPUs; theirs are counts.
-A seed takes some 150 s; `--seeds 1` is enough for the counts, `--quick` for a look.
-On this machine (host:1) the library reclaims pages of real files over real memory, and the kernel
-interrupts: settings take turns, figures are medians of rounds, and differ from run to run.",
+Memory is smaller than that of the published machines: the figures depend on the number of reclaimed
+pages; distances between watermarks, in frames, and batches of CPU lists are as there. Kernels ran on 4
+and 8 virtual CPUs; their figures are counts.
+A seed takes some 150 s; `--seeds 1` is enough for the counts, `--quick` for a short run.
+On this machine (host:1) the library reclaims pages of real files over real memory, and the kernel sends
+the interrupts: settings alternate, figures are medians of rounds, and differ from run to run.",
     run,
 };
 
@@ -44,12 +44,12 @@ const SOURCE: &str = "mm: send one IPI per CPU to TLB flush all entries after un
                       time and 10 times the memory, and count all kinds of interrupts";
 const SERVER: &str = "4 nodes, 48 CPUs, 64 GB";
 const SMALL: &str = "1 node, 8 GB";
-const FITTED: &str = "what a file system takes for a page of a hole was chosen so that system time per \
-                      page comes out, with batches";
-const KERNEL: &str = "Linux 6.1, 4 and 8 CPUs in QEMU, classic LRU: counts; a kernel without batches \
-                      cannot be had";
+const FITTED: &str = "the file system's cost of a page of a hole was chosen to match system time per \
+                      page, with batches";
+const KERNEL: &str = "Linux 6.1, 4 and 8 CPUs in QEMU, classic LRU: counts; there is no kernel \
+                      without batches";
 
-/// What is shown of every pair.
+/// The figures of every pair.
 const FIGURES: [&str; 8] = [
     "ipis_per_reclaimed_page",
     "unmaps_per_flush",
@@ -61,10 +61,10 @@ const FIGURES: [&str; 8] = [
     "flush_and_lock_pct",
 ];
 
-/// What is shown of pairs that nobody published.
+/// The figures of pairs without published ones.
 const COMPARED: [&str; 3] = ["ipis_per_reclaimed_page", "unflushed_frames_max", "elapsed_s"];
 
-/// Figures that are no counts.
+/// Figures of time.
 const MODELLED: [&str; 4] = ["elapsed_s", "system_time_s", "ipis_per_s", "flush_and_lock_pct"];
 
 fn run(plan: &Plan, tell: &mut Tell<'_>) -> Result<Results, Error> {
@@ -80,7 +80,7 @@ fn run(plan: &Plan, tell: &mut Tell<'_>) -> Result<Results, Error> {
                 let key = trial.key(subject, metric);
                 fill(&mut results, key, outcome.sides(before, after, metric));
             }
-            // What is judged by its level has a row of its own.
+            // A figure whose level is judged has a row of its own.
             if subject == BATCHED {
                 let metric = "ipis_per_reclaimed_page";
                 let key = trial.key(LEVEL, metric);
@@ -116,7 +116,7 @@ fn fill(results: &mut Results, key: Key<'_>, sides: Option<Sides>) {
     }
 }
 
-/// Where a row stands: by machine and readers, then figure by figure.
+/// The position of a row: by machine and readers, then figure by figure.
 fn place(row: &Row) -> (usize, usize, usize, usize) {
     let of =
         |names: &[&str], name: &str| names.iter().position(|&it| it == name).unwrap_or(usize::MAX);
@@ -129,10 +129,10 @@ fn place(row: &Row) -> (usize, usize, usize, usize) {
     )
 }
 
-/// The allocator column of a row whose figures, not their change, are judged.
+/// The allocator column of a row of which the figures, not their change, are judged.
 const LEVEL: &str = "off, all: level";
 
-/// What was published, and what running kernels did.
+/// Published figures, and counts of running kernels.
 fn rows() -> Vec<Row> {
     let mut rows = Vec::new();
     let machines = [
@@ -160,7 +160,8 @@ fn rows() -> Vec<Row> {
             row("ipis_per_s", Unit::PerSecond, per_second),
         ]);
     }
-    // Interrupts received per reclaimed page, unmaps per flush sent, scanned per reclaimed.
+    // Interrupts received per reclaimed page, unmaps per flush sent, pages scanned per reclaimed
+    // page.
     let kernels = [
         (PROCESSES, FOUR, 0.0242, 45.7, 2.16),
         (THREADS, FOUR, 0.0828, 28.0, 2.16),
@@ -184,7 +185,7 @@ fn rows() -> Vec<Row> {
     rows
 }
 
-/// Of a trial that has goals.
+/// The checks of a trial.
 fn goals(trial: &Trial, outcome: &BySetting) -> Vec<Check> {
     let of = |setting| outcome.median(setting, "ipis_per_reclaimed_page");
     let (Some(off), Some(all), Some(equal), Some(lazy)) =
@@ -198,11 +199,11 @@ fn goals(trial: &Trial, outcome: &BySetting) -> Vec<Check> {
     let figure = |value: f64| decimal(value, 4);
     let mut checks = Vec::new();
     if trial.paging.spec.name() == FOUR {
-        // What kernels with batches received per page; the highest of three.
+        // Interrupts per page of kernels with batches; the maximum of three.
         let most = if trial.workload == PROCESSES { 0.036 } else { 0.129 };
         checks.extend([
             check(
-                "there is something to save",
+                "interrupts without batches",
                 off >= 0.5,
                 format!("{} interrupts per page one by one (at least 0.5)", figure(off)),
             ),
@@ -232,10 +233,10 @@ fn goals(trial: &Trial, outcome: &BySetting) -> Vec<Check> {
             "lazy with the same bound",
             times(equal) >= 4.0,
             format!(
-                "{} and {}: {} times fewer (at least 4); frames unflushed at once {} and {}",
+                "{} and {}: {} times fewer (at least 4); most unflushed frames {} and {}",
                 figure(all),
                 figure(equal),
-                in_words(times(equal)),
+                ratio_text(times(equal)),
                 unflushed(outcome, ALL),
                 unflushed(outcome, EQUAL),
             ),
@@ -244,10 +245,10 @@ fn goals(trial: &Trial, outcome: &BySetting) -> Vec<Check> {
             "lazy with its default bound",
             times(lazy) >= 10.0,
             format!(
-                "{} and {}: {} times fewer (at least 10); frames unflushed at once {}, {} % of memory",
+                "{} and {}: {} times fewer (at least 10); most unflushed frames {}, {} % of memory",
                 figure(all),
                 figure(lazy),
-                in_words(times(lazy)),
+                ratio_text(times(lazy)),
                 unflushed(outcome, DEFAULT),
                 decimal(100.0 * bound(outcome) / trial.paging.frames as f64, 2),
             ),
@@ -256,12 +257,12 @@ fn goals(trial: &Trial, outcome: &BySetting) -> Vec<Check> {
     checks
 }
 
-/// How many times, where it may be that nothing is left to divide by.
-fn in_words(times: f64) -> String {
-    if times > 1e6 { "countless".to_owned() } else { decimal(times, 1) }
+/// A ratio as text, also with a divisor of zero.
+fn ratio_text(times: f64) -> String {
+    if times > 1e6 { "infinitely many".to_owned() } else { decimal(times, 1) }
 }
 
-/// Of readers that a store feeds.
+/// The check of readers with a store.
 fn sustained(run: &Run) -> Check {
     let of = |name: &str| run.metrics.get(name).map_or(f64::NAN, |metric| metric.median);
     let bandwidth = f64::from(DISKS) * 500e6 / 4096.0;
@@ -289,7 +290,7 @@ fn unflushed(outcome: &BySetting, setting: usize) -> String {
     decimal(outcome.median(setting, "unflushed_frames_max").unwrap_or_default(), 0)
 }
 
-/// What the figures say.
+/// Findings from the figures.
 fn findings(results: &Results) -> Vec<String> {
     let row = results
         .rows
@@ -299,7 +300,7 @@ fn findings(results: &Results) -> Vec<String> {
     let Some(change) = change else { return Vec::new() };
     vec![format!(
         "levels of time are not judged: a published reader took 35 us of system time per page, and \
-         the model knows what faults, reclaim and flushes take, not the file system below; with \
+         the model has the costs of faults, reclaim and flushes, not of the file system; with \
          batches the model's readers take {} % less time",
         decimal(-change.median, 1)
     )]

@@ -1,4 +1,4 @@
-//! What is run: machines, readers, settings.
+//! The runs: machines, readers, settings.
 
 use framewright::tuning::Auto;
 use framewright_sim::machine::Spec;
@@ -21,18 +21,18 @@ use crate::{
 /// The published machines.
 pub(super) const LARGE: &str = "numa-4n-48";
 pub(super) const DESK: &str = "desk-1n-4";
-/// As many CPUs as the kernels had.
+/// The number of CPUs of the counted kernels.
 pub(super) const FOUR: &str = "uniform:4";
 pub(super) const EIGHT: &str = "uniform:8";
 
-/// What rows call the workload, by who reads.
+/// The names of the workload in rows, by kind of readers.
 pub(super) const PROCESSES: &str = "mmap-read";
 pub(super) const THREADS: &str = "mmap-read-threads";
 
-/// Solid-state disks of the server of the thread.
+/// Solid-state disks of the server with a store.
 pub(super) const DISKS: u32 = 24;
 
-/// Settings that every trial is run with, in this order.
+/// Settings of every trial, in this order.
 pub(super) const SETTINGS: usize = 5;
 pub(super) const OFF: usize = 0;
 pub(super) const CLEAN_ONLY: usize = 1;
@@ -44,7 +44,7 @@ pub(super) const BATCHED: &str = "off, all";
 pub(super) const LAZY_EQUAL: &str = "all, lazy=";
 pub(super) const LAZY: &str = "all, lazy";
 
-/// What rows compare: a name, and the settings before and after.
+/// The comparisons of rows: a name, and the settings before and after.
 pub(super) const PAIRS: [(&str, usize, usize); 4] = [
     (BATCHED, OFF, ALL),
     ("off, clean-only", OFF, CLEAN_ONLY),
@@ -56,20 +56,20 @@ pub(super) const PAIRS: [(&str, usize, usize); 4] = [
 pub(super) struct Trial {
     pub(super) workload: &'static str,
     pub(super) paging: Paging,
-    /// Distance between watermarks, as `zone.watermark_scale`: in frames that of the machine that it
-    /// stands for, whose memory is larger.
+    /// Distance between watermarks, as `zone.watermark_scale`: in frames that of the machine that
+    /// the trial stands for, whose memory is larger.
     watermark_scale: u32,
-    /// Batches of CPU lists, which that memory determines too, where it is larger.
+    /// Batches of CPU lists, which that larger memory determines, too.
     pcp_batch: Auto,
 }
 
-/// Everything that is run.
+/// All trials.
 pub(super) fn trials(plan: &Plan) -> Result<Vec<Trial>, Error> {
     const MIB: u64 = 256;
-    /// What Linux, and the library, make of the memory that the published machines had.
+    /// The batch that Linux and the library compute for the memory of the published machines.
     const BATCH: Auto = Auto::Fixed(63);
-    /// Their memory, how often it is read, the distance of its watermarks, and the batches of its CPU
-    /// lists. The published machines had more memory; the kernels had this.
+    /// Their memory, the amount that is read, the distance of watermarks, and the batches of CPU
+    /// lists. The published machines had more memory; the counted kernels had this.
     const SHAPES: [(&str, u64, u32, u32, Auto); 4] = [
         (DESK, 512, 10, 160, BATCH),
         (FOUR, 512, 4, 10, Auto::Auto),
@@ -96,7 +96,7 @@ pub(super) fn trials(plan: &Plan) -> Result<Vec<Trial>, Error> {
     Ok(trials)
 }
 
-/// What 48 CPUs read from 24 disks: whether reclaim keeps up with what a store delivers.
+/// 48 CPUs that read from 24 disks, to check whether reclaim keeps up with a store.
 pub(super) fn stored(plan: &Plan) -> Result<Trial, Error> {
     let mut trial = trials(plan)?.into_iter().rfind(|trial| trial.workload == PROCESSES);
     if let Some(Trial { paging: Paging { work: Work::MmapRead(work), .. }, .. }) = &mut trial {
@@ -105,7 +105,7 @@ pub(super) fn stored(plan: &Plan) -> Result<Trial, Error> {
     trial.ok_or_else(|| Error::broken("no trial with processes"))
 }
 
-/// The settings of one side; `bound` are the frames that were unflushed at once with batches.
+/// The settings of one side; `bound` is the maximum number of unflushed frames with batches.
 fn side(setting: usize, bound: u32) -> Side {
     let batching = match setting {
         OFF => "off",
@@ -114,7 +114,7 @@ fn side(setting: usize, bound: u32) -> Side {
         _ => "lazy",
     };
     let side = Side::new(batching).with("tlb.batching", batching);
-    // Those of batches under way included.
+    // Including frames in batches that are not complete.
     if setting == EQUAL { side.with("tlb.deferred_max", bound) } else { side }
 }
 
@@ -123,19 +123,20 @@ impl Trial {
         Key { workload: self.workload, machine: self.paging.spec.name(), subject, metric }
     }
 
-    /// What it is, for people.
+    /// Its description.
     pub(super) fn name(&self) -> String {
         format!("{} on {}", self.workload, self.paging.spec.name())
     }
 
-    /// The same with another memory.
+    /// The same with another size of memory.
     #[cfg(test)]
     pub(super) fn with_frames(mut self, frames: u64) -> Self {
         self.paging.frames = frames;
         self
     }
 
-    /// The settings of one side, on memory that behaves like that of the machine it stands for.
+    /// The settings of one side, for memory that behaves like that of the machine that the trial
+    /// stands for.
     fn side(&self, setting: usize, bound: u32) -> Side {
         let mut side = side(setting, bound);
         side.tuning.zone.watermark_scale = self.watermark_scale;
@@ -171,13 +172,13 @@ impl Trial {
     }
 }
 
-/// What rows call it: one reader.
+/// The name of the machine in rows: one reader.
 pub(super) const HOST: &str = "host:1";
 
-/// What is compared: a name, and the settings before and after.
+/// The comparisons: a name, and the settings before and after.
 const HOST_PAIRS: [(&str, usize, usize); 2] = [(super::trials::BATCHED, 0, 1), ("off, lazy", 0, 2)];
 const INTERRUPTS: &str = "shootdowns_per_evicted_page";
-/// Interrupts per page that one call per page takes at least, if another thread runs meanwhile.
+/// Minimum number of interrupts per page with one call per page, if another thread runs meanwhile.
 const MEANT: f64 = 0.5;
 const FIGURES: [&str; 6] = [
     INTERRUPTS,
@@ -188,7 +189,7 @@ const FIGURES: [&str; 6] = [
     "system_time_s",
 ];
 
-/// Runs it, and puts what came out where it belongs. Where it cannot be run, that is what was found.
+/// Runs it, and enters the results into rows. If it cannot be run, that is a finding.
 pub(super) fn add(results: &mut Results, plan: &Plan) {
     let paging = paging(plan);
     let sides = [
@@ -213,8 +214,8 @@ pub(super) fn add(results: &mut Results, plan: &Plan) {
         outcome.measured.runs[0].metrics.get(INTERRUPTS).map_or(0.0, |metric| metric.median);
     if apart < MEANT {
         results.findings.push(format!(
-            "{HOST}: {} interrupts per page one by one: other programs had the processor of the \
-             second thread, and there was little to save; goals are not judged",
+            "{HOST}: {} interrupts per page one by one: other programs used the processor of the \
+             second thread, so batches could save little; goals are not judged",
             decimal(apart, 3)
         ));
     } else if !plan.quick {
@@ -240,7 +241,7 @@ fn paging(plan: &Plan) -> HostPaging {
     HostPaging { work, readers: 1, frames: mib << 8, rounds }
 }
 
-/// What has to hold, with the default settings against one call per page.
+/// The checks of the default settings against one call per page.
 fn goals(outcome: &HostPagingResult) -> Vec<Check> {
     let of =
         |run: usize, name: &str| Some(outcome.measured.runs.get(run)?.metrics.get(name)?.median);
@@ -263,7 +264,7 @@ fn goals(outcome: &HostPagingResult) -> Vec<Check> {
     if let [Some(off), Some(lazy)] = [0, 2].map(|run| of(run, "ns_per_evicted_page")) {
         let times = off / lazy.max(f64::MIN_POSITIVE);
         check(
-            "giving pages up together is cheaper",
+            "evicting pages together is cheaper",
             times >= 20.0,
             format!(
                 "{} ns per page one by one, {} lazily: {} times cheaper (at least 20)",

@@ -1,9 +1,9 @@
-//! Snapshots: the kernel's own tables from the beginning or the end of a recording.
+//! Snapshots: the kernel's own tables from the start or the end of a recording.
 //!
 //! A snapshot is one text file with the contents of `/proc/zoneinfo`, `/proc/buddyinfo`,
-//! `/proc/pagetypeinfo` and `/proc/vmstat`, each behind a line `# NAME`. Only zoneinfo must be there
-//! (pagetypeinfo, for one, is readable by root alone). Everything is read by key, never by column:
-//! releases move columns. What of it the writers of [`framewright::observe::text`] know can be
+//! `/proc/pagetypeinfo` and `/proc/vmstat`, each after a line `# NAME`. Only zoneinfo is required
+//! (only root can read pagetypeinfo). Everything is searched by key, never by column, because
+//! releases move columns. The parts that the writers of [`framewright::observe::text`] know can be
 //! written again, byte for byte as Linux 6.18 does.
 //!
 //! ```text
@@ -23,13 +23,13 @@ use std::path::{Path, PathBuf};
 use super::error::{LineProblem, TraceError};
 use super::number;
 
-/// A snapshot is some 12 KB per node; nothing that is a thousand times larger is one.
+/// A snapshot is some 12 KB per node; a file a thousand times larger is none.
 const LARGEST: u64 = 64 << 20;
 
-/// The kernel's tables at one moment. Counts are in frames unless they say blocks.
+/// The kernel's tables at one moment. Counts are in frames unless blocks are named.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Snapshot {
-    /// All zones, in the kernel's order, those without memory included.
+    /// All zones, in the kernel's order, including those without memory.
     pub zones: Vec<Zone>,
     /// Order of a pageblock, from pagetypeinfo.
     pub pageblock_order: Option<u8>,
@@ -40,15 +40,15 @@ pub struct Snapshot {
 /// One zone.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Zone {
-    /// The node it is on.
+    /// Its node.
     pub node: u16,
     /// `DMA`, `DMA32`, `Normal`, `Movable`, `Device`.
     pub name: String,
     /// Statistics of the node, in its first zone with memory.
     pub node_stats: Option<Vec<Stat>>,
-    /// Free frames, those on CPU lists not included.
+    /// Free frames, without those on CPU lists.
     pub free: u64,
-    /// What is added to every watermark for the time being.
+    /// The boost: added to every watermark for the time being.
     pub boost: u64,
     /// Watermark *min*.
     pub min: u64,
@@ -64,25 +64,26 @@ pub struct Zone {
     pub present: u64,
     /// Frames that the page allocator manages.
     pub managed: u64,
-    /// Frames set aside for contiguous allocation.
+    /// Frames reserved for contiguous allocation.
     pub cma: u64,
-    /// What requests for a higher zone must leave free here, by the index of their zone.
+    /// The lowmem reserve: frames that requests for a higher zone must leave free, by the index of
+    /// their zone.
     pub protection: Vec<u64>,
     /// Statistics of the zone.
     pub stats: Vec<Stat>,
-    /// Reclaim has given up on the node.
+    /// Whether reclaim has given up on the node.
     pub unreclaimable: bool,
-    /// First frame; none where the zone has no memory.
+    /// First frame; `None` if the zone has no memory.
     pub start_pfn: Option<u64>,
     /// Per-CPU lists, in the kernel's order.
     pub cpus: Vec<CpuLists>,
     /// Free blocks by order, from buddyinfo; empty if the snapshot has none.
     pub free_blocks: Vec<u64>,
-    /// What pagetypeinfo says of each migratetype; empty if the snapshot has none.
+    /// The lists of each migratetype, from pagetypeinfo; empty if the snapshot has none.
     pub types: Vec<TypeLists>,
 }
 
-/// A statistic that is only kept.
+/// A statistic that is stored without interpretation.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Stat {
     /// Its name, such as `nr_mapped`.
@@ -102,11 +103,11 @@ pub struct CpuLists {
     pub high: u64,
     /// Unit of refill and drain.
     pub batch: u64,
-    /// Least value of `high`; kernels before 6.18 do not tell.
+    /// Minimum of `high`; `None` before 6.18.
     pub high_min: Option<u64>,
-    /// Greatest value of `high`.
+    /// Maximum of `high`.
     pub high_max: Option<u64>,
-    /// What a CPU may keep of a statistic to itself.
+    /// Limit of the per-CPU part of a statistic.
     pub threshold: Option<u64>,
 }
 
@@ -117,7 +118,7 @@ pub struct TypeLists {
     pub name: String,
     /// Free blocks by order.
     pub free_blocks: Vec<u64>,
-    /// The kernel stopped counting at 100,000 in at least one order.
+    /// Whether the kernel stopped counting at 100,000 in at least one order.
     pub capped: bool,
     /// Pageblocks of this type.
     pub pageblocks: u64,
@@ -141,7 +142,7 @@ impl Snapshot {
         }
     }
 
-    /// Reads a snapshot from memory; messages call it `file`.
+    /// Reads a snapshot from memory; messages name it `file`.
     ///
     /// # Errors
     /// As [`Snapshot::open`].
@@ -184,7 +185,7 @@ impl Snapshot {
         self.sum(|zone| zone.managed)
     }
 
-    /// Free frames, over all zones; those on CPU lists not included.
+    /// Free frames, over all zones, without those on CPU lists.
     #[must_use]
     pub fn free(&self) -> u64 {
         self.sum(|zone| zone.free)
@@ -235,8 +236,8 @@ impl Zone {
     }
 }
 
-/// The snapshot that lies beside a recording: `NAME.before` or `NAME.after` for `NAME.txt.zst`,
-/// `NAME.txt`, `NAME.zst` or `NAME`. `which` is `before` or `after`.
+/// The snapshot beside a recording: `NAME.before` or `NAME.after` for `NAME.txt.zst`, `NAME.txt`,
+/// `NAME.zst` or `NAME`. `which` is `before` or `after`.
 ///
 /// # Errors
 /// The name exists, but is neither a regular file nor a link to one.
@@ -275,7 +276,7 @@ fn sum_columns<'s>(rows: impl Iterator<Item = &'s [u64]>) -> Vec<u64> {
     sums
 }
 
-/// Which table the lines belong to.
+/// The table of the current lines.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 enum Section {
     #[default]
@@ -284,7 +285,7 @@ enum Section {
     Buddyinfo,
     Pagetypeinfo,
     Vmstat,
-    /// A table that nothing here needs.
+    /// An unused table.
     Unknown,
 }
 
@@ -328,17 +329,17 @@ fn words(text: &[u8]) -> impl Iterator<Item = &[u8]> {
     text.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty())
 }
 
-/// A number of frames: within what physical addresses can reach.
+/// A number of frames, within the limit of physical addresses.
 fn frames(field: &'static str, text: &[u8]) -> Result<u64, LineProblem> {
     number::decimal(text)
         .filter(|&frames| frames <= number::MAX_PFN)
         .ok_or_else(|| LineProblem::new(field, text, "a number of frames, at most 2^40"))
 }
 
-/// A row's node, zone and what follows them.
+/// A row's node, zone and the rest.
 type ZoneRow<'t> = (u16, &'t str, &'t [u8]);
 
-/// `Node 0, zone   Normal…`: the node, the zone's name, and what follows.
+/// `Node 0, zone   Normal…`: the node, the zone's name, and the rest.
 fn node_and_zone(text: &[u8]) -> Result<Option<ZoneRow<'_>>, LineProblem> {
     let Some([blank, rest @ ..]) = text.strip_prefix(b"Node") else {
         return Ok(None);
@@ -359,7 +360,7 @@ fn node_and_zone(text: &[u8]) -> Result<Option<ZoneRow<'_>>, LineProblem> {
     Ok(Some((node, name, &rest[end..])))
 }
 
-/// The zone that a row of another table speaks of.
+/// The zone of a row of another table.
 fn known_zone<'z>(
     zones: &'z mut [Zone],
     node: u16,

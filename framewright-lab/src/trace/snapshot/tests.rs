@@ -133,7 +133,7 @@ fn a_table_of_mixed_blocks_is_left_out() {
 }
 
 #[test]
-fn what_is_missing_is_named() {
+fn missing_tables_are_named() {
     let gaps = |text: &str| -> Vec<String> {
         parse(text).unwrap().gaps().iter().map(ToString::to_string).collect()
     };
@@ -166,7 +166,7 @@ fn what_is_missing_is_named() {
     }
 }
 
-/// What stands behind `# NAME` in a file of tables.
+/// The section after `# NAME` in a file of tables.
 fn section<'t>(text: &'t str, name: &str) -> &'t str {
     let start = text.find(&format!("# {name}\n")).unwrap() + name.len() + 3;
     text[start..].split("# ").next().unwrap()
@@ -239,7 +239,7 @@ fn the_indices_come_from_buddyinfo() {
 }
 
 #[test]
-fn what_is_no_snapshot_is_refused() {
+fn a_file_that_is_no_snapshot_is_refused() {
     for (text, expected) in
         [("", "no zone with memory"), ("# zoneinfo\n", "no zone"), ("\0\0", "binary")]
     {

@@ -1,4 +1,4 @@
-//! A snapshot written as the kernel writes it: what was read comes out byte for byte.
+//! Writes a snapshot as the kernel does: what was read is written byte for byte.
 
 use framewright::observe::text::{ZoneName, buddyinfo, extfrag, pagetypeinfo, zoneinfo};
 use indexmap::IndexSet;
@@ -17,7 +17,7 @@ impl Snapshot {
     /// Writes `/proc/zoneinfo`.
     ///
     /// # Errors
-    /// What the writer returns.
+    /// Those of the writer.
     pub fn write_zoneinfo(&self, out: &mut dyn fmt::Write) -> fmt::Result {
         for zone in &self.zones {
             let node_stats = zone.node_stats.as_deref().map(pairs);
@@ -47,7 +47,7 @@ impl Snapshot {
     /// Writes `/proc/buddyinfo`.
     ///
     /// # Errors
-    /// What the writer returns.
+    /// Those of the writer.
     pub fn write_buddyinfo(&self, out: &mut dyn fmt::Write) -> fmt::Result {
         self.counted().try_for_each(|zone| buddyinfo::row(out, zone.label(), &zone.free_blocks))
     }
@@ -55,7 +55,7 @@ impl Snapshot {
     /// Writes `/proc/pagetypeinfo`.
     ///
     /// # Errors
-    /// What the writer returns.
+    /// Those of the writer.
     pub fn write_pagetypeinfo(&self, out: &mut dyn fmt::Write) -> fmt::Result {
         let nodes: BTreeSet<u16> = self.typed().map(|zone| zone.node).collect();
         nodes.into_iter().try_for_each(|node| self.write_types_of(node, out))
@@ -78,19 +78,19 @@ impl Snapshot {
         Ok(())
     }
 
-    /// Writes `unusable_index` of debugfs, which snapshots do not hold, from buddyinfo.
+    /// Writes `unusable_index` of debugfs, computed from buddyinfo because snapshots lack it.
     ///
     /// # Errors
-    /// What the writer returns.
+    /// Those of the writer.
     pub fn write_unusable_index(&self, out: &mut dyn fmt::Write) -> fmt::Result {
         self.counted()
             .try_for_each(|zone| extfrag::unusable_row(out, zone.label(), &zone.free_blocks))
     }
 
-    /// Writes `extfrag_index` of debugfs, which snapshots do not hold, from buddyinfo.
+    /// Writes `extfrag_index` of debugfs, computed from buddyinfo because snapshots lack it.
     ///
     /// # Errors
-    /// What the writer returns.
+    /// Those of the writer.
     pub fn write_extfrag_index(&self, out: &mut dyn fmt::Write) -> fmt::Result {
         self.counted().try_for_each(|zone| extfrag::index_row(out, zone.label(), &zone.free_blocks))
     }
@@ -142,10 +142,10 @@ pub(super) fn buddyinfo(zones: &mut [Zone], text: &[u8]) -> Result<(), LineProbl
     Ok(())
 }
 
-/// Where in pagetypeinfo the parser is.
+/// The position of the parser in pagetypeinfo.
 #[derive(Default)]
 pub(super) struct Pagetypeinfo {
-    /// Migratetypes in the order of the table of pageblocks; none while its rows mean nothing here.
+    /// Migratetypes in the order of the table of pageblocks; `None` in other tables.
     block_types: Option<Vec<String>>,
 }
 
@@ -158,7 +158,7 @@ impl Pagetypeinfo {
             let names = words(names).map(|n| String::from_utf8_lossy(n).into_owned());
             self.block_types = Some(names.collect());
         } else if text.starts_with(b"Number of mixed blocks") {
-            // Another table of the same shape, where the kernel tracks owners.
+            // Another table of the same form, in kernels that track owners.
             self.block_types = None;
         } else if let Some((node, name, rest)) = node_and_zone(text)? {
             let zone = known_zone(&mut snapshot.zones, node, name)?;
@@ -204,7 +204,7 @@ fn lists_of<'z>(zone: &'z mut Zone, name: &str) -> &'z mut TypeLists {
     &mut zone.types[at]
 }
 
-/// Counts by order: as many columns as there are orders, at most.
+/// Counts by order: at most as many columns as there are orders.
 fn orders(text: &[u8]) -> Result<(Vec<u64>, bool), LineProblem> {
     let (values, capped) = counts(text)?;
     if values.len() > usize::from(number::MAX_ORDER) + 1 {

@@ -4,10 +4,10 @@ use std::fmt;
 
 use super::{CpuLists, LineProblem, Snapshot, Stat, Zone, frames, node_and_zone, number, words};
 
-/// The most statistics that a node or zone may have: the kernel has some fifty.
+/// Maximum number of statistics of a node or zone: the kernel has some fifty.
 const MOST_STATS: usize = 1000;
 
-/// Where in the table the parser is.
+/// The position of the parser in the table.
 #[derive(Default)]
 pub(super) struct State {
     part: Part,
@@ -16,11 +16,11 @@ pub(super) struct State {
 /// The parts of a zone's paragraph, in the kernel's order.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 enum Part {
-    /// Statistics of the whole node, which stand inside its first zone.
+    /// Statistics of the whole node, inside its first zone.
     NodeStats,
     #[default]
     Sizes,
-    /// Statistics of the zone: what follows its sizes.
+    /// Statistics of the zone, after its sizes.
     ZoneStats,
     Pagesets,
 }
@@ -109,7 +109,7 @@ fn protection(text: &[u8]) -> Result<Vec<u64>, LineProblem> {
     values.map(|value| frames("protection", value.trim_ascii())).collect()
 }
 
-/// `name value`, for names that only need to be kept. What looks like no name is a later invention.
+/// `name value`, stored without interpretation. Other lines are from later kernels and are ignored.
 fn stat(stats: &mut Vec<Stat>, key: &[u8], value: &[u8]) -> Result<(), LineProblem> {
     if !key.iter().all(|byte| byte.is_ascii_alphanumeric() || *byte == b'_') {
         return Ok(());
@@ -142,12 +142,12 @@ fn pageset(zone: &mut Zone, text: &[u8], key: &[u8], value: &[u8]) -> Result<(),
     Ok(())
 }
 
-/// Something that a snapshot should hold and does not. It is used all the same.
+/// A missing part of a snapshot, which is used nevertheless.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Gap {
-    /// A whole section is not there.
+    /// A whole section is missing.
     Section(&'static str),
-    /// A section says nothing, or not everything, of a zone that has memory.
+    /// A section lacks a zone with memory, or a part of it.
     Zone {
         /// The section.
         section: &'static str,
@@ -155,7 +155,7 @@ pub enum Gap {
         node: u16,
         /// The zone.
         zone: String,
-        /// What is missing there.
+        /// The missing part.
         what: &'static str,
     },
 }
@@ -173,7 +173,7 @@ impl fmt::Display for Gap {
 }
 
 impl Snapshot {
-    /// What is missing, in the order of the file.
+    /// The missing parts, in the order of the file.
     #[must_use]
     pub fn gaps(&self) -> Vec<Gap> {
         let mut gaps = Vec::new();
@@ -205,7 +205,7 @@ impl Snapshot {
 }
 
 impl Zone {
-    /// What pagetypeinfo does not say of a zone: its tables have a row per type, and one number of
+    /// The missing part of a zone in pagetypeinfo, which has a row per type, and one number of
     /// pageblocks per type.
     fn lacking_types(&self) -> Option<&'static str> {
         let columns = self.free_blocks.len();

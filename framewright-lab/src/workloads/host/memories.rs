@@ -1,4 +1,4 @@
-//! A memory per side, large enough for the work; and what must hold in the end.
+//! A memory per side, large enough for the work; and the checks at its end.
 
 use framewright::{Config, FrameRange, InitError, Layout, Memory, MemoryRange, Pfn, ZoneId};
 use framewright_host::{HostBuilder, HostError, HostMachine, Metadata, PageSize};
@@ -16,8 +16,8 @@ pub(super) type HostMemory<'m> = Memory<'m, HostMachine>;
 /// The first CPU that was stopped, and by what.
 pub(super) type End = Option<(u16, Stopped)>;
 
-/// Memory that is there before the first touch, on huge pages where the system has them: what is
-/// measured is this allocator, not the faults of the kernel's below it.
+/// Memory that is populated before the first touch, on huge pages if the system has them, so that
+/// page faults of the host are not measured.
 fn machine(spec: &HostSpec) -> Result<HostMachine, HostError> {
     let builder = || -> HostBuilder {
         HostMachine::builder().frames(spec.frames).cpus(spec.cpus).pin(spec.pin).populate(true)
@@ -28,7 +28,7 @@ fn machine(spec: &HostSpec) -> Result<HostMachine, HostError> {
     }
 }
 
-/// The buffer that the memory of a side keeps its books in.
+/// The metadata buffer of a side's memory.
 pub(super) fn metadata(spec: &HostSpec, side: &Side) -> Result<Metadata, Error> {
     let map: Vec<MemoryRange> = FrameRange::new(Pfn::new(0), Pfn::new(spec.frames))
         .into_iter()
@@ -78,16 +78,16 @@ fn refuse_too_small(
     let ample = work.ample_frames(spec.cpus);
     let [needed, usable, frames, ample] = [needed, usable, spec.frames, ample].map(mib);
     Err(Error::input(format_args!(
-        "{} CPUs hold up to {needed} MiB and {usable} MiB of {frames} MiB may be used; give it at least \
+        "{} CPUs hold up to {needed} MiB and {usable} MiB of {frames} MiB may be used; choose at least \
          {ample} MiB, or fewer CPUs",
         spec.cpus
     )))
 }
 
-/// Contents during the run, books at its end.
+/// The check of contents during the run, and that of invariants at its end.
 pub(super) fn checks(stopped: &End, memories: &[HostMemory<'_>]) -> Vec<Check> {
     let contents = match stopped {
-        None => "every frame was cleared, and held what its owner wrote".to_owned(),
+        None => "every frame was cleared, and kept the contents of its owner".to_owned(),
         Some((cpu, why)) => format!("CPU {cpu}: {why}"),
     };
     let wrong = memories.iter().find_map(|memory| {
@@ -97,7 +97,7 @@ pub(super) fn checks(stopped: &End, memories: &[HostMemory<'_>]) -> Vec<Check> {
             (Err(violation), _) => Some(violation.to_string()),
             (_, Some(corruption)) => Some(corruption.to_string()),
             _ if zone.free != zone.managed => {
-                Some(format!("{} of {} frames came back", zone.free, zone.managed))
+                Some(format!("{} of {} frames are free", zone.free, zone.managed))
             }
             _ => None,
         }
@@ -107,7 +107,9 @@ pub(super) fn checks(stopped: &End, memories: &[HostMemory<'_>]) -> Vec<Check> {
         Check::new(
             "invariants",
             wrong.is_none(),
-            wrong.unwrap_or_else(|| "all frames are free, and the books agree".to_owned()),
+            wrong.unwrap_or_else(|| {
+                "all frames are free, and the metadata is consistent".to_owned()
+            }),
         ),
     ]
 }
@@ -121,12 +123,12 @@ fn mib(frames: u64) -> u64 {
     frames.div_ceil(256)
 }
 
-/// Frames of a core's cache where the system does not say: 1 MiB.
+/// Frames of a core's cache if the system does not report it: 1 MiB.
 const OF_CORE: u32 = 256;
-/// Frames of a socket's cache where the system does not say: 16 MiB.
+/// Frames of a socket's cache if the system does not report it: 16 MiB.
 const OF_SOCKET: u32 = 4096;
 
-/// The caches of a machine of `cpus` threads, each taken for a core, all of one socket.
+/// The caches of a machine of `cpus` threads; each thread counts as a core, all of one socket.
 pub(super) fn caches(cpus: u16) -> Caches {
     Caches {
         core_of: (0..cpus).collect(),
@@ -141,7 +143,7 @@ fn level(level: u8) -> Option<u32> {
     frames(fs::read_to_string(path).ok()?.trim())
 }
 
-/// Frames in a size as the system writes it: `1024K`.
+/// Frames of a size in the system's form: `1024K`.
 fn frames(text: &str) -> Option<u32> {
     let kib: u32 = text.strip_suffix('K')?.parse().ok()?;
     Some(kib / 4)

@@ -1,13 +1,13 @@
-//! The driver for threads: every CPU is one, and real memory stands behind the frames.
+//! The driver for threads: every CPU is a thread, and frames are real memory.
 //!
 //! Figures are medians over rounds. With two sides, each has a memory of its own, and their rounds
-//! alternate, so that whatever else the machine does falls on both.
+//! alternate, so that other load of the machine affects both.
 //!
 //! | module     | job                                                         |
 //! |------------|-------------------------------------------------------------|
-//! | `rounds`   | warming up, rounds in turn, threads                         |
-//! | `memories` | a memory per side, large enough; what must hold in the end  |
-//! | `world`    | a thread's side of the seam: pace and contents              |
+//! | `rounds`   | warm-up, alternating rounds, threads                        |
+//! | `memories` | a memory per side, large enough; the checks at its end      |
+//! | `world`    | a thread as the world of a workload: time and contents      |
 
 mod memories;
 mod rounds;
@@ -20,7 +20,7 @@ use crate::{Error, report::Measured};
 #[cfg(test)]
 pub(crate) use world::{HostWorld, Pace};
 
-/// What it runs on: this process.
+/// The machine: threads of this process.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct HostSpec {
     /// Threads, each a CPU.
@@ -31,24 +31,24 @@ pub struct HostSpec {
     pub pin: bool,
 }
 
-/// For how long.
+/// The amount of work.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Rounds {
-    /// Cycles of each side before anything is counted: lists find their sizes.
+    /// Cycles of each side before the measurement, in which lists reach their sizes.
     pub warm_up: u32,
     /// Measured rounds of each side.
     pub rounds: u32,
-    /// How long a round lasts.
+    /// The length of a round.
     pub limit: Limit,
 }
 
-/// How long a round lasts. A CPU always finishes the cycle it has begun: a burst, a process, a
+/// The length of a round. A CPU always finishes the cycle that it has begun: a burst, a process, a
 /// write.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Limit {
-    /// So many cycles on each CPU.
+    /// This number of cycles on each CPU.
     Cycles(u32),
-    /// So long.
+    /// This time.
     Time(Duration),
 }
 
@@ -59,7 +59,7 @@ impl Rounds {
         Self { warm_up: 4, rounds: 9, limit: Limit::Time(Duration::from_secs(1)) }
     }
 
-    /// A look: a second a side.
+    /// A short run: a second a side.
     #[must_use]
     pub const fn quick() -> Self {
         Self { warm_up: 2, rounds: 3, limit: Limit::Time(Duration::from_millis(250)) }
@@ -67,12 +67,12 @@ impl Rounds {
 }
 
 impl Workload {
-    /// Runs every side on this process. `progress` hears how many of how many rounds are done.
+    /// Runs every side in this process. `progress` gets the number of finished rounds and of all.
     ///
     /// # Errors
     ///
-    /// [`Error`]: the machine cannot be had, or has too little memory. Contents that were
-    /// overwritten are no error but a failed check.
+    /// [`Error`]: the host lacks something, or memory is too small. Overwritten contents are no
+    /// error but a failed check.
     pub fn run_on_host(
         &self,
         spec: &HostSpec,

@@ -1,4 +1,4 @@
-//! Warming up, rounds in turn, and the threads of a round.
+//! Warm-up, alternating rounds, and the threads of a round.
 
 use framewright::{Block, CpuId};
 use framewright_host::Contention;
@@ -71,7 +71,7 @@ fn refuse_nothing(
     }
 }
 
-/// Warms every side up, then plays their rounds in turn.
+/// Warms every side up, then runs their rounds alternately.
 fn play_all(
     players: &[Player<'_, '_>],
     rounds: Rounds,
@@ -97,23 +97,23 @@ fn play_all(
     Ok((windows, None))
 }
 
-/// One side, and what its CPUs have done.
+/// One side, and the counters of its CPUs.
 struct Player<'p, 'm> {
     work: &'p Workload,
     memory: &'p HostMemory<'m>,
     counters: Vec<CpuCounters>,
-    /// Nobody watches where single operations are measured: watching costs as much as they do.
+    /// `None` if single operations are measured: observing costs as much as they do.
     heat: Option<Heat>,
 }
 
-/// What was counted up to some moment.
+/// The counters at one moment.
 struct Moment {
     done: Done,
     counts: Counts,
     contention: Contention,
 }
 
-/// What one thread did in a round.
+/// One thread's part of a round.
 struct Part {
     cpu: u16,
     started: Instant,
@@ -121,7 +121,7 @@ struct Part {
     stopped: Option<Stopped>,
 }
 
-/// What the threads of a round share.
+/// State shared by the threads of a round.
 struct Shared<'m> {
     limit: Limit,
     start: Barrier,
@@ -142,7 +142,7 @@ impl<'p, 'm> Player<'p, 'm> {
         }
     }
 
-    /// One round: all CPUs at once. If one of them is stopped, all are.
+    /// One round on all CPUs. If one of them stops with an error, all do.
     fn play(&self, limit: Limit) -> Result<(Window, End), Error> {
         let cpus = self.memory.cpu_count();
         let (pipes, room) = self.work.pipes(cpus);
@@ -179,10 +179,10 @@ impl<'p, 'm> Player<'p, 'm> {
     fn part(&self, cpu: u16, shared: &Shared<'m>) -> Result<Part, Error> {
         let machine = self.memory.platform();
         let registered = machine.register_as(CpuId::new(cpu));
-        // Whoever cannot register must not keep the others waiting.
+        // A thread that cannot register must not block the others at the barrier.
         shared.start.wait();
         let registered = registered?;
-        let mut seat = Cpu {
+        let mut context = Cpu {
             number: cpu,
             of: self.memory.cpu_count(),
             allocator: Library(self.memory.cpu(registered.id())?),
@@ -190,15 +190,15 @@ impl<'p, 'm> Player<'p, 'm> {
             counters: &self.counters[usize::from(cpu)],
             heat: self.heat.as_ref().map(|heat| heat.of_cpu(cpu)),
         };
-        let pipe = self.work.pipe_of(cpu, seat.of).map(|pipe| &shared.pipes[pipe]);
+        let pipe = self.work.pipe_of(cpu, context.of).map(|pipe| &shared.pipes[pipe]);
         let way = pipe.map(|pipe| pipe as &dyn Pipe<_>);
-        let mut body = Body::new(self.work, cpu, seat.of);
-        let worked = body.work(&mut seat, way);
+        let mut body = Body::new(self.work, cpu, context.of);
+        let worked = body.work(&mut context, way);
         if worked.is_err() {
             shared.stop.store(true, Relaxed);
         }
-        let stopped = worked.and(body.give_back(&mut seat, way)).err();
-        Ok(Part { cpu, started: seat.world.pace.started(), ended: Instant::now(), stopped })
+        let stopped = worked.and(body.give_back(&mut context, way)).err();
+        Ok(Part { cpu, started: context.world.pace.started(), ended: Instant::now(), stopped })
     }
 
     fn moment(&self) -> Moment {
@@ -225,8 +225,8 @@ impl<'p, 'm> Player<'p, 'm> {
     }
 }
 
-/// From the first start to the last end. Rates of single CPUs do not add up where they share
-/// processors: who is done early has had more than a fair part.
+/// From the first start to the last end. Rates of single CPUs cannot be added if they share
+/// processors: an early finisher had more than a fair share.
 fn duration(parts: &[Part]) -> Duration {
     let first = parts.iter().map(|part| part.started).min();
     let last = parts.iter().map(|part| part.ended).max();

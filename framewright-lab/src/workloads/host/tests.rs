@@ -35,7 +35,7 @@ fn run(work: &Workload, sides: &[Side], rounds: Rounds) -> Measured {
 }
 
 #[test]
-fn both_sides_do_the_same_work_and_everything_comes_back() {
+fn both_sides_do_the_same_work_and_free_everything() {
     let sides = [side("base", Some(("pcp.batch", "31"))), side("vs", Some(("pcp.batch", "3")))];
     let mut seen = Vec::new();
     let work = Workload::PageFault(small());
@@ -47,7 +47,7 @@ fn both_sides_do_the_same_work_and_everything_comes_back() {
         assert_eq!(median(run, "pages"), f64::from(2 * 2 * 4096));
         assert!(median(run, "pages_per_s") > 0.0);
         assert_eq!(run.metrics["pages_per_s"].n, 3);
-        assert!(!run.metrics.contains_key("hot_reuse_pct"), "watching would be measured too");
+        assert!(!run.metrics.contains_key("hot_reuse_pct"), "observing would be measured, too");
     }
     let [base, vs] = &result.runs[..] else { panic!("two sides") };
     assert_eq!(vs.settings["pcp.batch"], "3");
@@ -69,13 +69,13 @@ fn a_round_of_some_time_has_at_least_one_cycle() {
 }
 
 #[test]
-fn compilers_come_to_their_end_and_leave_object_files_only_while_they_run() {
+fn compilers_exit_and_leave_object_files_only_during_a_run() {
     let rounds = Rounds { limit: Limit::Cycles(20), ..BRIEF };
     let result = run(&builders(), &[side("framewright", None)], rounds);
     let figures = &result.runs[0];
     assert_eq!(median(figures, "exits"), 40.0);
     assert!(median(figures, "pages") > 40.0 * 100.0);
-    // A page is often written again by the core that used it last.
+    // A page is often written again by the core of its last use.
     assert!((1.0..=100.0).contains(&median(figures, "hot_reuse_pct")));
 }
 
@@ -93,7 +93,7 @@ fn an_exit_drains_lists_under_the_old_rule_and_not_under_the_new() {
 }
 
 #[test]
-fn what_one_cpu_writes_another_reads_and_frees() {
+fn messages_of_one_cpu_are_read_and_freed_by_another() {
     let work = Workload::SocketPairs(SocketPairs::new(1));
     let rounds = Rounds { limit: Limit::Cycles(500), ..BRIEF };
     let result = run(&work, &[side("framewright", None)], rounds);
@@ -104,7 +104,7 @@ fn what_one_cpu_writes_another_reads_and_frees() {
 }
 
 #[test]
-fn a_memory_too_small_is_refused_with_one_that_is_not() {
+fn a_memory_too_small_is_refused_with_a_sufficient_size() {
     let work = Workload::PageFault(small());
     let sides = [side("framewright", None)];
     let spec = HostSpec { frames: 8192, ..SPEC };

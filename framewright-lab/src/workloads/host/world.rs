@@ -1,4 +1,4 @@
-//! A thread's side of the seam: when it is enough, and what is in real memory.
+//! A thread as the world of a workload: its end, and the contents of real memory.
 
 use framewright::Block;
 use framewright_host::HostMachine;
@@ -14,7 +14,7 @@ use std::{
 use super::Limit;
 use crate::workloads::world::{Overwritten, Pipe, Task, World};
 
-/// When a thread has done enough.
+/// The end of a thread's work.
 pub(crate) struct Pace {
     limit: Limit,
     started: Instant,
@@ -22,17 +22,17 @@ pub(crate) struct Pace {
 }
 
 impl Pace {
-    /// From now on.
+    /// Starts now.
     pub(crate) fn new(limit: Limit) -> Self {
         Self { limit, started: Instant::now(), cycles: 0 }
     }
 
-    /// When it began.
+    /// The start.
     pub(super) fn started(&self) -> Instant {
         self.started
     }
 
-    /// Whether there is time for another cycle: always for the first.
+    /// Whether there is time for another cycle; always `true` for the first.
     fn goes_on(&mut self) -> bool {
         let goes_on = match self.limit {
             Limit::Cycles(most) => self.cycles < most,
@@ -47,20 +47,20 @@ impl Pace {
 pub(crate) struct HostWorld<'m> {
     machine: &'m HostMachine,
     pub(super) pace: Pace,
-    /// Another thread has found something wrong.
+    /// Set if another thread has failed.
     stop: &'m AtomicBool,
 }
 
 impl<'m> HostWorld<'m> {
-    /// That of a thread of `machine`.
+    /// The world of a thread of `machine`.
     pub(crate) fn new(machine: &'m HostMachine, pace: Pace, stop: &'m AtomicBool) -> Self {
         Self { machine, pace, stop }
     }
 }
 
-/// Pages are touched in their first and last word: what tells owners apart without measuring memory
-/// bandwidth. Frames without memory behind them hold whatever is expected. Faults and computation
-/// are not played: what is measured is the allocator.
+/// Only the first and the last word of a page are touched: enough to distinguish owners, without
+/// measuring memory bandwidth. Contents of frames without memory are always right. Faults and
+/// computation cost nothing here: only the allocator is measured.
 impl<'m> World<Block<'m>> for HostWorld<'_> {
     fn goes_on(&mut self) -> bool {
         self.pace.goes_on() && !self.stop.load(Relaxed)
@@ -110,11 +110,11 @@ fn ends(words: &[AtomicU64]) -> impl Iterator<Item = &AtomicU64> {
     words.first().into_iter().chain(words.last())
 }
 
-/// A way between two threads.
+/// A pipe between two threads.
 pub(super) struct HostPipe<T> {
     state: Mutex<State<T>>,
     changed: Condvar,
-    room: usize,
+    capacity: usize,
 }
 
 struct State<T> {
@@ -123,16 +123,16 @@ struct State<T> {
 }
 
 impl<T> HostPipe<T> {
-    /// With room for `room` things.
-    pub(super) fn new(room: u16) -> Self {
+    /// A pipe with this capacity.
+    pub(super) fn new(capacity: u16) -> Self {
         Self {
             state: Mutex::new(State { things: VecDeque::new(), closed: false }),
             changed: Condvar::new(),
-            room: usize::from(room),
+            capacity: usize::from(capacity),
         }
     }
 
-    /// Whoever panicked left the queue as it was: single calls change it.
+    /// A panic of the other side leaves the queue valid: single calls change it.
     fn state(&self) -> MutexGuard<'_, State<T>> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -150,7 +150,7 @@ impl<T> HostPipe<T> {
 impl<T> Pipe<T> for HostPipe<T> {
     fn send(&self, thing: T) -> Result<(), T> {
         let mut state =
-            self.wait(self.state(), |state| !state.closed && state.things.len() >= self.room);
+            self.wait(self.state(), |state| !state.closed && state.things.len() >= self.capacity);
         if state.closed {
             return Err(thing);
         }
@@ -177,7 +177,7 @@ mod tests {
     use std::thread;
 
     #[test]
-    fn things_arrive_in_order_and_wait_for_room() {
+    fn messages_arrive_in_order_and_wait_for_space() {
         let pipe = HostPipe::new(2);
         thread::scope(|scope| {
             scope.spawn(|| {
@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_sends_into_a_closed_pipe_gets_it_back() {
+    fn a_message_to_a_closed_pipe_is_returned() {
         let pipe = HostPipe::new(1);
         pipe.send(1).unwrap();
         thread::scope(|scope| {

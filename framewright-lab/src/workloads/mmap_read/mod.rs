@@ -1,29 +1,30 @@
 //! `mmap-read`: sparse files of ten times the memory, mapped, and read once from end to end
 //! (vm-scalability's case-lru-file-mmap-read).
 //!
-//! One reader per CPU reads every word of its part, page by page, and never comes back. Nothing is on a
-//! disk, unless that is asked for: the pages of a hole are cleared frames. So all that happens is faults, and reclaim of pages that
-//! were mapped and used: each is found used once, and goes the second time it is looked at.
+//! One reader per CPU reads every word of its part, page by page, once. By default no disk is
+//! involved: the pages of a hole are cleared frames. So the work consists of faults, and of reclaim
+//! of pages that were mapped and used: each is found referenced once, and reclaimed at the second
+//! scan.
 //!
-//! * *processes*, the benchmark: every reader is a process that maps a file of its own. A page is mapped
-//!   once, by an address space that one CPU runs.
-//! * *threads*: all readers share one address space and one mapping. A page is mapped once, by an address
-//!   space that all CPUs run: the shape of a cache server.
+//! * *processes*, the benchmark: every reader is a process that maps a file of its own. A page is
+//!   mapped once, by an address space that runs on one CPU.
+//! * *threads*: all readers share one address space and one mapping. A page is mapped once, by an
+//!   address space that runs on all CPUs, as on a cache server.
 
 use super::cdn::{Access, Next};
 
-/// What is read by whom.
+/// The parameters of the workload.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MmapRead {
-    /// Who reads.
+    /// The kind of readers.
     pub readers: Readers,
-    /// What is read in all, in multiples of memory.
+    /// Amount that is read in all, in multiples of memory.
     pub times: u32,
-    /// Solid-state disks that the files are on; 0: nowhere, they consist of holes.
+    /// Solid-state disks that store the files; 0: the files consist of holes.
     pub disks: u32,
 }
 
-/// What readers are.
+/// The kind of readers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, clap::ValueEnum)]
 pub enum Readers {
     /// A process per CPU, each with a file of its own
@@ -33,8 +34,8 @@ pub enum Readers {
     Threads,
 }
 
-/// Cycles that a reader takes for a page at hand: 512 words, one load each, from memory that is read
-/// ahead by the processor. A guess; only times hang on it.
+/// Cycles that a reader takes for a resident page: 512 words, one load each, from memory that the
+/// processor prefetches. Estimated; only times depend on it.
 const PER_PAGE: u64 = 1_500;
 
 impl MmapRead {
@@ -55,14 +56,14 @@ impl MmapRead {
 /// One reader.
 #[derive(Clone, Debug)]
 pub(crate) struct Reader {
-    /// Which of the mappings it reads.
+    /// The mapping that it reads.
     mapping: usize,
     next: u32,
     end: u32,
 }
 
 impl Reader {
-    /// The reader of CPU `cpu`, who reads `pages` pages.
+    /// The reader of CPU `cpu`, which reads `pages` pages.
     pub(crate) fn new(work: &MmapRead, cpu: u16, pages: u32) -> Self {
         match work.readers {
             Readers::Processes => Self { mapping: cpu.into(), next: 0, end: pages },
@@ -73,7 +74,7 @@ impl Reader {
         }
     }
 
-    /// What it reads next; nothing, if it has read everything.
+    /// The next page access; `None` at the end.
     pub(crate) fn next(&mut self) -> Option<Next> {
         if self.next == self.end {
             return None;

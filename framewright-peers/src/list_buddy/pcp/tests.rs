@@ -1,4 +1,4 @@
-//! The rules, one by one.
+//! One test per rule.
 
 use super::*;
 
