@@ -5,7 +5,7 @@ use super::{Compactor, compactor::ZoneContext};
 use crate::{
     buddy::{Contents, WORDS},
     migrate::{ClaimEnd, Claims, Effort, MigrateMode, Move, Targets},
-    platform::{MOVES_PER_DRAIN, Platform},
+    platform::{MOVES_PER_DRAIN, Platform, or_on_panic},
     types::{CompactEvent, FrameRange, PAGEBLOCK_FRAMES, PAGEBLOCK_ORDER, Pfn, Scanner},
     zone::{clip, pageblocks},
 };
@@ -189,7 +189,7 @@ impl<'c, 'm, P: Platform> Compactor<'c, 'm, P> {
                     self.end_batch(state, check_only, targets);
                 }
                 if state.result.early_end.is_none() {
-                    let claimed = self.claim_run(state, from, to);
+                    let claimed = self.claim_run(state, from, to, targets);
                     at = claimed.reached;
                     unclaimed += u64::from(at - from).saturating_sub(claimed.frames);
                 }
@@ -225,6 +225,7 @@ impl<'c, 'm, P: Platform> Compactor<'c, 'm, P> {
         state: &mut EvacuationState<'c, 'm, P>,
         from: u32,
         to: u32,
+        targets: &mut dyn Targets,
     ) -> ClaimedRun {
         let mover = self.mover();
         let stop = if state.options.all_or_none { to.min(from + ALL_OR_NONE_CLAIM) } else { to };
@@ -243,12 +244,14 @@ impl<'c, 'm, P: Platform> Compactor<'c, 'm, P> {
         state.count += claimed;
         let claimed = self.moves()[first..first + claimed].iter();
         let frames = claimed.map(|at| at.order().frames()).sum();
-        state.ctx.trace(|| CompactEvent::IsolatePages {
+        let (ctx, count) = (state.ctx, state.count);
+        let event = || CompactEvent::IsolatePages {
             by: Scanner::Migrate,
-            range: self::range(state.ctx, from, reached),
+            range: self::range(ctx, from, reached),
             scanned: u64::from(reached - from),
             taken: frames,
-        });
+        };
+        or_on_panic(|| ctx.trace(event), || self.abandon(0..count, targets));
         state.ctx.hints.counters.compact_migrate_scanned.add(u64::from(reached - from));
         state.result.scanned += u64::from(reached - from);
         ClaimedRun { reached, frames }

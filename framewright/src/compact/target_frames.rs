@@ -6,7 +6,7 @@ use crate::{
     buddy::{Bundle, Bundles, Contents, TargetFilter},
     migrate::Targets,
     pcp::ZoneOnCpu,
-    platform::Platform,
+    platform::{Platform, or_on_panic},
     types::{
         CompactEvent, Event, FrameRange, Order, PAGEBLOCK_FRAMES, PAGEBLOCK_ORDER, Pfn, Scanner,
         Watermark,
@@ -93,7 +93,8 @@ impl<'r, 'm, P: Platform> TargetFrames<'r, 'm, P> {
                 looked_at = buddy.take_targets((order, blocks), (filter, near), most, out);
             });
             self.looked_at += looked_at;
-            trace_taken(at, out.as_slice());
+            // If it panics, the stash is freed by `drop`.
+            or_on_panic(|| trace_taken(at, out.as_slice()), || free_larger(at, out.as_slice()));
         }
         out.pop_lowest().map(|frame| at.pfn(frame))
     }
@@ -145,6 +146,13 @@ impl<P: Platform> Drop for TargetFrames<'_, '_, P> {
     fn drop(&mut self) {
         self.on_cpu.give_blocks(&mut self.stash);
         self.free_sources();
+    }
+}
+
+/// Frees blocks that are larger than a frame.
+fn free_larger<P: Platform>(at: ZoneOnCpu<'_, '_, P>, taken: &[Bundle]) {
+    for bundle in taken.iter().filter(|bundle| bundle.order > Order::ZERO) {
+        bundle.frames().for_each(|frame| _ = at.free_to_zone(frame, bundle.order));
     }
 }
 

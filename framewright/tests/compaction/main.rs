@@ -19,6 +19,7 @@ mod searches;
 #[path = "../support/mod.rs"]
 mod support;
 mod targets;
+mod trace_panics;
 mod waiting;
 
 use framewright::{

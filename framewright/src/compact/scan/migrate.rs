@@ -5,7 +5,7 @@ use crate::{
     buddy::{Contents, WORDS},
     compact::evacuate::{contents, next_run, range, within},
     migrate::{ClaimEnd, Claims, MigrateMode},
-    platform::Platform,
+    platform::{Platform, or_on_panic},
     types::{CompactEvent, MigrateType, Order, PAGEBLOCK_ORDER, Pfn, Scanner},
 };
 
@@ -236,7 +236,10 @@ impl<P: Platform> Run<'_, '_, '_, P> {
         let range = range(self.ctx, from, self.migrate.max(from));
         debug_assert!(from >> PAGEBLOCK_ORDER == block);
         let (by, taken) = (Scanner::Migrate, taken.into());
-        self.ctx.trace(|| CompactEvent::IsolatePages { by, range, scanned, taken });
+        let ctx = self.ctx;
+        let event = || CompactEvent::IsolatePages { by, range, scanned, taken };
+        let end_claims = || self.compactor.abandon(0..count, &mut self.free);
+        or_on_panic(|| ctx.trace(event), end_claims);
     }
 
     /// Number of pages that may be claimed at once.

@@ -1,0 +1,232 @@
+//! A trace hook that panics at each of its calls in turn while pages move: no frame is lost, no page stays claimed, and
+//! the memory goes on.
+
+use std::{
+    cell::RefCell,
+    collections::BTreeMap,
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::atomic::{AtomicU32, Ordering::Relaxed},
+};
+
+use framewright::{
+    Block, Config, Contiguous, CpuId, Extent, FrameRange, Memory, MigrateType, Order, Pfn,
+    Platform, Request, Tuning,
+    compact::{Compactor, Workspace},
+    migrate::{ClaimEnd, Claims, Effort, Locking, Move, Mover},
+    observe::Event,
+    platform::{BarrierTarget, CompactPriority, OwnerLock, Probe, Wait},
+    tlb::{BatchSlot, Flushed, NoShootdown, Unmapping},
+    tuning::Auto,
+};
+
+use crate::support::toy::{leaked, mostly_nothing};
+
+const FRAMES: u64 = 4 * 512;
+const CPU: CpuId = CpuId::new(0);
+const PANIC: &str = "the trace panics";
+
+/// A machine whose trace hook panics once, after some calls.
+#[derive(Default)]
+struct Machine(AtomicU32);
+
+impl Probe for Machine {}
+
+// SAFETY: `SpinFlag` excludes; there is one thread, which needs no barriers.
+unsafe impl Platform for Machine {
+    mostly_nothing!();
+    const TRACING: bool = true;
+
+    fn owner_lock(&self) -> OwnerLock {
+        OwnerLock::Biased
+    }
+    fn remote_barrier(&self, _: BarrierTarget) {}
+    fn wait(&self, why: Wait, spins: u32) {
+        assert!(spins < 1000, "waits for ever: {why:?}");
+    }
+    fn trace(&self, _: CpuId, _: &Event) {
+        if self.0.fetch_sub(1, Relaxed) == 1 {
+            panic!("{PANIC}");
+        }
+    }
+}
+
+/// A page.
+#[derive(Clone, Copy)]
+struct Page {
+    order: Order,
+    claimed: bool,
+}
+
+/// The owner and mover of all pages, by first frame. No CPU has any of them mapped.
+struct Owner {
+    memory: &'static Memory<'static, Machine>,
+    pages: RefCell<BTreeMap<u64, Page>>,
+}
+
+// SAFETY: one thread; frames of pages that are claimed are freed by nobody else.
+unsafe impl Mover<Machine> for Owner {
+    fn claim(&self, frames: FrameRange, _: &Effort, claims: &mut Claims<'_>) -> ClaimEnd {
+        let mut pages = self.pages.borrow_mut();
+        let range = frames.start().get()..frames.end().get();
+        for (&at, page) in pages.range_mut(range).filter(|(_, page)| !page.claimed) {
+            if !claims.push(Pfn::new(at), page.order) {
+                break;
+            }
+            page.claimed = true;
+        }
+        ClaimEnd::Done
+    }
+    fn unmap(
+        &self,
+        moves: &mut [Move],
+        _: &Effort,
+        _: Locking,
+        _: &mut Unmapping<'_, '_, '_, Machine>,
+    ) {
+        moves.iter_mut().for_each(Move::set_unmapped);
+    }
+    fn remap(&self, moves: &mut [Move], _: &Effort, _: &Flushed<'_>) {
+        let mut pages = self.pages.borrow_mut();
+        for at in moves {
+            let page = pages.remove(&at.from().get()).expect("a page");
+            assert!(page.claimed);
+            pages.insert(at.to().get(), Page { claimed: false, ..page });
+            at.set_moved();
+        }
+    }
+    fn undo(&self, _: &[Move]) {}
+    fn release(&self, moves: &mut [Move]) {
+        let mut pages = self.pages.borrow_mut();
+        for at in moves {
+            let page = pages.get_mut(&at.from().get()).expect("a page");
+            assert!(core::mem::take(&mut page.claimed), "released twice");
+        }
+    }
+}
+
+impl Owner {
+    /// Pages of orders 0 to 2 in a half of the frames.
+    fn of_scattered_memory(method: &str) -> Self {
+        let map = [FrameRange::new(Pfn::new(0), Pfn::new(FRAMES)).unwrap().into()];
+        let mut tuning = Tuning::default();
+        tuning.zone.min_free = Auto::Fixed(0);
+        tuning.set("compact.method", method).unwrap();
+        let mut config = Config::new(&map, 1);
+        config.tuning = tuning;
+        let owner = Self { memory: leaked(Machine::default(), &config), pages: RefCell::default() };
+        let mut token = owner.memory.cpu(CPU).unwrap();
+        for nth in (0..3).cycle() {
+            let order = Order::new(nth).unwrap();
+            let request = Request::new(order, MigrateType::Movable).no_wait();
+            let Ok(block) = token.alloc(request) else { break };
+            let (pfn, order) = block.into_raw();
+            owner.pages.borrow_mut().insert(pfn.get(), Page { order, claimed: false });
+        }
+        let mut nth = 0;
+        owner.pages.borrow_mut().retain(|&at, page| {
+            nth += 1;
+            if nth % 2 == 0 {
+                // SAFETY: it was a page of the owner's, which is removed here.
+                unsafe { token.free_raw(Pfn::new(at), page.order) }.unwrap();
+            }
+            nth % 2 == 1
+        });
+        drop(token);
+        owner
+    }
+
+    /// Number of frames that are neither free nor a page's. Asserts that none is both, and that no page is claimed.
+    fn lost(&self) -> u64 {
+        self.memory.drain_all();
+        self.memory.check().unwrap();
+        let single = Request::new(Order::ZERO, MigrateType::Movable).no_wait();
+        let free: Vec<_> = std::iter::from_fn(|| {
+            self.memory.alloc_bypassing_lists(single.ignoring_watermarks()).ok()
+        })
+        .collect();
+        let pages = self.pages.borrow();
+        assert!(pages.values().all(|page| !page.claimed), "a page is still claimed");
+        let of_pages = pages.iter().flat_map(|(&at, page)| at..at + page.order.frames());
+        let mut all: Vec<u64> =
+            of_pages.chain(free.iter().map(|block| block.pfn().get())).collect();
+        let count = all.len();
+        all.sort_unstable();
+        all.dedup();
+        assert_eq!(all.len(), count, "a frame is used twice");
+        FRAMES - count as u64
+    }
+}
+
+/// An operation that moves pages. What it allocates goes to `held`.
+type Step = fn(&mut Compactor<'_, 'static, Machine>, &mut Vec<Held>);
+
+/// Frames that a step has allocated.
+enum Held {
+    Block(Block<'static>),
+    Extent(Extent<'static>),
+}
+
+const STEPS: [Step; 5] = [
+    |compactor, held| form(compactor, 9, CompactPriority::Async, held),
+    |compactor, held| form(compactor, 9, CompactPriority::Sync, held),
+    |compactor, held| form(compactor, 10, CompactPriority::SyncLight, held),
+    |compactor, held| {
+        let range = FrameRange::new(Pfn::new(1), Pfn::new(512)).unwrap();
+        let extent = compactor.alloc_range(range, MigrateType::Movable, &mut |_| ());
+        held.extend(extent.ok().map(Held::Extent));
+    },
+    |compactor, held| {
+        let extent = compactor.alloc_contiguous(&Contiguous::new(700, MigrateType::Movable));
+        held.extend(extent.ok().map(Held::Extent));
+    },
+];
+
+fn form(
+    compactor: &mut Compactor<'_, 'static, Machine>,
+    order: u8,
+    priority: CompactPriority,
+    held: &mut Vec<Held>,
+) {
+    let request = Request::new(Order::new(order).unwrap(), MigrateType::Movable).no_wait();
+    let (_, block) = compactor.form(request, priority);
+    held.extend(block.map(Held::Block));
+}
+
+/// Runs a step; trace number `at` of its traces panics. How many frames are lost then, unless there were fewer traces.
+fn lost(method: &str, step: Step, at: u32) -> Option<u64> {
+    let owner = Owner::of_scattered_memory(method);
+    let (mut moves, mut slots) = ([Move::default(); 64], [BatchSlot::default(); 64]);
+    let mut held = Vec::new();
+    owner.memory.platform().0.store(at, Relaxed);
+    let result = catch_unwind(AssertUnwindSafe(|| {
+        let space = Workspace { moves: &mut moves, slots: &mut slots };
+        // SAFETY: the pages of the mover are in frames of this memory, and nothing is mapped.
+        let mut compactor = unsafe { owner.memory.compactor(CPU, &owner, &NoShootdown, space) };
+        step(&mut compactor, &mut held);
+    }));
+    owner.memory.platform().0.store(0, Relaxed);
+    for held in held {
+        match held {
+            Held::Block(block) => owner.memory.free_bypassing_lists(block).unwrap(),
+            Held::Extent(extent) => owner.memory.free_extent(extent).unwrap(),
+        }
+    }
+    let lost = owner.lost();
+    result.is_err().then_some(lost)
+}
+
+#[test]
+fn no_frame_is_lost_though_a_trace_panics_while_pages_move() {
+    std::panic::set_hook(Box::new(|info| {
+        if info.payload_as_str() != Some(PANIC) {
+            eprintln!("{info}");
+        }
+    }));
+    for method in ["index", "scan"] {
+        for (nth, step) in STEPS.into_iter().enumerate() {
+            let all: Vec<u64> = (1..).map_while(|at| lost(method, step, at)).collect();
+            assert!(all.len() > 1, "{method}, step {nth}: {} traces", all.len());
+            assert!(all.iter().all(|&lost| lost == 0), "{method}, step {nth}: {all:?}");
+        }
+    }
+}
