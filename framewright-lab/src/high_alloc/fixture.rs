@@ -163,8 +163,8 @@ pub(super) fn play(
 ) {
     let machine = Machine::new(2, Options { schedule, ..Options::default() });
     let map = [MemoryRange::from(frames(0, FRAMES))];
-    let side_tables = SideTables { lru: true, ..SideTables::default() };
-    let config = Config { side_tables, ..Config::new(&map, machine.cpus()) };
+    let side_tables = SideTables::default().with_lru();
+    let config = Config::new(&map, machine.cpus()).with_side_tables(side_tables);
     let mut books = Books::new(&Layout::new::<Simulated>(&config).expect("a small layout"));
     let names = (0..FRAMES).map(|_| Cell::new(0)).collect();
     let contents = Rc::new(Contents { names, left: Cell::new(u64::MAX) });

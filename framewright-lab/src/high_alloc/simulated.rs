@@ -1,7 +1,7 @@
 //! A simulated machine as a world.
 
 use framewright::{
-    Config, CpuId, Layout, Memory, Pfn, SideTables,
+    CpuId, Layout, Memory, Pfn, SideTables,
     frame::PAGEBLOCK_FRAMES,
     reclaim::Reclaim,
     tlb::{CpuMask, Shootdown, Translation, Unmapping},
@@ -145,8 +145,8 @@ pub(super) fn run(
 ) -> Result<Outcome, Error> {
     let spec = &work.spec;
     let nodes = Nodes::new(spec, work.frames);
-    let side_tables = SideTables { lru: true, ..SideTables::default() };
-    let config = Config { side_tables, ..nodes.config(side.tuning) };
+    let side_tables = SideTables::default().with_lru();
+    let config = nodes.config(side.tuning).with_side_tables(side_tables);
     let layout = Layout::new::<Simulated>(&config).map_err(|error| refused(spec, &error))?;
     let mut books = Books::new(&layout);
     let machine = Machine::modelled(spec.into(), Options { seed, ..Options::default() });

@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 
 use framewright::{
-    Config, CpuId, Layout, Memory, Order, SideTables, buddy::unusable_index, observe::NodeStat,
+    CpuId, Layout, Memory, Order, SideTables, buddy::unusable_index, observe::NodeStat,
     reclaim::Throttle,
 };
 use framewright_sim::{
@@ -42,8 +42,8 @@ pub(super) fn run(
 ) -> Result<Outcome, Error> {
     let spec = &paging.spec;
     let nodes = Nodes::new(spec, paging.frames);
-    let side_tables = SideTables { lru: true, ..SideTables::default() };
-    let config = Config { side_tables, ..nodes.config(side.tuning) };
+    let side_tables = SideTables::default().with_lru();
+    let config = nodes.config(side.tuning).with_side_tables(side_tables);
     let layout = Layout::new::<Simulated>(&config).map_err(|error| refused(spec, &error))?;
     let mut books = Books::new(&layout);
     let machine = Machine::modelled(spec.into(), Options { seed, ..Options::default() });
