@@ -101,7 +101,7 @@ fn main() {
         tuning.zone.depot_divisor = Auto::Fixed(8);
         tuning.pcp.high_fraction = 200;
     }
-    let config = Config { tuning, ..Config::new(&map, 4) };
+    let config = Config::new(&map, 4).with_tuning(tuning);
     let layout = Layout::new::<Machine>(&config).expect("a valid configuration");
     let mut buffer = vec![MaybeUninit::uninit(); layout.bytes() + layout.align()];
     let start = buffer.as_ptr().align_offset(layout.align());

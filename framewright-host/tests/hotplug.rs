@@ -51,7 +51,7 @@ fn stress(workers: u16, membarrier: bool) {
         .unwrap();
     let map = map(machine.frames().start());
     let cpu_nodes: Vec<NodeId> = (0..=workers).map(|cpu| node(cpu % 2)).collect();
-    let config = Config { cpu_nodes: &cpu_nodes, ..Config::new(&map, workers + 1) };
+    let config = Config::new(&map, workers + 1).with_cpu_nodes(&cpu_nodes);
     let layout = Layout::new::<HostMachine>(&config).unwrap();
     let mut metadata = Metadata::new(layout.bytes(), PageSize::Small).unwrap();
     let memory = Memory::new(machine, &config, metadata.as_mut()).unwrap();

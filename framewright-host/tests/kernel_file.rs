@@ -48,8 +48,8 @@ mod memory {
         MEMORY.get_or_init(|| {
             let machine = HostMachine::builder().frames(8 * 512).cpus(2).build().unwrap();
             let map = [machine.frames().into()];
-            let side_tables = SideTables { lru: true, flags: true, owners: true };
-            let config = Config { side_tables, ..Config::new(&map, 2) };
+            let side_tables = SideTables::default().with_lru().with_flags().with_owners();
+            let config = Config::new(&map, 2).with_side_tables(side_tables);
             let layout = Layout::new::<HostMachine>(&config).unwrap();
             let books = Box::leak(Box::new(Metadata::for_layout(&layout).unwrap()));
             Memory::new(machine, &config, books.as_mut()).unwrap()

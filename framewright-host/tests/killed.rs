@@ -97,7 +97,7 @@ fn kill_one(file: &Path, from: u32, random: &mut fastrand::Rng) -> Option<u32> {
     let begins = format!("writing {after}");
     while !line.contains(&begins) {
         line.clear();
-            assert!(out.read_line(&mut line).unwrap() > 0, "the process ended by itself");
+        assert!(out.read_line(&mut line).unwrap() > 0, "the process ended by itself");
     }
     // A sync takes some ten milliseconds.
     thread::sleep(Duration::from_micros(random.u64(..30_000)));

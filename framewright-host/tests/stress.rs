@@ -122,7 +122,7 @@ fn stress(setting: &Setting) {
     tuning.hardening = setting.hardening;
     // By default, so few CPUs have no depot.
     tuning.zone.depot_divisor = Auto::Fixed(16);
-    let config = Config { tuning, ..Config::new(&map, setting.workers) };
+    let config = Config::new(&map, setting.workers).with_tuning(tuning);
     let layout = Layout::new::<HostMachine>(&config).unwrap();
     let mut metadata = Metadata::new(layout.bytes(), PageSize::Small).unwrap();
     let memory = Memory::new(machine, &config, metadata.as_mut()).unwrap();

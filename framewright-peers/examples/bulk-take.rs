@@ -131,7 +131,7 @@ fn framewright(how: BulkTake, random: bool, rounds: u32) -> u64 {
     tuning.pcp.batch = Auto::Fixed(BATCH);
     tuning.pcp.high_fraction = FRAMES as u32 / (HIGH * u32::from(CPUS));
     tuning.pcp.scale_max = 0;
-    let config = Config { tuning, ..Config::new(&map, CPUS) };
+    let config = Config::new(&map, CPUS).with_tuning(tuning);
     let layout = Layout::new::<Machine>(&config).expect("a valid configuration");
     let mut buffer = vec![MaybeUninit::uninit(); layout.bytes() + layout.align()];
     let start = buffer.as_ptr().align_offset(layout.align());

@@ -55,7 +55,7 @@ fn run(spec: &Spec, frames: u64, until: u64) {
     let map = map(spec, frames);
     let nodes: Vec<NodeId> =
         (0..spec.cpus()).map(|cpu| NodeId::new(spec.node_of(cpu)).expect("a node")).collect();
-    let config = Config { cpu_nodes: &nodes, ..Config::new(&map, spec.cpus()) };
+    let config = Config::new(&map, spec.cpus()).with_cpu_nodes(&nodes);
     let mut metadata = MetadataBuffer::new(&Layout::new::<Simulated>(&config).expect("a layout"));
     let simulated = Simulated::new(&machine, settings);
     let memory = Memory::new(simulated, &config, metadata.as_mut()).expect("a memory");

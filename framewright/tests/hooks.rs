@@ -126,7 +126,7 @@ fn with_memory(settings: &[(&str, &str)], test: impl FnOnce(&Memory<'_, Listener
     for &(key, value) in settings {
         tuning.set(key, value).unwrap();
     }
-    let config = Config { tuning, ..Config::new(&map, 2) };
+    let config = Config::new(&map, 2).with_tuning(tuning);
     let mut metadata = Metadata::new(Layout::new::<Listener>(&config).unwrap().bytes());
     let memory = Memory::new(Listener::default(), &config, metadata.as_mut()).unwrap();
     *memory.platform().heard.lock().unwrap() = Heard::default();

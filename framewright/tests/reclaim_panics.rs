@@ -125,7 +125,7 @@ const WAYS: [Way; 3] = [
 fn lost(at: u32, way: Way) -> Option<u64> {
     let map = [FrameRange::new(Pfn::new(0), Pfn::new(FRAMES)).unwrap().into()];
     let mut config = Config::new(&map, 1);
-    config.side_tables = SideTables { lru: true, ..SideTables::default() };
+    config.side_tables = SideTables::default().with_lru();
     config.tuning.zone.min_free = Auto::Fixed(64);
     let memory = leaked(Machine::default(), &config);
     let machine = memory.platform();

@@ -287,8 +287,8 @@ impl Probe for Embedder {}
 
 fn embedder() -> &'static Embedder {
     let map = [FrameRange::new(Pfn::new(0), Pfn::new(FRAMES)).unwrap().into()];
-    let side_tables = SideTables { lru: true, ..SideTables::default() };
-    let mut config = Config { side_tables, ..Config::new(&map, CPUS) };
+    let side_tables = SideTables::default().with_lru();
+    let mut config = Config::new(&map, CPUS).with_side_tables(side_tables);
     config.tuning.zone.min_free = Auto::Fixed(FRAMES as u32 / 32);
     let embedder = Embedder {
         memory: OnceLock::new(),

@@ -9,7 +9,7 @@ use support::machine::{Machine, Metadata};
 
 fn with_side_tables(side_tables: SideTables, test: impl FnOnce(&Memory<'_, Machine>, &Layout)) {
     let map = [FrameRange::new(Pfn::new(700), Pfn::new(3000)).unwrap().into()];
-    let config = Config { side_tables, ..Config::new(&map, 1) };
+    let config = Config::new(&map, 1).with_side_tables(side_tables);
     let layout = Layout::new::<Machine>(&config).unwrap();
     let mut metadata = Metadata::new(layout.bytes());
     test(&Memory::new(Machine::default(), &config, metadata.as_mut()).unwrap(), &layout);
@@ -17,7 +17,7 @@ fn with_side_tables(side_tables: SideTables, test: impl FnOnce(&Memory<'_, Machi
 
 #[test]
 fn a_side_table_has_an_entry_for_every_frame_and_no_other() {
-    with_side_tables(SideTables { flags: true, owners: true, lru: false }, |memory, _| {
+    with_side_tables(SideTables::default().with_flags().with_owners(), |memory, _| {
         for number in [700, 701, 2999] {
             let pfn = Pfn::new(number);
             assert_eq!(memory.frame_flags(pfn).unwrap().fetch_or(4, Ordering::Relaxed), 0);
@@ -41,7 +41,7 @@ fn what_was_not_asked_for_is_not_there_and_costs_nothing() {
         assert!(memory.frame_owner(Pfn::new(700)).is_none());
         without = layout.bytes();
     });
-    with_side_tables(SideTables { flags: true, ..SideTables::default() }, |memory, layout| {
+    with_side_tables(SideTables::default().with_flags(), |memory, layout| {
         assert!(memory.frame_owner(Pfn::new(700)).is_none());
         // Five pageblocks hold the frames.
         assert_eq!(layout.bytes() - without, 5 * 512);

@@ -115,20 +115,20 @@ pub(crate) fn hand_over(
     // The map is complete after the metadata was taken. The size of the metadata is computed from
     // the map before, which is larger.
     let ranges = Ranges::new(&plan.map, plan.nodes);
-    let config = Config {
-        cpu_nodes: &cpu_nodes[..cpu::online()],
-        distances: &distances[..count * count],
-        tuning: plan.tuning,
-        side_tables: SideTables { flags: true, owners: true, lru: true },
-        ..Config::new(ranges.get(), cpu::online() as u16)
-    };
+    let config = Config::new(ranges.get(), cpu::online() as u16)
+        .with_cpu_nodes(&cpu_nodes[..cpu::online()])
+        .with_distances(&distances[..count * count])
+        .with_tuning(plan.tuning)
+        .with_side_tables(SideTables::default().with_flags().with_owners().with_lru());
     let layout = Layout::new::<Machine>(&config)?;
     let home = early.take(size_of::<Memory>(), align_of::<Memory>().max(64));
     let books = early.take(layout.bytes(), layout.align().max(4096));
     let mut map = plan.map.clone();
     map.remove(early.taken());
     let ranges = Ranges::new(&map, plan.nodes);
-    let memory = Memory::new(Machine, &Config { memory: ranges.get(), ..config }, books)?;
+    let mut config = config;
+    config.memory = ranges.get();
+    let memory = Memory::new(Machine, &config, books)?;
     // SAFETY: the place is large enough, aligned, and not used otherwise.
     let memory: &'static Memory = unsafe {
         let home = home.as_mut_ptr().cast::<Memory>();

@@ -111,7 +111,7 @@ pub enum PagingError {
         cpus: u16,
     },
     /// The memory was made without LRU lists.
-    #[error("the memory has no LRU lists; make it with SideTables {{ lru: true }}")]
+    #[error("the memory has no LRU lists; make it with SideTables::with_lru")]
     NoLists,
     /// A thread could not be started.
     #[error(transparent)]

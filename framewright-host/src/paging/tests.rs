@@ -39,8 +39,8 @@ fn an_unmapped_page_is_rescued_with_its_contents_and_is_not_evicted() {
     let builder = HostMachine::builder().frames(4096).cpus(2).backing(Backing::MetadataOnly);
     let machine = builder.build().unwrap();
     let map = [machine.frames().into()];
-    let side_tables = SideTables { lru: true, ..SideTables::default() };
-    let config = Config { side_tables, ..Config::new(&map, machine.cpus()) };
+    let side_tables = SideTables::default().with_lru();
+    let config = Config::new(&map, machine.cpus()).with_side_tables(side_tables);
     let layout = Layout::new::<HostMachine>(&config).unwrap();
     let mut metadata = Metadata::for_layout(&layout).unwrap();
     let mut cache = PageCache::new(&machine).unwrap();
@@ -149,8 +149,8 @@ fn with_buggy<R>(
     let builder = HostMachine::builder().frames(4096).cpus(2).backing(Backing::MetadataOnly);
     let machine = builder.build().unwrap();
     let map = [machine.frames().into()];
-    let side_tables = SideTables { lru: true, ..SideTables::default() };
-    let config = Config { side_tables, ..Config::new(&map, machine.cpus()) };
+    let side_tables = SideTables::default().with_lru();
+    let config = Config::new(&map, machine.cpus()).with_side_tables(side_tables);
     let layout = Layout::new::<HostMachine>(&config).unwrap();
     let mut metadata = Metadata::for_layout(&layout).unwrap();
     let mut cache = PageCache::new(&machine).unwrap();

@@ -23,8 +23,8 @@ pub(crate) fn metadata(machine: &HostMachine, map: &[MemoryRange]) -> Metadata {
 }
 
 pub(crate) fn config<'c>(machine: &HostMachine, map: &'c [MemoryRange]) -> Config<'c> {
-    let side_tables = SideTables { lru: true, ..SideTables::default() };
-    Config { side_tables, ..Config::new(map, machine.cpus()) }
+    let side_tables = SideTables::default().with_lru();
+    Config::new(map, machine.cpus()).with_side_tables(side_tables)
 }
 
 /// Runs `body` with a memory that is made of all frames of a machine.

@@ -118,8 +118,9 @@ impl Shape {
         let mut tuning = Tuning::default();
         tuning.tlb.batching = self.batching;
         tuning.tlb.deferred_max = Auto::Fixed(256);
-        let side_tables = SideTables { lru: true, ..SideTables::default() };
-        let config = Config { tuning, side_tables, ..Config::new(&map, machine.cpus()) };
+        let side_tables = SideTables::default().with_lru();
+        let config =
+            Config::new(&map, machine.cpus()).with_tuning(tuning).with_side_tables(side_tables);
         let layout = Layout::new::<HostMachine>(&config).unwrap();
         let mut metadata = Metadata::for_layout(&layout)?;
         let mut cache = match self.vectors {

@@ -183,11 +183,9 @@ fn impossible_parameters_are_refused_with_a_reason() {
     assert!(refusal(Setup { shares: vec![100], ..setup() }).starts_with("100 % of memory"));
     let few = refusal(Setup { shares: vec![70, 3], ..setup() });
     assert_eq!(few, "3 % in use are 491 frames for each thread: the minimum is 2048");
-    let tuning = Tuning {
-        hardening: Hardening::Tracked,
-        owner_lock: OwnerChoice::Fixed(OwnerLock::Biased),
-        ..Tuning::default()
-    };
+    let mut tuning = Tuning::default();
+    tuning.hardening = Hardening::Tracked;
+    tuning.owner_lock = OwnerChoice::Fixed(OwnerLock::Biased);
     let tracked =
         Column { allocator: Allocator::Framewright(tuning), ..setup().columns[0].clone() };
     let refused = refusal(Setup { columns: vec![tracked], ..setup() });

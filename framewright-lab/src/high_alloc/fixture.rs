@@ -19,7 +19,7 @@ use framewright::{
 use framewright_sim::{
     engine::{Cpu, Failure, Machine, Options, Schedule, WaitQueue},
     file::FileCosts,
-    platform::{MetadataBuffer, Frames, Settings, Simulated},
+    platform::{Frames, MetadataBuffer, Settings, Simulated},
     process::{Costs, Mmu, Process, Shooter},
 };
 
@@ -164,9 +164,10 @@ pub(super) fn play(
 ) {
     let machine = Machine::new(2, Options { schedule, ..Options::default() });
     let map = [MemoryRange::from(frames(0, FRAMES))];
-    let side_tables = SideTables { lru: true, ..SideTables::default() };
-    let config = Config { side_tables, ..Config::new(&map, machine.cpus()) };
-    let mut metadata = MetadataBuffer::new(&Layout::new::<Simulated>(&config).expect("a small layout"));
+    let side_tables = SideTables::default().with_lru();
+    let config = Config::new(&map, machine.cpus()).with_side_tables(side_tables);
+    let mut metadata =
+        MetadataBuffer::new(&Layout::new::<Simulated>(&config).expect("a small layout"));
     let names = (0..FRAMES).map(|_| Cell::new(0)).collect();
     let contents = Rc::new(Contents { names, left: Cell::new(u64::MAX) });
     let platform = Simulated::new(&machine, Settings::default()).with_frames(contents.clone());

@@ -1,14 +1,14 @@
 //! A simulated machine as a world.
 
 use framewright::{
-    Config, CpuId, Layout, Memory, Pfn, SideTables,
+    CpuId, Layout, Memory, Pfn, SideTables,
     frame::PAGEBLOCK_FRAMES,
     reclaim::Reclaim,
     tlb::{CpuMask, Shootdown, Translation, Unmapping},
 };
 use framewright_sim::{
     engine::{Cpu, Machine, Options, Program as CpuProgram, WaitQueue},
-    platform::{MetadataBuffer, LentRelief, Settings, Simulated},
+    platform::{LentRelief, MetadataBuffer, Settings, Simulated},
     process::{Mmu, Process, Shooter},
 };
 
@@ -144,8 +144,8 @@ pub(super) fn run(
 ) -> Result<Outcome, Error> {
     let spec = &work.spec;
     let nodes = Nodes::new(spec, work.frames);
-    let side_tables = SideTables { lru: true, ..SideTables::default() };
-    let config = Config { side_tables, ..nodes.config(side.tuning) };
+    let side_tables = SideTables::default().with_lru();
+    let config = nodes.config(side.tuning).with_side_tables(side_tables);
     let layout = Layout::new::<Simulated>(&config).map_err(|error| refused(spec, &error))?;
     let mut metadata = MetadataBuffer::new(&layout);
     let machine = Machine::modelled(spec.into(), Options { seed, ..Options::default() });

@@ -51,11 +51,7 @@ pub(super) struct Open<'b> {
 }
 
 fn config<'c>(tuning: Tuning, map: &'c [MemoryRange], cpus: u16) -> Config<'c> {
-    Config {
-        tuning,
-        side_tables: SideTables { lru: true, ..SideTables::default() },
-        ..Config::new(map, cpus)
-    }
+    Config::new(map, cpus).with_tuning(tuning).with_side_tables(SideTables::default().with_lru())
 }
 
 /// The error for a memory that the library refuses.

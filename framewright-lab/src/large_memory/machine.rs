@@ -150,7 +150,7 @@ impl Machine {
     fn config(&self) -> Config<'_> {
         let cpus = self.cpu_nodes.len() as u16;
         let (cpu_nodes, tuning) = (&self.cpu_nodes[..], self.tuning);
-        Config { cpu_nodes, tuning, ..Config::new(&self.map, cpus) }
+        Config::new(&self.map, cpus).with_cpu_nodes(cpu_nodes).with_tuning(tuning)
     }
 
     fn frames(&self) -> u64 {

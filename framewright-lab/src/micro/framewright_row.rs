@@ -159,7 +159,7 @@ impl<R: Frees> Ours<R> {
         let all = FrameRange::new(Pfn::new(0), Pfn::new(frames)).expect("ascending");
         let map = [all.into()];
         let cpus = u16::try_from(cpus).expect("CPUs are numbered in 16 bits");
-        let config = Config { tuning, ..Config::new(&map, cpus) };
+        let config = Config::new(&map, cpus).with_tuning(tuning);
         let layout = framewright::Layout::new::<MetadataOnly>(&config)?;
         let (bytes, align) = (layout.bytes(), layout.align());
         let memory = Box::leak(Box::<[u8]>::new_uninit_slice(bytes + align));
@@ -185,7 +185,8 @@ impl<R: Frees> Peer for Ours<R> {
     type Worker<'a> = OurWorker<'a, R>;
 
     fn new(frames: u64, cpus: usize) -> Self {
-        let tuning = Tuning { hardening: R::HARDENING, ..without_watermarks(Tuning::default()) };
+        let mut tuning = without_watermarks(Tuning::default());
+        tuning.hardening = R::HARDENING;
         Self::with_tuning(frames, cpus, tuning).expect("a valid configuration")
     }
 

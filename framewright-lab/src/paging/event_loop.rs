@@ -5,7 +5,7 @@ use std::cell::Cell;
 use framewright::{Block, MigrateType, Order, Request, frame::PAGEBLOCK_FRAMES};
 use framewright_sim::{
     engine::Cpu,
-    file::{AreaId, FileTrouble, CpuContext, Touched},
+    file::{AreaId, CpuContext, FileTrouble, Touched},
 };
 
 use super::timeline::Timeline;

@@ -3,13 +3,13 @@
 use std::cell::RefCell;
 
 use framewright::{
-    Config, CpuId, Layout, Memory, Order, SideTables, buddy::unusable_index, observe::NodeStat,
+    CpuId, Layout, Memory, Order, SideTables, buddy::unusable_index, observe::NodeStat,
     reclaim::Throttle,
 };
 use framewright_sim::{
     engine::{Failure, LockClass, Machine, Options, Program},
     file::{AreaId, FileCosts, FileSpec, KernelState, PageCache, Parts, StoreSpec},
-    platform::{MetadataBuffer, LentRelief, Settings, Simulated},
+    platform::{LentRelief, MetadataBuffer, Settings, Simulated},
     process::{AddressSpace, Mmu},
 };
 
@@ -43,8 +43,8 @@ pub(super) fn run(
 ) -> Result<Outcome, Error> {
     let spec = &paging.spec;
     let nodes = Nodes::new(spec, paging.frames);
-    let side_tables = SideTables { lru: true, ..SideTables::default() };
-    let config = Config { side_tables, ..nodes.config(side.tuning) };
+    let side_tables = SideTables::default().with_lru();
+    let config = nodes.config(side.tuning).with_side_tables(side_tables);
     let layout = Layout::new::<Simulated>(&config).map_err(|error| refused(spec, &error))?;
     let mut metadata = MetadataBuffer::new(&layout);
     let machine = Machine::modelled(spec.into(), Options { seed, ..Options::default() });
@@ -220,7 +220,12 @@ impl<'m> Play<'_, 'm> {
         self.parts.machine.run(programs.collect())
     }
 
-    fn outcome(&self, keep: &KernelState<'_, 'm>, timeline: &Timeline<'_>, spent: &[Spent]) -> Outcome {
+    fn outcome(
+        &self,
+        keep: &KernelState<'_, 'm>,
+        timeline: &Timeline<'_>,
+        spent: &[Spent],
+    ) -> Outcome {
         let Parts { machine, memory, cache, .. } = self.parts;
         let frequency = 1e12 / machine.model().nanos_per_1000_cycles as f64;
         let seconds = |cycles: u64| cycles as f64 / frequency;

@@ -46,7 +46,7 @@ pub(super) fn replay(
     let setup = |error: InitError| refused(frames, plan.cpus, &error);
     let maps = map::map(plan, &survey.census);
     let ranges = memory_map(plan, &maps);
-    let config = Config { tuning: *tuning, ..Config::new(&ranges, plan.cpus) };
+    let config = Config::new(&ranges, plan.cpus).with_tuning(*tuning);
     let layout = Layout::new::<Serial>(&config).map_err(setup)?;
     let mut buffer = Vec::with_capacity(layout.bytes() + layout.align());
     let metadata = aligned(buffer.spare_capacity_mut(), &layout);

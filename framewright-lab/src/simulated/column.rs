@@ -154,12 +154,10 @@ impl Nodes {
 
     /// A memory of these nodes.
     pub(crate) fn config(&self, tuning: Tuning) -> Config<'_> {
-        Config {
-            cpu_nodes: &self.cpu_nodes,
-            distances: &self.distances,
-            tuning,
-            ..Config::new(&self.map, self.cpu_nodes.len() as u16)
-        }
+        Config::new(&self.map, self.cpu_nodes.len() as u16)
+            .with_cpu_nodes(&self.cpu_nodes)
+            .with_distances(&self.distances)
+            .with_tuning(tuning)
     }
 
     /// The frames of every node with memory, in order.

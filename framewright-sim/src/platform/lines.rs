@@ -77,6 +77,9 @@ pub(super) fn section(section: Section, cpus: u16) -> SectionId {
         Section::Lru(node) => SectionId { name: "LRU lists", table: 4, index: node.index() },
         Section::LruBatch(cpu) => SectionId { name: "LRU batch", table: 5, index: cpu.index() },
         Section::DeferredFrees => SectionId { name: "deferred frames", table: 2, index: 0 },
+        Section::DrainLog(zone, cpu) => {
+            SectionId { name: "drain log", table: 3, index: of_both(zone, cpu, cpus) }
+        }
         _ => unreachable!("a section that is not simulated: {section:?}"),
     }
 }

@@ -20,12 +20,13 @@ const PAGES: u32 = 2;
 const FRAMES: u32 = 10;
 
 /// The limit is so low that one flush sometimes serves all deferred frames.
-const LAZY: TlbTuning = TlbTuning {
-    batching: FlushBatching::Lazy,
-    batch: Auto::Fixed(32),
-    deferred_max: Auto::Fixed(2),
-    single_page_flush_ceiling: 33,
-};
+fn lazy() -> TlbTuning {
+    let mut tuning = TlbTuning::default();
+    tuning.batching = FlushBatching::Lazy;
+    tuning.batch = Auto::Fixed(32);
+    tuning.deferred_max = Auto::Fixed(2);
+    tuning
+}
 
 /// Two processes that map a file, and a program that changes it.
 struct Scene<'s, 'm> {
@@ -62,7 +63,7 @@ fn run(
     bug: Option<Bug>,
     programs: impl for<'s, 'm> FnOnce(&'s Scene<'s, 'm>) -> Vec<Program<'s>>,
 ) -> Verdict {
-    stage::with(machine, FRAMES, LAZY, |stage| {
+    stage::with(machine, FRAMES, lazy(), |stage| {
         let readers = &Process::with_memory(&stage.world.mmu, 0..PAGES);
         let others = &readers.sharing(0..PAGES);
         let file = &File::new(stage, PAGES, &[readers, others], bug);

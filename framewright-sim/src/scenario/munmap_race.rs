@@ -23,7 +23,8 @@ const FRAMES: u32 = 8;
 
 /// CPU 0 unmaps a page that CPU 1 accesses and CPU 2 reclaims among others.
 pub(super) fn run(machine: &Machine, bug: Option<Bug>) -> Verdict {
-    let tlb = TlbTuning { batching: FlushBatching::All, ..TlbTuning::default() };
+    let mut tlb = TlbTuning::default();
+    tlb.batching = FlushBatching::All;
     stage::with(machine, FRAMES, tlb, |stage| {
         let process = &Process::with_memory(&stage.world.mmu, 0..PAGES);
         let disk = &Disk::new(PAGES);

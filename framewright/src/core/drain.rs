@@ -8,12 +8,15 @@
 
 use super::{CpuError, MemoryCore};
 use crate::{
-    buddy::{Bundles, Refusals},
+    buddy::{Bundle, Bundles, Refusals},
     observe::DrainReason,
-    pcp::{CpuPages, Lists, ZoneOnCpu},
+    pcp::{CpuPages, DrainLog, Lists, ZoneOnCpu},
     platform::{BarrierTarget, OwnerLock, Platform},
     types::{CpuId, Order, Pfn, ZoneId},
 };
+
+/// Lists that one remote barrier serves.
+const GROUP: usize = 64;
 
 impl<'m, P: Platform> MemoryCore<'m, P> {
     /// Gives everything on the lists of one CPU back to the zones, from any CPU.
@@ -72,43 +75,100 @@ impl<'m, P: Platform> MemoryCore<'m, P> {
     }
 
     fn drain_where(&self, disturb: &dyn Fn(ZoneId, &CpuPages<'m, P>) -> bool) {
-        if P::TRACING {
-            // Events are due while no CPU waits for us: one list after the other.
-            for i in (0..self.lists.len()).filter(|&i| disturb(self.owner_of(i).0, &self.lists[i]))
-            {
-                let (zone, id) = self.owner_of(i);
-                self.drain_lists(self.context(zone, id), DrainReason::Remote);
-            }
-            return;
-        }
         // Which lists were announced is remembered in a bit each; they go in groups.
-        for first in (0..self.lists.len()).step_by(64) {
-            let group = first..self.lists.len().min(first + 64);
+        for first in (0..self.lists.len()).step_by(GROUP) {
+            let group = first..self.lists.len().min(first + GROUP);
             let mut announced = 0u64;
-            for i in group.clone().filter(|&i| disturb(self.owner_of(i).0, &self.lists[i])) {
+            for i in group.filter(|&i| disturb(self.owner_of(i).0, &self.lists[i])) {
                 self.lists[i].announce(&self.platform);
                 announced |= 1 << (i - first);
             }
-            if announced == 0 {
-                continue;
+            if announced != 0 {
+                self.drain_announced(first, announced, BarrierTarget::All, DrainReason::Remote);
             }
-            self.barrier(BarrierTarget::All);
-            // The first refusal is reported, with how many there were, once nobody is waited for.
-            let mut refused: Option<(ZoneOnCpu<'_, 'm, P>, Refusals)> = None;
-            for i in group.filter(|i| announced >> (i - first) & 1 == 1) {
-                let (zone, id) = self.owner_of(i);
-                let cpu = self.context(zone, id);
-                let drain = |lists: &mut Lists<'m>| cpu.drain_inside(lists, DrainReason::Remote);
-                // SAFETY: announced above, and the barrier has reached every CPU since.
-                let drained = unsafe { cpu.pages.as_drainer(&self.platform, drain) };
-                match &mut refused {
-                    Some((_, refusals)) => refusals.merge(drained.refusals),
-                    None => refused = Some((cpu, drained.refusals)),
-                }
+        }
+    }
+
+    /// Gives everything on some lists back to the zones: on those of the group from `first` that `announced` has a bit
+    /// for, which were announced. `target` covers their CPUs.
+    fn drain_announced(
+        &self,
+        first: usize,
+        mut announced: u64,
+        target: BarrierTarget,
+        reason: DrainReason,
+    ) {
+        loop {
+            let passed_over = self.drain_once(first, announced, target, reason);
+            if P::TRACING {
+                members(first, announced).for_each(|i| self.trace_log(i));
             }
-            if let Some((cpu, refusals)) = refused {
-                cpu.report(refusals);
+            if passed_over == 0 {
+                return;
             }
+            announced = passed_over;
+            members(first, announced).for_each(|i| self.lists[i].announce(&self.platform));
+        }
+    }
+
+    /// As [`MemoryCore::drain_announced`], without a trace. Lists of which an earlier drain is not traced yet are passed
+    /// over, and returned.
+    fn drain_once(
+        &self,
+        first: usize,
+        announced: u64,
+        target: BarrierTarget,
+        reason: DrainReason,
+    ) -> u64 {
+        self.barrier(target);
+        let mut passed_over = 0;
+        // The first refusal is reported, with how many there were, once nobody is waited for.
+        let mut refused: Option<(ZoneOnCpu<'_, 'm, P>, Refusals)> = None;
+        for i in members(first, announced) {
+            let (zone, id) = self.owner_of(i);
+            let cpu = self.context(zone, id);
+            let drain = |lists: &mut Lists<'m>| {
+                self.may_log(i).then(|| cpu.drain_inside(lists, reason, |batch| self.log(i, batch)))
+            };
+            // SAFETY: announced by the caller, and the barrier has reached the CPU since.
+            match (unsafe { cpu.pages.as_drainer(&self.platform, drain) }, &mut refused) {
+                (None, _) => passed_over |= 1 << (i - first),
+                (Some(some), Some((_, refusals))) => refusals.merge(some),
+                // The report names a frame of its zone.
+                (Some(some), None) => refused = (some.count > 0).then_some((cpu, some)),
+            }
+        }
+        if let Some((cpu, refusals)) = refused {
+            cpu.report(refusals);
+        }
+        passed_over
+    }
+
+    /// Whether what leaves these lists may be logged: all that left them before has been traced. The caller is inside
+    /// the lists.
+    fn may_log(&self, lists: usize) -> bool {
+        let is_empty = |log: &mut DrainLog<'_>| log.is_empty();
+        !P::TRACING || self.drain_logs[lists].with(&self.platform, is_empty)
+    }
+
+    /// Logs what leaves these lists. The caller is inside the lists.
+    fn log(&self, lists: usize, batch: &[Bundle]) {
+        if P::TRACING {
+            self.drain_logs[lists].with(&self.platform, |log| log.push(batch));
+        }
+    }
+
+    /// Traces what is in the log of these lists. Several drainers may do this at once.
+    fn trace_log(&self, lists: usize) {
+        let (zone, id) = self.owner_of(lists);
+        let cpu = self.context(zone, id);
+        loop {
+            let mut batch = Bundles::new();
+            self.drain_logs[lists].with(&self.platform, |log| log.take(&mut batch));
+            if batch.is_empty() {
+                return;
+            }
+            cpu.trace_drained(cpu.blocks_of(batch.as_slice()));
         }
     }
 
@@ -120,14 +180,9 @@ impl<'m, P: Platform> MemoryCore<'m, P> {
 
     /// Gives everything on the lists of a CPU for a zone back to it.
     pub(super) fn drain_lists(&self, cpu: ZoneOnCpu<'_, 'm, P>, reason: DrainReason) {
-        // Where events are traced it takes a visit per batch. A busy owner may bring more
-        // meanwhile: what was there at the start bounds the visits.
-        for _ in 0..=cpu.pages.held() {
-            let drained = self.with_lists(cpu, |lists| cpu.drain_inside(lists, reason));
-            if !cpu.after_drain(&drained) {
-                return;
-            }
-        }
+        let lists = self.lists_index(cpu.zone.id(), cpu.id);
+        cpu.pages.announce(&self.platform);
+        self.drain_announced(lists, 1, BarrierTarget::Cpu(cpu.id), reason);
     }
 
     /// Runs `f` on the lists of a CPU as a remote drainer.
@@ -147,4 +202,13 @@ impl<'m, P: Platform> MemoryCore<'m, P> {
             self.platform.remote_barrier(target);
         }
     }
+}
+
+/// The lists of a group from `first` that `mask` has a bit for.
+fn members(first: usize, mut mask: u64) -> impl Iterator<Item = usize> {
+    core::iter::from_fn(move || {
+        let bit = (mask != 0).then(|| mask.trailing_zeros())?;
+        mask &= mask - 1;
+        Some(first + bit as usize)
+    })
 }

@@ -26,8 +26,8 @@ mod slow_path;
 mod zones;
 
 use crate::{
-    pcp::CpuPages,
-    platform::{OwnerLock, Platform},
+    pcp::{CpuPages, DrainLog},
+    platform::{OwnerLock, Platform, SpinLock},
     sync::AtomicU32,
     tuning::Tuning,
     types::{Block, MemoryTag, Pfn},
@@ -50,6 +50,8 @@ pub(crate) struct MemoryCore<'m, P: Platform> {
     zonelists: Zonelists<'m>,
     /// The lists of every CPU for every zone: all CPUs for the first zone, then the next.
     lists: &'m [CpuPages<'m, P>],
+    /// For the same lists, what was drained and is not traced yet. Empty without [`Platform::TRACING`].
+    drain_logs: &'m [SpinLock<P, DrainLog<'m>>],
     cpus: &'m [CpuState],
     /// First frame of the lowest zone.
     start: Pfn,
@@ -68,6 +70,8 @@ pub(crate) struct CoreArrays<'m, P: Platform> {
     pub(crate) zonelists: Zonelists<'m>,
     /// The lists of every CPU for every zone: all CPUs for the first zone, then the next.
     pub(crate) lists: &'m [CpuPages<'m, P>],
+    /// Their drain logs, or nothing without [`Platform::TRACING`].
+    pub(crate) drain_logs: &'m [SpinLock<P, DrainLog<'m>>],
     pub(crate) cpus: &'m [CpuState],
 }
 
@@ -81,12 +85,13 @@ impl<'m, P: Platform> MemoryCore<'m, P> {
         owner_lock: OwnerLock,
         tag: MemoryTag<'m>,
     ) -> Self {
-        let &CoreArrays { zones, zonelists, lists, cpus } = arrays;
+        let &CoreArrays { zones, zonelists, lists, drain_logs, cpus } = arrays;
         Self {
             platform,
             zones,
             zonelists,
             lists,
+            drain_logs,
             cpus,
             start: zones.iter().map(Zone::base).min().unwrap_or_default(),
             tuning,

@@ -132,7 +132,12 @@ impl<'m, P: Platform> MemoryCore<'m, P> {
     }
 
     pub(crate) fn lists_of(&self, zone: ZoneId, cpu: CpuId) -> &'m CpuPages<'m, P> {
-        &self.lists[zone.index() * self.cpus.len() + cpu.index()]
+        &self.lists[self.lists_index(zone, cpu)]
+    }
+
+    /// The index of the lists of a CPU for a zone.
+    pub(super) fn lists_index(&self, zone: ZoneId, cpu: CpuId) -> usize {
+        zone.index() * self.cpus.len() + cpu.index()
     }
 
     /// The zone of a block named from outside, and the block's number in it.

@@ -62,8 +62,9 @@ impl From<FrameRange> for MemoryRange {
     }
 }
 
-/// What a memory is made from.
+/// What a memory is made from: [`Config::new`], and what differs from it.
 #[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
 pub struct Config<'c> {
     /// The frames to manage: ascending, not overlapping, not empty. Gaps are holes.
     pub memory: &'c [MemoryRange],
@@ -108,6 +109,30 @@ impl<'c> Config<'c> {
             tuning: Tuning::default(),
             side_tables: SideTables::default(),
         }
+    }
+
+    /// The same with these [settings](Config::tuning).
+    #[must_use]
+    pub fn with_tuning(self, tuning: Tuning) -> Self {
+        Self { tuning, ..self }
+    }
+
+    /// The same with these [side tables](Config::side_tables).
+    #[must_use]
+    pub fn with_side_tables(self, side_tables: SideTables) -> Self {
+        Self { side_tables, ..self }
+    }
+
+    /// The same with CPUs on [these nodes](Config::cpu_nodes).
+    #[must_use]
+    pub fn with_cpu_nodes(self, cpu_nodes: &'c [NodeId]) -> Self {
+        Self { cpu_nodes, ..self }
+    }
+
+    /// The same with these [distances](Config::distances) between nodes.
+    #[must_use]
+    pub fn with_distances(self, distances: &'c [u8]) -> Self {
+        Self { distances, ..self }
     }
 
     /// The node of a CPU.

@@ -9,12 +9,12 @@ use core::{
 
 use super::{Config, InitError, SideTables, config::ZoneSpec};
 use crate::{
-    buddy::{Buddy, Gigablock, Heads, Pageblock},
+    buddy::{Buddy, Bundle, Gigablock, Heads, Pageblock},
     compact::{SkipHints, ZoneCompaction},
     core::CpuState,
     hardening::Waiting,
-    pcp::{BundleStore, CpuPages, Slot, bundle_slots},
-    platform::Platform,
+    pcp::{BundleStore, CpuPages, DrainLog, Slot, bundle_slots},
+    platform::{Platform, SpinLock},
     reclaim::{LruBatch, LruFlags, LruLink, LruNode, LruZone},
     sync::{AtomicU8, AtomicU32, AtomicU64},
     tlb::{CpuFlushes, DeferredFrees, DeferredGroup, deferred_capacity},
@@ -58,6 +58,10 @@ pub struct Layout {
     states: bool,
     /// Slots of the quarantine of a CPU for a zone.
     quarantine: usize,
+    /// Bytes of the drain log of a CPU for a zone: its lock is the machine's. 0 if the machine does not trace.
+    drain_log: usize,
+    /// Entries of the drain logs of a CPU, over all zones.
+    logged: usize,
     /// Bytes and alignment of what a CPU is asked to flush: a word of it is the machine's.
     flushes: (usize, usize),
     /// Frames that may wait for a flush.
@@ -93,6 +97,8 @@ impl Layout {
             lru_batch: (size_of::<LruBatch<P>>(), align_of::<LruBatch<P>>()),
             states: config.tuning.hardening >= Hardening::Tracked,
             quarantine: quarantine_of(config),
+            drain_log: if P::TRACING { size_of::<SpinLock<P, DrainLog<'_>>>() } else { 0 },
+            logged: 0,
             flushes: (size_of::<CpuFlushes<P>>(), align_of::<CpuFlushes<P>>()),
             deferred: deferred_of(config),
         };
@@ -107,6 +113,9 @@ impl Layout {
             let slots = slots_of(config, zone);
             layout.slots += slots;
             layout.slot_sets += BundleStore::set_words(slots);
+            if P::TRACING {
+                layout.logged += DrainLog::capacity(slots, layout.quarantine);
+            }
         }
         if layout.side_table_len(config.side_tables.lru) >= u32::MAX as usize {
             return Err(InitError::SpanTooLarge);
@@ -186,6 +195,10 @@ impl Layout {
             Part::new::<Slot>("CPU list bundles", self.cpus * self.slots, true),
             Part::new::<u64>("CPU list sets", self.cpus * self.slot_sets, true),
             Part::new::<Waiting>("quarantine", self.waiting(), true).optional(),
+            Part::of_bytes("drain logs", self.cpus * self.zones * self.drain_log)
+                .of_cpus()
+                .optional(),
+            Part::new::<Bundle>("drain log entries", self.cpus * self.logged, true).optional(),
         ]
         .into_iter()
     }

@@ -14,8 +14,9 @@ use crate::{
     types::Pfn,
 };
 
-/// Which side tables a memory has.
+/// Which side tables a memory has; none by default.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[non_exhaustive]
 pub struct SideTables {
     /// A byte of flags per frame: [`Memory::frame_flags`].
     pub flags: bool,
@@ -24,6 +25,26 @@ pub struct SideTables {
     /// What reclaim needs: a byte of flags and two links of four bytes per frame, and a batch of
     /// half a KiB per CPU. See [`Memory::lru`].
     pub lru: bool,
+}
+
+impl SideTables {
+    /// The same with a byte of [flags](SideTables::flags).
+    #[must_use]
+    pub const fn with_flags(self) -> Self {
+        Self { flags: true, ..self }
+    }
+
+    /// The same with a word for the [owner](SideTables::owners).
+    #[must_use]
+    pub const fn with_owners(self) -> Self {
+        Self { owners: true, ..self }
+    }
+
+    /// The same with what [reclaim](SideTables::lru) needs.
+    #[must_use]
+    pub const fn with_lru(self) -> Self {
+        Self { lru: true, ..self }
+    }
 }
 
 /// The side tables of a memory; those that were not asked for are empty.

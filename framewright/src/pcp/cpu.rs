@@ -243,7 +243,7 @@ impl<'m, P: Platform> ZoneOnCpu<'_, 'm, P> {
     }
 
     /// Frame numbers and orders of the blocks in bundles.
-    pub(super) fn blocks_of(&self, bundles: &[Bundle]) -> impl Iterator<Item = (Pfn, Order)> {
+    pub(crate) fn blocks_of(&self, bundles: &[Bundle]) -> impl Iterator<Item = (Pfn, Order)> {
         bundles.iter().flat_map(move |bundle| {
             bundle.frames().map(move |frame| (self.pfn(frame), bundle.order))
         })

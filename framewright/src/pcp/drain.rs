@@ -18,14 +18,6 @@ pub(super) struct Due {
     pub(super) frames: u64,
 }
 
-/// The result of a remote drain, for the time when the drainer is outside the lists again.
-pub(crate) struct Drained {
-    /// The last batch. With tracing there is only one per call.
-    batch: Bundles,
-    pub(crate) refusals: Refusals,
-    is_last: bool,
-}
-
 impl<P: Platform> OwnedZoneOnCpu<'_, '_, P> {
     /// Frees a block to its list, or to the zone if it has none. Returns the blocks *of this call's
     /// batch* that hardening refused. Without states, a block on a list is checked when it leaves
@@ -162,39 +154,27 @@ impl<'m, P: Platform> ZoneOnCpu<'_, 'm, P> {
         threshold(lists.sizing.on_spill(held, self.zone_is_low()))
     }
 
-    /// Gives all blocks of the lists back to the zone, for a drainer that is inside the lists. The
-    /// caller passes the result to [`ZoneOnCpu::after_drain`] once it is outside again.
-    pub(crate) fn drain_inside(&self, lists: &mut Lists<'m>, reason: DrainReason) -> Drained {
-        let mut drained =
-            Drained { batch: Bundles::new(), refusals: Refusals::default(), is_last: false };
-        while !drained.is_last {
-            drained.batch.clear();
-            let moved = match ListIndex::from_number(0) {
-                Some(list) => {
-                    lists.select_bundles(self.context(), list, u64::MAX, &mut drained.batch)
-                }
-                None => 0,
-            };
-            drained.is_last = moved == 0;
-            if moved > 0 {
-                self.count_drain(reason, moved);
-                drained.refusals.merge(self.give_and_count(&drained.batch));
+    /// Gives all blocks of the lists back to the zone, for a drainer that is inside the lists. Before a batch reaches the
+    /// zone, `log` is called for it. Returns the refused blocks, to be reported once the caller is outside again.
+    pub(crate) fn drain_inside(
+        &self,
+        lists: &mut Lists<'m>,
+        reason: DrainReason,
+        log: impl Fn(&[Bundle]),
+    ) -> Refusals {
+        let mut refusals = Refusals::default();
+        let Some(list) = ListIndex::from_number(0) else { return refusals };
+        let mut batch = Bundles::new();
+        loop {
+            let moved = lists.select_bundles(self.context(), list, u64::MAX, &mut batch);
+            if moved == 0 {
+                return refusals;
             }
-            if P::TRACING {
-                // The events of a batch must be traced before the next batch, and not inside the
-                // lists.
-                break;
-            }
+            self.count_drain(reason, moved);
+            log(batch.as_slice());
+            refusals.merge(self.give_and_count(&batch));
+            batch.clear();
         }
-        drained
-    }
-
-    /// Reports and traces the work of [`ZoneOnCpu::drain_inside`]. Returns whether there may be
-    /// more to drain.
-    pub(crate) fn after_drain(&self, drained: &Drained) -> bool {
-        self.trace_drained(self.blocks_of(drained.batch.as_slice()));
-        self.report(drained.refusals);
-        !drained.is_last
     }
 
     pub(super) fn count_drain(&self, reason: DrainReason, frames: u64) {
@@ -203,7 +183,7 @@ impl<'m, P: Platform> ZoneOnCpu<'_, 'm, P> {
     }
 
     /// Traces blocks that have left the lists.
-    pub(super) fn trace_drained(&self, blocks: impl Iterator<Item = (Pfn, Order)>) {
+    pub(crate) fn trace_drained(&self, blocks: impl Iterator<Item = (Pfn, Order)>) {
         if !P::TRACING {
             return;
         }

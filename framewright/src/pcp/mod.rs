@@ -30,6 +30,7 @@ mod bulk_free;
 mod cpu;
 mod depot;
 mod drain;
+mod drain_log;
 mod index;
 mod lists;
 mod migrate;
@@ -53,6 +54,7 @@ mod store;
 mod under_lock;
 
 pub(crate) use cpu::ZoneOnCpu;
+pub(crate) use drain_log::DrainLog;
 pub(crate) use index::ListIndex;
 pub(crate) use lists::Lists;
 pub(crate) use owned::OwnedZoneOnCpu;

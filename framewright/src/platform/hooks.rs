@@ -153,6 +153,8 @@ pub enum Section {
     LruBatch(CpuId),
     /// The frames that wait for a flush, under their lock.
     DeferredFrees,
+    /// The log of what was drained from the lists of a CPU for a zone, under its lock. With tracing only.
+    DrainLog(ZoneId, CpuId),
 }
 
 /// Points at which a simulator may switch CPUs, with the rare outcomes that it may force there.

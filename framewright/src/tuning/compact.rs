@@ -29,6 +29,7 @@ impl CompactMethod {
 
 /// Compaction.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub struct CompactTuning {
     /// How pages to move are found.
     pub method: CompactMethod,

@@ -123,6 +123,7 @@ pub enum OwnerChoice {
 
 /// Per-CPU lists.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub struct PcpTuning {
     /// Frames moved between a list and the zone at once.
     pub batch: Auto,
@@ -168,6 +169,7 @@ impl Default for PcpTuning {
 
 /// Zones.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub struct ZoneTuning {
     /// Frames of the whole memory below the min watermark.
     pub min_free: Auto,
@@ -208,6 +210,7 @@ impl Default for ZoneTuning {
 
 /// The slow path of allocations.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub struct AllocTuning {
     /// Rounds of reclaim without progress after which a request counts as out of memory.
     pub retries: u32,
@@ -230,6 +233,7 @@ impl Default for AllocTuning {
 
 /// Reclaim.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub struct ReclaimTuning {
     /// Share of anonymous pages in the cost balance of reclaim, out of 200; 0: they are never reclaimed.
     pub swappiness: u32,
@@ -259,6 +263,7 @@ impl Default for ReclaimTuning {
 
 /// The additional measures of [`Hardening::Paranoid`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub struct ParanoidTuning {
     /// Whether frames are filled with a pattern when they are freed, which is checked when they are
     /// allocated again. Needs a platform that can write to frames
@@ -295,6 +300,7 @@ pub enum FlushBatching {
 
 /// TLB flushes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub struct TlbTuning {
     /// When translations are flushed.
     pub batching: FlushBatching,
@@ -320,8 +326,9 @@ impl Default for TlbTuning {
     }
 }
 
-/// All settings of a memory.
+/// All settings of a memory: [`Tuning::default`], and what differs from it, by [`Tuning::set`] or by assigning fields.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[non_exhaustive]
 pub struct Tuning {
     /// Per-CPU lists.
     pub pcp: PcpTuning,

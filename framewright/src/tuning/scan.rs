@@ -3,6 +3,7 @@
 /// Rules of the scanners that were wrong until six patches of V. Babka (2013) in Linux 3.14. Each
 /// repair can be switched off.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub struct CompactRepairs {
     /// Cached positions are reset *before* a run reads them.
     pub reset_before_read: bool,

@@ -110,7 +110,7 @@ impl Owner {
         let mut tuning = Tuning::default();
         tuning.zone.min_free = Auto::Fixed(0);
         set.iter().for_each(|(key, value)| tuning.set(key, value).unwrap());
-        let memory = leaked(Machine::default(), &Config { tuning, ..Config::new(&map, 1) });
+        let memory = leaked(Machine::default(), &Config::new(&map, 1).with_tuning(tuning));
         let owner = Self { memory, pages: RefCell::default(), stuck: false };
         let page = Request::new(Order::ZERO, MigrateType::Movable).no_wait();
         let mut token = memory.cpu(CpuId::new(0)).unwrap();

@@ -321,7 +321,7 @@ fn async_scanning_stops_under_lock_contention() {
 /// Only the LRU lock is held, which the migrate scanner also probes.
 #[test]
 fn async_scanning_stops_under_lru_lock_contention() {
-    let side_tables = SideTables { lru: true, ..SideTables::default() };
+    let side_tables = SideTables::default().with_lru();
     let scanned = |crowd, priority| scanned_in(crowd, side_tables, priority);
     let alone = scanned(Crowd::AtLists, CompactPriority::Async);
     assert!((1..=512).contains(&alone), "{alone}");

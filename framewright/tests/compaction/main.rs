@@ -67,7 +67,7 @@ pub fn with_owner_and_side_tables(
     test: impl FnOnce(&FakeOwner<'_, '_>),
 ) {
     let map = [frames(0, pageblocks * 512).into()];
-    let config = Config { tuning: tuning(set), side_tables, ..Config::new(&map, 2) };
+    let config = Config::new(&map, 2).with_tuning(tuning(set)).with_side_tables(side_tables);
     let mut metadata = Metadata::new(Layout::new::<Machine>(&config).unwrap().bytes());
     let memory = Memory::new(Machine::default(), &config, metadata.as_mut()).unwrap();
     test(&FakeOwner::new(&memory, seed));
@@ -95,7 +95,7 @@ pub fn leaked_owner_with_relief(
 /// A leaked owner, and its memory.
 pub fn leaked_owner(set: &[(&str, &str)], seed: u64) -> &'static FakeOwner<'static, 'static> {
     let map = [frames(0, PAGEBLOCKS * 512).into()];
-    let config = Config { tuning: tuning(set), ..Config::new(&map, 2) };
+    let config = Config::new(&map, 2).with_tuning(tuning(set));
     let metadata = Metadata::new(Layout::new::<Machine>(&config).unwrap().bytes());
     let metadata = Box::leak(Box::new(metadata)).as_mut();
     let memory = Memory::new(Machine::default(), &config, metadata).unwrap();

@@ -69,10 +69,7 @@ pub(crate) fn memory_of(
     background: bool,
     tune: impl FnOnce(&mut Tuning),
 ) -> &'static Mem {
-    let mut config = Config {
-        side_tables: SideTables { lru: true, ..SideTables::default() },
-        ..Config::new(map, 2)
-    };
+    let mut config = Config::new(map, 2).with_side_tables(SideTables::default().with_lru());
     config.tuning.zone.min_free = Auto::Fixed(64);
     tune(&mut config.tuning);
     let embedder = Embedder {

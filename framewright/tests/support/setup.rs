@@ -63,12 +63,10 @@ pub struct Parts {
 
 impl Parts {
     pub fn config(&self) -> Config<'_> {
-        Config {
-            cpu_nodes: &self.cpu_nodes,
-            distances: &self.distances,
-            tuning: self.tuning,
-            ..Config::new(&self.map, self.cpu_nodes.len() as u16)
-        }
+        Config::new(&self.map, self.cpu_nodes.len() as u16)
+            .with_cpu_nodes(&self.cpu_nodes)
+            .with_distances(&self.distances)
+            .with_tuning(self.tuning)
     }
 }
 

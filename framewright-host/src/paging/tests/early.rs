@@ -48,8 +48,8 @@ fn nothing_is_lost_though_all_waits_end_early() {
     let builder = HostMachine::builder().frames(4096).cpus(4).backing(Backing::MetadataOnly);
     let machine = builder.build().unwrap();
     let map = [machine.frames().into()];
-    let side_tables = SideTables { lru: true, ..SideTables::default() };
-    let config = Config { side_tables, ..Config::new(&map, machine.cpus()) };
+    let side_tables = SideTables::default().with_lru();
+    let config = Config::new(&map, machine.cpus()).with_side_tables(side_tables);
     let layout = Layout::new::<HostMachine>(&config).unwrap();
     let mut metadata = Metadata::for_layout(&layout).unwrap();
     let mut cache = PageCache::new(&machine).unwrap();

@@ -50,8 +50,8 @@ fn no_step_is_taken_with_a_page_in_use_nor_with_one_that_was_not_chosen() {
     let builder = HostMachine::builder().frames(4096).cpus(2).backing(Backing::MetadataOnly);
     let machine = builder.build().unwrap();
     let map = [machine.frames().into()];
-    let side_tables = SideTables { lru: true, ..SideTables::default() };
-    let config = Config { side_tables, ..Config::new(&map, machine.cpus()) };
+    let side_tables = SideTables::default().with_lru();
+    let config = Config::new(&map, machine.cpus()).with_side_tables(side_tables);
     let layout = Layout::new::<HostMachine>(&config).unwrap();
     let mut metadata = Metadata::for_layout(&layout).unwrap();
     let mut cache = PageCache::new(&machine).unwrap();

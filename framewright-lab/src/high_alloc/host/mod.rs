@@ -158,8 +158,8 @@ impl HostHighAlloc {
         let machine = HostMachine::builder().frames(self.frames).cpus(cpus).populate(true);
         let machine = machine.page_size(PageSize::Transparent).build()?;
         let map = [machine.frames().into()];
-        let side_tables = SideTables { lru: true, ..SideTables::default() };
-        let config = Config { side_tables, tuning: side.tuning, ..Config::new(&map, cpus) };
+        let side_tables = SideTables::default().with_lru();
+        let config = Config::new(&map, cpus).with_side_tables(side_tables).with_tuning(side.tuning);
         let layout = Layout::new::<HostMachine>(&config).map_err(init)?;
         let mut metadata = Metadata::for_layout(&layout)?;
         let memory = Memory::new(machine, &config, metadata.as_mut()).map_err(init)?;

@@ -55,7 +55,7 @@ pub(super) fn memory<'m>(
 }
 
 fn config<'c>(map: &'c [MemoryRange], spec: &HostSpec, side: &Side) -> Config<'c> {
-    Config { tuning: side.tuning, ..Config::new(map, spec.cpus) }
+    Config::new(map, spec.cpus).with_tuning(side.tuning)
 }
 
 fn refused(spec: &HostSpec, reason: InitError) -> Error {

@@ -121,8 +121,8 @@ fn run(hunt: Hunt, schedule: Schedule) -> Result<u64, String> {
     tuning.tlb.deferred_max = Auto::Fixed(hunt.deferred_max);
     let range = FrameRange::new(Pfn::new(0), Pfn::new(FRAMES)).unwrap();
     let map = [MemoryRange::new(range, NodeId::default(), ZoneKind::Normal)];
-    let side_tables = SideTables { lru: true, ..SideTables::default() };
-    let config = Config { side_tables, tuning, ..Config::new(&map, 3) };
+    let side_tables = SideTables::default().with_lru();
+    let config = Config::new(&map, 3).with_side_tables(side_tables).with_tuning(tuning);
     let mut metadata = MetadataBuffer::new(&Layout::new::<Simulated>(&config).unwrap());
     let relief = LentRelief::default();
     let mmu = Mmu::checking(3, Oracle::new(FRAMES as u32));

@@ -15,10 +15,7 @@ fn a_cache_gives_its_frames_to_no_second_memory() {
     const FRAMES: u64 = 512;
     let machine = Machine::new(1, Options::default());
     let map = [FrameRange::new(Pfn::new(0), Pfn::new(FRAMES)).unwrap().into()];
-    let config = Config {
-        side_tables: SideTables { lru: true, ..SideTables::default() },
-        ..Config::new(&map, 1)
-    };
+    let config = Config::new(&map, 1).with_side_tables(SideTables::default().with_lru());
     let mmu = Mmu::checking(1, Oracle::new(FRAMES as u32));
     let (model, store) = (Model::free(1), StoreSpec::INSTANT);
     let cache = PageCache::new(&mmu, &model, FRAMES as u32, store, FileCosts::FREE);

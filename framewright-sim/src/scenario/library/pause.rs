@@ -75,8 +75,8 @@ impl Relief for Waits<'_> {
 pub(in crate::scenario) fn run(machine: &Machine, bug: Option<Bug>) -> Verdict {
     let range = FrameRange::new(Pfn::new(0), Pfn::new(FRAMES)).expect("in order");
     let map = [MemoryRange::from(range)];
-    let side_tables = SideTables { lru: true, ..SideTables::default() };
-    let config = Config { side_tables, ..Config::new(&map, machine.cpus()) };
+    let side_tables = SideTables::default().with_lru();
+    let config = Config::new(&map, machine.cpus()).with_side_tables(side_tables);
     let mut metadata =
         MetadataBuffer::new(&Layout::new::<Simulated>(&config).expect("a small layout"));
     let relief = LentRelief::default();

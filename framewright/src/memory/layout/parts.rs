@@ -7,12 +7,12 @@ use crate::memory::{
     Config, InitError, carve::Carver, config::ZoneSpec, side_tables::SideTableArrays,
 };
 use crate::{
-    buddy::{ABSENT, Buddy, Gigablock, Heads, Pageblock},
+    buddy::{ABSENT, Buddy, Bundle, Gigablock, Heads, Pageblock},
     compact::{SkipHints, ZoneCompaction},
     core::{CoreArrays, CpuState},
     hardening::{Quarantine, States, Waiting},
-    pcp::{BundleStore, CpuPages, Lists, Slot},
-    platform::{OwnerLock, Platform},
+    pcp::{BundleStore, CpuPages, DrainLog, Lists, Slot},
+    platform::{OwnerLock, Platform, Section, SpinLock},
     reclaim::{LruBatch, LruFlags, LruLink, LruNode, LruState, LruZone},
     sync::{AtomicBool, AtomicU8, AtomicU32, AtomicU64},
     tlb::{CpuFlushes, DeferredFrees, DeferredGroup, Tlb},
@@ -59,6 +59,7 @@ fn carve_parts<'m, P: Platform>(
     let cpus =
         carver.array(layout.cpus, |i| CpuState::new(config.node_of(CpuId::new(i as u16))))?;
     let lists = carve_lists(layout, config, owner_lock, carver)?;
+    let drain_logs = if P::TRACING { carve_drain_logs(layout, config, carver)? } else { &[] };
     let mut arrays = ZoneArrays::carve(layout, config, carver)?;
     let zones =
         carver.collect(layout.zones, config.zones().map(|spec| arrays.zone(config, spec)))?;
@@ -66,7 +67,7 @@ fn carve_parts<'m, P: Platform>(
     let lru = if layout.side_tables.lru { Some(carve_lru(layout, zones, carver)?) } else { None };
     let tlb = carve_tlb(layout, config, zones, carver)?;
     let compaction = carve_compaction(layout, config, carver)?;
-    let core = CoreArrays { zones, zonelists, lists, cpus };
+    let core = CoreArrays { zones, zonelists, lists, drain_logs, cpus };
     Some(Parts { core, tlb, compaction, side_tables, lru })
 }
 
@@ -197,11 +198,35 @@ fn carve_lists<'m, P: Platform>(
         let sets = sets.split_off_mut(..BundleStore::set_words(count)).unwrap_or_default();
         let waiting = waiting.split_off_mut(..layout.quarantine).unwrap_or_default();
         let lists = Lists::new(BundleStore::new(slots, sets), Quarantine::new(waiting));
-        let at_least_one = cpus.max(1);
-        let whose = (ZoneId::new(i / at_least_one), CpuId::new((i % at_least_one) as u16));
-        CpuPages::new(owner_lock, whose, lists)
+        CpuPages::new(owner_lock, owner_of(layout, i), lists)
     })?;
     Some(lists)
+}
+
+/// The zone and CPU of lists.
+fn owner_of(layout: &Layout, lists: usize) -> (ZoneId, CpuId) {
+    let cpus = layout.cpus.max(1);
+    (ZoneId::new(lists / cpus), CpuId::new((lists % cpus) as u16))
+}
+
+fn carve_drain_logs<'m, P: Platform>(
+    layout: &Layout,
+    config: &Config<'_>,
+    carver: &mut Carver<'m>,
+) -> Option<&'m [SpinLock<P, DrainLog<'m>>]> {
+    let mut entries: &mut [Bundle] =
+        carver.array(layout.cpus * layout.logged, |_| Bundle::default())?;
+    let capacity = |zone| DrainLog::capacity(slots_of(config, zone), layout.quarantine);
+    let mut of_zones =
+        config.zones().flat_map(|zone| core::iter::repeat_n(capacity(zone), layout.cpus));
+    let logs = carver.array(layout.cpus * layout.zones, |i| {
+        // The entries were counted by the same sums.
+        let count = of_zones.next().unwrap_or_default();
+        let log = DrainLog::new(entries.split_off_mut(..count).unwrap_or_default());
+        let (zone, cpu) = owner_of(layout, i);
+        SpinLock::new(Section::DrainLog(zone, cpu), log)
+    })?;
+    Some(logs)
 }
 
 fn build_zonelists<'m, P: Platform>(

@@ -1,0 +1,314 @@
+//! Tracing changes nothing: the same operations leave the same state, with the same calls of the machine, whether it
+//! wants events or not. And the events are complete.
+#![cfg(not(any(framewright_loom, framewright_tso)))]
+
+mod support;
+
+use std::{
+    cell::Cell,
+    fmt::Write as _,
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::{
+        Mutex, OnceLock,
+        atomic::{AtomicU32, AtomicU64, Ordering::Relaxed},
+    },
+};
+
+use framewright::{
+    Block, Config, CpuId, FrameRange, Memory, MemoryRange, MigrateType, NodeId, Order, Pfn,
+    Platform, Request, ZoneKind,
+    observe::{Corruption, Event},
+    platform::{BarrierTarget, OwnerLock, Probe, Wait},
+    tuning::{Auto, Hardening},
+};
+
+use support::toy::{leaked, mostly_nothing};
+
+const CPUS: u16 = 3;
+const FRAMES: u64 = 16 * 512;
+
+/// A machine that counts its calls, and listens to events or not.
+struct Machine<const TRACING: bool> {
+    kind: OwnerLock,
+    barriers: AtomicU64,
+    waits: AtomicU64,
+    reports: Mutex<String>,
+    /// Events of drains, in frames.
+    drained: AtomicU64,
+}
+
+impl<const TRACING: bool> Machine<TRACING> {
+    fn new(kind: OwnerLock) -> Self {
+        let (barriers, waits, drained) = (0.into(), 0.into(), 0.into());
+        Self { kind, barriers, waits, reports: Mutex::default(), drained }
+    }
+}
+
+impl<const TRACING: bool> Probe for Machine<TRACING> {}
+
+// SAFETY: `SpinFlag` excludes; there is one thread, which needs no barriers.
+unsafe impl<const TRACING: bool> Platform for Machine<TRACING> {
+    mostly_nothing!(but corruption);
+    const TRACING: bool = TRACING;
+
+    fn owner_lock(&self) -> OwnerLock {
+        self.kind
+    }
+    fn remote_barrier(&self, _: BarrierTarget) {
+        self.barriers.fetch_add(1, Relaxed);
+    }
+    fn wait(&self, why: Wait, spins: u32) {
+        assert!(spins < 1000, "waits for ever: {why:?}");
+        self.waits.fetch_add(1, Relaxed);
+    }
+    fn trace(&self, _: CpuId, event: &Event) {
+        if let Event::PagePcpuDrain { order, .. } = event {
+            self.drained.fetch_add(order.frames(), Relaxed);
+        }
+    }
+    fn corruption(&self, report: &Corruption) {
+        writeln!(self.reports.lock().unwrap(), "{report}").unwrap();
+    }
+}
+
+fn memory<P: Platform>(machine: P, hardening: Hardening) -> &'static Memory<'static, P> {
+    let zone = |start: u64, kind| {
+        let frames = FrameRange::new(Pfn::new(start), Pfn::new(start + FRAMES)).unwrap();
+        MemoryRange::new(frames, NodeId::default(), kind)
+    };
+    let map = [zone(0, ZoneKind::Dma32), zone(FRAMES, ZoneKind::Normal)];
+    let mut config = Config::new(&map, CPUS);
+    config.tuning.zone.min_free = Auto::Fixed(0);
+    config.tuning.hardening = hardening;
+    leaked(machine, &config)
+}
+
+/// A random number below `end`.
+fn below(seed: &Cell<u64>, end: u64) -> u64 {
+    let mut x = seed.get();
+    x ^= x << 13;
+    x ^= x >> 7;
+    x ^= x << 17;
+    seed.set(x);
+    (x >> 11) % end
+}
+
+fn request(seed: &Cell<u64>) -> Request {
+    let order = Order::new([0, 0, 0, 1, 2, 3, 9][below(seed, 7) as usize]).unwrap();
+    let of = [MigrateType::Movable, MigrateType::Unmovable][below(seed, 2) as usize];
+    let request = Request::new(order, of).no_wait();
+    if below(seed, 3) == 0 { request.zone(ZoneKind::Dma32) } else { request }
+}
+
+/// Frees a block on a CPU and on the next one, and drains both: the copy that reaches the zone second is refused.
+fn free_twice<P: Platform>(memory: &Memory<'_, P>, cpu: CpuId, block: Block<'_>) {
+    let (pfn, order) = block.into_raw();
+    for cpu in [cpu, CpuId::new((cpu.get() + 1) % CPUS)] {
+        let mut token = memory.cpu(cpu).unwrap();
+        // SAFETY: the block is the caller's. The second time it is not: this is refused here, or by the drain that
+        // follows at once.
+        let _ = unsafe { token.free_raw(pfn, order) };
+    }
+    memory.drain_all();
+}
+
+/// One random operation.
+fn step<P: Platform>(
+    memory: &'static Memory<'static, P>,
+    held: &mut Vec<Block<'static>>,
+    seed: &Cell<u64>,
+) {
+    let cpu = CpuId::new(below(seed, CPUS.into()) as u16);
+    let start = below(seed, 2 * FRAMES / 512) * 512;
+    let pageblock = FrameRange::new(Pfn::new(start), Pfn::new(start + 512)).unwrap();
+    match below(seed, 40) {
+        0 => memory.drain_all(),
+        1 => memory.drain_cpu(cpu).unwrap(),
+        2 => {
+            memory.cpu_offline(cpu).unwrap();
+            memory.cpu_online(cpu).unwrap();
+        }
+        3 => {
+            if let Ok(isolated) = memory.isolate(pageblock.start()) {
+                memory.undo_isolate(isolated).unwrap();
+            }
+        }
+        4 => {
+            if let Ok(extent) = memory.alloc_range(pageblock, MigrateType::Movable, &mut |_| ()) {
+                memory.free_extent(extent).unwrap();
+            }
+        }
+        5 => {
+            if memory.remove_memory(pageblock, &mut |_| ()).is_ok() {
+                memory.add_memory(pageblock).unwrap();
+            }
+        }
+        6 => {
+            let block = memory.cpu(cpu).unwrap().alloc(request(seed));
+            if let Ok(block) = block {
+                free_twice(memory, cpu, block);
+            }
+        }
+        at if at < 24 => {
+            let mut token = memory.cpu(cpu).unwrap();
+            let request = request(seed);
+            held.extend(std::iter::from_fn(|| token.alloc(request).ok()).take(40));
+        }
+        _ => {
+            let mut token = memory.cpu(cpu).unwrap();
+            for _ in 0..60.min(held.len()) {
+                let block = held.swap_remove(below(seed, held.len() as u64) as usize);
+                token.free(block).unwrap();
+            }
+        }
+    }
+}
+
+/// All that can be seen of a memory after some operations.
+fn state_after<P: Platform>(
+    memory: &'static Memory<'static, P>,
+    seed: u64,
+    steps: u32,
+) -> (String, u64) {
+    let seed = Cell::new(seed);
+    let mut held = Vec::new();
+    (0..steps).for_each(|_| step(memory, &mut held, &seed));
+    let mut text = String::new();
+    memory.write_zoneinfo(&mut text).unwrap();
+    memory.write_buddyinfo(&mut text).unwrap();
+    memory.write_pagetypeinfo(&mut text).unwrap();
+    writeln!(text, "{:?} {:?}", memory.check(), memory.stats()).unwrap();
+    for cpu in (0..CPUS).map(CpuId::new) {
+        writeln!(text, "{:?}", memory.cpu_stats(cpu)).unwrap();
+    }
+    held.iter().for_each(|block| writeln!(text, "{block:?}").unwrap());
+    // What is allocated next, in its order.
+    let request = Request::new(Order::ZERO, MigrateType::Movable).no_wait();
+    for cpu in (0..CPUS).map(CpuId::new) {
+        let mut token = memory.cpu(cpu).unwrap();
+        for _ in 0..500 {
+            writeln!(text, "{:?}", token.alloc(request).map(|block| block.into_raw())).unwrap();
+        }
+    }
+    (text, memory.stats().drained_frames)
+}
+
+#[test]
+fn tracing_leaves_the_same_state_as_no_tracing() {
+    for seed in 1..=12 {
+        for hardening in [Hardening::Checked, Hardening::Tracked, Hardening::Paranoid] {
+            let kind = [OwnerLock::Biased, OwnerLock::Trylock][seed as usize % 2];
+            let (quiet, traced) = (
+                memory(Machine::<false>::new(kind), hardening),
+                memory(Machine::<true>::new(kind), hardening),
+            );
+            let (text, _) = state_after(quiet, seed * 7919, 200);
+            let (other, drained) = state_after(traced, seed * 7919, 200);
+            assert_eq!(text, other, "seed {seed}, {hardening:?}");
+            let (quiet, traced) = (quiet.platform(), traced.platform());
+            let calls = |barriers: &AtomicU64, waits: &AtomicU64| {
+                (barriers.load(Relaxed), waits.load(Relaxed))
+            };
+            assert_eq!(
+                calls(&quiet.barriers, &quiet.waits),
+                calls(&traced.barriers, &traced.waits),
+                "barriers and waits with seed {seed}, {hardening:?}"
+            );
+            let reports = traced.reports.lock().unwrap();
+            assert_eq!(*quiet.reports.lock().unwrap(), *reports, "seed {seed}, {hardening:?}");
+            assert_eq!(traced.drained.load(Relaxed), drained, "an event for each drained frame");
+        }
+    }
+}
+
+/// The lists of all CPUs for all zones are drained in one group.
+#[test]
+fn a_refused_block_is_reported_with_its_own_frame() {
+    let memory = memory(Machine::<false>::new(OwnerLock::Biased), Hardening::Checked);
+    let request = Request::new(Order::ZERO, MigrateType::Movable);
+    let block = memory.cpu(CpuId::new(1)).unwrap().alloc(request).unwrap();
+    let pfn = block.pfn();
+    assert!(pfn.get() >= FRAMES, "it is of the second zone");
+    free_twice(memory, CpuId::new(1), block);
+    let reports = memory.platform().reports.lock().unwrap();
+    assert!(reports.contains(&format!("{pfn}")), "{pfn}: {reports}");
+}
+
+/// A machine whose hook allocates, frees and drains when a drain is traced, and panics at one of these events.
+struct Meddler {
+    memory: OnceLock<&'static Memory<'static, Meddler>>,
+    /// Events to meddle at.
+    left: AtomicU32,
+    /// The event that panics, counted down.
+    panics_at: AtomicU32,
+    drained: AtomicU64,
+}
+
+impl Probe for Meddler {}
+
+// SAFETY: as above.
+unsafe impl Platform for Meddler {
+    mostly_nothing!();
+    const TRACING: bool = true;
+
+    fn owner_lock(&self) -> OwnerLock {
+        OwnerLock::Biased
+    }
+    fn remote_barrier(&self, _: BarrierTarget) {}
+    fn wait(&self, why: Wait, spins: u32) {
+        assert!(spins < 1000, "waits for ever: {why:?}");
+    }
+    fn trace(&self, _: CpuId, event: &Event) {
+        let Event::PagePcpuDrain { order, .. } = event else { return };
+        self.drained.fetch_add(order.frames(), Relaxed);
+        assert!(self.panics_at.fetch_sub(1, Relaxed) != 1, "the trace panics");
+        let memory = self.memory.get().unwrap();
+        // Not for what the hook itself causes.
+        let left = self.left.swap(0, Relaxed);
+        if left > 0 {
+            fill_lists(memory);
+            memory.drain_all();
+            self.left.store(left - 1, Relaxed);
+        }
+    }
+}
+
+/// Leaves many single frames on the lists of each CPU, few of them neighbours.
+fn fill_lists(memory: &Memory<'_, Meddler>) {
+    for cpu in (0..CPUS).map(CpuId::new) {
+        let mut token = memory.cpu(cpu).unwrap();
+        let request = Request::new(Order::ZERO, MigrateType::Movable).no_wait();
+        let blocks: Vec<_> = (0..400).map(|_| token.alloc(request).unwrap()).collect();
+        blocks.into_iter().for_each(|block| token.free(block).unwrap());
+    }
+}
+
+/// A hook may drain the same lists again, which are still being traced; and one that panics loses the events of one
+/// batch at most.
+#[test]
+fn each_drained_frame_is_traced_once_whatever_the_hook_does() {
+    for panics_at in [0, 1, 5, 50, 300] {
+        let machine = Meddler {
+            memory: OnceLock::new(),
+            left: 0.into(),
+            panics_at: 0.into(),
+            drained: 0.into(),
+        };
+        let memory = memory(machine, Hardening::Checked);
+        assert!(memory.platform().memory.set(memory).is_ok());
+        fill_lists(memory);
+        memory.platform().left.store(4, Relaxed);
+        memory.platform().panics_at.store(panics_at, Relaxed);
+        let result = catch_unwind(AssertUnwindSafe(|| memory.drain_all()));
+        assert_eq!(result.is_err(), panics_at > 0);
+        memory.platform().left.store(0, Relaxed);
+        fill_lists(memory);
+        memory.drain_all();
+        memory.check().unwrap();
+        let (traced, drained) =
+            (memory.platform().drained.load(Relaxed), memory.stats().drained_frames);
+        // The rest of the batch whose trace panicked is in no log any more.
+        assert!(drained - traced < if panics_at > 0 { 64 * 64 } else { 1 }, "{traced} {drained}");
+        assert!(drained > 2000, "{drained}");
+    }
+}
