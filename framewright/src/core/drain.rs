@@ -1,8 +1,8 @@
-//! Returning what is on the lists of CPUs to the zones, from any CPU.
+//! Draining the lists of CPUs into the zones, from any CPU.
 //!
-//! The lists belong to their CPU's owner. A drainer announces itself, has a remote barrier reach
-//! that CPU where the owner writes without fences of its own, and waits until the owner is
-//! outside (see [`crate::pcp`]).
+//! The lists belong to their CPU's owner. A drainer announces itself, issues a remote barrier to
+//! that CPU if the owner writes without fences of its own, and waits until the owner is outside the
+//! lists (see [`crate::pcp`]).
 
 #![allow(unsafe_code)]
 
@@ -16,7 +16,7 @@ use crate::{
 };
 
 impl<'m, P: Platform> MemoryCore<'m, P> {
-    /// Gives everything on the lists of one CPU back to the zones, from any CPU.
+    /// Frees all blocks on the lists of one CPU to the zones, from any CPU.
     ///
     /// # Errors
     ///
@@ -29,28 +29,29 @@ impl<'m, P: Platform> MemoryCore<'m, P> {
         Ok(())
     }
 
-    /// Gives everything on the lists of all CPUs, and in the depots between them, back to the maps
-    /// of the zones. One remote barrier serves 64 lists; those that hold nothing are not disturbed.
+    /// Frees all blocks on the lists of all CPUs, and in the depots between them, to the buddy maps
+    /// of the zones. One remote barrier serves 64 lists. Empty lists are skipped.
     pub(crate) fn drain_all(&self) {
         self.drain_where(&|_, pages| pages.held() > 0);
         (0..self.zones.len()).map(ZoneId::new).for_each(|zone| self.empty_depot(zone));
     }
 
-    /// As [`MemoryCore::drain_all`], but of one zone, and waits for every CPU's owner to be outside
-    /// once, whether it holds anything or not: every owner that enters later sees
-    /// what was published before.
+    /// As [`MemoryCore::drain_all`], but for one zone, and without skipping empty lists: the call
+    /// waits until each CPU's owner has been outside its lists once. So an owner that enters its
+    /// lists later sees everything that was published before this call.
     pub(crate) fn drain_every_cpu(&self, of: ZoneId) {
         self.drain_where(&|zone, _| zone == of);
         self.empty_depot(of);
     }
 
-    /// Gives back what lies in the depot of a zone.
+    /// Frees all blocks in the depot of a zone to its buddy maps.
     fn empty_depot(&self, zone: ZoneId) {
         self.context(zone, CpuId::default()).empty_depot();
     }
 
-    /// Gives single frames to their zones, many per hold of a zone's lock, on behalf of `cpu`, bypassing its
-    /// lists and without a trace. The caller owns the frames as blocks.
+    /// Frees single frames to their zones on behalf of `cpu`, bypassing its lists and without trace
+    /// events. One hold of a zone's lock serves many frames. The caller owns the frames as blocks
+    /// of order 0.
     pub(crate) fn give_frames_to_zones(&self, cpu: CpuId, frames: &[Pfn]) {
         for chunk in frames.chunks(Bundles::CAPACITY) {
             for at in self.contexts(cpu) {
@@ -73,7 +74,8 @@ impl<'m, P: Platform> MemoryCore<'m, P> {
 
     fn drain_where(&self, disturb: &dyn Fn(ZoneId, &CpuPages<'m, P>) -> bool) {
         if P::TRACING {
-            // Events are due while no CPU waits for us: one list after the other.
+            // Events are traced while no CPU waits for this one, so the lists are drained one after
+            // the other.
             for i in (0..self.lists.len()).filter(|&i| disturb(self.owner_of(i).0, &self.lists[i]))
             {
                 let (zone, id) = self.owner_of(i);
@@ -81,7 +83,8 @@ impl<'m, P: Platform> MemoryCore<'m, P> {
             }
             return;
         }
-        // Which lists were announced is remembered in a bit each; they go in groups.
+        // A group has 64 lists: one bit of a word for each list that this drainer has announced
+        // itself to.
         for first in (0..self.lists.len()).step_by(64) {
             let group = first..self.lists.len().min(first + 64);
             let mut announced = 0u64;
@@ -93,13 +96,15 @@ impl<'m, P: Platform> MemoryCore<'m, P> {
                 continue;
             }
             self.barrier(BarrierTarget::All);
-            // The first refusal is reported, with how many there were, once nobody is waited for.
+            // The first refusal is reported, with the number of refusals, when no CPU waits for
+            // this one any more.
             let mut refused: Option<(ZoneOnCpu<'_, 'm, P>, Refusals)> = None;
             for i in group.filter(|i| announced >> (i - first) & 1 == 1) {
                 let (zone, id) = self.owner_of(i);
                 let cpu = self.context(zone, id);
                 let drain = |lists: &mut Lists<'m>| cpu.drain_inside(lists, DrainReason::Remote);
-                // SAFETY: announced above, and the barrier has reached every CPU since.
+                // SAFETY: the drainer announced itself above, and the barrier has reached every CPU
+                // since.
                 let drained = unsafe { cpu.pages.as_drainer(&self.platform, drain) };
                 match &mut refused {
                     Some((_, refusals)) => refusals.merge(drained.refusals),
@@ -112,16 +117,16 @@ impl<'m, P: Platform> MemoryCore<'m, P> {
         }
     }
 
-    /// The zone and CPU that lists belong to.
+    /// The zone and CPU of the lists with this index.
     fn owner_of(&self, lists: usize) -> (ZoneId, CpuId) {
         let cpus = self.cpus.len().max(1);
         (ZoneId::new(lists / cpus), CpuId::new((lists % cpus) as u16))
     }
 
-    /// Gives everything on the lists of a CPU for a zone back to it.
+    /// Frees all blocks on the lists of a CPU for a zone to that zone.
     pub(super) fn drain_lists(&self, cpu: ZoneOnCpu<'_, 'm, P>, reason: DrainReason) {
-        // Where events are traced it takes a visit per batch. A busy owner may bring more
-        // meanwhile: what was there at the start bounds the visits.
+        // With traced events, one visit drains one batch. A busy owner may add blocks meanwhile, so
+        // the number of frames at the start bounds the number of visits.
         for _ in 0..=cpu.pages.held() {
             let drained = self.with_lists(cpu, |lists| cpu.drain_inside(lists, reason));
             if !cpu.after_drain(&drained) {
@@ -138,7 +143,7 @@ impl<'m, P: Platform> MemoryCore<'m, P> {
     ) -> R {
         cpu.pages.announce(&self.platform);
         self.barrier(BarrierTarget::Cpu(cpu.id));
-        // SAFETY: announced, and the barrier has reached the CPU since.
+        // SAFETY: the drainer has announced itself, and the barrier has reached the CPU since.
         unsafe { cpu.pages.as_drainer(&self.platform, f) }
     }
 

@@ -17,7 +17,7 @@ use super::{
 /// once.
 pub(super) const BATCH_SLOTS: usize = CLUSTER_MAX;
 
-/// Whether the request for `frames` frames leaves it to compaction to form its block.
+/// Whether compaction is to form the block of a request that asks reclaim for `frames` frames only.
 fn is_for_compaction(need: &Need, frames: u64) -> bool {
     need.request.is_costly() && frames < need.request.order().frames()
 }
@@ -68,9 +68,9 @@ impl<'m, P: Platform> Reclaim<'_, 'm, P> {
     }
 
     /// Reclaims until as much is free as the request wants. While all reclaimed frames are
-    /// deferred, it reclaims more, up to a limit that is not a long wait for one request. Meanwhile
-    /// a flush may become due, or other CPUs may flush for other reasons. Only if neither happens,
-    /// one flush is for this request alone.
+    /// deferred, it reclaims more, up to a limit that keeps the request's wait short. Meanwhile a
+    /// flush may become due, or other CPUs may flush for other reasons. Only if neither happens,
+    /// the request makes a flush for itself.
     fn reclaim_until_freed(
         &self,
         need: &Need,

@@ -94,7 +94,7 @@ impl<P: Platform> Reclaim<'_, '_, P> {
             let mut room = retire.reserve(count(mapped), count(others));
             if room == (0, 0) {
                 if pass.released != 0 {
-                    // Another CPU is about to make room. These pages can be reclaimed later.
+                    // Another CPU is about to make space. These pages can be reclaimed later.
                     break;
                 }
                 room.0 = retire.reserve_with_flush(count(mapped));
