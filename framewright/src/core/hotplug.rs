@@ -9,8 +9,9 @@
 //!
 //! Afterwards the watermarks and the limits of CPU lists are set for the new size. The memory's
 //! generation changes, which tells requests in the slow path to look again. The hotplug lock allows
-//! one change of memory or CPUs at a time; other changes wait through the wait hook. No other hook
-//! of the embedder is called under that lock, because it could change memory in turn and deadlock.
+//! one change of memory or CPUs at a time; other changes wait through the wait hook. Under that
+//! lock no hook is called that may call back into the memory, because it could wait for the lock
+//! for ever.
 
 use core::ops::Range;
 

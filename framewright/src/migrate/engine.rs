@@ -88,7 +88,7 @@ impl<P: Platform> Migration<'_, '_, P> {
             at.clear_target();
         }
         let count = partition(moves, |at| !at.is_settled() && !at.is_unmapped());
-        // Its `drop` also runs if the embedder panics.
+        // The drop of `ended` also runs if the embedder panics.
         let ended = Ended { moves, targets, result };
         if count > 0 {
             self.mover.release(&mut ended.moves[..count]);
@@ -186,7 +186,8 @@ impl<P: Platform> ChunkMove<'_, '_, '_, P> {
             if ready == 0 {
                 break;
             }
-            // Once for all of them, as far as it goes: what finds no room is flushed at once.
+            // One reservation for all pages, as far as there is space. A page without a reservation
+            // is flushed at once.
             batch.reserve(ready as u64);
             let ready = &mut unmapped.moves[..ready];
             mover.unmap(ready, &self.effort, locking, &mut batch.unmapping());
