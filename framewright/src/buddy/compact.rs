@@ -1,10 +1,10 @@
 //! Operations for compaction: the contents of a pageblock, and frames to move pages to.
 //! [`source`](super::source) decides which pageblocks are worth emptying.
 //!
-//! The header of a pageblock has the counts, so that its map need not be read: the number of free frames,
-//! and whether all allocated frames were requested as movable. Lists hold pageblocks by fullness, so that
-//! the fullest are found without a search. Target frames are taken from movable pageblocks only, from the fullest first, and
-//! never from a wholly free one.
+//! The header of a pageblock has the number of free frames, and tells whether all allocated frames
+//! were requested as movable, so the map need not be read. Lists hold pageblocks by fullness, so
+//! the fullest are found without a search. Target frames are taken from movable pageblocks only,
+//! from the fullest first, and never from a wholly free one.
 
 use super::{
     Buddy, Bundles, FRAMES, MigrateType, Reserve,
@@ -69,9 +69,9 @@ impl Buddy<'_> {
     /// Takes frames to move pages to, as up to `blocks` blocks of `order`, from movable pageblocks
     /// that `filter` accepts: first from `near`, where some were found before, then from the
     /// fullest pageblocks on. If only pageblocks with unmovable frames are accepted, it begins with
-    /// the emptiest, in the order in which their free frames were counted. Reads `most` headers at
-    /// most, or one more, and returns how many. Pageblocks that `filter` does not accept cost a
-    /// header, too.
+    /// the emptiest, in the order in which [`Buddy::may_have_targets`] counts their free frames.
+    /// Reads at most `most` headers, or one more, and returns the number. Headers of pageblocks
+    /// that `filter` does not accept are counted, too.
     pub(crate) fn take_targets(
         &mut self,
         (order, blocks): (Order, u32),
@@ -157,14 +157,14 @@ impl Buddy<'_> {
         has(of) || of.fallbacks().iter().any(claims)
     }
 
-    /// Number of wholly free pageblocks of types that may be mixed.
+    /// The number of wholly free pageblocks of types that may share a block.
     pub(crate) fn free_pageblocks(&self) -> u64 {
         self.lists.gigablocks.count_free()
     }
 
     /// Percentage of the free frames that are in blocks smaller than a pageblock; 100 if no frame is free.
-    /// Reserved and isolated frames do not count. It needs no walk, because it is called after each
-    /// pageblock that is emptied.
+    /// Reserved and isolated frames do not count. Does not walk free memory, because compaction
+    /// calls this after each pageblock that it has emptied.
     pub(crate) fn scattered_percent(&self) -> u64 {
         let free = self.free_frames() - self.highatomic_free();
         let whole = self.free_pageblocks() * u64::from(FRAMES);

@@ -2,9 +2,9 @@
 //!
 //! The map and header of a pageblock that is one block, free or allocated, carry no information. So
 //! taking and giving such a pageblock moves bits between words of its gigablock, for up to 64
-//! neighbours at once, and leaves map and header unchanged: those of a free pageblock. A pageblock
-//! whose folded bit is set is allocated, even if they say otherwise. Before it is allocated in smaller
-//! blocks it is *unfolded*: its map and header are written.
+//! neighbours at once, and does not change map and header, which stay those of a free pageblock. If
+//! its folded bit is set, the pageblock is allocated, whatever its map and header say. Before it is
+//! allocated in smaller blocks it is *unfolded*: its map and header are written.
 
 use super::{
     Buddy, MigrateType, Part, WORDS_SHIFT, Watch, bundle::Bundle, bundle::Bundles, lists::FREE,
@@ -36,7 +36,7 @@ impl Buddy<'_> {
         }
     }
 
-    /// Takes pageblocks that are free as a whole and of type `of`, as one block each.
+    /// Takes wholly free pageblocks of type `of`, as one block each.
     pub(super) fn fold(&mut self, leaf: u32, mask: u64, of: MigrateType) {
         self.lists.remove_free(leaf, mask, of);
         self.lists.gigablocks.fold(leaf, mask);

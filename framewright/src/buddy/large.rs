@@ -1,10 +1,10 @@
 //! Blocks larger than a pageblock.
 //!
-//! Such a block consists of folded pageblocks, taken and given as words of the maps of a gigablock. A
-//! free block may consist of pageblocks of several types (of those that requests may name). All of them
-//! get the type of the request that takes the block, which is a claim like any other. Isolation, and
-//! other changes of single pageblocks of an allocated block, only change their types: when the block
-//! is freed, each pageblock goes to the lists of its own type.
+//! Such a block consists of folded pageblocks, taken and given as words of the maps of a gigablock.
+//! A free block may consist of pageblocks of several types that requests may name. The request that
+//! takes the block claims them: all get its type. Isolation and other changes of a single pageblock
+//! of an allocated block only change the type of that pageblock. When the block is freed, each
+//! pageblock goes to the lists of its own type.
 
 use super::{
     Buddy, Bundle, Bundles, Fallback, MigrateType, Part, Refusals, Watch, gigablock::spans,
@@ -118,7 +118,7 @@ impl Buddy<'_> {
     }
 }
 
-/// Reports a block that is taken or given as whole pageblocks.
+/// Reports a block of whole pageblocks that is taken or given.
 fn tell_of(place: u32, order: Order, watch: impl Watch) {
     if !watch.listens() {
         return;

@@ -35,9 +35,9 @@ const ROOMY: u64 = 0xeeee_eeee_eeee_eeee;
 pub(super) const FREE: u8 = Order::PAGEBLOCK.get() * QUARTILES + QUARTILES - 1;
 
 /// A summary of the free blocks of a zone, in one word, so that it can be published. Four bits per
-/// order up to 9 say which classes are not empty. One bit per order from 10 on says whether there is a
-/// gigablock with a largest free block of that order. The bits above hold the level of the high-atomic
-/// reserve.
+/// order up to 9 tell which classes are not empty. One bit per order from 10 on tells whether the
+/// largest free block of some gigablock has that order. The bits above contain the level of the
+/// high-atomic reserve.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Classes(pub(crate) u64);
 
@@ -69,7 +69,8 @@ impl Classes {
 pub(super) struct Lists<'m> {
     heads: [[u32; CLASSES]; MigrateType::LISTED],
     nonempty: [u64; MigrateType::LISTED],
-    /// Replaces the lists of class [`FREE`], and holds all larger blocks.
+    /// The sets of wholly free pageblocks, instead of lists of class [`FREE`], and all larger
+    /// blocks.
     pub(super) gigablocks: Gigablocks<'m>,
 }
 

@@ -1,7 +1,7 @@
 //! Taking frames out of the buddy.
 //!
-//! The steps of a batch are inlined into one function. With `--cfg framewright_outlined` they are calls,
-//! so that what inlining them is worth can be measured.
+//! The steps of a batch are inlined into one function. With `--cfg framewright_outlined` they are
+//! calls, so that the gain from inlining can be measured.
 
 use super::{
     Buddy, Bundle, Bundles, Fallback, Heads, MigrateType, Part, Reserve, WORDS_SHIFT, Watch,
@@ -25,20 +25,21 @@ pub(crate) struct Want {
     pub(crate) migratetype: MigrateType,
     /// Number of blocks requested.
     pub(crate) blocks: u32,
-    /// Maximum number of blocks: a word with few blocks left is taken whole if this allows it, so that the
-    /// next batch starts on another word.
+    /// Maximum number of blocks. If it allows, a word with few blocks left is taken whole, so that
+    /// the next batch starts on another word.
     pub(crate) at_most: u32,
-    /// Pageblocks to take from while the zone has emptier ones.
+    /// The number of pageblocks to visit. The last visit goes to a pageblock that can serve the
+    /// rest alone, if the zone has one.
     pub(crate) visits: u32,
     /// Whether the high-atomic reserve may be used.
     pub(crate) reserve: Reserve,
-    /// How a batch is taken.
+    /// The method of taking a batch.
     pub(crate) how: BulkTake,
     /// Whether only wholly free pageblocks of other types may be used, by claiming them.
     pub(crate) unmixed: bool,
 }
 
-/// Whole-word rounding leaves at most this many frames of a word behind.
+/// A word of which at most this many frames would be left is taken whole.
 const ROUNDING: u32 = 32;
 
 impl Buddy<'_> {
@@ -140,7 +141,7 @@ impl Buddy<'_> {
         Some(fallback)
     }
 
-    /// Prefetches the pageblock that is likely to be next.
+    /// Prefetches the pageblock that the batch will probably visit next.
     fn prefetch_next(&self, index: u32, watch: impl Watch) {
         let next = self.blocks[index as usize].next;
         if next != NIL {
@@ -239,8 +240,8 @@ pub(super) fn take_from(
     }
     let mut from = 0;
     while out.blocks() < want.blocks && !out.is_full() {
-        // A batch of single frames empties the pageblock in ascending order; a few larger blocks come
-        // from the word with the smallest sufficient free block.
+        // A batch of single frames empties the pageblock in ascending order. Larger blocks, of
+        // which there are few, come from the word with the smallest sufficient free block.
         let levels = &block.levels;
         let word = if order == 0 { levels.next_word(from, order) } else { levels.best_word(order) };
         let Some(i) = word else { return };

@@ -75,7 +75,7 @@ impl<'m> Lists<'m> {
         Some(self.ring(list)[len - 1])
     }
 
-    /// Empties the lists. Nobody owns what they held.
+    /// Empties the lists and leaks their frames.
     #[cold]
     pub(super) fn lose_all(&mut self, pages: &CpuPages<'m, impl Platform>) {
         for list in ListIndex::all() {
@@ -134,9 +134,9 @@ impl<'m> Lists<'m> {
         }
     }
 
-    /// The number of blocks of each order to take from the depot, now that `list` has run out and
-    /// `blocks` are to be requested. Orders that ran out before and are about to run out again are
-    /// included, so that one hold of the zone lock serves all of them.
+    /// The number of blocks of each order to take from the depot, when `list` is empty and `blocks`
+    /// blocks are to be requested for it. Lists of other orders that ran out before and are nearly
+    /// empty again are included, so that one hold of the zone lock serves all of them.
     pub(super) fn refill_demand(
         &mut self,
         context: ListsContext<'_, 'm, impl Platform>,
@@ -163,8 +163,7 @@ impl<'m> Lists<'m> {
         wanted
     }
 
-    /// Puts blocks on a ring; the last one is handed out first. Returns `false` if the ring has no
-    /// room.
+    /// Puts blocks on a ring; the last one is handed out first. Returns `false` if they do not fit.
     pub(super) fn accept_run(
         &mut self,
         context: ListsContext<'_, 'm, impl Platform>,
@@ -233,7 +232,7 @@ impl<'m> Lists<'m> {
         let mut stored = self.stored;
         let mut at = 0;
         if order == Order::PAGEBLOCK {
-            // Pageblocks have no neighbours to wait for.
+            // Pageblocks are not bundled with neighbours, so the store is of no use for them.
             for &frame in &ring[..count] {
                 leave(leaving, Bundle::of(frame, order));
             }
@@ -282,8 +281,8 @@ pub(super) enum Pushed {
     SwitchedOff,
 }
 
-/// Appends a bundle to a batch. The batch has room: the blocks that one operation displaces never
-/// exceed a batch.
+/// Appends a bundle to a batch. The bundle fits, because the blocks that one operation displaces
+/// never exceed a batch.
 #[inline(always)]
 pub(super) fn leave(leaving: &mut Bundles, bundle: Bundle) {
     let has_room = leaving.push(bundle);
