@@ -139,7 +139,7 @@ impl Bundles {
     }
 
     /// The number of bundles that still fit.
-    pub(crate) fn room(&self) -> u32 {
+    pub(crate) fn free_slots(&self) -> u32 {
         (Self::CAPACITY - self.len) as u32
     }
 

@@ -138,7 +138,8 @@ impl Buddy<'_> {
             return Err(("free frames per type do not add up", 0));
         }
         let indices = 0..self.blocks.len() as u32;
-        let reserved = indices.filter(|&index| self.home_type(index) == MigrateType::HighAtomic);
+        let reserved =
+            indices.filter(|&index| self.unisolated_type(index) == MigrateType::HighAtomic);
         if reserved.count() as u64 * u64::from(FRAMES) != self.highatomic_reserved {
             return Err(("reserved pageblocks do not add up", 0));
         }

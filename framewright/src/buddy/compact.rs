@@ -9,7 +9,7 @@
 use super::{
     Buddy, Bundles, FRAMES, MigrateType, Reserve,
     levels::WORDS,
-    lists::{QUARTILES, Room},
+    lists::{Fullness, QUARTILES},
     pageblock::NIL,
     source::{RANKS, TargetFilter, class_of},
     take::{Want, take_from},
@@ -43,7 +43,7 @@ impl Buddy<'_> {
         let block = &self.blocks[index as usize];
         let of = self.type_of(index);
         if self.lists.gigablocks.is_folded(index) {
-            let movable = self.home_type(index) == MigrateType::Movable;
+            let movable = self.unisolated_type(index) == MigrateType::Movable;
             let (movable, pinned) = if movable { (FRAMES as u16, 0) } else { (0, FRAMES as u16) };
             let (used, map) = ([!0; WORDS], [0; WORDS]);
             return Contents { of, free: 0, movable, pinned, largest: None, used, map };
@@ -146,7 +146,7 @@ impl Buddy<'_> {
         if order > Order::PAGEBLOCK {
             return self.lists.classes().offer(order);
         }
-        let has = |of| self.lists.first(of, order.get(), Room::Any).is_some();
+        let has = |of| self.lists.first(of, order.get(), Fullness::Any).is_some();
         let least = if unmixed { PAGEBLOCK_ORDER } else { order.get() };
         let claims = |&from: &MigrateType| {
             (least..=PAGEBLOCK_ORDER)
@@ -173,7 +173,7 @@ impl Buddy<'_> {
 
     /// Sets the type that an isolated pageblock gets when its isolation ends.
     pub(crate) fn set_type_after_isolation(&mut self, index: u32, to: MigrateType) {
-        if self.type_of(index) == MigrateType::Isolate && self.home_type(index).mixes() {
+        if self.type_of(index) == MigrateType::Isolate && self.unisolated_type(index).mixes() {
             self.blocks[index as usize].type_before_isolation = to as u8;
         }
     }

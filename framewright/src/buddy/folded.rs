@@ -22,7 +22,7 @@ impl Buddy<'_> {
         let of = want.migratetype;
         let Some(list) = of.listed() else { return };
         while out.blocks() < want.blocks && !out.is_full() {
-            let missing = (want.blocks - out.blocks()).min(out.room());
+            let missing = (want.blocks - out.blocks()).min(out.free_slots());
             let Some((leaf, mask)) = self.lists.gigablocks.lowest_free(list, missing) else {
                 return;
             };
@@ -85,7 +85,7 @@ impl Buddy<'_> {
         if self.lists.gigablocks.is_folded(index) {
             let place = self.lists.gigablocks.place(index);
             self.lists.gigablocks.unfold(place / 64, 1 << (place % 64));
-            let movable = self.home_type(index) == MigrateType::Movable;
+            let movable = self.unisolated_type(index) == MigrateType::Movable;
             let block = &mut self.blocks[index as usize];
             debug_assert_eq!(block.class, FREE, "a folded pageblock looks free");
             block.take_whole(movable);

@@ -156,7 +156,7 @@ impl Buddy<'_> {
         // For an isolated pageblock the type before its isolation decides. Otherwise a pageblock
         // that is being emptied would seem to have no unmovable frames.
         let movable = of == MigrateType::Movable
-            || of == MigrateType::Isolate && self.home_type(index) == MigrateType::Movable;
+            || of == MigrateType::Isolate && self.unisolated_type(index) == MigrateType::Movable;
         if let Some(heads) = heads {
             heads.remove(first, bundle.heads);
         }
@@ -173,7 +173,7 @@ impl Buddy<'_> {
         } else {
             0
         };
-        block.book_given(frames, movable);
+        block.count_given(frames, movable);
         self.free[of as usize] += u64::from(frames);
     }
 

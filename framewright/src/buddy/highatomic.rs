@@ -5,7 +5,7 @@
 //! that may use the reserve take from it, some before other pageblocks, others as a last resort. When
 //! memory is short the reserve is released, one pageblock at a time.
 
-use super::{Buddy, Bundles, FRAMES, MigrateType, Watch, lists::Room, take::Want};
+use super::{Buddy, Bundles, FRAMES, MigrateType, Watch, lists::Fullness, take::Want};
 use crate::types::{Order, PAGEBLOCK_ORDER};
 
 /// Whether a request may use the high-atomic reserve.
@@ -51,7 +51,7 @@ impl Buddy<'_> {
 
     /// Gives one reserved pageblock with free frames to another type; `false` if there is none.
     pub(crate) fn unreserve_highatomic(&mut self, to: MigrateType) -> bool {
-        let Some(index) = self.lists.first(MigrateType::HighAtomic, 0, Room::Any) else {
+        let Some(index) = self.lists.first(MigrateType::HighAtomic, 0, Fullness::Any) else {
             return false;
         };
         self.retag(index, to, ());

@@ -50,7 +50,7 @@ impl Buddy<'_> {
     /// Number of frames in pageblock `index` that cannot move.
     fn pinned(&self, index: u32) -> u16 {
         let folded = self.lists.gigablocks.is_folded(index);
-        match self.home_type(index) {
+        match self.unisolated_type(index) {
             MigrateType::Movable if folded => 0,
             _ if folded => PAGEBLOCK_FRAMES as u16,
             _ => self.blocks[index as usize].pinned,
@@ -61,7 +61,7 @@ impl Buddy<'_> {
     /// absent.
     pub(crate) fn undo_isolate(&mut self, index: u32) {
         if self.type_of(index) == MigrateType::Isolate && !self.is_absent(index) {
-            self.retag(index, self.home_type(index), ());
+            self.retag(index, self.unisolated_type(index), ());
             self.isolated -= 1;
         }
     }

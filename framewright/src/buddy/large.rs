@@ -28,7 +28,7 @@ impl Buddy<'_> {
             let Some((place, found_order)) = self.lists.gigablocks.find(want.order) else { break };
             let pageblock = self.lists.gigablocks.index(place);
             let from = self.type_of(pageblock);
-            tell_of(place, want.order, watch);
+            probe_block(place, want.order, watch);
             self.take_large_at(place, want.order, want.migratetype);
             if from != want.migratetype {
                 let claim = Fallback { pageblock, from, found_order, claimed: true };
@@ -81,7 +81,7 @@ impl Buddy<'_> {
         watch: impl Watch,
     ) {
         for frame in bundle.frames() {
-            tell_of(self.lists.gigablocks.place(frame >> PAGEBLOCK_ORDER), bundle.order, watch);
+            probe_block(self.lists.gigablocks.place(frame >> PAGEBLOCK_ORDER), bundle.order, watch);
             match self.check_allocated(frame, bundle.order) {
                 Ok(()) => self.give_large_at(frame >> PAGEBLOCK_ORDER, bundle.order),
                 Err(why) => refusals.add(frame, bundle.order, why),
@@ -119,7 +119,7 @@ impl Buddy<'_> {
 }
 
 /// Reports a block of whole pageblocks that is taken or given.
-fn tell_of(place: u32, order: Order, watch: impl Watch) {
+fn probe_block(place: u32, order: Order, watch: impl Watch) {
     if !watch.listens() {
         return;
     }

@@ -231,7 +231,7 @@ impl<'m> Buddy<'m> {
 
     /// The type of a pageblock, isolation aside: for an isolated pageblock the type that it returns
     /// to.
-    fn home_type(&self, index: u32) -> MigrateType {
+    fn unisolated_type(&self, index: u32) -> MigrateType {
         match self.type_of(index) {
             MigrateType::Isolate => {
                 let before = self.blocks[index as usize].type_before_isolation;

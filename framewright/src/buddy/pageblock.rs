@@ -112,7 +112,7 @@ impl Pageblock {
         self.map = [0; WORDS];
         self.levels = Levels::NOTHING_FREE;
         self.class = UNLISTED;
-        self.book_taken(PAGEBLOCK_FRAMES as u16, movable);
+        self.count_taken(PAGEBLOCK_FRAMES as u16, movable);
     }
 
     /// Number of free frames in `count` words from word `first`.
@@ -122,7 +122,7 @@ impl Pageblock {
 
     /// Counts `frames` more allocated frames, requested as `movable` or not.
     #[inline(always)]
-    pub(super) fn book_taken(&mut self, frames: u16, movable: bool) {
+    pub(super) fn count_taken(&mut self, frames: u16, movable: bool) {
         self.free -= frames;
         if movable {
             self.movable += frames;
@@ -134,7 +134,7 @@ impl Pageblock {
     /// Counts `frames` frames as free again. In a mixed pageblock their kind is unknown; frames of
     /// the pageblock's own kind (`movable`) are assumed to be freed first.
     #[inline(always)]
-    pub(super) fn book_given(&mut self, frames: u16, movable: bool) {
+    pub(super) fn count_given(&mut self, frames: u16, movable: bool) {
         self.free += frames;
         let (first, second) = if movable {
             (&mut self.movable, &mut self.pinned)
@@ -164,11 +164,11 @@ mod tests {
         let mut block = Pageblock::empty();
         block.set_words(0, WORDS, true);
         (block.free, block.present) = (512, 512);
-        block.book_taken(100, true);
-        block.book_taken(50, false);
-        block.book_given(120, true);
+        block.count_taken(100, true);
+        block.count_taken(50, false);
+        block.count_given(120, true);
         assert_eq!((block.movable, block.pinned), (0, 30));
-        block.book_given(30, true);
+        block.count_given(30, true);
         assert_eq!((block.free, block.movable, block.pinned), (512, 0, 0));
     }
 }

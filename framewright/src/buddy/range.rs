@@ -65,7 +65,7 @@ impl Buddy<'_> {
         let place = self.lists.gigablocks.place(index);
         self.fold(place / 64, 1 << (place % 64), of);
         if of == MigrateType::Isolate {
-            self.count_reserved(self.home_type(index), to);
+            self.count_reserved(self.unisolated_type(index), to);
             self.blocks[index as usize].type_before_isolation = to as u8;
         } else if of.mixes() {
             self.set_type(index, to);
@@ -82,7 +82,7 @@ impl Buddy<'_> {
                 heads.add(i, mask);
             }
         }
-        block.book_taken(piece.frames() as u16, movable);
+        block.count_taken(piece.frames() as u16, movable);
         self.free[of as usize] -= u64::from(piece.frames());
         self.settle(piece.index, of, ());
     }

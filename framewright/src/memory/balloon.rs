@@ -31,13 +31,13 @@ impl core::error::Error for OrderTooSmall {}
 
 /// A block that is isolated from the zone while it is reported. Dropping the value returns the
 /// block, also while a panic of the embedder unwinds.
-struct Lent<'c, 'm, P: Platform> {
+struct ReportedBlock<'c, 'm, P: Platform> {
     cpu: ZoneOnCpu<'c, 'm, P>,
     frame: u32,
     order: Order,
 }
 
-impl<P: Platform> Drop for Lent<'_, '_, P> {
+impl<P: Platform> Drop for ReportedBlock<'_, '_, P> {
     fn drop(&mut self) {
         self.cpu.give_reported(self.frame, self.order);
     }
@@ -66,12 +66,12 @@ impl<P: Platform> Memory<'_, P> {
                 // ends.
                 for _ in 0..Order::MAX.frames() >> order.get() {
                     let Some(frame) = cpu.take_unreported(gigablock, order) else { break };
-                    let lent = Lent { cpu, frame, order };
+                    let block = ReportedBlock { cpu, frame, order };
                     let start = cpu.pfn(frame);
                     if let Some(range) = FrameRange::new(start, start.offset(order.frames())) {
                         report(range);
                     }
-                    drop(lent);
+                    drop(block);
                     frames += order.frames();
                 }
             }

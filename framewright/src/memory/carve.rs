@@ -21,7 +21,7 @@ impl<'m> Carver<'m> {
         count: usize,
         mut make: impl FnMut(usize) -> T,
     ) -> Option<&'m mut [T]> {
-        let array = self.room(count)?;
+        let array = self.space(count)?;
         for (at, slot) in array.iter_mut().enumerate() {
             slot.write(make(at));
         }
@@ -36,7 +36,7 @@ impl<'m> Carver<'m> {
         count: usize,
         mut values: impl Iterator<Item = T>,
     ) -> Option<&'m mut [T]> {
-        let array = self.room(count)?;
+        let array = self.space(count)?;
         for slot in array.iter_mut() {
             slot.write(values.next()?);
         }
@@ -45,7 +45,7 @@ impl<'m> Carver<'m> {
     }
 
     /// Carves space for `count` values.
-    fn room<T>(&mut self, count: usize) -> Option<&'m mut [MaybeUninit<T>]> {
+    fn space<T>(&mut self, count: usize) -> Option<&'m mut [MaybeUninit<T>]> {
         let bytes = count.checked_mul(size_of::<T>())?;
         let start = self.cut(bytes, align_of::<T>())?.as_mut_ptr().cast::<MaybeUninit<T>>();
         // SAFETY: `start` is aligned for `T`, and `count` values fit behind it; the bytes are

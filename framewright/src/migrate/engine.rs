@@ -87,7 +87,7 @@ impl<P: Platform> Migration<'_, '_, P> {
             targets.put_back(at.to(), at.order());
             at.clear_target();
         }
-        let count = partition(moves, |at| !at.is_settled() && !at.is_unmapped());
+        let count = partition(moves, |at| !at.has_left_frames() && !at.is_unmapped());
         // The drop of `ended` also runs if the embedder panics.
         let ended = Ended { moves, targets, result };
         if count > 0 {
@@ -163,7 +163,7 @@ impl<P: Platform> ChunkMove<'_, '_, '_, P> {
         self.effort.mode = MigrateMode::Async;
         self.batch(chunk, slots, Locking::Try, PASSES_BATCH);
         self.effort.mode = mode;
-        for at in chunk.iter_mut().filter(|at| !at.is_settled()) {
+        for at in chunk.iter_mut().filter(|at| !at.has_left_frames()) {
             at.clear_failure();
             self.batch(core::slice::from_mut(at), slots, Locking::Wait, PASSES_ALONE);
         }

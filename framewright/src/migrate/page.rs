@@ -160,7 +160,7 @@ impl Move {
     }
 
     /// Whether the old frames belong to the library.
-    pub(super) fn is_settled(&self) -> bool {
+    pub(super) fn has_left_frames(&self) -> bool {
         matches!(self.stage, Stage::Moved | Stage::Gone)
     }
 }

@@ -48,7 +48,7 @@ impl<P: Platform> OwnedZoneOnCpu<'_, '_, P> {
                 at.move_to_depot_share(&mut leaving);
                 // Some blocks had to leave because no slot was free. More blocks leave under the
                 // same hold of the lock, so that slots become free.
-                if leaving.bundles.room() > Bundles::CAPACITY as u32 * 3 / 4 {
+                if leaving.bundles.free_slots() > Bundles::CAPACITY as u32 * 3 / 4 {
                     let frames = lists.sizing.batch_to_drain();
                     lists.select_bundles(at.context(), list, frames, &mut leaving.bundles);
                     at.move_to_depot_share(&mut leaving);

@@ -148,7 +148,7 @@ impl<'m> Lists<'m> {
         let own = if order == Order::ZERO { RING } else { REFILL_MAX };
         wanted.set(order, blocks.min(own as u32) as u8);
         self.ran_out |= 1 << list.get();
-        let room = u64::from(self.sizing.high()).saturating_sub(context.pages.held());
+        let space = u64::from(self.sizing.high()).saturating_sub(context.pages.held());
         for order in wanted.others(order) {
             let Some(other) = ListIndex::serving(order, of) else { continue };
             let len = context.pages.len(other);
@@ -156,7 +156,7 @@ impl<'m> Lists<'m> {
             if len >= REFILL_MAX {
                 // No block of this list was requested since.
                 self.ran_out &= !(1 << other.get());
-            } else if self.ran_out >> other.get() & 1 == 1 && frames <= room {
+            } else if self.ran_out >> other.get() & 1 == 1 && frames <= space {
                 wanted.set(order, (REFILL_MAX - len) as u8);
             }
         }

@@ -71,7 +71,7 @@ impl<'m, P: Platform> ZoneOnCpu<'_, 'm, P> {
     /// Records that a free block was taken out of the zone for the time of a report to the embedder
     /// (free page reporting). The embedder may discard the contents, so the poison is not checked
     /// any more.
-    pub(super) fn lent(&self, frame: u32, order: Order) {
+    pub(super) fn begin_report(&self, frame: u32, order: Order) {
         if let Some(states) = self.zone.states() {
             states.take_poisoned(frames(frame, order)).for_each(drop);
             states.own(frame, order);
@@ -80,7 +80,7 @@ impl<'m, P: Platform> ZoneOnCpu<'_, 'm, P> {
 
     /// Records that a reported block is about to return to the zone. The block has no user, so the
     /// check cannot fail.
-    pub(super) fn returned(&self, frame: u32, order: Order) {
+    pub(super) fn end_report(&self, frame: u32, order: Order) {
         if let Some(states) = self.zone.states() {
             let _ = states.disown(frame, order);
         }

@@ -167,18 +167,18 @@ impl Sizing {
             self.high = (self.high + frames).min(self.high_max);
         }
         let held = u32::try_from(held).unwrap_or(u32::MAX);
-        let room = self.high.saturating_sub(held).saturating_sub(self.batch).max(self.batch);
-        if frames <= room && self.alloc_factor < self.scale_max {
+        let space = self.high.saturating_sub(held).saturating_sub(self.batch).max(self.batch);
+        if frames <= space && self.alloc_factor < self.scale_max {
             self.alloc_factor += 1;
         }
-        frames = frames.min(room);
+        frames = frames.min(space);
         if frames == 1 {
             return 1;
         }
         // A pageblock is larger than any batch, so for pageblocks the factor counts blocks instead
         // of frames.
         let blocks = (frames >> order.get()).max(1 << self.alloc_factor.min(4));
-        blocks.min((room >> order.get()).max(2)).max(2)
+        blocks.min((space >> order.get()).max(2)).max(2)
     }
 
     /// Records how many frames were allocated and freed since the last call. Frees in a row add up;

@@ -171,7 +171,7 @@ impl<'m> BundleStore<'m> {
         let mut taken = 0;
         while taken < frames && !out.is_full() {
             // Takes as many bundles as if all were full, so that the excess stays small.
-            let full = ((frames - taken) / 64).min(u64::from(out.room())).max(1) as u32;
+            let full = ((frames - taken) / 64).min(u64::from(out.free_slots())).max(1) as u32;
             let taken_word = self.occupied[list.get()].take_word_at(self.hand, full);
             let Some((leaf, mut mask)) = taken_word else { break };
             self.hand = leaf + 1;

@@ -56,8 +56,8 @@ impl<'m, P: Platform> Reclaim<'_, 'm, P> {
         let mut slots = [BatchSlot::default(); BATCH_SLOTS];
         let flusher = self.flusher(need.cpu);
         let taker = FreeTarget::Zones(self.lru(), need.cpu);
-        let room = flusher.batch_capacity(BATCH_SLOTS);
-        let mut retire = Retire::new(flusher.batch(&mut slots), room, taker);
+        let capacity = flusher.batch_capacity(BATCH_SLOTS);
+        let mut retire = Retire::new(flusher.batch(&mut slots), capacity, taker);
         let reclaimed = self.reclaim_until_freed(need, frames.max(1), &mut retire);
         let freed = retire.freed().max(reclaimed);
         if self.has_node(need.node) {

@@ -194,8 +194,8 @@ impl<'a, 'm, P: Platform> Kswapd<'a, 'm, P> {
         }
         let mut slots = [BatchSlot::default(); BATCH_SLOTS];
         let flusher = self.reclaim.flusher(cpu);
-        let room = flusher.batch_capacity(BATCH_SLOTS);
-        let mut retire = Retire::new(flusher.batch(&mut slots), room, taker);
+        let capacity = flusher.batch_capacity(BATCH_SLOTS);
+        let mut retire = Retire::new(flusher.batch(&mut slots), capacity, taker);
         self.reclaim.tick(round.scan.cpu);
         retire.drain_flushed();
         self.sweep(&mut round, &mut retire);

@@ -51,20 +51,20 @@ pub(super) struct Retire<'t, 'a, 'f, 'm, P: Platform> {
     batch: FlushBatch<'f, 'm, P>,
     /// Slots that may be in use, and the number of slots.
     used: usize,
-    room: usize,
+    capacity: usize,
     target: FreeTarget<'t, 'a, 'm, P>,
     /// Number of frames freed.
     freed: u64,
 }
 
 impl<'t, 'a, 'f, 'm, P: Platform> Retire<'t, 'a, 'f, 'm, P> {
-    /// Starts with an empty batch that has `room` slots.
+    /// Starts with an empty batch that has `capacity` slots.
     pub(super) fn new(
         batch: FlushBatch<'f, 'm, P>,
-        room: usize,
+        capacity: usize,
         target: FreeTarget<'t, 'a, 'm, P>,
     ) -> Self {
-        Self { batch, used: 0, room, target, freed: 0 }
+        Self { batch, used: 0, capacity, target, freed: 0 }
     }
 
     /// Makes space in the batch for pages that are to be retired with one flush. Returns the numbers
@@ -72,9 +72,9 @@ impl<'t, 'a, 'f, 'm, P: Platform> Retire<'t, 'a, 'f, 'm, P> {
     /// The other pages come first. Mapped pages are limited by the bound on unflushed frames, so
     /// their number may be 0.
     pub(super) fn reserve(&mut self, mapped: usize, others: usize) -> (usize, usize) {
-        let others = others.min(self.room);
-        let mapped = mapped.min(self.room - others);
-        if self.used + mapped + others > self.room {
+        let others = others.min(self.capacity);
+        let mapped = mapped.min(self.capacity - others);
+        if self.used + mapped + others > self.capacity {
             self.finish();
         }
         let mut reserved = self.batch.reserve(mapped as u64);
@@ -94,7 +94,7 @@ impl<'t, 'a, 'f, 'm, P: Platform> Retire<'t, 'a, 'f, 'm, P> {
     /// space.
     pub(super) fn reserve_with_flush(&mut self, mapped: usize) -> usize {
         self.drain_oldest_half();
-        let reserved = self.batch.reserve(mapped.min(self.room) as u64) as usize;
+        let reserved = self.batch.reserve(mapped.min(self.capacity) as u64) as usize;
         self.used += reserved;
         reserved
     }

@@ -266,8 +266,8 @@ impl<'f, 'm, P: Platform> FlushBatch<'f, 'm, P> {
         }
         let most = tlb.deferred_max();
         if !self.defer_up_to(most) {
-            let room = most.saturating_sub(self.pending);
-            self.flusher.limit_deferred(room, free);
+            let limit = most.saturating_sub(self.pending);
+            self.flusher.limit_deferred(limit, free);
             if self.was_flushed_meanwhile() {
                 self.set_flushed();
                 return true;

@@ -204,10 +204,10 @@ impl<'m> Depot<'m> {
             return;
         }
         probe_stack(watch, kind);
-        let Some(room) = out.open(kind, CHUNK_BLOCKS) else { return };
+        let Some(entries) = out.open(kind, CHUNK_BLOCKS) else { return };
         let bottom = stack.bottom;
         let chunk = &mut self.chunks[bottom as usize];
-        room.copy_from_slice(&chunk.blocks);
+        entries.copy_from_slice(&chunk.blocks);
         probe_blocks(watch, bottom, 0..CHUNK_BLOCKS);
         let above = mem::replace(&mut chunk.above, NIL);
         chunk.next = mem::replace(&mut self.unused, bottom);

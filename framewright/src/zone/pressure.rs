@@ -50,7 +50,7 @@ impl<'m, P: Platform> Zone<'m, P> {
     }
 
     /// Whether `access` would leave the free frames that compaction needs to form a block of
-    /// `order` ([`CompactTuning::room`]), if `more` frames were free as well. For a huge page, the
+    /// `order` ([`CompactTuning::frames_needed`]), if `more` frames were free as well. For a huge page, the
     /// frames of the huge-page reserve count as free.
     pub(crate) fn could_compact(
         &self,

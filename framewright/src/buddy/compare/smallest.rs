@@ -74,7 +74,7 @@ impl Buddy<'_> {
     /// Takes the wanted blocks from a piece, from its beginning.
     fn take_piece(&mut self, piece: Piece, want: &Want, out: &mut Bundles, watch: impl Watch) {
         let Piece { pageblock, first, order } = piece;
-        self.tell_of_visit(pageblock, want.migratetype, watch);
+        self.probe_visit(pageblock, want.migratetype, watch);
         let known = self.heads_of(pageblock);
         let block = &mut self.blocks[pageblock as usize];
         let before = block.free;
