@@ -160,7 +160,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_mixed_pageblock_forgets_the_mix_when_it_empties() {
+    fn counts_of_a_mixed_pageblock_are_exact_again_when_it_is_empty() {
         let mut block = Pageblock::empty();
         block.set_words(0, WORDS, true);
         (block.free, block.present) = (512, 512);

@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn poison_is_looked_at_once() {
+    fn poison_is_checked_once() {
         with_states(|states| {
             states.mark_poisoned(4..6);
             assert!(states.take_poisoned(0..8).eq([4, 5]));

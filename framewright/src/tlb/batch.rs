@@ -163,7 +163,7 @@ impl<'f, 'm, P: Platform> FlushBatch<'f, 'm, P> {
             FlushBatching::All | FlushBatching::Lazy => false,
         };
         let scope = Scope::page(space, page);
-        let is_ours = |owed: &DeferredFlush| owed.belongs_to(memory.tag());
+        let is_ours = |flush: &DeferredFlush| flush.belongs_to(memory.tag());
         let at_once = at_once || !is_ours(space_flush) || !file_flush.is_none_or(is_ours);
         if at_once || !self.note(pfn) {
             self.flusher.shoot_down(cpus, scope);
@@ -171,8 +171,8 @@ impl<'f, 'm, P: Platform> FlushBatch<'f, 'm, P> {
         }
         let epoch = tlb.epoch.next();
         space_flush.note(epoch, cpus);
-        if let Some(owed) = file_flush {
-            owed.note(epoch, cpus);
+        if let Some(flush) = file_flush {
+            flush.note(epoch, cpus);
         }
         self.cpus.extend(cpus);
         self.epoch = self.epoch.max(epoch);
