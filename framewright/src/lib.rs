@@ -1,15 +1,14 @@
-//! Framewright: a physical-memory manager to embed.
+//! Framewright: an embeddable physical-memory manager.
 //!
 //! The page allocator of a production kernel as a library: a buddy allocator on pageblocks,
-//! per-CPU page lists, grouping by mobility, watermarks. No standard library, no heap, no
-//! globals: the embedder gives a [`Platform`], a memory map and a buffer for metadata, and gets
-//! a [`Memory`] that owns everything else. The same code runs on bare metal, on threads, and
-//! in a simulator.
+//! per-CPU page lists, grouping by mobility, watermarks. It uses no standard library, no heap and
+//! no globals: the embedder provides a [`Platform`], a memory map and a buffer for metadata, and
+//! gets a [`Memory`]. The same code runs on bare metal, on threads, and in a simulator.
 //!
 //! ```text
 //!  alloc     Request -> Block: fast path, slow path, bulk
 //!    |
-//!  core      what all layers above share: machine, zones, CPUs with their lists
+//!  core      state that all layers above share: platform, zones, CPUs with their lists
 //!    |
 //!  pcp       per-CPU lists: no lock, no atomic read-modify-write on the hot path
 //!    |
@@ -20,16 +19,19 @@
 //!  types     Pfn, Order, FrameRange, Block, Request
 //! ```
 //!
-//! Above them: [`reclaim`] (which pages can go), [`tlb`] (what CPUs remember of those that went).
+//! Above `core`: [`reclaim`] (page reclaim), [`compact`] and [`migrate`] (compaction and page
+//! migration), [`tlb`] (batched TLB flushes).
 //!
-//! Between `types` and `buddy`, lowest first: `sync` (every atomic), [`platform`] (the machine), [`observe`]
-//! (counters, text), `hardening` (the parts that its two highest levels add), [`tuning`] (every threshold). On top:
-//! [`memory`](Memory) (construction, and what an embedder calls). A module names modules below itself only; `.ci/layers` checks this.
+//! Between `types` and `buddy`, lowest first: `sync` (all atomics), [`platform`] (the machine),
+//! [`observe`] (counters, text), `hardening` (the data structures of its two highest levels),
+//! [`tuning`] (settings). On top: [`memory`](Memory) (construction, and the embedder's interface).
+//! A module uses only modules below itself; `.ci/layers` checks this.
 //!
 //! # Example
 //!
-//! A machine with one CPU and 8 MiB of frames that nothing reads. The guide, `docs/embedding.md` in the source tree, goes on
-//! from here: several CPUs, frames with contents, reclaim, flushes of translations, compaction.
+//! A machine with one CPU and 8 MiB of frames without contents. The guide, `docs/embedding.md` in
+//! the source tree, continues from here: several CPUs, frames with contents, reclaim, TLB flushes,
+//! compaction.
 //!
 //! ```
 //! use std::mem::MaybeUninit;
@@ -86,16 +88,18 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! # What is only there to compare
+//! # Methods for comparison
 //!
-//! The feature `compare`, off by default, adds methods that are there only to be compared with the ones that
-//! are used: compaction by two scanners (`compact.method=scan`), free blocks taken in the order that Linux
-//! takes them in (`zone.bulk_take`), and blocks selected under the zone lock (`pcp.bulk_free`). Without it,
-//! [`Tuning::set`] refuses these settings and names the feature.
+//! The feature `compare`, off by default, adds methods for comparison with the default ones:
+//! compaction by two scanners (`compact.method=scan`), free blocks taken in Linux's order
+//! (`zone.bulk_take`), and blocks selected under the zone lock (`pcp.bulk_free`). Without the
+//! feature, [`Tuning::set`] refuses these settings and names it.
 //!
-//! Lock order, outermost first: the embedder's own locks, the LRU lists of a node, the lists of a
-//! CPU, the zone. Nothing of the embedder is called under the latter three, but for the wait hook
-//! of these locks themselves.
+//! # Lock order
+//!
+//! Outermost first: the embedder's own locks, the LRU lists of a node, the lists of a CPU, the
+//! zone. No code of the embedder is called under the last three, except the wait hook of these
+//! locks themselves.
 
 #![cfg_attr(doctest, doc = include_str!("../../docs/embedding.md"))]
 #![no_std]
@@ -139,7 +143,7 @@ pub use types::{
     ZoneKind,
 };
 
-/// Names for physical memory: frame numbers, orders, ranges, and blocks that are owned.
+/// Physical memory: frame numbers, orders, ranges, and owned blocks.
 pub mod frame {
     pub use crate::types::{
         Block, Extent, FRAME_SIZE, FrameRange, Order, PAGEBLOCK_FRAMES, PAGEBLOCK_ORDER, Pfn,

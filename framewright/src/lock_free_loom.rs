@@ -1,5 +1,5 @@
-//! What the library does without locks, under the C11 memory model: the claim of a CPU, and
-//! counters that are read while they are written.
+//! Lock-free parts of the library under the C11 memory model: the claim of a CPU, and counters that
+//! are read while they are written.
 
 #![allow(unsafe_code)]
 
@@ -19,7 +19,7 @@ use toy::{leaked, mostly_nothing};
 const PAGE: Request = Request::new(Order::ZERO, MigrateType::Movable);
 const CPU: CpuId = CpuId::new(0);
 
-/// CPUs are model threads. Loom has no remote barriers, hence a machine that does without.
+/// A machine of model threads as CPUs. Loom has no remote barriers, so the machine has none.
 struct Machine {
     /// Whether the test contains bad frees.
     abused: bool,
@@ -46,7 +46,8 @@ unsafe impl Platform for Machine {
 
 impl Probe for Machine {}
 
-/// A pageblock, whole: of others the owner's short way keeps off.
+/// The frames of one whole pageblock. In a partial pageblock the owner's fast path would not be
+/// taken.
 const FRAMES: u64 = 512;
 
 /// A small memory with one CPU that lives as long as the process.
@@ -63,8 +64,8 @@ fn memory_of(cpus: u16, hardening: Hardening) -> &'static Memory<'static, Machin
     leaked(Machine { abused: hardening == Hardening::Tracked }, &config)
 }
 
-/// Words of the stack of a model thread: what loom gives the first one is too little for the slow
-/// path without optimisation.
+/// Words of the stack of a model thread. Loom's stack for the first thread is too small for the
+/// slow path without optimisation.
 const STACK: usize = 1 << 15;
 
 fn spawn<R: Send + 'static>(body: impl FnOnce() -> R + Send + 'static) -> thread::JoinHandle<R> {
@@ -82,9 +83,9 @@ fn explore(preemptions: usize, body: impl Fn() + Sync + Send + 'static) {
     });
 }
 
-/// What the owner of a CPU does, watched by loom.
+/// The work of the owner of a CPU, watched by loom.
 struct Work(UnsafeCell<u32>);
-// SAFETY: used by whom the claim admits; loom reports who is not.
+// SAFETY: only the holder of the claim uses the value; loom reports a violation.
 unsafe impl Sync for Work {}
 // SAFETY: as above.
 unsafe impl Send for Work {}
@@ -97,7 +98,7 @@ fn a_cpu_has_one_owner_at_a_time_and_hands_over_all_it_did() {
         let own = |work: &Work| {
             let token = memory.cpu(CPU);
             if token.is_ok() {
-                // SAFETY: the claim admits one.
+                // SAFETY: this thread holds the claim, and there is one claim per CPU.
                 work.0.with_mut(|done| unsafe { *done += 1 });
             }
             u32::from(token.is_ok())
@@ -130,7 +131,7 @@ fn counters_only_grow_while_others_read_them() {
 }
 
 #[test]
-fn an_owner_can_be_drained_at_work() {
+fn an_owner_is_drained_while_it_frees() {
     explore(2, || {
         let memory = memory();
         let block = memory.cpu(CPU).unwrap().alloc(PAGE).map(Block::into_raw).unwrap();

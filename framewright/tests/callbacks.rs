@@ -70,7 +70,7 @@ fn an_isolated_pageblock_is_not_used_by_a_refill_in_progress() {
         |memory, event| {
             let Event::PageAllocZoneLocked { pfn, .. } = event else { return };
             // The isolation lasts: only an undo would end it.
-            let _withheld = memory.isolate(*pfn).unwrap();
+            let _isolated = memory.isolate(*pfn).unwrap();
         },
     );
     let mut cpu = memory.cpu(CpuId::new(0)).unwrap();
@@ -188,7 +188,7 @@ fn an_isolation_that_panics_is_undone() {
 }
 
 #[test]
-fn a_cpu_whose_way_offline_panicked_has_no_owner() {
+fn a_cpu_is_not_claimed_after_a_panic_while_it_goes_offline() {
     let memory = interrupted(|memory| memory.cpu_offline(CpuId::new(0)).unwrap());
     memory.cpu_offline(CpuId::new(0)).unwrap();
     memory.cpu_online(CpuId::new(0)).unwrap();
@@ -199,7 +199,7 @@ fn a_cpu_whose_way_offline_panicked_has_no_owner() {
 }
 
 #[test]
-fn a_removal_that_panics_withholds_nothing() {
+fn a_removal_that_panics_isolates_nothing() {
     let memory = interrupted(|memory| {
         memory.remove_memory(pageblocks(0, 64), &mut |_| ()).unwrap();
     });

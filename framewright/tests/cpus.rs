@@ -68,7 +68,7 @@ fn highs(memory: &Memory<'_, Machine>) -> Vec<u64> {
 }
 
 #[test]
-fn online_cpus_share_what_lists_may_hold() {
+fn online_cpus_share_the_capacity_of_lists() {
     let an_eighth = |config: &mut Config<'_>| {
         config.tuning.pcp.high_fraction = 8;
         config.tuning.pcp.batch = Auto::Fixed(8);

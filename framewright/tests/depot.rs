@@ -333,7 +333,7 @@ fn one_hold_serves_all_orders() {
 /// The cell of the table at [`CpuToken::free_raw`] that says no for *checked*: the free is refused when the
 /// frame comes to the zone.
 #[test]
-fn a_raw_free_of_what_lies_in_the_depot_is_refused_in_the_zone() {
+fn a_raw_free_of_a_block_in_the_depot_is_refused_in_the_zone() {
     on_memory(|memory| {
         fill_depot(memory);
         let mut token = memory.cpu(cpu(1)).unwrap();

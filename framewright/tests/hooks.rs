@@ -250,7 +250,7 @@ fn hardening_that_is_off_touches_no_heads() {
 }
 
 #[test]
-fn an_owner_that_is_turned_away_goes_to_the_zone() {
+fn a_refused_owner_uses_the_zone() {
     with_memory(&[], |memory| {
         let mut token = memory.cpu(cpu(0)).unwrap();
         memory.platform().forces(Site::EnterLists, u32::MAX);
@@ -280,7 +280,7 @@ fn a_raw_free_that_cannot_search_the_lists_goes_to_the_zone() {
 }
 
 #[test]
-fn a_raw_free_looks_at_the_lists_and_at_heads_and_takes_the_lock_only_where_they_do_not_tell() {
+fn a_raw_free_takes_the_lock_only_if_lists_and_heads_do_not_decide() {
     for (size, locks) in [(0, 0), (1, 1)] {
         // A refill takes the buddy of the frame as well.
         with_memory(&[("pcp.batch", "63")], |memory| {
@@ -300,7 +300,7 @@ fn a_raw_free_looks_at_the_lists_and_at_heads_and_takes_the_lock_only_where_they
 }
 
 #[test]
-fn a_zone_that_is_said_to_be_empty_is_tried_again_or_not() {
+fn a_zone_that_is_forced_empty_is_tried_again() {
     for site in [Site::Refill, Site::SlowPath] {
         with_memory(&[], |memory| {
             let mut token = memory.cpu(cpu(0)).unwrap();
@@ -318,7 +318,7 @@ fn a_zone_that_is_said_to_be_empty_is_tried_again_or_not() {
 }
 
 #[test]
-fn a_bulk_free_that_is_put_off_happens_later() {
+fn a_deferred_bulk_free_happens_later() {
     with_memory(&[("pcp.batch", "7"), ("pcp.high_fraction", "200")], |memory| {
         let mut token = memory.cpu(cpu(0)).unwrap();
         let mut blocks: Vec<_> = (0..2000).map(|_| token.alloc(PAGE).unwrap()).collect();
@@ -335,7 +335,7 @@ fn a_bulk_free_that_is_put_off_happens_later() {
 
 /// By which who can as well do without leaves a lock to others.
 #[test]
-fn whether_a_flag_is_held_can_be_seen() {
+fn a_held_flag_reports_that_it_is_held() {
     let machine = Listener::default();
     let lock = <SpinFlag as RawLock<Listener>>::new();
     assert!(!lock.is_held(&machine));

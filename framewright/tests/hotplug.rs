@@ -62,7 +62,7 @@ fn free_all<'m>(memory: &Memory<'m, Machine>, blocks: Vec<Block<'m>>) {
 }
 
 #[test]
-fn memory_that_may_come_is_not_there() {
+fn absent_memory_cannot_be_used() {
     on_memory(|memory| {
         assert_eq!(memory.managed(), 8 * PAGEBLOCK);
         let mut token = memory.cpu(CpuId::new(0)).unwrap();
@@ -78,7 +78,7 @@ fn memory_that_may_come_is_not_there() {
 }
 
 #[test]
-fn what_is_added_is_used_and_what_is_free_can_go() {
+fn added_memory_is_used_and_free_memory_can_be_removed() {
     on_memory(|memory| {
         memory.add_memory(range(10, 14)).unwrap();
         assert_eq!(memory.managed(), 12 * PAGEBLOCK);
@@ -102,7 +102,7 @@ fn what_is_added_is_used_and_what_is_free_can_go() {
 }
 
 #[test]
-fn what_is_in_use_stays_and_is_named() {
+fn memory_in_use_stays_and_is_reported() {
     on_memory(|memory| {
         let mut token = memory.cpu(CpuId::new(1)).unwrap();
         let at = Pfn::new(2 * PAGEBLOCK + 64);
@@ -120,7 +120,7 @@ fn what_is_in_use_stays_and_is_named() {
 }
 
 #[test]
-fn large_blocks_form_across_what_was_added() {
+fn large_blocks_form_across_added_memory() {
     on_memory(|memory| {
         memory.add_memory(range(8, 16)).unwrap();
         assert_eq!(memory.largest_free_order(), Order::new(13));
@@ -134,7 +134,7 @@ fn large_blocks_form_across_what_was_added() {
 }
 
 #[test]
-fn wrong_ranges_are_told_apart() {
+fn wrong_ranges_get_distinct_errors() {
     on_memory(|memory| {
         let frames = |a, b| FrameRange::new(Pfn::new(a), Pfn::new(b)).unwrap();
         let at = |block| Pfn::new(block * PAGEBLOCK);
@@ -152,7 +152,7 @@ fn wrong_ranges_are_told_apart() {
 }
 
 #[test]
-fn watermarks_follow_what_is_there() {
+fn watermarks_follow_the_present_memory() {
     let map = [
         range(0, 8).into(),
         MemoryRange::new(range(8, 512), NodeId::default(), ZoneKind::Normal).absent(),
@@ -214,7 +214,7 @@ fn a_balloon_takes_the_largest_first() {
 }
 
 #[test]
-fn who_is_told_what_is_in_the_way_may_do_anything() {
+fn the_callback_for_frames_in_use_may_call_the_memory() {
     on_memory(|memory| {
         let mut token = memory.cpu(CpuId::new(0)).unwrap();
         let held = token.alloc_at(Pfn::new(PAGEBLOCK), Order::ZERO, MigrateType::Movable).unwrap();
@@ -234,7 +234,7 @@ fn who_is_told_what_is_in_the_way_may_do_anything() {
 }
 
 #[test]
-fn zoneinfo_spans_what_is_there() {
+fn zoneinfo_spans_the_present_memory() {
     on_memory(|memory| {
         let line = |name: &str| {
             let mut text = String::new();
@@ -251,7 +251,7 @@ fn zoneinfo_spans_what_is_there() {
 }
 
 #[test]
-fn a_balloon_finds_what_its_own_cpu_holds() {
+fn a_balloon_finds_blocks_on_the_lists_of_its_cpu() {
     on_memory(|memory| {
         let mut token = memory.cpu(CpuId::new(0)).unwrap();
         let up_to = Request::new(Order::MAX, MigrateType::Movable);
@@ -365,7 +365,7 @@ fn high_after(change: fn(&Memory<'static, Racing>), at: u32) -> u64 {
 }
 
 #[test]
-fn lists_follow_the_size_of_their_zone_though_cpus_come_and_go_meanwhile() {
+fn lists_follow_the_size_of_their_zone_while_cpus_go_offline_and_online() {
     for at in 1..=2 {
         assert_eq!(high_after(|memory| memory.cpu_online(CpuId::new(1)).unwrap(), at), 512);
     }

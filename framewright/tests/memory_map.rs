@@ -69,7 +69,7 @@ fn touching_ranges_are_one() {
 }
 
 #[test]
-fn holes_are_nobodys() {
+fn holes_cannot_be_used() {
     on_map(&[range(0, 512), range(1024, 1536)], |memory| {
         let mut token = memory.cpu(cpu(0)).unwrap();
         let hole = Pfn::new(700);
@@ -84,7 +84,7 @@ fn holes_are_nobodys() {
 }
 
 #[test]
-fn an_isolated_pageblock_has_the_frames_of_its_zone_alone() {
+fn an_isolated_pageblock_has_the_frames_of_its_zone_only() {
     let dma = MemoryRange { zone: ZoneKind::Dma, ..range(0, 300) };
     on_map(&[dma, range(310, 1024)], |memory| {
         for (at, start, end) in [(10, 0, 300), (400, 310, 512), (600, 512, 1024)] {
@@ -97,7 +97,7 @@ fn an_isolated_pageblock_has_the_frames_of_its_zone_alone() {
 }
 
 #[test]
-fn what_is_wrong_with_a_map_is_named() {
+fn errors_in_a_memory_map_are_reported() {
     let new = |map: &[MemoryRange]| Layout::new::<Machine>(&Config::new(map, 1)).map(|_| ());
     assert_eq!(new(&[]), Err(InitError::NoMemory));
     assert_eq!(new(&[range(0, 8), range(9, 9)]), Err(InitError::EmptyRange { index: 1 }));
@@ -168,7 +168,7 @@ fn no_map_overflows() {
 }
 
 #[test]
-fn no_range_overflows_what_is_asked_for() {
+fn no_range_overflows_any_call() {
     on_map(&[range(512, 2048), range(2048, 4096).absent()], |memory| {
         let movable = MigrateType::Movable;
         for frames in extreme_ranges() {
@@ -196,7 +196,7 @@ fn no_range_overflows_what_is_asked_for() {
 }
 
 #[test]
-fn what_is_wrong_with_a_buffer_is_named() {
+fn errors_in_a_buffer_are_reported() {
     let map = [range(0, 5000)];
     let config = Config::new(&map, 2);
     let layout = Layout::new::<Machine>(&config).unwrap();

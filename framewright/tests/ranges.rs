@@ -60,7 +60,7 @@ fn a_given_range_is_exactly_that() {
 }
 
 #[test]
-fn frames_on_the_lists_of_cpus_are_brought_home() {
+fn frames_on_the_lists_of_cpus_are_drained() {
     on_memory(|memory| {
         let mut token = memory.cpu(CpuId::new(0)).unwrap();
         let block = token.alloc(Request::new(Order::ZERO, MigrateType::Movable)).unwrap();
@@ -73,7 +73,7 @@ fn frames_on_the_lists_of_cpus_are_brought_home() {
 }
 
 #[test]
-fn what_is_in_the_way_is_named_and_nothing_changes() {
+fn frames_in_use_are_reported_and_nothing_changes() {
     on_memory(|memory| {
         let mut token = memory.cpu(CpuId::new(0)).unwrap();
         let mut hold = |at, order| {
@@ -148,7 +148,7 @@ fn contiguous_runs_are_aligned_and_within_limits() {
 }
 
 #[test]
-fn a_run_is_found_between_what_is_in_use_or_not_at_all() {
+fn a_run_is_found_between_frames_in_use_or_not_at_all() {
     on_memory(|memory| {
         // Every 700th frame is in use: 699 fit, 700 do not.
         let held: Vec<_> = (0..FRAMES / 700)
@@ -169,7 +169,7 @@ fn a_run_is_found_between_what_is_in_use_or_not_at_all() {
 }
 
 #[test]
-fn impossible_wishes_are_told_apart() {
+fn impossible_requests_get_distinct_errors() {
     on_memory(|memory| {
         assert_eq!(given(memory, range(9, 9)), Err(RangeError::Empty));
         assert_eq!(given(memory, range(FRAMES - 1, FRAMES + 1)), Err(RangeError::NotOurs));

@@ -16,7 +16,7 @@ fn with_side_tables(side_tables: SideTables, test: impl FnOnce(&Memory<'_, Machi
 }
 
 #[test]
-fn a_side_table_has_an_entry_for_every_frame_and_no_other() {
+fn side_tables_have_one_entry_per_frame() {
     with_side_tables(SideTables::default().with_flags().with_owners(), |memory, _| {
         for number in [700, 701, 2999] {
             let pfn = Pfn::new(number);
@@ -34,7 +34,7 @@ fn a_side_table_has_an_entry_for_every_frame_and_no_other() {
 }
 
 #[test]
-fn what_was_not_asked_for_is_not_there_and_costs_nothing() {
+fn unwanted_side_tables_do_not_exist_and_cost_nothing() {
     let mut without = 0;
     with_side_tables(SideTables::default(), |memory, layout| {
         assert!(memory.frame_flags(Pfn::new(700)).is_none());

@@ -74,7 +74,7 @@ fn drained_at_work(kind: OwnerLock, barriers: bool) -> impl Fn() + Sync {
 }
 
 #[test]
-fn an_owner_can_be_drained_at_work() {
+fn an_owner_is_drained_while_it_frees() {
     for kind in [OwnerLock::Biased, OwnerLock::Trylock] {
         let explored = Explorer::new().random(1).executions(4000).run(drained_at_work(kind, true));
         println!("{:?}", explored.unwrap_or_else(|failure| panic!("{failure}")));
@@ -82,7 +82,7 @@ fn an_owner_can_be_drained_at_work() {
 }
 
 #[test]
-fn without_remote_barriers_it_cannot() {
+fn without_remote_barriers_a_drain_races_with_the_owner() {
     let explored =
         Explorer::new().random(1).executions(4000).run(drained_at_work(OwnerLock::Biased, false));
     println!("{}", explored.expect_err("the mutant must be found"));
@@ -91,7 +91,7 @@ fn without_remote_barriers_it_cannot() {
 /// The owner frees a frame of a pageblock that is being isolated. Wherever the two meet, the
 /// frame comes home.
 #[test]
-fn isolation_waits_for_owners_at_work() {
+fn isolation_waits_for_owners_inside_their_lists() {
     for kind in [OwnerLock::Biased, OwnerLock::Trylock] {
         let explorer = Explorer::new().random(1).executions(4000);
         let explored = explorer.run(move || {
@@ -142,7 +142,7 @@ fn removed_at_work(kind: OwnerLock, barriers: bool) -> impl Fn() + Sync {
 }
 
 #[test]
-fn memory_is_removed_from_under_an_owner_at_work() {
+fn memory_is_removed_while_an_owner_frees() {
     for kind in [OwnerLock::Biased, OwnerLock::Trylock] {
         let explored = Explorer::new().random(1).executions(4000).run(removed_at_work(kind, true));
         println!("{:?}", explored.unwrap_or_else(|failure| panic!("{failure}")));
@@ -150,7 +150,7 @@ fn memory_is_removed_from_under_an_owner_at_work() {
 }
 
 #[test]
-fn without_remote_barriers_it_is_not() {
+fn without_remote_barriers_a_removal_races_with_the_owner() {
     let explored =
         Explorer::new().random(1).executions(4000).run(removed_at_work(OwnerLock::Biased, false));
     println!("{}", explored.expect_err("the mutant must be found"));

@@ -52,7 +52,7 @@ fn zones_that_have_memory_have_their_rows() {
 }
 
 #[test]
-fn zoneinfo_follows_what_happens() {
+fn zoneinfo_follows_allocations_and_frees() {
     on_two_nodes(|memory| {
         let mut token = memory.cpu(cpu(1)).unwrap();
         let of_zone = Request::new(Order::ZERO, MigrateType::Movable).zone(ZoneKind::Dma32);
@@ -78,7 +78,7 @@ fn zoneinfo_follows_what_happens() {
 }
 
 #[test]
-fn pageblocks_can_be_set_aside() {
+fn the_type_of_a_pageblock_can_be_set() {
     on_two_nodes(|memory| {
         let (pfn, of) = (Pfn::new(4096 + 700), MigrateType::Unmovable);
         assert!(memory.set_pageblock_type(pfn, of));

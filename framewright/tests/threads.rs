@@ -89,7 +89,7 @@ fn work(memory: &Memory<'_, Threads>, owned: &Owned, number: u16) {
 }
 
 #[test]
-fn owners_are_drained_at_work() {
+fn owners_are_drained_while_they_work() {
     let map = [FrameRange::new(Pfn::new(0), Pfn::new(FRAMES as u64)).unwrap().into()];
     let mut config = Config::new(&map, 2);
     config.tuning.zone.min_free = Auto::Fixed(0);

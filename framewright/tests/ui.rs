@@ -2,6 +2,6 @@
 #![cfg(not(any(miri, framewright_loom, framewright_tso)))]
 
 #[test]
-fn what_would_alias_a_frame_does_not_compile() {
+fn programs_that_would_alias_a_frame_do_not_compile() {
     trybuild::TestCases::new().compile_fail("tests/ui/*.rs");
 }

@@ -70,9 +70,9 @@ impl fmt::Debug for Bundle {
 
 /// A batch of bundles, which moves under one hold of the zone lock.
 ///
-/// Small enough for a kernel stack (1 KiB), and a bound on how long the lock is held. Its
-/// memory is not initialised: most batches use little of it. Invariant: the first `len` items
-/// are.
+/// Small enough for a kernel stack (1 KiB), and a bound on how long the lock is held. Its memory is
+/// not initialised, because most batches use little of it. Invariant: the first `len` items are
+/// initialised.
 pub(crate) struct Bundles {
     items: [MaybeUninit<Bundle>; Bundles::CAPACITY],
     len: usize,
@@ -138,8 +138,8 @@ impl Bundles {
         self.blocks = 0;
     }
 
-    /// Number of bundles that still fit.
-    pub(crate) fn room(&self) -> u32 {
+    /// The number of bundles that still fit.
+    pub(crate) fn free_slots(&self) -> u32 {
         (Self::CAPACITY - self.len) as u32
     }
 

@@ -69,7 +69,7 @@ impl BlockCounts {
 
 impl Buddy<'_> {
     /// Counts free blocks and pageblocks. A block of pageblocks of several types counts for the
-    /// type of its first.
+    /// type of its first pageblock.
     pub(crate) fn counts(&self) -> BlockCounts {
         let mut counts = BlockCounts::default();
         self.add_counts(0..self.blocks.len() as u32, &mut counts);
@@ -85,7 +85,8 @@ impl Buddy<'_> {
             }
             let of = self.type_of(index);
             counts.pageblocks[of as usize] += 1;
-            // Wholly free pageblocks of types that mix are counted with the blocks that they form.
+            // Wholly free pageblocks of types that may share a block are counted with the blocks
+            // that they form.
             let whole = block.is_free() && of.mixes();
             if whole || self.lists.gigablocks.is_folded(index) {
                 continue;
@@ -101,7 +102,8 @@ impl Buddy<'_> {
         }
     }
 
-    /// Tests invariant I2 and the counts. The text of an error names the fault, its number the place.
+    /// Tests invariant I2 and the counts. An error has the name of the fault and the number of the
+    /// pageblock, gigablock or frame.
     pub(crate) fn check(&self) -> Result<(), (&'static str, u32)> {
         let mut free = [0; MigrateType::COUNT];
         let mut listed = [0; MigrateType::COUNT];
@@ -137,14 +139,16 @@ impl Buddy<'_> {
             return Err(("free frames per type do not add up", 0));
         }
         let indices = 0..self.blocks.len() as u32;
-        let reserved = indices.filter(|&index| self.home_type(index) == MigrateType::HighAtomic);
+        let reserved =
+            indices.filter(|&index| self.unisolated_type(index) == MigrateType::HighAtomic);
         if reserved.count() as u64 * u64::from(FRAMES) != self.highatomic_reserved {
             return Err(("reserved pageblocks do not add up", 0));
         }
         self.lists.gigablocks.check()
     }
 
-    /// Whether a pageblock is in exactly the sets it belongs to, free as a `whole` or not.
+    /// Whether a pageblock, which is wholly free or not (`whole`), is in exactly the sets that it
+    /// belongs to.
     fn check_whole(
         &self,
         index: u32,

@@ -1,15 +1,15 @@
 //! Operations for compaction: the contents of a pageblock, and frames to move pages to.
 //! [`source`](super::source) decides which pageblocks are worth emptying.
 //!
-//! The header of a pageblock has the counts, so that its map need not be read: the number of free frames,
-//! and whether all allocated frames were requested as movable. Lists hold pageblocks by fullness, so that
-//! the fullest are found without a search. Target frames are taken from movable pageblocks only, from the fullest first, and
-//! never from a wholly free one.
+//! The header of a pageblock has the number of free frames, and tells whether all allocated frames
+//! were requested as movable, so the map need not be read. Lists hold pageblocks by fullness, so
+//! the fullest are found without a search. Target frames are taken from movable pageblocks only,
+//! from the fullest first, and never from a wholly free one.
 
 use super::{
     Buddy, Bundles, FRAMES, MigrateType, Reserve,
     levels::WORDS,
-    lists::{QUARTILES, Room},
+    lists::{Fullness, QUARTILES},
     pageblock::NIL,
     source::{RANKS, TargetFilter, class_of},
     take::{Want, take_from},
@@ -43,7 +43,7 @@ impl Buddy<'_> {
         let block = &self.blocks[index as usize];
         let of = self.type_of(index);
         if self.lists.gigablocks.is_folded(index) {
-            let movable = self.home_type(index) == MigrateType::Movable;
+            let movable = self.unisolated_type(index) == MigrateType::Movable;
             let (movable, pinned) = if movable { (FRAMES as u16, 0) } else { (0, FRAMES as u16) };
             let (used, map) = ([!0; WORDS], [0; WORDS]);
             return Contents { of, free: 0, movable, pinned, largest: None, used, map };
@@ -69,9 +69,9 @@ impl Buddy<'_> {
     /// Takes frames to move pages to, as up to `blocks` blocks of `order`, from movable pageblocks
     /// that `filter` accepts: first from `near`, where some were found before, then from the
     /// fullest pageblocks on. If only pageblocks with unmovable frames are accepted, it begins with
-    /// the emptiest, in the order in which their free frames were counted. Reads `most` headers at
-    /// most, or one more, and returns how many. Pageblocks that `filter` does not accept cost a
-    /// header, too.
+    /// the emptiest, in the order in which [`Buddy::may_have_targets`] counts their free frames.
+    /// Reads at most `most` headers, or one more, and returns the number. Headers of pageblocks
+    /// that `filter` does not accept are counted, too.
     pub(crate) fn take_targets(
         &mut self,
         (order, blocks): (Order, u32),
@@ -146,7 +146,7 @@ impl Buddy<'_> {
         if order > Order::PAGEBLOCK {
             return self.lists.classes().offer(order);
         }
-        let has = |of| self.lists.first(of, order.get(), Room::Any).is_some();
+        let has = |of| self.lists.first(of, order.get(), Fullness::Any).is_some();
         let least = if unmixed { PAGEBLOCK_ORDER } else { order.get() };
         let claims = |&from: &MigrateType| {
             (least..=PAGEBLOCK_ORDER)
@@ -157,14 +157,14 @@ impl Buddy<'_> {
         has(of) || of.fallbacks().iter().any(claims)
     }
 
-    /// Number of wholly free pageblocks of types that may be mixed.
+    /// The number of wholly free pageblocks of types that may share a block.
     pub(crate) fn free_pageblocks(&self) -> u64 {
         self.lists.gigablocks.count_free()
     }
 
     /// Percentage of the free frames that are in blocks smaller than a pageblock; 100 if no frame is free.
-    /// Reserved and isolated frames do not count. It needs no walk, because it is called after each
-    /// pageblock that is emptied.
+    /// Reserved and isolated frames do not count. Does not walk free memory, because compaction
+    /// calls this after each pageblock that it has emptied.
     pub(crate) fn scattered_percent(&self) -> u64 {
         let free = self.free_frames() - self.highatomic_free();
         let whole = self.free_pageblocks() * u64::from(FRAMES);
@@ -173,7 +173,7 @@ impl Buddy<'_> {
 
     /// Sets the type that an isolated pageblock gets when its isolation ends.
     pub(crate) fn set_type_after_isolation(&mut self, index: u32, to: MigrateType) {
-        if self.type_of(index) == MigrateType::Isolate && self.home_type(index).mixes() {
+        if self.type_of(index) == MigrateType::Isolate && self.unisolated_type(index).mixes() {
             self.blocks[index as usize].type_before_isolation = to as u8;
         }
     }

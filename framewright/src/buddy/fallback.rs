@@ -1,9 +1,9 @@
 //! Fallback when a type has no free blocks: claim a pageblock of another type, or steal from one.
 //!
-//! *Claiming* changes the type of a whole pageblock: because a pageblock with its free frames is on one
-//! list, that is one move. It is done if the pageblock is all free, or if at least half of it is free
-//! or holds frames of a compatible type. *Stealing* takes blocks and leaves the type unchanged. Only
-//! stealing mixes types in a pageblock, so it comes last.
+//! *Claiming* changes the type of a whole pageblock. A pageblock with all its free frames is on one
+//! list, so claiming moves one list entry. A pageblock is claimed if it is wholly free, or if at
+//! least half of its frames are free or of a compatible type. *Stealing* takes blocks and leaves
+//! the type unchanged. Only stealing mixes types in a pageblock, so it comes last.
 
 use super::{Buddy, MigrateType, Part, Watch, take::Want};
 use crate::{
@@ -68,7 +68,7 @@ impl Buddy<'_> {
             .fallbacks()
             .iter()
             .filter_map(|&from| {
-                let pageblock = self.lists.first(from, order.get(), super::lists::Room::Any)?;
+                let pageblock = self.lists.first(from, order.get(), super::lists::Fullness::Any)?;
                 let found_order = self.blocks[pageblock as usize].largest()?;
                 Some(Fallback { pageblock, from, found_order, claimed: false })
             })

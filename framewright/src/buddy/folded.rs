@@ -2,9 +2,9 @@
 //!
 //! The map and header of a pageblock that is one block, free or allocated, carry no information. So
 //! taking and giving such a pageblock moves bits between words of its gigablock, for up to 64
-//! neighbours at once, and leaves map and header unchanged: those of a free pageblock. A pageblock
-//! whose folded bit is set is allocated, even if they say otherwise. Before it is allocated in smaller
-//! blocks it is *unfolded*: its map and header are written.
+//! neighbours at once, and does not change map and header, which stay those of a free pageblock. If
+//! its folded bit is set, the pageblock is allocated, whatever its map and header say. Before it is
+//! allocated in smaller blocks it is *unfolded*: its map and header are written.
 
 use super::{
     Buddy, MigrateType, Part, WORDS_SHIFT, Watch, bundle::Bundle, bundle::Bundles, lists::FREE,
@@ -22,7 +22,7 @@ impl Buddy<'_> {
         let of = want.migratetype;
         let Some(list) = of.listed() else { return };
         while out.blocks() < want.blocks && !out.is_full() {
-            let missing = (want.blocks - out.blocks()).min(out.room());
+            let missing = (want.blocks - out.blocks()).min(out.free_slots());
             let Some((leaf, mask)) = self.lists.gigablocks.lowest_free(list, missing) else {
                 return;
             };
@@ -36,7 +36,7 @@ impl Buddy<'_> {
         }
     }
 
-    /// Takes pageblocks that are free as a whole and of type `of`, as one block each.
+    /// Takes wholly free pageblocks of type `of`, as one block each.
     pub(super) fn fold(&mut self, leaf: u32, mask: u64, of: MigrateType) {
         self.lists.remove_free(leaf, mask, of);
         self.lists.gigablocks.fold(leaf, mask);
@@ -85,7 +85,7 @@ impl Buddy<'_> {
         if self.lists.gigablocks.is_folded(index) {
             let place = self.lists.gigablocks.place(index);
             self.lists.gigablocks.unfold(place / 64, 1 << (place % 64));
-            let movable = self.home_type(index) == MigrateType::Movable;
+            let movable = self.unisolated_type(index) == MigrateType::Movable;
             let block = &mut self.blocks[index as usize];
             debug_assert_eq!(block.class, FREE, "a folded pageblock looks free");
             block.take_whole(movable);

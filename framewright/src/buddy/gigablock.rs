@@ -1,8 +1,9 @@
-//! One gigablock: 512 pageblocks (1 GiB), with maps of those that are whole blocks.
+//! One gigablock: 512 pageblocks (1 GiB), with maps of the pageblocks that are wholly free or
+//! allocated as one block.
 //!
-//! A gigablock maps free pageblocks as a pageblock maps free frames. Blocks of orders 10 to 18 are read
-//! off that map. Only pageblocks of types that may share a block
-//! are in that map, so two free buddies of equal order are never apart.
+//! A gigablock maps free pageblocks as a pageblock maps free frames. Blocks of orders 10 to 18 are
+//! read off that map. Only pageblocks of types that may share a block are in that map, so two free
+//! buddies of equal order are always one block.
 //!
 //! Allocated blocks of orders from 9 up are recorded only here (see [`folded`](super::folded)): one
 //! bit says that a pageblock belongs to such a block, another that it continues the block of the
@@ -25,7 +26,7 @@ pub(super) struct Leaf {
     pub(super) folded: u64,
     /// Folded, and continues the block of the pageblock before it.
     pub(super) tails: u64,
-    /// Free, and reported as free to the lender of the memory.
+    /// Free, and reported as free to the hypervisor.
     pub(super) reported: u64,
 }
 

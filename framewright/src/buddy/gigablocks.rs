@@ -1,9 +1,9 @@
 //! The pageblocks of a zone that are whole blocks: free as a whole, or allocated as one block.
 //!
-//! Free pageblocks are in a set by migratetype, from which blocks of order 9 are taken 64 at a time,
-//! and in the map of their [`Gigablock`], from which larger blocks are read off. Gigablocks are
-//! in sets by their largest free block, so that the smallest sufficient block is found by one
-//! find-first-set in a zone of any size.
+//! Free pageblocks are in a set by migratetype, from which blocks of order 9 are taken 64 at a
+//! time, and in the map of their [`Gigablock`], from which larger blocks are read off. Gigablocks
+//! are in sets by their largest free block, so one find-first-set finds the smallest sufficient
+//! block in a zone of any size.
 //!
 //! Larger blocks are aligned to *physical* addresses. So pageblocks are named by their *place*
 //! here: counted from the zone's first frame rounded down to a gigablock. Places before the zone
@@ -27,7 +27,7 @@ pub(super) struct Gigablocks<'m> {
     skew: u32,
     /// By migratetype: the places of wholly free pageblocks.
     free: [NumberSet<'m>; MigrateType::LISTED],
-    /// Number of wholly free pageblocks of types that mix.
+    /// Number of wholly free pageblocks of types that may share a block.
     whole: u64,
     /// By order from 10 on: the gigablocks whose largest free block has this order.
     by_order: [NumberSet<'m>; LARGE_ORDERS],
@@ -41,14 +41,16 @@ impl<'m> Gigablocks<'m> {
         (skew(base) as usize + pageblocks).div_ceil(PAGEBLOCKS as usize)
     }
 
-    /// Number of words that the sets of such a zone need.
+    /// Number of words that the sets of a zone of `pageblocks` pageblocks from frame `base` on
+    /// need.
     pub(super) fn set_words(base: Pfn, pageblocks: usize) -> usize {
         let gigablocks = Self::count(base, pageblocks);
         MigrateType::LISTED * NumberSet::words(gigablocks * PAGEBLOCKS as usize)
             + LARGE_ORDERS * NumberSet::words(gigablocks)
     }
 
-    /// Gigablocks without free pageblocks. `blocks` and the zeroes `words` are as many as the zone needs.
+    /// Gigablocks without free pageblocks. The lengths of `blocks` and of `words`, which are
+    /// zeroes, are those that the zone needs.
     pub(super) fn new(base: Pfn, blocks: &'m mut [Gigablock], words: &'m mut [u64]) -> Self {
         let count = blocks.len();
         let mut words = words;
@@ -294,7 +296,8 @@ impl<'m> Gigablocks<'m> {
 
     // ---- invariants ---------------------------------------------------------------------------
 
-    /// Tests every gigablock and its sets. The number of an error is that of a gigablock.
+    /// Tests every gigablock and its sets. An error has the name of the fault and the number of the
+    /// gigablock.
     pub(super) fn check(&self) -> Result<(), (&'static str, u32)> {
         for (number, gigablock) in self.blocks.iter().enumerate() {
             let number = number as u32;

@@ -34,8 +34,8 @@ impl Refusals {
     }
 }
 
-/// The capture of a block for a waiting request: the first merge in the zone that completes exactly this
-/// order hands the block over instead of listing it.
+/// The capture of a block for a waiting request. The first free that completes a free block of
+/// exactly this order in the zone stores the block here instead of listing it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Capture {
     pub(crate) order: Order,
@@ -45,8 +45,8 @@ pub(crate) struct Capture {
 }
 
 impl Buddy<'_> {
-    /// Gives back blocks. Bundles of one pageblock should be adjacent: its list is updated once per run
-    /// of them.
+    /// Gives back blocks. Bundles of one pageblock should be adjacent, because the lists are
+    /// updated once per run of such bundles.
     ///
     /// Returns the frees that hardening refused; their frames are unchanged.
     #[inline(never)]
@@ -75,8 +75,8 @@ impl Buddy<'_> {
         refusals
     }
 
-    /// Gives back the leading bundles that lie in pageblock `index`, as the first does, and are no whole
-    /// pageblocks. Returns the others.
+    /// Gives back the leading bundles that lie in pageblock `index` and are smaller than a
+    /// pageblock; the first bundle is one of them. Returns the rest.
     #[inline(never)]
     fn give_run<'b>(
         &mut self,
@@ -153,10 +153,10 @@ impl Buddy<'_> {
             self.drop_refused(&mut bundle, heads, refusals);
         }
         let order = bundle.order;
-        // An isolated pageblock keeps its old kind here. Otherwise one that is being emptied would look as
-        // if it had no unmovable frames.
+        // For an isolated pageblock the type before its isolation decides. Otherwise a pageblock
+        // that is being emptied would seem to have no unmovable frames.
         let movable = of == MigrateType::Movable
-            || of == MigrateType::Isolate && self.home_type(index) == MigrateType::Movable;
+            || of == MigrateType::Isolate && self.unisolated_type(index) == MigrateType::Movable;
         if let Some(heads) = heads {
             heads.remove(first, bundle.heads);
         }
@@ -173,7 +173,7 @@ impl Buddy<'_> {
         } else {
             0
         };
-        block.book_given(frames, movable);
+        block.count_given(frames, movable);
         self.free[of as usize] += u64::from(frames);
     }
 
@@ -262,8 +262,8 @@ impl Buddy<'_> {
     }
 }
 
-/// Whether a block of `order` (at least a word) that starts with word `first` is allocated and
-/// the only one in its words, and is provably not larger.
+/// Whether a block of `order` (at least a word) that starts with word `first` is allocated, is the
+/// only one in its words, and is certainly not larger.
 #[inline(always)]
 fn is_sole_head(block: &Pageblock, heads: &Heads, first: usize, order: Order) -> bool {
     let words = first..first + words_of(order);

@@ -73,7 +73,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_cannot_be_larger_is_confirmed_without_the_lock() {
+    fn only_blocks_that_cannot_be_larger_are_confirmed_without_the_lock() {
         let heads = Heads::none();
         heads.add(1, 0b1011_0111);
         let confirmed = (64..72).filter(|&at| heads.confirms_frame(at));

@@ -5,7 +5,7 @@
 //! that may use the reserve take from it, some before other pageblocks, others as a last resort. When
 //! memory is short the reserve is released, one pageblock at a time.
 
-use super::{Buddy, Bundles, FRAMES, MigrateType, Watch, lists::Room, take::Want};
+use super::{Buddy, Bundles, FRAMES, MigrateType, Watch, lists::Fullness, take::Want};
 use crate::types::{Order, PAGEBLOCK_ORDER};
 
 /// Whether a request may use the high-atomic reserve.
@@ -31,9 +31,9 @@ impl Buddy<'_> {
         self.free[MigrateType::HighAtomic as usize]
     }
 
-    /// Reserves the pageblocks of the allocated block of `order` at `frame`, as long as fewer
-    /// than `limit` frames are reserved. Pageblocks that are reserved or isolated already are left
-    /// alone. Returns whether any was reserved.
+    /// Reserves the pageblocks of the allocated block of `order` at `frame`, as long as fewer than
+    /// `limit` frames are reserved. Does not change pageblocks that are reserved or isolated
+    /// already. Returns whether any was reserved.
     pub(crate) fn reserve_highatomic(&mut self, frame: u32, order: Order, limit: u64) -> bool {
         let first = frame >> PAGEBLOCK_ORDER;
         let pageblocks = if order > Order::PAGEBLOCK { order.pageblocks() } else { 1 };
@@ -51,7 +51,7 @@ impl Buddy<'_> {
 
     /// Gives one reserved pageblock with free frames to another type; `false` if there is none.
     pub(crate) fn unreserve_highatomic(&mut self, to: MigrateType) -> bool {
-        let Some(index) = self.lists.first(MigrateType::HighAtomic, 0, Room::Any) else {
+        let Some(index) = self.lists.first(MigrateType::HighAtomic, 0, Fullness::Any) else {
             return false;
         };
         self.retag(index, to, ());
@@ -62,7 +62,7 @@ impl Buddy<'_> {
     #[cold]
     #[inline(never)]
     pub(super) fn take_reserved(&mut self, want: Want, out: &mut Bundles, watch: impl Watch) {
-        // Reserved pageblocks form no larger blocks.
+        // Reserved pageblocks do not form blocks larger than a pageblock.
         if want.order <= Order::PAGEBLOCK {
             let of = MigrateType::HighAtomic;
             self.take_ordinary(
@@ -73,7 +73,8 @@ impl Buddy<'_> {
         }
     }
 
-    /// Updates the counts for a pageblock whose type, apart from isolation, changed from `from` to `to`.
+    /// Updates the counts after the type of a pageblock, isolation aside, changed from `from` to
+    /// `to`.
     pub(super) fn count_reserved(&mut self, from: MigrateType, to: MigrateType) {
         let reserved =
             |of: MigrateType| u64::from(of == MigrateType::HighAtomic) * u64::from(FRAMES);

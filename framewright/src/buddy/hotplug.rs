@@ -20,7 +20,7 @@ impl Buddy<'_> {
 
     /// Removes pageblock `index`, which is isolated; `false` if not all of it is free.
     pub(crate) fn remove_pageblock(&mut self, index: u32) -> bool {
-        let home = self.home_type(index);
+        let type_before = self.unisolated_type(index);
         let block = &mut self.blocks[index as usize];
         let isolated = MigrateType::Isolate as u8;
         let number = self.types[index as usize].load(Ordering::Relaxed);
@@ -28,7 +28,7 @@ impl Buddy<'_> {
             return false;
         }
         *block = Pageblock::empty();
-        self.count_reserved(home, MigrateType::Movable);
+        self.count_reserved(type_before, MigrateType::Movable);
         self.types[index as usize].store(ABSENT, Ordering::Relaxed);
         self.free[usize::from(isolated)] -= u64::from(FRAMES);
         self.isolated -= 1;

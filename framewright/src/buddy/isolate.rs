@@ -1,11 +1,11 @@
-//! Isolation: a pageblock is kept from allocation.
+//! Isolation of pageblocks from allocation.
 //!
-//! An isolated pageblock is on no list and its free frames are not counted, but frames freed into it
-//! still merge. A drain of the per-CPU lists returns its frames to it, because the type is read again
-//! under the zone lock.
+//! An isolated pageblock is on no list and its free frames are not counted, but frames that are
+//! freed in it still merge. A drain of the per-CPU lists returns the frames of the pageblock to it,
+//! because the type is read again under the zone lock.
 //!
-//! A pageblock that is allocated as a whole, or inside a larger block, stays folded: isolation
-//! changes its type, and the type decides what happens when it is freed.
+//! A pageblock that is allocated as one block, or inside a larger block, stays folded. Isolation
+//! changes its type only, and the type decides about the pageblock when the block is freed.
 
 use super::{Buddy, MigrateType};
 use crate::types::PAGEBLOCK_FRAMES;
@@ -50,7 +50,7 @@ impl Buddy<'_> {
     /// Number of frames in pageblock `index` that cannot move.
     fn pinned(&self, index: u32) -> u16 {
         let folded = self.lists.gigablocks.is_folded(index);
-        match self.home_type(index) {
+        match self.unisolated_type(index) {
             MigrateType::Movable if folded => 0,
             _ if folded => PAGEBLOCK_FRAMES as u16,
             _ => self.blocks[index as usize].pinned,
@@ -61,7 +61,7 @@ impl Buddy<'_> {
     /// absent.
     pub(crate) fn undo_isolate(&mut self, index: u32) {
         if self.type_of(index) == MigrateType::Isolate && !self.is_absent(index) {
-            self.retag(index, self.home_type(index), ());
+            self.retag(index, self.unisolated_type(index), ());
             self.isolated -= 1;
         }
     }

@@ -1,10 +1,10 @@
 //! Blocks larger than a pageblock.
 //!
-//! Such a block consists of folded pageblocks, taken and given as words of the maps of a gigablock. A
-//! free block may consist of pageblocks of several types (of those that requests may name). All of them
-//! get the type of the request that takes the block, which is a claim like any other. Isolation, and
-//! other changes of single pageblocks of an allocated block, only change their types: when the block
-//! is freed, each pageblock goes to the lists of its own type.
+//! Such a block consists of folded pageblocks, taken and given as words of the maps of a gigablock.
+//! A free block may consist of pageblocks of several types that requests may name. The request that
+//! takes the block claims them: all get its type. Isolation and other changes of a single pageblock
+//! of an allocated block only change the type of that pageblock. When the block is freed, each
+//! pageblock goes to the lists of its own type.
 
 use super::{
     Buddy, Bundle, Bundles, Fallback, MigrateType, Part, Refusals, Watch, gigablock::spans,
@@ -28,7 +28,7 @@ impl Buddy<'_> {
             let Some((place, found_order)) = self.lists.gigablocks.find(want.order) else { break };
             let pageblock = self.lists.gigablocks.index(place);
             let from = self.type_of(pageblock);
-            tell_of(place, want.order, watch);
+            probe_block(place, want.order, watch);
             self.take_large_at(place, want.order, want.migratetype);
             if from != want.migratetype {
                 let claim = Fallback { pageblock, from, found_order, claimed: true };
@@ -81,7 +81,7 @@ impl Buddy<'_> {
         watch: impl Watch,
     ) {
         for frame in bundle.frames() {
-            tell_of(self.lists.gigablocks.place(frame >> PAGEBLOCK_ORDER), bundle.order, watch);
+            probe_block(self.lists.gigablocks.place(frame >> PAGEBLOCK_ORDER), bundle.order, watch);
             match self.check_allocated(frame, bundle.order) {
                 Ok(()) => self.give_large_at(frame >> PAGEBLOCK_ORDER, bundle.order),
                 Err(why) => refusals.add(frame, bundle.order, why),
@@ -118,8 +118,8 @@ impl Buddy<'_> {
     }
 }
 
-/// Reports a block that is taken or given as whole pageblocks.
-fn tell_of(place: u32, order: Order, watch: impl Watch) {
+/// Reports a block of whole pageblocks that is taken or given.
+fn probe_block(place: u32, order: Order, watch: impl Watch) {
     if !watch.listens() {
         return;
     }

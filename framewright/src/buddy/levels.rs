@@ -1,9 +1,9 @@
 //! Arithmetic on a map of 512 bits, 1 = free: a summary of its free blocks.
 //!
-//! A *level* is "0 for nothing free, otherwise 1 + the order of the largest free block". The
-//! level of each word and of the whole are kept beside the map, so that a search reads 8 bytes
-//! instead of 64. The same arithmetic serves the frames of a pageblock and, one step up,
-//! the pageblocks of a gigablock.
+//! A *level* is 0 if nothing is free, otherwise 1 + the order of the largest free block. The levels
+//! of each word and of the whole map are stored beside the map, so that a search reads 8 bytes
+//! instead of 64. The same arithmetic is used for the frames of a pageblock and for the pageblocks
+//! of a gigablock.
 
 use super::word::{self, WORD_ORDER};
 
@@ -58,8 +58,8 @@ impl Levels {
         self.whole = whole(&self.words);
     }
 
-    /// A word with a free block of `order` (at most 5), and among these the one with the smallest
-    /// largest block.
+    /// Of the words with a free block of `order` (at most 5), one with the smallest largest free
+    /// block.
     pub(super) fn best_word(&self, order: u8) -> Option<usize> {
         (0..WORDS).filter(|&i| self.words[i] > order).min_by_key(|&i| self.words[i])
     }
@@ -76,7 +76,7 @@ impl Levels {
         word::best_run(full, order - WORD_ORDER).map(|i| i as usize)
     }
 
-    /// Number of maximal blocks of each order in `map`, whose levels these are.
+    /// Number of maximal blocks of each order in `map`, which has these levels.
     pub(super) fn count_blocks(&self, map: &[u64; WORDS]) -> [u32; MAP_ORDER as usize + 1] {
         let mut counts = [0; MAP_ORDER as usize + 1];
         for &word in map.iter().filter(|&&word| word != !0) {
@@ -107,7 +107,7 @@ fn full_words(levels: &[u8; WORDS]) -> u8 {
     full
 }
 
-/// The level of a map whose words have these levels.
+/// The level of a map, from the levels of its words.
 fn whole(levels: &[u8; WORDS]) -> u8 {
     let largest = levels.iter().copied().max().unwrap_or(0);
     if largest <= WORD_ORDER {

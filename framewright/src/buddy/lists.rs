@@ -21,23 +21,23 @@ const CLASSES: usize = (PAGEBLOCK_ORDER + 1) as usize * QUARTILES as usize;
 
 /// The lists to search.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Room {
+pub(super) enum Fullness {
     /// Lists of pageblocks with a free block of the order, fullest pageblocks first.
     Any,
     /// Only lists of pageblocks with more than a quarter of their frames free.
-    Roomy,
+    BelowThreeQuarters,
 }
 
 /// The classes with more than a quarter of their frames free: quartiles 1 to 3 of every order.
-const ROOMY: u64 = 0xeeee_eeee_eeee_eeee;
+const BELOW_THREE_QUARTERS: u64 = 0xeeee_eeee_eeee_eeee;
 
 /// The class of wholly free pageblocks: highest order, emptiest quartile.
 pub(super) const FREE: u8 = Order::PAGEBLOCK.get() * QUARTILES + QUARTILES - 1;
 
 /// A summary of the free blocks of a zone, in one word, so that it can be published. Four bits per
-/// order up to 9 say which classes are not empty. One bit per order from 10 on says whether there is a
-/// gigablock with a largest free block of that order. The bits above hold the level of the high-atomic
-/// reserve.
+/// order up to 9 tell which classes are not empty. One bit per order from 10 on tells whether the
+/// largest free block of some gigablock has that order. The bits above contain the level of the
+/// high-atomic reserve.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Classes(pub(crate) u64);
 
@@ -69,7 +69,8 @@ impl Classes {
 pub(super) struct Lists<'m> {
     heads: [[u32; CLASSES]; MigrateType::LISTED],
     nonempty: [u64; MigrateType::LISTED],
-    /// Replaces the lists of class [`FREE`], and holds all larger blocks.
+    /// The sets of wholly free pageblocks, instead of lists of class [`FREE`], and all larger
+    /// blocks.
     pub(super) gigablocks: Gigablocks<'m>,
 }
 
@@ -92,11 +93,16 @@ impl<'m> Lists<'m> {
     /// sufficient largest order and the fullest quartile.
     #[cfg_attr(not(framewright_outlined), inline)]
     #[cfg_attr(framewright_outlined, inline(never))]
-    pub(super) fn first(&self, migratetype: MigrateType, order: u8, room: Room) -> Option<u32> {
+    pub(super) fn first(
+        &self,
+        migratetype: MigrateType,
+        order: u8,
+        fullness: Fullness,
+    ) -> Option<u32> {
         let list = migratetype.listed()?;
         let mut classes = self.nonempty[list] & !0 << (order * QUARTILES);
-        if room == Room::Roomy {
-            classes &= ROOMY;
+        if fullness == Fullness::BelowThreeQuarters {
+            classes &= BELOW_THREE_QUARTERS;
         }
         if classes == 0 {
             return None;

@@ -1,21 +1,21 @@
 //! The free frames of a zone: a map for each pageblock, and lists of pageblocks.
 //!
 //! **The unit is the pageblock** (512 frames): one 512-bit map of free frames beside a small
-//! header. The free blocks are read off the map, so giving frames back sets bits and taking them
-//! clears bits, 64 neighbours at a time; no block is split or merged on its own. Zone lists hold
-//! *pageblocks*, by migratetype, order of the largest free block, and fullness, fullest first: empty
-//! pageblocks stay empty, and huge pages stay available.
+//! header. The free blocks are read off the map, so giving frames back sets bits and taking frames
+//! clears bits, 64 neighbours at a time; no block is split or merged explicitly. Zone lists hold
+//! *pageblocks*, by migratetype, order of the largest free block, and fullness. The fullest are
+//! used first, so empty pageblocks stay empty, and huge pages stay available.
 //!
-//! The level above works in the same way: a gigablock maps which of 512 pageblocks are free as a
-//! whole, so that blocks up to 1 GiB exist without being merged either. Only its gigablock records
-//! that a pageblock is allocated as a whole, alone or in a larger block.
+//! The level above works in the same way. A gigablock maps which of its 512 pageblocks are wholly
+//! free, so blocks up to 1 GiB need not be merged either. A pageblock that is allocated as one
+//! block, or inside a larger block, is recorded in its gigablock only.
 //!
 //! Frames enter and leave as bundles, a word of the map and a mask of block heads in it, so
 //! that the zone lock is held per batch and never per frame. Frames to free are selected and grouped
 //! into bundles before the lock is taken.
 //!
-//! The zone's lock protects all of this. The types of the pageblocks are written under the lock, and
-//! read without it as a hint: the free path picks a list by the type, and the buddy reads the type
+//! The zone lock protects all of this. The types of the pageblocks are written under the lock, and
+//! read without it as hints: the free path selects a list by the type, and the buddy reads the type
 //! again.
 //!
 //! Invariants: header and map of a pageblock agree; a pageblock is on the list that its header names,
@@ -87,9 +87,9 @@ const FRAMES: u32 = PAGEBLOCK_FRAMES as u32;
 /// In the array of types: none of the pageblock's frames is present. Not the number of a type.
 pub(crate) const ABSENT: u8 = 5;
 
-/// Flag in the array of types: only some of the pageblock's frames are of this zone, and others
-/// may be of another. With it no number equals that of a type, so a comparison without the lock
-/// fails, and the slow path reads the memory map.
+/// Flag in the array of types: only some of the pageblock's frames belong to this zone, and others
+/// may belong to another. A number with this flag equals that of no type, so a comparison without
+/// the lock fails, and the slow path reads the memory map.
 pub(crate) const PARTIAL: u8 = 0x80;
 
 /// The free frames of one zone. Frames are numbered from the zone's first pageblock.
@@ -109,7 +109,7 @@ pub(crate) struct Buddy<'m> {
     isolated: u64,
     /// Heads of allocated blocks, for checking frees; empty where frees are not checked.
     heads: &'m [Heads],
-    /// The pageblock that frames, but no whole pageblock, were freed to last.
+    /// The pageblock in which frames were freed last, frees of whole pageblocks aside.
     #[cfg(feature = "compare")]
     given_last: u32,
 }
@@ -120,15 +120,16 @@ impl<'m> Buddy<'m> {
         Gigablocks::count(base, pageblocks)
     }
 
-    /// Number of words that the sets of such a zone need.
+    /// Number of words that the sets of a zone of `pageblocks` pageblocks from frame `base` on
+    /// need.
     pub(crate) fn set_words(base: Pfn, pageblocks: usize) -> usize {
         Gigablocks::set_words(base, pageblocks)
     }
 
-    /// A zone of as many pageblocks as `blocks`, the first at `base`, its frames in `ranges`
-    /// free, the rest holes. `gigablocks` are empty ones, `sets` zeroes, as many as
-    /// [`Buddy::gigablocks`] and [`Buddy::set_words`] say. `heads` are as many as `blocks`, or none
-    /// where frees are not checked.
+    /// A zone with the pageblocks `blocks`, the first at frame `base`. Frames in `ranges` are free,
+    /// all others are holes. `gigablocks` are empty, and `sets` are zeroes; [`Buddy::gigablocks`]
+    /// and [`Buddy::set_words`] return their lengths. `heads` has the length of `blocks`, or is
+    /// empty if frees are not checked.
     pub(crate) fn new(
         base: Pfn,
         blocks: &'m mut [Pageblock],
@@ -228,8 +229,9 @@ impl<'m> Buddy<'m> {
         number.store(to as u8 | partial, Ordering::Relaxed);
     }
 
-    /// The type of a pageblock, or the one that it returns to if it is isolated.
-    fn home_type(&self, index: u32) -> MigrateType {
+    /// The type of a pageblock, isolation aside: for an isolated pageblock the type that it returns
+    /// to.
+    fn unisolated_type(&self, index: u32) -> MigrateType {
         match self.type_of(index) {
             MigrateType::Isolate => {
                 let before = self.blocks[index as usize].type_before_isolation;
@@ -246,7 +248,7 @@ impl<'m> Buddy<'m> {
             self.count_reserved(from, to);
         }
         if self.lists.gigablocks.is_folded(index) {
-            // None of its frames is free, even if its header says otherwise.
+            // The pageblock is folded: none of its frames is free, whatever its header says.
             self.set_type(index, to);
             return;
         }
@@ -258,7 +260,7 @@ impl<'m> Buddy<'m> {
         self.lists.link(self.blocks, index, to, watch);
     }
 
-    /// Gives a pageblock to a type that requests may name; `false` if it is isolated.
+    /// Sets the type of a pageblock to one that requests may name; `false` if it is isolated.
     pub(crate) fn set_aside(&mut self, index: u32, to: MigrateType) -> bool {
         let isolated = self.type_of(index) == MigrateType::Isolate;
         if !isolated {
@@ -267,7 +269,7 @@ impl<'m> Buddy<'m> {
         !isolated
     }
 
-    /// Moves a pageblock whose map has changed to the list it now belongs on.
+    /// Moves a pageblock to the list that it belongs on after its map has changed.
     fn settle(&mut self, index: u32, of: MigrateType, watch: impl Watch) {
         let block = &self.blocks[index as usize];
         if block.class != block.proper_class() {

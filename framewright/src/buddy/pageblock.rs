@@ -1,7 +1,7 @@
 //! One pageblock: its free map and its header.
 //!
-//! The header summarises the map (the number of free frames, and the order of the largest free block,
-//! per word and in all), so that lists and policies need not read the map.
+//! The header summarises the map, so that lists and policies need not read the map: it has the
+//! number of free frames and the order of the largest free block, per word and in all.
 
 use super::levels::{Levels, WORDS};
 use crate::types::{Order, PAGEBLOCK_FRAMES, PAGEBLOCK_ORDER};
@@ -12,7 +12,7 @@ pub(super) const NIL: u32 = u32::MAX;
 /// Not on any list.
 pub(super) const UNLISTED: u8 = u8::MAX;
 
-/// The quartile of a pageblock with this many free frames, at least one; 0 is the fullest.
+/// The quartile of a pageblock with `free` free frames (at least one); 0 is the fullest.
 #[inline(always)]
 const fn quartile(free: u16) -> u8 {
     ((free - 1) >> (PAGEBLOCK_ORDER - 2)) as u8
@@ -33,8 +33,8 @@ pub(crate) struct Pageblock {
     pub(super) next: u32,
     /// Free frames.
     pub(super) free: u16,
-    /// Allocated frames that were requested as movable. Exact while the pageblock holds frames
-    /// of one kind, an estimate after kinds were mixed, exact again once it is empty.
+    /// Allocated frames that were requested as movable. Exact while the pageblock holds frames of
+    /// one kind, an estimate after kinds were mixed, and exact again when the pageblock is empty.
     pub(super) movable: u16,
     /// Allocated frames that were not requested as movable, as exact as `movable`.
     pub(super) pinned: u16,
@@ -44,7 +44,7 @@ pub(crate) struct Pageblock {
     pub(super) levels: Levels,
     /// The class of the list that it is on: 4 x order + quartile, or [`UNLISTED`].
     pub(super) class: u8,
-    /// While isolated: the type to return to.
+    /// The type that the pageblock returns to when its isolation ends.
     pub(super) type_before_isolation: u8,
 }
 
@@ -71,8 +71,8 @@ impl Pageblock {
         Order::new(self.levels.whole().wrapping_sub(1))
     }
 
-    /// The maximum length of a run of free frames inside the pageblock: a longer run would contain a larger
-    /// aligned block than the largest free block.
+    /// An upper bound of the length of a run of free frames inside the pageblock: a longer run
+    /// would contain an aligned block larger than the largest free block.
     pub(super) fn longest_run(&self) -> u32 {
         (2 << self.levels.whole()) - 2
     }
@@ -83,8 +83,8 @@ impl Pageblock {
         self.levels.whole() > PAGEBLOCK_ORDER
     }
 
-    /// The class of the list that it belongs on by its map: pageblocks with a largest block of equal order and
-    /// fullness of the same quartile (0: fullest).
+    /// The class of the list that it belongs on by its map. A class has the pageblocks with a
+    /// largest free block of one order and with fullness in one quartile (0: fullest).
     #[inline(always)]
     pub(super) fn proper_class(&self) -> u8 {
         let level = self.levels.whole();
@@ -112,7 +112,7 @@ impl Pageblock {
         self.map = [0; WORDS];
         self.levels = Levels::NOTHING_FREE;
         self.class = UNLISTED;
-        self.book_taken(PAGEBLOCK_FRAMES as u16, movable);
+        self.count_taken(PAGEBLOCK_FRAMES as u16, movable);
     }
 
     /// Number of free frames in `count` words from word `first`.
@@ -122,7 +122,7 @@ impl Pageblock {
 
     /// Counts `frames` more allocated frames, requested as `movable` or not.
     #[inline(always)]
-    pub(super) fn book_taken(&mut self, frames: u16, movable: bool) {
+    pub(super) fn count_taken(&mut self, frames: u16, movable: bool) {
         self.free -= frames;
         if movable {
             self.movable += frames;
@@ -131,10 +131,10 @@ impl Pageblock {
         }
     }
 
-    /// Counts `frames` frames as free again. In a mixed pageblock their kind is unknown; then those of the
-    /// pageblock's own kind (`movable`) are assumed to be freed first.
+    /// Counts `frames` frames as free again. In a mixed pageblock their kind is unknown; frames of
+    /// the pageblock's own kind (`movable`) are assumed to be freed first.
     #[inline(always)]
-    pub(super) fn book_given(&mut self, frames: u16, movable: bool) {
+    pub(super) fn count_given(&mut self, frames: u16, movable: bool) {
         self.free += frames;
         let (first, second) = if movable {
             (&mut self.movable, &mut self.pinned)
@@ -160,15 +160,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_mixed_pageblock_forgets_the_mix_when_it_empties() {
+    fn counts_of_a_mixed_pageblock_are_exact_again_when_it_is_empty() {
         let mut block = Pageblock::empty();
         block.set_words(0, WORDS, true);
         (block.free, block.present) = (512, 512);
-        block.book_taken(100, true);
-        block.book_taken(50, false);
-        block.book_given(120, true);
+        block.count_taken(100, true);
+        block.count_taken(50, false);
+        block.count_given(120, true);
         assert_eq!((block.movable, block.pinned), (0, 30));
-        block.book_given(30, true);
+        block.count_given(30, true);
         assert_eq!((block.free, block.movable, block.pinned), (512, 0, 0));
     }
 }

@@ -1,8 +1,8 @@
-//! Given ranges of frames, of any length.
+//! Taking and giving given ranges of frames, of any length.
 //!
-//! Whole pageblocks of a range are folded, each alone. In the pageblocks at its edges every frame is a
-//! block of its own. So any part of a range can be freed later, and only the maps record where the
-//! range ended.
+//! Each whole pageblock of a range is folded, as one block. In the pageblocks at the ends of the
+//! range every frame is a block of its own. So any part of a range can be freed later, and nothing
+//! but the maps records its ends.
 
 use super::{Buddy, Bundle, FRAMES, MigrateType, Refusals, WORDS_SHIFT, gigablock::spans};
 use super::{levels::WORDS, lists::FREE};
@@ -12,7 +12,8 @@ impl Buddy<'_> {
     /// Takes exactly the frames from `start` to `end` for a request of type `to`, isolated
     /// pageblocks included; `false` if not all of them are free.
     ///
-    /// Pageblocks that it covers get that type, isolated ones when their isolation ends. The time under the lock grows with the range.
+    /// The pageblocks of the range get that type, isolated ones when their isolation ends. The time
+    /// under the lock grows with the range.
     pub(crate) fn take_range(&mut self, start: u32, end: u32, to: MigrateType) -> bool {
         if !pieces(start, end).all(|piece| self.is_piece_free(&piece)) {
             return false;
@@ -64,7 +65,7 @@ impl Buddy<'_> {
         let place = self.lists.gigablocks.place(index);
         self.fold(place / 64, 1 << (place % 64), of);
         if of == MigrateType::Isolate {
-            self.count_reserved(self.home_type(index), to);
+            self.count_reserved(self.unisolated_type(index), to);
             self.blocks[index as usize].type_before_isolation = to as u8;
         } else if of.mixes() {
             self.set_type(index, to);
@@ -81,7 +82,7 @@ impl Buddy<'_> {
                 heads.add(i, mask);
             }
         }
-        block.book_taken(piece.frames() as u16, movable);
+        block.count_taken(piece.frames() as u16, movable);
         self.free[of as usize] -= u64::from(piece.frames());
         self.settle(piece.index, of, ());
     }

@@ -1,8 +1,8 @@
-//! Free page reporting: the free pageblocks that were reported to the lender of the memory.
+//! Free page reporting: marks of the free pageblocks that were reported to the hypervisor.
 //!
-//! The gigablock has a mark for each wholly free pageblock. Reporting takes a block out, so that it is
-//! not allocated while the lender releases its memory, and gives it back marked. The mark is cleared when
-//! the pageblock is used.
+//! The gigablock has a mark for each wholly free pageblock. Reporting takes a block out of the
+//! zone, so that it is not allocated while the hypervisor releases its memory, and gives it back
+//! marked. The mark is cleared when the pageblock is allocated.
 
 use super::{Buddy, gigablock::spans};
 use crate::types::{Order, PAGEBLOCK_ORDER};

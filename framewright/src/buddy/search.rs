@@ -1,12 +1,12 @@
 //! Finding a run of free frames, of any length and alignment.
 //!
 //! The search walks *stretches* of neighbouring frames that are all free or all not free. It
-//! remembers where the free run began that reaches the current position. A run that must contain a
+//! remembers the start of the free run that reaches the current position. A run that must contain a
 //! whole pageblock is searched in the maps of gigablocks. Of the pageblocks that are not wholly
-//! free, this search looks only at the two beside each stretch of wholly free ones. If a header
-//! says that no run inside its pageblock is long enough, only the free frames at the two ends
-//! matter. The search is done in steps, so that the lock can be dropped between them. Frames that
-//! were free may be taken when it is held again.
+//! free, this search reads only the two beside each stretch of wholly free ones. If a header shows
+//! that no run inside its pageblock is long enough, only the free frames at both ends of the
+//! pageblock are examined. The search is done in steps, so that the lock can be dropped between
+//! them. Frames that were free may be allocated before the lock is held again.
 
 use super::{Buddy, FRAMES, gigablock::spans, levels::WORDS};
 use crate::types::PAGEBLOCK_ORDER;
@@ -27,7 +27,7 @@ pub(crate) struct RunWanted {
 pub(crate) enum FreeRun {
     /// A run starts at this frame.
     Found(u32),
-    /// None so far: continue at this frame.
+    /// No run so far: continue at this frame.
     Continue(u32),
     /// There is no run.
     None,
@@ -38,8 +38,8 @@ const CONTAINS_WHOLE: u32 = 2 * FRAMES - 1;
 
 impl Buddy<'_> {
     /// Searches for a run from frame `from` on, in pageblocks of types that requests may name.
-    /// Pauses after `budget` stretches, each of at most 64 pageblocks, that were too short or not
-    /// free.
+    /// Returns [`FreeRun::Continue`] after `budget` stretches, each of at most 64 pageblocks, that
+    /// were too short or not free.
     pub(crate) fn find_free_run(&self, want: RunWanted, from: u32, budget: u32) -> FreeRun {
         let end = (self.blocks.len() as u64) << PAGEBLOCK_ORDER;
         let to = u64::from(want.to).min(end) as u32;
@@ -47,7 +47,7 @@ impl Buddy<'_> {
         let mut run = from;
         let mut at = from;
         while at < to {
-            // Never pause inside a run, because it would be walked again.
+            // The step does not end inside a run, because the next step would walk the run again.
             if run == at {
                 if left == 0 {
                     return FreeRun::Continue(at);
@@ -101,8 +101,8 @@ impl Buddy<'_> {
         if others > 1 { (first_behind(others - 1), false) } else { (self.suffix(index, at), false) }
     }
 
-    /// Start of the free frames that reach the end of pageblock `index`. It is after frame `at`,
-    /// which is not free.
+    /// Start of the free frames that reach the end of pageblock `index`. The start is after frame
+    /// `at`, which is not free.
     fn suffix(&self, index: u32, at: u32) -> u32 {
         let end = (index + 1) << PAGEBLOCK_ORDER;
         if !self.type_of(index).mixes() || self.lists.gigablocks.is_folded(index) {

@@ -1,10 +1,10 @@
 //! The choice of pageblocks to empty.
 //!
-//! Pageblock headers say how many frames are free, and whether its allocated frames were
-//! requested as movable. Lists hold pageblocks by fullness, so that the emptiest come first. A
-//! search is a walk along the lists, cut into pieces: each piece reads a few headers, keeps the
-//! best sources, and says where the next piece begins. Full pageblocks and runs of pageblocks are
-//! on no list, so they are searched by address.
+//! The header of a pageblock tells how many of its frames are free, and whether the allocated
+//! frames were requested as movable. Lists hold pageblocks by fullness, and a search walks along
+//! them from the emptiest on. It does so in pieces: each piece reads a few headers, keeps the best
+//! sources, and returns the start of the next piece. Full pageblocks and runs of pageblocks are on
+//! no list, so they are searched by address.
 
 use super::{
     Buddy, Contents, FRAMES, Heads, MigrateType,
@@ -13,22 +13,23 @@ use super::{
 };
 use crate::types::PAGEBLOCK_ORDER;
 
-/// Number of list classes that a search looks at: all but that of wholly free pageblocks.
+/// Number of list classes that a search reads: all but the class of wholly free pageblocks.
 pub(super) const RANKS: u8 = PAGEBLOCK_ORDER * QUARTILES;
 
-/// Which pageblocks may take in pages from another one.
+/// The pageblocks that may take in pages from another pageblock.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct TargetFilter {
     /// Pageblocks with fewer free frames than this.
     pub(crate) free_below: u16,
-    /// Also pageblocks with frames that were not requested as movable, however empty they are: most
-    /// of them will not become wholly free anyway.
+    /// Also pageblocks with frames that were not requested as movable, however empty they are,
+    /// because most of them will not become wholly free anyway.
     pub(crate) with_unmovable: bool,
 }
 
 impl TargetFilter {
-    /// For pages that leave a pageblock: targets are at least as full. If it holds no unmovable
-    /// frames itself, pageblocks with such frames are targets, too.
+    /// The filter for pages that leave a pageblock with contents `held`. It accepts pageblocks that
+    /// are at least as full. If the source holds no unmovable frames, it also accepts pageblocks
+    /// with such frames.
     pub(crate) const fn for_source(held: &Contents) -> Self {
         Self { free_below: held.free + 1, with_unmovable: held.pinned == 0 }
     }
@@ -84,7 +85,7 @@ pub(crate) struct Search {
     pub(crate) pageblocks: u32,
     /// Headers that may be read.
     pub(crate) headers: u32,
-    /// End of the last piece; `None`: start at the beginning.
+    /// The end of the last piece; `None` starts at the beginning.
     pub(crate) resume: Option<u32>,
 }
 
@@ -112,11 +113,11 @@ pub(crate) struct Sources {
 }
 
 impl Sources {
-    /// Sources that are kept at most.
+    /// The maximum of sources that are kept.
     pub(crate) const MOST: usize = 16;
 
-    /// Inserts a source with `pages` pages to move. Of equals, the first that was seen stays in
-    /// front.
+    /// Inserts a source with `pages` pages to move. Of equal sources, the one that was found first
+    /// stays in front.
     fn insert(&mut self, pages: u32, index: u32) {
         let at = self.list[..self.len].partition_point(|&(other, _)| other <= pages);
         if at == Self::MOST {
@@ -171,7 +172,7 @@ impl Buddy<'_> {
             return self
                 .within_zone(from + place.next_multiple_of(search.pageblocks) - place, search);
         }
-        // The pageblock where the last piece ended may be on no list by now.
+        // The pageblock at which the last piece ended may have left the lists since.
         let resumed = search.resume.filter(|&index| self.listed_class(index).is_some());
         resumed.or_else(|| self.first_listed(0))
     }
@@ -199,8 +200,8 @@ impl Buddy<'_> {
         if block.next != NIL { Some(block.next) } else { self.first_listed(rank(block.class) + 1) }
     }
 
-    /// Number of pages to move out of the pageblocks from `first` on; `None` if the search is not
-    /// for them.
+    /// Number of pages to move out of the pageblocks from `first` on; `None` if they do not suit
+    /// the search.
     fn pages_to_move(&self, first: u32, search: Search) -> Option<u32> {
         let each = (first..first + search.pageblocks).map(|index| self.pages_in(index, search));
         each.sum::<Option<u32>>().filter(|&pages| pages > 0)
@@ -228,9 +229,9 @@ impl Buddy<'_> {
         suits.then_some((block.movable + block.pinned).into())
     }
 
-    /// Whether movable pageblocks that `filter` accepts have `frames` free frames together, and the
-    /// number of headers that this took. The emptiest pageblocks are read first. If `most` headers
-    /// do not settle it, the answer is `true`.
+    /// Whether the movable pageblocks that `filter` accepts have `frames` free frames together, and
+    /// the number of headers that were read to find out. The emptiest pageblocks are read first. If
+    /// `most` headers are not enough to decide, the answer is `true`.
     pub(crate) fn may_have_targets(
         &self,
         frames: u32,
@@ -252,7 +253,8 @@ impl Buddy<'_> {
         (free >= frames, headers)
     }
 
-    /// The class of the list that a movable pageblock is on; `None` if searches do not look there.
+    /// The class of the list that a movable pageblock is on; `None` if searches do not read that
+    /// list.
     pub(super) fn listed_class(&self, index: u32) -> Option<u8> {
         let class = self.blocks.get(index as usize)?.class;
         let listed = self.type_of(index) == MigrateType::Movable;

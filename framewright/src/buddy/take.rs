@@ -1,12 +1,12 @@
 //! Taking frames out of the buddy.
 //!
-//! The steps of a batch are inlined into one function. With `--cfg framewright_outlined` they are calls,
-//! so that what inlining them is worth can be measured.
+//! The steps of a batch are inlined into one function. With `--cfg framewright_outlined` they are
+//! calls, so that the gain from inlining can be measured.
 
 use super::{
     Buddy, Bundle, Bundles, Fallback, Heads, MigrateType, Part, Reserve, WORDS_SHIFT, Watch,
     levels::WORDS,
-    lists::{Lists, Room},
+    lists::{Fullness, Lists},
     pageblock::{NIL, Pageblock},
     word::{self, WORD_ORDER},
     words_of,
@@ -25,20 +25,22 @@ pub(crate) struct Want {
     pub(crate) migratetype: MigrateType,
     /// Number of blocks requested.
     pub(crate) blocks: u32,
-    /// Maximum number of blocks: a word with few blocks left is taken whole if this allows it, so that the
-    /// next batch starts on another word.
+    /// Maximum number of blocks. If it allows, a word with few blocks left is taken whole, so that
+    /// the next batch starts on another word.
     pub(crate) at_most: u32,
-    /// Pageblocks to take from while the zone has emptier ones.
+    /// The number of pageblocks that the batch may take from before emptier pageblocks are
+    /// preferred: after half of them, pageblocks with more than a quarter of their frames free come
+    /// first.
     pub(crate) visits: u32,
     /// Whether the high-atomic reserve may be used.
     pub(crate) reserve: Reserve,
-    /// How a batch is taken.
+    /// The method of taking a batch.
     pub(crate) how: BulkTake,
     /// Whether only wholly free pageblocks of other types may be used, by claiming them.
     pub(crate) unmixed: bool,
 }
 
-/// Whole-word rounding leaves at most this many frames of a word behind.
+/// A word of which at most this many frames would be left is taken whole.
 const ROUNDING: u32 = 32;
 
 impl Buddy<'_> {
@@ -78,7 +80,7 @@ impl Buddy<'_> {
         if want.order > Order::PAGEBLOCK {
             return self.lists.classes().offer(want.order);
         }
-        self.lists.first(want.migratetype, want.order.get(), Room::Any).is_some()
+        self.lists.first(want.migratetype, want.order.get(), Fullness::Any).is_some()
     }
 
     /// [`Buddy::take_bundles`] without the reserve.
@@ -108,7 +110,7 @@ impl Buddy<'_> {
                 None => break,
             };
             let of = self.type_of(index);
-            self.tell_of_visit(index, of, watch);
+            self.probe_visit(index, of, watch);
             self.prefetch_next(index, watch);
             let known = self.heads_of(index);
             let block = &mut self.blocks[index as usize];
@@ -140,7 +142,7 @@ impl Buddy<'_> {
         Some(fallback)
     }
 
-    /// Prefetches the pageblock that is likely to be next.
+    /// Prefetches the pageblock that the batch will probably visit next.
     fn prefetch_next(&self, index: u32, watch: impl Watch) {
         let next = self.blocks[index as usize].next;
         if next != NIL {
@@ -151,7 +153,7 @@ impl Buddy<'_> {
     }
 
     /// Reports that a batch takes from a pageblock, which was found through the head of its list.
-    pub(super) fn tell_of_visit(&self, index: u32, of: MigrateType, watch: impl Watch) {
+    pub(super) fn probe_visit(&self, index: u32, of: MigrateType, watch: impl Watch) {
         if !watch.listens() {
             return;
         }
@@ -161,19 +163,20 @@ impl Buddy<'_> {
         watch.cost(Cost::TakePageblocks, 1);
     }
 
-    /// The pageblock to take from next: the fullest of the smallest sufficient order. When few visits
-    /// are left, one that can serve the rest alone.
+    /// The pageblock to take from next: the fullest of the smallest sufficient order. After half of
+    /// the visits, one with more than a quarter of its frames free is preferred, because it can
+    /// probably serve the rest alone.
     #[cfg_attr(not(framewright_outlined), inline)]
     #[cfg_attr(framewright_outlined, inline(never))]
     fn choose(&self, want: &Want, visits: u32, missing: u32) -> Option<u32> {
         let order = want.order.get();
         if visits * 2 >= want.visits && missing > 1 {
-            let roomy = self.lists.first(want.migratetype, order, Room::Roomy);
-            if roomy.is_some() {
-                return roomy;
+            let emptier = self.lists.first(want.migratetype, order, Fullness::BelowThreeQuarters);
+            if emptier.is_some() {
+                return emptier;
             }
         }
-        self.lists.first(want.migratetype, order, Room::Any)
+        self.lists.first(want.migratetype, order, Fullness::Any)
     }
 
     /// Takes exactly the block of `order` at `frame`, for a request of type `to`. `false` if it is not
@@ -212,7 +215,7 @@ impl Buddy<'_> {
         if let Some(known) = known {
             known.add(first, heads);
         }
-        block.book_taken(order.frames() as u16, to == MigrateType::Movable);
+        block.count_taken(order.frames() as u16, to == MigrateType::Movable);
         self.free[of as usize] -= order.frames();
         self.settle(index, of, ());
         true
@@ -239,8 +242,8 @@ pub(super) fn take_from(
     }
     let mut from = 0;
     while out.blocks() < want.blocks && !out.is_full() {
-        // A batch of single frames empties the pageblock in ascending order; a few larger blocks come
-        // from the word with the smallest sufficient free block.
+        // A batch of single frames empties the pageblock in ascending order. Larger blocks, of
+        // which there are few, come from the word with the smallest sufficient free block.
         let levels = &block.levels;
         let word = if order == 0 { levels.next_word(from, order) } else { levels.best_word(order) };
         let Some(i) = word else { return };
@@ -284,6 +287,6 @@ pub(super) fn finish(
     if let Some(known) = known {
         known.add(i, heads);
     }
-    block.book_taken((heads.count_ones() << order.get()) as u16, movable);
+    block.count_taken((heads.count_ones() << order.get()) as u16, movable);
     out.push(Bundle { word: (index << WORDS_SHIFT) + i as u32, heads, order });
 }

@@ -1,8 +1,9 @@
 //! Reports of a batch to the simulator.
 //!
-//! The buddy does not know the platform. Its caller under the zone lock may pass a [`Watch`], which gets
-//! the lines touched and the work done; `()` ignores both. Only operations on batches report: the zone
-//! reports all others, which are rare, as a whole.
+//! The buddy does not know the platform. Its caller under the zone lock may pass a [`Watch`], which
+//! receives the cache lines touched and the work done; `()` ignores both. Only operations on
+//! batches report here. All other operations are rare, and the zone reports each of them as a
+//! whole.
 
 use crate::platform::{Access, Cost, Miss};
 
@@ -25,15 +26,15 @@ pub(crate) enum Part {
 
 /// A receiver of reports.
 pub(crate) trait Watch: Copy {
-    /// Whether reports are used. If not, figures that only serve them are not computed.
+    /// Whether reports are used. If not, figures that are needed only for reports are not computed.
     fn listens(self) -> bool;
     /// Reports that a part is touched.
     fn touch(self, part: Part, access: Access, miss: Miss);
     /// Reports `count` units of work.
     fn cost(self, cost: Cost, count: u32);
 
-    /// Reports that all metadata of a pageblock is touched. `header` says whether the next access waits
-    /// for the header.
+    /// Reports that all metadata of a pageblock is touched. `header` tells whether the next access
+    /// waits for the header.
     #[inline(always)]
     fn pageblock(self, index: u32, header: Miss, checked: bool, access: Access) {
         self.touch(Part::Header(index), access, header);

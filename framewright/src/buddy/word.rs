@@ -2,9 +2,9 @@
 //!
 //! A set of free frames determines its decomposition into maximal aligned blocks, so no block is split or
 //! merged explicitly: taking clears bits, giving sets them, and the free blocks are read off the word.
-//! All functions are pure, and are the base of the tests of the modules above.
+//! All functions are pure.
 
-/// Orders 0 to 6 live inside one word.
+/// The largest order that fits in one word.
 pub(super) const WORD_ORDER: u8 = 6;
 
 /// Bits at which a block of order k may start.

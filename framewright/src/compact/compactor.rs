@@ -24,7 +24,8 @@ pub struct Workspace<'w> {
     pub slots: &'w mut [BatchSlot],
 }
 
-/// Compaction on behalf of one CPU, made for a few calls and then dropped ([`Memory::compactor`](crate::Memory::compactor)).
+/// Compaction on behalf of one CPU, made for a few calls and then dropped
+/// ([`Memory::compactor`](crate::Memory::compactor)).
 ///
 /// To be called on that CPU with interrupts enabled and no lock of the library held. The CPU's
 /// token may be claimed, but need not be.
@@ -106,8 +107,8 @@ impl<'c, 'm, P: Platform> Compactor<'c, 'm, P> {
             // Without an entry, no page could be claimed.
             return Outcome::Skipped;
         }
-        // Frames in the depot are allocated in the maps, so they keep their neighbours from
-        // merging.
+        // Frames in the depot count as allocated in the buddy maps, so their buddies cannot merge
+        // with them.
         ctx.on_cpu.empty_depot();
         let counters = &ctx.hints.counters;
         let before = counters.read();

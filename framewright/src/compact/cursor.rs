@@ -1,15 +1,16 @@
-//! The position of the index search between calls: single words without a lock. A lost race costs
-//! one superfluous look.
+//! The position of the index search between calls: single words without a lock. A lost race only
+//! makes the search examine a pageblock twice.
 //!
-//! The search goes in rounds: along the lists for pageblocks whose frames were all requested as movable,
-//! then once more for pageblocks with unmovable frames, then by address for full ones. Each call
-//! continues where the last one stopped, and first takes candidates that the last one saw and did not
-//! use. After a whole round in which nothing was found, there is probably nothing to empty. From then on
-//! a request searches one piece only, alternately at the cursor and at the heads of the lists, where
-//! newly emptied pageblocks appear, until something is found. Other callers still search a whole round.
+//! The search goes in rounds: along the lists for pageblocks whose frames were all requested as
+//! movable, then along the lists for pageblocks with unmovable frames, then by address for full
+//! pageblocks. Each call continues where the last call stopped, and first takes the candidates that
+//! the last call found and did not use. A whole round that found nothing shows that there is
+//! probably nothing to empty. From then on a request searches one piece only, alternately at the
+//! cursor and at the heads of the lists, where newly emptied pageblocks appear, until something is
+//! found. Other callers still search a whole round.
 //!
-//! Full pageblocks exist nearly always, and most of them lack targets. So whether a round was empty is
-//! decided before the search for full ones. Only a full pageblock that could be emptied changes that.
+//! Full pageblocks exist nearly always, and most of them lack targets. So a round counts as empty
+//! if it found nothing before the search for full pageblocks, unless a full one could be emptied.
 //!
 //! A pageblock that could not be emptied gets a skip hint. After an empty round all skip hints are
 //! reset. Until this brings success, the number of empty rounds before the next reset doubles each
@@ -38,13 +39,13 @@ pub(super) struct SearchCursor {
     partly_emptied: [AtomicU32; PartlyEmptied::MOST],
     /// Sources that were seen and not used yet, best first; empty slots are [`NONE`].
     candidates: [AtomicU32; Sources::MOST],
-    /// After how many empty rounds skip hints are reset.
+    /// The number of empty rounds between resets of the skip hints.
     skip_hint_resets: Deferral,
-    /// After an empty round: the last search was at the heads of the lists.
+    /// After an empty round: whether the last search was at the heads of the lists.
     heads_were_last: AtomicBool,
 }
 
-/// Something to empty: a pageblock, or the first one of a run.
+/// A pageblock to empty, or the first one of a run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Source {
     pub(super) index: u32,
@@ -81,7 +82,7 @@ impl Iterator for PartlyEmptied<'_> {
     }
 }
 
-/// How far the search has come.
+/// The position of the search, and the results of its rounds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Progress {
     /// The kind of source that it looks for.
@@ -195,8 +196,8 @@ impl SearchCursor {
         Source::from_bits(self.candidates.iter().find(full)?.swap(NONE, Ordering::Relaxed))
     }
 
-    /// The next call starts with `source`, too, from which pages have moved; only a few are stored.
-    /// A source that was full is not full any more.
+    /// Stores `source`, from which some pages have moved, for the next call to start with. Only a
+    /// few are stored. A source that was full is not full any more.
     pub(super) fn add_partly_emptied(&self, source: Source) {
         let was_full = source.kind == SourceKind::Full;
         let source =

@@ -36,7 +36,7 @@ impl<'m, P: Platform> Compactor<'_, 'm, P> {
         let goal = Goal::for_request(need, mode, thorough);
         let order = goal.order.unwrap_or_default();
         if thorough {
-            // The last attempt must not fail because earlier ones spent the budget.
+            // The last attempt must not fail because earlier attempts have spent the budget.
             captured.renew();
         }
         let memory = self.memory;
@@ -79,8 +79,8 @@ impl<'m, P: Platform> Compactor<'_, 'm, P> {
         result.into()
     }
 
-    /// Forms a block for the caller itself, who need not hold a token: for instance for a
-    /// background thread that replaces small pages by huge ones. There may be no block even after
+    /// Forms a block for the caller, without a token: for instance for a background thread that
+    /// replaces small pages by huge ones. There may be no block even after
     /// [`Compacted::Success`]: a block that others form by freeing memory at the same time is on
     /// the lists, where any request may take it.
     pub fn form(

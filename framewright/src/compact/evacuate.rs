@@ -42,7 +42,7 @@ pub(super) struct Evacuated {
     batches: u64,
     /// Free frames from CPU lists, the depot and deferred groups were returned to the zone.
     pub(super) drained_lists: bool,
-    /// Why it ended before everything was tried, if it did.
+    /// The reason why the attempt ended early; `None` if it did not.
     pub(super) early_end: Option<EarlyEnd>,
 }
 
@@ -52,7 +52,8 @@ impl Evacuated {
         self.moved + self.scanned.div_ceil(SCANNED_PER_MOVE) + self.batches * MOVES_PER_FLUSH
     }
 
-    /// Adds the work of both results. What is left, and why, is that of the later result `next`.
+    /// Adds the work of both results. The frames left and the reason for an early end are those of
+    /// the later result `next`.
     pub(super) fn and_then(self, next: Self) -> Self {
         Self {
             moved: self.moved + next.moved,
@@ -64,7 +65,7 @@ impl Evacuated {
     }
 }
 
-/// Why emptying a range ended early.
+/// The reason why emptying a range ended early.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum EarlyEnd {
     /// There are no target frames.
@@ -76,7 +77,7 @@ pub(super) enum EarlyEnd {
     BudgetSpent,
 }
 
-/// How a range is emptied.
+/// Options for emptying a range.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct EvacuationOptions {
     pub(super) effort: Effort,

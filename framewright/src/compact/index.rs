@@ -54,7 +54,7 @@ impl<'c, 'm, P: Platform> Compactor<'c, 'm, P> {
         outcome
     }
 
-    /// Empties one pageblock after the other. `last` becomes the first frame of the last one.
+    /// Empties one pageblock after the other. Stores the first frame of the last one in `last`.
     fn empty_sources(
         &mut self,
         ctx: ZoneContext<'c, 'm, P>,
@@ -155,8 +155,8 @@ impl<'c, 'm, P: Platform> Compactor<'c, 'm, P> {
         let Ok(isolation) = self.memory.isolate_undrained(ctx.id, first, end) else {
             return Emptied::untried(Outcome::Complete, false);
         };
-        // Only now: once it is isolated, this pageblock only becomes emptier, so fuller ones stay
-        // fuller.
+        // Read after the isolation: from then on this pageblock can only become emptier, so a
+        // pageblock that is fuller stays fuller.
         let mut before = contents(ctx, source);
         let block = if order < Order::PAGEBLOCK { freest_part(&before.map, order) } else { 0 };
         let start = first + block;
@@ -205,7 +205,7 @@ impl<'c, 'm, P: Platform> Compactor<'c, 'm, P> {
 
     /// Whether there may be targets for the pages in frames `start` to `stop` of a pageblock with
     /// contents `held`. Free frames on CPU lists, in the depot and in deferred groups look allocated;
-    /// they become targets once they are returned to the zone. This is done, once, if there are too
+    /// they become targets when they are returned to the zone. That is done once, if there are too
     /// few targets without them.
     fn check_targets(
         &self,
@@ -232,8 +232,8 @@ impl<'c, 'm, P: Platform> Compactor<'c, 'm, P> {
         fits(held)
     }
 
-    /// Whether pageblocks that `filter` accepts may have `frames` free frames. To look first costs
-    /// less than to claim pages that have no targets.
+    /// Whether pageblocks that `filter` accepts may have `frames` free frames. This check costs
+    /// less than claiming pages that have no targets.
     fn may_have_targets(
         &self,
         ctx: ZoneContext<'c, 'm, P>,
@@ -272,9 +272,9 @@ impl<'c, 'm, P: Platform> Compactor<'c, 'm, P> {
     }
 }
 
-/// How a pageblock is emptied for the goal, and for the request that waits for it, if any. CPU
-/// lists are drained once per request, however many pageblocks it tries, because a drain takes as
-/// long as all of these attempts.
+/// The options for emptying a pageblock for the goal, and for the request that waits for it, if
+/// any. CPU lists are drained once per request, however many pageblocks it tries, because one drain
+/// takes as long as all of these attempts together.
 fn evacuation_options(goal: &Goal, captured: Option<Captured<'_>>) -> EvacuationOptions {
     let (effort, left) = (goal.effort, captured.map_or(u64::MAX, Captured::left));
     EvacuationOptions {

@@ -6,7 +6,8 @@
 //! together, so that the frames between them become one free block. Two methods decide *which* pages
 //! move *where* ([`CompactMethod`](crate::tuning::CompactMethod)); they share everything else.
 //!
-//! **By index** (the default): the header of every pageblock says how much of it is free, and whether
+//! **By index** (the default): the header of every pageblock tells how much of it is free, and
+//! whether
 //! its allocated frames were requested as movable; lists hold pageblocks by fullness. The emptiest
 //! movable pageblock is isolated, its pages move into the fullest ones, and the block that forms is
 //! captured for the request before any other request can take it. Pageblocks with unmovable frames take
@@ -14,13 +15,13 @@
 //! that is emptied. It does not touch pageblocks of other types: a request for other than movable memory
 //! gets a whole pageblock to claim.
 //!
-//! **By two scanners**, as Linux does, for comparison (feature `compare`): a migrate scanner goes up through the zone and claims pages, a
-//! free scanner comes down and takes free frames as targets, until they meet. Their positions are
-//! cached, and pageblocks that were scanned without success get a skip hint. Four rules about this were
-//! wrong in Linux for years (`CompactRepairs`); each can be switched
-//! back.
+//! **By two scanners**, as Linux does, for comparison (feature `compare`): a migrate scanner goes
+//! up through the zone and claims pages, and a free scanner comes down and takes free frames as
+//! targets, until they meet. Their positions are cached, and pageblocks that were scanned without
+//! success get a skip hint. Four rules about this were wrong in Linux for years (`CompactRepairs`);
+//! each can be switched back to the wrong rule.
 //!
-//! **How hard**: without waiting, waiting for locks only, or waiting for anything ([`MigrateMode`]).
+//! **Modes**: without waiting, waiting for locks only, or waiting for anything ([`MigrateMode`]).
 //! After failures, up to 63 attempts in a row are deferred.
 //!
 //! **Callers**: the embedder makes a [`Compactor`] from its [`Mover`](crate::migrate::Mover), which moves
@@ -41,7 +42,7 @@
 //! | `ranges`, `runs` | empties given ranges, and makes contiguous runs |
 //! | `suitable` | whether compaction should start in a zone |
 //! | `target_frames` | frames to move pages to, and frames that pages have left |
-//! | `any_zone` | the same for given ranges, whose pages may also move to other zones |
+//! | `any_zone` | target frames for given ranges, whose pages may also move to other zones |
 //! | `retries` | bounded waits for others, while a given range is emptied |
 //! | `evacuate` | empties a range of frames |
 //! | `index` | compaction by index |
@@ -98,7 +99,7 @@ struct Goal {
     migratetype: MigrateType,
     effort: Effort,
     caller: Caller,
-    /// The block adds to the huge-page reserve of the zone, so blocks that are there already do not
+    /// The block is for the huge-page reserve of the zone, so blocks that exist already do not
     /// count.
     fills_huge_reserve: bool,
     /// A block that could only be claimed together with a partly used pageblock does not count.
@@ -211,7 +212,7 @@ enum Outcome {
 }
 
 impl Outcome {
-    /// Linux's name for it.
+    /// Linux's name of the outcome.
     const fn name(self) -> &'static str {
         match self {
             Outcome::NotSuitable => "not_suitable_zone",

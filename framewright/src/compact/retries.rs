@@ -1,14 +1,15 @@
 //! Bounded waits for others while a given range is emptied.
 //!
-//! Compaction may have isolated pageblocks of the range, to empty them. The embedder may refuse to claim
-//! pages, because a lock is taken or too many pages are isolated already. Both pass soon. So the caller
-//! waits for a time slice, as Linux does when too many pages are isolated, and tries again. It gives up
-//! after several slices in a row in which nothing moved, because a pageblock that is isolated for good,
-//! by an [`IsolatedBlock`](crate::IsolatedBlock), cannot be told from the others.
+//! Other callers of compaction may have isolated pageblocks of the range, to empty them. The
+//! embedder may refuse to claim pages, because a lock is taken or too many pages are isolated
+//! already. Both end soon. So the caller waits for a time slice, as Linux does when too many pages
+//! are isolated, and tries again. It fails after several slices in a row in which nothing moved.
+//! The wait is bounded because a pageblock may also be isolated for an unlimited time, by an
+//! [`IsolatedBlock`](crate::IsolatedBlock), and the caller cannot tell the two cases apart.
 
 use crate::platform::{Platform, Wait};
 
-/// Slices in a row without success, after which the caller gives up.
+/// The number of slices in a row without success after which the caller fails.
 const SLICES: u32 = 8;
 
 /// Length of a slice in nanoseconds.
@@ -17,7 +18,7 @@ const SLICE_NS: u64 = 20_000_000;
 /// Polls after which a slice ends early, because the clock may stand still.
 const POLLS: u32 = 500;
 
-/// How often the caller still waits.
+/// The number of slices that the caller may still wait.
 pub(super) struct RetryBudget {
     /// Slices that are left.
     left: u32,

@@ -1,8 +1,9 @@
-//! Contiguous runs: takes one that is free, or empties one, a pageblock at a time. Pageblocks whose
-//! headers show unmovable frames are passed over; other pages that do not move are found by trying.
+//! Contiguous runs: takes a run that is free, or empties one, a pageblock at a time. Pageblocks
+//! whose headers show unmovable frames are passed over; other pages that do not move are found by
+//! trying.
 //!
-//! Isolated pageblocks are passed over, too. If nothing else is in the way of some run, the search waits
-//! for them [in the end](super::retries).
+//! Isolated pageblocks are passed over, too. If they are the only obstacle in some run, the search
+//! [waits](super::retries) for them at its end.
 
 use super::{
     Compactor,
@@ -15,8 +16,8 @@ use crate::{
     zone::{Zone, clip, pageblocks},
 };
 
-/// How many pages may move in vain in a zone before a contiguous request gives up on it, in
-/// multiples of the requested run.
+/// The maximum of pages that may move in vain in a zone before a contiguous request leaves the
+/// zone, in multiples of the requested run.
 const MAX_WASTED_RUNS: u64 = 4;
 
 impl<'m, P: Platform> Compactor<'_, 'm, P> {
@@ -99,9 +100,10 @@ impl<'m, P: Platform> Compactor<'_, 'm, P> {
         true
     }
 
-    /// The last obstacle between two frames: a pageblock with unmovable frames, or one from which
-    /// on so many frames are free that taking them would use the reserve. The next run may begin
-    /// after it. An isolated pageblock is an obstacle, too, unless the caller `waits` for it.
+    /// The last obstacle between two frames. The next run may begin after it. An obstacle is a
+    /// pageblock with unmovable frames, or a pageblock so that taking all free frames from it on
+    /// would use the reserve. An isolated pageblock is an obstacle, too, unless the caller `waits`
+    /// for it.
     fn last_obstacle(
         &self,
         id: ZoneId,
@@ -118,8 +120,9 @@ impl<'m, P: Platform> Compactor<'_, 'm, P> {
                 return Some(block);
             }
             if waits && ctx.on_cpu.zone.has_isolated(first, last) {
-                // Its free frames do not count while it is isolated. After that they add as many to
-                // free memory as the run takes.
+                // The zone does not count free frames of an isolated pageblock. When the isolation
+                // ends, the zone counts these frames, and the run takes them: free memory does not
+                // change.
                 continue;
             }
             if !held.of.is_requestable() {
@@ -190,7 +193,8 @@ impl<'m, P: Platform> Compactor<'_, 'm, P> {
 /// The search for a run, zone by zone.
 struct RunSearch<'w> {
     wanted: &'w Contiguous,
-    /// One budget for all runs: what blocks one run is likely to block the next one, too.
+    /// One budget for all runs, because an obstacle in one run is likely to be in the next one,
+    /// too.
     retries: RetryBudget,
     /// Frames that have moved in this zone.
     moved: u64,

@@ -18,7 +18,7 @@ use crate::{
     platform::Platform,
 };
 
-/// Pieces that a request searches for one pageblock to empty.
+/// The maximum of pieces that a request searches for one pageblock to empty.
 const PIECES: u32 = 16;
 
 /// Result of a search.
@@ -130,8 +130,8 @@ impl<'c, 'm, P: Platform> Compactor<'c, 'm, P> {
         Found::Nothing
     }
 
-    /// Whether the search is at its end, now that there is no more of `kind`. `last_round_empty`:
-    /// the whole round found nothing.
+    /// Whether the search is over, when no source of `kind` is left. `last_round_empty`: the whole
+    /// round found nothing.
     fn is_exhausted(
         &self,
         ctx: ZoneContext<'c, 'm, P>,

@@ -1,6 +1,6 @@
-//! Skip hints: one bit per pageblock, set if it is not worth searching for now. Scanners and the
-//! index share them. After a lost race, a search looks at a pageblock once too often, or once too
-//! seldom.
+//! Skip hints: one bit per pageblock, set if the pageblock is not worth searching for now. Scanners
+//! and the index share them. A lost race makes a search examine a pageblock needlessly, or skip it
+//! once.
 
 use crate::sync::{AtomicU64, Ordering};
 

@@ -10,8 +10,8 @@ pub(crate) struct ZoneCompaction<'m> {
     pub(super) deferral: Deferral,
     /// Deferral of background compaction by index.
     pub(super) background: Deferral,
-    /// Deferral of forming pageblocks for the huge-page reserve. Requests still try what this did
-    /// not achieve.
+    /// Deferral of forming pageblocks for the huge-page reserve. It does not defer compaction for
+    /// requests.
     pub(super) huge_reserve: Deferral,
     #[cfg(feature = "compare")]
     pub(super) scan: super::scan::ScanState,

@@ -60,8 +60,8 @@ impl<'r, 'm, P: Platform> TargetFrames<'r, 'm, P> {
         target_frames
     }
 
-    /// Targets in any pageblock, but not from the reserve of the zone: the frames that pages leave
-    /// stay isolated for longer.
+    /// Targets in any pageblock, but not from the reserve of the zone, because the frames that
+    /// pages leave stay isolated for longer.
     pub(super) fn above_reserve(at: ZoneOnCpu<'r, 'm, P>) -> Self {
         let mut target_frames = Self::in_zone(at);
         target_frames.keeps_reserve = true;
@@ -134,7 +134,7 @@ impl<P: Platform> Targets for TargetFrames<'_, '_, P> {
     }
 
     fn after_drain(&mut self) {
-        // Drained frames make pageblocks emptier than their headers said.
+        // The headers counted drained frames as allocated, so pageblocks are emptier now.
         if let Some(source) = self.source {
             self.filter =
                 TargetFilter::for_source(&self.on_cpu.zone.contents(self.on_cpu.platform, source));

@@ -19,7 +19,8 @@ impl<P: Platform> ZoneContext<'_, '_, P> {
         self.on_cpu.platform.cost(Cost::Search, headers);
     }
 
-    /// A run begins, or has ended with an outcome, with the scanners at these frames.
+    /// Traces the beginning of a run, or its end with an outcome, with the scanners at these
+    /// frames.
     pub(super) fn trace_run(
         &self,
         goal: &Goal,
@@ -37,7 +38,7 @@ impl<P: Platform> ZoneContext<'_, '_, P> {
         });
     }
 
-    /// Whether a run continues, or starts: `outcome` says why not.
+    /// Traces whether a run starts or continues; `outcome` is the reason if it does not.
     pub(super) fn trace_judged(&self, goal: &Goal, begun: bool, outcome: Option<Outcome>) {
         let (node, zone) = (self.on_cpu.zone.node(), self.on_cpu.zone.kind());
         let goes_on = if begun { "no_suitable_page" } else { "continue" };
@@ -54,13 +55,13 @@ impl<P: Platform> ZoneContext<'_, '_, P> {
         refused
     }
 
-    /// An attempt failed.
+    /// Defers further attempts after a failure, and traces it.
     pub(super) fn defer(&self, deferral: &Deferral, order: Order) {
         deferral.defer(order);
         self.trace_deferral(DeferStep::Failed, deferral, order);
     }
 
-    /// An attempt formed a block.
+    /// Ends the deferral after an attempt formed a block, and traces that.
     pub(super) fn succeed(&self, order: Order) {
         self.hints.deferral.reset(order, false);
         self.trace_deferral(DeferStep::Reset, &self.hints.deferral, order);

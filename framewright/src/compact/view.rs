@@ -6,12 +6,12 @@ use crate::{
     types::{MigrateType, PAGEBLOCK_ORDER, Pfn, ZoneId},
 };
 
-/// A pageblock in numbers.
+/// The state of a pageblock.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PageblockView {
-    /// Its first frame.
+    /// The first frame of the pageblock.
     pub first: Pfn,
-    /// Its type.
+    /// The type of the pageblock.
     pub migratetype: MigrateType,
     /// Free frames.
     pub free: u16,

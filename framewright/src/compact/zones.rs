@@ -1,4 +1,4 @@
-//! The zones of a memory with what compaction keeps of each between calls.
+//! The zones of a memory, with the compaction state of each.
 
 use super::ZoneCompaction;
 use crate::{
@@ -11,7 +11,7 @@ use crate::{
 /// The zones of a memory, and the compaction state of each.
 pub(crate) struct CompactZones<'c, 'm, P: Platform> {
     pub(super) memory: &'c MemoryCore<'m, P>,
-    /// By zone.
+    /// The compaction states, by zone.
     states: &'m [ZoneCompaction<'m>],
 }
 
@@ -38,8 +38,8 @@ impl<'c, 'm, P: Platform> CompactZones<'c, 'm, P> {
         self.states.get(zone.index())
     }
 
-    /// A request has got the block of `order` at `pfn` after compaction, so this order is no longer
-    /// deferred in the zone of the block.
+    /// Ends the deferral of this order in the zone of the block: a request has got the block of
+    /// `order` at `pfn` after compaction.
     pub(crate) fn helped(&self, pfn: Pfn, order: Order) {
         let Some((zone, _)) = self.memory.find(pfn, order) else { return };
         let hints = self.state(zone);

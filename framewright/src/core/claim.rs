@@ -3,8 +3,8 @@
 //! There is at most one claim per CPU ([`CpuState`](super::cpus::CpuState)). Only a claim can
 //! create the values that enter lists as their owner: [`Owned`] on the hot path, [`OwnedZoneOnCpu`]
 //! elsewhere. Such a value borrows the claim exclusively. So safe code can neither enter the lists
-//! of a CPU that it has not claimed, nor enter lists twice. A remote drainer needs no claim: the
-//! owner protocol admits it (`super::drain`).
+//! of a CPU that it has not claimed, nor enter lists twice. A remote drainer needs no claim: it
+//! uses the owner protocol (`super::drain`).
 
 #![allow(unsafe_code)]
 
@@ -19,13 +19,13 @@ use crate::{
     types::{CpuId, Event, FirstZone, Order, Pfn, Request, ZoneId},
 };
 
-/// A CPU that the caller has claimed. Dropping it gives the CPU back.
+/// A CPU that the caller has claimed. Dropping the value releases the CPU.
 pub(crate) struct Claim<'a, 'm, P: Platform> {
     memory: &'a MemoryCore<'m, P>,
-    /// The zone that requests for any kind try first.
+    /// The zone that requests try first if they may use zones of any kind.
     local: LocalZone<'m, P>,
-    /// The zone that requests for at most [`ZoneKind::Normal`](crate::ZoneKind::Normal) try first,
-    /// if there is one.
+    /// The zone that requests for at most [`ZoneKind::Normal`](crate::ZoneKind::Normal) try first;
+    /// `None` if there is no such zone.
     normal: Option<LocalZone<'m, P>>,
     /// The memory's generation when these zones were looked up.
     generation: u32,
@@ -58,30 +58,29 @@ impl<'a, 'm, P: Platform> Claim<'a, 'm, P> {
         self.memory
     }
 
-    /// The zone that requests for any kind try first.
+    /// The zone that requests try first if they may use zones of any kind.
     #[inline(always)]
     pub(crate) fn local_zone(&self) -> &LocalZone<'m, P> {
         &self.local
     }
 
-    /// The same, with its lists to enter.
+    /// The zone of [`Claim::local_zone`], and access to the CPU's lists for it.
     #[inline(always)]
     pub(crate) fn local_lists(&mut self) -> (&LocalZone<'m, P>, Owned<'_, 'm, P>) {
-        // SAFETY: they are lists of the claimed CPU, and the claim is borrowed exclusively for as
-        // long as the value lives. The claim was acquired from the owner before.
+        // SAFETY: the lists belong to the claimed CPU, and the claim is borrowed exclusively for as
+        // long as the value lives. The claim was acquired from the previous owner.
         (&self.local, unsafe { self.local.pages.owned() })
     }
 
-    /// The zone that requests for at most [`ZoneKind::Normal`](crate::ZoneKind::Normal) try first, if
-    /// that is another, with its lists to enter.
+    /// The zone that requests for at most [`ZoneKind::Normal`](crate::ZoneKind::Normal) try first,
+    /// and access to the CPU's lists for it; `None` if it is the local zone.
     pub(crate) fn normal_lists(&mut self) -> Option<(&LocalZone<'m, P>, Owned<'_, 'm, P>)> {
         let normal = self.normal.as_ref().filter(|normal| normal.id != self.local.id)?;
         // SAFETY: as in `local_lists`.
         Some((normal, unsafe { normal.pages.owned() }))
     }
 
-    /// The zone that the request tries first, if that is one of those at hand, with its lists to
-    /// enter.
+    /// The zone of [`Claim::first`], and access to the CPU's lists for it.
     #[inline(always)]
     pub(crate) fn first_lists(
         &mut self,
@@ -92,7 +91,7 @@ impl<'a, 'm, P: Platform> Claim<'a, 'm, P> {
         Some((local, unsafe { local.pages.owned() }))
     }
 
-    /// The zone that the request tries first, if that is one of those at hand.
+    /// The zone that the request tries first, if the claim has looked it up.
     #[inline(always)]
     pub(crate) fn first(&self, request: Request) -> Option<&LocalZone<'m, P>> {
         let local = match request.first_zone() {
@@ -104,7 +103,8 @@ impl<'a, 'm, P: Platform> Claim<'a, 'm, P> {
         local.filter(|local| local.near || !request.stays_on_node())
     }
 
-    /// Looks up again which zones are tried first, if memory was added or removed since.
+    /// Looks up the zones that are tried first again if memory was added or removed since the last
+    /// lookup.
     pub(crate) fn refresh(&mut self) {
         let generation = self.memory.generation();
         if generation != self.generation {
@@ -113,20 +113,20 @@ impl<'a, 'm, P: Platform> Claim<'a, 'm, P> {
         }
     }
 
-    /// A zone with the CPU's lists for it, to enter.
+    /// A zone, and access to the CPU's lists for it.
     pub(crate) fn zone(&mut self, id: ZoneId) -> OwnedZoneOnCpu<'_, 'm, P> {
         // SAFETY: as in `local_lists`.
         unsafe { OwnedZoneOnCpu::new(self.memory.context(id, self.id)) }
     }
 
-    /// Gives everything on the CPU's lists back to the zones.
+    /// Frees all blocks on the CPU's lists to the zones.
     pub(crate) fn drain(&mut self) {
         for zone in (0..self.memory.zones.len()).map(ZoneId::new) {
             self.zone(zone).drain(DrainReason::Local);
         }
     }
 
-    /// Gives the frames in the CPU's quarantine back, if hardening has one.
+    /// Frees the frames in the CPU's quarantine, if hardening has one.
     pub(crate) fn end_quarantine(&mut self) {
         if self.memory.tuning.hardening == Hardening::Paranoid {
             for zone in (0..self.memory.zones.len()).map(ZoneId::new) {
@@ -147,7 +147,7 @@ impl<'a, 'm, P: Platform> Claim<'a, 'm, P> {
                 or_on_panic(trace, || self.memory.give_frames_to_zones(self.id, &frames[at..]));
             }
             if let Some((zone, frame)) = self.memory.find(pfn, Order::ZERO) {
-                // A refusal has been reported by the callee.
+                // The callee reports a refusal.
                 self.zone(zone).free(frame, Order::ZERO);
             }
         }

@@ -1,4 +1,4 @@
-//! CPUs of a memory: claiming, on- and offline, how long their lists may grow.
+//! CPUs of a memory: claims, online and offline, and the sizes of their lists.
 
 use core::fmt;
 
@@ -12,7 +12,8 @@ use crate::{
     types::{CpuId, NodeId, ZoneId},
 };
 
-/// What a memory knows of a CPU as a whole.
+/// The state of a CPU that does not depend on a zone: its node, whether it is online, and whether
+/// it is claimed.
 pub(crate) struct CpuState {
     node: NodeId,
     claimed: AtomicBool,
@@ -20,7 +21,7 @@ pub(crate) struct CpuState {
 }
 
 impl CpuState {
-    /// A CPU on a node, online and without owner.
+    /// A CPU on a node, online and not claimed.
     pub(crate) fn new(node: NodeId) -> Self {
         Self { node, claimed: AtomicBool::new(false), online: AtomicBool::new(true) }
     }
@@ -33,7 +34,7 @@ impl CpuState {
         self.online.store(online, Ordering::Release);
     }
 
-    /// Claims the CPU for one token; `false` if another has it.
+    /// Claims the CPU for one token; `false` if another token has it.
     fn claim(&self) -> bool {
         self.claimed.compare_exchange(false, true, Ordering::Acquire, Ordering::Relaxed).is_ok()
     }
@@ -49,7 +50,7 @@ impl CpuState {
         if !self.claim() {
             return Err(CpuError::InUse(id));
         }
-        // It may have gone in between.
+        // The CPU may have been taken offline between the two reads.
         if !self.is_online() {
             self.unclaim();
             return Err(CpuError::Offline(id));
@@ -77,9 +78,9 @@ impl Drop for Claimed<'_> {
 pub enum CpuError {
     /// The memory was made for fewer CPUs.
     NoSuchCpu(CpuId),
-    /// Somebody holds its token.
+    /// The token of the CPU is in use.
     InUse(CpuId),
-    /// It is offline.
+    /// The CPU is offline.
     Offline(CpuId),
 }
 
@@ -111,11 +112,12 @@ impl<'m, P: Platform> MemoryCore<'m, P> {
         self.cpus.get(id.index()).is_some_and(CpuState::is_online)
     }
 
-    /// Takes a CPU offline: its lists are drained and stay empty, and the others may hold more.
+    /// Takes a CPU offline. Its lists are drained and stay empty; the lists of the other CPUs may
+    /// grow longer.
     ///
     /// # Errors
     ///
-    /// The CPU does not exist, or somebody holds its token.
+    /// The CPU does not exist, or its token is in use.
     pub(crate) fn cpu_offline(&self, id: CpuId) -> Result<(), CpuError> {
         let state = self.state(id)?;
         if !state.claim() {
@@ -128,7 +130,7 @@ impl<'m, P: Platform> MemoryCore<'m, P> {
             self.with_lists(cpu, |lists| lists.resize(cpu.pages, Sizing::disabled()));
         }
         self.resize_lists();
-        // The embedder is told of drains.
+        // Draining calls a hook of the embedder, which may change CPUs or memory in turn.
         drop(guard);
         for cpu in self.contexts(id) {
             self.drain_lists(cpu, DrainReason::Offline);
@@ -136,7 +138,7 @@ impl<'m, P: Platform> MemoryCore<'m, P> {
         Ok(())
     }
 
-    /// Brings a CPU back.
+    /// Brings a CPU online.
     ///
     /// # Errors
     ///
@@ -161,7 +163,7 @@ impl<'m, P: Platform> MemoryCore<'m, P> {
         self.cpus.get(id.index()).ok_or(CpuError::NoSuchCpu(id))
     }
 
-    /// Sizes the lists of a memory that nobody uses yet.
+    /// Sets the sizes of the lists of a new memory, before any CPU uses it.
     pub(crate) fn size_new_lists(&self) {
         for zone in (0..self.zones.len()).map(ZoneId::new) {
             let sizing = self.sizing(zone);
@@ -174,8 +176,9 @@ impl<'m, P: Platform> MemoryCore<'m, P> {
         }
     }
 
-    /// Sizes the lists of every online CPU anew, after CPUs or memory came or went. The caller holds the
-    /// [hotplug lock](MemoryCore::lock_hotplug): two calls at once could leave sizes for what is not there any more.
+    /// Sets the sizes of the lists of every online CPU again, after CPUs or memory were added or
+    /// removed. The caller holds the [hotplug lock](MemoryCore::lock_hotplug): two concurrent calls
+    /// could leave sizes for CPUs or memory that have been removed.
     pub(super) fn resize_lists(&self) {
         for zone in (0..self.zones.len()).map(ZoneId::new) {
             let sizing = self.sizing(zone);
@@ -187,8 +190,8 @@ impl<'m, P: Platform> MemoryCore<'m, P> {
         }
     }
 
-    /// How long the lists of one CPU for a zone may grow: the CPUs of the zone's node share it,
-    /// or all CPUs if that has none.
+    /// The limits of the lists of one CPU for a zone. The CPUs of the zone's node share the zone;
+    /// if the node has no CPU, all CPUs share it.
     pub(crate) fn sizing(&self, zone: ZoneId) -> Sizing {
         if self.tuning.hardening == Hardening::Paranoid {
             return Sizing::disabled();
@@ -226,8 +229,9 @@ mod loom_tests {
 
     use super::*;
 
-    /// One thread claims the CPU for a token, the other takes it offline as [`MemoryCore::cpu_offline`]
-    /// does. In every interleaving, no token exists once the CPU is offline.
+    /// One thread claims the CPU for a token; the other takes the CPU offline as
+    /// [`MemoryCore::cpu_offline`] does. In every interleaving, no token exists once the CPU is
+    /// offline.
     #[test]
     fn loom_a_cpu_that_has_gone_is_not_claimed() {
         model(|| {

@@ -1,8 +1,8 @@
-//! Returning what is on the lists of CPUs to the zones, from any CPU.
+//! Draining the lists of CPUs into the zones, from any CPU.
 //!
-//! The lists belong to their CPU's owner. A drainer announces itself, has a remote barrier reach
-//! that CPU where the owner writes without fences of its own, and waits until the owner is
-//! outside (see [`crate::pcp`]).
+//! The lists belong to their CPU's owner. A drainer announces itself, issues a remote barrier to
+//! that CPU if the owner writes without fences of its own, and waits until the owner is outside the
+//! lists (see [`crate::pcp`]).
 
 #![allow(unsafe_code)]
 
@@ -19,7 +19,7 @@ use crate::{
 const GROUP: usize = 64;
 
 impl<'m, P: Platform> MemoryCore<'m, P> {
-    /// Gives everything on the lists of one CPU back to the zones, from any CPU.
+    /// Frees all blocks on the lists of one CPU to the zones, from any CPU.
     ///
     /// # Errors
     ///
@@ -32,28 +32,29 @@ impl<'m, P: Platform> MemoryCore<'m, P> {
         Ok(())
     }
 
-    /// Gives everything on the lists of all CPUs, and in the depots between them, back to the maps
-    /// of the zones. One remote barrier serves 64 lists; those that hold nothing are not disturbed.
+    /// Frees all blocks on the lists of all CPUs, and in the depots between them, to the buddy maps
+    /// of the zones. One remote barrier serves 64 lists. Empty lists are skipped.
     pub(crate) fn drain_all(&self) {
         self.drain_where(&|_, pages| pages.held() > 0);
         (0..self.zones.len()).map(ZoneId::new).for_each(|zone| self.empty_depot(zone));
     }
 
-    /// As [`MemoryCore::drain_all`], but of one zone, and waits for every CPU's owner to be outside
-    /// once, whether it holds anything or not: every owner that enters later sees
-    /// what was published before.
+    /// As [`MemoryCore::drain_all`], but for one zone, and without skipping empty lists: the call
+    /// waits until each CPU's owner has been outside its lists once. So an owner that enters its
+    /// lists later sees everything that was published before this call.
     pub(crate) fn drain_every_cpu(&self, of: ZoneId) {
         self.drain_where(&|zone, _| zone == of);
         self.empty_depot(of);
     }
 
-    /// Gives back what lies in the depot of a zone.
+    /// Frees all blocks in the depot of a zone to its buddy maps.
     fn empty_depot(&self, zone: ZoneId) {
         self.context(zone, CpuId::default()).empty_depot();
     }
 
-    /// Gives single frames to their zones, many per hold of a zone's lock, on behalf of `cpu`, bypassing its
-    /// lists and without a trace. The caller owns the frames as blocks.
+    /// Frees single frames to their zones on behalf of `cpu`, bypassing its lists and without trace
+    /// events. One hold of a zone's lock serves many frames. The caller owns the frames as blocks
+    /// of order 0.
     pub(crate) fn give_frames_to_zones(&self, cpu: CpuId, frames: &[Pfn]) {
         for chunk in frames.chunks(Bundles::CAPACITY) {
             for at in self.contexts(cpu) {
@@ -172,13 +173,13 @@ impl<'m, P: Platform> MemoryCore<'m, P> {
         }
     }
 
-    /// The zone and CPU that lists belong to.
+    /// The zone and CPU of the lists with this index.
     fn owner_of(&self, lists: usize) -> (ZoneId, CpuId) {
         let cpus = self.cpus.len().max(1);
         (ZoneId::new(lists / cpus), CpuId::new((lists % cpus) as u16))
     }
 
-    /// Gives everything on the lists of a CPU for a zone back to it.
+    /// Frees all blocks on the lists of a CPU for a zone to that zone.
     pub(super) fn drain_lists(&self, cpu: ZoneOnCpu<'_, 'm, P>, reason: DrainReason) {
         let lists = self.lists_index(cpu.zone.id(), cpu.id);
         cpu.pages.announce(&self.platform);
@@ -193,7 +194,7 @@ impl<'m, P: Platform> MemoryCore<'m, P> {
     ) -> R {
         cpu.pages.announce(&self.platform);
         self.barrier(BarrierTarget::Cpu(cpu.id));
-        // SAFETY: announced, and the barrier has reached the CPU since.
+        // SAFETY: the drainer has announced itself, and the barrier has reached the CPU since.
         unsafe { cpu.pages.as_drainer(&self.platform, f) }
     }
 

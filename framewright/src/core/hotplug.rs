@@ -1,15 +1,17 @@
-//! Memory that is added and removed.
+//! Memory hotplug: adding and removing memory.
 //!
-//! The memory map names all memory that may ever be added ([`Presence::Absent`](crate::Presence)), so that its
-//! metadata has a place from the start. Whole pageblocks are added and removed. Added frames are
-//! free as whole pageblocks, which are broken into last: there is no need to put them at the end
-//! of anything. A removal isolates the pageblocks, drains CPU lists, and then answers *busy* with the frames in
-//! the way unless all are free.
+//! The memory map names all memory that may ever be added ([`Presence::Absent`](crate::Presence)),
+//! so that its metadata has a place from the start. Memory is added and removed in whole
+//! pageblocks. Added frames are free in blocks of a pageblock or more, which the allocator splits
+//! last. So, unlike in Linux, there is no need to put new memory at the end of a free list. A
+//! removal isolates the pageblocks and drains the CPU lists. It succeeds if all frames are free
+//! then; otherwise it fails with [`HotplugError::Busy`] and names the frames in use.
 //!
-//! Afterwards the watermarks and the bounds of CPU lists follow the new size, and requests in the
-//! slow path learn by the memory's generation that looking again may be worth while. One change
-//! at a time, CPUs that come or go among them: others wait through the wait hook. No other hook that may call
-//! back is called meanwhile.
+//! Afterwards the watermarks and the limits of CPU lists are set for the new size. The memory's
+//! generation changes, which tells requests in the slow path to look again. The hotplug lock allows
+//! one change of memory or CPUs at a time; other changes wait through the wait hook. Under that
+//! lock no hook is called that may call back into the memory, because it could wait for the lock
+//! for ever.
 
 use core::ops::Range;
 
@@ -42,11 +44,12 @@ impl Drop for HotplugGuard<'_> {
 }
 
 impl<P: Platform> MemoryCore<'_, P> {
-    /// Adds memory that the memory map names and that is absent, free and movable.
+    /// Adds memory that the memory map names as absent. Its frames are free and movable then.
     ///
     /// # Errors
     ///
-    /// It is not whole pageblocks of the map's, or part of it is present.
+    /// The range does not consist of whole pageblocks that the memory map names, or a part of it is
+    /// present.
     pub(crate) fn add_memory(&self, range: FrameRange) -> Result<(), HotplugError> {
         let _guard = self.lock_hotplug();
         let (id, blocks) = self.whole_pageblocks(range)?;
@@ -61,8 +64,9 @@ impl<P: Platform> MemoryCore<'_, P> {
         Ok(())
     }
 
-    /// Removes memory, after `clear` has tried to empty the range, which is named by zone and frames. Nothing of
-    /// it will be handed out any more. `in_the_way` is told of frames in use.
+    /// Removes memory. `clear` is called with the zone and the range in it, after the range was
+    /// isolated, and tries to free the frames in use. `in_the_way` is called with the frames that
+    /// are still in use then.
     ///
     /// # Errors
     ///
@@ -82,8 +86,8 @@ impl<P: Platform> MemoryCore<'_, P> {
         let (start, end) = (blocks.start << PAGEBLOCK_ORDER, blocks.end << PAGEBLOCK_ORDER);
         let isolation = self.isolate_undrained(id, start, end);
         let isolation = isolation.map_err(|at| HotplugError::Isolated { at })?;
-        // The embedder is told of drains, and moves pages, and may add and remove memory meanwhile. Nobody else
-        // can remove isolated pageblocks.
+        // Draining and `clear` call the embedder, which may add and remove memory meanwhile.
+        // Isolated pageblocks cannot be removed by others.
         drop(guard);
         self.drain_every_cpu(id);
         clear(id, start, end);
@@ -93,7 +97,7 @@ impl<P: Platform> MemoryCore<'_, P> {
             let frames = self.report_in_use(id, start, end, in_the_way);
             return Err(HotplugError::Busy { frames });
         }
-        // Nobody can allocate from isolated pageblocks, so all of them are free and stay so.
+        // Nothing allocates from isolated pageblocks, so they stay free.
         for some in stretches(blocks) {
             zone.remove_pageblocks(&self.platform, some);
         }
@@ -102,7 +106,8 @@ impl<P: Platform> MemoryCore<'_, P> {
         Ok(())
     }
 
-    /// Waits for the lock under which everything changes that follows from the size of zones or the number of CPUs.
+    /// Waits for the hotplug lock. It protects all state that depends on the sizes of zones or the
+    /// number of CPUs.
     pub(super) fn lock_hotplug(&self) -> HotplugGuard<'_> {
         let mut spins = 0;
         while self.hotplug_lock.0.swap(true, Ordering::Acquire) {
@@ -112,14 +117,15 @@ impl<P: Platform> MemoryCore<'_, P> {
         HotplugGuard(&self.hotplug_lock)
     }
 
-    /// What follows from another size of a zone.
+    /// Updates the state that depends on the sizes of zones.
     fn size_has_changed(&self) {
         self.set_watermarks();
         self.resize_lists();
         self.generation.fetch_add(1, Ordering::Release);
     }
 
-    /// The zone of a range of whole pageblocks that the map names, and their numbers in it.
+    /// The zone of a range that consists of whole pageblocks named by the memory map, and the
+    /// numbers of the pageblocks in that zone.
     fn whole_pageblocks(&self, range: FrameRange) -> Result<(ZoneId, Range<u32>), HotplugError> {
         let whole = |pfn: Pfn| pfn.is_aligned(Order::PAGEBLOCK);
         if range.frames() == 0 || !whole(range.start()) || !whole(range.end()) {
@@ -132,7 +138,7 @@ impl<P: Platform> MemoryCore<'_, P> {
     }
 }
 
-/// Pageblocks, a bounded number at a time.
+/// Splits a range of pageblocks into parts of at most [`STRETCH`].
 fn stretches(blocks: Range<u32>) -> impl Iterator<Item = Range<u32>> {
     let end = blocks.end;
     blocks.step_by(STRETCH as usize).map(move |at| at..end.min(at + STRETCH))

@@ -1,5 +1,5 @@
-//! Isolating a stretch of a zone: the first step of taking a given range and of removing memory. Then the frames
-//! in the way are named.
+//! Isolating a range of pageblocks, and finding the frames in use there: the first steps of
+//! allocating a given range and of removing memory.
 
 use core::ops::Range;
 
@@ -11,8 +11,8 @@ use crate::{
     zone::{clip, pageblocks},
 };
 
-/// Pageblocks of a zone that are kept from allocation for as long as this value lives: also
-/// if the embedder panics when it is told what is in the way.
+/// Isolated pageblocks of a zone. Dropping the value ends the isolation, also while a panic of the
+/// embedder unwinds.
 pub(crate) struct Isolation<'a, 'm, P: Platform> {
     memory: &'a MemoryCore<'m, P>,
     zone: ZoneId,
@@ -29,15 +29,15 @@ impl<P: Platform> Drop for Isolation<'_, '_, P> {
 }
 
 impl<P: Platform> Isolation<'_, '_, P> {
-    /// They stay isolated.
+    /// Leaves the pageblocks isolated.
     pub(crate) fn keep(mut self) {
         self.blocks.end = self.blocks.start;
     }
 }
 
 impl<'m, P: Platform> MemoryCore<'m, P> {
-    /// Isolates one pageblock, unless it holds frames that cannot move. Frames on the lists of CPUs stay there for
-    /// now.
+    /// Isolates one pageblock, unless it holds frames that cannot move. Does not drain the lists of
+    /// CPUs.
     pub(crate) fn isolate_movable(
         &self,
         id: ZoneId,
@@ -47,12 +47,12 @@ impl<'m, P: Platform> MemoryCore<'m, P> {
         Ok(Isolation { memory: self, zone: id, blocks: block..block + 1 })
     }
 
-    /// Isolates the pageblocks of frames `start` to `end` of a zone, all or none, and drains CPU lists: when this
-    /// returns, none of their frames is on a list, and none will be.
+    /// Isolates the pageblocks of frames `start` to `end` of a zone, all or none, and drains the
+    /// CPU lists. From then on, no frame of these pageblocks is on a list.
     ///
     /// # Errors
     ///
-    /// The first frame of a pageblock that somebody else has isolated.
+    /// The first frame of a pageblock that is isolated already.
     pub(crate) fn isolate_range(
         &self,
         id: ZoneId,
@@ -64,7 +64,7 @@ impl<'m, P: Platform> MemoryCore<'m, P> {
         Ok(isolation)
     }
 
-    /// As [`MemoryCore::isolate_range`], but frames on the lists of CPUs stay there for now.
+    /// As [`MemoryCore::isolate_range`], but does not drain the lists of CPUs.
     pub(crate) fn isolate_undrained(
         &self,
         id: ZoneId,
@@ -84,7 +84,7 @@ impl<'m, P: Platform> MemoryCore<'m, P> {
         Ok(isolation)
     }
 
-    /// Tells `in_the_way` which frames are allocated, and says how many they are.
+    /// Calls `in_the_way` with each run of allocated frames, and returns the number of frames.
     pub(crate) fn report_in_use(
         &self,
         id: ZoneId,
@@ -95,7 +95,8 @@ impl<'m, P: Platform> MemoryCore<'m, P> {
         let zone = &self.zones[id.index()];
         let mut frames = 0;
         for block in pageblocks(start, end) {
-            // The embedder is told when the lock is free again. A pageblock has no more runs.
+            // The embedder is called without the zone lock, so the runs are collected first. Two
+            // runs are at least one free frame apart, which bounds their number.
             let mut runs = [(0, 0); PAGEBLOCK_FRAMES / 2];
             let mut count = 0;
             let (first, last) = clip(block, start, end);

@@ -1,12 +1,11 @@
 //! Frames that direct reclaim keeps for its own request.
 //!
-//! Without this, a request that reclaims would free the frames to the zone and then allocate them
-//! again. That takes the contended zone lock twice, and others may take the frames first, so that
-//! the request has to reclaim again. Instead, the request announces before that it will come for
-//! frames. Then a part of the frames that its CPU reclaims is kept beside the moves of that CPU,
-//! until the request puts them on its lists. Linux has a simpler way: its reclaim frees to the
-//! lists of the CPU. Here those lists belong to the holder of the CPU's token, which is the
-//! request.
+//! Without this module, a request that reclaims would free the frames to the zone and then allocate
+//! them again. That takes the contended zone lock twice, and other requests may take the frames
+//! first, so that the request has to reclaim again. Instead, the request announces that it will
+//! come for frames. Then some of the frames that its CPU reclaims are kept in the state of that
+//! CPU, until the request puts them on its lists. Linux frees reclaimed frames to the lists of the
+//! CPU directly. Here those lists belong to the holder of the CPU's token, which is the request.
 
 use crate::types::Pfn;
 
@@ -31,8 +30,8 @@ impl KeptFrames {
         self.open = true;
     }
 
-    /// Keeps frames while there is room and a request will come for them. Returns how many were
-    /// kept, which are the first ones.
+    /// Keeps the first of `frames`, as many as there is space for, if a request will come for them.
+    /// Returns how many were kept.
     pub(crate) fn keep(&mut self, frames: &[Pfn]) -> usize {
         let start = usize::from(self.len);
         let count = if self.open { frames.len().min(CAPACITY - start) } else { 0 };
@@ -41,14 +40,14 @@ impl KeptFrames {
         count
     }
 
-    /// Removes all frames and returns them. No request comes any more.
+    /// Removes all frames and returns them, and ends the announcement.
     pub(crate) fn close(&mut self) -> Self {
         let all = *self;
         (self.open, self.len) = (false, 0);
         all
     }
 
-    /// The frames.
+    /// The frames kept.
     pub(crate) fn frames(&self) -> &[Pfn] {
         &self.frames[..usize::from(self.len)]
     }
@@ -65,7 +64,7 @@ mod tests {
         assert_eq!(kept.keep(&frames), 0);
         kept.open();
         assert_eq!((kept.keep(&frames), kept.keep(&frames)), (40, CAPACITY - 40));
-        assert_eq!(kept.keep(&frames), 0, "there is no more room");
+        assert_eq!(kept.keep(&frames), 0, "the array is full");
         let taken = kept.close();
         assert_eq!(taken.frames()[..40], frames);
         assert_eq!(taken.frames()[40..], frames[..CAPACITY - 40]);

@@ -1,19 +1,20 @@
 //! The state that allocation, TLB flushes, reclaim and compaction share: zones, zonelists, CPUs with their lists,
 //! settings, and the machine.
 //!
-//! [`Memory`](crate::Memory) has a [`MemoryCore`] beside the states of the layers above this one. Those layers
-//! get a reference to it, and to their own state, and know nothing of each other's.
+//! A [`Memory`](crate::Memory) consists of a [`MemoryCore`] and the states of the layers above it.
+//! Each of those layers gets a reference to the core and to its own state, and knows nothing of the
+//! other layers.
 //!
 //! | module | job |
 //! |---|---|
 //! | `claim` | the ownership of a CPU's lists |
-//! | `cpus` | claiming, on- and offline, how long lists may grow |
-//! | `drain` | returning what is on the lists of CPUs, from any CPU |
-//! | `zones` | finding zones: by request, by frame, by node; watermarks |
-//! | `isolation` | keeping a stretch of a zone from allocation for a while |
-//! | `hotplug` | memory that is added and removed |
-//! | `oom_lock` | one request at a time asks for a verdict |
-//! | `slow_path`, `kept` | what the slow path of allocation asks of reclaim and compaction |
+//! | `cpus` | claims, online and offline, the sizes of lists |
+//! | `drain` | draining the lists of CPUs, from any CPU |
+//! | `zones` | finding zones by request, frame or node; watermarks |
+//! | `isolation` | isolating a range of pageblocks |
+//! | `hotplug` | adding and removing memory |
+//! | `oom_lock` | one request at a time asks the embedder for a verdict |
+//! | `slow_path`, `kept` | the slow path's interface to reclaim and compaction |
 
 mod claim;
 mod cpus;
@@ -58,13 +59,13 @@ pub(crate) struct MemoryCore<'m, P: Platform> {
     tuning: Tuning,
     owner_lock: OwnerLock,
     tag: MemoryTag<'m>,
-    /// Counts the times that memory came or went.
+    /// The number of times that memory was added or removed.
     generation: AtomicU32,
     oom_lock: OomLock,
     hotplug_lock: HotplugLock,
 }
 
-/// The arrays of a memory's core, in the buffer for metadata.
+/// The arrays of a memory's core, in the metadata buffer.
 pub(crate) struct CoreArrays<'m, P: Platform> {
     pub(crate) zones: &'m [Zone<'m, P>],
     pub(crate) zonelists: Zonelists<'m>,
@@ -76,8 +77,8 @@ pub(crate) struct CoreArrays<'m, P: Platform> {
 }
 
 impl<'m, P: Platform> MemoryCore<'m, P> {
-    /// A core whose zones have no watermarks and whose lists are closed: [`MemoryCore::set_watermarks`] and
-    /// [`MemoryCore::size_new_lists`] end that.
+    /// A core without watermarks and with closed lists. The caller then calls
+    /// [`MemoryCore::set_watermarks`] and [`MemoryCore::size_new_lists`].
     pub(crate) fn new(
         platform: P,
         arrays: &CoreArrays<'m, P>,
@@ -112,7 +113,7 @@ impl<'m, P: Platform> MemoryCore<'m, P> {
         &self.tuning
     }
 
-    /// How owners of per-CPU lists exclude drainers here.
+    /// The method by which owners of per-CPU lists exclude drainers in this memory.
     pub(crate) fn owner_lock(&self) -> OwnerLock {
         self.owner_lock
     }

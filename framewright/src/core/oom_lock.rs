@@ -1,9 +1,9 @@
-//! The right to ask the embedder for a verdict.
+//! The OOM lock: one request at a time asks the embedder for a verdict.
 
 use crate::sync::{AtomicBool, Ordering};
 
-/// The right to ask for a verdict: one request at a time. Other requests assume that the verdict
-/// frees memory, and wait.
+/// The OOM lock. Its holder may ask for a verdict; other requests assume that the verdict frees
+/// memory, and wait.
 pub(crate) struct OomLock(AtomicBool);
 
 impl OomLock {
@@ -17,7 +17,7 @@ impl OomLock {
     }
 }
 
-/// The right to ask for a verdict, held until it is dropped.
+/// The OOM lock, held until this value is dropped.
 pub(crate) struct OomGuard<'j>(&'j OomLock);
 
 impl Drop for OomGuard<'_> {

@@ -1,5 +1,5 @@
-//! The zones of a memory: which a request may use, which holds a frame, and how much each keeps
-//! back.
+//! The zones of a memory: the zones that a request may use, the zone of a frame, and the
+//! watermarks.
 
 use super::MemoryCore;
 use crate::{
@@ -13,26 +13,26 @@ use crate::{
     zone::{MarkRules, SideTableIndex, Zone, default_min_free},
 };
 
-/// The zone that a CPU tries first, with the lists that the CPU has for it.
+/// The zone that a CPU tries first, and the CPU's lists for it.
 pub(crate) struct LocalZone<'m, P: Platform> {
     pub(crate) id: ZoneId,
     pub(super) pages: &'m CpuPages<'m, P>,
     pub(crate) types: &'m [AtomicU8],
     pub(crate) base: u64,
-    /// Whether it is on the CPU's own node.
+    /// Whether the zone is on the CPU's own node.
     pub(crate) near: bool,
 }
 
 impl<P: Platform> LocalZone<'_, P> {
-    /// The number that the frame at `pfn` has in the zone if it is of the zone: any number at all
-    /// if it is not, but never that of another: memories span fewer than 2^32 frames.
+    /// The number of the frame at `pfn` in the zone. For a frame of another zone it is a number
+    /// that no frame of this zone has, because a memory spans fewer than 2^32 frames.
     #[inline(always)]
     pub(crate) fn frame(&self, pfn: Pfn) -> u32 {
         pfn.get().wrapping_sub(self.base) as u32
     }
 
-    /// The number of the type of a frame's pageblock. It decides only inside the lists: an
-    /// isolator changes the type of the pageblock and then waits until no owner is inside.
+    /// The number of the type of a frame's pageblock. The answer is reliable only while the caller
+    /// is inside the lists: an isolator changes the type and then waits until no owner is inside.
     #[inline(always)]
     pub(crate) fn type_of(&self, frame: u32) -> Option<u8> {
         let of = self.types.get((frame >> PAGEBLOCK_ORDER) as usize)?;
@@ -47,25 +47,26 @@ impl<P: Platform> LocalZone<'_, P> {
 }
 
 impl<'m, P: Platform> MemoryCore<'m, P> {
-    /// The first frame of the lowest zone: every frame of the memory is fewer than 2^32 above.
+    /// The first frame of the lowest zone. Every frame of the memory is less than 2^32 frames above
+    /// it.
     pub(crate) fn start(&self) -> Pfn {
         self.start
     }
 
-    /// Changes whenever memory came or went.
+    /// The generation of the memory: it changes whenever memory was added or removed.
     pub(crate) fn generation(&self) -> u32 {
         self.generation.load(Ordering::Acquire)
     }
 
-    /// The zones that requests of a CPU try first: for any kind, and for at most
-    /// [`ZoneKind::Normal`].
+    /// The zones that requests of a CPU try first: requests for any kind of zone, and requests for
+    /// at most [`ZoneKind::Normal`].
     pub(crate) fn local_zones(&self, cpu: CpuId) -> (LocalZone<'m, P>, Option<LocalZone<'m, P>>) {
         let first = |highest| {
             let mut list = self.zonelists.of(self.node_of(cpu)).iter();
             list.find(|id| self.zones[id.index()].serves(highest))
                 .map(|&id| self.local_zone(id, cpu))
         };
-        // Without any memory left, the lists of no zone will have anything.
+        // If all memory was removed, any zone will do: its lists stay empty.
         let local =
             first(ZoneKind::Movable).unwrap_or_else(|| self.local_zone(ZoneId::default(), cpu));
         (local, first(ZoneKind::Normal))
@@ -94,7 +95,7 @@ impl<'m, P: Platform> MemoryCore<'m, P> {
         let allowed = move |zone: &Zone<'m, P>| {
             zone.serves(request.highest()) && request.allows(zone.node(), preferred)
         };
-        // A node that the machine does not have is as far from all others.
+        // For a node that the machine does not have, the CPU's own node is preferred.
         let list = self.zonelists.of(if self.zonelists.has(preferred) { preferred } else { own });
         list.iter()
             .filter(move |id| allowed(&self.zones[id.index()]))
@@ -117,7 +118,7 @@ impl<'m, P: Platform> MemoryCore<'m, P> {
         self.zones.iter().filter(move |zone| zone.node() == node)
     }
 
-    /// The same with their numbers.
+    /// The zones of a node, with their numbers.
     pub(crate) fn numbered_zones_of(
         &self,
         node: NodeId,
@@ -154,7 +155,7 @@ impl<'m, P: Platform> MemoryCore<'m, P> {
         zones.find_map(|(at, zone)| Some((ZoneId::new(at), zone.locate(pfn, order)?)))
     }
 
-    /// Works out the watermarks of all zones from what they manage.
+    /// Computes the watermarks of all zones from the frames that they manage.
     pub(crate) fn set_watermarks(&self) {
         let lowmem = self.zones.iter().filter(|zone| zone.kind().is_lowmem());
         let lowmem: u64 = lowmem.map(Zone::managed).sum();
@@ -185,14 +186,14 @@ impl<'m, P: Platform> MemoryCore<'m, P> {
         self.zones
     }
 
-    /// The order of the largest free block, without walking.
+    /// The order of the largest free block. Does not walk free memory.
     pub(crate) fn largest_free_order(&self) -> Option<Order> {
         self.zones.iter().filter_map(Zone::largest_free_order).max()
     }
 
-    /// The zone of a frame, and its entry in all side tables; `None` if the memory has no such frame. This is
-    /// asked for every page: a look at one pageblock answers it nearly always. The last zone has most of
-    /// the memory of a machine with one node.
+    /// The zone of a frame, and the index of the frame in all side tables; `None` if the memory has
+    /// no such frame. Reclaim calls this for every page, so the last zone is tried first: on a
+    /// machine with one node it has most of the memory.
     #[inline(always)]
     pub(crate) fn find_slot(&self, pfn: Pfn) -> Option<(&'m Zone<'m, P>, u32)> {
         let last = self.zones.last()?;
@@ -209,7 +210,7 @@ impl<'m, P: Platform> MemoryCore<'m, P> {
         Some((zone, zone.side_table_start() as u32 + frame))
     }
 
-    /// What finds frames of a zone in the side tables.
+    /// The map from the frames of a zone to their indices in the side tables.
     #[inline(always)]
     pub(crate) fn side_table_index_of(&self, zone: ZoneId) -> SideTableIndex<'m> {
         self.zones[zone.index()].side_table_index()

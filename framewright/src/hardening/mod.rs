@@ -3,30 +3,31 @@
 //! [`Hardening::Tracked`](crate::tuning::Hardening::Tracked) adds the first of the three to the allocator,
 //! [`Hardening::Paranoid`](crate::tuning::Hardening::Paranoid) all.
 //!
-//! Each is a plain data structure here; `pcp/paranoid.rs` uses them:
-//!
-//! * **States** ([`States`]): a byte per frame says whether an allocated block starts there, and
+//! * **States** ([`States`]): a byte per frame tells whether an allocated block starts there, and
 //!   of which order, or whether the frame is part of an extent. A free first clears the mark of the block
 //!   with one compare-exchange. So a bad free (a double free, a part of a block, another order, a frame
 //!   inside a block, a frame on a free list) is refused at the call and has changed nothing. Of two racing
 //!   frees, one is refused. The free of a `Block` that was freed raw before is refused as well.
 //! * **Poison** ([`poison_word`](crate::platform::poison_word)): frames are overwritten when they are freed
 //!   and checked before they are allocated again, so a write through a stale pointer is found and reported
-//!   with frame and offset. A free frame thereby guards its neighbours: a write beyond the end of a
-//!   block into a free frame is found as well. There are no other guard frames.
+//!   with frame and offset. A write beyond the end of a block into a free frame is found as well,
+//!   so free
+//!   frames act as guard frames. There are no other guard frames.
 //! * **Quarantine** ([`Quarantine`]): blocks that a CPU frees wait until more blocks were freed after them,
 //!   so that a stale pointer meets poison for longer. They return to the zone when memory runs short, and
 //!   with every drain of the lists of the CPU.
 //!
-//! **The hot paths of the other levels do not pay for this.** At *tracked* the lists of all CPUs are entered
-//! through the try-lock of machines without remote barriers, so every push and pop takes the path that
-//! updates the states, which is cold at the other levels. At *paranoid* the rings of all CPUs have limit 0,
-//! so every push and pop takes the path of a CPU whose lists are switched off, which is cold at the other
-//! levels. Allocations go to the zone one by one. The zone also keeps its own map of heads, as at *checked*.
+//! **The hot paths of the other levels have no cost from this.** At *tracked* the lists of all CPUs
+//! are entered through the try-lock of machines without remote barriers, so every push and pop
+//! takes the path that updates the states, which is cold at the other levels. At *paranoid* the
+//! rings of all CPUs have limit 0, so every push and pop takes the path for lists that are switched
+//! off, which is cold at the other levels, too. Allocations go to the zone one by one. The zone
+//! also has its own map of heads, as at *checked*.
 //!
-//! Invariants: a byte says *block* exactly where an allocated block starts, with its order; blocks
-//! and extents in a zone's bytes add up to the frames in use ([`Memory::check`](crate::Memory::check)
-//! tests this). Frames in quarantine carry no mark and count as held by their CPU.
+//! Invariants: a byte has the mark of a block, with its order, exactly where an allocated block
+//! starts; blocks and extents in a zone's bytes add up to the frames in use
+//! ([`Memory::check`](crate::Memory::check) tests this). Frames in quarantine have no mark and
+//! count as held by their CPU.
 
 mod quarantine;
 mod states;

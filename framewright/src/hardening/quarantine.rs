@@ -9,11 +9,11 @@ pub(crate) struct Waiting {
     pub(crate) order: Order,
 }
 
-/// Freed blocks that wait before they return to the zone. Holds as many frames as it has slots; the
-/// youngest block may exceed that until the next one is added.
+/// Freed blocks that wait before they return to the zone. The number of slots is also the maximum
+/// of frames; the youngest block may exceed it until the next block is added.
 pub(crate) struct Quarantine<'m> {
     slots: &'m mut [Waiting],
-    /// The slot of the oldest.
+    /// The slot of the oldest block.
     first: usize,
     len: usize,
     frames: u64,
@@ -24,7 +24,8 @@ impl<'m> Quarantine<'m> {
         Self { slots, first: 0, len: 0, frames: 0 }
     }
 
-    /// Whether blocks of an order wait at all. Blocks larger than the whole quarantine do not.
+    /// Whether blocks of an order enter the quarantine. Blocks larger than the whole quarantine do
+    /// not.
     pub(crate) fn admits(&self, order: Order) -> bool {
         order.frames() <= self.slots.len() as u64
     }

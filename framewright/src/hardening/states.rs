@@ -1,9 +1,9 @@
-//! A byte per frame: which blocks and extents are allocated, and which free frames are poisoned.
+//! A byte per frame: marks of allocated blocks, of allocated extents, and of poisoned free frames.
 //!
-//! Only the byte of a block's first frame says that the block is allocated, so that taking and
-//! giving a block changes one byte whatever its order. Whether some other frame lies inside an
-//! allocated block follows from the bytes of the heads it could belong to: one per order. Each frame
-//! of an extent is marked, because any part of an extent can be freed.
+//! An allocated block is marked in the byte of its first frame only, so taking and giving a block
+//! of any order changes one byte. To find out whether some other frame is inside an allocated
+//! block, the bytes of the heads that it could belong to are read, one per order. Each frame of an
+//! extent is marked, because any part of an extent can be freed.
 
 use core::ops::Range;
 
@@ -18,9 +18,9 @@ const NONE: u8 = 0;
 const HEAD: u8 = 0x80;
 /// The frame is free and filled with poison.
 const POISONED: u8 = 0x40;
-/// The frame belongs to an extent: no block.
+/// The frame belongs to an extent, not to a block.
 const EXTENT: u8 = 0x10;
-/// The block that starts here is being split: it cannot be freed just now.
+/// The block that starts here is being split and cannot be freed until that is done.
 const SPLITTING: u8 = 0x20;
 
 /// The states of the frames of one zone, by their numbers in it.
@@ -32,7 +32,7 @@ pub(crate) struct States<'m> {
 }
 
 impl<'m> States<'m> {
-    /// States in `bytes`, which are zeroes: nothing is allocated. The zone starts at `base`.
+    /// States in `bytes`, which are zeroes, so nothing is allocated. The zone starts at `base`.
     pub(crate) fn new(bytes: &'m [AtomicU8], base: Pfn) -> Self {
         Self { bytes, base }
     }
@@ -43,7 +43,7 @@ impl<'m> States<'m> {
     }
 
     /// Clears the mark of a block that is freed. Of racing callers only one gets `Ok`; it owns the
-    /// frames until it passes them on.
+    /// frames then.
     pub(crate) fn disown(&self, frame: u32, order: Order) -> Result<(), Refusal> {
         self.change(frame, head(order), NONE)
     }
@@ -118,7 +118,7 @@ impl<'m> States<'m> {
         changed.map(|_| ()).map_err(|found| self.refusal(frame, found))
     }
 
-    /// The reason to refuse a free at a frame whose byte is `found`.
+    /// The reason to refuse a free at a frame with the byte `found`.
     #[cold]
     fn refusal(&self, frame: u32, found: u8) -> Refusal {
         if found == SPLITTING || order_of(found).is_some() {
@@ -129,7 +129,7 @@ impl<'m> States<'m> {
         }
         let pfn = self.base.offset(u64::from(frame));
         let inside = |order: Order| {
-            // Blocks are aligned among all frames, zones only to pageblocks.
+            // Blocks are aligned to physical frame numbers, but zones only to pageblocks.
             let behind = (pfn.get() - pfn.align_down(order).get()) as u32;
             let head = frame.checked_sub(behind).map(|head| self.at(head).load(Ordering::Relaxed));
             head.and_then(order_of).is_some_and(|block| u64::from(behind) < block.frames())
@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn poison_is_looked_at_once() {
+    fn poison_is_checked_once() {
         with_states(|states| {
             states.mark_poisoned(4..6);
             assert!(states.take_poisoned(0..8).eq([4, 5]));

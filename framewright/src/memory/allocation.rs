@@ -1,4 +1,4 @@
-//! Allocations without a token: past the lists of all CPUs, and of contiguous memory.
+//! Allocations without a token: blocks directly from the zones, and contiguous memory.
 
 use super::Memory;
 use crate::{
@@ -33,8 +33,8 @@ impl<'m, P: Platform> Memory<'m, P> {
     ///
     /// # Errors
     ///
-    /// [`RangeError::Busy`] if frames are in use: `in_the_way` was told which. Nothing has
-    /// changed then.
+    /// [`RangeError::Busy`] if frames are in use: `in_the_way` was called with each run of them.
+    /// Nothing has changed then.
     pub fn alloc_range(
         &self,
         range: FrameRange,
@@ -44,11 +44,11 @@ impl<'m, P: Platform> Memory<'m, P> {
         self.core.alloc_range(range, migratetype, &mut |_, _, _| (), in_the_way)
     }
 
-    /// Allocates neighbouring frames in any number, as far as the min watermark allows.
+    /// Allocates a contiguous run of any number of frames, as far as the min watermark allows.
     ///
     /// # Errors
     ///
-    /// [`RangeError::NotFound`] if no zone has a run of free frames that would do; CPU lists were
+    /// [`RangeError::NotFound`] if no zone has a suitable run of free frames. The CPU lists were
     /// drained before the last search.
     pub fn alloc_contiguous(&self, wanted: &Contiguous) -> Result<Extent<'m>, RangeError> {
         self.core.alloc_contiguous(wanted)
@@ -58,18 +58,18 @@ impl<'m, P: Platform> Memory<'m, P> {
     ///
     /// # Errors
     ///
-    /// The range is empty, or not memory of one zone.
+    /// The range is empty, or it is not memory of one zone.
     ///
     /// # Safety
     ///
     /// The caller owns the frames as an extent of this memory, or as a part of one.
     #[allow(unsafe_code)]
     pub unsafe fn adopt_extent(&self, range: FrameRange) -> Result<Extent<'m>, RangeError> {
-        // SAFETY: the contract is that of this function.
+        // SAFETY: the caller fulfils the contract, which is the same.
         unsafe { self.core.adopt_extent(range) }
     }
 
-    /// Frees an extent, which may be a part of what was allocated.
+    /// Frees an extent, or a part of one.
     ///
     /// # Errors
     ///

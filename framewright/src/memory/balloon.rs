@@ -1,10 +1,10 @@
-//! What a guest tells its hypervisor: memory it gives back, and memory it does not use.
+//! For virtual machines: finding memory for a balloon, and reporting free memory to the hypervisor.
 //!
 //! A *balloon* is inflated with [`CpuToken::alloc_largest`](crate::CpuToken::alloc_largest):
-//! largest blocks first, because they cost the hypervisor the fewest entries and leave its own
-//! huge pages whole. *Reporting* tells of every free block once: it is taken out of the zone
-//! while the embedder is told, so that nobody uses it while the hypervisor lets go of what is
-//! behind it, and given back with a mark that stays until the block is used.
+//! largest blocks first, because they need the fewest messages and do not split the hypervisor's
+//! huge pages. *Free page reporting* reports each free block once. The block is isolated from the
+//! zone during the report, so that no CPU uses it while the hypervisor unmaps it. It returns to the
+//! zone with a mark, which stays until the block is allocated.
 
 use super::Memory;
 use crate::{
@@ -13,10 +13,11 @@ use crate::{
     types::{CpuId, FrameRange, Order},
 };
 
-/// Whose counters such operations appear under.
+/// The CPU whose counters include these operations.
 const ACCOUNT: CpuId = CpuId::new(0);
 
-/// An order below that of a pageblock, of which no marks are kept.
+/// The order is below that of a pageblock. Blocks of such orders have no mark for having been
+/// reported.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct OrderTooSmall;
 
@@ -28,28 +29,28 @@ impl core::fmt::Display for OrderTooSmall {
 
 impl core::error::Error for OrderTooSmall {}
 
-/// A block that is out of the zone while the embedder is told of it. It goes back also if the
-/// embedder panics.
-struct Lent<'c, 'm, P: Platform> {
+/// A block that is isolated from the zone while it is reported. Dropping the value returns the
+/// block, also while a panic of the embedder unwinds.
+struct ReportedBlock<'c, 'm, P: Platform> {
     cpu: ZoneOnCpu<'c, 'm, P>,
     frame: u32,
     order: Order,
 }
 
-impl<P: Platform> Drop for Lent<'_, '_, P> {
+impl<P: Platform> Drop for ReportedBlock<'_, '_, P> {
     fn drop(&mut self) {
         self.cpu.give_reported(self.frame, self.order);
     }
 }
 
 impl<P: Platform> Memory<'_, P> {
-    /// Tells `report` of every free block of `order`, larger ones in parts, that it was not told
-    /// of since the block became free, and returns how many frames that were. `report` may
-    /// allocate and free.
+    /// Calls `report` with every free block of `order` that has not been reported since it became
+    /// free. Larger blocks are reported in parts of `order`. Returns the number of frames reported.
+    /// `report` may allocate and free.
     ///
     /// # Errors
     ///
-    /// Blocks smaller than a pageblock are not reported.
+    /// [`OrderTooSmall`] if `order` is below [`Order::PAGEBLOCK`].
     pub fn report_free(
         &self,
         order: Order,
@@ -61,15 +62,16 @@ impl<P: Platform> Memory<'_, P> {
         let mut frames = 0;
         for cpu in self.core.contexts(ACCOUNT) {
             for gigablock in 0..cpu.zone.gigablocks() {
-                // What is freed meanwhile has its turn next time: else this might not end.
+                // Blocks that are freed meanwhile are left to the next call, so that this loop
+                // ends.
                 for _ in 0..Order::MAX.frames() >> order.get() {
                     let Some(frame) = cpu.take_unreported(gigablock, order) else { break };
-                    let lent = Lent { cpu, frame, order };
+                    let block = ReportedBlock { cpu, frame, order };
                     let start = cpu.pfn(frame);
                     if let Some(range) = FrameRange::new(start, start.offset(order.frames())) {
                         report(range);
                     }
-                    drop(lent);
+                    drop(block);
                     frames += order.frames();
                 }
             }

@@ -4,7 +4,7 @@
 
 use core::mem::{MaybeUninit, align_of, size_of};
 
-/// A buffer of which arrays are cut off from the front.
+/// A buffer that arrays are carved from, front to back.
 pub(super) struct Carver<'m> {
     rest: &'m mut [MaybeUninit<u8>],
 }
@@ -14,14 +14,14 @@ impl<'m> Carver<'m> {
         Self { rest: buffer }
     }
 
-    /// Cuts off an array of `count` values made by `make`. `None` if what is left is too small.
-    /// The values are never dropped: they are plain data that live as long as the buffer.
+    /// Carves an array of `count` values made by `make`; `None` if the rest of the buffer is too
+    /// small. The values are never dropped: they are plain data that live as long as the buffer.
     pub(super) fn array<T>(
         &mut self,
         count: usize,
         mut make: impl FnMut(usize) -> T,
     ) -> Option<&'m mut [T]> {
-        let array = self.room(count)?;
+        let array = self.space(count)?;
         for (at, slot) in array.iter_mut().enumerate() {
             slot.write(make(at));
         }
@@ -29,13 +29,14 @@ impl<'m> Carver<'m> {
         Some(unsafe { array.assume_init_mut() })
     }
 
-    /// As [`Carver::array`], of `count` values from an iterator. `None` also if it has fewer.
+    /// As [`Carver::array`], with `count` values from an iterator; `None` also if the iterator has
+    /// fewer.
     pub(super) fn collect<T>(
         &mut self,
         count: usize,
         mut values: impl Iterator<Item = T>,
     ) -> Option<&'m mut [T]> {
-        let array = self.room(count)?;
+        let array = self.space(count)?;
         for slot in array.iter_mut() {
             slot.write(values.next()?);
         }
@@ -43,16 +44,17 @@ impl<'m> Carver<'m> {
         Some(unsafe { array.assume_init_mut() })
     }
 
-    /// Cuts off room for `count` values.
-    fn room<T>(&mut self, count: usize) -> Option<&'m mut [MaybeUninit<T>]> {
+    /// Carves space for `count` values.
+    fn space<T>(&mut self, count: usize) -> Option<&'m mut [MaybeUninit<T>]> {
         let bytes = count.checked_mul(size_of::<T>())?;
         let start = self.cut(bytes, align_of::<T>())?.as_mut_ptr().cast::<MaybeUninit<T>>();
-        // SAFETY: `start` is aligned for `T`, and there is room for `count` of them behind it; the
-        // bytes are exclusively ours for 'm, and `MaybeUninit<T>` may hold any bytes.
+        // SAFETY: `start` is aligned for `T`, and `count` values fit behind it; the bytes are
+        // borrowed exclusively for 'm, and `MaybeUninit<T>` may hold any bytes.
         Some(unsafe { core::slice::from_raw_parts_mut(start, count) })
     }
 
-    /// Cuts off so many bytes, aligned: one body of code for arrays of all types.
+    /// Carves `bytes` bytes at a multiple of `align`. Not generic, so that the code exists once for
+    /// arrays of all types.
     #[inline(never)]
     fn cut(&mut self, bytes: usize, align: usize) -> Option<&'m mut [MaybeUninit<u8>]> {
         let padding = self.rest.as_ptr().addr().wrapping_neg() & (align - 1);

@@ -1,4 +1,4 @@
-//! Compaction of a memory.
+//! The compaction state of a memory: compactors, counters, fragmentation.
 
 #![allow(unsafe_code)]
 
@@ -13,8 +13,8 @@ use crate::{
 };
 
 impl<'m, P: Platform> Memory<'m, P> {
-    /// A compactor for `cpu`: `mover` moves the embedder's pages, and `shootdown` flushes other
-    /// CPUs.
+    /// A compactor for `cpu`: `mover` moves the embedder's pages, and `shootdown` flushes the TLBs
+    /// of other CPUs.
     ///
     /// # Panics
     ///
@@ -34,7 +34,7 @@ impl<'m, P: Platform> Memory<'m, P> {
         work: Workspace<'c>,
     ) -> Compactor<'c, 'm, P> {
         let (zones, lru) = (self.compact_zones(), self.lru.as_ref());
-        // SAFETY: both states are of this memory, and the rest is the contract of this function.
+        // SAFETY: both states belong to this memory; the caller fulfils the rest of the contract.
         unsafe { Compactor::of(zones, &self.tlb, lru, cpu, mover, shootdown, work) }
     }
 

@@ -1,4 +1,4 @@
-//! What an embedder says about its machine, and what can be wrong with that.
+//! The configuration of a memory, and the errors in it.
 
 use core::fmt;
 
@@ -10,41 +10,41 @@ use crate::{
     types::{CpuId, FrameRange, NodeId, Order, PAGEBLOCK_FRAMES, PAGEBLOCK_ORDER, Pfn, ZoneKind},
 };
 
-/// Frames from the first to the last pageblock of a memory, at the most: so many that the end of
-/// the largest block behind any of them still has a number of 32 bits.
+/// The maximum of frames from the first to the last pageblock of a memory. The end of the largest
+/// block that starts at any of them still has a number of 32 bits.
 const SPAN_MAX: u64 = u32::MAX as u64 + 1 - 2 * Order::MAX.frames();
 
-/// Whether a stretch of memory is there from the start.
+/// Whether a range of the memory map is present from the start.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash, Default)]
 pub enum Presence {
-    /// It is.
+    /// The range is present.
     #[default]
     Present,
-    /// It may be added later ([`Memory::add_memory`](super::Memory::add_memory)).
+    /// The range may be added later ([`Memory::add_memory`](super::Memory::add_memory)).
     Absent,
 }
 
-/// A stretch of memory, as firmware reports it.
+/// A range of memory, as firmware reports it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
 pub struct MemoryRange {
-    /// Its frames.
+    /// The frames of the range.
     pub frames: FrameRange,
-    /// The node it is on.
+    /// The node of the range.
     pub node: NodeId,
-    /// What it can be used for. The ranges of one kind on one node make up a zone.
+    /// The kind of zone. All ranges of one kind on one node make up a zone.
     pub zone: ZoneKind,
-    /// Whether it is there from the start.
+    /// Whether the range is present from the start.
     pub presence: Presence,
 }
 
 impl MemoryRange {
-    /// `frames` of the given kind, present on a node.
+    /// A range of `frames` in a zone of the given kind on a node, present from the start.
     #[must_use]
     pub const fn new(frames: FrameRange, node: NodeId, zone: ZoneKind) -> Self {
         Self { frames, node, zone, presence: Presence::Present }
     }
 
-    /// As it is, but to be added later.
+    /// The same range, absent until it is added.
     #[must_use]
     pub const fn absent(self) -> Self {
         Self { presence: Presence::Absent, ..self }
@@ -55,29 +55,29 @@ impl MemoryRange {
     }
 }
 
-/// Ordinary memory of the only node there is.
+/// A range of kind [`ZoneKind::Normal`] on node 0.
 impl From<FrameRange> for MemoryRange {
     fn from(frames: FrameRange) -> Self {
         Self::new(frames, NodeId::default(), ZoneKind::Normal)
     }
 }
 
-/// What a memory is made from: [`Config::new`], and what differs from it.
+/// The configuration of a memory.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct Config<'c> {
     /// The frames to manage: ascending, not overlapping, not empty. Gaps are holes.
     pub memory: &'c [MemoryRange],
-    /// CPUs that may ever use it.
+    /// The number of CPUs that may ever use the memory.
     pub cpus: u16,
-    /// The node of each CPU; those beyond the end of the slice are on node 0.
+    /// The node of each CPU. CPUs beyond the end of the slice are on node 0.
     pub cpu_nodes: &'c [NodeId],
-    /// How far the nodes are from one another, row by row, as firmware reports it (10: local).
-    /// Empty: all nodes are equally far from one another.
+    /// The distances between nodes, row by row, as in the ACPI SLIT (10: local). If empty, all
+    /// nodes are equally far from one another.
     pub distances: &'c [u8],
     /// Settings.
     pub tuning: Tuning,
-    /// Arrays per frame that the embedder wants beside what the allocator needs.
+    /// The optional side tables that the embedder wants.
     pub side_tables: SideTables,
 }
 
@@ -86,19 +86,19 @@ pub struct Config<'c> {
 pub(super) struct ZoneSpec {
     pub(super) node: NodeId,
     pub(super) kind: ZoneKind,
-    /// First frame of the first pageblock.
+    /// The first frame of the first pageblock.
     pub(super) base: Pfn,
     pub(super) pageblocks: usize,
-    /// Ranges that are present.
+    /// The number of present ranges.
     pub(super) ranges: usize,
-    /// Ranges that may come later.
+    /// The number of absent ranges.
     pub(super) absent: usize,
-    /// Frames, with those that may come later.
+    /// The number of frames in all ranges, absent ones included.
     pub(super) frames: u64,
 }
 
 impl<'c> Config<'c> {
-    /// `memory` on `cpus` CPUs with default settings, all CPUs on node 0.
+    /// The configuration of `memory` on `cpus` CPUs, all on node 0, with default settings.
     #[must_use]
     pub fn new(memory: &'c [MemoryRange], cpus: u16) -> Self {
         Self {
@@ -140,25 +140,26 @@ impl<'c> Config<'c> {
         self.cpu_nodes.get(cpu.index()).copied().unwrap_or_default()
     }
 
-    /// Nodes that memory or CPUs are on: the highest number and all below.
+    /// The number of nodes: one more than the highest number of a node with memory or CPUs.
     pub(super) fn nodes(&self) -> usize {
         let of_memory = self.memory.iter().map(|range| range.node);
         let of_cpus = self.cpu_nodes.iter().copied();
         of_memory.chain(of_cpus).map(|node| node.index() + 1).max().unwrap_or(1)
     }
 
-    /// CPUs on a node; all CPUs if it has none of its own, because then they share it.
+    /// The number of CPUs that share a node's zones: the CPUs on that node, or all CPUs if it has
+    /// none.
     pub(super) fn cpus_near(&self, node: NodeId) -> u64 {
         let near = (0..self.cpus).filter(|&cpu| self.node_of(CpuId::new(cpu)) == node).count();
         if near == 0 { u64::from(self.cpus) } else { near as u64 }
     }
 
-    /// Whether freed frames wait in quarantine instead of on lists.
+    /// Whether freed frames stay in quarantine before they can be allocated again.
     pub(super) fn is_paranoid(&self) -> bool {
         self.tuning.hardening == Hardening::Paranoid
     }
 
-    /// Frames present from the start.
+    /// The number of frames present from the start.
     pub(super) fn managed(&self) -> u64 {
         let present = self.memory.iter().filter(|range| range.is_present());
         present.map(|range| range.frames.frames()).sum()
@@ -170,7 +171,8 @@ impl<'c> Config<'c> {
         core::iter::from_fn(move || self.zone_from(&mut place))
     }
 
-    /// The first zone at a place or behind it, which moves on. Places count the kinds of zones of all nodes.
+    /// The first zone at or behind `place`, a counter over the zone kinds of all nodes. `place`
+    /// advances behind that zone.
     #[inline(never)]
     fn zone_from(&self, place: &mut usize) -> Option<ZoneSpec> {
         let kinds = ZoneKind::ALL.len();
@@ -209,7 +211,7 @@ impl<'c> Config<'c> {
         Some(spec)
     }
 
-    /// The ranges of a zone, relative to its base: those that are present, then the others.
+    /// The ranges of a zone, relative to its base: present ranges, then absent ones.
     pub(super) fn ranges_of(&self, zone: ZoneSpec) -> impl Iterator<Item = [u32; 2]> {
         self.those_of(zone, Presence::Present).chain(self.those_of(zone, Presence::Absent))
     }
@@ -235,7 +237,7 @@ impl<'c> Config<'c> {
         if usize::from(self.cpus) > MAX_CPUS {
             return Err(InitError::TooManyCpus { given: self.cpus });
         }
-        // Does not sum frames: the map is not checked yet, so that the sum may overflow.
+        // Frames are not summed here: the map is not checked yet, so the sum may overflow.
         if self.memory.iter().all(|range| !range.is_present() && range.frames.frames() > 0) {
             return Err(InitError::NoMemory);
         }
@@ -294,26 +296,26 @@ pub enum InitError {
     NoCpus,
     /// A memory has at most [`MAX_CPUS`] CPUs.
     TooManyCpus {
-        /// CPUs asked for.
+        /// The number of CPUs in the configuration.
         given: u16,
     },
-    /// A setting has a value that it does not take.
+    /// The value of a setting is out of range.
     BadTuning {
-        /// Its path.
+        /// The key of the setting.
         path: &'static str,
-        /// What it takes.
+        /// The values allowed.
         range: &'static str,
     },
-    /// The memory map has nothing that is present.
+    /// The memory map has no present range.
     NoMemory,
-    /// There must be as many distances as there are pairs of nodes.
+    /// The number of distances is not the square of the number of nodes.
     BadDistances {
-        /// Nodes there are.
+        /// The number of nodes.
         nodes: usize,
-        /// Distances given.
+        /// The number of distances.
         given: usize,
     },
-    /// Memory that may come later must consist of whole pageblocks.
+    /// An absent range does not consist of whole pageblocks.
     AbsentNotWhole {
         /// The index of the range.
         index: usize,
@@ -338,24 +340,24 @@ pub enum InitError {
         /// Its index.
         index: usize,
     },
-    /// The settings ask for the biased owner lock, which needs remote barriers; the machine has
-    /// none.
+    /// The settings ask for the biased owner lock, which needs remote barriers, but the platform
+    /// has none.
     NoRemoteBarrier,
     /// The settings ask for the biased owner lock at
     /// [`Hardening::Tracked`](crate::tuning::Hardening::Tracked), which needs the try-lock.
     TrackedAndBiased,
-    /// First and last frame are further apart than 16 TiB less 2 GiB.
+    /// The first and the last frame are more than 16 TiB less 2 GiB apart.
     SpanTooLarge,
     /// The buffer for metadata is too small.
     MetadataTooSmall {
-        /// Bytes needed.
+        /// The size needed, in bytes.
         needed: usize,
-        /// Bytes given.
+        /// The size of the buffer, in bytes.
         given: usize,
     },
-    /// The buffer for metadata does not start at a multiple of this.
+    /// The buffer for metadata is not aligned as needed.
     MetadataMisaligned {
-        /// Alignment needed, in bytes.
+        /// The alignment needed, in bytes.
         align: usize,
     },
 }

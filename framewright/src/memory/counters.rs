@@ -1,4 +1,4 @@
-//! What the CPUs of a memory have counted, and what they hold.
+//! Counters of CPUs and zones, and the contents of CPU lists.
 
 use super::Memory;
 use crate::{
@@ -43,13 +43,14 @@ impl<'m, P: Platform> Memory<'m, P> {
                 sum += self.stats_of(self.core.context(zone, CpuId::new(id)));
             }
         }
-        // What the zone refused was not freed after all. Only the sum can be put right: a
-        // frame may be refused to another CPU than the one it was freed on.
+        // Frames that the zone refused were not freed after all. Only the sum can be corrected: a
+        // frame may be freed on one CPU and refused on another.
         sum.pgfree = sum.pgfree.saturating_sub(sum.refused_frames);
         sum
     }
 
-    /// Counters of a CPU's lists for a zone, with those that follow from where the two are.
+    /// Counters of a CPU's lists for a zone, with the counters that depend on whether both are on
+    /// the same node.
     fn stats_of(&self, cpu: ZoneOnCpu<'_, 'm, P>) -> CpuStats {
         let mut stats = cpu.pages.stats();
         let served = stats.list_hits + stats.list_misses + stats.zone_allocs;
@@ -59,13 +60,14 @@ impl<'m, P: Platform> Memory<'m, P> {
         stats
     }
 
-    /// Frames on the lists of all CPUs, in quarantine included; possibly stale.
+    /// Frames on the lists and in the quarantines of all CPUs; possibly stale.
     #[must_use]
     pub fn held_by_cpus(&self) -> u64 {
         self.core.held_by_cpus()
     }
 
-    /// The lists of all CPUs for a zone, for people to read; none if there is no such zone.
+    /// The lists of all CPUs for a zone, as `/proc/zoneinfo` shows them; none if there is no such
+    /// zone.
     pub fn pagesets(&self, zone: ZoneId) -> impl Iterator<Item = Pageset> {
         let exists = zone.index() < self.core.zones().len();
         let cpus = (0..self.cpu_count()).filter(move |_| exists);
@@ -79,7 +81,7 @@ impl<'m, P: Platform> Memory<'m, P> {
                 high: pages.high(),
                 batch: sizing.batch().into(),
                 bounds: Some(sizing.bounds()),
-                // Nothing is counted where others do not see it.
+                // No CPU counts in variables that others do not see.
                 threshold: Some(0),
             }
         })

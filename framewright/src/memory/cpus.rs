@@ -30,16 +30,17 @@ impl<'m, P: Platform> Memory<'m, P> {
         self.core.node_of(id)
     }
 
-    /// Takes a CPU offline: its lists are drained and stay empty, and the others may hold more.
+    /// Takes a CPU offline. Its lists are drained and stay empty; the lists of the other CPUs may
+    /// grow longer.
     ///
     /// # Errors
     ///
-    /// The CPU does not exist, or somebody holds its token.
+    /// The CPU does not exist, or its token is in use.
     pub fn cpu_offline(&self, id: CpuId) -> Result<(), CpuError> {
         self.core.cpu_offline(id)
     }
 
-    /// Brings a CPU back.
+    /// Brings a CPU online.
     ///
     /// # Errors
     ///
@@ -48,7 +49,7 @@ impl<'m, P: Platform> Memory<'m, P> {
         self.core.cpu_online(id)
     }
 
-    /// Gives everything on the lists of one CPU back to the zones, from any CPU.
+    /// Frees all blocks on the lists of one CPU to the zones, from any CPU.
     ///
     /// # Errors
     ///
@@ -57,8 +58,8 @@ impl<'m, P: Platform> Memory<'m, P> {
         self.core.drain_cpu(id)
     }
 
-    /// Gives everything on the lists of all CPUs, and in the depots between them, back to the maps
-    /// of the zones. One remote barrier serves 64 lists; those that hold nothing are not disturbed.
+    /// Frees all blocks on the lists of all CPUs, and in the depots between them, to the buddy maps
+    /// of the zones. One remote barrier serves 64 lists. Empty lists are skipped.
     pub fn drain_all(&self) {
         self.core.drain_all();
     }

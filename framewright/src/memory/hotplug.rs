@@ -1,4 +1,4 @@
-//! Adding and removing memory.
+//! Memory hotplug.
 
 use super::Memory;
 use crate::{
@@ -7,17 +7,18 @@ use crate::{
 };
 
 impl<P: Platform> Memory<'_, P> {
-    /// Adds memory that the memory map names and that is absent, free and movable.
+    /// Adds memory that the memory map names as absent. Its frames are free and movable then.
     ///
     /// # Errors
     ///
-    /// It is not whole pageblocks of the map's, or part of it is present.
+    /// The range does not consist of whole pageblocks that the memory map names, or a part of it is
+    /// present.
     pub fn add_memory(&self, range: FrameRange) -> Result<(), HotplugError> {
         self.core.add_memory(range)
     }
 
-    /// Removes memory: nothing of it will be handed out any more. `in_the_way` is told of frames
-    /// in use; it may do whatever it likes with this memory.
+    /// Removes memory, so that it can no longer be allocated. `in_the_way` is called with each run
+    /// of frames in use; it may call any method of this memory.
     ///
     /// # Errors
     ///

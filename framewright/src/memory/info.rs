@@ -1,4 +1,4 @@
-//! What a memory says about itself.
+//! Information about a memory: zones, watermarks, free blocks, and a consistency check.
 
 use super::Memory;
 use crate::{
@@ -8,41 +8,42 @@ use crate::{
     zone::Zone,
 };
 
-/// A zone at a glance. Counts are in frames and may be stale by one critical section.
+/// The state of a zone. Counts are in frames and may be stale by one critical section.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ZoneInfo {
-    /// Its number.
+    /// The number of the zone.
     pub id: ZoneId,
-    /// The node it is on.
+    /// The node of the zone.
     pub node: NodeId,
-    /// What its frames can be used for.
+    /// The kind of the zone.
     pub kind: ZoneKind,
-    /// First frame of its first pageblock.
+    /// The first frame of its first pageblock.
     pub start: Pfn,
     /// Frames from there to the end of its last pageblock, holes included.
     pub spanned: u64,
-    /// Frames it manages.
+    /// Frames that the zone manages: present and not holes.
     pub managed: u64,
     /// Free frames in the zone. Those on CPU lists and in isolated pageblocks are not counted.
     pub free: u64,
-    /// Frames on CPU lists, in quarantine included.
+    /// Frames on CPU lists and in quarantine.
     pub held_by_cpus: u64,
-    /// Frames in the zone's depot, on their way from CPU to CPU.
+    /// Frames in the zone's depot, which passes free blocks from CPU to CPU.
     pub in_depot: u64,
-    /// What the watermarks are raised by for now: see [`Memory::lower_boost`].
+    /// The boost: the watermarks are raised by so many frames for now. See [`Memory::lower_boost`].
     pub boost: u64,
-    /// What they are raised by for most requests, because pageblocks are kept ready for huge pages.
+    /// The huge-page reserve: the watermarks are raised by so many frames for all requests that may
+    /// not use it.
     pub huge_reserve: u64,
-    /// The min watermark. This and the others are as in force for most requests, with both.
+    /// The min watermark. All watermarks here include the boost and the huge-page reserve.
     pub min: u64,
     /// The low watermark.
     pub low: u64,
     /// The high watermark.
     pub high: u64,
-    /// The mark above the high watermark by as much as that is above low.
+    /// The promo watermark: as far above high as high is above low.
     pub promo: u64,
-    /// Frames kept back from requests that could use a higher kind of zone, by the highest kind
-    /// they could use.
+    /// The lowmem reserve: frames that a request has to leave free if it could use a higher kind of
+    /// zone, by the highest kind that it could use.
     pub protection: [u64; ZoneKind::COUNT],
 }
 
@@ -52,7 +53,7 @@ impl<P: Platform> Memory<'_, P> {
         (0..self.core.zones().len()).filter_map(|zone| self.zone(ZoneId::new(zone)))
     }
 
-    /// A zone at a glance, if there is such a zone.
+    /// The state of a zone; `None` if there is no such zone.
     #[must_use]
     pub fn zone(&self, id: ZoneId) -> Option<ZoneInfo> {
         let zone = self.core.zones().get(id.index())?;
@@ -79,10 +80,10 @@ impl<P: Platform> Memory<'_, P> {
         })
     }
 
-    /// Takes up to `by` frames off the boost of a zone's watermarks; nothing if there is no such
-    /// zone. Background reclaim calls this once the frames that the boost asked for
-    /// ([`ZoneInfo::boost`] when the work began) have been freed, or cannot be. The huge-page reserve of the zone
-    /// shrinks as well if nobody has asked for a huge page in the last ten seconds.
+    /// Lowers the boost of a zone's watermarks by up to `by` frames; does nothing if there is no
+    /// such zone. Background reclaim calls this when it has freed as many frames as the boost was
+    /// at the start of its work ([`ZoneInfo::boost`]), or cannot free them. The huge-page reserve
+    /// of the zone shrinks as well if no huge page was requested in the last ten seconds.
     pub fn lower_boost(&self, zone: ZoneId, by: u64) {
         if let Some(zone) = self.core.zones().get(zone.index()) {
             zone.lower_boost(self.platform(), by);
@@ -90,14 +91,15 @@ impl<P: Platform> Memory<'_, P> {
         }
     }
 
-    /// Of every zone the frames that it has free, possibly stale, and its min watermark without the
-    /// boost. Unlike [`Memory::zones`] it asks no CPU what is on its lists: for whoever looks often.
+    /// Each zone's number, its free frames (possibly stale), and its min watermark without boost
+    /// and huge-page reserve. Cheaper than [`Memory::zones`], because it does not read the state of
+    /// the CPU lists.
     pub fn free_and_min(&self) -> impl Iterator<Item = (ZoneId, u64, u64)> {
         let zones = self.core.zones().iter().enumerate();
         zones.map(|(id, zone)| (ZoneId::new(id), zone.free(), zone.marks().levels().min))
     }
 
-    /// Frames in the depots of the zones, possibly stale: free, and on their way from CPU to CPU.
+    /// Free frames in the depots of the zones, which pass them from CPU to CPU; possibly stale.
     #[must_use]
     pub fn in_depots(&self) -> u64 {
         self.core.zones().iter().map(Zone::in_depot).sum()
@@ -116,9 +118,9 @@ impl<P: Platform> Memory<'_, P> {
         self.core.zones().iter().map(Zone::free).sum()
     }
 
-    /// Free blocks of a zone by type and order, and its pageblocks by type; nothing if there is
-    /// no such zone. Walks every pageblock, a few under each hold of the zone lock: blocks that are
-    /// allocated or freed meanwhile may be counted twice or not at all. For people and tests, not
+    /// Free blocks of a zone by type and order, and its pageblocks by type; all 0 if there is no
+    /// such zone. Walks every pageblock, a few under each hold of the zone lock, so blocks that are
+    /// allocated or freed meanwhile may be counted twice or not at all. For reports and tests, not
     /// for policies.
     #[must_use]
     pub fn block_counts(&self, zone: ZoneId) -> BlockCounts {
@@ -126,17 +128,16 @@ impl<P: Platform> Memory<'_, P> {
         zone.map_or_else(BlockCounts::default, |zone| zone.block_counts(self.platform()))
     }
 
-    /// The order of the largest free block, without walking.
+    /// The order of the largest free block; `None` if no block is free. Does not walk free memory.
     #[must_use]
     pub fn largest_free_order(&self) -> Option<Order> {
         self.core.largest_free_order()
     }
 
-    /// Tests what must hold whenever nobody is in the middle of something: headers agree with
-    /// maps and lists (I2), and of every zone the frames free, held, and allocated add up (I1,
-    /// I9), also by the states that are kept from [`Hardening::Tracked`](crate::tuning::Hardening) on; deferred
-    /// frames are among those allocated.
-    /// Walks every pageblock.
+    /// Checks the invariants of a memory that no operation is changing at the moment. Pageblock
+    /// headers agree with maps and lists (I2). In each zone, free frames, frames on CPU lists and
+    /// allocated frames add up (I1, I9); from [`Hardening::Tracked`](crate::tuning::Hardening) on,
+    /// the states of the frames agree. Deferred frames are allocated. Walks every pageblock.
     ///
     /// # Errors
     ///
@@ -146,7 +147,7 @@ impl<P: Platform> Memory<'_, P> {
         self.check_deferred()
     }
 
-    /// Deferred frames are allocated.
+    /// Checks that deferred frames are allocated.
     fn check_deferred(&self) -> Result<(), Violation> {
         let zones = (0..self.core.zones().len()).map(|zone| self.zone_stats(ZoneId::new(zone)));
         let used: u64 = zones.map(|stats| stats.pgalloc.wrapping_sub(stats.pgfree)).sum();
@@ -158,8 +159,8 @@ impl<P: Platform> Memory<'_, P> {
         }
     }
 
-    /// The part of [`Memory::check`] that holds even while CPUs have frames in hand that they have
-    /// taken from a zone and not put anywhere yet: headers agree with maps and lists (I2).
+    /// The part of [`Memory::check`] that holds at any time, also while a CPU has taken frames from
+    /// a zone and not put them on a list yet: headers agree with maps and lists (I2).
     ///
     /// # Errors
     ///
@@ -168,7 +169,7 @@ impl<P: Platform> Memory<'_, P> {
         (0..self.core.zones().len()).try_for_each(|zone| self.free_of(ZoneId::new(zone)).map(drop))
     }
 
-    /// Free frames of a zone that agrees with itself.
+    /// The free frames of a zone, if its invariants hold.
     fn free_of(&self, id: ZoneId) -> Result<u64, Violation> {
         let free = self.core.zones()[id.index()].with(self.platform(), |buddy| {
             buddy.check()?;

@@ -9,11 +9,11 @@ use crate::{
     types::{FrameRange, MemoryTag, Order, PAGEBLOCK_ORDER, Pfn, ZoneId},
 };
 
-/// An isolated pageblock, owned by its isolator. If two zones share the
-/// pageblock, the value covers the part of one zone.
+/// An isolated pageblock, owned by its isolator. If two zones share the pageblock, the value covers
+/// the part of one zone.
 ///
-/// Its frames that are in use stay in use; those freed stay free and are not handed out.
-/// Forgetting this value leaves the pageblock isolated.
+/// Allocated frames stay allocated. Free frames, and frames that are freed later, cannot be
+/// allocated. The pageblock stays isolated if this value is forgotten.
 #[must_use = "the pageblock stays isolated until the isolation is undone"]
 #[derive(PartialEq, Eq)]
 pub struct IsolatedBlock<'m> {
@@ -23,7 +23,7 @@ pub struct IsolatedBlock<'m> {
 }
 
 impl IsolatedBlock<'_> {
-    /// Its frames, from the first that the zone has to the last, holes between them included.
+    /// The frames of the pageblock, from the zone's first one to its last one, holes included.
     #[must_use]
     pub fn range(&self) -> FrameRange {
         self.range
@@ -42,11 +42,11 @@ impl fmt::Debug for IsolatedBlock<'_> {
 pub enum IsolateError {
     /// The frame is not of this memory.
     NotOurs,
-    /// Its pageblock is isolated already.
+    /// The pageblock is isolated already.
     AlreadyIsolated,
-    /// Its pageblock holds frames that cannot move.
+    /// The pageblock holds frames that cannot move.
     Pinned {
-        /// How many.
+        /// The number of these frames.
         frames: u16,
     },
 }
@@ -66,30 +66,33 @@ impl fmt::Display for IsolateError {
 impl core::error::Error for IsolateError {}
 
 impl<'m, P: Platform> Memory<'m, P> {
-    /// Isolates the pageblock that holds `pfn` from allocation, and drains CPU lists. When this returns, none of its frames is on a list, and none will be. Where two zones share
-    /// the pageblock, this is about the zone that has `pfn`.
+    /// Isolates the pageblock of `pfn` from allocation, and drains the CPU lists. From then on, no
+    /// frame of the pageblock is on a list. If two zones share the pageblock, the zone's part that
+    /// contains `pfn` is isolated.
     ///
     /// # Errors
     ///
-    /// It is not ours, is isolated already, or holds frames that cannot move.
+    /// The frame is not of this memory, or its pageblock is isolated already or holds frames that
+    /// cannot move.
     pub fn isolate(&self, pfn: Pfn) -> Result<IsolatedBlock<'m>, IsolateError> {
         let (id, frame) = self.core.find(pfn, Order::ZERO).ok_or(IsolateError::NotOurs)?;
         let zone = &self.core.zones()[id.index()];
-        // Frames on the lists of CPUs look allocated to the zone.
+        // The zone counts frames on the lists of CPUs as allocated.
         self.core.drain_all();
         let isolation =
             self.core.isolate_movable(id, frame >> PAGEBLOCK_ORDER).map_err(|why| match why {
                 IsolationRefused::AlreadyIsolated => IsolateError::AlreadyIsolated,
                 IsolationRefused::Pinned(frames) => IsolateError::Pinned { frames },
             })?;
-        // Owners decide by the type, inside their lists; an owner that is inside now may have read the old one.
+        // Owners read the type inside their lists. An owner that is inside now may have read the
+        // old type.
         self.core.drain_every_cpu(id);
         isolation.keep();
         let range = zone.frames_of(frame >> PAGEBLOCK_ORDER);
         Ok(IsolatedBlock { memory: self.core.tag(), zone: id, range })
     }
 
-    /// Makes an isolated pageblock allocatable again.
+    /// Ends the isolation of a pageblock.
     ///
     /// # Errors
     ///

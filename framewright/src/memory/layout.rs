@@ -1,4 +1,4 @@
-//! Where the metadata goes, and what each part of it costs.
+//! The layout of the metadata: its parts and their sizes.
 
 mod parts;
 
@@ -25,51 +25,53 @@ use crate::{
 
 pub(super) use parts::carve;
 
-/// How much metadata a configuration needs, on one type of machine.
+/// The metadata that a configuration needs on a platform.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Layout {
     managed: u64,
     nodes: usize,
     zones: usize,
-    /// Bytes and alignment of a zone: its lock is the machine's.
+    /// Size and alignment of a zone, in bytes. They depend on the platform's lock type.
     zone: (usize, usize),
     pageblocks: usize,
-    /// Whether there is a map of the heads of allocated blocks, for checking raw frees.
+    /// Whether there are maps of the heads of allocated blocks, for checking raw frees.
     heads: bool,
     gigablocks: usize,
     set_words: usize,
     ranges: usize,
-    /// Chunks of the depots.
+    /// Chunks of all depots.
     chunks: usize,
     /// Words of skip hints.
     skip_words: usize,
     cpus: usize,
-    /// Bytes and alignment of the hot part of a CPU's lists: its words are the machine's.
+    /// Size and alignment of the hot part of a CPU's lists, in bytes. They depend on the platform's
+    /// atomic words.
     pages: (usize, usize),
-    /// Slots of the stores of one CPU, over all zones.
+    /// Slots in the bundle stores of one CPU, over all zones.
     slots: usize,
-    /// Words of their sets.
+    /// Words of the sets of these slots.
     slot_sets: usize,
     side_tables: SideTables,
-    /// Bytes and alignment of what reclaim keeps of a node, and of the batch of a CPU.
+    /// Sizes and alignments of the reclaim state of a node, and of a CPU's LRU batch, in bytes.
     lru_node: (usize, usize),
     lru_batch: (usize, usize),
-    /// Whether the zones keep states of their frames.
+    /// Whether the zones have a byte of state per frame.
     states: bool,
-    /// Slots of the quarantine of a CPU for a zone.
+    /// Slots in the quarantine of one CPU for one zone.
     quarantine: usize,
     /// Bytes of the drain log of a CPU for a zone: its lock is the machine's. 0 if the machine does not trace.
     drain_log: usize,
     /// Entries of the drain logs of a CPU, over all zones.
     logged: usize,
-    /// Bytes and alignment of what a CPU is asked to flush: a word of it is the machine's.
+    /// Size and alignment of a CPU's flush requests, in bytes. They depend on the platform's atomic
+    /// words.
     flushes: (usize, usize),
-    /// Frames that may wait for a flush.
+    /// The maximum of deferred frames.
     deferred: usize,
 }
 
 impl Layout {
-    /// Works out what `config` needs on machines of type `P`.
+    /// Computes the layout for `config` on platform `P`.
     ///
     /// # Errors
     ///
@@ -123,13 +125,13 @@ impl Layout {
         Ok(layout)
     }
 
-    /// Bytes of metadata in all.
+    /// The size of the metadata buffer, in bytes.
     #[must_use]
     pub fn bytes(&self) -> usize {
         self.parts().map(|part| part.bytes.next_multiple_of(self.align())).sum()
     }
 
-    /// Alignment the buffer needs, in bytes.
+    /// The alignment of the metadata buffer, in bytes.
     #[must_use]
     pub fn align(&self) -> usize {
         let lru = self.lru_node.1.max(self.lru_batch.1);
@@ -137,7 +139,7 @@ impl Layout {
         own.max(self.flushes.1).max(lru)
     }
 
-    /// The parts of the metadata and what each costs.
+    /// The parts of the metadata, with the size of each.
     pub fn parts(&self) -> impl Iterator<Item = Part> + use<> {
         let rows = Zonelists::entries(self.nodes, self.zones);
         [
@@ -220,12 +222,12 @@ impl Layout {
         self.parts().filter(|part| part.per_cpu).map(|part| part.bytes).sum()
     }
 
-    /// Pageblocks with a map of the heads of allocated blocks: all or none.
+    /// The number of pageblocks with a map of the heads of allocated blocks: all or none.
     fn heads(&self) -> usize {
         if self.heads { self.pageblocks } else { 0 }
     }
 
-    /// Entries of a side table.
+    /// The number of entries of a side table; 0 if it is not wanted.
     fn side_table_len(&self, wanted: bool) -> usize {
         if wanted { self.pageblocks * PAGEBLOCK_FRAMES } else { 0 }
     }
@@ -242,12 +244,12 @@ impl Layout {
         if self.side_tables.lru { self.cpus } else { 0 }
     }
 
-    /// Blocks that may wait in quarantine, over all CPUs and zones.
+    /// The maximum of blocks in quarantine, over all CPUs and zones.
     fn waiting(&self) -> usize {
         self.cpus * self.zones * self.quarantine
     }
 
-    /// Whether `buffer` will do.
+    /// Checks the size and alignment of `buffer`.
     pub(super) fn accepts(&self, buffer: &[MaybeUninit<u8>]) -> Result<(), InitError> {
         if buffer.len() < self.bytes() {
             return Err(self.too_small(buffer.len()));
@@ -263,30 +265,30 @@ impl Layout {
     }
 }
 
-/// Slots in the store of a CPU for a zone.
+/// The number of slots in the bundle store of a CPU for a zone.
 pub(super) fn slots_of(config: &Config<'_>, zone: ZoneSpec) -> usize {
     if config.is_paranoid() {
-        // Nothing is ever stored.
+        // Freed frames go to quarantine, so the store is never used.
         return bundle_slots(&config.tuning.pcp, 0, 1).min(64);
     }
     bundle_slots(&config.tuning.pcp, zone.frames, config.cpus_near(zone.node))
 }
 
-/// Frames that the depot of a zone may hold.
+/// The maximum of frames in the depot of a zone.
 fn depot_of(config: &Config<'_>, zone: ZoneSpec) -> u64 {
     if config.is_paranoid() {
-        // No CPU lists that blocks could go between.
+        // There are no CPU lists that could exchange blocks.
         return 0;
     }
     depot_frames(&config.tuning.zone, zone.frames, config.cpus_near(zone.node))
 }
 
-/// Slots in the quarantine of a CPU for a zone.
+/// The number of slots in the quarantine of a CPU for a zone.
 fn quarantine_of(config: &Config<'_>) -> usize {
     if config.is_paranoid() { config.tuning.paranoid.quarantine as usize } else { 0 }
 }
 
-/// Frames that may wait for a flush.
+/// The maximum of deferred frames.
 fn deferred_of(config: &Config<'_>) -> usize {
     deferred_capacity(&config.tuning.tlb, config.managed(), config.cpus.into())
 }
@@ -294,13 +296,13 @@ fn deferred_of(config: &Config<'_>) -> usize {
 /// One part of the metadata.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Part {
-    /// What it is.
+    /// The name of the part.
     pub name: &'static str,
-    /// What it costs.
+    /// Its size, in bytes.
     pub bytes: usize,
-    /// Whether it grows with the CPUs instead of the memory.
+    /// Whether its size grows with the number of CPUs instead of the amount of memory.
     pub per_cpu: bool,
-    /// Whether it is there only because the embedder asked for it.
+    /// Whether it exists only because the configuration asks for it.
     pub optional: bool,
 }
 
@@ -322,7 +324,7 @@ impl Part {
     }
 }
 
-/// The bytes, and one line for each part that has some.
+/// The total size, and one line for each part that is not empty.
 impl fmt::Display for Layout {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} bytes, aligned to {}", self.bytes(), self.align())?;

@@ -1,4 +1,4 @@
-//! What pageblocks are for: reading and setting their migratetypes.
+//! Reading and setting the migratetypes of pageblocks.
 
 use super::Memory;
 use crate::{
@@ -7,7 +7,7 @@ use crate::{
 };
 
 impl<P: Platform> Memory<'_, P> {
-    /// The type of the pageblock that holds `pfn`, if that is a frame of this memory. May be stale
+    /// The type of the pageblock of `pfn`; `None` if the frame is not of this memory. May be stale
     /// by one critical section.
     #[must_use]
     pub fn pageblock_type(&self, pfn: Pfn) -> Option<MigrateType> {
@@ -15,12 +15,12 @@ impl<P: Platform> Memory<'_, P> {
         MigrateType::from_number(self.core.zones()[zone.index()].type_number(frame))
     }
 
-    /// Sets aside the pageblock that holds `pfn` for requests of one type, with all that is free
-    /// of it: for embedders that know beforehand what will live where. Whoever runs short of its
-    /// own type may still change that.
+    /// Sets the type of the pageblock of `pfn`, with all its free blocks. For embedders that know
+    /// beforehand which allocations will be where. The allocator may change the type again when
+    /// another type has no free block (fallback).
     ///
-    /// `false`, and nothing was changed, if the frame is not of this memory, its pageblock is
-    /// isolated, or requests cannot name the type.
+    /// Returns `false` and changes nothing if the frame is not of this memory, if its pageblock is
+    /// isolated, or if requests cannot name the type.
     pub fn set_pageblock_type(&self, pfn: Pfn, to: MigrateType) -> bool {
         if !to.is_requestable() {
             return false;

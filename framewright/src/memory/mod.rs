@@ -1,11 +1,11 @@
 //! The facade: construction of a memory, and the methods that an embedder calls on it.
 //!
-//! A [`Memory`] owns its platform and, for as long as it lives, the metadata buffer that the
-//! embedder gave it. It is shared by reference between CPUs; what a CPU does with it goes
-//! through that CPU's [`CpuToken`](crate::CpuToken).
+//! A [`Memory`] owns its platform, and borrows the metadata buffer of the embedder for as long as
+//! it lives. CPUs share it by reference. A CPU allocates and frees through its
+//! [`CpuToken`](crate::CpuToken).
 //!
-//! This module makes a memory and joins its parts: the [core](crate::core) with the states of TLB flushes, reclaim
-//! and compaction. Each of these layers gets the core and its own state.
+//! This module joins the parts of a memory: the [core](crate::core) and the states of TLB flushes,
+//! reclaim and compaction. Each of these layers gets the core and its own state.
 
 mod allocation;
 mod balloon;
@@ -45,23 +45,24 @@ pub use isolation::{IsolateError, IsolatedBlock};
 pub use layout::Layout;
 pub use side_tables::SideTables;
 
-/// A memory and its allocator.
+/// Physical memory and its manager: zones, per-CPU lists, and the states of reclaim, compaction and
+/// TLB flushes.
 pub struct Memory<'m, P: Platform> {
     pub(crate) core: MemoryCore<'m, P>,
     layout: Layout,
     tlb: Tlb<'m, P>,
-    /// By zone.
+    /// The state of compaction, by zone.
     compaction: &'m [ZoneCompaction<'m>],
     side_tables: SideTableArrays<'m>,
-    /// What reclaim keeps, if the embedder wants it.
+    /// The state of reclaim; `None` if the configuration does not ask for LRU lists.
     lru: Option<LruState<'m, P>>,
 }
 
 impl<'m, P: Platform> Memory<'m, P> {
-    /// A memory over the frames of `config.memory`, all that are present free and movable, all
-    /// CPUs online.
+    /// A memory with the frames of `config.memory`. All present frames are free and movable, and
+    /// all CPUs are online.
     ///
-    /// `metadata` must be aligned and sized as [`Layout`] says; what is in it does not matter.
+    /// `metadata` must have the size and alignment of the [`Layout`]. Its contents do not matter.
     ///
     /// # Errors
     ///
@@ -74,7 +75,8 @@ impl<'m, P: Platform> Memory<'m, P> {
         let layout = Layout::new::<P>(config)?;
         let tuning = config.tuning;
         let owner_lock = match tuning.owner_lock {
-            // The hot path of the biased lock updates no states; the try-lock closes it.
+            // The hot path of the biased lock does not update the states of frames. With the
+            // try-lock, that path is switched off.
             OwnerChoice::Auto if tuning.hardening == Hardening::Tracked => OwnerLock::Trylock,
             OwnerChoice::Auto => platform.owner_lock(),
             OwnerChoice::Fixed(kind) => kind,
@@ -98,14 +100,14 @@ impl<'m, P: Platform> Memory<'m, P> {
         })
     }
 
-    /// The machine it runs on.
+    /// The platform that the memory runs on.
     #[inline(always)]
     #[must_use]
     pub fn platform(&self) -> &P {
         self.core.platform()
     }
 
-    /// Where its metadata goes.
+    /// The layout of its metadata.
     #[must_use]
     pub fn layout(&self) -> &Layout {
         &self.layout
@@ -117,7 +119,7 @@ impl<'m, P: Platform> Memory<'m, P> {
         self.core.tuning()
     }
 
-    /// How owners of per-CPU lists exclude drainers here.
+    /// The method by which owners of per-CPU lists exclude drainers in this memory.
     #[must_use]
     pub fn owner_lock(&self) -> OwnerLock {
         self.core.owner_lock()

@@ -1,4 +1,4 @@
-//! Reclaim of a memory.
+//! The reclaim state of a memory, and the slow path's access to it.
 
 #![allow(unsafe_code)]
 
@@ -36,7 +36,7 @@ impl<'a, 'm, P: Platform> Reclaim<'a, 'm, P> {
         shootdown: &'a dyn Shootdown,
     ) -> Option<Self> {
         let state = memory.lru.as_ref()?;
-        // SAFETY: both states are of this memory, and the rest is the contract of this function.
+        // SAFETY: both states belong to this memory; the caller fulfils the rest of the contract.
         Some(unsafe { Self::of(&memory.core, &memory.tlb, state, owner, shootdown) })
     }
 }

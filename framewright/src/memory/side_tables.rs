@@ -1,11 +1,11 @@
-//! Optional side tables: arrays with one entry per frame, for who needs them.
+//! Optional side tables: arrays with one entry per frame.
 //!
-//! The allocator itself keeps nothing per frame but two bits. An embedder that wants more, a
-//! byte of flags or a word that names the owner, asks for it in its [`Config`](super::Config),
-//! and [`Layout`](super::Layout) shows the price of each. What the entries mean is the
-//! embedder's business; the library never touches them. (The library's own side table, a byte of
-//! state per frame, comes with [`Hardening::Tracked`](crate::tuning::Hardening::Tracked) and
-//! belongs to the zones.)
+//! The allocator itself has two bits per frame. An embedder that needs more, such as a byte of
+//! flags or a word for the owner, asks for it in its [`Config`](super::Config);
+//! [`Layout`](super::Layout) tells the size. The embedder defines the meaning of the flags and
+//! owner words; the library never reads or writes them. (The byte of state per frame of
+//! [`Hardening::Tracked`](crate::tuning::Hardening::Tracked) is not one of these tables; it belongs
+//! to the zones.)
 
 use super::Memory;
 use crate::{
@@ -14,7 +14,7 @@ use crate::{
     types::Pfn,
 };
 
-/// Which side tables a memory has; none by default.
+/// The side tables of a memory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
 pub struct SideTables {
@@ -22,8 +22,8 @@ pub struct SideTables {
     pub flags: bool,
     /// A word per frame that names its owner: [`Memory::frame_owner`].
     pub owners: bool,
-    /// What reclaim needs: a byte of flags and two links of four bytes per frame, and a batch of
-    /// half a KiB per CPU. See [`Memory::lru`].
+    /// The LRU lists of reclaim: a byte of flags and two links of four bytes per frame, and a batch
+    /// of half a KiB per CPU. See [`Memory::lru`].
     pub lru: bool,
 }
 
@@ -47,7 +47,7 @@ impl SideTables {
     }
 }
 
-/// The side tables of a memory; those that were not asked for are empty.
+/// The arrays of the side tables; those that the configuration does not ask for are empty.
 pub(super) struct SideTableArrays<'m> {
     pub(super) flags: &'m [AtomicU8],
     pub(super) owners: &'m [AtomicU32],
@@ -55,7 +55,7 @@ pub(super) struct SideTableArrays<'m> {
 
 impl<P: Platform> Memory<'_, P> {
     /// The flags of a frame, 0 at first; `None` if the memory has no such side table or no such
-    /// frame. Whoever sets a bit atomically owns what the bit stands for.
+    /// frame. Callers may use a bit as a lock: the caller that sets it atomically is the owner.
     #[must_use]
     pub fn frame_flags(&self, pfn: Pfn) -> Option<&AtomicU8> {
         self.side_tables.flags.get(self.frame_index(pfn)?)

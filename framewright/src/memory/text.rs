@@ -1,4 +1,4 @@
-//! A memory's tables, as the kernel prints its own.
+//! A memory's `/proc` tables, in Linux's formats.
 
 use core::fmt;
 
@@ -11,7 +11,7 @@ use crate::{
 };
 
 impl<P: Platform> Memory<'_, P> {
-    /// Writes `/proc/zoneinfo`. Kinds of zones that the memory map does not name are left out.
+    /// Writes `/proc/zoneinfo`. Zones that the memory map does not name are left out.
     ///
     /// # Errors
     ///
@@ -19,7 +19,7 @@ impl<P: Platform> Memory<'_, P> {
     pub fn write_zoneinfo(&self, out: &mut dyn fmt::Write) -> fmt::Result {
         let mut described = None;
         for zone in self.zones() {
-            // The node is described in its first zone that has memory.
+            // The figures of the node are printed with its first zone that has memory.
             let first = zone.managed > 0 && described != Some(zone.node);
             if first {
                 described = Some(zone.node);
@@ -78,7 +78,7 @@ impl<P: Platform> Memory<'_, P> {
         self.write_rows(out, buddyinfo::row)
     }
 
-    /// Writes `unusable_index` of the kernel's debugfs.
+    /// Writes `extfrag/unusable_index` of debugfs.
     ///
     /// # Errors
     ///
@@ -87,7 +87,7 @@ impl<P: Platform> Memory<'_, P> {
         self.write_rows(out, extfrag::unusable_row)
     }
 
-    /// Writes `extfrag_index` of the kernel's debugfs.
+    /// Writes `extfrag/extfrag_index` of debugfs.
     ///
     /// # Errors
     ///
@@ -96,7 +96,7 @@ impl<P: Platform> Memory<'_, P> {
         self.write_rows(out, extfrag::index_row)
     }
 
-    /// Writes a table that has a row of free blocks, or of what follows from them, per zone.
+    /// Writes a table with one row per zone, computed from its free blocks.
     fn write_rows(
         &self,
         out: &mut dyn fmt::Write,
@@ -123,7 +123,7 @@ impl<P: Platform> Memory<'_, P> {
         Ok(())
     }
 
-    /// The part of pagetypeinfo of the node that `first` is a zone of.
+    /// The part of pagetypeinfo for the node of zone `first`.
     fn write_types(&self, out: &mut dyn fmt::Write, first: &ZoneInfo) -> fmt::Result {
         let of_node = |zone: &ZoneInfo| zone.node == first.node && zone.managed > 0;
         pagetypeinfo::heading(out, PAGEBLOCK_ORDER, COLUMNS)?;

@@ -1,4 +1,4 @@
-//! Flushing what CPUs have cached of page tables.
+//! The TLB state of a memory.
 
 use super::Memory;
 use crate::{
@@ -8,13 +8,13 @@ use crate::{
 };
 
 impl<'m, P: Platform> Memory<'m, P> {
-    /// What is known of translations: epochs of CPUs, deferred frames, counters.
+    /// The TLB state: epochs of CPUs, deferred frames, counters.
     #[must_use]
     pub fn tlb(&self) -> &Tlb<'m, P> {
         &self.tlb
     }
 
-    /// What `cpu`, on which the caller runs, does about translations.
+    /// A flusher for `cpu`, on which the caller runs.
     ///
     /// # Safety
     ///

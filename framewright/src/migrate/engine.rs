@@ -87,8 +87,8 @@ impl<P: Platform> Migration<'_, '_, P> {
             targets.put_back(at.to(), at.order());
             at.clear_target();
         }
-        let count = partition(moves, |at| !at.is_settled() && !at.is_unmapped());
-        // Its `drop` also runs if the embedder panics.
+        let count = partition(moves, |at| !at.has_left_frames() && !at.is_unmapped());
+        // The drop of `ended` also runs if the embedder panics.
         let ended = Ended { moves, targets, result };
         if count > 0 {
             self.mover.release(&mut ended.moves[..count]);
@@ -163,7 +163,7 @@ impl<P: Platform> ChunkMove<'_, '_, '_, P> {
         self.effort.mode = MigrateMode::Async;
         self.batch(chunk, slots, Locking::Try, PASSES_BATCH);
         self.effort.mode = mode;
-        for at in chunk.iter_mut().filter(|at| !at.is_settled()) {
+        for at in chunk.iter_mut().filter(|at| !at.has_left_frames()) {
             at.clear_failure();
             self.batch(core::slice::from_mut(at), slots, Locking::Wait, PASSES_ALONE);
         }
@@ -186,7 +186,8 @@ impl<P: Platform> ChunkMove<'_, '_, '_, P> {
             if ready == 0 {
                 break;
             }
-            // Once for all of them, as far as it goes: what finds no room is flushed at once.
+            // One reservation for all pages, as far as there is space. A page without a reservation
+            // is flushed at once.
             batch.reserve(ready as u64);
             let ready = &mut unmapped.moves[..ready];
             mover.unmap(ready, &self.effort, locking, &mut batch.unmapping());

@@ -2,8 +2,8 @@
 //!
 //! # Theory of operation
 //!
-//! The library knows frames; the embedder knows what they hold and who maps them. So a page moves
-//! in steps that alternate between both. Every step handles a slice of [`Move`]s:
+//! The library knows frames; the embedder knows their contents and mappings. So a page moves in
+//! steps that alternate between both. Every step handles a slice of [`Move`]s:
 //!
 //! ```text
 //!  embedder   claim      unmap ─► batch            remap or undo            release
@@ -16,8 +16,8 @@
 //! 2. **Place**: the library takes free frames to move to.
 //! 3. **Unmap**: the embedder locks the page and its new frames, and removes the page from every page
 //!    table, adding to one flush batch. From then on the page is used only through stale translations.
-//! 4. **Flush** once for up to 512 frames , and only then **copy**: so a store through a
-//!    stale translation has reached the source before it is copied.
+//! 4. **Flush** once for up to 512 frames, and only then **copy**: so a store through a
+//!    stale translation has reached the source before the copy.
 //! 5. **Remap**: the embedder maps the page in its new frames, which belong to the embedder from then on;
 //!    the old frames belong to the library. Or **undo**: the embedder maps the page where it was.
 //! 6. **Release**: the embedder ends the claims on pages that did not move.
@@ -25,9 +25,9 @@
 //! At any step, a page may be *busy* or *refused*. It may also be *gone*: its owner freed it while it was
 //! claimed, so its frames belong to the library without a move.
 //!
-//! **While more than one page is locked, nobody waits for a lock** ([`Locking::Try`]): two threads that
-//! wait for each other's pages would wait for ever. A page that could not be locked is tried again, at
-//! last alone and, if the mode may wait, with waiting ([`Locking::Wait`]).
+//! **While more than one page is locked, no lock is waited for** ([`Locking::Try`]), because two
+//! threads that wait for each other's pages would deadlock. A page that could not be locked is
+//! tried again, at last alone and, if the mode may wait, with waiting ([`Locking::Wait`]).
 //!
 //! **Undo at any point**: unmapped pages belong to a value whose drop undoes them, also if the embedder
 //! panics.
@@ -46,6 +46,6 @@ pub(crate) use engine::{Migration, Moved, Targets};
 pub use mover::{ClaimEnd, Claims, Effort, Locking, MigrateMode, Mover};
 pub use page::{Move, MoveFailure, Stage};
 
-/// The most frames that are unmapped for one flush. So nobody waits for a page longer than one huge
-/// page takes to move.
+/// The maximum of frames that are unmapped for one flush. So no access to a page waits longer than
+/// the move of one huge page takes.
 const BATCH_FRAMES: u64 = 512;

@@ -9,21 +9,22 @@ use crate::{
     types::{FrameRange, Order, Pfn},
 };
 
-/// How far migration may wait.
+/// The conditions that migration may wait for.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Hash)]
 pub enum MigrateMode {
-    /// Nothing: the first contention ends it.
+    /// Nothing: the first contention ends the migration.
     Async,
-    /// Locks, but not the end of writeback. Dirty pages move only if they need no writeback for it.
+    /// Locks, but not the end of writeback. A dirty page moves only if its owner can move it
+    /// without writing it.
     SyncLight,
     /// Anything.
     Sync,
 }
 
-/// How hard to try, and what must not be done.
+/// The limits of a migration.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Effort {
-    /// How far it may wait.
+    /// The conditions that it may wait for.
     pub mode: MigrateMode,
     /// Whether I/O may be started.
     pub may_io: bool,
@@ -62,7 +63,7 @@ impl<'w> Claims<'w> {
 
     /// Adds the page of 2^order frames at `pfn`. Returns `false` if all slots are used: then the
     /// page must not be claimed.
-    #[must_use = "without room the page must not be claimed"]
+    #[must_use = "if no slot is left, the page must not be claimed"]
     pub fn push(&mut self, pfn: Pfn, order: Order) -> bool {
         let Some(slot) = self.moves.get_mut(self.used) else { return false };
         *slot = Move::claimed(pfn, order);
@@ -79,7 +80,7 @@ impl<'w> Claims<'w> {
             }
             if claim(pfn) {
                 let pushed = self.push(pfn, Order::ZERO);
-                debug_assert!(pushed, "there is room");
+                debug_assert!(pushed, "a slot is left");
             }
         }
     }
@@ -118,13 +119,15 @@ pub enum ClaimEnd {
 ///
 /// # Safety
 ///
-/// * What is claimed is allocated to the embedder, all 2^order frames of it, and may be freed as one
-///   block of that order. Moves change by their methods only: none is put in another's place.
-/// * A page is claimed at most once at a time. From then until it is moved, gone, or released, nobody
-///   else frees its frames: if its owner frees the page, [`Move::set_gone`] says so instead.
-/// * What is [set unmapped](Move::set_unmapped) is used by nobody until it is remapped or undone,
-///   but through translations that were added to the batch.
-/// * Once a page is set moved or gone, nobody uses its old frames.
+/// * A claimed page is allocated to the embedder, all 2^order frames of it, and may be freed as one
+///   block of that order. The embedder changes a [`Move`] by its methods only, and does not put one
+///   in the place of another.
+/// * A page is claimed at most once at a time. From then until the page is moved, gone, or
+///   released, its frames are not freed in any other way: if the owner frees the page, the embedder
+///   calls [`Move::set_gone`] instead.
+/// * A page that was [set unmapped](Move::set_unmapped) is not accessed until it is remapped or
+///   undone, except through stale translations that were added to the batch.
+/// * After a page was set moved or gone, its old frames are not accessed any more.
 ///
 /// # Panics
 ///
@@ -135,8 +138,8 @@ pub enum ClaimEnd {
 /// * if [`Mover::undo`] panics, its pages stay claimed in the state in which it left them, and their new
 ///   frames leak.
 pub unsafe trait Mover<P: Platform> {
-    /// Claims the pages that have any of `frames`, in ascending order. These frames are allocated,
-    /// or lie on the lists of a CPU, or were freed a moment ago.
+    /// Claims the pages that have any of `frames`, in ascending order. Each of the frames was
+    /// allocated or on the lists of a CPU a moment ago; the embedder may have freed it since.
     fn claim(&self, frames: FrameRange, effort: &Effort, claims: &mut Claims<'_>) -> ClaimEnd;
 
     /// Locks each page and its new frames, and removes the page from every page table, adding to
@@ -154,7 +157,8 @@ pub unsafe trait Mover<P: Platform> {
     /// [`Move::set_moved`]. Pages for which this fails stay as they are.
     fn remap(&self, moves: &mut [Move], effort: &Effort, flushed: &Flushed<'_>);
 
-    /// Maps each of these unmapped pages where it was, and unlocks it. The pages stay claimed.
+    /// Maps each of these unmapped pages in its old frames again, and unlocks it. The pages stay
+    /// claimed.
     fn undo(&self, moves: &[Move]);
 
     /// Ends the claims on these pages, which did not move. Calls [`Move::set_gone`] for those that
@@ -178,7 +182,7 @@ mod tests {
             offered.push(pfn.get());
             pfn.get() % 2 == 1
         });
-        assert_eq!(offered, [10, 11, 12, 13], "nobody is claimed for whom there is no room");
+        assert_eq!(offered, [10, 11, 12, 13], "no page is claimed without a slot");
         assert_eq!((claims.len(), claims.last_end()), (2, Some(Pfn::new(14))));
     }
 }

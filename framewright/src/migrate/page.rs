@@ -2,7 +2,7 @@
 
 use crate::types::{Order, Pfn};
 
-/// How far a page has come on its way to other frames.
+/// The stage of a page in its migration.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Stage {
     /// The embedder has claimed the page.
@@ -21,7 +21,7 @@ pub enum Stage {
     Gone,
 }
 
-/// Why a page makes no progress.
+/// The reason why a page makes no progress.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum MoveFailure {
     /// The page is locked or in use. It may make progress soon.
@@ -30,14 +30,15 @@ pub enum MoveFailure {
     Refused,
 }
 
-/// A page, or a block of pages that move together. It is made by [`Claims`](super::Claims); at each
-/// step the embedder says what became of it.
+/// A page, or a block of pages that move together. [`Claims`](super::Claims) makes it; at each step
+/// the embedder sets the result.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Move {
     from: Pfn,
     to: Pfn,
     order: Order,
-    /// The new frames are reserved for it: it does not own them yet, and they were not given back.
+    /// New frames are reserved for the page. It does not own them yet, and they were not given
+    /// back.
     has_target: bool,
     stage: Stage,
     failure: Option<MoveFailure>,
@@ -54,7 +55,7 @@ impl Move {
         self.from
     }
 
-    /// The first of the frames that the page moves to. It means nothing before [`Stage::Ready`].
+    /// The first of the frames that the page moves to. Not valid before [`Stage::Ready`].
     #[must_use]
     pub const fn to(&self) -> Pfn {
         self.to
@@ -66,13 +67,13 @@ impl Move {
         self.order
     }
 
-    /// How far it has come.
+    /// The stage of the page.
     #[must_use]
     pub const fn stage(&self) -> Stage {
         self.stage
     }
 
-    /// Why it makes no progress, if it does not.
+    /// The reason why the page makes no progress; `None` if it does.
     #[must_use]
     pub const fn failure(&self) -> Option<MoveFailure> {
         self.failure
@@ -125,7 +126,7 @@ impl Move {
         self.advance(Stage::Unmapped, Stage::Copied);
     }
 
-    /// Returns to the stage before it was unmapped.
+    /// Returns the page to the stage before the unmap.
     pub(super) fn set_undone(&mut self) {
         if self.is_unmapped() {
             self.stage = Stage::Ready;
@@ -159,7 +160,7 @@ impl Move {
     }
 
     /// Whether the old frames belong to the library.
-    pub(super) fn is_settled(&self) -> bool {
+    pub(super) fn has_left_frames(&self) -> bool {
         matches!(self.stage, Stage::Moved | Stage::Gone)
     }
 }

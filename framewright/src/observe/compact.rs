@@ -16,7 +16,7 @@ macro_rules! counters {
             }
         }
 
-        /// The same counters as their writer sees them.
+        /// The counters themselves, which CPUs add to.
         pub(crate) struct CompactCounters {
             $(pub(crate) $name: Counter,)*
         }

@@ -6,7 +6,7 @@
 
 use crate::sync::{AtomicU64, Ordering};
 
-/// Why frames went from a CPU's lists back to the zone.
+/// The reason why frames were drained from a CPU's lists to the zone.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
 #[repr(u8)]
 pub enum DrainReason {
@@ -14,7 +14,7 @@ pub enum DrainReason {
     Threshold,
     /// A free of order 1 to 3 drained them.
     HighOrder,
-    /// There was no slot for more scattered frames.
+    /// The store had no slot for more scattered frames.
     Capacity,
     /// The owner requested it.
     Local,
@@ -25,9 +25,9 @@ pub enum DrainReason {
 }
 
 impl DrainReason {
-    /// How many there are.
+    /// The number of reasons.
     pub const COUNT: usize = 6;
-    /// All of them, in order.
+    /// All reasons, in order.
     pub const ALL: [DrainReason; Self::COUNT] = [
         DrainReason::Threshold,
         DrainReason::HighOrder,
@@ -37,7 +37,7 @@ impl DrainReason {
         DrainReason::Offline,
     ];
 
-    /// A short name.
+    /// The name of the reason, for figures.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -80,7 +80,7 @@ macro_rules! counters {
             }
         }
 
-        /// The same counters as their writer sees them.
+        /// The counters themselves, which CPUs add to.
         pub(crate) struct CpuCounters {
             $(pub(crate) $name: Counter,)*
             pub(crate) drains: [Counter; DrainReason::COUNT],
@@ -94,7 +94,8 @@ macro_rules! counters {
                 }
             }
 
-            /// The counters. The other figures follow from them and from the nodes of CPU and zone.
+            /// The values of the counters. The fields that are no counters are left at 0; they
+            /// follow from the counters and from the nodes of CPU and zone.
             pub(crate) fn read(&self) -> CpuStats {
                 CpuStats {
                     $($name: self.$name.get(),)*
@@ -107,8 +108,8 @@ macro_rules! counters {
 }
 
 counters! {
-    /// Requests served by a zone of another node than they preferred, counted where they were
-    /// served (vmstat `numa_miss`).
+    /// Requests served by a zone of another node than they preferred, counted at the zone that
+    /// served them (vmstat `numa_miss`).
     numa_miss,
     /// Requests that preferred a node and were served by another one, counted at the preferred node
     /// (vmstat `numa_foreign`).
@@ -142,9 +143,9 @@ counters! {
     zone_lock_frames,
     /// Pageblocks claimed for another type.
     claims,
-    /// Times frames were stolen from a pageblock of another type.
+    /// The number of times that frames were stolen from a pageblock of another type.
     steals,
-    /// Blocks whose free was refused as corrupt.
+    /// Frees that were refused as bad.
     refused_frees,
     /// Frames of refused blocks that a list had accepted before the zone refused them.
     refused_frames,
@@ -154,12 +155,12 @@ counters! {
     slow_paths,
     /// Rounds of reclaim that requests waited for (vmstat `allocstall`).
     allocstall,
-    /// Rounds of compaction that requests waited for (vmstat `compact_stall`), also those that were
-    /// deferred.
+    /// Rounds of compaction that requests waited for, deferred ones included (vmstat
+    /// `compact_stall`).
     compact_stall,
     /// Rounds of compaction after which the request was served (vmstat `compact_success`).
     compact_success,
-    /// Rounds of compaction after which it was not served (vmstat `compact_fail`).
+    /// Rounds of compaction after which the request was not served (vmstat `compact_fail`).
     compact_fail,
     /// Calls of [`Relief::out_of_memory`](crate::platform::Relief::out_of_memory).
     out_of_memory,

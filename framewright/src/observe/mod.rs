@@ -2,9 +2,10 @@
 //!
 //! * [`Event`]: tracepoints, with the kernel's names and fields; built only where a platform
 //!   asks for them;
-//! * [`CpuStats`]: counters, kept per CPU where the owner writes them anyway, summed on read;
-//! * [`NodeStats`]: counters of a node, those of `/proc/vmstat` that reclaim keeps;
-//! * [`TlbStats`]: counters of flushes, likewise; [`CompactStats`]: those of compaction, by zone;
+//! * [`CpuStats`]: counters of allocation per CPU, in cache lines that the owner writes anyway,
+//!   summed on read;
+//! * [`NodeStats`]: counters of reclaim per node, as in `/proc/vmstat`;
+//! * [`TlbStats`]: counters of flushes per CPU; [`CompactStats`]: counters of compaction per zone;
 //! * [`text`]: `zoneinfo`, `buddyinfo`, `pagetypeinfo` and the indices of fragmentation, as the
 //!   kernel prints them;
 //! * [`Corruption`]: a bad free or damage that hardening found.

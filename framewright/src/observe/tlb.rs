@@ -9,8 +9,9 @@ macro_rules! counters {
         #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
         pub struct TlbStats {
             $($(#[$doc])* pub $name: u64,)*
-            /// Most frames of the whole memory that were unmapped and not flushed at the same time: deferred
-            /// ones, and those that the batches of all CPUs had or were about to unmap.
+            /// The maximum number of frames of the whole memory that were unmapped and not flushed
+            /// at the same time: deferred frames, and frames that the batches of all CPUs had
+            /// unmapped or reserved.
             pub unflushed_frames_max: u64,
         }
 
@@ -21,7 +22,7 @@ macro_rules! counters {
             }
         }
 
-        /// The same counters as their writer sees them.
+        /// The counters themselves, which CPUs add to.
         pub(crate) struct TlbCounters {
             $(pub(crate) $name: Counter,)*
         }
@@ -41,7 +42,7 @@ macro_rules! counters {
 counters! {
     /// Flushes that concerned other CPUs (vmstat `nr_tlb_remote_flush`).
     nr_tlb_remote_flush,
-    /// Requests of others that this CPU served (vmstat `nr_tlb_remote_flush_received`).
+    /// Requests of other CPUs that this CPU served (vmstat `nr_tlb_remote_flush_received`).
     nr_tlb_remote_flush_received,
     /// Full flushes of this CPU that no other CPU requested (vmstat `nr_tlb_local_flush_all`).
     nr_tlb_local_flush_all,
@@ -67,7 +68,7 @@ counters! {
 }
 
 impl TlbCounters {
-    /// Counts a flush of this CPU: so many pages one by one, or everything if `None`.
+    /// Counts a flush of this CPU: `pages` pages one by one, or everything if `None`.
     pub(crate) fn count(&self, pages: Option<u32>, reason: FlushReason) {
         match (reason, pages) {
             (FlushReason::RemoteShootdown, _) => self.nr_tlb_remote_flush_received.add(1),

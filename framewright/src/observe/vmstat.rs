@@ -14,12 +14,13 @@ macro_rules! stats {
         }
 
         impl NodeStat {
-            /// All of them, in order.
+            /// All counters, in order.
             pub const ALL: &[NodeStat] = &[$(NodeStat::$variant,)*];
-            /// How many there are.
+            /// The number of counters.
             pub const COUNT: usize = Self::ALL.len();
 
-            /// The name in `/proc/vmstat`; those that the kernel does not have begin with `fw_`.
+            /// The name in `/proc/vmstat`. Names of counters that the kernel does not have begin
+            /// with `fw_`.
             #[must_use]
             pub const fn name(self) -> &'static str {
                 match self {
@@ -43,11 +44,11 @@ stats! {
     WorkingsetRestoreAnon = "workingset_restore_anon",
     /// Refaulted file pages that had been active before their eviction.
     WorkingsetRestoreFile = "workingset_restore_file",
-    /// Pages that reclaim gave to be written.
+    /// Pages that reclaim started to write.
     NrVmscanWrite = "nr_vmscan_write",
     /// Dirty pages to be reclaimed as soon as they are written.
     NrVmscanImmediateReclaim = "nr_vmscan_immediate_reclaim",
-    /// Pages whose writing was completed.
+    /// Pages that were written.
     NrWritten = "nr_written",
     /// Pages that could not be written, and stayed dirty.
     WriteFailed = "fw_write_failed",
@@ -59,7 +60,7 @@ stats! {
     PgscanDirectThrottle = "pgscan_direct_throttle",
     /// Pauses for write-back that ended before the write did.
     ExpiredWriteBack = "fw_throttle_expired_writeback",
-    /// Pauses for isolated pages that ended before they were put back.
+    /// Pauses for isolated pages that ended before enough pages were put back.
     ExpiredIsolated = "fw_throttle_expired_isolated",
     /// Pauses for progress that ended before other tasks had made any.
     ExpiredNoProgress = "fw_throttle_expired_noprogress",
@@ -98,9 +99,9 @@ stats! {
     PgskipMovable = "pgskip_movable",
     /// Rounds of background reclaim.
     Pageoutrun = "pageoutrun",
-    /// Times background reclaim was woken again before it slept.
+    /// The number of times that background reclaim was woken again before it slept.
     KswapdLowWmarkHitQuickly = "kswapd_low_wmark_hit_quickly",
-    /// Times memory was short again before background reclaim slept.
+    /// The number of times that memory was short again before background reclaim slept.
     KswapdHighWmarkHitQuickly = "kswapd_high_wmark_hit_quickly",
 }
 
@@ -160,7 +161,7 @@ impl core::ops::AddAssign for NodeStats {
     }
 }
 
-/// As `/proc/vmstat` prints them: a line each.
+/// One line per counter, as in `/proc/vmstat`.
 impl fmt::Display for NodeStats {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         NodeStat::ALL.iter().try_for_each(|&stat| writeln!(f, "{} {}", stat.name(), self.get(stat)))

@@ -1,5 +1,5 @@
-//! Selection of the blocks that leave the lists of a CPU: the coldest ones, and among them those
-//! with neighbours.
+//! Selection of the blocks that leave the lists of a CPU: the coldest blocks first, and of these
+//! first the blocks with neighbours.
 
 use super::{
     ListIndex, Lists,

@@ -99,14 +99,14 @@ impl<'m, P: Platform> ZoneOnCpu<'_, 'm, P> {
         let take = |buddy: &mut Buddy<'_>| buddy.take_unreported(gigablock, order);
         let frame = self.zone.with(self.platform, take)?;
         self.pages.counters.pgalloc.add(order.frames());
-        self.lent(frame, order);
+        self.begin_report(frame, order);
         Some(frame)
     }
 
     /// Gives back a block taken by [`ZoneOnCpu::take_unreported`]. It counts as reported until it
     /// is used.
     pub(crate) fn give_reported(&self, frame: u32, order: Order) {
-        self.returned(frame, order);
+        self.end_report(frame, order);
         self.zone.with(self.platform, |buddy| buddy.give_reported(frame, order));
         self.pages.counters.pgfree.add(order.frames());
     }

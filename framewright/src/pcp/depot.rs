@@ -9,8 +9,8 @@ use crate::{
     zone::{BlockKind, BlockStack, FlushScope},
 };
 
-/// Bundles of up to this many blocks go to the depot: the cost of a bundle in the maps does not
-/// depend on the number of its blocks, the cost in the depot does.
+/// Bundles of up to this many blocks go to the depot. The cost of a bundle in the maps does not
+/// depend on the number of its blocks; the cost in the depot does.
 const SMALL_BUNDLE: u32 = 2;
 
 /// The blocks that leave the lists of a CPU for the zone.
@@ -26,7 +26,7 @@ pub(super) struct DrainBatch {
 }
 
 impl DrainBatch {
-    /// No blocks; all that are added go to the maps.
+    /// An empty batch, all of whose blocks go to the maps.
     pub(super) const fn new() -> Self {
         Self { bundles: Bundles::new(), stack: BlockStack::new(), max_blocks: 0, depot_free: 0 }
     }
@@ -42,9 +42,9 @@ impl DrainBatch {
 }
 
 impl<'m, P: Platform> ZoneOnCpu<'_, 'm, P> {
-    /// Decides for `reason` which blocks go to the depot from now on. Final drains go to the maps.
-    /// Blocks of a burst of high-order frees were allocated on another CPU and will be soon again:
-    /// all of them go to the depot.
+    /// Decides for `reason` which blocks go to the depot from now on. The blocks of a final drain
+    /// go to the maps. All blocks of a burst of high-order frees go to the depot, because they were
+    /// allocated on another CPU and will soon be allocated there again.
     pub(super) fn set_depot_share(&self, leaving: &mut DrainBatch, reason: DrainReason) {
         leaving.max_blocks = match reason {
             DrainReason::Capacity | DrainReason::Threshold => SMALL_BUNDLE,
@@ -168,7 +168,7 @@ impl<'m, P: Platform> ZoneOnCpu<'_, 'm, P> {
         }
     }
 
-    /// Gives a chunk of the depot back to the maps. Returns the number of frames; 0: there were
+    /// Gives a chunk of the depot back to the maps. Returns the number of frames; 0 if there were
     /// none.
     pub(super) fn shrink_depot(&self, which: FlushScope) -> u64 {
         if self.zone.in_depot() == 0 {
@@ -182,8 +182,8 @@ impl<'m, P: Platform> ZoneOnCpu<'_, 'm, P> {
         frames
     }
 
-    /// Gives a chunk of the depot's surplus back to the maps, and ends the depot's interval when it
-    /// is time. Called after each use of the zone by a refill or a drain.
+    /// Gives a chunk of the depot's surplus back to the maps, and ends the depot's interval when
+    /// its time is over. Called after each refill or drain that used the zone.
     pub(super) fn trim_depot(&self) {
         if self.zone.depot_interval_ended(self.platform) {
             self.zone.end_depot_interval(self.platform);

@@ -1,4 +1,4 @@
-//! Freeing where the hot path had no room, and draining.
+//! Freeing when the hot path cannot, and draining.
 //!
 //! Blocks leave in batches of at most 64 bundles per hold of the zone lock. They are selected
 //! before the lock is taken ([`BulkFree::SelectBeforeLock`](crate::tuning::BulkFree)).
@@ -38,9 +38,9 @@ impl<P: Platform> OwnedZoneOnCpu<'_, '_, P> {
             if !leaving.is_empty() {
                 at.set_depot_share(&mut leaving, DrainReason::Capacity);
                 at.move_to_depot_share(&mut leaving);
-                // Some blocks had to leave because slots were missing. More leave in the same hold,
-                // so that slots are free.
-                if leaving.bundles.room() > Bundles::CAPACITY as u32 * 3 / 4 {
+                // Some blocks had to leave because no slot was free. More blocks leave under the
+                // same hold of the lock, so that slots become free.
+                if leaving.bundles.free_slots() > Bundles::CAPACITY as u32 * 3 / 4 {
                     let frames = lists.sizing.batch_to_drain();
                     lists.select_bundles(at.context(), list, frames, &mut leaving.bundles);
                     at.move_to_depot_share(&mut leaving);

@@ -51,8 +51,8 @@ impl ListIndex {
         }
     }
 
-    /// The list that a block of `order` is freed to, if there is one. Types without lists use those
-    /// of movable; isolated frames have none.
+    /// The list that a block of `order` is freed to, if there is one. Types without lists of their
+    /// own use the lists of movable blocks; isolated frames have no list.
     pub(crate) fn freeing(order: Order, of: u8) -> Option<Self> {
         match MigrateType::from_number(of)? {
             MigrateType::Isolate => None,

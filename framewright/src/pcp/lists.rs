@@ -75,7 +75,7 @@ impl<'m> Lists<'m> {
         Some(self.ring(list)[len - 1])
     }
 
-    /// Empties the lists. Nobody owns what they held.
+    /// Empties the lists and leaks their frames.
     #[cold]
     pub(super) fn lose_all(&mut self, pages: &CpuPages<'m, impl Platform>) {
         for list in ListIndex::all() {
@@ -134,9 +134,9 @@ impl<'m> Lists<'m> {
         }
     }
 
-    /// The number of blocks of each order to take from the depot, now that `list` has run out and
-    /// `blocks` are to be requested. Orders that ran out before and are about to run out again are
-    /// included, so that one hold of the zone lock serves all of them.
+    /// The number of blocks of each order to take from the depot, when `list` is empty and `blocks`
+    /// blocks are to be requested for it. Lists of other orders that ran out before and are nearly
+    /// empty again are included, so that one hold of the zone lock serves all of them.
     pub(super) fn refill_demand(
         &mut self,
         context: ListsContext<'_, 'm, impl Platform>,
@@ -148,7 +148,7 @@ impl<'m> Lists<'m> {
         let own = if order == Order::ZERO { RING } else { REFILL_MAX };
         wanted.set(order, blocks.min(own as u32) as u8);
         self.ran_out |= 1 << list.get();
-        let room = u64::from(self.sizing.high()).saturating_sub(context.pages.held());
+        let space = u64::from(self.sizing.high()).saturating_sub(context.pages.held());
         for order in wanted.others(order) {
             let Some(other) = ListIndex::serving(order, of) else { continue };
             let len = context.pages.len(other);
@@ -156,15 +156,14 @@ impl<'m> Lists<'m> {
             if len >= REFILL_MAX {
                 // No block of this list was requested since.
                 self.ran_out &= !(1 << other.get());
-            } else if self.ran_out >> other.get() & 1 == 1 && frames <= room {
+            } else if self.ran_out >> other.get() & 1 == 1 && frames <= space {
                 wanted.set(order, (REFILL_MAX - len) as u8);
             }
         }
         wanted
     }
 
-    /// Puts blocks on a ring; the last one is handed out first. Returns `false` if the ring has no
-    /// room.
+    /// Puts blocks on a ring; the last one is handed out first. Returns `false` if they do not fit.
     pub(super) fn accept_run(
         &mut self,
         context: ListsContext<'_, 'm, impl Platform>,
@@ -233,7 +232,7 @@ impl<'m> Lists<'m> {
         let mut stored = self.stored;
         let mut at = 0;
         if order == Order::PAGEBLOCK {
-            // Pageblocks have no neighbours to wait for.
+            // Pageblocks are not bundled with neighbours, so the store is of no use for them.
             for &frame in &ring[..count] {
                 leave(leaving, Bundle::of(frame, order));
             }
@@ -282,8 +281,8 @@ pub(super) enum Pushed {
     SwitchedOff,
 }
 
-/// Appends a bundle to a batch. The batch has room: the blocks that one operation displaces never
-/// exceed a batch.
+/// Appends a bundle to a batch. The bundle fits, because the blocks that one operation displaces
+/// never exceed a batch.
 #[inline(always)]
 pub(super) fn leave(leaving: &mut Bundles, bundle: Bundle) {
     let has_room = leaving.push(bundle);

@@ -1,8 +1,8 @@
 //! The owner protocol: which side may use a CPU's lists, the owner without atomic
 //! read-modify-writes or a remote drainer.
 //!
-//! The owner of a CPU's lists uses them millions of times a second; a drainer comes rarely. So
-//! the cost is on the drainer's side ([`OwnerLock::Biased`]):
+//! The owner uses its lists millions of times a second; drains are rare. So the cost is on the
+//! drainer's side ([`OwnerLock::Biased`]):
 //!
 //! ```text
 //!  owner                            drainer
@@ -44,8 +44,8 @@
 //! it is never inside twice: to enter, it needs an [`Owned`](super::Owned). (Code that may run on top of a
 //! busy owner, an interrupt handler, has no token and takes the zone path.)
 //!
-//! Where a remote barrier cannot be had ([`OwnerLock::Trylock`]), `request` is pinned to a
-//! marker that sends the owner down its cold path, where both sides compete for `lock`.
+//! On a platform without a remote barrier ([`OwnerLock::Trylock`]), `request` has a constant value
+//! that makes the owner take its cold path, where both sides compete for `lock`.
 
 use core::hint::cold_path;
 

@@ -30,19 +30,19 @@ impl<P: Platform> Clone for ListsContext<'_, '_, P> {
 impl<P: Platform> Copy for ListsContext<'_, '_, P> {}
 
 impl<P: Platform> ListsContext<'_, '_, P> {
-    /// Whether the machine listens to costs and cache lines.
+    /// Whether the platform uses the reports of costs and cache lines.
     #[inline(always)]
     pub(super) fn listens(&self) -> bool {
         P::LISTENING
     }
 
-    /// Reports work on the lists to the machine.
+    /// Reports work on the lists to the platform.
     #[inline(always)]
     pub(super) fn cost(&self, cost: Cost, count: u32) {
         self.platform.cost(cost, count);
     }
 
-    /// Reports to the machine that a line of the store is used.
+    /// Reports to the platform that a line of the store is used.
     #[inline(always)]
     pub(super) fn touch_store(&self, line: u32) {
         let line = Line::CpuStore(self.pages.zone, self.pages.cpu, line);
@@ -249,8 +249,9 @@ impl<'m, P: Platform> CpuPages<'m, P> {
     }
 }
 
-/// The owner works on the lists. If a hook of the machine panics in the middle of that, a frame may be on
-/// the lists twice: when this is dropped, the lists lose all that they hold, and the owner leaves them.
+/// Guards the owner's work on the lists. If a hook of the platform panics during that work, a frame
+/// may be on the lists twice. So dropping this value, which only a panic does, empties the lists,
+/// leaks their frames, and ends the owner's entry.
 struct Inside<'w, 'm, P: Platform> {
     pages: &'w CpuPages<'m, P>,
     platform: &'w P,
@@ -260,8 +261,8 @@ struct Inside<'w, 'm, P: Platform> {
 impl<P: Platform> Drop for Inside<'_, '_, P> {
     fn drop(&mut self) {
         let Self { pages, platform, leave } = *self;
-        // SAFETY: the owner is inside until `leave`. This is dropped only while a panic unwinds, which has
-        // ended the owner's own use of the lists.
+        // SAFETY: the owner is inside until `leave`. This value is dropped only while a panic
+        // unwinds, which has ended the owner's own use of the lists.
         unsafe { pages.lists.with_mut(|lists| lists.lose_all(pages)) };
         leave(&pages.owner, platform);
     }
@@ -302,7 +303,7 @@ impl<'m, P: Platform> Owned<'_, 'm, P> {
         Some(frame)
     }
 
-    /// Puts a block on a ring, if the owner may enter, the ring has room, and `belongs`, called
+    /// Puts a block on a ring, if the owner may enter, the ring is not full, and `belongs`, called
     /// inside, returns `true`.
     #[inline(always)]
     pub(crate) fn push(

@@ -4,10 +4,10 @@
 //!
 //! Code that takes frames from the zone or a list for a user calls [`ZoneOnCpu::handed_out`]; code
 //! that frees a user's block calls [`ZoneOnCpu::retire`] first. Both do nothing at the other
-//! levels, where the zone has no states. The hot paths of the lists do not call them, because these
-//! paths are not taken: at *tracked* the lists are entered through a try-lock, and at *paranoid*
-//! the lists are switched off. Frames are filled and checked outside of locks and lists, because
-//! this runs the embedder's code.
+//! levels, where the zone has no states. The hot paths of the lists do not call them, because those
+//! paths are not taken at these two levels: at *tracked* the lists are entered through a try-lock,
+//! and at *paranoid* the lists are switched off. Frames are filled and checked outside of locks and
+//! lists, because filling and checking run the embedder's code.
 //!
 //! The quarantine exists only at *paranoid*. Like the store, it is part of the lists of the CPU and
 //! follows the same protocol: its frames are *held*, drains reach it, and a block of an isolated
@@ -68,24 +68,25 @@ impl<'m, P: Platform> ZoneOnCpu<'_, 'm, P> {
         stop
     }
 
-    /// Records that a free block is out of the zone while it is reported to the embedder (free page
-    /// reporting). The embedder may discard its contents, so the poison is not checked any more.
-    pub(super) fn lent(&self, frame: u32, order: Order) {
+    /// Records that a free block was taken out of the zone for the time of a report to the embedder
+    /// (free page reporting). The embedder may discard the contents, so the poison is not checked
+    /// any more.
+    pub(super) fn begin_report(&self, frame: u32, order: Order) {
         if let Some(states) = self.zone.states() {
             states.take_poisoned(frames(frame, order)).for_each(drop);
             states.own(frame, order);
         }
     }
 
-    /// Records that a reported block is about to return to the zone. No user has it, so the check
-    /// cannot fail.
-    pub(super) fn returned(&self, frame: u32, order: Order) {
+    /// Records that a reported block is about to return to the zone. The block has no user, so the
+    /// check cannot fail.
+    pub(super) fn end_report(&self, frame: u32, order: Order) {
         if let Some(states) = self.zone.states() {
             let _ = states.disown(frame, order);
         }
     }
 
-    /// Whether a user has a block of exactly `order` at `frame`, as far as is known.
+    /// Checks that a user has a block of exactly `order` at `frame`; always passes without states.
     pub(crate) fn expect_block(&self, frame: u32, order: Order) -> Result<(), FreeError> {
         self.zone.states().map_or(Ok(()), |states| Ok(states.expect(frame, order)?))
     }
@@ -194,8 +195,8 @@ fn frames(frame: u32, order: Order) -> Range<u32> {
 }
 
 impl<'m> Lists<'m> {
-    /// Puts a block into quarantine and moves the blocks that make room for it to `leaving`, which
-    /// is empty. Returns `false` for orders that do not enter the quarantine.
+    /// Puts a block into quarantine and moves the blocks that it displaces to `leaving`, which is
+    /// empty. Returns `false` for orders that do not enter the quarantine.
     fn quarantine_block(
         &mut self,
         context: ListsContext<'_, 'm, impl Platform>,

@@ -1,8 +1,8 @@
-//! Raw frees. They come without a [`Block`](crate::Block) as proof, so the level *checked* checks
-//! each before it reaches a list.
+//! Raw frees. A raw free has no [`Block`](crate::Block) as proof of ownership, so the level
+//! *checked* checks the free before the block reaches a list.
 //!
-//! Only raw frees pay for this. The lists of the CPU are searched first, then the zone: a drainer
-//! moves blocks from the lists to the zone and never back, so no block escapes both searches.
+//! Only raw frees have this cost. The lists of the CPU are searched first, then the zone. A drainer
+//! moves blocks from the lists to the zone and never back, so no block is missed by both searches.
 
 use super::{ListIndex, Lists, OwnedZoneOnCpu, pages::ListsContext};
 use crate::{
@@ -11,12 +11,12 @@ use crate::{
     types::{FreeError, Order, Refusal},
 };
 
-/// The way of a raw free that is not refused.
+/// The next step of a raw free that is not refused.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum RawFree {
-    /// The same as the free of a [`Block`](crate::Block).
+    /// Free like a [`Block`](crate::Block).
     AsBlock,
-    /// To the zone, because the lists could not be searched; the check in the zone is exact.
+    /// Free to the zone, because the lists could not be searched; the check in the zone is exact.
     ToZone,
 }
 

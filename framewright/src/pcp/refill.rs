@@ -1,4 +1,4 @@
-//! Allocating where the hot path found no block: refills.
+//! Allocating when the hot path finds no block: refills.
 
 use super::{ListIndex, OwnedZoneOnCpu, cpu::ZoneOnCpu};
 use crate::{
@@ -9,10 +9,11 @@ use crate::{
     zone::{AllocFlags, BlockStack, Fallbacks, FlushScope, RefillDemand, Refused, ZoneAccess},
 };
 
-/// The result of a look at the lists.
+/// The result of an attempt to allocate from the lists.
 enum Answer {
     Frame(u32),
-    /// No block: the zone is asked for this many blocks, or its depot for these of each order.
+    /// No block: request this many blocks from the zone, or from its depot the given number of each
+    /// order.
     Refill(u32, RefillDemand),
 }
 
@@ -132,8 +133,8 @@ impl<P: Platform> ZoneOnCpu<'_, '_, P> {
         let unmixed = access.flags.has(AllocFlags::NO_FRAGMENT);
         let want = Want { order, migratetype, blocks, at_most, visits, reserve, how, unmixed };
         let (mut fallbacks, mut of) = (Fallbacks::AfterDepot, Some(migratetype));
-        // The frames to give back are limited by the first look at the depot: other CPUs may add to
-        // it for ever.
+        // The depot's size at the first check limits the frames to give back, because other CPUs
+        // may add to the depot for ever.
         let mut left = None;
         loop {
             let how = (access, fallbacks);
@@ -141,7 +142,7 @@ impl<P: Platform> ZoneOnCpu<'_, '_, P> {
             let result = self.try_take(want, how, taken, depot_demand);
             let Err(refused) = result else { return Ok(()) };
             let left = left.get_or_insert_with(|| self.zone.in_depot());
-            // While memory is short no CPU adds to the depot.
+            // While memory is short no CPU adds to the depot, so this loop ends.
             let may_gain = refused == Refused::BelowWatermark || *left > 0;
             let freed = if may_gain { self.shrink_depot(FlushScope::For(of, order)) } else { 0 };
             *left = left.saturating_sub(freed);
@@ -186,8 +187,8 @@ impl<P: Platform> ZoneOnCpu<'_, '_, P> {
     }
 }
 
-/// Blocks on their way from the zone to a list, or back. They return to the zone if the embedder
-/// panics while the batch is reported to it.
+/// Blocks that were taken from the zone and are not on a list yet, or the reverse. Dropping the
+/// value returns them to the zone, also while a panic of the embedder unwinds.
 pub(super) struct BatchGuard<'t, 'c, 'm, P: Platform> {
     pub(super) cpu: ZoneOnCpu<'c, 'm, P>,
     pub(super) taken: &'t Bundles,

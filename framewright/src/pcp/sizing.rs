@@ -1,9 +1,9 @@
 //! The number of frames that a CPU's lists move at once, and the number that they may hold.
 //!
-//! The rules are Linux's (6.7 and later), with two differences. They are evaluated when a ring is
-//! refilled or spills, not per operation: the hot path keeps no state for them. And refills of
-//! every order grow while a CPU only allocates, not those of order 0 alone: a huge page costs a
-//! lock acquisition like any other block.
+//! The rules are Linux's (6.7 and later), with two differences. First, they are evaluated when a
+//! ring is refilled or spills, not per operation, so the hot path has no state for them. Second,
+//! while a CPU only allocates, refills of every order grow, not only refills of order 0, because a
+//! huge page costs a lock acquisition like any other block.
 
 use super::{ListIndex, pages::RING};
 use crate::{
@@ -148,7 +148,8 @@ impl Sizing {
             return 0;
         }
         let order = list.order();
-        // One more per batch, so that a whole word of the map spills.
+        // A batch is usually one less than a power of two. One frame more, so that whole words of
+        // the map spill.
         let frames = 2 * (self.batch + 1);
         let blocks = (frames >> order.get()).max(if order == Order::PAGEBLOCK { 32 } else { 2 });
         let affordable = (u64::from(self.high_max) >> order.get()) as u32;
@@ -166,17 +167,18 @@ impl Sizing {
             self.high = (self.high + frames).min(self.high_max);
         }
         let held = u32::try_from(held).unwrap_or(u32::MAX);
-        let room = self.high.saturating_sub(held).saturating_sub(self.batch).max(self.batch);
-        if frames <= room && self.alloc_factor < self.scale_max {
+        let space = self.high.saturating_sub(held).saturating_sub(self.batch).max(self.batch);
+        if frames <= space && self.alloc_factor < self.scale_max {
             self.alloc_factor += 1;
         }
-        frames = frames.min(room);
+        frames = frames.min(space);
         if frames == 1 {
             return 1;
         }
-        // A pageblock is larger than any batch: there the factor counts blocks.
+        // A pageblock is larger than any batch, so for pageblocks the factor counts blocks instead
+        // of frames.
         let blocks = (frames >> order.get()).max(1 << self.alloc_factor.min(4));
-        blocks.min((room >> order.get()).max(2)).max(2)
+        blocks.min((space >> order.get()).max(2)).max(2)
     }
 
     /// Records how many frames were allocated and freed since the last call. Frees in a row add up;
@@ -237,12 +239,12 @@ impl Sizing {
             return 0;
         }
         if rule == HighOrderDrain::SecondConsecutive {
-            // The burst was drained; the next drain needs another one. The older rule, kept for
-            // comparison, does not reset the count.
+            // The burst was drained, so the next drain needs another burst. The older rule, kept
+            // for comparison, does not reset the count.
             self.free_count = 0;
         }
         let most = self.batch << self.scale_max;
-        // Lists that are drained by bursts must be able to hold one.
+        // Lists that are drained after a burst must be able to hold a burst.
         let least = self.burst.min(self.high_max).max(self.high_min);
         self.high = self.high.saturating_sub(most).max(least);
         held.min(u64::from(most))

@@ -164,14 +164,14 @@ impl<'m> BundleStore<'m> {
         Some(Bundle { word: slot.key.word(), heads: slot.heads, order: list.order() })
     }
 
-    /// Takes bundles of a list, about `frames` frames of them, as far as `out` has room. Returns
-    /// the frames taken.
+    /// Takes bundles of a list, with about `frames` frames in all, until `out` is full. Returns the
+    /// frames taken.
     pub(super) fn pop_many(&mut self, list: ListIndex, frames: u64, out: &mut Bundles) -> u64 {
         let order = list.order();
         let mut taken = 0;
         while taken < frames && !out.is_full() {
-            // As many bundles as if all were full, so that the excess stays small.
-            let full = ((frames - taken) / 64).min(u64::from(out.room())).max(1) as u32;
+            // Takes as many bundles as if all were full, so that the excess stays small.
+            let full = ((frames - taken) / 64).min(u64::from(out.free_slots())).max(1) as u32;
             let taken_word = self.occupied[list.get()].take_word_at(self.hand, full);
             let Some((leaf, mut mask)) = taken_word else { break };
             self.hand = leaf + 1;

@@ -13,8 +13,8 @@ impl<P: Platform> OwnedZoneOnCpu<'_, '_, P> {
         let mut left = due.frames;
         while left > 0 {
             let mut gone = Bundles::new();
-            // Nothing goes to the depot. But the watermark is read as by the default method, so that
-            // both pay for that.
+            // Nothing goes to the depot. The watermark is read nevertheless, so that this method
+            // has the same cost for it as the default method.
             self.set_depot_share(&mut DrainBatch::new(), due.reason);
             let mut refusals = Refusals::default();
             let moved = self

@@ -1,10 +1,11 @@
 //! [`Probe`], the simulation hooks, and their types: kinds of work, cache lines, points at which a schedule may
 //! switch, and sections for exclusive use.
 //!
-//! The library reports *which* work happens and *how much* of it; only the machine knows the time that
-//! it takes. So there are no times here: a simulator multiplies the count of each [`Cost`] with a measured
-//! number of instructions, and each [`Line`] with the distance it has to come. The kinds of work are
-//! divided so that their instructions can be measured, by a fit over runs with more and fewer of them.
+//! The library reports the kinds and amounts of work, and no times, because the time depends on the
+//! machine. A simulator multiplies the count of each [`Cost`] with a measured number of
+//! instructions, and charges each access to a [`Line`] by the distance that the cache line is
+//! transferred. The kinds of work are divided so that their instructions can be measured, by a fit
+//! over runs with different counts of them.
 
 use crate::types::{CpuId, NodeId, ZoneId};
 
@@ -13,7 +14,7 @@ use crate::types::{CpuId, NodeId, ZoneId};
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 #[non_exhaustive]
 pub enum Cost {
-    // ---- the hot path: each is a whole call
+    // ---- the hot path: each unit is a whole call
     /// An allocation from a ring.
     HotAlloc,
     /// A free to a ring.
@@ -119,14 +120,14 @@ pub enum Line {
     LruLinks(NodeId, u32),
 }
 
-/// How a line is touched.
+/// The kind of access to a cache line.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Access {
     /// A load.
     Read,
     /// A store, or a load that a store will follow.
     Write,
-    /// A hint ahead of use, for which no CPU waits.
+    /// A prefetch, for which the CPU does not wait.
     Prefetch,
 }
 
@@ -168,8 +169,8 @@ pub enum Site {
     /// Frames are about to be given to a zone. Forced: the frames selected to leave the lists of a CPU
     /// stay until a later free.
     BulkFree,
-    /// An allocation is on the slow path. Forced: a zone and its lists are skipped; if all zones are,
-    /// relief is called, and the request fails as any other.
+    /// An allocation is on the slow path. Forced: a zone and its lists are skipped. If all zones
+    /// are skipped, relief is called, and the request may fail as usual.
     SlowPath,
     /// A drainer is about to disturb an owner. Cannot be forced.
     Drain,
@@ -183,8 +184,8 @@ pub enum Site {
 /// Hooks for a simulator. The library calls these methods where the work happens, also under its locks.
 /// A machine that does not simulate defines none of them.
 pub trait Probe {
-    /// Whether the hooks are used. If it is `false` the compiler removes even the computations that
-    /// only serve them. It has to be `true` if one of them does something.
+    /// Whether the hooks are used. If it is `false`, the compiler also removes the computations
+    /// that are needed only for hooks. It has to be `true` if a hook does something.
     const LISTENING: bool = false;
 
     /// Simulation: `count` units of modelled work of kind `cost`.
@@ -193,8 +194,8 @@ pub trait Probe {
         let _ = (cost, count);
     }
 
-    /// Simulation: a logical cache line is read or written; `miss` says whether the next access waits
-    /// for it.
+    /// Simulation: a logical cache line is read or written; `miss` tells whether the next access
+    /// waits for it.
     #[inline(always)]
     fn touch(&self, line: Line, access: Access, miss: Miss) {
         let _ = (line, access, miss);
@@ -218,8 +219,9 @@ pub trait Probe {
         let _ = site;
     }
 
-    /// Simulation: whether to force the rare outcome at `site`, as [`Site`] describes it. `false` leaves
-    /// the outcome to chance. Must not always be `true`: requests that may not fail would try for ever.
+    /// Simulation: whether to force the rare outcome at `site`, as [`Site`] describes it. With
+    /// `false` the outcome is the real one. Must not always be `true`, because requests that may
+    /// not fail would retry for ever.
     #[inline(always)]
     fn force(&self, site: Site) -> bool {
         let _ = site;

@@ -19,7 +19,8 @@ pub(crate) struct SpinLock<P: Platform, T> {
 }
 
 impl<P: Platform, T: Send> SpinLock<P, T> {
-    /// A lock over `data`, not held. `section` names its exclusive use to the [`Probe`](super::Probe).
+    /// A lock over `data`, not held. `section` is its name in reports to the
+    /// [`Probe`](super::Probe).
     pub(crate) fn new(section: Section, data: T) -> Self {
         Self { raw: P::Lock::new(), section, data: ExclusiveCell::new(data) }
     }

@@ -1,17 +1,17 @@
 //! The machine below the library: required and optional services.
 //!
 //! A [`Platform`] is a *value* that a [`Memory`](crate::Memory) owns: a zero-sized type on bare
-//! metal, a handle in a simulator, a mapping on a host. Two memories on two machines therefore
-//! live in one process. Its methods come in two groups:
+//! metal, a handle in a simulator, a mapping on a host. So one process can have several memories on
+//! different platforms. The trait has two groups of methods:
 //!
 //! * **services that the allocator needs**: locks, interrupt masking, making another CPU run a
 //!   memory barrier, waiting, clearing and copying frames, time;
 //! * **callbacks for the embedder**: trace events, corruption reports, and [`Relief`], through which
 //!   reclaim and compaction are reached.
 //!
-//! The hooks for a simulator are the trait [`Probe`]: costs, cache lines touched, exclusive use, schedule
-//! points, forced rare paths. Its methods default to nothing and cost nothing: they are empty, inlined and
-//! branch-free. Other machines write `impl Probe for Machine {}`.
+//! The hooks for a simulator are in the trait [`Probe`]: costs, cache lines touched, exclusive use,
+//! schedule points, forced rare paths. The default methods are empty and inlined, so they cost
+//! nothing. Platforms without a simulator write `impl Probe for Machine {}`.
 //!
 //! The library never spins on its own: every waiting loop calls [`Platform::wait`], which may
 //! serve this CPU's pending requests, halt it, or park the thread.
@@ -60,14 +60,14 @@ pub enum Wait {
     Lock,
     /// The owner of per-CPU lists to leave them: short.
     Owner,
-    /// Memory: for a request between two rounds of relief or one that may not fail, or for a given range of
-    /// which other callers hold frames: long.
+    /// Free memory: long. The waiter is a request between two rounds of relief, a request that may
+    /// not fail, or a call for a given range of which other callers hold frames.
     Memory,
-    /// Other CPUs to flush their TLBs: as long as an interrupt takes.
+    /// Other CPUs to flush their TLBs: as long as an interrupt.
     Flush,
 }
 
-/// How the owner of per-CPU lists excludes a remote drainer.
+/// The protocol by which the owner of per-CPU lists excludes a remote drainer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum OwnerLock {
     /// The owner uses plain loads and stores; a drainer pays for a barrier on the owner's CPU.
@@ -97,13 +97,14 @@ pub enum OwnerLock {
 /// # Panics
 ///
 /// A method should not panic. If one does, no frame has two owners. However:
-/// * if [`Platform::clear`] or [`Platform::trace`] panics, the block that the interrupted call was to hand out or
-///   to free is free afterwards, as are those that it was giving back to the zone. What it has changed for itself
-///   only, such as an isolation, a claim of a CPU or the right to change what memory there is, is undone;
-/// * if [`Platform::corruption`] panics, the report has been made, and the refused block is lost, as it would be
-///   otherwise;
-/// * if [`Platform::copy`] panics, pages that were about to move stay where they were, as described at
-///   [`Mover`](crate::migrate::Mover);
+/// * if [`Platform::clear`] or [`Platform::trace`] panics, the block that the interrupted call was
+///   to return or to free is free afterwards, and so are the blocks that it was giving back to the
+///   zone. Temporary state of the call is undone, such as an isolation, the claim of a CPU, or the
+///   hotplug lock;
+/// * if [`Platform::corruption`] panics, the report has been made, and the refused block leaks, as
+///   without the panic;
+/// * if [`Platform::copy`] panics, pages that were about to move stay in their old frames, as
+///   described at [`Mover`](crate::migrate::Mover);
 /// * if a method panics that is called under a lock of the library ([`Platform::irq_save`],
 ///   [`Platform::irq_restore`], the simulation hooks) or to wait for one, or [`Platform::remote_barrier`], the
 ///   lock or the lists of the CPU stay locked: all callers that need them wait for ever. If it was called while a
@@ -117,8 +118,8 @@ pub unsafe trait Platform: Probe + Sized + Sync {
     /// The interrupt state that [`Platform::irq_save`] returns.
     type Irq;
 
-    /// Whether [`Platform::trace`] wants events. Where it is `false` the compiler removes every
-    /// event along with the code that would build it.
+    /// Whether [`Platform::trace`] uses events. If it is `false`, the compiler removes every event
+    /// with the code that builds it.
     const TRACING: bool = false;
 
     /// Masks interrupts on this CPU. Returns whether they were masked before.
@@ -126,13 +127,14 @@ pub unsafe trait Platform: Probe + Sized + Sync {
     /// Restores the interrupt state that [`Platform::irq_save`] returned.
     fn irq_restore(&self, irq: Self::Irq);
 
-    /// The way in which owners of per-CPU lists exclude drainers on this machine.
+    /// The protocol by which owners of per-CPU lists exclude drainers on this machine.
     fn owner_lock(&self) -> OwnerLock;
     /// Runs a full memory barrier on the targeted CPUs and on the caller's. Called with
     /// interrupts enabled and no lock held, and only under [`OwnerLock::Biased`].
     fn remote_barrier(&self, target: BarrierTarget);
 
-    /// The body of every waiting loop: relax, serve this CPU's own requests, halt or park.
+    /// The body of every waiting loop: pauses, serves the requests to this CPU, halts, or parks the
+    /// thread.
     /// `spins` counts the calls of one loop, from 0. Between two calls the loop checks its condition: it
     /// loads a [`Platform::Word`], unless it waits for a lock or for memory.
     fn wait(&self, why: Wait, spins: u32);
@@ -171,8 +173,9 @@ pub unsafe trait Platform: Probe + Sized + Sync {
     }
 
     /// Receives the reports of hardening: a bad raw free that was refused, or damage to a free
-    /// frame. The library continues normally, because only the embedder knows whether the machine may
-    /// continue. A kernel logs the report, or panics if security matters more than availability. Never called under a lock of the library; must not free or allocate through
+    /// frame. The library continues normally, because only the embedder knows whether the machine
+    /// may continue. A kernel logs the report, or panics if security matters more than
+    /// availability. Never called under a lock of the library. Must not free or allocate through
     /// the memory that reports.
     fn corruption(&self, report: &Corruption);
 }

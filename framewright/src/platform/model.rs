@@ -15,7 +15,7 @@ use loom::thread::yield_now;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Machine {
     pub(crate) kind: OwnerLock,
-    /// Whether remote barriers work. The mutant has none.
+    /// Whether remote barriers work; `false` in tests that must fail.
     pub(crate) barriers: bool,
 }
 
@@ -24,9 +24,9 @@ impl Machine {
     pub(crate) const TRYLOCK: Machine = Machine { kind: OwnerLock::Trylock, barriers: false };
 }
 
-// SAFETY: the lock is the library's own. Remote barriers are those of the model (`tso`), or one half of
-// a pair of fences whose other half replaces the owner's compiler fence (`loom`). The mutant without
-// barriers breaks the promise on purpose: its tests expect the models to find that.
+// SAFETY: the lock is the library's own. Remote barriers are those of the model (`tso`), or one of
+// a pair of fences, the other of which replaces the owner's compiler fence (`loom`). A machine
+// without barriers breaks the promise on purpose: its tests expect the models to find the fault.
 unsafe impl Platform for Machine {
     type Lock = SpinFlag;
     type Word = PlainWord;

@@ -1,7 +1,7 @@
 //! Hooks of the embedder that panic.
 
-/// Runs `hook`, which calls the embedder. If it panics, `undo` runs while the panic unwinds. Without a panic, and in
-/// programs that abort on one, this is the call of `hook` alone.
+/// Runs `hook`, which calls the embedder. If the embedder panics, `undo` runs while the panic
+/// unwinds. Without a panic, or in a program that aborts on panic, only `hook` runs.
 #[inline(always)]
 pub(crate) fn or_on_panic(hook: impl FnOnce(), undo: impl FnMut()) {
     let guard = OnPanic(undo);

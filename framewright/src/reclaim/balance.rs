@@ -1,6 +1,6 @@
-//! ScanControl balance: how many pages of each list are scanned.
+//! Scan balance: how many pages of each list are scanned.
 //!
-//! Reclaimer default the number is the length of the list >> priority, so that pages age at the same rate
+//! By default the number is the length of the list >> priority, so that pages age at the same rate
 //! on all lists. But a wrong choice costs different amounts for anonymous pages and pages of files.
 //! That cost is measured (pages read again, pages scanned and not reclaimed, pages written), and
 //! the kind with the lower cost is scanned more.
@@ -37,7 +37,7 @@ enum ScanBalance {
     Equal,
     /// Only one kind.
     Only(PageKind),
-    /// Reclaimer a weight per kind.
+    /// By a weight per kind.
     Weighted([u64; PageKind::COUNT]),
 }
 

@@ -50,7 +50,7 @@ pub(super) enum Pushed {
     /// The move waits, and the batch is due to be drained.
     Due,
     /// The batch is full. It has to be drained before the move is tried again.
-    NoRoom,
+    Full,
 }
 
 impl Batch {
@@ -63,7 +63,7 @@ impl Batch {
     #[inline(always)]
     fn push(&mut self, entry: Entry, limit: usize) -> Pushed {
         let at = usize::from(self.len);
-        let Some(place) = self.entries.get_mut(at) else { return Pushed::NoRoom };
+        let Some(place) = self.entries.get_mut(at) else { return Pushed::Full };
         *place = entry;
         self.len += 1;
         if at + 1 < limit { Pushed::Waits } else { Pushed::Due }

@@ -32,7 +32,7 @@ pub(super) fn part(pages: Pages, count: usize) -> Pages {
     bits(pages).take(count).fold(0, |part, at| part | 1 << at)
 }
 
-/// Pages that were isolated together, from one list of one node.
+/// Pages that were isolated together from one list of one node.
 pub(super) struct Cluster {
     slots: [u32; CLUSTER_MAX],
     frames: [Pfn; CLUSTER_MAX],

@@ -17,7 +17,7 @@ use super::{
 /// once.
 pub(super) const BATCH_SLOTS: usize = CLUSTER_MAX;
 
-/// Whether the request for `frames` frames leaves it to compaction to form its block.
+/// Whether compaction is to form the block of a request that asks reclaim for `frames` frames only.
 fn is_for_compaction(need: &Need, frames: u64) -> bool {
     need.request.is_costly() && frames < need.request.order().frames()
 }
@@ -56,8 +56,8 @@ impl<'m, P: Platform> Reclaim<'_, 'm, P> {
         let mut slots = [BatchSlot::default(); BATCH_SLOTS];
         let flusher = self.flusher(need.cpu);
         let taker = FreeTarget::Zones(self.lru(), need.cpu);
-        let room = flusher.batch_capacity(BATCH_SLOTS);
-        let mut retire = Retire::new(flusher.batch(&mut slots), room, taker);
+        let capacity = flusher.batch_capacity(BATCH_SLOTS);
+        let mut retire = Retire::new(flusher.batch(&mut slots), capacity, taker);
         let reclaimed = self.reclaim_until_freed(need, frames.max(1), &mut retire);
         let freed = retire.freed().max(reclaimed);
         if self.has_node(need.node) {
@@ -68,9 +68,9 @@ impl<'m, P: Platform> Reclaim<'_, 'm, P> {
     }
 
     /// Reclaims until as much is free as the request wants. While all reclaimed frames are
-    /// deferred, it reclaims more, up to a limit that is not a long wait for one request. Meanwhile
-    /// a flush may become due, or other CPUs may flush for other reasons. Only if neither happens,
-    /// one flush is for this request alone.
+    /// deferred, it reclaims more, up to a limit that keeps the request's wait short. Meanwhile a
+    /// flush may become due, or other CPUs may flush for other reasons. Only if neither happens,
+    /// the request makes a flush for itself.
     fn reclaim_until_freed(
         &self,
         need: &Need,

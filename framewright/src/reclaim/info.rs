@@ -1,4 +1,4 @@
-//! What the lists report: page counts, counters, and a consistency check.
+//! Information about the LRU lists: page counts, counters, and a consistency check.
 
 use crate::{
     observe::NodeStats,

@@ -8,7 +8,7 @@
 //!     └───────────────────────────── still balanced ────────────────┘
 //! ```
 //!
-//! Background reclaim is woken when a request finds the zones of the node below *low*, and works
+//! Background reclaim is woken when a request finds the zones of the node below the *low* watermark, and works
 //! until one of them is above *high*. So some memory can be allocated before it is needed again. A
 //! node on which it has failed for a number of rounds in a row is *hopeless*. Waking it there would
 //! only cost CPU time, until pages of the node are reclaimed again.
@@ -84,8 +84,8 @@ pub struct Kswapd<'a, 'm, P: Platform> {
     reclaim: Reclaim<'a, 'm, P>,
     node: NodeId,
     phase: Phase,
-    /// Blocks for huge pages should be formed in zones up to this kind, and the embedder does not
-    /// know yet.
+    /// Blocks for huge pages should be formed in zones up to this kind, and
+    /// [`Kswapd::take_compaction`] has not returned this yet.
     to_compact: Option<ZoneKind>,
 }
 
@@ -194,8 +194,8 @@ impl<'a, 'm, P: Platform> Kswapd<'a, 'm, P> {
         }
         let mut slots = [BatchSlot::default(); BATCH_SLOTS];
         let flusher = self.reclaim.flusher(cpu);
-        let room = flusher.batch_capacity(BATCH_SLOTS);
-        let mut retire = Retire::new(flusher.batch(&mut slots), room, taker);
+        let capacity = flusher.batch_capacity(BATCH_SLOTS);
+        let mut retire = Retire::new(flusher.batch(&mut slots), capacity, taker);
         self.reclaim.tick(round.scan.cpu);
         retire.drain_flushed();
         self.sweep(&mut round, &mut retire);

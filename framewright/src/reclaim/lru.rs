@@ -94,7 +94,8 @@ impl<'a, 'm, P: Platform> Lru<'a, 'm, P> {
     }
 
     /// Removes a page from the lists for good, even if it is isolated. The owner has forgotten the
-    /// page, because its file was truncated or its program has ended. Returns who frees the frame.
+    /// page, because its file was truncated or its process has exited. Returns the side that frees
+    /// the frame.
     ///
     /// # Safety
     ///
@@ -104,38 +105,43 @@ impl<'a, 'm, P: Platform> Lru<'a, 'm, P> {
     /// that it cannot lock the page.
     #[allow(unsafe_code)]
     pub unsafe fn abandon(&self, pfn: Pfn) -> FreedBy {
-        let mut who = [FreedBy::Caller];
-        // SAFETY: the contract is that of this function.
-        unsafe { self.abandon_many(&[pfn], &mut who) };
-        who[0]
+        let mut freed_by = [FreedBy::Caller];
+        // SAFETY: the caller fulfils the contract, which is the same for one page.
+        unsafe { self.abandon_many(&[pfn], &mut freed_by) };
+        freed_by[0]
     }
 
     /// As [`Lru::abandon`], for many pages. Consecutive pages of one node are handled under one
-    /// hold of its LRU lock. `who` receives who frees the frame of each page. For unmapping and
-    /// truncating. Pages beyond the length of `who` are left alone.
+    /// hold of its LRU lock. `freed_by` receives the side that frees the frame of each page. For
+    /// unmapping and truncating. Pages beyond the length of `freed_by` are left alone.
     ///
     /// # Safety
     ///
     /// As for [`Lru::abandon`], for every page.
     #[allow(unsafe_code)]
-    pub unsafe fn abandon_many(&self, frames: &[Pfn], who: &mut [FreedBy]) {
-        let count = frames.len().min(who.len());
-        let (mut frames, mut who) = (&frames[..count], &mut who[..count]);
+    pub unsafe fn abandon_many(&self, frames: &[Pfn], freed_by: &mut [FreedBy]) {
+        let count = frames.len().min(freed_by.len());
+        let (mut frames, mut freed_by) = (&frames[..count], &mut freed_by[..count]);
         while let Some(&first) = frames.first() {
             let done = match self.state.page(self.memory, first) {
-                Some(page) => self.abandon_near(&page, frames, who),
+                Some(page) => self.abandon_near(&page, frames, freed_by),
                 None => {
-                    who[0] = FreedBy::Caller;
+                    freed_by[0] = FreedBy::Caller;
                     1
                 }
             };
-            (frames, who) = (&frames[done..], &mut who[done..]);
+            (frames, freed_by) = (&frames[done..], &mut freed_by[done..]);
         }
     }
 
     /// Abandons the page in the first of `frames`, and those after it that are on the same node,
     /// under one hold of its LRU lock. Returns their number.
-    fn abandon_near(&self, first: &Page<'a, 'm, P>, frames: &[Pfn], who: &mut [FreedBy]) -> usize {
+    fn abandon_near(
+        &self,
+        first: &Page<'a, 'm, P>,
+        frames: &[Pfn],
+        freed_by: &mut [FreedBy],
+    ) -> usize {
         /// Pages per hold of the lock, during which interrupts are masked.
         const HOLD: usize = 32;
         let frames = &frames[..frames.len().min(HOLD)];
@@ -144,11 +150,11 @@ impl<'a, 'm, P: Platform> Lru<'a, 'm, P> {
             let (mut page, mut done) = (*first, 0);
             loop {
                 let now = page.flags.get();
-                who[done] = page.abandon(lists);
+                freed_by[done] = page.abandon(lists);
                 done += 1;
                 if now.place() == Place::Listed {
-                    let (frames, who) = (&frames[done..], &mut who[done..]);
-                    done += self.abandon_like(now, page.zone, frames, who, lists);
+                    let (frames, freed_by) = (&frames[done..], &mut freed_by[done..]);
+                    done += self.abandon_like(now, page.zone, frames, freed_by, lists);
                 }
                 let next = frames.get(done).and_then(|&pfn| self.state.page(self.memory, pfn));
                 match next.filter(|next| core::ptr::eq(next.node, node)) {
@@ -167,7 +173,7 @@ impl<'a, 'm, P: Platform> Lru<'a, 'm, P> {
         now: Snapshot,
         zone: &LruZone,
         frames: &[Pfn],
-        who: &mut [FreedBy],
+        freed_by: &mut [FreedBy],
         lists: &mut LockedLists<'_, 'm, P>,
     ) -> usize {
         let (slots, flags) = (self.memory.side_table_index_of(zone.id), self.state.flags);
@@ -175,7 +181,7 @@ impl<'a, 'm, P: Platform> Lru<'a, 'm, P> {
         let alike = of_zone.take_while(|&slot| flags[slot as usize].reset_if_like(now));
         let abandoned = lists.remove_all(now.list(), alike);
         zone.count(now.list(), -(abandoned as i32));
-        who[..abandoned].fill(FreedBy::Caller);
+        freed_by[..abandoned].fill(FreedBy::Caller);
         abandoned
     }
 

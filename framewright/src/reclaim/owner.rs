@@ -1,9 +1,9 @@
 //! The embedder's side of reclaim: the owner of the pages.
 //!
-//! The embedder knows what maps a page, whether the page is dirty, where it is stored, and who has
-//! references to it. Reclaim asks about many pages at a time. A page is named by its frame. All
-//! methods get slices of distinct frames with an answer slot for each, in the same order. Every
-//! slot is to be written.
+//! The embedder knows the mappings of a page, whether the page is dirty, where it is stored, and
+//! which references to it exist. Reclaim asks about many pages at a time. A page is named by its
+//! frame. All methods get slices of distinct frames with an answer slot for each, in the same
+//! order. The method must write every slot.
 //!
 //! The order of the calls is part of the contract. After each call, its answers can become stale in
 //! one direction only:
@@ -66,7 +66,7 @@ pub enum Unmapped {
         /// Whether the page is dirty, by its own state or by a dirty bit of a translation.
         dirty: bool,
     },
-    /// No translation was removed, because the swap area has no room for the page.
+    /// No translation was removed, because the swap area is full.
     StoreFull,
 }
 
@@ -86,7 +86,7 @@ pub enum WriteOut {
     Failed(WriteError),
 }
 
-/// Why a page could not be written.
+/// The reason why a page could not be written.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
 pub enum WriteError {
     /// The device failed (EIO).
@@ -164,7 +164,7 @@ pub unsafe trait PageOwner<P: Platform>: Sync {
     /// page before. Releasing a page also unlocks it.
     fn release(&self, frames: &[Pfn], shadows: &[Shadow], out: &mut [Released]);
 
-    /// Whether anonymous pages can be swapped out, and the swap area has room.
+    /// Whether anonymous pages can be swapped out: there is a swap area and it is not full.
     fn can_swap(&self) -> bool {
         false
     }

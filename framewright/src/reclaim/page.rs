@@ -58,7 +58,7 @@ impl<P: Platform> Page<'_, '_, P> {
         true
     }
 
-    /// Forgets the page, or marks it for freeing if it is isolated. Returns who frees the frame.
+    /// Forgets the page, or marks it for freeing if it is isolated. Returns the side that frees the frame.
     /// Under the LRU lock of its node.
     pub(super) fn abandon(&self, lists: &mut LockedLists<'_, '_, P>) -> FreedBy {
         match self.flags.place() {

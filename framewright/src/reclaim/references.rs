@@ -8,14 +8,14 @@
 use super::{Reference, flags::Flags};
 use crate::types::PageKind;
 
-/// What happens to a page.
+/// The treatment of a page after its references were checked.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum ReferenceCheck {
     /// The page is reclaimed.
     Reclaim,
     /// The page is reclaimed if it is clean.
     OnlyIfClean,
-    /// It becomes active.
+    /// The page becomes active.
     Activate,
     /// The page is kept for another round.
     Keep,

@@ -51,36 +51,36 @@ pub(super) struct Retire<'t, 'a, 'f, 'm, P: Platform> {
     batch: FlushBatch<'f, 'm, P>,
     /// Slots that may be in use, and the number of slots.
     used: usize,
-    room: usize,
+    capacity: usize,
     target: FreeTarget<'t, 'a, 'm, P>,
     /// Number of frames freed.
     freed: u64,
 }
 
 impl<'t, 'a, 'f, 'm, P: Platform> Retire<'t, 'a, 'f, 'm, P> {
-    /// Starts with an empty batch that has `room` slots.
+    /// Starts with an empty batch that has `capacity` slots.
     pub(super) fn new(
         batch: FlushBatch<'f, 'm, P>,
-        room: usize,
+        capacity: usize,
         target: FreeTarget<'t, 'a, 'm, P>,
     ) -> Self {
-        Self { batch, used: 0, room, target, freed: 0 }
+        Self { batch, used: 0, capacity, target, freed: 0 }
     }
 
-    /// Makes room in the batch for pages that are to be retired with one flush. Returns the numbers
-    /// of mapped pages and of other pages that there is room for. They are at most those asked for.
+    /// Makes space in the batch for pages that are to be retired with one flush. Returns the numbers
+    /// of mapped pages and of other pages that fit. They are at most those asked for.
     /// The other pages come first. Mapped pages are limited by the bound on unflushed frames, so
     /// their number may be 0.
     pub(super) fn reserve(&mut self, mapped: usize, others: usize) -> (usize, usize) {
-        let others = others.min(self.room);
-        let mapped = mapped.min(self.room - others);
-        if self.used + mapped + others > self.room {
+        let others = others.min(self.capacity);
+        let mapped = mapped.min(self.capacity - others);
+        if self.used + mapped + others > self.capacity {
             self.finish();
         }
         let mut reserved = self.batch.reserve(mapped as u64);
         if reserved < mapped as u64 {
             // The pages unmapped last may be deferred, and a flush for the oldest deferred frames
-            // makes room.
+            // makes space.
             self.finish();
             self.drain_some_deferred();
             reserved = self.batch.reserve(mapped as u64);
@@ -89,12 +89,12 @@ impl<'t, 'a, 'f, 'm, P: Platform> Retire<'t, 'a, 'f, 'm, P> {
         (reserved as usize, others)
     }
 
-    /// As [`Retire::reserve`] for mapped pages, if another CPU is about to make room but has not
+    /// As [`Retire::reserve`] for mapped pages, if another CPU is about to make space but has not
     /// finished. Also flushes, because flushing for a single page would cost as much and make no
-    /// room.
+    /// space.
     pub(super) fn reserve_with_flush(&mut self, mapped: usize) -> usize {
         self.drain_oldest_half();
-        let reserved = self.batch.reserve(mapped.min(self.room) as u64) as usize;
+        let reserved = self.batch.reserve(mapped.min(self.capacity) as u64) as usize;
         self.used += reserved;
         reserved
     }
@@ -135,7 +135,7 @@ impl<'t, 'a, 'f, 'm, P: Platform> Retire<'t, 'a, 'f, 'm, P> {
     pub(super) fn push(&mut self, pfn: Pfn) {
         if let Err(pfn) = self.batch.retire_frame(pfn) {
             self.finish();
-            // An empty batch has room for one frame.
+            // An empty batch has space for one frame.
             let _ = self.batch.retire_frame(pfn);
         }
     }

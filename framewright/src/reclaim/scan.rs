@@ -76,7 +76,7 @@ impl Progress {
     }
 }
 
-/// What happened to the pages of a scan.
+/// Counts of the pages of a scan, by what happened to them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) struct ReclaimStat {
     pub(super) taken: u32,

@@ -91,15 +91,15 @@ impl<P: Platform> Reclaim<'_, '_, P> {
         while chosen != 0 {
             // Pages that are not mapped need no flush.
             let (mapped, others) = (chosen & pass.mapped, chosen & !pass.mapped);
-            let mut room = retire.reserve(count(mapped), count(others));
-            if room == (0, 0) {
+            let mut reserved = retire.reserve(count(mapped), count(others));
+            if reserved == (0, 0) {
                 if pass.released != 0 {
-                    // Another CPU is about to make room. These pages can be reclaimed later.
+                    // Another CPU is about to make space. These pages can be reclaimed later.
                     break;
                 }
-                room.0 = retire.reserve_with_flush(count(mapped));
+                reserved.0 = retire.reserve_with_flush(count(mapped));
             }
-            pass.left = match room {
+            pass.left = match reserved {
                 // One page at least, which is flushed at once.
                 (0, 0) => part(chosen, 1),
                 (of_mapped, of_others) => part(mapped, of_mapped) | part(others, of_others),

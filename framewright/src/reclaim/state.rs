@@ -45,14 +45,15 @@ impl<'m, P: Platform> LruState<'m, P> {
         }
     }
 
-    /// Returns the kept frames. The caller owns their blocks.
+    /// Returns the kept frames. The caller owns them as blocks of order 0.
     pub(crate) fn take_kept(&self, platform: &P, cpu: CpuId) -> KeptFrames {
         let batch = self.batches.get(cpu.index());
         batch.map_or_else(KeptFrames::new, |batch| batch.with_kept(platform, KeptFrames::close))
     }
 
-    /// Keeps some of `frames` for the CPU's request if it will come for them. Returns how many were
-    /// kept, which are the first ones. The caller owned their blocks.
+    /// Keeps the first of `frames` for the CPU's request, as many as there is space for, if the
+    /// request will come for them. Returns how many were kept. The caller owned them as blocks of
+    /// order 0.
     pub(super) fn keep(&self, platform: &P, cpu: CpuId, frames: &[Pfn]) -> usize {
         let batch = self.batches.get(cpu.index());
         batch.map_or(0, |batch| batch.with_kept(platform, |kept| kept.keep(frames)))

@@ -9,7 +9,7 @@ use crate::{
 
 use super::Reclaim;
 
-/// What background reclaim of a node is asked to do, and what it has found.
+/// The requests to background reclaim of a node, and its findings.
 pub(crate) struct KswapdState {
     /// The highest order requested, plus 1; 0 if nothing is requested.
     order: AtomicU32,
@@ -17,7 +17,7 @@ pub(crate) struct KswapdState {
     highest: AtomicU32,
     /// Whether background reclaim was woken and has not begun yet.
     woken: AtomicBool,
-    /// Whether it is working.
+    /// Whether background reclaim is working.
     awake: AtomicBool,
     /// Rounds in a row without progress.
     failures: AtomicU32,

@@ -1,4 +1,4 @@
-//! A cell whose exclusive use is decided by a protocol elsewhere.
+//! A cell for data that a lock or a protocol elsewhere protects.
 
 #![allow(unsafe_code)]
 
@@ -8,8 +8,8 @@ use core::cell::UnsafeCell;
 /// which side; this type does not check it.
 pub(crate) struct ExclusiveCell<T>(UnsafeCell<T>);
 
-// SAFETY: the only access is `with_mut`, whose callers prove exclusion. The `T` is used by several
-// threads in turn, hence `T: Send`.
+// SAFETY: the only access is `with_mut`, and its callers prove exclusion. Several threads use the
+// `T` in turn, hence `T: Send`.
 unsafe impl<T: Send> Sync for ExclusiveCell<T> {}
 
 impl<T> ExclusiveCell<T> {

@@ -1,13 +1,14 @@
 //! Lock words.
 //!
-//! The lock word of a machine is its own ([`RawLock`]): a queued spinlock on hardware, a modelled one
-//! in a simulator. [`SpinFlag`] is a ready-made lock word for machines that need nothing better.
+//! Each platform has its own type of lock word ([`RawLock`]): a queued spinlock on hardware, a
+//! modelled one in a simulator. [`SpinFlag`] is a ready-made lock word for platforms that need no
+//! better one.
 
 #![allow(unsafe_code)]
 
 use super::{AtomicBool, Ordering};
 
-/// A machine that can wait for a lock. Each [`Platform`](crate::Platform) is one.
+/// A machine that can wait for a lock. Each [`Platform`](crate::Platform) implements it.
 pub trait LockWait {
     /// The body of a loop that waits for a lock; `spins` counts the calls of one loop, from 0.
     fn wait_for_lock(&self, spins: u32);
@@ -17,8 +18,8 @@ pub trait LockWait {
 ///
 /// # Safety
 ///
-/// Implementations exclude: from a successful acquisition to the matching `unlock` no other
-/// acquisition succeeds, and everything before `unlock` happens before the next acquisition.
+/// The lock excludes: from a successful acquisition to the matching `unlock` no other acquisition
+/// succeeds, and everything before `unlock` happens before the next acquisition.
 pub unsafe trait RawLock<P>: Send + Sync {
     /// A lock that is not held.
     fn new() -> Self;
@@ -30,7 +31,7 @@ pub unsafe trait RawLock<P>: Send + Sync {
     ///
     /// The caller holds the lock.
     unsafe fn unlock(&self, platform: &P);
-    /// Whether the lock is held at the moment: a hint for work that is better skipped than waited
+    /// Whether the lock is held at the moment. A hint for work that is skipped rather than waited
     /// for. A lock that cannot tell returns `false`.
     fn is_held(&self, _platform: &P) -> bool {
         false
@@ -40,8 +41,8 @@ pub unsafe trait RawLock<P>: Send + Sync {
 /// A test-and-test-and-set lock: one word, unfair, for locks that are rarely contended.
 pub struct SpinFlag(AtomicBool);
 
-// SAFETY: acquisition is a compare-exchange from open to held with acquire ordering, release a
-// store with release ordering; so holders exclude and synchronise.
+// SAFETY: acquisition is a compare-exchange from open to held with acquire ordering, and release is
+// a store with release ordering. So holders exclude each other and synchronise.
 unsafe impl<P: LockWait> RawLock<P> for SpinFlag {
     fn new() -> Self {
         Self(AtomicBool::new(false))

@@ -4,7 +4,7 @@
 
 use core::marker::PhantomData;
 
-/// The address of an array of `T`, for hints only: it can be prefetched through, but not read.
+/// The address of an array of `T`, for prefetches only. It cannot be read through.
 pub(crate) struct Address<T> {
     start: usize,
     items: PhantomData<fn() -> T>,
@@ -30,11 +30,11 @@ impl<T> Address<T> {
 #[inline(always)]
 fn prefetch_line(address: usize) {
     use core::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-    // SAFETY: a prefetch is a hint: it never faults, whatever the address.
+    // SAFETY: a prefetch is a hint and does not fault, whatever the address.
     unsafe { _mm_prefetch::<_MM_HINT_T0>(core::ptr::without_provenance(address)) };
 }
 
-/// Stable Rust has no such hint for other processors.
+/// Does nothing: stable Rust has no such hint for other processors.
 #[cfg(not(all(target_arch = "x86_64", not(miri))))]
 #[inline(always)]
 fn prefetch_line(_address: usize) {}

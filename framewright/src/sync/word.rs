@@ -1,9 +1,9 @@
-//! Words through which CPUs agree without a lock.
+//! Words for protocols between CPUs without a lock.
 //!
 //! The owner protocol of the per-CPU lists depends on the order in which another CPU sees plain stores
 //! and loads. On real machines the processor decides that, and a word is an atomic ([`PlainWord`]). A
-//! machine that *simulates* processors implements the word itself: it can then delay a store as a store
-//! buffer would, and it knows which word a waiting CPU waits for.
+//! machine that *simulates* processors implements the word itself. Then it can delay a store like a
+//! store buffer, and it knows the word that a waiting CPU waits for.
 
 #![allow(unsafe_code)]
 
@@ -39,7 +39,7 @@ pub unsafe trait RawWord<P>: Send + Sync {
     ) -> Result<u32, u32>;
 }
 
-/// The word of every real machine: an atomic.
+/// An atomic: the word of every real machine.
 pub struct PlainWord(AtomicU32);
 
 // SAFETY: all operations are those of an `AtomicU32`.

@@ -71,7 +71,7 @@ pub struct FlushBatch<'f, 'm, P: Platform> {
     reserved: u64,
     /// CPUs that may have cached pending translations.
     cpus: CpuMask,
-    /// A CPU that has flushed everything since this epoch has none of them cached.
+    /// A CPU that has flushed everything since this epoch has no pending translation cached.
     epoch: u64,
     /// The scope that covers all pending translations.
     scope: Option<Scope>,
@@ -163,7 +163,7 @@ impl<'f, 'm, P: Platform> FlushBatch<'f, 'm, P> {
             FlushBatching::All | FlushBatching::Lazy => false,
         };
         let scope = Scope::page(space, page);
-        let is_ours = |owed: &DeferredFlush| owed.belongs_to(memory.tag());
+        let is_ours = |flush: &DeferredFlush| flush.belongs_to(memory.tag());
         let at_once = at_once || !is_ours(space_flush) || !file_flush.is_none_or(is_ours);
         if at_once || !self.note(pfn) {
             self.flusher.shoot_down(cpus, scope);
@@ -171,8 +171,8 @@ impl<'f, 'm, P: Platform> FlushBatch<'f, 'm, P> {
         }
         let epoch = tlb.epoch.next();
         space_flush.note(epoch, cpus);
-        if let Some(owed) = file_flush {
-            owed.note(epoch, cpus);
+        if let Some(flush) = file_flush {
+            flush.note(epoch, cpus);
         }
         self.cpus.extend(cpus);
         self.epoch = self.epoch.max(epoch);
@@ -266,8 +266,8 @@ impl<'f, 'm, P: Platform> FlushBatch<'f, 'm, P> {
         }
         let most = tlb.deferred_max();
         if !self.defer_up_to(most) {
-            let room = most.saturating_sub(self.pending);
-            self.flusher.limit_deferred(room, free);
+            let limit = most.saturating_sub(self.pending);
+            self.flusher.limit_deferred(limit, free);
             if self.was_flushed_meanwhile() {
                 self.set_flushed();
                 return true;
@@ -301,7 +301,7 @@ impl<'f, 'm, P: Platform> FlushBatch<'f, 'm, P> {
         self.defer_slots(|slot| slot.pending, most)
     }
 
-    /// Defers the frames of some slots if there is room for all of them. Returns whether there was.
+    /// Defers the frames of some slots if all of them may be deferred. Returns whether they were.
     fn defer_slots(&self, which: fn(&BatchSlot) -> bool, most: u64) -> bool {
         let frames = self.used().iter().filter(|slot| which(slot)).map(|slot| slot.pfn);
         self.flusher.defer(&self.cpus, most, frames)
@@ -320,7 +320,7 @@ impl<'f, 'm, P: Platform> FlushBatch<'f, 'm, P> {
         &self.slots[..self.used]
     }
 
-    /// Notes that a translation to `pfn` is pending. Returns whether there was room for it.
+    /// Notes that a translation to `pfn` is pending. Returns `false` if the batch has no free slot.
     fn note(&mut self, pfn: Pfn) -> bool {
         let last = self.slots[..self.used].last().filter(|slot| slot.pfn == pfn);
         if last.is_some_and(|slot| slot.pending) {

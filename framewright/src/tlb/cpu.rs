@@ -98,13 +98,14 @@ pub(crate) struct CpuFlushes<P: Platform> {
     /// Calls of [`CpuFlushes::serve`] since the one in progress began, including it; 0 if none is
     /// in progress.
     serving: AtomicU32,
-    /// A request was taken up and not served, because the embedder panicked. For the call in progress.
+    /// A request was taken and not served, because the embedder panicked. Read and written only by
+    /// the call in progress.
     is_behind: AtomicBool,
-    /// How many requests the CPU has served.
+    /// The number of requests that the CPU has served.
     served: AtomicU64,
     /// The epoch that the CPU read before its last full flush.
     flushed_epoch: AtomicU64,
-    /// Changes with `served`: senders wait on this word.
+    /// Changes with `served`. Senders wait for a change of this word.
     served_changed: P::Word,
     pub(super) counters: TlbCounters,
 }
@@ -114,13 +115,13 @@ pub(crate) struct CpuFlushes<P: Platform> {
 struct Serving<'c, P: Platform> {
     cpu: &'c CpuFlushes<P>,
     platform: &'c P,
-    /// Calls since this one began, including it, as far as their requests were looked for.
+    /// The calls since this one began, including it, whose requests this call has looked for.
     came: u32,
 }
 
 impl<P: Platform> Serving<'_, P> {
-    /// Ends the call, unless others came meanwhile; whether it has ended. These came after their requests were
-    /// posted, so another look finds those requests.
+    /// Ends the call, unless other calls have come meanwhile. Returns whether it has ended. The
+    /// requests of those other calls were posted before them, so another look finds the requests.
     fn ends(&mut self) -> bool {
         let serving = &self.cpu.serving;
         match serving.compare_exchange(self.came, 0, Ordering::AcqRel, Ordering::Acquire) {

@@ -15,7 +15,7 @@ use crate::{
 struct Model {
     epoch: Epoch,
     state: CpuFlushes<Machine>,
-    /// Present or not.
+    /// 1 if the page-table entry is present, else 0.
     entries: [AtomicU32; 3],
     cached: [AtomicU32; 3],
 }

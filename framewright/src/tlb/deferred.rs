@@ -201,8 +201,8 @@ impl<'m> DeferredFrees<'m> {
 }
 
 impl<P: Platform> Flusher<'_, '_, P> {
-    /// Defers the free of frames that `cpus` may have cached, unless there is no room. Returns
-    /// whether it did.
+    /// Defers the free of frames that `cpus` may have cached. Returns `false` if too many frames
+    /// are deferred already.
     pub(super) fn defer(
         &self,
         cpus: &CpuMask,
@@ -247,9 +247,10 @@ impl<P: Platform> Flusher<'_, '_, P> {
         released
     }
 
-    /// Flushes for the older half, then does the same. The flush goes only to CPUs that have not
-    /// flushed since these frames were deferred. The younger half waits longer, so that CPUs can
-    /// flush for other reasons.
+    /// Flushes for the older half of the deferred frames, then does what
+    /// [`Flusher::drain_flushed_frames`] does. The flush goes only to CPUs that have not flushed
+    /// since these frames were deferred. The younger half waits longer, so that CPUs can flush for
+    /// other reasons.
     pub(super) fn flush_oldest_half(&self, free: &mut dyn FnMut(&[Pfn])) -> u64 {
         let mut groups = [DeferredGroup::EMPTY; GROUPS_PER_FLUSH];
         let count =
@@ -267,8 +268,8 @@ impl<P: Platform> Flusher<'_, '_, P> {
     }
 
     /// If more than `most` frames are deferred, passes those to `free` that need no flush. If too
-    /// many are left, flushes for some. One CPU at a time does that; meanwhile others continue, as
-    /// long as there is room for the frames that they defer.
+    /// many are left, flushes for some. One CPU at a time does that; meanwhile other CPUs continue,
+    /// as long as more frames may be deferred.
     pub(crate) fn limit_deferred(&self, most: u64, free: &mut dyn FnMut(&[Pfn])) {
         let tlb = self.tlb;
         if tlb.deferred() <= most {

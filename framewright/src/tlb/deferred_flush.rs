@@ -30,12 +30,12 @@ use crate::{
 pub struct DeferredFlush {
     /// The address that identifies the memory of this flush; 0: none yet.
     memory: AtomicU64,
-    /// A CPU that has flushed everything since this epoch has none of it cached.
+    /// A CPU that has flushed everything since this epoch has no such entry cached.
     epoch: AtomicU64,
     /// Everything before this epoch is flushed.
     flushed_epoch: AtomicU64,
-    /// CPUs that may have cached any of it. The set only grows: the epochs of CPUs tell which have
-    /// flushed long ago.
+    /// CPUs that may have such entries cached. The set only grows: the epochs of CPUs tell which of
+    /// them have flushed since.
     cpus: [AtomicU64; WORDS],
 }
 
@@ -57,7 +57,8 @@ impl DeferredFlush {
         self.epoch.load(Ordering::Acquire) > self.flushed_epoch.load(Ordering::Acquire)
     }
 
-    /// Whether the flush belongs to this memory. One that belonged to none does from now on.
+    /// Whether the flush belongs to this memory. A flush without a memory belongs to this one from
+    /// now on.
     pub(super) fn belongs_to(&self, memory: MemoryTag<'_>) -> bool {
         let address = memory.address().get() as u64;
         let mut found = self.memory.load(Ordering::Relaxed);

@@ -69,7 +69,7 @@ impl<'f, 'm, P: Platform> Flusher<'f, 'm, P> {
         self.cpu
     }
 
-    /// The state that this flusher shares with those of other CPUs.
+    /// The TLB state that all CPUs share.
     #[must_use]
     pub fn tlb(&self) -> &'f Tlb<'m, P> {
         self.tlb
@@ -115,7 +115,7 @@ impl<'f, 'm, P: Platform> Flusher<'f, 'm, P> {
         }
         let (epoch, cpus) = deferred.pending();
         if !deferred.belongs_to(self.memory.tag()) {
-            // Its epoch means nothing here.
+            // The epoch is one of another memory, so it cannot be compared.
             return self.shoot_down(&cpus, Scope::Everything);
         }
         let flushed = self.flush_since(&cpus, epoch);
@@ -141,7 +141,8 @@ impl<'f, 'm, P: Platform> Flusher<'f, 'm, P> {
         {
             return false;
         }
-        // Not only for the oldest groups: younger groups wait for this CPU, too.
+        // The middle group is checked instead of the oldest one, because one flush of this CPU
+        // serves younger groups, too.
         let middle = published.middle.load(Ordering::Relaxed);
         let not_flushed = self.tlb.cpu(self.cpu).is_some_and(|cpu| !cpu.has_flushed(middle));
         if not_flushed {

@@ -3,8 +3,8 @@
 //! # Theory of operation
 //!
 //! A CPU caches page-table entries in its TLB. When an entry is removed from a page table, each CPU
-//! that may have cached it must invalidate it before the frame gets another owner. On another CPU
-//! that takes an interrupt. One interrupt per page once was most of the cost of reclaim. Here a
+//! that may have cached it must invalidate it before the frame gets another owner. For another CPU
+//! that requires an interrupt. One interrupt per page would be most of the cost of reclaim. Here a
 //! [`FlushBatch`] collects unmapped frames, and one flush serves all of them.
 //!
 //! **One pair, kept in three places.** A pending flush is always described by the same pair: *the
@@ -24,11 +24,11 @@
 //! of the address space that they have loaded. They are not interrupted, because they compare
 //! generations before they use it again ([`Shootdown::is_lazy`]).
 //!
-//! **What may be deferred, and how long** ([`FlushBatching`](crate::tuning::FlushBatching)):
+//! **Flushes that may be deferred** ([`FlushBatching`](crate::tuning::FlushBatching)):
 //!
-//! | what | must be flushed before |
+//! | a flush for | must be made before |
 //! |---|---|
-//! | a frame that was unmapped | it is freed, reused or copied: only a flush gives it back |
+//! | a frame that was unmapped | it is freed, reused or copied: the batch returns it only after the flush |
 //! | a translation that may have been stored through (dirty) | the page is written out: [`FlushBatch::flush_if_dirty`] |
 //! | a page of an address space | its range is unmapped, protected or reused by another: [`Flusher::flush_deferred`] with that of the address space, under the page-table lock |
 //! | a page of a file, or of an address space | its contents can change: a writable mapping, a write, truncation, invalidation: [`Flusher::flush_deferred`] with that of the file (and of the space) |

@@ -1,8 +1,8 @@
-//! Compaction.
+//! Settings of compaction.
 
 use crate::types::Order;
 
-/// How compaction finds pages to move, and frames to move them to.
+/// The method by which compaction finds pages to move, and frames to move them to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
 pub enum CompactMethod {
@@ -18,7 +18,7 @@ pub enum CompactMethod {
 }
 
 impl CompactMethod {
-    /// Whether frames are scanned.
+    /// Whether the method is two scanners.
     pub(crate) const fn scans(self) -> bool {
         #[cfg(feature = "compare")]
         return matches!(self, Self::Scan);
@@ -27,11 +27,11 @@ impl CompactMethod {
     }
 }
 
-/// Compaction.
+/// Settings of compaction.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct CompactTuning {
-    /// How pages to move are found.
+    /// The method.
     pub method: CompactMethod,
     /// Rules of the scanners.
     #[cfg(feature = "compare")]
@@ -42,12 +42,12 @@ pub struct CompactTuning {
     pub shortcuts: bool,
     /// By index: headers that are examined in one piece of a search, which holds the zone lock.
     pub headers_per_piece: u32,
-    /// By index: frames that may be moved while one request waits, over all its attempts, or work that
-    /// takes as long.
+    /// By index: the budget of one request over all its attempts, in frames moved. Other work
+    /// counts as the number of frames that could be moved in the same time.
     pub migrate_budget: u32,
     /// Costly orders are left to reclaim if the fragmentation index is not above this.
     pub extfrag_threshold: u32,
-    /// How much background compaction does before any request needs it: 0 nothing, 100 the most.
+    /// The effort of background compaction before any request needs it, from 0 (none) to 100.
     pub proactiveness: u32,
 }
 

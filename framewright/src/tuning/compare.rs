@@ -1,6 +1,6 @@
-//! Settings that only a build with the feature `compare` has.
+//! Settings of the feature `compare`.
 
-/// Settings that only have a meaning with the feature.
+/// Settings that exist only with the feature.
 const KEYS: [&str; 5] = [
     "compact.shortcuts",
     "compact.repair.reset_before_read",
@@ -17,7 +17,7 @@ const VALUES: [(&str, &str); 4] = [
     ("zone.bulk_take", "smallest-first"),
 ];
 
-/// Whether only a build with the feature `compare` takes this setting.
+/// Whether this setting needs a build with the feature `compare`.
 #[must_use]
 pub fn needs_compare(path: &str, value: &str) -> bool {
     KEYS.contains(&path) || VALUES.contains(&(path, value))

@@ -24,7 +24,7 @@ pub enum TuningError<'t> {
         /// The nearest value the key would take.
         nearest: Shown,
     },
-    /// The setting is there to compare methods, and the library was built without them.
+    /// The setting is for comparing methods, and the library was built without the feature for it.
     NotCompiledIn {
         /// The key.
         path: &'t str,
@@ -58,8 +58,8 @@ impl fmt::Display for TuningError<'_> {
     }
 }
 
-/// Lists the settings of the group that `path` names, if there is one: the setting that was meant may have
-/// quite another name in it.
+/// Lists the settings of the group that `path` names, if there is such a group, because the
+/// intended setting may have quite another name in it.
 fn write_group(path: &str, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     let Some((group, _)) = path.split_once('.') else { return Ok(()) };
     let in_group =

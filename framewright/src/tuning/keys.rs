@@ -6,11 +6,11 @@ use crate::types::ZoneKind;
 /// One setting.
 #[derive(Debug)]
 pub struct Key {
-    /// Its path, as in `pcp.batch`.
+    /// The path of the setting, as in `pcp.batch`.
     pub path: &'static str,
     /// Its default, as text.
     pub default: &'static str,
-    /// The values it takes.
+    /// The values that it takes.
     pub range: &'static str,
     /// Its meaning, in a line or two.
     pub meaning: &'static str,

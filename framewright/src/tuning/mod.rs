@@ -1,9 +1,9 @@
-//! Settings: every threshold, and every rule for which kernels have had alternatives, as data.
+//! Settings: all thresholds, and all rules that different kernels have made differently.
 //!
 //! A [`Tuning`] is a plain value given at construction. Each field has a path (`pcp.batch`), a
 //! default, a range and a source, listed in [`KEYS`]; programs set fields by path with
-//! [`Tuning::set`]. *Before* and *after* of a change are two settings of one binary, and the
-//! default is the best known value.
+//! [`Tuning::set`]. To compare the states before and after a change, run one binary with two
+//! settings. The default is the best known value.
 
 mod compact;
 mod compare;
@@ -43,7 +43,7 @@ impl Auto {
     }
 }
 
-/// When the frames of a bulk free are selected.
+/// The time at which the frames of a bulk free are selected.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
 pub enum BulkFree {
@@ -57,7 +57,7 @@ pub enum BulkFree {
     SelectUnderLock,
 }
 
-/// How a batch is taken from a zone.
+/// The method of taking a batch from a zone.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
 pub enum BulkTake {
@@ -76,7 +76,7 @@ pub enum BulkTake {
     SmallestFirst,
 }
 
-/// When a free of order 1 to 3 drains the lists of its CPU.
+/// The condition on which a free of order 1 to 3 drains the lists of its CPU.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum HighOrderDrain {
     /// Only the second of two consecutive such frees ("mm, pcp: avoid to drain PCP when process
@@ -87,7 +87,7 @@ pub enum HighOrderDrain {
     EveryFree,
 }
 
-/// How much raw frees are checked, from least to most.
+/// The level of checks of raw frees, from least to most.
 /// [`CpuToken::free_raw`](crate::CpuToken::free_raw) lists the bad frees that each level detects.
 /// No level detects a free after the frames were allocated again as a block of the same order: it
 /// takes the block from its new owner.
@@ -102,9 +102,10 @@ pub enum Hardening {
     /// [`Block`](crate::Block)s cost nothing extra.
     #[default]
     Checked,
-    /// A byte per frame says where an allocated block starts: every bad free is refused at the call, no
-    /// matter which list has the frames. Of two racing frees, one is refused. Every allocation and free
-    /// updates that byte, and enters the lists of its CPU through a try-lock ([`OwnerLock::Trylock`]).
+    /// A byte per frame tells whether an allocated block starts there. So every bad free is refused
+    /// at the call, no matter which list has the frames. Of two racing frees, one is refused. Every
+    /// allocation and free updates that byte, and enters the lists of its CPU through a try-lock
+    /// ([`OwnerLock::Trylock`]).
     Tracked,
     /// As *tracked*. In addition, free frames are poisoned and wait in quarantine before they are
     /// handed out again ([`ParanoidTuning`]). Every allocation and free takes the zone lock.
@@ -121,7 +122,7 @@ pub enum OwnerChoice {
     Fixed(OwnerLock),
 }
 
-/// Per-CPU lists.
+/// Settings of the per-CPU lists.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct PcpTuning {
@@ -137,12 +138,12 @@ pub struct PcpTuning {
     pub high_max_divisor_many: u32,
     /// A refill or bulk free moves at most batch << scale_max frames at once.
     pub scale_max: u32,
-    /// Share of the last-level cache of one CPU, in frames: lists above three batches are then
-    /// kept through high-order frees. 0: unknown.
+    /// Share of the last-level cache of one CPU, in frames; 0: unknown. If it is above three
+    /// batches, high-order frees do not drain lists with less than a batch.
     pub cache_frames: u32,
-    /// When a bulk free selects its frames.
+    /// The time at which a bulk free selects its frames.
     pub bulk_free: BulkFree,
-    /// Which high-order frees drain the lists.
+    /// The high-order frees that drain the lists.
     pub high_order_drain: HighOrderDrain,
     /// A high-order free drains only after this many frames were freed in a row.
     pub high_order_burst: Auto,
@@ -167,7 +168,7 @@ impl Default for PcpTuning {
     }
 }
 
-/// Zones.
+/// Settings of zones.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct ZoneTuning {
@@ -175,21 +176,21 @@ pub struct ZoneTuning {
     pub min_free: Auto,
     /// Distance between the watermarks in 1/10000 of the zone.
     pub watermark_scale: u32,
-    /// How far the watermarks rise after types were mixed in a pageblock, in 1/10000 of the high
-    /// one; 0: not at all.
+    /// The maximum boost of the watermarks after types were mixed in a pageblock, in 1/10000 of the
+    /// high watermark; 0: no boost.
     pub watermark_boost: u32,
-    /// How much of a zone may be reserved for huge requests after some of them found no free block, in
-    /// 1/10000 of the zone; 0: nothing.
+    /// The maximum of the huge-page reserve of a zone, in 1/10000 of the zone; 0: no reserve. The
+    /// reserve grows when requests for huge pages find no free block.
     pub huge_reserve: u32,
     /// By kind of zone: one frame of the zone for every so many frames of the higher zones of its node
     /// is reserved against requests that could use those zones; 0: none.
     pub reserve_ratios: [u32; ZoneKind::COUNT],
-    /// Pageblocks a refill may take frames from while the zone has emptier ones.
+    /// The number of pageblocks that a refill may take frames from before it prefers emptier ones.
     pub refill_pageblocks: u32,
-    /// How a batch is taken.
+    /// The method of taking a batch.
     pub bulk_take: BulkTake,
-    /// One frame in this many of a zone may be in its depot, through which frames pass from CPU to CPU;
-    /// 0: none.
+    /// The depot of a zone, through which frames pass from CPU to CPU, may hold one of this many
+    /// frames of the zone; 0: none.
     pub depot_divisor: Auto,
 }
 
@@ -208,7 +209,7 @@ impl Default for ZoneTuning {
     }
 }
 
-/// The slow path of allocations.
+/// Settings of the slow path of allocation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct AllocTuning {
@@ -231,7 +232,7 @@ impl Default for AllocTuning {
     }
 }
 
-/// Reclaim.
+/// Settings of reclaim.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct ReclaimTuning {
@@ -241,8 +242,8 @@ pub struct ReclaimTuning {
     pub cluster: u32,
     /// Moves to and between lists that a CPU collects before it takes the LRU lock.
     pub lru_batch: u32,
-    /// Rounds in a row without progress after which background reclaim leaves a node alone until another
-    /// task frees memory of it.
+    /// Rounds in a row without progress after which background reclaim stops for a node, until
+    /// another task reclaims memory of that node.
     pub max_failures: u32,
     /// Pages that a request scans without reclaiming them, before it also reclaims clean file pages that
     /// were referenced once.
@@ -269,8 +270,9 @@ pub struct ParanoidTuning {
     /// allocated again. Needs a platform that can write to frames
     /// ([`Platform::poison`](crate::Platform::poison)).
     pub poison: bool,
-    /// Number of frames that each CPU has freed in each zone and keeps from being allocated again, until
-    /// more frames are freed or memory runs short. Larger blocks do not wait. 0: none.
+    /// The size of the quarantine of each CPU for each zone, in frames; 0: none. Frames in
+    /// quarantine cannot be allocated until more frames are freed or memory runs short. Blocks
+    /// larger than the quarantine do not enter it.
     pub quarantine: u32,
 }
 
@@ -280,14 +282,14 @@ impl Default for ParanoidTuning {
     }
 }
 
-/// When translations of unmapped pages are flushed.
+/// The time at which translations of unmapped pages are flushed.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
 pub enum FlushBatching {
     /// Page by page, as kernels did before "mm: send one IPI per CPU to TLB flush all entries after
     /// unmapping pages" (Gorman, 2015).
     Off,
-    /// A page that may have been stored to at once, so that it can be written out; all others together
-    /// at the end of a batch: that series as it was first posted.
+    /// At once for a page that may have been stored to, so that it can be written out; for all
+    /// other pages together at the end of a batch. This is that series as first posted.
     CleanOnly,
     /// One flush per batch, as in Linux. Dirty pages are flushed before they are written out.
     All,
@@ -298,17 +300,18 @@ pub enum FlushBatching {
     Lazy,
 }
 
-/// TLB flushes.
+/// Settings of TLB flushes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct TlbTuning {
-    /// When translations are flushed.
+    /// The time at which translations are flushed.
     pub batching: FlushBatching,
-    /// Frames that are flushed at once. Smaller batches are deferred until there are so many. Auto: 32 for
-    /// every CPU, at least 64, and no more than 1 of 400 of the memory.
+    /// The number of frames that are flushed at once. Smaller batches are deferred until they reach
+    /// it together. Auto: 32 for every CPU, at least 64, and at most 1/400 of the memory.
     pub batch: Auto,
-    /// Frames that may be unmapped and not flushed with [`FlushBatching::Lazy`], deferred or in unfinished
-    /// batches. 256, plus 32 for every CPU, are always allowed. Auto: 1 of 200 of the memory.
+    /// The maximum of frames that are unmapped and not flushed with [`FlushBatching::Lazy`],
+    /// deferred or in unfinished batches. 256, plus 32 for every CPU, are always allowed. Auto:
+    /// 1/200 of the memory.
     pub deferred_max: Auto,
     /// Pages of one address space that are flushed one by one; more of them, and pages of several address
     /// spaces, need a full flush.
@@ -356,7 +359,7 @@ impl Tuning {
     /// # Errors
     ///
     /// [`TuningError::UnknownKey`] names the key that was probably meant; [`TuningError::BadValue`]
-    /// says which values the key takes, and which of them is nearest; [`TuningError::NotCompiledIn`]
+    /// has the values that the key takes, and the nearest of them; [`TuningError::NotCompiledIn`]
     /// names the feature that the setting needs. The tuning is unchanged.
     pub fn set<'t>(&mut self, path: &'t str, value: &'t str) -> Result<(), TuningError<'t>> {
         if !cfg!(feature = "compare") && needs_compare(path, value) {

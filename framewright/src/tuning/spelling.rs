@@ -1,4 +1,4 @@
-//! Finds the word that a misspelt one was probably meant to be.
+//! Finding the word that was probably meant by a misspelt one.
 
 /// The word of `words` that is nearest to `text` by edit distance.
 pub(super) fn nearest(

@@ -40,7 +40,7 @@ fn a_misspelt_key_is_answered_with_the_nearest() {
     assert_eq!(error, "unknown setting 'nosuch.batch'; there is none like it");
 }
 
-/// A renamed setting is unlike its old name.
+/// The keys of the group are listed even if none is similar to the wrong key.
 #[test]
 fn a_wrong_key_of_a_group_is_answered_with_the_keys_of_the_group() {
     let error = Tuning::default().set("alloc.patience", "1").unwrap_err().to_string();
@@ -70,7 +70,7 @@ fn a_value_out_of_range_is_answered_with_the_nearest() {
 }
 
 #[test]
-fn what_is_there_to_compare_names_the_feature_that_it_needs() {
+fn settings_for_comparison_name_the_feature_that_they_need() {
     for (key, value) in [
         ("compact.method", "scan"),
         ("compact.shortcuts", "off"),

@@ -11,14 +11,14 @@ use super::{Order, Pfn};
 
 /// Identifies the memory that a block belongs to, by the address of that memory's metadata.
 ///
-/// Metadata is borrowed exclusively for `'m`, and the blocks carry `'m`; so as long as any
-/// block is alive, no other memory can live at the same address, and equal tags mean the same
-/// memory. This is what replaces a global counter of identities.
+/// Metadata is borrowed exclusively for `'m`, and the blocks have the lifetime `'m`. So while any
+/// block is alive, no other memory can have its metadata at the same address, and equal tags mean
+/// the same memory. No global counter of identities is needed.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct MemoryTag<'m>(NonZeroUsize, PhantomData<&'m ()>);
 
 impl MemoryTag<'_> {
-    /// The tag of a memory whose metadata starts at `address`.
+    /// The tag of a memory with metadata at `address`.
     pub(crate) fn at(address: NonZeroUsize) -> Self {
         Self(address, PhantomData)
     }
@@ -38,8 +38,8 @@ impl MemoryTag<'_> {
 #[derive(PartialEq, Eq)]
 pub struct Block<'m> {
     memory: MemoryTag<'m>,
-    /// Frame number above, order in the low byte: with the tag two machine words, which travel
-    /// in registers.
+    /// Frame number above, order in the low byte. With the tag a block is two machine words, which
+    /// are passed in registers.
     packed: u64,
 }
 
@@ -71,7 +71,8 @@ impl<'m> Block<'m> {
         self.memory.address()
     }
 
-    /// First frame and order. The frames stay allocated, and the caller has to free them.
+    /// Takes the block apart into first frame and order. The frames stay allocated, and the caller
+    /// has to free them.
     #[must_use = "the frames are leaked unless they are adopted or freed raw"]
     pub fn into_raw(self) -> (Pfn, Order) {
         (self.pfn(), self.order())

@@ -12,20 +12,20 @@ pub struct Contiguous {
 }
 
 impl Contiguous {
-    /// A request for `frames` neighbouring frames, anywhere.
+    /// A request for `frames` contiguous frames at any address.
     #[must_use]
     pub const fn new(frames: u64, migratetype: MigrateType) -> Self {
         let request = Request::new(Order::ZERO, migratetype);
         Self { frames, align: Order::ZERO, within: None, request }
     }
 
-    /// The number of the first frame must be a multiple of 2^align.
+    /// Requires that the number of the first frame is a multiple of 2^align.
     #[must_use]
     pub const fn aligned(self, align: Order) -> Self {
         Self { align, ..self }
     }
 
-    /// All frames must lie in `range`, such as the addresses that a device can reach.
+    /// Requires that all frames are in `range`, such as the addresses that a device can access.
     #[must_use]
     pub const fn within(self, range: FrameRange) -> Self {
         Self { within: Some(range), ..self }

@@ -39,7 +39,7 @@ pub struct Shortage {
     pub rounds: u16,
 }
 
-// A result of block or error must fit into two registers.
+// A result with a block or this error has to fit into two registers.
 const _: () = assert!(size_of::<AllocError>() <= 8);
 
 impl AllocError {

@@ -1,4 +1,4 @@
-//! Extents: neighbouring frames in any number, owned.
+//! Extents: owned contiguous runs of any number of frames.
 
 use core::fmt;
 
@@ -6,10 +6,11 @@ use super::{FrameRange, MemoryTag, Pfn};
 
 /// A range of allocated frames, owned by the holder of this value.
 ///
-/// An extent is for contiguous memory of any length what a [`Block`](super::Block) is for powers of
-/// two: it is moved, not copied, and freed to the memory it came from, as a whole or in parts. To keep it where no Rust value can live, take it apart with [`Extent::into_raw`] and put it
-/// together again with [`Memory::adopt_extent`](crate::Memory::adopt_extent); its frames are no
-/// blocks and cannot be freed as such. Forgetting it leaks the frames.
+/// An extent has any number of frames, where a [`Block`](super::Block) has a power of two. Like a
+/// block it is moved, not copied, and freed to the memory it came from; but it may also be freed in
+/// parts. To keep it where no Rust value can live, take it apart with [`Extent::into_raw`] and put
+/// it together again with [`Memory::adopt_extent`](crate::Memory::adopt_extent). Its frames are no
+/// blocks and cannot be freed as blocks. Forgetting it leaks the frames.
 #[must_use = "the frames stay allocated until the extent is freed"]
 #[derive(PartialEq, Eq)]
 pub struct Extent<'m> {
@@ -29,7 +30,8 @@ impl<'m> Extent<'m> {
         self.range
     }
 
-    /// The frames of the extent. They stay allocated, and the caller has to free them.
+    /// Takes the extent apart and returns its frames. They stay allocated, and the caller has to
+    /// free them.
     #[must_use = "the frames are leaked unless they are adopted"]
     pub fn into_raw(self) -> FrameRange {
         self.range
@@ -40,7 +42,7 @@ impl<'m> Extent<'m> {
         self.memory == memory
     }
 
-    /// Splits the extent at `at`: the frames below it, and the others.
+    /// Splits the extent at frame `at`. Returns the frames below `at`, and the frames from `at` on.
     ///
     /// # Errors
     ///

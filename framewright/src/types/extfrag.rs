@@ -1,9 +1,10 @@
 //! Indices of the fragmentation of free memory, from its free blocks by order.
 //!
-//! Both indices are the kernel's, in its integer arithmetic. Compaction decides by them.
+//! Both indices are Linux's, in its integer arithmetic. Compaction uses them for its decisions.
 
-/// The unusable free space index for `order` in thousandths: the share of the free frames that lies
-/// in blocks too small for it. 0: all frames are usable; 1000: none is, or nothing is free.
+/// The unusable free space index for `order` in thousandths: the share of the free frames that are
+/// in blocks smaller than `order`. 0: all free frames are usable; 1000: none is usable, or nothing
+/// is free.
 ///
 /// `blocks` are free blocks by order, from 0.
 #[must_use]
@@ -16,10 +17,10 @@ pub fn unusable_index(blocks: &[u64], order: usize) -> u64 {
     (u128::from(unusable) * 1000 / u128::from(free)) as u64
 }
 
-/// The fragmentation index for `order` in thousandths: the reason why a request for it fails. Towards
-/// 1000 it fails because of fragmentation, which compaction cures; towards 0 because of too little free
-/// memory. -1000: it would not fail. A few blocks that are nearly large enough give negative values down
-/// to -500.
+/// The fragmentation index for `order` in thousandths: the reason why a request for `order` fails.
+/// Towards 1000 the request fails because of fragmentation, which compaction repairs; towards 0 it
+/// fails because there is too little free memory. -1000: the request would not fail. A few blocks
+/// that are nearly large enough give negative values down to -500.
 ///
 /// The index is 0 if there are no free blocks, or if `blocks`, free blocks by order from 0, ends below
 /// `order`.
@@ -75,7 +76,7 @@ mod tests {
         assert_eq!(fragmentation_index(&blocks(&[(10, 1)]), 3), -1000);
         assert_eq!(fragmentation_index(&blocks(&[]), 3), 0);
         assert_eq!(fragmentation_index(&blocks(&[(0, 5)]), 11), 0);
-        // Larger orders than the kernel has change nothing for those that it has.
+        // Orders above those of Linux do not change the index of Linux's orders.
         let mut larger = [0; 19];
         larger[18] = 1;
         assert_eq!(fragmentation_index(&larger, 10), -1000);

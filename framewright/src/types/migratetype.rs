@@ -1,10 +1,10 @@
-//! Mobility classes.
+//! Migratetypes.
 
 use core::fmt;
 
 /// The mobility of the contents of a block, which decides which pageblocks it may share.
 ///
-/// Numbered as the kernel does without CMA, because these numbers appear in traces.
+/// The numbers are those of Linux without CMA, because they appear in traces.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
 #[repr(u8)]
 pub enum MigrateType {

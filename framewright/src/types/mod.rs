@@ -1,10 +1,9 @@
-//! Values that every module names: frames, requests, kinds of memory, errors. Nothing here has state.
+//! Plain values that all modules use: frames, requests, zone kinds, errors.
 //!
 //! A *frame* is [`FRAME_SIZE`] bytes of physical memory; a *pageblock* is [`PAGEBLOCK_FRAMES`]
-//! of them, the unit in which the allocator keeps its free structure and groups frames by
-//! mobility. Everything here is arithmetic on plain values: nothing touches memory, and every
-//! quantity has its own type, so that a frame number cannot be mistaken for a byte address or
-//! an order for a count.
+//! of them, the unit in which the allocator records free frames and groups frames by mobility. This
+//! module is arithmetic on plain values and has no state. Every quantity has its own type, so that
+//! a frame number cannot be mistaken for a byte address or an order for a count.
 
 mod block;
 mod contiguous;
@@ -49,7 +48,7 @@ pub use watermark::Watermark;
 /// Bytes in one frame (4 KiB).
 pub const FRAME_SIZE: usize = 4096;
 
-/// Order of a pageblock: 2^9 frames, 2 MiB, what one huge page maps.
+/// Order of a pageblock: 2^9 frames, 2 MiB, the size of a huge page.
 pub const PAGEBLOCK_ORDER: u8 = 9;
 
 /// Frames in one pageblock (512).

@@ -6,7 +6,7 @@ use super::PAGEBLOCK_ORDER;
 
 /// The size of a block: 2^order frames.
 ///
-/// Orders reach from 0 (one frame) over [`Order::PAGEBLOCK`] (2 MiB) to [`Order::MAX`] (1 GiB).
+/// Orders range from 0 (one frame) to [`Order::MAX`] (1 GiB); [`Order::PAGEBLOCK`] is 2 MiB.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 #[repr(transparent)]
 pub struct Order(u8);
@@ -27,7 +27,7 @@ impl Order {
         if value <= Order::MAX.0 { Some(Self(value)) } else { None }
     }
 
-    /// The order in the low byte of a word that was made from a valid order.
+    /// The order in the low byte of a word. The byte is a valid order.
     #[inline(always)]
     pub(super) const fn from_low_bits(word: u64) -> Self {
         Self(word as u8)

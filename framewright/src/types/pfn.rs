@@ -10,8 +10,9 @@ use super::Order;
 pub struct Pfn(u64);
 
 impl Pfn {
-    /// Highest frame number the library accepts: 2^48 frames are 1 EiB of physical address
-    /// space, far above any machine, and leave the upper bits of a word to a block's order.
+    /// The highest frame number that the library accepts. 2^48 frames are 1 EiB of physical address
+    /// space, far more than any machine has, and the upper bits of a word are left for a block's
+    /// order.
     pub const MAX: Pfn = Pfn((1 << 48) - 1);
 
     /// The frame with this number.
@@ -26,7 +27,7 @@ impl Pfn {
         self.0
     }
 
-    /// The frame `frames` above this one. Wraps past the end of `u64`, which no valid frame reaches.
+    /// The frame `frames` above this one. Wraps at the end of `u64`, far above [`Pfn::MAX`].
     #[must_use]
     pub const fn offset(self, frames: u64) -> Self {
         Self(self.0.wrapping_add(frames))

@@ -15,8 +15,8 @@ impl FrameRange {
     /// The empty range.
     pub(crate) const EMPTY: FrameRange = FrameRange { start: Pfn::new(0), end: Pfn::new(0) };
 
-    /// The range from `start` up to but without `end`; `None` if `start` lies behind `end`.
-    /// An empty range is a range.
+    /// The range from `start` up to, and without, `end`; `None` if `start` is above `end`. The
+    /// range may be empty.
     #[must_use]
     pub const fn new(start: Pfn, end: Pfn) -> Option<Self> {
         if start.get() <= end.get() { Some(Self { start, end }) } else { None }

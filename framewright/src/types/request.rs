@@ -6,9 +6,9 @@ mod gfp;
 use super::{MigrateType, NodeId, NodeMask, Order, ZoneKind};
 use flags::*;
 
-/// A request for a block: its order, its mobility, and how hard to try.
+/// A request for a block: its order, its mobility, and its limits on waiting and on reserves.
 ///
-/// A plain value, best built as a constant:
+/// Usually built as a constant:
 ///
 /// ```
 /// use framewright::{MigrateType, Order, Request};
@@ -28,7 +28,7 @@ pub struct Request {
 const ORDER: u32 = 0;
 const TYPE: u32 = 5;
 const HIGHEST: u32 = 8;
-/// The number of the node plus one; 0: the node of the CPU.
+/// The number of the preferred node plus one; 0: the node of the CPU.
 const NODE: u32 = 10;
 const NODE_MASK: u32 = 0x7f << NODE;
 
@@ -58,7 +58,8 @@ impl Request {
         self
     }
 
-    /// Restricts the request to zones up to `highest`: for devices that reach only low addresses.
+    /// Restricts the request to zones up to `highest`, for devices that can access only low
+    /// addresses.
     #[must_use]
     pub const fn zone(mut self, highest: ZoneKind) -> Self {
         self.what = self.what & !(3 << HIGHEST) | (highest as u32) << HIGHEST;
@@ -142,7 +143,7 @@ impl Request {
         self.with(INSIDE_RELIEF)
     }
 
-    /// The request may not use any reserve, whatever its other flags say.
+    /// The request may not use any reserve. This overrides its other flags.
     #[must_use]
     pub const fn without_reserves(self) -> Self {
         self.with(WITHOUT_RESERVES)
@@ -240,7 +241,7 @@ impl Request {
         self.order().get() > COSTLY_ORDER
     }
 
-    /// Whether the request waits for one round of relief only.
+    /// Whether the request waits for at most one round of relief.
     pub(crate) const fn has_one_round(self) -> bool {
         self.has(NO_RETRY)
     }
@@ -293,7 +294,8 @@ impl Request {
         self.has(THIS_NODE)
     }
 
-    /// The zone that the request tries first, among those that a CPU remembers.
+    /// The zone that the request tries first, among the zones that the claim of a CPU has looked
+    /// up.
     #[inline(always)]
     pub(crate) const fn first_zone(self) -> FirstZone {
         match self.highest() {
@@ -310,7 +312,7 @@ impl Request {
 pub(crate) enum FirstZone {
     /// The first zone of any kind.
     OfAny,
-    /// The first zone whose kind is at most [`ZoneKind::Normal`].
+    /// The first zone of a kind up to [`ZoneKind::Normal`].
     OfNormal,
     /// Another zone: the zonelist is walked.
     Elsewhere,

@@ -1,17 +1,17 @@
 //! Sets of small numbers, as trees of bitmaps.
 //!
-//! A leaf word holds 64 numbers; a bit of each level above says that a word below is not zero.
-//! So the lowest number is found in as many steps as there are levels, and most insertions and
-//! removals touch one word. The buddy keeps whole pageblocks in such sets, the lists of a CPU
-//! their occupied slots.
+//! A leaf word holds 64 numbers. In each level above, a bit tells whether a word of the level below
+//! is not zero. So the lowest number is found in as many steps as there are levels, and most
+//! insertions and removals access one word. The buddy has such sets of wholly free pageblocks, and
+//! the store of a CPU has sets of occupied slots.
 
-/// Levels that suffice for 64^4 numbers: the pageblocks of 32 TiB.
+/// The number of levels: enough for 64^4 numbers, the pageblocks of 32 TiB.
 const DEPTH: usize = 4;
 
 /// A set of numbers below a fixed bound.
 pub(crate) struct NumberSet<'m> {
-    /// All levels, leaves first. A bit of a level says that a word of the level below is not
-    /// zero; the last level is one word.
+    /// All levels, leaves first. A bit of a level is set if a word of the level below is not zero.
+    /// The last level is one word.
     words: &'m mut [u64],
     /// The start of each level.
     starts: [usize; DEPTH],
@@ -32,8 +32,8 @@ impl<'m> NumberSet<'m> {
         }
     }
 
-    /// An empty set of numbers below `bound`; `words` are as many zeroes as
-    /// [`NumberSet::words`] says.
+    /// An empty set of numbers below `bound`. `words` are zeroes; [`NumberSet::words`] returns
+    /// their number.
     pub(crate) fn new(words: &'m mut [u64], bound: usize) -> Self {
         let mut starts = [0; DEPTH];
         let mut levels = 1;
@@ -104,8 +104,8 @@ impl<'m> NumberSet<'m> {
         }
     }
 
-    /// Some of the lowest numbers, up to `count` of them, that share a word, as
-    /// [`NumberSet::insert_word`] takes them.
+    /// Up to `count` of the lowest numbers that share a word, as a leaf and a mask like those of
+    /// [`NumberSet::insert_word`].
     #[inline(always)]
     pub(crate) fn lowest_word(&self, count: u32) -> Option<(u32, u64)> {
         let leaf = self.first()? / 64;
@@ -118,8 +118,8 @@ impl<'m> NumberSet<'m> {
         self.words[leaf as usize]
     }
 
-    /// Removes some of the lowest numbers, up to `count` of them, that share a word: the word
-    /// `leaf` if that has any. Returns them as [`NumberSet::insert_word`] takes them.
+    /// Removes up to `count` of the lowest numbers that share a word: the word `leaf` if it has
+    /// any. Returns a leaf and a mask like those of [`NumberSet::insert_word`].
     pub(crate) fn take_word_at(&mut self, leaf: u32, count: u32) -> Option<(u32, u64)> {
         let leaves = if self.levels > 1 { self.starts[1] } else { 1 };
         let here = (leaf as usize) < leaves && self.words[leaf as usize] != 0;

@@ -1,4 +1,4 @@
-//! Names for the parts of a machine's memory: nodes, kinds of zones, zones.
+//! The parts of a machine's memory: nodes, zone kinds, zones.
 
 use core::fmt;
 
@@ -74,9 +74,9 @@ impl fmt::Debug for NodeMask {
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 #[repr(u8)]
 pub enum ZoneKind {
-    /// Frames that devices with 24 address bits reach: below 16 MiB.
+    /// Frames that devices with 24 address bits can access: below 16 MiB.
     Dma = 0,
-    /// Frames that devices with 32 address bits reach: below 4 GiB.
+    /// Frames that devices with 32 address bits can access: below 4 GiB.
     Dma32 = 1,
     /// Frames for every use, also by the kernel itself.
     #[default]
@@ -102,8 +102,7 @@ impl ZoneKind {
         }
     }
 
-    /// Whether the kernel itself can use the zone (Linux's lowmem), so that its reserve counts for
-    /// the kernel.
+    /// Whether the kernel itself can use the zone (Linux's lowmem).
     pub(crate) const fn is_lowmem(self) -> bool {
         !matches!(self, Self::Movable)
     }

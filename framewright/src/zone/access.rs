@@ -1,5 +1,5 @@
-//! What a request may take from a zone: a watermark, flags that let it go below, and a highest
-//! zone.
+//! Zone access: the limits of a request on a zone. They are a watermark, flags that let the request
+//! go below it, and the highest kind of zone.
 
 use crate::{
     buddy::Reserve,
@@ -51,7 +51,7 @@ impl AllocFlags {
         Self(self.0 | more.0)
     }
 
-    /// With `more` as well, if `on`.
+    /// These flags, and `more` if `on`.
     pub(crate) const fn with_if(self, on: bool, more: AllocFlags) -> Self {
         if on { self.with(more) } else { self }
     }
@@ -62,18 +62,19 @@ impl AllocFlags {
     }
 }
 
-/// What a request may take from a zone.
+/// The limits of a request on a zone.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct ZoneAccess {
     /// The watermark that the request is measured against.
     pub(crate) mark: Watermark,
     pub(crate) flags: AllocFlags,
-    /// The highest kind of zone that the request could use. A lower zone keeps more back from it.
+    /// The highest kind of zone that the request could use. A lower zone has a lowmem reserve
+    /// against such requests.
     pub(crate) highest: ZoneKind,
 }
 
 impl ZoneAccess {
-    /// Everything above a watermark.
+    /// Access to the frames above a watermark, without flags.
     pub(crate) const fn above(mark: Watermark, highest: ZoneKind) -> Self {
         Self { mark, flags: AllocFlags::NONE, highest }
     }
@@ -84,7 +85,7 @@ impl ZoneAccess {
         self.flags.has(AllocFlags::COUNTS_RESERVE)
     }
 
-    /// When the request may use the high-atomic reserve.
+    /// Whether, and in which order, the request may use the high-atomic reserve.
     pub(crate) const fn reserve(self) -> Reserve {
         if self.flags.has(AllocFlags::HIGH_ATOMIC) {
             Reserve::First
@@ -96,7 +97,7 @@ impl ZoneAccess {
     }
 }
 
-/// Why a zone does not serve a request.
+/// The reason why a zone does not serve a request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Refused {
     /// Fewer frames than required would stay free.

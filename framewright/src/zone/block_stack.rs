@@ -63,7 +63,7 @@ impl BlockKind {
     }
 }
 
-/// How many blocks of each order a refill asks for, of one type.
+/// The number of blocks of each order that a refill asks for, all of one type.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct RefillDemand([u8; LARGEST_ORDER as usize + 1]);
 
@@ -86,7 +86,8 @@ impl RefillDemand {
     }
 }
 
-/// Blocks by kind, the coldest first within each kind: what a depot takes or gives.
+/// Blocks by kind, the coldest first within each kind. Batches enter and leave a depot in this
+/// form.
 ///
 /// The value lives on the stack, is mostly unused, and is not initialised. Invariant: the entries
 /// that the runs cover are initialised.
@@ -118,7 +119,7 @@ impl BlockStack {
     /// One run for each order that lists keep by mobility, and some for another type.
     const RUNS: usize = 6;
 
-    /// No blocks.
+    /// An empty stack.
     #[inline(always)]
     pub(crate) const fn new() -> Self {
         let none = Run { kind: BlockKind(0), start: 0, end: 0 };
@@ -172,7 +173,7 @@ impl BlockStack {
         self.used().iter().map(frames).sum()
     }
 
-    /// Adds the blocks of a bundle. Returns `false` if there is no room for them.
+    /// Adds the blocks of a bundle. Returns `false` if they do not fit.
     #[inline(always)]
     pub(crate) fn add(&mut self, kind: BlockKind, bundle: Bundle) -> bool {
         if self.used == 0 || self.runs[self.used - 1].kind != kind {
@@ -194,7 +195,7 @@ impl BlockStack {
     }
 
     /// Adds a run of `count` blocks and returns its entries, which the caller writes; `None` if
-    /// there is no room.
+    /// they do not fit.
     #[inline(always)]
     pub(super) fn open(&mut self, kind: BlockKind, count: usize) -> Option<&mut [u32]> {
         let start = self.used().last().map_or(0, |last| last.end);

@@ -21,13 +21,13 @@ pub(super) const SURPLUS: u64 = 1 << 63;
 /// trims the lists of its CPUs.
 const INTERVAL: u64 = 1_000_000_000;
 
-/// What a take does if no pageblock of the requested type has a free block.
+/// The behaviour of a take if no pageblock of the requested type has a free block.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Fallbacks {
-    /// It is refused ([`Refused::DepotFirst`]) while the depot holds blocks of that type: they may
-    /// merge into the requested block.
+    /// The take is refused ([`Refused::DepotFirst`]) while the depot holds blocks of that type,
+    /// because these may merge into the requested block.
     AfterDepot,
-    /// It falls back to other types.
+    /// The take falls back to other types.
     Now,
 }
 
@@ -118,8 +118,8 @@ impl<'m, P: Platform> Zone<'m, P> {
     }
 
     /// As [`Zone::give`], and moves `stack` into the depot; `stack` is empty afterwards. It keeps
-    /// its blocks if the depot has no room, or while a pageblock is isolated: the isolating CPU
-    /// empties the depot only once.
+    /// its blocks if the depot has no space, or while a pageblock is isolated, because the
+    /// isolating CPU empties the depot only once.
     pub(crate) fn give_with_depot(
         &self,
         platform: &P,
@@ -143,8 +143,8 @@ impl<'m, P: Platform> Zone<'m, P> {
         bundles: &[Bundle],
     ) -> Refusals {
         self.probe_bundles(platform, GIVE, bundles);
-        // Without a listening machine this is the code that every other caller uses, so that it is
-        // compiled once.
+        // If the platform does not use reports, this is the code that every other caller uses, so
+        // that it is compiled once.
         if P::LISTENING {
             buddy.give_bundles(bundles, self.hooks(platform))
         } else {

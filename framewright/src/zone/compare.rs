@@ -1,4 +1,4 @@
-//! What the methods for comparison need of a zone.
+//! Operations on a zone for the methods that exist for comparison.
 
 use super::Zone;
 use crate::{

@@ -41,7 +41,7 @@ const NIL: u32 = u32::MAX;
 
 /// A zone that at most this many CPUs share has no depot by default: the lists of the CPUs suffice.
 const FEW_CPUS: u64 = 8;
-/// By default the depot of a zone may hold one in this many of its frames.
+/// By default the depot of a zone may hold one of this many frames of the zone.
 const SHARE: u64 = 128;
 
 /// Frames that the depot of a zone of `managed` frames may hold if `cpus` CPUs share the zone.
@@ -170,7 +170,7 @@ impl<'m> Depot<'m> {
         BlockKind::all().find(|kind| left(kind) > 0)
     }
 
-    /// Whether any blocks are surplus, or were at the last look.
+    /// Whether any blocks are surplus, as far as is known without a search.
     pub(crate) fn has_surplus(&self) -> bool {
         self.has_surplus
     }
@@ -204,17 +204,17 @@ impl<'m> Depot<'m> {
             return;
         }
         probe_stack(watch, kind);
-        let Some(room) = out.open(kind, CHUNK_BLOCKS) else { return };
+        let Some(entries) = out.open(kind, CHUNK_BLOCKS) else { return };
         let bottom = stack.bottom;
         let chunk = &mut self.chunks[bottom as usize];
-        room.copy_from_slice(&chunk.blocks);
+        entries.copy_from_slice(&chunk.blocks);
         probe_blocks(watch, bottom, 0..CHUNK_BLOCKS);
         let above = mem::replace(&mut chunk.above, NIL);
         chunk.next = mem::replace(&mut self.unused, bottom);
         self.chunks[above as usize].next = NIL;
         stack.bottom = above;
         stack.blocks -= CHUNK_BLOCKS as u32;
-        // The blocks that have been here longest were in this chunk.
+        // This chunk had the blocks that have been in the depot longest.
         for count in [&mut stack.least, &mut self.surplus[kind.get()]] {
             *count = count.saturating_sub(CHUNK_BLOCKS as u32);
         }

@@ -1,4 +1,4 @@
-//! What a zone reports to a simulator.
+//! Reports of a zone to a simulator.
 //!
 //! Under the lock the buddy reports batches as it works on them ([`Watch`]). Rare operations are
 //! reported here as a whole: the number of pageblocks that were read or changed.
@@ -10,7 +10,7 @@ use crate::{
     types::{Order, ZoneId},
 };
 
-/// The hooks of a machine for one of its zones.
+/// The hooks of a platform for one zone.
 pub(super) struct Hooks<'p, P> {
     platform: &'p P,
     zone: ZoneId,
@@ -55,8 +55,8 @@ impl<P: Platform> Zone<'_, P> {
         Hooks { platform, zone: self.placement.id }
     }
 
-    /// Reports that the lock was taken: the cache line that every holder uses comes from the last
-    /// holder.
+    /// Reports that the lock was taken, and with it the cache line that every holder uses, which
+    /// comes from the last holder's cache.
     #[inline(always)]
     pub(super) fn probe_hold(&self, platform: &P) {
         platform.cost(Cost::ZoneHold, 1);
@@ -70,8 +70,8 @@ impl<P: Platform> Zone<'_, P> {
         platform.touch(Line::ZoneWords(self.placement.id), access, Miss::Dependent);
     }
 
-    /// Reports bundles that were taken, or are about to be given. Whole pageblocks are not bits of
-    /// a map; the buddy reports them.
+    /// Reports bundles that were taken, or are about to be given, except whole pageblocks. Those
+    /// are not bits of a map; the buddy reports them.
     #[inline(always)]
     pub(super) fn probe_bundles(
         &self,
@@ -86,7 +86,7 @@ impl<P: Platform> Zone<'_, P> {
         }
     }
 
-    /// Reports a rarer operation on pageblocks, each by itself.
+    /// Reports a rare operation on pageblocks, one report per pageblock.
     #[inline(always)]
     pub(super) fn probe_pageblocks(
         &self,

@@ -1,25 +1,27 @@
 //! The huge-page reserve of a zone: free memory that is kept for huge pages.
 //!
-//! Between two watermarks there is hardly room for one huge page. While files turn memory over, a
-//! request for a huge page finds single frames only, and has to reclaim and compact by itself. A
+//! The distance between two watermarks is hardly more than one huge page. While page cache fills
+//! and is reclaimed all the time, a request for a huge page finds single frames only, and has to
+//! reclaim and compact by itself. A
 //! zone in which that has happened keeps a *huge-page reserve*. The size of the reserve is added to
 //! all watermarks of small requests. Small requests reclaim, directly or in the background, before
 //! they use the reserve, both whole pageblocks and pieces. Huge requests, requests that cannot
-//! wait, and requests that may go below a watermark for another reason use the reserve. No task is
-//! killed because of the reserve, and no request that tries more than once fails because of it.
+//! wait, and requests that may go below a watermark for another reason use the reserve. Before a
+//! task is killed, or a request that tries more than once fails, the reserve is used or released.
 //!
 //! **Size.** The size adapts. Each request that finds no huge page adds a pageblock, up to a share
-//! of the zone (`zone.huge_reserve`). [`SERVED`] requests in a row that find one take off one
-//! pageblock, and time without requests halves the reserve. So rates of requests, speeds of reclaim
-//! and numbers of CPUs need no setting, and without huge requests there is no reserve. Background
+//! of the zone (`zone.huge_reserve`). [`SERVED`] requests in a row that find one remove a
+//! pageblock, and time without requests halves the reserve. So there is no setting that depends on
+//! the rate of requests, the speed of reclaim or the number of CPUs, and without huge requests
+//! there is no reserve. Background
 //! reclaim that finds nothing to reclaim releases the reserve, because it would never reach its
 //! goal.
 //!
 //! **Form.** Compaction in the background forms whole pageblocks, but only up to a part of the
 //! reserve ([`FORMED`]). The rest is free space. Huge pages that are freed fill it and are
 //! allocated again, without a page being moved. Free pieces are used before a whole pageblock is
-//! broken, and are the targets of migration. If the whole reserve were formed in advance, every
-//! second huge page would be broken and formed again.
+//! split, and are the targets of migration. If the whole reserve were formed in advance, every
+//! second huge page would be split and formed again.
 //!
 //! Linux raises `min_free_kbytes` by a few pageblocks as soon as khugepaged is on. With
 //! `defrag_mode` (Weiner, 2025), kswapd and kcompactd count whole pageblocks. Both work this way
@@ -45,7 +47,7 @@ const IDLE_TIME: u64 = 10_000_000_000;
 
 const PAGEBLOCK: u64 = PAGEBLOCK_FRAMES as u64;
 
-/// What a zone records about requests for huge pages. The size of the reserve is one of the
+/// Counts of requests for huge pages in a zone. The size of the reserve is one of the
 /// [watermarks](super::Marks) and changes under the zone lock. The words here are written without
 /// the lock and in no order: a request that races with another is not counted, or is counted twice.
 pub(super) struct HugeReserve {
@@ -53,7 +55,7 @@ pub(super) struct HugeReserve {
     limit: AtomicU64,
     /// Requests in a row that found a huge page.
     served: AtomicU32,
-    /// When a huge page was requested last, or the reserve was halved.
+    /// The time when a huge page was last requested or the reserve was last halved.
     asked: AtomicU64,
 }
 
@@ -73,8 +75,8 @@ impl HugeReserve {
         served >= SERVED
     }
 
-    /// How often the reserve is to be halved because no huge page was requested. If at all, a new
-    /// idle period begins.
+    /// The number of times that the reserve is to be halved because no huge page was requested. If
+    /// it is not 0, a new idle period begins.
     fn halves(&self, now: u64) -> u32 {
         let idle = now.saturating_sub(self.asked.load(Ordering::Relaxed));
         let halves = u32::try_from(idle / IDLE_TIME).unwrap_or(u32::MAX);
@@ -143,13 +145,14 @@ impl<P: Platform> Zone<'_, P> {
         any
     }
 
-    /// Whether as many pageblocks are formed as are to be formed in advance.
+    /// Whether all pageblocks that are to be formed in advance are formed.
     pub(crate) fn has_formed_huge_reserve(&self, platform: &P) -> bool {
         let wanted = self.huge_reserve().div_ceil(FORMED);
         self.with(platform, |buddy| buddy.free_pageblocks()) >= wanted
     }
 
-    /// Whether all frames of the reserve are free, and a pageblock more.
+    /// Whether all frames of the reserve are free, and more than a pageblock above the low
+    /// watermark besides.
     pub(crate) fn exceeds_huge_reserve(&self) -> bool {
         self.free() > self.marks.get(Watermark::Low) + PAGEBLOCK
     }

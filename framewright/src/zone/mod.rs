@@ -1,4 +1,4 @@
-//! A zone: the free frames of a stretch of memory, their lock, and their watermarks.
+//! A zone: the free frames of a range of memory, their lock, and their watermarks.
 //!
 //! The zone lock is the innermost lock. It is taken with interrupts masked, and only code of the
 //! [`Buddy`] and the [`Depot`] runs under it. Some counters (free frames, available orders) are
@@ -52,7 +52,7 @@ pub(crate) struct ZonePlacement<'m> {
     pub(crate) id: ZoneId,
     pub(crate) node: NodeId,
     pub(crate) kind: ZoneKind,
-    /// First frame of its first pageblock. Zone-relative frame numbers count from here.
+    /// First frame of the zone's first pageblock. Zone-relative frame numbers count from here.
     pub(crate) base: Pfn,
     /// First frame and end of each range of the memory map that is present at boot, ascending,
     /// relative to the base.
@@ -64,17 +64,17 @@ pub(crate) struct ZonePlacement<'m> {
     pub(crate) side_table_start: usize,
 }
 
-/// What the lock of a zone protects.
+/// The data that the zone lock protects.
 struct Guarded<'m> {
     buddy: Buddy<'m>,
     depot: Depot<'m>,
 }
 
-/// One zone.
+/// A zone.
 pub(crate) struct Zone<'m, P: Platform> {
     guarded: SpinLock<P, Guarded<'m>>,
     types: &'m [AtomicU8],
-    /// Which frames are allocated, if hardening tracks single frames.
+    /// The states of single frames, if hardening tracks them.
     states: Option<States<'m>>,
     placement: ZonePlacement<'m>,
     pageblocks: Address<Pageblock>,
@@ -172,12 +172,12 @@ impl<'m, P: Platform> Zone<'m, P> {
         self.states
     }
 
-    /// Frames that the allocator manages: all but holes and absent ones.
+    /// Frames that the allocator manages: all present frames.
     pub(crate) fn managed(&self) -> u64 {
         self.managed.load(Ordering::Relaxed)
     }
 
-    /// Free frames, possibly stale by one critical section. Isolated ones are not counted.
+    /// Free frames, possibly stale by one critical section. Isolated frames are not counted.
     pub(crate) fn free(&self) -> u64 {
         self.free.load(Ordering::Relaxed)
     }
@@ -247,8 +247,8 @@ impl<'m, P: Platform> Zone<'m, P> {
         })
     }
 
-    /// Gives back one block. `capture` keeps the block that this completes, if that is the wanted
-    /// one.
+    /// Gives back one block. If this completes the block that `capture` waits for, `capture` keeps
+    /// it.
     pub(crate) fn give_or_capture(
         &self,
         platform: &P,
@@ -277,7 +277,7 @@ impl<'m, P: Platform> Zone<'m, P> {
         self.managed.fetch_add(frames, Ordering::Relaxed);
     }
 
-    /// Removes isolated pageblocks that are free as a whole. Returns how many there were.
+    /// Removes isolated pageblocks that are free as a whole. Returns their number.
     pub(crate) fn remove_pageblocks(&self, platform: &P, blocks: Range<u32>) -> usize {
         let removed = self.with(platform, |buddy| {
             self.probe_pageblocks(platform, Cost::ChangePageblocks, blocks.clone());

@@ -31,7 +31,7 @@ impl<'m, P: Platform> Zone<'m, P> {
         self.lockless_allowance(access, 0).try_into().unwrap_or(0)
     }
 
-    /// Why [`Zone::may_take`] returned `false`.
+    /// The reason why [`Zone::may_take`] returned `false`.
     pub(crate) fn refusal(&self, order: Order, access: ZoneAccess) -> Refused {
         if self.lockless_allowance(access, 0) < order.frames() as i64 {
             Refused::BelowWatermark
@@ -50,7 +50,7 @@ impl<'m, P: Platform> Zone<'m, P> {
     }
 
     /// Whether `access` would leave the free frames that compaction needs to form a block of
-    /// `order` ([`CompactTuning::room`]), if `more` frames were free as well. For a huge page, the
+    /// `order` ([`CompactTuning::frames_needed`]), if `more` frames were free as well. For a huge page, the
     /// frames of the huge-page reserve count as free.
     pub(crate) fn could_compact(
         &self,
@@ -77,8 +77,9 @@ impl<'m, P: Platform> Zone<'m, P> {
         (0..=i64::from(tuning.extfrag_threshold)).contains(&index)
     }
 
-    /// Its free blocks by type and order, and its pageblocks by type. Walks every pageblock, a few under each
-    /// hold of the lock: blocks that are allocated or freed meanwhile may be counted twice or not at all.
+    /// The zone's free blocks by type and order, and its pageblocks by type. Walks every pageblock,
+    /// a few under each hold of the lock, so blocks that are allocated or freed meanwhile may be
+    /// counted twice or not at all.
     pub(crate) fn block_counts(&self, platform: &P) -> BlockCounts {
         let mut counts = BlockCounts::default();
         let pageblocks = (self.spanned() >> PAGEBLOCK_ORDER) as u32;
@@ -113,10 +114,11 @@ impl<'m, P: Platform> Zone<'m, P> {
 
     // ---- boost --------------------------------------------------------------------------------
 
-    /// Whether a fallback boosts the watermarks: it does if it found less than a pageblock, so that
-    /// types were mixed, and background reclaim takes the boost down again. The caller then wakes
-    /// background reclaim. Called without the lock, because the embedder is asked each time whether
-    /// it reclaims in the background: relief may be attached to a memory that is in use.
+    /// Whether a fallback boosts the watermarks. It does if it found less than a pageblock, so that
+    /// types were mixed, and if there is background reclaim, which lowers the boost again. The
+    /// caller then wakes background reclaim. Called without the lock, because this asks the
+    /// embedder whether it reclaims in the background. It asks each time, because relief may be
+    /// attached to a memory that is in use.
     #[cold]
     pub(crate) fn is_boosted_for(&self, platform: &P, fallback: Fallback) -> bool {
         let mixes = fallback.found_order < Order::PAGEBLOCK;
@@ -134,7 +136,7 @@ impl<'m, P: Platform> Zone<'m, P> {
         rises
     }
 
-    /// Takes up to `by` frames off the boost of the watermarks.
+    /// Lowers the boost of the watermarks by up to `by` frames.
     pub(crate) fn lower_boost(&self, platform: &P, by: u64) {
         self.with(platform, |_| self.marks.lower_boost(by));
     }

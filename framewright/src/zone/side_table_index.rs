@@ -1,4 +1,4 @@
-//! From a frame to its entry in the per-frame side tables, without a search.
+//! Lookup of a frame's entry in the per-frame side tables, without a search.
 
 use crate::{
     buddy::ABSENT,

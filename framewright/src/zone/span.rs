@@ -1,8 +1,8 @@
-//! Where the frames of a zone are.
+//! The frames of a zone: numbers, ranges, holes.
 //!
 //! Inside a zone a frame has a number, counted from the first frame of the zone's first pageblock,
-//! holes included. The types of pageblocks say without the lock which frames are present: all
-//! frames of a pageblock, none, or those that the memory map names. Adding and removing memory
+//! holes included. The type of a pageblock, read without the lock, tells which of its frames are
+//! present: all, none, or those that the memory map names. Adding and removing memory
 //! changes whole pageblocks.
 
 use core::ops::Range;
@@ -35,7 +35,7 @@ impl<'m, P: Platform> Zone<'m, P> {
         (self.pfn(start), u64::from(end - start))
     }
 
-    /// The frames of a pageblock that is not absent, from the first that is there to the last.
+    /// The frames of a pageblock that is not absent, from the first present one to the last.
     pub(crate) fn frames_of(&self, block: u32) -> FrameRange {
         let (start, end) = self.present_in(block);
         FrameRange::new(self.pfn(start), self.pfn(end)).unwrap_or(FrameRange::EMPTY)

@@ -8,8 +8,8 @@
 //! quarters of that half, to half of what remains, or to nothing. **The boost** raises all
 //! watermarks of a zone for a while, after a request was served from a pageblock of another type.
 //! Background reclaim then frees more than usual, so that the next such request finds a pageblock
-//! of its own type. The boost is raised under the zone lock, read without it, and taken down by
-//! background reclaim. Without background reclaim
+//! of its own type. The boost is raised under the zone lock and read without it; background reclaim
+//! lowers it. Without background reclaim
 //! ([`Relief::reclaims_in_background`](crate::platform::Relief::reclaims_in_background), asked each
 //! time) there is no boost. **The huge-page reserve** ([`huge_reserve`](super::huge_reserve))
 //! raises the watermarks as well, except for requests for huge pages and requests with one of these
@@ -40,7 +40,7 @@ impl Levels {
 }
 
 /// The watermarks of a zone, in frames. They change when memory is added or removed, and are read
-/// without a lock: each is a hint by itself, and no two need to be of the same moment.
+/// without a lock. Each is a hint, and two of them may be from different moments.
 pub(crate) struct Marks {
     min: AtomicU64,
     low: AtomicU64,
@@ -56,8 +56,8 @@ pub(crate) struct Marks {
     raised: AtomicU64,
     /// Maximum of the boost; 0: no boost.
     boost_limit: AtomicU64,
-    /// Frames kept back from requests that could use a higher zone, by the highest kind that they
-    /// can use.
+    /// The lowmem reserve: frames kept back from requests that could use a higher zone, by the
+    /// highest kind that they can use.
     protection: [AtomicU64; ZoneKind::COUNT],
 }
 
@@ -129,7 +129,7 @@ impl Marks {
         self.raise();
     }
 
-    /// Takes up to `by` frames off the boost. The caller holds the zone lock.
+    /// Lowers the boost by up to `by` frames. The caller holds the zone lock.
     pub(crate) fn lower_boost(&self, by: u64) {
         self.boost.store(self.boost().saturating_sub(by), Ordering::Relaxed);
         self.raise();
@@ -219,10 +219,10 @@ impl Marks {
 /// The rules for the watermarks of all zones of a memory, from the number of frames that each
 /// manages.
 ///
-/// Zones that the kernel itself can use share its reserve in proportion to their size. Other zones
-/// keep a small one. A lower zone keeps a share of the higher zones' size back from requests
-/// that could use a higher zone, so that memory that only the lower zone can provide is left for
-/// requests that need it.
+/// Zones that the kernel itself can use (lowmem) share its reserve in proportion to their size.
+/// Other zones have a small reserve. A lower zone keeps frames back from requests that could use a
+/// higher zone, in proportion to the size of the higher zones, so that memory that only the lower
+/// zone can provide is left for requests that need it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct MarkRules {
     /// The reserve of the whole memory, in frames.

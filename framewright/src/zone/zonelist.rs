@@ -62,7 +62,7 @@ impl<'c> NodeFacts<'c> {
         order.into_iter().take(count).map(usize::from)
     }
 
-    /// The best node of `left`.
+    /// The node of `left` that `from` tries next.
     fn nearest(&self, from: usize, left: u64) -> usize {
         if left >> from & 1 == 1 {
             return from;

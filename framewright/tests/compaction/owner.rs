@@ -49,7 +49,7 @@ pub struct FakeOwner<'a, 'm> {
     pub pages: RefCell<BTreeMap<u64, Page>>,
     pub fault_rates: Cell<FaultRates>,
     random: Cell<u64>,
-    owed: DeferredFlush,
+    space_flush: DeferredFlush,
     /// Pages that a stale translation of the other CPU still reaches, by first frame.
     stale: RefCell<Vec<u64>>,
     next_value: Cell<u64>,
@@ -74,7 +74,7 @@ impl<'a, 'm> FakeOwner<'a, 'm> {
             pages: RefCell::default(),
             fault_rates: Cell::default(),
             random: Cell::new(seed | 1),
-            owed: DeferredFlush::new(),
+            space_flush: DeferredFlush::new(),
             stale: RefCell::default(),
             next_value: Cell::new(1),
             movable_only: Cell::new(false),
@@ -154,7 +154,7 @@ impl<'a, 'm> FakeOwner<'a, 'm> {
             dirty: false,
             space: 1,
             page: page.value,
-            space_flush: &self.owed,
+            space_flush: &self.space_flush,
             file_flush: None,
         };
         batch.add(Pfn::new(at), &translation);
@@ -272,7 +272,7 @@ impl<'a, 'm> FakeOwner<'a, 'm> {
                 dirty: true,
                 space: 1,
                 page: page.value,
-                space_flush: &self.owed,
+                space_flush: &self.space_flush,
                 file_flush: None,
             };
             drop(pages);

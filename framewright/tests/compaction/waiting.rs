@@ -58,8 +58,8 @@ fn a_range_waits_for_an_isolated_pageblock() {
     let owner = leaked_owner(&[], 1);
     scatter(owner, 4);
     let others = IsolationHolder::begin(owner);
-    for (pageblock, count, withheld) in [(4, 1024, 4..6), (9, 100, 9..10), (20, 2000, 21..24)] {
-        withheld.for_each(|at| others.isolate(frames(at, 1).start()));
+    for (pageblock, count, isolated) in [(4, 1024, 4..6), (9, 100, 9..10), (20, 2000, 21..24)] {
+        isolated.for_each(|at| others.isolate(frames(at, 1).start()));
         let (range, of) = (frames(pageblock, count), MigrateType::Movable);
         let extent = with_compactor(owner, 512, |c| c.alloc_range(range, of, &mut |_| ()));
         owner.memory.free_extent(extent.expect("it is isolated only for a moment")).unwrap();
@@ -90,7 +90,7 @@ fn the_wait_for_an_isolated_pageblock_is_bounded() {
     with_owner(&[], 1, |owner| {
         scatter(owner, 4);
         let at = frames(9, 1).start();
-        let withheld = owner.memory.isolate(at).unwrap();
+        let isolated = owner.memory.isolate(at).unwrap();
         let range = frames(8, 1024);
         let result = with_compactor(owner, 512, |compactor| {
             compactor.alloc_range(range, MigrateType::Movable, &mut |_| ())
@@ -101,7 +101,7 @@ fn the_wait_for_an_isolated_pageblock_is_bounded() {
         let most = Contiguous::new(28 * 512, MigrateType::Movable);
         let result = with_compactor(owner, 512, |c| c.alloc_contiguous(&most));
         assert_eq!(result.err(), Some(RangeError::NotFound));
-        owner.memory.undo_isolate(withheld).unwrap();
+        owner.memory.undo_isolate(isolated).unwrap();
         owner.check();
     });
 }
@@ -172,10 +172,10 @@ fn isolated_pageblocks_outside_the_bounds_cause_no_wait() {
     let owner = leaked_owner(&[], 1);
     scatter(owner, 4);
     pin_one_in_each(owner, [2, 6].into_iter());
-    let withheld = owner.memory.isolate(frames(20, 1).start()).unwrap();
+    let isolated = owner.memory.isolate(frames(20, 1).start()).unwrap();
     let wanted = Contiguous::new(4 * 512, MigrateType::Movable).within(frames(0, 8 * 512));
     assert_eq!(waits_without_success(owner, &wanted), 0);
-    owner.memory.undo_isolate(withheld).unwrap();
+    owner.memory.undo_isolate(isolated).unwrap();
 }
 
 /// In each run with an isolated pageblock, there is also a pinned page.
@@ -191,10 +191,10 @@ fn isolated_pageblocks_cause_no_wait_if_a_pinned_page_blocks_each_run() {
         let start = frames(at, 1).start();
         (0..512).find_map(|i| pin(start.offset(i))).expect("a frame is free")
     });
-    let withheld = owner.memory.isolate(frames(7, 1).start()).unwrap();
+    let isolated = owner.memory.isolate(frames(7, 1).start()).unwrap();
     let wanted = Contiguous::new(4 * 512, MigrateType::Movable).within(frames(4, 8 * 512));
     assert_eq!(waits_without_success(owner, &wanted), 0);
-    owner.memory.undo_isolate(withheld).unwrap();
+    owner.memory.undo_isolate(isolated).unwrap();
     pinned.into_iter().for_each(|extent| owner.memory.free_extent(extent).unwrap());
 }
 
@@ -204,11 +204,11 @@ fn a_search_that_has_moved_its_limit_does_not_wait() {
     with_owner_sized(256, &[], 3, |owner| {
         scatter(owner, 2);
         pin_one_in_each(owner, (5..256).step_by(4));
-        let withheld = owner.memory.isolate(frames(2, 1).start()).unwrap();
+        let isolated = owner.memory.isolate(frames(2, 1).start()).unwrap();
         let wanted =
             Contiguous::new(4 * 512, MigrateType::Movable).aligned(Order::new(11).unwrap());
         assert_eq!(waits_without_success(owner, &wanted), 0);
-        owner.memory.undo_isolate(withheld).unwrap();
+        owner.memory.undo_isolate(isolated).unwrap();
     });
 }
 

@@ -19,7 +19,7 @@ fn only_single_frames_of_the_memory_are_retired() {
 }
 
 #[test]
-fn a_batch_that_is_dropped_gives_nobody_a_frame_that_is_in_use() {
+fn a_dropped_batch_frees_no_frame_that_is_in_use() {
     let memory = memory(1024, |_| ());
     let mut token = memory.cpu(CPU).unwrap();
     let mut held = take_all(memory, &mut token);

@@ -15,13 +15,13 @@ use crate::machine::{CPU, PAGE, TestMemory, assert_apart, assert_complete, memor
 
 const PAIR: Request = Request::new(Order::new(1).unwrap(), MigrateType::Movable);
 
-/// Hands over the first block that fits, and then does what it likes.
-struct Hands {
+/// Handover over the first block that fits, and then does what it likes.
+struct Handover {
     blocks: Mutex<Vec<Block<'static>>>,
     then: fn(Captured<'_>) -> Compacted,
 }
 
-impl Relief for Hands {
+impl Relief for Handover {
     fn compact(&self, _: &Need, _: CompactPriority, captured: Captured<'_>) -> Compacted {
         let mut blocks = self.blocks.lock().unwrap();
         let refused = blocks.drain(..).filter_map(|block| captured.keep(block).err()).collect();
@@ -36,7 +36,7 @@ impl Relief for Hands {
 struct Scene {
     memory: &'static TestMemory,
     held: Vec<Block<'static>>,
-    hands: &'static Hands,
+    handover: &'static Handover,
     other: &'static TestMemory,
 }
 
@@ -49,9 +49,9 @@ impl Scene {
         blocks.push(token.alloc(PAGE).unwrap());
         blocks.push(token.alloc(PAIR).unwrap());
         let held = take_all(memory, &mut token);
-        let hands = Box::leak(Box::new(Hands { blocks: Mutex::new(blocks), then }));
-        memory.platform().relief.set(hands).ok().unwrap();
-        Self { memory, held, hands, other }
+        let handover = Box::leak(Box::new(Handover { blocks: Mutex::new(blocks), then }));
+        memory.platform().relief.set(handover).ok().unwrap();
+        Self { memory, held, handover, other }
     }
 
     fn request(&self) -> Result<Block<'static>, AllocError> {
@@ -60,7 +60,7 @@ impl Scene {
 
     /// Every block has its owner from before, or is `served`; none is lost.
     fn end(self, served: Option<Block<'static>>) {
-        let blocks = std::mem::take(&mut *self.hands.blocks.lock().unwrap());
+        let blocks = std::mem::take(&mut *self.handover.blocks.lock().unwrap());
         let (own, foreign): (Vec<_>, Vec<_>) =
             blocks.into_iter().chain(served).partition(|block| self.memory.owns(block));
         let all: Vec<_> = self.held.into_iter().chain(own).collect();
@@ -75,7 +75,7 @@ fn only_a_block_of_the_memory_and_order_is_kept() {
     let scene = Scene::new(|_| Compacted::Success);
     let served = scene.request().unwrap();
     assert!(scene.memory.owns(&served) && served.order() == PAIR.order());
-    assert_eq!(scene.hands.blocks.lock().unwrap().len(), 3, "the others are given back");
+    assert_eq!(scene.handover.blocks.lock().unwrap().len(), 3, "the others are given back");
     scene.end(Some(served));
 }
 

@@ -36,7 +36,7 @@ fn no_frame_of_an_extent_is_a_block() {
 }
 
 #[test]
-fn extents_are_poisoned_and_looked_at() {
+fn extents_are_poisoned_and_checked() {
     on_memory(|memory, _| {
         let frames = range(0x410, 0x427);
         let take = || memory.alloc_range(frames, MigrateType::Movable, &mut |_| ()).unwrap();
@@ -51,7 +51,7 @@ fn extents_are_poisoned_and_looked_at() {
 }
 
 #[test]
-fn memory_that_went_and_came_back_is_not_looked_at() {
+fn memory_removed_and_added_again_is_not_checked() {
     on_memory(|memory, token| {
         let frames = range(0x400, 0x600);
         let extent = memory.alloc_range(frames, MigrateType::Movable, &mut |_| ()).unwrap();
@@ -67,7 +67,7 @@ fn memory_that_went_and_came_back_is_not_looked_at() {
 }
 
 #[test]
-fn what_a_hypervisor_let_go_of_is_not_looked_at() {
+fn reported_frames_are_not_checked() {
     on_memory(|memory, token| {
         let block = token.alloc(Request::new(order(9), MigrateType::Movable)).unwrap();
         let pfn = block.pfn();

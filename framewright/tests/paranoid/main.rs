@@ -2,12 +2,12 @@
 //! At `paranoid`, freed frames wait in quarantine, and writes to free frames are detected.
 #![cfg(not(any(framewright_loom, framewright_tso)))]
 
-mod books;
 mod extents;
 mod poison;
 mod quarantine;
 mod random;
 mod refusals;
+mod states;
 #[path = "../support/mod.rs"]
 mod support;
 mod tracked;
@@ -87,7 +87,7 @@ pub(crate) fn free(token: &mut Token<'_, '_>, pfn: Pfn, size: Order) -> Result<(
 }
 
 /// Everything that a refused free must leave as it was.
-pub(crate) fn books(memory: &Memory<'_, Machine>) -> impl PartialEq + std::fmt::Debug + use<> {
+pub(crate) fn counts(memory: &Memory<'_, Machine>) -> impl PartialEq + std::fmt::Debug + use<> {
     memory.check().unwrap();
     let stats = memory.stats();
     let blocks = memory.block_counts(ZoneId::default());
@@ -101,9 +101,9 @@ pub(crate) fn refused(
     pfn: Pfn,
     size: Order,
 ) -> FreeError {
-    let before = books(memory);
+    let before = counts(memory);
     let error = free(token, pfn, size).expect_err("this free is bad");
-    assert_eq!(books(memory), before, "the refused free has changed something");
+    assert_eq!(counts(memory), before, "the refused free has changed something");
     let reports = memory.platform().take_reports();
     if matches!(error, FreeError::NotOurs | FreeError::Misaligned) {
         assert!(reports.is_empty(), "{reports:?}");
@@ -115,7 +115,7 @@ pub(crate) fn refused(
 }
 
 #[test]
-fn the_layout_names_the_price() {
+fn the_layout_names_the_size_of_states_and_quarantine() {
     with_config(|config| {
         let parts = |config: &Config<'_>| {
             let layout = Layout::new::<Machine>(config).unwrap();

@@ -8,7 +8,7 @@ use framewright::{
 use crate::{PAGE, free, on_memory, on_memory_with, refused, support::machine::order};
 
 #[test]
-fn what_is_written_while_free_is_found_when_it_is_handed_out() {
+fn a_write_to_a_free_frame_is_found_when_the_frame_is_allocated() {
     on_memory(|memory, token| {
         let whole = token.alloc(Request::new(order(4), MigrateType::Movable)).unwrap();
         let pfn = whole.pfn();
@@ -31,7 +31,7 @@ fn what_is_written_while_free_is_found_when_it_is_handed_out() {
 }
 
 #[test]
-fn only_what_was_freed_is_looked_at() {
+fn only_freed_frames_are_checked() {
     on_memory(|memory, token| {
         let _blocks: Vec<_> = std::iter::from_fn(|| token.alloc(PAGE).ok()).collect();
         assert!(memory.platform().take_reports().is_empty(), "nothing was poisoned yet");

@@ -8,7 +8,7 @@ use crate::{
 };
 
 #[test]
-fn what_was_freed_is_handed_out_again_only_after_others() {
+fn freed_blocks_are_allocated_again_only_after_others() {
     on_memory(|memory, token| {
         let (pfn, size) = raw(&token.alloc(PAGE).unwrap());
         free(token, pfn, size).unwrap();
@@ -23,7 +23,7 @@ fn what_was_freed_is_handed_out_again_only_after_others() {
 }
 
 #[test]
-fn larger_blocks_count_by_their_frames_or_do_not_wait_at_all() {
+fn larger_blocks_count_by_their_frames_or_do_not_enter_the_quarantine() {
     on_memory(|memory, token| {
         let large = token.alloc(Request::new(order(5), MigrateType::Movable)).unwrap();
         token.free(large).unwrap();
@@ -58,7 +58,7 @@ pub(crate) fn fill_quarantine(token: &mut Token<'_, '_>) {
 }
 
 #[test]
-fn a_request_fails_only_when_nothing_waits_any_more() {
+fn a_request_fails_only_when_the_quarantine_is_empty() {
     for request in [PAGE, PAGE.no_wait(), PAGE.atomic()] {
         on_memory(|memory, token| {
             fill_quarantine(token);
@@ -92,7 +92,7 @@ fn drains_offline_and_isolation_empty_the_quarantine() {
 }
 
 #[test]
-fn nothing_of_an_isolated_pageblock_waits() {
+fn no_frame_of_an_isolated_pageblock_is_in_quarantine() {
     on_memory(|memory, token| {
         fill_quarantine(token);
         let block = token.alloc_at(Pfn::new(0x500), order(2), MigrateType::Movable).unwrap();

@@ -82,7 +82,7 @@ fn foreign_frames_are_refused_at_once() {
 }
 
 #[test]
-fn what_was_never_handed_out_is_refused_at_once() {
+fn a_frame_never_allocated_is_refused_at_once() {
     on_either(|memory, token| {
         let _used = token.alloc(PAGE).unwrap();
         for size in Order::all().take_while(|size| *size <= order(8)) {
@@ -92,7 +92,7 @@ fn what_was_never_handed_out_is_refused_at_once() {
 }
 
 #[test]
-fn what_another_cpu_has_freed_is_refused_at_once() {
+fn a_block_freed_on_another_cpu_is_refused_at_once() {
     on_either(|memory, token| {
         let mut other = memory.cpu(cpu(1)).unwrap();
         let (pfn, size) = other.alloc(PAGE).unwrap().into_raw();

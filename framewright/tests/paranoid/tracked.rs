@@ -35,7 +35,7 @@ fn the_lists_of_cpus_are_used() {
 }
 
 #[test]
-fn what_is_on_the_list_of_another_cpu_is_refused() {
+fn a_block_on_the_list_of_another_cpu_is_refused() {
     on_tracked(|memory, token| {
         let mut other = memory.cpu(cpu(1)).unwrap();
         for size in [0, 2, 9] {
@@ -56,7 +56,7 @@ fn what_is_on_the_list_of_another_cpu_is_refused() {
 }
 
 #[test]
-fn what_is_on_its_way_through_the_depot_is_refused() {
+fn a_block_in_the_depot_is_refused() {
     let map = [FrameRange::new(Pfn::new(0), Pfn::new(16 * 512)).unwrap().into()];
     let mut config = Config::new(&map, 2);
     for (key, value) in [
@@ -87,7 +87,7 @@ fn what_is_on_its_way_through_the_depot_is_refused() {
 }
 
 #[test]
-fn what_was_allocated_again_is_its_new_owners_to_no_level() {
+fn no_level_detects_a_free_after_a_new_allocation() {
     on_tracked(|memory, token| {
         let (pfn, size) = token.alloc(PAGE).unwrap().into_raw();
         free(token, pfn, size).unwrap();

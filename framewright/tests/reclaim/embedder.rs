@@ -33,7 +33,7 @@ pub(crate) type Others = fn(&'static Embedder, &Pause<'_>);
 pub(crate) struct Embedder {
     memory: OnceLock<&'static Mem>,
     /// Flushes that were put off of the only address space.
-    pub(crate) owed: DeferredFlush,
+    pub(crate) space_flush: DeferredFlush,
     pages: Mutex<Pages>,
     notes: Mutex<Vec<&'static str>>,
     masked: AtomicU32,
@@ -74,7 +74,7 @@ pub(crate) fn memory_of(
     tune(&mut config.tuning);
     let embedder = Embedder {
         memory: OnceLock::new(),
-        owed: DeferredFlush::new(),
+        space_flush: DeferredFlush::new(),
         pages: Mutex::default(),
         notes: Mutex::default(),
         masked: AtomicU32::new(0),
@@ -187,7 +187,7 @@ impl Embedder {
     pub(crate) fn store(&self, id: PageId, kind: PageKind) -> Result<(), AllocError> {
         let pfn = self.touch(id, kind)?;
         // Before a page becomes writable, the pending flush is made.
-        self.flusher(CPU).flush_deferred(&self.owed);
+        self.flusher(CPU).flush_deferred(&self.space_flush);
         let mut pages = self.pages();
         let page = pages.page(pfn);
         page.pte_dirty = true;
@@ -207,7 +207,7 @@ impl Embedder {
         pages.resident.remove(&pfn);
         pages.forget(id);
         drop(pages);
-        self.flusher(CPU).flush_deferred(&self.owed);
+        self.flusher(CPU).flush_deferred(&self.space_flush);
         assert!(self.lru().remove(pfn), "the page is not isolated");
         // SAFETY: the page was added as a block of order 0, and nothing refers to it any more.
         unsafe { self.token().free_raw(pfn, Order::ZERO).expect("the frame was allocated") };

@@ -123,7 +123,7 @@ unsafe impl PageOwner<Embedder> for Embedder {
                 dirty,
                 space: 1,
                 page: pfn.get(),
-                space_flush: &self.owed,
+                space_flush: &self.space_flush,
                 file_flush: None,
             };
             batch.add(pfn, &translation);

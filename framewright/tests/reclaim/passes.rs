@@ -233,7 +233,7 @@ fn deferred_frames_are_freed_for_direct_reclaim() {
 
 /// Compaction by index needs as many free frames as the block has, and scanners need twice as many.
 #[test]
-fn room_for_one_block_is_freed_for_compaction_and_no_more() {
+fn free_space_for_one_block_is_made_for_compaction_and_no_more() {
     for (method, blocks) in [(CompactMethod::Index, 1), (CompactMethod::Scan, 2)] {
         // No frame waits for a flush, because deferred frames would count as reclaimed.
         let embedder = memory(2048, |tuning| {
@@ -273,7 +273,7 @@ fn room_for_one_block_is_freed_for_compaction_and_no_more() {
 /// Scanners do not compact if they take memory as short and not as fragmented. Then there is no
 /// room yet.
 #[test]
-fn there_is_no_room_where_compaction_would_not_start() {
+fn there_is_not_enough_free_space_if_compaction_would_not_start() {
     for (method, ready) in [(CompactMethod::Index, true), (CompactMethod::Scan, false)] {
         let embedder = memory(2048, |tuning| {
             tuning.tlb.batching = FlushBatching::Off;
@@ -304,7 +304,7 @@ fn there_is_no_room_where_compaction_would_not_start() {
 /// While sweeps reach their target, the priority stays, because a deeper scan would reach pages of
 /// all kinds.
 #[test]
-fn room_for_compaction_does_not_cost_anonymous_pages() {
+fn free_space_for_compaction_does_not_cost_anonymous_pages() {
     let embedder = memory(4096, |tuning| tuning.tlb.batching = FlushBatching::Off).platform();
     embedder.pages().swap = true;
     (0..600).for_each(|id| _ = embedder.touch(id, PageKind::Anon).unwrap());

@@ -223,7 +223,7 @@ fn skipped_rounds_do_not_count_as_stalls() {
 }
 
 #[test]
-fn the_error_says_what_was_short() {
+fn the_error_names_the_shortage() {
     let error = |memory, request| ask(memory, request).0.unwrap_err();
     let short = error(full(NO_HELP), page());
     assert!(matches!(short, AllocError::BelowWatermark(_)));

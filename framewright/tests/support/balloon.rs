@@ -10,8 +10,8 @@ impl World<'_, '_> {
         let by = self.online_cpu(step);
         let request = step.placement().of(step.request());
         let eligible = self.eligible(step, by, request);
-        let foretold = self.is_cold().then(|| self.foretell_largest(step, &eligible));
-        if foretold.is_some() {
+        let predicted = self.is_cold().then(|| self.predict_largest(step, &eligible));
+        if predicted.is_some() {
             self.tally.stale[usize::from(by)] = false;
         }
         let result = self.token(step).alloc_largest(request);
@@ -21,14 +21,17 @@ impl World<'_, '_> {
             assert!(order <= request.order());
             (order, self.own(block, by, &eligible))
         });
-        assert!(foretold.is_none_or(|foretold| foretold == found), "{found:?}, not {foretold:?}");
+        assert!(
+            predicted.is_none_or(|predicted| predicted == found),
+            "{found:?}, not {predicted:?}"
+        );
     }
 
-    fn foretell_largest(&self, step: Step, eligible: &[usize]) -> Option<(Order, usize)> {
+    fn predict_largest(&self, step: Step, eligible: &[usize]) -> Option<(Order, usize)> {
         let mut orders = Order::all().filter(|order| *order <= step.order()).rev();
         orders.find_map(|order| {
             let step = step.of_order(order).without_waiting();
-            Some((order, self.foretell(step, eligible).ok()?))
+            Some((order, self.predict(step, eligible).ok()?))
         })
     }
 

@@ -13,7 +13,7 @@ impl<'m> World<'_, 'm> {
     pub(super) fn alloc_range(&mut self, step: Step) {
         let start = self.oracle.some_frame(step.pick);
         let range = FrameRange::new(start, start.offset(step.frames())).expect("a range");
-        let expected = self.foretell_range(range);
+        let expected = self.predict_range(range);
         let mut in_the_way = Vec::new();
         let result = self
             .memory
@@ -29,7 +29,7 @@ impl<'m> World<'_, 'm> {
         }
     }
 
-    fn foretell_range(&self, range: FrameRange) -> Result<usize, RangeError> {
+    fn predict_range(&self, range: FrameRange) -> Result<usize, RangeError> {
         if range.frames() == 0 {
             return Err(RangeError::Empty);
         }
@@ -63,7 +63,7 @@ impl<'m> World<'_, 'm> {
             within: self.some_bounds(step),
             highest: request.highest(),
         };
-        let foretold = self.is_cold().then(|| self.foretell_run(&wanted, &eligible));
+        let predicted = self.is_cold().then(|| self.predict_run(&wanted, &eligible));
         match self.memory.alloc_contiguous(&wanted.ask(step, of)) {
             Ok(extent) => {
                 let range = extent.range();
@@ -71,18 +71,18 @@ impl<'m> World<'_, 'm> {
                 assert!(range.start().is_aligned(wanted.align) && wanted.allows(range));
                 let zone = self.own_extent(extent);
                 assert!(eligible.contains(&zone), "{wanted:?}: {range:?} is in zone {zone}");
-                assert!(foretold.is_none_or(|foretold| foretold == Ok(zone)), "{foretold:?}");
+                assert!(predicted.is_none_or(|predicted| predicted == Ok(zone)), "{predicted:?}");
                 let free = self.memory.zone(self.ids[zone]).unwrap().free;
                 assert!(free >= self.reserve_for_runs(&wanted, zone));
             }
             Err(error) => {
                 assert!(self.is_cold() || wanted.frames == 0);
-                assert_eq!(self.foretell_run(&wanted, &eligible), Err(error), "{wanted:?}");
+                assert_eq!(self.predict_run(&wanted, &eligible), Err(error), "{wanted:?}");
             }
         }
     }
 
-    fn foretell_run(&self, wanted: &Wanted, eligible: &[usize]) -> Result<usize, RangeError> {
+    fn predict_run(&self, wanted: &Wanted, eligible: &[usize]) -> Result<usize, RangeError> {
         if wanted.frames == 0 {
             return Err(RangeError::Empty);
         }

@@ -17,7 +17,7 @@ use framewright::{
 };
 
 /// Nothing runs beside this thread, so whoever waits waits for ever.
-const PATIENCE: u32 = 1000;
+const SPINS_MAX: u32 = 1000;
 
 /// See the module.
 #[derive(Default)]
@@ -31,7 +31,7 @@ pub struct Machine {
     /// Nanoseconds.
     time: AtomicU64,
     /// Which locks whoever asks is told to be held.
-    pub crowd: Mutex<Crowd>,
+    pub contention: Mutex<Contention>,
     /// The lock that was taken last.
     taken: AtomicUsize,
     /// Locks of LRU lists.
@@ -84,11 +84,11 @@ impl Machine {
 
 /// Where others are said to be at work.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum Crowd {
+pub enum Contention {
     #[default]
-    Nowhere,
-    AtLists,
-    Everywhere,
+    NoLock,
+    LruLocks,
+    AllLocks,
 }
 
 /// A lock of which the machine says whether it is held.
@@ -118,10 +118,10 @@ unsafe impl RawLock<Machine> for Lock {
     }
 
     fn is_held(&self, machine: &Machine) -> bool {
-        match *machine.crowd.lock().unwrap() {
-            Crowd::Nowhere => false,
-            Crowd::AtLists => machine.of_lru.lock().unwrap().contains(&self.number()),
-            Crowd::Everywhere => true,
+        match *machine.contention.lock().unwrap() {
+            Contention::NoLock => false,
+            Contention::LruLocks => machine.of_lru.lock().unwrap().contains(&self.number()),
+            Contention::AllLocks => true,
         }
     }
 }
@@ -150,7 +150,7 @@ unsafe impl Platform for Machine {
     }
 
     fn wait(&self, why: Wait, spins: u32) {
-        assert!(spins < PATIENCE, "waits for ever: {why:?}");
+        assert!(spins < SPINS_MAX, "waits for ever: {why:?}");
         if let Some(others) = self.others.get() {
             others(why);
         }

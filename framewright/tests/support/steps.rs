@@ -8,7 +8,7 @@ use super::{places::Placement, topology::node};
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Action {
     Alloc,
-    /// With nothing on the lists of any CPU: what happens then can be foretold.
+    /// With nothing on the lists of any CPU: what happens then can be predicted.
     AllocCold,
     AllocMany,
     AllocAt,

@@ -3,7 +3,7 @@
 //! After every step the memory checks itself (I1, I2, I9), frames and counters of every zone are
 //! balanced against the oracle, and whenever nothing is on the lists of any CPU the free blocks
 //! must be exactly those that the oracle would merge (I2). What a request gets then can be
-//! foretold: the zone, or why it is refused.
+//! predicted: the zone, or why it is refused.
 
 use framewright::{AllocError, MigrateType, Order, Request, Watermark};
 
@@ -46,7 +46,7 @@ impl World<'_, '_> {
 
     /// What happens to a request that finds nothing on the lists of any CPU: the first zone that
     /// stays above low serves it, else the first that keeps what the request must leave.
-    pub(super) fn foretell(&self, step: Step, eligible: &[usize]) -> Result<usize, Refusal> {
+    pub(super) fn predict(&self, step: Step, eligible: &[usize]) -> Result<usize, Refusal> {
         let order = step.order();
         let has_block = |zone: &&usize| self.oracle.zones[**zone].has_block(order);
         for keep in [Self::first_reserve, Self::last_reserve] {
@@ -64,7 +64,7 @@ impl World<'_, '_> {
         }
     }
 
-    /// Why a request was refused, as far as it can be foretold.
+    /// Why a request was refused, as far as it can be predicted.
     pub(super) fn why(&self, step: Step, error: AllocError) -> Refusal {
         let Some(shortage) = error.shortage() else {
             assert_eq!(error, AllocError::NoZone);
@@ -79,7 +79,7 @@ impl World<'_, '_> {
     }
 
     /// The zone that serves a request past the lists, whatever is on them.
-    pub(super) fn foretell_unlisted(&self, step: Step, eligible: &[usize]) -> Option<usize> {
+    pub(super) fn predict_bypassing_lists(&self, step: Step, eligible: &[usize]) -> Option<usize> {
         [Self::first_reserve, Self::last_reserve].into_iter().find_map(|keep| {
             let serves =
                 |zone: &usize| self.can_serve(step.order(), *zone, keep(self, step, *zone));
@@ -163,7 +163,7 @@ impl World<'_, '_> {
         }
         if self.is_cold() {
             let why = self.why(step, error);
-            assert_eq!(self.foretell(step, eligible), Err(why), "{request:?} of {eligible:?}");
+            assert_eq!(self.predict(step, eligible), Err(why), "{request:?} of {eligible:?}");
         }
         let serves = |zone: usize| self.last_reserve(step, zone);
         let able = eligible.iter().find(|z| self.can_serve(step.order(), **z, serves(**z)));

@@ -136,7 +136,7 @@ impl<'a, 'm> World<'a, 'm> {
         let request = step.placement().of(step.request());
         let by = self.online_cpu(step);
         let eligible = self.eligible(step, by, request);
-        let foretold = self.is_cold().then(|| self.foretell(step, &eligible));
+        let predicted = self.is_cold().then(|| self.predict(step, &eligible));
         if self.is_cold() {
             // With nothing at hand it will look up where to go.
             self.tally.stale[usize::from(by)] = false;
@@ -150,8 +150,8 @@ impl<'a, 'm> World<'a, 'm> {
                 assert_eq!(cleared, Vec::from_iter(expected));
                 assert_eq!(block.order(), request.order());
                 let zone = self.own(block, by, &eligible);
-                if let Some(foretold) = foretold {
-                    assert_eq!(foretold, Ok(zone), "{request:?} of {eligible:?}");
+                if let Some(predicted) = predicted {
+                    assert_eq!(predicted, Ok(zone), "{request:?} of {eligible:?}");
                 }
                 if before != self.zone_traffic() {
                     self.check_watermark(step, zone);
@@ -159,9 +159,9 @@ impl<'a, 'm> World<'a, 'm> {
             }
             Err(error) => {
                 assert!(cleared.is_empty());
-                if let Some(foretold) = foretold {
+                if let Some(predicted) = predicted {
                     let why = self.why(step, error);
-                    assert_eq!(foretold, Err(why), "{request:?} of {eligible:?}");
+                    assert_eq!(predicted, Err(why), "{request:?} of {eligible:?}");
                 }
                 self.check_refusal(step, &eligible, error);
             }
@@ -204,20 +204,21 @@ impl<'a, 'm> World<'a, 'm> {
         let request = step.placement().of(step.request());
         let eligible = self.eligible(step, 0, request);
         // What lies in depots may serve it, too; that is given back then.
-        let mut foretold = Some(self.foretell_unlisted(step, &eligible));
-        foretold = foretold.filter(|_| self.memory.in_depots() == 0);
+        let mut predicted = Some(self.predict_bypassing_lists(step, &eligible));
+        predicted = predicted.filter(|_| self.memory.in_depots() == 0);
         let result = self.memory.alloc_bypassing_lists(request);
         self.memory.platform().take_cleared();
         match result {
             Ok(block) => {
                 let zone = self.own(block, 0, &eligible);
-                let foretold = foretold.unwrap_or(Some(zone));
-                assert_eq!(foretold, Some(zone), "{request:?} of {eligible:?}");
+                let predicted = predicted.unwrap_or(Some(zone));
+                assert_eq!(predicted, Some(zone), "{request:?} of {eligible:?}");
                 self.check_watermark(step, zone);
             }
             Err(_) => {
-                let foretold = foretold.unwrap_or_else(|| self.foretell_unlisted(step, &eligible));
-                assert_eq!(foretold, None, "{request:?} of {eligible:?}");
+                let predicted =
+                    predicted.unwrap_or_else(|| self.predict_bypassing_lists(step, &eligible));
+                assert_eq!(predicted, None, "{request:?} of {eligible:?}");
             }
         }
     }

@@ -124,7 +124,7 @@ impl ZoneTruth {
     }
 
     /// Spare frames of isolated pageblocks.
-    pub fn withheld(&self) -> u64 {
+    pub fn isolated_free(&self) -> u64 {
         self.isolated.iter().map(|pageblock| self.count_in(*pageblock, Frame::Spare)).sum()
     }
 
@@ -132,7 +132,7 @@ impl ZoneTruth {
 
     /// Frames that may be allocated.
     pub fn free(&self) -> u64 {
-        self.count(Frame::Spare) - self.withheld()
+        self.count(Frame::Spare) - self.isolated_free()
     }
 
     /// How many maximal free blocks of each order there are, merged as far as possible, in

@@ -1,6 +1,6 @@
-//! Other ways to take and to search, to compare with the one that is used by default.
+//! Other methods of taking blocks and searching, for comparison with the default ones.
 //!
-//! Built with the feature `compare` only. Nothing here is fast, or meant for use.
+//! Built with the feature `compare` only. These methods are not fast, and not meant for production.
 
 mod listed;
 mod one_by_one;

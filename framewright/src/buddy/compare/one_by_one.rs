@@ -3,7 +3,7 @@
 use crate::buddy::{Buddy, Bundles, Fallback, Want, Watch};
 
 impl Buddy<'_> {
-    /// As [`Buddy::take_ordinary`], but searches the lists anew for every block.
+    /// As [`Buddy::take_ordinary`], but searches the lists again for every block.
     #[cold]
     #[inline(never)]
     pub(in crate::buddy) fn take_one_by_one(

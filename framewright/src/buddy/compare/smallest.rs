@@ -1,11 +1,13 @@
-//! Taking blocks as Linux takes them: the smallest that fits, wherever it lies.
+//! Taking blocks as Linux takes them: the smallest block that fits, wherever it is.
 //!
-//! Linux keeps a list of free blocks for each order and takes from the first that is not empty. So a single free frame goes first, whether its neighbours are in use or will be free in a
-//! moment: small requests spread over all that is nearly free, and few huge pages are left or can be made
-//! with little. Where this library lets them go to the fullest pageblocks first, that is not so; how much
-//! the difference is worth is why this is here. For comparison only: there are no such lists, and all
-//! pageblocks are looked at under the zone lock, from the one on that got frames back last. Of blocks that are
-//! as small, Linux takes the one that was freed last of all; this takes the next behind that place.
+//! Linux has a list of free blocks for each order, and takes from the first list that is not empty.
+//! So it takes a single free frame first, even if the neighbours of that frame will soon be free.
+//! Small allocations then spread over pageblocks that are nearly free; few free huge pages are
+//! left, and few can be formed with little work. This library takes from the fullest pageblocks
+//! first, which avoids that. This module exists to measure the difference. It has no such lists:
+//! under the zone lock it examines all pageblocks, beginning with the one to which frames were
+//! given back last. Of several blocks of the smallest order, Linux takes the one that was freed
+//! last; this module takes the first one behind that position.
 
 use crate::{
     buddy::{
@@ -21,14 +23,14 @@ use crate::{
 #[derive(Clone, Copy)]
 struct Piece {
     pageblock: u32,
-    /// Its first frame in there.
+    /// Its first frame in the pageblock.
     first: u32,
     order: u8,
 }
 
 impl Buddy<'_> {
-    /// As [`Buddy::take_ordinary`], but takes the smallest blocks first. Where it finds none below a
-    /// whole pageblock, the two are the same.
+    /// As [`Buddy::take_ordinary`], but takes the smallest blocks first. If it finds none below the
+    /// order of a pageblock, it does the same as that function.
     #[cold]
     #[inline(never)]
     pub(in crate::buddy) fn take_smallest(
@@ -69,10 +71,10 @@ impl Buddy<'_> {
         best
     }
 
-    /// Takes what is wanted from a piece, from its beginning.
+    /// Takes the wanted blocks from a piece, from its beginning.
     fn take_piece(&mut self, piece: Piece, want: &Want, out: &mut Bundles, watch: impl Watch) {
         let Piece { pageblock, first, order } = piece;
-        self.tell_of_visit(pageblock, want.migratetype, watch);
+        self.probe_visit(pageblock, want.migratetype, watch);
         let known = self.heads_of(pageblock);
         let block = &mut self.blocks[pageblock as usize];
         let before = block.free;
@@ -99,7 +101,8 @@ impl Buddy<'_> {
     }
 }
 
-/// The first free block of exactly this order, below that of a pageblock: its first frame.
+/// The first frame of the first free block of exactly this order, which is below that of a
+/// pageblock.
 fn exact(map: &[u64; WORDS], order: u8) -> Option<u32> {
     if order < WORD_ORDER {
         let found = |(i, &word): (usize, &u64)| {
@@ -116,7 +119,7 @@ fn exact(map: &[u64; WORDS], order: u8) -> Option<u32> {
     (runs != 0).then(|| 64 * runs.trailing_zeros())
 }
 
-/// Where blocks of exactly this order begin.
+/// The first frames of the free blocks of exactly this order.
 fn exact_runs(word: u64, order: u8) -> u64 {
     let larger = word::runs(word, order + 1);
     word::runs(word, order) & !(larger | larger << (1 << order))

@@ -1,4 +1,4 @@
-//! The blocks that a batch takes, compared with one by one and with the smallest first.
+//! The blocks that a batch takes, compared with the methods *one by one* and *smallest first*.
 
 use super::*;
 
@@ -36,7 +36,8 @@ fn one_by_one_ends_where_bulk_ends() {
     assert_eq!((frames.len(), fallback.map(|fallback| fallback.claimed)), (10, Some(true)));
 }
 
-/// A frame that is free alone is taken before any of a larger block, though its pageblock be nearly free.
+/// A free block of order 0 is taken before a part of a larger block, even if its pageblock is
+/// nearly free.
 #[test]
 fn the_smallest_block_goes_first_wherever_it_lies() {
     let how = BulkTake::SmallestFirst;
@@ -52,7 +53,7 @@ fn the_smallest_block_goes_first_wherever_it_lies() {
     assert_eq!(frames, [513, 514, 516, 519]);
     let (frames, _) = take(&mut buddy, Want { how, ..want(0, MOVABLE, 10) });
     assert_eq!(frames, [520, 521, 522, 523, 524, 525, 526, 527, 496, 497]);
-    // Of two that are as small, the one that lies where frames were given back last.
+    // Of two blocks of that order, the one in the pageblock that frames were given back to last.
     give(&mut buddy, 0, 0);
     give(&mut buddy, 512, 0);
     let (frames, _) = take(&mut buddy, Want { how, ..want(0, MOVABLE, 1) });

@@ -61,7 +61,7 @@ fn the_reserve_is_limited_and_goes_back() {
 }
 
 #[test]
-fn an_isolated_pageblock_stays_reserved_until_it_goes() {
+fn an_isolated_pageblock_stays_reserved_until_it_is_removed() {
     let (mut buddy, index) = reserved();
     assert_eq!(give(&mut buddy, index * 512, 3).count, 0);
     buddy.isolate(index).unwrap();

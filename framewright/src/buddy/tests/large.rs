@@ -2,8 +2,8 @@
 
 use super::*;
 
-/// A buddy whose first gigablock has only its upper `below` pageblocks in the zone, and which
-/// has `above` more behind that.
+/// A buddy of the last `below` pageblocks of its first gigablock, and `above` pageblocks behind
+/// these.
 fn skewed(below: u32, above: u32) -> Buddy<'static> {
     let count = (below + above) as usize;
     let base = Pfn::new(u64::from(512 - below) * 512 + 7 * Order::MAX.frames());
@@ -178,7 +178,7 @@ fn pageblocks_of_a_batch_come_back_together_or_alone() {
     let (mut frames, _) = take(&mut buddy, want(9, MOVABLE, 64));
     assert_eq!(frames.len(), 64);
     buddy.isolate(frames[10] / 512).unwrap();
-    // Not in the order of memory, one twice, one of the wrong order.
+    // Not in ascending order, one frame twice, one of the wrong order.
     frames.reverse();
     frames.swap(3, 40);
     let mut bundles: Vec<_> = frames.iter().map(|&frame| Bundle::of(frame, order(9))).collect();

@@ -25,7 +25,7 @@ fn over(blocks: Vec<Pageblock>, types: Vec<AtomicU8>, ranges: Vec<[u32; 2]>) -> 
     at(Pfn::new(0), blocks, types, ranges)
 }
 
-/// A buddy whose first pageblock is at `base`.
+/// A buddy with its first pageblock at `base`.
 fn at(
     base: Pfn,
     blocks: Vec<Pageblock>,
@@ -51,7 +51,8 @@ fn want(order: u8, migratetype: MigrateType, blocks: u32) -> Want {
     Want { order, migratetype, blocks, at_most: blocks, visits: 4, reserve, how, unmixed: false }
 }
 
-/// Checks headers, lists and counters. Under Miri that takes minutes, and shows no more than natively.
+/// Checks headers, lists and counters; not under Miri, where the check takes minutes and finds
+/// nothing more.
 fn check(buddy: &Buddy<'_>) {
     if !cfg!(miri) {
         buddy.check().unwrap();
@@ -229,7 +230,7 @@ fn a_merge_is_captured_when_it_completes_the_order() {
 #[test]
 fn frames_freed_in_an_isolated_pageblock_count_as_its_kind() {
     let mut buddy = buddy(1);
-    // So many that the pageblock is not claimed, but stolen from.
+    // More than half of the pageblock, so that it is not claimed but stolen from.
     let (frames, _) = take(&mut buddy, want(0, MOVABLE, 300));
     let (other, _) = take(&mut buddy, want(0, MigrateType::Unmovable, 1));
     assert_eq!((frames.len(), other.len()), (300, 1));

@@ -95,7 +95,7 @@ impl Model {
         }
     }
 
-    /// The first run that a search must find.
+    /// The start of the run that a search must find.
     pub(super) fn find_run(&self, want: RunWanted, from: u32) -> Option<u32> {
         let base = u64::from(self.skew * FRAMES);
         let mut run = 0;
@@ -112,7 +112,7 @@ impl Model {
         None
     }
 
-    /// Free blocks by order: within pageblocks by halving, above by pairing.
+    /// Free blocks by order: within pageblocks by halving, above that by pairing.
     fn blocks(&self) -> [u64; Order::COUNT] {
         let mut counts = [0; Order::COUNT];
         let mut whole = Vec::new();

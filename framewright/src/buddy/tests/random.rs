@@ -5,7 +5,7 @@ use super::{
     *,
 };
 
-/// A small generator: the sequences must be the same everywhere.
+/// A random-number generator of its own, so that the sequences are the same on all machines.
 pub(super) struct Random(u64);
 
 impl Random {
@@ -24,7 +24,7 @@ impl Random {
     }
 }
 
-/// How a batch may be taken.
+/// The methods of taking a batch.
 const HOWS: &[BulkTake] = &[
     BulkTake::Bulk,
     #[cfg(feature = "compare")]

@@ -6,7 +6,7 @@
 //!
 //! The LRU lock is probed every 32 frames that the migrate scanner looks at, as in Linux. The zone lock is
 //! probed less often. Linux takes it for every 32 frames that the free scanner looks at. Here it is taken
-//! once for all frames of a pageblock, and once to read a pageblock header, for which Linux needs no lock.
+//! once for all frames of a pageblock, and once to read a pageblock header, which Linux reads without a lock.
 //! So it is probed once before either scanner looks at a pageblock, and before a fast search of the
 //! lists.
 
@@ -32,12 +32,12 @@ impl ContentionProbe {
         self.seen.get()
     }
 
-    /// The zone lock will be taken next: probes it.
+    /// Probes the zone lock, which will be taken next.
     pub(super) fn before_zone_lock<P: Platform>(&self, ctx: ZoneContext<'_, '_, P>) {
         self.probe(|| ctx.on_cpu.zone.is_contended(ctx.on_cpu.platform));
     }
 
-    /// The LRU lock will be taken next, if the memory has LRU lists: probes it.
+    /// Probes the LRU lock, which will be taken next, if the memory has LRU lists.
     pub(super) fn before_lru_lock<P: Platform>(
         &self,
         lru: Option<&LruState<'_, P>>,

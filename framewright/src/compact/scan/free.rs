@@ -116,7 +116,7 @@ impl<'s, 'm, P: Platform> FreeScanner<'s, 'm, P> {
         }
         let found = !self.stash.is_empty();
         if !found && !self.repair.detect_meeting {
-            // Without the repair, a scanner that finds nothing does not record how far it came.
+            // Without the repair, a scanner that finds nothing does not record its position.
             self.below = before;
         }
         found

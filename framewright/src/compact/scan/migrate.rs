@@ -84,8 +84,8 @@ impl<P: Platform> Run<'_, '_, '_, P> {
     fn suits(&self, held: &Contents) -> bool {
         let is_type =
             !(self.goal.is_async() && self.goal.is_direct()) || held.of == self.goal.migratetype;
-        let withheld = matches!(held.of, MigrateType::Isolate | MigrateType::HighAtomic);
-        is_type && !withheld
+        let excluded = matches!(held.of, MigrateType::Isolate | MigrateType::HighAtomic);
+        is_type && !excluded
     }
 
     /// A fast search of the lists, for a pageblock near the start of the gap between the scanners

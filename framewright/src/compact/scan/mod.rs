@@ -110,7 +110,7 @@ struct Run<'r, 'c, 'm, P: Platform> {
     goal: Goal,
     repair: CompactRepairs,
     shortcuts: bool,
-    /// The frame that the migrate scanner looks at next.
+    /// The frame that the migrate scanner examines next.
     migrate: u32,
     free: FreeScanner<'c, 'm, P>,
     /// Contention for the locks that the migrate scanner takes.
@@ -133,7 +133,7 @@ struct Run<'r, 'c, 'm, P: Platform> {
 enum Isolated {
     /// The run must end.
     Abort,
-    /// So many pages are claimed.
+    /// This number of pages is claimed.
     Pages(usize),
 }
 
@@ -228,8 +228,8 @@ impl<'r, 'c, 'm, P: Platform> Run<'r, 'c, 'm, P> {
         }
     }
 
-    /// After frames in which a block may have formed, returns what this CPU's lists and the depot
-    /// hold of them to the zone.
+    /// After a part in which a block may have formed: drains this CPU's lists and the depot, which
+    /// may hold frames of that part, into the zone.
     fn drain_after_part(&mut self) {
         let (Some(last), Some(order)) = (self.last, self.goal.order) else { return };
         let size = order.min(Order::PAGEBLOCK).frames() as u32;

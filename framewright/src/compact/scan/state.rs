@@ -5,12 +5,13 @@ use crate::sync::{AtomicBool, AtomicU32, Ordering};
 /// State of the scanners of a zone between runs.
 pub(in crate::compact) struct ScanState {
     pub(super) positions: Positions,
-    /// Scanners met in a run for a request: hints are to be reset when there is time.
+    /// Scanners met in a run for a request, so hints are to be reset when background reclaim goes
+    /// to sleep.
     pub(super) flush_hints: AtomicBool,
 }
 
 impl ScanState {
-    /// Of a zone of `frames` frames, holes included.
+    /// The state for a zone of `frames` frames, holes included.
     pub(in crate::compact) fn new(frames: u32) -> Self {
         Self { positions: Positions::new(frames), flush_hints: AtomicBool::new(false) }
     }

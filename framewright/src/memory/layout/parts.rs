@@ -1,4 +1,4 @@
-//! The arrays of a memory, cut out of the buffer that a layout describes.
+//! Carving the arrays of a memory from the metadata buffer.
 
 use core::mem::MaybeUninit;
 
@@ -20,7 +20,7 @@ use crate::{
     zone::{Chunk, Depot, Distances, NodeFacts, Zone, ZonePlacement, Zonelists},
 };
 
-/// Arrays cut out of a metadata buffer that [`Layout::accepts`].
+/// The arrays of a memory, carved from a metadata buffer that [`Layout::accepts`].
 pub(in crate::memory) struct Parts<'m, P: Platform> {
     pub(in crate::memory) core: CoreArrays<'m, P>,
     pub(in crate::memory) tlb: Tlb<'m, P>,
@@ -29,8 +29,8 @@ pub(in crate::memory) struct Parts<'m, P: Platform> {
     pub(in crate::memory) lru: Option<LruState<'m, P>>,
 }
 
-/// Cuts the arrays out of a buffer and fills them: all present memory free and movable, all lists
-/// closed.
+/// Carves the arrays from a buffer and fills them: all present memory is free and movable, and all
+/// CPU lists are closed.
 pub(in crate::memory) fn carve<'m, P: Platform>(
     layout: &Layout,
     config: &Config<'_>,
@@ -117,21 +117,21 @@ fn carve_compaction<'m>(
     Some(zones)
 }
 
-/// The arrays of all zones, of which each takes its part off the front.
+/// The rest of the arrays of all zones. Each zone takes its part from the front.
 struct ZoneArrays<'m> {
     pageblocks: &'m mut [Pageblock],
-    /// Empty where raw frees are not checked.
+    /// Empty if raw frees are not checked.
     heads: &'m [Heads],
     gigablocks: &'m mut [Gigablock],
     types: &'m [AtomicU8],
-    /// Empty unless the zones keep states.
+    /// Empty unless the zones have states of their frames.
     states: &'m [AtomicU8],
     sets: &'m mut [u64],
     ranges: &'m [[u32; 2]],
     chunks: &'m mut [Chunk],
-    /// Zones that have taken theirs.
+    /// The number of zones that have taken their parts.
     taken: usize,
-    /// Entries of the side tables that zones have taken.
+    /// The number of side-table entries that zones have taken.
     side_table_start: usize,
 }
 
@@ -152,7 +152,8 @@ impl<'m> ZoneArrays<'m> {
         })
     }
 
-    /// The next zone. The arrays were sized by the same sums, so that every zone finds its part.
+    /// Makes the next zone. The layout computed the sizes of the arrays in the same way, so every
+    /// zone gets its part.
     fn zone<P: Platform>(&mut self, config: &Config<'_>, spec: ZoneSpec) -> Zone<'m, P> {
         let count = spec.pageblocks;
         let pageblocks = self.pageblocks.split_off_mut(..count).unwrap_or_default();
@@ -193,7 +194,7 @@ fn carve_lists<'m, P: Platform>(
         config.zones().flat_map(|zone| core::iter::repeat_n(slots_of(config, zone), cpus));
     let lists = carver.array(cpus * layout.zones, |i| {
         let count = of_zones.next().unwrap_or_default();
-        // The arrays were sized by the same sums.
+        // The layout computed the sizes of the arrays in the same way, so no part is missing.
         let slots = slots.split_off_mut(..count).unwrap_or_default();
         let sets = sets.split_off_mut(..BundleStore::set_words(count)).unwrap_or_default();
         let waiting = waiting.split_off_mut(..layout.quarantine).unwrap_or_default();

@@ -4,8 +4,8 @@ use core::fmt;
 
 use super::ZoneName;
 
-/// Writes the row of a zone: its free blocks by order, one column for each element of the slice. Blocks
-/// of isolated pageblocks count.
+/// Writes the row of a zone: its free blocks by order, one column for each element of the slice.
+/// Blocks of isolated pageblocks are included.
 ///
 /// # Errors
 ///

@@ -1,5 +1,5 @@
-//! `unusable_index` and `extfrag_index` of debugfs: how fragmented the free memory of a zone is for
-//! requests of each order. A row per zone that has memory.
+//! `unusable_index` and `extfrag_index` of debugfs: the fragmentation of the free memory of a zone
+//! for requests of each order. A row per zone that has memory.
 
 use core::fmt;
 

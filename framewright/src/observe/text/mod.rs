@@ -1,9 +1,10 @@
-//! The kernel's text formats, written byte for byte, so that programs which read the kernel's tables
-//! read these.
+//! The kernel's text formats, byte for byte, so that programs that read the kernel's tables can
+//! read these tables.
 //!
-//! Each table has a module with functions for its parts (a row, a zone), which take plain data: a
-//! running memory and the recorded tables of another machine are printed by the same code. No table
-//! is collected first: its writer calls the functions in the order that the module documents. The
+//! Each table has a module with functions for its parts (a row, a zone). The functions take plain
+//! data, so the same code prints the tables of a running memory and recorded tables of another
+//! machine. The caller writes a table part by part, in the order that the module documents, and
+//! needs no buffer for it. The
 //! format is that of Linux 6.18, which pads the CPU lists of `zoneinfo` wider than 6.12 and prints
 //! more of their fields. Programs that read by key and not by column understand both.
 
@@ -17,7 +18,7 @@ use core::fmt;
 /// Columns of tables by order: the kernel's largest block has order 10.
 pub const COLUMNS: usize = 11;
 
-/// A zone as the tables name it. `Display` prints `Node 0, zone   Normal`.
+/// The name of a zone in the tables. `Display` prints `Node 0, zone   Normal`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ZoneName<'a> {
     /// The number of its node.
@@ -32,8 +33,8 @@ impl fmt::Display for ZoneName<'_> {
     }
 }
 
-/// Free blocks by order, as the kernel's tables show them: a block beyond order 10 counts as several
-/// blocks of order 10.
+/// Free blocks by order, in the columns of the kernel's tables: a block above order 10 counts as
+/// several blocks of order 10.
 #[must_use]
 pub fn columns(blocks: &[u64]) -> [u64; COLUMNS] {
     let mut columns = [0u64; COLUMNS];

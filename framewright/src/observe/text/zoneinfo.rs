@@ -1,4 +1,4 @@
-//! `/proc/zoneinfo`: a paragraph per zone, those without memory included.
+//! `/proc/zoneinfo`: a paragraph per zone, zones without memory included.
 
 use core::fmt;
 
@@ -34,11 +34,11 @@ pub struct Zone<'a> {
     pub managed: u64,
     /// Frames reserved for contiguous allocation.
     pub cma: u64,
-    /// Frames that a request which a higher zone could serve must leave free here, by that zone.
+    /// Frames that a request must leave free here if it could use a higher zone, by that zone.
     pub protection: &'a [u64],
     /// Statistics of the zone.
     pub stats: Stats<'a>,
-    /// Whether background reclaim leaves the node alone after failures in a row.
+    /// Whether background reclaim has stopped for the node after failures in a row.
     pub unreclaimable: bool,
     /// Number of the first frame.
     pub start_pfn: u64,
@@ -57,12 +57,13 @@ pub struct Pageset {
     pub batch: u64,
     /// Least and greatest value of `high`; not printed if unknown.
     pub bounds: Option<(u64, u64)>,
-    /// Largest difference to a statistic of the zone that a CPU may keep before it adds it; not printed
-    /// if unknown.
+    /// The maximum difference to a statistic of the zone that a CPU may have before it adds the
+    /// difference; not printed if unknown.
     pub threshold: Option<u64>,
 }
 
-/// Writes the paragraph of a zone. That of a zone without memory ends before its statistics.
+/// Writes the paragraph of a zone. For a zone without memory the paragraph ends before the
+/// statistics.
 ///
 /// # Errors
 ///

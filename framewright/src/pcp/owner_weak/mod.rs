@@ -43,7 +43,7 @@ impl Protocol {
         let enter = recorder.record(&[Only(0)], |on| assert!(owner.enter(on)));
         let leave = recorder.record(&[], |on| owner.leave(on));
         let refused = recorder.record(&[Only(1)], |on| assert!(!owner.enter(on)));
-        // The first load of `request` reads which kind of the protocol is in use.
+        // The first load of `request` tells which protocol is in use.
         let announce = recorder.record(&[Any(0), Only(0)], |on| owner.announce(on));
         let take_over = recorder.record(&[Any(1), Only(0)], |on| owner.take_over(on));
         let release = recorder.record(&[Any(1)], |on| owner.release(on));

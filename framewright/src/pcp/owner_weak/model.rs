@@ -42,7 +42,7 @@ pub(super) enum Value {
 pub(super) struct Step {
     pub(super) act: Act,
     pub(super) place: usize,
-    /// The value that it must return for the program to take this path.
+    /// The value that the load must return for the program to take this path.
     pub(super) only: Option<u32>,
     pub(super) acquire: bool,
     pub(super) release: bool,
@@ -74,7 +74,7 @@ const THREADS: usize = 3;
 #[derive(Clone, PartialEq, Eq, Hash, Default)]
 struct State {
     memory: [u32; 4],
-    /// Which steps each thread has performed.
+    /// The steps that each thread has performed, one bit per step.
     done: [u32; THREADS],
     found: [[u32; STEPS]; THREADS],
 }
@@ -151,7 +151,7 @@ pub(super) fn explore(programs: &[Vec<Step>]) -> Result<usize, [u32; 4]> {
     Ok(ends)
 }
 
-/// Checks that no side saw the other side's work half done, and that no addition was lost.
+/// Checks that neither side saw the other side's work half done, and that no addition was lost.
 fn check(state: &State, programs: &[Vec<Step>]) -> Result<(), [u32; 4]> {
     let (mut added, mut taken, mut torn) = (0, 0, false);
     for (program, found) in programs.iter().zip(&state.found) {

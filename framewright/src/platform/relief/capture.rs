@@ -84,7 +84,7 @@ impl<'c> Captured<'c> {
         Ok(())
     }
 
-    /// Whether the request still needs a block, and of this order.
+    /// Whether the request still needs a block of this order.
     #[must_use]
     pub fn lacks(&self, order: Order) -> bool {
         self.0.block.get().is_none() && self.0.order == order

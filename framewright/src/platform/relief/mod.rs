@@ -80,7 +80,7 @@ pub enum Compacted {
     Deferred,
     /// Ended early, because of a contended lock or a limit of its time.
     Contended,
-    /// Examined everything, and formed no block.
+    /// Ended after examining everything, without forming a block.
     Complete,
     /// Formed a block of the order. It was [captured](Captured::keep), or another request may have taken
     /// it since.
@@ -97,9 +97,9 @@ pub trait Relief {
         false
     }
 
-    /// Wakes background reclaim of `node`: a request for `order` that can use zones up to `highest` found
-    /// its zones below their low watermarks. Also called, with order 0, when a watermark was boosted. Must
-    /// not wait, because requests that cannot wait call it, too.
+    /// Wakes background reclaim of `node`: a request for `order` that can use zones up to `highest`
+    /// found its zones below their low watermarks. Also called, with order 0, when a watermark was
+    /// boosted. Must not wait, because requests that cannot wait call this method, too.
     fn wake(&self, node: NodeId, order: Order, highest: ZoneKind) {
         let _ = (node, order, highest);
     }

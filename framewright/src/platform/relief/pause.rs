@@ -19,7 +19,7 @@ pub enum Throttle {
 }
 
 impl Throttle {
-    /// All of them, in order.
+    /// All reasons, in order.
     pub const ALL: [Self; Self::COUNT] =
         [Self::WriteBack, Self::Isolated, Self::NoProgress, Self::Congested, Self::Reserve];
     /// The number of reasons.
@@ -87,7 +87,7 @@ impl<'p> Pause<'p> {
         self.why
     }
 
-    /// The longest that the pause may take, in nanoseconds.
+    /// The maximum length of the pause, in nanoseconds.
     #[must_use]
     pub const fn at_most(&self) -> u64 {
         self.why.at_most()

@@ -1,10 +1,10 @@
 //! Stand-ins for `core::sync::atomic`: same names, same signatures.
 //!
-//! Each wraps the real atomic. Before the first thread of an exploration is spawned, and outside
-//! of explorations, that is all they are (sequentially consistent, whatever ordering was asked
-//! for). From then on the value lives in the model's memory, found by the atomic's address.
-//! Hence an atomic must not move once threads share it, which Rust enforces, nor between being
-//! used by a thread and that thread's end, which holds for everything that is shared.
+//! Each type wraps the real atomic. Outside of explorations, and before an exploration spawns its
+//! first thread, an operation is that of the real atomic, always sequentially consistent. After
+//! that the value is in the model's memory, at a location found by the atomic's address. So an
+//! atomic must not move while threads share it, which Rust enforces, and not between its use by a
+//! thread and the end of that thread, which holds for everything that threads share.
 
 pub use core::sync::atomic::{Ordering, compiler_fence};
 
@@ -15,7 +15,7 @@ use super::{
     thread::Handle,
 };
 
-/// How values of type `T` travel through the model's memory.
+/// A value that the model's memory can hold.
 trait Value: Copy + PartialEq {
     fn to_bits(self) -> u64;
     fn from_bits(bits: u64) -> Self;
@@ -172,7 +172,7 @@ macro_rules! atomic {
             ///
             /// # Errors
             ///
-            /// The value for which `change` gave nothing.
+            /// The value for which `change` returned `None`.
             pub fn fetch_update(
                 &self,
                 success: Ordering,
@@ -219,7 +219,7 @@ macro_rules! atomic {
                 if changed { Ok(old) } else { Err(old) }
             }
 
-            /// Brings the value back from the model.
+            /// Stores the model's value back into the real atomic.
             fn settle(&mut self) {
                 let address = core::ptr::from_ref(self).addr();
                 let known = Handle::current().and_then(|h| h.machine().forget(address));
@@ -282,8 +282,8 @@ pub fn fence(order: Ordering) {
     }
 }
 
-/// Empties the store buffers of `target` and of the caller: what `membarrier` or an interrupt
-/// does to other processors. Outside of an exploration, a fence of the caller alone.
+/// Empties the store buffers of `target` and of the caller, as `membarrier` or an interrupt does on
+/// other processors. Outside of an exploration, a fence of the caller only.
 pub fn remote_barrier(target: Barrier) {
     match Handle::current() {
         Some(handle) => {

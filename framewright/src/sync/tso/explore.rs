@@ -1,29 +1,30 @@
-//! The loop over all executions, and how a failure is told.
+//! The loop over all executions, and the report of a failure.
 
 use core::fmt;
 use std::{string::String, vec::Vec};
 
 use super::{machine::Machine, path::Path, thread::Shared};
 
-/// What was explored without finding a failure.
+/// The extent of an exploration that found no failure.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Explored {
     /// Executions, repetitions that were cut short included.
     pub executions: u64,
-    /// Whether that was everything, or [`Explorer::executions`] ran out.
+    /// Whether all executions were explored; `false` if the limit [`Explorer::executions`] was
+    /// reached.
     pub complete: bool,
 }
 
 /// An execution that failed.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Failure {
-    /// The panic message, or what the explorer found.
+    /// The panic message, or the explorer's finding.
     pub message: String,
-    /// Which execution it was, from 1.
+    /// The number of the execution, from 1.
     pub execution: u64,
     /// The choices that lead there, for [`Explorer::replay`].
     pub choices: Vec<u16>,
-    /// What happened, a line per step.
+    /// The log of the execution, a line per step.
     pub steps: Vec<String>,
 }
 
@@ -44,7 +45,7 @@ impl fmt::Display for Failure {
     }
 }
 
-/// How to explore.
+/// The limits of an exploration.
 #[derive(Clone, Copy, Debug)]
 pub struct Explorer {
     preemptions: Option<u32>,
@@ -78,14 +79,14 @@ impl Explorer {
         Self { executions: limit, ..self }
     }
 
-    /// Draws executions at random instead of enumerating them: for code with too many to try
-    /// them all. To be combined with [`Explorer::executions`].
+    /// Draws executions at random instead of enumerating them, for code with too many executions to
+    /// try all. To be combined with [`Explorer::executions`].
     #[must_use]
     pub fn random(self, seed: u64) -> Self {
         Self { seed: Some(seed), ..self }
     }
 
-    /// Runs `body` in every way there is.
+    /// Runs `body` in every possible order of steps.
     ///
     /// # Errors
     ///
@@ -107,11 +108,11 @@ impl Explorer {
         Ok(Explored { executions: self.executions, complete: false })
     }
 
-    /// Runs `body` once, in the way that `choices` say.
+    /// Runs `body` once, with the given choices.
     ///
     /// # Errors
     ///
-    /// The failure, if it fails this time too.
+    /// The failure, if the execution fails again.
     pub fn replay(self, choices: &[u16], body: impl Fn() + Sync) -> Result<(), Failure> {
         let path = Path::repeat(self.preemptions, self.seed.is_some(), choices);
         let mut machine = execute(path, true, &body);
@@ -136,7 +137,7 @@ fn execute(path: Path, keep_log: bool, body: &(dyn Fn() + Sync)) -> Machine {
 ///
 /// # Panics
 ///
-/// If any execution fails; the message tells which, and how.
+/// If any execution fails. The message has its number and its steps.
 pub fn explore(body: impl Fn() + Sync) -> Explored {
     match Explorer::new().run(body) {
         Ok(explored) => explored,

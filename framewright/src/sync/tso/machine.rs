@@ -1,4 +1,4 @@
-//! The modelled machine: memory, a store buffer per thread, and who may do what next.
+//! The modelled machine: memory, a store buffer per thread, and the steps that are possible next.
 
 use core::fmt;
 use std::{
@@ -18,21 +18,22 @@ pub type ThreadId = usize;
 /// A modelled memory location, numbered in order of first use.
 pub(super) type Location = u32;
 
-/// Whose store buffers a remote barrier empties (besides the caller's).
+/// The threads, besides the caller, whose store buffers a remote barrier empties.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Barrier {
-    /// One thread's.
+    /// One thread.
     Thread(ThreadId),
-    /// Everybody's.
+    /// All threads.
     All,
 }
 
-/// What a thread is about to do.
+/// The operation that a thread is about to do.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Operation {
     Start,
     Load(Location),
-    /// Into its own buffer, where only a remote barrier can tell whether it has happened yet.
+    /// A store into the thread's own buffer, which only a remote barrier can distinguish from one
+    /// that has not happened yet.
     Store,
     /// Read-modify-writes, and stores that do not go through the buffer.
     Modify(Location),
@@ -46,14 +47,14 @@ pub(super) enum Operation {
     Exit,
 }
 
-/// Executions longer than this are taken to go round in circles.
+/// An execution with more steps than this counts as a livelock.
 const STEPS_MAX: usize = 20_000;
 
 struct Thread {
     buffer: VecDeque<(Location, u64)>,
     next: Operation,
     finished: bool,
-    /// What it read last, and where.
+    /// The location and value that the thread read last.
     seen: Option<(Location, u64)>,
     os: OsThread,
 }
@@ -67,9 +68,9 @@ pub(super) struct Machine {
     log: Vec<String>,
     keep_log: bool,
     pub(super) path: Path,
-    /// Who may run.
+    /// The thread that may run.
     pub(super) baton: ThreadId,
-    /// Everybody is to unwind: the execution has failed or is a repetition.
+    /// All threads are to unwind: the execution has failed or is a repetition.
     pub(super) ending: bool,
     pub(super) failure: Option<String>,
 }
@@ -90,7 +91,7 @@ impl Machine {
         }
     }
 
-    /// What happened, a line per step, if it was to be kept.
+    /// The log, a line per step; empty if no log was to be kept.
     pub(super) fn log(&self) -> &[String] {
         &self.log
     }
@@ -122,7 +123,7 @@ impl Machine {
         self.threads[thread].os = os;
     }
 
-    /// Whether nobody but the first thread was ever created.
+    /// Whether no thread but the first was ever created.
     pub(super) fn is_alone(&self) -> bool {
         self.threads.len() == 1
     }
@@ -131,25 +132,26 @@ impl Machine {
         self.threads[thread].finished = true;
     }
 
-    /// `thread` wants to do `operation`; decides who goes on.
+    /// Records that `thread` is about to do `operation`, and chooses the thread that continues.
     pub(super) fn request(&mut self, thread: ThreadId, operation: Operation) {
         self.threads[thread].next = operation;
         self.pass_on(thread);
     }
 
-    /// The wait of a thread for a change of what it read last.
+    /// The wait of a thread for a change of the value that it read last.
     pub(super) fn yielding(&self, thread: ThreadId) -> Operation {
         let seen = self.threads[thread].seen;
         seen.map_or(Operation::Start, |(location, value)| Operation::Yield(location, value))
     }
 
-    /// Lets buffered stores go and chooses the next thread to run, after `running` stopped.
+    /// Writes buffered stores to memory as chosen, and chooses the next thread to run, after
+    /// `running` stopped.
     pub(super) fn pass_on(&mut self, running: ThreadId) {
         while !self.ending {
             let enabled = self.enabled(running);
             if enabled.is_empty() {
                 if self.threads.iter().any(|t| !t.finished) {
-                    self.fail("nobody can go on: a deadlock, or a lost wake-up".into());
+                    self.fail("no thread can continue: a deadlock, or a lost wake-up".into());
                 }
                 return;
             }
@@ -175,7 +177,8 @@ impl Machine {
         }
     }
 
-    /// All that can happen next: first `running`, then the others, then the buffers.
+    /// All steps that are possible next: first of `running`, then of the other threads, then of the
+    /// buffers.
     fn enabled(&self, running: ThreadId) -> Vec<Step> {
         let others = (0..self.threads.len()).filter(|t| *t != running);
         let mut steps: Vec<Step> =
@@ -226,7 +229,7 @@ impl Machine {
         })
     }
 
-    /// The atomic at `address` is gone; returns its value as its owner sees it.
+    /// Removes the atomic at `address`, which is dropped or used exclusively. Returns its value.
     pub(super) fn forget(&mut self, address: usize) -> Option<u64> {
         let location = self.locations.remove(&address)?;
         for thread in 0..self.threads.len() {
@@ -268,7 +271,7 @@ impl Machine {
         self.threads[thread].buffer.push_back((location, value));
     }
 
-    /// Empties the buffer, then replaces the value by `change` of it, if that is anything.
+    /// Empties the buffer, then replaces the value by the result of `change`, if there is one.
     /// Returns the old value.
     pub(super) fn modify(
         &mut self,
@@ -304,10 +307,10 @@ impl Machine {
     }
 
     pub(super) fn yielded(&mut self, thread: ThreadId) {
-        self.note(thread, format_args!("goes on after waiting"));
+        self.note(thread, format_args!("continues after waiting"));
     }
 
-    /// Changes a variable of the checker, past all buffers and without waking anybody.
+    /// Changes a variable of the checker, bypassing all buffers and without waking a thread.
     pub(super) fn section(&mut self, thread: ThreadId, location: Location, value: u64) -> u64 {
         let what = if value == 0 { "leaves" } else { "enters" };
         self.note(thread, format_args!("{what} section {location}"));

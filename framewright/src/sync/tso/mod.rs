@@ -1,10 +1,10 @@
-//! A model of store buffers, and an explorer of everything they may do.
+//! A model of store buffers, and an explorer of all executions that they allow.
 //!
-//! The biased owner of a CPU's lists writes `busy` and reads `request` with no fence between;
-//! the drainer writes `request`, makes *the other CPU* run a barrier, and reads `busy`. Whether
-//! that excludes depends on one thing that the C11 model cannot say: what a barrier executed on
-//! another processor does to this one's pending stores. So the model here is the machine's own.
-//! On total-store-order processors (x86, SPARC) it is simple:
+//! The biased owner of a CPU's lists writes `busy` and reads `request` with no fence between; the
+//! drainer writes `request`, makes *the other CPU* run a barrier, and reads `busy`. Whether the two
+//! exclude each other depends on the effect of a barrier on the pending stores of another
+//! processor. The C11 model cannot express that effect, so this is a model of the machine. For
+//! total-store-order processors (x86, SPARC) it is simple:
 //!
 //! * every thread has a first-in-first-out *store buffer*; a store goes into it;
 //! * a load takes the youngest store to its address from its own buffer, else reads memory;
@@ -13,24 +13,24 @@
 //! * a [`remote_barrier`] empties the buffers of the threads it is aimed at. Nothing else does;
 //!   [`compiler_fence`] in particular leaves them alone.
 //!
-//! [`explore`] runs a closure again and again until every order of steps and every moment of
-//! every buffered store has been tried, and panics with the failing sequence if an assertion
-//! fails, nobody can move, or nobody gets anywhere. Orders that differ only in steps that do
-//! not touch each other are tried once (sleep sets), so "every" is exact and affordable. Where
-//! it is not, an [`Explorer`] bounds preemptions or draws executions at random.
+//! [`explore`] runs a closure until it has tried every order of steps, with every buffered store
+//! reaching memory at every possible time. It panics with the failing sequence if an assertion
+//! fails, and on a deadlock or livelock. Orders that differ only in independent steps are tried
+//! once (sleep sets), so the exploration is complete. Where a complete exploration takes too long,
+//! an [`Explorer`] bounds preemptions or draws executions at random.
 //!
 //! | module     | job                                                                  |
 //! |------------|----------------------------------------------------------------------|
 //! | `atomics`  | the types that stand in for `core::sync::atomic`                     |
 //! | `thread`   | spawn, join, yield: model threads are OS threads that pass a baton   |
-//! | `machine`  | memory, store buffers, who may do what next                          |
+//! | `machine`  | memory, store buffers, the steps that are possible next              |
 //! | `path`     | the sequence of choices: depth first without repetition, or drawn    |
-//! | `explore`  | the loop around all that, and how a failure is told                  |
+//! | `explore`  | the loop over all executions, and the report of a failure            |
 //!
-//! Rules for what is explored: it is deterministic but for the model's choices; whatever its
-//! threads share is one of these atomics; loops that wait read one of them and then call
-//! [`yield_now`]. Outside of an exploration the types behave as `core`'s do, so code built with
-//! them runs as ever.
+//! Rules for an explored closure: it is deterministic apart from the model's choices; its threads
+//! share nothing but these atomics; a loop that waits reads one of them and then calls
+//! [`yield_now`]. Outside of an exploration the types behave as those of `core`, so code built with
+//! them runs as usual.
 
 mod atomics;
 mod explore;

@@ -1,18 +1,18 @@
-//! The sequence of choices of one execution, and which sequence comes next.
+//! The sequence of choices of one execution, and the choice of the next sequence.
 //!
 //! The tree of all sequences is walked depth first. Two measures keep it small:
 //!
 //! * *sleep sets*: once a step has been explored at some point, its siblings' subtrees need not
 //!   begin with it again until a step that interferes with it has been taken. This prunes
 //!   repetitions only: every distinct outcome is still reached;
-//! * a *preemption bound*, where the whole tree is too large: how often a thread may be
-//!   interrupted that could have gone on.
+//! * a *preemption bound*, where the whole tree is too large: the maximum number of times that
+//!   another thread runs while the last one could have continued.
 
 use std::vec::Vec;
 
 use super::machine::{Location, ThreadId};
 
-/// What a step does, apart from whose it is.
+/// The action of a step.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Act {
     /// The thread executes the operation it is waiting to execute.
@@ -21,7 +21,7 @@ pub(super) enum Act {
     Flush,
 }
 
-/// One thing that can happen next, and what it touches.
+/// A step that is possible next, and the locations that it accesses.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Step {
     pub(super) act: Act,
@@ -49,14 +49,14 @@ impl Step {
 }
 
 struct Node {
-    /// What is explored here, in order.
+    /// The steps that are explored at this node, in order.
     steps: Vec<Step>,
     chosen: usize,
-    /// What was explored elsewhere already.
+    /// The steps that were explored at another node already (the sleep set).
     sleeping: Vec<Step>,
     /// Preemptions before this node.
     preemptions: u32,
-    /// Whom a choice of another thread preempts.
+    /// The thread that is preempted if another thread is chosen.
     running: Option<ThreadId>,
 }
 
@@ -73,17 +73,17 @@ impl Node {
     }
 }
 
-/// What an execution does next.
+/// The result of a choice.
 pub(super) enum Choice {
-    /// This.
+    /// This step is next.
     Take(Step),
-    /// Nothing: everything from here on has been explored before.
+    /// No step: everything from here on has been explored before.
     Repetition,
-    /// The step that was possible here last time no longer is.
+    /// The step that was possible here the last time is not possible now.
     Strayed,
 }
 
-/// See the module.
+/// The choices of one execution, from the root of the tree.
 #[derive(Default)]
 pub(super) struct Path {
     nodes: Vec<Node>,
@@ -93,7 +93,8 @@ pub(super) struct Path {
     script: Option<Vec<u16>>,
     /// State of a random generator: choices are drawn, not enumerated.
     random: Option<u64>,
-    /// Whether they are, or were when the script was written: then nothing sleeps.
+    /// Whether choices are drawn, or were drawn when the script was written. Then there are no
+    /// sleep sets.
     draws: bool,
 }
 
@@ -107,13 +108,13 @@ impl Path {
         Self { bound, draws, script: Some(choices.to_vec()), ..Self::default() }
     }
 
-    /// A path of which every execution is drawn at random.
+    /// A path with all choices drawn at random.
     pub(super) fn random(seed: u64) -> Self {
         Self { random: Some(seed | 1), draws: true, ..Self::default() }
     }
 
-    /// Draws one of the steps. Buffered stores are made to wait, and threads to run on for a
-    /// while: that is where what is rare on real machines happens.
+    /// Draws one of the steps. Prefers to delay buffered stores and to let a thread run for some
+    /// steps, because the outcomes that are rare on real machines need such delays.
     fn draw_step(&mut self, enabled: &[Step], running: Option<ThreadId>) -> Option<usize> {
         let runs = enabled.iter().filter(|step| step.act == Act::Run).count();
         let goes_on = running.and_then(|r| enabled.iter().position(|e| e.is(Act::Run, r)));
@@ -134,7 +135,7 @@ impl Path {
         Some((*state >> 33) as usize % bound.max(1))
     }
 
-    /// Chooses among `enabled` (never empty); `running` had the last turn.
+    /// Chooses one of `enabled`, which is not empty. `running` is the thread that ran last.
     pub(super) fn choose(&mut self, mut enabled: Vec<Step>, running: Option<ThreadId>) -> Choice {
         if let Some(node) = self.nodes.get(self.depth) {
             let step = node.taken();
@@ -160,9 +161,10 @@ impl Path {
         Choice::Take(step)
     }
 
-    /// What sleeps at a new node: what slept or was explored at the last one, unless the step
-    /// taken there interferes with it. Where preemptions count, two threads' steps in another
-    /// order are another thing; a flush is never a preemption.
+    /// The sleep set of a new node: the steps that slept or were explored at the last node, except
+    /// those that the step taken there interferes with. If preemptions are counted, two threads'
+    /// steps in another order are not equivalent, so only flushes sleep, which are never
+    /// preemptions.
     fn inherit_sleep(&self) -> Vec<Step> {
         let Some(last) = self.nodes.last().filter(|_| !self.draws) else { return Vec::new() };
         let taken = last.taken();
@@ -174,7 +176,7 @@ impl Path {
         earlier.filter(stays).cloned().collect()
     }
 
-    /// Goes on to the next sequence; `false` when there is none.
+    /// Advances to the next sequence; `false` if there is none.
     pub(super) fn advance(&mut self) -> bool {
         self.depth = 0;
         if self.random.is_some() {

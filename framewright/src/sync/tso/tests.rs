@@ -1,5 +1,5 @@
-//! The explorer against the outcomes that are known of such machines (litmus tests), and
-//! against code that is known to be wrong.
+//! Tests of the explorer: known outcomes of such machines (litmus tests), and code that is known to
+//! be wrong.
 
 use std::{collections::BTreeSet, sync::Arc, sync::Mutex, vec::Vec};
 
@@ -9,7 +9,7 @@ use super::{
     Section, compiler_fence, explore, fence, remote_barrier, spawn, yield_now,
 };
 
-/// Two shared words and who is where.
+/// Two shared words, and a section that checks exclusion.
 #[derive(Default)]
 struct Shared {
     x: AtomicU32,
@@ -17,8 +17,9 @@ struct Shared {
     section: Section,
 }
 
-/// All outcomes of two threads that each return what they read. Explored twice: sleep sets may
-/// only leave out repetitions, and where preemptions are counted they leave out much less.
+/// All outcomes of two threads that each return the value that they read. Explored twice, with and
+/// without counting preemptions: both have to find the same outcomes, although the sleep sets
+/// differ.
 fn outcomes(left: fn(&Shared) -> u32, right: fn(&Shared) -> u32) -> BTreeSet<(u32, u32)> {
     let all = outcomes_by(Explorer::new(), left, right);
     assert_eq!(all, outcomes_by(Explorer::new().preemptions(u32::MAX), left, right));
@@ -85,7 +86,7 @@ fn fences_and_strong_operations_forbid_it() {
         },
         |s| {
             s.y.store(1, Relaxed);
-            // Even one that fails empties the buffer.
+            // A compare-exchange that fails empties the buffer, too.
             let _ = s.y.compare_exchange(7, 8, Relaxed, Relaxed);
             s.x.load(Relaxed)
         },
@@ -175,7 +176,7 @@ fn read_modify_writes_are_atomic() {
 
 // ---- mutual exclusion -----------------------------------------------------------------------
 
-/// Dekker with the fence on one side: the left side's, or nobody's.
+/// Dekker's protocol without a fence on the owner's side. With `barrier`, the other side runs it.
 fn asymmetric_dekker(barrier: Option<fn(&super::JoinHandle<()>)>) -> impl Fn() + Sync {
     move || {
         let shared = Arc::new(Shared::default());
@@ -229,7 +230,7 @@ fn the_wrong_threads_barrier_is_no_barrier() {
 
 #[test]
 fn a_barrier_may_come_before_a_store() {
-    // Dekker the wrong way round: who looks first and then says so is not helped by a barrier.
+    // Dekker in the wrong order: a barrier does not help a thread that reads before it writes.
     let failure = fails(|| {
         let shared = Arc::new(Shared::default());
         let theirs = Arc::clone(&shared);
@@ -252,7 +253,7 @@ fn a_barrier_may_come_before_a_store() {
 
 #[test]
 fn a_bound_still_finds_it() {
-    // The owner has to get in between, and the other has to get in between that.
+    // The failure needs two preemptions: each thread has to interrupt the other.
     assert!(Explorer::new().preemptions(1).run(asymmetric_dekker(None)).is_ok());
     assert!(Explorer::new().preemptions(2).run(asymmetric_dekker(None)).is_err());
     let bounded = Explorer::new()

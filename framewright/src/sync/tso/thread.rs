@@ -1,5 +1,5 @@
-//! Threads of the model: OS threads that pass one baton, so that one runs at a time and every
-//! change of hands is a choice of the explorer.
+//! Threads of the model: OS threads of which one runs at a time, the holder of the baton. Every
+//! change of the running thread is a choice of the explorer.
 
 use core::cell::RefCell;
 use std::{
@@ -30,7 +30,7 @@ pub(super) struct Shared {
     running: Mutex<Vec<thread::JoinHandle<()>>>,
 }
 
-/// What model threads unwind with when their execution is over before its end.
+/// The panic payload with which model threads unwind when their execution is cut short.
 struct Ended;
 
 impl Shared {
@@ -51,7 +51,7 @@ impl Shared {
         self.running.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Runs `body` as the first model thread, on this OS thread, and all that it spawns.
+    /// Runs `body` as the first model thread, on this OS thread, with all threads that it spawns.
     pub(super) fn run(self: &Arc<Self>, body: &(dyn Fn() + Sync)) {
         let thread = self.machine().add_thread(thread::current());
         Handle { shared: Arc::clone(self), thread }.live(body);
@@ -68,7 +68,8 @@ impl Handle {
         CURRENT.try_with(|current| current.borrow().clone()).ok().flatten()
     }
 
-    /// The same, once the model's memory is in force: when a second thread has been spawned.
+    /// The execution that the calling OS thread takes part in, if it uses the model's memory, which
+    /// is so after a second thread was spawned.
     pub(super) fn modelled() -> Option<Handle> {
         Handle::current().filter(|handle| !handle.machine().is_alone())
     }
@@ -77,7 +78,7 @@ impl Handle {
         self.shared.machine()
     }
 
-    /// Waits for the explorer to choose this thread for `operation`, then has its `effect`.
+    /// Waits until the explorer chooses this thread for `operation`, then applies `effect`.
     pub(super) fn step<R>(
         &self,
         operation: impl FnOnce(&mut Machine) -> Operation,
@@ -108,7 +109,7 @@ impl Handle {
         machine
     }
 
-    /// The whole life of a model thread.
+    /// Runs a model thread from start to end.
     fn live(self, body: impl FnOnce()) {
         CURRENT.set(Some(self.clone()));
         let result = catch_unwind(AssertUnwindSafe(|| {
@@ -182,7 +183,7 @@ pub fn spawn<T: Send + 'static>(body: impl FnOnce() -> T + Send + 'static) -> Jo
 }
 
 impl Handle {
-    /// A new thread's wait for its first turn: its wish to start was registered by its parent.
+    /// Waits for the first turn of a new thread. Its parent has registered the operation `Start`.
     fn begin(&self) {
         let machine = self.wait_for_baton(self.machine());
         if machine.ending {
@@ -198,9 +199,9 @@ pub fn current() -> Option<ThreadId> {
     Handle::current().map(|handle| handle.thread)
 }
 
-/// The body of a loop that waits for another thread: goes on when what this thread read last has
-/// changed. (Waiting for exactly that keeps endless loops out of the exploration, and finds
-/// deadlocks.) Outside of an exploration it yields to other threads.
+/// The body of a loop that waits for another thread: returns when the value that this thread read
+/// last has changed. (So endless loops are not explored, and deadlocks are found.) Outside of an
+/// exploration it yields to other threads.
 pub fn yield_now() {
     let Some(handle) = Handle::current() else {
         return thread::yield_now();
@@ -209,12 +210,12 @@ pub fn yield_now() {
     handle.step(|machine| machine.yielding(thread), |machine, _| machine.yielded(thread));
 }
 
-/// A place where one thread at a time may be. A variable of the checker, not of the machine: it
-/// is exact at every moment and orders nothing.
+/// A critical section, to check that one thread at a time is inside. A variable of the checker, not
+/// of the machine: it is exact at every moment and orders nothing.
 #[derive(Debug, Default)]
 pub struct Section(u8);
 
-/// Being inside of a [`Section`], until it is dropped.
+/// Proof of being inside a [`Section`], until it is dropped.
 pub struct Inside<'s>(&'s Section);
 
 impl Section {
@@ -229,7 +230,7 @@ impl Section {
     /// # Panics
     ///
     /// In an exploration, if another thread is inside.
-    #[must_use = "the section is left at once"]
+    #[must_use = "the section is left when this is dropped"]
     pub fn enter(&self) -> Inside<'_> {
         if let Some(before) = self.set(|thread| thread as u64 + 1) {
             assert!(before == 0, "thread {} is inside already", before - 1);

@@ -171,7 +171,7 @@ fn a_flush_of_some_pages_does_not_count_as_a_full_flush() {
 }
 
 #[test]
-fn a_full_flush_covers_what_was_unmapped_before_it_began() {
+fn a_full_flush_covers_pages_unmapped_before_it_began() {
     with_machine(tuning(FlushBatching::Lazy, 32, 16), |machine| {
         // SAFETY: no frame that this CPU had a translation to is freed here.
         #[allow(unsafe_code)]

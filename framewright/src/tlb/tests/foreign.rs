@@ -7,8 +7,8 @@ fn with_two(test: impl FnOnce(&Machine<'_, '_>, &Machine<'_, '_>)) {
     with_machine(lazily(), |one| with_machine(lazily(), |other| test(one, other)));
 }
 
-/// Unmaps page 1 of space 0, which all CPUs have read, and leaves the flush owed to `one.file`.
-fn owe(one: &Machine<'_, '_>) {
+/// Unmaps page 1 of space 0, which all CPUs have read, and leaves its flush pending in `one.file`.
+fn defer_flush(one: &Machine<'_, '_>) {
     (0..CPUS).for_each(|cpu| one.read(cpu, 1));
     let mut slots = slots();
     let mut batch = one.on(0).batch(&mut slots);
@@ -18,26 +18,26 @@ fn owe(one: &Machine<'_, '_>) {
 }
 
 #[test]
-fn what_one_memory_owes_is_not_settled_through_another() {
+fn a_deferred_flush_of_one_memory_is_not_made_through_another() {
     with_two(|one, other| {
-        // The epochs of the other are ahead.
+        // The epochs of the other memory are ahead.
         (0..CPUS).for_each(|cpu| (0..9).for_each(|_| other.on(cpu).flush_local()));
         (0..9).for_each(|_| other.on(0).flush_tables(&CpuMask::EMPTY));
         (0..CPUS).for_each(|cpu| other.on(cpu).flush_local());
-        owe(one);
-        // All that the other memory's machine can do: it may be the same machine.
+        defer_flush(one);
+        // The other memory cannot compare epochs, so it flushes all CPUs.
         assert!(other.on(0).flush_deferred(&one.file));
         assert_eq!(other.interrupts.get(), 3);
         assert!(one.on(0).flush_deferred(&one.file));
         assert!(!one.any_cpu_has_cached(0, 1));
-        assert!(!other.on(0).flush_deferred(&one.file), "nothing is owed any more");
+        assert!(!other.on(0).flush_deferred(&one.file), "nothing is pending any more");
     });
 }
 
 #[test]
 fn nothing_is_owed_through_a_second_memory() {
     with_two(|one, other| {
-        owe(one);
+        defer_flush(one);
         (0..CPUS).for_each(|cpu| other.read(cpu, 1));
         let mut slots = slots();
         let mut batch = other.on(0).batch(&mut slots);
@@ -47,7 +47,7 @@ fn nothing_is_owed_through_a_second_memory() {
             dirty: false,
             space: 0,
             page: 1,
-            space_flush: &other.owed[0],
+            space_flush: &other.space_flushes[0],
             file_flush: Some(&one.file),
         };
         batch.add(Pfn::new(1), &translation);

@@ -83,7 +83,7 @@ struct Machine<'l, 'm> {
     forget_fails: Cell<Option<CpuId>>,
     has_local_flush: Cell<bool>,
     interrupts: Cell<u64>,
-    owed: [DeferredFlush; 2],
+    space_flushes: [DeferredFlush; 2],
     file: DeferredFlush,
 }
 
@@ -186,7 +186,7 @@ impl<'m> Machine<'_, 'm> {
             dirty,
             space,
             page,
-            space_flush: &self.owed[space as usize],
+            space_flush: &self.space_flushes[space as usize],
             file_flush: Some(&self.file),
         };
         batch.add(Pfn::new(page), &translation);
@@ -213,7 +213,7 @@ fn with_machine(tlb: TlbTuning, test: impl FnOnce(&Machine<'_, '_>)) {
         forget_fails: Cell::new(None),
         has_local_flush: Cell::new(true),
         interrupts: Cell::new(0),
-        owed: [DeferredFlush::new(), DeferredFlush::new()],
+        space_flushes: [DeferredFlush::new(), DeferredFlush::new()],
         file: DeferredFlush::new(),
     });
 }

@@ -38,7 +38,7 @@ fn random_operations(machine: &Machine<'_, '_>, seed: u64) {
             1 => machine.lazy[at].set(true),
             2 => machine.on(cpu).flush_local(),
             3 => {
-                let which = [&machine.owed[0], &machine.owed[1], &machine.file];
+                let which = [&machine.space_flushes[0], &machine.space_flushes[1], &machine.file];
                 machine.on(cpu).flush_deferred(which[random(3) as usize]);
             }
             4 => {

@@ -15,7 +15,7 @@ fn dirty_pages_are_never_deferred() {
                 dirty: false,
                 space: 0,
                 page: 9,
-                space_flush: &machine.owed[0],
+                space_flush: &machine.space_flushes[0],
                 file_flush: None,
             };
             batch.add(Pfn::new(9), &translation);
@@ -73,7 +73,7 @@ fn a_pending_flush_is_made_before_page_tables_or_contents_change() {
             assert!(!machine.on(1).flush_deferred(&machine.file));
             reclaim(machine, 0..4, false);
             assert!(machine.any_cpu_has_cached(0, 1) && machine.file.is_pending());
-            assert!(machine.on(1).flush_deferred(&machine.owed[0]));
+            assert!(machine.on(1).flush_deferred(&machine.space_flushes[0]));
             assert!((0..4).all(|page| !machine.any_cpu_has_cached(0, page)));
             let sent = machine.interrupts.get();
             assert!(!machine.on(2).flush_deferred(&machine.file), "all CPUs have flushed");
@@ -84,7 +84,7 @@ fn a_pending_flush_is_made_before_page_tables_or_contents_change() {
 }
 
 #[test]
-fn a_full_batch_flushes_at_once_what_it_cannot_note() {
+fn a_full_batch_flushes_further_pages_at_once() {
     with_machine(tuning(FlushBatching::All, 2, 0), |machine| {
         (0..CPUS).for_each(|cpu| (0..3).for_each(|page| machine.read(cpu, page)));
         let mut slots = slots();

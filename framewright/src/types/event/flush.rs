@@ -11,7 +11,7 @@ pub enum FlushReason {
     RemoteShootdown = 1,
     /// The CPU flushes locally what it requests other CPUs to flush.
     Local = 2,
-    /// The same for one address space.
+    /// The CPU flushes one address space locally.
     LocalMm = 3,
     /// The CPU sends requests to other CPUs.
     RemoteSend = 4,

@@ -86,7 +86,7 @@ pub enum VmscanEvent {
     },
     /// Pages were taken off a list.
     LruIsolate {
-        /// The highest kind of zone whose pages are useful.
+        /// The highest kind of zone that the request can use.
         highest: ZoneKind,
         /// The requested order.
         order: Order,

@@ -1,8 +1,8 @@
 //! Requests as Linux prints them: the `gfp_flags` of its trace events.
 //!
-//! Linux prints flags greedily: the first matching name of a list, widest names first, then the
-//! rest. So a request is turned into flags, and the flags into names. The values of the flags
-//! differ between releases and have no meaning outside.
+//! Linux prints flags greedily: the first matching name of a list, names of many flags first, then
+//! the rest. So a request is turned into flags, and the flags into names. The values of the flags
+//! differ between releases and are used in this module only.
 
 use core::fmt;
 
@@ -75,7 +75,7 @@ impl Request {
             ZoneKind::Normal => 0,
             ZoneKind::Movable => HIGHMEM | HARDWALL,
         };
-        // Flags about I/O and file systems are printed only for requests that may wait.
+        // Flags about I/O and file systems are set only for requests that may wait.
         of | zone
             | on(waits, DIRECT)
             | on(!self.has(NO_WAKE), KSWAPD)

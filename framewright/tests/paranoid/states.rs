@@ -19,7 +19,7 @@ fn free_twice(memory: &Memory<'_, Machine>, token: &mut Token<'_, '_>, block: Bl
 }
 
 #[test]
-fn whatever_handed_a_block_out_it_can_be_freed_once() {
+fn a_block_from_any_call_can_be_freed_once() {
     on_either(|memory, token| {
         let block = memory.alloc_bypassing_lists(PAGE.atomic()).unwrap();
         free_twice(memory, token, block);
@@ -36,7 +36,7 @@ fn whatever_handed_a_block_out_it_can_be_freed_once() {
 }
 
 #[test]
-fn whatever_frees_a_block_it_is_free() {
+fn after_any_free_a_block_is_free() {
     on_either(|memory, token| {
         let block = token.alloc(PAGE).unwrap();
         let (pfn, size) = raw(&block);
@@ -83,7 +83,7 @@ fn only_blocks_can_be_adopted() {
 }
 
 #[test]
-fn a_block_that_was_freed_behind_its_owners_back_goes_no_further() {
+fn a_block_that_was_freed_raw_is_refused_by_all_other_calls() {
     on_either(|memory, token| {
         let block = token.alloc(Request::new(order(2), MigrateType::Movable)).unwrap();
         let (pfn, size) = raw(&block);
