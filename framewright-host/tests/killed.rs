@@ -7,7 +7,7 @@
 #[allow(dead_code, reason = "the store of the other tests is in memory")]
 mod setup;
 
-use framewright_host::paging::{FileStore, PageCache, Pager, Ran};
+use framewright_host::paging::{FileStore, PageCache, Pager, RunOutcome};
 use std::{
     env, fs,
     io::{BufRead, BufReader, Read, Write},
@@ -44,17 +44,17 @@ fn process_to_be_killed() {
     with_memory(machine, |memory| {
         let run = Pager::run(memory, &cache, |pager| {
             let me = pager.register().unwrap();
-            let mut seat = pager.seat(&me).unwrap();
+            let mut pager_cpu = pager.cpu(&me).unwrap();
             for version in from.parse::<u32>().unwrap().. {
                 for page in 0..PAGES {
-                    seat.write(file, page).unwrap().fill(value(page, version));
+                    pager_cpu.write(file, page).unwrap().fill(value(page, version));
                 }
                 say(&format!("writing {version}"));
-                seat.sync(file).unwrap();
+                pager_cpu.sync(file).unwrap();
                 say(&format!("synced {version}"));
             }
         });
-        run.and_then(Ran::written).unwrap();
+        run.and_then(RunOutcome::written).unwrap();
     });
 }
 
@@ -97,7 +97,7 @@ fn kill_one(file: &Path, from: u32, random: &mut fastrand::Rng) -> Option<u32> {
     let begins = format!("writing {after}");
     while !line.contains(&begins) {
         line.clear();
-            assert!(out.read_line(&mut line).unwrap() > 0, "the process ended by itself");
+        assert!(out.read_line(&mut line).unwrap() > 0, "the process ended by itself");
     }
     // A sync takes some ten milliseconds.
     thread::sleep(Duration::from_micros(random.u64(..30_000)));
