@@ -7,7 +7,7 @@ use crate::{
     cpu::{Cpus, processors},
     frames::Frames,
     machine::Parts,
-    mapping::{Mapping, Wish},
+    mapping::{Mapping, MappingSpec},
     membarrier::RemoteBarrier,
 };
 
@@ -131,7 +131,7 @@ impl HostBuilder {
         let processors = if self.pin { processors()? } else { Vec::new() };
         let mapping = match self.backing {
             Backing::MetadataOnly => None,
-            Backing::Anonymous | Backing::Memfd => Some(Mapping::new(&Wish {
+            Backing::Anonymous | Backing::Memfd => Some(Mapping::new(&MappingSpec {
                 what: "the frames",
                 bytes: range.frames() as usize * FRAME_SIZE,
                 backing: self.backing,

@@ -102,7 +102,7 @@ pub enum HostError {
         "the kernel frees no memory of this process on request ({errno}); a page cache needs that: do \
          not lock all memory (mlockall)"
     )]
-    NoGivingUp {
+    NoEviction {
         /// The error of the kernel.
         errno: Errno,
     },

@@ -167,14 +167,14 @@ impl std::error::Error for Mismatch {}
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Backing, PageSize, mapping::Wish};
+    use crate::{Backing, PageSize, mapping::MappingSpec};
 
     const BASE: u64 = 1024;
     const FRAMES: u64 = 8;
 
     fn frames() -> Frames {
         let range = FrameRange::new(Pfn::new(BASE), Pfn::new(BASE + FRAMES)).unwrap();
-        let mapping = Mapping::new(&Wish {
+        let mapping = Mapping::new(&MappingSpec {
             what: "a test",
             bytes: FRAMES as usize * FRAME_SIZE,
             backing: Backing::Anonymous,

@@ -22,7 +22,7 @@ const SMALL: usize = 4096;
 
 /// The properties of a mapping.
 #[derive(Clone, Copy)]
-pub(crate) struct Wish {
+pub(crate) struct MappingSpec {
     /// The purpose, for error messages.
     pub(crate) what: &'static str,
     pub(crate) bytes: usize,
@@ -46,17 +46,17 @@ unsafe impl Sync for Mapping {}
 
 impl Mapping {
     /// Maps memory with these properties; `bytes` is rounded up to whole pages.
-    pub(crate) fn new(wish: &Wish) -> Result<Self, HostError> {
-        if wish.populate {
-            refuse_more_than_available(wish)?;
+    pub(crate) fn new(spec: &MappingSpec) -> Result<Self, HostError> {
+        if spec.populate {
+            refuse_more_than_available(spec)?;
         }
-        let mapping = match wish.pages {
-            PageSize::Huge => Self::huge(wish)?,
-            PageSize::Small | PageSize::Transparent => Self::small(wish)?,
+        let mapping = match spec.pages {
+            PageSize::Huge => Self::huge(spec)?,
+            PageSize::Small | PageSize::Transparent => Self::small(spec)?,
         };
-        mapping.advise(wish)?;
-        if wish.populate {
-            mapping.populate(wish)?;
+        mapping.advise(spec)?;
+        if spec.populate {
+            mapping.populate(spec)?;
         }
         Ok(mapping)
     }
@@ -96,25 +96,25 @@ impl Mapping {
     }
 
     /// Explicit huge pages: the kernel aligns them.
-    fn huge(wish: &Wish) -> Result<Self, HostError> {
-        let bytes = round_up(wish, HUGE)?;
-        let errno = match map(wish, bytes, None, MapFlags::HUGETLB, MemfdFlags::HUGETLB) {
+    fn huge(spec: &MappingSpec) -> Result<Self, HostError> {
+        let bytes = round_up(spec, HUGE)?;
+        let errno = match map(spec, bytes, None, MapFlags::HUGETLB, MemfdFlags::HUGETLB) {
             Ok(mapping) => return Ok(mapping),
             Err(Failure::Memfd(errno) | Failure::Map(errno)) => errno,
         };
         let (needed, free) = (bytes / HUGE, free_huge_pages());
-        Err(HostError::NoHugePages { what: wish.what, needed, free, errno })
+        Err(HostError::NoHugePages { what: spec.what, needed, free, errno })
     }
 
     /// Small pages: address space is reserved with space for the alignment, and mapped over.
-    fn small(wish: &Wish) -> Result<Self, HostError> {
-        let what = wish.what;
-        let bytes = round_up(wish, SMALL)?;
+    fn small(spec: &MappingSpec) -> Result<Self, HostError> {
+        let what = spec.what;
+        let bytes = round_up(spec, SMALL)?;
         let out_of_memory = |errno| HostError::OutOfMemory { what, bytes, errno };
         let reserved = Self::reserve(bytes + HUGE, ProtFlags::empty(), MapFlags::PRIVATE);
         let reserved = reserved.map_err(out_of_memory)?;
         let at = reserved.trim(bytes);
-        map(wish, bytes, Some(at), MapFlags::empty(), MemfdFlags::empty()).map_err(|failure| {
+        map(spec, bytes, Some(at), MapFlags::empty(), MemfdFlags::empty()).map_err(|failure| {
             match failure {
                 Failure::Memfd(errno) => HostError::Memfd { what, errno },
                 Failure::Map(errno) => out_of_memory(errno),
@@ -146,9 +146,9 @@ impl Mapping {
         start
     }
 
-    fn advise(&self, wish: &Wish) -> Result<(), HostError> {
-        let refused = |errno| HostError::NoTransparentHugePages { what: wish.what, errno };
-        match wish.pages {
+    fn advise(&self, spec: &MappingSpec) -> Result<(), HostError> {
+        let refused = |errno| HostError::NoTransparentHugePages { what: spec.what, errno };
+        match spec.pages {
             PageSize::Huge => Ok(()),
             PageSize::Transparent => self.madvise(Advice::LinuxHugepage).map_err(refused),
             PageSize::Small => {
@@ -159,7 +159,7 @@ impl Mapping {
         }
     }
 
-    fn populate(&self, wish: &Wish) -> Result<(), HostError> {
+    fn populate(&self, spec: &MappingSpec) -> Result<(), HostError> {
         match self.madvise(Advice::LinuxPopulateWrite) {
             Ok(()) => Ok(()),
             // Kernels before 5.14: touch every page.
@@ -170,7 +170,7 @@ impl Mapping {
                 }
                 Ok(())
             }
-            Err(errno) => Err(HostError::OutOfMemory { what: wish.what, bytes: self.bytes, errno }),
+            Err(errno) => Err(HostError::OutOfMemory { what: spec.what, bytes: self.bytes, errno }),
         }
     }
 
@@ -196,7 +196,7 @@ enum Failure {
 /// Maps memory, over the reservation `at` if there is one. A reservation that could not be mapped over
 /// is unmapped.
 fn map(
-    wish: &Wish,
+    spec: &MappingSpec,
     bytes: usize,
     at: Option<NonNull<u8>>,
     flags: MapFlags,
@@ -207,7 +207,7 @@ fn map(
     let access = ProtFlags::READ | ProtFlags::WRITE;
     let fixed = if at.is_some() { MapFlags::FIXED } else { MapFlags::empty() };
     let address = at.map_or(std::ptr::null_mut(), |at| at.as_ptr().cast::<c_void>());
-    let start = match wish.backing {
+    let start = match spec.backing {
         Backing::Memfd => {
             let file = memfd_create(c"framewright", MemfdFlags::CLOEXEC | file_flags)
                 .map_err(Failure::Memfd)?;
@@ -228,25 +228,25 @@ fn map(
     Ok(Mapping { start, bytes })
 }
 
-fn round_up(wish: &Wish, to: usize) -> Result<usize, HostError> {
-    let rounded = wish.bytes.max(1).checked_next_multiple_of(to);
+fn round_up(spec: &MappingSpec, to: usize) -> Result<usize, HostError> {
+    let rounded = spec.bytes.max(1).checked_next_multiple_of(to);
     // Leave space to align, and the sign bit, because pointer offsets are signed.
     rounded.filter(|bytes| *bytes <= isize::MAX as usize - HUGE).ok_or(HostError::OutOfMemory {
-        what: wish.what,
-        bytes: wish.bytes,
+        what: spec.what,
+        bytes: spec.bytes,
         errno: Errno::OVERFLOW,
     })
 }
 
-fn refuse_more_than_available(wish: &Wish) -> Result<(), HostError> {
+fn refuse_more_than_available(spec: &MappingSpec) -> Result<(), HostError> {
     let Some(available) = available_memory() else {
         return Ok(());
     };
     // Explicit huge pages are reserved already, and not part of the available memory.
-    if wish.pages == PageSize::Huge || wish.bytes as u64 <= available {
+    if spec.pages == PageSize::Huge || spec.bytes as u64 <= available {
         return Ok(());
     }
-    Err(HostError::TooLittleAvailable { what: wish.what, bytes: wish.bytes, available })
+    Err(HostError::TooLittleAvailable { what: spec.what, bytes: spec.bytes, available })
 }
 
 /// The memory that programs can use without swapping: `MemAvailable` of `/proc/meminfo`, in bytes;
@@ -268,8 +268,8 @@ fn free_huge_pages() -> u64 {
 mod tests {
     use super::*;
 
-    fn wish(bytes: usize) -> Wish {
-        Wish {
+    fn spec(bytes: usize) -> MappingSpec {
+        MappingSpec {
             what: "a test",
             bytes,
             backing: Backing::Anonymous,
@@ -294,8 +294,8 @@ mod tests {
         for backing in [Backing::Anonymous, Backing::Memfd] {
             for populate in [false, true] {
                 for bytes in [1, HUGE, HUGE + SMALL] {
-                    let wish = Wish { backing, populate, ..wish(bytes) };
-                    let mapping = Mapping::new(&wish).unwrap();
+                    let spec = MappingSpec { backing, populate, ..spec(bytes) };
+                    let mapping = Mapping::new(&spec).unwrap();
                     assert_eq!(mapping.bytes(), bytes.next_multiple_of(SMALL));
                     is_usable(&mapping);
                 }
@@ -305,7 +305,7 @@ mod tests {
 
     #[test]
     fn transparent_huge_pages_work_or_say_why_not() {
-        match Mapping::new(&Wish { pages: PageSize::Transparent, ..wish(2 * HUGE) }) {
+        match Mapping::new(&MappingSpec { pages: PageSize::Transparent, ..spec(2 * HUGE) }) {
             Ok(mapping) => is_usable(&mapping),
             Err(error) => assert!(error.to_string().contains("transparent"), "{error}"),
         }
@@ -313,9 +313,9 @@ mod tests {
 
     #[test]
     fn explicit_huge_pages_work_or_say_what_is_missing() {
-        let all = Wish { pages: PageSize::Huge, ..wish(4 * HUGE) };
+        let all = MappingSpec { pages: PageSize::Huge, ..spec(4 * HUGE) };
         for backing in [Backing::Anonymous, Backing::Memfd] {
-            match Mapping::new(&Wish { backing, ..all }) {
+            match Mapping::new(&MappingSpec { backing, ..all }) {
                 Ok(mapping) => is_usable(&mapping),
                 Err(HostError::NoHugePages { needed: 4, .. }) => {}
                 Err(error) => panic!("{error}"),
@@ -325,9 +325,9 @@ mod tests {
 
     #[test]
     fn the_impossible_is_refused() {
-        assert!(matches!(Mapping::new(&wish(usize::MAX)), Err(HostError::OutOfMemory { .. })));
-        assert!(matches!(Mapping::new(&wish(1 << 60)), Err(HostError::OutOfMemory { .. })));
-        let greedy = Wish { populate: true, ..wish(1 << 46) };
+        assert!(matches!(Mapping::new(&spec(usize::MAX)), Err(HostError::OutOfMemory { .. })));
+        assert!(matches!(Mapping::new(&spec(1 << 60)), Err(HostError::OutOfMemory { .. })));
+        let greedy = MappingSpec { populate: true, ..spec(1 << 46) };
         assert!(matches!(Mapping::new(&greedy), Err(HostError::TooLittleAvailable { .. })));
     }
 }

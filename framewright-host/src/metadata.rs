@@ -7,7 +7,7 @@ use std::mem::MaybeUninit;
 
 use crate::{
     Backing, HostError, PageSize,
-    mapping::{Mapping, Wish},
+    mapping::{Mapping, MappingSpec},
 };
 
 /// A buffer for the metadata of a [`framewright::Memory`]: aligned to 2 MiB, zeroed, and unmapped
@@ -34,8 +34,8 @@ impl Metadata {
     /// [`HostError`], as for the frames of a machine.
     pub fn new(bytes: usize, pages: PageSize) -> Result<Self, HostError> {
         let backing = Backing::Anonymous;
-        let wish = Wish { what: "the metadata", bytes, backing, pages, populate: false };
-        Ok(Self { mapping: Mapping::new(&wish)?, bytes })
+        let spec = MappingSpec { what: "the metadata", bytes, backing, pages, populate: false };
+        Ok(Self { mapping: Mapping::new(&spec)?, bytes })
     }
 
     /// The buffer, for [`framewright::Memory::new`].

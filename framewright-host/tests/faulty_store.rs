@@ -7,7 +7,9 @@
 mod setup;
 
 use framewright::{CpuId, NodeId};
-use framewright_host::paging::{FileId, PageCache, Pager, PagingError, Ran, Seat, Store};
+use framewright_host::paging::{
+    FileId, PageCache, Pager, PagerCpu, PagingError, RunOutcome, Store,
+};
 use std::{
     io,
     panic::{AssertUnwindSafe, catch_unwind},
@@ -125,7 +127,7 @@ fn persist<R>(mut what: impl FnMut() -> Result<R, PagingError>) -> R {
 }
 
 /// Stores to pages, has them reclaimed, and reads them again.
-fn work(pager: &Pager<'_, '_>, seat: &mut Seat<'_, '_>, file: FileId) {
+fn work(pager: &Pager<'_, '_>, pager_cpu: &mut PagerCpu<'_, '_>, file: FileId) {
     let reclaim = || {
         pager.reclaim().lru().drain_all();
         for _ in 0..6 {
@@ -134,18 +136,18 @@ fn work(pager: &Pager<'_, '_>, seat: &mut Seat<'_, '_>, file: FileId) {
     };
     for round in 1..3 {
         for page in (0..PAGES).step_by(2) {
-            persist(|| seat.write(file, page).map(|mut guard| guard.fill(value(page, round))));
+            persist(|| pager_cpu.write(file, page).map(|mut guard| guard.fill(value(page, round))));
         }
         reclaim();
         for page in 0..PAGES {
             let expected = if page % 2 == 0 { value(page, round) } else { u64::from(page) };
             let found = persist(|| {
-                seat.read(file, page).map(|guard| guard.words().all(|word| word == expected))
+                pager_cpu.read(file, page).map(|guard| guard.words().all(|word| word == expected))
             });
             assert!(found, "page {page} in round {round}");
         }
         if round == 1 {
-            persist(|| seat.sync(file));
+            persist(|| pager_cpu.sync(file));
         }
     }
     reclaim();
@@ -189,13 +191,13 @@ fn run(at: u64, fault: Fault) -> u64 {
                         }
                     });
                     let me = pager.register().unwrap();
-                    work(pager, &mut pager.seat(&me).unwrap(), file);
+                    work(pager, &mut pager.cpu(&me).unwrap(), file);
                     drop(over);
                 });
             })
         }));
         if let Ok(ran) = ran {
-            let Ran { unwritten, .. } = ran.unwrap();
+            let RunOutcome { unwritten, .. } = ran.unwrap();
             assert_eq!(unwritten, cache.dirty(file));
         } else {
             assert!(matches!(fault, Fault::Panic | Fault::PanicAfter), "{fault:?} at {at}");
@@ -207,10 +209,10 @@ fn run(at: u64, fault: Fault) -> u64 {
         // The fault is over: everything is written and reclaimed.
         let end = Pager::run(memory, &cache, |pager| {
             let me = pager.register().unwrap();
-            let mut seat = pager.seat(&me).unwrap();
-            persist(|| seat.clear_away());
+            let mut pager_cpu = pager.cpu(&me).unwrap();
+            persist(|| pager_cpu.evict_all());
         });
-        end.and_then(Ran::written).unwrap();
+        end.and_then(RunOutcome::written).unwrap();
         assert_eq!((cache.resident(file), cache.in_memory(file)), (0, 0), "{fault:?} at {at}");
         memory.drain_all();
         assert_eq!(memory.free(), memory.managed(), "{fault:?} at {at}");

@@ -9,8 +9,8 @@
 //! `FRAMEWRIGHT_STRESS_SEED` makes other choices.
 
 mod stress {
-    pub(crate) mod crew;
-    pub(crate) mod landlord;
+    pub(crate) mod driver;
+    pub(crate) mod pool;
     pub(crate) mod worker;
 }
 
@@ -22,8 +22,8 @@ use framewright_host::{HostMachine, Metadata, PageSize};
 use std::time::Duration;
 
 use stress::{
-    crew::{number, work_for},
-    landlord::{Deeds, Landlord},
+    driver::{OperationCounts, StressDriver},
+    pool::{number, run_workers},
 };
 
 const PAGEBLOCKS: u64 = 40;
@@ -60,16 +60,16 @@ fn stress(workers: u16, membarrier: bool) {
     }
     let start = memory.platform().frames().start();
     for round in 0..ROUNDS {
-        let mut deeds = Deeds::default();
+        let mut counts = OperationCounts::default();
         for turn in 0..TURNS {
-            deeds += run(&memory, workers, round + turn * ROUNDS);
-            everything_came_home(&memory);
-            if deeds.is_enough() {
+            counts += run(&memory, workers, round + turn * ROUNDS);
+            check_all_is_free(&memory);
+            if counts.is_enough() {
                 break;
             }
         }
-        println!("{workers} workers, {:?}: {deeds:?}", memory.owner_lock());
-        assert!(deeds.is_enough(), "hardly any memory was removed: {deeds:?}");
+        println!("{workers} workers, {:?}: {counts:?}", memory.owner_lock());
+        assert!(counts.is_enough(), "hardly any memory was removed: {counts:?}");
         // Memory that is absent in the first round is added for the others.
         if round == 0 {
             memory.add_memory(pageblocks(start, 34, 40)).unwrap();
@@ -91,14 +91,14 @@ fn map(start: Pfn) -> [MemoryRange; 6] {
     ]
 }
 
-fn run(memory: &Memory<'_, HostMachine>, workers: u16, round: u64) -> Deeds {
+fn run(memory: &Memory<'_, HostMachine>, workers: u16, round: u64) -> OperationCounts {
     let time = number("FRAMEWRIGHT_STRESS_SECONDS")
         .map_or(Duration::from_millis(700), Duration::from_secs);
     let seed = number("FRAMEWRIGHT_STRESS_SEED").unwrap_or(1) + round;
-    work_for(time, memory, workers, seed, |stop| {
+    run_workers(time, memory, workers, seed, |stop| {
         let cpu = CpuId::new(workers);
         let _registered = memory.platform().register_as(cpu).unwrap();
-        Landlord::new(memory, cpu, seed).reign(stop)
+        StressDriver::new(memory, cpu, seed).run(stop)
     })
 }
 

@@ -164,7 +164,7 @@ mod paging {
     /// A page table that no CPU has cached.
     pub(crate) struct AddressSpace {
         pub(crate) table: &'static Table,
-        owed: DeferredFlush,
+        deferred_flush: DeferredFlush,
     }
 
     /// No address space has a number here.
@@ -182,7 +182,7 @@ mod paging {
         pub(crate) fn new() -> &'static Self {
             // SAFETY: entries are words, of which 0 is an empty one.
             let table = Box::leak(unsafe { Box::<Table>::new_zeroed().assume_init() });
-            Box::leak(Box::new(Self { table, owed: DeferredFlush::new() }))
+            Box::leak(Box::new(Self { table, deferred_flush: DeferredFlush::new() }))
         }
 
         pub(crate) fn by_number(_: u32) -> Option<Found> {
@@ -193,8 +193,8 @@ mod paging {
             1
         }
 
-        pub(crate) fn owed(&self) -> &DeferredFlush {
-            &self.owed
+        pub(crate) fn deferred_flush(&self) -> &DeferredFlush {
+            &self.deferred_flush
         }
 
         pub(crate) fn advance(&self) -> CpuMask {

@@ -7,7 +7,7 @@
 #[allow(dead_code, reason = "the store of the other tests is in memory")]
 mod setup;
 
-use framewright_host::paging::{FileStore, PageCache, Pager, Ran};
+use framewright_host::paging::{FileStore, PageCache, Pager, RunOutcome};
 use std::{
     env, fs,
     io::{BufRead, BufReader, Read, Write},
@@ -44,17 +44,17 @@ fn process_to_be_killed() {
     with_memory(machine, |memory| {
         let run = Pager::run(memory, &cache, |pager| {
             let me = pager.register().unwrap();
-            let mut seat = pager.seat(&me).unwrap();
+            let mut pager_cpu = pager.cpu(&me).unwrap();
             for version in from.parse::<u32>().unwrap().. {
                 for page in 0..PAGES {
-                    seat.write(file, page).unwrap().fill(value(page, version));
+                    pager_cpu.write(file, page).unwrap().fill(value(page, version));
                 }
                 say(&format!("writing {version}"));
-                seat.sync(file).unwrap();
+                pager_cpu.sync(file).unwrap();
                 say(&format!("synced {version}"));
             }
         });
-        run.and_then(Ran::written).unwrap();
+        run.and_then(RunOutcome::written).unwrap();
     });
 }
 

@@ -10,8 +10,8 @@
 //! makes other choices.
 
 mod stress {
-    pub(crate) mod crew;
     pub(crate) mod disturber;
+    pub(crate) mod pool;
     pub(crate) mod worker;
 }
 
@@ -24,8 +24,8 @@ use framewright_host::{HostMachine, Metadata, PageSize};
 use std::time::Duration;
 
 use stress::{
-    crew::{number, work_for},
     disturber::disturb,
+    pool::{number, run_workers},
 };
 
 /// So small that memory runs out now and then, and is fragmented all the time.
@@ -130,14 +130,14 @@ fn stress(setting: &Setting) {
         assert_eq!(memory.owner_lock(), OwnerLock::Trylock);
     }
     run(&memory, setting.workers);
-    everything_came_home(&memory);
+    check_all_is_free(&memory);
 }
 
 fn run(memory: &Memory<'_, HostMachine>, workers: u16) {
     let seconds = number("FRAMEWRIGHT_STRESS_SECONDS").unwrap_or(2);
     let seed = number("FRAMEWRIGHT_STRESS_SEED").unwrap_or(1);
     println!("{workers} workers, {:?}, {seconds} s, seed {seed}", memory.owner_lock());
-    work_for(Duration::from_secs(seconds), memory, workers, seed, |stop| {
+    run_workers(Duration::from_secs(seconds), memory, workers, seed, |stop| {
         disturb(memory, seed, stop);
     });
 }

@@ -34,38 +34,39 @@ use crate::{
 const AT_ONCE: usize = 256;
 /// The interval at which kcompactd checks the fragmentation of its node, and the interval after a
 /// check in vain.
-const LOOKS: u64 = 500 * MILLISECOND;
-const RESTS: u64 = 32_000 * MILLISECOND;
+const CHECK_INTERVAL: u64 = 500 * MILLISECOND;
+const CHECK_INTERVAL_IN_VAIN: u64 = 32_000 * MILLISECOND;
 
 /// Whether compaction is built in.
 pub(crate) const BUILT_IN: bool = true;
 
 /// The buffers of a CPU's compactor.
-struct Desk {
+struct CompactorBuffers {
     moves: [Move; AT_ONCE],
     slots: [BatchSlot; AT_ONCE],
 }
 
-static DESKS: [AtomicPtr<Desk>; MAX_CPUS] =
+static BUFFERS: [AtomicPtr<CompactorBuffers>; MAX_CPUS] =
     [const { AtomicPtr::new(core::ptr::null_mut()) }; MAX_CPUS];
 
 /// The order of the largest block that is requested of each node; 0: none.
 static WANTED: [AtomicU8; kthread::NODES] = [const { AtomicU8::new(0) }; kthread::NODES];
 /// The time of the next check by kcompactd of each node.
-static LOOKS_AT: [AtomicU64; kthread::NODES] = [const { AtomicU64::new(0) }; kthread::NODES];
+static NEXT_CHECK: [AtomicU64; kthread::NODES] = [const { AtomicU64::new(0) }; kthread::NODES];
 
 /// Makes a compactor for each CPU. Called by the first CPU.
 pub(crate) fn prepare(early: &mut EarlyMemory) {
     for cpu in cpu::all() {
-        let desk = early.take(size_of::<Desk>(), align_of::<Desk>()).as_mut_ptr();
-        let desk = desk.cast::<MaybeUninit<Desk>>();
+        let buffers =
+            early.take(size_of::<CompactorBuffers>(), align_of::<CompactorBuffers>()).as_mut_ptr();
+        let buffers = buffers.cast::<MaybeUninit<CompactorBuffers>>();
         // SAFETY: the memory is never freed, large enough and aligned.
-        let desk = unsafe { &mut *desk };
-        let desk = desk.write(Desk {
+        let buffers = unsafe { &mut *buffers };
+        let buffers = buffers.write(CompactorBuffers {
             moves: [Move::default(); AT_ONCE],
             slots: [BatchSlot::default(); AT_ONCE],
         });
-        DESKS[cpu.id.index()].store(desk, Ordering::Release);
+        BUFFERS[cpu.id.index()].store(buffers, Ordering::Release);
     }
 }
 
@@ -81,25 +82,25 @@ pub(crate) fn for_request(
 /// Runs `work` with the compactor of this CPU.
 fn compacting<R>(work: impl FnOnce(&mut Compactor<'_, 'static, Machine>) -> R) -> R {
     let me = this_cpu().id;
-    let desk = take_desk(me);
-    let space = Workspace { moves: &mut desk.moves, slots: &mut desk.slots };
+    let buffers = take_buffers(me);
+    let space = Workspace { moves: &mut buffers.moves, slots: &mut buffers.slots };
     // SAFETY: there is only one memory, so all pages have their frames from it; `Hardware` flushes
     // all translations to them.
     let result = work(&mut unsafe { memory().compactor(me, &Mover, &Hardware, space) });
-    DESKS[me.index()].store(desk, Ordering::Release);
+    BUFFERS[me.index()].store(buffers, Ordering::Release);
     result
 }
 
 /// Takes the buffers of this CPU.
 #[inline(never)]
-fn take_desk(me: CpuId) -> &'static mut Desk {
+fn take_buffers(me: CpuId) -> &'static mut CompactorBuffers {
     // Pages in the per-CPU LRU batches could not be isolated.
     if let Some(lru) = memory().lru() {
         lru.drain_all();
     }
-    let desk = DESKS[me.index()].swap(core::ptr::null_mut(), Ordering::Acquire);
+    let buffers = BUFFERS[me.index()].swap(core::ptr::null_mut(), Ordering::Acquire);
     // SAFETY: taken out of its slot, so no other code has it; made at boot, never freed.
-    unsafe { desk.as_mut() }.expect("only one compactor runs on a CPU")
+    unsafe { buffers.as_mut() }.expect("only one compactor runs on a CPU")
 }
 
 /// Records that a block of a node is requested, for the next wake-up of kcompactd.
@@ -113,15 +114,15 @@ pub(crate) fn is_wanted(node: NodeId) -> bool {
 }
 
 /// The time of the first check by kcompactd, unless it is woken before.
-pub(crate) fn first_look() -> u64 {
-    Clock::now() + LOOKS
+pub(crate) fn first_check() -> u64 {
+    Clock::now() + CHECK_INTERVAL
 }
 
 /// A step of kcompactd. Returns the time of its next check.
 pub(crate) fn work(node: NodeId) -> u64 {
     // The check may be due before the machine has booted.
     if memory::get().is_none() {
-        return first_look();
+        return first_check();
     }
     let at = usize::from(node.get());
     let wanted = Order::new(WANTED[at].swap(0, Ordering::Relaxed)).unwrap_or(Order::ZERO);
@@ -131,10 +132,10 @@ pub(crate) fn work(node: NodeId) -> u64 {
             compactor.background(node, wanted, ZoneKind::Movable)
         });
     }
-    if Clock::now() >= LOOKS_AT[at].load(Ordering::Relaxed) {
+    if Clock::now() >= NEXT_CHECK[at].load(Ordering::Relaxed) {
         let better = compacting(|compactor| compactor.proactive(node));
-        let pause = if better == Some(0) { RESTS } else { LOOKS };
-        LOOKS_AT[at].store(Clock::now() + pause, Ordering::Relaxed);
+        let pause = if better == Some(0) { CHECK_INTERVAL_IN_VAIN } else { CHECK_INTERVAL };
+        NEXT_CHECK[at].store(Clock::now() + pause, Ordering::Relaxed);
     }
-    LOOKS_AT[at].load(Ordering::Relaxed)
+    NEXT_CHECK[at].load(Ordering::Relaxed)
 }

@@ -44,7 +44,7 @@ unsafe extern "C" {
 }
 
 /// The runnable threads, one bit each.
-static WANTED: AtomicU64 = AtomicU64::new(0);
+static RUNNABLE: AtomicU64 = AtomicU64::new(0);
 
 /// A thread, and the context that it has interrupted.
 struct Thread {
@@ -84,7 +84,7 @@ pub(crate) fn prepare(early: &mut EarlyMemory, nodes: usize) {
             *thread.own.get() = at;
         }
         if number % BODIES.len() == KCOMPACTD {
-            thread.resumes.store(compaction::first_look(), Ordering::Relaxed);
+            thread.resumes.store(compaction::first_check(), Ordering::Relaxed);
         }
     }
 }
@@ -99,7 +99,7 @@ const fn node_of(number: usize) -> u64 {
 }
 
 /// The CPU on which the threads of a node run.
-fn home_of(node: NodeId) -> Option<&'static cpu::Cpu> {
+fn cpu_of(node: NodeId) -> Option<&'static cpu::Cpu> {
     cpu::all().find(|cpu| cpu.node == node).or_else(|| cpu::all().next())
 }
 
@@ -114,8 +114,8 @@ pub(crate) fn wake_kcompactd(node: NodeId) {
 }
 
 fn wake(node: NodeId, body: usize) {
-    if let Some(home) = home_of(node) {
-        WANTED.fetch_or(1 << (usize::from(node.get()) * BODIES.len() + body), Ordering::SeqCst);
+    if let Some(home) = cpu_of(node) {
+        RUNNABLE.fetch_or(1 << (usize::from(node.get()) * BODIES.len() + body), Ordering::SeqCst);
         if home.id != this_cpu().id {
             apic::send(home.apic, Vector::Wake);
         }
@@ -124,34 +124,34 @@ fn wake(node: NodeId, body: usize) {
 
 /// Whether a thread is runnable.
 #[inline(always)]
-pub(crate) fn are_wanted() -> bool {
-    WANTED.load(Ordering::Relaxed) != 0
+pub(crate) fn any_runnable() -> bool {
+    RUNNABLE.load(Ordering::Relaxed) != 0
 }
 
 /// Runs the runnable threads of this CPU. Returns whether there were any.
 pub(crate) fn run() -> bool {
-    let_on(BODIES.len())
+    run_first(BODIES.len())
 }
 
 /// Runs only kswapd, from a request that pauses: the CPU's token is in use. Not called by a kernel thread.
 pub(crate) fn run_kswapd() -> bool {
-    let_on(KSWAPD + 1)
+    run_first(KSWAPD + 1)
 }
 
 /// Runs the threads of this CPU whose body is among the first `bodies`.
-fn let_on(bodies: usize) -> bool {
+fn run_first(bodies: usize) -> bool {
     let me = this_cpu();
     let mut ran = false;
     let all = threads().iter().enumerate();
     for (number, thread) in all.filter(|(number, _)| number % BODIES.len() < bodies) {
         let due = |at: u64| at != 0 && Clock::now() >= at;
-        let wanted = WANTED.load(Ordering::SeqCst) >> number & 1 == 1;
+        let wanted = RUNNABLE.load(Ordering::SeqCst) >> number & 1 == 1;
         if !wanted && !due(thread.resumes.load(Ordering::Relaxed)) {
             continue;
         }
-        let home = NodeId::new(node_of(number) as u8).and_then(home_of);
+        let home = NodeId::new(node_of(number) as u8).and_then(cpu_of);
         if home.is_some_and(|home| home.id == me.id) {
-            WANTED.fetch_and(!(1 << number), Ordering::SeqCst);
+            RUNNABLE.fetch_and(!(1 << number), Ordering::SeqCst);
             thread.resumes.store(0, Ordering::Relaxed);
             // SAFETY: this is the CPU of the thread, outside of interrupts, and the thread does not run: a
             // thread switches only to the context that runs it.
@@ -181,7 +181,7 @@ impl Thread {
     }
 
     /// Switches back to the context that runs this thread. Called by the thread.
-    fn rest(&self) {
+    fn wait(&self) {
         // SAFETY: the context that runs this thread has stored its stack pointer there.
         unsafe { switch_stacks(self.own.get(), *self.caller.get()) };
     }
@@ -194,22 +194,22 @@ extern "C" fn kswapd(node: u64) -> ! {
     let mut work: Option<Kswapd<'static, 'static, Machine>> =
         reclaim::reclaim().and_then(|reclaim| reclaim.kswapd(node));
     loop {
-        let rest = work.as_mut().map_or(NextStep::WhenWoken, step);
+        let wait = work.as_mut().map_or(NextStep::WhenWoken, step);
         if let Some((order, _)) = work.as_mut().and_then(Kswapd::take_compaction) {
             compaction::want(node, order);
             wake_kcompactd(node);
         }
-        match rest {
+        match wait {
             NextStep::Now => wake_kswapd(node),
             NextStep::AfterDelay => {
-                let nap = Kswapd::<'static, 'static, Machine>::DELAY;
-                thread.resumes.store(Clock::now() + nap, Ordering::Relaxed);
+                let delay = Kswapd::<'static, 'static, Machine>::DELAY;
+                thread.resumes.store(Clock::now() + delay, Ordering::Relaxed);
             }
             // There are free frames now, so kcompactd can form the block that a request needs.
             NextStep::WhenWoken if compaction::is_wanted(node) => wake_kcompactd(node),
             NextStep::WhenWoken => {}
         }
-        thread.rest();
+        thread.wait();
     }
 }
 
@@ -229,6 +229,6 @@ extern "C" fn kcompactd(node: u64) -> ! {
     let node = NodeId::new(node as u8).unwrap_or_default();
     loop {
         thread.resumes.store(compaction::work(node), Ordering::Relaxed);
-        thread.rest();
+        thread.wait();
     }
 }

@@ -151,7 +151,7 @@ fn run(memory: &'static memory::Memory, command_line: &CommandLine) -> ! {
     cpu::run_on_all(&|_| memory::claim_token());
     let boot_time = Clock::now();
     println!(
-        "booted: {} CPUs, {} MiB managed, books of {} KiB",
+        "booted: {} CPUs, {} MiB managed, metadata of {} KiB",
         cpu::online(),
         memory.managed() >> 8,
         memory.layout().bytes() >> 10,

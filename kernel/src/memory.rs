@@ -121,19 +121,19 @@ pub(crate) fn hand_over(
         .with_tuning(plan.tuning)
         .with_side_tables(SideTables::default().with_flags().with_owners().with_lru());
     let layout = Layout::new::<Machine>(&config)?;
-    let home = early.take(size_of::<Memory>(), align_of::<Memory>().max(64));
-    let books = early.take(layout.bytes(), layout.align().max(4096));
+    let place = early.take(size_of::<Memory>(), align_of::<Memory>().max(64));
+    let metadata = early.take(layout.bytes(), layout.align().max(4096));
     let mut map = plan.map.clone();
     map.remove(early.taken());
     let ranges = Ranges::new(&map, plan.nodes);
     let mut config = config;
     config.memory = ranges.get();
-    let memory = Memory::new(Machine, &config, books)?;
+    let memory = Memory::new(Machine, &config, metadata)?;
     // SAFETY: the place is large enough, aligned, and not used otherwise.
     let memory: &'static Memory = unsafe {
-        let home = home.as_mut_ptr().cast::<Memory>();
-        home.write(memory);
-        &*home
+        let place = place.as_mut_ptr().cast::<Memory>();
+        place.write(memory);
+        &*place
     };
     MEMORY.store(core::ptr::from_ref(memory).cast_mut(), Ordering::Release);
     mark_holes(ranges.get());

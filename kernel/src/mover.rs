@@ -41,7 +41,7 @@ fn begin(pfn: Pfn, batch: &mut Unmapping<'_, '_, '_, Machine>) -> Option<()> {
         dirty: entry.is_dirty(),
         space: space.number().into(),
         page,
-        space_flush: space.owed(),
+        space_flush: space.deferred_flush(),
         file_flush: None,
     };
     batch.add(pfn, &translation);
@@ -106,7 +106,7 @@ unsafe impl migrate::Mover<Machine> for Mover {
         let (lru, cpu) = (lists(), this_cpu().id);
         for at in moves {
             let (from, to) = (at.from(), at.to());
-            let active = file::forget_list(from);
+            let active = file::clear_list(from);
             let of_file = file::relocate(from, to);
             leave_lists(&lru, from);
             // Reclaim must know the page before the page can be freed.
@@ -140,7 +140,7 @@ unsafe impl migrate::Mover<Machine> for Mover {
     fn release(&self, moves: &mut [Move]) {
         let lru = lists();
         for at in moves {
-            file::forget_list(at.from());
+            file::clear_list(at.from());
             // SAFETY: the claim, which ends here, has isolated the page.
             if !unsafe { lru.put_back(at.from()) } {
                 at.set_gone();

@@ -27,7 +27,7 @@ pub(crate) fn is_wanted(_: NodeId) -> bool {
 }
 
 /// kcompactd never checks.
-pub(crate) fn first_look() -> u64 {
+pub(crate) fn first_check() -> u64 {
     0
 }
 

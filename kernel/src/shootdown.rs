@@ -17,7 +17,7 @@ use crate::{
 };
 
 /// Seeded bug for `tlb-proof`: CPUs acknowledge requests without flushing.
-pub(crate) static FORGETS_NOTHING: AtomicBool = AtomicBool::new(false);
+pub(crate) static SKIPS_FLUSHES: AtomicBool = AtomicBool::new(false);
 
 /// The TLBs of the machine.
 #[derive(Clone, Copy, Debug)]
@@ -31,12 +31,12 @@ impl Shootdown for Hardware {
 
     fn invalidate(&self, cpu: CpuId, scope: Scope) {
         assert!(cpu == this_cpu().id, "a CPU invalidates only its own translations");
-        if FORGETS_NOTHING.load(Ordering::Relaxed) {
+        if SKIPS_FLUSHES.load(Ordering::Relaxed) {
             return;
         }
         let loaded = AddressSpace::loaded_on(this_cpu());
         match scope {
-            Scope::Everything => paging::forget_everything(),
+            Scope::Everything => paging::flush_everything(),
             Scope::Pages { space, first, pages } => {
                 // Only the loaded address space is cached: loading another one flushes everything.
                 if loaded.is_some_and(|loaded| u64::from(loaded.number()) == space) {

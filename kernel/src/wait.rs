@@ -19,7 +19,7 @@ use crate::{
 
 /// Number of checks before a CPU halts. They run without `pause`, which under a hypervisor may leave the
 /// guest.
-const LOOKS: u32 = 50;
+const CHECKS: u32 = 50;
 
 /// The event that a CPU waits for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -50,12 +50,12 @@ static SLEEPERS: AtomicU64 = AtomicU64::new(0);
 
 /// The body of a waiting loop; `spins` counts its calls, from 0.
 pub(crate) fn once(event: Event, spins: u32) {
-    if spins < LOOKS {
+    if spins < CHECKS {
         return;
     }
     let me = this_cpu().id.index();
     let awaited = &AWAITED[me];
-    if (spins - LOOKS).is_multiple_of(2) {
+    if (spins - CHECKS).is_multiple_of(2) {
         awaited.store(event.0, Ordering::Relaxed);
         SLEEPERS.fetch_or(1 << me, Ordering::SeqCst);
         return;

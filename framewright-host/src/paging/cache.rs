@@ -15,13 +15,13 @@ use std::{
 use framewright::{CpuId, FrameRange, Pfn, reclaim::WriteError, tlb::DeferredFlush};
 
 use super::{
-    giving::{GivingUp, Kernel},
-    leaving::List,
+    eviction::{EvictionMethod, Kernel},
     page::{Claim, PageState},
     region::Region,
     stats::{Counters, PagingStats},
     store::Store,
     table::Table,
+    unmapped::List,
 };
 use crate::{HostError, HostMachine, machine::MachineId};
 
@@ -64,7 +64,7 @@ pub(super) enum Slot {
     /// This page of a file.
     Holds(PageId),
     /// This page, until reclaim unmapped it. Reclaim has the frame.
-    Left(PageId),
+    Unmapped(PageId),
 }
 
 impl Slot {
@@ -73,7 +73,7 @@ impl Slot {
         match self {
             Slot::Empty => 0,
             Slot::Holds(id) => pack(id) << 1,
-            Slot::Left(id) => pack(id) << 1 | 1,
+            Slot::Unmapped(id) => pack(id) << 1 | 1,
         }
     }
 }
@@ -87,7 +87,7 @@ pub struct PageCache {
     pub(super) files: Vec<File>,
     slots: Table<AtomicU64>,
     /// By CPU: unmapped pages whose memory the kernel is to free.
-    pub(super) leaving: Box<[List]>,
+    pub(super) unmapped: Box<[List]>,
     /// Pages that reclaim wrote, whose results are not reported to the library yet.
     pub(super) written: Mutex<Vec<(Pfn, Result<(), WriteError>)>>,
     /// The first panic of a store that reclaim called.
@@ -101,7 +101,7 @@ impl PageCache {
     ///
     /// # Errors
     ///
-    /// [`HostError::NoGivingUp`]: the kernel frees no memory on request.
+    /// [`HostError::NoEviction`]: the kernel frees no memory on request.
     /// [`HostError::OutOfMemory`]: there is no address space for 8 bytes per frame, of which only
     /// those of used frames take memory. [`HostError::TooManyToCache`]: the machine has more than
     /// 2^32 frames.
@@ -113,7 +113,7 @@ impl PageCache {
     ///
     /// # Errors
     ///
-    /// As [`PageCache::new`], except [`HostError::NoGivingUp`].
+    /// As [`PageCache::new`], except [`HostError::NoEviction`].
     pub fn without_vectors(machine: &HostMachine) -> Result<Self, HostError> {
         Self::with(machine, Kernel::ranges())
     }
@@ -131,7 +131,7 @@ impl PageCache {
             kernel,
             files: Vec::new(),
             slots: Table::new("the table of the frames", frames.frames())?,
-            leaving: (0..machine.cpus()).map(|_| List::default()).collect(),
+            unmapped: (0..machine.cpus()).map(|_| List::default()).collect(),
             written: Mutex::default(),
             panicked: Mutex::default(),
             counters: Counters::default(),
@@ -174,7 +174,7 @@ impl PageCache {
 
     /// The system calls that free the memory of pages.
     #[must_use]
-    pub fn giving_up(&self) -> GivingUp {
+    pub fn eviction_method(&self) -> EvictionMethod {
         self.kernel.how()
     }
 
@@ -263,7 +263,7 @@ impl PageCache {
     }
 
     pub(super) fn list(&self, cpu: CpuId) -> &List {
-        &self.leaving[cpu.index()]
+        &self.unmapped[cpu.index()]
     }
 
     /// The number of a frame, counted from the first of the machine; `None` if the frame is not of
@@ -278,7 +278,7 @@ impl PageCache {
         let word = self.slots[number as usize].load(Acquire);
         let Some(packed) = (word >> 1).checked_sub(1) else { return Slot::Empty };
         let id = PageId { file: FileId((packed >> 32) as u32), page: packed as u32 };
-        if word & 1 == 0 { Slot::Holds(id) } else { Slot::Left(id) }
+        if word & 1 == 0 { Slot::Holds(id) } else { Slot::Unmapped(id) }
     }
 
     pub(super) fn set_slot(&self, number: u32, slot: Slot) {

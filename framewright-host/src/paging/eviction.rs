@@ -33,7 +33,7 @@ const MOST: usize = 1024;
 
 /// The system calls by which this kernel frees memory of pages.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum GivingUp {
+pub enum EvictionMethod {
     /// `process_madvise`: many ranges and one flush per call.
     Vectors {
         /// Whether this was measured by counting interrupts. If not, it is assumed from the kernel's
@@ -55,7 +55,7 @@ pub enum NoVectors {
     Unbatched,
 }
 
-impl fmt::Display for GivingUp {
+impl fmt::Display for EvictionMethod {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Vectors { seen: true } => f.write_str(
@@ -81,7 +81,7 @@ impl fmt::Display for NoVectors {
 
 /// The interface to the kernel.
 pub(super) struct Kernel {
-    how: GivingUp,
+    how: EvictionMethod,
     /// This process.
     me: Option<OwnedFd>,
 }
@@ -90,17 +90,17 @@ impl Kernel {
     /// The best method of this kernel. It is measured once per process, which takes some ten
     /// milliseconds.
     pub(super) fn detect() -> Result<Self, HostError> {
-        static SEEN: OnceLock<Result<GivingUp, HostError>> = OnceLock::new();
-        let how = SEEN.get_or_init(look).clone()?;
-        Ok(Self { how, me: myself().ok() })
+        static SEEN: OnceLock<Result<EvictionMethod, HostError>> = OnceLock::new();
+        let how = SEEN.get_or_init(measure).clone()?;
+        Ok(Self { how, me: own_pidfd().ok() })
     }
 
     /// One call per range, on every kernel.
     pub(super) fn ranges() -> Self {
-        Self { how: GivingUp::Ranges(NoVectors::SwitchedOff), me: None }
+        Self { how: EvictionMethod::Ranges(NoVectors::SwitchedOff), me: None }
     }
 
-    pub(super) fn how(&self) -> GivingUp {
+    pub(super) fn how(&self) -> EvictionMethod {
         self.how
     }
 
@@ -110,20 +110,20 @@ impl Kernel {
     ///
     /// The contents of the pages must not be needed, and no thread may use the pages until this
     /// returns.
-    pub(super) unsafe fn give_up(&self, ranges: &[Range<usize>]) -> Result<u64, Errno> {
+    pub(super) unsafe fn evict(&self, ranges: &[Range<usize>]) -> Result<u64, Errno> {
         let mut calls = 0;
         match (&self.me, self.how) {
             // A call for one range is cheaper than a vector of it.
-            (Some(me), GivingUp::Vectors { .. }) if ranges.len() > 1 => {
+            (Some(me), EvictionMethod::Vectors { .. }) if ranges.len() > 1 => {
                 for ranges in ranges.chunks(MOST) {
                     // SAFETY: by the contract of this function.
-                    calls += unsafe { give_up_vector(me, ranges)? };
+                    calls += unsafe { evict_vector(me, ranges)? };
                 }
             }
             _ => {
                 for range in ranges {
                     // SAFETY: by the contract of this function.
-                    unsafe { give_up_range(range)? };
+                    unsafe { evict_range(range)? };
                     calls += 1;
                 }
             }
@@ -134,16 +134,16 @@ impl Kernel {
 
 /// # Safety
 ///
-/// As [`Kernel::give_up`].
-unsafe fn give_up_range(range: &Range<usize>) -> Result<(), Errno> {
+/// As [`Kernel::evict`].
+unsafe fn evict_range(range: &Range<usize>) -> Result<(), Errno> {
     // SAFETY: by the contract of this function.
     unsafe { madvise(range.start as *mut c_void, range.len(), Advice::LinuxDontNeed) }
 }
 
 /// # Safety
 ///
-/// As [`Kernel::give_up`].
-unsafe fn give_up_vector(me: &OwnedFd, ranges: &[Range<usize>]) -> Result<u64, Errno> {
+/// As [`Kernel::evict`].
+unsafe fn evict_vector(me: &OwnedFd, ranges: &[Range<usize>]) -> Result<u64, Errno> {
     let mut vector: Vec<libc::iovec> = ranges
         .iter()
         .map(|range| libc::iovec { iov_base: range.start as *mut c_void, iov_len: range.len() })
@@ -182,29 +182,29 @@ unsafe fn give_up_vector(me: &OwnedFd, ranges: &[Range<usize>]) -> Result<u64, E
     Ok(calls)
 }
 
-fn myself() -> Result<OwnedFd, Errno> {
+fn own_pidfd() -> Result<OwnedFd, Errno> {
     pidfd_open(getpid(), PidfdFlags::empty())
 }
 
 /// Measures this kernel on separate pages.
-fn look() -> Result<GivingUp, HostError> {
+fn measure() -> Result<EvictionMethod, HostError> {
     let scratch = Scratch::new()?;
     let ranges = Kernel::ranges();
-    scratch.give_up(&ranges, 1).map_err(|errno| HostError::NoGivingUp { errno })?;
-    let refused = |errno| Ok(GivingUp::Ranges(NoVectors::Refused(errno)));
-    let me = match myself() {
+    scratch.evict(&ranges, 1).map_err(|errno| HostError::NoEviction { errno })?;
+    let refused = |errno| Ok(EvictionMethod::Ranges(NoVectors::Refused(errno)));
+    let me = match own_pidfd() {
         Ok(me) => Some(me),
         Err(errno) => return refused(errno),
     };
-    let vectors = Kernel { how: GivingUp::Vectors { seen: false }, me };
-    if let Err(errno) = scratch.give_up(&vectors, 2) {
+    let vectors = Kernel { how: EvictionMethod::Vectors { seen: false }, me };
+    if let Err(errno) = scratch.evict(&vectors, 2) {
         return refused(errno);
     }
     Ok(match scratch.is_batched(&ranges, &vectors) {
-        Some(true) => GivingUp::Vectors { seen: true },
-        Some(false) => GivingUp::Ranges(NoVectors::Unbatched),
-        None if version() >= (6, 15) => GivingUp::Vectors { seen: false },
-        None => GivingUp::Ranges(NoVectors::Unbatched),
+        Some(true) => EvictionMethod::Vectors { seen: true },
+        Some(false) => EvictionMethod::Ranges(NoVectors::Unbatched),
+        None if version() >= (6, 15) => EvictionMethod::Vectors { seen: false },
+        None => EvictionMethod::Ranges(NoVectors::Unbatched),
     })
 }
 
@@ -220,12 +220,12 @@ impl Scratch {
     }
 
     /// Touches `count` pages, and frees them.
-    fn give_up(&self, kernel: &Kernel, count: u32) -> Result<(), Errno> {
+    fn evict(&self, kernel: &Kernel, count: u32) -> Result<(), Errno> {
         let pages = (0..count).map(|nth| 2 * nth);
         pages.clone().for_each(|page| self.0.words(page)[0].store(1, Relaxed));
         let ranges: Vec<_> = pages.map(|page| self.0.addresses(page..page + 1)).collect();
         // SAFETY: only this function has the address of these pages.
-        unsafe { kernel.give_up(&ranges) }.map(|_| ())
+        unsafe { kernel.evict(&ranges) }.map(|_| ())
     }
 
     /// Whether vectors take far fewer interrupts than single ranges. `None` if that is unknown, because
@@ -236,7 +236,7 @@ impl Scratch {
         if processors < 2 {
             return None;
         }
-        beside_a_runner(|| {
+        beside_running_thread(|| {
             (0..TRIES).find_map(|_| {
                 let one_by_one = self.interrupts(ranges)?;
                 let together = self.interrupts(vectors)?;
@@ -249,13 +249,13 @@ impl Scratch {
 
     fn interrupts(&self, kernel: &Kernel) -> Option<u64> {
         let before = shootdowns()?;
-        self.give_up(kernel, Self::RANGES).ok()?;
+        self.evict(kernel, Self::RANGES).ok()?;
         Some(shootdowns()?.saturating_sub(before))
     }
 }
 
 /// Runs `body` while another thread runs all the time.
-pub(super) fn beside_a_runner<R>(body: impl FnOnce() -> R) -> R {
+pub(super) fn beside_running_thread<R>(body: impl FnOnce() -> R) -> R {
     let (running, over) = (AtomicBool::new(false), AtomicBool::new(false));
     thread::scope(|scope| {
         scope.spawn(|| {
@@ -305,9 +305,12 @@ mod tests {
             let pages = (0..3000).step_by(2);
             let ranges: Vec<_> = pages.map(|page| region.addresses(page..page + 1)).collect();
             // SAFETY: only this test has the address of these pages.
-            let calls = unsafe { kernel.give_up(&ranges) }.unwrap();
-            let expected =
-                if kernel.how() == GivingUp::Ranges(NoVectors::SwitchedOff) { 1500 } else { 2 };
+            let calls = unsafe { kernel.evict(&ranges) }.unwrap();
+            let expected = if kernel.how() == EvictionMethod::Ranges(NoVectors::SwitchedOff) {
+                1500
+            } else {
+                2
+            };
             assert!(calls == expected || calls == 1500, "{calls} calls, {}", kernel.how());
             for page in 0..3000 {
                 let expected = if page % 2 == 0 { 0 } else { 9 };

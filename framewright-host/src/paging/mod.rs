@@ -46,7 +46,7 @@
 //!   dirty. So the cache does not know of accesses to an address after its guard was dropped: loads
 //!   may find zeros, and stores are lost. Safe code cannot keep such an address.
 //! * No dirty page is dropped silently: the result of a run counts the pages that are still dirty
-//!   ([`Ran::unwritten`]).
+//!   ([`RunOutcome::unwritten`]).
 //! * A cache belongs to the one memory that is made on its machine. Safe code that has that memory or the
 //!   [`Pager`] cannot give a page or a frame two owners, even if it changes the LRU lists: each step of
 //!   reclaim checks the word of the page first. Such changes can make pages unreclaimable.
@@ -63,42 +63,42 @@
 //! | `cache`     | files, and the page in each frame                              |
 //! | `table`     | tables that take memory only for used entries                  |
 //! | `stats`     | counters                                                       |
-//! | `seat`      | a CPU of the pager: using pages                                |
-//! | `bringing`  | reading missing pages into memory                              |
+//! | `pager_cpu` | a CPU of the pager: using pages                                |
+//! | `page_in`   | reading missing pages into memory                              |
 //! | `guard`     | pages in use                                                   |
 //! | `owner`     | the cache as the owner of pages that the library reclaims      |
-//! | `leaving`   | unmapped pages, and the flush that frees their memory          |
-//! | `giving`    | the system calls that free the memory of pages                 |
+//! | `unmapped`  | unmapped pages, and the flush that frees their memory          |
+//! | `eviction`  | the system calls that free the memory of pages                 |
 //! | `pager`     | the library with a cache: relief, background reclaim           |
 //! | `pauses`    | the wait queue of reclaim                                      |
 //! | `interrupts`| the kernel's count of TLB interrupts                           |
 //! | `error`     | errors                                                         |
 
-mod bringing;
 mod cache;
 mod error;
-mod giving;
+mod eviction;
 mod guard;
 mod interrupts;
-mod leaving;
 mod owner;
 mod page;
+mod page_in;
 mod pager;
+mod pager_cpu;
 mod pauses;
 mod region;
-mod seat;
 mod stats;
 mod store;
 mod table;
 #[cfg(test)]
 mod tests;
+mod unmapped;
 
 pub use cache::{FileId, PageCache};
 pub use error::PagingError;
-pub use giving::{GivingUp, NoVectors};
+pub use eviction::{EvictionMethod, NoVectors};
 pub use guard::{Reading, Writing};
 pub use interrupts::shootdowns;
-pub use pager::{Pager, Ran};
-pub use seat::Seat;
+pub use pager::{Pager, RunOutcome};
+pub use pager_cpu::PagerCpu;
 pub use stats::PagingStats;
 pub use store::{FileStore, Store};

@@ -16,7 +16,7 @@ use std::{
 
 use super::{
     cache::{PageCache, PageId, Slot, locked},
-    page::{Leave, PageLock},
+    page::{PageLock, UnmapResult},
     stats::count,
     store::write_error,
 };
@@ -93,7 +93,7 @@ impl Owner<'_> {
         let number = self.0.number(frame)?;
         match self.0.slot(number) {
             Slot::Holds(id) => Some((id, number)),
-            Slot::Empty | Slot::Left(_) => None,
+            Slot::Empty | Slot::Unmapped(_) => None,
         }
     }
 
@@ -101,7 +101,7 @@ impl Owner<'_> {
         let number = self.0.number(frame)?;
         match self.0.slot(number) {
             Slot::Empty => None,
-            Slot::Left(_) => Some(PageState::default()),
+            Slot::Unmapped(_) => Some(PageState::default()),
             Slot::Holds(id) => {
                 let page = self.0.page(id).state.choose(number)?;
                 let (dirty, writeback) = (page.dirty, page.writeback);
@@ -127,12 +127,12 @@ impl Owner<'_> {
     fn release_one(&self, frame: Pfn, shadow: Shadow) -> Released {
         let Some(number) = self.0.number(frame) else { return Released::Busy };
         match self.0.slot(number) {
-            slot @ Slot::Left(id) if self.0.empty_slot(number, slot) => {
+            slot @ Slot::Unmapped(id) if self.0.empty_slot(number, slot) => {
                 self.0.page(id).shadow.store(shadow.into_raw(), Release);
                 Released::Released
             }
             Slot::Holds(id) if self.0.page(id).state.is_dirty() => Released::Dirty,
-            Slot::Holds(_) | Slot::Left(_) | Slot::Empty => Released::Busy,
+            Slot::Holds(_) | Slot::Unmapped(_) | Slot::Empty => Released::Busy,
         }
     }
 }
@@ -176,20 +176,20 @@ unsafe impl PageOwner<HostMachine> for Owner<'_> {
         for (&frame, out) in frames.iter().zip(out) {
             *out = Unmapped::Removed { dirty: false };
             let Some((id, number)) = self.held(frame) else { continue };
-            match cache.page(id).state.leave(number) {
-                Leave::Left => {}
-                Leave::Dirty => {
+            match cache.page(id).state.unmap(number) {
+                UnmapResult::Unmapped => {}
+                UnmapResult::Dirty => {
                     *out = Unmapped::Removed { dirty: true };
                     continue;
                 }
-                Leave::Refused => {
+                UnmapResult::Refused => {
                     *out = Unmapped::StillMapped;
                     continue;
                 }
             }
             count(&cache.counters.unmapped, 1);
-            cache.set_slot(number, Slot::Left(id));
-            cache.leave(cpu, id);
+            cache.set_slot(number, Slot::Unmapped(id));
+            cache.list_unmapped(cpu, id);
             let translation = Translation {
                 cpus: &cpus,
                 writable: true,

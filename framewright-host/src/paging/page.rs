@@ -3,11 +3,11 @@
 //! ```text
 //!              claim                 publish                choose
 //!   ABSENT ─────────────► LOCKED ───────────► RESIDENT ◄───────────► RESIDENT+CHOSEN
-//!     ▲ ▲                   ▲ │                  │ fix: pins + 1        │ leave
-//!     │ └─ end_giving: not ─┼─┘                  ▼ release: pins - 1    ▼
-//!     │    brought in       │ claim (rescued)                        LEAVING
-//!     │ end_giving          └────────────────────────────────────────── │
-//!     └──────────────────── GIVING ◄──────── begin_giving ──────────────┘
+//!     ▲ ▲                   ▲ │                  │ fix: pins + 1        │ unmap
+//!     │ └─ end_eviction: ───┼─┘                  ▼ release: pins - 1    ▼
+//!     │    not read         │ claim (rescued)                       UNMAPPED
+//!     │ end_eviction        └────────────────────────────────────────── │
+//!     └──────────────────── EVICTING ◄─────── begin_eviction ───────────┘
 //! ```
 //!
 //! On a resident page, one [`PageLock`] owns LOCKED while the page is written. CHOSEN belongs to reclaim,
@@ -37,9 +37,9 @@ const WRITEBACK: u64 = 1 << 4;
 /// The last attempt to write the page failed.
 const FAILED: u64 = 1 << 5;
 /// The page is on a list of pages whose memory the kernel is to free.
-const LEAVING: u64 = 1 << 6;
+const UNMAPPED: u64 = 1 << 6;
 /// The kernel is freeing the memory of the page.
-const GIVING: u64 = 1 << 7;
+const EVICTING: u64 = 1 << 7;
 /// Reclaim has chosen the page.
 const CHOSEN: u64 = 1 << 8;
 /// One user of the page.
@@ -88,9 +88,9 @@ pub(super) struct Chosen {
 
 /// The result of unmapping a page.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Leave {
+pub(super) enum UnmapResult {
     /// Unmapped: the page no longer has a frame.
-    Left,
+    Unmapped,
     /// The page is dirty.
     Dirty,
     /// The page is not in this frame, or not chosen any more.
@@ -138,7 +138,7 @@ impl PageState {
                 return Fix::TooMany;
             }
             if now & (RESIDENT | LOCKED | CHOSEN) != RESIDENT {
-                return if now & !LEAVING == 0 { Fix::Absent } else { Fix::Busy };
+                return if now & !UNMAPPED == 0 { Fix::Absent } else { Fix::Busy };
             }
             let marks = if stores { ACCESSED | DIRTY } else { ACCESSED };
             match self.0.compare_exchange_weak(now, (now + PIN) | marks, Acquire, Relaxed) {
@@ -159,7 +159,7 @@ impl PageState {
         let now = self.0.load(Relaxed);
         let claim = match now {
             0 => Claim::Read,
-            LEAVING => Claim::Rescue,
+            UNMAPPED => Claim::Rescue,
             _ => return Claim::Taken,
         };
         let claimed = self.0.compare_exchange(now, LOCKED, AcqRel, Relaxed);
@@ -216,28 +216,28 @@ impl PageState {
     }
 
     /// Unmaps the page, and takes its frame, if it is in this frame, was chosen and is clean.
-    pub(super) fn leave(&self, frame: u32) -> Leave {
+    pub(super) fn unmap(&self, frame: u32) -> UnmapResult {
         let is_chosen = |now| is_in(now, frame) && now & (LOCKED | CHOSEN | PINS) == CHOSEN;
         let may_leave = |now| is_chosen(now) && now & DIRTY == 0;
-        match self.0.fetch_update(AcqRel, Acquire, |now| may_leave(now).then_some(LEAVING)) {
-            Ok(_) => Leave::Left,
-            Err(now) if is_chosen(now) => Leave::Dirty,
-            Err(_) => Leave::Refused,
+        match self.0.fetch_update(AcqRel, Acquire, |now| may_leave(now).then_some(UNMAPPED)) {
+            Ok(_) => UnmapResult::Unmapped,
+            Err(now) if is_chosen(now) => UnmapResult::Dirty,
+            Err(_) => UnmapResult::Refused,
         }
     }
 
     /// Begins the eviction of an unmapped page. `false` if it was rescued.
-    pub(super) fn begin_giving(&self) -> bool {
-        self.0.compare_exchange(LEAVING, GIVING, AcqRel, Relaxed).is_ok()
+    pub(super) fn begin_eviction(&self) -> bool {
+        self.0.compare_exchange(UNMAPPED, EVICTING, AcqRel, Relaxed).is_ok()
     }
 
     /// Whether the kernel is freeing the memory of the page.
-    pub(super) fn is_giving(&self) -> bool {
-        self.0.load(Acquire) == GIVING
+    pub(super) fn is_evicting(&self) -> bool {
+        self.0.load(Acquire) == EVICTING
     }
 
     /// Marks the page as absent: its memory is freed, or the claim on it has ended.
-    pub(super) fn end_giving(&self) {
+    pub(super) fn end_eviction(&self) {
         self.0.store(0, Release);
     }
 
@@ -313,12 +313,12 @@ mod tests {
         page.release();
         page.release();
         assert_eq!(page.choose(7), Some(Chosen { dirty: true, writeback: false }));
-        assert_eq!(page.leave(7), Leave::Dirty);
+        assert_eq!(page.unmap(7), UnmapResult::Dirty);
         page.lock_chosen(7).unwrap().not_written();
         assert!(page.has_failed() && page.is_dirty());
         page.lock_chosen(7).unwrap().written(true);
         assert!(!page.has_failed());
-        assert_eq!(page.leave(7), Leave::Left);
+        assert_eq!(page.unmap(7), UnmapResult::Unmapped);
     }
 
     #[test]
@@ -328,11 +328,11 @@ mod tests {
             assert_eq!(page.fix(true), Fix::Fixed { dirtied: !chosen });
             assert_eq!(page.choose(7), None);
             page.unchoose(7);
-            assert_eq!(page.leave(7), Leave::Refused);
+            assert_eq!(page.unmap(7), UnmapResult::Refused);
             assert!(page.lock_chosen(7).is_none() && page.try_lock_dirty().is_none());
             page.release();
             assert!(page.lock_chosen(7).is_none(), "the page is neither in use nor chosen");
-            assert_eq!(page.leave(7), Leave::Refused);
+            assert_eq!(page.unmap(7), UnmapResult::Refused);
             assert!(page.choose(7).is_some());
             assert!(page.lock_chosen(8).is_none() && page.try_lock_dirty().is_none());
             page.unchoose(7);
@@ -348,7 +348,7 @@ mod tests {
         let lock = page.lock_chosen(7).unwrap();
         page.unchoose(7);
         assert_eq!((page.fix(true), page.choose(7)), (Fix::Busy, None));
-        assert_eq!(page.leave(7), Leave::Refused);
+        assert_eq!(page.unmap(7), UnmapResult::Refused);
         lock.written(false);
         drop(lock);
         assert_eq!(page.fix(false), Fix::Fixed { dirtied: false });
@@ -358,17 +358,17 @@ mod tests {
     fn an_unmapped_page_is_rescued_until_its_eviction() {
         let page = resident();
         page.choose(7).unwrap();
-        assert_eq!(page.leave(7), Leave::Left);
+        assert_eq!(page.unmap(7), UnmapResult::Unmapped);
         assert_eq!((page.fix(false), page.claim()), (Fix::Absent, Claim::Rescue));
-        assert!(!page.begin_giving(), "the page was rescued");
+        assert!(!page.begin_eviction(), "the page was rescued");
         page.publish(u32::MAX, Some(false));
         page.release();
         page.choose(u32::MAX).unwrap();
-        assert_eq!(page.leave(u32::MAX), Leave::Left);
-        assert!(page.begin_giving());
+        assert_eq!(page.unmap(u32::MAX), UnmapResult::Unmapped);
+        assert!(page.begin_eviction());
         assert_eq!((page.fix(false), page.claim()), (Fix::Busy, Claim::Taken));
-        assert!(page.is_giving() && !page.begin_giving());
-        page.end_giving();
+        assert!(page.is_evicting() && !page.begin_eviction());
+        page.end_eviction();
         assert_eq!(page.claim(), Claim::Read);
     }
 }

@@ -12,7 +12,7 @@ use framewright::{
 };
 
 use super::{
-    FileId, PagingError, Seat,
+    FileId, PagerCpu, PagingError,
     cache::{PageCache, PageId, Slot},
     page::Claim,
     stats::count,
@@ -22,21 +22,21 @@ const PAGE: Request = Request::new(Order::ZERO, MigrateType::Movable);
 
 /// Pages that are being read into memory. The CPU's `frames` holds a frame for each page that is
 /// not visible to other threads yet.
-pub(super) struct Bringing<'b, 's, 'm> {
-    seat: &'b mut Seat<'s, 'm>,
+pub(super) struct PageIn<'b, 's, 'm> {
+    pager_cpu: &'b mut PagerCpu<'s, 'm>,
     file: FileId,
     /// Pages that were claimed.
     pages: Range<u32>,
     /// The number of them that are visible to other threads; their frames are no longer in
     /// `frames`.
-    shown: u32,
+    visible: u32,
 }
 
-impl<'b, 's, 'm> Bringing<'b, 's, 'm> {
+impl<'b, 's, 'm> PageIn<'b, 's, 'm> {
     /// The read of a page that the caller has claimed.
-    pub(super) fn new(seat: &'b mut Seat<'s, 'm>, id: PageId) -> Self {
-        debug_assert!(seat.frames.is_empty());
-        Self { seat, file: id.file, pages: id.page..id.page + 1, shown: 0 }
+    pub(super) fn new(pager_cpu: &'b mut PagerCpu<'s, 'm>, id: PageId) -> Self {
+        debug_assert!(pager_cpu.frames.is_empty());
+        Self { pager_cpu, file: id.file, pages: id.page..id.page + 1, visible: 0 }
     }
 
     /// Reads the page and fixes it. Reads neighbours, too, if the file is read sequentially.
@@ -44,26 +44,26 @@ impl<'b, 's, 'm> Bringing<'b, 's, 'm> {
         let (cache, page) = (self.cache(), self.pages.start);
         count(&cache.counters.misses, 1);
         count(&cache.counters.dirtied, stores.into());
-        self.seat.pager.reclaim().tick(self.seat.token.cpu());
+        self.pager_cpu.pager.reclaim().tick(self.pager_cpu.token.cpu());
         // Without a frame, the page's memory is returned to the kernel even if the page was
         // rescued, because it is on no list of unmapped pages any more.
-        let block = self.seat.frame(page, PAGE)?;
-        self.seat.frames.push_back(block);
+        let block = self.pager_cpu.frame(page, PAGE)?;
+        self.pager_cpu.frames.push_back(block);
         if rescued {
             count(&cache.counters.rescued, 1);
         } else {
             self.claim_neighbours();
             self.fill().map_err(|reason| PagingError::Unreadable { page, reason })?;
         }
-        while let Some(block) = self.seat.frames.pop_front() {
-            self.show(page + self.shown, block, (self.shown == 0).then_some(stores));
-            self.shown += 1;
+        while let Some(block) = self.pager_cpu.frames.pop_front() {
+            self.publish(page + self.visible, block, (self.visible == 0).then_some(stores));
+            self.visible += 1;
         }
         Ok(())
     }
 
     fn cache(&self) -> &'s PageCache {
-        self.seat.pager.cache
+        self.pager_cpu.pager.cache
     }
 
     /// Claims the pages after one that is missing, up to the end of its window, as far as they are
@@ -74,20 +74,20 @@ impl<'b, 's, 'm> Bringing<'b, 's, 'm> {
         let window = (self.pages.start / file.readahead + 1).saturating_mul(file.readahead);
         while self.pages.end < window.min(file.region.pages()) {
             let page = self.pages.end;
-            let Ok(block) = self.seat.frame(page, PAGE.no_retry()) else { break };
+            let Ok(block) = self.pager_cpu.frame(page, PAGE.no_retry()) else { break };
             match cache.claim(PageId { file: self.file, page }) {
                 Claim::Read => {
-                    self.seat.frames.push_back(block);
+                    self.pager_cpu.frames.push_back(block);
                     self.pages.end += 1;
                 }
                 Claim::Rescue => {
                     // The page is in memory: it need not be read, and the run ends here.
                     count(&cache.counters.rescued, 1);
-                    self.show(page, block, None);
+                    self.publish(page, block, None);
                     break;
                 }
                 Claim::Taken => {
-                    self.seat.give_back(block);
+                    self.pager_cpu.free_unused(block);
                     break;
                 }
             }
@@ -100,7 +100,7 @@ impl<'b, 's, 'm> Bringing<'b, 's, 'm> {
         if result.is_ok() || self.pages.len() == 1 {
             return result;
         }
-        self.give_back_from(1);
+        self.abandon_from(1);
         self.read()
     }
 
@@ -116,14 +116,14 @@ impl<'b, 's, 'm> Bringing<'b, 's, 'm> {
     }
 
     /// Makes a claimed page, which has been read, visible.
-    fn show(&self, page: u32, block: Block<'m>, fixed: Option<bool>) {
+    fn publish(&self, page: u32, block: Block<'m>, fixed: Option<bool>) {
         let (cache, id) = (self.cache(), PageId { file: self.file, page });
         let number = cache.number(block.pfn()).expect("a frame of the machine");
         let shadow = cache.take_shadow(id);
         let (frame, _) = block.into_raw();
         cache.set_slot(number, Slot::Holds(id));
         cache.page(id).state.publish(number, fixed);
-        let (lru, cpu) = (self.seat.pager.reclaim().lru(), self.seat.token.cpu());
+        let (lru, cpu) = (self.pager_cpu.pager.reclaim().lru(), self.pager_cpu.token.cpu());
         match shadow {
             0 => lru.add(cpu, frame, PageKind::File),
             shadow => lru.add_refaulted(cpu, frame, PageKind::File, Shadow::from_raw(shadow)),
@@ -132,23 +132,23 @@ impl<'b, 's, 'm> Bringing<'b, 's, 'm> {
 
     /// Ends the claims on all but the first `pages` of the pages, and frees the frames of those that are not
     /// visible.
-    fn give_back_from(&mut self, pages: u32) {
+    fn abandon_from(&mut self, pages: u32) {
         let end = self.pages.start + pages;
         for page in end..self.pages.end {
-            self.cache().give_back(PageId { file: self.file, page });
+            self.cache().abandon_claim(PageId { file: self.file, page });
         }
         self.pages.end = end;
-        let kept = (pages - self.shown) as usize;
-        while self.seat.frames.len() > kept
-            && let Some(block) = self.seat.frames.pop_back()
+        let kept = (pages - self.visible) as usize;
+        while self.pager_cpu.frames.len() > kept
+            && let Some(block) = self.pager_cpu.frames.pop_back()
         {
-            self.seat.give_back(block);
+            self.pager_cpu.free_unused(block);
         }
     }
 }
 
-impl Drop for Bringing<'_, '_, '_> {
+impl Drop for PageIn<'_, '_, '_> {
     fn drop(&mut self) {
-        self.give_back_from(self.shown);
+        self.abandon_from(self.visible);
     }
 }

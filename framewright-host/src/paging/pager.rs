@@ -19,26 +19,26 @@ use framewright::{
 };
 
 use super::{
-    PageCache, PagingError, Seat,
+    PageCache, PagerCpu, PagingError,
     cache::{Slot, locked},
-    leaving::Shooter,
     owner::Owner,
     pauses::Pauses,
+    unmapped::Shooter,
 };
 use crate::{HostError, HostMachine, RegisteredCpu};
 
 /// The result of a run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[must_use = "pages may be left that are not written"]
-pub struct Ran<R> {
+pub struct RunOutcome<R> {
     /// The return value of the body.
     pub value: R,
-    /// Dirty pages. They are still in memory, and another run can [sync](Seat::sync) them; their
+    /// Dirty pages. They are still in memory, and another run can [sync](PagerCpu::sync) them; their
     /// contents are lost when the cache is dropped.
     pub unwritten: u64,
 }
 
-impl<R> Ran<R> {
+impl<R> RunOutcome<R> {
     /// The return value of the body, if all pages are written.
     ///
     /// # Errors
@@ -58,7 +58,7 @@ pub struct Pager<'p, 'm> {
     pub(super) cache: &'p PageCache,
     owner: Owner<'p>,
     pub(super) shooter: Shooter<'p, 'm>,
-    bell: Bell,
+    waker: Waker,
     pauses: Pauses,
     stalls: AtomicU64,
 }
@@ -70,7 +70,7 @@ impl<'p, 'm> Pager<'p, 'm> {
     /// free is deferred then.
     ///
     /// The end of a run does not write dirty pages. The result counts pages that the body did not
-    /// [sync](Seat::sync), or whose write failed.
+    /// [sync](PagerCpu::sync), or whose write failed.
     ///
     /// # Errors
     ///
@@ -85,7 +85,7 @@ impl<'p, 'm> Pager<'p, 'm> {
         memory: &'p Memory<'m, HostMachine>,
         cache: &'p PageCache,
         body: impl FnOnce(&Self) -> R,
-    ) -> Result<Ran<R>, PagingError> {
+    ) -> Result<RunOutcome<R>, PagingError> {
         if !cache.is_for(memory.platform()) {
             return Err(PagingError::OtherMachine);
         }
@@ -93,14 +93,14 @@ impl<'p, 'm> Pager<'p, 'm> {
             return Err(PagingError::NoLists);
         }
         let (owner, shooter) = (Owner(cache), Shooter { memory, cache });
-        let (bell, pauses, stalls) = (Bell::default(), Pauses::default(), AtomicU64::new(0));
-        let pager = Self { memory, cache, owner, shooter, bell, pauses, stalls };
+        let (waker, pauses, stalls) = (Waker::default(), Pauses::default(), AtomicU64::new(0));
+        let pager = Self { memory, cache, owner, shooter, waker, pauses, stalls };
         let together = || {
             // A panic of a store that an earlier run did not report, because its body panicked.
             drop(locked(&cache.panicked).take());
             let value = pager.together(body)?;
             let unwritten = cache.files().map(|file| cache.dirty(file)).sum();
-            Ok(Ran { value, unwritten })
+            Ok(RunOutcome { value, unwritten })
         };
         let result = memory.platform().try_with_relief(&pager, together);
         let result = result.ok_or(PagingError::Running)?;
@@ -117,7 +117,7 @@ impl<'p, 'm> Pager<'p, 'm> {
             let (ready, is_ready) = mpsc::channel();
             let background = scope.spawn(|| self.reclaim_in_background(ready));
             // Stops the thread even if `body` panics, because the scope waits for it.
-            let _stop = Stop(&self.bell);
+            let _stop = Stop(&self.waker);
             match is_ready.recv() {
                 Ok(Ok(())) => Ok(body(self)),
                 Ok(Err(error)) => Err(error),
@@ -147,8 +147,8 @@ impl<'p, 'm> Pager<'p, 'm> {
     /// # Errors
     ///
     /// [`PagingError::Cpu`]: the token of the CPU is in use.
-    pub fn seat(&self, cpu: &RegisteredCpu<'_>) -> Result<Seat<'_, 'm>, PagingError> {
-        Ok(Seat::new(self, self.memory.cpu(cpu.id())?))
+    pub fn cpu(&self, cpu: &RegisteredCpu<'_>) -> Result<PagerCpu<'_, 'm>, PagingError> {
+        Ok(PagerCpu::new(self, self.memory.cpu(cpu.id())?))
     }
 
     /// The reclaim of the memory, for its statistics.
@@ -182,16 +182,16 @@ impl<'p, 'm> Pager<'p, 'm> {
         let _ = ready.send(Ok(()));
         drop(ready);
         let Some(mut kswapd) = kswapd else { return };
-        while !self.bell.is_over() {
+        while !self.waker.is_ended() {
             let rest = kswapd.step(&mut token);
-            self.tell_written(me);
+            self.report_writes(me);
             match rest {
                 NextStep::Now => {}
                 NextStep::AfterDelay => {
                     let nap = Duration::from_nanos(Kswapd::<HostMachine>::DELAY);
-                    self.bell.wait(Some(nap));
+                    self.waker.wait(Some(nap));
                 }
-                NextStep::WhenWoken => self.bell.wait(None),
+                NextStep::WhenWoken => self.waker.wait(None),
             }
         }
         // No reclaim runs any more, and no request shall wait for deferred frames.
@@ -202,7 +202,7 @@ impl<'p, 'm> Pager<'p, 'm> {
 
     /// Reports the results of writes to the library. Returns their number. The library must not be
     /// in the middle of reclaim.
-    pub(super) fn tell_written(&self, cpu: CpuId) -> usize {
+    pub(super) fn report_writes(&self, cpu: CpuId) -> usize {
         let written = std::mem::take(&mut *locked(&self.cache.written));
         for &(frame, result) in &written {
             let slot = self.cache.number(frame).map(|number| self.cache.slot(number));
@@ -222,14 +222,14 @@ impl Relief for Pager<'_, '_> {
 
     fn wake(&self, node: NodeId, order: Order, highest: ZoneKind) {
         if self.reclaim().wake(node, order, highest) {
-            self.bell.ring();
+            self.waker.wake();
         }
     }
 
     fn reclaim(&self, need: &Need, frames: u64) -> u64 {
         self.stalls.fetch_add(1, Relaxed);
         let freed = self.reclaim().direct(need, frames);
-        if self.tell_written(need.cpu) == 0 || freed > 0 {
+        if self.report_writes(need.cpu) == 0 || freed > 0 {
             return freed;
         }
         // The written pages are clean now.
@@ -239,7 +239,7 @@ impl Relief for Pager<'_, '_> {
     fn pause(&self, pause: &Pause<'_>) {
         // Reclaim makes no other call during a pause, so the writes of this thread can be reported
         // now; the pause may wait for them.
-        self.tell_written(pause.cpu());
+        self.report_writes(pause.cpu());
         self.pauses.wait(pause);
     }
 
@@ -254,54 +254,54 @@ impl Relief for Pager<'_, '_> {
 
 /// A wake-up of one thread.
 #[derive(Default)]
-struct Bell {
-    state: Mutex<Rung>,
-    heard: Condvar,
+struct Waker {
+    state: Mutex<WakerState>,
+    condvar: Condvar,
 }
 
 #[derive(Default)]
-struct Rung {
-    rung: bool,
-    over: bool,
+struct WakerState {
+    woken: bool,
+    ended: bool,
 }
 
-impl Bell {
-    fn ring(&self) {
-        locked(&self.state).rung = true;
-        self.heard.notify_one();
+impl Waker {
+    fn wake(&self) {
+        locked(&self.state).woken = true;
+        self.condvar.notify_one();
     }
 
     fn end(&self) {
-        locked(&self.state).over = true;
-        self.heard.notify_one();
+        locked(&self.state).ended = true;
+        self.condvar.notify_one();
     }
 
-    fn is_over(&self) -> bool {
-        locked(&self.state).over
+    fn is_ended(&self) -> bool {
+        locked(&self.state).ended
     }
 
     /// Waits until a wake-up, one since the last wait included; or until the end, or the time
     /// limit.
     fn wait(&self, most: Option<Duration>) {
         let mut state = locked(&self.state);
-        let quiet = |state: &mut Rung| !state.rung && !state.over;
+        let quiet = |state: &mut WakerState| !state.woken && !state.ended;
         if let Some(most) = most {
-            state = match self.heard.wait_timeout_while(state, most, quiet) {
+            state = match self.condvar.wait_timeout_while(state, most, quiet) {
                 Ok((state, _)) => state,
                 Err(poisoned) => poisoned.into_inner().0,
             };
         } else {
-            state = match self.heard.wait_while(state, quiet) {
+            state = match self.condvar.wait_while(state, quiet) {
                 Ok(state) => state,
                 Err(poisoned) => poisoned.into_inner(),
             };
         }
-        state.rung = false;
+        state.woken = false;
     }
 }
 
 /// Ends the thread of background reclaim.
-struct Stop<'b>(&'b Bell);
+struct Stop<'b>(&'b Waker);
 
 impl Drop for Stop<'_> {
     fn drop(&mut self) {
@@ -316,28 +316,28 @@ mod tests {
 
     #[test]
     fn a_spurious_wake_up_does_not_end_a_wait() {
-        let (bell, rung) = (Bell::default(), AtomicBool::new(false));
+        let (waker, woken) = (Waker::default(), AtomicBool::new(false));
         thread::scope(|scope| {
             let waits = scope.spawn(|| {
                 for most in [None, Some(Duration::from_secs(600))] {
-                    bell.wait(most);
-                    assert!(rung.swap(false, SeqCst), "there was no wake-up");
+                    waker.wait(most);
+                    assert!(woken.swap(false, SeqCst), "there was no wake-up");
                 }
             });
             for _ in 0..2 {
                 for _ in 0..20 {
-                    bell.heard.notify_all();
+                    waker.condvar.notify_all();
                     thread::sleep(Duration::from_millis(1));
                 }
-                rung.store(true, SeqCst);
-                bell.ring();
-                while rung.load(SeqCst) && !waits.is_finished() {
+                woken.store(true, SeqCst);
+                waker.wake();
+                while woken.load(SeqCst) && !waits.is_finished() {
                     thread::yield_now();
                 }
             }
         });
-        bell.end();
-        bell.wait(None);
-        assert!(bell.is_over());
+        waker.end();
+        waker.wait(None);
+        assert!(waker.is_ended());
     }
 }

@@ -6,22 +6,22 @@ use framewright::{Block, CpuToken, Request, platform::Wait};
 
 use super::{
     FileId, PageCache, Pager, PagingError, Reading, Writing,
-    bringing::Bringing,
     cache::PageId,
     page::{Claim, Fix, PINS_MAX, PageLock, PageState},
+    page_in::PageIn,
     stats::count,
 };
 use crate::{HostMachine, wait::wait};
 
-/// A CPU of a pager: a registered thread that uses pages. [`Pager::seat`] returns it.
-pub struct Seat<'s, 'm> {
+/// A CPU of a pager: a registered thread that uses pages. [`Pager::cpu`] returns it.
+pub struct PagerCpu<'s, 'm> {
     pub(super) pager: &'s Pager<'s, 'm>,
     pub(super) token: CpuToken<'s, 'm, HostMachine>,
     /// Frames of pages that are being read.
     pub(super) frames: VecDeque<Block<'m>>,
 }
 
-impl<'s, 'm> Seat<'s, 'm> {
+impl<'s, 'm> PagerCpu<'s, 'm> {
     pub(super) fn new(pager: &'s Pager<'s, 'm>, token: CpuToken<'s, 'm, HostMachine>) -> Self {
         Self { pager, token, frames: VecDeque::new() }
     }
@@ -34,12 +34,12 @@ impl<'s, 'm> Seat<'s, 'm> {
         if self.pager.cache.number(frame).is_some() {
             return Ok(block);
         }
-        self.give_back(block);
+        self.free_unused(block);
         Err(PagingError::ForeignFrame { page, frame })
     }
 
     /// Frees a frame that was not needed.
-    pub(super) fn give_back(&mut self, block: Block<'m>) {
+    pub(super) fn free_unused(&mut self, block: Block<'m>) {
         let freed = self.token.free(block);
         debug_assert_eq!(freed, Ok(()));
     }
@@ -65,7 +65,7 @@ impl<'s, 'm> Seat<'s, 'm> {
     ///
     /// # Errors
     ///
-    /// As [`Seat::read`].
+    /// As [`PagerCpu::read`].
     #[inline]
     pub fn write(&mut self, file: FileId, page: u32) -> Result<Writing<'s>, PagingError> {
         let id = self.id(file, page)?;
@@ -120,20 +120,20 @@ impl<'s, 'm> Seat<'s, 'm> {
     ///
     /// # Errors
     ///
-    /// As [`Seat::sync`]. Pages whose write failed stay in memory. Pages that were written but not
+    /// As [`PagerCpu::sync`]. Pages whose write failed stay in memory. Pages that were written but not
     /// made durable are evicted nevertheless.
-    pub fn clear_away(&mut self) -> Result<(), PagingError> {
+    pub fn evict_all(&mut self) -> Result<(), PagingError> {
         const AT_A_TIME: u64 = 1 << 12;
         /// Rounds without success before the eviction ends: about a tenth of a second.
-        const PATIENCE: u32 = 200;
+        const ROUNDS_MAX: u32 = 200;
         let cache = self.pager.cache;
         let result = cache.files().map(|file| self.sync(file)).fold(Ok(()), Result::and);
         let (reclaim, cpu) = (self.pager.reclaim(), self.token.cpu());
         let node = self.pager.memory.node_of(cpu);
         let mut in_vain = 0;
-        while cache.has_evictable() && in_vain < PATIENCE {
+        while cache.has_evictable() && in_vain < ROUNDS_MAX {
             reclaim.lru().drain_all();
-            self.pager.tell_written(cpu);
+            self.pager.report_writes(cpu);
             // None are reclaimed while others have isolated the remaining pages.
             let freed = reclaim.shrink_node(cpu, node, AT_A_TIME);
             in_vain = if freed == 0 { in_vain + 1 } else { 0 };
@@ -201,7 +201,7 @@ impl<'s, 'm> Seat<'s, 'm> {
                     Claim::Taken => {}
                     claim => {
                         let rescued = claim == Claim::Rescue;
-                        return Bringing::new(self, id).run(stores, rescued);
+                        return PageIn::new(self, id).run(stores, rescued);
                     }
                 },
                 Fix::Busy => {}
@@ -242,6 +242,6 @@ fn lock_dirty(state: &PageState) -> Dirty<'_> {
 
 impl std::fmt::Debug for PageCache {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "PageCache({} files, {})", self.files.len(), self.giving_up())
+        write!(f, "PageCache({} files, {})", self.files.len(), self.eviction_method())
     }
 }

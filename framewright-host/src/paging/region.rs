@@ -14,7 +14,7 @@ pub(super) const WORDS: usize = FRAME_SIZE / size_of::<u64>();
 const IN_MEMORY: usize = 1 << 14;
 
 /// The address space of a file. The kernel provides memory for a page at the first touch, and frees
-/// it on [request](super::giving).
+/// it on [request](super::eviction).
 pub(super) struct Region {
     mapping: Mapping,
     pages: u32,

@@ -18,7 +18,7 @@ use std::{
 /// cache: it would deadlock. Two files, of one cache or of two, must not have the same storage: each would
 /// overwrite pages that the other has in memory.
 ///
-/// A panic of a store affects only its caller: see [`Seat::read`](super::Seat::read) and
+/// A panic of a store affects only its caller: see [`PagerCpu::read`](super::PagerCpu::read) and
 /// [`Pager::run`](super::Pager::run).
 pub trait Store: Send + Sync {
     /// Reads pages from `page` on, until `into` is full.
@@ -36,7 +36,7 @@ pub trait Store: Send + Sync {
     fn write(&self, page: u32, from: &[u8]) -> io::Result<()>;
 
     /// Makes all earlier writes durable, so that they survive a loss of power. It is the last step of
-    /// [`Seat::sync`](super::Seat::sync). A store whose `write` is durable has nothing to do.
+    /// [`PagerCpu::sync`](super::PagerCpu::sync). A store whose `write` is durable has nothing to do.
     ///
     /// # Errors
     ///

@@ -48,8 +48,8 @@ fn an_unmapped_page_is_rescued_with_its_contents_and_is_not_evicted() {
     let memory = Memory::new(machine, &config, metadata.as_mut()).unwrap();
     Pager::run(&memory, &cache, |pager| {
         let me = pager.register().unwrap();
-        let mut seat = pager.seat(&me).unwrap();
-        drop(seat.read(file, 3).unwrap());
+        let mut pager_cpu = pager.cpu(&me).unwrap();
+        drop(pager_cpu.read(file, 3).unwrap());
         let page = cache.page(cache::PageId { file, page: 3 });
         let number = page.state.frame().unwrap();
         let (frame, owner) = (Pfn::new(number.into()), owner::Owner(&cache));
@@ -66,24 +66,24 @@ fn an_unmapped_page_is_rescued_with_its_contents_and_is_not_evicted() {
         assert_eq!(unmapped, [Unmapped::Removed { dirty: false }]);
         assert_eq!((cache.resident(file), cache.in_memory(file)), (0, 1));
         // The page is used again.
-        assert_eq!(seat.read(file, 3).unwrap().word(511), 0x0303_0303_0303_0303);
+        assert_eq!(pager_cpu.read(file, 3).unwrap().word(511), 0x0303_0303_0303_0303);
         assert_ne!(page.state.frame(), Some(number));
         let mut released = [Released::default()];
         owner.release(&[frame], &[Shadow::default()], &mut released);
         assert_eq!(released, [Released::Released]);
         owner.release(&[frame], &[Shadow::default()], &mut released);
         assert_eq!(released, [Released::Busy], "once only");
-        batch.retire(seat.adopt(frame)).unwrap();
+        batch.retire(pager_cpu.adopt(frame)).unwrap();
         batch.flush();
-        batch.finish(&mut |blocks| blocks.for_each(|block| seat.free(block)));
+        batch.finish(&mut |blocks| blocks.for_each(|block| pager_cpu.free(block)));
         drop(batch);
-        assert_eq!(seat.read(file, 3).unwrap().word(0), 0x0303_0303_0303_0303);
+        assert_eq!(pager_cpu.read(file, 3).unwrap().word(0), 0x0303_0303_0303_0303);
         let PagingStats { read, rescued, unmapped, evicted, .. } = cache.stats();
         assert_eq!((read, rescued, unmapped, evicted), (1, 1, 1, 0));
-        seat.clear_away().unwrap();
+        pager_cpu.evict_all().unwrap();
         assert_eq!((cache.stats().evicted, cache.in_memory(file)), (1, 0));
     })
-    .and_then(Ran::written)
+    .and_then(RunOutcome::written)
     .unwrap();
     memory.drain_all();
     assert_eq!(memory.free(), memory.managed());
@@ -96,7 +96,7 @@ struct Buggy {
     writes: AtomicBool,
     syncs: AtomicBool,
     /// Whether the error of a failed write panics when it is dropped.
-    bombs: AtomicBool,
+    drop_panics: AtomicBool,
     /// The number of calls of `sync`.
     synced: AtomicU32,
 }
@@ -110,9 +110,9 @@ impl Store for &'static Buggy {
 
     fn write(&self, page: u32, _from: &[u8]) -> io::Result<()> {
         assert!(!self.writes.load(SeqCst), "a bug in write");
-        match self.bombs.load(SeqCst) {
-            true if page.is_multiple_of(2) => Err(io::Error::other(Bomb)),
-            true => std::panic::panic_any(Bomb),
+        match self.drop_panics.load(SeqCst) {
+            true if page.is_multiple_of(2) => Err(io::Error::other(PanicOnDrop)),
+            true => std::panic::panic_any(PanicOnDrop),
             false => Ok(()),
         }
     }
@@ -124,27 +124,27 @@ impl Store for &'static Buggy {
 }
 
 #[derive(Debug)]
-struct Bomb;
+struct PanicOnDrop;
 
-impl Drop for Bomb {
+impl Drop for PanicOnDrop {
     fn drop(&mut self) {
         panic!("a bug in drop");
     }
 }
 
-impl std::fmt::Display for Bomb {
+impl std::fmt::Display for PanicOnDrop {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("tick")
     }
 }
 
-impl std::error::Error for Bomb {}
+impl std::error::Error for PanicOnDrop {}
 
 /// Runs `body` with a file of 64 pages and a read-ahead of 8, with such a store. Also returns
 /// whether all frames were free at the end.
 fn with_buggy<R>(
     store: &'static Buggy,
-    body: impl FnOnce(&Pager<'_, '_>, &mut Seat<'_, '_>, FileId) -> R,
+    body: impl FnOnce(&Pager<'_, '_>, &mut PagerCpu<'_, '_>, FileId) -> R,
 ) -> (std::thread::Result<R>, bool) {
     let builder = HostMachine::builder().frames(4096).cpus(2).backing(Backing::MetadataOnly);
     let machine = builder.build().unwrap();
@@ -159,15 +159,15 @@ fn with_buggy<R>(
     let run = || {
         Pager::run(&memory, &cache, |pager| {
             let me = pager.register().unwrap();
-            let mut seat = pager.seat(&me).unwrap();
-            let result = body(pager, &mut seat, file);
-            for switch in [&store.reads, &store.writes, &store.syncs, &store.bombs] {
+            let mut pager_cpu = pager.cpu(&me).unwrap();
+            let result = body(pager, &mut pager_cpu, file);
+            for switch in [&store.reads, &store.writes, &store.syncs, &store.drop_panics] {
                 switch.store(false, SeqCst);
             }
-            seat.clear_away().unwrap();
+            pager_cpu.evict_all().unwrap();
             result
         })
-        .and_then(Ran::written)
+        .and_then(RunOutcome::written)
         .unwrap()
     };
     let result = catch_unwind(AssertUnwindSafe(run));
@@ -178,16 +178,16 @@ fn with_buggy<R>(
 #[test]
 fn a_panic_while_pages_are_read_leaves_none_of_them_locked() {
     let store: &Buggy = Box::leak(Box::default());
-    let (result, all_free) = with_buggy(store, |pager, seat, file| {
+    let (result, all_free) = with_buggy(store, |pager, pager_cpu, file| {
         store.reads.store(true, SeqCst);
-        let read = catch_unwind(AssertUnwindSafe(|| seat.read(file, 3).map(drop)));
+        let read = catch_unwind(AssertUnwindSafe(|| pager_cpu.read(file, 3).map(drop)));
         assert!(read.is_err(), "the panic is passed on");
         for page in 0..64 {
             let state = &pager.cache.page(cache::PageId { file, page }).state;
             assert_eq!(state.fix(false), page::Fix::Absent, "page {page}");
         }
         store.reads.store(false, SeqCst);
-        assert_eq!(seat.read(file, 3).unwrap().word(0), 0x0303_0303_0303_0303);
+        assert_eq!(pager_cpu.read(file, 3).unwrap().word(0), 0x0303_0303_0303_0303);
     });
     result.unwrap();
     assert!(all_free);
@@ -196,10 +196,10 @@ fn a_panic_while_pages_are_read_leaves_none_of_them_locked() {
 #[test]
 fn a_panic_while_a_page_is_synced_leaves_it_dirty_and_unlocked() {
     let store: &Buggy = Box::leak(Box::default());
-    let (result, all_free) = with_buggy(store, |pager, seat, file| {
-        drop(seat.write(file, 3).unwrap());
+    let (result, all_free) = with_buggy(store, |pager, pager_cpu, file| {
+        drop(pager_cpu.write(file, 3).unwrap());
         store.writes.store(true, SeqCst);
-        assert!(catch_unwind(AssertUnwindSafe(|| seat.sync(file))).is_err());
+        assert!(catch_unwind(AssertUnwindSafe(|| pager_cpu.sync(file))).is_err());
         let page = cache::PageId { file, page: 3 };
         assert_eq!(pager.cache.page(page).state.fix(false), page::Fix::Fixed { dirtied: false });
         pager.cache.page(page).state.release();
@@ -212,8 +212,8 @@ fn a_panic_while_a_page_is_synced_leaves_it_dirty_and_unlocked() {
 #[test]
 fn a_panic_while_reclaim_writes_is_a_failure_there_and_a_panic_in_the_end() {
     let store: &Buggy = Box::leak(Box::default());
-    let (result, all_free) = with_buggy(store, |pager, seat, file| {
-        drop(seat.write(file, 3).unwrap());
+    let (result, all_free) = with_buggy(store, |pager, pager_cpu, file| {
+        drop(pager_cpu.write(file, 3).unwrap());
         store.writes.store(true, SeqCst);
         let (reclaim, node) = (pager.reclaim(), framewright::NodeId::default());
         reclaim.lru().drain_all();
@@ -234,11 +234,11 @@ fn a_panic_while_reclaim_writes_is_a_failure_there_and_a_panic_in_the_end() {
 #[test]
 fn a_panic_in_dropping_an_error_does_not_unwind_reclaim() {
     let store: &Buggy = Box::leak(Box::default());
-    let (result, all_free) = with_buggy(store, |pager, seat, file| {
+    let (result, all_free) = with_buggy(store, |pager, pager_cpu, file| {
         for page in [3, 4, 5, 6, 7] {
-            drop(seat.write(file, page).unwrap());
+            drop(pager_cpu.write(file, page).unwrap());
         }
-        store.bombs.store(true, SeqCst);
+        store.drop_panics.store(true, SeqCst);
         let (reclaim, node) = (pager.reclaim(), framewright::NodeId::default());
         reclaim.lru().drain_all();
         for _ in 0..8 {
@@ -255,12 +255,12 @@ fn a_panic_in_dropping_an_error_does_not_unwind_reclaim() {
 #[test]
 fn a_sync_is_passed_on_to_the_store_and_its_failure_back() {
     let store: &Buggy = Box::leak(Box::default());
-    let (result, _) = with_buggy(store, |_, seat, file| {
-        drop(seat.write(file, 3).unwrap());
-        seat.sync(file).unwrap();
+    let (result, _) = with_buggy(store, |_, pager_cpu, file| {
+        drop(pager_cpu.write(file, 3).unwrap());
+        pager_cpu.sync(file).unwrap();
         assert_eq!(store.synced.load(Relaxed), 1);
         store.syncs.store(true, SeqCst);
-        let error = seat.sync(file).unwrap_err();
+        let error = pager_cpu.sync(file).unwrap_err();
         assert!(matches!(error, PagingError::Unsynced { .. }), "{error}");
         assert!(error.to_string().ends_with("the device is gone"), "{error}");
     });
@@ -270,16 +270,16 @@ fn a_sync_is_passed_on_to_the_store_and_its_failure_back() {
 #[test]
 fn the_number_of_guards_of_a_page_is_limited() {
     let store: &Buggy = Box::leak(Box::default());
-    let (result, all_free) = with_buggy(store, |_, seat, file| {
-        let mut guards: Vec<_> = (0..0xffff).map(|_| seat.read(file, 3).unwrap()).collect();
-        let error = seat.read(file, 3).unwrap_err();
+    let (result, all_free) = with_buggy(store, |_, pager_cpu, file| {
+        let mut guards: Vec<_> = (0..0xffff).map(|_| pager_cpu.read(file, 3).unwrap()).collect();
+        let error = pager_cpu.read(file, 3).unwrap_err();
         assert_eq!(
             error.to_string(),
             "page 3 is in use 65535 times, and cannot be once more; release some first"
         );
-        assert!(seat.write(file, 3).is_err());
+        assert!(pager_cpu.write(file, 3).is_err());
         guards.pop();
-        drop(seat.write(file, 3).unwrap());
+        drop(pager_cpu.write(file, 3).unwrap());
     });
     result.unwrap();
     assert!(all_free);

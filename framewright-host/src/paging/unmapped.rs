@@ -38,7 +38,7 @@ pub(super) struct List {
 
 impl PageCache {
     /// Puts an unmapped page on the list of a CPU.
-    pub(super) fn leave(&self, cpu: CpuId, id: PageId) {
+    pub(super) fn list_unmapped(&self, cpu: CpuId, id: PageId) {
         locked(&self.list(cpu).pages).push(id);
     }
 
@@ -56,13 +56,13 @@ impl PageCache {
         }
         // Neighbours form one range.
         pages.sort_unstable();
-        let elsewhere = pages.extract_if(.., |id| !self.page(*id).state.begin_giving());
+        let elsewhere = pages.extract_if(.., |id| !self.page(*id).state.begin_eviction());
         let elsewhere: Vec<PageId> = elsewhere.collect();
-        self.give_up(&pages);
+        self.evict(&pages);
         for id in elsewhere {
             // The page was rescued, or it is also on another list that is being flushed.
             let mut spins = 0;
-            while self.page(id).state.is_giving() {
+            while self.page(id).state.is_evicting() {
                 wait(Wait::Flush, spins);
                 spins += 1;
             }
@@ -71,7 +71,7 @@ impl PageCache {
 
     /// Frees the memory of pages that are being evicted, or were never visible to other threads.
     #[allow(unsafe_code)]
-    fn give_up(&self, pages: &[PageId]) {
+    fn evict(&self, pages: &[PageId]) {
         if pages.is_empty() {
             return;
         }
@@ -79,7 +79,7 @@ impl PageCache {
         let began = processor_time();
         // SAFETY: their contents are stored, or not needed. Threads that want to use such a page
         // wait until its eviction has ended.
-        let calls = unsafe { self.kernel.give_up(&ranges) };
+        let calls = unsafe { self.kernel.evict(&ranges) };
         count(&counters.call_nanos, processor_time().saturating_sub(began));
         count(&counters.flushes, 1);
         match calls {
@@ -91,13 +91,13 @@ impl PageCache {
             Err(_) => count(&counters.refused, pages.len() as u64),
         }
         for &id in pages {
-            self.page(id).state.end_giving();
+            self.page(id).state.end_eviction();
         }
     }
 
     /// Ends the claim on a page that was not read. Its memory, if there is some, is not needed.
-    pub(super) fn give_back(&self, id: PageId) {
-        self.give_up(&[id]);
+    pub(super) fn abandon_claim(&self, id: PageId) {
+        self.evict(&[id]);
     }
 
     /// The addresses of sorted pages, with neighbours joined to ranges.
@@ -132,15 +132,15 @@ impl<'m> Shooter<'_, 'm> {
     }
 
     /// Flushes the lists of all CPUs with one call, and records the flush of each.
-    fn forget_everywhere(&self, cpus: &[u16]) {
+    fn flush_all_lists(&self, cpus: &[u16]) {
         match cpus.split_first() {
-            None => self.cache.flush(&self.cache.leaving),
+            None => self.cache.flush(&self.cache.unmapped),
             Some((&cpu, rest)) => {
                 let flusher = self.flusher(CpuId::new(cpu));
                 // SAFETY: the innermost call flushes the lists of all CPUs.
                 #[allow(unsafe_code)]
                 unsafe {
-                    flusher.record_full_flush(|| self.forget_everywhere(rest));
+                    flusher.record_full_flush(|| self.flush_all_lists(rest));
                 }
             }
         }
@@ -161,10 +161,10 @@ impl Shootdown for Shooter<'_, '_> {
     fn invalidate(&self, cpu: CpuId, scope: Scope) {
         let at = cpu.index();
         match scope {
-            Scope::Pages { .. } => self.cache.flush(&self.cache.leaving[at..=at]),
+            Scope::Pages { .. } => self.cache.flush(&self.cache.unmapped[at..=at]),
             Scope::Everything => {
                 let others = (0..self.memory.cpu_count()).filter(|&other| other != cpu.get());
-                self.forget_everywhere(&others.collect::<Vec<_>>());
+                self.flush_all_lists(&others.collect::<Vec<_>>());
             }
         }
     }

@@ -5,7 +5,7 @@ use std::io;
 use framewright::Pfn;
 use framewright_host::{
     HostError,
-    paging::{PageCache, Pager, PagingError, Ran, Store},
+    paging::{PageCache, Pager, PagingError, RunOutcome, Store},
 };
 
 use super::setup::{FRAMES, Words, builder, with_memory};
@@ -19,17 +19,17 @@ fn turn_over(base: u64) {
     with_memory(machine, |memory| {
         let run = Pager::run(memory, &cache, |pager| {
             let me = pager.register().unwrap();
-            let mut seat = pager.seat(&me).unwrap();
+            let mut pager_cpu = pager.cpu(&me).unwrap();
             for page in 0..3 * FRAMES as u32 {
                 if page % 4 == 0 {
-                    seat.write(file, page).unwrap().fill(7);
+                    pager_cpu.write(file, page).unwrap().fill(7);
                 } else {
-                    assert_eq!(seat.read(file, page).unwrap().word(511), u64::from(page));
+                    assert_eq!(pager_cpu.read(file, page).unwrap().word(511), u64::from(page));
                 }
             }
-            seat.clear_away().unwrap();
+            pager_cpu.evict_all().unwrap();
         });
-        run.and_then(Ran::written).unwrap();
+        run.and_then(RunOutcome::written).unwrap();
         assert!(cache.stats().evicted > 2 * FRAMES, "{:?}", cache.stats());
         memory.drain_all();
         assert_eq!(memory.free(), memory.managed(), "from frame {base:#x} on");
@@ -75,21 +75,21 @@ fn tables_take_memory_only_for_pages_that_are_used() {
     with_memory(machine, |memory| {
         let run = Pager::run(memory, &cache, |pager| {
             let me = pager.register().unwrap();
-            let mut seat = pager.seat(&me).unwrap();
+            let mut pager_cpu = pager.cpu(&me).unwrap();
             for page in [0, 300, pages / 2, pages - 1] {
-                seat.write(file, page).unwrap().fill(7);
+                pager_cpu.write(file, page).unwrap().fill(7);
             }
             assert_eq!((cache.resident(file), cache.dirty(file), cache.failed(file)), (4, 4, 0));
             assert_eq!(cache.in_memory(file), 4);
-            seat.sync(file).unwrap();
+            pager_cpu.sync(file).unwrap();
             assert_eq!((cache.resident(file), cache.dirty(file)), (4, 0));
             let used = resident().saturating_sub(before);
             println!("{} KiB", used >> 10);
             assert!(used < most, "{} MiB", used >> 20);
-            seat.clear_away().unwrap();
+            pager_cpu.evict_all().unwrap();
             assert_eq!((cache.resident(file), cache.stats().evicted), (0, 4));
         });
-        run.and_then(Ran::written).unwrap();
+        run.and_then(RunOutcome::written).unwrap();
     });
 }
 
@@ -112,6 +112,6 @@ fn a_thread_without_a_free_cpu_is_told_that_background_reclaim_has_one() {
             assert!(matches!(error, PagingError::NoFreeCpu { cpus: 1 }), "{error:?}");
             assert!(error.to_string().contains("background reclaim has the last"), "{error}");
         });
-        run.and_then(Ran::written).unwrap();
+        run.and_then(RunOutcome::written).unwrap();
     });
 }

@@ -4,7 +4,7 @@
 use framewright::{CpuId, FrameRange, Memory, NodeId, Pfn, reclaim::PageKind};
 use framewright_host::{
     HostMachine,
-    paging::{FileId, PageCache, Pager, PagingError, Ran},
+    paging::{FileId, PageCache, Pager, PagingError, RunOutcome},
 };
 use std::{
     mem,
@@ -48,12 +48,12 @@ fn a_cache_of_which_pages_are_in_memory_does_not_share_them_with_the_next() {
             for (cache, file) in &caches {
                 let run = Pager::run(memory, cache, |pager| {
                     let me = pager.register().unwrap();
-                    let mut seat = pager.seat(&me).unwrap();
+                    let mut pager_cpu = pager.cpu(&me).unwrap();
                     for page in (0..1_500).map(|page| (page * 7 + round) % 6_000) {
-                        assert_eq!(seat.read(*file, page).unwrap().word(1), u64::from(page));
+                        assert_eq!(pager_cpu.read(*file, page).unwrap().word(1), u64::from(page));
                     }
                 });
-                run.and_then(Ran::written).unwrap();
+                run.and_then(RunOutcome::written).unwrap();
                 let resident: u64 = caches.iter().map(|(cache, file)| cache.resident(*file)).sum();
                 assert!(resident <= memory.managed(), "{resident}");
             }
@@ -83,12 +83,12 @@ fn a_file_of_another_cache_is_named() {
     with_memory(machine, |memory| {
         let run = Pager::run(memory, &cache, |pager| {
             let me = pager.register().unwrap();
-            let mut seat = pager.seat(&me).unwrap();
-            let error = seat.write(files[1], 0).unwrap_err();
+            let mut pager_cpu = pager.cpu(&me).unwrap();
+            let error = pager_cpu.write(files[1], 0).unwrap_err();
             assert!(matches!(error, PagingError::NoSuchFile { file: 1, files: 1 }), "{error}");
-            assert!(matches!(seat.sync(files[1]), Err(PagingError::NoSuchFile { .. })));
+            assert!(matches!(pager_cpu.sync(files[1]), Err(PagingError::NoSuchFile { .. })));
         });
-        run.and_then(Ran::written).unwrap();
+        run.and_then(RunOutcome::written).unwrap();
     });
 }
 
@@ -104,17 +104,22 @@ fn frames_that_the_machine_has_not_hold_no_pages() {
     let memory = Memory::new(machine, &config, metadata.as_mut()).unwrap();
     let run = Pager::run(&memory, &cache, |pager| {
         let me = pager.register().unwrap();
-        let error = pager.seat(&me).unwrap().read(file, 2).unwrap_err();
+        let error = pager.cpu(&me).unwrap().read(file, 2).unwrap_err();
         assert!(matches!(error, PagingError::ForeignFrame { page: 2, .. }), "{error}");
     });
-    run.and_then(Ran::written).unwrap();
+    run.and_then(RunOutcome::written).unwrap();
     memory.drain_all();
     assert_eq!(memory.free(), memory.managed());
 }
 
 /// Takes pages off the lists, adds them again, reports them as written, and reclaims, all without
 /// the cache.
-fn meddle(pager: &Pager<'_, '_>, memory: &Memory<'_, HostMachine>, cpu: CpuId, over: &AtomicBool) {
+fn change_lists(
+    pager: &Pager<'_, '_>,
+    memory: &Memory<'_, HostMachine>,
+    cpu: CpuId,
+    over: &AtomicBool,
+) {
     let (lru, reclaim) = (memory.lru().unwrap(), pager.reclaim());
     let mut random = fastrand::Rng::with_seed(5);
     while !over.load(SeqCst) {
@@ -144,14 +149,14 @@ fn changes_of_the_lists_lose_no_page_and_no_store() {
             thread::scope(|scope| {
                 scope.spawn(|| {
                     let me = pager.register().unwrap();
-                    meddle(pager, memory, me.id(), &over);
+                    change_lists(pager, memory, me.id(), &over);
                 });
                 let workers: Vec<_> = (0..2)
                     .map(|thread| {
                         let last = &last;
                         scope.spawn(move || {
                             let me = pager.register().unwrap();
-                            let mut seat = pager.seat(&me).unwrap();
+                            let mut pager_cpu = pager.cpu(&me).unwrap();
                             let mut random = fastrand::Rng::with_seed(thread);
                             for turn in 0..20_000 {
                                 // Each thread stores to separate pages.
@@ -159,9 +164,9 @@ fn changes_of_the_lists_lose_no_page_and_no_store() {
                                 let word = &last[page as usize];
                                 if turn % 3 == 0 {
                                     word.store(turn << 32 | u64::from(page), SeqCst);
-                                    seat.write(file, page).unwrap().fill(word.load(SeqCst));
+                                    pager_cpu.write(file, page).unwrap().fill(word.load(SeqCst));
                                 }
-                                let reading = seat.read(file, page).unwrap();
+                                let reading = pager_cpu.read(file, page).unwrap();
                                 let expected = word.load(SeqCst);
                                 assert!(reading.words().all(|found| found == expected));
                             }
@@ -173,9 +178,9 @@ fn changes_of_the_lists_lose_no_page_and_no_store() {
                 ended.into_iter().for_each(|worker| worker.unwrap());
             });
             let me = pager.register().unwrap();
-            pager.seat(&me).unwrap().sync(file).unwrap();
+            pager.cpu(&me).unwrap().sync(file).unwrap();
         });
-        run.and_then(Ran::written).unwrap();
+        run.and_then(RunOutcome::written).unwrap();
         assert!(cache.stats().evicted > 1_000, "{:?}", cache.stats());
     });
     for page in 0..PAGES {

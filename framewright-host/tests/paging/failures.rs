@@ -16,29 +16,29 @@ fn pages_whose_write_failed_stay_dirty_and_are_reported() {
             .run(&[(store, 1)], |pager, cache| {
                 let file = cache.files().next().unwrap();
                 let me = pager.register().unwrap();
-                let mut seat = pager.seat(&me).unwrap();
+                let mut pager_cpu = pager.cpu(&me).unwrap();
                 fail(true);
                 let mut last = 0;
                 let error = (0..8_000).find_map(|page| {
                     last = page;
-                    seat.write(file, page).map(|mut page| page.fill(7)).err()
+                    pager_cpu.write(file, page).map(|mut page| page.fill(7)).err()
                 });
                 // Memory is full of pages that cannot be evicted: an error is returned soon.
                 let error = error.expect("8000 dirty pages do not fit");
                 assert!(matches!(error, PagingError::OutOfMemory { .. }), "{error}");
                 assert!(last > 1_000, "{last}");
                 assert!(cache.stats().write_failed > 0 && cache.failed(file) > 0);
-                let error = seat.sync(file).unwrap_err();
+                let error = pager_cpu.sync(file).unwrap_err();
                 assert!(matches!(error, PagingError::Unwritten { .. }), "{error}");
                 assert_eq!(cache.dirty(file), u64::from(last), "all stores are in memory");
                 assert_eq!(kept.stored(0), token(0));
                 fail(false);
-                seat.sync(file).unwrap();
+                pager_cpu.sync(file).unwrap();
                 assert_eq!((cache.dirty(file), cache.failed(file)), (0, 0));
                 assert!((0..last).all(|page| kept.stored(page) == 7));
                 // Further stores succeed.
                 for page in last..8_000 {
-                    seat.write(file, page).unwrap().fill(7);
+                    pager_cpu.write(file, page).unwrap().fill(7);
                 }
             })
             .unwrap();
@@ -54,14 +54,14 @@ fn a_page_that_cannot_be_read_is_an_error_and_its_neighbours_are_not() {
         .run(&[(store, 32)], |pager, cache| {
             let file = cache.files().next().unwrap();
             let me = pager.register().unwrap();
-            let mut seat = pager.seat(&me).unwrap();
+            let mut pager_cpu = pager.cpu(&me).unwrap();
             kept.set_unreadable(Some(40));
-            assert_eq!(seat.read(file, 33).unwrap().word(0), token(33));
-            let error = seat.read(file, 40).unwrap_err();
+            assert_eq!(pager_cpu.read(file, 33).unwrap().word(0), token(33));
+            let error = pager_cpu.read(file, 40).unwrap_err();
             assert!(matches!(error, PagingError::Unreadable { page: 40, .. }), "{error}");
             assert_eq!(cache.in_memory(file), cache.resident(file), "its memory is freed");
             kept.set_unreadable(None);
-            assert_eq!(seat.read(file, 40).unwrap().word(0), token(40));
+            assert_eq!(pager_cpu.read(file, 40).unwrap().word(0), token(40));
         })
         .unwrap();
 }

@@ -1,7 +1,7 @@
 //! One thread: pages in memory, their contents, and the costs.
 
 use framewright::tuning::FlushBatching;
-use framewright_host::paging::{FileId, PageCache, PagingError, Seat};
+use framewright_host::paging::{FileId, PageCache, PagerCpu, PagingError};
 
 use super::stores::{Shape, Tokens, token};
 
@@ -9,9 +9,9 @@ const ALL: [FlushBatching; 4] =
     [FlushBatching::Off, FlushBatching::CleanOnly, FlushBatching::All, FlushBatching::Lazy];
 
 /// Reads pages, all words of each.
-fn read(seat: &mut Seat<'_, '_>, file: FileId, pages: impl Iterator<Item = u32>) {
+fn read(pager_cpu: &mut PagerCpu<'_, '_>, file: FileId, pages: impl Iterator<Item = u32>) {
     for page in pages {
-        let reading = seat.read(file, page).unwrap();
+        let reading = pager_cpu.read(file, page).unwrap();
         let expected = token(page);
         assert!(reading.words().all(|word| word == expected), "page {page}");
     }
@@ -26,9 +26,9 @@ fn files_are_read_that_are_larger_than_memory() {
             let stats = shape.run(&[(store, 32)], |pager, cache| {
                 let file = cache.files().next().unwrap();
                 let me = pager.register().unwrap();
-                let mut seat = pager.seat(&me).unwrap();
+                let mut pager_cpu = pager.cpu(&me).unwrap();
                 for _ in 0..2 {
-                    read(&mut seat, file, 0..20_000);
+                    read(&mut pager_cpu, file, 0..20_000);
                     assert!(cache.resident(file) < 4096);
                     assert!(cache.in_memory(file) <= 4096, "{}", cache.in_memory(file));
                 }
@@ -58,14 +58,14 @@ fn pages_that_are_used_again_stay() {
         .run(&[(store, 1)], |pager, cache| {
             let file = cache.files().next().unwrap();
             let me = pager.register().unwrap();
-            let mut seat = pager.seat(&me).unwrap();
+            let mut pager_cpu = pager.cpu(&me).unwrap();
             let hot = || (0..400).map(|page| page * 7);
             for round in 0..40 {
-                read(&mut seat, file, hot());
-                read(&mut seat, file, 5_000 + round * 300..5_000 + (round + 1) * 300);
+                read(&mut pager_cpu, file, hot());
+                read(&mut pager_cpu, file, 5_000 + round * 300..5_000 + (round + 1) * 300);
             }
             let before = cache.stats().misses;
-            read(&mut seat, file, hot());
+            read(&mut pager_cpu, file, hot());
             let missed = cache.stats().misses - before;
             assert!(missed < 40, "{missed} of 400 were evicted");
         })
@@ -81,16 +81,20 @@ fn dirty_pages_are_written_before_they_are_evicted() {
             .run(&[(store, 8)], |pager, cache| {
                 let file = cache.files().next().unwrap();
                 let me = pager.register().unwrap();
-                let mut seat = pager.seat(&me).unwrap();
+                let mut pager_cpu = pager.cpu(&me).unwrap();
                 for page in (0..12_000).step_by(3) {
-                    seat.write(file, page).unwrap().fill(u64::from(page));
+                    pager_cpu.write(file, page).unwrap().fill(u64::from(page));
                 }
                 assert!(cache.stats().written > 500, "{:?}", cache.stats());
                 for page in 0..12_000 {
                     let expected = if page % 3 == 0 { u64::from(page) } else { token(page) };
-                    assert_eq!(seat.read(file, page).unwrap().word(511), expected, "page {page}");
+                    assert_eq!(
+                        pager_cpu.read(file, page).unwrap().word(511),
+                        expected,
+                        "page {page}"
+                    );
                 }
-                seat.sync(file).unwrap();
+                pager_cpu.sync(file).unwrap();
                 assert_eq!(cache.dirty(file), 0);
             })
             .unwrap();
@@ -107,15 +111,15 @@ fn pages_in_use_stay_in_memory() {
         .run(&[(store, 32)], |pager, cache| {
             let file = cache.files().next().unwrap();
             let me = pager.register().unwrap();
-            let mut seat = pager.seat(&me).unwrap();
-            let reading = seat.read(file, 5).unwrap();
-            let writing = seat.write(file, 6).unwrap();
-            read(&mut seat, file, 100..9_000);
+            let mut pager_cpu = pager.cpu(&me).unwrap();
+            let reading = pager_cpu.read(file, 5).unwrap();
+            let writing = pager_cpu.write(file, 6).unwrap();
+            read(&mut pager_cpu, file, 100..9_000);
             assert_eq!((reading.word(0), cache.dirty(file)), (token(5), 1));
-            let error = seat.sync(file).unwrap_err();
+            let error = pager_cpu.sync(file).unwrap_err();
             assert!(matches!(error, PagingError::InUse { pages: 1, page: 6 }), "{error}");
             drop(writing);
-            seat.sync(file).unwrap();
+            pager_cpu.sync(file).unwrap();
         })
         .unwrap();
 }
@@ -126,9 +130,9 @@ fn pages_that_are_not_there_are_named() {
         .run(&[(Tokens::new(10), 1)], |pager, cache: &PageCache| {
             let file = cache.files().next().unwrap();
             let me = pager.register().unwrap();
-            let error = pager.seat(&me).unwrap().read(file, 10).unwrap_err();
+            let error = pager.cpu(&me).unwrap().read(file, 10).unwrap_err();
             assert_eq!(error.to_string(), "there is no page 10: the file has 10");
-            let error = pager.seat(&me).map(|_| ()).err();
+            let error = pager.cpu(&me).map(|_| ()).err();
             assert!(error.is_none(), "{error:?}");
         })
         .unwrap();

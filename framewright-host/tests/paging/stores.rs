@@ -134,7 +134,7 @@ impl Shape {
         let result = Pager::run(&memory, &cache, |pager| {
             let result = body(pager, &cache);
             let me = memory.platform().register().unwrap();
-            pager.seat(&me).unwrap().clear_away().unwrap();
+            pager.cpu(&me).unwrap().evict_all().unwrap();
             result
         })?;
         let result = result.written()?;

@@ -33,7 +33,7 @@ impl Last {
 fn work(pager: &Pager<'_, '_>, cache: &PageCache, thread: u32, last: &Last, rounds: u32) {
     let file = cache.files().next().unwrap();
     let me = pager.register().unwrap();
-    let mut seat = pager.seat(&me).unwrap();
+    let mut pager_cpu = pager.cpu(&me).unwrap();
     let mut random = fastrand::Rng::with_seed(thread.into());
     for round in 0..rounds {
         // Half of the accesses are to a small part, so that pages are used again while they are
@@ -41,14 +41,14 @@ fn work(pager: &Pager<'_, '_>, cache: &PageCache, thread: u32, last: &Last, roun
         let page = random.u32(..if round % 2 == 0 { PAGES } else { PAGES / 4 });
         let times = &last.0[page as usize];
         if page % u32::from(THREADS) == thread && random.u32(..3) == 0 {
-            let mut writing = seat.write(file, page).unwrap();
+            let mut writing = pager_cpu.write(file, page).unwrap();
             let next = times.load(SeqCst) + 1;
             writing.fill(Last::value(page, next));
             drop(writing);
             times.store(next, SeqCst);
         } else {
             let before = times.load(SeqCst);
-            let reading = seat.read(file, page).unwrap();
+            let reading = pager_cpu.read(file, page).unwrap();
             for at in [0, 255, 511] {
                 let found = reading.word(at);
                 assert!(last.allows(page, found, before), "page {page}, word {at}: {found:#x}");

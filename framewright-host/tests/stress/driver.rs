@@ -25,7 +25,7 @@ const EXTENTS_MAX: usize = 8;
 
 /// Counts of the operations, to check that the test was effective.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Deeds {
+pub(crate) struct OperationCounts {
     pub(crate) removed: u64,
     pub(crate) busy: u64,
     pub(crate) ranges: u64,
@@ -33,14 +33,14 @@ pub(crate) struct Deeds {
     pub(crate) reported: u64,
 }
 
-impl Deeds {
+impl OperationCounts {
     /// Whether memory was removed, and contiguous runs were allocated.
     pub(crate) fn is_enough(&self) -> bool {
         self.removed > 0 && self.runs > 0
     }
 }
 
-impl AddAssign for Deeds {
+impl AddAssign for OperationCounts {
     fn add_assign(&mut self, more: Self) {
         self.removed += more.removed;
         self.busy += more.busy;
@@ -50,17 +50,17 @@ impl AddAssign for Deeds {
     }
 }
 
-pub(crate) struct Landlord<'a, 'm> {
+pub(crate) struct StressDriver<'a, 'm> {
     memory: &'a Memory<'m, HostMachine>,
     /// A token for the removed frames, which are of no memory.
     token: CpuToken<'a, 'm, HostMachine>,
     random: fastrand::Rng,
     removed: Vec<FrameRange>,
     extents: Vec<Extent<'m>>,
-    deeds: Deeds,
+    counts: OperationCounts,
 }
 
-impl<'a, 'm> Landlord<'a, 'm> {
+impl<'a, 'm> StressDriver<'a, 'm> {
     pub(crate) fn new(memory: &'a Memory<'m, HostMachine>, cpu: CpuId, seed: u64) -> Self {
         Self {
             memory,
@@ -68,12 +68,12 @@ impl<'a, 'm> Landlord<'a, 'm> {
             random: fastrand::Rng::with_seed(!seed),
             removed: Vec::new(),
             extents: Vec::new(),
-            deeds: Deeds::default(),
+            counts: OperationCounts::default(),
         }
     }
 
     /// Removes and adds memory until `stop`; then adds and frees all of it.
-    pub(crate) fn reign(mut self, stop: &AtomicBool) -> Deeds {
+    pub(crate) fn run(mut self, stop: &AtomicBool) -> OperationCounts {
         while !stop.load(Relaxed) {
             match self.random.u32(0..16) {
                 0..4 => self.remove(),
@@ -92,7 +92,7 @@ impl<'a, 'm> Landlord<'a, 'm> {
         while !self.extents.is_empty() {
             self.give_extent();
         }
-        self.deeds
+        self.counts
     }
 
     // ---- memory hotplug
@@ -113,11 +113,11 @@ impl<'a, 'm> Landlord<'a, 'm> {
                 assert_eq!(in_the_way, 0);
                 self.fill(range);
                 self.removed.push(range);
-                self.deeds.removed += 1;
+                self.counts.removed += 1;
             }
             Err(HotplugError::Busy { frames }) => {
                 assert_eq!(frames, in_the_way);
-                self.deeds.busy += 1;
+                self.counts.busy += 1;
             }
             Err(HotplugError::NotInMap | HotplugError::Absent { .. }) => {}
             Err(error) => panic!("{error}"),
@@ -142,7 +142,7 @@ impl<'a, 'm> Landlord<'a, 'm> {
 
     fn report_free(&mut self) {
         let memory = self.memory;
-        self.deeds.reported += memory.report_free(Order::PAGEBLOCK, &mut |_| ()).unwrap();
+        self.counts.reported += memory.report_free(Order::PAGEBLOCK, &mut |_| ()).unwrap();
     }
 
     // ---- extents --------------------------------------------------------------------------------
@@ -154,7 +154,7 @@ impl<'a, 'm> Landlord<'a, 'm> {
         match self.memory.alloc_range(range, MigrateType::Movable, &mut |_| ()) {
             Ok(extent) => {
                 assert_eq!(extent.range(), range);
-                self.deeds.ranges += 1;
+                self.counts.ranges += 1;
                 self.keep(extent);
             }
             // Parts of the range may be removed, or in another zone.
@@ -167,7 +167,7 @@ impl<'a, 'm> Landlord<'a, 'm> {
         let wanted = Contiguous::new(self.random.u64(1..1500), MigrateType::Unmovable);
         match self.memory.alloc_contiguous(&wanted) {
             Ok(extent) => {
-                self.deeds.runs += 1;
+                self.counts.runs += 1;
                 self.keep(extent);
             }
             Err(RangeError::NotFound) => {}
@@ -211,7 +211,11 @@ impl<'a, 'm> Landlord<'a, 'm> {
     fn verify(&mut self, range: FrameRange) {
         self.each_frame(range, |pfn, word| {
             let found = word.load(Relaxed);
-            assert_eq!(found, pattern(pfn), "frame {pfn:#x} of {range:?} was used by another thread");
+            assert_eq!(
+                found,
+                pattern(pfn),
+                "frame {pfn:#x} of {range:?} was used by another thread"
+            );
         });
     }
 

@@ -18,11 +18,11 @@ use std::{
 use super::worker::Worker;
 
 /// The time that workers may take beyond their limit before they count as stuck.
-const PATIENCE: Duration = Duration::from_secs(60);
+const GRACE: Duration = Duration::from_secs(60);
 
 /// Runs workers on `workers` CPUs from the first on for `time`. `beside` runs meanwhile, until it
 /// is told to stop.
-pub(crate) fn work_for<R: Send>(
+pub(crate) fn run_workers<R: Send>(
     time: Duration,
     memory: &Memory<'_, HostMachine>,
     workers: u16,
@@ -45,9 +45,9 @@ pub(crate) fn work_for<R: Send>(
         let beside = scope.spawn(|| beside(&stop));
         thread::sleep(time);
         stop.store(true, Relaxed);
-        if unfinished.recv_timeout(PATIENCE) == Err(mpsc::RecvTimeoutError::Timeout) {
+        if unfinished.recv_timeout(GRACE) == Err(mpsc::RecvTimeoutError::Timeout) {
             let panic = if beside.is_finished() { beside.join().err() } else { None };
-            give_up(panic.as_deref());
+            abort(panic.as_deref());
         }
         beside.join().expect("nothing was found wrong beside the workers")
     })
@@ -55,9 +55,9 @@ pub(crate) fn work_for<R: Send>(
 
 /// Ends the process, because stuck workers cannot be joined. Prints the panic of the thread beside
 /// them directly, because the test harness would capture the output.
-fn give_up(panic: Option<&(dyn Any + Send)>) -> ! {
+fn abort(panic: Option<&(dyn Any + Send)>) -> ! {
     let mut stderr = io::stderr();
-    let _ = writeln!(stderr, "stuck: some workers have not ended {PATIENCE:?} after their time");
+    let _ = writeln!(stderr, "stuck: some workers have not ended {GRACE:?} after their time");
     if let Some(panic) = panic {
         let text = panic.downcast_ref::<String>().map(String::as_str);
         let text = text.or(panic.downcast_ref::<&str>().copied()).unwrap_or("of something");

@@ -168,7 +168,7 @@ impl<'a, 'm> Worker<'a, 'm> {
         match token.alloc(request) {
             Ok(block) => self.keep(block, request),
             Err(AllocError::BelowWatermark(_) | AllocError::NoBlockOfOrder(_)) => {
-                self.relent(token);
+                self.free_half(token);
             }
             Err(error) => panic!("{error}"),
         }
@@ -196,7 +196,7 @@ impl<'a, 'm> Worker<'a, 'm> {
     }
 
     /// Frees half of the held blocks, because memory is short.
-    fn relent(&mut self, token: &mut Token<'a, 'm>) {
+    fn free_half(&mut self, token: &mut Token<'a, 'm>) {
         for _ in 0..self.held.len() / 2 {
             self.free_one(token);
         }

@@ -178,9 +178,9 @@ impl Open<'_> {
         start.wait();
         start.wait();
         let me = me?;
-        let mut seat = pager.seat(&me)?;
+        let mut pager_cpu = pager.cpu(&me)?;
         for page in pages {
-            let reading = seat.read(file, offset + page)?;
+            let reading = pager_cpu.read(file, offset + page)?;
             // The file is one hole, so all words are zero.
             if reading.words().fold(0, |all, word| all | word) != 0 {
                 let wrong = reading.words().filter(|&word| word != 0).count();
@@ -196,7 +196,7 @@ impl Open<'_> {
         let cached = if self.direct { "past" } else { "through" };
         format!(
             "pages are evicted by {}; files are read {cached} the kernel's page cache",
-            self.cache.giving_up()
+            self.cache.eviction_method()
         )
     }
 
@@ -211,7 +211,7 @@ impl Open<'_> {
         let most = in_memory();
         let cleared = Pager::run(memory, cache, |pager| {
             let me = pager.register()?;
-            pager.seat(&me)?.clear_away()
+            pager.cpu(&me)?.evict_all()
         });
         cleared.and_then(|ran| ran.written()?).map_err(|error| error.to_string())?;
         memory.drain_all();

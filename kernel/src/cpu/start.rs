@@ -39,7 +39,7 @@ unsafe extern "C" {
 pub(crate) fn start_first(early: &mut EarlyMemory, node: NodeId) {
     apic::enable();
     let cpu = prepare(early, CpuId::new(0), apic::own_number(), node);
-    settle_in(cpu, descriptors(early));
+    set_up(cpu, descriptors(early));
 }
 
 /// Starts the CPUs `apics`, given with their nodes, as CPUs 1 and up. Returns the number that
@@ -108,7 +108,7 @@ extern "C" fn other_cpu(cpu: *const Cpu) -> ! {
     // SAFETY: as above; only the expected CPU uses them.
     let tables = unsafe { &mut *tables };
     apic::enable();
-    settle_in(cpu, tables);
+    set_up(cpu, tables);
     super::work_for_others()
 }
 
@@ -132,7 +132,7 @@ fn place<T>(early: &mut EarlyMemory, value: T) -> &'static mut T {
 }
 
 /// Sets up the CPU that runs this as `cpu`.
-fn settle_in(cpu: &'static Cpu, tables: &'static mut Descriptors) {
+fn set_up(cpu: &'static Cpu, tables: &'static mut Descriptors) {
     tables.load();
     // SAFETY: every x86-64 CPU has this register; no other code uses `gs`.
     unsafe { control::write_msr(MSR_GS_BASE, core::ptr::from_ref(cpu) as u64) };

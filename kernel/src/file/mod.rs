@@ -100,7 +100,7 @@ pub(crate) struct File {
     disk: &'static [AtomicU64],
     /// The address spaces that map it.
     mappings: [Option<&'static AddressSpace>; MAPPINGS],
-    owed: DeferredFlush,
+    deferred_flush: DeferredFlush,
 }
 
 impl File {
@@ -114,7 +114,7 @@ impl File {
             cached.store(Cached::Absent.word(), Ordering::Relaxed);
             word.store(content(page), Ordering::Relaxed);
         }
-        Self { cache, disk, mappings: [None; MAPPINGS], owed: DeferredFlush::new() }
+        Self { cache, disk, mappings: [None; MAPPINGS], deferred_flush: DeferredFlush::new() }
     }
 
     /// Sets the address spaces that map the file from page 0 on.
@@ -152,9 +152,9 @@ impl File {
             let slots = (0..self.cache.len() as u64).filter_map(|page| space.find(page));
             slots.for_each(|slot| _ = slot.take());
             shootdown::flusher().flush(&space.advance(), Scope::Everything);
-            shootdown::flusher().flush_deferred(space.owed());
+            shootdown::flusher().flush_deferred(space.deferred_flush());
         }
-        shootdown::flusher().flush_deferred(&self.owed);
+        shootdown::flusher().flush_deferred(&self.deferred_flush);
         for cached in self.cache {
             if let Cached::Present(pfn) = Cached::of(cached.swap(0, Ordering::AcqRel)) {
                 set_flags(pfn, 0);
@@ -208,8 +208,8 @@ fn unmap(file: &'static File, pfn: Pfn, batch: &mut Unmapping<'_, '_, '_, Machin
                 dirty: entry.is_dirty(),
                 space: space.number().into(),
                 page,
-                space_flush: space.owed(),
-                file_flush: Some(&file.owed),
+                space_flush: space.deferred_flush(),
+                file_flush: Some(&file.deferred_flush),
             },
         );
     }
@@ -332,8 +332,8 @@ fn map(file: &File, space: &AddressSpace, pfn: Pfn, slot: &Slot, write: bool) {
     let entry = Entry::page(pfn).accessed();
     if write {
         let flusher = shootdown::flusher();
-        flusher.flush_deferred(space.owed());
-        flusher.flush_deferred(&file.owed);
+        flusher.flush_deferred(space.deferred_flush());
+        flusher.flush_deferred(&file.deferred_flush);
         // No other CPU changes the entry of a locked page, except to the same value. A CPU with a
         // cached read-only translation reads the entry again on a store.
         slot.map_for_stores(entry.writable());

@@ -42,7 +42,7 @@ pub(crate) fn note_list(pfn: Pfn, list: LruList) {
 }
 
 /// Removes that record. Returns whether the page was on the active list.
-pub(crate) fn forget_list(pfn: Pfn) -> bool {
+pub(crate) fn clear_list(pfn: Pfn) -> bool {
     flags(pfn).fetch_and(!ACTIVE, Ordering::AcqRel) & ACTIVE != 0
 }
 

@@ -47,13 +47,13 @@ pub(super) fn handle(frame: &mut TrapFrame) {
         // The faulting code handles a failed fault.
         assert!(
             frame.rip == &raw const try_write as u64,
-            "page fault that nobody serves on CPU {}: {:#x} {frame}",
+            "unhandled page fault on CPU {}: {:#x} {frame}",
             cpu.id.index(),
             fault.address
         );
         frame.rip = &raw const probe_failed as u64;
     }
-    if cpu.ticked.take() || kthread::are_wanted() {
+    if cpu.ticked.take() || kthread::any_runnable() {
         kthread::run();
     }
 }

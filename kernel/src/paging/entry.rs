@@ -133,7 +133,7 @@ impl Slot {
     /// Clears the entry after a migration has ended; returns the old one. A result that is not
     /// present is empty.
     #[inline(always)]
-    pub(crate) fn take_settled(&self) -> Entry {
+    pub(crate) fn take_after_migration(&self) -> Entry {
         loop {
             let entry = self.get();
             if entry.is_present() {

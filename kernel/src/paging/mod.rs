@@ -23,7 +23,7 @@ mod unmap;
 pub(crate) use area::{Area, Backing};
 pub(crate) use entry::{Entry, Slot};
 pub(crate) use fault::serve;
-pub(crate) use space::{AddressSpace, Found, Space, forget_everything, map_high_memory};
+pub(crate) use space::{AddressSpace, Found, Space, flush_everything, map_high_memory};
 pub(crate) use unmap::unmap;
 
 use crate::frames;

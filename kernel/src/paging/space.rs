@@ -47,7 +47,7 @@ static SPACES: [AtomicPtr<AddressSpace>; MOST] =
 /// The numbers in use, one bit each.
 static NUMBERS: AtomicU64 = AtomicU64::new(0);
 /// By number: users that found the address space by its number.
-static FINDERS: [AtomicU32; MOST] = [const { AtomicU32::new(0) }; MOST];
+static USERS: [AtomicU32; MOST] = [const { AtomicU32::new(0) }; MOST];
 
 unsafe extern "C" {
     static boot_pml4: Table;
@@ -64,7 +64,7 @@ pub(crate) struct AddressSpace {
     /// CPUs that have it loaded, one bit each.
     cpus: AtomicU64,
     /// Its deferred flushes.
-    owed: DeferredFlush,
+    deferred_flush: DeferredFlush,
 }
 
 /// The owner of an address space, which may end it.
@@ -84,7 +84,7 @@ impl Deref for Found {
 impl Drop for Found {
     fn drop(&mut self) {
         let number = self.0.number as usize;
-        if FINDERS[number].fetch_sub(1, Ordering::SeqCst) == 1 {
+        if USERS[number].fetch_sub(1, Ordering::SeqCst) == 1 {
             wait::wake(Event::SERVED);
         }
     }
@@ -129,7 +129,7 @@ impl AddressSpace {
             *slot = Some(*area);
         }
         let tables = [new_table(), new_table()];
-        let [Some(root), Some(home)] = tables else {
+        let [Some(root), Some(place)] = tables else {
             tables.into_iter().flatten().for_each(free_table);
             NUMBERS.fetch_and(!(1 << number), Ordering::AcqRel);
             return None;
@@ -143,14 +143,14 @@ impl AddressSpace {
             areas: all,
             generation: AtomicU64::new(1),
             cpus: AtomicU64::new(0),
-            owed: DeferredFlush::new(),
+            deferred_flush: DeferredFlush::new(),
         };
         const { assert!(size_of::<AddressSpace>() <= frames::BYTES as usize) };
         // SAFETY: the frame was allocated above, and is large enough.
         let space = unsafe {
-            let home = frames::address(home) as *mut AddressSpace;
-            home.write(space);
-            &*home
+            let place = frames::address(place) as *mut AddressSpace;
+            place.write(space);
+            &*place
         };
         SPACES[number].store(core::ptr::from_ref(space).cast_mut(), Ordering::Release);
         Some(Space(space))
@@ -159,15 +159,15 @@ impl AddressSpace {
     /// The address space with a number, if there is one. Owner words of frames contain such
     /// numbers.
     pub(crate) fn by_number(number: u32) -> Option<Found> {
-        let (slot, finders) = (SPACES.get(number as usize)?, FINDERS.get(number as usize)?);
+        let (slot, users) = (SPACES.get(number as usize)?, USERS.get(number as usize)?);
         // The count is set first: `Space::end` removes the address space, and then reads the count.
-        finders.fetch_add(1, Ordering::SeqCst);
+        users.fetch_add(1, Ordering::SeqCst);
         // SAFETY: an address space that is in its slot does not end before its users have dropped
         // it.
         match unsafe { slot.load(Ordering::SeqCst).as_ref() } {
             Some(space) => Some(Found(space)),
             None => {
-                finders.fetch_sub(1, Ordering::SeqCst);
+                users.fetch_sub(1, Ordering::SeqCst);
                 wait::wake(Event::SERVED);
                 None
             }
@@ -188,8 +188,8 @@ impl AddressSpace {
     }
 
     /// The deferred flushes.
-    pub(crate) fn owed(&self) -> &DeferredFlush {
-        &self.owed
+    pub(crate) fn deferred_flush(&self) -> &DeferredFlush {
+        &self.deferred_flush
     }
 
     /// The area that contains a page.
@@ -307,7 +307,7 @@ impl Space {
         assert!(loaded == 0, "address space {} is loaded on a CPU", space.number);
         let number = space.number as usize;
         SPACES[number].store(core::ptr::null_mut(), Ordering::SeqCst);
-        wait::until(Event::SERVED, || FINDERS[number].load(Ordering::SeqCst) == 0);
+        wait::until(Event::SERVED, || USERS[number].load(Ordering::SeqCst) == 0);
         // CPUs may have cached tables that they walked; the load of other tables has flushed them.
         let directory = table(space.root).0[1].take();
         if directory.is_present() {
@@ -343,7 +343,7 @@ fn free_tables(pfn: Pfn, levels: u32) {
 }
 
 /// Flushes all translations of this CPU except the kernel's.
-pub(crate) fn forget_everything() {
+pub(crate) fn flush_everything() {
     // SAFETY: the same page tables again.
     unsafe { control::load_page_table_root(control::page_table_root()) };
 }

@@ -30,7 +30,9 @@ pub(crate) fn unmap(space: &AddressSpace, first: u64, pages: u64) {
                 page = (page + 1).next_multiple_of(512);
             }
             page += slots.len() as u64;
-            for entry in slots.iter().map(Slot::take_settled).filter(|entry| entry.is_present()) {
+            for entry in
+                slots.iter().map(Slot::take_after_migration).filter(|entry| entry.is_present())
+            {
                 frames[count] = entry.pfn();
                 count += 1;
             }
@@ -47,7 +49,7 @@ fn flush_and_free(space: &AddressSpace, first: u64, pages: u64, frames: &[Pfn]) 
         flusher.flush(&cpus, Scope::pages(space.number().into(), first, pages, most));
     }
     // Pages that reclaim unmapped meanwhile are in no entry any more, but may be cached.
-    flusher.flush_deferred(space.owed());
+    flusher.flush_deferred(space.deferred_flush());
     let mut who = [FreedBy::Caller; GATHER];
     if let Some(lru) = memory().lru() {
         // SAFETY: the pages have no users any more, through whatever translation, and reclaim finds

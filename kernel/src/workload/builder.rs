@@ -13,7 +13,7 @@ use core::sync::atomic::{AtomicU64, Ordering};
 
 use framewright::{MigrateType, Order, Pfn, Request};
 
-use super::pages::{look, try_touch};
+use super::pages::{first_word, try_touch};
 use crate::{
     cpu::Cpu,
     file::{self, Words},
@@ -111,7 +111,7 @@ pub(super) struct Builder {
     /// The last word written to each page of its objects; 0 for none.
     objects: &'static [AtomicU64],
     /// The memory of these tables.
-    book: Words,
+    memory: Words,
     /// The number of compilers so far.
     number: u64,
     pub(super) done: Done,
@@ -125,7 +125,7 @@ pub(super) fn content(page: u64) -> u64 {
 impl Builder {
     /// The builder of a CPU; `None` if there is no memory for its tables.
     pub(super) fn new(cpu: &'static Cpu, sizes: Sizes) -> Option<Self> {
-        let (book, words) = file::words(sizes.inodes.max(1) + sizes.objects)?;
+        let (memory, words) = file::words(sizes.inodes.max(1) + sizes.objects)?;
         let (objects, inodes) = words.split_at(sizes.objects as usize);
         Some(Self {
             cpu,
@@ -134,7 +134,7 @@ impl Builder {
             process: None,
             inodes,
             objects,
-            book,
+            memory,
             number: 0,
             done: Done::default(),
         })
@@ -151,7 +151,7 @@ impl Builder {
     /// Reads a page of the file for the first time, as the extraction of an archive does.
     pub(super) fn unpack(&mut self, page: u64) {
         self.read(page);
-        if page.is_multiple_of(INODES) && self.keep_inode().is_none() {
+        if page.is_multiple_of(INODES) && self.add_inode().is_none() {
             self.done.out_of_memory += 1;
         }
     }
@@ -162,7 +162,7 @@ impl Builder {
             process.read += 1;
             let page = self.random.below(self.sizes.sources);
             if page.is_multiple_of(INODES) {
-                self.keep_inode()?;
+                self.add_inode()?;
             }
             return self.read(page);
         }
@@ -244,7 +244,7 @@ impl Builder {
     }
 
     /// Allocates a frame of inodes, and frees a random older one if the table is full.
-    fn keep_inode(&mut self) -> Option<()> {
+    fn add_inode(&mut self) -> Option<()> {
         let frame = own::alloc(INODE)?;
         let at = self.random.below(self.inodes.len() as u64);
         free_inode(self.inodes[at as usize].swap(frame.get(), Ordering::Relaxed));
@@ -255,7 +255,7 @@ impl Builder {
     pub(super) fn exit(&mut self) {
         let Some(Process { space, body, touched, .. }) = self.process.take() else { return };
         let value = value_of(self.number, &space);
-        let wrong = (0..touched).filter(|&page| look(page) != value | page).count();
+        let wrong = (0..touched).filter(|&page| first_word(page) != value | page).count();
         self.done.wrong += wrong as u64;
         paging::unmap(space.get(), 0, touched);
         AddressSpace::unload();
@@ -264,7 +264,7 @@ impl Builder {
     }
 
     /// Frees the frames of inodes, except one in `but_one_in`.
-    pub(super) fn forget_files(&self, but_one_in: usize) {
+    pub(super) fn free_inodes(&self, but_one_in: usize) {
         let gone = self.inodes.iter().enumerate().filter(|(at, _)| !at.is_multiple_of(but_one_in));
         gone.for_each(|(_, inode)| free_inode(inode.swap(0, Ordering::Relaxed)));
     }
@@ -273,7 +273,7 @@ impl Builder {
     pub(super) fn end(mut self) -> Done {
         self.exit();
         self.inodes.iter().for_each(|inode| free_inode(inode.swap(0, Ordering::Relaxed)));
-        self.book.give_back();
+        self.memory.give_back();
         self.done
     }
 }

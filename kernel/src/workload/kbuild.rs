@@ -97,12 +97,12 @@ pub(crate) fn run(options: &Options<'_>, report: &mut Report) -> bool {
         Check {
             name: "contents",
             passed: wrong == 0,
-        detail: format_args!("{wrong} words differ from the stored ones"),
+            detail: format_args!("{wrong} words differ from the stored ones"),
         },
         Check {
             name: "exits",
             passed: exits == compilers * cpus && out_of_memory == 0,
-        detail: format_args!("{exits} compilers exited, {out_of_memory} allocations failed"),
+            detail: format_args!("{exits} compilers exited, {out_of_memory} allocations failed"),
         },
     ];
     before.conclude("kbuild", report, &checks)

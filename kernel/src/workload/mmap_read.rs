@@ -119,9 +119,7 @@ pub(crate) fn run(options: &Options<'_>, report: &mut Report) -> bool {
         Check {
             name: "contents",
             passed: wrong == 0,
-            detail: format_args!(
-                "{wrong} of {all} reads did not find the stored word"
-            ),
+            detail: format_args!("{wrong} of {all} reads did not find the stored word"),
         },
         Check {
             name: "reclaim",

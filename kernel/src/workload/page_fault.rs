@@ -9,7 +9,7 @@ use core::sync::atomic::{AtomicU64, Ordering};
 
 use super::{
     Options,
-    pages::{look, touch},
+    pages::{first_word, touch},
     verdict::Before,
 };
 use crate::{
@@ -116,7 +116,7 @@ pub(crate) fn run(options: &Options<'_>, report: &mut Report) -> bool {
             })
         });
         spaces.on_all(|_, space, first| {
-            let other = |&page: &u64| look(page) != value_of(round, page, space);
+            let other = |&page: &u64| first_word(page) != value_of(round, page, space);
             wrong.fetch_add((first..first + pages).filter(other).count() as u64, Ordering::Relaxed);
         });
         let down = marked(counts_instructions, || {

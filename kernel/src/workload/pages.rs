@@ -11,7 +11,7 @@ pub(super) fn touch(page: u64, value: u64) {
 }
 
 /// The first word of a page.
-pub(super) fn look(page: u64) -> u64 {
+pub(super) fn first_word(page: u64) -> u64 {
     // SAFETY: as in `touch`.
     unsafe { (address_of(page) as *const u64).read_volatile() }
 }

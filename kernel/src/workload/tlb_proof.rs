@@ -5,7 +5,7 @@
 //!
 //! 1. before the flush: a witness that has cached the translation still reads the frame (*stale*);
 //! 2. after the flush, when the frame was freed, allocated again and has other contents: no witness
-//! reads it.
+//!    reads it.
 //!
 //! The test has to be able to fail: with `break=flush` CPUs acknowledge without flushing, with
 //! `break=cpu` one CPU is skipped, with `break=reuse` the frame is freed before the flush. Each of
@@ -136,7 +136,7 @@ impl Stage {
         for number in 1.. {
             wait::until(Event::SERVED, || self.told.load(Ordering::Acquire) >> 3 >= number);
             let step = Step::ALL[(self.told.load(Ordering::Acquire) & 7) as usize];
-            self.look(self.trial.load(Ordering::Relaxed), step);
+            self.run_step(self.trial.load(Ordering::Relaxed), step);
             self.done.fetch_add(1, Ordering::AcqRel);
             wait::wake(Event::SERVED);
             if step == Step::End {
@@ -145,7 +145,7 @@ impl Stage {
         }
     }
 
-    fn look(&self, trial: u64, step: Step) {
+    fn run_step(&self, trial: u64, step: Step) {
         let ([first, second], page) = (contents(trial), trial % PAGES);
         match step {
             Step::Read => count(&self.seen.wrong, probe::read(page) != Some(first)),
@@ -254,7 +254,7 @@ impl Prover<'_> {
                 dirty: true,
                 space: self.space.number().into(),
                 page,
-                space_flush: self.space.owed(),
+                space_flush: self.space.deferred_flush(),
                 file_flush: None,
             },
         );
@@ -313,13 +313,13 @@ pub(crate) fn run(options: &Options<'_>, report: &mut Report) -> bool {
     let prover =
         Prover { stage: &stage, space: space.get(), broken, reused: zero(), unmarked: zero() };
     let flushes = memory().tlb().stats();
-    shootdown::FORGETS_NOTHING.store(broken == Break::Flush, Ordering::SeqCst);
+    shootdown::SKIPS_FLUSHES.store(broken == Break::Flush, Ordering::SeqCst);
     cpu::run_on_all(&|cpu| take_part(cpu, &prover, trials));
-    shootdown::FORGETS_NOTHING.store(false, Ordering::SeqCst);
+    shootdown::SKIPS_FLUSHES.store(false, Ordering::SeqCst);
     let flushed = memory().tlb().stats();
     space.end();
 
-    let looks = trials * stage.witnesses;
+    let reads = trials * stage.witnesses;
     let interrupts = flushed.interrupts - flushes.interrupts;
     let Seen { wrong, stale, reached, leaked, stored } = &stage.seen;
     let [wrong, stale, reached, leaked, stored, reused, unmarked] =
@@ -329,7 +329,7 @@ pub(crate) fn run(options: &Options<'_>, report: &mut Report) -> bool {
         report.add(name, Fixed::whole(value), Unit::Count, better);
     };
     add("trials", trials, Better::Neither);
-    add("looks", looks, Better::Neither);
+    add("reads", reads, Better::Neither);
     add("stale_before_flush", stale, Better::Neither);
     add("reached_after_flush", reached, Better::Lower);
     add("reused_frames", reused, Better::Neither);
@@ -340,13 +340,13 @@ pub(crate) fn run(options: &Options<'_>, report: &mut Report) -> bool {
             name: "witnesses",
             passed: stale > 0 && wrong == 0,
             detail: format_args!(
-                "before the flush {stale} of {looks} reads were stale; {wrong} reads were wrong"
+                "before the flush {stale} of {reads} reads were stale; {wrong} reads were wrong"
             ),
         },
         Check {
             name: "flushed",
             passed: reached == 0,
-            detail: format_args!("after the flush {reached} of {looks} reads accessed the page"),
+            detail: format_args!("after the flush {reached} of {reads} reads accessed the page"),
         },
         Check {
             name: "out of reach",
@@ -365,9 +365,7 @@ pub(crate) fn run(options: &Options<'_>, report: &mut Report) -> bool {
         Check {
             name: "accessed and dirty",
             passed: unmarked == 0,
-            detail: format_args!(
-                "{unmarked} of {trials} entries had unexpected bits"
-            ),
+            detail: format_args!("{unmarked} of {trials} entries had unexpected bits"),
         },
     ];
     before.conclude("tlb-proof", report, &checks)

@@ -36,7 +36,7 @@ impl Before {
                 name: "invariants",
                 passed: consistent.is_ok() && corruptions == 0,
                 detail: format_args!(
-            "the invariants hold: {}, bad frees: {corruptions}",
+                    "the invariants hold: {}, bad frees: {corruptions}",
                     consistent.is_ok()
                 ),
             },

@@ -62,7 +62,7 @@ fn nothing_is_lost_though_all_waits_end_early() {
             let workers = [0, 1].map(|thread| {
                 scope.spawn(move || {
                     let me = pager.register().unwrap();
-                    let mut seat = pager.seat(&me).unwrap();
+                    let mut pager_cpu = pager.cpu(&me).unwrap();
                     let mut random = fastrand::Rng::with_seed(thread.into());
                     let mut last = [0; PAGES as usize];
                     let mut turn = 0;
@@ -75,13 +75,13 @@ fn nothing_is_lost_though_all_waits_end_early() {
                         let own = page % 2 == thread;
                         if own && turn % 2 == 0 {
                             last[page as usize] = turn;
-                            seat.write(file, page).unwrap().fill(turn);
+                            pager_cpu.write(file, page).unwrap().fill(turn);
                         }
-                        let reading = seat.read(file, page).unwrap();
+                        let reading = pager_cpu.read(file, page).unwrap();
                         assert!(!own || reading.words().all(|word| word == last[page as usize]));
                         drop(reading);
                         if turn % 64 == 0 {
-                            match seat.sync(file) {
+                            match pager_cpu.sync(file) {
                                 Ok(()) | Err(PagingError::InUse { .. }) => {}
                                 Err(error) => panic!("{error}"),
                             }
@@ -98,9 +98,9 @@ fn nothing_is_lost_though_all_waits_end_early() {
             });
         });
         let me = pager.register().unwrap();
-        pager.seat(&me).unwrap().clear_away().unwrap();
+        pager.cpu(&me).unwrap().evict_all().unwrap();
     });
-    run.and_then(Ran::written).unwrap();
+    run.and_then(RunOutcome::written).unwrap();
     assert!(reclaimed(cache), "{:?}", cache.stats());
     memory.drain_all();
     memory.check().unwrap();

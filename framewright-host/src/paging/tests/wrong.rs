@@ -61,8 +61,8 @@ fn no_step_is_taken_with_a_page_in_use_nor_with_one_that_was_not_chosen() {
     let memory = Memory::new(machine, &config, metadata.as_mut()).unwrap();
     let run = Pager::run(&memory, cache, |pager| {
         let me = pager.register().unwrap();
-        let mut seat = pager.seat(&me).unwrap();
-        let mut guard = seat.write(file, 3).unwrap();
+        let mut pager_cpu = pager.cpu(&me).unwrap();
+        let mut guard = pager_cpu.write(file, 3).unwrap();
         guard.fill(0x0101_0101_0101_0101);
         let id = PageId { file, page: 3 };
         let frame = Pfn::new(cache.page(id).state.frame().unwrap().into());
@@ -105,10 +105,10 @@ fn no_step_is_taken_with_a_page_in_use_nor_with_one_that_was_not_chosen() {
         assert_eq!((written, store.written.load(SeqCst)), ([WriteOut::Started], 2));
         assert_eq!(cache.page(id).state.fix(false), Fix::Fixed { dirtied: false });
         cache.page(id).state.release();
-        assert_eq!(seat.read(file, 3).unwrap().word(0), 0x0202_0202_0202_0202);
-        seat.clear_away().unwrap();
+        assert_eq!(pager_cpu.read(file, 3).unwrap().word(0), 0x0202_0202_0202_0202);
+        pager_cpu.evict_all().unwrap();
     });
-    run.and_then(Ran::written).unwrap();
+    run.and_then(RunOutcome::written).unwrap();
     memory.drain_all();
     assert_eq!(memory.free(), memory.managed());
 }

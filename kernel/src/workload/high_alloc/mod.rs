@@ -109,7 +109,7 @@ impl Parts {
 }
 
 /// The shared state of a run.
-struct Play {
+struct Shared {
     request: Request,
     attempts: u64,
     /// Steps of all builders between two requests.
@@ -135,14 +135,14 @@ impl Pass {
     const NONE: Self = Self { successes: 0, formable: 0, wrong: 0 };
 }
 
-impl Play {
+impl Shared {
     /// The work of one CPU until the builders stop: the last one makes the requests.
     fn part(&self, cpu: &'static Cpu) -> Part {
         let (cpus, me) = (cpu::online(), cpu.id.index());
         let asks = me + 1 == cpus;
         if asks && cpus > 1 {
             kthread::run_until(Event::SERVED, || self.packed.load(Ordering::Acquire) == 0);
-            return Part { builder: None, passes: self.ask_twice(None) };
+            return Part { builder: None, passes: self.request_twice(None) };
         }
         let Some(mut builder) = Builder::new(cpu, self.sizes) else {
             refuse(format_args!("there is not enough memory for builders"))
@@ -151,7 +151,7 @@ impl Play {
         (me..self.sizes.sources).step_by(builders as usize).for_each(|page| builder.unpack(page));
         self.packed.fetch_sub(1, Ordering::AcqRel);
         wait::wake(Event::SERVED);
-        let passes = if asks { self.ask_twice(Some(&mut builder)) } else { Part::NONE.passes };
+        let passes = if asks { self.request_twice(Some(&mut builder)) } else { Part::NONE.passes };
         while !self.stop.load(Ordering::Acquire) {
             self.step(&mut builder);
         }
@@ -182,7 +182,7 @@ impl Play {
         }
     }
 
-    fn ask_twice(&self, mut own: Option<&mut Builder>) -> [Pass; PHASES - 1] {
+    fn request_twice(&self, mut own: Option<&mut Builder>) -> [Pass; PHASES - 1] {
         let mut wait = |rounds| self.wait(rounds, &mut own);
         wait(self.attempts);
         let passes = core::array::from_fn(|number| {
@@ -230,7 +230,7 @@ pub(crate) fn run(options: &Options<'_>, report: &mut Report) -> bool {
     // reclaim.
     let sources = managed;
     let largest = (managed / 16 / builders).clamp(64, 12_288);
-    let play = Play {
+    let play = Shared {
         request,
         attempts: managed / Order::PAGEBLOCK.frames() * 95 / 100,
         steps: options.number("steps", STEPS).max(1).saturating_mul(builders),
@@ -257,7 +257,7 @@ pub(crate) fn run(options: &Options<'_>, report: &mut Report) -> bool {
     });
     let [first, second] = parts.0[cpu::online() - 1].get_mut().passes;
     let mut builders = parts.0.map(|part| part.into_inner().builder);
-    builders.iter().flatten().for_each(|builder| builder.forget_files(OUTLIVED));
+    builders.iter().flatten().for_each(|builder| builder.free_inodes(OUTLIVED));
     memory().drain_all();
     let third = play.pass(PHASES as u64 - 1, &mut |_| _ = kthread::run());
     let passes = [first, second, third];
@@ -271,17 +271,20 @@ pub(crate) fn run(options: &Options<'_>, report: &mut Report) -> bool {
         Check {
             name: "contents",
             passed: wrong == 0,
-        detail: format_args!("{wrong} words differ from the stored ones"),
+            detail: format_args!("{wrong} words differ from the stored ones"),
         },
         Check {
             name: "achievable",
             passed: achievable >= Fixed::whole(70),
-        detail: format_args!("at least {achievable} % of the huge pages; the goal is 70"),
+            detail: format_args!("at least {achievable} % of the huge pages; the goal is 70"),
         },
         Check {
             name: "compaction",
             passed: counts.moved() > 0 && lists_hold,
-        detail: format_args!("{} pages were migrated; the lists are consistent: {lists_hold}", counts.moved()),
+            detail: format_args!(
+                "{} pages were migrated; the lists are consistent: {lists_hold}",
+                counts.moved()
+            ),
         },
     ];
     before.conclude("high-alloc", report, &checks)

@@ -15,7 +15,7 @@ use crate::{memory::memory, rmap};
 /// The number of huge pages that exist or could exist.
 pub(super) fn formable() -> u64 {
     let size = Order::PAGEBLOCK.frames();
-    let (mut clean, mut room, mut placed) = (0u64, 0, 0);
+    let (mut clean, mut space, mut placed) = (0u64, 0, 0);
     for zone in memory().zones() {
         // Huge requests may use the frames that the boost and the huge-page reserve keep from
         // others.
@@ -25,8 +25,8 @@ pub(super) fn formable() -> u64 {
             let own = count(rmap::is_own) as u64;
             placed += count(rmap::is_of_program) as u64;
             clean += u64::from(own == 0);
-            room += if own > 0 { size - own } else { 0 };
+            space += if own > 0 { size - own } else { 0 };
         }
     }
-    clean.saturating_sub(placed.saturating_sub(room).div_ceil(size))
+    clean.saturating_sub(placed.saturating_sub(space).div_ceil(size))
 }
