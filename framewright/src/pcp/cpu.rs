@@ -1,6 +1,6 @@
 //! A zone as seen from a CPU, with the CPU's lists for it.
 
-use super::{CpuPages, pages::ListsContext};
+use super::{CpuPages, pages::ListsContext, refill::BatchGuard};
 use crate::{
     buddy::{Buddy, Bundle, Bundles, Capture, Fallback, Refusals, Want},
     platform::{self, Cost, Platform},
@@ -192,10 +192,11 @@ impl<'m, P: Platform> ZoneOnCpu<'_, 'm, P> {
     pub(super) fn account_take(
         &self,
         want: &Want,
-        (taken, stack): (&Bundles, Option<&BlockStack>),
+        batch: &BatchGuard<'_, '_, '_, P>,
         fallback: Option<Fallback>,
         access: ZoneAccess,
     ) {
+        let (taken, stack) = (batch.taken, batch.stack.as_deref());
         self.count_lock(taken.frames() + stack.map_or(0, BlockStack::frames));
         if want.order == Order::PAGEBLOCK {
             self.zone.huge_page_served(self.platform);

@@ -6,7 +6,10 @@ use crate::{
     platform::{self, Cost, Platform},
     tuning::Hardening,
     types::{MigrateType, Order},
-    zone::{AllocFlags, BlockStack, Fallbacks, FlushScope, RefillDemand, Refused, ZoneAccess},
+    zone::{
+        AllocFlags, BlockStack, DepotRefill, Fallbacks, FlushScope, RefillDemand, Refused,
+        ZoneAccess,
+    },
 };
 
 /// The result of an attempt to allocate from the lists.
@@ -36,9 +39,7 @@ impl<P: Platform> OwnedZoneOnCpu<'_, '_, P> {
         });
         let frame = match answer {
             Some(Answer::Frame(frame)) => frame,
-            Some(Answer::Refill(blocks, depot_demand)) => {
-                self.refill(list, (blocks, depot_demand), access)?
-            }
+            Some(Answer::Refill(blocks, demand)) => self.refill(list, blocks, demand, access)?,
             None => return self.alloc_from_zone(list.order(), list.migratetype(), access),
         };
         self.handed_out(frame, list.order());
@@ -49,15 +50,16 @@ impl<P: Platform> OwnedZoneOnCpu<'_, '_, P> {
     fn refill(
         &mut self,
         list: ListIndex,
-        (blocks, depot_demand): (u32, RefillDemand),
+        blocks: u32,
+        demand: RefillDemand,
         access: ZoneAccess,
     ) -> Result<u32, Refused> {
-        let at_most = blocks.saturating_add(64);
         let mut taken = Bundles::new();
         let mut stack = BlockStack::new();
-        let how_many = (blocks, at_most);
-        let (order, of) = (list.order(), list.migratetype());
-        self.take(order, of, how_many, access, &mut taken, Some((depot_demand, &mut stack)))?;
+        let at_most = blocks.saturating_add(64);
+        let want =
+            Want { blocks, at_most, ..self.want_one(list.order(), list.migratetype(), access) };
+        self.take(want, access, &mut taken, Some(DepotRefill { demand, stack: &mut stack }))?;
         let counters = &self.pages.counters;
         counters.refills.add(1);
         counters.refilled_frames.add(taken.frames() + stack.frames());
@@ -104,7 +106,7 @@ impl<P: Platform> ZoneOnCpu<'_, '_, P> {
         access: ZoneAccess,
     ) -> Result<u32, Refused> {
         let mut taken = Bundles::new();
-        self.take(order, migratetype, (1, 1), access, &mut taken, None)?;
+        self.take(self.want_one(order, migratetype, access), access, &mut taken, None)?;
         let frame = taken.pop_lowest().ok_or(Refused::NoBlockOfOrder)?;
         self.pages.counters.zone_allocs.add(1);
         self.pages.counters.pgalloc.add(order.frames());
@@ -112,18 +114,8 @@ impl<P: Platform> ZoneOnCpu<'_, '_, P> {
         Ok(frame)
     }
 
-    /// Takes a batch from the zone. Before types are mixed, the depot's blocks of the requested
-    /// type are given back to the maps, and before the request is refused, all blocks of the depot:
-    /// one chunk at a time, until the request can be served.
-    fn take(
-        &self,
-        order: Order,
-        migratetype: MigrateType,
-        (blocks, at_most): (u32, u32),
-        access: ZoneAccess,
-        taken: &mut Bundles,
-        mut depot_demand: Option<(RefillDemand, &mut BlockStack)>,
-    ) -> Result<(), Refused> {
+    /// One block, with the settings and the access of a request.
+    fn want_one(&self, order: Order, migratetype: MigrateType, access: ZoneAccess) -> Want {
         // With a huge-page reserve the number of pageblocks to visit is not limited: the limit
         // would make refills break huge pages.
         let has_reserve = self.zone.huge_reserve() > 0;
@@ -131,20 +123,32 @@ impl<P: Platform> ZoneOnCpu<'_, '_, P> {
         let reserve = access.reserve();
         let how = self.tuning.zone.bulk_take;
         let unmixed = access.flags.has(AllocFlags::NO_FRAGMENT);
-        let want = Want { order, migratetype, blocks, at_most, visits, reserve, how, unmixed };
-        let (mut fallbacks, mut of) = (Fallbacks::AfterDepot, Some(migratetype));
+        Want { order, migratetype, blocks: 1, at_most: 1, visits, reserve, how, unmixed }
+    }
+
+    /// Takes a batch from the zone. Before types are mixed, the depot's blocks of the requested
+    /// type are given back to the maps, and before the request is refused, all blocks of the depot:
+    /// one chunk at a time, until the request can be served.
+    fn take(
+        &self,
+        want: Want,
+        access: ZoneAccess,
+        taken: &mut Bundles,
+        mut from_depot: Option<DepotRefill<'_>>,
+    ) -> Result<(), Refused> {
+        let (mut fallbacks, mut of) = (Fallbacks::AfterDepot, Some(want.migratetype));
         // The depot's size at the first check limits the frames to give back, because other CPUs
         // may add to the depot for ever.
         let mut left = None;
         loop {
-            let how = (access, fallbacks);
-            let depot_demand = depot_demand.as_mut().map(|(wanted, stack)| (*wanted, &mut **stack));
-            let result = self.try_take(want, how, taken, depot_demand);
+            let again = from_depot.as_mut().map(DepotRefill::again);
+            let result = self.try_take(want, access, fallbacks, taken, again);
             let Err(refused) = result else { return Ok(()) };
             let left = left.get_or_insert_with(|| self.zone.in_depot());
             // While memory is short no CPU adds to the depot, so this loop ends.
             let may_gain = refused == Refused::BelowWatermark || *left > 0;
-            let freed = if may_gain { self.shrink_depot(FlushScope::For(of, order)) } else { 0 };
+            let freed =
+                if may_gain { self.shrink_depot(FlushScope::For(of, want.order)) } else { 0 };
             *left = left.saturating_sub(freed);
             if freed > 0 {
                 continue;
@@ -160,22 +164,22 @@ impl<P: Platform> ZoneOnCpu<'_, '_, P> {
     fn try_take(
         &self,
         want: Want,
-        (access, fallbacks): (ZoneAccess, Fallbacks),
+        access: ZoneAccess,
+        fallbacks: Fallbacks,
         taken: &mut Bundles,
-        mut depot_demand: Option<(RefillDemand, &mut BlockStack)>,
+        mut from_depot: Option<DepotRefill<'_>>,
     ) -> Result<(), Refused> {
         self.platform.cost(Cost::Refill, 1);
         self.zone.probe_words(self.platform, platform::Access::Read);
         if !self.zone.may_take(want.order, access) {
             return Err(self.zone.refusal(want.order, access));
         }
-        let how = (access, fallbacks);
-        let from_depot = depot_demand.as_mut().map(|(wanted, stack)| (*wanted, &mut **stack));
-        match self.zone.take(self.platform, want, how, taken, from_depot) {
+        let once = from_depot.as_mut().map(DepotRefill::again);
+        match self.zone.take(self.platform, want, access, fallbacks, taken, once) {
             Ok(fallback) => {
-                let stack = depot_demand.map(|(_, stack)| stack);
+                let stack = from_depot.map(|refill| refill.stack);
                 let held = BatchGuard { cpu: *self, taken, stack };
-                self.account_take(&want, (held.taken, held.stack.as_deref()), fallback, access);
+                self.account_take(&want, &held, fallback, access);
                 core::mem::forget(held);
                 Ok(())
             }

@@ -31,9 +31,24 @@ pub(crate) enum Fallbacks {
     Now,
 }
 
+/// The part of a refill that comes out of the depot.
+pub(crate) struct DepotRefill<'s> {
+    /// The blocks to take, by order.
+    pub(crate) demand: RefillDemand,
+    /// The blocks that were taken.
+    pub(crate) stack: &'s mut BlockStack,
+}
+
+impl DepotRefill<'_> {
+    /// The same for another attempt.
+    pub(crate) fn again(&mut self) -> DepotRefill<'_> {
+        DepotRefill { demand: self.demand, stack: self.stack }
+    }
+}
+
 impl<'m, P: Platform> Zone<'m, P> {
     /// Takes up to `want.blocks` blocks, as far as `access` allows, and appends them to `out`. With
-    /// `depot_demand`, blocks come from the depot first, of the requested order and then of the
+    /// `from_depot`, blocks come from the depot first, of the requested order and then of the
     /// others. Only if the depot has few of the requested order are blocks taken from the maps too.
     ///
     /// The watermark is tested under the lock: at least as many frames as it demands are free after
@@ -42,31 +57,33 @@ impl<'m, P: Platform> Zone<'m, P> {
         &self,
         platform: &P,
         mut want: Want,
-        (access, fallbacks): (ZoneAccess, Fallbacks),
+        access: ZoneAccess,
+        fallbacks: Fallbacks,
         out: &mut Bundles,
-        depot_demand: Option<(RefillDemand, &mut BlockStack)>,
+        from_depot: Option<DepotRefill<'_>>,
     ) -> Result<Option<Fallback>, Refused> {
         platform.point(Site::Refill);
         if platform.force(Site::Refill) {
             return Err(Refused::NoBlockOfOrder);
         }
-        let mut from_depot = 0;
+        let mut depot_blocks = 0;
         let fallback = self.with_depot(platform, |buddy, depot| {
             let allowed = self.allowance(buddy, access) >> want.order.get();
             if allowed < 1 {
                 return Err(Refused::BelowWatermark);
             }
-            if let Some((wanted, stack)) = depot_demand {
-                from_depot = self.take_from_depot(platform, depot, want, wanted, stack);
+            if let Some(refill) = from_depot {
+                let demand = refill.demand;
+                depot_blocks = self.take_from_depot(platform, depot, want, refill);
                 // Half of a ring is enough.
-                let enough = u32::from(wanted.of(want.order)).min(want.blocks) / 2;
-                if from_depot > 0 && from_depot >= enough {
+                let enough = u32::from(demand.of(want.order)).min(want.blocks) / 2;
+                if depot_blocks > 0 && depot_blocks >= enough {
                     return Ok(None);
                 }
-                want.blocks -= from_depot.min(want.blocks);
+                want.blocks -= depot_blocks.min(want.blocks);
             }
-            if (from_depot > 0 || depot.frames() > 0) && !buddy.has_own(&want) {
-                if from_depot > 0 {
+            if (depot_blocks > 0 || depot.frames() > 0) && !buddy.has_own(&want) {
+                if depot_blocks > 0 {
                     return Ok(None);
                 }
                 if fallbacks == Fallbacks::AfterDepot && depot.has(want.migratetype) {
@@ -83,7 +100,11 @@ impl<'m, P: Platform> Zone<'m, P> {
             self.probe_bundles(platform, TAKE, out.as_slice());
             Ok(fallback)
         })?;
-        if out.is_empty() && from_depot == 0 { Err(Refused::NoBlockOfOrder) } else { Ok(fallback) }
+        if out.is_empty() && depot_blocks == 0 {
+            Err(Refused::NoBlockOfOrder)
+        } else {
+            Ok(fallback)
+        }
     }
 
     /// Takes blocks of the requested type out of the depot if it has any of the requested order.
@@ -93,18 +114,18 @@ impl<'m, P: Platform> Zone<'m, P> {
         platform: &P,
         depot: &mut Depot<'m>,
         want: Want,
-        wanted: RefillDemand,
-        stack: &mut BlockStack,
+        refill: DepotRefill<'_>,
     ) -> u32 {
+        let DepotRefill { demand, stack } = refill;
         let mut take = |order: Order| {
-            let most = usize::from(wanted.of(order));
+            let most = usize::from(demand.of(order));
             BlockKind::of(order, want.migratetype as u8)
                 .filter(|_| most > 0)
                 .map_or(0, |kind| depot.take(kind, most, stack, self.hooks(platform)))
         };
         let own = take(want.order);
         if own > 0 {
-            for order in wanted.others(want.order) {
+            for order in demand.others(want.order) {
                 take(order);
             }
         }

@@ -38,7 +38,7 @@ use crate::{
 
 pub(crate) use access::{AllocFlags, Refused, ZoneAccess};
 pub(crate) use block_stack::{BlockKind, BlockStack, RefillDemand};
-pub(crate) use bulk::Fallbacks;
+pub(crate) use bulk::{DepotRefill, Fallbacks};
 pub(crate) use depot::{Chunk, Depot, FlushScope, depot_frames};
 use huge_reserve::HugeReserve;
 pub(crate) use side_table_index::SideTableIndex;
