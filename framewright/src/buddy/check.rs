@@ -102,7 +102,7 @@ impl Buddy<'_> {
     }
 
     /// Tests invariant I2 and the counts. An error has the name of the fault and the number of the
-    /// pageblock, gigablock or frame.
+    /// pageblock, gigablock or type.
     pub(crate) fn check(&self) -> Result<(), (&'static str, u32)> {
         let mut free = [0; MigrateType::COUNT];
         let mut listed = [0; MigrateType::COUNT];

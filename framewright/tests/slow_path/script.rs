@@ -52,7 +52,7 @@ pub(crate) const NO_HELP: Answers = Answers {
 /// The machine. A single thread acts for all CPUs.
 pub(crate) struct Script {
     answers: Answers,
-    /// Whether the embedder reclaims in the background now.
+    /// Whether the embedder reclaims in the background at the moment.
     background: AtomicBool,
     memory: OnceLock<&'static Scripted>,
     calls: Mutex<Vec<Call>>,

@@ -80,8 +80,8 @@ fn a_retry_resets_the_rounds() {
 
 #[test]
 fn memory_freed_last_serves_only_above_high() {
-    /// While the reclaimable frames of the lower zone are asked for, the upper zone, which was
-    /// asked before, gets `more` frames above its high watermark.
+    /// Frees frames of the upper zone, up to `more` above its high watermark, when the number of
+    /// reclaimable frames of the lower zone is asked for. The upper zone was asked before.
     fn turns_up(script: &Script, asked: ZoneId, more: u64) -> Option<u64> {
         let upper = script.memory().zones().nth(1).unwrap();
         if asked != upper.id {

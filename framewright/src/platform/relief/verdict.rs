@@ -75,7 +75,7 @@ impl fmt::Display for OutOfMemory {
         )?;
         match self.spare {
             None => Ok(()),
-            Some(why) => write!(f, "; nobody should be killed for it: {why}"),
+            Some(why) => write!(f, "; no task should be killed for it: {why}"),
         }
     }
 }
