@@ -33,7 +33,7 @@ impl<P: Platform> Slow<'_, '_, '_, P> {
         self.error = error;
         self.preferred.pages.counters.out_of_memory.add(1);
         let verdict = self.relief.out_of_memory(&self.report());
-        // A victim has had its share of the reserve; it may exit without more.
+        // A victim has used its share of the reserve. It can exit without more memory.
         if verdict == Verdict::GiveUp || request.is_oom_victim() {
             return Err(Stop::Failed);
         }
@@ -63,7 +63,7 @@ impl<P: Platform> Slow<'_, '_, '_, P> {
     }
 }
 
-/// The reason why Linux would not kill a task for a request.
+/// The reason why Linux would not kill a task for a request; `None` if it would.
 fn spare(request: Request) -> Option<Spare> {
     if request.is_costly() {
         Some(Spare::CostlyOrder)
