@@ -39,7 +39,7 @@ pub(crate) use lock::SpinLock;
 pub use poison::poison_word;
 pub(crate) use relief::{CaptureSlot, MOVES_PER_DRAIN};
 pub use relief::{
-    Captured, CompactPriority, Compacted, Need, NoRelief, OutOfMemory, Pause, Relief, Spare,
+    Captured, CompactPriority, Compacted, Need, NoKillReason, NoRelief, OutOfMemory, Pause, Relief,
     Throttle, Verdict,
 };
 pub(crate) use unwind::or_on_panic;

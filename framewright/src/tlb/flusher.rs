@@ -231,7 +231,7 @@ impl<'f, 'm, P: Platform> Flusher<'f, 'm, P> {
         self.tlb.epoch.advance();
         let not_lazy = self.tlb.not_lazy(self.shootdown, cpus);
         self.count(|counters| {
-            counters.lazy_skipped.add(u64::from(cpus.count() - not_lazy.count()))
+            counters.lazy_skipped.add(u64::from(cpus.count() - not_lazy.count()));
         });
         let others = self.flush_on(&not_lazy, scope);
         for cpu in others.iter() {
