@@ -53,13 +53,17 @@ impl BlockCounts {
         blocks
     }
 
-    /// The unusable-free index for `order`: see [`unusable_index`].
+    /// The unusable free space index for `order`: see [`unusable_index`].
     #[must_use]
     pub fn unusable_index(&self, order: Order) -> u64 {
         unusable_index(&self.by_order(), usize::from(order.get()))
     }
 
-    /// The fragmentation index for `order`: see [`fragmentation_index`].
+    /// The fragmentation index for `order` in thousandths: the reason why a request for `order`
+    /// fails. Towards 1000 the request fails because of fragmentation, which compaction repairs;
+    /// towards 0 it fails because there is too little free memory. -1000: the request would not
+    /// fail. A few blocks that are nearly large enough give negative values down to -500. 0 if
+    /// nothing is free.
     #[must_use]
     pub fn fragmentation_index(&self, order: Order) -> i64 {
         fragmentation_index(&self.by_order(), usize::from(order.get()))

@@ -10,7 +10,7 @@
 //! free, so blocks up to 1 GiB need not be merged either. A pageblock that is allocated as one
 //! block, or inside a larger block, is recorded in its gigablock only.
 //!
-//! Frames enter and leave as [`Bundle`]s, a word of the map and a mask of block heads in it, so
+//! Frames enter and leave as `Bundle`s, a word of the map and a mask of block heads in it, so
 //! that the zone lock is held per batch and never per frame. Frames to free are selected and grouped
 //! into bundles before the lock is taken.
 //!
