@@ -69,7 +69,7 @@ fn an_isolated_pageblock_is_not_used_by_a_refill_in_progress() {
         |event| matches!(event, Event::PageAllocZoneLocked { .. }),
         |memory, event| {
             let Event::PageAllocZoneLocked { pfn, .. } = event else { return };
-            // The isolation lasts: only an undo would end it.
+            // The pageblock stays isolated, because the isolation is not undone.
             let _isolated = memory.isolate(*pfn).unwrap();
         },
     );
@@ -150,7 +150,7 @@ fn a_tracer_may_add_and_remove_memory_while_a_removal_drains_lists() {
     memory.check().unwrap();
 }
 
-/// Runs what drains lists, and the trace hook panics meanwhile.
+/// Runs an operation that drains lists, during which the trace hook panics.
 fn interrupted(run: impl FnOnce(&'static Traced)) -> &'static Traced {
     let when = |event: &Event| matches!(event, Event::PagePcpuDrain { .. });
     let memory = memory(when, |_, _| panic!("the trace hook panics"));
@@ -181,7 +181,7 @@ fn an_isolation_that_panics_is_undone() {
     let isolate = std::panic::AssertUnwindSafe(|| memory.isolate(Pfn::new(63 * 512)).map(drop));
     assert!(std::panic::catch_unwind(isolate).is_err());
     memory.drain_all();
-    assert_eq!(memory.free(), 64 * 512, "a frame is withheld or lost");
+    assert_eq!(memory.free(), 64 * 512, "a frame is isolated or lost");
     let isolated = memory.isolate(Pfn::new(63 * 512)).expect("nobody has isolated it");
     memory.undo_isolate(isolated).unwrap();
     memory.check().unwrap();

@@ -330,14 +330,14 @@ fn one_hold_serves_all_orders() {
     });
 }
 
-/// The cell of the table at [`CpuToken::free_raw`] that says no for *checked*: the free is refused when the
-/// frame comes to the zone.
+/// The bad free that the table at [`CpuToken::free_raw`] lists as not detected at the call by
+/// *checked*: it is refused when the frame reaches the zone.
 #[test]
 fn a_raw_free_of_a_block_in_the_depot_is_refused_in_the_zone() {
     on_memory(|memory| {
         fill_depot(memory);
         let mut token = memory.cpu(cpu(1)).unwrap();
-        // SAFETY: none; this is the abuse that `checked` is there for. The frames do not exist.
+        // SAFETY: violated on purpose; `checked` must refuse the free. The frames do not exist.
         let mut free = |frame| unsafe { token.free_raw(Pfn::new(frame), Order::ZERO) };
         // Frames that are free in the zone are refused at the call.
         let passed = (0..FRAMES).find(|&frame| free(frame).is_ok());

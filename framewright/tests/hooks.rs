@@ -1,4 +1,4 @@
-//! What a simulator hears, and what it can force.
+//! The simulation hooks: reports to a simulator, and rare outcomes that it forces.
 #![cfg(not(any(framewright_loom, framewright_tso)))]
 
 mod support;
@@ -18,11 +18,11 @@ use support::{
     toy::mostly_nothing,
 };
 
-/// A machine of one thread that writes down what it hears.
+/// A machine of one thread that records the reports.
 #[derive(Default)]
 struct Listener {
     heard: Mutex<Heard>,
-    /// What to force, and how often.
+    /// The outcome to force, and the number of times.
     forced: Mutex<Option<(Site, u32)>>,
 }
 
@@ -77,7 +77,7 @@ impl Probe for Listener {
 
     fn enter(&self, section: Section) {
         let inside = &mut self.heard.lock().unwrap().inside;
-        // The lists of a CPU first, then the zone, which is innermost.
+        // The lists of a CPU are entered before the zone, which is innermost.
         assert!(inside.len() < 2 && !matches!(inside.last(), Some(Section::Zone(_))), "{inside:?}");
         inside.push(section);
     }
@@ -230,7 +230,7 @@ fn lines_are_touched_where_they_are() {
             assert!(machine.touched(line, access), "{line:?} {access:?}");
         }
         assert!(!machine.touched(Line::CpuLists(zone, cpu(1)), Access::Write));
-        // A drainer on its way to CPU 0 touches its lists, and those of nobody else.
+        // A drain of another CPU does not touch the lists of CPU 0.
         memory.drain_cpu(cpu(1)).unwrap();
         memory.drain_cpu(cpu(0)).unwrap();
         assert_eq!(machine.heard.lock().unwrap().sites.get(&Site::Drain), Some(&1));
@@ -271,7 +271,7 @@ fn a_raw_free_that_cannot_search_the_lists_goes_to_the_zone() {
         let mut token = memory.cpu(cpu(0)).unwrap();
         let (pfn, order) = token.alloc(PAGE).unwrap().into_raw();
         let held = memory.held_by_cpus();
-        // Acts as a drainer that is inside for a moment.
+        // Forces the refusal that a drainer inside the lists would cause.
         memory.platform().forces(Site::EnterLists, 1);
         // SAFETY: it was a block until `into_raw`.
         unsafe { token.free_raw(pfn, order) }.unwrap();
@@ -304,7 +304,7 @@ fn a_zone_that_is_forced_empty_is_tried_again() {
     for site in [Site::Refill, Site::SlowPath] {
         with_memory(&[], |memory| {
             let mut token = memory.cpu(cpu(0)).unwrap();
-            // Once is not enough to fail: the next walk finds something.
+            // If the zone is forced empty once, the next walk finds a block.
             memory.platform().forces(site, 1);
             let block = token.alloc(PAGE).unwrap();
             token.free(block).unwrap();
@@ -333,7 +333,7 @@ fn a_deferred_bulk_free_happens_later() {
     });
 }
 
-/// By which who can as well do without leaves a lock to others.
+/// Callers that can do without a lock leave it to other CPUs when this is `true`.
 #[test]
 fn a_held_flag_reports_that_it_is_held() {
     let machine = Listener::default();

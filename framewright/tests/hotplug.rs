@@ -1,4 +1,4 @@
-//! Memory that comes and goes, and what a hypervisor is told.
+//! Memory hotplug, balloons, and free page reporting.
 
 #![cfg(not(framewright_loom))]
 
@@ -30,12 +30,12 @@ fn range(start: u64, end: u64) -> FrameRange {
     FrameRange::new(Pfn::new(start * PAGEBLOCK), Pfn::new(end * PAGEBLOCK)).unwrap()
 }
 
-/// Pageblocks 0 to 8 are there, 8 to 24 may come.
+/// Runs `test` on a memory with pageblocks 0 to 8 present and 8 to 24 absent.
 fn on_memory(test: impl FnOnce(&Memory<'_, Machine>)) {
     on_memory_with(|_| (), test);
 }
 
-/// The same with other settings.
+/// As [`on_memory`], with other settings.
 fn on_memory_with(set: impl FnOnce(&mut Config<'_>), test: impl FnOnce(&Memory<'_, Machine>)) {
     let map = [
         range(0, 8).into(),
@@ -86,7 +86,7 @@ fn added_memory_is_used_and_free_memory_can_be_removed() {
         let blocks = all(memory);
         assert_eq!(blocks.len() as u64, 12 * PAGEBLOCK);
         free_all(memory, blocks);
-        // What was there from the start may go as well, and come back.
+        // Memory that was present from the start may be removed as well, and added again.
         for gone in [range(11, 13), range(0, 4)] {
             memory.remove_memory(gone, &mut |_| panic!("nothing is in the way")).unwrap();
         }
@@ -226,7 +226,7 @@ fn the_callback_for_frames_in_use_may_call_the_memory() {
             memory.remove_memory(range(1, 3), &mut |_| panic!("on purpose"))
         });
         assert!(std::panic::catch_unwind(panics).is_err());
-        // Nothing stayed withheld, and nobody's turn is taken.
+        // No pageblock stays isolated, and the hotplug lock is free.
         assert_eq!(memory.free() + memory.held_by_cpus(), 10 * PAGEBLOCK - 1);
         token.free(held).unwrap();
         memory.remove_memory(range(1, 3), &mut |_| ()).unwrap();
@@ -264,7 +264,7 @@ fn a_balloon_finds_blocks_on_the_lists_of_its_cpu() {
     });
 }
 
-/// CPUs may hold an eighth of the zone.
+/// Lets the lists of CPUs hold an eighth of the zone.
 fn an_eighth(config: &mut Config<'_>) {
     config.tuning.pcp.high_fraction = 8;
     config.tuning.pcp.batch = Auto::Fixed(8);
@@ -298,13 +298,13 @@ fn lists_follow_the_size_of_their_zone() {
     });
 }
 
-/// A machine on which another thread adds memory when lists are about to be made larger or smaller.
+/// A machine on which another thread adds memory when the limits of lists are about to change.
 #[derive(Default)]
 struct Racing {
     memory: OnceLock<&'static Memory<'static, Racing>>,
-    /// Visits of lists until then.
+    /// Visits of lists until the other thread runs.
     left: AtomicU32,
-    /// The other thread waits for something.
+    /// Whether the other thread waits.
     waits: AtomicBool,
     has_ended: AtomicBool,
 }
@@ -344,7 +344,8 @@ unsafe impl Platform for Racing {
     }
 }
 
-/// How much CPU 0 may hold, after `change` and an addition of memory before visit number `at`.
+/// The number of frames that CPU 0 may hold, after `change` and an addition of memory before visit
+/// number `at`.
 fn high_after(change: fn(&Memory<'static, Racing>), at: u32) -> u64 {
     let map = [
         range(0, 8).into(),

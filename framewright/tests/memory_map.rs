@@ -1,4 +1,4 @@
-//! Memory maps: what is in them is handed out, all of it and nothing else.
+//! Memory maps: exactly the frames of the map can be allocated.
 #![cfg(not(framewright_loom))]
 
 mod support;
@@ -33,7 +33,7 @@ fn every_frame_is_handed_out_once() {
         &[range(100, 700), range(900, 901), range(3000, 4100)],
         &[range((1 << 40) + 3, (1 << 40) + 1500)],
     ];
-    // Miri is slow: the small ones have to do.
+    // Miri is slow, so only the small maps are tried.
     for map in &maps[..if cfg!(miri) { 3 } else { 5 }] {
         on_map(map, |memory| {
             let mut token = memory.cpu(cpu(0)).unwrap();
@@ -104,7 +104,7 @@ fn errors_in_a_memory_map_are_reported() {
     assert_eq!(new(&[range(8, 16), range(0, 4)]), Err(InitError::Unsorted { index: 1 }));
     assert_eq!(new(&[range(0, 16), range(8, 24)]), Err(InitError::Overlapping { index: 1 }));
     assert_eq!(new(&[range(0, 1), range(1 << 40, 1 << 41)]), Err(InitError::SpanTooLarge));
-    // Frame numbers have room for the end of the largest block behind the last frame.
+    // The end of the largest block behind the last frame has a number of 32 bits.
     let most = (1 << 32) - (2 << 18);
     assert_eq!(new(&[range(512, 1024), range(most, 512 + most)]), Ok(()));
     assert_eq!(new(&[range(512, 1024), range(most, 513 + most)]), Err(InitError::SpanTooLarge));

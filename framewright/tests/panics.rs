@@ -1,5 +1,5 @@
-//! Hooks of the platform that panic, at each of their calls in turn: no frame is lost or has two owners, and the
-//! memory goes on.
+//! Hooks of the platform that panic, at each of their calls in turn: no frame is lost or has two
+//! owners, and the memory still works.
 #![cfg(not(any(framewright_loom, framewright_tso)))]
 
 mod support;
@@ -24,7 +24,7 @@ const FRAMES: u64 = 8 * 512;
 const CPU: CpuId = CpuId::new(0);
 const OTHER: CpuId = CpuId::new(1);
 
-/// A machine whose hooks panic once, after some calls.
+/// A machine on which a hook panics once, after some calls.
 struct Machine(AtomicU32);
 
 impl Machine {
@@ -76,7 +76,8 @@ fn pageblocks(start: u64, end: u64) -> FrameRange {
     FrameRange::new(Pfn::new(start * 512), Pfn::new(end * 512)).unwrap()
 }
 
-/// Blocks that have an owner. They are kept here even while they are freed in bulk, so that a panic drops none.
+/// Blocks that have an owner. They stay in this vector while they are freed in bulk, so that a
+/// panic drops none of them.
 type Held = Vec<Option<Block<'static>>>;
 
 /// An operation that calls hooks.
@@ -153,7 +154,8 @@ fn memory() -> &'static Tested {
     leaked(Machine(AtomicU32::new(0)), &config)
 }
 
-/// Asserts that no frame has two owners: each is in one block in `held`, or free. How many are neither.
+/// Asserts that no frame has two owners: each is in one block in `held`, or free. Returns the
+/// number of frames that are neither.
 fn assert_apart(memory: &'static Tested, held: &Held) -> u64 {
     flusher(memory).drain_deferred(&mut |blocks| drop(blocks));
     memory.drain_all();
@@ -169,7 +171,8 @@ fn assert_apart(memory: &'static Tested, held: &Held) -> u64 {
     FRAMES - count as u64
 }
 
-/// Runs all steps; the hook panics at call number `at`. How many frames are lost, unless there were fewer calls.
+/// Runs all steps; the hook panics at call number `at`. Returns the number of lost frames; `None`
+/// if there were fewer calls.
 fn lost(at: u32) -> Option<u64> {
     let (memory, mut held) = (memory(), Vec::new());
     memory.platform().0.store(at, Relaxed);
@@ -177,7 +180,7 @@ fn lost(at: u32) -> Option<u64> {
     for step in STEPS {
         panics += u32::from(catch_unwind(AssertUnwindSafe(|| step(memory, &mut held))).is_err());
     }
-    // It counts down, and beyond 0.
+    // The counter counts down and wraps below 0.
     let has_panicked = !(1..=at).contains(&memory.platform().0.swap(0, Relaxed));
     assert_eq!(panics, u32::from(has_panicked), "a step failed later, because of call {at}");
     Some(assert_apart(memory, &held)).filter(|_| has_panicked)

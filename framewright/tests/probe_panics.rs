@@ -1,5 +1,5 @@
-//! Simulation hooks that panic while a CPU works on its own lists: what the lists hold may be lost, but no frame has
-//! two owners, and the memory goes on.
+//! Simulation hooks that panic while a CPU works on its own lists: frames on the lists may be lost,
+//! but no frame has two owners, and the memory still works.
 #![cfg(not(any(framewright_loom, framewright_tso)))]
 
 mod support;
@@ -22,7 +22,7 @@ use support::toy::leaked;
 const FRAMES: u64 = 8 * 512;
 const CPU: CpuId = CpuId::new(0);
 
-/// A machine whose hooks panic once, after some calls inside the lists of a CPU.
+/// A machine on which a hook panics once, after some calls inside the lists of a CPU.
 struct Machine {
     calls_left: AtomicU32,
     in_lists: AtomicBool,
@@ -99,7 +99,7 @@ fn work(token: &mut CpuToken<'_, 'static, Machine>, held: &mut Held) {
             let order = if at % 8 == 0 { at / 8 % 4 } else { 0 };
             held.extend(token.alloc(request(order)).ok().map(Some));
         }
-        // Neighbours are freed apart.
+        // Neighbours are freed far apart in time.
         let len = held.len();
         for at in (0..7).flat_map(|first| (first..len).step_by(7)).skip(round * 40) {
             if let Some(block) = held[at].take() {
@@ -143,7 +143,7 @@ fn panics(at: u32, owner_lock: OwnerLock) -> bool {
 #[test]
 fn a_frame_never_has_two_owners_though_a_hook_panics_inside_the_lists() {
     for owner_lock in [OwnerLock::Biased, OwnerLock::Trylock] {
-        // All of the first calls; then some, of all kinds of work.
+        // All of the first calls, then some calls of all kinds of work.
         let some = (1..100).chain((100..).step_by(31));
         let calls = some.take_while(|&at| panics(at, owner_lock)).count();
         assert!(calls > 150, "{calls}");

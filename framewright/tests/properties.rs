@@ -11,7 +11,7 @@ use support::{
     world::run,
 };
 
-/// Ranges anywhere; a range begins right behind the one before as often as not.
+/// Ranges at random places. Half of them begin right behind the range before.
 fn stretches(most: usize) -> impl Strategy<Value = Vec<Stretch>> {
     let gap = prop_oneof![Just(0), any::<u16>()];
     let stretch = (gap, any::<u16>(), any::<u8>());
@@ -51,7 +51,7 @@ fn setups(topologies: impl Strategy<Value = Topology>) -> impl Strategy<Value = 
     (topologies, any::<u32>()).prop_map(|(topology, choices)| Setup { topology, choices })
 }
 
-/// Of several GiB, with blocks of all orders.
+/// Zones of several GiB, with blocks of all orders.
 fn large_zones() -> impl Strategy<Value = Topology> {
     let zones = |mut topology: Topology| {
         topology.stretches.truncate(4);
@@ -71,11 +71,11 @@ fn steps(orders: u8, most: usize) -> impl Strategy<Value = Vec<Step>> {
     vec(step, 1..most)
 }
 
-/// More with PROPTEST_CASES.
+/// The number of cases; `PROPTEST_CASES` sets another one.
 fn cases(of_a_thousand: u32) -> ProptestConfig {
     ProptestConfig {
         cases: ProptestConfig::default().cases.max(1000) * of_a_thousand / 1000,
-        // Failures are printed in full; what is worth keeping becomes a regression test.
+        // A failure is printed in full. If it is worth keeping, it becomes a regression test.
         failure_persistence: None,
         ..ProptestConfig::default()
     }
@@ -104,8 +104,8 @@ proptest! {
 
     #[test]
     fn large_zones_agree_with_the_oracle(setup in setups(large_zones()), steps in steps(19, 40)) {
-        // Paranoia takes too long where blocks are that large; and the oracle knows nothing of the
-        // high-atomic reserve, which smaller zones do not have.
+        // Paranoid takes too long with blocks this large. The oracle has no high-atomic reserve,
+        // and smaller zones do not have one.
         let steps: Vec<Step> = steps.into_iter().map(Step::not_urgent).collect();
         run(&Setup { choices: setup.choices & !Setup::PARANOID, ..setup }, &steps);
     }

@@ -30,7 +30,8 @@ const FRAMES: u64 = 4 * 512;
 const CPU: CpuId = CpuId::new(0);
 const PAGE: Request = Request::new(Order::ZERO, MigrateType::Movable);
 
-/// A machine whose trace of a free panics once, after some frees; and the owner of pages that are clean and unused.
+/// A machine on which the trace of a free panics once, after some frees. It is also the owner of
+/// pages, which are clean and unused.
 #[derive(Default)]
 struct Machine {
     frees_left: AtomicU32,
@@ -78,7 +79,7 @@ impl Relief for Machine {
     }
 }
 
-// SAFETY: a frame is released when it is taken out of the set, once each time that it was put there.
+// SAFETY: a frame is released when it is removed from the set, once each time that it was added.
 unsafe impl PageOwner<Machine> for Machine {
     fn lock(&self, frames: &[Pfn], out: &mut [Option<PageState>]) {
         let pages = self.pages.lock().unwrap();
@@ -102,7 +103,7 @@ unsafe impl PageOwner<Machine> for Machine {
     }
 }
 
-/// What frees pages: with a block for the caller, or in the background.
+/// An operation that frees pages: with a block for the caller, or in the background.
 type Way = fn(&Machine, &mut CpuToken<'static, 'static, Machine>) -> Option<Block<'static>>;
 
 const WAYS: [Way; 3] = [
@@ -120,8 +121,8 @@ const WAYS: [Way; 3] = [
     },
 ];
 
-/// Fills the memory with pages and reclaims some of them. Free number `at` panics, unless there are fewer. How many
-/// frames are lost then.
+/// Fills the memory with pages and reclaims some of them. Free number `at` panics. Returns the
+/// number of lost frames; `None` if there were fewer frees.
 fn lost(at: u32, way: Way) -> Option<u64> {
     let map = [FrameRange::new(Pfn::new(0), Pfn::new(FRAMES)).unwrap().into()];
     let mut config = Config::new(&map, 1);

@@ -1,4 +1,4 @@
-//! What the fuzzer starts from, and what it once failed on, as ordinary tests.
+//! The start inputs of the fuzzer, and inputs on which it once failed, as ordinary tests.
 #![cfg(not(framewright_loom))]
 
 mod support;

@@ -1,4 +1,4 @@
-//! Optional side tables: there if asked for, at the price that the layout names.
+//! Optional side tables: they exist if asked for, with the size that the layout names.
 #![cfg(not(framewright_loom))]
 
 mod support;

@@ -13,13 +13,14 @@ use framewright::{
 };
 use toy::{leaked, mostly_nothing};
 
-/// Model threads; the mutant has no barriers.
+/// A machine of model threads. Without barriers, the tests expect it to fail.
 struct Machine {
     kind: OwnerLock,
     barriers: bool,
 }
 
-// SAFETY: the lock is the library's own, the remote barrier the model's, but for the mutant.
+// SAFETY: the lock is the library's own. The remote barrier is that of the model; tests without it
+// expect a failure.
 unsafe impl Platform for Machine {
     mostly_nothing!();
 
@@ -40,10 +41,11 @@ unsafe impl Platform for Machine {
 
 impl Probe for Machine {}
 
-/// A pageblock, whole: of others the owner's short way keeps off.
+/// The frames of one whole pageblock. In a partial pageblock the owner's fast path would not be
+/// taken.
 const FRAMES: u64 = 512;
 
-/// A memory that lives as long as the process: executions are many, but it is small.
+/// A memory that lives as long as the process. There are many executions, but the memory is small.
 fn memory(machine: Machine) -> &'static Memory<'static, Machine> {
     let map = [FrameRange::new(Pfn::new(0), Pfn::new(FRAMES)).unwrap().into()];
     let mut config = Config::new(&map, 1);
@@ -52,7 +54,7 @@ fn memory(machine: Machine) -> &'static Memory<'static, Machine> {
     leaked(machine, &config)
 }
 
-/// The owner allocates what its list holds while the list is drained.
+/// The owner allocates the frames on its list while the list is drained.
 fn drained_at_work(kind: OwnerLock, barriers: bool) -> impl Fn() + Sync {
     move || {
         const PAGE: Request = Request::new(Order::ZERO, MigrateType::Movable);
@@ -85,11 +87,11 @@ fn an_owner_is_drained_while_it_frees() {
 fn without_remote_barriers_a_drain_races_with_the_owner() {
     let explored =
         Explorer::new().random(1).executions(4000).run(drained_at_work(OwnerLock::Biased, false));
-    println!("{}", explored.expect_err("the mutant must be found"));
+    println!("{}", explored.expect_err("a failure must be found"));
 }
 
-/// The owner frees a frame of a pageblock that is being isolated. Wherever the two meet, the
-/// frame comes home.
+/// The owner frees a frame of a pageblock that is being isolated. In every order of steps, the
+/// frame returns to the zone.
 #[test]
 fn isolation_waits_for_owners_inside_their_lists() {
     for kind in [OwnerLock::Biased, OwnerLock::Trylock] {
@@ -115,8 +117,8 @@ fn isolation_waits_for_owners_inside_their_lists() {
     }
 }
 
-/// The owner frees a frame, and takes one, while its memory is being removed. Either that is
-/// refused, or nothing of it is left with the owner.
+/// The owner frees a frame, and allocates one, while the memory is being removed. Either the
+/// removal fails, or the owner has no frame of that memory left.
 fn removed_at_work(kind: OwnerLock, barriers: bool) -> impl Fn() + Sync {
     move || {
         let memory = memory(Machine { kind, barriers });
@@ -153,5 +155,5 @@ fn memory_is_removed_while_an_owner_frees() {
 fn without_remote_barriers_a_removal_races_with_the_owner() {
     let explored =
         Explorer::new().random(1).executions(4000).run(removed_at_work(OwnerLock::Biased, false));
-    println!("{}", explored.expect_err("the mutant must be found"));
+    println!("{}", explored.expect_err("a failure must be found"));
 }

@@ -1,4 +1,4 @@
-//! What a memory tells of itself in the kernel's tables.
+//! The tables of a memory, in the kernel's formats.
 #![cfg(not(framewright_loom))]
 
 mod support;
@@ -41,7 +41,7 @@ fn zones_that_have_memory_have_their_rows() {
         memory.write_pagetypeinfo(&mut text).unwrap();
         assert_eq!(text.matches("Page block order: 9\n").count(), 2, "once per node");
         assert_eq!(text.matches(", type      Movable").count(), 3);
-        // What is nothing but holes is no pageblock.
+        // A pageblock that consists of holes is not counted.
         let blocks = "Node 0, zone    DMA32            0            3            0";
         assert!(text.contains(blocks), "{text}");
         text.clear();
@@ -90,7 +90,7 @@ fn the_type_of_a_pageblock_can_be_set() {
         let mut token = memory.cpu(cpu(0)).unwrap();
         let block = token.alloc(Request::new(Order::ZERO, of)).unwrap();
         assert_eq!(block.pfn().get() >> 9, 9, "its own type comes first");
-        // One that is allocated as a whole keeps its frames, and its type for when they return.
+        // A pageblock that is allocated as one block keeps its type.
         let whole = token.alloc(Request::new(Order::PAGEBLOCK, MigrateType::Movable)).unwrap();
         assert!(memory.set_pageblock_type(whole.pfn(), MigrateType::Reclaimable));
         memory.check().unwrap();

@@ -1,6 +1,6 @@
-//! Owners on real threads that are drained while they work. With the trylock protocol, which
-//! needs nothing of the machine; the biased one has a machine with barriers in
-//! `framewright-host`. Small under Miri, which looks for data races.
+//! Owners on real threads that are drained while they work, with the try-lock protocol, which needs
+//! no barrier of the machine. `framewright-host` tests the biased protocol, on a machine with
+//! barriers. The test is small under Miri, which looks for data races.
 #![cfg(not(any(framewright_loom, framewright_tso)))]
 
 mod support;
@@ -46,7 +46,7 @@ unsafe impl Platform for Threads {
 
 impl Probe for Threads {}
 
-/// Who owns each frame, as its owners say.
+/// The owner of each frame, as recorded by the owners.
 struct Owned(Vec<AtomicU8>);
 
 impl Owned {

@@ -1,4 +1,5 @@
-//! Programs that must not compile: they would give a frame two owners, or use frames that they do not own.
+//! Programs that must not compile, because they would give a frame two owners, or use frames that
+//! they do not own.
 #![cfg(not(any(miri, framewright_loom, framewright_tso)))]
 
 #[test]

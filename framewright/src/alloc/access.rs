@@ -1,5 +1,5 @@
-//! The watermark that each request is measured against, and how far below it the request may
-//! go.
+//! The zone access of a request: its watermark, and the part of the reserve below it that the
+//! request may use.
 
 use crate::{
     types::{
@@ -35,7 +35,8 @@ impl Request {
         self.order().get() >= Order::PAGEBLOCK.get()
     }
 
-    /// Whether the high-atomic reserve is for requests like this.
+    /// Whether the request may use the high-atomic reserve as high-order requests that cannot wait
+    /// do.
     #[inline]
     pub(in crate::alloc) const fn is_high_atomic(self) -> bool {
         let atomic = self.has(URGENT) && self.has(NO_WAIT) && !self.has(WITHOUT_RESERVES);

@@ -1,9 +1,11 @@
-//! Contiguous memory: a given range, or a run of any length wherever there is one.
+//! Contiguous memory: a given range, or a run of any length at any address.
 //!
-//! A *given* range is isolated first, so that nothing more of it is handed out, and CPU lists are drained. Then
-//! it is taken, or the frames in the way are named and the isolation ends. For a run *anywhere* the pageblock
-//! headers are searched, a hundred at a time under the zone lock, and the run that was found is taken; if
-//! somebody was faster, the search goes on. Either way frames move under the lock in bounded stretches.
+//! A *given* range is isolated first, so that no more of it is allocated, and the CPU lists are
+//! drained. Then the range is taken, or the frames in use are reported; the isolation ends in both
+//! cases. For a run at *any* address, the pageblock headers are searched, about a hundred under
+//! each hold of the zone lock. If another CPU has allocated from the run that was found before it
+//! is taken, the search continues behind it. In both cases the frames taken or given under one hold
+//! of the lock are bounded.
 
 use crate::{
     buddy::{Buddy, FreeRun, RunWanted},
@@ -17,23 +19,24 @@ use crate::{
     zone::{self},
 };
 
-/// Frames that are taken or given under one hold of the zone lock, at the most.
+/// The maximum of frames that are taken or given under one hold of the zone lock.
 const STRETCH: u32 = 64 * PAGEBLOCK_FRAMES as u32;
 
-/// Stretches of pageblocks that are searched under one hold of the zone lock. The search takes no longer than
-/// taking the frames that it finds.
+/// Stretches of frames that are searched under one hold of the zone lock. The search takes no
+/// longer than taking the frames that it finds.
 const SEARCHED: u32 = 128;
 
-/// Whose counters such operations appear under.
+/// The CPU whose counters include these operations.
 const ACCOUNT: CpuId = CpuId::new(0);
 
 impl<'m, P: Platform> MemoryCore<'m, P> {
-    /// Allocates exactly the frames of `range`, which lies in one zone, after `clear` has tried to empty the range,
-    /// which is named by zone and frames. Watermarks do not apply.
+    /// Allocates exactly the frames of `range`, which lies in one zone. `clear` is called with the
+    /// zone and the range in it, after the range was isolated, and tries to free the frames in use.
+    /// Watermarks do not apply.
     ///
     /// # Errors
     ///
-    /// [`RangeError::Busy`] if frames are in use: `in_the_way` was told which.
+    /// [`RangeError::Busy`] if frames are in use: `in_the_way` was called with each run of them.
     pub(crate) fn alloc_range(
         &self,
         range: FrameRange,
@@ -57,11 +60,12 @@ impl<'m, P: Platform> MemoryCore<'m, P> {
         Err(RangeError::Busy { frames })
     }
 
-    /// Allocates neighbouring frames in any number, as far as the min watermark allows.
+    /// Allocates a contiguous run of any number of frames, as far as the min watermark allows.
     ///
     /// # Errors
     ///
-    /// [`RangeError::NotFound`] if no zone has a run of free frames that would do; CPU lists were drained first.
+    /// [`RangeError::NotFound`] if no zone has a suitable run of free frames. The CPU lists were
+    /// drained before the last search.
     pub(crate) fn alloc_contiguous(&self, wanted: &Contiguous) -> Result<Extent<'m>, RangeError> {
         if wanted.frames() == 0 {
             return Err(RangeError::Empty);
@@ -80,7 +84,7 @@ impl<'m, P: Platform> MemoryCore<'m, P> {
     ///
     /// # Errors
     ///
-    /// The range is empty, or not memory of one zone.
+    /// The range is empty, or it is not memory of one zone.
     ///
     /// # Safety
     ///
@@ -91,7 +95,7 @@ impl<'m, P: Platform> MemoryCore<'m, P> {
         Ok(Extent::new(self.tag(), range))
     }
 
-    /// Frees an extent, which may be a part of what was allocated.
+    /// Frees an extent, or a part of one.
     ///
     /// # Errors
     ///
@@ -146,7 +150,7 @@ impl<'m, P: Platform> MemoryCore<'m, P> {
                         let range = FrameRange::new(zone.pfn(start), zone.pfn(start + frames))?;
                         return Some(Extent::new(self.tag(), range));
                     }
-                    // Somebody took or isolated part of it meanwhile.
+                    // A part of the run was allocated or isolated meanwhile.
                     from = start + 1;
                 }
                 FreeRun::Continue(next) => from = next,
@@ -170,7 +174,7 @@ impl<'m, P: Platform> MemoryCore<'m, P> {
     }
 }
 
-/// Takes frames `start` to `end`, all or none, a stretch at a time.
+/// Takes frames `start` to `end`, all or none, up to [`STRETCH`] frames at a time.
 fn take_run<P: Platform>(
     cpu: &ZoneOnCpu<'_, '_, P>,
     start: u32,
@@ -192,7 +196,7 @@ fn give_run<P: Platform>(cpu: &ZoneOnCpu<'_, '_, P>, start: u32, end: u32) {
     }
 }
 
-/// Frames `start` to `end`, a bounded number at a time.
+/// Splits frames `start` to `end` into parts of at most [`STRETCH`].
 fn stretches(start: u32, end: u32) -> impl Iterator<Item = (u32, u32)> {
     (start..end).step_by(STRETCH as usize).map(move |at| (at, end.min(at.saturating_add(STRETCH))))
 }

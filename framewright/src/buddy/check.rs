@@ -53,14 +53,17 @@ impl BlockCounts {
         blocks
     }
 
-    /// The unusable-free index for `order`: see [`unusable_index`].
+    /// The unusable free space index for `order`: see [`unusable_index`].
     #[must_use]
     pub fn unusable_index(&self, order: Order) -> u64 {
         unusable_index(&self.by_order(), usize::from(order.get()))
     }
 
-    /// The fragmentation index for `order`, in thousandths, as in `extfrag_index`: negative where a block is free, near 0
-    /// for a lack of memory, near 1000 for fragmentation.
+    /// The fragmentation index for `order` in thousandths: the reason why a request for `order`
+    /// fails. Towards 1000 the request fails because of fragmentation, which compaction repairs;
+    /// towards 0 it fails because there is too little free memory. -1000: the request would not
+    /// fail. A few blocks that are nearly large enough give negative values down to -500. 0 if
+    /// nothing is free.
     #[must_use]
     pub fn fragmentation_index(&self, order: Order) -> i64 {
         fragmentation_index(&self.by_order(), usize::from(order.get()))
@@ -103,7 +106,7 @@ impl Buddy<'_> {
     }
 
     /// Tests invariant I2 and the counts. An error has the name of the fault and the number of the
-    /// pageblock, gigablock or frame.
+    /// pageblock, gigablock or type.
     pub(crate) fn check(&self) -> Result<(), (&'static str, u32)> {
         let mut free = [0; MigrateType::COUNT];
         let mut listed = [0; MigrateType::COUNT];

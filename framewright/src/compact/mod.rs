@@ -7,13 +7,12 @@
 //! move *where* ([`CompactMethod`](crate::tuning::CompactMethod)); they share everything else.
 //!
 //! **By index** (the default): the header of every pageblock tells how much of it is free, and
-//! whether
-//! its allocated frames were requested as movable; lists hold pageblocks by fullness. The emptiest
-//! movable pageblock is isolated, its pages move into the fullest ones, and the block that forms is
-//! captured for the request before any other request can take it. Pageblocks with unmovable frames take
-//! in pages however empty they are. The method reads a few headers, and the map of the one pageblock
-//! that is emptied. It does not touch pageblocks of other types: a request for other than movable memory
-//! gets a whole pageblock to claim.
+//! whether its allocated frames were requested as movable; lists hold pageblocks by fullness. The
+//! emptiest movable pageblock is isolated, its pages move into the fullest ones, and the block that
+//! forms is captured for the request before any other request can take it. Pageblocks with
+//! unmovable frames take in pages however empty they are. The method reads a few headers, and the
+//! map of the one pageblock that is emptied. It does not touch pageblocks of other types: a request
+//! for other than movable memory gets a whole pageblock to claim.
 //!
 //! **By two scanners**, as Linux does, for comparison (feature `compare`): a migrate scanner goes
 //! up through the zone and claims pages, and a free scanner comes down and takes free frames as

@@ -1,6 +1,6 @@
-//! Whether compaction should start in a zone. It should not if a block is there already, if too few
-//! frames are free to move pages to, or if memory is short rather than fragmented. Runs that form
-//! as many blocks as possible check their free frames again before each pageblock.
+//! Whether compaction should start in a zone. It should not if a free block exists already, if too
+//! few frames are free as targets, or if memory is short rather than fragmented. Runs that form as
+//! many blocks as possible check their free frames again before each pageblock.
 
 use super::{Goal, Outcome, compactor::ZoneContext};
 use crate::{

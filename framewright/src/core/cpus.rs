@@ -88,7 +88,7 @@ impl fmt::Display for CpuError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             CpuError::NoSuchCpu(cpu) => write!(f, "this memory has no CPU {}", cpu.get()),
-            CpuError::InUse(cpu) => write!(f, "CPU {} has an owner already", cpu.get()),
+            CpuError::InUse(cpu) => write!(f, "CPU {} is in use already", cpu.get()),
             CpuError::Offline(cpu) => write!(f, "CPU {} is offline", cpu.get()),
         }
     }

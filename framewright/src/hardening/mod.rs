@@ -8,11 +8,10 @@
 //!   with one compare-exchange. So a bad free (a double free, a part of a block, another order, a frame
 //!   inside a block, a frame on a free list) is refused at the call and has changed nothing. Of two racing
 //!   frees, one is refused. The free of a `Block` that was freed raw before is refused as well.
-//! * **Poison** ([`poison_word`](crate::platform::poison_word)): frames are overwritten when they are freed
-//!   and checked before they are allocated again, so a write through a stale pointer is found and reported
-//!   with frame and offset. A write beyond the end of a block into a free frame is found as well,
-//!   so free
-//!   frames act as guard frames. There are no other guard frames.
+//! * **Poison** ([`poison_word`](crate::platform::poison_word)): frames are overwritten when they
+//!   are freed and checked before they are allocated again, so a write through a stale pointer is
+//!   found and reported with frame and offset. A write beyond the end of a block into a free frame
+//!   is found as well, so free frames act as guard frames. There are no other guard frames.
 //! * **Quarantine** ([`Quarantine`]): blocks that a CPU frees wait until more blocks were freed after them,
 //!   so that a stale pointer meets poison for longer. They return to the zone when memory runs short, and
 //!   with every drain of the lists of the CPU.

@@ -11,7 +11,7 @@
 //!             Claimed    Ready   Unmapped        Copied       Moved
 //! ```
 //!
-//! 1. **Claim**: the embedder names the pages in some frames that may move, and ensures that nobody else
+//! 1. **Claim**: the embedder names the pages in some frames that may move, and ensures that no other caller
 //!    claims them. The frames stay the embedder's.
 //! 2. **Place**: the library takes free frames to move to.
 //! 3. **Unmap**: the embedder locks the page and its new frames, and removes the page from every page

@@ -39,7 +39,7 @@ pub(crate) use lock::SpinLock;
 pub use poison::poison_word;
 pub(crate) use relief::{CaptureSlot, MOVES_PER_DRAIN};
 pub use relief::{
-    Captured, CompactPriority, Compacted, Need, NoRelief, OutOfMemory, Pause, Relief, Spare,
+    Captured, CompactPriority, Compacted, Need, NoKillReason, NoRelief, OutOfMemory, Pause, Relief,
     Throttle, Verdict,
 };
 pub(crate) use unwind::or_on_panic;
@@ -133,10 +133,9 @@ pub unsafe trait Platform: Probe + Sized + Sync {
     /// interrupts enabled and no lock held, and only under [`OwnerLock::Biased`].
     fn remote_barrier(&self, target: BarrierTarget);
 
-    /// The body of every waiting loop: pauses, serves the requests to this CPU, halts, or parks the
-    /// thread.
-    /// `spins` counts the calls of one loop, from 0. Between two calls the loop checks its condition: it
-    /// loads a [`Platform::Word`], unless it waits for a lock or for memory.
+    /// The body of every waiting loop: relaxes the CPU, serves requests to it, halts it, or parks the
+    /// thread. `spins` counts the calls of one loop, from 0. Between two calls the loop checks its
+    /// condition: it loads a [`Platform::Word`], unless it waits for a lock or for memory.
     fn wait(&self, why: Wait, spins: u32);
 
     /// Fills the 2^order frames from `pfn` with zeroes. The caller owns them.

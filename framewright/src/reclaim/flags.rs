@@ -2,7 +2,7 @@
 //!
 //! Two bits are the place of the page ([`Place`]). The place, and the flags that select the list of
 //! the page ([`Flags::list`]), change only under the LRU lock of the node. The exceptions are the
-//! changes from *unknown* to *pending* and from *isolated* to *unknown*, when nobody else knows the
+//! changes from *unknown* to *pending* and from *isolated* to *unknown*, when no other code knows the
 //! page. The other flags are hints and can change at any time. So every change is an atomic one of
 //! the whole byte.
 //!
@@ -86,7 +86,7 @@ impl Flags {
     }
 
     /// Moves a pending page to *listed*. The caller holds the LRU lock of the node and has seen the
-    /// page pending, so nobody else moves it.
+    /// page pending, so no other code moves it.
     #[inline(always)]
     pub(super) fn set_listed(&self) {
         self.0.fetch_xor(Place::Pending as u8 ^ Place::Listed as u8, Ordering::AcqRel);

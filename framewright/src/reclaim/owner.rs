@@ -124,7 +124,7 @@ pub enum Released {
 ///
 /// If [`PageOwner::release`] answers [`Released::Released`] for a page, its frame was a block of
 /// order 0 of this memory that the embedder owned when it added the page to the lists. The answer
-/// passes that ownership to reclaim. From then on nobody uses the frame, except through stale
+/// passes that ownership to reclaim. From then on the frame is not accessed, except through stale
 /// translations that [`PageOwner::unmap`] [added](Unmapping::add) to the flush batch, and no new
 /// translations replace them.
 ///
@@ -139,7 +139,7 @@ pub enum Released {
 #[allow(unsafe_code)]
 pub unsafe trait PageOwner<P: Platform>: Sync {
     /// Tries to lock pages without waiting. The answer is `None` for a page that another has
-    /// locked. A locked page gets no new translations, and nobody else forgets it, until it is
+    /// locked. A locked page gets no new translations, and only the lock's holder may forget it, until it is
     /// unlocked.
     fn lock(&self, frames: &[Pfn], out: &mut [Option<PageState>]);
 

@@ -1,4 +1,4 @@
-//! The part of a flush batch that an owner of pages gets to see while it unmaps.
+//! The interface of a flush batch to an owner of pages during an unmap.
 
 use super::{FlushBatch, Translation};
 use crate::{
@@ -6,11 +6,11 @@ use crate::{
     types::{CpuId, Pfn},
 };
 
-/// The flush batch that unmapped translations go into. The batch itself stays with its owner: through this
-/// value it can neither be flushed nor finished, nor can another batch be put in its place.
+/// A flush batch to which unmapped translations can be added. Through this value the batch can
+/// neither be flushed nor finished, and no other batch can be put in its place.
 ///
 /// The library passes it to [`PageOwner::unmap`](crate::reclaim::PageOwner::unmap) and
-/// [`Mover::unmap`](crate::migrate::Mover::unmap). An embedder that has a batch of its own gets one from
+/// [`Mover::unmap`](crate::migrate::Mover::unmap). An embedder with a batch of its own calls
 /// [`FlushBatch::unmapping`].
 pub struct Unmapping<'b, 'f, 'm, P: Platform>(&'b mut FlushBatch<'f, 'm, P>);
 

@@ -2,20 +2,19 @@
 //!
 //! The distance between two watermarks is hardly more than one huge page. While page cache fills
 //! and is reclaimed all the time, a request for a huge page finds single frames only, and has to
-//! reclaim and compact by itself. A
-//! zone in which that has happened keeps a *huge-page reserve*. The size of the reserve is added to
-//! all watermarks of small requests. Small requests reclaim, directly or in the background, before
-//! they use the reserve, both whole pageblocks and pieces. Huge requests, requests that cannot
-//! wait, and requests that may go below a watermark for another reason use the reserve. Before a
-//! task is killed, or a request that tries more than once fails, the reserve is used or released.
+//! reclaim and compact by itself. A zone in which that has happened keeps a *huge-page reserve*.
+//! The size of the reserve is added to all watermarks of small requests. Small requests reclaim,
+//! directly or in the background, before they use the reserve, both whole pageblocks and pieces.
+//! Huge requests, requests that cannot wait, and requests that may go below a watermark for another
+//! reason use the reserve. Before a task is killed, or a request that tries more than once fails,
+//! the reserve is used or released.
 //!
 //! **Size.** The size adapts. Each request that finds no huge page adds a pageblock, up to a share
 //! of the zone (`zone.huge_reserve`). [`SERVED`] requests in a row that find one remove a
 //! pageblock, and time without requests halves the reserve. So there is no setting that depends on
 //! the rate of requests, the speed of reclaim or the number of CPUs, and without huge requests
-//! there is no reserve. Background
-//! reclaim that finds nothing to reclaim releases the reserve, because it would never reach its
-//! goal.
+//! there is no reserve. Background reclaim that finds nothing to reclaim releases the reserve,
+//! because it would never reach its goal.
 //!
 //! **Form.** Compaction in the background forms whole pageblocks, but only up to a part of the
 //! reserve ([`FORMED`]). The rest is free space. Huge pages that are freed fill it and are

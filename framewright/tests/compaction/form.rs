@@ -175,7 +175,7 @@ fn the_index_examines_far_less_than_the_scanners() {
         });
         stats
     });
-    // Pages that move have to be looked at anyway.
+    // Pages that move have to be examined in any case.
     let examined = |stats: CompactStats| {
         let scanned = stats.compact_migrate_scanned + stats.compact_free_scanned;
         stats.compact_headers_scanned + scanned - stats.pgmigrate_success
@@ -292,7 +292,7 @@ fn scanned_in(contention: Contention, side_tables: SideTables, priority: Compact
         scatter(owner, 3);
         owner.pages.borrow_mut().values_mut().for_each(|page| page.pinned = true);
         if let Some(lru) = owner.memory.lru() {
-            // The machine knows a lock only once it has been taken.
+            // The machine registers a lock when it is taken for the first time.
             lru.check().unwrap();
         }
         *owner.memory.platform().contention.lock().unwrap() = contention;

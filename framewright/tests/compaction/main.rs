@@ -103,7 +103,7 @@ pub fn leaked_owner(set: &[(&str, &str)], seed: u64) -> &'static FakeOwner<'stat
     Box::leak(Box::new(FakeOwner::new(memory, seed)))
 }
 
-/// Calls `work` with a compactor whose workspace has `capacity` entries.
+/// Calls `work` with a compactor that has a workspace of `capacity` entries.
 pub fn with_compactor<'m, R>(
     owner: &FakeOwner<'_, 'm>,
     capacity: usize,

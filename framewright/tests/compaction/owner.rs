@@ -57,7 +57,8 @@ pub struct FakeOwner<'a, 'm> {
     pub movable_only: Cell<bool>,
     /// Asserts that pages move only into pageblocks that are at least as full as their own.
     pub fuller_only: Cell<bool>,
-    /// Memory that is added whenever pages are claimed; it is there already, so this fails.
+    /// Memory that is added whenever pages are claimed. The call fails, because the memory is
+    /// present.
     pub plugged: Cell<Option<FrameRange>>,
     /// Whenever pages are claimed, a page is allocated and freed, so its frame stays on a CPU list.
     pub allocates_while_claiming: Cell<bool>,
@@ -182,7 +183,7 @@ impl<'a, 'm> FakeOwner<'a, 'm> {
         self.check_but(Order::ZERO, None);
     }
 
-    /// The same check while a test holds `block` of `order`.
+    /// As [`FakeOwner::check`], while a test holds `block` of `order`.
     pub fn check_but(&self, order: Order, block: Option<&Block<'_>>) {
         self.memory.check().unwrap_or_else(|violation| panic!("{violation}"));
         let pages = self.pages.borrow();

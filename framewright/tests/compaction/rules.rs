@@ -93,7 +93,7 @@ fn by_index_pages_are_claimed_only_if_all_of_them_have_targets() {
         assert_eq!(
             owner.scanned.get(),
             32,
-            "the beginning of the first, whose pages have targets in the other"
+            "the beginning of the first, which has targets in the other"
         );
         owner.check();
     });

@@ -15,7 +15,7 @@ use crate::machine::{CPU, PAGE, TestMemory, assert_apart, assert_complete, memor
 
 const PAIR: Request = Request::new(Order::new(1).unwrap(), MigrateType::Movable);
 
-/// Handover over the first block that fits, and then does what it likes.
+/// Relief that hands over the first block that fits, and then calls `then`.
 struct Handover {
     blocks: Mutex<Vec<Block<'static>>>,
     then: fn(Captured<'_>) -> Compacted,
@@ -31,8 +31,8 @@ impl Relief for Handover {
     }
 }
 
-/// A memory whose frames are all allocated, and the blocks that its relief has. Only the last fits
-/// the request.
+/// A memory without free frames, and the blocks of its relief. Only the last block fits the
+/// request.
 struct Scene {
     memory: &'static TestMemory,
     held: Vec<Block<'static>>,
@@ -58,7 +58,7 @@ impl Scene {
         self.memory.cpu(CPU).unwrap().alloc(PAIR)
     }
 
-    /// Every block has its owner from before, or is `served`; none is lost.
+    /// Asserts that every block has its owner from before, or is `served`; none is lost.
     fn end(self, served: Option<Block<'static>>) {
         let blocks = std::mem::take(&mut *self.handover.blocks.lock().unwrap());
         let (own, foreign): (Vec<_>, Vec<_>) =

@@ -1,6 +1,6 @@
-//! Safe code must not be able to give a frame two owners, to lose a frame, or to hang.
+//! Safe code must not be able to give a frame two owners, to lose a frame, or to hang the library.
 //!
-//! The machine is the only unsafe code here. Every attack is in a module that forbids it.
+//! The machine is the only unsafe code here. The tests are in modules that forbid unsafe code.
 #![cfg(not(any(framewright_loom, framewright_tso)))]
 
 #[path = "../support/toy.rs"]

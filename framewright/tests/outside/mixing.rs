@@ -1,4 +1,4 @@
-//! Relief that panics when it hears that types were mixed.
+//! Relief that panics in its calls after types were mixed.
 #![forbid(unsafe_code)]
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -10,7 +10,7 @@ use framewright::{
 
 use crate::machine::{CPU, TestMemory, assert_complete, memory, take_all};
 
-/// Panics when it is asked whether it works in the background, or else when it is woken.
+/// Panics in `reclaims_in_background`, or else in `wake`.
 struct Panics {
     asked: bool,
 }
@@ -39,7 +39,7 @@ fn no_frame_is_lost_if_relief_panics_when_types_were_mixed() {
     for (asked, alloc) in [false, true].into_iter().flat_map(|asked| ways.map(|way| (asked, way))) {
         let memory = memory(4096, |tuning| tuning.zone.min_free = Auto::Fixed(32));
         let mut token = memory.cpu(CPU).unwrap();
-        // No pageblock is free as a whole, and all are movable.
+        // No pageblock is wholly free, and all are movable.
         let (held, free): (Vec<_>, Vec<_>) = take_all(memory, &mut token)
             .into_iter()
             .partition(|block| block.pfn().is_aligned(Order::PAGEBLOCK));
@@ -48,7 +48,7 @@ fn no_frame_is_lost_if_relief_panics_when_types_were_mixed() {
         memory.drain_all();
         memory.platform().relief.set(Box::leak(Box::new(Panics { asked }))).ok().unwrap();
         let panicked = catch_unwind(AssertUnwindSafe(|| alloc(memory)));
-        assert!(panicked.is_err(), "nobody was told");
+        assert!(panicked.is_err(), "relief was not called");
         memory.drain_all();
         memory.check().unwrap();
         assert_complete(memory, &mut memory.cpu(CPU).unwrap(), held);

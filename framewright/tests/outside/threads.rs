@@ -5,8 +5,8 @@ use framewright::{CpuToken, platform::Captured, tlb::Flusher};
 
 use crate::machine::Machine;
 
-/// Implemented once for every type, and once more for `Send` types. So type inference finds a
-/// single implementation only if the type is not `Send`.
+/// Implemented for every type, and a second time for `Send` types. So type inference finds a single
+/// implementation only if the type is not `Send`.
 trait StaysHere<Why> {
     const CHECKED: () = ();
 }

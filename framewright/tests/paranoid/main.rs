@@ -23,7 +23,7 @@ use support::machine::{Machine, Metadata, cpu};
 /// Two pageblocks with a hole between: frames 0x400 to 0x600 and 0x700 to 0x900.
 pub(crate) const MAP: [(u64, u64); 2] = [(0x400, 0x600), (0x700, 0x900)];
 pub(crate) const MANAGED: u64 = 0x400;
-/// Frames that a CPU withholds.
+/// Frames in the quarantine of a CPU.
 pub(crate) const QUARANTINE: u64 = 16;
 
 pub(crate) const PAGE: Request = Request::new(Order::ZERO, MigrateType::Movable);
@@ -72,7 +72,7 @@ pub(crate) fn each_order(test: impl Fn(&Memory<'_, Machine>, &mut Token<'_, '_>,
             };
             let (pfn, size) = block.into_raw();
             test(memory, token, pfn, size);
-            // What it was still is, and can be freed.
+            // The block is still allocated, and can be freed.
             free(token, pfn, size).unwrap();
             memory.drain_all();
             assert_eq!(memory.free(), MANAGED);
@@ -82,11 +82,12 @@ pub(crate) fn each_order(test: impl Fn(&Memory<'_, Machine>, &mut Token<'_, '_>,
 }
 
 pub(crate) fn free(token: &mut Token<'_, '_>, pfn: Pfn, size: Order) -> Result<(), FreeError> {
-    // SAFETY: right or wrong, at this level the library knows. The frames do not exist.
+    // SAFETY: perhaps violated on purpose; this level refuses every bad free. The frames do not
+    // exist.
     unsafe { token.free_raw(pfn, size) }
 }
 
-/// Everything that a refused free must leave as it was.
+/// The counts that a refused free must not change.
 pub(crate) fn counts(memory: &Memory<'_, Machine>) -> impl PartialEq + std::fmt::Debug + use<> {
     memory.check().unwrap();
     let stats = memory.stats();
@@ -94,7 +95,7 @@ pub(crate) fn counts(memory: &Memory<'_, Machine>) -> impl PartialEq + std::fmt:
     (blocks, memory.held_by_cpus(), memory.free(), stats.pgalloc, stats.pgfree)
 }
 
-/// Frees what must not be freed.
+/// Attempts a bad free, and asserts that it is refused and changes nothing.
 pub(crate) fn refused(
     memory: &Memory<'_, Machine>,
     token: &mut Token<'_, '_>,
@@ -125,7 +126,7 @@ fn the_layout_names_the_size_of_states_and_quarantine() {
                 part.bytes
             })
         };
-        // The memory spans three pageblocks, of whose frames each has a byte.
+        // The memory spans three pageblocks, with a byte per frame.
         assert_eq!(parts(config), [3 * 512, 2 * QUARANTINE as usize * 8]);
         config.tuning.hardening = Hardening::Tracked;
         assert_eq!(parts(config), [3 * 512, 0]);

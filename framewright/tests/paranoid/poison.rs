@@ -1,4 +1,4 @@
-//! What is written while it is free is found when it is handed out.
+//! A write to a free frame is found when the frame is allocated.
 
 use framewright::{
     FreeError, MigrateType, Order, Request,
@@ -21,7 +21,7 @@ fn a_write_to_a_free_frame_is_found_when_the_frame_is_allocated() {
         let first = Corruption { pfn: pfn.offset(3), order: order(4), what, count: 3 };
         assert_eq!(memory.platform().take_reports(), [first]);
         assert_eq!(memory.stats().damaged_frames, 3);
-        // What the owner writes is its own business.
+        // The owner of a block may write to it.
         memory.platform().write(pfn, order(4), 1);
         token.free(again).unwrap();
         memory.drain_all();

@@ -1,4 +1,5 @@
-//! What was freed waits before it is handed out again, and is had when nothing else is left.
+//! Freed blocks wait in quarantine before they are allocated again; if nothing else is free, they
+//! are allocated at once.
 
 use framewright::{MigrateType, Order, Pfn, Request, ZoneId};
 

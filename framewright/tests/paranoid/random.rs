@@ -1,4 +1,4 @@
-//! Steps at random, every other one a bad free, against the oracle of the other tests.
+//! Random steps, every other one a bad free, against the oracle of the other tests.
 
 use proptest::{collection::vec, prelude::*};
 
@@ -30,7 +30,7 @@ fn step() -> impl Strategy<Value = Step> {
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// The world asks for each bad free whether it was refused at the call.
+    /// `World` checks for each bad free that it was refused at the call.
     #[test]
     fn every_bad_free_is_refused_at_once(
         topology in (vec((any::<u16>(), any::<u16>(), any::<u8>()), 1..4), vec(0u8..2, 1..4)),

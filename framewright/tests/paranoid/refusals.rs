@@ -1,4 +1,4 @@
-//! Bad raw frees: refused at the call, and nothing has changed.
+//! Bad raw frees: refused at the call, without any change.
 
 use framewright::{FreeError, MigrateType, Order, Pfn, Request};
 

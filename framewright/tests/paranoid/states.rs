@@ -1,4 +1,4 @@
-//! Every way in and out keeps the books: each block is freed once, by whom it was handed to.
+//! Every call that allocates or frees a block updates its state, so each block can be freed once.
 
 use framewright::{
     Block, FreeError, Memory, MigrateType, Order, Pfn, Request,
@@ -10,7 +10,7 @@ use crate::{
     support::machine::{Machine, order, raw},
 };
 
-/// Frees the block raw, which must work, and once more, which must not.
+/// Frees the block raw, which must succeed, and once more, which must be refused.
 fn free_twice(memory: &Memory<'_, Machine>, token: &mut Token<'_, '_>, block: Block<'_>) {
     let (pfn, size) = block.into_raw();
     memory.check().unwrap();

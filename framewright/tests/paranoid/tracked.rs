@@ -42,7 +42,7 @@ fn a_block_on_the_list_of_another_cpu_is_refused() {
             let request = Request::new(order(size), MigrateType::Movable);
             let Ok(block) = other.alloc(request) else { continue };
             let pfn = block.pfn();
-            // Frames from the same refill that were never handed out.
+            // Frames of the same refill that were never allocated.
             if size < 9 {
                 let neighbour = pfn.offset(order(size).frames());
                 let error = refused(memory, token, neighbour, order(size));
@@ -73,7 +73,7 @@ fn a_block_in_the_depot_is_refused() {
     let (mut first, mut second) = (memory.cpu(cpu(0)).unwrap(), memory.cpu(cpu(1)).unwrap());
     let frames: Vec<Pfn> =
         (0..2048).map(|_| first.alloc(PAGE).map(Block::into_raw).unwrap().0).collect();
-    // Many frees lie between those of neighbours.
+    // Neighbours are freed far apart in time.
     for i in 0..frames.len() {
         free(&mut first, frames[i * 129 % frames.len()], Order::ZERO).unwrap();
     }

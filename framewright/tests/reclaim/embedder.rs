@@ -32,7 +32,7 @@ pub(crate) type Others = fn(&'static Embedder, &Pause<'_>);
 /// A platform with relief, page owner and TLB flushes.
 pub(crate) struct Embedder {
     memory: OnceLock<&'static Mem>,
-    /// Flushes that were put off of the only address space.
+    /// The deferred flush of the only address space.
     pub(crate) space_flush: DeferredFlush,
     pages: Mutex<Pages>,
     notes: Mutex<Vec<&'static str>>,
@@ -49,7 +49,7 @@ pub(crate) struct Embedder {
     pub(crate) meanwhile: Mutex<Option<fn(&'static Embedder)>>,
     /// The activity of others while reclaim pauses, once.
     pub(crate) others: Mutex<Option<Others>>,
-    /// The reasons whose waiters were woken.
+    /// The reasons for which waiters were woken.
     pub(crate) resumed: Mutex<Vec<Throttle>>,
 }
 

@@ -1,4 +1,4 @@
-//! The fake embedder as owner of pages, and as a machine whose CPUs have TLBs.
+//! The fake embedder as owner of pages, and as a machine of CPUs with TLBs.
 
 use std::sync::atomic::Ordering;
 

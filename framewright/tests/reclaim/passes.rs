@@ -270,15 +270,15 @@ fn free_space_for_one_block_is_made_for_compaction_and_no_more() {
     }
 }
 
-/// Scanners do not compact if they take memory as short and not as fragmented. Then there is no
-/// room yet.
+/// Scanners do not compact if the fragmentation index shows a shortage and not fragmentation. Then
+/// the free space is not enough yet.
 #[test]
 fn there_is_not_enough_free_space_if_compaction_would_not_start() {
     for (method, ready) in [(CompactMethod::Index, true), (CompactMethod::Scan, false)] {
         let embedder = memory(2048, |tuning| {
             tuning.tlb.batching = FlushBatching::Off;
             tuning.compact.method = method;
-            // Scanners take all memory as short.
+            // With this threshold the index always shows a shortage.
             tuning.compact.extfrag_threshold = 1000;
         });
         let embedder = embedder.platform();

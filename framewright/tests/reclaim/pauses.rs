@@ -131,7 +131,7 @@ fn short() -> &'static Embedder {
     embedder
 }
 
-/// An embedder whose pages were all seen under write-back once.
+/// An embedder with all pages seen under write-back once.
 fn written(change: fn(&mut crate::pages::Resident)) -> &'static Embedder {
     let embedder = memory(2048, |_| ()).platform();
     (0..310).for_each(|id| embedder.store(id, FILE).unwrap());

@@ -8,7 +8,7 @@ use crate::script::{
 
 const BACKGROUND: Answers = Answers { background: true, ..NO_HELP };
 
-/// A memory whose movable pageblocks have scattered free frames. Blocks of other types have to be
+/// A memory with scattered free frames in movable pageblocks. Blocks of other types have to be
 /// taken from one of these pageblocks.
 fn mixable(answers: Answers, boost: u32, pageblocks: u64) -> &'static Scripted {
     let zone = [range(0, pageblocks * 512, 0, ZoneKind::Normal)];
@@ -62,7 +62,7 @@ fn mixing_boosts_every_watermark_by_a_pageblock_and_wakes_at_order_0() {
         [],
         "a request without wake-ups woke background reclaim"
     );
-    // Background reclaim takes down the boost that it found when it began.
+    // Background reclaim removes the boost that it found when it began.
     memory.lower_boost(ZoneId::default(), 512);
     assert_eq!(zone(memory).boost, before.high * 3 / 2 - 512);
     memory.lower_boost(ZoneId::default(), u64::MAX);

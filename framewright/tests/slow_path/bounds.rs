@@ -1,4 +1,4 @@
-//! How often relief is asked again.
+//! The number of times that relief is asked.
 
 use framewright::{
     Request, ZoneKind,

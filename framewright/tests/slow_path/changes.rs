@@ -8,7 +8,7 @@ use crate::script::{
 
 const FIRST: u64 = 2048;
 
-/// A memory whose first node is used up, and whose second node is absent.
+/// A memory of two nodes. The first is used up, and the second is absent.
 fn half(answers: Answers) -> &'static Scripted {
     let absent =
         MemoryRange { presence: Presence::Absent, ..range(FIRST, 1024, 1, ZoneKind::Normal) };

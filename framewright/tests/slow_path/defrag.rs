@@ -11,7 +11,7 @@ use crate::script::{
     MIN, NO_HELP, Scripted, memory_of, page, range, unmovable,
 };
 
-/// A memory whose movable pageblocks have scattered free frames, a third of all.
+/// A memory of movable pageblocks, in which a third of the frames are free and scattered.
 fn scattered(defrag_mode: bool) -> &'static Scripted {
     let zone = [range(0, 32 * 512, 0, ZoneKind::Normal)];
     let memory = memory_of(&zone, NO_HELP, |tuning| {

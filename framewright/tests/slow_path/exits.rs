@@ -85,7 +85,7 @@ fn reclaim_then_compaction_and_early_compaction_before_both() {
         (movable(6).no_io(), &[Reclaim(64)]),
         (
             unmovable(3).no_io(),
-            &[Reclaim(32), AskVerdict(Some(framewright::platform::Spare::NoFileSystem))],
+            &[Reclaim(32), AskVerdict(Some(framewright::platform::NoKillReason::NoFileSystem))],
         ),
         (unmovable(3).no_retry(), &[ASYNC, Reclaim(32), LIGHT]),
         (page().no_retry(), &[Reclaim(32)]),

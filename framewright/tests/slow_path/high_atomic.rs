@@ -6,8 +6,8 @@ use crate::script::{
     Answers, Call, MIN, NO_HELP, Scripted, ask, memory_of, movable, page, range, unmovable,
 };
 
-/// A memory of this many pageblocks. From 100 pageblocks on it may have a reserve of one, from 101
-/// on of two.
+/// A memory of this many pageblocks. With 100 pageblocks its reserve may have one pageblock, with
+/// 101 to 200 two.
 fn large(answers: Answers, pageblocks: u64) -> &'static Scripted {
     let map = [range(0, pageblocks * 512, 0, ZoneKind::Normal)];
     memory_of(&map, answers, |tuning| tuning.zone.min_free = Auto::Fixed(MIN as u32))

@@ -4,8 +4,8 @@ use framewright::{
     Block, Config, CpuId, Memory, MemoryRange, MigrateType, NodeId, Order, Pfn, Platform, Request,
     ZoneId, ZoneKind,
     platform::{
-        BarrierTarget, Captured, CompactPriority, Compacted, Need, OutOfMemory, OwnerLock, Probe,
-        Relief, Spare, Verdict, Wait,
+        BarrierTarget, Captured, CompactPriority, Compacted, Need, NoKillReason, OutOfMemory,
+        OwnerLock, Probe, Relief, Verdict, Wait,
     },
     tuning::{Auto, Tuning},
 };
@@ -24,7 +24,7 @@ pub(crate) enum Call {
     Wake { node: u8, order: u8, highest: ZoneKind },
     Reclaim(u64),
     Compact(CompactPriority),
-    AskVerdict(Option<Spare>),
+    AskVerdict(Option<NoKillReason>),
     Wait,
 }
 
@@ -52,7 +52,7 @@ pub(crate) const NO_HELP: Answers = Answers {
 /// The machine. A single thread acts for all CPUs.
 pub(crate) struct Script {
     answers: Answers,
-    /// Whether the embedder reclaims in the background now.
+    /// Whether the embedder reclaims in the background at the moment.
     background: AtomicBool,
     memory: OnceLock<&'static Scripted>,
     calls: Mutex<Vec<Call>>,
@@ -172,7 +172,7 @@ impl Relief for Script {
     }
 
     fn out_of_memory(&self, report: &OutOfMemory) -> Verdict {
-        let before = self.note(Call::AskVerdict(report.spare));
+        let before = self.note(Call::AskVerdict(report.no_kill));
         self.reports.lock().unwrap().push(*report);
         (self.answers.verdict)(self, before)
     }

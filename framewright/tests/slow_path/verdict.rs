@@ -2,7 +2,7 @@
 
 use framewright::{
     AllocError, CpuId, ZoneId, ZoneKind,
-    platform::{CompactPriority, Compacted, Spare, Verdict},
+    platform::{CompactPriority, Compacted, NoKillReason, Verdict},
     tuning::Auto,
 };
 
@@ -21,7 +21,7 @@ fn the_verdict_is_asked_with_a_full_report() {
     assert_eq!((report.zone, report.free, report.must_leave), (ZoneId::default(), MIN, MIN));
     assert_eq!(report.reclaimed, 7);
     assert_eq!(report.compacted, Some((CompactPriority::Sync, Compacted::Complete)));
-    assert_eq!((result.unwrap_err(), report.spare), (report.error, None));
+    assert_eq!((result.unwrap_err(), report.no_kill), (report.error, None));
     assert_eq!(report.error.shortage().unwrap().rounds, 2);
     assert_eq!(
         report.to_string(),
@@ -34,13 +34,13 @@ fn the_verdict_is_asked_with_a_full_report() {
 #[test]
 fn the_report_says_why_no_task_should_be_killed() {
     let map = [range(0, 1024, 0, ZoneKind::Dma32), range(1024, 1024, 0, ZoneKind::Normal)];
-    for (request, spare) in [
+    for (request, no_kill) in [
         (page(), None),
-        (page().retry_may_fail(), Some(Spare::MayFail)),
-        (page().this_node(), Some(Spare::OneNode)),
-        (page().zone(ZoneKind::Dma32), Some(Spare::LowZone)),
-        (page().no_fs(), Some(Spare::NoFileSystem)),
-        (movable(4).retry_may_fail(), Some(Spare::CostlyOrder)),
+        (page().retry_may_fail(), Some(NoKillReason::MayFail)),
+        (page().this_node(), Some(NoKillReason::OneNode)),
+        (page().zone(ZoneKind::Dma32), Some(NoKillReason::LowZone)),
+        (page().no_fs(), Some(NoKillReason::NoFileSystem)),
+        (movable(4).retry_may_fail(), Some(NoKillReason::CostlyOrder)),
     ] {
         let memory = memory_of(&map, NO_HELP, |tuning| {
             tuning.zone.min_free = Auto::Fixed(64);
@@ -50,7 +50,7 @@ fn the_report_says_why_no_task_should_be_killed() {
         memory.platform().take_calls();
         let (_, calls) = ask(memory, request);
         let judged = calls.into_iter().filter(|call| matches!(call, Call::AskVerdict(_)));
-        assert_eq!(judged.collect::<Vec<_>>(), [Call::AskVerdict(spare)], "{request:?}");
+        assert_eq!(judged.collect::<Vec<_>>(), [Call::AskVerdict(no_kill)], "{request:?}");
     }
 }
 
@@ -80,8 +80,8 @@ fn a_retry_resets_the_rounds() {
 
 #[test]
 fn memory_freed_last_serves_only_above_high() {
-    /// While the reclaimable frames of the lower zone are asked for, the upper zone, which was
-    /// asked before, gets `more` frames above its high watermark.
+    /// Frees frames of the upper zone, up to `more` above its high watermark, when the number of
+    /// reclaimable frames of the lower zone is asked for. The upper zone was asked before.
     fn turns_up(script: &Script, asked: ZoneId, more: u64) -> Option<u64> {
         let upper = script.memory().zones().nth(1).unwrap();
         if asked != upper.id {

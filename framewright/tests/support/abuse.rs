@@ -8,7 +8,7 @@ impl World<'_, '_> {
     pub(super) fn free_twice(&mut self, step: Step) {
         let Some(i) = usize::from(step.pick).checked_rem(self.freed.len()) else { return };
         let (pfn, order) = self.freed[i];
-        // Handed out again in the meantime it would be somebody else's, and right.
+        // If a frame was allocated again meanwhile, the free would take it from its new owner.
         if !(0..order.frames()).any(|i| self.oracle.at(pfn.offset(i)) == Frame::Used) {
             self.abuse(step, pfn, order);
         }
@@ -24,7 +24,7 @@ impl World<'_, '_> {
 
     pub(super) fn free_anywhere(&mut self, step: Step) {
         let (pfn, order) = (self.oracle.some_frame(step.pick), step.order());
-        // Of an extent every part may be freed.
+        // Any part of an extent may be freed.
         let in_extent = self.extents.iter().any(|extent| extent.range().contains(pfn));
         let is_right =
             in_extent || self.blocks.iter().any(|b| b.pfn() == pfn && b.order() == order);
@@ -45,8 +45,8 @@ impl World<'_, '_> {
         }
         let in_zone = others_hold_nothing && self.memory.zones().all(|zone| zone.in_depot == 0);
         let at_once = self.tracked || in_zone;
-        // SAFETY: there is no excuse, but at `checked` the library says it will notice; and
-        // these frames exist in arithmetic only.
+        // SAFETY: violated on purpose; the library must refuse the free from `checked` on. The
+        // frames do not exist.
         let result = unsafe { self.token(step).free_raw(pfn, order) };
         assert!(!at_once || result.is_err(), "{order:?} at {pfn} was not refused at once");
         self.drain_all();

@@ -1,11 +1,11 @@
-//! The largest blocks first, and reports of what is free.
+//! Allocating the largest blocks first, and free page reporting.
 
 use framewright::{FrameRange, Order, Pfn};
 
 use super::{steps::Step, world::World, zone::Frame};
 
 impl World<'_, '_> {
-    /// Takes the largest block that any zone may give.
+    /// Allocates the largest block that a zone allows.
     pub(super) fn alloc_largest(&mut self, step: Step) {
         let by = self.online_cpu(step);
         let request = step.placement().of(step.request());
@@ -35,7 +35,7 @@ impl World<'_, '_> {
         })
     }
 
-    /// Whatever is free as a whole is reported once, and stays free.
+    /// Every free block is reported once, and stays free.
     pub(super) fn report_free(&mut self, step: Step) {
         let order = Order::new(9 + step.order % 4).expect("an order");
         let memory = self.memory;
@@ -64,7 +64,7 @@ impl World<'_, '_> {
         }
     }
 
-    /// No free block is left that was not reported since it was used.
+    /// Checks that every free block was reported since it was last used.
     fn check_all_reported(&self, order: Order) {
         let firsts = self.oracle.zones.iter().flat_map(|zone| zone.pageblocks()).map(Pfn::new);
         for first in firsts.filter(|first| first.is_aligned(order)) {

@@ -4,12 +4,12 @@ use framewright::{Contiguous, Extent, FrameRange, Order, Pfn, RangeError, Reques
 
 use super::{places::Placement, steps::Step, world::World, zone::Frame};
 
-/// Under whose name memory without a token is taken.
+/// The CPU whose counters include allocations without a token.
 const ACCOUNT: u16 = 0;
 
 impl<'m> World<'_, 'm> {
-    /// Succeeds if nobody owns or withholds anything of the range: what CPUs hold does not
-    /// matter.
+    /// Allocates a range. Must succeed if no frame of it is allocated or isolated; frames on the
+    /// lists of CPUs do not matter.
     pub(super) fn alloc_range(&mut self, step: Step) {
         let start = self.oracle.some_frame(step.pick);
         let range = FrameRange::new(start, start.offset(step.frames())).expect("a range");
@@ -51,7 +51,8 @@ impl<'m> World<'_, 'm> {
         }
     }
 
-    /// Takes a run from the first zone that has one, if all that could be had is at home.
+    /// Allocates a contiguous run. If the lists of CPUs are empty, it must come from the first zone
+    /// that has one.
     pub(super) fn alloc_contiguous(&mut self, step: Step) {
         let of = Placement { this_node: false, ..step.placement() };
         let request = of.of(Request::new(Order::ZERO, step.migratetype()));
@@ -148,7 +149,7 @@ impl<'m> World<'_, 'm> {
     }
 }
 
-/// A contiguous run to be found.
+/// A contiguous run to search for.
 #[derive(Debug)]
 struct Wanted {
     frames: u64,

@@ -1,4 +1,4 @@
-//! Memory that comes and goes.
+//! Memory hotplug.
 
 use framewright::{FrameRange, HotplugError, Pfn};
 
@@ -11,7 +11,7 @@ use super::{
 const PAGEBLOCK: u64 = 512;
 
 impl World<'_, '_> {
-    /// Some pageblocks in and around a zone; now and then parts of pageblocks.
+    /// Some pageblocks in and around a zone; sometimes parts of pageblocks.
     fn some_range(&self, step: Step) -> FrameRange {
         let zones = &self.oracle.zones;
         let (zone, pick) = (usize::from(step.pick) % zones.len(), u64::from(step.pick));
@@ -38,7 +38,8 @@ impl World<'_, '_> {
         }
     }
 
-    /// Succeeds if nobody owns anything of the range: what CPUs hold does not matter.
+    /// Removes a range. Must succeed if no frame of it is allocated; frames on the lists of CPUs do
+    /// not matter.
     pub(super) fn remove_memory(&mut self, step: Step) {
         let range = self.some_range(step);
         let expected = self.name(range).and_then(|zone| {
@@ -65,7 +66,7 @@ impl World<'_, '_> {
         }
     }
 
-    /// Exactly the frames that are owned, as runs, in ascending order.
+    /// Checks that exactly the allocated frames were reported, as runs, in ascending order.
     pub(super) fn check_in_the_way(
         &self,
         range: FrameRange,
@@ -81,7 +82,7 @@ impl World<'_, '_> {
         }
     }
 
-    /// The zone whose memory a range names, or what is wrong with it.
+    /// The zone of the whole pageblocks in a range, or the error of the range.
     fn name(&self, range: FrameRange) -> Result<usize, HotplugError> {
         if range.frames() == 0 || !range.end().get().is_multiple_of(PAGEBLOCK) {
             return Err(HotplugError::NotWhole);

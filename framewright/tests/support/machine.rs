@@ -1,4 +1,4 @@
-//! A machine of one thread, which plays all CPUs in turn.
+//! A machine of one thread, which acts for all CPUs in turn.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -16,29 +16,30 @@ use framewright::{
     sync::{PlainWord, RawLock, SpinFlag},
 };
 
-/// Nothing runs beside this thread, so whoever waits waits for ever.
+/// Iterations after which a waiting loop panics. No other thread runs, so such a loop would never
+/// end.
 const SPINS_MAX: u32 = 1000;
 
-/// See the module.
+/// A platform for tests. It records the contents of frames, cleared blocks and reports.
 #[derive(Default)]
 pub struct Machine {
     pub owner_lock: OwnerLock,
     reports: Mutex<Vec<Corruption>>,
     cleared: Mutex<Vec<(Pfn, Order)>>,
-    /// What was written into each frame last.
+    /// The last value written to each frame.
     contents: Mutex<HashMap<Pfn, u64>>,
     masked: AtomicU32,
-    /// Nanoseconds.
+    /// The clock, in nanoseconds.
     time: AtomicU64,
-    /// Which locks whoever asks is told to be held.
+    /// The locks that report that they are held.
     pub contention: Mutex<Contention>,
     /// The lock that was taken last.
     taken: AtomicUsize,
-    /// Locks of LRU lists.
+    /// The numbers of the locks of LRU lists.
     of_lru: Mutex<HashSet<usize>>,
-    /// Who reclaims and compacts, if anybody does.
+    /// Relief; the default is none.
     pub relief: OnceLock<&'static (dyn Relief + Sync)>,
-    /// What others do while somebody waits.
+    /// The activity of other CPUs while this one waits.
     pub others: OnceLock<&'static (dyn Fn(Wait) + Sync)>,
 }
 
@@ -47,27 +48,27 @@ impl Machine {
         Self { owner_lock, ..Self::default() }
     }
 
-    /// What hardening has reported since the last call.
+    /// The reports of hardening since the last call.
     pub fn take_reports(&self) -> Vec<Corruption> {
         std::mem::take(&mut self.reports.lock().unwrap())
     }
 
-    /// What was cleared since the last call.
+    /// The blocks that were cleared since the last call.
     pub fn take_cleared(&self) -> Vec<(Pfn, Order)> {
         std::mem::take(&mut self.cleared.lock().unwrap())
     }
 
-    /// Writes into all frames of a block, whoever owns them.
+    /// Writes to all frames of a block, as a user would, allocated or not.
     pub fn write(&self, pfn: Pfn, order: Order, value: u64) {
         self.fill(pfn, order, |_| value);
     }
 
-    /// Lets time pass.
+    /// Advances the clock.
     pub fn advance(&self, nanos: u64) {
         self.time.fetch_add(nanos, Ordering::Relaxed);
     }
 
-    /// What was written into a frame last; 0 if nothing was.
+    /// The last value written to a frame; 0 if there is none.
     pub fn read(&self, pfn: Pfn) -> u64 {
         self.contents.lock().unwrap().get(&pfn).copied().unwrap_or(0)
     }
@@ -82,7 +83,7 @@ impl Machine {
     }
 }
 
-/// Where others are said to be at work.
+/// The locks that report that they are held, as if other CPUs contended for them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Contention {
     #[default]
@@ -91,17 +92,17 @@ pub enum Contention {
     AllLocks,
 }
 
-/// A lock of which the machine says whether it is held.
+/// A lock that reports as held what the machine's [`Contention`] says.
 pub struct Lock(SpinFlag);
 
 impl Lock {
-    /// Which it is.
+    /// The number of the lock.
     fn number(&self) -> usize {
         std::ptr::from_ref(self).addr()
     }
 }
 
-// SAFETY: it is the library's own.
+// SAFETY: all operations are those of the library's own lock.
 unsafe impl RawLock<Machine> for Lock {
     fn new() -> Self {
         Self(<SpinFlag as RawLock<Machine>>::new())
@@ -113,7 +114,7 @@ unsafe impl RawLock<Machine> for Lock {
     }
 
     unsafe fn unlock(&self, machine: &Machine) {
-        // SAFETY: as the caller promises.
+        // SAFETY: the caller fulfils the contract, which is the same.
         unsafe { self.0.unlock(machine) };
     }
 
@@ -211,7 +212,7 @@ pub struct Metadata(Vec<Line>);
 struct Line([MaybeUninit<u8>; 128]);
 
 impl Metadata {
-    /// At least `bytes` bytes of rubbish.
+    /// A buffer of at least `bytes` uninitialised bytes.
     pub fn new(bytes: usize) -> Self {
         Self(vec![Line([MaybeUninit::new(0xa5); 128]); bytes.div_ceil(128)])
     }

@@ -1,10 +1,10 @@
-//! What zones keep back, by the published formulas.
+//! Watermarks and lowmem reserves of zones, by the published formulas.
 
 use framewright::{Tuning, ZoneInfo, ZoneKind, tuning::Auto};
 
 use super::zone::ZoneTruth;
 
-/// Watermarks and protection of a zone.
+/// Watermarks and lowmem reserve of a zone.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Marks {
     pub min: u64,
@@ -15,13 +15,13 @@ pub struct Marks {
 }
 
 impl Marks {
-    /// Those that a zone says it has.
+    /// The values that a zone reports.
     pub fn of(zone: &ZoneInfo) -> Self {
         let &ZoneInfo { min, low, high, promo, protection, .. } = zone;
         Self { min, low, high, promo, protection }
     }
 
-    /// Those that a zone among others should have.
+    /// The values that zone `index` should have.
     pub fn expected(zones: &[ZoneTruth], index: usize, tuning: &Tuning) -> Self {
         let zone = &zones[index];
         let (kind, managed) = (zone.kind, zone.managed());
@@ -42,19 +42,18 @@ impl Marks {
     }
 }
 
-/// The zone's share of the memory's reserve; a token one for zones that only movable contents
-/// are in.
+/// The zone's share of the memory's reserve; a small fixed one for a movable zone.
 fn min(zones: &[ZoneTruth], zone: &ZoneTruth, tuning: &Tuning) -> u64 {
     let lowmem = zones.iter().filter(|zone| zone.kind != ZoneKind::Movable);
     let lowmem: u64 = lowmem.map(ZoneTruth::managed).sum();
     let reserve = match tuning.zone.min_free {
         Auto::Fixed(frames) => u64::from(frames),
-        // Toy memories keep no more than a quarter.
+        // In tiny memories the reserve is at most a quarter.
         Auto::Auto => (kib_for(lowmem * 4) / 4).min(lowmem / 4),
     };
     let managed = zone.managed();
     match zone.kind {
-        // A memory without any reserve.
+        // The memory has no reserve.
         ZoneKind::Movable if reserve == 0 => 0,
         ZoneKind::Movable => (managed / 1024).clamp(32, 128).min(managed / 4),
         _ => reserve * managed / lowmem.max(1),

@@ -1,26 +1,26 @@
-//! What the integration tests and the fuzzer share.
+//! Code that the integration tests and the fuzzer share.
 //!
 //! | module     | job                                                                    |
 //! |------------|------------------------------------------------------------------------|
-//! | `machine`  | a platform of one thread that plays all CPUs                           |
-//! | `toy`      | machines that are mostly nothing                                       |
+//! | `machine`  | a platform of one thread that acts for all CPUs                        |
+//! | `toy`      | minimal platforms                                                      |
 //! | `topology` | nodes, CPUs and zones, from plain numbers                              |
 //! | `setup`    | a topology with settings, from plain numbers                           |
 //! | `steps`    | operations, from plain numbers                                         |
-//! | `zone`     | the truth about every frame of a zone, kept naively                    |
-//! | `oracle`   | the truth about all zones                                              |
-//! | `marks`    | what zones keep back, by the published formulas                        |
-//! | `places`   | which zones a request may use, in which order                          |
-//! | `tally`    | where requests were served and where they should have been             |
+//! | `zone`     | a naive model of every frame of a zone                                 |
+//! | `oracle`   | the model of all zones                                                 |
+//! | `marks`    | watermarks and lowmem reserves, by the published formulas              |
+//! | `places`   | the zones that a request may use, in order                             |
+//! | `tally`    | expected NUMA counters                                                 |
 //! | `world`    | runs steps on a memory and the oracle at once                          |
-//! | `verdict`  | whether the two agree                                                  |
+//! | `verdict`  | predictions of the oracle, and checks that the memory agrees           |
 //! | `abuse`    | frees that must be refused                                             |
 //! | `extents`  | given ranges, and contiguous runs of any length                        |
-//! | `hotplug`  | memory that comes and goes                                             |
-//! | `balloon`  | the largest blocks first, and reports of what is free                  |
+//! | `hotplug`  | adding and removing memory                                             |
+//! | `balloon`  | largest blocks first, and free page reporting                          |
 //!
-//! Setups and steps are plain numbers so that a property test can shrink them and a fuzzer can
-//! read them from bytes: every number means something, none is refused.
+//! Setups and steps are plain numbers, so that a property test can shrink them and a fuzzer can
+//! read them from bytes. Every number is valid.
 
 #![allow(
     dead_code,

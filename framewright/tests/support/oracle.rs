@@ -1,4 +1,4 @@
-//! The truth about all zones.
+//! The model of all zones.
 
 use framewright::{FrameRange, MemoryRange, NodeId, Order, Pfn, ZoneKind};
 
@@ -23,7 +23,7 @@ impl Oracle {
         self.zones.iter().position(|zone| zone.at(pfn.get()) != Frame::Hole)
     }
 
-    /// What the frame is; outside of everything is a hole.
+    /// The state of a frame; a hole if it is in no zone.
     pub fn at(&self, pfn: Pfn) -> Frame {
         self.zone_of(pfn).map_or(Frame::Hole, |zone| self.zones[zone].at(pfn.get()))
     }
@@ -41,13 +41,13 @@ impl Oracle {
         self.zone_of(pfn).is_some_and(|zone| self.zones[zone].all(pfn, order, what))
     }
 
-    /// Whether all frames of a block are spare, and none is withheld.
+    /// Whether a block can be allocated: all frames are free, and none is isolated.
     pub fn can_be_had(&self, pfn: Pfn, order: Order) -> bool {
         let mut pageblocks = (0..order.frames()).step_by(512);
         self.all(pfn, order, Frame::Spare) && !pageblocks.any(|i| self.is_isolated(pfn.offset(i)))
     }
 
-    /// A block was handed out: by which zone.
+    /// Records that a block was allocated, and returns its zone.
     pub fn take(&mut self, pfn: Pfn, order: Order) -> usize {
         assert!(pfn.is_aligned(order), "{order:?} at {pfn} is not aligned");
         let zone = self.zone_of(pfn).unwrap_or_else(|| panic!("{pfn} does not exist"));
@@ -59,7 +59,7 @@ impl Oracle {
         zone
     }
 
-    /// A range was handed out: by which zone.
+    /// Records that a range was allocated, and returns its zone.
     pub fn take_range(&mut self, range: FrameRange) -> usize {
         let zone = self.zone_of(range.start()).expect("it exists");
         let frames = self.zones[zone].slice(range).expect("it is of one zone");
@@ -68,20 +68,20 @@ impl Oracle {
         zone
     }
 
-    /// A range was given back.
+    /// Records that a range was freed.
     pub fn release_range(&mut self, range: FrameRange) {
         let zone = self.zone_of(range.start()).expect("it exists");
         self.zones[zone].fill(range, Frame::Spare);
     }
 
-    /// A block was given back.
+    /// Records that a block was freed.
     pub fn release(&mut self, pfn: Pfn, order: Order) {
         assert!(self.all(pfn, order, Frame::Used), "the test freed what it does not own");
         let zone = self.zone_of(pfn).expect("it is used");
         self.zones[zone].set(pfn, order, Frame::Spare);
     }
 
-    /// Whether the frame is withheld from allocation.
+    /// Whether the frame is in an isolated pageblock.
     pub fn is_isolated(&self, pfn: Pfn) -> bool {
         self.zone_of(pfn).is_some_and(|zone| self.zones[zone].is_isolated(pfn.get()))
     }
@@ -90,7 +90,7 @@ impl Oracle {
         self.zones.iter().map(ZoneTruth::managed).sum()
     }
 
-    /// Some frame, in a hole or not, in or a little around a zone.
+    /// A frame in or near a zone, perhaps in a hole.
     pub fn some_frame(&self, pick: u16) -> Pfn {
         let zone = &self.zones[usize::from(pick) % self.zones.len()];
         let span = zone.span();

@@ -1,10 +1,10 @@
-//! Which zones a request may use, in which order: worked out from the description of zonelists.
+//! The zones that a request may use, in order, from the description of zonelists.
 
 use framewright::{NodeId, NodeMask, Request, ZoneKind};
 
 use super::{setup::Parts, topology::count_nodes, zone::ZoneTruth};
 
-/// What a request says about where its frames may be.
+/// The part of a request about zones and nodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Placement {
     pub highest: Option<ZoneKind>,
@@ -14,7 +14,7 @@ pub struct Placement {
 }
 
 impl Placement {
-    /// The request with all of it.
+    /// The request with this placement.
     pub fn of(self, mut request: Request) -> Request {
         if let Some(highest) = self.highest {
             request = request.zone(highest);
@@ -84,7 +84,7 @@ impl Places {
                 && (!of.this_node || zone.node == from)
                 && of.nodes.is_none_or(|nodes| nodes.contains(zone.node))
         };
-        // A node that the machine does not have is as far as any: then the own one's list counts.
+        // For a node that the machine does not have, the list of the CPU's own node is used.
         let list = self.of_nodes.get(from.index()).or_else(|| self.of_nodes.get(near.index()));
         list.into_iter().flatten().copied().filter(|&zone| may_use(&zones[zone])).collect()
     }

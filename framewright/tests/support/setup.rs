@@ -45,15 +45,15 @@ const SETTINGS: &[(&str, &[&str])] = &[
     ("zone.depot_divisor", &["auto", "8", "30", "200"]),
 ];
 
-/// A memory to make.
+/// The description of a memory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Setup {
     pub topology: Topology,
-    /// Settings, a bit or a few each.
+    /// Settings, one or a few bits for each.
     pub choices: u32,
 }
 
-/// What a configuration borrows.
+/// The data that a configuration borrows.
 pub struct Parts {
     pub map: Vec<MemoryRange>,
     pub cpu_nodes: Vec<NodeId>,
@@ -73,7 +73,7 @@ impl Parts {
 impl Setup {
     /// Choices of a setup at the highest level of hardening.
     pub const PARANOID: u32 = 3 << 30;
-    /// The choices of a setup, at the next lower level unless it needs the highest.
+    /// Choices of a setup at the second highest level of hardening, unless [`Setup::PARANOID`] is set, too.
     pub const TRACKED: u32 = 3 << 28;
 
     pub fn parts(&self) -> Parts {
@@ -110,7 +110,7 @@ impl Setup {
         tuning
     }
 
-    /// The setup that some bytes spell; the rest of them is for the steps.
+    /// The setup that some bytes encode, and the rest of the bytes, which encodes the steps.
     pub fn from_bytes(bytes: &[u8]) -> (Self, &[u8]) {
         let mut bytes = bytes.iter();
         let mut byte = || bytes.next().copied().unwrap_or(0);

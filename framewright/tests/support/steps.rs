@@ -1,14 +1,14 @@
-//! Operations, made of plain numbers.
+//! Operations, as plain numbers.
 
 use framewright::{MigrateType, NodeMask, Order, Request, ZoneKind};
 
 use super::{places::Placement, topology::node};
 
-/// What to do.
+/// The kind of operation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Action {
     Alloc,
-    /// With nothing on the lists of any CPU: what happens then can be predicted.
+    /// Allocates after the lists of all CPUs were drained, so that the result can be predicted.
     AllocCold,
     AllocMany,
     AllocAt,
@@ -23,7 +23,7 @@ pub enum Action {
     Drain,
     DrainCpu,
     DrainAll,
-    /// As large as there is one.
+    /// Allocates the largest block.
     AllocLargest,
     ReportFree,
     AllocRange,
@@ -41,7 +41,7 @@ pub enum Action {
     FreeAnywhere,
 }
 
-/// How often each action is tried.
+/// The relative frequency of each action.
 const WEIGHTS: [(Action, u8); 30] = [
     (Action::Alloc, 5),
     (Action::AllocCold, 3),
@@ -90,7 +90,8 @@ impl Action {
     }
 }
 
-/// One operation. What a number means depends on the action; each is reduced to its range.
+/// One operation. The meaning of a number depends on the action; each number is reduced to its
+/// range.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Step {
     pub action: Action,
@@ -100,13 +101,13 @@ pub struct Step {
     pub pick: u16,
 }
 
-/// Bytes that spell one step.
+/// The number of bytes that encode one step.
 const STEP_BYTES: usize = 6;
-/// Steps a fuzzer may ask for, so that one input takes milliseconds.
+/// The maximum of steps in an input of the fuzzer, so that one input takes milliseconds.
 const STEPS_MAX: usize = 200;
 
 impl Step {
-    /// A step that leaves everything but `action` and `pick` at its first value.
+    /// A step with this action and pick, and 0 in all other fields.
     pub fn simple(action: Action, pick: u16) -> Self {
         Self { action, cpu: 0, order: 0, flags: 0, pick }
     }
@@ -119,7 +120,7 @@ impl Step {
         MigrateType::REQUESTABLE[usize::from(self.flags & 3) % 3]
     }
 
-    /// A request that says nothing about where.
+    /// The request without its placement.
     pub fn request(self) -> Request {
         let request = Request::new(self.order(), self.migratetype());
         let request = if self.flags & 4 == 0 { request } else { request.zeroed() };
@@ -133,7 +134,7 @@ impl Step {
         }
     }
 
-    /// What the request may leave of a mark of `min` frames at the least.
+    /// The number of frames that the request must leave free, of a min watermark of `min` frames.
     pub fn share_of_min(self, min: u64) -> u64 {
         match self.flags >> 3 & 7 {
             1 => min - min / 2,
@@ -142,18 +143,18 @@ impl Step {
         }
     }
 
-    /// Frames of a range, at times many.
+    /// The length of a range in frames, sometimes large.
     pub fn frames(self) -> u64 {
         let frames = u64::from(self.cpu);
         (frames * frames / 20) << (6 * (self.flags >> 5 & 1))
     }
 
-    /// With another order.
+    /// The step with another order.
     pub fn of_order(self, order: Order) -> Self {
         Self { order: order.get(), ..self }
     }
 
-    /// As the request is treated if it may not wait.
+    /// The step with a request that may not wait.
     pub fn without_waiting(self) -> Self {
         let how = match self.flags >> 3 & 7 {
             1 | 2 => 2,
@@ -162,7 +163,7 @@ impl Step {
         Self { flags: self.flags & !(7 << 3) | how << 3, ..self }
     }
 
-    /// Without rights to reserves.
+    /// The step with a request that may not use reserves.
     pub fn not_urgent(self) -> Self {
         match self.flags >> 3 & 7 {
             1 | 2 => Self { flags: self.flags & !(7 << 3), ..self },
@@ -170,7 +171,7 @@ impl Step {
         }
     }
 
-    /// Where the request's frames may be.
+    /// The placement of the request.
     pub fn placement(self) -> Placement {
         let wanted = node((self.pick >> 5 & 7) as u8);
         let (on_node, this_node) =
@@ -181,12 +182,13 @@ impl Step {
             highest: ZoneKind::ALL.get(usize::from(self.pick & 7)).copied(),
             node: on_node.then_some(wanted),
             this_node,
-            // Half of the requests do not care; the others may like a node that does not exist.
+            // Half of the requests have no node mask; the masks of the others may have nodes that
+            // do not exist.
             nodes: (mask >= 128).then(|| nodes.fold(NodeMask::NONE, NodeMask::with)),
         }
     }
 
-    /// The steps that some bytes spell.
+    /// The steps that some bytes encode.
     pub fn from_bytes(bytes: &[u8]) -> Vec<Self> {
         let step = |b: &[u8]| Self {
             action: Action::by_number(b[0]),

@@ -1,4 +1,5 @@
-//! Where requests were served, and where they should have been.
+//! Expected NUMA counters: the zones that served requests, and the zones that the requests
+//! preferred.
 
 use framewright::observe::CpuStats;
 
@@ -13,7 +14,7 @@ pub struct Numa {
 }
 
 impl Numa {
-    /// What a memory says.
+    /// The counters that a memory reports.
     pub fn of(stats: &CpuStats) -> Self {
         Self {
             hit: stats.numa_hit,
@@ -24,7 +25,7 @@ impl Numa {
         }
     }
 
-    /// What is known of it even if the preferred zone is not.
+    /// Whether the counters that do not depend on the preferred zone are equal.
     pub fn is_like(&self, other: &Self) -> bool {
         let all = |numa: &Self| (numa.hit + numa.miss, numa.local, numa.other);
         all(self) == all(other)
@@ -35,9 +36,9 @@ impl Numa {
 pub struct Tally {
     pub zones: Vec<Numa>,
     pub cpus: Vec<Numa>,
-    /// CPUs that may not know yet which zone is nearest now.
+    /// CPUs that may not have looked up their nearest zone since memory was added or removed.
     pub stale: Vec<bool>,
-    /// Whether one of those was served, by the zone that was nearest before, perhaps.
+    /// Whether a request on such a CPU was served, perhaps by the zone that was nearest before.
     pub unsure: bool,
 }
 
@@ -47,7 +48,7 @@ impl Tally {
         Self { zones: numa(zones), cpus: numa(cpus), stale: vec![false; cpus], unsure: false }
     }
 
-    /// Counts in a zone on a CPU.
+    /// Updates the counters of a zone on a CPU.
     pub fn count(&mut self, zone: usize, cpu: usize, count: impl Fn(&mut Numa)) {
         count(&mut self.zones[zone]);
         count(&mut self.cpus[cpu]);

@@ -1,23 +1,24 @@
 //! Nodes, CPUs and zones from plain numbers.
 //!
-//! Ranges of memory lie behind one another, with and without gaps, each on a node and of a kind.
-//! So zones may have holes, be absent in part or as a whole, be smaller than a pageblock, share a pageblock with the next, and
-//! lie within one another; nodes may be without memory, or without CPUs.
+//! Ranges of memory follow one another, with and without gaps, each on a node and of a kind. So
+//! zones may have holes, be absent in part or as a whole, be smaller than a pageblock, share a
+//! pageblock with the next zone, and lie within one another; nodes may be without memory, or
+//! without CPUs.
 
 use framewright::{FrameRange, MemoryRange, NodeId, Pfn, Presence, ZoneKind};
 
 const PAGEBLOCK: u64 = 512;
-/// Units that a map may have.
+/// The maximum of units in a map.
 const UNITS_MAX: u64 = 12 * PAGEBLOCK;
-/// Distances between nodes that are tried: few, so that some are equal.
+/// Distances between nodes that are tried. There are few, so that some nodes are equally far.
 const DISTANCES: [u8; 8] = [20, 20, 20, 10, 11, 21, 32, 255];
 
-/// A stretch of memory.
+/// A range of memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stretch {
-    /// Units between it and the one before.
+    /// The number of units between the range before and this one.
     pub gap: u16,
-    /// In units.
+    /// The length in units.
     pub length: u16,
     /// Node, kind, shape and presence, a few bits each.
     pub place: u8,
@@ -34,12 +35,12 @@ impl Stretch {
         KINDS[usize::from(self.place >> 3 & 3)]
     }
 
-    /// Whether it comes later: only whole pageblocks can.
+    /// Whether the range is absent at first. Only whole pageblocks can be.
     fn is_absent(self) -> bool {
         self.place >> 5 == 7
     }
 
-    /// Its first frame and end, at `at` or behind.
+    /// The first frame and the end of the range, at `at` or behind.
     fn frames(self, at: u64, left: u64, unit: u64) -> (u64, u64) {
         let (gap, length) = (u64::from(self.gap % 700), u64::from(self.length));
         let start = at + gap * unit;
@@ -59,18 +60,18 @@ impl Stretch {
     }
 }
 
-/// The parts of a machine that a memory manager sees.
+/// The part of a machine that matters to a memory manager.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Topology {
     /// First frame of the map.
     pub base: u64,
-    /// In ascending order.
+    /// The ranges, in ascending order.
     pub stretches: Vec<Stretch>,
-    /// Nodes, less one.
+    /// The number of nodes, less one.
     pub nodes: u8,
-    /// The node of each CPU. None: one CPU on node 0.
+    /// The node of each CPU. Empty: one CPU on node 0.
     pub cpus: Vec<u8>,
-    /// What the table of distances repeats. None: no table.
+    /// The values that the table of distances repeats. Empty: no table.
     pub distances: Vec<u8>,
     /// Frames in a unit of gaps and lengths, less one.
     pub unit: u8,
@@ -98,7 +99,7 @@ impl Topology {
             at = end;
         }
         if map.iter().all(|range| range.presence == Presence::Absent) {
-            // Something has to be there.
+            // A map needs a present range.
             map.push(range(at, at + 600).into());
         }
         map
@@ -112,7 +113,7 @@ impl Topology {
         self.cpus.iter().map(|cpu| node(cpu % self.nodes())).collect()
     }
 
-    /// The table of distances: as many rows as there are nodes that memory or CPUs are on.
+    /// The table of distances: a row for each node up to the highest one with memory or CPUs.
     pub fn table(&self, map: &[MemoryRange], cpu_nodes: &[NodeId]) -> Vec<u8> {
         if self.distances.is_empty() {
             return Vec::new();
@@ -127,13 +128,13 @@ impl Topology {
     }
 }
 
-/// Nodes that memory or CPUs are on: the highest number and all below.
+/// The number of nodes up to the highest one with memory or CPUs.
 pub fn count_nodes(map: &[MemoryRange], cpu_nodes: &[NodeId]) -> usize {
     let of_memory = map.iter().map(|range| range.node);
     of_memory.chain(cpu_nodes.iter().copied()).map(|node| node.index() + 1).max().unwrap_or(1)
 }
 
-/// Node `number`, which may exist.
+/// The node with this number, which is below the limit.
 pub fn node(number: u8) -> NodeId {
     NodeId::new(number).expect("a node that may exist")
 }

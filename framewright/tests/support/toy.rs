@@ -1,11 +1,11 @@
-//! Machines that are mostly nothing, and memories that need not be kept alive.
+//! Minimal platforms, and memories that live as long as the process.
 //!
-//! Tests that care about one thing a machine does write that; the rest of the machine is here.
+//! A test that needs one property of a platform writes that; the rest of the platform is here.
 
 use framewright::{Config, Layout, Memory, Platform};
 use std::{boxed, mem::MaybeUninit, vec};
 
-/// The part of a [`Platform`] that does nothing: no interrupts, frames without contents, no time.
+/// The methods of a [`Platform`] that do nothing: no interrupts, frames without contents, no time.
 /// The lock is the library's own. A corruption report panics, unless the machine defines
 /// `corruption` itself: `mostly_nothing!(but corruption)`.
 macro_rules! mostly_nothing {

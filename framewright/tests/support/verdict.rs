@@ -1,9 +1,9 @@
-//! Whether what a memory did was right.
+//! Checks of a memory against the oracle.
 //!
-//! After every step the memory checks itself (I1, I2, I9), frames and counters of every zone are
-//! balanced against the oracle, and whenever nothing is on the lists of any CPU the free blocks
-//! must be exactly those that the oracle would merge (I2). What a request gets then can be
-//! predicted: the zone, or why it is refused.
+//! After every step the memory checks itself (I1, I2, I9), and frames and counters of every zone
+//! are compared with the oracle. Whenever the lists of all CPUs are empty, the free blocks must be
+//! exactly those that the oracle would merge (I2). The result of a request can be predicted then:
+//! the zone, or the reason of the refusal.
 
 use framewright::{AllocError, MigrateType, Order, Request, Watermark};
 
@@ -16,8 +16,8 @@ use super::{
     zone::{Frame, ZoneTruth},
 };
 
-/// Why no zone serves a request: of those that it may use one had memory enough but no block, or
-/// else the last one had too little.
+/// The reason why no zone serves a request: a zone that it may use had enough memory but no block,
+/// or else the last one had too little memory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Refusal {
     NoZone,
@@ -26,7 +26,7 @@ pub enum Refusal {
 }
 
 impl World<'_, '_> {
-    // ---- where requests go --------------------------------------------------------------------
+    // ---- predictions --------------------------------------------------------------------------
 
     /// The zones that the step's request may use on a CPU, best first.
     pub(super) fn eligible(&self, step: Step, by: u16, request: Request) -> Vec<usize> {
@@ -34,18 +34,18 @@ impl World<'_, '_> {
         self.places.eligible(&self.oracle.zones, near, request, step.placement())
     }
 
-    /// Whether there is nothing on the lists of any CPU, nor on its way between them.
+    /// Whether the lists of all CPUs and the depots are empty.
     pub(super) fn is_cold(&self) -> bool {
         self.held() == 0
     }
 
-    /// Frames that look allocated to the zones, and are free.
+    /// Free frames that count as allocated in their zones.
     pub(super) fn held(&self) -> u64 {
         self.memory.held_by_cpus() + self.memory.in_depots()
     }
 
-    /// What happens to a request that finds nothing on the lists of any CPU: the first zone that
-    /// stays above low serves it, else the first that keeps what the request must leave.
+    /// The result of a request while the lists of all CPUs are empty: the first zone that stays
+    /// above low serves it, else the first zone with the frames that the request must leave free.
     pub(super) fn predict(&self, step: Step, eligible: &[usize]) -> Result<usize, Refusal> {
         let order = step.order();
         let has_block = |zone: &&usize| self.oracle.zones[**zone].has_block(order);
@@ -64,7 +64,7 @@ impl World<'_, '_> {
         }
     }
 
-    /// Why a request was refused, as far as it can be predicted.
+    /// The reason why a request was refused, as far as it can be predicted.
     pub(super) fn why(&self, step: Step, error: AllocError) -> Refusal {
         let Some(shortage) = error.shortage() else {
             assert_eq!(error, AllocError::NoZone);
@@ -78,7 +78,7 @@ impl World<'_, '_> {
         }
     }
 
-    /// The zone that serves a request past the lists, whatever is on them.
+    /// The zone that serves a request that bypasses the lists, whatever is on them.
     pub(super) fn predict_bypassing_lists(&self, step: Step, eligible: &[usize]) -> Option<usize> {
         [Self::first_reserve, Self::last_reserve].into_iter().find_map(|keep| {
             let serves =
@@ -87,7 +87,7 @@ impl World<'_, '_> {
         })
     }
 
-    /// Whether a zone, without what CPUs hold of it, has a block of an order to spare.
+    /// Whether a zone has a free block of an order above its reserve, without the frames on lists.
     fn can_serve(&self, order: Order, zone: usize, reserve: u64) -> bool {
         let counts = self.memory.block_counts(self.ids[zone]);
         let isolated = counts.free[MigrateType::Isolate as usize];
@@ -97,7 +97,7 @@ impl World<'_, '_> {
         has_block && self.leaves(zone, order, reserve)
     }
 
-    /// Whether a zone keeps `reserve` frames when a block of it is taken.
+    /// Whether `reserve` frames of a zone stay free when a block is taken.
     fn leaves(&self, zone: usize, order: Order, reserve: u64) -> bool {
         let free = self.memory.zone(self.ids[zone]).unwrap().free;
         i128::from(free) - i128::from(order.frames()) >= i128::from(reserve)
@@ -107,7 +107,7 @@ impl World<'_, '_> {
         Marks::of(&self.memory.zone(self.ids[zone]).unwrap())
     }
 
-    /// What every request tries to leave free of a zone.
+    /// Frames of a zone that every request tries to leave free.
     fn first_reserve(&self, step: Step, zone: usize) -> u64 {
         let marks = self.marks(zone);
         marks.low + marks.protection[self.highest(step)]
@@ -123,7 +123,7 @@ impl World<'_, '_> {
         step.placement().of(step.request()).highest() as usize
     }
 
-    /// A request on a CPU was served by a zone; it would have liked another best, or this one.
+    /// Counts a request on a CPU that was served by `zone` and preferred `preferred`.
     pub(super) fn count(&mut self, zone: usize, by: u16, preferred: usize) {
         let by_node = self.memory.node_of(cpu(by));
         let served_by = self.oracle.zones[zone].node;
@@ -141,21 +141,25 @@ impl World<'_, '_> {
 
     // ---- after a request ------------------------------------------------------------------------
 
-    /// Blocks and batches that all zones have handed out.
+    /// The number of blocks and batches taken from all zones.
     pub(super) fn zone_traffic(&self) -> (u64, u64) {
         let stats = self.memory.stats();
         (stats.refills, stats.zone_allocs)
     }
 
-    /// Invariant I4: whoever took from the zone left what it had to leave.
+    /// Invariant I4: after an allocation the zone has the free frames that the request had to
+    /// leave.
     pub(super) fn check_watermark(&self, step: Step, zone: usize) {
         let (free, reserve) =
             (self.memory.zone(self.ids[zone]).unwrap().free, self.last_reserve(step, zone));
-        assert!(free >= reserve, "{free} frames are free after who must leave {reserve}");
+        assert!(
+            free >= reserve,
+            "{free} frames are free after a request that must leave {reserve}"
+        );
     }
 
-    /// A request is refused only if no zone could have served it; one that may wait, only after
-    /// everything came home.
+    /// A request is refused only if no zone could have served it; a request that may wait, only
+    /// after all lists were drained.
     pub(super) fn check_refusal(&self, step: Step, eligible: &[usize], error: AllocError) {
         let request = step.request();
         if request.may_wait() && !eligible.is_empty() {
@@ -172,7 +176,7 @@ impl World<'_, '_> {
 
     // ---- after every step -----------------------------------------------------------------------
 
-    /// Zones and marks are those of the map.
+    /// Checks that zones and watermarks are those of the map.
     pub(super) fn check_marks(&self) {
         let zones = &self.oracle.zones;
         for (index, (zone, info)) in zones.iter().zip(self.memory.zones()).enumerate() {
@@ -188,7 +192,7 @@ impl World<'_, '_> {
         let memory = self.memory;
         memory.check().unwrap_or_else(|violation| panic!("{violation}"));
         let reports = memory.platform().take_reports();
-        assert!(reports.is_empty(), "nobody did wrong: {reports:?}");
+        assert!(reports.is_empty(), "no free was bad: {reports:?}");
         for (index, zone) in self.oracle.zones.iter().enumerate() {
             self.check_zone(index, zone);
         }
@@ -237,7 +241,7 @@ impl World<'_, '_> {
         self.tally.unsure = false;
     }
 
-    /// Everything comes back, and all of it merges (I7).
+    /// Frees everything, and checks that all of it merges (I7).
     pub(super) fn end(mut self) {
         while let Some(last) = self.isolated.len().checked_sub(1) {
             self.step(Step::simple(Action::UndoIsolate, last as u16));

@@ -1,4 +1,4 @@
-//! A memory and its oracle, and what the steps do to both.
+//! A memory and its oracle, and the effect of the steps on both.
 
 use std::collections::BTreeSet;
 
@@ -17,13 +17,13 @@ use super::{
     zone::Frame,
 };
 
-/// Runs what some bytes spell: the door of the fuzzer.
+/// Runs the setup and steps that some bytes encode. Entry point of the fuzzer.
 pub fn run_bytes(bytes: &[u8]) {
     let (setup, rest) = Setup::from_bytes(bytes);
     run(&setup, &Step::from_bytes(rest));
 }
 
-/// Runs all of it; panics where memory and oracle disagree.
+/// Runs all steps; panics if memory and oracle disagree.
 pub fn run(setup: &Setup, steps: &[Step]) {
     let parts = setup.parts();
     let config = parts.config();
@@ -41,21 +41,21 @@ pub fn run(setup: &Setup, steps: &[Step]) {
     world.end();
 }
 
-/// A memory, what is known about it, and what is owned of it.
+/// A memory, its oracle, and the allocated blocks and extents.
 pub struct World<'a, 'm> {
     pub(super) memory: &'a Memory<'m, Machine>,
     pub(super) oracle: Oracle,
     pub(super) places: Places,
     pub(super) tally: Tally,
-    /// Names of the zones, in the order of the oracle.
+    /// The numbers of the zones, in the order of the oracle.
     pub(super) ids: Vec<ZoneId>,
-    /// None: offline.
+    /// The token of each CPU; `None` if it is offline.
     pub(super) tokens: Vec<Option<CpuToken<'a, 'm, Machine>>>,
     pub(super) blocks: Vec<Block<'m>>,
     pub(super) extents: Vec<Extent<'m>>,
-    /// With the number of their zone.
+    /// Isolated pageblocks, with the number of their zone.
     pub(super) isolated: Vec<(IsolatedBlock<'m>, usize)>,
-    /// Freed last.
+    /// The blocks that were freed last.
     pub(super) freed: Vec<(Pfn, Order)>,
     /// First frames of pageblocks that were reported as free and not used since.
     pub(super) reported: BTreeSet<Pfn>,
@@ -138,7 +138,7 @@ impl<'a, 'm> World<'a, 'm> {
         let eligible = self.eligible(step, by, request);
         let predicted = self.is_cold().then(|| self.predict(step, &eligible));
         if self.is_cold() {
-            // With nothing at hand it will look up where to go.
+            // With empty lists the CPU looks up its nearest zone.
             self.tally.stale[usize::from(by)] = false;
         }
         let before = self.zone_traffic();
@@ -199,11 +199,11 @@ impl<'a, 'm> World<'a, 'm> {
         }
     }
 
-    /// Past the lists, under the name of CPU 0.
+    /// Allocates bypassing the lists, counted on CPU 0.
     fn alloc_bypassing_lists(&mut self, step: Step) {
         let request = step.placement().of(step.request());
         let eligible = self.eligible(step, 0, request);
-        // What lies in depots may serve it, too; that is given back then.
+        // Blocks in depots may serve the request, too, after they are returned to the maps.
         let mut predicted = Some(self.predict_bypassing_lists(step, &eligible));
         predicted = predicted.filter(|_| self.memory.in_depots() == 0);
         let result = self.memory.alloc_bypassing_lists(request);
@@ -228,19 +228,19 @@ impl<'a, 'm> World<'a, 'm> {
         self.blocks.push(block);
     }
 
-    /// Their pageblocks are not reported as free any more.
+    /// Records the use of frames: their pageblocks no longer count as reported.
     pub(super) fn use_frames(&mut self, first: Pfn, frames: u64) {
         let pageblocks = first.align_down(Order::PAGEBLOCK)..first.offset(frames);
         self.reported.retain(|pageblock| !pageblocks.contains(pageblock));
         if self.paranoid {
-            // What an owner writes is not taken for damage later.
+            // A write by the owner must not count as damage later.
             (0..frames).for_each(|i| self.memory.platform().write(first.offset(i), Order::ZERO, 1));
         }
     }
 
-    /// Takes note of a block that a request was served with, which could use `eligible` zones.
+    /// Records the block of a request that could use the `eligible` zones.
     pub(super) fn own(&mut self, block: Block<'m>, by: u16, eligible: &[usize]) -> usize {
-        assert!(!self.oracle.is_isolated(block.pfn()), "withheld, yet handed out");
+        assert!(!self.oracle.is_isolated(block.pfn()), "allocated although isolated");
         let zone = self.oracle.take(block.pfn(), block.order());
         assert!(eligible.contains(&zone), "served by zone {zone}; could use {eligible:?} only");
         self.count(zone, by, eligible[0]);
@@ -248,7 +248,7 @@ impl<'a, 'm> World<'a, 'm> {
         zone
     }
 
-    /// Takes note of a block that was named by whoever asked for it.
+    /// Records a block that was allocated at a given place.
     fn own_named(&mut self, block: Block<'m>, by: u16, zone: usize) {
         assert_eq!(self.oracle.take(block.pfn(), block.order()), zone);
         self.count(zone, by, zone);
@@ -297,7 +297,7 @@ impl<'a, 'm> World<'a, 'm> {
             let wanted = block.order();
             assert_eq!(wanted, request.order());
             assert!(wanted >= order && freed.align_down(wanted) == block.pfn());
-            assert!(!self.oracle.is_isolated(block.pfn()), "withheld, yet captured");
+            assert!(!self.oracle.is_isolated(block.pfn()), "captured although isolated");
             let zone = self.oracle.zone_of(freed).expect("it was allocated");
             self.own_named(block, by, zone);
         }
@@ -336,7 +336,7 @@ impl<'a, 'm> World<'a, 'm> {
         }
     }
 
-    /// Some block, which the caller frees.
+    /// Removes a block, which the caller frees.
     pub(super) fn disown(&mut self, pick: u16) -> Option<Block<'m>> {
         let index = usize::from(pick).checked_rem(self.blocks.len())?;
         let block = self.blocks.swap_remove(index);
@@ -420,7 +420,7 @@ impl<'a, 'm> World<'a, 'm> {
         u16::from(step.cpu) % self.memory.cpu_count()
     }
 
-    /// The CPU asked for, or the first one that is online.
+    /// The CPU of the step if it is online, else the first one that is.
     pub(super) fn online_cpu(&self, step: Step) -> u16 {
         let online = |i: &u16| self.tokens[usize::from(*i)].is_some();
         let i = [self.cpu_of(step)].into_iter().chain(0..self.memory.cpu_count()).find(online);

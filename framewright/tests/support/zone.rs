@@ -1,4 +1,4 @@
-//! The truth about every frame of a zone, kept in the most naive way.
+//! A naive model of every frame of a zone.
 
 use std::{collections::BTreeSet, ops::Range};
 
@@ -6,24 +6,24 @@ use framewright::{FrameRange, MemoryRange, NodeId, Order, Pfn, Presence, ZoneKin
 
 const PAGEBLOCK: u64 = 512;
 
-/// What a frame is, as far as its user knows.
+/// The state of a frame, as its user knows it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Frame {
-    /// Not of the zone, or not there.
+    /// Not in the zone, or not present.
     Hole,
     /// Free in the zone, or on the lists of a CPU.
     Spare,
-    /// Part of a block that somebody owns.
+    /// Part of an allocated block or extent.
     Used,
 }
 
-/// All frames from a pageblock boundary to a pageblock boundary.
+/// The model: all frames from the zone's first pageblock to its last.
 pub struct ZoneTruth {
     pub node: NodeId,
     pub kind: ZoneKind,
     base: u64,
     frames: Vec<Frame>,
-    /// Whether a frame is of the zone, there or not.
+    /// Whether a frame is in the zone, present or absent.
     named: Vec<bool>,
     /// First frames of isolated pageblocks.
     isolated: BTreeSet<u64>,
@@ -49,7 +49,7 @@ impl ZoneTruth {
         Self { node, kind, base, frames, named, isolated: BTreeSet::new() }
     }
 
-    /// What the frame is; outside of everything is a hole.
+    /// The state of a frame; a hole if it is outside of the zone.
     pub fn at(&self, pfn: u64) -> Frame {
         let index = pfn.checked_sub(self.base).and_then(|i| usize::try_from(i).ok());
         index.and_then(|i| self.frames.get(i)).copied().unwrap_or(Frame::Hole)
@@ -70,13 +70,13 @@ impl ZoneTruth {
         self.frames[start as usize..end as usize].fill(to);
     }
 
-    /// What the frames are, if all lie between the zone's first and last pageblock.
+    /// The states of frames; `None` unless all lie between the zone's first and last pageblock.
     pub fn slice(&self, range: FrameRange) -> Option<&[Frame]> {
         let start = range.start().get().checked_sub(self.base)? as usize;
         self.frames.get(start..)?.get(..range.frames() as usize)
     }
 
-    /// Whether all frames are of the zone, there or not.
+    /// Whether all frames are in the zone, present or absent.
     pub fn names(&self, range: FrameRange) -> bool {
         let start = range.start().get().checked_sub(self.base).map(|start| start as usize);
         let named = start.and_then(|start| self.named.get(start..)?.get(..range.frames() as usize));
@@ -93,7 +93,7 @@ impl ZoneTruth {
 
     // ---- pageblocks -------------------------------------------------------------------------
 
-    /// From its first pageblock to the end of its last.
+    /// The frames from the zone's first pageblock to the end of its last.
     pub fn span(&self) -> Range<u64> {
         self.base..self.base + self.frames.len() as u64
     }
@@ -123,7 +123,7 @@ impl ZoneTruth {
         self.isolated.contains(&(pfn / PAGEBLOCK * PAGEBLOCK))
     }
 
-    /// Spare frames of isolated pageblocks.
+    /// Free frames of isolated pageblocks.
     pub fn isolated_free(&self) -> u64 {
         self.isolated.iter().map(|pageblock| self.count_in(*pageblock, Frame::Spare)).sum()
     }
@@ -135,8 +135,8 @@ impl ZoneTruth {
         self.count(Frame::Spare) - self.isolated_free()
     }
 
-    /// How many maximal free blocks of each order there are, merged as far as possible, in
-    /// pageblocks that are isolated (which never merge with one another) or not.
+    /// The number of maximal free blocks of each order, in isolated pageblocks (which do not merge
+    /// with one another) or in all others.
     pub fn blocks(&self, isolated: bool) -> [u64; Order::COUNT] {
         let mut counts = [0; Order::COUNT];
         let mut whole = BTreeSet::new();
@@ -167,7 +167,7 @@ impl ZoneTruth {
     }
 }
 
-/// Counts a whole of spare frames as one block, anything else by halves.
+/// Counts frames that are all free as one block, others by halves.
 fn count_blocks(frames: &[Frame], counts: &mut [u64; Order::COUNT]) {
     let spare = frames.iter().filter(|frame| **frame == Frame::Spare).count();
     if spare == frames.len() {

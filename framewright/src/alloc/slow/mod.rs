@@ -54,7 +54,7 @@ pub(super) use highatomic::reserve;
 use walk::walk;
 pub(super) use walk::{count_miss, take, wake};
 
-/// Least number of frames that one round of reclaim is asked for.
+/// The minimum number of frames that one round of reclaim is asked for.
 const RECLAIM_FRAMES: u64 = 32;
 
 /// Allocates a block and returns its first frame.
@@ -74,7 +74,7 @@ pub(super) fn alloc<'a, P: Platform>(
     }
 }
 
-/// What a request may take at first.
+/// The zone access of the first walk.
 pub(super) fn first_access<P: Platform>(
     memory: &MemoryCore<'_, P>,
     request: Request,
@@ -140,7 +140,7 @@ struct Slow<'s, 'a, 'm, P: Platform> {
 }
 
 impl<'s, 'a, 'm, P: Platform> Slow<'s, 'a, 'm, P> {
-    /// The state of a request whose first walk failed with `error`.
+    /// The state of a request after its first walk failed with `error`.
     fn new(
         claim: &'s mut Claim<'a, 'm, P>,
         state: &'a dyn SlowPathState,
@@ -318,7 +318,7 @@ impl<'s, 'a, 'm, P: Platform> Slow<'s, 'a, 'm, P> {
         let block = if is_for_compaction { 0 } else { request.order().frames() };
         let wanted = block.max(RECLAIM_FRAMES);
         let freed = self.reclaim_keeping(|need, relief| relief.reclaim(need, wanted));
-        // To scan, unmap and flush the pages takes about as long per freed page as moving a page.
+        // Scanning, unmapping and flushing take about as long per freed page as moving a page.
         self.captured.handle().spend(freed);
         self.progressed = freed > 0;
         self.reclaimed = self.reclaimed.saturating_add(freed);

@@ -2,7 +2,7 @@
 
 use super::{Slow, Stop};
 use crate::{
-    platform::{OutOfMemory, Platform, Spare, Verdict},
+    platform::{NoKillReason, OutOfMemory, Platform, Verdict},
     types::{AllocError, Pfn, Request, Watermark, ZoneKind},
     zone::{AllocFlags, ZoneAccess},
 };
@@ -33,7 +33,7 @@ impl<P: Platform> Slow<'_, '_, '_, P> {
         self.error = error;
         self.preferred.pages.counters.out_of_memory.add(1);
         let verdict = self.relief.out_of_memory(&self.report());
-        // A victim has had its share of the reserve; it may exit without more.
+        // A victim has used its share of the reserve. It can exit without more memory.
         if verdict == Verdict::GiveUp || request.is_oom_victim() {
             return Err(Stop::Failed);
         }
@@ -58,23 +58,23 @@ impl<P: Platform> Slow<'_, '_, '_, P> {
             error: self.final_error(),
             reclaimed: self.reclaimed,
             compacted: self.compacted,
-            spare: spare(self.need.request),
+            no_kill: no_kill_reason(self.need.request),
         }
     }
 }
 
-/// The reason why Linux would not kill a task for a request.
-fn spare(request: Request) -> Option<Spare> {
+/// The reason why Linux would not kill a task for a request; `None` if it would.
+fn no_kill_reason(request: Request) -> Option<NoKillReason> {
     if request.is_costly() {
-        Some(Spare::CostlyOrder)
+        Some(NoKillReason::CostlyOrder)
     } else if request.may_fail_after_retries() {
-        Some(Spare::MayFail)
+        Some(NoKillReason::MayFail)
     } else if request.highest() < ZoneKind::Normal {
-        Some(Spare::LowZone)
+        Some(NoKillReason::LowZone)
     } else if request.wants_one_node() {
-        Some(Spare::OneNode)
+        Some(NoKillReason::OneNode)
     } else if !request.may_fs() {
-        Some(Spare::NoFileSystem)
+        Some(NoKillReason::NoFileSystem)
     } else {
         None
     }

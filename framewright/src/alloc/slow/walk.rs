@@ -95,8 +95,8 @@ impl AllocError {
         }
     }
 
-    /// The error that explains best why all zones refused, of the error so far and the next zone's:
-    /// where a zone has enough memory, the missing block is the reason.
+    /// The better explanation of why all zones refused, of the error so far and the next zone's: if
+    /// a zone has enough memory, the missing block is the reason.
     pub(in crate::alloc) fn or_more_telling(
         self,
         refused: Refused,

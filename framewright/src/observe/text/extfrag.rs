@@ -20,7 +20,8 @@ pub fn unusable_row(out: &mut dyn fmt::Write, zone: ZoneName<'_>, blocks: &[u64]
     writeln!(out)
 }
 
-/// Writes the row of a zone in `extfrag_index`, from its free blocks by order.
+/// Writes the row of a zone in `extfrag_index`, from its free blocks by order: see
+/// [`BlockCounts::fragmentation_index`](crate::buddy::BlockCounts::fragmentation_index).
 ///
 /// # Errors
 ///

@@ -4,9 +4,9 @@
 //! Each table has a module with functions for its parts (a row, a zone). The functions take plain
 //! data, so the same code prints the tables of a running memory and recorded tables of another
 //! machine. The caller writes a table part by part, in the order that the module documents, and
-//! needs no buffer for it. The
-//! format is that of Linux 6.18, which pads the CPU lists of `zoneinfo` wider than 6.12 and prints
-//! more of their fields. Programs that read by key and not by column understand both.
+//! needs no buffer for it. The format is that of Linux 6.18, which pads the CPU lists of `zoneinfo`
+//! wider than 6.12 and prints more of their fields. Programs that read by key and not by column
+//! understand both.
 
 pub mod buddyinfo;
 pub mod extfrag;

@@ -21,7 +21,7 @@ use crate::types::{CpuId, NodeId, Order, Request, ZoneId, ZoneKind};
 pub use capture::Captured;
 pub(crate) use capture::{CaptureSlot, MOVES_PER_DRAIN};
 pub use pause::{Pause, Throttle};
-pub use verdict::{OutOfMemory, Spare, Verdict};
+pub use verdict::{NoKillReason, OutOfMemory, Verdict};
 
 /// A request that is short of memory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -24,12 +24,12 @@ pub struct OutOfMemory {
     /// Priority and result of the last round of compaction. `None` if the request needed none.
     pub compacted: Option<(CompactPriority, Compacted)>,
     /// The reason for which Linux would kill no task for this request; `None` if it would kill one.
-    pub spare: Option<Spare>,
+    pub no_kill: Option<NoKillReason>,
 }
 
 /// The reason why no task is killed for a request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
-pub enum Spare {
+pub enum NoKillReason {
     /// The order is costly (4 or more): killing a task is unlikely to free such a block.
     CostlyOrder,
     /// The request [may fail](crate::Request::retry_may_fail).
@@ -44,14 +44,14 @@ pub enum Spare {
     NoFileSystem,
 }
 
-impl fmt::Display for Spare {
+impl fmt::Display for NoKillReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Spare::CostlyOrder => "its order is costly",
-            Spare::MayFail => "it may fail",
-            Spare::OneNode => "it can use one node only",
-            Spare::LowZone => "it needs low addresses",
-            Spare::NoFileSystem => "reclaim could not call into file systems",
+            NoKillReason::CostlyOrder => "its order is costly",
+            NoKillReason::MayFail => "it may fail",
+            NoKillReason::OneNode => "it can use one node only",
+            NoKillReason::LowZone => "it needs low addresses",
+            NoKillReason::NoFileSystem => "reclaim could not call into file systems",
         })
     }
 }
@@ -73,9 +73,9 @@ impl fmt::Display for OutOfMemory {
             "{}; on node {}: {} frames are free and {} must stay, {} were reclaimed in vain",
             self.error, self.need.node, self.free, self.must_leave, self.reclaimed
         )?;
-        match self.spare {
+        match self.no_kill {
             None => Ok(()),
-            Some(why) => write!(f, "; nobody should be killed for it: {why}"),
+            Some(why) => write!(f, "; no task should be killed for it: {why}"),
         }
     }
 }

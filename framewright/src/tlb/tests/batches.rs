@@ -1,4 +1,4 @@
-//! How many interrupts batches cost, and which CPUs are not interrupted.
+//! The number of interrupts that batches need, and the CPUs that are not interrupted.
 
 use super::*;
 

@@ -35,7 +35,7 @@ fn a_deferred_flush_of_one_memory_is_not_made_through_another() {
 }
 
 #[test]
-fn nothing_is_owed_through_a_second_memory() {
+fn a_second_memory_records_nothing_in_a_deferred_flush() {
     with_two(|one, other| {
         defer_flush(one);
         (0..CPUS).for_each(|cpu| other.read(cpu, 1));

@@ -79,7 +79,7 @@ struct Machine<'l, 'm> {
     may_wait: Cell<bool>,
     /// Whether the machine panics when it is to interrupt other CPUs.
     fails: Cell<bool>,
-    /// It panics when this CPU is to flush itself next.
+    /// The CPU for which the machine panics when it is to flush itself next.
     forget_fails: Cell<Option<CpuId>>,
     has_local_flush: Cell<bool>,
     interrupts: Cell<u64>,

@@ -1,4 +1,5 @@
-//! Hooks of the machine that panic: no flush counts as done that was not, and nobody waits for ever.
+//! Hooks of the machine that panic: a flush that was not made does not count as made, and no CPU
+//! waits for ever.
 
 use super::*;
 
@@ -18,7 +19,7 @@ fn a_request_that_was_not_served_is_served_with_the_next() {
     with_machine(tuning(FlushBatching::Lazy, 32, 16), |machine| {
         fail_to_serve(machine);
         let one = [CpuId::new(1)].into_iter().collect();
-        // The machine panics if anybody waits.
+        // The machine panics if a CPU waits.
         machine.on(2).flush(&one, Scope::page(0, 2));
         assert!(!machine.has_cached(1, 0, 1), "the earlier request counts as served");
         assert!(!machine.has_cached(1, 0, 2));

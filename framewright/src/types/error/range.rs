@@ -39,7 +39,7 @@ impl fmt::Display for RangeError {
                 write!(f, "requests may not ask for {of} memory")
             }
             RangeError::Isolated { at } => {
-                write!(f, "the pageblock at frame {at} is isolated by somebody else")
+                write!(f, "the pageblock at frame {at} is isolated by another caller")
             }
             RangeError::Busy { frames } => write!(f, "{frames} frames of the range are in use"),
             RangeError::NotFound => f.write_str("no run of free frames is long enough"),
@@ -87,11 +87,11 @@ impl fmt::Display for HotplugError {
             }
             HotplugError::NotInMap => f.write_str("the memory map has no such memory in one zone"),
             HotplugError::Present { at } => {
-                write!(f, "the pageblock at frame {at} is there already")
+                write!(f, "the pageblock at frame {at} is present already")
             }
-            HotplugError::Absent { at } => write!(f, "the pageblock at frame {at} is not there"),
+            HotplugError::Absent { at } => write!(f, "the pageblock at frame {at} is not present"),
             HotplugError::Isolated { at } => {
-                write!(f, "the pageblock at frame {at} is isolated by somebody else")
+                write!(f, "the pageblock at frame {at} is isolated by another caller")
             }
             HotplugError::Busy { frames } => write!(f, "{frames} frames of the range are in use"),
         }
