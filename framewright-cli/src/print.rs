@@ -37,7 +37,7 @@ pub(crate) fn simulated(spec: &Spec, frames: u64, how: &str) -> [(&'static str, 
         format!("{count} {}", basis.word())
     };
     let (name, counts) = (spec.name(), Basis::ALL.map(of).join(", "));
-    let (cpus, nodes) = (several(spec.cpus(), "CPU"), several(spec.nodes().into(), "node"));
+    let (cpus, nodes) = (several(spec.cpus(), "CPU"), several(spec.nodes(), "node"));
     let model = format!("parameters: {counts}; `framewright machines {name}` lists them");
     [
         ("machine", format!("{name} (simulated): {cpus}, {nodes}, {} MiB; {how}", mib(frames))),
@@ -66,7 +66,8 @@ pub(crate) fn bold(text: &str, style: Style) -> String {
 }
 
 /// A number and a noun, with a plural `s` unless the number is 1.
-pub(crate) fn several(number: u16, thing: &str) -> String {
+pub(crate) fn several(number: impl Into<u64>, thing: &str) -> String {
+    let number = number.into();
     format!("{number} {thing}{}", if number == 1 { "" } else { "s" })
 }
 
@@ -118,6 +119,14 @@ pub(crate) fn settings(report: &Report, style: Style) -> String {
 pub(crate) fn rounds(report: &Report) -> u64 {
     let metrics = report.runs.iter().flat_map(|run| run.metrics.values());
     metrics.map(|metric| metric.n).max().unwrap_or(0)
+}
+
+/// Describes the rounds that the figures are medians of.
+pub(crate) fn medians(report: &Report) -> String {
+    match rounds(report) {
+        1 => "one round".to_owned(),
+        rounds => format!("medians of {rounds} rounds"),
+    }
 }
 
 /// One line per check, with the figures that decided it.

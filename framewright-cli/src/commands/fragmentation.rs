@@ -188,7 +188,7 @@ pub(crate) fn churn(args: &ChurnArgs) -> Result<Outcome, Failure> {
         Mix::Small => "of orders 0 to 4",
         Mix::Mixed => "of orders 0 to 4, and some of order 9",
     };
-    let what = format!("{operations} operations on blocks {orders}");
+    let what = format!("{} on blocks {orders}", several(operations, "operation"));
     let shown = Shown { workload: "churn", what, x: "millions of operations", share: "in use" };
     shown.finish(&args.common, &setup, &result, &|_, _| String::new())
 }
@@ -204,7 +204,7 @@ pub(crate) fn replace(args: &ReplaceArgs) -> Result<Outcome, Failure> {
         1 => "one at a time".to_owned(),
         batch => format!("{batch} at a time"),
     };
-    let what = format!("{rounds} rounds in which every page is replaced, {batch}");
+    let what = format!("{} in which every page is replaced, {batch}", several(rounds, "round"));
     let shown = Shown { workload: "replace", what, x: "rounds", share: "free" };
     let series = |section: &Section, style| format!("{}\n", show_rounds(section, rounds, style));
     shown.finish(&args.common, &setup, &result, &series)

@@ -12,7 +12,7 @@ use framewright_sim::scenario::{
 use super::{finish, report};
 use crate::args::run::JsonArgs;
 use crate::failure::{Failure, Outcome};
-use crate::print::bold;
+use crate::print::{bold, several};
 use crate::{output, progress};
 
 pub(crate) const EXAMPLES: &str = "\
@@ -244,7 +244,7 @@ fn checks(rows: &[Row]) -> Vec<Check> {
             None => Check::new(
                 format!("{scenario} is clean"),
                 same.iter().all(Row::is_good),
-                format!("{tried} schedules{}", reservations(same)),
+                format!("{}{}", several(tried, "schedule"), reservations(same)),
             ),
             Some(bug) => {
                 let best = same.iter().max_by_key(|row| 100 * row.found() / row.bags.len().max(1));
@@ -274,7 +274,8 @@ fn reservations(rows: &[Row]) -> String {
         nothing_found && matches!(row.kind, Kind::Exhaustive { .. }) && !row.is_exhausted()
     };
     let cut = rows.iter().find(is_cut).map(|row| {
-        format!("; {} was cut off (--schedules) after {} schedules", row.kind, row.tried())
+        let schedules = several(row.tried(), "schedule");
+        format!("; {} was cut off (--schedules) after {schedules}", row.kind)
     });
     misfit.chain(cut).collect()
 }
@@ -400,7 +401,8 @@ pub(crate) fn show_hunt_list(style: Style) -> String {
     for scenario in &SCENARIOS {
         let name = bold(scenario.name, style);
         // Writing to a string does not fail.
-        let _ = writeln!(text, "{name}: {}, on {} CPUs", scenario.about, scenario.cpus);
+        let cpus = several(scenario.cpus, "CPU");
+        let _ = writeln!(text, "{name}: {}, on {cpus}", scenario.about);
         for bug in scenario.bugs {
             let _ = writeln!(text, "    {bug:23} {}", bug.about());
         }

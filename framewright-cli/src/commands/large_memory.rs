@@ -12,7 +12,7 @@ use indexmap::IndexSet;
 use super::{finish, report};
 use crate::args::{run::JsonArgs, values::Memory};
 use crate::failure::{Failure, Outcome};
-use crate::print::{self, bold};
+use crate::print::{self, bold, several};
 use crate::{output, progress};
 
 pub(crate) const EXAMPLES: &str = "\
@@ -72,14 +72,14 @@ fn plan(args: &LargeMemoryArgs) -> Result<LargeMemory, Failure> {
 
 /// Describes the machine.
 fn machine(args: &LargeMemoryArgs, plan: &LargeMemory) -> String {
-    let nodes = if plan.nodes == 1 { "1 node".to_owned() } else { format!("{} nodes", plan.nodes) };
-    format!("{} on {nodes}, {} CPUs, metadata only", args.memory, plan.cpus)
+    let (nodes, cpus) = (several(plan.nodes, "node"), several(plan.cpus, "CPU"));
+    format!("{} on {nodes}, {cpus}, metadata only", args.memory)
 }
 
 /// A table per part, then the goals.
 fn show(result: &LargeMemoryResult, report: &Report, quick: bool, style: Style) -> String {
-    let rounds = print::rounds(report);
-    let mut text = format!("machine  {}; medians of {rounds} rounds\n\n", report.machine);
+    let rounds = print::medians(report);
+    let mut text = format!("machine  {}; {rounds}\n\n", report.machine);
     for section in &result.sections {
         // Writing to a string does not fail.
         let _ = writeln!(text, "{}\n{}", bold(section.title, style), section.note);

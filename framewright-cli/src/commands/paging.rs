@@ -267,10 +267,10 @@ fn on_threads(work: MmapRead, host: Host, args: &PagingArgs) -> Result<Outcome, 
     let notes = measured.notes.clone();
     let report = report("mmap-read", format!("host:{readers}"), None, measured);
     let machine = format!(
-        "{}, {} MiB of memory for each side; medians of {} rounds, sides in turn",
+        "{}, {} MiB of memory for each side; {}, sides alternating",
         report.machine,
         mib(frames),
-        print::rounds(&report)
+        print::medians(&report)
     );
     let head = [("machine", machine), ("work", what)].into_iter().chain(print::notes(&notes));
     finish(&report, &args.run.json, &(print::head(head) + &print::body(&report, output::style())))

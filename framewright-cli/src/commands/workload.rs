@@ -271,8 +271,8 @@ fn on_threads(work: &Workload, cpus: u16, args: &WorkloadArgs) -> Result<Outcome
     let notes = measured.notes.clone();
     let seed = Some(args.run.first_seed());
     let report = report(work.name(), format!("host:{cpus}"), seed, measured);
-    let (machine, rounds) = (&report.machine, print::rounds(&report));
-    let machine = format!("{machine} of {} MiB; medians of {rounds} rounds", mib(frames));
+    let (machine, rounds) = (&report.machine, print::medians(&report));
+    let machine = format!("{machine} of {} MiB; {rounds}", mib(frames));
     let head = print::head([("machine", machine)].into_iter().chain(print::notes(&notes)));
     finish(&report, &args.run.json, &(head + &print::body(&report, output::style())))
 }

@@ -59,7 +59,7 @@ fn large_memories() {
     large("--nodes=65", &["1 to 64 nodes", "not 65"]);
     large("--nodes=four", &["--nodes", "'four'"]);
     large("--cpus=0", &["--cpus", "1..=4096"]);
-    large("--memory=1GiB", &["1024 MiB on 4 nodes", "at least 4 GiB"]);
+    large("--memory=1GiB", &["1024 MiB on 4 nodes", "the minimum is 4 GiB"]);
     large("--memory=16TiB", &["16 TiB", "spans more than 16 TiB"]);
     large("--memory=1TiBs", &["1TiBs", "as in 4GiB"]);
 }
@@ -82,7 +82,7 @@ fn fragmentation() {
     churn("--set=hardening=trakced", &["--set", "'hardening'"]);
     churn("--json=no/such/x.json", &["no/such/x.json"]);
     let small = &["run", "churn", "--memory", "64MiB", "--occupancy", "3"];
-    refused(small, &["--occupancy", "3 % in use", "at least 2048"]);
+    refused(small, &["--occupancy", "3 % in use", "the minimum is 2048"]);
     refused(&["run", "churn", "--memory", "64MiB", "--threads", "9"], &["--threads", "1 to 4"]);
     refused(&["run", "replace", "--free", "x"], &["--free", "'x'"]);
     refused(&["run", "replace", "--free", "20,20"], &["--free", "20 % is named twice"]);

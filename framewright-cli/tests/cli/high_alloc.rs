@@ -24,7 +24,7 @@ fn the_index_scans_less_and_the_same_command_gives_the_same_bytes() {
     let (text, report, bytes) = report_of(&args);
     for expected in [
         "uniform:2 (simulated): 2 CPUs, 256 MiB; one seed",
-        "flags    thp: a request reclaims and compacts once, and wakes nobody",
+        "flags    thp: a request reclaims and compacts once, and wakes no background work",
         "invariants  holds",
     ] {
         assert!(text.contains(expected), "{expected} is missing in {text}");
@@ -57,9 +57,9 @@ fn on_threads_pages_keep_their_contents_when_they_move() {
     let json = ["--vs", "compact.method=scan", "--json", path.to_str().unwrap()];
     let text = stdout_of(&[&["run", "high-alloc"], &machine[..], &json].concat());
     for expected in [
-        "host:1: one thread that builds, one that asks, one for the background; 256 MiB of real memory",
-        "contents  holds: every word was what it should be",
-        "because they had moved",
+        "host:1: one builder thread, one for requests, one for background work; 256 MiB of real memory",
+        "pages were verified word by word, ",
+        "of them after a move",
         "invariants  holds",
     ] {
         assert!(text.contains(expected), "{expected} is missing in {text}");
@@ -114,21 +114,21 @@ fn memory_can_start_in_the_state_of_a_real_machine() {
 #[test]
 fn impossible_machines_are_refused() {
     for (args, hint) in [
-        (&["--memory", "64MiB"][..], "at least 256 MiB"),
-        (&["--machine", "host:2", "--memory", "64MiB"], "at least 256 MiB"),
+        (&["--memory", "64MiB"][..], "the minimum is 256 MiB"),
+        (&["--machine", "host:2", "--memory", "64MiB"], "the minimum is 256 MiB"),
         (&["--machine", "host:2", "--memory", "100TiB"], "smaller --memory"),
         (&["--machine", "host:4096"], "host:4096: high-alloc takes at most 1022 threads"),
         (&["--machine", "host:2", "--picture", "x.svg"], "--picture is for simulated machines"),
         (&["--machine", "hos"], "'host'"),
-        (&["--memory", "1TiB"], "at most 256 GiB"),
+        (&["--memory", "1TiB"], "the maximum is 256 GiB"),
         (&["--machine", "uniform:1"], "at least 2 CPUs"),
         (&["--machine", "skx-2s-112"], "one node"),
         (&["--machine", "qemu:4", "--memory", "1GiB"], "memory is a part of the machine"),
-        (&["--machine", "qemu:4", "--picture", "x.svg"], "--picture means nothing"),
+        (&["--machine", "qemu:4", "--picture", "x.svg"], "--picture has no effect"),
         (&["--flags", "huge"], "default, thp"),
         (
             &["--memory", "256MiB", "--vs", "zone.min_free=65536"],
-            "zone.min_free=65536: that keeps 256 MiB back, and of 256 MiB a quarter has to be left; set \
+            "zone.min_free=65536: this reserves 256 MiB, and of 256 MiB a quarter must remain; set \
              zone.min_free to 49152 at most",
         ),
         (

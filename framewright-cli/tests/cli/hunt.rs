@@ -53,7 +53,7 @@ fn a_recording_of_another_program_is_not_called_clean() {
             .assert()
             .code(1)
             .stdout(predicate::str::contains(replay).and(predicate::str::contains("does not fit")))
-            .stderr(predicate::str::contains("the schedule is not of this program: "))
+            .stderr(predicate::str::contains("the schedule belongs to another program: "))
             .stderr(predicate::str::contains(complaint));
     }
 }
@@ -90,7 +90,7 @@ fn scenarios_and_bugs_can_be_listed() {
 fn unknown_scenarios_and_bugs_are_named() {
     for (args, complaint) in [
         (&["hunt", "unmapp"][..], "munmap-race"),
-        (&["hunt", "--bug", "flush"], "there is: free-before-flush"),
+        (&["hunt", "--bug", "flush"], "valid: free-before-flush"),
         (&["hunt", "take", "--bug", "early-mask"], "it can have: unlocked-take"),
         (&["hunt", "isolate", "--bug", "early-mask"], "there to stay clean"),
         (&["hunt", "--schedule", "pct:0"], "pct:DEPTH (1 to 64)"),

@@ -79,14 +79,14 @@ fn inherited_parameters_are_counted() {
     let named = |line: &str| line.replace("\"uniform:2\"", "\"mine\"");
     fs::write(path, lines.map(|line| named(line) + "\n").collect::<String>()).unwrap();
     let said = format!("{path}: 1 of ");
-    let taken_over = "parameters are not in the file and taken over from 'common'";
+    let inherited = "parameters are not in the file and inherited from 'common'";
     let note = run(path);
-    assert!(note.starts_with(&format!("note: {said}")) && note.contains(taken_over), "{note}");
+    assert!(note.starts_with(&format!("note: {said}")) && note.contains(inherited), "{note}");
     assert_eq!(note.lines().count(), 1, "{note}");
     let shown = stdout_of(&["machines", path]);
-    assert!(shown.ends_with(&format!("{taken_over}:\n  clock.frequency\n")), "{shown}");
+    assert!(shown.ends_with(&format!("{inherited}:\n  clock.frequency\n")), "{shown}");
 
     fs::write(path, "name = \"mine\"\nbase = \"laptop-8\"\n").unwrap();
     let shown = stdout_of(&["machines", path]);
-    assert!(shown.contains("and the topology are not in the file and taken over from 'laptop-8'"));
+    assert!(shown.contains("and the topology are not in the file and inherited from 'laptop-8'"));
 }

@@ -78,7 +78,7 @@ impl Recorder {
 
 fn replays(name: &Path) {
     let text = stdout_of(&["replay", &format!("{}.txt.zst", name.display())]);
-    assert!(text.contains("as its tables show it"), "{text}");
+    assert!(text.contains("from the kernel's tables"), "{text}");
 }
 
 /// A command that announces its start and then waits.
@@ -116,7 +116,7 @@ fn bad_times_and_buffers() {
         ("--for", "soon", "as in 10s"),
         ("--for", "10", "as in 10s"),
         ("--for", "-1s", "as in 10s"),
-        ("--buffer", "1", "the least there can be is 64KiB"),
+        ("--buffer", "1", "the minimum is 64KiB"),
         ("--buffer", "much", "as in 64MiB"),
     ] {
         let assert = framewright(&["record", option, value]).assert().code(2).stdout("");

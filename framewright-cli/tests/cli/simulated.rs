@@ -118,7 +118,7 @@ fn options_that_do_not_fit_the_machine_are_refused() {
         ),
         (&["--machine", "uniform:2", "--svg", "x.svg"], "--machine uniform:1..512"),
         (&["--machine", "uniform:1..4", "--memory", "4GiB"], "512 MiB for every CPU"),
-        (&["--machine", "uniform:4", "--memory", "64MiB"], "give it at least"),
+        (&["--machine", "uniform:4", "--memory", "64MiB"], "choose at least"),
         (&["--machine", "uniform:4", "--window", "soon"], "--window"),
         (&["--machine", "uniform:4", "--window", "50us"], "'50us' for '--window <TIME>'"),
         (&["--machine", "uniform:4", "--window", "1000000h"], "the maximum is 10m"),

@@ -141,7 +141,11 @@ impl fmt::Display for Warning {
                 f.write_str("the compressed file is cut: what was before the cut is used")
             }
             Self::Lost { events, notes, line } => {
-                write!(f, "the kernel lost {events} events in {notes} places, first at line {line}")
+                let places = if *notes == 1 { "place" } else { "places" };
+                write!(
+                    f,
+                    "the kernel lost {events} events in {notes} {places}, first at line {line}"
+                )
             }
             Self::OutOfOrder { lines, line } => write!(
                 f,

@@ -84,10 +84,10 @@ fn introduction(replay: &ReplayReport) -> String {
     line(
         "",
         format!(
-            "{} events in {} s on {} CPUs",
+            "{} events in {} s on {}",
             replay.events,
             decimal(replay.seconds, 3),
-            machine.cpus
+            print::several(machine.cpus, "CPU")
         ),
     );
     let origin =

@@ -53,7 +53,7 @@ fn a_recording_is_the_events_of_all_cpus_in_order() {
     assert_eq!((survey.events, survey.cpus), (3, 2));
     let warnings: Vec<_> = survey.warnings.iter().map(ToString::to_string).collect();
     assert_eq!(warnings.len(), 2, "{warnings:?}");
-    assert!(warnings.iter().any(|warning| warning.contains("lost 5 events in 1 places")));
+    assert!(warnings.iter().any(|warning| warning.contains("lost 5 events in 1 place,")));
 }
 
 #[test]
