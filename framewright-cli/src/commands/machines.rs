@@ -28,7 +28,7 @@ pub(crate) struct TuningArgs {
 
 pub(crate) const MACHINES_EXAMPLES: &str = "\
 A machine is a TOML file: where its CPUs and its memory are, and what things cost on it. Every figure \
-is measured (the note says where), fitted (the note says to what), or estimated.
+is measured (the note says where), fitted (the note says to what), or guessed.
 
 Examples:
   framewright machines

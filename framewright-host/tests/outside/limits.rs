@@ -60,7 +60,7 @@ fn files_for_which_there_is_no_address_space_are_refused() {
     assert_eq!(cache.files().len(), files + 1);
 }
 
-/// A store without contents.
+/// A store that keeps nothing.
 struct Nothing;
 
 impl Store for Nothing {
