@@ -1,7 +1,6 @@
-//! The smallest program that uses the library: it allocates, falls back to another zone, frees and drains, and nothing
-//! else. `.ci/no-std` links it, runs it, and bounds the size of its code.
+//! The smallest program that uses the library: it only allocates, falls back to another zone, frees and drains. `.ci/no-std` links it, runs it, and bounds the size of its code.
 //!
-//! The machine has four CPUs, two zones, and no memory behind its frames: nobody reads or writes them.
+//! The machine has four CPUs, two zones, and no memory behind its frames: they are neither read nor written.
 //!
 //! Exit code: 0 if the memory behaved, otherwise the number of the check that failed.
 
@@ -37,7 +36,7 @@ static METADATA: Bytes = Bytes(UnsafeCell::new([MaybeUninit::uninit(); METADATA_
 
 struct Machine;
 
-// SAFETY: the lock is the library's own; with one thread there is nobody to exclude.
+// SAFETY: the lock is the library's own; there is only one thread.
 unsafe impl Platform for Machine {
     type Lock = SpinFlag;
     type Word = PlainWord;

@@ -3,7 +3,7 @@
 
 use core::{arch::asm, panic::PanicInfo};
 
-/// What the kernel jumps to.
+/// The entry of the process.
 #[unsafe(no_mangle)]
 extern "C" fn start() -> ! {
     exit(crate::run().err().unwrap_or(0))
@@ -31,14 +31,14 @@ fn panic(_: &PanicInfo<'_>) -> ! {
     exit(255)
 }
 
-// What the compiler itself calls, and finds in the C library elsewhere.
+// Functions that the compiler calls, which are in the C library elsewhere.
 
 /// # Safety
 ///
 /// As in C: `to` and `from` are `bytes` long and do not overlap.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn memcpy(to: *mut u8, from: *const u8, bytes: usize) -> *mut u8 {
-    // SAFETY: copies what the caller vouches for; the ABI keeps the direction flag clear.
+    // SAFETY: by the contract of this function; the ABI keeps the direction flag clear.
     unsafe {
         asm!("rep movsb", inout("rcx") bytes => _, inout("rdi") to => _, inout("rsi") from => _,
              options(nostack, preserves_flags));
@@ -52,10 +52,10 @@ unsafe extern "C" fn memcpy(to: *mut u8, from: *const u8, bytes: usize) -> *mut 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn memmove(to: *mut u8, from: *const u8, bytes: usize) -> *mut u8 {
     if to.addr().wrapping_sub(from.addr()) >= bytes {
-        // SAFETY: copying upwards reads every byte before it is overwritten.
+        // SAFETY: by the contract; copying upwards reads every byte before it is overwritten.
         return unsafe { memcpy(to, from, bytes) };
     }
-    // SAFETY: copying downwards does; both last bytes exist, because `bytes` is not 0 here.
+    // SAFETY: copying downwards does the same; both last bytes exist, because `bytes` is not 0 here.
     unsafe {
         asm!("std", "rep movsb", "cld", inout("rcx") bytes => _,
              inout("rdi") to.add(bytes - 1) => _, inout("rsi") from.add(bytes - 1) => _,
@@ -69,7 +69,7 @@ unsafe extern "C" fn memmove(to: *mut u8, from: *const u8, bytes: usize) -> *mut
 /// As in C: `to` is `bytes` long.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn memset(to: *mut u8, byte: i32, bytes: usize) -> *mut u8 {
-    // SAFETY: fills what the caller vouches for; the ABI keeps the direction flag clear.
+    // SAFETY: by the contract of this function; the ABI keeps the direction flag clear.
     unsafe {
         asm!("rep stosb", inout("rcx") bytes => _, inout("rdi") to => _, in("al") byte as u8,
              options(nostack, preserves_flags));
@@ -91,6 +91,6 @@ unsafe extern "C" fn bcmp(left: *const u8, right: *const u8, bytes: usize) -> i3
     0
 }
 
-/// Named by the unwind tables of `core`, and never called: a panic ends the process.
+/// Referenced by the unwind tables of `core`, but never called: a panic ends the process.
 #[unsafe(no_mangle)]
 extern "C" fn rust_eh_personality() {}

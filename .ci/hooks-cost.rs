@@ -1,6 +1,6 @@
 //! The work that `.ci/hooks-cost` counts: allocations and frees on one CPU of a small memory.
 //!
-//! Arguments: which work, and how many rounds of it.
+//! Arguments: the kind of work, and the number of rounds.
 
 use framewright::{
     Block, Config, CpuId, CpuToken, FrameRange, Layout, Memory, MigrateType, Order, Pfn, Platform,
@@ -15,7 +15,7 @@ use std::mem::MaybeUninit;
 /// One thread; frames are numbers.
 struct Machine;
 
-// SAFETY: the lock is the library's own; with one thread there is nobody to exclude.
+// SAFETY: the lock is the library's own; there is only one thread.
 unsafe impl Platform for Machine {
     type Lock = SpinFlag;
     type Word = PlainWord;
@@ -59,7 +59,7 @@ fn counted_free<'m>(cpu: &mut Token<'_, 'm>, block: Block<'m>) {
     cpu.free(block).expect("it is ours");
 }
 
-/// One frame at a time, which never leaves its ring.
+/// Pairs of allocation and free of one frame, which stays in its ring.
 fn hot(cpu: &mut Token<'_, '_>) {
     for _ in 0..PAIRS {
         let block = counted_alloc(cpu, Order::ZERO);
@@ -67,7 +67,7 @@ fn hot(cpu: &mut Token<'_, '_>) {
     }
 }
 
-/// A burst up, then down: the blocks as `order` says, freed as `sort` leaves them.
+/// A burst of allocations of `order`, then of frees in the order that `sort` leaves.
 fn burst(
     cpu: &mut Token<'_, '_>,
     order: impl Fn(usize) -> Order,
@@ -78,7 +78,7 @@ fn burst(
     blocks.into_iter().for_each(|block| counted_free(cpu, block));
 }
 
-/// The same permutation for everybody.
+/// A fixed permutation.
 fn shuffle(blocks: &mut [Block<'_>]) {
     let mut state = 1u64;
     for i in (1..blocks.len()).rev() {

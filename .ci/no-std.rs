@@ -1,7 +1,6 @@
 //! A program without standard library, without heap, without C library, that embeds the library.
 //!
-//! `.ci/no-std` links it with nothing but `core`, `framewright` and what is in this file, and runs
-//! it. If the library used `std`, linking would fail for a second panic handler; if it used
+//! `.ci/no-std` links only `core`, `framewright` and this file, and runs the program. If the library used `std`, linking would fail for a second panic handler; if it used
 //! `alloc`, for a missing global allocator; if it called the C library, for undefined symbols.
 //! The machine is the smallest one that a memory can run on: one CPU, whose frames are a static
 //! array.
@@ -51,7 +50,7 @@ fn address(pfn: Pfn) -> *mut u8 {
     RAM.0.get().cast::<u8>().wrapping_add(pfn.get() as usize * FRAME_BYTES)
 }
 
-// SAFETY: the lock is the library's own; with one CPU there is nobody to exclude.
+// SAFETY: the lock is the library's own; there is only one CPU.
 unsafe impl Platform for Machine {
     type Lock = SpinFlag;
     type Word = PlainWord;
@@ -79,7 +78,7 @@ unsafe impl Platform for Machine {
         0
     }
     fn corruption(&self, _: &Corruption) {
-        // Not a panic: none of the program's own may be taken for one of the library.
+        // Not a panic, which would be mistaken for one of the library.
         exit(254)
     }
 }

@@ -1,4 +1,4 @@
-//! Any bytes, read as a recording, as a snapshot and as a state to begin with, give that or an error.
+//! Any bytes, read as a recording, as a snapshot and as an initial state, give one or an error.
 #![no_main]
 
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {

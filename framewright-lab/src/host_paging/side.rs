@@ -178,9 +178,9 @@ impl Open<'_> {
         start.wait();
         start.wait();
         let me = me?;
-        let mut pager_cpu = pager.cpu(&me)?;
+        let mut cpu = pager.cpu(&me)?;
         for page in pages {
-            let reading = pager_cpu.read(file, offset + page)?;
+            let reading = cpu.read(file, offset + page)?;
             // The file is one hole, so all words are zero.
             if reading.words().fold(0, |all, word| all | word) != 0 {
                 let wrong = reading.words().filter(|&word| word != 0).count();

@@ -89,7 +89,7 @@ impl<'m> Large<'m> {
 
 /// The event loop of one CPU.
 pub(super) struct EventLoop<'d, 'k, 'm> {
-    pub(super) seat: CpuContext<'d, 'k, 'm>,
+    pub(super) cpu_context: CpuContext<'d, 'k, 'm>,
     pub(super) timeline: &'d Timeline<'d>,
     pub(super) areas: &'d [AreaId],
     pub(super) spent: &'d Spent,
@@ -128,7 +128,7 @@ impl<'m> EventLoop<'_, '_, 'm> {
         let mut kernel = 0;
         while !self.timeline.is_over() {
             let began = cpu.now();
-            if self.seat.do_kernel_work(cpu) {
+            if self.cpu_context.do_kernel_work(cpu) {
                 kernel += cpu.now() - began;
             }
             // Programs get as much time as the kernel had.
@@ -141,7 +141,7 @@ impl<'m> EventLoop<'_, '_, 'm> {
         self.spent.ended.set(cpu.now());
         self.expire(u64::MAX);
         // Another CPU may sleep until the end.
-        self.seat.wake_all(cpu);
+        self.cpu_context.wake_all(cpu);
         Ok(())
     }
 
@@ -175,7 +175,7 @@ impl<'m> EventLoop<'_, '_, 'm> {
                 self.timeline.ends(cpu.now());
                 return Ok(());
             };
-            match self.seat.touch(cpu, self.areas[next.mapping], next.page, next.access)? {
+            match self.cpu_context.touch(cpu, self.areas[next.mapping], next.page, next.access)? {
                 Touched::Done(_) => {}
                 Touched::Wait(time) => {
                     (*wants, *ready) = (Some((next, since)), time);
@@ -188,8 +188,8 @@ impl<'m> EventLoop<'_, '_, 'm> {
             }
             cpu.work(next.then);
             self.spent.user.set(self.spent.user.get() + next.then);
-            self.timeline.look(self.seat.pages_cached(), cpu.now(), self.unusable);
-            if cpu.now() >= until || self.seat.has_kernel_work(cpu) {
+            self.timeline.look(self.cpu_context.pages_cached(), cpu.now(), self.unusable);
+            if cpu.now() >= until || self.cpu_context.has_kernel_work(cpu) {
                 return Ok(());
             }
         }
@@ -201,7 +201,7 @@ impl<'m> EventLoop<'_, '_, 'm> {
         let used = self.timeline.pages();
         self.expire(used);
         let asked = cpu.now();
-        let (block, stalled) = self.seat.block(cpu, HUGE);
+        let (block, stalled) = self.cpu_context.block(cpu, HUGE);
         self.timeline.asked_for_huge(block.is_some(), stalled, cpu.now() - asked);
         let expires = used + self.large.random.u64(..=2 * self.large.kept_for);
         self.large.kept.extend(block.map(|block: Block<'m>| (expires, block)));
@@ -213,7 +213,7 @@ impl<'m> EventLoop<'_, '_, 'm> {
     /// Frees the large objects that have expired when `used` pages were used.
     fn expire(&mut self, used: u64) {
         while let Some(block) = self.large.expired(used) {
-            self.seat.give_block(block);
+            self.cpu_context.give_block(block);
         }
     }
 
@@ -222,7 +222,7 @@ impl<'m> EventLoop<'_, '_, 'm> {
         let waiting = self.threads.iter().filter(|thread| !thread.ended);
         let ready = waiting.map(|thread| thread.ready).min();
         let began = cpu.now();
-        self.seat.idle(cpu, ready.unwrap_or(began + NAP));
+        self.cpu_context.idle(cpu, ready.unwrap_or(began + NAP));
         self.spent.idle.set(self.spent.idle.get() + (cpu.now() - began));
     }
 }

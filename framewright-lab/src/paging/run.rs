@@ -121,7 +121,7 @@ impl<'m> Play<'_, 'm> {
         let spent: Vec<Spent> = (0..self.cpus()).map(|_| Spent::default()).collect();
         self.work(keep, &timeline, &spent)?;
         let outcome = self.outcome(keep, &timeline, &spent);
-        self.clear_away(keep)?;
+        self.free_all(keep)?;
         Ok(outcome)
     }
 
@@ -191,7 +191,7 @@ impl<'m> Play<'_, 'm> {
             let unusable = &unusable;
             Box::new(move |cpu| {
                 let mut event_loop = EventLoop {
-                    seat: keep.cpu_context(CpuId::new(number)),
+                    cpu_context: keep.cpu_context(CpuId::new(number)),
                     timeline,
                     areas: self.areas,
                     spent,
@@ -209,7 +209,7 @@ impl<'m> Play<'_, 'm> {
     }
 
     /// Frees every frame. All CPUs take part, because some have to flush.
-    fn clear_away(&self, keep: &KernelState<'_, 'm>) -> Result<(), Failure> {
+    fn free_all(&self, keep: &KernelState<'_, 'm>) -> Result<(), Failure> {
         let programs = (0..self.cpus()).map(|number| -> Program<'_> {
             Box::new(move |cpu| {
                 if number == 0 {

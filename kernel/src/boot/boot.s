@@ -1,5 +1,5 @@
-# All assembly of the kernel: how CPUs enter it, how interrupts do, how threads are switched, and
-# what the compiler calls and finds in the C library elsewhere.
+# All assembly of the kernel: the entries of CPUs and of interrupts, the switch of threads, and the
+# functions that the compiler calls, which are in the C library elsewhere.
 
 # ---- constants -----------------------------------------------------------------------------------
 
@@ -25,19 +25,19 @@
 .set DATA, 0x10
 .set CODE32, 0x18
 
-# Where CPUs other than the first wake up, in real mode: a page below 1 MiB.
+# The page below 1 MiB in which CPUs other than the first start, in real mode.
 .set TRAMPOLINE, 0x8000
 
 # ---- the first CPU -------------------------------------------------------------------------------
 
-# Says where a boot loader that speaks PVH enters: 18 is XEN_ELFNOTE_PHYS32_ENTRY.
+# The entry for boot loaders that support PVH: 18 is XEN_ELFNOTE_PHYS32_ENTRY.
 .section .note.Xen, "a", @note
     .align 4
     .long 4, 8, 18
     .asciz "Xen"
     .quad pvh_entry
 
-# What GRUB looks for in the first 32 KiB: a header of Multiboot2, without wishes.
+# The header of Multiboot2, without requests, which GRUB searches in the first 32 KiB.
 .section .boot, "ax"
     .align 8
 multiboot_header:
@@ -48,8 +48,8 @@ multiboot_header:
 multiboot_header_end:
 
 .code32
-# 32-bit protected mode, no paging. By PVH, ebx: address of the hvm_start_info; by Multiboot2, ebx: address
-# of its information, and eax says so.
+# 32-bit protected mode, no paging. By PVH, ebx is the address of the hvm_start_info. By Multiboot2, ebx is
+# the address of its information, and eax its magic word.
 .globl pvh_entry
 pvh_entry:
     cli
@@ -78,7 +78,7 @@ pvh_entry:
     mov $first64, %edi
     jmp enter_long_mode
 
-# edi: where to go on in 64-bit mode. Keeps esi and ebp.
+# edi: the address to jump to in 64-bit mode. esi and ebp do not change.
 enter_long_mode:
     mov $(CR4_PAE | CR4_PGE | CR4_OSFXSR | CR4_OSXMMEXCPT), %eax
     mov %eax, %cr4
@@ -170,7 +170,7 @@ boot_pd: .skip 4 * 4096
     .skip 131072
 boot_stack_end:
 
-# Written by the CPU that starts another one, for that one.
+# Written by the CPU that starts another one, and read by that one.
 .section .data
     .align 8
 .globl next_stack, next_cpu
@@ -180,8 +180,8 @@ next_cpu: .quad 0
 # ---- interrupts ----------------------------------------------------------------------------------
 
 .text
-# 256 entries of 16 bytes. Each leaves what exceptions with an error code do: the code, and above it
-# what the CPU pushed; and on top of that the number of the vector.
+# 256 entries of 16 bytes. Each leaves the stack as an exception with an error code does (the words that the
+# CPU pushed, then the code), followed by the number of the vector.
     .align 16
 .globl vectors
 vectors:
@@ -201,8 +201,8 @@ vectors:
     .set vector, vector + 1
 .endr
 
-# A page fault leaves its stack at once for the one that was interrupted, below whatever red zone
-# may be in use: from then on its handler may wait, enable interrupts, and fault again.
+# A page fault switches at once to the interrupted stack, below a red zone that may be in use. From then on
+# its handler may wait, enable interrupts, and fault again.
     .align 16
 page_fault_entry:
     push %rax
@@ -221,7 +221,7 @@ page_fault_entry:
     pop %rax
     pushq $14
 
-# What is on the stack from here on is a `TrapFrame`.
+# The words on the stack form a `TrapFrame`.
 interrupt_entry:
     push %rax
     push %rcx
@@ -267,8 +267,8 @@ interrupt_entry:
 
 # ---- threads -------------------------------------------------------------------------------------
 
-# switch_stacks(save: *mut u64, load: u64): saves what a called function has to keep, leaves the
-# stack, and goes on where `load` was saved.
+# switch_stacks(save: *mut u64, load: u64): saves the callee-saved registers and the stack pointer, and
+# continues on the stack `load`, where that was saved.
 .globl switch_stacks
 switch_stacks:
     push %rbx
@@ -287,7 +287,7 @@ switch_stacks:
     pop %rbx
     ret
 
-# Where a new thread begins: r12 is its function.
+# The entry of a new thread: r12 is its function.
 .globl thread_begins
 thread_begins:
     xor %ebp, %ebp
@@ -296,9 +296,9 @@ thread_begins:
     ud2
 
 # probe_read(address: u64, found: *mut u64) -> bool: reads a word that may not be mapped.
-# probe_write(address: u64, value: u64) -> bool: writes one.
-# try_write(address: u64, value: u64) -> bool: writes a word, for which a page may be mapped.
-# If it is not, the page-fault handler goes on at probe_failed.
+# probe_write(address: u64, value: u64) -> bool: writes such a word.
+# try_write(address: u64, value: u64) -> bool: writes a word, whose page a fault may map.
+# After a fault that is not handled, the page-fault handler continues at probe_failed.
 .globl probe_read, probe_write, try_write, probe_failed
 probe_read:
     mov (%rdi), %rax
@@ -319,7 +319,7 @@ probe_failed:
     xor %eax, %eax
     ret
 
-# ---- what the compiler calls ---------------------------------------------------------------------
+# ---- functions that the compiler calls -----------------------------------------------------------
 
 .globl memcpy, memmove, memset, memcmp, bcmp, strlen
 memcpy:
@@ -377,7 +377,7 @@ strlen:
     jmp 1b
 2:  ret
 
-# Named by unwind tables, and never called: a panic ends the machine.
+# Referenced by unwind tables, but never called: a panic ends the machine.
 .globl rust_eh_personality, _Unwind_Resume
 rust_eh_personality:
 _Unwind_Resume:

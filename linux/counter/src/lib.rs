@@ -1,16 +1,17 @@
-//! A plugin for QEMU: counts what a guest executes, by address, between two marks.
+//! A plugin for QEMU: counts the executed instructions of a virtual machine, by address, between
+//! two marks.
 //!
 //! # Theory of operation
 //!
-//! Every instruction that is translated gets a counter of its own, which the translated code adds to. Two
-//! instructions that do nothing are *marks* (`nopl` with a number that nobody else uses): what is executed
-//! from the first to the second counts, as often as they come. At the end the counts are written to a file:
-//! a line `ADDRESS COUNT`, in hexadecimal and decimal, for each address that counts. Which function that
-//! is, the reader finds out.
+//! Every translated instruction gets a counter, which the translated code increments. Two
+//! instructions without effect are *marks* (`nopl` with a number that no other code uses):
+//! instructions from the first mark to the second count, as often as the marks are executed. At the
+//! end the counts are written to a file: a line `ADDRESS COUNT`, in hexadecimal and decimal, for
+//! each address with a count. The reader of the file finds the functions of the addresses.
 //!
-//! QEMU must run all CPUs on one thread (`-accel tcg,thread=single`, or `-icount`): the counters are plain
-//! words. Declared here is the part of QEMU's `qemu-plugin.h`, version 1, that is used; whoever passes on what
-//! is loaded into QEMU minds that QEMU is under the GPL.
+//! QEMU must run all CPUs on one thread (`-accel tcg,thread=single`, or `-icount`), because the
+//! counters are plain words. The declarations are the used part of QEMU's `qemu-plugin.h`, version
+//! 1. QEMU is under the GPL, which applies to distributions of a plugin that is loaded into it.
 //!
 //! Usage: `-plugin file=THIS.so,out=FILE`.
 
@@ -26,16 +27,16 @@ use std::{
     sync::{Mutex, MutexGuard, PoisonError},
 };
 
-/// `nopl 0x4657_4b31(%rax)`: from here on.
+/// `nopl 0x4657_4b31(%rax)`: begins the counted code.
 const BEGIN: [u8; 7] = mark(1);
-/// `nopl 0x4657_4b32(%rax)`: up to here.
+/// `nopl 0x4657_4b32(%rax)`: ends the counted code.
 const END: [u8; 7] = mark(2);
 
 const fn mark(number: u8) -> [u8; 7] {
     [0x0f, 0x1f, 0x80, 0x30 + number, 0x4b, 0x57, 0x46]
 }
 
-/// What is opaque here.
+/// A type of QEMU without known fields.
 #[repr(C)]
 pub struct Opaque([u8; 0]);
 
@@ -65,26 +66,26 @@ unsafe extern "C" {
     );
 }
 
-/// The version of the interface that this was written for.
+/// The version of the plugin interface.
 #[unsafe(no_mangle)]
 pub static qemu_plugin_version: c_int = 1;
 
-/// What was executed at an address.
+/// The counts of an address.
 struct Counter {
-    /// Since the last mark, or whenever: translated code adds to it.
+    /// Executions since the last mark; translated code increments it.
     running: *mut u64,
-    /// Between marks.
+    /// Executions between marks.
     total: u64,
 }
 
-/// A counter for each address that was ever translated.
+/// A counter for each address that was translated.
 struct Counters {
     by_address: BTreeMap<u64, Counter>,
     out: String,
 }
 
-// SAFETY: the counters are never freed; they are read and written while QEMU's only thread of CPUs is
-// in a callback, and by that thread.
+// SAFETY: the counters are never freed. They are read and written by QEMU's only CPU thread, and in
+// callbacks on that thread.
 unsafe impl Send for Counters {}
 
 static COUNTERS: Mutex<Counters> =
@@ -94,7 +95,7 @@ fn counters() -> MutexGuard<'static, Counters> {
     COUNTERS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Where QEMU enters.
+/// The entry of the plugin.
 ///
 /// # Safety
 ///
@@ -107,7 +108,7 @@ pub unsafe extern "C" fn qemu_plugin_install(
     arguments: *const *const c_char,
 ) -> c_int {
     for at in 0..usize::try_from(count).unwrap_or(0) {
-        // SAFETY: QEMU has `count` of them, each ended by a 0.
+        // SAFETY: QEMU passes `count` strings, each ended by a 0.
         let argument = unsafe { CStr::from_ptr(*arguments.add(at)) }.to_string_lossy();
         if let Some(path) = argument.strip_prefix("out=") {
             path.clone_into(&mut counters().out);
@@ -117,7 +118,7 @@ pub unsafe extern "C" fn qemu_plugin_install(
         eprintln!("the instruction counter needs out=FILE");
         return -1;
     }
-    // SAFETY: as QEMU wants them.
+    // SAFETY: both callbacks have the signatures that QEMU declares.
     unsafe {
         qemu_plugin_register_vcpu_tb_trans_cb(id, translated);
         qemu_plugin_register_atexit_cb(id, write, null_mut());
@@ -125,10 +126,11 @@ pub unsafe extern "C" fn qemu_plugin_install(
     0
 }
 
-/// A block was translated: its instructions get counters.
+/// Called after the translation of a block: adds counters to its instructions.
 extern "C" fn translated(_id: Id, block: *mut Opaque) {
     let mut counters = counters();
-    // SAFETY: the block and its instructions are there during this callback; words are never freed.
+    // SAFETY: the block and its instructions are valid during this callback; counters are never
+    // freed.
     unsafe {
         for at in 0..qemu_plugin_tb_n_insns(block) {
             let instruction = qemu_plugin_tb_get_insn(block, at);

@@ -1,4 +1,4 @@
-//! The machine below: modules, file systems, what the kernel counts, marks for a counter, the end.
+//! The machine: modules, file systems, counters of the kernel, marks for a counter, the end.
 
 use std::{
     arch::{asm, x86_64::_rdtsc},
@@ -12,14 +12,14 @@ use std::{
 
 use crate::Failure;
 
-/// QEMU's `isa-debug-exit`, and what our own kernel writes there.
+/// QEMU's `isa-debug-exit`, and the values that this project's kernel writes there.
 const EXIT_PORT: u16 = 0xf4;
 const PASSED: u32 = 0x10;
 const REFUSED: u32 = 0x12;
-/// QEMU's `isa-debugcon`: bytes for a file of the host's.
+/// QEMU's `isa-debugcon`: its bytes go to a file of the host.
 const BYTE_PORT: u16 = 0xe9;
 
-/// Mounts what programs expect.
+/// Mounts the usual file systems.
 pub(crate) fn set_up() -> Result<(), Failure> {
     for (kind, at) in [("proc", "/proc"), ("devtmpfs", "/dev")] {
         fs::create_dir_all(at)?;
@@ -34,7 +34,7 @@ fn mount(what: &str, at: &Path, kind: &str) -> Result<(), Failure> {
     let (from, to, kind) = (from?, to?, kind?);
     // SAFETY: all three are strings that end with a 0.
     let done = unsafe { libc::mount(from.as_ptr(), to.as_ptr(), kind.as_ptr(), 0, ptr::null()) };
-    // What is mounted already will do.
+    // A file system that is mounted already is no error.
     let error = io::Error::last_os_error();
     if done == 0 || error.raw_os_error() == Some(libc::EBUSY) {
         return Ok(());
@@ -42,7 +42,7 @@ fn mount(what: &str, at: &Path, kind: &str) -> Result<(), Failure> {
     Err(failed(error).into())
 }
 
-/// Makes a RAM disk of the image that came along, and mounts it; where.
+/// Creates a RAM disk from the image in the initramfs, and mounts it. Returns the mount point.
 pub(crate) fn mount_disk() -> Result<PathBuf, Failure> {
     let image = fs::read("/disk.img")?;
     let module = File::open("/brd.ko")?;
@@ -61,21 +61,21 @@ pub(crate) fn mount_disk() -> Result<PathBuf, Failure> {
     Ok(at)
 }
 
-/// What the kernel counts.
+/// Counters of the kernel.
 pub(crate) struct Counters {
-    /// Interrupts taken because another CPU wanted translations forgotten.
+    /// TLB shootdown interrupts.
     pub(crate) interrupts: u64,
-    /// Pages that reclaim has taken back.
+    /// Pages that were reclaimed.
     pub(crate) reclaimed: u64,
 }
 
 impl Counters {
-    /// As they are now.
+    /// The current counters.
     pub(crate) fn now() -> Result<Self, Failure> {
         Self::of(&fs::read_to_string("/proc/interrupts")?, &fs::read_to_string("/proc/vmstat")?)
     }
 
-    /// What those two files say.
+    /// The counters in the text of these two files.
     fn of(interrupts: &str, stats: &str) -> Result<Self, Failure> {
         let row = interrupts.lines().find_map(|line| line.trim_start().strip_prefix("TLB:"));
         let row = row.ok_or("/proc/interrupts has no row TLB")?;
@@ -89,27 +89,27 @@ impl Counters {
     }
 }
 
-/// The counter of cycles; under `-icount`, of instructions of the whole machine.
+/// The cycle counter; under `-icount`, it counts instructions of the whole machine.
 pub(crate) fn timestamp() -> u64 {
-    // SAFETY: every x86-64 CPU has it.
+    // SAFETY: every x86-64 CPU has this counter.
     unsafe { _rdtsc() }
 }
 
-/// Does nothing, but for `linux/counter`: what is executed from here on counts.
+/// Begins the code that `linux/counter` counts. It has no effect otherwise.
 #[inline(always)]
 pub(crate) fn mark_begin() {
-    // SAFETY: does nothing.
+    // SAFETY: an instruction without effect.
     unsafe { asm!("nop dword ptr [rax + 0x46574b31]", options(nostack, preserves_flags)) };
 }
 
-/// Up to here.
+/// Ends the counted code.
 #[inline(always)]
 pub(crate) fn mark_end() {
-    // SAFETY: does nothing.
+    // SAFETY: an instruction without effect.
     unsafe { asm!("nop dword ptr [rax + 0x46574b32]", options(nostack, preserves_flags)) };
 }
 
-/// Tells the host where the kernel's functions are: lines `ADDRESS NAME`.
+/// Writes the addresses of the kernel's functions to the host: lines `ADDRESS NAME`.
 pub(crate) fn tell_symbols() -> Result<(), Failure> {
     let all = fs::read_to_string("/proc/kallsyms")?;
     let mut text = String::new();
@@ -121,8 +121,8 @@ pub(crate) fn tell_symbols() -> Result<(), Failure> {
             text.extend([at, " ", name, "\n"]);
         }
     }
-    // SAFETY: asks for the right to a port that nothing but the host's file is behind, and writes the
-    // bytes of a string there.
+    // SAFETY: requests access to a port that only writes to the host's file, and writes the bytes
+    // of a string there.
     unsafe {
         if libc::ioperm(BYTE_PORT.into(), 1, 1) != 0 {
             return Err(io::Error::last_os_error().into());
@@ -135,10 +135,10 @@ pub(crate) fn tell_symbols() -> Result<(), Failure> {
 
 /// Ends the machine.
 pub(crate) fn end(passed: bool) -> ! {
-    // What is written last is to be on the line before there is none.
+    // The output has to be sent before the machine ends.
     let _ = stdout().flush();
-    // SAFETY: whatever is left in the console's buffer goes out; then the port ends the machine, and if
-    // it does not, power is cut.
+    // SAFETY: sends the rest of the console's buffer; then the port ends the machine, or else the
+    // power is cut.
     unsafe {
         libc::tcdrain(1);
         if libc::ioperm(EXIT_PORT.into(), 4, 1) == 0 {
@@ -163,7 +163,7 @@ ERR:          3
 ";
 
     #[test]
-    fn counters_are_summed_over_cpus_and_over_who_reclaims() {
+    fn counters_are_summed_over_cpus_and_over_kinds_of_reclaim() {
         let stats =
             "pgsteal_kswapd 100\npgsteal_direct 20\npgsteal_khugepaged 5\npgsteal_file 125\n";
         let counters = Counters::of(INTERRUPTS, stats).unwrap();
@@ -172,7 +172,7 @@ ERR:          3
     }
 
     #[test]
-    fn what_counts_no_interrupts_is_named() {
+    fn a_missing_row_of_interrupts_is_named() {
         let error = Counters::of("LOC: 1 2\n", "").err().unwrap().to_string();
         assert!(error.contains("no row TLB"), "{error}");
     }

@@ -1,12 +1,12 @@
-//! The first and only program of a Linux that runs beside the kernel of this project: the same workloads,
-//! by system calls, and the same result, as a line of JSON on the console.
+//! The only program of a Linux that is compared with the kernel of this project: it runs the same
+//! workloads by system calls, and prints the same kind of result, a line of JSON on the console.
 //!
 //! # Theory of operation
 //!
-//! QEMU boots a distribution's kernel with this as `/init`, and the words of a workload on the kernel's
-//! command line, as our own kernel has them. Tasks, one on each CPU, are threads or processes; they meet at
-//! barriers, and the first takes the time, which under `-icount` counts instructions. At the end the machine
-//! is ended through a port of QEMU's, as our own kernel does.
+//! QEMU boots a distribution's kernel with this program as `/init`. The kernel's command line has
+//! the same words of a workload as for this project's kernel. Tasks, one on each CPU, are threads
+//! or processes. They wait for each other at barriers, and the first one takes the time, which
+//! under `-icount` counts instructions. At the end a port of QEMU ends the machine.
 //!
 //! | module | job |
 //! |---|---|
@@ -25,11 +25,11 @@ mod words;
 
 use words::Words;
 
-/// Why there is no result.
+/// The reason why there is no result.
 type Failure = Box<dyn std::error::Error>;
 
 fn main() {
-    // Others wait for whoever fails, for ever: so that ends the machine at once.
+    // The other tasks would wait forever for a failed one, so a failure ends the machine.
     std::panic::set_hook(Box::new(|info| {
         println!("error: {info}");
         machine::end(false)

@@ -1,7 +1,7 @@
 //! `mmap-read`: tasks map a file that is larger than memory, and read their part of it twice.
 //!
-//! The file consists of holes, in a file system on a RAM disk of two megabytes: nothing is read from
-//! anywhere, as in the benchmark, and nothing is written.
+//! The file consists of holes, in a file system on a RAM disk of two megabytes: as in the
+//! benchmark, no page is read from a device, and none is written.
 
 use std::{fs::File, os::fd::AsRawFd};
 
@@ -14,10 +14,10 @@ use crate::{
 
 const PAGE: usize = 4096;
 const PASSES: usize = 2;
-/// Pages of a task between two lines that say how far it is.
+/// Pages of a task between two progress lines.
 const STRIDE: usize = 4096;
 
-/// Runs it.
+/// Runs the workload.
 pub(crate) fn run(words: &Words) -> Result<Report, Failure> {
     let pages = words.number("pages")? as usize / team::cpus() * team::cpus();
     let tasks = match words.value("readers") {
@@ -30,7 +30,7 @@ pub(crate) fn run(words: &Words) -> Result<Report, Failure> {
         .create_new(true)
         .open(machine::mount_disk()?.join("holes"))?;
     file.set_len((pages * PAGE) as u64)?;
-    // Threads share a mapping; processes map for themselves.
+    // Threads share a mapping; each process creates its own.
     let of_all = team::map(pages * PAGE, libc::MAP_SHARED, file.as_raw_fd())? as usize;
     let before = machine::Counters::now()?;
     let share = pages / team::cpus();
@@ -46,7 +46,7 @@ pub(crate) fn run(words: &Words) -> Result<Report, Failure> {
                 if cpu == 0 && page.is_multiple_of(STRIDE) {
                     println!("progress {} {}", pass * share + page, PASSES * share);
                 }
-                // SAFETY: within the mapping; the file is as long as that.
+                // SAFETY: within the mapping, which is not longer than the file.
                 unsafe { at.add((cpu * share + page) * PAGE).cast::<u64>().read_volatile() };
             }
         }

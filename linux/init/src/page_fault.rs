@@ -11,14 +11,14 @@ const PAGE: usize = 4096;
 /// The first round, which makes lists grow, is not counted.
 const WARM_UP: u64 = 1;
 
-/// Instructions of all rounds that count.
+/// Instructions of all counted rounds.
 #[derive(Default)]
 struct Counted {
     up: u64,
     down: u64,
 }
 
-/// Runs it.
+/// Runs the workload.
 pub(crate) fn run(words: &Words) -> Result<Report, Failure> {
     let (pages, rounds) = (words.number("pages")? as usize, words.number("rounds")?);
     let tasks = match words.value("sharing") {
@@ -47,20 +47,20 @@ pub(crate) fn run(words: &Words) -> Result<Report, Failure> {
     Ok(report)
 }
 
-/// Up and down; instructions of each, as the machine counts them between meetings.
+/// One round. Returns the instructions of faults and of the unmapping, measured between barriers.
 fn burst(pages: usize, meeting: &Meeting, counts: bool) -> (u64, u64) {
     meeting.meet();
     let at = team::map(pages * PAGE, libc::MAP_PRIVATE, -1).expect("there is enough memory");
-    // SAFETY: what was just mapped.
+    // SAFETY: the range was mapped above.
     unsafe { libc::madvise(at.cast(), pages * PAGE, libc::MADV_NOHUGEPAGE) };
     let up = between(meeting, counts, || {
         for page in 0..pages {
-            // SAFETY: within what was mapped above.
+            // SAFETY: within the mapping above.
             unsafe { at.add(page * PAGE).cast::<usize>().write_volatile(page) };
         }
     });
     let down = between(meeting, counts, || {
-        // SAFETY: mapped above, and used no longer.
+        // SAFETY: mapped above, and not used any more.
         unsafe { libc::munmap(at.cast(), pages * PAGE) };
     });
     (up, down)

@@ -1,20 +1,20 @@
-//! The result, as the line of JSON that our own kernel prints.
+//! The result, as a line of JSON of the same form as that of this project's kernel.
 
 use std::fmt;
 
-/// Figures of a run.
+/// The figures of a run.
 pub(crate) struct Report {
     workload: &'static str,
     metrics: Vec<String>,
 }
 
 impl Report {
-    /// Without any figure.
+    /// A report without figures.
     pub(crate) fn new(workload: &'static str) -> Self {
         Self { workload, metrics: Vec::new() }
     }
 
-    /// Adds a figure that was taken once; `better`: `lower`, `higher`, or neither.
+    /// Adds a figure that was measured once; `better`: `lower`, `higher`, or neither.
     pub(crate) fn add(&mut self, name: &str, value: f64, unit: &str, better: Option<&str>) {
         let better = better.map_or_else(|| "null".to_owned(), |better| format!(r#""{better}""#));
         self.metrics.push(format!(

@@ -1,4 +1,4 @@
-//! A task on each CPU, which meet.
+//! A task on each CPU, and a barrier for all of them.
 
 use std::{io, ptr};
 
@@ -7,16 +7,16 @@ use crate::{Failure, machine};
 /// Whether tasks share an address space.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Tasks {
-    /// They do not.
+    /// Separate address spaces.
     Processes,
-    /// They do.
+    /// One address space.
     Threads,
 }
 
-/// Where all tasks meet: in memory that processes share.
+/// A barrier for all tasks, in memory that processes share.
 pub(crate) struct Meeting(*mut libc::pthread_barrier_t);
 
-// SAFETY: the barrier is made for being used by many, and never freed.
+// SAFETY: a barrier may be used by several threads, and this one is never freed.
 unsafe impl Send for Meeting {}
 // SAFETY: as above.
 unsafe impl Sync for Meeting {}
@@ -25,7 +25,8 @@ impl Meeting {
     fn of(tasks: usize) -> Result<Self, Failure> {
         let bytes = size_of::<libc::pthread_barrier_t>();
         let at: *mut libc::pthread_barrier_t = map(bytes, libc::MAP_SHARED, -1)?.cast();
-        // SAFETY: the memory is ours, zeroed, and large enough; all arguments live that long.
+        // SAFETY: the memory was mapped above, is zeroed and large enough; all arguments live
+        // during the calls.
         let made = unsafe {
             let mut shared: libc::pthread_barrierattr_t = std::mem::zeroed();
             libc::pthread_barrierattr_init(&mut shared);
@@ -35,20 +36,21 @@ impl Meeting {
         if made == 0 { Ok(Self(at)) } else { Err(io::Error::from_raw_os_error(made).into()) }
     }
 
-    /// Waits until all tasks have come.
+    /// Waits until all tasks have called this.
     pub(crate) fn meet(&self) {
         // SAFETY: initialised, and never destroyed.
         unsafe { libc::pthread_barrier_wait(self.0) };
     }
 }
 
-/// CPUs of this machine.
+/// The number of CPUs.
 pub(crate) fn cpus() -> usize {
-    // SAFETY: asks for a number.
+    // SAFETY: the call only returns a number.
     usize::try_from(unsafe { libc::sysconf(libc::_SC_NPROCESSORS_ONLN) }).unwrap_or(1)
 }
 
-/// Runs a task on every CPU at once; what the one on the first CPU, which is the caller, returns.
+/// Runs a task on every CPU at once. Returns the result of the task on the first CPU, which the
+/// caller runs.
 pub(crate) fn run<R>(
     tasks: Tasks,
     task: impl Fn(usize, &Meeting) -> R + Sync,
@@ -68,10 +70,11 @@ pub(crate) fn run<R>(
         })),
         Tasks::Processes => {
             let handler = child_ended as extern "C" fn(libc::c_int) as libc::sighandler_t;
-            // SAFETY: the handler is there for ever, and does what handlers may.
+            // SAFETY: the handler is valid forever, and makes only system calls that are allowed in
+            // handlers.
             unsafe { libc::signal(libc::SIGCHLD, handler) };
             for cpu in 1..cpus() {
-                // SAFETY: this process has one thread, so that the child may do what it likes.
+                // SAFETY: this process has one thread, so the child may call any function.
                 match unsafe { libc::fork() } {
                     0 => {
                         stay_on(cpu);
@@ -89,11 +92,11 @@ pub(crate) fn run<R>(
     }
 }
 
-/// A task has ended: if not by itself (the kernel may have killed it for its memory), the machine ends, for
-/// the others would wait for it.
+/// The handler of the end of a child. If the child failed (the kernel may have killed it for its
+/// memory), it ends the machine, because the other tasks would wait for the child.
 extern "C" fn child_ended(_: libc::c_int) {
     let mut status = 0;
-    // SAFETY: system calls that a handler may make, with a word of ours.
+    // SAFETY: system calls that a handler may make, with a local word.
     unsafe {
         while libc::waitpid(-1, &raw mut status, libc::WNOHANG) > 0 {
             if status != 0 {
@@ -115,13 +118,13 @@ fn stay_on(cpu: usize) {
     }
 }
 
-/// Maps memory of this many bytes, anonymous or of a file, to be read, and written if anonymous.
+/// Maps `bytes` bytes of anonymous memory to be read and written, or of a file to be read.
 pub(crate) fn map(bytes: usize, flags: i32, file: i32) -> Result<*mut u8, Failure> {
     let (flags, rights) = match file {
         -1 => (flags | libc::MAP_ANONYMOUS, libc::PROT_READ | libc::PROT_WRITE),
         _ => (flags, libc::PROT_READ),
     };
-    // SAFETY: maps where nothing is.
+    // SAFETY: the kernel selects a free address range.
     let at = unsafe { libc::mmap(ptr::null_mut(), bytes, rights, flags, file, 0) };
     if at == libc::MAP_FAILED { Err(io::Error::last_os_error().into()) } else { Ok(at.cast()) }
 }
@@ -145,9 +148,9 @@ mod tests {
     }
 
     #[test]
-    fn what_is_mapped_is_zero_and_can_be_written_if_it_is_no_file() {
+    fn anonymous_memory_is_zero_and_writable() {
         let at = map(8192, libc::MAP_PRIVATE, -1).unwrap();
-        // SAFETY: what was just mapped.
+        // SAFETY: the range was mapped above.
         unsafe {
             assert_eq!(at.add(8191).read(), 0);
             at.write(7);

@@ -4,11 +4,11 @@ use std::fs;
 
 use crate::Failure;
 
-/// What the machine was booted with.
+/// The command line of the kernel.
 pub(crate) struct Words(String);
 
 impl Words {
-    /// Those that this machine was booted with.
+    /// The command line of this machine.
     pub(crate) fn of_this_machine() -> Result<Self, Failure> {
         Ok(Self(fs::read_to_string("/proc/cmdline")?))
     }
@@ -18,13 +18,13 @@ impl Words {
         self.0.split_whitespace().find_map(|word| word.strip_prefix(key)?.strip_prefix('='))
     }
 
-    /// The number that a key has.
+    /// The number of a key.
     pub(crate) fn number(&self, key: &str) -> Result<u64, Failure> {
         let value = self.value(key).ok_or_else(|| format!("{key}= is missing"))?;
         value.parse().map_err(|_| format!("{key}={value} is not a number").into())
     }
 
-    /// Whether a word is there.
+    /// Whether the line contains a word.
     pub(crate) fn has(&self, word: &str) -> bool {
         self.0.split_whitespace().any(|other| other == word)
     }
@@ -45,7 +45,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_number_is_named() {
+    fn a_value_that_is_not_a_number_is_named() {
         let words = Words("rounds=x".to_owned());
         let why = |key| words.number(key).unwrap_err().to_string();
         assert_eq!(why("rounds"), "rounds=x is not a number");
