@@ -5,11 +5,11 @@ use std::{collections::BTreeSet, fs, path::Path};
 use public_api::Builder;
 
 /// The format of documentation in JSON that is read.
-const FORMAT: &str = "57";
+pub(crate) const FORMAT: &str = "57";
 
-/// Traits that the compiler implements by itself and that are not promised.
-const NOT_PROMISED: [&str; 5] =
-    ["Freeze", "RefUnwindSafe", "UnwindSafe", "UnsafeUnpin", "Unpin"];
+/// Traits that the compiler implements by itself and that nobody relies on.
+const NOT_PROMISED: [&str; 6] =
+    ["Freeze", "RefUnwindSafe", "StructuralPartialEq", "UnsafeUnpin", "UnwindSafe", "Unpin"];
 
 /// The surface of a package, or the other format that its documentation has.
 pub(crate) enum Surface {
@@ -26,16 +26,14 @@ pub(crate) fn read(json: &Path) -> Result<Surface, String> {
     }
     let (own, all) = (items(json, false)?, items(json, true)?);
     // A derived trait is one line: its methods follow from it.
-    let is_listed = |line: &String| {
-        (own.contains(line) || line.starts_with("impl")) && !is_not_promised(line)
-    };
+    let is_listed =
+        |line: &String| (own.contains(line) || line.starts_with("impl")) && !is_not_promised(line);
     Ok(Surface::Lines(all.into_iter().filter(is_listed).collect()))
 }
 
 fn items(json: &Path, derived: bool) -> Result<BTreeSet<String>, String> {
-    let builder = Builder::from_rustdoc_json(json)
-        .omit_blanket_impls(true)
-        .omit_auto_derived_impls(!derived);
+    let builder =
+        Builder::from_rustdoc_json(json).omit_blanket_impls(true).omit_auto_derived_impls(!derived);
     let surface = builder.build().map_err(|why| format!("{}: {why}", json.display()))?;
     Ok(surface.items().map(ToString::to_string).collect())
 }
