@@ -5,10 +5,11 @@ use std::{collections::BTreeSet, fs, path::Path};
 use public_api::Builder;
 
 /// The format of documentation in JSON that is read.
-const FORMAT: &str = "57";
+pub(crate) const FORMAT: &str = "57";
 
-/// Traits that the compiler implements by itself and that are not promised.
-const NOT_PROMISED: [&str; 5] = ["Freeze", "RefUnwindSafe", "UnwindSafe", "UnsafeUnpin", "Unpin"];
+/// Traits that the compiler implements by itself and that nobody relies on.
+const NOT_PROMISED: [&str; 6] =
+    ["Freeze", "RefUnwindSafe", "StructuralPartialEq", "UnsafeUnpin", "UnwindSafe", "Unpin"];
 
 /// The surface of a package, or the other format that its documentation has.
 pub(crate) enum Surface {
