@@ -28,7 +28,7 @@ pub(crate) struct TuningArgs {
 
 pub(crate) const MACHINES_EXAMPLES: &str = "\
 A machine is a TOML file with the topology of CPUs and memory, and the costs of operations. Every figure \
-is measured (the note names the machine), fitted (the note names the target), or guessed.
+is measured (the note names the machine), fitted (the note names the target), or estimated.
 
 Examples:
   framewright machines

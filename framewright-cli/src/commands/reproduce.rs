@@ -21,7 +21,7 @@ Each experiment is a change of a real kernel's page allocator whose effect was m
 Both sides are two settings here, and the machine is simulated. Four kinds of figures have columns of \
 their own: published, on the authors' machine; counted by a running kernel, where one was run; \
 measured, that is counted while this code ran; and modelled, that is cycles of a simulated machine, \
-with a band: the range of the figure if the guessed parameters of the machine are a quarter smaller or \
+with a band: the range of the figure if the estimated parameters of the machine are a quarter smaller or \
 larger.
 
 A row agrees if both figures have the same sign and are within a factor of three; where the library \
