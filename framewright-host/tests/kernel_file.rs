@@ -51,8 +51,8 @@ mod memory {
             let side_tables = SideTables { lru: true, flags: true, owners: true };
             let config = Config { side_tables, ..Config::new(&map, 2) };
             let layout = Layout::new::<HostMachine>(&config).unwrap();
-            let books = Box::leak(Box::new(Metadata::for_layout(&layout).unwrap()));
-            Memory::new(machine, &config, books.as_mut()).unwrap()
+            let metadata = Box::leak(Box::new(Metadata::for_layout(&layout).unwrap()));
+            Memory::new(machine, &config, metadata.as_mut()).unwrap()
         })
     }
 
