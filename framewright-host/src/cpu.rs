@@ -35,7 +35,7 @@ impl Cpus {
     /// Makes this thread the free CPU of the lowest number.
     pub(crate) fn register(&self) -> Result<RegisteredCpu<'_>, HostError> {
         let free = (0..self.count()).map(CpuId::new).find(|cpu| self.take(*cpu));
-        self.seat(free.ok_or(HostError::NoFreeCpu { cpus: self.count() })?)
+        self.registration(free.ok_or(HostError::NoFreeCpu { cpus: self.count() })?)
     }
 
     /// Makes this thread CPU `cpu`.
@@ -46,7 +46,7 @@ impl Cpus {
         if !self.take(cpu) {
             return Err(HostError::CpuTaken { cpu });
         }
-        self.seat(cpu)
+        self.registration(cpu)
     }
 
     fn take(&self, cpu: CpuId) -> bool {
@@ -55,7 +55,7 @@ impl Cpus {
     }
 
     /// The registration of a CPU that was just taken.
-    fn seat(&self, id: CpuId) -> Result<RegisteredCpu<'_>, HostError> {
+    fn registration(&self, id: CpuId) -> Result<RegisteredCpu<'_>, HostError> {
         // From here on a drop releases the CPU, also if pinning fails.
         let mut cpu = RegisteredCpu { cpus: self, id, before: None, _thread: PhantomData };
         if !self.processors.is_empty() {

@@ -224,7 +224,7 @@ mod tests {
         let frames = frames();
         frames.poison(pfn(2), order(1));
         assert_eq!((frames.first_damage(pfn(2)), frames.first_damage(pfn(3))), (None, None));
-        assert_eq!(frames.first_damage(pfn(1)), Some(0), "this one was never poisoned");
+        assert_eq!(frames.first_damage(pfn(1)), Some(0), "the frame was never poisoned");
         let word = &frames.words(pfn(3), Order::ZERO)[7];
         let mut bytes = word.load(Relaxed).to_ne_bytes();
         bytes[5] ^= 1;

@@ -51,8 +51,8 @@ mod memory {
             let side_tables = SideTables::default().with_lru().with_flags().with_owners();
             let config = Config::new(&map, 2).with_side_tables(side_tables);
             let layout = Layout::new::<HostMachine>(&config).unwrap();
-            let books = Box::leak(Box::new(Metadata::for_layout(&layout).unwrap()));
-            Memory::new(machine, &config, books.as_mut()).unwrap()
+            let metadata = Box::leak(Box::new(Metadata::for_layout(&layout).unwrap()));
+            Memory::new(machine, &config, metadata.as_mut()).unwrap()
         })
     }
 

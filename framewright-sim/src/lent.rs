@@ -58,7 +58,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_lent_is_there_during_the_call_alone() {
+    fn a_reference_is_available_during_the_call_only() {
         let place: Lent<dyn Fn(u32) -> u32> = Lent::new();
         let call = |place: &Lent<dyn Fn(u32) -> u32>| place.with(|f| f.map(|f| f(3)));
         let add = 4;

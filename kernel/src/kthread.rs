@@ -114,10 +114,10 @@ pub(crate) fn wake_kcompactd(node: NodeId) {
 }
 
 fn wake(node: NodeId, body: usize) {
-    if let Some(home) = cpu_of(node) {
+    if let Some(cpu) = cpu_of(node) {
         RUNNABLE.fetch_or(1 << (usize::from(node.get()) * BODIES.len() + body), Ordering::SeqCst);
-        if home.id != this_cpu().id {
-            apic::send(home.apic, Vector::Wake);
+        if cpu.id != this_cpu().id {
+            apic::send(cpu.apic, Vector::Wake);
         }
     }
 }
@@ -149,8 +149,8 @@ fn run_first(bodies: usize) -> bool {
         if !wanted && !due(thread.resumes.load(Ordering::Relaxed)) {
             continue;
         }
-        let home = NodeId::new(node_of(number) as u8).and_then(cpu_of);
-        if home.is_some_and(|home| home.id == me.id) {
+        let cpu = NodeId::new(node_of(number) as u8).and_then(cpu_of);
+        if cpu.is_some_and(|cpu| cpu.id == me.id) {
             RUNNABLE.fetch_and(!(1 << number), Ordering::SeqCst);
             thread.resumes.store(0, Ordering::Relaxed);
             // SAFETY: this is the CPU of the thread, outside of interrupts, and the thread does not run: a

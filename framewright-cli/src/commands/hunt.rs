@@ -215,13 +215,13 @@ fn run(row: &Row) -> Run {
     let mut count = |name: &str, value: u64, better| {
         run.metrics.insert(name.to_owned(), Metric::once(value as f64, Unit::Count, better));
     };
-    count("hunts", row.bags.len() as u64, None);
+    count("hunts", row.results.len() as u64, None);
     let better = if row.bug.is_some() { Better::Higher } else { Better::Lower };
     count("found", row.found() as u64, Some(better));
     count("schedules_tried", row.tried(), None);
     count("exhausted", u64::from(row.is_exhausted()), None);
     count("other_failures", row.strays(), Some(Better::Lower));
-    count("longest_steps", row.bags.iter().map(|bag| bag.steps).max().unwrap_or_default(), None);
+    count("longest_steps", row.results.iter().map(|bag| bag.steps).max().unwrap_or_default(), None);
     for (point, times) in row.scenario.points().iter().zip(row.reached()) {
         if point.never.is_none() || times > 0 {
             count(&format!("reached_{}", point.name), times, None);
@@ -247,9 +247,9 @@ fn checks(rows: &[Row]) -> Vec<Check> {
                 format!("{}{}", several(tried, "schedule"), reservations(same)),
             ),
             Some(bug) => {
-                let best = same.iter().max_by_key(|row| 100 * row.found() / row.bags.len().max(1));
+                let best = same.iter().max_by_key(|row| 100 * row.found() / row.results.len().max(1));
                 let found = best.map_or(0, Row::found);
-                let hunts = best.map_or(0, |row| row.bags.len());
+                let hunts = best.map_or(0, |row| row.results.len());
                 Check::new(
                     format!("{scenario} finds {bug}"),
                     same.iter().any(Row::is_good),
@@ -358,7 +358,7 @@ fn found(row: &Row) -> (String, Tone) {
         // A bug check passes if one kind finds the bug, so this row is not shown as bad.
         (Some(_), found) => {
             let tone = if row.is_good() { Tone::Good } else { Tone::Plain };
-            (format!("{found} of {}", row.bags.len()), tone)
+            (format!("{found} of {}", row.results.len()), tone)
         }
     }
 }
@@ -372,9 +372,9 @@ fn number(number: Option<u64>) -> String {
 fn repeats(rows: &[Row], style: Style) -> String {
     let mut text = String::new();
     for same in rows.chunk_by(|a, b| a.scenario.name == b.scenario.name && a.bug == b.bug) {
-        let bags = || same.iter().flat_map(|row| &row.bags);
-        let finds = bags().filter_map(|bag| bag.found.as_ref());
-        let strays = bags().filter_map(|bag| bag.stray.as_ref()).take(1);
+        let results = || same.iter().flat_map(|row| &row.results);
+        let finds = results().filter_map(|bag| bag.found.as_ref());
+        let strays = results().filter_map(|bag| bag.stray.as_ref()).take(1);
         if same[0].bug.is_some() {
             text.extend(finds.min_by_key(|find| find.at).map(|find| repeat(find, "", style)));
             text.extend(strays.map(|stray| repeat(stray, "unexpected: ", style)));

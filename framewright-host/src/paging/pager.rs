@@ -188,8 +188,8 @@ impl<'p, 'm> Pager<'p, 'm> {
             match rest {
                 NextStep::Now => {}
                 NextStep::AfterDelay => {
-                    let nap = Duration::from_nanos(Kswapd::<HostMachine>::DELAY);
-                    self.waker.wait(Some(nap));
+                    let delay = Duration::from_nanos(Kswapd::<HostMachine>::DELAY);
+                    self.waker.wait(Some(delay));
                 }
                 NextStep::WhenWoken => self.waker.wait(None),
             }

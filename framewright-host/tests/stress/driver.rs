@@ -155,7 +155,7 @@ impl<'a, 'm> StressDriver<'a, 'm> {
             Ok(extent) => {
                 assert_eq!(extent.range(), range);
                 self.counts.ranges += 1;
-                self.keep(extent);
+                self.hold(extent);
             }
             // Parts of the range may be removed, or in another zone.
             Err(RangeError::Busy { .. } | RangeError::NotOurs) => {}
@@ -168,14 +168,14 @@ impl<'a, 'm> StressDriver<'a, 'm> {
         match self.memory.alloc_contiguous(&wanted) {
             Ok(extent) => {
                 self.counts.runs += 1;
-                self.keep(extent);
+                self.hold(extent);
             }
             Err(RangeError::NotFound) => {}
             Err(error) => panic!("{error}"),
         }
     }
 
-    fn keep(&mut self, extent: Extent<'m>) {
+    fn hold(&mut self, extent: Extent<'m>) {
         self.fill(extent.range());
         self.extents.push(extent);
         if self.extents.len() > EXTENTS_MAX {

@@ -166,7 +166,7 @@ impl<'a, 'm> Worker<'a, 'm> {
     fn alloc_one(&mut self, token: &mut Token<'a, 'm>) {
         let request = self.request(9);
         match token.alloc(request) {
-            Ok(block) => self.keep(block, request),
+            Ok(block) => self.hold(block, request),
             Err(AllocError::BelowWatermark(_) | AllocError::NoBlockOfOrder(_)) => {
                 self.free_half(token);
             }
@@ -180,7 +180,7 @@ impl<'a, 'm> Worker<'a, 'm> {
         let filled = token.alloc_bulk(request, &mut blocks);
         assert_eq!(filled, blocks.iter().flatten().count());
         for block in blocks.into_iter().flatten() {
-            self.keep(block, request);
+            self.hold(block, request);
         }
     }
 
@@ -191,7 +191,7 @@ impl<'a, 'm> Worker<'a, 'm> {
         let pfn = pfn.align_down(request.order());
         if let Ok(block) = token.alloc_at(pfn, request.order(), request.migratetype()) {
             assert_eq!(block.pfn(), pfn);
-            self.keep(block, Request::new(request.order(), request.migratetype()));
+            self.hold(block, Request::new(request.order(), request.migratetype()));
         }
     }
 
@@ -203,7 +203,7 @@ impl<'a, 'm> Worker<'a, 'm> {
     }
 
     /// Checks a new block and writes a pattern into it.
-    fn keep(&mut self, mut block: Block<'m>, request: Request) {
+    fn hold(&mut self, mut block: Block<'m>, request: Request) {
         assert_eq!(block.order(), request.order());
         assert!(block.pfn().is_aligned(block.order()));
         let machine = self.memory.platform();
@@ -216,7 +216,7 @@ impl<'a, 'm> Worker<'a, 'm> {
     }
 
     /// Removes a random block from those held, verified.
-    fn let_go(&mut self) -> Option<Block<'m>> {
+    fn take_held(&mut self) -> Option<Block<'m>> {
         if self.held.is_empty() {
             return None;
         }
@@ -228,25 +228,25 @@ impl<'a, 'm> Worker<'a, 'm> {
     }
 
     fn free_one(&mut self, token: &mut Token<'a, 'm>) {
-        if let Some(block) = self.let_go() {
+        if let Some(block) = self.take_held() {
             token.free(block).unwrap();
         }
     }
 
     fn free_bulk(&mut self, token: &mut Token<'a, 'm>) {
         let count = self.random.usize(1..100);
-        let mut blocks: Vec<_> = (0..count).map_while(|_| self.let_go()).map(Some).collect();
+        let mut blocks: Vec<_> = (0..count).map_while(|_| self.take_held()).map(Some).collect();
         token.free_bulk(&mut blocks);
         assert!(blocks.iter().all(Option::is_none));
     }
 
     fn free_capturing(&mut self, token: &mut Token<'a, 'm>) {
-        let Some(block) = self.let_go() else { return };
+        let Some(block) = self.take_held() else { return };
         let larger = (block.order().get() + self.random.u8(1..4)).min(9);
         let of = TYPES[self.random.usize(0..TYPES.len())];
         let request = Request::new(Order::new(larger).unwrap(), of);
         if let Some(captured) = token.free_capturing(block, request).unwrap() {
-            self.keep(captured, request);
+            self.hold(captured, request);
         }
     }
 
@@ -281,7 +281,7 @@ impl<'a, 'm> Worker<'a, 'm> {
         // SAFETY: split in the line above.
         let block = unsafe { token.adopt(pfn, order) }.unwrap();
         self.held.push(Held { block, value });
-        let Some((pfn, order)) = self.let_go().map(Block::into_raw) else { return };
+        let Some((pfn, order)) = self.take_held().map(Block::into_raw) else { return };
         // SAFETY: split in the line above.
         unsafe { token.free_raw(pfn, order) }.unwrap();
     }

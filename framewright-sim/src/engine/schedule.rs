@@ -204,7 +204,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn schedules_survive_being_written_down() {
+    fn schedules_are_parsed_from_their_text() {
         for text in ["clock", "random:18446744073709551615", "pct:3:4:120", "replay:2=1,17=3"] {
             assert_eq!(text.parse::<Schedule>().unwrap().to_string(), text);
         }
@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_schedule_is_refused() {
+    fn text_that_is_not_a_schedule_is_refused() {
         let wrong = ["", "clock:1", "random", "random:x", "random:1:2", "pct:1:0:3", "pct:1:2"];
         for text in wrong.into_iter().chain([
             "replay:1",

@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_written_stays_as_it_was() {
+    fn a_failed_write_changes_nothing() {
         let store = store(0, 0, 0);
         let (old, new) = (Token::ZERO, Token::of(7));
         store.fail(Failures { pages: vec![(FILE, 3)], capacity: Some(1), ..Failures::default() });

@@ -128,7 +128,7 @@ fn unmapping_gives_back_pages_and_page_tables() {
 }
 
 #[test]
-fn what_is_protected_cannot_be_stored_to() {
+fn a_protected_page_cannot_be_stored_to() {
     World::new()
         .run(|cpu, world| {
             world.store(cpu, 1).unwrap();
@@ -214,7 +214,7 @@ fn a_store_that_is_nowhere_in_the_end_was_lost() {
 
 /// A lazy CPU is not interrupted, and does not use old translations afterwards.
 #[test]
-fn who_is_lazy_follows_later() {
+fn a_lazy_cpu_flushes_before_it_uses_the_address_space() {
     let world = World::new();
     let turn = RefCell::new(0);
     let wait = |cpu: Cpu<'_>, until: u32| {

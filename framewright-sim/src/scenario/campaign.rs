@@ -12,7 +12,7 @@ use std::{
 
 use super::{
     Bug, SCENARIOS, Scenario,
-    hunt::{Bag, Hunt, Kind},
+    hunt::{Hunt, HuntResult, Kind},
 };
 use crate::engine::Misfit;
 
@@ -79,7 +79,7 @@ pub struct Row {
     /// The kind of schedules.
     pub kind: Kind,
     /// The result of each hunt.
-    pub bags: Vec<Bag>,
+    pub results: Vec<HuntResult>,
 }
 
 impl Row {
@@ -91,7 +91,7 @@ impl Row {
 
     /// The number of schedules that each find took.
     pub fn finds(&self) -> impl Iterator<Item = u64> {
-        self.bags.iter().filter_map(|bag| bag.found.as_ref()).map(|find| find.at)
+        self.results.iter().filter_map(|result| result.found.as_ref()).map(|find| find.at)
     }
 
     /// The median of the numbers of schedules. A hunt that found nothing counts as longer than all
@@ -100,7 +100,7 @@ impl Row {
     pub fn median(&self) -> Option<u64> {
         let mut taken: Vec<_> = self.finds().collect();
         taken.sort_unstable();
-        taken.get((self.bags.len().max(1) - 1) / 2).copied()
+        taken.get((self.results.len().max(1) - 1) / 2).copied()
     }
 
     /// The least number of schedules.
@@ -112,32 +112,32 @@ impl Row {
     /// The number of schedules tried.
     #[must_use]
     pub fn tried(&self) -> u64 {
-        self.bags.iter().map(|bag| bag.tried).sum()
+        self.results.iter().map(|result| result.tried).sum()
     }
 
     /// The number of runs with an unexpected symptom.
     #[must_use]
     pub fn strays(&self) -> u64 {
-        self.bags.iter().map(|bag| bag.strays).sum()
+        self.results.iter().map(|result| result.strays).sum()
     }
 
     /// How often runs reached each point of the scenario.
     #[must_use]
     pub fn reached(&self) -> Vec<u64> {
-        let sum = |at| self.bags.iter().filter_map(|bag| bag.reached.get(at)).sum();
+        let sum = |at| self.results.iter().filter_map(|result| result.reached.get(at)).sum();
         (0..self.scenario.points().len()).map(sum).collect()
     }
 
     /// Whether all schedules were tried.
     #[must_use]
     pub fn is_exhausted(&self) -> bool {
-        self.bags.iter().all(|bag| bag.exhausted)
+        self.results.iter().all(|result| result.exhausted)
     }
 
     /// The first difference of a replay from its recording, if the replay found nothing.
     #[must_use]
     pub fn misfit(&self) -> Option<Misfit> {
-        self.bags.iter().filter(|bag| bag.found.is_none()).find_map(|bag| bag.misfit)
+        self.results.iter().filter(|result| result.found.is_none()).find_map(|result| result.misfit)
     }
 
     /// Whether the goal is reached: a clean control, or a bug that nine of ten seeds find.
@@ -145,7 +145,7 @@ impl Row {
     pub fn is_good(&self) -> bool {
         match self.bug {
             None => self.found() == 0 && self.misfit().is_none(),
-            Some(_) => 100 * self.found() >= GOAL_PERCENT * self.bags.len(),
+            Some(_) => 100 * self.found() >= GOAL_PERCENT * self.results.len(),
         }
     }
 }
@@ -178,7 +178,7 @@ impl Campaign {
             rows.iter().enumerate().flat_map(|(row, of)| self.jobs(row, of)).collect();
         let total = jobs.iter().map(|(_, hunt)| weight(hunt)).sum();
         let done = AtomicU64::new(0);
-        let bags = Mutex::new((0..jobs.len()).map(|_| None).collect::<Vec<_>>());
+        let results = Mutex::new((0..jobs.len()).map(|_| None).collect::<Vec<_>>());
         let places: Vec<_> = jobs.iter().map(|(row, _)| *row).collect();
         let mut queue: VecDeque<_> = jobs.into_iter().enumerate().collect();
         // The longest hunts run first, so that the campaign does not end with one of them alone.
@@ -194,12 +194,12 @@ impl Campaign {
                             let next = lock(&queue).pop_front();
                             let Some((place, (_, hunt))) = next else { return };
                             let counted = AtomicU64::new(0);
-                            let bag = hunt.run(&|tried| {
+                            let result = hunt.run(&|tried| {
                                 let left = weight(&hunt) - counted.load(Relaxed);
                                 counted.fetch_add(tried.min(left), Relaxed);
                                 done.fetch_add(tried.min(left), Relaxed);
                             });
-                            lock(&bags)[place] = Some(bag);
+                            lock(&results)[place] = Some(result);
                         }
                     })
                 })
@@ -209,9 +209,9 @@ impl Campaign {
                 progress(done.load(Relaxed), total);
             }
         });
-        let bags = bags.into_inner().unwrap_or_else(PoisonError::into_inner);
-        for (row, bag) in places.into_iter().zip(bags) {
-            rows[row].bags.push(bag.expect("every hunt was done"));
+        let results = results.into_inner().unwrap_or_else(PoisonError::into_inner);
+        for (row, result) in places.into_iter().zip(results) {
+            rows[row].results.push(result.expect("every hunt was done"));
         }
         rows
     }
@@ -230,7 +230,8 @@ impl Campaign {
                     }
                     _ => true,
                 });
-                let row = |kind: &Kind| Row { scenario, bug, kind: kind.clone(), bags: Vec::new() };
+                let row =
+                    |kind: &Kind| Row { scenario, bug, kind: kind.clone(), results: Vec::new() };
                 rows.extend(kinds.map(row));
             }
         }

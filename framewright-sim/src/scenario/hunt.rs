@@ -107,7 +107,7 @@ pub struct Find {
 
 /// The result of a hunt.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Bag {
+pub struct HuntResult {
     /// Schedules tried.
     pub tried: u64,
     /// Whether all schedules were tried.
@@ -129,45 +129,47 @@ pub struct Bag {
 impl Hunt {
     /// Runs the hunt. `progress` gets the number of schedules at regular intervals.
     #[must_use]
-    pub fn run(&self, progress: &dyn Fn(u64)) -> Bag {
+    pub fn run(&self, progress: &dyn Fn(u64)) -> HuntResult {
         let machine = self.scenario.machine();
         let mut source = self.source(&machine);
-        let mut bag = Bag { reached: vec![0; self.scenario.points().len()], ..Bag::default() };
-        while bag.tried < self.schedules && bag.found.is_none() {
-            let Some(schedule) = source.next(self.seed.wrapping_add(bag.tried)) else {
-                bag.exhausted = true;
+        let mut result =
+            HuntResult { reached: vec![0; self.scenario.points().len()], ..HuntResult::default() };
+        while result.tried < self.schedules && result.found.is_none() {
+            let Some(schedule) = source.next(self.seed.wrapping_add(result.tried)) else {
+                result.exhausted = true;
                 break;
             };
             machine.restart(schedule);
             let verdict = self.scenario.run(&machine, self.bug);
-            bag.tried += 1;
-            bag.misfit = machine.misfit();
-            bag.steps = bag.steps.max(machine.steps());
+            result.tried += 1;
+            result.misfit = machine.misfit();
+            result.steps = result.steps.max(machine.steps());
             let reached = machine.reached();
-            bag.reached.iter_mut().zip(reached).for_each(|(sum, times)| *sum += times);
+            result.reached.iter_mut().zip(reached).for_each(|(sum, times)| *sum += times);
             if verdict != Verdict::Clean {
-                self.judge(&machine, verdict, &mut bag);
+                self.judge(&machine, verdict, &mut result);
             }
-            if bag.tried.is_multiple_of(STRIDE) {
+            if result.tried.is_multiple_of(STRIDE) {
                 progress(STRIDE);
             }
         }
-        progress(self.schedules - bag.tried / STRIDE * STRIDE);
-        bag
+        progress(self.schedules - result.tried / STRIDE * STRIDE);
+        result
     }
 
-    fn judge(&self, machine: &Machine, verdict: Verdict, bag: &mut Bag) {
+    fn judge(&self, machine: &Machine, verdict: Verdict, result: &mut HuntResult) {
         let expected = match (&verdict, self.bug) {
             (Verdict::Seen { symptom, .. }, Some(bug)) => bug.symptoms().contains(symptom),
             _ => self.bug.is_none(),
         };
-        let find = || Find { at: bag.tried, verdict, repeat: self.repeat(machine, bag.tried) };
+        let find =
+            || Find { at: result.tried, verdict, repeat: self.repeat(machine, result.tried) };
         if expected {
-            bag.found = Some(find());
+            result.found = Some(find());
         } else {
-            bag.strays += 1;
-            if bag.stray.is_none() {
-                bag.stray = Some(find());
+            result.strays += 1;
+            if result.stray.is_none() {
+                result.stray = Some(find());
             }
         }
     }
@@ -244,7 +246,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn kinds_survive_being_written_down() {
+    fn kinds_are_parsed_from_their_text() {
         for text in ["random", "pct:4", "exhaustive:2", "replay:3=1,7=2"] {
             assert_eq!(text.parse::<Kind>().unwrap().to_string(), text);
         }

@@ -46,7 +46,7 @@ mod world;
 
 pub use bug::{Bug, NoSuchBug};
 pub use campaign::{Campaign, Row};
-pub use hunt::{Bag, Find, Hunt, Kind, NoSuchKind};
+pub use hunt::{Find, Hunt, HuntResult, Kind, NoSuchKind};
 pub use table::SCENARIOS;
 pub use world::Verdict;
 

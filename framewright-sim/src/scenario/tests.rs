@@ -2,27 +2,32 @@
 
 use super::*;
 
-fn hunt(scenario: &'static Scenario, bug: Option<Bug>, kind: Kind, schedules: u64) -> Bag {
+fn hunt(scenario: &'static Scenario, bug: Option<Bug>, kind: Kind, schedules: u64) -> HuntResult {
     Hunt { scenario, bug, kind, seed: 0, schedules }.run(&|_| {})
 }
 
 #[test]
 fn code_without_bugs_is_clean_and_long_enough_to_go_wrong() {
     for scenario in &SCENARIOS {
-        let bag = hunt(scenario, None, Kind::Random, 1_000);
-        assert_eq!((bag.found, bag.strays), (None, 0), "{}", scenario.name);
-        assert!(scenario.cpus >= 3 && bag.steps >= 30, "{}: {} steps", scenario.name, bag.steps);
-        let bag = hunt(scenario, None, Kind::Pct { depth: 4 }, 500);
-        assert_eq!((bag.found, bag.strays), (None, 0), "{}", scenario.name);
-        let bag = hunt(scenario, None, Kind::Exhaustive { bound: 1 }, 1_000);
-        assert_eq!((bag.found, bag.strays), (None, 0), "{}", scenario.name);
+        let result = hunt(scenario, None, Kind::Random, 1_000);
+        assert_eq!((result.found, result.strays), (None, 0), "{}", scenario.name);
+        assert!(
+            scenario.cpus >= 3 && result.steps >= 30,
+            "{}: {} steps",
+            scenario.name,
+            result.steps
+        );
+        let result = hunt(scenario, None, Kind::Pct { depth: 4 }, 500);
+        assert_eq!((result.found, result.strays), (None, 0), "{}", scenario.name);
+        let result = hunt(scenario, None, Kind::Exhaustive { bound: 1 }, 1_000);
+        assert_eq!((result.found, result.strays), (None, 0), "{}", scenario.name);
     }
 }
 
 #[test]
 fn every_bug_is_found_and_can_be_found_again() {
     for (scenario, bug) in bugs() {
-        let Bag { found, stray, .. } = hunt(scenario, Some(bug), Kind::Random, 20_000);
+        let HuntResult { found, stray, .. } = hunt(scenario, Some(bug), Kind::Random, 20_000);
         assert_eq!(stray, None, "{} with {bug}", scenario.name);
         let Find { at, verdict, .. } = found.unwrap_or_else(|| panic!("{bug} is not found"));
         let again =
@@ -36,8 +41,8 @@ fn every_bug_is_found_and_can_be_found_again() {
 fn a_find_of_a_search_is_printed_as_options_that_repeat_it() {
     let scenario = Scenario::named("reclaim").unwrap();
     let bug = Some(Bug::WriteOutBeforeFlush);
-    let bag = hunt(scenario, bug, Kind::Exhaustive { bound: 1 }, 20_000);
-    let find = bag.found.unwrap();
+    let result = hunt(scenario, bug, Kind::Exhaustive { bound: 1 }, 20_000);
+    let find = result.found.unwrap();
     let (_, replay) = find.repeat.split_once("--schedule ").unwrap();
     assert!(find.repeat.starts_with("reclaim --bug write-out-before-flush --schedule replay:"));
     let again = hunt(scenario, bug, replay.parse().unwrap(), 1).found.unwrap();
@@ -54,8 +59,8 @@ fn every_bug_has_a_scenario() {
 #[test]
 fn small_scenarios_are_searched_to_the_end() {
     let scenario = Scenario::named("take").unwrap();
-    let bag = hunt(scenario, None, Kind::Exhaustive { bound: 1 }, u64::MAX);
-    assert!(bag.exhausted && bag.found.is_none() && bag.tried > 300, "{}", bag.tried);
+    let result = hunt(scenario, None, Kind::Exhaustive { bound: 1 }, u64::MAX);
+    assert!(result.exhausted && result.found.is_none() && result.tried > 300, "{}", result.tried);
 }
 
 #[test]
@@ -79,8 +84,8 @@ fn unexpected_symptoms_do_not_count() {
         tally: None,
         run: stuck,
     };
-    let bag = hunt(&STUCK, Some(Bug::UnlockedTake), Kind::Random, 10);
-    assert_eq!((bag.found, bag.strays), (None, 10));
+    let result = hunt(&STUCK, Some(Bug::UnlockedTake), Kind::Random, 10);
+    assert_eq!((result.found, result.strays), (None, 10));
     let control = hunt(&STUCK, None, Kind::Random, 10).found.unwrap();
     assert_eq!(control.verdict, Verdict::Failed(crate::engine::Failure::Deadlock));
 }
@@ -104,8 +109,9 @@ fn a_campaign_does_the_same_on_any_number_of_threads() {
     assert_eq!(labels[6], (None, "random".to_owned()));
     assert_eq!((rows[6].tried(), rows[6].is_good()), (400, true));
     let again = campaign.run(&mut |_, _| {});
-    let bags = |rows: &[Row]| rows.iter().flat_map(|row| row.bags.clone()).collect::<Vec<_>>();
-    assert_eq!(bags(&rows), bags(&again));
+    let results =
+        |rows: &[Row]| rows.iter().flat_map(|row| row.results.clone()).collect::<Vec<_>>();
+    assert_eq!(results(&rows), results(&again));
 }
 
 fn bugs() -> impl Iterator<Item = (&'static Scenario, Bug)> {

@@ -69,8 +69,8 @@ fn unmap(cpu: Cpu<'_>, world: &World, process: &Process, pages: Range<u32>, bug:
     space.advance_generation(cpu);
     let mut targets = early.unwrap_or_else(|| space.cpus(cpu));
     if bug == Some(Bug::ForgottenTarget) {
-        let forgotten = targets.iter().filter(|target| *target != cpu.id()).last();
-        forgotten.into_iter().for_each(|last| targets.remove(last));
+        let skipped = targets.iter().filter(|target| *target != cpu.id()).last();
+        skipped.into_iter().for_each(|last| targets.remove(last));
     }
     space.flush_on(cpu, targets, u64::MAX);
     process.unreachable(pages);

@@ -38,7 +38,7 @@ pub(crate) fn run(words: &Words) -> Result<Report, Failure> {
         let own = || team::map(pages * PAGE, libc::MAP_SHARED, file.as_raw_fd());
         let at = match tasks {
             Tasks::Threads => of_all as *mut u8,
-            Tasks::Processes => own().expect("there is room in an address space"),
+            Tasks::Processes => own().expect("there is address space"),
         };
         meeting.meet();
         for pass in 0..PASSES {

@@ -122,7 +122,7 @@ fn restarting_is_like_starting() {
 }
 
 #[test]
-fn a_change_between_looking_and_waiting_is_not_missed() {
+fn a_change_between_check_and_wait_is_not_missed() {
     let machine = Machine::new(2, Options::default());
     let [word, other] = [0, 0].map(|value| machine.engine().new_word(value));
     let waiter = |cpu: Cpu<'_>| {
@@ -220,7 +220,7 @@ fn two_cpus_that_check_in_vain_let_a_third_one_run() {
 }
 
 #[test]
-fn a_run_without_end_is_given_up() {
+fn an_endless_run_is_ended() {
     let machine = Machine::new(1, Options { most_steps: 50, ..hunting(Schedule::Random(1)) });
     let endless = |cpu: Cpu<'_>| loop {
         cpu.step();
@@ -250,7 +250,7 @@ fn rare_outcomes_are_forced_as_often_as_asked_for() {
 }
 
 #[test]
-fn a_watch_looks_when_nobody_is_inside() {
+fn a_watch_runs_only_outside_of_sections() {
     let machine = Machine::new(2, hunting(Schedule::Random(2)));
     let (inside, looks) = (Cell::new(false), Cell::new(0));
     let section = SectionId { name: "zone", table: 0, index: 0 };
@@ -280,7 +280,7 @@ fn a_watch_looks_when_nobody_is_inside() {
 }
 
 #[test]
-fn two_cpus_in_one_section_are_told() {
+fn two_cpus_in_one_section_are_reported() {
     let machine = Machine::new(2, hunting(Schedule::Random(4)));
     let section = SectionId { name: "zone", table: 1, index: 7 };
     let program = || -> Program<'_> {

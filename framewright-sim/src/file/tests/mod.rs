@@ -205,7 +205,7 @@ fn accessed_bits_are_collected_once_and_unmapping_tells_of_stores() {
 }
 
 #[test]
-fn what_cannot_be_written_stays_dirty_and_is_told() {
+fn a_page_whose_write_failed_stays_dirty_and_is_reported() {
     let mut world = World::checking();
     let space = AddressSpace::new(&world.mmu);
     let file = world.cache.create(FileSpec { fault_around: 1, ..FileSpec::new(4) });

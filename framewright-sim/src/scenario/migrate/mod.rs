@@ -223,7 +223,7 @@ impl<'m> Scene<'_, 'm> {
             }),
         ]);
         match result {
-            Ok(()) => self.look_around(),
+            Ok(()) => self.check_end_state(),
             Err(failure) => failed(self.mmu.oracle().expect("scenarios are checked"), failure),
         }
     }
@@ -260,7 +260,7 @@ impl<'m> Scene<'_, 'm> {
     }
 
     /// Checks all invariants at the end.
-    fn look_around(&self) -> Verdict {
+    fn check_end_state(&self) -> Verdict {
         if let Err((symptom, page)) = self.process.check_contents(|_, _| None) {
             return seen(symptom, &format!("page {page}"));
         }
@@ -268,7 +268,7 @@ impl<'m> Scene<'_, 'm> {
         if claimed > 0 {
             return seen(Symptom::Inconsistent, &format!("{claimed} pages are still claimed"));
         }
-        if let Some(what) = self.forgets_writes() {
+        if let Some(what) = self.wrong_write_state() {
             return seen(Symptom::LostWrite, &what);
         }
         self.memory.drain_all();
@@ -289,11 +289,11 @@ impl<'m> Scene<'_, 'm> {
 
 impl Scene<'_, '_> {
     /// The first lost or misplaced state of a page whose write failed.
-    fn forgets_writes(&self) -> Option<String> {
+    fn wrong_write_state(&self) -> Option<String> {
         let writing = &self.owner.writing;
         let frame_of = |page| self.process.space().entry(page).present().map(|it| it.frame);
         let has_page = |frame| (0..PAGES).any(|page| frame_of(page) == Some(frame));
-        if let Some(page) = writing.forgotten(frame_of) {
+        if let Some(page) = writing.lost_failure(frame_of) {
             return Some(format!("page {page} was not written, and is not dirty"));
         }
         let frame = writing.left_behind(has_page)?;

@@ -303,9 +303,9 @@ unsafe impl Mover<Simulated> for Owner {
             self.is_at(at, Step::Release);
             // The release takes the lock of a list.
             (0..4).for_each(|_| _ = self.machine.current().inspect(Cpu::step));
-            let forgotten = self.bug == Some(Bug::FailedStaysClaimed)
+            let skipped = self.bug == Some(Bug::FailedStaysClaimed)
                 && self.failed.borrow().contains(&number(at.from()));
-            if !forgotten {
+            if !skipped {
                 self.mover.release(std::slice::from_mut(at));
             }
             self.ended(number(at.from()));

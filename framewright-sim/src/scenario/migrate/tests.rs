@@ -3,7 +3,7 @@
 use super::*;
 use crate::{
     engine::{Options, Schedule},
-    scenario::{Bag, Hunt, Kind, SCENARIOS, Scenario},
+    scenario::{Hunt, HuntResult, Kind, SCENARIOS, Scenario},
 };
 
 fn machine(seed: u64) -> Machine {
@@ -42,7 +42,7 @@ fn family() -> impl Iterator<Item = &'static Scenario> {
     SCENARIOS.iter().filter(|scenario| !scenario.points().is_empty())
 }
 
-fn hunt(scenario: &'static Scenario, bug: Option<Bug>, seed: u64, schedules: u64) -> Bag {
+fn hunt(scenario: &'static Scenario, bug: Option<Bug>, seed: u64, schedules: u64) -> HuntResult {
     Hunt { scenario, bug, kind: Kind::Random, seed, schedules }.run(&|_| {})
 }
 
@@ -50,9 +50,9 @@ fn hunt(scenario: &'static Scenario, bug: Option<Bug>, seed: u64, schedules: u64
 fn everything_happens_at_every_step_at_which_it_can() {
     assert_eq!(family().count(), 5);
     for scenario in family() {
-        let bag = hunt(scenario, None, 0, 2_000);
-        assert_eq!((bag.found, bag.strays), (None, 0), "{}", scenario.name);
-        for (point, times) in scenario.points().iter().zip(bag.reached) {
+        let result = hunt(scenario, None, 0, 2_000);
+        assert_eq!((result.found, result.strays), (None, 0), "{}", scenario.name);
+        for (point, times) in scenario.points().iter().zip(result.reached) {
             let (name, step) = (scenario.name, point.name);
             assert_eq!(times > 0, point.never.is_none(), "{name} at {step}: {times} times");
         }
@@ -63,9 +63,9 @@ fn everything_happens_at_every_step_at_which_it_can() {
 fn twenty_hunts_of_twenty_find_each_bug() {
     for (scenario, bug) in family().flat_map(|it| it.bugs.iter().map(move |bug| (it, *bug))) {
         for nth in 0..20 {
-            let bag = hunt(scenario, Some(bug), nth << 32, 5_000);
-            assert!(bag.found.is_some(), "{} with {bug}, hunt {nth}", scenario.name);
-            assert_eq!(bag.stray, None, "{} with {bug}, hunt {nth}", scenario.name);
+            let result = hunt(scenario, Some(bug), nth << 32, 5_000);
+            assert!(result.found.is_some(), "{} with {bug}, hunt {nth}", scenario.name);
+            assert_eq!(result.stray, None, "{} with {bug}, hunt {nth}", scenario.name);
         }
     }
 }

@@ -48,7 +48,7 @@ impl Writing {
     }
 
     /// A page that was written, and whose frame has no failure.
-    pub(super) fn forgotten(&self, frame_of: impl Fn(u32) -> Option<u32>) -> Option<u32> {
+    pub(super) fn lost_failure(&self, frame_of: impl Fn(u32) -> Option<u32>) -> Option<u32> {
         let states = self.by_frame.borrow();
         let state = |page| states.get(&frame_of(page)?).copied();
         self.pages.borrow().iter().copied().find(|&page| state(page) != Some(State::Failed))
