@@ -247,7 +247,8 @@ fn checks(rows: &[Row]) -> Vec<Check> {
                 format!("{}{}", several(tried, "schedule"), reservations(same)),
             ),
             Some(bug) => {
-                let best = same.iter().max_by_key(|row| 100 * row.found() / row.results.len().max(1));
+                let best =
+                    same.iter().max_by_key(|row| 100 * row.found() / row.results.len().max(1));
                 let found = best.map_or(0, Row::found);
                 let hunts = best.map_or(0, |row| row.results.len());
                 Check::new(
