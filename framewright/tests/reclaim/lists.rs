@@ -30,7 +30,7 @@ fn an_isolated_page_can_be_abandoned() {
     assert!(!embedder.lru().isolate(pfn), "the page is isolated");
     assert!(!embedder.lru().remove(pfn), "the page is isolated");
     assert!(embedder.lru().check().is_err(), "a page is isolated");
-    // SAFETY: nobody uses the page, which was never mapped by another CPU.
+    // SAFETY: the page is not in use, and was never mapped by another CPU.
     assert_eq!(unsafe { embedder.lru().abandon(pfn) }, FreedBy::Isolator);
     // SAFETY: it was isolated above.
     assert!(!unsafe { embedder.lru().put_back(pfn) }, "the caller frees the frame");
@@ -53,7 +53,7 @@ fn many_pages_are_abandoned_at_once() {
     assert!(embedder.lru().isolate(isolated));
     let asked: Vec<Pfn> = frames.iter().copied().chain([unknown]).collect();
     let mut who = vec![FreedBy::Isolator; 71];
-    // SAFETY: nobody uses the pages, which were never mapped by another CPU.
+    // SAFETY: the pages are not in use, and were never mapped by another CPU.
     unsafe { embedder.lru().abandon_many(&asked, &mut who) };
     for (pfn, who) in asked.iter().zip(&who) {
         let theirs = *pfn == isolated;
@@ -94,7 +94,7 @@ fn pages_of_all_zones_and_lists_are_abandoned_at_once() {
     assert!(there(node()) > 700 && there(far.node) > 300, "the others wait in batches");
     lru.check().unwrap();
     let mut who = vec![FreedBy::Isolator; frames.len()];
-    // SAFETY: nobody uses the pages, which were never mapped.
+    // SAFETY: the pages are not in use, and were never mapped.
     unsafe { lru.abandon_many(&frames, &mut who) };
     assert!(who.iter().all(|who| *who == FreedBy::Caller));
     assert_eq!((there(node()), there(far.node)), (0, 0));

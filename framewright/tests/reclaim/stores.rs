@@ -68,7 +68,7 @@ fn abandoned_pages_do_not_count_as_awaiting_writeback() {
         |given_up| assert_eq!(lru.awaiting_writeback(node()), writes.len() as u64 - given_up);
     assert!(lru.remove(writes[0]));
     is_left(1);
-    // SAFETY: nobody uses the pages, which were never mapped by another CPU.
+    // SAFETY: the pages are not in use, and were never mapped by another CPU.
     assert_eq!(unsafe { lru.abandon(writes[1]) }, FreedBy::Caller);
     is_left(2);
     assert!(lru.isolate(writes[2]));
