@@ -30,5 +30,5 @@
 mod quarantine;
 mod states;
 
-pub(crate) use quarantine::{Quarantine, QuarantinedBlock};
+pub(crate) use quarantine::{Quarantine, Waiting};
 pub(crate) use states::States;

@@ -4,7 +4,7 @@ use crate::types::Order;
 
 /// A block in quarantine.
 #[derive(Clone, Copy, Default)]
-pub(crate) struct QuarantinedBlock {
+pub(crate) struct Waiting {
     pub(crate) frame: u32,
     pub(crate) order: Order,
 }
@@ -12,7 +12,7 @@ pub(crate) struct QuarantinedBlock {
 /// Freed blocks that wait before they return to the zone. The number of slots is also the maximum
 /// of frames; the youngest block may exceed it until the next block is added.
 pub(crate) struct Quarantine<'m> {
-    slots: &'m mut [QuarantinedBlock],
+    slots: &'m mut [Waiting],
     /// The slot of the oldest block.
     first: usize,
     len: usize,
@@ -20,7 +20,7 @@ pub(crate) struct Quarantine<'m> {
 }
 
 impl<'m> Quarantine<'m> {
-    pub(crate) fn new(slots: &'m mut [QuarantinedBlock]) -> Self {
+    pub(crate) fn new(slots: &'m mut [Waiting]) -> Self {
         Self { slots, first: 0, len: 0, frames: 0 }
     }
 
@@ -36,7 +36,7 @@ impl<'m> Quarantine<'m> {
     }
 
     /// Adds a block as the youngest; `false` if there is no slot.
-    pub(crate) fn push(&mut self, block: QuarantinedBlock) -> bool {
+    pub(crate) fn push(&mut self, block: Waiting) -> bool {
         if self.len == self.slots.len() {
             return false;
         }
@@ -48,7 +48,7 @@ impl<'m> Quarantine<'m> {
     }
 
     /// Takes the oldest block.
-    pub(crate) fn pop(&mut self) -> Option<QuarantinedBlock> {
+    pub(crate) fn pop(&mut self) -> Option<Waiting> {
         self.len = self.len.checked_sub(1)?;
         let block = self.slots[self.first];
         self.first = (self.first + 1) % self.slots.len();
@@ -61,13 +61,13 @@ impl<'m> Quarantine<'m> {
 mod tests {
     use super::*;
 
-    fn block(frame: u32, order: u8) -> QuarantinedBlock {
-        QuarantinedBlock { frame, order: Order::new(order).unwrap() }
+    fn block(frame: u32, order: u8) -> Waiting {
+        Waiting { frame, order: Order::new(order).unwrap() }
     }
 
     #[test]
     fn the_oldest_leaves_first_also_around_the_end() {
-        let mut slots = [QuarantinedBlock::default(); 3];
+        let mut slots = [Waiting::default(); 3];
         let mut quarantine = Quarantine::new(&mut slots);
         for round in 0..5 {
             assert!(
@@ -90,7 +90,7 @@ mod tests {
 
     #[test]
     fn a_block_larger_than_all_of_it_is_not_admitted() {
-        let mut slots = [QuarantinedBlock::default(); 4];
+        let mut slots = [Waiting::default(); 4];
         let quarantine = Quarantine::new(&mut slots);
         assert!(quarantine.admits(Order::new(2).unwrap()));
         assert!(!quarantine.admits(Order::new(3).unwrap()));

@@ -12,7 +12,7 @@ use crate::{
     buddy::{Buddy, Gigablock, Heads, Pageblock},
     compact::{SkipHints, ZoneCompaction},
     core::CpuState,
-    hardening::QuarantinedBlock,
+    hardening::Waiting,
     pcp::{BundleStore, CpuPages, Slot, bundle_slots},
     platform::Platform,
     reclaim::{LruBatch, LruFlags, LruLink, LruNode, LruZone},
@@ -187,7 +187,7 @@ impl Layout {
             Part::of_bytes("CPU lists", self.cpus * self.zones * self.pages.0).of_cpus(),
             Part::new::<Slot>("CPU list bundles", self.cpus * self.slots, true),
             Part::new::<u64>("CPU list sets", self.cpus * self.slot_sets, true),
-            Part::new::<QuarantinedBlock>("quarantine", self.waiting(), true).optional(),
+            Part::new::<Waiting>("quarantine", self.waiting(), true).optional(),
         ]
         .into_iter()
     }

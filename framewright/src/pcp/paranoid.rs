@@ -18,7 +18,7 @@ use core::ops::Range;
 use super::{Lists, OwnedZoneOnCpu, cpu::ZoneOnCpu, pages::ListsContext};
 use crate::{
     buddy::{Bundle, Bundles, Refusals},
-    hardening::{QuarantinedBlock, States},
+    hardening::{States, Waiting},
     platform::Platform,
     tuning::Hardening,
     types::{Corruption, Finding, FreeError, MigrateType, Order, PAGEBLOCK_FRAMES, Refusal},
@@ -178,11 +178,7 @@ impl<P: Platform> OwnedZoneOnCpu<'_, '_, P> {
             // The type is read inside: isolation changes the type of a pageblock, then waits until
             // no owner is inside.
             let stays = !at.is_isolated(frame, order)
-                && lists.quarantine_block(
-                    at.context(),
-                    QuarantinedBlock { frame, order },
-                    &mut leaving,
-                );
+                && lists.quarantine_block(at.context(), Waiting { frame, order }, &mut leaving);
             if stays {
                 at.pages.counters.pgfree.add(order.frames());
             }
@@ -204,7 +200,7 @@ impl<'m> Lists<'m> {
     fn quarantine_block(
         &mut self,
         context: ListsContext<'_, 'm, impl Platform>,
-        block: QuarantinedBlock,
+        block: Waiting,
         leaving: &mut Bundles,
     ) -> bool {
         if !self.quarantine.admits(block.order) {
@@ -226,7 +222,7 @@ impl<'m> Lists<'m> {
         &mut self,
         context: ListsContext<'_, 'm, impl Platform>,
     ) -> Option<Bundle> {
-        let QuarantinedBlock { frame, order } = self.quarantine.pop()?;
+        let Waiting { frame, order } = self.quarantine.pop()?;
         self.set_stored(context, self.stored() - order.frames());
         Some(Bundle::of(frame, order))
     }

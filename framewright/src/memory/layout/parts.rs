@@ -10,7 +10,7 @@ use crate::{
     buddy::{ABSENT, Buddy, Gigablock, Heads, Pageblock},
     compact::{SkipHints, ZoneCompaction},
     core::{CoreArrays, CpuState},
-    hardening::{Quarantine, QuarantinedBlock, States},
+    hardening::{Quarantine, States, Waiting},
     pcp::{BundleStore, CpuPages, Lists, Slot},
     platform::{OwnerLock, Platform},
     reclaim::{LruBatch, LruFlags, LruLink, LruNode, LruState, LruZone},
@@ -187,8 +187,7 @@ fn carve_lists<'m, P: Platform>(
 ) -> Option<&'m [CpuPages<'m, P>]> {
     let mut slots: &mut [Slot] = carver.array(layout.cpus * layout.slots, |_| Slot::default())?;
     let mut sets: &mut [u64] = carver.array(layout.cpus * layout.slot_sets, |_| 0)?;
-    let mut waiting: &mut [QuarantinedBlock] =
-        carver.array(layout.waiting(), |_| QuarantinedBlock::default())?;
+    let mut waiting: &mut [Waiting] = carver.array(layout.waiting(), |_| Waiting::default())?;
     let cpus = layout.cpus;
     let mut of_zones =
         config.zones().flat_map(|zone| core::iter::repeat_n(slots_of(config, zone), cpus));
