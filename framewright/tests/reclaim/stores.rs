@@ -77,9 +77,9 @@ fn abandoned_pages_do_not_count_as_awaiting_writeback() {
     // SAFETY: it was isolated above.
     assert!(!unsafe { lru.put_back(writes[2]) });
     is_left(3);
-    let mut who = vec![FreedBy::Isolator; 8];
+    let mut freed_by = vec![FreedBy::Isolator; 8];
     // SAFETY: as above.
-    unsafe { lru.abandon_many(&writes[3..11], &mut who) };
+    unsafe { lru.abandon_many(&writes[3..11], &mut freed_by) };
     is_left(11);
     // The end of these writes may still be reported.
     writes[..11].iter().for_each(|&pfn| embedder.reclaim().written(CPU, pfn, Ok(())));
