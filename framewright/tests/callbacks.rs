@@ -81,7 +81,7 @@ fn an_isolated_pageblock_is_not_used_by_a_refill_in_progress() {
         assert_ne!(
             block.pfn().align_down(Order::PAGEBLOCK),
             isolated,
-            "handed out after isolation"
+            "allocated after its isolation"
         );
     }
     memory.check().unwrap();
@@ -182,7 +182,7 @@ fn an_isolation_that_panics_is_undone() {
     assert!(std::panic::catch_unwind(isolate).is_err());
     memory.drain_all();
     assert_eq!(memory.free(), 64 * 512, "a frame is isolated or lost");
-    let isolated = memory.isolate(Pfn::new(63 * 512)).expect("nobody has isolated it");
+    let isolated = memory.isolate(Pfn::new(63 * 512)).expect("it is not isolated");
     memory.undo_isolate(isolated).unwrap();
     memory.check().unwrap();
 }

@@ -43,7 +43,7 @@ unsafe impl Platform for Listener {
     }
     fn remote_barrier(&self, _: BarrierTarget) {}
     fn wait(&self, why: Wait, _: u32) {
-        panic!("nobody is waited for: {why:?}");
+        panic!("no wait is expected: {why:?}");
     }
 }
 
@@ -158,7 +158,11 @@ fn all_work_is_charged() {
             assert_eq!(cost(Cost::HotFree) + cost(Cost::SlowFree), 6000);
             assert_eq!(cost(Cost::ZoneHold), zone_lock_acquisitions);
             assert_eq!(cost(Cost::TakeFrames) + cost(Cost::GiveFrames), zone_lock_frames);
-            assert_eq!(cost(Cost::TakeFrames), cost(Cost::GiveFrames), "all came home");
+            assert_eq!(
+                cost(Cost::TakeFrames),
+                cost(Cost::GiveFrames),
+                "all frames returned to the zone"
+            );
             assert!(cost(Cost::TakeBundles) >= cost(Cost::TakePageblocks));
             assert!(cost(Cost::GiveBundles) >= cost(Cost::GivePageblocks));
             let chosen = cost(Cost::SelectBundles) + cost(Cost::SelectSingly);
@@ -325,11 +329,11 @@ fn a_deferred_bulk_free_happens_later() {
         token.drain();
         memory.platform().forces(Site::BulkFree, u32::MAX);
         blocks.drain(..1000).for_each(|block| token.free(block).unwrap());
-        let put_off = memory.held_by_cpus();
+        let deferred = memory.held_by_cpus();
         memory.platform().forces(Site::BulkFree, 0);
         blocks.drain(..).for_each(|block| token.free(block).unwrap());
         let settled = memory.held_by_cpus();
-        assert!(put_off > 10 * settled, "{put_off} frames were held, {settled} are due to stay");
+        assert!(deferred > 10 * settled, "{deferred} frames were held, {settled} are due to stay");
     });
 }
 

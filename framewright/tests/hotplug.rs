@@ -88,7 +88,7 @@ fn added_memory_is_used_and_free_memory_can_be_removed() {
         free_all(memory, blocks);
         // Memory that was present from the start may be removed as well, and added again.
         for gone in [range(11, 13), range(0, 4)] {
-            memory.remove_memory(gone, &mut |_| panic!("nothing is in the way")).unwrap();
+            memory.remove_memory(gone, &mut |_| panic!("no frame is in use")).unwrap();
         }
         assert_eq!(memory.managed(), 6 * PAGEBLOCK);
         let blocks = all(memory);

@@ -56,7 +56,7 @@ fn touching_ranges_are_one() {
         for _ in 0..2 {
             let (pfn, whole) = token.alloc(movable(Order::PAGEBLOCK)).map(Block::into_raw).unwrap();
             // SAFETY: it was a block until `into_raw`.
-            let block = unsafe { token.adopt(pfn, whole) }.expect("it is ours");
+            let block = unsafe { token.adopt(pfn, whole) }.expect("it is a block of this memory");
             let (pfn, whole) = block.into_raw();
             // SAFETY: as above.
             assert_eq!(unsafe { token.free_raw(pfn, whole) }, Ok(()));

@@ -36,7 +36,7 @@ unsafe impl Platform for Threads {
     }
 
     fn remote_barrier(&self, _target: BarrierTarget) {
-        unreachable!("nobody needs one under the trylock protocol");
+        unreachable!("the try-lock protocol needs no barrier");
     }
 
     fn wait(&self, _why: Wait, spins: u32) {

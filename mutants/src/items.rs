@@ -1,4 +1,4 @@
-//! Where the items of a file begin and end.
+//! The items of a file, with their extents.
 
 use proc_macro2::Ident;
 use std::ops::Range;
@@ -9,13 +9,13 @@ use syn::{ImplItem, Item, TraitItem, Type};
 /// A function, type, constant, module or `impl` block.
 #[derive(Debug)]
 pub(crate) struct Place {
-    /// Its name behind those of what it is in. An `impl` block has the name of its type.
+    /// The names of the enclosing items and its own. An `impl` block has the name of its type.
     path: Vec<String>,
     bytes: Range<usize>,
 }
 
 impl Place {
-    /// Whether `bytes` are in it, and its path ends with `path`, such as `Type::function`.
+    /// Whether the item contains `bytes`, and its path ends with `path`, such as `Type::function`.
     pub(crate) fn has(&self, path: &str, bytes: &Range<usize>) -> bool {
         let inside = self.bytes.start <= bytes.start && bytes.end <= self.bytes.end;
         inside && self.path.ends_with(&path.split("::").map(str::to_string).collect::<Vec<_>>())

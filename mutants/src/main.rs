@@ -1,5 +1,5 @@
 //! Seeds a fault into the library, for `mutants/run`. A rule of `mutants/rules.toml` finds its place by
-//! tokens, so that it keeps to it when code is moved or formatted.
+//! tokens, so that it still finds the place after code was moved or formatted.
 
 mod items;
 mod rule;

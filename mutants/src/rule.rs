@@ -1,4 +1,4 @@
-//! Rules: which tokens become which others.
+//! Rules: tokens to find, and tokens to put in their place.
 
 use crate::items::Place;
 use crate::tokens::{Token, tokens};
@@ -10,9 +10,9 @@ use toml::Table;
 #[derive(Debug)]
 pub(crate) struct Rule {
     pub(crate) name: String,
-    /// The program of tests, as arguments of `cargo test -p framewright`, behind the `--cfg` it is built with.
+    /// The test program, as arguments of `cargo test -p framewright`, after the `--cfg` that it is built with.
     pub(crate) program: String,
-    /// The tests of it that fail; empty for all.
+    /// The filter of the tests that fail; empty for all tests of the program.
     pub(crate) filter: String,
     pub(crate) edits: Vec<Edit>,
 }
@@ -20,17 +20,17 @@ pub(crate) struct Rule {
 /// One replacement.
 #[derive(Debug)]
 pub(crate) struct Edit {
-    /// The end of the path of the item that the tokens are in.
+    /// The end of the path of the item that contains the tokens.
     within: Option<String>,
     replace: Vec<Token>,
     with: String,
 }
 
-/// The rules of a file, in its order, or what is wrong with it.
+/// The rules of a file, in its order, or the error in it.
 pub(crate) fn rules(text: &str) -> Result<Vec<Rule>, String> {
     let table: Table = text.parse().map_err(|why| format!("{why}"))?;
     let rule = |(name, value): (String, toml::Value)| {
-        let rule = value.as_table().ok_or("is no table".to_string());
+        let rule = value.as_table().ok_or("is not a table".to_string());
         rule.and_then(|rule| parse(&name, rule)).map_err(|why| format!("{name}: {why}"))
     };
     table.into_iter().map(rule).collect()
@@ -41,7 +41,7 @@ fn parse(name: &str, rule: &Table) -> Result<Rule, String> {
     text(rule, "why")?;
     let mut edits = vec![edit(rule)?];
     if let Some(also) = rule.get("also") {
-        let also = also.as_table().ok_or("'also' is no table")?;
+        let also = also.as_table().ok_or("'also' is not a table")?;
         known(also, &["in", "replace", "with"])?;
         edits.push(edit(also)?);
     }
@@ -75,7 +75,7 @@ fn edit(table: &Table) -> Result<Edit, String> {
 
 fn text<'t>(table: &'t Table, key: &str) -> Result<&'t str, String> {
     let value = table.get(key).ok_or_else(|| format!("'{key}' is missing"))?;
-    value.as_str().ok_or_else(|| format!("'{key}' is no string"))
+    value.as_str().ok_or_else(|| format!("'{key}' is not a string"))
 }
 
 fn known(table: &Table, keys: &[&str]) -> Result<(), String> {
@@ -85,7 +85,7 @@ fn known(table: &Table, keys: &[&str]) -> Result<(), String> {
     }
 }
 
-/// Where an edit matches: the bytes, and those that its holes stand for.
+/// A match of an edit: its bytes, and the bytes that its placeholders stand for.
 #[derive(Debug)]
 pub(crate) struct Match {
     pub(crate) bytes: Range<usize>,
@@ -93,7 +93,7 @@ pub(crate) struct Match {
 }
 
 impl Edit {
-    /// All places in a file that it matches.
+    /// All matches in a file.
     pub(crate) fn matches(&self, source: &[Token], places: &[Place]) -> Vec<Match> {
         let found = (0..source.len()).filter_map(|at| self.matches_at(source, at));
         let within = |found: &Match| match &self.within {
@@ -124,7 +124,7 @@ impl Edit {
         Some(Match { bytes: source[first].bytes.start..source[at - 1].bytes.end, holes })
     }
 
-    /// What it looks for, and where.
+    /// The tokens that it searches for, and the item.
     pub(crate) fn pattern(&self) -> String {
         let replace = self.replace.iter().map(|token| token.text.as_str());
         let replace = replace.collect::<Vec<_>>().join(" ");

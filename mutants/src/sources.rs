@@ -1,4 +1,4 @@
-//! The sources of the library, with a fault or without.
+//! The sources of the library, with or without a fault.
 
 use crate::items::{Place, places};
 use crate::rule::{Edit, Match, Rule};
@@ -57,7 +57,7 @@ impl Sources {
             let code =
                 edits.iter().rev().fold(code, |code, (found, edit)| edit.apply(&code, found));
             let here =
-                |why| format!("{name}: what it makes of {} is no Rust: {why}", path.display());
+                |why| format!("{name}: the result for {} is not valid Rust: {why}", path.display());
             syn::parse_file(&code).map_err(here)?;
             Ok((path.to_path_buf(), code))
         };

@@ -6,7 +6,7 @@ use crate::sources::Sources;
 use crate::tokens::tokens;
 use std::path::PathBuf;
 
-/// The code that the only rule of `text` makes of `code`, for each place where it matches.
+/// The results of applying the only rule of `text` to `code`, one for each match.
 fn mutants(text: &str, code: &str) -> Vec<String> {
     let rules = rules(text).expect("the rule is right");
     let edit: &Edit = &rules[0].edits[0];
@@ -14,7 +14,7 @@ fn mutants(text: &str, code: &str) -> Vec<String> {
     edit.matches(&tokens, &places).iter().map(|found| edit.apply(code, found)).collect()
 }
 
-/// A rule that replaces tokens, perhaps in an item.
+/// A rule that replaces tokens, optionally within an item.
 fn rule(within: Option<&str>, replace: &str, with: &str) -> String {
     let within = within.map_or(String::new(), |path| format!("in = '{path}'\n"));
     format!(
@@ -97,7 +97,9 @@ fn each_edit_of_a_rule_must_match_once() {
     assert_eq!(refused(&rule(None, "b", "B")), "name: matches more than once: a.rs:1, b.rs:1");
     assert_eq!(refused(&rule(Some("g"), "a", "A")), "name: matches nowhere: in g: a");
     assert!(refused(&also("f", "c")).starts_with("name: matches nowhere"));
-    assert!(refused(&rule(None, "a", "if")).starts_with("name: what it makes of a.rs is no Rust"));
+    assert!(
+        refused(&rule(None, "a", "if")).starts_with("name: the result for a.rs is not valid Rust")
+    );
 }
 
 #[test]

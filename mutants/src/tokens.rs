@@ -8,13 +8,13 @@ use std::ops::Range;
 pub(crate) struct Token {
     /// The key by which two tokens are compared.
     pub(crate) text: String,
-    /// Where it is, in bytes.
+    /// Its range, in bytes.
     pub(crate) bytes: Range<usize>,
-    /// The number of the token behind it; behind its group, if it opens one.
+    /// The number of the next token: for an opening token, the one behind its group.
     pub(crate) next: usize,
 }
 
-/// The tokens of `code`, whose brackets must match.
+/// The tokens of `code`. Its brackets must match.
 pub(crate) fn tokens(code: &str) -> Result<Vec<Token>, LexError> {
     let mut out = Vec::new();
     flatten(code, code.parse()?, &mut out);

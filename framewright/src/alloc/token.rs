@@ -93,7 +93,7 @@ impl<'a, 'm, P: Platform> CpuToken<'a, 'm, P> {
 
     /// Frees 2^order frames from `pfn`.
     ///
-    /// Which bad frees each level of [`Hardening`](crate::tuning::Hardening) detects at the call:
+    /// Each level of [`Hardening`](crate::tuning::Hardening) detects these bad frees at the call:
     ///
     /// | bad free | off | checked | tracked, paranoid |
     /// |---|---|---|---|

@@ -135,7 +135,7 @@ impl Buddy<'_> {
         };
         take_from(block, index, &want, known, out);
         self.free[of as usize] -= u64::from(free - self.blocks[index as usize].free);
-        self.settle(index, of, ());
+        self.relist(index, of, ());
         out.blocks() - before
     }
 

@@ -55,7 +55,7 @@ impl Buddy<'_> {
             }
             watch.touch(Part::Header(pageblock), Access::Write, Miss::Dependent);
             if self.is_worth_claiming(pageblock, from, wanted) {
-                self.retag(pageblock, wanted, watch);
+                self.change_type(pageblock, wanted, watch);
                 let found_order = Order::new(found)?;
                 return Some(Fallback { pageblock, from, found_order, claimed: true });
             }

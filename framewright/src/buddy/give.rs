@@ -70,7 +70,7 @@ impl Buddy<'_> {
             watch.cost(Cost::GivePageblocks, 1);
             let of = self.type_of(index);
             rest = self.give_run(rest, index, of, &mut refusals);
-            self.settle(index, of, watch);
+            self.relist(index, of, watch);
         }
         refusals
     }

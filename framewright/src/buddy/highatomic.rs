@@ -43,7 +43,7 @@ impl Buddy<'_> {
                 break;
             }
             if self.type_of(index).mixes() {
-                self.retag(index, MigrateType::HighAtomic, ());
+                self.change_type(index, MigrateType::HighAtomic, ());
             }
         }
         self.highatomic_reserved > before
@@ -54,7 +54,7 @@ impl Buddy<'_> {
         let Some(index) = self.lists.first(MigrateType::HighAtomic, 0, Fullness::Any) else {
             return false;
         };
-        self.retag(index, to, ());
+        self.change_type(index, to, ());
         true
     }
 

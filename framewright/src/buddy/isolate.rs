@@ -36,7 +36,7 @@ impl Buddy<'_> {
             return Err(IsolationRefused::AlreadyIsolated);
         }
         self.blocks[index as usize].type_before_isolation = from as u8;
-        self.retag(index, MigrateType::Isolate, ());
+        self.change_type(index, MigrateType::Isolate, ());
         self.isolated += 1;
         Ok(())
     }
@@ -61,7 +61,7 @@ impl Buddy<'_> {
     /// absent.
     pub(crate) fn undo_isolate(&mut self, index: u32) {
         if self.type_of(index) == MigrateType::Isolate && !self.is_absent(index) {
-            self.retag(index, self.unisolated_type(index), ());
+            self.change_type(index, self.unisolated_type(index), ());
             self.isolated -= 1;
         }
     }

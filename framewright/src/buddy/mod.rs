@@ -242,7 +242,7 @@ impl<'m> Buddy<'m> {
     }
 
     /// Moves a pageblock with all its free frames to another type.
-    fn retag(&mut self, index: u32, to: MigrateType, watch: impl Watch) {
+    fn change_type(&mut self, index: u32, to: MigrateType, watch: impl Watch) {
         let from = self.type_of(index);
         if from != MigrateType::Isolate && to != MigrateType::Isolate {
             self.count_reserved(from, to);
@@ -261,16 +261,16 @@ impl<'m> Buddy<'m> {
     }
 
     /// Sets the type of a pageblock to one that requests may name; `false` if it is isolated.
-    pub(crate) fn set_aside(&mut self, index: u32, to: MigrateType) -> bool {
+    pub(crate) fn set_requestable_type(&mut self, index: u32, to: MigrateType) -> bool {
         let isolated = self.type_of(index) == MigrateType::Isolate;
         if !isolated {
-            self.retag(index, to, ());
+            self.change_type(index, to, ());
         }
         !isolated
     }
 
     /// Moves a pageblock to the list that it belongs on after its map has changed.
-    fn settle(&mut self, index: u32, of: MigrateType, watch: impl Watch) {
+    fn relist(&mut self, index: u32, of: MigrateType, watch: impl Watch) {
         let block = &self.blocks[index as usize];
         if block.class != block.proper_class() {
             watch.cost(Cost::Relist, 1);

@@ -39,7 +39,7 @@ impl Buddy<'_> {
                     refusals.merge(self.give_bundles(&[whole], ()));
                     continue;
                 }
-                Some(Order::PAGEBLOCK) => self.shatter(index),
+                Some(Order::PAGEBLOCK) => self.split_into_frames(index),
                 None if !self.lists.gigablocks.is_folded(index) => {}
                 _ => {
                     let first = index << PAGEBLOCK_ORDER;
@@ -84,11 +84,11 @@ impl Buddy<'_> {
         }
         block.count_taken(piece.frames() as u16, movable);
         self.free[of as usize] -= u64::from(piece.frames());
-        self.settle(piece.index, of, ());
+        self.relist(piece.index, of, ());
     }
 
     /// Makes every frame of a folded pageblock a block of its own.
-    fn shatter(&mut self, index: u32) {
+    fn split_into_frames(&mut self, index: u32) {
         self.unfold(index);
         if let Some(heads) = self.heads_of(index) {
             (0..WORDS).for_each(|i| heads.add(i, !0));

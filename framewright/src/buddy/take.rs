@@ -118,7 +118,7 @@ impl Buddy<'_> {
             take_from(block, index, &want, known, out);
             let taken = before - block.free;
             self.free[of as usize] -= u64::from(taken);
-            self.settle(index, of, watch);
+            self.relist(index, of, watch);
             visits += 1;
             if of != want.migratetype {
                 break;
@@ -217,7 +217,7 @@ impl Buddy<'_> {
         }
         block.count_taken(order.frames() as u16, to == MigrateType::Movable);
         self.free[of as usize] -= order.frames();
-        self.settle(index, of, ());
+        self.relist(index, of, ());
         true
     }
 }

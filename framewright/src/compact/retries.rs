@@ -29,7 +29,7 @@ impl RetryBudget {
         Self { left: SLICES }
     }
 
-    /// Waits for a slice, if any is left. Returns whether it did.
+    /// Waits for a slice, if any is left. Returns `false` if none was left.
     pub(super) fn wait_slice<P: Platform>(&mut self, platform: &P) -> bool {
         let Some(left) = self.left.checked_sub(1) else { return false };
         self.left = left;

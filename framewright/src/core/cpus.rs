@@ -72,7 +72,7 @@ impl Drop for Claimed<'_> {
     }
 }
 
-/// Why a CPU cannot be used.
+/// The reason why a CPU cannot be used.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum CpuError {

@@ -288,7 +288,7 @@ impl<'c> Config<'c> {
     }
 }
 
-/// Why a memory could not be made.
+/// The reason why a memory could not be made.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum InitError {

@@ -36,7 +36,7 @@ impl fmt::Debug for IsolatedBlock<'_> {
     }
 }
 
-/// Why a pageblock could not be isolated.
+/// The reason why a pageblock could not be isolated.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum IsolateError {

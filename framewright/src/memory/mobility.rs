@@ -28,6 +28,6 @@ impl<P: Platform> Memory<'_, P> {
         let Some((zone, frame)) = self.core.find(pfn, Order::ZERO) else { return false };
         let block = frame >> PAGEBLOCK_ORDER;
         let zone = &self.core.zones()[zone.index()];
-        zone.change(self.platform(), block, |buddy| buddy.set_aside(block, to))
+        zone.change(self.platform(), block, |buddy| buddy.set_requestable_type(block, to))
     }
 }

@@ -40,7 +40,7 @@ impl Effort {
     }
 }
 
-/// How to lock pages.
+/// The way to lock pages.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Locking {
     /// Without waiting, because several pages are locked at once.
@@ -103,7 +103,7 @@ impl<'w> Claims<'w> {
     }
 }
 
-/// How claiming ended.
+/// The result of claiming pages.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ClaimEnd {
     /// All frames were looked at, or all slots are used.

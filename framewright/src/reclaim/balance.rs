@@ -30,7 +30,7 @@ impl Deactivate {
     }
 }
 
-/// How the scan is divided between the kinds.
+/// The division of the scan between the kinds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum ScanBalance {
     /// The same part of every list.
@@ -130,8 +130,8 @@ impl<P: Platform> Reclaim<'_, '_, P> {
     }
 }
 
-/// How many times longer than the inactive list the active list may be: the square root of ten
-/// times the size of both in GiB.
+/// The maximum ratio of the active to the inactive list: the square root of ten times the size of
+/// both in GiB.
 fn inactive_ratio(pages: u64) -> u64 {
     const GIB_SHIFT: u32 = 18;
     (10 * (pages >> GIB_SHIFT)).isqrt().max(1)

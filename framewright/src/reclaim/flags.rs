@@ -25,7 +25,7 @@ pub(super) enum Place {
     Pending = 1,
     /// On a list.
     Listed = 2,
-    /// Removed from its list by a caller who will put it back or free it.
+    /// Removed from its list by a caller that will put it back or free it.
     Isolated = 3,
 }
 

@@ -45,7 +45,7 @@ use super::{
 /// begins below. At this priority a sweep scans a 1024th of each list.
 const BOOST_PRIORITY: u32 = 10;
 
-/// When the embedder has to call the next step.
+/// The time at which the embedder has to call the next step.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum NextStep {
     /// At once.

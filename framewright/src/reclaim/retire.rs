@@ -13,7 +13,7 @@ use crate::{
     types::{CpuId, Order, Pfn},
 };
 
-/// Where frames without owner are freed to.
+/// The destination of freed frames.
 pub(super) enum FreeTarget<'t, 'a, 'm, P: Platform> {
     /// The lists of the CPU.
     Token(&'t mut CpuToken<'a, 'm, P>),

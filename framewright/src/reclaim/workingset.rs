@@ -49,7 +49,7 @@ impl Shadow {
         self.0 & 1 != 0
     }
 
-    /// How far the clock has advanced since the eviction, modulo the bits of the clock in a shadow.
+    /// The advance of the clock since the eviction, modulo the bits of the clock in a shadow.
     fn distance(self, now: u64) -> u64 {
         (now << TAG_BITS).wrapping_sub(self.0 >> TAG_BITS << TAG_BITS) >> TAG_BITS
     }

@@ -8,10 +8,10 @@
 //! of frames. A group can have only a share of all frames. Frames for different CPUs join a group
 //! only if the ring of groups is full.
 //!
-//! When three quarters of the frames that may be deferred are, one CPU flushes for the older half.
-//! It interrupts only the CPUs that have not flushed since, and meanwhile other CPUs can defer
-//! more. So every CPU had time to flush for other reasons, and CPUs do not queue to flush for the
-//! same frames.
+//! When the deferred frames reach three quarters of their maximum, one CPU flushes for the older
+//! half of them. It interrupts only the CPUs that have not flushed since these frames were
+//! deferred. Meanwhile other CPUs can defer more frames. So every CPU had time to flush for other
+//! reasons, and CPUs do not queue to flush for the same frames.
 
 use super::{CpuMask, Flusher};
 use crate::{
@@ -88,7 +88,7 @@ impl<'m> DeferredFrees<'m> {
         }
     }
 
-    /// Adds frames, unless that would exceed `most` frames. Returns whether it did.
+    /// Adds frames, unless there would be more than `most`. Returns whether they were added.
     pub(super) fn push(
         &mut self,
         cpus: CpuMask,
@@ -116,7 +116,7 @@ impl<'m> DeferredFrees<'m> {
     }
 
     /// Adds `group` to the youngest group if both are for the same CPUs, or if the ring of groups
-    /// is full. Returns whether it did.
+    /// is full. Returns whether `group` was added.
     fn join(&mut self, group: &DeferredGroup) -> bool {
         let Some(last) = self.group_count.checked_sub(1) else { return false };
         let is_full = self.group_count == self.groups.len();

@@ -129,7 +129,7 @@ impl<'f, 'm, P: Platform> Flusher<'f, 'm, P> {
     }
 
     /// Flushes everything on this CPU if at least a quarter of [`Tlb::deferred_max`] frames are
-    /// deferred and some of these may wait for this CPU. Returns whether it did. To be called when
+    /// deferred and some of these may wait for this CPU. Returns whether it flushed. To be called when
     /// this CPU is in the kernel anyway, in a page fault or a timer tick: then CPUs that are never
     /// idle are not interrupted for deferred frames either. Costs a few loads if there is nothing
     /// to do. Does nothing where a flush interrupts other CPUs ([`Shootdown::has_local_flush`]).
@@ -226,7 +226,7 @@ impl<'f, 'm, P: Platform> Flusher<'f, 'm, P> {
         !not_flushed.is_empty() && self.shoot_down(&not_flushed, Scope::Everything)
     }
 
-    /// Invalidates `scope` on `cpus`, except lazy ones. Returns whether there were any others.
+    /// Invalidates `scope` on `cpus`, except lazy ones. Returns whether any CPU was not lazy.
     pub(super) fn shoot_down(&self, cpus: &CpuMask, scope: Scope) -> bool {
         self.tlb.epoch.advance();
         let not_lazy = self.tlb.not_lazy(self.shootdown, cpus);

@@ -91,7 +91,7 @@ pub(crate) struct Zone<'m, P: Platform> {
     classes: AtomicU64,
     /// Published under the lock: frames in the depot, and a bit for surplus blocks.
     in_depot: AtomicU64,
-    /// When the depot's interval ends, by the platform's clock.
+    /// The end of the depot's interval, by the platform's clock, in nanoseconds.
     interval_ends: AtomicU64,
     /// Published under the lock: the number of isolated pageblocks.
     isolated: AtomicU64,

@@ -31,7 +31,7 @@ pub(crate) struct NodeFacts<'c> {
     pub(crate) has_memory: u64,
     /// Nodes with CPUs. They are avoided slightly, because their memory is for their own CPUs.
     pub(crate) has_cpus: u64,
-    /// How often a node was the first choice of another node at its distance.
+    /// The number of times that a node was the first choice of another node at its distance.
     load: [u64; NodeId::LIMIT],
 }
 

@@ -53,7 +53,7 @@ struct Owner {
     stuck: bool,
 }
 
-// SAFETY: one thread; frames of pages that are claimed are freed by nobody else.
+// SAFETY: one thread; frames of pages that are claimed are not freed by other code.
 unsafe impl Mover<Machine> for Owner {
     fn claim(&self, frames: FrameRange, _: &Effort, claims: &mut Claims<'_>) -> ClaimEnd {
         let mut pages = self.pages.borrow_mut();

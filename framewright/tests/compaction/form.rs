@@ -304,7 +304,7 @@ fn scanned_in(contention: Contention, side_tables: SideTables, priority: Compact
 }
 
 /// If all locks are held whenever they are probed, asynchronous compaction scans one pageblock at
-/// most. Other modes go on.
+/// most. Other modes continue.
 #[test]
 fn async_scanning_stops_under_lock_contention() {
     let scanned = |contention, priority| scanned_in(contention, SideTables::default(), priority);

@@ -285,7 +285,7 @@ impl<'a, 'm> FakeOwner<'a, 'm> {
 }
 
 // SAFETY: one thread; a page is claimed, locked and moved as its fields say, and those that are
-// claimed are not freed by anybody else.
+// claimed are not freed by other code.
 unsafe impl Mover<Machine> for FakeOwner<'_, '_> {
     fn claim(&self, frames: FrameRange, _: &Effort, claims: &mut Claims<'_>) -> ClaimEnd {
         let fault_rates = self.fault_rates.get();

@@ -57,7 +57,7 @@ fn memory_removed_and_added_again_is_not_checked() {
         let frames = range(0x400, 0x600);
         let extent = memory.alloc_range(frames, MigrateType::Movable, &mut |_| ()).unwrap();
         memory.free_extent(extent).unwrap();
-        memory.remove_memory(frames, &mut |_| panic!("nothing is in the way")).unwrap();
+        memory.remove_memory(frames, &mut |_| panic!("no frame is in use")).unwrap();
         assert_eq!(refused(memory, token, frames.start(), Order::ZERO), FreeError::NotOurs);
         memory.platform().write(frames.start(), order(9), 1);
         memory.add_memory(frames).unwrap();

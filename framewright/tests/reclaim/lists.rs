@@ -30,7 +30,7 @@ fn an_isolated_page_can_be_abandoned() {
     assert!(!embedder.lru().isolate(pfn), "the page is isolated");
     assert!(!embedder.lru().remove(pfn), "the page is isolated");
     assert!(embedder.lru().check().is_err(), "a page is isolated");
-    // SAFETY: nobody uses the page, which was never mapped by another CPU.
+    // SAFETY: the page is not in use, and was never mapped by another CPU.
     assert_eq!(unsafe { embedder.lru().abandon(pfn) }, FreedBy::Isolator);
     // SAFETY: it was isolated above.
     assert!(!unsafe { embedder.lru().put_back(pfn) }, "the caller frees the frame");
@@ -52,12 +52,12 @@ fn many_pages_are_abandoned_at_once() {
     let isolated = frames[40];
     assert!(embedder.lru().isolate(isolated));
     let asked: Vec<Pfn> = frames.iter().copied().chain([unknown]).collect();
-    let mut who = vec![FreedBy::Isolator; 71];
-    // SAFETY: nobody uses the pages, which were never mapped by another CPU.
-    unsafe { embedder.lru().abandon_many(&asked, &mut who) };
-    for (pfn, who) in asked.iter().zip(&who) {
+    let mut freed_by = vec![FreedBy::Isolator; 71];
+    // SAFETY: the pages are not in use, and were never mapped by another CPU.
+    unsafe { embedder.lru().abandon_many(&asked, &mut freed_by) };
+    for (pfn, freed_by) in asked.iter().zip(&freed_by) {
         let theirs = *pfn == isolated;
-        assert_eq!(*who, if theirs { FreedBy::Isolator } else { FreedBy::Caller }, "{pfn}");
+        assert_eq!(*freed_by, if theirs { FreedBy::Isolator } else { FreedBy::Caller }, "{pfn}");
         assert!(embedder.lru().list_of(*pfn).is_none());
     }
     // SAFETY: it was isolated above.
@@ -93,10 +93,10 @@ fn pages_of_all_zones_and_lists_are_abandoned_at_once() {
     let there = |node| LruList::ALL.iter().map(|&list| lru.pages(node, list)).sum::<u64>();
     assert!(there(node()) > 700 && there(far.node) > 300, "the others wait in batches");
     lru.check().unwrap();
-    let mut who = vec![FreedBy::Isolator; frames.len()];
-    // SAFETY: nobody uses the pages, which were never mapped.
-    unsafe { lru.abandon_many(&frames, &mut who) };
-    assert!(who.iter().all(|who| *who == FreedBy::Caller));
+    let mut freed_by = vec![FreedBy::Isolator; frames.len()];
+    // SAFETY: the pages are not in use, and were never mapped.
+    unsafe { lru.abandon_many(&frames, &mut freed_by) };
+    assert!(freed_by.iter().all(|freed_by| *freed_by == FreedBy::Caller));
     assert_eq!((there(node()), there(far.node)), (0, 0));
     lru.drain_all();
     assert_eq!((there(node()), there(far.node)), (0, 0), "pages in batches were abandoned, too");

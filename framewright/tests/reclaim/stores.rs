@@ -68,7 +68,7 @@ fn abandoned_pages_do_not_count_as_awaiting_writeback() {
         |given_up| assert_eq!(lru.awaiting_writeback(node()), writes.len() as u64 - given_up);
     assert!(lru.remove(writes[0]));
     is_left(1);
-    // SAFETY: nobody uses the pages, which were never mapped by another CPU.
+    // SAFETY: the pages are not in use, and were never mapped by another CPU.
     assert_eq!(unsafe { lru.abandon(writes[1]) }, FreedBy::Caller);
     is_left(2);
     assert!(lru.isolate(writes[2]));
@@ -77,9 +77,9 @@ fn abandoned_pages_do_not_count_as_awaiting_writeback() {
     // SAFETY: it was isolated above.
     assert!(!unsafe { lru.put_back(writes[2]) });
     is_left(3);
-    let mut who = vec![FreedBy::Isolator; 8];
+    let mut freed_by = vec![FreedBy::Isolator; 8];
     // SAFETY: as above.
-    unsafe { lru.abandon_many(&writes[3..11], &mut who) };
+    unsafe { lru.abandon_many(&writes[3..11], &mut freed_by) };
     is_left(11);
     // The end of these writes may still be reported.
     writes[..11].iter().for_each(|&pfn| embedder.reclaim().written(CPU, pfn, Ok(())));

@@ -10,7 +10,7 @@ impl World<'_, '_> {
         let by = self.online_cpu(step);
         let request = step.placement().of(step.request());
         let eligible = self.eligible(step, by, request);
-        let predicted = self.is_cold().then(|| self.predict_largest(step, &eligible));
+        let predicted = self.lists_are_empty().then(|| self.predict_largest(step, &eligible));
         if predicted.is_some() {
             self.tally.stale[usize::from(by)] = false;
         }
@@ -50,7 +50,7 @@ impl World<'_, '_> {
         }
         let again = memory.report_free(order, &mut |range| panic!("{range:?} was reported"));
         assert_eq!(again, Ok(0));
-        if self.is_cold() {
+        if self.lists_are_empty() {
             self.check_all_reported(order);
         }
     }

@@ -64,7 +64,7 @@ impl<'m> World<'_, 'm> {
             within: self.some_bounds(step),
             highest: request.highest(),
         };
-        let predicted = self.is_cold().then(|| self.predict_run(&wanted, &eligible));
+        let predicted = self.lists_are_empty().then(|| self.predict_run(&wanted, &eligible));
         match self.memory.alloc_contiguous(&wanted.ask(step, of)) {
             Ok(extent) => {
                 let range = extent.range();
@@ -77,7 +77,7 @@ impl<'m> World<'_, 'm> {
                 assert!(free >= self.reserve_for_runs(&wanted, zone));
             }
             Err(error) => {
-                assert!(self.is_cold() || wanted.frames == 0);
+                assert!(self.lists_are_empty() || wanted.frames == 0);
                 assert_eq!(self.predict_run(&wanted, &eligible), Err(error), "{wanted:?}");
             }
         }
@@ -138,12 +138,12 @@ impl<'m> World<'_, 'm> {
         match extent.split_at(at) {
             Ok((low, high)) => {
                 assert!(low.range().end() == at && high.range().start() == at);
-                self.memory.free_extent(high).expect("it is ours");
-                self.memory.free_extent(low).expect("it is ours");
+                self.memory.free_extent(high).expect("it is of this memory");
+                self.memory.free_extent(low).expect("it is of this memory");
             }
             Err(extent) => {
                 assert!(!range.contains(at) || at == range.start());
-                self.memory.free_extent(extent).expect("it is ours");
+                self.memory.free_extent(extent).expect("it is of this memory");
             }
         }
     }

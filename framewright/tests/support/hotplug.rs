@@ -78,7 +78,7 @@ impl World<'_, '_> {
             let is_used = |pfn: &u64| self.oracle.at(Pfn::new(*pfn)) == Frame::Used;
             assert!(named.eq((range.start().get()..range.end().get()).filter(is_used)));
         } else {
-            assert_eq!(named.next(), None, "nothing was in the way of {range:?}");
+            assert_eq!(named.next(), None, "no frame of {range:?} was in use");
         }
     }
 

@@ -53,7 +53,7 @@ impl Oracle {
         let zone = self.zone_of(pfn).unwrap_or_else(|| panic!("{pfn} does not exist"));
         for i in 0..order.frames() {
             let frame = self.zones[zone].at(pfn.get() + i);
-            assert_eq!(frame, Frame::Spare, "{order:?} at {pfn}: frame {i} was handed out");
+            assert_eq!(frame, Frame::Spare, "{order:?} at {pfn}: frame {i} was allocated already");
         }
         self.zones[zone].set(pfn, order, Frame::Used);
         zone
@@ -63,7 +63,10 @@ impl Oracle {
     pub fn take_range(&mut self, range: FrameRange) -> usize {
         let zone = self.zone_of(range.start()).expect("it exists");
         let frames = self.zones[zone].slice(range).expect("it is of one zone");
-        assert!(frames.iter().all(|frame| *frame == Frame::Spare), "{range:?} was handed out");
+        assert!(
+            frames.iter().all(|frame| *frame == Frame::Spare),
+            "{range:?} was allocated already"
+        );
         self.zones[zone].fill(range, Frame::Used);
         zone
     }

@@ -35,7 +35,7 @@ impl World<'_, '_> {
     }
 
     /// Whether the lists of all CPUs and the depots are empty.
-    pub(super) fn is_cold(&self) -> bool {
+    pub(super) fn lists_are_empty(&self) -> bool {
         self.held() == 0
     }
 
@@ -163,9 +163,9 @@ impl World<'_, '_> {
     pub(super) fn check_refusal(&self, step: Step, eligible: &[usize], error: AllocError) {
         let request = step.request();
         if request.may_wait() && !eligible.is_empty() {
-            assert!(self.is_cold(), "{request:?} was refused while CPUs hold free frames");
+            assert!(self.lists_are_empty(), "{request:?} was refused while CPUs hold free frames");
         }
-        if self.is_cold() {
+        if self.lists_are_empty() {
             let why = self.why(step, error);
             assert_eq!(self.predict(step, eligible), Err(why), "{request:?} of {eligible:?}");
         }
@@ -198,7 +198,7 @@ impl World<'_, '_> {
         }
         self.check_tally();
         assert_eq!(memory.managed(), self.oracle.managed());
-        if self.is_cold() {
+        if self.lists_are_empty() {
             assert_eq!(memory.free(), self.oracle.zones.iter().map(ZoneTruth::free).sum::<u64>());
             let largest =
                 Order::all().rev().find(|o| self.oracle.zones.iter().any(|z| z.has_block(*o)));

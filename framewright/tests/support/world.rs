@@ -94,18 +94,18 @@ impl<'a, 'm> World<'a, 'm> {
         let pick = usize::from(step.pick);
         match step.action {
             Action::Alloc => self.alloc(step),
-            Action::AllocCold => {
+            Action::AllocAfterDrain => {
                 self.drain_all();
                 self.alloc(step);
             }
             Action::AllocMany => self.alloc_many(step, 1 + pick % 200),
             Action::AllocAt => self.alloc_at(step),
-            Action::AllocUnlisted => self.alloc_bypassing_lists(step),
+            Action::AllocBypassingLists => self.alloc_bypassing_lists(step),
             Action::Free => self.free(step),
             Action::FreeMany => self.free_many(step, 1 + pick % 200),
             Action::FreeRaw => self.free_raw(step),
             Action::FreeCapturing => self.free_capturing(step),
-            Action::FreeUnlisted => self.free_bypassing_lists(step),
+            Action::FreeBypassingLists => self.free_bypassing_lists(step),
             Action::Adopt => self.adopt(step),
             Action::Split => self.split(step),
             Action::Drain => self.token(step).drain(),
@@ -118,7 +118,7 @@ impl<'a, 'm> World<'a, 'm> {
             Action::FreeExtent => self.free_extent(step),
             Action::AddMemory => self.add_memory(step),
             Action::RemoveMemory => self.remove_memory(step),
-            Action::SetAside => self.set_aside(step),
+            Action::SetType => self.set_type(step),
             Action::Isolate => self.isolate(step),
             Action::UndoIsolate => self.undo_isolate(step),
             Action::Offline => self.offline(step),
@@ -136,8 +136,8 @@ impl<'a, 'm> World<'a, 'm> {
         let request = step.placement().of(step.request());
         let by = self.online_cpu(step);
         let eligible = self.eligible(step, by, request);
-        let predicted = self.is_cold().then(|| self.predict(step, &eligible));
-        if self.is_cold() {
+        let predicted = self.lists_are_empty().then(|| self.predict(step, &eligible));
+        if self.lists_are_empty() {
             // With empty lists the CPU looks up its nearest zone.
             self.tally.stale[usize::from(by)] = false;
         }
@@ -289,7 +289,8 @@ impl<'a, 'm> World<'a, 'm> {
         let Some(block) = self.disown(step.pick) else { return };
         let (freed, order) = (block.pfn(), block.order());
         let (request, by) = (step.request(), self.online_cpu(step));
-        let captured = self.token(step).free_capturing(block, request).expect("it is ours");
+        let captured =
+            self.token(step).free_capturing(block, request).expect("it is of this memory");
         let cleared = self.memory.platform().take_cleared();
         let zeroed = captured.iter().filter(|_| request.is_zeroed());
         assert_eq!(cleared, zeroed.map(|block| (block.pfn(), block.order())).collect::<Vec<_>>());
@@ -349,7 +350,7 @@ impl<'a, 'm> World<'a, 'm> {
 
     pub(super) fn drain_all(&self) {
         self.memory.drain_all();
-        assert!(self.is_cold(), "drained, yet CPUs or depots hold frames");
+        assert!(self.lists_are_empty(), "CPUs or depots hold frames after a drain");
     }
 
     fn isolate(&mut self, step: Step) {
@@ -378,7 +379,7 @@ impl<'a, 'm> World<'a, 'm> {
         }
     }
 
-    fn set_aside(&mut self, step: Step) {
+    fn set_type(&mut self, step: Step) {
         let (pfn, to) = (self.oracle.some_frame(step.pick), step.migratetype());
         let can = self.oracle.zone_of(pfn).is_some() && !self.oracle.is_isolated(pfn);
         assert_eq!(self.memory.set_pageblock_type(pfn, to), can);
@@ -392,7 +393,7 @@ impl<'a, 'm> World<'a, 'm> {
             let (block, zone) = self.isolated.swap_remove(i);
             self.oracle.zones[zone]
                 .undo_isolate(block.range().start().align_down(Order::PAGEBLOCK).get());
-            self.memory.undo_isolate(block).expect("it is ours");
+            self.memory.undo_isolate(block).expect("it is of this memory");
         }
     }
 
@@ -401,7 +402,7 @@ impl<'a, 'm> World<'a, 'm> {
         if self.tokens.iter().flatten().count() > 1 && self.tokens[usize::from(i)].is_some() {
             assert!(self.memory.cpu_offline(cpu(i)).is_err(), "its token is in use");
             self.tokens[usize::from(i)] = None;
-            self.memory.cpu_offline(cpu(i)).expect("nobody uses it");
+            self.memory.cpu_offline(cpu(i)).expect("its token is not in use");
             assert!(self.memory.cpu(cpu(i)).is_err(), "it is offline");
         }
     }
@@ -412,7 +413,7 @@ impl<'a, 'm> World<'a, 'm> {
         let token = &mut self.tokens[usize::from(i)];
         assert!(token.is_none() || self.memory.cpu(cpu(i)).is_err(), "a second token");
         if token.is_none() {
-            *token = Some(self.memory.cpu(cpu(i)).expect("it is online and nobody uses it"));
+            *token = Some(self.memory.cpu(cpu(i)).expect("it is online and not claimed"));
         }
     }
 

@@ -97,7 +97,7 @@ impl Buddy<'_> {
             word += words_of(want.order);
         }
         self.free[want.migratetype as usize] -= u64::from(before - block.free);
-        self.settle(pageblock, want.migratetype, watch);
+        self.relist(pageblock, want.migratetype, watch);
     }
 }
 

@@ -62,8 +62,8 @@ fn classes_report_the_free_orders() {
 #[test]
 fn a_large_block_takes_the_type_of_its_owner() {
     let mut buddy = buddy(64);
-    buddy.retag(3, MigrateType::Reclaimable, ());
-    buddy.retag(0, MigrateType::Unmovable, ());
+    buddy.change_type(3, MigrateType::Reclaimable, ());
+    buddy.change_type(0, MigrateType::Unmovable, ());
     check(&buddy);
     let (frames, fallback) = take(&mut buddy, want(12, MOVABLE, 1));
     let fallback = fallback.unwrap();
@@ -77,7 +77,7 @@ fn a_large_block_takes_the_type_of_its_owner() {
 #[test]
 fn types_that_must_not_mix_stay_apart() {
     let mut buddy = buddy(64);
-    buddy.retag(5, MigrateType::HighAtomic, ());
+    buddy.change_type(5, MigrateType::HighAtomic, ());
     buddy.isolate(40).unwrap();
     check(&buddy);
     assert_eq!(buddy.classes().largest(), Some(order(13)));

@@ -149,7 +149,7 @@ fn a_half_free_pageblock_is_claimed_and_a_fuller_one_is_stolen_from() {
 #[test]
 fn movable_requests_do_not_claim_for_small_blocks() {
     let mut buddy = buddy(1);
-    buddy.retag(0, MigrateType::Unmovable, ());
+    buddy.change_type(0, MigrateType::Unmovable, ());
     // Leave single free frames only, more than half of them: nothing of order 4.
     for frame in 0..512 {
         assert!(buddy.take_specific(frame, order(0), MigrateType::Unmovable));
@@ -164,7 +164,7 @@ fn movable_requests_do_not_claim_for_small_blocks() {
 #[test]
 fn fallback_prefers_reclaimable_over_movable_for_unmovable() {
     let mut buddy = buddy(2);
-    buddy.retag(0, MigrateType::Reclaimable, ());
+    buddy.change_type(0, MigrateType::Reclaimable, ());
     let (_, fallback) = take(&mut buddy, want(0, MigrateType::Unmovable, 1));
     assert_eq!(fallback.unwrap().from, MigrateType::Reclaimable);
 }

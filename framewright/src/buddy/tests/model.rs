@@ -45,7 +45,7 @@ impl Model {
     /// Marks frames, which must all be free, as used.
     pub(super) fn use_frames(&mut self, frame: u32, frames: u32) {
         let slice = self.slice(frame, frames);
-        assert!(slice.iter().all(|&frame| frame == Frame::Free), "handed out twice: {frame}");
+        assert!(slice.iter().all(|&frame| frame == Frame::Free), "allocated twice: {frame}");
         slice.fill(Frame::Used);
     }
 

@@ -193,7 +193,7 @@ macro_rules! atomic {
 
             /// The value, of which the caller is the only user.
             pub fn get_mut(&mut self) -> &mut $type {
-                self.settle();
+                self.write_back();
                 self.0.get_mut()
             }
 
@@ -220,7 +220,7 @@ macro_rules! atomic {
             }
 
             /// Stores the model's value back into the real atomic.
-            fn settle(&mut self) {
+            fn write_back(&mut self) {
                 let address = core::ptr::from_ref(self).addr();
                 let known = Handle::current().and_then(|h| h.machine().forget(address));
                 if let Some(bits) = known {
@@ -231,7 +231,7 @@ macro_rules! atomic {
 
         impl Drop for $name {
             fn drop(&mut self) {
-                self.settle();
+                self.write_back();
             }
         }
     };

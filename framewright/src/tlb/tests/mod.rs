@@ -246,7 +246,7 @@ fn reclaim(machine: &Machine<'_, '_>, pages: core::ops::Range<u64>, dirty: bool)
         for frame in frames.iter().map(|frame| frame.get()) {
             assert!(
                 !machine.any_cpu_has_cached(0, frame),
-                "frame {frame} is handed out while a CPU has it cached"
+                "frame {frame} is passed on while a CPU has it cached"
             );
             got.push(frame);
         }

@@ -27,7 +27,7 @@ fn random_operations(machine: &Machine<'_, '_>, seed: u64) {
     let receive = |frames: &[Pfn]| {
         for frame in frames.iter().map(|frame| frame.get()) {
             assert!(!machine.any_cpu_has_cached(0, frame) && !machine.any_cpu_has_cached(1, frame));
-            assert!(free.borrow_mut().insert(frame), "frame {frame} is handed out twice");
+            assert!(free.borrow_mut().insert(frame), "frame {frame} is passed on twice");
         }
     };
     for _ in 0..400 {
