@@ -12,7 +12,7 @@ pub enum HostError {
     #[error("a machine needs at least one frame; ask for some with frames()")]
     NoFrames,
     /// More memory than a process can address, or a base so high that frame numbers run out.
-    #[error("{frames} frames from {base:#x} on are more than a process can address")]
+    #[error("{frames} frames from {base:#x} on exceed the address space of a process")]
     TooManyFrames {
         /// The number of frames.
         frames: u64,
@@ -138,7 +138,7 @@ pub enum HostError {
         errno: Errno,
     },
     /// The processors that this process may use are unknown.
-    #[error("the processors of this process cannot be told ({errno}); build without pin()")]
+    #[error("the processors of this process are unknown ({errno}); build without pin()")]
     Affinity {
         /// The error of the kernel.
         errno: Errno,

@@ -37,7 +37,7 @@ impl<T: ?Sized> Lent<T> {
     /// `value` points to an object that is alive and not borrowed exclusively until `body` has
     /// returned or unwound.
     pub(crate) unsafe fn lend<R>(&self, value: NonNull<T>, body: impl FnOnce() -> R) -> R {
-        assert!(self.0.get().is_none(), "something is lent already");
+        assert!(self.0.get().is_none(), "the slot is not empty");
         self.0.set(Some(value));
         let _returned = Returned(&self.0);
         body()

@@ -1,4 +1,4 @@
-//! A small kernel that hands all of a machine's memory to Framewright, and runs workloads on it.
+//! A small kernel that manages all memory of a machine with Framewright, and runs workloads on it.
 //!
 //! # Theory of operation
 //!

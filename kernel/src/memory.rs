@@ -49,7 +49,7 @@ struct Ranges {
 impl Ranges {
     fn new(map: &MemoryMap, nodes: &Topology) -> Self {
         let nothing = FrameRange::new(Pfn::new(0), Pfn::new(0)).map(MemoryRange::from);
-        let nothing = nothing.expect("an empty range is a range");
+        let nothing = nothing.expect("an empty range is valid");
         let mut ranges = Self { ranges: [nothing; RANGES], count: 0 };
         for region in map.regions() {
             let mut start = region.start;

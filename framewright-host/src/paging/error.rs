@@ -38,13 +38,13 @@ pub enum PagingError {
         reason: io::Error,
     },
     /// Written pages may not survive a loss of power, because the store could not make them durable.
-    #[error("pages were written, but the store cannot say that they are there to stay: {reason}")]
+    #[error("pages were written, but the store cannot make them durable: {reason}")]
     Unsynced {
         /// The error of the store.
         reason: io::Error,
     },
     /// A page has the maximum number of guards.
-    #[error("page {page} is in use {guards} times, and cannot be once more; release some first")]
+    #[error("page {page} has the maximum of {guards} guards; release some first")]
     TooManyGuards {
         /// The page.
         page: u32,

@@ -275,7 +275,7 @@ fn the_number_of_guards_of_a_page_is_limited() {
         let error = pager_cpu.read(file, 3).unwrap_err();
         assert_eq!(
             error.to_string(),
-            "page 3 is in use 65535 times, and cannot be once more; release some first"
+            "page 3 has the maximum of 65535 guards; release some first"
         );
         assert!(pager_cpu.write(file, 3).is_err());
         guards.pop();

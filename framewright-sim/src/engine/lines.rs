@@ -179,7 +179,7 @@ impl Cache {
     /// slot.
     fn ask(&self, line: Line, now: u64, latency: u64) -> u64 {
         let mut coming = self.coming.borrow_mut();
-        let first = coming.iter_mut().min_by_key(|(_, time)| *time).expect("there are places");
+        let first = coming.iter_mut().min_by_key(|(_, time)| *time).expect("the table has slots");
         let wait = first.1.saturating_sub(now);
         *first = (Self::name(line), now + wait + latency);
         wait

@@ -150,7 +150,7 @@ impl Locks {
     }
 
     fn get(&mut self, LockId(number): LockId) -> &mut LockState {
-        self.locks.get_mut(number as usize).expect("a lock of before the machine was restarted")
+        self.locks.get_mut(number as usize).expect("a lock that was created after the last restart")
     }
 
     fn grant(&mut self, id: LockId, cpu: u16) {

@@ -35,7 +35,7 @@ impl Engine {
         mut watch: Option<Watch<'_>>,
     ) -> Result<(), Failure> {
         assert!(programs.len() <= self.cpus.len(), "more programs than CPUs");
-        assert!(self.cpus.running().is_none(), "a machine does not run inside itself");
+        assert!(self.cpus.running().is_none(), "a program cannot run its own machine");
         let mut coroutines = Coroutines::start(self, programs);
         let count = coroutines.len() as u16;
         self.programs.set(count);
@@ -148,8 +148,8 @@ impl Engine {
     pub(super) fn decide_next(&self, cpu: Cpu<'_>) -> Actor {
         let (next, steps) = {
             let mut scheduler = self.scheduler.borrow_mut();
-            let hunt = scheduler.hunt().expect("only schedules that hunt decide");
-            (hunt.next(Some(cpu.number())).expect("who runs can go on"), hunt.steps())
+            let hunt = scheduler.hunt().expect("only schedules that ignore clocks decide");
+            (hunt.next(Some(cpu.number())).expect("the running CPU can continue"), hunt.steps())
         };
         let most = self.options.most_steps;
         if most > 0 && steps > most {
@@ -204,7 +204,7 @@ impl Engine {
     }
 
     pub(super) fn reschedule(&self, schedule: &Schedule) {
-        assert!(self.cpus.running().is_none(), "the schedule of a run stays as it is");
+        assert!(self.cpus.running().is_none(), "the schedule cannot change during a run");
         self.scheduler.borrow_mut().renew(schedule, self.model.cpus());
         self.follow(schedule);
     }

@@ -59,7 +59,7 @@ impl fmt::Display for Schedule {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
 pub enum Misfit {
     /// A recorded choice is not among the options.
-    #[error("place {place} has {options} choices, 0 to {}, and not number {choice}", .options - 1)]
+    #[error("decision {place} has {options} options, 0 to {}, but not {choice}", .options - 1)]
     NoSuchChoice {
         /// The number of the decision.
         place: usize,
@@ -69,7 +69,7 @@ pub enum Misfit {
         options: u32,
     },
     /// The run ended before a recorded choice.
-    #[error("the run has {places} places for a choice, and none numbered {place}")]
+    #[error("the run has {places} decisions, but no number {place}")]
     NeverReached {
         /// The number of the decision.
         place: usize,
@@ -81,7 +81,7 @@ pub enum Misfit {
 /// Text that is not a schedule.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 #[error(
-    "'{0}' is no schedule; it takes clock, random:SEED, pct:SEED:DEPTH:STEPS \
+    "'{0}' is not a schedule; it takes clock, random:SEED, pct:SEED:DEPTH:STEPS \
      or replay:PLACE=CHOICE,... with each place once"
 )]
 pub struct NoSchedule(String);

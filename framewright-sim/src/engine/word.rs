@@ -129,7 +129,7 @@ impl Words {
     /// The value of a word in memory.
     #[inline(always)]
     fn get(&self, word: u32) -> Word {
-        self.words.get(word as usize).expect("a word of before the machine was restarted")
+        self.words.get(word as usize).expect("a word that was created after the last restart")
     }
 
     #[inline(always)]

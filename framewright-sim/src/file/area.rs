@@ -33,7 +33,7 @@ impl Area {
         pages: Range<u32>,
         writable: bool,
     ) -> Self {
-        assert!(pages.start.is_multiple_of(TABLE), "an area begins where a page table does");
+        assert!(pages.start.is_multiple_of(TABLE), "an area begins at a page table");
         let tables = pages.len().div_ceil(TABLE as usize);
         Self { space, file, pages, writable, locks: vec![OnceCell::new(); tables] }
     }

@@ -76,7 +76,7 @@ impl<'s, 'k, 'm> CpuContext<'s, 'k, 'm> {
     /// Frees a block.
     pub fn give_block(&mut self, block: Block<'m>) {
         let freed = self.allocator.token.free(block);
-        debug_assert!(freed.is_ok(), "it is this memory's");
+        debug_assert!(freed.is_ok(), "a block of this memory");
     }
 
     /// Does a bounded part of the kernel's pending work on this CPU. Returns whether there was any.

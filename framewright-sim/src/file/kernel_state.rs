@@ -95,7 +95,7 @@ impl<'k, 'm> KernelState<'k, 'm> {
     /// If the CPU has a context already.
     #[must_use]
     pub fn cpu_context(&self, cpu: CpuId) -> CpuContext<'_, 'k, 'm> {
-        let token = self.memory.cpu(cpu).expect("a CPU of its own");
+        let token = self.memory.cpu(cpu).expect("the token of the CPU is free");
         CpuContext::new(FaultAllocator { kernel: self, token }, self.background_of(cpu))
     }
 

@@ -89,7 +89,7 @@ pub struct FileId(pub(crate) u32);
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
 pub enum FileTrouble {
     /// The page is not mapped, or stores to it are not allowed: `SIGSEGV`.
-    #[error("page {0} is not the program's")]
+    #[error("page {0} is not mapped, or not writable")]
     NotAllowed(u32),
     /// The page cannot be read from the store: `SIGBUS`.
     #[error("page {0} cannot be read")]

@@ -50,7 +50,7 @@ fn check_latencies(costs: &Costs) -> Result<(), Implausible> {
         let (near, far) = (value(costs, pair[0]), value(costs, pair[1]));
         if near > far {
             let reason = format!("{} takes {near} cycles and {} {far}", pair[0], pair[1]);
-            let reason = format!("{reason}: what is farther away takes at least as long");
+            let reason = format!("{reason}: farther memory takes at least as long");
             return Err(Implausible { keys: pair, reason });
         }
     }
@@ -76,7 +76,7 @@ fn check_rounds(costs: &Costs) -> Result<(), Implausible> {
         let cycles = costs.instructions(instructions);
         if cycles < LEAST_ROUND {
             let reason = format!(
-                "{}, {} and {} make {cycles} cycles for a frame that comes and goes: time would \
+                "{}, {} and {} make {cycles} cycles for an allocation and a free: time would \
                  hardly pass; at least {LEAST_ROUND}",
                 keys[0], keys[1], keys[2]
             );

@@ -216,7 +216,7 @@ fn borrowed_name(spec: &Spec) -> Option<String> {
     } else {
         spec.parameters().zip(original.parameters()).find_map(other)?
     };
-    Some(format!("that machine has another {what}: give this one a name of its own"))
+    Some(format!("that machine has another {what}: give this one another name"))
 }
 
 fn name(value: &Spanned<DeValue<'_>>) -> Result<String, Fault> {

@@ -342,7 +342,7 @@ fn machines_on_which_time_does_not_pass_are_refused() {
         ),
         (
             format!("[code]\n{}", guess("cycles_per_100_instructions", "cycles = 0")),
-            "mine.toml:9: code.cycles_per_100_instructions = { cycles = 0, basis = \"estimated\" }: library.hot_alloc, library.hot_free and code.cycles_per_100_instructions make 0 cycles for a frame that comes and goes: time would hardly pass; at least 10",
+            "mine.toml:9: code.cycles_per_100_instructions = { cycles = 0, basis = \"estimated\" }: library.hot_alloc, library.hot_free and code.cycles_per_100_instructions make 0 cycles for an allocation and a free: time would hardly pass; at least 10",
         ),
         (
             none("library", ["hot_alloc", "hot_free"], "tenths"),
@@ -358,7 +358,7 @@ fn machines_on_which_time_does_not_pass_are_refused() {
         ),
         (
             format!("[latency]\n{}", guess("l1", "cycles = 50000")),
-            "mine.toml:9: latency.l1 = { cycles = 50000, basis = \"estimated\" }: latency.l1 takes 50000 cycles and latency.l2 14: what is farther away takes at least as long",
+            "mine.toml:9: latency.l1 = { cycles = 50000, basis = \"estimated\" }: latency.l1 takes 50000 cycles and latency.l2 14: farther memory takes at least as long",
         ),
         (
             format!("[latency]\n{}", guess("modified_remote", "cycles = 100")),

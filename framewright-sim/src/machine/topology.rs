@@ -199,7 +199,7 @@ fn check_nodes(parts: &Parts) -> Result<(), Impossible> {
     }
     for (number, node) in parts.nodes.iter().enumerate() {
         if usize::from(node.socket) >= sockets {
-            let there_are = format!("the last there is, is socket {}", sockets - 1);
+            let there_are = format!("the last socket is {}", sockets - 1);
             let reason = format!("node {number} is on socket {}; {there_are}", node.socket);
             return refuse_node(number, reason);
         }

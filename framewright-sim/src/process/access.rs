@@ -49,7 +49,7 @@ impl AddressSpace {
         cpu.step();
         let masked = cpu.mask_interrupts();
         let unit = self.mmu().unit(cpu);
-        assert!(unit.has_loaded(self) && !unit.lazy.get(), "a program runs where it is loaded");
+        assert!(unit.has_loaded(self) && !unit.lazy.get(), "the CPU has loaded this address space");
         let result = self.instruction(cpu, oracle, page, access);
         cpu.restore_interrupts(masked);
         result

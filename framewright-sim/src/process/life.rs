@@ -17,13 +17,13 @@ const GATHER: usize = 9_698;
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
 pub enum Trouble {
     /// The page is not mapped, or stores to it are not allowed.
-    #[error("page {0} is not the program's")]
+    #[error("page {0} is not mapped, or not writable")]
     NotAllowed(u32),
     /// No frame is free for the page or its page table.
     #[error("out of memory")]
     OutOfMemory,
     /// The page is not in a frame, or is being migrated. The embedder handles the entry.
-    #[error("the page is elsewhere: {0:?}")]
+    #[error("the page is not in a frame: {0:?}")]
     Elsewhere(Pte),
 }
 

@@ -53,8 +53,8 @@ impl fmt::Display for Kind {
 /// Text that is not a choice of schedules.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 #[error(
-    "'{0}' is no way to choose schedules; it takes random, pct:DEPTH (1 to 64), exhaustive:BOUND \
-     (0 to 9), or what a hunt printed, replay:PLACE=CHOICE,... with each place once"
+    "'{0}' is not a kind of schedules; it takes random, pct:DEPTH (1 to 64), exhaustive:BOUND \
+     (0 to 9), or replay:PLACE=CHOICE,... with each place once, as a hunt prints it"
 )]
 pub struct NoSuchKind(String);
 

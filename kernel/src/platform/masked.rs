@@ -59,7 +59,7 @@ mod counted {
             let is = place.address.load(Ordering::Relaxed);
             is == address || is == 0
         };
-        let place = LONGEST.iter().find(known).expect("the library has fewer places");
+        let place = LONGEST.iter().find(known).expect("the library has fewer sections");
         place.address.store(address, Ordering::Relaxed);
         place.longest.fetch_max(length, Ordering::Relaxed);
     }

@@ -144,7 +144,7 @@ fn up_and_down(
 
 #[inline(always)]
 fn allocate(token: &mut Token) -> u64 {
-    let Ok(block) = token.alloc(PAGE) else { refuse(format_args!("memory ran short")) };
+    let Ok(block) = token.alloc(PAGE) else { refuse(format_args!("memory is short")) };
     block.into_raw().0.get()
 }
 

@@ -45,7 +45,7 @@ impl<'c> Options<'c> {
                 continue;
             }
             if keys.is_empty() {
-                refuse(format_args!("'{word}': this workload takes nothing but set=KEY=VALUE"));
+                refuse(format_args!("'{word}': this workload takes only set=KEY=VALUE"));
             }
             refuse(format_args!("'{word}': this workload takes a value of {}", OneOf(keys)));
         }

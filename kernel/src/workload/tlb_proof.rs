@@ -279,7 +279,7 @@ impl Prover<'_> {
         };
         let next =
             memory::alloc(PAGE).and_then(|got| if got == pfn { Some(got) } else { fetch(got) });
-        let Some(next) = next else { panic!("the frame of a page that was freed is not free") };
+        let Some(next) = next else { panic!("the frame of a freed page is not free") };
         count(&self.reused, next == pfn);
         frames::write(next, 0, contents(trial)[1]);
         next

@@ -333,7 +333,7 @@ fn an_interrupt_that_is_due_is_served_before_others_are_masked() {
         cpu.step();
         cpu.work(4990);
         let were_masked = cpu.mask_interrupts();
-        assert_eq!(served.get(), 1110, "it was due before they were masked");
+        assert_eq!(served.get(), 1110, "it was due before interrupts were masked");
         cpu.work(5000);
         cpu.restore_interrupts(were_masked);
     };

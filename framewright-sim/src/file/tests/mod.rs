@@ -124,7 +124,7 @@ fn a_page_stays_until_the_program_that_waits_for_it_has_mapped_it() {
         let frames = [40, 41].map(|page| world.cache.frame_of(file, page).unwrap());
         cpu.sleep_until(2_000);
         let locked = frames.map(|frame| world.cache.try_lock(cpu, frame));
-        assert_eq!(locked, [false, true], "nobody waits for the page that was read ahead");
+        assert_eq!(locked, [false, true], "no program waits for the page that was read ahead");
         assert!(matches!(world.touch(cpu, area, 40, Access::Load), Touched::Done(_)));
         assert!(world.cache.try_lock(cpu, frames[0]));
     });
@@ -149,7 +149,7 @@ fn a_store_above_the_limit_of_dirty_pages_pauses_once_for_its_turn() {
                 pauses.push(until - began);
                 cpu.sleep_until(until);
                 let touched = world.touch(cpu, area, page, Access::Store);
-                assert!(matches!(touched, Touched::Done(_)), "it waits again");
+                assert!(matches!(touched, Touched::Done(_)), "the store waits again");
             }
         }
         assert_eq!(pauses, [25_000, 50_000, 75_000], "in proportion to the pages above the limit");

@@ -48,7 +48,7 @@ fn play(mishap: Option<(u32, Mishap)>, moving: impl Fn(&Scene<'_, '_>, Cpu<'_>))
     let memory = Memory::new(platform, &config, metadata.as_mut()).expect("a small memory");
     for range in [frames(0, PAGES.into()), frames(TABLE, FRAMES)] {
         let taken = memory.alloc_range(range, MigrateType::Movable, &mut |_| {});
-        let _ = taken.expect("nobody has anything").into_raw();
+        let _ = taken.expect("all frames are free").into_raw();
     }
     process.place(TABLE as u32, 0..PAGES);
     let shooter = Shooter::new(&mmu, &memory);
@@ -61,7 +61,7 @@ fn play(mishap: Option<(u32, Mishap)>, moving: impl Fn(&Scene<'_, '_>, Cpu<'_>))
     })]);
     ended.unwrap();
     assert_eq!(process.check_contents(|_, _| None), Ok(()));
-    assert_eq!(mover.claimed(), 0, "claimed still");
+    assert_eq!(mover.claimed(), 0, "a page is still claimed");
     memory.check().unwrap();
 }
 
@@ -89,7 +89,7 @@ impl Scene<'_, '_> {
             unsafe { self.memory.compactor(cpu.id(), self.mover, self.shooter, work) };
         let range = frames(0, PAGEBLOCK);
         let taken = compactor.alloc_range(range, MigrateType::Movable, &mut |_| {})?;
-        self.memory.free_extent(taken).expect("it is this memory's");
+        self.memory.free_extent(taken).expect("a block of this memory");
         Ok(())
     }
 }

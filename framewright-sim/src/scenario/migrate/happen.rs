@@ -93,7 +93,7 @@ impl<'m> Scene<'_, 'm> {
     }
 
     fn token(&self, cpu: Cpu<'_>) -> CpuToken<'_, 'm, Simulated> {
-        self.memory.cpu(cpu.id()).expect("a CPU of its own")
+        self.memory.cpu(cpu.id()).expect("the token of the CPU is free")
     }
 
     /// Frees an unused frame.

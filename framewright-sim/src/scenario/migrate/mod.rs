@@ -216,7 +216,7 @@ impl<'m> Scene<'_, 'm> {
                     if let Ok(extent) =
                         compactor.alloc_range(range, MigrateType::Movable, &mut |_| {})
                     {
-                        self.memory.free_extent(extent).expect("it is this memory's");
+                        self.memory.free_extent(extent).expect("a block of this memory");
                     }
                 });
                 self.ended.set(true);
