@@ -28,8 +28,8 @@
 //!
 //! # Example
 //!
-//! A machine with one CPU and 8 MiB of frames that nothing reads. The guide, `docs/embedding.md` in the source tree, goes on
-//! from here: several CPUs, frames with contents, reclaim, flushes of translations, compaction.
+//! A machine with one CPU and 8 MiB of frames that nothing reads. The [guide] goes on from here: several CPUs, frames with
+//! contents, reclaim, flushes of translations, compaction.
 //!
 //! ```
 //! use std::mem::MaybeUninit;
@@ -93,11 +93,12 @@
 //! takes them in (`zone.bulk_take`), and blocks selected under the zone lock (`pcp.bulk_free`). Without it,
 //! [`Tuning::set`] refuses these settings and names the feature.
 //!
+//! # Locks and callbacks
+//!
 //! Lock order, outermost first: the embedder's own locks, the LRU lists of a node, the lists of a
 //! CPU, the zone. Nothing of the embedder is called under the latter three, but for the wait hook
 //! of these locks themselves.
 
-#![cfg_attr(doctest, doc = include_str!("../../docs/embedding.md"))]
 #![no_std]
 #![deny(unsafe_code)]
 
@@ -138,6 +139,11 @@ pub use types::{
     NodeId, NodeMask, Order, Pfn, RangeError, Request, Shortage, Violation, Watermark, ZoneId,
     ZoneKind,
 };
+
+/// How to embed the library, step by step. This is `docs/embedding.md` of the source tree, where its links lead on.
+#[cfg(doc)]
+#[doc = include_str!("../docs/embedding.md")]
+pub mod guide {}
 
 /// Names for physical memory: frame numbers, orders, ranges, and blocks that are owned.
 pub mod frame {

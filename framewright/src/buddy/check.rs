@@ -59,7 +59,9 @@ impl BlockCounts {
         unusable_index(&self.by_order(), usize::from(order.get()))
     }
 
-    /// The fragmentation index for `order`: see [`fragmentation_index`].
+    /// The fragmentation index for `order` in thousandths: the reason why a request for it fails. Towards 1000 it fails
+    /// because of fragmentation, which compaction cures; towards 0 because of too little free memory. -1000: it would not
+    /// fail. A few blocks that are nearly large enough give negative values down to -500.
     #[must_use]
     pub fn fragmentation_index(&self, order: Order) -> i64 {
         fragmentation_index(&self.by_order(), usize::from(order.get()))

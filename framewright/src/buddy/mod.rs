@@ -10,7 +10,7 @@
 //! whole, so that blocks up to 1 GiB exist without being merged either. Only its gigablock records
 //! that a pageblock is allocated as a whole, alone or in a larger block.
 //!
-//! Frames enter and leave as [`Bundle`]s, a word of the map and a mask of block heads in it, so
+//! Frames enter and leave as bundles, a word of the map and a mask of block heads in it, so
 //! that the zone lock is held per batch and never per frame. Frames to free are selected and grouped
 //! into bundles before the lock is taken.
 //!

@@ -21,7 +21,7 @@ pub fn unusable_row(out: &mut dyn fmt::Write, zone: ZoneName<'_>, blocks: &[u64]
 }
 
 /// Writes the row of a zone in `extfrag_index`, from its free blocks by order: see
-/// [`fragmentation_index`].
+/// [`BlockCounts::fragmentation_index`](crate::buddy::BlockCounts::fragmentation_index).
 ///
 /// # Errors
 ///
