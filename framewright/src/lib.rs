@@ -29,9 +29,8 @@
 //!
 //! # Example
 //!
-//! A machine with one CPU and 8 MiB of frames without contents. The guide, `docs/embedding.md` in
-//! the source tree, continues from here: several CPUs, frames with contents, reclaim, TLB flushes,
-//! compaction.
+//! A machine with one CPU and 8 MiB of frames without contents. The [guide] continues from here:
+//! several CPUs, frames with contents, reclaim, TLB flushes, compaction.
 //!
 //! ```
 //! use std::mem::MaybeUninit;
@@ -95,13 +94,12 @@
 //! (`zone.bulk_take`), and blocks selected under the zone lock (`pcp.bulk_free`). Without the
 //! feature, [`Tuning::set`] refuses these settings and names it.
 //!
-//! # Lock order
+//! # Locks and callbacks
 //!
-//! Outermost first: the embedder's own locks, the LRU lists of a node, the lists of a CPU, the
+//! Lock order, outermost first: the embedder's own locks, the LRU lists of a node, the lists of a CPU, the
 //! zone. No code of the embedder is called under the last three, except the wait hook of these
 //! locks themselves.
 
-#![cfg_attr(doctest, doc = include_str!("../../docs/embedding.md"))]
 #![no_std]
 #![deny(unsafe_code)]
 
@@ -142,6 +140,11 @@ pub use types::{
     NodeId, NodeMask, Order, Pfn, RangeError, Request, Shortage, Violation, Watermark, ZoneId,
     ZoneKind,
 };
+
+/// How to embed the library, step by step. This is `docs/embedding.md` of the source tree, where its links lead on.
+#[cfg(doc)]
+#[doc = include_str!("../docs/embedding.md")]
+pub mod guide {}
 
 /// Physical memory: frame numbers, orders, ranges, and owned blocks.
 pub mod frame {

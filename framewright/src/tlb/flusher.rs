@@ -187,21 +187,16 @@ impl<'f, 'm, P: Platform> Flusher<'f, 'm, P> {
         self.drain_flushed_frames(&mut receiver(self.memory, free))
     }
 
-    /// Flushes once for the older half of the deferred frames, then drains as
-    /// [`Flusher::drain_flushed`] does. For use when memory is short. With [`FlushBatching::All`]
-    /// the flush is for all deferred frames.
-    pub fn drain_oldest_half(&self, free: &mut dyn FnMut(Blocks<'_, 'm, P>)) -> u64 {
-        self.drain_oldest_half_frames(&mut receiver(self.memory, free))
-    }
-
     /// Passes all deferred frames to `free`, after one flush for those that need it. Returns their
     /// number. For use when memory runs out.
     pub fn drain_deferred(&self, free: &mut dyn FnMut(Blocks<'_, 'm, P>)) -> u64 {
         self.drain_deferred_frames(&mut receiver(self.memory, free))
     }
 
-    /// As [`Flusher::drain_oldest_half`], with frame numbers in chunks. `free` owns these frames as
-    /// blocks of order 0.
+    /// Flushes once for the older half of the deferred frames, then drains as
+    /// [`Flusher::drain_flushed`] does, with frame numbers in chunks. `free` owns these frames as
+    /// blocks of order 0. For use when memory is short. With [`FlushBatching::All`] the flush is for
+    /// all deferred frames.
     pub(crate) fn drain_oldest_half_frames(&self, free: &mut dyn FnMut(&[Pfn])) -> u64 {
         match self.tlb.tuning.batching {
             FlushBatching::Lazy => self.flush_oldest_half(free),

@@ -59,8 +59,7 @@ pub enum CompactPriority {
 
 impl CompactPriority {
     /// The priority with the next higher effort.
-    #[must_use]
-    pub const fn raised(self) -> Option<Self> {
+    pub(crate) const fn raised(self) -> Option<Self> {
         match self {
             Self::Async => Some(Self::SyncLight),
             Self::SyncLight => Some(Self::Sync),
