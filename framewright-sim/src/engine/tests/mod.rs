@@ -45,7 +45,7 @@ fn interrupts_reach_cpus_that_have_ended() {
 }
 
 #[test]
-fn a_deadlock_is_told() {
+fn a_deadlock_is_reported() {
     let machine = Machine::new(1, Options::default());
     let waits = |cpu: Cpu<'_>| {
         let word = cpu.new_word(0);
@@ -74,7 +74,7 @@ fn a_cpu_is_used_by_its_own_program_only() {
 }
 
 #[test]
-fn a_lock_is_given_back_by_its_holder() {
+fn only_the_holder_of_a_lock_releases_it() {
     let machine = Machine::new(1, Options::default());
     let lock = machine.new_lock(LockClass::Program);
     let failure = machine.run(vec![Box::new(|cpu: Cpu<'_>| cpu.unlock(lock))]).unwrap_err();
