@@ -1,4 +1,4 @@
-//! The program `framewright`: the library from a terminal.
+//! The program `framewright`: experiments with the library, from the command line.
 //!
 //! | module     | job                                                                       |
 //! |------------|---------------------------------------------------------------------------|
@@ -6,12 +6,12 @@
 //! | `args`     | values and options that several commands take, checked when they are read |
 //! | `commands` | one file per command: its options, its work, its result as text           |
 //! | `print`    | text that several commands have in common                                 |
-//! | `output`   | the text to standard output, the report to its file; Ctrl-C               |
+//! | `output`   | writes the text to standard output and the report to a file; Ctrl-C       |
 //! | `progress` | a progress bar on standard error                                          |
 //! | `failure`  | the outcome of a command, and its exit code                               |
 //!
-//! Exit codes: 0 success, 1 a check failed, 2 bad input; `record` returns the exit code of a
-//! command that failed. Standard output has results only; warnings, errors and progress go to
+//! Exit codes: 0 success, 1 a check or the library failed, 2 bad input; `record` returns the exit
+//! code of a command that failed. Standard output has results only; warnings, errors and progress go to
 //! standard error.
 
 mod args;

@@ -21,7 +21,7 @@ pub(crate) fn style() -> Style {
     }
 }
 
-/// The same for standard error.
+/// As [`style`], for standard error.
 pub(crate) fn style_of_errors() -> Style {
     match AutoStream::choice(&stderr()) {
         ColorChoice::Never => Style::Plain,
@@ -71,20 +71,21 @@ fn is_same(a: &Path, b: &Path) -> bool {
     !is_stream && real(a) == real(b)
 }
 
-/// The real path of a file, existing or not: if it does not exist, its folder is resolved.
+/// The path of a file without symbolic links. If the file does not exist yet, only its folder is
+/// resolved.
 fn real(path: &Path) -> PathBuf {
-    let to_be = || {
+    let future = || {
         let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
         let folder = folder.unwrap_or(Path::new(".")).canonicalize().ok()?;
         Some(folder.join(path.file_name()?))
     };
-    path.canonicalize().ok().or_else(to_be).unwrap_or_else(|| path.to_owned())
+    path.canonicalize().ok().or_else(future).unwrap_or_else(|| path.to_owned())
 }
 
 /// Writes the report to `path`, if there is one.
 pub(crate) fn save_json(path: Option<&Path>, report: &Report) -> Result<(), Failure> {
     let Some(path) = path else { return Ok(()) };
-    let _unbroken = replaces(path).then(hold);
+    let _uninterrupted = replaces(path).then(hold);
     write_json(path, report).map_err(Failure::bad_input)
 }
 
@@ -94,7 +95,7 @@ pub(crate) fn save_svg(
     picture: impl FnOnce() -> String,
 ) -> Result<(), Failure> {
     let Some(path) = path else { return Ok(()) };
-    let _unbroken = replaces(path).then(hold);
+    let _uninterrupted = replaces(path).then(hold);
     write_text(path, picture().as_bytes()).map_err(Failure::bad_input)
 }
 

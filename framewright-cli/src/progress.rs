@@ -13,8 +13,8 @@ const TEMPLATE: &str = "{msg} [{bar:40}] {percent:>3}%  {eta} left";
 const SPINNER: &str = "{spinner} {msg} ({elapsed})";
 const TICK: Duration = Duration::from_millis(120);
 
-/// Does `work` under a bar of that name. `work` reports the number of finished steps and of all
-/// steps.
+/// Calls `work`, with a progress bar of that name. `work` reports the number of finished steps and
+/// of all steps.
 pub(crate) fn during<R>(
     name: &str,
     work: impl FnOnce(&mut (dyn FnMut(u64, u64) + Send)) -> R,
@@ -53,7 +53,7 @@ impl Progress {
         progress
     }
 
-    /// `done` of `total` steps are finished.
+    /// Shows that `done` of `total` steps are finished.
     pub(crate) fn update(&mut self, done: u64, total: u64) {
         if !self.shown && self.started.elapsed() >= SHOWN_AFTER {
             // indicatif draws nothing unless standard error is a terminal.
@@ -64,7 +64,8 @@ impl Progress {
         self.bar.set_position(done);
     }
 
-    /// All of `steps` equal steps before `step` are finished, and `part` (0 to 1) of that one.
+    /// Shows that the steps before number `step` of `steps` equal ones are finished, and `part` (0 to
+    /// 1) of that step.
     pub(crate) fn step(&mut self, step: usize, steps: usize, part: f64) {
         const FINE: f64 = 1000.0;
         self.update((FINE * (step as f64 + part)) as u64, (FINE * steps as f64) as u64);

@@ -30,7 +30,7 @@ pub enum PageSize {
     /// 4 KiB.
     #[default]
     Small,
-    /// 2 MiB if the kernel finds such pages (transparent huge pages).
+    /// 2 MiB where the kernel can allocate such pages (transparent huge pages).
     Transparent,
     /// 2 MiB from the kernel's pool (`hugetlb`); the build fails if the pool has too few.
     Huge,
@@ -85,8 +85,8 @@ impl HostBuilder {
         self
     }
 
-    /// Whether a registered thread is pinned to a processor: CPU n to the n-th one that the process may
-    /// use, modulo their number. Default: no.
+    /// Whether each registered thread is pinned to a processor: the thread of CPU n to the n-th processor
+    /// that the process may use, counted again from the first if there are fewer. Default: no.
     pub fn pin(mut self, pin: bool) -> Self {
         self.pin = pin;
         self
@@ -111,8 +111,8 @@ impl HostBuilder {
         self
     }
 
-    /// Whether `membarrier` may be used. `false` selects the other owner lock even if the kernel has
-    /// `membarrier`, for tests. Default: `true`.
+    /// Whether `membarrier` may be used. `false` selects the try-lock as owner lock even if the kernel
+    /// has `membarrier`, for tests. Default: `true`.
     pub fn membarrier(mut self, allow: bool) -> Self {
         self.membarrier = allow;
         self
@@ -122,7 +122,7 @@ impl HostBuilder {
     ///
     /// # Errors
     ///
-    /// [`HostError`] names the resource that is missing and the remedy.
+    /// [`HostError`] names the impossible property or the missing resource, and the remedy.
     pub fn build(self) -> Result<HostMachine, HostError> {
         let range = self.range()?;
         if self.cpus == 0 {

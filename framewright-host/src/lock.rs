@@ -5,8 +5,8 @@
 //! goes to sleep in the kernel (a futex) instead of burning the time slice that the holder needs.
 //!
 //! The word is 0 if the lock is open, 1 if it is held, 2 if it is held and threads may be asleep. A thread that
-//! finds it open sets 1; one that has slept sets 2, because others may still sleep. The release of a 2 wakes one
-//! thread.
+//! finds it open sets 1. A thread that has stopped spinning sets 2, also when it takes the lock, because others may
+//! still sleep. The release of a 2 wakes one thread.
 
 #![allow(unsafe_code)]
 
@@ -26,7 +26,7 @@ const OPEN: u32 = 0;
 const HELD: u32 = 1;
 const CONTENDED: u32 = 2;
 
-/// Turns of spinning before a waiter goes to sleep.
+/// Iterations of the spin loop before a waiter goes to sleep.
 const SPINS: u32 = 60;
 
 /// The lock of a zone on the host machine.
@@ -50,7 +50,7 @@ unsafe impl RawLock<HostMachine> for HostLock {
     #[inline]
     unsafe fn unlock(&self, _machine: &HostMachine) {
         if self.0.swap(OPEN, Release) == CONTENDED {
-            // One is enough: it takes the lock as CONTENDED and wakes the next.
+            // Waking one thread is enough: it takes the lock as CONTENDED, so its release wakes the next.
             let _ = futex::wake(&self.0, futex::Flags::PRIVATE, 1);
         }
     }
@@ -166,9 +166,9 @@ mod tests {
         assert_eq!(sum.into_inner(), THREADS * TURNS);
     }
 
-    /// Futex waits with spurious wake-ups, and other waits that end at once.
+    /// Wakes sleeping waiters without a release, and ends all other waits at once.
     #[test]
-    fn waiters_that_are_woken_for_nothing_do_not_get_in() {
+    fn spurious_wake_ups_do_not_give_the_lock_to_two_threads() {
         const THREADS: u64 = 3;
         const TURNS: u64 = 2_000;
         let _early = crate::wait::early::Early::begin();
@@ -180,7 +180,7 @@ mod tests {
                 scope.spawn(|| {
                     for _ in 0..TURNS {
                         lock.lock(&machine);
-                        assert_eq!(inside.fetch_add(1, Relaxed), 0, "two are in");
+                        assert_eq!(inside.fetch_add(1, Relaxed), 0, "two threads hold the lock");
                         thread::yield_now();
                         inside.fetch_sub(1, Relaxed);
                         turns.fetch_add(1, Relaxed);

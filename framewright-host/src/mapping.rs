@@ -1,8 +1,8 @@
-//! Address space: the only module that maps and unmaps.
+//! Address space: this is the only module that maps and unmaps it.
 //!
 //! A [`Mapping`] is a range of address space with one owner, aligned to 2 MiB, readable and writable,
-//! zeroed at first, and unmapped when it is dropped. This module lends a pointer, and does not access
-//! the contents.
+//! zeroed at first, and unmapped when it is dropped. This module returns a pointer to the memory, and does
+//! not access the contents.
 
 #![allow(unsafe_code)]
 
@@ -62,19 +62,20 @@ impl Mapping {
     }
 
     /// Address space whose memory is provided page by page at the first touch. No memory is reserved
-    /// for it, so there may be more of it than memory.
+    /// for it, so it may be larger than memory.
     pub(crate) fn reserved(what: &'static str, bytes: usize) -> Result<Self, HostError> {
         let refused = |errno| HostError::OutOfMemory { what, bytes, errno };
         let access = ProtFlags::READ | ProtFlags::WRITE;
         let mapping = Self::reserve(bytes.max(1), access, MapFlags::PRIVATE).map_err(refused)?;
-        // One touch must not bring 512 pages.
+        // The first touch of a page must not allocate a huge page.
         let _ = mapping.madvise(Advice::LinuxNoHugepage);
         Ok(mapping)
     }
 
-    /// As [`Mapping::reserved`], but a load brings memory as well. With private memory it shows the
-    /// kernel's page of zeros, and a later store puts another in its place and interrupts every
-    /// processor. A child of this process does not have the mapping: its stores would be ours.
+    /// As [`Mapping::reserved`], but a first load allocates memory as well. In a private mapping a load
+    /// maps the kernel's page of zeros; a later store replaces that page, and the kernel interrupts
+    /// every processor to flush it. Child processes do not inherit the mapping: because it is shared,
+    /// their stores would change the memory of this process.
     pub(crate) fn shared(what: &'static str, bytes: usize) -> Result<Self, HostError> {
         let refused = |errno| HostError::OutOfMemory { what, bytes, errno };
         let access = ProtFlags::READ | ProtFlags::WRITE;
@@ -84,8 +85,8 @@ impl Mapping {
         Ok(mapping)
     }
 
-    /// Where it starts; a multiple of 2 MiB, unless it is [reserved](Mapping::reserved) or
-    /// [shared](Mapping::shared): then of a page.
+    /// The first address: a multiple of 2 MiB, or of the page size if the mapping is
+    /// [reserved](Mapping::reserved) or [shared](Mapping::shared).
     pub(crate) fn start(&self) -> NonNull<u8> {
         self.start
     }
@@ -95,7 +96,7 @@ impl Mapping {
         self.bytes
     }
 
-    /// Explicit huge pages: the kernel aligns them.
+    /// Maps explicit huge pages, which the kernel aligns.
     fn huge(spec: &MappingSpec) -> Result<Self, HostError> {
         let bytes = round_up(spec, HUGE)?;
         let errno = match map(spec, bytes, None, MapFlags::HUGETLB, MemfdFlags::HUGETLB) {
@@ -106,7 +107,7 @@ impl Mapping {
         Err(HostError::NoHugePages { what: spec.what, needed, free, errno })
     }
 
-    /// Small pages: address space is reserved with space for the alignment, and mapped over.
+    /// Maps small pages over a reservation that is larger by the alignment.
     fn small(spec: &MappingSpec) -> Result<Self, HostError> {
         let what = spec.what;
         let bytes = round_up(spec, SMALL)?;
@@ -122,7 +123,7 @@ impl Mapping {
         })
     }
 
-    /// Address space without memory.
+    /// Reserves address space without memory behind it.
     fn reserve(bytes: usize, access: ProtFlags, flags: MapFlags) -> Result<Self, Errno> {
         let flags = flags | MapFlags::NORESERVE;
         // SAFETY: a fresh mapping at an address that the kernel chooses.

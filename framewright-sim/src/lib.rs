@@ -15,6 +15,7 @@
 //! | `scenario` | small programs for finding concurrency bugs, and bugs to seed          |
 //! | `check`    | invariants, checked at the end of every run and during it              |
 //! | `host_memory` | prefetch hints for the memory of the host                          |
+//! | `lent`     | slots for references that are filled during a call                     |
 //! | `one_thread` | values that only one thread may use, although their type is `Sync`  |
 
 pub mod check;

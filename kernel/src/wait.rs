@@ -1,8 +1,9 @@
-//! Waiting: a CPU that waits halts, and takes interrupts while it does. It never spins alone.
+//! Waiting: a CPU that waits halts and takes interrupts. It does not spin for long.
 //!
-//! Before it halts it checks its condition a few times, because most waits are short. Then it publishes its
-//! event, checks once more, and halts, unless another CPU has woken it in between. A CPU that makes an event
-//! happen clears that word and sends an interrupt. If it does not, the next tick wakes the waiter.
+//! Before it halts it checks its condition a few times, because most waits are short. Then it publishes the
+//! event that it waits for, checks once more, and halts, unless another CPU has woken it in between. A CPU
+//! that announces the event clears the published word and sends an interrupt. Without an announcement the
+//! next tick wakes the waiter.
 //!
 //! A halted CPU takes interrupts even if its caller had masked them: it waits, so it holds no lock of the
 //! library that a handler could need, and it must serve the requests of other CPUs.
@@ -33,7 +34,7 @@ impl Event {
     /// A condition that no CPU announces: the next interrupt ends the wait, at the latest the next tick.
     pub(crate) const ANY: Self = Self(2);
 
-    /// Wakes pauses of reclaim.
+    /// A pause of reclaim may be over.
     pub(crate) const RESUMED: Self = Self(3);
 
     /// A ticket of the lock at an address is served.
@@ -42,10 +43,10 @@ impl Event {
     }
 }
 
-/// The event of each CPU that is about to halt.
+/// The event that each CPU waits for, if it is about to halt.
 static AWAITED: [AtomicU64; MAX_CPUS] = [const { AtomicU64::new(Event::NONE.0) }; MAX_CPUS];
-/// The CPUs with an event, one bit each, so that a CPU with no waiter reads one word only. A bit and a word
-/// that remain from a wait that ended before the halt cost at most one interrupt.
+/// The CPUs that have published an event, one bit each, so that [`wake`] reads one word only if no CPU
+/// waits. A bit and an event that remain from a wait that ended before the halt cost at most one interrupt.
 static SLEEPERS: AtomicU64 = AtomicU64::new(0);
 
 /// The body of a waiting loop; `spins` counts its calls, from 0.
@@ -78,7 +79,7 @@ pub(crate) fn stay_awake() {
     AWAITED[this_cpu().id.index()].store(Event::NONE.0, Ordering::Relaxed);
 }
 
-/// Waits until a condition holds that an event announces.
+/// Waits until a condition holds. The CPU that makes it hold announces the event with [`wake`].
 pub(crate) fn until(event: Event, condition: impl Fn() -> bool) {
     let mut spins = 0u32;
     while !condition() {
@@ -87,7 +88,7 @@ pub(crate) fn until(event: Event, condition: impl Fn() -> bool) {
     }
 }
 
-/// Wakes all CPUs that wait for an event, which may have happened.
+/// Wakes all CPUs that wait for an event, so that they check their conditions.
 pub(crate) fn wake(event: Event) {
     // A CPU that publishes its event after this fence sees the change; the others are seen here.
     fence(Ordering::SeqCst);

@@ -1,5 +1,5 @@
-//! `framewright run churn | replace`: the huge pages that the free memory of an allocator still
-//! has.
+//! `framewright run churn | replace`: how many huge pages an allocator can still form after many
+//! allocations and frees.
 
 use std::{collections::HashSet, path::PathBuf};
 
@@ -22,7 +22,8 @@ use crate::failure::{Failure, Outcome};
 use crate::print::{self, bold, paragraph, several};
 use crate::{output, progress};
 
-/// The text after the description and before the examples of each.
+/// The end of the help of `churn` and of `replace`: the description of the command, text that both
+/// have in common, and examples.
 macro_rules! with_examples {
     ($what:literal, $examples:literal) => {
         concat!(
@@ -76,11 +77,11 @@ pub(crate) const REPLACE_EXAMPLES: &str = with_examples!(
 /// Help of `--seeds`.
 pub(crate) const SEEDS: &str = "Number of seeds, starting with --seed; figures are medians";
 
-/// Help of `--quick`.
+/// Help of `run churn --quick`.
 pub(crate) const CHURN_QUICK: &str =
     "Short run, not for figures to quote: 1 GiB and a million operations, unless they are given";
 
-/// Help of `--quick`.
+/// Help of `run replace --quick`.
 pub(crate) const REPLACE_QUICK: &str =
     "Short run, not for figures to quote: 1 GiB and 16 rounds, unless they are given";
 
@@ -119,7 +120,7 @@ pub(crate) struct ReplaceArgs {
     pub(crate) common: FragmentationArgs,
 }
 
-/// The arguments of both.
+/// The arguments that `churn` and `replace` have in common.
 #[derive(Debug, ArgGroup)]
 pub(crate) struct FragmentationArgs {
     /// Memory that each allocator manages, as in 4GiB or 512M [default: 4GiB; 1GiB if --quick]
@@ -210,7 +211,7 @@ pub(crate) fn replace(args: &ReplaceArgs) -> Result<Outcome, Failure> {
     shown.finish(&args.common, &setup, &result, &series)
 }
 
-/// Checks the output files before any work.
+/// The setup of the experiment. Returns an error if the output files cannot be written.
 fn setup(args: &FragmentationArgs, shares: &[u8]) -> Result<Setup, Failure> {
     let (json, picture) = (args.run.json.path.as_deref(), args.picture.as_deref());
     output::check_outputs(json, ("--picture", picture), None)?;
@@ -226,7 +227,8 @@ fn setup(args: &FragmentationArgs, shares: &[u8]) -> Result<Setup, Failure> {
     })
 }
 
-/// The library once for each side's settings, the others once.
+/// The columns of the tables: the library once for the settings of each side, and each other
+/// allocator once.
 fn columns(args: &FragmentationArgs) -> Result<Vec<Column>, Failure> {
     let mut all = Vec::new();
     for (index, name) in args.contenders.iter().enumerate() {
@@ -258,17 +260,17 @@ fn about((option, error): &(&'static str, Error)) -> Failure {
 /// The text around the tables of a workload.
 struct Shown {
     workload: &'static str,
-    /// The work.
+    /// The amount of work, as in `16000000 operations on blocks of orders 0 to 4`.
     what: String,
-    /// The unit of the series.
+    /// The unit of the horizontal axis of the picture.
     x: &'static str,
     /// The meaning of a share of memory.
     share: &'static str,
 }
 
 impl Shown {
-    /// The lines above, a table for each share of memory followed by the text of `more`, and the
-    /// checks.
+    /// Prints the head, a table for each share of memory followed by the text of `more`, and the
+    /// checks, and writes the output files.
     fn finish(
         &self,
         args: &FragmentationArgs,
@@ -310,7 +312,7 @@ impl Shown {
     }
 }
 
-/// The threads, and the CPU that frees.
+/// The number of threads, and the CPU that frees a block.
 fn threads(setup: &Setup) -> String {
     let frees = match (setup.free_by, setup.threads) {
         (FreeBy::Same, _) => "",

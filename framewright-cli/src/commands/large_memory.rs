@@ -1,4 +1,5 @@
-//! `framewright run large-memory`: the costs of a machine with very much memory.
+//! `framewright run large-memory`: how the metadata and the times of the allocator grow with the
+//! size of memory.
 
 use std::fmt::Write;
 

@@ -41,11 +41,11 @@ pub(crate) struct AllocMicroArgs {
 }
 
 const WORKLOAD: &str = "alloc-micro";
-/// The cells with two threads are part of every run.
+/// The machine that the report names: every run has measurements with two threads.
 const TWO_CPUS: &str = "host:2";
 const CALLGRIND: &str = "callgrind";
 
-/// Measures every allocator in every cell, or counts instructions.
+/// Measures the time of every operation with every allocator, or counts instructions.
 pub(crate) fn micro(args: &AllocMicroArgs) -> Result<Outcome, Failure> {
     if let Some(workload) = args.counted {
         output::print(&format!("{}\n", workload.run()))?;
@@ -107,7 +107,7 @@ pub(crate) fn show_micro(table: &Micro, goals: &[Check], style: Style) -> String
         "rank of {OURS} among allocators that merge (ties within 5 %), and ratio to the lower bound of one\n\
          try-lock per operation:\n"
     );
-    let _ = write!(text, "{}", standing(table, style));
+    let _ = write!(text, "{}", ranking(table, style));
     if !goals.is_empty() {
         text.push('\n');
         text.push_str(&missed(goals, style));
@@ -125,7 +125,7 @@ fn missed(goals: &[Check], style: Style) -> String {
     text
 }
 
-/// One row per figure, one column per subject.
+/// One row per figure, one column per run.
 pub(crate) fn show_instructions(report: &Report, style: Style) -> String {
     let table = Comparison::values(&report.runs).table(report.metric_names(), style);
     format!(
@@ -156,7 +156,7 @@ fn values(table: &Micro, style: Style) -> Table {
     rows
 }
 
-fn standing(table: &Micro, style: Style) -> Table {
+fn ranking(table: &Micro, style: Style) -> Table {
     let mut rows = Table::new(["", "rank", "to the best", "the best", "to floor-trylock"], style);
     for name in METRICS {
         let ranks = ranks(&table.runs, &table.ranked, name);

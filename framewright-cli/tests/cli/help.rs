@@ -47,7 +47,8 @@ fn every_command_has_help() {
     }
 }
 
-/// Text that has line ends of its own is wrapped again if they do not fit the terminal.
+/// Line ends of the source are not kept where the terminal is wider or narrower: no line of a
+/// paragraph ends while the next word still fits.
 #[test]
 fn paragraphs_are_wrapped_once() {
     let is_prose = |line: &str| line.starts_with(|first: char| first.is_ascii_alphabetic());
@@ -59,7 +60,7 @@ fn paragraphs_are_wrapped_once() {
             let first = next.split(' ').next().unwrap_or_default();
             let goes_on = is_prose(line) && is_prose(next) && !line.ends_with(':');
             let fits = line.chars().count() + 1 + first.chars().count() <= columns;
-            assert!(!(goes_on && fits), "{command:?}: '{line}' has room for '{first}'");
+            assert!(!(goes_on && fits), "{command:?}: '{first}' fits on the line '{line}'");
         }
     }
 }

@@ -78,10 +78,10 @@ fn inherited_parameters_are_counted() {
     let lines = whole.lines().filter(|line| !line.starts_with("frequency"));
     let named = |line: &str| line.replace("\"uniform:2\"", "\"mine\"");
     fs::write(path, lines.map(|line| named(line) + "\n").collect::<String>()).unwrap();
-    let said = format!("{path}: 1 of ");
+    let prefix = format!("note: {path}: 1 of ");
     let inherited = "parameters are not in the file and inherited from 'common'";
     let note = run(path);
-    assert!(note.starts_with(&format!("note: {said}")) && note.contains(inherited), "{note}");
+    assert!(note.starts_with(&prefix) && note.contains(inherited), "{note}");
     assert_eq!(note.lines().count(), 1, "{note}");
     let shown = stdout_of(&["machines", path]);
     assert!(shown.ends_with(&format!("{inherited}:\n  clock.frequency\n")), "{shown}");

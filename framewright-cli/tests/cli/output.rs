@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 use crate::{framewright, stdout_of};
 
 #[test]
-fn a_pipe_gets_no_colours_unless_it_asks() {
+fn a_pipe_gets_no_colours_unless_forced() {
     assert!(!stdout_of(&["tuning"]).contains('\x1b'));
     let forced = framewright(&["tuning"]).env("CLICOLOR_FORCE", "1").output().unwrap();
     assert!(forced.stdout.contains(&0x1b));
@@ -15,7 +15,7 @@ fn a_pipe_gets_no_colours_unless_it_asks() {
 }
 
 #[test]
-fn a_reader_that_leaves_is_no_error() {
+fn a_pipe_that_its_reader_closed_is_no_error() {
     let mut child = Command::new(env!("CARGO_BIN_EXE_framewright"))
         .arg("tuning")
         .stdout(Stdio::piped())
@@ -23,7 +23,7 @@ fn a_reader_that_leaves_is_no_error() {
         .spawn()
         .unwrap();
     drop(child.stdout.take());
-    let mut said = String::new();
-    child.stderr.take().unwrap().read_to_string(&mut said).unwrap();
-    assert_eq!((child.wait().unwrap().code(), said.as_str()), (Some(0), ""));
+    let mut errors = String::new();
+    child.stderr.take().unwrap().read_to_string(&mut errors).unwrap();
+    assert_eq!((child.wait().unwrap().code(), errors.as_str()), (Some(0), ""));
 }

@@ -18,7 +18,7 @@ fn report_of(args: &[&str]) -> (String, Value, Vec<u8>) {
 }
 
 #[test]
-fn readers_save_interrupts_and_the_same_command_gives_the_same_bytes() {
+fn batching_saves_interrupts_and_the_same_command_gives_the_same_bytes() {
     for readers in ["processes", "threads"] {
         let args = ["run", "mmap-read", "--times", "3", "--readers", readers];
         let sides = ["--set", "tlb.batching=off", "--vs", "tlb.batching=all"];
@@ -45,7 +45,7 @@ fn a_server_has_figures_over_time() {
     assert!(text.contains("one mapping of 4 times the memory, 8 threads per CPU"), "{text}");
     assert!(text.contains("over time"), "{text}");
     let hours = report["runs"][0]["series"]["pages_per_s"].as_array().unwrap();
-    assert_eq!(hours.len(), 2, "0.05 days are begun hours: {hours:?}");
+    assert_eq!(hours.len(), 2, "0.05 days are 1.2 hours, and the started hour counts: {hours:?}");
     let svg = fs::read_to_string(svg).unwrap();
     assert!(svg.starts_with("<svg") && svg.contains("longest wait for a page"), "{svg}");
 }

@@ -1,5 +1,5 @@
-//! `record`: its refusals and, if a test may trace the kernel, a recording. Otherwise (no root, no
-//! tracefs) these tests print that they were skipped, and pass.
+//! `record`: arguments that it refuses, and recordings of the running kernel. If the kernel cannot be
+//! traced (no root, no tracefs), the tests of recordings print that they were skipped, and pass.
 
 use std::fs;
 use std::io::Read;
@@ -136,7 +136,7 @@ fn a_command_is_recorded_and_its_exit_code_passed_on() {
     assert!(said.contains("sh: exit code 3") && said.contains(" events in "), "{said}");
     replays(&name);
 
-    // The recording exists now. It is replaced only with --force, and only by a complete one.
+    // The recording exists now. It is replaced only with --force, and only by a complete recording.
     framewright(&args).assert().code(2);
     let forced = |command| {
         let name = name.to_str().unwrap();
@@ -189,7 +189,8 @@ fn the_instance_of_a_killed_recorder_is_removed_by_the_next() {
     child.wait().unwrap();
     assert!(!name.with_extension("txt.zst").exists());
 
-    // The next recording may have been another test's; then that test has removed it by now.
+    // Any later recording removes the instance. If another test recorded in between, the instance is
+    // gone already.
     let args = [&SMALL[..], &["-o", name.to_str().unwrap(), "--", "true"]].concat();
     framewright(&args).assert().code(0);
     let forced = [&SMALL[..], &["--force", "-o", name.to_str().unwrap(), "--", "true"]].concat();

@@ -1,13 +1,14 @@
 //! Recordings of a real Linux kernel's page allocator, read as typed events.
 //!
 //! A recording is text: that of ftrace in `tracing/trace`, or that of `perf script` for the same
-//! `kmem:` events. It may be compressed with zstd. Beside it there may be a *snapshot*: the
-//! kernel's own tables (`/proc/zoneinfo` and others) from the start of the recording.
+//! `kmem:` events. It may be compressed with zstd. Beside it there may be *snapshots*: the
+//! kernel's own tables (`/proc/zoneinfo` and others) from the start and the end of the recording.
 //!
-//! The modules, each used only by those above it:
+//! The modules. Each uses only modules below it:
 //!
 //! | module       | job                                                          |
 //! |--------------|--------------------------------------------------------------|
+//! | [`fuzz`]     | entry points for a fuzzer                                    |
 //! | [`reader`]   | a file in, events out; keeps header, warnings and counts     |
 //! | [`snapshot`] | `NAME.before` and `NAME.after` in, zones and counters out    |
 //! | `event`      | event bodies into an [`Event`]                               |

@@ -1,15 +1,16 @@
-//! `page-fault`: bursts of frames up, then down; every frame touched.
+//! `page-fault`: each CPU allocates and touches many frames, then frees all of them, and so on.
 //!
-//! The allocator's side of will-it-scale's page_fault1, whose every task maps 128 MiB, writes to
-//! each page in ascending order, unmaps everything, and starts over. So each CPU, in turn:
+//! This is the allocator's part of the benchmark page_fault1 of will-it-scale. Each of its tasks maps
+//! 128 MiB, writes to each page in ascending order, unmaps everything, and starts over. So each CPU
+//! alternates between two phases:
 //!
-//! * *up*: allocates 32,768 single movable frames, zeroed, and touches each with a value of its
-//!   own; before every 512 of them one unmovable frame, zeroed, the page table that maps them;
-//! * *down*: verifies and frees them in the order in which they were mapped, in batches of as many
-//!   as Linux gathers before it flushes (506), or in random order; then the page tables.
+//! * *up*: it allocates 32,768 single movable frames, zeroed, and writes a different value into each.
+//!   Before every 512 of them it allocates a zeroed unmovable frame: the page table that maps them.
+//! * *down*: it verifies and frees the frames in the order in which they were mapped, in batches of as
+//!   many as Linux gathers before it flushes (506), or in random order. Then it frees the page tables.
 //!
-//! Allocations and frees never mix. The bursts, not the average rate, empty the lists of a CPU on
-//! the way up and overfill them on the way down. Memory is never short.
+//! A phase has only allocations or only frees. Therefore the lists of a CPU run empty in each phase
+//! *up* and overflow in each phase *down*, whatever the average rate is. Memory is never short.
 
 use framewright_sim::host_memory::{expect, in_large_pages};
 
@@ -58,19 +59,19 @@ impl PageFault {
     }
 }
 
-/// Whole cycles of every CPU before the clock starts. A new free list is in address order and loses
-/// it in time, as do the frames of a process.
+/// Whole cycles that every CPU runs before the clock starts (*ageing*). The free lists of new memory
+/// are in address order. They lose this order with time, and so do the frames of a process.
 const WHOLE_CYCLES: u64 = 1;
-/// During ageing, runs of this number of neighbours are freed in random order: one such cycle has
-/// the effect on a zone of some thirty cycles of 112 CPUs in mapping order, as far as the zone lock
-/// is concerned.
+/// During ageing, runs of this number of neighbouring pages are freed in random order. For the
+/// contention of the zone lock, one such cycle has the effect of some thirty cycles in which 112 CPUs
+/// free in mapping order.
 const RUN: usize = 8;
-/// Frames that CPUs allocate or free per turn during ageing: the number that one hold of the zone
-/// lock moves.
+/// Frames that a CPU allocates or frees during ageing before the next CPU continues: as many as one
+/// hold of the zone lock moves.
 const TURN: core::ops::Range<u64> = 16..64;
-/// Distance of the prefetch of slots: when many CPUs take turns, the next slots are not in the
-/// host's cache.
-const SOON: usize = 8;
+/// How many slots of [`Bursts`] ahead are prefetched: when many simulated CPUs run in turn, the next
+/// slots are not in the host's cache.
+const PREFETCH_AHEAD: usize = 8;
 
 /// One CPU's bursts.
 pub(crate) struct Bursts<'w, A: Allocator> {
@@ -81,9 +82,10 @@ pub(crate) struct Bursts<'w, A: Allocator> {
     freed: usize,
     tables: Vec<Option<A::Block>>,
     random: fastrand::Rng,
-    /// The source of the values in pages: never the same twice for a frame, nor on another CPU.
+    /// The number of the cycle, different on each CPU. The values in pages are computed from it, so
+    /// that a frame never gets the same value twice.
     cycle: u64,
-    /// Steps until the CPU has reached its initial state.
+    /// Pages left to allocate or free during ageing.
     to_age: u64,
 }
 
@@ -145,7 +147,7 @@ impl<'w, A: Allocator> Bursts<'w, A> {
         result
     }
 
-    /// One page up, or one batch of at most `most` down. Returns the number of pages.
+    /// Allocates one page, or frees a batch of at most `batch` pages. Returns the number of pages.
     #[inline(always)]
     fn step<W: World<A::Block>>(
         &mut self,
@@ -170,8 +172,8 @@ impl<'w, A: Allocator> Bursts<'w, A> {
         }
         let block = cpu.fault(page, |block| value_of(self.cycle, block))?;
         self.pages.push(Some(block));
-        if let Some(soon) = self.pages.spare_capacity_mut().get(SOON) {
-            expect(soon);
+        if let Some(slot) = self.pages.spare_capacity_mut().get(PREFETCH_AHEAD) {
+            expect(slot);
         }
         Ok(())
     }
@@ -187,7 +189,7 @@ impl<'w, A: Allocator> Bursts<'w, A> {
         }
     }
 
-    /// Unmaps the next batch of at most `most` pages; with the last one, the page tables.
+    /// Unmaps the next batch of at most `batch` pages; after the last page, also the page tables.
     #[inline(never)]
     fn down<W: World<A::Block>>(
         &mut self,

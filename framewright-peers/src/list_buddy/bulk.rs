@@ -55,11 +55,12 @@ pub(super) fn release<M: Machine>(
     frames
 }
 
-/// The blocks of a bulk free, one after the other; each is off its list when it is returned.
+/// The blocks of a bulk free, one after the other. A returned block may be put on a free list at once.
 pub(super) trait Selection {
     fn next<M: Machine>(&mut self, pages: &Pages<M>) -> Option<(u32, u8)>;
 
-    /// Number of blocks that were selected while they were returned, not before.
+    /// Number of blocks that were selected under the lock, by [`Selection::next`]. 0 if all were
+    /// selected before.
     fn chosen_here(&self) -> u32;
 }
 
@@ -114,7 +115,7 @@ pub(super) struct Prechosen {
     list: List,
     /// The next block.
     next: Option<u32>,
-    /// Blocks on it.
+    /// Number of blocks on the list.
     blocks: u32,
 }
 

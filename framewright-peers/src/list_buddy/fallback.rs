@@ -8,7 +8,8 @@ use super::{
     zone::Zone,
 };
 
-/// The source of the last block, kept for as long as the zone lock is held.
+/// The free lists that the last block came from. A batch does not change back to its own lists, so this is
+/// kept as long as the zone lock is held.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) enum Phase {
     /// The type's own lists.
@@ -65,8 +66,8 @@ impl Zone {
                 continue;
             };
             if from < PAGEBLOCK_ORDER / 2 && migratetype == MigrateType::Movable {
-                // No pageblock is claimed for this: movable frames among others cause no lasting
-                // fragmentation.
+                // The block is stolen, and its pageblock is not claimed: a movable frame in a
+                // pageblock of another type causes no lasting fragmentation.
                 return None;
             }
             if from >= PAGEBLOCK_ORDER {
@@ -162,7 +163,7 @@ fn blocks<M: Machine>(
     })
 }
 
-/// Free frames, and allocated frames that may be movable.
+/// The number of free frames of a pageblock, and of allocated movable frames.
 fn survey<M: Machine>(pages: &Pages<M>, start: u32, end: u32) -> (u32, u32) {
     blocks(pages, start, end).fold((0, 0), |(free, movable), (_, mark)| match mark {
         Mark::Buddy(order) => (free + (1 << order), movable),

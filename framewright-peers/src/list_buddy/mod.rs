@@ -1,10 +1,10 @@
 //! The classic design of general-purpose kernels.
 //!
-//! A 64-byte descriptor per frame ([`lists`](self)), free blocks of orders 0 to 10 on doubly
-//! linked lists per order and migratetype, buddies merged page by page under one zone lock,
-//! and in front of it per CPU a set of lists under a spinlock that the owner only ever *tries* to
-//! take. It is a baseline for comparison, on real threads and in simulation, and is written from a
-//! description of the mechanism.
+//! Every frame has a 64-byte descriptor. Free blocks of orders 0 to 10 are on doubly linked lists,
+//! one per order and migratetype. Buddies are merged one by one under the zone lock. In front of the
+//! zone, each CPU has a set of lists under a spinlock, which the CPU itself never waits for: it only
+//! *tries* to take it. This allocator is a baseline for comparison, on real threads and in simulation,
+//! and is written from a description of the mechanism.
 //!
 //! ```text
 //! allocator  allocate, free, drain                    row      the same as a Peer

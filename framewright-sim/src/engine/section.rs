@@ -1,5 +1,5 @@
-//! Detects two CPUs in one exclusive section. The library marks entry to and exit from what it uses
-//! exclusively. Two CPUs inside one section are a bug in the protocol that excludes them, found
+//! Detects two CPUs in one exclusive section. The library reports when it begins and ends to use data
+//! exclusively. If two CPUs are inside one section, the protocol between them has a bug, which is found
 //! before they access the same data.
 
 use super::{Cpu, Failure};

@@ -18,7 +18,7 @@ impl KernelState<'_, '_> {
         let cpu = self.current();
         let may_expire = matches!(pause.why(), Throttle::NoProgress | Throttle::Congested);
         if may_expire && cpu.ignores_clocks() {
-            // Possibly only the time limit would end it, and no time passes here.
+            // Only the time limit might end the pause, and no time passes if clocks are ignored.
             return;
         }
         let at = cpu.id().index();
@@ -28,14 +28,14 @@ impl KernelState<'_, '_> {
         let outer = self.paused[at].replace(Some((pause.node(), pause.why())));
         // No other CPU runs between this check and the wait, so no wake-up is lost.
         while !pause.is_over() && cpu.now() < end {
-            if !self.do_kernel_work_beside_token(cpu) {
+            if !self.do_kernel_work_without_token(cpu) {
                 cpu.wait_on_until(&self.idle[at], end.min(self.next_event(cpu)));
             }
         }
         self.paused[at].set(outer);
     }
 
-    /// Wakes the CPUs whose programs pause for this reason.
+    /// Wakes the CPUs whose programs pause for this reason on this node.
     pub(super) fn wake_paused(&self, node: NodeId, why: Throttle) {
         let cpu = self.current();
         for (paused, idle) in self.paused.iter().zip(&self.idle) {
@@ -53,15 +53,15 @@ impl KernelState<'_, '_> {
         due.min(self.cache.next_write_ends().unwrap_or(u64::MAX))
     }
 
-    /// Does a bounded part of the kernel's work on a CPU whose token is in use. Returns whether there was
-    /// any.
-    fn do_kernel_work_beside_token(&self, cpu: Cpu<'_>) -> bool {
-        let heard = self.report_writes(cpu);
+    /// Does a bounded part of the kernel's work on a CPU whose token the program has. Returns whether
+    /// there was any work.
+    fn do_kernel_work_without_token(&self, cpu: Cpu<'_>) -> bool {
+        let reported = self.report_writes(cpu);
         let background = self.background_of(cpu.id());
         if let Some(background) = background.filter(|it| it.wants_reclaim(cpu.id(), cpu.now())) {
             background.reclaim_beside(self, cpu);
             return true;
         }
-        self.wants_writer(cpu.id()) && self.write_back(cpu) || heard
+        self.wants_writer(cpu.id()) && self.write_back(cpu) || reported
     }
 }

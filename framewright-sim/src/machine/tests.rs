@@ -225,10 +225,7 @@ fn a_fault_is_named_with_file_line_key_and_value() {
             "cpus = 9",
             "mine.toml:8: topology.cpus = 9: 2 sockets with 4 cores in all, of 2 CPUs each, have 8",
         ),
-        (
-            "distances = [[10, 21]]",
-            "topology.distances = [[10, 21]]: with 2 nodes it takes 2 rows of 2",
-        ),
+        ("distances = [[10, 21]]", "topology.distances = [[10, 21]]: 2 nodes need 2 rows of 2"),
         (
             "distances = [[10, 21], [22, 10]]",
             "21 from node 0 to node 1, and 22 back: distances are symmetric",
@@ -263,7 +260,7 @@ fn impossible_topologies_are_refused() {
         (socket, "sockets = 0", "mine.toml:3: topology.sockets = 0: a machine has at least one"),
         (socket, "sockets = 3", "topology.nodes = [{ socket = 0, memory = \"1GiB\" }"),
         (socket, "sockets = 3", "socket 2 has no node"),
-        (socket, "sockets = 1", "node 1 is on socket 1; the last there is, is socket 0"),
+        (socket, "sockets = 1", "node 1 is on socket 1; the last socket is 0"),
         (socket, "sockets = 65", "65 sockets; a machine has at most 64"),
         (socket, "sockets = 70000", "70000 is too many"),
         (socket, "", "mine.toml:2: topology.sockets: is missing"),

@@ -10,7 +10,7 @@ use super::basis::Provenance;
 pub const MOST_CPUS: u16 = 512;
 /// The greatest number of nodes.
 pub(super) const MOST_NODES: usize = 64;
-/// The greatest number of sockets: each has a node.
+/// The greatest number of sockets: each has at least one node.
 const MOST_SOCKETS: usize = MOST_NODES;
 /// The greatest memory of all nodes, in bytes: a memory spans less than 2^32 frames.
 const MOST_MEMORY: u64 = 1 << 43;
@@ -134,7 +134,8 @@ impl Topology {
     ///
     /// # Panics
     ///
-    /// In debug builds, if there is no such CPU; also in the next two functions.
+    /// In debug builds, if there is no such CPU. So do [`Topology::socket_of`] and
+    /// [`Topology::node_of`].
     #[must_use]
     pub fn core_of(&self, cpu: u16) -> u16 {
         debug_assert!(cpu < self.cpus(), "there is no CPU {cpu}");
@@ -199,8 +200,8 @@ fn check_nodes(parts: &Parts) -> Result<(), Impossible> {
     }
     for (number, node) in parts.nodes.iter().enumerate() {
         if usize::from(node.socket) >= sockets {
-            let there_are = format!("the last socket is {}", sockets - 1);
-            let reason = format!("node {number} is on socket {}; {there_are}", node.socket);
+            let last = format!("the last socket is {}", sockets - 1);
+            let reason = format!("node {number} is on socket {}; {last}", node.socket);
             return refuse_node(number, reason);
         }
         if !(LEAST_MEMORY..=MOST_MEMORY).contains(&node.memory) {
@@ -234,7 +235,7 @@ fn distances(parts: &Parts) -> Result<Vec<Vec<u8>>, Impossible> {
     let table = &parts.distances;
     if table.len() != nodes.len() || table.iter().any(|row| row.len() != nodes.len()) {
         let nodes = nodes.len();
-        return refuse("distances", format!("with {nodes} nodes it takes {nodes} rows of {nodes}"));
+        return refuse("distances", format!("{nodes} nodes need {nodes} rows of {nodes}"));
     }
     for (from, row) in table.iter().enumerate() {
         for (to, &distance) in row.iter().enumerate() {
@@ -255,7 +256,7 @@ fn distances(parts: &Parts) -> Result<Vec<Vec<u8>>, Impossible> {
     Ok(table.clone())
 }
 
-/// The place of every core.
+/// The place of every core: the cores of a socket are divided evenly among its nodes.
 fn places(parts: &Parts) -> Result<Vec<Place>, Impossible> {
     let mut places = Vec::new();
     for (socket, &cores) in parts.cores_per_socket.iter().enumerate() {

@@ -16,9 +16,9 @@ use thiserror::Error;
 /// The kind of an access.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Access {
-    /// Loads from it.
+    /// A load.
     Load,
-    /// Stores to it.
+    /// A store.
     Store,
 }
 
@@ -42,14 +42,17 @@ impl AddressSpace {
     ///
     /// # Panics
     ///
-    /// If the units do not check ([`Mmu::checking`](super::Mmu::checking)), or the CPU has not
+    /// If the MMUs were not created by [`Mmu::checking`](super::Mmu::checking), or the CPU has not
     /// loaded this address space.
     pub fn access(&self, cpu: Cpu<'_>, page: u32, access: Access) -> Result<Token, Fault> {
-        let oracle = self.mmu().oracle().expect("units that simulate single accesses");
+        let oracle = self.mmu().oracle().expect("MMUs that simulate single accesses");
         cpu.step();
         let masked = cpu.mask_interrupts();
         let unit = self.mmu().unit(cpu);
-        assert!(unit.has_loaded(self) && !unit.lazy.get(), "the CPU has loaded this address space");
+        assert!(
+            unit.has_loaded(self) && !unit.lazy.get(),
+            "the CPU has loaded the address space of the program"
+        );
         let result = self.instruction(cpu, oracle, page, access);
         cpu.restore_interrupts(masked);
         result

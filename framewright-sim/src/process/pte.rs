@@ -71,7 +71,7 @@ impl Table {
 }
 
 /// The last level of the page tables of an address space, one table for each 512 pages. The upper
-/// levels are not modelled; they have a five-hundredth of its size.
+/// levels are not modelled: they are about a five-hundredth of the size of the last.
 #[derive(Default)]
 pub(super) struct PageTables(RefCell<Vec<Option<Table>>>);
 
@@ -155,7 +155,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn tables_come_when_asked_for_and_go_when_empty() {
+    fn tables_are_added_on_request_and_removed_when_empty() {
         let tables = PageTables::default();
         assert_eq!((tables.get(600), tables.reach(600)), (Pte::None, false));
         tables.extend(600, 7);

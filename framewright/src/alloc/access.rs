@@ -30,13 +30,13 @@ impl Request {
         self.access(Watermark::Min, flags)
     }
 
-    /// Whether the request is for huge pages, which the huge-page reserve is for.
+    /// Whether the request is for huge pages, and so may use the huge-page reserve.
     pub(in crate::alloc) const fn is_huge(self) -> bool {
         self.order().get() >= Order::PAGEBLOCK.get()
     }
 
-    /// Whether the request may use the high-atomic reserve as high-order requests that cannot wait
-    /// do.
+    /// Whether the request may use the high-atomic reserve: it is urgent, cannot wait, and is for more
+    /// than one frame.
     #[inline]
     pub(in crate::alloc) const fn is_high_atomic(self) -> bool {
         let atomic = self.has(URGENT) && self.has(NO_WAIT) && !self.has(WITHOUT_RESERVES);

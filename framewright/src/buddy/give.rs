@@ -34,8 +34,8 @@ impl Refusals {
     }
 }
 
-/// The capture of a block for a waiting request. The first free that completes a free block of
-/// exactly this order in the zone stores the block here instead of listing it.
+/// A request that waits for a block. The first free that completes a free block of exactly this order
+/// takes the block for the request, under the same hold of the zone lock.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Capture {
     pub(crate) order: Order,
@@ -45,8 +45,8 @@ pub(crate) struct Capture {
 }
 
 impl Buddy<'_> {
-    /// Gives back blocks. Bundles of one pageblock should be adjacent, because the lists are
-    /// updated once per run of such bundles.
+    /// Gives back blocks. Bundles of the same pageblock should be adjacent, because the lists are
+    /// updated once for adjacent ones.
     ///
     /// Returns the frees that hardening refused; their frames are unchanged.
     #[inline(never)]
@@ -75,8 +75,8 @@ impl Buddy<'_> {
         refusals
     }
 
-    /// Gives back the leading bundles that lie in pageblock `index` and are smaller than a
-    /// pageblock; the first bundle is one of them. Returns the rest.
+    /// Gives back the first bundle, which lies in pageblock `index` and may be all of it, and the
+    /// following smaller bundles in the same pageblock. Returns the rest.
     #[inline(never)]
     fn give_run<'b>(
         &mut self,

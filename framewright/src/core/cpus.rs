@@ -41,8 +41,8 @@ impl CpuState {
 
     /// Claims CPU `id` for one token if it is online.
     ///
-    /// The state is read before the claim as well. So repeated claims of an offline CPU never look like an owner,
-    /// not even for a moment.
+    /// The state is read before the claim as well, so that an attempt to claim an offline CPU never
+    /// claims it, not even for a moment.
     pub(super) fn claim_online(&self, id: CpuId) -> Result<(), CpuError> {
         if !self.is_online() {
             return Err(CpuError::Offline(id));
@@ -63,7 +63,7 @@ impl CpuState {
     }
 }
 
-/// A CPU that is claimed until this value is dropped, also if the embedder panics.
+/// A CPU that is claimed until this value is dropped, even if the embedder panics.
 struct Claimed<'a>(&'a CpuState);
 
 impl Drop for Claimed<'_> {
@@ -150,11 +150,11 @@ impl<'m, P: Platform> MemoryCore<'m, P> {
         Ok(())
     }
 
-    /// Checks that the memory has this CPU.
+    /// Panics unless the memory has this CPU.
     ///
     /// # Panics
     ///
-    /// The memory was made for fewer CPUs.
+    /// If the memory was made for fewer CPUs.
     pub(crate) fn assert_cpu(&self, id: CpuId) {
         assert!(id.index() < self.cpus.len(), "the memory has no such CPU");
     }

@@ -10,7 +10,7 @@ pub(crate) struct Waiting {
 }
 
 /// Freed blocks that wait before they return to the zone. The number of slots is also the maximum
-/// of frames; the youngest block may exceed it until the next block is added.
+/// number of frames. Only the youngest block may exceed it, until the next block is added.
 pub(crate) struct Quarantine<'m> {
     slots: &'m mut [Waiting],
     /// The slot of the oldest block.

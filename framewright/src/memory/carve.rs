@@ -48,7 +48,7 @@ impl<'m> Carver<'m> {
     fn space<T>(&mut self, count: usize) -> Option<&'m mut [MaybeUninit<T>]> {
         let bytes = count.checked_mul(size_of::<T>())?;
         let start = self.cut(bytes, align_of::<T>())?.as_mut_ptr().cast::<MaybeUninit<T>>();
-        // SAFETY: `start` is aligned for `T`, and `count` values fit behind it; the bytes are
+        // SAFETY: `start` is aligned for `T`, and `count` values fit from there on; the bytes are
         // borrowed exclusively for 'm, and `MaybeUninit<T>` may hold any bytes.
         Some(unsafe { core::slice::from_raw_parts_mut(start, count) })
     }

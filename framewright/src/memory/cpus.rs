@@ -13,7 +13,7 @@ impl<'m, P: Platform> Memory<'m, P> {
     ///
     /// # Errors
     ///
-    /// The CPU does not exist, is offline, or has an owner.
+    /// The CPU does not exist, is offline, or its token is in use.
     pub fn cpu(&self, id: CpuId) -> Result<CpuToken<'_, 'm, P>, CpuError> {
         Ok(CpuToken::new(self.core.claim(id)?, self))
     }
@@ -58,8 +58,8 @@ impl<'m, P: Platform> Memory<'m, P> {
         self.core.drain_cpu(id)
     }
 
-    /// Frees all blocks on the lists of all CPUs, and in the depots between them, to the buddy maps
-    /// of the zones. One remote barrier serves 64 lists. Empty lists are skipped.
+    /// Frees all blocks on the lists of all CPUs, and in the depots of the zones, to the buddy maps
+    /// of the zones. One remote barrier serves up to 64 lists. Empty lists are skipped.
     pub fn drain_all(&self) {
         self.core.drain_all();
     }

@@ -7,7 +7,7 @@ use crate::{
 };
 
 impl<P: Platform> Memory<'_, P> {
-    /// Adds memory that the memory map names as absent. Its frames are free and movable then.
+    /// Adds memory that the memory map names as absent. Afterwards its frames are free and movable.
     ///
     /// # Errors
     ///
@@ -22,7 +22,8 @@ impl<P: Platform> Memory<'_, P> {
     ///
     /// # Errors
     ///
-    /// [`HotplugError::Busy`] if frames are in use.
+    /// [`HotplugError::Busy`] if frames are in use. The other errors are a range that does not consist
+    /// of whole pageblocks, a pageblock that is absent, and one that another caller has isolated.
     pub fn remove_memory(
         &self,
         range: FrameRange,

@@ -94,7 +94,8 @@ impl<'m, P: Platform> ZoneOnCpu<'_, 'm, P> {
         self.pages.counters.pgfree.add(frames - refusals.frames);
     }
 
-    /// Takes a free block of `order` in a gigablock if the block was not reported as free yet.
+    /// Takes a free block of `order` that was not reported as free yet from a gigablock; `None` if
+    /// there is none.
     pub(crate) fn take_unreported(&self, gigablock: u32, order: Order) -> Option<u32> {
         let take = |buddy: &mut Buddy<'_>| buddy.take_unreported(gigablock, order);
         let frame = self.zone.with(self.platform, take)?;
@@ -131,7 +132,7 @@ impl<'m, P: Platform> ZoneOnCpu<'_, 'm, P> {
         refusals
     }
 
-    /// Takes exactly one block out of the zone.
+    /// Takes the block at `frame` out of the zone, if it is free.
     pub(crate) fn take_specific(&self, frame: u32, order: Order, of: MigrateType) -> bool {
         let taken = self.zone.take_specific(self.platform, frame, order, of);
         self.count_lock(if taken { order.frames() } else { 0 });
@@ -143,7 +144,8 @@ impl<'m, P: Platform> ZoneOnCpu<'_, 'm, P> {
         taken
     }
 
-    /// Gives one block to the zone, or keeps the block of order `wanted` that this completes.
+    /// Gives one block to the zone. If that completes a free block of order `wanted`, takes this block
+    /// and returns it.
     pub(crate) fn free_capturing(
         &self,
         frame: u32,

@@ -15,8 +15,8 @@ use crate::{
 /// The result of an attempt to allocate from the lists.
 enum Answer {
     Frame(u32),
-    /// No block: request this many blocks from the zone, or from its depot the given number of each
-    /// order.
+    /// The lists have no block: request this many blocks from the zone, or the given number of blocks of
+    /// each order from its depot.
     Refill(u32, RefillDemand),
 }
 
@@ -126,9 +126,9 @@ impl<P: Platform> ZoneOnCpu<'_, '_, P> {
         Want { order, migratetype, blocks: 1, at_most: 1, visits, reserve, how, unmixed }
     }
 
-    /// Takes a batch from the zone. Before types are mixed, the depot's blocks of the requested
-    /// type are given back to the maps, and before the request is refused, all blocks of the depot:
-    /// one chunk at a time, until the request can be served.
+    /// Takes a batch from the zone. If the maps cannot serve the request, blocks of the depot are given
+    /// back to them, one chunk at a time, until they can: those of the requested type before types are
+    /// mixed, all others before the request is refused.
     fn take(
         &self,
         want: Want,
@@ -191,8 +191,8 @@ impl<P: Platform> ZoneOnCpu<'_, '_, P> {
     }
 }
 
-/// Blocks that were taken from the zone and are not on a list yet, or the reverse. Dropping the
-/// value returns them to the zone, also while a panic of the embedder unwinds.
+/// Blocks on their way between the zone and the lists, in neither of them. Dropping the value returns
+/// them to the zone, also while a panic of the embedder unwinds.
 pub(super) struct BatchGuard<'t, 'c, 'm, P: Platform> {
     pub(super) cpu: ZoneOnCpu<'c, 'm, P>,
     pub(super) taken: &'t Bundles,

@@ -35,7 +35,6 @@
 //! | `scan`, `balance`, `sweep` | how many pages of each list are scanned | the pass itself |
 //! | `cluster`, `shrink`, `references`, `active` | what happens to pages | the pass itself |
 //! | `retire` | frames that go through the flush batch | the pass itself |
-//! | `kept` | frames for the request that reclaims them | their CPU |
 //! | `workingset` | refaults of evicted pages | |
 //! | `direct`, `kswapd`, `wakeup`, `throttle` | which contexts reclaim, when, and for how long | |
 //!

@@ -9,7 +9,7 @@
 //! one direction only:
 //!
 //! ```text
-//!  lock        a page that another has locked is left alone
+//!  lock        a page that is locked already is left alone
 //!  referenced  used since the last scan? then the page stays (for now)
 //!  unmap       no page table has a translation any more; cached ones are in the flush batch
 //!  write_out   dirty pages, after the cached translations that could write are flushed
@@ -109,7 +109,7 @@ impl core::error::Error for WriteError {}
 /// The result of releasing a page.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Released {
-    /// Others have references to the page. It stays.
+    /// There are other references to the page. It stays.
     #[default]
     Busy,
     /// The page has become dirty again. It stays.
@@ -138,8 +138,8 @@ pub enum Released {
 ///   leak, and stay isolated.
 #[allow(unsafe_code)]
 pub unsafe trait PageOwner<P: Platform>: Sync {
-    /// Tries to lock pages without waiting. The answer is `None` for a page that another has
-    /// locked. A locked page gets no new translations, and only the lock's holder may forget it, until it is
+    /// Tries to lock pages without waiting. The answer is `None` for a page that is locked
+    /// already. A locked page gets no new translations, and only the lock's holder may forget it, until it is
     /// unlocked.
     fn lock(&self, frames: &[Pfn], out: &mut [Option<PageState>]);
 
@@ -150,7 +150,7 @@ pub unsafe trait PageOwner<P: Platform>: Sync {
     fn referenced(&self, frames: &[Pfn], out: &mut [Reference]);
 
     /// Removes all translations of locked pages, and adds each that a CPU may have cached to
-    /// `batch`. A page without a stored copy gets its place in the store here.
+    /// `batch`. A page without a stored copy is assigned its place in the store (a swap slot) here.
     fn unmap(&self, frames: &[Pfn], batch: &mut Unmapping<'_, '_, '_, P>, out: &mut [Unmapped]);
 
     /// Starts to write locked pages. No translation through which a CPU could write to them is
@@ -158,8 +158,8 @@ pub unsafe trait PageOwner<P: Platform>: Sync {
     fn write_out(&self, frames: &[Pfn], out: &mut [WriteOut]);
 
     /// Forgets locked pages. The steps for a page are: make sure that only the cache has a
-    /// reference; *then* make sure that the page is clean; then store the shadow in its place (for
-    /// [`Lru::refault`](super::Lru::refault) when the page is read again), and drop all other state
+    /// reference; *then* make sure that the page is clean; then put the shadow in its place in the cache
+    /// (for [`Lru::refault`](super::Lru::refault) when the page is read again), and drop all other state
     /// of the page. The order matters, because a reference that was dropped may have dirtied the
     /// page before. Releasing a page also unlocks it.
     fn release(&self, frames: &[Pfn], shadows: &[Shadow], out: &mut [Released]);

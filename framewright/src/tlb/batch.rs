@@ -66,8 +66,8 @@ pub struct FlushBatch<'f, 'm, P: Platform> {
     used: usize,
     /// Number of pending frames.
     pending: u64,
-    /// Frames that this batch has reserved of the bound on unflushed frames, including pending
-    /// ones.
+    /// Number of unflushed frames that this batch may have, including pending ones. It is reserved from
+    /// the bound that all batches share.
     reserved: u64,
     /// CPUs that may have cached pending translations.
     cpus: CpuMask,
@@ -130,9 +130,9 @@ impl<'f, 'm, P: Platform> FlushBatch<'f, 'm, P> {
         self.dirty
     }
 
-    /// Reserves up to `frames` more frames of the bound on unflushed frames, which holds for all
-    /// batches and deferred frames together. Returns the number reserved. Pages beyond it are
-    /// flushed one by one when they are unmapped.
+    /// Reserves up to `frames` more unflushed frames. Their number is bounded for all batches and
+    /// deferred frames together. Returns the number reserved. Pages that are unmapped beyond that number
+    /// are flushed one by one.
     pub(crate) fn reserve(&mut self, frames: u64) -> u64 {
         let Flusher { tlb, .. } = self.flusher;
         if tlb.tuning.batching == FlushBatching::Off {
@@ -236,7 +236,8 @@ impl<'f, 'm, P: Platform> FlushBatch<'f, 'm, P> {
     }
 
     /// Finishes the batch: flushes it, or defers frames whose flush can be deferred. Then hands out
-    /// retired frames that no CPU has cached any more, including frames deferred by other batches.
+    /// the retired frames to which no CPU has a cached translation any more, including frames that other
+    /// batches deferred.
     /// `free` owns the frames that it receives. No lock is held during the call.
     pub fn finish(&mut self, free: &mut dyn FnMut(Blocks<'_, 'm, P>)) {
         let memory = self.flusher.memory;
@@ -301,7 +302,8 @@ impl<'f, 'm, P: Platform> FlushBatch<'f, 'm, P> {
         self.defer_slots(|slot| slot.pending, most)
     }
 
-    /// Defers the frames of some slots if all of them may be deferred. Returns whether they were.
+    /// Defers the frames of the slots for which `which` is true, if the bound allows that for all of
+    /// them. Returns whether they were deferred.
     fn defer_slots(&self, which: fn(&BatchSlot) -> bool, most: u64) -> bool {
         let frames = self.used().iter().filter(|slot| which(slot)).map(|slot| slot.pfn);
         self.flusher.defer(&self.cpus, most, frames)

@@ -58,7 +58,7 @@ impl Scene {
         self.memory.cpu(CPU).unwrap().alloc(PAIR)
     }
 
-    /// Asserts that every block has its owner from before, or is `served`; none is lost.
+    /// Asserts that no block is lost: every one is still owned by relief or the test, or is `served`.
     fn end(self, served: Option<Block<'static>>) {
         let blocks = std::mem::take(&mut *self.handover.blocks.lock().unwrap());
         let (own, foreign): (Vec<_>, Vec<_>) =

@@ -6,7 +6,7 @@ use framewright::{FrameRange, MemoryRange, NodeId, Order, Pfn, Presence, ZoneKin
 
 const PAGEBLOCK: u64 = 512;
 
-/// The state of a frame, as its user knows it.
+/// The state of a frame, as the caller of the library knows it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Frame {
     /// Not in the zone, or not present.
@@ -55,7 +55,7 @@ impl ZoneTruth {
         index.and_then(|i| self.frames.get(i)).copied().unwrap_or(Frame::Hole)
     }
 
-    /// Whether all frames of a block are `what`.
+    /// Whether all frames of a block have the state `what`.
     pub fn all(&self, pfn: Pfn, order: Order, what: Frame) -> bool {
         let range = FrameRange::new(pfn, pfn.offset(order.frames())).expect("a range");
         self.slice(range).is_some_and(|frames| frames.iter().all(|frame| *frame == what))

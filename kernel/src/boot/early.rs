@@ -1,8 +1,8 @@
 //! Memory that the kernel takes before the library has it. It is never freed.
 //!
-//! It is taken from the upper end of a region. All pageblocks that anything was taken from stay
-//! with the kernel, because a pageblock that the library has only in part makes frees slower; and
-//! regions end anywhere.
+//! It is taken from the upper end of a region, which may end within a pageblock. If anything was taken
+//! from a pageblock, the kernel keeps all of it: frees are slower in a pageblock of which the library
+//! has only a part.
 
 use core::{mem::MaybeUninit, slice};
 
@@ -13,14 +13,14 @@ use crate::frames;
 
 const PAGEBLOCK_BYTES: u64 = PAGEBLOCK_FRAMES as u64 * frames::BYTES;
 
-/// The rest of a region from which the kernel takes memory.
+/// A region from which the kernel takes memory, and the part that is left.
 pub(crate) struct EarlyMemory {
     left: Region,
     end: u64,
 }
 
 impl EarlyMemory {
-    /// Memory of `region`.
+    /// Begins to take memory from `region`.
     ///
     /// # Safety
     ///
@@ -33,7 +33,7 @@ impl EarlyMemory {
     ///
     /// # Panics
     ///
-    /// If the rest is too small for the machine.
+    /// If too little of the region is left.
     pub(crate) fn take(&mut self, bytes: usize, align: usize) -> &'static mut [MaybeUninit<u8>] {
         let start = self.left.end.saturating_sub(bytes as u64) & !(align as u64 - 1);
         assert!(

@@ -2,9 +2,10 @@
 //! files through the page cache, uses memory of its own, writes an object, and exits. At the exit
 //! its pages are unmapped and freed, and then its page tables.
 //!
-//! A builder verifies the words that it stored to its pages at the exit; the words of the disk in
-//! each source that it reads; and the last contents of an object before it overwrites it and at the
-//! end. It works in small steps, so that several can share a CPU. A compiler that gets no memory
+//! At the exit of a compiler, the builder verifies the words that it stored to the pages. It also
+//! verifies the contents of each source that it reads, and the last contents of an object before it
+//! overwrites the object and at the end. It works in small steps, so that several builders can share a
+//! CPU. A compiler that gets no memory
 //! exits early.
 
 #![allow(unsafe_code)]
@@ -93,10 +94,13 @@ impl Random {
 /// A running compiler.
 struct Process {
     space: Space,
-    body: Pfn,
-    /// The pages that it will use, and those touched so far.
+    /// Its block of [`PROCESS`].
+    data: Pfn,
+    /// The number of pages that it will use.
     size: u64,
+    /// The number of pages touched so far.
     touched: u64,
+    /// The number of files read so far.
     read: u64,
 }
 
@@ -117,7 +121,7 @@ pub(super) struct Builder {
     pub(super) done: Done,
 }
 
-/// The disk's contents of a page of the file.
+/// The word that the disk has everywhere in a page of the file.
 pub(super) fn content(page: u64) -> u64 {
     page << 8 | 0x11
 }
@@ -187,14 +191,14 @@ impl Builder {
         let doublings = u64::from((most / least.max(1)).max(1).ilog2());
         let base = least << self.random.below(doublings.max(1));
         let size = (base + self.random.below(base)).min(most);
-        let body = own::alloc(PROCESS)?;
+        let data = own::alloc(PROCESS)?;
         let Some(space) = AddressSpace::create(&[Area::anonymous(0, size)]) else {
-            free(body, ORDER_1);
+            free(data, ORDER_1);
             return None;
         };
         self.number += 1;
         space.get().load();
-        self.process = Some(Process { space, body, size, touched: 0, read: 0 });
+        self.process = Some(Process { space, data, size, touched: 0, read: 0 });
         Some(())
     }
 
@@ -253,14 +257,14 @@ impl Builder {
 
     /// Ends the running compiler, if there is one: verifies and frees its pages.
     pub(super) fn exit(&mut self) {
-        let Some(Process { space, body, touched, .. }) = self.process.take() else { return };
+        let Some(Process { space, data, touched, .. }) = self.process.take() else { return };
         let value = value_of(self.number, &space);
         let wrong = (0..touched).filter(|&page| first_word(page) != value | page).count();
         self.done.wrong += wrong as u64;
         paging::unmap(space.get(), 0, touched);
         AddressSpace::unload();
         space.end();
-        free(body, ORDER_1);
+        free(data, ORDER_1);
     }
 
     /// Frees the frames of inodes, except one in `but_one_in`.

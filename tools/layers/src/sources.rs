@@ -12,13 +12,13 @@ use crate::paths::{self, Found, Method};
 /// A file of one module names another module.
 #[derive(Debug)]
 pub(crate) struct Arrow {
-    /// The file, from the folder of the sources on.
+    /// The file, relative to the folder of the sources.
     pub(crate) file: String,
     /// The module that the file belongs to.
     pub(crate) from: String,
     /// The module that it names.
     pub(crate) to: String,
-    /// The path by which it does, or the method.
+    /// The path that names it, or the method that is called.
     pub(crate) path: String,
 }
 
@@ -39,8 +39,9 @@ pub(crate) fn arrows(root: &Path) -> Result<Vec<Arrow>, String> {
     Ok(sources.arrows.into_iter().chain(calls).collect())
 }
 
-/// Arrows by calls of methods that a module adds to a type of another module: a path to the type does not show
-/// them. A name that several modules define proves nothing, because types are not known here.
+/// Arrows by method calls. If a module adds a method to a type of another module, no path at the call names
+/// that module. Methods with a name that several modules define are ignored, because the types of receivers
+/// are not known here.
 fn calls(files: &[File]) -> Vec<Arrow> {
     let mut types: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
     let mut definers: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
@@ -85,7 +86,7 @@ fn reexports(top: &Found) -> BTreeMap<String, String> {
 
 /// A file of the crate.
 struct File {
-    /// From the folder of the sources on.
+    /// Its path, relative to the folder of the sources.
     name: String,
     /// The module that it belongs to.
     module: String,

@@ -136,8 +136,8 @@ pub(crate) fn record(args: &RecordArgs) -> Result<Outcome, Failure> {
     }
     let files = destination.files();
     let summary = write(capture, destination, &signals)?;
-    let said = show_record(&files, &summary, command.as_ref(), output::style_of_errors());
-    anstream::eprint!("{said}");
+    let text = show_record(&files, &summary, command.as_ref(), output::style_of_errors());
+    anstream::eprint!("{text}");
     if summary.lost.total() > 0 {
         anstream::eprintln!("check failed: lost events: {}", lost(&summary, buffer));
     }
@@ -186,7 +186,8 @@ fn write(
 ) -> Result<Summary, Failure> {
     let mut line = Progress::new("writing");
     let text = destination.files().text;
-    // A second Ctrl-C during the recording was meant for the recording, which is to be written.
+    // Signals that arrived until now ended the recording or the wait for the command. Only later
+    // ones abort the writing.
     signals.forget();
     let written = capture.write(destination, &mut |done| {
         line.step(0, 1, done);
@@ -265,7 +266,7 @@ pub(crate) fn lost(summary: &Summary, buffer: Buffer) -> String {
     }
     format!(
         "{} of {} ({}); record again with a --buffer larger than {buffer}. The recording is kept, \
-         and says where they are missing",
+         and marks the places where events are missing",
         lost.total(),
         summary.events + lost.total(),
         reasons.join(", ")

@@ -34,7 +34,7 @@ pub(crate) struct ReplayArgs {
     /// The recording
     #[arg(value_name = "TRACE")]
     pub(crate) trace: PathBuf,
-    /// The most bytes to read from a pipe or a device, whose data is kept in memory
+    /// The maximum number of bytes to read from a pipe or a device, whose data is kept in memory
     #[arg(long, value_name = "SIZE", default_value = "1GiB", value_parser = values::bytes)]
     pub(crate) limit: u64,
     #[command(flatten)]
@@ -93,7 +93,7 @@ pub(crate) fn replay(args: &ReplayArgs) -> Result<Outcome, Failure> {
     finish(&report, &args.json, &text::show(&report, &replays, output::style()))
 }
 
-/// The kernel's tables in a file, if there is one. Missing tables are warned of.
+/// Reads the kernel's tables from a file, if there is one. Warns of tables that the file lacks.
 fn open(path: Option<PathBuf>, progress: &Progress) -> Result<Option<Snapshot>, Failure> {
     let Some(path) = path else { return Ok(None) };
     let snapshot = Snapshot::open(&path).map_err(Failure::bad_input)?;
@@ -125,7 +125,7 @@ fn balance(side: Option<&str>, replay: &ReplayReport) -> Check {
 fn cause(logical: &Logical) -> String {
     let (refused, unmatched) = (logical.refused_allocs, logical.unmatched_frees);
     match refused {
-        0 => format!("; no allocations were refused, {unmatched} frees matched none"),
+        0 => format!("; no allocations were refused, {unmatched} frees matched no allocation"),
         1 => "; 1 allocation was refused: the machine is too small for its watermark settings"
             .to_owned(),
         _ => format!(

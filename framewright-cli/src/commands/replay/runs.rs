@@ -23,7 +23,7 @@ pub(crate) fn ours(side: &Side, replay: &ReplayReport) -> Run {
     run.settings = side.settings.clone();
     run.metrics.extend(activity(&replay.total));
     run.metrics.extend(outcome(replay));
-    run.metrics.extend(free_of_ours(replay));
+    run.metrics.extend(library_free_blocks(replay));
     for cpu in &replay.cpus {
         let figures = activity(&cpu.ours).into_iter();
         run.metrics.extend(figures.map(|(name, metric)| (cpu_metric(cpu.cpu, &name), metric)));
@@ -44,7 +44,7 @@ pub(crate) fn ours(side: &Side, replay: &ReplayReport) -> Run {
 pub(crate) fn kernel(replay: &ReplayReport) -> Run {
     let mut run = Run { label: KERNEL.to_owned(), ..Run::default() };
     run.metrics.extend(kernel_activity(&replay.kernel_total));
-    run.metrics.extend(kernels(replay));
+    run.metrics.extend(kernel_free_blocks(replay));
     for cpu in &replay.cpus {
         let figures = kernel_activity(&cpu.kernel).into_iter();
         run.metrics.extend(figures.map(|(name, metric)| (cpu_metric(cpu.cpu, &name), metric)));
@@ -129,9 +129,9 @@ fn series(
     (name.to_owned(), replay.samples.iter().filter_map(point).collect())
 }
 
-/// Free blocks of the library, and the difference to the kernel's.
-pub(crate) fn free_of_ours(replay: &ReplayReport) -> Figures {
-    each(replay, |free| {
+/// Free blocks of the library, and by how many they exceed the kernel's.
+pub(crate) fn library_free_blocks(replay: &ReplayReport) -> Figures {
+    for_all_zones(replay, |free| {
         let mut figures = blocks("start", &free.start);
         figures.extend(blocks("end", &free.end));
         for (when, ours, kernel) in
@@ -148,8 +148,8 @@ pub(crate) fn free_of_ours(replay: &ReplayReport) -> Figures {
 }
 
 /// Free blocks of the kernel, if there are tables.
-pub(crate) fn kernels(replay: &ReplayReport) -> Figures {
-    each(replay, |free| {
+pub(crate) fn kernel_free_blocks(replay: &ReplayReport) -> Figures {
+    for_all_zones(replay, |free| {
         let start = free.kernel_start.iter().flat_map(|free| blocks("start", free));
         let end = free.kernel_end.iter().flat_map(|free| blocks("end", free));
         start.chain(end).collect()
@@ -157,7 +157,7 @@ pub(crate) fn kernels(replay: &ReplayReport) -> Figures {
 }
 
 /// The figures of all zones together, and of each zone with its name as a prefix.
-fn each(replay: &ReplayReport, figures: impl Fn(&FreeReport) -> Figures) -> Figures {
+fn for_all_zones(replay: &ReplayReport, figures: impl Fn(&FreeReport) -> Figures) -> Figures {
     let mut all = figures(&replay.free);
     for zone in &replay.zones {
         let prefix = format!("node{}_{}_", zone.node, zone.zone.to_lowercase());

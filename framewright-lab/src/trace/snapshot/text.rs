@@ -1,4 +1,5 @@
-//! Writes a snapshot as the kernel does: what was read is written byte for byte.
+//! The tables of a snapshot as text: writes all of them as the kernel does, byte for byte as they were
+//! read, and parses those other than zoneinfo.
 
 use framewright::observe::text::{ZoneName, buddyinfo, extfrag, pagetypeinfo, zoneinfo};
 use indexmap::IndexSet;
@@ -17,7 +18,7 @@ impl Snapshot {
     /// Writes `/proc/zoneinfo`.
     ///
     /// # Errors
-    /// Those of the writer.
+    /// An error of the writer.
     pub fn write_zoneinfo(&self, out: &mut dyn fmt::Write) -> fmt::Result {
         for zone in &self.zones {
             let node_stats = zone.node_stats.as_deref().map(pairs);
@@ -47,22 +48,23 @@ impl Snapshot {
     /// Writes `/proc/buddyinfo`.
     ///
     /// # Errors
-    /// Those of the writer.
+    /// An error of the writer.
     pub fn write_buddyinfo(&self, out: &mut dyn fmt::Write) -> fmt::Result {
-        self.counted().try_for_each(|zone| buddyinfo::row(out, zone.label(), &zone.free_blocks))
+        self.zones_in_buddyinfo()
+            .try_for_each(|zone| buddyinfo::row(out, zone.label(), &zone.free_blocks))
     }
 
     /// Writes `/proc/pagetypeinfo`.
     ///
     /// # Errors
-    /// Those of the writer.
+    /// An error of the writer.
     pub fn write_pagetypeinfo(&self, out: &mut dyn fmt::Write) -> fmt::Result {
-        let nodes: BTreeSet<u16> = self.typed().map(|zone| zone.node).collect();
+        let nodes: BTreeSet<u16> = self.zones_in_pagetypeinfo().map(|zone| zone.node).collect();
         nodes.into_iter().try_for_each(|node| self.write_types_of(node, out))
     }
 
     fn write_types_of(&self, node: u16, out: &mut dyn fmt::Write) -> fmt::Result {
-        let zones = || self.typed().filter(|zone| zone.node == node);
+        let zones = || self.zones_in_pagetypeinfo().filter(|zone| zone.node == node);
         let rows = || zones().flat_map(|zone| zone.types.iter().map(move |of| (zone, of)));
         let columns = rows().map(|(_, of)| of.free_blocks.len()).max().unwrap_or(0);
         pagetypeinfo::heading(out, self.pageblock_order.unwrap_or(0), columns)?;
@@ -81,27 +83,28 @@ impl Snapshot {
     /// Writes `unusable_index` of debugfs, computed from buddyinfo because snapshots lack it.
     ///
     /// # Errors
-    /// Those of the writer.
+    /// An error of the writer.
     pub fn write_unusable_index(&self, out: &mut dyn fmt::Write) -> fmt::Result {
-        self.counted()
+        self.zones_in_buddyinfo()
             .try_for_each(|zone| extfrag::unusable_row(out, zone.label(), &zone.free_blocks))
     }
 
     /// Writes `extfrag_index` of debugfs, computed from buddyinfo because snapshots lack it.
     ///
     /// # Errors
-    /// Those of the writer.
+    /// An error of the writer.
     pub fn write_extfrag_index(&self, out: &mut dyn fmt::Write) -> fmt::Result {
-        self.counted().try_for_each(|zone| extfrag::index_row(out, zone.label(), &zone.free_blocks))
+        self.zones_in_buddyinfo()
+            .try_for_each(|zone| extfrag::index_row(out, zone.label(), &zone.free_blocks))
     }
 
-    /// Zones of buddyinfo.
-    fn counted(&self) -> impl Iterator<Item = &Zone> {
+    /// The zones that buddyinfo lists.
+    fn zones_in_buddyinfo(&self) -> impl Iterator<Item = &Zone> {
         self.zones.iter().filter(|zone| !zone.free_blocks.is_empty())
     }
 
-    /// Zones of pagetypeinfo.
-    fn typed(&self) -> impl Iterator<Item = &Zone> {
+    /// The zones that pagetypeinfo lists.
+    fn zones_in_pagetypeinfo(&self) -> impl Iterator<Item = &Zone> {
         self.zones.iter().filter(|zone| !zone.types.is_empty())
     }
 }
@@ -158,7 +161,7 @@ impl Pagetypeinfo {
             let names = words(names).map(|n| String::from_utf8_lossy(n).into_owned());
             self.block_types = Some(names.collect());
         } else if text.starts_with(b"Number of mixed blocks") {
-            // Another table of the same form, in kernels that track owners.
+            // Another table of the same form, in kernels with CONFIG_PAGE_OWNER.
             self.block_types = None;
         } else if let Some((node, name, rest)) = node_and_zone(text)? {
             let zone = known_zone(&mut snapshot.zones, node, name)?;

@@ -74,7 +74,7 @@ fn a_cpu_is_used_by_its_own_program_only() {
 }
 
 #[test]
-fn a_lock_is_released_by_its_holder_only() {
+fn only_the_holder_of_a_lock_releases_it() {
     let machine = Machine::new(1, Options::default());
     let lock = machine.new_lock(LockClass::Program);
     let failure = machine.run(vec![Box::new(|cpu: Cpu<'_>| cpu.unlock(lock))]).unwrap_err();

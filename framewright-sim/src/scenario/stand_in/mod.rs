@@ -1,5 +1,5 @@
-//! Stand-ins: small versions of the parts around the allocator, for scenarios about the order of
-//! their steps.
+//! Stand-ins: small models of the code around the allocator, for scenarios that test the order of the
+//! steps of that code.
 
 mod file;
 mod reclaimer;

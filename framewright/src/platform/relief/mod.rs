@@ -8,9 +8,9 @@
 //! All methods are called without any lock of the library, on the CPU that needs memory, while
 //! that CPU's token is in use. They may allocate and free: with the tokens of other CPUs, or with
 //! [`Memory::alloc_bypassing_lists`](crate::Memory::alloc_bypassing_lists) and
-//! [`Memory::free_bypassing_lists`](crate::Memory::free_bypassing_lists). **No recursion**: what they allocate
-//! they request with [`Request::inside_relief`], which may use all reserves and never calls relief
-//! itself.
+//! [`Memory::free_bypassing_lists`](crate::Memory::free_bypassing_lists). **No recursion**: their
+//! allocations must be requested with [`Request::inside_relief`]. Such a request may use all reserves and
+//! never calls relief itself.
 
 mod capture;
 mod pause;
@@ -77,7 +77,7 @@ pub enum Compacted {
     Skipped,
     /// Not begun, because it failed lately and is deferred.
     Deferred,
-    /// Ended early, because of a contended lock or a limit of its time.
+    /// Ended early, because of a contended lock or a time limit.
     Contended,
     /// Ended after examining everything, without forming a block.
     Complete,
@@ -90,8 +90,9 @@ pub enum Compacted {
 pub trait Relief {
     /// Whether there is background reclaim, which lowers the boost of watermarks and the huge-page reserve
     /// ([`Memory::lower_boost`](crate::Memory::lower_boost); [`Kswapd`](crate::reclaim::Kswapd) calls it).
-    /// Called whenever types were mixed, and when a request found no huge page; while it returns `false`,
-    /// neither grows. Background reclaim that stops must lower what is left of both.
+    /// Called whenever types were mixed, and when a request found no huge page. While it returns `false`,
+    /// neither the boost nor the reserve grows. When background reclaim ends, it must
+    /// lower what is left of both.
     fn reclaims_in_background(&self) -> bool {
         false
     }
@@ -104,8 +105,8 @@ pub trait Relief {
     }
 
     /// Frees about `frames` frames that the request could use, now. Returns the number of freed frames.
-    /// If compaction is to form the block, `frames` is less than the block has; then enough free frames for
-    /// compaction count as progress, and at least 1 is returned.
+    /// If compaction is to form the block, `frames` is less than the size of the block. Then it is enough that
+    /// compaction has free frames to move pages to: if so, return at least 1, because 0 means no progress.
     ///
     /// Must not [start I/O](Request::may_io) or [call into file systems](Request::may_fs) if the request
     /// cannot.
