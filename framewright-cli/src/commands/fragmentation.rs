@@ -306,7 +306,7 @@ impl Shown {
         let lines = [("machine", machine), ("work", format!("{}; {types}", self.what))];
         let note = paragraph(&format!(
             "note     times include other load of this machine; one call in {TIMED_ONE_IN} is \
-             timed, without what reading the clock takes"
+             timed, and the time of reading the clock is subtracted"
         ));
         format!("{}{note}\n{}", print::head(lines), settings(report, style))
     }

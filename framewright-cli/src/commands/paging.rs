@@ -156,7 +156,7 @@ fn memory(text: &str) -> Result<Memory, String> {
 fn one_in(text: &str) -> Result<u32, String> {
     match whole(text) {
         Some(one_in @ 1..=1_000_000) => Ok(one_in),
-        _ => Err("a number from 1 to 1000000 is needed, as in 160".to_owned()),
+        _ => Err("the number must be 1 to 1000000, as in 160".to_owned()),
     }
 }
 

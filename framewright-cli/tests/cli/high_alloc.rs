@@ -100,7 +100,7 @@ fn memory_can_start_in_the_state_of_a_real_machine() {
     for (tables, hint) in [
         ("junk", "bad.before:1: snapshot `junk`"),
         (&tables.replacen("managed  3840", "managed  many", 1), "managed `many`"),
-        (before, "pagetypeinfo says nothing of zone DMA"),
+        (before, "pagetypeinfo has no zone DMA"),
     ] {
         fs::write(&path, tables).unwrap();
         framewright(&["run", "high-alloc", "--from", path.to_str().unwrap()])
@@ -148,5 +148,5 @@ fn a_report_and_a_picture_do_not_overwrite_each_other() {
         .current_dir(folder.path())
         .assert()
         .code(2)
-        .stderr(predicates::str::contains("--json and --picture are both to be 'same'"));
+        .stderr(predicates::str::contains("--json and --picture both name 'same'"));
 }

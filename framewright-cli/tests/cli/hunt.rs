@@ -91,10 +91,10 @@ fn unknown_scenarios_and_bugs_are_named() {
     for (args, complaint) in [
         (&["hunt", "unmapp"][..], "munmap-race"),
         (&["hunt", "--bug", "flush"], "valid: free-before-flush"),
-        (&["hunt", "take", "--bug", "early-mask"], "it can have: unlocked-take"),
-        (&["hunt", "isolate", "--bug", "early-mask"], "there to stay clean"),
+        (&["hunt", "take", "--bug", "early-mask"], "its bugs: unlocked-take"),
+        (&["hunt", "isolate", "--bug", "early-mask"], "it is a control only"),
         (&["hunt", "--schedule", "pct:0"], "pct:DEPTH (1 to 64)"),
-        (&["hunt", "--schedule", "replay:3=1"], "of one scenario"),
+        (&["hunt", "--schedule", "replay:3=1"], "needs the name of its scenario"),
         (&["hunt", "take", "--bug", "none", "--schedule", "replay:5=1,5=2"], "each place once"),
         (&["hunt", "--seeds", "0"], "0 is not in 1..=10000"),
     ] {

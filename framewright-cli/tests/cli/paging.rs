@@ -145,7 +145,7 @@ fn impossible_runs_are_refused() {
         (&["run", "mmap-read", "--machine", "host:8", "--memory", "16MiB"], "--memory 144MiB"),
         (&["run", "mmap-read", "--readers", "people"], "processes, threads"),
         (&["run", "mmap-read", "--times", "1"], "2..=100"),
-        (&["run", "mmap-read", "--memory", "8TiB"], "'8TiB' for '--memory <SIZE>': the most"),
+        (&["run", "mmap-read", "--memory", "8TiB"], "'8TiB' for '--memory <SIZE>': the maximum"),
         (&["run", "mmap-read", "--machine", "uniform:64", "--memory", "64MiB"], "1024 MiB"),
         (&["run", "mmap-read", "--set", "tlb.batching=sometimes"], "off, clean-only, all, lazy"),
         (&["run", "cdn", "--days", "never"], "0.01 to 365 days"),

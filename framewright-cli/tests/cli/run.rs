@@ -92,7 +92,7 @@ fn churn_has_a_table_per_occupancy_and_repeats_its_counts() {
         ["churn", "--quick", "--memory", "64MiB", "--operations", "20k", "--occupancy", "70,90"];
     let (text, report) = run(&[&args[..], &["--vs", "zone.refill_pageblocks=64"]].concat());
     for line in
-        ["70 % in use", "90 % in use", "order9_allocatable ", "alloc_p9999_ns ", "frames  holds"]
+        ["70 % in use", "90 % in use", "order9_allocatable ", "alloc_p9999 ", "frames  holds"]
     {
         assert!(text.lines().any(|found| found.starts_with(line)), "{line} is missing in {text}");
     }
