@@ -91,6 +91,43 @@ impl<'m, P: Platform> MemoryCore<'m, P> {
         Ok(Extent::new(self.tag(), range))
     }
 
+    /// Takes frames that are in use from the start. The memory is not shared yet, so all of them are free.
+    pub(crate) fn reserve(&self, range: FrameRange) {
+        if let Ok((zone, start, end)) = self.locate_range(range) {
+            let cpu = self.context(zone, ACCOUNT);
+            take_run(&cpu, start, end, |from, to| cpu.take_range(from, to, MigrateType::Unmovable));
+        }
+    }
+
+    /// The number of allocated frames in a range, those on the lists of CPUs included.
+    pub(crate) fn frames_in_use(&self, range: FrameRange) -> u64 {
+        let place = self.locate_range(range);
+        place.map_or(0, |(zone, start, end)| self.report_in_use(zone, start, end, &mut |_| ()))
+    }
+
+    /// Frees frames of extents by number.
+    ///
+    /// # Errors
+    ///
+    /// [`RangeError::BadFree`] names the first frame that cannot be freed, unless frees are not checked.
+    ///
+    /// # Safety
+    ///
+    /// The caller owns the frames as extents of this memory, and no longer uses them.
+    #[allow(unsafe_code)]
+    pub(crate) unsafe fn free_range_raw(&self, range: FrameRange) -> Result<(), RangeError> {
+        let (zone, start, end) = self.locate_range(range)?;
+        let cpu = self.context(zone, ACCOUNT);
+        for (from, to) in stretches(start, end) {
+            cpu.check_range(from, to).map_err(|(frame, why)| RangeError::BadFree {
+                at: cpu.pfn(frame),
+                why: why.into(),
+            })?;
+        }
+        give_run(&cpu, start, end);
+        Ok(())
+    }
+
     /// Frees an extent, which may be a part of what was allocated.
     ///
     /// # Errors

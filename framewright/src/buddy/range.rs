@@ -6,7 +6,7 @@
 
 use super::{Buddy, Bundle, FRAMES, MigrateType, Refusals, WORDS_SHIFT, gigablock::spans};
 use super::{levels::WORDS, lists::FREE};
-use crate::types::{Order, PAGEBLOCK_ORDER, Refusal};
+use crate::types::{Order, PAGEBLOCK_ORDER, Refusal, set::bits};
 
 impl Buddy<'_> {
     /// Takes exactly the frames from `start` to `end` for a request of type `to`, isolated
@@ -49,6 +49,35 @@ impl Buddy<'_> {
             refusals.merge(self.give_partial_piece(&piece));
         }
         refusals
+    }
+
+    /// Checks that all frames from `start` to `end` are allocated as parts of ranges. Returns the first that is
+    /// not. A pageblock that is one block looks like one of a range, and so does a block of order 0.
+    pub(crate) fn check_range(&self, start: u32, end: u32) -> Result<(), (u32, Refusal)> {
+        pieces(start, end).try_for_each(|piece| self.check_piece(&piece))
+    }
+
+    fn check_piece(&self, piece: &Piece) -> Result<(), (u32, Refusal)> {
+        let first = piece.index << PAGEBLOCK_ORDER;
+        let refused = |why| Err((first + piece.start, why));
+        match self.lists.gigablocks.allocated_order(piece.index) {
+            Some(Order::PAGEBLOCK) => return Ok(()),
+            Some(_) => return refused(Refusal::WrongOrder),
+            None if self.lists.gigablocks.is_folded(piece.index) => {
+                return refused(Refusal::NotAllocated);
+            }
+            None => {}
+        }
+        let heads = self.heads_of(piece.index);
+        piece.masks().try_for_each(|(i, mask)| {
+            let known = heads.map_or(0, |heads| heads.word(i));
+            // A block that is followed by another has one frame. So only the last frame of a word may be the start
+            // of a larger block.
+            let doubtful = if known & mask == mask { 1 << mask.ilog2() } else { mask };
+            bits(doubtful).map(|bit| first + 64 * i as u32 + bit).try_for_each(|frame| {
+                self.check_allocated(frame, Order::ZERO).map_err(|why| (frame, why))
+            })
+        })
     }
 
     fn is_piece_free(&self, piece: &Piece) -> bool {

@@ -22,6 +22,10 @@ pub enum Presence {
     Present,
     /// It may be added later ([`Memory::add_memory`](super::Memory::add_memory)).
     Absent,
+    /// It is, and somebody uses it already: a boot allocator, an initrd, the tables that firmware
+    /// left. Its frames count as managed and as allocated
+    /// ([`Memory::take_in_use`](super::Memory::take_in_use)).
+    InUse,
 }
 
 /// A stretch of memory, as firmware reports it.
@@ -50,8 +54,18 @@ impl MemoryRange {
         Self { presence: Presence::Absent, ..self }
     }
 
+    /// As it is, but in use from the start.
+    #[must_use]
+    pub const fn in_use(self) -> Self {
+        Self { presence: Presence::InUse, ..self }
+    }
+
     fn is_present(&self) -> bool {
-        self.presence == Presence::Present
+        self.presence != Presence::Absent
+    }
+
+    pub(super) fn is_in_use(&self) -> bool {
+        self.presence == Presence::InUse
     }
 }
 
@@ -133,6 +147,11 @@ impl<'c> Config<'c> {
         self.tuning.hardening == Hardening::Paranoid
     }
 
+    /// Ranges that are in use from the start.
+    pub(super) fn in_use(&self) -> impl Iterator<Item = FrameRange> {
+        self.memory.iter().filter(|range| range.is_in_use()).map(|range| range.frames)
+    }
+
     /// Frames present from the start.
     pub(super) fn managed(&self) -> u64 {
         let present = self.memory.iter().filter(|range| range.is_present());
@@ -186,12 +205,12 @@ impl<'c> Config<'c> {
 
     /// The ranges of a zone, relative to its base: those that are present, then the others.
     pub(super) fn ranges_of(&self, zone: ZoneSpec) -> impl Iterator<Item = [u32; 2]> {
-        self.those_of(zone, Presence::Present).chain(self.those_of(zone, Presence::Absent))
+        self.those_of(zone, true).chain(self.those_of(zone, false))
     }
 
-    fn those_of(&self, zone: ZoneSpec, presence: Presence) -> impl Iterator<Item = [u32; 2]> {
+    fn those_of(&self, zone: ZoneSpec, present: bool) -> impl Iterator<Item = [u32; 2]> {
         let of_zone = move |range: &&MemoryRange| {
-            range.node == zone.node && range.zone == zone.kind && range.presence == presence
+            range.node == zone.node && range.zone == zone.kind && range.is_present() == present
         };
         let frame = move |pfn: Pfn| (pfn.get() - zone.base.get()) as u32;
         self.memory

@@ -134,8 +134,8 @@ impl<P: Platform> Memory<'_, P> {
 
     /// Tests what must hold whenever nobody is in the middle of something: headers agree with
     /// maps and lists (I2), and of every zone the frames free, held, and allocated add up (I1,
-    /// I9), also by the states that are kept from [`Hardening::Tracked`](crate::tuning::Hardening) on; deferred
-    /// frames are among those allocated.
+    /// I9), also by the states that are kept from [`Hardening::Tracked`](crate::tuning::Hardening) on; frames in use from
+    /// the start that nobody took, and deferred frames, are among those allocated.
     /// Walks every pageblock.
     ///
     /// # Errors
@@ -143,6 +143,7 @@ impl<P: Platform> Memory<'_, P> {
     /// The first violation found.
     pub fn check(&self) -> Result<(), Violation> {
         (0..self.core.zones().len()).try_for_each(|zone| self.check_zone(ZoneId::new(zone)))?;
+        self.check_in_use()?;
         self.check_deferred()
     }
 

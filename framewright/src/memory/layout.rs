@@ -7,7 +7,7 @@ use core::{
     mem::{MaybeUninit, align_of, size_of},
 };
 
-use super::{Config, InitError, SideTables, config::ZoneSpec};
+use super::{Config, InitError, SideTables, config::ZoneSpec, in_use::InUse};
 use crate::{
     buddy::{Buddy, Gigablock, Heads, Pageblock},
     compact::{SkipHints, ZoneCompaction},
@@ -39,6 +39,8 @@ pub struct Layout {
     gigablocks: usize,
     set_words: usize,
     ranges: usize,
+    /// Ranges that are in use from the start.
+    in_use: usize,
     /// Chunks of the depots.
     chunks: usize,
     /// Words of skip hints.
@@ -82,6 +84,7 @@ impl Layout {
             gigablocks: 0,
             set_words: 0,
             ranges: 0,
+            in_use: config.in_use().count(),
             chunks: 0,
             skip_words: 0,
             cpus: usize::from(config.cpus),
@@ -140,6 +143,7 @@ impl Layout {
             Part::new::<AtomicU8>("pageblock types", self.pageblocks, false),
             Part::new::<u64>("pageblock sets", self.set_words, false),
             Part::new::<[u32; 2]>("memory map", self.ranges, false),
+            Part::new::<InUse>("ranges in use", self.in_use, false),
             Part::new::<Chunk>("depots", self.chunks, false),
             Part::new::<ZoneCompaction<'_>>("compaction", self.zones, false),
             Part::new::<AtomicU64>("skip hints", self.skip_words, false),

@@ -15,6 +15,7 @@ mod config;
 mod counters;
 mod cpus;
 mod hotplug;
+mod in_use;
 mod info;
 mod isolation;
 mod layout;
@@ -26,6 +27,7 @@ mod translations;
 
 use core::{mem::MaybeUninit, num::NonZeroUsize};
 
+use in_use::InUse;
 use side_tables::SideTableArrays;
 
 use crate::{
@@ -53,13 +55,15 @@ pub struct Memory<'m, P: Platform> {
     /// By zone.
     compaction: &'m [ZoneCompaction<'m>],
     side_tables: SideTableArrays<'m>,
+    /// The ranges that are in use from the start.
+    in_use: &'m [InUse],
     /// What reclaim keeps, if the embedder wants it.
     lru: Option<LruState<'m, P>>,
 }
 
 impl<'m, P: Platform> Memory<'m, P> {
-    /// A memory over the frames of `config.memory`, all that are present free and movable, all
-    /// CPUs online.
+    /// A memory over the frames of `config.memory`. All that are present are free and movable, but for those
+    /// in use from the start. All CPUs are online.
     ///
     /// `metadata` must be aligned and sized as [`Layout`] says; what is in it does not matter.
     ///
@@ -88,14 +92,17 @@ impl<'m, P: Platform> Memory<'m, P> {
         let core = MemoryCore::new(platform, &parts.core, tuning, owner_lock, MemoryTag::at(tag));
         core.set_watermarks();
         core.size_new_lists();
-        Ok(Self {
+        let memory = Self {
             core,
             layout,
             tlb: parts.tlb,
             compaction: parts.compaction,
             side_tables: parts.side_tables,
+            in_use: parts.in_use,
             lru: parts.lru,
-        })
+        };
+        memory.reserve_in_use();
+        Ok(memory)
     }
 
     /// The machine it runs on.

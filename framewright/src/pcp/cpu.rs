@@ -4,8 +4,8 @@ use super::{CpuPages, pages::ListsContext};
 use crate::{
     buddy::{Buddy, Bundle, Bundles, Capture, Fallback, Refusals, Want},
     platform::{self, Cost, Platform},
-    tuning::Tuning,
-    types::{Corruption, CpuId, Event, Finding, MigrateType, Order, Pfn, Watermark},
+    tuning::{Hardening, Tuning},
+    types::{Corruption, CpuId, Event, Finding, MigrateType, Order, Pfn, Refusal, Watermark},
     zone::{AllocFlags, BlockStack, Zone, ZoneAccess},
 };
 
@@ -70,6 +70,24 @@ impl<'m, P: Platform> ZoneOnCpu<'_, 'm, P> {
             self.extent_handed_out(start, end);
         }
         taken
+    }
+
+    /// Checks that the frames from `start` to `end` may be given back by [`ZoneOnCpu::give_range`]. If not,
+    /// reports and returns the first that may not. Without hardening there is no check.
+    pub(crate) fn check_range(&self, start: u32, end: u32) -> Result<(), (u32, Refusal)> {
+        let checked = match (self.zone.states(), self.tuning.hardening) {
+            (Some(states), _) => states.expect_extent(start..end),
+            (None, Hardening::Off) => Ok(()),
+            (None, _) => {
+                self.count_lock(0);
+                self.zone
+                    .with_range(self.platform, (start, end), |buddy| buddy.check_range(start, end))
+            }
+        };
+        if let Err((frame, why)) = checked {
+            self.refuse(frame, Order::ZERO, why);
+        }
+        checked
     }
 
     /// Gives back frames taken by [`ZoneOnCpu::take_range`], all or a part of them.

@@ -8,6 +8,7 @@ mod toy;
 
 mod batches;
 mod capture;
+mod in_use;
 mod machine;
 mod mixing;
 mod threads;

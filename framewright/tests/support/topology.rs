@@ -39,6 +39,11 @@ impl Stretch {
         self.place >> 5 == 7
     }
 
+    /// Whether somebody uses it from the start.
+    fn is_in_use(self) -> bool {
+        self.place >> 5 == 5
+    }
+
     /// Its first frame and end, at `at` or behind.
     fn frames(self, at: u64, left: u64, unit: u64) -> (u64, u64) {
         let (gap, length) = (u64::from(self.gap % 700), u64::from(self.length));
@@ -94,7 +99,11 @@ impl Topology {
             }
             left = left.saturating_sub(end - start);
             let range = MemoryRange::new(range(start, end), node, kind);
-            map.push(if stretch.is_absent() { range.absent() } else { range });
+            map.push(match stretch {
+                _ if stretch.is_absent() => range.absent(),
+                _ if stretch.is_in_use() => range.in_use(),
+                _ => range,
+            });
             at = end;
         }
         if map.iter().all(|range| range.presence == Presence::Absent) {

@@ -42,7 +42,8 @@ impl ZoneTruth {
         for range in of_zone() {
             let (start, end) = (range.frames.start().get() - base, range.frames.end().get() - base);
             named[start as usize..end as usize].fill(true);
-            if range.presence == Presence::Present {
+            // The world takes what is in use when it begins.
+            if range.presence != Presence::Absent {
                 frames[start as usize..end as usize].fill(Frame::Spare);
             }
         }

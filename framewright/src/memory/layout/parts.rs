@@ -4,7 +4,7 @@ use core::mem::MaybeUninit;
 
 use super::{Layout, depot_of, slots_of};
 use crate::memory::{
-    Config, InitError, carve::Carver, config::ZoneSpec, side_tables::SideTableArrays,
+    Config, InitError, carve::Carver, config::ZoneSpec, in_use::InUse, side_tables::SideTableArrays,
 };
 use crate::{
     buddy::{ABSENT, Buddy, Gigablock, Heads, Pageblock},
@@ -26,6 +26,7 @@ pub(in crate::memory) struct Parts<'m, P: Platform> {
     pub(in crate::memory) tlb: Tlb<'m, P>,
     pub(in crate::memory) compaction: &'m [ZoneCompaction<'m>],
     pub(in crate::memory) side_tables: SideTableArrays<'m>,
+    pub(in crate::memory) in_use: &'m [InUse],
     pub(in crate::memory) lru: Option<LruState<'m, P>>,
 }
 
@@ -66,8 +67,10 @@ fn carve_parts<'m, P: Platform>(
     let lru = if layout.side_tables.lru { Some(carve_lru(layout, zones, carver)?) } else { None };
     let tlb = carve_tlb(layout, config, zones, carver)?;
     let compaction = carve_compaction(layout, config, carver)?;
+    let in_use = config.in_use().map(InUse::new);
+    let in_use = carver.collect(layout.in_use, in_use)?;
     let core = CoreArrays { zones, zonelists, lists, cpus };
-    Some(Parts { core, tlb, compaction, side_tables, lru })
+    Some(Parts { core, tlb, compaction, side_tables, in_use, lru })
 }
 
 fn carve_lru<'m, P: Platform>(

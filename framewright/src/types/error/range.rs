@@ -2,9 +2,9 @@
 
 use core::fmt;
 
-use crate::types::{MigrateType, PAGEBLOCK_FRAMES, Pfn};
+use crate::types::{FreeError, MigrateType, PAGEBLOCK_FRAMES, Pfn};
 
-/// The reason why contiguous memory could not be allocated.
+/// The reason why contiguous memory could not be allocated, taken or freed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum RangeError {
@@ -26,6 +26,17 @@ pub enum RangeError {
     },
     /// No run of free frames is long enough.
     NotFound,
+    /// The memory map does not name the range as in use from the start.
+    NotInUse,
+    /// The range that was in use from the start has an owner already.
+    HandedOut,
+    /// A raw free was refused.
+    BadFree {
+        /// The first frame that cannot be freed.
+        at: Pfn,
+        /// The reason.
+        why: FreeError,
+    },
 }
 
 impl fmt::Display for RangeError {
@@ -43,6 +54,13 @@ impl fmt::Display for RangeError {
             }
             RangeError::Busy { frames } => write!(f, "{frames} frames of the range are in use"),
             RangeError::NotFound => f.write_str("no run of free frames is long enough"),
+            RangeError::NotInUse => {
+                f.write_str("the memory map does not name this range as in use from the start")
+            }
+            RangeError::HandedOut => {
+                f.write_str("the range that was in use from the start was handed out before")
+            }
+            RangeError::BadFree { at, why } => write!(f, "frame {at} cannot be freed: {why}"),
         }
     }
 }
