@@ -170,6 +170,6 @@ impl Buddy<'_> {
             Some(number) if number & PARTIAL == 0 => return false,
             Some(_) => {}
         }
-        !self.ranges.iter().any(|range| (range[0]..range[1]).contains(&frame))
+        !self.present.has_all(frame, frame + 1)
     }
 }

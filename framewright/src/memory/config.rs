@@ -22,6 +22,9 @@ pub enum Presence {
     Present,
     /// It may be added later ([`Memory::add_memory`](super::Memory::add_memory)).
     Absent,
+    /// It is added later in pieces of any length, in any order, for example as a boot loader reports them. The range
+    /// names the maximum. Costs a bit per frame of its zone.
+    InPieces,
     /// It is, and somebody uses it already: a boot allocator, an initrd, the tables that firmware
     /// left. Its frames count as managed and as allocated
     /// ([`Memory::take_in_use`](super::Memory::take_in_use)).
@@ -54,6 +57,12 @@ impl MemoryRange {
         Self { presence: Presence::Absent, ..self }
     }
 
+    /// As it is, but to be added later in pieces of any length.
+    #[must_use]
+    pub const fn in_pieces(self) -> Self {
+        Self { presence: Presence::InPieces, ..self }
+    }
+
     /// As it is, but in use from the start.
     #[must_use]
     pub const fn in_use(self) -> Self {
@@ -61,7 +70,7 @@ impl MemoryRange {
     }
 
     fn is_present(&self) -> bool {
-        self.presence != Presence::Absent
+        matches!(self.presence, Presence::Present | Presence::InUse)
     }
 
     pub(super) fn is_in_use(&self) -> bool {
@@ -108,6 +117,8 @@ pub(super) struct ZoneSpec {
     pub(super) absent: usize,
     /// Frames, with those that may come later.
     pub(super) frames: u64,
+    /// Whether some of its memory is added in pieces.
+    pub(super) in_pieces: bool,
 }
 
 impl<'c> Config<'c> {
@@ -152,10 +163,10 @@ impl<'c> Config<'c> {
         self.memory.iter().filter(|range| range.is_in_use()).map(|range| range.frames)
     }
 
-    /// Frames present from the start.
+    /// Frames that are managed as a rule: those present from the start, and those that come in pieces.
     pub(super) fn managed(&self) -> u64 {
-        let present = self.memory.iter().filter(|range| range.is_present());
-        present.map(|range| range.frames.frames()).sum()
+        let usual = self.memory.iter().filter(|range| range.presence != Presence::Absent);
+        usual.map(|range| range.frames.frames()).sum()
     }
 
     /// The zones, by node and kind.
@@ -191,6 +202,7 @@ impl<'c> Config<'c> {
             ranges: 0,
             absent: 0,
             frames: 0,
+            in_pieces: false,
         };
         let mut end = 0;
         for range in core::iter::once(&first).chain(ranges) {
@@ -198,6 +210,7 @@ impl<'c> Config<'c> {
             spec.frames += range.frames.frames();
             spec.ranges += usize::from(range.is_present());
             spec.absent += usize::from(!range.is_present());
+            spec.in_pieces |= range.presence == Presence::InPieces;
         }
         spec.pageblocks = ((end - spec.base.get()) >> PAGEBLOCK_ORDER) as usize;
         Some(spec)
@@ -230,7 +243,8 @@ impl<'c> Config<'c> {
             return Err(InitError::TooManyCpus { given: self.cpus });
         }
         // Does not sum frames: the map is not checked yet, so that the sum may overflow.
-        if self.memory.iter().all(|range| !range.is_present() && range.frames.frames() > 0) {
+        let is_absent = |range: &MemoryRange| range.presence == Presence::Absent;
+        if self.memory.iter().all(|range| is_absent(range) && range.frames.frames() > 0) {
             return Err(InitError::NoMemory);
         }
         let biased = self.tuning.owner_lock == OwnerChoice::Fixed(OwnerLock::Biased);
@@ -255,7 +269,7 @@ impl<'c> Config<'c> {
             }
             let whole = frames.start().is_aligned(Order::PAGEBLOCK)
                 && frames.end().is_aligned(Order::PAGEBLOCK);
-            if !range.is_present() && !whole {
+            if range.presence == Presence::Absent && !whole {
                 return Err(InitError::AbsentNotWhole { index });
             }
             let Some(before) = index.checked_sub(1).map(|before| self.memory[before].frames) else {
@@ -298,7 +312,7 @@ pub enum InitError {
         /// What it takes.
         range: &'static str,
     },
-    /// The memory map has nothing that is present.
+    /// The memory map has nothing that is present, or comes in pieces.
     NoMemory,
     /// There must be as many distances as there are pairs of nodes.
     BadDistances {
@@ -364,7 +378,9 @@ impl fmt::Display for InitError {
             InitError::BadTuning { path, range } => {
                 write!(f, "the setting '{path}' has a value it does not take: it takes {range}")
             }
-            InitError::NoMemory => f.write_str("the memory map has no memory that is present"),
+            InitError::NoMemory => {
+                f.write_str("the memory map has no memory that is present, or comes in pieces")
+            }
             InitError::BadDistances { nodes, given } => {
                 let needed = nodes * nodes;
                 write!(f, "{nodes} nodes need {needed} distances, or none; {given} were given")

@@ -2,9 +2,9 @@
 
 use super::{CpuPages, pages::ListsContext};
 use crate::{
-    buddy::{Buddy, Bundle, Bundles, Capture, Fallback, Refusals, Want},
+    buddy::{Buddy, Bundle, Bundles, Capture, Fallback, Refusals, Reserve, Want},
     platform::{self, Cost, Platform},
-    tuning::{Hardening, Tuning},
+    tuning::{BulkTake, Hardening, Tuning},
     types::{Corruption, CpuId, Event, Finding, MigrateType, Order, Pfn, Refusal, Watermark},
     zone::{AllocFlags, BlockStack, Zone, ZoneAccess},
 };
@@ -47,6 +47,36 @@ impl<'m, P: Platform> ZoneOnCpu<'_, 'm, P> {
     /// Takes the frames from `start` to `end` if all are free and none is isolated.
     pub(crate) fn take_range(&self, start: u32, end: u32, of: MigrateType) -> bool {
         self.take_range_if(start, end, of, || !self.zone.has_isolated(start, end))
+    }
+
+    /// Takes `frames` frames from the start of a free block of `order`, which has at least as many. The watermark is
+    /// the caller's affair.
+    pub(crate) fn take_start_of_block(
+        &self,
+        order: Order,
+        frames: u32,
+        (of, access): (MigrateType, ZoneAccess),
+    ) -> Option<u32> {
+        let want = Want {
+            order,
+            migratetype: of,
+            blocks: 1,
+            at_most: 1,
+            visits: 1,
+            reserve: Reserve::None,
+            how: BulkTake::default(),
+            unmixed: false,
+        };
+        let taken = self.zone.take_start_of_block(self.platform, &want, frames);
+        let Some((start, fallback)) = taken else {
+            self.count_lock(0);
+            return None;
+        };
+        self.account_take(&want, (&Bundles::new(), None), fallback, access);
+        self.pages.counters.zone_lock_frames.add(u64::from(frames));
+        self.pages.counters.pgalloc.add(u64::from(frames));
+        self.extent_handed_out(start, start + frames);
+        Some(start)
     }
 
     /// As [`ZoneOnCpu::take_range`], for the caller that has isolated the frames.

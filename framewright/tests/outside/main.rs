@@ -11,5 +11,6 @@ mod capture;
 mod in_use;
 mod machine;
 mod mixing;
+mod pieces;
 mod threads;
 mod types;

@@ -39,6 +39,11 @@ impl Stretch {
         self.place >> 5 == 7
     }
 
+    /// Whether it comes in pieces.
+    fn is_in_pieces(self) -> bool {
+        self.place >> 5 == 6
+    }
+
     /// Whether somebody uses it from the start.
     fn is_in_use(self) -> bool {
         self.place >> 5 == 5
@@ -101,12 +106,14 @@ impl Topology {
             let range = MemoryRange::new(range(start, end), node, kind);
             map.push(match stretch {
                 _ if stretch.is_absent() => range.absent(),
+                _ if stretch.is_in_pieces() => range.in_pieces(),
                 _ if stretch.is_in_use() => range.in_use(),
                 _ => range,
             });
             at = end;
         }
-        if map.iter().all(|range| range.presence == Presence::Absent) {
+        let comes_later = [Presence::Absent, Presence::InPieces];
+        if map.iter().all(|range| comes_later.contains(&range.presence)) {
             // Something has to be there.
             map.push(range(at, at + 600).into());
         }

@@ -25,6 +25,8 @@ pub struct ZoneTruth {
     frames: Vec<Frame>,
     /// Whether a frame is of the zone, there or not.
     named: Vec<bool>,
+    /// Whether memory is added in pieces.
+    pub in_pieces: bool,
     /// First frames of isolated pageblocks.
     isolated: BTreeSet<u64>,
 }
@@ -43,11 +45,12 @@ impl ZoneTruth {
             let (start, end) = (range.frames.start().get() - base, range.frames.end().get() - base);
             named[start as usize..end as usize].fill(true);
             // The world takes what is in use when it begins.
-            if range.presence != Presence::Absent {
+            if matches!(range.presence, Presence::Present | Presence::InUse) {
                 frames[start as usize..end as usize].fill(Frame::Spare);
             }
         }
-        Self { node, kind, base, frames, named, isolated: BTreeSet::new() }
+        let in_pieces = of_zone().any(|range| range.presence == Presence::InPieces);
+        Self { node, kind, base, frames, named, in_pieces, isolated: BTreeSet::new() }
     }
 
     /// What the frame is; outside of everything is a hole.

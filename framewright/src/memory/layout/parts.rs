@@ -7,7 +7,7 @@ use crate::memory::{
     Config, InitError, carve::Carver, config::ZoneSpec, in_use::InUse, side_tables::SideTableArrays,
 };
 use crate::{
-    buddy::{ABSENT, Buddy, Gigablock, Heads, Pageblock},
+    buddy::{ABSENT, Buddy, Gigablock, Heads, Pageblock, PresentFrames, PresentMap},
     compact::{SkipHints, ZoneCompaction},
     core::{CoreArrays, CpuState},
     hardening::{Quarantine, States, Waiting},
@@ -130,6 +130,8 @@ struct ZoneArrays<'m> {
     states: &'m [AtomicU8],
     sets: &'m mut [u64],
     ranges: &'m [[u32; 2]],
+    /// Of the zones whose memory is added in pieces.
+    present: &'m [PresentMap],
     chunks: &'m mut [Chunk],
     /// Zones that have taken theirs.
     taken: usize,
@@ -148,6 +150,7 @@ impl<'m> ZoneArrays<'m> {
             states: carver.array(layout.side_table_len(layout.states), |_| AtomicU8::new(0))?,
             sets: carver.array(layout.set_words, |_| 0)?,
             ranges: carver.array(layout.ranges, |_| map.next().unwrap_or_default())?,
+            present: carver.array(layout.present_maps, |_| PresentMap::none())?,
             chunks: carver.array(layout.chunks, |_| Chunk::EMPTY)?,
             taken: 0,
             side_table_start: 0,
@@ -166,7 +169,10 @@ impl<'m> ZoneArrays<'m> {
         let ranges = self.ranges.split_off(..spec.ranges).unwrap_or_default();
         let absent = self.ranges.split_off(..spec.absent).unwrap_or_default();
         let heads = self.heads.split_off(..count).unwrap_or_default();
-        let buddy = Buddy::new(spec.base, pageblocks, gigablocks, types, ranges, sets, heads);
+        let maps = if spec.in_pieces { count } else { 0 };
+        let maps = self.present.split_off(..maps).unwrap_or_default();
+        let present = PresentFrames::new(ranges, maps);
+        let buddy = Buddy::new(spec.base, pageblocks, gigablocks, types, present, sets, heads);
         let limit = depot_of(config, spec);
         let chunks = self.chunks.split_off_mut(..Depot::chunks(limit)).unwrap_or_default();
         let depot = Depot::new(chunks, limit);
@@ -175,7 +181,7 @@ impl<'m> ZoneArrays<'m> {
         let (node, kind, base) = (spec.node, spec.kind, spec.base);
         let id = ZoneId::new(self.taken);
         self.taken += 1;
-        let place = ZonePlacement { id, node, kind, base, ranges, absent, side_table_start };
+        let place = ZonePlacement { id, node, kind, base, present, absent, side_table_start };
         let states = self.states.split_off(..count * PAGEBLOCK_FRAMES);
         Zone::new(buddy, depot, types, states.map(|bytes| States::new(bytes, spec.base)), place)
     }

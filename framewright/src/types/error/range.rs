@@ -77,12 +77,12 @@ pub enum HotplugError {
     NotInMap,
     /// Part of the memory to add is present already.
     Present {
-        /// The first frame of the first such pageblock.
+        /// The first such frame.
         at: Pfn,
     },
     /// Part of the memory to remove is not present.
     Absent {
-        /// The first frame of the first such pageblock.
+        /// The first frame of the first pageblock that is not present as a whole.
         at: Pfn,
     },
     /// A pageblock of the memory to remove is isolated by another caller.
@@ -105,7 +105,7 @@ impl fmt::Display for HotplugError {
             }
             HotplugError::NotInMap => f.write_str("the memory map has no such memory in one zone"),
             HotplugError::Present { at } => {
-                write!(f, "the pageblock at frame {at} is there already")
+                write!(f, "the memory at frame {at} is there already")
             }
             HotplugError::Absent { at } => write!(f, "the pageblock at frame {at} is not there"),
             HotplugError::Isolated { at } => {
