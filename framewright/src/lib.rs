@@ -24,7 +24,7 @@
 //!
 //! Between `types` and `buddy`, lowest first: `sync` (every atomic), [`platform`] (the machine), [`observe`]
 //! (counters, text), `hardening` (the parts that its two highest levels add), [`tuning`] (every threshold). On top:
-//! [`memory`](Memory) (construction, and what an embedder calls). A module names modules below itself only; `.ci/layers` checks this.
+//! [`memory`](Memory) (construction, and what an embedder calls), and [`global`] (one memory for a whole kernel, in a `static`). A module names modules below itself only; `.ci/layers` checks this.
 //!
 //! # Example
 //!
@@ -110,6 +110,7 @@ mod alloc;
 pub mod buddy;
 pub mod compact;
 mod core;
+pub mod global;
 mod hardening;
 #[cfg(all(test, framewright_loom))]
 mod lock_free_loom;
@@ -127,6 +128,7 @@ mod zone;
 
 pub use crate::core::CpuError;
 pub use alloc::CpuToken;
+pub use global::Global;
 pub use memory::{
     Config, InitError, IsolateError, IsolatedBlock, Layout, Memory, MemoryRange, OrderTooSmall,
     Presence, SideTables, ZoneInfo,

@@ -73,6 +73,11 @@ impl MemoryRange {
         matches!(self.presence, Presence::Present | Presence::InUse)
     }
 
+    /// Whether it is there from the start and free.
+    pub(crate) fn is_free(&self) -> bool {
+        self.presence == Presence::Present
+    }
+
     pub(super) fn is_in_use(&self) -> bool {
         self.presence == Presence::InUse
     }

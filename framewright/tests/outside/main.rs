@@ -8,6 +8,7 @@ mod toy;
 
 mod batches;
 mod capture;
+mod global;
 mod in_use;
 mod machine;
 mod mixing;

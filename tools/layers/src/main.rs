@@ -23,7 +23,7 @@ use std::{
 use sources::Arrow;
 
 /// The modules of the library, lowest first.
-const LAYERS: [&str; 16] = [
+const LAYERS: [&str; 17] = [
     "types",
     "sync",
     "platform",
@@ -40,6 +40,7 @@ const LAYERS: [&str; 16] = [
     "migrate",
     "compact",
     "memory",
+    "global",
 ];
 
 fn main() -> ExitCode {
