@@ -81,8 +81,8 @@ fn handler() -> Option<Block<'static>> {
 fn run(cpu: u16) {
     CPU.set(cpu);
     let mut held: Vec<Block<'static>> = Vec::new();
-    for round in 0..10_000 {
-        let order = Order::new(round % 4).unwrap_or(Order::ZERO);
+    for round in 0..10_000_u32 {
+        let order = Order::new((round % 4) as u8).unwrap_or(Order::ZERO);
         held.extend(MEMORY.alloc(Request::new(order, MigrateType::Movable)));
         held.extend((round % 100 == 0).then(handler).flatten());
         if held.len() > 100 {

@@ -195,6 +195,24 @@ impl<P: Pinning, const CPUS: usize> Global<P, CPUS> {
     /// [`GlobalError`]: not initialised, a CPU that the memory was not made for, or no memory.
     #[inline(always)]
     pub fn alloc(&'static self, request: Request) -> Result<Block<'static>, GlobalError> {
+        if let Some(block) = self.try_alloc(request) {
+            return Ok(block);
+        }
+        self.alloc_slowly(request)
+    }
+
+    /// Takes a block off a list of this CPU. Without any of the cold paths the hot path needs no stack frame.
+    #[inline(always)]
+    fn try_alloc(&'static self, request: Request) -> Option<Block<'static>> {
+        let pinned = Pinned::new(self.memory().ok()?.platform());
+        // SAFETY: it is the slot of the CPU on which the caller is pinned until the function ends.
+        let mut slot = unsafe { self.slots.get(pinned.cpu.index())?.try_enter()? };
+        slot.token().try_alloc(request)
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn alloc_slowly(&'static self, request: Request) -> Result<Block<'static>, GlobalError> {
         let memory = self.memory()?;
         let pinned = Pinned::new(memory.platform());
         match self.enter(memory, pinned.cpu) {
@@ -211,6 +229,28 @@ impl<P: Pinning, const CPUS: usize> Global<P, CPUS> {
     /// A block of another memory is given back.
     #[inline(always)]
     pub fn free(&'static self, block: Block<'static>) -> Result<(), Block<'static>> {
+        match self.try_free(block) {
+            Ok(()) => Ok(()),
+            Err(block) => self.free_slowly(block),
+        }
+    }
+
+    /// Puts a block on a list of this CPU.
+    #[inline(always)]
+    fn try_free(&'static self, block: Block<'static>) -> Result<(), Block<'static>> {
+        let Ok(memory) = self.memory() else { return Err(block) };
+        let pinned = Pinned::new(memory.platform());
+        let Some(slot) = self.slots.get(pinned.cpu.index()) else { return Err(block) };
+        // SAFETY: it is the slot of the CPU on which the caller is pinned until the function ends.
+        match unsafe { slot.try_enter() } {
+            Some(mut slot) => slot.token().try_free(block),
+            None => Err(block),
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn free_slowly(&'static self, block: Block<'static>) -> Result<(), Block<'static>> {
         let Ok(memory) = self.memory() else { return Err(block) };
         let pinned = Pinned::new(memory.platform());
         match self.enter(memory, pinned.cpu) {
@@ -257,7 +297,6 @@ impl<P: Pinning, const CPUS: usize> Global<P, CPUS> {
     }
 
     /// Enters the slot of the CPU on which the caller is pinned.
-    #[inline(always)]
     fn enter(
         &'static self,
         memory: &'static Memory<'static, P>,

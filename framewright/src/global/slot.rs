@@ -50,27 +50,43 @@ impl<P: Pinning> Slot<P> {
         }
     }
 
+    /// Enters the slot if it is not in use and has its token.
+    ///
+    /// # Safety
+    ///
+    /// The caller is pinned on the CPU of the slot until the result is dropped.
+    #[inline(always)]
+    pub(super) unsafe fn try_enter(&'static self) -> Option<Entered<P>> {
+        let entered = self.mark()?;
+        self.has_token.load(Ordering::Relaxed).then_some(entered)
+    }
+
     /// Enters the slot of `cpu`. Claims the token if it is not there.
     ///
     /// # Safety
     ///
     /// The slot is that of `cpu` and of `memory`, and the caller is pinned on `cpu` until the result is dropped.
-    #[inline(always)]
     pub(super) unsafe fn enter(
         &'static self,
         memory: &'static Memory<'static, P>,
         cpu: CpuId,
     ) -> Result<Entered<P>, NotEntered> {
-        if self.in_use.load(Ordering::Relaxed) {
-            return Err(NotEntered::InUse);
-        }
-        self.in_use.store(true, Ordering::Relaxed);
-        compiler_fence(Ordering::SeqCst);
-        let entered = Entered(self);
+        let entered = self.mark().ok_or(NotEntered::InUse)?;
         if !self.has_token.load(Ordering::Relaxed) {
             entered.claim(memory, cpu).map_err(NotEntered::NoToken)?;
         }
         Ok(entered)
+    }
+
+    /// Marks the slot as in use, if it is not. The token may be missing.
+    #[inline(always)]
+    fn mark(&'static self) -> Option<Entered<P>> {
+        if self.in_use.load(Ordering::Relaxed) {
+            return None;
+        }
+        self.in_use.store(true, Ordering::Relaxed);
+        compiler_fence(Ordering::SeqCst);
+        Some(Entered(self))
     }
 }
 
@@ -90,7 +106,7 @@ impl<P: Pinning> Entered<P> {
 
     #[inline(always)]
     pub(super) fn token(&mut self) -> &mut Token<P> {
-        // SAFETY: a value that `Slot::enter` has returned has a token until it is released, and it alone uses the
+        // SAFETY: a value that `Slot::enter` or `Slot::try_enter` has returned has a token until it is released, and it alone uses the
         // slot.
         unsafe { (*self.0.token.get()).assume_init_mut() }
     }
