@@ -71,6 +71,12 @@ impl<'m> PresentFrames<'m> {
         Some((first[0].max(start), last[1].min(end)))
     }
 
+    /// The number of present frames of pageblock `index`, if there are maps.
+    pub(super) fn count(&self, index: u32) -> Option<u32> {
+        let map = self.maps.get(index as usize)?;
+        Some(map.0.iter().map(|word| word.load(Ordering::Relaxed).count_ones()).sum())
+    }
+
     /// Adds frames of one pageblock. Under the zone lock.
     pub(super) fn add(&self, start: u32, end: u32) {
         self.change(start, end, |word, mask| word | mask);
@@ -132,6 +138,8 @@ mod tests {
             let [a, b] = both.map(|present| present.bounds(start, end));
             assert_eq!(a, b, "{start} to {end}");
         }
+        assert_eq!((by_maps.count(0), by_maps.count(1)), (Some(74), Some(0)));
+        assert_eq!(by_ranges.count(0), None);
         by_maps.remove(0, 512);
         assert_eq!(by_maps.bounds(0, 512), None);
     }

@@ -5,10 +5,11 @@
 //! tokens nor `unsafe` beyond the facts about its machine: [`Pinning`] (which CPU this is) and [`Mapped`] (where memory
 //! is mapped).
 //!
-//! A token is used by one caller at a time. Threads are kept apart by pinning. An interrupt handler, or a hook of the
-//! embedder that is called back, may find the token of its CPU in use by the code it interrupted. It takes blocks
-//! from the zones then, and frees to them, without the token. So all methods may be called by handlers. Interrupts
-//! need not be masked for that: a handler ends before the interrupted code continues.
+//! A token is used by one caller at a time. Threads are kept apart by pinning. An interrupt handler, a hook of the
+//! embedder that is called back, and a thread that runs while another waits in such a hook may find the token of their
+//! CPU in use. They take blocks from the zones then, and free to them, without the token. So all methods may be
+//! called by interrupt handlers, but not by handlers of NMIs, which may have interrupted a holder of a zone's lock.
+//! Interrupts need not be masked for that: a handler ends before the interrupted code continues.
 
 #![allow(unsafe_code)]
 
@@ -35,8 +36,8 @@ use crate::{
 ///
 /// Between [`Pinning::pin`] and [`Pinning::unpin`]
 /// * the caller runs on the CPU that `pin` returned;
-/// * no other thread runs on that CPU, unless the caller waits in a hook of the library and that thread does not use
-///   the same [`Global`]. Interrupt handlers may run; each ends before the caller continues.
+/// * no other thread runs on that CPU, except while the caller waits in a hook of its own ([`Platform::wait`] and
+///   [`Relief`](crate::platform::Relief)). Interrupt handlers may run; each ends before the caller continues.
 ///
 /// What was done before `unpin` happens before a later `pin` that returns the same CPU.
 pub unsafe trait Pinning: Platform {

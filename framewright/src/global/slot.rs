@@ -1,10 +1,10 @@
 //! The token of one CPU, in a static.
 //!
 //! Only code on the CPU itself reads or writes the slot, and no other thread does so meanwhile, because callers are
-//! pinned. What remains is code that runs on top of a caller and ends before the caller continues: interrupt
-//! handlers, and hooks of the embedder. If such code finds the slot in use, it leaves the slot alone. If it comes
-//! before the caller has marked the slot as in use, the mark is as before when it has ended; whether the token is
-//! there is read only afterwards. So plain loads and stores suffice, in the order of the program.
+//! pinned. What remains is code that runs in the middle of a caller: interrupt handlers, hooks of the embedder, and
+//! threads that run while a caller waits in a hook. If such code finds the slot in use, it leaves the slot alone.
+//! Only a handler can come before the caller has marked the slot as in use. When it has ended, the mark is as before;
+//! whether the token is there is read only afterwards. So plain loads and stores suffice, in the order of the program.
 
 use core::{cell::UnsafeCell, mem::MaybeUninit};
 

@@ -175,3 +175,41 @@ mod tests {
         assert!(!lock.is_held(&waiters) && waiters.0.load(Ordering::Relaxed) == 0);
     }
 }
+
+#[cfg(all(test, framewright_loom))]
+mod loom_tests {
+    use loom::{model::Builder, sync::Arc, thread};
+
+    use super::*;
+
+    struct Yields;
+
+    impl LockWait for Yields {
+        fn wait_for_lock(&self, _: u32) {
+            thread::yield_now();
+        }
+    }
+
+    /// Two threads add 1 to a number under the lock, in two relaxed steps each.
+    #[test]
+    fn loom_a_ticket_lock_excludes_and_orders() {
+        let mut builder = Builder::new();
+        builder.preemption_bound = Some(3);
+        builder.check(|| {
+            let lock = <TicketLock as RawLock<Yields>>::new();
+            let both = Arc::new((lock, AtomicU32::new(0)));
+            let add = |(lock, number): &(TicketLock, AtomicU32)| {
+                lock.lock(&Yields);
+                number.store(number.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+                // SAFETY: taken above.
+                unsafe { lock.unlock(&Yields) };
+            };
+            let theirs = Arc::clone(&both);
+            let other = thread::spawn(move || add(&theirs));
+            add(&both);
+            other.join().unwrap();
+            both.0.lock(&Yields);
+            assert_eq!(both.1.load(Ordering::Relaxed), 2, "an addition was lost");
+        });
+    }
+}
