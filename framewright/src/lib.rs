@@ -24,7 +24,8 @@
 //!
 //! Between `types` and `buddy`, lowest first: `sync` (all atomics), [`platform`] (the machine),
 //! [`observe`] (counters, text), `hardening` (the data structures of its two highest levels),
-//! [`tuning`] (settings). On top: [`memory`](Memory) (construction, and the embedder's interface).
+//! [`tuning`] (settings). On top: [`memory`](Memory) (construction, and the embedder's interface),
+//! and [`global`] (one memory for a whole kernel, in a `static`).
 //! A module uses only modules below itself; `.ci/layers` checks this.
 //!
 //! # Example
@@ -112,6 +113,7 @@ mod alloc;
 pub mod buddy;
 pub mod compact;
 mod core;
+pub mod global;
 mod hardening;
 #[cfg(all(test, framewright_loom))]
 mod lock_free_loom;
@@ -129,6 +131,7 @@ mod zone;
 
 pub use crate::core::CpuError;
 pub use alloc::CpuToken;
+pub use global::Global;
 pub use memory::{
     Config, InitError, IsolateError, IsolatedBlock, Layout, Memory, MemoryRange, OrderTooSmall,
     Presence, SideTables, ZoneInfo,

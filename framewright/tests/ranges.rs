@@ -5,7 +5,7 @@ mod support;
 
 use framewright::{
     Config, Contiguous, CpuId, Extent, FrameRange, Layout, Memory, MigrateType, Order, Pfn,
-    RangeError, Request, tuning::Auto,
+    RangeError, Request, ZoneId, tuning::Auto,
 };
 use support::machine::{Machine, Metadata};
 
@@ -184,5 +184,66 @@ fn impossible_requests_get_distinct_errors() {
         assert_eq!(memory.alloc_contiguous(&none), Err(RangeError::Empty));
         let too_many = Contiguous::new(FRAMES + 1, MigrateType::Movable);
         assert_eq!(memory.alloc_contiguous(&too_many), Err(RangeError::NotFound));
+    });
+}
+
+/// The zone lock was taken so often.
+fn locks(memory: &Memory<'_, Machine>) -> u64 {
+    memory.zone_stats(ZoneId::default()).zone_lock_acquisitions
+}
+
+#[test]
+fn a_run_costs_one_hold_of_the_lock_however_fragmented_memory_is() {
+    on_frames(2048 * 512, |memory| {
+        let mut token = memory.cpu(CpuId::new(0)).unwrap();
+        let mut single = |pageblock: u64| {
+            let pfn = Pfn::new(BASE + pageblock * 512 + 255);
+            token.alloc_at(pfn, Order::ZERO, MigrateType::Movable).unwrap()
+        };
+        let singles: Vec<_> = (0..1000).map(&mut single).collect();
+        for frames in [1, 3, 10, 100, 255, 300, 513, 700, 5000, 70_000, (1 << 18) - 1] {
+            let before = locks(memory);
+            let wanted = Contiguous::new(frames, MigrateType::Movable);
+            let extent = memory.alloc_contiguous(&wanted).unwrap();
+            assert_eq!(locks(memory) - before, 1, "{frames} frames");
+            assert_eq!(extent.range().frames(), frames);
+            memory.check().unwrap();
+            // A part out of the middle, then the rest.
+            let middle = extent.range().start().offset(frames / 3);
+            let parts = match extent.split_at(middle) {
+                Ok((low, high)) => vec![high, low],
+                Err(whole) => vec![whole],
+            };
+            parts.into_iter().for_each(|part| memory.free_extent(part).unwrap());
+            memory.check().unwrap();
+        }
+        singles.into_iter().for_each(|block| token.free(block).unwrap());
+    });
+}
+
+#[test]
+fn a_run_keeps_to_pageblocks_of_its_type() {
+    on_memory(|memory| {
+        let pageblock = Pfn::new(BASE + 40 * 512);
+        assert!(memory.set_pageblock_type(pageblock, MigrateType::Unmovable));
+        let wanted = Contiguous::new(10, MigrateType::Unmovable);
+        let extent = memory.alloc_contiguous(&wanted).unwrap();
+        assert_eq!(extent.range().start().align_down(Order::PAGEBLOCK), pageblock);
+        memory.free_extent(extent).unwrap();
+    });
+}
+
+#[test]
+fn a_run_without_a_block_that_holds_it_is_searched() {
+    on_frames(4 * 512, |memory| {
+        let mut token = memory.cpu(CpuId::new(0)).unwrap();
+        let pfn = Pfn::new(BASE + 1500);
+        let block = token.alloc_at(pfn, Order::ZERO, MigrateType::Movable).unwrap();
+        // No block of order 11 is free, but a run of 1500 frames is.
+        let wanted = Contiguous::new(1500, MigrateType::Movable);
+        let extent = memory.alloc_contiguous(&wanted).unwrap();
+        assert_eq!(extent.range(), range(0, 1500));
+        memory.free_extent(extent).unwrap();
+        token.free(block).unwrap();
     });
 }

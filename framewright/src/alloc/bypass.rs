@@ -7,7 +7,7 @@ use super::slow;
 use crate::{
     core::MemoryCore,
     platform::{Platform, or_on_panic},
-    types::{AllocError, Block, CpuId, Event, Order, Pfn, Request},
+    types::{AllocError, Block, CpuId, Event, FreeError, Order, Pfn, Request},
     zone::ZoneAccess,
 };
 
@@ -47,6 +47,27 @@ impl<'m, P: Platform> MemoryCore<'m, P> {
         self.trace_free(ACCOUNT, pfn, order);
         self.free_to_zone(ACCOUNT, pfn, order);
         Ok(())
+    }
+
+    /// Frees 2^order frames from `pfn` to the zone, bypassing the lists of all CPUs.
+    ///
+    /// # Errors
+    ///
+    /// The reason why the free is refused, as far as the zone knows.
+    ///
+    /// # Safety
+    ///
+    /// As for [`CpuToken::free_raw`](super::CpuToken::free_raw).
+    #[allow(unsafe_code)]
+    pub(crate) unsafe fn free_raw_bypassing_lists(
+        &self,
+        pfn: Pfn,
+        order: Order,
+    ) -> Result<(), FreeError> {
+        let (zone, frame) = self.locate(pfn, order)?;
+        self.trace_free(ACCOUNT, pfn, order);
+        let refusals = self.context(zone, ACCOUNT).free_to_zone(frame, order);
+        refusals.first.map_or(Ok(()), |(_, _, why)| Err(why.into()))
     }
 
     /// Clears a block that has just left a list or the zone, if `request` asks for it, and traces the allocation.

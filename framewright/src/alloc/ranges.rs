@@ -1,5 +1,8 @@
 //! Contiguous memory: a given range, or a run of any length at any address.
 //!
+//! A run *anywhere* is the start of a free block that has at least as many frames. If there is no
+//! such block, the pageblock headers are searched.
+//!
 //! A *given* range is isolated first, so that no more of it is allocated, and the CPU lists are
 //! drained. Then the range is taken, or the frames in use are reported; the isolation ends in both
 //! cases. For a run at *any* address, the pageblock headers are searched, about a hundred under
@@ -95,6 +98,43 @@ impl<'m, P: Platform> MemoryCore<'m, P> {
         Ok(Extent::new(self.tag(), range))
     }
 
+    /// Takes frames that are in use from the start. The memory is not shared yet, so all of them are free.
+    pub(crate) fn reserve(&self, range: FrameRange) {
+        if let Ok((zone, start, end)) = self.locate_range(range) {
+            let cpu = self.context(zone, ACCOUNT);
+            take_run(&cpu, start, end, |from, to| cpu.take_range(from, to, MigrateType::Unmovable));
+        }
+    }
+
+    /// The number of allocated frames in a range, those on the lists of CPUs included.
+    pub(crate) fn frames_in_use(&self, range: FrameRange) -> u64 {
+        let place = self.locate_range(range);
+        place.map_or(0, |(zone, start, end)| self.report_in_use(zone, start, end, &mut |_| ()))
+    }
+
+    /// Frees frames of extents by number.
+    ///
+    /// # Errors
+    ///
+    /// [`RangeError::BadFree`] names the first frame that cannot be freed, unless frees are not checked.
+    ///
+    /// # Safety
+    ///
+    /// The caller owns the frames as extents of this memory, and no longer uses them.
+    #[allow(unsafe_code)]
+    pub(crate) unsafe fn free_range_raw(&self, range: FrameRange) -> Result<(), RangeError> {
+        let (zone, start, end) = self.locate_range(range)?;
+        let cpu = self.context(zone, ACCOUNT);
+        for (from, to) in stretches(start, end) {
+            cpu.check_range(from, to).map_err(|(frame, why)| RangeError::BadFree {
+                at: cpu.pfn(frame),
+                why: why.into(),
+            })?;
+        }
+        give_run(&cpu, start, end);
+        Ok(())
+    }
+
     /// Frees an extent, or a part of one.
     ///
     /// # Errors
@@ -121,6 +161,9 @@ impl<'m, P: Platform> MemoryCore<'m, P> {
     fn find_in_zone(&self, cpu: &ZoneOnCpu<'_, 'm, P>, wanted: &Contiguous) -> Option<Extent<'m>> {
         let zone = cpu.zone;
         let frames = u32::try_from(wanted.frames()).ok()?;
+        if let Some(extent) = self.take_start_of_block(cpu, wanted, frames) {
+            return Some(extent);
+        }
         let (mut from, to) = match wanted.bounds() {
             Some(range) => zone.clip(range)?,
             None => (0, zone.spanned() as u32),
@@ -157,6 +200,26 @@ impl<'m, P: Platform> MemoryCore<'m, P> {
                 FreeRun::None => return None,
             }
         }
+    }
+
+    /// Takes the frames from the start of a free block that has at least as many, if there is one: without a search,
+    /// at about the cost of such a block, and without mixing types more than other requests do.
+    fn take_start_of_block(
+        &self,
+        cpu: &ZoneOnCpu<'_, 'm, P>,
+        wanted: &Contiguous,
+        frames: u32,
+    ) -> Option<Extent<'m>> {
+        let access = wanted.request().last_access();
+        let allowed = cpu.zone.marks().allowance(cpu.zone.free(), access) >= i64::from(frames);
+        if wanted.bounds().is_some() || !allowed {
+            return None;
+        }
+        let order = Order::holding(u64::from(frames))?.max(wanted.align());
+        let how = (wanted.request().migratetype(), access);
+        let start = cpu.take_start_of_block(order, frames, how)?;
+        let range = FrameRange::new(cpu.pfn(start), cpu.pfn(start + frames))?;
+        Some(Extent::new(self.tag(), range))
     }
 
     /// The zone that holds all of `range`, and the range's place in it.
@@ -198,5 +261,7 @@ fn give_run<P: Platform>(cpu: &ZoneOnCpu<'_, '_, P>, start: u32, end: u32) {
 
 /// Splits frames `start` to `end` into parts of at most [`STRETCH`].
 fn stretches(start: u32, end: u32) -> impl Iterator<Item = (u32, u32)> {
-    (start..end).step_by(STRETCH as usize).map(move |at| (at, end.min(at.saturating_add(STRETCH))))
+    let stretch = move |from: u32| (from, end.min((from / STRETCH + 1) * STRETCH));
+    let first = (start < end).then(|| stretch(start));
+    core::iter::successors(first, move |&(_, at)| (at < end).then(|| stretch(at)))
 }

@@ -68,6 +68,17 @@ impl<'a, 'm, P: Platform> CpuToken<'a, 'm, P> {
         Ok(self.hand_out(pfn, request))
     }
 
+    /// Allocates a block if there is one on the list for the zone that the request tries first, and nothing else is
+    /// to be done.
+    #[inline(always)]
+    pub(crate) fn try_alloc(&mut self, request: Request) -> Option<Block<'m>> {
+        if request.is_zeroed() || P::TRACING {
+            return None;
+        }
+        let pfn = self.pop(request)?;
+        Some(Block::new(self.tag, pfn, request.order()))
+    }
+
     /// Takes a block off the list for the zone that the request tries first.
     #[inline(always)]
     fn pop(&mut self, request: Request) -> Option<Pfn> {
@@ -242,20 +253,38 @@ impl<'a, 'm, P: Platform> CpuToken<'a, 'm, P> {
         self.claim.drain();
     }
 
+    /// Frees a block of this memory if there is space for it on the list of single movable frames of the first zone,
+    /// and nothing else is to be done. Otherwise returns it.
+    #[inline(always)]
+    pub(crate) fn try_free(&mut self, block: Block<'m>) -> Result<(), Block<'m>> {
+        let (pfn, order) = (block.pfn(), block.order());
+        if !P::TRACING && block.belongs_to(self.tag) && self.push_movable(pfn, order) {
+            return Ok(());
+        }
+        Err(block)
+    }
+
     #[inline(always)]
     fn free_frames(&mut self, pfn: Pfn, order: Order) -> Option<FreeError> {
         self.trace_free(pfn, order);
+        if self.push_movable(pfn, order) {
+            return None;
+        }
+        cold_path();
+        let frame = self.claim.local_zone().frame(pfn);
+        self.free_to_other_list(frame, order)
+    }
+
+    /// Puts a single frame on the list of movable frames of the first zone, if it belongs there and there is space.
+    #[inline(always)]
+    fn push_movable(&mut self, pfn: Pfn, order: Order) -> bool {
         let platform = self.memory().platform();
         let (local, mut lists) = self.claim.local_lists();
         let frame = local.frame(pfn);
         // Branching on the type, instead of computing the list from it, keeps what is pushed
         // off the path of the next pop: the processor predicts it.
         let movable = || local.is_movable(frame);
-        if order == Order::ZERO && lists.push(platform, ListIndex::MOVABLE, frame, movable) {
-            return None;
-        }
-        cold_path();
-        self.free_to_other_list(frame, order)
+        order == Order::ZERO && lists.push(platform, ListIndex::MOVABLE, frame, movable)
     }
 
     /// Frees a block that does not go to the list of single movable frames of the first zone,

@@ -118,6 +118,9 @@ impl Buddy<'_> {
             if self.heads_of(index).is_some_and(|heads| heads.has_any_of(&block.map)) {
                 return Err(("an allocated block starts at a free frame", index));
             }
+            if self.present.count(index).is_some_and(|frames| frames != u32::from(block.present)) {
+                return Err(("the present frames of a pageblock contradict its header", index));
+            }
             let of = self.type_of(index);
             let folded = self.lists.gigablocks.is_folded(index);
             self.check_whole(index, block.is_free() && !folded, of)?;
@@ -178,6 +181,6 @@ impl Buddy<'_> {
             Some(number) if number & PARTIAL == 0 => return false,
             Some(_) => {}
         }
-        !self.ranges.iter().any(|range| (range[0]..range[1]).contains(&frame))
+        !self.present.has_all(frame, frame + 1)
     }
 }

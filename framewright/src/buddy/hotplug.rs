@@ -1,7 +1,8 @@
 //! Adding and removing pageblocks.
 //!
 //! A zone has metadata for every pageblock that may ever be present. An absent pageblock has the type
-//! [`ABSENT`], no frames, and is on no list. It is added as a whole and free. It is removed while it is
+//! [`ABSENT`], no frames, and is on no list. It is added as a whole and free, or in pieces where the zone has a bit
+//! per frame for that ([`Buddy::add_frames`]). It is removed while it is
 //! isolated, so that no frame of it can be taken, and only if all of it is free.
 
 use super::{ABSENT, Buddy, FRAMES, MigrateType, Pageblock};
@@ -11,11 +12,6 @@ impl Buddy<'_> {
     /// Whether pageblock `index` is absent.
     pub(super) fn is_absent(&self, index: u32) -> bool {
         self.types[index as usize].load(Ordering::Relaxed) == ABSENT
-    }
-
-    /// Adds pageblock `index`, which is absent.
-    pub(crate) fn add_pageblock(&mut self, index: u32) {
-        self.add_frames(index << PAGEBLOCK_ORDER, (index + 1) << PAGEBLOCK_ORDER);
     }
 
     /// Removes pageblock `index`, which is isolated; `false` if not all of it is free.
@@ -28,6 +24,7 @@ impl Buddy<'_> {
             return false;
         }
         *block = Pageblock::empty();
+        self.present.remove(index << PAGEBLOCK_ORDER, (index + 1) << PAGEBLOCK_ORDER);
         self.count_reserved(type_before, MigrateType::Movable);
         self.types[index as usize].store(ABSENT, Ordering::Relaxed);
         self.free[usize::from(isolated)] -= u64::from(FRAMES);

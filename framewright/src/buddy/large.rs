@@ -63,7 +63,7 @@ impl Buddy<'_> {
     }
 
     /// Folds the free pageblocks of one type among the places of `mask`, and returns them.
-    fn fold_those(&mut self, leaf: u32, mask: u64, of: MigrateType) -> u64 {
+    pub(super) fn fold_those(&mut self, leaf: u32, mask: u64, of: MigrateType) -> u64 {
         let mine = self.lists.gigablocks.free_of(of as usize, leaf, mask);
         if mine != 0 {
             self.fold(leaf, mine, of);
@@ -93,15 +93,20 @@ impl Buddy<'_> {
     pub(super) fn give_large_at(&mut self, index: u32, order: Order) {
         let place = self.lists.gigablocks.place(index);
         for (leaf, mask) in spans(place..place + order.pageblocks()) {
-            let mut rest = mask;
-            while rest != 0 {
-                let of = self.type_at(leaf * 64 + rest.trailing_zeros());
-                let alike = bits(rest)
-                    .filter(|bit| self.type_at(leaf * 64 + bit) == of)
-                    .fold(0, |mask, bit| mask | 1 << bit);
-                self.give_pageblocks(leaf, alike, of);
-                rest &= !alike;
-            }
+            self.give_folded_places(leaf, mask);
+        }
+    }
+
+    /// Gives back folded pageblocks, each to the lists of its own type.
+    pub(super) fn give_folded_places(&mut self, leaf: u32, mask: u64) {
+        let mut rest = mask;
+        while rest != 0 {
+            let of = self.type_at(leaf * 64 + rest.trailing_zeros());
+            let alike = bits(rest)
+                .filter(|bit| self.type_at(leaf * 64 + bit) == of)
+                .fold(0, |mask, bit| mask | 1 << bit);
+            self.give_pageblocks(leaf, alike, of);
+            rest &= !alike;
         }
     }
 
@@ -111,7 +116,7 @@ impl Buddy<'_> {
     }
 
     /// Changes the types of folded pageblocks.
-    fn set_types(&self, leaf: u32, mask: u64, to: MigrateType) {
+    pub(super) fn set_types(&self, leaf: u32, mask: u64, to: MigrateType) {
         for bit in bits(mask) {
             self.set_type(self.lists.gigablocks.index(leaf * 64 + bit), to);
         }

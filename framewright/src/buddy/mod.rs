@@ -41,6 +41,7 @@ mod large;
 mod levels;
 mod lists;
 mod pageblock;
+mod present;
 mod range;
 mod report;
 mod search;
@@ -70,6 +71,7 @@ pub(crate) use isolate::IsolationRefused;
 pub(crate) use levels::WORDS;
 pub(crate) use lists::Classes;
 pub(crate) use pageblock::Pageblock;
+pub(crate) use present::{PresentFrames, PresentMap};
 pub(crate) use search::{FreeRun, RunWanted};
 pub(crate) use source::{Search, SourceKind, Sources, TargetFilter};
 pub(crate) use take::Want;
@@ -98,8 +100,8 @@ pub(crate) struct Buddy<'m> {
     base: Pfn,
     blocks: &'m mut [Pageblock],
     types: &'m [AtomicU8],
-    /// First frame and end of each range of the memory map, ascending. All other frames are holes.
-    ranges: &'m [[u32; 2]],
+    /// All other frames are holes.
+    present: PresentFrames<'m>,
     lists: Lists<'m>,
     /// Free frames by migratetype.
     free: [u64; MigrateType::COUNT],
@@ -126,7 +128,7 @@ impl<'m> Buddy<'m> {
         Gigablocks::set_words(base, pageblocks)
     }
 
-    /// A zone with the pageblocks `blocks`, the first at frame `base`. Frames in `ranges` are free,
+    /// A zone with the pageblocks `blocks`, the first at frame `base`. Frames in the ranges of `present` are free,
     /// all others are holes. `gigablocks` are empty, and `sets` are zeroes; [`Buddy::gigablocks`]
     /// and [`Buddy::set_words`] return their lengths. `heads` has the length of `blocks`, or is
     /// empty if frees are not checked.
@@ -135,7 +137,7 @@ impl<'m> Buddy<'m> {
         blocks: &'m mut [Pageblock],
         gigablocks: &'m mut [Gigablock],
         types: &'m [AtomicU8],
-        ranges: &'m [[u32; 2]],
+        present: PresentFrames<'m>,
         sets: &'m mut [u64],
         heads: &'m [Heads],
     ) -> Self {
@@ -146,7 +148,7 @@ impl<'m> Buddy<'m> {
             base,
             blocks,
             types,
-            ranges,
+            present,
             lists,
             free,
             highatomic_reserved,
@@ -155,19 +157,23 @@ impl<'m> Buddy<'m> {
             #[cfg(feature = "compare")]
             given_last: 0,
         };
-        for &[start, end] in ranges {
+        for &[start, end] in present.ranges() {
             buddy.add_frames(start, end);
         }
         buddy
     }
 
-    /// Adds frames `start` to `end`, which were holes, to the zone as free frames.
-    fn add_frames(&mut self, start: u32, end: u32) {
+    /// Adds frames `start` to `end`, which were holes, to the zone as free frames. Pageblocks that were absent
+    /// become movable.
+    pub(crate) fn add_frames(&mut self, start: u32, end: u32) {
         let mut at = start;
         while at < end {
             let index = at >> PAGEBLOCK_ORDER;
             let stop = end.min((index + 1) << PAGEBLOCK_ORDER);
+            let was_absent = self.blocks[index as usize].present == 0;
+            let of = if was_absent { MigrateType::Movable } else { self.type_of(index) };
             self.lists.unlink(self.blocks, index, self.type_of(index), ());
+            self.present.add(at, stop);
             let block = &mut self.blocks[index as usize];
             for (i, mask) in gigablock::spans(at % FRAMES..at % FRAMES + (stop - at)) {
                 block.set_word(i as usize, block.map[i as usize] | mask);
@@ -176,7 +182,6 @@ impl<'m> Buddy<'m> {
             block.free += frames;
             block.present += frames;
             let partial = if block.present < FRAMES as u16 { PARTIAL } else { 0 };
-            let of = MigrateType::Movable;
             self.types[index as usize].store(of as u8 | partial, Ordering::Relaxed);
             self.free[of as usize] += u64::from(frames);
             self.lists.link(self.blocks, index, of, ());

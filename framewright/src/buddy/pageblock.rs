@@ -3,7 +3,10 @@
 //! The header summarises the map, so that lists and policies need not read the map: it has the
 //! number of free frames and the order of the largest free block, per word and in all.
 
-use super::levels::{Levels, WORDS};
+use super::{
+    levels::{Levels, WORDS},
+    word::{self, WORD_ORDER},
+};
 use crate::types::{Order, PAGEBLOCK_FRAMES, PAGEBLOCK_ORDER};
 
 /// No pageblock: the end of a list.
@@ -75,6 +78,16 @@ impl Pageblock {
     /// would contain an aligned block larger than the largest free block.
     pub(super) fn longest_run(&self) -> u32 {
         (2 << self.levels.whole()) - 2
+    }
+
+    /// The first frame of the smallest free block of at least `order`, counted from the start of the pageblock.
+    pub(super) fn best_block(&self, order: Order) -> Option<u32> {
+        let order = order.get();
+        if order >= WORD_ORDER {
+            return self.levels.best_words(order).map(|i| 64 * i as u32);
+        }
+        let i = self.levels.best_word(order)?;
+        word::best_run(self.map[i], order).map(|bit| 64 * i as u32 + bit)
     }
 
     /// Whether every frame of the pageblock is free.

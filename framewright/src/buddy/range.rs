@@ -4,9 +4,15 @@
 //! range every frame is a block of its own. So any part of a range can be freed later, and nothing
 //! but the maps records its ends.
 
-use super::{Buddy, Bundle, FRAMES, MigrateType, Refusals, WORDS_SHIFT, gigablock::spans};
-use super::{levels::WORDS, lists::FREE};
-use crate::types::{Order, PAGEBLOCK_ORDER, Refusal};
+use core::ops::Range;
+
+use super::{
+    Buddy, Bundle, FRAMES, Fallback, MigrateType, Refusals, WORDS_SHIFT, Want,
+    gigablock::spans,
+    levels::WORDS,
+    lists::{FREE, Fullness},
+};
+use crate::types::{Order, PAGEBLOCK_ORDER, Refusal, set::bits};
 
 impl Buddy<'_> {
     /// Takes exactly the frames from `start` to `end` for a request of type `to`, isolated
@@ -18,38 +24,121 @@ impl Buddy<'_> {
         if !pieces(start, end).all(|piece| self.is_piece_free(&piece)) {
             return false;
         }
-        for piece in pieces(start, end) {
-            if piece.is_whole() {
-                self.take_whole_piece(piece.index, to);
-            } else {
-                self.take_partial_piece(&piece, to == MigrateType::Movable);
+        self.take_free_range(start, end, to);
+        true
+    }
+
+    /// As [`Buddy::take_range`], of frames that are free.
+    pub(super) fn take_free_range(&mut self, start: u32, end: u32, to: MigrateType) {
+        for piece in edges(start, end) {
+            self.take_partial_piece(&piece, to == MigrateType::Movable);
+        }
+        for (leaf, mask) in self.places(whole_pageblocks(start, end)) {
+            let mut rest = mask;
+            for of in MigrateType::REQUESTABLE {
+                let mine = self.fold_those(leaf, mask, of);
+                rest &= !mine;
+                if of != to {
+                    self.set_types(leaf, mine, to);
+                }
+            }
+            for bit in bits(rest) {
+                self.take_whole_piece(self.lists.gigablocks.index(leaf * 64 + bit), to);
             }
         }
-        true
+    }
+
+    /// Takes `frames` frames from the start of the smallest free block of at least `want.order`, which has at least as
+    /// many. The choice of the pageblock is that of any other request for such a block.
+    pub(crate) fn take_start_of_block(
+        &mut self,
+        want: &Want,
+        frames: u32,
+    ) -> Option<(u32, Option<Fallback>)> {
+        let (start, fallback) = self.find_block(want)?;
+        self.take_free_range(start, start + frames, want.migratetype);
+        Some((start, fallback))
+    }
+
+    /// The first frame of a free block, and the fallback to another type that was necessary.
+    fn find_block(&mut self, want: &Want) -> Option<(u32, Option<Fallback>)> {
+        if want.order > Order::PAGEBLOCK {
+            let (place, _) = self.lists.gigablocks.find(want.order)?;
+            return Some((self.lists.gigablocks.index(place) << PAGEBLOCK_ORDER, None));
+        }
+        let own = self.lists.first(want.migratetype, want.order.get(), Fullness::Any);
+        let (index, fallback) = match own {
+            Some(index) => (index, None),
+            None => self.fall_back(want, ()).map(|found| (found.pageblock, Some(found)))?,
+        };
+        let at = self.blocks[index as usize].best_block(want.order)?;
+        Some(((index << PAGEBLOCK_ORDER) + at, fallback))
+    }
+
+    /// The places of pageblocks in the maps of gigablocks: leaves with masks.
+    fn places(&self, pageblocks: Range<u32>) -> impl Iterator<Item = (u32, u64)> + use<> {
+        let first = self.lists.gigablocks.place(pageblocks.start);
+        spans(first..first + pageblocks.len() as u32)
     }
 
     /// Gives back the frames from `start` to `end`: any part of ranges that were taken.
     pub(crate) fn give_range(&mut self, start: u32, end: u32) -> Refusals {
         let mut refusals = Refusals::default();
-        for piece in pieces(start, end) {
-            let index = piece.index;
-            match self.lists.gigablocks.allocated_order(index) {
-                Some(Order::PAGEBLOCK) if piece.is_whole() => {
-                    let whole = Bundle::of(index << PAGEBLOCK_ORDER, Order::PAGEBLOCK);
-                    refusals.merge(self.give_bundles(&[whole], ()));
-                    continue;
-                }
-                Some(Order::PAGEBLOCK) => self.split_into_frames(index),
-                None if !self.lists.gigablocks.is_folded(index) => {}
-                _ => {
-                    let first = index << PAGEBLOCK_ORDER;
-                    refusals.add(first, Order::PAGEBLOCK, Refusal::NotAllocated);
-                    continue;
-                }
+        for piece in edges(start, end) {
+            self.give_piece(&piece, &mut refusals);
+        }
+        for (leaf, mask) in self.places(whole_pageblocks(start, end)) {
+            let alone = mask & self.lists.gigablocks.folded_alone(leaf);
+            self.give_folded_places(leaf, alone);
+            for bit in bits(mask & !alone) {
+                let index = self.lists.gigablocks.index(leaf * 64 + bit);
+                self.give_piece(&Piece { index, start: 0, end: FRAMES }, &mut refusals);
             }
-            refusals.merge(self.give_partial_piece(&piece));
         }
         refusals
+    }
+
+    /// Gives back frames of one pageblock. If they are all of it, it is not folded alone.
+    fn give_piece(&mut self, piece: &Piece, refusals: &mut Refusals) {
+        match self.lists.gigablocks.allocated_order(piece.index) {
+            Some(Order::PAGEBLOCK) => self.split_into_frames(piece.index),
+            None if !self.lists.gigablocks.is_folded(piece.index) => {}
+            _ => {
+                let first = piece.index << PAGEBLOCK_ORDER;
+                refusals.add(first, Order::PAGEBLOCK, Refusal::NotAllocated);
+                return;
+            }
+        }
+        refusals.merge(self.give_partial_piece(piece));
+    }
+
+    /// Checks that all frames from `start` to `end` are allocated as parts of ranges. Returns the first that is
+    /// not. A pageblock that is one block looks like one of a range, and so does a block of order 0.
+    pub(crate) fn check_range(&self, start: u32, end: u32) -> Result<(), (u32, Refusal)> {
+        pieces(start, end).try_for_each(|piece| self.check_piece(&piece))
+    }
+
+    fn check_piece(&self, piece: &Piece) -> Result<(), (u32, Refusal)> {
+        let first = piece.index << PAGEBLOCK_ORDER;
+        let refused = |why| Err((first + piece.start, why));
+        match self.lists.gigablocks.allocated_order(piece.index) {
+            Some(Order::PAGEBLOCK) => return Ok(()),
+            Some(_) => return refused(Refusal::WrongOrder),
+            None if self.lists.gigablocks.is_folded(piece.index) => {
+                return refused(Refusal::NotAllocated);
+            }
+            None => {}
+        }
+        let heads = self.heads_of(piece.index);
+        piece.masks().try_for_each(|(i, mask)| {
+            let known = heads.map_or(0, |heads| heads.word(i));
+            // A block that is followed by another has one frame. So only the last frame of a word may be the start
+            // of a larger block.
+            let doubtful = if known & mask == mask { 1 << mask.ilog2() } else { mask };
+            bits(doubtful).map(|bit| first + 64 * i as u32 + bit).try_for_each(|frame| {
+                self.check_allocated(frame, Order::ZERO).map_err(|why| (frame, why))
+            })
+        })
     }
 
     fn is_piece_free(&self, piece: &Piece) -> bool {
@@ -116,10 +205,6 @@ struct Piece {
 }
 
 impl Piece {
-    fn is_whole(&self) -> bool {
-        self.frames() == FRAMES
-    }
-
     fn frames(&self) -> u32 {
         self.end - self.start
     }
@@ -128,6 +213,23 @@ impl Piece {
     fn masks(&self) -> impl Iterator<Item = (usize, u64)> + use<> {
         spans(self.start..self.end).map(|(i, mask)| (i as usize, mask))
     }
+}
+
+/// The parts of a range at its two ends that are no whole pageblocks.
+fn edges(start: u32, end: u32) -> impl Iterator<Item = Piece> {
+    let whole = whole_pageblocks(start, end);
+    let inner = [whole.start, whole.end].map(|index| index << PAGEBLOCK_ORDER);
+    let cuts = if whole.is_empty() {
+        [(start, end), (end, end)]
+    } else {
+        [(start, inner[0]), (inner[1], end)]
+    };
+    cuts.into_iter().flat_map(|(from, to)| pieces(from, to))
+}
+
+/// The pageblocks that lie in a range as a whole.
+fn whole_pageblocks(start: u32, end: u32) -> Range<u32> {
+    start.div_ceil(FRAMES)..end >> PAGEBLOCK_ORDER
 }
 
 /// Splits the frames from `start` to `end` at the ends of pageblocks.

@@ -2,7 +2,7 @@
 //!
 //! The memory map names all memory that may ever be added ([`Presence::Absent`](crate::Presence)),
 //! so that its metadata has a place from the start. Memory is added and removed in whole
-//! pageblocks. Added frames are free in blocks of a pageblock or more, which the allocator splits
+//! pageblocks; where the map says so ([`Presence::InPieces`](crate::Presence)), any frames are added. Added frames are free in blocks of a pageblock or more, which the allocator splits
 //! last. So, unlike in Linux, there is no need to put new memory at the end of a free list. A
 //! removal isolates the pageblocks and drains the CPU lists. It succeeds if all frames are free
 //! then; otherwise it fails with [`HotplugError::Busy`] and names the frames in use.
@@ -20,6 +20,7 @@ use crate::{
     platform::{Platform, Wait},
     sync::{AtomicBool, Ordering},
     types::{FrameRange, HotplugError, Order, PAGEBLOCK_ORDER, Pfn, ZoneId},
+    zone::{Zone, pageblocks},
 };
 
 /// Pageblocks that are added or removed under one hold of the zone lock.
@@ -43,25 +44,46 @@ impl Drop for HotplugGuard<'_> {
     }
 }
 
-impl<P: Platform> MemoryCore<'_, P> {
-    /// Adds memory that the memory map names as absent. Its frames are free and movable then.
+impl<'m, P: Platform> MemoryCore<'m, P> {
+    /// Adds memory that the memory map names and that is absent, free and movable: whole pageblocks, or any frames of
+    /// a zone whose memory is added in pieces.
     ///
     /// # Errors
     ///
-    /// The range does not consist of whole pageblocks that the memory map names, or a part of it is
-    /// present.
+    /// The map does not name it, or part of it is present.
     pub(crate) fn add_memory(&self, range: FrameRange) -> Result<(), HotplugError> {
         let _guard = self.lock_hotplug();
-        let (id, blocks) = self.whole_pageblocks(range)?;
-        let zone = &self.zones[id.index()];
-        if let Some(block) = blocks.clone().find(|&block| !zone.is_absent(block)) {
-            return Err(HotplugError::Present { at: zone.pfn(block << PAGEBLOCK_ORDER) });
-        }
+        let piece = self.zones.iter().find_map(|zone| Some((zone, zone.named_piece(range)?)));
+        let (zone, frames) = match piece {
+            Some((zone, frames)) => {
+                if let Some(frame) = zone.first_present(frames.clone()) {
+                    return Err(HotplugError::Present { at: zone.pfn(frame) });
+                }
+                (zone, frames)
+            }
+            None => self.absent_pageblocks(range)?,
+        };
+        let blocks = pageblocks(frames.start, frames.end);
         for some in stretches(blocks) {
-            zone.add_pageblocks(&self.platform, some);
+            let (first, last) = (some.start << PAGEBLOCK_ORDER, some.end << PAGEBLOCK_ORDER);
+            zone.add_frames(&self.platform, first.max(frames.start)..last.min(frames.end));
         }
         self.size_has_changed();
         Ok(())
+    }
+
+    /// The zone and the frames of a range of whole pageblocks that the map names and that are absent.
+    fn absent_pageblocks(
+        &self,
+        range: FrameRange,
+    ) -> Result<(&'m Zone<'m, P>, Range<u32>), HotplugError> {
+        let (id, mut blocks) = self.whole_pageblocks(range)?;
+        let zone = &self.zones[id.index()];
+        let frames = blocks.start << PAGEBLOCK_ORDER..blocks.end << PAGEBLOCK_ORDER;
+        match blocks.find(|&block| !zone.is_absent(block)) {
+            Some(block) => Err(HotplugError::Present { at: zone.pfn(block << PAGEBLOCK_ORDER) }),
+            None => Ok((zone, frames)),
+        }
     }
 
     /// Removes memory. `clear` is called with the zone and the range in it, after the range was
@@ -80,7 +102,7 @@ impl<P: Platform> MemoryCore<'_, P> {
         let guard = self.lock_hotplug();
         let (id, blocks) = self.whole_pageblocks(range)?;
         let zone = &self.zones[id.index()];
-        if let Some(block) = blocks.clone().find(|&block| zone.is_absent(block)) {
+        if let Some(block) = blocks.clone().find(|&block| !zone.is_whole(block)) {
             return Err(HotplugError::Absent { at: zone.pfn(block << PAGEBLOCK_ORDER) });
         }
         let (start, end) = (blocks.start << PAGEBLOCK_ORDER, blocks.end << PAGEBLOCK_ORDER);

@@ -79,6 +79,16 @@ impl<'m> States<'m> {
         self.change(frame, EXTENT, NONE)
     }
 
+    /// Checks that all frames belong to extents. Returns the first that does not.
+    pub(crate) fn expect_extent(&self, frames: Range<u32>) -> Result<(), (u32, Refusal)> {
+        (frames.start..).zip(self.range(frames)).try_for_each(|(frame, byte)| {
+            match byte.load(Ordering::Acquire) {
+                EXTENT => Ok(()),
+                found => Err((frame, self.refusal(frame, found))),
+            }
+        })
+    }
+
     /// Marks free frames as filled with poison.
     pub(crate) fn mark_poisoned(&self, frames: Range<u32>) {
         for byte in self.range(frames) {
@@ -223,6 +233,8 @@ mod tests {
             }
             assert_eq!(states.disown_of_extent(16), Err(Refusal::WrongOrder));
             assert_eq!(states.disown_of_extent(17), Err(Refusal::NotAllocated));
+            assert_eq!(states.expect_extent(8..11), Ok(()));
+            assert_eq!(states.expect_extent(8..12), Err((11, Refusal::AlreadyFree)));
             assert_eq!(states.disown_of_extent(9), Ok(()));
             assert_eq!(states.disown_of_extent(9), Err(Refusal::AlreadyFree));
             assert_eq!(states.owned_frames(), 2 + 2);

@@ -3,7 +3,10 @@
 use super::Memory;
 use crate::{
     platform::Platform,
-    types::{AllocError, Block, Contiguous, Extent, FrameRange, MigrateType, RangeError, Request},
+    types::{
+        AllocError, Block, Contiguous, Extent, FrameRange, FreeError, MigrateType, Order, Pfn,
+        RangeError, Request,
+    },
 };
 
 impl<'m, P: Platform> Memory<'m, P> {
@@ -26,6 +29,22 @@ impl<'m, P: Platform> Memory<'m, P> {
     /// A block of another memory is given back.
     pub fn free_bypassing_lists(&self, block: Block<'m>) -> Result<(), Block<'m>> {
         self.core.free_bypassing_lists(block)
+    }
+
+    /// Frees 2^order frames from `pfn` to the zone, bypassing the lists of all CPUs.
+    ///
+    /// # Errors
+    ///
+    /// The reason why the free is refused, as far as the zone knows: frames on the lists of CPUs look allocated below
+    /// [`Hardening::Tracked`](crate::tuning::Hardening::Tracked). Reported like those of [`CpuToken::free_raw`](crate::CpuToken::free_raw).
+    ///
+    /// # Safety
+    ///
+    /// As for [`CpuToken::free_raw`](crate::CpuToken::free_raw).
+    #[allow(unsafe_code)]
+    pub unsafe fn free_raw_bypassing_lists(&self, pfn: Pfn, order: Order) -> Result<(), FreeError> {
+        // SAFETY: the contract is that of this function.
+        unsafe { self.core.free_raw_bypassing_lists(pfn, order) }
     }
 
     /// Allocates exactly the frames of `range`, which lies in one zone. Watermarks do not

@@ -22,6 +22,13 @@ pub enum Presence {
     Present,
     /// The range may be added later ([`Memory::add_memory`](super::Memory::add_memory)).
     Absent,
+    /// It is added later in pieces of any length, in any order, for example as a boot loader reports them. The range
+    /// names the maximum. Costs a bit per frame of its zone.
+    InPieces,
+    /// It is, and somebody uses it already: a boot allocator, an initrd, the tables that firmware
+    /// left. Its frames count as managed and as allocated
+    /// ([`Memory::take_in_use`](super::Memory::take_in_use)).
+    InUse,
 }
 
 /// A range of memory, as firmware reports it.
@@ -50,8 +57,29 @@ impl MemoryRange {
         Self { presence: Presence::Absent, ..self }
     }
 
+    /// As it is, but to be added later in pieces of any length.
+    #[must_use]
+    pub const fn in_pieces(self) -> Self {
+        Self { presence: Presence::InPieces, ..self }
+    }
+
+    /// As it is, but in use from the start.
+    #[must_use]
+    pub const fn in_use(self) -> Self {
+        Self { presence: Presence::InUse, ..self }
+    }
+
     fn is_present(&self) -> bool {
+        matches!(self.presence, Presence::Present | Presence::InUse)
+    }
+
+    /// Whether it is there from the start and free.
+    pub(crate) fn is_free(&self) -> bool {
         self.presence == Presence::Present
+    }
+
+    pub(super) fn is_in_use(&self) -> bool {
+        self.presence == Presence::InUse
     }
 }
 
@@ -95,6 +123,8 @@ pub(super) struct ZoneSpec {
     pub(super) absent: usize,
     /// The number of frames in all ranges, absent ones included.
     pub(super) frames: u64,
+    /// Whether some of its memory is added in pieces.
+    pub(super) in_pieces: bool,
 }
 
 impl<'c> Config<'c> {
@@ -159,10 +189,15 @@ impl<'c> Config<'c> {
         self.tuning.hardening == Hardening::Paranoid
     }
 
-    /// The number of frames present from the start.
+    /// Ranges that are in use from the start.
+    pub(super) fn in_use(&self) -> impl Iterator<Item = FrameRange> {
+        self.memory.iter().filter(|range| range.is_in_use()).map(|range| range.frames)
+    }
+
+    /// Frames that are managed as a rule: those present from the start, and those that come in pieces.
     pub(super) fn managed(&self) -> u64 {
-        let present = self.memory.iter().filter(|range| range.is_present());
-        present.map(|range| range.frames.frames()).sum()
+        let usual = self.memory.iter().filter(|range| range.presence != Presence::Absent);
+        usual.map(|range| range.frames.frames()).sum()
     }
 
     /// The zones, by node and kind.
@@ -199,6 +234,7 @@ impl<'c> Config<'c> {
             ranges: 0,
             absent: 0,
             frames: 0,
+            in_pieces: false,
         };
         let mut end = 0;
         for range in core::iter::once(&first).chain(ranges) {
@@ -206,6 +242,7 @@ impl<'c> Config<'c> {
             spec.frames += range.frames.frames();
             spec.ranges += usize::from(range.is_present());
             spec.absent += usize::from(!range.is_present());
+            spec.in_pieces |= range.presence == Presence::InPieces;
         }
         spec.pageblocks = ((end - spec.base.get()) >> PAGEBLOCK_ORDER) as usize;
         Some(spec)
@@ -213,12 +250,12 @@ impl<'c> Config<'c> {
 
     /// The ranges of a zone, relative to its base: present ranges, then absent ones.
     pub(super) fn ranges_of(&self, zone: ZoneSpec) -> impl Iterator<Item = [u32; 2]> {
-        self.those_of(zone, Presence::Present).chain(self.those_of(zone, Presence::Absent))
+        self.those_of(zone, true).chain(self.those_of(zone, false))
     }
 
-    fn those_of(&self, zone: ZoneSpec, presence: Presence) -> impl Iterator<Item = [u32; 2]> {
+    fn those_of(&self, zone: ZoneSpec, present: bool) -> impl Iterator<Item = [u32; 2]> {
         let of_zone = move |range: &&MemoryRange| {
-            range.node == zone.node && range.zone == zone.kind && range.presence == presence
+            range.node == zone.node && range.zone == zone.kind && range.is_present() == present
         };
         let frame = move |pfn: Pfn| (pfn.get() - zone.base.get()) as u32;
         self.memory
@@ -237,8 +274,9 @@ impl<'c> Config<'c> {
         if usize::from(self.cpus) > MAX_CPUS {
             return Err(InitError::TooManyCpus { given: self.cpus });
         }
-        // Frames are not summed here: the map is not checked yet, so the sum may overflow.
-        if self.memory.iter().all(|range| !range.is_present() && range.frames.frames() > 0) {
+        // Does not sum frames: the map is not checked yet, so that the sum may overflow.
+        let is_absent = |range: &MemoryRange| range.presence == Presence::Absent;
+        if self.memory.iter().all(|range| is_absent(range) && range.frames.frames() > 0) {
             return Err(InitError::NoMemory);
         }
         let biased = self.tuning.owner_lock == OwnerChoice::Fixed(OwnerLock::Biased);
@@ -263,7 +301,7 @@ impl<'c> Config<'c> {
             }
             let whole = frames.start().is_aligned(Order::PAGEBLOCK)
                 && frames.end().is_aligned(Order::PAGEBLOCK);
-            if !range.is_present() && !whole {
+            if range.presence == Presence::Absent && !whole {
                 return Err(InitError::AbsentNotWhole { index });
             }
             let Some(before) = index.checked_sub(1).map(|before| self.memory[before].frames) else {
@@ -306,7 +344,7 @@ pub enum InitError {
         /// The values allowed.
         range: &'static str,
     },
-    /// The memory map has no present range.
+    /// The memory map has nothing that is present, or comes in pieces.
     NoMemory,
     /// The number of distances is not the square of the number of nodes.
     BadDistances {
@@ -372,7 +410,9 @@ impl fmt::Display for InitError {
             InitError::BadTuning { path, range } => {
                 write!(f, "the setting '{path}' has a value it does not take: it takes {range}")
             }
-            InitError::NoMemory => f.write_str("the memory map has no memory that is present"),
+            InitError::NoMemory => {
+                f.write_str("the memory map has no memory that is present, or comes in pieces")
+            }
             InitError::BadDistances { nodes, given } => {
                 let needed = nodes * nodes;
                 write!(f, "{nodes} nodes need {needed} distances, or none; {given} were given")

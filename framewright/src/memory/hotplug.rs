@@ -7,12 +7,14 @@ use crate::{
 };
 
 impl<P: Platform> Memory<'_, P> {
-    /// Adds memory that the memory map names as absent. Afterwards its frames are free and movable.
+    /// Adds memory that the memory map names and that is absent, free: whole pageblocks, or frames in any number where
+    /// the map says that memory comes [in pieces](super::Presence::InPieces). Pieces may come in any order; adjacent
+    /// ones are joined, so that blocks form across their ends.
     ///
     /// # Errors
     ///
-    /// The range does not consist of whole pageblocks that the memory map names, or a part of it is
-    /// present.
+    /// [`HotplugError`] says that the map does not name the range in one zone, or names what is present already.
+    /// Nothing has changed then.
     pub fn add_memory(&self, range: FrameRange) -> Result<(), HotplugError> {
         self.core.add_memory(range)
     }

@@ -137,13 +137,15 @@ impl<P: Platform> Memory<'_, P> {
     /// Checks the invariants of a memory that no operation is changing at the moment. Pageblock
     /// headers agree with maps and lists (I2). In each zone, free frames, frames on CPU lists and
     /// allocated frames add up (I1, I9); from [`Hardening::Tracked`](crate::tuning::Hardening) on,
-    /// the states of the frames agree. Deferred frames are allocated. Walks every pageblock.
+    /// the states of the frames agree. Deferred frames, and
+    /// frames in use from the start that nobody took, are allocated. Walks every pageblock.
     ///
     /// # Errors
     ///
     /// The first violation found.
     pub fn check(&self) -> Result<(), Violation> {
         (0..self.core.zones().len()).try_for_each(|zone| self.check_zone(ZoneId::new(zone)))?;
+        self.check_in_use()?;
         self.check_deferred()
     }
 

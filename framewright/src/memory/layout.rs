@@ -7,9 +7,9 @@ use core::{
     mem::{MaybeUninit, align_of, size_of},
 };
 
-use super::{Config, InitError, SideTables, config::ZoneSpec};
+use super::{Config, InitError, SideTables, config::ZoneSpec, in_use::InUse};
 use crate::{
-    buddy::{Buddy, Bundle, Gigablock, Heads, Pageblock},
+    buddy::{Buddy, Bundle, Gigablock, Heads, Pageblock, PresentMap},
     compact::{SkipHints, ZoneCompaction},
     core::CpuState,
     hardening::Waiting,
@@ -39,6 +39,10 @@ pub struct Layout {
     gigablocks: usize,
     set_words: usize,
     ranges: usize,
+    /// Pageblocks of zones whose memory is added in pieces.
+    present_maps: usize,
+    /// Ranges that are in use from the start.
+    in_use: usize,
     /// Chunks of all depots.
     chunks: usize,
     /// Words of skip hints.
@@ -88,6 +92,8 @@ impl Layout {
             gigablocks: 0,
             set_words: 0,
             ranges: 0,
+            present_maps: 0,
+            in_use: config.in_use().count(),
             chunks: 0,
             skip_words: 0,
             cpus: usize::from(config.cpus),
@@ -110,6 +116,7 @@ impl Layout {
             layout.gigablocks += Buddy::gigablocks(zone.base, zone.pageblocks);
             layout.set_words += Buddy::set_words(zone.base, zone.pageblocks);
             layout.ranges += zone.ranges + zone.absent;
+            layout.present_maps += if zone.in_pieces { zone.pageblocks } else { 0 };
             layout.chunks += Depot::chunks(depot_of(config, zone));
             layout.skip_words += SkipHints::words(zone.pageblocks);
             let slots = slots_of(config, zone);
@@ -151,6 +158,8 @@ impl Layout {
             Part::new::<AtomicU8>("pageblock types", self.pageblocks, false),
             Part::new::<u64>("pageblock sets", self.set_words, false),
             Part::new::<[u32; 2]>("memory map", self.ranges, false),
+            Part::new::<PresentMap>("present frames", self.present_maps, false),
+            Part::new::<InUse>("ranges in use", self.in_use, false),
             Part::new::<Chunk>("depots", self.chunks, false),
             Part::new::<ZoneCompaction<'_>>("compaction", self.zones, false),
             Part::new::<AtomicU64>("skip hints", self.skip_words, false),

@@ -15,6 +15,7 @@ mod config;
 mod counters;
 mod cpus;
 mod hotplug;
+mod in_use;
 mod info;
 mod isolation;
 mod layout;
@@ -26,6 +27,7 @@ mod translations;
 
 use core::{mem::MaybeUninit, num::NonZeroUsize};
 
+use in_use::InUse;
 use side_tables::SideTableArrays;
 
 use crate::{
@@ -54,13 +56,15 @@ pub struct Memory<'m, P: Platform> {
     /// The state of compaction, by zone.
     compaction: &'m [ZoneCompaction<'m>],
     side_tables: SideTableArrays<'m>,
+    /// The ranges that are in use from the start.
+    in_use: &'m [InUse],
     /// The state of reclaim; `None` if the configuration does not ask for LRU lists.
     lru: Option<LruState<'m, P>>,
 }
 
 impl<'m, P: Platform> Memory<'m, P> {
-    /// A memory with the frames of `config.memory`. All present frames are free and movable, and
-    /// all CPUs are online.
+    /// A memory with the frames of `config.memory`. All present frames are free and movable, except
+    /// those in use from the start. All CPUs are online.
     ///
     /// `metadata` must have the size and alignment of the [`Layout`]. Its contents do not matter.
     ///
@@ -90,14 +94,17 @@ impl<'m, P: Platform> Memory<'m, P> {
         let core = MemoryCore::new(platform, &parts.core, tuning, owner_lock, MemoryTag::at(tag));
         core.set_watermarks();
         core.size_new_lists();
-        Ok(Self {
+        let memory = Self {
             core,
             layout,
             tlb: parts.tlb,
             compaction: parts.compaction,
             side_tables: parts.side_tables,
+            in_use: parts.in_use,
             lru: parts.lru,
-        })
+        };
+        memory.reserve_in_use();
+        Ok(memory)
     }
 
     /// The platform that the memory runs on.

@@ -1,11 +1,11 @@
 //! A zone as seen from a CPU, with the CPU's lists for it.
 
-use super::{CpuPages, pages::ListsContext, refill::BatchGuard};
+use super::{CpuPages, pages::ListsContext};
 use crate::{
-    buddy::{Buddy, Bundle, Bundles, Capture, Fallback, Refusals, Want},
+    buddy::{Buddy, Bundle, Bundles, Capture, Fallback, Refusals, Reserve, Want},
     platform::{self, Cost, Platform},
-    tuning::Tuning,
-    types::{Corruption, CpuId, Event, Finding, MigrateType, Order, Pfn, Watermark},
+    tuning::{BulkTake, Hardening, Tuning},
+    types::{Corruption, CpuId, Event, Finding, MigrateType, Order, Pfn, Refusal, Watermark},
     zone::{AllocFlags, BlockStack, Zone, ZoneAccess},
 };
 
@@ -49,6 +49,36 @@ impl<'m, P: Platform> ZoneOnCpu<'_, 'm, P> {
         self.take_range_if(start, end, of, || !self.zone.has_isolated(start, end))
     }
 
+    /// Takes `frames` frames from the start of a free block of `order`, which has at least as many. The watermark is
+    /// the caller's affair.
+    pub(crate) fn take_start_of_block(
+        &self,
+        order: Order,
+        frames: u32,
+        (of, access): (MigrateType, ZoneAccess),
+    ) -> Option<u32> {
+        let want = Want {
+            order,
+            migratetype: of,
+            blocks: 1,
+            at_most: 1,
+            visits: 1,
+            reserve: Reserve::None,
+            how: BulkTake::default(),
+            unmixed: false,
+        };
+        let taken = self.zone.take_start_of_block(self.platform, &want, frames);
+        let Some((start, fallback)) = taken else {
+            self.count_lock(0);
+            return None;
+        };
+        self.account_take(&want, &Bundles::new(), None, fallback, access);
+        self.pages.counters.zone_lock_frames.add(u64::from(frames));
+        self.pages.counters.pgalloc.add(u64::from(frames));
+        self.extent_handed_out(start, start + frames);
+        Some(start)
+    }
+
     /// As [`ZoneOnCpu::take_range`], for the caller that has isolated the frames.
     pub(crate) fn take_isolated(&self, start: u32, end: u32, of: MigrateType) -> bool {
         self.take_range_if(start, end, of, || true)
@@ -70,6 +100,24 @@ impl<'m, P: Platform> ZoneOnCpu<'_, 'm, P> {
             self.extent_handed_out(start, end);
         }
         taken
+    }
+
+    /// Checks that the frames from `start` to `end` may be given back by [`ZoneOnCpu::give_range`]. If not,
+    /// reports and returns the first that may not. Without hardening there is no check.
+    pub(crate) fn check_range(&self, start: u32, end: u32) -> Result<(), (u32, Refusal)> {
+        let checked = match (self.zone.states(), self.tuning.hardening) {
+            (Some(states), _) => states.expect_extent(start..end),
+            (None, Hardening::Off) => Ok(()),
+            (None, _) => {
+                self.count_lock(0);
+                self.zone
+                    .with_range(self.platform, (start, end), |buddy| buddy.check_range(start, end))
+            }
+        };
+        if let Err((frame, why)) = checked {
+            self.refuse(frame, Order::ZERO, why);
+        }
+        checked
     }
 
     /// Gives back frames taken by [`ZoneOnCpu::take_range`], all or a part of them.
@@ -194,11 +242,11 @@ impl<'m, P: Platform> ZoneOnCpu<'_, 'm, P> {
     pub(super) fn account_take(
         &self,
         want: &Want,
-        batch: &BatchGuard<'_, '_, '_, P>,
+        taken: &Bundles,
+        stack: Option<&BlockStack>,
         fallback: Option<Fallback>,
         access: ZoneAccess,
     ) {
-        let (taken, stack) = (batch.taken, batch.stack.as_deref());
         self.count_lock(taken.frames() + stack.map_or(0, BlockStack::frames));
         if want.order == Order::PAGEBLOCK {
             self.zone.huge_page_served(self.platform);

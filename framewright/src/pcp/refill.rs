@@ -179,7 +179,7 @@ impl<P: Platform> ZoneOnCpu<'_, '_, P> {
             Ok(fallback) => {
                 let stack = from_depot.map(|refill| refill.stack);
                 let held = BatchGuard { cpu: *self, taken, stack };
-                self.account_take(&want, &held, fallback, access);
+                self.account_take(&want, held.taken, held.stack.as_deref(), fallback, access);
                 core::mem::forget(held);
                 Ok(())
             }

@@ -18,7 +18,7 @@ pub mod tso;
 mod word;
 
 pub(crate) use cell::ExclusiveCell;
-pub use lock::{LockWait, RawLock, SpinFlag};
+pub use lock::{LockWait, RawLock, SpinFlag, TicketLock};
 pub(crate) use prefetch::Address;
 pub use word::{PlainWord, RawWord};
 
@@ -42,6 +42,9 @@ pub(crate) use core::sync::atomic::AtomicU64 as HintU64;
 pub(crate) fn compiler_fence(order: Ordering) {
     loom::sync::atomic::fence(order);
 }
+
+/// Words in a `static`, which are made in a constant. Model checkers do not explore them.
+pub(crate) use core::sync::atomic::{AtomicBool as StaticBool, AtomicU8 as StaticU8};
 
 #[cfg(framewright_tso)]
 pub(crate) use tso::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, compiler_fence, fence};

@@ -33,6 +33,15 @@ impl Order {
         Self(word as u8)
     }
 
+    /// The smallest order with at least `frames` frames; `None` if no block has as many, or for 0 frames.
+    #[must_use]
+    pub const fn holding(frames: u64) -> Option<Self> {
+        if frames == 0 || frames > Order::MAX.frames() {
+            return None;
+        }
+        Some(Self(frames.next_power_of_two().ilog2() as u8))
+    }
+
     /// The exponent.
     #[must_use]
     pub const fn get(self) -> u8 {
@@ -78,6 +87,9 @@ mod tests {
         assert_eq!(Order::new(9), Some(Order::PAGEBLOCK));
         assert_eq!(Order::new(18), Some(Order::MAX));
         assert_eq!(Order::new(19), None);
+        let holding = |frames| Order::holding(frames).map(Order::get);
+        assert_eq!([1, 2, 3, 512, 513, 1 << 18].map(holding), [0, 1, 2, 9, 10, 18].map(Some));
+        assert_eq!([0, (1 << 18) + 1, u64::MAX].map(holding), [None; 3]);
         assert_eq!(Order::all().count(), Order::COUNT);
         assert_eq!(Order::PAGEBLOCK.frames(), 512);
         assert_eq!(Order::MAX.pageblocks(), 512);

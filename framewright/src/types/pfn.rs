@@ -2,7 +2,7 @@
 
 use core::fmt;
 
-use super::Order;
+use super::{FRAME_SIZE, Order};
 
 /// A page frame number: a physical address divided by [`FRAME_SIZE`](super::FRAME_SIZE).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
@@ -19,6 +19,28 @@ impl Pfn {
     #[must_use]
     pub const fn new(number: u64) -> Self {
         Self(number)
+    }
+
+    /// The frame at a physical address; `None` if no frame starts there.
+    #[must_use]
+    pub const fn from_address(address: u64) -> Option<Self> {
+        if address.is_multiple_of(FRAME_SIZE as u64) {
+            Some(Self::containing(address))
+        } else {
+            None
+        }
+    }
+
+    /// The frame that contains a physical address.
+    #[must_use]
+    pub const fn containing(address: u64) -> Self {
+        Self(address / FRAME_SIZE as u64)
+    }
+
+    /// The physical address of the frame's first byte. Wraps for frames above [`Pfn::MAX`].
+    #[must_use]
+    pub const fn address(self) -> u64 {
+        self.0.wrapping_mul(FRAME_SIZE as u64)
     }
 
     /// The frame number.
@@ -61,6 +83,16 @@ impl fmt::Display for Pfn {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn addresses_are_those_of_whole_frames() {
+        assert_eq!(Pfn::from_address(0x20_3000), Some(Pfn::new(0x203)));
+        assert_eq!(Pfn::from_address(0x20_3001), None);
+        assert_eq!(Pfn::containing(0x20_3fff), Pfn::new(0x203));
+        assert_eq!(Pfn::new(0x203).address(), 0x20_3000);
+        assert_eq!(Pfn::from_address(Pfn::MAX.address()), Some(Pfn::MAX));
+        assert_eq!(Pfn::containing(u64::MAX), Pfn::new((1 << 52) - 1));
+    }
 
     #[test]
     fn alignment_follows_the_order() {

@@ -2,7 +2,7 @@
 
 use core::fmt;
 
-use super::Pfn;
+use super::{FRAME_SIZE, Pfn};
 
 /// A half-open range of frames: `start` is in it, `end` is not.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
@@ -20,6 +20,23 @@ impl FrameRange {
     #[must_use]
     pub const fn new(start: Pfn, end: Pfn) -> Option<Self> {
         if start.get() <= end.get() { Some(Self { start, end }) } else { None }
+    }
+
+    /// The frames that lie as a whole between the physical addresses `start` and `end`: what a firmware map calls free.
+    /// `None` if there is none.
+    #[must_use]
+    pub const fn inside(start: u64, end: u64) -> Option<Self> {
+        let first = start.div_ceil(FRAME_SIZE as u64);
+        let end = Pfn::containing(end);
+        if first < end.get() { Self::new(Pfn::new(first), end) } else { None }
+    }
+
+    /// The frames that have a byte between the physical addresses `start` and `end`: what is in use. `None` if there
+    /// is none.
+    #[must_use]
+    pub const fn covering(start: u64, end: u64) -> Option<Self> {
+        let last = end.div_ceil(FRAME_SIZE as u64);
+        if start < end { Self::new(Pfn::containing(start), Pfn::new(last)) } else { None }
     }
 
     /// First frame.
@@ -62,6 +79,19 @@ impl fmt::Display for FrameRange {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn addresses_are_rounded_to_whole_frames() {
+        let range = |start, end| FrameRange::new(Pfn::new(start), Pfn::new(end));
+        assert_eq!(FrameRange::inside(0x1000, 0x5000), range(1, 5));
+        assert_eq!(FrameRange::inside(0x1001, 0x5fff), range(2, 5));
+        assert_eq!(FrameRange::inside(0x1001, 0x2fff), None);
+        assert_eq!(FrameRange::inside(0x1000, 0x1000), None);
+        assert_eq!(FrameRange::covering(0x1001, 0x5001), range(1, 6));
+        assert_eq!(FrameRange::covering(0x1fff, 0x2000), range(1, 2));
+        assert_eq!(FrameRange::covering(0x1000, 0x1000), None);
+        assert_eq!(FrameRange::inside(u64::MAX, 0), None);
+    }
 
     #[test]
     fn a_range_is_half_open() {

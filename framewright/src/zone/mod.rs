@@ -24,8 +24,8 @@ use core::ops::Range;
 
 use crate::{
     buddy::{
-        Buddy, Capture, Classes, Contents, Heads, IsolationRefused, PARTIAL, Pageblock, Refusals,
-        Watch,
+        Buddy, Capture, Classes, Contents, Fallback, Heads, IsolationRefused, PARTIAL, Pageblock,
+        PresentFrames, Refusals, Want, Watch,
     },
     hardening::States,
     platform::{self, Cost, Line, Miss, Platform, Section, SpinLock},
@@ -54,10 +54,9 @@ pub(crate) struct ZonePlacement<'m> {
     pub(crate) kind: ZoneKind,
     /// First frame of the zone's first pageblock. Zone-relative frame numbers count from here.
     pub(crate) base: Pfn,
-    /// First frame and end of each range of the memory map that is present at boot, ascending,
-    /// relative to the base.
-    pub(crate) ranges: &'m [[u32; 2]],
-    /// First frame and end of each range that may be added later: whole pageblocks.
+    /// The frames that are present.
+    pub(crate) present: PresentFrames<'m>,
+    /// First frame and end of each range that may be added later: whole pageblocks, or pieces.
     pub(crate) absent: &'m [[u32; 2]],
     /// Frames of the zones before this one, holes included: the index of its first entry in the
     /// per-frame side tables.
@@ -207,6 +206,21 @@ impl<'m, P: Platform> Zone<'m, P> {
         })
     }
 
+    /// Takes `frames` frames from the start of a free block, as [`Buddy::take_start_of_block`] does.
+    pub(crate) fn take_start_of_block(
+        &self,
+        platform: &P,
+        want: &Want,
+        frames: u32,
+    ) -> Option<(u32, Option<Fallback>)> {
+        self.with(platform, |buddy| {
+            let taken = buddy.take_start_of_block(want, frames)?;
+            let blocks = pageblocks(taken.0, taken.0 + frames);
+            self.probe_pageblocks(platform, Cost::RangePageblocks, blocks);
+            Some(taken)
+        })
+    }
+
     /// Whether a pageblock of the frames from `start` to `end` is isolated: exact under the lock.
     pub(crate) fn has_isolated(&self, start: u32, end: u32) -> bool {
         pageblocks(start, end)
@@ -262,19 +276,18 @@ impl<'m, P: Platform> Zone<'m, P> {
         })
     }
 
-    /// Adds absent pageblocks, free and movable.
-    pub(crate) fn add_pageblocks(&self, platform: &P, blocks: Range<u32>) {
-        let frames = (blocks.len() << PAGEBLOCK_ORDER) as u64;
+    /// Adds frames that are not present, free.
+    pub(crate) fn add_frames(&self, platform: &P, frames: Range<u32>) {
         if let Some(states) = self.states {
-            // Poison from before the pageblocks were removed is no longer in the frames.
-            let first = blocks.start << PAGEBLOCK_ORDER;
-            states.take_poisoned(first..first + frames as u32).for_each(drop);
+            // Poison from before the frames were removed is no longer in them.
+            states.take_poisoned(frames.clone()).for_each(drop);
         }
         self.with(platform, |buddy| {
-            self.probe_pageblocks(platform, Cost::ChangePageblocks, blocks.clone());
-            blocks.for_each(|block| buddy.add_pageblock(block));
+            let blocks = pageblocks(frames.start, frames.end);
+            self.probe_pageblocks(platform, Cost::ChangePageblocks, blocks);
+            buddy.add_frames(frames.start, frames.end);
         });
-        self.managed.fetch_add(frames, Ordering::Relaxed);
+        self.managed.fetch_add(frames.len() as u64, Ordering::Relaxed);
     }
 
     /// Removes isolated pageblocks that are free as a whole. Returns their number.

@@ -2,8 +2,9 @@
 //!
 //! Inside a zone a frame has a number, counted from the first frame of the zone's first pageblock,
 //! holes included. The type of a pageblock, read without the lock, tells which of its frames are
-//! present: all, none, or those that the memory map names. Adding and removing memory
-//! changes whole pageblocks.
+//! present: all, none, or those that
+//! [`PresentFrames`](crate::buddy::PresentFrames) names. Adding and removing memory changes whole
+//! pageblocks, unless it is added in pieces.
 
 use core::ops::Range;
 
@@ -48,12 +49,7 @@ impl<'m, P: Platform> Zone<'m, P> {
         if number & PARTIAL == 0 {
             return (start, end);
         }
-        let inside = |&&[from, to]: &&[u32; 2]| from < end && start < to;
-        let first =
-            self.placement.ranges.iter().find(inside).map_or(start, |range| range[0].max(start));
-        let last =
-            self.placement.ranges.iter().rfind(inside).map_or(end, |range| range[1].min(end));
-        (first, last)
+        self.placement.present.bounds(start, end).unwrap_or((start, end))
     }
 
     /// Frames from the first pageblock of the zone to its last, holes included.
@@ -99,7 +95,10 @@ impl<'m, P: Platform> Zone<'m, P> {
             Some(number) => match number.load(Ordering::Relaxed) {
                 ABSENT => false,
                 number if number & PARTIAL == 0 => true,
-                _ => covers(self.placement.ranges, clip(block, start, end)),
+                _ => {
+                    let (start, end) = clip(block, start, end);
+                    self.placement.present.has_all(start, end)
+                }
             },
         })
     }
@@ -114,12 +113,48 @@ impl<'m, P: Platform> Zone<'m, P> {
     pub(crate) fn named_pageblocks(&self, range: FrameRange) -> Option<Range<u32>> {
         let (start, end) = self.clip(range)?;
         let whole = u64::from(end - start) == range.frames();
-        let named = |block| {
-            let frames = clip(block, start, end);
-            covers(self.placement.ranges, frames) || covers(self.placement.absent, frames)
-        };
-        let blocks = pageblocks(start, end);
-        (whole && blocks.clone().all(named)).then_some(blocks)
+        (whole && self.names_all(start, end)).then(|| pageblocks(start, end))
+    }
+
+    /// The numbers of the frames in `range`; `None` unless the zone's memory is added in pieces and the memory map
+    /// names all of the frames for this zone.
+    pub(crate) fn named_piece(&self, range: FrameRange) -> Option<Range<u32>> {
+        let (start, end) = self.clip(range)?;
+        let whole = u64::from(end - start) == range.frames();
+        let is_one = self.placement.present.are_in_pieces() && whole;
+        (is_one && self.names_all(start, end)).then_some(start..end)
+    }
+
+    /// Whether the memory map names all frames from `start` to `end` for this zone. A range that is present may lie
+    /// between two that are not, and the other way round.
+    fn names_all(&self, start: u32, end: u32) -> bool {
+        let named = || self.placement.present.ranges().iter().chain(self.placement.absent);
+        let mut covered = start;
+        while covered < end {
+            let Some(range) = named().find(|range| (range[0]..range[1]).contains(&covered)) else {
+                return false;
+            };
+            covered = range[1];
+        }
+        true
+    }
+
+    /// The first present frame of `frames`.
+    pub(crate) fn first_present(&self, frames: Range<u32>) -> Option<u32> {
+        pageblocks(frames.start, frames.end).find_map(|block| {
+            let (start, end) = clip(block, frames.start, frames.end);
+            match self.types.get(block as usize)?.load(Ordering::Relaxed) {
+                ABSENT => None,
+                number if number & PARTIAL == 0 => Some(start),
+                _ => self.placement.present.bounds(start, end).map(|(first, _)| first),
+            }
+        })
+    }
+
+    /// Whether all frames of a pageblock are present.
+    pub(crate) fn is_whole(&self, block: u32) -> bool {
+        let number = self.types.get(block as usize).map(|of| of.load(Ordering::Relaxed));
+        number.is_some_and(|number| number & PARTIAL == 0 && number != ABSENT)
     }
 
     /// The part of `range` that lies between the zone's first and last pageblock, as numbers of
@@ -140,15 +175,4 @@ pub(crate) fn pageblocks(start: u32, end: u32) -> Range<u32> {
 pub(crate) fn clip(block: u32, start: u32, end: u32) -> (u32, u32) {
     let first = block << PAGEBLOCK_ORDER;
     (start.max(first), end.min(first + PAGEBLOCK_FRAMES as u32))
-}
-
-/// Whether all frames from the first to the second number are in `ranges`, which may touch.
-fn covers(ranges: &[[u32; 2]], (start, end): (u32, u32)) -> bool {
-    let mut covered = start;
-    for &[first, stop] in ranges {
-        if first <= covered && covered < stop {
-            covered = stop;
-        }
-    }
-    covered >= end
 }

@@ -4,6 +4,7 @@ use std::sync::{Mutex, OnceLock};
 
 use framewright::{
     Block, Config, CpuId, CpuToken, FrameRange, Memory, MigrateType, Order, Pfn, Platform, Request,
+    global::Pinning,
     observe::Corruption,
     platform::{BarrierTarget, NoRelief, OwnerLock, Probe, Relief, Wait},
     tlb::{Flusher, NoShootdown},
@@ -52,6 +53,17 @@ unsafe impl Platform for Machine {
 }
 
 impl Probe for Machine {}
+
+// SAFETY: each memory of these tests is used by one thread, which plays CPU 0.
+unsafe impl Pinning for Machine {
+    type Pin = ();
+
+    fn pin(&self) -> (CpuId, ()) {
+        (CPU, ())
+    }
+
+    fn unpin(&self, (): ()) {}
+}
 
 pub(crate) const CPU: CpuId = CpuId::new(0);
 pub(crate) const PAGE: Request = Request::new(Order::ZERO, MigrateType::Movable);

@@ -8,7 +8,10 @@ mod toy;
 
 mod batches;
 mod capture;
+mod global;
+mod in_use;
 mod machine;
 mod mixing;
+mod pieces;
 mod threads;
 mod types;

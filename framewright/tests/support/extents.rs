@@ -1,6 +1,9 @@
 //! Given ranges, and contiguous runs of any length.
 
-use framewright::{Contiguous, Extent, FrameRange, Order, Pfn, RangeError, Request, ZoneKind};
+use framewright::{
+    Contiguous, Extent, FrameRange, FreeError, MemoryRange, Order, Pfn, Presence, RangeError,
+    Request, ZoneKind,
+};
 
 use super::{places::Placement, steps::Step, world::World, zone::Frame};
 
@@ -128,6 +131,16 @@ impl<'m> World<'_, 'm> {
         zone
     }
 
+    /// Takes what is in use from the start: each range once.
+    pub(super) fn own_in_use(&mut self, map: &[MemoryRange]) {
+        for range in map.iter().filter(|range| range.presence == Presence::InUse) {
+            let extent = self.memory.take_in_use(range.frames).expect("the map names it");
+            let again = self.memory.take_in_use(range.frames);
+            assert_eq!(again, Err(RangeError::HandedOut));
+            self.own_extent(extent);
+        }
+    }
+
     /// Frees an extent, in two parts if it can be cut at a random place.
     pub(super) fn free_extent(&mut self, step: Step) {
         let Some(i) = usize::from(step.pick).checked_rem(self.extents.len()) else { return };
@@ -138,13 +151,31 @@ impl<'m> World<'_, 'm> {
         match extent.split_at(at) {
             Ok((low, high)) => {
                 assert!(low.range().end() == at && high.range().start() == at);
-                self.memory.free_extent(high).expect("it is of this memory");
-                self.memory.free_extent(low).expect("it is of this memory");
+                self.free_part(high, step.flags & 8 != 0);
+                self.free_part(low, step.flags & 16 != 0);
             }
             Err(extent) => {
                 assert!(!range.contains(at) || at == range.start());
-                self.memory.free_extent(extent).expect("it is of this memory");
+                self.free_part(extent, step.flags & 8 != 0);
             }
+        }
+    }
+
+    /// Frees an extent as such or by its numbers. A second free of them is refused.
+    fn free_part(&mut self, extent: Extent<'m>, raw: bool) {
+        if !raw {
+            self.memory.free_extent(extent).expect("it is ours");
+            return;
+        }
+        let range = extent.into_raw();
+        // SAFETY: the extent was ours.
+        assert_eq!(unsafe { self.memory.free_range_raw(range) }, Ok(()), "{range:?}");
+        if self.checked {
+            // SAFETY: there is no excuse, but it must be refused; and these frames exist in arithmetic only.
+            let again = unsafe { self.memory.free_range_raw(range) };
+            let refused = RangeError::BadFree { at: range.start(), why: FreeError::AlreadyFree };
+            assert_eq!(again, Err(refused));
+            assert_eq!(self.memory.platform().take_reports().len(), 1);
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Memory hotplug.
 
-use framewright::{FrameRange, HotplugError, Pfn};
+use framewright::{FrameRange, HotplugError, Order, Pfn};
 
 use super::{
     steps::Step,
@@ -18,24 +18,45 @@ impl World<'_, '_> {
         let span = zones[zone].span();
         let pageblocks = (span.end - span.start) / PAGEBLOCK;
         let start = span.start + pick / zones.len() as u64 % (pageblocks + 1) * PAGEBLOCK;
+        if zones[zone].in_pieces && step.flags & 1 == 0 {
+            // The start and the length are anything.
+            let start = start + u64::from(step.cpu) % PAGEBLOCK;
+            return FrameRange::new(Pfn::new(start), Pfn::new(start + step.frames() % 3000))
+                .expect("a range");
+        }
         let end = start + u64::from(step.order % 5) * PAGEBLOCK + u64::from(step.flags == 200);
         FrameRange::new(Pfn::new(start), Pfn::new(end)).expect("a range")
     }
 
     pub(super) fn add_memory(&mut self, step: Step) {
         let range = self.some_range(step);
-        let expected = self.name(range).and_then(|zone| {
-            let is_there = |truth: &ZoneTruth, at: u64| truth.count_in(at, Frame::Hole) == 0;
-            match pageblocks(range).find(|at| is_there(&self.oracle.zones[zone], *at)) {
-                Some(at) => Err(HotplugError::Present { at: Pfn::new(at) }),
-                None => Ok(zone),
-            }
-        });
+        let piece = self.oracle.zones.iter().position(|zone| zone.in_pieces && zone.names(range));
+        let expected = piece.filter(|_| range.frames() > 0).map(|zone| self.is_piece(zone, range));
+        let expected = expected.unwrap_or_else(|| self.is_absent(range));
         assert_eq!(self.memory.add_memory(range), expected.map(drop), "{range:?}");
         if let Ok(zone) = expected {
             self.oracle.zones[zone].fill(range, Frame::Spare);
             self.memory_changed(range);
         }
+    }
+
+    /// No frame of a piece may be there.
+    fn is_piece(&self, zone: usize, range: FrameRange) -> Result<usize, HotplugError> {
+        let is_there = |pfn: &u64| self.oracle.zones[zone].at(*pfn) != Frame::Hole;
+        match (range.start().get()..range.end().get()).find(is_there) {
+            Some(at) => Err(HotplugError::Present { at: Pfn::new(at) }),
+            None => Ok(zone),
+        }
+    }
+
+    fn is_absent(&self, range: FrameRange) -> Result<usize, HotplugError> {
+        self.name(range).and_then(|zone| {
+            let is_there = |truth: &ZoneTruth, at: u64| truth.count_in(at, Frame::Hole) == 0;
+            match pageblocks(range).find(|at| is_there(&self.oracle.zones[zone], *at)) {
+                Some(at) => Err(HotplugError::Present { at: Pfn::new(at) }),
+                None => Ok(zone),
+            }
+        })
     }
 
     /// Removes a range. Must succeed if no frame of it is allocated; frames on the lists of CPUs do
@@ -84,7 +105,8 @@ impl World<'_, '_> {
 
     /// The zone of the whole pageblocks in a range, or the error of the range.
     fn name(&self, range: FrameRange) -> Result<usize, HotplugError> {
-        if range.frames() == 0 || !range.end().get().is_multiple_of(PAGEBLOCK) {
+        let is_whole = |pfn: Pfn| pfn.get().is_multiple_of(PAGEBLOCK);
+        if range.frames() == 0 || !is_whole(range.start()) || !is_whole(range.end()) {
             return Err(HotplugError::NotWhole);
         }
         let mut zones = self.oracle.zones.iter();
@@ -94,7 +116,8 @@ impl World<'_, '_> {
     fn memory_changed(&mut self, range: FrameRange) {
         self.check_marks();
         self.tally.stale.fill(true);
-        self.reported.retain(|pageblock| !range.contains(*pageblock));
+        let first = range.start().align_down(Order::PAGEBLOCK);
+        self.reported.retain(|pageblock| !(first..range.end()).contains(pageblock));
     }
 }
 

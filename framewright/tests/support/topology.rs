@@ -40,6 +40,16 @@ impl Stretch {
         self.place >> 5 == 7
     }
 
+    /// Whether it comes in pieces.
+    fn is_in_pieces(self) -> bool {
+        self.place >> 5 == 6
+    }
+
+    /// Whether somebody uses it from the start.
+    fn is_in_use(self) -> bool {
+        self.place >> 5 == 5
+    }
+
     /// The first frame and the end of the range, at `at` or behind.
     fn frames(self, at: u64, left: u64, unit: u64) -> (u64, u64) {
         let (gap, length) = (u64::from(self.gap % 700), u64::from(self.length));
@@ -95,11 +105,17 @@ impl Topology {
             }
             left = left.saturating_sub(end - start);
             let range = MemoryRange::new(range(start, end), node, kind);
-            map.push(if stretch.is_absent() { range.absent() } else { range });
+            map.push(match stretch {
+                _ if stretch.is_absent() => range.absent(),
+                _ if stretch.is_in_pieces() => range.in_pieces(),
+                _ if stretch.is_in_use() => range.in_use(),
+                _ => range,
+            });
             at = end;
         }
-        if map.iter().all(|range| range.presence == Presence::Absent) {
-            // A map needs a present range.
+        let comes_later = [Presence::Absent, Presence::InPieces];
+        if map.iter().all(|range| comes_later.contains(&range.presence)) {
+            // A map needs a range that is present.
             map.push(range(at, at + 600).into());
         }
         map

@@ -32,6 +32,7 @@ pub fn run(setup: &Setup, steps: &[Step]) {
     let machine = Machine::new(setup.owner_lock());
     let memory = Memory::new(machine, &config, metadata.as_mut()).expect("the buffer suffices");
     let mut world = World::new(&memory, &parts);
+    world.own_in_use(&parts.map);
     world.check_marks();
     world.check();
     for &step in steps {
@@ -59,7 +60,7 @@ pub struct World<'a, 'm> {
     pub(super) freed: Vec<(Pfn, Order)>,
     /// First frames of pageblocks that were reported as free and not used since.
     pub(super) reported: BTreeSet<Pfn>,
-    checked: bool,
+    pub(super) checked: bool,
     paranoid: bool,
     /// Whether every bad free is refused at the call.
     pub(super) tracked: bool,

@@ -25,6 +25,8 @@ pub struct ZoneTruth {
     frames: Vec<Frame>,
     /// Whether a frame is in the zone, present or absent.
     named: Vec<bool>,
+    /// Whether memory is added in pieces.
+    pub in_pieces: bool,
     /// First frames of isolated pageblocks.
     isolated: BTreeSet<u64>,
 }
@@ -42,11 +44,13 @@ impl ZoneTruth {
         for range in of_zone() {
             let (start, end) = (range.frames.start().get() - base, range.frames.end().get() - base);
             named[start as usize..end as usize].fill(true);
-            if range.presence == Presence::Present {
+            // The world takes what is in use when it begins.
+            if matches!(range.presence, Presence::Present | Presence::InUse) {
                 frames[start as usize..end as usize].fill(Frame::Spare);
             }
         }
-        Self { node, kind, base, frames, named, isolated: BTreeSet::new() }
+        let in_pieces = of_zone().any(|range| range.presence == Presence::InPieces);
+        Self { node, kind, base, frames, named, in_pieces, isolated: BTreeSet::new() }
     }
 
     /// The state of a frame; a hole if it is outside of the zone.

@@ -25,7 +25,7 @@ use std::{
 use sources::Arrow;
 
 /// The modules of the library, lowest first.
-const LAYERS: [&str; 16] = [
+const LAYERS: [&str; 17] = [
     "types",
     "sync",
     "platform",
@@ -42,6 +42,7 @@ const LAYERS: [&str; 16] = [
     "migrate",
     "compact",
     "memory",
+    "global",
 ];
 
 /// For each module that names others: the modules that it names, by their place in [`LAYERS`].

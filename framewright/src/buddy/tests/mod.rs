@@ -37,7 +37,15 @@ fn at(
     let gigablocks = Box::leak(gigablocks.collect::<Vec<_>>().into_boxed_slice());
     let heads = blocks.iter().map(|_| Heads::none()).collect::<Vec<_>>();
     let blocks = Box::leak(blocks.into_boxed_slice());
-    Buddy::new(base, blocks, gigablocks, types.leak(), ranges.leak(), sets, heads.leak())
+    Buddy::new(
+        base,
+        blocks,
+        gigablocks,
+        types.leak(),
+        PresentFrames::new(ranges.leak(), &[]),
+        sets,
+        heads.leak(),
+    )
 }
 
 fn order(value: u8) -> Order {

@@ -83,7 +83,7 @@ impl Model {
     pub(super) fn plug(&mut self, index: u32) {
         let first = index * FRAMES;
         if self.buddy.is_absent(index) {
-            self.buddy.add_pageblock(index);
+            self.buddy.add_frames(index * FRAMES, (index + 1) * FRAMES);
             self.slice(first, FRAMES).fill(Frame::Free);
             return;
         }

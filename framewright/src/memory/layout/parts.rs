@@ -4,10 +4,10 @@ use core::mem::MaybeUninit;
 
 use super::{Layout, depot_of, slots_of};
 use crate::memory::{
-    Config, InitError, carve::Carver, config::ZoneSpec, side_tables::SideTableArrays,
+    Config, InitError, carve::Carver, config::ZoneSpec, in_use::InUse, side_tables::SideTableArrays,
 };
 use crate::{
-    buddy::{ABSENT, Buddy, Bundle, Gigablock, Heads, Pageblock},
+    buddy::{ABSENT, Buddy, Bundle, Gigablock, Heads, Pageblock, PresentFrames, PresentMap},
     compact::{SkipHints, ZoneCompaction},
     core::{CoreArrays, CpuState},
     hardening::{Quarantine, States, Waiting},
@@ -26,6 +26,7 @@ pub(in crate::memory) struct Parts<'m, P: Platform> {
     pub(in crate::memory) tlb: Tlb<'m, P>,
     pub(in crate::memory) compaction: &'m [ZoneCompaction<'m>],
     pub(in crate::memory) side_tables: SideTableArrays<'m>,
+    pub(in crate::memory) in_use: &'m [InUse],
     pub(in crate::memory) lru: Option<LruState<'m, P>>,
 }
 
@@ -67,8 +68,10 @@ fn carve_parts<'m, P: Platform>(
     let lru = if layout.side_tables.lru { Some(carve_lru(layout, zones, carver)?) } else { None };
     let tlb = carve_tlb(layout, config, zones, carver)?;
     let compaction = carve_compaction(layout, config, carver)?;
+    let in_use = config.in_use().map(InUse::new);
+    let in_use = carver.collect(layout.in_use, in_use)?;
     let core = CoreArrays { zones, zonelists, lists, drain_logs, cpus };
-    Some(Parts { core, tlb, compaction, side_tables, lru })
+    Some(Parts { core, tlb, compaction, side_tables, in_use, lru })
 }
 
 fn carve_lru<'m, P: Platform>(
@@ -128,6 +131,8 @@ struct ZoneArrays<'m> {
     states: &'m [AtomicU8],
     sets: &'m mut [u64],
     ranges: &'m [[u32; 2]],
+    /// Of the zones whose memory is added in pieces.
+    present: &'m [PresentMap],
     chunks: &'m mut [Chunk],
     /// The number of zones that have taken their parts.
     taken: usize,
@@ -146,6 +151,7 @@ impl<'m> ZoneArrays<'m> {
             states: carver.array(layout.side_table_len(layout.states), |_| AtomicU8::new(0))?,
             sets: carver.array(layout.set_words, |_| 0)?,
             ranges: carver.array(layout.ranges, |_| map.next().unwrap_or_default())?,
+            present: carver.array(layout.present_maps, |_| PresentMap::none())?,
             chunks: carver.array(layout.chunks, |_| Chunk::EMPTY)?,
             taken: 0,
             side_table_start: 0,
@@ -165,7 +171,10 @@ impl<'m> ZoneArrays<'m> {
         let ranges = self.ranges.split_off(..spec.ranges).unwrap_or_default();
         let absent = self.ranges.split_off(..spec.absent).unwrap_or_default();
         let heads = self.heads.split_off(..count).unwrap_or_default();
-        let buddy = Buddy::new(spec.base, pageblocks, gigablocks, types, ranges, sets, heads);
+        let maps = if spec.in_pieces { count } else { 0 };
+        let maps = self.present.split_off(..maps).unwrap_or_default();
+        let present = PresentFrames::new(ranges, maps);
+        let buddy = Buddy::new(spec.base, pageblocks, gigablocks, types, present, sets, heads);
         let limit = depot_of(config, spec);
         let chunks = self.chunks.split_off_mut(..Depot::chunks(limit)).unwrap_or_default();
         let depot = Depot::new(chunks, limit);
@@ -174,7 +183,7 @@ impl<'m> ZoneArrays<'m> {
         let (node, kind, base) = (spec.node, spec.kind, spec.base);
         let id = ZoneId::new(self.taken);
         self.taken += 1;
-        let place = ZonePlacement { id, node, kind, base, ranges, absent, side_table_start };
+        let place = ZonePlacement { id, node, kind, base, present, absent, side_table_start };
         let states = self.states.split_off(..count * PAGEBLOCK_FRAMES);
         Zone::new(buddy, depot, types, states.map(|bytes| States::new(bytes, spec.base)), place)
     }

@@ -2,9 +2,9 @@
 
 use core::fmt;
 
-use crate::types::{MigrateType, PAGEBLOCK_FRAMES, Pfn};
+use crate::types::{FreeError, MigrateType, PAGEBLOCK_FRAMES, Pfn};
 
-/// The reason why contiguous memory could not be allocated.
+/// The reason why contiguous memory could not be allocated, taken or freed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum RangeError {
@@ -26,6 +26,17 @@ pub enum RangeError {
     },
     /// No run of free frames is long enough.
     NotFound,
+    /// The memory map does not name the range as in use from the start.
+    NotInUse,
+    /// The range that was in use from the start has an owner already.
+    HandedOut,
+    /// A raw free was refused.
+    BadFree {
+        /// The first frame that cannot be freed.
+        at: Pfn,
+        /// The reason.
+        why: FreeError,
+    },
 }
 
 impl fmt::Display for RangeError {
@@ -43,6 +54,13 @@ impl fmt::Display for RangeError {
             }
             RangeError::Busy { frames } => write!(f, "{frames} frames of the range are in use"),
             RangeError::NotFound => f.write_str("no run of free frames is long enough"),
+            RangeError::NotInUse => {
+                f.write_str("the memory map does not name this range as in use from the start")
+            }
+            RangeError::HandedOut => {
+                f.write_str("the range that was in use from the start was handed out before")
+            }
+            RangeError::BadFree { at, why } => write!(f, "frame {at} cannot be freed: {why}"),
         }
     }
 }
@@ -59,12 +77,12 @@ pub enum HotplugError {
     NotInMap,
     /// Part of the memory to add is present already.
     Present {
-        /// The first frame of the first such pageblock.
+        /// The first such frame.
         at: Pfn,
     },
     /// Part of the memory to remove is not present.
     Absent {
-        /// The first frame of the first such pageblock.
+        /// The first frame of the first pageblock that is not present as a whole.
         at: Pfn,
     },
     /// A pageblock of the memory to remove is isolated by another caller.
@@ -87,7 +105,7 @@ impl fmt::Display for HotplugError {
             }
             HotplugError::NotInMap => f.write_str("the memory map has no such memory in one zone"),
             HotplugError::Present { at } => {
-                write!(f, "the pageblock at frame {at} is present already")
+                write!(f, "the memory at frame {at} is present already")
             }
             HotplugError::Absent { at } => write!(f, "the pageblock at frame {at} is not present"),
             HotplugError::Isolated { at } => {

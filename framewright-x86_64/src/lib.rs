@@ -1,0 +1,103 @@
+//! Framewright for kernels that use the [`x86_64`] crate.
+//!
+//! [`Frames`] is a [`Global`] allocator as that crate's [`FrameAllocator`] and [`FrameDeallocator`], for frames of 4 KiB,
+//! 2 MiB and 1 GiB: what its page tables ask for. [`frame_of`] and [`pfn_of`] convert between its frames and blocks.
+//!
+//! This is a package of its own so that the library has no dependencies, and need not change its version whenever that
+//! crate does.
+
+#![no_std]
+#![deny(unsafe_code)]
+
+use framewright::{
+    Global, MigrateType, Order, Pfn, Request,
+    frame::FRAME_SIZE,
+    global::{GlobalError, Pinning},
+};
+use x86_64::{
+    PhysAddr,
+    structures::paging::{FrameAllocator, FrameDeallocator, PageSize, PhysFrame},
+};
+
+/// The order of the block that a frame of size `S` is.
+#[must_use]
+pub const fn order_of<S: PageSize>() -> Order {
+    match Order::holding(S::SIZE / FRAME_SIZE as u64) {
+        Some(order) => order,
+        // The sizes of pages are 4 KiB, 2 MiB and 1 GiB.
+        None => Order::MAX,
+    }
+}
+
+/// The frame of size `S` that starts with a frame of 4 KiB; `None` if it is not aligned, or beyond the physical
+/// addresses of x86-64.
+#[must_use]
+pub fn frame_of<S: PageSize>(pfn: Pfn) -> Option<PhysFrame<S>> {
+    if pfn > Pfn::MAX {
+        return None;
+    }
+    PhysFrame::from_start_address(PhysAddr::try_new(pfn.address()).ok()?).ok()
+}
+
+/// The first frame of 4 KiB of a frame of any size.
+#[must_use]
+pub fn pfn_of<S: PageSize>(frame: PhysFrame<S>) -> Pfn {
+    Pfn::containing(frame.start_address().as_u64())
+}
+
+/// An allocator of frames for page tables and pages: a reference, which is copied.
+pub struct Frames<P: Pinning + 'static, const CPUS: usize> {
+    global: &'static Global<P, CPUS>,
+    request: Request,
+}
+
+impl<P: Pinning, const CPUS: usize> Clone for Frames<P, CPUS> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<P: Pinning, const CPUS: usize> Copy for Frames<P, CPUS> {}
+
+impl<P: Pinning, const CPUS: usize> Frames<P, CPUS> {
+    /// Frames that cannot move, such as page tables, which that crate zeroes itself.
+    #[must_use]
+    pub const fn new(global: &'static Global<P, CPUS>) -> Self {
+        Self::with(global, Request::new(Order::ZERO, MigrateType::Unmovable))
+    }
+
+    /// Frames as `request` describes them, whose order does not matter.
+    #[must_use]
+    pub const fn with(global: &'static Global<P, CPUS>, request: Request) -> Self {
+        Self { global, request }
+    }
+
+    /// Allocates a frame.
+    ///
+    /// # Errors
+    ///
+    /// The reason, which [`FrameAllocator::allocate_frame`] cannot tell.
+    pub fn allocate<S: PageSize>(&self) -> Result<PhysFrame<S>, GlobalError> {
+        let (pfn, _) = self.global.alloc(self.request.of_order(order_of::<S>()))?.into_raw();
+        // A block is aligned to its size.
+        Ok(PhysFrame::containing_address(PhysAddr::new_truncate(pfn.address())))
+    }
+}
+
+// SAFETY: a block of the size of the frame has one owner until it is freed.
+#[allow(unsafe_code)]
+unsafe impl<S: PageSize, P: Pinning, const CPUS: usize> FrameAllocator<S> for Frames<P, CPUS> {
+    fn allocate_frame(&mut self) -> Option<PhysFrame<S>> {
+        self.allocate().ok()
+    }
+}
+
+impl<S: PageSize, P: Pinning, const CPUS: usize> FrameDeallocator<S> for Frames<P, CPUS> {
+    /// A free that hardening refuses is reported through
+    /// [`Platform::corruption`](framewright::Platform::corruption).
+    #[allow(unsafe_code)]
+    unsafe fn deallocate_frame(&mut self, frame: PhysFrame<S>) {
+        // SAFETY: the caller promises that the frame is unused; it was allocated as a block of this order.
+        let _ = unsafe { self.global.free_raw(pfn_of(frame), order_of::<S>()) };
+    }
+}

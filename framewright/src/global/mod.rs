@@ -1,0 +1,342 @@
+//! One allocator for a whole kernel, in a `static`.
+//!
+//! A [`Global`] is made in a constant and [initialised](Global::init) once. It holds the tokens of the CPUs: each is
+//! claimed when its CPU allocates or frees for the first time. So an embedder needs neither statics of its own for
+//! tokens nor `unsafe` beyond the facts about its machine: [`Pinning`] (which CPU this is) and [`Mapped`] (where memory
+//! is mapped).
+//!
+//! A token is used by one caller at a time. Threads are kept apart by pinning. An interrupt handler, a hook of the
+//! embedder that is called back, and a thread that runs while another waits in such a hook may find the token of their
+//! CPU in use. They take blocks from the zones then, and free to them, without the token. So all methods may be
+//! called by interrupt handlers, but not by handlers of NMIs, which may have interrupted a holder of a zone's lock.
+//! Interrupts need not be masked for that: a handler ends before the interrupted code continues.
+
+#![allow(unsafe_code)]
+
+mod error;
+mod one_cpu;
+mod slot;
+
+use core::{cell::UnsafeCell, mem::MaybeUninit};
+
+pub use error::{GlobalError, GlobalInitError};
+pub use one_cpu::OneCpu;
+use slot::{NotEntered, Slot};
+
+use crate::{
+    memory::{Config, Layout, Memory},
+    platform::{CpuId, Platform},
+    sync::{Ordering, StaticU8},
+    types::{Block, FRAME_SIZE, FrameRange, FreeError, Order, Pfn, Request},
+};
+
+/// A machine that keeps a caller on its CPU for a moment.
+///
+/// # Safety
+///
+/// Between [`Pinning::pin`] and [`Pinning::unpin`]
+/// * the caller runs on the CPU that `pin` returned;
+/// * no other thread runs on that CPU, except while the caller waits in a hook of its own ([`Platform::wait`] and
+///   [`Relief`](crate::platform::Relief)). Interrupt handlers may run; each ends before the caller continues.
+///
+/// What was done before `unpin` happens before a later `pin` that returns the same CPU.
+pub unsafe trait Pinning: Platform {
+    /// What `unpin` needs: for example whether preemption was disabled before.
+    type Pin;
+
+    /// Keeps the caller on its CPU, and returns which one that is. Calls nest. A kernel without preemption has
+    /// nothing to do. Others disable preemption. Interrupts should stay as they are: a request that waits is waited
+    /// for between these two calls.
+    fn pin(&self) -> (CpuId, Self::Pin);
+
+    /// Undoes [`Pinning::pin`].
+    fn unpin(&self, pin: Self::Pin);
+}
+
+/// A machine whose memory is mapped.
+///
+/// # Safety
+///
+/// Every frame that a memory map of this machine names as present, and not as in use, is mapped at the address that
+/// [`Mapped::address`] returns, for as long as the program runs: readable, writable, used by nobody else. Neighbouring
+/// frames have neighbouring addresses.
+pub unsafe trait Mapped: Platform {
+    /// The address of a frame.
+    fn address(&self, pfn: Pfn) -> *mut u8;
+}
+
+/// Not initialised.
+const EMPTY: u8 = 0;
+/// Being initialised.
+const BUSY: u8 = 1;
+/// Initialised.
+const READY: u8 = 2;
+
+/// A memory and its allocator for a whole kernel of at most `CPUS` CPUs, to be put into a `static`.
+pub struct Global<P: Pinning + 'static, const CPUS: usize> {
+    state: StaticU8,
+    memory: UnsafeCell<MaybeUninit<Memory<'static, P>>>,
+    slots: [Slot<P>; CPUS],
+}
+
+// SAFETY: the memory is written once, before the state says so with release ordering, and is only read through shared
+// references afterwards, which other threads may have. A slot is used by one caller at a time: see `Slot`.
+unsafe impl<P: Pinning, const CPUS: usize> Sync for Global<P, CPUS> where Memory<'static, P>: Sync {}
+
+impl<P: Pinning, const CPUS: usize> Default for Global<P, CPUS> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<P: Pinning, const CPUS: usize> Global<P, CPUS> {
+    /// An allocator that is not initialised.
+    #[must_use]
+    pub const fn new() -> Self {
+        Self {
+            state: StaticU8::new(EMPTY),
+            memory: UnsafeCell::new(MaybeUninit::uninit()),
+            slots: [const { Slot::new() }; CPUS],
+        }
+    }
+
+    /// Makes the memory, once.
+    ///
+    /// # Errors
+    ///
+    /// [`GlobalInitError`] says what is wrong; if it was initialised already, nothing has changed.
+    pub fn init(
+        &'static self,
+        platform: P,
+        config: &Config<'_>,
+        metadata: &'static mut [MaybeUninit<u8>],
+    ) -> Result<(), GlobalInitError> {
+        self.init_once(config, || Ok(Memory::new(platform, config, metadata)?))
+    }
+
+    /// Makes the memory, once, with its metadata at the end of the last range of the map that has enough memory
+    /// present. These frames count as allocated for ever.
+    ///
+    /// # Errors
+    ///
+    /// As [`Global::init`], and [`GlobalInitError::NoSpace`] if no range is large enough.
+    pub fn init_in_map(
+        &'static self,
+        platform: P,
+        config: &Config<'_>,
+    ) -> Result<(), GlobalInitError>
+    where
+        P: Mapped,
+    {
+        self.init_once(config, || {
+            let layout = Layout::new::<P>(config)?;
+            let bytes = layout.bytes() + layout.align().saturating_sub(FRAME_SIZE);
+            let frames = place_for(config, bytes).ok_or(GlobalInitError::NoSpace { bytes })?;
+            let start = platform.address(frames.start());
+            let padding = start.align_offset(layout.align());
+            // SAFETY: the map names the frames as present, so they are mapped there, and nobody else uses them. No
+            // frame of a memory that does not exist yet was handed out, and below they are taken out of it. The
+            // padding is less than the alignment, for which there is room.
+            let metadata = unsafe {
+                let start = start.cast::<MaybeUninit<u8>>().add(padding);
+                core::slice::from_raw_parts_mut(start, layout.bytes())
+            };
+            let memory = Memory::new(platform, config, metadata)?;
+            memory.core.reserve(frames);
+            Ok(memory)
+        })
+    }
+
+    fn init_once(
+        &'static self,
+        config: &Config<'_>,
+        make: impl FnOnce() -> Result<Memory<'static, P>, GlobalInitError>,
+    ) -> Result<(), GlobalInitError> {
+        if usize::from(config.cpus) > CPUS {
+            return Err(GlobalInitError::TooManyCpus { declared: CPUS, given: config.cpus });
+        }
+        let begun = self.state.compare_exchange(EMPTY, BUSY, Ordering::Acquire, Ordering::Relaxed);
+        if begun.is_err() {
+            return Err(GlobalInitError::AlreadyInitialised);
+        }
+        match make() {
+            Ok(memory) => {
+                // SAFETY: this caller alone changed the state from EMPTY, and nobody reads the memory before READY.
+                unsafe { (*self.memory.get()).write(memory) };
+                self.state.store(READY, Ordering::Release);
+                Ok(())
+            }
+            Err(error) => {
+                self.state.store(EMPTY, Ordering::Release);
+                Err(error)
+            }
+        }
+    }
+
+    /// The memory: for all that needs no token.
+    ///
+    /// # Errors
+    ///
+    /// [`GlobalError::NotInitialised`].
+    #[inline(always)]
+    pub fn memory(&'static self) -> Result<&'static Memory<'static, P>, GlobalError> {
+        if self.state.load(Ordering::Acquire) != READY {
+            return Err(GlobalError::NotInitialised);
+        }
+        // SAFETY: it was written before the state became READY, and is never written again.
+        Ok(unsafe { (*self.memory.get()).assume_init_ref() })
+    }
+
+    /// Allocates a block on this CPU: as [`CpuToken::alloc`](crate::CpuToken::alloc), or, while the token of the CPU
+    /// is in use, as [`Memory::alloc_bypassing_lists`]. An interrupt handler asks with [`Request::no_wait`] or
+    /// [`Request::atomic`].
+    ///
+    /// # Errors
+    ///
+    /// [`GlobalError`]: not initialised, a CPU that the memory was not made for, or no memory.
+    #[inline(always)]
+    pub fn alloc(&'static self, request: Request) -> Result<Block<'static>, GlobalError> {
+        if let Some(block) = self.try_alloc(request) {
+            return Ok(block);
+        }
+        self.alloc_slowly(request)
+    }
+
+    /// Takes a block off a list of this CPU. Without any of the cold paths the hot path needs no stack frame.
+    #[inline(always)]
+    fn try_alloc(&'static self, request: Request) -> Option<Block<'static>> {
+        let pinned = Pinned::new(self.memory().ok()?.platform());
+        // SAFETY: it is the slot of the CPU on which the caller is pinned until the function ends.
+        let mut slot = unsafe { self.slots.get(pinned.cpu.index())?.try_enter()? };
+        slot.token().try_alloc(request)
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn alloc_slowly(&'static self, request: Request) -> Result<Block<'static>, GlobalError> {
+        let memory = self.memory()?;
+        let pinned = Pinned::new(memory.platform());
+        match self.enter(memory, pinned.cpu) {
+            Ok(mut slot) => Ok(slot.token().alloc(request)?),
+            Err(NotEntered::InUse) => Ok(memory.alloc_bypassing_lists(request)?),
+            Err(NotEntered::NoToken(error)) => Err(GlobalError::Cpu(error)),
+        }
+    }
+
+    /// Frees a block on this CPU.
+    ///
+    /// # Errors
+    ///
+    /// A block of another memory is given back.
+    #[inline(always)]
+    pub fn free(&'static self, block: Block<'static>) -> Result<(), Block<'static>> {
+        match self.try_free(block) {
+            Ok(()) => Ok(()),
+            Err(block) => self.free_slowly(block),
+        }
+    }
+
+    /// Puts a block on a list of this CPU.
+    #[inline(always)]
+    fn try_free(&'static self, block: Block<'static>) -> Result<(), Block<'static>> {
+        let Ok(memory) = self.memory() else { return Err(block) };
+        let pinned = Pinned::new(memory.platform());
+        let Some(slot) = self.slots.get(pinned.cpu.index()) else { return Err(block) };
+        // SAFETY: it is the slot of the CPU on which the caller is pinned until the function ends.
+        match unsafe { slot.try_enter() } {
+            Some(mut slot) => slot.token().try_free(block),
+            None => Err(block),
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn free_slowly(&'static self, block: Block<'static>) -> Result<(), Block<'static>> {
+        let Ok(memory) = self.memory() else { return Err(block) };
+        let pinned = Pinned::new(memory.platform());
+        match self.enter(memory, pinned.cpu) {
+            Ok(mut slot) => slot.token().free(block),
+            Err(_) => memory.free_bypassing_lists(block),
+        }
+    }
+
+    /// Frees 2^order frames from `pfn`: for kernels that remember frames as numbers.
+    ///
+    /// # Errors
+    ///
+    /// As [`CpuToken::free_raw`](crate::CpuToken::free_raw). While the token of the CPU is in use, as
+    /// [`Memory::free_raw_bypassing_lists`].
+    ///
+    /// # Safety
+    ///
+    /// As for [`CpuToken::free_raw`](crate::CpuToken::free_raw).
+    pub unsafe fn free_raw(&'static self, pfn: Pfn, order: Order) -> Result<(), FreeError> {
+        let memory = self.memory().map_err(|_| FreeError::NotOurs)?;
+        let pinned = Pinned::new(memory.platform());
+        match self.enter(memory, pinned.cpu) {
+            // SAFETY: the contract is that of this function.
+            Ok(mut slot) => unsafe { slot.token().free_raw(pfn, order) },
+            // SAFETY: the contract is that of this function.
+            Err(_) => unsafe { memory.free_raw_bypassing_lists(pfn, order) },
+        }
+    }
+
+    /// Gives back the lists of this CPU and its token, so that the CPU can go offline
+    /// ([`Memory::cpu_offline`]). The next allocation or free on the CPU claims the token again.
+    ///
+    /// # Errors
+    ///
+    /// [`GlobalError::NotInitialised`].
+    pub fn release_cpu(&'static self) -> Result<(), GlobalError> {
+        let memory = self.memory()?;
+        let pinned = Pinned::new(memory.platform());
+        if let Ok(mut slot) = self.enter(memory, pinned.cpu) {
+            slot.token().drain();
+            slot.release();
+        }
+        Ok(())
+    }
+
+    /// Enters the slot of the CPU on which the caller is pinned.
+    fn enter(
+        &'static self,
+        memory: &'static Memory<'static, P>,
+        cpu: CpuId,
+    ) -> Result<slot::Entered<P>, NotEntered> {
+        let slot = self.slots.get(cpu.index()).ok_or(NotEntered::no_such(cpu))?;
+        // SAFETY: it is the slot of the CPU, on which the caller is pinned until the result is dropped.
+        unsafe { slot.enter(memory, cpu) }
+    }
+}
+
+/// A caller that stays on its CPU until this value is dropped.
+struct Pinned<P: Pinning + 'static> {
+    platform: &'static P,
+    cpu: CpuId,
+    pin: Option<P::Pin>,
+}
+
+impl<P: Pinning> Pinned<P> {
+    #[inline(always)]
+    fn new(platform: &'static P) -> Self {
+        let (cpu, pin) = platform.pin();
+        Self { platform, cpu, pin: Some(pin) }
+    }
+}
+
+impl<P: Pinning> Drop for Pinned<P> {
+    #[inline(always)]
+    fn drop(&mut self) {
+        if let Some(pin) = self.pin.take() {
+            self.platform.unpin(pin);
+        }
+    }
+}
+
+/// Whole frames for so many bytes, at the end of the last range that is present and has them.
+fn place_for(config: &Config<'_>, bytes: usize) -> Option<FrameRange> {
+    let frames = bytes.div_ceil(FRAME_SIZE) as u64;
+    let mut free = config.memory.iter().rev().filter(|range| range.is_free());
+    let range = free.find(|range| range.frames.frames() >= frames)?.frames;
+    FrameRange::new(Pfn::new(range.end().get() - frames), range.end())
+}

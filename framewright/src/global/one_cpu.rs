@@ -1,0 +1,97 @@
+//! A ready-made machine: one CPU, all memory mapped at one offset.
+
+use super::{Mapped, Pinning};
+use crate::{
+    platform::{BarrierTarget, CpuId, OwnerLock, Platform, Probe, Wait},
+    sync::{PlainWord, SpinFlag},
+    types::{Corruption, FRAME_SIZE, Order, Pfn},
+};
+
+/// A machine with one CPU whose memory is mapped at one offset, for kernels that begin.
+///
+/// Its clock stands still, which suffices where nothing is reclaimed.
+#[derive(Clone, Copy, Debug)]
+pub struct OneCpu {
+    /// The address that physical address 0 is mapped at.
+    offset: usize,
+    corruption: fn(&Corruption),
+}
+
+impl OneCpu {
+    /// A machine whose frame n is mapped at `offset` + n * [`FRAME_SIZE`](crate::frame::FRAME_SIZE). It calls
+    /// `corruption` with [reports of hardening](Platform::corruption).
+    ///
+    /// # Safety
+    ///
+    /// * Memory is mapped there, as [`Mapped`] says.
+    /// * One CPU, and no interrupt handler, uses memories that run on this machine. Threads are not preempted while
+    ///   they do.
+    #[must_use]
+    pub const unsafe fn new(offset: usize, corruption: fn(&Corruption)) -> Self {
+        Self { offset, corruption }
+    }
+}
+
+// SAFETY: the creator promises that memory is mapped at the offset.
+unsafe impl Mapped for OneCpu {
+    fn address(&self, pfn: Pfn) -> *mut u8 {
+        core::ptr::with_exposed_provenance_mut(self.offset.wrapping_add(pfn.address() as usize))
+    }
+}
+
+// SAFETY: the creator promises that there is one CPU, whose threads are not preempted meanwhile.
+unsafe impl Pinning for OneCpu {
+    type Pin = ();
+
+    #[inline(always)]
+    fn pin(&self) -> (CpuId, ()) {
+        (CpuId::new(0), ())
+    }
+
+    #[inline(always)]
+    fn unpin(&self, (): ()) {}
+}
+
+// SAFETY: lock and word are the library's own. There is no other CPU that a barrier would have to reach.
+unsafe impl Platform for OneCpu {
+    type Lock = SpinFlag;
+    type Word = PlainWord;
+    type Irq = ();
+
+    #[inline(always)]
+    fn irq_save(&self) {}
+
+    #[inline(always)]
+    fn irq_restore(&self, (): ()) {}
+
+    fn owner_lock(&self) -> OwnerLock {
+        OwnerLock::Biased
+    }
+
+    fn remote_barrier(&self, _: BarrierTarget) {}
+
+    fn wait(&self, _: Wait, _: u32) {
+        core::hint::spin_loop();
+    }
+
+    fn clear(&self, pfn: Pfn, order: Order) {
+        let bytes = order.frames() as usize * FRAME_SIZE;
+        // SAFETY: the caller owns the frames, which are mapped there.
+        unsafe { self.address(pfn).write_bytes(0, bytes) }
+    }
+
+    fn copy(&self, to: Pfn, from: Pfn) {
+        // SAFETY: the caller owns both frames, which are mapped there and are two.
+        unsafe { self.address(to).copy_from_nonoverlapping(self.address(from), FRAME_SIZE) }
+    }
+
+    fn now(&self) -> u64 {
+        0
+    }
+
+    fn corruption(&self, report: &Corruption) {
+        (self.corruption)(report);
+    }
+}
+
+impl Probe for OneCpu {}

@@ -1,0 +1,96 @@
+//! Memory that is in use when the library takes over: what Linux calls reserved by memblock.
+//!
+//! The memory map names such ranges ([`Presence::InUse`](super::Presence)). Their frames are taken from the zones while
+//! the memory is made, as extents are. Each range is handed out once, as an [`Extent`], which is freed like any other:
+//! as a whole or in parts.
+
+use super::Memory;
+use crate::{
+    platform::Platform,
+    sync::{AtomicBool, Ordering},
+    types::{Extent, FrameRange, RangeError, Violation},
+};
+
+/// A range of the memory map that is in use from the start.
+pub(super) struct InUse {
+    frames: FrameRange,
+    /// Whether the frames have an owner outside: an extent, or a caller who frees them by number.
+    handed_out: AtomicBool,
+}
+
+impl InUse {
+    pub(super) fn new(frames: FrameRange) -> Self {
+        Self { frames, handed_out: AtomicBool::new(false) }
+    }
+
+    fn overlaps(&self, range: FrameRange) -> bool {
+        self.frames.start() < range.end() && range.start() < self.frames.end()
+    }
+}
+
+impl<'m, P: Platform> Memory<'m, P> {
+    /// Takes the frames that are in use from the start out of the zones. The memory is not shared yet.
+    pub(super) fn reserve_in_use(&self) {
+        for range in self.in_use {
+            self.core.reserve(range.frames);
+        }
+    }
+
+    /// The frames of a range that the memory map names as [in use](super::Presence::InUse), as an extent. Each
+    /// range is handed out once. Frames that are never freed need not be taken.
+    ///
+    /// # Errors
+    ///
+    /// [`RangeError::NotInUse`] if the memory map has no such range; [`RangeError::HandedOut`] if it was taken
+    /// before, or a part of it was freed by [`Memory::free_range_raw`].
+    pub fn take_in_use(&self, range: FrameRange) -> Result<Extent<'m>, RangeError> {
+        let named = self.in_use.iter().find(|named| named.frames == range);
+        let named = named.ok_or(RangeError::NotInUse)?;
+        if named.handed_out.swap(true, Ordering::AcqRel) {
+            return Err(RangeError::HandedOut);
+        }
+        Ok(Extent::new(self.core.tag(), range))
+    }
+
+    /// Frees frames of extents, or of ranges in use from the start, in any parts: for kernels that remember frames
+    /// as numbers.
+    ///
+    /// From [`Hardening::Checked`](crate::tuning::Hardening::Checked) on the call is refused, and reported through
+    /// [`Platform::corruption`], if a frame is free in the zone or part of a block of another order. *Checked* does
+    /// not detect frames on the lists of CPUs, blocks of order 0, and whole pageblocks that are one block;
+    /// *tracked* does.
+    ///
+    /// # Errors
+    ///
+    /// [`RangeError::BadFree`] names the first frame that cannot be freed, and why; nothing has changed then.
+    /// [`RangeError::Empty`], [`RangeError::NotOurs`].
+    ///
+    /// # Safety
+    ///
+    /// The caller owns the frames as extents of this memory, or as ranges in use from the start that nobody took,
+    /// and no longer uses them.
+    #[allow(unsafe_code)]
+    pub unsafe fn free_range_raw(&self, range: FrameRange) -> Result<(), RangeError> {
+        // SAFETY: the contract is that of this function.
+        unsafe { self.core.free_range_raw(range) }?;
+        for named in self.in_use.iter().filter(|named| named.overlaps(range)) {
+            named.handed_out.store(true, Ordering::Release);
+        }
+        Ok(())
+    }
+
+    /// Frames in use from the start that nobody has taken are allocated.
+    pub(super) fn check_in_use(&self) -> Result<(), Violation> {
+        let is_freed = |named: &&InUse| {
+            !named.handed_out.load(Ordering::Acquire)
+                && self.core.frames_in_use(named.frames) != named.frames.frames()
+        };
+        match self.in_use.iter().find(is_freed) {
+            Some(named) => Err(Violation {
+                what: "memory in use from the start is free, and nobody has taken it",
+                at: named.frames.start().get(),
+            }),
+            None => Ok(()),
+        }
+    }
+}
