@@ -65,12 +65,12 @@ unsafe impl Platform for Machine {
     fn wait(&self, _: Wait, _: u32) {
         core::hint::spin_loop();
     }
-    fn clear(&self, pfn: Pfn, order: Order) {
+    unsafe fn clear(&self, pfn: Pfn, order: Order) {
         let bytes = order.frames() as usize * FRAME_BYTES;
         // SAFETY: the caller owns these frames, and frames are within `RAM`.
         unsafe { ptr::write_bytes(address(pfn), 0, bytes) }
     }
-    fn copy(&self, to: Pfn, from: Pfn) {
+    unsafe fn copy(&self, to: Pfn, from: Pfn) {
         // SAFETY: the caller owns both frames, which are two.
         unsafe { ptr::copy_nonoverlapping(address(from), address(to), FRAME_BYTES) }
     }

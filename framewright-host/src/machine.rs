@@ -239,19 +239,19 @@ unsafe impl Platform for HostMachine {
         wait(why, spins);
     }
 
-    fn clear(&self, pfn: Pfn, order: Order) {
+    unsafe fn clear(&self, pfn: Pfn, order: Order) {
         self.frames.clear(pfn, order);
     }
 
-    fn copy(&self, to: Pfn, from: Pfn) {
+    unsafe fn copy(&self, to: Pfn, from: Pfn) {
         self.frames.copy(to, from);
     }
 
-    fn poison(&self, pfn: Pfn, order: Order) {
+    unsafe fn poison(&self, pfn: Pfn, order: Order) {
         self.frames.poison(pfn, order);
     }
 
-    fn verify_poison(&self, pfn: Pfn) -> Option<usize> {
+    unsafe fn verify_poison(&self, pfn: Pfn) -> Option<usize> {
         self.frames.first_damage(pfn)
     }
 
@@ -294,10 +294,13 @@ mod tests {
     fn frames_that_are_numbers_only_can_be_cleared_and_copied() {
         let machine =
             HostMachine::builder().frames(512).backing(Backing::MetadataOnly).build().unwrap();
-        machine.clear(Pfn::new(0), Order::PAGEBLOCK);
-        machine.copy(Pfn::new(1), Pfn::new(0));
-        machine.poison(Pfn::new(0), Order::PAGEBLOCK);
-        assert_eq!(machine.verify_poison(Pfn::new(1)), None);
+        // SAFETY: no memory was made of these frames: they are the test's.
+        unsafe {
+            machine.clear(Pfn::new(0), Order::PAGEBLOCK);
+            machine.copy(Pfn::new(1), Pfn::new(0));
+            machine.poison(Pfn::new(0), Order::PAGEBLOCK);
+            assert_eq!(machine.verify_poison(Pfn::new(1)), None);
+        }
         assert!(!machine.has_memory());
         assert_eq!(machine.pointer(Pfn::new(0), Order::ZERO), None);
     }

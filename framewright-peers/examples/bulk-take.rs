@@ -46,8 +46,8 @@ unsafe impl Platform for Machine {
     fn wait(&self, _: Wait, _: u32) {
         std::hint::spin_loop();
     }
-    fn clear(&self, _: Pfn, _: Order) {}
-    fn copy(&self, _: Pfn, _: Pfn) {}
+    unsafe fn clear(&self, _: Pfn, _: Order) {}
+    unsafe fn copy(&self, _: Pfn, _: Pfn) {}
     fn now(&self) -> u64 {
         0
     }

@@ -47,8 +47,8 @@ unsafe impl Platform for Machine {
     }
 
     /// The frames of this example have no contents.
-    fn clear(&self, _: Pfn, _: Order) {}
-    fn copy(&self, _: Pfn, _: Pfn) {}
+    unsafe fn clear(&self, _: Pfn, _: Order) {}
+    unsafe fn copy(&self, _: Pfn, _: Pfn) {}
 
     fn now(&self) -> u64 {
         0

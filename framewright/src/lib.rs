@@ -58,8 +58,8 @@
 //!     }
 //!     fn remote_barrier(&self, _: BarrierTarget) {}
 //!     fn wait(&self, _: Wait, _: u32) {}
-//!     fn clear(&self, _: Pfn, _: Order) {}
-//!     fn copy(&self, _: Pfn, _: Pfn) {}
+//!     unsafe fn clear(&self, _: Pfn, _: Order) {}
+//!     unsafe fn copy(&self, _: Pfn, _: Pfn) {}
 //!     fn now(&self) -> u64 {
 //!         0
 //!     }

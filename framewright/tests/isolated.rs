@@ -54,9 +54,9 @@ unsafe impl Platform for Interrupted {
         thread::yield_now();
     }
 
-    fn clear(&self, _pfn: Pfn, _order: Order) {}
+    unsafe fn clear(&self, _pfn: Pfn, _order: Order) {}
 
-    fn copy(&self, _to: Pfn, _from: Pfn) {}
+    unsafe fn copy(&self, _to: Pfn, _from: Pfn) {}
 
     fn now(&self) -> u64 {
         0

@@ -78,8 +78,8 @@ unsafe impl Platform for Machine {
     fn wait(&self, why: Wait, spins: u32) {
         assert!(spins < 1000, "waits for ever: {why:?}");
     }
-    fn clear(&self, _: Pfn, _: Order) {}
-    fn copy(&self, _: Pfn, _: Pfn) {}
+    unsafe fn clear(&self, _: Pfn, _: Order) {}
+    unsafe fn copy(&self, _: Pfn, _: Pfn) {}
     fn now(&self) -> u64 {
         0
     }

@@ -270,8 +270,8 @@ unsafe impl Platform for Embedder {
     fn wait(&self, _: Wait, _: u32) {
         thread::yield_now();
     }
-    fn clear(&self, _: Pfn, _: Order) {}
-    fn copy(&self, _: Pfn, _: Pfn) {}
+    unsafe fn clear(&self, _: Pfn, _: Order) {}
+    unsafe fn copy(&self, _: Pfn, _: Pfn) {}
     fn now(&self) -> u64 {
         0
     }

@@ -127,9 +127,9 @@ unsafe impl Platform for Serial {
         std::hint::spin_loop();
     }
 
-    fn clear(&self, _pfn: Pfn, _order: Order) {}
+    unsafe fn clear(&self, _pfn: Pfn, _order: Order) {}
 
-    fn copy(&self, _to: Pfn, _from: Pfn) {}
+    unsafe fn copy(&self, _to: Pfn, _from: Pfn) {}
 
     fn now(&self) -> u64 {
         self.nanos.load(Ordering::Relaxed)

@@ -215,7 +215,7 @@ unsafe impl Platform for Simulated {
     }
 
     #[inline]
-    fn clear(&self, pfn: Pfn, order: Order) {
+    unsafe fn clear(&self, pfn: Pfn, order: Order) {
         let inner = self.0.get();
         if let Some(cpu) = inner.machine.engine().current() {
             cpu.clear_frames(order.frames());
@@ -225,7 +225,7 @@ unsafe impl Platform for Simulated {
         }
     }
 
-    fn copy(&self, to: Pfn, from: Pfn) {
+    unsafe fn copy(&self, to: Pfn, from: Pfn) {
         if let Some(cpu) = self.cpu() {
             cpu.copy_frame();
         }
@@ -234,13 +234,13 @@ unsafe impl Platform for Simulated {
         }
     }
 
-    fn poison(&self, pfn: Pfn, order: Order) {
+    unsafe fn poison(&self, pfn: Pfn, order: Order) {
         if let Some(frames) = self.frames() {
             frames.poison(pfn, order);
         }
     }
 
-    fn verify_poison(&self, pfn: Pfn) -> Option<usize> {
+    unsafe fn verify_poison(&self, pfn: Pfn) -> Option<usize> {
         self.frames().and_then(|frames| frames.verify_poison(pfn))
     }
 

@@ -72,10 +72,12 @@ impl<'m, P: Platform> MemoryCore<'m, P> {
 
     /// Clears a block that has just left a list or the zone, if `request` asks for it, and traces the allocation.
     #[inline(always)]
+    #[allow(unsafe_code)]
     pub(super) fn prepare(&self, cpu: CpuId, pfn: Pfn, request: Request) {
         let prepare = || {
             if request.is_zeroed() {
-                self.platform().clear(pfn, request.order());
+                // SAFETY: the block has left the list or the zone, and nobody else has got it yet.
+                unsafe { self.platform().clear(pfn, request.order()) };
             }
             if P::TRACING {
                 self.platform().trace(cpu, &Event::PageAlloc { pfn: Some(pfn), request });

@@ -74,13 +74,13 @@ unsafe impl Platform for OneCpu {
         core::hint::spin_loop();
     }
 
-    fn clear(&self, pfn: Pfn, order: Order) {
+    unsafe fn clear(&self, pfn: Pfn, order: Order) {
         let bytes = order.frames() as usize * FRAME_SIZE;
         // SAFETY: the caller owns the frames, which are mapped there.
         unsafe { self.address(pfn).write_bytes(0, bytes) }
     }
 
-    fn copy(&self, to: Pfn, from: Pfn) {
+    unsafe fn copy(&self, to: Pfn, from: Pfn) {
         // SAFETY: the caller owns both frames, which are mapped there and are two.
         unsafe { self.address(to).copy_from_nonoverlapping(self.address(from), FRAME_SIZE) }
     }

@@ -256,9 +256,12 @@ fn remap<P: Platform>(
 }
 
 /// Copies a page that is unmapped and flushed.
+#[allow(unsafe_code)]
 fn copy<P: Platform>(platform: &P, at: &mut Move) {
     for i in 0..at.order().frames() {
-        platform.copy(at.to().offset(i), at.from().offset(i));
+        // SAFETY: the target frames were allocated for this page. The mover owns the page, has claimed and unmapped it,
+        // as its unsafe trait states, and all CPUs have flushed since: nobody else uses the source.
+        unsafe { platform.copy(at.to().offset(i), at.from().offset(i)) };
     }
     at.set_copied();
 }

@@ -123,15 +123,18 @@ impl<'m, P: Platform> ZoneOnCpu<'_, 'm, P> {
     }
 
     /// Fills a free block with poison, if the settings say so.
+    #[allow(unsafe_code)]
     fn poison(&self, states: States<'_>, frame: u32, order: Order) {
         if self.is_paranoid() && self.tuning.paranoid.poison {
-            self.platform.poison(self.pfn(frame), order);
+            // SAFETY: the owner has freed the block, and it is on no list yet.
+            unsafe { self.platform.poison(self.pfn(frame), order) };
             states.mark_poisoned(frames(frame, order));
         }
     }
 
     /// Reports frames that do not hold the poison they should. The frames are about to be handed
     /// out as blocks of `order`.
+    #[allow(unsafe_code)]
     fn look_for_damage(&self, states: States<'_>, frames: Range<u32>, order: Order) {
         if !self.is_paranoid() {
             return;
@@ -139,7 +142,9 @@ impl<'m, P: Platform> ZoneOnCpu<'_, 'm, P> {
         let mut first = None;
         let mut count = 0;
         for frame in states.take_poisoned(frames) {
-            if let Some(offset) = self.platform.verify_poison(self.pfn(frame)) {
+            // SAFETY: the frame has left the zone, and nobody else has got it yet.
+            let damage = unsafe { self.platform.verify_poison(self.pfn(frame)) };
+            if let Some(offset) = damage {
                 first.get_or_insert((self.pfn(frame), offset));
                 count += 1;
             }

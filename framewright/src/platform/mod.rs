@@ -138,20 +138,35 @@ pub unsafe trait Platform: Probe + Sized + Sync {
     /// condition: it loads a [`Platform::Word`], unless it waits for a lock or for memory.
     fn wait(&self, why: Wait, spins: u32);
 
-    /// Fills the 2^order frames from `pfn` with zeroes. The caller owns them.
-    fn clear(&self, pfn: Pfn, order: Order);
-    /// Copies one frame. The caller owns both.
-    fn copy(&self, to: Pfn, from: Pfn);
-    /// Fills the 2^order frames from `pfn`, which are free, with the pattern that
-    /// [`Platform::verify_poison`] checks, a different one for each frame ([`poison_word`] returns it).
-    /// Does nothing if frames have no contents.
-    fn poison(&self, pfn: Pfn, order: Order) {
+    /// Fills the 2^order frames from `pfn` with zeroes.
+    ///
+    /// # Safety
+    ///
+    /// The caller owns the frames: nobody else uses them meanwhile.
+    unsafe fn clear(&self, pfn: Pfn, order: Order);
+    /// Copies one frame.
+    ///
+    /// # Safety
+    ///
+    /// The caller owns both frames.
+    unsafe fn copy(&self, to: Pfn, from: Pfn);
+    /// Fills the 2^order frames from `pfn` with the pattern that [`Platform::verify_poison`] checks, a
+    /// different one for each frame ([`poison_word`] returns it). Does nothing if frames have no contents.
+    ///
+    /// # Safety
+    ///
+    /// The frames are free, and the caller decides about them.
+    unsafe fn poison(&self, pfn: Pfn, order: Order) {
         let _ = (pfn, order);
     }
 
-    /// The offset of the first byte of the frame, which is free, that differs from the pattern of
-    /// [`Platform::poison`], as precise as the machine compares. `None` if no byte differs.
-    fn verify_poison(&self, pfn: Pfn) -> Option<usize> {
+    /// The offset of the first byte of the frame that differs from the pattern of [`Platform::poison`],
+    /// as precise as the machine compares. `None` if no byte differs.
+    ///
+    /// # Safety
+    ///
+    /// The frame is free, and the caller decides about it.
+    unsafe fn verify_poison(&self, pfn: Pfn) -> Option<usize> {
         let _ = pfn;
         None
     }

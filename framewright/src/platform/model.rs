@@ -49,8 +49,8 @@ unsafe impl Platform for Machine {
         yield_now();
     }
 
-    fn clear(&self, _pfn: Pfn, _order: Order) {}
-    fn copy(&self, _to: Pfn, _from: Pfn) {}
+    unsafe fn clear(&self, _pfn: Pfn, _order: Order) {}
+    unsafe fn copy(&self, _to: Pfn, _from: Pfn) {}
 
     fn now(&self) -> u64 {
         0

@@ -294,8 +294,8 @@ unsafe impl Platform for Embedder {
         self.assert_no_lock();
         assert!(why == Wait::Memory && spins < 1000, "waits as_static: {why:?}");
     }
-    fn clear(&self, _: Pfn, _: Order) {}
-    fn copy(&self, _: Pfn, _: Pfn) {}
+    unsafe fn clear(&self, _: Pfn, _: Order) {}
+    unsafe fn copy(&self, _: Pfn, _: Pfn) {}
     fn now(&self) -> u64 {
         self.clock.fetch_add(1000, Ordering::Relaxed)
     }

@@ -157,23 +157,23 @@ unsafe impl Platform for Machine {
         }
     }
 
-    fn clear(&self, pfn: Pfn, order: Order) {
+    unsafe fn clear(&self, pfn: Pfn, order: Order) {
         self.assert_no_lock();
         self.cleared.lock().unwrap().push((pfn, order));
         self.write(pfn, order, 0);
     }
 
-    fn poison(&self, pfn: Pfn, order: Order) {
+    unsafe fn poison(&self, pfn: Pfn, order: Order) {
         self.assert_no_lock();
         self.fill(pfn, order, poison_word);
     }
 
-    fn verify_poison(&self, pfn: Pfn) -> Option<usize> {
+    unsafe fn verify_poison(&self, pfn: Pfn) -> Option<usize> {
         self.assert_no_lock();
         (self.contents.lock().unwrap().get(&pfn) != Some(&poison_word(pfn))).then_some(0)
     }
 
-    fn copy(&self, to: Pfn, from: Pfn) {
+    unsafe fn copy(&self, to: Pfn, from: Pfn) {
         self.assert_no_lock();
         let value = self.read(from);
         self.write(to, Order::ZERO, value);

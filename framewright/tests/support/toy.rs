@@ -23,8 +23,8 @@ macro_rules! mostly_nothing {
 
         fn irq_save(&self) {}
         fn irq_restore(&self, (): ()) {}
-        fn clear(&self, _: framewright::Pfn, _: framewright::Order) {}
-        fn copy(&self, _: framewright::Pfn, _: framewright::Pfn) {}
+        unsafe fn clear(&self, _: framewright::Pfn, _: framewright::Order) {}
+        unsafe fn copy(&self, _: framewright::Pfn, _: framewright::Pfn) {}
 
         fn now(&self) -> u64 {
             0

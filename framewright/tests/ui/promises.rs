@@ -1,7 +1,7 @@
-//! Each of these calls must be `unsafe`: frames are freed on the word of the caller.
+//! Each of these calls must be `unsafe`: frames are freed, or their contents changed, on the word of the caller.
 
 use framewright::{
-    CpuId, Memory, Platform,
+    CpuId, Memory, Order, Platform,
     compact::Workspace,
     migrate::Mover,
     reclaim::{Lru, PageOwner, Reclaim},
@@ -22,6 +22,10 @@ fn attack<P: Platform>(
     let _ = Reclaim::new(memory, owner, &NoShootdown);
     flusher.record_full_flush(|| ());
     let _ = lru.put_back(Pfn::new(0));
+    memory.platform().clear(Pfn::new(0), Order::ZERO);
+    memory.platform().copy(Pfn::new(0), Pfn::new(1));
+    memory.platform().poison(Pfn::new(0), Order::ZERO);
+    let _ = memory.platform().verify_poison(Pfn::new(0));
 }
 
 fn main() {}

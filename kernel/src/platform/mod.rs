@@ -88,22 +88,22 @@ unsafe impl Platform for Machine {
     }
 
     #[inline(always)]
-    fn clear(&self, pfn: Pfn, order: Order) {
+    unsafe fn clear(&self, pfn: Pfn, order: Order) {
         frames::fill(pfn, order, 0);
     }
 
-    fn copy(&self, to: Pfn, from: Pfn) {
+    unsafe fn copy(&self, to: Pfn, from: Pfn) {
         frames::copy(to, from);
     }
 
-    fn poison(&self, pfn: Pfn, order: Order) {
+    unsafe fn poison(&self, pfn: Pfn, order: Order) {
         for frame in 0..order.frames() {
             let pfn = pfn.offset(frame);
             frames::fill(pfn, Order::ZERO, poison_word(pfn));
         }
     }
 
-    fn verify_poison(&self, pfn: Pfn) -> Option<usize> {
+    unsafe fn verify_poison(&self, pfn: Pfn) -> Option<usize> {
         let wanted = poison_word(pfn);
         frames::words(pfn).position(|word| word != wanted).map(|at| at * 8)
     }

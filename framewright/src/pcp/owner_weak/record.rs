@@ -110,8 +110,8 @@ unsafe impl Platform for Recorder {
         panic!("a recorded path does not wait");
     }
 
-    fn clear(&self, _: Pfn, _: Order) {}
-    fn copy(&self, _: Pfn, _: Pfn) {}
+    unsafe fn clear(&self, _: Pfn, _: Order) {}
+    unsafe fn copy(&self, _: Pfn, _: Pfn) {}
 
     fn now(&self) -> u64 {
         0

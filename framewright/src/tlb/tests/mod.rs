@@ -56,8 +56,8 @@ unsafe impl Platform for TestPlatform {
     fn wait(&self, why: Wait, _: u32) {
         panic!("no CPU waits here: {why:?}");
     }
-    fn clear(&self, _: Pfn, _: Order) {}
-    fn copy(&self, _: Pfn, _: Pfn) {}
+    unsafe fn clear(&self, _: Pfn, _: Order) {}
+    unsafe fn copy(&self, _: Pfn, _: Pfn) {}
     fn now(&self) -> u64 {
         0
     }
