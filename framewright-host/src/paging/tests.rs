@@ -273,10 +273,7 @@ fn the_number_of_guards_of_a_page_is_limited() {
     let (result, all_free) = with_buggy(store, |_, pager_cpu, file| {
         let mut guards: Vec<_> = (0..0xffff).map(|_| pager_cpu.read(file, 3).unwrap()).collect();
         let error = pager_cpu.read(file, 3).unwrap_err();
-        assert_eq!(
-            error.to_string(),
-            "page 3 has the maximum of 65535 guards; release some first"
-        );
+        assert_eq!(error.to_string(), "page 3 has the maximum of 65535 guards; release some first");
         assert!(pager_cpu.write(file, 3).is_err());
         guards.pop();
         drop(pager_cpu.write(file, 3).unwrap());

@@ -189,7 +189,10 @@ impl PageCache {
             for index in 0..spec.pages {
                 match self.areas.get(first.0 as usize) {
                     Some(known) => {
-                        assert_eq!(known.pages.start, at, "the page at which the file is mapped already");
+                        assert_eq!(
+                            known.pages.start, at,
+                            "the page at which the file is mapped already"
+                        );
                         oracle.page_shared(space.id(), at + index, known.space.id());
                     }
                     None => oracle.page_mapped(space.id(), at + index),
