@@ -263,7 +263,7 @@ fn impossible_topologies_are_refused() {
         (socket, "sockets = 0", "mine.toml:3: topology.sockets = 0: a machine has at least one"),
         (socket, "sockets = 3", "topology.nodes = [{ socket = 0, memory = \"1GiB\" }"),
         (socket, "sockets = 3", "socket 2 has no node"),
-        (socket, "sockets = 1", "node 1 is on socket 1; the last there is, is socket 0"),
+        (socket, "sockets = 1", "node 1 is on socket 1; the last socket is 0"),
         (socket, "sockets = 65", "65 sockets; a machine has at most 64"),
         (socket, "sockets = 70000", "70000 is too many"),
         (socket, "", "mine.toml:2: topology.sockets: is missing"),
