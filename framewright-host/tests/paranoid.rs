@@ -38,7 +38,7 @@ fn on_cpu(test: impl FnOnce(&Memory<'_, HostMachine>, &mut Token<'_, '_>)) {
 }
 
 /// Allocates all memory and frees it.
-fn look_at_everything(memory: &Memory<'_, HostMachine>, token: &mut Token<'_, '_>) {
+fn allocate_and_free_everything(memory: &Memory<'_, HostMachine>, token: &mut Token<'_, '_>) {
     let request = Request::new(Order::ZERO, MigrateType::Movable);
     let blocks: Vec<Block<'_>> = std::iter::from_fn(|| token.alloc(request).ok()).collect();
     assert_eq!(blocks.len() as u64, FRAMES);
@@ -59,7 +59,7 @@ fn a_write_after_the_free_is_found_with_frame_and_offset() {
         // violated.
         unsafe { stale.add(5 * FRAME_SIZE + 1234).write(0) };
 
-        look_at_everything(memory, token);
+        allocate_and_free_everything(memory, token);
         assert_eq!(memory.platform().corruptions(), 1);
         let what = Finding::WrittenWhileFree { offset: 1234 };
         let expected = Corruption { pfn: pfn.offset(5), order: Order::ZERO, what, count: 1 };
@@ -72,7 +72,7 @@ fn a_write_after_the_free_is_found_with_frame_and_offset() {
 fn a_write_beyond_the_end_of_a_block_is_found() {
     on_cpu(|memory, token| {
         // All frames are poisoned by a first round.
-        look_at_everything(memory, token);
+        allocate_and_free_everything(memory, token);
         memory.drain_all();
         let block = token.alloc(Request::new(Order::ZERO, MigrateType::Movable)).unwrap();
         let next = block.pfn().offset(1);
@@ -80,7 +80,7 @@ fn a_write_beyond_the_end_of_a_block_is_found() {
         // SAFETY: inside the mapping, and no other thread uses it.
         unsafe { neighbour.write(1) };
         token.free(block).unwrap();
-        look_at_everything(memory, token);
+        allocate_and_free_everything(memory, token);
         let found = memory.platform().first_corruption().unwrap();
         assert_eq!((found.pfn, found.what), (next, Finding::WrittenWhileFree { offset: 0 }));
         assert_eq!(memory.platform().corruptions(), 1);

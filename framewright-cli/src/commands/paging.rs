@@ -330,10 +330,7 @@ mod tests {
     fn one_request_in_many_has_bounds() {
         assert_eq!([one_in("1"), one_in("1000000")], [Ok(1), Ok(1_000_000)]);
         for text in ["", "0", "1000001", "-1", "zzz", "1.5"] {
-            assert!(
-                one_in(text).unwrap_err().contains("from 1 to 1000000 is needed, as in 160"),
-                "{text}"
-            );
+            assert!(one_in(text).unwrap_err().contains("1 to 1000000, as in 160"), "{text}");
         }
     }
 

@@ -19,18 +19,18 @@ pub(crate) fn disturb(memory: &Memory<'_, HostMachine>, seed: u64, stop: &Atomic
     while !stop.load(Relaxed) {
         let cpu = CpuId::new(random.u16(0..cpus));
         match random.u32(0..16) {
-            0..6 => storm(|| memory.drain_cpu(cpu).unwrap()),
-            6..10 => storm(|| memory.drain_all()),
+            0..6 => repeat(|| memory.drain_cpu(cpu).unwrap()),
+            6..10 => repeat(|| memory.drain_all()),
             10..12 => off_and_on(memory, cpu, &mut random),
             12..14 => isolate(memory, &mut random),
-            14..15 => look(memory),
+            14..15 => inspect(memory),
             _ => pause(&mut random),
         }
     }
 }
 
 /// Many drains in a row, because each has a small probability to hit a race.
-fn storm(drain: impl Fn()) {
+fn repeat(drain: impl Fn()) {
     for _ in 0..500 {
         drain();
     }
@@ -69,7 +69,7 @@ fn pause(random: &mut fastrand::Rng) {
     thread::sleep(Duration::from_micros(random.u64(0..50)));
 }
 
-fn look(memory: &Memory<'_, HostMachine>) {
+fn inspect(memory: &Memory<'_, HostMachine>) {
     let zone = memory.zone(ZoneId::default()).unwrap();
     assert!(zone.free <= zone.managed, "{zone:?}");
     let mut text = String::new();

@@ -67,14 +67,14 @@ pub(super) type StepHook<'a> = &'a dyn Fn(Cpu<'_>, Step, &mut Move);
 struct HookedMover<'a, 's, 'm> {
     moves: &'a SimMoves<'s, 'm>,
     world: &'a Sim<'s, 'm>,
-    meddle: StepHook<'a>,
+    hook: StepHook<'a>,
 }
 
 impl HookedMover<'_, '_, '_> {
     /// Whether a page goes further.
     fn passes(&self, step: Step, at: &mut Move) -> bool {
         if let Some(cpu) = self.world.current() {
-            (self.meddle)(cpu, step, at);
+            (self.hook)(cpu, step, at);
         }
         at.failure().is_none()
     }
@@ -157,7 +157,7 @@ pub(super) struct Fixture<'s, 'm> {
 /// `look` examines the state.
 pub(super) fn play(
     schedule: Schedule,
-    meddle: StepHook<'_>,
+    hook: StepHook<'_>,
     moving: impl Fn(&Fixture<'_, '_>, Cpu<'_>),
     owning: impl for<'s, 'm> Fn(&Fixture<'s, 'm>, &mut Token<'_, 'm, Sim<'s, 'm>>),
     look: impl Fn(&Fixture<'_, '_>, Result<(), Failure>),
@@ -183,8 +183,8 @@ pub(super) fn play(
     // SAFETY: the workload has its frames from this memory, and maps them only in its world.
     let reclaim = unsafe { Reclaim::new(&memory, &owner, world.shootdown()) }.expect("LRU lists");
     let moves = Moves::new(&state, reclaim.lru(), &world);
-    let meddled = HookedMover { moves: &moves, world: &world, meddle };
-    let kernel = Kernel::new(&world, &memory, &state, reclaim, &meddled);
+    let hooked = HookedMover { moves: &moves, world: &world, hook };
+    let kernel = Kernel::new(&world, &memory, &state, reclaim, &hooked);
     let builder = RefCell::new(Builder::new(0, &tree, 1));
     let fixture = Fixture { kernel: &kernel, contents: &contents, moves: &moves, builder };
     let begun = Signal::default();

@@ -5,7 +5,7 @@ use std::cell::Cell;
 use framewright::{Block, MigrateType, Order, Request, frame::PAGEBLOCK_FRAMES};
 use framewright_sim::{
     engine::Cpu,
-    file::{AreaId, CpuContext, FileTrouble, Touched},
+    file::{AreaId, CpuContext, FileAccessError, Touched},
 };
 
 use super::timeline::Timeline;
@@ -122,7 +122,7 @@ impl<'m> EventLoop<'_, '_, 'm> {
     /// # Errors
     ///
     /// The reason why a program could not continue.
-    pub(super) fn work(&mut self, cpu: Cpu<'_>, late: u64) -> Result<(), FileTrouble> {
+    pub(super) fn work(&mut self, cpu: Cpu<'_>, late: u64) -> Result<(), FileAccessError> {
         cpu.work(late);
         self.spent.late.set(late);
         let mut kernel = 0;
@@ -145,7 +145,7 @@ impl<'m> EventLoop<'_, '_, 'm> {
         Ok(())
     }
 
-    fn run_programs(&mut self, cpu: Cpu<'_>, until: u64) -> Result<(), FileTrouble> {
+    fn run_programs(&mut self, cpu: Cpu<'_>, until: u64) -> Result<(), FileAccessError> {
         loop {
             let Some(thread) = self.ready_thread(cpu.now()) else {
                 self.idle(cpu);
@@ -166,7 +166,12 @@ impl<'m> EventLoop<'_, '_, 'm> {
     }
 
     /// Runs a thread until it waits, ends, or its time slice is over.
-    fn run_thread(&mut self, cpu: Cpu<'_>, thread: usize, until: u64) -> Result<(), FileTrouble> {
+    fn run_thread(
+        &mut self,
+        cpu: Cpu<'_>,
+        thread: usize,
+        until: u64,
+    ) -> Result<(), FileAccessError> {
         loop {
             let Thread { program, wants, ready, ended } = &mut self.threads[thread];
             let wanted = wants.take().or_else(|| Some((program.next()?, cpu.now())));

@@ -43,7 +43,7 @@ const PROGRESS_EVERY: u64 = 1 << 16;
 /// A recording that has ended and is to be written.
 #[derive(Debug)]
 pub struct Capture {
-    pub(super) reels: Vec<Reel>,
+    pub(super) recordings: Vec<CpuRecording>,
     pub(super) layout: Layout,
     pub(super) formats: Vec<Format>,
     pub(super) names: Names,
@@ -89,7 +89,7 @@ impl Capture {
         mut destination: Destination,
         progress: &mut dyn FnMut(f64) -> ControlFlow<()>,
     ) -> Result<Summary, RecordError> {
-        let events = self.reels.iter().map(|reel| reel.events).sum();
+        let events = self.recordings.iter().map(|recording| recording.events).sum();
         let path = destination.files().text;
         let folder = destination.folder().to_owned();
         let fail = |reason: io::Error| RecordError::output(&path, &reason);
@@ -105,7 +105,7 @@ impl Capture {
         let mut output = Encoder::new(destination.part(), LEVEL).map_err(fail)?;
         output.include_checksum(true).map_err(fail)?;
         text::header(events, events + self.lost.total(), self.cpus, &mut writer.text);
-        let mut merge = Merge::new(self.reels, self.layout, &folder)?;
+        let mut merge = Merge::new(self.recordings, self.layout, &folder)?;
         while merge.next(|turn| writer.line(&turn))? {
             if writer.text.len() >= PIECE {
                 output.write_all(&writer.text).map_err(fail)?;
@@ -211,7 +211,7 @@ pub(super) struct Source {
 
 /// The recorded events of a CPU.
 #[derive(Debug)]
-pub(super) struct Reel {
+pub(super) struct CpuRecording {
     pub(super) cpu: u16,
     pub(super) spool: Spool,
     /// Number of its events that belong into the recording.
@@ -221,7 +221,7 @@ pub(super) struct Reel {
 /// The reader threads.
 pub(super) struct ReaderThreads {
     shared: Arc<Shared>,
-    readers: Vec<JoinHandle<Result<Reel, RecordError>>>,
+    readers: Vec<JoinHandle<Result<CpuRecording, RecordError>>>,
 }
 
 impl ReaderThreads {
@@ -263,13 +263,13 @@ impl ReaderThreads {
     }
 
     /// Makes them read the rest, and ends them. Tracing has stopped by then.
-    pub(super) fn finish(mut self) -> Result<Vec<Reel>, RecordError> {
+    pub(super) fn finish(mut self) -> Result<Vec<CpuRecording>, RecordError> {
         let ended = self.end();
         ended.map(|reader| reader.unwrap_or_else(|panic| resume_unwind(panic))).collect()
     }
 
     /// Ends them, one after the other.
-    fn end(&mut self) -> impl Iterator<Item = thread::Result<Result<Reel, RecordError>>> {
+    fn end(&mut self) -> impl Iterator<Item = thread::Result<Result<CpuRecording, RecordError>>> {
         self.shared.stop.store(true, Ordering::Release);
         self.readers.drain(..).map(JoinHandle::join)
     }
@@ -295,7 +295,7 @@ struct Reader {
 }
 
 impl Reader {
-    fn run(mut self) -> Result<Reel, RecordError> {
+    fn run(mut self) -> Result<CpuRecording, RecordError> {
         loop {
             // Read before the buffer: events that arrive afterwards are read in the next round.
             let last = self.shared.stop.load(Ordering::Acquire);
@@ -310,7 +310,7 @@ impl Reader {
         }
         let spool = self.spool.finish();
         let spool = spool.map_err(|reason| RecordError::Spool { folder: self.folder, reason })?;
-        Ok(Reel { cpu: self.source.cpu, spool, events: self.events })
+        Ok(CpuRecording { cpu: self.source.cpu, spool, events: self.events })
     }
 
     /// Reads until the buffer is empty.

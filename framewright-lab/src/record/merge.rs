@@ -15,7 +15,7 @@ use std::{
 use zstd::stream::{read::Decoder, write::Encoder};
 
 use super::{
-    capture::Reel,
+    capture::CpuRecording,
     lost::RecordError,
     page::{Layout, Page},
 };
@@ -83,7 +83,7 @@ pub(super) struct Turn<'m> {
     pub(super) lost: Option<Option<u64>>,
 }
 
-/// Takes events from all reels in the order of time.
+/// Takes events from all recordings in the order of time.
 pub(super) struct Merge<'m> {
     streams: Vec<Stream<'m>>,
     /// The time of each stream's next event, and the stream.
@@ -91,20 +91,20 @@ pub(super) struct Merge<'m> {
 }
 
 impl<'m> Merge<'m> {
-    /// Starts with `reels`, in the order of CPUs; error messages name `folder` as that of the
+    /// Starts with `recordings`, in the order of CPUs; error messages name `folder` as that of the
     /// spools.
     pub(super) fn new(
-        reels: Vec<Reel>,
+        recordings: Vec<CpuRecording>,
         layout: Layout,
         folder: &'m Path,
     ) -> Result<Self, RecordError> {
         let mut merge = Self { streams: Vec::new(), next: BinaryHeap::new() };
-        for (index, reel) in reels.into_iter().enumerate() {
+        for (index, recording) in recordings.into_iter().enumerate() {
             let fail = |reason| RecordError::Spool { folder: folder.to_owned(), reason };
             let mut stream = Stream {
-                cpu: reel.cpu,
+                cpu: recording.cpu,
                 layout,
-                spool: reel.spool.read().map_err(fail)?,
+                spool: recording.spool.read().map_err(fail)?,
                 folder,
                 bytes: Vec::new(),
                 page: None,
@@ -214,14 +214,14 @@ mod tests {
     fn merged(cpus: &[&[Vec<u8>]]) -> Result<Seen, RecordError> {
         let folder = tempfile::tempdir().unwrap();
         let layout = Layout::parse(HEADER_PAGE).unwrap();
-        let reels = (0..).zip(cpus).map(|(cpu, pages)| {
+        let recordings = (0..).zip(cpus).map(|(cpu, pages)| {
             let mut spool = SpoolWriter::new(folder.path()).unwrap();
             for page in *pages {
                 spool.push(&page[..layout.used(page)]).unwrap();
             }
-            Reel { cpu, spool: spool.finish().unwrap(), events: 0 }
+            CpuRecording { cpu, spool: spool.finish().unwrap(), events: 0 }
         });
-        let mut merge = Merge::new(reels.collect(), layout, folder.path())?;
+        let mut merge = Merge::new(recordings.collect(), layout, folder.path())?;
         let mut seen = Vec::new();
         let take = |seen: &mut Seen, turn: Turn<'_>| {
             seen.push((turn.cpu, turn.nanos, turn.bytes.to_vec(), turn.lost));

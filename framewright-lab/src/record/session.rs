@@ -116,7 +116,7 @@ impl Session {
         self.instance.trace(false)?;
         let after = names::read(proc)?;
         let elapsed = self.began.elapsed();
-        let reels = self.threads.finish()?;
+        let recordings = self.threads.finish()?;
         let mut lost = Lost::default();
         for cpu in &self.cpus {
             let stats = self.instance.path(&format!("per_cpu/cpu{cpu}/stats"));
@@ -128,7 +128,7 @@ impl Session {
         }
         Ok(Capture {
             leftover: self.instance.remove().err(),
-            reels,
+            recordings,
             layout: self.layout,
             formats: self.formats,
             names: self.names,

@@ -1,8 +1,8 @@
 //! The cost of cache lines, by the caches that hold them.
 //!
 //! A directory stores for each line the CPU that touched it last, whether it is modified, which
-//! sockets have copies, and how many lines that CPU had pages_cached into its caches by then. The number
-//! of lines that the CPU has pages_cached in since tells where the line is now: in its first-level
+//! sockets have copies, and how many lines that CPU had brought into its caches by then. The number
+//! of lines that the CPU has brought in since tells where the line is now: in its first-level
 //! cache, the second, the last-level cache of the socket, or memory. An entry takes eight bytes. It
 //! does not hold the full list of readers, so a line that several CPUs read in turn costs a
 //! last-level hit each time. Lines have logical names. Tables are allocated in chunks, only where
@@ -156,7 +156,7 @@ const UNDER_WAY: usize = 10;
 #[derive(Default)]
 #[repr(C)]
 pub(super) struct Cache {
-    /// Lines pages_cached in so far.
+    /// Lines brought in so far.
     fills: Cell<u32>,
     /// Prefetched lines in transit, and when they arrive; time 0 marks an empty slot.
     coming: RefCell<[(u64, u64); UNDER_WAY]>,
@@ -283,7 +283,7 @@ enum Place {
     Memory,
 }
 
-/// Where a line is after `age` other lines were pages_cached in.
+/// Where a line is after `age` other lines were brought in.
 fn place(age: u32, costs: &LineCosts) -> Place {
     match age {
         _ if age < costs.l1_lines => Place::L1,

@@ -62,7 +62,7 @@ impl<'k, 'm> Background<'k, 'm> {
     }
 
     /// Records a request for frames of zones up to `highest`.
-    pub(super) fn asked_for(&self, order: Order, highest: ZoneKind) {
+    pub(super) fn record_request(&self, order: Order, highest: ZoneKind) {
         self.order.set(self.order.get().max(order));
         self.highest.set(highest);
     }

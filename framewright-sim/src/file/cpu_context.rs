@@ -3,7 +3,7 @@
 use framewright::{Block, FrameRange, MigrateType, Pfn, Request};
 
 use super::{
-    AreaId, FileTrouble, KernelState, Supply, Touched, background::Background,
+    AreaId, FileAccessError, KernelState, Supply, Touched, background::Background,
     fault_allocator::FaultAllocator,
 };
 use crate::{
@@ -35,7 +35,7 @@ impl<'s, 'k, 'm> CpuContext<'s, 'k, 'm> {
     ///
     /// # Errors
     ///
-    /// [`FileTrouble`].
+    /// [`FileAccessError`].
     #[inline]
     pub fn touch(
         &mut self,
@@ -43,7 +43,7 @@ impl<'s, 'k, 'm> CpuContext<'s, 'k, 'm> {
         area: AreaId,
         page: u32,
         access: Access,
-    ) -> Result<Touched, FileTrouble> {
+    ) -> Result<Touched, FileAccessError> {
         let cache = self.allocator.kernel.cache;
         let space = cache.space(area);
         if self.running != Some(space.id()) {

@@ -1,7 +1,7 @@
 //! Page faults: missing pages, fault-around, first stores.
 
 use super::{
-    AreaId, FileId, FileTrouble, PageCache, Supply,
+    AreaId, FileAccessError, FileId, PageCache, Supply,
     area::{Area, TABLE},
     page::{AWAITED, DIRTY, LOCKED, MOVING},
 };
@@ -29,7 +29,7 @@ impl PageCache {
     ///
     /// # Errors
     ///
-    /// [`FileTrouble`].
+    /// [`FileAccessError`].
     pub fn touch(
         &self,
         cpu: Cpu<'_>,
@@ -37,12 +37,12 @@ impl PageCache {
         page: u32,
         access: Access,
         supply: &mut dyn Supply,
-    ) -> Result<Touched, FileTrouble> {
+    ) -> Result<Touched, FileAccessError> {
         let at = self.area(area);
         let page = at.pages.start.saturating_add(page);
         let allowed = at.pages.contains(&page) && (at.writable || access == Access::Load);
         if !allowed {
-            return Err(FileTrouble::NotAllowed(page));
+            return Err(FileAccessError::NotAllowed(page));
         }
         loop {
             let fault = match self.access(cpu, at, page, access) {
@@ -93,7 +93,7 @@ impl PageCache {
         page: u32,
         access: Access,
         supply: &mut dyn Supply,
-    ) -> Result<Option<u64>, FileTrouble> {
+    ) -> Result<Option<u64>, FileAccessError> {
         let (file, index) = (at.file, at.index(page));
         if self.file(file).frame(index).is_none() {
             self.count(|stats| stats.major_faults += 1);
@@ -121,7 +121,7 @@ impl PageCache {
             });
             supply.give(cpu, surplus.as_slice());
             match (at.space.reaches(page), access) {
-                (false, _) => Err(FileTrouble::OutOfMemory),
+                (false, _) => Err(FileAccessError::OutOfMemory),
                 (true, Access::Load) => Ok(None),
                 (true, Access::Store) => Ok(self.not_writable(cpu, at, page, supply)),
             }

@@ -161,7 +161,7 @@ impl Relief for KernelState<'_, '_> {
 
     fn wake(&self, node: NodeId, order: Order, highest: ZoneKind) {
         let Some(background) = self.backgrounds.get(node.index()) else { return };
-        background.asked_for(order, highest);
+        background.record_request(order, highest);
         if self.reclaim.wake(node, order, highest) {
             let cpu = self.current();
             background.due.set(cpu.now());

@@ -87,7 +87,7 @@ pub struct FileId(pub(crate) u32);
 
 /// The reason why an access of a program failed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
-pub enum FileTrouble {
+pub enum FileAccessError {
     /// The page is not mapped, or stores to it are not allowed: `SIGSEGV`.
     #[error("page {0} is not mapped, or not writable")]
     NotAllowed(u32),

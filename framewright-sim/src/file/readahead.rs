@@ -1,6 +1,6 @@
 //! Read-ahead: one request to the store for a group of neighbouring pages.
 
-use super::{FileId, FileTrouble, PageCache, Supply, cache::Slot};
+use super::{FileAccessError, FileId, PageCache, Supply, cache::Slot};
 use crate::engine::Cpu;
 
 /// A page to be read, and its new frame.
@@ -19,8 +19,8 @@ impl PageCache {
         file: FileId,
         index: u32,
         supply: &mut dyn Supply,
-    ) -> Result<(), FileTrouble> {
-        self.store.can_read(file, index).map_err(|_| FileTrouble::Unreadable(index))?;
+    ) -> Result<(), FileAccessError> {
+        self.store.can_read(file, index).map_err(|_| FileAccessError::Unreadable(index))?;
         let mut fetched = self.fetch_frames(cpu, file, index, supply)?;
         let hole = if self.file(file).spec.sparse { self.costs.hole } else { 0 };
         cpu.work(fetched.len() as u64 * (self.costs.read + hole));
@@ -64,7 +64,7 @@ impl PageCache {
         file: FileId,
         index: u32,
         supply: &mut dyn Supply,
-    ) -> Result<Vec<Fetched>, FileTrouble> {
+    ) -> Result<Vec<Fetched>, FileAccessError> {
         let of = self.file(file);
         let window = of.spec.readahead.max(1);
         let first = index - index % window;
@@ -80,7 +80,7 @@ impl PageCache {
                 None if needed => {
                     let frames: Vec<u32> = fetched.iter().map(|fetched| fetched.frame).collect();
                     supply.give(cpu, &frames);
-                    return Err(FileTrouble::OutOfMemory);
+                    return Err(FileAccessError::OutOfMemory);
                 }
                 None if neighbour > index => break,
                 None => {}

@@ -15,7 +15,7 @@ const GATHER: usize = 9_698;
 
 /// The reason why an access of a program failed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
-pub enum Trouble {
+pub enum AccessError {
     /// The page is not mapped, or stores to it are not allowed.
     #[error("page {0} is not mapped, or not writable")]
     NotAllowed(u32),
@@ -73,7 +73,7 @@ impl Process {
     }
 
     /// A process with pages at the same addresses as in this one, and the same contents. The
-    /// embedder handles their faults: see [`Trouble::Elsewhere`].
+    /// embedder handles their faults: see [`AccessError::Elsewhere`].
     #[must_use]
     pub fn sharing(&self, pages: Range<u32>) -> Self {
         let process = Self::new(self.space.mmu());
@@ -104,14 +104,14 @@ impl Process {
     ///
     /// # Errors
     ///
-    /// [`Trouble`].
+    /// [`AccessError`].
     pub fn touch(
         &self,
         cpu: Cpu<'_>,
         page: u32,
         access: Access,
         frames: &mut dyn FrameSource,
-    ) -> Result<Token, Trouble> {
+    ) -> Result<Token, AccessError> {
         if self.space.mmu().oracle().is_none() {
             return self.touch_unseen(cpu, page, access, frames);
         }
@@ -130,7 +130,7 @@ impl Process {
         page: u32,
         access: Access,
         frames: &mut dyn FrameSource,
-    ) -> Result<Token, Trouble> {
+    ) -> Result<Token, AccessError> {
         loop {
             let fault = match self.space.0.tables.get(page) {
                 Pte::Present(mapping) if access == Access::Load || mapping.writable => {
@@ -148,7 +148,7 @@ impl Process {
     ///
     /// # Errors
     ///
-    /// [`Trouble`].
+    /// [`AccessError`].
     pub fn fault(
         &self,
         cpu: Cpu<'_>,
@@ -156,7 +156,7 @@ impl Process {
         access: Access,
         fault: Fault,
         frames: &mut dyn FrameSource,
-    ) -> Result<(), Trouble> {
+    ) -> Result<(), AccessError> {
         let mmu = self.space.mmu();
         mmu.count(|stats| stats.faults += 1);
         cpu.work(mmu.0.costs.fault);
@@ -169,7 +169,7 @@ impl Process {
         };
         let Ok(frame) = self.obtain(cpu, Purpose::Page, frames) else {
             self.release(cpu, table.as_slice(), frames);
-            return Err(Trouble::OutOfMemory);
+            return Err(AccessError::OutOfMemory);
         };
         let mut surplus = Vec::new();
         let result = self
@@ -183,13 +183,13 @@ impl Process {
     ///
     /// # Errors
     ///
-    /// [`Trouble::OutOfMemory`].
+    /// [`AccessError::OutOfMemory`].
     pub(crate) fn reach(
         &self,
         cpu: Cpu<'_>,
         page: u32,
         frames: &mut dyn FrameSource,
-    ) -> Result<(), Trouble> {
+    ) -> Result<(), AccessError> {
         let tables = &self.space.0.tables;
         if tables.reach(page) {
             return Ok(());
@@ -215,7 +215,7 @@ impl Process {
         access: Access,
         Fresh { frame, table }: Fresh,
         surplus: &mut Vec<u32>,
-    ) -> Result<(), Trouble> {
+    ) -> Result<(), AccessError> {
         surplus.push(frame);
         surplus.extend(table);
         self.allows(page, access)?;
@@ -229,7 +229,7 @@ impl Process {
         match self.space.pte(cpu, page) {
             Pte::None => {}
             Pte::Present(_) => return Ok(()),
-            elsewhere => return Err(Trouble::Elsewhere(elsewhere)),
+            elsewhere => return Err(AccessError::Elsewhere(elsewhere)),
         }
         let writable = self.allows(page, Access::Store).is_ok();
         let dirty = access == Access::Store;
@@ -358,11 +358,13 @@ impl Process {
     }
 
     /// Whether the program may access the page. The caller holds the lock.
-    fn allows(&self, page: u32, access: Access) -> Result<(), Trouble> {
+    fn allows(&self, page: u32, access: Access) -> Result<(), AccessError> {
         let regions = self.space.0.regions.borrow();
         let region = regions.iter().find(|region| region.pages.contains(&page));
         let allowed = |region: &Region| access == Access::Load || region.writable;
-        region.filter(|region| allowed(region)).map_or(Err(Trouble::NotAllowed(page)), |_| Ok(()))
+        region
+            .filter(|region| allowed(region))
+            .map_or(Err(AccessError::NotAllowed(page)), |_| Ok(()))
     }
 
     /// Cuts `pages` out of the regions. The caller holds the lock.
@@ -384,8 +386,8 @@ impl Process {
         cpu: Cpu<'_>,
         purpose: Purpose,
         frames: &mut dyn FrameSource,
-    ) -> Result<u32, Trouble> {
-        let frame = frames.take(cpu, purpose).ok_or(Trouble::OutOfMemory)?;
+    ) -> Result<u32, AccessError> {
+        let frame = frames.take(cpu, purpose).ok_or(AccessError::OutOfMemory)?;
         if let Some(oracle) = self.space.mmu().oracle() {
             oracle.taken(cpu, frame);
             oracle.fill(frame, Token::ZERO);

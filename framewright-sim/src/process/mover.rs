@@ -18,7 +18,7 @@ use std::{
 
 use framewright::Pfn;
 
-use super::{Access, Contents, FrameSource, Mapping, Process, Pte, Token, Trouble};
+use super::{Access, AccessError, Contents, FrameSource, Mapping, Process, Pte, Token};
 use crate::{
     engine::{Cpu, Machine},
     platform::Frames,
@@ -26,7 +26,7 @@ use crate::{
 
 /// A seeded failure, which happens once.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Mishap {
+pub enum SeededFailure {
     /// A page is busy for now. For a claim: a lock is contended.
     Busy,
     /// A page cannot be migrated. For a claim: too many pages are claimed.
@@ -41,9 +41,9 @@ pub struct PageMover {
     contents: Contents,
     claims: RefCell<Vec<Claim>>,
     /// The number of requests of the library so far.
-    asked: Cell<u32>,
+    requests: Cell<u32>,
     /// The request that fails so, counted from 0.
-    mishap: Option<(u32, Mishap)>,
+    failure: Option<(u32, SeededFailure)>,
     copies_early: bool,
     frees_claimed: bool,
 }
@@ -69,8 +69,8 @@ impl PageMover {
             pages,
             contents: Contents::new(machine, processes[0].space().mmu()),
             claims: RefCell::default(),
-            asked: Cell::new(0),
-            mishap: None,
+            requests: Cell::new(0),
+            failure: None,
             copies_early: false,
             frees_claimed: false,
         }
@@ -78,8 +78,8 @@ impl PageMover {
 
     /// The same mover, with a failure at request `nth`.
     #[must_use]
-    pub fn with_mishap(self, nth: u32, mishap: Mishap) -> Self {
-        Self { mishap: Some((nth, mishap)), ..self }
+    pub fn with_failure(self, nth: u32, failure: SeededFailure) -> Self {
+        Self { failure: Some((nth, failure)), ..self }
     }
 
     /// A seeded bug: copies a page when it is unmapped, before the flush.
@@ -154,7 +154,7 @@ impl PageMover {
     ///
     /// # Errors
     ///
-    /// [`Trouble`].
+    /// [`AccessError`].
     pub fn touch(
         &self,
         cpu: Cpu<'_>,
@@ -162,10 +162,10 @@ impl PageMover {
         page: u32,
         access: Access,
         frames: &mut dyn FrameSource,
-    ) -> Result<Token, Trouble> {
+    ) -> Result<Token, AccessError> {
         loop {
             match process.touch(cpu, page, access, frames) {
-                Err(Trouble::Elsewhere(Pte::Migrating(_))) => cpu.relax(),
+                Err(AccessError::Elsewhere(Pte::Migrating(_))) => cpu.relax(),
                 result => return result,
             }
         }
@@ -184,8 +184,8 @@ impl PageMover {
 
     /// The number of requests of the library so far.
     #[must_use]
-    pub fn asked(&self) -> u32 {
-        self.asked.get()
+    pub fn requests(&self) -> u32 {
+        self.requests.get()
     }
 
     fn cpu(&self) -> Cpu<'_> {

@@ -38,11 +38,11 @@ impl World {
         Self { process: Process::new(&mmu), mmu, frames: RefCell::default() }
     }
 
-    fn store(&self, cpu: Cpu<'_>, page: u32) -> Result<Token, Trouble> {
+    fn store(&self, cpu: Cpu<'_>, page: u32) -> Result<Token, AccessError> {
         self.process.touch(cpu, page, Access::Store, &mut &self.frames)
     }
 
-    fn load(&self, cpu: Cpu<'_>, page: u32) -> Result<Token, Trouble> {
+    fn load(&self, cpu: Cpu<'_>, page: u32) -> Result<Token, AccessError> {
         self.process.touch(cpu, page, Access::Load, &mut &self.frames)
     }
 
@@ -118,7 +118,7 @@ fn unmapping_gives_back_pages_and_page_tables() {
             assert_eq!(world.process.frames(), 4);
             world.process.unmap(cpu, 0..2, &mut &world.frames);
             assert_eq!(world.process.frames(), 2);
-            assert_eq!(world.store(cpu, 1), Err(Trouble::NotAllowed(1)));
+            assert_eq!(world.store(cpu, 1), Err(AccessError::NotAllowed(1)));
             assert!(world.load(cpu, 2).is_ok());
             world.process.clone().exit(cpu, &mut &world.frames);
         })
@@ -133,7 +133,7 @@ fn a_protected_page_cannot_be_stored_to() {
         .run(|cpu, world| {
             world.store(cpu, 1).unwrap();
             world.process.protect(cpu, 1..2, false);
-            assert_eq!(world.store(cpu, 1), Err(Trouble::NotAllowed(1)));
+            assert_eq!(world.store(cpu, 1), Err(AccessError::NotAllowed(1)));
             assert!(world.load(cpu, 1).is_ok() && world.store(cpu, 2).is_ok());
             world.process.protect(cpu, 1..2, true);
             assert!(world.store(cpu, 1).is_ok());
@@ -150,7 +150,7 @@ fn memory_may_run_out() {
             // One frame is the page table's.
             let served = (0..20).take_while(|page| world.store(cpu, *page).is_ok()).count();
             assert_eq!(served as u32, FRAMES - 1);
-            assert_eq!(world.store(cpu, 19), Err(Trouble::OutOfMemory));
+            assert_eq!(world.store(cpu, 19), Err(AccessError::OutOfMemory));
         })
         .unwrap();
 }
@@ -240,7 +240,7 @@ fn a_lazy_cpu_flushes_before_it_uses_the_address_space() {
             *turn.borrow_mut() = 2;
             wait(cpu, 3);
             world.process.run_on(cpu);
-            assert_eq!(world.load(cpu, 1), Err(Trouble::NotAllowed(1)));
+            assert_eq!(world.load(cpu, 1), Err(AccessError::NotAllowed(1)));
         }),
     ];
     Machine::new(3, Options::default()).run(programs).unwrap();

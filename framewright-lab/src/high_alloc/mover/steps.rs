@@ -62,7 +62,7 @@ fn a_page_with_an_extra_reference_does_not_move() {
 fn pages_refused_after_the_copy_stay_and_the_others_move() {
     let is_refused = |frame: u32| frame % 2 == 1;
     let refuses = Cell::new(true);
-    let meddle = |_: Cpu<'_>, step, at: &mut Move| {
+    let hook = |_: Cpu<'_>, step, at: &mut Move| {
         if step == Step::Remap && refuses.get() && is_refused(at.from().get() as u32) {
             at.set_refused();
         }
@@ -76,21 +76,21 @@ fn pages_refused_after_the_copy_stay_and_the_others_move() {
         refuses.set(false);
         all_move(fixture, cpu);
     };
-    play(Schedule::Clock, &meddle, moving, |_, _| (), whole);
+    play(Schedule::Clock, &hook, moving, |_, _| (), whole);
 }
 
 /// Twice for each page: when it is to be unmapped, and after it was copied.
 #[test]
 fn pages_that_are_busy_for_a_moment_move() {
     let asked = RefCell::new(Vec::new());
-    let meddle = |_: Cpu<'_>, step, at: &mut Move| {
+    let hook = |_: Cpu<'_>, step, at: &mut Move| {
         let question = (step == Step::Remap, at.from());
         if matches!(step, Step::Unmap(_) | Step::Remap) && !asked.borrow().contains(&question) {
             asked.borrow_mut().push(question);
             at.set_busy();
         }
     };
-    play(Schedule::Clock, &meddle, all_move, |_, _| (), whole);
+    play(Schedule::Clock, &hook, all_move, |_, _| (), whole);
     assert_eq!(asked.take().len(), 2 * 3 * PAGES as usize);
 }
 
@@ -120,7 +120,7 @@ fn a_page_under_writeback_moves_after_it_was_written() {
     let [writing, tried, written] = [(); 3].map(|()| Signal::default());
     let [in_passing, in_earnest, unmapped] = [0; 3].map(Cell::new);
     let first = Cell::new(None);
-    let meddle = |_: Cpu<'_>, step, at: &mut Move| {
+    let hook = |_: Cpu<'_>, step, at: &mut Move| {
         if !written.is_raised() && first.get() == Some(at.from()) {
             match step {
                 Step::Unmap(MigrateMode::Async) => in_passing.update(|times| times + 1),
@@ -144,7 +144,7 @@ fn a_page_under_writeback_moves_after_it_was_written() {
     };
     play(
         Schedule::Clock,
-        &meddle,
+        &hook,
         moving,
         |fixture, token| {
             let cpu = fixture.kernel.current();
@@ -192,7 +192,7 @@ impl Owner {
 fn releases_at(at_step: Step, owner: Owner) {
     let (reached, gone) = (Signal::default(), Signal::default());
     let in_vain = matches!(at_step, Step::Undo | Step::Release);
-    let meddle = |cpu: Cpu<'_>, step, at: &mut Move| {
+    let hook = |cpu: Cpu<'_>, step, at: &mut Move| {
         if step == at_step && !gone.is_raised() {
             reached.raise(cpu);
             gone.wait(cpu);
@@ -209,7 +209,7 @@ fn releases_at(at_step: Step, owner: Owner) {
     };
     play(
         Schedule::Clock,
-        &meddle,
+        &hook,
         moving,
         |fixture, token| {
             let cpu = fixture.kernel.current();
@@ -253,7 +253,7 @@ fn an_owner_may_release_pages_at_any_moment() {
 #[test]
 fn a_page_claimed_by_another_cpu_stays_active() {
     let asked = Signal::default();
-    let meddle = |cpu: Cpu<'_>, step, _: &mut Move| {
+    let hook = |cpu: Cpu<'_>, step, _: &mut Move| {
         if step == Step::Remap && !asked.is_raised() {
             asked.raise(cpu);
             cpu.sleep_until(cpu.now() + 1);
@@ -261,7 +261,7 @@ fn a_page_claimed_by_another_cpu_stays_active() {
     };
     play(
         Schedule::Clock,
-        &meddle,
+        &hook,
         all_move,
         |fixture, _| {
             asked.wait(fixture.kernel.current());

@@ -57,11 +57,11 @@ fn text_is_what_the_kernel_prints() {
     let open = |cpu| instance.open(&format!("per_cpu/cpu{cpu}/trace_pipe_raw")).unwrap();
     let sources = cpus.iter().map(|&cpu| Source { cpu, raw: open(cpu) }).collect();
     let layout = page_layout(&tracefs).unwrap();
-    let reels =
+    let recordings =
         ReaderThreads::start(sources, layout, folder.path(), &[]).unwrap().finish().unwrap();
     instance.remove().unwrap();
     let capture = Capture {
-        reels,
+        recordings,
         layout,
         names: Names::new(&formats),
         formats,

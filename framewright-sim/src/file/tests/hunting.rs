@@ -16,7 +16,7 @@ use framewright::{
 use crate::{
     engine::{Cpu, Machine, Model, Options, Program, Schedule},
     file::{
-        AreaId, CpuContext, Failures, FileCosts, FileSpec, FileTrouble, KernelState, PageCache,
+        AreaId, CpuContext, Failures, FileAccessError, FileCosts, FileSpec, KernelState, PageCache,
         Parts, StoreSpec, Touched,
     },
     platform::{LentRelief, MetadataBuffer, Settings, Simulated},
@@ -64,10 +64,10 @@ fn touch(
 ) {
     loop {
         match context.touch(cpu, area, page, access) {
-            Ok(Touched::Done(_)) | Err(FileTrouble::Unreadable(_)) => return,
+            Ok(Touched::Done(_)) | Err(FileAccessError::Unreadable(_)) => return,
             // The CPU that migrates or writes the page runs first.
             Ok(Touched::Wait(_)) => cpu.relax(),
-            Err(trouble) => cpu.fail(trouble.to_string()),
+            Err(error) => cpu.fail(error.to_string()),
         }
     }
 }

@@ -104,7 +104,7 @@ fn a_miss_reads_a_run_and_a_fault_maps_around() {
         assert_eq!(mapped, (32..48).collect::<Vec<_>>());
         assert!(matches!(world.touch(cpu, area, 41, Access::Load), Touched::Done(_)));
         let error = world.cache.touch(cpu, area, 100, Access::Load, &mut world.supply());
-        assert_eq!(error, Err(FileTrouble::NotAllowed(612)));
+        assert_eq!(error, Err(FileAccessError::NotAllowed(612)));
     });
     let stats = world.cache.stats();
     assert_eq!((stats.faults, stats.major_faults, stats.mapped, stats.cached), (2, 1, 16, 32));
@@ -217,7 +217,7 @@ fn a_page_whose_write_failed_stays_dirty_and_is_reported() {
             world.touch(cpu, area, page, Access::Store);
         }
         let error = world.cache.touch(cpu, area, 1, Access::Load, &mut world.supply());
-        assert_eq!(error, Err(FileTrouble::Unreadable(1)));
+        assert_eq!(error, Err(FileAccessError::Unreadable(1)));
         world.cache.fail(Failures { pages: vec![(file, 2)], ..Failures::default() });
         let picked = world.cache.pick_dirty(10, 0);
         assert_eq!(picked.len(), 2);

@@ -6,7 +6,7 @@ use framewright::{
     tlb::{Flushed, Unmapping},
 };
 
-use super::{Claim, Mishap, PageMover};
+use super::{Claim, PageMover, SeededFailure};
 use crate::{
     engine::Cpu,
     platform::{Frames, Simulated},
@@ -14,17 +14,17 @@ use crate::{
 };
 
 impl PageMover {
-    fn ask(&self) -> Option<Mishap> {
-        let nth = self.asked.replace(self.asked.get() + 1);
-        self.mishap.filter(|(at, _)| *at == nth).map(|(_, mishap)| mishap)
+    fn ask(&self) -> Option<SeededFailure> {
+        let nth = self.requests.replace(self.requests.get() + 1);
+        self.failure.filter(|(at, _)| *at == nth).map(|(_, failure)| failure)
     }
 
     /// Whether the migration of a page fails here; if so, sets its result.
     fn goes_wrong(&self, at: &mut Move) -> bool {
         match self.ask() {
             None => return false,
-            Some(Mishap::Busy) => at.set_busy(),
-            Some(Mishap::Refused) => at.set_refused(),
+            Some(SeededFailure::Busy) => at.set_busy(),
+            Some(SeededFailure::Refused) => at.set_refused(),
         }
         true
     }
@@ -80,8 +80,8 @@ impl PageMover {
 unsafe impl Mover<Simulated> for PageMover {
     fn claim(&self, frames: FrameRange, _: &Effort, claims: &mut Claims<'_>) -> ClaimEnd {
         match self.ask() {
-            Some(Mishap::Busy) => return ClaimEnd::Contended,
-            Some(Mishap::Refused) => return ClaimEnd::TooMany,
+            Some(SeededFailure::Busy) => return ClaimEnd::Contended,
+            Some(SeededFailure::Refused) => return ClaimEnd::TooMany,
             None => {}
         }
         for claim in self.find(frames) {

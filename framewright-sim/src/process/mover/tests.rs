@@ -29,7 +29,7 @@ struct Scene<'s, 'm> {
 }
 
 /// A process loads from a page and stores to another; then the CPU runs `moving`.
-fn play(mishap: Option<(u32, Mishap)>, moving: impl Fn(&Scene<'_, '_>, Cpu<'_>)) {
+fn play(failure: Option<(u32, SeededFailure)>, moving: impl Fn(&Scene<'_, '_>, Cpu<'_>)) {
     let machine = Machine::new(1, Options::default());
     let map = [MemoryRange::from(frames(0, FRAMES))];
     let mut config = Config::new(&map, machine.cpus());
@@ -39,8 +39,8 @@ fn play(mishap: Option<(u32, Mishap)>, moving: impl Fn(&Scene<'_, '_>, Cpu<'_>))
     let mmu = Mmu::checking(machine.cpus(), Oracle::new(FRAMES as u32));
     let process = Process::with_memory(&mmu, 0..PAGES);
     let mover = PageMover::new(&machine, std::slice::from_ref(&process), 0..PAGES);
-    let mover = match mishap {
-        Some((nth, mishap)) => mover.with_mishap(nth, mishap),
+    let mover = match failure {
+        Some((nth, failure)) => mover.with_failure(nth, failure),
         None => mover,
     };
     let mover = Rc::new(mover);
@@ -123,35 +123,35 @@ fn a_page_stays_dirty_when_it_moves_and_when_it_has_to_come_back_first() {
         assert_eq!(bits(&after), bits(&before));
         assert!(after.iter().all(|mapping| u64::from(mapping.frame) >= PAGEBLOCK));
     };
-    let questions = |mishap| {
-        let asked = Cell::new(0);
+    let requests = |failure| {
+        let requests = Cell::new(0);
         let moving = |scene: &Scene<'_, '_>, cpu: Cpu<'_>| {
             moving(scene, cpu);
-            asked.set(scene.mover.asked());
+            requests.set(scene.mover.requests());
         };
-        play(mishap, moving);
-        asked.get()
+        play(failure, moving);
+        requests.get()
     };
-    assert_eq!(questions(None), REQUESTS);
+    assert_eq!(requests(None), REQUESTS);
     for nth in 1..REQUESTS {
-        // A busy page is asked for again in the same attempt, a refused one in another attempt,
+        // A busy page is tried again in the same attempt, a refused one in another attempt,
         // which unmaps it a second time if it was unmapped before.
         let was_unmapped = u32::from(nth > PAGES);
-        assert_eq!(questions(Some((nth, Mishap::Busy))), REQUESTS + 1, "question {nth}");
+        assert_eq!(requests(Some((nth, SeededFailure::Busy))), REQUESTS + 1, "request {nth}");
         let again = REQUESTS + 1 + was_unmapped;
-        assert_eq!(questions(Some((nth, Mishap::Refused))), again, "question {nth}");
+        assert_eq!(requests(Some((nth, SeededFailure::Refused))), again, "request {nth}");
     }
 }
 
 #[test]
 fn a_contended_claim_is_retried() {
-    for mishap in [Mishap::Busy, Mishap::Refused] {
+    for failure in [SeededFailure::Busy, SeededFailure::Refused] {
         let moving = |scene: &Scene<'_, '_>, cpu: Cpu<'_>| {
             let before = scene.mappings();
             scene.empty(cpu).unwrap();
             assert_eq!(bits(&scene.mappings()), bits(&before));
-            assert_eq!(scene.mover.asked(), REQUESTS + 1);
+            assert_eq!(scene.mover.requests(), REQUESTS + 1);
         };
-        play(Some((0, mishap)), moving);
+        play(Some((0, failure)), moving);
     }
 }

@@ -74,7 +74,7 @@ use crate::{
     platform::{MetadataBuffer, Settings, Simulated},
     process::{
         Access::{self, Load, Store},
-        FrameSource, Mishap, Mmu, Oracle, PageMover, Process, Purpose, Shooter, Symptom,
+        FrameSource, Mmu, Oracle, PageMover, Process, Purpose, SeededFailure, Shooter, Symptom,
     },
 };
 
@@ -125,7 +125,7 @@ pub(super) fn beside(machine: &Machine, bug: Option<Bug>) -> Verdict {
 fn run_with(
     machine: &Machine,
     bug: Option<Bug>,
-    mishap: Option<(u32, Mishap)>,
+    failure: Option<(u32, SeededFailure)>,
     event: Option<Event>,
 ) -> (Verdict, u32) {
     let map = [MemoryRange::from(range(0, FRAMES))];
@@ -138,8 +138,8 @@ fn run_with(
     let mover = PageMover::new(machine, std::slice::from_ref(&process), 0..PAGES)
         .copying_early(bug == Some(Bug::CopyBeforeFlush))
         .freeing_claimed(bug == Some(Bug::FreedByBoth));
-    let mover = match mishap {
-        Some((nth, mishap)) => mover.with_mishap(nth, mishap),
+    let mover = match failure {
+        Some((nth, failure)) => mover.with_failure(nth, failure),
         None => mover,
     };
     // Each page is refused late, together with the other one and alone, so that there is something
@@ -157,7 +157,7 @@ fn run_with(
         bug,
         ended: Cell::new(false),
     };
-    (scene.play(machine), owner.mover.asked())
+    (scene.play(machine), owner.mover.requests())
 }
 
 /// Frames `start` to `end`.

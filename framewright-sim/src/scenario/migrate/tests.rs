@@ -15,9 +15,9 @@ fn machine(seed: u64) -> Machine {
 fn pages_move_there_and_back() {
     let mut most = 0;
     for seed in 0..50 {
-        let (verdict, asked) = run_with(&machine(seed), None, None, None);
+        let (verdict, requests) = run_with(&machine(seed), None, None, None);
         assert_eq!(verdict, Verdict::Clean, "seed {seed}");
-        most = most.max(asked);
+        most = most.max(requests);
     }
     // Two pages in both directions: claim, unmap, remap.
     assert!(most >= 8, "{most} requests");
@@ -26,12 +26,12 @@ fn pages_move_there_and_back() {
 #[test]
 fn no_event_or_failure_at_any_step_loses_or_leaks_anything() {
     for event in [None, Some(Event::Unmapped)] {
-        for mishap in [Mishap::Busy, Mishap::Refused] {
+        for failure in [SeededFailure::Busy, SeededFailure::Refused] {
             for nth in 0..16 {
                 for seed in 0..20 {
-                    let mishap = Some((nth, mishap));
-                    let (verdict, _) = run_with(&machine(seed), None, mishap, event);
-                    assert_eq!(verdict, Verdict::Clean, "{event:?}, {mishap:?}, seed {seed}");
+                    let failure = Some((nth, failure));
+                    let (verdict, _) = run_with(&machine(seed), None, failure, event);
+                    assert_eq!(verdict, Verdict::Clean, "{event:?}, {failure:?}, seed {seed}");
                 }
             }
         }

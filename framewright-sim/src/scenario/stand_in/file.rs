@@ -11,7 +11,7 @@ use framewright::{Pfn, tlb::DeferredFlush};
 
 use crate::{
     engine::{Cpu, LockId},
-    process::{Access, Mapping, Process, Pte, Purpose, SpaceId, Token, Trouble},
+    process::{Access, AccessError, Mapping, Process, Pte, Purpose, SpaceId, Token},
     scenario::{
         Bug,
         stage::{Stage, slots},
@@ -105,7 +105,7 @@ impl<'l, 'm> File<'l, 'm> {
         process: &Process,
         page: u32,
         access: Access,
-    ) -> Result<Token, Trouble> {
+    ) -> Result<Token, AccessError> {
         loop {
             if !self.maps(process, page) {
                 return process.touch(cpu, page, access, &mut &self.stage.world.stack);
@@ -128,7 +128,7 @@ impl<'l, 'm> File<'l, 'm> {
         process: &Process,
         page: u32,
         access: Access,
-    ) -> Result<(), Trouble> {
+    ) -> Result<(), AccessError> {
         let frame = self.read_in(cpu, process, page)?;
         let store = access == Access::Store;
         if store && self.bug != Some(Bug::UnflushedWrite) {
@@ -147,10 +147,10 @@ impl<'l, 'm> File<'l, 'm> {
     }
 
     /// The frame of the page, which is read in if necessary.
-    fn read_in(&self, cpu: Cpu<'_>, process: &Process, page: u32) -> Result<u32, Trouble> {
+    fn read_in(&self, cpu: Cpu<'_>, process: &Process, page: u32) -> Result<u32, AccessError> {
         let state = self.page(page);
         if state.truncated.get() {
-            return Err(Trouble::NotAllowed(page));
+            return Err(AccessError::NotAllowed(page));
         }
         if let Some(frame) = state.cached.get() {
             return Ok(frame);

@@ -8,7 +8,7 @@ use std::cell::{Cell, OnceCell};
 
 use crate::{
     engine::{Cpu, LockId},
-    process::{Access, Mapping, Oracle, Process, Pte, Purpose, Token, Trouble},
+    process::{Access, AccessError, Mapping, Oracle, Process, Pte, Purpose, Token},
     scenario::{
         Bug,
         stage::{Stage, slots},
@@ -54,10 +54,10 @@ impl Disk {
         process: &Process,
         page: u32,
         access: Access,
-    ) -> Result<Token, Trouble> {
+    ) -> Result<Token, AccessError> {
         loop {
             match process.touch(cpu, page, access, &mut &stage.world.stack) {
-                Err(Trouble::Elsewhere(Pte::Swapped(_))) => {
+                Err(AccessError::Elsewhere(Pte::Swapped(_))) => {
                     self.read_in(cpu, stage, process, page)?;
                 }
                 result => return result,
@@ -73,7 +73,7 @@ impl Disk {
         stage: &Stage<'_, '_>,
         process: &Process,
         page: u32,
-    ) -> Result<(), Trouble> {
+    ) -> Result<(), AccessError> {
         let lock = self.lock(cpu, page);
         let frames = &mut &stage.world.stack;
         stage.flusher(cpu).flush_deferred(process.space().deferred_flush());

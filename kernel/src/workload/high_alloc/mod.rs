@@ -63,7 +63,7 @@ impl Kept {
     }
 
     /// Requests a huge page.
-    fn ask(&mut self, request: Request) {
+    fn request(&mut self, request: Request) {
         let Some(pfn) = memory::alloc(request) else { return };
         for frame in 0..request.order().frames() {
             frames::write(pfn.offset(frame), 0, Self::mark(pfn, frame));
@@ -139,8 +139,8 @@ impl Shared {
     /// The work of one CPU until the builders stop: the last one makes the requests.
     fn part(&self, cpu: &'static Cpu) -> Part {
         let (cpus, me) = (cpu::online(), cpu.id.index());
-        let asks = me + 1 == cpus;
-        if asks && cpus > 1 {
+        let requests = me + 1 == cpus;
+        if requests && cpus > 1 {
             kthread::run_until(Event::SERVED, || self.packed.load(Ordering::Acquire) == 0);
             return Part { builder: None, passes: self.request_twice(None) };
         }
@@ -151,7 +151,8 @@ impl Shared {
         (me..self.sizes.sources).step_by(builders as usize).for_each(|page| builder.unpack(page));
         self.packed.fetch_sub(1, Ordering::AcqRel);
         wait::wake(Event::SERVED);
-        let passes = if asks { self.request_twice(Some(&mut builder)) } else { Part::NONE.passes };
+        let passes =
+            if requests { self.request_twice(Some(&mut builder)) } else { Part::NONE.passes };
         while !self.stop.load(Ordering::Acquire) {
             self.step(&mut builder);
         }
@@ -202,7 +203,7 @@ impl Shared {
                 let all = PHASES as u64 * self.attempts;
                 println!("progress {} {all}", number * self.attempts + attempt);
             }
-            kept.ask(self.request);
+            kept.request(self.request);
             wait(1);
         }
         let successes = kept.count;
@@ -230,7 +231,7 @@ pub(crate) fn run(options: &Options<'_>, report: &mut Report) -> bool {
     // reclaim.
     let sources = managed;
     let largest = (managed / 16 / builders).clamp(64, 12_288);
-    let play = Shared {
+    let shared = Shared {
         request,
         attempts: managed / Order::PAGEBLOCK.frames() * 95 / 100,
         steps: options.number("steps", STEPS).max(1).saturating_mul(builders),
@@ -250,7 +251,7 @@ pub(crate) fn run(options: &Options<'_>, report: &mut Report) -> bool {
     let mut parts = Parts([const { UnsafeCell::new(Part::NONE) }; MAX_CPUS]);
     Sources::new(sources + OBJECTS * cpus).opened(|| {
         cpu::run_on_all(&|cpu| {
-            let part = play.part(cpu);
+            let part = shared.part(cpu);
             // SAFETY: the part of this CPU.
             unsafe { *parts.of(cpu) = part };
         });
@@ -259,12 +260,12 @@ pub(crate) fn run(options: &Options<'_>, report: &mut Report) -> bool {
     let mut builders = parts.0.map(|part| part.into_inner().builder);
     builders.iter().flatten().for_each(|builder| builder.free_inodes(OUTLIVED));
     memory().drain_all();
-    let third = play.pass(PHASES as u64 - 1, &mut |_| _ = kthread::run());
+    let third = shared.pass(PHASES as u64 - 1, &mut |_| _ = kthread::run());
     let passes = [first, second, third];
     let mut done = Done::default();
     builders.iter_mut().filter_map(Option::take).for_each(|builder| done.add(&builder.end()));
     let counts = Counts::now().since(&begun);
-    let achievable = figures::show(report, play.attempts, &passes, &counts, &done);
+    let achievable = figures::show(report, shared.attempts, &passes, &counts, &done);
     let wrong = passes.iter().map(|pass| pass.wrong).sum::<u64>() + done.wrong;
     let lists_hold = memory().lru().is_some_and(|lru| lru.check().is_ok());
     let checks = [
