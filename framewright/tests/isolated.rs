@@ -113,7 +113,8 @@ fn a_run_that_was_found_may_be_isolated_before_it_is_taken() {
     in_between(
         1,
         |memory| {
-            let wanted = Contiguous::new(700, MigrateType::Unmovable);
+            // With bounds the run is searched for, and taken in a second hold of the lock.
+            let wanted = Contiguous::new(700, MigrateType::Unmovable).within(range(0, 4));
             let extent = memory.alloc_contiguous(&wanted).unwrap();
             assert!(extent.range().start() >= Pfn::new(512), "{extent:?} is isolated");
             memory.free_extent(extent).unwrap();
@@ -129,7 +130,8 @@ fn a_run_that_was_found_may_be_removed_before_it_is_taken() {
     in_between(
         1,
         |memory| {
-            let wanted = Contiguous::new(700, MigrateType::Unmovable);
+            // With bounds the run is searched for, and taken in a second hold of the lock.
+            let wanted = Contiguous::new(700, MigrateType::Unmovable).within(range(0, 4));
             let extent = memory.alloc_contiguous(&wanted).unwrap();
             assert!(extent.range().start() >= Pfn::new(512), "{extent:?} was removed");
             memory.free_extent(extent).unwrap();

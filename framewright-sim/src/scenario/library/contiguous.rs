@@ -20,7 +20,9 @@ pub(in crate::scenario) fn run(machine: &Machine, bug: Option<Bug>) -> Verdict {
             Box::new(works),
             Box::new(|cpu| {
                 let memory = &library.memory;
-                let wanted = Contiguous::new(20, MigrateType::Movable);
+                // With bounds the run is always searched for.
+                let anywhere = FrameRange::new(Pfn::new(0), Pfn::MAX).expect("in order");
+                let wanted = Contiguous::new(20, MigrateType::Movable).within(anywhere);
                 if let Ok(extent) = memory.alloc_contiguous(&wanted) {
                     hold(cpu, library, extent);
                 }
