@@ -228,6 +228,11 @@ fn a_refused_block_is_reported_with_its_own_frame() {
     let request = Request::new(Order::ZERO, MigrateType::Movable);
     let block = memory.cpu(CpuId::new(1)).unwrap().alloc(request).unwrap();
     let pfn = block.pfn();
+    // The first lists of the group are those of the first zone.
+    let mut token = memory.cpu(CpuId::new(0)).unwrap();
+    let other = token.alloc(request.zone(ZoneKind::Dma32)).unwrap();
+    token.free(other).unwrap();
+    drop(token);
     assert!(pfn.get() >= FRAMES, "it is of the second zone");
     free_twice(memory, CpuId::new(1), block);
     let reports = memory.platform().reports.lock().unwrap();

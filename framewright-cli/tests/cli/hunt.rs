@@ -46,7 +46,7 @@ fn a_bug_that_is_not_found_fails() {
 #[test]
 fn a_recording_of_another_program_is_not_called_clean() {
     for (replay, complaint) in
-        [("replay:0=999", "place 0 has "), ("replay:0=1,90000=1", "none numbered 90000")]
+        [("replay:0=999", "decision 0 has "), ("replay:0=1,90000=1", "no number 90000")]
     {
         let hunt = ["hunt", "take", "--bug", "none", "--schedule", replay];
         framewright(&hunt)
@@ -75,7 +75,7 @@ fn steps_are_counted_in_controls() {
     let cells: Vec<&str> = row.split_whitespace().skip(1).collect();
     let never: Vec<bool> = cells.iter().map(|&cell| cell == "-").collect();
     assert_eq!(never, [false, false, true, true, false, true, true], "{text}");
-    assert!(!cells.contains(&"0") && text.contains("its owner is not asked"), "{text}");
+    assert!(!cells.contains(&"0") && text.contains("its owner is not called"), "{text}");
 }
 
 #[test]

@@ -60,7 +60,7 @@ fn parallel_runs_are_limited_by_memory() {
     assert_eq!(of(1 << 20).unwrap(), large.at_once(None).unwrap());
     let refused = of(3).unwrap_err();
     assert!(refused.is_bad_input());
-    for expected in ["262144 MiB", "takes 4096 MiB", "has 3072 MiB", "--memory"] {
+    for expected in ["262144 MiB", "takes 4096 MiB", "3072 MiB are available", "--memory"] {
         assert!(refused.to_string().contains(expected), "{refused}");
     }
 }

@@ -43,7 +43,7 @@ pub(in crate::scenario) const REFUSED: Tally = Tally {
     what: "the owner refuses to migrate the page",
     points: &points(
         &[Step::Flush, Step::Copy, Step::Undo, Step::Release],
-        "its owner is not requests",
+        "its owner is not called",
     ),
 };
 
