@@ -2,61 +2,40 @@
 //! lists are drained from elsewhere.
 #![cfg(framewright_tso)]
 
-#[path = "support/toy.rs"]
-mod toy;
-
 use framewright::{
-    Block, Config, CpuId, FrameRange, Memory, MigrateType, Order, Pfn, Platform, Request,
-    platform::{BarrierTarget, OwnerLock, Probe, Wait},
+    Block, Config, CpuId, FrameRange, Memory, MigrateType, Order, Pfn, Request,
+    platform::OwnerLock,
     sync::tso::{self, Barrier, Explorer},
     tuning::Auto,
 };
-use toy::{leaked, mostly_nothing};
-
-/// Model threads; the mutant has no barriers.
-struct Machine {
-    kind: OwnerLock,
-    barriers: bool,
-}
-
-// SAFETY: the lock is the library's own, the remote barrier the model's, but for the mutant.
-unsafe impl Platform for Machine {
-    mostly_nothing!();
-
-    fn owner_lock(&self) -> OwnerLock {
-        self.kind
-    }
-
-    fn remote_barrier(&self, _target: BarrierTarget) {
-        if self.barriers {
-            tso::remote_barrier(Barrier::All);
-        }
-    }
-
-    fn wait(&self, _why: Wait, _spins: u32) {
-        tso::yield_now();
-    }
-}
-
-impl Probe for Machine {}
+use framewright_fakes::{FakePlatform, leaked};
 
 /// A pageblock, whole: of others the owner's short way keeps off.
 const FRAMES: u64 = 512;
 
 /// A memory that lives as long as the process: executions are many, but it is small.
-fn memory(machine: Machine) -> &'static Memory<'static, Machine> {
+fn memory(kind: OwnerLock, barriers: bool) -> &'static Memory<'static, FakePlatform> {
     let map = [FrameRange::new(Pfn::new(0), Pfn::new(FRAMES)).unwrap().into()];
     let mut config = Config::new(&map, 1);
     config.tuning.zone.min_free = Auto::Fixed(0);
     config.tuning.set("pcp.bundle_slots", "64").unwrap();
-    leaked(machine, &config)
+    let platform = FakePlatform::new(kind);
+    platform.on_wait(|_, _| tso::yield_now());
+    let barrier = move |_| {
+        if barriers {
+            tso::remote_barrier(Barrier::All);
+        }
+    };
+    // SAFETY: the barrier is the model's, but for the mutant, which the model has to find.
+    unsafe { platform.on_barrier(barrier) };
+    leaked(platform, &config)
 }
 
 /// The owner allocates what its list holds while the list is drained.
 fn drained_at_work(kind: OwnerLock, barriers: bool) -> impl Fn() + Sync {
     move || {
         const PAGE: Request = Request::new(Order::ZERO, MigrateType::Movable);
-        let memory = memory(Machine { kind, barriers });
+        let memory = memory(kind, barriers);
         let mut token = memory.cpu(CpuId::new(0)).unwrap();
         let block = token.alloc(PAGE).unwrap();
         token.free(block).unwrap();
@@ -95,7 +74,7 @@ fn isolation_waits_for_owners_at_work() {
     for kind in [OwnerLock::Biased, OwnerLock::Trylock] {
         let explorer = Explorer::new().random(1).executions(4000);
         let explored = explorer.run(move || {
-            let memory = memory(Machine { kind, barriers: true });
+            let memory = memory(kind, true);
             let page = Request::new(Order::ZERO, MigrateType::Movable);
             let block = memory.cpu(CpuId::new(0)).unwrap().alloc(page).map(Block::into_raw);
             let (pfn, order) = block.unwrap();
@@ -119,7 +98,7 @@ fn isolation_waits_for_owners_at_work() {
 /// refused, or nothing of it is left with the owner.
 fn removed_at_work(kind: OwnerLock, barriers: bool) -> impl Fn() + Sync {
     move || {
-        let memory = memory(Machine { kind, barriers });
+        let memory = memory(kind, barriers);
         let page = Request::new(Order::ZERO, MigrateType::Movable);
         let block = memory.cpu(CpuId::new(0)).unwrap().alloc(page).map(Block::into_raw);
         let (pfn, order) = block.unwrap();

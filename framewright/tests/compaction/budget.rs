@@ -202,8 +202,8 @@ fn reclaim_is_charged_to_the_budget() {
     let moved = |frees| {
         let owner = leaked_owner(&[("compact.migrate_budget", "200")], 1);
         fill(owner);
-        let relief = Box::leak(Box::new(Reclaiming { owner, frees, was_called: false.into() }));
-        assert!(owner.memory.platform().relief.set(relief).is_ok());
+        let relief = Reclaiming { owner, frees, was_called: false.into() };
+        owner.memory.platform().set_relief(relief);
         assert!(owner.memory.cpu(CpuId::new(1)).unwrap().alloc(HUGE).is_err());
         owner.check();
         owner.memory.compact_stats().pgmigrate_success

@@ -1,52 +1,32 @@
 //! Trace events: both methods emit each of Linux's events where it has the same meaning.
 
-use std::{cell::RefCell, collections::BTreeMap, sync::Mutex};
+use std::{
+    cell::RefCell,
+    collections::BTreeMap,
+    sync::{Arc, Mutex},
+};
 
 use framewright::{
-    Config, CpuId, FrameRange, Memory, MemoryRange, MigrateType, NodeId, Order, Pfn, Platform,
-    Request, Tuning, ZoneKind,
+    Config, CpuId, FrameRange, Memory, MemoryRange, MigrateType, NodeId, Order, Pfn, Request,
+    Tuning, ZoneKind,
     compact::{Compactor, Workspace},
     migrate::{ClaimEnd, Claims, Effort, Locking, Move, Mover},
     observe::{CompactEvent, Event, Scanner},
-    platform::{BarrierTarget, CompactPriority, Compacted, OwnerLock, Probe, Wait},
+    platform::{CompactPriority, Compacted},
     tlb::{BatchSlot, CpuMask, Flushed, Scope, Shootdown, Unmapping},
     tuning::Auto,
 };
 
-use crate::support::toy::{leaked, mostly_nothing};
+use framewright_fakes::{FakePlatform, ObservedPlatform, leaked};
 
 const HUGE: Request = Request::new(Order::PAGEBLOCK, MigrateType::Movable);
 
-type Traced = Memory<'static, Machine>;
-
-/// A machine that records compaction events.
-#[derive(Default)]
-struct Machine(Mutex<Vec<CompactEvent>>);
-
-// SAFETY: `SpinFlag` excludes; there is one thread, which needs no barriers.
-unsafe impl Platform for Machine {
-    mostly_nothing!();
-    const TRACING: bool = true;
-
-    fn owner_lock(&self) -> OwnerLock {
-        OwnerLock::Biased
-    }
-    fn remote_barrier(&self, _: BarrierTarget) {}
-    fn wait(&self, why: Wait, spins: u32) {
-        assert!(spins < 1000, "waits for ever: {why:?}");
-    }
-    fn trace(&self, _: CpuId, event: &Event) {
-        if let Event::Compaction(event) = event {
-            self.0.lock().unwrap().push(*event);
-        }
-    }
-}
-
-impl Probe for Machine {}
+type Traced = Memory<'static, ObservedPlatform>;
 
 /// The owner and mover of all pages, each of one frame. No CPU has any of them mapped.
 struct Owner {
     memory: &'static Traced,
+    events: Arc<Mutex<Vec<CompactEvent>>>,
     /// By frame: whether the page is claimed.
     pages: RefCell<BTreeMap<u64, bool>>,
     /// No page can be claimed.
@@ -54,7 +34,7 @@ struct Owner {
 }
 
 // SAFETY: one thread; frames of pages that are claimed are freed by nobody else.
-unsafe impl Mover<Machine> for Owner {
+unsafe impl Mover<ObservedPlatform> for Owner {
     fn claim(&self, frames: FrameRange, _: &Effort, claims: &mut Claims<'_>) -> ClaimEnd {
         let mut pages = self.pages.borrow_mut();
         claims.take_pages(frames, |pfn| {
@@ -68,7 +48,7 @@ unsafe impl Mover<Machine> for Owner {
         moves: &mut [Move],
         _: &Effort,
         _: Locking,
-        _: &mut Unmapping<'_, '_, '_, Machine>,
+        _: &mut Unmapping<'_, '_, '_, ObservedPlatform>,
     ) {
         moves.iter_mut().for_each(Move::set_unmapped);
     }
@@ -110,8 +90,18 @@ impl Owner {
         let mut tuning = Tuning::default();
         tuning.zone.min_free = Auto::Fixed(0);
         set.iter().for_each(|(key, value)| tuning.set(key, value).unwrap());
-        let memory = leaked(Machine::default(), &Config { tuning, ..Config::new(&map, 1) });
-        let owner = Self { memory, pages: RefCell::default(), stuck: false };
+        let platform = FakePlatform::default().observed();
+        let events = Arc::new(Mutex::new(Vec::new()));
+        platform.on_trace({
+            let events = Arc::clone(&events);
+            move |_, event| {
+                if let Event::Compaction(event) = event {
+                    events.lock().unwrap().push(*event);
+                }
+            }
+        });
+        let memory = leaked(platform, &Config { tuning, ..Config::new(&map, 1) });
+        let owner = Self { memory, events, pages: RefCell::default(), stuck: false };
         let page = Request::new(Order::ZERO, MigrateType::Movable).no_wait();
         let mut token = memory.cpu(CpuId::new(0)).unwrap();
         while let Ok(block) = token.alloc(page) {
@@ -129,7 +119,10 @@ impl Owner {
         owner
     }
 
-    fn with_compactor<R>(&self, work: impl FnOnce(&mut Compactor<'_, 'static, Machine>) -> R) -> R {
+    fn with_compactor<R>(
+        &self,
+        work: impl FnOnce(&mut Compactor<'_, 'static, ObservedPlatform>) -> R,
+    ) -> R {
         let (mut moves, mut slots) = ([Move::default(); 64], [BatchSlot::default(); 64]);
         let space = Workspace { moves: &mut moves, slots: &mut slots };
         // SAFETY: the pages of the mover are in frames of this memory, and nothing is mapped.
@@ -146,7 +139,7 @@ impl Owner {
 
     /// The events since the last call.
     fn events(&self) -> Vec<CompactEvent> {
-        std::mem::take(&mut self.memory.platform().0.lock().unwrap())
+        std::mem::take(&mut self.events.lock().unwrap())
     }
 }
 

@@ -6,9 +6,10 @@ use framewright::{
     platform::{CompactPriority, Compacted},
 };
 
+use framewright_fakes::Contention;
+
 use crate::{
-    PAGEBLOCKS, owner::FakeOwner, scatter, support::machine::Crowd, with_compactor, with_owner,
-    with_owner_and_side_tables,
+    PAGEBLOCKS, owner::FakeOwner, scatter, with_compactor, with_owner, with_owner_and_side_tables,
 };
 
 const METHODS: [&str; 2] = ["index", "scan"];
@@ -285,7 +286,7 @@ fn met_scanners_are_reset_and_a_type_mismatch_sets_no_skip_hint() {
 
 /// Number of frames that an unsuccessful search scans while locks are contended, in a memory with
 /// these side tables.
-fn scanned_in(crowd: Crowd, side_tables: SideTables, priority: CompactPriority) -> u64 {
+fn scanned_in(contention: Contention, side_tables: SideTables, priority: CompactPriority) -> u64 {
     let mut scanned = 0;
     let settings = [("compact.method", "scan"), ("compact.shortcuts", "off")];
     with_owner_and_side_tables(side_tables, PAGEBLOCKS, &settings, 11, |owner| {
@@ -295,7 +296,7 @@ fn scanned_in(crowd: Crowd, side_tables: SideTables, priority: CompactPriority) 
             // The machine knows a lock only once it has been taken.
             lru.check().unwrap();
         }
-        *owner.memory.platform().crowd.lock().unwrap() = crowd;
+        owner.memory.platform().set_contention(contention);
         let (result, _) = form(owner, HUGE, priority);
         assert_ne!(result, Compacted::Success);
         scanned = owner.memory.compact_stats().compact_migrate_scanned;
@@ -307,13 +308,13 @@ fn scanned_in(crowd: Crowd, side_tables: SideTables, priority: CompactPriority) 
 /// most. Other modes go on.
 #[test]
 fn async_scanning_stops_under_lock_contention() {
-    let scanned = |crowd, priority| scanned_in(crowd, SideTables::default(), priority);
-    let alone = scanned(Crowd::Everywhere, CompactPriority::Async);
+    let scanned = |contention, priority| scanned_in(contention, SideTables::default(), priority);
+    let alone = scanned(Contention::All, CompactPriority::Async);
     assert!((1..=512).contains(&alone), "{alone}");
-    for (crowd, priority) in
-        [(Crowd::Nowhere, CompactPriority::Async), (Crowd::Everywhere, CompactPriority::SyncLight)]
+    for (contention, priority) in
+        [(Contention::None, CompactPriority::Async), (Contention::All, CompactPriority::SyncLight)]
     {
-        let more = scanned(crowd, priority);
+        let more = scanned(contention, priority);
         assert!(more > 4 * alone, "{priority:?}: {more}, and {alone} with contention");
     }
 }
@@ -322,11 +323,11 @@ fn async_scanning_stops_under_lock_contention() {
 #[test]
 fn async_scanning_stops_under_lru_lock_contention() {
     let side_tables = SideTables { lru: true, ..SideTables::default() };
-    let scanned = |crowd, priority| scanned_in(crowd, side_tables, priority);
-    let alone = scanned(Crowd::AtLists, CompactPriority::Async);
+    let scanned = |contention, priority| scanned_in(contention, side_tables, priority);
+    let alone = scanned(Contention::LruLists, CompactPriority::Async);
     assert!((1..=512).contains(&alone), "{alone}");
-    assert!(scanned(Crowd::Nowhere, CompactPriority::Async) > 4 * alone);
-    assert!(scanned(Crowd::AtLists, CompactPriority::SyncLight) > 4 * alone);
+    assert!(scanned(Contention::None, CompactPriority::Async) > 4 * alone);
+    assert!(scanned(Contention::LruLists, CompactPriority::SyncLight) > 4 * alone);
 }
 
 /// Requests still try what background compaction did not achieve.

@@ -6,6 +6,8 @@ use framewright::{
     platform::{Captured, CompactPriority, Compacted, Need, Relief},
 };
 
+use framewright_fakes::FakeRelief;
+
 use crate::{
     leaked_owner, leaked_owner_with_relief,
     owner::FakeOwner,
@@ -27,17 +29,7 @@ impl Relief for CompactingRelief {
 
 /// Makes requests in the memory of this owner use its compaction.
 pub(crate) fn install(owner: &'static FakeOwner<'static, 'static>) {
-    let relief = Box::leak(Box::new(CompactingRelief(owner)));
-    assert!(owner.memory.platform().relief.set(relief).is_ok());
-}
-
-/// Relief that claims to reclaim in the background, and never compacts for a request.
-struct Background;
-
-impl Relief for Background {
-    fn reclaims_in_background(&self) -> bool {
-        true
-    }
+    owner.memory.platform().set_relief(CompactingRelief(owner));
 }
 
 /// The pageblock of a frame.
@@ -76,7 +68,7 @@ fn a_request_for_a_huge_page_is_served_by_compaction() {
 fn background_compaction_forms_a_quarter_of_the_missed_huge_pages() {
     for method in ["index", "scan"] {
         let owner = leaked_owner(&[("compact.method", method), ("zone.huge_reserve", "5000")], 1);
-        assert!(owner.memory.platform().relief.set(&Background).is_ok());
+        owner.memory.platform().set_relief(FakeRelief::new().in_background(|| true));
         scatter(owner, 3);
         owner.memory.drain_all();
         let zone = || owner.memory.zones().next().unwrap();
@@ -99,7 +91,7 @@ fn background_compaction_forms_a_quarter_of_the_missed_huge_pages() {
 #[test]
 fn by_index_background_compaction_retries_after_a_deferral() {
     let owner = leaked_owner(&[("zone.huge_reserve", "5000")], 1);
-    assert!(owner.memory.platform().relief.set(&Background).is_ok());
+    owner.memory.platform().set_relief(FakeRelief::new().in_background(|| true));
     let others: Vec<_> =
         (0..2048).filter_map(|_| owner.alloc(0, MigrateType::Unmovable, true)).collect();
     fill(owner);

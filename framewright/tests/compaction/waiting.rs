@@ -34,8 +34,7 @@ impl IsolationHolder {
     fn begin(owner: &'static FakeOwner<'static, 'static>) -> &'static Self {
         let this: &'static Self =
             Box::leak(Box::new(IsolationHolder { owner, blocks: Mutex::default() }));
-        let others = Box::leak(Box::new(move |why| this.release_one(why)));
-        assert!(owner.memory.platform().others.set(others).is_ok());
+        owner.memory.platform().on_wait(|why, _| this.release_one(why));
         this
     }
 
@@ -132,8 +131,8 @@ fn a_range_is_emptied_despite_occasional_contention() {
 /// Counts how often a caller waits for memory.
 fn count_waits(owner: &FakeOwner<'_, '_>) -> &'static AtomicU64 {
     let waited: &'static AtomicU64 = Box::leak(Box::default());
-    let count = |why| _ = waited.fetch_add((why == Wait::Memory).into(), Relaxed);
-    assert!(owner.memory.platform().others.set(Box::leak(Box::new(count))).is_ok());
+    let count = |why, _| _ = waited.fetch_add((why == Wait::Memory).into(), Relaxed);
+    owner.memory.platform().on_wait(count);
     waited
 }
 

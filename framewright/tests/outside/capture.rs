@@ -8,35 +8,23 @@ use std::{
 
 use framewright::{
     AllocError, Block, MigrateType, Order, Request,
-    platform::{Captured, CompactPriority, Compacted, Need, Relief},
+    platform::{Captured, Compacted},
 };
+use framewright_fakes::FakeRelief;
 
 use crate::machine::{CPU, PAGE, TestMemory, assert_apart, assert_complete, memory, take_all};
 
 const PAIR: Request = Request::new(Order::new(1).unwrap(), MigrateType::Movable);
 
-/// Hands over the first block that fits, and then does what it likes.
-struct Hands {
-    blocks: Mutex<Vec<Block<'static>>>,
-    then: fn(Captured<'_>) -> Compacted,
-}
-
-impl Relief for Hands {
-    fn compact(&self, _: &Need, _: CompactPriority, captured: Captured<'_>) -> Compacted {
-        let mut blocks = self.blocks.lock().unwrap();
-        let refused = blocks.drain(..).filter_map(|block| captured.keep(block).err()).collect();
-        *blocks = refused;
-        drop(blocks);
-        (self.then)(captured)
-    }
-}
+/// The blocks that relief has.
+type Blocks = Mutex<Vec<Block<'static>>>;
 
 /// A memory whose frames are all allocated, and the blocks that its relief has. Only the last fits
 /// the request.
 struct Scene {
     memory: &'static TestMemory,
     held: Vec<Block<'static>>,
-    hands: &'static Hands,
+    hands: &'static Blocks,
     other: &'static TestMemory,
 }
 
@@ -49,8 +37,15 @@ impl Scene {
         blocks.push(token.alloc(PAGE).unwrap());
         blocks.push(token.alloc(PAIR).unwrap());
         let held = take_all(memory, &mut token);
-        let hands = Box::leak(Box::new(Hands { blocks: Mutex::new(blocks), then }));
-        memory.platform().relief.set(hands).ok().unwrap();
+        let hands: &'static Blocks = Box::leak(Box::new(Mutex::new(blocks)));
+        // It hands over the first block that fits, and then does what it likes.
+        memory.platform().set_relief(FakeRelief::new().on_compact(move |_, _, captured| {
+            let mut blocks = hands.lock().unwrap();
+            let refused = blocks.drain(..).filter_map(|block| captured.keep(block).err()).collect();
+            *blocks = refused;
+            drop(blocks);
+            then(captured)
+        }));
         Self { memory, held, hands, other }
     }
 
@@ -60,7 +55,7 @@ impl Scene {
 
     /// Every block has its owner from before, or is `served`; none is lost.
     fn end(self, served: Option<Block<'static>>) {
-        let blocks = std::mem::take(&mut *self.hands.blocks.lock().unwrap());
+        let blocks = std::mem::take(&mut *self.hands.lock().unwrap());
         let (own, foreign): (Vec<_>, Vec<_>) =
             blocks.into_iter().chain(served).partition(|block| self.memory.owns(block));
         let all: Vec<_> = self.held.into_iter().chain(own).collect();
@@ -75,7 +70,7 @@ fn only_a_block_of_the_memory_and_order_is_kept() {
     let scene = Scene::new(|_| Compacted::Success);
     let served = scene.request().unwrap();
     assert!(scene.memory.owns(&served) && served.order() == PAIR.order());
-    assert_eq!(scene.hands.blocks.lock().unwrap().len(), 3, "the others are given back");
+    assert_eq!(scene.hands.lock().unwrap().len(), 3, "the others are given back");
     scene.end(Some(served));
 }
 

@@ -3,9 +3,6 @@
 //! The machine is the only unsafe code here. Every attack is in a module that forbids it.
 #![cfg(not(any(framewright_loom, framewright_tso)))]
 
-#[path = "../support/toy.rs"]
-mod toy;
-
 mod batches;
 mod capture;
 mod machine;

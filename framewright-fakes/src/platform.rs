@@ -1,0 +1,373 @@
+//! [`FakePlatform`]: a platform without hardware.
+
+use std::{
+    cell::Cell,
+    collections::HashMap,
+    sync::{
+        Mutex, OnceLock,
+        atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
+    },
+    thread::{self, ThreadId},
+};
+
+use framewright::{
+    CpuId, Order, Pfn, Platform,
+    observe::{Corruption, Event},
+    platform::{
+        Access, BarrierTarget, Cost, Line, Miss, NoRelief, OwnerLock, Probe, Relief, Section, Site,
+        Wait, poison_word,
+    },
+};
+
+use crate::{
+    contention::{Contention, Locks},
+    hooks::{Hooks, ProbeCall, set},
+    words::{Lock, Word},
+};
+
+/// Calls of `wait` in one loop after which a single thread counts as deadlocked.
+const WAITS: u32 = 1000;
+
+thread_local! {
+    /// How often this thread has masked interrupts without restoring them.
+    static MASKED: Cell<u32> = const { Cell::new(0) };
+}
+
+/// A platform whose CPUs are the threads that use it: often a single one for all CPUs in turn.
+///
+/// The contents of a frame are one number. The clock stands still unless a test moves it. The platform asserts what
+/// the library promises: that no callback happens under a lock of the library, and that no loop waits for ever.
+///
+/// With `OBSERVED` the platform traces, and has the hooks of a simulator:
+/// [`on_trace`](FakePlatform::on_trace), [`on_probe`](FakePlatform::on_probe),
+/// [`on_force`](FakePlatform::on_force). Without it, the library runs the code that a kernel without tracing runs.
+///
+/// A hook is set once, before the memory is made or after it through [`Memory::platform`](framewright::Memory::platform).
+/// Setting it a second time panics. The default is for a single thread, with [`OwnerLock::Biased`].
+pub struct FakePlatform<const OBSERVED: bool = false> {
+    owner_lock: OwnerLock,
+    wait_limit: u32,
+    /// The only thread that may use biased owners.
+    thread: OnceLock<ThreadId>,
+    /// The contents of frames; 0 if absent.
+    contents: Mutex<HashMap<Pfn, u64>>,
+    cleared: Mutex<Vec<(Pfn, Order)>>,
+    reports: Mutex<Vec<Corruption>>,
+    keeps_reports: AtomicBool,
+    /// Nanoseconds.
+    time: AtomicU64,
+    /// Nanoseconds that pass with each reading of the clock.
+    tick: AtomicU64,
+    relief: OnceLock<&'static (dyn Relief + Sync)>,
+    pub(crate) locks: Locks,
+    hooks: Hooks,
+}
+
+/// A platform that traces, and has the hooks of a simulator: [`FakePlatform::observed`] makes one.
+pub type ObservedPlatform = FakePlatform<true>;
+
+impl Default for FakePlatform {
+    fn default() -> Self {
+        Self::new(OwnerLock::default())
+    }
+}
+
+impl FakePlatform {
+    /// A platform for a single thread that acts for all CPUs. It panics if a loop waits more than 1000 times. With
+    /// [`OwnerLock::Biased`] it panics if a second thread uses the lists of a CPU, because it has no barrier
+    /// that reaches another thread.
+    #[must_use]
+    pub fn new(owner_lock: OwnerLock) -> Self {
+        Self {
+            owner_lock,
+            wait_limit: WAITS,
+            thread: OnceLock::new(),
+            contents: Mutex::default(),
+            cleared: Mutex::default(),
+            reports: Mutex::default(),
+            keeps_reports: AtomicBool::new(false),
+            time: AtomicU64::new(0),
+            tick: AtomicU64::new(0),
+            relief: OnceLock::new(),
+            locks: Locks::default(),
+            hooks: Hooks::default(),
+        }
+    }
+
+    /// A platform for any number of threads, with [`OwnerLock::Trylock`]. It yields the thread in each waiting loop.
+    #[must_use]
+    pub fn threaded() -> Self {
+        Self { wait_limit: u32::MAX, ..Self::new(OwnerLock::Trylock) }
+    }
+
+    /// The same platform with tracing and the hooks of a simulator.
+    #[must_use]
+    pub fn observed(self) -> ObservedPlatform {
+        FakePlatform {
+            owner_lock: self.owner_lock,
+            wait_limit: self.wait_limit,
+            thread: self.thread,
+            contents: self.contents,
+            cleared: self.cleared,
+            reports: self.reports,
+            keeps_reports: self.keeps_reports,
+            time: self.time,
+            tick: self.tick,
+            relief: self.relief,
+            locks: self.locks,
+            hooks: self.hooks,
+        }
+    }
+}
+
+impl<const OBSERVED: bool> FakePlatform<OBSERVED> {
+    /// Keeps reports of corruption for [`FakePlatform::take_reports`]. Otherwise a report panics, or goes to
+    /// [`FakePlatform::on_corruption`].
+    #[must_use]
+    pub fn keeping_reports(self) -> Self {
+        self.keeps_reports.store(true, Relaxed);
+        self
+    }
+
+    /// The reports of corruption since the last call.
+    pub fn take_reports(&self) -> Vec<Corruption> {
+        std::mem::take(&mut self.reports.lock().unwrap())
+    }
+
+    /// The blocks that were cleared since the last call.
+    pub fn take_cleared(&self) -> Vec<(Pfn, Order)> {
+        std::mem::take(&mut self.cleared.lock().unwrap())
+    }
+
+    /// Sets the contents of all frames of a block, whoever owns them.
+    pub fn write(&self, pfn: Pfn, order: Order, value: u64) {
+        self.fill(pfn, order, |_| value);
+    }
+
+    /// The contents of a frame; 0 if nothing was written.
+    pub fn read(&self, pfn: Pfn) -> u64 {
+        self.contents.lock().unwrap().get(&pfn).copied().unwrap_or(0)
+    }
+
+    /// Advances the clock.
+    pub fn advance(&self, nanos: u64) {
+        self.time.fetch_add(nanos, Relaxed);
+    }
+
+    /// Advances the clock by so many nanoseconds with each reading from now on.
+    pub fn set_tick(&self, nanos: u64) {
+        self.tick.store(nanos, Relaxed);
+    }
+
+    /// Makes locks look held by another CPU. Locks are still acquired at once.
+    pub fn set_contention(&self, contention: Contention) {
+        self.locks.set_contention(contention);
+    }
+
+    /// Sets the relief, once. It lives as long as the process. Without it there is none.
+    pub fn set_relief(&self, relief: impl Relief + Sync + 'static) {
+        set(&self.relief, Box::leak(Box::new(relief)));
+    }
+
+    /// `hook` runs at each call of [`Platform::wait`]. What it does, other CPUs do while this one waits. A hook that
+    /// changes nothing is an early wake-up.
+    pub fn on_wait(&self, hook: impl Fn(Wait, u32) + Send + Sync + 'static) {
+        set(&self.hooks.wait, Box::new(hook));
+    }
+
+    /// `hook` runs after interrupts were restored: right after a lock of the library was released, among others.
+    pub fn on_irq_restore(&self, hook: impl Fn() + Send + Sync + 'static) {
+        set(&self.hooks.irq_restore, Box::new(hook));
+    }
+
+    /// `hook` runs before each block is cleared.
+    pub fn on_clear(&self, hook: impl Fn(Pfn, Order) + Send + Sync + 'static) {
+        set(&self.hooks.clear, Box::new(hook));
+    }
+
+    /// `hook` gets each report of corruption. Then no report panics, and none is kept.
+    pub fn on_corruption(&self, hook: impl Fn(&Corruption) + Send + Sync + 'static) {
+        set(&self.hooks.corruption, Box::new(hook));
+    }
+
+    /// `hook` runs as [`Platform::remote_barrier`]. With it, several threads may use biased owners.
+    ///
+    /// # Safety
+    ///
+    /// The hook does what [`Platform`] promises of a remote barrier.
+    pub unsafe fn on_barrier(&self, hook: impl Fn(BarrierTarget) + Send + Sync + 'static) {
+        set(&self.hooks.barrier, Box::new(hook));
+    }
+
+    /// Asserts that this thread holds no lock of the library: no callback may happen under one.
+    ///
+    /// # Panics
+    ///
+    /// If it holds one.
+    pub fn assert_no_lock(&self) {
+        assert_eq!(MASKED.get(), 0, "called back under a lock");
+    }
+
+    /// Asserts that a single thread uses biased owners, unless there is a barrier that reaches others.
+    pub(crate) fn check_thread(&self) {
+        if self.owner_lock == OwnerLock::Biased && self.hooks.barrier.get().is_none() {
+            let this = thread::current().id();
+            assert_eq!(*self.thread.get_or_init(|| this), this, "biased owners need one thread");
+        }
+    }
+
+    fn fill(&self, pfn: Pfn, order: Order, value: impl Fn(Pfn) -> u64) {
+        let frames = (0..order.frames()).map(|i| pfn.offset(i));
+        self.contents.lock().unwrap().extend(frames.map(|pfn| (pfn, value(pfn))));
+    }
+
+    fn probe(&self, call: ProbeCall) {
+        if let Some(hook) = self.hooks.probe.get() {
+            hook(call);
+        }
+    }
+}
+
+impl ObservedPlatform {
+    /// `hook` gets each trace event.
+    pub fn on_trace(&self, hook: impl Fn(CpuId, &Event) + Send + Sync + 'static) {
+        set(&self.hooks.trace, Box::new(hook));
+    }
+
+    /// `hook` gets each call of [`Probe`], also under locks of the library.
+    pub fn on_probe(&self, hook: impl Fn(ProbeCall) + Send + Sync + 'static) {
+        set(&self.hooks.probe, Box::new(hook));
+    }
+
+    /// `hook` runs as [`Probe::force`].
+    pub fn on_force(&self, hook: impl Fn(Site) -> bool + Send + Sync + 'static) {
+        set(&self.hooks.force, Box::new(hook));
+    }
+}
+
+// SAFETY: lock and words are the library's own. With biased owners, either a single thread uses the words, so that
+// a barrier has nobody to reach, or the barrier is a hook whose setter has promised that it reaches all threads.
+unsafe impl<const OBSERVED: bool> Platform for FakePlatform<OBSERVED> {
+    type Lock = Lock;
+    type Word = Word;
+    type Irq = u32;
+
+    const TRACING: bool = OBSERVED;
+
+    fn irq_save(&self) -> u32 {
+        MASKED.replace(MASKED.get() + 1)
+    }
+
+    fn irq_restore(&self, irq: u32) {
+        MASKED.set(irq);
+        if let Some(hook) = self.hooks.irq_restore.get() {
+            hook();
+        }
+    }
+
+    fn owner_lock(&self) -> OwnerLock {
+        self.owner_lock
+    }
+
+    fn remote_barrier(&self, target: BarrierTarget) {
+        self.assert_no_lock();
+        assert_eq!(self.owner_lock, OwnerLock::Biased, "a barrier that is not needed");
+        if let Some(hook) = self.hooks.barrier.get() {
+            hook(target);
+        }
+    }
+
+    fn wait(&self, why: Wait, spins: u32) {
+        assert!(spins < self.wait_limit, "waits for ever: {why:?}");
+        match self.hooks.wait.get() {
+            Some(hook) => hook(why, spins),
+            None => thread::yield_now(),
+        }
+    }
+
+    fn clear(&self, pfn: Pfn, order: Order) {
+        self.assert_no_lock();
+        if let Some(hook) = self.hooks.clear.get() {
+            hook(pfn, order);
+        }
+        self.cleared.lock().unwrap().push((pfn, order));
+        self.write(pfn, order, 0);
+    }
+
+    fn copy(&self, to: Pfn, from: Pfn) {
+        self.assert_no_lock();
+        let value = self.read(from);
+        self.write(to, Order::ZERO, value);
+    }
+
+    fn poison(&self, pfn: Pfn, order: Order) {
+        self.assert_no_lock();
+        self.fill(pfn, order, poison_word);
+    }
+
+    fn verify_poison(&self, pfn: Pfn) -> Option<usize> {
+        self.assert_no_lock();
+        (self.contents.lock().unwrap().get(&pfn) != Some(&poison_word(pfn))).then_some(0)
+    }
+
+    fn now(&self) -> u64 {
+        self.time.fetch_add(self.tick.load(Relaxed), Relaxed)
+    }
+
+    fn relief(&self) -> &dyn Relief {
+        match self.relief.get() {
+            Some(relief) => *relief,
+            None => &NoRelief,
+        }
+    }
+
+    fn trace(&self, cpu: CpuId, event: &Event) {
+        // A flush is traced in an interrupt handler, where interrupts are masked.
+        if !matches!(event, Event::TlbFlush { .. }) {
+            self.assert_no_lock();
+        }
+        if let Some(hook) = self.hooks.trace.get() {
+            hook(cpu, event);
+        }
+    }
+
+    fn corruption(&self, report: &Corruption) {
+        self.assert_no_lock();
+        match self.hooks.corruption.get() {
+            Some(hook) => hook(report),
+            None if self.keeps_reports.load(Relaxed) => self.reports.lock().unwrap().push(*report),
+            None => panic!("{report}"),
+        }
+    }
+}
+
+impl<const OBSERVED: bool> Probe for FakePlatform<OBSERVED> {
+    const LISTENING: bool = OBSERVED;
+
+    fn cost(&self, cost: Cost, count: u32) {
+        self.probe(ProbeCall::Cost(cost, count));
+    }
+
+    fn touch(&self, line: Line, access: Access, miss: Miss) {
+        self.probe(ProbeCall::Touch(line, access, miss));
+    }
+
+    fn enter(&self, section: Section) {
+        if let Section::Lru(_) = section {
+            self.locks.note_lru();
+        }
+        self.probe(ProbeCall::Enter(section));
+    }
+
+    fn leave(&self, section: Section) {
+        self.probe(ProbeCall::Leave(section));
+    }
+
+    fn point(&self, site: Site) {
+        self.probe(ProbeCall::Point(site));
+    }
+
+    fn force(&self, site: Site) -> bool {
+        self.hooks.force.get().is_some_and(|hook| hook(site))
+    }
+}
