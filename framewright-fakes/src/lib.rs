@@ -56,6 +56,7 @@ mod contention;
 mod fail_nth;
 mod hooks;
 mod memory;
+mod mover;
 mod owner;
 mod platform;
 mod relief;
@@ -65,6 +66,7 @@ pub use contention::Contention;
 pub use fail_nth::FailNth;
 pub use hooks::ProbeCall;
 pub use memory::{Metadata, assert_apart, cpu, leaked, order, raw};
+pub use mover::{FakeMover, FaultRates, FaultyMover, MoverCall, MoverFault, Page};
 pub use owner::{
     FakeOwner, FaultyOwner, Others, OwnerFault, PageId, Pages, Resident, StoreBehavior,
 };

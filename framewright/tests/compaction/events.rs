@@ -1,75 +1,29 @@
 //! Trace events: both methods emit each of Linux's events where it has the same meaning.
 
-use std::{
-    cell::RefCell,
-    collections::BTreeMap,
-    sync::{Arc, Mutex},
-};
+use std::sync::{Arc, Mutex};
 
 use framewright::{
     Config, CpuId, FrameRange, Memory, MemoryRange, MigrateType, NodeId, Order, Pfn, Request,
-    Tuning, ZoneKind,
+    ZoneKind,
     compact::{Compactor, Workspace},
-    migrate::{ClaimEnd, Claims, Effort, Locking, Move, Mover},
+    migrate::Move,
     observe::{CompactEvent, Event, Scanner},
     platform::{CompactPriority, Compacted},
-    tlb::{BatchSlot, CpuMask, Flushed, Scope, Shootdown, Unmapping},
+    tlb::BatchSlot,
     tuning::Auto,
 };
 
-use framewright_fakes::{FakePlatform, ObservedPlatform, leaked};
+use framewright_fakes::{FakeMover, FakePlatform, ObservedPlatform, leaked};
 
 const HUGE: Request = Request::new(Order::PAGEBLOCK, MigrateType::Movable);
 
 type Traced = Memory<'static, ObservedPlatform>;
 
-/// The owner and mover of all pages, each of one frame. No CPU has any of them mapped.
+/// The owner of all pages, each of one frame, and the compaction events of its memory.
 struct Owner {
     memory: &'static Traced,
     events: Arc<Mutex<Vec<CompactEvent>>>,
-    /// By frame: whether the page is claimed.
-    pages: RefCell<BTreeMap<u64, bool>>,
-    /// No page can be claimed.
-    stuck: bool,
-}
-
-// SAFETY: one thread; frames of pages that are claimed are freed by nobody else.
-unsafe impl Mover<ObservedPlatform> for Owner {
-    fn claim(&self, frames: FrameRange, _: &Effort, claims: &mut Claims<'_>) -> ClaimEnd {
-        let mut pages = self.pages.borrow_mut();
-        claims.take_pages(frames, |pfn| {
-            let claimed = pages.get_mut(&pfn.get()).filter(|claimed| !self.stuck && !**claimed);
-            claimed.map(|claimed| *claimed = true).is_some()
-        });
-        ClaimEnd::Done
-    }
-    fn unmap(
-        &self,
-        moves: &mut [Move],
-        _: &Effort,
-        _: Locking,
-        _: &mut Unmapping<'_, '_, '_, ObservedPlatform>,
-    ) {
-        moves.iter_mut().for_each(Move::set_unmapped);
-    }
-    fn remap(&self, moves: &mut [Move], _: &Effort, _: &Flushed<'_>) {
-        let mut pages = self.pages.borrow_mut();
-        for at in moves {
-            pages.remove(&at.from().get()).expect("a page");
-            pages.insert(at.to().get(), false);
-            at.set_moved();
-        }
-    }
-    fn undo(&self, _: &[Move]) {}
-    fn release(&self, moves: &mut [Move]) {
-        let mut pages = self.pages.borrow_mut();
-        moves.iter().for_each(|at| _ = pages.insert(at.from().get(), false));
-    }
-}
-
-impl Shootdown for Owner {
-    fn invalidate(&self, _: CpuId, _: Scope) {}
-    fn interrupt(&self, _: CpuId, _: &CpuMask) {}
+    pages: FakeMover<'static, 'static, true>,
 }
 
 impl Owner {
@@ -87,9 +41,9 @@ impl Owner {
             MemoryRange::new(FrameRange::new(start, end).unwrap(), NodeId::default(), kind)
         };
         let map = [zone(0, ZoneKind::Dma32), zone(16 * 512, ZoneKind::Normal)];
-        let mut tuning = Tuning::default();
-        tuning.zone.min_free = Auto::Fixed(0);
-        set.iter().for_each(|(key, value)| tuning.set(key, value).unwrap());
+        let mut config = Config::new(&map, 2);
+        config.tuning.zone.min_free = Auto::Fixed(0);
+        set.iter().for_each(|(key, value)| config.tuning.set(key, value).unwrap());
         let platform = FakePlatform::default().observed();
         let events = Arc::new(Mutex::new(Vec::new()));
         platform.on_trace({
@@ -100,23 +54,14 @@ impl Owner {
                 }
             }
         });
-        let memory = leaked(platform, &Config { tuning, ..Config::new(&map, 1) });
-        let owner = Self { memory, events, pages: RefCell::default(), stuck: false };
-        let page = Request::new(Order::ZERO, MigrateType::Movable).no_wait();
-        let mut token = memory.cpu(CpuId::new(0)).unwrap();
-        while let Ok(block) = token.alloc(page) {
-            owner.pages.borrow_mut().insert(block.into_raw().0.get(), false);
-        }
-        owner.pages.borrow_mut().retain(|&at, _| {
-            if !is_kept(at) {
-                // SAFETY: it was a page of the owner's, which is removed here.
-                unsafe { token.free_raw(Pfn::new(at), Order::ZERO) }.unwrap();
-            }
-            is_kept(at)
-        });
-        drop(token);
+        let memory = leaked(platform, &config);
+        let pages = FakeMover::new(memory, 1);
+        while pages.alloc(0, MigrateType::Movable, false).is_some() {}
+        let gone: Vec<_> =
+            pages.pages.borrow().keys().copied().filter(|&at| !is_kept(at)).collect();
+        gone.into_iter().for_each(|at| pages.free(at));
         memory.drain_all();
-        owner
+        Self { memory, events, pages }
     }
 
     fn with_compactor<R>(
@@ -125,8 +70,8 @@ impl Owner {
     ) -> R {
         let (mut moves, mut slots) = ([Move::default(); 64], [BatchSlot::default(); 64]);
         let space = Workspace { moves: &mut moves, slots: &mut slots };
-        // SAFETY: the pages of the mover are in frames of this memory, and nothing is mapped.
-        work(&mut unsafe { self.memory.compactor(CpuId::new(0), self, self, space) })
+        // SAFETY: the pages of the mover are in frames of this memory, and it flushes all translations to them.
+        work(&mut unsafe { self.memory.compactor(CpuId::new(0), &self.pages, &self.pages, space) })
     }
 
     /// Wakes background compaction.
@@ -162,7 +107,7 @@ const NAMES: [&str; 14] = [
 ];
 
 /// Makes requests that succeed, then failures until requests are deferred.
-fn exercise(owner: &mut Owner) -> Vec<CompactEvent> {
+fn exercise(owner: &Owner) -> Vec<CompactEvent> {
     for priority in [CompactPriority::Async, CompactPriority::SyncLight] {
         let (_, block) = owner.with_compactor(|c| c.form(HUGE, priority));
         block.into_iter().for_each(|block| owner.memory.free_bypassing_lists(block).unwrap());
@@ -171,7 +116,7 @@ fn exercise(owner: &mut Owner) -> Vec<CompactEvent> {
     while let Ok(block) = owner.memory.alloc_bypassing_lists(HUGE.no_wait()) {
         let _ = block.into_raw();
     }
-    owner.stuck = true;
+    owner.pages.stuck.set(true);
     let refused = |_: &_| {
         let (result, _) = owner.with_compactor(|c| c.form(HUGE, CompactPriority::SyncLight));
         result == Compacted::Deferred
@@ -183,9 +128,9 @@ fn exercise(owner: &mut Owner) -> Vec<CompactEvent> {
 #[test]
 fn every_compaction_event_is_emitted_by_both_methods() {
     for method in ["index", "scan"] {
-        let mut events = exercise(&mut Owner::of_scattered_memory(method, "on"));
+        let mut events = exercise(&Owner::of_scattered_memory(method, "on"));
         // With shortcuts the scanners need not scan.
-        events.extend(exercise(&mut Owner::of_scattered_memory(method, "off")));
+        events.extend(exercise(&Owner::of_scattered_memory(method, "off")));
         let has = |name: &str| events.iter().any(|event| event.name() == name);
         let missing: Vec<_> = NAMES.into_iter().filter(|name| !has(name)).collect();
         assert!(missing.is_empty(), "{method}: {missing:?}");
@@ -199,8 +144,8 @@ fn every_compaction_event_is_emitted_by_both_methods() {
 #[test]
 fn events_and_counters_agree() {
     for method in ["index", "scan"] {
-        let mut owner = Owner::of_scattered_memory(method, "on");
-        let events = exercise(&mut owner);
+        let owner = Owner::of_scattered_memory(method, "on");
+        let events = exercise(&owner);
         let stats = owner.memory.compact_stats();
         let (mut moved, mut looked_at, mut targets) = (0, 0, 0);
         for event in events {

@@ -6,17 +6,15 @@ use framewright::{
     platform::{CompactPriority, Compacted},
 };
 
-use framewright_fakes::Contention;
+use framewright_fakes::{Contention, FakeMover};
 
-use crate::{
-    PAGEBLOCKS, owner::FakeOwner, scatter, with_compactor, with_owner, with_owner_and_side_tables,
-};
+use crate::{PAGEBLOCKS, scatter, with_compactor, with_owner, with_owner_and_side_tables};
 
 const METHODS: [&str; 2] = ["index", "scan"];
 const HUGE: Request = Request::new(Order::PAGEBLOCK, MigrateType::Movable);
 
 fn form<'m>(
-    owner: &FakeOwner<'_, 'm>,
+    owner: &FakeMover<'_, 'm>,
     request: Request,
     priority: CompactPriority,
 ) -> (Compacted, Option<Block<'m>>) {
@@ -26,7 +24,7 @@ fn form<'m>(
 }
 
 /// Forms and keeps huge pages until that fails at every priority. Returns how many formed.
-fn form_all(owner: &FakeOwner<'_, '_>) -> u64 {
+fn form_all(owner: &FakeMover<'_, '_>) -> u64 {
     let mut blocks = Vec::new();
     loop {
         let priorities =
@@ -222,7 +220,7 @@ fn no_frame_is_lost_under_random_faults() {
 }
 
 /// Allocates and frees at random, until about four fifths are in use.
-fn mix(owner: &FakeOwner<'_, '_>) {
+fn mix(owner: &FakeMover<'_, '_>) {
     while owner.memory.free() > 3500 {
         let unmovable = owner.below(12) == 0;
         let of = if unmovable { MigrateType::Unmovable } else { MigrateType::Movable };
@@ -237,7 +235,7 @@ fn mix(owner: &FakeOwner<'_, '_>) {
     }
 }
 
-fn background(owner: &FakeOwner<'_, '_>) {
+fn background(owner: &FakeMover<'_, '_>) {
     let node = framewright::NodeId::default();
     with_compactor(owner, 64, |compactor| match owner.below(4) {
         0 => _ = compactor.background(node, Order::PAGEBLOCK, framewright::ZoneKind::Movable),

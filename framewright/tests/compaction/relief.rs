@@ -6,17 +6,16 @@ use framewright::{
     platform::{Captured, CompactPriority, Compacted, Need, Relief},
 };
 
-use framewright_fakes::FakeRelief;
+use framewright_fakes::{FakeMover, FakeRelief};
 
 use crate::{
     leaked_owner, leaked_owner_with_relief,
-    owner::FakeOwner,
     rules::{fill, thin_out},
     scatter, with_compactor,
 };
 
 /// Relief that calls a compactor.
-struct CompactingRelief(&'static FakeOwner<'static, 'static>);
+struct CompactingRelief(&'static FakeMover<'static, 'static>);
 
 // SAFETY: a test has one thread.
 unsafe impl Sync for CompactingRelief {}
@@ -28,12 +27,12 @@ impl Relief for CompactingRelief {
 }
 
 /// Makes requests in the memory of this owner use its compaction.
-pub(crate) fn install(owner: &'static FakeOwner<'static, 'static>) {
+pub(crate) fn install(owner: &'static FakeMover<'static, 'static>) {
     owner.memory.platform().set_relief(CompactingRelief(owner));
 }
 
 /// The pageblock of a frame.
-fn pageblock_of(owner: &FakeOwner<'_, '_>, frame: Pfn) -> PageblockView {
+fn pageblock_of(owner: &FakeMover<'_, '_>, frame: Pfn) -> PageblockView {
     let zone = owner.memory.zones().next().unwrap().id;
     let of_frame = |held: &PageblockView| held.first.get() == frame.get() & !511;
     owner.memory.pageblocks(zone).find(of_frame).unwrap()

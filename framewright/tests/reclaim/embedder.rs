@@ -1,7 +1,7 @@
 //! Fake embedders of several sizes.
 
 use framewright::{
-    Config, CpuId, MemoryRange, NodeId, Pfn, SideTables, ZoneKind,
+    Config, CpuId, MemoryRange, NodeId, Pfn, ZoneKind,
     observe::NodeStat,
     reclaim::PageKind,
     tuning::{Auto, Tuning},
@@ -29,10 +29,8 @@ pub(crate) fn embedder_of(
     background: bool,
     tune: impl FnOnce(&mut Tuning),
 ) -> &'static FakeOwner {
-    let mut config = Config {
-        side_tables: SideTables { lru: true, ..SideTables::default() },
-        ..Config::new(map, 2)
-    };
+    let mut config = Config::new(map, 2);
+    config.side_tables.lru = true;
     config.tuning.zone.min_free = Auto::Fixed(64);
     tune(&mut config.tuning);
     FakeOwner::new(&config, background)

@@ -1,6 +1,5 @@
-//! A fake embedder that owns pages. It refuses pages, is busy, fails half-way, and frees pages
-//! while they are claimed. It knows what every page must hold, including stores through stale
-//! translations.
+//! [`FakeMover`]: an owner of pages that moves them. It refuses pages, is busy, fails half-way, and frees pages
+//! while they are claimed. It knows what every page must hold, including stores through stale translations.
 
 use std::{
     cell::{Cell, RefCell},
@@ -16,7 +15,11 @@ use framewright::{
     },
 };
 
-use crate::support::machine::Machine;
+mod faulty;
+
+use crate::FakePlatform;
+
+pub use faulty::{FaultyMover, MoverCall, MoverFault};
 
 /// The CPU that has all pages mapped. It does not compact.
 const OTHER: CpuId = CpuId::new(1);
@@ -24,29 +27,42 @@ const OTHER: CpuId = CpuId::new(1);
 /// State of a page.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Page {
+    /// Its order.
     pub order: u8,
     /// Contents of its first frame; each further frame holds one more.
     pub value: u64,
     /// The page never moves.
     pub pinned: bool,
+    /// Compaction has claimed the page.
     pub claimed: bool,
+    /// Compaction has unmapped and locked the page.
     pub locked: bool,
 }
 
 /// How often faults happen: a value n stands for once in n times on average, and 0 for never.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct FaultRates {
+    /// A page is busy, so that it may move later.
     pub busy: u64,
+    /// A page is refused.
     pub refused: u64,
+    /// The owner frees a page that is about to move.
     pub gone: u64,
+    /// A claim ends early.
     pub contended: u64,
 }
 
-/// The owner, mover and shootdown of one memory.
-pub struct FakeOwner<'a, 'm> {
-    pub memory: &'a Memory<'m, Machine>,
+/// The owner of the pages of a memory, which moves them for compaction, for a single thread. It is also the TLBs of its
+/// CPUs: CPU 1 has all pages mapped and stores to them until they are flushed.
+///
+/// Frames are numbers without memory behind them. So a test that changes [`FakeMover::pages`] wrongly makes an assertion
+/// fail, and nothing worse.
+pub struct FakeMover<'a, 'm, const OBSERVED: bool = false> {
+    /// The memory.
+    pub memory: &'a Memory<'m, FakePlatform<OBSERVED>>,
     /// Pages by first frame.
     pub pages: RefCell<BTreeMap<u64, Page>>,
+    /// How often faults happen.
     pub fault_rates: Cell<FaultRates>,
     random: Cell<u64>,
     owed: DeferredFlush,
@@ -61,14 +77,17 @@ pub struct FakeOwner<'a, 'm> {
     pub plugged: Cell<Option<FrameRange>>,
     /// Whenever pages are claimed, a page is allocated and freed, so its frame stays on a CPU list.
     pub allocates_while_claiming: Cell<bool>,
+    /// No page can be claimed.
+    pub stuck: Cell<bool>,
     /// The smallest number of free frames while pages moved.
     pub least_free: Cell<u64>,
     /// Number of frames that were scanned for pages to claim.
     pub scanned: Cell<u64>,
 }
 
-impl<'a, 'm> FakeOwner<'a, 'm> {
-    pub fn new(memory: &'a Memory<'m, Machine>, seed: u64) -> Self {
+impl<'a, 'm, const OBSERVED: bool> FakeMover<'a, 'm, OBSERVED> {
+    /// The owner of the pages of a memory, of which there are none yet. Faults are drawn with this seed.
+    pub fn new(memory: &'a Memory<'m, FakePlatform<OBSERVED>>, seed: u64) -> Self {
         Self {
             memory,
             pages: RefCell::default(),
@@ -81,6 +100,7 @@ impl<'a, 'm> FakeOwner<'a, 'm> {
             fuller_only: Cell::new(false),
             plugged: Cell::new(None),
             allocates_while_claiming: Cell::new(false),
+            stuck: Cell::new(false),
             least_free: Cell::new(u64::MAX),
             scanned: Cell::new(0),
         }
@@ -165,7 +185,7 @@ impl<'a, 'm> FakeOwner<'a, 'm> {
         batch.finish(&mut |blocks| panic!("{blocks:?} were not deferred"));
     }
 
-    fn flusher(&self, cpu: CpuId) -> Flusher<'_, 'm, Machine> {
+    fn flusher(&self, cpu: CpuId) -> Flusher<'_, 'm, FakePlatform<OBSERVED>> {
         // SAFETY: this value flushes all translations that it has made.
         unsafe { self.memory.flusher(cpu, self) }
     }
@@ -238,7 +258,7 @@ impl<'a, 'm> FakeOwner<'a, 'm> {
         &self,
         at: &mut Move,
         locking: Locking,
-        batch: &mut Unmapping<'_, '_, '_, Machine>,
+        batch: &mut Unmapping<'_, '_, '_, FakePlatform<OBSERVED>>,
     ) {
         let fault_rates = self.fault_rates.get();
         let from = at.from().get();
@@ -284,7 +304,7 @@ impl<'a, 'm> FakeOwner<'a, 'm> {
 
 // SAFETY: one thread; a page is claimed, locked and moved as its fields say, and those that are
 // claimed are not freed by anybody else.
-unsafe impl Mover<Machine> for FakeOwner<'_, '_> {
+unsafe impl<const OBSERVED: bool> Mover<FakePlatform<OBSERVED>> for FakeMover<'_, '_, OBSERVED> {
     fn claim(&self, frames: FrameRange, _: &Effort, claims: &mut Claims<'_>) -> ClaimEnd {
         let fault_rates = self.fault_rates.get();
         if self.happens(fault_rates.contended) {
@@ -298,6 +318,9 @@ unsafe impl Mover<Machine> for FakeOwner<'_, '_> {
             self.free(page.expect("there is a free frame"));
         }
         self.scanned.set(self.scanned.get() + frames.frames());
+        if self.stuck.get() {
+            return ClaimEnd::Done;
+        }
         let (start, end) = (frames.start().get(), frames.end().get());
         let mut pages = self.pages.borrow_mut();
         let before = pages.range(..start).next_back();
@@ -322,7 +345,7 @@ unsafe impl Mover<Machine> for FakeOwner<'_, '_> {
         moves: &mut [Move],
         _: &Effort,
         locking: Locking,
-        batch: &mut Unmapping<'_, '_, '_, Machine>,
+        batch: &mut Unmapping<'_, '_, '_, FakePlatform<OBSERVED>>,
     ) {
         assert!(locking == Locking::Try || moves.len() == 1, "waits with several locked");
         moves.iter_mut().for_each(|at| self.unmap_one(at, locking, batch));
@@ -373,7 +396,7 @@ unsafe impl Mover<Machine> for FakeOwner<'_, '_> {
     }
 }
 
-impl Shootdown for FakeOwner<'_, '_> {
+impl<const OBSERVED: bool> Shootdown for FakeMover<'_, '_, OBSERVED> {
     fn invalidate(&self, cpu: CpuId, _: Scope) {
         assert_eq!(cpu, OTHER);
         self.last_stores();
