@@ -16,7 +16,7 @@
 //! use framewright_fakes::{FakePlatform, leaked};
 //!
 //! let map = [FrameRange::new(Pfn::new(0), Pfn::new(4096)).unwrap().into()];
-//! let memory = leaked(FakePlatform::default().observed(), &Config::new(&map, 2));
+//! let memory = leaked(FakePlatform::default().traced(), &Config::new(&map, 2));
 //! memory.platform().on_trace(|_, event| {
 //!     if let Event::PageAllocZoneLocked { .. } = event {
 //!         memory.drain_all();
@@ -70,6 +70,6 @@ pub use mover::{FakeMover, FaultRates, FaultyMover, MoverCall, MoverFault, Page}
 pub use owner::{
     FakeOwner, FaultyOwner, Others, OwnerFault, PageId, Pages, Resident, StoreBehavior,
 };
-pub use platform::{FakePlatform, ObservedPlatform};
+pub use platform::{FakePlatform, ProbedPlatform, TracedPlatform};
 pub use relief::FakeRelief;
 pub use words::{Lock, Word};

@@ -38,13 +38,13 @@ thread_local! {
 /// The contents of a frame are one number. The clock stands still unless a test moves it. The platform asserts what
 /// the library promises: that no callback happens under a lock of the library, and that no loop waits for ever.
 ///
-/// With `OBSERVED` the platform traces, and has the hooks of a simulator:
-/// [`on_trace`](FakePlatform::on_trace), [`on_probe`](FakePlatform::on_probe),
-/// [`on_force`](FakePlatform::on_force). Without it, the library runs the code that a kernel without tracing runs.
+/// With `TRACED` the platform traces ([`on_trace`](FakePlatform::on_trace)); with `PROBED` it has the hooks of a
+/// simulator ([`on_probe`](FakePlatform::on_probe), [`on_force`](FakePlatform::on_force)). Without them, the library runs
+/// the code that a kernel without tracing runs.
 ///
 /// A hook is set once, before the memory is made or after it through [`Memory::platform`](framewright::Memory::platform).
 /// Setting it a second time panics. The default is for a single thread, with [`OwnerLock::Biased`].
-pub struct FakePlatform<const OBSERVED: bool = false> {
+pub struct FakePlatform<const TRACED: bool = false, const PROBED: bool = false> {
     owner_lock: OwnerLock,
     wait_limit: u32,
     /// The only thread that may use biased owners.
@@ -60,11 +60,14 @@ pub struct FakePlatform<const OBSERVED: bool = false> {
     tick: AtomicU64,
     relief: OnceLock<&'static (dyn Relief + Sync)>,
     pub(crate) locks: Locks,
-    hooks: Hooks,
+    pub(crate) hooks: Hooks,
 }
 
-/// A platform that traces, and has the hooks of a simulator: [`FakePlatform::observed`] makes one.
-pub type ObservedPlatform = FakePlatform<true>;
+/// A platform that traces: [`FakePlatform::traced`] makes one.
+pub type TracedPlatform = FakePlatform<true>;
+
+/// A platform with the hooks of a simulator: [`FakePlatform::probed`] makes one.
+pub type ProbedPlatform = FakePlatform<false, true>;
 
 impl Default for FakePlatform {
     fn default() -> Self {
@@ -99,10 +102,22 @@ impl FakePlatform {
     pub fn threaded() -> Self {
         Self { wait_limit: u32::MAX, ..Self::new(OwnerLock::Trylock) }
     }
+}
 
-    /// The same platform with tracing and the hooks of a simulator.
+impl<const TRACED: bool, const PROBED: bool> FakePlatform<TRACED, PROBED> {
+    /// The same platform, which traces.
     #[must_use]
-    pub fn observed(self) -> ObservedPlatform {
+    pub fn traced(self) -> FakePlatform<true, PROBED> {
+        self.into_type()
+    }
+
+    /// The same platform, with the hooks of a simulator.
+    #[must_use]
+    pub fn probed(self) -> FakePlatform<TRACED, true> {
+        self.into_type()
+    }
+
+    fn into_type<const T: bool, const P: bool>(self) -> FakePlatform<T, P> {
         FakePlatform {
             owner_lock: self.owner_lock,
             wait_limit: self.wait_limit,
@@ -118,9 +133,7 @@ impl FakePlatform {
             hooks: self.hooks,
         }
     }
-}
 
-impl<const OBSERVED: bool> FakePlatform<OBSERVED> {
     /// Keeps reports of corruption for [`FakePlatform::take_reports`]. Otherwise a report panics, or goes to
     /// [`FakePlatform::on_corruption`].
     #[must_use]
@@ -169,36 +182,6 @@ impl<const OBSERVED: bool> FakePlatform<OBSERVED> {
         set(&self.relief, Box::leak(Box::new(relief)));
     }
 
-    /// `hook` runs at each call of [`Platform::wait`]. What it does, other CPUs do while this one waits. A hook that
-    /// changes nothing is an early wake-up.
-    pub fn on_wait(&self, hook: impl Fn(Wait, u32) + Send + Sync + 'static) {
-        set(&self.hooks.wait, Box::new(hook));
-    }
-
-    /// `hook` runs after interrupts were restored: right after a lock of the library was released, among others.
-    pub fn on_irq_restore(&self, hook: impl Fn() + Send + Sync + 'static) {
-        set(&self.hooks.irq_restore, Box::new(hook));
-    }
-
-    /// `hook` runs before each block is cleared.
-    pub fn on_clear(&self, hook: impl Fn(Pfn, Order) + Send + Sync + 'static) {
-        set(&self.hooks.clear, Box::new(hook));
-    }
-
-    /// `hook` gets each report of corruption. Then no report panics, and none is kept.
-    pub fn on_corruption(&self, hook: impl Fn(&Corruption) + Send + Sync + 'static) {
-        set(&self.hooks.corruption, Box::new(hook));
-    }
-
-    /// `hook` runs as [`Platform::remote_barrier`]. With it, several threads may use biased owners.
-    ///
-    /// # Safety
-    ///
-    /// The hook does what [`Platform`] promises of a remote barrier.
-    pub unsafe fn on_barrier(&self, hook: impl Fn(BarrierTarget) + Send + Sync + 'static) {
-        set(&self.hooks.barrier, Box::new(hook));
-    }
-
     /// Asserts that this thread holds no lock of the library: no callback may happen under one.
     ///
     /// # Panics
@@ -228,31 +211,14 @@ impl<const OBSERVED: bool> FakePlatform<OBSERVED> {
     }
 }
 
-impl ObservedPlatform {
-    /// `hook` gets each trace event.
-    pub fn on_trace(&self, hook: impl Fn(CpuId, &Event) + Send + Sync + 'static) {
-        set(&self.hooks.trace, Box::new(hook));
-    }
-
-    /// `hook` gets each call of [`Probe`], also under locks of the library.
-    pub fn on_probe(&self, hook: impl Fn(ProbeCall) + Send + Sync + 'static) {
-        set(&self.hooks.probe, Box::new(hook));
-    }
-
-    /// `hook` runs as [`Probe::force`].
-    pub fn on_force(&self, hook: impl Fn(Site) -> bool + Send + Sync + 'static) {
-        set(&self.hooks.force, Box::new(hook));
-    }
-}
-
 // SAFETY: lock and words are the library's own. With biased owners, either a single thread uses the words, so that
 // a barrier has nobody to reach, or the barrier is a hook whose setter has promised that it reaches all threads.
-unsafe impl<const OBSERVED: bool> Platform for FakePlatform<OBSERVED> {
+unsafe impl<const TRACED: bool, const PROBED: bool> Platform for FakePlatform<TRACED, PROBED> {
     type Lock = Lock;
     type Word = Word;
     type Irq = u32;
 
-    const TRACING: bool = OBSERVED;
+    const TRACING: bool = TRACED;
 
     fn irq_save(&self) -> u32 {
         MASKED.replace(MASKED.get() + 1)
@@ -281,6 +247,8 @@ unsafe impl<const OBSERVED: bool> Platform for FakePlatform<OBSERVED> {
         assert!(spins < self.wait_limit, "waits for ever: {why:?}");
         match self.hooks.wait.get() {
             Some(hook) => hook(why, spins),
+            // A single thread has nobody to yield to.
+            None if self.wait_limit == WAITS => {}
             None => thread::yield_now(),
         }
     }
@@ -341,8 +309,8 @@ unsafe impl<const OBSERVED: bool> Platform for FakePlatform<OBSERVED> {
     }
 }
 
-impl<const OBSERVED: bool> Probe for FakePlatform<OBSERVED> {
-    const LISTENING: bool = OBSERVED;
+impl<const TRACED: bool, const PROBED: bool> Probe for FakePlatform<TRACED, PROBED> {
+    const LISTENING: bool = PROBED;
 
     fn cost(&self, cost: Cost, count: u32) {
         self.probe(ProbeCall::Cost(cost, count));

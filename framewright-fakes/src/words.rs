@@ -14,22 +14,22 @@ impl Lock {
 }
 
 // SAFETY: it is the library's own lock.
-unsafe impl<const OBSERVED: bool> RawLock<FakePlatform<OBSERVED>> for Lock {
+unsafe impl<const TRACED: bool, const PROBED: bool> RawLock<FakePlatform<TRACED, PROBED>> for Lock {
     fn new() -> Self {
-        Self(<SpinFlag as RawLock<FakePlatform<OBSERVED>>>::new())
+        Self(<SpinFlag as RawLock<FakePlatform<TRACED, PROBED>>>::new())
     }
 
-    fn lock(&self, platform: &FakePlatform<OBSERVED>) {
+    fn lock(&self, platform: &FakePlatform<TRACED, PROBED>) {
         self.0.lock(platform);
         platform.locks.note_taken(self.address());
     }
 
-    unsafe fn unlock(&self, platform: &FakePlatform<OBSERVED>) {
+    unsafe fn unlock(&self, platform: &FakePlatform<TRACED, PROBED>) {
         // SAFETY: the caller holds the lock.
         unsafe { self.0.unlock(platform) };
     }
 
-    fn is_held(&self, platform: &FakePlatform<OBSERVED>) -> bool {
+    fn is_held(&self, platform: &FakePlatform<TRACED, PROBED>) -> bool {
         platform.locks.is_held(self.address())
     }
 }
@@ -38,24 +38,24 @@ unsafe impl<const OBSERVED: bool> RawLock<FakePlatform<OBSERVED>> for Lock {
 pub struct Word(PlainWord);
 
 // SAFETY: all operations are those of the library's own word.
-unsafe impl<const OBSERVED: bool> RawWord<FakePlatform<OBSERVED>> for Word {
+unsafe impl<const TRACED: bool, const PROBED: bool> RawWord<FakePlatform<TRACED, PROBED>> for Word {
     fn new(value: u32) -> Self {
-        Self(<PlainWord as RawWord<FakePlatform<OBSERVED>>>::new(value))
+        Self(<PlainWord as RawWord<FakePlatform<TRACED, PROBED>>>::new(value))
     }
 
-    fn load(&self, platform: &FakePlatform<OBSERVED>, order: Ordering) -> u32 {
+    fn load(&self, platform: &FakePlatform<TRACED, PROBED>, order: Ordering) -> u32 {
         platform.check_thread();
         self.0.load(platform, order)
     }
 
-    fn store(&self, platform: &FakePlatform<OBSERVED>, value: u32, order: Ordering) {
+    fn store(&self, platform: &FakePlatform<TRACED, PROBED>, value: u32, order: Ordering) {
         platform.check_thread();
         self.0.store(platform, value, order);
     }
 
     fn compare_exchange(
         &self,
-        platform: &FakePlatform<OBSERVED>,
+        platform: &FakePlatform<TRACED, PROBED>,
         current: u32,
         new: u32,
         success: Ordering,

@@ -10,16 +10,16 @@ use std::{
     sync::atomic::{AtomicBool, AtomicU64, Ordering},
 };
 
-use framewright_fakes::{FakePlatform, ObservedPlatform, leaked};
+use framewright_fakes::{FakePlatform, TracedPlatform, leaked};
 
 /// A memory, and whether its hook has still to run.
 struct Traced {
-    memory: &'static Memory<'static, ObservedPlatform>,
+    memory: &'static Memory<'static, TracedPlatform>,
     armed: AtomicBool,
 }
 
 impl Deref for Traced {
-    type Target = Memory<'static, ObservedPlatform>;
+    type Target = Memory<'static, TracedPlatform>;
 
     fn deref(&self) -> &Self::Target {
         self.memory
@@ -30,7 +30,7 @@ impl Deref for Traced {
 fn memory(when: fn(&Event) -> bool, then: fn(&'static Traced, &Event)) -> &'static Traced {
     let map = [FrameRange::new(Pfn::new(0), Pfn::new(64 * 512)).unwrap().into()];
     let config = Config::new(&map, 2);
-    let memory = leaked(FakePlatform::default().observed(), &config);
+    let memory = leaked(FakePlatform::default().traced(), &config);
     let traced: &'static Traced = Box::leak(Box::new(Traced { memory, armed: true.into() }));
     memory.platform().on_trace(move |_, event| {
         if when(event) && traced.armed.swap(false, Ordering::Relaxed) {

@@ -14,7 +14,7 @@ use framewright::{
     sync::{RawLock, SpinFlag},
     tuning::Auto,
 };
-use framewright_fakes::{FakePlatform, Metadata, ObservedPlatform, ProbeCall, cpu, order};
+use framewright_fakes::{FakePlatform, Metadata, ProbeCall, ProbedPlatform, cpu, order};
 
 /// What a machine of one thread hears.
 #[derive(Default)]
@@ -104,7 +104,7 @@ const PAGE: Request = Request::new(Order::ZERO, MigrateType::Movable);
 /// Runs `test` on a memory of 16 MiB, in pageblocks of 2 MiB.
 fn with_memory(
     settings: &[(&str, &str)],
-    test: impl FnOnce(&Memory<'_, ObservedPlatform>, &Listener),
+    test: impl FnOnce(&Memory<'_, ProbedPlatform>, &Listener),
 ) {
     let map = [FrameRange::new(Pfn::new(0), Pfn::new(4096)).unwrap().into()];
     let mut tuning = Tuning::default();
@@ -113,8 +113,8 @@ fn with_memory(
         tuning.set(key, value).unwrap();
     }
     let config = Config { tuning, ..Config::new(&map, 2) };
-    let mut metadata = Metadata::new(Layout::new::<ObservedPlatform>(&config).unwrap().bytes());
-    let (machine, platform) = (Arc::new(Listener::default()), FakePlatform::default().observed());
+    let mut metadata = Metadata::new(Layout::new::<ProbedPlatform>(&config).unwrap().bytes());
+    let (machine, platform) = (Arc::new(Listener::default()), FakePlatform::default().probed());
     platform.on_wait(|why, _| panic!("nobody is waited for: {why:?}"));
     platform.on_probe({
         let machine = Arc::clone(&machine);
@@ -132,7 +132,7 @@ fn with_memory(
 }
 
 /// Allocates and frees `count` frames on CPU 0, in bursts of `burst`.
-fn burst(memory: &Memory<'_, ObservedPlatform>, bursts: usize, burst: usize) {
+fn burst(memory: &Memory<'_, ProbedPlatform>, bursts: usize, burst: usize) {
     let mut token = memory.cpu(cpu(0)).unwrap();
     for _ in 0..bursts {
         let blocks: Vec<_> = (0..burst).map(|_| token.alloc(PAGE).unwrap()).collect();

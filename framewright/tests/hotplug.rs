@@ -16,7 +16,7 @@ use framewright::{
     Block, Config, CpuId, FrameRange, HotplugError, Layout, Memory, MemoryRange, MigrateType,
     NodeId, Order, OrderTooSmall, Pfn, Request, ZoneId, ZoneKind, platform::Site, tuning::Auto,
 };
-use framewright_fakes::{FailNth, FakePlatform, ObservedPlatform, ProbeCall, leaked};
+use framewright_fakes::{FailNth, FakePlatform, ProbeCall, ProbedPlatform, leaked};
 use support::machine::{Machine, Metadata};
 
 const MOVABLE: Request = Request::new(Order::ZERO, MigrateType::Movable);
@@ -296,7 +296,7 @@ fn lists_follow_the_size_of_their_zone() {
 
 /// How much CPU 0 may hold, after `change` and an addition of memory by another thread before visit number `at`
 /// of lists that are about to be made larger or smaller.
-fn high_after(change: fn(&Memory<'static, ObservedPlatform>), at: u32) -> u64 {
+fn high_after(change: fn(&Memory<'static, ProbedPlatform>), at: u32) -> u64 {
     let map = [
         range(0, 8).into(),
         MemoryRange::new(range(8, 24), NodeId::default(), ZoneKind::Normal).absent(),
@@ -304,7 +304,7 @@ fn high_after(change: fn(&Memory<'static, ObservedPlatform>), at: u32) -> u64 {
     let mut config = Config::new(&map, 2);
     config.tuning.zone.min_free = Auto::Fixed(0);
     an_eighth(&mut config);
-    let memory = leaked(FakePlatform::threaded().observed(), &config);
+    let memory = leaked(FakePlatform::threaded().probed(), &config);
     let (visit, waits) = (FailNth::new(), Arc::new(AtomicBool::new(false)));
     let has_ended = Arc::new(AtomicBool::new(false));
     visit.arm(at);

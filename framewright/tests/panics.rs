@@ -10,14 +10,14 @@ use framewright::{
     tuning::Auto,
 };
 
-use framewright_fakes::{FailNth, FakePlatform, ObservedPlatform, assert_apart, leaked, raw};
+use framewright_fakes::{FailNth, FakePlatform, TracedPlatform, assert_apart, leaked, raw};
 
 const FRAMES: u64 = 8 * 512;
 const CPU: CpuId = CpuId::new(0);
 const OTHER: CpuId = CpuId::new(1);
 
 /// A memory whose hooks panic at the selected call.
-type Tested = Memory<'static, ObservedPlatform>;
+type Tested = Memory<'static, TracedPlatform>;
 
 fn request(order: u8) -> Request {
     Request::new(Order::new(order).unwrap(), MigrateType::Movable).no_wait().zeroed()
@@ -92,7 +92,7 @@ const STEPS: [Step; 7] = [
     },
 ];
 
-fn flusher(memory: &'static Tested) -> Flusher<'static, 'static, ObservedPlatform> {
+fn flusher(memory: &'static Tested) -> Flusher<'static, 'static, TracedPlatform> {
     // SAFETY: no CPU caches translations to these frames.
     unsafe { memory.flusher(CPU, &NoShootdown) }
 }
@@ -101,7 +101,7 @@ fn memory(fault: &'static FailNth) -> &'static Tested {
     let map = [FrameRange::new(Pfn::new(0), Pfn::new(FRAMES)).unwrap().into()];
     let mut config = Config::new(&map, 2);
     config.tuning.zone.min_free = Auto::Fixed(0);
-    let platform = FakePlatform::default().observed();
+    let platform = FakePlatform::default().traced();
     platform.on_clear(|_, _| fault.panic_at_nth());
     platform.on_trace(|_, _| fault.panic_at_nth());
     leaked(platform, &config)

@@ -14,7 +14,7 @@ use framewright::{
 };
 
 use framewright_fakes::{
-    FailNth, FakePlatform, ObservedPlatform, ProbeCall, assert_apart, leaked, raw,
+    FailNth, FakePlatform, ProbeCall, ProbedPlatform, assert_apart, leaked, raw,
 };
 
 const FRAMES: u64 = 8 * 512;
@@ -44,7 +44,7 @@ impl Inside {
 type Held = Vec<Option<Block<'static>>>;
 
 /// Allocates and frees, so that blocks go to the store behind the rings and come back.
-fn work(token: &mut CpuToken<'_, 'static, ObservedPlatform>, held: &mut Held) {
+fn work(token: &mut CpuToken<'_, 'static, ProbedPlatform>, held: &mut Held) {
     let request =
         |order: u64| Request::new(Order::new(order as u8).unwrap(), MigrateType::Movable).no_wait();
     for round in 0..3 {
@@ -72,7 +72,7 @@ fn panics(at: u32, owner_lock: OwnerLock) -> bool {
         (Box::leak(Box::new(FailNth::new())), Box::leak(Box::new(Inside::default())));
     let (fault, inside): (&'static FailNth, &'static Inside) = (fault, inside);
     fault.arm(at);
-    let machine = FakePlatform::new(owner_lock).observed();
+    let machine = FakePlatform::new(owner_lock).probed();
     machine.on_probe(|call| match call {
         ProbeCall::Enter(section) => inside.set(section, true),
         ProbeCall::Leave(section) => inside.set(section, false),

@@ -8,7 +8,7 @@ use framewright::{
     SideTables, ZoneKind, tuning::Auto,
 };
 
-use framewright_fakes::{FakeOwner, ObservedPlatform, assert_apart, raw};
+use framewright_fakes::{FakeOwner, TracedPlatform, assert_apart, raw};
 
 const FRAMES: u64 = 4 * 512;
 const CPU: CpuId = CpuId::new(0);
@@ -16,7 +16,7 @@ const PAGE: Request = Request::new(Order::ZERO, MigrateType::Movable);
 
 /// What frees pages: with a block for the caller, or in the background.
 type Way =
-    fn(&FakeOwner, &mut CpuToken<'static, 'static, ObservedPlatform>) -> Option<Block<'static>>;
+    fn(&FakeOwner, &mut CpuToken<'static, 'static, TracedPlatform>) -> Option<Block<'static>>;
 
 const WAYS: [Way; 3] = [
     |_, token| token.alloc(PAGE).ok(),

@@ -27,9 +27,9 @@ pub enum MoverFault {
 }
 
 /// A [`FakeMover`] with a fault at one of its calls. Calls while a panic unwinds do not count.
-pub struct FaultyMover<'h, 'a, 'm, const OBSERVED: bool = false> {
+pub struct FaultyMover<'h, 'a, 'm, const TRACED: bool = false> {
     /// The owner without faults.
-    pub owner: &'h FakeMover<'a, 'm, OBSERVED>,
+    pub owner: &'h FakeMover<'a, 'm, TRACED>,
     calls: Cell<u32>,
     at: u32,
     fault: MoverFault,
@@ -54,10 +54,10 @@ pub enum MoverCall {
     Release,
 }
 
-impl<'h, 'a, 'm, const OBSERVED: bool> FaultyMover<'h, 'a, 'm, OBSERVED> {
+impl<'h, 'a, 'm, const TRACED: bool> FaultyMover<'h, 'a, 'm, TRACED> {
     /// The fault happens at call number `at`, counted from 0.
     #[must_use]
-    pub fn new(owner: &'h FakeMover<'a, 'm, OBSERVED>, at: u32, fault: MoverFault) -> Self {
+    pub fn new(owner: &'h FakeMover<'a, 'm, TRACED>, at: u32, fault: MoverFault) -> Self {
         let (wrong, undone) = (Cell::new(None), RefCell::default());
         Self { owner, calls: Cell::new(0), at, fault, wrong, undone }
     }
@@ -122,9 +122,7 @@ impl<'h, 'a, 'm, const OBSERVED: bool> FaultyMover<'h, 'a, 'm, OBSERVED> {
 }
 
 // SAFETY: the owner without faults meets the contract, and pages that their owner has freed are removed from it.
-unsafe impl<const OBSERVED: bool> Mover<FakePlatform<OBSERVED>>
-    for FaultyMover<'_, '_, '_, OBSERVED>
-{
+unsafe impl<const TRACED: bool> Mover<FakePlatform<TRACED>> for FaultyMover<'_, '_, '_, TRACED> {
     fn claim(&self, frames: FrameRange, effort: &Effort, claims: &mut Claims<'_>) -> ClaimEnd {
         let (fault, half) = (self.next(MoverCall::Claim), frames.frames() / 2);
         let first = FrameRange::new(frames.start(), frames.start().offset(half.max(1))).unwrap();
@@ -148,7 +146,7 @@ unsafe impl<const OBSERVED: bool> Mover<FakePlatform<OBSERVED>>
         moves: &mut [Move],
         effort: &Effort,
         locking: Locking,
-        batch: &mut Unmapping<'_, '_, '_, FakePlatform<OBSERVED>>,
+        batch: &mut Unmapping<'_, '_, '_, FakePlatform<TRACED>>,
     ) {
         let unmap = |moves: &mut [Move]| self.owner.unmap(moves, effort, locking, batch);
         self.step(MoverCall::Unmap, moves, unmap, |at, fault| match fault {

@@ -12,7 +12,7 @@ use framewright::{
 };
 
 use super::{FakeOwner, OTHER, Pages, StoreBehavior};
-use crate::ObservedPlatform;
+use crate::TracedPlatform;
 
 impl FakeOwner {
     fn each<A>(&self, frames: &[Pfn], out: &mut [A], mut answer: impl FnMut(&mut Pages, Pfn) -> A) {
@@ -42,7 +42,7 @@ impl FakeOwner {
 }
 
 // SAFETY: pages are added as blocks of order 0, and forgotten when they are released.
-unsafe impl PageOwner<ObservedPlatform> for FakeOwner {
+unsafe impl PageOwner<TracedPlatform> for FakeOwner {
     fn lock(&self, frames: &[Pfn], out: &mut [Option<PageState>]) {
         self.each(frames, out, |pages, pfn| {
             pages.locks += 1;
@@ -93,7 +93,7 @@ unsafe impl PageOwner<ObservedPlatform> for FakeOwner {
     fn unmap(
         &self,
         frames: &[Pfn],
-        batch: &mut Unmapping<'_, '_, '_, ObservedPlatform>,
+        batch: &mut Unmapping<'_, '_, '_, TracedPlatform>,
         out: &mut [Unmapped],
     ) {
         let cpus = [OTHER].into_iter().collect::<CpuMask>();

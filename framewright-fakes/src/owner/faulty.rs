@@ -15,7 +15,7 @@ use framewright::{
 };
 
 use super::{CPU, FakeOwner, Resident};
-use crate::ObservedPlatform;
+use crate::TracedPlatform;
 
 /// What goes wrong at one call of an owner.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -157,7 +157,7 @@ impl FaultyOwner {
     }
 
     /// Reclaim of the memory, with this owner.
-    pub fn reclaim(&self) -> Reclaim<'_, 'static, ObservedPlatform> {
+    pub fn reclaim(&self) -> Reclaim<'_, 'static, TracedPlatform> {
         // SAFETY: the pages are in frames of this memory, and the owner flushes all translations to them.
         let reclaim = unsafe { Reclaim::new(self.owner.memory(), self, self.owner) };
         reclaim.expect("the memory has lists")
@@ -165,7 +165,7 @@ impl FaultyOwner {
 }
 
 // SAFETY: the owner without faults releases each frame once, also if it is called for some of the frames.
-unsafe impl PageOwner<ObservedPlatform> for FaultyOwner {
+unsafe impl PageOwner<TracedPlatform> for FaultyOwner {
     fn lock(&self, frames: &[Pfn], out: &mut [Option<PageState>]) {
         self.call(frames, out, [None, None], |frames, out| self.owner.lock(frames, out));
     }
@@ -197,7 +197,7 @@ unsafe impl PageOwner<ObservedPlatform> for FaultyOwner {
     fn unmap(
         &self,
         frames: &[Pfn],
-        batch: &mut Unmapping<'_, '_, '_, ObservedPlatform>,
+        batch: &mut Unmapping<'_, '_, '_, TracedPlatform>,
         out: &mut [Unmapped],
     ) {
         let answers = [Unmapped::StillMapped, Unmapped::StoreFull];

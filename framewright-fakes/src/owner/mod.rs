@@ -17,7 +17,7 @@ use framewright::{
     tlb::{BatchSlot, DeferredFlush, Flusher},
 };
 
-use crate::{FailNth, FakePlatform, FakeRelief, ObservedPlatform, leaked};
+use crate::{FailNth, FakePlatform, FakeRelief, TracedPlatform, leaked};
 
 pub use faulty::{FaultyOwner, OwnerFault};
 pub use pages::{PageId, Pages, Resident, StoreBehavior};
@@ -40,7 +40,7 @@ pub type Others = fn(&'static FakeOwner, &Pause<'_>);
 /// Frames are numbers without memory behind them. So a test that changes [`FakeOwner::pages`] wrongly makes an assertion
 /// fail, and nothing worse.
 pub struct FakeOwner {
-    memory: &'static Memory<'static, ObservedPlatform>,
+    memory: &'static Memory<'static, TracedPlatform>,
     /// Pending flushes of the only address space.
     pub owed: DeferredFlush,
     pages: Mutex<Pages>,
@@ -69,7 +69,7 @@ impl FakeOwner {
     ///
     /// If the configuration is refused. It needs side tables for LRU lists and two CPUs.
     pub fn new(config: &Config<'_>, background: bool) -> &'static Self {
-        let memory = leaked(FakePlatform::default().observed(), config);
+        let memory = leaked(FakePlatform::default().traced(), config);
         let owner: &'static Self = Box::leak(Box::new(Self {
             memory,
             owed: DeferredFlush::new(),
@@ -137,25 +137,25 @@ impl FakeOwner {
 
 impl FakeOwner {
     /// The memory.
-    pub fn memory(&self) -> &'static Memory<'static, ObservedPlatform> {
+    pub fn memory(&self) -> &'static Memory<'static, TracedPlatform> {
         self.memory
     }
 
     /// The flusher of a CPU.
-    pub fn flusher(&self, cpu: CpuId) -> Flusher<'_, 'static, ObservedPlatform> {
+    pub fn flusher(&self, cpu: CpuId) -> Flusher<'_, 'static, TracedPlatform> {
         // SAFETY: this value flushes all translations that it has made.
         unsafe { self.memory.flusher(cpu, self) }
     }
 
     /// Reclaim of the memory, with this owner.
-    pub fn reclaim(&self) -> Reclaim<'_, 'static, ObservedPlatform> {
+    pub fn reclaim(&self) -> Reclaim<'_, 'static, TracedPlatform> {
         // SAFETY: the pages are in frames of this memory, and this value flushes all translations to
         // them.
         unsafe { Reclaim::new(self.memory, self, self) }.expect("the memory has lists")
     }
 
     /// The LRU lists.
-    pub fn lru(&self) -> Lru<'static, 'static, ObservedPlatform> {
+    pub fn lru(&self) -> Lru<'static, 'static, TracedPlatform> {
         self.memory.lru().expect("the memory has lists")
     }
 
@@ -180,7 +180,7 @@ impl FakeOwner {
     }
 
     /// The token of CPU 0.
-    pub fn token(&self) -> CpuToken<'static, 'static, ObservedPlatform> {
+    pub fn token(&self) -> CpuToken<'static, 'static, TracedPlatform> {
         self.memory.cpu(CPU).expect("the CPU is not claimed")
     }
 

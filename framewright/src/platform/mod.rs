@@ -39,8 +39,8 @@ pub(crate) use lock::SpinLock;
 pub use poison::poison_word;
 pub(crate) use relief::{CaptureSlot, MOVES_PER_DRAIN};
 pub use relief::{
-    Captured, CompactPriority, Compacted, Need, NoRelief, OutOfMemory, Pause, Relief, Spare,
-    Throttle, Verdict,
+    Captured, CompactPriority, Compacted, Need, NoRelief, OutOfMemory, Pause, Relief, ReliefSlot,
+    Spare, Throttle, Verdict,
 };
 pub(crate) use unwind::or_on_panic;
 

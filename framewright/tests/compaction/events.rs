@@ -13,11 +13,11 @@ use framewright::{
     tuning::Auto,
 };
 
-use framewright_fakes::{FakeMover, FakePlatform, ObservedPlatform, leaked};
+use framewright_fakes::{FakeMover, FakePlatform, TracedPlatform, leaked};
 
 const HUGE: Request = Request::new(Order::PAGEBLOCK, MigrateType::Movable);
 
-type Traced = Memory<'static, ObservedPlatform>;
+type Traced = Memory<'static, TracedPlatform>;
 
 /// The owner of all pages, each of one frame, and the compaction events of its memory.
 struct Owner {
@@ -44,7 +44,7 @@ impl Owner {
         let mut config = Config::new(&map, 2);
         config.tuning.zone.min_free = Auto::Fixed(0);
         set.iter().for_each(|(key, value)| config.tuning.set(key, value).unwrap());
-        let platform = FakePlatform::default().observed();
+        let platform = FakePlatform::default().traced();
         let events = Arc::new(Mutex::new(Vec::new()));
         platform.on_trace({
             let events = Arc::clone(&events);
@@ -66,7 +66,7 @@ impl Owner {
 
     fn with_compactor<R>(
         &self,
-        work: impl FnOnce(&mut Compactor<'_, 'static, ObservedPlatform>) -> R,
+        work: impl FnOnce(&mut Compactor<'_, 'static, TracedPlatform>) -> R,
     ) -> R {
         let (mut moves, mut slots) = ([Move::default(); 64], [BatchSlot::default(); 64]);
         let space = Workspace { moves: &mut moves, slots: &mut slots };

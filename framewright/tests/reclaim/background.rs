@@ -8,7 +8,7 @@ use framewright::{
     reclaim::{Kswapd, NextStep, PageKind},
 };
 
-use framewright_fakes::{FakeOwner, ObservedPlatform};
+use framewright_fakes::{FakeOwner, TracedPlatform};
 
 use crate::embedder::{clear_young, embedder, embedder_of, node, range, stat};
 
@@ -150,8 +150,8 @@ fn mix(embedder: &'static FakeOwner, frames: u32) -> Vec<Block<'static>> {
 
 /// Runs background reclaim until it waits.
 fn work(
-    kswapd: &mut Kswapd<'_, 'static, ObservedPlatform>,
-    token: &mut CpuToken<'_, 'static, ObservedPlatform>,
+    kswapd: &mut Kswapd<'_, 'static, TracedPlatform>,
+    token: &mut CpuToken<'_, 'static, TracedPlatform>,
 ) {
     let steps = (0..1000).take_while(|_| kswapd.step(token) == NextStep::Now).count();
     assert!(steps < 1000, "works as_static");

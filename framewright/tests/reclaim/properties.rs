@@ -8,7 +8,7 @@ use framewright::{
 };
 use proptest::{collection::vec, prelude::*};
 
-use framewright_fakes::{FakeOwner, ObservedPlatform, StoreBehavior};
+use framewright_fakes::{FakeOwner, StoreBehavior, TracedPlatform};
 
 use crate::embedder::{CPU, embedder, node};
 
@@ -59,7 +59,7 @@ fn run(choices: u16, steps: &[Step]) {
 
 fn act(
     embedder: &'static FakeOwner,
-    kswapd: &Cell<Option<framewright::reclaim::Kswapd<'static, 'static, ObservedPlatform>>>,
+    kswapd: &Cell<Option<framewright::reclaim::Kswapd<'static, 'static, TracedPlatform>>>,
     Step { action, pick, count }: Step,
 ) {
     let id = u32::from(pick) % 1500;
