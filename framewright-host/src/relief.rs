@@ -76,7 +76,6 @@ impl LentRelief {
         *self.place.write().unwrap_or_else(PoisonError::into_inner) = Some(Lent(relief));
         Some(body())
     }
-
 }
 
 impl ReliefSlot for LentRelief {

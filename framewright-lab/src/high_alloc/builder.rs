@@ -6,6 +6,7 @@
 use std::collections::VecDeque;
 
 use framewright::{Block, MigrateType, Order, Request};
+use framewright_workloads::compilers::{LEAST_PAGES, MOST_PAGES, OBJECT_PAGES, READS};
 
 use super::{
     files::{FileId, Files},
@@ -28,14 +29,9 @@ const PINNED: u32 = 50;
 const OUTLIVED: u32 = 5;
 /// Objects that a builder has written at the most; then it writes over them.
 const OBJECTS: u32 = 256;
-/// Files that are read for one program: a source, and 40 headers, all of which lie anywhere in the tree. Which
-/// files are headers was not written down, but running kernels reclaimed 1,000 to 1,800 pages per second in the
-/// second pass, when the first one had just given all its memory back: as many as come into the cache if nearly
-/// every file that is read is not in it yet. With a few files that are read again and again it is a seventh.
-const READS: u32 = 41;
-/// Pages that a program uses: 4 to 48 MiB, evenly in their logarithm.
-const LEAST: f64 = 1024.0;
-const MOST: f64 = 12_288.0;
+/// Pages that a program uses, evenly in their logarithm.
+const LEAST: f64 = LEAST_PAGES as f64;
+const MOST: f64 = MOST_PAGES as f64;
 /// What a program takes for each of its pages, the fault and storing to it twice included: so that a builder
 /// takes 12,500 to 12,800 faults per second, waits and reads included, as it was measured; whatever the machine.
 pub(super) const FAULT_NS: u64 = 63_500;
@@ -97,7 +93,7 @@ impl Tree {
             let outlived = random.u32(..OUTLIVED) == 0;
             files.at(*file).outlived.set(outlived && files.at(*file).pinned.get());
         }
-        Self { tree, objects: (0..OBJECTS).map(|_| files.create(30)).collect() }
+        Self { tree, objects: (0..OBJECTS).map(|_| files.create(*OBJECT_PAGES.end())).collect() }
     }
 
     pub(super) fn files(&self) -> impl Iterator<Item = FileId> {
@@ -180,7 +176,7 @@ impl<'m> Builder<'m> {
                 let object = self.objects[self.next_object];
                 self.next_object = (self.next_object + 1) % self.objects.len();
                 kernel.truncate(cpu, token, object);
-                let pages = self.random.u32(5..=30);
+                let pages = self.random.u32(OBJECT_PAGES);
                 if let Some(ready) = kernel.write(cpu, token, object, 0..pages)? {
                     self.ready = ready;
                 }

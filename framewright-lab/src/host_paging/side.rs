@@ -22,10 +22,7 @@ use super::{
     figures::{Interval, Moment},
 };
 use crate::Error;
-use crate::{
-    record::Shootdowns,
-    workloads::{Side, mmap_read::Readers},
-};
+use crate::{record::Shootdowns, workloads::Side};
 
 /// Pages that are read at once, as the kernel does for a file of which nobody said anything.
 const READAHEAD: u32 = 32;
@@ -85,10 +82,9 @@ impl Books {
             .backing(Backing::MetadataOnly)
             .build()?;
         let mut cache = PageCache::new(&machine)?;
-        let (count, pages) = match paging.work.readers {
-            Readers::Processes => (paging.readers, self.each),
-            Readers::Threads => (1, self.each * u32::from(paging.readers)),
-        };
+        let sharing = paging.work.readers.sharing();
+        let (count, pages) = sharing.mappings(paging.readers.into(), self.each.into());
+        let pages = pages as u32;
         let mut direct = true;
         for _ in 0..count {
             let refused = |reason: io::Error| {
@@ -161,12 +157,8 @@ impl Open<'_> {
 
     /// The file of a reader, and the page of it that its part begins with.
     fn place(&self, paging: &HostPaging, reader: u16) -> (FileId, u32) {
-        let mut files = self.cache.files();
-        let (nth, first) = match paging.work.readers {
-            Readers::Processes => (usize::from(reader), 0),
-            Readers::Threads => (0, u32::from(reader) * self.each),
-        };
-        (files.nth(nth).expect("a file for each reader"), first)
+        let part = paging.work.readers.sharing().part(reader.into(), self.each.into());
+        (self.cache.files().nth(part.mapping).expect("a file for each reader"), part.first as u32)
     }
 
     /// Reads every word of some pages.

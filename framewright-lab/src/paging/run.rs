@@ -26,7 +26,7 @@ use crate::{
     workloads::{
         Side,
         cdn::{Cdn, DAY, Server},
-        mmap_read::{MmapRead, Reader, Readers},
+        mmap_read::{MmapRead, Reader},
     },
 };
 
@@ -80,11 +80,10 @@ fn cache(paging: &Paging, mmu: &Mmu, machine: &Machine, frames: u32) -> (PageCac
     let mappings = match work {
         Work::MmapRead(work) => {
             let each = work.pages_each(all, spec.cpus());
-            let sparse = |pages| FileSpec { sparse: work.disks == 0, ..FileSpec::new(pages) };
-            match work.readers {
-                Readers::Processes => (0..spec.cpus()).map(|_| (sparse(each), false)).collect(),
-                Readers::Threads => vec![(sparse(each * u32::from(spec.cpus())), false)],
-            }
+            let sharing = work.readers.sharing();
+            let (files, pages) = sharing.mappings(spec.cpus().into(), each.into());
+            let sparse = FileSpec { sparse: work.disks == 0, ..FileSpec::new(pages as u32) };
+            vec![(sparse, false); files]
         }
         Work::Cdn(work) => vec![(FileSpec::new(work.pages(all)), true)],
     };

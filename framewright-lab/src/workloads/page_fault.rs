@@ -12,6 +12,7 @@
 //! CPU on the way up and overfills them on the way down. Memory is never short.
 
 use framewright_sim::host_memory::{expect, in_large_pages};
+use framewright_workloads::page_fault::BURST;
 
 use super::{
     cpu::{Cpu, GATHER, PAGES_PER_TABLE, Stopped, TABLE, value_of},
@@ -43,7 +44,7 @@ impl PageFault {
     /// Bursts of 128 MiB, freed as they were mapped.
     #[must_use]
     pub fn new(seed: u64) -> Self {
-        Self { frames: 32_768, free_order: FreeOrder::default(), seed }
+        Self { frames: BURST, free_order: FreeOrder::default(), seed }
     }
 
     /// Frames that `cpus` CPUs hold together at the top of their bursts.

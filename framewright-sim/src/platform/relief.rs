@@ -32,7 +32,6 @@ impl LentRelief {
         // SAFETY: `relief` is borrowed until `body` has returned.
         unsafe { self.0.lend(relief, body) }
     }
-
 }
 
 impl ReliefSlot for LentRelief {

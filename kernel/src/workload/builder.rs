@@ -12,6 +12,7 @@
 use core::sync::atomic::{AtomicU64, Ordering};
 
 use framewright::{MigrateType, Order, Pfn, Request};
+use framewright_workloads::compilers;
 
 use super::pages::{look, try_touch};
 use crate::{
@@ -21,8 +22,8 @@ use crate::{
     paging::{self, AddressSpace, Area, Space},
 };
 
-/// Files that are read for one compiler: a source, and headers.
-const READS: u64 = 41;
+/// Files that are read for one compiler.
+const READS: u64 = compilers::READS as u64;
 /// Pages of an object.
 const OBJECT: u64 = 16;
 /// Pages that are touched at a time.

@@ -6,6 +6,7 @@
 use core::sync::atomic::{AtomicU64, Ordering};
 
 use framewright::observe::{CpuStats, DrainReason};
+use framewright_workloads::compilers::MOST_PAGES;
 
 use super::{
     Options,
@@ -24,8 +25,6 @@ use crate::{
 
 /// Compilers of each CPU.
 const COMPILERS: u64 = 12;
-/// Pages of the largest: 48 MiB, if there is as much.
-const LARGEST: u64 = 12_288;
 /// Pages of all sources: 16 MiB, if there is as much.
 const SOURCES: u64 = 4096;
 /// Pages that objects of each CPU take, and frames of its inodes.
@@ -55,7 +54,7 @@ pub(crate) fn run(options: &Options<'_>, report: &mut Report) -> bool {
     options.takes(&["compilers", "pages"]);
     let (cpus, managed) = (cpu::online() as u64, memory().managed());
     let compilers = options.number("compilers", COMPILERS);
-    let most = options.number("pages", LARGEST.min(managed / 2 / cpus));
+    let most = options.number("pages", u64::from(MOST_PAGES).min(managed / 2 / cpus));
     let sources = SOURCES.min(managed / 8);
     if most.saturating_mul(cpus) > managed * 3 / 4 {
         refuse(format_args!(

@@ -10,6 +10,8 @@
 //! * *threads*: all readers share one address space and one mapping. A page is mapped once, by an address
 //!   space that all CPUs run: the shape of a cache server.
 
+use framewright_workloads::{Reads, Sharing};
+
 use super::cdn::{Access, Next};
 
 /// What is read by whom.
@@ -33,6 +35,16 @@ pub enum Readers {
     Threads,
 }
 
+impl Readers {
+    /// Whether readers share a mapping.
+    pub(crate) fn sharing(self) -> Sharing {
+        match self {
+            Self::Processes => Sharing::Private,
+            Self::Threads => Sharing::Shared,
+        }
+    }
+}
+
 /// Cycles that a reader takes for a page at hand: 512 words, one load each, from memory that is read
 /// ahead by the processor. A guess; only times hang on it.
 const PER_PAGE: u64 = 1_500;
@@ -54,33 +66,18 @@ impl MmapRead {
 
 /// One reader.
 #[derive(Clone, Debug)]
-pub(crate) struct Reader {
-    /// Which of the mappings it reads.
-    mapping: usize,
-    next: u32,
-    end: u32,
-}
+pub(crate) struct Reader(Reads);
 
 impl Reader {
     /// The reader of CPU `cpu`, who reads `pages` pages.
     pub(crate) fn new(work: &MmapRead, cpu: u16, pages: u32) -> Self {
-        match work.readers {
-            Readers::Processes => Self { mapping: cpu.into(), next: 0, end: pages },
-            Readers::Threads => {
-                let first = u32::from(cpu) * pages;
-                Self { mapping: 0, next: first, end: first + pages }
-            }
-        }
+        Self(Reads::new(work.readers.sharing().part(cpu.into(), pages.into()), 1))
     }
 
     /// What it reads next; nothing, if it has read everything.
     pub(crate) fn next(&mut self) -> Option<Next> {
-        if self.next == self.end {
-            return None;
-        }
-        let page = self.next;
-        self.next += 1;
-        Some(Next { mapping: self.mapping, page, access: Access::Load, then: PER_PAGE })
+        let page = self.0.next()?.page as u32;
+        Some(Next { mapping: self.0.mapping(), page, access: Access::Load, then: PER_PAGE })
     }
 }
 
