@@ -31,6 +31,20 @@ fn memory(kind: OwnerLock, barriers: bool) -> &'static Memory<'static, FakePlatf
     leaked(platform, &config)
 }
 
+/// Explores a program with owners of both kinds. No execution may fail.
+fn holds<P: Fn() + Sync>(program: impl Fn(OwnerLock) -> P) {
+    for kind in [OwnerLock::Biased, OwnerLock::Trylock] {
+        let explored = Explorer::new().random(1).executions(4000).run(program(kind));
+        println!("{:?}", explored.unwrap_or_else(|failure| panic!("{failure}")));
+    }
+}
+
+/// Explores a mutant. Some execution has to fail.
+fn fails(mutant: impl Fn() + Sync) {
+    let explored = Explorer::new().random(1).executions(4000).run(mutant);
+    println!("{}", explored.expect_err("the mutant must be found"));
+}
+
 /// The owner allocates what its list holds while the list is drained.
 fn drained_at_work(kind: OwnerLock, barriers: bool) -> impl Fn() + Sync {
     move || {
@@ -54,26 +68,20 @@ fn drained_at_work(kind: OwnerLock, barriers: bool) -> impl Fn() + Sync {
 
 #[test]
 fn an_owner_can_be_drained_at_work() {
-    for kind in [OwnerLock::Biased, OwnerLock::Trylock] {
-        let explored = Explorer::new().random(1).executions(4000).run(drained_at_work(kind, true));
-        println!("{:?}", explored.unwrap_or_else(|failure| panic!("{failure}")));
-    }
+    holds(|kind| drained_at_work(kind, true));
 }
 
 #[test]
 fn without_remote_barriers_it_cannot() {
-    let explored =
-        Explorer::new().random(1).executions(4000).run(drained_at_work(OwnerLock::Biased, false));
-    println!("{}", explored.expect_err("the mutant must be found"));
+    fails(drained_at_work(OwnerLock::Biased, false));
 }
 
 /// The owner frees a frame of a pageblock that is being isolated. Wherever the two meet, the
 /// frame comes home.
 #[test]
 fn isolation_waits_for_owners_at_work() {
-    for kind in [OwnerLock::Biased, OwnerLock::Trylock] {
-        let explorer = Explorer::new().random(1).executions(4000);
-        let explored = explorer.run(move || {
+    holds(|kind| {
+        move || {
             let memory = memory(kind, true);
             let page = Request::new(Order::ZERO, MigrateType::Movable);
             let block = memory.cpu(CpuId::new(0)).unwrap().alloc(page).map(Block::into_raw);
@@ -89,9 +97,8 @@ fn isolation_waits_for_owners_at_work() {
             memory.undo_isolate(isolated).unwrap();
             memory.check().unwrap();
             assert_eq!(memory.free(), FRAMES);
-        });
-        println!("{:?}", explored.unwrap_or_else(|failure| panic!("{failure}")));
-    }
+        }
+    });
 }
 
 /// The owner frees a frame, and takes one, while its memory is being removed. Either that is
@@ -122,15 +129,10 @@ fn removed_at_work(kind: OwnerLock, barriers: bool) -> impl Fn() + Sync {
 
 #[test]
 fn memory_is_removed_from_under_an_owner_at_work() {
-    for kind in [OwnerLock::Biased, OwnerLock::Trylock] {
-        let explored = Explorer::new().random(1).executions(4000).run(removed_at_work(kind, true));
-        println!("{:?}", explored.unwrap_or_else(|failure| panic!("{failure}")));
-    }
+    holds(|kind| removed_at_work(kind, true));
 }
 
 #[test]
 fn without_remote_barriers_it_is_not() {
-    let explored =
-        Explorer::new().random(1).executions(4000).run(removed_at_work(OwnerLock::Biased, false));
-    println!("{}", explored.expect_err("the mutant must be found"));
+    fails(removed_at_work(OwnerLock::Biased, false));
 }

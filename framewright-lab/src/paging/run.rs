@@ -3,13 +3,13 @@
 use std::cell::RefCell;
 
 use framewright::{
-    Config, CpuId, Layout, Memory, Order, SideTables, buddy::unusable_index, observe::NodeStat,
+    Config, CpuId, Memory, Order, SideTables, buddy::unusable_index, observe::NodeStat,
     reclaim::Throttle,
 };
 use framewright_sim::{
-    engine::{Failure, LockClass, Machine, Options, Program},
+    engine::{Failure, LockClass, Machine, Program},
     file::{AreaId, FileCosts, FileSpec, Keep, PageCache, Parts, StoreSpec},
-    platform::{Books, LentRelief, Settings, Simulated},
+    platform::{LentRelief, Simulated},
     process::{AddressSpace, Mmu},
 };
 
@@ -22,7 +22,7 @@ use super::{
 use crate::Error;
 use crate::simulated::refused;
 use crate::{
-    simulated::column::Nodes,
+    simulated::{column::Nodes, memory::on_memory},
     workloads::{
         Side,
         cdn::{Cdn, DAY, Server},
@@ -44,25 +44,20 @@ pub(super) fn run(
     let nodes = Nodes::new(spec, paging.frames);
     let side_tables = SideTables { lru: true, ..SideTables::default() };
     let config = Config { side_tables, ..nodes.config(side.tuning) };
-    let layout = Layout::new::<Simulated>(&config).map_err(|error| refused(spec, &error))?;
-    let mut books = Books::new(&layout);
-    let machine = Machine::modelled(spec.into(), Options { seed, ..Options::default() });
-    let settings = Settings { prices: spec.costs().library, ..Settings::default() };
-    let relief = LentRelief::default();
-    let platform = Simulated::new(&machine, settings).with_relief(&relief);
-    let memory =
-        Memory::new(platform, &config, books.as_mut()).map_err(|error| refused(spec, &error))?;
-    let mmu = Mmu::measuring(spec.cpus(), spec.costs().into());
     let frames = u32::try_from(nodes.frames()).map_err(|_| refused(spec, &"it is too large"))?;
-    let (cache, areas) = cache(paging, &mmu, &machine, frames);
-    let parts = Parts { machine: &machine, memory: &memory, cache: &cache, relief: &relief };
-    let play = Play { paging, parts: &parts, areas: &areas, seed, frames: nodes.frames() };
-    let outcome = parts.together(|keep| play.play(keep, progress));
-    let outcome = outcome.map_err(|failure| side.broken(seed, failure))?;
-    match wrong(&memory) {
-        None => Ok(outcome),
-        Some(what) => Err(side.broken(seed, what)),
-    }
+    let relief = LentRelief::default();
+    on_memory(spec, &config, seed, &relief, |machine, memory| {
+        let mmu = Mmu::measuring(spec.cpus(), spec.costs().into());
+        let (cache, areas) = cache(paging, &mmu, machine, frames);
+        let parts = Parts { machine, memory, cache: &cache, relief: &relief };
+        let play = Play { paging, parts: &parts, areas: &areas, seed, frames: nodes.frames() };
+        let outcome = parts.together(|keep| play.play(keep, progress));
+        let outcome = outcome.map_err(|failure| side.broken(seed, failure))?;
+        match wrong(memory) {
+            None => Ok(outcome),
+            Some(what) => Err(side.broken(seed, what)),
+        }
+    })
 }
 
 /// The cache with all files, and what maps them.

@@ -18,6 +18,7 @@
 //! | `column` | who takes part, with which settings                              |
 //! | `list_buddy` | a run of the classic design, a zone per node                    |
 //! | `driver`     | a run of anything: ageing, warm-up, window, end                  |
+//! | `memory`    | a memory on a simulated machine                                  |
 //! | `stopwatch` | when a window begins and ends, and what was counted then         |
 //! | `world`     | a simulated CPU's side of the seam                               |
 //! | [`scaling`] | the same on machines of more and more CPUs                       |
@@ -25,6 +26,7 @@
 pub(crate) mod column;
 mod driver;
 mod list_buddy;
+pub(crate) mod memory;
 pub mod scaling;
 mod stopwatch;
 mod world;
