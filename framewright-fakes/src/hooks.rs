@@ -50,8 +50,8 @@ pub(crate) fn set<T>(slot: &OnceLock<T>, value: T) {
 }
 
 impl<const TRACED: bool, const PROBED: bool> FakePlatform<TRACED, PROBED> {
-    /// `hook` runs at each call of [`Platform::wait`](framewright::Platform::wait). What it does, other CPUs do while this one waits. A hook that
-    /// changes nothing is an early wake-up.
+    /// `hook` runs at each call of [`Platform::wait`](framewright::Platform::wait). It stands for the activity of other
+    /// CPUs meanwhile. A hook that changes nothing is an early wake-up.
     pub fn on_wait(&self, hook: impl Fn(Wait, u32) + Send + Sync + 'static) {
         set(&self.hooks.wait, Box::new(hook));
     }
@@ -71,7 +71,8 @@ impl<const TRACED: bool, const PROBED: bool> FakePlatform<TRACED, PROBED> {
         set(&self.hooks.corruption, Box::new(hook));
     }
 
-    /// `hook` runs as [`Platform::remote_barrier`](framewright::Platform::remote_barrier). With it, several threads may use biased owners.
+    /// `hook` runs as [`Platform::remote_barrier`](framewright::Platform::remote_barrier). With it, several threads may
+    /// use biased owners.
     ///
     /// # Safety
     ///

@@ -46,7 +46,8 @@ thread_local! {
 /// Setting it a second time panics. The default is for a single thread, with [`OwnerLock::Biased`].
 pub struct FakePlatform<const TRACED: bool = false, const PROBED: bool = false> {
     owner_lock: OwnerLock,
-    wait_limit: u32,
+    /// Whether several threads use the platform.
+    is_threaded: bool,
     /// The only thread that may use biased owners.
     thread: OnceLock<ThreadId>,
     /// The contents of frames; 0 if absent.
@@ -83,7 +84,7 @@ impl FakePlatform {
     pub fn new(owner_lock: OwnerLock) -> Self {
         Self {
             owner_lock,
-            wait_limit: WAITS,
+            is_threaded: false,
             thread: OnceLock::new(),
             contents: Mutex::default(),
             cleared: Mutex::default(),
@@ -100,7 +101,7 @@ impl FakePlatform {
     /// A platform for any number of threads, with [`OwnerLock::Trylock`]. It yields the thread in each waiting loop.
     #[must_use]
     pub fn threaded() -> Self {
-        Self { wait_limit: u32::MAX, ..Self::new(OwnerLock::Trylock) }
+        Self { is_threaded: true, ..Self::new(OwnerLock::Trylock) }
     }
 }
 
@@ -120,7 +121,7 @@ impl<const TRACED: bool, const PROBED: bool> FakePlatform<TRACED, PROBED> {
     fn into_type<const T: bool, const P: bool>(self) -> FakePlatform<T, P> {
         FakePlatform {
             owner_lock: self.owner_lock,
-            wait_limit: self.wait_limit,
+            is_threaded: self.is_threaded,
             thread: self.thread,
             contents: self.contents,
             cleared: self.cleared,
@@ -244,12 +245,11 @@ unsafe impl<const TRACED: bool, const PROBED: bool> Platform for FakePlatform<TR
     }
 
     fn wait(&self, why: Wait, spins: u32) {
-        assert!(spins < self.wait_limit, "waits for ever: {why:?}");
+        assert!(self.is_threaded || spins < WAITS, "waits for ever: {why:?}");
         match self.hooks.wait.get() {
             Some(hook) => hook(why, spins),
-            // A single thread has nobody to yield to.
-            None if self.wait_limit == WAITS => {}
-            None => thread::yield_now(),
+            None if self.is_threaded => thread::yield_now(),
+            None => {}
         }
     }
 

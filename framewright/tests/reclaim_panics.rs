@@ -44,8 +44,7 @@ fn lost(at: u32, way: Way) -> Option<u64> {
     let memory = owner.memory();
     let (lru, mut token) = (memory.lru().unwrap(), memory.cpu(CPU).unwrap());
     while let Ok(block) = token.alloc(PAGE.no_wait()) {
-        let (pfn, _) = block.into_raw();
-        owner.take(pfn);
+        let pfn = owner.take(block);
         // It is clean and unused.
         owner.pages().page(pfn).maps = 0;
     }

@@ -135,10 +135,7 @@ unsafe impl PageOwner<TracedPlatform> for FakeOwner {
 
     fn write_out(&self, frames: &[Pfn], out: &mut [WriteOut]) {
         self.each(frames, out, |pages, pfn| {
-            assert!(
-                !pages.cached_dirty.contains(&pfn),
-                "writes a page to which a CPU may store (I5)"
-            );
+            assert!(!pages.cached_dirty.contains(&pfn), "writes a page to which a CPU may store");
             let behavior = pages.behavior;
             let page = pages.page(pfn);
             assert!(

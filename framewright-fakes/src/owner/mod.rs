@@ -10,7 +10,7 @@ use std::sync::{
 };
 
 use framewright::{
-    AllocError, Config, CpuId, CpuToken, Memory, MigrateType, NodeId, Order, Pfn, Request,
+    AllocError, Block, Config, CpuId, CpuToken, Memory, MigrateType, NodeId, Order, Pfn, Request,
     observe::Event,
     platform::{Need, Wait},
     reclaim::{Lru, PageKind, Pause, Reclaim, Throttle, WriteError},
@@ -127,7 +127,7 @@ impl FakeOwner {
     fn check_event(&self, event: &Event) {
         if let Event::PageFree { pfn, .. } = event {
             let pages = self.pages();
-            assert!(!pages.cached.contains(pfn), "{pfn} is freed while a CPU has it cached (I5)");
+            assert!(!pages.cached.contains(pfn), "{pfn} is freed while a CPU has it cached");
             assert!(!pages.resident.contains_key(pfn), "{pfn} is freed while a page is in it");
             drop(pages);
             self.free_fault.panic_at_nth();
@@ -207,7 +207,7 @@ impl FakeOwner {
         let dirty = kind == PageKind::Anon && !pages.store.contains_key(&id);
         let page = resident(id, kind, version, dirty);
         assert!(pages.resident.insert(pfn, page).is_none(), "the frame is in use");
-        assert!(!pages.cached.contains(&pfn), "stale TLB access to an unmapped page (I5)");
+        assert!(!pages.cached.contains(&pfn), "stale TLB access to an unmapped page");
         pages.place.insert(id, pfn);
         let shadow = pages.shadows.remove(&id);
         drop(pages);
@@ -217,8 +217,15 @@ impl FakeOwner {
         Ok(pfn)
     }
 
-    /// Adds a page that was never read, in a frame that the program has allocated.
-    pub fn take(&self, pfn: Pfn) {
+    /// Makes a mapped, clean page of a block of order 0. Returns its frame.
+    ///
+    /// # Panics
+    ///
+    /// If the block is of another order or memory.
+    pub fn take(&self, block: Block<'static>) -> Pfn {
+        assert!(self.memory.owns(&block), "a block of another memory");
+        let (pfn, order) = block.into_raw();
+        assert_eq!(order, Order::ZERO);
         let id = PageId::MAX - self.pages().resident.len() as PageId;
         let mut pages = self.pages();
         assert!(pages.resident.insert(pfn, resident(id, PageKind::File, 0, false)).is_none());
@@ -226,6 +233,7 @@ impl FakeOwner {
         pages.page(pfn).maps = 1;
         drop(pages);
         assert!(self.lru().add(CPU, pfn, PageKind::File), "the page is new");
+        pfn
     }
 
     /// A program stores to a page.
@@ -303,7 +311,7 @@ impl FakeOwner {
         self.lru().check().unwrap();
         let resident = self.pages().resident.len() as u64;
         let used = memory.managed() - memory.free() - memory.held_by_cpus();
-        assert_eq!(used, resident + memory.tlb().deferred(), "every frame is in one place (I1)");
+        assert_eq!(used, resident + memory.tlb().deferred(), "every frame is in one place");
     }
 
     /// Frees all deferred frames.

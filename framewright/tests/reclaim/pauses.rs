@@ -123,7 +123,7 @@ fn short() -> &'static FakeOwner {
     let mut token = embedder.token();
     while embedder.memory().free() > 16 {
         let block = token.alloc(all).expect("the reserves are open");
-        embedder.take(block.into_raw().0);
+        embedder.take(block);
     }
     drop(token);
     clear_young(embedder);
