@@ -26,6 +26,7 @@ pub enum ProbeCall {
 }
 
 type Slot<F> = OnceLock<Box<F>>;
+type TraceHook = dyn Fn(CpuId, &Event) + Send + Sync;
 
 /// One slot for each hook.
 #[derive(Default)]
@@ -35,7 +36,7 @@ pub(crate) struct Hooks {
     pub(crate) irq_restore: Slot<dyn Fn() + Send + Sync>,
     pub(crate) clear: Slot<dyn Fn(Pfn, Order) + Send + Sync>,
     pub(crate) corruption: Slot<dyn Fn(&Corruption) + Send + Sync>,
-    pub(crate) trace: Slot<dyn Fn(CpuId, &Event) + Send + Sync>,
+    pub(crate) trace: Slot<TraceHook>,
     pub(crate) probe: Slot<dyn Fn(ProbeCall) + Send + Sync>,
     pub(crate) force: Slot<dyn Fn(Site) -> bool + Send + Sync>,
 }

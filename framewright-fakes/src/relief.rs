@@ -9,6 +9,8 @@ use framewright::{
 };
 
 type Hook<F> = Option<Box<F>>;
+type ReclaimHook = dyn Fn(&Need, u64) -> u64 + Send + Sync;
+type CompactHook = dyn Fn(&Need, CompactPriority, Captured<'_>) -> Compacted + Send + Sync;
 
 /// Relief whose methods are closures. A method without a closure reports no progress, as
 /// [`NoRelief`] does.
@@ -23,21 +25,21 @@ type Hook<F> = Option<Box<F>>;
 pub struct FakeRelief {
     in_background: Hook<dyn Fn() -> bool + Send + Sync>,
     wake: Hook<dyn Fn(NodeId, Order, ZoneKind) + Send + Sync>,
-    reclaim: Hook<dyn Fn(&Need, u64) -> u64 + Send + Sync>,
+    reclaim: Hook<ReclaimHook>,
     reclaimable: Hook<dyn Fn(ZoneId) -> Option<u64> + Send + Sync>,
     pause: Hook<dyn Fn(&Pause<'_>) + Send + Sync>,
     resume: Hook<dyn Fn(NodeId, Throttle) + Send + Sync>,
-    compact: Hook<dyn Fn(&Need, CompactPriority, Captured<'_>) -> Compacted + Send + Sync>,
+    compact: Hook<CompactHook>,
     out_of_memory: Hook<dyn Fn(&OutOfMemory) -> Verdict + Send + Sync>,
 }
 
 macro_rules! hooks {
-    ($($(#[$doc:meta])* $name:ident: $field:ident, ($($arg:ty),*) -> $answer:ty;)*) => {
+    ($($(#[$doc:meta])* $name:ident: $field:ident, ($($arg:ty),*) $(-> $answer:ty)?;)*) => {
         impl FakeRelief {
             $(
                 $(#[$doc])*
                 #[must_use]
-                pub fn $name(mut self, hook: impl Fn($($arg),*) -> $answer + Send + Sync + 'static) -> Self {
+                pub fn $name(mut self, hook: impl Fn($($arg),*) $(-> $answer)? + Send + Sync + 'static) -> Self {
                     self.$field = Some(Box::new(hook));
                     self
                 }
@@ -50,15 +52,15 @@ hooks! {
     /// The answer of [`Relief::reclaims_in_background`].
     in_background: in_background, () -> bool;
     /// Runs as [`Relief::wake`].
-    on_wake: wake, (NodeId, Order, ZoneKind) -> ();
+    on_wake: wake, (NodeId, Order, ZoneKind);
     /// Runs as [`Relief::reclaim`].
     on_reclaim: reclaim, (&Need, u64) -> u64;
     /// Runs as [`Relief::reclaimable`].
     on_reclaimable: reclaimable, (ZoneId) -> Option<u64>;
     /// Runs as [`Relief::pause`]. A hook that returns before the pause is over is an early wake-up.
-    on_pause: pause, (&Pause<'_>) -> ();
+    on_pause: pause, (&Pause<'_>);
     /// Runs as [`Relief::resume`].
-    on_resume: resume, (NodeId, Throttle) -> ();
+    on_resume: resume, (NodeId, Throttle);
     /// Runs as [`Relief::compact`].
     on_compact: compact, (&Need, CompactPriority, Captured<'_>) -> Compacted;
     /// Runs as [`Relief::out_of_memory`].

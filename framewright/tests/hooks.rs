@@ -63,7 +63,7 @@ impl Heard {
     fn call(&mut self, call: ProbeCall) {
         match call {
             ProbeCall::Cost(cost, count) => {
-                *self.costs.entry(cost).or_default() += u64::from(count)
+                *self.costs.entry(cost).or_default() += u64::from(count);
             }
             ProbeCall::Touch(line, access, miss) => self.touch(line, access, miss),
             ProbeCall::Enter(section) => self.enter(section),
