@@ -5,13 +5,7 @@
 
 #![allow(unsafe_code)]
 
-use framewright::{
-    NodeId, Order, ZoneId, ZoneKind,
-    platform::{
-        Captured, CompactPriority, Compacted, Need, NoRelief, OutOfMemory, Relief, Verdict, Wait,
-    },
-    reclaim::{Pause, Throttle},
-};
+use framewright::platform::{NoRelief, Relief, ReliefSlot, Wait};
 use std::{
     ptr::NonNull,
     sync::{
@@ -73,7 +67,7 @@ impl LentRelief {
         body: impl FnOnce() -> R,
     ) -> Option<R> {
         let relief: NonNull<dyn Relief + Sync + '_> = NonNull::from(relief);
-        // SAFETY: only the lifetime changes, and only `with` uses the pointer.
+        // SAFETY: only the lifetime changes, and only `with_relief` uses the pointer.
         let relief: NonNull<dyn Relief + Sync> = unsafe { std::mem::transmute(relief) };
         if self.lending.swap(true, SeqCst) {
             return None;
@@ -82,8 +76,10 @@ impl LentRelief {
         *self.place.write().unwrap_or_else(PoisonError::into_inner) = Some(Lent(relief));
         Some(body())
     }
+}
 
-    fn with<R>(&self, body: impl FnOnce(&dyn Relief) -> R) -> R {
+impl ReliefSlot for LentRelief {
+    fn with_relief<R>(&self, body: impl FnOnce(&dyn Relief) -> R) -> R {
         self.users.fetch_add(1, SeqCst);
         let _used = Used(&self.users);
         let lent = *self.place.read().unwrap_or_else(PoisonError::into_inner);
@@ -96,42 +92,10 @@ impl LentRelief {
     }
 }
 
-impl Relief for LentRelief {
-    fn reclaims_in_background(&self) -> bool {
-        self.with(|relief| relief.reclaims_in_background())
-    }
-
-    fn wake(&self, node: NodeId, order: Order, highest: ZoneKind) {
-        self.with(|relief| relief.wake(node, order, highest));
-    }
-
-    fn reclaim(&self, need: &Need, frames: u64) -> u64 {
-        self.with(|relief| relief.reclaim(need, frames))
-    }
-
-    fn reclaimable(&self, zone: ZoneId) -> Option<u64> {
-        self.with(|relief| relief.reclaimable(zone))
-    }
-
-    fn pause(&self, pause: &Pause<'_>) {
-        self.with(|relief| relief.pause(pause));
-    }
-
-    fn resume(&self, node: NodeId, why: Throttle) {
-        self.with(|relief| relief.resume(node, why));
-    }
-
-    fn compact(&self, need: &Need, priority: CompactPriority, captured: Captured<'_>) -> Compacted {
-        self.with(|relief| relief.compact(need, priority, captured))
-    }
-
-    fn out_of_memory(&self, report: &OutOfMemory) -> Verdict {
-        self.with(|relief| relief.out_of_memory(report))
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use framewright::ZoneId;
+
     use super::*;
 
     struct Some7;

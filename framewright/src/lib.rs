@@ -104,8 +104,6 @@
 #![no_std]
 #![deny(unsafe_code)]
 
-#[cfg(all(test, framewright_loom))]
-extern crate self as framewright;
 #[cfg(any(test, framewright_tso))]
 extern crate std;
 

@@ -3,48 +3,17 @@
 
 #![allow(unsafe_code)]
 
-#[path = "../tests/support/toy.rs"]
-mod toy;
+use std::{boxed::Box, mem::MaybeUninit, vec};
 
-use framewright::{
-    Block, Config, CpuId, FrameRange, FreeError, Memory, MigrateType, Order, Pfn, Platform,
-    Request,
-    observe::Corruption,
-    platform::{BarrierTarget, OwnerLock, Probe, Wait},
+use crate::{
+    Block, Config, CpuId, FrameRange, FreeError, Layout, Memory, MigrateType, Order, Pfn, Request,
+    platform::model::Machine,
     tuning::{Auto, Hardening},
 };
 use loom::{cell::UnsafeCell, model::Builder, sync::Arc, thread};
-use toy::{leaked, mostly_nothing};
 
 const PAGE: Request = Request::new(Order::ZERO, MigrateType::Movable);
 const CPU: CpuId = CpuId::new(0);
-
-/// A machine of model threads as CPUs. Loom has no remote barriers, so the machine has none.
-struct Machine {
-    /// Whether the test contains bad frees.
-    abused: bool,
-}
-
-// SAFETY: the lock is the library's own, and there are no remote barriers.
-unsafe impl Platform for Machine {
-    mostly_nothing!(but corruption);
-
-    fn corruption(&self, report: &Corruption) {
-        assert!(self.abused, "{report}");
-    }
-
-    fn owner_lock(&self) -> OwnerLock {
-        OwnerLock::Trylock
-    }
-
-    fn remote_barrier(&self, _target: BarrierTarget) {}
-
-    fn wait(&self, _why: Wait, _spins: u32) {
-        thread::yield_now();
-    }
-}
-
-impl Probe for Machine {}
 
 /// The frames of one whole pageblock. In a partial pageblock the owner's fast path would not be
 /// taken.
@@ -61,7 +30,11 @@ fn memory_of(cpus: u16, hardening: Hardening) -> &'static Memory<'static, Machin
     config.tuning.zone.min_free = Auto::Fixed(0);
     config.tuning.hardening = hardening;
     config.tuning.set("pcp.bundle_slots", "64").unwrap();
-    leaked(Machine { abused: hardening == Hardening::Tracked }, &config)
+    let machine = Machine { abused: hardening == Hardening::Tracked, ..Machine::TRYLOCK };
+    let layout = Layout::new::<Machine>(&config).unwrap();
+    let buffer = vec![MaybeUninit::<u8>::uninit(); layout.bytes() + layout.align()].leak();
+    let start = buffer.as_ptr().align_offset(layout.align());
+    Box::leak(Box::new(Memory::new(machine, &config, &mut buffer[start..]).unwrap()))
 }
 
 /// Words of the stack of a model thread. Loom's stack for the first thread is too small for the

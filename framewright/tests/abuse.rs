@@ -42,7 +42,7 @@ fn with_config<R>(f: impl FnOnce(&mut Config<'_>) -> R) -> R {
 fn memory_in(metadata: &mut Metadata, hardening: Hardening) -> Memory<'_, Machine> {
     with_config(|config| {
         config.tuning.hardening = hardening;
-        Memory::new(Machine::default(), config, metadata.as_mut()).unwrap()
+        Memory::new(Machine::default().keeping_reports(), config, metadata.as_mut()).unwrap()
     })
 }
 

@@ -2,63 +2,42 @@
 //! the hook to run code at the worst moment.
 #![cfg(not(framewright_loom))]
 
-#[path = "support/toy.rs"]
-mod toy;
-
 use framewright::{
-    Block, Config, CpuId, FrameRange, Memory, MigrateType, Order, Pfn, Platform, Request,
-    observe::Event,
-    platform::{BarrierTarget, OwnerLock, Probe, Wait},
+    Block, Config, CpuId, FrameRange, Memory, MigrateType, Order, Pfn, Request, observe::Event,
 };
-use std::sync::{
-    OnceLock,
-    atomic::{AtomicBool, AtomicU64, Ordering},
+use std::{
+    ops::Deref,
+    sync::atomic::{AtomicBool, AtomicU64, Ordering},
 };
 
-use toy::{leaked, mostly_nothing};
+use framewright_fakes::{FakePlatform, TracedPlatform, leaked};
 
-type Traced = Memory<'static, Machine>;
-
-/// A machine that runs `then` once, at the first event that `when` selects.
-struct Machine {
-    memory: OnceLock<&'static Traced>,
+/// A memory, and whether its hook has still to run.
+struct Traced {
+    memory: &'static Memory<'static, TracedPlatform>,
     armed: AtomicBool,
-    when: fn(&Event) -> bool,
-    then: fn(&'static Traced, &Event),
 }
 
-// SAFETY: `SpinFlag` excludes; there is one thread, which needs no barriers.
-unsafe impl Platform for Machine {
-    mostly_nothing!();
-    const TRACING: bool = true;
+impl Deref for Traced {
+    type Target = Memory<'static, TracedPlatform>;
 
-    fn owner_lock(&self) -> OwnerLock {
-        OwnerLock::Biased
-    }
-    fn remote_barrier(&self, _: BarrierTarget) {}
-    fn wait(&self, why: Wait, spins: u32) {
-        assert!(spins < 1000, "waits forever: {why:?}");
-    }
-    fn trace(&self, _: CpuId, event: &Event) {
-        if let Some(memory) = self.memory.get()
-            && (self.when)(event)
-            && self.armed.swap(false, Ordering::Relaxed)
-        {
-            (self.then)(memory, event);
-        }
+    fn deref(&self) -> &Self::Target {
+        self.memory
     }
 }
 
-impl Probe for Machine {}
-
-/// A memory of 64 pageblocks on two CPUs.
+/// A memory of 64 pageblocks on two CPUs. It runs `then` once, at the first event that `when` selects.
 fn memory(when: fn(&Event) -> bool, then: fn(&'static Traced, &Event)) -> &'static Traced {
     let map = [FrameRange::new(Pfn::new(0), Pfn::new(64 * 512)).unwrap().into()];
     let config = Config::new(&map, 2);
-    let machine = Machine { memory: OnceLock::new(), armed: AtomicBool::new(true), when, then };
-    let memory = leaked(machine, &config);
-    assert!(memory.platform().memory.set(memory).is_ok());
-    memory
+    let memory = leaked(FakePlatform::default().traced(), &config);
+    let traced: &'static Traced = Box::leak(Box::new(Traced { memory, armed: true.into() }));
+    memory.platform().on_trace(move |_, event| {
+        if when(event) && traced.armed.swap(false, Ordering::Relaxed) {
+            then(traced, event);
+        }
+    });
+    traced
 }
 
 const PAGE: Request = Request::new(Order::ZERO, MigrateType::Movable);
@@ -145,7 +124,7 @@ fn a_tracer_may_add_and_remove_memory_while_a_removal_drains_lists() {
     );
     fill_lists(memory, 0);
     memory.remove_memory(pageblocks(0, 8), &mut |_| ()).unwrap();
-    assert!(!memory.platform().armed.load(Ordering::Relaxed), "no drain was traced");
+    assert!(!memory.armed.load(Ordering::Relaxed), "no drain was traced");
     assert_eq!(memory.managed(), 52 * 512);
     memory.check().unwrap();
 }
@@ -173,7 +152,7 @@ fn an_isolation_that_panics_is_undone() {
                 // For the drain that comes after the isolation.
                 fill_lists(memory, 0);
             }
-            memory.platform().armed.store(true, Ordering::Relaxed);
+            memory.armed.store(true, Ordering::Relaxed);
         },
     );
     fill_lists(memory, 1);

@@ -35,7 +35,8 @@ fn on_frames(frames: u64, settings: &[(&str, &str)], test: impl FnOnce(&Memory<'
     }
     settings.iter().for_each(|(key, value)| config.tuning.set(key, value).unwrap());
     let mut metadata = Metadata::new(Layout::new::<Machine>(&config).unwrap().bytes());
-    let memory = Memory::new(Machine::default(), &config, metadata.as_mut()).unwrap();
+    let memory =
+        Memory::new(Machine::default().keeping_reports(), &config, metadata.as_mut()).unwrap();
     test(&memory);
     memory.check().unwrap();
 }

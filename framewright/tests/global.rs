@@ -1,8 +1,6 @@
 //! One allocator for a whole kernel, in a static.
 #![cfg(not(any(framewright_loom, framewright_tso)))]
 
-mod support;
-
 use std::{cell::Cell, mem::MaybeUninit, sync::Barrier, thread};
 
 use framewright::{
@@ -11,9 +9,9 @@ use framewright::{
     global::{GlobalError, GlobalInitError, OneCpu, Pinning},
     observe::Corruption,
     platform::{BarrierTarget, Need, OwnerLock, Probe, Relief, Wait},
+    sync::{PlainWord, SpinFlag},
     tuning::Auto,
 };
-use support::toy::mostly_nothing;
 
 const PAGE: Request = Request::new(Order::ZERO, MigrateType::Movable);
 const FRAMES: u64 = 4096;
@@ -32,7 +30,21 @@ struct Threads;
 
 // SAFETY: the lock is the library's own; owners use try-locks, which need no barrier.
 unsafe impl Platform for Threads {
-    mostly_nothing!(but corruption);
+    type Lock = SpinFlag;
+    type Word = PlainWord;
+    type Irq = ();
+
+    fn irq_save(&self) {}
+
+    fn irq_restore(&self, (): ()) {}
+
+    unsafe fn clear(&self, _: Pfn, _: Order) {}
+
+    unsafe fn copy(&self, _: Pfn, _: Pfn) {}
+
+    fn now(&self) -> u64 {
+        0
+    }
 
     fn owner_lock(&self) -> OwnerLock {
         OwnerLock::Trylock

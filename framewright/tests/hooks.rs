@@ -1,24 +1,22 @@
 //! The simulation hooks: reports to a simulator, and rare outcomes that it forces.
 #![cfg(not(any(framewright_loom, framewright_tso)))]
 
-mod support;
-
-use std::{collections::BTreeMap, sync::Mutex};
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex},
+};
 
 use framewright::{
-    AllocError, Config, FrameRange, Layout, Memory, MigrateType, Order, Pfn, Platform, Request,
-    Tuning, ZoneId,
+    AllocError, Config, FrameRange, Layout, Memory, MigrateType, Order, Pfn, Request, Tuning,
+    ZoneId,
     observe::CpuStats,
-    platform::{Access, BarrierTarget, Cost, Line, Miss, OwnerLock, Probe, Section, Site, Wait},
+    platform::{Access, Cost, Line, Miss, Section, Site},
     sync::{RawLock, SpinFlag},
     tuning::Auto,
 };
-use support::{
-    machine::{Metadata, cpu, order},
-    toy::mostly_nothing,
-};
+use framewright_fakes::{FakePlatform, Metadata, ProbeCall, ProbedPlatform, cpu, order};
 
-/// A machine of one thread that records the reports.
+/// What a machine of one thread hears.
 #[derive(Default)]
 struct Listener {
     heard: Mutex<Heard>,
@@ -34,29 +32,9 @@ struct Heard {
     sites: BTreeMap<Site, u64>,
 }
 
-// SAFETY: the lock is the library's own; one thread needs no barriers.
-unsafe impl Platform for Listener {
-    mostly_nothing!();
-
-    fn owner_lock(&self) -> OwnerLock {
-        OwnerLock::Biased
-    }
-    fn remote_barrier(&self, _: BarrierTarget) {}
-    fn wait(&self, why: Wait, _: u32) {
-        panic!("no wait is expected: {why:?}");
-    }
-}
-
-impl Probe for Listener {
-    const LISTENING: bool = true;
-
-    fn cost(&self, cost: Cost, count: u32) {
-        *self.heard.lock().unwrap().costs.entry(cost).or_default() += u64::from(count);
-    }
-
-    fn touch(&self, line: Line, access: Access, miss: Miss) {
-        let mut heard = self.heard.lock().unwrap();
-        heard.touched.entry(line).or_default().push((access, miss));
+impl Heard {
+    fn touch(&mut self, line: Line, access: Access, miss: Miss) {
+        self.touched.entry(line).or_default().push((access, miss));
         let needs = match line {
             // A raw free reads the map of heads without the lock, and only relies on a
             // confirmation.
@@ -66,30 +44,37 @@ impl Probe for Listener {
             | Line::Header(zone, _)
             | Line::Depot(zone, _) => zone,
             Line::CpuStore(zone, cpu, _) => {
-                assert!(heard.inside.contains(&Section::Lists(zone, cpu)), "{line:?} from outside");
+                assert!(self.inside.contains(&Section::Lists(zone, cpu)), "{line:?} from outside");
                 return;
             }
             _ => return,
         };
         let ahead = access == Access::Prefetch;
-        assert!(ahead || heard.inside.contains(&Section::Zone(needs)), "{line:?} without the lock");
+        assert!(ahead || self.inside.contains(&Section::Zone(needs)), "{line:?} without the lock");
     }
 
-    fn enter(&self, section: Section) {
-        let inside = &mut self.heard.lock().unwrap().inside;
+    fn enter(&mut self, section: Section) {
+        let inside = &mut self.inside;
         // The lists of a CPU are entered before the zone, which is innermost.
         assert!(inside.len() < 2 && !matches!(inside.last(), Some(Section::Zone(_))), "{inside:?}");
         inside.push(section);
     }
 
-    fn leave(&self, section: Section) {
-        assert_eq!(self.heard.lock().unwrap().inside.pop(), Some(section));
+    fn call(&mut self, call: ProbeCall) {
+        match call {
+            ProbeCall::Cost(cost, count) => {
+                *self.costs.entry(cost).or_default() += u64::from(count);
+            }
+            ProbeCall::Touch(line, access, miss) => self.touch(line, access, miss),
+            ProbeCall::Enter(section) => self.enter(section),
+            ProbeCall::Leave(section) => assert_eq!(self.inside.pop(), Some(section)),
+            ProbeCall::Point(site) => *self.sites.entry(site).or_default() += 1,
+        }
     }
+}
 
-    fn point(&self, site: Site) {
-        *self.heard.lock().unwrap().sites.entry(site).or_default() += 1;
-    }
-
+impl Listener {
+    /// Whether to force the rare outcome at a site.
     fn force(&self, site: Site) -> bool {
         let mut forced = self.forced.lock().unwrap();
         match &mut *forced {
@@ -100,9 +85,7 @@ impl Probe for Listener {
             _ => false,
         }
     }
-}
 
-impl Listener {
     fn forces(&self, site: Site, times: u32) {
         *self.forced.lock().unwrap() = Some((site, times));
     }
@@ -119,7 +102,10 @@ impl Listener {
 
 const PAGE: Request = Request::new(Order::ZERO, MigrateType::Movable);
 /// Runs `test` on a memory of 16 MiB, in pageblocks of 2 MiB.
-fn with_memory(settings: &[(&str, &str)], test: impl FnOnce(&Memory<'_, Listener>)) {
+fn with_memory(
+    settings: &[(&str, &str)],
+    test: impl FnOnce(&Memory<'_, ProbedPlatform>, &Listener),
+) {
     let map = [FrameRange::new(Pfn::new(0), Pfn::new(4096)).unwrap().into()];
     let mut tuning = Tuning::default();
     tuning.zone.min_free = Auto::Fixed(0);
@@ -127,16 +113,26 @@ fn with_memory(settings: &[(&str, &str)], test: impl FnOnce(&Memory<'_, Listener
         tuning.set(key, value).unwrap();
     }
     let config = Config::new(&map, 2).with_tuning(tuning);
-    let mut metadata = Metadata::new(Layout::new::<Listener>(&config).unwrap().bytes());
-    let memory = Memory::new(Listener::default(), &config, metadata.as_mut()).unwrap();
-    *memory.platform().heard.lock().unwrap() = Heard::default();
-    test(&memory);
-    assert_eq!(memory.platform().heard.lock().unwrap().inside, []);
+    let mut metadata = Metadata::new(Layout::new::<ProbedPlatform>(&config).unwrap().bytes());
+    let (machine, platform) = (Arc::new(Listener::default()), FakePlatform::default().probed());
+    platform.on_wait(|why, _| panic!("nobody is waited for: {why:?}"));
+    platform.on_probe({
+        let machine = Arc::clone(&machine);
+        move |call| machine.heard.lock().unwrap().call(call)
+    });
+    platform.on_force({
+        let machine = Arc::clone(&machine);
+        move |site| machine.force(site)
+    });
+    let memory = Memory::new(platform, &config, metadata.as_mut()).unwrap();
+    *machine.heard.lock().unwrap() = Heard::default();
+    test(&memory, &machine);
+    assert_eq!(machine.heard.lock().unwrap().inside, []);
     memory.check().unwrap();
 }
 
 /// Allocates and frees `count` frames on CPU 0, in bursts of `burst`.
-fn burst(memory: &Memory<'_, Listener>, bursts: usize, burst: usize) {
+fn burst(memory: &Memory<'_, ProbedPlatform>, bursts: usize, burst: usize) {
     let mut token = memory.cpu(cpu(0)).unwrap();
     for _ in 0..bursts {
         let blocks: Vec<_> = (0..burst).map(|_| token.alloc(PAGE).unwrap()).collect();
@@ -148,10 +144,9 @@ fn burst(memory: &Memory<'_, Listener>, bursts: usize, burst: usize) {
 fn all_work_is_charged() {
     let compared = cfg!(feature = "compare").then_some("select-under-lock");
     for how in ["select-before-lock"].into_iter().chain(compared) {
-        with_memory(&[("pcp.bulk_free", how), ("pcp.batch", "15")], |memory| {
+        with_memory(&[("pcp.bulk_free", how), ("pcp.batch", "15")], |memory, machine| {
             burst(memory, 3, 2000);
             memory.drain_all();
-            let machine = memory.platform();
             let CpuStats { zone_lock_acquisitions, zone_lock_frames, .. } = memory.stats();
             let cost = |cost| machine.cost_of(cost);
             assert_eq!(cost(Cost::HotAlloc) + cost(Cost::SlowAlloc), 6000);
@@ -182,7 +177,7 @@ fn work_of_the_depot_is_charged() {
         ("zone.depot_divisor", "8"),
         ("pcp.bundle_slots", "64"),
     ];
-    with_memory(&settings, |memory| {
+    with_memory(&settings, |memory, machine| {
         let mut token = memory.cpu(cpu(0)).unwrap();
         for _ in 0..2 {
             let mut blocks: Vec<_> = (0..3000).map(|_| token.alloc(PAGE).ok()).collect();
@@ -199,7 +194,6 @@ fn work_of_the_depot_is_charged() {
         }
         drop(token);
         memory.drain_all();
-        let machine = memory.platform();
         let cost = |cost| machine.cost_of(cost);
         let CpuStats { zone_lock_acquisitions, zone_lock_frames, .. } = memory.stats();
         let through_maps = cost(Cost::TakeFrames) + cost(Cost::GiveFrames);
@@ -216,10 +210,9 @@ fn work_of_the_depot_is_charged() {
 
 #[test]
 fn lines_are_touched_where_they_are() {
-    with_memory(&[("pcp.batch", "15")], |memory| {
+    with_memory(&[("pcp.batch", "15")], |memory, machine| {
         burst(memory, 1, 2000);
         let zone = ZoneId::default();
-        let machine = memory.platform();
         for (line, access) in [
             (Line::CpuLists(zone, cpu(0)), Access::Write),
             (Line::ZoneIndex(zone, 0), Access::Write),
@@ -243,9 +236,9 @@ fn lines_are_touched_where_they_are() {
 
 #[test]
 fn hardening_that_is_off_touches_no_heads() {
-    with_memory(&[("hardening", "off")], |memory| {
+    with_memory(&[("hardening", "off")], |memory, machine| {
         burst(memory, 1, 1000);
-        let heard = memory.platform().heard.lock().unwrap();
+        let heard = machine.heard.lock().unwrap();
         let heads = |(line, touches): (&Line, &Vec<(Access, Miss)>)| {
             matches!(line, Line::Heads(..)) && touches.iter().any(|t| t.0 != Access::Prefetch)
         };
@@ -255,14 +248,14 @@ fn hardening_that_is_off_touches_no_heads() {
 
 #[test]
 fn a_refused_owner_uses_the_zone() {
-    with_memory(&[], |memory| {
+    with_memory(&[], |memory, machine| {
         let mut token = memory.cpu(cpu(0)).unwrap();
-        memory.platform().forces(Site::EnterLists, u32::MAX);
+        machine.forces(Site::EnterLists, u32::MAX);
         let block = token.alloc(PAGE).unwrap();
         token.free(block).unwrap();
         assert_eq!((memory.stats().zone_allocs, memory.stats().zone_frees), (1, 1));
         assert_eq!(memory.held_by_cpus(), 0);
-        memory.platform().forces(Site::EnterLists, 0);
+        machine.forces(Site::EnterLists, 0);
         let block = token.alloc(PAGE).unwrap();
         token.free(block).unwrap();
         assert!(memory.held_by_cpus() > 0);
@@ -271,12 +264,12 @@ fn a_refused_owner_uses_the_zone() {
 
 #[test]
 fn a_raw_free_that_cannot_search_the_lists_goes_to_the_zone() {
-    with_memory(&[], |memory| {
+    with_memory(&[], |memory, machine| {
         let mut token = memory.cpu(cpu(0)).unwrap();
         let (pfn, order) = token.alloc(PAGE).unwrap().into_raw();
         let held = memory.held_by_cpus();
         // Forces the refusal that a drainer inside the lists would cause.
-        memory.platform().forces(Site::EnterLists, 1);
+        machine.forces(Site::EnterLists, 1);
         // SAFETY: it was a block until `into_raw`.
         unsafe { token.free_raw(pfn, order) }.unwrap();
         assert_eq!((memory.stats().zone_frees, memory.held_by_cpus()), (1, held));
@@ -287,7 +280,7 @@ fn a_raw_free_that_cannot_search_the_lists_goes_to_the_zone() {
 fn a_raw_free_takes_the_lock_only_if_lists_and_heads_do_not_decide() {
     for (size, locks) in [(0, 0), (1, 1)] {
         // A refill takes the buddy of the frame as well.
-        with_memory(&[("pcp.batch", "63")], |memory| {
+        with_memory(&[("pcp.batch", "63")], |memory, machine| {
             let mut token = memory.cpu(cpu(0)).unwrap();
             let block = token.alloc(Request::new(order(size), MigrateType::Movable)).unwrap();
             let (pfn, of_order) = block.into_raw();
@@ -295,7 +288,6 @@ fn a_raw_free_takes_the_lock_only_if_lists_and_heads_do_not_decide() {
             // SAFETY: it was a block until `into_raw`.
             unsafe { token.free_raw(pfn, of_order) }.unwrap();
             assert_eq!(memory.stats().zone_lock_acquisitions - before, locks);
-            let machine = memory.platform();
             let line = Line::Heads(ZoneId::default(), (pfn.get() / 512) as u32);
             assert_eq!(machine.touched(line, Access::Read), size == 0);
             assert_eq!(machine.cost_of(Cost::ZoneHold), memory.stats().zone_lock_acquisitions);
@@ -306,14 +298,14 @@ fn a_raw_free_takes_the_lock_only_if_lists_and_heads_do_not_decide() {
 #[test]
 fn a_zone_that_is_forced_empty_is_tried_again() {
     for site in [Site::Refill, Site::SlowPath] {
-        with_memory(&[], |memory| {
+        with_memory(&[], |memory, machine| {
             let mut token = memory.cpu(cpu(0)).unwrap();
             // If the zone is forced empty once, the next walk finds a block.
-            memory.platform().forces(site, 1);
+            machine.forces(site, 1);
             let block = token.alloc(PAGE).unwrap();
             token.free(block).unwrap();
             token.drain();
-            memory.platform().forces(site, u32::MAX);
+            machine.forces(site, u32::MAX);
             let refused = token.alloc(PAGE.no_wait());
             assert!(matches!(refused, Err(AllocError::NoBlockOfOrder(_))), "{refused:?}");
             assert_eq!(memory.free(), memory.managed(), "nothing was lost");
@@ -323,14 +315,14 @@ fn a_zone_that_is_forced_empty_is_tried_again() {
 
 #[test]
 fn a_deferred_bulk_free_happens_later() {
-    with_memory(&[("pcp.batch", "7"), ("pcp.high_fraction", "200")], |memory| {
+    with_memory(&[("pcp.batch", "7"), ("pcp.high_fraction", "200")], |memory, machine| {
         let mut token = memory.cpu(cpu(0)).unwrap();
         let mut blocks: Vec<_> = (0..2000).map(|_| token.alloc(PAGE).unwrap()).collect();
         token.drain();
-        memory.platform().forces(Site::BulkFree, u32::MAX);
+        machine.forces(Site::BulkFree, u32::MAX);
         blocks.drain(..1000).for_each(|block| token.free(block).unwrap());
         let deferred = memory.held_by_cpus();
-        memory.platform().forces(Site::BulkFree, 0);
+        machine.forces(Site::BulkFree, 0);
         blocks.drain(..).for_each(|block| token.free(block).unwrap());
         let settled = memory.held_by_cpus();
         assert!(deferred > 10 * settled, "{deferred} frames were held, {settled} are due to stay");
@@ -340,8 +332,8 @@ fn a_deferred_bulk_free_happens_later() {
 /// Callers that can do without a lock leave it to other CPUs when this is `true`.
 #[test]
 fn a_held_flag_reports_that_it_is_held() {
-    let machine = Listener::default();
-    let lock = <SpinFlag as RawLock<Listener>>::new();
+    let machine: FakePlatform = FakePlatform::default();
+    let lock = <SpinFlag as RawLock<FakePlatform>>::new();
     assert!(!lock.is_held(&machine));
     lock.lock(&machine);
     assert!(lock.is_held(&machine));

@@ -6,22 +6,18 @@ mod support;
 
 use std::{
     sync::{
-        OnceLock,
-        atomic::{AtomicBool, AtomicU32, Ordering},
+        Arc,
+        atomic::{AtomicBool, Ordering},
     },
     thread,
 };
 
 use framewright::{
     Block, Config, CpuId, FrameRange, HotplugError, Layout, Memory, MemoryRange, MigrateType,
-    NodeId, Order, OrderTooSmall, Pfn, Platform, Request, ZoneId, ZoneKind,
-    platform::{BarrierTarget, OwnerLock, Probe, Site, Wait},
-    tuning::Auto,
+    NodeId, Order, OrderTooSmall, Pfn, Request, ZoneId, ZoneKind, platform::Site, tuning::Auto,
 };
-use support::{
-    machine::{Machine, Metadata},
-    toy::{leaked, mostly_nothing},
-};
+use framewright_fakes::{FailNth, FakePlatform, ProbeCall, ProbedPlatform, leaked};
+use support::machine::{Machine, Metadata};
 
 const MOVABLE: Request = Request::new(Order::ZERO, MigrateType::Movable);
 const PAGEBLOCK: u64 = 512;
@@ -298,55 +294,9 @@ fn lists_follow_the_size_of_their_zone() {
     });
 }
 
-/// A machine on which another thread adds memory when the limits of lists are about to change.
-#[derive(Default)]
-struct Racing {
-    memory: OnceLock<&'static Memory<'static, Racing>>,
-    /// Visits of lists until the other thread runs.
-    left: AtomicU32,
-    /// Whether the other thread waits.
-    waits: AtomicBool,
-    has_ended: AtomicBool,
-}
-
-impl Probe for Racing {
-    const LISTENING: bool = true;
-
-    fn point(&self, site: Site) {
-        if let Some(&memory) = self.memory.get()
-            && site == Site::Drain
-            && self.left.fetch_sub(1, Ordering::Relaxed) == 1
-        {
-            thread::spawn(move || {
-                memory.add_memory(range(8, 16)).unwrap();
-                memory.platform().has_ended.store(true, Ordering::Release);
-            });
-            while !self.waits.load(Ordering::Relaxed) && !self.has_ended.load(Ordering::Acquire) {
-                thread::yield_now();
-            }
-        }
-    }
-}
-
-// SAFETY: the lock is the library's own; owners use try-locks, which need no barrier.
-unsafe impl Platform for Racing {
-    mostly_nothing!();
-
-    fn owner_lock(&self) -> OwnerLock {
-        OwnerLock::Trylock
-    }
-
-    fn remote_barrier(&self, _: BarrierTarget) {}
-
-    fn wait(&self, _: Wait, _: u32) {
-        self.waits.store(true, Ordering::Relaxed);
-        thread::yield_now();
-    }
-}
-
-/// The number of frames that CPU 0 may hold, after `change` and an addition of memory before visit
-/// number `at`.
-fn high_after(change: fn(&Memory<'static, Racing>), at: u32) -> u64 {
+/// How much CPU 0 may hold, after `change` and an addition of memory by another thread before visit number `at`
+/// of lists that are about to be made larger or smaller.
+fn high_after(change: fn(&Memory<'static, ProbedPlatform>), at: u32) -> u64 {
     let map = [
         range(0, 8).into(),
         MemoryRange::new(range(8, 24), NodeId::default(), ZoneKind::Normal).absent(),
@@ -354,11 +304,34 @@ fn high_after(change: fn(&Memory<'static, Racing>), at: u32) -> u64 {
     let mut config = Config::new(&map, 2);
     config.tuning.zone.min_free = Auto::Fixed(0);
     an_eighth(&mut config);
-    let memory = leaked(Racing::default(), &config);
-    memory.platform().left.store(at, Ordering::Relaxed);
-    assert!(memory.platform().memory.set(memory).is_ok());
+    let memory = leaked(FakePlatform::threaded().probed(), &config);
+    let (visit, waits) = (FailNth::new(), Arc::new(AtomicBool::new(false)));
+    let has_ended = Arc::new(AtomicBool::new(false));
+    visit.arm(at);
+    memory.platform().on_wait({
+        let waits = Arc::clone(&waits);
+        move |_, _| {
+            waits.store(true, Ordering::Relaxed);
+            thread::yield_now();
+        }
+    });
+    memory.platform().on_probe({
+        let has_ended = Arc::clone(&has_ended);
+        move |call| {
+            if call == ProbeCall::Point(Site::Drain) && visit.is_nth() {
+                let is_done = Arc::clone(&has_ended);
+                thread::spawn(move || {
+                    memory.add_memory(range(8, 16)).unwrap();
+                    is_done.store(true, Ordering::Release);
+                });
+                while !waits.load(Ordering::Relaxed) && !has_ended.load(Ordering::Acquire) {
+                    thread::yield_now();
+                }
+            }
+        }
+    });
     change(memory);
-    while !memory.platform().has_ended.load(Ordering::Acquire) {
+    while !has_ended.load(Ordering::Acquire) {
         thread::yield_now();
     }
     memory.check().unwrap();

@@ -1,73 +1,15 @@
 //! Frames that one thread has isolated are not taken by another thread, at any point in between.
 #![cfg(not(framewright_loom))]
 
-mod support;
-
 use std::{
-    sync::{
-        Barrier,
-        atomic::{AtomicU32, Ordering},
-    },
+    sync::{Arc, Barrier},
     thread,
 };
 
 use framewright::{
-    Config, Contiguous, FrameRange, Layout, Memory, MigrateType, Order, Pfn, Platform,
-    observe::Corruption,
-    platform::{BarrierTarget, OwnerLock, Probe, Wait},
-    sync::{PlainWord, SpinFlag},
-    tuning::Auto,
+    Config, Contiguous, FrameRange, Layout, Memory, MigrateType, Order, Pfn, tuning::Auto,
 };
-use support::machine::{Metadata, cpu};
-
-/// A machine that lets another thread run right after a zone lock was released.
-struct Interrupted {
-    /// Releases of a lock until the other thread runs.
-    left: AtomicU32,
-    barrier: Barrier,
-}
-
-// SAFETY: the lock is the library's own; without biased owners no barrier is needed.
-unsafe impl Platform for Interrupted {
-    type Lock = SpinFlag;
-    type Word = PlainWord;
-    type Irq = ();
-
-    fn irq_save(&self) {}
-
-    fn irq_restore(&self, (): ()) {
-        if self.left.fetch_sub(1, Ordering::Relaxed) == 1 {
-            self.barrier.wait();
-            self.barrier.wait();
-        }
-    }
-
-    fn owner_lock(&self) -> OwnerLock {
-        OwnerLock::Trylock
-    }
-
-    fn remote_barrier(&self, _target: BarrierTarget) {
-        unreachable!("no owner is biased");
-    }
-
-    fn wait(&self, _why: Wait, _spins: u32) {
-        thread::yield_now();
-    }
-
-    unsafe fn clear(&self, _pfn: Pfn, _order: Order) {}
-
-    unsafe fn copy(&self, _to: Pfn, _from: Pfn) {}
-
-    fn now(&self) -> u64 {
-        0
-    }
-
-    fn corruption(&self, report: &Corruption) {
-        panic!("{report:?}");
-    }
-}
-
-impl Probe for Interrupted {}
+use framewright_fakes::{FailNth, FakePlatform, Metadata, cpu};
 
 /// Waits at the barrier when it is dropped.
 struct BarrierOnDrop<'a>(&'a Barrier);
@@ -82,21 +24,32 @@ impl Drop for BarrierOnDrop<'_> {
 /// `after` times.
 fn in_between(
     after: u32,
-    first: impl FnOnce(&Memory<'_, Interrupted>),
-    second: impl FnOnce(&Memory<'_, Interrupted>) + Send,
+    first: impl FnOnce(&Memory<'_, FakePlatform>),
+    second: impl FnOnce(&Memory<'_, FakePlatform>) + Send,
 ) {
     let map = [range(0, 4).into()];
     let mut config = Config::new(&map, 1);
     config.tuning.zone.min_free = Auto::Fixed(0);
-    let mut metadata = Metadata::new(Layout::new::<Interrupted>(&config).unwrap().bytes());
-    let machine = Interrupted { left: AtomicU32::new(0), barrier: Barrier::new(2) };
+    let mut metadata = Metadata::new(Layout::new::<FakePlatform>(&config).unwrap().bytes());
+    let (release, barrier) = (Arc::new(FailNth::new()), Arc::new(Barrier::new(2)));
+    let machine = FakePlatform::threaded();
+    // Another thread runs right after a zone lock was released.
+    machine.on_irq_restore({
+        let (release, barrier) = (Arc::clone(&release), Arc::clone(&barrier));
+        move || {
+            if release.is_nth() {
+                barrier.wait();
+                barrier.wait();
+            }
+        }
+    });
     let memory = Memory::new(machine, &config, metadata.as_mut()).unwrap();
-    memory.platform().left.store(after, Ordering::Relaxed);
+    release.arm(after);
     thread::scope(|scope| {
         scope.spawn(|| {
-            memory.platform().barrier.wait();
+            barrier.wait();
             // The other thread must end even if `second` panics.
-            let _guard = BarrierOnDrop(&memory.platform().barrier);
+            let _guard = BarrierOnDrop(&barrier);
             second(&memory);
         });
         first(&memory);

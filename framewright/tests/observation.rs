@@ -2,14 +2,12 @@
 //! wants events or not. And the events are complete.
 #![cfg(not(any(framewright_loom, framewright_tso)))]
 
-mod support;
-
 use std::{
     cell::Cell,
     fmt::Write as _,
     panic::{AssertUnwindSafe, catch_unwind},
     sync::{
-        Mutex, OnceLock,
+        Arc, Mutex, OnceLock,
         atomic::{AtomicU32, AtomicU64, Ordering::Relaxed},
     },
 };
@@ -17,19 +15,19 @@ use std::{
 use framewright::{
     Block, Config, CpuId, FrameRange, Memory, MemoryRange, MigrateType, NodeId, Order, Pfn,
     Platform, Request, ZoneKind,
-    observe::{Corruption, Event},
-    platform::{BarrierTarget, OwnerLock, Probe, Wait},
+    observe::Event,
+    platform::OwnerLock,
     tuning::{Auto, Hardening},
 };
 
-use support::toy::{leaked, mostly_nothing};
+use framewright_fakes::{FailNth, FakePlatform, TracedPlatform, leaked};
 
 const CPUS: u16 = 3;
 const FRAMES: u64 = 16 * 512;
 
-/// A machine that counts its calls, and listens to events or not.
-struct Machine<const TRACING: bool> {
-    kind: OwnerLock,
+/// The calls of a machine.
+#[derive(Default)]
+struct Calls {
     barriers: AtomicU64,
     waits: AtomicU64,
     reports: Mutex<String>,
@@ -37,38 +35,39 @@ struct Machine<const TRACING: bool> {
     drained: AtomicU64,
 }
 
-impl<const TRACING: bool> Machine<TRACING> {
-    fn new(kind: OwnerLock) -> Self {
-        let (barriers, waits, drained) = (0.into(), 0.into(), 0.into());
-        Self { kind, barriers, waits, reports: Mutex::default(), drained }
+/// Counts the calls of a machine.
+fn counted<const TRACED: bool>(
+    platform: FakePlatform<TRACED>,
+) -> (FakePlatform<TRACED>, Arc<Calls>) {
+    let calls = Arc::new(Calls::default());
+    let counts = Arc::clone(&calls);
+    // SAFETY: there is one thread, which needs no barriers.
+    unsafe {
+        platform.on_barrier(move |_| {
+            counts.barriers.fetch_add(1, Relaxed);
+        });
     }
+    let counts = Arc::clone(&calls);
+    platform.on_wait(move |_, _| {
+        counts.waits.fetch_add(1, Relaxed);
+    });
+    let counts = Arc::clone(&calls);
+    platform.on_corruption(move |report| {
+        writeln!(counts.reports.lock().unwrap(), "{report}").unwrap();
+    });
+    (platform, calls)
 }
 
-impl<const TRACING: bool> Probe for Machine<TRACING> {}
-
-// SAFETY: `SpinFlag` excludes; there is one thread, which needs no barriers.
-unsafe impl<const TRACING: bool> Platform for Machine<TRACING> {
-    mostly_nothing!(but corruption);
-    const TRACING: bool = TRACING;
-
-    fn owner_lock(&self) -> OwnerLock {
-        self.kind
-    }
-    fn remote_barrier(&self, _: BarrierTarget) {
-        self.barriers.fetch_add(1, Relaxed);
-    }
-    fn wait(&self, why: Wait, spins: u32) {
-        assert!(spins < 1000, "waits for ever: {why:?}");
-        self.waits.fetch_add(1, Relaxed);
-    }
-    fn trace(&self, _: CpuId, event: &Event) {
+/// The same for a machine that listens to events.
+fn traced(kind: OwnerLock) -> (TracedPlatform, Arc<Calls>) {
+    let (platform, calls) = counted(FakePlatform::new(kind).traced());
+    let counts = Arc::clone(&calls);
+    platform.on_trace(move |_, event| {
         if let Event::PagePcpuDrain { order, .. } = event {
-            self.drained.fetch_add(order.frames(), Relaxed);
+            counts.drained.fetch_add(order.frames(), Relaxed);
         }
-    }
-    fn corruption(&self, report: &Corruption) {
-        writeln!(self.reports.lock().unwrap(), "{report}").unwrap();
-    }
+    });
+    (platform, calls)
 }
 
 fn memory<P: Platform>(machine: P, hardening: Hardening) -> &'static Memory<'static, P> {
@@ -198,25 +197,25 @@ fn tracing_leaves_the_same_state_as_no_tracing() {
     for seed in 1..=12 {
         for hardening in [Hardening::Checked, Hardening::Tracked, Hardening::Paranoid] {
             let kind = [OwnerLock::Biased, OwnerLock::Trylock][seed as usize % 2];
-            let (quiet, traced) = (
-                memory(Machine::<false>::new(kind), hardening),
-                memory(Machine::<true>::new(kind), hardening),
-            );
-            let (text, _) = state_after(quiet, seed * 7919, 200);
-            let (other, drained) = state_after(traced, seed * 7919, 200);
+            let (quiet, quiet_calls) = counted(FakePlatform::new(kind));
+            let (traced, traced_calls) = traced(kind);
+            let (text, _) = state_after(memory(quiet, hardening), seed * 7919, 200);
+            let (other, drained) = state_after(memory(traced, hardening), seed * 7919, 200);
             assert_eq!(text, other, "seed {seed}, {hardening:?}");
-            let (quiet, traced) = (quiet.platform(), traced.platform());
-            let calls = |barriers: &AtomicU64, waits: &AtomicU64| {
-                (barriers.load(Relaxed), waits.load(Relaxed))
-            };
+            let counts = |calls: &Calls| (calls.barriers.load(Relaxed), calls.waits.load(Relaxed));
             assert_eq!(
-                calls(&quiet.barriers, &quiet.waits),
-                calls(&traced.barriers, &traced.waits),
+                counts(&quiet_calls),
+                counts(&traced_calls),
                 "barriers and waits with seed {seed}, {hardening:?}"
             );
-            let reports = traced.reports.lock().unwrap();
-            assert_eq!(*quiet.reports.lock().unwrap(), *reports, "seed {seed}, {hardening:?}");
-            assert_eq!(traced.drained.load(Relaxed), drained, "an event for each drained frame");
+            let reports = traced_calls.reports.lock().unwrap();
+            assert_eq!(
+                *quiet_calls.reports.lock().unwrap(),
+                *reports,
+                "seed {seed}, {hardening:?}"
+            );
+            let traced = traced_calls.drained.load(Relaxed);
+            assert_eq!(traced, drained, "an event for each drained frame");
         }
     }
 }
@@ -224,7 +223,8 @@ fn tracing_leaves_the_same_state_as_no_tracing() {
 /// The lists of all CPUs for all zones are drained in one group.
 #[test]
 fn a_refused_block_is_reported_with_its_own_frame() {
-    let memory = memory(Machine::<false>::new(OwnerLock::Biased), Hardening::Checked);
+    let (platform, calls) = counted(FakePlatform::default());
+    let memory = memory(platform, Hardening::Checked);
     let request = Request::new(Order::ZERO, MigrateType::Movable);
     let block = memory.cpu(CpuId::new(1)).unwrap().alloc(request).unwrap();
     let pfn = block.pfn();
@@ -235,38 +235,27 @@ fn a_refused_block_is_reported_with_its_own_frame() {
     drop(token);
     assert!(pfn.get() >= FRAMES, "it is of the second zone");
     free_twice(memory, CpuId::new(1), block);
-    let reports = memory.platform().reports.lock().unwrap();
+    let reports = calls.reports.lock().unwrap();
     assert!(reports.contains(&format!("{pfn}")), "{pfn}: {reports}");
 }
 
-/// A machine whose hook allocates, frees and drains when a drain is traced, and panics at one of these events.
+type Traced = Memory<'static, TracedPlatform>;
+
+/// A trace hook that allocates, frees and drains when a drain is traced, and panics at one of these events.
+#[derive(Default)]
 struct Meddler {
-    memory: OnceLock<&'static Memory<'static, Meddler>>,
+    memory: OnceLock<&'static Traced>,
     /// Events to meddle at.
     left: AtomicU32,
-    /// The event that panics, counted down.
-    panics_at: AtomicU32,
+    fault: FailNth,
     drained: AtomicU64,
 }
 
-impl Probe for Meddler {}
-
-// SAFETY: as above.
-unsafe impl Platform for Meddler {
-    mostly_nothing!();
-    const TRACING: bool = true;
-
-    fn owner_lock(&self) -> OwnerLock {
-        OwnerLock::Biased
-    }
-    fn remote_barrier(&self, _: BarrierTarget) {}
-    fn wait(&self, why: Wait, spins: u32) {
-        assert!(spins < 1000, "waits for ever: {why:?}");
-    }
-    fn trace(&self, _: CpuId, event: &Event) {
+impl Meddler {
+    fn trace(&self, event: &Event) {
         let Event::PagePcpuDrain { order, .. } = event else { return };
         self.drained.fetch_add(order.frames(), Relaxed);
-        assert!(self.panics_at.fetch_sub(1, Relaxed) != 1, "the trace panics");
+        self.fault.panic_at_nth();
         let memory = self.memory.get().unwrap();
         // Not for what the hook itself causes.
         let left = self.left.swap(0, Relaxed);
@@ -279,7 +268,7 @@ unsafe impl Platform for Meddler {
 }
 
 /// Leaves many single frames on the lists of each CPU, few of them neighbours.
-fn fill_lists(memory: &Memory<'_, Meddler>) {
+fn fill_lists(memory: &Traced) {
     for cpu in (0..CPUS).map(CpuId::new) {
         let mut token = memory.cpu(cpu).unwrap();
         let request = Request::new(Order::ZERO, MigrateType::Movable).no_wait();
@@ -293,25 +282,24 @@ fn fill_lists(memory: &Memory<'_, Meddler>) {
 #[test]
 fn each_drained_frame_is_traced_once_whatever_the_hook_does() {
     for panics_at in [0, 1, 5, 50, 300] {
-        let machine = Meddler {
-            memory: OnceLock::new(),
-            left: 0.into(),
-            panics_at: 0.into(),
-            drained: 0.into(),
-        };
-        let memory = memory(machine, Hardening::Checked);
-        assert!(memory.platform().memory.set(memory).is_ok());
+        let meddler = Arc::new(Meddler::default());
+        let platform = FakePlatform::default().traced();
+        platform.on_trace({
+            let meddler = Arc::clone(&meddler);
+            move |_, event| meddler.trace(event)
+        });
+        let memory = memory(platform, Hardening::Checked);
+        assert!(meddler.memory.set(memory).is_ok());
         fill_lists(memory);
-        memory.platform().left.store(4, Relaxed);
-        memory.platform().panics_at.store(panics_at, Relaxed);
+        meddler.left.store(4, Relaxed);
+        meddler.fault.arm(panics_at);
         let result = catch_unwind(AssertUnwindSafe(|| memory.drain_all()));
         assert_eq!(result.is_err(), panics_at > 0);
-        memory.platform().left.store(0, Relaxed);
+        meddler.left.store(0, Relaxed);
         fill_lists(memory);
         memory.drain_all();
         memory.check().unwrap();
-        let (traced, drained) =
-            (memory.platform().drained.load(Relaxed), memory.stats().drained_frames);
+        let (traced, drained) = (meddler.drained.load(Relaxed), memory.stats().drained_frames);
         // The rest of the batch whose trace panicked is in no log any more.
         assert!(drained - traced < if panics_at > 0 { 64 * 64 } else { 1 }, "{traced} {drained}");
         assert!(drained > 2000, "{drained}");

@@ -2,71 +2,22 @@
 //! owners, and the memory still works.
 #![cfg(not(any(framewright_loom, framewright_tso)))]
 
-mod support;
-
-use std::{
-    panic::{AssertUnwindSafe, catch_unwind},
-    sync::atomic::{AtomicU32, Ordering::Relaxed},
-};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use framewright::{
-    Block, Config, CpuId, FrameRange, Memory, MigrateType, Order, Pfn, Platform, Request,
-    observe::{Corruption, Event},
-    platform::{BarrierTarget, OwnerLock, Probe, Wait},
-    sync::{PlainWord, SpinFlag},
+    Block, Config, CpuId, FrameRange, Memory, MigrateType, Order, Pfn, Request,
     tlb::{BatchSlot, Flusher, NoShootdown},
     tuning::Auto,
 };
 
-use support::toy::leaked;
+use framewright_fakes::{FailNth, FakePlatform, TracedPlatform, assert_apart, leaked, raw};
 
 const FRAMES: u64 = 8 * 512;
 const CPU: CpuId = CpuId::new(0);
 const OTHER: CpuId = CpuId::new(1);
 
-/// A machine on which a hook panics once, after some calls.
-struct Machine(AtomicU32);
-
-impl Machine {
-    fn call(&self) {
-        assert!(self.0.fetch_sub(1, Relaxed) != 1, "the hook panics");
-    }
-}
-
-impl Probe for Machine {}
-
-// SAFETY: the lock is the library's own; there is one thread, which needs no barriers.
-unsafe impl Platform for Machine {
-    type Lock = SpinFlag;
-    type Word = PlainWord;
-    type Irq = ();
-    const TRACING: bool = true;
-
-    fn irq_save(&self) {}
-    fn irq_restore(&self, (): ()) {}
-    fn owner_lock(&self) -> OwnerLock {
-        OwnerLock::Biased
-    }
-    fn remote_barrier(&self, _: BarrierTarget) {}
-    fn wait(&self, why: Wait, spins: u32) {
-        assert!(spins < 1000, "waits for ever: {why:?}");
-    }
-    unsafe fn clear(&self, _: Pfn, _: Order) {
-        self.call();
-    }
-    unsafe fn copy(&self, _: Pfn, _: Pfn) {}
-    fn now(&self) -> u64 {
-        0
-    }
-    fn trace(&self, _: CpuId, _: &Event) {
-        self.call();
-    }
-    fn corruption(&self, report: &Corruption) {
-        panic!("{report}");
-    }
-}
-
-type Tested = Memory<'static, Machine>;
+/// A memory whose hooks panic at the selected call.
+type Tested = Memory<'static, TracedPlatform>;
 
 fn request(order: u8) -> Request {
     Request::new(Order::new(order).unwrap(), MigrateType::Movable).no_wait().zeroed()
@@ -142,48 +93,45 @@ const STEPS: [Step; 7] = [
     },
 ];
 
-fn flusher(memory: &'static Tested) -> Flusher<'static, 'static, Machine> {
+fn flusher(memory: &'static Tested) -> Flusher<'static, 'static, TracedPlatform> {
     // SAFETY: no CPU caches translations to these frames.
     unsafe { memory.flusher(CPU, &NoShootdown) }
 }
 
-fn memory() -> &'static Tested {
+fn memory(fault: &'static FailNth) -> &'static Tested {
     let map = [FrameRange::new(Pfn::new(0), Pfn::new(FRAMES)).unwrap().into()];
     let mut config = Config::new(&map, 2);
     config.tuning.zone.min_free = Auto::Fixed(0);
-    leaked(Machine(AtomicU32::new(0)), &config)
+    let platform = FakePlatform::default().traced();
+    platform.on_clear(|_, _| fault.panic_at_nth());
+    platform.on_trace(|_, _| fault.panic_at_nth());
+    leaked(platform, &config)
 }
 
 /// Asserts that no frame has two owners: each is in one block in `held`, or free. Returns the
 /// number of frames that are neither.
-fn assert_apart(memory: &'static Tested, held: &Held) -> u64 {
+fn lost_frames(memory: &'static Tested, held: &Held) -> u64 {
     flusher(memory).drain_deferred(&mut |blocks| drop(blocks));
     memory.drain_all();
     memory.check_zones().unwrap();
     let free = std::iter::from_fn(|| memory.alloc_bypassing_lists(request(0)).ok());
-    let frames = |block: &Block<'_>| block.pfn().get()..block.pfn().get() + block.order().frames();
-    let mut all: Vec<u64> =
-        held.iter().flatten().chain(&free.collect::<Vec<_>>()).flat_map(frames).collect();
-    let count = all.len();
-    all.sort_unstable();
-    all.dedup();
-    assert_eq!(all.len(), count, "a frame has two owners");
-    FRAMES - count as u64
+    FRAMES - assert_apart(held.iter().flatten().map(raw).chain(free.map(Block::into_raw)))
 }
 
 /// Runs all steps; the hook panics at call number `at`. Returns the number of lost frames; `None`
 /// if there were fewer calls.
 fn lost(at: u32) -> Option<u64> {
-    let (memory, mut held) = (memory(), Vec::new());
-    memory.platform().0.store(at, Relaxed);
+    let fault = Box::leak(Box::new(FailNth::new()));
+    let (memory, mut held) = (memory(fault), Vec::new());
+    fault.arm(at);
     let mut panics = 0;
     for step in STEPS {
         panics += u32::from(catch_unwind(AssertUnwindSafe(|| step(memory, &mut held))).is_err());
     }
-    // The counter counts down and wraps below 0.
-    let has_panicked = !(1..=at).contains(&memory.platform().0.swap(0, Relaxed));
+    fault.disarm();
+    let has_panicked = fault.has_fired();
     assert_eq!(panics, u32::from(has_panicked), "a step failed later, because of call {at}");
-    Some(assert_apart(memory, &held)).filter(|_| has_panicked)
+    Some(lost_frames(memory, &held)).filter(|_| has_panicked)
 }
 
 #[test]

@@ -3,9 +3,8 @@
 #![cfg(not(any(framewright_loom, framewright_tso)))]
 
 use std::{
-    mem::MaybeUninit,
     sync::{
-        Condvar, Mutex, MutexGuard, OnceLock, TryLockError,
+        Condvar, Mutex, MutexGuard, TryLockError,
         atomic::{AtomicBool, AtomicU64, Ordering},
     },
     thread,
@@ -13,17 +12,16 @@ use std::{
 };
 
 use framewright::{
-    Config, CpuId, CpuToken, FrameRange, Layout, Memory, MigrateType, NodeId, Order, Pfn, Platform,
-    Request, SideTables, ZoneId,
-    platform::{BarrierTarget, Need, OwnerLock, Probe, Relief, Wait},
+    Config, CpuId, CpuToken, FrameRange, Memory, MigrateType, NodeId, Order, Pfn, Request,
+    SideTables,
     reclaim::{
-        FreedBy, Lru, NextStep, PageKind, PageOwner, PageState, Pause, Reclaim, Reference,
-        Released, Shadow, Throttle, Unmapped, WriteOut,
+        FreedBy, Lru, NextStep, PageKind, PageOwner, PageState, Reclaim, Reference, Released,
+        Shadow, Throttle, Unmapped, WriteOut,
     },
-    sync::{PlainWord, SpinFlag},
     tlb::{NoShootdown, Unmapping},
     tuning::Auto,
 };
+use framewright_fakes::{FakePlatform, FakeRelief, leaked};
 
 const FRAMES: u64 = if cfg!(miri) { 256 } else { 2048 };
 const IDS: u32 = if cfg!(miri) { 500 } else { 6000 };
@@ -45,7 +43,7 @@ struct Frame {
 }
 
 struct Embedder {
-    memory: OnceLock<&'static Memory<'static, Embedder>>,
+    memory: &'static Mem,
     /// The frame of each page. These locks are taken before that of a frame; in the other order
     /// only by trying.
     places: Vec<Mutex<Option<Pfn>>>,
@@ -59,21 +57,20 @@ struct Embedder {
     resumed: Condvar,
 }
 
-type Mem = Memory<'static, Embedder>;
+type Mem = Memory<'static, FakePlatform>;
 
 impl Embedder {
     fn memory(&self) -> &'static Mem {
-        self.memory.get().expect("the memory is set after construction")
+        self.memory
     }
 
-    fn lru(&self) -> Lru<'static, 'static, Embedder> {
+    fn lru(&self) -> Lru<'static, 'static, FakePlatform> {
         self.memory().lru().expect("the memory has lists")
     }
 
-    fn reclaim(&self) -> Reclaim<'static, 'static, Embedder> {
+    fn reclaim(&self) -> Reclaim<'_, 'static, FakePlatform> {
         // SAFETY: the pages of the embedder are in frames of this memory, and nothing is mapped.
-        let reclaim =
-            unsafe { Reclaim::new(self.memory(), self.memory().platform(), &NoShootdown) };
+        let reclaim = unsafe { Reclaim::new(self.memory(), self, &NoShootdown) };
         reclaim.expect("likewise")
     }
 
@@ -86,7 +83,7 @@ impl Embedder {
     }
 
     /// Uses a page. Returns `false` if the caller has to retry.
-    fn touch(&self, token: &mut CpuToken<'_, 'static, Embedder>, id: u32, write: bool) -> bool {
+    fn touch(&self, token: &mut CpuToken<'_, 'static, FakePlatform>, id: u32, write: bool) -> bool {
         let mut place = self.place(id);
         if place.is_none() {
             let request = Request::new(Order::ZERO, MigrateType::Movable);
@@ -112,7 +109,7 @@ impl Embedder {
     }
 
     /// Forgets a page and its stored contents.
-    fn truncate(&self, token: &mut CpuToken<'_, 'static, Embedder>, id: u32) {
+    fn truncate(&self, token: &mut CpuToken<'_, 'static, FakePlatform>, id: u32) {
         let mut place = self.place(id);
         let Some(pfn) = *place else { return };
         let mut frame = self.frame(pfn);
@@ -151,7 +148,7 @@ impl Embedder {
 }
 
 // SAFETY: pages are added as blocks of order 0, and forgotten when they are released.
-unsafe impl PageOwner<Embedder> for Embedder {
+unsafe impl PageOwner<FakePlatform> for Embedder {
     fn lock(&self, frames: &[Pfn], out: &mut [Option<PageState>]) {
         for (&pfn, slot) in frames.iter().zip(out) {
             let mut frame = self.frame(pfn);
@@ -173,7 +170,12 @@ unsafe impl PageOwner<Embedder> for Embedder {
         }
     }
 
-    fn unmap(&self, frames: &[Pfn], _: &mut Unmapping<'_, '_, '_, Self>, out: &mut [Unmapped]) {
+    fn unmap(
+        &self,
+        frames: &[Pfn],
+        _: &mut Unmapping<'_, '_, '_, FakePlatform>,
+        out: &mut [Unmapped],
+    ) {
         for (&pfn, slot) in frames.iter().zip(out) {
             let mut frame = self.frame(pfn);
             frame.mapped = false;
@@ -213,85 +215,45 @@ unsafe impl PageOwner<Embedder> for Embedder {
     }
 }
 
-impl Relief for Embedder {
-    fn reclaims_in_background(&self) -> bool {
-        true
-    }
-
-    fn wake(&self, node: NodeId, order: Order, highest: framewright::ZoneKind) {
-        if self.memory.get().is_some() {
+/// The relief of the embedder.
+fn relief(embedder: &'static Embedder) -> FakeRelief {
+    const LONG: Duration = Duration::from_secs(6);
+    FakeRelief::new()
+        .in_background(|| true)
+        .on_wake(|node, order, highest| {
             // Background reclaim does not sleep in this test, so it is not woken.
-            let _ = self.reclaim().wake(node, order, highest);
-        }
-    }
-
-    fn reclaim(&self, need: &Need, frames: u64) -> u64 {
-        Embedder::reclaim(self).direct(need, frames)
-    }
-
-    /// Without a time limit where a wake-up must come, so that a lost wake-up hangs the test.
-    fn pause(&self, pause: &Pause<'_>) {
-        const LONG: Duration = Duration::from_secs(6);
-        if !matches!(pause.why(), Throttle::Isolated | Throttle::Reserve) {
-            return;
-        }
-        let mut held = self.pauses.lock().unwrap();
-        // When the test ends, background reclaim may have ended before.
-        while !pause.is_over() && !self.done.load(Ordering::Relaxed) {
-            let (again, limit) = self.resumed.wait_timeout(held, LONG).unwrap();
-            held = again;
-            let is_done = self.done.load(Ordering::Relaxed);
-            assert!(!limit.timed_out() || is_done, "no waker ends {pause:?}");
-        }
-    }
-
-    fn resume(&self, _: NodeId, _: Throttle) {
-        drop(self.pauses.lock().unwrap());
-        self.resumed.notify_all();
-    }
-
-    fn reclaimable(&self, zone: ZoneId) -> Option<u64> {
-        Some(Embedder::reclaim(self).reclaimable(zone))
-    }
+            let _ = embedder.reclaim().wake(node, order, highest);
+        })
+        .on_reclaim(|need, frames| embedder.reclaim().direct(need, frames))
+        // Without a time limit where a wake-up must come, so that a lost wake-up hangs the test.
+        .on_pause(|pause| {
+            if !matches!(pause.why(), Throttle::Isolated | Throttle::Reserve) {
+                return;
+            }
+            let mut held = embedder.pauses.lock().unwrap();
+            // When the test ends, background reclaim may have ended before.
+            while !pause.is_over() && !embedder.done.load(Ordering::Relaxed) {
+                let (again, limit) = embedder.resumed.wait_timeout(held, LONG).unwrap();
+                held = again;
+                let is_done = embedder.done.load(Ordering::Relaxed);
+                assert!(!limit.timed_out() || is_done, "no waker ends {pause:?}");
+            }
+        })
+        .on_resume(|_, _| {
+            drop(embedder.pauses.lock().unwrap());
+            embedder.resumed.notify_all();
+        })
+        .on_reclaimable(|zone| Some(embedder.reclaim().reclaimable(zone)))
 }
-
-// SAFETY: `SpinFlag` excludes; owners and drainers exclude each other by trying a lock.
-unsafe impl Platform for Embedder {
-    type Lock = SpinFlag;
-    type Word = PlainWord;
-    type Irq = ();
-
-    fn irq_save(&self) {}
-    fn irq_restore(&self, (): ()) {}
-    fn owner_lock(&self) -> OwnerLock {
-        OwnerLock::Trylock
-    }
-    fn remote_barrier(&self, _: BarrierTarget) {}
-    fn wait(&self, _: Wait, _: u32) {
-        thread::yield_now();
-    }
-    unsafe fn clear(&self, _: Pfn, _: Order) {}
-    unsafe fn copy(&self, _: Pfn, _: Pfn) {}
-    fn now(&self) -> u64 {
-        0
-    }
-    fn relief(&self) -> &dyn Relief {
-        self
-    }
-    fn corruption(&self, report: &framewright::observe::Corruption) {
-        panic!("{report}");
-    }
-}
-
-impl Probe for Embedder {}
 
 fn embedder() -> &'static Embedder {
     let map = [FrameRange::new(Pfn::new(0), Pfn::new(FRAMES)).unwrap().into()];
     let side_tables = SideTables::default().with_lru();
     let mut config = Config::new(&map, CPUS).with_side_tables(side_tables);
     config.tuning.zone.min_free = Auto::Fixed(FRAMES as u32 / 32);
-    let embedder = Embedder {
-        memory: OnceLock::new(),
+    let memory = leaked(FakePlatform::threaded(), &config);
+    let embedder: &'static Embedder = Box::leak(Box::new(Embedder {
+        memory,
         places: (0..IDS).map(|_| Mutex::default()).collect(),
         frames: (0..FRAMES).map(|_| Mutex::default()).collect(),
         store: (0..IDS).map(|_| AtomicU64::new(0)).collect(),
@@ -299,13 +261,9 @@ fn embedder() -> &'static Embedder {
         done: AtomicBool::new(false),
         pauses: Mutex::default(),
         resumed: Condvar::new(),
-    };
-    let layout = Layout::new::<Embedder>(&config).unwrap();
-    let buffer = vec![MaybeUninit::<u8>::uninit(); layout.bytes() + layout.align()].leak();
-    let start = buffer.as_ptr().align_offset(layout.align());
-    let memory = Box::leak(Box::new(Memory::new(embedder, &config, &mut buffer[start..]).unwrap()));
-    assert!(memory.platform().memory.set(memory).is_ok());
-    memory.platform()
+    }));
+    memory.platform().set_relief(relief(embedder));
+    embedder
 }
 
 #[test]

@@ -3,48 +3,19 @@
 //! barriers. The test is small under Miri, which looks for data races.
 #![cfg(not(any(framewright_loom, framewright_tso)))]
 
-mod support;
-
 use std::{
-    hint,
     sync::atomic::{AtomicBool, AtomicU8, Ordering},
     thread,
 };
 
 use framewright::{
-    Block, Config, FrameRange, Layout, Memory, MigrateType, Order, Pfn, Platform, Request, ZoneId,
-    platform::{BarrierTarget, OwnerLock, Probe, Wait},
+    Block, Config, FrameRange, Layout, Memory, MigrateType, Order, Pfn, Request, ZoneId,
     tuning::Auto,
 };
-use support::{
-    machine::{Metadata, cpu, order},
-    toy::mostly_nothing,
-};
+use framewright_fakes::{FakePlatform, Metadata, cpu, order};
 
 const FRAMES: usize = 2048;
 const ROUNDS: u32 = if cfg!(miri) { 20 } else { 300_000 };
-
-/// Threads without interrupts and without remote barriers.
-struct Threads;
-
-// SAFETY: the lock is the library's own; there are no remote barriers to rely on.
-unsafe impl Platform for Threads {
-    mostly_nothing!();
-
-    fn owner_lock(&self) -> OwnerLock {
-        OwnerLock::Trylock
-    }
-
-    fn remote_barrier(&self, _target: BarrierTarget) {
-        unreachable!("the try-lock protocol needs no barrier");
-    }
-
-    fn wait(&self, _why: Wait, spins: u32) {
-        if spins < 100 { hint::spin_loop() } else { thread::yield_now() }
-    }
-}
-
-impl Probe for Threads {}
 
 /// The owner of each frame, as recorded by the owners.
 struct Owned(Vec<AtomicU8>);
@@ -60,7 +31,7 @@ impl Owned {
 }
 
 /// Allocates and frees at random on CPU `number`, never more than a few blocks.
-fn work(memory: &Memory<'_, Threads>, owned: &Owned, number: u16) {
+fn work(memory: &Memory<'_, FakePlatform>, owned: &Owned, number: u16) {
     let mut token = memory.cpu(cpu(number)).unwrap();
     let me = number as u8 + 1;
     let mut blocks: Vec<Block<'_>> = Vec::new();
@@ -94,8 +65,8 @@ fn owners_are_drained_while_they_work() {
     let mut config = Config::new(&map, 2);
     config.tuning.zone.min_free = Auto::Fixed(0);
     config.tuning.pcp.batch = Auto::Fixed(15);
-    let mut metadata = Metadata::new(Layout::new::<Threads>(&config).unwrap().bytes());
-    let memory = Memory::new(Threads, &config, metadata.as_mut()).unwrap();
+    let mut metadata = Metadata::new(Layout::new::<FakePlatform>(&config).unwrap().bytes());
+    let memory = Memory::new(FakePlatform::threaded(), &config, metadata.as_mut()).unwrap();
     let owned = Owned((0..FRAMES).map(|_| AtomicU8::new(0)).collect());
     let done = AtomicBool::new(false);
     thread::scope(|scope| {

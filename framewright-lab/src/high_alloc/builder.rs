@@ -7,6 +7,7 @@
 use std::collections::VecDeque;
 
 use framewright::{Block, MigrateType, Order, Request};
+use framewright_workloads::compilers::{LEAST_PAGES, MOST_PAGES, OBJECT_PAGES, READS};
 
 use super::{
     files::{FileId, Files},
@@ -30,15 +31,9 @@ const PINNED: u32 = 50;
 const OUTLIVED: u32 = 5;
 /// Maximum number of objects that a builder writes before it overwrites them.
 const OBJECTS: u32 = 256;
-/// Files that are read for one program: a source and 40 headers, anywhere in the tree. The port did
-/// not record which files are headers. Running kernels reclaimed 1,000 to 1,800 pages per second in
-/// the second pass, just after the first one had freed all its memory: the rate at which pages
-/// enter the cache if nearly every file that is read is not cached yet. With a few headers that are
-/// read again and again the rate is a seventh.
-const READS: u32 = 41;
-/// Pages of a program: 4 to 48 MiB, uniform in the logarithm.
-const LEAST: f64 = 1024.0;
-const MOST: f64 = 12_288.0;
+/// Pages that a program uses, evenly in their logarithm.
+const LEAST: f64 = LEAST_PAGES as f64;
+const MOST: f64 = MOST_PAGES as f64;
 /// Time of a program per page, in nanoseconds, including the fault and storing to the page twice:
 /// with it a builder has 12,500 to 12,800 faults per second, including waits and reads, as
 /// measured, on every machine.
@@ -101,7 +96,7 @@ impl Tree {
             let outlived = random.u32(..OUTLIVED) == 0;
             files.at(*file).outlived.set(outlived && files.at(*file).pinned.get());
         }
-        Self { tree, objects: (0..OBJECTS).map(|_| files.create(30)).collect() }
+        Self { tree, objects: (0..OBJECTS).map(|_| files.create(*OBJECT_PAGES.end())).collect() }
     }
 
     pub(super) fn files(&self) -> impl Iterator<Item = FileId> {
@@ -184,7 +179,7 @@ impl<'m> Builder<'m> {
                 let object = self.objects[self.next_object];
                 self.next_object = (self.next_object + 1) % self.objects.len();
                 kernel.truncate(cpu, token, object);
-                let pages = self.random.u32(5..=30);
+                let pages = self.random.u32(OBJECT_PAGES);
                 if let Some(ready) = kernel.write(cpu, token, object, 0..pages)? {
                     self.ready = ready;
                 }

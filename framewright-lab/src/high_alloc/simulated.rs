@@ -1,14 +1,14 @@
 //! A simulated machine as a world.
 
 use framewright::{
-    CpuId, Layout, Memory, Pfn, SideTables,
+    Config, CpuId, Memory, Pfn, SideTables,
     frame::PAGEBLOCK_FRAMES,
     reclaim::Reclaim,
     tlb::{CpuMask, Shootdown, Translation, Unmapping},
 };
 use framewright_sim::{
-    engine::{Cpu, Machine, Options, Program as CpuProgram, WaitQueue},
-    platform::{LentRelief, MetadataBuffer, Settings, Simulated},
+    engine::{Cpu, Machine, Program as CpuProgram, WaitQueue},
+    platform::{LentRelief, Simulated},
     process::{Mmu, Process, Shooter},
 };
 
@@ -25,8 +25,10 @@ use super::{
     world::{Locked, OnCpu, World},
 };
 use crate::Error;
-use crate::simulated::refused;
-use crate::{simulated::column::Nodes, workloads::Side};
+use crate::{
+    simulated::{column::Nodes, memory::on_memory},
+    workloads::Side,
+};
 
 /// Simulated CPUs as the world of the kernel.
 pub(super) struct SimulatedWorld<'w, 'm> {
@@ -146,15 +148,22 @@ pub(super) fn run(
     let nodes = Nodes::new(spec, work.frames);
     let side_tables = SideTables::default().with_lru();
     let config = nodes.config(side.tuning).with_side_tables(side_tables);
-    let layout = Layout::new::<Simulated>(&config).map_err(|error| refused(spec, &error))?;
-    let mut metadata = MetadataBuffer::new(&layout);
-    let machine = Machine::modelled(spec.into(), Options { seed, ..Options::default() });
-    let settings = Settings { prices: spec.costs().library, ..Settings::default() };
     let relief = LentRelief::default();
-    let platform = Simulated::new(&machine, settings).with_relief(&relief);
-    let memory =
-        Memory::new(platform, &config, metadata.as_mut()).map_err(|error| refused(spec, &error))?;
+    on_memory(spec, &config, seed, &relief, |machine, memory| {
+        play(work, side, seed, tell, &nodes, (machine, memory, &relief))
+    })
+}
 
+/// Plays the workload on a machine with a memory, for which relief can be lent.
+fn play(
+    work: &HighAlloc,
+    side: &Side,
+    seed: u64,
+    tell: &(dyn Fn(u64) + Sync),
+    nodes: &Nodes,
+    (machine, memory, relief): (&Machine, &Memory<'_, Simulated>, &LentRelief),
+) -> Result<Outcome, Error> {
+    let spec = &work.spec;
     let mut disk = Disk::new(nodes.frames(), seed);
     let pageblocks = nodes.frames() / PAGEBLOCK_FRAMES as u64;
     let recorded = work.from.as_ref();
@@ -165,13 +174,13 @@ pub(super) fn run(
     let programs = (0..=disk.builders()).map(program).collect();
     let Disk { files, trees, flush, random } = disk;
     let state = State::new(nodes.frames(), files, programs, spec.costs().into(), random);
-    let world = SimulatedWorld::new(&machine, Shooter::new(&mmu, &memory));
+    let world = SimulatedWorld::new(machine, Shooter::new(&mmu, memory));
     let owner = Owner::new(&state, &world);
     // SAFETY: the workload has its frames from this memory, and maps them only in its world.
     #[allow(unsafe_code)]
-    let reclaim = unsafe { Reclaim::new(&memory, &owner, world.shootdown()) }.expect("LRU lists");
+    let reclaim = unsafe { Reclaim::new(memory, &owner, world.shootdown()) }.expect("LRU lists");
     let moves = Moves::new(&state, reclaim.lru(), &world);
-    let kernel = Kernel::new(&world, &memory, &state, reclaim, &moves);
+    let kernel = Kernel::new(&world, memory, &state, reclaim, &moves);
     let load = Load {
         flags: work.flags,
         quick: work.quick,

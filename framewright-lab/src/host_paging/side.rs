@@ -22,10 +22,7 @@ use super::{
     figures::{Interval, Moment},
 };
 use crate::Error;
-use crate::{
-    record::Shootdowns,
-    workloads::{Side, mmap_read::Readers},
-};
+use crate::{record::Shootdowns, workloads::Side};
 
 /// Pages per read-ahead, as in the kernel without advice for the file.
 const READAHEAD: u32 = 32;
@@ -81,10 +78,9 @@ impl SideParts {
             .backing(Backing::MetadataOnly)
             .build()?;
         let mut cache = PageCache::new(&machine)?;
-        let (count, pages) = match paging.work.readers {
-            Readers::Processes => (paging.readers, self.each),
-            Readers::Threads => (1, self.each * u32::from(paging.readers)),
-        };
+        let sharing = paging.work.readers.sharing();
+        let (count, pages) = sharing.mappings(paging.readers.into(), self.each.into());
+        let pages = pages as u32;
         let mut direct = true;
         for _ in 0..count {
             let refused = |reason: io::Error| {
@@ -157,12 +153,8 @@ impl Open<'_> {
 
     /// The file of a reader, and the first page of its part.
     fn place(&self, paging: &HostPaging, reader: u16) -> (FileId, u32) {
-        let mut files = self.cache.files();
-        let (nth, first) = match paging.work.readers {
-            Readers::Processes => (usize::from(reader), 0),
-            Readers::Threads => (0, u32::from(reader) * self.each),
-        };
-        (files.nth(nth).expect("a file for each reader"), first)
+        let part = paging.work.readers.sharing().part(reader.into(), self.each.into());
+        (self.cache.files().nth(part.mapping).expect("a file for each reader"), part.first as u32)
     }
 
     /// Reads every word of some pages.

@@ -3,13 +3,13 @@
 use std::cell::RefCell;
 
 use framewright::{
-    CpuId, Layout, Memory, Order, SideTables, buddy::unusable_index, observe::NodeStat,
+    Config, CpuId, Memory, Order, SideTables, buddy::unusable_index, observe::NodeStat,
     reclaim::Throttle,
 };
 use framewright_sim::{
-    engine::{Failure, LockClass, Machine, Options, Program},
+    engine::{Failure, LockClass, Machine, Program},
     file::{AreaId, FileCosts, FileSpec, KernelState, PageCache, Parts, StoreSpec},
-    platform::{LentRelief, MetadataBuffer, Settings, Simulated},
+    platform::{LentRelief, Simulated},
     process::{AddressSpace, Mmu},
 };
 
@@ -22,11 +22,11 @@ use super::{
 use crate::Error;
 use crate::simulated::refused;
 use crate::{
-    simulated::column::Nodes,
+    simulated::{column::Nodes, memory::on_memory},
     workloads::{
         Side,
         cdn::{Cdn, DAY, Server},
-        mmap_read::{MmapRead, Reader, Readers},
+        mmap_read::{MmapRead, Reader},
     },
 };
 
@@ -45,25 +45,20 @@ pub(super) fn run(
     let nodes = Nodes::new(spec, paging.frames);
     let side_tables = SideTables::default().with_lru();
     let config = nodes.config(side.tuning).with_side_tables(side_tables);
-    let layout = Layout::new::<Simulated>(&config).map_err(|error| refused(spec, &error))?;
-    let mut metadata = MetadataBuffer::new(&layout);
-    let machine = Machine::modelled(spec.into(), Options { seed, ..Options::default() });
-    let settings = Settings { prices: spec.costs().library, ..Settings::default() };
-    let relief = LentRelief::default();
-    let platform = Simulated::new(&machine, settings).with_relief(&relief);
-    let memory =
-        Memory::new(platform, &config, metadata.as_mut()).map_err(|error| refused(spec, &error))?;
-    let mmu = Mmu::measuring(spec.cpus(), spec.costs().into());
     let frames = u32::try_from(nodes.frames()).map_err(|_| refused(spec, &"it is too large"))?;
-    let (cache, areas) = cache(paging, &mmu, &machine, frames);
-    let parts = Parts { machine: &machine, memory: &memory, cache: &cache, relief: &relief };
-    let play = Play { paging, parts: &parts, areas: &areas, seed, frames: nodes.frames() };
-    let outcome = parts.together(|keep| play.play(keep, progress));
-    let outcome = outcome.map_err(|failure| side.broken(seed, failure))?;
-    match wrong(&memory) {
-        None => Ok(outcome),
-        Some(what) => Err(side.broken(seed, what)),
-    }
+    let relief = LentRelief::default();
+    on_memory(spec, &config, seed, &relief, |machine, memory| {
+        let mmu = Mmu::measuring(spec.cpus(), spec.costs().into());
+        let (cache, areas) = cache(paging, &mmu, machine, frames);
+        let parts = Parts { machine, memory, cache: &cache, relief: &relief };
+        let play = Play { paging, parts: &parts, areas: &areas, seed, frames: nodes.frames() };
+        let outcome = parts.together(|keep| play.play(keep, progress));
+        let outcome = outcome.map_err(|failure| side.broken(seed, failure))?;
+        match wrong(memory) {
+            None => Ok(outcome),
+            Some(what) => Err(side.broken(seed, what)),
+        }
+    })
 }
 
 /// The page cache with all files, and the areas that map them.
@@ -81,11 +76,10 @@ fn cache(paging: &Paging, mmu: &Mmu, machine: &Machine, frames: u32) -> (PageCac
     let mappings = match work {
         Work::MmapRead(work) => {
             let each = work.pages_each(all, spec.cpus());
-            let sparse = |pages| FileSpec { sparse: work.disks == 0, ..FileSpec::new(pages) };
-            match work.readers {
-                Readers::Processes => (0..spec.cpus()).map(|_| (sparse(each), false)).collect(),
-                Readers::Threads => vec![(sparse(each * u32::from(spec.cpus())), false)],
-            }
+            let sharing = work.readers.sharing();
+            let (files, pages) = sharing.mappings(spec.cpus().into(), each.into());
+            let sparse = FileSpec { sparse: work.disks == 0, ..FileSpec::new(pages as u32) };
+            vec![(sparse, false); files]
         }
         Work::Cdn(work) => vec![(FileSpec::new(work.pages(all)), true)],
     };

@@ -1,17 +1,17 @@
 //! A run of any allocator: ageing, warm-up, window, end.
 
-use framewright::{CpuId, Layout, Memory, Tuning};
+use framewright::{CpuId, Memory, Tuning};
 use framewright_sim::{
     check,
-    engine::{Cpu as SimCpu, Failure, Machine, Options, Program},
+    engine::{Cpu as SimCpu, Failure, Machine, Program},
     machine::Spec,
-    platform::{MetadataBuffer, Settings, Simulated},
+    platform::{LentRelief, Simulated},
 };
 
-use super::refused;
 use super::{
     Column, Plan, Simulation,
     column::Nodes,
+    memory::on_memory,
     stopwatch::Stopwatch,
     world::{SimPipe, SimWorld},
 };
@@ -179,23 +179,29 @@ pub(super) fn run(
     let spec = &simulation.spec;
     let nodes = Nodes::new(spec, simulation.frames());
     let config = nodes.config(tuning);
-    let layout = Layout::new::<Simulated>(&config).map_err(|error| refused(spec, &error))?;
-    let mut metadata = MetadataBuffer::new(&layout);
-    let machine = Machine::modelled(spec.into(), Options { seed, ..Options::default() });
-    let settings = Settings { prices: spec.costs().library, ..Settings::default() };
-    let memory = Memory::new(Simulated::new(&machine, settings), &config, metadata.as_mut())
-        .map_err(|error| refused(spec, &error))?;
-    let driver =
-        Driver { work, spec, machine: &machine, plan: simulation.plan, frames: nodes.frames() };
+    on_memory(spec, &config, seed, &LentRelief::default(), |machine, memory| {
+        let plan = simulation.plan;
+        let driver = Driver { work, spec, machine, plan, frames: nodes.frames() };
+        play(&driver, column, seed, memory)
+    })
+}
+
+/// Plays a workload on a memory.
+fn play(
+    driver: &Driver<'_>,
+    column: &Column,
+    seed: u64,
+    memory: &Memory<'_, Simulated>,
+) -> Result<Window, Error> {
     let window = driver.play(&Subject {
         cpu_handle: &|cpu| Library(memory.cpu(CpuId::new(cpu)).expect("a CPU of its own")),
         counts: &|| memory.stats().into(),
         held: &|| memory.held_by_cpus() + memory.in_depots(),
         // No workload makes a request that may use memory below a watermark.
-        wrong: &|| check::above_min(&memory, 0),
+        wrong: &|| check::above_min(memory, 0),
     });
     let window = window.map_err(|failure| column.broken(seed, failure))?;
-    match wrong(&memory) {
+    match wrong(memory) {
         None => Ok(window),
         Some(what) => Err(column.broken(seed, what)),
     }

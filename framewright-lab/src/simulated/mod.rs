@@ -18,6 +18,7 @@
 //! | `column`     | the allocators, with their settings                             |
 //! | `list_buddy` | a run of the classic design, a zone per node                    |
 //! | `driver`     | a run of any allocator: ageing, warm-up, window, end            |
+//! | `memory`     | a memory on a simulated machine                                 |
 //! | `stopwatch`  | start and end of the window, and the counters at these times    |
 //! | `world`      | a simulated CPU as the world of a workload                      |
 //! | [`scaling`]  | the same on machines with more and more CPUs                    |
@@ -25,6 +26,7 @@
 pub(crate) mod column;
 mod driver;
 mod list_buddy;
+pub(crate) mod memory;
 pub mod scaling;
 mod stopwatch;
 mod world;

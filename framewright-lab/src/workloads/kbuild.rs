@@ -21,7 +21,8 @@
 //! observed one (12,000 faults per second and builder), so that a short run has many exits.
 
 use framewright::{MigrateType, Order, Request};
-use std::{collections::VecDeque, ops::RangeInclusive};
+use framewright_workloads::compilers::{LEAST_PAGES, MOST_PAGES, OBJECT_PAGES};
+use std::collections::VecDeque;
 
 use super::{
     cpu::{Cpu, PAGES_PER_TABLE, Stopped, TABLE, value_of},
@@ -52,8 +53,8 @@ impl Kbuild {
     #[must_use]
     pub fn new(seed: u64) -> Self {
         Self {
-            least_pages: 1024,
-            most_pages: 12_288,
+            least_pages: LEAST_PAGES,
+            most_pages: MOST_PAGES,
             cycles_per_page: 20_000,
             cycles_per_process: 500_000,
             headers: 20,
@@ -78,8 +79,6 @@ impl Kbuild {
 
 /// Page tables between the top level and those that map pages.
 const UPPER_TABLES: u32 = 3;
-/// Object files have 20 to 120 KB.
-const OBJECT_PAGES: RangeInclusive<u32> = 5..=30;
 /// Cycles to open a file and read it from the page cache: some 11 KB.
 const READ_CYCLES: u64 = 6_000;
 

@@ -13,6 +13,7 @@
 //! *up* and overflow in each phase *down*, whatever the average rate is. Memory is never short.
 
 use framewright_sim::host_memory::{expect, in_large_pages};
+use framewright_workloads::page_fault::BURST;
 
 use super::{
     cpu::{Cpu, GATHER, PAGES_PER_TABLE, Stopped, TABLE, value_of},
@@ -44,7 +45,7 @@ impl PageFault {
     /// Bursts of 128 MiB, freed in the order of mapping.
     #[must_use]
     pub fn new(seed: u64) -> Self {
-        Self { frames: 32_768, free_order: FreeOrder::default(), seed }
+        Self { frames: BURST, free_order: FreeOrder::default(), seed }
     }
 
     /// Frames that `cpus` CPUs hold together at the top of their bursts.

@@ -5,13 +5,7 @@
 
 use std::{ptr::NonNull, rc::Rc};
 
-use framewright::{
-    NodeId, Order, ZoneId, ZoneKind,
-    platform::{
-        Captured, CompactPriority, Compacted, Need, NoRelief, OutOfMemory, Relief, Verdict,
-    },
-    reclaim::{Pause, Throttle},
-};
+use framewright::platform::{NoRelief, Relief, ReliefSlot};
 
 use crate::lent::Lent;
 
@@ -39,42 +33,10 @@ impl LentRelief {
         // SAFETY: `relief` is borrowed until `body` has returned.
         unsafe { self.0.lend(relief, body) }
     }
-
-    fn with<R>(&self, body: impl FnOnce(&dyn Relief) -> R) -> R {
-        self.0.with(|relief| body(relief.unwrap_or(&NoRelief)))
-    }
 }
 
-impl Relief for LentRelief {
-    fn reclaims_in_background(&self) -> bool {
-        self.with(|relief| relief.reclaims_in_background())
-    }
-
-    fn wake(&self, node: NodeId, order: Order, highest: ZoneKind) {
-        self.with(|relief| relief.wake(node, order, highest));
-    }
-
-    fn reclaim(&self, need: &Need, frames: u64) -> u64 {
-        self.with(|relief| relief.reclaim(need, frames))
-    }
-
-    fn reclaimable(&self, zone: ZoneId) -> Option<u64> {
-        self.with(|relief| relief.reclaimable(zone))
-    }
-
-    fn pause(&self, pause: &Pause<'_>) {
-        self.with(|relief| relief.pause(pause));
-    }
-
-    fn resume(&self, node: NodeId, why: Throttle) {
-        self.with(|relief| relief.resume(node, why));
-    }
-
-    fn compact(&self, need: &Need, priority: CompactPriority, captured: Captured<'_>) -> Compacted {
-        self.with(|relief| relief.compact(need, priority, captured))
-    }
-
-    fn out_of_memory(&self, report: &OutOfMemory) -> Verdict {
-        self.with(|relief| relief.out_of_memory(report))
+impl ReliefSlot for LentRelief {
+    fn with_relief<R>(&self, body: impl FnOnce(&dyn Relief) -> R) -> R {
+        self.0.with(|relief| body(relief.unwrap_or(&NoRelief)))
     }
 }

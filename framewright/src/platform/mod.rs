@@ -40,7 +40,7 @@ pub use poison::poison_word;
 pub(crate) use relief::{CaptureSlot, MOVES_PER_DRAIN};
 pub use relief::{
     Captured, CompactPriority, Compacted, Need, NoKillReason, NoRelief, OutOfMemory, Pause, Relief,
-    Throttle, Verdict,
+    ReliefSlot, Throttle, Verdict,
 };
 pub(crate) use unwind::or_on_panic;
 

@@ -11,16 +11,17 @@ use framewright::{
     platform::{Captured, CompactPriority, Compacted, Need, Relief},
 };
 
+use framewright_fakes::FakeMover;
+
 use crate::{
     BASE, leaked_owner, leaked_owner_with_relief,
-    owner::FakeOwner,
     rules::{HUGE, fill, pin_first, thin_out},
     with_compactor, with_owner,
 };
 
 /// Asks for a huge page without waiting. Returns the result and the number of pages that moved. The
 /// block is given back.
-fn form(owner: &FakeOwner<'_, '_>) -> (Compacted, u64) {
+fn form(owner: &FakeMover<'_, '_>) -> (Compacted, u64) {
     let moved = || owner.memory.compact_stats().pgmigrate_success;
     let before = moved();
     let (result, block) = with_compactor(owner, 512, |c| c.form(HUGE, CompactPriority::Async));
@@ -30,12 +31,12 @@ fn form(owner: &FakeOwner<'_, '_>) -> (Compacted, u64) {
 }
 
 /// A pageblock with 300 pages, and free frames for them in other pageblocks.
-fn one_to_empty(owner: &FakeOwner<'_, '_>) {
+fn one_to_empty(owner: &FakeMover<'_, '_>) {
     fill(owner);
     free_targets(owner);
 }
 
-fn free_targets(owner: &FakeOwner<'_, '_>) {
+fn free_targets(owner: &FakeMover<'_, '_>) {
     thin_out(owner, 3, 300);
     (9..12).for_each(|pageblock| thin_out(owner, pageblock, 400));
     owner.memory.drain_all();
@@ -174,7 +175,7 @@ fn a_request_without_budget_does_not_reclaim() {
 
 /// The first call frees memory for a pageblock. It reports `frees` frames as reclaimed.
 struct Reclaiming {
-    owner: &'static FakeOwner<'static, 'static>,
+    owner: &'static FakeMover<'static, 'static>,
     frees: u64,
     was_called: AtomicBool,
 }
@@ -202,8 +203,8 @@ fn reclaim_is_charged_to_the_budget() {
     let moved = |frees| {
         let owner = leaked_owner(&[("compact.migrate_budget", "200")], 1);
         fill(owner);
-        let relief = Box::leak(Box::new(Reclaiming { owner, frees, was_called: false.into() }));
-        assert!(owner.memory.platform().relief.set(relief).is_ok());
+        let relief = Reclaiming { owner, frees, was_called: false.into() };
+        owner.memory.platform().set_relief(relief);
         assert!(owner.memory.cpu(CpuId::new(1)).unwrap().alloc(HUGE).is_err());
         owner.check();
         owner.memory.compact_stats().pgmigrate_success

@@ -1,95 +1,29 @@
 //! Trace events: both methods emit each of Linux's events where it has the same meaning.
 
-use std::{cell::RefCell, collections::BTreeMap, sync::Mutex};
+use std::sync::{Arc, Mutex};
 
 use framewright::{
-    Config, CpuId, FrameRange, Memory, MemoryRange, MigrateType, NodeId, Order, Pfn, Platform,
-    Request, Tuning, ZoneKind,
+    Config, CpuId, FrameRange, Memory, MemoryRange, MigrateType, NodeId, Order, Pfn, Request,
+    ZoneKind,
     compact::{Compactor, Workspace},
-    migrate::{ClaimEnd, Claims, Effort, Locking, Move, Mover},
+    migrate::Move,
     observe::{CompactEvent, Event, Scanner},
-    platform::{BarrierTarget, CompactPriority, Compacted, OwnerLock, Probe, Wait},
-    tlb::{BatchSlot, CpuMask, Flushed, Scope, Shootdown, Unmapping},
+    platform::{CompactPriority, Compacted},
+    tlb::BatchSlot,
     tuning::Auto,
 };
 
-use crate::support::toy::{leaked, mostly_nothing};
+use framewright_fakes::{FakeMover, FakePlatform, TracedPlatform, leaked};
 
 const HUGE: Request = Request::new(Order::PAGEBLOCK, MigrateType::Movable);
 
-type Traced = Memory<'static, Machine>;
+type Traced = Memory<'static, TracedPlatform>;
 
-/// A machine that records compaction events.
-#[derive(Default)]
-struct Machine(Mutex<Vec<CompactEvent>>);
-
-// SAFETY: `SpinFlag` excludes; there is one thread, which needs no barriers.
-unsafe impl Platform for Machine {
-    mostly_nothing!();
-    const TRACING: bool = true;
-
-    fn owner_lock(&self) -> OwnerLock {
-        OwnerLock::Biased
-    }
-    fn remote_barrier(&self, _: BarrierTarget) {}
-    fn wait(&self, why: Wait, spins: u32) {
-        assert!(spins < 1000, "waits for ever: {why:?}");
-    }
-    fn trace(&self, _: CpuId, event: &Event) {
-        if let Event::Compaction(event) = event {
-            self.0.lock().unwrap().push(*event);
-        }
-    }
-}
-
-impl Probe for Machine {}
-
-/// The owner and mover of all pages, each of one frame. No CPU has any of them mapped.
+/// The owner of all pages, each of one frame, and the compaction events of its memory.
 struct Owner {
     memory: &'static Traced,
-    /// By frame: whether the page is claimed.
-    pages: RefCell<BTreeMap<u64, bool>>,
-    /// No page can be claimed.
-    stuck: bool,
-}
-
-// SAFETY: one thread; frames of pages that are claimed are not freed by other code.
-unsafe impl Mover<Machine> for Owner {
-    fn claim(&self, frames: FrameRange, _: &Effort, claims: &mut Claims<'_>) -> ClaimEnd {
-        let mut pages = self.pages.borrow_mut();
-        claims.take_pages(frames, |pfn| {
-            let claimed = pages.get_mut(&pfn.get()).filter(|claimed| !self.stuck && !**claimed);
-            claimed.map(|claimed| *claimed = true).is_some()
-        });
-        ClaimEnd::Done
-    }
-    fn unmap(
-        &self,
-        moves: &mut [Move],
-        _: &Effort,
-        _: Locking,
-        _: &mut Unmapping<'_, '_, '_, Machine>,
-    ) {
-        moves.iter_mut().for_each(Move::set_unmapped);
-    }
-    fn remap(&self, moves: &mut [Move], _: &Effort, _: &Flushed<'_>) {
-        let mut pages = self.pages.borrow_mut();
-        for at in moves {
-            pages.remove(&at.from().get()).expect("a page");
-            pages.insert(at.to().get(), false);
-            at.set_moved();
-        }
-    }
-    fn undo(&self, _: &[Move]) {}
-    fn release(&self, moves: &mut [Move]) {
-        let mut pages = self.pages.borrow_mut();
-        moves.iter().for_each(|at| _ = pages.insert(at.from().get(), false));
-    }
-}
-
-impl Shootdown for Owner {
-    fn invalidate(&self, _: CpuId, _: Scope) {}
-    fn interrupt(&self, _: CpuId, _: &CpuMask) {}
+    events: Arc<Mutex<Vec<CompactEvent>>>,
+    pages: FakeMover<'static, 'static, true>,
 }
 
 impl Owner {
@@ -107,33 +41,37 @@ impl Owner {
             MemoryRange::new(FrameRange::new(start, end).unwrap(), NodeId::default(), kind)
         };
         let map = [zone(0, ZoneKind::Dma32), zone(16 * 512, ZoneKind::Normal)];
-        let mut tuning = Tuning::default();
-        tuning.zone.min_free = Auto::Fixed(0);
-        set.iter().for_each(|(key, value)| tuning.set(key, value).unwrap());
-        let memory = leaked(Machine::default(), &Config::new(&map, 1).with_tuning(tuning));
-        let owner = Self { memory, pages: RefCell::default(), stuck: false };
-        let page = Request::new(Order::ZERO, MigrateType::Movable).no_wait();
-        let mut token = memory.cpu(CpuId::new(0)).unwrap();
-        while let Ok(block) = token.alloc(page) {
-            owner.pages.borrow_mut().insert(block.into_raw().0.get(), false);
-        }
-        owner.pages.borrow_mut().retain(|&at, _| {
-            if !is_kept(at) {
-                // SAFETY: it was a page of the owner's, which is removed here.
-                unsafe { token.free_raw(Pfn::new(at), Order::ZERO) }.unwrap();
+        let mut config = Config::new(&map, 2);
+        config.tuning.zone.min_free = Auto::Fixed(0);
+        set.iter().for_each(|(key, value)| config.tuning.set(key, value).unwrap());
+        let platform = FakePlatform::default().traced();
+        let events = Arc::new(Mutex::new(Vec::new()));
+        platform.on_trace({
+            let events = Arc::clone(&events);
+            move |_, event| {
+                if let Event::Compaction(event) = event {
+                    events.lock().unwrap().push(*event);
+                }
             }
-            is_kept(at)
         });
-        drop(token);
+        let memory = leaked(platform, &config);
+        let pages = FakeMover::new(memory, 1);
+        while pages.alloc(0, MigrateType::Movable, false).is_some() {}
+        let gone: Vec<_> =
+            pages.pages.borrow().keys().copied().filter(|&at| !is_kept(at)).collect();
+        gone.into_iter().for_each(|at| pages.free(at));
         memory.drain_all();
-        owner
+        Self { memory, events, pages }
     }
 
-    fn with_compactor<R>(&self, work: impl FnOnce(&mut Compactor<'_, 'static, Machine>) -> R) -> R {
+    fn with_compactor<R>(
+        &self,
+        work: impl FnOnce(&mut Compactor<'_, 'static, TracedPlatform>) -> R,
+    ) -> R {
         let (mut moves, mut slots) = ([Move::default(); 64], [BatchSlot::default(); 64]);
         let space = Workspace { moves: &mut moves, slots: &mut slots };
-        // SAFETY: the pages of the mover are in frames of this memory, and nothing is mapped.
-        work(&mut unsafe { self.memory.compactor(CpuId::new(0), self, self, space) })
+        // SAFETY: the pages of the mover are in frames of this memory, and it flushes all translations to them.
+        work(&mut unsafe { self.memory.compactor(CpuId::new(0), &self.pages, &self.pages, space) })
     }
 
     /// Wakes background compaction.
@@ -146,7 +84,7 @@ impl Owner {
 
     /// The events since the last call.
     fn events(&self) -> Vec<CompactEvent> {
-        std::mem::take(&mut self.memory.platform().0.lock().unwrap())
+        std::mem::take(&mut self.events.lock().unwrap())
     }
 }
 
@@ -169,7 +107,7 @@ const NAMES: [&str; 14] = [
 ];
 
 /// Makes requests that succeed, then failures until requests are deferred.
-fn exercise(owner: &mut Owner) -> Vec<CompactEvent> {
+fn exercise(owner: &Owner) -> Vec<CompactEvent> {
     for priority in [CompactPriority::Async, CompactPriority::SyncLight] {
         let (_, block) = owner.with_compactor(|c| c.form(HUGE, priority));
         block.into_iter().for_each(|block| owner.memory.free_bypassing_lists(block).unwrap());
@@ -178,7 +116,7 @@ fn exercise(owner: &mut Owner) -> Vec<CompactEvent> {
     while let Ok(block) = owner.memory.alloc_bypassing_lists(HUGE.no_wait()) {
         let _ = block.into_raw();
     }
-    owner.stuck = true;
+    owner.pages.stuck.set(true);
     let refused = |_: &_| {
         let (result, _) = owner.with_compactor(|c| c.form(HUGE, CompactPriority::SyncLight));
         result == Compacted::Deferred
@@ -190,9 +128,9 @@ fn exercise(owner: &mut Owner) -> Vec<CompactEvent> {
 #[test]
 fn every_compaction_event_is_emitted_by_both_methods() {
     for method in ["index", "scan"] {
-        let mut events = exercise(&mut Owner::of_scattered_memory(method, "on"));
+        let mut events = exercise(&Owner::of_scattered_memory(method, "on"));
         // With shortcuts the scanners need not scan.
-        events.extend(exercise(&mut Owner::of_scattered_memory(method, "off")));
+        events.extend(exercise(&Owner::of_scattered_memory(method, "off")));
         let has = |name: &str| events.iter().any(|event| event.name() == name);
         let missing: Vec<_> = NAMES.into_iter().filter(|name| !has(name)).collect();
         assert!(missing.is_empty(), "{method}: {missing:?}");
@@ -206,8 +144,8 @@ fn every_compaction_event_is_emitted_by_both_methods() {
 #[test]
 fn events_and_counters_agree() {
     for method in ["index", "scan"] {
-        let mut owner = Owner::of_scattered_memory(method, "on");
-        let events = exercise(&mut owner);
+        let owner = Owner::of_scattered_memory(method, "on");
+        let events = exercise(&owner);
         let stats = owner.memory.compact_stats();
         let (mut moved, mut looked_at, mut targets) = (0, 0, 0);
         for event in events {

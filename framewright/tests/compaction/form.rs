@@ -6,16 +6,15 @@ use framewright::{
     platform::{CompactPriority, Compacted},
 };
 
-use crate::{
-    PAGEBLOCKS, owner::FakeOwner, scatter, support::machine::Contention, with_compactor,
-    with_owner, with_owner_and_side_tables,
-};
+use framewright_fakes::{Contention, FakeMover};
+
+use crate::{PAGEBLOCKS, scatter, with_compactor, with_owner, with_owner_and_side_tables};
 
 const METHODS: [&str; 2] = ["index", "scan"];
 const HUGE: Request = Request::new(Order::PAGEBLOCK, MigrateType::Movable);
 
 fn form<'m>(
-    owner: &FakeOwner<'_, 'm>,
+    owner: &FakeMover<'_, 'm>,
     request: Request,
     priority: CompactPriority,
 ) -> (Compacted, Option<Block<'m>>) {
@@ -25,7 +24,7 @@ fn form<'m>(
 }
 
 /// Forms and keeps huge pages until that fails at every priority. Returns how many formed.
-fn form_all(owner: &FakeOwner<'_, '_>) -> u64 {
+fn form_all(owner: &FakeMover<'_, '_>) -> u64 {
     let mut blocks = Vec::new();
     loop {
         let priorities =
@@ -221,7 +220,7 @@ fn no_frame_is_lost_under_random_faults() {
 }
 
 /// Allocates and frees at random, until about four fifths are in use.
-fn mix(owner: &FakeOwner<'_, '_>) {
+fn mix(owner: &FakeMover<'_, '_>) {
     while owner.memory.free() > 3500 {
         let unmovable = owner.below(12) == 0;
         let of = if unmovable { MigrateType::Unmovable } else { MigrateType::Movable };
@@ -236,7 +235,7 @@ fn mix(owner: &FakeOwner<'_, '_>) {
     }
 }
 
-fn background(owner: &FakeOwner<'_, '_>) {
+fn background(owner: &FakeMover<'_, '_>) {
     let node = framewright::NodeId::default();
     with_compactor(owner, 64, |compactor| match owner.below(4) {
         0 => _ = compactor.background(node, Order::PAGEBLOCK, framewright::ZoneKind::Movable),
@@ -295,7 +294,7 @@ fn scanned_in(contention: Contention, side_tables: SideTables, priority: Compact
             // The machine registers a lock when it is taken for the first time.
             lru.check().unwrap();
         }
-        *owner.memory.platform().contention.lock().unwrap() = contention;
+        owner.memory.platform().set_contention(contention);
         let (result, _) = form(owner, HUGE, priority);
         assert_ne!(result, Compacted::Success);
         scanned = owner.memory.compact_stats().compact_migrate_scanned;
@@ -308,12 +307,11 @@ fn scanned_in(contention: Contention, side_tables: SideTables, priority: Compact
 #[test]
 fn async_scanning_stops_under_lock_contention() {
     let scanned = |contention, priority| scanned_in(contention, SideTables::default(), priority);
-    let alone = scanned(Contention::AllLocks, CompactPriority::Async);
+    let alone = scanned(Contention::All, CompactPriority::Async);
     assert!((1..=512).contains(&alone), "{alone}");
-    for (contention, priority) in [
-        (Contention::NoLock, CompactPriority::Async),
-        (Contention::AllLocks, CompactPriority::SyncLight),
-    ] {
+    for (contention, priority) in
+        [(Contention::None, CompactPriority::Async), (Contention::All, CompactPriority::SyncLight)]
+    {
         let more = scanned(contention, priority);
         assert!(more > 4 * alone, "{priority:?}: {more}, and {alone} with contention");
     }
@@ -324,10 +322,10 @@ fn async_scanning_stops_under_lock_contention() {
 fn async_scanning_stops_under_lru_lock_contention() {
     let side_tables = SideTables::default().with_lru();
     let scanned = |contention, priority| scanned_in(contention, side_tables, priority);
-    let alone = scanned(Contention::LruLocks, CompactPriority::Async);
+    let alone = scanned(Contention::LruLists, CompactPriority::Async);
     assert!((1..=512).contains(&alone), "{alone}");
-    assert!(scanned(Contention::NoLock, CompactPriority::Async) > 4 * alone);
-    assert!(scanned(Contention::LruLocks, CompactPriority::SyncLight) > 4 * alone);
+    assert!(scanned(Contention::None, CompactPriority::Async) > 4 * alone);
+    assert!(scanned(Contention::LruLists, CompactPriority::SyncLight) > 4 * alone);
 }
 
 /// Requests still try what background compaction did not achieve.

@@ -8,7 +8,6 @@ mod faulty_mover;
 mod form;
 mod mixed;
 mod off;
-mod owner;
 mod ranges;
 mod relief;
 mod repairs;
@@ -29,7 +28,7 @@ use framewright::{
     tlb::BatchSlot,
     tuning::Auto,
 };
-use owner::FakeOwner;
+use framewright_fakes::FakeMover;
 use support::machine::{Machine, Metadata};
 
 /// The first frame.
@@ -44,7 +43,7 @@ pub fn frames(pageblock: u64, count: u64) -> FrameRange {
 }
 
 /// Runs a test on a memory of 64 MiB with two CPUs.
-pub fn with_owner(set: &[(&str, &str)], seed: u64, test: impl FnOnce(&FakeOwner<'_, '_>)) {
+pub fn with_owner(set: &[(&str, &str)], seed: u64, test: impl FnOnce(&FakeMover<'_, '_>)) {
     with_owner_sized(PAGEBLOCKS, set, seed, test);
 }
 
@@ -53,7 +52,7 @@ pub fn with_owner_sized(
     pageblocks: u64,
     set: &[(&str, &str)],
     seed: u64,
-    test: impl FnOnce(&FakeOwner<'_, '_>),
+    test: impl FnOnce(&FakeMover<'_, '_>),
 ) {
     with_owner_and_side_tables(SideTables::default(), pageblocks, set, seed, test);
 }
@@ -64,13 +63,13 @@ pub fn with_owner_and_side_tables(
     pageblocks: u64,
     set: &[(&str, &str)],
     seed: u64,
-    test: impl FnOnce(&FakeOwner<'_, '_>),
+    test: impl FnOnce(&FakeMover<'_, '_>),
 ) {
     let map = [frames(0, pageblocks * 512).into()];
     let config = Config::new(&map, 2).with_tuning(tuning(set)).with_side_tables(side_tables);
     let mut metadata = Metadata::new(Layout::new::<Machine>(&config).unwrap().bytes());
     let memory = Memory::new(Machine::default(), &config, metadata.as_mut()).unwrap();
-    test(&FakeOwner::new(&memory, seed));
+    test(&FakeMover::new(&memory, seed));
 }
 
 fn tuning(set: &[(&str, &str)]) -> Tuning {
@@ -86,26 +85,26 @@ fn tuning(set: &[(&str, &str)]) -> Tuning {
 pub fn leaked_owner_with_relief(
     set: &[(&str, &str)],
     seed: u64,
-) -> &'static FakeOwner<'static, 'static> {
+) -> &'static FakeMover<'static, 'static> {
     let owner = leaked_owner(set, seed);
     relief::install(owner);
     owner
 }
 
 /// A leaked owner, and its memory.
-pub fn leaked_owner(set: &[(&str, &str)], seed: u64) -> &'static FakeOwner<'static, 'static> {
+pub fn leaked_owner(set: &[(&str, &str)], seed: u64) -> &'static FakeMover<'static, 'static> {
     let map = [frames(0, PAGEBLOCKS * 512).into()];
     let config = Config::new(&map, 2).with_tuning(tuning(set));
     let metadata = Metadata::new(Layout::new::<Machine>(&config).unwrap().bytes());
     let metadata = Box::leak(Box::new(metadata)).as_mut();
     let memory = Memory::new(Machine::default(), &config, metadata).unwrap();
     let memory: &'static _ = Box::leak(Box::new(memory));
-    Box::leak(Box::new(FakeOwner::new(memory, seed)))
+    Box::leak(Box::new(FakeMover::new(memory, seed)))
 }
 
 /// Calls `work` with a compactor that has a workspace of `capacity` entries.
 pub fn with_compactor<'m, R>(
-    owner: &FakeOwner<'_, 'm>,
+    owner: &FakeMover<'_, 'm>,
     capacity: usize,
     work: impl FnOnce(&mut Compactor<'_, 'm, Machine>) -> R,
 ) -> R {
@@ -118,7 +117,7 @@ pub fn with_compactor<'m, R>(
 }
 
 /// Fills memory with movable pages of one frame and frees all but one in `keep`.
-pub fn scatter(owner: &FakeOwner<'_, '_>, keep: u64) {
+pub fn scatter(owner: &FakeMover<'_, '_>, keep: u64) {
     while owner.alloc(0, MigrateType::Movable, false).is_some() {}
     let pages: Vec<_> = owner.pages.borrow().keys().copied().collect();
     for at in pages {

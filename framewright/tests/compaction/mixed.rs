@@ -6,16 +6,17 @@ use framewright::{
     platform::{CompactPriority, Compacted},
 };
 
+use framewright_fakes::FakeMover;
+
 use crate::{
     BASE,
-    owner::FakeOwner,
     rules::{HUGE, fill, pin_first, thin_out},
     with_compactor, with_owner,
 };
 
 /// Puts an unmovable frame into each of some movable pageblocks, and then leaves the given number
 /// of pages in it. Memory has to be full, and all other pageblocks stay so.
-fn mix(owner: &FakeOwner<'_, '_>, pageblocks: &[(u64, usize)], pinned: bool) {
+fn mix(owner: &FakeMover<'_, '_>, pageblocks: &[(u64, usize)], pinned: bool) {
     let mut odd = Vec::new();
     for &(pageblock, _) in pageblocks {
         // With so few free frames the pageblock keeps its type.
@@ -38,7 +39,7 @@ fn mix(owner: &FakeOwner<'_, '_>, pageblocks: &[(u64, usize)], pinned: bool) {
     owner.memory.drain_all();
 }
 
-fn form(owner: &FakeOwner<'_, '_>, priority: CompactPriority) -> Compacted {
+fn form(owner: &FakeMover<'_, '_>, priority: CompactPriority) -> Compacted {
     let (result, block) = with_compactor(owner, 512, |c| c.form(HUGE, priority));
     owner.check_but(Order::PAGEBLOCK, block.as_ref());
     block.into_iter().for_each(|block| owner.memory.free_bypassing_lists(block).unwrap());

@@ -46,7 +46,7 @@ fn deferred_frames_are_returned_to_the_zone() {
     with_owner(&[("tlb.deferred_max", "512")], 9, |owner| {
         scatter(owner, 4);
         let start = crate::BASE + 3 * 512;
-        let is_page = |(_, page): &(_, &crate::owner::Page)| page.order == 0;
+        let is_page = |(_, page): &(_, &framewright_fakes::Page)| page.order == 0;
         let at = owner.pages.borrow().range(start..).find(is_page).map(|(&at, _)| at).unwrap();
         owner.defer_free(at);
         assert_eq!(owner.memory.tlb().deferred(), 1);

@@ -6,15 +6,16 @@ use framewright::{
     platform::{Captured, CompactPriority, Compacted, Need, Relief},
 };
 
+use framewright_fakes::{FakeMover, FakeRelief};
+
 use crate::{
     leaked_owner, leaked_owner_with_relief,
-    owner::FakeOwner,
     rules::{fill, thin_out},
     scatter, with_compactor,
 };
 
 /// Relief that calls a compactor.
-struct CompactingRelief(&'static FakeOwner<'static, 'static>);
+struct CompactingRelief(&'static FakeMover<'static, 'static>);
 
 // SAFETY: a test has one thread.
 unsafe impl Sync for CompactingRelief {}
@@ -26,22 +27,12 @@ impl Relief for CompactingRelief {
 }
 
 /// Makes requests in the memory of this owner use its compaction.
-pub(crate) fn install(owner: &'static FakeOwner<'static, 'static>) {
-    let relief = Box::leak(Box::new(CompactingRelief(owner)));
-    assert!(owner.memory.platform().relief.set(relief).is_ok());
-}
-
-/// Relief that claims to reclaim in the background, and never compacts for a request.
-struct Background;
-
-impl Relief for Background {
-    fn reclaims_in_background(&self) -> bool {
-        true
-    }
+pub(crate) fn install(owner: &'static FakeMover<'static, 'static>) {
+    owner.memory.platform().set_relief(CompactingRelief(owner));
 }
 
 /// The pageblock of a frame.
-fn pageblock_of(owner: &FakeOwner<'_, '_>, frame: Pfn) -> PageblockView {
+fn pageblock_of(owner: &FakeMover<'_, '_>, frame: Pfn) -> PageblockView {
     let zone = owner.memory.zones().next().unwrap().id;
     let of_frame = |held: &PageblockView| held.first.get() == frame.get() & !511;
     owner.memory.pageblocks(zone).find(of_frame).unwrap()
@@ -76,7 +67,7 @@ fn a_request_for_a_huge_page_is_served_by_compaction() {
 fn background_compaction_forms_a_quarter_of_the_missed_huge_pages() {
     for method in ["index", "scan"] {
         let owner = leaked_owner(&[("compact.method", method), ("zone.huge_reserve", "5000")], 1);
-        assert!(owner.memory.platform().relief.set(&Background).is_ok());
+        owner.memory.platform().set_relief(FakeRelief::new().in_background(|| true));
         scatter(owner, 3);
         owner.memory.drain_all();
         let zone = || owner.memory.zones().next().unwrap();
@@ -99,7 +90,7 @@ fn background_compaction_forms_a_quarter_of_the_missed_huge_pages() {
 #[test]
 fn by_index_background_compaction_retries_after_a_deferral() {
     let owner = leaked_owner(&[("zone.huge_reserve", "5000")], 1);
-    assert!(owner.memory.platform().relief.set(&Background).is_ok());
+    owner.memory.platform().set_relief(FakeRelief::new().in_background(|| true));
     let others: Vec<_> =
         (0..2048).filter_map(|_| owner.alloc(0, MigrateType::Unmovable, true)).collect();
     fill(owner);

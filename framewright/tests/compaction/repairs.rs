@@ -7,7 +7,9 @@ use framewright::{
     CpuId, MigrateType, Order, Request, observe::CompactStats, platform::CompactPriority,
 };
 
-use crate::{owner::FakeOwner, with_compactor, with_owner_sized};
+use framewright_fakes::FakeMover;
+
+use crate::{with_compactor, with_owner_sized};
 
 const HUGE: Request = Request::new(Order::PAGEBLOCK, MigrateType::Movable);
 
@@ -80,7 +82,7 @@ fn run(column: Column, seed: u64) -> Score {
 }
 
 /// Fills memory, with one page in [`UNMOVABLE`] not movable, and frees a seventh at random.
-fn fill(owner: &FakeOwner<'_, '_>) {
+fn fill(owner: &FakeMover<'_, '_>) {
     loop {
         let unmovable = owner.below(UNMOVABLE) == 0;
         let of = if unmovable { MigrateType::Unmovable } else { MigrateType::Movable };
@@ -93,7 +95,7 @@ fn fill(owner: &FakeOwner<'_, '_>) {
 }
 
 /// Frees `count` pages at random.
-fn free_some(owner: &FakeOwner<'_, '_>, count: usize) {
+fn free_some(owner: &FakeMover<'_, '_>, count: usize) {
     let pages: Vec<_> = owner.pages.borrow().keys().copied().collect();
     let mut freed = 0;
     while freed < count {
@@ -106,7 +108,7 @@ fn free_some(owner: &FakeOwner<'_, '_>, count: usize) {
 }
 
 /// Replaces a huge page by small ones, and frees as many frames at random.
-fn scatter_one(owner: &FakeOwner<'_, '_>) {
+fn scatter_one(owner: &FakeMover<'_, '_>) {
     for _ in 0..512 {
         owner.alloc(0, MigrateType::Movable, false);
     }
@@ -114,7 +116,7 @@ fn scatter_one(owner: &FakeOwner<'_, '_>) {
 }
 
 /// Frees and allocates `pages` pages at random.
-fn load(owner: &FakeOwner<'_, '_>, pages: u64) {
+fn load(owner: &FakeMover<'_, '_>, pages: u64) {
     let keys: Vec<_> = owner.pages.borrow().keys().copied().collect();
     for _ in 0..pages {
         let at = keys[owner.below(keys.len() as u64) as usize];
@@ -129,7 +131,7 @@ fn load(owner: &FakeOwner<'_, '_>, pages: u64) {
 }
 
 /// Like a request with default flags: first without compaction, then with increasing priority.
-fn ask<'m>(owner: &FakeOwner<'_, 'm>) -> Option<framewright::Block<'m>> {
+fn ask<'m>(owner: &FakeMover<'_, 'm>) -> Option<framewright::Block<'m>> {
     let there = || {
         let mut token = owner.memory.cpu(CpuId::new(0)).unwrap();
         token.alloc(HUGE.no_wait()).ok()

@@ -5,9 +5,9 @@ use framewright::{
     platform::{CompactPriority, Compacted},
 };
 
-use crate::{
-    BASE, PAGEBLOCKS, leaked_owner_with_relief, owner::FakeOwner, with_compactor, with_owner,
-};
+use framewright_fakes::FakeMover;
+
+use crate::{BASE, PAGEBLOCKS, leaked_owner_with_relief, with_compactor, with_owner};
 
 pub(crate) const HUGE: Request = Request::new(Order::PAGEBLOCK, MigrateType::Movable);
 
@@ -15,19 +15,19 @@ pub(crate) const HUGE: Request = Request::new(Order::PAGEBLOCK, MigrateType::Mov
 const DEPOT: [(&str, &str); 3] =
     [("zone.depot_divisor", "8"), ("pcp.batch", "7"), ("pcp.high_fraction", "1000")];
 
-pub(crate) fn fill(owner: &FakeOwner<'_, '_>) {
+pub(crate) fn fill(owner: &FakeMover<'_, '_>) {
     while owner.alloc(0, MigrateType::Movable, false).is_some() {}
 }
 
 /// Frees pages of a pageblock until `left` pages are left.
-pub(crate) fn thin_out(owner: &FakeOwner<'_, '_>, pageblock: u64, left: usize) {
+pub(crate) fn thin_out(owner: &FakeMover<'_, '_>, pageblock: u64, left: usize) {
     let start = BASE + pageblock * 512;
     let pages: Vec<_> = owner.pages.borrow().range(start..start + 512).map(|(&at, _)| at).collect();
     let gone = pages.len().saturating_sub(left);
     pages.into_iter().take(gone).for_each(|at| owner.free(at));
 }
 
-fn form_at_all_priorities(owner: &FakeOwner<'_, '_>) -> Vec<Compacted> {
+fn form_at_all_priorities(owner: &FakeMover<'_, '_>) -> Vec<Compacted> {
     [CompactPriority::Async, CompactPriority::SyncLight, CompactPriority::Sync]
         .into_iter()
         .map(|priority| {
@@ -100,14 +100,14 @@ fn by_index_pages_are_claimed_only_if_all_of_them_have_targets() {
 }
 
 /// Pins the first page of a pageblock.
-pub(crate) fn pin_first(owner: &FakeOwner<'_, '_>, pageblock: u64) {
+pub(crate) fn pin_first(owner: &FakeMover<'_, '_>, pageblock: u64) {
     let mut pages = owner.pages.borrow_mut();
     let (_, first) = pages.range_mut(BASE + pageblock * 512..).next().unwrap();
     first.pinned = true;
 }
 
 /// Ends all claims.
-pub(crate) fn unclaim(owner: &FakeOwner<'_, '_>) {
+pub(crate) fn unclaim(owner: &FakeMover<'_, '_>) {
     owner.pages.borrow_mut().values_mut().for_each(|page| page.claimed = false);
     owner.check();
 }
@@ -229,7 +229,7 @@ fn by_index_async_compaction_does_not_flush_deferred_frames() {
 
 /// Frees one page in eight, neighbours at very different times. Most of the frames are in the depot
 /// then.
-fn fill_depot(owner: &FakeOwner<'_, '_>) {
+fn fill_depot(owner: &FakeMover<'_, '_>) {
     fill(owner);
     let pages: Vec<_> = owner.pages.borrow().keys().copied().collect();
     for first in [1, 33, 17, 49, 9, 41, 25, 57] {

@@ -2,9 +2,10 @@
 
 use framewright::platform::CompactPriority;
 
+use framewright_fakes::FakeMover;
+
 use crate::{
     BASE, PAGEBLOCKS,
-    owner::FakeOwner,
     rules::{HUGE, fill, thin_out},
     with_compactor, with_owner,
 };
@@ -12,7 +13,7 @@ use crate::{
 const BY_SCANNERS: [(&str, &str); 1] = [("compact.method", "scan")];
 
 /// Whether an asynchronous request forms a huge page. The page is given back.
-fn forms(owner: &FakeOwner<'_, '_>) -> bool {
+fn forms(owner: &FakeMover<'_, '_>) -> bool {
     let (_, block) = with_compactor(owner, 512, |c| c.form(HUGE, CompactPriority::Async));
     let formed = block.is_some();
     block.into_iter().for_each(|block| owner.memory.free_bypassing_lists(block).unwrap());
@@ -20,7 +21,7 @@ fn forms(owner: &FakeOwner<'_, '_>) -> bool {
 }
 
 /// Claims the first page of each pageblock, or ends these claims.
-fn hold_first_pages(owner: &FakeOwner<'_, '_>, hold: bool) {
+fn hold_first_pages(owner: &FakeMover<'_, '_>, hold: bool) {
     let mut pages = owner.pages.borrow_mut();
     for pageblock in 0..PAGEBLOCKS {
         let start = BASE + pageblock * 512;

@@ -5,9 +5,10 @@ use framewright::{
     platform::{CompactPriority, Compacted},
 };
 
+use framewright_fakes::FakeMover;
+
 use crate::{
     BASE, PAGEBLOCKS,
-    owner::FakeOwner,
     rules::{HUGE, fill, thin_out, unclaim},
     with_compactor, with_owner, with_owner_sized,
 };
@@ -61,7 +62,7 @@ fn by_index_searches_are_short_after_an_empty_round() {
 }
 
 /// Asks for a huge page without waiting until searches become short.
-fn search_until_limited(owner: &FakeOwner<'_, '_>) {
+fn search_until_limited(owner: &FakeMover<'_, '_>) {
     let mut short = 0;
     for _ in 0..2000 {
         let before = owner.memory.compact_stats().compact_headers_scanned;
@@ -77,7 +78,7 @@ fn search_until_limited(owner: &FakeOwner<'_, '_>) {
 }
 
 /// Claims all pages but those of the last pageblocks of memory; each pageblock has free frames.
-fn claim_all_but(owner: &FakeOwner<'_, '_>, pageblocks: u64, last: u64) {
+fn claim_all_but(owner: &FakeMover<'_, '_>, pageblocks: u64, last: u64) {
     fill(owner);
     (0..pageblocks - last).for_each(|pageblock| thin_out(owner, pageblock, 380));
     owner.memory.drain_all();
@@ -86,7 +87,7 @@ fn claim_all_but(owner: &FakeOwner<'_, '_>, pageblocks: u64, last: u64) {
 }
 
 /// Frees scattered pages of a pageblock. It has no larger free block then, so it is searched last.
-fn scatter_last(owner: &FakeOwner<'_, '_>, pageblock: u64) {
+fn scatter_last(owner: &FakeMover<'_, '_>, pageblock: u64) {
     let start = BASE + pageblock * 512;
     (0..140).for_each(|nth| owner.free(start + 3 * nth));
     owner.memory.drain_all();

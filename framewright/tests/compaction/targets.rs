@@ -5,9 +5,10 @@ use framewright::{
     platform::{CompactPriority, Compacted},
 };
 
+use framewright_fakes::FakeMover;
+
 use crate::{
     PAGEBLOCKS,
-    owner::FakeOwner,
     rules::{HUGE, fill, pin_first, thin_out},
     with_compactor, with_owner, with_owner_sized,
 };
@@ -54,7 +55,7 @@ fn by_index_a_lack_of_targets_for_the_emptiest_pageblock_ends_the_search() {
 }
 
 /// A pageblock that is nearly free, but is no target for movable pages.
-fn make_unmovable(owner: &FakeOwner<'_, '_>, pageblock: u64) {
+fn make_unmovable(owner: &FakeMover<'_, '_>, pageblock: u64) {
     thin_out(owner, pageblock, 0);
     owner.memory.drain_all();
     assert!(owner.alloc(0, MigrateType::Unmovable, true).is_some());

@@ -5,50 +5,22 @@ use std::{
     cell::RefCell,
     collections::BTreeMap,
     panic::{AssertUnwindSafe, catch_unwind},
-    sync::atomic::{AtomicU32, Ordering::Relaxed},
 };
 
 use framewright::{
-    Block, Config, Contiguous, CpuId, Extent, FrameRange, Memory, MigrateType, Order, Pfn,
-    Platform, Request, Tuning,
+    Block, Config, Contiguous, CpuId, Extent, FrameRange, Memory, MigrateType, Order, Pfn, Request,
+    Tuning,
     compact::{Compactor, Workspace},
     migrate::{ClaimEnd, Claims, Effort, Locking, Move, Mover},
-    observe::Event,
-    platform::{BarrierTarget, CompactPriority, OwnerLock, Probe, Wait},
+    platform::CompactPriority,
     tlb::{BatchSlot, Flushed, NoShootdown, Unmapping},
     tuning::Auto,
 };
 
-use crate::support::toy::{leaked, mostly_nothing};
+use framewright_fakes::{FailNth, FakePlatform, TracedPlatform, assert_apart, leaked, raw};
 
 const FRAMES: u64 = 4 * 512;
 const CPU: CpuId = CpuId::new(0);
-const PANIC: &str = "the trace panics";
-
-/// A machine whose trace hook panics once, after some calls.
-#[derive(Default)]
-struct Machine(AtomicU32);
-
-impl Probe for Machine {}
-
-// SAFETY: `SpinFlag` excludes; there is one thread, which needs no barriers.
-unsafe impl Platform for Machine {
-    mostly_nothing!();
-    const TRACING: bool = true;
-
-    fn owner_lock(&self) -> OwnerLock {
-        OwnerLock::Biased
-    }
-    fn remote_barrier(&self, _: BarrierTarget) {}
-    fn wait(&self, why: Wait, spins: u32) {
-        assert!(spins < 1000, "waits for ever: {why:?}");
-    }
-    fn trace(&self, _: CpuId, _: &Event) {
-        if self.0.fetch_sub(1, Relaxed) == 1 {
-            panic!("{PANIC}");
-        }
-    }
-}
 
 /// A page.
 #[derive(Clone, Copy)]
@@ -59,12 +31,14 @@ struct Page {
 
 /// The owner and mover of all pages, by first frame. No CPU has any of them mapped.
 struct Owner {
-    memory: &'static Memory<'static, Machine>,
+    memory: &'static Memory<'static, TracedPlatform>,
+    /// The trace that panics.
+    fault: &'static FailNth,
     pages: RefCell<BTreeMap<u64, Page>>,
 }
 
-// SAFETY: one thread; frames of pages that are claimed are freed by nobody else.
-unsafe impl Mover<Machine> for Owner {
+// SAFETY: one thread; frames of pages that are claimed are not freed by other code.
+unsafe impl Mover<TracedPlatform> for Owner {
     fn claim(&self, frames: FrameRange, _: &Effort, claims: &mut Claims<'_>) -> ClaimEnd {
         let mut pages = self.pages.borrow_mut();
         let range = frames.start().get()..frames.end().get();
@@ -81,7 +55,7 @@ unsafe impl Mover<Machine> for Owner {
         moves: &mut [Move],
         _: &Effort,
         _: Locking,
-        _: &mut Unmapping<'_, '_, '_, Machine>,
+        _: &mut Unmapping<'_, '_, '_, TracedPlatform>,
     ) {
         moves.iter_mut().for_each(Move::set_unmapped);
     }
@@ -113,7 +87,10 @@ impl Owner {
         tuning.set("compact.method", method).unwrap();
         let mut config = Config::new(&map, 1);
         config.tuning = tuning;
-        let owner = Self { memory: leaked(Machine::default(), &config), pages: RefCell::default() };
+        let fault: &'static FailNth = Box::leak(Box::default());
+        let platform = FakePlatform::default().traced();
+        platform.on_trace(|_, _| fault.panic_at_nth());
+        let owner = Self { memory: leaked(platform, &config), fault, pages: RefCell::default() };
         let mut token = owner.memory.cpu(CPU).unwrap();
         for nth in (0..3).cycle() {
             let order = Order::new(nth).unwrap();
@@ -140,25 +117,18 @@ impl Owner {
         self.memory.drain_all();
         self.memory.check().unwrap();
         let single = Request::new(Order::ZERO, MigrateType::Movable).no_wait();
-        let free: Vec<_> = std::iter::from_fn(|| {
-            self.memory.alloc_bypassing_lists(single.ignoring_watermarks()).ok()
-        })
-        .collect();
+        let single = single.ignoring_watermarks();
+        let free = std::iter::from_fn(|| self.memory.alloc_bypassing_lists(single).ok());
+        let free: Vec<_> = free.collect();
         let pages = self.pages.borrow();
         assert!(pages.values().all(|page| !page.claimed), "a page is still claimed");
-        let of_pages = pages.iter().flat_map(|(&at, page)| at..at + page.order.frames());
-        let mut all: Vec<u64> =
-            of_pages.chain(free.iter().map(|block| block.pfn().get())).collect();
-        let count = all.len();
-        all.sort_unstable();
-        all.dedup();
-        assert_eq!(all.len(), count, "a frame is used twice");
-        FRAMES - count as u64
+        let of_pages = pages.iter().map(|(&at, page)| (Pfn::new(at), page.order));
+        FRAMES - assert_apart(of_pages.chain(free.iter().map(raw)))
     }
 }
 
 /// An operation that moves pages. What it allocates goes to `held`.
-type Step = fn(&mut Compactor<'_, 'static, Machine>, &mut Vec<Held>);
+type Step = fn(&mut Compactor<'_, 'static, TracedPlatform>, &mut Vec<Held>);
 
 /// Frames that a step has allocated.
 enum Held {
@@ -182,7 +152,7 @@ const STEPS: [Step; 5] = [
 ];
 
 fn form(
-    compactor: &mut Compactor<'_, 'static, Machine>,
+    compactor: &mut Compactor<'_, 'static, TracedPlatform>,
     order: u8,
     priority: CompactPriority,
     held: &mut Vec<Held>,
@@ -197,14 +167,14 @@ fn lost(method: &str, step: Step, at: u32) -> Option<u64> {
     let owner = Owner::of_scattered_memory(method);
     let (mut moves, mut slots) = ([Move::default(); 64], [BatchSlot::default(); 64]);
     let mut held = Vec::new();
-    owner.memory.platform().0.store(at, Relaxed);
+    owner.fault.arm(at);
     let result = catch_unwind(AssertUnwindSafe(|| {
         let space = Workspace { moves: &mut moves, slots: &mut slots };
         // SAFETY: the pages of the mover are in frames of this memory, and nothing is mapped.
         let mut compactor = unsafe { owner.memory.compactor(CPU, &owner, &NoShootdown, space) };
         step(&mut compactor, &mut held);
     }));
-    owner.memory.platform().0.store(0, Relaxed);
+    owner.fault.disarm();
     for held in held {
         match held {
             Held::Block(block) => owner.memory.free_bypassing_lists(block).unwrap(),
@@ -218,7 +188,7 @@ fn lost(method: &str, step: Step, at: u32) -> Option<u64> {
 #[test]
 fn no_frame_is_lost_though_a_trace_panics_while_pages_move() {
     std::panic::set_hook(Box::new(|info| {
-        if info.payload_as_str() != Some(PANIC) {
+        if info.payload_as_str() != Some("a fault") {
             eprintln!("{info}");
         }
     }));

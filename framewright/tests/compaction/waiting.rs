@@ -11,16 +11,15 @@ use framewright::{
     platform::{CompactPriority, Compacted, Wait},
 };
 
+use framewright_fakes::{FakeMover, FaultRates};
+
 use crate::{
-    frames, leaked_owner,
-    owner::{FakeOwner, FaultRates},
-    rules::HUGE,
-    scatter, with_compactor, with_owner, with_owner_sized,
+    frames, leaked_owner, rules::HUGE, scatter, with_compactor, with_owner, with_owner_sized,
 };
 
 /// Pageblocks that are isolated, and released one by one while others wait.
 struct IsolationHolder {
-    owner: &'static FakeOwner<'static, 'static>,
+    owner: &'static FakeMover<'static, 'static>,
     blocks: Mutex<Vec<IsolatedBlock<'static>>>,
 }
 
@@ -31,11 +30,10 @@ unsafe impl Send for IsolationHolder {}
 
 impl IsolationHolder {
     /// Releases a pageblock of `owner` whenever a caller has waited for memory.
-    fn begin(owner: &'static FakeOwner<'static, 'static>) -> &'static Self {
+    fn begin(owner: &'static FakeMover<'static, 'static>) -> &'static Self {
         let this: &'static Self =
             Box::leak(Box::new(IsolationHolder { owner, blocks: Mutex::default() }));
-        let others = Box::leak(Box::new(move |why| this.release_one(why)));
-        assert!(owner.memory.platform().others.set(others).is_ok());
+        owner.memory.platform().on_wait(|why, _| this.release_one(why));
         this
     }
 
@@ -130,15 +128,15 @@ fn a_range_is_emptied_despite_occasional_contention() {
 }
 
 /// Counts how often a caller waits for memory.
-fn count_waits(owner: &FakeOwner<'_, '_>) -> &'static AtomicU64 {
+fn count_waits(owner: &FakeMover<'_, '_>) -> &'static AtomicU64 {
     let waited: &'static AtomicU64 = Box::leak(Box::default());
-    let count = |why| _ = waited.fetch_add((why == Wait::Memory).into(), Relaxed);
-    assert!(owner.memory.platform().others.set(Box::leak(Box::new(count))).is_ok());
+    let count = |why, _| _ = waited.fetch_add((why == Wait::Memory).into(), Relaxed);
+    owner.memory.platform().on_wait(count);
     waited
 }
 
 /// How often an unsuccessful search for a run waits.
-fn waits_without_success(owner: &FakeOwner<'_, '_>, wanted: &Contiguous) -> u64 {
+fn waits_without_success(owner: &FakeMover<'_, '_>, wanted: &Contiguous) -> u64 {
     let waited = count_waits(owner);
     let result = with_compactor(owner, 512, |compactor| compactor.alloc_contiguous(wanted));
     assert_eq!(result.err(), Some(RangeError::NotFound));
@@ -158,7 +156,7 @@ fn one_retry_budget_covers_all_runs() {
 }
 
 /// Pins a page in each of these pageblocks.
-fn pin_one_in_each(owner: &FakeOwner<'_, '_>, pageblocks: impl Iterator<Item = u64>) {
+fn pin_one_in_each(owner: &FakeMover<'_, '_>, pageblocks: impl Iterator<Item = u64>) {
     for stuck in pageblocks {
         let start = frames(stuck, 512).start().get();
         let mut pages = owner.pages.borrow_mut();

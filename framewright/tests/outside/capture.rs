@@ -8,35 +8,23 @@ use std::{
 
 use framewright::{
     AllocError, Block, MigrateType, Order, Request,
-    platform::{Captured, CompactPriority, Compacted, Need, Relief},
+    platform::{Captured, Compacted},
 };
+use framewright_fakes::FakeRelief;
 
 use crate::machine::{CPU, PAGE, TestMemory, assert_apart, assert_complete, memory, take_all};
 
 const PAIR: Request = Request::new(Order::new(1).unwrap(), MigrateType::Movable);
 
-/// Relief that hands over the first block that fits, and then calls `then`.
-struct Handover {
-    blocks: Mutex<Vec<Block<'static>>>,
-    then: fn(Captured<'_>) -> Compacted,
-}
-
-impl Relief for Handover {
-    fn compact(&self, _: &Need, _: CompactPriority, captured: Captured<'_>) -> Compacted {
-        let mut blocks = self.blocks.lock().unwrap();
-        let refused = blocks.drain(..).filter_map(|block| captured.keep(block).err()).collect();
-        *blocks = refused;
-        drop(blocks);
-        (self.then)(captured)
-    }
-}
+/// The blocks that relief has.
+type Blocks = Mutex<Vec<Block<'static>>>;
 
 /// A memory without free frames, and the blocks of its relief. Only the last block fits the
 /// request.
 struct Scene {
     memory: &'static TestMemory,
     held: Vec<Block<'static>>,
-    handover: &'static Handover,
+    handover: &'static Blocks,
     other: &'static TestMemory,
 }
 
@@ -49,8 +37,15 @@ impl Scene {
         blocks.push(token.alloc(PAGE).unwrap());
         blocks.push(token.alloc(PAIR).unwrap());
         let held = take_all(memory, &mut token);
-        let handover = Box::leak(Box::new(Handover { blocks: Mutex::new(blocks), then }));
-        memory.platform().relief.set(handover).ok().unwrap();
+        let handover: &'static Blocks = Box::leak(Box::new(Mutex::new(blocks)));
+        // It hands over the first block that fits, and then does what it likes.
+        memory.platform().set_relief(FakeRelief::new().on_compact(move |_, _, captured| {
+            let mut blocks = handover.lock().unwrap();
+            let refused = blocks.drain(..).filter_map(|block| captured.keep(block).err()).collect();
+            *blocks = refused;
+            drop(blocks);
+            then(captured)
+        }));
         Self { memory, held, handover, other }
     }
 
@@ -60,7 +55,7 @@ impl Scene {
 
     /// Asserts that no block is lost: every one is still owned by relief or the test, or is `served`.
     fn end(self, served: Option<Block<'static>>) {
-        let blocks = std::mem::take(&mut *self.handover.blocks.lock().unwrap());
+        let blocks = std::mem::take(&mut *self.handover.lock().unwrap());
         let (own, foreign): (Vec<_>, Vec<_>) =
             blocks.into_iter().chain(served).partition(|block| self.memory.owns(block));
         let all: Vec<_> = self.held.into_iter().chain(own).collect();
@@ -75,7 +70,7 @@ fn only_a_block_of_the_memory_and_order_is_kept() {
     let scene = Scene::new(|_| Compacted::Success);
     let served = scene.request().unwrap();
     assert!(scene.memory.owns(&served) && served.order() == PAIR.order());
-    assert_eq!(scene.handover.blocks.lock().unwrap().len(), 3, "the others are given back");
+    assert_eq!(scene.handover.lock().unwrap().len(), 3, "the others are given back");
     scene.end(Some(served));
 }
 

@@ -1,12 +1,14 @@
 //! Memory in use from the start, in safe code.
 #![forbid(unsafe_code)]
 
-use framewright::{Config, FrameRange, MemoryRange, MigrateType, Pfn, RangeError, tuning::Auto};
-
-use crate::{
-    machine::{CPU, Machine, TestMemory, assert_complete, memory},
-    toy::leaked,
+use framewright::{
+    Config, FrameRange, MemoryRange, MigrateType, Pfn, RangeError, platform::OwnerLock,
+    tuning::Auto,
 };
+
+use framewright_fakes::leaked;
+
+use crate::machine::{CPU, Machine, TestMemory, assert_complete, memory};
 
 fn range(start: u64, end: u64) -> FrameRange {
     FrameRange::new(Pfn::new(start), Pfn::new(end)).unwrap()
@@ -17,7 +19,7 @@ fn with_boot_memory() -> &'static TestMemory {
     let map = [MemoryRange::from(range(0, 700)).in_use(), MemoryRange::from(range(700, 2048))];
     let mut config = Config::new(&map, 2);
     config.tuning.zone.min_free = Auto::Fixed(0);
-    leaked(Machine::default(), &config)
+    leaked(Machine::new(OwnerLock::Trylock), &config)
 }
 
 #[test]

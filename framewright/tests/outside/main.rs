@@ -3,9 +3,6 @@
 //! The machine is the only unsafe code here. The tests are in modules that forbid unsafe code.
 #![cfg(not(any(framewright_loom, framewright_tso)))]
 
-#[path = "../support/toy.rs"]
-mod toy;
-
 mod batches;
 mod capture;
 mod global;

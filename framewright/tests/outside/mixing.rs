@@ -3,28 +3,10 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use framewright::{
-    AllocError, Block, MigrateType, NodeId, Order, Request, ZoneKind, platform::Relief,
-    tuning::Auto,
-};
+use framewright::{AllocError, Block, MigrateType, Order, Request, tuning::Auto};
+use framewright_fakes::FakeRelief;
 
 use crate::machine::{CPU, TestMemory, assert_complete, memory, take_all};
-
-/// Panics in `reclaims_in_background`, or else in `wake`.
-struct Panics {
-    asked: bool,
-}
-
-impl Relief for Panics {
-    fn reclaims_in_background(&self) -> bool {
-        assert!(!self.asked, "asked");
-        true
-    }
-
-    fn wake(&self, _: NodeId, _: Order, _: ZoneKind) {
-        panic!("woken");
-    }
-}
 
 const UNMOVABLE: Request = Request::new(Order::ZERO, MigrateType::Unmovable).no_wait();
 
@@ -46,7 +28,13 @@ fn no_frame_is_lost_if_relief_panics_when_types_were_mixed() {
         free.into_iter().for_each(|block| token.free(block).unwrap());
         drop(token);
         memory.drain_all();
-        memory.platform().relief.set(Box::leak(Box::new(Panics { asked }))).ok().unwrap();
+        // It panics when it is asked whether it works in the background, or else when it is woken.
+        let is_in_background = move || {
+            assert!(!asked, "asked");
+            true
+        };
+        let relief = FakeRelief::new().in_background(is_in_background);
+        memory.platform().set_relief(relief.on_wake(|_, _, _| panic!("woken")));
         let panicked = catch_unwind(AssertUnwindSafe(|| alloc(memory)));
         assert!(panicked.is_err(), "relief was not called");
         memory.drain_all();

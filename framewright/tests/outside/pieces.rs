@@ -1,12 +1,13 @@
 //! A memory map that arrives in pieces, in safe code.
 #![forbid(unsafe_code)]
 
-use framewright::{Config, FrameRange, HotplugError, MemoryRange, Pfn, tuning::Auto};
-
-use crate::{
-    machine::{CPU, Machine, PAGE, assert_apart, assert_complete, take_all},
-    toy::leaked,
+use framewright::{
+    Config, FrameRange, HotplugError, MemoryRange, Pfn, platform::OwnerLock, tuning::Auto,
 };
+
+use framewright_fakes::leaked;
+
+use crate::machine::{CPU, Machine, PAGE, assert_apart, assert_complete, take_all};
 
 fn range(start: u64, end: u64) -> FrameRange {
     FrameRange::new(Pfn::new(start), Pfn::new(end)).unwrap()
@@ -17,7 +18,7 @@ fn no_frame_is_added_twice() {
     let map = [MemoryRange::from(range(0, 4096)).in_pieces()];
     let mut config = Config::new(&map, 2);
     config.tuning.zone.min_free = Auto::Fixed(0);
-    let memory = leaked(Machine::default(), &config);
+    let memory = leaked(Machine::new(OwnerLock::Trylock), &config);
     let mut token = memory.cpu(CPU).unwrap();
     assert!(token.alloc(PAGE.no_wait()).is_err(), "nothing is there");
     memory.add_memory(range(100, 1000)).unwrap();

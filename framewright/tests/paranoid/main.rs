@@ -47,7 +47,8 @@ pub(crate) fn on_memory_with(
     with_config(|config| {
         change(config);
         let mut metadata = Metadata::new(Layout::new::<Machine>(config).unwrap().bytes());
-        let memory = Memory::new(Machine::default(), config, metadata.as_mut()).unwrap();
+        let memory =
+            Memory::new(Machine::default().keeping_reports(), config, metadata.as_mut()).unwrap();
         test(&memory, &mut memory.cpu(cpu(0)).unwrap());
     });
 }

@@ -8,13 +8,15 @@ use framewright::{
     reclaim::{Kswapd, NextStep, PageKind},
 };
 
-use crate::embedder::{Embedder, clear_young, memory, memory_of, node, range, stat};
+use framewright_fakes::{FakeOwner, TracedPlatform};
+
+use crate::embedder::{clear_young, embedder, embedder_of, node, range, stat};
 
 const FILE: PageKind = PageKind::File;
 
 #[test]
 fn background_reclaim_works_from_low_to_high() {
-    let embedder = memory(8192, |tuning| tuning.zone.watermark_scale = 1000).platform();
+    let embedder = embedder(8192, |tuning| tuning.zone.watermark_scale = 1000);
     let mut kswapd = embedder.reclaim().kswapd(node()).unwrap();
     assert_eq!(kswapd.step(&mut embedder.token()), NextStep::WhenWoken, "nothing is requested");
     let mut id = 0;
@@ -50,11 +52,10 @@ fn background_reclaim_works_from_low_to_high() {
 #[test]
 fn pages_that_a_low_zone_keeps_back_do_not_put_background_reclaim_to_sleep() {
     let map = [range(0, 1024, ZoneKind::Dma), range(1024, 8192, ZoneKind::Normal)];
-    let embedder = memory_of(&map, true, |tuning| {
+    let embedder = embedder_of(&map, true, |tuning| {
         tuning.zone.watermark_scale = 1000;
         tuning.zone.reserve_ratios[ZoneKind::Dma as usize] = 16;
     });
-    let embedder = embedder.platform();
     let normal = || embedder.memory().zones().last().unwrap();
     let mut id = 0;
     while embedder.woken.load(Ordering::Relaxed) == 0 {
@@ -78,7 +79,7 @@ fn pages_that_a_low_zone_keeps_back_do_not_put_background_reclaim_to_sleep() {
 
 #[test]
 fn background_reclaim_frees_a_huge_page_after_a_request_missed_one() {
-    let embedder = memory(16_384, |tuning| tuning.zone.huge_reserve = 1_000).platform();
+    let embedder = embedder(16_384, |tuning| tuning.zone.huge_reserve = 1_000);
     let zone = || embedder.memory().zones().next().unwrap();
     let mut id = 0;
     let mut touch_until_woken = || {
@@ -111,7 +112,7 @@ fn background_reclaim_frees_a_huge_page_after_a_request_missed_one() {
 
 #[test]
 fn background_reclaim_gives_up_on_a_hopeless_node_until_something_is_freed() {
-    let embedder = memory(1024, |_| ()).platform();
+    let embedder = embedder(1024, |_| ());
     let mut kswapd = embedder.reclaim().kswapd(node()).unwrap();
     let mut id = 0;
     while let Ok(pfn) = embedder.touch(id, FILE) {
@@ -133,7 +134,7 @@ fn background_reclaim_gives_up_on_a_hopeless_node_until_something_is_freed() {
 
 /// Fills the pageblocks of `frames` frames with movable pages, the last one in part. Then allocates
 /// unmovable pages until migratetypes are mixed, and returns these.
-fn mix(embedder: &'static Embedder, frames: u32) -> Vec<Block<'static>> {
+fn mix(embedder: &'static FakeOwner, frames: u32) -> Vec<Block<'static>> {
     let memory = embedder.memory();
     (0..frames - 292).for_each(|id| _ = embedder.touch(id, FILE).unwrap());
     let wanted = Request::new(Order::ZERO, MigrateType::Unmovable);
@@ -148,7 +149,10 @@ fn mix(embedder: &'static Embedder, frames: u32) -> Vec<Block<'static>> {
 }
 
 /// Runs background reclaim until it waits.
-fn work(kswapd: &mut Kswapd<'_, 'static, Embedder>, token: &mut CpuToken<'_, 'static, Embedder>) {
+fn work(
+    kswapd: &mut Kswapd<'_, 'static, TracedPlatform>,
+    token: &mut CpuToken<'_, 'static, TracedPlatform>,
+) {
     let steps = (0..1000).take_while(|_| kswapd.step(token) == NextStep::Now).count();
     assert!(steps < 1000, "works as_static");
 }
@@ -157,7 +161,7 @@ fn work(kswapd: &mut Kswapd<'_, 'static, Embedder>, token: &mut CpuToken<'_, 'st
 fn a_round_for_a_boost_reclaims_as_many_pages() {
     // Short lists, and lists of which a sweep scans only a few pages at first.
     for frames in [8192, 65_536] {
-        let embedder = memory(frames.into(), |tuning| tuning.zone.watermark_scale = 1).platform();
+        let embedder = embedder(frames.into(), |tuning| tuning.zone.watermark_scale = 1);
         let odd = mix(embedder, frames);
         clear_young(embedder);
         let boost = embedder.memory().zones().next().unwrap().boost;
@@ -172,7 +176,7 @@ fn a_round_for_a_boost_reclaims_as_many_pages() {
 
 #[test]
 fn a_boost_is_removed_where_nothing_can_be_reclaimed() {
-    let embedder = memory(8192, |_| ()).platform();
+    let embedder = embedder(8192, |_| ());
     let odd = mix(embedder, 8192);
     let mut kswapd = embedder.reclaim().kswapd(node()).unwrap();
     let mut token = embedder.token();
@@ -186,7 +190,7 @@ fn a_boost_is_removed_where_nothing_can_be_reclaimed() {
 
 #[test]
 fn a_boost_is_removed_after_its_pages_were_reclaimed() {
-    let embedder = memory(8192, |_| ()).platform();
+    let embedder = embedder(8192, |_| ());
     let memory = embedder.memory();
     let odd = mix(embedder, 8192);
     let mut token = embedder.token();
@@ -210,7 +214,7 @@ fn a_boost_is_removed_after_its_pages_were_reclaimed() {
 /// Background reclaim ends where nothing can be reclaimed.
 #[test]
 fn background_reclaim_drops_the_huge_page_reserve_where_nothing_can_be_reclaimed() {
-    let embedder = memory(16_384, |tuning| tuning.zone.huge_reserve = 1_000).platform();
+    let embedder = embedder(16_384, |tuning| tuning.zone.huge_reserve = 1_000);
     let zone = || embedder.memory().zones().next().unwrap();
     let page = || Request::new(Order::ZERO, MigrateType::Movable).no_retry();
     let plain = zone();

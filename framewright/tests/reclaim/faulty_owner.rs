@@ -1,255 +1,32 @@
 //! A `PageOwner` with a fault at one call, for each call that reclaim makes and each kind of fault.
 //! Afterwards every frame has one owner, no store is lost, and finally all frames are freed.
 
-use std::{
-    panic::{AssertUnwindSafe, catch_unwind},
-    sync::{
-        Mutex,
-        atomic::{AtomicU32, Ordering::Relaxed},
-    },
-};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use framewright::{
     MigrateType, Order, Pfn, Request,
     platform::Need,
-    reclaim::{
-        FreedBy, NextStep, PageKind, PageOwner, PageState, Reclaim, Reference, Released, Shadow,
-        Unmapped, WriteError, WriteOut,
-    },
-    tlb::Unmapping,
+    reclaim::{NextStep, PageKind},
 };
+use framewright_fakes::{FakeOwner, FaultyOwner, OwnerFault, StoreBehavior};
 
-use crate::{
-    embedder::{CPU, Embedder, clear_young, memory, node},
-    pages::{Resident, StoreBehavior},
-};
+use crate::embedder::{CPU, clear_young, embedder, node};
 
-/// The kind of fault.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Fault {
-    /// Every page is refused.
-    Refuse,
-    /// Every other page is refused.
-    RefuseHalf,
-    /// Every other page fails for good: the store is full or broken, or the page is pinned.
-    FailHalf,
-    /// Unlocked pages are freed, before or after the call.
-    Gone,
-    /// The call changes the LRU lists in every way that an owner may.
-    Lists,
-    /// Panics before the operation.
-    Panic,
-    /// Panics after the operation.
-    PanicAfter,
-}
-
-const FAULTS: [Fault; 5] =
-    [Fault::Refuse, Fault::RefuseHalf, Fault::FailHalf, Fault::Gone, Fault::Lists];
-
-/// The faulty owner.
-struct FaultyOwner {
-    embedder: &'static Embedder,
-    calls: AtomicU32,
-    at: u32,
-    fault: Fault,
-    /// Frames that were released by a call that panicked, so that reclaim does not know of it.
-    lost: Mutex<Vec<Pfn>>,
-}
-
-impl FaultyOwner {
-    fn new(embedder: &'static Embedder, at: u32, fault: Fault) -> Self {
-        Self { embedder, calls: AtomicU32::new(0), at, fault, lost: Mutex::default() }
-    }
-
-    /// The fault of this call.
-    fn next(&self) -> Option<Fault> {
-        let is_it = self.calls.fetch_add(1, Relaxed) == self.at;
-        is_it.then_some(self.fault)
-    }
-
-    /// Makes a call, with the fault if it is the chosen call. `ask` makes it for some frames;
-    /// `refused` and `failed` are the answers for the others.
-    fn call<A: Copy>(
-        &self,
-        frames: &[Pfn],
-        out: &mut [A],
-        [refused, failed]: [A; 2],
-        mut ask: impl FnMut(&[Pfn], &mut [A]),
-    ) {
-        let fault = self.next();
-        let (answer, asked) = match fault {
-            None | Some(Fault::Gone) => return self.with_gone(fault, frames, out, ask),
-            Some(Fault::Panic) => panic!("a fault"),
-            Some(Fault::PanicAfter) => {
-                ask(frames, out);
-                panic!("a fault");
-            }
-            Some(Fault::Lists) => {
-                self.change_lists(frames);
-                ask(frames, out);
-                return self.change_lists(frames);
-            }
-            Some(Fault::Refuse) => (refused, 0),
-            Some(Fault::RefuseHalf) => (refused, 2),
-            Some(Fault::FailHalf) => (failed, 2),
-        };
-        for (nth, (frame, out)) in frames.iter().zip(out).enumerate() {
-            *out = answer;
-            if asked > 0 && nth % asked == 1 {
-                ask(std::slice::from_ref(frame), std::slice::from_mut(out));
-            }
-        }
-    }
-
-    fn with_gone<A>(
-        &self,
-        fault: Option<Fault>,
-        frames: &[Pfn],
-        out: &mut [A],
-        mut ask: impl FnMut(&[Pfn], &mut [A]),
-    ) {
-        let go = || {
-            if fault.is_some() {
-                frames.iter().step_by(2).for_each(|&frame| self.free_unlocked(frame));
-            }
-        };
-        go();
-        ask(frames, out);
-        go();
-    }
-
-    /// The owner of an isolated page frees it, if reclaim has not locked it.
-    fn free_unlocked(&self, frame: Pfn) {
-        let mut pages = self.embedder.pages();
-        let goes = |page: &Resident| {
-            !page.locked && page.maps == 0 && !page.writeback && page.references == 0
-        };
-        let is_reached = pages.cached.contains(&frame);
-        let Some(page) = pages.resident.get(&frame) else { return };
-        if !goes(page) || is_reached {
-            return;
-        }
-        let id = page.id;
-        pages.resident.remove(&frame);
-        pages.forget(id);
-        // SAFETY: the page was added as a block of order 0, and has no references any more.
-        assert_eq!(unsafe { self.embedder.lru().abandon(frame) }, FreedBy::Isolator);
-    }
-
-    fn change_lists(&self, frames: &[Pfn]) {
-        let lru = self.embedder.lru();
-        let others: Vec<Pfn> = self.embedder.pages().resident.keys().copied().step_by(7).collect();
-        for (nth, &frame) in frames.iter().chain(&others).enumerate() {
-            match nth % 4 {
-                0 => lru.activate(CPU, frame),
-                1 => lru.deactivate(CPU, frame),
-                2 => lru.mark_accessed(CPU, frame),
-                _ => lru.drain_all(),
-            }
-        }
-        for &frame in others.iter().filter(|frame| lru.isolate(**frame)) {
-            // SAFETY: it was isolated just now.
-            assert!(unsafe { lru.put_back(frame) }, "the page was not abandoned");
-        }
-    }
-
-    fn reclaim(&self) -> Reclaim<'_, 'static, Embedder> {
-        // SAFETY: the embedder owns its pages, and flushes for all CPUs.
-        let reclaim = unsafe { Reclaim::new(self.embedder.memory(), self, self.embedder) };
-        reclaim.expect("the memory has lists")
-    }
-}
-
-// SAFETY: the embedder releases each frame, once.
-unsafe impl PageOwner<Embedder> for FaultyOwner {
-    fn lock(&self, frames: &[Pfn], out: &mut [Option<PageState>]) {
-        self.call(frames, out, [None, None], |frames, out| self.embedder.lock(frames, out));
-    }
-
-    fn unlock(&self, frames: &[Pfn]) {
-        // This call cannot refuse a page.
-        let mut out = vec![(); frames.len()];
-        match self.next() {
-            Some(Fault::Panic) => panic!("a fault"),
-            fault => self.with_gone(
-                fault.filter(|&fault| fault == Fault::Gone),
-                frames,
-                &mut out,
-                |frames, _| self.embedder.unlock(frames),
-            ),
-        }
-        if self.fault == Fault::PanicAfter && self.calls.load(Relaxed) == self.at + 1 {
-            panic!("a fault");
-        }
-    }
-
-    fn referenced(&self, frames: &[Pfn], out: &mut [Reference]) {
-        let refused = Reference { contended: true, ..Reference::default() };
-        let failed = Reference { locked: true, ..Reference::default() };
-        let answers = [refused, failed];
-        self.call(frames, out, answers, |frames, out| self.embedder.referenced(frames, out));
-    }
-
-    fn unmap(
-        &self,
-        frames: &[Pfn],
-        batch: &mut Unmapping<'_, '_, '_, Embedder>,
-        out: &mut [Unmapped],
-    ) {
-        let answers = [Unmapped::StillMapped, Unmapped::StoreFull];
-        self.call(frames, out, answers, |frames, out| self.embedder.unmap(frames, batch, out));
-    }
-
-    fn write_out(&self, frames: &[Pfn], out: &mut [WriteOut]) {
-        let answers = [WriteOut::Refused, WriteOut::Failed(WriteError::NoSpace)];
-        self.call(frames, out, answers, |frames, out| self.embedder.write_out(frames, out));
-    }
-
-    fn release(&self, frames: &[Pfn], shadows: &[Shadow], out: &mut [Released]) {
-        let of = |frame| frames.iter().position(|&other| other == frame).unwrap();
-        self.call(frames, out, [Released::Busy, Released::Dirty], |some, out| {
-            let shadows: Vec<_> = some.iter().map(|&frame| shadows[of(frame)]).collect();
-            self.embedder.release(some, &shadows, out);
-            let answers = some.iter().zip(out);
-            let released = answers.filter(|(_, out)| **out == Released::Released);
-            *self.lost.lock().unwrap() = released.map(|(&frame, _)| frame).collect();
-        });
-        // Reclaim gets these answers.
-        self.lost.lock().unwrap().clear();
-    }
-
-    fn can_swap(&self) -> bool {
-        self.answer_or_fault(self.embedder.can_swap())
-    }
-
-    fn has_writers(&self) -> bool {
-        self.answer_or_fault(self.embedder.has_writers())
-    }
-
-    fn wake_writers(&self) {
-        self.answer_or_fault(false);
-        self.embedder.wake_writers();
-    }
-}
-
-impl FaultyOwner {
-    /// An answer that does not concern pages, negated by a fault.
-    fn answer_or_fault(&self, answer: bool) -> bool {
-        match self.next() {
-            None => answer,
-            Some(Fault::Panic | Fault::PanicAfter) => panic!("a fault"),
-            Some(_) => !answer,
-        }
-    }
-}
+const FAULTS: [OwnerFault; 5] = [
+    OwnerFault::Refuse,
+    OwnerFault::RefuseHalf,
+    OwnerFault::FailHalf,
+    OwnerFault::Gone,
+    OwnerFault::Lists,
+];
 
 fn kind_of(id: u32) -> PageKind {
     if id.is_multiple_of(3) { PageKind::Anon } else { PageKind::File }
 }
 
 /// A memory in use: pages of both kinds, a third of them stored to, some mapped and used.
-fn in_use() -> &'static Embedder {
-    let embedder = memory(1024, |tuning| tuning.reclaim.cluster = 8).platform();
+fn in_use() -> &'static FakeOwner {
+    let embedder = embedder(1024, |tuning| tuning.reclaim.cluster = 8);
     embedder.pages().swap = true;
     for id in 0..320 {
         embedder.touch(id, kind_of(id)).unwrap();
@@ -275,7 +52,7 @@ fn in_use() -> &'static Embedder {
 
 /// One of many steps. Returns whether there are more.
 fn act(owner: &FaultyOwner, nth: u32) {
-    let embedder = owner.embedder;
+    let embedder = owner.owner;
     let reclaim = owner.reclaim();
     match nth % 4 {
         0 | 2 => {
@@ -299,7 +76,7 @@ fn act(owner: &FaultyOwner, nth: u32) {
 const STEPS: u32 = 8;
 
 /// Writes and reclaims everything, or truncates it: all frames are freed.
-fn end(embedder: &'static Embedder) {
+fn end(embedder: &'static FakeOwner) {
     embedder.set_behavior(StoreBehavior::Prompt);
     embedder.complete(usize::MAX);
     embedder.direct(64);
@@ -313,7 +90,7 @@ fn end(embedder: &'static Embedder) {
 }
 
 /// Runs the steps with a fault at call `at`. Returns the number of calls.
-fn run(at: u32, fault: Fault) -> u32 {
+fn run(at: u32, fault: OwnerFault) -> u32 {
     let embedder = in_use();
     let owner = FaultyOwner::new(embedder, at, fault);
     for nth in 0..STEPS {
@@ -321,7 +98,7 @@ fn run(at: u32, fault: Fault) -> u32 {
         embedder.check();
     }
     end(embedder);
-    owner.calls.load(Relaxed)
+    owner.calls()
 }
 
 #[test]
@@ -338,7 +115,7 @@ fn an_owner_may_refuse_or_free_pages_at_any_call() {
 /// The recovery that a panic in the `PageOwner` leaves to the embedder: pages of the cluster are
 /// still locked and isolated, and frames that the call had released have no owner.
 fn recover(owner: &FaultyOwner) {
-    let embedder = owner.embedder;
+    let embedder = owner.owner;
     embedder.memory().check().unwrap();
     {
         let mut pages = embedder.pages();
@@ -352,7 +129,7 @@ fn recover(owner: &FaultyOwner) {
         // are left alone.
         assert!(unsafe { lru.put_back(frame) }, "the page was not abandoned");
     }
-    for frame in std::mem::take(&mut *owner.lost.lock().unwrap()) {
+    for frame in owner.take_lost() {
         // SAFETY: as above.
         assert!(unsafe { lru.put_back(frame) } && lru.remove(frame), "it was left isolated");
         // SAFETY: the embedder has released the frame, and reclaim does not know of it.
@@ -361,7 +138,7 @@ fn recover(owner: &FaultyOwner) {
 }
 
 /// Runs the steps with a panic at call `at`. Returns the number of calls.
-fn run_with_panic(at: u32, fault: Fault) -> u32 {
+fn run_with_panic(at: u32, fault: OwnerFault) -> u32 {
     let embedder = in_use();
     let owner = FaultyOwner::new(embedder, at, fault);
     for nth in 0..STEPS {
@@ -371,7 +148,7 @@ fn run_with_panic(at: u32, fault: Fault) -> u32 {
         embedder.check();
     }
     end(embedder);
-    owner.calls.load(Relaxed)
+    owner.calls()
 }
 
 #[test]
@@ -382,7 +159,7 @@ fn an_owner_that_panics_loses_only_frames_that_it_was_releasing() {
             eprintln!("{info}");
         }
     }));
-    for fault in [Fault::Panic, Fault::PanicAfter] {
+    for fault in [OwnerFault::Panic, OwnerFault::PanicAfter] {
         let mut at = 0;
         while run_with_panic(at, fault) > at {
             at += 1;

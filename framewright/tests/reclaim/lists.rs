@@ -6,13 +6,13 @@ use framewright::{
     reclaim::{FreedBy, LruList, PageKind},
 };
 
-use crate::embedder::{CPU, OTHER, filled, memory, memory_of, node, range, stat};
+use crate::embedder::{CPU, OTHER, embedder, embedder_of, filled, node, range, stat};
 
 const FILE: PageKind = PageKind::File;
 
 #[test]
 fn pages_wait_in_a_batch_until_there_are_enough() {
-    let embedder = memory(2048, |_| ()).platform();
+    let embedder = embedder(2048, |_| ());
     for id in 0..62 {
         embedder.touch(id, FILE).unwrap();
     }
@@ -80,7 +80,7 @@ fn pages_of_all_zones_and_lists_are_abandoned_at_once() {
     // The first two zones share a pageblock, and the last is on another node.
     let near = [range(0, 700, ZoneKind::Dma32), range(700, 1348, ZoneKind::Normal)];
     let far = MemoryRange { node: NodeId::new(1).unwrap(), ..range(4096, 1024, ZoneKind::Normal) };
-    let embedder = memory_of(&[near[0], near[1], far], true, |_| ()).platform();
+    let embedder = embedder_of(&[near[0], near[1], far], true, |_| ());
     let lru = embedder.lru();
     let numbers = (400..1100).chain(4096..4400).chain(0..100).chain(4400..4500);
     let frames: Vec<Pfn> = numbers.map(Pfn::new).collect();
@@ -105,7 +105,7 @@ fn pages_of_all_zones_and_lists_are_abandoned_at_once() {
 
 #[test]
 fn a_batch_holds_as_many_moves_as_its_capacity() {
-    let embedder = memory(2048, |tuning| tuning.reclaim.lru_batch = 255).platform();
+    let embedder = embedder(2048, |tuning| tuning.reclaim.lru_batch = 255);
     for number in 0..600 {
         assert!(embedder.lru().add(CPU, Pfn::new(number), FILE));
     }
@@ -139,7 +139,7 @@ fn marks_move_pages_between_lists() {
 
 #[test]
 fn a_page_that_was_removed_from_its_batch_is_listed_once() {
-    let embedder = memory(2048, |_| ()).platform();
+    let embedder = embedder(2048, |_| ());
     let lru = embedder.lru();
     let (pfn, other) = (Pfn::new(700), CpuId::new(OTHER));
     assert!(lru.add(CPU, pfn, FILE));
@@ -159,7 +159,7 @@ fn a_page_that_was_removed_from_its_batch_is_listed_once() {
 
 #[test]
 fn frames_and_cpus_that_do_not_exist_are_refused() {
-    let lru = memory(2048, |_| ()).platform().lru();
+    let lru = embedder(2048, |_| ()).lru();
     assert!(!lru.add(CPU, Pfn::new(2048), FILE));
     assert!(!lru.add(CpuId::new(2), Pfn::new(0), FILE));
     assert!(!lru.remove(Pfn::new(5000)) && !lru.isolate(Pfn::new(5000)));

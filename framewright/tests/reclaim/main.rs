@@ -7,12 +7,7 @@ mod embedder;
 mod failing;
 mod faulty_owner;
 mod lists;
-mod owner;
-mod pages;
 mod passes;
 mod pauses;
 mod properties;
 mod stores;
-#[path = "../support/toy.rs"]
-#[allow(unused_macros, unused_imports, reason = "only parts of the module are used here")]
-mod toy;

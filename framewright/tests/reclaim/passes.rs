@@ -10,9 +10,9 @@ use framewright::{
     tuning::{Auto, CompactMethod, FlushBatching},
 };
 
-use crate::embedder::{
-    CPU, Embedder, OTHER, clear_young, filled, memory, memory_of, node, range, stat,
-};
+use framewright_fakes::FakeOwner;
+
+use crate::embedder::{CPU, OTHER, clear_young, embedder, embedder_of, filled, node, range, stat};
 
 const FILE: PageKind = PageKind::File;
 
@@ -25,7 +25,7 @@ fn a_mapped_page_that_was_used_is_kept_once() {
         (stat(embedder, NodeStat::PgscanDirect), stat(embedder, NodeStat::PgstealDirect));
     assert!(scanned > stolen, "every page was used: {scanned} were scanned for {stolen}");
     // Many pages that are read once: each is scanned about twice.
-    let embedder = memory(2048, |_| ()).platform();
+    let embedder = crate::embedder::embedder(2048, |_| ());
     for id in 0..20_000 {
         embedder.touch(id, FILE).unwrap();
     }
@@ -58,11 +58,10 @@ fn pages_that_are_used_again_and_again_become_active() {
 #[test]
 fn one_flush_serves_a_batch() {
     let run = |batching| {
-        let embedder = memory(2048, |tuning| {
+        let embedder = embedder(2048, |tuning| {
             tuning.tlb.batching = batching;
             tuning.tlb.deferred_max = Auto::Fixed(512);
         });
-        let embedder = embedder.platform();
         for id in 0..640 {
             embedder.touch(id, FILE).unwrap();
         }
@@ -84,18 +83,16 @@ fn one_flush_serves_a_batch() {
 
 #[test]
 fn a_cpu_without_a_reservation_helps_to_flush() {
-    let embedder = memory(2048, |tuning| {
+    let embedder = embedder(2048, |tuning| {
         tuning.tlb.batching = FlushBatching::Lazy;
         tuning.tlb.deferred_max = Auto::Fixed(512);
     });
-    let embedder = embedder.platform();
     (0..1600).for_each(|id| _ = embedder.touch(id, FILE).unwrap());
     clear_young(embedder);
     embedder.has_local_flush.store(false, Ordering::Relaxed);
     // While one CPU waits for the other to flush, the other reclaims up to the bound on unflushed
     // frames.
-    let other =
-        |embedder: &'static Embedder| assert!(embedder.direct_on(CpuId::new(OTHER), 512) > 0);
+    let other = |embedder: &FakeOwner| assert!(embedder.direct_on(CpuId::new(OTHER), 512) > 0);
     *embedder.meanwhile.lock().unwrap() = Some(other);
     assert!(embedder.direct(512) > 0);
     assert!(embedder.meanwhile.lock().unwrap().is_none());
@@ -108,7 +105,7 @@ fn a_cpu_without_a_reservation_helps_to_flush() {
 #[test]
 fn pages_that_are_not_mapped_do_not_count_as_unflushed() {
     for every in [1000, 2] {
-        let embedder = memory(2048, |tuning| tuning.tlb.batching = FlushBatching::Lazy).platform();
+        let embedder = embedder(2048, |tuning| tuning.tlb.batching = FlushBatching::Lazy);
         for id in 0..64 {
             embedder.touch(id, FILE).unwrap();
         }
@@ -125,13 +122,13 @@ fn pages_that_are_not_mapped_do_not_count_as_unflushed() {
 
 #[test]
 fn allocations_reclaim_and_fail_only_when_nothing_is_left() {
-    let embedder = memory(1024, |_| ()).platform();
+    let embedder = embedder(1024, |_| ());
     for id in 0..5000 {
         embedder.touch(id, FILE).unwrap();
     }
     embedder.check();
     // Pinned pages cannot be reclaimed. Then requests fail, and do not retry for ever.
-    let embedder = memory(1024, |_| ()).platform();
+    let embedder = crate::embedder::embedder(1024, |_| ());
     let failed = (0..5000).find(|&id| match embedder.touch(id, FILE) {
         Ok(pfn) => {
             embedder.pages().page(pfn).references = 1;
@@ -148,7 +145,7 @@ fn allocations_reclaim_and_fail_only_when_nothing_is_left() {
 /// A request for the frames themselves scans all pages repeatedly.
 #[test]
 fn few_pages_are_scanned_for_a_block_that_compaction_may_fail_to_form() {
-    let embedder = memory(2048, |_| ()).platform();
+    let embedder = embedder(2048, |_| ());
     for id in 0..1600 {
         embedder.touch(id, FILE).unwrap();
     }
@@ -169,7 +166,7 @@ fn few_pages_are_scanned_for_a_block_that_compaction_may_fail_to_form() {
 #[test]
 fn pages_of_unusable_zones_are_skipped() {
     let map = [range(0, 1024, ZoneKind::Dma32), range(1024, 1024, ZoneKind::Normal)];
-    let embedder = memory_of(&map, true, |tuning| tuning.zone.reserve_ratios = [0; 4]).platform();
+    let embedder = embedder_of(&map, true, |tuning| tuning.zone.reserve_ratios = [0; 4]);
     for id in 0..1800 {
         embedder.touch(id, FILE).unwrap();
     }
@@ -186,7 +183,7 @@ fn pages_of_unusable_zones_are_skipped() {
 
 #[test]
 fn pages_with_early_refaults_are_kept_the_next_time() {
-    let embedder = memory(1024, |_| ()).platform();
+    let embedder = embedder(1024, |_| ());
     // The set of pages is a little larger than memory, and is read repeatedly.
     for id in (0..6).flat_map(|_| 0..1200) {
         embedder.touch(id, FILE).unwrap();
@@ -217,11 +214,10 @@ fn unevictable_pages_go_to_the_unevictable_list() {
 
 #[test]
 fn deferred_frames_are_freed_for_direct_reclaim() {
-    let embedder = memory(2048, |tuning| {
+    let embedder = embedder(2048, |tuning| {
         tuning.tlb.batching = FlushBatching::Lazy;
         tuning.tlb.deferred_max = Auto::Fixed(512);
     });
-    let embedder = embedder.platform();
     // Fewer frames than may be deferred, so no flush is due.
     (0..200).for_each(|id| _ = embedder.touch(id, FILE).unwrap());
     clear_young(embedder);
@@ -236,11 +232,10 @@ fn deferred_frames_are_freed_for_direct_reclaim() {
 fn free_space_for_one_block_is_made_for_compaction_and_no_more() {
     for (method, blocks) in [(CompactMethod::Index, 1), (CompactMethod::Scan, 2)] {
         // No frame waits for a flush, because deferred frames would count as reclaimed.
-        let embedder = memory(2048, |tuning| {
+        let embedder = embedder(2048, |tuning| {
             tuning.tlb.batching = FlushBatching::Off;
             tuning.compact.method = method;
         });
-        let embedder = embedder.platform();
         (0..1800).for_each(|id| _ = embedder.touch(id, FILE).unwrap());
         embedder.lru().drain_all();
         clear_young(embedder);
@@ -275,13 +270,12 @@ fn free_space_for_one_block_is_made_for_compaction_and_no_more() {
 #[test]
 fn there_is_not_enough_free_space_if_compaction_would_not_start() {
     for (method, ready) in [(CompactMethod::Index, true), (CompactMethod::Scan, false)] {
-        let embedder = memory(2048, |tuning| {
+        let embedder = embedder(2048, |tuning| {
             tuning.tlb.batching = FlushBatching::Off;
             tuning.compact.method = method;
             // With this threshold the index always shows a shortage.
             tuning.compact.extfrag_threshold = 1000;
         });
-        let embedder = embedder.platform();
         // No block is left, and none becomes free.
         (0..4000).for_each(|id| _ = embedder.touch(id, FILE).unwrap());
         embedder.lru().drain_all();
@@ -305,7 +299,7 @@ fn there_is_not_enough_free_space_if_compaction_would_not_start() {
 /// all kinds.
 #[test]
 fn free_space_for_compaction_does_not_cost_anonymous_pages() {
-    let embedder = memory(4096, |tuning| tuning.tlb.batching = FlushBatching::Off).platform();
+    let embedder = embedder(4096, |tuning| tuning.tlb.batching = FlushBatching::Off);
     embedder.pages().swap = true;
     (0..600).for_each(|id| _ = embedder.touch(id, PageKind::Anon).unwrap());
     (1000..4300).for_each(|id| _ = embedder.touch(id, FILE).unwrap());
@@ -329,7 +323,7 @@ fn block_of(order: u8) -> Request {
 
 #[test]
 fn reclaimed_frames_go_to_the_lists_of_the_request() {
-    let embedder = memory(1024, |_| ()).platform();
+    let embedder = embedder(1024, |_| ());
     (0..4000).for_each(|id| _ = embedder.touch(id, FILE).unwrap());
     let (stats, stolen) = (embedder.memory().stats(), stat(embedder, NodeStat::PgstealDirect));
     assert!(stolen > 2000, "{stolen}");
@@ -380,7 +374,7 @@ fn anonymous_pages_are_reclaimed_only_with_swap() {
 
 #[test]
 fn a_request_does_not_scan_all_of_memory_where_everything_was_used() {
-    let embedder = memory(8192, |tuning| tuning.reclaim.referenced_scan_max = 1024).platform();
+    let embedder = embedder(8192, |tuning| tuning.reclaim.referenced_scan_max = 1024);
     (0..6000).for_each(|id| _ = embedder.touch(id, FILE).unwrap());
     embedder.lru().drain_all();
     assert!(embedder.direct(32) >= 32);

@@ -8,16 +8,15 @@ use framewright::{
     reclaim::{NextStep, PageKind, Pause, Throttle},
 };
 
-use crate::{
-    embedder::{CPU, Embedder, OTHER, Others, clear_young, filled, memory, node, stat},
-    pages::StoreBehavior,
-};
+use framewright_fakes::{FakeOwner, Others, StoreBehavior};
+
+use crate::embedder::{CPU, OTHER, clear_young, embedder, filled, node, stat};
 
 const FILE: PageKind = PageKind::File;
 
 /// Checks that `others` meets the condition of the pause: the pause is not over before, is over afterwards,
 /// and its waiters were woken.
-fn ends(embedder: &'static Embedder, pause: &Pause<'_>, why: Throttle, others: impl FnOnce()) {
+fn ends(embedder: &'static FakeOwner, pause: &Pause<'_>, why: Throttle, others: impl FnOnce()) {
     assert_eq!((pause.why(), pause.node()), (why, node()));
     assert!(!pause.is_over(), "{why:?}: the pause is over at once");
     embedder.resumed.lock().unwrap().clear();
@@ -30,9 +29,9 @@ fn ends(embedder: &'static Embedder, pause: &Pause<'_>, why: Throttle, others: i
 struct Case {
     why: Throttle,
     /// An embedder in which reclaim pauses for this reason.
-    embedder: fn() -> &'static Embedder,
+    embedder: fn() -> &'static FakeOwner,
     /// Starts reclaim.
-    reclaim: fn(&'static Embedder),
+    reclaim: fn(&'static FakeOwner),
     /// The activity of others during the pause.
     others: Others,
 }
@@ -116,15 +115,15 @@ const CASES: [Case; 6] = [
 ];
 
 /// An embedder with less than half of its reserve free, and many reclaimable pages.
-fn short() -> &'static Embedder {
-    let embedder = memory(2048, |_| ()).platform();
+fn short() -> &'static FakeOwner {
+    let embedder = embedder(2048, |_| ());
     (0..1500).for_each(|id| _ = embedder.touch(id, FILE).unwrap());
     embedder.lru().drain_all();
     let all = Request::new(Order::ZERO, MigrateType::Movable).inside_relief();
     let mut token = embedder.token();
     while embedder.memory().free() > 16 {
         let block = token.alloc(all).expect("the reserves are open");
-        embedder.take(block.into_raw().0);
+        embedder.take(block);
     }
     drop(token);
     clear_young(embedder);
@@ -132,8 +131,8 @@ fn short() -> &'static Embedder {
 }
 
 /// An embedder with all pages seen under write-back once.
-fn written(change: fn(&mut crate::pages::Resident)) -> &'static Embedder {
-    let embedder = memory(2048, |_| ()).platform();
+fn written(change: fn(&mut framewright_fakes::Resident)) -> &'static FakeOwner {
+    let embedder = embedder(2048, |_| ());
     (0..310).for_each(|id| embedder.store(id, FILE).unwrap());
     clear_young(embedder);
     embedder.set_behavior(StoreBehavior::Slow);
@@ -150,7 +149,7 @@ fn written(change: fn(&mut crate::pages::Resident)) -> &'static Embedder {
 }
 
 /// Background reclaim works until it sleeps, while the token of its CPU is in use by a request.
-fn work(embedder: &'static Embedder) {
+fn work(embedder: &'static FakeOwner) {
     let mut kswapd = embedder.reclaim().kswapd(node()).unwrap();
     let mut steps = 0;
     while kswapd.step_on(CPU) == NextStep::Now {

@@ -8,10 +8,9 @@ use framewright::{
 };
 use proptest::{collection::vec, prelude::*};
 
-use crate::{
-    embedder::{CPU, Embedder, memory, node},
-    pages::StoreBehavior,
-};
+use framewright_fakes::{FakeOwner, StoreBehavior, TracedPlatform};
+
+use crate::embedder::{CPU, embedder, node};
 
 #[derive(Clone, Copy, Debug)]
 struct Step {
@@ -36,14 +35,13 @@ const BEHAVIORS: [StoreBehavior; 6] = [
 fn run(choices: u16, steps: &[Step]) {
     let batching =
         [FlushBatching::Lazy, FlushBatching::All, FlushBatching::CleanOnly, FlushBatching::Off];
-    let embedder = memory(1024, |tuning| {
+    let embedder = embedder(1024, |tuning| {
         tuning.tlb.batching = batching[usize::from(choices & 3)];
         tuning.tlb.deferred_max = Auto::Fixed(u32::from(choices >> 2 & 3) * 40);
         tuning.tlb.batch = Auto::Fixed([32, 1, 7, 200][usize::from(choices >> 4 & 3)]);
         tuning.reclaim.cluster = [32, 1, 64, 5][usize::from(choices >> 6 & 3)];
         tuning.reclaim.lru_batch = [31, 1, 63, 4][usize::from(choices >> 8 & 3)];
     });
-    let embedder = embedder.platform();
     embedder.pages().swap = choices >> 10 & 1 == 1;
     embedder.pages().writers = choices >> 11 & 1 == 1;
     embedder.pages().contention = [0, 3, 17, 0][usize::from(choices >> 12 & 3)];
@@ -60,8 +58,8 @@ fn run(choices: u16, steps: &[Step]) {
 }
 
 fn act(
-    embedder: &'static Embedder,
-    kswapd: &Cell<Option<framewright::reclaim::Kswapd<'static, 'static, Embedder>>>,
+    embedder: &'static FakeOwner,
+    kswapd: &Cell<Option<framewright::reclaim::Kswapd<'static, 'static, TracedPlatform>>>,
     Step { action, pick, count }: Step,
 ) {
     let id = u32::from(pick) % 1500;

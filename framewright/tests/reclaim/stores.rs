@@ -6,10 +6,9 @@ use framewright::{
     reclaim::{FreedBy, LruList, PageKind},
 };
 
-use crate::{
-    embedder::{CPU, Embedder, clear_young, memory, node, stat},
-    pages::StoreBehavior,
-};
+use framewright_fakes::{FakeOwner, StoreBehavior};
+
+use crate::embedder::{CPU, clear_young, embedder, node, stat};
 
 const FILE: PageKind = PageKind::File;
 const ANON: PageKind = PageKind::Anon;
@@ -17,7 +16,7 @@ const ANON: PageKind = PageKind::Anon;
 #[test]
 fn dirty_pages_are_written_before_they_are_reclaimed() {
     for kind in PageKind::ALL {
-        let embedder = memory(2048, |_| ()).platform();
+        let embedder = embedder(2048, |_| ());
         embedder.pages().swap = true;
         for id in 0..400 {
             embedder.store(id, kind).unwrap();
@@ -31,7 +30,7 @@ fn dirty_pages_are_written_before_they_are_reclaimed() {
 
 #[test]
 fn pages_under_write_back_are_reclaimed_next_when_written() {
-    let embedder = memory(2048, |_| ()).platform();
+    let embedder = embedder(2048, |_| ());
     for id in 0..64 {
         embedder.store(id, FILE).unwrap();
     }
@@ -48,8 +47,8 @@ fn pages_under_write_back_are_reclaimed_next_when_written() {
 }
 
 /// An embedder in which reclaim has started writes, and the frames of these.
-fn with_writes() -> (&'static Embedder, Vec<Pfn>) {
-    let embedder = memory(2048, |_| ()).platform();
+fn with_writes() -> (&'static FakeOwner, Vec<Pfn>) {
+    let embedder = embedder(2048, |_| ());
     (0..64).for_each(|id| embedder.store(id, FILE).unwrap());
     clear_young(embedder);
     embedder.set_behavior(StoreBehavior::Slow);
@@ -104,7 +103,7 @@ fn pages_that_cannot_be_written_stay_and_reclaim_makes_no_progress() {
     for behavior in
         [StoreBehavior::Fails, StoreBehavior::Full, StoreBehavior::Busy, StoreBehavior::FailsLate]
     {
-        let embedder = memory(2048, |_| ()).platform();
+        let embedder = embedder(2048, |_| ());
         embedder.pages().swap = true;
         for id in 0..300 {
             embedder.store(id, if id % 2 == 0 { FILE } else { ANON }).unwrap();
@@ -129,7 +128,7 @@ fn pages_that_cannot_be_written_stay_and_reclaim_makes_no_progress() {
 
 #[test]
 fn a_page_whose_write_failed_later_becomes_active() {
-    let embedder = memory(2048, |_| ()).platform();
+    let embedder = embedder(2048, |_| ());
     (0..62).for_each(|id| embedder.store(id, FILE).unwrap());
     clear_young(embedder);
     embedder.set_behavior(StoreBehavior::FailsLate);
@@ -151,7 +150,7 @@ fn a_page_whose_write_failed_later_becomes_active() {
 
 #[test]
 fn a_used_page_is_not_written_in_the_next_scan() {
-    let embedder = memory(2048, |_| ()).platform();
+    let embedder = embedder(2048, |_| ());
     (0..31).for_each(|id| embedder.store(id, FILE).unwrap());
     assert!(embedder.direct(1) > 0);
     // First the page was used. In the next scan it is reclaimed only if it is clean. Only then it
@@ -165,7 +164,7 @@ fn a_used_page_is_not_written_in_the_next_scan() {
 
 #[test]
 fn background_writers_are_woken_and_awaited() {
-    let embedder = memory(2048, |_| ()).platform();
+    let embedder = embedder(2048, |_| ());
     (0..310).for_each(|id| embedder.store(id, FILE).unwrap());
     clear_young(embedder);
     embedder.pages().writers = true;

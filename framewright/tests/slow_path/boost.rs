@@ -3,14 +3,14 @@
 use framewright::{CpuId, ZoneId, ZoneInfo, ZoneKind, tuning::Auto};
 
 use crate::script::{
-    Answers, Call, MIN, NO_HELP, Scripted, memory_of, movable, page, range, unmovable,
+    Answers, Call, MIN, NO_HELP, Script, memory_of, movable, page, range, unmovable,
 };
 
 const BACKGROUND: Answers = Answers { background: true, ..NO_HELP };
 
 /// A memory with scattered free frames in movable pageblocks. Blocks of other types have to be
 /// taken from one of these pageblocks.
-fn mixable(answers: Answers, boost: u32, pageblocks: u64) -> &'static Scripted {
+fn mixable(answers: Answers, boost: u32, pageblocks: u64) -> &'static Script {
     let zone = [range(0, pageblocks * 512, 0, ZoneKind::Normal)];
     let memory = memory_of(&zone, answers, |tuning| {
         tuning.zone.min_free = Auto::Fixed(MIN as u32);
@@ -18,13 +18,13 @@ fn mixable(answers: Answers, boost: u32, pageblocks: u64) -> &'static Scripted {
         // Refills must not mix types more often than requests do.
         tuning.pcp.batch = Auto::Fixed(1);
     });
-    memory.platform().allocate_all(page().inside_relief());
-    memory.platform().release_where(|pfn| pfn.get() % 3 == 0);
-    memory.platform().take_all_calls();
+    memory.allocate_all(page().inside_relief());
+    memory.release_where(|pfn| pfn.get() % 3 == 0);
+    memory.take_all_calls();
     memory
 }
 
-fn zone(memory: &Scripted) -> ZoneInfo {
+fn zone(memory: &Script) -> ZoneInfo {
     memory.zone(ZoneId::default()).unwrap()
 }
 
@@ -46,7 +46,7 @@ fn mixing_boosts_every_watermark_by_a_pageblock_and_wakes_at_order_0() {
         assert_eq!(boosted, mark + 512);
     }
     assert_eq!(
-        memory.platform().take_all_calls(),
+        memory.take_all_calls(),
         [Call::Wake { node: 0, order: 0, highest: ZoneKind::Normal }]
     );
     let mut text = String::new();
@@ -57,11 +57,7 @@ fn mixing_boosts_every_watermark_by_a_pageblock_and_wakes_at_order_0() {
         let _stays = cpu.alloc(unmovable(0).no_wake()).unwrap().into_raw();
     }
     assert_eq!(zone(memory).boost, before.high * 3 / 2);
-    assert_eq!(
-        memory.platform().take_all_calls(),
-        [],
-        "a request without wake-ups woke background reclaim"
-    );
+    assert_eq!(memory.take_all_calls(), [], "a request without wake-ups woke background reclaim");
     // Background reclaim removes the boost that it found when it began.
     memory.lower_boost(ZoneId::default(), 512);
     assert_eq!(zone(memory).boost, before.high * 3 / 2 - 512);
@@ -98,10 +94,10 @@ fn the_boost_depends_on_background_reclaim_at_the_moment_of_mixing() {
     let mix = || _ = memory.alloc_bypassing_lists(unmovable(0)).unwrap().into_raw();
     mix();
     assert_eq!(zone(memory).boost, 0, "background reclaim would have to take it down");
-    memory.platform().reclaims_in_background_from_now_on(true);
+    memory.reclaims_in_background_from_now_on(true);
     mix();
     assert_eq!(zone(memory).boost, 512);
-    memory.platform().reclaims_in_background_from_now_on(false);
+    memory.reclaims_in_background_from_now_on(false);
     mix();
     assert_eq!((memory.stats().steals, zone(memory).boost), (3, 512));
 }
@@ -111,13 +107,13 @@ fn requests_leave_the_boost_free_except_for_urgent_single_frames() {
     let memory = mixable(BACKGROUND, 15_000, 32);
     let _stays = memory.alloc_bypassing_lists(unmovable(0)).unwrap().into_raw();
     assert_eq!(zone(memory).boost, 512);
-    memory.platform().allocate_all(page().no_wait());
+    memory.allocate_all(page().no_wait());
     assert_eq!(memory.free(), MIN + 512);
     // Large blocks are free, but the requests for them must leave their part of the boost as well.
-    memory.platform().release_where(|pfn| pfn.get() < 1024 && pfn.get() % 16 < 8);
-    memory.platform().allocate_all(movable(1).atomic());
+    memory.release_where(|pfn| pfn.get() < 1024 && pfn.get() % 16 < 8);
+    memory.allocate_all(movable(1).atomic());
     let part = (MIN + 512) * 3 / 8;
     assert!((part..part + 2).contains(&memory.free()) || memory.free() > part);
-    memory.platform().allocate_all(page().atomic());
+    memory.allocate_all(page().atomic());
     assert_eq!(memory.free(), MIN * 3 / 8);
 }

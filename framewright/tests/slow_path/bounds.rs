@@ -7,12 +7,11 @@ use framewright::{
 };
 
 use crate::script::{
-    Answers, Call, MIN, NO_HELP, Script, Scripted, ask, fragmented, full, memory_of, movable, page,
-    range,
+    Answers, Call, MIN, NO_HELP, Script, ask, fragmented, full, memory_of, movable, page, range,
 };
 
 /// Rounds of reclaim of a request that fails.
-fn reclaims(memory: &'static Scripted, request: Request) -> usize {
+fn reclaims(memory: &'static Script, request: Request) -> usize {
     let (result, calls) = ask(memory, request);
     let count = calls.iter().filter(|call| matches!(call, Call::Reclaim(_))).count();
     let error = result.expect_err("relief never helps");
@@ -21,7 +20,7 @@ fn reclaims(memory: &'static Scripted, request: Request) -> usize {
 }
 
 /// How often compaction was asked at each priority by a request that fails.
-fn compactions(memory: &'static Scripted, request: Request) -> [usize; 3] {
+fn compactions(memory: &'static Script, request: Request) -> [usize; 3] {
     let (result, calls) = ask(memory, request);
     assert!(result.is_err());
     [Priority::Async, Priority::SyncLight, Priority::Sync]
@@ -40,7 +39,7 @@ fn a_request_fails_after_sixteen_rounds_without_progress() {
         tuning.alloc.retries = 3;
         tuning.zone.min_free = Auto::Fixed(MIN as u32);
     });
-    memory.platform().allocate_all(page().no_wait());
+    memory.allocate_all(page().no_wait());
     assert_eq!(reclaims(memory, page()), 1 + 3);
 }
 
@@ -68,7 +67,7 @@ fn progress_that_others_take_ends_in_a_verdict() {
             tuning.alloc.progress_retries = 5;
             tuning.zone.min_free = Auto::Fixed(MIN as u32);
         });
-        memory.platform().allocate_all(page().no_wait());
+        memory.allocate_all(page().no_wait());
         memory
     };
     let memory = short();
@@ -84,7 +83,7 @@ fn nothing_left_to_reclaim_ends_the_rounds_at_once() {
     // One more frame is enough.
     assert_eq!(reclaims(full(Answers { reclaimable: |_, _| Some(1), ..NO_HELP }), page()), 17);
     let memory = full(Answers { reclaimable: |_, _| Some(9), ..NO_HELP });
-    memory.platform().allocate_all(page().urgent().no_wait());
+    memory.allocate_all(page().urgent().no_wait());
     let short = MIN - memory.free();
     assert!(short > 9);
     assert_eq!(reclaims(memory, page()), 1);
@@ -180,10 +179,10 @@ fn compaction_without_free_frames_is_repeated_if_reclaim_can_free_them() {
             tuning.compact.method = method;
         });
         // No block above order 0 is free, so that reclaim alone cannot help.
-        memory.platform().allocate_all(page().inside_relief());
-        memory.platform().release_where(|pfn| pfn.get() % 2 == 0 && pfn.get() < 2 * MIN);
+        memory.allocate_all(page().inside_relief());
+        memory.release_where(|pfn| pfn.get() % 2 == 0 && pfn.get() < 2 * MIN);
         assert_eq!(memory.free(), MIN);
-        memory.platform().take_all_calls();
+        memory.take_all_calls();
         compactions(memory, movable(2))
     };
     assert_eq!(seen(CompactMethod::Index, |_, _| Some(19)), [0, 1, 0]);

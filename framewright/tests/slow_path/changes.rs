@@ -2,21 +2,19 @@
 
 use framewright::{FrameRange, MemoryRange, Pfn, Presence, Request, ZoneKind, tuning::Auto};
 
-use crate::script::{
-    Answers, Call, NO_HELP, Script, Scripted, ask, memory_of, page, range, unmovable,
-};
+use crate::script::{Answers, Call, NO_HELP, Script, ask, memory_of, page, range, unmovable};
 
 const FIRST: u64 = 2048;
 
 /// A memory of two nodes. The first is used up, and the second is absent.
-fn half(answers: Answers) -> &'static Scripted {
+fn half(answers: Answers) -> &'static Script {
     let absent =
         MemoryRange { presence: Presence::Absent, ..range(FIRST, 1024, 1, ZoneKind::Normal) };
     let memory = memory_of(&[range(0, FIRST, 0, ZoneKind::Normal), absent], answers, |tuning| {
         tuning.zone.min_free = Auto::Fixed(64);
     });
-    memory.platform().allocate_all(page().inside_relief());
-    memory.platform().take_all_calls();
+    memory.allocate_all(page().inside_relief());
+    memory.take_all_calls();
     memory
 }
 

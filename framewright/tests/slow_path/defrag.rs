@@ -8,27 +8,27 @@ use framewright::{
 
 use crate::script::{
     Call::{self, Compact, Reclaim, Wake},
-    MIN, NO_HELP, Scripted, memory_of, page, range, unmovable,
+    MIN, NO_HELP, Script, memory_of, page, range, unmovable,
 };
 
 /// A memory of movable pageblocks, in which a third of the frames are free and scattered.
-fn scattered(defrag_mode: bool) -> &'static Scripted {
+fn scattered(defrag_mode: bool) -> &'static Script {
     let zone = [range(0, 32 * 512, 0, ZoneKind::Normal)];
     let memory = memory_of(&zone, NO_HELP, |tuning| {
         tuning.zone.min_free = Auto::Fixed(MIN as u32);
         tuning.alloc.defrag_mode = defrag_mode;
     });
-    memory.platform().allocate_all(page().inside_relief());
-    memory.platform().release_where(|pfn| pfn.get() % 3 == 0);
-    memory.platform().take_all_calls();
+    memory.allocate_all(page().inside_relief());
+    memory.release_where(|pfn| pfn.get() % 3 == 0);
+    memory.take_all_calls();
     memory
 }
 
-fn calls_for_a_frame(memory: &Scripted) -> Vec<Call> {
+fn calls_for_a_frame(memory: &Script) -> Vec<Call> {
     let mut cpu = memory.cpu(CpuId::new(0)).unwrap();
     let _stays = cpu.alloc(unmovable(0)).unwrap().into_raw();
     assert_eq!(memory.stats().steals, 1, "relief did not help");
-    memory.platform().take_all_calls()
+    memory.take_all_calls()
 }
 
 #[test]

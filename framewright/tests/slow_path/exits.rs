@@ -23,12 +23,12 @@ fn background_reclaim_is_woken_once_per_node_and_round() {
         tuning.zone.min_free = Auto::Fixed(64);
         tuning.zone.reserve_ratios = [0; 4];
     });
-    memory.platform().allocate_all(page().no_wait());
-    memory.platform().take_all_calls();
+    memory.allocate_all(page().no_wait());
+    memory.take_all_calls();
     let mut cpu = memory.cpu(CpuId::new(0)).unwrap();
     let mut woken = |request| {
         assert!(cpu.alloc(request).is_err());
-        let calls = memory.platform().take_all_calls();
+        let calls = memory.take_all_calls();
         calls.into_iter().filter(|call| matches!(call, Wake { .. })).collect::<Vec<_>>()
     };
     let wake = |node, highest| Wake { node, order: 1, highest };
@@ -47,7 +47,7 @@ fn background_reclaim_is_woken_once_per_node_and_round() {
 fn every_round_wakes_again() {
     let memory = full(Answers { reclaimable: |_, _| Some(u64::MAX), ..NO_HELP });
     assert!(memory.cpu(CpuId::new(0)).unwrap().alloc(page()).is_err());
-    let calls = memory.platform().take_all_calls();
+    let calls = memory.take_all_calls();
     let count = |of: fn(&Call) -> bool| calls.iter().filter(|call| of(call)).count();
     assert_eq!(count(|call| matches!(call, Wake { .. })), 17);
     assert_eq!(count(|call| matches!(call, Wait)), 16, "other tasks run between rounds");
@@ -63,8 +63,8 @@ fn requests_that_cannot_wait_or_come_from_relief_ask_for_nothing() {
     ] {
         let memory = full(NO_HELP);
         // The reserve is used up first, so that it does not serve the requests.
-        memory.platform().allocate_all(page().inside_relief());
-        memory.platform().take_all_calls();
+        memory.allocate_all(page().inside_relief());
+        memory.take_all_calls();
         let (result, calls) = ask(memory, request);
         assert_eq!(calls, [], "{request:?}");
         assert_eq!(result.unwrap_err().shortage().unwrap().rounds, 0);

@@ -3,25 +3,25 @@
 use framewright::{CpuId, MigrateType, Request, ZoneId, ZoneKind, tuning::Auto};
 
 use crate::script::{
-    Answers, Call, MIN, NO_HELP, Scripted, ask, memory_of, movable, page, range, unmovable,
+    Answers, Call, MIN, NO_HELP, Script, ask, memory_of, movable, page, range, unmovable,
 };
 
 /// A memory of this many pageblocks. With 100 pageblocks its reserve may have one pageblock, with
 /// 101 to 200 two.
-fn large(answers: Answers, pageblocks: u64) -> &'static Scripted {
+fn large(answers: Answers, pageblocks: u64) -> &'static Script {
     let map = [range(0, pageblocks * 512, 0, ZoneKind::Normal)];
     memory_of(&map, answers, |tuning| tuning.zone.min_free = Auto::Fixed(MIN as u32))
 }
 
 /// A memory of 110 pageblocks. Two of them are reserved, with a block of order 2 allocated in each.
-fn with_reserve(answers: Answers) -> &'static Scripted {
+fn with_reserve(answers: Answers) -> &'static Script {
     let memory = large(answers, 110);
     for of in [MigrateType::Movable, MigrateType::Unmovable] {
         let request = Request::new(movable(2).order(), of).atomic();
         let _stays = memory.alloc_bypassing_lists(request).unwrap().into_raw();
     }
     assert_eq!(reserved(memory), 2);
-    memory.platform().take_all_calls();
+    memory.take_all_calls();
     memory
 }
 
@@ -29,27 +29,27 @@ fn with_reserve(answers: Answers) -> &'static Scripted {
 const RESERVE: u64 = 1024 - 8;
 
 /// Pageblocks in the reserve.
-fn reserved(memory: &Scripted) -> u64 {
+fn reserved(memory: &Script) -> u64 {
     memory.check().unwrap();
     memory.block_counts(ZoneId::default()).pageblocks[MigrateType::HighAtomic as usize]
 }
 
-fn is_reserved(memory: &Scripted, pfn: framewright::Pfn) -> bool {
+fn is_reserved(memory: &Script, pfn: framewright::Pfn) -> bool {
     memory.pageblock_type(pfn) == Some(MigrateType::HighAtomic)
 }
 
 /// As [`with_reserve`], with only the reserve and [`MIN`] frames left.
-fn used_up(answers: Answers) -> &'static Scripted {
+fn used_up(answers: Answers) -> &'static Script {
     let memory = with_reserve(answers);
     take_the_rest(memory);
     memory
 }
 
 /// Allocates all frames but the reserves, also from the lists of CPUs.
-fn take_the_rest(memory: &Scripted) {
+fn take_the_rest(memory: &Script) {
     memory.drain_all();
-    memory.platform().allocate_all(page().no_retry());
-    memory.platform().take_all_calls();
+    memory.allocate_all(page().no_retry());
+    memory.take_all_calls();
 }
 
 #[test]
@@ -80,7 +80,7 @@ fn pageblocks_that_serve_high_order_atomic_requests_are_reserved() {
 fn the_reserve_is_a_hundredth_rounded_up_and_not_less_than_a_pageblock() {
     for (pageblocks, expected) in [(99, 0), (100, 1), (101, 2), (200, 2), (201, 3)] {
         let memory = large(NO_HELP, pageblocks);
-        memory.platform().allocate_all(movable(8).atomic());
+        memory.allocate_all(movable(8).atomic());
         assert_eq!(reserved(memory), expected, "of {pageblocks} pageblocks");
     }
 }
@@ -89,16 +89,16 @@ fn the_reserve_is_a_hundredth_rounded_up_and_not_less_than_a_pageblock() {
 fn the_reserve_does_not_count_as_free_for_other_requests() {
     let memory = with_reserve(NO_HELP);
     // The request is tested and served as if the reserve did not exist.
-    memory.platform().allocate_all(page().no_retry());
+    memory.allocate_all(page().no_retry());
     assert_eq!(memory.free(), MIN + RESERVE);
     // Urgent requests that can wait are tested as if the reserve were free, but are not served from
     // it.
-    memory.platform().allocate_all(unmovable(0).urgent());
+    memory.allocate_all(unmovable(0).urgent());
     assert_eq!(memory.free(), RESERVE);
     // Requests that cannot wait get it when nothing else is left, down to their watermark.
-    memory.platform().allocate_all(page().no_wait());
+    memory.allocate_all(page().no_wait());
     assert_eq!(memory.free(), MIN);
-    memory.platform().allocate_all(page().inside_relief());
+    memory.allocate_all(page().inside_relief());
     assert_eq!(memory.free(), 0);
     memory.check().unwrap();
 }
@@ -113,7 +113,7 @@ fn high_atomic_requests_use_the_reserve_first_and_bypass_lists() {
     assert_eq!(memory.held_by_cpus(), held, "lists get no frames of the reserve");
     cpu.free(block).unwrap();
     // With other memory between min and low, the reserve is still used first.
-    memory.platform().release(MIN / 8);
+    memory.release(MIN / 8);
     let block = memory.alloc_bypassing_lists(movable(2).atomic()).unwrap();
     assert!(is_reserved(memory, block.pfn()));
     memory.free_bypassing_lists(block).unwrap();
@@ -126,10 +126,10 @@ fn high_atomic_requests_use_the_reserve_first_and_bypass_lists() {
 #[test]
 fn frames_of_the_reserve_return_to_it_when_freed() {
     let memory = with_reserve(NO_HELP);
-    memory.platform().allocate_all(page().inside_relief());
-    memory.platform().release(u64::MAX);
+    memory.allocate_all(page().inside_relief());
+    memory.release(u64::MAX);
     assert_eq!(reserved(memory), 2);
-    memory.platform().allocate_all(page().no_retry());
+    memory.allocate_all(page().no_retry());
     assert_eq!(memory.free(), MIN + RESERVE);
 }
 

@@ -3,7 +3,7 @@
 use framewright::{AllocError, Order, ZoneId, ZoneKind, tuning::Auto};
 
 use crate::script::{
-    Answers, Call, MIN, NO_HELP, Scripted, ask, memory_of, movable, page, range, unmovable,
+    Answers, Call, MIN, NO_HELP, Script, ask, memory_of, movable, page, range, unmovable,
 };
 
 const BACKGROUND: Answers = Answers { background: true, ..NO_HELP };
@@ -11,29 +11,29 @@ const PAGEBLOCK: u64 = 512;
 const HUGE: u8 = Order::PAGEBLOCK.get();
 
 /// A memory of 32 pageblocks, allocated except for every 16th frame.
-fn scattered(answers: Answers, huge_reserve: u32) -> &'static Scripted {
+fn scattered(answers: Answers, huge_reserve: u32) -> &'static Script {
     let zone = [range(0, 32 * PAGEBLOCK, 0, ZoneKind::Normal)];
     let memory = memory_of(&zone, answers, |tuning| {
         tuning.zone.min_free = Auto::Fixed(MIN as u32);
         tuning.zone.huge_reserve = huge_reserve;
     });
-    memory.platform().allocate_all(page().inside_relief());
-    memory.platform().release_where(|pfn| pfn.get() % 16 == 0);
-    memory.platform().take_all_calls();
+    memory.allocate_all(page().inside_relief());
+    memory.release_where(|pfn| pfn.get() % 16 == 0);
+    memory.take_all_calls();
     memory
 }
 
-fn huge_reserve(memory: &Scripted) -> u64 {
+fn huge_reserve(memory: &Script) -> u64 {
     memory.zone(ZoneId::default()).unwrap().huge_reserve / PAGEBLOCK
 }
 
 /// As [`scattered`], after a request found no huge page and one has become free since.
-fn with_huge_reserve() -> &'static Scripted {
+fn with_huge_reserve() -> &'static Script {
     let memory = scattered(BACKGROUND, 1_000);
     assert!(ask(memory, movable(HUGE)).0.is_err());
     assert_eq!(huge_reserve(memory), 1);
-    memory.platform().release_where(|pfn| pfn.get() < PAGEBLOCK);
-    memory.platform().allocate_all(page().no_retry());
+    memory.release_where(|pfn| pfn.get() < PAGEBLOCK);
+    memory.allocate_all(page().no_retry());
     memory
 }
 
@@ -80,14 +80,14 @@ fn small_requests_leave_the_reserve_to_huge_ones() {
 #[test]
 fn requests_that_cannot_wait_may_use_the_reserve() {
     let memory = with_huge_reserve();
-    memory.platform().allocate_all(page().no_wait());
+    memory.allocate_all(page().no_wait());
     assert_eq!(memory.free(), MIN);
 }
 
 #[test]
 fn no_verdict_is_asked_while_there_is_a_reserve() {
     let memory = with_huge_reserve();
-    memory.platform().take_all_calls();
+    memory.take_all_calls();
     let (served, calls) = ask(memory, page());
     let _stays = served.unwrap().into_raw();
     assert_eq!(huge_reserve(memory), 0);
@@ -99,9 +99,9 @@ fn no_verdict_is_asked_while_there_is_a_reserve() {
 #[test]
 fn no_verdict_is_asked_for_frames_between_min_and_high() {
     let memory = with_huge_reserve();
-    memory.platform().allocate_all(page().no_wait());
-    memory.platform().release_where(|pfn| pfn.get() < 8);
-    memory.platform().take_all_calls();
+    memory.allocate_all(page().no_wait());
+    memory.release_where(|pfn| pfn.get() < 8);
+    memory.take_all_calls();
     assert_eq!((memory.free(), huge_reserve(memory)), (MIN + 8, 1));
     let (served, calls) = ask(memory, page());
     let _stays = served.unwrap().into_raw();
@@ -124,7 +124,7 @@ fn costly_requests_use_the_reserve_before_they_fail_unless_they_try_once() {
 fn the_error_is_that_of_the_walk_without_the_reserve() {
     let memory = scattered(BACKGROUND, 1_000);
     assert!(ask(memory, movable(HUGE)).0.is_err());
-    memory.platform().allocate_all(page().no_retry());
+    memory.allocate_all(page().no_retry());
     assert_eq!((memory.free(), huge_reserve(memory)), (MIN + PAGEBLOCK, 1));
     let error = ask(memory, movable(5)).0.unwrap_err();
     assert!(matches!(error, AllocError::BelowWatermark(_)), "{error}");

@@ -10,6 +10,4 @@ mod high_atomic;
 mod huge_reserve;
 mod reserves;
 mod script;
-#[path = "../support/toy.rs"]
-mod toy;
 mod verdict;

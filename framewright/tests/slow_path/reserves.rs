@@ -7,7 +7,7 @@ use crate::script::{MIN, NO_HELP, memory, memory_of, page, range, unmovable};
 /// Free frames after requests like this one have allocated all that they can.
 fn left_by(request: Request) -> u64 {
     let memory = memory(NO_HELP);
-    memory.platform().allocate_all(request.no_wait());
+    memory.allocate_all(request.no_wait());
     memory.free()
 }
 
@@ -59,15 +59,15 @@ fn a_lower_zone_keeps_frames_back_from_requests_that_could_use_a_higher_one() {
     let zone = |index: usize| memory.zones().nth(index).unwrap();
     assert_eq!(zone(0).protection, [0, 0, 8192 / 16, 8192 / 16]);
     assert_eq!((zone(0).min, zone(1).min), (20, 80));
-    memory.platform().allocate_all(unmovable(0).no_wait());
+    memory.allocate_all(unmovable(0).no_wait());
     assert_eq!((zone(0).free, zone(1).free), (20 + 512, 80), "the lower zone keeps its share");
     // Half of min, but all of the lowmem reserve, stays free.
-    memory.platform().allocate_all(unmovable(0).atomic());
+    memory.allocate_all(unmovable(0).atomic());
     assert_eq!((zone(0).free, zone(1).free), (8 + 512, 30));
-    memory.platform().allocate_all(unmovable(0).zone(ZoneKind::Dma32).no_wait());
+    memory.allocate_all(unmovable(0).zone(ZoneKind::Dma32).no_wait());
     assert_eq!(zone(0).free, 20, "requests that can use only the lower zone get its share");
     assert_eq!(memory.zone(ZoneId::default()).unwrap().free, 20);
-    memory.platform().allocate_all(unmovable(0).inside_relief());
+    memory.allocate_all(unmovable(0).inside_relief());
     assert_eq!(memory.free(), 0);
     memory.check().unwrap();
 }

@@ -1,22 +1,19 @@
-//! A machine whose relief follows a script and records its calls.
+//! A memory whose relief follows a script and records its calls.
 
 use framewright::{
-    Block, Config, CpuId, Memory, MemoryRange, MigrateType, NodeId, Order, Pfn, Platform, Request,
-    ZoneId, ZoneKind,
-    platform::{
-        BarrierTarget, Captured, CompactPriority, Compacted, Need, NoKillReason, OutOfMemory,
-        OwnerLock, Probe, Relief, Verdict, Wait,
-    },
+    Block, Config, CpuId, Memory, MemoryRange, MigrateType, NodeId, Order, Pfn, Request, ZoneId,
+    ZoneKind,
+    platform::{Captured, CompactPriority, Compacted, NoKillReason, OutOfMemory, Verdict, Wait},
     tuning::{Auto, Tuning},
 };
-use std::sync::{
-    Mutex, OnceLock,
-    atomic::{AtomicBool, Ordering},
+use framewright_fakes::{FakePlatform, FakeRelief, leaked};
+use std::{
+    ops::Deref,
+    sync::{
+        Mutex,
+        atomic::{AtomicBool, Ordering},
+    },
 };
-
-use crate::toy::{leaked, mostly_nothing};
-
-pub(crate) type Scripted = Memory<'static, Script>;
 
 /// A call of relief.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -49,20 +46,20 @@ pub(crate) const NO_HELP: Answers = Answers {
     wait: |_, _| (),
 };
 
-/// The machine. A single thread acts for all CPUs.
+/// A memory with scripted relief. A single thread acts for all CPUs.
 pub(crate) struct Script {
     answers: Answers,
     /// Whether the embedder reclaims in the background at the moment.
     background: AtomicBool,
-    memory: OnceLock<&'static Scripted>,
+    memory: &'static Memory<'static, FakePlatform>,
     calls: Mutex<Vec<Call>>,
     reports: Mutex<Vec<OutOfMemory>>,
     kept: Mutex<Vec<Block<'static>>>,
 }
 
 impl Script {
-    pub(crate) fn memory(&self) -> &'static Scripted {
-        self.memory.get().expect("set right after construction")
+    pub(crate) fn memory(&self) -> &'static Memory<'static, FakePlatform> {
+        self.memory
     }
 
     /// Sets whether the embedder reclaims in the background from now on.
@@ -127,55 +124,36 @@ impl Script {
     }
 }
 
-// SAFETY: `SpinFlag` excludes; a single thread needs no barriers.
-unsafe impl Platform for Script {
-    mostly_nothing!();
+impl Deref for Script {
+    type Target = Memory<'static, FakePlatform>;
 
-    fn owner_lock(&self) -> OwnerLock {
-        OwnerLock::Biased
-    }
-    fn remote_barrier(&self, _: BarrierTarget) {}
-    fn wait(&self, why: Wait, spins: u32) {
-        assert!(why == Wait::Memory && spins < 1000, "waits for ever: {why:?}");
-        let before = self.note(Call::Wait);
-        (self.answers.wait)(self, before);
-    }
-    fn relief(&self) -> &dyn Relief {
-        self
+    fn deref(&self) -> &Self::Target {
+        self.memory
     }
 }
 
-impl Probe for Script {}
-
-impl Relief for Script {
-    fn reclaims_in_background(&self) -> bool {
-        self.background.load(Ordering::Relaxed)
-    }
-
-    fn wake(&self, node: NodeId, order: Order, highest: ZoneKind) {
-        self.note(Call::Wake { node: node.get(), order: order.get(), highest });
-    }
-
-    fn reclaim(&self, _: &Need, frames: u64) -> u64 {
-        let before = self.note(Call::Reclaim(frames));
-        assert!(before < 1000, "reclaims for ever");
-        (self.answers.reclaim)(self, before)
-    }
-
-    fn reclaimable(&self, zone: ZoneId) -> Option<u64> {
-        (self.answers.reclaimable)(self, zone)
-    }
-
-    fn compact(&self, _: &Need, priority: CompactPriority, out: Captured<'_>) -> Compacted {
-        let before = self.note(Call::Compact(priority));
-        (self.answers.compact)(self, before, out)
-    }
-
-    fn out_of_memory(&self, report: &OutOfMemory) -> Verdict {
-        let before = self.note(Call::AskVerdict(report.no_kill));
-        self.reports.lock().unwrap().push(*report);
-        (self.answers.verdict)(self, before)
-    }
+/// The relief that records calls and gives the answers.
+fn relief(script: &'static Script) -> FakeRelief {
+    FakeRelief::new()
+        .in_background(|| script.background.load(Ordering::Relaxed))
+        .on_wake(|node, order, highest| {
+            script.note(Call::Wake { node: node.get(), order: order.get(), highest });
+        })
+        .on_reclaim(|_, frames| {
+            let before = script.note(Call::Reclaim(frames));
+            assert!(before < 1000, "reclaims for ever");
+            (script.answers.reclaim)(script, before)
+        })
+        .on_reclaimable(|zone| (script.answers.reclaimable)(script, zone))
+        .on_compact(|_, priority, out| {
+            let before = script.note(Call::Compact(priority));
+            (script.answers.compact)(script, before, out)
+        })
+        .on_out_of_memory(|report| {
+            let before = script.note(Call::AskVerdict(report.no_kill));
+            script.reports.lock().unwrap().push(*report);
+            (script.answers.verdict)(script, before)
+        })
 }
 
 /// A memory over `map` for two CPUs.
@@ -183,20 +161,25 @@ pub(crate) fn memory_of(
     map: &[MemoryRange],
     answers: Answers,
     tune: impl FnOnce(&mut Tuning),
-) -> &'static Scripted {
+) -> &'static Script {
     let mut config = Config::new(map, 2);
     tune(&mut config.tuning);
-    let script = Script {
+    let script: &'static Script = Box::leak(Box::new(Script {
         answers,
         background: AtomicBool::new(answers.background),
-        memory: OnceLock::new(),
+        memory: leaked(FakePlatform::default(), &config),
         calls: Mutex::default(),
         reports: Mutex::default(),
         kept: Mutex::default(),
-    };
-    let memory = leaked(script, &config);
-    assert!(memory.platform().memory.set(memory).is_ok());
-    memory
+    }));
+    let platform = script.memory.platform();
+    platform.set_relief(relief(script));
+    platform.on_wait(|why, _| {
+        assert_eq!(why, Wait::Memory, "a lock is held for ever");
+        let before = script.note(Call::Wait);
+        (script.answers.wait)(script, before);
+    });
+    script
 }
 
 /// Frames that the memories of these tests keep in reserve.
@@ -210,27 +193,27 @@ pub(crate) fn range(start: u64, frames: u64, node: u8, zone: ZoneKind) -> Memory
 }
 
 /// A memory of one zone of 4096 frames, with [`MIN`] frames in reserve.
-pub(crate) fn memory(answers: Answers) -> &'static Scripted {
+pub(crate) fn memory(answers: Answers) -> &'static Script {
     memory_of(&[range(0, 4096, 0, ZoneKind::Normal)], answers, |tuning| {
         tuning.zone.min_free = Auto::Fixed(MIN as u32);
     })
 }
 
 /// As [`memory`], with all frames but the reserve allocated one by one.
-pub(crate) fn full(answers: Answers) -> &'static Scripted {
+pub(crate) fn full(answers: Answers) -> &'static Script {
     let memory = memory(answers);
-    memory.platform().allocate_all(page().no_wait());
+    memory.allocate_all(page().no_wait());
     assert_eq!(memory.free(), MIN);
-    memory.platform().take_all_calls();
+    memory.take_all_calls();
     memory
 }
 
 /// As [`memory`], with every second frame free: much free memory, but no block of order 1.
-pub(crate) fn fragmented(answers: Answers) -> &'static Scripted {
+pub(crate) fn fragmented(answers: Answers) -> &'static Script {
     let memory = memory(answers);
-    memory.platform().allocate_all(page().inside_relief());
-    memory.platform().release_where(|pfn| pfn.get() % 2 == 0);
-    memory.platform().take_all_calls();
+    memory.allocate_all(page().inside_relief());
+    memory.release_where(|pfn| pfn.get() % 2 == 0);
+    memory.take_all_calls();
     memory
 }
 
@@ -252,9 +235,9 @@ pub(crate) fn page() -> Request {
 
 /// Allocates once on CPU 0. Returns the result and the calls of relief meanwhile.
 pub(crate) fn ask(
-    memory: &'static Scripted,
+    memory: &'static Script,
     request: Request,
 ) -> (Result<Block<'static>, framewright::AllocError>, Vec<Call>) {
     let result = memory.cpu(CpuId::new(0)).unwrap().alloc(request);
-    (result, memory.platform().take_calls())
+    (result, memory.take_calls())
 }

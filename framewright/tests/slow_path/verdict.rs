@@ -15,7 +15,7 @@ fn the_verdict_is_asked_with_a_full_report() {
     let memory = full(Answers { reclaim: |_, round| u64::from(round == 0) * 7, ..NO_HELP });
     let (result, calls) = ask(memory, movable(2));
     assert_eq!(*calls.last().unwrap(), Call::AskVerdict(None));
-    let report = memory.platform().take_report();
+    let report = memory.take_report();
     assert_eq!(report.need.request, movable(2));
     assert_eq!((report.need.cpu, report.need.node.get()), (CpuId::new(0), 0));
     assert_eq!((report.zone, report.free, report.must_leave), (ZoneId::default(), MIN, MIN));
@@ -46,8 +46,8 @@ fn the_report_says_why_no_task_should_be_killed() {
             tuning.zone.min_free = Auto::Fixed(64);
             tuning.zone.reserve_ratios = [0; 4];
         });
-        memory.platform().allocate_all(page().no_wait());
-        memory.platform().take_calls();
+        memory.allocate_all(page().no_wait());
+        memory.take_calls();
         let (_, calls) = ask(memory, request);
         let judged = calls.into_iter().filter(|call| matches!(call, Call::AskVerdict(_)));
         assert_eq!(judged.collect::<Vec<_>>(), [Call::AskVerdict(no_kill)], "{request:?}");
@@ -95,8 +95,8 @@ fn memory_freed_last_serves_only_above_high() {
         let memory = memory_of(&map, Answers { reclaimable, ..NO_HELP }, |tuning| {
             tuning.zone.min_free = Auto::Fixed(64);
         });
-        memory.platform().allocate_all(page().inside_relief());
-        memory.platform().take_calls();
+        memory.allocate_all(page().inside_relief());
+        memory.take_calls();
         let (result, calls) = ask(memory, page());
         (result.is_ok(), calls)
     };
@@ -108,8 +108,8 @@ fn memory_freed_last_serves_only_above_high() {
 #[test]
 fn an_oom_victim_fails_whatever_the_verdict() {
     let memory = full(Answers { verdict: |_, _| Verdict::Retry, ..NO_HELP });
-    memory.platform().allocate_all(page().no_wait().oom_victim());
-    memory.platform().take_calls();
+    memory.allocate_all(page().no_wait().oom_victim());
+    memory.take_calls();
     let (result, calls) = ask(memory, page().oom_victim());
     assert_eq!(calls, [Call::Reclaim(32), Call::AskVerdict(None)]);
     assert!(matches!(result, Err(AllocError::BelowWatermark(_))));
@@ -154,11 +154,11 @@ fn no_fail_requests_use_half_of_the_reserve_and_then_wait() {
     for _ in 0..MIN / 2 {
         let _stays = alloc();
     }
-    let calls = memory.platform().take_all_calls();
+    let calls = memory.take_all_calls();
     assert!(!calls.contains(&Call::Wait), "it waited before half of the reserve was used");
     assert!(calls.contains(&Call::AskVerdict(None)), "the reserve was used before the verdict");
     let _stays = alloc();
-    let calls = memory.platform().take_all_calls();
+    let calls = memory.take_all_calls();
     assert_eq!(calls.iter().filter(|&&call| call == Call::Wait).count(), 21);
     assert_eq!(memory.stats().failures, 0);
     assert_eq!(memory.free(), MIN / 2);

@@ -2,8 +2,7 @@
 //!
 //! | module     | job                                                                    |
 //! |------------|------------------------------------------------------------------------|
-//! | `machine`  | a platform of one thread that acts for all CPUs                        |
-//! | `toy`      | minimal platforms                                                      |
+//! | `machine`  | the machine and what belongs to it                                     |
 //! | `topology` | nodes, CPUs and zones, from plain numbers                              |
 //! | `setup`    | a topology with settings, from plain numbers                           |
 //! | `steps`    | operations, from plain numbers                                         |
@@ -22,13 +21,7 @@
 //! Setups and steps are plain numbers, so that a property test can shrink them and a fuzzer can
 //! read them from bytes. Every number is valid.
 
-#![allow(
-    dead_code,
-    unreachable_pub,
-    unused_imports,
-    unused_macros,
-    reason = "each test uses its part"
-)]
+#![allow(dead_code, unreachable_pub, unused_imports, reason = "each test uses its part")]
 
 pub mod abuse;
 pub mod balloon;
@@ -42,7 +35,6 @@ pub mod setup;
 pub mod steps;
 pub mod tally;
 pub mod topology;
-pub mod toy;
 pub mod verdict;
 pub mod world;
 pub mod zone;

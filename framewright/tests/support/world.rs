@@ -29,7 +29,7 @@ pub fn run(setup: &Setup, steps: &[Step]) {
     let config = parts.config();
     let layout = Layout::new::<Machine>(&config).expect("the map is valid");
     let mut metadata = Metadata::new(layout.bytes());
-    let machine = Machine::new(setup.owner_lock());
+    let machine = Machine::new(setup.owner_lock()).keeping_reports();
     let memory = Memory::new(machine, &config, metadata.as_mut()).expect("the buffer suffices");
     let mut world = World::new(&memory, &parts);
     world.own_in_use(&parts.map);

@@ -13,6 +13,7 @@
 use core::sync::atomic::{AtomicU64, Ordering};
 
 use framewright::{MigrateType, Order, Pfn, Request};
+use framewright_workloads::compilers;
 
 use super::pages::{first_word, try_touch};
 use crate::{
@@ -22,8 +23,8 @@ use crate::{
     paging::{self, AddressSpace, Area, Space},
 };
 
-/// Files that one compiler reads: a source, and headers.
-const READS: u64 = 41;
+/// Files that are read for one compiler.
+const READS: u64 = compilers::READS as u64;
 /// Pages of an object.
 const OBJECT: u64 = 16;
 /// Pages that are touched in one step.

@@ -8,6 +8,7 @@
 use core::sync::atomic::{AtomicU64, Ordering};
 
 use framewright::observe::{CpuStats, DrainReason};
+use framewright_workloads::compilers::MOST_PAGES;
 
 use super::{
     Options,
@@ -26,8 +27,6 @@ use crate::{
 
 /// Compilers of each CPU.
 const COMPILERS: u64 = 12;
-/// Pages of the largest compiler: 48 MiB, or less on small machines.
-const LARGEST: u64 = 12_288;
 /// Pages of all sources: 16 MiB, or less on small machines.
 const SOURCES: u64 = 4096;
 /// Pages of the objects of each CPU, and frames of its inodes.
@@ -57,7 +56,7 @@ pub(crate) fn run(options: &Options<'_>, report: &mut Report) -> bool {
     options.takes(&["compilers", "pages"]);
     let (cpus, managed) = (cpu::online() as u64, memory().managed());
     let compilers = options.number("compilers", COMPILERS);
-    let most = options.number("pages", LARGEST.min(managed / 2 / cpus));
+    let most = options.number("pages", u64::from(MOST_PAGES).min(managed / 2 / cpus));
     let sources = SOURCES.min(managed / 8);
     if most.saturating_mul(cpus) > managed * 3 / 4 {
         refuse(format_args!(

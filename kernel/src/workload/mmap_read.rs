@@ -11,6 +11,7 @@
 use core::sync::atomic::{AtomicU64, Ordering};
 
 use framewright::observe::TlbStats;
+use framewright_workloads::{Read, Reads, Sharing};
 
 use super::{Options, verdict::Before};
 use crate::{
@@ -25,8 +26,6 @@ use crate::{
 };
 
 const PASSES: u64 = 2;
-/// Pages of a CPU between two progress lines.
-const STRIDE: u64 = 4096;
 
 /// The initial contents of a page on the disk.
 fn content(page: u64) -> u64 {
@@ -63,30 +62,28 @@ pub(crate) fn run(options: &Options<'_>, report: &mut Report) -> bool {
     let tlb = memory().tlb().stats();
     let start = Clock::now();
     cpu::run_on_all(&|cpu| {
-        let me = cpu.id.index() as u64;
+        // All CPUs read parts of one file, whichever address space it is mapped in.
+        let reads = Reads::new(Sharing::Shared.part(cpu.id.index(), pages / cpus), PASSES);
+        let total = reads.total();
         let space = of(cpu.id.index()).expect("there is one for every CPU");
         let stores = |page: u64| store_every > 0 && page.is_multiple_of(store_every);
         space.load();
         together.meet();
         let mut bad = 0;
-        for pass in 0..PASSES {
-            for (at, page) in (me * pages / cpus..(me + 1) * pages / cpus).enumerate() {
-                if me == 0 && (at as u64).is_multiple_of(STRIDE) {
-                    println!(
-                        "progress {} {}",
-                        pass * pages / cpus + at as u64,
-                        PASSES * pages / cpus
-                    );
-                }
-                let address = paging::address_of(page) as *mut u64;
-                // SAFETY: the page is in an area of the loaded address space: the access maps it.
-                let found = unsafe { address.read_volatile() };
-                let wanted = if pass > 0 && stores(page) { stored(page) } else { content(page) };
-                bad += u64::from(found != wanted);
-                if pass == 0 && stores(page) {
-                    // SAFETY: as above.
-                    unsafe { address.write_volatile(stored(page)) };
-                }
+        for Read { pass, page, progress } in reads {
+            if cpu.id.index() == 0
+                && let Some(done) = progress
+            {
+                println!("progress {done} {total}");
+            }
+            let address = paging::address_of(page) as *mut u64;
+            // SAFETY: the page is in an area of the loaded address space: the access maps it.
+            let found = unsafe { address.read_volatile() };
+            let wanted = if pass > 0 && stores(page) { stored(page) } else { content(page) };
+            bad += u64::from(found != wanted);
+            if pass == 0 && stores(page) {
+                // SAFETY: as above.
+                unsafe { address.write_volatile(stored(page)) };
             }
         }
         wrong.fetch_add(bad, Ordering::Relaxed);

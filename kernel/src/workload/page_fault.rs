@@ -7,6 +7,11 @@
 
 use core::sync::atomic::{AtomicU64, Ordering};
 
+use framewright_workloads::{
+    Sharing,
+    page_fault::{BURST, WARM_UP},
+};
+
 use super::{
     Options,
     pages::{first_word, touch},
@@ -22,24 +27,19 @@ use crate::{
     serial::println,
 };
 
-/// Pages of a burst: 128 MiB.
-const BURST: u64 = 32_768;
 const ROUNDS: usize = 5;
-/// The first round, which makes lists grow, is not counted.
-const WARM_UP: usize = 1;
 const MOST_ROUNDS: usize = 32;
 
 /// The address spaces of a run.
 struct Spaces {
     spaces: [Option<Space>; MAX_CPUS],
-    shared: bool,
+    sharing: Sharing,
     pages: u64,
 }
 
 impl Spaces {
-    fn new(shared: bool, pages: u64) -> Self {
-        let cpus = cpu::online();
-        let (count, each) = if shared { (1, pages * cpus as u64) } else { (cpus, pages) };
+    fn new(sharing: Sharing, pages: u64) -> Self {
+        let (count, each) = sharing.mappings(cpu::online(), pages);
         let mut spaces = [const { None }; MAX_CPUS];
         for slot in &mut spaces[..count] {
             *slot = AddressSpace::create(&[Area::anonymous(0, each)]);
@@ -47,16 +47,14 @@ impl Spaces {
                 refuse(format_args!("there is not enough memory for address spaces"));
             }
         }
-        Self { spaces, shared, pages }
+        Self { spaces, sharing, pages }
     }
 
     /// The address space of a CPU, and its first page there.
     fn of(&self, cpu: &Cpu) -> (&'static AddressSpace, u64) {
-        let (space, page) = match (self.shared, cpu.id.index()) {
-            (true, at) => (&self.spaces[0], at as u64 * self.pages),
-            (false, at) => (&self.spaces[at], 0),
-        };
-        (space.as_ref().expect("there is one for every CPU").get(), page)
+        let part = self.sharing.part(cpu.id.index(), self.pages);
+        let space = self.spaces[part.mapping].as_ref().expect("there is one for every CPU");
+        (space.get(), part.first)
     }
 
     /// Runs a function for the pages of every CPU, between two barriers. Returns its duration, in
@@ -90,9 +88,12 @@ pub(crate) fn run(options: &Options<'_>, report: &mut Report) -> bool {
     options.takes(&["sharing", "pages", "rounds"]);
     let cpus = cpu::online() as u64;
     // A fifth of memory stays free, so that memory is never short.
-    let pages = options.number("pages", BURST.min(memory().managed() * 4 / 5 / cpus));
+    let pages = options.number("pages", u64::from(BURST).min(memory().managed() * 4 / 5 / cpus));
     let rounds = (options.number("rounds", ROUNDS as u64) as usize).clamp(1, MOST_ROUNDS);
-    let shared = options.choice("sharing", ["private", "shared"]) == "shared";
+    let sharing = match options.choice("sharing", ["private", "shared"]) {
+        "shared" => Sharing::Shared,
+        _ => Sharing::Private,
+    };
     if pages * cpus > memory().managed() * 9 / 10 {
         let mib = (pages * cpus) >> 8;
         let has = memory().managed() >> 8;
@@ -103,7 +104,7 @@ pub(crate) fn run(options: &Options<'_>, report: &mut Report) -> bool {
     }
 
     let before = Before::now();
-    let spaces = Spaces::new(shared, pages);
+    let spaces = Spaces::new(sharing, pages);
     let wrong = AtomicU64::new(0);
     let mut measured = Measured::default();
     for round in 0..WARM_UP + rounds {

@@ -5,6 +5,8 @@
 
 use std::{fs::File, os::fd::AsRawFd};
 
+use framewright_workloads::{Read, Reads, Sharing};
+
 use crate::{
     Failure, machine,
     report::Report,
@@ -13,9 +15,7 @@ use crate::{
 };
 
 const PAGE: usize = 4096;
-const PASSES: usize = 2;
-/// Pages of a task between two progress lines.
-const STRIDE: usize = 4096;
+const PASSES: u64 = 2;
 
 /// Runs the workload.
 pub(crate) fn run(words: &Words) -> Result<Report, Failure> {
@@ -33,7 +33,7 @@ pub(crate) fn run(words: &Words) -> Result<Report, Failure> {
     // Threads share a mapping; each process creates its own.
     let of_all = team::map(pages * PAGE, libc::MAP_SHARED, file.as_raw_fd())? as usize;
     let before = machine::Counters::now()?;
-    let share = pages / team::cpus();
+    let share = (pages / team::cpus()) as u64;
     team::run(tasks, |cpu, meeting| {
         let own = || team::map(pages * PAGE, libc::MAP_SHARED, file.as_raw_fd());
         let at = match tasks {
@@ -41,14 +41,17 @@ pub(crate) fn run(words: &Words) -> Result<Report, Failure> {
             Tasks::Processes => own().expect("there is address space"),
         };
         meeting.meet();
-        for pass in 0..PASSES {
-            for page in 0..share {
-                if cpu == 0 && page.is_multiple_of(STRIDE) {
-                    println!("progress {} {}", pass * share + page, PASSES * share);
-                }
-                // SAFETY: within the mapping, which is not longer than the file.
-                unsafe { at.add((cpu * share + page) * PAGE).cast::<u64>().read_volatile() };
+        // All tasks read parts of one file, whichever mapping they have of it.
+        let reads = Reads::new(Sharing::Shared.part(cpu, share), PASSES);
+        let total = reads.total();
+        for Read { page, progress, .. } in reads {
+            if cpu == 0
+                && let Some(done) = progress
+            {
+                println!("progress {done} {total}");
             }
+            // SAFETY: within the mapping; the file is as long as that.
+            unsafe { at.add(page as usize * PAGE).cast::<u64>().read_volatile() };
         }
         meeting.meet();
     })?;
@@ -63,6 +66,6 @@ pub(crate) fn run(words: &Words) -> Result<Report, Failure> {
     report.add("interrupts_per_reclaimed_page", each, "ratio", Some("lower"));
     report.add("interrupts", interrupts as f64, "count", None);
     report.add("reclaimed", reclaimed as f64, "count", None);
-    report.add("pages", (PASSES * pages) as f64, "count", None);
+    report.add("pages", (PASSES as usize * pages) as f64, "count", None);
     Ok(report)
 }

@@ -1,5 +1,7 @@
 //! `page-fault`: every task maps pages, touches them in ascending order, and unmaps them.
 
+use framewright_workloads::page_fault;
+
 use crate::{
     Failure, machine,
     report::Report,
@@ -8,8 +10,6 @@ use crate::{
 };
 
 const PAGE: usize = 4096;
-/// The first round, which makes lists grow, is not counted.
-const WARM_UP: u64 = 1;
 
 /// Instructions of all counted rounds.
 #[derive(Default)]
@@ -25,14 +25,15 @@ pub(crate) fn run(words: &Words) -> Result<Report, Failure> {
         Some("shared") => Tasks::Threads,
         _ => Tasks::Processes,
     };
+    let warm_up = page_fault::WARM_UP as u64;
     let counted = team::run(tasks, |cpu, meeting| {
         let mut counted = Counted::default();
-        for round in 0..WARM_UP + rounds {
+        for round in 0..warm_up + rounds {
             if cpu == 0 {
-                println!("progress {round} {}", WARM_UP + rounds);
+                println!("progress {round} {}", warm_up + rounds);
             }
-            let (up, down) = burst(pages, meeting, cpu == 0 && round >= WARM_UP);
-            if round >= WARM_UP {
+            let (up, down) = burst(pages, meeting, cpu == 0 && round >= warm_up);
+            if round >= warm_up {
                 counted.up += up;
                 counted.down += down;
             }

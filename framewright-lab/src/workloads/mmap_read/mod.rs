@@ -11,6 +11,8 @@
 //! * *threads*: all readers share one address space and one mapping. A page is mapped once, by an
 //!   address space that runs on all CPUs, as on a cache server.
 
+use framewright_workloads::{Reads, Sharing};
+
 use super::cdn::{Access, Next};
 
 /// The parameters of the workload.
@@ -34,6 +36,16 @@ pub enum Readers {
     Threads,
 }
 
+impl Readers {
+    /// Whether readers share a mapping.
+    pub(crate) fn sharing(self) -> Sharing {
+        match self {
+            Self::Processes => Sharing::Private,
+            Self::Threads => Sharing::Shared,
+        }
+    }
+}
+
 /// Cycles that a reader takes for a resident page: 512 words, one load each, from memory that the
 /// processor prefetches. Estimated; only times depend on it.
 const PER_PAGE: u64 = 1_500;
@@ -55,33 +67,18 @@ impl MmapRead {
 
 /// One reader.
 #[derive(Clone, Debug)]
-pub(crate) struct Reader {
-    /// The mapping that it reads.
-    mapping: usize,
-    next: u32,
-    end: u32,
-}
+pub(crate) struct Reader(Reads);
 
 impl Reader {
     /// The reader of CPU `cpu`, which reads `pages` pages.
     pub(crate) fn new(work: &MmapRead, cpu: u16, pages: u32) -> Self {
-        match work.readers {
-            Readers::Processes => Self { mapping: cpu.into(), next: 0, end: pages },
-            Readers::Threads => {
-                let first = u32::from(cpu) * pages;
-                Self { mapping: 0, next: first, end: first + pages }
-            }
-        }
+        Self(Reads::new(work.readers.sharing().part(cpu.into(), pages.into()), 1))
     }
 
     /// The next page access; `None` at the end.
     pub(crate) fn next(&mut self) -> Option<Next> {
-        if self.next == self.end {
-            return None;
-        }
-        let page = self.next;
-        self.next += 1;
-        Some(Next { mapping: self.mapping, page, access: Access::Load, then: PER_PAGE })
+        let page = self.0.next()?.page as u32;
+        Some(Next { mapping: self.0.mapping(), page, access: Access::Load, then: PER_PAGE })
     }
 }
 

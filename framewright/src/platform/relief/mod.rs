@@ -14,6 +14,7 @@
 
 mod capture;
 mod pause;
+mod slot;
 mod verdict;
 
 use crate::types::{CpuId, NodeId, Order, Request, ZoneId, ZoneKind};
@@ -21,6 +22,7 @@ use crate::types::{CpuId, NodeId, Order, Request, ZoneId, ZoneKind};
 pub use capture::Captured;
 pub(crate) use capture::{CaptureSlot, MOVES_PER_DRAIN};
 pub use pause::{Pause, Throttle};
+pub use slot::ReliefSlot;
 pub use verdict::{NoKillReason, OutOfMemory, Verdict};
 
 /// A request that is short of memory.

@@ -1,6 +1,8 @@
-//! A fake embedder that owns pages. It refuses pages, is busy, fails half-way, and frees pages
-//! while they are claimed. It knows what every page must hold, including stores through stale
-//! translations.
+//! [`FakeMover`]: an owner of pages that moves them. It refuses pages, is busy, fails half-way, and frees pages
+//! while they are claimed. It knows what every page must hold, including stores through stale translations.
+
+mod calls;
+mod faulty;
 
 use std::{
     cell::{Cell, RefCell},
@@ -9,14 +11,12 @@ use std::{
 
 use framewright::{
     Block, CpuId, FrameRange, Memory, MigrateType, Order, Pfn, Request,
-    migrate::{ClaimEnd, Claims, Effort, Locking, Move, Mover, Stage},
-    tlb::{
-        BatchSlot, CpuMask, DeferredFlush, Flushed, Flusher, Scope, Shootdown, Translation,
-        Unmapping,
-    },
+    tlb::{BatchSlot, CpuMask, DeferredFlush, Flusher, Translation},
 };
 
-use crate::support::machine::Machine;
+use crate::FakePlatform;
+
+pub use faulty::{FaultyMover, MoverCall, MoverFault};
 
 /// The CPU that has all pages mapped. It does not compact.
 const OTHER: CpuId = CpuId::new(1);
@@ -24,29 +24,42 @@ const OTHER: CpuId = CpuId::new(1);
 /// State of a page.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Page {
+    /// Its order.
     pub order: u8,
     /// Contents of its first frame; each further frame holds one more.
     pub value: u64,
     /// The page never moves.
     pub pinned: bool,
+    /// Compaction has claimed the page.
     pub claimed: bool,
+    /// Compaction has unmapped and locked the page.
     pub locked: bool,
 }
 
 /// How often faults happen: a value n stands for once in n times on average, and 0 for never.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct FaultRates {
+    /// A page is busy, so that it may move later.
     pub busy: u64,
+    /// A page is refused.
     pub refused: u64,
+    /// The owner frees a page that is about to move.
     pub gone: u64,
+    /// A claim ends early.
     pub contended: u64,
 }
 
-/// The owner, mover and shootdown of one memory.
-pub struct FakeOwner<'a, 'm> {
-    pub memory: &'a Memory<'m, Machine>,
+/// The owner of the pages of a memory, which moves them for compaction, for a single thread. It is also the TLBs of its
+/// CPUs: CPU 1 has all pages mapped and stores to them until they are flushed.
+///
+/// Frames are numbers without memory behind them. So a test that changes [`FakeMover::pages`] wrongly makes an assertion
+/// fail, and nothing worse.
+pub struct FakeMover<'a, 'm, const TRACED: bool = false> {
+    /// The memory.
+    pub memory: &'a Memory<'m, FakePlatform<TRACED>>,
     /// Pages by first frame.
     pub pages: RefCell<BTreeMap<u64, Page>>,
+    /// How often faults happen.
     pub fault_rates: Cell<FaultRates>,
     random: Cell<u64>,
     space_flush: DeferredFlush,
@@ -62,14 +75,17 @@ pub struct FakeOwner<'a, 'm> {
     pub plugged: Cell<Option<FrameRange>>,
     /// Whenever pages are claimed, a page is allocated and freed, so its frame stays on a CPU list.
     pub allocates_while_claiming: Cell<bool>,
+    /// No page can be claimed.
+    pub stuck: Cell<bool>,
     /// The smallest number of free frames while pages moved.
     pub least_free: Cell<u64>,
     /// Number of frames that were scanned for pages to claim.
     pub scanned: Cell<u64>,
 }
 
-impl<'a, 'm> FakeOwner<'a, 'm> {
-    pub fn new(memory: &'a Memory<'m, Machine>, seed: u64) -> Self {
+impl<'a, 'm, const TRACED: bool> FakeMover<'a, 'm, TRACED> {
+    /// The owner of the pages of a memory, of which there are none yet. Faults are drawn with this seed.
+    pub fn new(memory: &'a Memory<'m, FakePlatform<TRACED>>, seed: u64) -> Self {
         Self {
             memory,
             pages: RefCell::default(),
@@ -82,6 +98,7 @@ impl<'a, 'm> FakeOwner<'a, 'm> {
             fuller_only: Cell::new(false),
             plugged: Cell::new(None),
             allocates_while_claiming: Cell::new(false),
+            stuck: Cell::new(false),
             least_free: Cell::new(u64::MAX),
             scanned: Cell::new(0),
         }
@@ -166,7 +183,7 @@ impl<'a, 'm> FakeOwner<'a, 'm> {
         batch.finish(&mut |blocks| panic!("{blocks:?} were not deferred"));
     }
 
-    fn flusher(&self, cpu: CpuId) -> Flusher<'_, 'm, Machine> {
+    fn flusher(&self, cpu: CpuId) -> Flusher<'_, 'm, FakePlatform<TRACED>> {
         // SAFETY: this value flushes all translations that it has made.
         unsafe { self.memory.flusher(cpu, self) }
     }
@@ -214,7 +231,6 @@ impl<'a, 'm> FakeOwner<'a, 'm> {
             let counts = self.memory.block_counts(zone.id);
             assert_eq!(counts.pageblocks[MigrateType::Isolate as usize], 0, "left isolated");
         }
-        assert!(self.memory.platform().take_reports().is_empty());
     }
 
     /// Number of frames of pages in the pageblock of a frame.
@@ -233,157 +249,6 @@ impl<'a, 'm> FakeOwner<'a, 'm> {
                     self.memory.platform().write(Pfn::new(at + i), Order::ZERO, page.value + i);
                 }
             }
-        }
-    }
-
-    fn unmap_one(
-        &self,
-        at: &mut Move,
-        locking: Locking,
-        batch: &mut Unmapping<'_, '_, '_, Machine>,
-    ) {
-        let fault_rates = self.fault_rates.get();
-        let from = at.from().get();
-        if self.fuller_only.get() {
-            let (used, there) =
-                (self.used_in_pageblock(from), self.used_in_pageblock(at.to().get()));
-            assert!(used <= there, "from a pageblock with {used} into one with {there}");
-        }
-        let mut pages = self.pages.borrow_mut();
-        assert!(!pages.contains_key(&at.to().get()), "its new frames are in use");
-        if self.movable_only.get() {
-            let of = self.memory.pageblock_type(at.to());
-            assert_eq!(of, Some(MigrateType::Movable), "{} is of another type", at.to());
-        }
-        let page = pages.get_mut(&from).expect("a claimed page");
-        assert!(page.claimed && !page.locked && at.stage() == Stage::Ready);
-        if self.happens(fault_rates.gone) {
-            pages.remove(&from);
-            at.set_gone();
-        } else if page.pinned || self.happens(fault_rates.refused) {
-            at.set_refused();
-        } else if locking == Locking::Try && self.happens(fault_rates.busy) {
-            at.set_busy();
-        } else {
-            page.locked = true;
-            let cpus: CpuMask = [OTHER].into_iter().collect();
-            let translation = Translation {
-                cpus: &cpus,
-                writable: true,
-                dirty: true,
-                space: 1,
-                page: page.value,
-                space_flush: &self.space_flush,
-                file_flush: None,
-            };
-            drop(pages);
-            self.stale.borrow_mut().push(from);
-            batch.add(at.from(), &translation);
-            at.set_unmapped();
-        }
-    }
-}
-
-// SAFETY: one thread; a page is claimed, locked and moved as its fields say, and those that are
-// claimed are not freed by other code.
-unsafe impl Mover<Machine> for FakeOwner<'_, '_> {
-    fn claim(&self, frames: FrameRange, _: &Effort, claims: &mut Claims<'_>) -> ClaimEnd {
-        let fault_rates = self.fault_rates.get();
-        if self.happens(fault_rates.contended) {
-            return if self.below(2) == 0 { ClaimEnd::Contended } else { ClaimEnd::TooMany };
-        }
-        if let Some(range) = self.plugged.get() {
-            self.memory.add_memory(range).expect_err("it exists already");
-        }
-        if self.allocates_while_claiming.get() {
-            let page = self.alloc(0, MigrateType::Movable, false);
-            self.free(page.expect("there is a free frame"));
-        }
-        self.scanned.set(self.scanned.get() + frames.frames());
-        let (start, end) = (frames.start().get(), frames.end().get());
-        let mut pages = self.pages.borrow_mut();
-        let before = pages.range(..start).next_back();
-        let overlaps = before.filter(|(at, page)| *at + (1 << page.order) > start);
-        let first = overlaps.map_or(start, |(&at, _)| at);
-        for (&at, page) in pages.range_mut(first..end) {
-            assert!(!page.locked);
-            let order = Order::new(page.order).unwrap();
-            if page.claimed || page.pinned && self.below(2) == 0 {
-                continue;
-            }
-            if !claims.push(Pfn::new(at), order) {
-                break;
-            }
-            page.claimed = true;
-        }
-        ClaimEnd::Done
-    }
-
-    fn unmap(
-        &self,
-        moves: &mut [Move],
-        _: &Effort,
-        locking: Locking,
-        batch: &mut Unmapping<'_, '_, '_, Machine>,
-    ) {
-        assert!(locking == Locking::Try || moves.len() == 1, "waits with several locked");
-        moves.iter_mut().for_each(|at| self.unmap_one(at, locking, batch));
-    }
-
-    fn remap(&self, moves: &mut [Move], _: &Effort, _: &Flushed<'_>) {
-        let fault_rates = self.fault_rates.get();
-        self.least_free.set(self.least_free.get().min(self.memory.free()));
-        for at in moves {
-            assert_eq!(at.stage(), Stage::Copied);
-            let mut pages = self.pages.borrow_mut();
-            assert!(!self.stale.borrow().contains(&at.from().get()), "copied before the flush");
-            if self.happens(fault_rates.busy) {
-                at.set_busy();
-            } else if self.happens(fault_rates.refused) {
-                at.set_refused();
-            } else {
-                let page = pages.remove(&at.from().get()).expect("a locked page");
-                assert!(page.claimed && page.locked);
-                let page = Page { claimed: false, locked: false, ..page };
-                assert!(pages.insert(at.to().get(), page).is_none());
-                at.set_moved();
-            }
-        }
-    }
-
-    fn undo(&self, moves: &[Move]) {
-        for at in moves {
-            let mut pages = self.pages.borrow_mut();
-            let page = pages.get_mut(&at.from().get()).expect("a locked page");
-            assert!(core::mem::take(&mut page.locked), "undone twice");
-            self.stale.borrow_mut().retain(|&stale| stale != at.from().get());
-        }
-    }
-
-    fn release(&self, moves: &mut [Move]) {
-        let fault_rates = self.fault_rates.get();
-        for at in moves {
-            let mut pages = self.pages.borrow_mut();
-            let from = at.from().get();
-            let page = pages.get_mut(&from).expect("a claimed page");
-            assert!(core::mem::take(&mut page.claimed) && !page.locked);
-            if self.happens(fault_rates.gone) {
-                pages.remove(&from);
-                at.set_gone();
-            }
-        }
-    }
-}
-
-impl Shootdown for FakeOwner<'_, '_> {
-    fn invalidate(&self, cpu: CpuId, _: Scope) {
-        assert_eq!(cpu, OTHER);
-        self.last_stores();
-    }
-
-    fn interrupt(&self, _: CpuId, targets: &CpuMask) {
-        for cpu in targets.iter() {
-            self.flusher(cpu).serve();
         }
     }
 }

@@ -1,4 +1,4 @@
-//! A simple model of all pages: the contents of frames and of the store, and the mappings.
+//! [`Pages`]: the contents of frames and of the store, and the mappings.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -8,34 +8,42 @@ use framewright::{
 };
 
 /// The number of a page in the only file or swap area.
-pub(crate) type PageId = u32;
+pub type PageId = u32;
 
 /// The state of a page in a frame.
 #[derive(Clone, Debug)]
-pub(crate) struct Resident {
-    pub(crate) id: PageId,
-    pub(crate) kind: PageKind,
+pub struct Resident {
+    /// The page.
+    pub id: PageId,
+    /// File or anonymous memory.
+    pub kind: PageKind,
     /// The contents of the frame, as the number of stores to it.
-    pub(crate) version: u64,
+    pub version: u64,
     /// Number of page tables that map the page.
-    pub(crate) maps: u32,
+    pub maps: u32,
     /// Number of mappings through which the page was used since the last check of references.
-    pub(crate) young: u32,
+    pub young: u32,
     /// A page-table entry has its dirty bit set.
-    pub(crate) pte_dirty: bool,
-    pub(crate) dirty: bool,
-    pub(crate) writeback: bool,
-    pub(crate) locked: bool,
-    pub(crate) unevictable: bool,
-    pub(crate) pinned: bool,
-    pub(crate) executable: bool,
+    pub pte_dirty: bool,
+    /// The contents differ from those of the store.
+    pub dirty: bool,
+    /// A write to the store is in progress.
+    pub writeback: bool,
+    /// Reclaim has locked the page.
+    pub locked: bool,
+    /// Reclaim must not take the page.
+    pub unevictable: bool,
+    /// A device uses the frame.
+    pub pinned: bool,
+    /// The page is mapped as code.
+    pub executable: bool,
     /// References other than those of the cache and of page tables.
-    pub(crate) references: u32,
+    pub references: u32,
 }
 
 /// The behavior of the store.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub(crate) enum StoreBehavior {
+pub enum StoreBehavior {
     /// Writes end at once.
     #[default]
     Prompt,
@@ -51,37 +59,49 @@ pub(crate) enum StoreBehavior {
     Full,
 }
 
-/// The pages of the fake embedder.
+/// The pages of a [`FakeOwner`](crate::FakeOwner).
 #[derive(Default)]
-pub(crate) struct Pages {
-    pub(crate) resident: BTreeMap<Pfn, Resident>,
-    pub(crate) place: BTreeMap<PageId, Pfn>,
+pub struct Pages {
+    /// Pages in frames.
+    pub resident: BTreeMap<Pfn, Resident>,
+    /// The frame of each resident page.
+    pub place: BTreeMap<PageId, Pfn>,
     /// The contents of the store.
-    pub(crate) store: BTreeMap<PageId, u64>,
+    pub store: BTreeMap<PageId, u64>,
     /// The last contents that a program stored.
-    pub(crate) truth: BTreeMap<PageId, u64>,
-    pub(crate) shadows: BTreeMap<PageId, Shadow>,
+    pub truth: BTreeMap<PageId, u64>,
+    /// What reclaim left in place of pages.
+    pub shadows: BTreeMap<PageId, Shadow>,
     /// Writes in progress: frame, page, version, and whether they succeed.
-    pub(crate) writes: VecDeque<(Pfn, PageId, u64, bool)>,
-    pub(crate) behavior: StoreBehavior,
-    pub(crate) swap: bool,
-    pub(crate) writers: bool,
+    pub writes: VecDeque<(Pfn, PageId, u64, bool)>,
+    /// The behavior of the store.
+    pub behavior: StoreBehavior,
+    /// The answer of `PageOwner::can_swap`.
+    pub swap: bool,
+    /// The answer of `PageOwner::has_writers`.
+    pub writers: bool,
     /// Frames to which the other CPU may have cached translations.
-    pub(crate) cached: BTreeSet<Pfn>,
+    pub cached: BTreeSet<Pfn>,
     /// Frames to which the other CPU may have cached dirty translations.
-    pub(crate) cached_dirty: BTreeSet<Pfn>,
-    /// Every so many calls of `lock` one fails; 0: none.
-    pub(crate) contention: u32,
-    pub(crate) locks: u32,
+    pub cached_dirty: BTreeSet<Pfn>,
+    /// One in so many pages is truncated when reclaim locks it; 0: none.
+    pub contention: u32,
+    /// Number of pages that reclaim tried to lock.
+    pub locks: u32,
 }
 
 impl Pages {
-    pub(crate) fn page(&mut self, pfn: Pfn) -> &mut Resident {
+    /// A resident page.
+    ///
+    /// # Panics
+    ///
+    /// If there is no page in the frame.
+    pub fn page(&mut self, pfn: Pfn) -> &mut Resident {
         self.resident.get_mut(&pfn).expect("the page is resident")
     }
 
     /// Removes a page and its contents, which no program will read.
-    pub(crate) fn forget(&mut self, id: PageId) {
+    pub fn forget(&mut self, id: PageId) {
         self.place.remove(&id);
         self.truth.remove(&id);
         self.store.remove(&id);
@@ -90,7 +110,11 @@ impl Pages {
 
     /// Checks that no store is lost: the last contents are in a frame or in the store, and a page
     /// that differs from the store is known as dirty.
-    pub(crate) fn check(&self) {
+    ///
+    /// # Panics
+    ///
+    /// If one is lost.
+    pub fn check(&self) {
         for (&id, &version) in &self.truth {
             match self.place.get(&id).map(|pfn| &self.resident[pfn]) {
                 Some(page) => {

@@ -1,4 +1,4 @@
-//! The fake embedder as owner of pages, and as a machine of CPUs with TLBs.
+//! The owner as the library calls it, and as a machine whose CPUs have TLBs.
 
 use std::sync::atomic::Ordering;
 
@@ -11,12 +11,10 @@ use framewright::{
     tlb::{CpuMask, Scope, Shootdown, Translation, Unmapping},
 };
 
-use crate::{
-    embedder::{Embedder, OTHER},
-    pages::{Pages, StoreBehavior},
-};
+use super::{FakeOwner, OTHER, Pages, StoreBehavior};
+use crate::TracedPlatform;
 
-impl Embedder {
+impl FakeOwner {
     fn each<A>(&self, frames: &[Pfn], out: &mut [A], mut answer: impl FnMut(&mut Pages, Pfn) -> A) {
         self.assert_no_lock();
         assert_eq!(frames.len(), out.len());
@@ -27,7 +25,7 @@ impl Embedder {
     }
 }
 
-impl Embedder {
+impl FakeOwner {
     /// Truncates a page that reclaim has isolated, as a thread does that has the page locked. Does
     /// nothing if a CPU has the page cached.
     fn truncate_isolated(&self, pages: &mut Pages, pfn: Pfn) {
@@ -44,7 +42,7 @@ impl Embedder {
 }
 
 // SAFETY: pages are added as blocks of order 0, and forgotten when they are released.
-unsafe impl PageOwner<Embedder> for Embedder {
+unsafe impl PageOwner<TracedPlatform> for FakeOwner {
     fn lock(&self, frames: &[Pfn], out: &mut [Option<PageState>]) {
         self.each(frames, out, |pages, pfn| {
             pages.locks += 1;
@@ -92,8 +90,13 @@ unsafe impl PageOwner<Embedder> for Embedder {
         });
     }
 
-    fn unmap(&self, frames: &[Pfn], batch: &mut Unmapping<'_, '_, '_, Self>, out: &mut [Unmapped]) {
-        let cpus = [CpuId::new(OTHER)].into_iter().collect::<CpuMask>();
+    fn unmap(
+        &self,
+        frames: &[Pfn],
+        batch: &mut Unmapping<'_, '_, '_, TracedPlatform>,
+        out: &mut [Unmapped],
+    ) {
+        let cpus = [OTHER].into_iter().collect::<CpuMask>();
         let mut removed = Vec::new();
         self.each(frames, out, |pages, pfn| {
             let full = pages.behavior == StoreBehavior::Full;
@@ -132,10 +135,7 @@ unsafe impl PageOwner<Embedder> for Embedder {
 
     fn write_out(&self, frames: &[Pfn], out: &mut [WriteOut]) {
         self.each(frames, out, |pages, pfn| {
-            assert!(
-                !pages.cached_dirty.contains(&pfn),
-                "writes a page to which a CPU may store (I5)"
-            );
+            assert!(!pages.cached_dirty.contains(&pfn), "writes a page to which a CPU may store");
             let behavior = pages.behavior;
             let page = pages.page(pfn);
             assert!(
@@ -197,7 +197,7 @@ unsafe impl PageOwner<Embedder> for Embedder {
     }
 }
 
-impl Shootdown for Embedder {
+impl Shootdown for FakeOwner {
     fn clean_stores_fault(&self) -> bool {
         true
     }
@@ -221,7 +221,7 @@ impl Shootdown for Embedder {
     fn interrupt(&self, _: CpuId, targets: &CpuMask) {
         self.note("interrupt");
         let meanwhile = self.meanwhile.lock().unwrap().take();
-        meanwhile.into_iter().for_each(|act| act(self.as_static()));
+        meanwhile.into_iter().for_each(|act| act(self));
         for cpu in targets.iter() {
             self.flusher(cpu).serve();
         }

@@ -1,0 +1,17 @@
+//! What the workloads do, wherever they run: on threads of the host, on a simulated machine, in the kernel, and on a
+//! Linux beside it. So results can be compared.
+//!
+//! * [`Sharing`] and [`Part`]: which pages belong to a task.
+//! * [`Reads`]: the accesses of a task of `mmap-read`, in order.
+//! * [`page_fault`] and [`compilers`]: sizes of the other workloads.
+
+#![no_std]
+#![forbid(unsafe_code)]
+
+pub mod compilers;
+pub mod page_fault;
+mod reads;
+mod sharing;
+
+pub use reads::{Read, Reads};
+pub use sharing::{Part, Sharing};
