@@ -77,9 +77,11 @@ fn a_report_panics_unless_a_test_takes_it() {
 fn a_callback_under_a_lock_panics() {
     let platform = FakePlatform::default();
     let irq = platform.irq_save();
-    assert!(panics(|| platform.clear(Pfn::new(0), Order::ZERO)));
+    // SAFETY: the contents of frames are numbers.
+    assert!(panics(|| unsafe { platform.clear(Pfn::new(0), Order::ZERO) }));
     platform.irq_restore(irq);
-    platform.clear(Pfn::new(0), Order::ZERO);
+    // SAFETY: as above.
+    unsafe { platform.clear(Pfn::new(0), Order::ZERO) };
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! A simulated machine as a world.
 
 use framewright::{
-    Config, CpuId, Memory, Pfn, SideTables,
+    CpuId, Memory, Pfn, SideTables,
     frame::PAGEBLOCK_FRAMES,
     reclaim::Reclaim,
     tlb::{CpuMask, Shootdown, Translation, Unmapping},

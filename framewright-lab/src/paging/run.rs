@@ -3,8 +3,7 @@
 use std::cell::RefCell;
 
 use framewright::{
-    Config, CpuId, Memory, Order, SideTables, buddy::unusable_index, observe::NodeStat,
-    reclaim::Throttle,
+    CpuId, Memory, Order, SideTables, buddy::unusable_index, observe::NodeStat, reclaim::Throttle,
 };
 use framewright_sim::{
     engine::{Failure, LockClass, Machine, Program},
