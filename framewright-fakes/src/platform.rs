@@ -154,7 +154,7 @@ impl<const TRACED: bool, const PROBED: bool> FakePlatform<TRACED, PROBED> {
         std::mem::take(&mut self.cleared.lock().unwrap())
     }
 
-    /// Sets the contents of all frames of a block, whoever owns them.
+    /// Sets the contents of all frames of a block, in use or free.
     pub fn write(&self, pfn: Pfn, order: Order, value: u64) {
         self.fill(pfn, order, |_| value);
     }
@@ -219,7 +219,7 @@ impl<const TRACED: bool, const PROBED: bool> FakePlatform<TRACED, PROBED> {
 }
 
 // SAFETY: lock and words are the library's own. With biased owners, either a single thread uses the words, so that
-// a barrier has nobody to reach, or the barrier is a hook whose setter has promised that it reaches all threads.
+// no barrier is needed, or the barrier is a hook whose setter has promised that it reaches all threads.
 unsafe impl<const TRACED: bool, const PROBED: bool> Platform for FakePlatform<TRACED, PROBED> {
     type Lock = Lock;
     type Word = Word;

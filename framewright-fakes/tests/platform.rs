@@ -12,6 +12,7 @@ use std::{
 
 use framewright::{
     Config, FrameRange, Memory, MigrateType, Order, Pfn, Platform, Request,
+    global::Pinning,
     platform::{OwnerLock, Wait},
 };
 use framewright_fakes::{FakePlatform, assert_apart, cpu, leaked, order};
@@ -104,4 +105,15 @@ fn a_frame_in_two_blocks_is_noticed() {
     let blocks = [(Pfn::new(8), order(3)), (Pfn::new(0), order(3)), (Pfn::new(16), order(0))];
     assert_eq!(assert_apart(blocks), 17);
     assert!(panics(|| assert_apart([(Pfn::new(15), order(0)), blocks[0]])));
+}
+
+#[test]
+fn a_second_thread_cannot_pin_itself() {
+    let platform = FakePlatform::new(OwnerLock::Trylock);
+    let (pinned, ()) = platform.pin();
+    assert_eq!(pinned, cpu(0));
+    thread::scope(|scope| {
+        let second = scope.spawn(|| panics(|| _ = platform.pin()));
+        assert!(second.join().unwrap());
+    });
 }

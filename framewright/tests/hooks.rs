@@ -16,7 +16,7 @@ use framewright::{
 };
 use framewright_fakes::{FakePlatform, Metadata, ProbeCall, ProbedPlatform, cpu, order};
 
-/// What a machine of one thread hears.
+/// The reports of a machine of one thread.
 #[derive(Default)]
 struct Listener {
     heard: Mutex<Heard>,

@@ -31,7 +31,7 @@ const PINNED: u32 = 50;
 const OUTLIVED: u32 = 5;
 /// Maximum number of objects that a builder writes before it overwrites them.
 const OBJECTS: u32 = 256;
-/// Pages that a program uses, evenly in their logarithm.
+/// Pages of a program, uniform in the logarithm.
 const LEAST: f64 = LEAST_PAGES as f64;
 const MOST: f64 = MOST_PAGES as f64;
 /// Time of a program per page, in nanoseconds, including the fault and storing to the page twice:

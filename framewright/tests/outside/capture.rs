@@ -38,7 +38,7 @@ impl Scene {
         blocks.push(token.alloc(PAIR).unwrap());
         let held = take_all(memory, &mut token);
         let handover: &'static Blocks = Box::leak(Box::new(Mutex::new(blocks)));
-        // It hands over the first block that fits, and then does what it likes.
+        // It hands over the first block that fits, and then calls `then`.
         memory.platform().set_relief(FakeRelief::new().on_compact(move |_, _, captured| {
             let mut blocks = handover.lock().unwrap();
             let refused = blocks.drain(..).filter_map(|block| captured.keep(block).err()).collect();

@@ -28,7 +28,7 @@ fn no_frame_is_lost_if_relief_panics_when_types_were_mixed() {
         free.into_iter().for_each(|block| token.free(block).unwrap());
         drop(token);
         memory.drain_all();
-        // It panics when it is asked whether it works in the background, or else when it is woken.
+        // It panics in `reclaims_in_background`, or else in `wake`.
         let is_in_background = move || {
             assert!(!asked, "asked");
             true
