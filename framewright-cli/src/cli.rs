@@ -84,7 +84,7 @@ Examples:
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Run {
-    /// Bursts of 32,768 frames up, then down, every frame touched (will-it-scale's page_fault1)
+    /// Bursts of 32,768 frames, allocated and touched, then freed (will-it-scale's page_fault1)
     #[command(after_help = workload::PAGE_FAULT_EXAMPLES,
               mut_arg("machine", |machine| machine.help(workload::KERNEL_MACHINE)))]
     PageFault(workload::PageFaultArgs),

@@ -181,7 +181,7 @@ fn state_after<P: Platform>(
         writeln!(text, "{:?}", memory.cpu_stats(cpu)).unwrap();
     }
     held.iter().for_each(|block| writeln!(text, "{block:?}").unwrap());
-    // What is allocated next, in its order.
+    // The next allocations, in their order.
     let request = Request::new(Order::ZERO, MigrateType::Movable).no_wait();
     for cpu in (0..CPUS).map(CpuId::new) {
         let mut token = memory.cpu(cpu).unwrap();

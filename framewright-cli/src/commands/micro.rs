@@ -130,7 +130,7 @@ pub(crate) fn show_instructions(report: &Report, style: Style) -> String {
     let table = Comparison::values(&report.runs).table(report.metric_names(), style);
     format!(
         "instructions per allocation and free of a frame, refills and bulk frees included;\n\
-         bursts of 32,768 frames up, then down, in mapping or random order\n\n{table}"
+         bursts of 32,768 frames, allocated, then freed in mapping or random order\n\n{table}"
     )
 }
 

@@ -1,7 +1,7 @@
 //! Instructions per operation, counted by callgrind.
 //!
 //! Times depend on the machine; instruction counts hardly do. The workload is that of a page fault
-//! benchmark: bursts of 32,768 frames up, then down, freed in the order in which they were mapped
+//! benchmark: bursts of 32,768 frames, allocated, then freed in the order in which they were mapped
 //! or at random. The bursts do not fit into the per-CPU lists of the memory (1 GiB, 4 CPUs), so
 //! refills and bulk frees are part of the figure.
 //!

@@ -91,7 +91,7 @@ impl Plan {
     pub const MOST: u64 = 600_000_000_000;
 
     /// The same on a machine of `cpus` CPUs. With few CPUs their phases do not average out
-    /// (page-fault goes up and down within some 70 virtual ms), so the time is longer; it costs as
+    /// (page-fault allocates and frees a burst within some 70 virtual ms), so the time is longer; it costs as
     /// much as that of many CPUs.
     #[must_use]
     pub fn on(self, cpus: u16) -> Self {

@@ -20,7 +20,7 @@
 //! | `cpu`          | the context of a body: both interfaces, and counters                 |
 //! | `heat`         | cache heat: whether an allocated frame is still in a CPU's cache     |
 //! | `figures`      | counters and times to metrics, the same for all machines             |
-//! | [`page_fault`] | bursts of frames up, then down (will-it-scale's page_fault1)         |
+//! | [`page_fault`] | bursts of frames, allocated, then freed (will-it-scale's page_fault1) |
 //! | [`kbuild`]     | compilers that fork, fault, write and exit                           |
 //! | [`socket_pairs`] | blocks allocated on one CPU and freed on another (bw_unix)         |
 //! | [`mmap_read`]  | files read once, of ten times the memory (lru-file-mmap-read)        |
@@ -118,7 +118,7 @@ impl Side {
 /// The workloads.
 #[derive(Clone, Debug)]
 pub enum Workload {
-    /// Bursts of frames up, then down.
+    /// Bursts of frames, allocated, then freed.
     PageFault(PageFault),
     /// Compilers that fork, fault, write and exit.
     Kbuild(Kbuild),

@@ -110,7 +110,7 @@ impl<'w, A: Allocator> Bursts<'w, A> {
         }
     }
 
-    /// Bursts up and down until the machine ends the run.
+    /// Allocates and frees bursts until the machine ends the run.
     pub(crate) fn work<W: World<A::Block>>(
         &mut self,
         cpu: &mut Cpu<'_, A, W>,

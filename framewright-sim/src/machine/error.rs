@@ -54,11 +54,11 @@ pub(super) fn nearest<'w>(text: &str, words: impl Iterator<Item = &'w str>) -> O
     words.filter_map(rank).min_by_key(|(rank, _)| *rank).map(|(_, word)| word)
 }
 
-/// A hint for an unknown `text`: "; the nearest there is: 'word'", or else "; there is: " and all
+/// A hint for an unknown `text`: "; the nearest is 'word'", or else "; there is: " and all
 /// words.
 pub(super) fn hint<'w>(text: &str, words: impl Iterator<Item = &'w str> + Clone) -> String {
     match nearest(text, words.clone()) {
-        Some(word) => format!("; the nearest there is: '{word}'"),
+        Some(word) => format!("; the nearest is '{word}'"),
         None => format!("; there is: {}", words.collect::<Vec<_>>().join(", ")),
     }
 }

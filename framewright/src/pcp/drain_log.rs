@@ -6,7 +6,7 @@
 use super::{ListIndex, pages::RING};
 use crate::buddy::{Bundle, Bundles};
 
-/// The log of one CPU for one zone. It has room for all that the lists can hold.
+/// The log of one CPU for one zone. Its capacity is that of the lists.
 pub(crate) struct DrainLog<'m> {
     entries: &'m mut [Bundle],
     /// The entries that are not traced yet.
@@ -30,7 +30,7 @@ impl<'m> DrainLog<'m> {
         self.first == self.end
     }
 
-    /// Appends a batch. A drain begins with an empty log, so there is room for all its batches.
+    /// Appends a batch. A drain begins with an empty log, so all its batches fit.
     pub(crate) fn push(&mut self, batch: &[Bundle]) {
         if self.is_empty() {
             (self.first, self.end) = (0, 0);

@@ -39,7 +39,7 @@ impl fmt::Display for TuningError<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             TuningError::UnknownKey { path, nearest: Some(key) } => {
-                write!(f, "unknown setting '{path}'; the nearest there is: '{}'", key.path)
+                write!(f, "unknown setting '{path}'; the nearest is '{}'", key.path)
             }
             TuningError::UnknownKey { path, nearest: None } => {
                 write!(f, "unknown setting '{path}'; there is none like it")?;

@@ -33,7 +33,7 @@ fn values_set_past_the_text_are_checked_too() {
 #[test]
 fn a_misspelt_key_is_answered_with_the_nearest() {
     let error = Tuning::default().set("pcp.bach", "1").unwrap_err().to_string();
-    assert_eq!(error, "unknown setting 'pcp.bach'; the nearest there is: 'pcp.batch'");
+    assert_eq!(error, "unknown setting 'pcp.bach'; the nearest is 'pcp.batch'");
     let error = Tuning::default().set("nosuch", "1").unwrap_err().to_string();
     assert_eq!(error, "unknown setting 'nosuch'; there is none like it");
     let error = Tuning::default().set("nosuch.batch", "1").unwrap_err().to_string();

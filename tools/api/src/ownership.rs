@@ -1,4 +1,4 @@
-//! What makes each public function sound that takes or yields frames, tokens, ranges, batches or captured blocks: an
+//! The list of public functions that take or yield frames, tokens, ranges, batches or captured blocks, each with its proof of soundness: an
 //! owner type, or what the caller of an unsafe function proves.
 //!
 //! The file has a line for each such function, with three columns: the function, its owner, and why. The owner is a type
@@ -51,7 +51,7 @@ pub(crate) fn types(lines: &BTreeSet<String>) -> BTreeSet<String> {
     types.collect()
 }
 
-/// What is wrong with the file, if it should list `functions` with owners among `types`.
+/// The faults of the file, if it should list `functions` with owners among `types`.
 pub(crate) fn faults(
     text: &str,
     functions: &BTreeMap<String, bool>,
