@@ -32,7 +32,8 @@ fn on_memory(hardening: Hardening, test: impl FnOnce(&Memory<'_, Machine>)) {
     config.tuning.zone.min_free = Auto::Fixed(0);
     config.tuning.hardening = hardening;
     let mut metadata = Metadata::new(Layout::new::<Machine>(&config).unwrap().bytes());
-    let memory = Memory::new(Machine::default(), &config, metadata.as_mut()).unwrap();
+    let memory =
+        Memory::new(Machine::default().keeping_reports(), &config, metadata.as_mut()).unwrap();
     memory.check().unwrap();
     test(&memory);
     memory.drain_all();
