@@ -445,7 +445,13 @@ fn seeds_of_the_fuzzer_give_a_machine_or_an_error() {
     let mut machines = 0;
     for entry in fs::read_dir(&seeds).expect("the seeds are in the repository") {
         let text = fs::read_to_string(entry.unwrap().path()).unwrap();
-        machines += u32::from(Spec::from_toml("seed.toml", &text).is_ok());
+        let Ok(spec) = Spec::from_toml("seed.toml", &text) else { continue };
+        machines += 1;
+        // The fuzzer's own assertions.
+        let written = spec.to_toml();
+        let again = Spec::from_toml("again.toml", &written).unwrap();
+        assert_eq!(again.inherited(), None);
+        assert_eq!(again.to_toml(), written);
     }
     assert!(machines > 0, "no machine in {}", seeds.display());
 }
