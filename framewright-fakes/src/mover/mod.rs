@@ -200,7 +200,7 @@ impl<'a, 'm, const TRACED: bool> FakeMover<'a, 'm, TRACED> {
         self.check_but(Order::ZERO, None);
     }
 
-    /// As [`FakeOwner::check`], while a test holds `block` of `order`.
+    /// As [`check`](Self::check), while a test holds `block` of `order`.
     pub fn check_but(&self, order: Order, block: Option<&Block<'_>>) {
         self.memory.check().unwrap_or_else(|violation| panic!("{violation}"));
         let pages = self.pages.borrow();
