@@ -258,7 +258,7 @@ impl<'a, 'm, P: Platform> CpuToken<'a, 'm, P> {
     #[inline(always)]
     pub(crate) fn try_free(&mut self, block: Block<'m>) -> Result<(), Block<'m>> {
         let (pfn, order) = (block.pfn(), block.order());
-        if !P::TRACING && block.belongs_to(self.tag) && self.push_movable(pfn, order) {
+        if !P::TRACING && block.belongs_to(self.tag) && self.push_movable(pfn, order).is_ok() {
             return Ok(());
         }
         Err(block)
@@ -267,24 +267,29 @@ impl<'a, 'm, P: Platform> CpuToken<'a, 'm, P> {
     #[inline(always)]
     fn free_frames(&mut self, pfn: Pfn, order: Order) -> Option<FreeError> {
         self.trace_free(pfn, order);
-        if self.push_movable(pfn, order) {
-            return None;
+        match self.push_movable(pfn, order) {
+            Ok(()) => None,
+            Err(frame) => {
+                cold_path();
+                self.free_to_other_list(frame, order)
+            }
         }
-        cold_path();
-        let frame = self.claim.local_zone().frame(pfn);
-        self.free_to_other_list(frame, order)
     }
 
     /// Puts a single frame on the list of movable frames of the first zone, if it belongs there and there is space.
+    /// Otherwise returns its number in that zone.
     #[inline(always)]
-    fn push_movable(&mut self, pfn: Pfn, order: Order) -> bool {
+    fn push_movable(&mut self, pfn: Pfn, order: Order) -> Result<(), u32> {
         let platform = self.memory().platform();
         let (local, mut lists) = self.claim.local_lists();
         let frame = local.frame(pfn);
         // Branching on the type, instead of computing the list from it, keeps what is pushed
         // off the path of the next pop: the processor predicts it.
         let movable = || local.is_movable(frame);
-        order == Order::ZERO && lists.push(platform, ListIndex::MOVABLE, frame, movable)
+        if order == Order::ZERO && lists.push(platform, ListIndex::MOVABLE, frame, movable) {
+            return Ok(());
+        }
+        Err(frame)
     }
 
     /// Frees a block that does not go to the list of single movable frames of the first zone,
