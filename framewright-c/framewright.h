@@ -149,7 +149,7 @@ enum fw_error {
     FW_ERROR_NOT_ALLOCATED = 63,
     // The block at this frame has another order.
     FW_ERROR_WRONG_ORDER = 64,
-    // The range is not made of whole pageblocks.
+    // The range is not made of whole pageblocks, nor within a range of the map that comes in pieces.
     FW_ERROR_NOT_WHOLE = 70,
     // The memory map has no such memory in one zone.
     FW_ERROR_NOT_IN_MAP = 71,

@@ -95,7 +95,7 @@ pub enum FwError {
     /// The block at this frame has another order.
     WrongOrder = 64,
 
-    /// The range is not made of whole pageblocks.
+    /// The range is not made of whole pageblocks, nor within a range of the map that comes in pieces.
     NotWhole = 70,
     /// The memory map has no such memory in one zone.
     NotInMap = 71,
@@ -166,7 +166,7 @@ const ALL: &[(FwError, &CStr)] = &[
     (FwError::AlreadyFree, c"frames are free already"),
     (FwError::NotAllocated, c"no allocated block starts at this frame"),
     (FwError::WrongOrder, c"the block at this frame has another order"),
-    (FwError::NotWhole, c"the range is not made of whole pageblocks"),
+    (FwError::NotWhole, c"the range is not made of whole pageblocks, nor within a range that comes in pieces"),
     (FwError::NotInMap, c"the memory map has no such memory in one zone"),
     (FwError::Present, c"memory of the range is present already"),
     (FwError::Absent, c"memory of the range is not present"),
