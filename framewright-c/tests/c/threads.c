@@ -11,7 +11,7 @@
 
 #define THREADS 4
 #define FRAMES 8192
-#define ROUNDS 20000
+#define ROUNDS 4000
 #define HELD 64
 #define MAILBOX 128
 
@@ -96,7 +96,7 @@ static void *work(void *number)
                 give_back(block);
             }
         }
-        if (round % 1000 == 999) {
+        if (round % 400 == 399) {
             uint64_t frames;
             OK(fw_drain(memory));
             if (fw_alloc_frames(memory, 77, 0, FW_MIGRATETYPE_MOVABLE, 0, FW_ANY_NODE, &frames) == FW_ERROR_NONE) {
@@ -112,13 +112,16 @@ static void *work(void *number)
     return NULL;
 }
 
+// MEMBARRIER_CMD_PRIVATE_EXPEDITED and its registration. The header of the kernel may be missing.
+#define BARRIER 8
+#define REGISTER 16
+
 // Linux runs a memory barrier on every thread of the process.
 static void membarrier(void *context, uint32_t cpu)
 {
     (void)context;
     (void)cpu;
-    // MEMBARRIER_CMD_GLOBAL needs no registration.
-    ASSERT(syscall(SYS_membarrier, 1, 0, 0) == 0);
+    ASSERT(syscall(SYS_membarrier, BARRIER, 0, 0) == 0);
 }
 
 static void run(bool with_barrier)
@@ -157,7 +160,7 @@ int main(void)
 {
     run(false);
     // Not every kernel has the system call.
-    if (syscall(SYS_membarrier, 1, 0, 0) == 0) {
+    if (syscall(SYS_membarrier, REGISTER, 0, 0) == 0) {
         run(true);
     }
     puts("ok");
