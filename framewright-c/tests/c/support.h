@@ -60,9 +60,11 @@ static inline void *address(void *context, uint64_t pfn)
 static inline void yield(void *context, uint32_t why, uint32_t spins)
 {
     (void)context;
-    (void)spins;
     ASSERT(why <= FW_WAIT_MEMORY);
-    sched_yield();
+    // Locks are held for a moment. A thread that yields each time may wait for many time slices of others.
+    if (spins % 200 == 199) {
+        sched_yield();
+    }
 }
 
 static inline void keep_report(void *context, const struct fw_corruption *report)

@@ -11,7 +11,7 @@
 
 #define THREADS 4
 #define FRAMES 8192
-#define ROUNDS 4000
+#define ROUNDS 20000
 #define HELD 64
 #define MAILBOX 128
 
@@ -96,7 +96,7 @@ static void *work(void *number)
                 give_back(block);
             }
         }
-        if (round % 400 == 399) {
+        if (round % 1000 == 999) {
             uint64_t frames;
             OK(fw_drain(memory));
             if (fw_alloc_frames(memory, 77, 0, FW_MIGRATETYPE_MOVABLE, 0, FW_ANY_NODE, &frames) == FW_ERROR_NONE) {
