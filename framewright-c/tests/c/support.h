@@ -3,14 +3,15 @@
 #ifndef SUPPORT_H
 #define SUPPORT_H
 
+#define _GNU_SOURCE
 #include "framewright.h"
 
 #include <inttypes.h>
-#include <sched.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 // Fails the program with the place and the error, if `call` does not return `wanted`.
 #define EXPECT(wanted, call) expect(__FILE__, __LINE__, #call, wanted, call)
@@ -57,13 +58,14 @@ static inline void *address(void *context, uint64_t pfn)
     return ram->start + (pfn - ram->first) * FW_FRAME_SIZE;
 }
 
-static inline void yield(void *context, uint32_t why, uint32_t spins)
+// A ticket lock is passed to the thread that has waited longest, which may not be running. So the others sleep for a
+// moment instead of calling sched_yield, which on a busy machine gives up whole time slices.
+static inline void nap(void *context, uint32_t why, uint32_t spins)
 {
     (void)context;
     ASSERT(why <= FW_WAIT_MEMORY);
-    // Locks are held for a moment. A thread that yields each time may wait for many time slices of others.
-    if (spins % 200 == 199) {
-        sched_yield();
+    if (spins >= 100) {
+        nanosleep(&(const struct timespec){.tv_nsec = 20000}, NULL);
     }
 }
 
@@ -85,7 +87,7 @@ static inline struct ram ram_of(uint64_t first, uint64_t frames)
 static inline struct fw_platform platform_of(struct ram *ram)
 {
     return (struct fw_platform){
-        .context = ram, .pin = pin, .address = address, .wait = yield, .corruption = keep_report};
+        .context = ram, .pin = pin, .address = address, .wait = nap, .corruption = keep_report};
 }
 
 // A memory in a buffer from malloc. It is freed by `end`.
