@@ -4,8 +4,8 @@
 mod support;
 
 use framewright::{
-    Config, CpuId, FrameRange, FreeError, Layout, Memory, MemoryRange, MigrateType, Order, Pfn,
-    RangeError, Request, ZoneId,
+    Config, Contiguous, CpuId, FrameRange, FreeError, Layout, Memory, MemoryRange, MigrateType,
+    Order, Pfn, RangeError, Request, ZoneId,
     tuning::{Auto, Hardening},
 };
 use support::machine::{Machine, Metadata};
@@ -135,6 +135,34 @@ fn a_bad_free_by_number_names_the_frame_and_changes_nothing() {
                 assert_eq!(memory.free(), free);
                 memory.check().unwrap();
             }
+        });
+    }
+}
+
+#[test]
+fn a_run_is_freed_by_number_once() {
+    for level in [Hardening::Checked, Hardening::Tracked, Hardening::Paranoid] {
+        on_memory(level, |memory| {
+            let wanted = Contiguous::new(1000, MigrateType::Unmovable);
+            let run = memory.alloc_contiguous(&wanted).unwrap().into_raw();
+            let (start, end) = (run.start().get(), run.end().get());
+            let refused = |from, to, at| {
+                let free = memory.free();
+                let why = FreeError::AlreadyFree;
+                let bad = Err(RangeError::BadFree { at: Pfn::new(at), why });
+                assert_eq!(free_raw(memory, range(from, to)), bad, "{from} to {to}");
+                assert_eq!(memory.platform().take_reports().len(), 1);
+                assert_eq!(memory.free(), free);
+                memory.check().unwrap();
+            };
+            refused(start, end + 1, end);
+            free_raw(memory, range(start + 300, start + 500)).unwrap();
+            refused(start, end, start + 300);
+            refused(start + 499, start + 501, start + 499);
+            free_raw(memory, range(start, start + 300)).unwrap();
+            free_raw(memory, range(start + 500, end)).unwrap();
+            refused(start, end, start);
+            refused(start + 500, end, start + 500);
         });
     }
 }

@@ -3,6 +3,7 @@
 //! The machine is the only unsafe code here. The tests are in modules that forbid unsafe code.
 #![cfg(not(any(framewright_loom, framewright_tso)))]
 
+mod bad_input;
 mod batches;
 mod capture;
 mod global;

@@ -1,0 +1,70 @@
+//! CPUs and their lists.
+
+use framewright::CpuId;
+
+use crate::{error::FwError, memory::FwMemory};
+
+/// Frees the blocks on the lists of all CPUs to the zones, so that larger blocks form and counts are exact. May be
+/// called while other CPUs allocate and free, but not by interrupt handlers.
+///
+/// # Safety
+///
+/// `memory` is NULL or from `fw_memory_init`, and not ended.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fw_drain(memory: *mut FwMemory) -> FwError {
+    // SAFETY: the contract is that of this function.
+    unsafe { FwMemory::of(memory) }.map(|memory| memory.memory().drain_all()).into()
+}
+
+/// As `fw_drain`, for one CPU.
+///
+/// # Safety
+///
+/// `memory` is NULL or from `fw_memory_init`, and not ended.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fw_drain_cpu(memory: *mut FwMemory, cpu: u32) -> FwError {
+    // SAFETY: the contract is that of this function.
+    let memory = unsafe { FwMemory::of(memory) };
+    memory.and_then(|memory| Ok(memory.memory().drain_cpu(cpu_of(cpu)?)?)).into()
+}
+
+/// Frees the blocks on the lists of the calling CPU, and ends its claim of them, so that `fw_cpu_offline` can take it
+/// offline. The next allocation or free on the CPU claims them again. Not for interrupt handlers.
+///
+/// # Safety
+///
+/// `memory` is NULL or from `fw_memory_init`, and not ended.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fw_cpu_release(memory: *mut FwMemory) -> FwError {
+    // SAFETY: the contract is that of this function.
+    unsafe { FwMemory::of(memory) }.and_then(FwMemory::release_cpu).into()
+}
+
+/// Takes a CPU offline that has called `fw_cpu_release`. Its lists stay empty, and those of the others may grow longer.
+/// Not for interrupt handlers.
+///
+/// # Safety
+///
+/// `memory` is NULL or from `fw_memory_init`, and not ended.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fw_cpu_offline(memory: *mut FwMemory, cpu: u32) -> FwError {
+    // SAFETY: the contract is that of this function.
+    let memory = unsafe { FwMemory::of(memory) };
+    memory.and_then(|memory| Ok(memory.memory().cpu_offline(cpu_of(cpu)?)?)).into()
+}
+
+/// Brings a CPU online. Not for interrupt handlers.
+///
+/// # Safety
+///
+/// `memory` is NULL or from `fw_memory_init`, and not ended.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fw_cpu_online(memory: *mut FwMemory, cpu: u32) -> FwError {
+    // SAFETY: the contract is that of this function.
+    let memory = unsafe { FwMemory::of(memory) };
+    memory.and_then(|memory| Ok(memory.memory().cpu_online(cpu_of(cpu)?)?)).into()
+}
+
+fn cpu_of(cpu: u32) -> Result<CpuId, FwError> {
+    u16::try_from(cpu).map(CpuId::new).map_err(|_| FwError::NoSuchCpu)
+}

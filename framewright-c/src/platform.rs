@@ -1,0 +1,287 @@
+//! The machine: a struct of C functions.
+
+use core::{
+    ffi::{c_char, c_void},
+    fmt::Write,
+};
+
+use framewright::{
+    CpuId, Order, Pfn, Platform,
+    frame::FRAME_SIZE,
+    observe::{Corruption, Finding},
+    platform::{BarrierTarget, OwnerLock, Probe, Wait, poison_word},
+    sync::{PlainWord, TicketLock},
+};
+
+use crate::{error::FwError, text::Text};
+
+/// Every CPU: see `remote_barrier`.
+pub const FW_ALL_CPUS: u32 = 0xffff_ffff;
+
+/// The condition that `wait` waits for.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub enum FwWait {
+    /// A lock that another CPU holds: short.
+    Lock = 0,
+    /// Another CPU to leave its lists: short.
+    Owner = 1,
+    /// Free memory: long.
+    Memory = 2,
+}
+
+/// A report of hardening: a bad free that was refused, or a stray write into a free frame.
+#[repr(C)]
+pub struct FwCorruption {
+    /// The first frame concerned.
+    pub pfn: u64,
+    /// The order of the block.
+    pub order: u32,
+    /// The reason of a refused free; FW_ERROR_NONE for a stray write.
+    pub error: FwError,
+    /// Blocks refused, or frames damaged, this one included.
+    pub count: u32,
+    /// The report as a sentence. Valid during the call.
+    pub text: *const c_char,
+}
+
+/// The machine. `fw_memory_init` copies the struct. Members without which a memory works are named optional: they may
+/// be NULL. Every function gets `context`.
+///
+/// The functions are called on all CPUs at once, and must not call the memory that calls them. They must return
+/// normally: no longjmp, no C++ exception.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct FwPlatform {
+    /// Passed to every function.
+    pub context: *mut c_void,
+    /// Keeps the caller on its CPU, and returns the number of that CPU, below `cpus` of `struct fw_config`. Until
+    /// `unpin` is called, no other thread that uses the memory runs on that CPU, except while the caller is in `wait`.
+    /// Interrupt handlers may run; each ends before the caller continues. Calls nest. A kernel disables preemption. A
+    /// program in which each thread has a number of its own returns that number.
+    pub pin: Option<unsafe extern "C" fn(context: *mut c_void) -> u32>,
+    /// Undoes one call of `pin`. Optional.
+    pub unpin: Option<unsafe extern "C" fn(context: *mut c_void, cpu: u32)>,
+    /// Masks interrupts on this CPU, and returns the state before. Optional: without it, interrupt handlers must not
+    /// use the memory.
+    pub irq_save: Option<unsafe extern "C" fn(context: *mut c_void) -> usize>,
+    /// Restores the state that `irq_save` returned. There if `irq_save` is.
+    pub irq_restore: Option<unsafe extern "C" fn(context: *mut c_void, state: usize)>,
+    /// The address at which a frame is mapped, readable and writable, until the function is called again on this CPU.
+    /// Optional: without it, FW_FLAG_ZEROED is refused, and hardening=paranoid does not detect stray writes.
+    pub address: Option<unsafe extern "C" fn(context: *mut c_void, pfn: u64) -> *mut c_void>,
+    /// The body of every loop that waits, also for locks: `why` is an `enum fw_wait`, and `spins` counts the calls of
+    /// one loop from 0. It relaxes the CPU or yields to other threads. Optional: without it, the CPU spins.
+    pub wait: Option<unsafe extern "C" fn(context: *mut c_void, why: u32, spins: u32)>,
+    /// A monotonic clock, in nanoseconds. Optional.
+    pub now: Option<unsafe extern "C" fn(context: *mut c_void) -> u64>,
+    /// Returns after the given CPU, or every CPU for FW_ALL_CPUS, has executed a full memory barrier, and executes one
+    /// itself. Called with interrupts enabled. Optional: without it, each allocation and free on a CPU executes an
+    /// atomic instruction, by which a CPU that drains the lists of another excludes it.
+    pub remote_barrier: Option<unsafe extern "C" fn(context: *mut c_void, cpu: u32)>,
+    /// Receives reports of bad frees that were refused, and of stray writes. It logs the report, or stops the
+    /// machine.
+    pub corruption: Option<unsafe extern "C" fn(context: *mut c_void, report: *const FwCorruption)>,
+}
+
+type Pin = unsafe extern "C" fn(*mut c_void) -> u32;
+type Report = unsafe extern "C" fn(*mut c_void, *const FwCorruption);
+type IrqSave = unsafe extern "C" fn(*mut c_void) -> usize;
+type IrqRestore = unsafe extern "C" fn(*mut c_void, usize);
+
+/// A [`FwPlatform`] that has all functions that it must have.
+pub(crate) struct Machine {
+    functions: FwPlatform,
+    pin: Pin,
+    report: Report,
+    irq: Option<(IrqSave, IrqRestore)>,
+}
+
+// SAFETY: the creator promises that the functions may be called on all CPUs with the context.
+unsafe impl Send for Machine {}
+// SAFETY: as above.
+unsafe impl Sync for Machine {}
+
+impl Machine {
+    /// The machine of these functions.
+    ///
+    /// # Safety
+    ///
+    /// The functions do what [`FwPlatform`] says, on every CPU, for as long as the result is used.
+    pub(crate) unsafe fn new(functions: FwPlatform) -> Result<Self, FwError> {
+        let (Some(pin), Some(report)) = (functions.pin, functions.corruption) else {
+            return Err(FwError::NoFunction);
+        };
+        if functions.irq_save.is_some() != functions.irq_restore.is_some() {
+            return Err(FwError::NoFunction);
+        }
+        let irq = functions.irq_save.zip(functions.irq_restore);
+        Ok(Self { functions, pin, report, irq })
+    }
+
+    /// Whether frames can be cleared.
+    #[inline(always)]
+    pub(crate) fn is_mapped(&self) -> bool {
+        self.functions.address.is_some()
+    }
+
+    /// Keeps the caller on its CPU until the result is dropped.
+    #[inline(always)]
+    pub(crate) fn pin(&self) -> Pinned<'_> {
+        // SAFETY: the creator promises that `pin` may be called on every CPU.
+        let cpu = unsafe { (self.pin)(self.functions.context) };
+        Pinned { machine: self, cpu }
+    }
+
+    /// The address of a frame; `None` if frames are not mapped.
+    fn address(&self, pfn: Pfn) -> Option<*mut u8> {
+        let address = self.functions.address?;
+        // SAFETY: the creator promises that `address` may be called on every CPU. It has the frames of the memory.
+        Some(unsafe { address(self.functions.context, pfn.get()) }.cast())
+    }
+}
+
+/// A caller that stays on its CPU until this value is dropped.
+pub(crate) struct Pinned<'a> {
+    machine: &'a Machine,
+    cpu: u32,
+}
+
+impl Pinned<'_> {
+    /// The CPU of the caller. A number that no CPU can have stays one.
+    #[inline(always)]
+    pub(crate) fn cpu(&self) -> CpuId {
+        CpuId::new(u16::try_from(self.cpu).unwrap_or(u16::MAX))
+    }
+}
+
+impl Drop for Pinned<'_> {
+    #[inline(always)]
+    fn drop(&mut self) {
+        if let Some(unpin) = self.machine.functions.unpin {
+            // SAFETY: `pin` was called for this value, and `unpin` is called once.
+            unsafe { unpin(self.machine.functions.context, self.cpu) }
+        }
+    }
+}
+
+// SAFETY: lock and words are the library's own. The biased protocol is used only if `remote_barrier` is there, which
+// then does what the library asks for: the creator promises it.
+unsafe impl Platform for Machine {
+    type Lock = TicketLock;
+    type Word = PlainWord;
+    type Irq = usize;
+
+    #[inline(always)]
+    fn irq_save(&self) -> usize {
+        match self.irq {
+            // SAFETY: the creator promises that it may be called on every CPU.
+            Some((save, _)) => unsafe { save(self.functions.context) },
+            None => 0,
+        }
+    }
+
+    #[inline(always)]
+    fn irq_restore(&self, state: usize) {
+        if let Some((_, restore)) = self.irq {
+            // SAFETY: `irq_save` has returned the state on this CPU.
+            unsafe { restore(self.functions.context, state) }
+        }
+    }
+
+    fn owner_lock(&self) -> OwnerLock {
+        match self.functions.remote_barrier {
+            Some(_) => OwnerLock::Biased,
+            None => OwnerLock::Trylock,
+        }
+    }
+
+    fn remote_barrier(&self, target: BarrierTarget) {
+        let cpu = match target {
+            BarrierTarget::Cpu(cpu) => u32::from(cpu.get()),
+            BarrierTarget::All => FW_ALL_CPUS,
+        };
+        if let Some(remote_barrier) = self.functions.remote_barrier {
+            // SAFETY: interrupts are enabled, as the library promises; the CPU exists.
+            unsafe { remote_barrier(self.functions.context, cpu) }
+        }
+    }
+
+    fn wait(&self, why: Wait, spins: u32) {
+        let why = match why {
+            Wait::Lock => FwWait::Lock,
+            Wait::Memory => FwWait::Memory,
+            // No call of the interface flushes TLBs.
+            Wait::Owner | Wait::Flush => FwWait::Owner,
+        };
+        match self.functions.wait {
+            // SAFETY: the creator promises that it may be called on every CPU.
+            Some(wait) => unsafe { wait(self.functions.context, why as u32, spins) },
+            None => core::hint::spin_loop(),
+        }
+    }
+
+    unsafe fn clear(&self, pfn: Pfn, order: Order) {
+        for frame in (0..order.frames()).map(|nth| pfn.offset(nth)) {
+            if let Some(start) = self.address(frame) {
+                // SAFETY: the caller owns the frame, which is mapped there.
+                unsafe { start.write_bytes(0, FRAME_SIZE) }
+            }
+        }
+    }
+
+    unsafe fn copy(&self, to: Pfn, from: Pfn) {
+        if let (Some(from), Some(to)) = (self.address(from), self.address(to)) {
+            // SAFETY: the caller owns both frames, which are two, and are mapped there.
+            unsafe { to.copy_from_nonoverlapping(from, FRAME_SIZE) }
+        }
+    }
+
+    unsafe fn poison(&self, pfn: Pfn, order: Order) {
+        for frame in (0..order.frames()).map(|nth| pfn.offset(nth)) {
+            if let Some(start) = self.address(frame) {
+                let words = start.cast::<u64>();
+                for nth in 0..FRAME_SIZE / size_of::<u64>() {
+                    // SAFETY: the caller decides about the frame, which is mapped there.
+                    unsafe { words.add(nth).write_unaligned(poison_word(frame)) }
+                }
+            }
+        }
+    }
+
+    unsafe fn verify_poison(&self, pfn: Pfn) -> Option<usize> {
+        let words = self.address(pfn)?.cast::<u64>();
+        let differs = |&nth: &usize| {
+            // SAFETY: the caller decides about the frame, which is mapped there.
+            unsafe { words.add(nth).read_unaligned() != poison_word(pfn) }
+        };
+        let word = (0..FRAME_SIZE / size_of::<u64>()).find(differs)?;
+        Some(word * size_of::<u64>())
+    }
+
+    fn now(&self) -> u64 {
+        // SAFETY: the creator promises that it may be called on every CPU.
+        self.functions.now.map_or(0, |now| unsafe { now(self.functions.context) })
+    }
+
+    fn corruption(&self, report: &Corruption) {
+        let mut text = Text::<160>::new();
+        // The text is cut off where it does not fit.
+        let _ = write!(text, "{report}");
+        let error = match report.what {
+            Finding::BadFree(why) => FwError::from(why),
+            _ => FwError::None,
+        };
+        let report = FwCorruption {
+            pfn: report.pfn.get(),
+            order: report.order.get().into(),
+            error,
+            count: report.count,
+            text: text.as_ptr(),
+        };
+        // SAFETY: the creator promises that it may be called on every CPU. The report lives until it returns.
+        unsafe { (self.report)(self.functions.context, &raw const report) }
+    }
+}
+
+impl Probe for Machine {}
