@@ -194,12 +194,7 @@ unsafe impl PageOwner<Machine> for PageCache {
         out.fill(Reference::default());
     }
 
-    fn unmap(
-        &self,
-        frames: &[Pfn],
-        _: &mut Unmapping<'_, '_, '_, Machine>,
-        out: &mut [Unmapped],
-    ) {
+    fn unmap(&self, frames: &[Pfn], _: &mut Unmapping<'_, '_, '_, Machine>, out: &mut [Unmapped]) {
         out.fill(Unmapped::StillMapped);
         answer(frames, out, |page| Unmapped::Removed { dirty: page.dirty });
     }
@@ -326,4 +321,10 @@ fn main() -> Result<(), Box<dyn Error>> {
     assert_eq!(memory.free(), free_at_start);
     println!("all {free_at_start} frames are free again");
     Ok(())
+}
+
+#[cfg(test)]
+#[test]
+fn runs() -> Result<(), Box<dyn Error>> {
+    main()
 }
