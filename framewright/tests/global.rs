@@ -130,6 +130,7 @@ fn nothing_works_before_it_is_initialised_and_once_is_enough() {
     // What fails leaves it as it was.
     let many = GlobalInitError::TooManyCpus { declared: 2, given: 3 };
     assert_eq!(start(&GLOBAL, 3), Err(many));
+    assert_eq!(many.to_string(), "the memory has 3 CPUs; the allocator was declared for 2");
     let map = [range(0, FRAMES).into()];
     let small = GLOBAL.init(Threads, &Config::new(&map, 2), &mut []);
     assert!(matches!(small, Err(GlobalInitError::Memory(InitError::MetadataTooSmall { .. }))));
@@ -142,6 +143,22 @@ fn nothing_works_before_it_is_initialised_and_once_is_enough() {
     GLOBAL.free(block).unwrap();
     end(&GLOBAL);
     end(&OTHER);
+}
+
+#[test]
+fn of_several_cpus_one_initialises() {
+    static GLOBAL: Global<Threads, 1> = Global::new();
+    let barrier = Barrier::new(4);
+    let results = thread::scope(|scope| {
+        let init = || {
+            barrier.wait();
+            start(&GLOBAL, 1)
+        };
+        [(); 4].map(|()| scope.spawn(init)).map(|thread| thread.join().unwrap())
+    });
+    let refused = |result: &&_| **result == Err(GlobalInitError::AlreadyInitialised);
+    assert_eq!(results.iter().filter(refused).count(), 3);
+    assert!(results.contains(&Ok(())));
 }
 
 #[test]
