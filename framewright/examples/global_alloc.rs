@@ -74,3 +74,9 @@ fn main() -> Result<(), Box<dyn Error>> {
     println!("{before} frames are free again");
     Ok(())
 }
+
+#[cfg(test)]
+#[test]
+fn runs() -> Result<(), Box<dyn Error>> {
+    main()
+}

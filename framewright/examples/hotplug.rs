@@ -72,3 +72,9 @@ fn main() -> Result<(), Box<dyn Error>> {
     println!("all {} frames are free", memory.free());
     Ok(())
 }
+
+#[cfg(test)]
+#[test]
+fn runs() -> Result<(), Box<dyn Error>> {
+    main()
+}

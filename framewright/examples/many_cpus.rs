@@ -119,3 +119,9 @@ fn main() -> Result<(), Box<dyn Error>> {
     println!("all {} frames are free again", memory.free());
     Ok(())
 }
+
+#[cfg(test)]
+#[test]
+fn runs() -> Result<(), Box<dyn Error>> {
+    main()
+}

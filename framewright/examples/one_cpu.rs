@@ -46,3 +46,9 @@ fn main() -> Result<(), Box<dyn Error>> {
     println!("{} of {} frames are free", memory.free(), memory.managed());
     Ok(())
 }
+
+#[cfg(test)]
+#[test]
+fn runs() -> Result<(), Box<dyn Error>> {
+    main()
+}

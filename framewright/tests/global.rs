@@ -120,7 +120,8 @@ fn nothing_works_before_it_is_initialised_and_once_is_enough() {
     static OTHER: Global<Threads, 1> = Global::new();
     assert_eq!(GLOBAL.alloc(PAGE).unwrap_err(), GlobalError::NotInitialised);
     assert!(matches!(GLOBAL.memory(), Err(GlobalError::NotInitialised)));
-    assert_eq!(GLOBAL.release_cpu(), Err(GlobalError::NotInitialised));
+    // SAFETY: no handler runs.
+    assert_eq!(unsafe { GLOBAL.release_cpu() }, Err(GlobalError::NotInitialised));
     // SAFETY: nothing is freed: the call is refused.
     let raw = unsafe { GLOBAL.free_raw(Pfn::new(0), Order::ZERO) };
     assert_eq!(raw, Err(FreeError::NotOurs));
@@ -129,6 +130,7 @@ fn nothing_works_before_it_is_initialised_and_once_is_enough() {
     // What fails leaves it as it was.
     let many = GlobalInitError::TooManyCpus { declared: 2, given: 3 };
     assert_eq!(start(&GLOBAL, 3), Err(many));
+    assert_eq!(many.to_string(), "the memory has 3 CPUs; the allocator was declared for 2");
     let map = [range(0, FRAMES).into()];
     let small = GLOBAL.init(Threads, &Config::new(&map, 2), &mut []);
     assert!(matches!(small, Err(GlobalInitError::Memory(InitError::MetadataTooSmall { .. }))));
@@ -141,6 +143,22 @@ fn nothing_works_before_it_is_initialised_and_once_is_enough() {
     GLOBAL.free(block).unwrap();
     end(&GLOBAL);
     end(&OTHER);
+}
+
+#[test]
+fn of_several_cpus_one_initialises() {
+    static GLOBAL: Global<Threads, 1> = Global::new();
+    let barrier = Barrier::new(4);
+    let results = thread::scope(|scope| {
+        let init = || {
+            barrier.wait();
+            start(&GLOBAL, 1)
+        };
+        [(); 4].map(|()| scope.spawn(init)).map(|thread| thread.join().unwrap())
+    });
+    let refused = |result: &&_| **result == Err(GlobalInitError::AlreadyInitialised);
+    assert_eq!(results.iter().filter(refused).count(), 3);
+    assert!(results.contains(&Ok(())));
 }
 
 #[test]
@@ -182,7 +200,8 @@ fn every_cpu_has_its_token() {
                     }
                 }
                 held.into_iter().for_each(|block| GLOBAL.free(block).unwrap());
-                GLOBAL.release_cpu().unwrap();
+                // SAFETY: no handler runs.
+                unsafe { GLOBAL.release_cpu() }.unwrap();
                 assert_eq!(PINS.get(), 0);
             });
         }
@@ -206,7 +225,8 @@ fn a_handler_allocates_and_frees_while_the_token_is_in_use() {
         let block = INTERRUPTED.alloc(PAGE.atomic()).unwrap();
         let claimed = INTERRUPTED.memory().unwrap().cpu(CpuId::new(0));
         assert!(claimed.is_err(), "the interrupted request has the token");
-        INTERRUPTED.release_cpu().unwrap();
+        // SAFETY: this is a hook of the request below, not a handler that has interrupted it anywhere.
+        unsafe { INTERRUPTED.release_cpu() }.unwrap();
         INTERRUPTED.free(block).unwrap();
         let block = INTERRUPTED.alloc(PAGE.atomic()).unwrap();
         let (pfn, order) = block.into_raw();
@@ -233,7 +253,8 @@ fn a_token_that_somebody_else_has_is_named() {
     GLOBAL.free(GLOBAL.alloc(PAGE).unwrap()).unwrap();
     let memory = GLOBAL.memory().unwrap();
     assert!(memory.cpu(CpuId::new(0)).is_err(), "the static has it now");
-    GLOBAL.release_cpu().unwrap();
+    // SAFETY: no handler runs.
+    unsafe { GLOBAL.release_cpu() }.unwrap();
     memory.cpu_offline(CpuId::new(0)).unwrap();
     let offline = GLOBAL.alloc(PAGE).unwrap_err();
     assert_eq!(offline.to_string(), "CPU 0 is offline");

@@ -120,6 +120,13 @@ pub(crate) fn measure_timer() {
     TICK_COUNT.store((counted * TICK / took.max(1)).max(1), Ordering::Relaxed);
 }
 
+/// Divides the period of timers that are started from now on.
+#[cfg(feature = "global")]
+pub(crate) fn divide_period(by: u64) {
+    let count = TICK_COUNT.load(Ordering::Relaxed) / by;
+    TICK_COUNT.store(count.max(1), Ordering::Relaxed);
+}
+
 /// Starts the periodic timer of this CPU.
 pub(crate) fn start_timer() {
     write(TIMER_DIVIDE, DIVIDE_BY_16);

@@ -8,6 +8,8 @@
 //! A halted CPU takes interrupts even if its caller had masked them: it waits, so it holds no lock of the
 //! library that a handler could need, and it must serve the requests of other CPUs.
 
+#[cfg(feature = "global")]
+use core::sync::atomic::AtomicBool;
 use core::sync::atomic::{AtomicU64, Ordering, fence};
 
 use framewright::CpuId;
@@ -54,6 +56,9 @@ pub(crate) fn once(event: Event, spins: u32) {
     if spins < CHECKS {
         return;
     }
+    if stays_masked() {
+        return core::hint::spin_loop();
+    }
     let me = this_cpu().id.index();
     let awaited = &AWAITED[me];
     if (spins - CHECKS).is_multiple_of(2) {
@@ -71,6 +76,27 @@ pub(crate) fn once(event: Event, spins: u32) {
     if enabled {
         control::enable_interrupts();
     }
+}
+
+/// Whether CPUs that have masked interrupts do not halt, because handlers allocate.
+#[cfg(feature = "global")]
+static STAY_MASKED: AtomicBool = AtomicBool::new(false);
+
+/// From now on handlers allocate. So a CPU that waits with interrupts masked leaves them masked, and spins: a handler
+/// would wait for a lock that the interrupted code is about to get, and would use the stack of its vector twice.
+#[cfg(feature = "global")]
+pub(crate) fn stay_masked() {
+    STAY_MASKED.store(true, Ordering::Relaxed);
+}
+
+#[cfg(feature = "global")]
+fn stays_masked() -> bool {
+    STAY_MASKED.load(Ordering::Relaxed) && !control::interrupts_enabled()
+}
+
+#[cfg(not(feature = "global"))]
+fn stays_masked() -> bool {
+    false
 }
 
 /// Makes this CPU, if it is about to halt, check its condition once more. Called after work that was done since

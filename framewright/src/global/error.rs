@@ -37,7 +37,7 @@ impl fmt::Display for GlobalInitError {
         match self {
             Self::AlreadyInitialised => f.write_str("the allocator was initialised before"),
             Self::TooManyCpus { declared, given } => {
-                write!(f, "the allocator was declared for {declared} CPUs; the memory has {given}")
+                write!(f, "the memory has {given} CPUs; the allocator was declared for {declared}")
             }
             Self::NoSpace { bytes } => {
                 write!(f, "no range of the memory map has {bytes} bytes for the metadata")

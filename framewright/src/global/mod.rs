@@ -7,8 +7,8 @@
 //!
 //! A token is used by one caller at a time. Threads are kept apart by pinning. An interrupt handler, a hook of the
 //! embedder that is called back, and a thread that runs while another waits in such a hook may find the token of their
-//! CPU in use. They take blocks from the zones then, and free to them, without the token. So all methods may be
-//! called by interrupt handlers, but not by handlers of NMIs, which may have interrupted a holder of a zone's lock.
+//! CPU in use. They take blocks from the zones then, and free to them, without the token. So all safe methods
+//! may be called by interrupt handlers, but not by handlers of NMIs, which may have interrupted a holder of a zone's lock.
 //! Interrupts need not be masked for that: a handler ends before the interrupted code continues.
 
 #![allow(unsafe_code)]
@@ -287,12 +287,17 @@ impl<P: Pinning, const CPUS: usize> Global<P, CPUS> {
     /// # Errors
     ///
     /// [`GlobalError::NotInitialised`].
-    pub fn release_cpu(&'static self) -> Result<(), GlobalError> {
+    ///
+    /// # Safety
+    ///
+    /// The caller is no interrupt handler: the code that a handler has interrupted may be about to use the token.
+    pub unsafe fn release_cpu(&'static self) -> Result<(), GlobalError> {
         let memory = self.memory()?;
         let pinned = Pinned::new(memory.platform());
         if let Ok(mut slot) = self.enter(memory, pinned.cpu) {
             slot.token().drain();
-            slot.release();
+            // SAFETY: the caller is no handler.
+            unsafe { slot.release() };
         }
         Ok(())
     }

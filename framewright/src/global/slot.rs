@@ -3,8 +3,10 @@
 //! Only code on the CPU itself reads or writes the slot, and no other thread does so meanwhile, because callers are
 //! pinned. What remains is code that runs in the middle of a caller: interrupt handlers, hooks of the embedder, and
 //! threads that run while a caller waits in a hook. If such code finds the slot in use, it leaves the slot alone.
-//! Only a handler can come before the caller has marked the slot as in use. When it has ended, the mark is as before;
-//! whether the token is there is read only afterwards. So plain loads and stores suffice, in the order of the program.
+//! Only a handler can come between the load of the state and the mark. When it has ended, the slot is not in use again,
+//! and a token that was there still is: handlers do not release it. A token that was not there may have come; so
+//! whether it is there is read again after the mark. So plain loads and stores suffice, in the order of the program,
+//! and the hot path loads one word.
 
 use core::{cell::UnsafeCell, mem::MaybeUninit};
 
@@ -14,14 +16,21 @@ use crate::{
     core::CpuError,
     memory::Memory,
     platform::CpuId,
-    sync::{Ordering, StaticBool, compiler_fence},
+    sync::{Ordering, StaticBool, StaticU8, compiler_fence},
 };
 
 type Token<P> = CpuToken<'static, 'static, P>;
 
+/// There is no token, and nobody uses the slot.
+const EMPTY: u8 = 0;
+/// The token is there, and nobody uses it.
+const IDLE: u8 = 1;
+/// Somebody uses the slot.
+const IN_USE: u8 = 2;
+
 /// The token of one CPU.
 pub(super) struct Slot<P: Pinning + 'static> {
-    in_use: StaticBool,
+    state: StaticU8,
     /// Whether the token is there. Changed by the user of the slot alone.
     has_token: StaticBool,
     token: UnsafeCell<MaybeUninit<Token<P>>>,
@@ -44,7 +53,7 @@ impl NotEntered {
 impl<P: Pinning> Slot<P> {
     pub(super) const fn new() -> Self {
         Self {
-            in_use: StaticBool::new(false),
+            state: StaticU8::new(EMPTY),
             has_token: StaticBool::new(false),
             token: UnsafeCell::new(MaybeUninit::uninit()),
         }
@@ -57,8 +66,11 @@ impl<P: Pinning> Slot<P> {
     /// The caller is pinned on the CPU of the slot until the result is dropped.
     #[inline(always)]
     pub(super) unsafe fn try_enter(&'static self) -> Option<Entered<P>> {
-        let entered = self.mark()?;
-        self.has_token.load(Ordering::Relaxed).then_some(entered)
+        if self.state.load(Ordering::Relaxed) != IDLE {
+            return None;
+        }
+        self.mark();
+        Some(Entered { slot: self, has_token: true })
     }
 
     /// Enters the slot of `cpu`. Claims the token if it is not there.
@@ -71,51 +83,61 @@ impl<P: Pinning> Slot<P> {
         memory: &'static Memory<'static, P>,
         cpu: CpuId,
     ) -> Result<Entered<P>, NotEntered> {
-        let entered = self.mark().ok_or(NotEntered::InUse)?;
-        if !self.has_token.load(Ordering::Relaxed) {
+        if self.state.load(Ordering::Relaxed) == IN_USE {
+            return Err(NotEntered::InUse);
+        }
+        self.mark();
+        let has_token = self.has_token.load(Ordering::Relaxed);
+        let mut entered = Entered { slot: self, has_token };
+        if !has_token {
             entered.claim(memory, cpu).map_err(NotEntered::NoToken)?;
         }
         Ok(entered)
     }
 
-    /// Marks the slot as in use, if it is not. The token may be missing.
+    /// Marks the slot as in use.
     #[inline(always)]
-    fn mark(&'static self) -> Option<Entered<P>> {
-        if self.in_use.load(Ordering::Relaxed) {
-            return None;
-        }
-        self.in_use.store(true, Ordering::Relaxed);
+    fn mark(&self) {
+        self.state.store(IN_USE, Ordering::Relaxed);
         compiler_fence(Ordering::SeqCst);
-        Some(Entered(self))
     }
 }
 
 /// The slot of this CPU, entered until this value is dropped.
-pub(super) struct Entered<P: Pinning + 'static>(&'static Slot<P>);
+pub(super) struct Entered<P: Pinning + 'static> {
+    slot: &'static Slot<P>,
+    has_token: bool,
+}
 
 impl<P: Pinning> Entered<P> {
     #[cold]
     #[inline(never)]
-    fn claim(&self, memory: &'static Memory<'static, P>, cpu: CpuId) -> Result<(), CpuError> {
+    fn claim(&mut self, memory: &'static Memory<'static, P>, cpu: CpuId) -> Result<(), CpuError> {
         let token = memory.cpu(cpu)?;
         // SAFETY: this value alone uses the slot, and there is no token in it.
-        unsafe { (*self.0.token.get()).write(token) };
-        self.0.has_token.store(true, Ordering::Relaxed);
+        unsafe { (*self.slot.token.get()).write(token) };
+        self.slot.has_token.store(true, Ordering::Relaxed);
+        self.has_token = true;
         Ok(())
     }
 
     #[inline(always)]
     pub(super) fn token(&mut self) -> &mut Token<P> {
-        // SAFETY: a value that `Slot::enter` or `Slot::try_enter` has returned has a token until it is released, and it alone uses the
-        // slot.
-        unsafe { (*self.0.token.get()).assume_init_mut() }
+        // SAFETY: a value that `Slot::enter` or `Slot::try_enter` has returned has a token until it is released, and
+        // it alone uses the slot.
+        unsafe { (*self.slot.token.get()).assume_init_mut() }
     }
 
     /// Gives the token back.
-    pub(super) fn release(self) {
-        self.0.has_token.store(false, Ordering::Relaxed);
+    ///
+    /// # Safety
+    ///
+    /// No code that was interrupted on this CPU is about to enter the slot: the caller is no interrupt handler.
+    pub(super) unsafe fn release(mut self) {
+        self.slot.has_token.store(false, Ordering::Relaxed);
+        self.has_token = false;
         // SAFETY: as in `token`. The slot has no token afterwards, and this value ends.
-        unsafe { (*self.0.token.get()).assume_init_drop() };
+        unsafe { (*self.slot.token.get()).assume_init_drop() };
     }
 }
 
@@ -123,6 +145,7 @@ impl<P: Pinning> Drop for Entered<P> {
     #[inline(always)]
     fn drop(&mut self) {
         compiler_fence(Ordering::SeqCst);
-        self.0.in_use.store(false, Ordering::Relaxed);
+        let state = if self.has_token { IDLE } else { EMPTY };
+        self.slot.state.store(state, Ordering::Relaxed);
     }
 }

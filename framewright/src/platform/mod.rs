@@ -136,6 +136,10 @@ pub unsafe trait Platform: Probe + Sized + Sync {
     /// The body of every waiting loop: relaxes the CPU, serves requests to it, halts it, or parks the
     /// thread. `spins` counts the calls of one loop, from 0. Between two calls the loop checks its
     /// condition: it loads a [`Platform::Word`], unless it waits for a lock or for memory.
+    ///
+    /// Waits for a lock ([`Wait::Lock`]) happen with interrupts masked. If interrupt handlers allocate or free, they
+    /// must stay masked, because the handler would wait for the lock that the interrupted code is about to get. All
+    /// other waits happen with interrupts enabled, unless the caller has masked them.
     fn wait(&self, why: Wait, spins: u32);
 
     /// Fills the 2^order frames from `pfn` with zeroes.

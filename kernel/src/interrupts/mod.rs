@@ -123,6 +123,8 @@ fn counted(frame: &TrapFrame) -> &'static Cpu {
 fn tick(cpu: &Cpu) {
     cpu.ticked.set(true);
     shootdown::tick();
+    #[cfg(feature = "global")]
+    crate::workload::global::tick(cpu);
 }
 
 /// Executes the barriers that other CPUs have requested.

@@ -14,6 +14,12 @@ use framewright::{
     sync::PlainWord,
 };
 
+#[cfg(feature = "global")]
+use framewright::{
+    CpuId,
+    global::{Mapped, Pinning},
+};
+
 use crate::{
     apic,
     clock::Clock,
@@ -123,3 +129,26 @@ unsafe impl Platform for Machine {
 }
 
 impl Probe for Machine {}
+
+// SAFETY: a thread of this kernel is preempted by interrupt handlers only, and stays on its CPU.
+#[cfg(feature = "global")]
+unsafe impl Pinning for Machine {
+    type Pin = ();
+
+    #[inline(always)]
+    fn pin(&self) -> (CpuId, ()) {
+        (this_cpu().id, ())
+    }
+
+    #[inline(always)]
+    fn unpin(&self, (): ()) {}
+}
+
+// SAFETY: all memory is mapped at its own address. Memory maps of this machine name memory that the kernel has for
+// them alone.
+#[cfg(feature = "global")]
+unsafe impl Mapped for Machine {
+    fn address(&self, pfn: Pfn) -> *mut u8 {
+        core::ptr::with_exposed_provenance_mut(frames::address(pfn) as usize)
+    }
+}

@@ -25,7 +25,7 @@ use crate::{
 };
 
 const PAGE: Request = Request::new(Order::ZERO, MigrateType::Movable);
-const PAIRS: u64 = 4096;
+pub(super) const PAIRS: u64 = 4096;
 const ROUNDS: u64 = 4;
 
 /// Instructions of some pairs, and of the loop around them.
@@ -67,7 +67,7 @@ fn count(work: impl FnOnce()) -> u64 {
 
 /// Instructions of repeated pairs. The loop has two instructions, whatever its body is.
 #[inline(always)]
-fn repeated(mut pair: impl FnMut()) -> u64 {
+pub(super) fn repeated(mut pair: impl FnMut()) -> u64 {
     count(|| {
         let mut left = PAIRS;
         loop {
@@ -166,7 +166,7 @@ fn any_number() -> u64 {
 
 /// Makes the compiler compute a number, without an instruction.
 #[inline(always)]
-fn use_up(number: u64) {
+pub(super) fn use_up(number: u64) {
     // SAFETY: no instruction is executed.
     unsafe { asm!("/* {} */", in(reg) number, options(nomem, nostack, preserves_flags)) };
 }

@@ -5,6 +5,7 @@
 //! | `boot` | every CPU allocates, verifies and frees some frames |
 //! | `alloc-micro` | counts instructions of pairs of allocation and free |
 //! | `page-fault` | every CPU touches pages, and unmaps them |
+//! | `global` | one allocator in a static, also in interrupt handlers (feature `global`) |
 //! | `high-alloc` | CPUs build while huge pages are requested |
 //! | `kbuild` | every CPU runs compilers, one after the other |
 //! | `masked` | all operations of the library that mask interrupts (feature `masked`) |
@@ -14,6 +15,8 @@
 mod alloc_micro;
 mod boot;
 mod builder;
+#[cfg(feature = "global")]
+pub(crate) mod global;
 mod high_alloc;
 mod kbuild;
 #[cfg(feature = "masked")]
@@ -51,6 +54,8 @@ pub(crate) fn run(command_line: &CommandLine, boot_nanos: u64) -> bool {
         "boot" => boot::run(&options, &mut report),
         "alloc-micro" => alloc_micro::run(&options, &mut report),
         "page-fault" => page_fault::run(&options, &mut report),
+        #[cfg(feature = "global")]
+        "global" => global::run(&options, &mut report),
         "high-alloc" => high_alloc::run(&options, &mut report),
         "kbuild" => kbuild::run(&options, &mut report),
         #[cfg(feature = "masked")]
