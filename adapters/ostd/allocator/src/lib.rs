@@ -6,9 +6,8 @@
 //! ```
 //!
 //! OSTD hands over its free memory in pieces, and then allocates for the first time. That is when the library is
-//! initialised. Memory between the pieces is in use from the start: OSTD's early allocator has handed it out, or it holds
-//! the kernel. OSTD frees some of it later, frame by frame, without naming it before. The memory map therefore names
-//! the gaps as memory that comes in pieces, and such a frame is added when it is freed.
+//! initialised. OSTD's early allocator has handed out memory before, and some of that is freed later, frame by frame. The
+//! memory map names it as in use from the start.
 //!
 //! OSTD allocates runs of any length, and frees them in any parts.
 
@@ -126,7 +125,7 @@ fn free_frame(addr: Paddr) {
     }
 }
 
-/// Adds a frame in use from the start, which is freed for the first time.
+/// Adds a frame between the pieces that was not known to be in use, and is freed.
 #[cold]
 fn add_frame(addr: Paddr) {
     let (Some(range), Ok(memory)) = (frames_of(addr, PAGE_SIZE), FRAMES.memory()) else { return };

@@ -2,6 +2,7 @@
 
 use framewright::{
     Config, FrameRange, MemoryRange, Pfn,
+    frame::FRAME_SIZE,
     tuning::{Hardening, Tuning},
 };
 use ostd::sync::{LocalIrqDisabled, SpinLock};
@@ -10,6 +11,9 @@ use crate::{FRAMES, machine::Machine};
 
 /// The maximum of pieces before the first allocation. Memory maps have some ten.
 const PIECES: usize = 64;
+
+/// The first frame at 4 GiB.
+const HIGH: Pfn = Pfn::new((4 << 30) / FRAME_SIZE as u64);
 
 struct Pieces {
     /// Ascending.
@@ -32,27 +36,71 @@ pub(crate) fn keep(range: FrameRange) {
     kept.len += 1;
 }
 
-/// Initialises the allocator with the pieces. Between them the map names memory that comes in pieces.
+impl Pieces {
+    fn all(&self) -> impl Iterator<Item = FrameRange> + Clone + '_ {
+        self.ranges.iter().flatten().copied()
+    }
+
+    /// The start of the largest piece on one side of 4 GiB.
+    fn largest(&self, is_high: bool) -> Option<Pfn> {
+        let side = self.all().filter(|piece| (piece.start() >= HIGH) == is_high);
+        side.max_by_key(|piece| piece.frames()).map(|piece| piece.start())
+    }
+
+    /// The memory map: the pieces, and what lies between.
+    fn map(&self, add: &mut dyn FnMut(MemoryRange)) {
+        let mut end = Pfn::new(0);
+        for piece in self.all() {
+            let is_early = self.largest(piece.start() >= HIGH) == Some(piece.start());
+            let early = if piece.start() >= HIGH { end.max(HIGH) } else { end };
+            let early = if is_early { early } else { piece.start() };
+            for (range, in_use) in [
+                (FrameRange::new(end, early), false),
+                (FrameRange::new(early, piece.start()), true),
+            ] {
+                if let Some(range) = range.filter(|range| range.frames() > 0) {
+                    let range = MemoryRange::from(range);
+                    add(if in_use { range.in_use() } else { range.in_pieces() });
+                }
+            }
+            add(piece.into());
+            end = piece.end();
+        }
+    }
+}
+
+/// Initialises the allocator.
+///
+/// OSTD's early allocator has taken its frames from the start of the largest usable range below 4 GiB, and of that
+/// above. So what lies below the largest pieces is in use from the start, and OSTD frees parts of it later. The map names
+/// the other gaps as memory that comes in pieces.
 pub(crate) fn start() {
     let kept = KEPT.lock();
-    let Some(any) = kept.ranges[0] else { panic!("OSTD allocates before it has added memory") };
-    let mut map = [MemoryRange::from(any); 2 * PIECES];
+    let Some(any) = kept.all().next() else {
+        panic!("OSTD allocates before it has added memory");
+    };
+    // A piece, and two ranges before it.
+    let mut map = [MemoryRange::from(any); 3 * PIECES];
     let mut len = 0;
-    let mut end = Pfn::new(0);
-    for &piece in kept.ranges.iter().flatten() {
-        if let Some(gap) = FrameRange::new(end, piece.start()).filter(|gap| gap.frames() > 0) {
-            map[len] = MemoryRange::from(gap).in_pieces();
-            len += 1;
-        }
-        map[len] = piece.into();
+    kept.map(&mut |range| {
+        map[len] = range;
         len += 1;
-        end = piece.end();
-    }
+    });
     // OSTD's own record of every frame refuses to free a frame twice.
     let mut tuning = Tuning::default();
     tuning.hardening = Hardening::Off;
     let config = Config::new(&map[..len], ostd::cpu::num_cpus() as u16).with_tuning(tuning);
     if let Err(error) = FRAMES.init_in_map(Machine, &config) {
         panic!("Framewright cannot manage the memory: {error}");
+    }
+    let Ok(memory) = FRAMES.memory() else { return };
+    for range in &map[..len] {
+        // Fails for ranges that are not in use.
+        if let Ok(extent) = memory.take_in_use(range.frames)
+            && let Ok(frames) = memory.split_extent(extent)
+        {
+            // OSTD frees them by number.
+            let _ = frames.into_raw();
+        }
     }
 }

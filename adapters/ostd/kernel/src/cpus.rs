@@ -26,14 +26,20 @@ static DONE: AtomicUsize = AtomicUsize::new(0);
 static FAILED: AtomicBool = AtomicBool::new(false);
 static END: AtomicU64 = AtomicU64::new(0);
 
+/// The maximum of CPUs.
+const CPUS: usize = 16;
+/// How often the second task of each CPU ran.
+static SWITCHES: [AtomicUsize; CPUS] = [const { AtomicUsize::new(0) }; CPUS];
+
 /// Runs `first` on CPU 0, and lets the other CPUs wait for work. Does not return: the caller is no task.
 pub(crate) fn start(first: fn()) -> ! {
     inject_scheduler(Box::leak(Box::new(PerCpu::new())));
     for cpu in 0..num_cpus() {
         let task = move || if cpu == 0 { first() } else { serve(cpu) };
         spawn(cpu, task);
-        spawn(cpu, || {
+        spawn(cpu, move || {
             loop {
+                SWITCHES[cpu].fetch_add(1, Ordering::AcqRel);
                 Task::yield_now();
             }
         });
@@ -106,10 +112,10 @@ pub(crate) fn run(work: Work) -> Result<u64, &'static str> {
     }
 }
 
-/// Switches tasks until the other CPUs, which do so too, have done it often: unmapped pages are free then.
+/// Waits until each CPU has switched tasks often: unmapped pages are free then.
 fn settle() {
-    for _ in 0..20 {
-        Task::yield_now();
-        core::hint::spin_loop();
+    for switches in &SWITCHES[..num_cpus()] {
+        let enough = switches.load(Ordering::Acquire) + 10;
+        yield_until(|| switches.load(Ordering::Acquire) >= enough);
     }
 }
