@@ -151,5 +151,6 @@ pub mod guide {}
 pub mod frame {
     pub use crate::types::{
         Block, Extent, FRAME_SIZE, FrameRange, Order, PAGEBLOCK_FRAMES, PAGEBLOCK_ORDER, Pfn,
+        SingleFrames,
     };
 }

@@ -17,7 +17,7 @@ use crate::{
     platform::Platform,
     types::{
         Contiguous, CpuId, Extent, FrameRange, MigrateType, Order, PAGEBLOCK_FRAMES, RangeError,
-        ZoneId,
+        SingleFrames, ZoneId,
     },
     zone::{self},
 };
@@ -79,6 +79,9 @@ impl<'m, P: Platform> MemoryCore<'m, P> {
         if let Some(extent) = self.find_contiguous(wanted) {
             return Ok(extent);
         }
+        if !wanted.request().may_wait() {
+            return Err(RangeError::NotFound);
+        }
         self.drain_all();
         self.find_contiguous(wanted).ok_or(RangeError::NotFound)
     }
@@ -133,6 +136,26 @@ impl<'m, P: Platform> MemoryCore<'m, P> {
         }
         give_run(&cpu, start, end);
         Ok(())
+    }
+
+    /// Makes each frame of an extent a block.
+    ///
+    /// # Errors
+    ///
+    /// An extent of another memory is given back, and one that was freed raw before.
+    pub(crate) fn split_extent(&self, extent: Extent<'m>) -> Result<SingleFrames<'m>, Extent<'m>> {
+        if !extent.belongs_to(self.tag()) {
+            return Err(extent);
+        }
+        let Ok((zone, start, end)) = self.locate_range(extent.range()) else { return Err(extent) };
+        let cpu = self.context(zone, ACCOUNT);
+        if cpu.mark_split(start, end).is_err() {
+            return Err(extent);
+        }
+        for (from, to) in stretches(start, end) {
+            cpu.unfold_range(from, to);
+        }
+        Ok(SingleFrames::of(extent))
     }
 
     /// Frees an extent, or a part of one.

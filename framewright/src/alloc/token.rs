@@ -7,6 +7,7 @@ use crate::{
     core::{Claim, LocalZone, MemoryCore, SlowPathState},
     pcp::{ListIndex, Owned, RawFree},
     platform::{Platform, Site},
+    tuning::Hardening,
     types::{
         AllocError, Block, CpuId, Event, FreeError, MemoryTag, MigrateType, Order, Pfn, Request,
         Shortage, Watermark,
@@ -262,6 +263,22 @@ impl<'a, 'm, P: Platform> CpuToken<'a, 'm, P> {
             return Ok(());
         }
         Err(block)
+    }
+
+    /// Frees a frame by number as [`CpuToken::try_free`] does a block, unless frees are checked. `false` if nothing was
+    /// done.
+    ///
+    /// # Safety
+    ///
+    /// As for [`CpuToken::free_raw`].
+    #[allow(unsafe_code)]
+    #[inline(always)]
+    pub(crate) unsafe fn try_free_raw(&mut self, pfn: Pfn, order: Order) -> bool {
+        let memory = self.memory();
+        !P::TRACING
+            && memory.tuning().hardening == Hardening::Off
+            && memory.locate(pfn, order).is_ok()
+            && self.push_movable(pfn, order)
     }
 
     #[inline(always)]

@@ -176,6 +176,16 @@ impl Buddy<'_> {
         self.relist(piece.index, of, ());
     }
 
+    /// Makes every frame from `start` to `end`, which was taken as part of a range, a block of its own. Frames of
+    /// pageblocks that are not folded are that already.
+    pub(crate) fn split_range(&mut self, start: u32, end: u32) {
+        for index in whole_pageblocks(start, end) {
+            if self.lists.gigablocks.allocated_order(index) == Some(Order::PAGEBLOCK) {
+                self.split_into_frames(index);
+            }
+        }
+    }
+
     /// Makes every frame of a folded pageblock a block of its own.
     fn split_into_frames(&mut self, index: u32) {
         self.unfold(index);

@@ -270,7 +270,40 @@ impl<P: Pinning, const CPUS: usize> Global<P, CPUS> {
     /// # Safety
     ///
     /// As for [`CpuToken::free_raw`](crate::CpuToken::free_raw).
+    #[inline(always)]
     pub unsafe fn free_raw(&'static self, pfn: Pfn, order: Order) -> Result<(), FreeError> {
+        // SAFETY: the contract is that of this function.
+        if unsafe { self.try_free_raw(pfn, order) } {
+            return Ok(());
+        }
+        // SAFETY: the same. Nothing has happened yet.
+        unsafe { self.free_raw_slowly(pfn, order) }
+    }
+
+    /// Puts a frame on a list of this CPU, unless frees are checked. `false` if nothing was done.
+    ///
+    /// # Safety
+    ///
+    /// As for [`CpuToken::free_raw`](crate::CpuToken::free_raw).
+    #[inline(always)]
+    unsafe fn try_free_raw(&'static self, pfn: Pfn, order: Order) -> bool {
+        let Ok(memory) = self.memory() else { return false };
+        let pinned = Pinned::new(memory.platform());
+        let Some(slot) = self.slots.get(pinned.cpu.index()) else { return false };
+        // SAFETY: it is the slot of the CPU on which the caller is pinned until the function ends.
+        let Some(mut slot) = (unsafe { slot.try_enter() }) else { return false };
+        // SAFETY: the contract is that of this function.
+        unsafe { slot.token().try_free_raw(pfn, order) }
+    }
+
+    /// As [`Global::free_raw`].
+    ///
+    /// # Safety
+    ///
+    /// As for [`CpuToken::free_raw`](crate::CpuToken::free_raw).
+    #[cold]
+    #[inline(never)]
+    unsafe fn free_raw_slowly(&'static self, pfn: Pfn, order: Order) -> Result<(), FreeError> {
         let memory = self.memory().map_err(|_| FreeError::NotOurs)?;
         let pinned = Pinned::new(memory.platform());
         match self.enter(memory, pinned.cpu) {

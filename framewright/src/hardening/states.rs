@@ -89,6 +89,18 @@ impl<'m> States<'m> {
         })
     }
 
+    /// Marks each frame of a part of an extent as an allocated block. If a frame is not part of an extent, returns
+    /// it, and nothing has changed.
+    pub(crate) fn split_extent(&self, frames: Range<u32>) -> Result<(), (u32, Refusal)> {
+        for frame in frames.clone() {
+            if let Err(why) = self.change(frame, EXTENT, head(Order::ZERO)) {
+                self.own_extent(frames.start..frame);
+                return Err((frame, why));
+            }
+        }
+        Ok(())
+    }
+
     /// Marks free frames as filled with poison.
     pub(crate) fn mark_poisoned(&self, frames: Range<u32>) {
         for byte in self.range(frames) {

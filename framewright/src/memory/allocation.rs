@@ -5,7 +5,7 @@ use crate::{
     platform::Platform,
     types::{
         AllocError, Block, Contiguous, Extent, FrameRange, FreeError, MigrateType, Order, Pfn,
-        RangeError, Request,
+        RangeError, Request, SingleFrames,
     },
 };
 
@@ -86,6 +86,17 @@ impl<'m, P: Platform> Memory<'m, P> {
     pub unsafe fn adopt_extent(&self, range: FrameRange) -> Result<Extent<'m>, RangeError> {
         // SAFETY: the caller fulfils the contract, which is the same.
         unsafe { self.core.adopt_extent(range) }
+    }
+
+    /// Splits an extent into its frames, each of which is a block of order 0 from then on, and is freed as one: also
+    /// on the lists of a CPU. For kernels that allocate runs and free them frame by frame.
+    ///
+    /// # Errors
+    ///
+    /// An extent of another memory is given back. From [`Hardening::Tracked`](crate::tuning::Hardening::Tracked) on,
+    /// so is an extent that was freed raw before, in part or as a whole; this is reported.
+    pub fn split_extent(&self, extent: Extent<'m>) -> Result<SingleFrames<'m>, Extent<'m>> {
+        self.core.split_extent(extent)
     }
 
     /// Frees an extent, or a part of one.

@@ -5,7 +5,10 @@ use crate::{
     buddy::{Buddy, Bundle, Bundles, Capture, Fallback, Refusals, Reserve, Want},
     platform::{self, Cost, Platform},
     tuning::{BulkTake, Hardening, Tuning},
-    types::{Corruption, CpuId, Event, Finding, MigrateType, Order, Pfn, Refusal, Watermark},
+    types::{
+        Corruption, CpuId, Event, Finding, MigrateType, Order, PAGEBLOCK_FRAMES, Pfn, Refusal,
+        Watermark,
+    },
     zone::{AllocFlags, BlockStack, Zone, ZoneAccess},
 };
 
@@ -118,6 +121,28 @@ impl<'m, P: Platform> ZoneOnCpu<'_, 'm, P> {
             self.refuse(frame, Order::ZERO, why);
         }
         checked
+    }
+
+    /// Marks every frame from `start` to `end`, which were taken by [`ZoneOnCpu::take_range`], as a block of order 0.
+    /// [`ZoneOnCpu::unfold_range`] must follow.
+    ///
+    /// # Errors
+    ///
+    /// Some frame is no longer part of an extent. That was reported, and nothing has changed.
+    pub(crate) fn mark_split(&self, start: u32, end: u32) -> Result<(), Refusals> {
+        let Some(states) = self.zone.states() else { return Ok(()) };
+        let split = states.split_extent(start..end);
+        split.map_err(|(frame, why)| self.refuse(frame, Order::ZERO, why))
+    }
+
+    /// Makes every frame from `start` to `end` a block of order 0 in the maps of the zone. Only whole pageblocks are not
+    /// that already.
+    pub(crate) fn unfold_range(&self, start: u32, end: u32) {
+        if end - start >= PAGEBLOCK_FRAMES as u32 {
+            self.count_lock(0);
+            let split = |buddy: &mut Buddy<'_>| buddy.split_range(start, end);
+            self.zone.with_range(self.platform, (start, end), split);
+        }
     }
 
     /// Gives back frames taken by [`ZoneOnCpu::take_range`], all or a part of them.

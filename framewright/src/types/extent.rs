@@ -2,7 +2,7 @@
 
 use core::fmt;
 
-use super::{FrameRange, MemoryTag, Pfn};
+use super::{Block, FrameRange, MemoryTag, Order, Pfn};
 
 /// A range of allocated frames, owned by the holder of this value.
 ///
@@ -10,7 +10,8 @@ use super::{FrameRange, MemoryTag, Pfn};
 /// block it is moved, not copied, and freed to the memory it came from; but it may also be freed in
 /// parts. To keep it where no Rust value can live, take it apart with [`Extent::into_raw`] and put
 /// it together again with [`Memory::adopt_extent`](crate::Memory::adopt_extent). Its frames are no
-/// blocks and cannot be freed as blocks. Forgetting it leaks the frames.
+/// blocks and cannot be freed as blocks, unless [`Memory::split_extent`](crate::Memory::split_extent)
+/// makes them blocks. Forgetting it leaks the frames.
 #[must_use = "the frames stay allocated until the extent is freed"]
 #[derive(PartialEq, Eq)]
 pub struct Extent<'m> {
@@ -57,6 +58,36 @@ impl<'m> Extent<'m> {
             }
             _ => Err(self),
         }
+    }
+}
+
+/// The frames of an extent that was [split](crate::Memory::split_extent), ascending: blocks of order 0.
+#[must_use = "frames that are not taken from the iterator stay allocated"]
+#[derive(Debug)]
+pub struct SingleFrames<'m>(Extent<'m>);
+
+impl<'m> SingleFrames<'m> {
+    /// The frames of an extent that are single blocks from now on.
+    pub(crate) fn of(extent: Extent<'m>) -> Self {
+        Self(extent)
+    }
+
+    /// The frames that are left, as numbers. They stay allocated, each as a block of order 0, and the caller has to
+    /// free them.
+    #[must_use = "the frames are leaked unless they are freed raw"]
+    pub fn into_raw(self) -> FrameRange {
+        self.0.range
+    }
+}
+
+impl<'m> Iterator for SingleFrames<'m> {
+    type Item = Block<'m>;
+
+    fn next(&mut self) -> Option<Block<'m>> {
+        let Extent { memory, range } = self.0;
+        let first = range.start();
+        self.0.range = FrameRange::new(first.offset(1), range.end())?;
+        Some(Block::new(memory, first, Order::ZERO))
     }
 }
 

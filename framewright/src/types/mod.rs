@@ -31,7 +31,7 @@ pub use error::{AllocError, FreeError, HotplugError, RangeError, Shortage, Viola
 pub use event::{
     CompactEvent, Corruption, DeferStep, Event, Finding, FlushReason, Scanner, VmscanEvent,
 };
-pub use extent::Extent;
+pub use extent::{Extent, SingleFrames};
 pub(crate) use extfrag::fragmentation_index;
 pub use extfrag::unusable_index;
 pub use lru::{LruList, PageKind};

@@ -1,0 +1,139 @@
+//! Framewright as the frame allocator of kernels on OSTD.
+//!
+//! ```ignore
+//! #[ostd::global_frame_allocator]
+//! static FRAMES: framewright_ostd::FrameAllocator = framewright_ostd::FrameAllocator;
+//! ```
+//!
+//! OSTD hands over its free memory in pieces, and then allocates for the first time. That is when the library is
+//! initialised. OSTD's early allocator has handed out memory before, and some of that is freed later, frame by frame. The
+//! memory map names it as in use from the start.
+//!
+//! OSTD allocates runs of any length, and frees them in any parts.
+
+#![no_std]
+
+/// What OSTD's log puts before our messages.
+macro_rules! __log_prefix {
+    () => {
+        "framewright: "
+    };
+}
+
+mod machine;
+mod pieces;
+
+use core::alloc::Layout;
+
+use framewright::{Contiguous, FrameRange, Global, Memory, MigrateType, Order, Pfn, Request};
+use ostd::mm::{PAGE_SIZE, Paddr, frame::GlobalFrameAllocator};
+
+use machine::Machine;
+use x86_64::instructions::interrupts;
+
+/// The maximum of CPUs.
+pub const CPUS: usize = 256;
+
+/// The allocator that every [`FrameAllocator`] uses.
+static FRAMES: Global<Machine, CPUS> = Global::new();
+
+/// The memory that frames are allocated from: to read counters and to check it. `None` before the first allocation.
+pub fn memory() -> Option<&'static Memory<'static, Machine>> {
+    FRAMES.memory().ok()
+}
+
+/// Framewright behind OSTD's interface. All values of this type are one allocator.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct FrameAllocator;
+
+impl GlobalFrameAllocator for FrameAllocator {
+    fn alloc(&self, layout: Layout) -> Option<Paddr> {
+        if layout.size() == PAGE_SIZE && layout.align() <= PAGE_SIZE {
+            return alloc_frame();
+        }
+        alloc_run(layout)
+    }
+
+    fn dealloc(&self, addr: Paddr, size: usize) {
+        for frame in (addr..addr + size).step_by(PAGE_SIZE) {
+            free_frame(frame);
+        }
+    }
+
+    fn add_free_memory(&self, addr: Paddr, size: usize) {
+        let Some(range) = frames_of(addr, size) else { return };
+        let Ok(memory) = FRAMES.memory() else {
+            return pieces::keep(range);
+        };
+        // OSTD's tests add memory that they have allocated.
+        if memory.add_memory(range).is_err() {
+            self.dealloc(addr, size);
+        }
+    }
+}
+
+/// Of all requests for one frame.
+const SINGLE: Request = Request::new(Order::ZERO, MigrateType::Movable).no_wait();
+
+#[inline]
+fn alloc_frame() -> Option<Paddr> {
+    match FRAMES.alloc(SINGLE) {
+        Ok(block) => Some(block.into_raw().0.address() as Paddr),
+        Err(_) => alloc_frame_slowly(),
+    }
+}
+
+/// The first allocation, or one without a free frame outside the lists of other CPUs.
+#[cold]
+fn alloc_frame_slowly() -> Option<Paddr> {
+    match FRAMES.memory() {
+        Ok(memory) if can_wait() => memory.drain_all(),
+        Ok(_) => return None,
+        Err(_) => pieces::start(),
+    }
+    Some(FRAMES.alloc(SINGLE).ok()?.into_raw().0.address() as Paddr)
+}
+
+fn alloc_run(layout: Layout) -> Option<Paddr> {
+    if FRAMES.memory().is_err() {
+        pieces::start();
+    }
+    let align = Order::holding((layout.align() / PAGE_SIZE) as u64)?;
+    let frames = (layout.size() / PAGE_SIZE) as u64;
+    let wanted = Contiguous::new(frames, MigrateType::Movable).aligned(align);
+    let wanted = if can_wait() { wanted } else { wanted.no_wait() };
+    let memory = FRAMES.memory().ok()?;
+    let extent = memory.alloc_contiguous(&wanted).ok()?;
+    // OSTD frees segments frame by frame.
+    let frames = memory.split_extent(extent).ok()?;
+    Some(frames.into_raw().start().address() as Paddr)
+}
+
+/// Whether other CPUs can be interrupted, to drain their lists: not with interrupts disabled, because two CPUs could wait
+/// for each other.
+fn can_wait() -> bool {
+    interrupts::are_enabled()
+}
+
+#[inline]
+fn free_frame(addr: Paddr) {
+    // SAFETY: OSTD frees each frame once. All frames are blocks: they were allocated as such, or extents were split.
+    #[expect(unsafe_code)]
+    let freed = unsafe { FRAMES.free_raw(Pfn::containing(addr as u64), Order::ZERO) };
+    if freed.is_err() {
+        add_frame(addr);
+    }
+}
+
+/// Adds a frame between the pieces that was not known to be in use, and is freed.
+#[cold]
+fn add_frame(addr: Paddr) {
+    let (Some(range), Ok(memory)) = (frames_of(addr, PAGE_SIZE), FRAMES.memory()) else { return };
+    if let Err(error) = memory.add_memory(range) {
+        ostd::error!("the frame at {addr:#x} is lost: {error}");
+    }
+}
+
+fn frames_of(addr: Paddr, size: usize) -> Option<FrameRange> {
+    FrameRange::inside(addr as u64, addr.checked_add(size)? as u64)
+}

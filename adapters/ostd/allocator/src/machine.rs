@@ -1,0 +1,118 @@
+//! OSTD as a machine that the library runs on.
+
+#![expect(unsafe_code)]
+
+use core::sync::atomic::{Ordering, fence};
+
+use framewright::{
+    CpuId, Order, Pfn, Platform,
+    frame::FRAME_SIZE,
+    global::{Mapped, Pinning},
+    observe::Corruption,
+    platform::{BarrierTarget, OwnerLock, Probe, Wait},
+    sync::{PlainWord, SpinFlag},
+};
+use ostd::{
+    cpu::{CpuSet, PinCurrentCpu, num_cpus},
+    irq::{self, DisabledLocalIrqGuard},
+    smp::inter_processor_call,
+    task::{DisabledPreemptGuard, disable_preempt},
+};
+
+/// OSTD maps all physical memory from here. It keeps the constant to itself.
+const LINEAR_MAPPING: usize = 0xffff_8000_0000_0000;
+
+/// The machine below OSTD.
+#[derive(Clone, Copy, Debug)]
+pub struct Machine;
+
+// SAFETY: lock and word are the library's own. An interrupt is a full barrier on the CPU that takes it, and its handler
+// executes one. Tokens are claimed and used on their own CPU by `Global`.
+unsafe impl Platform for Machine {
+    type Lock = SpinFlag;
+    type Word = PlainWord;
+    type Irq = DisabledLocalIrqGuard;
+
+    #[inline]
+    fn irq_save(&self) -> DisabledLocalIrqGuard {
+        irq::disable_local()
+    }
+
+    #[inline]
+    fn irq_restore(&self, irq: DisabledLocalIrqGuard) {
+        drop(irq);
+    }
+
+    fn owner_lock(&self) -> OwnerLock {
+        OwnerLock::Biased
+    }
+
+    fn remote_barrier(&self, target: BarrierTarget) {
+        fence(Ordering::SeqCst);
+        let mut targets = match target {
+            BarrierTarget::All => CpuSet::new_full(),
+            BarrierTarget::Cpu(cpu) => ostd_cpu(cpu).map_or(CpuSet::new_empty(), CpuSet::from),
+        };
+        targets.remove(disable_preempt().current_cpu());
+        // OSTD sends no interrupts before the other CPUs run.
+        if num_cpus() > 1 && !targets.is_empty() {
+            inter_processor_call(&targets, || fence(Ordering::SeqCst)).wait();
+        }
+        fence(Ordering::SeqCst);
+    }
+
+    fn wait(&self, _: Wait, _: u32) {
+        core::hint::spin_loop();
+    }
+
+    unsafe fn clear(&self, pfn: Pfn, order: Order) {
+        let bytes = order.frames() as usize * FRAME_SIZE;
+        // SAFETY: the caller owns the frames, which are mapped there.
+        unsafe { self.address(pfn).write_bytes(0, bytes) }
+    }
+
+    unsafe fn copy(&self, to: Pfn, from: Pfn) {
+        // SAFETY: the caller owns both frames, which are mapped there and are two.
+        unsafe { self.address(to).copy_from_nonoverlapping(self.address(from), FRAME_SIZE) }
+    }
+
+    /// Stands still: nothing is reclaimed.
+    fn now(&self) -> u64 {
+        0
+    }
+
+    fn corruption(&self, report: &Corruption) {
+        ostd::error!("{report}");
+    }
+}
+
+impl Probe for Machine {}
+
+fn ostd_cpu(cpu: CpuId) -> Option<ostd::cpu::CpuId> {
+    ostd::cpu::CpuId::try_from(cpu.index()).ok()
+}
+
+// SAFETY: while preemption is disabled no other task runs on the CPU, and the caller stays there.
+unsafe impl Pinning for Machine {
+    type Pin = DisabledPreemptGuard;
+
+    #[inline]
+    fn pin(&self) -> (CpuId, DisabledPreemptGuard) {
+        let guard = disable_preempt();
+        let cpu = u32::from(guard.current_cpu());
+        // OSTD runs on fewer CPUs than that: `pieces::start` counts them.
+        (CpuId::new(cpu as u16), guard)
+    }
+
+    #[inline]
+    fn unpin(&self, guard: DisabledPreemptGuard) {
+        drop(guard);
+    }
+}
+
+// SAFETY: OSTD maps all usable memory there before it hands over frames, and keeps the mapping.
+unsafe impl Mapped for Machine {
+    fn address(&self, pfn: Pfn) -> *mut u8 {
+        core::ptr::with_exposed_provenance_mut(LINEAR_MAPPING + pfn.address() as usize)
+    }
+}

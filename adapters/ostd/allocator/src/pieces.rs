@@ -1,0 +1,106 @@
+//! The memory map, as OSTD tells it before the first allocation.
+
+use framewright::{
+    Config, FrameRange, MemoryRange, Pfn,
+    frame::FRAME_SIZE,
+    tuning::{Hardening, Tuning},
+};
+use ostd::sync::{LocalIrqDisabled, SpinLock};
+
+use crate::{FRAMES, machine::Machine};
+
+/// The maximum of pieces before the first allocation. Memory maps have some ten.
+const PIECES: usize = 64;
+
+/// The first frame at 4 GiB.
+const HIGH: Pfn = Pfn::new((4 << 30) / FRAME_SIZE as u64);
+
+struct Pieces {
+    /// Ascending.
+    ranges: [Option<FrameRange>; PIECES],
+    len: usize,
+}
+
+static KEPT: SpinLock<Pieces, LocalIrqDisabled> =
+    SpinLock::new(Pieces { ranges: [None; PIECES], len: 0 });
+
+/// Remembers a piece until the first allocation.
+pub(crate) fn keep(range: FrameRange) {
+    let mut kept = KEPT.lock();
+    let len = kept.len;
+    assert!(len < PIECES, "the memory map has more than {PIECES} pieces");
+    let at = kept.ranges[..len]
+        .partition_point(|other| other.is_some_and(|other| other.start() < range.start()));
+    kept.ranges[at..=len].rotate_right(1);
+    kept.ranges[at] = Some(range);
+    kept.len += 1;
+}
+
+impl Pieces {
+    fn all(&self) -> impl Iterator<Item = FrameRange> + Clone + '_ {
+        self.ranges.iter().flatten().copied()
+    }
+
+    /// The start of the largest piece on one side of 4 GiB.
+    fn largest(&self, is_high: bool) -> Option<Pfn> {
+        let side = self.all().filter(|piece| (piece.start() >= HIGH) == is_high);
+        side.max_by_key(|piece| piece.frames()).map(|piece| piece.start())
+    }
+
+    /// The memory map: the pieces, and what lies between.
+    fn map(&self, add: &mut dyn FnMut(MemoryRange)) {
+        let mut end = Pfn::new(0);
+        for piece in self.all() {
+            let is_early = self.largest(piece.start() >= HIGH) == Some(piece.start());
+            let early = if piece.start() >= HIGH { end.max(HIGH) } else { end };
+            let early = if is_early { early } else { piece.start() };
+            for (range, in_use) in [
+                (FrameRange::new(end, early), false),
+                (FrameRange::new(early, piece.start()), true),
+            ] {
+                if let Some(range) = range.filter(|range| range.frames() > 0) {
+                    let range = MemoryRange::from(range);
+                    add(if in_use { range.in_use() } else { range.in_pieces() });
+                }
+            }
+            add(piece.into());
+            end = piece.end();
+        }
+    }
+}
+
+/// Initialises the allocator.
+///
+/// OSTD's early allocator has taken its frames from the start of the largest usable range below 4 GiB, and of that
+/// above. So what lies below the largest pieces is in use from the start, and OSTD frees parts of it later. The map names
+/// the other gaps as memory that comes in pieces.
+pub(crate) fn start() {
+    let kept = KEPT.lock();
+    let Some(any) = kept.all().next() else {
+        panic!("OSTD allocates before it has added memory");
+    };
+    // A piece, and two ranges before it.
+    let mut map = [MemoryRange::from(any); 3 * PIECES];
+    let mut len = 0;
+    kept.map(&mut |range| {
+        map[len] = range;
+        len += 1;
+    });
+    // OSTD's own record of every frame refuses to free a frame twice.
+    let mut tuning = Tuning::default();
+    tuning.hardening = Hardening::Off;
+    let config = Config::new(&map[..len], ostd::cpu::num_cpus() as u16).with_tuning(tuning);
+    if let Err(error) = FRAMES.init_in_map(Machine, &config) {
+        panic!("Framewright cannot manage the memory: {error}");
+    }
+    let Ok(memory) = FRAMES.memory() else { return };
+    for range in &map[..len] {
+        // Fails for ranges that are not in use.
+        if let Ok(extent) = memory.take_in_use(range.frames)
+            && let Ok(frames) = memory.split_extent(extent)
+        {
+            // OSTD frees them by number.
+            let _ = frames.into_raw();
+        }
+    }
+}

@@ -1,0 +1,88 @@
+//! A kernel on OSTD that checks and measures its frame allocator: Framewright, or OSTD's own with the feature `stock`.
+//!
+//! Every line of output that starts with `figure` is a name and a number. Numbers are instructions if the machine runs
+//! with `-icount shift=0`, since the cycle counter then counts them. The last line is `passed` or the reason of a failure.
+
+#![no_std]
+#![deny(unsafe_code)]
+
+extern crate alloc;
+
+mod cpus;
+mod held;
+mod measure;
+mod scheduler;
+mod stock_or_ours;
+mod user;
+mod verify;
+
+use ostd::{
+    boot::EarlyCmdline,
+    log::LevelFilter,
+    mm::PAGE_SIZE,
+    power::{ExitCode, poweroff},
+    prelude::*,
+};
+
+/// Only errors are logged: output costs instructions.
+#[ostd::early_cmdline_parser]
+const fn parse_early(_: &str) -> EarlyCmdline {
+    EarlyCmdline { log_level: LevelFilter::Error, has_early_console: true }
+}
+
+#[ostd::main]
+fn kernel_main() {
+    println!("figure boot {}", ostd::arch::read_tsc());
+    println!("figure cpus {}", ostd::cpu::num_cpus());
+    cpus::start(work);
+}
+
+fn work() {
+    match run() {
+        Ok(()) => {
+            println!("passed");
+            poweroff(ExitCode::Success);
+        }
+        Err(why) => {
+            println!("failed: {}", why);
+            poweroff(ExitCode::Failure);
+        }
+    }
+}
+
+fn run() -> core::result::Result<(), &'static str> {
+    // The first round fills caches of the heap and the page tables of the kernel.
+    let mut in_use = 0;
+    for round in 0..3 {
+        cpus::run(verify::frames_and_segments)?;
+        cpus::run(verify::user_pages)?;
+        let now = stock_or_ours::in_use();
+        println!("figure frames_in_use_after_round_{} {}", round, now);
+        if round > 0 && now != in_use {
+            return Err("not every frame was returned");
+        }
+        in_use = now;
+    }
+    println!("figure verified_words {}", verify::words());
+    stock_or_ours::check()?;
+    if ostd::boot::boot_info().kernel_cmdline.split(' ').any(|word| word == "count") {
+        count()?;
+    }
+    Ok(())
+}
+
+fn count() -> core::result::Result<(), &'static str> {
+    let mut held = held::Held::new();
+    measure::all("empty")?;
+    let before = stock_or_ours::in_use();
+    for (percent, name) in [(90, "90"), (50, "50")] {
+        held.fill_to(percent);
+        measure::all(name)?;
+    }
+    held.clear();
+    println!("figure frames_total {}", held::usable() / PAGE_SIZE);
+    if stock_or_ours::in_use() != before {
+        return Err("not every frame was returned after the measurements");
+    }
+    stock_or_ours::check()
+}

@@ -1,0 +1,122 @@
+//! Extents that are split into single frames.
+#![cfg(not(framewright_loom))]
+
+mod support;
+
+use framewright::{
+    Config, Contiguous, CpuId, FrameRange, FreeError, Layout, Memory, MigrateType, Order, Pfn,
+    tuning::{Auto, Hardening},
+};
+use support::machine::{Machine, Metadata};
+
+const FRAMES: u64 = 16 * 512;
+const LEVELS: [Hardening; 4] =
+    [Hardening::Off, Hardening::Checked, Hardening::Tracked, Hardening::Paranoid];
+
+fn on_memory(hardening: Hardening, test: impl FnOnce(&Memory<'_, Machine>)) {
+    let map = [FrameRange::new(Pfn::new(0), Pfn::new(FRAMES)).unwrap().into()];
+    let mut config = Config::new(&map, 2);
+    config.tuning.zone.min_free = Auto::Fixed(0);
+    config.tuning.hardening = hardening;
+    let mut metadata = Metadata::new(Layout::new::<Machine>(&config).unwrap().bytes());
+    let memory =
+        Memory::new(Machine::default().keeping_reports(), &config, metadata.as_mut()).unwrap();
+    test(&memory);
+    memory.drain_all();
+    memory.check().unwrap();
+    assert_eq!(memory.free(), FRAMES);
+    assert_eq!(memory.largest_free_order(), Order::new(13), "all of it has merged");
+}
+
+fn run(frames: u64) -> Contiguous {
+    Contiguous::new(frames, MigrateType::Movable)
+}
+
+#[test]
+fn frames_of_a_split_extent_are_blocks_for_the_lists_of_a_cpu() {
+    for level in LEVELS {
+        // Less than a pageblock, one, and several with a part of the next.
+        for frames in [1, 3, 10, 511, 512, 700, 2100] {
+            on_memory(level, |memory| {
+                let extent = memory.alloc_contiguous(&run(frames)).unwrap();
+                let range = extent.range();
+                let blocks: Vec<_> = memory.split_extent(extent).unwrap().collect();
+                assert!(
+                    blocks
+                        .iter()
+                        .map(|block| block.pfn().get())
+                        .eq(range.start().get()..range.end().get())
+                );
+                memory.check().unwrap();
+                let mut token = memory.cpu(CpuId::new(0)).unwrap();
+                for block in blocks {
+                    assert_eq!(block.order(), Order::ZERO);
+                    token.free(block).unwrap();
+                }
+                memory.check().unwrap();
+            });
+        }
+    }
+}
+
+#[test]
+fn they_are_freed_by_number_and_each_once() {
+    for level in LEVELS {
+        on_memory(level, |memory| {
+            let extent = memory.alloc_contiguous(&run(1300)).unwrap();
+            let mut frames = memory.split_extent(extent).unwrap();
+            let first = frames.next().unwrap();
+            let rest = frames.into_raw();
+            assert_eq!(rest.frames(), 1299);
+            let mut token = memory.cpu(CpuId::new(0)).unwrap();
+            token.free(first).unwrap();
+            let mut free = |pfn| {
+                // SAFETY: nobody reads or writes these frames, which exist in arithmetic only.
+                unsafe { token.free_raw(Pfn::new(pfn), Order::ZERO) }
+            };
+            for pfn in rest.start().get()..rest.end().get() {
+                assert_eq!(free(pfn), Ok(()));
+            }
+            if level != Hardening::Off {
+                assert_eq!(free(rest.start().get()), Err(FreeError::AlreadyFree));
+            }
+        });
+    }
+}
+
+#[test]
+fn an_extent_of_which_a_part_is_free_is_not_split() {
+    for level in [Hardening::Tracked, Hardening::Paranoid] {
+        on_memory(level, |memory| {
+            let extent = memory.alloc_contiguous(&run(600)).unwrap();
+            let range = extent.range();
+            let free = |start, end| {
+                let part = FrameRange::new(range.start().offset(start), range.start().offset(end));
+                // SAFETY: nobody reads or writes these frames, which exist in arithmetic only.
+                unsafe { memory.free_range_raw(part.unwrap()) }
+            };
+            free(550, 560).unwrap();
+            let extent = memory.split_extent(extent).unwrap_err();
+            assert_eq!(memory.platform().take_reports().len(), 1);
+            assert_eq!(extent.into_raw(), range);
+            // The others are parts of the extent as before.
+            free(0, 550).unwrap();
+            free(560, 600).unwrap();
+        });
+    }
+}
+
+#[test]
+fn an_extent_of_another_memory_is_given_back() {
+    let map = [FrameRange::new(Pfn::new(0), Pfn::new(FRAMES)).unwrap().into()];
+    let config = Config::new(&map, 1);
+    let bytes = Layout::new::<Machine>(&config).unwrap().bytes();
+    let [mut first, mut second] = [Metadata::new(bytes), Metadata::new(bytes)];
+    let ours = Memory::new(Machine::default(), &config, first.as_mut()).unwrap();
+    let theirs = Memory::new(Machine::default(), &config, second.as_mut()).unwrap();
+    let extent = theirs.alloc_contiguous(&run(5)).unwrap();
+    let extent = ours.split_extent(extent).expect_err("the extent is of another memory");
+    theirs.free_extent(extent).unwrap();
+    ours.check().unwrap();
+    theirs.check().unwrap();
+}
