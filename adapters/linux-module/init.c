@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 /*
  * The only program of a Linux that loads the module: as /init, from an initramfs with /framewright.ko. The kernel's command
- * line has loads=N: the module is loaded and unloaded N times, the last time with compare=1. What the log has said since
- * then is written to the console, and the machine ends by QEMU's isa-debug-exit.
+ * line has loads=N and options=TEXT: the module is loaded and unloaded N times, the last time with these options, in
+ * which a comma stands for a blank. What the log has said since then is written to the console, and the machine ends by
+ * QEMU's isa-debug-exit.
  */
 #include <fcntl.h>
 #include <signal.h>
@@ -113,17 +114,21 @@ static void load(const char *options)
 int main(void)
 {
 	const char *loads = getenv("loads");
+	char *options = getenv("options");
 	int at, count = loads ? atoi(loads) : 1;
+	char *comma;
 
 	mkdir("/proc", 0755);
 	mkdir("/sys", 0755);
 	expect(mount("proc", "/proc", "proc", 0, NULL) == 0, "/proc");
 	expect(mount("sysfs", "/sys", "sysfs", 0, NULL) == 0, "/sys");
+	while (options && (comma = strchr(options, ',')))
+		*comma = ' ';
 	start_cpus();
 	expect(klogctl(CLEAR, NULL, 0) >= 0, "klogctl");
 	for (at = 1; at <= count; at++) {
 		printf("load %d free_kib=%ld\n", at, free_kib());
-		load(at == count ? "compare=1" : "");
+		load(at < count ? "hardening=checked" : options ? options : "");
 	}
 	printf("loads=%d free_kib=%ld\n", count, free_kib());
 	end(PASSED);

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 #include "log.h"
 
-#include <linux/atomic.h>
-#include <linux/delay.h>
 #include <linux/ktime.h>
 #include <linux/smp.h>
 #include <linux/vmalloc.h>
@@ -11,11 +9,11 @@
 #include "memory.h"
 
 struct fw_memory *memory;
+char *memory_hardening = "off";
 u8 *range;
 DEFINE_PER_CPU(unsigned long, holds);
 
 static void *buffer;
-static atomic_t refused = ATOMIC_INIT(0);
 
 /* --- The machine ---------------------------------------------------------------------------- */
 
@@ -74,7 +72,6 @@ static void remote_barrier(void *context, u32 cpu)
 
 static void corruption(void *context, const struct fw_corruption *report)
 {
-	atomic_inc(&refused);
 	fail("%s", report->text);
 }
 
@@ -113,10 +110,13 @@ static long make(void *nothing)
 		.end = FIRST_FRAME + RANGE_FRAMES,
 		.zone = FW_ZONE_NORMAL,
 	};
+	const struct fw_setting setting = { "hardening", memory_hardening };
 	const struct fw_config config = {
 		.ranges = &map,
 		.range_count = 1,
 		.cpus = nr_cpu_ids,
+		.settings = &setting,
+		.setting_count = 1,
 	};
 	size_t bytes, align;
 	u64 at = 0;
@@ -131,7 +131,7 @@ static long make(void *nothing)
 	error = fw_memory_init(&memory, &platform, &config, PTR_ALIGN(buffer, align), bytes, &at);
 	if (error)
 		goto refuse;
-	say("memory frames=%lu metadata=%zu cpus=%u", RANGE_FRAMES, bytes, nr_cpu_ids);
+	say("memory frames=%lu metadata=%zu cpus=%u hardening=%s", RANGE_FRAMES, bytes, nr_cpu_ids, memory_hardening);
 	return 0;
 refuse:
 	fail("the range is refused: %s (%llu)", fw_error_text(error), at);
@@ -146,11 +146,6 @@ int memory_begin(void)
 	if (error)
 		give_back();
 	return error;
-}
-
-unsigned int memory_refused(void)
-{
-	return atomic_read(&refused);
 }
 
 void memory_end(void)

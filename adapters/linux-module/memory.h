@@ -14,6 +14,8 @@
 #define FIRST_FRAME 512UL
 
 extern struct fw_memory *memory;
+/* Which frees the library checks: the setting `hardening`. */
+extern char *memory_hardening;
 /* The address of the first frame. */
 extern u8 *range;
 /* How often the library masked the interrupts of a CPU: once for each hold of one of its locks. */
@@ -23,8 +25,6 @@ DECLARE_PER_CPU(unsigned long, holds);
 int memory_begin(void);
 /* Checks that every frame is free and in its place, and gives the range back. Tells the log what is wrong. */
 void memory_end(void);
-/* The number of bad frees that were refused. */
-unsigned int memory_refused(void);
 
 static inline void *frame_address(u64 pfn)
 {

@@ -25,6 +25,9 @@ static bool compare;
 module_param(compare, bool, 0444);
 MODULE_PARM_DESC(compare, "also count instructions, calls and huge pages beside those of Linux");
 
+module_param_named(hardening, memory_hardening, charp, 0444);
+MODULE_PARM_DESC(hardening, "which frees the library checks: off, checked, tracked");
+
 static int __init framewright_init(void)
 {
 	int error = memory_begin();
