@@ -65,7 +65,7 @@ inlined void scatter(const struct side *side, struct scatter *all, unsigned int 
 			unsigned int order = orders[next_random(&state) % 8];
 
 			mine->order[mine->count] = order;
-			mine->block[mine->count] = side->alloc(order);
+			mine->block[mine->count] = side->alloc(order, false);
 			if (!mine->block[mine->count]) {
 				WRITE_ONCE(all->failed, 1);
 				break;
@@ -100,7 +100,7 @@ static unsigned long linux_huge(unsigned int order)
 
 static unsigned long ours_huge(unsigned int order)
 {
-	return ours_alloc(order);
+	return ours_alloc(order, false);
 }
 
 static void linux_give(unsigned long block, unsigned int order)

@@ -10,6 +10,7 @@
 
 struct fw_memory *memory;
 char *memory_hardening = "off";
+unsigned int memory_mib = 256;
 u8 *range;
 DEFINE_PER_CPU(unsigned long, holds);
 

@@ -8,8 +8,9 @@
 
 #include "framewright.h"
 
-/* The frames of the range. */
-#define RANGE_FRAMES (256UL << (20 - PAGE_SHIFT))
+/* The size of the range. */
+extern unsigned int memory_mib;
+#define RANGE_FRAMES ((unsigned long)memory_mib << (20 - PAGE_SHIFT))
 /* The number of the first frame. Frame 0 stays unused, so that 0 can say that there is no block. */
 #define FIRST_FRAME 512UL
 

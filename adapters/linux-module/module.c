@@ -28,6 +28,9 @@ MODULE_PARM_DESC(compare, "also count instructions, calls and huge pages beside 
 module_param_named(hardening, memory_hardening, charp, 0444);
 MODULE_PARM_DESC(hardening, "which frees the library checks: off, checked, tracked");
 
+module_param_named(mib, memory_mib, uint, 0444);
+MODULE_PARM_DESC(mib, "the size of the range that the library manages");
+
 static int __init framewright_init(void)
 {
 	int error = memory_begin();

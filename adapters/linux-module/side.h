@@ -14,7 +14,8 @@
 #define inlined static __always_inline
 
 struct side {
-	unsigned long (*alloc)(unsigned int order);
+	/* `movable`: for user pages, otherwise for the kernel's own. */
+	unsigned long (*alloc)(unsigned int order, bool movable);
 	void (*free)(unsigned long block, unsigned int order);
 	/* Called with each block after its allocation and before its free. `check` returns the number of wrong words. */
 	void (*stamp)(unsigned long block, unsigned int order);
@@ -23,7 +24,7 @@ struct side {
 
 /* --- Nothing: the cost of the work itself --------------------------------------------------- */
 
-inlined unsigned long nothing_alloc(unsigned int order)
+inlined unsigned long nothing_alloc(unsigned int order, bool movable)
 {
 	unsigned long block = 1;
 
@@ -48,9 +49,9 @@ inlined unsigned long no_check(unsigned long block, unsigned int order)
 
 /* --- Linux ---------------------------------------------------------------------------------- */
 
-inlined unsigned long linux_alloc(unsigned int order)
+inlined unsigned long linux_alloc(unsigned int order, bool movable)
 {
-	return (unsigned long)alloc_pages(GFP_KERNEL | __GFP_NOWARN, order);
+	return (unsigned long)alloc_pages((movable ? GFP_HIGHUSER_MOVABLE : GFP_KERNEL) | __GFP_NOWARN, order);
 }
 
 inlined void linux_free(unsigned long block, unsigned int order)
@@ -60,11 +61,11 @@ inlined void linux_free(unsigned long block, unsigned int order)
 
 /* --- The library ---------------------------------------------------------------------------- */
 
-inlined unsigned long ours_alloc(unsigned int order)
+inlined unsigned long ours_alloc(unsigned int order, bool movable)
 {
 	u64 pfn;
 
-	if (fw_alloc(memory, order, FW_MIGRATETYPE_UNMOVABLE, 0, FW_ANY_NODE, &pfn))
+	if (fw_alloc(memory, order, movable ? FW_MIGRATETYPE_MOVABLE : FW_MIGRATETYPE_UNMOVABLE, 0, FW_ANY_NODE, &pfn))
 		return 0;
 	return pfn;
 }

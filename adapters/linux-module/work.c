@@ -21,26 +21,31 @@ struct work {
 	unsigned int order;
 	/* Blocks held at once, and how often that is repeated; of churn, the steps. */
 	unsigned int blocks, rounds;
+	/* Whether the blocks are those of user pages. */
+	bool movable;
 };
 
 enum { PAIRS, BURSTS, CROSS, CHURN, SHAPES };
 
 static const struct work works[] = {
-	{ "pairs_order_0", PAIRS, 0, 1, 8192 },
-	{ "pairs_order_1", PAIRS, 1, 1, 8192 },
-	{ "pairs_order_2", PAIRS, 2, 1, 8192 },
-	{ "pairs_order_3", PAIRS, 3, 1, 8192 },
-	{ "pairs_order_9", PAIRS, 9, 1, 2048 },
-	{ "bursts_of_1024_order_0", BURSTS, 0, 1024, 8 },
-	{ "bursts_of_8192_order_0", BURSTS, 0, 8192, 2 },
-	{ "bursts_of_256_order_1", BURSTS, 1, 256, 32 },
-	{ "bursts_of_256_order_2", BURSTS, 2, 256, 32 },
-	{ "bursts_of_256_order_3", BURSTS, 3, 256, 32 },
-	{ "bursts_of_8_order_9", BURSTS, 9, 8, 128 },
-	{ "cross_256_order_0", CROSS, 0, 256, 32 },
-	{ "cross_64_order_3", CROSS, 3, 64, 64 },
-	{ "cross_8_order_9", CROSS, 9, 8, 64 },
-	{ "churn_orders_0_to_3", CHURN, 0, 1024, 32768 },
+	{ "pairs_order_0", PAIRS, 0, 1, 8192, false },
+	{ "pairs_order_0_movable", PAIRS, 0, 1, 8192, true },
+	{ "pairs_order_1", PAIRS, 1, 1, 8192, false },
+	{ "pairs_order_2", PAIRS, 2, 1, 8192, false },
+	{ "pairs_order_3", PAIRS, 3, 1, 8192, false },
+	{ "pairs_order_9", PAIRS, 9, 1, 2048, false },
+	{ "bursts_of_1024_order_0", BURSTS, 0, 1024, 8, false },
+	{ "bursts_of_1024_order_0_movable", BURSTS, 0, 1024, 8, true },
+	{ "bursts_of_8192_order_0", BURSTS, 0, 8192, 2, false },
+	{ "bursts_of_256_order_1", BURSTS, 1, 256, 32, false },
+	{ "bursts_of_256_order_2", BURSTS, 2, 256, 32, false },
+	{ "bursts_of_256_order_3", BURSTS, 3, 256, 32, false },
+	{ "bursts_of_8_order_9", BURSTS, 9, 8, 128, false },
+	{ "cross_256_order_0", CROSS, 0, 256, 32, false },
+	{ "cross_256_order_0_movable", CROSS, 0, 256, 32, true },
+	{ "cross_64_order_3", CROSS, 3, 64, 64, false },
+	{ "cross_8_order_9", CROSS, 9, 8, 64, false },
+	{ "churn_orders_0_to_3", CHURN, 0, 1024, 32768, false },
 };
 
 /* The blocks that a CPU holds. */
@@ -53,7 +58,7 @@ struct run {
 	const struct work *work;
 	struct hold *holds;
 	atomic_long_t pairs, failed, wrong_words;
-	/* Allocations and frees in which a lock of the library was held, if `watch_holds`. */
+	/* Allocations and frees of the library that held one of its locks. */
 	atomic_long_t refills, bulk_frees;
 };
 
@@ -61,7 +66,7 @@ struct run {
 
 inlined unsigned long take(const struct side *side, struct run *run, unsigned int order)
 {
-	unsigned long block = side->alloc(order);
+	unsigned long block = side->alloc(order, run->work->movable);
 
 	if (unlikely(!block))
 		atomic_long_inc(&run->failed);
@@ -168,15 +173,13 @@ inlined void churn(const struct side *side, struct run *run, unsigned int member
 
 /* --- The sides ------------------------------------------------------------------------------ */
 
-/* An allocation or a free of the library, noted if it held a lock. The reading changes the count of instructions. */
-inlined unsigned long watched_alloc(unsigned int order);
-inlined void watched_free(unsigned long block, unsigned int order);
+/* Allocations and frees of the library, noted if they held a lock: not for counts of instructions. */
 static struct run *watched;
 
-inlined unsigned long watched_alloc(unsigned int order)
+inlined unsigned long watched_alloc(unsigned int order, bool movable)
 {
 	unsigned long before = raw_cpu_read(holds);
-	unsigned long block = ours_alloc(order);
+	unsigned long block = ours_alloc(order, movable);
 
 	if (raw_cpu_read(holds) != before)
 		atomic_long_inc(&watched->refills);
