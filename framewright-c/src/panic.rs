@@ -16,3 +16,7 @@ fn panic(info: &PanicInfo<'_>) -> ! {
     let file = place.map_or(c"unknown", |place| place.file_as_c_str());
     fw_panic(CStr::as_ptr(file), place.map_or(0, |place| place.line()))
 }
+
+/// Referenced by the unwind tables of a `core` that was built to unwind, but never called: a panic ends the machine.
+#[unsafe(no_mangle)]
+extern "C" fn rust_eh_personality() {}
