@@ -101,13 +101,19 @@ pub(crate) struct Parts {
 }
 
 impl Parts {
-    pub(crate) fn new() -> Self {
-        let nothing = FrameRange::new(Pfn::new(0), Pfn::new(0)).unwrap_or_else(|| unreachable!());
+    /// No ranges and no nodes. A constant, because a function would have a copy of its own on the stack, and the
+    /// stack of a kernel is short.
+    pub(crate) const NONE: Self = {
+        let (Some(frames), Some(node)) =
+            (FrameRange::new(Pfn::new(0), Pfn::new(0)), NodeId::new(0))
+        else {
+            unreachable!()
+        };
         Self {
-            ranges: [nothing.into(); FW_MAX_RANGES],
-            cpu_nodes: [NodeId::default(); FW_MAX_CPUS as usize],
+            ranges: [MemoryRange::new(frames, node, ZoneKind::Normal); FW_MAX_RANGES],
+            cpu_nodes: [node; FW_MAX_CPUS as usize],
         }
-    }
+    };
 }
 
 impl FwConfig {

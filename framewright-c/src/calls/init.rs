@@ -29,7 +29,7 @@ pub unsafe extern "C" fn fw_memory_size(
     let plan = || {
         // SAFETY: the contract is that of this function.
         let config = unsafe { config.as_ref() }.ok_or(FwError::NullArgument)?;
-        let mut parts = Parts::new();
+        let mut parts = Parts::NONE;
         // SAFETY: the contract is that of this function.
         Plan::new(&unsafe { config.convert(&mut parts) }?)
     };
@@ -79,7 +79,7 @@ pub unsafe extern "C" fn fw_memory_init(
         let null = ErrorAt::from(FwError::NullArgument);
         let (platform, config) = (platform.ok_or(null)?, config.ok_or(null)?);
         let buffer = NonNull::new(buffer.cast()).ok_or(null)?;
-        let mut parts = Parts::new();
+        let mut parts = Parts::NONE;
         // SAFETY: the contract is that of this function.
         unsafe {
             let machine = Machine::new(*platform)?;

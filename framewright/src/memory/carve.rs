@@ -16,6 +16,9 @@ impl<'m> Carver<'m> {
 
     /// Carves an array of `count` values made by `make`; `None` if the rest of the buffer is too
     /// small. The values are never dropped: they are plain data that live as long as the buffer.
+    ///
+    /// Not inlined, because a value may take half of a kernel's stack: the lists of a CPU have 8.5 KiB.
+    #[inline(never)]
     pub(super) fn array<T>(
         &mut self,
         count: usize,
@@ -31,6 +34,7 @@ impl<'m> Carver<'m> {
 
     /// As [`Carver::array`], with `count` values from an iterator; `None` also if the iterator has
     /// fewer.
+    #[inline(never)]
     pub(super) fn collect<T>(
         &mut self,
         count: usize,

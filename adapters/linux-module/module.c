@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+/*
+ * Framewright in Linux: the library manages a range of the kernel's memory, and does the same work as the kernel's own
+ * page allocator. Everything happens while the module is loaded; the results are lines in the kernel's log.
+ *
+ * | file | job |
+ * |---|---|
+ * | memory | the range, and the machine of the library |
+ * | side | the allocators that are compared |
+ * | work | the work, verified and counted |
+ * | huge | huge pages that are left when blocks stay allocated |
+ * | team | a thread on each CPU |
+ * | probes | calls of functions of the kernel |
+ */
+#include <linux/init.h>
+#include <linux/module.h>
+
+#include "huge.h"
+#include "log.h"
+#include "memory.h"
+#include "team.h"
+#include "work.h"
+
+static bool compare;
+module_param(compare, bool, 0444);
+MODULE_PARM_DESC(compare, "also count instructions, calls and huge pages beside those of Linux");
+
+module_param_named(hardening, memory_hardening, charp, 0444);
+MODULE_PARM_DESC(hardening, "which frees the library checks: off, checked, tracked");
+
+module_param_named(mib, memory_mib, uint, 0444);
+MODULE_PARM_DESC(mib, "the size of the range that the library manages");
+
+static int __init framewright_init(void)
+{
+	int error = memory_begin();
+
+	if (error)
+		return error;
+	say("begins cpus=%u", team_size());
+	work_verify();
+	if (compare) {
+		work_count();
+		work_calls();
+		huge_compare();
+	}
+	return 0;
+}
+
+static void __exit framewright_exit(void)
+{
+	memory_end();
+}
+
+module_init(framewright_init);
+module_exit(framewright_exit);
+
+MODULE_DESCRIPTION("Framewright beside the page allocator of Linux");
+MODULE_LICENSE("Dual MIT/GPL");
