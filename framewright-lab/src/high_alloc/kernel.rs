@@ -3,14 +3,14 @@
 use std::cell::{Cell, RefCell, RefMut};
 
 use framewright::{
-    AllocError, Block, CpuId, Memory, MigrateType, NodeId, Order, Pfn, Request, ZoneKind,
+    AllocError, Block, CpuId, Memory, MigrateType, NodeId, Order, Pfn, Request,
     compact::{Compactor, Workspace},
     migrate::{Move, Mover},
     observe::NodeStat,
-    reclaim::{Kswapd, Reclaim},
+    reclaim::Reclaim,
     tlb::BatchSlot,
 };
-use framewright_sim::file::FileCosts;
+use framewright_sim::file::{FileCosts, KswapdSteps};
 
 use super::{
     files::Files,
@@ -83,11 +83,8 @@ pub(super) struct Kernel<'k, 'm, W: World> {
     pub(super) state: &'k State<'m, W>,
     pub(super) reclaim: Reclaim<'k, 'm, W::Platform>,
     pub(super) moves: &'k dyn Mover<W::Platform>,
-    pub(super) woken: Cell<Woken>,
-    /// Background reclaim; `None` while a CPU runs a step of it.
-    pub(super) kswapd: Cell<Option<Kswapd<'k, 'm, W::Platform>>>,
-    /// Result of the last steps of background reclaim, until compaction has used it.
-    pub(super) done: Cell<Done>,
+    /// Background reclaim.
+    pub(super) kswapd: KswapdSteps<'k, 'm, W::Platform>,
     /// Whether a request for a huge page is in progress.
     pub(super) asking: Cell<bool>,
     /// Files that the shrinker still has to examine, in thousandths.
@@ -102,25 +99,6 @@ pub(super) struct Kernel<'k, 'm, W: World> {
     pub(super) faults: Cell<u64>,
 }
 
-/// Background work to do.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Woken {
-    /// The time at which background reclaim is due.
-    pub(super) due: u64,
-    /// The largest order that was requested since the last compaction.
-    pub(super) order: Order,
-    pub(super) highest: ZoneKind,
-}
-
-/// The result of steps of background reclaim.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Done {
-    /// Whether background reclaim sleeps.
-    pub(super) rests: bool,
-    /// The order of blocks, and the highest zone, for which it has freed enough memory.
-    pub(super) made_room_for: Option<(Order, ZoneKind)>,
-}
-
 impl<'k, 'm, W: World> Kernel<'k, 'm, W> {
     /// A kernel without work.
     pub(super) fn new(
@@ -130,16 +108,13 @@ impl<'k, 'm, W: World> Kernel<'k, 'm, W> {
         reclaim: Reclaim<'k, 'm, W::Platform>,
         moves: &'k dyn Mover<W::Platform>,
     ) -> Self {
-        let woken = Woken { due: u64::MAX, order: Order::ZERO, highest: ZoneKind::default() };
         Self {
             world,
             memory,
             state,
             reclaim,
             moves,
-            woken: Cell::new(woken),
-            kswapd: Cell::new(reclaim.kswapd(memory.node_of(CpuId::new(0)))),
-            done: Cell::default(),
+            kswapd: KswapdSteps::new(reclaim.kswapd(memory.node_of(CpuId::new(0)))),
             asking: Cell::new(false),
             shrink_debt: Cell::new(0),
             shrunk_for: Cell::new(0),

@@ -33,7 +33,7 @@ fn exhaust<'m>(fixture: &Fixture<'_, 'm>, token: &mut Token<'_, 'm, Sim<'_, 'm>>
     // SAFETY: simulated CPUs share one thread.
     let relief = unsafe { Locked::new(fixture.kernel) };
     relief.wake(fixture.kernel.node(token.cpu()), Order::ZERO, ZoneKind::default());
-    assert!(fixture.kernel.woken.get().due <= fixture.kernel.current().now());
+    assert!(fixture.kernel.kswapd.due() <= fixture.kernel.current().now());
 }
 
 /// Pages that background reclaim reclaims during some turns of CPU 1, which has no builders; with
