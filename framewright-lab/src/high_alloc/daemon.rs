@@ -18,7 +18,7 @@ use framewright::{
 use framewright_sim::file::StepDone;
 
 use super::{
-    kernel::{Kernel, Token},
+    kernel::{CpuContext, Kernel},
     world::{OnCpu, World},
 };
 
@@ -37,15 +37,10 @@ pub(super) struct Daemon {
 
 impl Daemon {
     /// Does background work until `time`.
-    pub(super) fn work_until<'m, W: World>(
-        &mut self,
-        time: u64,
-        cpu: W::Cpu,
-        kernel: &Kernel<'_, 'm, W>,
-        token: &mut Token<'_, 'm, W>,
-    ) {
+    pub(super) fn work_until<W: World>(&mut self, time: u64, on: &mut CpuContext<'_, '_, '_, W>) {
+        let (kernel, cpu) = (on.kernel, on.cpu);
         while cpu.now() < time {
-            if self.step(cpu, kernel, token) {
+            if self.step(on) {
                 continue;
             }
             let due = kernel.next_event().min(self.looks_at).min(time);
@@ -54,12 +49,8 @@ impl Daemon {
     }
 
     /// Does one step of background work. Returns whether there was any.
-    pub(super) fn step<'m, W: World>(
-        &mut self,
-        cpu: W::Cpu,
-        kernel: &Kernel<'_, 'm, W>,
-        token: &mut Token<'_, 'm, W>,
-    ) -> bool {
+    pub(super) fn step<W: World>(&mut self, on: &mut CpuContext<'_, '_, '_, W>) -> bool {
+        let CpuContext { kernel, cpu, ref mut token } = *on;
         kernel.hear_of_writes(cpu);
         kernel.hear_of_swapped(cpu);
         let files = &kernel.state.files;
@@ -67,7 +58,10 @@ impl Daemon {
         if writes && !kernel.write_back(cpu) {
             files.writers_wanted.set(false);
         }
-        let reclaimed = self.reclaim(cpu, kernel, token);
+        let reclaimed = kernel.step_kswapd(cpu, |kswapd| kswapd.step(token));
+        if reclaimed {
+            kernel.shrink_objects();
+        }
         if self.compact_after_reclaim(cpu, kernel) || reclaimed {
             return true;
         }
@@ -77,20 +71,6 @@ impl Daemon {
             return writes;
         }
         true
-    }
-
-    /// A step of background reclaim.
-    fn reclaim<'m, W: World>(
-        &mut self,
-        cpu: W::Cpu,
-        kernel: &Kernel<'_, 'm, W>,
-        token: &mut Token<'_, 'm, W>,
-    ) -> bool {
-        let stepped = kernel.step_kswapd(cpu, |kswapd| kswapd.step(token));
-        if stepped {
-            kernel.shrink_objects();
-        }
-        stepped
     }
 
     /// Compacts after background reclaim has freed memory for it, and, if background reclaim

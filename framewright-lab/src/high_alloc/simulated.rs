@@ -15,7 +15,7 @@ use framewright_sim::{
 use super::{
     HighAlloc,
     figures::Outcome,
-    kernel::{Kernel, State},
+    kernel::{CpuContext, Kernel, State},
     mover::Moves,
     owner::Owner,
     play::{Disk, Play},
@@ -197,12 +197,11 @@ fn on_cpus<'p>(
     (0..cpus)
         .map(|number| -> CpuProgram<'_> {
             Box::new(move |_| {
-                let cpu = play.kernel.current();
-                let mut token = play.kernel.memory.cpu(CpuId::new(number)).expect("its own");
+                let mut on = CpuContext::new(play.kernel, play.kernel.current());
                 if number == cpus - 1 {
-                    play.ask(cpu, &mut token);
+                    play.ask(&mut on);
                 } else {
-                    play.build(cpu, &mut token);
+                    play.build(&mut on);
                 }
             })
         })
