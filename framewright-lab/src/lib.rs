@@ -14,6 +14,7 @@ mod error;
 pub mod fragmentation;
 pub mod high_alloc;
 pub mod host_paging;
+mod invariants;
 pub mod large_memory;
 pub mod micro;
 pub mod paging;

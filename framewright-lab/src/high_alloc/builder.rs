@@ -6,13 +6,13 @@
 
 use std::collections::VecDeque;
 
-use framewright::{Block, MigrateType, Order, Request};
+use framewright::{Block, MigrateType, Order};
 use framewright_workloads::compilers::{LEAST_PAGES, MOST_PAGES, OBJECT_PAGES, READS};
 
 use super::{
     files::{FileId, Files},
-    io::OutOfMemory,
-    kernel::{Kernel, Token},
+    io::{OutOfMemory, PAGE},
+    kernel::CpuContext,
     recorded,
     slab::Kind,
     world::{OnCpu, World},
@@ -131,30 +131,23 @@ impl<'m> Builder<'m> {
     }
 
     /// Does one step of work.
-    pub(super) fn step<W: World>(
-        &mut self,
-        cpu: W::Cpu,
-        kernel: &Kernel<'_, 'm, W>,
-        token: &mut Token<'_, 'm, W>,
-    ) {
+    pub(super) fn step<W: World>(&mut self, on: &mut CpuContext<'_, '_, 'm, W>) {
         // A builder without memory is killed, and the next one starts.
-        if self.try_step(cpu, kernel, token).is_err() {
-            self.end(kernel, token);
+        if self.try_step(on).is_err() {
+            self.end(on);
             self.task = if self.builds() { Task::Fork } else { self.task };
-            self.ready = cpu.now() + kernel.ticks(10_000_000);
+            self.ready = on.cpu.now() + on.kernel.ticks(10_000_000);
         }
     }
 
     fn try_step<W: World>(
         &mut self,
-        cpu: W::Cpu,
-        kernel: &Kernel<'_, 'm, W>,
-        token: &mut Token<'_, 'm, W>,
+        on: &mut CpuContext<'_, '_, 'm, W>,
     ) -> Result<(), OutOfMemory> {
         match self.task {
-            Task::Copy(next) => self.copy(cpu, kernel, token, next)?,
+            Task::Copy(next) => self.copy(on, next)?,
             Task::Fork => {
-                self.fork(kernel, token)?;
+                self.fork(on)?;
                 self.task = Task::Read(READS);
             }
             Task::Read(0) => {
@@ -163,7 +156,7 @@ impl<'m> Builder<'m> {
             }
             Task::Read(left) => {
                 let file = self.tree[self.random.usize(..self.tree.len())];
-                if let Some(ready) = kernel.read(cpu, token, file)? {
+                if let Some(ready) = on.read(file)? {
                     self.ready = ready;
                 }
                 self.task = Task::Read(left - 1);
@@ -171,19 +164,19 @@ impl<'m> Builder<'m> {
             Task::Fault(0) => self.task = Task::Again(0),
             Task::Fault(left) => {
                 let pages = left.min(PER_STEP);
-                self.fault(cpu, kernel, token, pages)?;
+                self.fault(on, pages)?;
                 self.task = Task::Fault(left - pages);
             }
-            Task::Again(next) => self.task = self.use_again(cpu, kernel, token, next)?,
+            Task::Again(next) => self.task = self.use_again(on, next)?,
             Task::Write => {
                 let object = self.objects[self.next_object];
                 self.next_object = (self.next_object + 1) % self.objects.len();
-                kernel.truncate(cpu, token, object);
+                on.truncate(object);
                 let pages = self.random.u32(OBJECT_PAGES);
-                if let Some(ready) = kernel.write(cpu, token, object, 0..pages)? {
+                if let Some(ready) = on.write(object, 0..pages)? {
                     self.ready = ready;
                 }
-                self.end(kernel, token);
+                self.end(on);
                 self.task = Task::Fork;
             }
         }
@@ -192,15 +185,13 @@ impl<'m> Builder<'m> {
 
     fn copy<W: World>(
         &mut self,
-        cpu: W::Cpu,
-        kernel: &Kernel<'_, 'm, W>,
-        token: &mut Token<'_, 'm, W>,
+        on: &mut CpuContext<'_, '_, 'm, W>,
         next: u32,
     ) -> Result<(), OutOfMemory> {
         let until = self.tree.len().min((next + PER_STEP) as usize);
         for &file in &self.tree[next as usize..until] {
-            let pages = kernel.state.files.at(file).pages;
-            if let Some(ready) = kernel.write(cpu, token, file, 0..pages)? {
+            let pages = on.kernel.state.files.at(file).pages;
+            if let Some(ready) = on.write(file, 0..pages)? {
                 self.ready = ready;
             }
         }
@@ -209,29 +200,21 @@ impl<'m> Builder<'m> {
         Ok(())
     }
 
-    fn fork<W: World>(
-        &mut self,
-        kernel: &Kernel<'_, 'm, W>,
-        token: &mut Token<'_, 'm, W>,
-    ) -> Result<(), OutOfMemory> {
-        recorded::renew(kernel, token);
+    fn fork<W: World>(&mut self, on: &mut CpuContext<'_, '_, 'm, W>) -> Result<(), OutOfMemory> {
+        recorded::renew(on);
         let stack = Order::new(2).unwrap_or(Order::ZERO);
-        self.blocks.push(kernel.block(token, stack, MigrateType::Unmovable).ok_or(OutOfMemory)?);
+        self.blocks.push(on.block(stack, MigrateType::Unmovable).ok_or(OutOfMemory)?);
         for _ in 0..TABLES {
-            self.table(kernel, token)?;
+            self.table(on)?;
         }
         for _ in 0..OWN {
-            self.slabs.push(kernel.new_object(token, Kind::Other).ok_or(OutOfMemory)?);
+            self.slabs.push(on.new_object(Kind::Other).ok_or(OutOfMemory)?);
         }
         Ok(())
     }
 
-    fn table<W: World>(
-        &mut self,
-        kernel: &Kernel<'_, 'm, W>,
-        token: &mut Token<'_, 'm, W>,
-    ) -> Result<(), OutOfMemory> {
-        let table = kernel.block(token, Order::ZERO, MigrateType::Unmovable).ok_or(OutOfMemory)?;
+    fn table<W: World>(&mut self, on: &mut CpuContext<'_, '_, 'm, W>) -> Result<(), OutOfMemory> {
+        let table = on.block(Order::ZERO, MigrateType::Unmovable).ok_or(OutOfMemory)?;
         self.blocks.push(table);
         Ok(())
     }
@@ -239,23 +222,21 @@ impl<'m> Builder<'m> {
     /// The program touches new pages.
     fn fault<W: World>(
         &mut self,
-        cpu: W::Cpu,
-        kernel: &Kernel<'_, 'm, W>,
-        token: &mut Token<'_, 'm, W>,
+        on: &mut CpuContext<'_, '_, 'm, W>,
         pages: u32,
     ) -> Result<(), OutOfMemory> {
-        const PAGE: Request = Request::new(Order::ZERO, MigrateType::Movable).zeroed();
+        let (kernel, cpu) = (on.kernel, on.cpu);
         let program = &kernel.state.programs[self.number as usize];
         kernel.world.enter(cpu, &program.space);
         for _ in 0..pages {
             cpu.work(kernel.ticks(FAULT_NS).max(kernel.state.costs.fault));
             kernel.faults.update(|faults| faults + 1);
-            let frame = kernel.page_frame(token, PAGE)?;
+            let frame = on.page_frame(PAGE.zeroed())?;
             let index = program.pages.borrow().len() as u32;
             program.pages.borrow_mut().push(frame);
             kernel.own_page(cpu.id(), frame, self.number, index);
             if index.is_multiple_of(512) {
-                self.table(kernel, token)?;
+                self.table(on)?;
             }
         }
         Ok(())
@@ -264,14 +245,12 @@ impl<'m> Builder<'m> {
     /// The program stores to some of its pages a second time. Returns its next work.
     fn use_again<W: World>(
         &mut self,
-        cpu: W::Cpu,
-        kernel: &Kernel<'_, 'm, W>,
-        token: &mut Token<'_, 'm, W>,
+        on: &mut CpuContext<'_, '_, 'm, W>,
         next: u32,
     ) -> Result<Task, OutOfMemory> {
-        let pages = kernel.state.programs[self.number as usize].pages.borrow().len() as u32;
+        let pages = on.kernel.state.programs[self.number as usize].pages.borrow().len() as u32;
         for index in next..pages.min(next + PER_STEP) {
-            if let Some(ready) = kernel.use_again(cpu, token, self.number, index)? {
+            if let Some(ready) = on.use_again(self.number, index)? {
                 self.ready = ready;
                 return Ok(Task::Again(index + 1));
             }
@@ -280,13 +259,10 @@ impl<'m> Builder<'m> {
     }
 
     /// The program exits: all its memory is freed.
-    pub(super) fn end<W: World>(
-        &mut self,
-        kernel: &Kernel<'_, 'm, W>,
-        token: &mut Token<'_, 'm, W>,
-    ) {
+    pub(super) fn end<W: World>(&mut self, on: &mut CpuContext<'_, '_, 'm, W>) {
+        let kernel = on.kernel;
         let pages = kernel.state.programs[self.number as usize].pages.take();
-        kernel.give_up(token, pages, kernel.state.costs.unmap);
+        on.give_up(pages, kernel.state.costs.unmap);
         self.blocks.drain(..).for_each(|block| kernel.free_block(block));
         let stay = self.slabs.len().saturating_sub(STAY);
         self.stayed.extend(self.slabs.split_off(stay));
@@ -297,12 +273,8 @@ impl<'m> Builder<'m> {
     }
 
     /// Frees everything, including the objects that outlive programs.
-    pub(super) fn end_for_good<W: World>(
-        &mut self,
-        kernel: &Kernel<'_, 'm, W>,
-        token: &mut Token<'_, 'm, W>,
-    ) {
-        self.end(kernel, token);
-        self.stayed.drain(..).for_each(|slab| kernel.free_object(slab));
+    pub(super) fn end_for_good<W: World>(&mut self, on: &mut CpuContext<'_, '_, 'm, W>) {
+        self.end(on);
+        self.stayed.drain(..).for_each(|slab| on.kernel.free_object(slab));
     }
 }

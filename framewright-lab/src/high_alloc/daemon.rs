@@ -15,9 +15,10 @@ use framewright::{
     Order,
     reclaim::{Kswapd, NextStep, Pause},
 };
+use framewright_sim::file::StepDone;
 
 use super::{
-    kernel::{Done, Kernel, Token, Woken},
+    kernel::{CpuContext, Kernel},
     world::{OnCpu, World},
 };
 
@@ -36,15 +37,10 @@ pub(super) struct Daemon {
 
 impl Daemon {
     /// Does background work until `time`.
-    pub(super) fn work_until<'m, W: World>(
-        &mut self,
-        time: u64,
-        cpu: W::Cpu,
-        kernel: &Kernel<'_, 'm, W>,
-        token: &mut Token<'_, 'm, W>,
-    ) {
+    pub(super) fn work_until<W: World>(&mut self, time: u64, on: &mut CpuContext<'_, '_, '_, W>) {
+        let (kernel, cpu) = (on.kernel, on.cpu);
         while cpu.now() < time {
-            if self.step(cpu, kernel, token) {
+            if self.step(on) {
                 continue;
             }
             let due = kernel.next_event().min(self.looks_at).min(time);
@@ -53,12 +49,8 @@ impl Daemon {
     }
 
     /// Does one step of background work. Returns whether there was any.
-    pub(super) fn step<'m, W: World>(
-        &mut self,
-        cpu: W::Cpu,
-        kernel: &Kernel<'_, 'm, W>,
-        token: &mut Token<'_, 'm, W>,
-    ) -> bool {
+    pub(super) fn step<W: World>(&mut self, on: &mut CpuContext<'_, '_, '_, W>) -> bool {
+        let CpuContext { kernel, cpu, ref mut token } = *on;
         kernel.hear_of_writes(cpu);
         kernel.hear_of_swapped(cpu);
         let files = &kernel.state.files;
@@ -66,7 +58,10 @@ impl Daemon {
         if writes && !kernel.write_back(cpu) {
             files.writers_wanted.set(false);
         }
-        let reclaimed = self.reclaim(cpu, kernel, token);
+        let reclaimed = kernel.step_kswapd(cpu, |kswapd| kswapd.step(token));
+        if reclaimed {
+            kernel.shrink_objects();
+        }
         if self.compact_after_reclaim(cpu, kernel) || reclaimed {
             return true;
         }
@@ -78,26 +73,14 @@ impl Daemon {
         true
     }
 
-    /// A step of background reclaim.
-    fn reclaim<'m, W: World>(
-        &mut self,
-        cpu: W::Cpu,
-        kernel: &Kernel<'_, 'm, W>,
-        token: &mut Token<'_, 'm, W>,
-    ) -> bool {
-        let stepped = kernel.step_kswapd(cpu, |kswapd| kswapd.step(token));
-        if stepped {
-            kernel.shrink_objects();
-        }
-        stepped
-    }
-
     /// Compacts after background reclaim has freed memory for it, and, if background reclaim
     /// sleeps, for the requests that woke it. Returns whether there was work.
     fn compact_after_reclaim<W: World>(&self, cpu: W::Cpu, kernel: &Kernel<'_, '_, W>) -> bool {
-        let Done { rests, made_room_for } = kernel.done.take();
+        let Some(StepDone { rests, compaction }) = kernel.kswapd.take_result() else {
+            return false;
+        };
         let node = kernel.node(cpu.id());
-        if let Some((order, highest)) = made_room_for
+        if let Some((order, highest)) = compaction
             && kernel.memory.wakes_compaction(cpu.id(), node, order, highest)
         {
             kernel.world.without_lock(|| {
@@ -107,13 +90,12 @@ impl Daemon {
         if rests {
             self.compact(cpu, kernel);
         }
-        rests || made_room_for.is_some()
+        rests || compaction.is_some()
     }
 
     /// Compacts for requests that woke background compaction, with skip hints reset.
     fn compact<W: World>(&self, cpu: W::Cpu, kernel: &Kernel<'_, '_, W>) {
-        let Woken { order, highest, .. } = kernel.woken.get();
-        kernel.woken.set(Woken { order: Order::ZERO, ..kernel.woken.get() });
+        let (order, highest) = kernel.kswapd.take_request();
         let node = kernel.node(cpu.id());
         kernel.world.without_lock(|| {
             let wakes = order > Order::ZERO
@@ -156,38 +138,24 @@ impl<'m, W: World> Kernel<'_, 'm, W> {
     /// due.
     pub(super) fn next_event(&self) -> u64 {
         let written = self.state.files.writes.borrow().front().map(|write| write.ends);
-        let kswapd = self.kswapd.take();
-        let due = kswapd.is_some().then(|| self.woken.get().due);
-        self.kswapd.set(kswapd);
-        [written, self.state.swap.next(), due].into_iter().flatten().min().unwrap_or(u64::MAX)
+        [written, self.state.swap.next()].into_iter().flatten().fold(self.kswapd.due(), u64::min)
     }
 
-    /// Runs a step of background reclaim, if one is due and no other CPU runs one. Returns whether it ran.
+    /// Runs a step of background reclaim, if one is due and no other CPU runs one. Returns whether
+    /// it ran.
     pub(super) fn step_kswapd(
         &self,
         cpu: W::Cpu,
         step: impl FnOnce(&mut Kswapd<'_, 'm, W::Platform>) -> NextStep,
     ) -> bool {
-        if self.woken.get().due > cpu.now() {
-            return false;
+        let delay = self.ticks(Kswapd::<W::Platform>::DELAY);
+        let step = |kswapd: &mut _| self.world.without_lock(|| step(kswapd));
+        let stepped = self.kswapd.step(|| cpu.now(), delay, step);
+        if stepped {
+            // Another CPU may run the next step.
+            self.world.wake_worker(cpu);
+            self.world.wake_paused(cpu);
         }
-        let Some(mut kswapd) = self.kswapd.take() else { return false };
-        // A wake-up from now on is for new work and must not be lost.
-        self.woken.set(Woken { due: u64::MAX, ..self.woken.get() });
-        let rest = self.world.without_lock(|| step(&mut kswapd));
-        let made_room_for = kswapd.take_compaction().or(self.done.get().made_room_for);
-        self.kswapd.set(Some(kswapd));
-        let due = match rest {
-            NextStep::Now => cpu.now(),
-            NextStep::AfterDelay => cpu.now() + self.ticks(Kswapd::<W::Platform>::DELAY),
-            NextStep::WhenWoken => u64::MAX,
-        };
-        let woken = self.woken.get();
-        self.woken.set(Woken { due: woken.due.min(due), ..woken });
-        self.done.set(Done { rests: rest != NextStep::Now, made_room_for });
-        // Another CPU may run the next step.
-        self.world.wake_worker(cpu);
-        self.world.wake_paused(cpu);
-        true
+        stepped
     }
 }

@@ -9,8 +9,7 @@ use std::{
 };
 
 use framewright::{
-    Config, CpuId, FrameRange, Layout, Memory, MemoryRange, MigrateType, Order, Pfn, RangeError,
-    Request, SideTables,
+    Config, FrameRange, Layout, Memory, MemoryRange, MigrateType, Pfn, RangeError, SideTables,
     frame::PAGEBLOCK_FRAMES,
     migrate::{ClaimEnd, Claims, Effort, Locking, MigrateMode, Move, Mover},
     reclaim::{LruList, Reclaim},
@@ -27,7 +26,8 @@ use super::{
     builder::{Builder, Tree},
     files::{FileId, Files},
     frames::Holds,
-    kernel::{Kernel, State, Token, pfn},
+    io::PAGE,
+    kernel::{CpuContext, Kernel, State, pfn},
     mover::Moves,
     owner::Owner,
     program::{Program, SWAPPED},
@@ -43,6 +43,8 @@ pub(super) const FRESH: FileId = FileId(0);
 pub(super) const USED: FileId = FileId(1);
 
 type Sim<'s, 'm> = SimulatedWorld<'s, 'm>;
+/// The context of a CPU of such a machine.
+pub(super) type SimContext<'c, 's, 'm> = CpuContext<'c, 's, 'm, Sim<'s, 'm>>;
 /// The mover of such a machine.
 type SimMoves<'s, 'm> = Moves<'s, 'm, Sim<'s, 'm>>;
 
@@ -159,7 +161,7 @@ pub(super) fn play(
     schedule: Schedule,
     hook: StepHook<'_>,
     moving: impl Fn(&Fixture<'_, '_>, Cpu<'_>),
-    owning: impl for<'s, 'm> Fn(&Fixture<'s, 'm>, &mut Token<'_, 'm, Sim<'s, 'm>>),
+    owning: impl for<'s, 'm> Fn(&Fixture<'s, 'm>, &mut SimContext<'_, 's, 'm>),
     look: impl Fn(&Fixture<'_, '_>, Result<(), Failure>),
 ) {
     let machine = Machine::new(2, Options { schedule, ..Options::default() });
@@ -194,10 +196,10 @@ pub(super) fn play(
             moving(&fixture, cpu);
         }),
         Box::new(|cpu| {
-            let mut token = memory.cpu(CpuId::new(1)).expect("its own");
-            fixture.begin(&mut token);
+            let mut on = CpuContext::new(&kernel, kernel.current());
+            fixture.begin(&mut on);
             begun.raise(cpu);
-            owning(&fixture, &mut token);
+            owning(&fixture, &mut on);
         }),
     ]);
     look(&fixture, ended);
@@ -233,17 +235,15 @@ fn frames(start: u64, end: u64) -> FrameRange {
 
 impl<'s, 'm> Fixture<'s, 'm> {
     /// Reads the files, and has the program use its pages.
-    fn begin(&self, token: &mut Token<'_, 'm, Sim<'s, 'm>>) {
-        let cpu = self.kernel.current();
+    fn begin(&self, on: &mut SimContext<'_, 's, 'm>) {
         for file in [FRESH, USED, USED, USED] {
-            assert!(self.kernel.read(cpu, token, file).is_ok(), "there is memory");
+            assert!(on.read(file).is_ok(), "there is memory");
         }
         let State { frames, programs, .. } = self.kernel.state;
         for index in 0..PAGES {
-            let page = token.alloc(Request::new(Order::ZERO, MigrateType::Movable));
-            let frame = page.expect("there is memory").into_raw().0.get() as u32;
+            let frame = on.page_frame(PAGE).ok().expect("there is memory");
             programs[0].pages.borrow_mut().push(frame);
-            self.kernel.own_page(cpu.id(), frame, 0, index);
+            self.kernel.own_page(on.cpu.id(), frame, 0, index);
         }
         for (frame, content) in (0..).zip(&self.contents.names) {
             content.set(name(frames.at(frame).holds()).unwrap_or(0));
@@ -290,8 +290,8 @@ impl<'s, 'm> Fixture<'s, 'm> {
     }
 
     /// The program exits.
-    pub(super) fn end_program(&self, token: &mut Token<'_, 'm, Sim<'s, 'm>>) {
-        self.builder.borrow_mut().end(self.kernel, token);
+    pub(super) fn end_program(&self, on: &mut SimContext<'_, 's, 'm>) {
+        self.builder.borrow_mut().end(on);
     }
 
     /// Checks that every page is in a frame whose contents and LRU list are right, that nothing is

@@ -2,15 +2,17 @@
 
 #![allow(unsafe_code)]
 
+use std::{cell::Cell, ops::Range};
+
 use framewright::{
-    MigrateType, Order, Request,
+    CpuId, MigrateType, Order, Pfn, Request,
     reclaim::{FreedBy, PageKind},
 };
 
 use super::{
     files::{FileId, NONE, Write},
     frames::{CLAIMED, DIRTY, GONE, Holds, WRITEBACK},
-    kernel::{Kernel, Token, pfn},
+    kernel::{CpuContext, Kernel, State, pfn},
     slab::Kind,
     world::{OnCpu, World},
 };
@@ -26,36 +28,35 @@ pub(super) const PAGE_NS: u64 = 8_192;
 /// Pages per write request.
 const SENT_AT_ONCE: usize = 256;
 
+/// A page of a file or a program.
+pub(super) const PAGE: Request = Request::new(Order::ZERO, MigrateType::Movable);
+
 /// The request failed after all attempts.
 pub(super) struct OutOfMemory;
 
-impl<'m, W: World> Kernel<'_, 'm, W> {
+impl<W: World> CpuContext<'_, '_, '_, W> {
     /// Reads a file. Returns the time at which the read ends if pages had to be fetched from the
     /// store.
-    pub(super) fn read(
-        &self,
-        cpu: W::Cpu,
-        token: &mut Token<'_, 'm, W>,
-        file: FileId,
-    ) -> Result<Option<u64>, OutOfMemory> {
-        self.ensure_inode(token, file)?;
+    pub(super) fn read(&mut self, file: FileId) -> Result<Option<u64>, OutOfMemory> {
+        let (kernel, cpu) = (self.kernel, self.cpu);
+        self.ensure_inode(file)?;
         let mut fetched = 0;
-        for index in 0..self.state.files.at(file).pages {
+        for index in 0..kernel.state.files.at(file).pages {
             cpu.work(COPY);
-            match self.state.files.frame(file, index) {
+            match kernel.state.files.frame(file, index) {
                 Some(frame) => {
-                    self.world.look(frame);
-                    self.reclaim.lru().mark_accessed(cpu.id(), pfn(frame));
+                    kernel.world.look(frame);
+                    kernel.reclaim.lru().mark_accessed(cpu.id(), pfn(frame));
                 }
                 None => {
-                    self.add_page(cpu, token, file, index, 0)?;
+                    self.add_page(file, index, 0)?;
                     fetched += 1;
                 }
             }
         }
-        let took = self.ticks(LATENCY_NS + fetched * PAGE_NS);
+        let took = kernel.ticks(LATENCY_NS + fetched * PAGE_NS);
         if fetched > 0 {
-            self.state.took(took);
+            kernel.state.took(took);
         }
         Ok((fetched > 0).then(|| cpu.now() + took))
     }
@@ -63,68 +64,69 @@ impl<'m, W: World> Kernel<'_, 'm, W> {
     /// Writes `pages` pages of a file. Returns the time until which the writer must wait if too
     /// many pages are dirty.
     pub(super) fn write(
-        &self,
-        cpu: W::Cpu,
-        token: &mut Token<'_, 'm, W>,
+        &mut self,
         file: FileId,
-        pages: std::ops::Range<u32>,
+        pages: Range<u32>,
     ) -> Result<Option<u64>, OutOfMemory> {
-        self.ensure_inode(token, file)?;
+        let (kernel, cpu) = (self.kernel, self.cpu);
+        let files = &kernel.state.files;
+        self.ensure_inode(file)?;
         for index in pages {
             cpu.work(COPY);
-            self.ensure_head(token, file, index)?;
-            match self.state.files.frame(file, index) {
-                Some(frame) => self.set_dirty(file, index, frame),
+            self.ensure_head(file, index)?;
+            match files.frame(file, index) {
+                Some(frame) => kernel.set_dirty(file, index, frame),
                 None => self
-                    .add_page(cpu, token, file, index, DIRTY)
-                    .inspect_err(|_| self.state.files.clear_head(file, index))?,
+                    .add_page(file, index, DIRTY)
+                    .inspect_err(|_| files.clear_head(file, index))?,
             }
         }
-        let files = &self.state.files;
         let unwritten = files.dirty_pages.get() + files.writes.borrow().len() as u64;
-        let too_many = unwritten > self.memory.managed() / DIRTY_SHARE;
+        let too_many = unwritten > kernel.memory.managed() / DIRTY_SHARE;
         if too_many {
-            self.world.wake_worker(cpu);
+            kernel.world.wake_worker(cpu);
         }
-        Ok(too_many.then(|| cpu.now() + self.ticks(1_000_000)))
+        Ok(too_many.then(|| cpu.now() + kernel.ticks(1_000_000)))
     }
 
     /// Deletes a file: its pages and its objects.
-    pub(super) fn delete(&self, cpu: W::Cpu, token: &mut Token<'_, 'm, W>, file: FileId) {
-        self.truncate(cpu, token, file);
-        let of = self.state.files.at(file);
+    pub(super) fn delete(&mut self, file: FileId) {
+        self.truncate(file);
+        let of = self.kernel.state.files.at(file);
         if of.outlived.get() {
             of.inode.set(NONE);
         }
         for object in [of.inode.replace(NONE), of.entry.replace(NONE)] {
             if object != NONE {
-                self.free_object(object);
+                self.kernel.free_object(object);
             }
         }
     }
 
     /// Removes all pages of a file from the cache.
-    pub(super) fn truncate(&self, cpu: W::Cpu, token: &mut Token<'_, 'm, W>, file: FileId) {
-        for index in 0..self.state.files.at(file).pages {
-            if let Some(frame) = self.state.files.frame(file, index) {
-                cpu.work(self.state.costs.release);
-                self.drop_page(token, file, index, frame);
+    pub(super) fn truncate(&mut self, file: FileId) {
+        let State { files, costs, .. } = self.kernel.state;
+        for index in 0..files.at(file).pages {
+            if let Some(frame) = files.frame(file, index) {
+                self.cpu.work(costs.release);
+                self.drop_page(file, index, frame);
             }
         }
-        self.free_unneeded();
+        self.kernel.free_unneeded();
     }
 
-    fn drop_page(&self, token: &mut Token<'_, 'm, W>, file: FileId, index: u32, frame: u32) {
-        let held = self.state.frames.at(frame);
+    fn drop_page(&mut self, file: FileId, index: u32, frame: u32) {
+        let Kernel { state, reclaim, .. } = self.kernel;
+        let held = state.frames.at(frame);
         if held.is(DIRTY) {
-            self.state.files.dirty_pages.update(|pages| pages - 1);
+            state.files.dirty_pages.update(|pages| pages - 1);
         }
         let is_written = held.is(WRITEBACK);
         held.unmark(DIRTY | WRITEBACK);
         if is_written {
-            self.reclaim.written(token.cpu(), pfn(frame), Ok(()));
+            reclaim.written(self.cpu.id(), pfn(frame), Ok(()));
         }
-        self.state.files.remove(file, index);
+        state.files.remove(file, index);
         if held.is(CLAIMED) {
             held.mark(GONE);
             return;
@@ -132,79 +134,74 @@ impl<'m, W: World> Kernel<'_, 'm, W> {
         held.clear();
         // SAFETY: the page is in no file any more, no page table ever mapped it, and reclaim cannot
         // lock a frame without a page.
-        let whose = unsafe { self.reclaim.lru().abandon(pfn(frame)) };
-        if whose == FreedBy::Caller {
+        if unsafe { reclaim.lru().abandon(pfn(frame)) } == FreedBy::Caller {
             // SAFETY: the frame was allocated as a block of order 0, and has no other user.
-            let block = unsafe { token.adopt_unchecked(pfn(frame), Order::ZERO) };
-            // The block is of the token's memory, so this cannot fail.
-            let _ = token.free(block);
+            unsafe { self.free_page(pfn(frame)) };
         }
+    }
+
+    /// Frees the frame of a page.
+    ///
+    /// # Safety
+    ///
+    /// The frame was allocated as a block of order 0, and has no other user.
+    pub(super) unsafe fn free_page(&mut self, frame: Pfn) {
+        // SAFETY: the caller promises it.
+        let block = unsafe { self.token.adopt_unchecked(frame, Order::ZERO) };
+        // The block is of the token's memory, so this cannot fail.
+        let _ = self.token.free(block);
     }
 
     /// Allocates the inode and the directory entry of a file if it has none.
-    fn ensure_inode(&self, token: &mut Token<'_, 'm, W>, file: FileId) -> Result<(), OutOfMemory> {
-        let of = self.state.files.at(file);
+    fn ensure_inode(&mut self, file: FileId) -> Result<(), OutOfMemory> {
+        let files = &self.kernel.state.files;
+        let of = files.at(file);
         of.used.set(true);
-        if of.inode.get() == NONE {
-            let inode = self.new_object(token, Kind::Inode).ok_or(OutOfMemory)?;
-            of.inode.set(inode);
-            self.state.files.known.borrow_mut().push_back(file);
+        if self.ensure(&of.inode, Kind::Inode)? {
+            files.known.borrow_mut().push_back(file);
         }
-        if of.entry.get() == NONE {
-            of.entry.set(self.new_object(token, Kind::Entry).ok_or(OutOfMemory)?);
-        }
+        self.ensure(&of.entry, Kind::Entry)?;
         Ok(())
     }
 
-    /// Allocates the page-cache node of a file if it has none.
-    fn ensure_node(&self, token: &mut Token<'_, 'm, W>, file: FileId) -> Result<(), OutOfMemory> {
-        let of = self.state.files.at(file);
-        // A file of one page needs no node.
-        if of.node.get() == NONE && of.pages > 1 {
-            let node = self.new_object(token, Kind::Node).ok_or(OutOfMemory)?;
-            of.node.set(node);
+    /// Allocates an object if there is none. Returns whether there was none.
+    fn ensure(&mut self, object: &Cell<u32>, kind: Kind) -> Result<bool, OutOfMemory> {
+        let is_new = object.get() == NONE;
+        if is_new {
+            object.set(self.new_object(kind).ok_or(OutOfMemory)?);
         }
-        Ok(())
+        Ok(is_new)
     }
 
     /// Allocates the buffer head of a page that is written if it has none.
-    fn ensure_head(
-        &self,
-        token: &mut Token<'_, 'm, W>,
-        file: FileId,
-        index: u32,
-    ) -> Result<(), OutOfMemory> {
-        let head = || self.state.files.head(file, index);
-        if head().get() == NONE {
-            head().set(self.new_object(token, Kind::Head).ok_or(OutOfMemory)?);
-        }
+    fn ensure_head(&mut self, file: FileId, index: u32) -> Result<(), OutOfMemory> {
+        self.ensure(self.kernel.state.files.head(file, index), Kind::Head)?;
         Ok(())
     }
 
-    fn add_page(
-        &self,
-        cpu: W::Cpu,
-        token: &mut Token<'_, 'm, W>,
-        file: FileId,
-        index: u32,
-        flags: u8,
-    ) -> Result<(), OutOfMemory> {
-        const PAGE: Request = Request::new(Order::ZERO, MigrateType::Movable);
-        self.ensure_node(token, file)?;
-        let Ok(block) = self.alloc(token, PAGE) else {
-            self.out_of_memory.update(|times| times + 1);
-            return Err(OutOfMemory);
-        };
-        let frame = block.into_raw().0.get() as u32;
-        cpu.work(self.state.costs.read);
+    fn add_page(&mut self, file: FileId, index: u32, flags: u8) -> Result<(), OutOfMemory> {
+        let of = self.kernel.state.files.at(file);
+        // A file of one page needs no page-cache node.
+        if of.pages > 1 {
+            self.ensure(&of.node, Kind::Node)?;
+        }
+        let frame = self.page_frame(PAGE)?;
+        self.cpu.work(self.kernel.state.costs.read);
+        self.kernel.cache_page(self.cpu.id(), file, index, frame, flags);
+        Ok(())
+    }
+}
+
+impl<W: World> Kernel<'_, '_, W> {
+    /// Makes a frame a page of a file; with the flag [`DIRTY`] a dirty one.
+    pub(super) fn cache_page(&self, cpu: CpuId, file: FileId, index: u32, frame: u32, flags: u8) {
         self.state.frames.at(frame).set(Holds::Cached { file: file.0, index }, 0);
         self.world.store(frame);
         self.state.files.insert(file, index, frame);
         if flags & DIRTY != 0 {
             self.set_dirty(file, index, frame);
         }
-        self.reclaim.lru().add(cpu.id(), pfn(frame), PageKind::File);
-        Ok(())
+        self.reclaim.lru().add(cpu, pfn(frame), PageKind::File);
     }
 
     fn set_dirty(&self, file: FileId, index: u32, frame: u32) {

@@ -3,21 +3,21 @@
 use std::cell::{Cell, RefCell, RefMut};
 
 use framewright::{
-    AllocError, Block, CpuId, Memory, MigrateType, NodeId, Order, Pfn, Request, ZoneKind,
+    AllocError, Block, CpuId, CpuToken, Memory, MigrateType, NodeId, Order, Pfn, Request,
     compact::{Compactor, Workspace},
     migrate::{Move, Mover},
     observe::NodeStat,
-    reclaim::{Kswapd, Reclaim},
+    reclaim::Reclaim,
     tlb::BatchSlot,
 };
-use framewright_sim::file::FileCosts;
+use framewright_sim::file::{FileCosts, KswapdSteps};
 
 use super::{
     files::Files,
     frames::{Frames, Holds},
     program::{Program, SwapArea},
     slab::{Kind, Slabs},
-    world::World,
+    world::{OnCpu, World},
 };
 
 /// Maximum number of pages that are migrated in one batch.
@@ -83,11 +83,8 @@ pub(super) struct Kernel<'k, 'm, W: World> {
     pub(super) state: &'k State<'m, W>,
     pub(super) reclaim: Reclaim<'k, 'm, W::Platform>,
     pub(super) moves: &'k dyn Mover<W::Platform>,
-    pub(super) woken: Cell<Woken>,
-    /// Background reclaim; `None` while a CPU runs a step of it.
-    pub(super) kswapd: Cell<Option<Kswapd<'k, 'm, W::Platform>>>,
-    /// Result of the last steps of background reclaim, until compaction has used it.
-    pub(super) done: Cell<Done>,
+    /// Background reclaim.
+    pub(super) kswapd: KswapdSteps<'k, 'm, W::Platform>,
     /// Whether a request for a huge page is in progress.
     pub(super) asking: Cell<bool>,
     /// Files that the shrinker still has to examine, in thousandths.
@@ -102,25 +99,6 @@ pub(super) struct Kernel<'k, 'm, W: World> {
     pub(super) faults: Cell<u64>,
 }
 
-/// Background work to do.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Woken {
-    /// The time at which background reclaim is due.
-    pub(super) due: u64,
-    /// The largest order that was requested since the last compaction.
-    pub(super) order: Order,
-    pub(super) highest: ZoneKind,
-}
-
-/// The result of steps of background reclaim.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Done {
-    /// Whether background reclaim sleeps.
-    pub(super) rests: bool,
-    /// The order of blocks, and the highest zone, for which it has freed enough memory.
-    pub(super) made_room_for: Option<(Order, ZoneKind)>,
-}
-
 impl<'k, 'm, W: World> Kernel<'k, 'm, W> {
     /// A kernel without work.
     pub(super) fn new(
@@ -130,16 +108,13 @@ impl<'k, 'm, W: World> Kernel<'k, 'm, W> {
         reclaim: Reclaim<'k, 'm, W::Platform>,
         moves: &'k dyn Mover<W::Platform>,
     ) -> Self {
-        let woken = Woken { due: u64::MAX, order: Order::ZERO, highest: ZoneKind::default() };
         Self {
             world,
             memory,
             state,
             reclaim,
             moves,
-            woken: Cell::new(woken),
-            kswapd: Cell::new(reclaim.kswapd(memory.node_of(CpuId::new(0)))),
-            done: Cell::default(),
+            kswapd: KswapdSteps::new(reclaim.kswapd(memory.node_of(CpuId::new(0)))),
             asking: Cell::new(false),
             shrink_debt: Cell::new(0),
             shrunk_for: Cell::new(0),
@@ -177,56 +152,9 @@ impl<'k, 'm, W: World> Kernel<'k, 'm, W> {
         body(&mut compactor)
     }
 
-    /// Allocates a block, and records the time if it is the longest so far.
-    pub(super) fn alloc(
-        &self,
-        token: &mut Token<'_, 'm, W>,
-        request: Request,
-    ) -> Result<Block<'m>, AllocError> {
-        let since = self.world.watch();
-        let block = self.world.without_lock(|| token.alloc(request));
-        self.took(self.world.elapsed(since));
-        block
-    }
-
     /// Records the time of a request, in nanoseconds.
     pub(super) fn took(&self, nanos: u64) {
         self.longest.set(self.longest.get().max(nanos));
-    }
-
-    /// Allocates an object of a kind; `None` without memory.
-    pub(super) fn new_object(&self, token: &mut Token<'_, 'm, W>, kind: Kind) -> Option<u32> {
-        if let Some(slab) = self.state.slabs.take(kind) {
-            return Some(slab);
-        }
-        let block = self.slab(token, kind)?;
-        Some(self.state.slabs.grow(kind, block))
-    }
-
-    /// Allocates a block for a slab: a large one if that needs no reclaim and no fallback,
-    /// otherwise a single frame, as SLUB does.
-    fn slab(&self, token: &mut Token<'_, 'm, W>, kind: Kind) -> Option<Block<'m>> {
-        let large = || {
-            let request = Request::new(kind.order(), kind.migratetype());
-            let request = request.no_wait().no_wake().without_reserves();
-            Some(self.own(self.alloc(token, request).ok()?))
-        };
-        let large = (kind.order() > Order::ZERO).then(large).flatten();
-        large.or_else(|| self.block(token, Order::ZERO, kind.migratetype()))
-    }
-
-    /// Allocates a block for the kernel's own use.
-    pub(super) fn block(
-        &self,
-        token: &mut Token<'_, 'm, W>,
-        order: Order,
-        of: MigrateType,
-    ) -> Option<Block<'m>> {
-        let block = self.alloc(token, Request::new(order, of)).ok();
-        if block.is_none() {
-            self.out_of_memory.set(self.out_of_memory.get() + 1);
-        }
-        block.map(|block| self.own(block))
     }
 
     /// Marks a block as the kernel's.
@@ -268,8 +196,71 @@ impl<'k, 'm, W: World> Kernel<'k, 'm, W> {
     }
 }
 
-/// The token of a CPU.
-pub(super) type Token<'t, 'm, W> = framewright::CpuToken<'t, 'm, <W as World>::Platform>;
+/// The context of a CPU that runs code of the kernel.
+pub(super) struct CpuContext<'c, 'k, 'm, W: World> {
+    pub(super) kernel: &'c Kernel<'k, 'm, W>,
+    pub(super) cpu: W::Cpu,
+    pub(super) token: CpuToken<'k, 'm, W::Platform>,
+}
+
+impl<'c, 'k, 'm, W: World> CpuContext<'c, 'k, 'm, W> {
+    /// The context of a CPU.
+    ///
+    /// # Panics
+    ///
+    /// If the CPU has a context already.
+    pub(super) fn new(kernel: &'c Kernel<'k, 'm, W>, cpu: W::Cpu) -> Self {
+        let token = kernel.memory.cpu(cpu.id()).expect("each CPU has one context");
+        Self { kernel, cpu, token }
+    }
+
+    /// Allocates a block, and records the time if it is the longest so far.
+    pub(super) fn alloc(&mut self, request: Request) -> Result<Block<'m>, AllocError> {
+        let Kernel { world, .. } = self.kernel;
+        let since = world.watch();
+        let block = world.without_lock(|| self.token.alloc(request));
+        self.kernel.took(world.elapsed(since));
+        block
+    }
+
+    /// As [`CpuContext::alloc`]; counts requests that fail.
+    pub(super) fn alloc_counted(&mut self, request: Request) -> Option<Block<'m>> {
+        let block = self.alloc(request).ok();
+        if block.is_none() {
+            self.kernel.out_of_memory.update(|times| times + 1);
+        }
+        block
+    }
+
+    /// Allocates an object of a kind; `None` without memory.
+    pub(super) fn new_object(&mut self, kind: Kind) -> Option<u32> {
+        let slabs = &self.kernel.state.slabs;
+        if let Some(slab) = slabs.take(kind) {
+            return Some(slab);
+        }
+        let block = self.slab(kind)?;
+        Some(slabs.grow(kind, block))
+    }
+
+    /// Allocates a block for a slab: a large one if that needs no reclaim and no fallback,
+    /// otherwise a single frame, as SLUB does.
+    fn slab(&mut self, kind: Kind) -> Option<Block<'m>> {
+        if kind.order() > Order::ZERO {
+            let request = Request::new(kind.order(), kind.migratetype());
+            let request = request.no_wait().no_wake().without_reserves();
+            if let Ok(block) = self.alloc(request) {
+                return Some(self.kernel.own(block));
+            }
+        }
+        self.block(Order::ZERO, kind.migratetype())
+    }
+
+    /// Allocates a block for the kernel's own use.
+    pub(super) fn block(&mut self, order: Order, of: MigrateType) -> Option<Block<'m>> {
+        let block = self.alloc_counted(Request::new(order, of))?;
+        Some(self.kernel.own(block))
+    }
+}
 
 /// The frame number.
 pub(super) fn pfn(frame: u32) -> Pfn {

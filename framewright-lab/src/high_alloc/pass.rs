@@ -14,7 +14,7 @@ use super::{
     Flags,
     figures::{Counts, Pass},
     frames::Holds,
-    kernel::{Kernel, Token},
+    kernel::{CpuContext, Kernel},
     picture::Snapshot,
     world::{OnCpu, World},
 };
@@ -49,15 +49,14 @@ pub(super) fn request(flags: Flags) -> Request {
 /// Makes the requests of `pace`, then frees all huge pages. Returns the result. `wait` waits until
 /// the time of the next request, and may do background work; `reach` gets the number of requests so
 /// far and of all.
-pub(super) fn pass<'m, W: World>(
-    cpu: W::Cpu,
-    kernel: &Kernel<'_, 'm, W>,
-    token: &mut Token<'_, 'm, W>,
-    wait: impl Fn(u64, &mut Token<'_, 'm, W>),
+pub(super) fn pass<'k, 'm, W: World>(
+    on: &mut CpuContext<'_, 'k, 'm, W>,
+    wait: impl Fn(u64, &mut CpuContext<'_, 'k, 'm, W>),
     Pace { attempts, every, flags, watched }: Pace,
     seen: &mut Vec<Snapshot>,
     reach: &dyn Fn(u64, u64),
 ) -> Pass {
+    let kernel = on.kernel;
     let before = Counts::of(kernel);
     let begun = kernel.world.watch();
     let mut kept: Vec<Block<'m>> = Vec::new();
@@ -72,9 +71,9 @@ pub(super) fn pass<'m, W: World>(
         if attempt.is_multiple_of(moments) {
             look(attempt, seen);
         }
-        let asked = cpu.now();
+        let asked = on.cpu.now();
         kernel.asking.set(true);
-        let (block, latency) = alloc(kernel.world, token, flags);
+        let (block, latency) = alloc(on, flags);
         kernel.asking.set(false);
         latencies.push(latency);
         kernel.took(latency);
@@ -84,7 +83,7 @@ pub(super) fn pass<'m, W: World>(
             frames_of(&block).for_each(|frame| kernel.world.store(frame));
             kept.push(block);
         }
-        wait(asked + kernel.ticks(every), token);
+        wait(asked + kernel.ticks(every), on);
     }
     look(attempts, seen);
     let formable = formable(kernel);
@@ -100,7 +99,7 @@ pub(super) fn pass<'m, W: World>(
         let first = block.pfn().get() as u32;
         kernel.state.frames.set_block(first, Order::PAGEBLOCK, Holds::Nothing);
         frames_of(&block).for_each(|frame| kernel.world.look(frame));
-        let freed = token.free(block);
+        let freed = on.token.free(block);
         debug_assert!(freed.is_ok(), "it is this memory's");
     }
     pass
@@ -110,13 +109,13 @@ pub(super) fn pass<'m, W: World>(
 /// the library and its callbacks, without waits for the lock of the kernel, which is not the
 /// library's.
 fn alloc<'m, W: World>(
-    world: &W,
-    token: &mut Token<'_, 'm, W>,
+    on: &mut CpuContext<'_, '_, 'm, W>,
     flags: Flags,
 ) -> (Option<Block<'m>>, u64) {
+    let world = on.kernel.world;
     world.without_lock(|| {
         let (watch, waited) = (world.watch(), world.waited());
-        let block = token.alloc(request(flags)).ok();
+        let block = on.token.alloc(request(flags)).ok();
         (block, world.elapsed(watch).saturating_sub(world.waited() - waited))
     })
 }

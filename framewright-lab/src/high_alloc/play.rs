@@ -12,7 +12,7 @@ use super::{
     daemon::Daemon,
     figures::{Counts, Outcome},
     files::{FileId, Files},
-    kernel::{Kernel, Token},
+    kernel::{CpuContext, Kernel},
     pass::{self, Pace},
     picture::Snapshot,
     recorded::{self, Recorded},
@@ -104,8 +104,9 @@ impl<'p, 'k, 'm, W: World> Play<'p, 'k, 'm, W> {
     }
 
     /// Runs the builders of a CPU in turn.
-    pub(super) fn build(&self, cpu: W::Cpu, token: &mut Token<'_, 'm, W>) {
+    pub(super) fn build(&self, on: &mut CpuContext<'_, 'k, 'm, W>) {
         let mine = self.trees.iter().enumerate();
+        let cpu = on.cpu;
         let mine = mine.skip(cpu.id().index()).step_by(self.load.builders.into());
         let mut builders: Vec<Builder<'m>> =
             mine.map(|(at, tree)| Builder::new(at as u32, tree, self.load.seed)).collect();
@@ -113,15 +114,16 @@ impl<'p, 'k, 'm, W: World> Play<'p, 'k, 'm, W> {
             cpu.sleep_until(cpu.now() + self.kernel.ticks(SECOND / 1000));
         }
         while !self.stop.get() {
-            self.turn(&mut builders, cpu, token);
+            self.turn(&mut builders, on);
         }
-        builders.iter_mut().for_each(|builder| builder.end_for_good(self.kernel, token));
+        builders.iter_mut().for_each(|builder| builder.end_for_good(on));
         self.building.update(|building| building - 1);
     }
 
     /// Runs a step of each builder that is ready; sleeps if none is.
-    fn turn(&self, builders: &mut [Builder<'m>], cpu: W::Cpu, token: &mut Token<'_, 'm, W>) {
-        self.serve_during_request(cpu, token);
+    fn turn(&self, builders: &mut [Builder<'m>], on: &mut CpuContext<'_, 'k, 'm, W>) {
+        let cpu = on.cpu;
+        self.serve_during_request(on);
         let mut rests = true;
         for builder in &mut *builders {
             if builder.ready > cpu.now() {
@@ -129,7 +131,7 @@ impl<'p, 'k, 'm, W: World> Play<'p, 'k, 'm, W> {
             }
             rests = false;
             let copied = builder.builds();
-            builder.step(cpu, self.kernel, token);
+            builder.step(on);
             if builder.builds() && !copied {
                 self.copying.update(|copying| copying - 1);
             }
@@ -144,27 +146,27 @@ impl<'p, 'k, 'm, W: World> Play<'p, 'k, 'm, W> {
 
     /// Does a step of background work on the last CPU of the builders, if this work has no CPU of
     /// its own and the CPU that usually does it is busy with a request for a huge page.
-    fn serve_during_request(&self, cpu: W::Cpu, token: &mut Token<'_, 'm, W>) {
-        let is_last = cpu.id().index() + 1 == usize::from(self.load.builders);
+    fn serve_during_request(&self, on: &mut CpuContext<'_, 'k, 'm, W>) {
+        let is_last = on.cpu.id().index() + 1 == usize::from(self.load.builders);
         if self.load.shares && is_last && self.kernel.asking.get() {
             // It is not borrowed: the requesting CPU does not do both at once.
-            self.daemon.borrow_mut().step(cpu, self.kernel, token);
+            self.daemon.borrow_mut().step(on);
         }
     }
 
     /// Does background work until the run ends.
-    pub(super) fn serve(&self, cpu: W::Cpu, token: &mut Token<'_, 'm, W>) {
+    pub(super) fn serve(&self, on: &mut CpuContext<'_, 'k, 'm, W>) {
         let mut daemon = self.daemon.borrow_mut();
         while !self.over.get() {
-            daemon.work_until(cpu.now() + self.kernel.ticks(SECOND / 10), cpu, self.kernel, token);
-            cpu.keep_pace();
+            daemon.work_until(on.cpu.now() + self.kernel.ticks(SECOND / 10), on);
+            on.cpu.keep_pace();
         }
     }
 
     /// The course of the run, on the CPU that requests huge pages.
-    pub(super) fn ask(&self, cpu: W::Cpu, token: &mut Token<'_, 'm, W>) {
+    pub(super) fn ask(&self, on: &mut CpuContext<'_, 'k, 'm, W>) {
         let kernel = self.kernel;
-        let boot = self.begin(cpu, token);
+        let boot = self.begin(on);
         let trees = self.trees.len() as u64;
         self.outcome.borrow_mut().builders = trees;
         while self.copying.get() > 0 {
@@ -173,21 +175,21 @@ impl<'p, 'k, 'm, W: World> Play<'p, 'k, 'm, W> {
                 kernel.state.files.cached_pages.get(),
                 trees * TREE_PAGES,
             );
-            self.wait(SECOND / 10, cpu, token);
+            self.wait(SECOND / 10, on);
         }
         self.share.reach(Stage::WarmUp, 0, 1);
-        self.wait(self.load.shortened(WARM_UP_NS), cpu, token);
+        self.wait(self.load.shortened(WARM_UP_NS), on);
         let mut seen = Vec::new();
         for (stage, rest) in [Stage::First, Stage::Second].into_iter().zip(REST_NS) {
-            self.pass(stage, cpu, token, &mut seen);
-            self.wait(self.load.shortened(rest), cpu, token);
+            self.pass(stage, on, &mut seen);
+            self.wait(self.load.shortened(rest), on);
         }
         self.stop.set(true);
         while self.building.get() > 0 {
-            self.wait(SECOND / 100, cpu, token);
+            self.wait(SECOND / 100, on);
         }
-        self.clean_up(cpu, token);
-        self.pass(Stage::Idle, cpu, token, &mut seen);
+        self.clean_up(on);
+        self.pass(Stage::Idle, on, &mut seen);
         let mut outcome = self.outcome.borrow_mut();
         outcome.counts = Counts::of(kernel);
         outcome.stall = kernel.longest.get();
@@ -201,13 +203,7 @@ impl<'p, 'k, 'm, W: World> Play<'p, 'k, 'm, W> {
     }
 
     /// One pass of requests for huge pages.
-    fn pass(
-        &self,
-        stage: Stage,
-        cpu: W::Cpu,
-        token: &mut Token<'_, 'm, W>,
-        seen: &mut Vec<Snapshot>,
-    ) {
+    fn pass(&self, stage: Stage, on: &mut CpuContext<'_, 'k, 'm, W>, seen: &mut Vec<Snapshot>) {
         let nth = self.outcome.borrow().phases.len() as u8 + 1;
         let pace = Pace {
             attempts: requests_for(self.kernel.state.frames.count_all()),
@@ -216,23 +212,24 @@ impl<'p, 'k, 'm, W: World> Play<'p, 'k, 'm, W> {
             watched: self.load.watched.then_some(nth),
         };
         let reach = |done, all| self.share.reach(stage, done, all);
-        let wait = |time, token: &mut Token<'_, 'm, W>| self.wait_until(time, cpu, token);
-        let pass = pass::pass(cpu, self.kernel, token, wait, pace, seen, &reach);
+        let wait = |time, on: &mut CpuContext<'_, 'k, 'm, W>| self.wait_until(time, on);
+        let pass = pass::pass(on, wait, pace, seen, &reach);
         self.outcome.borrow_mut().phases.push(pass);
     }
 
-    fn wait(&self, nanos: u64, cpu: W::Cpu, token: &mut Token<'_, 'm, W>) {
-        self.wait_until(cpu.now() + self.kernel.ticks(nanos), cpu, token);
+    fn wait(&self, nanos: u64, on: &mut CpuContext<'_, 'k, 'm, W>) {
+        self.wait_until(on.cpu.now() + self.kernel.ticks(nanos), on);
     }
 
     /// Waits, and does background work meanwhile if no other thread does.
-    fn wait_until(&self, time: u64, cpu: W::Cpu, token: &mut Token<'_, 'm, W>) {
+    fn wait_until(&self, time: u64, on: &mut CpuContext<'_, 'k, 'm, W>) {
+        let cpu = on.cpu;
         if !self.load.shares {
             return cpu.sleep_until(time);
         }
         while cpu.now() < time {
             match self.daemon.try_borrow_mut() {
-                Ok(mut daemon) => daemon.work_until(time, cpu, self.kernel, token),
+                Ok(mut daemon) => daemon.work_until(time, on),
                 // A builder's CPU is still in a step of it.
                 Err(_) => cpu.sleep_until(cpu.now() + self.kernel.ticks(SECOND / 1000)),
             }
@@ -240,25 +237,25 @@ impl<'p, 'k, 'm, W: World> Play<'p, 'k, 'm, W> {
     }
 
     /// Sets the initial state of memory. Returns the kernel's own blocks.
-    fn begin(&self, cpu: W::Cpu, token: &mut Token<'_, 'm, W>) -> Vec<Block<'m>> {
+    fn begin(&self, on: &mut CpuContext<'_, 'k, 'm, W>) -> Vec<Block<'m>> {
         let Some(recorded) = self.recorded else {
-            let boot = self.boot(token);
-            recorded::start(self.kernel, token);
+            let boot = self.boot(on);
+            recorded::start(on);
             return boot;
         };
-        let boot = recorded.load(cpu, self.kernel, token);
+        let boot = recorded.load(on);
         self.loaded.set(true);
         boot
     }
 
     /// Allocates the kernel's own memory.
-    fn boot(&self, token: &mut Token<'_, 'm, W>) -> Vec<Block<'m>> {
+    fn boot(&self, on: &mut CpuContext<'_, 'k, 'm, W>) -> Vec<Block<'m>> {
         let mut left = self.kernel.memory.managed() / BOOTED;
         let mut blocks = Vec::new();
         while left > 0 {
             let order = Order::new(self.kernel.state.random.borrow_mut().u8(0..=3));
             let order = order.unwrap_or(Order::ZERO);
-            let Some(block) = self.kernel.block(token, order, MigrateType::Unmovable) else {
+            let Some(block) = on.block(order, MigrateType::Unmovable) else {
                 break;
             };
             left = left.saturating_sub(order.frames());
@@ -269,28 +266,28 @@ impl<'p, 'k, 'm, W: World> Play<'p, 'k, 'm, W> {
 
     /// Deletes the trees, writes, reads and deletes a file as large as memory, and drops the rest
     /// of the cache.
-    fn clean_up(&self, cpu: W::Cpu, token: &mut Token<'_, 'm, W>) {
+    fn clean_up(&self, on: &mut CpuContext<'_, 'k, 'm, W>) {
         /// Pages that are written between two turns of the daemon.
         const AT_ONCE: u32 = 64;
         let kernel = self.kernel;
         for file in self.trees.iter().flat_map(Tree::files) {
-            kernel.delete(cpu, token, file);
+            on.delete(file);
         }
         let pages = kernel.state.files.at(self.flush).pages;
         for first in (0..pages).step_by(AT_ONCE as usize) {
             // Dropping the pages takes the same time again.
             self.share.reach(Stage::CleanUp, first.into(), 2 * u64::from(pages));
             let run = first..pages.min(first + AT_ONCE);
-            let until = match kernel.write(cpu, token, self.flush, run) {
-                Ok(until) => until.unwrap_or(cpu.now() + 1),
-                Err(_) => cpu.now() + kernel.ticks(SECOND / 100),
+            let until = match on.write(self.flush, run) {
+                Ok(until) => until.unwrap_or(on.cpu.now() + 1),
+                Err(_) => on.cpu.now() + kernel.ticks(SECOND / 100),
             };
-            self.wait_until(until, cpu, token);
+            self.wait_until(until, on);
         }
-        kernel.delete(cpu, token, self.flush);
-        kernel.drop_pages(cpu.id());
+        on.delete(self.flush);
+        kernel.drop_pages(on.cpu.id());
         kernel.drop_objects();
-        self.wait(SECOND, cpu, token);
+        self.wait(SECOND, on);
     }
 
     /// The first violated invariant at the end, if any.

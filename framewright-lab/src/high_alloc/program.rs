@@ -12,14 +12,14 @@ use std::{
 };
 
 use framewright::{
-    CpuId, MigrateType, Order, Pfn, Request,
+    CpuId, Pfn, Request,
     reclaim::{FreedBy, PageKind, WriteOut},
 };
 
 use super::{
     frames::{CLAIMED, DIRTY, GONE, Holds, UNMAPPED, WRITEBACK, YOUNG},
-    io::{LATENCY_NS, OutOfMemory, PAGE_NS},
-    kernel::{Kernel, State, Token, pfn},
+    io::{LATENCY_NS, OutOfMemory, PAGE, PAGE_NS},
+    kernel::{CpuContext, Kernel, State, pfn},
     world::{OnCpu, World},
 };
 
@@ -82,71 +82,55 @@ impl SwapArea {
     }
 }
 
-impl<'m, W: World> Kernel<'_, 'm, W> {
-    /// Makes a frame a page of a program, which has just stored to it.
-    pub(super) fn own_page(&self, cpu: CpuId, frame: u32, builder: u32, index: u32) {
-        let holds = Holds::Anonymous { builder, index };
-        self.state.frames.at(frame).set(holds, DIRTY | YOUNG);
-        self.world.store(frame);
-        let added = self.reclaim.lru().add(cpu, pfn(frame), PageKind::Anon);
-        debug_assert!(added, "frame {frame} is on no list");
-    }
-
-    /// Allocates a frame for a page of a program.
-    pub(super) fn page_frame(
-        &self,
-        token: &mut Token<'_, 'm, W>,
-        request: Request,
-    ) -> Result<u32, OutOfMemory> {
-        let Ok(block) = self.alloc(token, request) else {
-            self.out_of_memory.update(|times| times + 1);
-            return Err(OutOfMemory);
-        };
+impl<W: World> CpuContext<'_, '_, '_, W> {
+    /// Allocates a frame for a page of a program or a file.
+    pub(super) fn page_frame(&mut self, request: Request) -> Result<u32, OutOfMemory> {
+        let block = self.alloc_counted(request).ok_or(OutOfMemory)?;
         Ok(block.into_raw().0.get() as u32)
     }
 
     /// A program stores to a page that it has used before. Returns the time at which a read from
     /// swap ends, if one is needed.
     pub(super) fn use_again(
-        &self,
-        cpu: W::Cpu,
-        token: &mut Token<'_, 'm, W>,
+        &mut self,
         builder: u32,
         index: u32,
     ) -> Result<Option<u64>, OutOfMemory> {
-        const PAGE: Request = Request::new(Order::ZERO, MigrateType::Movable);
-        let pages = &self.state.programs[builder as usize].pages;
+        let (kernel, cpu) = (self.kernel, self.cpu);
+        let State { frames, programs, costs, swap, .. } = kernel.state;
+        let pages = &programs[builder as usize].pages;
         let frame = pages.borrow()[index as usize];
         if frame != SWAPPED {
-            let held = self.state.frames.at(frame);
+            let held = frames.at(frame);
             let was_unmapped = held.is(UNMAPPED);
             // The page is in use before other CPUs run: reclaim may be about to release it.
             held.unmark(UNMAPPED);
             held.mark(DIRTY | YOUNG);
             if was_unmapped {
-                cpu.work(self.state.costs.fault);
+                cpu.work(costs.fault);
             }
             return Ok(None);
         }
-        self.faults.update(|faults| faults + 1);
-        let frame = self.page_frame(token, PAGE)?;
-        cpu.work(self.state.costs.fault);
+        kernel.faults.update(|faults| faults + 1);
+        let frame = self.page_frame(PAGE)?;
+        cpu.work(costs.fault);
         pages.borrow_mut()[index as usize] = frame;
-        self.own_page(cpu.id(), frame, builder, index);
-        self.state.swap.read.update(|pages| pages + 1);
-        Ok(Some(cpu.now() + self.ticks(LATENCY_NS + PAGE_NS)))
+        kernel.own_page(cpu.id(), frame, builder, index);
+        swap.read.update(|pages| pages + 1);
+        Ok(Some(cpu.now() + kernel.ticks(LATENCY_NS + PAGE_NS)))
     }
 
     /// Frees some pages of a program. The frame of a claimed page is freed at the end of its claim.
-    pub(super) fn give_up(&self, token: &mut Token<'_, 'm, W>, mut pages: Vec<u32>, cost: u64) {
+    pub(super) fn give_up(&mut self, mut pages: Vec<u32>, cost: u64) {
+        let Kernel { state, world, reclaim, .. } = self.kernel;
         // All in one step, before other CPUs run: a page that is about to be freed must not be
         // claimed.
         pages.retain(|&frame| {
             if frame == SWAPPED {
                 return false;
             }
-            let held = self.state.frames.at(frame);
-            self.world.look(frame);
+            let held = state.frames.at(frame);
+            world.look(frame);
             let claimed = held.is(CLAIMED);
             if claimed {
                 held.mark(GONE);
@@ -158,16 +142,16 @@ impl<'m, W: World> Kernel<'_, 'm, W> {
         // Writes of these pages that have not ended must not be taken for writes of the frames'
         // next pages.
         let mut ended = Vec::new();
-        self.state.swap.writes.borrow_mut().retain(|&(_, frame)| {
-            let goes_on = self.state.frames.at(frame).is(WRITEBACK);
+        state.swap.writes.borrow_mut().retain(|&(_, frame)| {
+            let goes_on = state.frames.at(frame).is(WRITEBACK);
             if !goes_on {
                 ended.push(frame);
             }
             goes_on
         });
-        ended.into_iter().for_each(|frame| self.reclaim.written(token.cpu(), pfn(frame), Ok(())));
+        ended.into_iter().for_each(|frame| reclaim.written(self.cpu.id(), pfn(frame), Ok(())));
         for some in pages.chunks(AT_ONCE) {
-            self.current().work(cost * some.len() as u64);
+            self.cpu.work(cost * some.len() as u64);
             let mut frames = [Pfn::default(); AT_ONCE];
             frames.iter_mut().zip(some).for_each(|(to, &frame)| *to = pfn(frame));
             let mut who = [FreedBy::Isolator; AT_ONCE];
@@ -175,16 +159,25 @@ impl<'m, W: World> Kernel<'_, 'm, W> {
             // SAFETY: the pages are in no program any more: it has ended, or has never run, so
             // nothing accesses them through a cached translation; and reclaim cannot lock a frame
             // without a page.
-            unsafe { self.reclaim.lru().abandon_many(frames, who) };
+            unsafe { reclaim.lru().abandon_many(frames, who) };
             for (&frame, who) in frames.iter().zip(&*who) {
                 if *who == FreedBy::Caller {
                     // SAFETY: the frame was allocated as a block of order 0, and has no other user.
-                    let block = unsafe { token.adopt_unchecked(frame, Order::ZERO) };
-                    // The block is of the token's memory, so this cannot fail.
-                    let _ = token.free(block);
+                    unsafe { self.free_page(frame) };
                 }
             }
         }
+    }
+}
+
+impl<W: World> Kernel<'_, '_, W> {
+    /// Makes a frame a page of a program, which has just stored to it.
+    pub(super) fn own_page(&self, cpu: CpuId, frame: u32, builder: u32, index: u32) {
+        let holds = Holds::Anonymous { builder, index };
+        self.state.frames.at(frame).set(holds, DIRTY | YOUNG);
+        self.world.store(frame);
+        let added = self.reclaim.lru().add(cpu, pfn(frame), PageKind::Anon);
+        debug_assert!(added, "frame {frame} is on no list");
     }
 
     /// Completes the writes to swap that have ended.

@@ -4,14 +4,13 @@
 //! ones have file pages, which reclaim may drop, and pages of other programs, in the recorded
 //! proportion. Files are in memory in runs, as they were read.
 
-use framewright::{
-    Block, MigrateType, Order, Pfn, Request, frame::PAGEBLOCK_ORDER, reclaim::PageKind,
-};
+use framewright::{Block, CpuId, MigrateType, Order, Pfn, frame::PAGEBLOCK_ORDER};
 
 use super::{
     files::{FileId, Files},
     frames::{CLAIMED, Holds},
-    kernel::{Kernel, Token, pfn},
+    io::PAGE,
+    kernel::{CpuContext, Kernel, pfn},
     program::SWAPPED,
     world::{OnCpu, World},
 };
@@ -61,12 +60,8 @@ impl Recorded {
     }
 
     /// Allocates all frames of the state from memory that is free. Returns the kernel's blocks.
-    pub(super) fn load<'m, W: World>(
-        &self,
-        cpu: W::Cpu,
-        kernel: &Kernel<'_, 'm, W>,
-        token: &mut Token<'_, 'm, W>,
-    ) -> Vec<Block<'m>> {
+    pub(super) fn load<'m, W: World>(&self, on: &mut CpuContext<'_, '_, 'm, W>) -> Vec<Block<'m>> {
+        let kernel = on.kernel;
         let mut blocks = Vec::new();
         for (at, block) in (0..).zip(&self.pageblocks) {
             if block.of == MigrateType::Movable {
@@ -77,7 +72,7 @@ impl Recorded {
             for (first, frames) in aligned(&block.used, SLAB) {
                 let order = Order::new(frames.ilog2() as u8).unwrap_or(Order::ZERO);
                 let first = first_of(at) + first;
-                let taken = token.alloc_at(pfn(first), order, block.of);
+                let taken = on.token.alloc_at(pfn(first), order, block.of);
                 debug_assert!(taken.is_ok(), "frame {first} is free");
                 if taken.is_ok() {
                     kernel.state.frames.set_block(first, order, Holds::Kernel);
@@ -85,41 +80,23 @@ impl Recorded {
                 blocks.extend(taken);
             }
         }
-        self.movable.iter().for_each(|run| run.load(cpu, kernel, token));
+        self.movable.iter().for_each(|run| run.load(on));
         blocks
     }
 }
 
 impl Run {
-    fn load<W: World>(
-        &self,
-        cpu: W::Cpu,
-        kernel: &Kernel<'_, '_, W>,
-        token: &mut Token<'_, '_, W>,
-    ) {
-        let builder = kernel.state.system();
+    fn load<W: World>(&self, on: &mut CpuContext<'_, '_, '_, W>) {
         for at in 0..self.frames {
             let page: Pfn = pfn(self.first + at);
-            let Ok(block) = token.alloc_at(page, Order::ZERO, MigrateType::Movable) else {
+            let Ok(block) = on.token.alloc_at(page, Order::ZERO, MigrateType::Movable) else {
                 debug_assert!(false, "frame {page:?} is free");
                 continue;
             };
             let frame = block.into_raw().0.get() as u32;
             match self.file {
-                Some(file) => {
-                    let holds = Holds::Cached { file: file.0, index: at };
-                    kernel.state.frames.at(frame).set(holds, 0);
-                    kernel.world.store(frame);
-                    kernel.state.files.insert(file, at, frame);
-                    kernel.reclaim.lru().add(cpu.id(), pfn(frame), PageKind::File);
-                }
-                None => {
-                    let mut pages = kernel.state.system_pages();
-                    let index = pages.len() as u32;
-                    pages.push(frame);
-                    drop(pages);
-                    kernel.own_page(cpu.id(), frame, builder, index);
-                }
+                Some(file) => on.kernel.cache_page(on.cpu.id(), file, at, frame, 0),
+                None => add_to_system(on.kernel, on.cpu.id(), frame),
             }
         }
     }
@@ -150,31 +127,34 @@ const SHARE: u64 = 128;
 const RENEWED: usize = 256;
 
 /// Allocates the pages of the program besides builders.
-pub(super) fn start<'m, W: World>(kernel: &Kernel<'_, 'm, W>, token: &mut Token<'_, 'm, W>) {
-    let pages = kernel.memory.managed() / SHARE;
-    (0..pages).for_each(|_| add(kernel, token));
+pub(super) fn start<W: World>(on: &mut CpuContext<'_, '_, '_, W>) {
+    let pages = on.kernel.memory.managed() / SHARE;
+    (0..pages).for_each(|_| add(on));
 }
 
 /// Frees some of its pages, and allocates the same number.
-pub(super) fn renew<'m, W: World>(kernel: &Kernel<'_, 'm, W>, token: &mut Token<'_, 'm, W>) {
+pub(super) fn renew<W: World>(on: &mut CpuContext<'_, '_, '_, W>) {
     for _ in 0..RENEWED {
-        if let Some(frame) = take_away(kernel) {
-            kernel.give_up(token, vec![frame], 0);
-            add(kernel, token);
+        if let Some(frame) = take_away(on.kernel) {
+            on.give_up(vec![frame], 0);
+            add(on);
         }
     }
 }
 
-fn add<'m, W: World>(kernel: &Kernel<'_, 'm, W>, token: &mut Token<'_, 'm, W>) {
-    const PAGE: Request = Request::new(Order::ZERO, MigrateType::Movable);
+fn add<W: World>(on: &mut CpuContext<'_, '_, '_, W>) {
     // Without memory it continues with fewer pages.
-    let Ok(block) = kernel.alloc(token, PAGE) else { return };
-    let frame = block.into_raw().0.get() as u32;
+    let Ok(block) = on.alloc(PAGE) else { return };
+    add_to_system(on.kernel, on.cpu.id(), block.into_raw().0.get() as u32);
+}
+
+/// Adds a page in this frame to the program besides builders.
+fn add_to_system<W: World>(kernel: &Kernel<'_, '_, W>, cpu: CpuId, frame: u32) {
     let (builder, mut pages) = (kernel.state.system(), kernel.state.system_pages());
     let index = pages.len() as u32;
     pages.push(frame);
     drop(pages);
-    kernel.own_page(token.cpu(), frame, builder, index);
+    kernel.own_page(cpu, frame, builder, index);
 }
 
 /// Takes a random page of it. Returns its frame, if it is in one; `None` if compaction has claimed

@@ -18,7 +18,7 @@ use framewright::{
 
 use super::{
     files::NONE,
-    kernel::{Kernel, Woken},
+    kernel::Kernel,
     label,
     world::{Locked, OnCpu, World},
 };
@@ -32,11 +32,10 @@ impl<W: World> Relief for Locked<&Kernel<'_, '_, W>> {
 
     fn wake(&self, node: NodeId, order: Order, highest: ZoneKind) {
         self.world.with_lock(|| {
-            let woken = self.woken.get();
-            self.woken.set(Woken { order: woken.order.max(order), highest, ..woken });
+            self.kswapd.record_request(order, highest);
             if self.reclaim.wake(node, order, highest) {
                 let cpu = self.current();
-                self.woken.set(Woken { due: cpu.now(), ..self.woken.get() });
+                self.kswapd.wake(cpu.now());
                 self.world.wake_worker(cpu);
                 self.world.wake_paused(cpu);
             }

@@ -4,18 +4,18 @@ use framewright::{
     CpuId, Memory, Pfn, SideTables,
     frame::PAGEBLOCK_FRAMES,
     reclaim::Reclaim,
-    tlb::{CpuMask, Shootdown, Translation, Unmapping},
+    tlb::{Shootdown, Unmapping},
 };
 use framewright_sim::{
     engine::{Cpu, Machine, Program as CpuProgram, WaitQueue},
     platform::{LentRelief, Simulated},
-    process::{Mmu, Process, Shooter},
+    process::{Mapping, Mmu, Process, Shooter},
 };
 
 use super::{
     HighAlloc,
     figures::Outcome,
-    kernel::{Kernel, State},
+    kernel::{CpuContext, Kernel, State},
     mover::Moves,
     owner::Owner,
     play::{Disk, Play},
@@ -55,7 +55,7 @@ impl<'w> World for SimulatedWorld<'w, '_> {
     }
 
     fn ticks(&self, nanos: u64) -> u64 {
-        nanos * 1000 / self.machine.model().nanos_per_1000_cycles.max(1)
+        self.machine.model().cycles_of_nanos(nanos)
     }
 
     fn watch(&self) -> u64 {
@@ -63,8 +63,7 @@ impl<'w> World for SimulatedWorld<'w, '_> {
     }
 
     fn elapsed(&self, since: u64) -> u64 {
-        let cycles = u128::from(self.watch() - since);
-        (cycles * u128::from(self.machine.model().nanos_per_1000_cycles) / 1000) as u64
+        self.machine.model().nanos_of_cycles(self.watch() - since)
     }
 
     fn shootdown(&self) -> &dyn Shootdown {
@@ -83,19 +82,9 @@ impl<'w> World for SimulatedWorld<'w, '_> {
         frame: Pfn,
         batch: &mut Unmapping<'_, '_, '_, Simulated>,
     ) {
-        let space = process.space();
-        space.advance_generation(cpu);
-        let cpus = CpuMask::from_words(space.cpus(cpu).words());
-        let translation = Translation {
-            cpus: &cpus,
-            writable: true,
-            dirty: true,
-            space: space.id().number(),
-            page: page.into(),
-            space_flush: space.deferred_flush(),
-            file_flush: None,
-        };
-        batch.add(frame, &translation);
+        let frame = frame.get() as u32;
+        let mapping = Mapping { frame, writable: true, accessed: true, dirty: true };
+        process.space().add_flush(cpu, page, mapping, None, batch);
     }
 
     fn wait_for_work(&self, cpu: Cpu<'w>, time: u64) {
@@ -208,12 +197,11 @@ fn on_cpus<'p>(
     (0..cpus)
         .map(|number| -> CpuProgram<'_> {
             Box::new(move |_| {
-                let cpu = play.kernel.current();
-                let mut token = play.kernel.memory.cpu(CpuId::new(number)).expect("its own");
+                let mut on = CpuContext::new(play.kernel, play.kernel.current());
                 if number == cpus - 1 {
-                    play.ask(cpu, &mut token);
+                    play.ask(&mut on);
                 } else {
-                    play.build(cpu, &mut token);
+                    play.build(&mut on);
                 }
             })
         })

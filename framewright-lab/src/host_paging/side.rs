@@ -22,7 +22,7 @@ use super::{
     figures::{Interval, Moment},
 };
 use crate::Error;
-use crate::{record::Shootdowns, workloads::Side};
+use crate::{invariants::all_free, record::Shootdowns, workloads::Side};
 
 /// Pages per read-ahead, as in the kernel without advice for the file.
 const READAHEAD: u32 = 32;
@@ -206,20 +206,12 @@ impl Open<'_> {
             pager.cpu(&me)?.evict_all()
         });
         cleared.and_then(|ran| ran.written()?).map_err(|error| error.to_string())?;
-        memory.drain_all();
-        memory.check().map_err(|violation| violation.to_string())?;
-        if let Some(Err(violation)) = memory.lru().map(|lru| lru.check()) {
-            return Err(violation.to_string());
-        }
-        let (free, managed, left) = (memory.free(), memory.managed(), in_memory());
+        let (managed, left) = (memory.managed(), in_memory());
         if most > managed || left > 0 {
             return Err(format!(
                 "the kernel had {most} pages in memory for {managed} frames, and {left} at the end"
             ));
         }
-        if free != managed {
-            return Err(format!("{free} of {managed} frames are free"));
-        }
-        Ok(())
+        all_free(memory)
     }
 }

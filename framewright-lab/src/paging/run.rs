@@ -19,6 +19,7 @@ use super::{
     timeline::{HOURS, Timeline},
 };
 use crate::Error;
+use crate::invariants::all_free;
 use crate::simulated::refused;
 use crate::{
     simulated::{column::Nodes, memory::on_memory},
@@ -53,10 +54,8 @@ pub(super) fn run(
         let play = Play { paging, parts: &parts, areas: &areas, seed, frames: nodes.frames() };
         let outcome = parts.together(|keep| play.play(keep, progress));
         let outcome = outcome.map_err(|failure| side.broken(seed, failure))?;
-        match wrong(memory) {
-            None => Ok(outcome),
-            Some(what) => Err(side.broken(seed, what)),
-        }
+        all_free(memory).map_err(|what| side.broken(seed, what))?;
+        Ok(outcome)
     })
 }
 
@@ -281,17 +280,4 @@ fn unusable(memory: &Memory<'_, Simulated>) -> u64 {
         blocks.iter_mut().zip(counts).for_each(|(sum, count)| *sum += count);
     }
     unusable_index(&blocks, INDEX_ORDER)
-}
-
-/// The first violated invariant of a memory that should be all free.
-fn wrong(memory: &Memory<'_, Simulated>) -> Option<String> {
-    memory.drain_all();
-    if let Err(violation) = memory.check() {
-        return Some(violation.to_string());
-    }
-    if let Some(Err(violation)) = memory.lru().map(|lru| lru.check()) {
-        return Some(violation.to_string());
-    }
-    let (free, managed) = (memory.free(), memory.managed());
-    (free != managed).then(|| format!("{free} of {managed} frames are free"))
 }

@@ -16,6 +16,7 @@ use super::{
     world::{SimPipe, SimWorld},
 };
 use crate::Error;
+use crate::invariants::all_free;
 use crate::workloads::{
     Body, Counts, Way, Window, Workload,
     counts::CpuCounters,
@@ -201,20 +202,6 @@ fn play(
         wrong: &|| check::above_min(memory, 0),
     });
     let window = window.map_err(|failure| column.broken(seed, failure))?;
-    match wrong(memory) {
-        None => Ok(window),
-        Some(what) => Err(column.broken(seed, what)),
-    }
-}
-
-/// The first violated invariant of a memory that should be all free.
-fn wrong(memory: &Memory<'_, Simulated>) -> Option<String> {
-    memory.drain_all();
-    match memory.check() {
-        Err(violation) => Some(violation.to_string()),
-        Ok(()) if memory.free() != memory.managed() => {
-            Some(format!("{} of {} frames are free", memory.free(), memory.managed()))
-        }
-        Ok(()) => None,
-    }
+    all_free(memory).map_err(|what| column.broken(seed, what))?;
+    Ok(window)
 }

@@ -70,8 +70,8 @@ impl<'s> Stopwatch<'s> {
         held: &'s dyn Fn() -> u64,
         plan: Plan,
     ) -> Self {
-        let due = Cell::new(cycles(machine, plan.warm_up));
-        let length = cycles(machine, plan.window);
+        let due = Cell::new(machine.model().cycles_of_nanos(plan.warm_up));
+        let length = machine.model().cycles_of_nanos(plan.window);
         let (began, ended) = (Cell::new(None), Cell::new(None));
         let (looks, phase) = (Cell::new(0), Cell::new(Phase::Before));
         let wrong = &|| Ok(());
@@ -190,8 +190,4 @@ fn busy(machine: &Machine, now: u64) -> u64 {
 
 fn nanos(machine: &Machine, cycles: u64) -> f64 {
     cycles as f64 * machine.model().nanos_per_1000_cycles as f64 / 1000.0
-}
-
-fn cycles(machine: &Machine, nanos: u64) -> u64 {
-    (u128::from(nanos) * 1000 / u128::from(machine.model().nanos_per_1000_cycles.max(1))) as u64
 }

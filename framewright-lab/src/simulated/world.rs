@@ -54,10 +54,7 @@ impl<B: Frames> World<B> for SimWorld<'_> {
 
     #[inline]
     fn now(&self) -> u64 {
-        self.cpu.map_or(0, |cpu| {
-            let cycles = u128::from(cpu.now());
-            (cycles * u128::from(cpu.model().nanos_per_1000_cycles) / 1000) as u64
-        })
+        self.cpu.map_or(0, |cpu| cpu.model().nanos_of_cycles(cpu.now()))
     }
 
     #[inline]

@@ -159,6 +159,19 @@ impl Model {
         self.sockets.len() as u16
     }
 
+    /// `nanos` in cycles.
+    #[must_use]
+    pub fn cycles_of_nanos(&self, nanos: u64) -> u64 {
+        let nanos_per_1000 = u128::from(self.nanos_per_1000_cycles.max(1));
+        (u128::from(nanos) * 1000 / nanos_per_1000) as u64
+    }
+
+    /// `cycles` in nanoseconds.
+    #[must_use]
+    pub fn nanos_of_cycles(&self, cycles: u64) -> u64 {
+        (u128::from(cycles) * u128::from(self.nanos_per_1000_cycles) / 1000) as u64
+    }
+
     /// Cycles to transfer a line that `from` has modified to `to`.
     #[must_use]
     pub fn transfer(&self, from: u16, to: u16) -> u64 {

@@ -10,33 +10,16 @@ use framewright::{
     reclaim::{Kswapd, NextStep, Reclaim},
 };
 
-use super::KernelState;
+use super::{KernelState, KswapdSteps, StepDone};
 use crate::{engine::Cpu, platform::Simulated};
 
 /// Background reclaim of a node. Each step runs on the next CPU of the node, as a scheduler would
 /// distribute it if there were as many programs as CPUs.
 pub(super) struct Background<'k, 'm> {
-    /// `None` while a CPU runs a step.
-    kswapd: Cell<Option<Kswapd<'k, 'm, Simulated>>>,
-    /// Whether a CPU runs a step.
-    busy: Cell<bool>,
-    /// The result of the last step, until compaction has taken it.
-    done: Cell<Option<Done>>,
+    pub(super) steps: KswapdSteps<'k, 'm, Simulated>,
     pub(super) cpus: Vec<CpuId>,
     turn: Cell<usize>,
-    /// The time of the next step, in cycles.
-    pub(super) due: Cell<u64>,
     node: NodeId,
-    /// The largest order requested since the last compaction.
-    order: Cell<Order>,
-    highest: Cell<ZoneKind>,
-}
-
-/// The result of a step.
-#[derive(Clone, Copy)]
-struct Done {
-    rests: bool,
-    compaction: Option<(Order, ZoneKind)>,
 }
 
 impl<'k, 'm> Background<'k, 'm> {
@@ -48,23 +31,8 @@ impl<'k, 'm> Background<'k, 'm> {
             cpus.push(CpuId::new(0));
         }
         let node = NodeId::new(node).unwrap_or_default();
-        Self {
-            kswapd: Cell::new(reclaim.kswapd(node)),
-            busy: Cell::new(false),
-            done: Cell::new(None),
-            cpus,
-            turn: Cell::new(0),
-            due: Cell::new(u64::MAX),
-            node,
-            order: Cell::new(Order::ZERO),
-            highest: Cell::default(),
-        }
-    }
-
-    /// Records a request for frames of zones up to `highest`.
-    pub(super) fn record_request(&self, order: Order, highest: ZoneKind) {
-        self.order.set(self.order.get().max(order));
-        self.highest.set(highest);
+        let steps = KswapdSteps::new(reclaim.kswapd(node));
+        Self { steps, cpus, turn: Cell::new(0), node }
     }
 
     /// The CPU that runs the next step.
@@ -72,18 +40,13 @@ impl<'k, 'm> Background<'k, 'm> {
         self.cpus[self.turn.get()]
     }
 
-    /// Whether this CPU runs the next step, and no step is in progress.
-    fn may_step(&self, cpu: CpuId) -> bool {
-        !self.busy.get() && self.turn() == cpu
-    }
-
     /// The time of the next step of reclaim on this CPU; `u64::MAX` if there is none.
     pub(super) fn due_on(&self, cpu: CpuId) -> u64 {
-        if self.may_step(cpu) { self.due.get() } else { u64::MAX }
+        if self.turn() == cpu { self.steps.due() } else { u64::MAX }
     }
 
     pub(super) fn wants(&self, cpu: CpuId, now: u64) -> bool {
-        self.done.get().is_some() && self.may_step(cpu) || self.wants_reclaim(cpu, now)
+        self.steps.has_result() && self.turn() == cpu || self.wants_reclaim(cpu, now)
     }
 
     /// Whether a step of reclaim is due on this CPU, as opposed to compaction.
@@ -98,10 +61,8 @@ impl<'k, 'm> Background<'k, 'm> {
         cpu: Cpu<'_>,
         token: &mut CpuToken<'_, 'm, Simulated>,
     ) {
-        if self.wants_reclaim(cpu.id(), cpu.now()) {
-            self.reclaim(cpu, |kswapd| kswapd.step(token));
-        }
-        if let Some(done) = self.done.take() {
+        self.reclaim(cpu, |kswapd| kswapd.step(token));
+        if let Some(done) = self.steps.take_result() {
             self.compact_after(done, kernel, cpu);
         }
         self.pass_on(kernel, cpu);
@@ -114,25 +75,10 @@ impl<'k, 'm> Background<'k, 'm> {
         self.pass_on(kernel, cpu);
     }
 
+    /// Runs a step of reclaim, if one is due.
     fn reclaim(&self, cpu: Cpu<'_>, step: impl FnOnce(&mut Kswapd<'k, 'm, Simulated>) -> NextStep) {
-        let Some(mut kswapd) = self.kswapd.take() else { return };
-        self.busy.set(true);
-        // A wake-up from now on is for a new request.
-        self.due.set(u64::MAX);
-        let rest = step(&mut kswapd);
-        let compaction = kswapd.take_compaction();
-        self.kswapd.set(Some(kswapd));
-        self.busy.set(false);
-        let delay = Kswapd::<Simulated>::DELAY * 1000 / cpu.model().nanos_per_1000_cycles.max(1);
-        let due = match rest {
-            NextStep::Now => cpu.now(),
-            NextStep::AfterDelay => cpu.now() + delay,
-            NextStep::WhenWoken => u64::MAX,
-        };
-        self.due.set(self.due.get().min(due));
-        let before = self.done.get().and_then(|done| done.compaction);
-        let compaction = compaction.or(before);
-        self.done.set(Some(Done { rests: rest != NextStep::Now, compaction }));
+        let delay = cpu.model().cycles_of_nanos(Kswapd::<Simulated>::DELAY);
+        self.steps.step(|| cpu.now(), delay, step);
     }
 
     /// Passes the next step to the next CPU, and wakes it if it is idle.
@@ -141,12 +87,14 @@ impl<'k, 'm> Background<'k, 'm> {
         kernel.idle[self.turn().index()].wake_all(cpu);
     }
 
-    fn compact_after(&self, done: Done, kernel: &KernelState<'k, 'm>, cpu: Cpu<'_>) {
+    fn compact_after(&self, done: StepDone, kernel: &KernelState<'k, 'm>, cpu: Cpu<'_>) {
         if let Some((order, highest)) = done.compaction {
             self.compact(kernel, cpu, order, highest);
         }
-        if done.rests && self.order.get() > Order::ZERO {
-            self.compact(kernel, cpu, self.order.replace(Order::ZERO), self.highest.get());
+        let (order, highest) =
+            if done.rests { self.steps.take_request() } else { Default::default() };
+        if order > Order::ZERO {
+            self.compact(kernel, cpu, order, highest);
         } else if kernel.memory.can_fill_huge_reserve(self.node) {
             // The request that needed the order compacts once enough frames are free.
             self.compact(kernel, cpu, Order::ZERO, ZoneKind::Movable);

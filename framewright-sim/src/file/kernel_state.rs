@@ -161,10 +161,10 @@ impl Relief for KernelState<'_, '_> {
 
     fn wake(&self, node: NodeId, order: Order, highest: ZoneKind) {
         let Some(background) = self.backgrounds.get(node.index()) else { return };
-        background.record_request(order, highest);
+        background.steps.record_request(order, highest);
         if self.reclaim.wake(node, order, highest) {
             let cpu = self.current();
-            background.due.set(cpu.now());
+            background.steps.wake(cpu.now());
             self.idle[background.turn().index()].wake_all(cpu);
         }
     }

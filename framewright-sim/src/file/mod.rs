@@ -34,6 +34,7 @@
 //! | `writer`    | background write-back                                            |
 //! | `pause`     | the wait queue of reclaim                                        |
 //! | `kernel_state` | the library with a cache: the state that CPUs share            |
+//! | `kswapd`    | background reclaim of a node in steps                            |
 //! | `background` | background reclaim of a node, on its CPUs in turn               |
 //! | `fault_allocator` | the allocator of page faults                               |
 //! | `cpu_context` | the context of a CPU: its program, and the kernel's work        |
@@ -52,6 +53,7 @@ mod cpu_context;
 mod fault;
 mod fault_allocator;
 mod kernel_state;
+mod kswapd;
 mod mover;
 mod owner;
 mod page;
@@ -73,6 +75,7 @@ pub use costs::FileCosts;
 pub use cpu_context::CpuContext;
 pub use fault::Touched;
 pub use kernel_state::{KernelState, Parts};
+pub use kswapd::{KswapdSteps, StepDone};
 pub use rmap::Unmapped;
 pub use shootdown::FlushCosts;
 pub use store::{Failures, StoreError, StoreSpec, StoreStats};

@@ -16,7 +16,6 @@ use framewright::{
 use super::{
     PageCache,
     cache::Slot,
-    owner,
     page::{ACTIVE, DIRTY, ERROR, MOVING, WRITEBACK},
 };
 use crate::{
@@ -73,7 +72,7 @@ impl<'c, 'm> PageMoves<'c, 'm> {
         if page.is(WRITEBACK) || page.users.get() > 0 || !self.cache.try_lock(cpu, frame) {
             return at.set_busy();
         }
-        self.cache.unmap(cpu, &[frame], &mut |gone| owner::note(cpu, batch, &gone));
+        self.cache.unmap(cpu, &[frame], &mut |gone| gone.add_flush(cpu, batch));
         // Another CPU may have used the page in between.
         let alone = page.mapped.get() == 0 && page.users.get() == 0 && !page.is(WRITEBACK);
         if alone {

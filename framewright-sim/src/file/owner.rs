@@ -5,10 +5,10 @@
 use framewright::{
     Pfn,
     reclaim::{PageOwner, PageState, Reference, Released, Shadow, Unmapped as Became, WriteOut},
-    tlb::{CpuMask, Translation, Unmapping},
+    tlb::Unmapping,
 };
 
-use super::{PageCache, Unmapped};
+use super::PageCache;
 use crate::{
     engine::{Cpu, Machine},
     host_memory::expect,
@@ -36,27 +36,6 @@ impl<'c> Owner<'c> {
 
 fn numbers(frames: &[Pfn]) -> Vec<u32> {
     frames.iter().map(|frame| frame.get() as u32).collect()
-}
-
-/// Adds a removed translation to a flush batch: the generation of the address space first, then the
-/// CPUs that may have cached the translation.
-pub(super) fn note(
-    cpu: Cpu<'_>,
-    batch: &mut Unmapping<'_, '_, '_, Simulated>,
-    gone: &Unmapped<'_>,
-) {
-    gone.space.advance_generation(cpu);
-    let cpus = CpuMask::from_words(gone.space.cpus(cpu).words());
-    let translation = Translation {
-        cpus: &cpus,
-        writable: gone.writable,
-        dirty: gone.dirty,
-        space: gone.space.id().number(),
-        page: gone.page.into(),
-        space_flush: gone.space.deferred_flush(),
-        file_flush: Some(gone.file_flush),
-    };
-    batch.add(Pfn::new(gone.frame.into()), &translation);
 }
 
 // SAFETY: pages on the LRU lists are frames that were allocated as blocks of order 0 and split. A
@@ -98,7 +77,7 @@ unsafe impl PageOwner<Simulated> for Owner<'_> {
     ) {
         let (cache, cpu) = (self.cache(), self.cpu());
         let frames = numbers(frames);
-        cache.unmap(cpu, &frames, &mut |gone| note(cpu, batch, &gone));
+        cache.unmap(cpu, &frames, &mut |gone| gone.add_flush(cpu, batch));
         for (frame, out) in frames.into_iter().zip(out) {
             *out = match cache.is_frame_mapped(frame) {
                 true => Became::StillMapped,

@@ -22,7 +22,7 @@ impl KernelState<'_, '_> {
             return;
         }
         let at = cpu.id().index();
-        let most = pause.at_most() * 1000 / cpu.model().nanos_per_1000_cycles.max(1);
+        let most = cpu.model().cycles_of_nanos(pause.at_most());
         let end = cpu.now() + most;
         // Background reclaim that runs on this CPU meanwhile may pause, too.
         let outer = self.paused[at].replace(Some((pause.node(), pause.why())));

@@ -9,9 +9,10 @@ use super::{
 };
 use crate::{
     engine::Cpu,
+    platform::Simulated,
     process::{AddressSpace, Mapping, Pte},
 };
-use framewright::tlb::DeferredFlush;
+use framewright::tlb::{DeferredFlush, Unmapping};
 
 /// A page-table entry that maps one of the given frames. Its page table is locked.
 #[derive(Clone, Copy)]
@@ -29,18 +30,22 @@ pub(super) struct Entry<'c> {
 pub struct Unmapped<'c> {
     /// The index of the frame among the given ones.
     pub of: usize,
-    /// The frame.
-    pub frame: u32,
     /// The address space.
     pub space: &'c AddressSpace,
     /// The page of the address space.
     pub page: u32,
-    /// Whether a CPU may store through a cached translation without reading the entry again.
-    pub dirty: bool,
-    /// Whether stores were allowed.
-    pub writable: bool,
+    /// The entry. If it is dirty, a CPU may store through a cached translation without reading the
+    /// entry again.
+    pub mapping: Mapping,
     /// The deferred flushes of the file's pages.
     pub file_flush: &'c DeferredFlush,
+}
+
+impl Unmapped<'_> {
+    /// Adds its flush to a batch.
+    pub(super) fn add_flush(&self, cpu: Cpu<'_>, batch: &mut Unmapping<'_, '_, '_, Simulated>) {
+        self.space.add_flush(cpu, self.page, self.mapping, Some(self.file_flush), batch);
+    }
 }
 
 impl PageCache {
@@ -82,17 +87,10 @@ impl PageCache {
         of: usize,
         area: &'c Area,
         page: u32,
-        Mapping { frame, dirty, writable, .. }: Mapping,
+        mapping: Mapping,
     ) -> Unmapped<'c> {
-        Unmapped {
-            of,
-            frame,
-            space: &area.space,
-            page,
-            dirty,
-            writable,
-            file_flush: &self.file(area.file).deferred_flush,
-        }
+        let file_flush = &self.file(area.file).deferred_flush;
+        Unmapped { of, space: &area.space, page, mapping, file_flush }
     }
 
     /// Whether a page-table entry maps the frame.

@@ -96,10 +96,11 @@ pub(super) struct Store {
 impl Store {
     /// A store; `remembers`: contents are stored.
     pub(super) fn new(spec: StoreSpec, model: &Model, remembers: bool) -> Self {
-        let cycles = |nanos: u64| nanos * 1000 / model.nanos_per_1000_cycles.max(1);
         Self {
-            latency: cycles(spec.latency_ns),
-            page: (cycles(PAGE * 1000) * 1024).checked_div(spec.mb_per_s).unwrap_or(0),
+            latency: model.cycles_of_nanos(spec.latency_ns),
+            page: (model.cycles_of_nanos(PAGE * 1000) * 1024)
+                .checked_div(spec.mb_per_s)
+                .unwrap_or(0),
             queue: spec.queue as usize,
             failures: RefCell::default(),
             free_at: Cell::new(0),

@@ -2,7 +2,7 @@
 
 use framewright::{CpuId, Pfn, reclaim::WriteError, tlb::BatchSlot};
 
-use super::{KernelState, StoreError, Written, owner};
+use super::{KernelState, StoreError, Unmapped, Written};
 use crate::engine::Cpu;
 
 /// Pages that one flush cleans.
@@ -30,8 +30,8 @@ impl KernelState<'_, '_> {
         let mut slots = [BatchSlot::default(); CLEANED_AT_ONCE];
         self.shootdown.for_writes(cpu.id(), || {
             let mut batch = self.flusher(cpu.id()).batch(&mut slots);
-            self.cache
-                .clean(cpu, &picked, &mut |gone| owner::note(cpu, &mut batch.unmapping(), &gone));
+            let mut taken = |gone: Unmapped<'_>| gone.add_flush(cpu, &mut batch.unmapping());
+            self.cache.clean(cpu, &picked, &mut taken);
             batch.flush();
         });
         self.cache.write_back(cpu, &picked);

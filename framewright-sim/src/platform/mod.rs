@@ -245,9 +245,7 @@ unsafe impl Platform for Simulated {
     }
 
     fn now(&self) -> u64 {
-        let Some(cpu) = self.cpu() else { return 0 };
-        let nanos = u128::from(cpu.now()) * u128::from(cpu.model().nanos_per_1000_cycles);
-        (nanos / 1000) as u64
+        self.cpu().map_or(0, |cpu| cpu.model().nanos_of_cycles(cpu.now()))
     }
 
     fn relief(&self) -> &dyn Relief {

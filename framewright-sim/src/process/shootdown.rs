@@ -102,8 +102,22 @@ impl AddressSpace {
     ) -> Option<Mapping> {
         self.pte(cpu, page).present()?;
         let mapping = self.replace_pte(cpu, page, instead).present()?;
+        self.add_flush(cpu, page, mapping, file_flush, batch);
+        Some(mapping)
+    }
+
+    /// Adds the flush of a removed mapping to `batch`: the generation advances first, and then the
+    /// CPUs are read that may have cached the translation.
+    pub fn add_flush(
+        &self,
+        cpu: Cpu<'_>,
+        page: u32,
+        mapping: Mapping,
+        file_flush: Option<&DeferredFlush>,
+        batch: &mut Unmapping<'_, '_, '_, Simulated>,
+    ) {
         self.advance_generation(cpu);
-        let cpus: CpuMask = self.cpus(cpu).iter().collect();
+        let cpus = CpuMask::from_words(self.cpus(cpu).words());
         let translation = Translation {
             cpus: &cpus,
             writable: mapping.writable,
@@ -114,6 +128,5 @@ impl AddressSpace {
             file_flush,
         };
         batch.add(Pfn::new(u64::from(mapping.frame)), &translation);
-        Some(mapping)
     }
 }

@@ -28,7 +28,7 @@ use std::{
 use super::{
     Flags,
     figures::{self, Outcome},
-    kernel::{Kernel, State},
+    kernel::{CpuContext, Kernel, State},
     leaves_enough,
     mover::Moves,
     owner::Owner,
@@ -216,11 +216,13 @@ fn run_all<'t>(
         let memory = play.kernel.memory;
         let id = CpuId::new(number);
         let _me = memory.platform().register_as(id).expect("each CPU is registered once");
-        let mut token = memory.cpu(id).expect("each CPU is registered once");
-        world.run(number, |cpu| match number.checked_sub(builders) {
-            None => play.build(cpu, &mut token),
-            Some(0) => play.ask(cpu, &mut token),
-            Some(_) => play.serve(cpu, &mut token),
+        world.run(number, |cpu| {
+            let mut on = CpuContext::new(play.kernel, cpu);
+            match number.checked_sub(builders) {
+                None => play.build(&mut on),
+                Some(0) => play.ask(&mut on),
+                Some(_) => play.serve(&mut on),
+            }
         });
     };
     workers.run(builders + 2, |_| Builder::new(), run)

@@ -8,10 +8,9 @@ use framewright_sim::engine::{Cpu, Failure, Schedule};
 
 use super::{HELD_NS, MOMENTS, is_held};
 use crate::high_alloc::{
-    fixture::{FRESH, Fixture, PAGES, Signal, Step, USED, play},
+    fixture::{FRESH, Fixture, PAGES, Signal, SimContext, Step, USED, play},
     frames::{LOCKED, WRITEBACK},
-    kernel::{Token, pfn},
-    simulated::SimulatedWorld,
+    kernel::pfn,
 };
 
 fn nothing(_: Cpu<'_>, _: Step, _: &mut Move) {}
@@ -146,9 +145,9 @@ fn a_page_under_writeback_moves_after_it_was_written() {
         Schedule::Clock,
         &hook,
         moving,
-        |fixture, token| {
-            let cpu = fixture.kernel.current();
-            assert!(fixture.kernel.write(cpu, token, FRESH, 0..PAGES).is_ok());
+        |fixture, on| {
+            let cpu = on.cpu;
+            assert!(on.write(FRESH, 0..PAGES).is_ok());
             assert!(fixture.kernel.write_back(cpu));
             writing.raise(cpu);
             tried.wait(cpu);
@@ -173,16 +172,11 @@ enum Owner {
 impl Owner {
     const ALL: [Self; 3] = [Self::OfFresh, Self::OfUsed, Self::Program];
 
-    fn lets_go<'s, 'm>(
-        self,
-        fixture: &Fixture<'s, 'm>,
-        token: &mut Token<'_, 'm, SimulatedWorld<'s, 'm>>,
-    ) {
-        let cpu = fixture.kernel.current();
+    fn lets_go<'s, 'm>(self, fixture: &Fixture<'s, 'm>, on: &mut SimContext<'_, 's, 'm>) {
         match self {
-            Self::OfFresh => fixture.kernel.truncate(cpu, token, FRESH),
-            Self::OfUsed => fixture.kernel.truncate(cpu, token, USED),
-            Self::Program => fixture.end_program(token),
+            Self::OfFresh => on.truncate(FRESH),
+            Self::OfUsed => on.truncate(USED),
+            Self::Program => fixture.end_program(on),
         }
     }
 }
@@ -211,11 +205,10 @@ fn releases_at(at_step: Step, owner: Owner) {
         Schedule::Clock,
         &hook,
         moving,
-        |fixture, token| {
-            let cpu = fixture.kernel.current();
-            reached.wait(cpu);
-            owner.lets_go(fixture, token);
-            gone.raise(cpu);
+        |fixture, on| {
+            reached.wait(on.cpu);
+            owner.lets_go(fixture, on);
+            gone.raise(on.cpu);
         },
         |fixture, ended| {
             whole(fixture, ended);
@@ -242,7 +235,7 @@ fn an_owner_may_release_pages_at_any_moment() {
                 Schedule::Random(seed),
                 &nothing,
                 |fixture, cpu| _ = fixture.move_all(cpu),
-                |fixture, token| owner.lets_go(fixture, token),
+                |fixture, on| owner.lets_go(fixture, on),
                 whole,
             );
         }

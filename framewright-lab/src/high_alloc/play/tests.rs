@@ -10,14 +10,10 @@ use framewright_sim::engine::Schedule;
 use super::Play;
 use crate::high_alloc::{
     Flags,
-    fixture::{FRESH, Fixture, play},
-    kernel::Token,
+    fixture::{FRESH, Fixture, SimContext, play},
     share::Load,
-    simulated::SimulatedWorld,
     world::Locked,
 };
-
-type Sim<'s, 'm> = SimulatedWorld<'s, 'm>;
 
 /// CPU 1 is the last of two CPUs of builders.
 fn load(shares: bool) -> Load {
@@ -25,15 +21,15 @@ fn load(shares: bool) -> Load {
 }
 
 /// Allocates the rest of memory, and wakes background reclaim as a request does.
-fn exhaust<'m>(fixture: &Fixture<'_, 'm>, token: &mut Token<'_, 'm, Sim<'_, 'm>>) {
+fn exhaust<'s, 'm>(fixture: &Fixture<'s, 'm>, on: &mut SimContext<'_, 's, 'm>) {
     let request = Request::new(Order::ZERO, MigrateType::Movable).no_wait();
-    while let Ok(block) = token.alloc(request) {
+    while let Ok(block) = on.token.alloc(request) {
         let _ = block.into_raw();
     }
     // SAFETY: simulated CPUs share one thread.
     let relief = unsafe { Locked::new(fixture.kernel) };
-    relief.wake(fixture.kernel.node(token.cpu()), Order::ZERO, ZoneKind::default());
-    assert!(fixture.kernel.woken.get().due <= fixture.kernel.current().now());
+    relief.wake(fixture.kernel.node(on.cpu.id()), Order::ZERO, ZoneKind::default());
+    assert!(fixture.kernel.kswapd.due() <= fixture.kernel.current().now());
 }
 
 /// Pages that background reclaim reclaims during some turns of CPU 1, which has no builders; with
@@ -44,12 +40,12 @@ fn reclaimed(asking: bool, shares: bool) -> u64 {
         Schedule::Clock,
         &|_, _, _| (),
         |_, _| (),
-        |fixture, token| {
-            exhaust(fixture, token);
+        |fixture, on| {
+            exhaust(fixture, on);
             let kernel = fixture.kernel;
             let play = Play::new(load(shares), kernel, &[], FRESH, None, &|_| ());
             kernel.asking.set(asking);
-            (0..8).for_each(|_| play.turn(&mut [], kernel.current(), token));
+            (0..8).for_each(|_| play.turn(&mut [], on));
             reclaimed.set(kernel.reclaim.lru().stats().get(NodeStat::PgstealKswapd));
         },
         |_, ended| ended.unwrap(),

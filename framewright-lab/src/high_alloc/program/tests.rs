@@ -51,13 +51,13 @@ fn a_reclaimed_page_leaves_its_frame_and_is_read_back_when_used() {
         Schedule::Clock,
         &|_, _, _| (),
         moving,
-        |fixture, token| {
-            let cpu = fixture.kernel.current();
+        |fixture, on| {
+            let cpu = on.cpu;
             swapped.wait(cpu);
             for index in 0..PAGES {
-                let ready = fixture.kernel.use_again(cpu, token, 0, index).ok().flatten();
+                let ready = on.use_again(0, index).ok().flatten();
                 assert!(ready > Some(cpu.now()), "it has to be read");
-                assert!(matches!(fixture.kernel.use_again(cpu, token, 0, index), Ok(None)));
+                assert!(matches!(on.use_again(0, index), Ok(None)));
             }
             let swap = &fixture.kernel.state.swap;
             assert_eq!((swap.written.get(), swap.read.get()), (PAGES.into(), PAGES.into()));
@@ -83,12 +83,11 @@ fn a_page_used_during_its_write_stays_in_its_frame() {
         Schedule::Clock,
         &|_, _, _| (),
         moving,
-        |fixture, token| {
-            let cpu = fixture.kernel.current();
-            sent.wait(cpu);
-            let again = |index| fixture.kernel.use_again(cpu, token, 0, index);
+        |_, on| {
+            sent.wait(on.cpu);
+            let again = |index| on.use_again(0, index);
             assert!((0..PAGES).map(again).all(|ready| matches!(ready, Ok(None))));
-            used.raise(cpu);
+            used.raise(on.cpu);
         },
         whole,
     );
@@ -108,10 +107,9 @@ fn programs_may_exit_at_any_step_of_reclaim() {
             Schedule::Random(seed),
             &|_, _, _| (),
             moving,
-            |fixture, token| {
-                let cpu = fixture.kernel.current();
-                cpu.sleep_until(cpu.now() + (1 << (seed / 2 % 28)));
-                fixture.end_program(token);
+            |fixture, on| {
+                on.cpu.sleep_until(on.cpu.now() + (1 << (seed / 2 % 28)));
+                fixture.end_program(on);
                 assert!(fixture.program_frames().is_empty());
             },
             whole,

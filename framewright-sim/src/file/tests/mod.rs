@@ -179,7 +179,7 @@ fn accessed_bits_are_collected_once_and_unmapping_tells_of_stores() {
         assert_eq!(again, [0; 2]);
         let mut taken = Vec::new();
         world.cache.unmap(cpu, &frames, &mut |unmapped| {
-            taken.push((unmapped.of, unmapped.space.id() == one.id(), unmapped.dirty));
+            taken.push((unmapped.of, unmapped.space.id() == one.id(), unmapped.mapping.dirty));
         });
         assert_eq!(taken, [(0, true, true), (0, false, false), (1, false, false)]);
         assert!(world.cache.is_dirty(frames[0]) && !world.cache.is_dirty(frames[1]));
