@@ -13,8 +13,8 @@ use framewright::{
 use super::KernelState;
 use crate::{engine::Cpu, platform::Simulated};
 
-/// Background reclaim of a node. Each step runs on the next CPU of the node, as a scheduler would
-/// distribute it if there were as many programs as CPUs.
+/// Background reclaim of a node. Each step runs on the next CPU of the node: a scheduler
+/// distributes a kernel thread like that if every CPU has a program.
 pub(super) struct Background<'k, 'm> {
     /// `None` while a CPU runs a step.
     kswapd: Cell<Option<Kswapd<'k, 'm, Simulated>>>,
@@ -117,7 +117,7 @@ impl<'k, 'm> Background<'k, 'm> {
     fn reclaim(&self, cpu: Cpu<'_>, step: impl FnOnce(&mut Kswapd<'k, 'm, Simulated>) -> NextStep) {
         let Some(mut kswapd) = self.kswapd.take() else { return };
         self.busy.set(true);
-        // A wake-up from now on is for a new request.
+        // From now on, wake-ups are for new requests.
         self.due.set(u64::MAX);
         let rest = step(&mut kswapd);
         let compaction = kswapd.take_compaction();

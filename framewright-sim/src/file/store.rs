@@ -1,9 +1,9 @@
 //! A store of pages of files, with seeded errors.
 //!
-//! It is a device with a queue. A request waits until the queue has a free entry, then for the
-//! channel, which transfers one request after the other. Its answer arrives one device latency
-//! later; the latencies of requests in flight overlap. So many small requests are bound by latency
-//! and queue, few large ones by bandwidth. Only the time of each answer is simulated.
+//! The store is a device with a queue. A request waits for a free entry of the queue, then for the
+//! channel, which transfers one request after the other. The answer arrives one device latency
+//! later; the latencies of requests in flight overlap. Latency and queue limit many small requests,
+//! bandwidth limits few large ones. Only the time of each answer is simulated.
 
 use std::{
     cell::{Cell, RefCell},
@@ -84,7 +84,7 @@ pub(super) struct Store {
     /// The time at which the channel is free.
     free_at: Cell<u64>,
     /// The times at which requests in flight are answered, in order.
-    under_way: RefCell<VecDeque<u64>>,
+    in_flight: RefCell<VecDeque<u64>>,
     /// Whether contents are stored.
     remembers: Cell<bool>,
     /// The contents that were written. Other pages hold zeroes.
@@ -103,7 +103,7 @@ impl Store {
             queue: spec.queue as usize,
             failures: RefCell::default(),
             free_at: Cell::new(0),
-            under_way: RefCell::default(),
+            in_flight: RefCell::default(),
             remembers: Cell::new(remembers),
             contents: RefCell::default(),
             writes: Cell::new(0),
@@ -139,8 +139,8 @@ impl Store {
         if bad { Err(StoreError::Io) } else { Ok(()) }
     }
 
-    /// Writes a page. Returns the time at which the write ends, and its result. The contents are
-    /// those of now.
+    /// Writes a page. Returns the time at which the write ends, and its result. The current
+    /// contents are written.
     pub(super) fn write(
         &self,
         now: u64,
@@ -180,19 +180,19 @@ impl Store {
         if self.latency == 0 && self.page == 0 {
             return now;
         }
-        let mut under_way = self.under_way.borrow_mut();
-        while under_way.front().is_some_and(|&answered| answered <= now) {
-            under_way.pop_front();
+        let mut in_flight = self.in_flight.borrow_mut();
+        while in_flight.front().is_some_and(|&answered| answered <= now) {
+            in_flight.pop_front();
         }
         let entry_free_at = match self.queue {
             0 => now,
-            queue => under_way.len().checked_sub(queue).map_or(now, |first| under_way[first]),
+            queue => in_flight.len().checked_sub(queue).map_or(now, |first| in_flight[first]),
         };
         let begins = self.free_at.get().max(entry_free_at).max(now);
         let moved = begins + pages * self.page / 1024;
         self.free_at.set(moved);
         let answered = moved + self.latency;
-        under_way.push_back(answered);
+        in_flight.push_back(answered);
         self.count(|stats| stats.slowest = stats.slowest.max(answered - now));
         answered
     }

@@ -34,7 +34,7 @@ pub(crate) struct ReplayArgs {
     /// The recording
     #[arg(value_name = "TRACE")]
     pub(crate) trace: PathBuf,
-    /// The maximum number of bytes to read from a pipe or a device, whose data is kept in memory
+    /// The maximum number of bytes to read from a pipe or a device: all of them are kept in memory
     #[arg(long, value_name = "SIZE", default_value = "1GiB", value_parser = values::bytes)]
     pub(crate) limit: u64,
     #[command(flatten)]

@@ -19,7 +19,7 @@ impl PageMover {
         self.failure.filter(|(at, _)| *at == nth).map(|(_, failure)| failure)
     }
 
-    /// Whether the migration of a page fails here; if so, sets its result.
+    /// Whether a seeded failure is due; if so, sets the result of the page.
     fn goes_wrong(&self, at: &mut Move) -> bool {
         match self.ask() {
             None => return false,
@@ -43,7 +43,7 @@ impl PageMover {
                 }
             }
         }
-        // No step lies between this check and the claim, so no other CPU claims in between.
+        // There is no step between this check and the claim, so no other CPU claims in between.
         let claims = self.claims.borrow();
         found.retain(|new| claims.iter().all(|old| old.frame != new.frame));
         found.sort_by_key(|claim| claim.frame);

@@ -1,5 +1,5 @@
-//! The state of pages whose write failed. It is kept by frame, as in an embedder's page descriptor,
-//! so a migration has to move it.
+//! The state of pages whose write failed. It is stored by frame, as in an embedder's page
+//! descriptor, so a migration has to move it.
 
 use std::{cell::RefCell, collections::BTreeMap};
 
