@@ -1,8 +1,9 @@
-//! The CPUs of an experiment: the blocks that each one holds, and its calls.
+//! The CPUs of an experiment: the blocks of each, and its calls.
 //!
-//! A block is returned by `alloc`, held by a CPU, and then freed once; so every free is valid. A
-//! CPU is a thread. If another CPU is to free the blocks, threads send them around a ring; a single
-//! thread acts for a second CPU instead, so that the counts of such a run repeat, too.
+//! A block comes from `alloc`, belongs to a CPU, and is freed once; every free is therefore valid.
+//! A CPU is a thread. If another CPU frees the blocks, each thread sends its blocks to the next
+//! thread, the last one to the first. A single thread acts for two CPUs instead, so the counts of
+//! such a run repeat, too.
 
 use framewright_peers::{Peer, Worker, list_buddy::MigrateType};
 use std::{
@@ -17,7 +18,7 @@ use super::{
 };
 use crate::clock::thread_time;
 
-/// Blocks on their way to the CPU that frees them: few enough to be negligible as memory in use.
+/// Limit of blocks in the queue of the CPU that frees them. As memory in use they are negligible.
 const IN_FLIGHT: usize = 256;
 /// The order of a huge page.
 pub(super) const HUGE: u8 = 9;
@@ -92,8 +93,8 @@ enum Frees<W> {
 }
 
 impl<P: Peer + 'static> Cpus<P> {
-    /// CPUs without blocks: one for each thread; if another CPU frees the blocks, two for a single
-    /// thread.
+    /// CPUs without blocks: one for each thread, or two for a single thread whose blocks another
+    /// CPU frees.
     pub(super) fn new(peer: P, frames: u64, threads: u16, free_by: FreeBy, seed: u64) -> Self {
         let held = |thread: u16| Held {
             live: Vec::new(),
@@ -139,7 +140,7 @@ impl<P: Peer + 'static> Cpus<P> {
         &self.peer
     }
 
-    /// Pageblocks of which nothing is allocated.
+    /// Pageblocks without allocated frames.
     pub(super) fn free_pageblocks(&self) -> u64 {
         self.pageblocks.free()
     }
@@ -355,7 +356,7 @@ unsafe fn give_back<P: Peer>(
     calls.frees.time(|| unsafe { free::<P>(worker, first, block.order) });
 }
 
-/// Never inlined, so that no allocator's code is optimised together with the code around it.
+/// Never inlined: no allocator's code is optimised together with its caller.
 #[inline(never)]
 fn alloc<P: Peer>(worker: &mut P::Worker<'_>, order: u8, migratetype: MigrateType) -> Option<u64> {
     worker.alloc_typed(order, migratetype)

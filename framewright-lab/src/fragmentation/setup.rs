@@ -157,8 +157,8 @@ pub(super) struct Ended {
 }
 
 impl Column {
-    /// The library with the settings of a side. Other allocators have no watermarks; so the library
-    /// has none, either, unless the side sets them.
+    /// The library with the settings of a side. Other allocators have no watermarks. The library
+    /// therefore has none either, unless the side sets them.
     #[must_use]
     pub fn framewright(label: &str, side: &Side) -> Self {
         let mut tuning = side.tuning;

@@ -1,7 +1,7 @@
 //! The timeline of a run: its progress and end, and results hour by hour.
 //!
-//! An *hour* is the time for a twenty-fourth of a day's pages, or, without days, of the whole work.
-//! It is measured in pages read into memory, so that all hours have the same amount of work.
+//! An *hour* is the time for a twenty-fourth of a day's pages or, without days, of the whole work.
+//! It ends after a number of pages read into memory: all hours have the same amount of work.
 
 use std::cell::{Cell, RefCell};
 
@@ -57,8 +57,8 @@ pub(super) struct Timeline<'c> {
 }
 
 impl<'c> Timeline<'c> {
-    /// A timeline of `hours` hours, in each of which `hour` pages are read; `None`: until all
-    /// programs have ended.
+    /// A timeline of `hours` hours with `hour` read pages each; `None`: until all programs have
+    /// ended.
     pub(super) fn new(hour: u64, hours: Option<u64>, programs: u64, tell: &'c dyn Fn(u64)) -> Self {
         Self {
             hour: hour.max(1),
@@ -74,7 +74,7 @@ impl<'c> Timeline<'c> {
         }
     }
 
-    /// A program used a page after waiting for it for `waited` cycles.
+    /// Records the use of a page after a wait of `waited` cycles.
     #[inline]
     pub(super) fn used(&self, waited: u64) {
         let mut hour = self.current.get();
@@ -85,8 +85,8 @@ impl<'c> Timeline<'c> {
         self.used.set(self.used.get() + 1);
     }
 
-    /// A program requested a huge page, with its success, whether it ran reclaim or compaction, and
-    /// its latency.
+    /// Records a request for a huge page: whether it succeeded, whether it ran reclaim or
+    /// compaction, and its latency.
     pub(super) fn asked_for_huge(&self, served: bool, stalled: bool, took: u64) {
         let (mut hour, mut all) = (self.current.get(), self.huge.get());
         let unstalled = u64::from(served && !stalled);

@@ -1,4 +1,4 @@
-//! One run of QEMU: the machine prints lines, the last of which is its result.
+//! One run of QEMU: the machine prints lines, its result last.
 
 use framewright::tuning::needs_compare;
 use serde::Deserialize;
@@ -21,8 +21,8 @@ pub(super) const QEMU: &str = "qemu-system-x86_64";
 const TIME_LIMIT: Duration = Duration::from_secs(600);
 /// Number of last lines that are shown after a failure.
 const SHOWN_LINES: usize = 12;
-/// Exit codes of QEMU if the kernel reports success, a failed check, or that it cannot follow its
-/// command line.
+/// Exit codes of QEMU if the kernel reports success, a failed check, or an error in its command
+/// line.
 const PASSED: i32 = 33;
 const FAILED: i32 = 35;
 const REFUSED: i32 = 37;
@@ -114,8 +114,8 @@ fn command(spec: &QemuSpec, system: &System<'_>, clock: Clock, words: &[String])
     command
 }
 
-/// Makes a program end with the thread that starts it, however that ends: otherwise an emulated
-/// machine would run for ever after a failure.
+/// Makes a program end with the thread that starts it, even if that thread panics: otherwise an
+/// emulated machine would run for ever after a failure.
 #[allow(unsafe_code)]
 fn end_with_this_thread(command: &mut Command) {
     // SAFETY: the only action between fork and exec is one system call, which accesses no memory.
@@ -131,7 +131,7 @@ fn end_with_this_thread(command: &mut Command) {
 fn read_on(mut output: ChildStderr) -> thread::JoinHandle<String> {
     thread::spawn(move || {
         let mut text = String::new();
-        // Output that is not text is no message.
+        // Output other than text is ignored.
         let _ = output.read_to_string(&mut text);
         text
     })
@@ -175,7 +175,7 @@ impl Machine {
     }
 
     fn stop(&mut self) {
-        // It may have ended by itself.
+        // The machine may have ended by itself.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
@@ -230,7 +230,7 @@ fn progress(line: &str) -> Option<f64> {
 const KERNEL: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../kernel");
 /// The folder of the programs that run on Linux.
 const LINUX: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../linux");
-/// Programs for Linux are static: their file system has nothing else.
+/// Programs for Linux are static: their file system has no libraries.
 const LINUX_TARGET: &str = "x86_64-unknown-linux-gnu";
 
 /// The part of cargo's messages that names the built files.
@@ -241,8 +241,8 @@ struct Message {
     filenames: Vec<PathBuf>,
 }
 
-/// Builds the kernel, unless that was done. Returns its path. The methods for comparison are built
-/// in if a side uses them.
+/// Builds the kernel if it is not up to date. Returns its path. The build includes the methods for
+/// comparison if a side uses them.
 pub(super) fn kernel(sides: &[Side]) -> Result<PathBuf, Error> {
     let mut settings = sides.iter().flat_map(|side| &side.settings);
     let compares = settings.any(|(path, value)| needs_compare(path, value));
@@ -250,13 +250,13 @@ pub(super) fn kernel(sides: &[Side]) -> Result<PathBuf, Error> {
     cargo(KERNEL, features, None)
 }
 
-/// The same for the program that runs workloads on Linux.
+/// Builds the program that runs workloads on Linux. Returns its path.
 pub(super) fn linux_init() -> Result<PathBuf, Error> {
     let what = ["-p", "framewright-linux-init", "--target", LINUX_TARGET];
     cargo(LINUX, &what, Some("-Ctarget-feature=+crt-static"))
 }
 
-/// The same for the plugin with which QEMU counts instructions by address.
+/// Builds the plugin with which QEMU counts instructions by address. Returns its path.
 pub(super) fn instruction_counter() -> Result<PathBuf, Error> {
     cargo(LINUX, &["-p", "framewright-instruction-counter"], None)
 }
@@ -275,7 +275,7 @@ fn cargo(sources: &str, what: &[&str], flags: Option<&str>) -> Result<PathBuf, E
         .args(["build", "--release", "--locked", "--message-format=json-render-diagnostics"])
         .args(what)
         .current_dir(sources)
-        // The folders have their own settings; those of this build are for another target.
+        // The folders have their own settings. The settings of this build are for another target.
         .env_remove("RUSTFLAGS")
         .env_remove("CARGO_ENCODED_RUSTFLAGS")
         .env_remove("CARGO_BUILD_TARGET");

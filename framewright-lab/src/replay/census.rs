@@ -1,13 +1,12 @@
-//! The state of the recorded frames at the start of the recording.
+//! The state of recorded frames at the start of the recording, and the replayed block of each
+//! recorded one.
 //!
-//! The first event that names a frame determines it: if it is freed, it was in use; if it is
-//! allocated without having left the zone before, or drained, it was on the lists of that CPU; if
-//! it leaves the zone, it was free.
+//! The first event that names a frame determines its state at the start. If the frame is freed, it
+//! was in use. If it is allocated before it leaves the zone, or drained, it was on the lists of
+//! that CPU. If it leaves the zone, it was free.
 //!
-//! The mapping of recorded blocks to replayed ones.
-//!
-//! Recorded blocks are aligned powers of two, so any two of them nest or are disjoint. Blocks
-//! larger than the library's largest order are stored as several.
+//! Recorded blocks are aligned powers of two, so any two of them nest or are disjoint. A block
+//! beyond the library's largest order is stored as several blocks.
 
 use framewright::{Block, Order, frame::PAGEBLOCK_ORDER};
 use std::collections::{BTreeMap, HashMap};
@@ -72,7 +71,7 @@ impl Census {
         }
     }
 
-    /// A block has left the lists of a CPU: if it was never named before, it was there at the
+    /// A block has left the lists of a CPU. If no earlier event named it, it was there at the
     /// start.
     fn leaves_list(&mut self, cpu: u16, pfn: u64, order: u8) {
         let block = self.pageblocks.entry(pageblock(pfn)).or_default();
@@ -83,7 +82,8 @@ impl Census {
         }
     }
 
-    /// Frames are named; those that never were before were `taken` at the start, or free.
+    /// An event names frames. Frames that no earlier event named were `taken` at the start, or else
+    /// free.
     fn name(&mut self, pfn: u64, order: u8, taken: bool) {
         let size = 1u64 << order.min(PAGEBLOCK_ORDER);
         for pfn in (pfn..pfn + (1 << order)).step_by(size as usize) {
@@ -162,8 +162,8 @@ impl<'m> Ledger<'m> {
         order: Order,
         freed: &mut Freed<'m>,
     ) {
-        // In nearly all cases it is a block as it was allocated, or one whose allocation was not
-        // recorded.
+        // Nearly always, this is a block as it was allocated, or a block without a recorded
+        // allocation.
         let Some(at) = self.overlapping(pfn, order) else {
             freed.unseen.push((pfn, order));
             return;
@@ -178,7 +178,8 @@ impl<'m> Ledger<'m> {
             let wanted = self.cut(machine, at, piece, pfn, order);
             freed.blocks.extend(wanted.block);
         } else {
-            // A union: each half by itself, with this piece back in its place.
+            // The freed block is a union of several: this piece stays, and each half is freed by
+            // itself.
             self.pieces.insert(at, piece);
             if let Some(half) = order.get().checked_sub(1).and_then(Order::new) {
                 self.free(machine, pfn, half, freed);
@@ -193,7 +194,8 @@ impl<'m> Ledger<'m> {
         (at + piece.order.frames() > pfn).then_some(at)
     }
 
-    /// Cuts the block of `order` at `pfn` out of the larger `piece` at `at`; the rest stays.
+    /// Splits the block of `order` at `pfn` off the larger `piece` at `at`. The rest stays
+    /// allocated.
     fn cut(
         &mut self,
         machine: &mut Machine<'_, 'm>,

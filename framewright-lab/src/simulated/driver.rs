@@ -128,7 +128,7 @@ impl<'p, A: Allocator> Play<'p, A> {
         let programs = bodies.iter_mut().enumerate().map(|(number, body)| -> Program<'_> {
             let number = number as u16;
             Box::new(move |cpu| {
-                // The engine outlives the run, and with it the borrows of `Play`.
+                // The engine outlives the run and the borrows of `Play`.
                 let machine_cpu = self.driver.machine.current();
                 let mut cpu_handle = self.cpu(number, machine_cpu);
                 if let Err(stopped) = body.work(&mut cpu_handle, self.way(number)) {
@@ -197,7 +197,7 @@ fn play(
         cpu_handle: &|cpu| Library(memory.cpu(CpuId::new(cpu)).expect("a CPU of its own")),
         counts: &|| memory.stats().into(),
         held: &|| memory.held_by_cpus() + memory.in_depots(),
-        // No workload makes a request that may use memory below a watermark.
+        // No workload makes requests that may use memory below the watermark.
         wrong: &|| check::above_min(memory, 0),
     });
     let window = window.map_err(|failure| column.broken(seed, failure))?;

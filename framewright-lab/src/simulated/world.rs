@@ -1,4 +1,4 @@
-//! A simulated CPU as the world of a workload: tasks are charged, and frames have contents.
+//! A simulated CPU as the world of a workload: tasks cost cycles.
 
 use framewright_sim::{
     engine::{Access, Cpu, Family, Line, Machine, Miss, WaitQueue},
@@ -17,7 +17,7 @@ const FRAME_LINES: u32 = 64;
 
 /// The world of one CPU.
 pub(super) struct SimWorld<'s> {
-    /// `None` before and after the run: no costs are charged then, and the time does not end.
+    /// `None` before and after the run. No costs are charged then, and there is no end of the time.
     pub(super) cpu: Option<Cpu<'s>>,
     pub(super) watch: &'s Stopwatch<'s>,
     pub(super) costs: &'s Costs,
@@ -118,7 +118,7 @@ impl<'s, T> SimPipe<'s, T> {
         }
     }
 
-    /// An access to the pipe; CPUs that are behind run first.
+    /// An access to the pipe. CPUs with earlier clocks run first.
     fn visit(&self) {
         if let Some(cpu) = self.machine.current() {
             cpu.step();

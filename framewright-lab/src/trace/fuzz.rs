@@ -27,8 +27,8 @@ pub fn read_everything(bytes: &[u8]) -> u64 {
     events
 }
 
-/// Writes a snapshot and reads it, twice: text of a file besides the tables is lost the first time,
-/// and nothing afterwards.
+/// Writes and reads a snapshot twice. The first time loses text besides the tables, the second must
+/// lose nothing.
 fn is_stable_when_written_again(snapshot: &Snapshot) {
     let text = written(snapshot);
     for gap in snapshot.gaps() {

@@ -9,8 +9,8 @@ use super::{
     world::{Allocator, Frames, Overwritten, Task, World},
 };
 
-/// Frames that a kernel collects before it flushes TLBs and frees them: the capacity of a page of
-/// its gather list.
+/// Frames that a kernel collects before one TLB flush, after which it frees them: the capacity of a
+/// page of its gather list.
 pub(crate) const GATHER: u32 = 506;
 /// Pages that are added to the LRU lists in one batch.
 const LRU_BATCH: u32 = 15;
@@ -98,8 +98,8 @@ impl<A: Allocator, W: World<A::Block>> Cpu<'_, A, W> {
         self.counters.warm.add(u64::from(warm));
     }
 
-    /// A page of a process: a fault, a cleared frame, touched with its value. It is page `nth` of
-    /// its mapping.
+    /// A fault on page `nth` of a process's mapping: allocates a cleared frame, and writes its
+    /// value into it.
     #[inline(always)]
     pub(crate) fn fault(
         &mut self,
@@ -127,7 +127,7 @@ impl<A: Allocator, W: World<A::Block>> Cpu<'_, A, W> {
     }
 
     /// Unmaps the pages in the slots, verifies that they have the values of `value_of`, and frees
-    /// them. Returns the first error; all are freed.
+    /// them all, even after an error. Returns the first error.
     pub(crate) fn unmap(
         &mut self,
         pages: &mut [Option<A::Block>],
@@ -162,7 +162,7 @@ impl<A: Allocator, W: World<A::Block>> Cpu<'_, A, W> {
         self.heat.map(of).unwrap_or_default()
     }
 
-    /// Notes that all of a block is touched. Returns its heat before.
+    /// Notes a touch of all frames of a block. Returns its heat before the touch.
     #[inline]
     fn heats(&self, block: &A::Block) -> Hotness {
         let touch = |heat: CpuHeat<'_>| heat.touch(block.pfn().get(), block.order().frames());

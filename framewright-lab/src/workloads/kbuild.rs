@@ -13,12 +13,12 @@
 //!   until a later compiler overwrites the file;
 //! * *exits*: frees its pages in gathered batches, then its page tables, then the order-1 block.
 //!
-//! The workload is about that last free: it comes after a long series of frees on the CPU, and a
-//! rule that drains the CPU's lists on such a free does so once per exit.
+//! The workload tests that last free. It follows a long series of frees on the CPU; a rule that
+//! drains the CPU's lists on such a free does so once per exit.
 //!
 //! Sizes and the time between faults scale the load; the pattern matters more. Compilers have the
-//! sizes of those of a kernel build, 4 to 48 MiB; but the time between faults is a fifth of the
-//! observed one (12,000 faults per second and builder), so that a short run has many exits.
+//! sizes of those of a kernel build, 4 to 48 MiB. The time between faults is a fifth of the
+//! observed one (12,000 faults per second and builder): a short run has many exits.
 
 use framewright::{MigrateType, Order, Request};
 use framewright_workloads::compilers::{LEAST_PAGES, MOST_PAGES, OBJECT_PAGES};

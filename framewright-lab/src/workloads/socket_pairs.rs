@@ -1,12 +1,11 @@
 //! `socket-pairs`: blocks with data, allocated on one CPU and freed on another.
 //!
 //! The allocator's side of lmbench's bw_unix with 16 pairs of processes: a writer puts 64 KiB at a
-//! time into a socket, a reader takes them out. Linux makes two buffers of each write, for which it
-//! allocates one block each of orders 3, 2 and 1 and about 1.1 of order 0; they are allocated on
-//! the writer's CPU and freed on the reader's. So one CPU only allocates, at four orders, and the
-//! other only frees: its lists fill with the frames that the first one lacks. Frames move through
-//! the zone, and their speed determines whether a frame is still in a cache when it is written
-//! again.
+//! time into a socket, a reader takes them out. Linux makes two buffers of each write. For these it
+//! allocates one block each of orders 3, 2 and 1, and about 1.1 of order 0, on the writer's CPU;
+//! they are freed on the reader's CPU. One CPU thus only allocates, at four orders, and the other
+//! only frees: its lists fill with the frames that the first CPU lacks. Frames move through the
+//! zone, and their speed determines whether a frame is still in a cache when it is written again.
 //!
 //! The socket has a capacity of 208 KiB, three writes. Writers have even CPUs, their readers the
 //! next ones; pairs are distributed evenly over the machine. With fewer than 32 CPUs there are
@@ -127,7 +126,7 @@ impl<'w> End<'w> {
         result
     }
 
-    /// After an early end nothing may be left in the socket.
+    /// Empties the socket: after an early end, nothing may be left in it.
     pub(crate) fn give_back<A: Allocator, W: World<A::Block>>(
         &mut self,
         cpu: &mut Cpu<'_, A, W>,

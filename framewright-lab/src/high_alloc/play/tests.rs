@@ -36,8 +36,9 @@ fn exhaust<'m>(fixture: &Fixture<'_, 'm>, token: &mut Token<'_, 'm, Sim<'_, 'm>>
     assert!(fixture.kernel.woken.get().due <= fixture.kernel.current().now());
 }
 
-/// Pages that background reclaim reclaims during some turns of CPU 1, which has no builders; with
-/// or without a request for a huge page, and with or without a CPU of its own for background work.
+/// Returns the pages that background reclaim reclaims during some turns of CPU 1, which has no
+/// builders. `asking`: a request for a huge page is in progress. `shares`: background work has no
+/// CPU of its own.
 fn reclaimed(asking: bool, shares: bool) -> u64 {
     let reclaimed = Cell::new(0);
     play(

@@ -58,9 +58,9 @@ impl<'m> HostWorld<'m> {
     }
 }
 
-/// Only the first and the last word of a page are touched: enough to distinguish owners, without
-/// measuring memory bandwidth. Contents of frames without memory are always right. Faults and
-/// computation cost nothing here: only the allocator is measured.
+/// Only the first and the last word of a page are touched: these distinguish owners, and memory
+/// bandwidth is not measured. Contents of frames without memory are always right. Faults and
+/// computation cost nothing: only the allocator is measured.
 impl<'m> World<Block<'m>> for HostWorld<'_> {
     fn goes_on(&mut self) -> bool {
         self.pace.goes_on() && !self.stop.load(Relaxed)
