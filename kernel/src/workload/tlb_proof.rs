@@ -9,8 +9,8 @@
 //!
 //! The test has to be able to fail: with `break=flush` CPUs acknowledge without flushing, with
 //! `break=cpu` one CPU is skipped, with `break=reuse` the frame is freed before the flush. Each of
-//! these has to fail the run. Stale reads are allowed; that there are some shows that witnesses can
-//! detect them.
+//! these has to fail the run. Stale reads before the flush are allowed; they show that witnesses
+//! can detect them.
 //!
 //! A last trial checks an assumption of the library ([`clean_stores_fault`]): a first store through
 //! a cached translation reads the entry again.
@@ -41,7 +41,7 @@ use crate::{
 
 const PAGE: Request = Request::new(Order::ZERO, MigrateType::Movable).zeroed();
 const TRIALS: u64 = 200;
-/// Pages that trials use in turn: more than a CPU caches the tables of.
+/// Pages that trials use in turn. A CPU does not cache the tables of so many.
 const PAGES: u64 = 64;
 
 /// The seeded bug.
@@ -267,7 +267,7 @@ impl Prover<'_> {
     }
 
     /// Allocates the frame of a trial again, and writes to it. If the library delays its reuse
-    /// (`hardening=paranoid`), other frames are allocated until it comes.
+    /// (`hardening=paranoid`), this allocates other frames until it gets this one.
     fn reuse(&self, pfn: Pfn, trial: u64) -> Pfn {
         let fetch = |other| {
             free(other);
