@@ -8,7 +8,7 @@ pub enum Basis {
     /// Chosen so that a published result is reproduced; the note names the result. That result does
     /// not validate the model.
     Fitted,
-    /// An estimate, without a source.
+    /// An estimate, recalled or plausible. Its note is optional.
     Estimated,
 }
 
