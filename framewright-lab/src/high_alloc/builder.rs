@@ -126,7 +126,7 @@ impl<'m> Builder<'m> {
         }
     }
 
-    /// Whether its tree is complete, so that it compiles.
+    /// Whether it compiles: its tree is complete.
     pub(super) fn builds(&self) -> bool {
         !matches!(self.task, Task::Copy(_))
     }

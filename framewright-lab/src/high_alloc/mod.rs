@@ -174,8 +174,8 @@ impl HighAlloc {
             runs: runs.collect(),
             checks: vec![
                 Check::invariants(format!(
-                    "after {} nothing is claimed or isolated, and the state of all frames is \
-                         consistent",
+                    "after {} nothing is claimed or isolated, and all frames are \
+                         where the kernel around the library thinks they are",
                     each_run(jobs.len() as u64)
                 )),
                 leaves_enough(least, self.quick, self.from.is_some()),

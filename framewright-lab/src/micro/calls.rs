@@ -134,8 +134,8 @@ pub(super) fn limited(
     Done { operations: index, refused: false }
 }
 
-/// Allocates and frees a block for as long as `time` allows. Returns the number of pairs, or `None`
-/// if an allocation failed.
+/// Allocates and frees a block repeatedly for `time`. Returns the number of pairs, or `None` if an
+/// allocation failed.
 pub(super) fn pairs<const ORDER: u8, W: Worker>(worker: &mut W, time: Duration) -> Option<usize> {
     let done = limited(usize::MAX, time, |_| match alloc::<ORDER, W>(worker) {
         Some(frame) => {

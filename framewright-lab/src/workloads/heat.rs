@@ -234,7 +234,7 @@ struct Touch {
 }
 
 impl Touch {
-    /// Core numbers are below 4095, so that no touch packs to 0.
+    /// Core numbers are below 4095; therefore no touch packs to 0.
     fn pack(self) -> u64 {
         (u64::from(self.core) + 1) << (2 * CLOCK_BITS)
             | (u64::from(self.socket_time) << CLOCK_BITS)

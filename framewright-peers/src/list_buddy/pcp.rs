@@ -47,7 +47,7 @@ pub struct Pressure {
 /// A bulk free that became due.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Drain {
-    /// Approximate number of frames to give back.
+    /// Approximate number of frames to return.
     pub(super) frames: u32,
     pub(super) reason: DrainReason,
 }
@@ -146,7 +146,7 @@ impl Pcp {
         self.count.saturating_sub(self.high)
     }
 
-    /// Frames that one hold of the zone lock may give back when lists are emptied.
+    /// Limit of frames returned per hold of the zone lock when lists are emptied.
     pub(super) fn scaled_batch(&self) -> u32 {
         self.sizing.batch << self.scale_max
     }

@@ -167,7 +167,7 @@ impl Machine {
     }
 
     /// Resets the machine, and sets another schedule. Clocks and counters are 0, caches cold. All
-    /// locks and words are deleted, so that their users have to create them again.
+    /// locks and words are deleted; their users must create them again.
     #[allow(clippy::needless_pass_by_value, reason = "a schedule of a search is for one run")]
     pub fn restart(&self, schedule: Schedule) {
         self.0.restart(&schedule);

@@ -84,7 +84,7 @@ pub(super) struct Store {
     /// The time at which the channel is free.
     free_at: Cell<u64>,
     /// The times at which requests in flight are answered, in order.
-    in_flight: RefCell<VecDeque<u64>>,
+    under_way: RefCell<VecDeque<u64>>,
     /// Whether contents are stored.
     remembers: Cell<bool>,
     /// The contents that were written. Other pages hold zeroes.
@@ -103,7 +103,7 @@ impl Store {
             queue: spec.queue as usize,
             failures: RefCell::default(),
             free_at: Cell::new(0),
-            in_flight: RefCell::default(),
+            under_way: RefCell::default(),
             remembers: Cell::new(remembers),
             contents: RefCell::default(),
             writes: Cell::new(0),
@@ -180,19 +180,19 @@ impl Store {
         if self.latency == 0 && self.page == 0 {
             return now;
         }
-        let mut in_flight = self.in_flight.borrow_mut();
-        while in_flight.front().is_some_and(|&answered| answered <= now) {
-            in_flight.pop_front();
+        let mut under_way = self.under_way.borrow_mut();
+        while under_way.front().is_some_and(|&answered| answered <= now) {
+            under_way.pop_front();
         }
         let entry_free_at = match self.queue {
             0 => now,
-            queue => in_flight.len().checked_sub(queue).map_or(now, |first| in_flight[first]),
+            queue => under_way.len().checked_sub(queue).map_or(now, |first| under_way[first]),
         };
         let begins = self.free_at.get().max(entry_free_at).max(now);
         let moved = begins + pages * self.page / 1024;
         self.free_at.set(moved);
         let answered = moved + self.latency;
-        in_flight.push_back(answered);
+        under_way.push_back(answered);
         self.count(|stats| stats.slowest = stats.slowest.max(answered - now));
         answered
     }

@@ -8,7 +8,7 @@
 //! detect the bug, and how many schedules that takes. Only the known symptoms of a bug count; any
 //! other symptom is a bug of its own.
 //!
-//! All state is made anew for each run, so that the run depends on the schedule alone.
+//! Each run creates all its state. A run therefore depends on the schedule alone.
 //!
 //! | module     | job                                                                    |
 //! |------------|------------------------------------------------------------------------|

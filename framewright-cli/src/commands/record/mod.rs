@@ -102,7 +102,7 @@ impl fmt::Display for Buffer {
     }
 }
 
-/// How often the progress line changes.
+/// Interval between updates of the progress line.
 const TICK: Duration = Duration::from_millis(200);
 
 /// Records, then writes the recording.

@@ -16,7 +16,7 @@ use crate::qemu::{
 };
 use crate::report::{Better, Metric, Run, Unit};
 
-/// Runs QEMU so that it counts instructions by address.
+/// Runs QEMU with a plugin that counts instructions by address.
 pub(in crate::qemu) struct Counter {
     plugin: PathBuf,
     folder: TempDir,
