@@ -76,7 +76,7 @@ impl Progress {
     }
 
     /// Changes the text beside the bar.
-    pub(crate) fn say(&self, what: &str) {
+    pub(crate) fn set_message(&self, what: &str) {
         self.bar.set_message(what.to_owned());
     }
 }

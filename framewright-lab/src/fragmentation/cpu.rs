@@ -181,7 +181,7 @@ impl<P: Peer + 'static> Cpus<P> {
     }
 
     /// Frees everything. Returns the number of frames that can be allocated then.
-    pub(super) fn give_back(mut self) -> u64 {
+    pub(super) fn free_all(mut self) -> u64 {
         self.each(|cpu| while cpu.free_random() {});
         capacity(&self.peer, self.held.len().max(2))
     }
@@ -275,13 +275,18 @@ impl<'c, P: Peer> Cpu<'c, P> {
             Frees::Itself => {
                 // SAFETY: the CPU held the block until now.
                 unsafe {
-                    give_back::<P>(&mut self.worker, &block, &mut self.held.calls, self.pageblocks);
+                    free_block::<P>(
+                        &mut self.worker,
+                        &block,
+                        &mut self.held.calls,
+                        self.pageblocks,
+                    );
                 };
             }
             Frees::Beside(other) => {
                 other.resume();
                 // SAFETY: as above.
-                unsafe { give_back::<P>(other, &block, &mut self.held.calls, self.pageblocks) };
+                unsafe { free_block::<P>(other, &block, &mut self.held.calls, self.pageblocks) };
             }
             Frees::Next { .. } => self.send(block),
         }
@@ -319,7 +324,12 @@ impl<'c, P: Peer> Cpu<'c, P> {
             for block in inbox.try_iter() {
                 // SAFETY: the other CPU held the block until it sent it.
                 unsafe {
-                    give_back::<P>(&mut self.worker, &block, &mut self.held.calls, self.pageblocks);
+                    free_block::<P>(
+                        &mut self.worker,
+                        &block,
+                        &mut self.held.calls,
+                        self.pageblocks,
+                    );
                 };
             }
         }
@@ -332,7 +342,7 @@ impl<'c, P: Peer> Cpu<'c, P> {
             drop(next);
             for block in inbox {
                 // SAFETY: the other CPU held the block until it sent it.
-                unsafe { give_back::<P>(&mut worker, &block, &mut held.calls, pageblocks) };
+                unsafe { free_block::<P>(&mut worker, &block, &mut held.calls, pageblocks) };
             }
         }
         held
@@ -344,7 +354,7 @@ impl<'c, P: Peer> Cpu<'c, P> {
 /// # Safety
 ///
 /// The block was allocated through a worker of the same peer and is not held any more.
-unsafe fn give_back<P: Peer>(
+unsafe fn free_block<P: Peer>(
     worker: &mut P::Worker<'_>,
     block: &Block,
     calls: &mut Calls,

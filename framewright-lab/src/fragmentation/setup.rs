@@ -248,5 +248,5 @@ fn play<E: Experiment, P: Peer + 'static>(
     let capacity = cpu::capacity(&new(), cpus(setup));
     let mut cpus = Cpus::new(new(), setup.frames, setup.threads, setup.free_by, seed);
     let outcome = experiment.play(setup, share, &mut cpus, tell);
-    Ended { outcome, capacity, back: cpus.give_back() }
+    Ended { outcome, capacity, back: cpus.free_all() }
 }

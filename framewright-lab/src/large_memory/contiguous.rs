@@ -140,7 +140,7 @@ fn search(
     for length in lengths(plan) {
         let mut times = Vec::with_capacity(REPEATS);
         for _ in 0..REPEATS {
-            times.push(ask(cpu, length, expected)?);
+            times.push(request(cpu, length, expected)?);
         }
         let Some(time) = percentile(&mut times, 50) else { continue };
         samples.add(TOPIC, column, row(length), Value::time(time));
@@ -155,7 +155,7 @@ fn search(
 }
 
 /// Requests a run of `length` frames, and frees it if there is one.
-fn ask(cpu: &Cpu<'_, '_>, length: u64, expected: Expected) -> Result<Duration, Error> {
+fn request(cpu: &Cpu<'_, '_>, length: u64, expected: Expected) -> Result<Duration, Error> {
     let memory = cpu.memory();
     // A request with bounds always searches. Without bounds, a free block that contains the run
     // would be found at once.

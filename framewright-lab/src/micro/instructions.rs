@@ -239,7 +239,7 @@ impl Counter<'_> {
             ))
         })?;
         if !output.status.success() {
-            return Err(failed(last_words(&output)));
+            return Err(failed(status_and_last_line(&output)));
         }
         let text = fs::read_to_string(&profile).map_err(|error| no_file(&error))?;
         let instructions = collected(&text).filter(|count| *count > 0);
@@ -266,7 +266,7 @@ fn collected(profile: &str) -> Option<u64> {
     totals.split_whitespace().next()?.parse().ok()
 }
 
-fn last_words(output: &Output) -> String {
+fn status_and_last_line(output: &Output) -> String {
     let text = String::from_utf8_lossy(&output.stderr);
     let last = text.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or_default();
     format!("{}: {last}", output.status)

@@ -195,7 +195,7 @@ impl<'m> EventLoop<'_, '_, 'm> {
             }
             cpu.work(next.then);
             self.spent.user.set(self.spent.user.get() + next.then);
-            self.timeline.look(self.cpu_context.pages_cached(), cpu.now(), self.unusable);
+            self.timeline.advance(self.cpu_context.pages_cached(), cpu.now(), self.unusable);
             if cpu.now() >= until || self.cpu_context.has_kernel_work(cpu) {
                 return Ok(());
             }
@@ -209,7 +209,7 @@ impl<'m> EventLoop<'_, '_, 'm> {
         self.expire(used);
         let asked = cpu.now();
         let (block, stalled) = self.cpu_context.block(cpu, HUGE);
-        self.timeline.asked_for_huge(block.is_some(), stalled, cpu.now() - asked);
+        self.timeline.record_huge_request(block.is_some(), stalled, cpu.now() - asked);
         let expires = used + self.large.random.u64(..=2 * self.large.kept_for);
         self.large.kept.extend(block.map(|block: Block<'m>| (expires, block)));
         let sent = PAGEBLOCK_FRAMES as u64 * PER_PAGE;

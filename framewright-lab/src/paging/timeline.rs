@@ -87,7 +87,7 @@ impl<'c> Timeline<'c> {
 
     /// Records a request for a huge page: whether it succeeded, whether it ran reclaim or
     /// compaction, and its latency.
-    pub(super) fn asked_for_huge(&self, served: bool, stalled: bool, took: u64) {
+    pub(super) fn record_huge_request(&self, served: bool, stalled: bool, took: u64) {
         let (mut hour, mut all) = (self.current.get(), self.huge.get());
         let unstalled = u64::from(served && !stalled);
         hour.huge += 1;
@@ -110,10 +110,11 @@ impl<'c> Timeline<'c> {
         self.used.get()
     }
 
-    /// `brought` pages were read into memory by `now`; `unusable` is called if an hour has passed.
-    pub(super) fn look(&self, brought: u64, now: u64, unusable: impl FnOnce() -> u64) {
+    /// Ends the hour if it has passed: `pages_read` pages were read into memory by `now`. Then
+    /// calls `unusable`.
+    pub(super) fn advance(&self, pages_read: u64, now: u64, unusable: impl FnOnce() -> u64) {
         let passed = self.past.borrow().len();
-        if brought < (passed as u64 + 1) * self.hour {
+        if pages_read < (passed as u64 + 1) * self.hour {
             return;
         }
         self.past.borrow_mut().push(Hour { end: now, ..self.current.take() });
@@ -165,15 +166,15 @@ mod tests {
         let timeline = Timeline::new(100, Some(2), 1, &tell);
         timeline.used(5);
         timeline.used(9);
-        timeline.look(99, 10, || unreachable!());
-        timeline.look(100, 20, || 7);
+        timeline.advance(99, 10, || unreachable!());
+        timeline.advance(100, 20, || 7);
         timeline.used(1);
-        timeline.asked_for_huge(true, false, 3);
-        timeline.asked_for_huge(true, true, 7);
-        timeline.asked_for_huge(false, true, 5);
-        timeline.look(199, 30, || unreachable!());
+        timeline.record_huge_request(true, false, 3);
+        timeline.record_huge_request(true, true, 7);
+        timeline.record_huge_request(false, true, 5);
+        timeline.advance(199, 30, || unreachable!());
         assert!(!timeline.is_over());
-        timeline.look(230, 40, || 8);
+        timeline.advance(230, 40, || 8);
         assert!(timeline.is_over() && told.get() == 2);
         let hours = timeline.hours();
         assert_eq!(

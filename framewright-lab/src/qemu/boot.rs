@@ -39,7 +39,7 @@ pub enum Clock {
 }
 
 /// Checks that there is a QEMU; called before anything is built.
-pub(super) fn look_for_qemu() -> Result<(), Error> {
+pub(super) fn check_qemu_exists() -> Result<(), Error> {
     let asked = Command::new(QEMU).arg("--version").stdout(Stdio::null()).status();
     asked.map(drop).map_err(|_| {
         Error::input(format_args!(
@@ -71,17 +71,17 @@ pub(super) fn boot(
     let lines = child.stdout.take().map(listen);
     let complaints = child.stderr.take().map(read_on);
     let deadline = Instant::now() + TIME_LIMIT;
-    let mut machine = Machine { child, said: VecDeque::new(), report: None };
+    let mut machine = Machine { child, last_lines: VecDeque::new(), report: None };
     while let Some(lines) = &lines {
         match lines.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
-            Ok(line) => machine.hear(line, tell),
+            Ok(line) => machine.handle_line(line, tell),
             Err(RecvTimeoutError::Disconnected) => break,
             Err(RecvTimeoutError::Timeout) => {
                 machine.stop();
                 return Err(Error::broken(format_args!(
                     "the machine was still running after {} s, and was stopped; its last lines:\n{}",
                     TIME_LIMIT.as_secs(),
-                    machine.said()
+                    machine.indented_lines()
                 )));
             }
         }
@@ -152,26 +152,26 @@ fn listen(output: ChildStdout) -> Receiver<String> {
 struct Machine {
     child: Child,
     /// Its last lines.
-    said: VecDeque<String>,
+    last_lines: VecDeque<String>,
     report: Option<Report>,
 }
 
 impl Machine {
-    fn hear(&mut self, line: String, tell: &mut dyn FnMut(f64)) {
+    fn handle_line(&mut self, line: String, tell: &mut dyn FnMut(f64)) {
         if let Some(part) = progress(&line) {
             tell(part);
         } else if let Ok(report) = serde_json::from_str(&line) {
             self.report = Some(report);
         } else {
-            if self.said.len() == SHOWN_LINES {
-                self.said.pop_front();
+            if self.last_lines.len() == SHOWN_LINES {
+                self.last_lines.pop_front();
             }
-            self.said.push_back(line);
+            self.last_lines.push_back(line);
         }
     }
 
-    fn said(&self) -> String {
-        self.said.iter().map(|line| format!("    {line}")).collect::<Vec<_>>().join("\n")
+    fn indented_lines(&self) -> String {
+        self.last_lines.iter().map(|line| format!("    {line}")).collect::<Vec<_>>().join("\n")
     }
 
     fn stop(&mut self) {
@@ -190,16 +190,15 @@ impl Machine {
             (Some(FAILED), None) => {
                 Err(Error::broken(format_args!("the kernel stopped: {}", self.reason())))
             }
-            (Some(NO_MACHINE), None) if self.said.is_empty() => Err(Error::input(format_args!(
-                "QEMU cannot make this machine: {}",
-                complaints.trim()
-            ))),
+            (Some(NO_MACHINE), None) if self.last_lines.is_empty() => Err(Error::input(
+                format_args!("QEMU cannot make this machine: {}", complaints.trim()),
+            )),
             (code, _) => {
-                self.said.extend(complaints.lines().map(str::to_owned));
+                self.last_lines.extend(complaints.lines().map(str::to_owned));
                 let code = code.map_or_else(|| "a signal".to_owned(), |code| code.to_string());
                 Err(Error::broken(format_args!(
                     "QEMU ended with {code} and without a result; its last lines:\n{}",
-                    self.said()
+                    self.indented_lines()
                 )))
             }
         }
@@ -207,8 +206,8 @@ impl Machine {
 
     /// The kernel's error message: its line with `error: ` and the lines after it.
     fn reason(&self) -> String {
-        let at = self.said.iter().position(|line| line.starts_with("error: ")).unwrap_or(0);
-        let lines: Vec<&str> = self.said.iter().skip(at).map(String::as_str).collect();
+        let at = self.last_lines.iter().position(|line| line.starts_with("error: ")).unwrap_or(0);
+        let lines: Vec<&str> = self.last_lines.iter().skip(at).map(String::as_str).collect();
         lines.join("\n").trim_start_matches("error: ").to_owned()
     }
 }
@@ -327,8 +326,8 @@ mod tests {
             let child = Command::new("sh").args(["-c", &script]).stdout(Stdio::piped()).spawn();
             let mut child = child.unwrap();
             let lines = listen(child.stdout.take().unwrap());
-            let mut machine = Machine { child, said: VecDeque::new(), report: None };
-            lines.iter().for_each(|line| machine.hear(line, &mut |_| ()));
+            let mut machine = Machine { child, last_lines: VecDeque::new(), report: None };
+            lines.iter().for_each(|line| machine.handle_line(line, &mut |_| ()));
             let status = machine.child.wait().unwrap();
             machine.result(status, "qemu: no")
         };

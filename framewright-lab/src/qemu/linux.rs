@@ -102,8 +102,8 @@ fn tool(program: &str, arguments: &[&str], folder: &Path) -> Result<String, Skip
         .output()
         .map_err(|error| failed(error.to_string()))?;
     if !output.status.success() {
-        let said = String::from_utf8_lossy(&output.stderr);
-        let last = said.lines().rev().find(|line| !line.trim().is_empty());
+        let errors = String::from_utf8_lossy(&output.stderr);
+        let last = errors.lines().rev().find(|line| !line.trim().is_empty());
         return Err(failed(last.unwrap_or("without a message").trim().to_owned()));
     }
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())

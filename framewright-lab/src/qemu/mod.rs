@@ -62,7 +62,7 @@ pub fn run(
     beside: Option<&BesideLinux>,
     tell: &mut dyn FnMut(u64, u64),
 ) -> Result<Measured, Error> {
-    boot::look_for_qemu()?;
+    boot::check_qemu_exists()?;
     let kernel = boot::kernel(sides)?;
     let mut notes = Vec::new();
     let linux = beside.and_then(|beside| {

@@ -46,6 +46,14 @@ pub(super) struct Held {
     pub(super) order: u8,
 }
 
+/// The state of a frame at the start of the recording.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum AtStart {
+    Free,
+    /// In use, or on the lists of a CPU.
+    Taken,
+}
+
 impl Census {
     /// Takes an event into account.
     pub(super) fn add(&mut self, record: &Record) {
@@ -54,19 +62,19 @@ impl Census {
                 if has_lists(order) {
                     self.leaves_list(record.cpu, pfn, order);
                 }
-                self.name(pfn, order, false);
+                self.see(pfn, order, AtStart::Free);
                 // An estimate: requests of one type may be served from pageblocks of another.
                 self.pageblocks.entry(pageblock(pfn)).or_default().of.get_or_insert(migratetype);
             }
-            Event::Free { pfn, order } => self.name(pfn, order, true),
+            Event::Free { pfn, order } => self.see(pfn, order, AtStart::Taken),
             Event::PcpuDrain { pfn, order, migratetype } => {
                 self.leaves_list(record.cpu, pfn, order);
-                self.name(pfn, order, false);
+                self.see(pfn, order, AtStart::Free);
                 // This event has the pageblock's own type.
                 self.pageblocks.entry(pageblock(pfn)).or_default().of = Some(migratetype);
             }
-            Event::ZoneLocked { pfn, order, .. } => self.name(pfn, order, false),
-            Event::ExtFrag(event) => self.name(event.pfn, event.fallback_order, false),
+            Event::ZoneLocked { pfn, order, .. } => self.see(pfn, order, AtStart::Free),
+            Event::ExtFrag(event) => self.see(event.pfn, event.fallback_order, AtStart::Free),
             Event::AllocFailed { .. } | Event::FreeBatched { .. } | Event::Other => {}
         }
     }
@@ -78,13 +86,12 @@ impl Census {
         let at = (pfn % PAGEBLOCK) as usize;
         if block.seen[at / 64] >> (at % 64) & 1 == 0 {
             self.held.push(Held { cpu, pfn, order });
-            self.name(pfn, order, true);
+            self.see(pfn, order, AtStart::Taken);
         }
     }
 
-    /// An event names frames. Frames that no earlier event named were `taken` at the start, or else
-    /// free.
-    fn name(&mut self, pfn: u64, order: u8, taken: bool) {
+    /// An event names frames. Sets the state of those that no earlier event named.
+    fn see(&mut self, pfn: u64, order: u8, state: AtStart) {
         let size = 1u64 << order.min(PAGEBLOCK_ORDER);
         for pfn in (pfn..pfn + (1 << order)).step_by(size as usize) {
             let block = self.pageblocks.entry(pageblock(pfn)).or_default();
@@ -92,10 +99,9 @@ impl Census {
             // A fallback's block need not be aligned to its size.
             let at = (pfn % PAGEBLOCK) & !(size - 1);
             fill(&mut named, at as usize, size as usize);
-            for ((taken_of, seen), named) in block.taken.iter_mut().zip(&mut block.seen).zip(named)
-            {
-                if taken {
-                    *taken_of |= named & !*seen;
+            for ((taken, seen), named) in block.taken.iter_mut().zip(&mut block.seen).zip(named) {
+                if state == AtStart::Taken {
+                    *taken |= named & !*seen;
                 }
                 *seen |= named;
             }

@@ -82,7 +82,7 @@ impl Driver<'_> {
         let mut bodies: Vec<_> = (0..cpus).map(|cpu| Body::new(self.work, cpu, cpus)).collect();
         let aged = play.age(&mut bodies);
         let ran = aged.and_then(|()| play.run(&mut bodies));
-        let ended = play.give_back(&mut bodies);
+        let ended = play.free_all(&mut bodies);
         ran.and(ended)?;
         let unfinished =
             || Failure::Invariant { what: "no CPU reached the window's end".to_owned() };
@@ -140,11 +140,11 @@ impl<'p, A: Allocator> Play<'p, A> {
     }
 
     /// Frees everything, without charging costs.
-    fn give_back(&self, bodies: &mut [Body<'_, A>]) -> Result<(), Failure> {
+    fn free_all(&self, bodies: &mut [Body<'_, A>]) -> Result<(), Failure> {
         let mut result = Ok(());
         for (number, body) in bodies.iter_mut().enumerate() {
             let number = number as u16;
-            let given = body.give_back(&mut self.cpu(number, None), self.way(number));
+            let given = body.free_all(&mut self.cpu(number, None), self.way(number));
             result = result.and(given.map_err(|stopped| violation(number, &stopped)));
         }
         result

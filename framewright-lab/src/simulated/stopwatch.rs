@@ -87,7 +87,7 @@ impl<'s> Stopwatch<'s> {
 
     /// Checks the time `now` of a CPU. Returns whether the window is over.
     #[inline]
-    pub(super) fn look(&self, now: u64) -> bool {
+    pub(super) fn tick(&self, now: u64) -> bool {
         let looks = self.looks.get().wrapping_add(1);
         self.looks.set(looks);
         if looks.is_multiple_of(CALLS_PER_CHECK) {

@@ -43,13 +43,13 @@ impl SimWorld<'_> {
 }
 
 impl<B: Frames> World<B> for SimWorld<'_> {
-    fn goes_on(&mut self) -> bool {
+    fn continues(&mut self) -> bool {
         !World::<B>::is_over(self)
     }
 
     #[inline]
     fn is_over(&self) -> bool {
-        self.cpu.is_some_and(|cpu| self.watch.look(cpu.now()))
+        self.cpu.is_some_and(|cpu| self.watch.tick(cpu.now()))
     }
 
     #[inline]
@@ -61,7 +61,7 @@ impl<B: Frames> World<B> for SimWorld<'_> {
     }
 
     #[inline]
-    fn does(&self, task: Task) {
+    fn perform(&self, task: Task) {
         let fault = &self.costs.fault;
         self.charge(match task {
             Task::Fault => fault.service,
@@ -135,7 +135,7 @@ impl<'s, T> SimPipe<'s, T> {
         }
     }
 
-    fn tell(&self) {
+    fn wake_all(&self) {
         if let Some(cpu) = self.machine.current() {
             self.changed.wake_all(cpu);
         }
@@ -150,7 +150,7 @@ impl<T> Pipe<T> for SimPipe<'_, T> {
             return Err(thing);
         }
         self.things.borrow_mut().push_back(thing);
-        self.tell();
+        self.wake_all();
         Ok(())
     }
 
@@ -158,13 +158,13 @@ impl<T> Pipe<T> for SimPipe<'_, T> {
         self.visit();
         self.wait_while(|| !self.closed.get() && self.things.borrow().is_empty());
         let thing = self.things.borrow_mut().pop_front();
-        self.tell();
+        self.wake_all();
         thing
     }
 
     fn close(&self) {
         self.closed.set(true);
-        self.tell();
+        self.wake_all();
     }
 }
 

@@ -132,7 +132,7 @@ impl<'w, A: Allocator> Builder<'w, A> {
         cpu: &mut Cpu<'_, A, W>,
     ) -> Result<(), Stopped> {
         self.tasks = Some(cpu.alloc(TASKS)?);
-        while cpu.goes_on() {
+        while cpu.continues() {
             self.fork(cpu)?;
             self.live(cpu)?;
             if cpu.is_over() {
@@ -145,7 +145,7 @@ impl<'w, A: Allocator> Builder<'w, A> {
     }
 
     /// Verifies and frees everything, even after an error. Returns the first error.
-    pub(crate) fn give_back<W: World<A::Block>>(
+    pub(crate) fn free_all<W: World<A::Block>>(
         &mut self,
         cpu: &mut Cpu<'_, A, W>,
     ) -> Result<(), Stopped> {
@@ -161,7 +161,7 @@ impl<'w, A: Allocator> Builder<'w, A> {
 
     fn fork<W: World<A::Block>>(&mut self, cpu: &mut Cpu<'_, A, W>) -> Result<(), Stopped> {
         self.compiler += 1;
-        cpu.does(Task::Compute(self.work.cycles_per_process));
+        cpu.perform(Task::Compute(self.work.cycles_per_process));
         let process = Process { pgd: cpu.alloc(PGD)?, tables: Vec::new(), pages: Vec::new() };
         let process = self.process.insert(process);
         for _ in 0..UPPER_TABLES {
@@ -172,13 +172,13 @@ impl<'w, A: Allocator> Builder<'w, A> {
 
     /// From exec to the end of the object file.
     fn live<W: World<A::Block>>(&mut self, cpu: &mut Cpu<'_, A, W>) -> Result<(), Stopped> {
-        cpu.does(Task::Compute(READ_CYCLES * u64::from(self.work.headers)));
+        cpu.perform(Task::Compute(READ_CYCLES * u64::from(self.work.headers)));
         for page in 0..self.size() {
             if cpu.is_over() {
                 return Ok(());
             }
             self.grow(page, cpu)?;
-            cpu.does(Task::Compute(self.work.cycles_per_page));
+            cpu.perform(Task::Compute(self.work.cycles_per_page));
         }
         self.write(cpu)
     }
@@ -219,7 +219,7 @@ impl<'w, A: Allocator> Builder<'w, A> {
             object.push(Some(block));
             Ok(())
         });
-        cpu.does(Task::LruAdd(pages));
+        cpu.perform(Task::LruAdd(pages));
         self.objects.push_back(object);
         result
     }

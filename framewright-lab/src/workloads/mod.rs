@@ -245,16 +245,16 @@ impl<'w, A: Allocator> Body<'w, A> {
     }
 
     /// Frees every frame, even after an error. Returns the first error.
-    pub(crate) fn give_back<W: World<A::Block>>(
+    pub(crate) fn free_all<W: World<A::Block>>(
         &mut self,
         cpu: &mut Cpu<'_, A, W>,
         way: Way<'_, A::Block>,
     ) -> Result<(), Stopped> {
         match (self, way) {
-            (Self::PageFault(bursts), _) => bursts.give_back(cpu),
-            (Self::Kbuild(builder), _) => builder.give_back(cpu),
+            (Self::PageFault(bursts), _) => bursts.free_all(cpu),
+            (Self::Kbuild(builder), _) => builder.free_all(cpu),
             (Self::SocketPairs(end), Some(pipe)) => {
-                end.give_back(cpu, pipe);
+                end.free_all(cpu, pipe);
                 Ok(())
             }
             (Self::SocketPairs(_), None) => Ok(()),

@@ -116,7 +116,7 @@ impl<'w, A: Allocator> Bursts<'w, A> {
         &mut self,
         cpu: &mut Cpu<'_, A, W>,
     ) -> Result<(), Stopped> {
-        while !cpu.is_over() && (!self.pages.is_empty() || cpu.goes_on()) {
+        while !cpu.is_over() && (!self.pages.is_empty() || cpu.continues()) {
             self.step(cpu, GATHER as usize)?;
         }
         Ok(())
@@ -138,7 +138,7 @@ impl<'w, A: Allocator> Bursts<'w, A> {
     }
 
     /// Verifies and frees everything, even after an error. Returns the first error.
-    pub(crate) fn give_back<W: World<A::Block>>(
+    pub(crate) fn free_all<W: World<A::Block>>(
         &mut self,
         cpu: &mut Cpu<'_, A, W>,
     ) -> Result<(), Stopped> {
@@ -259,10 +259,10 @@ mod tests {
         memory.platform().words(victim)[511].store(77, Relaxed);
 
         let overwritten = Overwritten { pfn, found: 77, expected };
-        assert_eq!(bursts.give_back(&mut cpu), Err(Stopped::Overwritten(overwritten)));
+        assert_eq!(bursts.free_all(&mut cpu), Err(Stopped::Overwritten(overwritten)));
         assert_eq!(bursts.work(&mut cpu), Ok(()));
         assert_eq!(Done::sum(&counters).pages, 3 * 1100);
-        assert_eq!(bursts.give_back(&mut cpu), Ok(()));
+        assert_eq!(bursts.free_all(&mut cpu), Ok(()));
         cpu.allocator.0.drain();
         assert_eq!(memory.free(), 4096);
     }

@@ -127,7 +127,7 @@ impl<'w> End<'w> {
     }
 
     /// Empties the socket: after an early end, nothing may be left in it.
-    pub(crate) fn give_back<A: Allocator, W: World<A::Block>>(
+    pub(crate) fn free_all<A: Allocator, W: World<A::Block>>(
         &mut self,
         cpu: &mut Cpu<'_, A, W>,
         pipe: &dyn Pipe<Message<A::Block>>,
@@ -144,9 +144,9 @@ impl<'w> End<'w> {
         cpu: &mut Cpu<'_, A, W>,
         pipe: &dyn Pipe<Message<A::Block>>,
     ) -> Result<(), Stopped> {
-        while cpu.goes_on() && !cpu.is_over() {
+        while cpu.continues() && !cpu.is_over() {
             self.value += 1 << 16;
-            cpu.does(Task::Compute(self.work.cycles_per_call));
+            cpu.perform(Task::Compute(self.work.cycles_per_call));
             let extra = self.random.u32(..EXTRA_EVERY) == 0;
             let message = message(cpu, self.value, extra)?;
             let frames: u64 = message.blocks.iter().map(|block| block.order().frames()).sum();
@@ -168,7 +168,7 @@ impl<'w> End<'w> {
         while !cpu.is_over()
             && let Some(message) = pipe.receive()
         {
-            cpu.does(Task::Compute(self.work.cycles_per_call));
+            cpu.perform(Task::Compute(self.work.cycles_per_call));
             let mut result = Ok(());
             for block in message.blocks {
                 result = result.and(cpu.copy_out(&block, message.value));

@@ -22,7 +22,7 @@ pub(crate) enum Task {
 /// The machine around one CPU, holding blocks `B`.
 pub(crate) trait World<B> {
     /// Whether the CPU is to start another round of its work.
-    fn goes_on(&mut self) -> bool;
+    fn continues(&mut self) -> bool;
 
     /// Whether the CPU is to stop and free its frames, in the middle of a round.
     fn is_over(&self) -> bool;
@@ -33,7 +33,7 @@ pub(crate) trait World<B> {
     }
 
     /// Does a task, or charges its cost.
-    fn does(&self, task: Task);
+    fn perform(&self, task: Task);
 
     /// Whether the words of the block that are touched are zero.
     fn is_cleared(&self, block: &B) -> bool;

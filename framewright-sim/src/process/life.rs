@@ -55,7 +55,7 @@ impl Process {
     #[must_use]
     pub fn with_memory(mmu: &Mmu, pages: Range<u32>) -> Self {
         let process = Self::new(mmu);
-        process.own(pages);
+        process.add_region(pages);
         process
     }
 
@@ -89,10 +89,10 @@ impl Process {
     /// Maps anonymous memory at `pages`, where nothing is mapped. Frames are allocated at the first
     /// access.
     pub fn map(&self, cpu: Cpu<'_>, pages: Range<u32>) {
-        self.space.locked(cpu, || self.own(pages));
+        self.space.locked(cpu, || self.add_region(pages));
     }
 
-    fn own(&self, pages: Range<u32>) {
+    fn add_region(&self, pages: Range<u32>) {
         if let Some(oracle) = self.space.mmu().oracle() {
             pages.clone().for_each(|page| oracle.page_mapped(self.space.id(), page));
         }

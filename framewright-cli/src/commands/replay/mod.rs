@@ -73,7 +73,7 @@ pub(crate) fn replay(args: &ReplayArgs) -> Result<Outcome, Failure> {
     }
     let mut replays = Vec::new();
     for (step, side) in (1..).zip(&sides) {
-        progress.say(&format!("replaying: {}", side.label));
+        progress.set_message(&format!("replaying: {}", side.label));
         let mut tell = |part| progress.step(step, steps, part);
         let replayed = replay::run(&recording, &survey, &tables, &side.tuning, &mut tell);
         replays.push(replayed?);

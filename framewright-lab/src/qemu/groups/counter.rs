@@ -58,8 +58,8 @@ impl Counter {
         match ended {
             Ok(output) if output.status.success() => Ok(()),
             Ok(output) => {
-                let said = String::from_utf8_lossy(&output.stderr);
-                let why = said.lines().find(|line| !line.trim().is_empty());
+                let errors = String::from_utf8_lossy(&output.stderr);
+                let why = errors.lines().find(|line| !line.trim().is_empty());
                 Err(format!("this QEMU does not load the plugin: {}", why.unwrap_or("no reason")))
             }
             Err(error) => Err(format!("QEMU does not start: {error}")),

@@ -197,7 +197,7 @@ impl<'p, 'm> Player<'p, 'm> {
         if worked.is_err() {
             shared.stop.store(true, Relaxed);
         }
-        let stopped = worked.and(body.give_back(&mut context, way)).err();
+        let stopped = worked.and(body.free_all(&mut context, way)).err();
         Ok(Part { cpu, started: context.world.pace.started(), ended: Instant::now(), stopped })
     }
 

@@ -278,13 +278,13 @@ unsafe impl Mover<Simulated> for Owner {
             let (from, to) = (number(at.from()), number(at.to()));
             // No CPU accesses the page before it is mapped.
             if self.bug != Some(Bug::DirtyLeftBehind) {
-                self.writing.go(from, to);
+                self.writing.move_state(from, to);
             }
             self.mover.remap(std::slice::from_mut(at), effort, flushed);
             if at.stage() == Stage::Moved {
                 self.ended(from);
             } else {
-                self.writing.go(to, from);
+                self.writing.move_state(to, from);
             }
         }
     }

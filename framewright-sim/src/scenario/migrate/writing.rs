@@ -42,7 +42,7 @@ impl Writing {
     }
 
     /// Moves the state of a page to its new frame.
-    pub(super) fn go(&self, from: u32, to: u32) {
+    pub(super) fn move_state(&self, from: u32, to: u32) {
         let state = self.by_frame.borrow_mut().remove(&from);
         state.map(|state| self.by_frame.borrow_mut().insert(to, state));
     }
