@@ -13,7 +13,7 @@ use std::{
 
 use crate::failure::{Failure, Outcome};
 
-/// Colour on a terminal that can show it, unless `NO_COLOR` asks for none.
+/// Colour on a terminal that can show it, unless `NO_COLOR` is set.
 pub(crate) fn style() -> Style {
     match AutoStream::choice(&stdout()) {
         ColorChoice::Never => Style::Plain,
@@ -40,8 +40,7 @@ pub(crate) fn print(text: &str) -> Result<(), Failure> {
     }
 }
 
-/// Returns an error now if the report could not be written later, or would overwrite one of
-/// `inputs`.
+/// Checks, before any work, that the report can be written and does not overwrite one of `inputs`.
 pub(crate) fn check_json(path: Option<&Path>, inputs: &[&Path]) -> Result<(), Failure> {
     path.map_or(Ok(()), |path| check_destination(path, inputs).map_err(Failure::bad_input))
 }
@@ -99,13 +98,12 @@ pub(crate) fn save_svg(
     write_text(path, picture().as_bytes()).map_err(Failure::bad_input)
 }
 
-/// Prints a warning on standard error: something that the user should know and the result does not
-/// contain.
+/// Prints a warning on standard error, about a fact that the result does not contain.
 pub(crate) fn warn(message: impl std::fmt::Display) {
     anstream::eprintln!("warning: {message}");
 }
 
-/// Prints a note on standard error, which needs no action.
+/// Prints a note on standard error. A note needs no action.
 pub(crate) fn note(message: impl std::fmt::Display) {
     anstream::eprintln!("note: {message}");
 }

@@ -64,8 +64,7 @@ impl Progress {
         self.bar.set_position(done);
     }
 
-    /// Shows that the steps before number `step` of `steps` equal ones are finished, and `part` (0 to
-    /// 1) of that step.
+    /// Shows that `step` of `steps` equal steps are finished, and `part` (0 to 1) of the next one.
     pub(crate) fn step(&mut self, step: usize, steps: usize, part: f64) {
         const FINE: f64 = 1000.0;
         self.update((FINE * (step as f64 + part)) as u64, (FINE * steps as f64) as u64);
@@ -77,7 +76,7 @@ impl Progress {
     }
 
     /// Changes the text beside the bar.
-    pub(crate) fn say(&self, what: &str) {
+    pub(crate) fn set_message(&self, what: &str) {
         self.bar.set_message(what.to_owned());
     }
 }

@@ -29,7 +29,7 @@ fn core(cpu: usize) -> String {
     fs::read_to_string(siblings).unwrap_or_else(|_| cpu.to_string())
 }
 
-/// Pins this thread to a CPU and requests real-time priority. Both are best effort: without them
+/// Pins this thread to a CPU and requests real-time priority. If either fails, the run continues:
 /// figures are noisier, but not wrong.
 pub(crate) fn settle(cpu: usize) {
     let mut only = CpuSet::new();
@@ -50,7 +50,7 @@ pub(crate) fn describe_two_threads(cpus: Option<[usize; 2]>) -> String {
     let Some([first, second]) = cpus else {
         return "left out: this process may use one CPU only".to_owned();
     };
-    // Tried on another thread, so that this one keeps its priority.
+    // Another thread tries it, because this one must keep its priority.
     let permitted = std::thread::spawn(real_time).join().unwrap_or(false);
     let policy = if permitted { "SCHED_FIFO" } else { "normal priority, SCHED_FIFO not permitted" };
     format!("wall time, pinned to CPUs {first} and {second}, {policy}")

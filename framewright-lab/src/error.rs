@@ -26,7 +26,7 @@ enum Kind {
 }
 
 impl Error {
-    /// The arguments cannot be used; `words` is the message.
+    /// The arguments cannot be used. `words` is the message.
     pub(crate) fn input(words: impl fmt::Display) -> Self {
         Self { kind: Kind::Input, words: words.to_string() }
     }

@@ -3,11 +3,12 @@
 //!
 //! [`record`] makes recordings, [`trace`] reads them and the kernel's tables beside them, and
 //! [`replay`] replays them. [`micro`] and [`large_memory`] measure single operations,
-//! [`fragmentation`] measures the free memory after many operations. [`workloads`] has whole
-//! workloads on threads, on [`simulated`] machines, or on [`qemu`]'s; [`paging`] has those that use
-//! more pages than fit into memory, [`host_paging`] the same on threads over real memory, and
-//! [`high_alloc`] requests huge pages on a machine under load. [`reproduce`] compares published
-//! results with the library. [`report`] is the form of every result, and [`plot`] draws it.
+//! [`fragmentation`] measures the free memory after many operations. [`workloads`] contains
+//! workloads on threads, on [`simulated`] machines, or on the emulated machines of [`qemu`].
+//! [`paging`] contains workloads with more pages than memory has frames, [`host_paging`] runs one
+//! of them on threads over real memory, and [`high_alloc`] requests huge pages on a machine under
+//! load. [`reproduce`] compares published results with the library. [`report`] is the form of every
+//! result, and [`plot`] draws it.
 
 mod clock;
 mod error;

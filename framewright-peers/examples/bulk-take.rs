@@ -1,5 +1,5 @@
-//! The work that `framewright reproduce hot-path` counts: bursts of frames, up and then down, on
-//! one CPU of a memory of 1 GiB, so that list after list is refilled under the zone lock.
+//! The work that `framewright reproduce hot-path` counts: bursts of allocations and then frees, on
+//! one CPU of a memory of 1 GiB. Lists are refilled under the zone lock again and again.
 //!
 //! Arguments: the allocator (`list-buddy`; `list-buddy-chosen-before`, which selects the blocks of
 //! a bulk free before it takes the lock; `framewright`; or `framewright-one-by-one`, the library
@@ -31,7 +31,7 @@ const HIGH: u32 = 6 * BATCH;
 /// One thread, without memory behind the frames.
 struct Machine;
 
-// SAFETY: the lock is the library's own; with one thread there is nobody to exclude.
+// SAFETY: the lock is the library's own, and there is only one thread.
 unsafe impl Platform for Machine {
     type Lock = SpinFlag;
     type Word = PlainWord;

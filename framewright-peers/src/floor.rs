@@ -1,14 +1,14 @@
 //! Lower bounds: a private stack of frames per CPU, without and with a try-lock per operation.
 //!
-//! No frame allocator with per-CPU lists can be faster than popping a number from an array that
-//! nobody else touches ([`Floor`]). One that excludes remote drains by an atomic try-lock pays
-//! at least one locked instruction on top ([`FloorTrylock`]). Neither shares frames between
-//! CPUs, splits or merges.
+//! No frame allocator with per-CPU lists can be faster than a pop of a number from a private array
+//! ([`Floor`]). An allocator that excludes remote drains by an atomic try-lock needs at least one
+//! locked instruction more ([`FloorTrylock`]). Neither bound shares frames between CPUs, splits or
+//! merges.
 
 use crate::{Metadata, Peer, Worker};
 use spin::Mutex;
 
-/// Initial stacks: the frames dealt out evenly, the lowest number on top.
+/// Initial stacks: an equal share of frames for each CPU, the lowest number on top.
 fn stacks(frames: u64, cpus: usize) -> impl Iterator<Item = Vec<u64>> {
     let share = frames / cpus as u64;
     (0..cpus as u64).map(move |cpu| {
@@ -80,7 +80,7 @@ pub struct FloorTrylock {
     stacks: Vec<Padded>,
 }
 
-/// Keeps neighbouring locks off each other's cache lines.
+/// Puts each lock on a cache line of its own.
 #[repr(align(128))]
 struct Padded(Mutex<Vec<u64>>);
 

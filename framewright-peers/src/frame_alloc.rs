@@ -1,8 +1,8 @@
 //! `frame-alloc`: a lock-free buddy on summarised bitmaps, alone and behind its per-CPU
 //! magazines with a shared depot.
 //!
-//! It keeps its bitmaps inside the memory that it manages. These rows need no memory behind the
-//! frames, so the managed span is reserved address space, of which only the bitmaps are written.
+//! Its bitmaps are inside the memory that it manages. The benchmark needs no memory behind the
+//! frames, so the managed span is reserved address space; only the bitmaps are written.
 
 use crate::{Metadata, Peer, Worker};
 use core::{cell::Cell, num::NonZeroUsize, ptr::NonNull};
@@ -24,9 +24,9 @@ type Depot<const CPUS: usize> = DepotAllocator<Buddy, ThreadCpu, CPUS>;
 /// Converts addresses of the reserved span into pointers.
 struct ExposedMapping;
 
-// SAFETY: physical addresses handed to the allocator are virtual addresses of one anonymous
-// mapping whose provenance `Span::new` exposed, so `create` recovers a pointer that is good for
-// the whole run; nothing is created, hence nothing to destroy.
+// SAFETY: physical addresses given to the allocator are virtual addresses of one anonymous mapping.
+// `Span::new` exposed its provenance, so `create` recovers a pointer that is valid for the whole
+// run. Nothing is created, so there is nothing to destroy.
 unsafe impl Provenance for ExposedMapping {
     unsafe fn create(phys: usize) -> NonNull<u8> {
         NonNull::new(core::ptr::with_exposed_provenance_mut(phys)).expect("not the null page")
@@ -59,7 +59,7 @@ struct Span {
     base: usize,
 }
 
-// SAFETY: the mapping belongs to the value, not to a thread; it is only ever unmapped, once.
+// SAFETY: the mapping belongs to the value, not to a thread, and is unmapped once.
 unsafe impl Send for Span {}
 // SAFETY: as above; shared references read two integers.
 unsafe impl Sync for Span {}
@@ -67,8 +67,8 @@ unsafe impl Sync for Span {}
 impl Span {
     fn new(bytes: usize) -> Self {
         let mapped = bytes + ALIGN;
-        // SAFETY: a fresh anonymous mapping at an address of the system's choice overlaps
-        // nothing that exists.
+        // SAFETY: a new anonymous mapping at an address that the system chooses overlaps no other
+        // mapping.
         let mapping = unsafe {
             mmap_anonymous(
                 core::ptr::null_mut(),
@@ -134,7 +134,8 @@ unsafe fn free(to: &impl PhysicalAllocator, span: &Span, frame: u64, order: u8) 
     let Some(count) = NonZeroUsize::new(1 << order) else {
         return;
     };
-    // SAFETY: address, size and count are those of a live allocation, by the caller's promise.
+    // SAFETY: address, size and count are those of a live allocation, by the contract of this
+    // function.
     unsafe { to.deallocate_physical(FRAME, count, span.address(frame)) };
 }
 

@@ -1,17 +1,17 @@
-//! Other frame allocators behind one small trait, to measure Framewright against.
+//! Other frame allocators behind one small trait, for comparison with Framewright.
 //!
 //! Only the benchmarks use this crate.
 //!
 //! * [`ListBuddy`]: the classic kernel design, rebuilt small: a descriptor per frame, doubly linked
 //!   free lists, merging page by page under one lock, spinlocked per-CPU lists.
 //! * [`FrameAllocDepot`], [`SummaryBuddy`], [`BitmapAllocator`], [`BuddySystem`], [`FreeListPeer`]:
-//!   allocators from the package registry, used the way their documentation recommends.
-//! * [`Floor`], [`FloorTrylock`]: no allocators but lower bounds: the cost of a per-CPU stack of
-//!   frames without any lock, and with one atomic try-lock per operation.
+//!   allocators from the package registry, used as their documentation recommends.
+//! * [`Floor`], [`FloorTrylock`]: not allocators, but lower bounds: the cost of a per-CPU stack of
+//!   frames without a lock, and with one atomic try-lock per operation.
 //!
 //! Every peer manages frame *numbers*; there is no memory behind the frames. All of them implement
-//! [`Peer`] and [`Worker`] with static dispatch, so that a benchmark can put the same never-inlined
-//! wrapper around each.
+//! [`Peer`] and [`Worker`] with static dispatch: a benchmark can put the same never-inlined wrapper
+//! around each.
 
 mod bitmap;
 mod buddy_system;

@@ -60,8 +60,8 @@ pub trait Worker {
         self.alloc(order)
     }
 
-    /// Declares that the calling thread acts for this worker's CPU from now on. Only a thread with
-    /// the workers of several CPUs needs it.
+    /// Declares that the calling thread acts for this worker's CPU from now on. Only needed by a
+    /// thread with the workers of several CPUs.
     #[inline]
     fn resume(&mut self) {}
 
@@ -79,6 +79,6 @@ pub trait Worker {
 pub struct Metadata {
     /// Bytes for all managed frames, without per-CPU lists.
     pub bytes: usize,
-    /// How the number was obtained.
+    /// The source of the number.
     pub how: &'static str,
 }

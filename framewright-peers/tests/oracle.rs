@@ -1,6 +1,6 @@
 //! Every peer against a naive oracle: a set of frames.
 //!
-//! No frame is handed out twice, blocks are aligned and inside the zone, and after everything was
+//! No frame is allocated twice, blocks are aligned and inside the zone, and after everything was
 //! freed a merging allocator can serve its largest order again. The list design is checked more
 //! closely: migratetypes, drains, all rules, and its counters.
 

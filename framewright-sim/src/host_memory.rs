@@ -1,12 +1,12 @@
 //! Hints about the memory of the host.
 //!
-//! The state of a simulated machine is much larger than the caches of the host, and its CPUs take
-//! turns every few microseconds. So a large part of the time of a run is spent waiting for memory.
-//! These hints change nothing in the simulation.
+//! The state of a simulated machine is much larger than the caches of the host, and another
+//! simulated CPU runs every few microseconds. Waits for memory are therefore a large part of the
+//! time of a run. These hints change nothing in the simulation.
 
 #![allow(unsafe_code)]
 
-/// Prefetches a value into the host's caches, on processors that this crate knows how to prompt.
+/// Prefetches a value into the host's caches, on x86-64; on other processors, does nothing.
 #[inline(always)]
 pub fn expect<T>(value: &T) {
     expect_at((&raw const *value).cast(), size_of::<T>());
@@ -31,7 +31,7 @@ pub(crate) fn expect_at(address: *const u8, bytes: usize) {
 /// When 224 CPUs take turns, the TLB entries of small pages are evicted before they are used again.
 /// Page-table walks were a third of the time of a run.
 pub fn in_large_pages<T>(buffer: &[T]) {
-    // Several buffers of this size may share a huge page. A smaller one is not worth the call.
+    // Several buffers of this size may share a huge page. For smaller ones the call does not pay.
     const LEAST: usize = 256 << 10;
     #[cfg(target_os = "linux")]
     {

@@ -1,8 +1,8 @@
-//! A slot for a reference whose target lives shorter than the slot, filled for the time of a call.
+//! A slot for a reference to a shorter-lived target. It is filled during a call.
 //!
 //! The library's platform and the engine's interrupt handlers live as long as a machine. They call
-//! reclaim and a flusher, which in turn borrow the memory that contains the platform. So they hold
-//! a slot for a reference, which is filled while a machine runs and empty otherwise.
+//! reclaim and a flusher, which borrow the memory that contains the platform. They therefore
+//! contain a slot for a reference, which is filled while a machine runs and empty otherwise.
 
 #![allow(unsafe_code)]
 

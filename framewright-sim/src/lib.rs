@@ -1,9 +1,9 @@
 //! Simulated machines of 1 to 512 CPUs that run Framewright, deterministically.
 //!
 //! Every CPU is a coroutine with its own clock. All CPUs of a machine share one thread of the host.
-//! The library reports to its platform what it does: locks, touched cache lines, work, and accesses
-//! to the words of the owner protocol. At these points a CPU is charged cycles, and another CPU may
-//! run. The same machine, seed and programs give the same run on any host.
+//! The library reports its operations to its platform: locks, touched cache lines, work, and
+//! accesses to the words of the owner protocol. At these points a CPU is charged cycles, and
+//! another CPU may run. The same machine, seed and programs give the same run on any host.
 //!
 //! | module     | job                                                                   |
 //! |------------|-----------------------------------------------------------------------|

@@ -1,8 +1,8 @@
 //! Values that only one thread may use, although their type is `Send` and `Sync`.
 //!
-//! The `fragile` crate does the same, but asks the standard library for the current thread at every
-//! access. That counts references with atomic instructions, which cost as much as all other work of
-//! a simulated allocation. A number per thread is sufficient.
+//! The `fragile` crate does the same. At every access it gets the current thread from the standard
+//! library, which counts references with atomic instructions. These would cost as much as all other
+//! work of a simulated allocation. A number per thread is sufficient.
 
 #![allow(unsafe_code)]
 

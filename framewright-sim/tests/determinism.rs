@@ -87,7 +87,7 @@ fn other_processes_agree() {
     assert_eq!(tell(large).as_ref(), Some(&runs), "a larger environment");
     let mut fixed = Command::new("setarch");
     fixed.arg("-R").arg(&this);
-    // Without that program, or without the permission, there is nothing to compare.
+    // Without that program or its permission, there is nothing to compare.
     if let Some(told) = tell(fixed) {
         assert_eq!(told, runs, "addresses that are not random");
     }

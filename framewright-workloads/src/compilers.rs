@@ -1,5 +1,5 @@
-//! Sizes of compilers, which `kbuild` and `high-alloc` run one after the other: each reads files, uses memory of its own,
-//! and writes an object.
+//! Sizes of compilers. `kbuild` and `high-alloc` run one compiler after the other: each reads
+//! files, uses memory of its own, and writes an object.
 
 /// Pages of the smallest compiler: 4 MiB.
 pub const LEAST_PAGES: u32 = 1024;
@@ -7,10 +7,11 @@ pub const LEAST_PAGES: u32 = 1024;
 /// Pages of the largest compiler: 48 MiB.
 pub const MOST_PAGES: u32 = 12_288;
 
-/// Files that are read for one compiler of `high-alloc`: a source and 40 headers, anywhere in the tree. It was not
-/// recorded which files are headers. But running kernels reclaimed 1,000 to 1,800 pages per second in the second pass,
-/// when the first had just freed all its memory. That is the rate if nearly no file that is read is in the cache yet.
-/// With a few files that are read again and again the rate is a seventh.
+/// Files that are read for one compiler of `high-alloc`: a source and 40 headers, anywhere in the
+/// tree. The files that are headers were not recorded. Running kernels, however, reclaimed 1,000 to
+/// 1,800 pages per second in the second pass, although the first had just freed all its memory.
+/// That rate means that nearly no file is in the cache when it is read. If compilers read the same
+/// few files again and again, the rate is a seventh.
 pub const READS: u32 = 41;
 
 /// Pages of an object: 20 to 120 KiB.

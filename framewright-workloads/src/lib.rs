@@ -1,7 +1,7 @@
-//! What the workloads do, wherever they run: on threads of the host, on a simulated machine, in the kernel, and on a
-//! Linux beside it. So results can be compared.
+//! The operations of workloads, the same on every machine: on threads of the host, on a simulated
+//! machine, in the kernel, and on Linux beside it. Their results can therefore be compared.
 //!
-//! * [`Sharing`] and [`Part`]: which pages belong to a task.
+//! * [`Sharing`] and [`Part`]: the pages of a task.
 //! * [`Reads`]: the accesses of a task of `mmap-read`, in order.
 //! * [`page_fault`] and [`compilers`]: sizes of the other workloads.
 

@@ -4,5 +4,5 @@
 /// Pages of a burst: 128 MiB.
 pub const BURST: u32 = 32_768;
 
-/// Rounds before those that count. They make the lists of CPUs grow.
+/// Rounds before the measured ones. They make the lists of CPUs grow.
 pub const WARM_UP: usize = 1;

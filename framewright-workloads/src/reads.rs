@@ -21,7 +21,7 @@ pub struct Read {
     pub pass: u64,
     /// The page of the mapping.
     pub page: u64,
-    /// Accesses before this one if progress is to be reported here.
+    /// The number of accesses before this one, if progress is to be reported now.
     pub progress: Option<u64>,
 }
 

@@ -1,4 +1,4 @@
-//! [`Sharing`]: which pages belong to a task.
+//! [`Sharing`]: the pages of a task.
 
 /// Whether tasks share one mapping.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -21,7 +21,8 @@ pub struct Part {
 }
 
 impl Sharing {
-    /// How many mappings `tasks` tasks need, and how many pages each mapping has if a task has `pages`.
+    /// The number of mappings of `tasks` tasks, and the pages of each mapping if a task has
+    /// `pages`.
     #[must_use]
     pub const fn mappings(self, tasks: usize, pages: u64) -> (usize, u64) {
         match self {

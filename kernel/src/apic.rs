@@ -1,7 +1,7 @@
 //! The interrupt controller of each CPU: interrupts to other CPUs, and the timer.
 //!
-//! Accessed through model-specific registers if there is an x2APIC, and otherwise through a page of
-//! registers (xAPIC), at which every CPU sees its own.
+//! With an x2APIC, its registers are model-specific registers. Otherwise (xAPIC) they are in a
+//! page, in which every CPU sees its own registers.
 
 #![allow(unsafe_code)]
 
@@ -58,7 +58,7 @@ static TICK_COUNT: AtomicU64 = AtomicU64::new(0);
 pub(crate) fn enable() {
     let has_x2apic = __cpuid(1).ecx & 1 << 21 != 0;
     X2APIC.store(has_x2apic, Ordering::Relaxed);
-    // SAFETY: every x86-64 CPU has this register; enabling is all that is changed.
+    // SAFETY: every x86-64 CPU has this register; only the enable bit changes.
     unsafe {
         let mode = BASE_ENABLED | if has_x2apic { BASE_X2APIC } else { 0 };
         write_msr(MSR_BASE, read_msr(MSR_BASE) | mode);
@@ -143,8 +143,7 @@ fn command(apic: u32, low: u32) {
     // Both halves must be written together.
     control::disable_interrupts();
     if is_x2apic() {
-        // The interrupted CPU has to see earlier stores, and these register writes do not wait for
-        // them.
+        // The interrupted CPU must see earlier stores; these register writes do not wait for them.
         core::sync::atomic::fence(Ordering::SeqCst);
         // SAFETY: there is an x2APIC, and this is its command register.
         unsafe {

@@ -31,7 +31,7 @@ impl Clock {
     /// Starts the clock. Called by the first CPU.
     pub(crate) fn start() {
         START.store(timestamp(), Ordering::Relaxed);
-        // A measurement that was disturbed is too long, never too short.
+        // A disturbed measurement is too long, never too short.
         let cycles = (0..3).map(|_| measure()).min().unwrap_or(1).max(1);
         let nanos = u128::from(PIT_TICKS) * 1_000_000_000 / u128::from(PIT_HERTZ);
         SCALE.store(((nanos << 32) / u128::from(cycles)) as u64, Ordering::Relaxed);

@@ -1,7 +1,7 @@
 //! Compaction on this machine: the compactor of each CPU, and kcompactd of each node.
 //!
-//! Each CPU has a compactor of its own. Compaction on a CPU, for a page fault or in a thread of the kernel,
-//! does not let other code run there before it has ended.
+//! Each CPU has a compactor of its own. While compaction runs on a CPU, for a page fault or in a
+//! kernel thread, no other code runs there.
 
 #![allow(unsafe_code)]
 
@@ -29,11 +29,11 @@ use crate::{
     shootdown::Hardware,
 };
 
-/// Pages that are migrated with one flush: fewer than the library allows, so that small machines
-/// boot.
+/// Pages that are migrated with one flush. The library allows more, but small machines have too
+/// little memory at boot.
 const AT_ONCE: usize = 256;
-/// The interval at which kcompactd checks the fragmentation of its node, and the interval after a
-/// check in vain.
+/// The interval after a check of a node's fragmentation by kcompactd, and the interval after a check
+/// without success.
 const CHECK_INTERVAL: u64 = 500 * MILLISECOND;
 const CHECK_INTERVAL_IN_VAIN: u64 = 32_000 * MILLISECOND;
 
@@ -84,8 +84,8 @@ fn compacting<R>(work: impl FnOnce(&mut Compactor<'_, 'static, Machine>) -> R) -
     let me = this_cpu().id;
     let buffers = take_buffers(me);
     let space = Workspace { moves: &mut buffers.moves, slots: &mut buffers.slots };
-    // SAFETY: there is only one memory, so all pages have their frames from it; `Hardware` flushes
-    // all translations to them.
+    // SAFETY: there is only one memory, and the frames of all pages come from it; `Hardware`
+    // flushes all translations to them.
     let result = work(&mut unsafe { memory().compactor(me, &Mover, &Hardware, space) });
     BUFFERS[me.index()].store(buffers, Ordering::Release);
     result
@@ -99,7 +99,7 @@ fn take_buffers(me: CpuId) -> &'static mut CompactorBuffers {
         lru.drain_all();
     }
     let buffers = BUFFERS[me.index()].swap(core::ptr::null_mut(), Ordering::Acquire);
-    // SAFETY: taken out of its slot, so no other code has it; made at boot, never freed.
+    // SAFETY: removed from its slot, so no other code has it; made at boot, never freed.
     unsafe { buffers.as_mut() }.expect("only one compactor runs on a CPU")
 }
 

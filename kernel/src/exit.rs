@@ -11,8 +11,8 @@ use crate::{cpu::control, serial};
 
 const PORT: u16 = 0xf4;
 
-/// The result of a run. QEMU exits with twice this value plus one: 33, 35 and 37. It never exits
-/// with 0, its exit code after a triple fault.
+/// The result of a run. QEMU exits with twice this value plus one: 33, 35 and 37. No result is 0,
+/// which is QEMU's exit code after a triple fault.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub(crate) enum Outcome {

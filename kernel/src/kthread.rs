@@ -1,9 +1,9 @@
 //! Kernel threads: one kswapd and one kcompactd for each node. They run on the first CPU of their
 //! node, or on CPU 0 if the node has no CPUs.
 //!
-//! A thread has its own stack, and runs until it waits. It is scheduled when its CPU has no other
-//! work: when the CPU is idle, and at the end of a page fault. So it can use the CPU's token.
-//! kswapd is also scheduled while a request waits for it; the token is in use then.
+//! A thread has its own stack, and runs until it waits. It runs when its CPU has no other work:
+//! when the CPU is idle, and at the end of a page fault. The CPU's token is free at these times.
+//! kswapd also runs while a request waits for it; the token is then in use.
 
 #![allow(unsafe_code)]
 
@@ -66,8 +66,8 @@ static THREADS: [Thread; MOST] = [const {
 /// The number of threads: those of node 0, then those of node 1.
 static COUNT: AtomicUsize = AtomicUsize::new(0);
 
-/// Makes the threads, each ready to start; kcompactd starts after a while without a wake-up. Called by the
-/// first CPU, before there is any work.
+/// Makes the threads. kcompactd starts without a wake-up, at the time of its first check. Called by
+/// the first CPU, before there is any work.
 pub(crate) fn prepare(early: &mut EarlyMemory, nodes: usize) {
     COUNT.store(nodes.min(NODES) * BODIES.len(), Ordering::Relaxed);
     for (number, thread) in threads().iter().enumerate() {
@@ -162,8 +162,8 @@ fn run_first(bodies: usize) -> bool {
     ran
 }
 
-/// Waits, as an idle CPU, until a condition holds that an event announces. The threads of the CPU
-/// run meanwhile. The caller does not use the CPU's token.
+/// Waits, as an idle CPU, until a condition holds; `event` announces it. The threads of the CPU run
+/// meanwhile. The caller must not be using the CPU's token.
 pub(crate) fn run_until(event: Event, condition: impl Fn() -> bool) {
     wait::until(event, || {
         if run() {
@@ -205,7 +205,7 @@ extern "C" fn kswapd(node: u64) -> ! {
                 let delay = Kswapd::<'static, 'static, Machine>::DELAY;
                 thread.resumes.store(Clock::now() + delay, Ordering::Relaxed);
             }
-            // There are free frames now, so kcompactd can form the block that a request needs.
+            // Frames are free now, so kcompactd can form the block that a request needs.
             NextStep::WhenWoken if compaction::is_wanted(node) => wake_kcompactd(node),
             NextStep::WhenWoken => {}
         }

@@ -3,8 +3,8 @@
 //! # Theory of operation
 //!
 //! The first CPU starts in `boot.s`, copies the loader's data, starts the other CPUs, and adds all
-//! remaining memory to the library. Then all CPUs run the workload that the command line names, its
-//! result is printed, and the machine ends.
+//! remaining memory to the library. Then all CPUs run the workload that the command line names. The
+//! kernel prints the result and ends the machine.
 //!
 //! The parts of a kernel around a memory manager are here in their simplest form, as an example of
 //! the library's requirements: [`platform`] (locks, barriers on other CPUs, frames), [`shootdown`]
@@ -32,7 +32,7 @@
 
 #![no_std]
 #![no_main]
-// The code that migrates pages is compiled also without the feature that uses it.
+// The code that migrates pages is compiled even without the feature that uses it.
 #![cfg_attr(not(feature = "compaction"), allow(dead_code, unused_imports))]
 
 mod acpi;
@@ -128,7 +128,7 @@ fn start_cpus(early: &mut EarlyMemory, tables: acpi::Tables, nodes: &acpi::Topol
     }
     let came = cpu::start_others(early, &others[..count]);
     if came < count {
-        // The figures of a machine with fewer CPUs would be mistaken for those of this one.
+        // Figures of fewer CPUs must not pass for those of this machine.
         refuse(format_args!("{} of {} CPUs did not start", count - came, count + 1))
     }
 }

@@ -98,9 +98,9 @@ pub(crate) struct Plan<'p> {
     pub(crate) tuning: Tuning,
 }
 
-/// Creates the library's memory. Its metadata is taken from `early`, and the rest of that memory is
-/// added to the library, too. Called by the first CPU after all CPUs are started and early memory
-/// is not needed for anything else.
+/// Creates the library's memory, with its metadata in memory from `early`. The library also manages
+/// the rest of that memory. Called by the first CPU after all CPUs have started, as the last user
+/// of early memory.
 pub(crate) fn hand_over(
     plan: &Plan<'_>,
     mut early: EarlyMemory,
@@ -112,8 +112,8 @@ pub(crate) fn hand_over(
     for (at, slot) in distances[..count * count].iter_mut().enumerate() {
         *slot = plan.nodes.distance(at / count, at % count);
     }
-    // The map is complete after the metadata was taken. The size of the metadata is computed from
-    // the map before, which is larger.
+    // The map is final only after the allocation of the metadata. The size of the metadata is
+    // computed from the map before, which is larger.
     let ranges = Ranges::new(&plan.map, plan.nodes);
     let config = Config::new(ranges.get(), cpu::online() as u16)
         .with_cpu_nodes(&cpu_nodes[..cpu::online()])
@@ -183,8 +183,8 @@ pub(crate) fn claim_token() {
     unsafe { *TOKENS.0[me.index()].get() = Some(token) };
 }
 
-/// Runs `f` with the token of the CPU that this runs on. Not called in interrupt handlers, nor by
-/// `f` itself: `f` must not cause page faults, and must not let another thread run on this CPU.
+/// Runs `f` with the token of the CPU that this runs on. Neither interrupt handlers nor `f` may
+/// call this: `f` must not cause page faults, and must not let another thread run on this CPU.
 #[inline(always)]
 pub(crate) fn with_token<R>(f: impl FnOnce(&mut Token) -> R) -> R {
     let cpu = this_cpu();

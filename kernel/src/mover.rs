@@ -1,8 +1,8 @@
 //! The library's [`Mover`] on hardware: migration of pages of programs and of files.
 //!
-//! Claiming a page isolates it from the LRU lists: a free of the page meanwhile leaves its frame to
-//! the claim. The page-table entry of a program's page becomes a migration entry: a fault or an
-//! unmapping of the page waits. A page of a file is locked, as for reclaim.
+//! A claim isolates a page from the LRU lists. If the page is freed meanwhile, the end of the claim
+//! frees the frame. The page-table entry of a program's page becomes a migration entry: faults on
+//! the page and unmappings of it wait. A page of a file is locked, as for reclaim.
 
 #![allow(unsafe_code)]
 

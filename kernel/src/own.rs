@@ -1,6 +1,5 @@
 //! Frames of the kernel itself: page tables, and data of programs and files beside their pages.
-//! They are not movable. Their owner words say so, so that the frames between movable pages can be
-//! identified.
+//! They are not movable. Their owner words mark them, which distinguishes them from movable pages.
 
 #![allow(unsafe_code)]
 

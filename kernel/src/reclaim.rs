@@ -20,8 +20,8 @@ pub(crate) struct Kernel;
 
 /// Reclaim of this machine's memory, after the memory was created.
 pub(crate) fn reclaim() -> Option<Reclaim<'static, 'static, Machine>> {
-    // SAFETY: there is only one memory, so files have their frames from it; `Hardware` flushes all
-    // translations to them.
+    // SAFETY: there is only one memory, and the frames of files come from it; `Hardware` flushes
+    // all translations to them.
     #[allow(unsafe_code)]
     unsafe {
         Reclaim::new(memory::get()?, &file::Owner, &Hardware)

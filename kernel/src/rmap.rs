@@ -1,7 +1,8 @@
 //! Reverse mapping: from a frame to the page that maps it.
 //!
-//! A frame of a single address space has one word, which names that space and the page: the library's side
-//! table of owners ([`Memory::frame_owner`](framewright::Memory::frame_owner)) keeps it.
+//! A frame that a single address space maps has a word with the numbers of that space and of the
+//! page. The word is in the library's side table of owners
+//! ([`Memory::frame_owner`](framewright::Memory::frame_owner)).
 
 use core::sync::atomic::Ordering;
 
@@ -62,8 +63,8 @@ pub(crate) fn set_word(pfn: Pfn, word: u32) {
     }
 }
 
-/// The mapping of a page of a program, with its address space, which does not end meanwhile. For
-/// other frames, some mapping of another frame.
+/// The mapping of a page of a program, and its address space, which cannot end while the result
+/// exists. For other frames, the result may be the mapping of another frame.
 pub(crate) fn place_of(pfn: Pfn) -> Option<(Found, u64, &'static Slot)> {
     let mapping = Mapping::of(pfn)?;
     let space = AddressSpace::by_number(mapping.space())?;

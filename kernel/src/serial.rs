@@ -20,8 +20,7 @@ struct Serial;
 impl Write for Serial {
     fn write_str(&mut self, text: &str) -> fmt::Result {
         for byte in text.bytes() {
-            // SAFETY: there is a serial port, or none: then reads return all ones, and writes have
-            // no effect.
+            // SAFETY: if there is no serial port, reads return all ones, and writes have no effect.
             unsafe {
                 while read_port(LINE_STATUS) & CAN_SEND == 0 {}
                 write_port(PORT, byte);
@@ -39,8 +38,7 @@ pub(crate) fn init() {
     }
 }
 
-/// Prints under a lock. Interrupts are masked, so that a handler that prints does not wait for its
-/// own CPU.
+/// Prints under a lock. Interrupts are masked: a handler that prints must not wait for its own CPU.
 pub(crate) fn write(text: fmt::Arguments<'_>) {
     let enabled = control::interrupts_enabled();
     control::disable_interrupts();

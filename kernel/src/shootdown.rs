@@ -71,8 +71,8 @@ pub(crate) fn flusher() -> Flusher<'static, 'static, Machine> {
 #[inline]
 #[allow(unsafe_code)]
 fn flusher_of(memory: &'static Memory<'static, Machine>) -> Flusher<'static, 'static, Machine> {
-    // SAFETY: there is only one memory, and only the CPUs' TLBs cache translations, which
-    // `Hardware` flushes.
+    // SAFETY: there is only one memory. Only the TLBs of CPUs cache translations, and `Hardware`
+    // flushes them.
     unsafe { memory.flusher(this_cpu().id, &Hardware) }
 }
 
@@ -83,7 +83,7 @@ pub(crate) fn serve() {
     }
 }
 
-/// Flushes this CPU's TLB if that makes a later interrupt unnecessary. Called at each tick.
+/// Flushes this CPU's TLB if that saves a later interrupt. Called at each tick.
 pub(crate) fn tick() {
     if let Some(memory) = memory::get() {
         flusher_of(memory).tick();

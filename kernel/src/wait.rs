@@ -1,4 +1,4 @@
-//! Waiting: a CPU that waits halts and takes interrupts. It does not spin for long.
+//! Waits: a waiting CPU halts and takes interrupts, instead of spinning for long.
 //!
 //! Before it halts it checks its condition a few times, because most waits are short. Then it publishes the
 //! event that it waits for, checks once more, and halts, unless another CPU has woken it in between. A CPU
@@ -20,8 +20,8 @@ use crate::{
     interrupts::Vector,
 };
 
-/// Number of checks before a CPU halts. They run without `pause`, which under a hypervisor may leave the
-/// guest.
+/// Number of checks before a CPU halts. They run without `pause`, which may cause an exit to a
+/// hypervisor.
 const CHECKS: u32 = 50;
 
 /// The event that a CPU waits for.
@@ -47,8 +47,9 @@ impl Event {
 
 /// The event that each CPU waits for, if it is about to halt.
 static AWAITED: [AtomicU64; MAX_CPUS] = [const { AtomicU64::new(Event::NONE.0) }; MAX_CPUS];
-/// The CPUs that have published an event, one bit each, so that [`wake`] reads one word only if no CPU
-/// waits. A bit and an event that remain from a wait that ended before the halt cost at most one interrupt.
+/// The CPUs that have published an event, one bit each: if no CPU waits, [`wake`] reads only this
+/// word. A wait that ends before the halt may leave its bit and its event, which cost at most one
+/// interrupt.
 static SLEEPERS: AtomicU64 = AtomicU64::new(0);
 
 /// The body of a waiting loop; `spins` counts its calls, from 0.
@@ -99,8 +100,8 @@ fn stays_masked() -> bool {
     false
 }
 
-/// Makes this CPU, if it is about to halt, check its condition once more. Called after work that was done since
-/// the last check, and in handlers.
+/// Makes this CPU check its condition once more if it is about to halt. Called after work since the
+/// last check, and in handlers.
 pub(crate) fn stay_awake() {
     AWAITED[this_cpu().id.index()].store(Event::NONE.0, Ordering::Relaxed);
 }
@@ -116,7 +117,8 @@ pub(crate) fn until(event: Event, condition: impl Fn() -> bool) {
 
 /// Wakes all CPUs that wait for an event, so that they check their conditions.
 pub(crate) fn wake(event: Event) {
-    // A CPU that publishes its event after this fence sees the change; the others are seen here.
+    // A CPU that publishes its event after this fence sees the change. The loop below sees all
+    // others.
     fence(Ordering::SeqCst);
     let mut left = SLEEPERS.load(Ordering::Relaxed);
     while left != 0 {

@@ -11,7 +11,7 @@ use framewright_sim::machine::{Spec, nearest_name, presets};
 
 use super::values::{Memory, whole};
 
-/// Every CPU has its own lists; no machine has more CPUs than this.
+/// Limit of threads: each is a CPU with lists of its own.
 const MOST_THREADS: u16 = 4096;
 
 /// The machine that a workload runs on.
@@ -125,8 +125,8 @@ impl fmt::Display for Machine {
     }
 }
 
-/// A machine for commands that run on simulated machines only. Others are refused with a reason,
-/// and error messages do not propose them.
+/// A machine for a command that runs on simulated machines only. Other machines are refused with
+/// the reason, and error messages do not propose them.
 pub(crate) fn simulated_machine(text: &str) -> Result<Machine, String> {
     let other = text == "host" || ["host:", "qemu:"].iter().any(|kind| text.starts_with(kind));
     if !other {
@@ -143,8 +143,7 @@ pub(crate) fn simulated(text: &str) -> Result<Spec, String> {
 /// As [`simulated`], with `others` named in error messages, too.
 fn simulated_or(text: &str, others: &[&'static str]) -> Result<Spec, String> {
     if let Some(cpus) = text.strip_prefix("uniform:") {
-        // Text that is no number is refused as zero is, with a message that lists the valid
-        // numbers.
+        // Text other than a number counts as 0: both are refused with the valid numbers.
         return Spec::uniform(whole(cpus).unwrap_or(0)).map_err(|error| error.reason);
     }
     if presets().any(|preset| preset == text) {
@@ -159,7 +158,7 @@ fn simulated_or(text: &str, others: &[&'static str]) -> Result<Spec, String> {
         .map_or_else(String::new, |name| format!("; the nearest name is '{name}'"));
     let shapes: Vec<&str> = shapes.collect();
     Err(format!(
-        "there is no such machine{nearest}. There are {}, FILE.toml, and what \
+        "there is no such machine{nearest}. Valid: {}, FILE.toml, and the names that \
          `framewright machines` lists",
         shapes.join(", ")
     ))
@@ -235,7 +234,7 @@ mod tests {
             assert!(error.contains(nearest) && error.contains("uniform:N, FILE.toml"), "{error}");
         }
         for text in ["", "nothing like it"] {
-            assert!(refused(text).starts_with("there is no such machine. There are host, host:N"));
+            assert!(refused(text).starts_with("there is no such machine. Valid: host, host:N"));
         }
     }
 
@@ -243,14 +242,14 @@ mod tests {
     fn threads_are_not_proposed_to_commands_that_refuse_them() {
         for text in ["host", "host:2", "hos", ""] {
             let error = simulated(text).unwrap_err();
-            assert!(error.contains("There are uniform:N") && !error.contains("'host"), "{error}");
+            assert!(error.contains("Valid: uniform:N") && !error.contains("'host"), "{error}");
         }
     }
 
     #[test]
     fn a_command_for_simulated_machines_proposes_no_other() {
         let error = simulated_machine("hos").unwrap_err();
-        assert!(error.contains("There are uniform:N") && !error.contains("'host"), "{error}");
+        assert!(error.contains("Valid: uniform:N") && !error.contains("'host"), "{error}");
         assert!(matches!(simulated_machine("uniform:2"), Ok(Machine::Simulated(..))));
         assert!(
             matches!(simulated_machine("host:2"), Ok(Machine::Host(_))),

@@ -22,11 +22,11 @@ pub(crate) struct RunArgs {
     /// Seed of every random choice [default: 1]
     #[arg(long, value_name = "N")]
     pub(crate) seed: Option<u64>,
-    /// Simulated machines: number of seeds, starting with --seed; figures are medians
+    /// Simulated machines: run this many seeds, from --seed on, and show medians
     #[arg(long, value_name = "K", default_value_t = 1,
           value_parser = clap::value_parser!(u16).range(1..=1000))]
     pub(crate) seeds: u16,
-    /// Short run, not for figures to quote: a fifth of the work or time; on threads a few rounds
+    /// Short run: a fifth of the work or time; on threads a few rounds. Do not quote its figures
     #[arg(long)]
     pub(crate) quick: bool,
     #[command(flatten)]

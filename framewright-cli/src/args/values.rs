@@ -78,15 +78,15 @@ pub(crate) fn whole<T: FromStr>(text: &str) -> Option<T> {
     text.bytes().all(|byte| byte.is_ascii_digit()).then(|| text.parse().ok())?
 }
 
-/// Shorter runs see hardly any allocation.
+/// Shorter runs contain hardly any allocations.
 const SHORTEST: Duration = Duration::from_micros(100);
 
-/// The virtual time that figures are taken from, in nanoseconds.
+/// The measured part of the virtual time, in nanoseconds.
 pub(crate) fn window(text: &str) -> Result<u64, String> {
     let window = warm_up(text)?;
     if u128::from(window) < SHORTEST.as_nanos() {
         return Err(format!(
-            "the minimum is {}us: in less time hardly a page is allocated",
+            "the minimum is {}us: a shorter run allocates hardly any pages",
             SHORTEST.as_micros()
         ));
     }

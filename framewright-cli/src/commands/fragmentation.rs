@@ -22,32 +22,32 @@ use crate::failure::{Failure, Outcome};
 use crate::print::{self, bold, paragraph, several};
 use crate::{output, progress};
 
-/// The end of the help of `churn` and of `replace`: the description of the command, text that both
-/// have in common, and examples.
+/// The end of the help of `churn` and of `replace`: the command's own description, the description
+/// of both, and examples.
 macro_rules! with_examples {
     ($what:literal, $examples:literal) => {
         concat!(
             $what,
-            " There is no memory behind the frames; the allocators get the same calls, one allocator after \
-             the other. No allocator is drained during the run: the command counts free frames from \
-             its own calls. One call in 7 is timed, and the time of reading the clock is subtracted; \
-             cpu_ns_per_operation is CPU time, which includes the command's own work, the same for all, \
-             but not that of other programs. \
-             With one thread, all counts are the same for the same arguments.\n\n\
-             The library has no watermarks here, like the others, unless --set or --vs names \
-             zone.min_free or zone.watermark_scale. frame-alloc-depot and buddy_system_allocator know \
-             no migratetypes.\n\nExamples:\n",
+            " There is no memory behind the frames. The allocators run one after the other and get the same \
+             calls. No allocator is drained during the run: the command counts free frames from \
+             its own calls. One call in 7 is timed, and the time of reading the clock is subtracted. \
+             cpu_ns_per_operation is the CPU time of this process: it includes the work of the command, \
+             which is the same for all allocators. \
+             With one thread, the same arguments give the same counts.\n\n\
+             The other allocators have no watermarks. The library has none here either, unless --set or \
+             --vs names zone.min_free or zone.watermark_scale. frame-alloc-depot and \
+             buddy_system_allocator ignore migratetypes.\n\nExamples:\n",
             $examples
         )
     };
 }
 
 pub(crate) const CHURN_EXAMPLES: &str = with_examples!(
-    "Random blocks are allocated up to the occupancy. Then each operation is an allocation or the free of a \
-     random block, with equal probability, at most half a percent of memory below the occupancy. At the end \
-     huge pages are allocated until one is refused (order9_allocatable), and again after a drain of all CPU \
-     lists (order9_after_drain); order9_ideal is the number of free frames divided by 512. Latencies include \
-     requests that were refused.",
+    "Random blocks are allocated up to the occupancy. Then each operation allocates a block or frees a \
+     random one, with equal probability. The occupancy falls by at most half a percent of memory. At the \
+     end huge pages are allocated until one is refused (order9_allocatable), and again after a drain of all \
+     CPU lists (order9_after_drain); order9_ideal is the number of free frames divided by 512. Latencies \
+     include those of refused requests.",
     "  framewright run churn --quick
       A short run: 1 GiB, a million operations, 80 % in use.
   framewright run churn --occupancy 70,80,90 --seeds 3
@@ -61,9 +61,9 @@ pub(crate) const CHURN_EXAMPLES: &str = with_examples!(
 );
 
 pub(crate) const REPLACE_EXAMPLES: &str = with_examples!(
-    "All memory is allocated in single pages, and a random share of them freed. Then every page is \
-     replaced once per round, in random order: one is freed, one is allocated. huge_frames_free are \
-     aligned ranges of 512 frames of which none is allocated.",
+    "All memory is allocated in single pages, and a random share of them is freed. Then each round \
+     replaces every page once, in random order: it frees one page and allocates another. \
+     huge_frames_free counts aligned ranges of 512 free frames.",
     "  framewright run replace --quick
       A short run: 1 GiB, half of it free, 16 rounds.
   framewright run replace --free 50,90,20 --contenders framewright,list-buddy
@@ -75,15 +75,15 @@ pub(crate) const REPLACE_EXAMPLES: &str = with_examples!(
 );
 
 /// Help of `--seeds`.
-pub(crate) const SEEDS: &str = "Number of seeds, starting with --seed; figures are medians";
+pub(crate) const SEEDS: &str = "Run this many seeds, from --seed on, and show medians";
 
 /// Help of `run churn --quick`.
 pub(crate) const CHURN_QUICK: &str =
-    "Short run, not for figures to quote: 1 GiB and a million operations, unless they are given";
+    "Short run: 1 GiB and a million operations, unless they are given. Do not quote its figures";
 
 /// Help of `run replace --quick`.
 pub(crate) const REPLACE_QUICK: &str =
-    "Short run, not for figures to quote: 1 GiB and 16 rounds, unless they are given";
+    "Short run: 1 GiB and 16 rounds, unless they are given. Do not quote its figures";
 
 /// The arguments of `run churn`.
 #[derive(Debug, ArgGroup)]

@@ -22,15 +22,17 @@ use crate::print::{self, mib};
 use crate::{output, progress};
 
 pub(crate) const EXAMPLES: &str = "\
-Builders compile while one thread requests 95 % of memory in huge pages of 2 MiB, one every 125 ms, and \
-keeps them until the pass ends: two passes under load (success1, success2), and one after builders, trees \
-and caches are freed (success3). `achievable` is the share that an oracle with full knowledge of memory finds. \
+Builder threads compile while one thread requests huge pages of 2 MiB, one every 125 ms, 95 % of memory \
+in all, and frees them at the end of the pass. Two passes run under load (success1, success2), and a third \
+(success3) after the memory of builders, source trees and caches is freed. `achievable` is the share that an \
+oracle with full knowledge of memory finds.
+
 On a simulated machine counts are exact, times come from a model, and the same command gives the same \
-bytes. The last CPU makes the requests, and does the kernel's background work in between; builders run on \
-the others, the last of which continues that work while a request waits. \
-On threads the same happens in real memory: every word of a page is verified after a move; times are \
-real, and the intervals are a 16th as long: some 15 s for 512 MiB, 4 s with --quick. \
-On qemu a kernel does it, with real page tables; requests are separated by work, not by time.
+bytes. The last CPU makes the requests, and does the kernel's background work between them. Builders run \
+on the other CPUs; the last of these does background work while a request waits. \
+With host:N the memory and the times are real, and every word of a page is verified after a move. Intervals \
+are a 16th as long: 512 MiB take some 15 s, 4 s with --quick. \
+With qemu:N a kernel runs the workload on real page tables; a fixed amount of work separates two requests.
 
 Examples:
   framewright run high-alloc --seeds 10
@@ -42,13 +44,13 @@ Examples:
   framewright run high-alloc --flags thp --vs compact.method=scan --picture memory.svg
       Draws memory with both methods, a cell per pageblock.
   framewright run high-alloc --from recordings/compile.before --vs compact.method=scan
-      Starts with memory in the state of a real machine: the same shares in use by the kernel, by files
-      and by programs, and the same sizes of free blocks, scaled to the size of this machine.
+      Starts with memory in the state of a real machine: the same shares in use by the kernel, by
+      files and by programs, and the same sizes of free blocks, scaled to the size of this machine.
   framewright run high-alloc --memory 4GiB --machine uniform:8
       A larger machine. With 4 CPUs each GiB takes some six seconds of CPU time, two with --quick,
-      and 16 MiB of this machine's memory: 16GiB 95 seconds, 27 with --quick; 256GiB --quick eleven
-      minutes, and 4 GiB. There is a builder for each 400 MiB; builders without a CPU of their own take
-      turns: during a pass each GiB has the load of a small machine, before the pass less.
+      and 16 MiB of this machine's memory: 95 seconds for 16GiB, 27 with --quick; eleven minutes and
+      4 GiB for 256GiB --quick. Each 400 MiB have a builder. Builders beyond the CPUs take turns:
+      each GiB has the load of a small machine during a pass, and less load before it.
   framewright run high-alloc --machine host:2 --flags thp --vs compact.method=scan
       Threads over real memory, one method after the other.
   framewright run high-alloc --machine qemu:4,256MiB
@@ -67,12 +69,12 @@ pub(crate) struct HighAllocArgs {
     /// Memory, as in 4GiB [default: 1GiB; on threads 512MiB, or 256MiB with --quick]
     #[arg(long, value_name = "SIZE", allow_hyphen_values = true)]
     pub(crate) memory: Option<Memory>,
-    /// Simulated machines: start with memory in the state of a real machine: a file of the kernel's
-    /// tables, as stored beside recordings (NAME.before) [default: all memory is free]
+    /// Simulated machines: start with memory in the state of a real machine, from a file of its
+    /// kernel's tables, as stored beside recordings (NAME.before) [default: all memory is free]
     #[arg(long, value_name = "FILE")]
     pub(crate) from: Option<PathBuf>,
-    /// Simulated machines: draw memory into this file, a cell per pageblock (large memory: per few
-    /// pageblocks): before, after, and over time; of several runs, the one with the first seed
+    /// Simulated machines: draw memory into this file before, after and during the run with the
+    /// first seed, a cell for each pageblock or, in large memory, for a few of them
     #[arg(long, value_name = "FILE")]
     pub(crate) picture: Option<PathBuf>,
     #[command(flatten)]
@@ -84,11 +86,11 @@ pub(crate) const SEED: &str = "Seed of every random choice; on threads, of the b
 
 /// Help of `--seeds`.
 pub(crate) const SEEDS: &str =
-    "Number of seeds, starting with --seed, a run for each; on threads one after the other";
+    "Run this many seeds, from --seed on; on threads one after the other";
 
 /// Help of `--quick`.
 pub(crate) const QUICK: &str =
-    "Short run: a request every 25 ms, so a fifth of the load between two of them";
+    "Short run: a request every 25 ms, with a fifth of the load between two requests";
 
 /// `run high-alloc`.
 pub(crate) fn high_alloc(args: &HighAllocArgs) -> Result<Outcome, Failure> {
@@ -99,7 +101,7 @@ pub(crate) fn high_alloc(args: &HighAllocArgs) -> Result<Outcome, Failure> {
     }
 }
 
-/// Runs it on threads over real memory.
+/// Runs the workload on threads over real memory.
 fn on_threads(host: Host, args: &HighAllocArgs) -> Result<Outcome, Failure> {
     only_simulated(&[("--from", args.from.is_some()), ("--picture", args.picture.is_some())])?;
     output::check_json(args.run.json.path.as_deref(), &[])?;
@@ -139,7 +141,7 @@ fn on_threads(host: Host, args: &HighAllocArgs) -> Result<Outcome, Failure> {
     finish(&report, &args.run.json, &(head + &print::body(&report, output::style())))
 }
 
-/// Runs it on a simulated machine.
+/// Runs the workload on a simulated machine.
 fn simulated(spec: &Spec, args: &HighAllocArgs) -> Result<Outcome, Failure> {
     let (json, picture) = (args.run.json.path.as_deref(), args.picture.as_deref());
     output::check_outputs(json, ("--picture", picture), args.machine.file())?;

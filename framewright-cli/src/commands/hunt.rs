@@ -20,8 +20,9 @@ Runs small programs of three simulated CPUs under one schedule after the other. 
 program must pass all checks under all schedules (the control). With a seeded bug a check must fail: a \
 check that never fails proves nothing. Every failure is printed with the command that repeats it.
 
-Schedules: random, all runnable CPUs with the same probability; pct:DEPTH, by priorities that change \
-DEPTH - 1 times; exhaustive:BOUND, all with at most BOUND deviations from the default schedule.
+Schedules: random chooses among runnable CPUs with equal probability; pct:DEPTH runs the CPU with the \
+highest of random priorities, which change DEPTH - 1 times; exhaustive:BOUND tries all schedules with at \
+most BOUND deviations from the default one.
 
 Examples:
   framewright hunt
@@ -34,21 +35,21 @@ Examples:
   framewright hunt drain --bug none --schedule random --schedules 1000000
       One control, for longer.
   framewright hunt unmap --bug early-mask --schedule random --seed 17
-      One hunt with a given seed, whose result is the same every time; with --schedules 1 and the
-      printed seed, the one schedule that finds the bug.
+      One hunt with a given seed: its result is the same every time. With --schedules 1 and the
+      printed seed, it runs only the schedule that finds the bug.
   framewright hunt list
       All scenarios and bugs.
 
-Exit codes: 0 every control is clean, and nine of ten seeds of one kind of schedules find each bug; 1 \
+Exit codes: 0 every control is clean, and one kind of schedule finds each bug with nine of ten seeds; 1 \
 otherwise, or if a recorded schedule belongs to another program; 2 bad input.";
 
 /// Arguments of `hunt`.
 #[derive(Debug, ArgGroup)]
 pub(crate) struct HuntArgs {
-    /// A scenario, or list to list all [default: all]
+    /// A scenario; `list` lists all scenarios [default: all]
     #[arg(value_name = "SCENARIO")]
     pub(crate) what: Option<Target>,
-    /// Hunt only this bug, without controls; or none, for controls only
+    /// Hunt only this bug, without controls; `none` runs controls only
     #[arg(long, value_name = "BUG")]
     pub(crate) bug: Option<BugChoice>,
     /// random, pct:DEPTH, exhaustive:BOUND, or replay:... as printed; may be given more than once
@@ -78,9 +79,9 @@ pub(crate) struct HuntArgs {
 /// The scenarios of a hunt.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Target {
-    /// None: list all.
+    /// List all scenarios instead.
     List,
-    /// This one.
+    /// One scenario.
     Scenario(&'static Scenario),
 }
 
@@ -101,9 +102,9 @@ impl FromStr for Target {
 /// The bugs of a hunt.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum BugChoice {
-    /// None: controls only.
+    /// No bug: controls only.
     None,
-    /// This one.
+    /// One bug.
     Bug(Bug),
 }
 
@@ -310,7 +311,7 @@ pub(crate) fn show_hunt(rows: &[Row], style: Style) -> String {
     text
 }
 
-/// How often each counted step of a scenario happened, in all runs without a bug.
+/// The number of times that each counted step of a scenario happened, in all runs without a bug.
 fn reached(rows: &[Row], style: Style) -> String {
     let mut text = String::new();
     let controls = |row: &&Row| row.bug.is_none() && !row.scenario.points().is_empty();

@@ -125,7 +125,7 @@ pub(crate) fn show_machine(spec: &Spec, style: Style) -> String {
     text
 }
 
-/// How many parameters a machine file inherits, and from which machine.
+/// The number of parameters that a machine file inherits, and the machine they come from.
 pub(crate) fn inheritance(inherited: &Inherited) -> String {
     let Inherited { base, topology, parameters } = inherited;
     format!(

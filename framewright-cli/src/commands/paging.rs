@@ -23,18 +23,18 @@ use crate::args::{
     values::{Memory, whole},
 };
 use crate::failure::{Failure, Outcome};
-use crate::print::{self, mib};
+use crate::print::{self, mib, several};
 use crate::{output, progress};
 
 /// The text before the examples of each workload.
 macro_rules! with_examples {
     ($where:literal, $examples:literal) => {
         concat!(
-            "This workload uses more pages than fit into memory, so that reclaim has to find unused \
-             pages, unmap them, and flush them from the TLBs of all CPUs. ",
+            "This workload uses more pages than memory has frames. Reclaim therefore unmaps pages that \
+             are not in use, and flushes them from the TLBs of all CPUs. ",
             $where,
-            "\n\nMemory is small here, so that a run takes seconds: the figures depend on the number of \
-             pages that are reclaimed, not on the size of memory.\n\nExamples:\n",
+            "\n\nThe default memory is small, so a run takes seconds. The figures depend on the number of \
+             reclaimed pages, not on the size of memory.\n\nExamples:\n",
             $examples
         )
     };
@@ -47,13 +47,13 @@ qemu:CPUS[,MEMORY[,NODES]] for a kernel on an emulated machine";
 
 /// Help of `--memory`.
 pub(crate) const MMAP_READ_MEMORY: &str = "\
-Memory of the machine, as in 1GiB [default: 16 MiB per CPU, and at least 64 MiB; on a host 512 MiB; on \
-qemu it is a part of the machine]";
+Memory of the machine, as in 1GiB [default: 16 MiB per CPU, and at least 64 MiB; with host:N 512 MiB; \
+with qemu, --machine gives the memory]";
 
 pub(crate) const MMAP_READ_EXAMPLES: &str = with_examples!(
     "On a simulated machine counts are exact, times come from a model, and the same command gives the same \
-     bytes. On host:N memory, files and interrupts are real, and on qemu:N page tables and interrupts are: \
-     no two runs are the same.",
+     bytes. With host:N, memory, files and interrupts are real; with qemu:N, page tables and interrupts are. \
+     There, no two runs are the same.",
     "  framewright run mmap-read --machine uniform:4 --set tlb.batching=off --vs tlb.batching=all
       Interrupts per reclaimed page, without and with batches.
   framewright run mmap-read --readers threads --machine uniform:8 --memory 512MiB
@@ -70,9 +70,9 @@ pub(crate) const CDN_EXAMPLES: &str = with_examples!(
     "  framewright run cdn --machine uniform:16 --memory 64MiB --days 1 --svg day.svg
       A cache server for a day: does throughput degrade?
   framewright run cdn --huge 160 --days 0.1 --memory 256MiB --vs zone.huge_reserve=0
-      One request in 160 is for an object of 2 MiB in a huge page, a tenth of all data, while file pages
-      are reclaimed all the time. How many of these succeed without a stall, with the default reserve of
-      huge pages and without a reserve?"
+      One request in 160 is for an object of 2 MiB in a huge page, a tenth of all data, while file
+      pages are reclaimed all the time. How many of these requests succeed without a stall, with the
+      default huge-page reserve and without a reserve?"
 );
 
 /// Arguments of `run mmap-read`.
@@ -81,7 +81,7 @@ pub(crate) struct MmapReadArgs {
     /// Processes that map a file each, or threads that share one mapping
     #[arg(long, value_enum, value_name = "WHO", default_value_t)]
     pub(crate) readers: Readers,
-    /// Amount that is read in all, in multiples of memory
+    /// Amount to read, in multiples of memory
     #[arg(long, value_name = "N", default_value_t = Self::TIMES,
           value_parser = clap::value_parser!(u32).range(2..=100))]
     pub(crate) times: u32,
@@ -179,7 +179,7 @@ impl FromStr for Days {
             Ok(days) if (0.01..=MOST).contains(&days) => {
                 Ok(Self { hundredths: (days * 100.0).round() as u32 })
             }
-            _ => Err("0.01 to 365 days are possible, as in 0.25 or 7".to_owned()),
+            _ => Err("a run takes 0.01 to 365 days, as in 0.25 or 7".to_owned()),
         }
     }
 }
@@ -258,7 +258,7 @@ fn on_threads(work: MmapRead, host: Host, args: &PagingArgs) -> Result<Outcome, 
         Readers::Threads => ("threads", "all with one region and one sparse file"),
     };
     let what = format!(
-        "{readers} {one} of this process, {files}; {} times the memory is read, once",
+        "{readers} {one} of this process, {files}; {} times the memory, each page read once",
         work.times
     );
     let paging = HostPaging { work, readers, frames, rounds };
@@ -292,9 +292,9 @@ fn description(work: &Work, frames: u64) -> String {
             };
             let files = match work.disks {
                 0 => "holes".to_owned(),
-                disks => format!("on {disks} disks"),
+                disks => format!("on {}", several(disks, "disk")),
             };
-            format!("{who}, {files}; {} times the memory is read, once", work.times)
+            format!("{who}, {files}; {} times the memory, each page read once", work.times)
         }
         Work::Cdn(work) => format!(
             "one mapping of {} times the memory, {} threads per CPU, {} % of requests store; {} disks; \

@@ -15,9 +15,9 @@ use crate::print::{bold, paragraph};
 use crate::{output, progress};
 
 pub(crate) const EXAMPLES: &str = "\
-A mechanism gains time because it avoids a costly operation. Workloads run with and without the mechanism, \
-on a simulated machine, and on the same machine with the costs of that operation set to zero. \
-Then at most 3 % of the gain may be left; a larger rest has another cause than the named one. \
+A mechanism saves time because it avoids a costly operation. Each workload runs with and without the \
+mechanism on a simulated machine, and again on the same machine with the costs of that operation set to zero. \
+There at most 3 % of the gain may be left: a larger remainder has another cause. \
 The costs are named by their keys in the machine's file (`framewright machines NAME`). Takes less than a minute.
 
 Examples:
@@ -26,7 +26,7 @@ Examples:
   framewright prices --json prices.json
       The same for programs.
 
-Exit codes: 0 every gain is gone without its costs, 1 one is not, 2 bad input.";
+Exit codes: 0 no gain is left without its costs, 1 a gain is left, 2 bad input.";
 
 #[derive(Debug, ArgGroup)]
 pub(crate) struct PricesArgs {
@@ -36,8 +36,8 @@ pub(crate) struct PricesArgs {
 
 const NAME: &str = "prices";
 
-/// Runs every mechanism with the costs that its gain depends on and with these set to zero. The
-/// outcome says whether all gains are gone then.
+/// Runs every mechanism with the costs that its gain depends on, and with these set to zero. The
+/// checks pass if no gain is left then.
 pub(crate) fn prices(args: &PricesArgs) -> Result<Outcome, Failure> {
     output::check_json(args.json.path.as_deref(), &[])?;
     let origins = progress::during(NAME, |tell| -> Result<Vec<_>, Failure> {

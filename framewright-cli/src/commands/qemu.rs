@@ -21,9 +21,9 @@ use crate::print::{self, several};
 use crate::{output, progress};
 
 pub(crate) const EXAMPLES: &str = "\
-One CPU unmaps pages that all others have read. Before the flush they still read the frame through stale TLB \
-entries; after it, when the frame has another owner, no CPU reaches it. A seeded bug (--break) must be \
-detected: exit code 1.
+One CPU unmaps pages that all others have read. Before the flush, the others still read the frame through \
+stale TLB entries. After the flush the frame has another owner, and no CPU may read it that way. A seeded bug \
+(--break) must be detected: exit code 1.
 
 Examples:
   framewright run tlb-proof --machine qemu:4
@@ -35,7 +35,7 @@ pub(crate) struct TlbProofArgs {
     /// The machine: qemu:CPUS[,MEMORY[,NODES]], at least two CPUs
     #[arg(long, default_value = "qemu:4")]
     pub(crate) machine: Qemu,
-    /// Seed a bug, to see that it is detected
+    /// Seed a bug; the proof must detect it
     #[arg(long = "break", value_enum, value_name = "WHAT")]
     pub(crate) broken: Option<Broken>,
     /// Pages that are unmapped, one after the other
@@ -60,7 +60,7 @@ pub(crate) enum Broken {
 }
 
 impl Broken {
-    /// The word for it on the kernel's command line.
+    /// The name of the bug on the kernel's command line.
     pub(crate) fn word(self) -> &'static str {
         match self {
             Self::Flush => "flush",
@@ -70,14 +70,14 @@ impl Broken {
     }
 }
 
-/// Options of a run with a distribution's kernel beside ours.
+/// Options of a run with a distribution's kernel beside this repository's.
 #[derive(Debug, ArgGroup)]
 pub(crate) struct BesideArgs {
-    /// On qemu: also run a distribution's kernel on the same emulated machine: counts, no times
+    /// With qemu: run a distribution's kernel too, on the same emulated machine, to compare counts
     #[arg(long, value_enum, value_name = "PEER")]
     beside: Option<Peer>,
-    /// The kernel of --beside linux, a vmlinuz [default: that of the distribution's package, which
-    /// is downloaded]
+    /// The vmlinuz for --beside linux [default: that of the distribution's package, which is
+    /// downloaded]
     #[arg(long, value_name = "FILE", requires = "beside")]
     linux: Option<PathBuf>,
 }
@@ -89,7 +89,7 @@ impl BesideArgs {
     }
 }
 
-/// Kernels that can run beside ours.
+/// Kernels that can run beside this repository's.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum Peer {
     /// The kernel that the distribution ships
@@ -140,7 +140,7 @@ pub(crate) fn page_fault(spec: &QemuSpec, args: &PageFaultArgs) -> Result<Outcom
     let quick = words(&["rounds=1", &fitting(QUICK_PAGES)]);
     let timed = if common.run.quick { quick } else { words(&[]) };
     let counted = words(&["rounds=1", &fitting(COUNTED_PAGES)]);
-    // Both are compared by the boot whose counts are the same on every run.
+    // The boot that counts instructions compares both: its counts are the same on every run.
     let boots = vec![(Clock::Instructions, counted), (Clock::Time, timed)];
     let work = Work { workload: "page-fault", boots };
     on_kernel(&work, spec, &common.run.settings, args.beside.linux().as_ref(), &common.run.json)

@@ -17,17 +17,16 @@ use crate::print::{bold, paragraph};
 use crate::{output, progress};
 
 pub(crate) const EXAMPLES: &str = "\
-Each experiment is a change of a real kernel's page allocator whose effect was measured and published. \
-Both sides are two settings here, and the machine is simulated. Four kinds of figures have columns of \
-their own: published, on the authors' machine; counted by a running kernel, where one was run; \
-measured, that is counted while this code ran; and modelled, that is cycles of a simulated machine, \
-with a band: the range of the figure if the estimated parameters of the machine are a quarter smaller or \
-larger.
+Each experiment repeats a change of a real kernel's page allocator whose effect was measured and published. \
+Here, before and after are two settings of the library on a simulated machine. The tables have up to four \
+kinds of columns. \"published\": figures from the authors' machine. \"kernel\": counts of a running kernel. \
+\"measured\": counts from the run of the library. \"modelled\": times of the simulated machine. The band is \
+the range of a modelled figure if each estimated parameter of the machine is a quarter smaller or larger.
 
-A row agrees if both figures have the same sign and are within a factor of three; where the library \
-is compared with a running kernel's counts (tlb-batch), better figures agree as well. Rows that \
-parameters of the machine were fitted to are shown and not judged, as are rows without a comparable \
-figure; notes name them. All others have to agree.
+A row agrees if both figures have the same sign and are within a factor of three. If the library \
+is compared with a running kernel's counts (tlb-batch), better figures agree as well. Two kinds of rows are \
+shown and not judged: rows to which parameters of the machine were fitted, and rows without a comparable \
+figure. Notes name them. All other rows must agree.
 
 Examples:
   framewright reproduce bulk-free
@@ -37,7 +36,7 @@ Examples:
   framewright reproduce high-order-drain --quick
       One seed, short runs, nothing judged.
 
-Exit codes: 0 every judged row agrees, 1 one does not, 2 bad input.";
+Exit codes: 0 every judged row agrees, 1 a row does not, 2 bad input.";
 
 const ALL: &str = "all";
 
@@ -46,7 +45,7 @@ pub(crate) struct ReproduceArgs {
     /// The published result
     #[arg(value_name = "EXPERIMENT", value_parser = names())]
     experiment: String,
-    /// Runs of each side, each with another seed
+    /// Runs of each side, each with a seed of its own
     #[arg(long, value_name = "N", default_value_t = 3,
           value_parser = clap::value_parser!(u32).range(1..=1000), conflicts_with = "quick")]
     seeds: u32,

@@ -52,8 +52,8 @@ pub(crate) const PAGE_FAULT_EXAMPLES: &str = with_examples!(
   framewright run page-fault --machine uniform:1..512 --svg scaling.svg
       The same on 1, 2, 4, ... 512 CPUs, as series.
   framewright run page-fault --machine qemu:4 --sharing shared
-      A kernel on an emulated machine: page tables, faults and interrupts of (emulated) hardware. Times
-      under emulation do not carry over to hardware; instructions are counted in a second boot.
+      A kernel on an emulated machine: page tables, faults and interrupts of (emulated) hardware.
+      Times under emulation do not carry over to hardware; a second boot counts instructions.
   framewright run page-fault --machine qemu:1 --quick --beside linux
       The distribution's kernel does the same on the same machine: instructions by group."
 );
@@ -62,7 +62,7 @@ pub(crate) const KBUILD_EXAMPLES: &str = with_examples!(
     "  framewright run kbuild --machine host:2
       Two threads create, fork and exit processes.
   framewright run kbuild --machine qemu:4
-      A kernel on an emulated machine: address spaces are created and destroyed, files are in its page cache.
+      A kernel on an emulated machine creates and destroys address spaces; its page cache has files.
   framewright run kbuild --machine spr-2s-224 --vs pcp.high_order_drain=every-free --seeds 3
       The effect of a rule of Linux 5.18 to 6.6 on eight kernel builds on 224 simulated CPUs."
 );
@@ -82,10 +82,10 @@ an emulated machine";
 
 #[derive(Debug, ArgGroup)]
 pub(crate) struct PageFaultArgs {
-    /// In which order frames are freed
+    /// The order in which frames are freed
     #[arg(long, alias = "free", value_enum, value_name = "ORDER", default_value_t)]
     pub(crate) free_order: FreeOrder,
-    /// On qemu: each CPU in an address space of its own, or all in one
+    /// With qemu: the address spaces of the CPUs
     #[arg(long, value_enum, value_name = "HOW", default_value_t)]
     pub(crate) sharing: Sharing,
     #[command(flatten)]
@@ -107,11 +107,11 @@ pub(crate) struct WorkloadArgs {
     /// Simulated machines: frames per batch and on a CPU's lists, for both designs, as in 31/186
     #[arg(long, value_name = "BATCH/HIGH")]
     pub(crate) lists: Option<Lists>,
-    /// Simulated machines: virtual time that figures are taken from, as in 50ms [default: 50ms,
-    /// kbuild 200ms; longer on machines with fewer than 64 CPUs]
+    /// Simulated machines: measured virtual time, as in 50ms [default: 50ms, kbuild 200ms; longer on
+    /// machines with fewer than 64 CPUs]
     #[arg(long, value_name = "TIME", value_parser = values::window)]
     pub(crate) window: Option<u64>,
-    /// Simulated machines: virtual time of the warm-up before that [default: 20ms; kbuild 60ms]
+    /// Simulated machines: virtual time of the warm-up before --window [default: 20ms; kbuild 60ms]
     #[arg(long, value_name = "TIME", value_parser = values::warm_up)]
     pub(crate) warm_up: Option<u64>,
     /// Machines of many sizes (uniform:A..B): draw throughput and waiting into this file, as SVG
@@ -121,13 +121,13 @@ pub(crate) struct WorkloadArgs {
     pub(crate) run: RunArgs,
 }
 
-/// The CPUs that share an address space.
+/// The address spaces of the CPUs.
 #[derive(Clone, Copy, Debug, Default, ValueEnum)]
 pub(crate) enum Sharing {
-    /// None: each CPU runs a process
+    /// Each CPU runs a process of its own
     #[default]
     Private,
-    /// All: the CPUs run threads of one process
+    /// The CPUs run threads of one process
     Shared,
 }
 
@@ -246,7 +246,7 @@ fn workload(work: &Workload, args: &WorkloadArgs) -> Result<Outcome, Failure> {
         Machines::One(Machine::Host(host)) => on_threads(work, host.cpus(), args),
         Machines::One(Machine::Simulated(spec, _)) => simulated(work, spec, args),
         Machines::One(Machine::Qemu(_)) => Err(Failure::BadInput(format!(
-            "the kernel has no {}: on qemu machines there are page-fault, kbuild, mmap-read, \
+            "the kernel does not run {}; valid with qemu: page-fault, kbuild, mmap-read, \
              high-alloc, tlb-proof and alloc-micro",
             work.name()
         ))),

@@ -47,8 +47,8 @@ fn every_command_has_help() {
     }
 }
 
-/// Line ends of the source are not kept where the terminal is wider or narrower: no line of a
-/// paragraph ends while the next word still fits.
+/// Paragraphs are wrapped to the width of the terminal: no line ends while the next word still
+/// fits.
 #[test]
 fn paragraphs_are_wrapped_once() {
     let is_prose = |line: &str| line.starts_with(|first: char| first.is_ascii_alphabetic());

@@ -1,4 +1,4 @@
-//! A pool that is held at an occupancy by random allocations and frees.
+//! Random allocations and frees that keep memory at an occupancy.
 
 use framewright_peers::{Peer, list_buddy::MigrateType};
 
@@ -17,9 +17,9 @@ macro_rules! latency {
     };
 }
 
-/// Points of the series over time, besides the first.
+/// Points of the series over time, without the first.
 const POINTS: u64 = 20;
-/// The occupancy stays between its limit and this number of frames of 1,024 below.
+/// The occupancy stays at most this many 1,024ths of memory below its limit.
 const BAND: u64 = 5;
 /// In a mixed run, one block in this number is a huge page.
 const HUGE_ONE_IN: u16 = 512;
@@ -64,8 +64,8 @@ impl Mix {
     }
 }
 
-/// The block to be allocated next. It is kept until it fits below the limit, so that large blocks
-/// are not drawn less often near the limit.
+/// The next block to allocate. It stays the next one until it fits below the limit: large blocks
+/// must not be rarer near the limit.
 #[derive(Clone, Copy)]
 struct Next {
     order: u8,
@@ -199,8 +199,8 @@ impl Replace {
         }
     }
 
-    /// Replaces each page once, in random order. The first `left` pages have not been replaced yet;
-    /// they are freed from the last to the first, and new pages are put behind them.
+    /// Replaces each page once, in random order. The first `left` pages are not replaced yet. They
+    /// are freed from the last to the first; new pages follow them in the list.
     fn round<P: Peer>(&self, setup: &Setup, cpu: &mut Cpu<'_, P>) {
         cpu.shuffle();
         let mut left = cpu.blocks();

@@ -1,8 +1,9 @@
-//! The CPUs of an experiment: the blocks that each one holds, and its calls.
+//! The CPUs of an experiment: the blocks of each, and its calls.
 //!
-//! A block is returned by `alloc`, held by a CPU, and then freed once; so every free is valid. A
-//! CPU is a thread. If another CPU is to free the blocks, threads send them around a ring; a single
-//! thread acts for a second CPU instead, so that the counts of such a run repeat, too.
+//! A block comes from `alloc`, belongs to a CPU, and is freed once; every free is therefore valid.
+//! A CPU is a thread. If another CPU frees the blocks, each thread sends its blocks to the next
+//! thread, the last one to the first. A single thread acts for two CPUs instead, so the counts of
+//! such a run repeat, too.
 
 use framewright_peers::{Peer, Worker, list_buddy::MigrateType};
 use std::{
@@ -17,7 +18,7 @@ use super::{
 };
 use crate::clock::thread_time;
 
-/// Blocks on their way to the CPU that frees them: few enough to be negligible as memory in use.
+/// Limit of blocks in the queue of the CPU that frees them. As memory in use they are negligible.
 const IN_FLIGHT: usize = 256;
 /// The order of a huge page.
 pub(super) const HUGE: u8 = 9;
@@ -92,8 +93,8 @@ enum Frees<W> {
 }
 
 impl<P: Peer + 'static> Cpus<P> {
-    /// CPUs without blocks: one for each thread; if another CPU frees the blocks, two for a single
-    /// thread.
+    /// CPUs without blocks: one for each thread, or two for a single thread whose blocks another
+    /// CPU frees.
     pub(super) fn new(peer: P, frames: u64, threads: u16, free_by: FreeBy, seed: u64) -> Self {
         let held = |thread: u16| Held {
             live: Vec::new(),
@@ -139,7 +140,7 @@ impl<P: Peer + 'static> Cpus<P> {
         &self.peer
     }
 
-    /// Pageblocks of which nothing is allocated.
+    /// Pageblocks without allocated frames.
     pub(super) fn free_pageblocks(&self) -> u64 {
         self.pageblocks.free()
     }
@@ -180,7 +181,7 @@ impl<P: Peer + 'static> Cpus<P> {
     }
 
     /// Frees everything. Returns the number of frames that can be allocated then.
-    pub(super) fn give_back(mut self) -> u64 {
+    pub(super) fn free_all(mut self) -> u64 {
         self.each(|cpu| while cpu.free_random() {});
         capacity(&self.peer, self.held.len().max(2))
     }
@@ -274,13 +275,18 @@ impl<'c, P: Peer> Cpu<'c, P> {
             Frees::Itself => {
                 // SAFETY: the CPU held the block until now.
                 unsafe {
-                    give_back::<P>(&mut self.worker, &block, &mut self.held.calls, self.pageblocks);
+                    free_block::<P>(
+                        &mut self.worker,
+                        &block,
+                        &mut self.held.calls,
+                        self.pageblocks,
+                    );
                 };
             }
             Frees::Beside(other) => {
                 other.resume();
                 // SAFETY: as above.
-                unsafe { give_back::<P>(other, &block, &mut self.held.calls, self.pageblocks) };
+                unsafe { free_block::<P>(other, &block, &mut self.held.calls, self.pageblocks) };
             }
             Frees::Next { .. } => self.send(block),
         }
@@ -318,7 +324,12 @@ impl<'c, P: Peer> Cpu<'c, P> {
             for block in inbox.try_iter() {
                 // SAFETY: the other CPU held the block until it sent it.
                 unsafe {
-                    give_back::<P>(&mut self.worker, &block, &mut self.held.calls, self.pageblocks);
+                    free_block::<P>(
+                        &mut self.worker,
+                        &block,
+                        &mut self.held.calls,
+                        self.pageblocks,
+                    );
                 };
             }
         }
@@ -331,7 +342,7 @@ impl<'c, P: Peer> Cpu<'c, P> {
             drop(next);
             for block in inbox {
                 // SAFETY: the other CPU held the block until it sent it.
-                unsafe { give_back::<P>(&mut worker, &block, &mut held.calls, pageblocks) };
+                unsafe { free_block::<P>(&mut worker, &block, &mut held.calls, pageblocks) };
             }
         }
         held
@@ -343,7 +354,7 @@ impl<'c, P: Peer> Cpu<'c, P> {
 /// # Safety
 ///
 /// The block was allocated through a worker of the same peer and is not held any more.
-unsafe fn give_back<P: Peer>(
+unsafe fn free_block<P: Peer>(
     worker: &mut P::Worker<'_>,
     block: &Block,
     calls: &mut Calls,
@@ -355,7 +366,7 @@ unsafe fn give_back<P: Peer>(
     calls.frees.time(|| unsafe { free::<P>(worker, first, block.order) });
 }
 
-/// Never inlined, so that no allocator's code is optimised together with the code around it.
+/// Never inlined: no allocator's code is optimised together with its caller.
 #[inline(never)]
 fn alloc<P: Peer>(worker: &mut P::Worker<'_>, order: u8, migratetype: MigrateType) -> Option<u64> {
     worker.alloc_typed(order, migratetype)

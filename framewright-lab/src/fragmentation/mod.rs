@@ -2,13 +2,13 @@
 //!
 //! There is no memory behind the frames, as in [`alloc-micro`](crate::micro). All allocators get
 //! the same calls, one allocator after the other; the order of allocators changes with the seed.
-//! The experiment counts the free frames of each pageblock from its own calls; so no allocator is
-//! drained before the end. With one thread, all counts are the same for the same arguments.
+//! The experiment counts the free frames of each pageblock from its own calls, so it drains no
+//! allocator before the end. With one thread, all counts are the same for the same arguments.
 //!
 //! | module       | job                                                                |
 //! |--------------|--------------------------------------------------------------------|
 //! | `setup`      | the parameters of both experiments, and their checks               |
-//! | `churn`      | a pool held at an occupancy by random allocations and frees        |
+//! | `churn`      | random allocations and frees that keep memory at an occupancy      |
 //! | `cpu`        | CPUs: their blocks, and every call of an allocator                 |
 //! | `outcome`    | the result of one run of one allocator                             |
 
@@ -41,7 +41,7 @@ use crate::{
     },
 };
 
-/// The series of both experiments: pageblocks of which nothing is allocated.
+/// The series of both experiments: pageblocks without allocated frames.
 pub const SERIES: &str = "huge_frames_free";
 
 /// Names of the share of memory in the settings of a run: in `churn` and in `replace`.
@@ -72,8 +72,8 @@ impl FragmentationResult {
         self.sections.iter().flat_map(|section| section.runs.iter().cloned()).collect()
     }
 
-    /// The series as a plot along `x`, with a panel for each share of memory, which `words`
-    /// describe.
+    /// The series as a plot along `x`, with a panel for each share of memory. `words` describe a
+    /// share.
     #[must_use]
     pub fn plot(&self, title: &str, subtitle: &str, x: &str, words: &str) -> Plot {
         let panel = |section: &Section| {
@@ -98,8 +98,8 @@ trait Experiment {
     /// Checks that this share of memory is enough.
     fn check(&self, setup: &Setup, share: u8) -> Result<(), Refusal>;
 
-    /// Runs the experiment on CPUs without blocks. The caller frees the blocks that they hold at
-    /// the end.
+    /// Runs the experiment on CPUs without blocks. The caller frees the blocks that are left at the
+    /// end.
     fn play<P: Peer + 'static>(
         &self,
         setup: &Setup,

@@ -1,9 +1,9 @@
 //! The result of one run, and the figures computed from it.
 //!
-//! One call in seven is timed, and counted by its latency.
+//! One call in seven is timed, and counted in a histogram with a resolution of 2 %.
 //!
-//! Seven has no factor in common with the periods of the experiments, so that every kind of call is
-//! timed. The histogram has a resolution of 2 %.
+//! Seven has no factor in common with the periods of the experiments, so every kind of call is
+//! timed.
 
 use framewright::frame::PAGEBLOCK_FRAMES;
 use std::{
@@ -28,7 +28,7 @@ pub(super) struct Outcome {
     pub(super) refused_huge: Option<u64>,
     /// Calls after the initial fill.
     pub(super) calls: Calls,
-    /// Pageblocks of which nothing is allocated, over time.
+    /// Pageblocks without allocated frames, over time.
     pub(super) series: Vec<Point>,
 }
 
@@ -48,8 +48,8 @@ pub(super) fn mean(outcome: &Outcome) -> Option<f64> {
     Some(nanos / (allocs.calls() + frees.calls()).max(1) as f64)
 }
 
-/// CPU time of an allocation or a free, including the experiment's own work, which is the same for
-/// every allocator. Load of other programs is not included.
+/// CPU time of this process per allocation or free. It includes the work of the experiment, which
+/// is the same for every allocator.
 pub(super) fn cpu_mean(outcome: &Outcome) -> Option<f64> {
     let Calls { allocs, frees, cpu_time, .. } = &outcome.calls;
     let operations = (allocs.calls() + frees.calls()).max(1);
@@ -75,7 +75,7 @@ pub(super) struct Latencies {
 }
 
 impl Latencies {
-    /// Makes a call, and times it if it is its turn.
+    /// Makes a call, and times one in seven.
     #[inline(always)]
     pub(super) fn time<R>(&mut self, call: impl FnOnce() -> R) -> R {
         self.calls += 1;
@@ -99,7 +99,7 @@ impl Latencies {
         self.counts[slot] += 1;
     }
 
-    /// Adds those of another CPU.
+    /// Adds the latencies of another CPU.
     pub(super) fn absorb(&mut self, other: &Self) {
         self.calls += other.calls;
         self.timed += other.timed;
@@ -182,7 +182,7 @@ impl Pageblocks {
         self.of(first).fetch_sub(frames, Relaxed);
     }
 
-    /// Pageblocks of which nothing is allocated.
+    /// Pageblocks without allocated frames.
     pub(super) fn free(&self) -> u64 {
         self.0.iter().filter(|used| used.load(Relaxed) == 0).count() as u64
     }

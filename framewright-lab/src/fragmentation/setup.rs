@@ -157,8 +157,8 @@ pub(super) struct Ended {
 }
 
 impl Column {
-    /// The library with the settings of a side. Other allocators have no watermarks; so the library
-    /// has none, either, unless the side sets them.
+    /// The library with the settings of a side. Other allocators have no watermarks. The library
+    /// therefore has none either, unless the side sets them.
     #[must_use]
     pub fn framewright(label: &str, side: &Side) -> Self {
         let mut tuning = side.tuning;
@@ -248,5 +248,5 @@ fn play<E: Experiment, P: Peer + 'static>(
     let capacity = cpu::capacity(&new(), cpus(setup));
     let mut cpus = Cpus::new(new(), setup.frames, setup.threads, setup.free_by, seed);
     let outcome = experiment.play(setup, share, &mut cpus, tell);
-    Ended { outcome, capacity, back: cpus.give_back() }
+    Ended { outcome, capacity, back: cpus.free_all() }
 }

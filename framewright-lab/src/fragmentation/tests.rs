@@ -246,8 +246,8 @@ impl Peer for Watched {
 
 impl Worker for Watcher<'_> {
     fn alloc(&mut self, order: u8) -> Option<u64> {
-        // Huge pages are refused: the numbers never run out, so allocating all huge pages would
-        // never end.
+        // Refuses huge pages: the numbers are practically unlimited, so allocating all huge pages
+        // would not end.
         if order == 9 {
             return None;
         }

@@ -23,10 +23,10 @@ use super::{
 const FILES: u32 = 16_384;
 /// Pages of all files of a tree, on average.
 pub(super) const TREE_PAGES: u64 = FILES as u64 * 3;
-/// One file in this number is a directory or open for good.
+/// One file in this number is a directory or always open.
 const PINNED: u32 = 50;
-/// The inode of one such file in this number stays in use for good, even after the tree is deleted,
-/// like objects that kernels keep. The number is fitted, but has little effect: one such object
+/// One such file in this number has an inode that is never freed, even after the tree is deleted.
+/// Running kernels have such objects. The number is fitted, but has little effect: one such object
 /// makes a pageblock unmovable.
 const OUTLIVED: u32 = 5;
 /// Maximum number of objects that a builder writes before it overwrites them.
@@ -34,9 +34,9 @@ const OBJECTS: u32 = 256;
 /// Pages of a program, uniform in the logarithm.
 const LEAST: f64 = LEAST_PAGES as f64;
 const MOST: f64 = MOST_PAGES as f64;
-/// Time of a program per page, in nanoseconds, including the fault and storing to the page twice:
-/// with it a builder has 12,500 to 12,800 faults per second, including waits and reads, as
-/// measured, on every machine.
+/// Time of a program per page, in nanoseconds, including the fault and two stores to the page. With
+/// this time a builder has 12,500 to 12,800 faults per second on every machine, including waits and
+/// reads, as was measured.
 pub(super) const FAULT_NS: u64 = 63_500;
 /// Faults, or files, per step.
 const PER_STEP: u32 = 16;
@@ -44,7 +44,8 @@ const PER_STEP: u32 = 16;
 const TABLES: u32 = 24;
 /// Kernel objects of a process.
 const OWN: u32 = 40;
-/// Objects of these that stay allocated after the process, for this number of programs.
+/// Number of these objects that stay allocated after the process, and of the further programs until
+/// they are freed.
 const STAY: usize = 2;
 const STAY_FOR: usize = 64;
 
@@ -90,7 +91,7 @@ impl Tree {
     /// Creates the files; none of their pages is cached yet.
     pub(super) fn new(files: &mut Files, random: &mut fastrand::Rng) -> Self {
         let tree: Vec<FileId> = (0..FILES).map(|_| files.create(pages(random))).collect();
-        // Directories and open files, whose inodes stay in memory.
+        // The inodes of directories and open files stay in memory.
         for file in &tree {
             files.at(*file).pinned.set(random.u32(..PINNED) == 0);
             let outlived = random.u32(..OUTLIVED) == 0;
@@ -125,7 +126,7 @@ impl<'m> Builder<'m> {
         }
     }
 
-    /// Whether its tree is complete, so that it compiles.
+    /// Whether it compiles: its tree is complete.
     pub(super) fn builds(&self) -> bool {
         !matches!(self.task, Task::Copy(_))
     }
@@ -272,7 +273,7 @@ impl<'m> Builder<'m> {
         }
     }
 
-    /// Frees everything, including the objects that outlive programs.
+    /// Frees everything, including objects that stay allocated after a program.
     pub(super) fn end_for_good<W: World>(&mut self, on: &mut CpuContext<'_, '_, 'm, W>) {
         self.end(on);
         self.stayed.drain(..).for_each(|slab| on.kernel.free_object(slab));

@@ -1,15 +1,13 @@
 //! The kernel's background work: background reclaim, compaction after it, write-back.
 //!
-//! A thread without a CPU of its own does this work on simulated machines. It uses the CPU of the
-//! requests for huge pages while that CPU is between two requests, which is most of the time.
-//! During a request it takes turns with builders on their last CPU, as threads of running kernels
-//! do: background work that a request has woken may finish before the request does. After builders
-//! have ended, it waits for the end of the request.
+//! On simulated machines, a thread without a CPU of its own does this work. Between two requests
+//! for huge pages, which is most of the time, it runs on the CPU of the requests. During a request
+//! it shares the last CPU of the builders, as a scheduler would arrange: background work that a
+//! request has woken may finish before the request does. After the builders have ended, the work
+//! waits for the end of the request.
 //!
-//! Pauses of reclaim, and background reclaim that continues meanwhile.
-//!
-//! The CPU that runs the background work may pause in reclaim. So every CPU that pauses does the
-//! part of this work that pauses may wait for: background reclaim, and the completion of writes.
+//! The CPU that runs the background work may itself pause in reclaim. Every CPU that pauses
+//! therefore does the work that ends pauses: background reclaim, and the completion of writes.
 
 use framewright::{
     Order,
@@ -22,7 +20,7 @@ use super::{
     world::{OnCpu, World},
 };
 
-/// Number of dirty pages below which write-back waits for more.
+/// Write-back starts at this number of dirty pages.
 const FEW_DIRTY: u64 = 2_048;
 /// Interval of the checks for proactive compaction, and the delay after one without success, in
 /// nanoseconds.

@@ -1,5 +1,5 @@
-//! Metrics of outcomes: success has the mean, minimum and maximum over the seeds; the longest
-//! request is the longest over all seeds; other figures are medians.
+//! Metrics of outcomes. Success has a mean, a minimum and a maximum over the seeds. The longest
+//! request is the longest of all seeds. Other figures are medians.
 
 use framewright::{observe::NodeStat, reclaim::Throttle};
 
@@ -171,8 +171,8 @@ macro_rules! success {
     };
 }
 
-/// All figures, in the order of output. The cost of a huge page includes work between the passes,
-/// which is done for huge pages, too.
+/// All figures, in the order of output. The cost of a huge page includes the work between the
+/// passes, because huge pages cause it.
 const FIGURES: &[Figure<Outcome>] = &[
     success!("success1_mean_pct", 0, Mean),
     success!("success1_min_pct", 0, Least),

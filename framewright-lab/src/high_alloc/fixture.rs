@@ -61,8 +61,7 @@ pub(super) enum Step {
     Release,
 }
 
-/// Called for each page at each step, before the mover. It may decide that the page goes no
-/// further.
+/// Called for each page at each step, before the mover. It may end the migration of the page.
 pub(super) type StepHook<'a> = &'a dyn Fn(Cpu<'_>, Step, &mut Move);
 
 /// The mover with a hook at each step.
@@ -73,7 +72,7 @@ struct HookedMover<'a, 's, 'm> {
 }
 
 impl HookedMover<'_, '_, '_> {
-    /// Whether a page goes further.
+    /// Whether the migration of a page continues.
     fn passes(&self, step: Step, at: &mut Move) -> bool {
         if let Some(cpu) = self.world.current() {
             (self.hook)(cpu, step, at);
@@ -82,7 +81,7 @@ impl HookedMover<'_, '_, '_> {
     }
 }
 
-// SAFETY: it reports of pages what the mover reports, or that they stay in their frames.
+// SAFETY: each result is the mover's, or leaves the page in its frame.
 unsafe impl Mover<Simulated> for HookedMover<'_, '_, '_> {
     fn claim(&self, frames: FrameRange, effort: &Effort, claims: &mut Claims<'_>) -> ClaimEnd {
         self.moves.claim(frames, effort, claims)
@@ -205,7 +204,7 @@ pub(super) fn play(
     look(&fixture, ended);
 }
 
-/// A flag that one CPU sets and another waits for. The wait advances no clock.
+/// A flag. One CPU sets it, another waits for it. The wait advances no clock.
 #[derive(Default)]
 pub(super) struct Signal {
     is_raised: Cell<bool>,
@@ -294,7 +293,7 @@ impl<'s, 'm> Fixture<'s, 'm> {
         self.builder.borrow_mut().end(on);
     }
 
-    /// Checks that every page is in a frame whose contents and LRU list are right, that nothing is
+    /// Checks that every page is in a frame with the right contents and LRU list, that nothing is
     /// locked, claimed or isolated, and that no frame is lost or free twice.
     pub(super) fn check(&self) {
         let Kernel { memory, state, reclaim, .. } = self.kernel;

@@ -16,9 +16,9 @@ pub(super) const CLAIMED: u8 = 8;
 pub(super) const GONE: u8 = 16;
 /// The page was on the active list when it was claimed.
 pub(super) const ACTIVE: u8 = 32;
-/// Accessed by its program since the last scan.
+/// The program has accessed the page since the last scan.
 pub(super) const YOUNG: u8 = 64;
-/// A page of a program that is in no page table: on its way to swap.
+/// The page of a program is in no page table: it is being written to swap.
 pub(super) const UNMAPPED: u8 = 128;
 
 /// The use of a frame.
@@ -129,7 +129,7 @@ impl Frames {
         }
     }
 
-    /// Frames, pageblock by pageblock.
+    /// The frames of each pageblock.
     pub(super) fn pageblocks(&self) -> impl Iterator<Item = &[Frame]> {
         self.0.chunks_exact(framewright::frame::PAGEBLOCK_FRAMES)
     }

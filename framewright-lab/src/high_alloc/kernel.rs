@@ -23,7 +23,7 @@ use super::{
 /// Maximum number of pages that are migrated in one batch.
 const BATCH: usize = 512;
 
-/// The use of frames, and their owners. No borrow of a cell is held across a call of the library,
+/// The use of frames, and their owners. No borrow of a cell lasts across a call of the library,
 /// because other CPUs may run meanwhile.
 pub(super) struct State<'m, W: World> {
     pub(super) frames: Frames,
@@ -66,7 +66,7 @@ impl<W: World> State<'_, W> {
         self.slowest.set(self.slowest.get().max(ticks));
     }
 
-    /// The number of the program that runs besides the builders; it follows theirs.
+    /// The number of the program that runs besides the builders: the next after theirs.
     pub(super) fn system(&self) -> u32 {
         self.programs.len() as u32 - 1
     }

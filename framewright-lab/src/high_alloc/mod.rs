@@ -4,17 +4,16 @@
 //!
 //! Builders compile: each copies a tree of small files into the page cache, and then runs one
 //! compiler after the other, which reads sources and headers, uses anonymous memory, writes an
-//! object, and exits. So memory has unmovable pages among the movable ones: inodes and directory
-//! entries, buffer heads, page tables, stacks. A single thread requests as many huge pages as make
-//! up 95 % of memory, one every 125 ms, and keeps them: twice under load ([`Phase::First`],
-//! [`Phase::Second`]), and once after the builders were killed, their trees deleted, and the cache
-//! was flushed ([`Phase::Idle`]).
+//! object, and exits. Memory therefore has unmovable pages among the movable ones: inodes and
+//! directory entries, buffer heads, page tables, stacks. A single thread requests 95 % of memory in
+//! huge pages, one every 125 ms, and frees them at the end of the pass. Two passes run under load
+//! ([`Phase::First`], [`Phase::Second`]), and one after the builders are killed, their trees
+//! deleted, and the cache is flushed ([`Phase::Idle`]).
 //!
-//! This module has the parts of a kernel around the library that matter for this: the use of each
-//! frame, a page cache, slabs, programs. The kernel owns pages for reclaim and moves them for
-//! compaction. It is written once, for a *world*: the simulated CPUs that the library runs on, or
-//! threads over real memory. An oracle computes the achievable number of huge pages without the
-//! library.
+//! This module contains the parts of a kernel that matter for this: the use of each frame, a page
+//! cache, slabs, programs. The kernel owns pages for reclaim and moves them for compaction. It runs
+//! in a *world*: on simulated CPUs, or on threads over real memory. An oracle computes the
+//! achievable number of huge pages without the library.
 //!
 //! | module    | job                                                             |
 //! |-----------|-----------------------------------------------------------------|

@@ -1,7 +1,7 @@
 //! The mover for compaction: claims and moves pages.
 //!
-//! A page is isolated from the LRU lists for as long as it is claimed. An owner that releases a
-//! claimed page marks it; then the end of the claim frees the frame.
+//! A claimed page is isolated from the LRU lists. An owner that releases a claimed page marks it,
+//! and the end of the claim frees the frame.
 
 #![allow(unsafe_code)]
 
@@ -19,9 +19,9 @@ use super::{
     world::{OnCpu, World},
 };
 
-/// One page in this number has an extra reference for a while, and does not move meanwhile. Kernels
-/// fail, after all tries, to move 1.2 % of the pages whose migration they have started (Linux 6.1,
-/// measured); failures for lack of target frames are extra here.
+/// One page in this number has an extra reference for a while, and does not move meanwhile. Of the
+/// pages whose migration starts, 1.2 % do not move after all tries (Linux 6.1, measured). Failures
+/// for lack of target frames are not part of this figure.
 const BUSY: u64 = 80;
 /// The time for which a page has such a reference, in nanoseconds. Estimated: longer than all tries
 /// of a migration.
@@ -33,7 +33,7 @@ const HELD_TOGETHER: u64 = 2;
 /// Phases in which references begin: not all begin at the same time.
 const MOMENTS: u64 = 16;
 
-/// Whether the page of a frame has such a reference in that phase; the choice depends on the seed.
+/// Whether the page in a frame has such a reference in this phase. The choice depends on the seed.
 fn is_held(seed: u64, pfn: Pfn, moment: u64) -> bool {
     let page = mix(seed ^ (pfn.get() / HELD_TOGETHER));
     mix(page ^ ((moment + page % MOMENTS) / MOMENTS)).is_multiple_of(BUSY)
@@ -113,9 +113,9 @@ impl<'o, 'm, W: World> Moves<'o, 'm, W> {
         isolated
     }
 
-    /// Whether an isolated page can be claimed. Its file may have been truncated meanwhile: then
-    /// the page belongs to the truncating CPU if that CPU has not abandoned it yet, otherwise its
-    /// frame belongs to the claim.
+    /// Whether an isolated page can be claimed. If its file was truncated meanwhile, the page
+    /// belongs to the truncating CPU until that CPU abandons it. After that, the frame belongs to
+    /// the claim.
     fn is_still_there(&self, pfn: Pfn) -> bool {
         let frame = self.frame(pfn);
         if frame.holds() != Holds::Nothing {

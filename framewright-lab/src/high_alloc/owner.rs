@@ -1,5 +1,5 @@
-//! The page owner for reclaim. Accesses to file pages are recorded by calls, accesses of programs
-//! by accessed bits.
+//! The page owner for reclaim. Calls record accesses to file pages, accessed bits record accesses
+//! of programs.
 
 #![allow(unsafe_code)]
 

@@ -1,12 +1,11 @@
-//! Requests for huge pages, one after the other; all are kept until the pass ends.
+//! Requests for huge pages, one after the other; all huge pages are freed at the end of the pass.
 //!
-//! The oracle: the number of huge pages that would be possible if every movable page could be
-//! placed anywhere.
+//! The oracle: the number of huge pages if every movable page could be in any frame.
 //!
-//! The oracle reads the use of frames, and needs from the library only the min watermark. A
+//! The oracle reads the use of frames; from the library it needs only the min watermark. A
 //! pageblock with one unmovable frame cannot become a huge page. File pages can be dropped. Pages
-//! of programs and the frames below the min watermark need space: in pageblocks with unmovable
-//! frames, as far as these have space, and otherwise in further pageblocks.
+//! of programs and the frames below the min watermark need space: first in pageblocks with
+//! unmovable frames, then in further pageblocks.
 
 use framewright::{Block, MigrateType, Order, Request, frame::PAGEBLOCK_FRAMES};
 
@@ -106,8 +105,7 @@ pub(super) fn pass<'k, 'm, W: World>(
 }
 
 /// Requests a huge page. Returns it, if there is one, and the latency in nanoseconds: the time in
-/// the library and its callbacks, without waits for the lock of the kernel, which is not the
-/// library's.
+/// the library and its callbacks, without waits for the kernel's lock.
 fn alloc<'m, W: World>(
     on: &mut CpuContext<'_, '_, 'm, W>,
     flags: Flags,

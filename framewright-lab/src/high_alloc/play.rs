@@ -20,9 +20,9 @@ use super::{
     world::{OnCpu, World},
 };
 
-/// The kernel's own memory after boot: one frame in this number. Fitted to the share that running
-/// kernels achieve when idle again, 89 % on average; it costs every pass the same. Recorded kernels
-/// had 4 and 11 % of memory in unmovable pageblocks (`recordings/`).
+/// The kernel's own memory after boot: one frame in this number. Fitted to the success of running
+/// kernels in the idle pass, 89 % on average; the effect on every pass is the same. Recorded
+/// kernels had 4 and 11 % of memory in unmovable pageblocks (`recordings/`).
 const BOOTED: u64 = 12;
 
 /// All files of a run.
@@ -144,12 +144,12 @@ impl<'p, 'k, 'm, W: World> Play<'p, 'k, 'm, W> {
         }
     }
 
-    /// Does a step of background work on the last CPU of the builders, if this work has no CPU of
-    /// its own and the CPU that usually does it is busy with a request for a huge page.
+    /// Does a step of background work on the last CPU of the builders, if the work has no CPU of
+    /// its own and its usual CPU is busy with a request for a huge page.
     fn serve_during_request(&self, on: &mut CpuContext<'_, 'k, 'm, W>) {
         let is_last = on.cpu.id().index() + 1 == usize::from(self.load.builders);
         if self.load.shares && is_last && self.kernel.asking.get() {
-            // It is not borrowed: the requesting CPU does not do both at once.
+            // The daemon is not borrowed: the requesting CPU is in a request.
             self.daemon.borrow_mut().step(on);
         }
     }
@@ -230,7 +230,7 @@ impl<'p, 'k, 'm, W: World> Play<'p, 'k, 'm, W> {
         while cpu.now() < time {
             match self.daemon.try_borrow_mut() {
                 Ok(mut daemon) => daemon.work_until(time, on),
-                // A builder's CPU is still in a step of it.
+                // A builder's CPU is still in a step of the background work.
                 Err(_) => cpu.sleep_until(cpu.now() + self.kernel.ticks(SECOND / 1000)),
             }
         }

@@ -1,8 +1,8 @@
 //! Pages of programs: in frames, or in swap.
 //!
-//! A page that reclaim has selected is written to swap, and leaves its frame after the write if it
-//! was not used meanwhile; a program that uses it again reads it back. Swap has space for all of
-//! them: programs together never have more pages than memory.
+//! Reclaim writes a page to swap. After the write the page leaves its frame, if it was not used
+//! meanwhile. A program that uses the page again reads it back. Swap has space for all pages:
+//! programs together never have more pages than memory.
 
 #![allow(unsafe_code)]
 
@@ -39,7 +39,7 @@ pub(super) const SWAPPED: u32 = u32::MAX;
 /// The swap area.
 #[derive(Default)]
 pub(super) struct SwapArea {
-    /// Frames that are being written, with the time at which the write ends, in the order of time.
+    /// Frames that are being written, each with the time at which its write ends, in order of time.
     writes: RefCell<VecDeque<(u64, u32)>>,
     /// Whether swap refuses pages for now.
     pub(super) closed: Cell<bool>,
@@ -123,8 +123,8 @@ impl<W: World> CpuContext<'_, '_, '_, W> {
     /// Frees some pages of a program. The frame of a claimed page is freed at the end of its claim.
     pub(super) fn give_up(&mut self, mut pages: Vec<u32>, cost: u64) {
         let Kernel { state, world, reclaim, .. } = self.kernel;
-        // All in one step, before other CPUs run: a page that is about to be freed must not be
-        // claimed.
+        // One step removes all pages, before other CPUs run: a page that is about to be freed must
+        // not be claimed.
         pages.retain(|&frame| {
             if frame == SWAPPED {
                 return false;
@@ -139,8 +139,8 @@ impl<W: World> CpuContext<'_, '_, '_, W> {
             }
             !claimed
         });
-        // Writes of these pages that have not ended must not be taken for writes of the frames'
-        // next pages.
+        // Unfinished writes of these pages must not count as writes of the next pages in their
+        // frames.
         let mut ended = Vec::new();
         state.swap.writes.borrow_mut().retain(|&(_, frame)| {
             let goes_on = state.frames.at(frame).is(WRITEBACK);
@@ -156,9 +156,9 @@ impl<W: World> CpuContext<'_, '_, '_, W> {
             frames.iter_mut().zip(some).for_each(|(to, &frame)| *to = pfn(frame));
             let mut who = [FreedBy::Isolator; AT_ONCE];
             let (frames, who) = (&frames[..some.len()], &mut who[..some.len()]);
-            // SAFETY: the pages are in no program any more: it has ended, or has never run, so
-            // nothing accesses them through a cached translation; and reclaim cannot lock a frame
-            // without a page.
+            // SAFETY: the pages are in no program any more: it has ended, or has never run. Nothing
+            // accesses them through a cached translation, and reclaim cannot lock a frame without a
+            // page.
             unsafe { reclaim.lru().abandon_many(frames, who) };
             for (&frame, who) in frames.iter().zip(&*who) {
                 if *who == FreedBy::Caller {
@@ -187,7 +187,7 @@ impl<W: World> Kernel<'_, '_, W> {
             let write = self.state.swap.writes.borrow_mut().pop_front_if(is_due);
             let Some((_, frame)) = write else { return };
             let held = self.state.frames.at(frame);
-            // A claimant may have released it meanwhile.
+            // The end of a claim may have freed the frame meanwhile.
             if held.is(WRITEBACK) && matches!(held.holds(), Holds::Anonymous { .. }) {
                 held.unmark(WRITEBACK);
                 self.reclaim.written(cpu.id(), pfn(frame), Ok(()));

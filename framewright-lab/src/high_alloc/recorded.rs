@@ -2,7 +2,7 @@
 //!
 //! Pageblocks that were not movable have the recorded kernel's own memory, which stays; movable
 //! ones have file pages, which reclaim may drop, and pages of other programs, in the recorded
-//! proportion. Files are in memory in runs, as they were read.
+//! proportion. The pages of a file are in runs of neighbouring frames, as read-ahead leaves them.
 
 use framewright::{Block, CpuId, MigrateType, Order, Pfn, frame::PAGEBLOCK_ORDER};
 
@@ -37,7 +37,7 @@ struct Run {
 }
 
 impl Recorded {
-    /// Draws the positions of everything on a machine of this number of pageblocks.
+    /// Draws the positions of all pages on a machine of this number of pageblocks.
     pub(super) fn new(
         state: &State,
         pageblocks: u64,
@@ -157,8 +157,8 @@ fn add_to_system<W: World>(kernel: &Kernel<'_, '_, W>, cpu: CpuId, frame: u32) {
     kernel.own_page(cpu, frame, builder, index);
 }
 
-/// Takes a random page of it. Returns its frame, if it is in one; `None` if compaction has claimed
-/// it.
+/// Removes a random page from the program. Returns its frame, if it is in one; `None` if compaction
+/// has claimed it.
 fn take_away<W: World>(kernel: &Kernel<'_, '_, W>) -> Option<u32> {
     let (builder, mut pages) = (kernel.state.system(), kernel.state.system_pages());
     let last = *pages.last()?;

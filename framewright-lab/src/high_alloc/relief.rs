@@ -1,10 +1,9 @@
 //! Relief for requests that are short of memory: reclaim, with the shrinking of objects, and
 //! compaction.
 //!
-//! The minimum memory for the load.
-//!
-//! Builders whose requests are refused are killed and start again. With almost no memory above the
-//! min watermark that repeats for ever, so such settings are refused before the run.
+//! A builder is killed and starts again if one of its requests is refused. With almost no memory
+//! above the min watermark that would repeat for ever. [`refuse_large`] refuses such settings
+//! before the run.
 
 #[cfg(test)]
 mod tests;
@@ -66,9 +65,9 @@ impl<W: World> Relief for Locked<&Kernel<'_, '_, W>> {
 }
 
 impl<W: World> Kernel<'_, '_, W> {
-    /// The shrinker examines twice the share of files with inodes that reclaim has scanned of the
-    /// pages on its lists since the last call, as Linux's shrinkers do at any priority. Files that
-    /// were not used since, and have no cached page, lose their inodes.
+    /// Examines files with inodes: twice the share of pages on the LRU lists that reclaim has
+    /// scanned since the last call, as Linux's shrinkers do at any priority. Files that were not
+    /// used since, and have no cached page, lose their inodes.
     pub(super) fn shrink_objects(&self) {
         self.free_unneeded();
         let scanned = self.scanned();

@@ -1,7 +1,7 @@
 //! The progress of a run.
 //!
-//! Progress is the share of handled pages in all pages that the run handles: faulted in, copied, or
-//! written. These take the time of a run, unless its waits are real.
+//! Progress is the number of handled pages (faulted in, copied, or written), as a share of all
+//! pages that the run handles. These determine the time of a run, unless its waits are real.
 
 use framewright::frame::PAGEBLOCK_FRAMES;
 use std::cell::Cell;
@@ -45,7 +45,7 @@ pub(super) struct Load {
 }
 
 impl Load {
-    /// The time that work of this usual time takes with this load.
+    /// The time of a piece of work with this load; `nanos` is its usual time.
     pub(super) const fn shortened(&self, nanos: u64) -> u64 {
         if self.quick { nanos / 5 } else { nanos }
     }
@@ -61,13 +61,13 @@ pub(super) enum Stage {
     Copy,
     /// They compile, without requests for huge pages.
     WarmUp,
-    /// They compile during the first pass, and then rest.
+    /// They compile during the first pass and for some seconds after it.
     First,
     /// The same again.
     Second,
     /// Files are deleted, and the cache is flushed.
     CleanUp,
-    /// The last pass asks.
+    /// The last pass requests huge pages.
     Idle,
     /// The run has ended.
     End,
@@ -80,7 +80,8 @@ const STAGES: usize = Stage::End as usize;
 pub(super) struct Plan([u64; STAGES]);
 
 impl Plan {
-    /// The plan of a run with this memory. In `real` time an idle pass takes as long as others.
+    /// The plan of a run with this memory. In `real` time, the idle pass takes as long as the
+    /// others.
     pub(super) fn new(load: &Load, frames: u64, real: bool) -> Self {
         /// Huge pages of the last pass are marked and cleared: as much work as this number of page
         /// writes.
@@ -101,7 +102,7 @@ impl Plan {
         ])
     }
 
-    /// Handled pages when a stage has done `done` of `total`.
+    /// Handled pages when a stage has finished `done` of `total`.
     fn until(&self, stage: Stage, done: u64, total: u64) -> u64 {
         let (before, rest) = self.0.split_at(stage as usize);
         let part = rest.first().map_or(0, |&pages| pages * done.min(total) / total.max(1));
@@ -118,12 +119,12 @@ pub(super) struct Share<'s> {
 }
 
 impl<'s> Share<'s> {
-    /// A run of which nothing is finished.
+    /// A run at its start.
     pub(super) fn new(tell: &'s (dyn Fn(u64) + Sync), plan: Plan) -> Self {
         Self { tell, plan, told: Cell::new(0) }
     }
 
-    /// All stages before this one are finished, and of this one `done` of `total`.
+    /// Reports that all stages before this one are finished, and `done` of `total` of this one.
     pub(super) fn reach(&self, stage: Stage, done: u64, total: u64) {
         let all = self.plan.until(Stage::End, 0, 1).max(1);
         let now = self.plan.until(stage, done, total) * PARTS / all;
@@ -187,8 +188,8 @@ mod tests {
         })
     }
 
-    /// Stages are planned by the pages that they handle, which do not all take the same time: the
-    /// reported progress may differ from the share of time by at most 50 thousandths.
+    /// Progress counts pages, which take different times: it may differ from the share of time by
+    /// at most 50 thousandths.
     #[test]
     fn reported_progress_is_near_the_share_of_time() {
         // 16 GiB, three builders at a time, `--quick`: hundredths of a second of CPU time,

@@ -1,5 +1,5 @@
-//! Slabs: blocks that hold small objects of the kernel. One object in use keeps its block, and with
-//! it a pageblock, unmovable.
+//! Slabs: blocks of small kernel objects. One object in use makes its block, and thereby a
+//! pageblock, unmovable.
 
 use std::cell::RefCell;
 
@@ -68,7 +68,7 @@ struct Slab<'m> {
     /// Maximum and current number of objects.
     capacity: u16,
     used: u16,
-    /// Whether it is on the list of slabs with free objects.
+    /// Whether the slab is on the list of slabs with free objects.
     listed: bool,
 }
 
@@ -131,7 +131,8 @@ impl<'m> Slabs<'m> {
         let slab = &mut slabs[at as usize];
         slab.used -= 1;
         if slab.used == 0 {
-            // A stale entry of the list is removed later; until then the number is not reused.
+            // If the list has a stale entry of this slab, the number is not reused before the entry
+            // is removed.
             if !slab.listed {
                 self.unused.borrow_mut().push(at);
             }

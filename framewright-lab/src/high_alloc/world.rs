@@ -1,11 +1,11 @@
 //! The interface between the kernel around the library and its machine: simulated CPUs, or threads
 //! over real memory.
 //!
-//! The kernel's code runs on one CPU at a time, until it sleeps, or calls the library for work that
-//! may take long or call back ([`World::without_lock`]); callbacks of the library run kernel code
-//! again ([`World::with_lock`]). On a simulated machine only one CPU runs at a time anyway. Threads
-//! take one lock for the whole kernel, like the big kernel lock of early multiprocessor kernels. So
-//! threads run in parallel in the library, which is the part under test, and nowhere else.
+//! The kernel's code runs on one CPU at a time, until that CPU sleeps or calls the library for work
+//! that may take long or call back ([`World::without_lock`]). Callbacks of the library run kernel
+//! code again ([`World::with_lock`]). On a simulated machine only one CPU runs at a time anyway.
+//! Threads use one lock for the whole kernel, like the big kernel lock of early multiprocessor
+//! kernels. Threads therefore run in parallel only in the library, which is the part under test.
 //!
 //! Times are in the ticks of a world's clock. The cost of work is charged to the CPU
 //! ([`OnCpu::work`]).
@@ -105,17 +105,17 @@ pub(super) trait OnCpu: Copy {
     /// Charges work to it.
     fn work(&self, ticks: u64);
 
-    /// Lets other CPUs run, if it is their turn.
+    /// Lets CPUs with earlier clocks run.
     fn step(&self);
 
     /// Sleeps until `time`.
     fn sleep_until(&self, time: u64);
 
-    /// Sleeps if it has done more work than there was time for.
+    /// Sleeps if the CPU has worked ahead of the clock.
     fn keep_pace(&self) {}
 }
 
-/// A value that is used with the lock of the kernel only.
+/// A value that may be used only under the kernel's lock.
 #[derive(Clone, Copy)]
 pub(super) struct Locked<T>(T);
 
@@ -141,8 +141,8 @@ impl<T> Deref for Locked<T> {
 }
 
 #[allow(unsafe_code)]
-// SAFETY: by the promise of the constructor one thread at a time accesses its cells. On threads the
-// lock of the kernel orders these accesses; on a simulated machine there is one thread. Data that
+// SAFETY: by the contract of the constructor, one thread at a time accesses the cells. On threads
+// the lock of the kernel orders these accesses; a simulated machine has one thread. Data that
 // callbacks of the library read before they take the lock (the memory, its lists, costs) is `Sync`
 // itself, or constant.
 unsafe impl<T> Send for Locked<T> {}

@@ -1,13 +1,13 @@
 //! `mmap-read` on threads over real memory: the library reclaims pages of real files, and the
 //! kernel sends the interrupts.
 //!
-//! Every side of a comparison has its own memory, page cache and files. Sides alternate, round by
-//! round, so that other load of the machine affects all of them; figures are medians of the rounds.
-//! Before the first round each side reads enough to fill its memory.
+//! Every side of a comparison has its own memory, page cache and files. Sides alternate round by
+//! round, so other load of the machine affects all of them. Figures are medians of the rounds.
+//! Before the first round each side fills its memory.
 //!
-//! Files are sparse, and are read without the kernel's page cache if the file system allows it, so
-//! that the disk is not measured. Interrupts are needed only if another thread of the process runs;
-//! with one reader a *bystander* thread runs, which uses no page.
+//! Files are sparse, and are read without the kernel's page cache if the file system allows it: the
+//! disk is not measured. Interrupts are needed only if another thread of the process runs. With one
+//! reader, a *bystander* thread therefore runs, which uses no page.
 //!
 //! All readers are threads of this process, because no process can evict the pages of another:
 //! `processes` have a file and a region each, `threads` share one.
@@ -36,7 +36,7 @@ use side::SideParts;
 /// The workload on threads.
 #[derive(Clone, Debug)]
 pub struct HostPaging {
-    /// The readers, and the amount that is read in all.
+    /// The readers, and the amount to read.
     pub work: MmapRead,
     /// Threads of readers.
     pub readers: u16,
@@ -78,7 +78,7 @@ impl HostPaging {
     ) -> Result<HostPagingResult, Error> {
         let each = self.pages_each()?;
         self.check_available(available_memory(), sides.len())?;
-        // Created before the other threads, so that all of them are counted.
+        // The counter is created before the other threads, and so counts all of them.
         let shootdowns = Shootdowns::count();
         let mut metadata = Vec::new();
         for side in sides {
@@ -139,8 +139,8 @@ impl HostPaging {
         }
     }
 
-    /// Refuses sizes that would push other programs out of memory, or be killed for it: all sides
-    /// keep their memory until the end, and every page of a file has metadata.
+    /// Refuses sizes that would push other programs out of memory. All sides keep their memory
+    /// until the end, and every page of a file has metadata.
     fn check_available(&self, available: Option<u64>, sides: usize) -> Result<(), Error> {
         const FRAME: u64 = 4096;
         const METADATA_PER_PAGE: u64 = 16;
@@ -158,8 +158,8 @@ impl HostPaging {
         }
     }
 
-    /// Pages that each reader reads in a round: in the first enough to fill memory, then equal
-    /// parts of the rest.
+    /// Pages that each reader reads in a round: the first round fills memory, later rounds read
+    /// equal parts of the rest.
     fn share(&self, round: u32, each: u32) -> u32 {
         let first = each / self.work.times.max(1);
         if round == 0 { first } else { (each - first) / self.rounds.max(1) }

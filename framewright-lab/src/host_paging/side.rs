@@ -43,7 +43,7 @@ pub(super) struct Open<'b> {
     each: u32,
     /// Position of the readers.
     next: u32,
-    /// Words that differed from the file's.
+    /// Words that differed from those of the file.
     wrong: AtomicU64,
 }
 
@@ -134,7 +134,7 @@ impl Open<'_> {
                         scope.spawn(move || this.read(pager, place, first..end, start))
                     })
                     .collect();
-                // All readers are ready; counting starts; they start.
+                // All readers are ready. Counting starts, then the readers.
                 start.wait();
                 let before = moment();
                 start.wait();

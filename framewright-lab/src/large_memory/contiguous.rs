@@ -1,16 +1,15 @@
 //! Part four: contiguous runs of any length, found or refused.
 //!
-//! Two half-full zones make the search long. In the *scattered* one every frame was allocated, and
-//! half of them were freed at random: there are two million runs of free frames, and none is long
-//! enough. In the *alternate* one every other pageblock is free, so that no two free ones are
-//! neighbours; only the far end of the zone has a long run, which is found last. No length is
-//! refused by the counters alone: ten times as many frames are free.
+//! Two half-full zones make the search long. In the *scattered* zone a random half of the frames is
+//! free: there are two million runs of free frames, and none is long enough. In the *alternate*
+//! zone every other pageblock is free; only the far end of the zone has a long run, which is found
+//! last. The counters alone refuse no length: ten times as many frames are free.
 //!
-//! The frames have no memory, so a search cannot examine frames. It examines metadata: for a run
-//! that must contain a whole pageblock the maps of gigablocks, 64 pageblocks per word, and the two
-//! pageblocks beside a free stretch; for a shorter one the header of each pageblock and both ends
-//! of its map. The time per pageblock shows that a search does not walk over the frames in a map. A
-//! run is refused after two searches, with a drain of all CPU lists between them.
+//! The frames have no memory, so a search examines only metadata. For a run that must contain a
+//! whole pageblock, these are the maps of gigablocks, with 64 pageblocks per word, and the two
+//! pageblocks beside a free stretch. For a shorter run, they are the header of each pageblock and
+//! both ends of its map. The time per pageblock shows that a search does not walk over the frames
+//! in a map. A run is refused after two searches, with a drain of all CPU lists between them.
 
 use framewright::{
     Block, Contiguous, MigrateType, Order, Pfn, RangeError, frame::PAGEBLOCK_FRAMES,
@@ -90,7 +89,7 @@ fn scatter<'m>(
 }
 
 /// Allocates every pageblock and frees half of them: a run of the longest length at the far end,
-/// every other one of the rest, none at the near end. Returns the first frame of the run.
+/// none at the near end, and every other pageblock between. Returns the first frame of the run.
 fn alternate<'m>(
     plan: &LargeMemory,
     cpu: &mut Cpu<'_, 'm>,
@@ -112,7 +111,7 @@ fn alternate<'m>(
     Ok((kept, first))
 }
 
-/// Allocates `count` blocks, which must be all.
+/// Allocates `count` blocks. No further block may be free.
 fn fill<'m>(cpu: &mut Cpu<'_, 'm>, count: u64, order: Order) -> Result<Vec<Block<'m>>, Error> {
     let what = "a zone without reserve cannot be filled";
     let block = |_| {
@@ -141,7 +140,7 @@ fn search(
     for length in lengths(plan) {
         let mut times = Vec::with_capacity(REPEATS);
         for _ in 0..REPEATS {
-            times.push(ask(cpu, length, expected)?);
+            times.push(request(cpu, length, expected)?);
         }
         let Some(time) = percentile(&mut times, 50) else { continue };
         samples.add(TOPIC, column, row(length), Value::time(time));
@@ -155,10 +154,11 @@ fn search(
     Ok(())
 }
 
-/// Searches a run of `length` frames, and frees it if there is one.
-fn ask(cpu: &Cpu<'_, '_>, length: u64, expected: Expected) -> Result<Duration, Error> {
+/// Requests a run of `length` frames, and frees it if there is one.
+fn request(cpu: &Cpu<'_, '_>, length: u64, expected: Expected) -> Result<Duration, Error> {
     let memory = cpu.memory();
-    // With bounds the run is always searched for: without, a free block that holds it is found at once.
+    // A request with bounds always searches. Without bounds, a free block that contains the run
+    // would be found at once.
     let anywhere = range(0, Pfn::MAX.get());
     let wanted = Contiguous::new(length, MigrateType::Movable).within(anywhere);
     let started = Instant::now();

@@ -1,8 +1,8 @@
 //! Part two: memory hotplug.
 //!
-//! The memory of the last node (on a machine of one node the upper half) is absent at first. It is
-//! added and removed as a whole, and GiB by GiB, as firmware and hypervisors do. In between, one
-//! frame of it is in use: removal then returns *busy* with that frame.
+//! The memory of the last node (on a machine of one node, the upper half) is absent at first. It is
+//! added and removed as a whole, and GiB by GiB, as firmware and hypervisors do. In between, a
+//! removal while one frame is in use must return *busy* with that frame.
 
 use framewright::{FrameRange, HotplugError, Order, Pfn, frame::FRAME_SIZE};
 

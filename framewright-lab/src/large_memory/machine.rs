@@ -18,7 +18,7 @@ use super::{
 use crate::Error;
 use crate::clock::thread_time;
 
-/// CPU 0 of a memory, with the memory.
+/// CPU 0 of a memory, and the memory itself.
 pub(super) struct Cpu<'a, 'm> {
     token: CpuToken<'a, 'm, HostMachine>,
     memory: &'a Memory<'m, HostMachine>,
@@ -68,8 +68,8 @@ pub(super) struct Machine {
 }
 
 impl Machine {
-    /// The whole machine of a plan: nodes with equal shares; the first has the zones of a PC, where
-    /// some devices reach only low addresses.
+    /// The whole machine of a plan: nodes with equal shares. The first node has the zones of a PC,
+    /// because some devices address only low memory.
     pub(super) fn whole(plan: &LargeMemory) -> Self {
         let map = (0..plan.nodes).flat_map(|node| zones_of(share(plan, node), number(node)));
         let per_node = (plan.cpus / u16::from(plan.nodes)).max(1);
@@ -174,7 +174,7 @@ fn buffer(layout: &Layout, state: BufferState) -> Result<Metadata, Error> {
     Ok(buffer)
 }
 
-/// The frames of a node: whole GiB, but for the last, which has the rest.
+/// The frames of a node: whole GiB, except for the last node, which has the rest.
 pub(super) fn share(plan: &LargeMemory, node: u8) -> FrameRange {
     let each = plan.frames / u64::from(plan.nodes) / GIB * GIB;
     let last = node + 1 == plan.nodes;

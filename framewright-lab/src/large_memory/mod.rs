@@ -1,13 +1,13 @@
 //! `large-memory`: the costs of a machine with very much memory, as metadata only.
 //!
-//! [`alloc-micro`](crate::micro) measures single operations; this one measures the costs that grow
-//! with the machine, and those that must not. There is no memory behind the frames: all accesses
-//! and all costs are those of metadata, so that a terabyte fits into a fraction of a gigabyte.
+//! [`alloc-micro`](crate::micro) measures single operations; this experiment measures the costs
+//! that grow with the machine, and those that must not. There is no memory behind the frames: only
+//! metadata is accessed, and a terabyte needs a fraction of a gigabyte.
 //!
-//! Every round runs every part once, so that other load of the computer affects all of them alike;
-//! a figure is the median of the rounds. Work over much memory or many frames is measured in CPU
-//! time of the thread, including that in the kernel. Single blocks and searches are measured in
-//! wall time, which includes the 20 to 40 nanoseconds of reading the clock.
+//! Every round runs every part once, so other load of the computer affects all parts alike. A
+//! figure is the median of the rounds. Work over much memory or many frames is measured in CPU time
+//! of the thread, including that in the kernel. Single blocks and searches are measured in wall
+//! time, which includes the 20 to 40 nanoseconds of reading the clock.
 //!
 //! | module       | job                                                              |
 //! |--------------|------------------------------------------------------------------|

@@ -1,8 +1,8 @@
 //! Part three: blocks of 4 MiB to 1 GiB, in zones of several sizes.
 //!
 //! The cost of a block must not depend on the size of the zone: neither in a *fresh* zone, nor in a
-//! *full* one, where the only available block may be anywhere. A zone is full when one more block
-//! would leave less than its low watermark; then random blocks are freed and allocated again.
+//! *full* one, where the only available block may be anywhere. In a full zone, one more block would
+//! leave less than the low watermark. There, random blocks are freed and allocated again.
 
 use fastrand::Rng;
 use framewright::{Block, Order, ZoneId};
@@ -73,7 +73,7 @@ pub(super) fn measure(plan: &LargeMemory, round: u64, samples: &mut Samples) -> 
 fn largest(cpu: &mut Cpu<'_, '_>) -> Result<[Option<Duration>; 3], Error> {
     let mut blocks = Vec::with_capacity(available(cpu, Order::MAX) as usize);
     let mut times = Vec::with_capacity(blocks.capacity());
-    // The first reading of the clock is slow itself.
+    // The first reading of the clock is slow; it must not be part of the first time.
     let _ = Instant::now();
     for _ in 0..blocks.capacity() {
         let started = Instant::now();
@@ -87,8 +87,9 @@ fn largest(cpu: &mut Cpu<'_, '_>) -> Result<[Option<Duration>; 3], Error> {
     Ok([first, percentile(others, 50), percentile(others, 99)])
 }
 
-/// Allocates blocks of an order and frees them in the same order, repeatedly: in every zone as many
-/// as fit into half of the smallest, so that only the size of the zone differs.
+/// Repeatedly allocates blocks of an order, and frees them in the order of allocation. The number
+/// of blocks is the same in every zone, half of the smallest zone: only the size of the zone
+/// differs.
 fn fresh(
     plan: &LargeMemory,
     cpu: &mut Cpu<'_, '_>,

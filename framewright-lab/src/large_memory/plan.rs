@@ -76,7 +76,7 @@ impl LargeMemory {
         })
     }
 
-    /// The same, with few rounds.
+    /// The same plan with few rounds.
     #[must_use]
     pub fn quick(self) -> Self {
         Self { operations: 512, singles: 1 << 14, rounds: 3, ..self }

@@ -111,13 +111,13 @@ fn run(topic: &Topic, column: &str, rows: &Column) -> Run {
     run
 }
 
-/// The time that `percent` of the times do not exceed; `None` without times.
+/// A percentile of the times; `None` without times.
 pub(super) fn percentile(times: &mut [Duration], percent: usize) -> Option<Duration> {
     let last = times.len().checked_sub(1)?;
     Some(*times.select_nth_unstable((last * percent).div_ceil(100)).1)
 }
 
-/// Initialisation, in nanoseconds for each TiB; smaller machines get the same time.
+/// Initialisation, in nanoseconds per TiB. The limit of a smaller machine is that of 1 TiB.
 const INIT_PER_TIB: f64 = 0.5e9;
 /// Adding memory, in bytes per second.
 const ADD: f64 = 100.0 * (1_u64 << 30) as f64;
@@ -127,8 +127,8 @@ const LARGEST: f64 = 2_000.0;
 const CONTIGUOUS: f64 = 10e6;
 /// The same, per pageblock of the zone: too short for a walk over 512 frames.
 const PER_PAGEBLOCK: f64 = 100.0;
-/// Maximum ratio of the cost of a large block in the largest zone to that in the smallest. The cost
-/// is to be the same, but for noise.
+/// Maximum ratio of the cost of a large block in the largest zone to that in the smallest. Without
+/// noise, the costs would be equal.
 const GROWTH: f64 = 1.5;
 /// The same at random positions of a full zone, whose metadata does not fit into the caches.
 const GROWTH_FULL: f64 = 4.0;

@@ -5,11 +5,11 @@ use std::time::{Duration, Instant};
 
 use crate::clock::thread_time;
 
-/// Operations between two readings of the clock, whose 30 ns are then negligible.
+/// Operations between two readings of the clock: their 30 ns are negligible.
 const STRIDE: usize = 1024;
 
-/// Allocates through `worker`, with the order known to the compiler as it is to most callers. Never
-/// inlined, so that no allocator's calls are optimised together with the loop around them.
+/// Allocates through `worker`. The compiler knows the order, as in most callers. Never inlined: no
+/// allocator's calls are optimised together with the loop around them.
 #[inline(never)]
 pub(super) fn alloc<const ORDER: u8, W: Worker>(worker: &mut W) -> Option<u64> {
     worker.alloc(ORDER)
@@ -42,8 +42,8 @@ impl<const ORDER: u8> Blocks<ORDER> {
         Self { frames: vec![u64::MAX; capacity], len: 0 }
     }
 
-    /// Allocates until the capacity is reached; `None` if a request failed before that, or nothing
-    /// was done within `limit`. Returns CPU time per allocation.
+    /// Allocates until the capacity is reached or `limit` has passed. Returns CPU time per
+    /// allocation; `None` if a request failed, or nothing was allocated within `limit`.
     pub(super) fn fill<W: Worker>(&mut self, worker: &mut W, limit: Duration) -> Option<f64> {
         let slots = &mut self.frames[self.len..];
         let start = thread_time();
@@ -59,7 +59,7 @@ impl<const ORDER: u8> Blocks<ORDER> {
         (!done.refused).then(|| per_operation(spent, done.operations))
     }
 
-    /// Frees all of them, front to back, or as many as `limit` allows. Returns CPU time per free.
+    /// Frees the blocks, front to back, until `limit` has passed. Returns CPU time per free.
     pub(super) fn empty<W: Worker>(&mut self, worker: &mut W, limit: Duration) -> f64 {
         let frames = &self.frames[..self.len];
         let start = thread_time();
@@ -134,8 +134,8 @@ pub(super) fn limited(
     Done { operations: index, refused: false }
 }
 
-/// Allocates and frees a block for as long as `time` allows. Returns the number of pairs, or `None`
-/// if an allocation failed.
+/// Allocates and frees a block repeatedly for `time`. Returns the number of pairs, or `None` if an
+/// allocation failed.
 pub(super) fn pairs<const ORDER: u8, W: Worker>(worker: &mut W, time: Duration) -> Option<usize> {
     let done = limited(usize::MAX, time, |_| match alloc::<ORDER, W>(worker) {
         Some(frame) => {
@@ -159,7 +159,7 @@ const SAMPLE: usize = 1 << 20;
 /// The time for building a state is not limited.
 const NO_LIMIT: Duration = Duration::from_secs(600);
 
-/// Pools that are built once per run, because building them takes longer than measuring: each cell
+/// Pools that are built once per run, because that takes longer than the measurement. Each cell
 /// restores them.
 pub(super) struct Pools<P: Peer> {
     half: Option<P>,
@@ -178,7 +178,7 @@ impl<P: Peer> Pools<P> {
         Self { half: None, exhausted: None }
     }
 
-    /// A pool that was filled, and then a random half of it freed.
+    /// A pool of which a random half is allocated.
     pub(super) fn half(&mut self, frames: u64, random: &mut fastrand::Rng) -> &P {
         self.half.get_or_insert_with(|| {
             let Exhausted { peer, mut taken } = exhaust::<P>(frames);

@@ -1,9 +1,9 @@
 //! The library as one more [`Peer`].
 //!
 //! It runs on a platform of threads and metadata, with the same kind of spinlock as the others. The
-//! row that is compared with the others frees blocks, with hardening at its default; further rows
-//! show the cost of raw frees ([`Frees`]). The min watermark is 0, because the others have no
-//! watermarks and could allocate frames that the library would reserve.
+//! ranked row frees blocks, with hardening at its default; further rows show the cost of raw frees
+//! ([`Frees`]). The min watermark is 0: the others have no watermarks, and could allocate frames
+//! that the library would reserve.
 
 use framewright::{
     Config, CpuId, FrameRange, InitError, Memory, MigrateType, Order, Pfn, Platform, Request,
@@ -107,7 +107,7 @@ impl Frees for Raw {
     const RAW: bool = true;
 }
 
-/// Raw frames, at the level that tracks them on all CPUs, where blocks have the same cost.
+/// Raw frames, at the level `tracked`. Blocks cost the same there.
 pub(super) struct Tracked;
 
 impl Frees for Tracked {
@@ -126,7 +126,7 @@ pub(crate) struct Ours<R: Frees> {
     frees: PhantomData<fn() -> R>,
 }
 
-/// A buffer that is borrowed by a memory for as long as that lives.
+/// A buffer that a memory borrows until it is dropped.
 struct Buffer(NonNull<[MaybeUninit<u8>]>);
 
 // SAFETY: only used to free it, by the owner of the value.

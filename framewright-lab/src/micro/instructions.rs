@@ -1,6 +1,6 @@
 //! Instructions per operation, counted by callgrind.
 //!
-//! Times depend on the machine; instruction counts hardly do. The workload is that of a page fault
+//! Times depend on the machine, instruction counts hardly. The workload is that of a page fault
 //! benchmark: bursts of 32,768 frames, allocated, then freed in the order in which they were mapped
 //! or at random. The bursts do not fit into the per-CPU lists of the memory (1 GiB, 4 CPUs), so
 //! refills and bulk frees are part of the figure.
@@ -55,7 +55,7 @@ impl Subject {
     }
 
     /// Patterns of the functions that run under the zone lock. No two patterns may have the same
-    /// text before a star: callgrind ignores one of them.
+    /// text before a star: callgrind would ignore one of them.
     fn under_lock(self) -> &'static [&'static str] {
         match self {
             Self::Framewright => &["*take_ordinary*", "*give_bundles*"],
@@ -239,7 +239,7 @@ impl Counter<'_> {
             ))
         })?;
         if !output.status.success() {
-            return Err(failed(last_words(&output)));
+            return Err(failed(status_and_last_line(&output)));
         }
         let text = fs::read_to_string(&profile).map_err(|error| no_file(&error))?;
         let instructions = collected(&text).filter(|count| *count > 0);
@@ -266,7 +266,7 @@ fn collected(profile: &str) -> Option<u64> {
     totals.split_whitespace().next()?.parse().ok()
 }
 
-fn last_words(output: &Output) -> String {
+fn status_and_last_line(output: &Output) -> String {
     let text = String::from_utf8_lossy(&output.stderr);
     let last = text.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or_default();
     format!("{}: {last}", output.status)

@@ -74,7 +74,7 @@ pub(super) fn pressure<P: Peer>(
     pool.taken.absorb(&victims);
     let mut again = Blocks::<0>::with_capacity(freed);
     let start = thread_time();
-    // An allocator that does not find the last few frames is measured on those that it found.
+    // An allocator may fail to find the last few frames: the frames that it found are measured.
     let _ = again.fill(&mut worker, scale.limit);
     let alloc = per_operation(thread_time() - start, again.len());
     pool.taken.absorb(&again);

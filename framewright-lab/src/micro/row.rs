@@ -72,7 +72,7 @@ impl Rows {
         rows.with::<FloorTrylock>(scale).with::<Floor>(scale)
     }
 
-    /// A further row of the library, which is not compared with the others: the cost of raw frees.
+    /// A further row of the library, which is not ranked: the cost of raw frees.
     fn beside<P: Peer + 'static>(mut self, frames: u64) -> Self {
         self.0.push(Box::new(RowOf::<P> { ranked: false, ..RowOf::new(frames) }));
         self

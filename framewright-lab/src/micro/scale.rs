@@ -6,8 +6,8 @@ use thiserror::Error;
 /// Name of the only metric that is not a time.
 pub const METADATA: &str = "metadata_bytes_per_frame";
 
-/// Names of the timed metrics, in the order of the table. All are nanoseconds per operation, of
-/// each thread where there are two; a *pair* is an allocation and a free.
+/// Names of the timed metrics, in the order of the table. All are nanoseconds per operation and
+/// thread; a *pair* is an allocation and a free.
 pub const METRICS: [&str; 16] = [
     "pair_o0_1t_ns",
     "pair_o0_2t_ns",
@@ -35,8 +35,8 @@ pub(super) enum Cell {
     /// Allocate many frames in a fresh pool, free them in the same order; allocate them again,
     /// free them in random order.
     Bulk,
-    /// Allocate and free in random order in a pool of which a random half of the frames is
-    /// allocated: a checkerboard.
+    /// Allocate and free in random order in a checkerboard: a random half of the pool's frames is
+    /// allocated.
     Half,
     /// Two threads in parallel allocate many frames each, then free them in random order.
     BulkTwo,
@@ -108,8 +108,8 @@ pub struct Scale {
     pub rounds: usize,
     /// Duration of a pair cell, per thread.
     pub pair_time: Duration,
-    /// Bulk operations of one cell stop after this time; the figure is that of the operations done
-    /// so far. Only allocators that need microseconds per operation reach it.
+    /// Bulk operations of one cell stop after this time; the figure is then that of the finished
+    /// operations. Only allocators with microseconds per operation reach the limit.
     pub limit: Duration,
 }
 
@@ -144,7 +144,7 @@ impl Scale {
         }
     }
 
-    /// The same with another amount of memory; cells are scaled with it.
+    /// The same scale with another amount of memory; cells shrink with it.
     ///
     /// # Errors
     ///

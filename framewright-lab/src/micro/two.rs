@@ -31,9 +31,9 @@ fn both<R: Send>(work: impl Fn(usize) -> R + Sync) -> Option<[R; 2]> {
     })
 }
 
-/// The wait of a thread for the other one: it spins, and after a while yields, so that the other
-/// thread may run. Without that, two parallel measurements would wait for each other for ever:
-/// under `SCHED_FIFO` a spinning thread keeps all others of its priority from its CPU.
+/// The wait of a thread for the other one: the thread spins, and after a while yields the CPU.
+/// Otherwise two parallel measurements could wait for each other for ever: under `SCHED_FIFO`, no
+/// other thread of the same priority runs on the CPU of a spinning thread.
 struct SpinWait(u32);
 
 impl SpinWait {
@@ -184,7 +184,7 @@ struct Ring {
 
 const EMPTY: u64 = u64::MAX;
 
-/// Closes the ring when one side ends, even by a panic.
+/// Closes the ring when one side ends or panics.
 struct CloseWhenDone<'r>(&'r Ring);
 
 impl Drop for CloseWhenDone<'_> {
@@ -223,7 +223,8 @@ impl Ring {
         let slot = &self.slots[index % RING];
         let mut spin = SpinWait::new();
         loop {
-            // This load comes first: a frame that was put in before closing is then visible.
+            // This load precedes the load of the slot: frames from before the close are then
+            // visible.
             let closed = self.closed.load(Ordering::Acquire);
             let frame = slot.load(Ordering::Acquire);
             if frame != EMPTY {

@@ -40,7 +40,7 @@ impl Program {
 /// A program, and its state.
 pub(super) struct Thread {
     program: Program,
-    /// The access that it waits for, and the start of the wait; `None` if it waits for none.
+    /// The access that the thread waits for, and the start of the wait; `None` if it does not wait.
     wants: Option<(Next, u64)>,
     /// The time of the next try.
     ready: u64,
@@ -80,7 +80,7 @@ impl<'m> Large<'m> {
         Self { kept: Vec::new(), kept_for, random: fastrand::Rng::with_seed(seed) }
     }
 
-    /// Takes one that has expired.
+    /// Removes and returns an expired object.
     fn expired(&mut self, used: u64) -> Option<Block<'m>> {
         let at = self.kept.iter().position(|(expires, _)| *expires <= used)?;
         Some(self.kept.swap_remove(at).1)
@@ -101,14 +101,16 @@ pub(super) struct EventLoop<'d, 'k, 'm> {
     pub(super) unusable: &'d dyn Fn() -> u64,
 }
 
-/// Cycles that programs run before kernel work is checked for, and the other way round: about 1 ms.
+/// Cycles between two checks, of programs for kernel work and of kernel work for programs: about 1
+/// ms.
 const SLICE: u64 = 2_500_000;
 /// Maximum sleep of an idle CPU in cycles; events wake it earlier.
 const NAP: u64 = 25_000_000;
 
-/// Of the threads that can continue, the one whose access has waited longest; if none waits for an
-/// access, the next in turn. Schedulers prefer threads that have slept. If threads only took turns,
-/// an access that pauses several times would wait for all other threads of its CPU each time.
+/// The next thread among those that can continue: the one with the longest wait for an access, or
+/// the next in turn if no access waits. Schedulers, too, prefer threads that have slept. If threads
+/// only took turns, an access that pauses several times would wait for all other threads of its CPU
+/// each time.
 fn next_thread(threads: &[Thread], turn: usize, now: u64) -> Option<usize> {
     let in_turn = (turn..threads.len()).chain(0..turn);
     let can_continue = |&thread: &usize| !threads[thread].ended && threads[thread].ready <= now;
@@ -135,7 +137,7 @@ impl<'m> EventLoop<'_, '_, 'm> {
             let until = cpu.now() + SLICE.min(kernel.max(SLICE / 10));
             kernel = 0;
             self.run_programs(cpu, until)?;
-            // The pages used so far were resident, which affects no other CPU; the next access may.
+            // The uses of resident pages so far affected no other CPU; the next access may.
             cpu.step();
         }
         self.spent.ended.set(cpu.now());
@@ -193,7 +195,7 @@ impl<'m> EventLoop<'_, '_, 'm> {
             }
             cpu.work(next.then);
             self.spent.user.set(self.spent.user.get() + next.then);
-            self.timeline.look(self.cpu_context.pages_cached(), cpu.now(), self.unusable);
+            self.timeline.advance(self.cpu_context.pages_cached(), cpu.now(), self.unusable);
             if cpu.now() >= until || self.cpu_context.has_kernel_work(cpu) {
                 return Ok(());
             }
@@ -207,7 +209,7 @@ impl<'m> EventLoop<'_, '_, 'm> {
         self.expire(used);
         let asked = cpu.now();
         let (block, stalled) = self.cpu_context.block(cpu, HUGE);
-        self.timeline.asked_for_huge(block.is_some(), stalled, cpu.now() - asked);
+        self.timeline.record_huge_request(block.is_some(), stalled, cpu.now() - asked);
         let expires = used + self.large.random.u64(..=2 * self.large.kept_for);
         self.large.kept.extend(block.map(|block: Block<'m>| (expires, block)));
         let sent = PAGEBLOCK_FRAMES as u64 * PER_PAGE;
@@ -215,7 +217,7 @@ impl<'m> EventLoop<'_, '_, 'm> {
         self.spent.user.set(self.spent.user.get() + sent);
     }
 
-    /// Frees the large objects that have expired when `used` pages were used.
+    /// Frees the large objects that have expired after `used` used pages.
     fn expire(&mut self, used: u64) {
         while let Some(block) = self.large.expired(used) {
             self.cpu_context.give_block(block);
@@ -239,8 +241,7 @@ mod tests {
     use super::*;
     use crate::workloads::mmap_read::{MmapRead, Readers};
 
-    /// A thread that can continue at `ready`, with an access that waits since the given time, if
-    /// any.
+    /// A thread that can continue at `ready`. Its access, if any, has waited since the given time.
     fn thread(waits_since: Option<u64>, ready: u64) -> Thread {
         let reader = Reader::new(&MmapRead::new(Readers::Processes), 0, 1);
         let next = Next { mapping: 0, page: 0, access: Access::Load, then: 0 };

@@ -21,7 +21,7 @@ use crate::{
 pub(crate) struct Outcome {
     /// From the start to the end of the work.
     pub(crate) elapsed: f64,
-    /// Time that CPUs spent, without the programs' use of their pages.
+    /// Time of the CPUs, without the time in which programs use their pages.
     pub(crate) system: f64,
     /// The longest wait of a program for a page, in nanoseconds.
     pub(crate) stall: f64,
@@ -63,7 +63,7 @@ pub(crate) struct Outcome {
     pub(crate) flush_cycles: u64,
     /// Of these, waiting for zone locks, and holding them.
     pub(crate) zone_lock_cycles: u64,
-    /// Of these, the same for the locks of LRU lists, and of deferred frees.
+    /// Of these, waiting for and holding locks of LRU lists and of deferred frees.
     pub(crate) lru_lock_cycles: u64,
     /// Requests for huge pages.
     pub(crate) huge: Huge,
@@ -160,8 +160,8 @@ fn without_stall(hour: &Hour) -> f64 {
     100.0 * ratio(hour.unstalled, hour.huge)
 }
 
-/// Throughput of the last hour, in percent of the best one's. The first hour, in which memory is
-/// filled, is excluded; `None` for less than a day, and for workloads that end by themselves.
+/// Throughput of the last hour, in percent of the best hour. The first hour, which fills memory, is
+/// excluded. `None` for less than a day, and for workloads that end by themselves.
 fn last_hour(outcome: &Outcome) -> Option<f64> {
     let speeds = if outcome.ends { Vec::new() } else { speeds(outcome) };
     let counted = speeds.get(1..).filter(|_| speeds.len() as u64 >= HOURS)?;
@@ -195,7 +195,7 @@ pub(super) const HUGE: &str = "huge_without_stall_pct";
 /// The timeline as series.
 fn series(outcome: &Outcome) -> indexmap::IndexMap<String, Vec<Point>> {
     let points = |of: &dyn Fn(usize, &Hour) -> f64| -> Vec<Point> {
-        // If programs end one by one, the last hour has only some of them, and is excluded.
+        // If programs end one by one, the last hour is excluded: only some of them run in it.
         let whole = outcome.hours.len() - usize::from(outcome.ends && outcome.hours.len() > 1);
         let hours = outcome.hours[..whole].iter().enumerate();
         hours.map(|(nth, hour)| Point((nth + 1) as f64, of(nth, hour))).collect()

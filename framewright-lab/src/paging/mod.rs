@@ -1,14 +1,14 @@
 //! Workloads on file pages that exceed memory: reclaim, and the cost of its flushes.
 //!
-//! A [`Paging`] is a workload, a machine, and its memory. Every side of a comparison gets a machine
-//! of its own for every seed, with a page cache and the library, which reclaims from it. Each CPU
-//! of the machine has an *event loop*, which alternates between the programs of that CPU and kernel
-//! work: the background reclaim of its node, if this CPU runs it, and the write-back of dirty
-//! pages. Direct reclaim happens inside the faults of programs.
+//! A [`Paging`] is a workload, a machine, and its memory. Every side of a comparison has a machine
+//! of its own for every seed, with a page cache from which the library reclaims. Each CPU of the
+//! machine has an *event loop*, which alternates between the programs of that CPU and kernel work:
+//! the background reclaim of its node, if this CPU runs it, and the write-back of dirty pages.
+//! Direct reclaim happens inside the faults of programs.
 //!
 //! | module       | job                                                          |
 //! |--------------|--------------------------------------------------------------|
-//! | `run`        | a machine with everything on it, for one side and one seed   |
+//! | `run`        | a run of one side with one seed                              |
 //! | `event_loop` | the event loop of one CPU                                    |
 //! | `timeline`   | progress, and results hour by hour                           |
 //! | `figures`    | outcomes to metrics and series                               |

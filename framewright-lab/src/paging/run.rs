@@ -1,4 +1,4 @@
-//! A machine with everything on it, for one side and one seed.
+//! A run of one side with one seed: the machine, its programs, and the result.
 
 use std::cell::RefCell;
 
@@ -30,8 +30,8 @@ use crate::{
     },
 };
 
-/// CPUs start within this number of cycles, about a millisecond, because processes are forked one
-/// after the other.
+/// CPUs start within this number of cycles, about a millisecond: processes are forked one after the
+/// other.
 const LATE: u64 = 2_500_000;
 
 /// Runs one side with one seed. `progress` gets the number of finished parts and of all parts.
@@ -121,7 +121,7 @@ impl<'m> Play<'_, 'm> {
         self.paging.spec.cpus()
     }
 
-    /// Hours of the run, unless it ends with its programs.
+    /// Hours of the run; `None` if it ends with its programs.
     fn hours(&self) -> Option<u64> {
         match &self.paging.work {
             Work::MmapRead(_) => None,
@@ -268,8 +268,8 @@ impl<'m> Play<'_, 'm> {
     }
 }
 
-/// The order of the unusable free space index: that of network buffers and stacks. While pages are
-/// reclaimed all the time only a few hundred frames are free, so there are no larger blocks.
+/// The order of the unusable free space index: that of network buffers and stacks. During constant
+/// reclaim only a few hundred frames are free, and no larger blocks.
 const INDEX_ORDER: usize = 3;
 
 /// Unusable free space index of that order over all zones, in thousandths.

@@ -48,7 +48,7 @@ fn every_page_is_read_and_batches_save_interrupts() {
 
 #[test]
 fn no_reader_waits_for_a_scan_of_all_memory() {
-    // All pages have been used once when memory is full for the first time.
+    // All pages are marked as used when memory becomes full for the first time.
     let paging = mmap_read(Readers::Processes, 4, 1024);
     let result = run(&paging, &[FlushBatching::Lazy], 1);
     let stall = median(&result.runs[0], "stall_max_ns");
@@ -151,8 +151,8 @@ const FLUSH_COSTS: [&str; 7] = [
     "tlb.flush_all",
 ];
 
-/// The gain of readers by batches, in percent of their time, with interrupts and flushes at no
-/// cost: the mean of six seeds, because single ones are off by up to three.
+/// The gain of readers by batches, in percent of their time, if interrupts and flushes cost
+/// nothing. The mean of six seeds, because single seeds are off by up to three.
 fn gain_without_costs(mut paging: Paging) -> f64 {
     for key in FLUSH_COSTS {
         paging.spec = paging.spec.scaled(key, 0.0).unwrap();

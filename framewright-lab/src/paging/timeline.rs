@@ -1,7 +1,7 @@
 //! The timeline of a run: its progress and end, and results hour by hour.
 //!
-//! An *hour* is the time for a twenty-fourth of a day's pages, or, without days, of the whole work.
-//! It is measured in pages read into memory, so that all hours have the same amount of work.
+//! An *hour* is the time for a twenty-fourth of a day's pages or, without days, of the whole work.
+//! It ends after a number of pages read into memory: all hours have the same amount of work.
 
 use std::cell::{Cell, RefCell};
 
@@ -57,8 +57,8 @@ pub(super) struct Timeline<'c> {
 }
 
 impl<'c> Timeline<'c> {
-    /// A timeline of `hours` hours, in each of which `hour` pages are read; `None`: until all
-    /// programs have ended.
+    /// A timeline of `hours` hours with `hour` read pages each; `None`: until all programs have
+    /// ended.
     pub(super) fn new(hour: u64, hours: Option<u64>, programs: u64, tell: &'c dyn Fn(u64)) -> Self {
         Self {
             hour: hour.max(1),
@@ -74,7 +74,7 @@ impl<'c> Timeline<'c> {
         }
     }
 
-    /// A program used a page after waiting for it for `waited` cycles.
+    /// Records the use of a page after a wait of `waited` cycles.
     #[inline]
     pub(super) fn used(&self, waited: u64) {
         let mut hour = self.current.get();
@@ -85,9 +85,9 @@ impl<'c> Timeline<'c> {
         self.used.set(self.used.get() + 1);
     }
 
-    /// A program requested a huge page, with its success, whether it ran reclaim or compaction, and
-    /// its latency.
-    pub(super) fn asked_for_huge(&self, served: bool, stalled: bool, took: u64) {
+    /// Records a request for a huge page: whether it succeeded, whether it ran reclaim or
+    /// compaction, and its latency.
+    pub(super) fn record_huge_request(&self, served: bool, stalled: bool, took: u64) {
         let (mut hour, mut all) = (self.current.get(), self.huge.get());
         let unstalled = u64::from(served && !stalled);
         hour.huge += 1;
@@ -110,10 +110,11 @@ impl<'c> Timeline<'c> {
         self.used.get()
     }
 
-    /// `brought` pages were read into memory by `now`; `unusable` is called if an hour has passed.
-    pub(super) fn look(&self, brought: u64, now: u64, unusable: impl FnOnce() -> u64) {
+    /// Ends the hour if it has passed: `pages_read` pages were read into memory by `now`. Then
+    /// calls `unusable`.
+    pub(super) fn advance(&self, pages_read: u64, now: u64, unusable: impl FnOnce() -> u64) {
         let passed = self.past.borrow().len();
-        if brought < (passed as u64 + 1) * self.hour {
+        if pages_read < (passed as u64 + 1) * self.hour {
             return;
         }
         self.past.borrow_mut().push(Hour { end: now, ..self.current.take() });
@@ -165,15 +166,15 @@ mod tests {
         let timeline = Timeline::new(100, Some(2), 1, &tell);
         timeline.used(5);
         timeline.used(9);
-        timeline.look(99, 10, || unreachable!());
-        timeline.look(100, 20, || 7);
+        timeline.advance(99, 10, || unreachable!());
+        timeline.advance(100, 20, || 7);
         timeline.used(1);
-        timeline.asked_for_huge(true, false, 3);
-        timeline.asked_for_huge(true, true, 7);
-        timeline.asked_for_huge(false, true, 5);
-        timeline.look(199, 30, || unreachable!());
+        timeline.record_huge_request(true, false, 3);
+        timeline.record_huge_request(true, true, 7);
+        timeline.record_huge_request(false, true, 5);
+        timeline.advance(199, 30, || unreachable!());
         assert!(!timeline.is_over());
-        timeline.look(230, 40, || 8);
+        timeline.advance(230, 40, || 8);
         assert!(timeline.is_over() && told.get() == 2);
         let hours = timeline.hours();
         assert_eq!(

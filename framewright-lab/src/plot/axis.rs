@@ -16,7 +16,7 @@ pub(super) fn ticks(most: f64) -> Vec<f64> {
     (0..=count).map(|tick| f64::from(tick) * step).collect()
 }
 
-/// Ticks at multiples of a round step, not below `least_step`, from `least` to `most`.
+/// Ticks from `least` to `most`, at multiples of a round step of at least `least_step`.
 fn ticks_between(least: f64, most: f64, least_step: f64) -> Vec<f64> {
     let all = ticks(most - least);
     let step = all.get(1).copied().unwrap_or(1.0).max(least_step);

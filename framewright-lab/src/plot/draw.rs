@@ -28,7 +28,7 @@ const RIGHT: RangeInclusive<i32> = 60..=360;
 /// Approximate width of a character of a label.
 const CHARACTER: f64 = 7.4;
 
-/// A line is wider if others are drawn over it, up to this number of them.
+/// A line is wider if other lines are drawn over it; at most this many count.
 const WIDER: usize = 3;
 
 const TEXT: RGBColor = RGBColor(0x26, 0x26, 0x26);
@@ -170,7 +170,7 @@ fn draw_mesh(area: &Area<'_>, chart: &mut Chart<'_, '_>, frame: &Frame, panel: &
         .x_label_formatter(&x)
         .y_label_formatter(&y)
         .draw()?;
-    // Above its axis, so that it is horizontal.
+    // The label is above its axis, because vertical text is hard to read.
     area.draw_text(&panel.y.label, &text(area, 14.0, TEXT), (16, 10))?;
     Ok(())
 }
@@ -185,8 +185,8 @@ fn written(span: &Span, scale: Scale) -> impl Fn(&f64) -> String {
     }
 }
 
-/// Draws line number `index`, over which `over` more lines are drawn: the more, the wider it is, so
-/// that it is visible below them.
+/// Draws line number `index`. The `over` lines that follow are drawn over it. The more there are,
+/// the wider the line is, so it stays visible.
 fn draw_line(
     chart: &mut Chart<'_, '_>,
     index: usize,
@@ -225,7 +225,7 @@ fn draw_labels(area: &Area<'_>, chart: &Chart<'_, '_>, frame: &Frame, panel: &Pa
         .collect();
     let heights: Vec<i32> = drawn.iter().map(|(_, _, (_, y))| *y).collect();
     let heights = spread(&heights, TOP, PANEL_HEIGHT as i32 - BOTTOM);
-    // At the end of the axis, even if a line ends before.
+    // All labels are right of the longest line, even if a line ends earlier.
     let x = drawn.iter().map(|(_, _, (x, _))| *x).max().unwrap_or(0) + 12;
     for ((index, line, _), y) in drawn.into_iter().zip(heights) {
         let style = text(area, 14.0, COLOURS[index % COLOURS.len()]);
@@ -246,13 +246,13 @@ fn text(area: &Area<'_>, size: f64, colour: RGBColor) -> TextStyle<'static> {
 /// Minimum distance of labels in pixels.
 pub(super) const APART: i32 = 17;
 
-/// Moves labels at these heights apart, as little as necessary, within `top` to `bottom` if they
-/// fit. The result is in the order of the input.
+/// Moves labels at these heights apart, as little as necessary, and keeps them between `top` and
+/// `bottom` if they fit. The result is in the order of the input.
 pub(super) fn spread(heights: &[i32], top: i32, bottom: i32) -> Vec<i32> {
     let mut order: Vec<usize> = (0..heights.len()).collect();
     order.sort_by_key(|&index| (heights[index], index));
     let mut placed: Vec<i32> = order.iter().map(|&index| heights[index]).collect();
-    // Downwards until none overlap, then upwards from the bottom if that moved them out.
+    // Moves labels down until none overlap, then up from the bottom if some are below it.
     let mut floor = top;
     for height in &mut placed {
         *height = (*height).max(floor);

@@ -3,7 +3,7 @@
 //! A [`Plot`] is a title and panels below one another; a [`Panel`] is two axes and labelled lines.
 //! Lines differ in colour (also for colour-blind readers), in the shape of their points (also in
 //! print), and have labels at their ends instead of a legend. Every line is narrower than those
-//! below it, so that coinciding lines are all visible.
+//! below it: coinciding lines are all visible.
 //!
 //! | module   | job                                                     |
 //! |----------|---------------------------------------------------------|
@@ -96,7 +96,7 @@ impl Axis {
 }
 
 impl Panel {
-    /// The series called `name` of every run that has it, labelled by the differences of the runs.
+    /// The series called `name` of every run that has it. Labels are the differences of the runs.
     pub fn of_series(runs: &[Run], name: &str, x: Axis, y: Axis) -> Self {
         let line = |run: &Run| {
             let points = run.series.get(name)?.clone();
@@ -105,7 +105,7 @@ impl Panel {
         Self { x, y, lines: runs.iter().filter_map(line).collect() }
     }
 
-    /// The same with every `x` multiplied by `factor`, to change its unit.
+    /// This panel with every `x` multiplied by `factor`, to change its unit.
     #[must_use]
     pub fn with_x_times(mut self, factor: f64) -> Self {
         for point in self.lines.iter_mut().flat_map(|line| &mut line.points) {
@@ -135,7 +135,7 @@ fn label(run: &Run, runs: &[Run]) -> String {
 }
 
 impl Plot {
-    /// The picture as SVG. Points that are no numbers, or have no position on their axis, are
+    /// The picture as SVG. Points without a number, or without a position on their axis, are
     /// omitted.
     pub fn svg(&self) -> String {
         draw::draw(self)

@@ -1,4 +1,4 @@
-//! One run of QEMU: the machine prints lines, the last of which is its result.
+//! One run of QEMU: the machine prints lines, its result last.
 
 use framewright::tuning::needs_compare;
 use serde::Deserialize;
@@ -21,8 +21,8 @@ pub(super) const QEMU: &str = "qemu-system-x86_64";
 const TIME_LIMIT: Duration = Duration::from_secs(600);
 /// Number of last lines that are shown after a failure.
 const SHOWN_LINES: usize = 12;
-/// Exit codes of QEMU if the kernel reports success, a failed check, or that it cannot follow its
-/// command line.
+/// Exit codes of QEMU if the kernel reports success, a failed check, or an error in its command
+/// line.
 const PASSED: i32 = 33;
 const FAILED: i32 = 35;
 const REFUSED: i32 = 37;
@@ -39,7 +39,7 @@ pub enum Clock {
 }
 
 /// Checks that there is a QEMU; called before anything is built.
-pub(super) fn look_for_qemu() -> Result<(), Error> {
+pub(super) fn check_qemu_exists() -> Result<(), Error> {
     let asked = Command::new(QEMU).arg("--version").stdout(Stdio::null()).status();
     asked.map(drop).map_err(|_| {
         Error::input(format_args!(
@@ -71,17 +71,17 @@ pub(super) fn boot(
     let lines = child.stdout.take().map(listen);
     let complaints = child.stderr.take().map(read_on);
     let deadline = Instant::now() + TIME_LIMIT;
-    let mut machine = Machine { child, said: VecDeque::new(), report: None };
+    let mut machine = Machine { child, last_lines: VecDeque::new(), report: None };
     while let Some(lines) = &lines {
         match lines.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
-            Ok(line) => machine.hear(line, tell),
+            Ok(line) => machine.handle_line(line, tell),
             Err(RecvTimeoutError::Disconnected) => break,
             Err(RecvTimeoutError::Timeout) => {
                 machine.stop();
                 return Err(Error::broken(format_args!(
                     "the machine was still running after {} s, and was stopped; its last lines:\n{}",
                     TIME_LIMIT.as_secs(),
-                    machine.said()
+                    machine.indented_lines()
                 )));
             }
         }
@@ -114,8 +114,8 @@ fn command(spec: &QemuSpec, system: &System<'_>, clock: Clock, words: &[String])
     command
 }
 
-/// Makes a program end with the thread that starts it, however that ends: otherwise an emulated
-/// machine would run for ever after a failure.
+/// Makes a program end with the thread that starts it, even if that thread panics: otherwise an
+/// emulated machine would run for ever after a failure.
 #[allow(unsafe_code)]
 fn end_with_this_thread(command: &mut Command) {
     // SAFETY: the only action between fork and exec is one system call, which accesses no memory.
@@ -131,7 +131,7 @@ fn end_with_this_thread(command: &mut Command) {
 fn read_on(mut output: ChildStderr) -> thread::JoinHandle<String> {
     thread::spawn(move || {
         let mut text = String::new();
-        // Output that is not text is no message.
+        // Output other than text is ignored.
         let _ = output.read_to_string(&mut text);
         text
     })
@@ -152,30 +152,30 @@ fn listen(output: ChildStdout) -> Receiver<String> {
 struct Machine {
     child: Child,
     /// Its last lines.
-    said: VecDeque<String>,
+    last_lines: VecDeque<String>,
     report: Option<Report>,
 }
 
 impl Machine {
-    fn hear(&mut self, line: String, tell: &mut dyn FnMut(f64)) {
+    fn handle_line(&mut self, line: String, tell: &mut dyn FnMut(f64)) {
         if let Some(part) = progress(&line) {
             tell(part);
         } else if let Ok(report) = serde_json::from_str(&line) {
             self.report = Some(report);
         } else {
-            if self.said.len() == SHOWN_LINES {
-                self.said.pop_front();
+            if self.last_lines.len() == SHOWN_LINES {
+                self.last_lines.pop_front();
             }
-            self.said.push_back(line);
+            self.last_lines.push_back(line);
         }
     }
 
-    fn said(&self) -> String {
-        self.said.iter().map(|line| format!("    {line}")).collect::<Vec<_>>().join("\n")
+    fn indented_lines(&self) -> String {
+        self.last_lines.iter().map(|line| format!("    {line}")).collect::<Vec<_>>().join("\n")
     }
 
     fn stop(&mut self) {
-        // It may have ended by itself.
+        // The machine may have ended by itself.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
@@ -190,16 +190,15 @@ impl Machine {
             (Some(FAILED), None) => {
                 Err(Error::broken(format_args!("the kernel stopped: {}", self.reason())))
             }
-            (Some(NO_MACHINE), None) if self.said.is_empty() => Err(Error::input(format_args!(
-                "QEMU cannot make this machine: {}",
-                complaints.trim()
-            ))),
+            (Some(NO_MACHINE), None) if self.last_lines.is_empty() => Err(Error::input(
+                format_args!("QEMU cannot make this machine: {}", complaints.trim()),
+            )),
             (code, _) => {
-                self.said.extend(complaints.lines().map(str::to_owned));
+                self.last_lines.extend(complaints.lines().map(str::to_owned));
                 let code = code.map_or_else(|| "a signal".to_owned(), |code| code.to_string());
                 Err(Error::broken(format_args!(
                     "QEMU ended with {code} and without a result; its last lines:\n{}",
-                    self.said()
+                    self.indented_lines()
                 )))
             }
         }
@@ -207,8 +206,8 @@ impl Machine {
 
     /// The kernel's error message: its line with `error: ` and the lines after it.
     fn reason(&self) -> String {
-        let at = self.said.iter().position(|line| line.starts_with("error: ")).unwrap_or(0);
-        let lines: Vec<&str> = self.said.iter().skip(at).map(String::as_str).collect();
+        let at = self.last_lines.iter().position(|line| line.starts_with("error: ")).unwrap_or(0);
+        let lines: Vec<&str> = self.last_lines.iter().skip(at).map(String::as_str).collect();
         lines.join("\n").trim_start_matches("error: ").to_owned()
     }
 }
@@ -230,7 +229,7 @@ fn progress(line: &str) -> Option<f64> {
 const KERNEL: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../kernel");
 /// The folder of the programs that run on Linux.
 const LINUX: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../linux");
-/// Programs for Linux are static: their file system has nothing else.
+/// Programs for Linux are static: their file system has no libraries.
 const LINUX_TARGET: &str = "x86_64-unknown-linux-gnu";
 
 /// The part of cargo's messages that names the built files.
@@ -241,8 +240,8 @@ struct Message {
     filenames: Vec<PathBuf>,
 }
 
-/// Builds the kernel, unless that was done. Returns its path. The methods for comparison are built
-/// in if a side uses them.
+/// Builds the kernel if it is not up to date. Returns its path. The build includes the methods for
+/// comparison if a side uses them.
 pub(super) fn kernel(sides: &[Side]) -> Result<PathBuf, Error> {
     let mut settings = sides.iter().flat_map(|side| &side.settings);
     let compares = settings.any(|(path, value)| needs_compare(path, value));
@@ -250,13 +249,13 @@ pub(super) fn kernel(sides: &[Side]) -> Result<PathBuf, Error> {
     cargo(KERNEL, features, None)
 }
 
-/// The same for the program that runs workloads on Linux.
+/// Builds the program that runs workloads on Linux. Returns its path.
 pub(super) fn linux_init() -> Result<PathBuf, Error> {
     let what = ["-p", "framewright-linux-init", "--target", LINUX_TARGET];
     cargo(LINUX, &what, Some("-Ctarget-feature=+crt-static"))
 }
 
-/// The same for the plugin with which QEMU counts instructions by address.
+/// Builds the plugin with which QEMU counts instructions by address. Returns its path.
 pub(super) fn instruction_counter() -> Result<PathBuf, Error> {
     cargo(LINUX, &["-p", "framewright-instruction-counter"], None)
 }
@@ -275,7 +274,7 @@ fn cargo(sources: &str, what: &[&str], flags: Option<&str>) -> Result<PathBuf, E
         .args(["build", "--release", "--locked", "--message-format=json-render-diagnostics"])
         .args(what)
         .current_dir(sources)
-        // The folders have their own settings; those of this build are for another target.
+        // The folders have their own settings. The settings of this build are for another target.
         .env_remove("RUSTFLAGS")
         .env_remove("CARGO_ENCODED_RUSTFLAGS")
         .env_remove("CARGO_BUILD_TARGET");
@@ -327,8 +326,8 @@ mod tests {
             let child = Command::new("sh").args(["-c", &script]).stdout(Stdio::piped()).spawn();
             let mut child = child.unwrap();
             let lines = listen(child.stdout.take().unwrap());
-            let mut machine = Machine { child, said: VecDeque::new(), report: None };
-            lines.iter().for_each(|line| machine.hear(line, &mut |_| ()));
+            let mut machine = Machine { child, last_lines: VecDeque::new(), report: None };
+            lines.iter().for_each(|line| machine.handle_line(line, &mut |_| ()));
             let status = machine.child.wait().unwrap();
             machine.result(status, "qemu: no")
         };

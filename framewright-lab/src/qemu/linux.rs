@@ -1,8 +1,8 @@
 //! Linux beside the kernel: a distribution's own kernel, booted on the same emulated machine, with
 //! a static program (`linux/init`) that runs the same workload by system calls.
 //!
-//! If that is impossible (no package, no toolchain for static programs), there is a [`Skipped`]
-//! with the reason, and the run continues without it.
+//! If that is impossible (no package, no toolchain for static programs), the result is a
+//! [`Skipped`] with the reason, and the run continues without Linux.
 //!
 //! | module | job |
 //! |---|---|
@@ -22,9 +22,9 @@ use super::{
 };
 use crate::{Error, report::Run};
 
-/// The reason why there is no Linux beside.
+/// The reason why Linux does not run.
 #[derive(Debug, thiserror::Error)]
-#[error("Linux beside it is skipped: {0}")]
+#[error("the run of Linux is skipped: {0}")]
 pub(super) struct Skipped(String);
 
 impl Skipped {
@@ -34,9 +34,9 @@ impl Skipped {
     }
 }
 
-/// The command line of Linux for a fair comparison: no mitigations, pages cleared once and by words
-/// (`clearcpuid` hides that clearing by bytes is as fast), small pages, and no output but the
-/// result.
+/// The command line of Linux for a fair comparison: no mitigations, pages cleared once and by
+/// words, small pages, and no output but the result. `clearcpuid` hides the processor's fast string
+/// instructions.
 const WORDS: &str = "console=ttyS0 quiet panic=-1 nokaslr mitigations=off init_on_alloc=0 \
                      clearcpuid=297,580 transparent_hugepage=never";
 
@@ -102,8 +102,8 @@ fn tool(program: &str, arguments: &[&str], folder: &Path) -> Result<String, Skip
         .output()
         .map_err(|error| failed(error.to_string()))?;
     if !output.status.success() {
-        let said = String::from_utf8_lossy(&output.stderr);
-        let last = said.lines().rev().find(|line| !line.trim().is_empty());
+        let errors = String::from_utf8_lossy(&output.stderr);
+        let last = errors.lines().rev().find(|line| !line.trim().is_empty());
         return Err(failed(last.unwrap_or("without a message").trim().to_owned()));
     }
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
@@ -114,7 +114,7 @@ fn read(path: &Path) -> Result<Vec<u8>, Skipped> {
     fs::read(path).map_err(|error| Skipped(format!("cannot read '{}': {error}", path.display())))
 }
 
-/// Size of the disk: its files consist of holes, so this is always enough.
+/// Size of the disk. Its files consist of holes, so they always fit.
 const DISK: &str = "2M";
 /// A regular file that all users may execute.
 const MODE: u32 = 0o100_755;
@@ -159,8 +159,7 @@ fn add(all: &mut Vec<u8>, number: u32, mode: u32, name: &str, contents: &[u8]) {
     all.resize(all.len().next_multiple_of(4), 0);
 }
 
-/// Packages that depend on the newest kernel, of Debian and of Ubuntu; the first that exists is
-/// used.
+/// Packages of Debian and Ubuntu that depend on the newest kernel. The first that exists is used.
 const NEWEST: [&str; 3] = ["linux-image-cloud-amd64", "linux-image-amd64", "linux-image-virtual"];
 
 /// A kernel, and the folder of its modules if it is known.
@@ -186,7 +185,7 @@ impl Package {
     }
 }
 
-/// Downloads and unpacks it, unless that was done.
+/// Downloads and unpacks the package, unless an earlier run has.
 fn fetch() -> Result<Package, Skipped> {
     let mut last = Skipped("no package of a kernel".to_owned());
     for newest in NEWEST {
@@ -218,10 +217,10 @@ fn unpack(name: &str) -> Result<Package, Skipped> {
             package.filter(|path| path.extension().is_some_and(|end| end == "deb")).last();
         let package = package.ok_or_else(|| Skipped(format!("there is no package {name}")))?;
         let package = package.to_string_lossy();
-        // The folder gets its name when it is complete, so an interrupted run leaves no incomplete
-        // one.
+        // The folder gets its name when it is complete: an interrupted run leaves no incomplete
+        // folder of that name.
         tool("dpkg-deb", &["-x", &package, "unpacking"], &folder)?;
-        // A folder without its kernel would be in the way.
+        // A folder without a kernel would prevent the rename.
         let _ = fs::remove_dir_all(&unpacked);
         fs::rename(folder.join("unpacking"), &unpacked).map_err(failed)?;
     }

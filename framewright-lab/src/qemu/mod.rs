@@ -1,9 +1,9 @@
-//! The kernel of `kernel/` on emulated machines: it is built, booted, and its output read.
+//! The kernel of `kernel/` on emulated machines: builds it, boots it, and reads its output.
 //!
 //! A run of a workload has several *boots* for each side of a comparison. One measures time under
 //! emulation; another, under `-icount`, counts instructions, which are the same on every host.
-//! Their figures are combined: times of a boot that counts are meaningless, and the other has no
-//! counts of instructions.
+//! Their figures are combined: a boot that counts instructions has no meaningful times, and the
+//! other boot no instruction counts.
 //!
 //! | module | job |
 //! |---|---|
@@ -62,14 +62,14 @@ pub fn run(
     beside: Option<&BesideLinux>,
     tell: &mut dyn FnMut(u64, u64),
 ) -> Result<Measured, Error> {
-    boot::look_for_qemu()?;
+    boot::check_qemu_exists()?;
     let kernel = boot::kernel(sides)?;
     let mut notes = Vec::new();
     let linux = beside.and_then(|beside| {
         let linux = linux::Linux::prepare(beside.kernel.as_deref(), work);
         linux.map_err(|skipped| notes.push(skipped.to_string())).ok()
     });
-    // Groups are useful only beside those of the other kernel.
+    // Groups are useful only for a comparison of two kernels.
     let counts = work.boots.iter().any(|(clock, _)| *clock == Clock::Instructions);
     let counter = linux.as_ref().filter(|_| counts).and_then(|_| {
         let counter = Counter::build();
@@ -116,7 +116,7 @@ pub fn run(
     Ok(Measured { runs, notes, checks, picture: None })
 }
 
-/// Of two lists of checks the one with a failure, or else the first.
+/// The list with a failed check, or else the first.
 fn worse(before: Vec<Check>, now: Vec<Check>) -> Vec<Check> {
     let failed = !Verdict::of(now.clone()).passed;
     if before.is_empty() || (failed && Verdict::of(before.clone()).passed) { now } else { before }

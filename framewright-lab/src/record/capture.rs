@@ -1,10 +1,10 @@
-//! A recording that has ended, and its conversion into files.
+//! The threads that read the kernel's buffers, and the conversion of a finished recording into
+//! files.
 //!
-//! The threads that read the kernel's buffers during the recording: one for each CPU.
-//!
-//! They do as little as possible: copy a page, walk it to count its events, compress it. It is
-//! converted to text afterwards. They poll their buffer at fixed intervals, so that neither the
-//! kernel nor the end of the recording has to wake them up.
+//! During the recording, one thread for each CPU does as little as possible: it copies a page,
+//! counts its events, and compresses it. The conversion to text follows after the recording.
+//! Threads poll their buffers at fixed intervals: neither the kernel nor the end of the recording
+//! has to wake them.
 
 use std::{
     collections::HashMap,
@@ -35,7 +35,7 @@ use super::{
 
 /// Good compression, several times faster than the conversion to text.
 const LEVEL: i32 = 3;
-/// Approximate size of the pieces that are compressed.
+/// Approximate size of a piece for the compressor.
 const PIECE: usize = 256 << 10;
 /// Interval of progress reports, in events.
 const PROGRESS_EVERY: u64 = 1 << 16;
@@ -71,15 +71,15 @@ pub struct Summary {
 }
 
 impl Capture {
-    /// The tracing instance that could not be removed, and the reason, if that is so: another
-    /// process has one of its files open. Tracing in it has ended anyway.
+    /// A message if the tracing instance could not be removed, because another process has one of
+    /// its files open. Tracing in it has ended anyway.
     #[must_use]
     pub fn leftover(&self) -> Option<&str> {
         self.leftover.as_deref()
     }
 
-    /// Writes it to `destination`; `progress` gets the finished part, 0 to 1, and may abort the
-    /// writing.
+    /// Writes the recording to `destination`. `progress` gets the finished part, 0 to 1, and may
+    /// abort the writing.
     ///
     /// # Errors
     /// The recorded data is malformed, or cannot be written. Files at the destination are
@@ -189,7 +189,7 @@ pub struct Tally {
     pub events: u64,
     /// Bytes read from the kernel so far.
     pub bytes: u64,
-    /// A reader failed: the recording should be ended, and then returns the error.
+    /// A reader failed: the caller ends the recording, which returns the error.
     pub failed: bool,
 }
 
@@ -262,7 +262,7 @@ impl ReaderThreads {
         }
     }
 
-    /// Makes them read the rest, and ends them. Tracing has stopped by then.
+    /// Makes the readers read the rest, and ends them. Tracing has already stopped.
     pub(super) fn finish(mut self) -> Result<Vec<CpuRecording>, RecordError> {
         let ended = self.end();
         ended.map(|reader| reader.unwrap_or_else(|panic| resume_unwind(panic))).collect()

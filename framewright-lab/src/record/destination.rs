@@ -1,9 +1,9 @@
 //! The files of a recording: all three are complete, or none exists.
 //!
-//! The text grows in `NAME.txt.zst.part`, locked for as long as its writer lives. The files get
-//! their names after everything was written to the disk, the text last: if `NAME.txt.zst` exists,
-//! the recording is complete. The partial file of a killed program is unlocked; the next recording
-//! replaces it.
+//! The text is first written to `NAME.txt.zst.part`, which is locked until its writer ends. The
+//! files get their names after everything was written to the disk, the text last: if `NAME.txt.zst`
+//! exists, the recording is complete. The partial file of a killed program is unlocked; the next
+//! recording replaces it.
 
 use std::{
     ffi::{OsStr, OsString},
@@ -60,7 +60,7 @@ pub(super) fn read(path: &Path) -> io::Result<String> {
     String::from_utf8(text).map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))
 }
 
-/// Whether `error` is that of a CPU that was never started and has no buffer.
+/// Whether `error` means that a CPU has no buffer, because it was never started.
 pub(super) fn has_no_buffer(error: &io::Error) -> bool {
     error.raw_os_error() == Some(libc::ENODEV)
 }
@@ -97,8 +97,8 @@ impl Destination {
     /// Claims `NAME.txt.zst`, `NAME.before` and `NAME.after`. `name` may already end in `.txt.zst`.
     ///
     /// # Errors
-    /// One of the files exists and is not to be replaced (`force`), or cannot be replaced; another
-    /// recording is being written there; or the folder is not writable.
+    /// One of the files exists and may not be replaced (`force`), or cannot be; another recording
+    /// is being written there; or the folder is not writable.
     pub fn claim(name: &Path, force: bool) -> Result<Self, RecordError> {
         let name = stem(name)?;
         for ending in [TEXT, BEFORE, AFTER] {
@@ -171,7 +171,7 @@ impl Destination {
 impl Drop for Destination {
     fn drop(&mut self) {
         if !self.finished {
-            // This process holds its lock, so it is its own.
+            // This process holds the lock of the file, so no other process uses it.
             let _ = fs::remove_file(self.part_path());
         }
     }
@@ -214,7 +214,7 @@ fn may_replace(path: &Path, force: bool) -> Result<(), RecordError> {
         Err(error) => Err(RecordError::output(path, &error)),
         Ok(found) if found.is_symlink() => Err(RecordError::output(
             path,
-            "it is a symbolic link; name what it leads to, or something else, with -o",
+            "it is a symbolic link; give -o the name of its target, or another name",
         )),
         Ok(found) if !found.is_file() => Err(RecordError::output(
             path,
@@ -241,7 +241,7 @@ fn lock_part(path: &Path) -> Result<File, RecordError> {
             }
             result => result.map_err(fail)?,
         };
-        // Another recording may have taken the new file for an abandoned one.
+        // Another recording may have removed the new file as abandoned before it was locked.
         lock(&file, path)?;
         if is_at(&file, path).map_err(fail)? {
             return Ok(file);

@@ -52,7 +52,7 @@ pub enum RecordError {
     NotRoot,
     /// Not even root may trace the kernel.
     #[error(
-        "cannot record: the kernel refuses it, though this is root: it is locked down (see \
+        "cannot record: the kernel refuses it even to root: it is locked down (see \
          /sys/kernel/security/lockdown), or this is a container without CAP_SYS_ADMIN"
     )]
     Locked,
@@ -96,7 +96,7 @@ pub enum RecordError {
         reason: String,
     },
     /// A malformed page of the kernel's buffer.
-    #[error("cannot decode what CPU {cpu} recorded: {reason}")]
+    #[error("cannot decode the events of CPU {cpu}: {reason}")]
     Page {
         /// The CPU.
         cpu: u16,
@@ -125,7 +125,8 @@ pub enum RecordError {
 }
 
 impl RecordError {
-    /// The error of an operation on a file; a refusal has one meaning.
+    /// The error of an operation on a file. A refused permission always means that tracing is not
+    /// allowed.
     pub(super) fn kernel(what: &'static str, file: &Path, reason: io::Error) -> Self {
         match reason.kind() {
             io::ErrorKind::PermissionDenied => Self::refused(),

@@ -1,8 +1,8 @@
 //! Merges the events of all CPUs in the order of time.
 //!
-//! Each CPU's events are in order already, and all CPUs have one clock, so the earliest of the next
-//! events of all CPUs is the next one. Of events at the same nanosecond, that of the lower CPU
-//! comes first.
+//! The events of each CPU are in order already, and all CPUs have one clock. The next event of the
+//! recording is therefore the earliest of all CPUs' next events. At the same nanosecond, the lower
+//! CPU comes first.
 
 use std::{
     cmp::Reverse,
@@ -20,7 +20,7 @@ use super::{
     page::{Layout, Page},
 };
 
-/// Fast: it runs beside the recorded work, and leaves that work more page cache.
+/// A fast level: compression runs beside the recorded work. It leaves more page cache to that work.
 const LEVEL: i32 = 1;
 
 /// A spool that is being written.
@@ -79,7 +79,8 @@ pub(super) struct Turn<'m> {
     pub(super) cpu: u16,
     pub(super) nanos: u64,
     pub(super) bytes: &'m [u8],
-    /// Events of this CPU were lost before this one; with their number, if the kernel counted them.
+    /// Set if events of this CPU were lost before this event: their number, if the kernel counted
+    /// them.
     pub(super) lost: Option<Option<u64>>,
 }
 

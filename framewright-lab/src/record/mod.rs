@@ -2,16 +2,15 @@
 //!
 //! The kernel has tracepoints in its page allocator and writes their events into a ring buffer for
 //! each CPU. A recording is these events as text, and the kernel's tables from its start and end.
-//! It is made with three goals:
+//! It has three goals:
 //!
-//! * **Low overhead.** The kernel writes an event in some 40 ns; converting it to text takes the
-//!   kernel more than a microsecond. So the events are read in binary form (`trace_pipe_raw`), by
-//!   one thread for each CPU, and stored compressed; they are converted after the recording has
-//!   ended.
-//! * **No traces left.** All settings are those of a separate tracing instance, which is removed
-//!   with the recording: [`Session`] undoes its changes on every path. `instance` describes the
-//!   state after the program was killed.
-//! * **Completeness.** Files get their names when everything is written; events that the kernel
+//! * **Low overhead.** The kernel writes an event in some 40 ns; its conversion to text takes the
+//!   kernel more than a microsecond. One thread for each CPU therefore reads events in binary form
+//!   (`trace_pipe_raw`) and compresses them. They are converted after the end of the recording.
+//! * **No traces left.** All settings belong to a separate tracing instance, which is removed with
+//!   the recording: [`Session`] undoes its changes on every path. `shootdowns` describes the state
+//!   after the program was killed.
+//! * **Completeness.** Files get their names when all of them are written. Events that the kernel
 //!   lost are counted, noted at their place, and reported.
 //!
 //! | module        | job                                                               |

@@ -1,9 +1,9 @@
 //! The names of tasks.
 //!
-//! An event has only the number of its task. The kernel keeps the names of the last few tasks that
-//! it switched to, 128 by default, which a compilation exceeds within a second; and that setting is
-//! shared by all tracers. So the names of all tasks are read at the start, and two events report
-//! every change: `task_newtask` (a child has its parent's name) and `task_rename`.
+//! An event has only the number of its task. The kernel stores the names of the tasks that ran
+//! last, 128 by default; a compilation exceeds that within a second, and all tracers share the
+//! setting. The names of all tasks are therefore read at the start. Two events report every change:
+//! `task_newtask` (a child has its parent's name) and `task_rename`.
 
 use std::{collections::HashMap, fs, path::Path};
 
@@ -31,7 +31,7 @@ struct Change {
 }
 
 impl Names {
-    /// Knows the idle task only, and understands those of `formats` that name tasks.
+    /// Names of the idle task only; of `formats`, those that name tasks are used.
     pub(super) fn new(formats: &[Format]) -> Self {
         let change = |format: &Format| {
             let name = format.field("newcomm").or_else(|| format.field("comm"))?;
@@ -85,7 +85,7 @@ fn numbered(folder: &Path) -> impl Iterator<Item = (i32, std::path::PathBuf)> + 
     })
 }
 
-/// Whether `/proc` numbers tasks as the kernel's events do: not in a container.
+/// Whether `/proc` numbers tasks as the kernel's events do. In a container it does not.
 pub(super) fn proc_counts_as_the_kernel() -> bool {
     // The inode number of the initial PID namespace, the same on every Linux.
     const FIRST: &str = "pid:[4026531836]";

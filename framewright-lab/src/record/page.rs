@@ -13,8 +13,8 @@
 //!   type_len 31        the time itself, but for its topmost 5 bits
 //! ```
 //!
-//! If events were lost before a page, its length has the topmost of 32 bits set. If the next bit is
-//! set too, 64 bits after the data have their number.
+//! If events were lost before a page, the topmost of the 32 bits of its length is set. If the next
+//! bit is set too, 64 bits after the data contain their number.
 
 use std::ops::Range;
 
@@ -94,10 +94,10 @@ impl Layout {
     }
 }
 
-/// The position in a page. The bytes stay with their owner.
+/// The position in a page. The caller owns the bytes.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Page {
-    /// Events were lost before this page; with their number, if the kernel counted them.
+    /// Set if events were lost before this page: their number, if the kernel counted them.
     pub(super) lost: Option<Option<u64>>,
     time: u64,
     at: usize,

@@ -1,8 +1,8 @@
 //! Control of the kernel's tracing, from start to end of a recording.
 //!
-//! The order matters. At the start: buffers, events, readers, then the tables, then tracing on: so
-//! the recording has no events of the preparations, and the tables are those of its start. At the
-//! end: tracing off, then the tables, then everything else.
+//! The order matters. At the start: buffers, events, readers, then the tables, then tracing on. The
+//! recording thus has no events of the preparations, and the tables match its start. At the end:
+//! tracing off, then the tables, then everything else.
 
 use std::fs;
 use std::path::Path;
@@ -20,7 +20,7 @@ use super::{Destination, Tracefs};
 /// The largest default buffer of a CPU; machines with little memory have smaller ones.
 const LARGEST: u64 = 64 << 20;
 const LEAST: u64 = 1 << 20;
-/// By default all buffers together take at most this part of memory.
+/// By default all buffers together have at most memory divided by this number.
 const PART: u64 = 32;
 
 /// A running recording.
@@ -147,7 +147,7 @@ pub(super) fn page_layout(tracefs: &Tracefs) -> Result<Layout, RecordError> {
         destination::read(&file).map_err(|reason| RecordError::kernel("reading", &file, reason))?;
     Layout::parse(&text).ok_or_else(|| RecordError::Strange {
         file,
-        reason: "describes pages of a kind that this program does not know".into(),
+        reason: "describes an unknown kind of page".into(),
     })
 }
 
@@ -173,7 +173,7 @@ pub(super) fn read_formats(
         let Ok(text) = destination::read(&file) else { continue };
         formats.push(Format::parse(&text).ok_or_else(|| RecordError::Strange {
             file,
-            reason: "is no description of an event".into(),
+            reason: "is not the description of an event".into(),
         })?);
     }
     Ok(())

@@ -1,14 +1,13 @@
 //! Counts the shootdown interrupts that this process's own threads receive.
 //!
-//! `/proc/interrupts` counts those of the whole system. The event `tlb:tlb_flush` names the
-//! interrupted task; a tracing instance with that event for this process counts them.
+//! `/proc/interrupts` counts the shootdowns of the whole system. The event `tlb:tlb_flush` names
+//! the interrupted task; a tracing instance with that event for this process counts them.
 //!
-//! The tracing instance: buffers and settings of its own.
-//!
-//! It is created with tracing off, and removed at the end, on any error, and while a panic unwinds.
-//! If the program is killed, the kernel closes its files, and one of them is `free_buffer`, whose
-//! closing frees the buffer and (`disable_on_free`) stops tracing. Then an empty instance is left,
-//! which the next recording removes. No child process inherits that file.
+//! A tracing instance has buffers and settings of its own. It is created with tracing off, and
+//! removed at the end, on any error, and while a panic unwinds. If the program is killed, the
+//! kernel closes its files. One of them is `free_buffer`: closing it frees the buffer and
+//! (`disable_on_free`) stops tracing. An empty instance remains, which the next recording removes.
+//! No child process inherits that file.
 
 use std::{
     fs::{self, File},
@@ -155,7 +154,8 @@ impl Instance {
         self.set("tracing_on", if on { "1" } else { "0" })
     }
 
-    /// Removes it. No file in it may be open. The error is a message if it still exists.
+    /// Removes the instance. No file in it may be open. The error is a message: the instance still
+    /// exists.
     pub(super) fn remove(mut self) -> Result<(), String> {
         let removed = self.take_down();
         removed.map_err(|reason| {
@@ -186,7 +186,7 @@ impl Instance {
 
 impl Drop for Instance {
     fn drop(&mut self) {
-        // After an error, which was reported already.
+        // The instance is dropped after an error, which was already reported.
         let _ = self.take_down();
     }
 }

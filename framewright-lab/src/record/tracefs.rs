@@ -1,8 +1,7 @@
 //! Finds tracefs, or mounts it.
 //!
-//! An existing mount is used. Without one, the program makes a mount of its own that is attached to
-//! no folder: it is invisible to other processes, and ends with the program. The program changes no
-//! mounts of the machine.
+//! An existing mount is used. Without one, the program creates a mount that is attached to no
+//! folder. That mount is invisible to other processes, and ends with the program.
 
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
@@ -72,8 +71,8 @@ impl Tracefs {
         self.path("instances").join(format!("{PREFIX}{}", std::process::id()))
     }
 
-    /// Removes instances of recorders that were killed, and returns their names. The kernel refuses
-    /// to remove one that is in use. To be called before a recording is started.
+    /// Removes instances of killed recorders, and returns their names. The kernel refuses to remove
+    /// an instance in use. Called before a recording starts.
     pub fn remove_stale(&self) -> Vec<String> {
         let entries = fs::read_dir(self.path("instances")).into_iter().flatten().flatten();
         let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
@@ -81,7 +80,8 @@ impl Tracefs {
             // A new instance may not be in use yet, but its process lives.
             let maker = name.strip_prefix(PREFIX).and_then(|pid| pid.parse::<u32>().ok());
             let lives = |pid: u32| Path::new("/proc").join(pid.to_string()).exists();
-            // This process has made none so far: its number is that of an older process.
+            // This process has created no instance so far: an instance with its number is from an
+            // older process.
             maker.is_some_and(|pid| pid == std::process::id() || !lives(pid))
         });
         stale

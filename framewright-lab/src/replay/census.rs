@@ -1,13 +1,12 @@
-//! The state of the recorded frames at the start of the recording.
+//! The state of recorded frames at the start of the recording, and the replayed block of each
+//! recorded one.
 //!
-//! The first event that names a frame determines it: if it is freed, it was in use; if it is
-//! allocated without having left the zone before, or drained, it was on the lists of that CPU; if
-//! it leaves the zone, it was free.
+//! The first event that names a frame determines its state at the start. If the frame is freed, it
+//! was in use. If it is allocated before it leaves the zone, or drained, it was on the lists of
+//! that CPU. If it leaves the zone, it was free.
 //!
-//! The mapping of recorded blocks to replayed ones.
-//!
-//! Recorded blocks are aligned powers of two, so any two of them nest or are disjoint. Blocks
-//! larger than the library's largest order are stored as several.
+//! Recorded blocks are aligned powers of two, so any two of them nest or are disjoint. A block
+//! beyond the library's largest order is stored as several blocks.
 
 use framewright::{Block, Order, frame::PAGEBLOCK_ORDER};
 use std::collections::{BTreeMap, HashMap};
@@ -47,6 +46,14 @@ pub(super) struct Held {
     pub(super) order: u8,
 }
 
+/// The state of a frame at the start of the recording.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum AtStart {
+    Free,
+    /// In use, or on the lists of a CPU.
+    Taken,
+}
+
 impl Census {
     /// Takes an event into account.
     pub(super) fn add(&mut self, record: &Record) {
@@ -55,36 +62,36 @@ impl Census {
                 if has_lists(order) {
                     self.leaves_list(record.cpu, pfn, order);
                 }
-                self.name(pfn, order, false);
+                self.see(pfn, order, AtStart::Free);
                 // An estimate: requests of one type may be served from pageblocks of another.
                 self.pageblocks.entry(pageblock(pfn)).or_default().of.get_or_insert(migratetype);
             }
-            Event::Free { pfn, order } => self.name(pfn, order, true),
+            Event::Free { pfn, order } => self.see(pfn, order, AtStart::Taken),
             Event::PcpuDrain { pfn, order, migratetype } => {
                 self.leaves_list(record.cpu, pfn, order);
-                self.name(pfn, order, false);
+                self.see(pfn, order, AtStart::Free);
                 // This event has the pageblock's own type.
                 self.pageblocks.entry(pageblock(pfn)).or_default().of = Some(migratetype);
             }
-            Event::ZoneLocked { pfn, order, .. } => self.name(pfn, order, false),
-            Event::ExtFrag(event) => self.name(event.pfn, event.fallback_order, false),
+            Event::ZoneLocked { pfn, order, .. } => self.see(pfn, order, AtStart::Free),
+            Event::ExtFrag(event) => self.see(event.pfn, event.fallback_order, AtStart::Free),
             Event::AllocFailed { .. } | Event::FreeBatched { .. } | Event::Other => {}
         }
     }
 
-    /// A block has left the lists of a CPU: if it was never named before, it was there at the
+    /// A block has left the lists of a CPU. If no earlier event named it, it was there at the
     /// start.
     fn leaves_list(&mut self, cpu: u16, pfn: u64, order: u8) {
         let block = self.pageblocks.entry(pageblock(pfn)).or_default();
         let at = (pfn % PAGEBLOCK) as usize;
         if block.seen[at / 64] >> (at % 64) & 1 == 0 {
             self.held.push(Held { cpu, pfn, order });
-            self.name(pfn, order, true);
+            self.see(pfn, order, AtStart::Taken);
         }
     }
 
-    /// Frames are named; those that never were before were `taken` at the start, or free.
-    fn name(&mut self, pfn: u64, order: u8, taken: bool) {
+    /// An event names frames. Sets the state of those that no earlier event named.
+    fn see(&mut self, pfn: u64, order: u8, state: AtStart) {
         let size = 1u64 << order.min(PAGEBLOCK_ORDER);
         for pfn in (pfn..pfn + (1 << order)).step_by(size as usize) {
             let block = self.pageblocks.entry(pageblock(pfn)).or_default();
@@ -92,10 +99,9 @@ impl Census {
             // A fallback's block need not be aligned to its size.
             let at = (pfn % PAGEBLOCK) & !(size - 1);
             fill(&mut named, at as usize, size as usize);
-            for ((taken_of, seen), named) in block.taken.iter_mut().zip(&mut block.seen).zip(named)
-            {
-                if taken {
-                    *taken_of |= named & !*seen;
+            for ((taken, seen), named) in block.taken.iter_mut().zip(&mut block.seen).zip(named) {
+                if state == AtStart::Taken {
+                    *taken |= named & !*seen;
                 }
                 *seen |= named;
             }
@@ -162,8 +168,8 @@ impl<'m> Ledger<'m> {
         order: Order,
         freed: &mut Freed<'m>,
     ) {
-        // In nearly all cases it is a block as it was allocated, or one whose allocation was not
-        // recorded.
+        // Nearly always, this is a block as it was allocated, or a block without a recorded
+        // allocation.
         let Some(at) = self.overlapping(pfn, order) else {
             freed.unseen.push((pfn, order));
             return;
@@ -178,7 +184,8 @@ impl<'m> Ledger<'m> {
             let wanted = self.cut(machine, at, piece, pfn, order);
             freed.blocks.extend(wanted.block);
         } else {
-            // A union: each half by itself, with this piece back in its place.
+            // The freed block is a union of several: this piece stays, and each half is freed by
+            // itself.
             self.pieces.insert(at, piece);
             if let Some(half) = order.get().checked_sub(1).and_then(Order::new) {
                 self.free(machine, pfn, half, freed);
@@ -193,7 +200,8 @@ impl<'m> Ledger<'m> {
         (at + piece.order.frames() > pfn).then_some(at)
     }
 
-    /// Cuts the block of `order` at `pfn` out of the larger `piece` at `at`; the rest stays.
+    /// Splits the block of `order` at `pfn` off the larger `piece` at `at`. The rest stays
+    /// allocated.
     fn cut(
         &mut self,
         machine: &mut Machine<'_, 'm>,

@@ -100,7 +100,7 @@ struct Engine<'a, 'm, 's> {
     logical: Logical,
     kernel: Vec<KernelCounter>,
     samples: Vec<Sample>,
-    /// Reused for every event, so that events do not allocate.
+    /// Reused for every event, to avoid allocations.
     freed: Freed<'m>,
 }
 
@@ -173,8 +173,8 @@ impl<'a, 'm, 's> Engine<'a, 'm, 's> {
                 self.logical.unmatched_frees +=
                     u64::from(self.logical.unmatched_frames > unmatched);
             }
-            // Events of the kernel's own lists and zone are counted, not replayed: the library's
-            // lists work by themselves.
+            // Events of the kernel's lists and zones are counted, not replayed: the library manages
+            // its own.
             _ => {}
         }
     }

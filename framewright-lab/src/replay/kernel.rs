@@ -11,7 +11,8 @@ use std::{collections::BTreeMap, ops::AddAssign};
 use super::survey::has_lists;
 use crate::trace::{Event, snapshot::Zone};
 
-/// A kernel CPU's activity, as far as its events show it. In blocks, unless frames are named.
+/// The activity of a CPU of the recorded kernel, as far as its events show it. The unit is blocks,
+/// except where frames are named.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct KernelActivity {
     /// `mm_page_alloc`.
@@ -147,7 +148,8 @@ impl KernelCounter {
                 activity.pcpu_drain_frames += 1 << order;
             }
             Event::ExtFrag(event) => {
-                // It happens under the lock during a refill; alone it proves one too.
+                // The kernel reports it under the lock, during a refill. Without other events, it
+                // also proves a refill.
                 run = Run::Refill;
                 activity.refill_runs += u64::from(self.run != run);
                 if event.change_ownership {
@@ -162,8 +164,8 @@ impl KernelCounter {
     }
 }
 
-/// Orders that reports show: those of both the kernel and the library. Larger blocks count as
-/// several of the last of these.
+/// Orders in reports: those that both the kernel and the library have. A larger block counts as
+/// several of the last order.
 pub const SHOWN_ORDERS: usize = if Order::COUNT < COLUMNS { Order::COUNT } else { COLUMNS };
 
 /// Blocks by order.
@@ -248,7 +250,7 @@ impl FreeMemory {
 }
 
 impl FreeReport {
-    /// Adds the free memory of another zone. The kernel's is known if it is known of every zone.
+    /// Adds the free memory of another zone. The sum for the kernel is known only if every zone is.
     pub(super) fn add(&mut self, other: &Self) {
         self.start.add(&other.start);
         self.end.add(&other.end);

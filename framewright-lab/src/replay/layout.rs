@@ -15,7 +15,7 @@ use crate::trace::{Snapshot, snapshot::Zone};
 /// A bit for each frame of a pageblock.
 pub(super) type Map = [u64; PAGEBLOCK as usize / 64];
 
-/// The frames of one pageblock: those to be free, and the missing ones.
+/// The frames of one pageblock that are to be free, and those that are holes.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Layout {
     free: Map,
@@ -44,7 +44,7 @@ impl Layout {
         self.is_used(at, size) && !self.is_free(at ^ size, size)
     }
 
-    /// Turns frames that are not free into a hole.
+    /// Makes frames that are not free a hole.
     pub(super) fn punch(&mut self, at: usize, size: usize) {
         (at..at + size).for_each(|frame| fill(&mut self.holes, frame, 1));
     }
@@ -69,7 +69,7 @@ impl Layout {
         runs(move |frame| self.is_used(frame, 1))
     }
 
-    /// Runs of frames that are no holes.
+    /// Runs of frames that are not holes.
     pub(super) fn present_runs(&self) -> impl Iterator<Item = (usize, usize)> {
         runs(move |frame| self.is_present(frame, 1))
     }
@@ -149,8 +149,8 @@ fn scale(zones: &[&Zone]) -> Option<u32> {
     u32::try_from(scale).ok().filter(|scale| (1..=3000).contains(scale))
 }
 
-/// The lowmem reserve of a zone, as one frame for a number of frames of the higher zones of its
-/// node; `None` if the snapshot lacks it.
+/// The lowmem reserve of a zone as a ratio: frames in the higher zones of its node per reserved
+/// frame; `None` if the snapshot lacks it.
 fn reserve_ratio(zone: &Zone, snapshot: &Snapshot) -> Option<u32> {
     let of_node: Vec<&Zone> =
         snapshot.zones.iter().filter(|other| other.node == zone.node).collect();

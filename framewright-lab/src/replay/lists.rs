@@ -1,12 +1,10 @@
-//! Fills the lists of CPUs as the kernel's were at the start of the recording.
-//!
-//! The recording names most of the blocks that were on them: those that left them later. For the
-//! others, neighbours are used.
-//!
-//! Brings a machine into the state at the start of the recording.
+//! Brings a machine into the state at the start of the recording, with CPU lists as the kernel had
+//! them.
 //!
 //! All frames that are neither free nor holes in the map are allocated, block by block, and become
-//! the stand-ins. Then each CPU frees as many of them onto its lists as the kernel had there.
+//! the stand-ins. Then each CPU frees as many stand-ins onto its lists as the kernel had there. The
+//! recording names most of these blocks, because they leave the lists later; neighbours represent
+//! the others.
 
 use framewright::{Block, CpuId, MigrateType, Order, Pfn, Request, ZoneId, observe::CpuStats};
 
@@ -31,8 +29,9 @@ const LOOK_EVERY: usize = 63;
 /// Number of times that a block is freed onto CPU lists.
 const OFFERS: usize = 4;
 
-/// Lets the lists of a CPU for a zone grow to the limit of the kernel's lists. Their limit adapts
-/// to use: so they are used, while all memory is free, and drained again.
+/// Raises the limit of a CPU's lists for a zone to that of the kernel's lists. The limit adapts to
+/// use. While all memory is free, this function therefore allocates and frees, and then drains the
+/// lists.
 pub(super) fn widen(machine: &mut Machine<'_, '_>, zone: &ZonePlan, cpu: u16) {
     let wanted = zone.cpus[usize::from(cpu)].high;
     let Some(id) = machine.id_of(zone) else { return };
@@ -42,7 +41,8 @@ pub(super) fn widen(machine: &mut Machine<'_, '_>, zone: &ZonePlan, cpu: u16) {
     };
     let page = request(zone, Order::ZERO, MigrateType::Movable);
     let mut blocks = Vec::new();
-    // If their limit does not adapt, allocating as many frames as they should hold ends the loop.
+    // If the limit does not adapt, the loop ends after as many allocated frames as the lists should
+    // contain.
     while high(machine, id) < wanted && (blocks.len() as u64) < wanted {
         let batch = (0..LOOK_EVERY).map_while(|_| machine.alloc(cpu, page));
         let before = blocks.len();
@@ -57,7 +57,7 @@ pub(super) fn widen(machine: &mut Machine<'_, '_>, zone: &ZonePlan, cpu: u16) {
     machine.drain(cpu);
 }
 
-/// Takes the stand-ins for a CPU's lists, in the order in which they are to be freed.
+/// Removes the stand-ins for a CPU's lists, and returns them in the order in which to free them.
 pub(super) fn choose<'m>(
     machine: &mut Machine<'_, 'm>,
     zone: usize,
@@ -66,7 +66,7 @@ pub(super) fn choose<'m>(
     stand_ins: &mut StandIns<'m>,
 ) -> Vec<Block<'m>> {
     let mut unknown = lists.unknown();
-    // Blocks that never left the lists in the recording were the deepest.
+    // Blocks that did not leave the lists in the recording were at the bottom.
     let (mut taken, mut blocks) = (Vec::new(), Vec::new());
     while unknown > 0 {
         let order = Order::new(NEIGHBOURS.min(unknown.ilog2() as u8)).unwrap_or_default();
@@ -79,7 +79,7 @@ pub(super) fn choose<'m>(
             to_frames(machine, block, &mut blocks);
         }
     }
-    // The first to leave was the last that was freed.
+    // The first block to leave was the last to be freed.
     for held in lists.known.iter().rev() {
         let of = census.pageblocks.get(&pageblock(held.pfn)).and_then(|recorded| recorded.of);
         let order = Order::new(held.order).unwrap_or(Order::PAGEBLOCK);
@@ -98,7 +98,7 @@ fn to_frames<'m>(machine: &mut Machine<'_, 'm>, block: Block<'m>, frames: &mut V
     to_frames(machine, high, frames);
 }
 
-/// Puts blocks on a CPU's lists by freeing them there. Returns those that do not stay there.
+/// Frees blocks to a CPU's lists. Returns those that do not stay there.
 ///
 /// Lists above their limit give blocks back to the zone. These are allocated and freed again, until
 /// hardly any block goes back.
@@ -114,7 +114,7 @@ pub(super) fn fill<'m>(
         for block in blocks.drain(..) {
             let page = request(zone, block.order(), type_of(machine, &block));
             machine.free(cpu, block);
-            // An uninterrupted series of frees would make the lists drain more and more.
+            // An uninterrupted series of frees would increase the number of drained blocks.
             if let Some(block) = machine.alloc(cpu, page) {
                 machine.free(cpu, block);
             }

@@ -1,9 +1,9 @@
 //! The positions of the pageblocks of a zone, and their layouts at the start.
 //!
-//! The tables have counts without positions. Free pairs of buddies and free single pageblocks are
-//! distributed evenly over the zone, so that none of them merge, and free blocks evenly over the
-//! pageblocks of their type. Pageblocks that the recording names come first of their type, without
-//! free frames at places that the recording shows in use.
+//! The tables contain counts without positions. Free pairs of buddies and free single pageblocks
+//! are distributed evenly over the zone, and do not merge. Free blocks are distributed evenly over
+//! the pageblocks of their type. Pageblocks that the recording names are the first of their type;
+//! frames that the recording shows in use are not free.
 
 use framewright::{FrameRange, MigrateType, Pfn};
 
@@ -26,7 +26,7 @@ pub(super) struct PageblockMap {
 #[derive(Debug, Default)]
 pub(super) struct Used {
     pub(super) layout: Layout,
-    /// The recorded pageblock that it stands for.
+    /// The recorded pageblock that it represents.
     pub(super) recorded: Option<u64>,
 }
 
@@ -101,8 +101,7 @@ fn place(plan: &TypePlan, blocks: &mut [Used], taken: &dyn Fn(u64) -> Option<Map
         }
         used.layout.place(&mut wanted, &taken(used));
     }
-    // Blocks that did not fit in their turn use the remaining space, in the end even frames that
-    // were in use.
+    // Blocks that did not fit use the remaining space, and at last even frames that were in use.
     for used in &mut *blocks {
         used.layout.place(&mut wanted, &taken(used));
     }
@@ -112,8 +111,8 @@ fn place(plan: &TypePlan, blocks: &mut [Used], taken: &dyn Fn(u64) -> Option<Map
     wanted == [0; SMALL_ORDERS]
 }
 
-/// Makes holes for the frames of the zone's pageblocks that are not managed: in as few pieces as
-/// possible, because a kernel's own memory is rarely scattered.
+/// Makes holes for the unmanaged frames of the zone's pageblocks, in as few pieces as possible: a
+/// kernel's own memory is rarely scattered.
 fn punch_holes(plan: &ZonePlan, used: &mut [Vec<Used>; TYPES]) {
     let mut left = (plan.pageblocks * PAGEBLOCK - plan.managed) as usize;
     if left == 0 {
@@ -189,8 +188,8 @@ fn arrange(plan: &ZonePlan, used: [Vec<Used>; TYPES]) -> Vec<PageblockMap> {
     map
 }
 
-/// Numbers of the pageblocks of a zone. If it has fewer than it spans, the missing ones are
-/// unknown: all are put at its start but the last, which is at its end.
+/// Numbers of the pageblocks of a zone. If pageblocks are missing in its span, their positions are
+/// unknown: the last pageblock is then at the end of the zone, and all others at its start.
 fn numbers(plan: &ZonePlan) -> Vec<u64> {
     let last = plan.first + plan.spanned - 1;
     let mut numbers: Vec<u64> = (plan.first..).take(plan.pageblocks as usize).collect();
@@ -222,7 +221,7 @@ fn share(blocks: u64, number: u64, places: u64) -> u64 {
     (until(number + 1) - until(number)) as u64
 }
 
-/// The frames that are no holes, as ranges.
+/// The frames that are not holes, as ranges.
 pub(super) fn ranges(zone: &[PageblockMap]) -> Vec<FrameRange> {
     let mut ranges: Vec<[u64; 2]> = Vec::new();
     for block in zone {

@@ -1,30 +1,30 @@
 //! Replay: the library repeats the work of a real kernel.
 //!
 //! A recording has the allocations and frees of each CPU, with their frames, in order. The replay
-//! is a machine with the same number of CPUs, whose events run one after another in recorded order,
-//! on one thread: the same recording and settings give the same result, byte for byte. There are no
-//! real frames, only the allocator's own metadata.
+//! is a machine with the same number of CPUs. One thread replays their events one after another, in
+//! recorded order: the same recording and settings give the same result, byte for byte. There are
+//! no real frames, only the allocator's own metadata.
 //!
-//! It replays *logical* allocations. A recorded frame number only identifies the allocation that a
-//! free ends; the allocator chooses the position of a block. Five cases need care:
+//! The replay repeats *logical* allocations. A recorded frame number only identifies the allocation
+//! that a free ends; the library chooses the position of a block. Five cases need care:
 //!
 //! * **Frees without a recorded allocation.** The machine was running before the recording started,
 //!   so up to half of the frees end earlier allocations. Each frees a *stand-in*: a block of the
 //!   same order from memory that was in use at the start.
 //! * **The start.** With a snapshot, memory starts in its state: the same zones with the same
 //!   reserves, as many frames in use and on CPU lists, and the same free blocks by zone,
-//!   migratetype and order, so that fragmentation starts as the kernel's. Without one, a
-//!   [survey](Survey) of the recording computes the necessary memory.
+//!   migratetype and order: fragmentation starts as in the kernel. Without one, a [survey](Survey)
+//!   of the recording computes the necessary memory.
 //! * **Zones.** A recorded frame number determines the zone that the kernel used: the replay uses
 //!   the same.
 //! * **Unrecorded frees.** If the kernel allocates a frame that is still allocated in the
 //!   recording, its free was not recorded, and it is freed first.
-//! * **Parts and unions.** A block may be freed in parts, and parts as one block; the ledger
-//!   splits.
+//! * **Parts and unions.** A block may be freed in parts, and parts may be freed as one block. The
+//!   ledger splits blocks.
 //!
-//! Frees without a stand-in are counted as *unmatched*. At the end the frames in use are compared
-//! with the number computed from the recording, start + allocated - freed; and free blocks with the
-//! snapshot from the end, if there is one.
+//! Frees without a stand-in are counted as *unmatched*. At the end, the frames in use are compared
+//! with the number computed from the recording: start + allocated - freed. Free blocks are compared
+//! with the snapshot from the end, if there is one.
 //!
 //! | module      | job                                                             |
 //! |-------------|-----------------------------------------------------------------|
@@ -80,8 +80,8 @@ pub struct Tables {
 
 /// Replays `recording` with the settings `tuning`.
 ///
-/// `survey` is the result of [`Survey::of`] for the same recording; it can be used for any number
-/// of replays. `progress` is called from time to time with the finished part, from 0 to 1.
+/// `survey` is the result of [`Survey::of`] for the same recording, for any number of replays.
+/// `progress` gets the finished part, from 0 to 1, at intervals.
 ///
 /// # Errors
 /// The recording cannot be read, the machine of the recording or the snapshot cannot be built with

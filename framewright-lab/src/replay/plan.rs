@@ -1,6 +1,6 @@
 //! The machine to build: its zones, its CPUs, and its state at the start of the recording.
 //!
-//! It is computed from the snapshot; without one, from the minimum that the recording needs.
+//! The source is the snapshot or, without one, the minimum that the recording needs.
 
 use framewright::frame::PAGEBLOCK_ORDER;
 use framewright::{MigrateType, NodeId, ZoneKind};
@@ -68,9 +68,9 @@ pub(super) struct TypePlan {
 pub(super) struct ListsPlan {
     /// Frames on them.
     pub(super) count: u64,
-    /// Frames that they were allowed to hold.
+    /// The limit of frames on them.
     pub(super) high: u64,
-    /// Blocks that are known to have been on them; at most `count` frames.
+    /// Blocks on them that the recording names; at most `count` frames.
     pub(super) known: Vec<Held>,
     /// Frames of these.
     known_frames: u64,
@@ -91,7 +91,8 @@ impl TypePlan {
         self.free_pageblocks().saturating_mul(PAGEBLOCK).saturating_add(self.small_frames())
     }
 
-    /// Minimum number of pageblocks for its small free blocks, each with a frame in use.
+    /// Minimum number of pageblocks for its small free blocks, if each pageblock has a frame in
+    /// use.
     pub(super) fn least_used(&self) -> u64 {
         self.small_frames().div_ceil(PAGEBLOCK - 1)
     }
@@ -105,8 +106,8 @@ impl TypePlan {
         self.free_blocks.iter_mut().zip(other.free_blocks).for_each(|(sum, of)| *sum += of);
     }
 
-    /// The fraction `part`/`whole` of these, rounded down; the rest of a free block becomes smaller
-    /// ones.
+    /// The fraction `part`/`whole` of these pageblocks, rounded down. The rest of a free block
+    /// becomes smaller blocks.
     pub(super) fn scaled(&self, part: u64, whole: u64) -> Self {
         let (part, whole) = (u128::from(part), u128::from(whole.max(1)));
         let scale = |count: u64| (u128::from(count) * part / whole) as u64;
@@ -154,8 +155,8 @@ impl Plan {
         Ok(plan)
     }
 
-    /// A machine that is large enough for the recording: stand-ins for every free whose allocation
-    /// was not recorded, plus the recording's peak, plus a quarter, plus 256 MiB.
+    /// A machine that is large enough for the recording: stand-ins for every free without a
+    /// recorded allocation, plus the recording's peak, plus a quarter, plus 256 MiB.
     pub(super) fn from_survey(survey: &Survey) -> Self {
         let in_use = survey.unseen_frames;
         let peak = in_use.saturating_add_signed(survey.peak);
@@ -181,8 +182,8 @@ impl Plan {
         known.or(largest).unwrap_or(0)
     }
 
-    /// Leaves the zones at their recorded positions, if they fit there; otherwise puts them one
-    /// after the other.
+    /// Places the zones at their recorded positions if they fit there, and otherwise one after the
+    /// other.
     fn place(&mut self) {
         let ends = self.zones.iter().map(|zone| zone.first + zone.spanned);
         let starts = self.zones.iter().skip(1).map(|zone| zone.first);
@@ -234,7 +235,7 @@ impl ZonePlan {
         Ok(plan)
     }
 
-    /// A zone of which only sizes are known: free memory is in the largest possible blocks.
+    /// A zone with known sizes only: free memory is in the largest possible blocks.
     pub(super) fn untyped(node: NodeId, kind: ZoneKind, managed: u64, taken: u64) -> Self {
         let pageblocks = managed.div_ceil(PAGEBLOCK);
         let holes = pageblocks.saturating_mul(PAGEBLOCK) - managed;
@@ -255,7 +256,7 @@ impl ZonePlan {
     }
 
     /// A zone from buddyinfo and pagetypeinfo; `None` if they are missing, or contradict zoneinfo,
-    /// which is the required table.
+    /// the required table.
     pub(super) fn typed(
         node: NodeId,
         kind: ZoneKind,
@@ -335,8 +336,8 @@ fn planted(zone: &Zone, pageblock_order: u8) -> Option<[TypePlan; TYPES]> {
     Some(plans)
 }
 
-/// Free blocks of each type by order. The kernel stops counting a list at 100,000; then buddyinfo
-/// has the difference, unless two types were capped at the same order.
+/// Free blocks of each type by order. The kernel stops counting a list at 100,000. In that case
+/// buddyinfo gives the difference, unless two types reached the cap at the same order.
 fn uncapped(zone: &Zone) -> Vec<Vec<u64>> {
     let mut types: Vec<Vec<u64>> = zone.types.iter().map(|of| of.free_blocks.clone()).collect();
     for (order, &all) in zone.free_blocks.iter().enumerate() {

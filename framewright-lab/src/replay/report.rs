@@ -107,7 +107,8 @@ pub struct Logical {
     pub unmatched_frames: u64,
     /// Frees of a part of a block.
     pub partial_frees: u64,
-    /// Allocations of frames that were still allocated: their unrecorded free was done first.
+    /// Allocations of frames that were still allocated: the replay first frees them, because their
+    /// free was not recorded.
     pub reallocations: u64,
     /// Frames freed that way.
     pub freed_unseen_frames: u64,
@@ -223,7 +224,7 @@ impl Activity {
         self.zone_lock_frames as f64 / self.zone_lock_acquisitions.max(1) as f64
     }
 
-    /// Share of the requests with per-CPU lists that were served by the lists, in percent.
+    /// Requests that the per-CPU lists served, in percent of all requests of their orders.
     #[must_use]
     pub fn hit_percent(&self) -> f64 {
         100.0 * self.list_hits as f64 / (self.list_hits + self.list_misses).max(1) as f64

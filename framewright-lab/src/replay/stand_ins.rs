@@ -1,10 +1,10 @@
 //! Stand-ins: memory that was in use before the recording started.
 //!
-//! A free without a recorded allocation frees a stand-in. The choice of the stand-in matters for
-//! fragmentation: neighbours in the recorded machine should be neighbours here. So each recorded
-//! pageblock is assigned a replayed one, of the same zone and, if known, of the same migratetype,
-//! and a free takes the frames at the same offset if they are in use. Otherwise (the pageblocks
-//! have different free frames) it takes any block of that order.
+//! A free without a recorded allocation frees a stand-in. The choice of the stand-in affects
+//! fragmentation: neighbours on the recorded machine should be neighbours in the replay. Each
+//! recorded pageblock is therefore assigned a replayed one of the same zone and, if known, of the
+//! same migratetype. A free frees the frames at the same offset if they are in use. If they are
+//! not, because the free frames of the two pageblocks differ, it frees any block of that order.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -84,15 +84,15 @@ impl<'m> StandIns<'m> {
         blocks.insert(at, block);
     }
 
-    /// To be called after all places were added: they are assigned in this order.
+    /// Ends the additions. Places are assigned in the order in which they were added.
     pub(super) fn seal(&mut self) {
         for places in self.pools.iter_mut().flat_map(|pool| &mut pool.unassigned) {
             places.reverse();
         }
     }
 
-    /// Takes stand-ins for the recorded block at `pfn` of a zone, at most a pageblock: 2^order
-    /// frames in one or more blocks, fewer only if none are left. `of` is the migratetype of the
+    /// Removes stand-ins for the recorded block at `pfn` of a zone, at most a pageblock: 2^order
+    /// frames in one or more blocks, or fewer if no more are left. `of` is the migratetype of the
     /// recorded pageblock, if known.
     pub(super) fn take(
         &mut self,
@@ -118,14 +118,14 @@ impl<'m> StandIns<'m> {
         }
         let pool = self.pools.get_mut(zone)?;
         let place = pool.unassigned[type_of(of)].pop().or_else(|| {
-            // Most pageblocks are movable, so most spare ones are, too.
+            // Most pageblocks are movable, so spare ones are most likely movable, too.
             [1, 2, 0].into_iter().find_map(|other: usize| pool.unassigned[other].pop())
         })?;
         self.assigned.insert(recorded, place);
         Some(place)
     }
 
-    /// Takes the 2^order frames at `offset` of a place, if all of them are in use.
+    /// Removes the 2^order frames at `offset` of a place, if all of them are in use.
     fn take_at(
         &mut self,
         machine: &mut Machine<'_, 'm>,
@@ -138,7 +138,8 @@ impl<'m> StandIns<'m> {
         let first = blocks.partition_point(|block| end(block) <= offset);
         let last = blocks.partition_point(|block| start(block) < offset + order.frames());
         let frames: u64 = blocks[first..last].iter().map(|block| block.order().frames()).sum();
-        // Aligned blocks nest: there is one block around the frames, or all are within them.
+        // Aligned blocks nest: either one block contains the frames, or the frames consist of whole
+        // blocks.
         if frames < order.frames() {
             return false;
         }
@@ -180,7 +181,7 @@ impl<'m> StandIns<'m> {
         block
     }
 
-    /// Takes any 2^order frames, of the zone as long as it has any: one block if there is one, else
+    /// Removes any 2^order frames, from the zone while it has any: one block if there is one, else
     /// smaller ones.
     pub(super) fn take_any(
         &mut self,
@@ -319,7 +320,7 @@ mod tests {
                 .flat_map(|_| take(&mut stand_ins, machine, 5 << 9, ORDER_3))
                 .map(|(_, order)| 1 << order)
                 .sum();
-            // Smaller pieces, once there are no larger ones; the number of frames is right.
+            // After the larger pieces come smaller ones; the number of frames is right.
             assert_eq!(rest, 512 - 1 - 8 - 8);
             assert_eq!(stand_ins.pools[0].blocks, [0; Order::COUNT]);
             assert!(take(&mut stand_ins, machine, 0, Some(Order::ZERO)).is_empty());

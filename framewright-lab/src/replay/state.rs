@@ -2,8 +2,8 @@
 //! another machine.
 //!
 //! The kernel's tables count free blocks and pageblocks by migratetype; `vmstat` counts the pages
-//! of programs, files and huge pages. These are used as shares: of all zones together, because the
-//! other machine has one, scaled to its number of pageblocks. The tables have no positions of
+//! of programs, files and huge pages. The counts of all zones are added, because the other machine
+//! has one zone, and scaled to its number of pageblocks. The tables contain no positions of
 //! pageblocks: these are drawn at random.
 
 use std::path::Path;
@@ -85,7 +85,8 @@ impl State {
                     .into(),
             ));
         };
-        // Shared memory is counted as pages of files, but cannot be dropped, like programs' own.
+        // Shared memory counts as pages of files, but like the memory of programs it cannot be
+        // dropped.
         let shared = count("nr_shmem").unwrap_or(0).min(cached);
         let movable = &mut types[MigrateType::Movable as usize];
         let huge = count("nr_anon_transparent_hugepages").unwrap_or(0);

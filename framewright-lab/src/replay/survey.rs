@@ -1,7 +1,7 @@
 //! The first reading of a recording: its validity, and the machine that it needs.
 //!
-//! Reading is several times faster than replaying, so reading the whole file first costs little,
-//! and a malformed line near its end is reported before any work is done.
+//! Reading is several times faster than replaying. A first reading of the whole file costs little,
+//! and reports a malformed line near the end before any work is done.
 
 use framewright::{
     MigrateType,
@@ -38,7 +38,7 @@ pub struct Survey {
     pub others: BTreeMap<String, u64>,
     /// Missing parts of the recording. The caller prints them.
     pub warnings: Vec<Warning>,
-    /// Frames with a recorded free, but without a recorded allocation.
+    /// Frames with a recorded free and no recorded allocation.
     pub unseen_frames: u64,
     /// The maximum number of frames in use, counted from 0 at the start.
     pub(super) peak: i64,
@@ -137,7 +137,7 @@ impl Tally {
                 self.peak = self.peak.max(self.balance);
             }
             Event::Free { pfn, order } => {
-                // Parts of larger blocks count as unseen, too, which only makes the machine larger.
+                // Parts of larger blocks count as unseen, too. This only makes the machine larger.
                 if self.live.remove(&pfn) != Some(order) {
                     self.unseen_frames += 1 << order;
                 }

@@ -155,7 +155,7 @@ fn a_free_without_a_stand_in_is_unmatched() {
         .free(0, 0x40, 1)
         .free(0, 0x80, 0)
         .replay(Some(&machine(1 << 16, (1 << 16) - 1)));
-    // There is one stand-in, for half of the first free.
+    // The only stand-in serves half of the first free.
     assert_eq!((report.logical.unmatched_frees, report.logical.unmatched_frames), (2, 2));
     assert_eq!((report.balance.recorded, report.balance.replayed), (14, 16));
     assert!(report.balance.difference_percent > 10.0);

@@ -1,12 +1,12 @@
-//! Runs side by side, in the shape that developers of memory managers know.
+//! Runs side by side, in the form that developers of memory managers know.
 //!
 //! ```text
 //!                  before             after
 //! Mean   27.50 (   0.00%)  48.10 (  74.91%)
 //! ```
 //!
-//! The first run is the baseline. A percentage is a *gain*: positive is better, also for figures of
-//! which less is better. Beyond 1000 % the ratio is shown: `-21.75x` is 21.75 times worse.
+//! The first run is the baseline. A percentage is a *gain*: positive is better, even if lower
+//! figures are better. Beyond 1000 % the ratio is shown: `-21.75x` is 21.75 times worse.
 
 use indexmap::IndexMap;
 
@@ -91,8 +91,8 @@ impl<'r> Comparison<'r> {
     }
 }
 
-/// The gain of `new` over `base` in percent: positive is better. `None` if the baseline is zero
-/// and the other is not.
+/// The gain of `new` over `base` in percent: positive is better. `None` if only the baseline is
+/// zero.
 pub fn gain_percent(new: f64, base: f64, better: Better) -> Option<f64> {
     if new == base {
         return Some(0.0);
@@ -117,7 +117,7 @@ fn value(metric: &Metric) -> String {
 
 fn decimals(metric: &Metric) -> usize {
     match metric.unit {
-        // A mean or median of small counts. In large ones a half is not worth a digit.
+        // A mean or median of small counts. For large counts, a fraction is insignificant.
         Unit::Count if metric.median.fract() != 0.0 && metric.median.abs() < 100.0 => 2,
         unit => unit.decimals(),
     }
@@ -141,7 +141,8 @@ fn is_shown_as_zero(metric: &Metric) -> bool {
     metric.median.abs() * 10_f64.powi(decimals(metric) as i32) < 0.5
 }
 
-/// `gain` in percent, or, if that is a large number, the ratio of `metric` and `base`, negative for worse.
+/// `gain` in percent, or, if that is a large number, the ratio of `metric` and `base`, negative if
+/// `metric` is worse.
 fn gain_text(metric: &Metric, base: &Metric, gain: f64) -> String {
     if gain.abs() < RATIO_PERCENT {
         return format!("{}%", decimal(gain, 2));
@@ -245,7 +246,8 @@ pub(crate) fn metrics<O>(figures: &[Figure<O>], outcomes: &[O]) -> IndexMap<Stri
     figures.iter().filter_map(metric).collect()
 }
 
-/// A set of counters: the difference of two readings is an interval, the sum adds several CPUs.
+/// A set of counters. The difference of two readings is an interval; the sum is that of several
+/// CPUs.
 macro_rules! counters {
     ($(#[$about:meta])* $vis:vis struct $set:ident; $($(#[$doc:meta])* $name:ident,)*) => {
         $(#[$about])*

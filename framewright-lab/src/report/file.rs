@@ -2,13 +2,9 @@
 //!
 //! The text is written to a temporary file beside the target of the path, flushed to the disk, and
 //! renamed in one step. A reader of the file sees the old report or the new one, and a run that is
-//! killed leaves the old one unchanged. Devices and pipes are written to directly.
-//!
-//! Destinations.
-//!
-//! A regular file is replaced as a whole; a device or a pipe is written to. A regular file to which
-//! this process already writes its output (`> out.txt` and `/dev/stdout`) is written to, too:
-//! replacing it would lose that output.
+//! killed leaves the old one unchanged. Devices and pipes are written to directly, and so is a
+//! regular file to which this process already writes its output (`> out.txt` and `/dev/stdout`): a
+//! replacement would lose that output.
 
 use std::{
     fs::{self, File, Metadata, OpenOptions},
@@ -32,7 +28,7 @@ pub(super) enum Destination {
 }
 
 impl Destination {
-    /// Determines the kind of `path`, through all links, without opening it.
+    /// Determines the kind of the file behind all links of `path`, without opening it.
     pub(super) fn of(path: &Path) -> io::Result<Self> {
         let found = match fs::metadata(path) {
             Ok(found) => found,
@@ -95,8 +91,8 @@ fn same(a: &Metadata, b: &Metadata) -> bool {
     (a.dev(), a.ino()) == (b.dev(), b.ino())
 }
 
-/// The output of this process that `found` is. A second opening of the same file would overwrite
-/// the first one's text; the copy shares its position.
+/// The output of this process, if `found` is the same file. The copy shares the position of the
+/// output; a second opening of the file would overwrite its text.
 #[cfg(unix)]
 fn output_that_is(found: &Metadata) -> Option<File> {
     use std::os::fd::AsFd;
@@ -107,7 +103,7 @@ fn output_that_is(found: &Metadata) -> Option<File> {
     })
 }
 
-/// As above, by name only: stable Rust has no file numbers on other systems.
+/// Compares names only: stable Rust has no file numbers on other systems.
 #[cfg(not(unix))]
 pub(super) fn same_file(a: &Path, b: &Path) -> bool {
     matches!((fs::canonicalize(a), fs::canonicalize(b)), (Ok(a), Ok(b)) if a == b)
@@ -148,8 +144,8 @@ pub fn check_destination(path: &Path, inputs: &[&Path]) -> Result<(), ReportErro
     }
 }
 
-/// Whether [`write_json`] replaces the file at `path`, in one step that should not be interrupted.
-/// Otherwise it may wait for the reader of a pipe.
+/// Whether [`write_json`] replaces the file at `path`, in one step that must not be interrupted.
+/// Otherwise the write may wait for the reader of a pipe.
 pub fn replaces(path: &Path) -> bool {
     matches!(Destination::of(path), Ok(Destination::File(_)))
 }
@@ -199,12 +195,11 @@ fn until_reader_leaves(written: io::Result<()>) -> io::Result<()> {
 }
 
 fn temporary_beside(target: &Path) -> io::Result<NamedTempFile> {
-    // Unlike most temporary files, reports are for other users to read, as far as the umask
-    // permits.
+    // Unlike most temporary files, other users may read reports, as far as the umask permits.
     let mut builder = tempfile::Builder::new();
     builder.prefix(".framewright-").suffix(".tmp");
-    // Errors of `tempfile` contain the temporary name, which means nothing to the user; the
-    // system's error is returned instead.
+    // Errors of `tempfile` contain the temporary name, which the user does not know. This returns
+    // the system's error instead.
     let mut said = None;
     let made = builder.make_in(folder_of(target), |path| {
         let file = File::create_new(path);

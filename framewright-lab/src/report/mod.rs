@@ -1,8 +1,8 @@
 //! Results: one model for every workload, written as JSON and shown as tables.
 //!
 //! The result of a workload is a [`Report`]: the program, the machine, the settings, and the
-//! figures. Programs read it as JSON; people read it as tables in the form that developers of
-//! memory managers know. Both have the same content, because both are made from the same value.
+//! figures. Programs read it as JSON, people as tables in the form that developers of memory
+//! managers know. Both show the same value.
 //!
 //! | module        | job                                                       |
 //! |---------------|-----------------------------------------------------------|

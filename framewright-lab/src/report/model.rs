@@ -1,4 +1,4 @@
-//! The model: plain data with a fixed order, so that equal results are equal bytes.
+//! The model: plain data in a fixed order. Equal results are equal bytes.
 
 use indexmap::{IndexMap, IndexSet};
 use serde::{Deserialize, Serialize, Serializer};
@@ -228,8 +228,8 @@ impl Check {
         Self { name: name.into(), passed, detail: detail.into() }
     }
 
-    /// The check that all invariants held, with this description; a run that violates one ends with
-    /// an error.
+    /// The check that all invariants held, with this description. It always passes: a run that
+    /// violates an invariant ends with an error.
     pub(crate) fn invariants(detail: String) -> Self {
         Self::new("invariants", true, detail)
     }
@@ -244,7 +244,7 @@ impl Verdict {
 
 /// Whole numbers are written without a fraction.
 pub(super) fn short<S: Serializer>(value: &f64, serializer: S) -> Result<S::Ok, S::Error> {
-    /// Up to here an `f64` represents every whole number exactly.
+    /// An `f64` represents every whole number up to this one exactly.
     const EXACT: f64 = 9_007_199_254_740_992.0;
     if value.fract() == 0.0 && value.abs() < EXACT {
         serializer.serialize_i64(*value as i64)

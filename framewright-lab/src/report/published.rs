@@ -1,15 +1,15 @@
 //! Published figures, and ours beside them.
 //!
-//! A figure is *published* (by others, on their machine), counted in a running *kernel* (by us, if
-//! possible), *measured* (counted while our code ran) or *modelled* (in cycles of a simulated
-//! machine). The four are separate fields, so that they have separate columns.
+//! A figure is *published* (by others, on their machine), counted in a running *kernel*, *measured*
+//! (counted during the run of our code) or *modelled* (in cycles of a simulated machine). These
+//! four are separate fields, for separate columns.
 
 use serde::{Deserialize, Serialize};
 
 use super::model::short;
 use super::{Better, Metric, Unit};
 
-/// One figure, before and after a change: the published beside ours.
+/// One figure before and after a change: the published values, and ours.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Row {
     /// Its experiment.
@@ -42,14 +42,14 @@ pub struct Row {
     pub against: Reference,
     /// Whether it is judged.
     pub role: Role,
-    /// Values up to this are taken as zero.
+    /// Values up to this one count as zero.
     #[serde(serialize_with = "short")]
     pub resolution: f64,
     /// The judgement; `None` before it.
     pub agreement: Option<Agreement>,
 }
 
-/// Published values: of some figures only the change.
+/// Published values. For some figures only the change was published.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Published {
     /// Before the change.
@@ -78,7 +78,7 @@ pub struct Kernel {
 /// Our figures.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Sides {
-    /// With the setting that stands for the state before the change.
+    /// With the setting that represents the state before the change.
     pub before: Metric,
     /// With the other setting.
     pub after: Option<Metric>,
@@ -119,7 +119,7 @@ pub enum Reference {
     Published,
     /// The counts of a running kernel.
     Kernel,
-    /// The same, if these are to be reached, not modelled: better figures agree, too.
+    /// The counts of a running kernel, as a goal: better figures agree, too.
     KernelOrBetter,
 }
 
@@ -127,11 +127,11 @@ pub enum Reference {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Role {
-    /// No parameter was fitted to it: it is judged.
+    /// No parameter was fitted to the row: it is judged.
     Predicted,
-    /// Parameters were fitted to it, so it is not judged. Names them.
+    /// Parameters were fitted to the row, so it is not judged. Names the parameters.
     Fitted(String),
-    /// There is no reference for it. States the reason.
+    /// The row has no reference. States the reason.
     Shown(String),
 }
 
@@ -178,8 +178,8 @@ impl Published {
 }
 
 impl Sides {
-    /// The figures of both sides, one value per seed, in the same order: differences are taken seed
-    /// by seed, which distinguishes small ones from chance. `None` without values.
+    /// The figures of both sides, one value per seed, in the same order. Differences are taken seed
+    /// by seed, which distinguishes small effects from chance. `None` without values.
     ///
     /// # Panics
     ///

@@ -36,7 +36,7 @@ impl Table {
     pub fn new<'h>(header: impl IntoIterator<Item = &'h str>, style: Style) -> Self {
         let mut inner = comfy_table::Table::new();
         inner.load_style(presets::NOTHING);
-        // Widths come from the contents alone, so that output does not depend on the terminal.
+        // Only the contents determine widths: the output does not depend on the terminal.
         inner.set_content_arrangement(comfy_table::ContentArrangement::Disabled);
         match style {
             Style::Plain => inner.force_no_tty(),
@@ -108,8 +108,8 @@ impl fmt::Display for Table {
 const STEPS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 
 /// Draws `series` in at most `width` characters, from `low` (an empty step) to `high` (a full one).
-/// If several points share a character their mean is drawn; time is linear, and an interval without
-/// points repeats the last value.
+/// Time is linear. A character shows the mean of its points; an interval without points repeats the
+/// last value.
 pub fn sparkline(series: &[Point], low: f64, high: f64, width: usize) -> String {
     let (Some(&Point(start, first)), Some(&Point(end, _))) = (series.first(), series.last()) else {
         return String::new();

@@ -1,16 +1,15 @@
 //! *bulk-free* (2018): selecting the blocks of a bulk free before taking the zone lock.
 //!
-//! One parameter was fitted to each of two published figures of one machine, `skx-2s-112`: the
-//! slowdown of caches and memory under load to its rate before the change, and the share of
-//! selection in the kernel's instructions under the lock to the gain of selecting earlier. The
-//! rates and gains of the other three machines, and the waiting time for the lock, follow from
-//! these.
+//! Two parameters were fitted to published figures of one machine, `skx-2s-112`: the slowdown of
+//! caches and memory under load to its rate before the change, and the share of selection in the
+//! kernel's instructions under the lock to the gain of the change. The model predicts the rates and
+//! gains of the other three machines, and the waiting time for the lock.
 //!
-//! The modelled gain of prefetching buddies is an upper bound. The buddy of a single frame has the
-//! other line of the same 128 bytes of descriptors: processors of both kinds fetch such pairs from
-//! memory by themselves (the *adjacent-line prefetcher*), so that the kernel's prefetch has a
-//! smaller effect. The model has no such prefetcher, because its activity on a busy processor is
-//! not published.
+//! The modelled gain of prefetching buddies is an upper bound. The descriptors of a frame and its
+//! buddy of order 0 are two lines of the same 128 bytes. Processors of both kinds fetch such pairs
+//! from memory by themselves (the *adjacent-line prefetcher*), so the kernel's prefetch has a
+//! smaller effect there. The model has no such prefetcher, because its activity on a busy processor
+//! is not published.
 
 use framewright::{Tuning, tuning::BulkFree};
 use framewright_sim::machine::Spec;
@@ -32,7 +31,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
 page-fault on the four published machines, lists of 186 frames in batches of 31, as in 2018:
 pcp.bulk_free=select-under-lock, then select-before-lock, for list-buddy and for the library; the
 further gain of prefetching the buddies' descriptors (list-buddy+prefetch); and both designs with random
-frees, so that batches are not contiguous (page-fault-random).",
+frees, in which batches are not contiguous (page-fault-random).",
     run,
 };
 
@@ -109,8 +108,7 @@ fn run(plan: &Plan, tell: &mut Tell<'_>) -> Result<Results, Error> {
 const MAPPED: &str = "page-fault";
 const RANDOM: &str = "page-fault-random";
 
-/// Everything that is run: three pairs on each machine, and both designs with random frees on the
-/// fitted machine.
+/// All runs: three pairs on each machine, and both designs with random frees on the fitted machine.
 fn pairs(plan: &Plan) -> Result<Vec<Pair>, Error> {
     let mut pairs = Vec::new();
     for (_, machine, ..) in PUBLISHED {

@@ -1,5 +1,5 @@
-//! Agreement: same sign, and within a factor of three; or better, if a running kernel is to be
-//! reached rather than modelled.
+//! Agreement: same sign, and within a factor of three; or better, if the counts of a running kernel
+//! are a goal.
 
 use framewright_sim::machine::Spec;
 
@@ -112,7 +112,7 @@ fn is_better(row: &Row, theirs: f64, ours: f64) -> bool {
 }
 
 /// Whether two figures have the same sign and are within a factor of three. Figures up to
-/// `resolution` are taken as zero, and zero agrees only with zero.
+/// `resolution` count as zero, and zero agrees only with zero.
 fn agree(theirs: f64, ours: f64, resolution: f64) -> bool {
     match (theirs.abs() <= resolution, ours.abs() <= resolution) {
         (true, true) => true,
@@ -158,7 +158,7 @@ fn pick<T>(by: Quantity, before: T, after: T, change: T) -> T {
     }
 }
 
-/// Factors for the variation of parameters: estimates may be wrong by a quarter.
+/// Factors by which parameters vary: estimates may be wrong by a quarter.
 pub const FACTORS: [f64; 2] = [0.75, 1.25];
 
 /// The range of `figure` while each of `parameters` of `spec` is varied. `None` without parameters.

@@ -1,22 +1,20 @@
-//! Reproduces published results: the published effect of a change of the page allocator, and the
-//! effect here.
+//! Reproduces published results: compares the published effect of a change of the page allocator
+//! with its effect here.
 //!
 //! An [`Experiment`] has the published rows and runs both sides of the change on simulated
 //! machines. Its [`Results`] have *published*, *kernel*, *measured* and *modelled* figures in
-//! separate fields ([`Row`](crate::report::Row)); [`judge()`] compares the predicted ones: same
-//! sign and within a factor of three, or better if a running kernel is to be reached. A row to
-//! which parameters were fitted is shown and never judged, a verdict can be no, and a row without a
-//! figure of ours fails.
+//! separate fields ([`Row`](crate::report::Row)); [`judge()`] compares the predicted figures: they
+//! agree if they have the same sign and are within a factor of three, or are better where the
+//! counts of a running kernel are a goal. Rows to which parameters were fitted are shown and never
+//! judged. A row without a figure of ours fails.
 //!
 //! | module                                       | job                                        |
 //! |----------------------------------------------|--------------------------------------------|
-//! | `compaction`, `bulk_free`, `hot_path`, `high_order_drain`, `tlb_batch` | one experiment each:
-//! rows, then a run |
+//! | `compaction`, `bulk_free`, `hot_path`, `high_order_drain`, `tlb_batch` | one experiment each: rows, then a run |
 //! | `results`                                    | [`Results`]: rows by name, to be filled    |
 //! | `pairs`                                      | both sides of a change, seed by seed       |
 //! | `judge`                                      | agreement, row by row, and the verdict     |
-//! | `prices`                                     | [`Mechanism`]: the costs that its gain depends
-//! on |
+//! | `prices`                                     | [`Mechanism`]: the costs behind its gain   |
 
 mod bulk_free;
 mod compaction;

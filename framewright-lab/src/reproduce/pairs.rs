@@ -29,7 +29,7 @@ pub(super) struct Pair {
     pub(super) simulation: Simulation,
     pub(super) before: Column,
     pub(super) after: Column,
-    /// A cost that is different on the machine before the change: a parameter, and a factor.
+    /// A cost of the machine that differs before the change: a parameter, and a factor.
     pub(super) price_before: Option<(&'static str, f64)>,
 }
 
@@ -237,7 +237,7 @@ mod tests {
     };
     use framewright_sim::machine::Spec;
 
-    /// A few processes with a few pages each; the classic design, one CPU after the other.
+    /// The classic design, with a few processes and pages.
     fn pair(price_before: Option<(&'static str, f64)>) -> Pair {
         let work = Workload::PageFault(PageFault { frames: 512, ..PageFault::new(1) });
         let plan = simulated::Plan { warm_up: 100_000, window: 1_000_000 };

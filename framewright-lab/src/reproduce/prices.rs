@@ -1,10 +1,10 @@
-//! The origin of gains: how much of a mechanism's gain is left on a machine on which the operation
-//! that it avoids costs nothing.
+//! The origin of gains: the share of a mechanism's gain that is left if the operation that it
+//! avoids costs nothing.
 //!
-//! A mechanism saves time because it avoids some costly operation. If that operation costs nothing,
-//! no gain may be left: a remaining gain has another cause, and the model or the explanation is
-//! wrong. Gains are differences of times, not percentages, because the times themselves shrink with
-//! the costs.
+//! A mechanism saves time because it avoids a costly operation. If that operation costs nothing, no
+//! gain may be left: a remaining gain has another cause, and the model or the explanation is wrong.
+//! Gains are differences of times. Percentages would mislead, because the times themselves shrink
+//! with the costs.
 
 use framewright::{
     Tuning,
@@ -39,9 +39,9 @@ pub const MOST_LEFT_PERCENT: f64 = 3.0;
 pub struct Mechanism {
     /// Its name.
     pub name: &'static str,
-    /// The setting that switches it: key, value without it, value with it.
+    /// The setting of the mechanism: key, value without it, value with it.
     pub setting: [&'static str; 3],
-    /// The machine that it is measured on.
+    /// The machine of the measurement.
     pub machine: &'static str,
     /// The operation whose time it saves.
     pub figure: &'static str,
@@ -150,8 +150,8 @@ pub const MECHANISMS: [Mechanism; 4] = [
         setting: ["tlb.batching", "off", "all"],
         machine: "desk-1n-4",
         figure: "mmap-read, from start to end",
-        // A request of a flush is a word that the sender writes and the target reads: without the
-        // costs of cache lines among those that are zero, 4 % of the gain is left.
+        // The request of a flush is a word that the sender writes and the target reads. If the
+        // costs of cache lines are not zero, 4 % of the gain is left.
         prices: with_lines!(
             "interrupt.send",
             "interrupt.latency_local",
@@ -167,7 +167,7 @@ pub const MECHANISMS: [Mechanism; 4] = [
 
 impl Mechanism {
     /// Runs with and without the mechanism, on its machine and on one where the operation costs
-    /// nothing. Calls `tell` with the number of finished runs, of four.
+    /// nothing. `tell` gets the number of finished runs, of four in all.
     ///
     /// # Errors
     ///
@@ -253,7 +253,7 @@ fn compaction_times(spec: &Spec) -> Result<Times, Error> {
     both(&work.run_each(&sides, 1)?, "stall_p99_ns", 1.0)
 }
 
-/// Means of many seeds: the order of events alone changes the time of one by some percent.
+/// Means of many seeds: the order of events alone changes the time of one seed by some percent.
 fn flush_times(spec: &Spec) -> Result<Times, Error> {
     const FRAMES: u64 = 64 << 8;
     const SEEDS: u64 = 12;

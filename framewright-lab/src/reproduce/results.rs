@@ -1,4 +1,4 @@
-//! The rows of an experiment, to be filled with our figures.
+//! The rows of an experiment, and the figures of our runs in them.
 
 use std::fmt;
 
@@ -33,7 +33,7 @@ pub struct Key<'k> {
 }
 
 impl Results {
-    /// The row of `key`; a new one of `unit`, without published figures, if there is none.
+    /// The row of `key`. If there is none, adds one of `unit` without published figures.
     pub fn row(&mut self, key: Key<'_>, unit: Unit, better: Option<Better>) -> &mut Row {
         let found = self.rows.iter().position(|row| key.is_of(row));
         let index = found.unwrap_or_else(|| {

@@ -51,8 +51,8 @@ impl Column {
         Self { label, design: Design::Framewright(tuning), settings }
     }
 
-    /// The classic design with those settings of a side that it has; its own defaults are those of
-    /// current kernels.
+    /// The classic design, with the settings of a side as far as it has them. Its defaults are
+    /// those of current kernels.
     #[must_use]
     pub fn list_buddy(label: &str, side: &Side) -> Self {
         let mut tuning = list_buddy::Tuning::default();

@@ -83,7 +83,7 @@ impl Driver<'_> {
         let mut bodies: Vec<_> = (0..cpus).map(|cpu| Body::new(self.work, cpu, cpus)).collect();
         let aged = play.age(&mut bodies);
         let ran = aged.and_then(|()| play.run(&mut bodies));
-        let ended = play.give_back(&mut bodies);
+        let ended = play.free_all(&mut bodies);
         ran.and(ended)?;
         let unfinished =
             || Failure::Invariant { what: "no CPU reached the window's end".to_owned() };
@@ -129,7 +129,7 @@ impl<'p, A: Allocator> Play<'p, A> {
         let programs = bodies.iter_mut().enumerate().map(|(number, body)| -> Program<'_> {
             let number = number as u16;
             Box::new(move |cpu| {
-                // The engine outlives the run, and with it the borrows of `Play`.
+                // The engine outlives the run and the borrows of `Play`.
                 let machine_cpu = self.driver.machine.current();
                 let mut cpu_handle = self.cpu(number, machine_cpu);
                 if let Err(stopped) = body.work(&mut cpu_handle, self.way(number)) {
@@ -141,11 +141,11 @@ impl<'p, A: Allocator> Play<'p, A> {
     }
 
     /// Frees everything, without charging costs.
-    fn give_back(&self, bodies: &mut [Body<'_, A>]) -> Result<(), Failure> {
+    fn free_all(&self, bodies: &mut [Body<'_, A>]) -> Result<(), Failure> {
         let mut result = Ok(());
         for (number, body) in bodies.iter_mut().enumerate() {
             let number = number as u16;
-            let given = body.give_back(&mut self.cpu(number, None), self.way(number));
+            let given = body.free_all(&mut self.cpu(number, None), self.way(number));
             result = result.and(given.map_err(|stopped| violation(number, &stopped)));
         }
         result
@@ -198,7 +198,7 @@ fn play(
         cpu_handle: &|cpu| Library(memory.cpu(CpuId::new(cpu)).expect("a CPU of its own")),
         counts: &|| memory.stats().into(),
         held: &|| memory.held_by_cpus() + memory.in_depots(),
-        // No workload makes a request that may use memory below a watermark.
+        // No workload makes requests that may use memory below the watermark.
         wrong: &|| check::above_min(memory, 0),
     });
     let window = window.map_err(|failure| column.broken(seed, failure))?;

@@ -166,7 +166,8 @@ impl Allocator for Lists<'_> {
         debug_assert!(freed.is_ok(), "{freed:?}");
     }
 
-    /// One after the other, with prefetches: descriptors are all over the memory of this host.
+    /// Frees one block after the other, with prefetches: descriptors are scattered over the memory
+    /// of this host.
     fn free_batch(&mut self, blocks: &mut [Option<ListBlock>]) {
         const AHEAD: usize = 4;
         for place in 0..blocks.len() {
@@ -200,7 +201,7 @@ pub(super) struct SimLists {
 }
 
 impl SimLists {
-    /// A machine for `node`, at most one per node; work costs what `code` says.
+    /// A machine for `node`, at most one per node, with the costs in `code`.
     #[must_use]
     pub(super) fn new(machine: &Machine, node: u8, code: &Code) -> Self {
         machine.set_home_node(Family::DESCRIPTORS, node.into(), node);
@@ -223,7 +224,7 @@ impl SimLists {
 
 impl ListMachine for SimLists {
     type Lock<T: Send> = SimLock<T>;
-    /// The engine has the cache lines; the rest of a descriptor is not used.
+    /// The engine models the cache lines; the rest of a descriptor is not used.
     type Descriptor = Links;
 
     fn new_lock<T: Send>(&self, whose: LockName, value: T) -> SimLock<T> {

@@ -10,7 +10,8 @@ use framewright_sim::{
 use super::refused;
 use crate::Error;
 
-/// Runs `play` with a modelled machine of this description and seed, and a memory on it, for which `relief` can be lent.
+/// Runs `play` with a modelled machine of this description and seed, and with a memory on it.
+/// `play` can lend relief to the memory.
 ///
 /// # Errors
 ///

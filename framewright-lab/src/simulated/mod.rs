@@ -7,11 +7,11 @@
 //!
 //! The phases of a run:
 //!
-//! 1. *ageing*, without the clock: CPUs allocate and free in turn, so that memory is not fresh and
-//!    CPUs are not in step;
+//! 1. *ageing*, without the clock: CPUs allocate and free in turn, which scatters free memory and
+//!    the phases of CPUs;
 //! 2. *warm-up*, with the clock: queues form, lists reach their sizes;
-//! 3. the *window* that figures are taken from;
-//! 4. without the clock again, everything is freed, and the metadata is checked.
+//! 3. the *window*, in which figures are measured;
+//! 4. the end, without the clock: everything is freed, and the metadata is checked.
 //!
 //! | module       | job                                                             |
 //! |--------------|-----------------------------------------------------------------|
@@ -59,19 +59,18 @@ pub struct Simulation {
 /// Virtual times of a run, in nanoseconds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Plan {
-    /// Before figures are taken.
+    /// Time before the window.
     pub warm_up: u64,
-    /// The time that figures are taken from.
+    /// The length of the window.
     pub window: u64,
 }
 
-/// The error that the memory of a machine cannot be set up.
+/// The error for a memory that cannot be set up.
 pub(crate) fn refused(spec: &Spec, reason: &dyn Display) -> Error {
     Error::memory(format_args!("cannot set up the memory of {}: {reason}", spec.name()))
 }
 
-/// The error that the frames that CPUs hold do not fit into a machine of `frames`; `ample` would be
-/// enough.
+/// The error for a machine with fewer `frames` than its CPUs hold; `ample` frames would be enough.
 pub(crate) fn too_small(spec: &Spec, needed: u64, frames: u64, ample: u64) -> Error {
     let [needed, frames, ample] = [needed, frames, ample].map(|frames| frames.div_ceil(256));
     Error::memory(format_args!(
@@ -85,14 +84,14 @@ pub const MODEL_NOTE: &str = "times and shares of time are modelled, not measure
                               counts are exact";
 
 impl Plan {
-    /// Maximum warm-up or window: ten minutes, whose simulation takes more than an hour of CPU time
-    /// on a server of 224 CPUs. Both together end long before the clock overflows, at 2^48 cycles,
-    /// at any frequency that a machine may have.
+    /// Maximum warm-up or window: ten minutes. Their simulation takes more than an hour of CPU time
+    /// for a server of 224 CPUs. At any valid frequency, both together end long before the clock
+    /// overflows at 2^48 cycles.
     pub const MOST: u64 = 600_000_000_000;
 
-    /// The same on a machine of `cpus` CPUs. With few CPUs their phases do not average out
-    /// (page-fault allocates and frees a burst within some 70 virtual ms), so the time is longer; it costs as
-    /// much as that of many CPUs.
+    /// The plan for a machine of `cpus` CPUs. The phases of few CPUs do not average out (page-fault
+    /// allocates and frees a burst within some 70 virtual ms), so they run longer. The simulation
+    /// then takes as long as that of many CPUs.
     #[must_use]
     pub fn on(self, cpus: u16) -> Self {
         const ENOUGH: u64 = 64;
@@ -173,7 +172,7 @@ impl Simulation {
             return Err(self.work.lacking(what));
         }
         let (needed, frames) = (self.work.live_frames(self.spec.cpus()), self.frames());
-        // Watermarks reserve a little, and nodes do not fill evenly.
+        // An eighth more, because watermarks reserve a little and nodes do not fill evenly.
         if needed + needed / 8 <= frames {
             return Ok(());
         }

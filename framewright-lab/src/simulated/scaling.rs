@@ -30,8 +30,8 @@ pub struct Scaling {
 }
 
 impl Scaling {
-    /// Runs every column on every machine with every seed: one run per column, whose series have a
-    /// point per machine, and whose metrics are those of the largest one. `progress` gets the
+    /// Runs every column on every machine with every seed. Returns one run per column: its series
+    /// have a point per machine, its metrics are those of the largest machine. `progress` gets the
     /// number of finished machines and of all.
     ///
     /// # Errors

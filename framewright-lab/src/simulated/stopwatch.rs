@@ -1,8 +1,9 @@
 //! The start and end of the window, and the counters at these times.
 //!
-//! CPUs check the stopwatch as they run. A CPU that finds a time reached may be far ahead of the
-//! others: it lets them catch up first. Then the first CPU counts for all, including CPUs that wait
-//! for a lock and cannot check: the error is the work of a CPU between two checks.
+//! CPUs check the stopwatch as they run. A CPU that has reached the start or the end may be far
+//! ahead of the others, so it first lets them catch up. Then the first CPU reads the counters of
+//! all, including CPUs that wait for a lock and cannot check. The error is the work of a CPU
+//! between two checks.
 
 use framewright::CpuId;
 use framewright_sim::engine::{LockClass, LockStats, Machine};
@@ -15,15 +16,15 @@ use crate::workloads::{
     figures::LockCycles,
 };
 
-/// CPUs call the stopwatch before every fault or call: often enough to detect a violation soon, but
-/// too often to check the invariants each time.
+/// CPUs call the stopwatch before every fault or call. One call in this number checks the
+/// invariants: violations are detected soon, at little cost.
 const CALLS_PER_CHECK: u32 = 256;
 
 /// The counters at one moment.
 #[derive(Clone, Copy)]
 struct Moment {
     cycles: u64,
-    /// Of all CPUs, without waits for one another's work.
+    /// Busy cycles of all CPUs, without waits for the work of other CPUs.
     busy: u64,
     done: Done,
     counts: Counts,
@@ -52,7 +53,8 @@ pub(super) struct Stopwatch<'s> {
     /// Checks the invariants that hold at any time.
     wrong: &'s dyn Fn() -> Result<(), String>,
     looks: Cell<u32>,
-    /// Cycles from the start to the end of the window: CPUs that wait do not check.
+    /// Cycles from the start to the end of the window. CPUs may pass either late, because waiting
+    /// CPUs do not check.
     length: u64,
     /// The start of the window; once it has started, its end.
     due: Cell<u64>,
@@ -83,9 +85,9 @@ impl<'s> Stopwatch<'s> {
         Self { wrong, ..self }
     }
 
-    /// A CPU checks at its time `now`. Returns whether the window is over.
+    /// Checks the time `now` of a CPU. Returns whether the window is over.
     #[inline]
-    pub(super) fn look(&self, now: u64) -> bool {
+    pub(super) fn tick(&self, now: u64) -> bool {
         let looks = self.looks.get().wrapping_add(1);
         self.looks.set(looks);
         if looks.is_multiple_of(CALLS_PER_CHECK) {
@@ -94,7 +96,7 @@ impl<'s> Stopwatch<'s> {
         now >= self.due.get() && self.is_over(now)
     }
 
-    /// Counts if the time has come. Returns whether the window is over.
+    /// Reads the counters if that is due. Returns whether the window is over.
     #[cold]
     #[inline(never)]
     fn is_over(&self, now: u64) -> bool {
@@ -118,8 +120,9 @@ impl<'s> Stopwatch<'s> {
         }
     }
 
-    /// Lets other CPUs reach this time, and counts, unless one of them has. Counting may take
-    /// locks, so that others run meanwhile: the next phase begins before it.
+    /// Lets other CPUs reach this time, and reads the counters, unless one of them already has.
+    /// That may take locks, and other CPUs may run meanwhile: the next phase therefore begins
+    /// first.
     fn note(&self, now: u64) {
         if let Some(cpu) = self.machine.current() {
             cpu.step();
@@ -144,7 +147,7 @@ impl<'s> Stopwatch<'s> {
     fn moment(&self, cycles: u64) -> Moment {
         let locks = self.machine.lock_stats_of(LockClass::Zone);
         let waiting = self.machine.waiting(Some(LockClass::Zone), cycles);
-        // Before the counting, which may wait for locks until the end of the window.
+        // Read first: the other counters may wait for locks until the end of the window.
         let missed = (0..self.machine.cpus()).map(|cpu| self.machine.missed(CpuId::new(cpu))).sum();
         Moment {
             cycles,
@@ -180,8 +183,8 @@ impl<'s> Stopwatch<'s> {
     }
 }
 
-/// Cycles that CPUs have spent, without waits for something to do; waiting for a lock counts. The
-/// clock of a CPU that waits for one stands still.
+/// Cycles that CPUs have spent, including waits for locks, but without idle waits. The clock of a
+/// CPU that waits for a lock stands still.
 fn busy(machine: &Machine, now: u64) -> u64 {
     let worked = |cpu| machine.clock(cpu) - machine.waited(cpu);
     let worked: u64 = (0..machine.cpus()).map(|cpu| worked(CpuId::new(cpu))).sum();

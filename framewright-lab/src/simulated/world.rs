@@ -1,4 +1,4 @@
-//! A simulated CPU as the world of a workload: tasks are charged, and frames have contents.
+//! A simulated CPU as the world of a workload: tasks cost cycles.
 
 use framewright_sim::{
     engine::{Access, Cpu, Family, Line, Machine, Miss, WaitQueue},
@@ -17,7 +17,7 @@ const FRAME_LINES: u32 = 64;
 
 /// The world of one CPU.
 pub(super) struct SimWorld<'s> {
-    /// `None` before and after the run: no costs are charged then, and the time does not end.
+    /// `None` before and after the run. No costs are charged then, and there is no end of the time.
     pub(super) cpu: Option<Cpu<'s>>,
     pub(super) watch: &'s Stopwatch<'s>,
     pub(super) costs: &'s Costs,
@@ -43,13 +43,13 @@ impl SimWorld<'_> {
 }
 
 impl<B: Frames> World<B> for SimWorld<'_> {
-    fn goes_on(&mut self) -> bool {
+    fn continues(&mut self) -> bool {
         !World::<B>::is_over(self)
     }
 
     #[inline]
     fn is_over(&self) -> bool {
-        self.cpu.is_some_and(|cpu| self.watch.look(cpu.now()))
+        self.cpu.is_some_and(|cpu| self.watch.tick(cpu.now()))
     }
 
     #[inline]
@@ -58,7 +58,7 @@ impl<B: Frames> World<B> for SimWorld<'_> {
     }
 
     #[inline]
-    fn does(&self, task: Task) {
+    fn perform(&self, task: Task) {
         let fault = &self.costs.fault;
         self.charge(match task {
             Task::Fault => fault.service,
@@ -115,7 +115,7 @@ impl<'s, T> SimPipe<'s, T> {
         }
     }
 
-    /// An access to the pipe; CPUs that are behind run first.
+    /// An access to the pipe. CPUs with earlier clocks run first.
     fn visit(&self) {
         if let Some(cpu) = self.machine.current() {
             cpu.step();
@@ -132,7 +132,7 @@ impl<'s, T> SimPipe<'s, T> {
         }
     }
 
-    fn tell(&self) {
+    fn wake_all(&self) {
         if let Some(cpu) = self.machine.current() {
             self.changed.wake_all(cpu);
         }
@@ -147,7 +147,7 @@ impl<T> Pipe<T> for SimPipe<'_, T> {
             return Err(thing);
         }
         self.things.borrow_mut().push_back(thing);
-        self.tell();
+        self.wake_all();
         Ok(())
     }
 
@@ -155,13 +155,13 @@ impl<T> Pipe<T> for SimPipe<'_, T> {
         self.visit();
         self.wait_while(|| !self.closed.get() && self.things.borrow().is_empty());
         let thing = self.things.borrow_mut().pop_front();
-        self.tell();
+        self.wake_all();
         thing
     }
 
     fn close(&self) {
         self.closed.set(true);
-        self.tell();
+        self.wake_all();
     }
 }
 

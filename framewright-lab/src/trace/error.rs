@@ -1,7 +1,6 @@
 //! Errors of recordings and snapshots, and warnings.
 //!
-//! Every message names the file, the line and the offending text, so that it can be found with an
-//! editor, and the expected text.
+//! Every message names the file, the line, the offending text, and the expected text.
 
 use std::{fmt, io};
 
@@ -109,7 +108,8 @@ pub enum Warning {
         /// The line of the first note.
         line: u64,
     },
-    /// Some lines are earlier than the line before them. They were used in file order.
+    /// The times of some lines are earlier than that of the line before. They were used in file
+    /// order.
     OutOfOrder {
         /// Lines that go back in time.
         lines: u64,
@@ -123,7 +123,7 @@ impl fmt::Display for Warning {
         match self {
             Self::Shortened { announced, found } => write!(
                 f,
-                "the header announces {announced} events, the file holds {found}: it was cut"
+                "the header announces {announced} events, the file has {found}: it was cut"
             ),
             Self::Overrun { written, kept } => write!(
                 f,
@@ -138,7 +138,7 @@ impl fmt::Display for Warning {
                 write!(f, "line {line}, the last, has no end and may be cut: it was used")
             }
             Self::CutStream => {
-                f.write_str("the compressed file is cut: what was before the cut is used")
+                f.write_str("the compressed file is cut: the part before the cut is used")
             }
             Self::Lost { events, notes, line } => {
                 let places = if *notes == 1 { "place" } else { "places" };

@@ -1,11 +1,10 @@
-//! Events: the bodies of the kernel's `kmem` tracepoints.
+//! Events: the bodies of the kernel's `kmem` tracepoints, with the flags of requests.
 //!
 //! `page=` is a hash and does not identify a page: events refer to the same page by `pfn=`.
 //!
-//! Flags of requests, parsed from `gfp_flags=GFP_KERNEL|__GFP_ZERO|…`.
-//!
-//! Only flags that a replay can use are kept. The kernel prints composite names first, then single
-//! bits, then a hexadecimal rest; numeric values differ between releases and are ignored.
+//! Flags are parsed from `gfp_flags=GFP_KERNEL|__GFP_ZERO|…`; only those that a replay can use are
+//! stored. The kernel prints composite names first, then single bits, then a hexadecimal rest.
+//! Numeric values differ between releases and are ignored.
 
 use std::ops::BitOr;
 
@@ -45,7 +44,7 @@ pub enum Event {
         order: u8,
     },
     /// `mm_page_free_batched`: accompanies a [`Event::Free`] on the batched path and frees nothing
-    /// by itself. Its order is always 0, whatever the order of the block.
+    /// by itself. Its order is always 0, for blocks of any order.
     FreeBatched {
         /// First frame.
         pfn: u64,
@@ -155,7 +154,7 @@ fn pcpu_drain(body: &[u8]) -> Result<Event, LineProblem> {
     })
 }
 
-/// It is rare, so each key is searched separately.
+/// The event is rare, so each key is searched separately.
 fn extfrag(body: &[u8]) -> Result<Event, LineProblem> {
     let order = |key| number::order(key, required(key, find(body, key))?);
     let migratetype = |key| number::migratetype(key, required(key, find(body, key))?);

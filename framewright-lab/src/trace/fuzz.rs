@@ -14,7 +14,7 @@ pub fn read_everything(bytes: &[u8]) -> u64 {
             assert!(record.line > 0, "lines are counted from 1");
             events += 1;
         }
-        assert_eq!(events, reader.events(), "every event is handed out once");
+        assert_eq!(events, reader.events(), "every event is returned once");
         // Messages must not panic either.
         for warning in reader.warnings() {
             assert!(!warning.to_string().is_empty());
@@ -27,8 +27,8 @@ pub fn read_everything(bytes: &[u8]) -> u64 {
     events
 }
 
-/// Writes a snapshot and reads it, twice: text of a file besides the tables is lost the first time,
-/// and nothing afterwards.
+/// Writes and reads a snapshot twice. The first time loses text besides the tables, the second must
+/// lose nothing.
 fn is_stable_when_written_again(snapshot: &Snapshot) {
     let text = written(snapshot);
     for gap in snapshot.gaps() {

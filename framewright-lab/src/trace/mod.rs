@@ -18,9 +18,9 @@
 //! | `number`     | numbers and identifiers within their limits                  |
 //! | `error`      | errors and warnings, with file, line, value and reason       |
 //!
-//! A *malformed* part of a recording is an error that names the line; a *missing* part (a truncated
-//! tail, lost events) is a [`Warning`], because most of the recording is still worth replaying.
-//! Nothing is allocated per line, because a recording has millions of lines.
+//! A *malformed* part of a recording is an error that names the line. A *missing* part (a truncated
+//! tail, lost events) is a [`Warning`], because most of the recording can still be replayed. The
+//! reader allocates no memory per line, because a recording has millions of lines.
 
 mod error;
 mod event;

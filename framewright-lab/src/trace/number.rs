@@ -1,11 +1,9 @@
-//! Numbers within their limits.
+//! Numbers within their limits, and the `key=value` pairs of an event's body.
 //!
 //! A recording is untrusted input: every number is checked against the limits of a machine before a
 //! size is computed from it.
 //!
-//! The `key=value` pairs of an event's body.
-//!
-//! They are searched by key, so that a kernel that adds or moves one is still understood.
+//! Pairs are searched by key, so a kernel may add or move one.
 
 use super::error::LineProblem;
 
@@ -23,7 +21,7 @@ const DECIMAL: &str = "a decimal number that fits in 64 bits";
 /// A decimal number: digits only, at least one, no overflow.
 #[inline]
 pub(super) fn decimal(text: &[u8]) -> Option<u64> {
-    // Up to 19 digits cannot overflow; every number of a valid recording is that short.
+    // Numbers of up to 19 digits cannot overflow, and no number of a valid recording is longer.
     if text.is_empty() {
         return None;
     }

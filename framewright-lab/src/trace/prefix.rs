@@ -30,8 +30,8 @@ const SHAPE: &str = "`task-pid [cpu] flags time: event: …` (ftrace) or \
 /// The CPU is within this many bytes of a line's start: task names are short.
 const HEAD: usize = 256;
 
-/// Maximum length of an event's name in bytes, because all names are kept. Those of the kernel have
-/// at most some 60.
+/// Maximum length of an event's name in bytes, because all names are stored. Names of the kernel
+/// have at most some 60.
 const LONGEST_NAME: usize = 256;
 
 /// Splits a line.
@@ -45,7 +45,7 @@ pub(super) fn parse(line: &[u8]) -> Result<Line<'_>, LineProblem> {
         if is_task(&line[..bracket]) {
             match after_bracket(&line[bracket + 1..]) {
                 Ok(parsed) => return Ok(parsed),
-                // The fault after the first bracket is most likely the actual one.
+                // The error after the first bracket is most likely the actual one.
                 Err(problem) => first_problem = first_problem.or(Some(problem)),
             }
         }

@@ -10,7 +10,7 @@ use super::lines::Lines;
 use super::prefix;
 use super::source::Source;
 
-/// Maximum number of event names that are kept. A kernel has some 3000.
+/// Maximum number of event names that are stored. A kernel has some 3000.
 const MOST_NAMES: usize = 1 << 16;
 
 /// One event of a recording.
@@ -224,7 +224,7 @@ impl TraceReader {
         let reason = if self.lines.stream_is_cut() {
             "the compressed file is cut before the first event"
         } else {
-            "holds no events: was tracing on, and were kmem events enabled?"
+            "has no events: was tracing on, and were kmem events enabled?"
         };
         TraceError::Unusable { file: self.lines.source().file().to_owned(), reason: reason.into() }
     }

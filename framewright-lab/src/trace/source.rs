@@ -37,7 +37,7 @@ impl Source {
     /// Opens a file.
     pub(super) fn open(path: &Path) -> Result<Self, TraceError> {
         let (input, about) = open(path)?;
-        // A pipe has no size, so there is no progress to show.
+        // A pipe has no size, so there is no progress.
         Self::new(path.display().to_string(), input, about.is_file().then_some(about.len()))
     }
 

@@ -144,7 +144,7 @@ fn errors_name_file_line_value_and_reason() {
         (format!("{EVENTS}b-1 [000] ...\n{EVENTS}"), "t.txt:4: timestamp"),
         ("# entries-in-buffer/entries-written: lots   #P:2\n".into(), "t.txt:1: header `lots"),
         (HEADER.replace("3/3", "99999999999999999999999/3"), "t.txt:3: entries-in-buffer `9999"),
-        (HEADER.into(), "t.txt: holds no events"),
+        (HEADER.into(), "t.txt: has no events"),
         ("b-1 [000] .....  5401.0000".into(), "t.txt:1: timestamp"),
         (String::new(), "t.txt: the file is empty"),
         ("A README, perhaps.\n".into(), "t.txt:1: line `A README, perhaps.`"),
@@ -218,7 +218,7 @@ proptest! {
     }
 }
 
-/// Names are kept, so both their length and their number are limited.
+/// Names are stored, so both their length and their number are limited.
 #[test]
 fn names_of_events_are_limited_in_length_and_number() {
     let line = |name: &str| format!("bash-1 [000] ..... 1.0: {name}: x\n");

@@ -3,18 +3,17 @@
 //!
 //! One process with many threads. A request names an object. Most objects are read, some much more
 //! often than others; a share of requests stores a new object over an old one: its pages become
-//! dirty, and are written to the disks in the background. So memory is filled and reclaimed again
-//! and again, with pages that every CPU may have mapped: every reclaimed page has to be flushed on
-//! nearly all CPUs.
+//! dirty, and are written to the disks in the background. Memory is therefore filled and reclaimed
+//! continuously. Every CPU may have cached the translation of a page, so nearly all CPUs have to
+//! flush it.
 //!
-//! A few requests may be for large objects, each of which is kept in a huge page of its own,
-//! outside the file, until it expires: on average these take an eighth of memory. Such a request is
-//! like a page fault in memory with transparent huge pages: without a free huge page it reclaims
-//! and compacts, and wakes background reclaim and compaction. If it gets no huge page, the object
-//! is not kept.
+//! A few requests may be for large objects. Each object is stored in a huge page outside the file
+//! until it expires; on average these objects use an eighth of memory. Such a request is like a
+//! page fault with transparent huge pages: without a free huge page it reclaims and compacts, and
+//! wakes background reclaim and compaction. If it gets no huge page, the object is not stored.
 //!
-//! In a *day* memory is filled 2,500 times: roughly as often as that server read its memory anew in
-//! 24 hours at its 60 Gbit/s.
+//! In a *day* memory is filled 2,500 times, roughly as often as on that server in 24 hours at 60
+//! Gbit/s.
 
 use framewright::frame::PAGEBLOCK_FRAMES;
 
@@ -76,8 +75,8 @@ impl Cdn {
         u32::try_from(pages).unwrap_or(u32::MAX) / OBJECT * OBJECT
     }
 
-    /// Mean number of pages that are used while a large object is kept, on a machine of `frames`
-    /// frames: chosen so that these objects take an eighth of memory.
+    /// Mean number of pages that are used until a large object expires, on a machine of `frames`
+    /// frames. With it, these objects use an eighth of memory.
     #[must_use]
     pub fn kept_for(&self, frames: u64) -> u64 {
         const SHARE: u64 = 8;
@@ -158,8 +157,8 @@ impl Server {
         self.page = 0;
     }
 
-    /// The popularity rank of a random read: the cube of a random number, in integers, so that
-    /// every machine draws the same.
+    /// The popularity rank of a random read: the cube of a random number. Integers give the same
+    /// result on every machine.
     fn rank(&mut self) -> u32 {
         let one = u64::from(self.random.u32(..));
         let square = (one * one) >> 32;

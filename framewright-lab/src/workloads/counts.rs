@@ -1,9 +1,7 @@
-//! Counters of allocators, in terms that both designs share.
+//! Counters of allocators, in terms that both designs share; and counters of CPUs.
 //!
-//! Counters of CPUs.
-//!
-//! Each CPU adds to its own counters, with plain loads and stores; the measurement reads all of
-//! them, at its start and its end.
+//! Each CPU adds to its own counters, with plain loads and stores. The measurement reads all of
+//! them at its start and its end.
 
 use crate::report::compare::counters;
 use framewright::observe::{CpuStats, DrainReason};
@@ -24,7 +22,7 @@ counters! {
     drains,
     drains_threshold,
     drains_high_order,
-    /// Only the library's: drains because the depot was full.
+    /// Drains because the depot was full; only the library has them.
     drains_capacity,
     drained_frames,
     zone_allocs,

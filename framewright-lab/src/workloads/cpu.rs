@@ -9,8 +9,8 @@ use super::{
     world::{Allocator, Frames, Overwritten, Task, World},
 };
 
-/// Frames that a kernel collects before it flushes TLBs and frees them: the capacity of a page of
-/// its gather list.
+/// Frames that a kernel collects before one TLB flush, after which it frees them: the capacity of a
+/// page of its gather list.
 pub(crate) const GATHER: u32 = 506;
 /// Pages that are added to the LRU lists in one batch.
 const LRU_BATCH: u32 = 15;
@@ -57,8 +57,8 @@ pub(crate) struct Cpu<'t, A, W> {
 
 impl<A: Allocator, W: World<A::Block>> Cpu<'_, A, W> {
     /// Whether the CPU is to start another round.
-    pub(crate) fn goes_on(&mut self) -> bool {
-        self.world.goes_on()
+    pub(crate) fn continues(&mut self) -> bool {
+        self.world.continues()
     }
 
     /// Whether the CPU is to stop and free its frames, in the middle of a round.
@@ -68,8 +68,8 @@ impl<A: Allocator, W: World<A::Block>> Cpu<'_, A, W> {
     }
 
     #[inline]
-    pub(crate) fn does(&self, task: Task) {
-        self.world.does(task);
+    pub(crate) fn perform(&self, task: Task) {
+        self.world.perform(task);
     }
 
     /// Allocates a block.
@@ -77,7 +77,7 @@ impl<A: Allocator, W: World<A::Block>> Cpu<'_, A, W> {
     pub(crate) fn alloc(&mut self, request: Request) -> Result<A::Block, Stopped> {
         let block = self.take(request)?;
         if self.heat.is_some() {
-            self.counts(&block, self.hotness(&block));
+            self.count_heat(&block, self.hotness(&block));
         }
         Ok(block)
     }
@@ -92,30 +92,30 @@ impl<A: Allocator, W: World<A::Block>> Cpu<'_, A, W> {
     }
 
     /// Counts the heat of an allocated block.
-    fn counts(&self, block: &A::Block, Hotness { hot, warm }: Hotness) {
+    fn count_heat(&self, block: &A::Block, Hotness { hot, warm }: Hotness) {
         self.counters.checked.add(block.order().frames());
         self.counters.hot.add(u64::from(hot));
         self.counters.warm.add(u64::from(warm));
     }
 
-    /// A page of a process: a fault, a cleared frame, touched with its value. It is page `nth` of
-    /// its mapping.
+    /// A fault on page `nth` of a process's mapping: allocates a cleared frame, and writes its
+    /// value into it.
     #[inline(always)]
     pub(crate) fn fault(
         &mut self,
         nth: u32,
         value_of: impl Fn(&A::Block) -> u64,
     ) -> Result<A::Block, Stopped> {
-        self.does(Task::Fault);
+        self.perform(Task::Fault);
         let mut block = self.take(PAGE)?;
         let cleared = self.world.is_cleared(&block);
         let value = value_of(&block);
         if let Some(heat) = &self.heat {
-            self.counts(&block, heat.touch_frame(block.pfn().get()));
+            self.count_heat(&block, heat.touch_frame(block.pfn().get()));
         }
         self.world.touch(&mut block, value);
         if (nth + 1).is_multiple_of(LRU_BATCH) {
-            self.does(Task::LruAdd(LRU_BATCH));
+            self.perform(Task::LruAdd(LRU_BATCH));
         }
         self.counters.pages.add(1);
         if cleared {
@@ -127,7 +127,7 @@ impl<A: Allocator, W: World<A::Block>> Cpu<'_, A, W> {
     }
 
     /// Unmaps the pages in the slots, verifies that they have the values of `value_of`, and frees
-    /// them. Returns the first error; all are freed.
+    /// them all, even after an error. Returns the first error.
     pub(crate) fn unmap(
         &mut self,
         pages: &mut [Option<A::Block>],
@@ -139,7 +139,7 @@ impl<A: Allocator, W: World<A::Block>> Cpu<'_, A, W> {
                 let verified = self.world.verify(block, value_of(block));
                 result = result.and(verified.map_err(Stopped::Overwritten));
             }
-            self.does(Task::Unmap(batch.len() as u32));
+            self.perform(Task::Unmap(batch.len() as u32));
             self.allocator.free_batch(batch);
         }
         result
@@ -162,7 +162,7 @@ impl<A: Allocator, W: World<A::Block>> Cpu<'_, A, W> {
         self.heat.map(of).unwrap_or_default()
     }
 
-    /// Notes that all of a block is touched. Returns its heat before.
+    /// Notes a touch of all frames of a block. Returns its heat before the touch.
     #[inline]
     fn heats(&self, block: &A::Block) -> Hotness {
         let touch = |heat: CpuHeat<'_>| heat.touch(block.pfn().get(), block.order().frames());

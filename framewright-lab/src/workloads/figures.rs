@@ -48,7 +48,7 @@ pub(crate) struct LockCycles {
     pub(crate) acquisitions: u64,
 }
 
-/// All figures, in the order of output. Counts are per round or window; in a given time the faster
+/// All figures, in the order of output. Counts are per round or window. In a given time the faster
 /// side does more work, so only rates and ratios are compared.
 const FIGURES: &[Figure<Window>] = &[
     Figure::higher("pages_per_s", Unit::PerSecond, |w| Some(w.done.pages as f64 / w.seconds)),

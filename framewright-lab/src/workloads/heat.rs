@@ -2,16 +2,16 @@
 //!
 //! The model: a frame stays in a cache until the number of other frames brought in since its last
 //! touch reaches the size of the cache. Each core and each socket counts *fills*: frames that one
-//! of its CPUs touched and that were not in its cache. A touch of a frame that is in the cache is
-//! no fill and evicts nothing. A frame stores the core of its last touch and the two counts at that
+//! of its CPUs touched and that were not in its cache. A touch of a frame in the cache is not a
+//! fill and evicts nothing. A frame records the core of its last touch and the two counts at that
 //! time. It is *hot* for a core if it is in that core's cache, and *warm* for a socket if it is hot
-//! or in the socket's cache; touching a hot frame is no fill of the socket.
+//! or in the socket's cache. A touch of a hot frame is not a fill of the socket.
 //!
-//! The model is a little generous: a least-recently-used cache would also evict, at its next fill,
-//! frames that were not touched while many others in it were. Modelling that needs a list per
-//! cache, which threads cannot share cheaply. The model also ignores caches before the last touch,
-//! copies that are still in them, associativity, and data of programs outside the workload's
-//! frames: the figures serve only to compare allocators.
+//! The model overestimates hits a little: a least-recently-used cache would also evict, at its next
+//! fill, frames that were not touched while many others in it were. A model of that needs a list
+//! per cache, which threads cannot share cheaply. The model also ignores copies in caches of
+//! earlier touches, associativity, and data of programs outside the workload's frames. Its figures
+//! are only for comparing allocators.
 //!
 //! The same observer is used for every allocator and every machine. On real threads its words are
 //! read and written without ordering: a frame has one owner at a time, and counts may be slightly
@@ -33,7 +33,7 @@ pub(crate) struct Caches {
     pub(crate) of_socket: u32,
 }
 
-/// Number of bits of a count: it wraps around after 256 GiB, long after any cache was refilled.
+/// Number of bits of a count. A count wraps around after 256 GiB, far more than any cache.
 const CLOCK_BITS: u32 = 26;
 const CLOCK: u32 = (1 << CLOCK_BITS) - 1;
 
@@ -90,7 +90,7 @@ impl Heat {
         for (core, socket) in caches.core_of.iter().zip(&caches.socket_of) {
             socket_of_core[usize::from(*core)] = *socket;
         }
-        // Words that are never used take no memory.
+        // Unused words take no memory.
         let words: Vec<AtomicU64> = bytemuck::allocation::zeroed_vec(frames as usize);
         in_large_pages(&words);
         Self {
@@ -137,8 +137,8 @@ impl CpuHeat<'_> {
         hotness
     }
 
-    /// This CPU touches all of `count` frames from `first`. Returns the numbers that were in a
-    /// cache of it before; the first touches may evict later frames.
+    /// Touches `count` frames from `first` on this CPU. Returns the numbers that were in its caches
+    /// before. The first touches may evict later frames.
     #[inline]
     pub(crate) fn touch(&self, first: u64, count: u64) -> Hotness {
         let mut hotness = Hotness::default();
@@ -173,8 +173,8 @@ impl CpuHeat<'_> {
         (hot, warm)
     }
 
-    /// Prefetches the word that is likely to be touched next, a neighbour: words are not in the
-    /// host's cache when many CPUs take turns.
+    /// Prefetches the word of a neighbour, which is likely to be touched next: with many simulated
+    /// CPUs, words are not in the host's cache.
     #[inline(always)]
     fn expect_soon(&self, frame: u64) {
         if let Some(soon) = self.heat.frames.get((frame + NEIGHBOURS) as usize) {
@@ -234,7 +234,7 @@ struct Touch {
 }
 
 impl Touch {
-    /// Core numbers are below 4095, so that no touch packs to 0.
+    /// Core numbers are below 4095; therefore no touch packs to 0.
     fn pack(self) -> u64 {
         (u64::from(self.core) + 1) << (2 * CLOCK_BITS)
             | (u64::from(self.socket_time) << CLOCK_BITS)

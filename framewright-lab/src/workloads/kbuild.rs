@@ -13,12 +13,12 @@
 //!   until a later compiler overwrites the file;
 //! * *exits*: frees its pages in gathered batches, then its page tables, then the order-1 block.
 //!
-//! The workload is about that last free: it comes after a long series of frees on the CPU, and a
-//! rule that drains the CPU's lists on such a free does so once per exit.
+//! The workload tests that last free. It follows a long series of frees on the CPU; a rule that
+//! drains the CPU's lists on such a free does so once per exit.
 //!
 //! Sizes and the time between faults scale the load; the pattern matters more. Compilers have the
-//! sizes of those of a kernel build, 4 to 48 MiB; but the time between faults is a fifth of the
-//! observed one (12,000 faults per second and builder), so that a short run has many exits.
+//! sizes of those of a kernel build, 4 to 48 MiB. The time between faults is a fifth of the
+//! observed one (12,000 faults per second and builder): a short run has many exits.
 
 use framewright::{MigrateType, Order, Request};
 use framewright_workloads::compilers::{LEAST_PAGES, MOST_PAGES, OBJECT_PAGES};
@@ -132,7 +132,7 @@ impl<'w, A: Allocator> Builder<'w, A> {
         cpu: &mut Cpu<'_, A, W>,
     ) -> Result<(), Stopped> {
         self.tasks = Some(cpu.alloc(TASKS)?);
-        while cpu.goes_on() {
+        while cpu.continues() {
             self.fork(cpu)?;
             self.live(cpu)?;
             if cpu.is_over() {
@@ -145,7 +145,7 @@ impl<'w, A: Allocator> Builder<'w, A> {
     }
 
     /// Verifies and frees everything, even after an error. Returns the first error.
-    pub(crate) fn give_back<W: World<A::Block>>(
+    pub(crate) fn free_all<W: World<A::Block>>(
         &mut self,
         cpu: &mut Cpu<'_, A, W>,
     ) -> Result<(), Stopped> {
@@ -161,7 +161,7 @@ impl<'w, A: Allocator> Builder<'w, A> {
 
     fn fork<W: World<A::Block>>(&mut self, cpu: &mut Cpu<'_, A, W>) -> Result<(), Stopped> {
         self.compiler += 1;
-        cpu.does(Task::Compute(self.work.cycles_per_process));
+        cpu.perform(Task::Compute(self.work.cycles_per_process));
         let process = Process { pgd: cpu.alloc(PGD)?, tables: Vec::new(), pages: Vec::new() };
         let process = self.process.insert(process);
         for _ in 0..UPPER_TABLES {
@@ -172,13 +172,13 @@ impl<'w, A: Allocator> Builder<'w, A> {
 
     /// From exec to the end of the object file.
     fn live<W: World<A::Block>>(&mut self, cpu: &mut Cpu<'_, A, W>) -> Result<(), Stopped> {
-        cpu.does(Task::Compute(READ_CYCLES * u64::from(self.work.headers)));
+        cpu.perform(Task::Compute(READ_CYCLES * u64::from(self.work.headers)));
         for page in 0..self.size() {
             if cpu.is_over() {
                 return Ok(());
             }
             self.grow(page, cpu)?;
-            cpu.does(Task::Compute(self.work.cycles_per_page));
+            cpu.perform(Task::Compute(self.work.cycles_per_page));
         }
         self.write(cpu)
     }
@@ -219,7 +219,7 @@ impl<'w, A: Allocator> Builder<'w, A> {
             object.push(Some(block));
             Ok(())
         });
-        cpu.does(Task::LruAdd(pages));
+        cpu.perform(Task::LruAdd(pages));
         self.objects.push_back(object);
         result
     }

@@ -1,9 +1,9 @@
 //! Workloads: the load of systems on a page allocator, written once for all machines.
 //!
-//! A workload has two parts. Its *body* is the work of one CPU: a loop over a `Cpu`, which is an
-//! allocator as one CPU sees it and a world with time and memory. It is independent of threads and
-//! clocks, and of the allocator. A *driver* belongs to a kind of machine: it creates the CPUs, runs
-//! the body on each, and turns counters and times into figures.
+//! A workload has two parts. Its *body* is the work of one CPU: a loop over a `Cpu`, which consists
+//! of an allocator as one CPU sees it, and a world with time and memory. A body is independent of
+//! threads, clocks and the allocator. A *driver* belongs to a kind of machine: it creates the CPUs,
+//! runs the body on each, and turns counters and times into figures.
 //!
 //! ```text
 //!   page_fault   kbuild   socket_pairs      bodies: the work of a CPU
@@ -168,7 +168,7 @@ impl Workload {
         (live + live / 2).max(LEAST).next_multiple_of(PAGEBLOCK_FRAMES as u64)
     }
 
-    /// The error that the workload lacks something.
+    /// The error for a workload that lacks something.
     pub(crate) fn lacking(&self, what: &str) -> Error {
         Error::input(format_args!("{} needs at least one {what}", self.name()))
     }
@@ -245,16 +245,16 @@ impl<'w, A: Allocator> Body<'w, A> {
     }
 
     /// Frees every frame, even after an error. Returns the first error.
-    pub(crate) fn give_back<W: World<A::Block>>(
+    pub(crate) fn free_all<W: World<A::Block>>(
         &mut self,
         cpu: &mut Cpu<'_, A, W>,
         way: Way<'_, A::Block>,
     ) -> Result<(), Stopped> {
         match (self, way) {
-            (Self::PageFault(bursts), _) => bursts.give_back(cpu),
-            (Self::Kbuild(builder), _) => builder.give_back(cpu),
+            (Self::PageFault(bursts), _) => bursts.free_all(cpu),
+            (Self::Kbuild(builder), _) => builder.free_all(cpu),
             (Self::SocketPairs(end), Some(pipe)) => {
-                end.give_back(cpu, pipe);
+                end.free_all(cpu, pipe);
                 Ok(())
             }
             (Self::SocketPairs(_), None) => Ok(()),

@@ -1,16 +1,17 @@
 //! `page-fault`: each CPU allocates and touches many frames, then frees all of them, and so on.
 //!
-//! This is the allocator's part of the benchmark page_fault1 of will-it-scale. Each of its tasks maps
-//! 128 MiB, writes to each page in ascending order, unmaps everything, and starts over. So each CPU
-//! alternates between two phases:
+//! This is the allocator's part of the benchmark page_fault1 of will-it-scale. Each of its tasks
+//! maps 128 MiB, writes to each page in ascending order, unmaps everything, and starts over. Each
+//! CPU alternates between two phases:
 //!
 //! * *up*: it allocates 32,768 single movable frames, zeroed, and writes a different value into each.
 //!   Before every 512 of them it allocates a zeroed unmovable frame: the page table that maps them.
-//! * *down*: it verifies and frees the frames in the order in which they were mapped, in batches of as
-//!   many as Linux gathers before it flushes (506), or in random order. Then it frees the page tables.
+//! * *down*: it verifies and frees the frames in the order in which they were mapped, or in random
+//!   order, in batches of 506, the number that Linux gathers for one flush. Then it frees the page
+//!   tables.
 //!
-//! A phase has only allocations or only frees. Therefore the lists of a CPU run empty in each phase
-//! *up* and overflow in each phase *down*, whatever the average rate is. Memory is never short.
+//! A phase has only allocations or only frees. The lists of a CPU therefore run empty in each phase
+//! *up* and overflow in each phase *down*, at any average rate. Memory is never short.
 
 use framewright_sim::host_memory::{expect, in_large_pages};
 use framewright_workloads::page_fault::BURST;
@@ -63,15 +64,15 @@ impl PageFault {
 /// Whole cycles that every CPU runs before the clock starts (*ageing*). The free lists of new memory
 /// are in address order. They lose this order with time, and so do the frames of a process.
 const WHOLE_CYCLES: u64 = 1;
-/// During ageing, runs of this number of neighbouring pages are freed in random order. For the
-/// contention of the zone lock, one such cycle has the effect of some thirty cycles in which 112 CPUs
+/// During ageing, runs of this number of neighbouring pages are freed in random order. One such
+/// cycle affects the contention of the zone lock as much as some thirty cycles in which 112 CPUs
 /// free in mapping order.
 const RUN: usize = 8;
 /// Frames that a CPU allocates or frees during ageing before the next CPU continues: as many as one
 /// hold of the zone lock moves.
 const TURN: core::ops::Range<u64> = 16..64;
-/// How many slots of [`Bursts`] ahead are prefetched: when many simulated CPUs run in turn, the next
-/// slots are not in the host's cache.
+/// The number of slots of [`Bursts`] to prefetch ahead: with many simulated CPUs, the next slots
+/// are not in the host's cache.
 const PREFETCH_AHEAD: usize = 8;
 
 /// One CPU's bursts.
@@ -83,8 +84,8 @@ pub(crate) struct Bursts<'w, A: Allocator> {
     freed: usize,
     tables: Vec<Option<A::Block>>,
     random: fastrand::Rng,
-    /// The number of the cycle, different on each CPU. The values in pages are computed from it, so
-    /// that a frame never gets the same value twice.
+    /// The number of the cycle, different on each CPU. It determines the values in pages: a frame
+    /// never gets the same value twice.
     cycle: u64,
     /// Pages left to allocate or free during ageing.
     to_age: u64,
@@ -115,14 +116,14 @@ impl<'w, A: Allocator> Bursts<'w, A> {
         &mut self,
         cpu: &mut Cpu<'_, A, W>,
     ) -> Result<(), Stopped> {
-        while !cpu.is_over() && (!self.pages.is_empty() || cpu.goes_on()) {
+        while !cpu.is_over() && (!self.pages.is_empty() || cpu.continues()) {
             self.step(cpu, GATHER as usize)?;
         }
         Ok(())
     }
 
-    /// A little work before the clock starts, so that memory is not fresh and CPUs are not in step.
-    /// Returns whether there is more of it.
+    /// Does a little work before the clock starts, which scatters free memory and the phases of
+    /// CPUs. Returns whether there is more such work.
     pub(crate) fn age<W: World<A::Block>>(
         &mut self,
         cpu: &mut Cpu<'_, A, W>,
@@ -137,7 +138,7 @@ impl<'w, A: Allocator> Bursts<'w, A> {
     }
 
     /// Verifies and frees everything, even after an error. Returns the first error.
-    pub(crate) fn give_back<W: World<A::Block>>(
+    pub(crate) fn free_all<W: World<A::Block>>(
         &mut self,
         cpu: &mut Cpu<'_, A, W>,
     ) -> Result<(), Stopped> {
@@ -258,10 +259,10 @@ mod tests {
         memory.platform().words(victim)[511].store(77, Relaxed);
 
         let overwritten = Overwritten { pfn, found: 77, expected };
-        assert_eq!(bursts.give_back(&mut cpu), Err(Stopped::Overwritten(overwritten)));
+        assert_eq!(bursts.free_all(&mut cpu), Err(Stopped::Overwritten(overwritten)));
         assert_eq!(bursts.work(&mut cpu), Ok(()));
         assert_eq!(Done::sum(&counters).pages, 3 * 1100);
-        assert_eq!(bursts.give_back(&mut cpu), Ok(()));
+        assert_eq!(bursts.free_all(&mut cpu), Ok(()));
         cpu.allocator.0.drain();
         assert_eq!(memory.free(), 4096);
     }

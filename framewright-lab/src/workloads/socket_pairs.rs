@@ -1,12 +1,11 @@
 //! `socket-pairs`: blocks with data, allocated on one CPU and freed on another.
 //!
 //! The allocator's side of lmbench's bw_unix with 16 pairs of processes: a writer puts 64 KiB at a
-//! time into a socket, a reader takes them out. Linux makes two buffers of each write, for which it
-//! allocates one block each of orders 3, 2 and 1 and about 1.1 of order 0; they are allocated on
-//! the writer's CPU and freed on the reader's. So one CPU only allocates, at four orders, and the
-//! other only frees: its lists fill with the frames that the first one lacks. Frames move through
-//! the zone, and their speed determines whether a frame is still in a cache when it is written
-//! again.
+//! time into a socket, a reader takes them out. Linux makes two buffers of each write. For these it
+//! allocates one block each of orders 3, 2 and 1, and about 1.1 of order 0, on the writer's CPU;
+//! they are freed on the reader's CPU. One CPU thus only allocates, at four orders, and the other
+//! only frees: its lists fill with the frames that the first CPU lacks. Frames move through the
+//! zone, and their speed determines whether a frame is still in a cache when it is written again.
 //!
 //! The socket has a capacity of 208 KiB, three writes. Writers have even CPUs, their readers the
 //! next ones; pairs are distributed evenly over the machine. With fewer than 32 CPUs there are
@@ -127,8 +126,8 @@ impl<'w> End<'w> {
         result
     }
 
-    /// After an early end nothing may be left in the socket.
-    pub(crate) fn give_back<A: Allocator, W: World<A::Block>>(
+    /// Empties the socket: after an early end, nothing may be left in it.
+    pub(crate) fn free_all<A: Allocator, W: World<A::Block>>(
         &mut self,
         cpu: &mut Cpu<'_, A, W>,
         pipe: &dyn Pipe<Message<A::Block>>,
@@ -145,9 +144,9 @@ impl<'w> End<'w> {
         cpu: &mut Cpu<'_, A, W>,
         pipe: &dyn Pipe<Message<A::Block>>,
     ) -> Result<(), Stopped> {
-        while cpu.goes_on() && !cpu.is_over() {
+        while cpu.continues() && !cpu.is_over() {
             self.value += 1 << 16;
-            cpu.does(Task::Compute(self.work.cycles_per_call));
+            cpu.perform(Task::Compute(self.work.cycles_per_call));
             let extra = self.random.u32(..EXTRA_EVERY) == 0;
             let message = message(cpu, self.value, extra)?;
             let frames: u64 = message.blocks.iter().map(|block| block.order().frames()).sum();
@@ -169,7 +168,7 @@ impl<'w> End<'w> {
         while !cpu.is_over()
             && let Some(message) = pipe.receive()
         {
-            cpu.does(Task::Compute(self.work.cycles_per_call));
+            cpu.perform(Task::Compute(self.work.cycles_per_call));
             let mut result = Ok(());
             for block in message.blocks {
                 result = result.and(cpu.copy_out(&block, message.value));

@@ -1,8 +1,7 @@
-//! The interface to machines: time, work beside allocations, and the contents of frames.
+//! The interfaces to machines (time, work beside allocations, the contents of frames) and to
+//! allocators, as one CPU sees them.
 //!
-//! The interface to allocators, as one CPU sees them.
-//!
-//! Bodies own blocks by value: a block cannot be freed twice, with any allocator.
+//! Bodies own blocks by value: with no allocator can a block be freed twice.
 
 use framewright::{Block, CpuToken, Order, Pfn, Platform, Request};
 use std::fmt;
@@ -23,7 +22,7 @@ pub(crate) enum Task {
 /// The machine around one CPU, holding blocks `B`.
 pub(crate) trait World<B> {
     /// Whether the CPU is to start another round of its work.
-    fn goes_on(&mut self) -> bool;
+    fn continues(&mut self) -> bool;
 
     /// Whether the CPU is to stop and free its frames, in the middle of a round.
     fn is_over(&self) -> bool;
@@ -34,7 +33,7 @@ pub(crate) trait World<B> {
     }
 
     /// Does a task, or charges its cost.
-    fn does(&self, task: Task);
+    fn perform(&self, task: Task);
 
     /// Whether the words of the block that are touched are zero.
     fn is_cleared(&self, block: &B) -> bool;
@@ -134,7 +133,7 @@ impl<'m, P: Platform> Allocator for Library<'_, 'm, P> {
 
     #[inline]
     fn free(&mut self, block: Block<'m>) {
-        // There is one memory, so the block is accepted; a leak would be detected at the end.
+        // There is only one memory, so it accepts the block. A leak would be detected at the end.
         let _ = self.0.free(block);
     }
 
@@ -144,8 +143,8 @@ impl<'m, P: Platform> Allocator for Library<'_, 'm, P> {
     }
 }
 
-/// A pipe between two CPUs with a small capacity. Sender and receiver wait for each other as their
-/// machine waits.
+/// A pipe of small capacity between two CPUs. Sender and receiver wait for each other in the manner
+/// of their machine.
 pub(crate) trait Pipe<T> {
     /// Sends `thing`, waiting for a free slot.
     ///

@@ -50,8 +50,7 @@ impl ListBuddy {
     #[must_use]
     pub fn with_tuning(frames: u64, cpus: usize, tuning: &Tuning) -> Self {
         let buddy = Self::on(Threads, frames, cpus, tuning);
-        // A benchmark of the allocator does not want to measure the page faults of its first
-        // accesses.
+        // A benchmark of the allocator must not include the page faults of its first accesses.
         buddy.pages.populate();
         buddy
     }
@@ -145,7 +144,7 @@ impl<M: Machine> ListBuddy<M> {
         (0..self.cpus.len()).for_each(|cpu| self.drain_cpu(cpu));
     }
 
-    /// The regular trimming of a CPU's lists, to be called about once a second.
+    /// Trims a CPU's lists. To be called about once a second.
     pub fn decay(&self, cpu: usize) {
         let mut left = self.cpus[cpu].with(Pcp::decay);
         while left > 0 {
@@ -242,7 +241,7 @@ impl<M: Machine> ListBuddy<M> {
         pcp.stats.refilled_frames += u64::from(got) << order;
     }
 
-    /// Puts a block on a list of the CPU. If the lists are full, blocks go back to the zone.
+    /// Puts a block on a list of the CPU. Full lists return blocks to the zone.
     #[inline]
     fn push(&self, cpu: usize, pcp: &mut Pcp, index: usize, frame: u32) {
         let order = pcp::list_order(index);

@@ -1,7 +1,7 @@
 //! Work under the zone lock on behalf of a CPU's lists: refills and bulk frees.
 //!
 //! [`refill`] and [`release`] run from the acquisition of the lock to its release and do nothing
-//! outside it; they are never inlined, so that a profiler shows exactly the work under the lock.
+//! outside it. They are never inlined: a profiler shows exactly the work under the lock.
 
 use super::{
     MigrateType,
@@ -109,8 +109,8 @@ impl Selection for FromTails {
 
 /// Blocks that were selected before the lock was taken, on the CPU's private list.
 ///
-/// The list is walked, not emptied block by block: putting a block on a free list overwrites the
-/// links of its descriptor, so no unlinking is needed first.
+/// The list is walked, not emptied block by block: an insertion into a free list overwrites the
+/// links of the descriptor, so blocks need not be unlinked first.
 pub(super) struct Prechosen {
     list: List,
     /// The next block.

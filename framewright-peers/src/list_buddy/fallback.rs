@@ -8,8 +8,8 @@ use super::{
     zone::Zone,
 };
 
-/// The free lists that the last block came from. A batch does not change back to its own lists, so this is
-/// kept as long as the zone lock is held.
+/// The free lists of the last block. A batch does not return to its own lists, so this value is
+/// used while the zone lock is held.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) enum Phase {
     /// The type's own lists.
@@ -66,7 +66,7 @@ impl Zone {
                 continue;
             };
             if from < PAGEBLOCK_ORDER / 2 && migratetype == MigrateType::Movable {
-                // The block is stolen, and its pageblock is not claimed: a movable frame in a
+                // The block is stolen, without a claim of its pageblock: a movable frame in a
                 // pageblock of another type causes no lasting fragmentation.
                 return None;
             }

@@ -1,20 +1,19 @@
 //! The page array: one 64-byte descriptor per frame, and doubly linked lists through them.
 //!
-//! The costs of the classic design come from here: putting a block on a list or taking it off
-//! touches the descriptors of the block and of its neighbours on that list, a cache line each,
-//! anywhere in memory.
+//! Lists cause the costs of the classic design: an insertion or a removal touches the descriptors
+//! of the block and of its neighbours on that list, each a cache line anywhere in memory.
 //!
 //! Links are frame numbers. Every list is a ring through a *head*, a descriptor of its own behind
-//! those of the frames, so that unlinking works without knowing the list.
+//! those of the frames. A block can therefore be unlinked without knowledge of its list.
 //!
 //! **Access.** A descriptor belongs to the holder of the lock of its list, or to the owner of the
-//! allocated block. Fields are relaxed atomics: plain loads and stores to the processor. Merging
-//! reads the mark of a buddy that may belong to another owner; the value may be stale, but reading
-//! it is no undefined behaviour.
+//! allocated block. Fields are relaxed atomics: plain loads and stores to the processor. A merge
+//! reads the mark of a buddy that may belong to another owner. The value may be stale, but the read
+//! is not undefined behaviour.
 //!
-//! **Memory.** Descriptors start as zeroes, which are valid for a frame that is on no list.
-//! Descriptors that are never used therefore take no memory: a machine of many nodes can be
-//! simulated in the memory of its used frames.
+//! **Memory.** Descriptors start as zeroes, which are valid for a frame that is on no list. Unused
+//! descriptors therefore take no memory: the simulation of a machine with many nodes needs only the
+//! descriptors of used frames.
 
 use super::{MigrateType, Threads, Touch, lock::Machine};
 use bytemuck::{Zeroable, allocation::zeroed_vec};
@@ -145,7 +144,7 @@ impl<M: Machine> Pages<M> {
         &self.machine
     }
 
-    /// Descriptor `number`; the machine is told of the access.
+    /// Descriptor `number`. Reports the access to the machine.
     #[inline]
     fn page(&self, number: u32, touch: Touch) -> &Links {
         let page = &self.pages[number as usize];
@@ -251,7 +250,7 @@ impl<M: Machine> Pages<M> {
         (next != list.0).then_some(next)
     }
 
-    /// Makes a list empty whose blocks are all on other lists by now.
+    /// Makes a list empty. All of its blocks are already on other lists.
     #[inline]
     pub(super) fn make_empty(&self, list: List) {
         let head = self.page(list.0, Touch::Write);
@@ -271,7 +270,7 @@ impl<M: Machine> Pages<M> {
         self.link(previous, frame, list.0);
     }
 
-    /// Takes a block off its list, whichever it is.
+    /// Removes a block from its list.
     #[inline]
     pub(super) fn unlink(&self, frame: u32) {
         let page = self.page(frame, Touch::Change);
@@ -296,7 +295,7 @@ impl<M: Machine> Pages<M> {
     pub(super) fn prefetch(&self, frame: u32) {
         if let Some(page) = self.pages.get(frame as usize) {
             self.machine.touch(frame, Touch::Prefetch);
-            // A plain load whose result is not used has the effect of a prefetch.
+            // A plain load with an unused result has the effect of a prefetch.
             core::hint::black_box(page.links().mark.load(Relaxed));
         }
     }

@@ -1,8 +1,8 @@
 //! The interface of the classic design to the machine: locks, and reports of its work.
 //!
-//! The algorithms of the other modules know neither threads nor time. They work on plain data; a
-//! [`Machine`] provides the exclusion. A simulator has its own `Machine` with its own costs;
-//! [`Threads`] runs on real threads.
+//! The algorithms of the other modules are independent of threads and time. They work on plain
+//! data; a [`Machine`] provides the exclusion. A simulator has its own `Machine` with its own
+//! costs; [`Threads`] is for real threads.
 
 use super::lists::{Descriptor, Page};
 
@@ -14,7 +14,7 @@ pub trait Machine: Sync {
     /// the cache lines of descriptors.
     type Descriptor: Descriptor;
 
-    /// An unlocked lock around `value`; `whose` names it.
+    /// An unlocked lock around `value`; `whose` is its name.
     fn new_lock<T: Send>(&self, whose: LockName, value: T) -> Self::Lock<T>;
 
     /// Reports the work done under a lock, while it is still held.
@@ -30,9 +30,9 @@ pub trait Machine: Sync {
         let _ = (descriptor, touch);
     }
 
-    /// Announces the descriptor that is likely to be touched next, so that the host of a simulation
-    /// can load its own data about that descriptor ahead of use. `kept` is that data. It has no
-    /// effect on the simulated machine; real machines do nothing.
+    /// Announces the descriptor that is likely to be touched next. The host of a simulation can
+    /// prefetch its own data about that descriptor, `kept`. The simulated machine is not affected;
+    /// real machines do nothing.
     #[inline(always)]
     fn expect(&self, descriptor: u32, kept: &Self::Descriptor) {
         let _ = (descriptor, kept);
@@ -41,7 +41,7 @@ pub trait Machine: Sync {
 
 /// A lock that owns its data.
 pub trait Lock<T>: Sync {
-    /// Runs `f` under the lock, and waits for it for as long as necessary.
+    /// Waits for the lock, and runs `f` under it.
     fn with<R>(&self, f: impl FnOnce(&mut T) -> R) -> R;
 
     /// Runs `f` under the lock if it is free.

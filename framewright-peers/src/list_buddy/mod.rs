@@ -1,10 +1,10 @@
 //! The classic design of general-purpose kernels.
 //!
 //! Every frame has a 64-byte descriptor. Free blocks of orders 0 to 10 are on doubly linked lists,
-//! one per order and migratetype. Buddies are merged one by one under the zone lock. In front of the
-//! zone, each CPU has a set of lists under a spinlock, which the CPU itself never waits for: it only
-//! *tries* to take it. This allocator is a baseline for comparison, on real threads and in simulation,
-//! and is written from a description of the mechanism.
+//! one per order and migratetype. Buddies are merged one by one under the zone lock. In front of
+//! the zone, each CPU has a set of lists under a spinlock. The CPU itself never waits for that
+//! lock: it only *tries* to take it. This allocator is a baseline for comparison, on real threads
+//! and in simulation, written from a description of the mechanism.
 //!
 //! ```text
 //! allocator  allocate, free, drain                    row      the same as a Peer

@@ -47,7 +47,7 @@ pub struct Pressure {
 /// A bulk free that became due.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Drain {
-    /// Approximate number of frames to give back.
+    /// Approximate number of frames to return.
     pub(super) frames: u32,
     pub(super) reason: DrainReason,
 }
@@ -94,7 +94,7 @@ impl Pcp {
         self.free_count >>= 1;
     }
 
-    /// How many blocks of `order` to fetch for an empty list.
+    /// The number of blocks of `order` to fetch for an empty list.
     pub(super) fn refill_blocks(&mut self, order: u8, pressure: Pressure) -> u32 {
         self.clamp_high();
         let batch = self.sizing.batch;
@@ -134,7 +134,7 @@ impl Pcp {
         (self.count >= threshold).then(|| self.due(empty, threshold))
     }
 
-    /// How many frames the regular trimming gives back.
+    /// The number of frames that the regular trimming returns to the zone.
     pub(super) fn decay(&mut self) -> u32 {
         if self.high > self.sizing.high_min {
             self.high = self
@@ -146,7 +146,7 @@ impl Pcp {
         self.count.saturating_sub(self.high)
     }
 
-    /// Frames that one hold of the zone lock may give back when lists are emptied.
+    /// Limit of frames returned per hold of the zone lock when lists are emptied.
     pub(super) fn scaled_batch(&self) -> u32 {
         self.sizing.batch << self.scale_max
     }

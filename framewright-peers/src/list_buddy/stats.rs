@@ -1,6 +1,6 @@
 //! Counters, updated under locks that are held anyway.
 
-/// Why a CPU's lists gave frames back.
+/// The reason why a CPU's lists returned frames to the zone.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum DrainReason {
     /// A free found the lists above their threshold.
@@ -9,7 +9,7 @@ pub enum DrainReason {
     HighOrder,
     /// The lists were emptied on request: after a failed allocation, or by the embedder.
     Emptied,
-    /// The regular trimming of lists that have grown beyond need.
+    /// The regular trimming of lists.
     Decay,
 }
 

@@ -42,7 +42,8 @@ pub struct Tuning {
     pub high_fraction: u32,
     /// `watermark_scale_factor`, in ten-thousandths of the zone.
     pub watermark_scale_factor: u32,
-    /// A CPU's share of the last-level cache in frames, if known: lists that fit are kept fuller.
+    /// A CPU's share of the last-level cache in frames, if known: more frames stay on lists that
+    /// fit into it.
     pub cache_frames: Option<u32>,
 }
 
@@ -92,8 +93,8 @@ impl Sizing {
     }
 }
 
-/// A quarter of a thousandth of the zone, at most a quarter of a MiB, one below a power of two:
-/// odd, so that batches do not walk in step with the cache's colours.
+/// A quarter of a thousandth of the zone, at most a quarter of a MiB, one below a power of two. An
+/// odd number avoids resonance with the colours of the cache.
 fn batch(managed: u32) -> u32 {
     let quarter = ((managed / 1024).min(256) / 4).max(1);
     ((1 << (quarter + quarter / 2).ilog2()) - 1).max(1)

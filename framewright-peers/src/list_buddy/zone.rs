@@ -137,7 +137,7 @@ impl Zone {
 }
 
 /// Whether the block that this one and its buddy form has a free buddy already. Such a block is
-/// likely to merge soon, so it is not handed out before others.
+/// likely to merge soon, so other blocks are allocated first.
 fn will_merge<M: Machine>(pages: &Pages<M>, frame: u32, order: u8) -> bool {
     let merged = frame & !(1 << order);
     pages.is_buddy(merged ^ (2 << order), order + 1)

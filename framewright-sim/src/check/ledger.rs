@@ -44,8 +44,8 @@ impl Ledger {
         self.held.set(self.held.get() - order.frames());
     }
 
-    /// Sets the holder of all frames, unless a holder is not `right`. Returns that frame and its
-    /// holder.
+    /// Sets the holder of all frames, unless `right` rejects the holder of one. Returns that frame
+    /// and its holder.
     fn exchange(
         &self,
         pfn: Pfn,

@@ -41,8 +41,8 @@ pub fn in_between(memory: &Memory<'_, Simulated>) -> Result<(), String> {
 /// Checks that no zone has fewer free frames than its min watermark without a boost, minus
 /// `urgent`: the frames that were allocated by requests that may go below it.
 ///
-/// This holds at every moment in a memory that began with more free frames. It does not hold where
-/// frames leave a zone in other ways: by isolation, as an extent, or by memory hotplug.
+/// This always holds in a memory that starts with more free frames. It does not hold if frames
+/// leave a zone in other ways: by isolation, as an extent, or by memory hotplug.
 ///
 /// # Errors
 ///

@@ -89,7 +89,8 @@ fn a_lock_that_is_never_released_is_reported() {
 }
 
 /// Runs three CPUs that allocate orders 3 to 0 until nothing is left. CPU 2 may go below the
-/// watermark, of whose frames `urgent` are reported. Returns the result of the check.
+/// watermark. The check runs with `urgent` as the number of frames that such requests hold. Returns
+/// its result.
 fn exhausted(seed: u64, urgent: u64) -> Result<(), Failure> {
     let machine = machine(seed);
     with_memory(&machine, |memory| {

@@ -2,7 +2,7 @@
 //!
 //! A decision is a number below the number of options. Option 0 is always the ordinary one: the
 //! running CPU continues, an interrupt is served at once, no rare outcome is forced. A point with a
-//! single option is not a decision and is not recorded. So a recording is short. A replay that
+//! single option is not a decision and is not recorded, which keeps recordings short. A replay that
 //! reaches the end of its recording continues with the ordinary options.
 
 use super::{
@@ -138,7 +138,7 @@ impl Hunt {
         actor
     }
 
-    /// Chooses one of `options`. `ordinary`: a choice other than 0 is as ordinary as 0.
+    /// Chooses one of `options`. `ordinary`: choices other than 0 do not count as deviations.
     pub(super) fn decide(&mut self, options: u32, ordinary: bool) -> u32 {
         let chosen = match &mut self.policy {
             Policy::Random(random) => random.u32(..options),
@@ -157,7 +157,7 @@ impl Hunt {
         chosen
     }
 
-    /// Decides whether an outcome happens that is to happen once in `one_in` times.
+    /// Decides whether to force an outcome, once in `one_in` times on average.
     pub(super) fn rarely(&mut self, one_in: u32) -> bool {
         let chosen = match &mut self.policy {
             Policy::Random(random) => u32::from(random.u32(..one_in) == 0),
@@ -208,7 +208,8 @@ impl Pct {
         while self.changes.last().is_some_and(|&change| change <= step) {
             self.changes.pop();
             let first = self.index(actors[self.highest(actors)]);
-            // Lower than all initial priorities, and than those that were lowered before.
+            // Lower than all initial priorities, and lower than all priorities after earlier
+            // changes.
             self.priorities[first] = self.changes.len() as u32;
         }
         self.highest(actors)

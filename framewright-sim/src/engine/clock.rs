@@ -1,7 +1,7 @@
 //! A tournament tree that finds the CPU with the earliest clock among those that may run.
 //!
-//! In contrast to a heap, each CPU has a fixed leaf, so that no CPU is in the tree twice. An update
-//! is a walk of at most nine steps, which the branch predictor predicts.
+//! In contrast to a heap, each CPU has a fixed leaf: no CPU is in the tree twice. An update is a
+//! walk of at most nine steps with predictable branches.
 
 /// The sort key of a CPU: its clock, then its number. Clocks stay below 2^48 cycles, which is about
 /// a day of machine time.
@@ -40,7 +40,7 @@ impl Clocks {
         self.nodes[1]
     }
 
-    /// Notes that `cpu` waits to run at `clock`, or at its earlier time if it waits already.
+    /// Adds `cpu`, which may run from `clock` on. If it waits already, the earlier time counts.
     pub(super) fn insert(&mut self, cpu: u16, clock: u64) {
         let waits_for = self.nodes[self.leaves + usize::from(cpu)];
         self.set(cpu, key(clock, cpu).min(waits_for));

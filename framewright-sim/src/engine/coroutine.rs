@@ -16,8 +16,8 @@ use std::{
     rc::Rc,
 };
 
-/// Bytes of a CPU's stack. They are reserved address space. In release builds the library and its
-/// workloads need a few KiB; panics and debug builds need far more.
+/// Bytes of address space for a CPU's stack. In release builds the library and its workloads need a
+/// few KiB; panics and debug builds need far more.
 const STACK_BYTES: usize = 256 << 10;
 
 /// Stacks that no coroutine uses.
@@ -72,8 +72,8 @@ impl Coroutines {
     pub(super) fn start(engine: &Rc<Engine>, programs: Vec<Program<'_>>) -> Self {
         let start = |(number, program): (usize, Program<'_>)| {
             // SAFETY: only the lifetime changes. The coroutine that takes the program is ended by
-            // `Coroutines::end` or dropped with `self`, in both cases before `Engine::run`
-            // returns, and so before what the program borrows can go.
+            // `Coroutines::end` or dropped with `self`. Both happen before `Engine::run` returns,
+            // and so before the borrows of the program end.
             let program: Program<'static> = unsafe { std::mem::transmute(program) };
             let engine = Rc::clone(engine);
             Coroutine::with_stack(engine.stacks.take(), move |yielder: &Yielder<(), ()>, ()| {

@@ -14,8 +14,8 @@ use std::{cell::Cell, panic::resume_unwind};
 #[repr(C, align(64))]
 pub(super) struct CpuState {
     pub(super) clock: Cell<u64>,
-    /// The latest time at which this CPU lets others run first: the time at which an interrupt is
-    /// due, or [`Model::slack`] cycles after the last time.
+    /// The time by which this CPU must let CPUs with earlier clocks run: an interrupt is due, or
+    /// [`Model::slack`] cycles have passed since its last step.
     step_due: Cell<u64>,
     /// The time at which an interrupt or the periodic tick is due; `u64::MAX` while interrupts are
     /// masked.
@@ -25,7 +25,7 @@ pub(super) struct CpuState {
     pub(super) parked: Cell<bool>,
     /// The CPU waits for a condition that the engine cannot see, in a schedule that ignores clocks.
     pub(super) relaxed: Cell<bool>,
-    /// The CPU has waited that way since the last time that no other CPU could run.
+    /// The CPU has waited that way since the engine last woke all such CPUs for lack of others.
     pub(super) futile: Cell<bool>,
     /// Interrupts are masked.
     pub(super) masked: Cell<bool>,
@@ -47,7 +47,7 @@ impl CpuState {
         Self { number, ..Self::default() }
     }
 
-    /// Notes that an interrupt is due at `time`.
+    /// Sets the alarm to `time` if it is earlier.
     pub(super) fn alarm_at(&self, time: u64) {
         self.alarm.set(self.alarm.get().min(time));
         self.step_due.set(self.step_due.get().min(time));
@@ -172,8 +172,8 @@ impl<'e> Cpu<'e> {
         }
     }
 
-    /// As [`Cpu::step`], for operations that others rarely observe. By the clock, it yields only
-    /// after [`Model::slack`] cycles.
+    /// As [`Cpu::step`], for operations that others rarely observe. A schedule by clocks yields
+    /// here only every [`Model::slack`] cycles.
     #[inline(always)]
     pub(crate) fn step_if_due(&self) {
         if self.now() >= self.state.step_due.get() {
@@ -237,9 +237,9 @@ impl<'e> Cpu<'e> {
         }
     }
 
-    /// Waits until another CPU wakes this one. Interrupts are served meanwhile unless they are
-    /// masked. The wait may end early, after an interrupt or a spurious wake-up, so the caller
-    /// checks its condition again.
+    /// Waits until another CPU wakes this one. Unless interrupts are masked, the CPU serves them
+    /// meanwhile. The wait may end early, after an interrupt or a spurious wake-up. The caller
+    /// therefore checks its condition again.
     pub(super) fn park(&self) {
         self.fence();
         let (state, since) = (self.state(), self.now());

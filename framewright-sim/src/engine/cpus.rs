@@ -1,7 +1,7 @@
 //! All CPUs, and which of them runs.
 //!
-//! Every hook of the library asks for the running CPU, a dozen times per simulated allocation. So
-//! the answer is stored as a pointer and needs no look-up.
+//! Every hook of the library needs the running CPU, a dozen times per simulated allocation. A
+//! pointer to it saves the look-up.
 
 #![allow(unsafe_code)]
 

@@ -43,7 +43,7 @@ impl Mailbox {
         self.0.borrow().is_empty()
     }
 
-    /// Inserts an interrupt by its time of arrival, after those of the same time.
+    /// Inserts an interrupt in order of arrival, after others with the same time.
     fn post(&self, interrupt: Interrupt) {
         let mut queue = self.0.borrow_mut();
         let place = queue.partition_point(|other| other.arrival <= interrupt.arrival);
@@ -57,7 +57,7 @@ impl Mailbox {
 }
 
 impl Engine {
-    /// Makes a CPU serve an interrupt that arrives at `arrival`, even if its clock is later.
+    /// Makes a CPU serve an interrupt at `arrival`, even if the clock of the CPU is later.
     fn interrupt_at(&self, number: u16, arrival: u64) {
         let state = &self.cpus[usize::from(number)];
         let time = arrival.max(state.open_since.get());
@@ -171,8 +171,8 @@ impl Cpu<'_> {
         state.set_alarm();
     }
 
-    /// Serves one interrupt at the time of its arrival, or of the unmasking of interrupts if that is later.
-    /// If the CPU's clock is later, its work since then is shifted by the length of the handler.
+    /// Serves one interrupt when it arrives, or when interrupts are unmasked if that is later. If
+    /// the CPU's clock is later still, the handler's time delays the work since then.
     fn handle(&self, interrupt: &Interrupt) {
         let (state, model) = (self.state(), &self.engine.model);
         let (ahead, at) = (self.now(), interrupt.arrival.max(state.open_since.get()));

@@ -1,19 +1,18 @@
 //! The cost of cache lines, by the caches that hold them.
 //!
 //! A directory stores for each line the CPU that touched it last, whether it is modified, which
-//! sockets have copies, and how many lines that CPU had brought into its caches by then. The number
-//! of lines that the CPU has brought in since tells where the line is now: in its first-level
-//! cache, the second, the last-level cache of the socket, or memory. An entry takes eight bytes. It
-//! does not hold the full list of readers, so a line that several CPUs read in turn costs a
-//! last-level hit each time. Lines have logical names. Tables are allocated in chunks, only where
-//! lines are touched.
+//! sockets have copies, and how many lines that CPU had fetched by then. The number of lines that
+//! the CPU has fetched since determines the place of the line: the first-level cache, the second,
+//! the last-level cache of the socket, or memory. An entry has eight bytes. It does not contain all
+//! readers, so a line that several CPUs read in turn costs a last-level hit each time. The name of
+//! a line is logical: no address is used. Tables are allocated in chunks, only where lines are
+//! touched.
 //!
 //! A prefetch is a hint to *read*: a line that another CPU has modified becomes shared, and a later
-//! store has to invalidate the copy of that CPU. Prefetches pay off for lines that are only read,
-//! or that were in memory.
+//! store has to invalidate the copy of that CPU. Prefetches help with lines that are only read, or
+//! that were in memory.
 //!
-//! The charged cycles are added to those of a first-level hit, which are part of the cost of an
-//! instruction.
+//! The cost of an instruction includes a first-level hit; the cycles charged here are added to it.
 
 #![allow(unsafe_code)]
 
@@ -73,12 +72,12 @@ pub struct Line {
 
 const MODIFIED: u8 = 1;
 /// The line is in transit: its owner has prefetched it.
-const COMING: u8 = 2;
+const IN_TRANSIT: u8 = 2;
 /// No CPU has touched the line.
-const NOBODY: u16 = 0;
+const NO_OWNER: u16 = 0;
 
 /// The entry of an untouched line.
-const IN_MEMORY: Entry = Entry { stamp: 0, owner: NOBODY, sockets: 0, flags: 0 };
+const IN_MEMORY: Entry = Entry { stamp: 0, owner: NO_OWNER, sockets: 0, flags: 0 };
 
 /// The directory's entry of a line.
 #[derive(Clone, Copy)]
@@ -150,16 +149,16 @@ impl Directory {
 const FRAME_LINES: u32 = 64;
 
 /// Misses that a core can have in flight.
-const UNDER_WAY: usize = 10;
+const IN_FLIGHT_MAX: usize = 10;
 
 /// The engine's state of the caches of a CPU.
 #[derive(Default)]
 #[repr(C)]
 pub(super) struct Cache {
-    /// Lines brought in so far.
+    /// Lines fetched so far.
     fills: Cell<u32>,
     /// Prefetched lines in transit, and when they arrive; time 0 marks an empty slot.
-    coming: RefCell<[(u64, u64); UNDER_WAY]>,
+    in_flight: RefCell<[(u64, u64); IN_FLIGHT_MAX]>,
 }
 
 impl Cache {
@@ -169,17 +168,18 @@ impl Cache {
 
     /// Removes a line from those in transit. Returns its time of arrival; 0 if it was not in
     /// transit.
-    fn take_coming(&self, line: Line) -> u64 {
-        let mut coming = self.coming.borrow_mut();
-        let asked = coming.iter_mut().find(|(name, time)| *time > 0 && *name == Self::name(line));
+    fn take_prefetched(&self, line: Line) -> u64 {
+        let mut in_flight = self.in_flight.borrow_mut();
+        let asked =
+            in_flight.iter_mut().find(|(name, time)| *time > 0 && *name == Self::name(line));
         asked.map_or(0, |asked| std::mem::take(asked).1)
     }
 
-    /// Prefetches a line that takes `latency` cycles. Returns how long the CPU waits for a free
-    /// slot.
-    fn ask(&self, line: Line, now: u64, latency: u64) -> u64 {
-        let mut coming = self.coming.borrow_mut();
-        let first = coming.iter_mut().min_by_key(|(_, time)| *time).expect("the table has slots");
+    /// Prefetches a line that takes `latency` cycles. Returns the wait for a free slot.
+    fn prefetch(&self, line: Line, now: u64, latency: u64) -> u64 {
+        let mut in_flight = self.in_flight.borrow_mut();
+        let first =
+            in_flight.iter_mut().min_by_key(|(_, time)| *time).expect("the table has slots");
         let wait = first.1.saturating_sub(now);
         *first = (Self::name(line), now + wait + latency);
         wait
@@ -187,7 +187,7 @@ impl Cache {
 
     pub(super) fn clear_all(&self) {
         self.fills.set(0);
-        *self.coming.borrow_mut() = Default::default();
+        *self.in_flight.borrow_mut() = Default::default();
     }
 }
 
@@ -197,7 +197,7 @@ impl Engine {
         self.directory.borrow_mut().member(family, member).home_node = node;
     }
 
-    /// Moves a line to a CPU without a charge, because the cost is accounted for elsewhere.
+    /// Moves a line to a CPU without a charge. The caller charges the cost.
     pub(super) fn take_line(&self, line: Line, cpu: u16) {
         let stamp = self.cpus[usize::from(cpu)].cache.fills.get();
         let sockets = self.socket_bit(cpu);
@@ -229,7 +229,7 @@ impl Engine {
             let fills = self.cpus[usize::from(owner)].cache.fills.get();
             fills.wrapping_sub(entry.stamp)
         };
-        entry.owner == NOBODY
+        entry.owner == NO_OWNER
             || matches!(place(age(entry.owner - 1), &self.model.lines), Place::Memory)
     }
 
@@ -239,7 +239,7 @@ impl Engine {
         let costs = &self.model.lines;
         let near = self.model.nodes[usize::from(cpu)] == home_node;
         let memory = if near { costs.memory_local } else { costs.memory_remote };
-        if entry.owner == NOBODY {
+        if entry.owner == NO_OWNER {
             return (memory, true);
         }
         let owner = entry.owner - 1;
@@ -248,17 +248,17 @@ impl Engine {
         let others = entry.sockets & !self.socket_bit(cpu) != 0;
         let shared = entry.flags & MODIFIED == 0;
         // Other copies have to be invalidated before a store.
-        let revoke = match (write && shared, others) {
+        let invalidation = match (write && shared, others) {
             (false, _) => 0,
             (true, false) => costs.same_socket,
             (true, true) => costs.remote,
         };
         if owner == cpu {
             return match fresh {
-                Place::L1 => (revoke, revoke > 0),
-                Place::L2 => (costs.l2.max(revoke), revoke > 0),
-                Place::Llc => (costs.llc.max(revoke), true),
-                Place::Memory => (memory.max(revoke), true),
+                Place::L1 => (invalidation, invalidation > 0),
+                Place::L2 => (costs.l2.max(invalidation), invalidation > 0),
+                Place::Llc => (costs.llc.max(invalidation), true),
+                Place::Memory => (memory.max(invalidation), true),
             };
         }
         let same_socket = entry.sockets & self.socket_bit(cpu) != 0;
@@ -270,11 +270,11 @@ impl Engine {
             (_, true) if same_socket => costs.llc,
             (_, true) => memory,
         };
-        (found.max(revoke), true)
+        (found.max(invalidation), true)
     }
 }
 
-/// Where a line is.
+/// The place of a line.
 #[derive(Clone, Copy)]
 enum Place {
     L1,
@@ -283,7 +283,7 @@ enum Place {
     Memory,
 }
 
-/// Where a line is after `age` other lines were brought in.
+/// The place of a line after `age` other lines were fetched.
 fn place(age: u32, costs: &LineCosts) -> Place {
     match age {
         _ if age < costs.l1_lines => Place::L1,
@@ -297,7 +297,7 @@ impl Cpu<'_> {
     /// Accesses a line, and waits for it.
     #[inline]
     pub fn touch(&self, line: Line, access: Access, miss: Miss) {
-        if !self.engine.has_caches || self.has_at_hand(line, access) {
+        if !self.engine.has_caches || self.hits_l1(line, access) {
             return;
         }
         self.get_line(line, access, miss);
@@ -305,14 +305,14 @@ impl Cpu<'_> {
 
     /// Whether a line is in the first-level cache, ready for `access`. If so, the access is done.
     #[inline]
-    fn has_at_hand(&self, line: Line, access: Access) -> bool {
-        // SAFETY: nothing below runs code from elsewhere, so that no code changes the directory
-        // while this reference is alive. A counted borrow would cost as much as the look-up itself.
+    fn hits_l1(&self, line: Line, access: Access) -> bool {
+        // SAFETY: no code of other modules runs below, so nothing changes the directory while this
+        // reference is alive. A counted borrow would cost as much as the look-up itself.
         let directory = unsafe { self.engine.directory.try_borrow_unguarded() };
         let Ok(directory) = directory else { return false };
         let Some((cell, _)) = directory.entry(line) else { return false };
         let (entry, fills) = (cell.get(), self.state().cache.fills.get());
-        let mine = entry.owner == self.number() + 1 && entry.flags & COMING == 0;
+        let mine = entry.owner == self.number() + 1 && entry.flags & IN_TRANSIT == 0;
         let may = access != Access::Write || entry.flags & MODIFIED != 0;
         let near = fills.wrapping_sub(entry.stamp) < self.engine.model.lines.l1_lines;
         let at_hand = mine && may && near;
@@ -340,11 +340,11 @@ impl Cpu<'_> {
             Access::Read => (found.sockets | my_bit, 0),
             Access::Write => (my_bit, MODIFIED),
             Access::Prefetch if found.owner == me => {
-                (found.sockets, found.flags & MODIFIED | COMING)
+                (found.sockets, found.flags & MODIFIED | IN_TRANSIT)
             }
             // No cache holds the line: it arrives exclusive, ready for a store.
-            Access::Prefetch if self.engine.is_in_memory(found) => (my_bit, MODIFIED | COMING),
-            Access::Prefetch => (found.sockets | my_bit, COMING),
+            Access::Prefetch if self.engine.is_in_memory(found) => (my_bit, MODIFIED | IN_TRANSIT),
+            Access::Prefetch => (found.sockets | my_bit, IN_TRANSIT),
         };
         Entry { stamp, owner: me, sockets, flags }
     }
@@ -355,16 +355,17 @@ impl Cpu<'_> {
         cache.fills.set(cache.fills.get().wrapping_add(1));
         let costs = &self.engine.model.lines;
         let write = access == Access::Write;
-        let wait = if found.owner == me + 1 && found.flags & COMING != 0 {
+        let wait = if found.owner == me + 1 && found.flags & IN_TRANSIT != 0 {
             let shared = write && found.flags & MODIFIED == 0;
             // The contents have been prefetched; only a store waits, for the invalidation of other
             // copies.
-            let revoke = if shared { self.engine.latency(found, home_node, me, true).0 } else { 0 };
-            cache.take_coming(line).saturating_sub(self.now()) + revoke / costs.parallel
+            let invalidation =
+                if shared { self.engine.latency(found, home_node, me, true).0 } else { 0 };
+            cache.take_prefetched(line).saturating_sub(self.now()) + invalidation / costs.parallel
         } else {
             let (latency, outside) = self.engine.latency(found, home_node, me, write);
             match (access, miss) {
-                (Access::Prefetch, _) => cache.ask(line, self.now(), latency),
+                (Access::Prefetch, _) => cache.prefetch(line, self.now(), latency),
                 (_, Miss::Independent) if outside => latency / costs.parallel,
                 _ => latency,
             }
@@ -382,7 +383,7 @@ impl Cpu<'_> {
         }
     }
 
-    /// Brings `lines` anonymous lines into the caches of this CPU.
+    /// Fetches `lines` anonymous lines into the caches of this CPU.
     pub fn pollute(&self, lines: u32) {
         let fills = &self.state().cache.fills;
         fills.set(fills.get().wrapping_add(lines));

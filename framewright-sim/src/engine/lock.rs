@@ -19,8 +19,8 @@ pub struct LockId(pub(crate) u32);
 pub enum LockClass {
     /// The free frames of a zone.
     Zone,
-    /// The lists of a CPU, which other CPUs rarely lock. By the clock, the order of its operations
-    /// with those of others is exact to [`Model::slack`](super::Model::slack) cycles.
+    /// The lists of a CPU, which other CPUs rarely lock. In a schedule by clocks, the order of its
+    /// operations among CPUs is exact to [`Model::slack`](super::Model::slack) cycles.
     Cpu,
     /// The LRU lists of a node, or frames that wait for a flush.
     Lru,
@@ -30,7 +30,7 @@ pub enum LockClass {
 
 const CLASSES: usize = 4;
 
-/// Statistics of locks. A wait or hold counts once it is over.
+/// Statistics of locks. Waits and holds count after their end.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct LockStats {
     /// Acquisitions.

@@ -27,14 +27,15 @@
 //!
 //! # Rules
 //!
-//! * **One thread.** The engine is `!Sync`. A handle that has to be `Sync` (the library's platform)
+//! * **One thread.** The engine is `!Sync`. A handle that must be `Sync` (the library's platform)
 //!   wraps it in a type that checks the thread.
 //! * **No `&mut` and no `RefCell` borrow lives across a switch**, because another CPU would find
 //!   it. All state is in cells, borrowed for single statements.
 //! * **Logical names only**: locks and words are numbered in the order of their creation, ties are
-//!   broken by CPU number, nothing iterates over a hash map. So a run does not depend on addresses.
+//!   broken by CPU number, and no code iterates over a hash map. A run therefore does not depend on
+//!   addresses.
 //! * **Every wait has an exact condition**: a parked CPU runs again only when another CPU wakes it.
-//!   Nothing polls. If all CPUs are parked, that is reported as a deadlock.
+//!   Nothing polls. The engine reports a deadlock if all CPUs are parked.
 
 mod choice;
 mod clock;
@@ -100,7 +101,7 @@ pub struct Options {
     /// Whether interrupts may be served later than at the next step. A schedule by clocks serves
     /// them when they arrive.
     pub late_interrupts: bool,
-    /// Rare outcomes to force: the site, and once in how many times.
+    /// Rare outcomes to force: the site, and N for once in N times.
     pub force: Vec<(Site, u32)>,
     /// Seed for the forced outcomes under a schedule by clocks. Other schedules decide themselves.
     pub seed: u64,
@@ -166,7 +167,7 @@ impl Machine {
     }
 
     /// Resets the machine, and sets another schedule. Clocks and counters are 0, caches cold. All
-    /// locks and words are deleted, so that their users have to create them again.
+    /// locks and words are deleted; their users must create them again.
     #[allow(clippy::needless_pass_by_value, reason = "a schedule of a search is for one run")]
     pub fn restart(&self, schedule: Schedule) {
         self.0.restart(&schedule);
@@ -177,7 +178,8 @@ impl Machine {
         self.0.reschedule(schedule);
     }
 
-    /// The decisions of the schedule so far: [`Schedule::Replay`] repeats them. Empty by the clock.
+    /// The decisions of the schedule so far: [`Schedule::Replay`] repeats them. A schedule by
+    /// clocks makes none.
     #[must_use]
     pub fn choices(&self) -> Vec<u16> {
         let mut scheduler = self.0.scheduler.borrow_mut();
@@ -388,8 +390,8 @@ impl Engine {
         self.words.create(value)
     }
 
-    /// The running CPU. There is none between runs, and after a failure, while programs are
-    /// unwound: then nothing is charged and nothing waits.
+    /// The running CPU. There is none between runs, and none after a failure, while programs are
+    /// unwound. Without a CPU, nothing is charged and nothing waits.
     #[inline(always)]
     pub(crate) fn current(&self) -> Option<Cpu<'_>> {
         self.cpus.running().map(|state| Cpu::of(self, state))

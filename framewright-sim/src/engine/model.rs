@@ -13,7 +13,7 @@ const SLACK: u64 = 40_000;
 
 /// Cycles per kind of event, and the sockets and nodes of CPUs.
 ///
-/// [`Model::free`] charges nothing. It is for programs whose order matters, and not their time.
+/// [`Model::free`] charges nothing. It is for programs in which only the order matters.
 #[derive(Clone, Debug)]
 pub struct Model {
     /// Socket of every CPU.

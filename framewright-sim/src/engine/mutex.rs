@@ -42,9 +42,9 @@ struct Inner {
     used: Cell<bool>,
 }
 
-// SAFETY: the data is reached only through `inner`, which panics on any other thread than the one
-// that made it. On that thread, `used` says whether a reference exists, so that there is one at
-// most. `T: Send`, because the mutex may be dropped on another thread.
+// SAFETY: the data is accessed only through `inner`, which panics on any thread but the one that
+// made it. On that thread, `used` records whether a reference exists, so at most one does. `T:
+// Send`, because the mutex may be dropped on another thread.
 unsafe impl<T: Send> Sync for Mutex<T> {}
 
 impl<T> Mutex<T> {

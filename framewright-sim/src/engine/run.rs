@@ -11,8 +11,8 @@ pub(super) const BEGINNING: u64 = 0xcbf2_9ce4_8422_2325;
 /// The factor of FNV-1a.
 const FACTOR: u64 = 0x0100_0000_01b3;
 
-/// Limit of waits in a row, for conditions that the engine cannot see, without progress. More are a
-/// deadlock.
+/// Limit of consecutive waits without progress, for conditions that the engine cannot see. More
+/// waits are a deadlock.
 const STALLS_MAX: u32 = 100_000;
 
 /// A check that is called every `steps` switches.
@@ -101,7 +101,7 @@ impl Engine {
         let left = match self.locks.borrow().held() {
             Some((LockId(number), cpu)) => format!("CPU {cpu} ended while it held lock {number}"),
             None if self.inside.get() > 0 => {
-                "a program ended inside of what it used exclusively".to_owned()
+                "a program ended inside an exclusive section".to_owned()
             }
             None => return,
         };
@@ -164,7 +164,7 @@ impl Engine {
         scheduler.hunt().is_some_and(|hunt| late && hunt.decide(2, false) == 1)
     }
 
-    /// Decides whether an outcome happens that is to happen once in `one_in` times.
+    /// Decides whether to force an outcome, once in `one_in` times on average.
     pub(super) fn rarely(&self, one_in: u32) -> bool {
         let one_in = one_in.max(1);
         match self.scheduler.borrow_mut().hunt() {
@@ -241,7 +241,7 @@ impl Engine {
         }
     }
 
-    /// Notes an event that a CPU may wait for without the engine's knowledge.
+    /// Notes an event. A CPU may wait for it without the engine's knowledge.
     #[inline(always)]
     pub(super) fn progress(&self) {
         if self.stalls.get() > 0 {
@@ -249,8 +249,8 @@ impl Engine {
         }
     }
 
-    /// Wakes CPUs in such waits, unless the running CPU has been in one since all others were idle:
-    /// otherwise two CPUs that check the same condition in vain would wake one another forever.
+    /// Wakes CPUs in such waits. A CPU whose own last wait was in vain does not wake the others:
+    /// two CPUs that check the same condition in vain would wake each other forever.
     #[cold]
     #[inline(never)]
     fn end_stall(&self) {

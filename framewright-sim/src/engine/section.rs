@@ -1,6 +1,6 @@
-//! Detects two CPUs in one exclusive section. The library reports when it begins and ends to use data
-//! exclusively. If two CPUs are inside one section, the protocol between them has a bug, which is found
-//! before they access the same data.
+//! Detects two CPUs in one exclusive section. The library reports when it begins and ends to use
+//! data exclusively. Two CPUs inside one section are a bug in the protocol between them. The engine
+//! reports it before they access the same data.
 
 use super::{Cpu, Failure};
 use framewright::CpuId;

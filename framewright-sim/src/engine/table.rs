@@ -1,7 +1,7 @@
 //! Tables of small values, read and written one value at a time.
 //!
 //! A simulated allocation reads or writes a word of the engine three times. With a `RefCell`, half
-//! of that cost would be the count of borrows. Here no borrow leaves this module.
+//! of the time would go into counting borrows. No borrow leaves this module.
 
 #![allow(unsafe_code)]
 

@@ -3,8 +3,8 @@
 //!
 //! The store buffers are those of x86: stores of a CPU reach memory in order, later than they are
 //! executed, and the CPU itself sees them at once. The schedule decides when a store reaches
-//! memory; by the clock it does at once. Read-modify-writes, locks, interrupts, waits and the end
-//! of a program drain the buffer.
+//! memory; in a schedule by clocks it does at once. Read-modify-writes, locks, interrupts, waits
+//! and the end of a program drain the buffer.
 
 use super::{Cpu, CpuSet, Engine, table::Table};
 use framewright::CpuId;
@@ -205,7 +205,8 @@ impl Engine {
         self.changed(word, self.cpus[usize::from(cpu)].clock.get());
     }
 
-    /// Whether a store needs more than a change in memory: a CPU waits, or store buffers are on.
+    /// Whether a store does more than change memory: a CPU waits for a word, or store buffers are
+    /// on.
     #[inline(always)]
     fn is_watched(&self) -> bool {
         self.watchers.count.get() | self.stalls.get() | u32::from(self.buffers.get()) != 0

@@ -13,8 +13,8 @@ use framewright::{
 use super::{KernelState, KswapdSteps, StepDone};
 use crate::{engine::Cpu, platform::Simulated};
 
-/// Background reclaim of a node. Each step runs on the next CPU of the node, as a scheduler would
-/// distribute it if there were as many programs as CPUs.
+/// Background reclaim of a node. Each step runs on the next CPU of the node: a scheduler
+/// distributes a kernel thread like that if every CPU has a program.
 pub(super) struct Background<'k, 'm> {
     pub(super) steps: KswapdSteps<'k, 'm, Simulated>,
     pub(super) cpus: Vec<CpuId>,

@@ -56,7 +56,7 @@ impl PageCache {
                 Fault::NotPresent => self.not_present(cpu, at, page, access, supply)?,
                 Fault::NotWritable => self.not_writable(cpu, at, page, supply),
             };
-            // Faults take long: the flushes at the kernel entry may be outdated.
+            // A fault takes long: flushes may have become due since the kernel entry.
             supply.entered(cpu);
             if let Some(until) = wait {
                 return Ok(Touched::Wait(until));
@@ -166,8 +166,8 @@ impl PageCache {
         }
     }
 
-    /// Handles the first store to a clean page. Returns the end of the program's pause if it makes
-    /// pages dirty faster than they are written.
+    /// Handles the first store to a clean page. Returns the end of the program's pause if too many
+    /// pages are dirty.
     fn not_writable(
         &self,
         cpu: Cpu<'_>,

@@ -6,13 +6,13 @@
 //! access to a page that no page-table entry maps causes a *fault*. If the page is in the cache,
 //! the fault maps it and up to 15 neighbours that are in the cache too. Otherwise up to 32
 //! neighbours are read from the [store](StoreSpec), and the program waits for them while its CPU
-//! does other work. A store to a clean page faults too: this is how the kernel learns of the store.
-//! Dirty pages are *written back* in the background, some time after they became dirty.
+//! does other work. A store to a clean page faults too, so the kernel marks the page dirty. Dirty
+//! pages are *written back* in the background, some time after they became dirty.
 //!
-//! The mappings of a frame are not stored. A frame has its file and page, the file has its areas,
-//! and the position of a page in an area is computed. So reclaim collects accessed bits and removes
-//! page-table entries. All further decisions of reclaim are the library's: the cache is an embedder
-//! of the library, as a kernel's page cache would be.
+//! The mappings of a frame are not stored. Reclaim computes them to collect accessed bits and to
+//! remove page-table entries: a frame has its file and page, and a file has its areas. The library
+//! makes all other decisions of reclaim: the cache is an embedder of the library, as a kernel's
+//! page cache would be.
 //!
 //! As for [processes](crate::process), units that [check](crate::process::Mmu::checking) simulate
 //! every access, and units that [measure](crate::process::Mmu::measuring) charge its cost.
@@ -102,21 +102,21 @@ pub enum FileAccessError {
     OutOfMemory,
 }
 
-/// The source of the frames of a cache on one CPU, which is also told how its pages are used.
+/// The source of frames for a cache on one CPU. The cache also reports uses of its pages to it.
 pub trait Supply {
     /// The CPU is in the kernel: a program has faulted, or is about to continue.
     fn entered(&mut self, cpu: Cpu<'_>) {
         let _ = cpu;
     }
 
-    /// Allocates a frame for a page, `cleared` if nothing will be read into it. The request is not
-    /// retried for a page that no program `needs` yet.
+    /// Allocates a frame for a page, `cleared` if nothing will be read into it. If no program
+    /// `needs` the page yet, the request is not retried.
     fn page(&mut self, cpu: Cpu<'_>, cleared: bool, needs: bool) -> Option<u32>;
 
     /// Allocates a cleared frame for a page table.
     fn table(&mut self, cpu: Cpu<'_>) -> Option<u32>;
 
-    /// Frees frames that were not used, or that no translation reaches any more.
+    /// Frees frames that were not used, or that have no translations any more.
     fn give(&mut self, cpu: Cpu<'_>, frames: &[u32]);
 
     /// Adds a file page in `frame` to the LRU lists. `shadow` is the entry of its last eviction.

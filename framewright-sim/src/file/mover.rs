@@ -1,8 +1,8 @@
 //! The cache as the owner of pages that compaction migrates.
 //!
 //! A page is claimed by isolating it from the LRU lists, which succeeds for one caller only. During
-//! its migration it is locked and marked: a program that faults on it tries again later, and no
-//! write of it begins. It is not mapped in its new frame; the next fault does that.
+//! its migration the page is locked and marked: a program that faults on it tries again later, and
+//! no write of it begins. The migration does not map it in the new frame; the next fault does.
 
 #![allow(unsafe_code)]
 

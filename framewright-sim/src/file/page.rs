@@ -16,8 +16,8 @@ pub(super) const ERROR: u8 = 8;
 pub(super) const MOVING: u8 = 32;
 /// The page was on the active list when it was isolated for migration.
 pub(super) const ACTIVE: u8 = 64;
-/// A program waits until the page is read: reclaim and compaction skip it until it is mapped. A
-/// kernel's fault holds a reference to the page for that time.
+/// A program waits until the page is read. Reclaim and compaction skip the page until it is mapped:
+/// a kernel's fault has a reference to the page for that time.
 pub(super) const AWAITED: u8 = 128;
 /// The frame holds a file page.
 const CACHED: u8 = 16;

@@ -1,8 +1,8 @@
 //! Pauses of reclaim, and the kernel's work on a CPU whose program pauses.
 //!
-//! A real kernel has threads for background reclaim and write-back, and completion interrupts for writes. All
-//! of these continue while a program waits. So the CPU of such a program does the same work as an idle CPU,
-//! except compaction: it takes long, so it is left until the program continues.
+//! A real kernel has threads for background reclaim and write-back, and completion interrupts for
+//! writes. All of these continue while a program waits. The CPU of a waiting program therefore does
+//! the work of an idle CPU. Only compaction takes too long: it waits until the program continues.
 
 use framewright::{
     NodeId,
@@ -18,7 +18,8 @@ impl KernelState<'_, '_> {
         let cpu = self.current();
         let may_expire = matches!(pause.why(), Throttle::NoProgress | Throttle::Congested);
         if may_expire && cpu.ignores_clocks() {
-            // Only the time limit might end the pause, and no time passes if clocks are ignored.
+            // Only the time limit could end the pause, and no time passes in a schedule that
+            // ignores clocks.
             return;
         }
         let at = cpu.id().index();

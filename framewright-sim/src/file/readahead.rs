@@ -33,8 +33,8 @@ impl PageCache {
                 }
                 is_new
             });
-            // Reading begins under the lock. Before it, another CPU could add and change the page,
-            // and an earlier read would return old contents.
+            // The read begins under the lock: before, another CPU could add and change the page,
+            // and the read would return old contents.
             self.read(cpu, file, &fetched);
         });
         for Fetched { frame, shadow, .. } in &fetched {

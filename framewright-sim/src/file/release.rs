@@ -44,8 +44,8 @@ impl PageCache {
     /// replaces each by the shadow entry that `shadow` returns for its index. Calls `released` with
     /// the index of each removed page.
     ///
-    /// The order matters: the checks for users come first, that for dirty pages after them, because
-    /// a user in between may have made the page dirty.
+    /// The order matters: the check for dirty pages follows the checks for users, because a user
+    /// may make the page dirty.
     pub fn release(
         &self,
         cpu: Cpu<'_>,
@@ -91,7 +91,8 @@ impl PageCache {
         true
     }
 
-    /// Notes the allocation of a frame: if it was released before, reclaim has freed it since.
+    /// Notes the allocation of a frame. If the frame was released before, reclaim has freed it
+    /// since.
     pub(super) fn taken(&self, cpu: Cpu<'_>, frame: u32) {
         let Some(oracle) = self.mmu.oracle() else { return };
         if self.released.borrow_mut().remove(&frame) {

@@ -1,7 +1,7 @@
 //! The mappings of frames, found through their files: accessed bits, and unmapping.
 //!
-//! The frames come in the order of an LRU list. Pages that were read together are mostly neighbours
-//! there. Neighbours under the same page table are visited under one hold of its lock.
+//! Frames are visited in the order of an LRU list. Pages that were read together are mostly
+//! neighbours in it. One hold of a page table's lock serves all neighbours under that table.
 
 use super::{
     AreaId, PageCache,

@@ -1,9 +1,9 @@
 //! A store of pages of files, with seeded errors.
 //!
-//! It is a device with a queue. A request waits until the queue has a free entry, then for the
-//! channel, which transfers one request after the other. Its answer arrives one device latency
-//! later; the latencies of requests in flight overlap. So many small requests are bound by latency
-//! and queue, few large ones by bandwidth. Only the time of each answer is simulated.
+//! The store is a device with a queue. A request waits for a free entry of the queue, then for the
+//! channel, which transfers one request after the other. The answer arrives one device latency
+//! later; the latencies of requests in flight overlap. Latency and queue limit many small requests,
+//! bandwidth limits few large ones. Only the time of each answer is simulated.
 
 use std::{
     cell::{Cell, RefCell},
@@ -140,8 +140,8 @@ impl Store {
         if bad { Err(StoreError::Io) } else { Ok(()) }
     }
 
-    /// Writes a page. Returns the time at which the write ends, and its result. The contents are
-    /// those of now.
+    /// Writes a page. Returns the time at which the write ends, and its result. The current
+    /// contents are written.
     pub(super) fn write(
         &self,
         now: u64,

@@ -2,9 +2,9 @@
 //!
 //! Write-back first clears the dirty flag of a page. Then it makes its page-table entries clean and
 //! read-only, so that the next store faults and sets the flag again. Then it flushes their
-//! translations, and only then submits the contents. So every store is in the written contents or
-//! makes the page dirty. Pages that were unmapped and flushed need no cleaning. A page whose write
-//! failed stays dirty and is marked.
+//! translations, and only then submits the contents. Every store is therefore in the written
+//! contents, or makes the page dirty. Pages that were unmapped and flushed need no cleaning. A page
+//! whose write failed stays dirty and is marked.
 
 use super::{
     FileId, PageCache, StoreError,
@@ -33,8 +33,8 @@ pub struct Written {
 }
 
 impl PageCache {
-    /// Submits the write of a page without translations. Returns whether it did: not if the page is
-    /// clean or being written.
+    /// Submits the write of a page without translations. Returns false, without a write, if the
+    /// page is clean or being written.
     pub fn send(&self, cpu: Cpu<'_>, frame: u32) -> bool {
         let begins = self.begin(frame);
         if begins {
@@ -111,8 +111,8 @@ impl PageCache {
     }
 
     /// Makes the entries of `frames` clean and read-only. Calls `taken` for every translation that
-    /// a TLB may hold otherwise. The caller flushes these, then [submits](PageCache::write_back)
-    /// the pages.
+    /// a TLB may still cache with its old bits. The caller flushes these, then
+    /// [submits](PageCache::write_back) the pages.
     pub fn clean(&self, cpu: Cpu<'_>, frames: &[u32], taken: &mut dyn FnMut(Unmapped<'_>)) {
         self.each_entry(cpu, frames, &mut |Entry { of, area, page, mapping }: Entry<'_>| {
             cpu.work(self.costs.look);
@@ -130,12 +130,14 @@ impl PageCache {
         frames.iter().for_each(|&frame| self.submit(cpu, frame));
     }
 
-    /// The end of the pause of a program that has just made a page dirty, if too many pages wait to be written.
+    /// The end of the pause of a program that has just made a page dirty; `None` if few enough
+    /// pages are dirty.
     ///
-    /// The pause is proportional to the number of pages above the limit, and the store continues after it. So
-    /// programs continue in the order of their stores, at the rate at which pages are written: if each
-    /// waited until the number is below the limit, late ones would overtake early ones. If writing takes
-    /// longer than `PAUSE`, more pages are above the limit, but no program waits longer than its turn.
+    /// The pause is proportional to the number of pages above the limit. After it, the store
+    /// continues. Programs therefore continue in the order of their stores, at the rate at which
+    /// pages are written. If each program waited until the number is below the limit, late programs
+    /// would overtake early ones. If the write of a page takes longer than `PAUSE`, the number of
+    /// pages above the limit grows, but no program waits longer than its pause.
     pub(super) fn dirty_pause(&self, cpu: Cpu<'_>) -> Option<u64> {
         /// Cycles for each page above the limit: 10 us.
         const PAUSE: u64 = 25_000;

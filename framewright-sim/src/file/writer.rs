@@ -12,8 +12,8 @@ const CLEANED_AT_ONCE: usize = 32;
 const BACKGROUND_SHARE: u64 = 10;
 
 impl KernelState<'_, '_> {
-    /// Whether this CPU writes back dirty pages: the first CPU does, if many are dirty or reclaim
-    /// needs clean pages.
+    /// Whether this CPU must write back dirty pages. Only the first CPU does, if many pages are
+    /// dirty or reclaim needs clean pages.
     pub(super) fn wants_writer(&self, cpu: CpuId) -> bool {
         let Self { cache, memory, .. } = self;
         let much = memory.managed() / BACKGROUND_SHARE;

@@ -8,7 +8,7 @@ pub enum Basis {
     /// Chosen so that a published result is reproduced; the note names the result. That result does
     /// not validate the model.
     Fitted,
-    /// An estimate: recalled, or plausible.
+    /// An estimate, recalled or plausible. Its note is optional.
     Estimated,
 }
 
@@ -16,7 +16,7 @@ impl Basis {
     /// All variants.
     pub const ALL: [Self; 3] = [Self::Measured, Self::Fitted, Self::Estimated];
 
-    /// The word for it in a file.
+    /// The name of the basis in a file.
     #[must_use]
     pub const fn word(self) -> &'static str {
         match self {
@@ -26,7 +26,7 @@ impl Basis {
         }
     }
 
-    /// The basis with this word.
+    /// The basis with this name.
     #[must_use]
     pub fn of(word: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|basis| basis.word() == word)

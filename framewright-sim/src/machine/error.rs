@@ -54,11 +54,10 @@ pub(super) fn nearest<'w>(text: &str, words: impl Iterator<Item = &'w str>) -> O
     words.filter_map(rank).min_by_key(|(rank, _)| *rank).map(|(_, word)| word)
 }
 
-/// A hint for an unknown `text`: "; the nearest is 'word'", or else "; there is: " and all
-/// words.
+/// A hint for an unknown `text`: "; the nearest is 'word'", or else "; valid: " and all words.
 pub(super) fn hint<'w>(text: &str, words: impl Iterator<Item = &'w str> + Clone) -> String {
     match nearest(text, words.clone()) {
         Some(word) => format!("; the nearest is '{word}'"),
-        None => format!("; there is: {}", words.collect::<Vec<_>>().join(", ")),
+        None => format!("; valid: {}", words.collect::<Vec<_>>().join(", ")),
     }
 }

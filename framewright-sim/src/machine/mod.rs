@@ -1,8 +1,8 @@
 //! The description of a simulated machine: its CPUs, its memory, and the costs of operations.
 //!
 //! A machine is a TOML file, or one of the [`presets`]. Every figure states its source: *measured*
-//! (where), *fitted* (to what), or *estimated* ([`Basis`]). So results that depend on estimates can
-//! be told from others, and [`Spec::scaled`] changes a figure to compute a sensitivity band.
+//! (where), *fitted* (to what), or *estimated* ([`Basis`]). This distinguishes results that depend
+//! on estimates from others. [`Spec::scaled`] changes a figure to compute a sensitivity band.
 //!
 //! | module      | job                                                                    |
 //! |-------------|------------------------------------------------------------------------|

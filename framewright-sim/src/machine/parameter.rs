@@ -28,7 +28,7 @@ pub enum Unit {
 }
 
 impl Unit {
-    /// The word for it in a file.
+    /// The name of the unit in a file.
     #[must_use]
     pub const fn word(self) -> &'static str {
         match self {

@@ -1,5 +1,5 @@
-//! Combinations of figures that no machine has, though each figure is in its range: simulated time
-//! would not pass, or ticks would take all of it, so that a run would not end.
+//! Implausible combinations of figures, each in its range: simulated time would not pass, or ticks
+//! would take all of it, and a run would not end.
 
 use super::costs::Costs;
 use super::parameter::find;
@@ -43,7 +43,7 @@ fn value(costs: &Costs, key: &str) -> u64 {
 
 fn check_latencies(costs: &Costs) -> Result<(), Implausible> {
     if costs.latency.l1 == 0 {
-        let reason = "a cache that takes no time: time would not pass; at least 1".to_owned();
+        let reason = "an access takes at least 1 cycle, or time would not pass".to_owned();
         return Err(Implausible { keys: &["latency.l1"], reason });
     }
     for pair in FARTHER.iter().flat_map(|chain| chain.windows(2)) {

@@ -108,7 +108,7 @@ impl Spec {
             .map_err(|impossible| MachineError::about(&name, impossible.reason))?;
         let mut draft = base(COMMON).unwrap_or_else(|| Ok(Draft::default()))?;
         draft.name = Some(name);
-        draft.description = Some("made to measure: one socket and node per 28 CPUs".into());
+        draft.description = Some("a uniform machine: one socket and node per 28 CPUs".into());
         draft.topology = Some(topology);
         draft.finish("uniform")
     }

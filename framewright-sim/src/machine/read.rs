@@ -40,7 +40,7 @@ pub(super) struct Draft {
     pub(super) description: Option<String>,
     pub(super) topology: Option<Topology>,
     costs: Costs,
-    /// Of each parameter; `None` until it is given.
+    /// The source of each parameter; `None` until it is given.
     provenance: Vec<Option<Provenance>>,
     /// The base machine; `None` for [`COMMON`].
     base: Option<String>,
@@ -197,15 +197,14 @@ fn draft_of(name: &str) -> Result<Draft, String> {
             let base = Some(name.to_owned());
             Ok(Draft { topology, costs, provenance, base, ..Draft::default() })
         }
-        // Presets are compiled in, and a test reads all of them: this error is for the author of
-        // one.
+        // A test reads all presets, so only a new preset can cause this error.
         Some(Err(error)) => Err(error.to_string()),
         None => Err(format!("there is no such machine{}", hint(name, presets().chain([COMMON])))),
     }
 }
 
-/// The reason why a machine must not have the name of a preset that differs from it: its results
-/// would be mistaken for those of the preset.
+/// The error if a machine has the name of a preset and differs from it: its results could be
+/// confused with those of the preset.
 fn borrowed_name(spec: &Spec) -> Option<String> {
     let original = built_in(&spec.name)?;
     let other = |(ours, theirs): (Figure<'_>, Figure<'_>)| {

@@ -16,7 +16,7 @@ pub struct Spec {
     pub(super) description: String,
     pub(super) topology: Topology,
     pub(super) costs: Costs,
-    /// Of every parameter, in the order of [`PARAMETERS`].
+    /// The source of every parameter, in the order of [`PARAMETERS`].
     pub(super) provenance: Vec<Provenance>,
     pub(super) inherited: Option<Inherited>,
 }

@@ -230,14 +230,14 @@ fn a_fault_is_named_with_file_line_key_and_value() {
         ("name = 3", "mine.toml:8: topology.name"),
         ("[latency", "mine.toml:8: "),
         // Names without a near one are answered with all names.
-        ("weird = 3", "mine.toml:8: topology.weird: there is no such key; there is: sockets, "),
+        ("weird = 3", "mine.toml:8: topology.weird: there is no such key; valid: sockets, "),
         (
             "[clock]\nfoo = 3",
-            "mine.toml:9: clock.foo: there is no such key; there is: frequency, basis, note",
+            "mine.toml:9: clock.foo: there is no such key; valid: frequency, basis, note",
         ),
         (
             "[latency]\nl1 = { cycles = 5, basis = \"sure\" }",
-            "\"sure\": there is no such basis; there is: measured, fitted, estimated",
+            "\"sure\": there is no such basis; valid: measured, fitted, estimated",
         ),
     ] {
         let error = refused(&text(more));
@@ -345,7 +345,7 @@ fn machines_on_which_time_does_not_pass_are_refused() {
         ),
         (
             format!("[latency]\n{}", guess("l1", "cycles = 0")),
-            "mine.toml:9: latency.l1 = { cycles = 0, basis = \"estimated\" }: a cache that takes no time",
+            "mine.toml:9: latency.l1 = { cycles = 0, basis = \"estimated\" }: an access takes at least 1 cycle",
         ),
         (
             format!("[latency]\n{}", guess("l1", "cycles = 50000")),

@@ -14,7 +14,7 @@
 //! | `prices`| the costs of the library's work, in instructions                          |
 //! | `relief`| [`LentRelief`]: a slot for the relief of a memory                          |
 //!
-//! A program obtains the token of *its own* CPU during the run, because barriers are sent to CPUs.
+//! A program must get the token of *its own* CPU, during the run: barriers are sent to CPUs.
 
 #![allow(unsafe_code)]
 
@@ -57,8 +57,8 @@ pub trait Frames {
     fn verify_poison(&self, _pfn: Pfn) -> Option<usize> {
         None
     }
-    /// The library reports corrupted frames. The run ends after this call. An implementation that
-    /// knows the cause may end the run first.
+    /// The library reports corrupted frames with this call. The run ends after it. An
+    /// implementation that knows the cause may end the run itself.
     fn corrupted(&self, _report: &Corruption) {}
 }
 
@@ -75,8 +75,8 @@ pub struct Settings {
 
 /// A simulated machine as the library's platform.
 ///
-/// The type is `Send` and `Sync`, as platforms must be, but its methods panic on any other thread
-/// than the one that made it.
+/// The type is `Send` and `Sync`, as platforms must be, but its methods panic on any thread but the
+/// one that made it.
 pub struct Simulated(OneThread<Inner>);
 
 #[derive(Clone)]
@@ -252,14 +252,14 @@ unsafe impl Platform for Simulated {
         &self.0.get().relief
     }
 
-    /// Ends the run: a correct program has no operation refused.
+    /// Ends the run: the library refuses no operation of a correct program.
     fn corruption(&self, report: &Corruption) {
         if let Some(frames) = self.frames() {
             frames.corrupted(report);
         }
         match self.cpu() {
             Some(cpu) => cpu.fail(report.to_string()),
-            // A program is unwound after a failure, which is reported already.
+            // The program is being unwound: its failure is reported already.
             None if std::thread::panicking() => {}
             None => panic!("{report}"),
         }

@@ -8,8 +8,8 @@ use framewright::platform::Cost;
 #[derive(Clone, Copy)]
 pub(super) struct Prices {
     library: Library,
-    /// Cycles of the operations of every allocation and free, computed once: the two divisions
-    /// would take longer than the rest of the hook.
+    /// Cycles of the hottest operations, computed once: the two divisions would take longer than
+    /// the rest of the hook.
     hot_alloc: u64,
     hot_free: u64,
 }

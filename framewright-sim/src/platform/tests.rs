@@ -8,7 +8,8 @@ use framewright::{
 const FRAMES: u64 = 4096;
 const PAGE: Request = Request::new(Order::ZERO, MigrateType::Movable).zeroed();
 
-/// The program of every CPU: allocates frames, frees most of them, repeatedly; at last frees all.
+/// The program of every CPU: repeatedly allocates frames and frees most of them, and at the end
+/// frees all.
 fn churn<'m>(memory: &Memory<'m, Simulated>, cpu: Cpu<'_>, rounds: u32) {
     let mut token = memory.cpu(cpu.id()).unwrap();
     let mut blocks: Vec<Block<'m>> = Vec::new();

@@ -55,7 +55,7 @@ impl Process {
     #[must_use]
     pub fn with_memory(mmu: &Mmu, pages: Range<u32>) -> Self {
         let process = Self::new(mmu);
-        process.own(pages);
+        process.add_region(pages);
         process
     }
 
@@ -72,8 +72,8 @@ impl Process {
         }
     }
 
-    /// A process with pages at the same addresses as in this one, and the same contents. The
-    /// embedder handles their faults: see [`AccessError::Elsewhere`].
+    /// A process that shares `pages`, at the same addresses. The embedder handles their faults: see
+    /// [`AccessError::Elsewhere`].
     #[must_use]
     pub fn sharing(&self, pages: Range<u32>) -> Self {
         let process = Self::new(self.space.mmu());
@@ -89,10 +89,10 @@ impl Process {
     /// Maps anonymous memory at `pages`, where nothing is mapped. Frames are allocated at the first
     /// access.
     pub fn map(&self, cpu: Cpu<'_>, pages: Range<u32>) {
-        self.space.locked(cpu, || self.own(pages));
+        self.space.locked(cpu, || self.add_region(pages));
     }
 
-    fn own(&self, pages: Range<u32>) {
+    fn add_region(&self, pages: Range<u32>) {
         if let Some(oracle) = self.space.mmu().oracle() {
             pages.clone().for_each(|page| oracle.page_mapped(self.space.id(), page));
         }
@@ -123,7 +123,7 @@ impl Process {
         }
     }
 
-    /// The same without an oracle: an access that does not fault is free.
+    /// As [`Process::touch`], without an oracle: an access that does not fault costs nothing.
     fn touch_unseen(
         &self,
         cpu: Cpu<'_>,
@@ -302,7 +302,7 @@ impl Process {
         }
     }
 
-    /// Changes one entry, unless it is so already. The hardware may set its bits meanwhile.
+    /// Changes one entry if necessary. The hardware may set its bits meanwhile.
     fn protect_page(&self, cpu: Cpu<'_>, page: u32, writable: bool) -> bool {
         match self.space.pte(cpu, page) {
             Pte::Present(mapping) if mapping.writable != writable => {}
@@ -333,8 +333,8 @@ impl Process {
         frames
     }
 
-    /// Checks that the last store to each page is in its frame, or where `elsewhere` finds the
-    /// page. No CPU may run.
+    /// Checks that the last store to each page is in its frame, or in the contents that `elsewhere`
+    /// returns. No CPU may run.
     ///
     /// # Errors
     ///

@@ -12,8 +12,7 @@ use super::{
 };
 use crate::engine::Cpu;
 
-/// Address spaces whose translations a CPU keeps while another is loaded: the PCIDs of Linux on
-/// x86.
+/// Address spaces with cached translations on a CPU: the number of PCIDs that Linux uses on x86.
 const SLOTS: usize = 6;
 
 /// The number of an address space. Numbers are not reused.
@@ -61,11 +60,12 @@ pub(super) struct State {
 pub(super) struct Unit {
     pub(super) tlb: Tlb,
     pub(super) loaded: RefCell<Weak<Space>>,
-    /// Whether the CPU runs without using its loaded address space (lazy TLB mode): it is not
-    /// interrupted, and flushes before it uses the address space again. Only that CPU writes this;
-    /// all read it.
+    /// Whether the CPU is in lazy TLB mode: it does not use its loaded address space and is not
+    /// interrupted, and it flushes before it uses the address space again. Only this CPU writes the
+    /// flag; all CPUs read it.
     pub(super) lazy: Cell<bool>,
-    /// The generations of address spaces that this CPU has flushed up to, the last used one last.
+    /// For each address space, the generation that this CPU has flushed up to; the most recently
+    /// used is the last.
     slots: RefCell<Vec<(SpaceId, u64)>>,
 }
 

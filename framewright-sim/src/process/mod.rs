@@ -5,8 +5,8 @@
 //! A CPU that runs a program accesses a frame through a *translation*, which it reads from the page
 //! tables of the program's address space and caches in its TLB. When the page tables change, a
 //! cached translation stays until it is flushed, and flushing the TLB of another CPU takes an
-//! interrupt. A kernel's mistakes in between damage the allocator's users: a frame is freed,
-//! written out or copied while a CPU can still store to it.
+//! interrupt. A kernel that makes a mistake before the flush damages data: it frees, writes out or
+//! copies a frame while a CPU can still store to it.
 //!
 //! There are two kinds of units ([`Mmu`]). [`Mmu::checking`] simulates every memory access of
 //! hardware and kernel as a separate step, so that schedules interleave them in any order.
@@ -34,8 +34,7 @@
 //! # Limits
 //!
 //! Pages have 4 KiB, memory is anonymous, and only the last level of the page tables exists. A
-//! flush removes all translations of an address space, though it costs what a more selective one
-//! would.
+//! flush removes all translations of an address space, at the cost of a more selective one.
 
 mod access;
 mod contents;

@@ -24,7 +24,7 @@ use crate::{
     platform::Frames,
 };
 
-/// A seeded failure, which happens once.
+/// A failure that is seeded once.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum SeededFailure {
     /// A page is busy for now. For a claim: a lock is contended.
@@ -42,7 +42,7 @@ pub struct PageMover {
     claims: RefCell<Vec<Claim>>,
     /// The number of requests of the library so far.
     requests: Cell<u32>,
-    /// The request that fails so, counted from 0.
+    /// The failing request, counted from 0, and its failure.
     failure: Option<(u32, SeededFailure)>,
     copies_early: bool,
     frees_claimed: bool,
@@ -55,7 +55,7 @@ struct Claim {
     frame: u32,
     /// The mapping of the page while it is unmapped.
     was: Option<Mapping>,
-    /// Whether its program has unmapped the page: then the end of the claim frees the frame.
+    /// Whether the program has unmapped the page. If so, the end of the claim frees the frame.
     gone: bool,
 }
 
@@ -95,8 +95,8 @@ impl PageMover {
     }
 
     /// Unmaps a page for its program, after waiting for its migration. Calls `comes` with the frame
-    /// that the program finds first. Calls `free` with the frame to be freed, unless the page is
-    /// claimed: then the end of the claim frees it.
+    /// that the program finds first. Calls `free` with the frame of the page. If the page is
+    /// claimed, the end of the claim frees the frame instead.
     pub fn unmap_page(
         &self,
         cpu: Cpu<'_>,
@@ -193,7 +193,7 @@ impl PageMover {
     }
 }
 
-/// The oracle records contents, so it copies them when the library copies a frame.
+/// The oracle records contents: it copies them when the library copies a frame.
 impl Frames for PageMover {
     fn copy(&self, to: Pfn, from: Pfn) {
         if !self.copies_early {

@@ -1,13 +1,12 @@
 //! The oracle: detects violations of the memory model.
 //!
-//! Every frame has a *life* (a number that changes when it is freed) and *contents*: the token of
-//! the last store to it, through whatever mapping. Every page of an address space has the token of
-//! the last store of its programs. The oracle ends the run if a load finds another token, if an
-//! access reaches a frame that was freed since its translation was cached, or if the last store of
-//! a page is nowhere at the end.
+//! Every frame has a *life*, a number that changes when it is freed, and *contents*: the token of
+//! the last store to it, through any mapping. Every page of an address space has the token of the
+//! last store of its programs. The oracle ends the run if a load finds another token, if an access
+//! reaches a frame that was freed since its translation was cached, or if the last store of a page
+//! is lost at the end.
 //!
-//! The check at the end is what makes lost writes easy to find: no program has to read the page
-//! again.
+//! The check at the end finds lost writes even if no program reads the page again.
 
 use std::{
     cell::{Cell, RefCell},
@@ -45,7 +44,7 @@ pub enum Symptom {
     /// A load did not return the last store (I5, I6).
     #[error("a load does not return the last store")]
     WrongContents,
-    /// At the end, the last store to a page is nowhere (I6).
+    /// At the end, the last store to a page is neither in a frame nor in a store (I6).
     #[error("a store was lost")]
     LostWrite,
     /// An allocated frame was allocated again (I3).
@@ -78,7 +77,7 @@ struct Frame {
     contents: Cell<Token>,
 }
 
-/// The last store to a page by its programs. Pages that are shared share it.
+/// The last store to a page by its programs. Mappings of a shared page have it in common.
 struct Page {
     space: SpaceId,
     page: u32,

@@ -1,9 +1,9 @@
 //! An address space, as hardware and kernel share it: page tables, the CPUs that may have cached
 //! their entries, and the generation of their changes.
 //!
-//! The functions are single accesses, each a separate step, that can be called in any order. The
-//! kernel's order decides about correctness. [`Process`](super::Process) has the correct order; the
-//! scenarios have others.
+//! The functions are single accesses, each a separate step. Their order decides whether a kernel is
+//! correct: [`Process`](super::Process) calls them in the correct order, seeded bugs of the
+//! scenarios in others.
 
 use std::{
     cell::{Cell, OnceCell, RefCell},
@@ -31,7 +31,7 @@ pub(super) struct Space {
     pub(super) cpus: RefCell<CpuSet>,
     /// Whether more than one CPU has ever loaded it.
     pub(super) shared: Cell<bool>,
-    /// The number of changes to the page tables that other CPUs have to flush for. Starts at 1; a
+    /// The number of changes to the page tables that require flushes on other CPUs. Starts at 1; a
     /// CPU with generation 0 has nothing cached.
     pub(super) generation: Cell<u64>,
     deferred_flush: DeferredFlush,
@@ -121,7 +121,7 @@ impl AddressSpace {
         if self.0.tables.reach(page) { self.0.tables.replace(page, Pte::None) } else { Pte::None }
     }
 
-    /// Reads an entry without yielding to other CPUs, as a hardware walk.
+    /// Reads an entry without yielding to other CPUs, as a hardware walk does.
     #[inline]
     pub(crate) fn peek(&self, page: u32) -> Pte {
         self.0.tables.get(page)
@@ -166,7 +166,7 @@ impl AddressSpace {
         *self.0.cpus.borrow()
     }
 
-    /// Counts a change that other CPUs have to flush for. As on real processors, this orders
+    /// Counts a change that requires flushes on other CPUs. As on real processors, this orders
     /// earlier accesses before later ones.
     pub fn advance_generation(&self, cpu: Cpu<'_>) {
         self.mmu().step(cpu);

@@ -1,8 +1,8 @@
 //! The loaded address space of a CPU, and lazy TLB mode.
 //!
 //! The order matters. A CPU that loads an address space first sets its bit in the CPU mask, and
-//! then reads the generation. A flusher first advances the generation, and then reads the mask. So
-//! one of the two sees the other. The same holds for a CPU that leaves lazy mode.
+//! then reads the generation. A flusher first advances the generation, and then reads the mask. At
+//! least one of the two sees the other. The same holds for a CPU that leaves lazy mode.
 
 use std::rc::{Rc, Weak};
 

@@ -78,7 +78,7 @@ fn bits_are_set_as_they_are_on_x86() {
             space.replace_pte(cpu, 1, Pte::Present(clean));
             assert_eq!(world.load(cpu, 1), Ok(Token::ZERO));
             assert_eq!(bits(world), Some((false, false)));
-            // The first store through a clean translation looks at the entry, the next does not.
+            // The first store through a clean translation reads the entry, the next store does not.
             let token = world.store(cpu, 1).unwrap();
             assert_eq!(bits(world), Some((true, true)));
             space.replace_pte(cpu, 1, Pte::Present(clean));

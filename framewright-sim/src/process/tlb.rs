@@ -1,4 +1,4 @@
-//! The TLB of one CPU in the worst case: an entry stays until it is flushed.
+//! The TLB of one CPU, in the worst case for bugs: an entry stays until it is flushed.
 
 use std::cell::RefCell;
 

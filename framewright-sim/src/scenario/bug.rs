@@ -123,8 +123,8 @@ impl Bug {
     pub const fn about(self) -> &'static str {
         match self {
             Self::FreeBeforeFlush => "frames are freed before translations to them are flushed",
-            Self::EarlyMask => "the CPUs to flush are looked up before the entries are cleared",
-            Self::ForgottenTarget => "one of the CPUs that should flush is not told to",
+            Self::EarlyMask => "the mask of CPUs to flush is read before the entries are cleared",
+            Self::ForgottenTarget => "one of the CPUs that must flush is not asked to",
             Self::EarlyLook => "a CPU reads the generation before it is in the mask of CPUs",
             Self::LazySkipsFlush => "a CPU leaves lazy TLB mode without the flush that it missed",
             Self::WriteOutBeforeFlush => "a page is written out while it may still be stored to",
@@ -136,7 +136,7 @@ impl Bug {
             Self::PinIgnored => "a pinned page is migrated",
             Self::FailedStaysClaimed => "a page whose write failed stays claimed",
             Self::DirtyLeftBehind => "a page whose write failed is clean after its migration",
-            Self::TargetFreed => "a frame is freed that is the target of a migration",
+            Self::TargetFreed => "the target frame of a migration is freed",
             Self::SkippedFlush => "unmapping returns without a flush that was deferred",
             Self::UnflushedWrite => "a page becomes writable while its old frame can be read",
             Self::UnflushedTruncate => "truncation returns before a deferred flush is made",
@@ -145,7 +145,7 @@ impl Bug {
             Self::LateEpoch => "a CPU records a flush epoch that is later than its flush",
             Self::UnlockedTake => "an allocator takes the first free frame without a lock",
             Self::MissingBarrier => "lists are drained without a barrier on their owner's CPU",
-            Self::LostWakeUp => "a waiter does not check its condition again when queued",
+            Self::LostWakeUp => "a waiter does not check its condition again after it is queued",
         }
     }
 

@@ -20,8 +20,8 @@ use crate::engine::Misfit;
 const SEED_STRIDE: u64 = 1 << 32;
 /// Interval of progress reports.
 const TICK: Duration = Duration::from_millis(100);
-/// Limit of schedules of an exhaustive control, so that the campaign ends: the number of schedules
-/// of the larger scenarios is not known.
+/// Limit of schedules of an exhaustive control. Without it a campaign might not end: the number of
+/// schedules of the larger scenarios is not known.
 const AFFORDABLE: u64 = 6_000_000;
 /// Percentage of the seeds of a hunt that must find the bug.
 const GOAL_PERCENT: usize = 90;
@@ -31,7 +31,7 @@ const GOAL_PERCENT: usize = 90;
 pub struct Campaign {
     /// The scenarios.
     pub scenarios: Vec<&'static Scenario>,
-    /// The bugs; each scenario takes those that it can have.
+    /// The bugs; each scenario runs with those that apply to it.
     pub bugs: Vec<Bug>,
     /// The kinds of schedules, each in separate hunts.
     pub kinds: Vec<Kind>,
@@ -89,7 +89,7 @@ impl Row {
         self.finds().count()
     }
 
-    /// The number of schedules that each find took.
+    /// For each hunt that found the bug, the number of schedules until then.
     pub fn finds(&self) -> impl Iterator<Item = u64> {
         self.results.iter().filter_map(|result| result.found.as_ref()).map(|find| find.at)
     }
@@ -181,7 +181,8 @@ impl Campaign {
         let results = Mutex::new((0..jobs.len()).map(|_| None).collect::<Vec<_>>());
         let places: Vec<_> = jobs.iter().map(|(row, _)| *row).collect();
         let mut queue: VecDeque<_> = jobs.into_iter().enumerate().collect();
-        // The longest hunts run first, so that the campaign does not end with one of them alone.
+        // The longest hunts run first. Otherwise the campaign would end with one of them on a
+        // single processor.
         queue.make_contiguous().sort_by_key(|(_, (_, hunt))| hunt.kind.is_seeded());
         let queue = Mutex::new(queue);
         let processors = || thread::available_parallelism().map_or(1, usize::from);
@@ -222,7 +223,7 @@ impl Campaign {
             let bugs = self.bugs.iter().filter(|bug| scenario.bugs.contains(bug)).copied();
             let control = self.controls.then_some(None);
             for bug in bugs.map(Some).chain(control) {
-                // Priorities serve to find bugs; a control is random or exhaustive.
+                // Controls are random or exhaustive: schedules by priority are for finding bugs.
                 let kinds = self.kinds.iter().filter(|kind| match kind {
                     Kind::Pct { .. } => bug.is_some() || self.kinds.len() == 1,
                     Kind::Exhaustive { bound } => {
@@ -257,7 +258,7 @@ impl Campaign {
     }
 }
 
-/// The schedules of a hunt for the progress; those of an exhaustive hunt are not known.
+/// The number of schedules of a hunt, for the progress. That of an exhaustive hunt is not known.
 fn weight(hunt: &Hunt) -> u64 {
     const EXHAUSTIVE: u64 = 200_000;
     if hunt.kind.is_seeded() { hunt.schedules } else { hunt.schedules.min(EXHAUSTIVE) }

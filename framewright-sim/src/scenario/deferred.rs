@@ -19,7 +19,7 @@ use crate::{
 const PAGES: u32 = 2;
 const FRAMES: u32 = 10;
 
-/// The limit is so low that one flush sometimes serves all deferred frames.
+/// The limit is low, so that one flush sometimes serves all deferred frames.
 fn lazy() -> TlbTuning {
     let mut tuning = TlbTuning::default();
     tuning.batching = FlushBatching::Lazy;
@@ -54,7 +54,7 @@ impl Scene<'_, '_> {
     fn reclaim(&self, cpu: Cpu<'_>) {
         self.file.reclaim(cpu, &[0, 1]);
         self.file.reclaim(cpu, &[1, 0]);
-        self.file.unpark(cpu);
+        self.file.free_deferred(cpu);
     }
 }
 

@@ -1,5 +1,5 @@
-//! A hunt: one scenario with one bug or none, under one schedule after the other, until a symptom
-//! is found.
+//! A hunt: runs one scenario, with one bug or none, under different schedules until a symptom is
+//! found.
 
 use std::{fmt, str::FromStr};
 

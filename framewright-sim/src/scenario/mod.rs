@@ -4,11 +4,11 @@
 //!
 //! A [`Scenario`] is a program of a few CPUs and some dozens of steps, in which certain steps may
 //! come in any order. It is run under many schedules. Without a bug it must be clean under all of
-//! them: this is the *control*. With a seeded [`Bug`] it must not be: this shows that the checks
+//! them: this is the *control*. With a seeded [`Bug`] a check must fail: this shows that the checks
 //! detect the bug, and how many schedules that takes. Only the known symptoms of a bug count; any
 //! other symptom is a bug of its own.
 //!
-//! All state is made anew for each run, so that the run depends on the schedule alone.
+//! Each run creates all its state. A run therefore depends on the schedule alone.
 //!
 //! | module     | job                                                                    |
 //! |------------|------------------------------------------------------------------------|
@@ -67,7 +67,7 @@ pub struct Scenario {
     pub bugs: &'static [Bug],
     /// The greatest bound of an exhaustive search that ends within minutes.
     pub affordable_bound: u32,
-    /// Rare outcomes to force, and once in how many times.
+    /// Rare outcomes to force: the site, and N for once in N times.
     pub force: &'static [(Site, u32)],
     /// The event that is counted in its runs.
     pub tally: Option<Tally>,
@@ -88,7 +88,7 @@ pub struct Tally {
 pub struct Point {
     /// Its name.
     pub name: &'static str,
-    /// The reason why no run reaches it, if that is so.
+    /// The reason why no run reaches it; `None` if runs do.
     pub never: Option<&'static str>,
 }
 

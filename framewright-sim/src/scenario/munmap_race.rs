@@ -1,8 +1,8 @@
 //! Unmapping pages that reclaim has unmapped already: their entries are clear, but TLBs still hold
 //! their translations.
 //!
-//! Reclaim defers its flushes, to do one for many pages. A program that unmaps such a page finds a
-//! clear entry. If it then returns without a flush, the page can still be accessed.
+//! Reclaim defers flushes until one serves many pages. A program that unmaps such a page reads a
+//! clear entry. If it returns without a flush, the page can still be accessed.
 
 use framewright::tuning::{FlushBatching, TlbTuning};
 
@@ -21,7 +21,7 @@ use crate::{
 const PAGES: u32 = 3;
 const FRAMES: u32 = 8;
 
-/// CPU 0 unmaps a page that CPU 1 accesses and CPU 2 reclaims among others.
+/// CPU 0 unmaps a page. CPU 1 accesses it, and CPU 2 reclaims it with others.
 pub(super) fn run(machine: &Machine, bug: Option<Bug>) -> Verdict {
     let mut tlb = TlbTuning::default();
     tlb.batching = FlushBatching::All;

@@ -1,8 +1,8 @@
 //! The environment of scenarios with flush batches: frames come from a stack, and the library
 //! flushes.
 //!
-//! Of the library's memory only its TLB part is used. A stack reuses frames at once, on any CPU,
-//! which is best at exposing stale accesses.
+//! Only the TLB part of the library's memory is used. A stack reuses frames at once, on any CPU,
+//! which exposes most stale accesses.
 
 use std::cell::RefCell;
 

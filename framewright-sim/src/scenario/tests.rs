@@ -1,4 +1,4 @@
-//! The goals of hunts, with small budgets; `framewright hunt --full` has the large ones.
+//! The goals of hunts, with few schedules; `framewright hunt --full` runs many.
 
 use super::*;
 

@@ -1,5 +1,5 @@
-//! Unmapping: threads of a process access its pages while one of them unmaps these, and another
-//! process allocates frames.
+//! Unmapping: one thread of a process unmaps pages, others access them, and another process
+//! allocates frames.
 
 use std::ops::Range;
 
@@ -12,7 +12,7 @@ use crate::{
     },
 };
 
-/// So few that freed frames are reused at once.
+/// Few frames, so that freed frames are reused at once.
 const FRAMES: u32 = 6;
 
 /// CPU 0 unmaps, CPU 1 loads and leaves the process, CPU 2 runs a thread and then another process.

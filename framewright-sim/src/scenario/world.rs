@@ -42,7 +42,7 @@ impl World {
         self.mmu.oracle().expect("scenarios are checked")
     }
 
-    /// A program's access; no effect if the page is not, or no longer, the program's.
+    /// A program's access. It has no effect if the program has not mapped the page.
     pub(super) fn touch(&self, cpu: Cpu<'_>, process: &Process, page: u32, access: Access) {
         let _ = process.touch(cpu, page, access, &mut &self.stack);
     }
@@ -61,8 +61,8 @@ impl World {
         self.run_holding(machine, programs, processes, elsewhere, held)
     }
 
-    /// The same, with frames that are not mapped pages: `held` returns how many have to be in use
-    /// at the end.
+    /// As [`World::run`], with frames that are not mapped pages: `held` returns the number that
+    /// must be in use at the end.
     pub(super) fn run_holding(
         &self,
         machine: &Machine,

@@ -1,7 +1,8 @@
 //! Firmware tables (ACPI): the CPUs, and the nodes of CPUs and memory.
 //!
-//! A table is bytes with a signature, found through the root table that the loader names. A table
-//! that is missing or cut off counts as absent: then there is one CPU, or one node.
+//! The loader gives the address of the root table, which lists the others. Every table begins with
+//! a signature. A missing or truncated table counts as absent: the machine then has one CPU, or one
+//! node.
 
 #![allow(unsafe_code)]
 

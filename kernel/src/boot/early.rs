@@ -1,8 +1,8 @@
-//! Memory that the kernel takes before the library has it. It is never freed.
+//! Memory that the kernel allocates before the library manages memory. It is never freed.
 //!
-//! It is taken from the upper end of a region, which may end within a pageblock. If anything was taken
-//! from a pageblock, the kernel keeps all of it: frees are slower in a pageblock of which the library
-//! has only a part.
+//! Allocations come from the upper end of a region, which may end within a pageblock. The kernel
+//! keeps a whole pageblock if it uses any part of it: frees are slower in pageblocks that the
+//! library manages only in part.
 
 use core::{mem::MaybeUninit, slice};
 

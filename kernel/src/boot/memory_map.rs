@@ -32,8 +32,7 @@ impl MemoryMap {
         Self { regions: [Region { start: 0, end: 0 }; MOST], count: 0 }
     }
 
-    /// Adds the whole frames of a region. A region beyond the limit is left out, so its memory is
-    /// not used.
+    /// Adds the whole frames of a region. The memory of regions beyond the limit is not used.
     pub(crate) fn add(&mut self, region: Region) {
         let down = |address: u64| address / frames::BYTES * frames::BYTES;
         let region = Region {

@@ -1,8 +1,8 @@
 //! The data of the boot loader: memory map, command line, firmware tables.
 //!
 //! The loader (QEMU's `-kernel`, or another that supports PVH; GRUB, by Multiboot2) enters `boot.s`
-//! with the address of a start info. Its parts are in memory that is free by the memory map, so all
-//! of it is copied before any memory is used.
+//! with the address of a start info. Its parts are in memory that is free according to the memory
+//! map. The kernel therefore copies all of it before it uses any memory.
 
 #![allow(unsafe_code)]
 

@@ -18,8 +18,8 @@ const HEADER: usize = 8;
 /// The type of free memory.
 const RAM: u32 = 1;
 
-/// Reads the information at `address`. The RSDP stays there, in memory that is free by the map, so
-/// the tables have to be found before any memory is used.
+/// Reads the information at `address`. The RSDP is not copied. It is in memory that is free
+/// according to the map, so the kernel must find the tables before it uses any memory.
 ///
 /// # Safety
 ///

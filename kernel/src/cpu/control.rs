@@ -30,8 +30,8 @@ pub(crate) fn interrupts_enabled() -> bool {
 /// Enables interrupts on this CPU.
 #[inline(always)]
 pub(crate) fn enable_interrupts() {
-    // SAFETY: from the moment that a CPU has its descriptor tables every vector has a handler; this
-    // is called after that. Not `nomem`: nothing may be moved across it.
+    // SAFETY: a CPU has its descriptor tables before this call, so every vector has a handler. Not
+    // `nomem`: nothing may be moved across it.
     unsafe { asm!("sti", options(nostack)) };
 }
 
@@ -63,7 +63,7 @@ pub(crate) fn halt_forever() -> ! {
 #[inline(always)]
 pub(crate) fn timestamp() -> u64 {
     let (low, high): (u32, u32);
-    // SAFETY: reads a counter. Not `nomem`, so that the measured code is not moved across it.
+    // SAFETY: reads a counter. Not `nomem`: the measured code must not be moved across it.
     unsafe { asm!("rdtsc", out("eax") low, out("edx") high, options(nostack, preserves_flags)) };
     u64::from(high) << 32 | u64::from(low)
 }
@@ -72,7 +72,7 @@ pub(crate) fn timestamp() -> u64 {
 /// [`mark_end`].
 #[inline(always)]
 pub(crate) fn mark_begin() {
-    // SAFETY: does nothing. Not `nomem`, so that the counted code is not moved across it.
+    // SAFETY: does nothing. Not `nomem`: the counted code must not be moved across it.
     unsafe { asm!("nop dword ptr [rax + 0x46574b31]", options(nostack, preserves_flags)) };
 }
 

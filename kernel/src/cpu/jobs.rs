@@ -10,7 +10,8 @@ use crate::{
     wait::{self, Event},
 };
 
-/// A function for all CPUs to run. It is on the stack of the first CPU, which waits until all have run it.
+/// A function that all CPUs run. It is on the stack of the first CPU, which waits until all have
+/// run it.
 struct Job<'j> {
     run: &'j (dyn Fn(&'static Cpu) + Sync),
     left: AtomicUsize,
@@ -34,7 +35,7 @@ pub(crate) fn run_on_all(run: &(dyn Fn(&'static Cpu) + Sync)) {
 fn do_job(job: &Job<'_>) {
     let cpu = this_cpu();
     (job.run)(cpu);
-    // The job is gone as soon as the last CPU has reported.
+    // The job ends as soon as the last CPU has reported.
     job.left.fetch_sub(1, Ordering::AcqRel);
     wait::wake(Event::SERVED);
 }
@@ -55,8 +56,8 @@ pub(crate) fn work_for_others() -> ! {
         control::enable_interrupts();
         done += 1;
         fence(Ordering::Acquire);
-        // SAFETY: the first CPU keeps the job until every CPU has run it, and posts no other one
-        // before. So this is the job of this number.
+        // SAFETY: the first CPU keeps the job until every CPU has run it, and posts no other job
+        // before. This is therefore the job with this number.
         let job = unsafe { &*JOB.load(Ordering::Relaxed).cast::<Job<'static>>() };
         do_job(job);
     }

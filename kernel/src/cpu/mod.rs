@@ -1,8 +1,7 @@
 //! CPUs: the data of each, and access to it.
 //!
-//! A CPU finds its [`Cpu`] through the base of `gs`, which points to it. Others find it by number
-//! ([`by_number`]). Fields that only their own CPU uses are cells; those that others write are
-//! atomics.
+//! The base of `gs` of a CPU points to its [`Cpu`]; other CPUs get it by number ([`by_number`]).
+//! Fields that only their own CPU uses are cells; fields that other CPUs write are atomics.
 
 #![allow(unsafe_code)]
 

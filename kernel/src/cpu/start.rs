@@ -1,8 +1,8 @@
 //! Starting CPUs: the first CPU sets itself up, then starts the others one by one.
 //!
 //! A CPU waits for an INIT and a start-up interrupt. Then it begins in real mode in a page below 1
-//! MiB, the trampoline (`boot/boot.s`). CPUs start one at a time, so one pair of words tells a CPU
-//! its stack and its number.
+//! MiB, the trampoline (`boot/boot.s`). CPUs start one at a time, so one pair of words is
+//! sufficient for the stack and the number of the new CPU.
 
 use core::{
     mem::MaybeUninit,
@@ -25,7 +25,7 @@ use crate::{
 
 const MSR_GS_BASE: u32 = 0xc000_0101;
 
-/// The address of the trampoline, as in `boot.s`. It is in the first MiB, which is used for nothing else.
+/// The address of the trampoline, as in `boot.s`. The first MiB has no other use.
 const TRAMPOLINE: u64 = 0x8000;
 
 unsafe extern "C" {
@@ -52,8 +52,7 @@ pub(crate) fn start_others(early: &mut EarlyMemory, apics: &[(u32, NodeId)]) -> 
     apic::send_init_to_others();
     // The delay after INIT; current processors need very little.
     Clock::wait(100 * MICROSECOND);
-    // A CPU that has not started may still use the stack it was given, so no other CPU is started
-    // then.
+    // A CPU that has not started in time may still use its stack. No further CPU is started then.
     apics.iter().take_while(|&&(apic, node)| start(early, apic, node)).count()
 }
 
@@ -78,7 +77,7 @@ fn start(early: &mut EarlyMemory, apic: u32, node: NodeId) -> bool {
             return true;
         }
     }
-    // A CPU that has announced itself is waited for. One that comes later halts.
+    // If the CPU has announced itself, this waits for it. A CPU that announces itself later halts.
     if !Clock::wait_until(1000 * MILLISECOND, || super::online() > id)
         && EXPECTED.swap(NOBODY, Ordering::AcqRel) == id
     {
@@ -99,7 +98,8 @@ static TABLES: AtomicPtr<Descriptors> = AtomicPtr::new(core::ptr::null_mut());
 #[unsafe(no_mangle)]
 extern "C" fn other_cpu(cpu: *const Cpu) -> ! {
     let tables = TABLES.load(Ordering::Acquire);
-    // SAFETY: the first CPU made both for this CPU, and makes none for others if it does not come.
+    // SAFETY: the first CPU made both for this CPU, and makes none for others if this one does not
+    // start.
     let cpu = unsafe { &*cpu };
     let id = cpu.id.index();
     if EXPECTED.compare_exchange(id, NOBODY, Ordering::AcqRel, Ordering::Relaxed).is_err() {

@@ -2,10 +2,10 @@
 //!
 //! # Theory of operation
 //!
-//! A page of a file is absent, or was evicted and left a shadow entry, or is in a frame: one word
-//! per page stores this. A bit in the flags of a frame is its lock. A CPU that maps a page holds
-//! the lock, and so does reclaim from its first call to the last. So a page that reclaim has
-//! unmapped stays unmapped until it is released or unlocked.
+//! A page of a file is absent, was evicted and left a shadow entry, or is in a frame: one word per
+//! page stores this state. A bit in the flags of a frame is its lock. A CPU that maps a page holds
+//! the lock, and reclaim holds it from its first call to the last. A page that reclaim has unmapped
+//! therefore stays unmapped until it is released or unlocked.
 //!
 //! Every address space that maps a file maps all of it, from page 0 on. This gives the reverse
 //! mapping: the owner word of a frame has the page of the file, and the file has its address
@@ -144,8 +144,8 @@ impl File {
     /// the first CPU, outside of any job.
     pub(crate) fn close(&self) {
         FILE.store(core::ptr::null_mut(), Ordering::Release);
-        // CPUs take part in a job between two steps of their threads. After it, none reclaims from
-        // this file, and migrations that were in progress have ended.
+        // CPUs run a job between two steps of their threads. After it, no CPU reclaims from this
+        // file, and earlier migrations have ended.
         cpu::run_on_all(&|_| ());
         MOVING.store(core::ptr::null_mut(), Ordering::Release);
         for space in self.mappings.iter().flatten() {
@@ -316,8 +316,8 @@ fn with_page(cpu: &Cpu, page: u64, mut work: impl FnMut(&'static File, Pfn)) -> 
 fn read(file: &File, page: u64) -> Option<Pfn> {
     let pfn = memory::alloc(PAGE)?;
     frames::fill(pfn, Order::ZERO, file.disk[page as usize].load(Ordering::Acquire));
-    // A CPU that still has the frame from an earlier page may hold the lock until it has checked
-    // the page.
+    // A CPU that found an earlier page in this frame may hold the lock until it has checked the
+    // page.
     while !try_lock(pfn) {
         wait_for_lock(pfn);
     }

@@ -4,7 +4,7 @@
 //! lock, and then finds the new frame through the file's word.
 //!
 //! Pages of a file that is being closed are not claimed any more. Pages that were claimed before
-//! can be migrated, and the file waits for them before it ends.
+//! can still be migrated; the file waits for them before it ends.
 
 #![allow(unsafe_code)]
 
@@ -28,7 +28,7 @@ fn moving() -> Option<&'static File> {
     unsafe { MOVING.load(Ordering::Acquire).as_ref() }
 }
 
-/// Whether pages on this list may be claimed: those of a file that is being closed may not.
+/// Whether pages on this list may be claimed. Pages of a file that is being closed may not.
 pub(crate) fn may_claim(list: LruList) -> bool {
     let of_file = matches!(list, LruList::ActiveFile | LruList::InactiveFile);
     !of_file || File::current().is_some()
@@ -80,7 +80,7 @@ pub(crate) fn unmap(
     true
 }
 
-/// Makes the new frame of an unmapped page known to the file. Returns whether the page is of the
+/// Stores the new frame of an unmapped page in the file's word. Returns whether the page is of the
 /// file.
 pub(crate) fn relocate(from: Pfn, to: Pfn) -> bool {
     let Some(file) = moving() else { return false };

@@ -1,9 +1,8 @@
 //! Interrupts and exceptions: the table of vectors, and their handlers.
 //!
 //! Every class of vectors (exceptions, interrupts, NMI, double fault, page fault) has its own
-//! stack, and begins with interrupts masked. No handler enables interrupts, except that of page
-//! faults, which has switched to the stack of the thread before (`boot/boot.s`). So no stack is
-//! used twice at once.
+//! stack, and begins with interrupts masked. Only the page-fault handler enables interrupts, after
+//! a switch to the stack of the thread (`boot/boot.s`). No stack is therefore used twice at once.
 
 #![allow(unsafe_code)]
 

@@ -1,4 +1,4 @@
-//! Page faults: the page is mapped, or the fault is reported.
+//! Page faults: maps the page, or reports the fault.
 
 use core::sync::atomic::Ordering;
 

@@ -130,8 +130,8 @@ impl Slot {
         self.replace(Entry::NONE)
     }
 
-    /// Clears the entry after a migration has ended; returns the old one. A result that is not
-    /// present is empty.
+    /// Waits for the end of a migration, then clears the entry. Returns the old entry, which is
+    /// present or empty.
     #[inline(always)]
     pub(crate) fn take_after_migration(&self) -> Entry {
         loop {

@@ -1,14 +1,14 @@
 //! Address spaces: their page tables, and the CPUs that have them loaded.
 //!
 //! While an address space exists, tables are only added (a compare-exchange decides between two
-//! CPUs), and they are freed with it. So a walk takes no lock. An address space is stored in a
-//! frame of its own. Its number leads to it while its [`Space`] exists.
+//! CPUs), and they are freed with it. A walk therefore takes no lock. An address space is stored in
+//! a frame of its own. [`AddressSpace::by_number`] returns it while its [`Space`] exists.
 //!
 //! **The CPUs that have it loaded.** A CPU that removes a translation changes the entry, then
 //! advances the generation with a full barrier, and then reads the mask of CPUs. A CPU that loads
 //! the address space sets its bit in the mask first, with a full barrier, and then reads the
-//! generation and loads the root, which flushes its TLB. So either the second CPU is interrupted,
-//! or it has read the changed entry.
+//! generation and loads the root, which flushes its TLB. Either the second CPU is therefore
+//! interrupted, or it has read the changed entry.
 
 #![allow(unsafe_code)]
 
@@ -33,7 +33,7 @@ use crate::{
     wait::{self, Event},
 };
 
-/// The greatest number of address spaces: as many as the owner word of a frame can name.
+/// The greatest number of address spaces, which the owner word of a frame limits.
 const MOST: usize = 64;
 /// The greatest number of areas of an address space.
 const AREAS: usize = 8;
@@ -162,8 +162,7 @@ impl AddressSpace {
         let (slot, users) = (SPACES.get(number as usize)?, USERS.get(number as usize)?);
         // The count is set first: `Space::end` removes the address space, and then reads the count.
         users.fetch_add(1, Ordering::SeqCst);
-        // SAFETY: an address space that is in its slot does not end before its users have dropped
-        // it.
+        // SAFETY: an address space in its slot does not end before its users have dropped it.
         match unsafe { slot.load(Ordering::SeqCst).as_ref() } {
             Some(space) => Some(Found(space)),
             None => {
@@ -308,7 +307,8 @@ impl Space {
         let number = space.number as usize;
         SPACES[number].store(core::ptr::null_mut(), Ordering::SeqCst);
         wait::until(Event::SERVED, || USERS[number].load(Ordering::SeqCst) == 0);
-        // CPUs may have cached tables that they walked; the load of other tables has flushed them.
+        // CPUs may have cached the tables that they walked. The load of other tables has flushed
+        // these caches.
         let directory = table(space.root).0[1].take();
         if directory.is_present() {
             free_tables(directory.pfn(), 2);

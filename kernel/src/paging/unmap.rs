@@ -48,12 +48,13 @@ fn flush_and_free(space: &AddressSpace, first: u64, pages: u64, frames: &[Pfn]) 
     if !frames.is_empty() {
         flusher.flush(&cpus, Scope::pages(space.number().into(), first, pages, most));
     }
-    // Pages that reclaim unmapped meanwhile are in no entry any more, but may be cached.
+    // Pages that reclaim unmapped meanwhile have no entries any more, but TLBs may have cached
+    // their translations.
     flusher.flush_deferred(space.deferred_flush());
     let mut who = [FreedBy::Caller; GATHER];
     if let Some(lru) = memory().lru() {
-        // SAFETY: the pages have no users any more, through whatever translation, and reclaim finds
-        // no mapping of them.
+        // SAFETY: no translation to the pages is left, so they have no users, and reclaim finds no
+        // mapping of them.
         unsafe { lru.abandon_many(frames, &mut who) };
     }
     with_token(|token| {

@@ -1,4 +1,4 @@
-//! Locks, in order of arrival; a CPU that waits for long halts.
+//! Locks, acquired in order of arrival. A CPU that waits for long halts.
 
 use core::sync::atomic::{AtomicU32, Ordering};
 
@@ -44,8 +44,8 @@ impl QueuedLock {
     }
 
     fn release(&self) {
-        // A swap instead of a store: a CPU that comes later has taken its ticket before the next
-        // line, or finds the lock free.
+        // A swap instead of a store: another CPU has either taken its ticket before the next line,
+        // or finds the lock free.
         let served = self.served.load(Ordering::Relaxed).wrapping_add(1);
         self.served.swap(served, Ordering::AcqRel);
         if self.next.load(Ordering::Relaxed) != served {

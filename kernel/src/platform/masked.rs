@@ -1,6 +1,6 @@
-//! Measures the library's sections with interrupts masked: the longest for each place in the code,
-//! in cycles of the time-stamp counter, which are instructions under `-icount` on one CPU. Without
-//! the feature `masked`, all of this compiles to nothing.
+//! Measures the library's sections with interrupts masked: the longest section of each place in the
+//! code, in cycles of the time-stamp counter (under `-icount` on one CPU: in instructions). Without
+//! the feature `masked`, this module compiles to nothing.
 
 #[cfg(feature = "masked")]
 mod counted {

@@ -2,12 +2,12 @@
 //! halted.
 //!
 //! *Hot*: a frame is allocated and freed at once, from the CPU's list. *Amortised*: as many frames
-//! as in a burst of `page-fault` are allocated, then freed in the same order, so that refills,
-//! spills and the zone are included.
+//! as in a burst of `page-fault` are allocated, then freed in the same order. This includes
+//! refills, spills and the zone.
 //!
-//! The loop around the pairs (counting, and for bursts a word written and read for each frame) is
-//! measured empty in the same run. The figures are those of the pairs alone; `.._with_loop` include
-//! the loop.
+//! The same run also measures the loop around the pairs without the pairs (counting, and for bursts
+//! a word written and read for each frame). Figures exclude the loop, except those called
+//! `.._with_loop`.
 
 #![allow(unsafe_code)]
 

@@ -4,9 +4,8 @@
 //!
 //! At the exit of a compiler, the builder verifies the words that it stored to the pages. It also
 //! verifies the contents of each source that it reads, and the last contents of an object before it
-//! overwrites the object and at the end. It works in small steps, so that several builders can share a
-//! CPU. A compiler that gets no memory
-//! exits early.
+//! overwrites the object and at the end. It works in small steps, so that several builders can
+//! share a CPU. A compiler without memory exits early.
 
 #![allow(unsafe_code)]
 
@@ -44,7 +43,7 @@ pub(super) struct Sizes {
     pub(super) least: u64,
     /// Pages of the largest compiler.
     pub(super) most: u64,
-    /// Pages of the file of sources, which all of them read.
+    /// Pages of the file of sources, which all compilers read.
     pub(super) sources: u64,
     /// Further pages, for the objects of each builder.
     pub(super) objects: u64,

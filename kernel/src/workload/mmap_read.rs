@@ -2,9 +2,9 @@
 //!
 //! CPUs share the file. Each reads its own pages of it, through an address space of its own
 //! (`readers=processes`) or one that all have loaded (`readers=threads`). It stores to every N-th
-//! page (`store-every=N`, 0: none), and the second time verifies the stored word, in a page that
-//! was unmapped, flushed, written to the disk and read again. The accessed bits that the CPU sets
-//! in page tables decide which pages are reclaimed.
+//! page (`store-every=N`, 0: none). The second time it verifies the stored words; by then the pages
+//! were unmapped, flushed, written to the disk and read again. Reclaim selects pages by the
+//! accessed bits that the CPU sets in page tables.
 
 #![allow(unsafe_code)]
 
@@ -62,7 +62,7 @@ pub(crate) fn run(options: &Options<'_>, report: &mut Report) -> bool {
     let tlb = memory().tlb().stats();
     let start = Clock::now();
     cpu::run_on_all(&|cpu| {
-        // All CPUs read parts of one file, whichever address space it is mapped in.
+        // All CPUs read parts of one file, in one address space or in several.
         let reads = Reads::new(Sharing::Shared.part(cpu.id.index(), pages / cpus), PASSES);
         let total = reads.total();
         let space = of(cpu.id.index()).expect("there is one for every CPU");

@@ -1,6 +1,6 @@
 //! Workloads: the command line names one, and all CPUs run it.
 //!
-//! | workload | what it does |
+//! | workload | job |
 //! |---|---|
 //! | `boot` | every CPU allocates, verifies and frees some frames |
 //! | `alloc-micro` | counts instructions of pairs of allocation and free |

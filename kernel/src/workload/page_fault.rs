@@ -87,7 +87,7 @@ fn value_of(round: usize, page: u64, space: &AddressSpace) -> u64 {
 pub(crate) fn run(options: &Options<'_>, report: &mut Report) -> bool {
     options.takes(&["sharing", "pages", "rounds"]);
     let cpus = cpu::online() as u64;
-    // A fifth of memory stays free, so that memory is never short.
+    // A fifth of memory stays free: memory is never short.
     let pages = options.number("pages", u64::from(BURST).min(memory().managed() * 4 / 5 / cpus));
     let rounds = (options.number("rounds", ROUNDS as u64) as usize).clamp(1, MOST_ROUNDS);
     let sharing = match options.choice("sharing", ["private", "shared"]) {

@@ -9,8 +9,8 @@
 //!
 //! The test has to be able to fail: with `break=flush` CPUs acknowledge without flushing, with
 //! `break=cpu` one CPU is skipped, with `break=reuse` the frame is freed before the flush. Each of
-//! these has to fail the run. Stale reads are allowed; that there are some shows that witnesses can
-//! detect them.
+//! these has to fail the run. Stale reads before the flush are allowed; they show that witnesses
+//! can detect them.
 //!
 //! A last trial checks an assumption of the library ([`clean_stores_fault`]): a first store through
 //! a cached translation reads the entry again.
@@ -41,7 +41,7 @@ use crate::{
 
 const PAGE: Request = Request::new(Order::ZERO, MigrateType::Movable).zeroed();
 const TRIALS: u64 = 200;
-/// Pages that trials use in turn: more than a CPU caches the tables of.
+/// Pages that trials use in turn. A CPU does not cache the tables of so many.
 const PAGES: u64 = 64;
 
 /// The seeded bug.
@@ -77,7 +77,7 @@ impl Step {
 struct Stage {
     witnesses: u64,
     /// The number of instructions so far, and the current step.
-    told: AtomicU64,
+    command: AtomicU64,
     /// The trial of the step.
     trial: AtomicU64,
     /// Witnesses that have done the step.
@@ -114,7 +114,7 @@ impl Stage {
         let zero = || AtomicU64::new(0);
         Self {
             witnesses: cpu::online() as u64 - 1,
-            told: zero(),
+            command: zero(),
             trial: zero(),
             done: zero(),
             seen: Seen::default(),
@@ -122,11 +122,11 @@ impl Stage {
     }
 
     /// Makes all witnesses do a step, and waits for them.
-    fn tell(&self, trial: u64, step: Step) {
+    fn run_step(&self, trial: u64, step: Step) {
         self.trial.store(trial, Ordering::Relaxed);
         self.done.store(0, Ordering::Relaxed);
-        let before = self.told.load(Ordering::Relaxed) >> 3;
-        self.told.store((before + 1) << 3 | step as u64, Ordering::Release);
+        let before = self.command.load(Ordering::Relaxed) >> 3;
+        self.command.store((before + 1) << 3 | step as u64, Ordering::Release);
         wait::wake(Event::SERVED);
         wait::until(Event::SERVED, || self.done.load(Ordering::Acquire) == self.witnesses);
     }
@@ -134,8 +134,8 @@ impl Stage {
     /// The loop of a witness.
     fn witness(&self) {
         for number in 1.. {
-            wait::until(Event::SERVED, || self.told.load(Ordering::Acquire) >> 3 >= number);
-            let step = Step::ALL[(self.told.load(Ordering::Acquire) & 7) as usize];
+            wait::until(Event::SERVED, || self.command.load(Ordering::Acquire) >> 3 >= number);
+            let step = Step::ALL[(self.command.load(Ordering::Acquire) & 7) as usize];
             self.run_step(self.trial.load(Ordering::Relaxed), step);
             self.done.fetch_add(1, Ordering::AcqRel);
             wait::wake(Event::SERVED);
@@ -177,23 +177,23 @@ impl Prover<'_> {
     fn trial(&self, trial: u64) {
         let page = trial % PAGES;
         let pfn = self.map(page, contents(trial)[0]);
-        self.stage.tell(trial, Step::Read);
+        self.stage.run_step(trial, Step::Read);
         self.touch(page, contents(trial)[0]);
         let mut cpus = self.take(page);
-        self.stage.tell(trial, Step::Before);
+        self.stage.run_step(trial, Step::Before);
         if self.broken == Break::Cpu {
             cpus.remove(CpuId::new(self.stage.witnesses as u16));
         }
         let next = if self.broken == Break::Reuse {
             free(pfn);
             let next = self.reuse(pfn, trial);
-            self.stage.tell(trial, Step::After);
+            self.stage.run_step(trial, Step::After);
             self.flush(page, pfn, &cpus, false);
             next
         } else {
             self.flush(page, pfn, &cpus, true);
             let next = self.reuse(pfn, trial);
-            self.stage.tell(trial, Step::After);
+            self.stage.run_step(trial, Step::After);
             next
         };
         free(next);
@@ -203,9 +203,9 @@ impl Prover<'_> {
     fn clean_store(&self, trial: u64) {
         let page = trial % PAGES;
         let pfn = self.map(page, contents(trial)[0]);
-        self.stage.tell(trial, Step::Read);
+        self.stage.run_step(trial, Step::Read);
         let cpus = self.take(page);
-        self.stage.tell(trial, Step::Store);
+        self.stage.run_step(trial, Step::Store);
         self.flush(page, pfn, &cpus, true);
     }
 
@@ -267,7 +267,7 @@ impl Prover<'_> {
     }
 
     /// Allocates the frame of a trial again, and writes to it. If the library delays its reuse
-    /// (`hardening=paranoid`), other frames are allocated until it comes.
+    /// (`hardening=paranoid`), this allocates other frames until it gets this one.
     fn reuse(&self, pfn: Pfn, trial: u64) -> Pfn {
         let fetch = |other| {
             free(other);
@@ -385,7 +385,7 @@ fn take_part(cpu: &Cpu, prover: &Prover<'_>, trials: u64) {
         if prover.broken == Break::Nothing {
             prover.clean_store(trials);
         }
-        prover.stage.tell(trials, Step::End);
+        prover.stage.run_step(trials, Step::End);
     }
     AddressSpace::unload();
 }

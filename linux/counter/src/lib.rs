@@ -4,10 +4,10 @@
 //! # Theory of operation
 //!
 //! Every translated instruction gets a counter, which the translated code increments. Two
-//! instructions without effect are *marks* (`nopl` with a number that no other code uses):
-//! instructions from the first mark to the second count, as often as the marks are executed. At the
-//! end the counts are written to a file: a line `ADDRESS COUNT`, in hexadecimal and decimal, for
-//! each address with a count. The reader of the file finds the functions of the addresses.
+//! instructions without effect are *marks* (`nopl` with a number that no other code uses): each
+//! time, instructions from the first mark to the second count. At the end the counts are written to
+//! a file: a line `ADDRESS COUNT`, in hexadecimal and decimal, for each address with a count. The
+//! reader of the file looks up the functions at the addresses.
 //!
 //! QEMU must run all CPUs on one thread (`-accel tcg,thread=single`, or `-icount`), because the
 //! counters are plain words. The declarations are the used part of QEMU's `qemu-plugin.h`, version

@@ -34,7 +34,7 @@ fn mount(what: &str, at: &Path, kind: &str) -> Result<(), Failure> {
     let (from, to, kind) = (from?, to?, kind?);
     // SAFETY: all three are strings that end with a 0.
     let done = unsafe { libc::mount(from.as_ptr(), to.as_ptr(), kind.as_ptr(), 0, ptr::null()) };
-    // A file system that is mounted already is no error.
+    // An already mounted file system is not an error.
     let error = io::Error::last_os_error();
     if done == 0 || error.raw_os_error() == Some(libc::EBUSY) {
         return Ok(());
@@ -135,7 +135,7 @@ pub(crate) fn tell_symbols() -> Result<(), Failure> {
 
 /// Ends the machine.
 pub(crate) fn end(passed: bool) -> ! {
-    // The output has to be sent before the machine ends.
+    // The output must be sent before the machine ends.
     let _ = stdout().flush();
     // SAFETY: sends the rest of the console's buffer; then the port ends the machine, or else the
     // power is cut.

@@ -1,12 +1,13 @@
-//! The only program of a Linux that is compared with the kernel of this project: it runs the same
-//! workloads by system calls, and prints the same kind of result, a line of JSON on the console.
+//! The only program on the Linux machine that is compared with the kernel of this project. It runs
+//! the same workloads by system calls, and prints the same kind of result, a line of JSON on the
+//! console.
 //!
 //! # Theory of operation
 //!
 //! QEMU boots a distribution's kernel with this program as `/init`. The kernel's command line has
 //! the same words of a workload as for this project's kernel. Tasks, one on each CPU, are threads
-//! or processes. They wait for each other at barriers, and the first one takes the time, which
-//! under `-icount` counts instructions. At the end a port of QEMU ends the machine.
+//! or processes. They wait for each other at barriers. The first task reads the clock, which counts
+//! instructions under `-icount`. At the end a port of QEMU ends the machine.
 //!
 //! | module | job |
 //! |---|---|

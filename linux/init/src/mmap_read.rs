@@ -41,7 +41,7 @@ pub(crate) fn run(words: &Words) -> Result<Report, Failure> {
             Tasks::Processes => own().expect("there is address space"),
         };
         meeting.meet();
-        // All tasks read parts of one file, whichever mapping they have of it.
+        // All tasks read parts of one file, through one mapping or several.
         let reads = Reads::new(Sharing::Shared.part(cpu, share), PASSES);
         let total = reads.total();
         for Read { page, progress, .. } in reads {

@@ -92,8 +92,8 @@ pub(crate) fn run<R>(
     }
 }
 
-/// The handler of the end of a child. If the child failed (the kernel may have killed it for its
-/// memory), it ends the machine, because the other tasks would wait for the child.
+/// The handler for the end of a child. If the child failed (the kernel may have killed it for lack
+/// of memory), the handler ends the machine, because the other tasks would wait for the child.
 extern "C" fn child_ended(_: libc::c_int) {
     let mut status = 0;
     // SAFETY: system calls that a handler may make, with a local word.

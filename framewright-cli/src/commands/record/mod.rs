@@ -102,7 +102,7 @@ impl fmt::Display for Buffer {
     }
 }
 
-/// How often the progress line changes.
+/// Interval between updates of the progress line.
 const TICK: Duration = Duration::from_millis(200);
 
 /// Records, then writes the recording.
@@ -170,7 +170,10 @@ fn watch(
         if let Some(line) = &line {
             let tally = session.tally();
             let megabytes = tally.bytes as f64 / 1e6;
-            line.say(&format!("recording{until}: {} events, {megabytes:.1} MB", tally.events));
+            line.set_message(&format!(
+                "recording{until}: {} events, {megabytes:.1} MB",
+                tally.events
+            ));
         }
         if let Some(signal) = signals.wait(left.unwrap_or(TICK).min(TICK)) {
             return Some(signal);

@@ -60,8 +60,9 @@ impl Running {
         self.status.is_some()
     }
 
-    /// Waits until it ends. `signal` ended the recording: a terminal sends SIGINT to the command
-    /// too, others are for this process alone and are passed on. A further signal ends the wait.
+    /// Waits until the command ends. `signal` ended the recording. A terminal sends SIGINT to the
+    /// command too; other signals reach only this process, which passes them on. A further signal
+    /// ends the wait.
     pub(crate) fn wait(mut self, signal: Option<i32>, signals: &Signals) -> Ended {
         /// Time for the command to react to the signal before a message is printed.
         const GRACE: Duration = Duration::from_secs(1);
@@ -82,7 +83,11 @@ impl Running {
             waited += TICK;
             if waited == GRACE {
                 let (name, pid) = (&self.name, self.child.id());
-                let hint = if signal == Some(SIGINT) { "; Ctrl-C again does not wait" } else { "" };
+                let hint = if signal == Some(SIGINT) {
+                    "; press Ctrl-C again to stop waiting"
+                } else {
+                    ""
+                };
                 output::note(format_args!(
                     "the recording has ended; waiting for '{name}' (process {pid}){hint}"
                 ));
@@ -101,11 +106,11 @@ impl Ended {
     }
 }
 
-/// Signals that this process received and did not handle yet.
+/// Signals that this process has received and not handled yet.
 pub(crate) struct Signals(Receiver<i32>);
 
 impl Signals {
-    /// From now on these signals have no other effect than to appear here.
+    /// Receives these signals from now on, instead of their usual effect.
     pub(crate) fn listen() -> io::Result<Self> {
         let mut signals = iterator::Signals::new([SIGCHLD, SIGHUP, SIGINT, SIGTERM])?;
         let (sender, receiver) = mpsc::channel();
@@ -125,7 +130,7 @@ impl Signals {
         while self.0.try_recv().is_ok() {}
     }
 
-    /// Waits for a signal that asks for an end. A child that ends makes the wait return early.
+    /// Waits for a signal that requests an end. The wait returns early if a child ends.
     pub(crate) fn wait(&self, timeout: Duration) -> Option<i32> {
         self.0.recv_timeout(timeout).ok().filter(|&signal| signal != SIGCHLD)
     }

@@ -34,7 +34,7 @@ pub(crate) struct ReplayArgs {
     /// The recording
     #[arg(value_name = "TRACE")]
     pub(crate) trace: PathBuf,
-    /// The maximum number of bytes to read from a pipe or a device, whose data is kept in memory
+    /// The maximum number of bytes to read from a pipe or a device: all of them are kept in memory
     #[arg(long, value_name = "SIZE", default_value = "1GiB", value_parser = values::bytes)]
     pub(crate) limit: u64,
     #[command(flatten)]
@@ -73,7 +73,7 @@ pub(crate) fn replay(args: &ReplayArgs) -> Result<Outcome, Failure> {
     }
     let mut replays = Vec::new();
     for (step, side) in (1..).zip(&sides) {
-        progress.say(&format!("replaying: {}", side.label));
+        progress.set_message(&format!("replaying: {}", side.label));
         let mut tell = |part| progress.step(step, steps, part);
         let replayed = replay::run(&recording, &survey, &tables, &side.tuning, &mut tell);
         replays.push(replayed?);

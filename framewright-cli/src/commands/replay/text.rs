@@ -139,7 +139,7 @@ fn summary(report: &Report, style: Style) -> String {
     if let Some(kernel) = kernel {
         comparison = comparison.beside(kernel);
     }
-    let table = comparison.table(told(report, &SUMMARY), style);
+    let table = comparison.table(shown(report, &SUMMARY), style);
     let note = if ours.len() > 1 { format!(" {HEADER_NOTE}") } else { String::new() };
     format!(
         "{}{note}\n{table}\
@@ -148,8 +148,8 @@ fn summary(report: &Report, style: Style) -> String {
     )
 }
 
-/// The `names` that are to be shown.
-fn told<'n>(report: &Report, names: &[&'n str]) -> Vec<&'n str> {
+/// Those of `names` that are shown.
+fn shown<'n>(report: &Report, names: &[&'n str]) -> Vec<&'n str> {
     let any = |run: &Run, name: &str| run.metrics.get(name).is_some_and(|m| m.median > 0.0);
     let arose = |name: &str| report.runs.iter().any(|run| any(run, name));
     names.iter().filter(|name| !name.starts_with(ONLY_IF_ANY) || arose(name)).copied().collect()
@@ -168,7 +168,7 @@ fn per_cpu(report: &Report, replays: &[ReplayReport], style: Style) -> String {
     let mut cpus: Vec<u16> = replays.iter().flat_map(busy).collect();
     cpus.sort_unstable();
     cpus.dedup();
-    let names = told(report, &PER_CPU);
+    let names = shown(report, &PER_CPU);
     let header: Vec<String> = names.iter().map(|name| in_two_lines(name)).collect();
     let header = header.iter().map(String::as_str);
     let mut table = Table::new(std::iter::once("").chain(header), style);

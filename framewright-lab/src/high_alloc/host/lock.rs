@@ -1,13 +1,12 @@
 //! The lock of the kernel around the library.
 //!
-//! There is one for the process, as there is one kernel for a machine: parallel runs take turns. It
-//! is released while the library is called for work that may take long or call back.
+//! The process has one lock, as a machine has one kernel: parallel runs take turns. The lock is
+//! released during calls of the library that may take long or call back.
 //!
-//! The worker threads of a run start together or not at all, and none waits for one that has
-//! panicked.
+//! The worker threads of a run start together or not at all.
 //!
-//! Threads wait until all of them were created. If one cannot be created, the others end. A panic
-//! ends the other threads at their next check, without a message of their own.
+//! They wait until all of them are created. If one cannot be created, the others end. A panic of
+//! one thread ends the others at their next check, without further messages.
 
 use std::{
     cell::{Cell, RefCell},
@@ -72,8 +71,8 @@ fn wait_for(event: &Condvar, most: Duration) {
     }
 }
 
-/// Wakes all pauses. The caller holds the lock, and waiters hold it from the check of their condition until
-/// they wait, so no wake-up is lost.
+/// Wakes all pauses. No wake-up is lost: the caller holds the lock, and a waiter holds it between
+/// the check of its condition and the wait.
 pub(super) fn wake_paused() {
     RESUMED.notify_all();
 }

@@ -1,7 +1,7 @@
 //! The workload on threads of this process, over real memory.
 //!
-//! Builders have several threads, requests one, and the kernel's background work another
-//! (background reclaim and compaction, write-back). The load and its code are those of the
+//! Builders run on several threads, requests on one, and the kernel's background work on another
+//! (background reclaim and compaction, write-back). The load and its code are the same as on a
 //! simulated machine. Threads, memory, the contents of pages and the latency of requests are real.
 //! Every word of a page is verified after a move, on a read, and at the end of its program.
 //!

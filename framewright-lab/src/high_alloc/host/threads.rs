@@ -1,15 +1,14 @@
 //! Threads over real memory as a world.
 //!
-//! The run is that of a simulated machine, and takes the same time on its clock; but this clock
-//! runs [`FASTER`] times as fast as real time. A thread sleeps for the time of a program's own
-//! work; the library's work takes real time. Latencies are real.
+//! The run takes as long as on a simulated machine, on a clock that is [`FASTER`] times as fast as
+//! real time. A thread sleeps for the time of a program's own work; the library's work takes real
+//! time. Latencies are real.
 //!
 //! The contents of frames are words that are unique to the page and to their position.
 //!
-//! A new page gets a value of its own, and its words count up from that value. The value of the
-//! page in each frame is stored outside that memory. When the kernel reports the move of a page,
-//! its value moves, too, and every word is verified. So a page that the library did not copy is
-//! detected.
+//! A new page gets a unique value, and its words count up from that value. The values of all frames
+//! are stored outside the frames. When the kernel reports the move of a page, the value moves, too,
+//! and every word is verified. This detects pages that the library did not copy.
 
 use framewright::{
     CpuId, Pfn,
@@ -120,7 +119,7 @@ impl<'t> World for Threads<'t> {
 
     fn enter(&self, _: Thread<'t>, (): &()) {}
 
-    /// CPUs cache no translations: a page is looked up with the lock held, and so in its new frame.
+    /// CPUs cache no translations: they look pages up with the lock held.
     fn unmap(
         &self,
         _: Thread<'t>,
@@ -255,7 +254,7 @@ impl Contents {
     }
 
     /// Notes that a page has moved, and verifies it. The old frame is cleared: otherwise a page
-    /// that moves back would be found there even if it was not copied.
+    /// that moves back without a copy would seem correct.
     pub(super) fn has_moved(&self, machine: &HostMachine, from: u32, to: u32) {
         let value = self.values[from as usize].load(Relaxed);
         self.values[to as usize].store(value, Relaxed);
@@ -306,7 +305,7 @@ mod tests {
         let contents = Contents::new(4);
         contents.store(&machine, 0);
         contents.store(&machine, 1);
-        // SAFETY: no memory was made of these frames: they are the test's.
+        // SAFETY: no allocator manages these frames: the test owns them.
         unsafe { machine.copy(pfn(2), pfn(0)) };
         contents.has_moved(&machine, 0, 2);
         assert_eq!(contents.wrong.load(Relaxed), 0);

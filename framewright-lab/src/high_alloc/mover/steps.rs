@@ -1,5 +1,5 @@
-//! Tests of migration: whatever happens at any step, a page is in one frame, unchanged, on its
-//! list, and its frame is freed once.
+//! Tests of migration: after any event at any step, a page is in one frame, unchanged, on its list,
+//! and its frame is freed once.
 
 use std::cell::{Cell, RefCell};
 
@@ -78,7 +78,7 @@ fn pages_refused_after_the_copy_stay_and_the_others_move() {
     play(Schedule::Clock, &hook, moving, |_, _| (), whole);
 }
 
-/// Twice for each page: when it is to be unmapped, and after it was copied.
+/// Each page is busy twice: before it is unmapped, and after it was copied.
 #[test]
 fn pages_that_are_busy_for_a_moment_move() {
     let asked = RefCell::new(Vec::new());
@@ -112,8 +112,8 @@ fn a_panic_in_a_copy_leaves_all_pages_in_place_and_unlocked() {
     play(Schedule::Clock, &nothing, moving, |_, _| (), look);
 }
 
-/// If migration does not wait, such a page is refused and not tried again; otherwise it is busy up
-/// to the last try.
+/// A migration that does not wait refuses such a page at once; otherwise the page is busy up to the
+/// last try.
 #[test]
 fn a_page_under_writeback_moves_after_it_was_written() {
     let [writing, tried, written] = [(); 3].map(|()| Signal::default());
@@ -157,7 +157,7 @@ fn a_page_under_writeback_moves_after_it_was_written() {
         },
         whole,
     );
-    // Each time it was claimed once without waiting, and then as often as a page is tried at most.
+    // Each time it was claimed once without waiting, and then for each of the tries.
     assert_eq!((in_passing.get(), in_earnest.get(), unmapped.get()), (2, 2 * 7, 0));
 }
 
@@ -226,7 +226,7 @@ fn an_owner_may_release_pages_at_every_step() {
     }
 }
 
-/// Also during claims and frees.
+/// Other moments include claims and frees.
 #[test]
 fn an_owner_may_release_pages_at_any_moment() {
     for seed in 0..100 {

@@ -1,6 +1,6 @@
-//! A picture of memory: a cell per pageblock, before and after the first pass, and all passes as
-//! strips over time, a line per snapshot. In large memory a cell stands for several neighbouring
-//! pageblocks, so that the size of the picture does not depend on the size of memory.
+//! A picture of memory. Two maps, with a cell per pageblock, show memory before and after the first
+//! pass. A strip for each pass shows it over time, with a line per snapshot. In large memory a cell
+//! represents several neighbouring pageblocks: the size of the picture is limited.
 
 mod draw;
 
@@ -91,8 +91,8 @@ impl Snapshot {
         Self { pass, attempt, seconds: nanos as f64 / 1e9, cells, scanners }
     }
 
-    /// The same with `group` neighbours in a cell: the most frequent use, the mean share in use,
-    /// skipped if all are skipped.
+    /// This snapshot with `group` neighbours in a cell: their most frequent use and mean share in
+    /// use. The cell is skipped if all of them are.
     fn grouped(&self, group: usize) -> Self {
         let cells = self.cells.chunks(group).map(merged).collect();
         let scanners = self.scanners.iter().map(|of| Scanners {

@@ -32,8 +32,9 @@ fn exhaust<'s, 'm>(fixture: &Fixture<'s, 'm>, on: &mut SimContext<'_, 's, 'm>) {
     assert!(fixture.kernel.kswapd.due() <= fixture.kernel.current().now());
 }
 
-/// Pages that background reclaim reclaims during some turns of CPU 1, which has no builders; with
-/// or without a request for a huge page, and with or without a CPU of its own for background work.
+/// Returns the pages that background reclaim reclaims during some turns of CPU 1, which has no
+/// builders. `asking`: a request for a huge page is in progress. `shares`: background work has no
+/// CPU of its own.
 fn reclaimed(asking: bool, shares: bool) -> u64 {
     let reclaimed = Cell::new(0);
     play(

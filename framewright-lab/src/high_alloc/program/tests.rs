@@ -15,7 +15,7 @@ fn whole(fixture: &Fixture<'_, '_>, ended: Result<(), Failure>) {
     fixture.check();
 }
 
-/// Reclaims until only pages under writeback are left: pages have to be scanned more than once.
+/// Reclaims until only pages under writeback are left. That takes several scans.
 fn reclaim(fixture: &Fixture<'_, '_>, cpu: Cpu<'_>) {
     let (kernel, node) = (fixture.kernel, fixture.kernel.node(cpu.id()));
     kernel.reclaim.lru().drain_all();

@@ -1,4 +1,4 @@
-//! Counting instructions: QEMU with the plugin, and the file that it writes.
+//! Instruction counts: QEMU with the plugin, and the file that the plugin writes.
 
 use std::{
     fs,
@@ -16,14 +16,14 @@ use crate::qemu::{
 };
 use crate::report::{Better, Metric, Run, Unit};
 
-/// Runs QEMU so that it counts instructions by address.
+/// Runs QEMU with a plugin that counts instructions by address.
 pub(in crate::qemu) struct Counter {
     plugin: PathBuf,
     folder: TempDir,
 }
 
 impl Counter {
-    /// Builds the plugin, and checks that everything that it needs is installed.
+    /// Builds the plugin, and checks that its requirements are installed.
     ///
     /// # Errors
     ///
@@ -40,8 +40,8 @@ impl Counter {
         counter.is_loaded_by(QEMU).map(|()| counter)
     }
 
-    /// Checks that a QEMU loads the plugin, whose interface is that of QEMU 7 and 8: an empty
-    /// machine is started with it, and quit.
+    /// Checks that this QEMU loads the plugin, which is for QEMU 7 and 8: starts an empty machine
+    /// with it, and ends the machine.
     fn is_loaded_by(&self, qemu: &str) -> Result<(), String> {
         let child = Command::new(qemu)
             .args(["-M", "none", "-accel", "tcg", "-nodefaults", "-display", "none", "-S"])
@@ -51,15 +51,15 @@ impl Counter {
             .stderr(Stdio::piped())
             .spawn();
         let ended = child.and_then(|mut child| {
-            // A QEMU that has refused already does not read.
+            // A QEMU that has already refused the plugin does not read.
             let _ = child.stdin.take().map(|mut to| to.write_all(b"quit\n"));
             child.wait_with_output()
         });
         match ended {
             Ok(output) if output.status.success() => Ok(()),
             Ok(output) => {
-                let said = String::from_utf8_lossy(&output.stderr);
-                let why = said.lines().find(|line| !line.trim().is_empty());
+                let errors = String::from_utf8_lossy(&output.stderr);
+                let why = errors.lines().find(|line| !line.trim().is_empty());
                 Err(format!("this QEMU does not load the plugin: {}", why.unwrap_or("no reason")))
             }
             Err(error) => Err(format!("QEMU does not start: {error}")),
@@ -87,8 +87,8 @@ impl Counter {
             .to_vec()
     }
 
-    /// Adds the instructions of each group per page in the last boot to its run; nothing if they
-    /// are unknown.
+    /// Adds to a run the instructions of each group per page, from its last boot; adds nothing if
+    /// they are unknown.
     pub(in crate::qemu) fn add_groups(&self, run: &mut Run, names: Names<'_>) {
         let counts = counts(&fs::read_to_string(self.counts()).unwrap_or_default());
         let groups = match names {

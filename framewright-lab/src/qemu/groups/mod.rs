@@ -4,9 +4,9 @@
 //! |---|---|
 //! | `counter` | runs QEMU with the plugin, and adds the counts of groups to a run |
 //!
-//! The repository's kernel, in which much is inlined: the source lines of an address determine its
-//! group (`addr2line`, of binutils). Of the functions that are inlined into one another, the
-//! outermost of the library decides, or else the innermost of the kernel.
+//! In the repository's kernel, the source lines of an address determine its group (`addr2line`, of
+//! binutils). If functions are inlined into one another, the outermost function of the library
+//! decides, or else the innermost of the kernel.
 
 mod counter;
 
@@ -85,7 +85,7 @@ struct Place {
 }
 
 impl Place {
-    /// The next line, further out.
+    /// Adds the next line, one level further out.
     fn add(&mut self, line: &str) {
         let Some(group) = group_of_line(line) else { return };
         if line.contains("kernel/src/") {
@@ -95,15 +95,15 @@ impl Place {
         }
     }
 
-    /// Clearing is done for the library.
+    /// The kernel clears frames for the library.
     fn group(&self) -> &'static str {
         let clearing = self.kernel.filter(|group| *group == CLEARING);
         clearing.or(self.library).or(self.kernel).unwrap_or(REST)
     }
 }
 
-/// Finding the zone of a frame is in `memory` and `zone`, and mostly done for LRU lists and reverse
-/// mappings; the larger of these two groups gets it.
+/// The code that finds the zone of a frame is in `memory` and `zone`. LRU lists and reverse
+/// mappings call it most; it counts for the larger of these two groups.
 fn group_of_line(line: &str) -> Option<&'static str> {
     let groups = [
         ("kernel/src/frames.rs", CLEARING),
@@ -123,11 +123,12 @@ fn group_of_line(line: &str) -> Option<&'static str> {
     groups.into_iter().find(|(folder, _)| line.contains(folder)).map(|(_, group)| group)
 }
 
-/// Lower addresses are programs'.
+/// Lower addresses belong to programs.
 const KERNEL: u64 = 0xffff_8000_0000_0000;
 
-/// Groups, with prefixes or parts of the names of their functions; the last that matches. Checks of
-/// lists and charges of control groups are in no group: the repository's kernel has none.
+/// Groups, each with prefixes or parts of the names of its functions. The last group that matches
+/// counts. Checks of lists and charges of control groups are in no group: the repository's kernel
+/// has none.
 const GROUPS: [(&str, &[&str]); 5] = [
     (CLEARING, &["clear_page"]),
     (

@@ -1,8 +1,8 @@
 //! Converts events to text by the kernel's own descriptions.
 //!
 //! `events/SUBSYSTEM/NAME/format` has the number of an event, the positions of its fields, and the
-//! kernel's way to print them: a format string and C expressions over the fields. So this module
-//! knows no particular event; a kernel that adds or moves a field is still understood.
+//! kernel's way to print them: a format string and C expressions over the fields. This module
+//! therefore needs no knowledge of single events, and understands kernels that add or move a field.
 //!
 //! | module  | job                                             |
 //! |---------|-------------------------------------------------|
@@ -10,8 +10,9 @@
 //! | `parse` | words into expressions                          |
 //! | `print` | the format string: values into text             |
 //!
-//! Addresses differ from the kernel's own text: the kernel prints a hash of them that only it can
-//! compute. Here they are `(____ptrval____)`, as the kernel prints them before it can hash.
+//! Addresses differ from the kernel's own text: only the kernel can compute the hash that it prints
+//! for them. Here they are `(____ptrval____)`, as the kernel prints them before it can compute
+//! hashes.
 
 mod field;
 mod parse;

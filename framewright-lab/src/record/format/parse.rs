@@ -161,8 +161,8 @@ const LEVELS: &[&[(&str, Binary)]] = &[
     &[("*", Binary::Times), ("/", Binary::Divided), ("%", Binary::Remainder)],
 ];
 
-/// Reads words in order. Every method parses what it is named for, or returns `None` for other
-/// words.
+/// Reads words in order. Every method parses the construct in its name, and returns `None` for
+/// other words.
 pub(super) struct Parser<'t> {
     tokens: &'t [Token],
     fields: &'t [Field],

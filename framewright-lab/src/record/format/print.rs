@@ -167,7 +167,7 @@ fn flags(mut bits: i64, between: &str, names: &[(i64, String)], out: &mut Vec<u8
     }
 }
 
-/// Replaces bytes that are not printable: names may have any bytes, lines only text.
+/// Replaces bytes that are not printable: names may contain any bytes, lines only text.
 pub(in crate::record) fn printable(byte: u8) -> u8 {
     if byte.is_ascii_control() { b'?' } else { byte }
 }

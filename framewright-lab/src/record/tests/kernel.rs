@@ -23,8 +23,8 @@ fn tracefs() -> Option<Tracefs> {
     }
 }
 
-/// The part of a line that both ways of printing it share: the kernel may have lost the task's
-/// name, and only the kernel can hash an address.
+/// The part of a line that must be equal: the kernel may have lost the task's name, and only the
+/// kernel can hash an address.
 fn comparable(line: &str) -> String {
     let line = line.get(16..).unwrap_or(line);
     let Some(page) = line.find("page=") else { return line.to_owned() };

@@ -1,6 +1,5 @@
-//! *compaction* (2013): scanners that read their cached positions before these were reset, did not
-//! notice that they had met, and set skip hints for the wrong reason. Each of these faults was
-//! repaired.
+//! *compaction* (2013): the repairs of three faults. Scanners read their cached positions before
+//! these were reset, did not detect that they had met, and set skip hints for the wrong reason.
 //!
 //! | module   | job                                                  |
 //! |----------|------------------------------------------------------|
@@ -57,10 +56,10 @@ const SOURCE: &str = "mm: compaction: fix problems that made it give up early (L
                       stress-highalloc, means of 10 iterations";
 const THEIRS: &str = "4 GB, x86-64, 3.13-rc2";
 /// Parameters that were chosen to match these figures, within the limits of what is known.
-const FITTED: &str = "the memory of the kernel after boot (to success3, which shifts all three passes alike), \
-                      the files that are read (to the pages that running kernels reclaim in the second pass), the number of inodes \
-                      that outlive their files, the memory of the system besides builders, and, with requests \
-                      that try once in view, how long pages are held and how many side by side";
+const FITTED: &str = "the memory of the kernel after boot (fitted to success3; it shifts all three passes alike), \
+                      the files that are read (fitted to the pages that running kernels reclaim in the second pass), \
+                      the number of inodes that outlive their files, the memory of the system besides builders, and \
+                      (for requests that try once) the time and the number of neighbours of held pages";
 const KERNEL: &str = "Linux 6.1 and 6.12, 1 GiB, 4 CPUs in QEMU: the middle of their band";
 
 /// The figures of every pair.
@@ -77,7 +76,7 @@ const FIGURES: [&str; 10] = [
     "alloc_max_ns",
 ];
 
-/// The figure that shows whether a load is that of running kernels: faults of a builder per second
+/// The figure that compares the load with that of running kernels: faults of a builder per second
 /// in the first pass.
 const RATE: &str = "pass1_builder_faults_per_s";
 /// The minimum and maximum of running kernels, Linux 6.1 and 6.12.
@@ -161,26 +160,26 @@ fn states() -> Result<Vec<State>, Error> {
     states.map_err(Error::from)
 }
 
-/// Further findings, which the figures do not show.
+/// Further findings that the figures do not show.
 const FOUND: [&str; 8] = [
-    "the gain of repairs depends on the selection of free blocks: if the smallest is taken first anywhere in memory, \
-     small requests fragment nearly free pageblocks, and huge pages have to be formed by compaction; if small requests \
-     are served from the fullest pageblocks (packed), reclaim alone forms most huge pages, and repairs gain little",
-    "the success of requests that try once is as low as on running kernels for three reasons, none of which is enough \
-     by itself: the smallest block is taken first, one page in 80 is held for longer than all tries to move it take, and \
+    "the gain of repairs depends on the selection of free blocks. If the smallest block anywhere in memory is taken \
+     first, small requests fragment nearly free pageblocks, and compaction has to form huge pages. If the fullest \
+     pageblocks serve small requests (packed), reclaim alone forms most huge pages, and repairs gain little",
+    "requests that try once succeed as rarely as on running kernels for three reasons, none of which is sufficient \
+     alone: the smallest block is taken first, one page in 80 is held for longer than all tries to move it take, and \
      asynchronous compaction ends at a contended lock",
-    "the success of requests of programs is as high as on running kernels because programs can be swapped, as there: \
-     otherwise background reclaim gives up when all file pages are reclaimed, skip hints of scanners are never reset, \
-     and long series of requests fail (6 points less in the first pass)",
-    "background reclaim runs in parallel with the request that has woken it, as threads of running kernels do; if it \
-     starts after the request has ended, requests of programs find less free memory for compaction (1 point less)",
-    "the success of requests that try once is not higher in the second pass than on running kernels because builders \
-     read files from all of their trees, so that the page cache grows as fast as there; if they read the same few files \
-     repeatedly, more memory of the first pass is still in free huge pages (6 points more)",
-    "a short search of the free lists brings scanners back to useful pageblocks: without it, and without other changes \
+    "requests of programs succeed as often as on running kernels because programs can be swapped. Without swap, \
+     background reclaim gives up when all file pages are reclaimed, skip hints of scanners are never reset, and long \
+     series of requests fail (6 points less in the first pass)",
+    "background reclaim runs in parallel with the request that has woken it, as on running kernels. If it starts \
+     after the end of the request, requests of programs find less free memory for compaction (1 point less)",
+    "in the second pass, requests that try once succeed no more often than on running kernels because builders read \
+     files from all of their trees, and the page cache grows as fast. If builders read the same few files repeatedly, \
+     more memory of the first pass is still in free huge pages (6 points more)",
+    "a short search of the free lists moves scanners back to useful pageblocks: without it, and without other changes \
      after 2013, repairs gain more and cost more scanning",
-    "the level of requests of programs was fitted to the idle machine by one parameter, the memory of the kernel after \
-     boot; it shifts all passes alike, so the differences between passes are not fitted. The number of pages that are \
+    "one parameter, the memory of the kernel after boot, fits the success of requests of programs on the idle machine. \
+     It shifts all passes alike, so the differences between passes are not fitted. The number of pages that are \
      held for a moment was measured on running kernels; their time, and the number of neighbours, are estimates",
     "the increase of scanning by the repairs depends on the load, and is far below the published 279 % with every load \
      that was tried",
@@ -193,7 +192,7 @@ fn workload(flags: Flags, state: Option<&str>, era: Era) -> String {
     format!("high-alloc-{}{from}{era}", flags.name())
 }
 
-/// The subject of rows of which the figures, not their change, are judged.
+/// The subject of rows whose figures are judged instead of their change.
 const LEVEL: &str = "unrepaired, all: level";
 
 fn place(row: &Row) -> (bool, String, usize, usize) {

@@ -19,11 +19,12 @@ use crate::{
 pub(super) const MACHINE: &str = "uniform:4/13";
 const CPUS: u16 = 4;
 /// Running kernels were counted on emulated CPUs. A fault of page_fault1 took 20 µs there, and 1.55
-/// µs on the machine itself. The rate of builders' faults is that of any machine, so the speed of
-/// compaction determines how many of its free pages are allocated before a block is complete.
+/// µs on the machine itself. Builders fault at the same rate on every machine. The speed of
+/// compaction therefore determines how many of its free pages they allocate before a block is
+/// complete.
 const SLOWER: f64 = 13.0;
-/// The managed memory of 1 GiB, 972 MiB: 95 % of that are 461 huge pages, as many as were requested
-/// from running kernels (6.12: 458).
+/// The managed memory of 1 GiB, 972 MiB. 95 % of that are 461 huge pages, as in the requests to
+/// running kernels (6.12: 458).
 const FRAMES: u64 = 486 << 9;
 
 /// Settings, in this order.
@@ -60,7 +61,7 @@ pub(super) const PAIRS: [(&str, usize, usize); 10] = [
     ("none, index", NONE, INDEX),
 ];
 
-/// The scanners, besides the repairs.
+/// The state of the scanners, apart from the repairs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Era {
     Today,
@@ -73,10 +74,10 @@ pub(super) enum Era {
 /// The settings of one side.
 fn side(setting: usize, era: Era) -> Side {
     let mut side = Side::new(LABELS[setting]);
-    // The published runs had no reserve, and compaction alone is to be measured.
+    // The published runs had no reserve, and only compaction is to be measured.
     side.tuning.zone.huge_reserve = 0;
     if !matches!(setting, INDEX | PACKED) {
-        // As in the kernels of these scanners.
+        // The kernels with these scanners took blocks that way.
         side = side.with("zone.bulk_take", "smallest-first");
     }
     if !matches!(setting, INDEX | NONE) {

@@ -1,8 +1,6 @@
-//! *high-order-drain* (2023): a process exit frees one block of order 1, which drains the lists of
-//! its
-//! are drained for it.
+//! *high-order-drain* (2023): a process exit frees one block of order 1. Before the change, that free
+//! drains the lists of its CPU.
 //!
-//! | module     | job                                                    |
 //! | module     | job                                                    |
 //! |------------|--------------------------------------------------------|
 //! | this one   | published figures, and counts of running kernels       |
@@ -31,8 +29,8 @@ at the zone lock, and the reason for drains: the share of frames that are reused
   kbuild        compilers, on the same 4 CPUs and on the 224 CPUs of the published server
   socket-pairs  16 writers and 16 readers, each on a CPU of its own, on 128 CPUs
 Lists have the sizes of the kernels: 63 frames per batch and 300 or, on servers, 367 per CPU.
-An allocator called 'auto' has lists of adaptive size, as kernels since 6.7; '6.1/6.12' has them after
-the change only, as the kernels in the columns beside it.",
+An allocator called 'auto' has lists of adaptive size, as kernels since 6.7 do. '6.1/6.12' has them only
+after the change, like the kernels in the columns beside it.",
     run,
 };
 
@@ -131,8 +129,8 @@ fn rows() -> Vec<Row> {
 const SHARED_CPUS: &str = "the kernels ran 32 processes on 4 CPUs, where writers and readers share \
                            lists; here, as published, each has a CPU of its own";
 
-/// Drains per exit, then acquisitions per page, of 6.1 and 6.12: the change, and lists of adaptive
-/// size. No kernel had the change alone.
+/// Drains per exit, then acquisitions per page, of 6.1 and 6.12, which differ in the change and in
+/// lists of adaptive size. No kernel had the change alone.
 fn kernel_rows(workload: &str, drains: (f64, f64), acquisitions: (f64, f64)) -> Vec<Row> {
     let row = |subject, metric| {
         let row = Key { workload, machine: GUEST, subject, metric };
@@ -191,7 +189,7 @@ fn exits(results: &Results) -> Option<String> {
     ))
 }
 
-/// The effects of the change and of adaptive lists, which kernels since 6.7 both have.
+/// The effects of the change and of adaptive lists. Kernels since 6.7 have both.
 fn shares(results: &Results) -> Option<String> {
     let of = |subject| sides(results, "exits", GUEST, subject, "acquisitions_per_page");
     let ((before, after), (auto, both)) = (of(LISTS)?, of(AUTO)?);

@@ -17,8 +17,8 @@ use crate::{
 pub(in crate::reproduce) const LISTS: &str = "list-buddy";
 /// The classic design with lists of adaptive size.
 pub(super) const AUTO: &str = "list-buddy auto";
-/// The classic design as both kernels were: before the change with lists of a fixed size, after it
-/// with lists of adaptive size.
+/// The classic design with the lists of both kernels: of a fixed size before the change, of
+/// adaptive size after it.
 pub(super) const KERNELS: &str = "list-buddy 6.1/6.12";
 /// The library with lists of the same fixed size.
 pub(super) const FRAMEWRIGHT: &str = "framewright";
@@ -46,7 +46,7 @@ const SERVER_LOAD: u64 = 33_000;
 pub(super) const LOAD_WAS_FITTED: &str = "the computation of compilers between two faults was chosen to \
                                           match the wait before the change";
 
-/// Modelled changes whose sensitivity is shown: workload, machine, allocator; figure.
+/// Modelled changes with a sensitivity band: workload, machine, allocator; figure.
 pub(super) const BANDS: [((&str, &str, &str), &str); 2] = [
     (("socket-pairs", SOCKET_MACHINE, LISTS), "bandwidth_bytes_per_s"),
     (("socket-pairs", SOCKET_MACHINE, LISTS), "zone_lock_wait_pct"),
@@ -149,8 +149,8 @@ pub(in crate::reproduce) fn pair(
     }
 }
 
-/// The duration of the workload: a tenth in a quick run. Virtual machines were counted from their
-/// first process on, when lists were small.
+/// The duration of the workload: a tenth in a quick run. Counts of virtual machines start with
+/// their first process, when lists are small.
 pub(in crate::reproduce) fn length(
     plan: &Plan,
     work: &Workload,

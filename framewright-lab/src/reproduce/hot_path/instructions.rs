@@ -3,9 +3,8 @@
 //! Callgrind counts only in the function that runs under the lock. The result is the difference
 //! between a longer and a shorter run, which excludes start-up and warm-up.
 //!
-//! The measured program is built from the source tree twice: with calls, and with inlining.
-//!
-//! The builds differ in one flag only; counts and symbol sizes are compared only between them.
+//! The measured program is built from the source tree twice: with calls, and with inlining. The
+//! builds differ in one flag only; counts and symbol sizes are compared only between them.
 
 use indexmap::IndexMap;
 use object::{Object, ObjectSymbol, SymbolKind};

@@ -5,10 +5,9 @@
 //! | this one       | published figures; figures to rows                                   |
 //! | `instructions` | instructions under the lock per frame taken, counted by callgrind    |
 //!
-//! The effect of instructions under the lock on the published machines.
-//!
-//! The machine's cost of a frame that list-buddy takes is that of inlined code; before the change
-//! it is higher by the instructions of the calls.
+//! The published machines show the effect of instructions under the lock. A machine's cost of a
+//! frame that list-buddy takes is that of inlined code; before the change it is higher by the
+//! instructions of the calls.
 
 mod instructions;
 
@@ -32,8 +31,8 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     title: "inline the removal of frames under the zone lock (2017)",
     question: "\
 Before: the functions that take frames under the zone lock call one another (--cfg framewright_outlined).
-After: they are inlined. Instructions under the lock per frame taken are counted by callgrind, text
-is read from both programs; pages per second show the effect of these instructions on the machines.
+After: they are inlined. Callgrind counts instructions under the lock per frame taken; text is the size
+of the code of both programs; pages per second show the effect of these instructions on the machines.
 Rows called 'bulk' follow a reviewer's suggestion: frames taken one by one, then a batch as a whole.",
     run,
 };
@@ -90,7 +89,7 @@ fn measure(
     Ok(counts)
 }
 
-/// Marks rows without figures as not measured, so that they are not judged.
+/// Marks rows without figures as not measured: they are not judged.
 fn skip(results: &mut Results, why: &str) {
     for row in results.rows.iter_mut().filter(|row| row.metric == TEXT_GROWTH) {
         row.role = Role::Shown(format!("skipped: {why}"));
@@ -246,7 +245,7 @@ fn worth(results: &Results) -> Option<String> {
 
 /// List sizes of 2017.
 const LISTS: ListSizes = ListSizes { batch: 31, high: 186 };
-/// The machines: the two published ones, and the first once more, for the library.
+/// The two published machines.
 const MACHINES: [&str; 2] = ["skx-2s-112", "skx-4s-224"];
 /// The cost of a frame that list-buddy takes.
 const PRICE: &str = "code.list_buddy_take";

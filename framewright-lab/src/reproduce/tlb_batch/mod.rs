@@ -1,5 +1,5 @@
-//! *tlb-batch* (2015): reclaim that unmaps pages one by one interrupts other CPUs for each of them,
-//! or once for a batch.
+//! *tlb-batch* (2015): reclaim interrupts other CPUs once for a batch of unmapped pages, instead of
+//! once for each page.
 //!
 //! | module   | job                                                  |
 //! |----------|------------------------------------------------------|
@@ -24,7 +24,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "tlb-batch",
     title: "flush translations once for many unmapped pages (2015)",
     question: "\
-mmap-read: sparse files of several times the memory, mapped and read once; so reclaim unmaps every page,
+mmap-read: sparse files of several times the memory, mapped and read once. Reclaim unmaps every page,
 and flushes it from the TLBs of CPUs that may have cached it. Readers are processes with a file each
 (mmap-read), or threads of one process that every CPU runs (mmap-read-threads).
   off, all       tlb.batching=off, then all: the published change, as in kernels
@@ -129,7 +129,7 @@ fn place(row: &Row) -> (usize, usize, usize, usize) {
     )
 }
 
-/// The allocator column of a row of which the figures, not their change, are judged.
+/// The allocator column of a row whose figures are judged instead of their change.
 const LEVEL: &str = "off, all: level";
 
 /// Published figures, and counts of running kernels.

@@ -56,10 +56,10 @@ pub(super) const PAIRS: [(&str, usize, usize); 4] = [
 pub(super) struct Trial {
     pub(super) workload: &'static str,
     pub(super) paging: Paging,
-    /// Distance between watermarks, as `zone.watermark_scale`: in frames that of the machine that
-    /// the trial stands for, whose memory is larger.
+    /// Distance between watermarks, as `zone.watermark_scale`. In frames it equals that of the
+    /// machine that the trial represents, which has more memory.
     watermark_scale: u32,
-    /// Batches of CPU lists, which that larger memory determines, too.
+    /// Batches of CPU lists, as that larger memory determines them.
     pcp_batch: Auto,
 }
 
@@ -68,8 +68,8 @@ pub(super) fn trials(plan: &Plan) -> Result<Vec<Trial>, Error> {
     const MIB: u64 = 256;
     /// The batch that Linux and the library compute for the memory of the published machines.
     const BATCH: Auto = Auto::Fixed(63);
-    /// Their memory, the amount that is read, the distance of watermarks, and the batches of CPU
-    /// lists. The published machines had more memory; the counted kernels had this.
+    /// Memory, the amount to read, the distance between watermarks, and the batches of CPU lists.
+    /// The published machines had more memory; the counted kernels had this much.
     const SHAPES: [(&str, u64, u32, u32, Auto); 4] = [
         (DESK, 512, 10, 160, BATCH),
         (FOUR, 512, 4, 10, Auto::Auto),
@@ -114,7 +114,7 @@ fn side(setting: usize, bound: u32) -> Side {
         _ => "lazy",
     };
     let side = Side::new(batching).with("tlb.batching", batching);
-    // Including frames in batches that are not complete.
+    // The bound includes frames in incomplete batches.
     if setting == EQUAL { side.with("tlb.deferred_max", bound) } else { side }
 }
 
@@ -136,7 +136,7 @@ impl Trial {
     }
 
     /// The settings of one side, for memory that behaves like that of the machine that the trial
-    /// stands for.
+    /// represents.
     fn side(&self, setting: usize, bound: u32) -> Side {
         let mut side = side(setting, bound);
         side.tuning.zone.watermark_scale = self.watermark_scale;
@@ -178,7 +178,8 @@ pub(super) const HOST: &str = "host:1";
 /// The comparisons: a name, and the settings before and after.
 const HOST_PAIRS: [(&str, usize, usize); 2] = [(super::trials::BATCHED, 0, 1), ("off, lazy", 0, 2)];
 const INTERRUPTS: &str = "shootdowns_per_evicted_page";
-/// Minimum number of interrupts per page with one call per page, if another thread runs meanwhile.
+/// Minimum number of interrupts per page with one call per page, if another thread ran during the
+/// measurement.
 const MEANT: f64 = 0.5;
 const FIGURES: [&str; 6] = [
     INTERRUPTS,
@@ -189,7 +190,8 @@ const FIGURES: [&str; 6] = [
     "system_time_s",
 ];
 
-/// Runs it, and enters the results into rows. If it cannot be run, that is a finding.
+/// Runs the workload, and enters the results into rows. If it cannot be run, adds the reason to the
+/// findings.
 pub(super) fn add(results: &mut Results, plan: &Plan) {
     let paging = paging(plan);
     let sides = [

@@ -2,9 +2,9 @@
 //!
 //! A snapshot is one text file with the contents of `/proc/zoneinfo`, `/proc/buddyinfo`,
 //! `/proc/pagetypeinfo` and `/proc/vmstat`, each after a line `# NAME`. Only zoneinfo is required
-//! (only root can read pagetypeinfo). Everything is searched by key, never by column, because
-//! releases move columns. The parts that the writers of [`framewright::observe::text`] know can be
-//! written again, byte for byte as Linux 6.18 does.
+//! (only root can read pagetypeinfo). All values are searched by key, never by column, because
+//! releases move columns. The writers of [`framewright::observe::text`] can write their parts of a
+//! snapshot again, byte for byte as Linux 6.18 does.
 //!
 //! ```text
 //! for t in zoneinfo buddyinfo pagetypeinfo vmstat; do echo "# $t"; cat /proc/$t; done > NAME.before
@@ -23,7 +23,7 @@ use std::path::{Path, PathBuf};
 use super::error::{LineProblem, TraceError};
 use super::number;
 
-/// A snapshot is some 12 KB per node; a file a thousand times larger is none.
+/// A snapshot has some 12 KB per node; a file a thousand times larger is refused.
 const LARGEST: u64 = 64 << 20;
 
 /// The kernel's tables at one moment. Counts are in frames unless blocks are named.

@@ -168,7 +168,7 @@ impl fmt::Display for Gap {
                 write!(f, "section `# {section}`: {what} of node {node}, zone {zone} missing")?;
             }
         }
-        f.write_str(": was the snapshot cut? It is used as it is")
+        f.write_str(": was the snapshot cut? Its other parts are used")
     }
 }
 
@@ -205,7 +205,7 @@ impl Snapshot {
 }
 
 impl Zone {
-    /// The missing part of a zone in pagetypeinfo, which has a row per type, and one number of
+    /// The missing part of a zone in pagetypeinfo; a complete zone has a row and a number of
     /// pageblocks per type.
     fn lacking_types(&self) -> Option<&'static str> {
         let columns = self.free_blocks.len();

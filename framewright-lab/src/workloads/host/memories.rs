@@ -13,11 +13,11 @@ use crate::{
 
 pub(super) type HostMemory<'m> = Memory<'m, HostMachine>;
 
-/// The first CPU that was stopped, and by what.
+/// The first CPU that stopped, and the reason.
 pub(super) type End = Option<(u16, Stopped)>;
 
-/// Memory that is populated before the first touch, on huge pages if the system has them, so that
-/// page faults of the host are not measured.
+/// Memory that is populated before the run, on huge pages if the system has them: page faults of
+/// the host are not measured.
 fn machine(spec: &HostSpec) -> Result<HostMachine, HostError> {
     let builder = || -> HostBuilder {
         HostMachine::builder().frames(spec.frames).cpus(spec.cpus).pin(spec.pin).populate(true)

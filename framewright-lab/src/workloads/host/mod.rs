@@ -1,7 +1,7 @@
 //! The driver for threads: every CPU is a thread, and frames are real memory.
 //!
-//! Figures are medians over rounds. With two sides, each has a memory of its own, and their rounds
-//! alternate, so that other load of the machine affects both.
+//! Figures are medians over rounds. With two sides, each has a memory of its own. Their rounds
+//! alternate, so other load of the machine affects both.
 //!
 //! | module     | job                                                         |
 //! |------------|-------------------------------------------------------------|

@@ -102,7 +102,7 @@ struct Player<'p, 'm> {
     work: &'p Workload,
     memory: &'p HostMemory<'m>,
     counters: Vec<CpuCounters>,
-    /// `None` if single operations are measured: observing costs as much as they do.
+    /// `None` if single operations are measured: the observer costs as much as they do.
     heat: Option<Heat>,
 }
 
@@ -197,7 +197,7 @@ impl<'p, 'm> Player<'p, 'm> {
         if worked.is_err() {
             shared.stop.store(true, Relaxed);
         }
-        let stopped = worked.and(body.give_back(&mut context, way)).err();
+        let stopped = worked.and(body.free_all(&mut context, way)).err();
         Ok(Part { cpu, started: context.world.pace.started(), ended: Instant::now(), stopped })
     }
 
@@ -225,8 +225,8 @@ impl<'p, 'm> Player<'p, 'm> {
     }
 }
 
-/// From the first start to the last end. Rates of single CPUs cannot be added if they share
-/// processors: an early finisher had more than a fair share.
+/// From the first start to the last end. Rates of single CPUs cannot be added: if CPUs share
+/// processors, an early finisher had more than a fair share.
 fn duration(parts: &[Part]) -> Duration {
     let first = parts.iter().map(|part| part.started).min();
     let last = parts.iter().map(|part| part.ended).max();

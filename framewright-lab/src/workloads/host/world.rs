@@ -32,14 +32,14 @@ impl Pace {
         self.started
     }
 
-    /// Whether there is time for another cycle; always `true` for the first.
-    fn goes_on(&mut self) -> bool {
-        let goes_on = match self.limit {
+    /// Whether there is time for another cycle, which is counted. Always `true` for the first.
+    fn continues(&mut self) -> bool {
+        let continues = match self.limit {
             Limit::Cycles(most) => self.cycles < most,
             Limit::Time(time) => self.cycles == 0 || self.started.elapsed() < time,
         };
         self.cycles += 1;
-        goes_on
+        continues
     }
 }
 
@@ -58,12 +58,12 @@ impl<'m> HostWorld<'m> {
     }
 }
 
-/// Only the first and the last word of a page are touched: enough to distinguish owners, without
-/// measuring memory bandwidth. Contents of frames without memory are always right. Faults and
-/// computation cost nothing here: only the allocator is measured.
+/// Only the first and the last word of a page are touched: these distinguish owners, and memory
+/// bandwidth is not measured. Contents of frames without memory are always right. Faults and
+/// computation cost nothing: only the allocator is measured.
 impl<'m> World<Block<'m>> for HostWorld<'_> {
-    fn goes_on(&mut self) -> bool {
-        self.pace.goes_on() && !self.stop.load(Relaxed)
+    fn continues(&mut self) -> bool {
+        self.pace.continues() && !self.stop.load(Relaxed)
     }
 
     #[inline]
@@ -72,7 +72,7 @@ impl<'m> World<Block<'m>> for HostWorld<'_> {
     }
 
     #[inline(always)]
-    fn does(&self, _task: Task) {}
+    fn perform(&self, _task: Task) {}
 
     #[inline]
     fn is_cleared(&self, block: &Block<'m>) -> bool {

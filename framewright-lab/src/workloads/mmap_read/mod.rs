@@ -2,9 +2,8 @@
 //! (vm-scalability's case-lru-file-mmap-read).
 //!
 //! One reader per CPU reads every word of its part, page by page, once. By default no disk is
-//! involved: the pages of a hole are cleared frames. So the work consists of faults, and of reclaim
-//! of pages that were mapped and used: each is found referenced once, and reclaimed at the second
-//! scan.
+//! involved: the pages of a hole are cleared frames. The work consists of faults, and of reclaim of
+//! pages that were mapped and used: the first scan finds a page referenced, the second reclaims it.
 //!
 //! * *processes*, the benchmark: every reader is a process that maps a file of its own. A page is
 //!   mapped once, by an address space that runs on one CPU.
@@ -20,7 +19,7 @@ use super::cdn::{Access, Next};
 pub struct MmapRead {
     /// The kind of readers.
     pub readers: Readers,
-    /// Amount that is read in all, in multiples of memory.
+    /// Amount to read, in multiples of memory.
     pub times: u32,
     /// Solid-state disks that store the files; 0: the files consist of holes.
     pub disks: u32,
@@ -46,8 +45,8 @@ impl Readers {
     }
 }
 
-/// Cycles that a reader takes for a resident page: 512 words, one load each, from memory that the
-/// processor prefetches. Estimated; only times depend on it.
+/// Cycles of a reader for a resident page: 512 loads of a word, from memory that the processor
+/// prefetches. Estimated; only times depend on it.
 const PER_PAGE: u64 = 1_500;
 
 impl MmapRead {

@@ -1,4 +1,4 @@
-//! A cache with a source of single frames, on CPUs by the clock.
+//! A cache with a source of single frames, under a schedule by clocks.
 
 use super::*;
 use crate::{

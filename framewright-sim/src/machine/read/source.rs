@@ -32,7 +32,7 @@ enum Place {
     Value,
     /// A table: the error shows it if it is a value too, not a section.
     Table,
-    /// A key, or something that is not even TOML.
+    /// A key, or text that is not TOML.
     Other,
 }
 

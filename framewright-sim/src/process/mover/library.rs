@@ -14,14 +14,14 @@ use crate::{
 };
 
 impl PageMover {
-    fn ask(&self) -> Option<SeededFailure> {
+    fn next_failure(&self) -> Option<SeededFailure> {
         let nth = self.requests.replace(self.requests.get() + 1);
         self.failure.filter(|(at, _)| *at == nth).map(|(_, failure)| failure)
     }
 
-    /// Whether the migration of a page fails here; if so, sets its result.
+    /// Whether a seeded failure is due; if so, sets the result of the page.
     fn goes_wrong(&self, at: &mut Move) -> bool {
-        match self.ask() {
+        match self.next_failure() {
             None => return false,
             Some(SeededFailure::Busy) => at.set_busy(),
             Some(SeededFailure::Refused) => at.set_refused(),
@@ -43,7 +43,7 @@ impl PageMover {
                 }
             }
         }
-        // No step lies between this check and the claim, so no other CPU claims in between.
+        // There is no step between this check and the claim, so no other CPU claims in between.
         let claims = self.claims.borrow();
         found.retain(|new| claims.iter().all(|old| old.frame != new.frame));
         found.sort_by_key(|claim| claim.frame);
@@ -79,7 +79,7 @@ impl PageMover {
 // the entry is a migration entry, and no other code removes entries.
 unsafe impl Mover<Simulated> for PageMover {
     fn claim(&self, frames: FrameRange, _: &Effort, claims: &mut Claims<'_>) -> ClaimEnd {
-        match self.ask() {
+        match self.next_failure() {
             Some(SeededFailure::Busy) => return ClaimEnd::Contended,
             Some(SeededFailure::Refused) => return ClaimEnd::TooMany,
             None => {}

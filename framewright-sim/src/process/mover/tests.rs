@@ -134,8 +134,8 @@ fn a_page_stays_dirty_when_it_moves_and_when_it_has_to_come_back_first() {
     };
     assert_eq!(requests(None), REQUESTS);
     for nth in 1..REQUESTS {
-        // A busy page is tried again in the same attempt, a refused one in another attempt,
-        // which unmaps it a second time if it was unmapped before.
+        // The same attempt retries a busy page. A refused page is retried by the next attempt,
+        // which unmaps it again if it was unmapped before.
         let was_unmapped = u32::from(nth > PAGES);
         assert_eq!(requests(Some((nth, SeededFailure::Busy))), REQUESTS + 1, "request {nth}");
         let again = REQUESTS + 1 + was_unmapped;

@@ -20,7 +20,7 @@ pub(in crate::scenario) fn run(machine: &Machine, bug: Option<Bug>) -> Verdict {
             Box::new(works),
             Box::new(|cpu| {
                 let memory = &library.memory;
-                // With bounds the run is always searched for.
+                // A request with bounds always searches for a run.
                 let anywhere = FrameRange::new(Pfn::new(0), Pfn::MAX).expect("in order");
                 let wanted = Contiguous::new(20, MigrateType::Movable).within(anywhere);
                 if let Ok(extent) = memory.alloc_contiguous(&wanted) {

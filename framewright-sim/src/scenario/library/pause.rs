@@ -21,11 +21,11 @@ use crate::{
 };
 
 const FRAMES: u64 = 512;
-/// Pages on the lists, and how many of them CPU 0 isolates: more than an eighth of the rest.
+/// Pages on the lists, and the number that CPU 0 isolates: more than an eighth of the others.
 const PAGES: usize = 16;
 const ISOLATED: usize = 8;
 
-/// The owner of pages that cannot be locked, so none is ever reclaimed.
+/// The owner of pages that cannot be locked: none is ever reclaimed.
 struct Owner;
 
 // SAFETY: this owner releases no page.

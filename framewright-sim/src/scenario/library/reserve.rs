@@ -1,4 +1,4 @@
-//! The last frames: all CPUs want them, and some requests may go below the watermark.
+//! The last frames: all CPUs allocate them, and some requests may go below the watermark.
 
 use framewright::{MigrateType, Order, Request, Tuning, tuning::Auto};
 
@@ -10,8 +10,8 @@ use crate::{
 
 /// Of 1024 frames: two or three blocks are left for ordinary requests.
 const RESERVE: u32 = 1012;
-/// An urgent request. It is larger than blocks on the lists, so that no other frame leaves the zone
-/// for it.
+/// An urgent request, of an order that the per-CPU lists do not store: no other frame leaves the
+/// zone for it.
 const URGENT: Request = Request::new(Order::new(4).expect("small"), MigrateType::Movable).urgent();
 
 /// CPUs 0 and 1 allocate as much as they can get. CPU 2 makes an urgent request, and an ordinary

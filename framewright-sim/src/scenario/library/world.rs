@@ -35,7 +35,7 @@ pub(super) struct Library<'m> {
     pub(super) left: RefCell<Vec<Block<'m>>>,
     /// The isolated range: no frame of it may be allocated.
     pub(super) isolated: Cell<Option<FrameRange>>,
-    /// Frames that requests may hold which may go below the min watermark.
+    /// The number of frames that requests below the min watermark may hold.
     pub(super) urgent: Cell<u64>,
 }
 
@@ -217,8 +217,8 @@ mod tests {
             let taken = library.memory.alloc_range(range, MigrateType::Movable, &mut |_| {});
             (0..FRAMES as u32).for_each(|frame| library.oracle().taken(cpu, frame));
             let extent: Extent<'_> = taken.unwrap();
-            // Freed without telling the oracle: so an allocation of these frames is one of
-            // allocated frames.
+            // The oracle does not learn of this free, so the next allocation of these frames is a
+            // second one.
             library.memory.free_extent(extent).unwrap();
             let mut token = library.memory.cpu(cpu.id()).unwrap();
             library.take(cpu, &mut token, 0);

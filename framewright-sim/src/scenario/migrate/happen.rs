@@ -9,10 +9,11 @@ use crate::{engine::Cpu, platform::Simulated, process::Symptom, scenario::Bug};
 
 /// Repetitions of an event.
 const TIMES: u32 = 6;
-/// Steps for which the owner refuses.
+/// The number of steps for which the owner refuses.
 const WHILE: u32 = 4;
 
-/// Steps for which a page stays pinned: from less than one step of the migration to all of it.
+/// The number of steps for which a page stays pinned: from less than one step of the migration to
+/// all steps.
 const fn a_while(nth: u32) -> u32 {
     4 << (2 * (nth / PAGES))
 }
@@ -85,7 +86,7 @@ impl<'m> Scene<'_, 'm> {
         if is_target && self.bug == Some(Bug::TargetFreed) {
             self.free(cpu, &mut token, Pfn::new(target.into()));
         }
-        // In the zone the frame is merged with its neighbours.
+        // The drain merges the frame with its neighbours in the zone.
         token.drain();
         if let Some(step) = self.owner.step_towards(target) {
             self.owner.reaches(step);

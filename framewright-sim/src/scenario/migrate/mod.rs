@@ -6,8 +6,8 @@
 //! CPU 2 compacts, CPU 0 stores to pages, CPU 1 stores to one and causes an event as soon as pages
 //! are claimed. The schedule decides at which [step](Step) of a migration the event happens. Each
 //! is counted ([`Machine::reach`]), so that the coverage can be checked. The owner refuses each
-//! page twice at the last moment, so that there is always a migration to undo and to release. At
-//! the end no store is lost, no page claimed, no pageblock isolated, no frame missing, and a page
+//! page twice before the remapping, so every run has migrations to undo and to release. At the end
+//! no store is lost, no page is claimed, no pageblock is isolated, no frame is missing, and a page
 //! whose write failed is dirty.
 //!
 //! Counts of the events in 2000 random schedules from seed 0, without a bug:
@@ -20,23 +20,20 @@
 //! | its program starts to unmap it    |    29 |   392 |  2825 |  181 |   177 |  198 |      10 |
 //! | a frame beside its target is freed |  1013 |    45 |  1963 |  204 |   398 |  377 |       - |
 //!
-//! * The owner is asked when pages are claimed, unmapped and remapped, at no other step.
-//! * A pin or an unmapping counts once, at the step that it finds first under the lock of the page
-//!   table. If the page is mapped then, the operation takes effect at once; otherwise it waits for
-//!   the mapping. A page that is pinned between the owner's check and the unmapping is busy when it
-//!   is to be remapped.
+//! * The library calls the owner to claim, unmap and remap pages, and at no other step.
+//! * A pin or an unmapping counts once, at the first step that it observes under the lock of the
+//!   page table. If the page is mapped at that time, the operation takes effect at once; otherwise
+//!   it waits for the mapping. A page that is pinned between the owner's check and the unmapping is
+//!   busy at its remapping.
 //! * A failed write counts at the time of the failure; it may have begun earlier. Afterwards the
-//!   page is dirty, with an error. This state is kept with the frame, and must be with the last
-//!   frame of the page.
+//!   page is dirty, with an error. This state belongs to the frame, so a migration must move it.
 //! * A frame beside a target counts at the step of the page when the frame has been merged. The
-//!   targets are the library's: the owner reads them from its moves. So at `claim` some targets may
-//!   have been freed just before; their number is not known. At `release` all of them have been
-//!   freed.
+//!   owner reads the targets from the library's moves. At `claim` some targets may have been freed
+//!   just before; their number is not known. At `release` all of them have been freed.
 //!
 //! Symptoms of the bugs: the library refuses the second free of a target that was freed. A failed
-//! write that does not end a claim leaves claims behind, only for pages that were claimed at the
-//! time of the failure. A page without its dirty state is found by the final check of all writes.
-//! look at all that was ever written.
+//! write that does not end a claim leaves a claim behind, if the page was claimed at the time of
+//! the failure. The final check of all writes finds a page without its dirty state.
 //!
 //! | module    | job                                                     |
 //! |-----------|---------------------------------------------------------|
@@ -142,8 +139,8 @@ fn run_with(
         Some((nth, failure)) => mover.with_failure(nth, failure),
         None => mover,
     };
-    // Each page is refused late, together with the other one and alone, so that there is something
-    // to undo and to release.
+    // Each page is refused late, together with the other one and alone: this undoes and releases
+    // migrations.
     let late_refusals = if event.is_some() { 2 * PAGES } else { 0 };
     let owner = Rc::new(Owner::new(machine, mover, &process, bug, late_refusals));
     let platform = Simulated::new(machine, Settings::default()).with_frames(owner.clone());

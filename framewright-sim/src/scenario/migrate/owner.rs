@@ -36,7 +36,7 @@ pub(super) struct Owner {
     failed: RefCell<Vec<u32>>,
     /// Whether all requests are refused.
     pub(super) refuses: Cell<bool>,
-    /// The number of pages to refuse after everything is ready for the remapping.
+    /// The number of pages to refuse just before the remapping.
     late_refusals: Cell<u32>,
 }
 
@@ -227,7 +227,7 @@ fn number(pfn: Pfn) -> u32 {
     pfn.get() as u32
 }
 
-// SAFETY: each result is the mover's, or says that the page stays where it is.
+// SAFETY: each result is the mover's, or leaves the page in its frame.
 unsafe impl Mover<Simulated> for Owner {
     fn claim(&self, frames: FrameRange, effort: &Effort, claims: &mut Claims<'_>) -> ClaimEnd {
         if self.refuses.get() {
@@ -250,7 +250,7 @@ unsafe impl Mover<Simulated> for Owner {
             self.is_at(at, Step::Unmap);
             self.cpu().step();
             if !self.is_refused(at) && !self.is_busy(at) {
-                // A pin from now on is noticed at the remapping.
+                // The remapping notices later pins.
                 self.cpu().step();
                 self.mover.unmap(std::slice::from_mut(at), effort, locking, batch);
             }
@@ -278,13 +278,13 @@ unsafe impl Mover<Simulated> for Owner {
             let (from, to) = (number(at.from()), number(at.to()));
             // No CPU accesses the page before it is mapped.
             if self.bug != Some(Bug::DirtyLeftBehind) {
-                self.writing.go(from, to);
+                self.writing.move_state(from, to);
             }
             self.mover.remap(std::slice::from_mut(at), effort, flushed);
             if at.stage() == Stage::Moved {
                 self.ended(from);
             } else {
-                self.writing.go(to, from);
+                self.writing.move_state(to, from);
             }
         }
     }
@@ -334,8 +334,8 @@ impl Frames for Owner {
         self.mover.verify_poison(pfn)
     }
 
-    /// A bad free that the lists of a CPU took is detected when they are drained, or when the same
-    /// frames are freed again.
+    /// A bad free that went to the lists of a CPU is detected when the lists are drained, or when
+    /// the same frames are freed again.
     fn corrupted(&self, report: &Corruption) {
         if let (Some(cpu), Finding::BadFree(_)) = (self.machine.current(), report.what) {
             self.oracle().see(cpu, Symptom::FreedTwice, &report.to_string());

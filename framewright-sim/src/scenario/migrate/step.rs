@@ -65,11 +65,11 @@ pub(in crate::scenario) const UNMAPPED: Tally = Tally {
 
 /// Counts of frames that are freed beside a target.
 pub(in crate::scenario) const BESIDE_TARGET: Tally = Tally {
-    what: "a frame beside the page's target has been merged (at claim the target may have been freed just before)",
+    what: "a frame beside the page's target is merged (at claim, the target may have been freed before)",
     points: &points(&[Step::Release], "the target has been freed"),
 };
 
-/// The steps; `why` is the reason for those that runs never reach.
+/// The steps; `why` is the reason why runs never reach the steps in `never`.
 const fn points(never: &[Step], why: &'static str) -> [Point; NAMES.len()] {
     let mut points = [Point { name: "", never: None }; NAMES.len()];
     let mut at = 0;

@@ -1,4 +1,4 @@
-//! No event loses or leaks anything, and seeded bugs are found.
+//! Events lose and leak nothing, and seeded bugs are found.
 
 use super::*;
 use crate::{

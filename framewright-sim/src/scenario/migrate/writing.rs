@@ -1,5 +1,5 @@
-//! The state of pages whose write failed. It is kept by frame, as in an embedder's page descriptor,
-//! so a migration has to move it.
+//! The state of pages whose write failed. It is stored by frame, as in an embedder's page
+//! descriptor, so a migration has to move it.
 
 use std::{cell::RefCell, collections::BTreeMap};
 
@@ -42,7 +42,7 @@ impl Writing {
     }
 
     /// Moves the state of a page to its new frame.
-    pub(super) fn go(&self, from: u32, to: u32) {
+    pub(super) fn move_state(&self, from: u32, to: u32) {
         let state = self.by_frame.borrow_mut().remove(&from);
         state.map(|state| self.by_frame.borrow_mut().insert(to, state));
     }

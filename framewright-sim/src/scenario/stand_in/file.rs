@@ -2,8 +2,8 @@
 //! Pages are read in by faults, made writable by stores, written out and released by reclaim, and
 //! removed by truncation.
 //!
-//! Every page has a lock, which is held while the page is installed, released or truncated. So
-//! reclaim does not unmap a page between a deferred flush and the change that needs it.
+//! Every page has a lock, which is held while the page is installed, released or truncated. Reclaim
+//! therefore cannot unmap a page between a deferred flush and the change that needs the flush.
 
 use std::cell::{Cell, OnceCell, RefCell};
 
@@ -230,7 +230,7 @@ impl<'l, 'm> File<'l, 'm> {
     }
 
     /// Releases the deferred frames, with a flush if necessary.
-    pub(in crate::scenario) fn unpark(&self, cpu: Cpu<'_>) {
+    pub(in crate::scenario) fn free_deferred(&self, cpu: Cpu<'_>) {
         self.stage.flusher(cpu).drain_deferred(&mut |blocks| self.stage.free_blocks(cpu, blocks));
     }
 
@@ -257,7 +257,7 @@ impl<'l, 'm> File<'l, 'm> {
 
     /// Unmaps a page of the file from a process, and maps anonymous memory there.
     pub(in crate::scenario) fn replace(&self, cpu: Cpu<'_>, process: &Process, page: u32) {
-        // As a reference would: a CPU that flushes for itself keeps the frame until then.
+        // The lock stands for a reference: the frame is not released before this CPU has flushed.
         let lock = self.lock(cpu, page);
         let space = process.space();
         process.disown(cpu, page..page + 1);

@@ -1,8 +1,8 @@
 //! Stand-in for reclaim: unmaps pages into a flush batch of the library, writes them out, and frees
 //! the frames that the batch returns.
 //!
-//! Every page has a lock, which is held from its unmapping until it is on the disk: a program that
-//! accesses the page meanwhile waits. The entry that replaces the page holds its slot on the disk.
+//! Every page has a lock, which is held from its unmapping until it is on the disk. A program that
+//! accesses the page meanwhile waits. The page-table entry contains the page's slot on the disk.
 
 use std::cell::{Cell, OnceCell};
 
@@ -65,8 +65,8 @@ impl Disk {
         }
     }
 
-    /// Reads a page back into a frame, unless another CPU has. It may be stored to from then on, so
-    /// no CPU may be able to access its old frame.
+    /// Reads a page back into a frame, unless another CPU has. Programs may then store to it, so no
+    /// CPU may still access its old frame.
     fn read_in(
         &self,
         cpu: Cpu<'_>,

@@ -1,5 +1,5 @@
 //! Stand-in for an allocator: a stack of frames under a lock. The frame that was freed last is
-//! reused first, by any CPU. That is bad for caches, and good at exposing stale accesses.
+//! reused first, by any CPU. That is bad for caches, and exposes most stale accesses.
 
 use std::cell::{Cell, OnceCell, RefCell};
 

@@ -2,12 +2,12 @@
 //! have ended: stress-highalloc.
 //!
 //! Builders fill memory with pages of files, inodes, programs and page tables. Meanwhile the last
-//! CPU requests huge pages for 95 % of memory, one after the other, writes to each, and keeps them:
-//! twice under load, and once after builders, files and all but some inodes were freed. The
-//! interval between two requests is a number of steps of the builders, not a time. If there is only
-//! one CPU, it is a builder too.
+//! CPU requests 95 % of memory in huge pages, one after the other, and writes to each. It frees
+//! them at the end of the pass. Two passes run under load, and one after builders, files and most
+//! inodes are freed. The interval between two requests is a number of steps of the builders, not a
+//! time. A single CPU also runs a builder.
 //!
-//! Pages are migrated while they are in use, so the most important check is that builders find the
+//! Pages are migrated while they are in use. The most important check is that builders find the
 //! words that they stored.
 
 #![allow(unsafe_code)]
@@ -227,8 +227,7 @@ pub(crate) fn run(options: &Options<'_>, report: &mut Report) -> bool {
     }
     let cpus = cpu::online() as u64;
     let builders = cpus.saturating_sub(1).max(1);
-    // Together with the memory of programs, the files exceed memory: there is always something to
-    // reclaim.
+    // Files and programs together exceed memory: there is always something to reclaim.
     let sources = managed;
     let largest = (managed / 16 / builders).clamp(64, 12_288);
     let shared = Shared {

@@ -1,12 +1,13 @@
 //! The achievable number: the huge pages that could exist if every movable page could be placed
 //! anywhere.
 //!
-//! As on other machines, it is computed from the contents of frames; the library is asked only for
-//! the watermarks. A pageblock with a frame of the kernel, or with a hole, cannot become a huge
-//! page. Pages of files can be dropped. Pages of programs, and the frames below the min watermark,
-//! need a place: in such pageblocks as far as they have space, and otherwise in others.
+//! As on other machines, the contents of frames determine it; the library supplies only the
+//! watermarks. A pageblock with a frame of the kernel, or with a hole, cannot become a huge page.
+//! Pages of files can be dropped. Pages of programs, and the frames below the min watermark, need
+//! space: first in such pageblocks, then in others.
 //!
-//! Other CPUs continue meanwhile, so the number is off by their changes within some milliseconds.
+//! Other CPUs continue meanwhile, so the number is inexact by their changes within some
+//! milliseconds.
 
 use framewright::{Order, Pfn};
 
@@ -17,8 +18,7 @@ pub(super) fn formable() -> u64 {
     let size = Order::PAGEBLOCK.frames();
     let (mut clean, mut space, mut placed) = (0u64, 0, 0);
     for zone in memory().zones() {
-        // Huge requests may use the frames that the boost and the huge-page reserve keep from
-        // others.
+        // Requests for huge pages may use the frames of the boost and of the huge-page reserve.
         placed += zone.min.saturating_sub(zone.boost + zone.huge_reserve);
         for first in (0..zone.spanned.div_ceil(size)).map(|block| zone.start.offset(block * size)) {
             let count = |is: fn(Pfn) -> bool| (0..size).filter(|&at| is(first.offset(at))).count();
