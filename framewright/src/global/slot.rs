@@ -1,10 +1,10 @@
 //! The token of one CPU, in a static.
 //!
-//! Only code on the CPU itself reads or writes the slot, and no other thread does so meanwhile, because callers are
-//! pinned. What remains is code that runs in the middle of a caller: interrupt handlers, hooks of the embedder, and
-//! threads that run while a caller waits in a hook. If such code finds the slot in use, it leaves the slot alone.
-//! Only a handler can come before the caller has marked the slot as in use. When it has ended, the mark is as before;
-//! whether the token is there is read only afterwards. So plain loads and stores suffice, in the order of the program.
+//! Only code on the CPU itself reads or writes the slot, and because callers are pinned, only one thread at a time.
+//! Other code can still run in the middle of a caller: interrupt handlers, hooks of the embedder, and threads that run
+//! while a caller waits in a hook. If such code finds the slot in use, it does not touch the slot. Only a handler can
+//! run before the caller has marked the slot as in use. When the handler has ended, the mark is as before, and the
+//! caller reads only after the mark whether the token is there. So plain loads and stores in program order suffice.
 
 use core::{cell::UnsafeCell, mem::MaybeUninit};
 
@@ -22,14 +22,14 @@ type Token<P> = CpuToken<'static, 'static, P>;
 /// The token of one CPU.
 pub(super) struct Slot<P: Pinning + 'static> {
     in_use: StaticBool,
-    /// Whether the token is there. Changed by the user of the slot alone.
+    /// Whether the token is there. Only the user of the slot changes it.
     has_token: StaticBool,
     token: UnsafeCell<MaybeUninit<Token<P>>>,
 }
 
-/// Why a slot was not entered.
+/// The reason why a slot was not entered.
 pub(super) enum NotEntered {
-    /// The code that was interrupted, or that called back, uses the token.
+    /// The interrupted code, or the code that called the hook, uses the token.
     InUse,
     /// The token cannot be claimed.
     NoToken(CpuError),
@@ -61,7 +61,7 @@ impl<P: Pinning> Slot<P> {
         self.has_token.load(Ordering::Relaxed).then_some(entered)
     }
 
-    /// Enters the slot of `cpu`. Claims the token if it is not there.
+    /// Enters the slot of `cpu`. Claims the token if the slot has none.
     ///
     /// # Safety
     ///
@@ -106,12 +106,12 @@ impl<P: Pinning> Entered<P> {
 
     #[inline(always)]
     pub(super) fn token(&mut self) -> &mut Token<P> {
-        // SAFETY: a value that `Slot::enter` or `Slot::try_enter` has returned has a token until it is released, and it alone uses the
-        // slot.
+        // SAFETY: a value from `Slot::enter` or `Slot::try_enter` has a token until it is released, and only this value
+        // uses the slot.
         unsafe { (*self.0.token.get()).assume_init_mut() }
     }
 
-    /// Gives the token back.
+    /// Releases the token.
     pub(super) fn release(self) {
         self.0.has_token.store(false, Ordering::Relaxed);
         // SAFETY: as in `token`. The slot has no token afterwards, and this value ends.
