@@ -1,8 +1,9 @@
-//! The smallest program that uses the library: it only allocates, falls back to another zone, frees and drains. `.ci/no-std` links it, runs it, and bounds the size of its code.
+//! The smallest program with the library. It only allocates, falls back to another zone, frees and drains. `.ci/no-std`
+//! links and runs it, and limits the size of its code.
 //!
-//! The machine has four CPUs, two zones, and no memory behind its frames: they are neither read nor written.
+//! The machine has four CPUs and two zones. Its frames have no contents, and are neither read nor written.
 //!
-//! Exit code: 0 if the memory behaved, otherwise the number of the check that failed.
+//! Exit code: 0 if all checks passed, otherwise the number of the failed check.
 
 #![no_std]
 #![no_main]
@@ -36,7 +37,7 @@ static METADATA: Bytes = Bytes(UnsafeCell::new([MaybeUninit::uninit(); METADATA_
 
 struct Machine;
 
-// SAFETY: the lock is the library's own; there is only one thread.
+// SAFETY: the lock is the library's. There is only one thread.
 unsafe impl Platform for Machine {
     type Lock = SpinFlag;
     type Word = PlainWord;
@@ -63,7 +64,7 @@ unsafe impl Platform for Machine {
 
 impl Probe for Machine {}
 
-/// Fails with this number if the condition does not hold.
+/// Fails with this number if the condition is false.
 fn check(number: u8, holds: bool) -> Result<(), u8> {
     if holds { Ok(()) } else { Err(number) }
 }
@@ -84,7 +85,7 @@ fn run() -> Result<(), u8> {
     let memory = Memory::new(Machine, &config, metadata).map_err(|_| 4)?;
 
     let mut cpu = memory.cpu(CpuId::new(0)).map_err(|_| 5)?;
-    // More than one pageblock of this type, so that a fallback to another type and to the other zone happens.
+    // The requests need more than one pageblock of this type, so they fall back to another type and to the other zone.
     let request = Request::new(Order::ZERO, MigrateType::Unmovable);
     let mut blocks = [const { None }; ZONE_FRAMES as usize + 1024];
     for slot in &mut blocks {

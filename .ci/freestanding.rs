@@ -1,5 +1,5 @@
-//! The start and the end of a program for x86-64 Linux that has neither standard library nor C library: the
-//! program that includes this module has a function `run`, whose result is the exit code.
+//! The start and the end of a program for x86-64 Linux without standard library and C library. The including program
+//! must define a function `run`. Its result is the exit code.
 
 use core::{arch::asm, panic::PanicInfo};
 
@@ -31,7 +31,7 @@ fn panic(_: &PanicInfo<'_>) -> ! {
     exit(255)
 }
 
-// Functions that the compiler calls, which are in the C library elsewhere.
+// Functions that the compiler calls. Other programs get them from the C library.
 
 /// # Safety
 ///
@@ -52,10 +52,12 @@ unsafe extern "C" fn memcpy(to: *mut u8, from: *const u8, bytes: usize) -> *mut 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn memmove(to: *mut u8, from: *const u8, bytes: usize) -> *mut u8 {
     if to.addr().wrapping_sub(from.addr()) >= bytes {
-        // SAFETY: by the contract; copying upwards reads every byte before it is overwritten.
+        // SAFETY: by the contract of this function. Copying upwards reads every byte before it is
+        // overwritten.
         return unsafe { memcpy(to, from, bytes) };
     }
-    // SAFETY: copying downwards does the same; both last bytes exist, because `bytes` is not 0 here.
+    // SAFETY: copying downwards also reads every byte before it is overwritten. Both last bytes exist, because `bytes`
+    // is not 0 here.
     unsafe {
         asm!("std", "rep movsb", "cld", inout("rcx") bytes => _,
              inout("rdi") to.add(bytes - 1) => _, inout("rsi") from.add(bytes - 1) => _,
@@ -83,7 +85,7 @@ unsafe extern "C" fn memset(to: *mut u8, byte: i32, bytes: usize) -> *mut u8 {
 #[unsafe(no_mangle)]
 unsafe extern "C" fn bcmp(left: *const u8, right: *const u8, bytes: usize) -> i32 {
     for i in 0..bytes {
-        // SAFETY: within both.
+        // SAFETY: the index is within both.
         if unsafe { left.add(i).read_volatile() != right.add(i).read_volatile() } {
             return 1;
         }
@@ -91,6 +93,7 @@ unsafe extern "C" fn bcmp(left: *const u8, right: *const u8, bytes: usize) -> i3
     0
 }
 
-/// Referenced by the unwind tables of `core`, but never called: a panic ends the process.
+/// The unwind tables of `core` refer to this function. It is never called, because a panic ends the
+/// process.
 #[unsafe(no_mangle)]
 extern "C" fn rust_eh_personality() {}

@@ -15,7 +15,7 @@ use std::mem::MaybeUninit;
 /// One thread; frames are numbers.
 struct Machine;
 
-// SAFETY: the lock is the library's own; there is only one thread.
+// SAFETY: the lock is the library's. There is only one thread.
 unsafe impl Platform for Machine {
     type Lock = SpinFlag;
     type Word = PlainWord;
@@ -42,9 +42,9 @@ unsafe impl Platform for Machine {
 
 impl Probe for Machine {}
 
-/// Pairs of a round.
+/// The number of pairs in a round.
 const PAIRS: usize = 32_768;
-/// Frames of the zone: 1 GiB.
+/// The number of frames in the zone: 1 GiB.
 const FRAMES: u64 = 1 << 18;
 
 type Token<'a, 'm> = CpuToken<'a, 'm, Machine>;
@@ -59,7 +59,7 @@ fn counted_free<'m>(cpu: &mut Token<'_, 'm>, block: Block<'m>) {
     cpu.free(block).expect("it is ours");
 }
 
-/// Pairs of allocation and free of one frame, which stays in its ring.
+/// Allocates and frees one frame again and again. The frame does not leave its ring.
 fn hot(cpu: &mut Token<'_, '_>) {
     for _ in 0..PAIRS {
         let block = counted_alloc(cpu, Order::ZERO);
@@ -67,7 +67,7 @@ fn hot(cpu: &mut Token<'_, '_>) {
     }
 }
 
-/// A burst of allocations of `order`, then of frees in the order that `sort` leaves.
+/// Allocates a burst of blocks of `order`, and frees them in the order after `sort`.
 fn burst(
     cpu: &mut Token<'_, '_>,
     order: impl Fn(usize) -> Order,

@@ -1,11 +1,11 @@
-//! A program without standard library, without heap, without C library, that embeds the library.
+//! A program that embeds the library, without standard library, heap and C library.
 //!
-//! `.ci/no-std` links only `core`, `framewright` and this file, and runs the program. If the library used `std`, linking would fail for a second panic handler; if it used
-//! `alloc`, for a missing global allocator; if it called the C library, for undefined symbols.
-//! The machine is the smallest one that a memory can run on: one CPU, whose frames are a static
-//! array.
+//! `.ci/no-std` links only `core`, `framewright` and this file, and runs the program. If the library used `std`,
+//! linking would fail because of a second panic handler. If it used `alloc`, a global allocator would be missing. If it
+//! called the C library, symbols would be undefined. The machine is the smallest possible one: it has one CPU, and its
+//! frames are a static array.
 //!
-//! Exit code: 0 if the memory behaved, otherwise the number of the check that failed.
+//! Exit code: 0 if all checks passed, otherwise the number of the failed check.
 
 #![no_std]
 #![no_main]
@@ -43,14 +43,14 @@ impl<const N: usize> Bytes<N> {
 static RAM: Bytes<{ FRAMES * FRAME_BYTES }> = Bytes::new();
 static METADATA: Bytes<METADATA_BYTES> = Bytes::new();
 
-/// One CPU, the frames of `RAM`.
+/// A machine with one CPU and the frames of `RAM`.
 struct Machine;
 
 fn address(pfn: Pfn) -> *mut u8 {
     RAM.0.get().cast::<u8>().wrapping_add(pfn.get() as usize * FRAME_BYTES)
 }
 
-// SAFETY: the lock is the library's own; there is only one CPU.
+// SAFETY: the lock is the library's. There is only one CPU.
 unsafe impl Platform for Machine {
     type Lock = SpinFlag;
     type Word = PlainWord;
@@ -71,21 +71,21 @@ unsafe impl Platform for Machine {
         unsafe { ptr::write_bytes(address(pfn), 0, bytes) }
     }
     unsafe fn copy(&self, to: Pfn, from: Pfn) {
-        // SAFETY: the caller owns both frames, which are two.
+        // SAFETY: the caller owns both frames, and they are different.
         unsafe { ptr::copy_nonoverlapping(address(from), address(to), FRAME_BYTES) }
     }
     fn now(&self) -> u64 {
         0
     }
     fn corruption(&self, _: &Corruption) {
-        // Not a panic, which would be mistaken for one of the library.
+        // This does not panic, because that would look like a panic of the library.
         exit(254)
     }
 }
 
 impl Probe for Machine {}
 
-/// Fails with this number if the condition does not hold.
+/// Fails with this number if the condition is false.
 fn check(number: u8, holds: bool) -> Result<(), u8> {
     if holds { Ok(()) } else { Err(number) }
 }
@@ -105,7 +105,7 @@ fn run() -> Result<(), u8> {
     let mut frames = [const { None }; 100];
     check(6, cpu.alloc_bulk(page, &mut frames) == frames.len())?;
     for block in frames.iter().flatten() {
-        // SAFETY: the block is ours, so its frame can be read.
+        // SAFETY: this program owns the block, so it can read the frame.
         check(7, unsafe { address(block.pfn()).read() } == 0)?;
     }
     cpu.free_bulk(&mut frames);

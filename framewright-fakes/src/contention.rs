@@ -1,4 +1,4 @@
-//! [`Contention`]: which locks the platform reports as held.
+//! [`Contention`]: the locks that the platform reports as held.
 
 use std::{
     collections::HashSet,
@@ -37,7 +37,7 @@ impl Locks {
         self.last_taken.store(lock, Relaxed);
     }
 
-    /// The lock that was taken last is one of LRU lists.
+    /// Records that the lock taken last protects LRU lists.
     pub(crate) fn note_lru(&self) {
         self.of_lru.lock().unwrap().insert(self.last_taken.load(Relaxed));
     }

@@ -1,11 +1,11 @@
-//! [`FailNth`]: the n-th call of something.
+//! [`FailNth`]: a fault at the n-th call.
 
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
-/// The message of the panic at the n-th call. A panic hook can tell it from others.
+/// The message of the panic at the n-th call. A panic hook can distinguish it from other panics.
 const MESSAGE: &str = "a fault";
 
-/// Selects the n-th of a row of calls. A test runs with n = 1, 2, 3 and so on until
+/// Selects the n-th call of a sequence. A test runs with n = 1, 2, 3 and so on until
 /// [`has_fired`](FailNth::has_fired) returns `false`: then every call has failed once.
 #[derive(Debug, Default)]
 pub struct FailNth {
@@ -27,7 +27,7 @@ impl FailNth {
         self.has_fired.store(false, Relaxed);
     }
 
-    /// Selects no call. [`FailNth::has_fired`] keeps its answer.
+    /// Selects no call. Does not change the result of [`FailNth::has_fired`].
     pub fn disarm(&self) {
         self.left.store(0, Relaxed);
     }

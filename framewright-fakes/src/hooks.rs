@@ -13,7 +13,8 @@ use crate::FakePlatform;
 /// A call of a method of [`Probe`](framewright::platform::Probe).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ProbeCall {
-    /// [`Probe::cost`](framewright::platform::Probe::cost): the work, and how many units of it.
+    /// [`Probe::cost`](framewright::platform::Probe::cost): the kind of work, and the number of its
+    /// units.
     Cost(Cost, u32),
     /// [`Probe::touch`](framewright::platform::Probe::touch).
     Touch(Line, Access, Miss),
@@ -51,13 +52,13 @@ pub(crate) fn set<T>(slot: &OnceLock<T>, value: T) {
 }
 
 impl<const TRACED: bool, const PROBED: bool> FakePlatform<TRACED, PROBED> {
-    /// `hook` runs at each call of [`Platform::wait`](framewright::Platform::wait). It stands for the activity of other
-    /// CPUs meanwhile. A hook that changes nothing is an early wake-up.
+    /// `hook` runs at each call of [`Platform::wait`](framewright::Platform::wait). The hook acts for the other CPUs
+    /// during the wait. A hook that changes nothing is an early wake-up.
     pub fn on_wait(&self, hook: impl Fn(Wait, u32) + Send + Sync + 'static) {
         set(&self.hooks.wait, Box::new(hook));
     }
 
-    /// `hook` runs after interrupts were restored: right after a lock of the library was released, among others.
+    /// `hook` runs whenever interrupts were restored, for example right after the release of a lock of the library.
     pub fn on_irq_restore(&self, hook: impl Fn() + Send + Sync + 'static) {
         set(&self.hooks.irq_restore, Box::new(hook));
     }
@@ -67,31 +68,31 @@ impl<const TRACED: bool, const PROBED: bool> FakePlatform<TRACED, PROBED> {
         set(&self.hooks.clear, Box::new(hook));
     }
 
-    /// `hook` gets each report of corruption. Then no report panics, and none is kept.
+    /// `hook` receives each report of corruption. With it, no report panics, and none is stored.
     pub fn on_corruption(&self, hook: impl Fn(&Corruption) + Send + Sync + 'static) {
         set(&self.hooks.corruption, Box::new(hook));
     }
 
-    /// `hook` runs as [`Platform::remote_barrier`](framewright::Platform::remote_barrier). With it, several threads may
-    /// use biased owners.
+    /// `hook` runs as [`Platform::remote_barrier`](framewright::Platform::remote_barrier). With the hook, several
+    /// threads may use biased owners.
     ///
     /// # Safety
     ///
-    /// The hook does what [`Platform`](framewright::Platform) promises of a remote barrier.
+    /// The hook fulfils the contract of [`Platform`](framewright::Platform) for remote barriers.
     pub unsafe fn on_barrier(&self, hook: impl Fn(BarrierTarget) + Send + Sync + 'static) {
         set(&self.hooks.barrier, Box::new(hook));
     }
 }
 
 impl<const PROBED: bool> FakePlatform<true, PROBED> {
-    /// `hook` gets each trace event.
+    /// `hook` receives each trace event.
     pub fn on_trace(&self, hook: impl Fn(CpuId, &Event) + Send + Sync + 'static) {
         set(&self.hooks.trace, Box::new(hook));
     }
 }
 
 impl<const TRACED: bool> FakePlatform<TRACED, true> {
-    /// `hook` gets each call of [`Probe`](framewright::platform::Probe), also under locks of the library.
+    /// `hook` receives each call of [`Probe`](framewright::platform::Probe), also under locks of the library.
     pub fn on_probe(&self, hook: impl Fn(ProbeCall) + Send + Sync + 'static) {
         set(&self.hooks.probe, Box::new(hook));
     }

@@ -1,11 +1,12 @@
 //! Fakes for tests of [`framewright`] and of kernels that embed it.
 //!
-//! * [`FakePlatform`] is a [`Platform`](framewright::Platform) without hardware. The contents of a frame are a
-//!   number. Hooks are closures: they run when the library waits, traces, clears, reports corruption, or calls a
+//! * [`FakePlatform`] is a [`Platform`](framewright::Platform) without hardware. The contents of a frame are a number.
+//!   Hooks are closures that run when the library waits, traces, clears, reports corruption, or calls a
 //!   [`Probe`](framewright::platform::Probe). So a test can act at the worst moment.
 //! * [`FakeRelief`] is a [`Relief`](framewright::platform::Relief) made of closures.
-//! * [`FailNth`] selects the n-th call of something, to fail there.
-//! * [`leaked`] makes a memory that lives as long as the process, so that closures can refer to it.
+//! * [`FailNth`] makes the n-th call of a sequence fail.
+//! * [`leaked`] creates a memory that lives as long as the process, so that closures can refer to
+//!   it.
 //!
 //! # Examples
 //!

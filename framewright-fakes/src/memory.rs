@@ -1,10 +1,10 @@
-//! Memories, and short forms for tests.
+//! Creation of memories, and short functions for tests.
 
 use std::mem::MaybeUninit;
 
 use framewright::{Block, Config, CpuId, Layout, Memory, Order, Pfn, Platform};
 
-/// Makes a memory that lives as long as the process.
+/// Creates a memory that lives as long as the process.
 ///
 /// # Panics
 ///
@@ -18,15 +18,15 @@ pub fn leaked<P: Platform>(platform: P, config: &Config<'_>) -> &'static Memory<
 /// The alignment of metadata: cache lines, in pairs.
 const ALIGN: usize = 128;
 
-/// A buffer for metadata, aligned to a cache line.
+/// A buffer for metadata, aligned to two cache lines.
 pub struct Metadata {
-    /// With room to align the start.
+    /// With space to align the start.
     buffer: Vec<MaybeUninit<u8>>,
     bytes: usize,
 }
 
 impl Metadata {
-    /// `bytes` bytes. They are not zero, so that a memory that relies on zeroes fails.
+    /// A buffer of `bytes` bytes. They are not zero, so that a memory that relies on zeroes fails.
     #[must_use]
     pub fn new(bytes: usize) -> Self {
         Self { buffer: vec![MaybeUninit::new(0xa5); bytes + ALIGN], bytes }
@@ -62,7 +62,7 @@ pub fn raw(block: &Block<'_>) -> (Pfn, Order) {
     (block.pfn(), block.order())
 }
 
-/// Asserts that no frame is in two of these blocks, given as first frame and order. Returns how many frames they have.
+/// Asserts that no frame is in two of these blocks, given as first frame and order. Returns the number of their frames.
 ///
 /// # Panics
 ///

@@ -30,21 +30,23 @@ use crate::{
 const WAITS: u32 = 1000;
 
 thread_local! {
-    /// How often this thread has masked interrupts without restoring them.
+    /// The number of nested masks of interrupts by this thread.
     static MASKED: Cell<u32> = const { Cell::new(0) };
 }
 
-/// A platform whose CPUs are the threads that use it: often a single one for all CPUs in turn.
+/// A platform whose CPUs are the threads that use it. Often a single thread acts for all CPUs in
+/// turn.
 ///
-/// The contents of a frame are one number. The clock stands still unless a test moves it. The platform asserts what
-/// the library promises: that no callback happens under a lock of the library, and that no loop waits for ever.
+/// The contents of a frame are one number. The clock advances only if a test advances it. The platform asserts two
+/// promises of the library: no callback runs under a lock of the library, and no loop waits for ever.
 ///
 /// With `TRACED` the platform traces ([`on_trace`](FakePlatform::on_trace)); with `PROBED` it has the hooks of a
 /// simulator ([`on_probe`](FakePlatform::on_probe), [`on_force`](FakePlatform::on_force)). Without them, the library runs
 /// the code that a kernel without tracing runs.
 ///
-/// A hook is set once, before the memory is made or after it through [`Memory::platform`](framewright::Memory::platform).
-/// Setting it a second time panics. The default is for a single thread, with [`OwnerLock::Biased`].
+/// A hook is set once, before the memory is created, or later through
+/// [`Memory::platform`](framewright::Memory::platform). Setting it a second time panics. The default is for a single
+/// thread, with [`OwnerLock::Biased`].
 pub struct FakePlatform<const TRACED: bool = false, const PROBED: bool = false> {
     owner_lock: OwnerLock,
     /// Whether several threads use the platform.
@@ -65,10 +67,10 @@ pub struct FakePlatform<const TRACED: bool = false, const PROBED: bool = false> 
     pub(crate) hooks: Hooks,
 }
 
-/// A platform that traces: [`FakePlatform::traced`] makes one.
+/// A platform that traces: the result of [`FakePlatform::traced`].
 pub type TracedPlatform = FakePlatform<true>;
 
-/// A platform with the hooks of a simulator: [`FakePlatform::probed`] makes one.
+/// A platform with the hooks of a simulator: the result of [`FakePlatform::probed`].
 pub type ProbedPlatform = FakePlatform<false, true>;
 
 impl Default for FakePlatform {
@@ -79,8 +81,8 @@ impl Default for FakePlatform {
 
 impl FakePlatform {
     /// A platform for a single thread that acts for all CPUs. It panics if a loop waits more than 1000 times. With
-    /// [`OwnerLock::Biased`] it panics if a second thread uses the lists of a CPU, because it has no barrier
-    /// that reaches another thread.
+    /// [`OwnerLock::Biased`] it also panics if a second thread uses the lists of a CPU, because no barrier reaches
+    /// another thread.
     #[must_use]
     pub fn new(owner_lock: OwnerLock) -> Self {
         Self {
@@ -136,8 +138,8 @@ impl<const TRACED: bool, const PROBED: bool> FakePlatform<TRACED, PROBED> {
         }
     }
 
-    /// Keeps reports of corruption for [`FakePlatform::take_reports`]. Otherwise a report panics, or goes to
-    /// [`FakePlatform::on_corruption`].
+    /// Stores reports of corruption for [`FakePlatform::take_reports`]. Otherwise a report panics, or is passed to the
+    /// hook of [`FakePlatform::on_corruption`].
     #[must_use]
     pub fn keeping_reports(self) -> Self {
         self.keeps_reports.store(true, Relaxed);
@@ -169,12 +171,12 @@ impl<const TRACED: bool, const PROBED: bool> FakePlatform<TRACED, PROBED> {
         self.time.fetch_add(nanos, Relaxed);
     }
 
-    /// Advances the clock by so many nanoseconds with each reading from now on.
+    /// From now on, each reading of the clock advances it by `nanos` nanoseconds.
     pub fn set_tick(&self, nanos: u64) {
         self.tick.store(nanos, Relaxed);
     }
 
-    /// Makes locks look held by another CPU. Locks are still acquired at once.
+    /// Makes locks appear to be held by another CPU. Locks are still acquired at once.
     pub fn set_contention(&self, contention: Contention) {
         self.locks.set_contention(contention);
     }
@@ -184,16 +186,16 @@ impl<const TRACED: bool, const PROBED: bool> FakePlatform<TRACED, PROBED> {
         set(&self.relief, Box::leak(Box::new(relief)));
     }
 
-    /// Asserts that this thread holds no lock of the library: no callback may happen under one.
+    /// Asserts that this thread holds no lock of the library: no callback may run under one.
     ///
     /// # Panics
     ///
-    /// If it holds one.
+    /// If the thread holds a lock.
     pub fn assert_no_lock(&self) {
         assert_eq!(MASKED.get(), 0, "called back under a lock");
     }
 
-    /// Asserts that a single thread uses biased owners, unless there is a barrier that reaches others.
+    /// Asserts that only one thread uses biased owners, unless there is a barrier that reaches other threads.
     pub(crate) fn check_thread(&self) {
         if self.owner_lock == OwnerLock::Biased && self.hooks.barrier.get().is_none() {
             self.assert_one_thread();
@@ -218,8 +220,8 @@ impl<const TRACED: bool, const PROBED: bool> FakePlatform<TRACED, PROBED> {
     }
 }
 
-// SAFETY: lock and words are the library's own. With biased owners, either a single thread uses the words, so that
-// no barrier is needed, or the barrier is a hook whose setter has promised that it reaches all threads.
+// SAFETY: lock and words are the library's own. With biased owners, either a single thread uses the words, so that no
+// barrier is needed, or the barrier is a hook that reaches all threads, as its setter has promised.
 unsafe impl<const TRACED: bool, const PROBED: bool> Platform for FakePlatform<TRACED, PROBED> {
     type Lock = Lock;
     type Word = Word;
@@ -315,7 +317,7 @@ unsafe impl<const TRACED: bool, const PROBED: bool> Platform for FakePlatform<TR
     }
 }
 
-// SAFETY: a single thread can pin itself, and it is CPU 0.
+// SAFETY: only one thread can pin itself; it is CPU 0.
 unsafe impl<const TRACED: bool, const PROBED: bool> Pinning for FakePlatform<TRACED, PROBED> {
     type Pin = ();
 

@@ -1,4 +1,4 @@
-//! The fake platform notices what it has to notice.
+//! The fake platform detects the misuses that it should detect.
 #![cfg(not(any(framewright_loom, framewright_tso)))]
 
 use std::{
@@ -42,7 +42,7 @@ fn a_second_thread_needs_a_barrier_or_try_locks() {
     assert!(admits_two_threads(FakePlatform::new(OwnerLock::Trylock)));
     assert!(admits_two_threads(FakePlatform::threaded()));
     let with_barrier = FakePlatform::default();
-    // SAFETY: the second thread begins after the first has used the memory for the last time.
+    // SAFETY: the second thread starts after the first thread's last use of the memory.
     unsafe { with_barrier.on_barrier(|_| ()) };
     assert!(admits_two_threads(with_barrier));
 }
@@ -52,7 +52,7 @@ fn free_twice(memory: &Memory<'_, FakePlatform>) {
     let mut token = memory.cpu(cpu(0)).unwrap();
     let (pfn, order) = token.alloc(PAGE).unwrap().into_raw();
     for _ in 0..2 {
-        // SAFETY: the library checks raw frees at this level, and the frames have no memory behind them.
+        // SAFETY: the library checks raw frees at this level, and the frames have no contents.
         let _ = unsafe { token.free_raw(pfn, order) };
     }
 }

@@ -12,12 +12,12 @@ const THREADS: u16 = 2;
 type Result<T> = std::result::Result<T, Box<dyn Error + Send + Sync>>;
 
 fn main() -> Result<()> {
-    // The machine: real memory, and as many CPUs as there will be threads.
+    // The machine: real memory, and one CPU per thread.
     let machine = HostMachine::builder().frames(FRAMES).cpus(THREADS).build()?;
     if let Some(why) = machine.no_remote_barrier() {
         println!("using the try-lock owner lock: {why}");
     }
-    // The memory: the frames it manages, and a buffer for its metadata.
+    // The memory: its frames, and a buffer for its metadata.
     let map = [machine.frames().into()];
     let config = Config::new(&map, machine.cpus());
     let mut metadata = Metadata::for_layout(&Layout::new::<HostMachine>(&config)?)?;
@@ -37,7 +37,7 @@ fn main() -> Result<()> {
 }
 
 fn work(memory: &Memory<'_, HostMachine>) -> Result<()> {
-    // This thread is now a CPU, and may use the lists of that CPU.
+    // From now on, this thread is a CPU, and may use the lists of that CPU.
     let me = memory.platform().register()?;
     let mut cpu = memory.cpu(me.id())?;
     let page = Request::new(Order::ZERO, MigrateType::Movable).zeroed();

@@ -36,7 +36,7 @@ pub enum PageSize {
     Huge,
 }
 
-/// Builds a [`HostMachine`]: the methods set its properties, [`HostBuilder::build`] makes it.
+/// Builds a [`HostMachine`]: the methods set its properties, and [`HostBuilder::build`] creates it.
 #[derive(Clone, Debug)]
 #[must_use = "a builder does nothing until build() is called"]
 pub struct HostBuilder {
@@ -78,15 +78,15 @@ impl HostBuilder {
         self
     }
 
-    /// The number of CPUs, which is the maximum number of registered threads. It may exceed the
+    /// The number of CPUs: the maximum number of registered threads. It may exceed the number of
     /// processors of the system. Default: 1.
     pub fn cpus(mut self, cpus: u16) -> Self {
         self.cpus = cpus;
         self
     }
 
-    /// Whether each registered thread is pinned to a processor: the thread of CPU n to the n-th processor
-    /// that the process may use, counted again from the first if there are fewer. Default: no.
+    /// Whether each registered thread is pinned to a processor: the thread of CPU n to the n-th processor that the
+    /// process may use. If there are fewer processors, the count restarts at the first. Default: no.
     pub fn pin(mut self, pin: bool) -> Self {
         self.pin = pin;
         self

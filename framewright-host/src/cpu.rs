@@ -16,7 +16,7 @@ use std::{
 
 use crate::HostError;
 
-/// The CPUs of a machine: whether each is taken, and the processor that it is pinned to.
+/// The CPUs of a machine: whether each is taken, and its processor if threads are pinned.
 pub(crate) struct Cpus {
     taken: Box<[AtomicBool]>,
     /// Empty if threads are not pinned.
@@ -56,7 +56,7 @@ impl Cpus {
 
     /// The registration of a CPU that was just taken.
     fn registration(&self, id: CpuId) -> Result<RegisteredCpu<'_>, HostError> {
-        // From here on a drop releases the CPU, also if pinning fails.
+        // From here on, dropping this value releases the CPU, also if pinning fails.
         let mut cpu = RegisteredCpu { cpus: self, id, before: None, _thread: PhantomData };
         if !self.processors.is_empty() {
             let processor = self.processors[id.index() % self.processors.len()];

@@ -4,7 +4,7 @@ use framewright::CpuId;
 use rustix::io::Errno;
 use thiserror::Error;
 
-/// The reason why a machine, a buffer or a registration could not be made.
+/// The reason why a machine or a buffer could not be created, or a thread not registered.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum HostError {
@@ -89,7 +89,7 @@ pub enum HostError {
         /// The error of the kernel.
         errno: Errno,
     },
-    /// An anonymous file for the frames could not be made.
+    /// An anonymous file for the frames could not be created.
     #[error("memfd for {what} failed ({errno}); use anonymous memory")]
     Memfd {
         /// The purpose.

@@ -1,10 +1,9 @@
 //! Frames by number.
 //!
-//! As on a machine, any code that has the number of a frame can write to it. So the contents of frames
-//! are words that any thread may load and store, atomically and without order. Two threads that wrongly
-//! use one frame find each other's values in it: a bug that verification finds, but no undefined
-//! behaviour. Clearing and poisoning are sequences of word
-//! stores as well, on x86-64 a string instruction, which is a third faster.
+//! As on a machine, any code that has the number of a frame can write to it. So the contents of frames are words that
+//! any thread may load and store with relaxed atomics. If two threads wrongly use one frame, each reads the other's
+//! values: verification detects this, and it is no undefined behaviour. Clearing and poisoning are also sequences of
+//! word stores; on x86-64 they use a string instruction, which is a third faster.
 
 #![allow(unsafe_code)]
 
@@ -27,7 +26,7 @@ pub(crate) struct Frames {
 }
 
 impl Frames {
-    /// `mapping`, if there is one, holds at least the frames of `range`.
+    /// `mapping`, if there is one, contains at least the frames of `range`.
     pub(crate) fn new(range: FrameRange, mapping: Option<Mapping>) -> Self {
         let needed = range.frames() as usize * FRAME_SIZE;
         let mapping = mapping.filter(|mapping| mapping.bytes() >= needed);
@@ -51,7 +50,7 @@ impl Frames {
         if end > self.range.frames() {
             return None;
         }
-        // SAFETY: the mapping holds all frames of the range, so the offset lies inside it.
+        // SAFETY: the mapping contains all frames of the range, so the offset is inside it.
         Some(unsafe { mapping.start().add(offset as usize * FRAME_SIZE) })
     }
 
@@ -61,9 +60,9 @@ impl Frames {
             return &[];
         };
         let count = order.frames() as usize * WORDS;
-        // SAFETY: inside the mapping, which lives as long as `self`, is aligned to pages, and
-        // was zeroed by the kernel. All accesses to frames by safe code are atomic stores and
-        // loads of such words.
+        // SAFETY: the words are inside the mapping, which lives as long as `self`, is aligned to
+        // pages, and was zeroed by the kernel. All accesses to frames by safe code are atomic
+        // stores and loads of such words.
         unsafe { std::slice::from_raw_parts(start.cast::<AtomicU64>().as_ptr(), count) }
     }
 
@@ -103,7 +102,7 @@ impl Frames {
         }
     }
 
-    /// Checks that the words hold the values that [`Frames::fill`] wrote.
+    /// Checks that the words have the values that [`Frames::fill`] wrote.
     pub(crate) fn verify(&self, pfn: Pfn, order: Order, value: u64) -> Result<(), Mismatch> {
         let words = self.words(pfn, order).iter().map(|word| word.load(Relaxed));
         let expected = (0..).map(|i| value.wrapping_add(i));
@@ -142,7 +141,7 @@ fn store_all(words: &[AtomicU64], value: u64) {
     }
 }
 
-/// A frame does not hold the values written into it: another thread wrote to it, too.
+/// A frame does not contain the values written to it: another thread wrote to it, too.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Mismatch {
     /// The frame.

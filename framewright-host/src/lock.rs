@@ -1,12 +1,12 @@
 //! A lock for threads that may be preempted while they hold it.
 //!
-//! Critical sections of a zone last about a microsecond, so a waiter spins for about that long.
-//! If the lock is still held then, its holder has probably lost its processor, and the waiter
-//! goes to sleep in the kernel (a futex) instead of burning the time slice that the holder needs.
+//! Critical sections of a zone last about a microsecond, so a waiter spins for about that long. If
+//! the lock is still held then, its holder has probably lost its processor, and the waiter sleeps
+//! in the kernel (a futex), so that the holder gets the processor.
 //!
-//! The word is 0 if the lock is open, 1 if it is held, 2 if it is held and threads may be asleep. A thread that
-//! finds it open sets 1. A thread that has stopped spinning sets 2, also when it takes the lock, because others may
-//! still sleep. The release of a 2 wakes one thread.
+//! The word is 0 if the lock is open, 1 if it is held, 2 if it is held and threads may be asleep. A thread that finds
+//! the lock open sets 1. A thread that has stopped spinning sets 2, even when it takes the lock, because others may
+//! still sleep. Releasing a lock with value 2 wakes one thread.
 
 #![allow(unsafe_code)]
 
@@ -33,8 +33,8 @@ const SPINS: u32 = 60;
 pub struct HostLock(AtomicU32);
 
 // SAFETY: the word leaves OPEN only by a compare-exchange from OPEN or by a swap that returned
-// OPEN, both with acquire ordering, and returns to it only in `unlock`, with release ordering;
-// so holders exclude and synchronise.
+// OPEN, both with acquire ordering, and returns to it only in `unlock`, with release ordering; so
+// holders exclude each other and synchronise.
 unsafe impl RawLock<HostMachine> for HostLock {
     fn new() -> Self {
         Self(AtomicU32::new(OPEN))
@@ -67,8 +67,8 @@ impl HostLock {
         let started = Instant::now();
         if !self.spin() {
             while self.0.swap(CONTENDED, Acquire) != OPEN {
-                // Returns at once if the word is no longer CONTENDED; a signal or a spurious
-                // return costs a turn of the loop.
+                // Returns at once if the word is no longer CONTENDED; a signal or a spurious return
+                // costs one iteration.
                 let _ = futex::wait(&self.0, futex::Flags::PRIVATE, CONTENDED, None);
             }
         }
@@ -91,12 +91,12 @@ impl HostLock {
     }
 }
 
-/// How often and how long threads waited for the locks of a machine.
+/// The number and the duration of waits for the locks of a machine.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Contention {
     /// Acquisitions that found the lock held.
     pub waits: u64,
-    /// The sum of their waits, in nanoseconds.
+    /// The total time of the waits, in nanoseconds.
     pub nanos: u64,
 }
 

@@ -118,7 +118,7 @@ impl HostMachine {
     }
 
     /// The contents of a block: words that any thread may load and store. Empty if there is no
-    /// memory behind the frames, or the block lies outside this machine. The block cannot be freed
+    /// memory behind the frames, or the block is not of this machine. The block cannot be freed
     /// while the words are borrowed.
     #[must_use]
     pub fn words<'b>(&'b self, block: &'b Block<'_>) -> &'b [AtomicU64] {
@@ -151,8 +151,8 @@ impl HostMachine {
         self.frames.fill(block.pfn(), block.order(), value);
     }
 
-    /// Checks that a block holds the words that [`HostMachine::fill`] wrote with the same `value`.
-    /// Succeeds if there is no memory behind the frames.
+    /// Checks that a block contains the words that [`HostMachine::fill`] wrote with the same
+    /// `value`. Succeeds if there is no memory behind the frames.
     ///
     /// # Errors
     ///
@@ -185,7 +185,7 @@ impl HostMachine {
         self.first_corruption.get().copied()
     }
 
-    /// Uses `relief` for requests of all threads that are short of memory, while `body` runs.
+    /// While `body` runs, uses `relief` for requests of all threads that are short of memory.
     ///
     /// # Panics
     ///
@@ -194,7 +194,7 @@ impl HostMachine {
         self.try_with_relief(relief, body).expect("no other relief serves this machine")
     }
 
-    /// As [`HostMachine::with_relief`], but returns `None`, without running `body`, where that panics.
+    /// As [`HostMachine::with_relief`], but if that would panic, returns `None` without running `body`.
     pub(crate) fn try_with_relief<R>(
         &self,
         relief: &(dyn Relief + Sync),
@@ -212,10 +212,10 @@ impl HostMachine {
     }
 }
 
-// SAFETY: `HostLock` excludes and synchronises, as argued there. `owner_lock` says Biased only
-// where the process is registered for private expedited membarriers, and `remote_barrier`
-// returns only after one: the kernel runs a full barrier on every running thread of the process
-// and on the caller's.
+// SAFETY: `HostLock` excludes and synchronises, as proved there. `owner_lock` returns Biased only
+// if the process is registered for private expedited membarriers, and `remote_barrier` returns only
+// after one: the kernel runs a full barrier on every running thread of the process and on the
+// caller's.
 unsafe impl Platform for HostMachine {
     type Lock = HostLock;
     type Word = PlainWord;
@@ -265,7 +265,7 @@ unsafe impl Platform for HostMachine {
 
     fn corruption(&self, report: &Corruption) {
         self.corruptions.fetch_add(u64::from(report.count), Relaxed);
-        // Only the first report is kept. An earlier one is no error.
+        // Only the first report is stored, so a failure to set it is no error.
         let _ = self.first_corruption.set(*report);
     }
 }

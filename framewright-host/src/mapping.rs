@@ -1,4 +1,4 @@
-//! Address space: this is the only module that maps and unmaps it.
+//! Address space: the only module that maps and unmaps memory.
 //!
 //! A [`Mapping`] is a range of address space with one owner, aligned to 2 MiB, readable and writable,
 //! zeroed at first, and unmapped when it is dropped. This module returns a pointer to the memory, and does
@@ -28,7 +28,7 @@ pub(crate) struct MappingSpec {
     pub(crate) bytes: usize,
     pub(crate) backing: Backing,
     pub(crate) pages: PageSize,
-    /// Whether the kernel shall provide all pages now instead of at the first touch.
+    /// Whether the kernel provides all pages now instead of at the first touch.
     pub(crate) populate: bool,
 }
 
@@ -38,8 +38,8 @@ pub(crate) struct Mapping {
     bytes: usize,
 }
 
-// SAFETY: a mapping belongs to the process, not to a thread; the type itself never reads or
-// writes behind the pointer.
+// SAFETY: a mapping belongs to the process, not to a thread; the type itself never accesses the
+// memory.
 unsafe impl Send for Mapping {}
 // SAFETY: as above; a shared reference gives access to the pointer only.
 unsafe impl Sync for Mapping {}
@@ -72,10 +72,10 @@ impl Mapping {
         Ok(mapping)
     }
 
-    /// As [`Mapping::reserved`], but a first load allocates memory as well. In a private mapping a load
-    /// maps the kernel's page of zeros; a later store replaces that page, and the kernel interrupts
-    /// every processor to flush it. Child processes do not inherit the mapping: because it is shared,
-    /// their stores would change the memory of this process.
+    /// As [`Mapping::reserved`], but a first load allocates memory as well. In a private mapping a load maps the
+    /// kernel's page of zeros; a later store replaces that page, and the kernel interrupts every processor to flush it.
+    /// Child processes do not inherit the mapping: it is shared, so their stores would change the memory of this
+    /// process.
     pub(crate) fn shared(what: &'static str, bytes: usize) -> Result<Self, HostError> {
         let refused = |errno| HostError::OutOfMemory { what, bytes, errno };
         let access = ProtFlags::READ | ProtFlags::WRITE;
@@ -131,8 +131,8 @@ impl Mapping {
         Ok(Self { start: NonNull::new(start.cast()).ok_or(Errno::NOMEM)?, bytes })
     }
 
-    /// Unmaps the parts before the first multiple of 2 MiB and after `bytes` from there. The rest stays
-    /// reserved for the caller to map over.
+    /// Unmaps the part before the first multiple of 2 MiB, and the part after the `bytes` bytes that start there. The
+    /// rest stays reserved, so that the caller can map over it.
     fn trim(self, bytes: usize) -> NonNull<u8> {
         let before = self.start.as_ptr().align_offset(HUGE);
         let after = self.bytes - before - bytes;
@@ -183,8 +183,7 @@ impl Mapping {
 
 impl Drop for Mapping {
     fn drop(&mut self) {
-        // SAFETY: the range is this mapping, and no borrow of it is left. A failure would leave it mapped,
-        // which is only a leak.
+        // SAFETY: the range is this mapping, and no borrow of it is left. If it fails, the memory only leaks.
         let _ = unsafe { munmap(self.start.as_ptr().cast::<c_void>(), self.bytes) };
     }
 }

@@ -1,9 +1,9 @@
 //! Barriers on other CPUs.
 //!
-//! `membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED)` makes every thread of this process that is
-//! running execute a full memory barrier before the call returns; other threads have executed one when
-//! they were switched out. The process registers once. There is no cheaper call for one thread that may
-//! migrate, so the target of a barrier is ignored: every call reaches all threads.
+//! `membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED)` makes every thread of this process that is running execute a full
+//! memory barrier before the call returns; other threads have executed one when they were switched out. The process
+//! registers once. For a single thread that may migrate there is no cheaper call. So the target of a barrier is
+//! ignored: every call reaches all threads.
 
 use rustix::{
     io::Errno,
@@ -20,16 +20,16 @@ pub enum NoBarrier {
     /// The kernel has no private expedited membarrier (before Linux 4.14, or filtered out).
     #[error("this kernel has no private expedited membarrier")]
     Missing,
-    /// The kernel has it, but refused to register this process.
+    /// The kernel has private expedited membarrier, but refused to register this process.
     #[error("the kernel refused to register for membarrier ({0})")]
     Refused(Errno),
 }
 
-/// Whether and how barriers run on other CPUs.
+/// Barriers on other CPUs, or the reason why there are none.
 pub(crate) struct RemoteBarrier(Result<(), NoBarrier>);
 
 impl RemoteBarrier {
-    /// Asks the kernel, unless not allowed to.
+    /// Registers with the kernel, if `allowed`.
     pub(crate) fn detect(allowed: bool) -> Self {
         Self(if allowed { register() } else { Err(NoBarrier::SwitchedOff) })
     }
@@ -43,8 +43,8 @@ impl RemoteBarrier {
     ///
     /// # Panics
     ///
-    /// If there are no remote barriers, or the kernel refuses one although the process is registered: to
-    /// return without the barrier would let two threads use the same lists.
+    /// If there are no remote barriers, or the kernel refuses one although the process is registered: a return without
+    /// the barrier would let two threads use the same lists.
     pub(crate) fn run(&self) {
         let result = match self.0 {
             Ok(()) => membarrier(MembarrierCommand::PrivateExpedited),
@@ -90,12 +90,13 @@ mod tests {
     }
 
     impl Table {
-        /// One side's rounds: in which of them it saw the other's store.
+        /// Plays all rounds for one side. Returns for each round whether this side saw the other's
+        /// store.
         fn play(&self, side: usize, fence: impl Fn()) -> Vec<bool> {
             let _pinned = self.cpus.register_as(CpuId::new(side as u16)).unwrap();
             let (mine, other) = (&self.words[side].0, &self.words[1 - side].0);
             let round = |round: u32| {
-                // Both leave within nanoseconds of each other, by another distance each time.
+                // Both threads leave within nanoseconds of each other, at varying distances.
                 self.meet(round);
                 (0..(round >> (5 * side)) % 32).for_each(|turn| _ = black_box(turn));
                 mine.store(round, Relaxed);
@@ -136,7 +137,8 @@ mod tests {
             return;
         }
         let table = Table {
-            // On a processor each, if there are two: else they would just take turns.
+            // Each thread has its own processor, if there are two. On one processor they would only
+            // take turns.
             cpus: Cpus::new(2, processors().unwrap()),
             words: Default::default(),
             arrived: Line::default(),

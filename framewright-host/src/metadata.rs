@@ -18,11 +18,11 @@ pub struct Metadata {
 }
 
 impl Metadata {
-    /// A buffer of the size that `layout` needs, on small pages.
+    /// A buffer of the size of `layout`, on small pages.
     ///
     /// # Errors
     ///
-    /// [`HostError::OutOfMemory`] if the kernel has none.
+    /// [`HostError::OutOfMemory`] if the kernel refuses the memory.
     pub fn for_layout(layout: &Layout) -> Result<Self, HostError> {
         Self::new(layout.bytes(), PageSize::Small)
     }

@@ -1,7 +1,7 @@
 //! The slot for the `Relief` of a memory.
 //!
-//! A `Relief` refers to its memory, but the memory's platform, which has to know the `Relief`, exists
-//! before both. So the machine has a slot, which is filled for the time of a call.
+//! A `Relief` refers to its memory. The memory's platform must return the `Relief`, but exists before both. So the
+//! machine has a slot, and a call fills it while it runs.
 
 #![allow(unsafe_code)]
 
@@ -20,21 +20,22 @@ use crate::wait::wait;
 #[derive(Default)]
 pub(crate) struct LentRelief {
     place: RwLock<Option<Lent>>,
-    /// Whether a call of [`LentRelief::lend`] is running, perhaps only waiting for uses to end.
+    /// Whether a call of [`LentRelief::lend`] is running. It may be waiting for the last uses to
+    /// end.
     lending: AtomicBool,
-    /// Number of running calls. The lock is not held during them, because they call one another.
+    /// The number of running uses. They do not hold the lock, because uses may be nested.
     users: AtomicUsize,
 }
 
 #[derive(Clone, Copy)]
 struct Lent(NonNull<dyn Relief + Sync>);
 
-// SAFETY: the pointer refers to a `Sync` value, which any thread may use.
+// SAFETY: the pointer refers to a `Sync` value, and any thread may use such a value.
 unsafe impl Send for Lent {}
 // SAFETY: as above; only shared references are made of the pointer.
 unsafe impl Sync for Lent {}
 
-/// Empties the slot when the call ends, also by a panic.
+/// Empties the slot when the call ends, also after a panic.
 struct Returned<'l>(&'l LentRelief);
 
 impl Drop for Returned<'_> {
@@ -49,7 +50,7 @@ impl Drop for Returned<'_> {
     }
 }
 
-/// Ends a use, also by a panic.
+/// Ends a use, also after a panic.
 struct Used<'l>(&'l AtomicUsize);
 
 impl Drop for Used<'_> {
@@ -85,8 +86,8 @@ impl ReliefSlot for LentRelief {
         let lent = *self.place.read().unwrap_or_else(PoisonError::into_inner);
         match lent {
             None => body(&NoRelief),
-            // SAFETY: `lend` stored the pointer and has not returned: before it returns it removes the
-            // pointer, and then waits for all calls that may have loaded it.
+            // SAFETY: `lend` stored the pointer and has not returned. Before it returns, it removes the pointer and
+            // then waits for all uses that may have loaded it.
             Some(lent) => body(unsafe { lent.0.as_ref() }),
         }
     }
@@ -156,7 +157,7 @@ mod tests {
         assert_eq!(nested.place.lend(&Some7, || ()), Some(()), "the slot is free again");
     }
 
-    /// Stays in use until `over` is set.
+    /// A relief whose use ends only when `over` is set.
     #[derive(Default)]
     struct Slow {
         entered: AtomicBool,

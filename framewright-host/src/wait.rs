@@ -1,9 +1,8 @@
 //! Waiting for another thread.
 //!
-//! A thread that is running and about to finish is waited for with a few relaxed spins. But threads are
-//! preempted, most of all on a machine with more CPUs than processors, and a waiter that continued to
-//! spin would use the time slice that the other thread needs. So after the spins a waiter yields, and
-//! then sleeps, longer each time.
+//! A waiter first spins a few times: a running thread may soon finish. But threads are preempted, most often if the
+//! machine has more CPUs than the host has processors. A spinning waiter would then use processor time that the other
+//! thread needs. So after the spins, a waiter yields, and then sleeps longer and longer.
 
 use framewright::platform::Wait;
 use rustix::thread::sched_yield;
@@ -15,10 +14,10 @@ const SPINS: u32 = 64;
 const YIELDS: u32 = 16;
 /// The first sleep.
 const FIRST_SLEEP: Duration = Duration::from_micros(20);
-/// The longest sleep, as a power of two of the first: 1.3 ms.
+/// The binary logarithm of the longest sleep in units of the first: 1.3 ms.
 const LONGEST: u32 = 6;
 
-/// The way to wait in the `round`-th turn of a waiting loop.
+/// The way to wait in one turn of a waiting loop.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Step {
     Spin,
@@ -51,7 +50,7 @@ pub(crate) fn wait(why: Wait, round: u32) {
     }
 }
 
-/// Waits that end at once, so that every waiting loop has to check its condition again.
+/// Waits that end at once, so that every waiting loop must check its condition again.
 #[cfg(test)]
 pub(crate) mod early {
     use std::sync::atomic::{AtomicU32, Ordering::SeqCst};

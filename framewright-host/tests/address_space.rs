@@ -1,4 +1,5 @@
-//! A program that uses up its address space. A process of its own, because other tests would be refused memory, too.
+//! A program that exhausts its address space. This is a separate process, because allocations of other tests would
+//! fail, too.
 
 use std::io;
 
@@ -7,7 +8,7 @@ use framewright_host::{
     paging::{PageCache, Store},
 };
 
-/// A store that keeps nothing.
+/// A store without contents.
 struct Empty;
 
 impl Store for Empty {
@@ -26,7 +27,7 @@ fn files_for_which_there_is_no_address_space_are_refused() {
     let machine =
         HostMachine::builder().frames(4096).cpus(2).backing(Backing::MetadataOnly).build().unwrap();
     let mut cache = PageCache::new(&machine).unwrap();
-    // 1 TiB of address space each: a thread sanitizer leaves a program little more.
+    // Each file needs 1 TiB of address space. A thread sanitizer leaves little more.
     let pages = 1 << 28;
     let most = 1024;
     let refused = (0..most).find_map(|_| cache.add(Box::new(Empty), pages, 1).err());

@@ -1,4 +1,4 @@
-//! Programs that must not compile, because of privacy or lifetimes.
+//! Programs that privacy or lifetimes prevent from compiling.
 
 #[test]
 fn misuse_by_safe_code_does_not_compile() {

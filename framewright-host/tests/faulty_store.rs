@@ -1,5 +1,5 @@
-//! A store with a fault at one call, for each call of a run and each kind of fault. After each, no
-//! data is lost, no page stays locked, and all frames are freed.
+//! A store with a fault at one call. The tests try each kind of fault at each call of a run. After
+//! each fault, no data is lost, no page stays locked, and all frames are freed.
 
 #![forbid(unsafe_code)]
 
@@ -34,9 +34,9 @@ enum Fault {
     PanicAfter,
     /// Returns an error without doing the operation.
     Refuse,
-    /// Does half of the operation, then returns an error.
+    /// Does half of the operation, and then returns an error.
     Half,
-    /// Lasts until another thread has reclaimed all that can be reclaimed.
+    /// Waits until another thread has reclaimed everything reclaimable.
     Reclaimed,
 }
 
@@ -49,11 +49,11 @@ struct Faulty {
     calls: Arc<AtomicU64>,
     at: u64,
     fault: Fault,
-    /// Requests that everything is reclaimed, and receives the completion.
+    /// Requests reclaim of everything, and receives its completion.
     reclaim: Mutex<(Sender<()>, Receiver<()>)>,
 }
 
-/// How much of a call is done.
+/// The part of an operation that is done.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Part {
     Whole,
@@ -61,7 +61,7 @@ enum Part {
 }
 
 impl Faulty {
-    /// Does a call, with the fault if it is the chosen call.
+    /// Does an operation, with the fault if this is the chosen call.
     fn call(&self, mut run: impl FnMut(Part) -> io::Result<()>) -> io::Result<()> {
         if self.calls.fetch_add(1, SeqCst) != self.at {
             return run(Part::Whole);
@@ -102,7 +102,7 @@ impl Store for Faulty {
         })
     }
 
-    /// Half a write is as on a device that loses power: neither the old contents nor the new.
+    /// Half a write leaves neither the old contents nor the new, as after a loss of power.
     fn write(&self, page: u32, from: &[u8]) -> io::Result<()> {
         self.call(|part| match part {
             Part::Whole => self.words.write(page, from),
@@ -115,8 +115,7 @@ impl Store for Faulty {
     }
 }
 
-/// Repeats an operation until it succeeds. It fails at most once, except for a panic of another thread that
-/// is passed on at the end.
+/// Repeats an operation until it succeeds, at most three times.
 fn persist<R>(mut what: impl FnMut() -> Result<R, PagingError>) -> R {
     for _ in 0..2 {
         if let Ok(Ok(done)) = catch_unwind(AssertUnwindSafe(&mut what)) {
@@ -126,7 +125,7 @@ fn persist<R>(mut what: impl FnMut() -> Result<R, PagingError>) -> R {
     what().unwrap()
 }
 
-/// Stores to pages, has them reclaimed, and reads them again.
+/// Stores to pages, reclaims them, and reads them again.
 fn work(pager: &Pager<'_, '_>, pager_cpu: &mut PagerCpu<'_, '_>, file: FileId) {
     let reclaim = || {
         pager.reclaim().lru().drain_all();
@@ -226,7 +225,7 @@ fn run(at: u64, fault: Fault) -> u64 {
 
 #[test]
 fn a_store_may_go_wrong_at_any_call() {
-    // Hundreds of panics are expected; do not print them.
+    // The test expects hundreds of panics, and does not print them.
     std::panic::set_hook(Box::new(|info| {
         if info.payload_as_str() != Some("a fault") {
             eprintln!("{info}");
@@ -237,6 +236,6 @@ fn a_store_may_go_wrong_at_any_call() {
         while run(at, fault) > at {
             at += 1;
         }
-        assert!(at > 40, "{at} calls were gone through");
+        assert!(at > 40, "only {at} calls were tried");
     }
 }

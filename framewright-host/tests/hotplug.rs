@@ -1,12 +1,12 @@
-//! Memory hotplug, and contiguous memory of any length, while threads allocate.
+//! Memory hotplug and contiguous ranges of any length, while threads allocate.
 //!
-//! Workers as in the stress test allocate, write, verify and free blocks on two nodes with zones of
-//! several kinds. Some zones share a pageblock or lie within one another. Meanwhile one thread
-//! removes pageblocks and adds them again, takes given ranges and contiguous runs, reports free
-//! frames, and drains. After each round all frames are free again.
+//! The workers of the stress test allocate, write, verify and free blocks on two nodes with zones
+//! of several kinds. Some zones share a pageblock or lie within another zone. Another thread
+//! removes and adds pageblocks, allocates given ranges and contiguous runs, reports free frames,
+//! and drains. After each round, all frames are free again.
 //!
-//! Runs for some seconds; `FRAMEWRIGHT_STRESS_SECONDS` makes each round longer,
-//! `FRAMEWRIGHT_STRESS_SEED` makes other choices.
+//! The test runs for some seconds. `FRAMEWRIGHT_STRESS_SECONDS` sets the length of each round,
+//! `FRAMEWRIGHT_STRESS_SEED` the random seed.
 
 mod stress {
     pub(crate) mod driver;
@@ -28,7 +28,7 @@ use stress::{
 
 const PAGEBLOCKS: u64 = 40;
 const ROUNDS: u64 = 3;
-/// The greatest number of attempts of a round: on a busy machine, one attempt may not remove any
+/// The maximum number of attempts of a round. On a busy machine, an attempt may fail to remove any
 /// memory.
 const TURNS: u64 = 60;
 
@@ -70,14 +70,14 @@ fn stress(workers: u16, membarrier: bool) {
         }
         println!("{workers} workers, {:?}: {counts:?}", memory.owner_lock());
         assert!(counts.is_enough(), "hardly any memory was removed: {counts:?}");
-        // Memory that is absent in the first round is added for the others.
+        // Absent memory of the first round is added for the other rounds.
         if round == 0 {
             memory.add_memory(pageblocks(start, 34, 40)).unwrap();
         }
     }
 }
 
-/// Two nodes: a pageblock that two zones share, a zone within another, absent memory.
+/// Two nodes, with a pageblock that two zones share, a zone within another, and absent memory.
 fn map(start: Pfn) -> [MemoryRange; 6] {
     let shared = |from: u64, to: u64| frames(start, 8 * 512 + from, 8 * 512 + to);
     let normal = ZoneKind::Normal;

@@ -1,6 +1,5 @@
-//! Tests of the data that `kernel/` reads at boot: the command line, the memory map, a loader's
-//! start info, firmware tables. `kernel/` has no test harness. The tests include cases that no
-//! emulator produces.
+//! Tests of the boot data of `kernel/`: the command line, the memory map, a loader's start info,
+//! firmware tables. `kernel/` has no test harness. Some of the tested cases occur on no emulator.
 
 #![allow(dead_code, unsafe_code)]
 
@@ -21,7 +20,7 @@ mod boot {
     pub(crate) use start_info::StartInfo;
 }
 
-/// The other parts of the kernel that these modules use.
+/// Replacements for other parts of the kernel that these modules use.
 mod cpu {
     pub(crate) const MAX_CPUS: usize = 32;
 }
@@ -41,7 +40,7 @@ mod firmware {
         bytes.as_ptr() as u64
     }
 
-    /// A table: signature and length, and the body after the header.
+    /// A table: a header with signature and length, and a body.
     fn table(signature: &[u8; 4], body: &[u8]) -> &'static [u8] {
         let mut table = signature.to_vec();
         table.extend((36 + body.len() as u32).to_le_bytes());
@@ -50,7 +49,8 @@ mod firmware {
         kept(table)
     }
 
-    /// The root of some tables: a pointer of this revision, and a root table with its entries.
+    /// The root of some tables: a root pointer of this revision, and a root table with their
+    /// addresses.
     fn tables(revision: u8, tables: &[&'static [u8]]) -> Tables {
         let wide = revision > 0;
         let entries = tables.iter().flat_map(|table| {
@@ -71,8 +71,7 @@ mod firmware {
         [&[kind, bytes.len() as u8 + 2], bytes].concat()
     }
 
-    /// A processor by its number: as a local APIC, or as an x2APIC if the number needs more than 8
-    /// bits.
+    /// The entry of a processor: a local APIC, or an x2APIC if the number needs more than 8 bits.
     fn processor(apic: u32, enabled: bool) -> Vec<u8> {
         let flags = u32::from(enabled).to_le_bytes();
         match u8::try_from(apic) {
@@ -262,7 +261,7 @@ fn a_removed_range_is_in_no_region_of_a_memory_map() {
     assert_eq!(map.largest_below(0x10000), Some(left[2]));
     assert_eq!(map.largest_below(0xffff).map(|region| region.bytes()), Some(0x1000));
     assert_eq!(map.largest_below(0x1fff), None);
-    // Up to an address beyond which no region can begin.
+    // A range up to the last possible address.
     map.remove(region(0x3800, u64::MAX));
     assert_eq!(map.regions(), [left[0]]);
 }

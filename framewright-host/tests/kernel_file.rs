@@ -1,6 +1,6 @@
-//! The file of `kernel/`, which has no test harness, is closed while its pages are migrated by
-//! another thread. No CPU walks the page tables. Every migration has ended or was undone before the
-//! file ends.
+//! The file of `kernel/` is closed while another thread migrates its pages. No CPU walks the page
+//! tables. Every migration must end or be undone before the file is dropped. (`kernel/` has no test
+//! harness.)
 
 #![allow(dead_code, unused_imports, unsafe_code)]
 
@@ -72,15 +72,15 @@ mod own {
     pub(crate) use super::memory::{alloc, free};
 }
 
-/// CPU 0 is the first, CPU 1 migrates pages.
+/// CPU 0 closes the file, and CPU 1 migrates pages.
 mod cpu {
     use super::*;
     use std::cell::Cell;
 
     pub(crate) const MAX_CPUS: usize = 2;
-    /// Held during a step of a thread.
+    /// Locked during each step of a thread.
     pub(crate) static AT_WORK: Mutex<()> = Mutex::new(());
-    /// Whether the first CPU has a job for all CPUs.
+    /// Whether CPU 0 has a job for all CPUs.
     pub(crate) static HAS_JOB: AtomicBool = AtomicBool::new(false);
     thread_local! { pub(crate) static NUMBER: Cell<usize> = const { Cell::new(0) }; }
 
@@ -93,7 +93,7 @@ mod cpu {
         &CPUS[NUMBER.get()]
     }
 
-    /// CPUs take part in a job between two steps.
+    /// CPUs join a job between two steps.
     pub(crate) fn run_on_all(job: &(dyn Fn(&'static Cpu) + Sync)) {
         HAS_JOB.store(true, SeqCst);
         let _nobody_works = AT_WORK.lock().unwrap();
@@ -167,7 +167,7 @@ mod paging {
         deferred_flush: DeferredFlush,
     }
 
-    /// No address space has a number here.
+    /// Address spaces have no numbers here.
     pub(crate) struct Found(AddressSpace);
 
     impl Deref for Found {
@@ -180,7 +180,7 @@ mod paging {
 
     impl AddressSpace {
         pub(crate) fn new() -> &'static Self {
-            // SAFETY: entries are words, of which 0 is an empty one.
+            // SAFETY: entries are words, and an empty entry is 0.
             let table = Box::leak(unsafe { Box::<Table>::new_zeroed().assume_init() });
             Box::leak(Box::new(Self { table, deferred_flush: DeferredFlush::new() }))
         }
@@ -207,14 +207,14 @@ mod paging {
     }
 }
 
-/// The result of the migrations that are in progress when the file is closed.
+/// The end of the migrations that are in progress while the file is closed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Way {
     On,
     Back,
 }
 
-/// The kernel's mover, which lets the file begin to close after pages were copied.
+/// The kernel's mover. It lets the file begin to close after pages were copied.
 struct Interrupted<'a> {
     way: Way,
     /// The number of copied pages.
@@ -222,7 +222,7 @@ struct Interrupted<'a> {
     closed: &'a AtomicBool,
 }
 
-// SAFETY: each result is the mover's, or says that the page stays where it is.
+// SAFETY: each result is that of the kernel's mover, or says that the page does not move.
 unsafe impl Mover<HostMachine> for Interrupted<'_> {
     fn claim(&self, frames: FrameRange, effort: &Effort, claims: &mut Claims<'_>) -> ClaimEnd {
         mover::Mover.claim(frames, effort, claims)
@@ -240,7 +240,7 @@ unsafe impl Mover<HostMachine> for Interrupted<'_> {
 
     fn remap(&self, moves: &mut [Move], effort: &Effort, flushed: &Flushed<'_>) {
         self.copied.fetch_add(moves.len() as u64, SeqCst);
-        // The closing thread waits for other CPUs now; or it does not wait, and is done.
+        // By now, the closing thread waits for other CPUs, or has finished without waiting.
         while !cpu::HAS_JOB.load(SeqCst) && !self.closed.load(SeqCst) {
             thread::yield_now();
         }
@@ -266,7 +266,7 @@ fn words() -> &'static [AtomicU64] {
     Box::leak((0..PAGES).map(|_| AtomicU64::new(0)).collect())
 }
 
-/// CPU 1 migrates the pages out of the half of the pageblock around a frame.
+/// CPU 1 migrates the pages from half of the pageblock of a frame.
 fn empty_half_around(pfn: Pfn, mover: &Interrupted<'_>) {
     cpu::NUMBER.set(1);
     let _me = memory::memory().platform().register_as(CpuId::new(1)).unwrap();

@@ -1,4 +1,4 @@
-//! The lock of `kernel/`, which has no test harness, among threads.
+//! Threads contend for the lock of `kernel/`, which has no test harness.
 
 use std::sync::{
     Barrier,
@@ -12,7 +12,7 @@ use lock::QueuedLock;
 #[path = "../../kernel/src/platform/lock.rs"]
 mod lock;
 
-/// The waiting of the kernel: threads yield.
+/// A replacement for the kernel's waiting: threads yield.
 mod wait {
     pub(crate) struct Event;
 
@@ -58,7 +58,8 @@ fn threads_count_exactly() {
                 start.wait();
                 for _ in 0..TURNS {
                     lock.lock(&machine);
-                    // Two steps, so that a lock that does not exclude loses increments.
+                    // A lock without mutual exclusion would lose increments between these two
+                    // steps.
                     let old = sum.load(Relaxed);
                     std::thread::yield_now();
                     sum.store(old + 1, Relaxed);

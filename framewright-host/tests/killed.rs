@@ -1,5 +1,5 @@
-//! A process that is killed while it writes pages back. Afterwards no page on disk is torn, and all data of
-//! acknowledged syncs is there.
+//! A process is killed while it writes pages back. No page on disk is torn then, and all data of acknowledged syncs is
+//! on disk.
 
 #![forbid(unsafe_code)]
 
@@ -19,12 +19,12 @@ use std::{
 
 use setup::{builder, with_memory};
 
-/// Twice as many pages as frames, so that reclaim writes, too.
+/// There are twice as many pages as frames, so that reclaim writes, too.
 const PAGES: u32 = 8192;
 const PAGE: usize = 4096;
-/// Times that a process is killed.
+/// The number of killed processes.
 const KILLS: u32 = 8;
-/// The environment variables that make this program the process to be killed.
+/// The environment variables that make this program behave as the process to kill.
 const FILE: &str = "FRAMEWRIGHT_KILLED_FILE";
 const FROM: &str = "FRAMEWRIGHT_KILLED_FROM";
 
@@ -32,8 +32,8 @@ fn value(page: u32, version: u32) -> u64 {
     u64::from(version) << 32 | u64::from(page)
 }
 
-/// Stores ever higher versions to all pages, syncs, and prints each synced version, until it is killed. (Not
-/// a test: it does nothing unless the test below starts it.)
+/// Repeatedly stores a higher version to all pages, syncs, and prints the synced version, until it is killed. (This is
+/// not a test: it does nothing unless the test below starts it.)
 #[test]
 fn process_to_be_killed() {
     let (Ok(file), Ok(from)) = (env::var(FILE), env::var(FROM)) else { return };
@@ -81,8 +81,7 @@ fn versions(file: &Path) -> Vec<u32> {
     pages.collect()
 }
 
-/// Starts a process that stores from this version on, and kills it during a sync. Returns the last version
-/// that it has synced.
+/// Starts a process that stores versions from this one on, and kills it during a sync. Returns its last synced version.
 fn kill_one(file: &Path, from: u32, random: &mut fastrand::Rng) -> Option<u32> {
     let mut child = Command::new(env::current_exe().unwrap())
         .args(["--exact", "process_to_be_killed", "--nocapture", "--test-threads", "1"])
@@ -99,7 +98,7 @@ fn kill_one(file: &Path, from: u32, random: &mut fastrand::Rng) -> Option<u32> {
         line.clear();
         assert!(out.read_line(&mut line).unwrap() > 0, "the process ended by itself");
     }
-    // A sync takes some ten milliseconds.
+    // A sync lasts a few tens of milliseconds.
     thread::sleep(Duration::from_micros(random.u64(..30_000)));
     child.kill().unwrap();
     child.wait().unwrap();

@@ -1,4 +1,4 @@
-//! Attempts by safe code outside the crate to misuse its interface.
+//! Safe code outside the crate tries to misuse its interface.
 
 #![forbid(unsafe_code)]
 

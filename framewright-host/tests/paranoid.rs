@@ -1,4 +1,4 @@
-//! Hardening `tracked` and `paranoid` on real threads: of two racing frees, one is refused. At
+//! Hardening `tracked` and `paranoid` on real threads. One of two racing frees is refused. At
 //! `paranoid`, with real memory, writes through stale pointers are detected.
 
 use framewright::{
@@ -55,8 +55,8 @@ fn a_write_after_the_free_is_found_with_frame_and_offset() {
         let stale = memory.platform().pointer(pfn, order).unwrap();
         memory.platform().words(&block)[0].store(7, Relaxed);
         token.free(block).unwrap();
-        // SAFETY: inside the mapping, and no other thread uses it; only the allocator's rules are
-        // violated.
+        // SAFETY: the address is inside the mapping, and no other thread uses it. Only the
+        // allocator's rules are violated.
         unsafe { stale.add(5 * FRAME_SIZE + 1234).write(0) };
 
         allocate_and_free_everything(memory, token);
@@ -71,13 +71,13 @@ fn a_write_after_the_free_is_found_with_frame_and_offset() {
 #[test]
 fn a_write_beyond_the_end_of_a_block_is_found() {
     on_cpu(|memory, token| {
-        // All frames are poisoned by a first round.
+        // A first round poisons all frames.
         allocate_and_free_everything(memory, token);
         memory.drain_all();
         let block = token.alloc(Request::new(Order::ZERO, MigrateType::Movable)).unwrap();
         let next = block.pfn().offset(1);
         let neighbour = memory.platform().pointer(next, Order::ZERO).unwrap();
-        // SAFETY: inside the mapping, and no other thread uses it.
+        // SAFETY: the address is inside the mapping, and no other thread uses it.
         unsafe { neighbour.write(1) };
         token.free(block).unwrap();
         allocate_and_free_everything(memory, token);
@@ -133,8 +133,8 @@ fn of_two_frees_that_race_one_is_refused(hardening: Hardening) {
                 let blocks = taken.lock().unwrap().clone();
                 meet.wait();
                 for (pfn, order) in blocks {
-                    // SAFETY: violated by the second of the two frees; the hardening level detects
-                    // that.
+                    // SAFETY: the second of the two frees violates the contract, and the hardening
+                    // level detects that.
                     match unsafe { token.free_raw(pfn, order) } {
                         Ok(()) => won += 1,
                         Err(error) => assert_eq!(error, FreeError::AlreadyFree),

@@ -1,13 +1,14 @@
 //! All operations at once on real threads and real memory.
 //!
-//! Workers allocate blocks of all orders and types, singly and in bulk, write a pattern into every
-//! word of every frame, pass blocks to each other, split them, and verify each word before they
-//! free it. So a frame that was allocated twice, cleared while in use or freed while in use shows
-//! as a word of another worker. Meanwhile a disturber drains CPUs, takes them offline and online,
-//! and isolates pageblocks. At the end all frames are free, in blocks as large as at the beginning.
+//! Workers allocate blocks of all orders and types, singly and in bulk, and write a pattern into
+//! every word of every frame. They send blocks to each other, split them, and verify each word
+//! before they free a block. So if a frame was allocated twice, or was cleared or freed while in
+//! use, a worker finds a wrong word. At the same time, a disturber drains CPUs, makes them go
+//! offline and online, and isolates pageblocks. At the end, all frames are free, in blocks as large
+//! as at the beginning.
 //!
-//! Runs for a few seconds; `FRAMEWRIGHT_STRESS_SECONDS` makes it longer, `FRAMEWRIGHT_STRESS_SEED`
-//! makes other choices.
+//! The test runs for a few seconds. `FRAMEWRIGHT_STRESS_SECONDS` sets its length,
+//! `FRAMEWRIGHT_STRESS_SEED` the random seed.
 
 mod stress {
     pub(crate) mod disturber;
@@ -28,7 +29,7 @@ use stress::{
     pool::{number, run_workers},
 };
 
-/// So small that memory runs out now and then, and is fragmented all the time.
+/// A memory so small that it is sometimes exhausted, and always fragmented.
 const PAGEBLOCKS: u64 = 24;
 const FRAMES: u64 = PAGEBLOCKS * 512;
 
@@ -120,7 +121,7 @@ fn stress(setting: &Setting) {
     tuning.pcp.bulk_free = setting.bulk_free;
     tuning.pcp.high_order_drain = setting.high_order_drain;
     tuning.hardening = setting.hardening;
-    // By default, so few CPUs have no depot.
+    // By default, a memory with so few CPUs has no depot.
     tuning.zone.depot_divisor = Auto::Fixed(16);
     let config = Config::new(&map, setting.workers).with_tuning(tuning);
     let layout = Layout::new::<HostMachine>(&config).unwrap();

@@ -1,10 +1,11 @@
 //! Framewright for kernels that use the [`x86_64`] crate.
 //!
-//! [`Frames`] is a [`Global`] allocator as that crate's [`FrameAllocator`] and [`FrameDeallocator`], for frames of 4 KiB,
-//! 2 MiB and 1 GiB: what its page tables ask for. [`frame_of`] and [`pfn_of`] convert between its frames and blocks.
+//! [`Frames`] implements that crate's [`FrameAllocator`] and [`FrameDeallocator`] with a [`Global`] allocator. Page
+//! tables request frames of 4 KiB, 2 MiB and 1 GiB. [`frame_of`] and [`pfn_of`] convert between that crate's frames and
+//! blocks.
 //!
-//! This is a package of its own so that the library has no dependencies, and need not change its version whenever that
-//! crate does.
+//! This is a separate package, so that the library has no dependencies, and its version does not depend on the version
+//! of that crate.
 
 #![no_std]
 #![deny(unsafe_code)]
@@ -19,7 +20,7 @@ use x86_64::{
     structures::paging::{FrameAllocator, FrameDeallocator, PageSize, PhysFrame},
 };
 
-/// The order of the block that a frame of size `S` is.
+/// The order of a block of size `S`.
 #[must_use]
 pub const fn order_of<S: PageSize>() -> Order {
     match Order::holding(S::SIZE / FRAME_SIZE as u64) {
@@ -29,8 +30,8 @@ pub const fn order_of<S: PageSize>() -> Order {
     }
 }
 
-/// The frame of size `S` that starts with a frame of 4 KiB; `None` if it is not aligned, or beyond the physical
-/// addresses of x86-64.
+/// The frame of size `S` that starts with a frame of 4 KiB. `None` if that start is not aligned, or is beyond the
+/// physical addresses of x86-64.
 #[must_use]
 pub fn frame_of<S: PageSize>(pfn: Pfn) -> Option<PhysFrame<S>> {
     if pfn > Pfn::MAX {
@@ -45,7 +46,8 @@ pub fn pfn_of<S: PageSize>(frame: PhysFrame<S>) -> Pfn {
     Pfn::containing(frame.start_address().as_u64())
 }
 
-/// An allocator of frames for page tables and pages: a reference, which is copied.
+/// An allocator of frames for page tables and pages. It is a reference, so copies allocate from the
+/// same memory.
 pub struct Frames<P: Pinning + 'static, const CPUS: usize> {
     global: &'static Global<P, CPUS>,
     request: Request,
@@ -60,13 +62,14 @@ impl<P: Pinning, const CPUS: usize> Clone for Frames<P, CPUS> {
 impl<P: Pinning, const CPUS: usize> Copy for Frames<P, CPUS> {}
 
 impl<P: Pinning, const CPUS: usize> Frames<P, CPUS> {
-    /// Frames that cannot move, such as page tables, which that crate zeroes itself.
+    /// Allocates frames that cannot move, such as page tables. They are not zeroed, because the
+    /// `x86_64` crate zeroes page tables itself.
     #[must_use]
     pub const fn new(global: &'static Global<P, CPUS>) -> Self {
         Self::with(global, Request::new(Order::ZERO, MigrateType::Unmovable))
     }
 
-    /// Frames as `request` describes them, whose order does not matter.
+    /// Allocates frames as `request` describes them. The order of the request is ignored.
     #[must_use]
     pub const fn with(global: &'static Global<P, CPUS>, request: Request) -> Self {
         Self { global, request }
@@ -76,7 +79,7 @@ impl<P: Pinning, const CPUS: usize> Frames<P, CPUS> {
     ///
     /// # Errors
     ///
-    /// The reason, which [`FrameAllocator::allocate_frame`] cannot tell.
+    /// The reason of the failure. [`FrameAllocator::allocate_frame`] cannot return it.
     pub fn allocate<S: PageSize>(&self) -> Result<PhysFrame<S>, GlobalError> {
         let (pfn, _) = self.global.alloc(self.request.of_order(order_of::<S>()))?.into_raw();
         // A block is aligned to its size.
@@ -93,8 +96,8 @@ unsafe impl<S: PageSize, P: Pinning, const CPUS: usize> FrameAllocator<S> for Fr
 }
 
 impl<S: PageSize, P: Pinning, const CPUS: usize> FrameDeallocator<S> for Frames<P, CPUS> {
-    /// A free that hardening refuses is reported through
-    /// [`Platform::corruption`](framewright::Platform::corruption).
+    /// If hardening refuses the free, [`Platform::corruption`](framewright::Platform::corruption)
+    /// reports that.
     #[allow(unsafe_code)]
     unsafe fn deallocate_frame(&mut self, frame: PhysFrame<S>) {
         // SAFETY: the caller promises that the frame is unused; it was allocated as a block of this order.

@@ -1,4 +1,4 @@
-//! Page tables of the `x86_64` crate in memory of this library.
+//! Page tables of the `x86_64` crate in frames of this library.
 
 use framewright::{Config, FrameRange, Global, Order, Pfn, global::OneCpu};
 use framewright_x86_64::{Frames, frame_of, order_of, pfn_of};
@@ -19,7 +19,7 @@ fn page_tables_take_frames_and_give_them_back() {
     // Physical address 0 is mapped at the start of a buffer.
     let ram = vec![0u8; (FRAMES + 1) << 12].leak();
     let offset = ram.as_mut_ptr().expose_provenance().next_multiple_of(4096);
-    // Frame 0 stays out of the map.
+    // The map excludes frame 0.
     let map = [FrameRange::new(Pfn::new(1), Pfn::new(FRAMES as u64)).unwrap().into()];
     // SAFETY: all frames of the map are mapped at the offset; this thread alone uses the allocator.
     let machine = unsafe { OneCpu::new(offset, |report| panic!("{report}")) };
@@ -32,12 +32,12 @@ fn page_tables_take_frames_and_give_them_back() {
     let top: PhysFrame<Size4KiB> = frames.allocate().unwrap();
     let at = VirtAddr::new(offset as u64);
     let top_at = (at + top.start_address().as_u64()).as_mut_ptr::<PageTable>();
-    // SAFETY: the frame is mapped there, and ours.
+    // SAFETY: the frame is mapped there, and belongs to this test.
     let table = unsafe {
         top_at.write(PageTable::new());
         &mut *top_at
     };
-    // SAFETY: all frames that tables come from are mapped at the offset. No CPU uses these tables.
+    // SAFETY: all frames for tables are mapped at the offset. No CPU uses these tables.
     let mut mapper = unsafe { OffsetPageTable::new(table, at) };
     let page: Page<Size4KiB> = Page::containing_address(VirtAddr::new(0x7000_1234_5000));
     let target: PhysFrame<Size4KiB> = frames.allocate().unwrap();
@@ -52,7 +52,7 @@ fn page_tables_take_frames_and_give_them_back() {
     let (unmapped, flush) = mapper.unmap(page).unwrap();
     flush.ignore();
     assert_eq!(unmapped, target);
-    // SAFETY: no CPU uses these tables, and the frames are used no longer.
+    // SAFETY: no CPU uses these tables, and the frames are no longer in use.
     unsafe {
         mapper.clean_up(&mut frames);
         frames.deallocate_frame(target);
@@ -63,7 +63,7 @@ fn page_tables_take_frames_and_give_them_back() {
     let huge: PhysFrame<Size2MiB> = frames.allocate().unwrap();
     assert!(huge.start_address().is_aligned(2u64 << 20));
     assert!(frames.allocate::<Size1GiB>().is_err(), "there is no GiB");
-    // SAFETY: the frame is used no longer.
+    // SAFETY: the frame is no longer in use.
     unsafe { frames.deallocate_frame(huge) };
     memory.drain_all();
     memory.check().unwrap();

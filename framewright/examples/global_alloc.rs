@@ -1,7 +1,7 @@
 //! A bridge to `GlobalAlloc`, for kernels without a slab allocator: `cargo run -p framewright --example global_alloc`.
 //!
-//! Each allocation is a block of whole frames. That suffices for a kernel that begins, and for large objects always.
-//! Small objects belong into a slab or heap that takes its memory from here.
+//! Each allocation is a block of whole frames. That is enough for large objects, and for all objects of a new kernel.
+//! Later, small objects belong in a slab allocator that allocates its memory here.
 
 use std::{
     alloc::{GlobalAlloc, Layout},
@@ -20,12 +20,12 @@ static MEMORY: Global<OneCpu, 1> = Global::new();
 /// In a kernel: `#[global_allocator] static HEAP: Heap = Heap;`
 struct Heap;
 
-/// The order of the block that an allocation gets: blocks are aligned to their size.
+/// The order of a block for an allocation. Blocks are aligned to their size.
 fn order_of(layout: Layout) -> Option<Order> {
     Order::holding(layout.size().max(layout.align()).div_ceil(FRAME_SIZE) as u64)
 }
 
-// SAFETY: a block has the size of the layout at least, is aligned to its own size, and has one owner until it is freed.
+// SAFETY: a block is at least as large as the layout, is aligned to its own size, and has one owner until it is freed.
 unsafe impl GlobalAlloc for Heap {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         let Some(order) = order_of(layout) else { return null_mut() };
@@ -41,7 +41,7 @@ unsafe impl GlobalAlloc for Heap {
         let Some(order) = order_of(layout) else { return };
         // The offset of this machine is 0.
         let pfn = Pfn::containing(object.addr() as u64);
-        // SAFETY: the object is a block of that order, which its owner uses no longer. A refusal has been reported.
+        // SAFETY: the object is a block of that order, and its owner no longer uses it. The machine prints a refusal.
         let _ = unsafe { MEMORY.free_raw(pfn, order) };
     }
 }

@@ -1,4 +1,4 @@
-//! Memory in use at boot, a map that arrives in pieces, ranges of any length: `cargo run -p framewright --example hotplug`.
+//! Memory in use at boot, a memory map in pieces, ranges of any length: `cargo run -p framewright --example hotplug`.
 
 use std::{error::Error, mem::MaybeUninit};
 
@@ -20,9 +20,9 @@ fn main() -> Result<(), Box<dyn Error>> {
         frames(0, 1000).into(),
         // In use from the start, and freed when the initrd has been unpacked.
         MemoryRange::from(initrd).in_use(),
-        // The boot loader reports the rest bit by bit, and not above this.
+        // The boot loader reports the rest of this range in pieces.
         MemoryRange::from(frames(3000, 65_536)).in_pieces(),
-        // Whole pageblocks that may be plugged in later.
+        // Whole pageblocks for memory that is added later.
         hotplug.absent(),
     ];
     let config = Config::new(&map, 1);
@@ -37,21 +37,21 @@ fn main() -> Result<(), Box<dyn Error>> {
     let memory = MEMORY.memory()?;
     println!("{} frames, {} of them free", memory.managed(), memory.free());
 
-    // Pieces come in any order. What overlaps is refused.
+    // The order of the pieces does not matter. A piece that overlaps another is refused.
     memory.add_memory(frames(20_000, 60_000))?;
     memory.add_memory(frames(3000, 20_000))?;
     let refused = memory.add_memory(frames(59_999, 60_001)).expect_err("it overlaps");
     println!("refused: {refused}");
     println!("{} frames, {} of them free", memory.managed(), memory.free());
 
-    // The initrd is freed in two parts. Each range in use is handed out once.
+    // The initrd is freed in two parts. A range in use can be taken only once.
     let extent = memory.take_in_use(initrd)?;
     let (unpacked, rest) = extent.split_at(Pfn::new(2000)).map_err(|_| "not inside")?;
     memory.free_extent(unpacked).map_err(|_| "another memory")?;
     memory.free_extent(rest).map_err(|_| "another memory")?;
     println!("again: {}", memory.take_in_use(initrd).expect_err("it has been handed out"));
 
-    // Any number of frames, aligned as a device wants them, freed in any parts.
+    // A range can have any number of frames and an alignment, and can be freed in parts.
     let aligned = Order::new(8).ok_or("no such order")?;
     let buffer = memory
         .alloc_contiguous(&Contiguous::new(10_000, MigrateType::Unmovable).aligned(aligned))?;
@@ -61,7 +61,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     memory.free_extent(high).map_err(|_| "another memory")?;
     memory.free_extent(low).map_err(|_| "another memory")?;
 
-    // Pageblocks come and go.
+    // Pageblocks can be added and removed.
     memory.add_memory(hotplug.frames)?;
     println!("plugged in: {} frames", memory.managed());
     memory.remove_memory(hotplug.frames, &mut |busy| println!("in use: {busy}"))?;

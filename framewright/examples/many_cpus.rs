@@ -1,6 +1,6 @@
 //! A static allocator for many CPUs, with a fair lock: `cargo run -p framewright --example many_cpus`.
 //!
-//! Threads of this process are the CPUs. Comments say what a kernel does instead.
+//! The CPUs are threads of this process. Comments describe the code of a kernel.
 
 use std::{cell::Cell, error::Error, mem::MaybeUninit, thread};
 
@@ -25,7 +25,7 @@ struct Machine;
 
 // SAFETY: the lock is the library's own. Owners of lists use try-locks, which need no barrier on other CPUs.
 unsafe impl Platform for Machine {
-    /// Serves in the order of arrival.
+    /// A ticket lock serves CPUs in their order of arrival.
     type Lock = TicketLock;
     type Word = PlainWord;
     /// In a kernel: the interrupt flag as it was before.
@@ -34,8 +34,8 @@ unsafe impl Platform for Machine {
     fn irq_save(&self) {}
     fn irq_restore(&self, (): ()) {}
 
-    /// A kernel that can interrupt other CPUs says `Biased`: then allocating and freeing execute no atomic
-    /// read-modify-write.
+    /// A kernel that can interrupt other CPUs returns `Biased`. Then the fast paths of allocating and freeing execute
+    /// no atomic read-modify-write.
     fn owner_lock(&self) -> OwnerLock {
         OwnerLock::Trylock
     }
@@ -61,7 +61,7 @@ unsafe impl Platform for Machine {
 
 impl Probe for Machine {}
 
-// SAFETY: every thread of this program that allocates is a CPU of its own.
+// SAFETY: every allocating thread of this program is a separate CPU.
 unsafe impl Pinning for Machine {
     type Pin = ();
 
@@ -73,7 +73,7 @@ unsafe impl Pinning for Machine {
     fn unpin(&self, (): ()) {}
 }
 
-/// What an interrupt handler does: it never waits. It may have interrupted an allocation on its CPU.
+/// An interrupt handler. It must not wait, because it may have interrupted an allocation on its CPU.
 fn handler() -> Option<Block<'static>> {
     MEMORY.alloc(Request::new(Order::ZERO, MigrateType::Unmovable).atomic()).ok()
 }

@@ -1,6 +1,6 @@
 //! From a memory map to a page, on one CPU: `cargo run -p framewright --example one_cpu`.
 //!
-//! A kernel takes the map from its boot loader. Here a buffer of this process is the machine's memory.
+//! A kernel gets the memory map from its boot loader. Here, a buffer of this process serves as physical memory.
 
 use std::{error::Error, slice};
 
@@ -13,7 +13,7 @@ static MEMORY: Global<OneCpu, 1> = Global::new();
 
 const PAGE: Request = Request::new(Order::ZERO, MigrateType::Movable);
 
-/// 16 MiB that this program never frees, as the boot loader would report it.
+/// A leaked buffer of 16 MiB, in the form of a boot loader's report.
 fn ram() -> Option<FrameRange> {
     let bytes = vec![0u8; 16 << 20].leak();
     let start = bytes.as_mut_ptr().expose_provenance() as u64;
@@ -28,17 +28,17 @@ fn main() -> Result<(), Box<dyn Error>> {
     MEMORY.init_in_map(machine, &Config::new(&map, 1))?;
     let page = MEMORY.alloc(PAGE.zeroed())?;
 
-    // SAFETY: the page is ours until it is freed.
+    // SAFETY: the page belongs to this function until it is freed.
     let contents = unsafe { slice::from_raw_parts_mut(machine.address(page.pfn()), 4096) };
     assert!(contents.iter().all(|byte| *byte == 0));
     contents.fill(1);
 
-    // A page-table entry remembers a physical address. The page is freed by number when it is unmapped.
+    // A page-table entry stores only a physical address. So an unmapped page is freed by number.
     let (pfn, order) = page.into_raw();
     let address = pfn.address();
     println!("a page at physical address {address:#x}");
     let pfn = Pfn::from_address(address).ok_or("an entry names a whole frame")?;
-    // SAFETY: the page was ours, and nobody uses it any more.
+    // SAFETY: the page belonged to this function, and is no longer in use.
     unsafe { MEMORY.free_raw(pfn, order) }?;
 
     let memory = MEMORY.memory()?;

@@ -97,9 +97,9 @@
 //!
 //! # Locks and callbacks
 //!
-//! Lock order, outermost first: the embedder's own locks, the LRU lists of a node, the lists of a CPU, the
-//! zone. No code of the embedder is called under the last three, except the wait hook of these
-//! locks themselves.
+//! Lock order, outermost first: the embedder's own locks, the LRU lists of a node, the lists of a CPU, the zone. Under
+//! the last three, the library calls no code of the embedder except [`Platform::wait`] for these locks, interrupt
+//! masking, and the hooks of a simulator ([`Probe`](platform::Probe)).
 
 #![no_std]
 #![deny(unsafe_code)]

@@ -15,8 +15,7 @@ use loom::{cell::UnsafeCell, model::Builder, sync::Arc, thread};
 const PAGE: Request = Request::new(Order::ZERO, MigrateType::Movable);
 const CPU: CpuId = CpuId::new(0);
 
-/// The frames of one whole pageblock. In a partial pageblock the owner's fast path would not be
-/// taken.
+/// The frames of one whole pageblock. The owner's fast path is not taken in a partial pageblock.
 const FRAMES: u64 = 512;
 
 /// A small memory with one CPU that lives as long as the process.

@@ -1,5 +1,5 @@
-//! One test for each bad raw free that must be refused at the call at `checked`. At `off` the same
-//! frees corrupt at most the metadata and the frames of the caller, never the process.
+//! One test for each bad raw free that `checked` must refuse at the call. At `off`, the same frees
+//! corrupt at most the metadata and the frames of the caller, never the process.
 #![cfg(not(framewright_loom))]
 
 mod support;
@@ -16,7 +16,7 @@ use support::machine::{Machine, Metadata, cpu, order};
 const MAP: [(u64, u64); 2] = [(0x400, 0x600), (0x700, 0x900)];
 const MANAGED: u64 = 0x400;
 
-/// The outcome of a bad raw free.
+/// The way in which a bad raw free is refused.
 #[derive(Debug, PartialEq, Eq)]
 enum Refused {
     /// The call returned the error.
@@ -58,7 +58,7 @@ fn alloc<'m>(token: &mut Token<'_, 'm>, of_order: u8) -> Block<'m> {
     token.alloc(Request::new(order(of_order), MigrateType::Movable)).unwrap()
 }
 
-/// Attempts a bad free, and asserts that it was refused and has changed nothing.
+/// Attempts a bad free. Asserts that it is refused and changes nothing.
 fn refused(
     memory: &Memory<'_, Machine>,
     token: &mut Token<'_, '_>,
@@ -88,7 +88,7 @@ fn refused(
     }
 }
 
-/// As [`refused`]; the call must return the error.
+/// As [`refused`], and asserts that the call returns this error.
 fn refused_as(
     error: FreeError,
     memory: &Memory<'_, Machine>,
@@ -99,7 +99,7 @@ fn refused_as(
     assert_eq!(refused(memory, token, pfn, of_order), Refused::AtOnce(error));
 }
 
-/// All orders; Miri, which is slow, tries only those that are handled differently.
+/// All orders. Miri is slow, so it tests only one order of each kind.
 fn orders() -> impl Iterator<Item = u8> {
     (0..=9).filter(|of_order| !cfg!(miri) || [0, 2, 6, 7, 9].contains(of_order))
 }
@@ -145,7 +145,7 @@ fn a_double_free_is_refused_while_the_first_is_on_a_list() {
             let reports = memory.platform().take_reports();
             let what = Finding::BadFree(FreeError::AlreadyFree);
             assert_eq!(reports, [Corruption { pfn, order: size, what, count: 1 }]);
-            // One of two requests gets the block; the other gets a different one, if any is free.
+            // One of two requests gets the block. The other gets a different block, or none.
             let request = Request::new(size, MigrateType::Movable);
             let got: Vec<_> = (0..2).filter_map(|_| token.alloc(request).ok()).collect();
             assert_eq!(got[0].pfn(), pfn);
@@ -164,7 +164,8 @@ fn a_double_free_is_refused_while_the_first_is_in_the_store() {
         let frames: Vec<Pfn> = (0..400).map(|_| alloc(token, 0).into_raw().0).collect();
         // SAFETY: they were blocks until `into_raw`.
         let mut free = |pfn: Pfn| unsafe { token.free_raw(pfn, Order::ZERO) };
-        // The frames are far more than a ring holds; neighbours are freed far apart.
+        // There are far more frames than a ring can contain, and neighbours are freed far apart in
+        // time.
         let scattered = |i: usize| frames[i * 7 % 400];
         (0..400).for_each(|i| free(scattered(i)).unwrap());
         assert!(memory.held_by_cpus() > 200, "most of them are still on the lists");
@@ -307,7 +308,8 @@ fn a_frame_that_waits_on_the_list_of_another_cpu_is_refused() {
 
 #[test]
 fn a_block_of_another_memory_is_given_back() {
-    // Two memories whose blocks the compiler cannot tell apart, because their lifetimes are equal.
+    // The compiler cannot distinguish blocks of these two memories, because their lifetimes are
+    // equal.
     let (mut theirs, mut ours) = (metadata(), metadata());
     let memories = [memory_in(&mut theirs, Hardening::Off), memory_in(&mut ours, Hardening::Off)];
     let [theirs, ours] = &memories;
@@ -343,8 +345,8 @@ fn reports_count_and_name_the_first() {
 
 // ---- at `off` ---------------------------------------------------------------------------------
 
-/// Raw frees are trusted at `off`, so the metadata may be wrong afterwards. But no call may panic,
-/// hang, or access memory that is not the allocator's (Miri checks this).
+/// At `off`, raw frees are trusted, so the metadata may be wrong afterwards. But no call may panic,
+/// hang, or access memory outside the allocator (Miri checks this).
 #[test]
 fn at_off_bad_frees_corrupt_only_the_metadata() {
     type BadFree = fn(Pfn) -> (Pfn, u8);

@@ -1,5 +1,5 @@
-//! A platform may call any method from its trace hook, because no lock is held there. So tests use
-//! the hook to run code at the worst moment.
+//! A platform may call any method from its trace hook, because the library holds no lock there. So
+//! the tests use the hook to run code at the worst moment.
 #![cfg(not(framewright_loom))]
 
 use framewright::{
@@ -12,7 +12,7 @@ use std::{
 
 use framewright_fakes::{FakePlatform, TracedPlatform, leaked};
 
-/// A memory, and whether its hook has still to run.
+/// A memory, and whether its hook must still run.
 struct Traced {
     memory: &'static Memory<'static, TracedPlatform>,
     armed: AtomicBool,
@@ -26,7 +26,7 @@ impl Deref for Traced {
     }
 }
 
-/// A memory of 64 pageblocks on two CPUs. It runs `then` once, at the first event that `when` selects.
+/// A memory of 64 pageblocks on two CPUs. The hook runs `then` once, at the first event that `when` selects.
 fn memory(when: fn(&Event) -> bool, then: fn(&'static Traced, &Event)) -> &'static Traced {
     let map = [FrameRange::new(Pfn::new(0), Pfn::new(64 * 512)).unwrap().into()];
     let config = Config::new(&map, 2);
@@ -129,7 +129,7 @@ fn a_tracer_may_add_and_remove_memory_while_a_removal_drains_lists() {
     memory.check().unwrap();
 }
 
-/// Runs an operation that drains lists, during which the trace hook panics.
+/// Runs an operation that drains lists. The trace hook panics during the drain.
 fn interrupted(run: impl FnOnce(&'static Traced)) -> &'static Traced {
     let when = |event: &Event| matches!(event, Event::PagePcpuDrain { .. });
     let memory = memory(when, |_, _| panic!("the trace hook panics"));
@@ -141,7 +141,7 @@ fn interrupted(run: impl FnOnce(&'static Traced)) -> &'static Traced {
 
 #[test]
 fn an_isolation_that_panics_is_undone() {
-    // Frames that the drain before the isolation still has to report.
+    // The drain before the isolation must still report some frames.
     static LEFT: AtomicU64 = AtomicU64::new(0);
     let memory = memory(
         |event| matches!(event, Event::PagePcpuDrain { .. }),
@@ -149,7 +149,7 @@ fn an_isolation_that_panics_is_undone() {
             let left = LEFT.fetch_sub(1, Ordering::Relaxed);
             assert!(left > 0, "the trace hook panics");
             if left == 1 {
-                // For the drain that comes after the isolation.
+                // The drain after the isolation needs these frames.
                 fill_lists(memory, 0);
             }
             memory.armed.store(true, Ordering::Relaxed);

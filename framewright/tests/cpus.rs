@@ -1,5 +1,5 @@
-//! CPUs: claimed by one owner at a time, taken offline and online; and pageblocks that are isolated
-//! from all of them.
+//! CPUs with one owner at a time, which go offline and online; and pageblocks that are isolated
+//! from all CPUs.
 #![cfg(not(framewright_loom))]
 
 mod support;
@@ -62,7 +62,7 @@ fn an_offline_cpu_holds_no_frames_and_has_no_token() {
     });
 }
 
-/// The number of frames of the first zone that each CPU may hold.
+/// The maximum number of frames of the first zone on the lists of each CPU.
 fn highs(memory: &Memory<'_, Machine>) -> Vec<u64> {
     memory.pagesets(ZoneId::default()).map(|pageset| pageset.high).collect()
 }
@@ -79,7 +79,7 @@ fn online_cpus_share_the_capacity_of_lists() {
         assert_eq!(highs(memory), [128, 0]);
         memory.cpu_online(cpu(1)).unwrap();
         assert_eq!(highs(memory), [64, 64]);
-        // The lists of the CPU that is online again are in use again.
+        // The CPU is online again, and its lists are in use again.
         let mut token = memory.cpu(cpu(1)).unwrap();
         let block = token.alloc(PAGE).unwrap();
         token.free(block).unwrap();
@@ -115,7 +115,7 @@ fn an_isolated_pageblock_is_drained_and_serves_no_request() {
         assert!(isolated.range().contains(before.pfn()));
         let twice = memory.isolate(before.pfn()).unwrap_err();
         assert_eq!(twice, IsolateError::AlreadyIsolated);
-        // Neighbours of `before` were on the list of the CPU.
+        // The list of the CPU contained neighbours of `before`.
         let blocks: Vec<_> = std::iter::from_fn(|| token.alloc(PAGE).ok()).collect();
         assert_eq!(blocks.len(), 512);
         assert!(blocks.iter().all(|block| !isolated.range().contains(block.pfn())));

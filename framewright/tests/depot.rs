@@ -1,4 +1,4 @@
-//! The depot: blocks that one CPU frees in any order are allocated by another, and no request fails
+//! The depot: one CPU frees blocks in any order, and another allocates them. No request fails
 //! because of the depot.
 #![cfg(not(framewright_loom))]
 
@@ -49,7 +49,7 @@ fn take<'m>(token: &mut Token<'_, 'm>, request: Request, count: u64) -> Vec<Bloc
     (0..count).map(|_| token.alloc(request).unwrap()).collect()
 }
 
-/// Frees blocks so that neighbours in memory are freed long after one another.
+/// Frees blocks in an order that frees neighbours in memory far apart in time.
 fn scatter<'m>(token: &mut Token<'_, 'm>, blocks: Vec<Block<'m>>) {
     let mut blocks: Vec<_> = blocks.into_iter().map(Some).collect();
     for first in 0..128 {
@@ -59,7 +59,7 @@ fn scatter<'m>(token: &mut Token<'_, 'm>, blocks: Vec<Block<'m>>) {
     }
 }
 
-/// Frees pages until some are in the depot; the lists are empty afterwards.
+/// Frees pages until some are in the depot. The lists are empty afterwards.
 fn fill_depot(memory: &Memory<'_, Machine>) {
     let mut token = memory.cpu(cpu(0)).unwrap();
     let blocks = take(&mut token, PAGE, FRAMES / 2);
@@ -179,7 +179,8 @@ fn the_depot_is_returned_before_types_mix() {
     });
 }
 
-/// With a depot as large as on servers, far more than one hold gives back.
+/// The depot is as large as on servers, and contains far more blocks than one hold of the lock
+/// returns.
 #[test]
 fn all_depot_blocks_of_a_type_are_returned_before_types_mix() {
     const LARGE: u64 = 1 << 17;
@@ -290,8 +291,8 @@ fn a_double_free_of_a_block_in_the_depot_is_refused_when_it_reaches_the_maps() {
         scatter(&mut token, blocks);
         token.drain();
         assert!(memory.in_depots() > 0);
-        // SAFETY: violated on purpose, the frame is free. At `checked` the free is refused when the
-        // block reaches the maps.
+        // SAFETY: violated on purpose, because the frame is free. `checked` refuses the free when
+        // the block reaches the maps.
         let _ = unsafe { token.free_raw(pfn, Order::ZERO) };
         memory.drain_all();
         let reports: u32 = memory.platform().take_reports().iter().map(|it| it.count).sum();
@@ -331,8 +332,8 @@ fn one_hold_serves_all_orders() {
     });
 }
 
-/// The bad free that the table at [`CpuToken::free_raw`] lists as not detected at the call by
-/// *checked*: it is refused when the frame reaches the zone.
+/// The table at [`CpuToken::free_raw`] lists this bad free as not detected at the call by
+/// *checked*. It is refused when the frame reaches the zone.
 #[test]
 fn a_raw_free_of_a_block_in_the_depot_is_refused_in_the_zone() {
     on_memory(|memory| {

@@ -17,18 +17,18 @@ const PAGE: Request = Request::new(Order::ZERO, MigrateType::Movable);
 const FRAMES: u64 = 4096;
 
 thread_local! {
-    /// The CPU that the thread is.
+    /// The CPU number of the thread.
     static CPU: Cell<u16> = const { Cell::new(0) };
-    /// Calls of `pin` that were not undone.
+    /// The number of calls of `pin` without `unpin`.
     static PINS: Cell<u32> = const { Cell::new(0) };
-    /// What an interrupt handler does in the middle of a request.
+    /// The work of an interrupt handler during a request.
     static HANDLER: Cell<Option<fn()>> = const { Cell::new(None) };
 }
 
-/// A machine whose CPUs are threads, each on a CPU of its own.
+/// A machine with threads as its CPUs.
 struct Threads;
 
-// SAFETY: the lock is the library's own; owners use try-locks, which need no barrier.
+// SAFETY: the lock is the library's. Owners use try-locks, which need no barrier.
 unsafe impl Platform for Threads {
     type Lock = SpinFlag;
     type Word = PlainWord;
@@ -74,7 +74,7 @@ impl Relief for Threads {
     }
 }
 
-// SAFETY: each thread that uses an allocator of these tests is another CPU, or the only thread that uses it.
+// SAFETY: the threads that share an allocator of these tests are different CPUs.
 unsafe impl Pinning for Threads {
     type Pin = ();
 
@@ -105,7 +105,7 @@ fn start<const CPUS: usize>(
     global.init(Threads, &config, &mut buffer[start..])
 }
 
-/// Everything is free again, and nobody is pinned.
+/// Asserts that all frames are free again, and that no thread is pinned.
 fn end<const CPUS: usize>(global: &'static Global<Threads, CPUS>) {
     let memory = global.memory().unwrap();
     memory.drain_all();
@@ -127,7 +127,7 @@ fn nothing_works_before_it_is_initialised_and_once_is_enough() {
     assert_eq!(raw, Err(FreeError::NotOurs));
     start(&OTHER, 1).unwrap();
     let foreign = GLOBAL.free(OTHER.alloc(PAGE).unwrap()).unwrap_err();
-    // What fails leaves it as it was.
+    // A failed call changes nothing.
     let many = GlobalInitError::TooManyCpus { declared: 2, given: 3 };
     assert_eq!(start(&GLOBAL, 3), Err(many));
     assert_eq!(many.to_string(), "the memory has 3 CPUs; the allocator was declared for 2");
@@ -221,7 +221,7 @@ fn a_handler_allocates_and_frees_while_the_token_is_in_use() {
     INTERRUPTED.free(held.pop().unwrap()).unwrap();
     INTERRUPTED.memory().unwrap().drain_all();
     HANDLER.set(Some(|| {
-        // The request below waits, with the token of the CPU.
+        // The request below waits while it uses the token of the CPU.
         let block = INTERRUPTED.alloc(PAGE.atomic()).unwrap();
         let claimed = INTERRUPTED.memory().unwrap().cpu(CpuId::new(0));
         assert!(claimed.is_err(), "the interrupted request has the token");
@@ -230,9 +230,9 @@ fn a_handler_allocates_and_frees_while_the_token_is_in_use() {
         INTERRUPTED.free(block).unwrap();
         let block = INTERRUPTED.alloc(PAGE.atomic()).unwrap();
         let (pfn, order) = block.into_raw();
-        // SAFETY: the block was ours.
+        // SAFETY: the block belonged to this test.
         unsafe { INTERRUPTED.free_raw(pfn, order) }.unwrap();
-        // SAFETY: there is no excuse, but it must be refused; and these frames exist in arithmetic only.
+        // SAFETY: violated on purpose. The call must refuse the free, and these frames do not exist.
         let twice = unsafe { INTERRUPTED.free_raw(pfn, order) };
         assert_eq!(twice, Err(FreeError::AlreadyFree));
     }));
@@ -263,7 +263,7 @@ fn a_token_that_somebody_else_has_is_named() {
     end(&GLOBAL);
 }
 
-/// Memory that is really there, and its first frame as if physical address 0 were mapped at address 0.
+/// Real memory of this process. Its frames are numbered as if physical address 0 were mapped at address 0.
 fn ram(frames: u64) -> FrameRange {
     let bytes = (frames + 1) as usize * 4096;
     let start = vec![0u8; bytes].leak().as_mut_ptr().expose_provenance().next_multiple_of(4096);
@@ -277,7 +277,7 @@ fn from_a_map_to_a_page_on_one_cpu() {
     let small = FrameRange::new(frames.end(), frames.end().offset(1)).unwrap();
     // The last range has no space for the metadata.
     let map = [frames.into(), small.into()];
-    // SAFETY: each frame is mapped at its own address; this thread alone uses it.
+    // SAFETY: each frame is mapped at its own address, and only this thread uses the allocator.
     let machine = unsafe { OneCpu::new(0, |report| panic!("{report}")) };
     let config = Config::new(&map[..1], 1);
     GLOBAL.init_in_map(machine, &config).unwrap();
@@ -302,7 +302,8 @@ fn a_map_without_space_for_metadata_is_refused() {
     static GLOBAL: Global<OneCpu, 1> = Global::new();
     let map = [range(0, 3).into(), framewright::MemoryRange::from(range(512, 5120)).in_use()];
     let config = Config::new(&map, 1);
-    // SAFETY: nothing is mapped, and nothing is accessed: the map has no space.
+    // SAFETY: no frame is mapped, but none is accessed, because the map has no space for the
+    // metadata.
     let machine = unsafe { OneCpu::new(0, |report| panic!("{report}")) };
     let refused = GLOBAL.init_in_map(machine, &config);
     assert!(matches!(refused, Err(GlobalInitError::NoSpace { .. })), "{refused:?}");

@@ -1,4 +1,4 @@
-//! The simulation hooks: reports to a simulator, and rare outcomes that it forces.
+//! The simulation hooks: reports to a simulator, and rare outcomes that the simulator forces.
 #![cfg(not(any(framewright_loom, framewright_tso)))]
 
 use std::{
@@ -36,7 +36,7 @@ impl Heard {
     fn touch(&mut self, line: Line, access: Access, miss: Miss) {
         self.touched.entry(line).or_default().push((access, miss));
         let needs = match line {
-            // A raw free reads the map of heads without the lock, and only relies on a
+            // A raw free reads the map of heads without the lock, and relies only on a
             // confirmation.
             Line::Heads(..) if access == Access::Read => return,
             Line::Map(zone, _)
@@ -55,7 +55,7 @@ impl Heard {
 
     fn enter(&mut self, section: Section) {
         let inside = &mut self.inside;
-        // The lists of a CPU are entered before the zone, which is innermost.
+        // The lists of a CPU are entered before the zone. The zone is innermost.
         assert!(inside.len() < 2 && !matches!(inside.last(), Some(Section::Zone(_))), "{inside:?}");
         inside.push(section);
     }
@@ -279,7 +279,7 @@ fn a_raw_free_that_cannot_search_the_lists_goes_to_the_zone() {
 #[test]
 fn a_raw_free_takes_the_lock_only_if_lists_and_heads_do_not_decide() {
     for (size, locks) in [(0, 0), (1, 1)] {
-        // A refill takes the buddy of the frame as well.
+        // A refill also allocates the buddy of the frame.
         with_memory(&[("pcp.batch", "63")], |memory, machine| {
             let mut token = memory.cpu(cpu(0)).unwrap();
             let block = token.alloc(Request::new(order(size), MigrateType::Movable)).unwrap();
@@ -300,7 +300,7 @@ fn a_zone_that_is_forced_empty_is_tried_again() {
     for site in [Site::Refill, Site::SlowPath] {
         with_memory(&[], |memory, machine| {
             let mut token = memory.cpu(cpu(0)).unwrap();
-            // If the zone is forced empty once, the next walk finds a block.
+            // The zone is forced empty only once, and the next walk finds a block.
             machine.forces(site, 1);
             let block = token.alloc(PAGE).unwrap();
             token.free(block).unwrap();
@@ -329,7 +329,7 @@ fn a_deferred_bulk_free_happens_later() {
     });
 }
 
-/// Callers that can do without a lock leave it to other CPUs when this is `true`.
+/// If `is_held` returns `true`, callers that do not need the lock do not wait for it.
 #[test]
 fn a_held_flag_reports_that_it_is_held() {
     let machine: FakePlatform = FakePlatform::default();
@@ -337,7 +337,7 @@ fn a_held_flag_reports_that_it_is_held() {
     assert!(!lock.is_held(&machine));
     lock.lock(&machine);
     assert!(lock.is_held(&machine));
-    // SAFETY: it was taken above.
+    // SAFETY: the lock was acquired above.
     unsafe { lock.unlock(&machine) };
     assert!(!lock.is_held(&machine));
 }

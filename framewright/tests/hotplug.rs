@@ -64,7 +64,7 @@ fn absent_memory_cannot_be_used() {
         let mut token = memory.cpu(CpuId::new(0)).unwrap();
         let absent = Pfn::new(9 * PAGEBLOCK);
         assert!(token.alloc_at(absent, Order::ZERO, MigrateType::Movable).is_err());
-        // SAFETY: nothing is freed: the call is refused.
+        // SAFETY: the call is refused and frees nothing.
         assert!(unsafe { token.free_raw(absent, Order::ZERO) }.is_err());
         drop(token);
         let blocks = all(memory);
@@ -82,7 +82,7 @@ fn added_memory_is_used_and_free_memory_can_be_removed() {
         let blocks = all(memory);
         assert_eq!(blocks.len() as u64, 12 * PAGEBLOCK);
         free_all(memory, blocks);
-        // Memory that was present from the start may be removed as well, and added again.
+        // Memory that was present from the start can also be removed and added again.
         for gone in [range(11, 13), range(0, 4)] {
             memory.remove_memory(gone, &mut |_| panic!("no frame is in use")).unwrap();
         }
@@ -260,7 +260,7 @@ fn a_balloon_finds_blocks_on_the_lists_of_its_cpu() {
     });
 }
 
-/// Lets the lists of CPUs hold an eighth of the zone.
+/// Sets the capacity of CPU lists to an eighth of the zone.
 fn an_eighth(config: &mut Config<'_>) {
     config.tuning.pcp.high_fraction = 8;
     config.tuning.pcp.batch = Auto::Fixed(8);
@@ -294,8 +294,8 @@ fn lists_follow_the_size_of_their_zone() {
     });
 }
 
-/// How much CPU 0 may hold, after `change` and an addition of memory by another thread before visit number `at`
-/// of lists that are about to be made larger or smaller.
+/// The capacity of the lists of CPU 0 after `change`. Another thread adds memory before visit number `at` of lists
+/// whose capacity is about to change.
 fn high_after(change: fn(&Memory<'static, ProbedPlatform>), at: u32) -> u64 {
     let map = [
         range(0, 8).into(),

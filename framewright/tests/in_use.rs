@@ -1,4 +1,4 @@
-//! Memory that is in use from the start, and frames that are freed by number.
+//! Memory in use from the start, and frees by frame number.
 #![cfg(not(framewright_loom))]
 
 mod support;
@@ -12,7 +12,7 @@ use support::machine::{Machine, Metadata};
 
 /// Frames of the whole map.
 const FRAMES: u64 = 16 * 512;
-/// In use from the start: a few frames, and a range with two whole pageblocks in it.
+/// Ranges in use from the start: a few frames, and a range that includes two whole pageblocks.
 const USED: [(u64, u64); 2] = [(100, 120), (1000, 2100)];
 const PAGE: Request = Request::new(Order::ZERO, MigrateType::Movable);
 
@@ -41,7 +41,7 @@ fn on_memory(hardening: Hardening, test: impl FnOnce(&Memory<'_, Machine>)) {
 }
 
 fn free_raw(memory: &Memory<'_, Machine>, range: FrameRange) -> Result<(), RangeError> {
-    // SAFETY: nobody reads or writes these frames, which exist in arithmetic only.
+    // SAFETY: no code reads or writes these frames, which do not exist.
     unsafe { memory.free_range_raw(range) }
 }
 
@@ -76,7 +76,7 @@ fn each_range_is_handed_out_once_and_freed_in_any_parts() {
             let extent = memory.take_in_use(many).unwrap();
             assert_eq!(extent.range(), many);
             assert_eq!(memory.take_in_use(many), Err(RangeError::HandedOut));
-            // Parts that begin and end inside pageblocks, the middle first.
+            // The parts begin and end inside pageblocks. The middle part is freed first.
             let (low, rest) = extent.split_at(Pfn::new(1100)).unwrap();
             let (middle, high) = rest.split_at(Pfn::new(1537)).unwrap();
             for (part, left) in [(middle, 683), (low, 583), (high, 20)] {
@@ -116,7 +116,7 @@ fn a_bad_free_by_number_names_the_frame_and_changes_nothing() {
             free_raw(memory, range(1500, 1540)).unwrap();
             let free = memory.free();
             for (range, expected) in [
-                // Twice, a part twice, and beyond the end.
+                // Frees the range twice, a part of it twice, and a range beyond its end.
                 (range(1500, 1540), bad(1500, FreeError::AlreadyFree)),
                 (range(1400, 1540), bad(1500, FreeError::AlreadyFree)),
                 (range(1539, 2100), bad(1539, FreeError::AlreadyFree)),

@@ -1,4 +1,5 @@
-//! Frames that one thread has isolated are not taken by another thread, at any point in between.
+//! If one thread has isolated frames, another thread cannot allocate them at any point between two
+//! holds of the lock.
 #![cfg(not(framewright_loom))]
 
 use std::{
@@ -20,8 +21,8 @@ impl Drop for BarrierOnDrop<'_> {
     }
 }
 
-/// Runs `first` on a memory of four pageblocks, and `second` once `first` has released a zone lock
-/// `after` times.
+/// Runs `first` on a memory of four pageblocks. Runs `second` after `first` has released a zone
+/// lock `after` times.
 fn in_between(
     after: u32,
     first: impl FnOnce(&Memory<'_, FakePlatform>),
@@ -33,7 +34,7 @@ fn in_between(
     let mut metadata = Metadata::new(Layout::new::<FakePlatform>(&config).unwrap().bytes());
     let (release, barrier) = (Arc::new(FailNth::new()), Arc::new(Barrier::new(2)));
     let machine = FakePlatform::threaded();
-    // Another thread runs right after a zone lock was released.
+    // The other thread runs right after a release of the zone lock.
     machine.on_irq_restore({
         let (release, barrier) = (Arc::clone(&release), Arc::clone(&barrier));
         move || {
@@ -66,7 +67,7 @@ fn a_run_that_was_found_may_be_isolated_before_it_is_taken() {
     in_between(
         1,
         |memory| {
-            // With bounds the run is searched for, and taken in a second hold of the lock.
+            // With bounds, one hold of the lock finds the run, and a second hold allocates it.
             let wanted = Contiguous::new(700, MigrateType::Unmovable).within(range(0, 4));
             let extent = memory.alloc_contiguous(&wanted).unwrap();
             assert!(extent.range().start() >= Pfn::new(512), "{extent:?} is isolated");
@@ -83,7 +84,7 @@ fn a_run_that_was_found_may_be_removed_before_it_is_taken() {
     in_between(
         1,
         |memory| {
-            // With bounds the run is searched for, and taken in a second hold of the lock.
+            // With bounds, one hold of the lock finds the run, and a second hold allocates it.
             let wanted = Contiguous::new(700, MigrateType::Unmovable).within(range(0, 4));
             let extent = memory.alloc_contiguous(&wanted).unwrap();
             assert!(extent.range().start() >= Pfn::new(512), "{extent:?} was removed");
@@ -96,7 +97,7 @@ fn a_run_that_was_found_may_be_removed_before_it_is_taken() {
 
 #[test]
 fn frames_under_removal_cannot_be_allocated_by_number() {
-    // The first hold isolates the pageblock, the second looks for allocated frames.
+    // The first hold isolates the pageblock, and the second searches for allocated frames.
     in_between(
         2,
         |memory| {

@@ -33,7 +33,7 @@ fn every_frame_is_handed_out_once() {
         &[range(100, 700), range(900, 901), range(3000, 4100)],
         &[range((1 << 40) + 3, (1 << 40) + 1500)],
     ];
-    // Miri is slow, so only the small maps are tried.
+    // Miri is slow, so it tries only the small maps.
     for map in &maps[..if cfg!(miri) { 3 } else { 5 }] {
         on_map(map, |memory| {
             let mut token = memory.cpu(cpu(0)).unwrap();
@@ -75,7 +75,7 @@ fn holes_cannot_be_used() {
         let hole = Pfn::new(700);
         assert!(token.alloc_at(hole, Order::ZERO, MigrateType::Movable).is_err());
         assert!(memory.isolate(hole).is_err());
-        // SAFETY: the frame does not exist; it must be refused.
+        // SAFETY: the frame does not exist, and the call must refuse it.
         assert_eq!(unsafe { token.free_raw(hole, Order::ZERO) }, Err(FreeError::NotOurs));
         // SAFETY: as above.
         assert!(unsafe { token.adopt(hole, Order::ZERO) }.is_err());
@@ -104,7 +104,7 @@ fn errors_in_a_memory_map_are_reported() {
     assert_eq!(new(&[range(8, 16), range(0, 4)]), Err(InitError::Unsorted { index: 1 }));
     assert_eq!(new(&[range(0, 16), range(8, 24)]), Err(InitError::Overlapping { index: 1 }));
     assert_eq!(new(&[range(0, 1), range(1 << 40, 1 << 41)]), Err(InitError::SpanTooLarge));
-    // The end of the largest block behind the last frame has a number of 32 bits.
+    // The end of the largest block that contains the last frame must fit into 32 bits.
     let most = (1 << 32) - (2 << 18);
     assert_eq!(new(&[range(512, 1024), range(most, 512 + most)]), Ok(()));
     assert_eq!(new(&[range(512, 1024), range(most, 513 + most)]), Err(InitError::SpanTooLarge));
@@ -112,7 +112,7 @@ fn errors_in_a_memory_map_are_reported() {
     assert_eq!(Layout::new::<Machine>(&Config::new(&[range(0, 1)], 0)), Err(InitError::NoCpus));
 }
 
-/// Numbers at which arithmetic on frames may overflow.
+/// Ranges at which arithmetic on frame numbers may overflow.
 const EXTREMES: [u64; 13] = [
     0,
     1,
@@ -155,7 +155,7 @@ fn no_map_overflows() {
         Err(_) => refused += 1,
     };
     count(&[]);
-    // Miri is slow, so only some of the numbers are tried.
+    // Miri is slow, so it tries only some of the ranges.
     for &first in ranges.iter().step_by(if cfg!(miri) { 7 } else { 1 }) {
         count(&[first.into()]);
         for &second in &ranges {
@@ -175,7 +175,7 @@ fn no_range_overflows_any_call() {
             assert!(memory.add_memory(frames).is_err());
             assert!(memory.remove_memory(frames, &mut |_| ()).is_err());
             assert!(memory.alloc_range(frames, movable, &mut |_| ()).is_err());
-            // SAFETY: it is refused.
+            // SAFETY: the call is refused.
             assert!(unsafe { memory.adopt_extent(frames) }.is_err());
             let within = Contiguous::new(frames.frames(), movable).within(frames);
             assert!(memory.alloc_contiguous(&within.aligned(Order::MAX)).is_err());
@@ -184,7 +184,7 @@ fn no_range_overflows_any_call() {
         for pfn in EXTREMES.map(Pfn::new).into_iter().filter(|pfn| pfn.get() != 512) {
             for order in [Order::ZERO, Order::PAGEBLOCK, Order::MAX] {
                 assert!(token.alloc_at(pfn, order, movable).is_err());
-                // SAFETY: the frames do not exist; it must be refused.
+                // SAFETY: the frames do not exist, and the call must refuse them.
                 assert!(unsafe { token.free_raw(pfn, order) }.is_err());
             }
             assert!(memory.isolate(pfn).is_err());

@@ -1,5 +1,5 @@
-//! Tracing changes nothing: the same operations leave the same state, with the same calls of the machine, whether it
-//! wants events or not. And the events are complete.
+//! Tracing changes nothing: with and without events, the same operations leave the same state, and make the same calls
+//! of the machine. And the events are complete.
 #![cfg(not(any(framewright_loom, framewright_tso)))]
 
 use std::{
@@ -31,7 +31,7 @@ struct Calls {
     barriers: AtomicU64,
     waits: AtomicU64,
     reports: Mutex<String>,
-    /// Events of drains, in frames.
+    /// The frames in events of drains.
     drained: AtomicU64,
 }
 
@@ -41,7 +41,7 @@ fn counted<const TRACED: bool>(
 ) -> (FakePlatform<TRACED>, Arc<Calls>) {
     let calls = Arc::new(Calls::default());
     let counts = Arc::clone(&calls);
-    // SAFETY: there is one thread, which needs no barriers.
+    // SAFETY: one thread needs no barriers.
     unsafe {
         platform.on_barrier(move |_| {
             counts.barriers.fetch_add(1, Relaxed);
@@ -58,7 +58,7 @@ fn counted<const TRACED: bool>(
     (platform, calls)
 }
 
-/// The same for a machine that listens to events.
+/// Counts the calls of a machine with tracing.
 fn traced(kind: OwnerLock) -> (TracedPlatform, Arc<Calls>) {
     let (platform, calls) = counted(FakePlatform::new(kind).traced());
     let counts = Arc::clone(&calls);
@@ -99,13 +99,13 @@ fn request(seed: &Cell<u64>) -> Request {
     if below(seed, 3) == 0 { request.zone(ZoneKind::Dma32) } else { request }
 }
 
-/// Frees a block on a CPU and on the next one, and drains both: the copy that reaches the zone second is refused.
+/// Frees a block on a CPU and on the next CPU, and drains both. The zone refuses the second copy.
 fn free_twice<P: Platform>(memory: &Memory<'_, P>, cpu: CpuId, block: Block<'_>) {
     let (pfn, order) = block.into_raw();
     for cpu in [cpu, CpuId::new((cpu.get() + 1) % CPUS)] {
         let mut token = memory.cpu(cpu).unwrap();
-        // SAFETY: the block is the caller's. The second time it is not: this is refused here, or by the drain that
-        // follows at once.
+        // SAFETY: the caller owns the block for the first free. The second free violates the contract. It is refused at
+        // once, or by the following drain.
         let _ = unsafe { token.free_raw(pfn, order) };
     }
     memory.drain_all();
@@ -163,7 +163,7 @@ fn step<P: Platform>(
     }
 }
 
-/// All that can be seen of a memory after some operations.
+/// All visible state of a memory after some operations.
 fn state_after<P: Platform>(
     memory: &'static Memory<'static, P>,
     seed: u64,
@@ -181,7 +181,7 @@ fn state_after<P: Platform>(
         writeln!(text, "{:?}", memory.cpu_stats(cpu)).unwrap();
     }
     held.iter().for_each(|block| writeln!(text, "{block:?}").unwrap());
-    // The next allocations, in their order.
+    // The next allocations also show the order of free blocks.
     let request = Request::new(Order::ZERO, MigrateType::Movable).no_wait();
     for cpu in (0..CPUS).map(CpuId::new) {
         let mut token = memory.cpu(cpu).unwrap();
@@ -220,7 +220,7 @@ fn tracing_leaves_the_same_state_as_no_tracing() {
     }
 }
 
-/// The lists of all CPUs for all zones are drained in one group.
+/// One group of a drain contains the lists of all CPUs for all zones.
 #[test]
 fn a_refused_block_is_reported_with_its_own_frame() {
     let (platform, calls) = counted(FakePlatform::default());
@@ -241,11 +241,11 @@ fn a_refused_block_is_reported_with_its_own_frame() {
 
 type Traced = Memory<'static, TracedPlatform>;
 
-/// A trace hook that allocates, frees and drains when a drain is traced, and panics at one of these events.
+/// A trace hook that allocates, frees and drains during traces of a drain, and panics at one of these events.
 #[derive(Default)]
 struct Meddler {
     memory: OnceLock<&'static Traced>,
-    /// Events to meddle at.
+    /// The number of events at which the hook acts.
     left: AtomicU32,
     fault: FailNth,
     drained: AtomicU64,
@@ -257,7 +257,7 @@ impl Meddler {
         self.drained.fetch_add(order.frames(), Relaxed);
         self.fault.panic_at_nth();
         let memory = self.memory.get().unwrap();
-        // Not for what the hook itself causes.
+        // The hook ignores events that it causes.
         let left = self.left.swap(0, Relaxed);
         if left > 0 {
             fill_lists(memory);
@@ -267,7 +267,7 @@ impl Meddler {
     }
 }
 
-/// Leaves many single frames on the lists of each CPU, few of them neighbours.
+/// Leaves many single frames on the lists of each CPU. Few of these are neighbours.
 fn fill_lists(memory: &Traced) {
     for cpu in (0..CPUS).map(CpuId::new) {
         let mut token = memory.cpu(cpu).unwrap();
@@ -277,8 +277,7 @@ fn fill_lists(memory: &Traced) {
     }
 }
 
-/// A hook may drain the same lists again, which are still being traced; and one that panics loses the events of one
-/// batch at most.
+/// A hook may drain lists that are still being traced. If it panics, at most the events of one batch are lost.
 #[test]
 fn each_drained_frame_is_traced_once_whatever_the_hook_does() {
     for panics_at in [0, 1, 5, 50, 300] {
@@ -300,7 +299,7 @@ fn each_drained_frame_is_traced_once_whatever_the_hook_does() {
         memory.drain_all();
         memory.check().unwrap();
         let (traced, drained) = (meddler.drained.load(Relaxed), memory.stats().drained_frames);
-        // The rest of the batch whose trace panicked is in no log any more.
+        // The rest of a batch is no longer in any log after a panic in its trace.
         assert!(drained - traced < if panics_at > 0 { 64 * 64 } else { 1 }, "{traced} {drained}");
         assert!(drained > 2000, "{drained}");
     }

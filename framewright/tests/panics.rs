@@ -1,5 +1,5 @@
-//! Hooks of the platform that panic, at each of their calls in turn: no frame is lost or has two
-//! owners, and the memory still works.
+//! A hook of the platform panics at one of its calls. The tests try each call. No frame is lost or
+//! has two owners, and the memory still works.
 #![cfg(not(any(framewright_loom, framewright_tso)))]
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -27,8 +27,8 @@ fn pageblocks(start: u64, end: u64) -> FrameRange {
     FrameRange::new(Pfn::new(start * 512), Pfn::new(end * 512)).unwrap()
 }
 
-/// Blocks that have an owner. They stay in this vector while they are freed in bulk, so that a
-/// panic drops none of them.
+/// Blocks with an owner. They stay in this vector during bulk frees, so that a panic drops none of
+/// them.
 type Held = Vec<Option<Block<'static>>>;
 
 /// An operation that calls hooks.
@@ -80,7 +80,7 @@ const STEPS: [Step; 7] = [
         token.free(block).unwrap();
     },
     |memory, _| {
-        // Blocks that have an owner may be in the way.
+        // Blocks with an owner may prevent this.
         for block in 0..8 {
             let one = pageblocks(block, block + 1);
             if memory.remove_memory(one, &mut |_| ()).is_ok() {
@@ -108,8 +108,8 @@ fn memory(fault: &'static FailNth) -> &'static Tested {
     leaked(platform, &config)
 }
 
-/// Asserts that no frame has two owners: each is in one block in `held`, or free. Returns the
-/// number of frames that are neither.
+/// Asserts that no frame has two owners: a frame is in at most one block of `held`, and is not also
+/// free. Returns the number of frames that are neither.
 fn lost_frames(memory: &'static Tested, held: &Held) -> u64 {
     flusher(memory).drain_deferred(&mut |blocks| drop(blocks));
     memory.drain_all();
@@ -118,7 +118,7 @@ fn lost_frames(memory: &'static Tested, held: &Held) -> u64 {
     FRAMES - assert_apart(held.iter().flatten().map(raw).chain(free.map(Block::into_raw)))
 }
 
-/// Runs all steps; the hook panics at call number `at`. Returns the number of lost frames; `None`
+/// Runs all steps. The hook panics at call number `at`. Returns the number of lost frames; `None`
 /// if there were fewer calls.
 fn lost(at: u32) -> Option<u64> {
     let fault = Box::leak(Box::new(FailNth::new()));

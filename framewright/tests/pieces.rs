@@ -1,4 +1,4 @@
-//! A memory map that arrives in pieces.
+//! A memory map in pieces.
 #![cfg(not(framewright_loom))]
 
 mod support;
@@ -11,14 +11,14 @@ use framewright::{
 use support::machine::{Machine, Metadata};
 
 const PAGE: Request = Request::new(Order::ZERO, MigrateType::Movable);
-/// First frame and end of what may come.
+/// The first frame and the end of the range for pieces.
 const SPAN: (u64, u64) = (512, 40 * 512 + 100);
 
 fn range(start: u64, end: u64) -> FrameRange {
     FrameRange::new(Pfn::new(start), Pfn::new(end)).unwrap()
 }
 
-/// A memory that has nothing at first.
+/// Runs `test` on a memory without frames at first.
 fn on_nothing(hardening: Hardening, test: impl FnOnce(&Memory<'_, Machine>)) {
     on_map(hardening, &[MemoryRange::from(range(SPAN.0, SPAN.1)).in_pieces()], test);
 }
@@ -72,7 +72,8 @@ fn a_memory_may_begin_with_nothing() {
 fn pieces_come_in_any_order_and_are_joined() {
     for level in LEVELS {
         on_nothing(level, |memory| {
-            // The last first; two that meet inside a pageblock; one frame; a frame of the gap before it.
+            // The last piece is added first. Then follow two pieces that meet inside a pageblock, one frame, and a
+            // frame of the gap before it.
             let pieces = [(15_000, SPAN.1), (512, 1000), (1000, 9000), (9001, 9002), (9000, 9001)];
             let mut held = Vec::new();
             let mut managed = 0;
@@ -81,7 +82,7 @@ fn pieces_come_in_any_order_and_are_joined() {
                 managed += end - start;
                 assert_eq!(memory.managed(), managed);
                 memory.check().unwrap();
-                // Frames are in use while others arrive beside them.
+                // Frames are in use while neighbouring pieces are added.
                 held.extend(memory.cpu(CpuId::new(0)).unwrap().alloc(PAGE));
             }
             free_all(memory, held);
@@ -90,7 +91,7 @@ fn pieces_come_in_any_order_and_are_joined() {
             assert!(blocks.iter().all(|block| inside(block.pfn())));
             free_all(memory, blocks);
             memory.drain_all();
-            // From 4096 to 8192 and from 16384 on there is no gap.
+            // There is no gap from 4096 to 8192, nor from 16384 on.
             assert_eq!(memory.largest_free_order(), Order::new(12));
             let wanted = range(512, 9002);
             let joined = memory.alloc_range(wanted, MigrateType::Movable, &mut |_| ()).unwrap();
@@ -173,7 +174,7 @@ fn pieces_join_what_is_present_from_the_start_and_other_zones_stay_apart() {
     on_map(Hardening::Checked, &map, |memory| {
         assert_eq!(memory.managed(), 900);
         memory.free_extent(memory.take_in_use(range(1500, 1600)).unwrap()).unwrap();
-        // One piece cannot lie in two zones, or over what is there.
+        // A piece cannot lie in two zones, or overlap present memory.
         assert_eq!(memory.add_memory(range(4900, 5100)), Err(HotplugError::NotWhole));
         let over = memory.add_memory(range(600, 800));
         assert_eq!(over, Err(HotplugError::Present { at: Pfn::new(700) }));

@@ -1,5 +1,5 @@
-//! Simulation hooks that panic while a CPU works on its own lists: frames on the lists may be lost,
-//! but no frame has two owners, and the memory still works.
+//! Simulation hooks panic while a CPU works on its own lists. Frames on the lists may be lost, but
+//! no frame has two owners, and the memory still works.
 #![cfg(not(any(framewright_loom, framewright_tso)))]
 
 use std::{
@@ -20,7 +20,7 @@ use framewright_fakes::{
 const FRAMES: u64 = 8 * 512;
 const CPU: CpuId = CpuId::new(0);
 
-/// The sections that are in use. The hooks panic once, after some calls inside the lists of a CPU.
+/// The entered sections. The hooks panic once, after some calls inside the lists of a CPU.
 #[derive(Default)]
 struct Inside {
     lists: AtomicBool,
@@ -43,7 +43,7 @@ impl Inside {
 
 type Held = Vec<Option<Block<'static>>>;
 
-/// Allocates and frees, so that blocks go to the store behind the rings and come back.
+/// Allocates and frees so many blocks that some move to the store behind the rings and back.
 fn work(token: &mut CpuToken<'_, 'static, ProbedPlatform>, held: &mut Held) {
     let request =
         |order: u64| Request::new(Order::new(order as u8).unwrap(), MigrateType::Movable).no_wait();
@@ -52,7 +52,7 @@ fn work(token: &mut CpuToken<'_, 'static, ProbedPlatform>, held: &mut Held) {
             let order = if at % 8 == 0 { at / 8 % 4 } else { 0 };
             held.extend(token.alloc(request(order)).ok().map(Some));
         }
-        // Neighbours are freed far apart in time.
+        // This order frees neighbours far apart in time.
         let len = held.len();
         for at in (0..7).flat_map(|first| (first..len).step_by(7)).skip(round * 40) {
             if let Some(block) = held[at].take() {
@@ -99,7 +99,7 @@ fn panics(at: u32, owner_lock: OwnerLock) -> bool {
 #[test]
 fn a_frame_never_has_two_owners_though_a_hook_panics_inside_the_lists() {
     for owner_lock in [OwnerLock::Biased, OwnerLock::Trylock] {
-        // All of the first calls, then some calls of all kinds of work.
+        // Tries each of the first calls, and then some calls of all kinds of work.
         let some = (1..100).chain((100..).step_by(31));
         let calls = some.take_while(|&at| panics(at, owner_lock)).count();
         assert!(calls > 150, "{calls}");

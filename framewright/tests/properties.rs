@@ -11,7 +11,7 @@ use support::{
     world::run,
 };
 
-/// Ranges at random places. Half of them begin right behind the range before.
+/// Ranges at random places. Half of the ranges begin right after the previous range.
 fn stretches(most: usize) -> impl Strategy<Value = Vec<Stretch>> {
     let gap = prop_oneof![Just(0), any::<u16>()];
     let stretch = (gap, any::<u16>(), any::<u8>());
@@ -63,7 +63,7 @@ fn large_zones() -> impl Strategy<Value = Topology> {
 fn steps(orders: u8, most: usize) -> impl Strategy<Value = Vec<Step>> {
     let action = any::<u8>().prop_map(Action::by_number);
     let order = prop_oneof![0..orders, 0u8..4, Just(0)];
-    // Half of the requests say nothing about nodes.
+    // Half of the requests do not restrict nodes.
     let flags = prop_oneof![any::<u8>(), 0u8..64];
     let step = (action, any::<u8>(), order, flags, any::<u16>());
     let step =
@@ -71,11 +71,11 @@ fn steps(orders: u8, most: usize) -> impl Strategy<Value = Vec<Step>> {
     vec(step, 1..most)
 }
 
-/// The number of cases; `PROPTEST_CASES` sets another one.
+/// The settings for a number of cases. `PROPTEST_CASES` replaces the number.
 fn cases(of_a_thousand: u32) -> ProptestConfig {
     ProptestConfig {
         cases: ProptestConfig::default().cases.max(1000) * of_a_thousand / 1000,
-        // A failure is printed in full. If it is worth keeping, it becomes a regression test.
+        // A failure is printed in full. An important failure should become a regression test.
         failure_persistence: None,
         ..ProptestConfig::default()
     }
@@ -104,8 +104,8 @@ proptest! {
 
     #[test]
     fn large_zones_agree_with_the_oracle(setup in setups(large_zones()), steps in steps(19, 40)) {
-        // Paranoid takes too long with blocks this large. The oracle has no high-atomic reserve,
-        // and smaller zones do not have one.
+        // `paranoid` is too slow with blocks of this size. The oracle does not model the
+        // high-atomic reserve, and only zones of this size have one.
         let steps: Vec<Step> = steps.into_iter().map(Step::not_urgent).collect();
         run(&Setup { choices: setup.choices & !Setup::PARANOID, ..setup }, &steps);
     }

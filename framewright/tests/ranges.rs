@@ -94,7 +94,7 @@ fn frames_in_use_are_reported_and_nothing_changes() {
     });
 }
 
-/// Frames are taken in stretches of 64 pageblocks.
+/// Frames are allocated in stretches of 64 pageblocks.
 #[test]
 fn stretches_taken_before_one_that_is_in_use_are_given_back() {
     const LARGE: u64 = 3 * 64 * 512;
@@ -120,7 +120,7 @@ fn an_extent_is_given_back_in_parts() {
         memory.free_extent(high).unwrap();
         memory.free_extent(low).unwrap();
         let raw = given(memory, range(0, 10)).unwrap().into_raw();
-        // SAFETY: it was an extent of this memory a moment ago.
+        // SAFETY: it was an extent of this memory just before.
         let extent = unsafe { memory.adopt_extent(raw) }.unwrap();
         let extent = extent.split_at(Pfn::new(BASE)).unwrap_err();
         memory.free_extent(extent).unwrap();
@@ -150,14 +150,14 @@ fn contiguous_runs_are_aligned_and_within_limits() {
 #[test]
 fn a_run_is_found_between_frames_in_use_or_not_at_all() {
     on_memory(|memory| {
-        // Every 700th frame is in use: 699 fit, 700 do not.
+        // Every 700th frame is in use, so runs of 699 frames fit and runs of 700 do not.
         let held: Vec<_> = (0..FRAMES / 700)
             .map(|i| given(memory, range(i * 700, i * 700 + 1)).unwrap())
             .collect();
         let run = |frames| memory.alloc_contiguous(&Contiguous::new(frames, MigrateType::Movable));
         let fits = run(699).unwrap();
         assert_eq!(fits.range().start().get(), BASE + 1);
-        // Behind the last one there are more free frames.
+        // There are more free frames after the last frame in use.
         let last = FRAMES - (FRAMES / 700 - 1) * 700 - 1;
         assert_eq!(run(last + 1), Err(RangeError::NotFound));
         let behind = run(last).unwrap();
@@ -187,7 +187,7 @@ fn impossible_requests_get_distinct_errors() {
     });
 }
 
-/// The zone lock was taken so often.
+/// The number of acquisitions of the zone lock.
 fn locks(memory: &Memory<'_, Machine>) -> u64 {
     memory.zone_stats(ZoneId::default()).zone_lock_acquisitions
 }
@@ -208,7 +208,7 @@ fn a_run_costs_one_hold_of_the_lock_however_fragmented_memory_is() {
             assert_eq!(locks(memory) - before, 1, "{frames} frames");
             assert_eq!(extent.range().frames(), frames);
             memory.check().unwrap();
-            // A part out of the middle, then the rest.
+            // Frees a part in the middle, and then the rest.
             let middle = extent.range().start().offset(frames / 3);
             let parts = match extent.split_at(middle) {
                 Ok((low, high)) => vec![high, low],
@@ -239,7 +239,7 @@ fn a_run_without_a_block_that_holds_it_is_searched() {
         let mut token = memory.cpu(CpuId::new(0)).unwrap();
         let pfn = Pfn::new(BASE + 1500);
         let block = token.alloc_at(pfn, Order::ZERO, MigrateType::Movable).unwrap();
-        // No block of order 11 is free, but a run of 1500 frames is.
+        // No block of order 11 is free, but a run of 1500 frames is free.
         let wanted = Contiguous::new(1500, MigrateType::Movable);
         let extent = memory.alloc_contiguous(&wanted).unwrap();
         assert_eq!(extent.range(), range(0, 1500));

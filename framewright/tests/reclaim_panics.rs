@@ -1,4 +1,4 @@
-//! Traces of frees that panic while reclaim frees frames: no frame is lost or has two owners.
+//! The trace of a free panics while reclaim frees frames. No frame is lost or has two owners.
 #![cfg(not(any(framewright_loom, framewright_tso)))]
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -14,7 +14,7 @@ const FRAMES: u64 = 4 * 512;
 const CPU: CpuId = CpuId::new(0);
 const PAGE: Request = Request::new(Order::ZERO, MigrateType::Movable);
 
-/// An operation that frees pages: with a block for the caller, or in the background.
+/// An operation that reclaims pages: for the caller, or in the background.
 type Way =
     fn(&FakeOwner, &mut CpuToken<'static, 'static, TracedPlatform>) -> Option<Block<'static>>;
 
@@ -33,8 +33,8 @@ const WAYS: [Way; 3] = [
     },
 ];
 
-/// Fills the memory with pages and reclaims some of them. Free number `at` panics. Returns the
-/// number of lost frames; `None` if there were fewer frees.
+/// Fills the memory with pages and reclaims some of them. The trace of free number `at` panics.
+/// Returns the number of lost frames; `None` if there were fewer frees.
 fn lost(at: u32, way: Way) -> Option<u64> {
     let map = [FrameRange::new(Pfn::new(0), Pfn::new(FRAMES)).unwrap().into()];
     let mut config = Config::new(&map, 2);
@@ -45,7 +45,7 @@ fn lost(at: u32, way: Way) -> Option<u64> {
     let (lru, mut token) = (memory.lru().unwrap(), memory.cpu(CPU).unwrap());
     while let Ok(block) = token.alloc(PAGE.no_wait()) {
         let pfn = owner.take(block);
-        // It is clean and unused.
+        // The page is clean and unused.
         owner.pages().page(pfn).maps = 0;
     }
     lru.drain_all();

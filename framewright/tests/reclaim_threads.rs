@@ -1,5 +1,5 @@
-//! Reclaim by several threads, while others read, write and truncate pages: no store is lost, and
-//! no page is left locked or isolated.
+//! Several threads reclaim pages while others read, write and truncate them. No store is lost, and
+//! no page stays locked or isolated.
 #![cfg(not(any(framewright_loom, framewright_tso)))]
 
 use std::{
@@ -25,10 +25,10 @@ use framewright_fakes::{FakePlatform, FakeRelief, leaked};
 
 const FRAMES: u64 = if cfg!(miri) { 256 } else { 2048 };
 const IDS: u32 = if cfg!(miri) { 500 } else { 6000 };
-/// Pages that reclaim takes at least.
+/// The minimum number of reclaimed pages.
 const ENOUGH: u64 = if cfg!(miri) { 50 } else { 1000 };
 const READERS: u16 = 2;
-/// Readers, one thread with direct reclaim, and one with background reclaim.
+/// The CPUs: readers, one thread with direct reclaim, and one with background reclaim.
 const CPUS: u16 = READERS + 2;
 
 /// The state of a frame.
@@ -44,12 +44,12 @@ struct Frame {
 
 struct Embedder {
     memory: &'static Mem,
-    /// The frame of each page. These locks are taken before that of a frame; in the other order
-    /// only by trying.
+    /// The frame of each page. Lock order: these locks, then that of a frame. The other order only
+    /// tries to lock.
     places: Vec<Mutex<Option<Pfn>>>,
     frames: Vec<Mutex<Frame>>,
     store: Vec<AtomicU64>,
-    /// The last contents written to each page. Written under the lock of its place.
+    /// The last contents of each page. Changed under the lock of its place.
     truth: Vec<AtomicU64>,
     done: AtomicBool,
     /// The wait queue of pauses.
@@ -82,7 +82,7 @@ impl Embedder {
         self.places[id as usize].lock().unwrap()
     }
 
-    /// Uses a page. Returns `false` if the caller has to retry.
+    /// Uses a page. Returns `false` if the caller must retry.
     fn touch(&self, token: &mut CpuToken<'_, 'static, FakePlatform>, id: u32, write: bool) -> bool {
         let mut place = self.place(id);
         if place.is_none() {
@@ -108,7 +108,7 @@ impl Embedder {
         true
     }
 
-    /// Forgets a page and its stored contents.
+    /// Removes a page and its stored contents.
     fn truncate(&self, token: &mut CpuToken<'_, 'static, FakePlatform>, id: u32) {
         let mut place = self.place(id);
         let Some(pfn) = *place else { return };
@@ -121,7 +121,7 @@ impl Embedder {
         *place = None;
         self.store[id as usize].store(0, Ordering::Relaxed);
         self.truth[id as usize].store(0, Ordering::Relaxed);
-        // SAFETY: the page was added as a block of order 0, and its owner has forgotten it.
+        // SAFETY: the page was added as a block of order 0, and its owner has removed it.
         if unsafe { self.lru().abandon(pfn) } == FreedBy::Caller {
             // SAFETY: as above.
             unsafe { token.free_raw(pfn, Order::ZERO).unwrap() };
@@ -147,7 +147,7 @@ impl Embedder {
     }
 }
 
-// SAFETY: pages are added as blocks of order 0, and forgotten when they are released.
+// SAFETY: pages are added as blocks of order 0, and removed when they are released.
 unsafe impl PageOwner<FakePlatform> for Embedder {
     fn lock(&self, frames: &[Pfn], out: &mut [Option<PageState>]) {
         for (&pfn, slot) in frames.iter().zip(out) {
@@ -225,13 +225,14 @@ fn relief(embedder: &'static Embedder) -> FakeRelief {
             let _ = embedder.reclaim().wake(node, order, highest);
         })
         .on_reclaim(|need, frames| embedder.reclaim().direct(need, frames))
-        // Without a time limit where a wake-up must come, so that a lost wake-up hangs the test.
+        // If there must be a wake-up, the wait has no time limit, so that a lost wake-up hangs the
+        // test.
         .on_pause(|pause| {
             if !matches!(pause.why(), Throttle::Isolated | Throttle::Reserve) {
                 return;
             }
             let mut held = embedder.pauses.lock().unwrap();
-            // When the test ends, background reclaim may have ended before.
+            // At the end of the test, background reclaim may have ended already.
             while !pause.is_over() && !embedder.done.load(Ordering::Relaxed) {
                 let (again, limit) = embedder.resumed.wait_timeout(held, LONG).unwrap();
                 held = again;

@@ -1,4 +1,4 @@
-//! The start inputs of the fuzzer, and inputs on which it once failed, as ordinary tests.
+//! The first inputs of the fuzzer, and inputs of earlier failures, as ordinary tests.
 #![cfg(not(framewright_loom))]
 
 mod support;

@@ -1,4 +1,4 @@
-//! Optional side tables: they exist if asked for, with the size that the layout names.
+//! Optional side tables. They exist only if requested, with the size in the layout.
 #![cfg(not(framewright_loom))]
 
 mod support;

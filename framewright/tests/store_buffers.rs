@@ -1,5 +1,5 @@
-//! The whole library on processors with store buffers: an owner allocates and frees while its
-//! lists are drained from elsewhere.
+//! The whole library on processors with store buffers. An owner allocates and frees while another
+//! thread drains its lists.
 #![cfg(framewright_tso)]
 
 use framewright::{
@@ -10,11 +10,11 @@ use framewright::{
 };
 use framewright_fakes::{FakePlatform, leaked};
 
-/// The frames of one whole pageblock. In a partial pageblock the owner's fast path would not be
-/// taken.
+/// The frames of one whole pageblock. In a partial pageblock, the owner would not use its fast
+/// path.
 const FRAMES: u64 = 512;
 
-/// A memory that lives as long as the process. There are many executions, but the memory is small.
+/// A leaked memory. There are many executions, but the memory is small.
 fn memory(kind: OwnerLock, barriers: bool) -> &'static Memory<'static, FakePlatform> {
     let map = [FrameRange::new(Pfn::new(0), Pfn::new(FRAMES)).unwrap().into()];
     let mut config = Config::new(&map, 1);
@@ -27,12 +27,12 @@ fn memory(kind: OwnerLock, barriers: bool) -> &'static Memory<'static, FakePlatf
             tso::remote_barrier(Barrier::All);
         }
     };
-    // SAFETY: the barrier is the model's, but for the mutant, which the model has to find.
+    // SAFETY: the barrier is that of the model. Mutants have none, and the model must detect that.
     unsafe { platform.on_barrier(barrier) };
     leaked(platform, &config)
 }
 
-/// Explores a program with owners of both kinds. No execution may fail.
+/// Explores a program with both kinds of owner lock. No execution may fail.
 fn holds<P: Fn() + Sync>(program: impl Fn(OwnerLock) -> P) {
     for kind in [OwnerLock::Biased, OwnerLock::Trylock] {
         let explored = Explorer::new().random(1).executions(4000).run(program(kind));
@@ -40,7 +40,7 @@ fn holds<P: Fn() + Sync>(program: impl Fn(OwnerLock) -> P) {
     }
 }
 
-/// Explores a mutant. Some execution has to fail.
+/// Explores a mutant. Some execution must fail.
 fn fails(mutant: impl Fn() + Sync) {
     let explored = Explorer::new().random(1).executions(4000).run(mutant);
     println!("{}", explored.expect_err("the mutant must be found"));
@@ -77,8 +77,8 @@ fn without_remote_barriers_a_drain_races_with_the_owner() {
     fails(drained_at_work(OwnerLock::Biased, false));
 }
 
-/// The owner frees a frame of a pageblock that is being isolated. In every order of steps, the
-/// frame returns to the zone.
+/// The owner frees a frame of a pageblock during its isolation. In every order of steps, the frame
+/// returns to the zone.
 #[test]
 fn isolation_waits_for_owners_inside_their_lists() {
     holds(|kind| {
@@ -102,8 +102,8 @@ fn isolation_waits_for_owners_inside_their_lists() {
     });
 }
 
-/// The owner frees a frame, and allocates one, while the memory is being removed. Either the
-/// removal fails, or the owner has no frame of that memory left.
+/// The owner frees a frame and allocates a frame while the memory is being removed. Either the
+/// removal fails, or the owner has no frame of the removed memory.
 fn removed_at_work(kind: OwnerLock, barriers: bool) -> impl Fn() + Sync {
     move || {
         let memory = memory(kind, barriers);

@@ -1,4 +1,4 @@
-//! The tables of a memory, in the kernel's formats.
+//! The tables of a memory, in the formats of Linux.
 #![cfg(not(framewright_loom))]
 
 mod support;
@@ -14,7 +14,7 @@ fn range(start: u64, end: u64, node: u8, kind: ZoneKind) -> MemoryRange {
     MemoryRange::new(frames, NodeId::new(node).unwrap(), kind)
 }
 
-/// Two nodes; the first zone of the first node has holes.
+/// Runs `test` on a memory of two nodes. The first zone of the first node has holes.
 fn on_two_nodes(test: impl FnOnce(&Memory<'_, Machine>)) {
     let map = [
         range(256, 1024, 0, ZoneKind::Dma32),
@@ -41,7 +41,7 @@ fn zones_that_have_memory_have_their_rows() {
         memory.write_pagetypeinfo(&mut text).unwrap();
         assert_eq!(text.matches("Page block order: 9\n").count(), 2, "once per node");
         assert_eq!(text.matches(", type      Movable").count(), 3);
-        // A pageblock that consists of holes is not counted.
+        // A pageblock of only holes is not counted.
         let blocks = "Node 0, zone    DMA32            0            3            0";
         assert!(text.contains(blocks), "{text}");
         text.clear();

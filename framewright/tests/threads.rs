@@ -1,6 +1,6 @@
-//! Owners on real threads that are drained while they work, with the try-lock protocol, which needs
-//! no barrier of the machine. `framewright-host` tests the biased protocol, on a machine with
-//! barriers. The test is small under Miri, which looks for data races.
+//! Owners on real threads work while another thread drains their lists. They use the try-lock
+//! protocol, which needs no barrier of the machine. `framewright-host` tests the biased protocol on
+//! a machine with barriers. Under Miri, which detects data races, the test is small.
 #![cfg(not(any(framewright_loom, framewright_tso)))]
 
 use std::{
@@ -17,7 +17,7 @@ use framewright_fakes::{FakePlatform, Metadata, cpu, order};
 const FRAMES: usize = 2048;
 const ROUNDS: u32 = if cfg!(miri) { 20 } else { 300_000 };
 
-/// The owner of each frame, as recorded by the owners.
+/// The owner of each frame, recorded by the owners.
 struct Owned(Vec<AtomicU8>);
 
 impl Owned {
@@ -30,7 +30,7 @@ impl Owned {
     }
 }
 
-/// Allocates and frees at random on CPU `number`, never more than a few blocks.
+/// Allocates and frees at random on CPU `number`. Owns at most a few blocks at a time.
 fn work(memory: &Memory<'_, FakePlatform>, owned: &Owned, number: u16) {
     let mut token = memory.cpu(cpu(number)).unwrap();
     let me = number as u8 + 1;

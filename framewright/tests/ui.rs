@@ -1,5 +1,5 @@
-//! Programs that must not compile, because they would give a frame two owners, or use frames that
-//! they do not own.
+//! Programs that must not compile, because a frame would have two owners, or would be used by code
+//! that does not own it.
 #![cfg(not(any(miri, framewright_loom, framewright_tso)))]
 
 #[test]

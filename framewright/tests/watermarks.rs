@@ -1,6 +1,5 @@
-//! Invariant I4: a request never takes frames below the watermark that applies to it, and is never
-//! refused while enough frames would stay free. The watermarks are computed here independently,
-//! from the formula.
+//! Invariant I4: a request never allocates frames below its watermark, and is never refused while
+//! enough frames would stay free. The tests compute the watermarks independently, from the formula.
 #![cfg(not(framewright_loom))]
 
 mod support;
@@ -53,15 +52,15 @@ fn movable(of_order: u8) -> Request {
 
 // ---- the watermarks ---------------------------------------------------------------------------
 
-/// min = sqrt(16 x KiB) KiB, 128 KiB to 256 MiB. Two watermarks differ by min/4 or by scale/10000
-/// of the zone, whichever is more.
+/// min = sqrt(16 x KiB) KiB, but at least 128 KiB and at most 256 MiB. Two watermarks differ by the
+/// larger of min/4 and scale/10000 of the zone.
 fn formula(frames: u64, scale: u64) -> [u64; 3] {
     let kib = frames * 4;
     let mut root = 0;
     while (root + 1) * (root + 1) <= 16 * kib {
         root += 1;
     }
-    // Tiny memories keep at most a quarter in reserve.
+    // The reserve is at most a quarter of a tiny memory.
     let min = (root.clamp(128, 262_144) / 4).min(frames / 4);
     let gap = (min / 4).max(frames * scale / 10_000);
     [min, min + gap, min + 2 * gap]

@@ -1,5 +1,5 @@
-//! Any sequence of operations, on any memory map and with any settings, agrees with the oracle
-//! of the property tests.
+//! Runs any sequence of operations, on any memory map and with any settings. Every result agrees
+//! with the oracle of the property tests.
 #![no_main]
 
 #[path = "../../framewright/tests/support/mod.rs"]

@@ -1,4 +1,5 @@
-//! Any bytes, read as a recording, as a snapshot and as an initial state, give one or an error.
+//! Reads any bytes as a recording, as a snapshot and as an initial state. Each reader returns a
+//! value or an error.
 #![no_main]
 
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {

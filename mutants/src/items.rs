@@ -1,4 +1,4 @@
-//! The items of a file, with their extents.
+//! The items of a file, with their positions.
 
 use proc_macro2::Ident;
 use std::ops::Range;
@@ -9,7 +9,8 @@ use syn::{ImplItem, Item, TraitItem, Type};
 /// A function, type, constant, module or `impl` block.
 #[derive(Debug)]
 pub(crate) struct Place {
-    /// The names of the enclosing items and its own. An `impl` block has the name of its type.
+    /// The names of the enclosing items and its own. The name of an `impl` block is that of its
+    /// type.
     path: Vec<String>,
     bytes: Range<usize>,
 }

@@ -1,5 +1,5 @@
-//! Seeds a fault into the library, for `mutants/run`. A rule of `mutants/rules.toml` finds its place by
-//! tokens, so that it still finds the place after code was moved or formatted.
+//! Changes the library to contain a fault, for `mutants/run`. A rule of `mutants/rules.toml` searches for tokens, so it
+//! still matches after the code was moved or formatted.
 
 mod items;
 mod rule;

@@ -1,4 +1,4 @@
-//! Rules: tokens to find, and tokens to put in their place.
+//! Rules: tokens to find, and code to replace them.
 
 use crate::items::Place;
 use crate::tokens::{Token, tokens};
@@ -6,13 +6,13 @@ use std::collections::HashMap;
 use std::ops::Range;
 use toml::Table;
 
-/// A fault, by the name of its table in `rules.toml`.
+/// A fault, with the name of its table in `rules.toml`.
 #[derive(Debug)]
 pub(crate) struct Rule {
     pub(crate) name: String,
-    /// The test program, as arguments of `cargo test -p framewright`, after the `--cfg` that it is built with.
+    /// The test program, as arguments of `cargo test -p framewright`. A `--cfg` for its build precedes them.
     pub(crate) program: String,
-    /// The filter of the tests that fail; empty for all tests of the program.
+    /// The filter for the tests that fail. Empty for all tests of the program.
     pub(crate) filter: String,
     pub(crate) edits: Vec<Edit>,
 }
@@ -85,7 +85,7 @@ fn known(table: &Table, keys: &[&str]) -> Result<(), String> {
     }
 }
 
-/// A match of an edit: its bytes, and the bytes that its placeholders stand for.
+/// A match of an edit: its bytes, and the bytes that its placeholders match.
 #[derive(Debug)]
 pub(crate) struct Match {
     pub(crate) bytes: Range<usize>,
@@ -103,7 +103,7 @@ impl Edit {
         found.filter(within).collect()
     }
 
-    /// `$name` stands for one token, or one group with its brackets.
+    /// `$name` matches one token, or one group with its brackets.
     fn matches_at(&self, source: &[Token], first: usize) -> Option<Match> {
         let mut holes = HashMap::new();
         let mut at = first;
@@ -124,7 +124,7 @@ impl Edit {
         Some(Match { bytes: source[first].bytes.start..source[at - 1].bytes.end, holes })
     }
 
-    /// The tokens that it searches for, and the item.
+    /// The searched tokens and their item, for messages.
     pub(crate) fn pattern(&self) -> String {
         let replace = self.replace.iter().map(|token| token.text.as_str());
         let replace = replace.collect::<Vec<_>>().join(" ");

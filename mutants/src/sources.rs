@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// The findings for each file.
+/// The sources by path.
 #[derive(Debug)]
 pub(crate) struct Sources(BTreeMap<PathBuf, Source>);
 
@@ -43,7 +43,7 @@ impl Sources {
         files.into_iter().map(parse).collect::<Result<_, _>>().map(Self)
     }
 
-    /// The files that a rule changes, with their new content. Each of its edits must match once.
+    /// The changed files of a rule, with their new content. Each edit of the rule must match once.
     pub(crate) fn mutated(&self, rule: &Rule) -> Result<Vec<(PathBuf, String)>, String> {
         let name = &rule.name;
         let mut edits = BTreeMap::<&Path, Vec<(Match, &Edit)>>::new();

@@ -1,4 +1,4 @@
-//! Matching a rule, and the tokens that replace the match.
+//! Matches of rules, and their replacement.
 
 use crate::items::places;
 use crate::rule::{Edit, rules};
@@ -6,7 +6,7 @@ use crate::sources::Sources;
 use crate::tokens::tokens;
 use std::path::PathBuf;
 
-/// The results of applying the only rule of `text` to `code`, one for each match.
+/// The result of the only rule of `text` for each match in `code`.
 fn mutants(text: &str, code: &str) -> Vec<String> {
     let rules = rules(text).expect("the rule is right");
     let edit: &Edit = &rules[0].edits[0];

@@ -1,4 +1,4 @@
-//! Tokens of Rust code, without comments, white space and the commas that depend on line breaks.
+//! Tokens of Rust code, without comments, white space and optional trailing commas.
 
 use proc_macro2::{Delimiter, LexError, Span, TokenStream, TokenTree};
 use std::ops::Range;
@@ -6,11 +6,11 @@ use std::ops::Range;
 /// One token. A group is an opening token, its content, and a closing token.
 #[derive(Debug)]
 pub(crate) struct Token {
-    /// The key by which two tokens are compared.
+    /// The text, by which two tokens are compared.
     pub(crate) text: String,
     /// Its range, in bytes.
     pub(crate) bytes: Range<usize>,
-    /// The number of the next token: for an opening token, the one behind its group.
+    /// The index of the next token. For an opening token, this is the index after its group.
     pub(crate) next: usize,
 }
 
@@ -25,7 +25,7 @@ fn flatten(code: &str, stream: TokenStream, out: &mut Vec<Token>) {
     let mut trees = stream.into_iter().peekable();
     while let Some(tree) = trees.next() {
         match tree {
-            // A comment that documents something is lexed as an attribute.
+            // The lexer turns a doc comment into an attribute.
             TokenTree::Punct(punct) if punct.as_char() == '#' && is_comment(code, punct.span()) => {
                 trees.next_if(|next| matches!(next, TokenTree::Punct(_)));
                 trees.next();
@@ -40,7 +40,7 @@ fn flatten(code: &str, stream: TokenStream, out: &mut Vec<Token>) {
                 let opening = out.len();
                 push(open.to_string(), group.span_open(), out);
                 flatten(code, group.stream(), out);
-                // The formatter adds and removes it.
+                // The formatter adds and removes trailing commas.
                 if out.len() > opening + 1 && out.last().is_some_and(|last| last.text == ",") {
                     out.pop();
                 }

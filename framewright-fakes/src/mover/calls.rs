@@ -58,8 +58,8 @@ impl<const TRACED: bool> FakeMover<'_, '_, TRACED> {
     }
 }
 
-// SAFETY: one thread; a page is claimed, locked and moved as its fields say, and those that are
-// claimed are not freed by other code.
+// SAFETY: only one thread uses the value; the fields of a page record its claim and its lock, and
+// no other code frees claimed pages.
 unsafe impl<const TRACED: bool> Mover<FakePlatform<TRACED>> for FakeMover<'_, '_, TRACED> {
     fn claim(&self, frames: FrameRange, _: &Effort, claims: &mut Claims<'_>) -> ClaimEnd {
         let fault_rates = self.fault_rates.get();

@@ -11,7 +11,7 @@ use framewright::{
 use super::FakeMover;
 use crate::FakePlatform;
 
-/// What goes wrong at one call of a mover.
+/// The fault at one call of a mover.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum MoverFault {
     /// Every page is refused for good.
@@ -93,7 +93,7 @@ impl<'h, 'a, 'm, const TRACED: bool> FaultyMover<'h, 'a, 'm, TRACED> {
         }
     }
 
-    /// Does a step for all pages, or with a fault only for some; `wrong` decides the outcome of the others.
+    /// Performs a step for all pages, or with a fault only for some; `wrong` sets the result of the others.
     fn step(
         &self,
         which: MoverCall,
@@ -121,7 +121,7 @@ impl<'h, 'a, 'm, const TRACED: bool> FaultyMover<'h, 'a, 'm, TRACED> {
     }
 }
 
-// SAFETY: the owner without faults meets the contract, and pages that their owner has freed are removed from it.
+// SAFETY: the owner without faults fulfils the contract, and pages that are reported as gone are removed from it.
 unsafe impl<const TRACED: bool> Mover<FakePlatform<TRACED>> for FaultyMover<'_, '_, '_, TRACED> {
     fn claim(&self, frames: FrameRange, effort: &Effort, claims: &mut Claims<'_>) -> ClaimEnd {
         let (fault, half) = (self.next(MoverCall::Claim), frames.frames() / 2);
@@ -132,7 +132,7 @@ unsafe impl<const TRACED: bool> Mover<FakePlatform<TRACED>> for FaultyMover<'_, 
                 self.owner.claim(first, effort, claims);
                 return ClaimEnd::TooMany;
             }
-            // The frame had no page when it was checked, and holds another page now.
+            // The frame had no page when it was checked, and has another page now.
             Some(MoverFault::Gone) => return self.owner.claim(first, effort, claims),
             _ => {}
         }

@@ -1,5 +1,5 @@
 //! [`FakeMover`]: an owner of pages that moves them. It refuses pages, is busy, fails half-way, and frees pages
-//! while they are claimed. It knows what every page must hold, including stores through stale translations.
+//! while they are claimed. It knows the expected contents of every page, including stores through stale translations.
 
 mod calls;
 mod faulty;
@@ -24,9 +24,9 @@ const OTHER: CpuId = CpuId::new(1);
 /// State of a page.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Page {
-    /// Its order.
+    /// The order of the page.
     pub order: u8,
-    /// Contents of its first frame; each further frame holds one more.
+    /// Contents of the first frame; each further frame contains one more.
     pub value: u64,
     /// The page never moves.
     pub pinned: bool,
@@ -36,7 +36,7 @@ pub struct Page {
     pub locked: bool,
 }
 
-/// How often faults happen: a value n stands for once in n times on average, and 0 for never.
+/// The rates of faults: n means once in n times on average; 0: never.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct FaultRates {
     /// A page is busy, so that it may move later.
@@ -49,17 +49,17 @@ pub struct FaultRates {
     pub contended: u64,
 }
 
-/// The owner of the pages of a memory, which moves them for compaction, for a single thread. It is also the TLBs of its
-/// CPUs: CPU 1 has all pages mapped and stores to them until they are flushed.
+/// The owner of the pages of a memory, which moves them for compaction. For a single thread. It also models the TLBs:
+/// CPU 1 has all pages mapped, and stores to them until they are flushed.
 ///
-/// Frames are numbers without memory behind them. So a test that changes [`FakeMover::pages`] wrongly makes an assertion
-/// fail, and nothing worse.
+/// Frames are numbers without memory behind them. So a test that changes [`FakeMover::pages`] wrongly can only make an
+/// assertion fail.
 pub struct FakeMover<'a, 'm, const TRACED: bool = false> {
     /// The memory.
     pub memory: &'a Memory<'m, FakePlatform<TRACED>>,
     /// Pages by first frame.
     pub pages: RefCell<BTreeMap<u64, Page>>,
-    /// How often faults happen.
+    /// The rates of faults.
     pub fault_rates: Cell<FaultRates>,
     random: Cell<u64>,
     space_flush: DeferredFlush,
@@ -70,12 +70,12 @@ pub struct FakeMover<'a, 'm, const TRACED: bool = false> {
     pub movable_only: Cell<bool>,
     /// Asserts that pages move only into pageblocks that are at least as full as their own.
     pub fuller_only: Cell<bool>,
-    /// Memory that is added whenever pages are claimed. The call fails, because the memory is
-    /// present.
+    /// Memory that each claim of pages tries to add. The call fails, because the memory is present.
     pub plugged: Cell<Option<FrameRange>>,
-    /// Whenever pages are claimed, a page is allocated and freed, so its frame stays on a CPU list.
+    /// Whether each claim of pages allocates and frees a page, whose frame then stays on a CPU
+    /// list.
     pub allocates_while_claiming: Cell<bool>,
-    /// No page can be claimed.
+    /// Whether no page can be claimed.
     pub stuck: Cell<bool>,
     /// The smallest number of free frames while pages moved.
     pub least_free: Cell<u64>,
@@ -84,7 +84,7 @@ pub struct FakeMover<'a, 'm, const TRACED: bool = false> {
 }
 
 impl<'a, 'm, const TRACED: bool> FakeMover<'a, 'm, TRACED> {
-    /// The owner of the pages of a memory, of which there are none yet. Faults are drawn with this seed.
+    /// The owner of the pages of a memory, without pages at first. `seed` determines the random faults.
     pub fn new(memory: &'a Memory<'m, FakePlatform<TRACED>>, seed: u64) -> Self {
         Self {
             memory,
@@ -129,7 +129,7 @@ impl<'a, 'm, const TRACED: bool> FakeMover<'a, 'm, TRACED> {
         one_in > 0 && self.below(one_in) == 0
     }
 
-    /// Makes a page of a block.
+    /// Creates a page in a block.
     pub fn add_page(&self, block: Block<'m>, pinned: bool) -> u64 {
         let (pfn, order) = block.into_raw();
         let value = self.next_value.get();
@@ -159,7 +159,7 @@ impl<'a, 'm, const TRACED: bool> FakeMover<'a, 'm, TRACED> {
         unsafe { token.free_raw(Pfn::new(at), order) }.unwrap();
     }
 
-    /// Frees a page that the other CPU may still reach: freeing its frame is deferred until a flush.
+    /// Frees a page that the other CPU may have cached: the free of its frame is deferred until a flush.
     pub fn defer_free(&self, at: u64) {
         let page = self.pages.borrow_mut().remove(&at).expect("a page");
         assert!(page.order == 0 && !page.claimed && !page.locked);
@@ -195,12 +195,12 @@ impl<'a, 'm, const TRACED: bool> FakeMover<'a, 'm, TRACED> {
         (count > 0).then(|| *pages.keys().nth(self.below(count) as usize).unwrap())
     }
 
-    /// Checks what must hold whenever no operation is running.
+    /// Checks the invariants while no operation is in progress.
     pub fn check(&self) {
         self.check_but(Order::ZERO, None);
     }
 
-    /// As [`check`](Self::check), while a test holds `block` of `order`.
+    /// As [`FakeMover::check`], while a test owns `block` of `order`.
     pub fn check_but(&self, order: Order, block: Option<&Block<'_>>) {
         self.memory.check().unwrap_or_else(|violation| panic!("{violation}"));
         let pages = self.pages.borrow();

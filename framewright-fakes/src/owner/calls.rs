@@ -26,8 +26,8 @@ impl FakeOwner {
 }
 
 impl FakeOwner {
-    /// Truncates a page that reclaim has isolated, as a thread does that has the page locked. Does
-    /// nothing if a CPU has the page cached.
+    /// Truncates a page that reclaim has isolated, like a thread that holds the lock of the page.
+    /// Does nothing if a CPU has the page cached.
     fn truncate_isolated(&self, pages: &mut Pages, pfn: Pfn) {
         let Some(page) = pages.resident.get(&pfn) else { return };
         if page.maps > 0 || page.writeback || page.references > 0 || pages.cached.contains(&pfn) {
@@ -41,7 +41,7 @@ impl FakeOwner {
     }
 }
 
-// SAFETY: pages are added as blocks of order 0, and forgotten when they are released.
+// SAFETY: pages are added as blocks of order 0, and removed when they are released.
 unsafe impl PageOwner<TracedPlatform> for FakeOwner {
     fn lock(&self, frames: &[Pfn], out: &mut [Option<PageState>]) {
         self.each(frames, out, |pages, pfn| {

@@ -17,7 +17,7 @@ use framewright::{
 use super::{CPU, FakeOwner, Resident};
 use crate::TracedPlatform;
 
-/// What goes wrong at one call of an owner.
+/// The fault at one call of an owner.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum OwnerFault {
     /// Every page is refused.
@@ -43,7 +43,7 @@ pub struct FaultyOwner {
     calls: AtomicU32,
     at: u32,
     fault: OwnerFault,
-    /// Frames that were released by a call that panicked, so that reclaim does not know of it.
+    /// Frames that were released by a call that panicked, so that reclaim did not get the answer.
     lost: Mutex<Vec<Pfn>>,
 }
 
@@ -70,8 +70,8 @@ impl FaultyOwner {
         is_it.then_some(self.fault)
     }
 
-    /// Makes a call, with the fault if it is the chosen call. `ask` makes it for some frames;
-    /// `refused` and `failed` are the answers for the others.
+    /// Makes a call, with the fault if it is the selected call. `ask` makes the call for some
+    /// frames; `refused` and `failed` are the answers for the others.
     fn call<A: Copy>(
         &self,
         frames: &[Pfn],
@@ -151,7 +151,7 @@ impl FaultyOwner {
             }
         }
         for &frame in others.iter().filter(|frame| lru.isolate(**frame)) {
-            // SAFETY: it was isolated just now.
+            // SAFETY: the page was just isolated.
             assert!(unsafe { lru.put_back(frame) }, "the page was not abandoned");
         }
     }
@@ -237,7 +237,7 @@ unsafe impl PageOwner<TracedPlatform> for FaultyOwner {
 }
 
 impl FaultyOwner {
-    /// An answer that does not concern pages, negated by a fault.
+    /// An answer that does not concern pages. A fault negates it.
     fn answer_or_fault(&self, answer: bool) -> bool {
         match self.next() {
             None => answer,

@@ -31,23 +31,24 @@ const OTHER: CpuId = CpuId::new(1);
 /// The activity of others while reclaim pauses.
 pub type Others = fn(&'static FakeOwner, &Pause<'_>);
 
-/// A memory with the owner of all its pages, for a single thread. It is owner, relief, and the TLBs of its CPUs.
+/// A memory with the owner of all its pages. For a single thread. The value is the owner, the relief, and a model of
+/// the TLBs.
 ///
 /// CPU 0 acts for programs and reclaim. CPU 1 maps all pages, so that its stale TLB entries have to be flushed. The
-/// owner asserts whatever the library promises about locked, dirty and cached pages, and knows what each page must
-/// hold: [`FakeOwner::check`] finds a store that was lost.
+/// owner asserts the library's promises about locked, dirty and cached pages, and knows the expected contents of each
+/// page: [`FakeOwner::check`] detects lost stores.
 ///
-/// Frames are numbers without memory behind them. So a test that changes [`FakeOwner::pages`] wrongly makes an assertion
-/// fail, and nothing worse.
+/// Frames are numbers without memory behind them. So a test that changes [`FakeOwner::pages`] wrongly can only make an
+/// assertion fail.
 pub struct FakeOwner {
     memory: &'static Memory<'static, TracedPlatform>,
     /// Pending flushes of the only address space.
     pub space_flush: DeferredFlush,
     pages: Mutex<Pages>,
     notes: Mutex<Vec<&'static str>>,
-    /// How often background reclaim was woken.
+    /// The number of wake-ups of background reclaim.
     pub woken: AtomicU32,
-    /// `Relief` panics, once, after it has reclaimed.
+    /// Whether `Relief` panics, once, after it has reclaimed.
     pub fails: AtomicBool,
     /// The answer of `Shootdown::has_local_flush`.
     pub has_local_flush: AtomicBool,
@@ -62,7 +63,7 @@ pub struct FakeOwner {
 }
 
 impl FakeOwner {
-    /// Makes a memory and its owner, which live as long as the process. `background` is the answer of
+    /// Creates a memory and its owner, which live as long as the process. `background` is the answer of
     /// `Relief::reclaims_in_background`.
     ///
     /// # Panics
@@ -123,7 +124,7 @@ impl FakeOwner {
             .on_reclaimable(|zone| Some(self.reclaim().reclaimable(zone)))
     }
 
-    /// Checks that no frame is freed that is in use.
+    /// Checks that no frame in use is freed.
     fn check_event(&self, event: &Event) {
         if let Event::PageFree { pfn, .. } = event {
             let pages = self.pages();
@@ -143,7 +144,7 @@ impl FakeOwner {
 
     /// The flusher of a CPU.
     pub fn flusher(&self, cpu: CpuId) -> Flusher<'_, 'static, TracedPlatform> {
-        // SAFETY: this value flushes all translations that it has made.
+        // SAFETY: this value flushes all translations that it has created.
         unsafe { self.memory.flusher(cpu, self) }
     }
 
@@ -159,7 +160,7 @@ impl FakeOwner {
         self.memory.lru().expect("the memory has lists")
     }
 
-    /// The pages. Held while the guard lives, so that no reclaim may happen meanwhile.
+    /// The pages, under their lock. Reclaim must not run while the guard lives.
     pub fn pages(&self) -> MutexGuard<'_, Pages> {
         self.pages.lock().unwrap()
     }
@@ -184,7 +185,7 @@ impl FakeOwner {
         self.memory.cpu(CPU).expect("the CPU is not claimed")
     }
 
-    /// A program uses a page, which is read if it is not resident. Fails if there is no memory.
+    /// A program uses a page. The page is read if it is not resident. Fails if there is no memory.
     pub fn touch(&self, id: PageId, kind: PageKind) -> Result<Pfn, AllocError> {
         let there = self.pages().place.get(&id).copied();
         let pfn = match there {
@@ -217,7 +218,7 @@ impl FakeOwner {
         Ok(pfn)
     }
 
-    /// Makes a mapped, clean page of a block of order 0. Returns its frame.
+    /// Creates a mapped, clean page in a block of order 0. Returns its frame.
     ///
     /// # Panics
     ///
@@ -239,7 +240,7 @@ impl FakeOwner {
     /// A program stores to a page.
     pub fn store(&self, id: PageId, kind: PageKind) -> Result<(), AllocError> {
         let pfn = self.touch(id, kind)?;
-        // Before a page becomes writable, the pending flush is made.
+        // The pending flush is performed before a page becomes writable.
         self.flusher(CPU).flush_deferred(&self.space_flush);
         let mut pages = self.pages();
         let page = pages.page(pfn);
@@ -303,7 +304,7 @@ impl FakeOwner {
         self.pages().behavior = behavior;
     }
 
-    /// Checks all invariants that hold while no operation is in progress.
+    /// Checks all invariants while no operation is in progress.
     pub fn check(&self) {
         let memory = self.memory;
         self.pages().check();

@@ -31,7 +31,7 @@ pub struct Resident {
     pub writeback: bool,
     /// Reclaim has locked the page.
     pub locked: bool,
-    /// Reclaim must not take the page.
+    /// Reclaim must not reclaim the page.
     pub unevictable: bool,
     /// A device uses the frame.
     pub pinned: bool,
@@ -70,7 +70,7 @@ pub struct Pages {
     pub store: BTreeMap<PageId, u64>,
     /// The last contents that a program stored.
     pub truth: BTreeMap<PageId, u64>,
-    /// What reclaim left in place of pages.
+    /// The shadows that reclaim left in place of pages.
     pub shadows: BTreeMap<PageId, Shadow>,
     /// Writes in progress: frame, page, version, and whether they succeed.
     pub writes: VecDeque<(Pfn, PageId, u64, bool)>,
@@ -84,7 +84,7 @@ pub struct Pages {
     pub cached: BTreeSet<Pfn>,
     /// Frames to which the other CPU may have cached dirty translations.
     pub cached_dirty: BTreeSet<Pfn>,
-    /// One in so many pages is truncated when reclaim locks it; 0: none.
+    /// One in this many pages is truncated when reclaim locks it; 0: none.
     pub contention: u32,
     /// Number of pages that reclaim tried to lock.
     pub locks: u32,
@@ -100,7 +100,7 @@ impl Pages {
         self.resident.get_mut(&pfn).expect("the page is resident")
     }
 
-    /// Removes a page and its contents, which no program will read.
+    /// Removes a page and its contents, which no program reads again.
     pub fn forget(&mut self, id: PageId) {
         self.place.remove(&id);
         self.truth.remove(&id);
@@ -113,7 +113,7 @@ impl Pages {
     ///
     /// # Panics
     ///
-    /// If one is lost.
+    /// If a store is lost.
     pub fn check(&self) {
         for (&id, &version) in &self.truth {
             match self.place.get(&id).map(|pfn| &self.resident[pfn]) {

@@ -49,10 +49,10 @@ pub(super) struct File {
     pub(super) region: Region,
     pub(super) store: Box<dyn Store>,
     pub(super) pages: Table<Page>,
-    /// Pages that one read brings in, if the file is read sequentially.
+    /// Pages that one miss reads.
     pub(super) readahead: u32,
-    /// The deferred flushes of the region. They need not be done before a page is used again,
-    /// because a page that is rescued is taken off the list of unmapped pages.
+    /// The deferred flushes of the region. They need not be performed before a page is used again,
+    /// because a rescued page is removed from the list of unmapped pages.
     pub(super) owed: DeferredFlush,
 }
 
@@ -63,7 +63,7 @@ pub(super) enum Slot {
     Empty,
     /// This page of a file.
     Holds(PageId),
-    /// This page, until reclaim unmapped it. Reclaim has the frame.
+    /// This page was in the frame until reclaim unmapped it. Reclaim owns the frame.
     Unmapped(PageId),
 }
 
@@ -78,8 +78,8 @@ impl Slot {
     }
 }
 
-/// The page cache. Files are added before threads use it. It belongs to the one memory that is made on its
-/// machine: [`Pager::run`](super::Pager::run) refuses any other.
+/// The page cache. Files are added before threads use it. It belongs to the only memory of its machine:
+/// [`Pager::run`](super::Pager::run) refuses any other.
 pub struct PageCache {
     machine: MachineId,
     frames: FrameRange,
@@ -96,8 +96,8 @@ pub struct PageCache {
 }
 
 impl PageCache {
-    /// A cache in the frames of a machine, which are numbers to it: make the machine with
-    /// [`Backing::MetadataOnly`](crate::Backing::MetadataOnly).
+    /// A cache in the frames of a machine. The cache uses frames only as numbers, so build the
+    /// machine with [`Backing::MetadataOnly`](crate::Backing::MetadataOnly).
     ///
     /// # Errors
     ///
@@ -119,7 +119,7 @@ impl PageCache {
     }
 
     fn with(machine: &HostMachine, kernel: Kernel) -> Result<Self, HostError> {
-        /// A page's word has 32 bits for the number of its frame.
+        /// The state word of a page has 32 bits for the number of its frame.
         const FRAMES_MAX: u64 = 1 << 32;
         let frames = machine.frames();
         if frames.frames() > FRAMES_MAX {
@@ -143,8 +143,8 @@ impl PageCache {
         self.machine == machine.id()
     }
 
-    /// Adds a file of `pages` pages with this store. A miss reads up to `readahead` pages from it
-    /// on: many for files that are read sequentially, 1 for others.
+    /// Adds a file of `pages` pages with this store. A miss reads up to `readahead` pages,
+    /// beginning with the missing one: many for files that are read sequentially, 1 for others.
     ///
     /// # Errors
     ///
@@ -194,8 +194,8 @@ impl PageCache {
         self.count(file, PageState::is_resident)
     }
 
-    /// The number of pages of a file with memory, as the kernel reports it: those in the cache, and
-    /// unmapped ones whose memory is not freed yet.
+    /// The number of pages of a file with memory, as the kernel reports it: pages in the cache, and
+    /// unmapped pages whose memory is not freed yet.
     ///
     /// # Panics
     ///
@@ -238,7 +238,7 @@ impl PageCache {
 
     /// Claims a missing page, which the caller then has to read.
     pub(super) fn claim(&self, id: PageId) -> Claim {
-        // Marked before the page gets any state, so that scans of the table find it.
+        // The page is marked before its state changes, so that scans of the table find it.
         self.file(id.file).pages.mark(id.page as usize);
         self.page(id).state.claim()
     }

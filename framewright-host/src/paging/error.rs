@@ -7,7 +7,7 @@ use thiserror::Error;
 
 use crate::HostError;
 
-/// The reason why a page could not be used or written, or a pager not be run.
+/// The reason why a page could not be used or written, or a pager could not run.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum PagingError {
@@ -75,7 +75,7 @@ pub enum PagingError {
         /// Files of the cache.
         files: u32,
     },
-    /// The memory has frames that do not exist on its machine: they cannot hold pages.
+    /// The memory has frames that do not exist on its machine, and so cannot contain pages.
     #[error(
         "page {page} got frame {frame}, which is not of the machine; make the memory of the frames of \
          its machine"
@@ -110,7 +110,7 @@ pub enum PagingError {
         /// CPUs of the machine.
         cpus: u16,
     },
-    /// The memory was made without LRU lists.
+    /// The memory was created without LRU lists.
     #[error("the memory has no LRU lists; make it with SideTables::with_lru")]
     NoLists,
     /// A thread could not be started.

@@ -1,10 +1,9 @@
 //! The system calls that free the memory of pages.
 //!
-//! `MADV_DONTNEED` frees the memory behind pages. Before it returns, every processor that runs a thread
-//! of this process is interrupted and flushes its translations. `madvise` takes one range per call.
-//! `process_madvise` takes a vector of ranges, for the calling process since Linux 6.13, and
-//! kernels since about 6.15 flush once for all of them. A process cannot query this, but it can
-//! measure it: it frees pages while another thread runs, and counts interrupts.
+//! `MADV_DONTNEED` frees the memory behind pages. Before it returns, every processor that runs a thread of this process
+//! is interrupted and flushes its translations. `madvise` takes one range per call. `process_madvise` takes a vector of
+//! ranges, for the calling process since Linux 6.13, and kernels since about 6.15 flush once for all of them. A process
+//! cannot query this, but can measure it: it frees pages while another thread runs, and counts interrupts.
 
 #![allow(unsafe_code)]
 
@@ -151,8 +150,7 @@ unsafe fn evict_vector(me: &OwnedFd, ranges: &[Range<usize>]) -> Result<u64, Err
     let (mut next, mut calls) = (0, 0);
     while next < vector.len() {
         let left = &vector[next..];
-        // SAFETY: the vector is alive during the call; the caller guarantees that the ranges may be given
-        // up.
+        // SAFETY: the vector is alive during the call; the caller guarantees that the ranges may be freed.
         let done = unsafe {
             libc::syscall(
                 libc::SYS_process_madvise,
@@ -164,7 +162,7 @@ unsafe fn evict_vector(me: &OwnedFd, ranges: &[Range<usize>]) -> Result<u64, Err
             )
         };
         calls += 1;
-        // The number of bytes taken: all, unless the call was interrupted.
+        // The number of bytes freed: all, unless the call was interrupted.
         let Ok(mut done) = usize::try_from(done) else {
             let errno = std::io::Error::last_os_error().raw_os_error().unwrap_or_default();
             return Err(Errno::from_raw_os_error(errno));
@@ -228,8 +226,8 @@ impl Scratch {
         unsafe { kernel.evict(&ranges) }.map(|_| ())
     }
 
-    /// Whether vectors take far fewer interrupts than single ranges. `None` if that is unknown, because
-    /// the other thread did not run or interrupts are not counted.
+    /// Whether vectors cause far fewer interrupts than single ranges. `None` if this is unknown, because the other
+    /// thread did not run or interrupts are not counted.
     fn is_batched(&self, ranges: &Kernel, vectors: &Kernel) -> Option<bool> {
         const TRIES: u32 = 20;
         let processors = thread::available_parallelism().map_or(1, usize::from);
@@ -240,7 +238,7 @@ impl Scratch {
             (0..TRIES).find_map(|_| {
                 let one_by_one = self.interrupts(ranges)?;
                 let together = self.interrupts(vectors)?;
-                // With fewer interrupts the other thread did not run.
+                // If there were fewer interrupts, the other thread did not run.
                 let runs = one_by_one >= u64::from(Self::RANGES) / 2;
                 runs.then_some(together * 4 <= one_by_one)
             })
@@ -301,7 +299,7 @@ mod tests {
         for kernel in [Kernel::ranges(), Kernel::detect().unwrap()] {
             let region = Region::new(3000).unwrap();
             (0..3000).for_each(|page| region.words(page)[5].store(9, Relaxed));
-            // More than one call takes, and a page in between that stays.
+            // More than one call can free, with a page in between that stays.
             let pages = (0..3000).step_by(2);
             let ranges: Vec<_> = pages.map(|page| region.addresses(page..page + 1)).collect();
             // SAFETY: only this test has the address of these pages.

@@ -27,7 +27,7 @@ impl Drop for Fixed<'_> {
     }
 }
 
-/// A page that is read: it stays in memory until this value is dropped.
+/// A page that may be read. It stays in memory until this value is dropped.
 #[must_use = "the page stays in memory only while this value lives"]
 pub struct Reading<'c>(Fixed<'c>);
 
@@ -56,7 +56,7 @@ impl<'c> Reading<'c> {
     }
 }
 
-/// A page that may be stored to, and is dirty: it stays in memory until this value is dropped.
+/// A dirty page that may be stored to. It stays in memory until this value is dropped.
 #[must_use = "the page stays in memory only while this value lives"]
 pub struct Writing<'c>(Fixed<'c>);
 

@@ -1,69 +1,70 @@
-//! Files in less memory than their size: the library's reclaim over real memory.
+//! Files in less memory than their size, with the library's reclaim of real memory.
 //!
 //! # Theory of operation
 //!
 //! A [`PageCache`] maps every file into a *region*, address space as large as the file. Page `n` of
-//! the file is at page `n` of the region, or not in memory. The kernel provides memory for a page
-//! when it is touched, and frees it on request. *Frames* limit that memory: a thread reads a page
-//! only after it has allocated a frame from the library's [`Memory`](framewright::Memory). The
-//! frame is a number that entitles its owner to one page of memory, so the machine of that memory
-//! has no memory itself ([`Backing::MetadataOnly`](crate::Backing::MetadataOnly)).
+//! the file is page `n` of the region, or is not in memory. The kernel allocates the memory of a
+//! page at the first access, and frees it on request. *Frames* limit that memory: a thread reads a
+//! page only after it has allocated a frame from the library's [`Memory`](framewright::Memory). A
+//! frame is only a number. Its owner may use one page of memory, so the machine of that `Memory`
+//! needs no frames with contents ([`Backing::MetadataOnly`](crate::Backing::MetadataOnly)).
 //!
-//! A thread uses a page through a guard, [`Reading`] or [`Writing`]: one compare-exchange on the
-//! word of the page if it is in memory. Otherwise the thread requests a frame. When memory is
+//! A thread uses a page through a guard, [`Reading`] or [`Writing`]: if the page is in memory, this
+//! is one compare-exchange on its word. Otherwise the thread requests a frame. When memory is
 //! short, it enters direct reclaim or wakes background reclaim, by the library's rules. The library
 //! calls the cache as the owner of pages ([`PageOwner`](framewright::reclaim::PageOwner)), through
 //! a private type:
 //!
 //! | the library | here |
 //! |---|---|
-//! | locks a page | no thread has a guard of it, and none can get one |
-//! | unmaps it | it is removed from its file, and put on a list of the CPU that reclaims |
-//! | flushes that CPU | one system call frees the memory of the pages on its list |
-//! | frees the frame | another page can get it |
+//! | locks a page | no thread has a guard of the page, and none can get one |
+//! | unmaps it | the page leaves its file, and is added to a list of the reclaiming CPU |
+//! | flushes that CPU | one system call frees the memory of all pages on the list |
+//! | frees the frame | another page can get the frame |
 //!
-//! The kernel frees the memory of pages, and interrupts every processor that runs a thread of the
-//! process to flush the translations. [`FlushBatching`](framewright::tuning::FlushBatching) decides
-//! how many pages one such call frees: one (*off*), a batch (*clean-only*; dirty pages are written
-//! before they are unmapped, so all pages here are clean), a batch with earlier ones that were too
-//! small (*all*), or as many as may be deferred (*lazy*). A frame is free after the kernel has
-//! freed its page, not before.
+//! When the kernel frees memory, it interrupts every processor that runs a thread of the process,
+//! to flush the translations. [`FlushBatching`](framewright::tuning::FlushBatching) decides how
+//! many pages one such call frees: one (*off*), a batch (*clean-only*), a batch with earlier
+//! batches that were too small (*all*), or as many as may be deferred (*lazy*). With *clean-only*,
+//! every page can join a batch: dirty pages are written before they are unmapped. A frame becomes
+//! free only after the kernel has freed its page.
 //!
 //! A page that is used again while its frame waits in a batch or among the deferred frees is
-//! *rescued*: its contents are still there, and it only needs a new frame. So no region ever needs
-//! a flush first.
+//! *rescued*: the contents are still in memory, and the page only needs a new frame. So no region
+//! needs a flush before it is used.
 //!
 //! # Guarantees and limits
 //!
-//! * A guard gives access to the requested page. Contents are words that any thread may load and store,
-//!   atomically and without order: threads that write to one page must coordinate among themselves.
-//! * A store through a guard is part of the next write of the page, or the page is still dirty: a
-//!   page is written while it is locked and has no guard. A page whose write fails (EIO, a full
-//!   store) stays in memory and dirty, and is counted ([`PageCache::failed`]). When only such pages
-//!   are left, requests fail.
+//! * A guard accesses the requested page. The contents are words. Any thread may load and store them, atomically and
+//!   with relaxed order. Threads that write to the same page must synchronise with each other.
+//! * After a store through a guard, the page is dirty until it is written with that store: a page
+//!   is written while it is locked and has no guard. A page whose write fails (EIO, a full store)
+//!   stays in memory and dirty, and is counted ([`PageCache::failed`]). When only such pages are
+//!   left, requests fail.
 //! * A kernel makes pages read-only before it writes them, and notices later stores by a fault. In
-//!   user space that costs a system call and an interrupt per page; here the guard marks the page
-//!   dirty. So the cache does not know of accesses to an address after its guard was dropped: loads
-//!   may find zeros, and stores are lost. Safe code cannot keep such an address.
+//!   user space, that costs a system call and an interrupt per page. So here the guard marks the
+//!   page dirty. The cache does not notice accesses to an address after the guard was dropped:
+//!   loads may read zeros, and stores are lost. Safe code cannot use an address longer than its
+//!   guard.
 //! * No dirty page is dropped silently: the result of a run counts the pages that are still dirty
 //!   ([`RunOutcome::unwritten`]).
-//! * A cache belongs to the one memory that is made on its machine. Safe code that has that memory or the
-//!   [`Pager`] cannot give a page or a frame two owners, even if it changes the LRU lists: each step of
-//!   reclaim checks the word of the page first. Such changes can make pages unreclaimable.
+//! * A cache belongs to the one memory on its machine. Safe code with access to that memory or to the [`Pager`] can
+//!   change the LRU lists. Even then no page or frame gets two owners, because each step of reclaim checks the word of
+//!   the page first. But pages can become unreclaimable.
 //! * A store that panics leaves pages as they were: missing, or dirty. The panic unwinds the caller, or
 //!   [`Pager::run`] if reclaim called the store.
-//! * The thread that needs a page reads or writes it, and waits. So a store with a deep queue needs
-//!   more threads.
+//! * The thread that needs a page reads or writes it synchronously. So a deep device queue needs
+//!   many threads.
 //!
 //! | module      | job                                                            |
 //! |-------------|----------------------------------------------------------------|
-//! | `page`      | the state of a page: a word                                    |
+//! | `page`      | the state word of a page                                    |
 //! | `region`    | address space that maps a file                                 |
 //! | `store`     | storage of pages that are not in memory                        |
 //! | `cache`     | files, and the page in each frame                              |
-//! | `table`     | tables that take memory only for used entries                  |
+//! | `table`     | tables with memory only for used entries                  |
 //! | `stats`     | counters                                                       |
-//! | `pager_cpu` | a CPU of the pager: using pages                                |
+//! | `pager_cpu` | a CPU of the pager, which uses pages                                |
 //! | `page_in`   | reading missing pages into memory                              |
 //! | `guard`     | pages in use                                                   |
 //! | `owner`     | the cache as the owner of pages that the library reclaims      |

@@ -23,8 +23,8 @@ use super::{
 use crate::HostMachine;
 
 impl PageCache {
-    /// Writes a page. The page is clean if this succeeds, else as dirty as before, also if the
-    /// store panics.
+    /// Writes a page. If the write succeeds, the page is clean. Otherwise it is as dirty as before,
+    /// also after a panic of the store.
     pub(super) fn write(
         &self,
         id: PageId,
@@ -44,9 +44,10 @@ impl PageCache {
         Ok(())
     }
 
-    /// The same for the library, which must not be unwound while it has pages locked. A panic of
-    /// the store counts as a failed write, and [`Pager::run`](super::Pager::run) passes it on at
-    /// its end. The error of the store is dropped inside, too, because that may panic.
+    /// Writes a page for the library. The library must not unwind while it has pages locked, so a
+    /// panic of the store counts as a failed write. [`Pager::run`](super::Pager::run) resumes the
+    /// panic at its end. Dropping the error of the store may also panic, so that happens inside as
+    /// well.
     fn write_contained(&self, id: PageId, lock: &PageLock<'_>) -> Result<(), WriteError> {
         let write = || self.write(id, lock, true).map_err(|error| write_error(&error));
         catch_unwind(AssertUnwindSafe(write)).unwrap_or_else(|panic| {
@@ -55,7 +56,7 @@ impl PageCache {
         })
     }
 
-    /// Keeps the first panic. Later ones are leaked, because dropping them may panic.
+    /// Stores the first panic. Later panics are leaked, because dropping them may panic.
     fn remember(&self, panic: Box<dyn Any + Send>) {
         let mut first = locked(&self.panicked);
         if first.is_none() {
@@ -66,7 +67,7 @@ impl PageCache {
     }
 }
 
-/// A write in progress. If this is dropped, the write has failed.
+/// A write in progress. Dropping this value means that the write has failed.
 struct Failed<'c>(&'c PageCache, &'c PageLock<'c>);
 
 impl Drop for Failed<'_> {
@@ -78,13 +79,14 @@ impl Drop for Failed<'_> {
 
 /// The cache as a [`PageOwner`]. Private, so that only the library calls its methods.
 ///
-/// No method relies on the order of calls. All code that has the memory can change the LRU lists, so the
-/// library may pass any frame at any time, twice at once, or long after the frame has got another page. Each
-/// step checks and changes the word of the page, or the slot of the frame, in one compare-exchange:
+/// No method relies on the order of calls. Any user of the memory can change the LRU lists. So the library may pass any
+/// frame at any time, to two calls at once, or long after another page has got the frame. Each step checks and changes
+/// the word of the page, or the slot of the frame, with one compare-exchange:
 ///
-/// * a page is lent to its store under a [`PageLock`], which the library cannot end;
-/// * a page leaves only if it is clean, unused, and chosen by [`PageOwner::lock`] in this frame;
-/// * of concurrent releases of a frame that a page has left, one succeeds.
+/// * a store uses a page under a [`PageLock`], and the library cannot unlock it;
+/// * a page is unmapped only if it is clean, unused, and chosen by [`PageOwner::lock`] in this
+///   frame;
+/// * only one of several concurrent releases of an unmapped page's frame succeeds.
 pub(super) struct Owner<'c>(pub(super) &'c PageCache);
 
 impl Owner<'_> {
@@ -137,12 +139,11 @@ impl Owner<'_> {
     }
 }
 
-// SAFETY: a frame is released once each time a page has left it. The page had the frame from a block of order
-// 0 that it owned, and had no other frame. The frame is only a number here: there is no memory behind it that
-// could be used.
+// SAFETY: a frame is released only once after each unmapping of its page. The page owned the frame, a block of order 0,
+// and had no other frame. The frame is only a number here, so no memory of the frame can be in use.
 unsafe impl PageOwner<HostMachine> for Owner<'_> {
-    /// A dirty page is written before it is unmapped: reported as not mapped, so that the library
-    /// does not unmap it first.
+    /// A dirty page is reported as not mapped, so that the library does not unmap it before it is
+    /// written.
     fn lock(&self, frames: &[Pfn], out: &mut [Option<PageState>]) {
         for (&frame, out) in frames.iter().zip(out) {
             *out = self.lock_one(frame);
@@ -203,8 +204,8 @@ unsafe impl PageOwner<HostMachine> for Owner<'_> {
         }
     }
 
-    /// Writes at once. The result is reported later, because the library is in the middle of
-    /// reclaim here.
+    /// Writes at once. The results are reported after reclaim, because the library does not accept
+    /// reports during its calls.
     fn write_out(&self, frames: &[Pfn], out: &mut [WriteOut]) {
         for (&frame, out) in frames.iter().zip(out) {
             *out = self.write_one(frame);

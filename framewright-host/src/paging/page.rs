@@ -1,4 +1,4 @@
-//! The state of one page of a file: a word that all threads change by compare-exchange.
+//! The state of one page of a file: one word, which all threads change atomically.
 //!
 //! ```text
 //!              claim                 publish                choose
@@ -10,14 +10,13 @@
 //!     └──────────────────── EVICTING ◄─────── begin_eviction ───────────┘
 //! ```
 //!
-//! On a resident page, one [`PageLock`] owns LOCKED while the page is written. CHOSEN belongs to reclaim,
-//! which identifies pages by their frames. Reclaim may be wrong about a frame, because all code that has the
-//! memory can change its LRU lists. So each step of reclaim is one compare-exchange that succeeds only if the
-//! page is in this frame, chosen, and not in use.
+//! On a resident page, one [`PageLock`] owns LOCKED while the page is written. CHOSEN belongs to reclaim. Reclaim
+//! identifies pages by their frames, and may be wrong, because any user of the memory can change its LRU lists. So each
+//! step of reclaim is one compare-exchange. It succeeds only if the page is in this frame, chosen, and not in use.
 //!
-//! An UNMAPPED page has no frame any more, but its contents are still in memory: a thread that
-//! needs the page before the kernel frees it rescues it. While the page is EVICTING, the system
-//! call is running, and all threads wait for its end.
+//! An UNMAPPED page has no frame any more, but its contents are still in memory. A thread that
+//! needs the page before the kernel frees its memory rescues it. While the page is EVICTING, the
+//! system call is running, and all other threads that need the page wait for its end.
 
 use std::sync::atomic::{
     AtomicU64,
@@ -28,11 +27,11 @@ use std::sync::atomic::{
 const RESIDENT: u64 = 1;
 /// The page is being read or written.
 const LOCKED: u64 = 1 << 1;
-/// The page was stored to since it was read or last written.
+/// A thread may have stored to the page since it was read or last written.
 const DIRTY: u64 = 1 << 2;
-/// The page was used since its references were checked last.
+/// The page was used since the last check of its references.
 const ACCESSED: u64 = 1 << 3;
-/// The page was written, and the end of the write is not yet reported to reclaim.
+/// Reclaim wrote the page, and the end of the write is not yet reported to the library.
 const WRITEBACK: u64 = 1 << 4;
 /// The last attempt to write the page failed.
 const FAILED: u64 = 1 << 5;
@@ -47,7 +46,7 @@ const PIN: u64 = 1 << 16;
 const PINS: u64 = 0xffff << 16;
 /// Maximum number of users at the same time.
 pub(super) const PINS_MAX: u32 = (PINS / PIN) as u32;
-/// The shift of the frame number, which counts from the first frame of the machine.
+/// The shift of the frame number. Frames are numbered from the first frame of the machine.
 const FRAME: u32 = 32;
 
 /// The state of a page.
@@ -57,9 +56,9 @@ pub(super) struct PageState(AtomicU64);
 /// The result of trying to use a page.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Fix {
-    /// The page stays in memory until it is released. `dirtied`: it was clean before.
+    /// The page stays in memory until it is released. `dirtied`: this use made a clean page dirty.
     Fixed { dirtied: bool },
-    /// The page is locked, for a short time.
+    /// The page is locked or chosen, for a short time.
     Busy,
     /// The page is not in memory.
     Absent,
@@ -71,11 +70,11 @@ pub(super) enum Fix {
 /// The result of trying to claim a missing page.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Claim {
-    /// The page is locked; the caller has to read it.
+    /// The page is locked, and the caller must read it.
     Read,
-    /// The page is locked, and its contents are still there.
+    /// The page is locked, and its contents are still in memory.
     Rescue,
-    /// Another thread has claimed the page, or it is not missing any more.
+    /// Another thread has claimed the page, or it is no longer missing.
     Taken,
 }
 
@@ -97,7 +96,7 @@ pub(super) enum UnmapResult {
     Refused,
 }
 
-/// Proof that a page is not in use, and cannot be used while this value lives.
+/// A lock of a page. The page is not in use, and cannot be used while this value lives.
 #[must_use = "the page is locked only while this value lives"]
 pub(super) struct PageLock<'p>(&'p PageState);
 
@@ -108,8 +107,8 @@ impl Drop for PageLock<'_> {
 }
 
 impl PageLock<'_> {
-    /// The page was written. If reclaim began the write, the page stays under write-back until
-    /// the end of the write is reported to reclaim.
+    /// Records that the page was written. If reclaim wrote it, the page stays under writeback until
+    /// the end of the write is reported to the library.
     pub(super) fn written(&self, by_reclaim: bool) {
         self.0.0.fetch_and(!(DIRTY | FAILED), Release);
         if by_reclaim {
@@ -117,7 +116,7 @@ impl PageLock<'_> {
         }
     }
 
-    /// The page could not be written: it stays dirty.
+    /// Records that the write failed. The page stays dirty.
     pub(super) fn not_written(&self) {
         self.0.0.fetch_or(FAILED, Release);
     }
@@ -129,7 +128,7 @@ impl PageLock<'_> {
 }
 
 impl PageState {
-    /// Starts a use of the page, to store to it if `stores`.
+    /// Starts a use of the page. With `stores`, the use makes the page dirty.
     #[inline]
     pub(super) fn fix(&self, stores: bool) -> Fix {
         let mut now = self.0.load(Relaxed);
@@ -154,7 +153,7 @@ impl PageState {
         self.0.fetch_sub(PIN, Release);
     }
 
-    /// Claims the page if it is missing; the caller then has to read it.
+    /// Claims the page if it is missing. The caller must then read or rescue it.
     pub(super) fn claim(&self) -> Claim {
         let now = self.0.load(Relaxed);
         let claim = match now {
@@ -166,7 +165,7 @@ impl PageState {
         if claimed.is_ok() { claim } else { Claim::Taken }
     }
 
-    /// Makes the claimed page usable in this frame. `fixed`: the caller uses it, to store to it or not.
+    /// Makes the claimed page usable in this frame. `fixed`: the caller uses the page, with stores or without.
     pub(super) fn publish(&self, frame: u32, fixed: Option<bool>) {
         let used = match fixed {
             None => 0,
@@ -208,14 +207,15 @@ impl PageState {
         self.change(|now| is_idle(now).then_some(now | LOCKED)).map(|_| PageLock(self))
     }
 
-    /// Whether the page was used since the last call, if it is in this frame.
+    /// Clears the mark of a use. Returns whether the page is in this frame and was used since the
+    /// last call.
     pub(super) fn take_accessed(&self, frame: u32) -> bool {
         let was_used = |now| is_in(now, frame) && now & ACCESSED != 0;
         was_used(self.0.load(Relaxed))
             && self.change(|now| was_used(now).then_some(now & !ACCESSED)).is_some()
     }
 
-    /// Unmaps the page, and takes its frame, if it is in this frame, was chosen and is clean.
+    /// Unmaps the page and removes it from its frame, if it is in this frame, chosen and clean.
     pub(super) fn unmap(&self, frame: u32) -> UnmapResult {
         let is_chosen = |now| is_in(now, frame) && now & (LOCKED | CHOSEN | PINS) == CHOSEN;
         let may_leave = |now| is_chosen(now) && now & DIRTY == 0;
@@ -226,7 +226,7 @@ impl PageState {
         }
     }
 
-    /// Begins the eviction of an unmapped page. `false` if it was rescued.
+    /// Begins the eviction of an unmapped page. Returns `false` if the page was rescued.
     pub(super) fn begin_eviction(&self) -> bool {
         self.0.compare_exchange(UNMAPPED, EVICTING, AcqRel, Relaxed).is_ok()
     }
@@ -241,7 +241,7 @@ impl PageState {
         self.0.store(0, Release);
     }
 
-    /// Records that the end of the write was reported to reclaim.
+    /// Records that the end of the write was reported to the library.
     pub(super) fn end_writeback(&self) {
         self.0.fetch_and(!WRITEBACK, Release);
     }
@@ -271,7 +271,7 @@ impl PageState {
     }
 }
 
-/// Whether a page with this word is in this frame.
+/// Whether a page with the word `now` is in this frame.
 fn is_in(now: u64, frame: u32) -> bool {
     now & RESIDENT != 0 && now >> FRAME == u64::from(frame)
 }

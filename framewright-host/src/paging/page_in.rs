@@ -1,8 +1,8 @@
 //! Reading missing pages into memory.
 //!
-//! A run of pages is claimed, and each gets a frame; they are read, and made visible. If there is no frame,
-//! or the store fails or panics, the claims on the other pages end, because all other threads wait for
-//! claimed pages.
+//! A thread claims a run of pages, allocates a frame for each, reads them, and makes them visible. Other threads wait
+//! for claimed pages. So without a frame, and after an error or a panic of the store, the claims on all pages that are
+//! not visible end.
 
 use std::{io, ops::Range};
 
@@ -20,33 +20,34 @@ use super::{
 
 const PAGE: Request = Request::new(Order::ZERO, MigrateType::Movable);
 
-/// Pages that are being read into memory. The CPU's `frames` holds a frame for each page that is
+/// Pages that are being read into memory. The CPU's `frames` contains a frame for each page that is
 /// not visible to other threads yet.
 pub(super) struct PageIn<'b, 's, 'm> {
     pager_cpu: &'b mut PagerCpu<'s, 'm>,
     file: FileId,
     /// Pages that were claimed.
     pages: Range<u32>,
-    /// The number of them that are visible to other threads; their frames are no longer in
+    /// The number of pages that are visible to other threads. Their frames are no longer in
     /// `frames`.
     visible: u32,
 }
 
 impl<'b, 's, 'm> PageIn<'b, 's, 'm> {
-    /// The read of a page that the caller has claimed.
+    /// A read of one page, which the caller has claimed.
     pub(super) fn new(pager_cpu: &'b mut PagerCpu<'s, 'm>, id: PageId) -> Self {
         debug_assert!(pager_cpu.frames.is_empty());
         Self { pager_cpu, file: id.file, pages: id.page..id.page + 1, visible: 0 }
     }
 
-    /// Reads the page and fixes it. Reads neighbours, too, if the file is read sequentially.
+    /// Reads the page and fixes it. Also reads the missing pages after it, up to the end of its
+    /// read-ahead window.
     pub(super) fn run(mut self, stores: bool, rescued: bool) -> Result<(), PagingError> {
         let (cache, page) = (self.cache(), self.pages.start);
         count(&cache.counters.misses, 1);
         count(&cache.counters.dirtied, stores.into());
         self.pager_cpu.pager.reclaim().tick(self.pager_cpu.token.cpu());
-        // Without a frame, the page's memory is returned to the kernel even if the page was
-        // rescued, because it is on no list of unmapped pages any more.
+        // Without a frame, the memory of the page is freed. That includes a rescued page, because
+        // it is on no list of unmapped pages any more.
         let block = self.pager_cpu.frame(page, PAGE)?;
         self.pager_cpu.frames.push_back(block);
         if rescued {
@@ -66,8 +67,8 @@ impl<'b, 's, 'm> PageIn<'b, 's, 'm> {
         self.pager_cpu.pager.cache
     }
 
-    /// Claims the pages after one that is missing, up to the end of its window, as far as they are
-    /// missing as well and frames are available without a long wait.
+    /// Claims the following pages up to the end of the read-ahead window. Stops at the first page
+    /// that is not missing, or that gets no frame without a retry.
     fn claim_neighbours(&mut self) {
         let cache = self.cache();
         let file = cache.file(self.file);
@@ -81,7 +82,7 @@ impl<'b, 's, 'm> PageIn<'b, 's, 'm> {
                     self.pages.end += 1;
                 }
                 Claim::Rescue => {
-                    // The page is in memory: it need not be read, and the run ends here.
+                    // The page is in memory and needs no read, so the run ends before it.
                     count(&cache.counters.rescued, 1);
                     self.publish(page, block, None);
                     break;
@@ -94,7 +95,7 @@ impl<'b, 's, 'm> PageIn<'b, 's, 'm> {
         }
     }
 
-    /// Reads all of them; or, if that fails, the first alone.
+    /// Reads all pages. If that fails, reads only the first.
     fn fill(&mut self) -> io::Result<()> {
         let result = self.read();
         if result.is_ok() || self.pages.len() == 1 {
@@ -115,7 +116,7 @@ impl<'b, 's, 'm> PageIn<'b, 's, 'm> {
         }
     }
 
-    /// Makes a claimed page, which has been read, visible.
+    /// Makes a claimed page visible after its contents are in memory.
     fn publish(&self, page: u32, block: Block<'m>, fixed: Option<bool>) {
         let (cache, id) = (self.cache(), PageId { file: self.file, page });
         let number = cache.number(block.pfn()).expect("a frame of the machine");
@@ -130,8 +131,7 @@ impl<'b, 's, 'm> PageIn<'b, 's, 'm> {
         };
     }
 
-    /// Ends the claims on all but the first `pages` of the pages, and frees the frames of those that are not
-    /// visible.
+    /// Ends the claims on all pages after the first `pages`, and frees their frames.
     fn abandon_from(&mut self, pages: u32) {
         let end = self.pages.start + pages;
         for page in end..self.pages.end {

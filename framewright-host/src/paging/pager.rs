@@ -1,5 +1,5 @@
-//! The library with a cache: relief for requests without memory, and the thread of background
-//! reclaim.
+//! The connection of the library to a cache: relief for requests without memory, and the thread of
+//! background reclaim.
 
 use std::{
     panic::resume_unwind,
@@ -29,12 +29,12 @@ use crate::{HostError, HostMachine, RegisteredCpu};
 
 /// The result of a run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[must_use = "pages may be left that are not written"]
+#[must_use = "some pages may still be dirty"]
 pub struct RunOutcome<R> {
     /// The return value of the body.
     pub value: R,
-    /// Dirty pages. They are still in memory, and another run can [sync](PagerCpu::sync) them; their
-    /// contents are lost when the cache is dropped.
+    /// Dirty pages. They are still in memory, and another run can [sync](PagerCpu::sync) them. Dropping the cache
+    /// discards their contents.
     pub unwritten: u64,
 }
 
@@ -64,13 +64,13 @@ pub struct Pager<'p, 'm> {
 }
 
 impl<'p, 'm> Pager<'p, 'm> {
-    /// Runs `body`, which starts threads that use the cache. Meanwhile requests that find no memory
-    /// enter direct reclaim, and a thread reclaims in the background. It registers as the last CPU
-    /// of the memory, which the caller has to leave free. Pages in memory at the end stay there; no
-    /// free is deferred then.
+    /// Runs `body`, which starts threads that use the cache. During the run, requests without
+    /// memory enter direct reclaim, and a thread reclaims in the background. That thread registers
+    /// as the last CPU of the memory, so the caller must not register it. At the end, pages in
+    /// memory stay there, and all deferred frames are freed.
     ///
-    /// The end of a run does not write dirty pages. The result counts pages that the body did not
-    /// [sync](PagerCpu::sync), or whose write failed.
+    /// The end of a run writes no dirty pages. The result counts the pages that are still dirty,
+    /// because the body did not [sync](PagerCpu::sync) them or because their write failed.
     ///
     /// # Errors
     ///
@@ -79,8 +79,8 @@ impl<'p, 'm> Pager<'p, 'm> {
     ///
     /// # Panics
     ///
-    /// If `body` panics; or at the end, if a store has panicked while reclaim called it. The pages
-    /// of its failed writes are in memory, and dirty.
+    /// If `body` panics; or at the end, if a store panicked during a call by reclaim. The pages of
+    /// such writes are still in memory and dirty.
     pub fn run<R>(
         memory: &'p Memory<'m, HostMachine>,
         cache: &'p PageCache,
@@ -96,7 +96,7 @@ impl<'p, 'm> Pager<'p, 'm> {
         let (waker, pauses, stalls) = (Waker::default(), Pauses::default(), AtomicU64::new(0));
         let pager = Self { memory, cache, owner, shooter, waker, pauses, stalls };
         let together = || {
-            // A panic of a store that an earlier run did not report, because its body panicked.
+            // Drops a panic of a store from an earlier run, whose body panicked, too.
             drop(locked(&cache.panicked).take());
             let value = pager.together(body)?;
             let unwritten = cache.files().map(|file| cache.dirty(file)).sum();
@@ -154,7 +154,7 @@ impl<'p, 'm> Pager<'p, 'm> {
     /// The reclaim of the memory, for its statistics.
     #[must_use]
     pub fn reclaim(&self) -> Reclaim<'_, 'm, HostMachine> {
-        // SAFETY: the cache has its frames from this memory; unmapped pages are on the lists that the shooter
+        // SAFETY: the frames of the cache belong to this memory, and unmapped pages are on the lists that the shooter
         // flushes.
         #[allow(unsafe_code)]
         let reclaim = unsafe { Reclaim::new(self.memory, &self.owner, &self.shooter) };
@@ -174,7 +174,7 @@ impl<'p, 'm> Pager<'p, 'm> {
         let kswapd = self.reclaim().kswapd(NodeId::default());
         let claimed = self.memory.platform().register_as(me).map_err(PagingError::from);
         let claimed = claimed.and_then(|cpu| Ok((self.memory.cpu(me)?, cpu)));
-        // The receiver is gone only if `run` was unwound.
+        // The receiver is dropped only if `run` unwinds.
         let (mut token, _cpu) = match claimed {
             Ok(claimed) => claimed,
             Err(error) => return ready.send(Err(error)).unwrap_or_default(),
@@ -194,14 +194,14 @@ impl<'p, 'm> Pager<'p, 'm> {
                 NextStep::WhenWoken => self.waker.wait(None),
             }
         }
-        // No reclaim runs any more, and no request shall wait for deferred frames.
+        // No more reclaim would free the deferred frames.
         self.shooter.flusher(me).drain_deferred(&mut |blocks| {
             blocks.for_each(|block| _ = token.free(block));
         });
     }
 
-    /// Reports the results of writes to the library. Returns their number. The library must not be
-    /// in the middle of reclaim.
+    /// Reports the results of writes to the library. Returns their number. No call of reclaim may
+    /// be running on this thread, except in a pause.
     pub(super) fn report_writes(&self, cpu: CpuId) -> usize {
         let written = std::mem::take(&mut *locked(&self.cache.written));
         for &(frame, result) in &written {
@@ -232,13 +232,13 @@ impl Relief for Pager<'_, '_> {
         if self.report_writes(need.cpu) == 0 || freed > 0 {
             return freed;
         }
-        // The written pages are clean now.
+        // The written pages are clean now, so a second call can free them.
         self.reclaim().direct(need, frames)
     }
 
     fn pause(&self, pause: &Pause<'_>) {
-        // Reclaim makes no other call during a pause, so the writes of this thread can be reported
-        // now; the pause may wait for them.
+        // Reclaim makes no other call during a pause, so this thread can report its writes now. The
+        // pause may wait for these reports.
         self.report_writes(pause.cpu());
         self.pauses.wait(pause);
     }
@@ -252,7 +252,7 @@ impl Relief for Pager<'_, '_> {
     }
 }
 
-/// A wake-up of one thread.
+/// Wakes one thread.
 #[derive(Default)]
 struct Waker {
     state: Mutex<WakerState>,
@@ -280,8 +280,7 @@ impl Waker {
         locked(&self.state).ended
     }
 
-    /// Waits until a wake-up, one since the last wait included; or until the end, or the time
-    /// limit.
+    /// Waits for a wake-up since the last wait, for the end, or until the time limit.
     fn wait(&self, most: Option<Duration>) {
         let mut state = locked(&self.state);
         let quiet = |state: &mut WakerState| !state.woken && !state.ended;
@@ -300,7 +299,7 @@ impl Waker {
     }
 }
 
-/// Ends the thread of background reclaim.
+/// Ends the thread of background reclaim when dropped.
 struct Stop<'b>(&'b Waker);
 
 impl Drop for Stop<'_> {

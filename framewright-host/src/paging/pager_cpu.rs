@@ -1,4 +1,4 @@
-//! A CPU of the pager: using pages, and reading missing ones.
+//! A CPU of the pager, which uses pages and reads missing pages.
 
 use std::collections::VecDeque;
 
@@ -53,7 +53,7 @@ impl<'s, 'm> PagerCpu<'s, 'm> {
     ///
     /// # Panics
     ///
-    /// If the store does. The page is missing then, as before.
+    /// If the store panics. The page is still missing then.
     #[inline]
     pub fn read(&mut self, file: FileId, page: u32) -> Result<Reading<'s>, PagingError> {
         let id = self.id(file, page)?;
@@ -77,13 +77,13 @@ impl<'s, 'm> PagerCpu<'s, 'm> {
     ///
     /// # Errors
     ///
-    /// [`PagingError::Unwritten`] if a write failed, after all were tried; else
-    /// [`PagingError::Unsynced`]; else [`PagingError::InUse`]. [`PagingError::NoSuchFile`] if the
-    /// file is not of this cache.
+    /// All pages are tried first. Then the first of these errors: [`PagingError::Unwritten`],
+    /// [`PagingError::Unsynced`], [`PagingError::InUse`]. Before all, [`PagingError::NoSuchFile`]:
+    /// the cache has no such file.
     ///
     /// # Panics
     ///
-    /// If the store panics. Pages that were not passed to the store by then are still dirty.
+    /// If the store panics. All pages that were not written before the panic are still dirty.
     pub fn sync(&mut self, file: FileId) -> Result<(), PagingError> {
         let cache = self.pager.cache;
         let (mut failed, mut in_use) = (None, None);
@@ -103,7 +103,7 @@ impl<'s, 'm> PagerCpu<'s, 'm> {
                 }
             }
         }
-        // Also for pages that reclaim wrote.
+        // Even if no page was dirty: reclaim may have written some.
         let synced = cache.file(file).store.sync();
         if let Some((pages, page, reason)) = failed {
             return Err(PagingError::Unwritten { pages, page, reason });
@@ -120,8 +120,8 @@ impl<'s, 'm> PagerCpu<'s, 'm> {
     ///
     /// # Errors
     ///
-    /// As [`PagerCpu::sync`]. Pages whose write failed stay in memory. Pages that were written but not
-    /// made durable are evicted nevertheless.
+    /// As [`PagerCpu::sync`]. Pages stay in memory if their write failed. Written pages are evicted even if
+    /// [`PagingError::Unsynced`] is returned.
     pub fn evict_all(&mut self) -> Result<(), PagingError> {
         const AT_A_TIME: u64 = 1 << 12;
         /// Rounds without success before the eviction ends: about a tenth of a second.
@@ -134,7 +134,7 @@ impl<'s, 'm> PagerCpu<'s, 'm> {
         while cache.has_evictable() && in_vain < ROUNDS_MAX {
             reclaim.lru().drain_all();
             self.pager.report_writes(cpu);
-            // None are reclaimed while others have isolated the remaining pages.
+            // This frees nothing while other CPUs have isolated the remaining pages.
             let freed = reclaim.shrink_node(cpu, node, AT_A_TIME);
             in_vain = if freed == 0 { in_vain + 1 } else { 0 };
             wait(Wait::Memory, in_vain);
@@ -172,7 +172,7 @@ impl<'s, 'm> PagerCpu<'s, 'm> {
         }
     }
 
-    /// Fixes a page, which is read first if it is missing.
+    /// Fixes a page. Reads it first if it is missing.
     #[inline]
     fn fix(&mut self, id: PageId, stores: bool) -> Result<(), PagingError> {
         match self.pager.cache.page(id).state.fix(stores) {
@@ -222,7 +222,8 @@ enum Dirty<'p> {
     InUse,
 }
 
-/// Locks a page if it is dirty. Waits while reclaim has locked it, but not for guards.
+/// Locks a page if it is dirty. Waits while reclaim has the page locked or chosen, but does not
+/// wait for guards.
 fn lock_dirty(state: &PageState) -> Dirty<'_> {
     let mut spins = 0;
     loop {

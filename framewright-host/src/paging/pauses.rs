@@ -1,4 +1,4 @@
-//! The wait queue of threads that reclaim pauses.
+//! The wait queue of threads that are paused in reclaim.
 
 use std::{
     sync::{Condvar, Mutex, PoisonError},
@@ -18,7 +18,7 @@ pub(super) struct Pauses {
 }
 
 impl Pauses {
-    /// Waits until a pause is over, or until its time limit.
+    /// Waits until a pause is over or its time limit is reached.
     pub(super) fn wait(&self, pause: &Pause<'_>) {
         let end = Instant::now() + Duration::from_nanos(pause.at_most());
         let mut held = locked(&self.lock);
@@ -34,8 +34,8 @@ impl Pauses {
 
     /// Wakes all waiters.
     pub(super) fn resume(&self) {
-        // A waiter checks its condition and begins to wait under the lock. So a waiter that has not
-        // seen the change is on the wait queue now.
+        // A waiter checks its condition and joins the wait queue under the lock. So after this
+        // line, every waiter that missed the change is on the wait queue.
         drop(locked(&self.lock));
         self.resumed.notify_all();
     }

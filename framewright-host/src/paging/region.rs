@@ -1,4 +1,5 @@
-//! Address space of a file: page `n` of the file is at page `n` of the region, or not in memory.
+//! The address space of a file. Page `n` of the file is page `n` of the region, or is not in
+//! memory.
 
 #![allow(unsafe_code)]
 
@@ -13,8 +14,8 @@ pub(super) const WORDS: usize = FRAME_SIZE / size_of::<u64>();
 /// Pages per query of the kernel.
 const IN_MEMORY: usize = 1 << 14;
 
-/// The address space of a file. The kernel provides memory for a page at the first touch, and frees
-/// it on [request](super::eviction).
+/// The address space of a file. The kernel allocates the memory of a page at the first access, and
+/// frees it on [request](super::eviction).
 pub(super) struct Region {
     mapping: Mapping,
     pages: u32,
@@ -40,9 +41,10 @@ impl Region {
     /// The words of a page. Their contents are meaningful only to a thread that has fixed the page.
     pub(super) fn words(&self, page: u32) -> &[AtomicU64] {
         let start = self.addresses(page..page + 1).start as *const AtomicU64;
-        // SAFETY: inside the mapping, which lives as long as `self`, is aligned to pages, readable
-        // and writable; the kernel fills it with zeros where it puts memory. All accesses by safe
-        // code are atomic; others are those of `with_bytes`, whose callers exclude them.
+        // SAFETY: the words are inside the mapping. The mapping lives as long as `self`, and is
+        // aligned to pages, readable and writable. The kernel zeroes memory before it maps it. Safe
+        // code accesses the words only atomically. The callers of `with_bytes` exclude all other
+        // accesses.
         unsafe { std::slice::from_raw_parts(start, WORDS) }
     }
 
@@ -73,7 +75,7 @@ impl Region {
         body: impl FnOnce(&mut [u8]) -> R,
     ) -> R {
         let at = self.addresses(pages);
-        // SAFETY: inside the mapping, as above, and exclusive to the caller.
+        // SAFETY: the bytes are inside the mapping, as above, and exclusive to the caller.
         body(unsafe { std::slice::from_raw_parts_mut(at.start as *mut u8, at.len()) })
     }
 }

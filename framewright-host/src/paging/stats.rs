@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 pub struct PagingStats {
     /// Accesses to pages that were not in memory.
     pub misses: u64,
-    /// Read from a store.
+    /// Pages that were read from a store.
     pub read: u64,
     /// Pages that were used again before their memory was freed.
     pub rescued: u64,
@@ -25,13 +25,13 @@ pub struct PagingStats {
     pub refused: u64,
     /// Pages that became dirty.
     pub dirtied: u64,
-    /// Written to a store.
+    /// Pages that were written to a store.
     pub written: u64,
-    /// Attempts to write a page that failed.
+    /// Failed attempts to write a page.
     pub write_failed: u64,
 }
 
-/// The same, as atomics.
+/// The counters as atomics.
 #[derive(Default)]
 pub(super) struct Counters {
     pub(super) misses: AtomicU64,

@@ -11,21 +11,21 @@ use std::{
     path::Path,
 };
 
-/// The storage of the pages of a file. The store decides the contents of a page that was never
+/// The storage of the pages of a file. The store defines the contents of pages that were never
 /// written. Several threads may call it at once, but never for the same page.
 ///
-/// Pages are locked while the store reads or writes them, so a store must not use these pages through the
-/// cache: it would deadlock. Two files, of one cache or of two, must not have the same storage: each would
-/// overwrite pages that the other has in memory.
+/// Pages are locked while the store reads or writes them. So a store that uses these pages through the cache deadlocks.
+/// Two files must not share storage, neither in one cache nor in two: each would overwrite the other's writes with old
+/// contents.
 ///
 /// A panic of a store affects only its caller: see [`PagerCpu::read`](super::PagerCpu::read) and
 /// [`Pager::run`](super::Pager::run).
 pub trait Store: Send + Sync {
-    /// Reads pages from `page` on, until `into` is full.
+    /// Reads consecutive pages into `into`, starting with `page`.
     ///
     /// # Errors
     ///
-    /// The pages cannot be read. The contents of `into` do not matter then.
+    /// The pages cannot be read. The store may leave anything in `into`.
     fn read(&self, page: u32, into: &mut [u8]) -> io::Result<()>;
 
     /// Writes page `page`.
@@ -35,22 +35,21 @@ pub trait Store: Send + Sync {
     /// The page cannot be written. It stays dirty, and in memory.
     fn write(&self, page: u32, from: &[u8]) -> io::Result<()>;
 
-    /// Makes all earlier writes durable, so that they survive a loss of power. It is the last step of
-    /// [`PagerCpu::sync`](super::PagerCpu::sync). A store whose `write` is durable has nothing to do.
+    /// Makes all earlier writes durable, so that they survive a loss of power.
+    /// [`PagerCpu::sync`](super::PagerCpu::sync) calls this last. If `write` is durable, this need not do anything.
     ///
     /// # Errors
     ///
-    /// Written pages may be lost. They are clean nevertheless, and perhaps no longer in memory, so `write`
-    /// of a store with late failures should rather wait.
+    /// Earlier writes may be lost. Their pages are clean, and perhaps no longer in memory. So a store that can fail
+    /// late should wait for durability in `write`.
     fn sync(&self) -> io::Result<()> {
         Ok(())
     }
 }
 
-/// A file that is read and written without the kernel's page cache if the file system allows it; with
-/// that cache every page would be in memory twice. If it does not, every write waits for the device:
-/// the kernel could fail to write cached data later, when the page is clean already and the error would
-/// not be seen.
+/// A file as a store. If the file system allows it, reads and writes bypass the kernel's page cache, because that cache
+/// would contain every page a second time. Otherwise every write waits for the device: the kernel could fail to write
+/// cached data later, when the page is already clean.
 #[derive(Debug)]
 pub struct FileStore {
     file: File,
@@ -77,8 +76,8 @@ impl FileStore {
         }
     }
 
-    /// As [`FileStore::open`], for a file that is open already. The file need not have a name any more, so
-    /// that no temporary file is left after the end of the program.
+    /// Opens an open file once more, as [`FileStore::open`] does. The file may be unlinked, so a program can use a
+    /// temporary file that disappears at its end.
     ///
     /// # Errors
     ///
@@ -87,7 +86,7 @@ impl FileStore {
         Self::open(Path::new(&format!("/proc/self/fd/{}", file.as_raw_fd())))
     }
 
-    /// Whether the kernel's page cache is bypassed.
+    /// Whether accesses bypass the kernel's page cache.
     #[must_use]
     pub fn is_direct(&self) -> bool {
         self.direct
@@ -107,14 +106,14 @@ impl Store for FileStore {
         self.file.write_all_at(from, offset(page))
     }
 
-    /// Data that bypasses the kernel's cache may still be in the cache of the device, and the metadata of
-    /// the file in that of the kernel.
+    /// Needed even if data bypasses the kernel's cache: the data may still be in the cache of the device, and metadata
+    /// of the file in the cache of the kernel.
     fn sync(&self) -> io::Result<()> {
         self.file.sync_data()
     }
 }
 
-/// The error that reclaim gets for a page that could not be written.
+/// The error of a failed write, as reclaim defines it.
 pub(super) fn write_error(error: &io::Error) -> WriteError {
     use io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
     match error.kind() {

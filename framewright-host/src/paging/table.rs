@@ -1,4 +1,4 @@
-//! Tables that take memory only for used entries.
+//! Tables with memory only for used entries.
 
 #![allow(unsafe_code)]
 
@@ -31,8 +31,8 @@ unsafe impl Entry for AtomicU64 {}
 // SAFETY: two atomic integers.
 unsafe impl Entry for Page {}
 
-/// A table whose entries are zero at first. The kernel provides memory for entries when they are
-/// touched. Used entries are marked, so that [`Table::marked`] does not touch the others.
+/// A table whose entries are zero at first. The kernel allocates memory for entries at the first
+/// access. Used entries are marked, so that [`Table::marked`] does not access the others.
 pub(super) struct Table<T> {
     /// The entries, then the marks: a bit for each `PER_MARK` entries.
     mapping: Mapping,
@@ -54,7 +54,7 @@ impl<T: Entry> Table<T> {
         Ok(Self { mapping: Mapping::shared(what, bytes)?, len, entries: PhantomData })
     }
 
-    /// Marks an entry as used. Its neighbours count as used, too.
+    /// Marks an entry as used. The mark covers its neighbours, too.
     pub(super) fn mark(&self, at: usize) {
         let (word, bit) = (&self.marks()[at / PER_WORD], 1 << (at % PER_WORD / PER_MARK));
         if word.load(Relaxed) & bit == 0 {
@@ -62,7 +62,7 @@ impl<T: Entry> Table<T> {
         }
     }
 
-    /// Numbers of the entries that count as used.
+    /// The indices of all entries with a mark.
     pub(super) fn marked(&self) -> impl Iterator<Item = usize> {
         let words = self.marks().iter().enumerate();
         let bits = words.flat_map(|(at, word)| {
@@ -77,9 +77,8 @@ impl<T: Entry> Table<T> {
     }
 
     fn marks(&self) -> &[AtomicU64] {
-        // SAFETY: the marks follow the entries in the mapping, which is zeroed, lives as long as `self`, and is
-        // used through shared references to atomic integers alone. They are aligned: sizes of entries are
-        // multiples of their alignment, at most that of `u64`, and such entries hold words.
+        // SAFETY: the marks follow the entries in the mapping. The mapping is zeroed, lives as long as `self`, and is
+        // accessed only through shared references. The marks are aligned, because entries consist of 64-bit words.
         unsafe {
             let start = self.mapping.start().cast::<T>().add(self.len).cast();
             slice::from_raw_parts(start.as_ptr(), self.len.div_ceil(PER_WORD))

@@ -95,7 +95,7 @@ struct Buggy {
     reads: AtomicBool,
     writes: AtomicBool,
     syncs: AtomicBool,
-    /// Whether the error of a failed write panics when it is dropped.
+    /// Whether writes fail with an error, or a panic payload, that panics when it is dropped.
     drop_panics: AtomicBool,
     /// The number of calls of `sync`.
     synced: AtomicU32,
@@ -140,8 +140,8 @@ impl std::fmt::Display for PanicOnDrop {
 
 impl std::error::Error for PanicOnDrop {}
 
-/// Runs `body` with a file of 64 pages and a read-ahead of 8, with such a store. Also returns
-/// whether all frames were free at the end.
+/// Runs `body` with a file of 64 pages and a read-ahead of 8 in this store. Also returns whether
+/// all frames were free at the end.
 fn with_buggy<R>(
     store: &'static Buggy,
     body: impl FnOnce(&Pager<'_, '_>, &mut PagerCpu<'_, '_>, FileId) -> R,
@@ -247,7 +247,7 @@ fn a_panic_in_dropping_an_error_does_not_unwind_reclaim() {
         assert!(pager.cache.stats().write_failed >= 5, "all writes were tried");
         assert_eq!(pager.cache.dirty(file), 5);
     });
-    // Dropping the panic would panic.
+    // Dropping the payload would panic.
     std::mem::forget(result.expect_err("the panic is passed on at the end"));
     assert!(all_free);
 }

@@ -1,11 +1,11 @@
 //! Unmapped pages, and the flush that frees their memory.
 //!
-//! Reclaim unmaps a page: it removes the page from its file, and puts it on the list of its CPU.
-//! From then on the page cannot be used, but the kernel still keeps its memory. The library's flush
-//! of that CPU is a system call that frees the memory of the pages on its list. So the set of CPUs
-//! that *may have cached* a page is that CPU, and all other rules are the library's. A *full* flush
-//! serves the lists of all CPUs with one call, because the kernel flushes every processor in any
-//! case.
+//! When reclaim unmaps a page, it removes the page from its file and adds it to the list of the
+//! current CPU. After that, no guard can use the page without a rescue, but the page still has its
+//! memory. A flush of that CPU, as the library requests it, is a system call that frees the memory
+//! of all pages on the list. So for the library, only that CPU *may have cached* the page. A *full*
+//! flush frees the pages on the lists of all CPUs with one call, because the kernel flushes every
+//! processor anyway.
 
 use std::{
     ops::Range,
@@ -29,21 +29,22 @@ use crate::{HostMachine, wait::wait};
 #[derive(Default)]
 pub(super) struct List {
     pages: Mutex<Vec<PageId>>,
-    /// Held while the memory of the listed pages is freed: a thread that finds the list empty and
-    /// takes this lock knows that they have been freed.
+    /// Locked while the memory of pages from this list is freed. So for a thread with this lock,
+    /// the pages that are no longer on the list have been freed or rescued.
     calling: Mutex<()>,
-    /// Held while another CPU flushes this one, so that one request is served at a time.
+    /// Locked while another CPU flushes this list, so that only one CPU serves requests to this one
+    /// at a time.
     serving: Mutex<()>,
 }
 
 impl PageCache {
-    /// Puts an unmapped page on the list of a CPU.
+    /// Adds an unmapped page to the list of a CPU.
     pub(super) fn list_unmapped(&self, cpu: CpuId, id: PageId) {
         locked(&self.list(cpu).pages).push(id);
     }
 
-    /// Frees the memory of the pages on these lists, which are in the order of their numbers. On
-    /// return all of it is freed.
+    /// Frees the memory of the pages on these lists. The lists must be in the order of their CPUs.
+    /// On return, the memory of all their pages is freed or in use again.
     fn flush(&self, lists: &[List]) {
         let _calling: Vec<MutexGuard<'_, ()>> =
             lists.iter().map(|list| locked(&list.calling)).collect();
@@ -54,13 +55,13 @@ impl PageCache {
         if pages.is_empty() {
             return;
         }
-        // Neighbours form one range.
+        // Sorted, neighbours form one range.
         pages.sort_unstable();
         let elsewhere = pages.extract_if(.., |id| !self.page(*id).state.begin_eviction());
         let elsewhere: Vec<PageId> = elsewhere.collect();
         self.evict(&pages);
         for id in elsewhere {
-            // The page was rescued, or it is also on another list that is being flushed.
+            // The page was rescued, or another thread is evicting it from another list.
             let mut spins = 0;
             while self.page(id).state.is_evicting() {
                 wait(Wait::Flush, spins);
@@ -77,8 +78,8 @@ impl PageCache {
         }
         let (ranges, counters) = (self.ranges(pages), &self.counters);
         let began = processor_time();
-        // SAFETY: their contents are stored, or not needed. Threads that want to use such a page
-        // wait until its eviction has ended.
+        // SAFETY: the contents of these pages are stored, or not needed. Other threads do not use
+        // these pages until their eviction has ended.
         let calls = unsafe { self.kernel.evict(&ranges) };
         count(&counters.call_nanos, processor_time().saturating_sub(began));
         count(&counters.flushes, 1);
@@ -87,7 +88,7 @@ impl PageCache {
                 count(&counters.calls, calls);
                 count(&counters.evicted, pages.len() as u64);
             }
-            // Their memory is not counted until they are read again.
+            // The kernel did not free this memory, but its pages count as absent from now on.
             Err(_) => count(&counters.refused, pages.len() as u64),
         }
         for &id in pages {
@@ -95,12 +96,12 @@ impl PageCache {
         }
     }
 
-    /// Ends the claim on a page that was not read. Its memory, if there is some, is not needed.
+    /// Ends the claim on a page, and frees its memory, if it has some.
     pub(super) fn abandon_claim(&self, id: PageId) {
         self.evict(&[id]);
     }
 
-    /// The addresses of sorted pages, with neighbours joined to ranges.
+    /// The address ranges of sorted pages. Neighbours are joined.
     fn ranges(&self, pages: &[PageId]) -> Vec<Range<usize>> {
         let next_to =
             |one: &PageId, other: &PageId| one.file == other.file && one.page + 1 == other.page;
@@ -110,28 +111,28 @@ impl PageCache {
     }
 }
 
-/// Nanoseconds that this thread has run.
+/// The processor time of this thread, in nanoseconds.
 fn processor_time() -> u64 {
     let time = clock_gettime(ClockId::ThreadCPUTime);
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 
-/// The embedder's side of flushing.
+/// The embedder's part of flushing.
 pub(super) struct Shooter<'p, 'm> {
     pub(super) memory: &'p Memory<'m, HostMachine>,
     pub(super) cache: &'p PageCache,
 }
 
 impl<'m> Shooter<'_, 'm> {
-    /// Shootdown and flusher of a CPU.
+    /// The flusher of a CPU, with this as its shootdown.
     #[allow(unsafe_code)]
     pub(super) fn flusher(&self, cpu: CpuId) -> Flusher<'_, 'm, HostMachine> {
-        // SAFETY: all pages that a CPU may have cached are on its list, which this flushes on any
-        // thread.
+        // SAFETY: all pages that a CPU may have cached are on its list, and any thread can flush
+        // that list.
         unsafe { self.memory.flusher(cpu, self) }
     }
 
-    /// Flushes the lists of all CPUs with one call, and records the flush of each.
+    /// Flushes the lists of all CPUs with one call, and records a full flush of each of `cpus`.
     fn flush_all_lists(&self, cpus: &[u16]) {
         match cpus.split_first() {
             None => self.cache.flush(&self.cache.unmapped),
@@ -148,12 +149,12 @@ impl<'m> Shooter<'_, 'm> {
 }
 
 impl Shootdown for Shooter<'_, '_> {
-    /// A store to a page holds a guard, and a page with a guard cannot be unmapped.
+    /// Stores need a guard, and a page with a guard cannot be unmapped.
     fn clean_stores_fault(&self) -> bool {
         true
     }
 
-    /// The kernel interrupts every processor for any page that it frees.
+    /// The kernel interrupts every processor whenever it frees a page.
     fn has_local_flush(&self) -> bool {
         false
     }
@@ -169,8 +170,8 @@ impl Shootdown for Shooter<'_, '_> {
         }
     }
 
-    /// No thread is interrupted, because the kernel flushes all processors: the caller flushes the
-    /// lists of other CPUs itself.
+    /// Interrupts no thread. The kernel flushes all processors, so the caller can flush the lists
+    /// of other CPUs itself.
     fn interrupt(&self, _from: CpuId, targets: &CpuMask) {
         for cpu in targets.iter() {
             let _serving = locked(&self.cache.list(cpu).serving);

@@ -1,4 +1,4 @@
-//! Sizes and numbers at their limits.
+//! Sizes and counts at their limits.
 
 use std::io;
 
@@ -10,7 +10,7 @@ use framewright_host::{
 
 use super::setup::{FRAMES, Words, builder, with_memory};
 
-/// Reads and stores more pages than there are frames.
+/// Reads and stores to more pages than there are frames.
 fn turn_over(base: u64) {
     let machine = builder(2).base(Pfn::new(base)).build().unwrap();
     let store = Words::new(3 * FRAMES as u32);
@@ -58,7 +58,7 @@ impl Store for Empty {
     }
 }
 
-/// Memory of this process, in bytes.
+/// The resident memory of this process, in bytes.
 fn resident() -> u64 {
     let text = std::fs::read_to_string("/proc/self/statm").unwrap();
     text.split(' ').nth(1).unwrap().parse::<u64>().unwrap() << 12
@@ -66,7 +66,8 @@ fn resident() -> u64 {
 
 #[test]
 fn tables_take_memory_only_for_pages_that_are_used() {
-    // A table of 4 GiB, if all were used. Other tests run at the same time, perhaps under a thread sanitizer.
+    // If all entries were used, the table would have 4 GiB. Other tests may run at the same time, under a thread
+    // sanitizer.
     let (pages, most) = (1 << 28, 512 << 20);
     let before = resident();
     let machine = builder(2).build().unwrap();

@@ -1,5 +1,4 @@
-//! Memories, machines, caches and files that are confused with others; and changes of the LRU lists during
-//! reclaim.
+//! Confused memories, machines, caches and files; and changes of the LRU lists during reclaim.
 
 use framewright::{CpuId, FrameRange, Memory, NodeId, Pfn, reclaim::PageKind};
 use framewright_host::{
@@ -29,7 +28,7 @@ fn a_cache_serves_the_memory_of_its_machine_alone() {
         assert!(matches!(refusal(memory, &of_one), Some(PagingError::OtherMachine)));
         assert!(refusal(memory, &of_other).is_none());
     });
-    // The next machine may have the address of the last one.
+    // The next machine may have the same address as the last.
     with_memory(builder(2).build().unwrap(), |memory| {
         assert!(matches!(refusal(memory, &of_other), Some(PagingError::OtherMachine)));
     });
@@ -112,8 +111,8 @@ fn frames_that_the_machine_has_not_hold_no_pages() {
     assert_eq!(memory.free(), memory.managed());
 }
 
-/// Takes pages off the lists, adds them again, reports them as written, and reclaims, all without
-/// the cache.
+/// Removes pages from the lists, adds them again, reports them as written, and reclaims, all
+/// without the cache.
 fn change_lists(
     pager: &Pager<'_, '_>,
     memory: &Memory<'_, HostMachine>,

@@ -10,7 +10,7 @@ use std::{
     },
 };
 
-/// Enough frames for reclaim to have a choice of pages.
+/// A machine with enough frames for reclaim to choose among pages.
 pub(crate) const FRAMES: u64 = 4096;
 
 pub(crate) fn builder(cpus: u16) -> HostBuilder {
@@ -27,7 +27,7 @@ pub(crate) fn config<'c>(machine: &HostMachine, map: &'c [MemoryRange]) -> Confi
     Config::new(map, machine.cpus()).with_side_tables(side_tables)
 }
 
-/// Runs `body` with a memory that is made of all frames of a machine.
+/// Runs `body` with a memory of all frames of a machine.
 pub(crate) fn with_memory<R>(
     machine: HostMachine,
     body: impl FnOnce(&Memory<'_, HostMachine>) -> R,
@@ -43,7 +43,7 @@ pub(crate) fn with_memory<R>(
     result
 }
 
-/// A store in memory with one word per page, which stands for all words of the page. Clones share the store.
+/// A store in memory. One word per page represents all words of the page. Clones share the store.
 #[derive(Clone)]
 pub(crate) struct Words {
     words: Arc<Mutex<Vec<u64>>>,
@@ -51,7 +51,7 @@ pub(crate) struct Words {
 }
 
 impl Words {
-    /// Page `n` holds `n`.
+    /// Every word of page `n` is `n`.
     pub(crate) fn new(pages: u32) -> Self {
         let words = Arc::new(Mutex::new((0..pages.into()).collect()));
         Self { words, full: Arc::default() }

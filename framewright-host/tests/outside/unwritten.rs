@@ -1,4 +1,4 @@
-//! Pages that are not written when a run ends.
+//! Pages that are still dirty when a run ends.
 
 use framewright_host::paging::{PageCache, Pager, PagingError, RunOutcome};
 use std::{mem, sync::atomic::Ordering::SeqCst};
@@ -57,7 +57,7 @@ fn a_guard_that_is_forgotten_keeps_its_page_and_is_not_passed_over() {
             mem::forget(guard);
             let error = pager_cpu.evict_all().unwrap_err();
             assert!(matches!(error, PagingError::InUse { pages: 1, page: 3 }), "{error}");
-            // A leaked value keeps the token of its CPU, but nothing else.
+            // A leaked value keeps only the token of its CPU.
             mem::forget(pager_cpu);
             assert!(matches!(pager.cpu(&me), Err(PagingError::Cpu(_))));
             mem::forget(me);

@@ -1,4 +1,4 @@
-//! Stores that fail: no data is lost, every failure is reported, and nothing runs forever.
+//! Failing stores: no data is lost, every failure is reported, and no loop runs forever.
 
 use framewright::tuning::FlushBatching;
 use framewright_host::paging::PagingError;
@@ -23,7 +23,7 @@ fn pages_whose_write_failed_stay_dirty_and_are_reported() {
                     last = page;
                     pager_cpu.write(file, page).map(|mut page| page.fill(7)).err()
                 });
-                // Memory is full of pages that cannot be evicted: an error is returned soon.
+                // When memory is full of unevictable pages, an error is returned soon.
                 let error = error.expect("8000 dirty pages do not fit");
                 assert!(matches!(error, PagingError::OutOfMemory { .. }), "{error}");
                 assert!(last > 1_000, "{last}");

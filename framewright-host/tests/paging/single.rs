@@ -1,4 +1,4 @@
-//! One thread: pages in memory, their contents, and the costs.
+//! One thread: pages in memory, their contents, and counted costs.
 
 use framewright::tuning::FlushBatching;
 use framewright_host::paging::{FileId, PageCache, PagerCpu, PagingError};
@@ -8,7 +8,7 @@ use super::stores::{Shape, Tokens, token};
 const ALL: [FlushBatching; 4] =
     [FlushBatching::Off, FlushBatching::CleanOnly, FlushBatching::All, FlushBatching::Lazy];
 
-/// Reads pages, all words of each.
+/// Reads all words of pages.
 fn read(pager_cpu: &mut PagerCpu<'_, '_>, file: FileId, pages: impl Iterator<Item = u32>) {
     for page in pages {
         let reading = pager_cpu.read(file, page).unwrap();
@@ -40,7 +40,7 @@ fn files_are_read_that_are_larger_than_memory() {
             let each = stats.evicted / stats.flushes;
             let expected = match batching {
                 FlushBatching::Off => 1..2,
-                // The number of pages that a pass has found, possibly few.
+                // The number of pages that one call has reclaimed, possibly few.
                 FlushBatching::CleanOnly => 4..128,
                 FlushBatching::All => 32..256,
                 FlushBatching::Lazy => 64..1024,

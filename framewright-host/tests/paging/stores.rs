@@ -1,4 +1,4 @@
-//! Stores with known contents, and a memory above them.
+//! Stores with known contents, and a memory with files in them.
 
 use framewright::{
     Config, Layout, Memory, SideTables, Tuning,
@@ -16,13 +16,12 @@ use std::{
     },
 };
 
-/// The contents of a page that was never written: a token in every word.
+/// The value of every word of a page that was never written.
 pub(crate) fn token(page: u32) -> u64 {
     (u64::from(page) + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15)
 }
 
-/// A store in memory with one word per page, which stands for all words of the page. Clones share
-/// the store.
+/// A store in memory. One word per page represents all words of the page. Clones share the store.
 #[derive(Clone)]
 pub(crate) struct Tokens(Arc<Inner>);
 
@@ -91,7 +90,7 @@ impl Store for Tokens {
 #[derive(Clone, Copy)]
 pub(crate) struct Shape {
     pub(crate) frames: u64,
-    /// Threads that use pages.
+    /// The number of threads that use pages.
     pub(crate) cpus: u16,
     pub(crate) batching: FlushBatching,
     pub(crate) vectors: bool,
@@ -102,7 +101,7 @@ impl Shape {
         Self { frames: 4096, cpus: 1, batching, vectors: true }
     }
 
-    /// Runs `body` with a memory of these parameters and with files; then evicts everything, and
+    /// Runs `body` with a memory of these parameters and with files. Then evicts all pages and
     /// checks that all frames are free.
     pub(crate) fn run<R>(
         &self,

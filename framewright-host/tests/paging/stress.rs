@@ -1,5 +1,5 @@
-//! Many threads read and store to shared files: every page holds its last store, in memory and at
-//! the end in its store.
+//! Many threads read and store to shared files. Every page contains the result of its last store,
+//! in memory, and at the end in the `Store`.
 
 use framewright::tuning::FlushBatching;
 use framewright_host::paging::{PageCache, Pager};
@@ -25,7 +25,7 @@ impl Last {
     /// Whether a reader may find this value after at least `before` stores.
     fn allows(&self, page: u32, found: u64, before: u64) -> bool {
         let after = self.0[page as usize].load(SeqCst);
-        // A store in progress counts after its end.
+        // A store in progress is counted only at its end.
         (before..=after + 1).any(|times| found == Self::value(page, times))
     }
 }
@@ -36,8 +36,8 @@ fn work(pager: &Pager<'_, '_>, cache: &PageCache, thread: u32, last: &Last, roun
     let mut pager_cpu = pager.cpu(&me).unwrap();
     let mut random = fastrand::Rng::with_seed(thread.into());
     for round in 0..rounds {
-        // Half of the accesses are to a small part, so that pages are used again while they are
-        // unmapped.
+        // Half of the accesses are to a small part of the pages, so that unmapped pages are used
+        // again.
         let page = random.u32(..if round % 2 == 0 { PAGES } else { PAGES / 4 });
         let times = &last.0[page as usize];
         if page % u32::from(THREADS) == thread && random.u32(..3) == 0 {

@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-/// Attempts to take a CPU offline that has an owner: the owner releases it now and then.
+/// The number of attempts to take a claimed CPU offline. Its owner releases it from time to time.
 const ATTEMPTS: u32 = 100;
 
 /// Drains, takes CPUs offline and online, isolates and inspects, until `stop`. At the end every CPU
@@ -29,7 +29,7 @@ pub(crate) fn disturb(memory: &Memory<'_, HostMachine>, seed: u64, stop: &Atomic
     }
 }
 
-/// Many drains in a row, because each has a small probability to hit a race.
+/// Drains many times, because each drain has a small probability to hit a race.
 fn repeat(drain: impl Fn()) {
     for _ in 0..500 {
         drain();

@@ -1,7 +1,7 @@
-//! A stress driver that removes memory that the workers use, and adds it again.
+//! A stress driver that removes and adds the memory of the workers.
 //!
-//! Removed memory and extents are filled with a pattern, and verified before they are given back.
-//! So a worker that still uses such a frame is detected.
+//! The driver fills removed memory and extents with a pattern, and verifies them before it returns
+//! them. So it detects a worker that still uses such a frame.
 
 use framewright::{
     Contiguous, CpuId, CpuToken, Extent, FrameRange, HotplugError, Memory, MigrateType, Order, Pfn,
@@ -18,12 +18,12 @@ use std::{
 
 const PAGEBLOCK: u64 = PAGEBLOCK_FRAMES as u64;
 const WORDS: usize = FRAME_SIZE / 8;
-/// The greatest number of pageblocks that are removed at the same time.
+/// The maximum number of pageblocks that are removed at the same time.
 const REMOVED_MAX: usize = 12;
-/// The greatest number of extents at the same time.
+/// The maximum number of extents at the same time.
 const EXTENTS_MAX: usize = 8;
 
-/// Counts of the operations, to check that the test was effective.
+/// The numbers of operations, to check that the test was effective.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct OperationCounts {
     pub(crate) removed: u64,
@@ -52,7 +52,7 @@ impl AddAssign for OperationCounts {
 
 pub(crate) struct StressDriver<'a, 'm> {
     memory: &'a Memory<'m, HostMachine>,
-    /// A token for the removed frames, which are of no memory.
+    /// The right to use the removed frames, which belong to no memory.
     token: CpuToken<'a, 'm, HostMachine>,
     random: fastrand::Rng,
     removed: Vec<FrameRange>,
@@ -72,7 +72,7 @@ impl<'a, 'm> StressDriver<'a, 'm> {
         }
     }
 
-    /// Removes and adds memory until `stop`; then adds and frees all of it.
+    /// Removes and adds memory until `stop`. Then adds and frees all of it.
     pub(crate) fn run(mut self, stop: &AtomicBool) -> OperationCounts {
         while !stop.load(Relaxed) {
             match self.random.u32(0..16) {
@@ -157,7 +157,7 @@ impl<'a, 'm> StressDriver<'a, 'm> {
                 self.counts.ranges += 1;
                 self.hold(extent);
             }
-            // Parts of the range may be removed, or in another zone.
+            // Parts of the range may be removed, or may belong to another zone.
             Err(RangeError::Busy { .. } | RangeError::NotOurs) => {}
             Err(error) => panic!("{error}"),
         }
@@ -223,7 +223,7 @@ impl<'a, 'm> StressDriver<'a, 'm> {
     fn each_frame(&mut self, range: FrameRange, f: impl Fn(u64, &AtomicU64)) {
         let machine = self.memory.platform();
         for pfn in range.start().get()..range.end().get() {
-            // SAFETY: the frame was removed, or is part of an extent: no other code uses it.
+            // SAFETY: the frame was removed, or is part of an extent, so no other code uses it.
             let frame = unsafe { self.token.adopt_unchecked(Pfn::new(pfn), Order::ZERO) };
             f(pfn, &machine.words(&frame)[pfn as usize % WORDS]);
             let _ = frame.into_raw();

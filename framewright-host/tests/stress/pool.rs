@@ -1,4 +1,4 @@
-//! A pool of workers with a time limit, and a thread beside them.
+//! A pool of workers with a time limit, and one more thread.
 
 use framewright::Memory;
 use framewright_host::HostMachine;
@@ -17,11 +17,11 @@ use std::{
 
 use super::worker::Worker;
 
-/// The time that workers may take beyond their limit before they count as stuck.
+/// The time after the time limit at which workers count as stuck.
 const GRACE: Duration = Duration::from_secs(60);
 
-/// Runs workers on `workers` CPUs from the first on for `time`. `beside` runs meanwhile, until it
-/// is told to stop.
+/// Runs workers on the first `workers` CPUs for `time`. `beside` runs on another thread until its
+/// stop flag is set.
 pub(crate) fn run_workers<R: Send>(
     time: Duration,
     memory: &Memory<'_, HostMachine>,
@@ -53,8 +53,8 @@ pub(crate) fn run_workers<R: Send>(
     })
 }
 
-/// Ends the process, because stuck workers cannot be joined. Prints the panic of the thread beside
-/// them directly, because the test harness would capture the output.
+/// Aborts the process, because stuck workers cannot be joined. Prints the panic of the other thread
+/// directly, because the test harness would capture the output.
 fn abort(panic: Option<&(dyn Any + Send)>) -> ! {
     let mut stderr = io::stderr();
     let _ = writeln!(stderr, "stuck: some workers have not ended {GRACE:?} after their time");
@@ -66,7 +66,7 @@ fn abort(panic: Option<&(dyn Any + Send)>) -> ! {
     exit(1);
 }
 
-/// The number in an environment variable.
+/// The number in an environment variable, if it is set.
 pub(crate) fn number(variable: &str) -> Option<u64> {
     let text = env::var(variable).ok()?;
     Some(text.parse().unwrap_or_else(|_| panic!("{variable} is a number, not '{text}'")))

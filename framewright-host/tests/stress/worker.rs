@@ -1,4 +1,4 @@
-//! A worker: random operations, every frame written and verified.
+//! A worker, which does random operations, and writes and verifies every frame.
 
 use framewright::{
     AllocError, Block, CpuError, CpuId, CpuToken, Memory, MigrateType, NodeId, Order, Request,
@@ -18,10 +18,10 @@ use std::{
 const WORDS: u64 = (FRAME_SIZE / 8) as u64;
 const TYPES: [MigrateType; 3] =
     [MigrateType::Unmovable, MigrateType::Movable, MigrateType::Reclaimable];
-/// Operations between two checks of the inbox.
+/// The number of operations between two checks of the inbox.
 const OPERATIONS: usize = 64;
 
-/// A block and the value written into it.
+/// A block and the value in its words.
 pub(crate) struct Held<'m> {
     block: Block<'m>,
     value: u64,
@@ -62,7 +62,7 @@ impl<'a, 'm> Worker<'a, 'm> {
         }
     }
 
-    /// Works until `stop`; then frees everything, including blocks that others still send.
+    /// Works until `stop`. Then frees all blocks, including those that other workers still send.
     pub(crate) fn work(mut self, stop: &AtomicBool) {
         let registered = self.memory.platform().register_as(self.cpu).unwrap();
         assert_eq!(registered.id(), self.cpu);
@@ -77,7 +77,7 @@ impl<'a, 'm> Worker<'a, 'm> {
                 self.held.extend(self.inbox.try_iter());
             }
             drop(token);
-            // Long enough that the CPU can be taken offline now and then.
+            // The pause is long enough for the disturber to take the CPU offline sometimes.
             thread::sleep(Duration::from_micros(self.random.u64(0..200)));
         }
         self.others.clear();
@@ -99,8 +99,8 @@ impl<'a, 'm> Worker<'a, 'm> {
         }
     }
 
-    /// Allocates and frees as fast as possible, so that the lists are in use most of the time:
-    /// only one word of each frame is written and verified.
+    /// Allocates and frees as fast as possible, so that the lists are in use most of the time.
+    /// Writes and verifies only one word of each frame.
     fn rush(&mut self, token: &mut Token<'a, 'm>) {
         let request = Request::new(Order::ZERO, TYPES[self.random.usize(0..TYPES.len())]);
         let machine = self.memory.platform();
@@ -119,7 +119,7 @@ impl<'a, 'm> Worker<'a, 'm> {
         }
     }
 
-    /// Operations that are mostly allocations, or mostly frees.
+    /// Does operations that are mostly allocations, or mostly frees.
     fn burst(&mut self, token: &mut Token<'a, 'm>) {
         let allocating = self.random.usize(0..=12);
         for _ in 0..OPERATIONS {
@@ -144,7 +144,7 @@ impl<'a, 'm> Worker<'a, 'm> {
     }
 
     fn request(&mut self, largest: u8) -> Request {
-        // Half of them single frames; larger orders are rarer.
+        // Half of the requests are for single frames. Larger orders are rarer.
         let order = (self.random.u32(..).leading_zeros() as u8).min(largest);
         let of = TYPES[self.random.usize(0..TYPES.len())];
         let request = Request::new(Order::new(order).unwrap(), of);
@@ -215,7 +215,7 @@ impl<'a, 'm> Worker<'a, 'm> {
         self.held.push(Held { block, value });
     }
 
-    /// Removes a random block from those held, verified.
+    /// Removes a random block from the held blocks, and verifies it.
     fn take_held(&mut self) -> Option<Block<'m>> {
         if self.held.is_empty() {
             return None;
@@ -274,7 +274,7 @@ impl<'a, 'm> Worker<'a, 'm> {
         }
     }
 
-    /// Splits blocks into raw frames: one is adopted again, the other is freed raw.
+    /// Splits a block into two raw blocks. Adopts one again, and frees the other raw.
     fn through_raw(&mut self, token: &mut Token<'a, 'm>) {
         let Some(Held { block, value }) = self.held.pop() else { return };
         let (pfn, order) = block.into_raw();

@@ -30,7 +30,7 @@ impl Request {
         self.access(Watermark::Min, flags)
     }
 
-    /// Whether the request is for huge pages, and so may use the huge-page reserve.
+    /// Whether the request is for a huge page or more. Such requests may use the huge-page reserve.
     pub(in crate::alloc) const fn is_huge(self) -> bool {
         self.order().get() >= Order::PAGEBLOCK.get()
     }

@@ -1,14 +1,13 @@
 //! Contiguous memory: a given range, or a run of any length at any address.
 //!
-//! A run *anywhere* is the start of a free block that has at least as many frames. If there is no
-//! such block, the pageblock headers are searched.
+//! A run at *any* address is the start of a free block that has at least as many frames. If there
+//! is no such block, or if the run must lie in a given range, the pageblock headers are searched,
+//! about a hundred under each hold of the zone lock. If another CPU allocates from a found run
+//! before it is taken, the search continues behind the start of that run.
 //!
 //! A *given* range is isolated first, so that no more of it is allocated, and the CPU lists are
 //! drained. Then the range is taken, or the frames in use are reported; the isolation ends in both
-//! cases. For a run at *any* address, the pageblock headers are searched, about a hundred under
-//! each hold of the zone lock. If another CPU has allocated from the run that was found before it
-//! is taken, the search continues behind it. In both cases the frames taken or given under one hold
-//! of the lock are bounded.
+//! cases. One hold of the lock takes or frees a bounded number of frames.
 
 use crate::{
     buddy::{Buddy, FreeRun, RunWanted},
@@ -22,7 +21,7 @@ use crate::{
     zone::{self},
 };
 
-/// The maximum of frames that are taken or given under one hold of the zone lock.
+/// The maximum number of frames that are taken or given under one hold of the zone lock.
 const STRETCH: u32 = 64 * PAGEBLOCK_FRAMES as u32;
 
 /// Stretches of frames that are searched under one hold of the zone lock. The search takes no
@@ -33,9 +32,9 @@ const SEARCHED: u32 = 128;
 const ACCOUNT: CpuId = CpuId::new(0);
 
 impl<'m, P: Platform> MemoryCore<'m, P> {
-    /// Allocates exactly the frames of `range`, which lies in one zone. `clear` is called with the
-    /// zone and the range in it, after the range was isolated, and tries to free the frames in use.
-    /// Watermarks do not apply.
+    /// Allocates exactly the frames of `range`, which lies in one zone. After the range is
+    /// isolated, `clear` is called with the zone and the range in it, and tries to free the frames
+    /// in use. Watermarks do not apply.
     ///
     /// # Errors
     ///
@@ -225,8 +224,8 @@ impl<'m, P: Platform> MemoryCore<'m, P> {
         }
     }
 
-    /// Takes the frames from the start of a free block that has at least as many, if there is one: without a search,
-    /// at about the cost of such a block, and without mixing types more than other requests do.
+    /// Takes the frames from the start of a free block that has at least as many, if there is one. This needs no
+    /// search, costs about as much as allocating such a block, and mixes types no more than other requests do.
     fn take_start_of_block(
         &self,
         cpu: &ZoneOnCpu<'_, 'm, P>,
@@ -245,7 +244,7 @@ impl<'m, P: Platform> MemoryCore<'m, P> {
         Some(Extent::new(self.tag(), range))
     }
 
-    /// The zone that holds all of `range`, and the range's place in it.
+    /// The zone that contains `range`, and the first and last position of the range in it.
     fn locate_range(&self, range: FrameRange) -> Result<(ZoneId, u32, u32), RangeError> {
         if range.frames() == 0 {
             return Err(RangeError::Empty);

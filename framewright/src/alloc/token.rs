@@ -16,8 +16,8 @@ use crate::{
 
 /// The right to use the lists of one CPU of a memory.
 ///
-/// There is one token per CPU ([`Memory::cpu`](crate::Memory::cpu)), it stays on its thread, and its methods take
-/// `&mut self`. So no code is inside the lists twice. Dropping the token returns the right.
+/// There is one token per CPU ([`Memory::cpu`](crate::Memory::cpu)), the token stays on its thread, and its methods
+/// take `&mut self`. So only one caller uses the lists at a time. Dropping the token returns the right.
 pub struct CpuToken<'a, 'm, P: Platform> {
     claim: Claim<'a, 'm, P>,
     state: &'a dyn SlowPathState,
@@ -58,8 +58,9 @@ impl<'a, 'm, P: Platform> CpuToken<'a, 'm, P> {
     ///
     /// # Errors
     ///
-    /// The watermark that refused the request, or that no block of the order is free. Everything
-    /// that the request allows was tried before.
+    /// The shortage, after everything that the request allows was tried.
+    /// [`AllocError::NotRequestable`] or [`AllocError::NoZone`] if no zone can ever serve the
+    /// request.
     #[inline(always)]
     pub fn alloc(&mut self, request: Request) -> Result<Block<'m>, AllocError> {
         let pfn = match self.pop(request) {
@@ -69,8 +70,8 @@ impl<'a, 'm, P: Platform> CpuToken<'a, 'm, P> {
         Ok(self.hand_out(pfn, request))
     }
 
-    /// Allocates a block if there is one on the list for the zone that the request tries first, and nothing else is
-    /// to be done.
+    /// Allocates a block if there is one on the list for the zone that the request tries first, and if the block needs
+    /// neither clearing nor tracing.
     #[inline(always)]
     pub(crate) fn try_alloc(&mut self, request: Request) -> Option<Block<'m>> {
         if request.is_zeroed() || P::TRACING {
@@ -93,7 +94,7 @@ impl<'a, 'm, P: Platform> CpuToken<'a, 'm, P> {
     ///
     /// # Errors
     ///
-    /// A block of another memory is given back to the caller.
+    /// A block of another memory is returned to the caller.
     #[inline(always)]
     pub fn free(&mut self, block: Block<'m>) -> Result<(), Block<'m>> {
         if !block.belongs_to(self.tag) {
@@ -121,12 +122,12 @@ impl<'a, 'm, P: Platform> CpuToken<'a, 'm, P> {
     ///
     /// No level detects the last: it looks like a free by the new owner. A double free that
     /// *checked* does not detect at the call is refused and reported when the second copy reaches
-    /// the zone; by then the block may have had two owners. *checked* cannot search the lists of
-    /// the caller's CPU while another CPU drains them; the block is freed to the zone then.
+    /// the zone; by then the block may have had two owners. While another CPU drains the lists of
+    /// the caller's CPU, *checked* cannot search them, and the block is freed to the zone.
     ///
     /// # Errors
     ///
-    /// The reason why the free is refused; nothing has changed then. The free was reported through
+    /// The reason why the free was refused; nothing has changed. The refusal was reported through
     /// [`Platform::corruption`], unless the frames are not of this memory or misaligned.
     ///
     /// # Safety
@@ -227,7 +228,7 @@ impl<'a, 'm, P: Platform> CpuToken<'a, 'm, P> {
     }
 
     /// Frees a block to the zone, bypassing the lists. If the free completes a free block of the
-    /// request's order, the caller gets that block instead of the zone.
+    /// request's order, that block is allocated to the caller.
     ///
     /// # Errors
     ///
@@ -249,13 +250,13 @@ impl<'a, 'm, P: Platform> CpuToken<'a, 'm, P> {
         Ok(captured.map(|frame| self.hand_out(cpu.pfn(frame), request)))
     }
 
-    /// Gives all blocks on this CPU's lists back to the zones.
+    /// Returns all blocks on this CPU's lists to the zones.
     pub fn drain(&mut self) {
         self.claim.drain();
     }
 
-    /// Frees a block of this memory if there is space for it on the list of single movable frames of the first zone,
-    /// and nothing else is to be done. Otherwise returns it.
+    /// Frees a block of this memory if it belongs on the list of single movable frames of the first zone, the list has
+    /// space, and the platform does not trace. Otherwise returns it.
     #[inline(always)]
     pub(crate) fn try_free(&mut self, block: Block<'m>) -> Result<(), Block<'m>> {
         let (pfn, order) = (block.pfn(), block.order());
@@ -300,8 +301,8 @@ impl<'a, 'm, P: Platform> CpuToken<'a, 'm, P> {
         let platform = self.memory().platform();
         let (local, mut lists) = self.claim.local_lists();
         let frame = local.frame(pfn);
-        // Branching on the type, instead of computing the list from it, keeps what is pushed
-        // off the path of the next pop: the processor predicts it.
+        // Branching on the type, instead of computing the list from it, lets the processor predict
+        // the list. So the next pop does not wait for the load of the type.
         let movable = || local.is_movable(frame);
         if order == Order::ZERO && lists.push(platform, ListIndex::MOVABLE, frame, movable) {
             return Ok(());
@@ -347,7 +348,8 @@ impl<'a, 'm, P: Platform> CpuToken<'a, 'm, P> {
     }
 
     /// The frame with a number that counts from the first zone's base. Frames of other zones have
-    /// such numbers too, modulo 2^32: a memory spans fewer frames than that.
+    /// such numbers, too, modulo 2^32. They are unique because a memory spans fewer frames than
+    /// that.
     fn pfn_of(&self, frame: u32) -> Pfn {
         let start = self.memory().start();
         let from_start = (self.claim.local_zone().base - start.get()) as u32;

@@ -70,8 +70,8 @@ impl fmt::Debug for Bundle {
 
 /// A batch of bundles, which moves under one hold of the zone lock.
 ///
-/// Small enough for a kernel stack (1 KiB), and a bound on how long the lock is held. Its memory is
-/// not initialised, because most batches use little of it. Invariant: the first `len` items are
+/// Small enough for a kernel stack (1 KiB). The capacity bounds the time under the lock. Its memory
+/// is not initialised, because most batches use little of it. Invariant: the first `len` items are
 /// initialised.
 pub(crate) struct Bundles {
     items: [MaybeUninit<Bundle>; Bundles::CAPACITY],
@@ -96,7 +96,7 @@ impl Bundles {
         true
     }
 
-    /// Takes the lowest block out of the first bundle that has one.
+    /// Removes the lowest block of the first bundle that is not empty.
     pub(crate) fn pop_lowest(&mut self) -> Option<u32> {
         let bundle = self.as_mut_slice().iter_mut().find(|bundle| bundle.heads != 0)?;
         let frame = bundle.word * 64 + bundle.heads.trailing_zeros();

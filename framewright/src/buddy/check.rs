@@ -79,7 +79,8 @@ impl Buddy<'_> {
         counts
     }
 
-    /// Adds the blocks of some pageblocks, and the larger blocks that start with one of these.
+    /// Adds the blocks inside some pageblocks, and the larger blocks that start with one of these
+    /// pageblocks.
     pub(crate) fn add_counts(&self, some: Range<u32>, counts: &mut BlockCounts) {
         for index in some.clone() {
             let Some(block) = self.blocks.get(index as usize) else { continue };
@@ -105,8 +106,8 @@ impl Buddy<'_> {
         }
     }
 
-    /// Tests invariant I2 and the counts. An error has the name of the fault and the number of the
-    /// pageblock, gigablock or type.
+    /// Tests invariant I2 and the counts. An error names the fault and the number of the pageblock,
+    /// gigablock or type.
     pub(crate) fn check(&self) -> Result<(), (&'static str, u32)> {
         let mut free = [0; MigrateType::COUNT];
         let mut listed = [0; MigrateType::COUNT];
@@ -153,8 +154,8 @@ impl Buddy<'_> {
         self.lists.gigablocks.check()
     }
 
-    /// Whether a pageblock, which is wholly free or not (`whole`), is in exactly the sets that it
-    /// belongs to.
+    /// Checks that a pageblock is in exactly the sets that it belongs to. `whole` tells whether it
+    /// is wholly free.
     fn check_whole(
         &self,
         index: u32,

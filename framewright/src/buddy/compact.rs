@@ -2,8 +2,8 @@
 //! [`source`](super::source) decides which pageblocks are worth emptying.
 //!
 //! The header of a pageblock has the number of free frames, and tells whether all allocated frames
-//! were requested as movable, so the map need not be read. Lists hold pageblocks by fullness, so
-//! the fullest are found without a search. Target frames are taken from movable pageblocks only,
+//! were requested as movable. So the map need not be read. The lists sort pageblocks by fullness,
+//! so the fullest are found without a search. Target frames are taken from movable pageblocks only,
 //! from the fullest first, and never from a wholly free one.
 
 use super::{
@@ -67,11 +67,11 @@ impl Buddy<'_> {
     }
 
     /// Takes frames to move pages to, as up to `blocks` blocks of `order`, from movable pageblocks
-    /// that `filter` accepts: first from `near`, where some were found before, then from the
-    /// fullest pageblocks on. If only pageblocks with unmovable frames are accepted, it begins with
-    /// the emptiest, in the order in which [`Buddy::may_have_targets`] counts their free frames.
-    /// Reads at most `most` headers, or one more, and returns the number. Headers of pageblocks
-    /// that `filter` does not accept are counted, too.
+    /// that `filter` accepts: first from pageblock `near`, then from the fullest pageblocks on. If
+    /// only pageblocks with unmovable frames are accepted, it begins with the emptiest, in the
+    /// order in which [`Buddy::may_have_targets`] counts their free frames. Reads at most `most`
+    /// headers, or one more, and returns the number. Headers of pageblocks that `filter` does not
+    /// accept are counted, too.
     pub(crate) fn take_targets(
         &mut self,
         (order, blocks): (Order, u32),
@@ -106,7 +106,8 @@ impl Buddy<'_> {
         headers
     }
 
-    /// Takes up to `blocks` free blocks of `order` from one movable pageblock. Returns how many.
+    /// Takes up to `blocks` free blocks of `order` from one movable pageblock. Returns their
+    /// number.
     pub(crate) fn take_in_pageblock(
         &mut self,
         index: u32,
@@ -140,8 +141,8 @@ impl Buddy<'_> {
     }
 
     /// Whether a request for `order` and type `of` would find a block: one of its own type, or one
-    /// of another type that is worth claiming with its whole pageblock. `unmixed`: of other types,
-    /// only a wholly free pageblock counts.
+    /// in a pageblock of another type that it would claim. `unmixed`: of other types, only a wholly
+    /// free pageblock counts.
     pub(crate) fn has_formed(&self, order: Order, of: MigrateType, unmixed: bool) -> bool {
         if order > Order::PAGEBLOCK {
             return self.lists.classes().offer(order);
@@ -162,9 +163,9 @@ impl Buddy<'_> {
         self.lists.gigablocks.count_free()
     }
 
-    /// Percentage of the free frames that are in blocks smaller than a pageblock; 100 if no frame is free.
-    /// Reserved and isolated frames do not count. Does not walk free memory, because compaction
-    /// calls this after each pageblock that it has emptied.
+    /// Percentage of the free frames that are in blocks smaller than a pageblock; 100 if no frame is free. Reserved and
+    /// isolated frames do not count. Reads counts only, because compaction calls this after each pageblock that it has
+    /// emptied.
     pub(crate) fn scattered_percent(&self) -> u64 {
         let free = self.free_frames() - self.highatomic_free();
         let whole = self.free_pageblocks() * u64::from(FRAMES);

@@ -1,6 +1,6 @@
 //! Fallback when a type has no free blocks: claim a pageblock of another type, or steal from one.
 //!
-//! *Claiming* changes the type of a whole pageblock. A pageblock with all its free frames is on one
+//! *Claiming* changes the type of a whole pageblock. All free frames of a pageblock are on one
 //! list, so claiming moves one list entry. A pageblock is claimed if it is wholly free, or if at
 //! least half of its frames are free or of a compatible type. *Stealing* takes blocks and leaves
 //! the type unchanged. Only stealing mixes types in a pageblock, so it comes last.
@@ -11,7 +11,7 @@ use crate::{
     types::{Order, PAGEBLOCK_FRAMES, PAGEBLOCK_ORDER},
 };
 
-/// A fallback that was made. It is reported after the zone lock was dropped.
+/// A fallback that was made. It is reported after the zone lock is released.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Fallback {
     /// The pageblock that was claimed or stolen from.
@@ -31,8 +31,8 @@ const CLAIM_ORDER: u8 = PAGEBLOCK_ORDER / 2;
 const CLAIM_FRAMES: usize = PAGEBLOCK_FRAMES / 2;
 
 impl Buddy<'_> {
-    /// Finds a pageblock of another type for a request. A claimed pageblock has its new type and is
-    /// found by the ordinary search; a pageblock to steal from is returned and keeps its type.
+    /// Finds a pageblock of another type for a request. If it claims a pageblock, the ordinary
+    /// search then finds that pageblock by its new type. A pageblock to steal from keeps its type.
     #[cold]
     #[inline(never)]
     pub(super) fn fall_back(&mut self, want: &Want, watch: impl Watch) -> Option<Fallback> {

@@ -1,10 +1,10 @@
 //! Folded pageblocks: those that are allocated as one block, or as a part of a larger one.
 //!
 //! The map and header of a pageblock that is one block, free or allocated, carry no information. So
-//! taking and giving such a pageblock moves bits between words of its gigablock, for up to 64
-//! neighbours at once, and does not change map and header, which stay those of a free pageblock. If
-//! its folded bit is set, the pageblock is allocated, whatever its map and header say. Before it is
-//! allocated in smaller blocks it is *unfolded*: its map and header are written.
+//! allocating and freeing such a pageblock only moves bits between words of its gigablock, for up
+//! to 64 neighbours at once. Map and header stay those of a free pageblock. If its folded bit is
+//! set, the pageblock is allocated, whatever its map and header say. Before it is allocated in
+//! smaller blocks it is *unfolded*: its map and header are written.
 
 use super::{
     Buddy, MigrateType, Part, WORDS_SHIFT, Watch, bundle::Bundle, bundle::Bundles, lists::FREE,
@@ -50,8 +50,8 @@ impl Buddy<'_> {
         self.free[of as usize] += frames(mask);
     }
 
-    /// Gives back the leading bundles that are pageblocks allocated as one block each and
-    /// neighbours of one type. Returns their number, which is 0 if the first bundle is no such pageblock.
+    /// Frees the leading bundles that are whole pageblocks of one type in one leaf, each allocated as one block.
+    /// Returns their number; 0 if the first bundle is no such pageblock.
     pub(super) fn give_folded(&mut self, bundles: &[Bundle], watch: impl Watch) -> usize {
         let Some(first) = bundles.first() else { return 0 };
         let leaf = self.lists.gigablocks.place(first.pageblock()) / 64;
@@ -80,7 +80,7 @@ impl Buddy<'_> {
         given
     }
 
-    /// Writes map and header of pageblock `index` if it is folded. It must then be a block of its own.
+    /// Writes map and header of pageblock `index` if it is folded. A folded pageblock must be a block of its own.
     pub(super) fn unfold(&mut self, index: u32) {
         if self.lists.gigablocks.is_folded(index) {
             let place = self.lists.gigablocks.place(index);

@@ -1,13 +1,13 @@
 //! The pageblocks of a zone that are whole blocks: free as a whole, or allocated as one block.
 //!
-//! Free pageblocks are in a set by migratetype, from which blocks of order 9 are taken 64 at a
-//! time, and in the map of their [`Gigablock`], from which larger blocks are read off. Gigablocks
-//! are in sets by their largest free block, so one find-first-set finds the smallest sufficient
-//! block in a zone of any size.
+//! Free pageblocks are in a set by migratetype, and in the map of their [`Gigablock`]. Blocks of
+//! order 9 are taken from the set, up to 64 at a time; larger blocks are read off the map.
+//! Gigablocks are in sets by their largest free block, so one find-first-set finds the smallest
+//! sufficient block in a zone of any size.
 //!
-//! Larger blocks are aligned to *physical* addresses. So pageblocks are named by their *place*
-//! here: counted from the zone's first frame rounded down to a gigablock. Places before the zone
-//! are never free.
+//! Larger blocks are aligned to *physical* addresses. So this module numbers pageblocks by their
+//! *place*: counted from the start of the gigablock that contains the zone's first frame. Places
+//! before the zone are never free.
 
 use core::ops::Range;
 
@@ -172,13 +172,14 @@ impl<'m> Gigablocks<'m> {
 
     // ---- large blocks -------------------------------------------------------------------------
 
-    /// Bit k: a free block of order 10 + k, but none larger in the same gigablock, exists.
+    /// Bit k: in some gigablock, the largest free block is of order 10 + k.
     pub(super) fn orders(&self) -> u64 {
         self.orders
     }
 
     /// The place of a free block of `order` (above 9), and the order of the maximal free block that
-    /// contains it: the smallest there is, in the gigablock whose largest free block is smallest.
+    /// contains it. Chooses the gigablock with the smallest sufficient largest free block, and in
+    /// it the smallest sufficient block.
     pub(super) fn find(&self, order: Order) -> Option<(u32, Order)> {
         let doublings = order.get() - PAGEBLOCK_ORDER;
         let sufficient = self.orders & !0 << (doublings - 1);
@@ -281,7 +282,8 @@ impl<'m> Gigablocks<'m> {
         }
     }
 
-    /// Splits the allocated block that pageblock `index` continues, so that a block starts with it.
+    /// Splits the allocated block that pageblock `index` continues, so that a block starts at that
+    /// pageblock.
     pub(super) fn part(&mut self, index: u32) {
         let place = self.place(index);
         self.leaf_mut(place / 64).tails &= !(1 << (place % 64));
@@ -296,7 +298,7 @@ impl<'m> Gigablocks<'m> {
 
     // ---- invariants ---------------------------------------------------------------------------
 
-    /// Tests every gigablock and its sets. An error has the name of the fault and the number of the
+    /// Tests every gigablock and its sets. An error names the fault and the number of the
     /// gigablock.
     pub(super) fn check(&self) -> Result<(), (&'static str, u32)> {
         for (number, gigablock) in self.blocks.iter().enumerate() {

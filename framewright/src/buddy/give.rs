@@ -1,4 +1,4 @@
-//! Giving frames back to the buddy.
+//! Freeing frames to the buddy.
 
 use super::{
     Buddy, Bundle, FRAMES, Heads, MigrateType, Watch,
@@ -34,8 +34,8 @@ impl Refusals {
     }
 }
 
-/// A request that waits for a block. The first free that completes a free block of exactly this order
-/// takes the block for the request, under the same hold of the zone lock.
+/// A request that waits for a block. The first free that completes a free block of this order takes the block for the
+/// request, under the same hold of the zone lock.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Capture {
     pub(crate) order: Order,
@@ -45,8 +45,8 @@ pub(crate) struct Capture {
 }
 
 impl Buddy<'_> {
-    /// Gives back blocks. Bundles of the same pageblock should be adjacent, because the lists are
-    /// updated once for adjacent ones.
+    /// Frees blocks. Bundles of the same pageblock should be adjacent: then the lists are updated
+    /// once for all of them.
     ///
     /// Returns the frees that hardening refused; their frames are unchanged.
     #[inline(never)]
@@ -75,8 +75,8 @@ impl Buddy<'_> {
         refusals
     }
 
-    /// Gives back the first bundle, which lies in pageblock `index` and may be all of it, and the
-    /// following smaller bundles in the same pageblock. Returns the rest.
+    /// Frees the first bundle, which is in pageblock `index` and may be the whole pageblock, and
+    /// the following smaller bundles in the same pageblock. Returns the rest.
     #[inline(never)]
     fn give_run<'b>(
         &mut self,
@@ -95,7 +95,7 @@ impl Buddy<'_> {
         &[]
     }
 
-    /// Gives back the leading bundles that are folded pageblocks or larger blocks. Returns their number.
+    /// Frees the leading bundles that are folded pageblocks or larger blocks. Returns their number.
     fn give_whole(
         &mut self,
         bundles: &[Bundle],
@@ -111,7 +111,7 @@ impl Buddy<'_> {
         }
     }
 
-    /// Gives back one block, which `capture` may keep.
+    /// Frees one block. `capture` may take the block that this free completes.
     pub(crate) fn give_or_capture(
         &mut self,
         frame: u32,
@@ -153,8 +153,8 @@ impl Buddy<'_> {
             self.drop_refused(&mut bundle, heads, refusals);
         }
         let order = bundle.order;
-        // For an isolated pageblock the type before its isolation decides. Otherwise a pageblock
-        // that is being emptied would seem to have no unmovable frames.
+        // An isolated pageblock counts by its type before the isolation. Otherwise a pageblock that
+        // is being emptied would seem to have no unmovable frames.
         let movable = of == MigrateType::Movable
             || of == MigrateType::Isolate && self.unisolated_type(index) == MigrateType::Movable;
         if let Some(heads) = heads {

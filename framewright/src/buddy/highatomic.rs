@@ -31,7 +31,7 @@ impl Buddy<'_> {
         self.free[MigrateType::HighAtomic as usize]
     }
 
-    /// Reserves the pageblocks of the allocated block of `order` at `frame`, as long as fewer than
+    /// Reserves the pageblocks of the allocated block of `order` at `frame`, while fewer than
     /// `limit` frames are reserved. Does not change pageblocks that are reserved or isolated
     /// already. Returns whether any was reserved.
     pub(crate) fn reserve_highatomic(&mut self, frame: u32, order: Order, limit: u64) -> bool {
@@ -49,7 +49,7 @@ impl Buddy<'_> {
         self.highatomic_reserved > before
     }
 
-    /// Gives one reserved pageblock with free frames to another type; `false` if there is none.
+    /// Changes one reserved pageblock with free frames to type `to`; `false` if there is none.
     pub(crate) fn unreserve_highatomic(&mut self, to: MigrateType) -> bool {
         let Some(index) = self.lists.first(MigrateType::HighAtomic, 0, Fullness::Any) else {
             return false;

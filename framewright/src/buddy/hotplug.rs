@@ -1,9 +1,9 @@
 //! Adding and removing pageblocks.
 //!
-//! A zone has metadata for every pageblock that may ever be present. An absent pageblock has the type
-//! [`ABSENT`], no frames, and is on no list. It is added as a whole and free, or in pieces where the zone has a bit
-//! per frame for that ([`Buddy::add_frames`]). It is removed while it is
-//! isolated, so that no frame of it can be taken, and only if all of it is free.
+//! A zone has metadata for every pageblock that may ever be present. An absent pageblock has the type [`ABSENT`], no
+//! frames, and is on no list. It is added as free frames: as a whole, or in pieces if the zone has a bit per frame
+//! ([`Buddy::add_frames`]). It is removed only while it is isolated, so that no frame of it can be allocated, and only
+//! if all of it is free.
 
 use super::{ABSENT, Buddy, FRAMES, MigrateType, Pageblock};
 use crate::{sync::Ordering, types::PAGEBLOCK_ORDER};

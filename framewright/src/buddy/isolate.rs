@@ -15,12 +15,12 @@ use crate::types::PAGEBLOCK_FRAMES;
 pub(crate) enum IsolationRefused {
     /// The pageblock is isolated already.
     AlreadyIsolated,
-    /// The pageblock holds frames that cannot move.
+    /// The pageblock contains frames that cannot move.
     Pinned(u16),
 }
 
 impl Buddy<'_> {
-    /// Isolates pageblock `index`, unless it holds frames that cannot move.
+    /// Isolates pageblock `index`, unless it contains frames that cannot move.
     pub(crate) fn isolate(&mut self, index: u32) -> Result<(), IsolationRefused> {
         let pinned = self.pinned(index);
         if pinned > 0 && self.type_of(index) != MigrateType::Isolate {

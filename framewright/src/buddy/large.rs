@@ -1,10 +1,10 @@
 //! Blocks larger than a pageblock.
 //!
-//! Such a block consists of folded pageblocks, taken and given as words of the maps of a gigablock.
-//! A free block may consist of pageblocks of several types that requests may name. The request that
-//! takes the block claims them: all get its type. Isolation and other changes of a single pageblock
-//! of an allocated block only change the type of that pageblock. When the block is freed, each
-//! pageblock goes to the lists of its own type.
+//! Such a block consists of folded pageblocks. It is allocated and freed by words of the maps of a
+//! gigablock. A free block may consist of pageblocks of several types that requests may name. The
+//! request that takes the block claims them: all get its type. Isolation and other changes of a
+//! single pageblock of an allocated block only change the type of that pageblock. When the block is
+//! freed, each pageblock goes to the lists of its own type.
 
 use super::{
     Buddy, Bundle, Bundles, Fallback, MigrateType, Part, Refusals, Watch, gigablock::spans,
@@ -62,7 +62,7 @@ impl Buddy<'_> {
         self.lists.gigablocks.join(place, order);
     }
 
-    /// Folds the free pageblocks of one type among the places of `mask`, and returns them.
+    /// Folds the free pageblocks of one type among the places of `mask`. Returns their mask.
     pub(super) fn fold_those(&mut self, leaf: u32, mask: u64, of: MigrateType) -> u64 {
         let mine = self.lists.gigablocks.free_of(of as usize, leaf, mask);
         if mine != 0 {
@@ -71,7 +71,7 @@ impl Buddy<'_> {
         mine
     }
 
-    /// Gives back a block of an order above 9.
+    /// Frees a block of an order above 9.
     #[cold]
     #[inline(never)]
     pub(super) fn give_large(
@@ -89,7 +89,7 @@ impl Buddy<'_> {
         }
     }
 
-    /// Gives back the allocated block of `order` that starts with pageblock `index`.
+    /// Frees the allocated block of `order` that starts with pageblock `index`.
     pub(super) fn give_large_at(&mut self, index: u32, order: Order) {
         let place = self.lists.gigablocks.place(index);
         for (leaf, mask) in spans(place..place + order.pageblocks()) {
@@ -97,7 +97,7 @@ impl Buddy<'_> {
         }
     }
 
-    /// Gives back folded pageblocks, each to the lists of its own type.
+    /// Frees folded pageblocks, each to the lists of its own type.
     pub(super) fn give_folded_places(&mut self, leaf: u32, mask: u64) {
         let mut rest = mask;
         while rest != 0 {

@@ -1,9 +1,9 @@
 //! Lists of pageblocks by migratetype and class.
 //!
-//! A pageblock with free frames is on exactly one list: that of its migratetype, of the order
-//! of its largest free block, and of its fullness quartile. One bit per list says whether it is
-//! non-empty, so the smallest sufficient order, fullest pageblocks first, is one find-first-set.
-//! Wholly free pageblocks are not on linked lists but in the sets of [`Gigablocks`].
+//! A pageblock with free frames is on exactly one list: that of its migratetype, of the order of
+//! its largest free block, and of its fullness quartile. One bit per list tells whether it is not
+//! empty. So one find-first-set finds the list of the smallest sufficient order with the fullest
+//! pageblocks. Wholly free pageblocks are not on linked lists but in the sets of [`Gigablocks`].
 
 use super::{
     MigrateType, Part, Watch,
@@ -89,8 +89,8 @@ impl<'m> Lists<'m> {
         1 + (of as u32 * CLASSES as u32 + class as u32) / HEADS
     }
 
-    /// First pageblock of `migratetype` that holds a free block of `order`, from the smallest
-    /// sufficient largest order and the fullest quartile.
+    /// First pageblock of `migratetype` with a free block of `order`: from the list whose largest
+    /// free blocks are the smallest sufficient ones, and of the fullest quartile.
     #[cfg_attr(not(framewright_outlined), inline)]
     #[cfg_attr(framewright_outlined, inline(never))]
     pub(super) fn first(
@@ -119,8 +119,7 @@ impl<'m> Lists<'m> {
         }
     }
 
-    /// Puts wholly free pageblocks, at the places of `mask` in `leaf`, on the lists without touching
-    /// their metadata.
+    /// Inserts wholly free pageblocks, at the places of `mask` in `leaf`, without touching their headers.
     pub(super) fn insert_free(&mut self, leaf: u32, mask: u64, of: MigrateType) {
         if let Some(list) = of.listed() {
             self.gigablocks.insert(leaf, mask, of);
@@ -128,7 +127,7 @@ impl<'m> Lists<'m> {
         }
     }
 
-    /// Takes wholly free pageblocks off the lists without touching their metadata.
+    /// Removes wholly free pageblocks without touching their headers.
     pub(super) fn remove_free(&mut self, leaf: u32, mask: u64, of: MigrateType) {
         if let Some(list) = of.listed() {
             self.gigablocks.remove(leaf, mask, of);
@@ -232,8 +231,8 @@ impl<'m> Lists<'m> {
         }
     }
 
-    /// Whether the lists are intact and hold exactly the pageblocks of `of` that belong on them
-    /// (invariant I2, the part between pageblocks).
+    /// Number of pageblocks on the lists of type `of`; `None` if a list is damaged, or contains a
+    /// pageblock of another class (the part of invariant I2 between pageblocks).
     pub(super) fn count_listed(&self, blocks: &[Pageblock], of: MigrateType) -> Option<usize> {
         let list = of.listed()?;
         let is_free = |&index: &u32| self.gigablocks.is_listed(list, index);

@@ -1,8 +1,8 @@
 //! The free frames of a zone: a map for each pageblock, and lists of pageblocks.
 //!
 //! **The unit is the pageblock** (512 frames): one 512-bit map of free frames beside a small
-//! header. The free blocks are read off the map, so giving frames back sets bits and taking frames
-//! clears bits, 64 neighbours at a time; no block is split or merged explicitly. Zone lists hold
+//! header. The free blocks are read off the map. So freeing sets bits and allocating clears bits,
+//! 64 neighbours at a time; no block is split or merged explicitly. The entries of zone lists are
 //! *pageblocks*, by migratetype, order of the largest free block, and fullness. The fullest are
 //! used first, so empty pageblocks stay empty, and huge pages stay available.
 //!
@@ -10,13 +10,12 @@
 //! free, so blocks up to 1 GiB need not be merged either. A pageblock that is allocated as one
 //! block, or inside a larger block, is recorded in its gigablock only.
 //!
-//! Frames enter and leave as bundles, a word of the map and a mask of block heads in it, so
-//! that the zone lock is held per batch and never per frame. Frames to free are selected and grouped
-//! into bundles before the lock is taken.
+//! Frames enter and leave as bundles: a word of the map, and a mask of the block heads in it. The zone lock is acquired
+//! once per batch, not per frame. Frames to free are selected and grouped into bundles before the lock is taken.
 //!
-//! The zone lock protects all of this. The types of the pageblocks are written under the lock, and
-//! read without it as hints: the free path selects a list by the type, and the buddy reads the type
-//! again.
+//! The zone lock protects all these data. The types of the pageblocks are written under the lock,
+//! and read without it as hints: the free path selects a list by the type, and the buddy reads the
+//! type again.
 //!
 //! Invariants: header and map of a pageblock agree; a pageblock is on the list that its header names,
 //! or on none if it has no free frame or is isolated; free frames of isolated pageblocks are not
@@ -89,9 +88,9 @@ const FRAMES: u32 = PAGEBLOCK_FRAMES as u32;
 /// In the array of types: none of the pageblock's frames is present. Not the number of a type.
 pub(crate) const ABSENT: u8 = 5;
 
-/// Flag in the array of types: only some of the pageblock's frames belong to this zone, and others
-/// may belong to another. A number with this flag equals that of no type, so a comparison without
-/// the lock fails, and the slow path reads the memory map.
+/// Flag in the array of types: only some of the pageblock's frames are present in this zone; the
+/// others are holes, or frames of another zone. A number with this flag equals no type's number. So
+/// a comparison without the lock fails, and the slow path reads the memory map.
 pub(crate) const PARTIAL: u8 = 0x80;
 
 /// The free frames of one zone. Frames are numbered from the zone's first pageblock.
@@ -111,7 +110,7 @@ pub(crate) struct Buddy<'m> {
     isolated: u64,
     /// Heads of allocated blocks, for checking frees; empty where frees are not checked.
     heads: &'m [Heads],
-    /// The pageblock in which frames were freed last, frees of whole pageblocks aside.
+    /// The pageblock in which frames were freed last; frees of whole pageblocks do not count.
     #[cfg(feature = "compare")]
     given_last: u32,
 }
@@ -234,8 +233,7 @@ impl<'m> Buddy<'m> {
         number.store(to as u8 | partial, Ordering::Relaxed);
     }
 
-    /// The type of a pageblock, isolation aside: for an isolated pageblock the type that it returns
-    /// to.
+    /// The type of a pageblock; for an isolated pageblock, the type that it returns to.
     fn unisolated_type(&self, index: u32) -> MigrateType {
         match self.type_of(index) {
             MigrateType::Isolate => {

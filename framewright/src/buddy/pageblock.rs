@@ -1,7 +1,8 @@
 //! One pageblock: its free map and its header.
 //!
-//! The header summarises the map, so that lists and policies need not read the map: it has the
-//! number of free frames and the order of the largest free block, per word and in all.
+//! The header summarises the map, so that lists and policies need not read the map. It has the
+//! number of free frames, and the order of the largest free block of each word and of the whole
+//! map.
 
 use super::{
     levels::{Levels, WORDS},
@@ -36,8 +37,8 @@ pub(crate) struct Pageblock {
     pub(super) next: u32,
     /// Free frames.
     pub(super) free: u16,
-    /// Allocated frames that were requested as movable. Exact while the pageblock holds frames of
-    /// one kind, an estimate after kinds were mixed, and exact again when the pageblock is empty.
+    /// Allocated frames that were requested as movable. Exact while all allocated frames are of one
+    /// kind, an estimate after kinds were mixed, and exact again when the pageblock is empty.
     pub(super) movable: u16,
     /// Allocated frames that were not requested as movable, as exact as `movable`.
     pub(super) pinned: u16,
@@ -45,7 +46,7 @@ pub(crate) struct Pageblock {
     pub(super) present: u16,
     /// The levels of the map.
     pub(super) levels: Levels,
-    /// The class of the list that it is on: 4 x order + quartile, or [`UNLISTED`].
+    /// The class of the list that the pageblock is on: 4 x order + quartile, or [`UNLISTED`].
     pub(super) class: u8,
     /// The type that the pageblock returns to when its isolation ends.
     pub(super) type_before_isolation: u8,
@@ -96,8 +97,8 @@ impl Pageblock {
         self.levels.whole() > PAGEBLOCK_ORDER
     }
 
-    /// The class of the list that it belongs on by its map. A class has the pageblocks with a
-    /// largest free block of one order and with fullness in one quartile (0: fullest).
+    /// The class of the list that the pageblock belongs on by its map. A class is one order of the
+    /// largest free block and one quartile of fullness (0: fullest).
     #[inline(always)]
     pub(super) fn proper_class(&self) -> u8 {
         let level = self.levels.whole();
@@ -113,13 +114,13 @@ impl Pageblock {
         self.levels.set(i, word);
     }
 
-    /// Replaces `count` words of the map, from word `first`, by all free or all taken.
+    /// Sets `count` words of the map, from word `first`, to all free or all allocated.
     pub(super) fn set_words(&mut self, first: usize, count: usize, free: bool) {
         self.map[first..first + count].fill(if free { !0 } else { 0 });
         self.levels.fill(first, count, free);
     }
 
-    /// Takes the whole pageblock, which is free and on no list any more, as one block.
+    /// Takes the whole pageblock as one block. It is free, and no longer on a list.
     #[inline(always)]
     pub(super) fn take_whole(&mut self, movable: bool) {
         self.map = [0; WORDS];

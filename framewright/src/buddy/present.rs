@@ -1,10 +1,10 @@
-//! Which frames of a zone are present.
+//! The present frames of a zone.
 //!
-//! The types of pageblocks say which are present as a whole, in part, or not at all. For those in part there are
-//! two records. Where whole pageblocks are added and removed, the ranges of the memory map suffice. Where memory is
-//! added in pieces of any length, there is a bit per frame, so that pieces may come in any order and number. Bits are
-//! written under the zone lock. A caller that reads them without it asks about frames that somebody owns, or gets an
-//! answer that may be out of date.
+//! The type of a pageblock tells whether it is present as a whole, in part, or not at all. The present frames of
+//! partial pageblocks are recorded in one of two ways. If only whole pageblocks are added and removed, the ranges of
+//! the memory map suffice. If memory is added in pieces of any length, there is a bit per frame, so that pieces may be
+//! added in any order and number. Bits are written under the zone lock. Without the lock, they are reliable for frames
+//! that somebody owns, and may be out of date for others.
 
 use super::{FRAMES, gigablock::spans, levels::WORDS};
 use crate::{
@@ -95,7 +95,8 @@ impl<'m> PresentFrames<'m> {
         }
     }
 
-    /// Of each word of the map: its first frame, the present frames from `start` to `end`, and all of these.
+    /// For each word of the map: its first frame, the present frames from `start` to `end` as a mask, and all frames
+    /// from `start` to `end` as a mask.
     fn words(&self, start: u32, end: u32) -> impl Iterator<Item = (u32, u64, u64)> {
         let first = start & !(FRAMES - 1);
         let map = self.maps.get((start >> PAGEBLOCK_ORDER) as usize);

@@ -1,8 +1,8 @@
-//! Taking and giving given ranges of frames, of any length.
+//! Allocating and freeing given ranges of frames, of any length.
 //!
 //! Each whole pageblock of a range is folded, as one block. In the pageblocks at the ends of the
-//! range every frame is a block of its own. So any part of a range can be freed later, and nothing
-//! but the maps records its ends.
+//! range every frame is a block of its own. So any part of a range can be freed later, and only the
+//! maps record its ends.
 
 use core::ops::Range;
 
@@ -28,7 +28,7 @@ impl Buddy<'_> {
         true
     }
 
-    /// As [`Buddy::take_range`], of frames that are free.
+    /// As [`Buddy::take_range`], for frames that are known to be free.
     pub(super) fn take_free_range(&mut self, start: u32, end: u32, to: MigrateType) {
         for piece in edges(start, end) {
             self.take_partial_piece(&piece, to == MigrateType::Movable);
@@ -48,8 +48,8 @@ impl Buddy<'_> {
         }
     }
 
-    /// Takes `frames` frames from the start of the smallest free block of at least `want.order`, which has at least as
-    /// many. The choice of the pageblock is that of any other request for such a block.
+    /// Takes `frames` frames from the start of the smallest free block of at least `want.order`. A block of that order
+    /// has at least `frames` frames. The pageblock is chosen as for any other request for such a block.
     pub(crate) fn take_start_of_block(
         &mut self,
         want: &Want,
@@ -81,7 +81,7 @@ impl Buddy<'_> {
         spans(first..first + pageblocks.len() as u32)
     }
 
-    /// Gives back the frames from `start` to `end`: any part of ranges that were taken.
+    /// Frees the frames from `start` to `end`: any part of ranges that were taken.
     pub(crate) fn give_range(&mut self, start: u32, end: u32) -> Refusals {
         let mut refusals = Refusals::default();
         for piece in edges(start, end) {
@@ -98,7 +98,8 @@ impl Buddy<'_> {
         refusals
     }
 
-    /// Gives back frames of one pageblock. If they are all of it, it is not folded alone.
+    /// Frees frames of one pageblock. If they are the whole pageblock, it is not allocated as one
+    /// block.
     fn give_piece(&mut self, piece: &Piece, refusals: &mut Refusals) {
         match self.lists.gigablocks.allocated_order(piece.index) {
             Some(Order::PAGEBLOCK) => self.split_into_frames(piece.index),
@@ -112,8 +113,8 @@ impl Buddy<'_> {
         refusals.merge(self.give_partial_piece(piece));
     }
 
-    /// Checks that all frames from `start` to `end` are allocated as parts of ranges. Returns the first that is
-    /// not. A pageblock that is one block looks like one of a range, and so does a block of order 0.
+    /// Checks that all frames from `start` to `end` are allocated as parts of ranges. Returns the first that is not. An
+    /// allocated block of order 0, or of the order of a pageblock, cannot be distinguished from a part of a range.
     pub(crate) fn check_range(&self, start: u32, end: u32) -> Result<(), (u32, Refusal)> {
         pieces(start, end).try_for_each(|piece| self.check_piece(&piece))
     }
@@ -132,8 +133,8 @@ impl Buddy<'_> {
         let heads = self.heads_of(piece.index);
         piece.masks().try_for_each(|(i, mask)| {
             let known = heads.map_or(0, |heads| heads.word(i));
-            // A block that is followed by another has one frame. So only the last frame of a word may be the start
-            // of a larger block.
+            // If all frames of a word are heads, each block has one frame. Only the block of the last frame may
+            // continue in the next word.
             let doubtful = if known & mask == mask { 1 << mask.ilog2() } else { mask };
             bits(doubtful).map(|bit| first + 64 * i as u32 + bit).try_for_each(|frame| {
                 self.check_allocated(frame, Order::ZERO).map_err(|why| (frame, why))

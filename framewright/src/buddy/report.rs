@@ -1,8 +1,8 @@
 //! Free page reporting: marks of the free pageblocks that were reported to the hypervisor.
 //!
 //! The gigablock has a mark for each wholly free pageblock. Reporting takes a block out of the
-//! zone, so that it is not allocated while the hypervisor releases its memory, and gives it back
-//! marked. The mark is cleared when the pageblock is allocated.
+//! zone, so that it is not allocated while the hypervisor releases its memory. Then the block is
+//! freed and marked. The mark is cleared when the pageblock is allocated.
 
 use super::{Buddy, gigablock::spans};
 use crate::types::{Order, PAGEBLOCK_ORDER};
@@ -16,7 +16,7 @@ impl Buddy<'_> {
         Some(self.lists.gigablocks.index(place) << PAGEBLOCK_ORDER)
     }
 
-    /// Gives back a block that was taken for a report, and marks it.
+    /// Frees a block that was taken for a report, and marks it.
     pub(crate) fn give_reported(&mut self, frame: u32, order: Order) {
         let index = frame >> PAGEBLOCK_ORDER;
         self.give_large_at(index, order);

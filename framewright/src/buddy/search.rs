@@ -5,7 +5,7 @@
 //! whole pageblock is searched in the maps of gigablocks. Of the pageblocks that are not wholly
 //! free, this search reads only the two beside each stretch of wholly free ones. If a header shows
 //! that no run inside its pageblock is long enough, only the free frames at both ends of the
-//! pageblock are examined. The search is done in steps, so that the lock can be dropped between
+//! pageblock are examined. The search is done in steps, so that the lock can be released between
 //! them. Frames that were free may be allocated before the lock is held again.
 
 use super::{Buddy, FRAMES, gigablock::spans, levels::WORDS};
@@ -18,7 +18,7 @@ pub(crate) struct RunWanted {
     pub(crate) frames: u32,
     /// The physical number of the first frame is a multiple of this power of two.
     pub(crate) align: u64,
-    /// The run ends here at the latest.
+    /// The end of the run is at most this frame.
     pub(crate) to: u32,
 }
 
@@ -33,7 +33,7 @@ pub(crate) enum FreeRun {
     None,
 }
 
-/// A run of this many frames contains a whole pageblock wherever it starts.
+/// Every run of this many frames contains a whole pageblock.
 const CONTAINS_WHOLE: u32 = 2 * FRAMES - 1;
 
 impl Buddy<'_> {

@@ -1,10 +1,10 @@
 //! The choice of pageblocks to empty.
 //!
 //! The header of a pageblock tells how many of its frames are free, and whether the allocated
-//! frames were requested as movable. Lists hold pageblocks by fullness, and a search walks along
-//! them from the emptiest on. It does so in pieces: each piece reads a few headers, keeps the best
-//! sources, and returns the start of the next piece. Full pageblocks and runs of pageblocks are on
-//! no list, so they are searched by address.
+//! frames were requested as movable. The lists sort pageblocks by fullness, and a search walks them
+//! from the emptiest pageblock on. It does so in pieces: each piece reads a few headers, keeps the
+//! best sources, and returns the start of the next piece. Full pageblocks and runs of pageblocks
+//! are on no list, so they are searched by address.
 
 use super::{
     Buddy, Contents, FRAMES, Heads, MigrateType,
@@ -16,7 +16,7 @@ use crate::types::PAGEBLOCK_ORDER;
 /// Number of list classes that a search reads: all but the class of wholly free pageblocks.
 pub(super) const RANKS: u8 = PAGEBLOCK_ORDER * QUARTILES;
 
-/// The pageblocks that may take in pages from another pageblock.
+/// The pageblocks that may receive pages from another pageblock.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct TargetFilter {
     /// Pageblocks with fewer free frames than this.
@@ -27,9 +27,9 @@ pub(crate) struct TargetFilter {
 }
 
 impl TargetFilter {
-    /// The filter for pages that leave a pageblock with contents `held`. It accepts pageblocks that
-    /// are at least as full. If the source holds no unmovable frames, it also accepts pageblocks
-    /// with such frames.
+    /// The filter for pages of a source with contents `held`. It accepts pageblocks that are at
+    /// least as full. If the source has no unmovable frames, it also accepts pageblocks with such
+    /// frames.
     pub(crate) const fn for_source(held: &Contents) -> Self {
         Self { free_below: held.free + 1, with_unmovable: held.pinned == 0 }
     }
@@ -47,14 +47,14 @@ impl TargetFilter {
     }
 }
 
-/// The kind of pageblock that a search looks for. The counts in a header are an estimate after
+/// The kind of pageblocks that a search returns. The counts in a header are an estimate after
 /// movable and other frames were mixed in the pageblock.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) enum SourceKind {
     /// Pageblocks whose allocated frames were all requested as movable.
     #[default]
     AllMovable,
-    /// Pageblocks that hold other frames, too.
+    /// Pageblocks that contain other allocated frames, too.
     HasUnmovable,
     /// Pageblocks full of frames that were requested as movable.
     Full,
@@ -80,8 +80,8 @@ impl SourceKind {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Search {
     pub(crate) kind: SourceKind,
-    /// Pageblocks in a row. If there are several, `HasUnmovable` includes runs without unmovable
-    /// frames, and `Full` is not searched for.
+    /// Pageblocks in a row. If there are several, `HasUnmovable` also finds runs without unmovable
+    /// frames, and `Full` is not used.
     pub(crate) pageblocks: u32,
     /// Headers that may be read.
     pub(crate) headers: u32,
@@ -113,7 +113,7 @@ pub(crate) struct Sources {
 }
 
 impl Sources {
-    /// The maximum of sources that are kept.
+    /// The maximum number of sources that are kept.
     pub(crate) const MOST: usize = 16;
 
     /// Inserts a source with `pages` pages to move. Of equal sources, the one that was found first

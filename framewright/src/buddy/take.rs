@@ -25,12 +25,11 @@ pub(crate) struct Want {
     pub(crate) migratetype: MigrateType,
     /// Number of blocks requested.
     pub(crate) blocks: u32,
-    /// Maximum number of blocks. If it allows, a word with few blocks left is taken whole, so that
-    /// the next batch starts on another word.
+    /// Maximum number of blocks. Within this maximum, a word with few blocks left is taken
+    /// completely, so that the next batch starts on another word.
     pub(crate) at_most: u32,
-    /// The number of pageblocks that the batch may take from before emptier pageblocks are
-    /// preferred: after half of them, pageblocks with more than a quarter of their frames free come
-    /// first.
+    /// The number of pageblocks that the batch should take from at most. After half of them,
+    /// pageblocks with more than a quarter of their frames free come first.
     pub(crate) visits: u32,
     /// Whether the high-atomic reserve may be used.
     pub(crate) reserve: Reserve,
@@ -48,8 +47,7 @@ impl Buddy<'_> {
     /// first, then by fallback, and from the reserve as the request allows. Returns the fallback, if one
     /// was needed.
     ///
-    /// A batch that found some blocks of its own type does not fall back: a short refill mixes types
-    /// less than a full one.
+    /// A batch that found some blocks of its own type does not fall back: a partial refill does not mix types.
     pub(crate) fn take_bundles(
         &mut self,
         want: Want,

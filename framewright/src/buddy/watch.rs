@@ -7,7 +7,7 @@
 
 use crate::platform::{Access, Cost, Miss};
 
-/// A part of the metadata of a zone, as large as a cache line.
+/// A part of the metadata of a zone: one cache line.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Part {
     /// Heads of lists of pageblocks.

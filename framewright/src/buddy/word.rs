@@ -1,8 +1,7 @@
 //! Arithmetic on one word of a free map: 64 frames, one bit each, 1 = free.
 //!
-//! A set of free frames determines its decomposition into maximal aligned blocks, so no block is split or
-//! merged explicitly: taking clears bits, giving sets them, and the free blocks are read off the word.
-//! All functions are pure.
+//! A set of free frames determines its decomposition into maximal aligned blocks, so no block is split or merged
+//! explicitly: allocating clears bits, freeing sets them, and the free blocks are read off the word.
 
 /// The largest order that fits in one word.
 pub(super) const WORD_ORDER: u8 = 6;
@@ -70,8 +69,8 @@ pub(super) fn best_run(word: u64, order: u8) -> Option<u32> {
     Some(starts.trailing_zeros())
 }
 
-/// The blocks among `heads` whose order is larger than `order`: the frame after their end is neither
-/// free nor starts a block.
+/// The blocks among `heads` whose real order is larger than `order`: the frame after 2^`order` frames is neither free
+/// nor the head of a block.
 ///
 /// Only heads that could start a larger block can be wrong in this way, and for those the next frame is
 /// in the same word.

@@ -1,5 +1,5 @@
-//! Target frames for pages that leave a given range: in the zone of the range down to its reserve,
-//! else in any zone of the memory.
+//! Target frames for pages of a given range: in the zone of the range down to its reserve, else in
+//! any zone of the memory.
 
 use super::target_frames::TargetFrames;
 use crate::{

@@ -14,8 +14,8 @@ use crate::{
     types::{CompactEvent, CpuId, ZoneId},
 };
 
-/// Buffers for compaction. The embedder provides them because they are too large for the stack of a
-/// kernel. At most 512 entries of each are used; shorter buffers make smaller batches.
+/// Buffers for compaction. They are too large for the stack of a kernel, so the embedder provides
+/// them. At most 512 entries of each are used; shorter buffers make smaller batches.
 #[derive(Debug)]
 pub struct Workspace<'w> {
     /// Pages that are being moved. Without at least one entry nothing moves.
@@ -24,11 +24,11 @@ pub struct Workspace<'w> {
     pub slots: &'w mut [BatchSlot],
 }
 
-/// Compaction on behalf of one CPU, made for a few calls and then dropped
-/// ([`Memory::compactor`](crate::Memory::compactor)).
+/// Compaction on behalf of one CPU, created for a few calls by
+/// [`Memory::compactor`](crate::Memory::compactor).
 ///
-/// To be called on that CPU with interrupts enabled and no lock of the library held. The CPU's
-/// token may be claimed, but need not be.
+/// The caller runs on that CPU, with interrupts enabled, and holds no lock of the library. The
+/// token of the CPU may be in use.
 pub struct Compactor<'c, 'm, P: Platform> {
     pub(super) memory: &'c MemoryCore<'m, P>,
     pub(super) zones: CompactZones<'c, 'm, P>,
@@ -59,7 +59,7 @@ impl<P: Platform> Clone for ZoneContext<'_, '_, P> {
 impl<P: Platform> Copy for ZoneContext<'_, '_, P> {}
 
 impl<P: Platform> ZoneContext<'_, '_, P> {
-    /// Whether the lists already hold a block for the goal.
+    /// Whether the lists already contain a block for the goal.
     pub(super) fn has_formed(&self, goal: &Goal) -> bool {
         self.on_cpu.zone.with(self.on_cpu.platform, |buddy| goal.has_formed(buddy))
     }

@@ -1,20 +1,20 @@
 //! The position of the index search between calls: single words without a lock. A lost race only
 //! makes the search examine a pageblock twice.
 //!
-//! The search goes in rounds: along the lists for pageblocks whose frames were all requested as
-//! movable, then along the lists for pageblocks with unmovable frames, then by address for full
-//! pageblocks. Each call continues where the last call stopped, and first takes the candidates that
-//! the last call found and did not use. A whole round that found nothing shows that there is
-//! probably nothing to empty. From then on a request searches one piece only, alternately at the
-//! cursor and at the heads of the lists, where newly emptied pageblocks appear, until something is
-//! found. Other callers still search a whole round.
+//! The search works in rounds. A round walks the lists for pageblocks whose frames were all
+//! requested as movable, then the lists for pageblocks with unmovable frames, and then searches
+//! full pageblocks by address. Each call continues at the position where the last call stopped, and
+//! first uses the candidates that the last call found and did not use. If a whole round finds
+//! nothing, there is probably nothing to empty. From then on a request searches one piece only,
+//! alternately at the cursor and at the heads of the lists, where newly emptied pageblocks appear,
+//! until something is found. Other callers still search a whole round.
 //!
 //! Full pageblocks exist nearly always, and most of them lack targets. So a round counts as empty
 //! if it found nothing before the search for full pageblocks, unless a full one could be emptied.
 //!
 //! A pageblock that could not be emptied gets a skip hint. After an empty round all skip hints are
-//! reset. Until this brings success, the number of empty rounds before the next reset doubles each
-//! time.
+//! reset. Until a pageblock is emptied, each reset doubles the number of empty rounds before the
+//! next one.
 
 use super::deferral::Deferral;
 use crate::{
@@ -34,8 +34,7 @@ pub(super) struct SearchCursor {
     /// The [`Progress`] in one word.
     progress_bits: AtomicU64,
     /// Sources that could be emptied only in part, because some pages were in use. The next call
-    /// starts with them: such pages are in use for longer than a call, but often not for much
-    /// longer.
+    /// starts with them, because such pages are often in use only a little longer than a call.
     partly_emptied: [AtomicU32; PartlyEmptied::MOST],
     /// Sources that were seen and not used yet, best first; empty slots are [`NONE`].
     candidates: [AtomicU32; Sources::MOST],
@@ -64,9 +63,9 @@ impl Source {
     }
 }
 
-/// The sources that a call starts with. The iterator takes them out one by one, so sources that the
+/// The sources that a call starts with. The iterator removes them one by one, so sources that the
 /// call does not reach stay for the next call. Sources that the call adds stay, too, because they
-/// go into slots that the iterator has passed.
+/// are stored in slots that the iterator has passed.
 #[derive(Debug)]
 pub(super) struct PartlyEmptied<'q>(core::slice::Iter<'q, AtomicU32>);
 
@@ -85,11 +84,12 @@ impl Iterator for PartlyEmptied<'_> {
 /// The position of the search, and the results of its rounds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Progress {
-    /// The kind of source that it looks for.
+    /// The kind of source that the search is at.
     pub(super) kind: SourceKind,
-    /// The pageblock on the lists where it continues; `None`: the first one.
+    /// The pageblock on the lists at which the search continues; `None`: the first one.
     list_position: Option<u32>,
-    /// The pageblock where the search for full ones continues. Rounds without that search keep it.
+    /// The pageblock at which the search for full ones continues. Rounds without that search do not
+    /// change it.
     address_position: u32,
     /// This round has found a source.
     pub(super) found_any: bool,
@@ -134,7 +134,7 @@ impl Progress {
         Self { kind, list_position: None, ..self }
     }
 
-    /// A piece has ended at `resume`. `found`: it found a source.
+    /// Records the end of a piece at `resume`. `found` tells whether it found a source.
     pub(super) fn advance(&mut self, resume: Option<u32>, found: bool) {
         if self.kind == SourceKind::Full {
             self.address_position = resume.unwrap_or(0);
@@ -182,7 +182,7 @@ impl SearchCursor {
         self.candidates.iter().for_each(|word| word.store(NONE, Ordering::Relaxed));
     }
 
-    /// Stores the sources that a piece found, but for the first, in place of the old candidates.
+    /// Stores the sources that a piece found, except the first, in place of the old candidates.
     pub(super) fn keep_candidates(&self, found: &Sources, kind: SourceKind) {
         let rest = found.iter().skip(1).map(|index| Source { index, kind }.to_bits());
         for (word, bits) in self.candidates.iter().zip(rest.chain(core::iter::repeat(NONE))) {
@@ -190,14 +190,14 @@ impl SearchCursor {
         }
     }
 
-    /// Takes out the best candidate.
+    /// Removes and returns the best candidate.
     pub(super) fn take_candidate(&self) -> Option<Source> {
         let full = |word: &&AtomicU32| word.load(Ordering::Relaxed) != NONE;
         Source::from_bits(self.candidates.iter().find(full)?.swap(NONE, Ordering::Relaxed))
     }
 
-    /// Stores `source`, from which some pages have moved, for the next call to start with. Only a
-    /// few are stored. A source that was full is not full any more.
+    /// Stores `source`, which was emptied in part, as a start of the next call. Only a few sources
+    /// are stored. A source that was full is no longer full.
     pub(super) fn add_partly_emptied(&self, source: Source) {
         let was_full = source.kind == SourceKind::Full;
         let source =
@@ -213,7 +213,8 @@ impl SearchCursor {
         PartlyEmptied(self.partly_emptied.iter())
     }
 
-    /// After an empty round: whether this search is at the heads of the lists. Every other one is.
+    /// After an empty round: whether this search is at the heads of the lists. Every second search
+    /// is.
     pub(super) fn take_turn_at_heads(&self) -> bool {
         let polls = !self.heads_were_last.load(Ordering::Relaxed);
         self.heads_were_last.store(polls, Ordering::Relaxed);
@@ -229,8 +230,8 @@ impl SearchCursor {
         should_reset_skip_hints
     }
 
-    /// A source was emptied: there may be more, so skip hints are reset after the next empty round
-    /// again. If the source was full, the search starts over, because cheaper ones may have
+    /// Records that a source was emptied. There may be more, so skip hints are reset after the next
+    /// empty round. If the source was full, a new round begins, because cheaper sources may have
     /// appeared meanwhile.
     pub(super) fn succeed(&self) {
         let mut progress = Progress { found_any: true, last_round_empty: false, ..self.progress() };

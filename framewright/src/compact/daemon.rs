@@ -14,24 +14,24 @@ use crate::{
 };
 
 impl<P: Platform> CompactZones<'_, '_, P> {
-    /// Whether a zone of the node has fewer free pageblocks than it should keep ready for huge
-    /// pages, and enough free frames to form more.
+    /// Whether a zone of the node has fewer free pageblocks than its huge-page reserve requires,
+    /// and enough free frames to form more.
     pub(crate) fn can_fill_huge_reserve(&self, node: NodeId) -> bool {
         let is_off = self.memory.tuning().compact.method == CompactMethod::Off;
         let mut zones = self.memory.numbered_zones_of(node);
         !is_off && zones.any(|(id, zone)| self.may_fill_huge_reserve(id, zone))
     }
 
-    /// Whether a zone needs pageblocks formed ahead, and earlier failures do not defer that. Each
-    /// call for a zone in need counts as an attempt and so shortens the deferral.
+    /// Whether a zone needs pageblocks for its huge-page reserve, and earlier failures do not defer
+    /// forming them. Each call for such a zone counts as an attempt, and so shortens the deferral.
     fn may_fill_huge_reserve(&self, id: ZoneId, zone: &Zone<'_, P>) -> bool {
         let deferral = &self.state(id).huge_reserve;
         zone.can_fill_huge_reserve(self.memory.platform()) && !deferral.refuses(Order::PAGEBLOCK)
     }
 
-    /// Whether it is worth waking background compaction of a node for blocks of `order` in zones up
-    /// to `highest`: some zone has enough free frames to form one, or needs pageblocks formed ahead
-    /// for huge pages.
+    /// Whether background compaction of a node should be woken for blocks of `order` in zones up to
+    /// `highest`: some zone has enough free frames to form one, or needs pageblocks for its
+    /// huge-page reserve.
     pub(crate) fn wakes_compaction(
         &self,
         cpu: CpuId,
@@ -56,13 +56,13 @@ impl<P: Platform> CompactZones<'_, '_, P> {
         wakes
     }
 
-    /// Whether recent attempts to form pageblocks ahead failed.
+    /// Whether recent attempts to form pageblocks for the huge-page reserve failed.
     pub(crate) fn huge_reserve_is_deferred(&self, id: ZoneId) -> bool {
         self.state(id).huge_reserve.is_deferring(Order::PAGEBLOCK)
     }
 
-    /// Fragmentation of a node in percent: the share of its free memory that is in pieces smaller
-    /// than a pageblock, averaged over the zones, weighted by their size.
+    /// Fragmentation of a node in percent: the share of the free memory in blocks smaller than a
+    /// pageblock, averaged over the zones, weighted by their size.
     pub(crate) fn fragmentation_score(&self, node: NodeId) -> u64 {
         let zones = || self.memory.numbered_zones_of(node).map(|(_, zone)| zone);
         let present: u64 = zones().map(Zone::managed).sum();
@@ -74,8 +74,8 @@ impl<P: Platform> CompactZones<'_, '_, P> {
 impl<'c, 'm, P: Platform> Compactor<'c, 'm, P> {
     /// One wake-up of the background compaction thread. It is called after a request asked the node
     /// for `order` in zones up to `highest` and could not wait, or when background reclaim goes to
-    /// sleep. Returns whether a block of the order has formed, or all pageblocks that are kept
-    /// ready for huge pages.
+    /// sleep. Returns whether a block of the order has formed, or all pageblocks of a huge-page
+    /// reserve.
     pub fn background(&mut self, node: NodeId, order: Order, highest: ZoneKind) -> bool {
         if self.is_off() {
             return false;
@@ -114,9 +114,9 @@ impl<'c, 'm, P: Platform> Compactor<'c, 'm, P> {
         formed
     }
 
-    /// The deferral for failures of background compaction. By scanners it holds for requests as
-    /// well, because scanning costs much. By index it holds only for the background: a request
-    /// still searches, which costs little.
+    /// The deferral for failures of background compaction. With scanners it also applies to
+    /// requests, because scanning costs much. With the index it applies only to the background: a
+    /// request still searches, which costs little.
     fn background_deferral(&self, ctx: ZoneContext<'c, 'm, P>) -> &'m Deferral {
         match self.memory.tuning().compact.method {
             CompactMethod::Index => &ctx.hints.background,
@@ -124,8 +124,8 @@ impl<'c, 'm, P: Platform> Compactor<'c, 'm, P> {
         }
     }
 
-    /// Forms the pageblocks that a zone should keep ready for huge pages, as far as its free frames
-    /// allow. Returns whether all of them are there now.
+    /// Forms the pageblocks that the huge-page reserve of a zone lacks, as far as its free frames
+    /// allow. Returns whether all of them are formed now.
     fn fill_huge_reserve(&mut self, ctx: ZoneContext<'c, 'm, P>) -> bool {
         let deferral = &ctx.hints.huge_reserve;
         let (zone, platform) = (ctx.on_cpu.zone, ctx.on_cpu.platform);
@@ -201,7 +201,7 @@ pub(super) fn is_defragmented<P: Platform>(
     scattered_percent(ctx.on_cpu.platform, ctx.on_cpu.zone) <= stop_score(tuning)
 }
 
-/// Share of a zone's free memory that is in pieces smaller than a pageblock, in percent.
+/// Share of a zone's free memory in blocks smaller than a pageblock, in percent.
 fn scattered_percent<P: Platform>(platform: &P, zone: &Zone<'_, P>) -> u64 {
     zone.with(platform, |buddy| buddy.scattered_percent())
 }

@@ -8,7 +8,7 @@ use crate::{
     types::Order,
 };
 
-/// 2^6 attempts: 63 are refused, and the last one runs.
+/// Of 2^6 attempts, 63 are refused, and the last one runs.
 const MAX_SHIFT: u32 = 6;
 
 /// Greater than every order.
@@ -31,7 +31,7 @@ impl Deferral {
         }
     }
 
-    /// Compaction for `order` failed.
+    /// Records that compaction for `order` failed.
     pub(crate) fn defer(&self, order: Order) {
         self.considered.store(0, Ordering::Relaxed);
         self.shift.store((self.shift() + 1).min(MAX_SHIFT), Ordering::Relaxed);
@@ -55,8 +55,8 @@ impl Deferral {
             && self.considered.load(Ordering::Relaxed) < 1 << self.shift()
     }
 
-    /// A block of `order` has formed, so orders up to this one are no longer deferred. `proven`: the
-    /// request has got the block, which also resets the length of the next deferral.
+    /// Records that a block of `order` has formed: orders up to this one are no longer deferred. If the request has got
+    /// the block (`proven`), the next deferral starts with the shortest length.
     pub(crate) fn reset(&self, order: Order, proven: bool) {
         if proven {
             self.considered.store(0, Ordering::Relaxed);

@@ -9,10 +9,10 @@ use crate::{
 };
 
 impl<'m, P: Platform> Compactor<'_, 'm, P> {
-    /// Forms a block for a request, as [`Relief::compact`](crate::platform::Relief::compact)
-    /// should. The block is in `captured` if it could be captured for the request. Otherwise it is
-    /// on the lists, where any request may take it. Returns [`Compacted::Unavailable`] also if
-    /// requests cannot name the type of `need`.
+    /// Forms a block for a request; implements
+    /// [`Relief::compact`](crate::platform::Relief::compact). The block is in `captured` if it
+    /// could be captured for the request. Otherwise it is on the lists, where any request may take
+    /// it. Also returns [`Compacted::Unavailable`] if requests cannot name the type of `need`.
     ///
     /// # Panics
     ///
@@ -29,7 +29,7 @@ impl<'m, P: Platform> Compactor<'_, 'm, P> {
         }
         let mode = match priority {
             CompactPriority::Async => MigrateMode::Async,
-            // The priority `Sync` means thorough, not waiting for everything.
+            // The priority `Sync` is thorough, but does not wait for everything.
             CompactPriority::SyncLight | CompactPriority::Sync => MigrateMode::SyncLight,
         };
         let thorough = priority == CompactPriority::Sync;
@@ -66,8 +66,8 @@ impl<'m, P: Platform> Compactor<'_, 'm, P> {
                 Outcome::Complete | Outcome::PartialSkipped if !goal.is_async() => {
                     ctx.defer(&ctx.hints.deferral, order);
                 }
-                // Without the repair, a meeting of the scanners looks like contention. So either
-                // one defers compaction, as it did before the repair.
+                // Without the repair, a meeting of the scanners cannot be distinguished from
+                // contention. So both defer compaction, as in Linux before the repair.
                 Outcome::Contended
                     if !goal.is_async() && !memory.tuning().compact.detects_meeting() =>
                 {
@@ -79,10 +79,10 @@ impl<'m, P: Platform> Compactor<'_, 'm, P> {
         result.into()
     }
 
-    /// Forms a block for the caller, without a token: for instance for a background thread that
-    /// replaces small pages by huge ones. There may be no block even after
-    /// [`Compacted::Success`]: a block that others form by freeing memory at the same time is on
-    /// the lists, where any request may take it.
+    /// Forms a block for the caller, without a token, for instance for a background thread that
+    /// replaces small pages by huge ones. There may be no block even after `Compacted::Success`: a
+    /// block that other callers complete by freeing memory is on the lists, where any request may
+    /// take it.
     pub fn form(
         &mut self,
         request: Request,

@@ -1,5 +1,5 @@
-//! Empties a range of frames of a zone by moving its pages elsewhere. The pageblocks of the range
-//! are isolated, so that frames which become free in it stay free.
+//! Empties a range of frames of a zone by moving its pages to other frames. The pageblocks of the
+//! range are isolated, so that its free frames stay free.
 
 use super::{Compactor, compactor::ZoneContext};
 use crate::{
@@ -10,12 +10,12 @@ use crate::{
     zone::{clip, pageblocks},
 };
 
-/// Rounds over a range: pages that were busy, or were allocated during the first round, get another
-/// chance.
+/// Rounds over a range. Later rounds move pages that were busy, or were allocated during the first
+/// round.
 const ROUNDS: u32 = 3;
 
-/// Frames that one claim asks for with `all_or_none`. The first page that cannot be claimed ends
-/// the attempt, so a larger claim would often be in vain.
+/// Frames of one claim with `all_or_none`. The first page that cannot be claimed ends the attempt,
+/// so a larger claim would often be useless.
 const ALL_OR_NONE_CLAIM: u32 = 32;
 
 /// Frames that are scanned for pages in the time that one page takes to move.
@@ -47,7 +47,7 @@ pub(super) struct Evacuated {
 }
 
 impl Evacuated {
-    /// Its cost, in units of one page move.
+    /// The cost, in units of one page move.
     pub(super) fn work(&self) -> u64 {
         self.moved + self.scanned.div_ceil(SCANNED_PER_MOVE) + self.batches * MOVES_PER_FLUSH
     }
@@ -70,8 +70,7 @@ impl Evacuated {
 pub(super) enum EarlyEnd {
     /// There are no target frames.
     NoTargets,
-    /// A lock that has to be taken first is held by another CPU, or too many pages are isolated
-    /// already.
+    /// Another CPU holds a lock that the claim needs, or too many pages are isolated already.
     Contended,
     /// The budget is spent.
     BudgetSpent,
@@ -89,7 +88,8 @@ pub(super) struct EvacuationOptions {
     pub(super) may_drain: bool,
     /// The budget, in units of one page move. It may be exceeded slightly.
     pub(super) budget: u64,
-    /// The range is started even if the budget does not cover all of it. A later request continues.
+    /// Whether a range is started if the budget does not cover all of it. A later request
+    /// continues.
     pub(super) may_be_partial: bool,
 }
 
@@ -114,7 +114,7 @@ impl<'c, 'm, P: Platform> Compactor<'c, 'm, P> {
             }
             if state.options.may_drain && self.has_undrained(ctx) {
                 // Free frames on CPU lists, in the depot, or waiting for a flush look allocated,
-                // but hold no page to claim. While pageblocks are isolated, the depot takes in no
+                // but contain no page to claim. While pageblocks are isolated, the depot takes no
                 // more frames.
                 self.drain_to_zone(ctx, &mut state.options);
                 targets.after_drain();
@@ -124,7 +124,7 @@ impl<'c, 'm, P: Platform> Compactor<'c, 'm, P> {
                 break;
             }
             if state.result.work() >= state.options.budget {
-                // The frames that remain did not fail to move: there was no budget to try.
+                // The remaining frames did not fail to move; there was no budget for them.
                 state.result.early_end = Some(EarlyEnd::BudgetSpent);
             }
             if state.result.left == 0 || state.result.early_end.is_some() {
@@ -143,8 +143,8 @@ impl<'c, 'm, P: Platform> Compactor<'c, 'm, P> {
 
     /// Returns free frames from CPU lists, the depot and deferred groups to the zone. This is done
     /// once, and is charged to the budget before anything else moves. Asynchronous compaction does
-    /// not interrupt CPUs for deferred frames: that would flush all CPUs for each pageblock that
-    /// cannot be emptied.
+    /// not interrupt CPUs for deferred frames, because each pageblock that cannot be emptied would
+    /// cause a flush of all CPUs.
     pub(super) fn drain_to_zone(
         &self,
         ctx: ZoneContext<'c, 'm, P>,
@@ -171,8 +171,8 @@ impl<'c, 'm, P: Platform> Compactor<'c, 'm, P> {
     }
 
     /// Claims all pages, one batch after the other, and moves each batch. With `check_only`, pages
-    /// move only if one batch holds all of them. Returns `true` if they did not move because they
-    /// need more batches, and all could be claimed: then a pass without `check_only` has to follow.
+    /// move only if all of them fit into one batch. Returns `true` if all pages could be claimed
+    /// but need more batches, so that none moved: then a pass without `check_only` has to follow.
     fn pass(
         &mut self,
         state: &mut EvacuationState<'c, 'm, P>,
@@ -219,8 +219,8 @@ impl<'c, 'm, P: Platform> Compactor<'c, 'm, P> {
         }
     }
 
-    /// Claims pages in frames `from` to `to`, or as many of them as fit, and appends them to those
-    /// already claimed.
+    /// Claims the pages in frames `from` to `to`, as many as fit, and appends them to those already
+    /// claimed.
     fn claim_run(
         &mut self,
         state: &mut EvacuationState<'c, 'm, P>,
@@ -239,7 +239,7 @@ impl<'c, 'm, P: Platform> Compactor<'c, 'm, P> {
         let zone_relative = |pfn: Pfn| (pfn.get() - state.ctx.on_cpu.zone.base().get()) as u32;
         let is_full = claims.is_full();
         let last = claims.last_end().map_or(stop, zone_relative);
-        // The last page may reach beyond the frames that were asked for.
+        // The last page may extend beyond the claimed frames.
         let reached = if is_full { last } else { last.max(stop) }.clamp(from + 1, to);
         let (first, claimed) = (state.count, claims.len());
         state.count += claimed;

@@ -1,12 +1,11 @@
 //! Compaction by index: isolates the emptiest movable pageblock, moves its pages into fuller ones, and
 //! captures the block that forms for the request.
 //!
-//! Pages move only into pageblocks that are at least as full as their own. So the free frames of a zone
-//! are never spread again, and compaction always makes progress. Pageblocks with unmovable frames are an
-//! exception: they will not become free as a whole anyway, so they take in pages however empty they are.
-//! The search for the next pageblock to empty ([`search`](super::search)) reads pageblock headers. It
-//! finds the emptiest pageblock whose frames were all requested as movable; if there is none, one that
-//! seems to hold unmovable frames; and at last a full one.
+//! Pages move only into pageblocks that are at least as full as their own. So the free frames of a zone are never
+//! spread again, and compaction always makes progress. Pageblocks with unmovable frames are an exception: they will not
+//! become free as a whole anyway, so they receive pages however empty they are. The search for the next pageblock to
+//! empty ([`search`](super::search)) reads pageblock headers. It returns the emptiest pageblock whose frames were all
+//! requested as movable; if there is none, one that seems to contain unmovable frames; and at last a full one.
 
 use super::{
     Caller, Compactor, Goal, Outcome,
@@ -92,7 +91,7 @@ impl<'c, 'm, P: Platform> Compactor<'c, 'm, P> {
             match emptied.outcome {
                 Outcome::PartialSkipped => {
                     // No pageblock of this kind is emptier, so all others of its kind lack targets,
-                    // too. This does not follow if the attempt moved pages or drained lists,
+                    // too. This conclusion is wrong if the attempt moved pages or drained lists,
                     // because both make pageblocks emptier than they were during the search.
                     let untouched = emptied.work == 0 && !emptied.drained_lists;
                     let none_for_kind =
@@ -111,8 +110,7 @@ impl<'c, 'm, P: Platform> Compactor<'c, 'm, P> {
                         return Outcome::Success;
                     }
                 }
-                // A skip hint is about one pageblock. It says nothing about a run that begins
-                // there.
+                // A skip hint concerns one pageblock, not a run that begins there.
                 _ if goal.wants_run() => {}
                 _ => _ = ctx.hints.skip.set(source.index),
             }
@@ -155,8 +153,8 @@ impl<'c, 'm, P: Platform> Compactor<'c, 'm, P> {
         let Ok(isolation) = self.memory.isolate_undrained(ctx.id, first, end) else {
             return Emptied::untried(Outcome::Complete, false);
         };
-        // Read after the isolation: from then on this pageblock can only become emptier, so a
-        // pageblock that is fuller stays fuller.
+        // Read after the isolation: from then on this pageblock can only become emptier, so
+        // pageblocks that are at least as full remain so.
         let mut before = contents(ctx, source);
         let block = if order < Order::PAGEBLOCK { freest_part(&before.map, order) } else { 0 };
         let start = first + block;
@@ -203,10 +201,9 @@ impl<'c, 'm, P: Platform> Compactor<'c, 'm, P> {
         emptied(Outcome::Success)
     }
 
-    /// Whether there may be targets for the pages in frames `start` to `stop` of a pageblock with
-    /// contents `held`. Free frames on CPU lists, in the depot and in deferred groups look allocated;
-    /// they become targets when they are returned to the zone. That is done once, if there are too
-    /// few targets without them.
+    /// Whether there may be targets for the pages in frames `start` to `stop` of a pageblock with contents `held`. Free
+    /// frames on CPU lists, in the depot and in deferred groups look allocated; they become targets when they are
+    /// returned to the zone. This is done once, if there are too few targets without these frames.
     fn check_targets(
         &self,
         ctx: ZoneContext<'c, 'm, P>,
@@ -272,9 +269,9 @@ impl<'c, 'm, P: Platform> Compactor<'c, 'm, P> {
     }
 }
 
-/// The options for emptying a pageblock for the goal, and for the request that waits for it, if
-/// any. CPU lists are drained once per request, however many pageblocks it tries, because one drain
-/// takes as long as all of these attempts together.
+/// The options for emptying a pageblock for the goal, and for the request that waits, if any. CPU
+/// lists are drained once per request, not once per pageblock, because a drain takes as long as all
+/// attempts of a request together.
 fn evacuation_options(goal: &Goal, captured: Option<Captured<'_>>) -> EvacuationOptions {
     let (effort, left) = (goal.effort, captured.map_or(u64::MAX, Captured::left));
     EvacuationOptions {
@@ -289,7 +286,7 @@ fn evacuation_options(goal: &Goal, captured: Option<Captured<'_>>) -> Evacuation
     }
 }
 
-/// Restarts the search after `source` lacked targets, and returns whether it goes on.
+/// Restarts the search after `source` lacked targets, and returns whether it continues.
 /// `none_for_kind`: all sources of its kind lack targets. Free frames in pageblocks with unmovable
 /// frames are targets for pages from all other pageblocks. So if all-movable sources lack targets,
 /// every source does. But if sources with unmovable frames lack targets, full ones may still have
@@ -317,7 +314,7 @@ struct Emptied {
     outcome: Outcome,
     /// Its cost, in units of one page move.
     work: u64,
-    /// Free frames from CPU lists, the depot and deferred groups were returned to the zone for it.
+    /// Whether free frames from CPU lists, the depot and deferred groups were returned to the zone.
     drained_lists: bool,
     /// Frames that were moved.
     moved: u64,
@@ -330,8 +327,8 @@ impl Emptied {
     }
 }
 
-/// The order of the block to form. A request for other than movable memory claims whole pageblocks,
-/// so that types are not mixed.
+/// The order of the block to form. A request for memory that is not movable claims whole
+/// pageblocks, so that types are not mixed.
 fn order_to_form(goal: &Goal) -> Order {
     match goal.order {
         Some(order) if order >= Order::PAGEBLOCK || goal.migratetype == MigrateType::Movable => {

@@ -2,23 +2,23 @@
 //!
 //! # Theory of operation
 //!
-//! Scattered free memory does not serve a request for a huge page. Compaction moves movable pages
-//! together, so that the frames between them become one free block. Two methods decide *which* pages
-//! move *where* ([`CompactMethod`](crate::tuning::CompactMethod)); they share everything else.
+//! Scattered free frames cannot serve a request for a huge page. Compaction moves movable pages together, so that the
+//! frames between them become one free block. Two methods decide *which* pages move *where*
+//! ([`CompactMethod`](crate::tuning::CompactMethod)); they share everything else.
 //!
-//! **By index** (the default): the header of every pageblock tells how much of it is free, and
-//! whether its allocated frames were requested as movable; lists hold pageblocks by fullness. The
-//! emptiest movable pageblock is isolated, its pages move into the fullest ones, and the block that
-//! forms is captured for the request before any other request can take it. Pageblocks with
-//! unmovable frames take in pages however empty they are. The method reads a few headers, and the
+//! **By index** (the default): the header of every pageblock has the number of its free frames, and
+//! tells whether its allocated frames were requested as movable; lists sort pageblocks by fullness.
+//! The emptiest movable pageblock is isolated, its pages move into the fullest ones, and the block
+//! that forms is captured for the request before any other request can take it. Pageblocks with
+//! unmovable frames receive pages however empty they are. The method reads a few headers, and the
 //! map of the one pageblock that is emptied. It does not touch pageblocks of other types: a request
-//! for other than movable memory gets a whole pageblock to claim.
+//! for memory that is not movable claims a whole emptied pageblock.
 //!
-//! **By two scanners**, as Linux does, for comparison (feature `compare`): a migrate scanner goes
-//! up through the zone and claims pages, and a free scanner comes down and takes free frames as
+//! **By two scanners**, as Linux does, for comparison (feature `compare`): a migrate scanner moves
+//! up through the zone and claims pages, and a free scanner moves down and takes free frames as
 //! targets, until they meet. Their positions are cached, and pageblocks that were scanned without
-//! success get a skip hint. Four rules about this were wrong in Linux for years (`CompactRepairs`);
-//! each can be switched back to the wrong rule.
+//! success get a skip hint. Four of the scanners' rules were wrong in Linux for years
+//! (`CompactRepairs`); each can be switched back to the wrong rule.
 //!
 //! **Modes**: without waiting, waiting for locks only, or waiting for anything ([`MigrateMode`]).
 //! After failures, up to 63 attempts in a row are deferred.
@@ -30,20 +30,19 @@
 //! ([`Compactor::compact_node`]), and to empty given ranges ([`Compactor::alloc_range`],
 //! [`Compactor::alloc_contiguous`], [`Compactor::remove_memory`]).
 //!
-//! **Invariants**: when a call returns, it leaves nothing isolated, claimed or locked, and every page is
-//! where it was, in other frames, or freed. State that is kept between calls consists of hints: single
-//! words without a lock.
+//! **Invariants**: after a call, nothing is isolated, claimed or locked, and every page is in its old frames, in new
+//! ones, or freed. The state between calls consists of hints: single words without a lock.
 //!
 //! | module | job |
 //! |---|---|
 //! | `compactor` | the type that the embedder calls |
 //! | `direct`, `daemon` | compaction for a request, and in the background |
-//! | `ranges`, `runs` | empties given ranges, and makes contiguous runs |
+//! | `ranges`, `runs` | emptying given ranges, and forming contiguous runs |
 //! | `suitable` | whether compaction should start in a zone |
 //! | `target_frames` | frames to move pages to, and frames that pages have left |
 //! | `any_zone` | target frames for given ranges, whose pages may also move to other zones |
-//! | `retries` | bounded waits for others, while a given range is emptied |
-//! | `evacuate` | empties a range of frames |
+//! | `retries` | bounded waits for others while a given range is emptied |
+//! | `evacuate` | emptying a range of frames |
 //! | `index` | compaction by index |
 //! | `search`, `cursor` | the next pageblock that the index empties, and where its search continues |
 //! | `scan` | compaction by two scanners |
@@ -110,7 +109,7 @@ struct Goal {
 enum Caller {
     /// A request, which waits.
     Request {
-        /// Nothing is left out: neither pageblocks with skip hints nor any type.
+        /// Whether the run also tries pageblocks with skip hints.
         thorough: bool,
     },
     /// Background compaction, after a request that could not wait.
@@ -122,8 +121,8 @@ enum Caller {
 }
 
 impl Goal {
-    /// For a request. If it must not mix types and is not for movable memory, it needs a whole
-    /// pageblock to claim.
+    /// For a request. If the request must not mix types and is not for movable memory, it needs a
+    /// whole pageblock to claim.
     fn for_request(need: &Need, mode: MigrateMode, thorough: bool) -> Self {
         let Need { request, unmixed, .. } = *need;
         let (order, migratetype) = (request.order(), request.migratetype());
@@ -152,7 +151,7 @@ impl Goal {
         Self { fills_huge_reserve: true, ..goal }
     }
 
-    /// Whether the lists already hold a block.
+    /// Whether the lists already contain a block.
     fn has_formed(&self, buddy: &Buddy<'_>) -> bool {
         self.order.is_some_and(|order| buddy.has_formed(order, self.migratetype, self.unmixed))
     }
@@ -180,7 +179,7 @@ impl Goal {
         self.pageblocks() > 1
     }
 
-    /// Whether full pageblocks are emptied, too, if there is nothing cheaper.
+    /// Whether full pageblocks are emptied, too, if there is no cheaper source.
     fn empties_full(&self) -> bool {
         !self.wants_run() && matches!(self.caller, Caller::Request { .. } | Caller::Node)
     }
@@ -202,7 +201,8 @@ enum Outcome {
     Deferred,
     /// The whole zone was searched.
     Complete,
-    /// The zone was searched from where the last run had ended.
+    /// The zone was searched from the position where the last run had ended. The index also uses
+    /// this value for a source without targets.
     PartialSkipped,
     /// Contention ended the run, or it has spent its budget.
     Contended,

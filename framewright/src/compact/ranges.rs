@@ -1,5 +1,5 @@
-//! Empties given ranges, and memory that is to be removed. Locks and pageblocks that others hold
-//! for a short time are waited for, within [bounds](super::retries).
+//! Emptying given ranges, and memory that is to be removed. The caller waits, within
+//! [bounds](super::retries), for locks and pageblocks that others hold for a short time.
 
 use super::{
     Compactor,

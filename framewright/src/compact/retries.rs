@@ -15,7 +15,7 @@ const SLICES: u32 = 8;
 /// Length of a slice in nanoseconds.
 const SLICE_NS: u64 = 20_000_000;
 
-/// Polls after which a slice ends early, because the clock may stand still.
+/// Polls after which a slice ends early, because the clock may not advance.
 const POLLS: u32 = 500;
 
 /// The number of slices that the caller may still wait.

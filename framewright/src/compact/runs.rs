@@ -1,8 +1,8 @@
-//! Contiguous runs: takes a run that is free, or empties one, a pageblock at a time. Pageblocks
-//! whose headers show unmovable frames are passed over; other pages that do not move are found by
-//! trying.
+//! Contiguous runs: takes a free run, or empties one, pageblock by pageblock. Pageblocks whose
+//! headers show unmovable frames are skipped; other unmovable pages are detected only by the
+//! attempt to move them.
 //!
-//! Isolated pageblocks are passed over, too. If they are the only obstacle in some run, the search
+//! Isolated pageblocks are skipped, too. If they are the only obstacles in some run, the search
 //! [waits](super::retries) for them at its end.
 
 use super::{
@@ -16,18 +16,18 @@ use crate::{
     zone::{Zone, clip, pageblocks},
 };
 
-/// The maximum of pages that may move in vain in a zone before a contiguous request leaves the
-/// zone, in multiples of the requested run.
+/// The maximum number of pages that a contiguous request moves in a zone without success, in
+/// multiples of the requested run.
 const MAX_WASTED_RUNS: u64 = 4;
 
 impl<'m, P: Platform> Compactor<'_, 'm, P> {
-    /// As [`Memory::alloc_contiguous`](crate::Memory::alloc_contiguous), but moves pages out of the
-    /// way where no run of free frames is long enough.
+    /// As [`Memory::alloc_contiguous`](crate::Memory::alloc_contiguous), but if no run of free
+    /// frames is long enough, moves pages to form one.
     ///
     /// # Errors
     ///
     /// [`RangeError::NotFound`] if no run can be emptied without using the reserve, or if in each
-    /// zone as many pages have moved in vain as several such runs hold.
+    /// zone several times as many pages as the run has frames were moved without success.
     pub fn alloc_contiguous(&mut self, wanted: &Contiguous) -> Result<Extent<'m>, RangeError> {
         let memory = self.memory;
         match memory.alloc_contiguous(wanted) {
@@ -51,8 +51,8 @@ impl<'m, P: Platform> Compactor<'_, 'm, P> {
         Err(RangeError::NotFound)
     }
 
-    /// Takes a run of pageblocks of a zone that hold only movable frames. Pages that do not move
-    /// are found by trying; then the search continues after them.
+    /// Takes a run of pageblocks with only movable frames in a zone. If a page does not move, the
+    /// search continues after it.
     fn take_run(
         &mut self,
         id: ZoneId,
@@ -78,7 +78,7 @@ impl<'m, P: Platform> Compactor<'_, 'm, P> {
     }
 
     /// Whether pageblock `block`, an obstacle in `run`, is isolated, and there is no other obstacle
-    /// in `run` or in a later run that also holds `block`.
+    /// in `run` or in a later run that also contains `block`.
     fn only_isolation_blocks(
         &self,
         id: ZoneId,
@@ -101,9 +101,9 @@ impl<'m, P: Platform> Compactor<'_, 'm, P> {
     }
 
     /// The last obstacle between two frames. The next run may begin after it. An obstacle is a
-    /// pageblock with unmovable frames, or a pageblock so that taking all free frames from it on
-    /// would use the reserve. An isolated pageblock is an obstacle, too, unless the caller `waits`
-    /// for it.
+    /// pageblock with unmovable frames, or one from which on the free frames of the run exceed the
+    /// free frames above the reserve. An isolated pageblock is an obstacle, too, unless the caller
+    /// `waits` for it.
     fn last_obstacle(
         &self,
         id: ZoneId,
@@ -164,10 +164,10 @@ impl<'m, P: Platform> Compactor<'_, 'm, P> {
         })
     }
 
-    /// Moves the pages in frames `start` to `end`, which are isolated, to any other frames, and
-    /// returns how many frames moved. It works a pageblock at a time from the last one down, and
-    /// stops at the first that keeps pages. The emptied pageblocks are then after it, where the
-    /// search for a run continues, so the work is of use.
+    /// Moves the pages in frames `start` to `end`, which are isolated, to any other frames,
+    /// pageblock by pageblock from the last one down. Stops at the first pageblock that keeps
+    /// pages: the search for a run continues after it, where pageblocks are emptied already.
+    /// Returns the number of frames whose pages moved.
     fn clear_backwards(
         &mut self,
         zone: ZoneId,
@@ -207,7 +207,7 @@ impl<'w> RunSearch<'w> {
         Self { wanted, retries: RetryBudget::new(), moved: 0, waiting_may_help: false }
     }
 
-    /// Whether the limit for pages that moved in vain is not exceeded.
+    /// Whether the limit for pages that moved without success is not exceeded.
     const fn may_continue(&self) -> bool {
         self.moved <= MAX_WASTED_RUNS * self.wanted.frames()
     }

@@ -1,12 +1,11 @@
 //! The search for the next pageblock to empty, by index. It reads pageblock headers only.
 //!
-//! A search reads a bounded number of headers and continues where the last one stopped
-//! ([`cursor`](super::cursor)). Single pageblocks are found along the lists, emptiest first. A pageblock
-//! that could not be emptied gets a skip hint, and is passed over until nothing else is left. At last
-//! full pageblocks are searched by address, but only for a request or for a whole node on demand: each
-//! takes as many moves as a pageblock has frames, and its pages can only move into pageblocks with
-//! unmovable frames. Runs of pageblocks, for larger blocks, are searched by address, too, with a cursor
-//! of their own.
+//! A search reads a bounded number of headers and continues at the position where the last one stopped
+//! ([`cursor`](super::cursor)). Single pageblocks are searched on the lists, emptiest first. A pageblock that could not
+//! be emptied gets a skip hint, and is skipped until no other is left. At last full pageblocks are searched by address,
+//! but only for a request or for a whole node on demand: each costs as many moves as a pageblock has frames, and its
+//! pages can only move into pageblocks with unmovable frames. Runs of pageblocks, for larger blocks, are searched by
+//! address, too, with a cursor of their own.
 
 use super::{
     Compactor, Goal,
@@ -18,7 +17,7 @@ use crate::{
     platform::Platform,
 };
 
-/// The maximum of pieces that a request searches for one pageblock to empty.
+/// The maximum number of pieces that a request searches for one pageblock to empty.
 const PIECES: u32 = 16;
 
 /// Result of a search.
@@ -35,13 +34,13 @@ pub(super) enum Found {
 pub(super) struct SearchPass<'q> {
     /// Sources that earlier calls partly emptied; this call starts with them.
     partly_emptied: PartlyEmptied<'q>,
-    /// No source of its kind is emptier than the last one found: it was the first on the lists, or
-    /// all of its kind are full.
+    /// Whether no source is emptier than the last one of its kind: it was the first on the lists,
+    /// or all of its kind are full.
     pub(super) is_emptiest: bool,
-    /// Pageblocks on the lists lack targets, so only full ones are left.
+    /// Whether pageblocks on the lists lack targets, so that only full ones are left.
     pub(super) lists_exhausted: bool,
-    /// A search for runs has reached the end of memory. Runs have no skip hints, so each call gets
-    /// there once.
+    /// Whether a search for runs has reached the end of memory. Runs have no skip hints, so each
+    /// call searches to the end only once.
     reached_end: bool,
 }
 
@@ -56,8 +55,8 @@ impl<'q> SearchPass<'q> {
         }
     }
 
-    /// Takes a partly emptied source. Its skip hint is cleared, because every source that could not
-    /// be emptied got one.
+    /// Takes a partly emptied source, and clears its skip hint: every source that could not be
+    /// emptied got one.
     fn take_partly_emptied<P: Platform>(&mut self, ctx: ZoneContext<'_, '_, P>) -> Option<Source> {
         let source = self.partly_emptied.next()?;
         ctx.hints.skip.clear(source.index);
@@ -108,8 +107,8 @@ impl<'c, 'm, P: Platform> Compactor<'c, 'm, P> {
                 search_pass.reached_end =
                     goal.wants_run() && kind == SourceKind::HasUnmovable && resume.is_none();
             }
-            // There may be many full pageblocks, and none is on a list. So a limited search looks
-            // at one piece of them per round.
+            // There may be many full pageblocks, and none is on a list. So a limited search
+            // examines one piece of them per round.
             if kind == SourceKind::Full && found.first().is_none() && goal.limits_search() {
                 progress = progress.begin(SourceKind::AllMovable);
             }
@@ -130,7 +129,7 @@ impl<'c, 'm, P: Platform> Compactor<'c, 'm, P> {
         Found::Nothing
     }
 
-    /// Whether the search is over, when no source of `kind` is left. `last_round_empty`: the whole
+    /// Whether the search is over when no source of `kind` is left. `last_round_empty`: the whole
     /// round found nothing.
     fn is_exhausted(
         &self,
@@ -153,7 +152,7 @@ impl<'c, 'm, P: Platform> Compactor<'c, 'm, P> {
         }
     }
 
-    /// Searches one piece. Returns where the next one begins.
+    /// Searches one piece. Returns the start of the next one.
     fn search_piece(
         &self,
         ctx: ZoneContext<'c, 'm, P>,

@@ -1,4 +1,4 @@
-//! Compaction state that is kept per zone: hints only, read and written without a lock.
+//! Compaction state per zone: hints only, read and written without a lock.
 
 use super::{cursor::SearchCursor, deferral::Deferral, skip::SkipHints};
 use crate::{observe::CompactCounters, sync::AtomicU64};

@@ -1,6 +1,6 @@
 //! Whether compaction should start in a zone. It should not if a free block exists already, if too
-//! few frames are free as targets, or if memory is short rather than fragmented. Runs that form as
-//! many blocks as possible check their free frames again before each pageblock.
+//! few frames are free as targets, or if memory is short, not fragmented. Runs that form as many
+//! blocks as possible check the free frames again before each pageblock.
 
 use super::{Goal, Outcome, compactor::ZoneContext};
 use crate::{
@@ -20,7 +20,7 @@ pub(super) fn refuse<P: Platform>(
     highest: ZoneKind,
     tuning: &Tuning,
 ) -> Option<Outcome> {
-    // Frames in the depot are free, but count neither as free frames nor as blocks.
+    // Frames in the depot count neither as free frames nor as free blocks.
     ctx.on_cpu.empty_depot();
     let refused = judge(ctx, goal, highest, tuning);
     ctx.trace_judged(goal, false, refused);

@@ -1,6 +1,6 @@
 //! Frames to move pages to (*targets*), and frames that pages have left.
 //!
-//! Both cross the zone lock in batches. When the value is dropped, it frees the frames that it holds.
+//! Both are taken and freed in batches, one hold of the zone lock each. Dropping the value frees its frames.
 
 use crate::{
     buddy::{Bundle, Bundles, Contents, TargetFilter},
@@ -24,9 +24,9 @@ pub(super) struct TargetFrames<'r, 'm, P: Platform> {
     filter: TargetFilter,
     /// The pageblock that is being emptied.
     source: Option<u32>,
-    /// Targets are not taken from the reserve of the zone.
+    /// Whether no targets are taken from the reserve of the zone.
     keeps_reserve: bool,
-    /// Single frames that were taken ahead of use.
+    /// Single frames that were taken in advance.
     stash: Bundles,
     /// Frames that pages have left, which are freed in batches.
     freed: Bundles,
@@ -69,8 +69,8 @@ impl<'r, 'm, P: Platform> TargetFrames<'r, 'm, P> {
     }
 
     /// Number of frames that may be taken now. A page that moves within the zone frees as many
-    /// frames as it takes, so there is usually no limit. But if the frames it leaves stay isolated,
-    /// the reserve must not be used up.
+    /// frames as it takes, so there is usually no limit. But if the frames that it leaves stay
+    /// isolated, the reserve must not be used.
     fn allowed(&self) -> u64 {
         let access = ZoneAccess::above(Watermark::Min, self.on_cpu.zone.kind());
         if self.keeps_reserve { self.on_cpu.zone.allowed(access) } else { u64::MAX }
@@ -81,7 +81,7 @@ impl<'r, 'm, P: Platform> TargetFrames<'r, 'm, P> {
             (self.on_cpu, self.filter, self.on_cpu.tuning.compact.headers_per_piece);
         let allowed = self.allowed() >> order.get();
         let mut one = Bundles::new();
-        // Single frames are taken ahead of use.
+        // Single frames are taken in advance.
         let (out, batch) =
             if order == Order::ZERO { (&mut self.stash, BATCH) } else { (&mut one, 1) };
         if out.is_empty() {
@@ -93,7 +93,7 @@ impl<'r, 'm, P: Platform> TargetFrames<'r, 'm, P> {
                 looked_at = buddy.take_targets((order, blocks), (filter, near), most, out);
             });
             self.looked_at += looked_at;
-            // If it panics, the stash is freed by `drop`.
+            // If the trace panics, `drop` frees the stash.
             or_on_panic(|| trace_taken(at, out.as_slice()), || free_larger(at, out.as_slice()));
         }
         out.pop_lowest().map(|frame| at.pfn(frame))
@@ -156,7 +156,7 @@ fn free_larger<P: Platform>(at: ZoneOnCpu<'_, '_, P>, taken: &[Bundle]) {
     }
 }
 
-/// Traces the frames that were taken, by pageblock. One header per pageblock was read for them.
+/// Traces the taken frames by pageblock. One header per pageblock was read.
 fn trace_taken<P: Platform>(at: ZoneOnCpu<'_, '_, P>, taken: &[Bundle]) {
     if !P::TRACING {
         return;

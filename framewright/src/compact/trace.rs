@@ -55,13 +55,13 @@ impl<P: Platform> ZoneContext<'_, '_, P> {
         refused
     }
 
-    /// Defers further attempts after a failure, and traces it.
+    /// Defers further attempts after a failure, and traces this.
     pub(super) fn defer(&self, deferral: &Deferral, order: Order) {
         deferral.defer(order);
         self.trace_deferral(DeferStep::Failed, deferral, order);
     }
 
-    /// Ends the deferral after an attempt formed a block, and traces that.
+    /// Ends the deferral after an attempt formed a block, and traces this.
     pub(super) fn succeed(&self, order: Order) {
         self.hints.deferral.reset(order, false);
         self.trace_deferral(DeferStep::Reset, &self.hints.deferral, order);

@@ -20,7 +20,7 @@ pub struct PageblockView {
     pub movable: u16,
     /// Other allocated frames; an estimate in the same case.
     pub pinned: u16,
-    /// Whether compaction passes it over for now.
+    /// Whether compaction skips the pageblock for now.
     pub skip: bool,
 }
 

@@ -103,8 +103,7 @@ impl<'a, 'm, P: Platform> Claim<'a, 'm, P> {
         local.filter(|local| local.near || !request.stays_on_node())
     }
 
-    /// Looks up the zones that are tried first again if memory was added or removed since the last
-    /// lookup.
+    /// Repeats the lookup of the first zones if memory was added or removed since the last one.
     pub(crate) fn refresh(&mut self) {
         let generation = self.memory.generation();
         if generation != self.generation {

@@ -112,8 +112,8 @@ impl<'m, P: Platform> MemoryCore<'m, P> {
         self.cpus.get(id.index()).is_some_and(CpuState::is_online)
     }
 
-    /// Takes a CPU offline. Its lists are drained and stay empty; the lists of the other CPUs may
-    /// grow longer.
+    /// Takes a CPU offline. Its lists are drained and stay empty. The limits of the other CPUs'
+    /// lists may rise.
     ///
     /// # Errors
     ///

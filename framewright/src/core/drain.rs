@@ -40,7 +40,7 @@ impl<'m, P: Platform> MemoryCore<'m, P> {
     }
 
     /// As [`MemoryCore::drain_all`], but for one zone, and without skipping empty lists: the call
-    /// waits until each CPU's owner has been outside its lists once. So an owner that enters its
+    /// waits until the owner of each CPU was outside its lists once. So an owner that enters its
     /// lists later sees everything that was published before this call.
     pub(crate) fn drain_every_cpu(&self, of: ZoneId) {
         self.drain_where(&|zone, _| zone == of);
@@ -76,7 +76,7 @@ impl<'m, P: Platform> MemoryCore<'m, P> {
     }
 
     fn drain_where(&self, disturb: &dyn Fn(ZoneId, &CpuPages<'m, P>) -> bool) {
-        // Which lists were announced is remembered in a bit each; they go in groups.
+        // A bit per list records that it was announced, so lists are drained in groups.
         for first in (0..self.lists.len()).step_by(GROUP) {
             let group = first..self.lists.len().min(first + GROUP);
             let mut announced = 0u64;
@@ -90,8 +90,8 @@ impl<'m, P: Platform> MemoryCore<'m, P> {
         }
     }
 
-    /// Gives everything on some lists back to the zones: on those of the group from `first` that `announced` has a bit
-    /// for, which were announced. `target` covers their CPUs.
+    /// Returns all blocks on announced lists to the zones. Bit i of `announced` stands for list `first` + i. `target`
+    /// covers the CPUs of these lists.
     fn drain_announced(
         &self,
         first: usize,
@@ -112,8 +112,8 @@ impl<'m, P: Platform> MemoryCore<'m, P> {
         }
     }
 
-    /// As [`MemoryCore::drain_announced`], without a trace. Lists of which an earlier drain is not traced yet are passed
-    /// over, and returned.
+    /// As [`MemoryCore::drain_announced`], without a trace. Skips lists with an earlier drain that is not traced yet,
+    /// and returns their bits.
     fn drain_once(
         &self,
         first: usize,
@@ -123,7 +123,7 @@ impl<'m, P: Platform> MemoryCore<'m, P> {
     ) -> u64 {
         self.barrier(target);
         let mut passed_over = 0;
-        // The first refusal is reported, with how many there were, once nobody is waited for.
+        // The first refusal and the number of refusals are reported after the last wait.
         let mut refused: Option<(ZoneOnCpu<'_, 'm, P>, Refusals)> = None;
         for i in members(first, announced) {
             let (zone, id) = self.owner_of(i);
@@ -135,7 +135,7 @@ impl<'m, P: Platform> MemoryCore<'m, P> {
             match (unsafe { cpu.pages.as_drainer(&self.platform, drain) }, &mut refused) {
                 (None, _) => passed_over |= 1 << (i - first),
                 (Some(some), Some((_, refusals))) => refusals.merge(some),
-                // The report names a frame of its zone.
+                // The report names the first refused frame, which is in this zone.
                 (Some(some), None) => refused = (some.count > 0).then_some((cpu, some)),
             }
         }
@@ -145,21 +145,22 @@ impl<'m, P: Platform> MemoryCore<'m, P> {
         passed_over
     }
 
-    /// Whether what leaves these lists may be logged: all that left them before has been traced. The caller is inside
-    /// the lists.
+    /// Whether blocks that leave these lists may be logged: all blocks that left them before are traced. The caller is
+    /// inside the lists.
     fn may_log(&self, lists: usize) -> bool {
         let is_empty = |log: &mut DrainLog<'_>| log.is_empty();
         !P::TRACING || self.drain_logs[lists].with(&self.platform, is_empty)
     }
 
-    /// Logs what leaves these lists. The caller is inside the lists.
+    /// Logs blocks that leave these lists. The caller is inside the lists.
     fn log(&self, lists: usize, batch: &[Bundle]) {
         if P::TRACING {
             self.drain_logs[lists].with(&self.platform, |log| log.push(batch));
         }
     }
 
-    /// Traces what is in the log of these lists. Several drainers may do this at once.
+    /// Traces and removes the blocks in the log of these lists. Several drainers may do this at the
+    /// same time.
     fn trace_log(&self, lists: usize) {
         let (zone, id) = self.owner_of(lists);
         let cpu = self.context(zone, id);
@@ -205,7 +206,7 @@ impl<'m, P: Platform> MemoryCore<'m, P> {
     }
 }
 
-/// The lists of a group from `first` that `mask` has a bit for.
+/// The lists `first` + i for every bit i of `mask`.
 fn members(first: usize, mut mask: u64) -> impl Iterator<Item = usize> {
     core::iter::from_fn(move || {
         let bit = (mask != 0).then(|| mask.trailing_zeros())?;

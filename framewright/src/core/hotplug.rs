@@ -1,17 +1,17 @@
 //! Memory hotplug: adding and removing memory.
 //!
-//! The memory map names all memory that may ever be added ([`Presence::Absent`](crate::Presence)),
-//! so that its metadata has a place from the start. Memory is added and removed in whole
-//! pageblocks; where the map says so ([`Presence::InPieces`](crate::Presence)), any frames are added. Added frames are free in blocks of a pageblock or more, which the allocator splits
-//! last. So, unlike in Linux, there is no need to put new memory at the end of a free list. A
-//! removal isolates the pageblocks and drains the CPU lists. It succeeds if all frames are free
-//! then; otherwise it fails with [`HotplugError::Busy`] and names the frames in use.
+//! The memory map names all memory that may ever be added ([`Presence::Absent`](crate::Presence)), so that its metadata
+//! is allocated from the start. Memory is added and removed in whole pageblocks. If the map allows it
+//! ([`Presence::InPieces`](crate::Presence)), memory is added in pieces of any length. Added whole pageblocks are free
+//! blocks, which the allocator splits last. So, unlike in Linux, new memory need not be put at the end of a free list.
+//! A removal isolates the pageblocks and drains the CPU lists. It succeeds if all frames are free then; otherwise it
+//! fails with [`HotplugError::Busy`] and names the frames in use.
 //!
 //! Afterwards the watermarks and the limits of CPU lists are set for the new size. The memory's
-//! generation changes, which tells requests in the slow path to look again. The hotplug lock allows
-//! one change of memory or CPUs at a time; other changes wait through the wait hook. Under that
-//! lock no hook is called that may call back into the memory, because it could wait for the lock
-//! for ever.
+//! generation changes, which tells requests on the slow path to start again. The hotplug lock
+//! allows one change of memory or CPUs at a time; other changes wait through the wait hook. Under
+//! that lock no hook is called that may call back into the memory, because the hook could then wait
+//! for the lock for ever.
 
 use core::ops::Range;
 
@@ -45,12 +45,12 @@ impl Drop for HotplugGuard<'_> {
 }
 
 impl<'m, P: Platform> MemoryCore<'m, P> {
-    /// Adds memory that the memory map names and that is absent, free and movable: whole pageblocks, or any frames of
-    /// a zone whose memory is added in pieces.
+    /// Adds absent memory that the memory map names, as free frames: whole pageblocks, or any frames of a zone whose
+    /// memory is added in pieces.
     ///
     /// # Errors
     ///
-    /// The map does not name it, or part of it is present.
+    /// The map does not name the range, or a part of it is present.
     pub(crate) fn add_memory(&self, range: FrameRange) -> Result<(), HotplugError> {
         let _guard = self.lock_hotplug();
         let piece = self.zones.iter().find_map(|zone| Some((zone, zone.named_piece(range)?)));
@@ -86,9 +86,9 @@ impl<'m, P: Platform> MemoryCore<'m, P> {
         }
     }
 
-    /// Removes memory. `clear` is called with the zone and the range in it, after the range was
-    /// isolated, and tries to free the frames in use. `in_the_way` is called with the frames that
-    /// are still in use then.
+    /// Removes memory. After the range is isolated, `clear` is called with the zone and the range
+    /// in it, and tries to free the frames in use. `in_the_way` is called with the frames that are
+    /// in use after that.
     ///
     /// # Errors
     ///

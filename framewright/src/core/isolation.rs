@@ -36,8 +36,8 @@ impl<P: Platform> Isolation<'_, '_, P> {
 }
 
 impl<'m, P: Platform> MemoryCore<'m, P> {
-    /// Isolates one pageblock, unless it holds frames that cannot move. Does not drain the lists of
-    /// CPUs.
+    /// Isolates one pageblock, unless it contains frames that cannot move. Does not drain the lists
+    /// of CPUs.
     pub(crate) fn isolate_movable(
         &self,
         id: ZoneId,

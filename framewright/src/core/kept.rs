@@ -1,21 +1,21 @@
 //! Frames that direct reclaim keeps for its own request.
 //!
 //! Without this module, a request that reclaims would free the frames to the zone and then allocate
-//! them again. That takes the contended zone lock twice, and other requests may take the frames
-//! first, so that the request has to reclaim again. Instead, the request announces that it will
-//! come for frames. Then some of the frames that its CPU reclaims are kept in the state of that
+//! them again. It would take the contended zone lock twice, and other requests could take the
+//! frames first, so that the request has to reclaim again. Instead, the request announces that it
+//! will take frames. Then some of the frames that its CPU reclaims are kept in the state of that
 //! CPU, until the request puts them on its lists. Linux frees reclaimed frames to the lists of the
 //! CPU directly. Here those lists belong to the holder of the CPU's token, which is the request.
 
 use crate::types::Pfn;
 
-/// The maximum of frames kept: twice what a request asks reclaim for.
+/// The maximum number of kept frames: twice the number that a request asks reclaim for.
 const CAPACITY: usize = 64;
 
 /// Frames kept for a CPU.
 #[derive(Clone, Copy)]
 pub(crate) struct KeptFrames {
-    /// Whether a request will come for the frames.
+    /// Whether a request will take the frames.
     open: bool,
     len: u8,
     frames: [Pfn; CAPACITY],
@@ -30,8 +30,8 @@ impl KeptFrames {
         self.open = true;
     }
 
-    /// Keeps the first of `frames`, as many as there is space for, if a request will come for them.
-    /// Returns how many were kept.
+    /// Keeps the first of `frames`, as many as there is space for, if a request will take them.
+    /// Returns the number of kept frames.
     pub(crate) fn keep(&mut self, frames: &[Pfn]) -> usize {
         let start = usize::from(self.len);
         let count = if self.open { frames.len().min(CAPACITY - start) } else { 0 };

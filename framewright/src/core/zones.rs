@@ -149,7 +149,7 @@ impl<'m, P: Platform> MemoryCore<'m, P> {
         self.find(pfn, order).ok_or(FreeError::NotOurs)
     }
 
-    /// The zone that holds all frames of a block, and the block's number in it.
+    /// The zone that contains all frames of a block, and the block's number in it.
     pub(crate) fn find(&self, pfn: Pfn, order: Order) -> Option<(ZoneId, u32)> {
         let mut zones = self.zones.iter().enumerate();
         zones.find_map(|(at, zone)| Some((ZoneId::new(at), zone.locate(pfn, order)?)))
@@ -186,7 +186,7 @@ impl<'m, P: Platform> MemoryCore<'m, P> {
         self.zones
     }
 
-    /// The order of the largest free block. Does not walk free memory.
+    /// The order of the largest free block, from published counters.
     pub(crate) fn largest_free_order(&self) -> Option<Order> {
         self.zones.iter().filter_map(Zone::largest_free_order).max()
     }

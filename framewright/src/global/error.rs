@@ -4,11 +4,11 @@ use core::fmt;
 
 use crate::{core::CpuError, memory::InitError, types::AllocError};
 
-/// Why a [`Global`](super::Global) was not initialised.
+/// The reason why a [`Global`](super::Global) was not initialised.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum GlobalInitError {
-    /// It was initialised before, or is being initialised.
+    /// The allocator was initialised before, or is being initialised.
     AlreadyInitialised,
     /// The configuration has more CPUs than the type.
     TooManyCpus {
@@ -22,7 +22,7 @@ pub enum GlobalInitError {
         /// Bytes needed.
         bytes: usize,
     },
-    /// The memory cannot be made.
+    /// The memory cannot be created.
     Memory(InitError),
 }
 
@@ -49,11 +49,11 @@ impl fmt::Display for GlobalInitError {
 
 impl core::error::Error for GlobalInitError {}
 
-/// Why a [`Global`](super::Global) did not allocate.
+/// The reason why a [`Global`](super::Global) did not allocate.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum GlobalError {
-    /// It is not initialised.
+    /// The allocator is not initialised.
     NotInitialised,
     /// The CPU of the caller has no token: the memory was made for fewer CPUs, the CPU is offline, or somebody
     /// else has claimed its token.

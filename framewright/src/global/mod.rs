@@ -1,15 +1,15 @@
 //! One allocator for a whole kernel, in a `static`.
 //!
-//! A [`Global`] is made in a constant and [initialised](Global::init) once. It holds the tokens of the CPUs: each is
-//! claimed when its CPU allocates or frees for the first time. So an embedder needs neither statics of its own for
-//! tokens nor `unsafe` beyond the facts about its machine: [`Pinning`] (which CPU this is) and [`Mapped`] (where memory
-//! is mapped).
+//! A constant expression creates a [`Global`], and one call [initialises](Global::init) it. It contains the tokens of
+//! the CPUs: each is claimed when its CPU allocates or frees for the first time. So an embedder needs neither statics
+//! of its own for tokens nor `unsafe` code, except two traits that describe its machine: [`Pinning`] (the CPU of the
+//! caller) and [`Mapped`] (the addresses of frames).
 //!
-//! A token is used by one caller at a time. Threads are kept apart by pinning. An interrupt handler, a hook of the
-//! embedder that is called back, and a thread that runs while another waits in such a hook may find the token of their
-//! CPU in use. They take blocks from the zones then, and free to them, without the token. So all safe methods
-//! may be called by interrupt handlers, but not by handlers of NMIs, which may have interrupted a holder of a zone's lock.
-//! Interrupts need not be masked for that: a handler ends before the interrupted code continues.
+//! Only one caller uses a token at a time. Pinning excludes other threads. The token may be in use when an interrupt
+//! handler runs, when the library calls a hook of the embedder, or when a thread runs while another waits in such a
+//! hook. These callers then bypass the token: they allocate from the zones and free to them. So interrupt handlers may
+//! call all methods; handlers of NMIs may not, because they may have interrupted a holder of a zone's lock. Interrupts
+//! need not be masked, because a handler ends before the interrupted code continues.
 
 #![allow(unsafe_code)]
 
@@ -30,7 +30,7 @@ use crate::{
     types::{Block, FRAME_SIZE, FrameRange, FreeError, Order, Pfn, Request},
 };
 
-/// A machine that keeps a caller on its CPU for a moment.
+/// A machine that can keep a caller on its CPU.
 ///
 /// # Safety
 ///
@@ -39,14 +39,13 @@ use crate::{
 /// * no other thread runs on that CPU, except while the caller waits in a hook of its own ([`Platform::wait`] and
 ///   [`Relief`](crate::platform::Relief)). Interrupt handlers may run; each ends before the caller continues.
 ///
-/// What was done before `unpin` happens before a later `pin` that returns the same CPU.
+/// All accesses before `unpin` happen before a later `pin` that returns the same CPU.
 pub unsafe trait Pinning: Platform {
-    /// What `unpin` needs: for example whether preemption was disabled before.
+    /// The state that `unpin` needs, for example whether preemption was disabled before.
     type Pin;
 
-    /// Keeps the caller on its CPU, and returns which one that is. Calls nest. A kernel without preemption has
-    /// nothing to do. Others disable preemption. Interrupts should stay as they are: a request that waits is waited
-    /// for between these two calls.
+    /// Keeps the caller on its CPU, and returns that CPU. Calls nest. A kernel without preemption has nothing to do.
+    /// Others disable preemption. Interrupts should not be masked, because a request may wait between the two calls.
     fn pin(&self) -> (CpuId, Self::Pin);
 
     /// Undoes [`Pinning::pin`].
@@ -58,7 +57,7 @@ pub unsafe trait Pinning: Platform {
 /// # Safety
 ///
 /// Every frame that a memory map of this machine names as present, and not as in use, is mapped at the address that
-/// [`Mapped::address`] returns, for as long as the program runs: readable, writable, used by nobody else. Neighbouring
+/// [`Mapped::address`] returns, while the program runs: readable, writable, and not used by other code. Neighbouring
 /// frames have neighbouring addresses.
 pub unsafe trait Mapped: Platform {
     /// The address of a frame.
@@ -79,8 +78,8 @@ pub struct Global<P: Pinning + 'static, const CPUS: usize> {
     slots: [Slot<P>; CPUS],
 }
 
-// SAFETY: the memory is written once, before the state says so with release ordering, and is only read through shared
-// references afterwards, which other threads may have. A slot is used by one caller at a time: see `Slot`.
+// SAFETY: the memory is written once, before the state becomes READY with release ordering. After that it is only read,
+// through shared references, which other threads may have. A slot is used by one caller at a time: see `Slot`.
 unsafe impl<P: Pinning, const CPUS: usize> Sync for Global<P, CPUS> where Memory<'static, P>: Sync {}
 
 impl<P: Pinning, const CPUS: usize> Default for Global<P, CPUS> {
@@ -100,11 +99,11 @@ impl<P: Pinning, const CPUS: usize> Global<P, CPUS> {
         }
     }
 
-    /// Makes the memory, once.
+    /// Creates the memory, once.
     ///
     /// # Errors
     ///
-    /// [`GlobalInitError`] says what is wrong; if it was initialised already, nothing has changed.
+    /// [`GlobalInitError`]. The allocator is as before.
     pub fn init(
         &'static self,
         platform: P,
@@ -114,8 +113,8 @@ impl<P: Pinning, const CPUS: usize> Global<P, CPUS> {
         self.init_once(config, || Ok(Memory::new(platform, config, metadata)?))
     }
 
-    /// Makes the memory, once, with its metadata at the end of the last range of the map that has enough memory
-    /// present. These frames count as allocated for ever.
+    /// Creates the memory, once, with its metadata at the end of the last present range of the map that is large
+    /// enough. These frames count as allocated for ever.
     ///
     /// # Errors
     ///
@@ -135,8 +134,8 @@ impl<P: Pinning, const CPUS: usize> Global<P, CPUS> {
             let start = platform.address(frames.start());
             let padding = start.align_offset(layout.align());
             // SAFETY: the map names the frames as present, so they are mapped there, and nobody else uses them. No
-            // frame of a memory that does not exist yet was handed out, and below they are taken out of it. The
-            // padding is less than the alignment, for which there is room.
+            // frame was allocated yet, because the memory does not exist yet, and the frames are reserved below. The
+            // padding is less than the alignment, which `bytes` includes.
             let metadata = unsafe {
                 let start = start.cast::<MaybeUninit<u8>>().add(padding);
                 core::slice::from_raw_parts_mut(start, layout.bytes())
@@ -173,7 +172,7 @@ impl<P: Pinning, const CPUS: usize> Global<P, CPUS> {
         }
     }
 
-    /// The memory: for all that needs no token.
+    /// The memory, for operations that need no token.
     ///
     /// # Errors
     ///
@@ -183,12 +182,12 @@ impl<P: Pinning, const CPUS: usize> Global<P, CPUS> {
         if self.state.load(Ordering::Acquire) != READY {
             return Err(GlobalError::NotInitialised);
         }
-        // SAFETY: it was written before the state became READY, and is never written again.
+        // SAFETY: the memory was written before the state became READY, and is never written again.
         Ok(unsafe { (*self.memory.get()).assume_init_ref() })
     }
 
-    /// Allocates a block on this CPU: as [`CpuToken::alloc`](crate::CpuToken::alloc), or, while the token of the CPU
-    /// is in use, as [`Memory::alloc_bypassing_lists`]. An interrupt handler asks with [`Request::no_wait`] or
+    /// Allocates a block on this CPU: as [`CpuToken::alloc`](crate::CpuToken::alloc), or, while the token of the CPU is
+    /// in use, as [`Memory::alloc_bypassing_lists`]. Interrupt handlers must use [`Request::no_wait`] or
     /// [`Request::atomic`].
     ///
     /// # Errors
@@ -202,7 +201,7 @@ impl<P: Pinning, const CPUS: usize> Global<P, CPUS> {
         self.alloc_slowly(request)
     }
 
-    /// Takes a block off a list of this CPU. Without any of the cold paths the hot path needs no stack frame.
+    /// Takes a block off a list of this CPU. The hot path needs no stack frame, because it contains no cold path.
     #[inline(always)]
     fn try_alloc(&'static self, request: Request) -> Option<Block<'static>> {
         let pinned = Pinned::new(self.memory().ok()?.platform());
@@ -227,7 +226,7 @@ impl<P: Pinning, const CPUS: usize> Global<P, CPUS> {
     ///
     /// # Errors
     ///
-    /// A block of another memory is given back.
+    /// A block of another memory is returned.
     #[inline(always)]
     pub fn free(&'static self, block: Block<'static>) -> Result<(), Block<'static>> {
         match self.try_free(block) {
@@ -260,7 +259,7 @@ impl<P: Pinning, const CPUS: usize> Global<P, CPUS> {
         }
     }
 
-    /// Frees 2^order frames from `pfn`: for kernels that remember frames as numbers.
+    /// Frees 2^order frames from `pfn`, for kernels that store frame numbers.
     ///
     /// # Errors
     ///
@@ -314,7 +313,7 @@ impl<P: Pinning, const CPUS: usize> Global<P, CPUS> {
         }
     }
 
-    /// Gives back the lists of this CPU and its token, so that the CPU can go offline
+    /// Drains the lists of this CPU and releases its token, so that the CPU can go offline
     /// ([`Memory::cpu_offline`]). The next allocation or free on the CPU claims the token again.
     ///
     /// # Errors
@@ -347,7 +346,7 @@ impl<P: Pinning, const CPUS: usize> Global<P, CPUS> {
     }
 }
 
-/// A caller that stays on its CPU until this value is dropped.
+/// Keeps the caller on its CPU until the value is dropped.
 struct Pinned<P: Pinning + 'static> {
     platform: &'static P,
     cpu: CpuId,
@@ -371,7 +370,7 @@ impl<P: Pinning> Drop for Pinned<P> {
     }
 }
 
-/// Whole frames for so many bytes, at the end of the last range that is present and has them.
+/// Frames for `bytes` bytes, at the end of the last present range that is large enough.
 fn place_for(config: &Config<'_>, bytes: usize) -> Option<FrameRange> {
     let frames = bytes.div_ceil(FRAME_SIZE) as u64;
     let mut free = config.memory.iter().rev().filter(|range| range.is_free());

@@ -7,12 +7,12 @@ use crate::{
     types::{Corruption, FRAME_SIZE, Order, Pfn},
 };
 
-/// A machine with one CPU whose memory is mapped at one offset, for kernels that begin.
+/// A machine with one CPU whose memory is mapped at one offset, for new kernels.
 ///
-/// Its clock stands still, which suffices where nothing is reclaimed.
+/// Its clock does not advance, which suffices if nothing is reclaimed.
 #[derive(Clone, Copy, Debug)]
 pub struct OneCpu {
-    /// The address that physical address 0 is mapped at.
+    /// The address at which physical address 0 is mapped.
     offset: usize,
     corruption: fn(&Corruption),
 }
@@ -23,9 +23,9 @@ impl OneCpu {
     ///
     /// # Safety
     ///
-    /// * Memory is mapped there, as [`Mapped`] says.
-    /// * One CPU, and no interrupt handler, uses memories that run on this machine. Threads are not preempted while
-    ///   they do.
+    /// * Memory is mapped at these addresses, as [`Mapped`] requires.
+    /// * Only one CPU, and no interrupt handler, uses memories that run on this machine. Threads are not preempted
+    ///   while they use them.
     #[must_use]
     pub const unsafe fn new(offset: usize, corruption: fn(&Corruption)) -> Self {
         Self { offset, corruption }
@@ -81,7 +81,7 @@ unsafe impl Platform for OneCpu {
     }
 
     unsafe fn copy(&self, to: Pfn, from: Pfn) {
-        // SAFETY: the caller owns both frames, which are mapped there and are two.
+        // SAFETY: the caller owns both frames, which are different and mapped there.
         unsafe { self.address(to).copy_from_nonoverlapping(self.address(from), FRAME_SIZE) }
     }
 

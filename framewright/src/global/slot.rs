@@ -1,12 +1,12 @@
 //! The token of one CPU, in a static.
 //!
-//! Only code on the CPU itself reads or writes the slot, and no other thread does so meanwhile, because callers are
-//! pinned. What remains is code that runs in the middle of a caller: interrupt handlers, hooks of the embedder, and
-//! threads that run while a caller waits in a hook. If such code finds the slot in use, it leaves the slot alone.
-//! Only a handler can come between the load of the state and the mark. When it has ended, the slot is not in use again,
-//! and a token that was there still is: handlers do not release it. A token that was not there may have come; so
-//! whether it is there is read again after the mark. So plain loads and stores suffice, in the order of the program,
-//! and the hot path loads one word.
+//! Only code on the CPU itself reads or writes the slot, and because callers are pinned, only one thread at a time.
+//! Other code can still run in the middle of a caller: interrupt handlers, hooks of the embedder, and threads that run
+//! while a caller waits in a hook. If such code finds the slot in use, it does not touch the slot. Only a handler can
+//! run between the load of the state and the mark. When the handler has ended, the slot is not in use, and a token
+//! that was there still is: handlers do not release it. A handler may have claimed a token that was not there; so the
+//! caller reads after the mark whether it is there. So plain loads and stores in program order suffice, and the hot
+//! path loads one word.
 
 use core::{cell::UnsafeCell, mem::MaybeUninit};
 
@@ -31,14 +31,14 @@ const IN_USE: u8 = 2;
 /// The token of one CPU.
 pub(super) struct Slot<P: Pinning + 'static> {
     state: StaticU8,
-    /// Whether the token is there. Changed by the user of the slot alone.
+    /// Whether the token is there. Only the user of the slot changes it.
     has_token: StaticBool,
     token: UnsafeCell<MaybeUninit<Token<P>>>,
 }
 
-/// Why a slot was not entered.
+/// The reason why a slot was not entered.
 pub(super) enum NotEntered {
-    /// The code that was interrupted, or that called back, uses the token.
+    /// The interrupted code, or the code that called the hook, uses the token.
     InUse,
     /// The token cannot be claimed.
     NoToken(CpuError),
@@ -73,7 +73,7 @@ impl<P: Pinning> Slot<P> {
         Some(Entered { slot: self, has_token: true })
     }
 
-    /// Enters the slot of `cpu`. Claims the token if it is not there.
+    /// Enters the slot of `cpu`. Claims the token if the slot has none.
     ///
     /// # Safety
     ///
@@ -123,12 +123,12 @@ impl<P: Pinning> Entered<P> {
 
     #[inline(always)]
     pub(super) fn token(&mut self) -> &mut Token<P> {
-        // SAFETY: a value that `Slot::enter` or `Slot::try_enter` has returned has a token until it is released, and
-        // it alone uses the slot.
+        // SAFETY: a value from `Slot::enter` or `Slot::try_enter` has a token until it is released, and only this value
+        // uses the slot.
         unsafe { (*self.slot.token.get()).assume_init_mut() }
     }
 
-    /// Gives the token back.
+    /// Releases the token.
     ///
     /// # Safety
     ///

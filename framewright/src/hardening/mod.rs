@@ -12,13 +12,13 @@
 //!   are freed and checked before they are allocated again, so a write through a stale pointer is
 //!   found and reported with frame and offset. A write beyond the end of a block into a free frame
 //!   is found as well, so free frames act as guard frames. There are no other guard frames.
-//! * **Quarantine** ([`Quarantine`]): blocks that a CPU frees wait until more blocks were freed after them,
-//!   so that a stale pointer meets poison for longer. They return to the zone when memory runs short, and
+//! * **Quarantine** ([`Quarantine`]): blocks that a CPU frees wait until more blocks were freed after them, so that
+//!   their poison detects writes through stale pointers for longer. They return to the zone when memory runs short, and
 //!   with every drain of the lists of the CPU.
 //!
-//! **The hot paths of the other levels have no cost from this.** At *tracked* the lists of all CPUs
-//! are entered through the try-lock of machines without remote barriers, so every push and pop
-//! takes the path that updates the states, which is cold at the other levels. At *paranoid* the
+//! ***The hot paths of the other levels pay nothing for these parts.** At *tracked* the lists of
+//! all CPUs are entered through the try-lock of machines without remote barriers, so every push and
+//! pop takes the path that updates the states, which is cold at the other levels. At *paranoid* the
 //! rings of all CPUs have limit 0, so every push and pop takes the path for lists that are switched
 //! off, which is cold at the other levels, too. Allocations go to the zone one by one. The zone
 //! also has its own map of heads, as at *checked*.

@@ -26,7 +26,7 @@ impl<'m, P: Platform> Memory<'m, P> {
     ///
     /// # Errors
     ///
-    /// A block of another memory is given back.
+    /// A block of another memory is returned.
     pub fn free_bypassing_lists(&self, block: Block<'m>) -> Result<(), Block<'m>> {
         self.core.free_bypassing_lists(block)
     }
@@ -36,7 +36,8 @@ impl<'m, P: Platform> Memory<'m, P> {
     /// # Errors
     ///
     /// The reason why the free is refused, as far as the zone knows: frames on the lists of CPUs look allocated below
-    /// [`Hardening::Tracked`](crate::tuning::Hardening::Tracked). Reported like those of [`CpuToken::free_raw`](crate::CpuToken::free_raw).
+    /// [`Hardening::Tracked`](crate::tuning::Hardening::Tracked). The refusal is reported as by
+    /// [`CpuToken::free_raw`](crate::CpuToken::free_raw).
     ///
     /// # Safety
     ///
@@ -53,7 +54,7 @@ impl<'m, P: Platform> Memory<'m, P> {
     /// # Errors
     ///
     /// [`RangeError::Busy`] if frames are in use: `in_the_way` was called with each run of them.
-    /// Nothing has changed then.
+    /// Nothing has changed.
     pub fn alloc_range(
         &self,
         range: FrameRange,
@@ -103,7 +104,7 @@ impl<'m, P: Platform> Memory<'m, P> {
     ///
     /// # Errors
     ///
-    /// An extent of another memory is given back.
+    /// An extent of another memory is returned.
     pub fn free_extent(&self, extent: Extent<'m>) -> Result<(), Extent<'m>> {
         self.core.free_extent(extent)
     }

@@ -1,10 +1,10 @@
-//! For virtual machines: finding memory for a balloon, and reporting free memory to the hypervisor.
+//! For virtual machines: memory for a balloon, and reports of free memory to the hypervisor.
 //!
 //! A *balloon* is inflated with [`CpuToken::alloc_largest`](crate::CpuToken::alloc_largest):
 //! largest blocks first, because they need the fewest messages and do not split the hypervisor's
 //! huge pages. *Free page reporting* reports each free block once. The block is isolated from the
-//! zone during the report, so that no CPU uses it while the hypervisor unmaps it. It returns to the
-//! zone with a mark, which stays until the block is allocated.
+//! zone during the report, so that no CPU uses it while the hypervisor unmaps it. Then it returns
+//! to the zone with a mark, which is cleared when the block is allocated.
 
 use super::Memory;
 use crate::{
@@ -16,8 +16,7 @@ use crate::{
 /// The CPU whose counters include these operations.
 const ACCOUNT: CpuId = CpuId::new(0);
 
-/// The order is below that of a pageblock. Blocks of such orders have no mark for having been
-/// reported.
+/// The order is below that of a pageblock. Blocks of such orders have no mark for reports.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct OrderTooSmall;
 
@@ -62,8 +61,7 @@ impl<P: Platform> Memory<'_, P> {
         let mut frames = 0;
         for cpu in self.core.contexts(ACCOUNT) {
             for gigablock in 0..cpu.zone.gigablocks() {
-                // Blocks that are freed meanwhile are left to the next call, so that this loop
-                // ends.
+                // The next call reports blocks that are freed meanwhile, so that this loop ends.
                 for _ in 0..Order::MAX.frames() >> order.get() {
                     let Some(frame) = cpu.take_unreported(gigablock, order) else { break };
                     let block = ReportedBlock { cpu, frame, order };

@@ -1,4 +1,4 @@
-//! Carving typed arrays out of the metadata buffer.
+//! Typed arrays in the metadata buffer.
 
 #![allow(unsafe_code)]
 
@@ -14,8 +14,9 @@ impl<'m> Carver<'m> {
         Self { rest: buffer }
     }
 
-    /// Carves an array of `count` values made by `make`; `None` if the rest of the buffer is too
-    /// small. The values are never dropped: they are plain data that live as long as the buffer.
+    /// Carves an array of `count` values that `make` returns; `None` if the rest of the buffer is
+    /// too small. The values are never dropped: they are plain data with the lifetime of the
+    /// buffer.
     ///
     /// Not inlined, because a value may take half of a kernel's stack: the lists of a CPU have 8.5 KiB.
     #[inline(never)]

@@ -50,18 +50,18 @@ impl<'m, P: Platform> Memory<'m, P> {
         self.compact_zones().stats()
     }
 
-    /// Whether a zone of the node has fewer free pageblocks than it should keep ready for huge
-    /// pages, and enough free frames to form more. [`Compactor::background`] forms them, also when
-    /// called for order 0. Background reclaim asks this between its steps. After attempts without
-    /// success the answer is `false` for a while.
+    /// Whether a zone of the node has fewer free pageblocks than its huge-page reserve requires,
+    /// and enough free frames to form more. [`Compactor::background`] forms them, also when called
+    /// for order 0. To be called between the steps of background reclaim. After attempts without
+    /// success, the result is `false` for a while.
     #[must_use]
     pub fn can_fill_huge_reserve(&self, node: NodeId) -> bool {
         self.compact_zones().can_fill_huge_reserve(node)
     }
 
-    /// Whether it is worth waking background compaction of a node for blocks of `order` in zones up
-    /// to `highest`: some zone has enough free frames to form one, or needs pageblocks formed ahead
-    /// for huge pages. `cpu` asks this before it wakes the thread that calls
+    /// Whether background compaction of a node should be woken for blocks of `order` in zones up to
+    /// `highest`: some zone has enough free frames to form one, or needs pageblocks for its
+    /// huge-page reserve. To be called on `cpu` before it wakes the thread that calls
     /// [`Compactor::background`].
     #[must_use]
     pub fn wakes_compaction(
@@ -74,16 +74,16 @@ impl<'m, P: Platform> Memory<'m, P> {
         self.compact_zones().wakes_compaction(cpu, node, order, highest)
     }
 
-    /// Fragmentation of a node in percent: the share of its free memory that is in pieces smaller
-    /// than a pageblock, averaged over the zones, weighted by their size. It needs no walk over
-    /// free memory.
+    /// Fragmentation of a node in percent: the share of its free memory in blocks smaller than a
+    /// pageblock, averaged over the zones, weighted by their size. Computed from counts, without a
+    /// walk over free memory.
     #[must_use]
     pub fn fragmentation_score(&self, node: NodeId) -> u64 {
         self.compact_zones().fragmentation_score(node)
     }
 
     /// The present pageblocks of a zone in ascending order; none if there is no such zone. Takes
-    /// the zone lock for each of them.
+    /// the zone lock once per pageblock.
     pub fn pageblocks(&self, zone: ZoneId) -> impl Iterator<Item = PageblockView> {
         self.compact_zones().pageblocks(zone)
     }

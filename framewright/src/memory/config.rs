@@ -10,8 +10,8 @@ use crate::{
     types::{CpuId, FrameRange, NodeId, Order, PAGEBLOCK_FRAMES, PAGEBLOCK_ORDER, Pfn, ZoneKind},
 };
 
-/// The maximum of frames from the first to the last pageblock of a memory. The end of the largest
-/// block that starts at any of them still has a number of 32 bits.
+/// The maximum number of frames from the first to the last pageblock of a memory. Even the end of a
+/// largest block at the last frame has a number of 32 bits.
 const SPAN_MAX: u64 = u32::MAX as u64 + 1 - 2 * Order::MAX.frames();
 
 /// Whether a range of the memory map is present from the start.
@@ -22,11 +22,11 @@ pub enum Presence {
     Present,
     /// The range may be added later ([`Memory::add_memory`](super::Memory::add_memory)).
     Absent,
-    /// It is added later in pieces of any length, in any order, for example as a boot loader reports them. The range
-    /// names the maximum. Costs a bit per frame of its zone.
+    /// The range is added later in pieces of any length, in any order, for example as a boot loader reports them. Only
+    /// frames of the range can be added. Costs a bit per frame of its zone.
     InPieces,
-    /// It is, and somebody uses it already: a boot allocator, an initrd, the tables that firmware
-    /// left. Its frames count as managed and as allocated
+    /// The range is present and in use: by a boot allocator, an initrd, tables of the firmware. Its
+    /// frames count as managed and as allocated
     /// ([`Memory::take_in_use`](super::Memory::take_in_use)).
     InUse,
 }
@@ -57,13 +57,13 @@ impl MemoryRange {
         Self { presence: Presence::Absent, ..self }
     }
 
-    /// As it is, but to be added later in pieces of any length.
+    /// The same range, to be added later in pieces of any length.
     #[must_use]
     pub const fn in_pieces(self) -> Self {
         Self { presence: Presence::InPieces, ..self }
     }
 
-    /// As it is, but in use from the start.
+    /// The same range, in use from the start.
     #[must_use]
     pub const fn in_use(self) -> Self {
         Self { presence: Presence::InUse, ..self }
@@ -73,7 +73,7 @@ impl MemoryRange {
         matches!(self.presence, Presence::Present | Presence::InUse)
     }
 
-    /// Whether it is there from the start and free.
+    /// Whether the range is present from the start and free.
     pub(crate) fn is_free(&self) -> bool {
         self.presence == Presence::Present
     }
@@ -105,11 +105,11 @@ pub struct Config<'c> {
     pub distances: &'c [u8],
     /// Settings.
     pub tuning: Tuning,
-    /// The optional side tables that the embedder wants.
+    /// The optional side tables.
     pub side_tables: SideTables,
 }
 
-/// A zone as a configuration describes it.
+/// The description of a zone in a configuration.
 #[derive(Clone, Copy)]
 pub(super) struct ZoneSpec {
     pub(super) node: NodeId,
@@ -170,7 +170,7 @@ impl<'c> Config<'c> {
         self.cpu_nodes.get(cpu.index()).copied().unwrap_or_default()
     }
 
-    /// The number of nodes: one more than the highest number of a node with memory or CPUs.
+    /// The number of nodes: the highest number of a node with memory or CPUs, plus one.
     pub(super) fn nodes(&self) -> usize {
         let of_memory = self.memory.iter().map(|range| range.node);
         let of_cpus = self.cpu_nodes.iter().copied();
@@ -194,7 +194,7 @@ impl<'c> Config<'c> {
         self.memory.iter().filter(|range| range.is_in_use()).map(|range| range.frames)
     }
 
-    /// Frames that are managed as a rule: those present from the start, and those that come in pieces.
+    /// Frames that are usually managed: present from the start, or added in pieces.
     pub(super) fn managed(&self) -> u64 {
         let usual = self.memory.iter().filter(|range| range.presence != Presence::Absent);
         usual.map(|range| range.frames.frames()).sum()
@@ -206,8 +206,8 @@ impl<'c> Config<'c> {
         core::iter::from_fn(move || self.zone_from(&mut place))
     }
 
-    /// The first zone at or behind `place`, a counter over the zone kinds of all nodes. `place`
-    /// advances behind that zone.
+    /// The first zone at or after `place`, a counter over the zone kinds of all nodes. `place` is
+    /// then after that zone.
     #[inline(never)]
     fn zone_from(&self, place: &mut usize) -> Option<ZoneSpec> {
         let kinds = ZoneKind::ALL.len();
@@ -274,7 +274,7 @@ impl<'c> Config<'c> {
         if usize::from(self.cpus) > MAX_CPUS {
             return Err(InitError::TooManyCpus { given: self.cpus });
         }
-        // Does not sum frames: the map is not checked yet, so that the sum may overflow.
+        // Does not sum frames, because the map is not checked yet and the sum could overflow.
         let is_absent = |range: &MemoryRange| range.presence == Presence::Absent;
         if self.memory.iter().all(|range| is_absent(range) && range.frames.frames() > 0) {
             return Err(InitError::NoMemory);
@@ -326,7 +326,7 @@ impl<'c> Config<'c> {
     }
 }
 
-/// The reason why a memory could not be made.
+/// The reason why a memory could not be created.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum InitError {
@@ -344,7 +344,7 @@ pub enum InitError {
         /// The values allowed.
         range: &'static str,
     },
-    /// The memory map has nothing that is present, or comes in pieces.
+    /// The memory map has no range that is present or added in pieces.
     NoMemory,
     /// The number of distances is not the square of the number of nodes.
     BadDistances {
@@ -378,10 +378,10 @@ pub enum InitError {
         /// Its index.
         index: usize,
     },
-    /// The settings ask for the biased owner lock, which needs remote barriers, but the platform
+    /// The settings require the biased owner lock, which needs remote barriers, but the platform
     /// has none.
     NoRemoteBarrier,
-    /// The settings ask for the biased owner lock at
+    /// The settings require the biased owner lock at
     /// [`Hardening::Tracked`](crate::tuning::Hardening::Tracked), which needs the try-lock.
     TrackedAndBiased,
     /// The first and the last frame are more than 16 TiB less 2 GiB apart.

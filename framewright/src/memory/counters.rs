@@ -43,7 +43,7 @@ impl<'m, P: Platform> Memory<'m, P> {
                 sum += self.stats_of(self.core.context(zone, CpuId::new(id)));
             }
         }
-        // Frames that the zone refused were not freed after all. Only the sum can be corrected: a
+        // Frames that the zone refused were not freed. Only the sum can be corrected, because a
         // frame may be freed on one CPU and refused on another.
         sum.pgfree = sum.pgfree.saturating_sub(sum.refused_frames);
         sum
@@ -81,7 +81,7 @@ impl<'m, P: Platform> Memory<'m, P> {
                 high: pages.high(),
                 batch: sizing.batch().into(),
                 bounds: Some(sizing.bounds()),
-                // No CPU counts in variables that others do not see.
+                // CPUs have no differences that the statistics do not contain.
                 threshold: Some(0),
             }
         })

@@ -18,7 +18,7 @@ impl<'m, P: Platform> Memory<'m, P> {
         Ok(CpuToken::new(self.core.claim(id)?, self))
     }
 
-    /// Number of CPUs the memory was made for.
+    /// The number of CPUs of the memory.
     #[must_use]
     pub fn cpu_count(&self) -> u16 {
         self.core.cpu_count()
@@ -30,8 +30,8 @@ impl<'m, P: Platform> Memory<'m, P> {
         self.core.node_of(id)
     }
 
-    /// Takes a CPU offline. Its lists are drained and stay empty; the lists of the other CPUs may
-    /// grow longer.
+    /// Takes a CPU offline. Its lists are drained and stay empty. The limits of the other CPUs'
+    /// lists may rise.
     ///
     /// # Errors
     ///

@@ -7,25 +7,25 @@ use crate::{
 };
 
 impl<P: Platform> Memory<'_, P> {
-    /// Adds memory that the memory map names and that is absent, free: whole pageblocks, or frames in any number where
-    /// the map says that memory comes [in pieces](super::Presence::InPieces). Pieces may come in any order; adjacent
+    /// Adds absent memory that the memory map names, as free frames: whole pageblocks, or any number of frames of a
+    /// zone whose memory is added [in pieces](super::Presence::InPieces). Pieces may be added in any order; adjacent
     /// ones are joined, so that blocks form across their ends.
     ///
     /// # Errors
     ///
-    /// [`HotplugError`] says that the map does not name the range in one zone, or names what is present already.
-    /// Nothing has changed then.
+    /// [`HotplugError`]: the map does not name the range in one zone, or part of the range is present already. Nothing
+    /// has changed.
     pub fn add_memory(&self, range: FrameRange) -> Result<(), HotplugError> {
         self.core.add_memory(range)
     }
 
     /// Removes memory, so that it can no longer be allocated. `in_the_way` is called with each run
-    /// of frames in use; it may call any method of this memory.
+    /// of frames in use, and may call any method of this memory.
     ///
     /// # Errors
     ///
-    /// [`HotplugError::Busy`] if frames are in use. The other errors are a range that does not consist
-    /// of whole pageblocks, a pageblock that is absent, and one that another caller has isolated.
+    /// [`HotplugError::Busy`] if frames are in use. Other errors: the range does not consist of whole pageblocks, a
+    /// pageblock is absent, or another caller has isolated a pageblock.
     pub fn remove_memory(
         &self,
         range: FrameRange,

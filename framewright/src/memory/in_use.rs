@@ -1,8 +1,8 @@
-//! Memory that is in use when the library takes over: what Linux calls reserved by memblock.
+//! Memory that is in use at boot (Linux: reserved in memblock).
 //!
-//! The memory map names such ranges ([`Presence::InUse`](super::Presence)). Their frames are taken from the zones while
-//! the memory is made, as extents are. Each range is handed out once, as an [`Extent`], which is freed like any other:
-//! as a whole or in parts.
+//! The memory map names such ranges ([`Presence::InUse`](super::Presence)). Their frames are taken from the zones when
+//! the memory is created, as extents are. Each range can be taken once, as an [`Extent`], which is freed like any
+//! other: as a whole or in parts.
 
 use super::Memory;
 use crate::{
@@ -14,7 +14,7 @@ use crate::{
 /// A range of the memory map that is in use from the start.
 pub(super) struct InUse {
     frames: FrameRange,
-    /// Whether the frames have an owner outside: an extent, or a caller who frees them by number.
+    /// Whether the frames were taken as an extent, or some of them were freed by number.
     handed_out: AtomicBool,
 }
 
@@ -36,8 +36,8 @@ impl<'m, P: Platform> Memory<'m, P> {
         }
     }
 
-    /// The frames of a range that the memory map names as [in use](super::Presence::InUse), as an extent. Each
-    /// range is handed out once. Frames that are never freed need not be taken.
+    /// The frames of a range that the memory map names as [in use](super::Presence::InUse), as an extent. Each range
+    /// can be taken once. Frames that are never freed need not be taken.
     ///
     /// # Errors
     ///
@@ -52,8 +52,7 @@ impl<'m, P: Platform> Memory<'m, P> {
         Ok(Extent::new(self.core.tag(), range))
     }
 
-    /// Frees frames of extents, or of ranges in use from the start, in any parts: for kernels that remember frames
-    /// as numbers.
+    /// Frees frames of extents, or of ranges in use from the start, in any parts. For kernels that store frame numbers.
     ///
     /// From [`Hardening::Checked`](crate::tuning::Hardening::Checked) on the call is refused, and reported through
     /// [`Platform::corruption`], if a frame is free in the zone or part of a block of another order. *Checked* does
@@ -62,8 +61,8 @@ impl<'m, P: Platform> Memory<'m, P> {
     ///
     /// # Errors
     ///
-    /// [`RangeError::BadFree`] names the first frame that cannot be freed, and why; nothing has changed then.
-    /// [`RangeError::Empty`], [`RangeError::NotOurs`].
+    /// [`RangeError::BadFree`] names the first frame that cannot be freed, and the reason. [`RangeError::Empty`],
+    /// [`RangeError::NotOurs`]. Nothing has changed.
     ///
     /// # Safety
     ///
@@ -79,7 +78,7 @@ impl<'m, P: Platform> Memory<'m, P> {
         Ok(())
     }
 
-    /// Frames in use from the start that nobody has taken are allocated.
+    /// Checks that frames in use from the start that nobody has taken are allocated.
     pub(super) fn check_in_use(&self) -> Result<(), Violation> {
         let is_freed = |named: &&InUse| {
             !named.handed_out.load(Ordering::Acquire)

@@ -17,9 +17,9 @@ pub struct ZoneInfo {
     pub node: NodeId,
     /// The kind of the zone.
     pub kind: ZoneKind,
-    /// The first frame of its first pageblock.
+    /// The first frame of the zone's first pageblock.
     pub start: Pfn,
-    /// Frames from there to the end of its last pageblock, holes included.
+    /// Frames from `start` to the end of the last pageblock, holes included.
     pub spanned: u64,
     /// Frames that the zone manages: present and not holes.
     pub managed: u64,
@@ -29,12 +29,13 @@ pub struct ZoneInfo {
     pub held_by_cpus: u64,
     /// Frames in the zone's depot, which passes free blocks from CPU to CPU.
     pub in_depot: u64,
-    /// The boost: the watermarks are raised by so many frames for now. See [`Memory::lower_boost`].
+    /// The boost: the watermarks are temporarily raised by this many frames. See
+    /// [`Memory::lower_boost`].
     pub boost: u64,
-    /// The huge-page reserve: the watermarks are raised by so many frames for all requests that may
-    /// not use it.
+    /// The huge-page reserve: the watermarks are raised by this many frames for all requests that
+    /// may not use it.
     pub huge_reserve: u64,
-    /// The min watermark. All watermarks here include the boost and the huge-page reserve.
+    /// The min watermark. All watermarks of this type include the boost and the huge-page reserve.
     pub min: u64,
     /// The low watermark.
     pub low: u64,
@@ -42,7 +43,7 @@ pub struct ZoneInfo {
     pub high: u64,
     /// The promo watermark: as far above high as high is above low.
     pub promo: u64,
-    /// The lowmem reserve: frames that a request has to leave free if it could use a higher kind of
+    /// The lowmem reserve: frames that a request must leave free if it could use a higher kind of
     /// zone, by the highest kind that it could use.
     pub protection: [u64; ZoneKind::COUNT],
 }
@@ -81,9 +82,9 @@ impl<P: Platform> Memory<'_, P> {
     }
 
     /// Lowers the boost of a zone's watermarks by up to `by` frames; does nothing if there is no
-    /// such zone. Background reclaim calls this when it has freed as many frames as the boost was
-    /// at the start of its work ([`ZoneInfo::boost`]), or cannot free them. The huge-page reserve
-    /// of the zone shrinks as well if no huge page was requested in the last ten seconds.
+    /// such zone. Background reclaim calls this when it has freed as many frames as the boost at
+    /// the start of its work ([`ZoneInfo::boost`]), or cannot free them. The huge-page reserve of
+    /// the zone shrinks as well if no huge page was requested in the last ten seconds.
     pub fn lower_boost(&self, zone: ZoneId, by: u64) {
         if let Some(zone) = self.core.zones().get(zone.index()) {
             zone.lower_boost(self.platform(), by);
@@ -128,17 +129,18 @@ impl<P: Platform> Memory<'_, P> {
         zone.map_or_else(BlockCounts::default, |zone| zone.block_counts(self.platform()))
     }
 
-    /// The order of the largest free block; `None` if no block is free. Does not walk free memory.
+    /// The order of the largest free block; `None` if no block is free. Computed from published
+    /// counters.
     #[must_use]
     pub fn largest_free_order(&self) -> Option<Order> {
         self.core.largest_free_order()
     }
 
-    /// Checks the invariants of a memory that no operation is changing at the moment. Pageblock
-    /// headers agree with maps and lists (I2). In each zone, free frames, frames on CPU lists and
-    /// allocated frames add up (I1, I9); from [`Hardening::Tracked`](crate::tuning::Hardening) on,
-    /// the states of the frames agree. Deferred frames, and
-    /// frames in use from the start that nobody took, are allocated. Walks every pageblock.
+    /// Checks the invariants of a memory while no operation is in progress. Pageblock headers agree
+    /// with maps and lists (I2). In each zone, free frames, frames on CPU lists and allocated
+    /// frames add up (I1, I9); from [`Hardening::Tracked`](crate::tuning::Hardening) on, the states
+    /// of the frames agree. Deferred frames, and frames in use from the start that nobody took, are
+    /// allocated. Walks every pageblock.
     ///
     /// # Errors
     ///
@@ -161,8 +163,8 @@ impl<P: Platform> Memory<'_, P> {
         }
     }
 
-    /// The part of [`Memory::check`] that holds at any time, also while a CPU has taken frames from
-    /// a zone and not put them on a list yet: headers agree with maps and lists (I2).
+    /// Checks the invariants that are true at any time, even while a CPU has taken frames from a
+    /// zone and not yet put them on a list: headers agree with maps and lists (I2).
     ///
     /// # Errors
     ///

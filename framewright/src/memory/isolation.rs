@@ -23,7 +23,8 @@ pub struct IsolatedBlock<'m> {
 }
 
 impl IsolatedBlock<'_> {
-    /// The frames of the pageblock, from the zone's first one to its last one, holes included.
+    /// The frames of the pageblock, from the first present frame of the zone to the last, holes
+    /// included.
     #[must_use]
     pub fn range(&self) -> FrameRange {
         self.range
@@ -44,7 +45,7 @@ pub enum IsolateError {
     NotOurs,
     /// The pageblock is isolated already.
     AlreadyIsolated,
-    /// The pageblock holds frames that cannot move.
+    /// The pageblock contains frames that cannot move.
     Pinned {
         /// The number of these frames.
         frames: u16,
@@ -72,8 +73,8 @@ impl<'m, P: Platform> Memory<'m, P> {
     ///
     /// # Errors
     ///
-    /// The frame is not of this memory, or its pageblock is isolated already or holds frames that
-    /// cannot move.
+    /// The frame is not of this memory, or its pageblock is isolated already or contains frames
+    /// that cannot move.
     pub fn isolate(&self, pfn: Pfn) -> Result<IsolatedBlock<'m>, IsolateError> {
         let (id, frame) = self.core.find(pfn, Order::ZERO).ok_or(IsolateError::NotOurs)?;
         let zone = &self.core.zones()[id.index()];
@@ -96,7 +97,7 @@ impl<'m, P: Platform> Memory<'m, P> {
     ///
     /// # Errors
     ///
-    /// A pageblock of another memory is given back.
+    /// A pageblock of another memory is returned.
     pub fn undo_isolate(&self, block: IsolatedBlock<'m>) -> Result<(), IsolatedBlock<'m>> {
         if block.memory != self.core.tag() {
             return Err(block);

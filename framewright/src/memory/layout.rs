@@ -63,14 +63,15 @@ pub struct Layout {
     states: bool,
     /// Slots in the quarantine of one CPU for one zone.
     quarantine: usize,
-    /// Bytes of the drain log of a CPU for a zone: its lock is the machine's. 0 if the machine does not trace.
+    /// Bytes of the drain log of a CPU for a zone, which depend on the platform's lock type; 0 if the machine does not
+    /// trace.
     drain_log: usize,
     /// Entries of the drain logs of a CPU, over all zones.
     logged: usize,
     /// Size and alignment of a CPU's flush requests, in bytes. They depend on the platform's atomic
     /// words.
     flushes: (usize, usize),
-    /// The maximum of deferred frames.
+    /// The maximum number of deferred frames, and of frames of one dropped batch.
     deferred: usize,
 }
 
@@ -79,7 +80,7 @@ impl Layout {
     ///
     /// # Errors
     ///
-    /// [`InitError`] names what is wrong with the configuration.
+    /// [`InitError`] names the error in the configuration.
     pub fn new<P: Platform>(config: &Config<'_>) -> Result<Self, InitError> {
         config.validate()?;
         let mut layout = Self {
@@ -253,7 +254,7 @@ impl Layout {
         if self.side_tables.lru { self.cpus } else { 0 }
     }
 
-    /// The maximum of blocks in quarantine, over all CPUs and zones.
+    /// The maximum number of blocks in quarantine, over all CPUs and zones.
     fn waiting(&self) -> usize {
         self.cpus * self.zones * self.quarantine
     }
@@ -283,7 +284,7 @@ pub(super) fn slots_of(config: &Config<'_>, zone: ZoneSpec) -> usize {
     bundle_slots(&config.tuning.pcp, zone.frames, config.cpus_near(zone.node))
 }
 
-/// The maximum of frames in the depot of a zone.
+/// The maximum number of frames in the depot of a zone.
 fn depot_of(config: &Config<'_>, zone: ZoneSpec) -> u64 {
     if config.is_paranoid() {
         // There are no CPU lists that could exchange blocks.
@@ -297,7 +298,7 @@ fn quarantine_of(config: &Config<'_>) -> usize {
     if config.is_paranoid() { config.tuning.paranoid.quarantine as usize } else { 0 }
 }
 
-/// The maximum of deferred frames.
+/// The maximum number of deferred frames, and of frames of one dropped batch.
 fn deferred_of(config: &Config<'_>) -> usize {
     deferred_capacity(&config.tuning.tlb, config.managed(), config.cpus.into())
 }
@@ -311,7 +312,7 @@ pub struct Part {
     pub bytes: usize,
     /// Whether its size grows with the number of CPUs instead of the amount of memory.
     pub per_cpu: bool,
-    /// Whether it exists only because the configuration asks for it.
+    /// Whether the part exists only on request of the configuration.
     pub optional: bool,
 }
 

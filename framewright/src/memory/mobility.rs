@@ -16,7 +16,7 @@ impl<P: Platform> Memory<'_, P> {
     }
 
     /// Sets the type of the pageblock of `pfn`, with all its free blocks. For embedders that know
-    /// beforehand which allocations will be where. The allocator may change the type again when
+    /// in advance where allocations of a type will be. The allocator may change the type again when
     /// another type has no free block (fallback).
     ///
     /// Returns `false` and changes nothing if the frame is not of this memory, if its pageblock is

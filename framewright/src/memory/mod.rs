@@ -1,7 +1,7 @@
 //! The facade: construction of a memory, and the methods that an embedder calls on it.
 //!
-//! A [`Memory`] owns its platform, and borrows the metadata buffer of the embedder for as long as
-//! it lives. CPUs share it by reference. A CPU allocates and frees through its
+//! A [`Memory`] owns its platform, and borrows the metadata buffer of the embedder for its
+//! lifetime. CPUs share the memory by reference. A CPU allocates and frees through its
 //! [`CpuToken`](crate::CpuToken).
 //!
 //! This module joins the parts of a memory: the [core](crate::core) and the states of TLB flushes,
@@ -70,7 +70,7 @@ impl<'m, P: Platform> Memory<'m, P> {
     ///
     /// # Errors
     ///
-    /// [`InitError`] names what is wrong with the configuration or the buffer.
+    /// [`InitError`] names the error in the configuration or the buffer.
     pub fn new(
         platform: P,
         config: &Config<'_>,

@@ -12,7 +12,7 @@ use crate::{
 };
 
 impl<'m, P: Platform> Memory<'m, P> {
-    /// The LRU lists; `None` if the memory was made without them
+    /// The LRU lists; `None` if the memory was created without them
     /// ([`SideTables::lru`](crate::SideTables::lru)).
     #[must_use]
     pub fn lru(&self) -> Option<Lru<'_, 'm, P>> {
@@ -21,8 +21,8 @@ impl<'m, P: Platform> Memory<'m, P> {
 }
 
 impl<'a, 'm, P: Platform> Reclaim<'a, 'm, P> {
-    /// Makes a view of the reclaim state of a memory; `None` if the memory was made without LRU
-    /// lists ([`SideTables::lru`](crate::SideTables::lru)).
+    /// A view of the reclaim state of a memory; `None` if the memory was created without LRU lists
+    /// ([`SideTables::lru`](crate::SideTables::lru)).
     ///
     /// # Safety
     ///

@@ -1,8 +1,8 @@
 //! Optional side tables: arrays with one entry per frame.
 //!
-//! The allocator itself has two bits per frame. An embedder that needs more, such as a byte of
-//! flags or a word for the owner, asks for it in its [`Config`](super::Config);
-//! [`Layout`](super::Layout) tells the size. The embedder defines the meaning of the flags and
+//! The allocator itself uses two bits per frame. An embedder that needs more, such as a byte of
+//! flags or a word for the owner, requests it in its [`Config`](super::Config);
+//! [`Layout`](super::Layout) computes the size. The embedder defines the meaning of the flags and
 //! owner words; the library never reads or writes them. (The byte of state per frame of
 //! [`Hardening::Tracked`](crate::tuning::Hardening::Tracked) is not one of these tables; it belongs
 //! to the zones.)
@@ -23,7 +23,7 @@ pub struct SideTables {
     /// A word per frame that names its owner: [`Memory::frame_owner`].
     pub owners: bool,
     /// The LRU lists of reclaim: a byte of flags and two links of four bytes per frame, and a batch
-    /// of half a KiB per CPU. See [`Memory::lru`].
+    /// of about 2.5 KiB per CPU. See [`Memory::lru`].
     pub lru: bool,
 }
 
@@ -40,7 +40,7 @@ impl SideTables {
         Self { owners: true, ..self }
     }
 
-    /// The same with what [reclaim](SideTables::lru) needs.
+    /// The same with the tables of [reclaim](SideTables::lru).
     #[must_use]
     pub const fn with_lru(self) -> Self {
         Self { lru: true, ..self }

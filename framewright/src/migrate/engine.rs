@@ -1,4 +1,4 @@
-//! Moves pages in batches.
+//! Moving pages in batches.
 
 use super::{
     BATCH_FRAMES, Effort, Locking, MigrateMode, Move, Mover,
@@ -12,7 +12,8 @@ use crate::{
 
 /// Passes over a batch in asynchronous mode.
 const PASSES_ASYNC: u32 = 10;
-/// Passes over a batch in the other modes. Pages that are left after them are moved one by one.
+/// Passes over a batch in the other modes. Pages that have not moved after these passes are moved
+/// one by one.
 const PASSES_BATCH: u32 = 3;
 /// Passes over a single page.
 const PASSES_ALONE: u32 = 7;
@@ -21,13 +22,14 @@ const PASSES_ALONE: u32 = 7;
 pub(crate) trait Targets {
     /// Takes frames for a page of `order`; `None` ends the batch.
     fn take(&mut self, order: Order) -> Option<Pfn>;
-    /// Gives back frames that were not needed.
+    /// Returns frames that were not needed.
     fn put_back(&mut self, pfn: Pfn, order: Order);
     /// Frees frames that a page has left, now or in `finish_frees`.
     fn free_source(&mut self, pfn: Pfn, order: Order);
     /// Frees all frames that `free_source` was called for and that are not free yet.
     fn finish_frees(&mut self) {}
-    /// Free frames from CPU lists, the depot and deferred groups were returned to the zone.
+    /// Called after free frames of CPU lists, the depot and deferred groups were returned to the
+    /// zone.
     fn after_drain(&mut self) {}
 }
 
@@ -169,8 +171,8 @@ impl<P: Platform> ChunkMove<'_, '_, '_, P> {
         }
     }
 
-    /// Unmaps as many pages as possible, flushes once, copies, and remaps; undoes all that are
-    /// still unmapped.
+    /// Unmaps as many pages as possible, flushes once, copies, and remaps. Pages that are unmapped
+    /// after that are undone.
     fn batch(
         &mut self,
         chunk: &mut [Move],
@@ -200,8 +202,8 @@ impl<P: Platform> ChunkMove<'_, '_, '_, P> {
         remap(&mut unmapped, &self.effort, &flushed, passes);
     }
 
-    /// Takes frames for pages that have none to move to, and puts the pages that can be unmapped at
-    /// the front. Returns the number of these.
+    /// Takes target frames for pages that have none, and puts the pages that can be unmapped at the
+    /// front. Returns the number of these.
     fn make_ready(&mut self, moves: &mut [Move]) -> usize {
         for at in moves.iter_mut().filter(|at| at.stage() == Stage::Claimed && !at.is_refused()) {
             if self.out_of_targets {
@@ -266,7 +268,7 @@ fn copy<P: Platform>(platform: &P, at: &mut Move) {
     at.set_copied();
 }
 
-/// Gives back the target frames of pages that are gone or refused.
+/// Returns the target frames of pages that are gone or refused.
 fn take_refusals(moves: &mut [Move], targets: &mut dyn Targets) {
     for at in moves {
         let is_left = at.stage() == Stage::Ready && at.is_refused();
@@ -288,7 +290,7 @@ fn chunk(moves: &[Move]) -> usize {
     moves.iter().take_while(whole).count()
 }
 
-/// Puts the moves for which `belongs` holds at the front. Returns their number.
+/// Puts the moves for which `belongs` returns `true` at the front. Returns their number.
 fn partition(moves: &mut [Move], belongs: impl Fn(&Move) -> bool) -> usize {
     let mut count = 0;
     for at in 0..moves.len() {

@@ -12,7 +12,7 @@ use crate::{
 /// The conditions that migration may wait for.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Hash)]
 pub enum MigrateMode {
-    /// Nothing: the first contention ends the migration.
+    /// Nothing: a contended lock ends the claim of pages ([`ClaimEnd::Contended`]).
     Async,
     /// Locks, but not the end of writeback. A dirty page moves only if its owner can move it
     /// without writing it.
@@ -71,8 +71,8 @@ impl<'w> Claims<'w> {
         true
     }
 
-    /// Adds the pages of one frame in `frames` that `claim` claims, in ascending order, while there
-    /// are unused slots. It serves owners whose pages all have order 0.
+    /// Calls `claim` for each of `frames` in ascending order, while slots are unused, and adds the
+    /// pages of order 0 that it claims. For owners whose pages all have order 0.
     pub fn take_pages(&mut self, frames: FrameRange, mut claim: impl FnMut(Pfn) -> bool) {
         for pfn in (frames.start().get()..frames.end().get()).map(Pfn::new) {
             if self.is_full() {
@@ -106,9 +106,9 @@ impl<'w> Claims<'w> {
 /// The result of claiming pages.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ClaimEnd {
-    /// All frames were looked at, or all slots are used.
+    /// All frames were examined, or all slots are used.
     Done,
-    /// A lock that has to be taken first is held, and the mode forbids waiting for it.
+    /// A lock that the claim needs is held, and the mode forbids waiting for it.
     Contended,
     /// Too many pages are isolated already.
     TooMany,
@@ -142,9 +142,9 @@ pub unsafe trait Mover<P: Platform> {
     /// allocated or on the lists of a CPU a moment ago; the embedder may have freed it since.
     fn claim(&self, frames: FrameRange, effort: &Effort, claims: &mut Claims<'_>) -> ClaimEnd;
 
-    /// Locks each page and its new frames, and removes the page from every page table, adding to
-    /// `batch`, which is not flushed here. Calls [`Move::set_unmapped`] for each page that is
-    /// unmapped then, and leaves the others as they were.
+    /// Locks each page and its new frames, removes the page from every page table, and adds the
+    /// removed translations to `batch`, without a flush. Calls [`Move::set_unmapped`] for each page
+    /// that is unmapped then, and leaves the others as they were.
     fn unmap(
         &self,
         moves: &mut [Move],
@@ -153,8 +153,8 @@ pub unsafe trait Mover<P: Platform> {
         batch: &mut Unmapping<'_, '_, '_, P>,
     );
 
-    /// Maps each page in its new frames, which have its contents already, unlocks it, and calls
-    /// [`Move::set_moved`]. Pages for which this fails stay as they are.
+    /// Maps each page in its new frames, which already have its contents, unlocks the page, and
+    /// calls [`Move::set_moved`]. Pages for which this fails stay as they are.
     fn remap(&self, moves: &mut [Move], effort: &Effort, flushed: &Flushed<'_>);
 
     /// Maps each of these unmapped pages in its old frames again, and unlocks it. The pages stay

@@ -30,15 +30,15 @@ pub enum MoveFailure {
     Refused,
 }
 
-/// A page, or a block of pages that move together. [`Claims`](super::Claims) makes it; at each step
-/// the embedder sets the result.
+/// A page, or a block of pages that move together. [`Claims`](super::Claims) creates it; at each
+/// step the embedder sets the result.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Move {
     from: Pfn,
     to: Pfn,
     order: Order,
-    /// New frames are reserved for the page. It does not own them yet, and they were not given
-    /// back.
+    /// New frames are reserved for the page. The page does not own them yet, and they were not
+    /// returned.
     has_target: bool,
     stage: Stage,
     failure: Option<MoveFailure>,
@@ -100,13 +100,13 @@ impl Move {
         }
     }
 
-    /// The page makes no progress for now. If it is unmapped it stays so, for another try or for
+    /// The page makes no progress for now. An unmapped page stays unmapped, for another try or for
     /// [`Mover::undo`](super::Mover::undo).
     pub fn set_busy(&mut self) {
         self.failure = Some(MoveFailure::Busy);
     }
 
-    /// The page makes no progress, and another try would be in vain.
+    /// The page makes no progress, and another try would fail, too.
     pub fn set_refused(&mut self) {
         self.failure = Some(MoveFailure::Refused);
     }
@@ -133,12 +133,13 @@ impl Move {
         }
     }
 
-    /// Whether frames are reserved that the page does not need, because it is not unmapped.
+    /// Whether frames are reserved for the page and it is not unmapped, so that it does not need
+    /// them.
     pub(super) fn has_spare_target(&self) -> bool {
         self.has_target && !self.is_unmapped()
     }
 
-    /// The new frames were given back.
+    /// Records that the new frames were returned.
     pub(super) fn clear_target(&mut self) {
         self.has_target = false;
         if self.stage == Stage::Ready {
@@ -154,7 +155,7 @@ impl Move {
         matches!(self.stage, Stage::Unmapped | Stage::Copied)
     }
 
-    /// Whether the only step left is a release.
+    /// Whether the page will not move, so that a release is its only further step.
     pub(super) fn is_refused(&self) -> bool {
         self.failure == Some(MoveFailure::Refused)
     }

@@ -1,8 +1,8 @@
 //! Counters of one CPU.
 //!
-//! The hot path counts only the blocks allocated and freed, with plain loads and stores beside the
-//! lists (`crate::pcp`). The counters here change once per batch, rarely enough for atomic additions,
-//! which they need because a remote drainer counts too.
+//! The hot path counts only the blocks allocated and freed, with plain loads and stores beside the lists
+//! (`crate::pcp`). The counters in this module change once per batch. They need atomic additions, because a remote
+//! drainer adds to them, too; once per batch, these are cheap enough.
 
 use crate::sync::{AtomicU64, Ordering};
 
@@ -108,10 +108,10 @@ macro_rules! counters {
 }
 
 counters! {
-    /// Requests served by a zone of another node than they preferred, counted at the zone that
-    /// served them (vmstat `numa_miss`).
+    /// Requests that preferred another node, counted at the zone that served them (vmstat
+    /// `numa_miss`).
     numa_miss,
-    /// Requests that preferred a node and were served by another one, counted at the preferred node
+    /// Requests served by another node than the preferred one, counted at the preferred zone
     /// (vmstat `numa_foreign`).
     numa_foreign,
     /// Frames allocated (vmstat `pgalloc`).

@@ -1,5 +1,5 @@
-//! Selection of the blocks that leave the lists of a CPU: the coldest blocks first, and of these
-//! first the blocks with neighbours.
+//! Selection of the blocks that leave the lists of a CPU: the coldest first. Blocks in the store
+//! are colder than blocks on rings.
 
 use super::{
     ListIndex, Lists,
@@ -15,9 +15,9 @@ use crate::{
 };
 
 impl<'m> Lists<'m> {
-    /// Moves up to `frames` frames to `leaving`: from the store first, then from the colder ends of
+    /// Moves about `frames` frames to `leaving`: from the store first, then from the colder ends of
     /// the rings, beginning with `list`, then from the quarantine. Stops when `leaving` is full.
-    /// Returns the frames moved.
+    /// Returns the number of frames.
     pub(super) fn select_bundles(
         &mut self,
         context: ListsContext<'_, 'm, impl Platform>,

@@ -52,8 +52,8 @@ impl<'m, P: Platform> ZoneOnCpu<'_, 'm, P> {
         self.take_range_if(start, end, of, || !self.zone.has_isolated(start, end))
     }
 
-    /// Takes `frames` frames from the start of a free block of `order`, which has at least as many. The watermark is
-    /// the caller's affair.
+    /// Takes `frames` frames from the start of a free block of `order`, which has at least as many. The caller tests
+    /// the watermark.
     pub(crate) fn take_start_of_block(
         &self,
         order: Order,
@@ -82,7 +82,7 @@ impl<'m, P: Platform> ZoneOnCpu<'_, 'm, P> {
         Some(start)
     }
 
-    /// As [`ZoneOnCpu::take_range`], for the caller that has isolated the frames.
+    /// As [`ZoneOnCpu::take_range`], but takes isolated frames. The caller has isolated them.
     pub(crate) fn take_isolated(&self, start: u32, end: u32, of: MigrateType) -> bool {
         self.take_range_if(start, end, of, || true)
     }
@@ -105,8 +105,8 @@ impl<'m, P: Platform> ZoneOnCpu<'_, 'm, P> {
         taken
     }
 
-    /// Checks that the frames from `start` to `end` may be given back by [`ZoneOnCpu::give_range`]. If not,
-    /// reports and returns the first that may not. Without hardening there is no check.
+    /// Checks that [`ZoneOnCpu::give_range`] may free the frames from `start` to `end`. If not, reports and returns the
+    /// first frame that may not be freed. Without hardening there is no check.
     pub(crate) fn check_range(&self, start: u32, end: u32) -> Result<(), (u32, Refusal)> {
         let checked = match (self.zone.states(), self.tuning.hardening) {
             (Some(states), _) => states.expect_extent(start..end),
@@ -145,7 +145,7 @@ impl<'m, P: Platform> ZoneOnCpu<'_, 'm, P> {
         }
     }
 
-    /// Gives back frames taken by [`ZoneOnCpu::take_range`], all or a part of them.
+    /// Frees frames taken by [`ZoneOnCpu::take_range`], all or a part of them.
     pub(crate) fn give_range(&self, start: u32, end: u32) {
         let mut from = start;
         while from < end {
@@ -167,8 +167,8 @@ impl<'m, P: Platform> ZoneOnCpu<'_, 'm, P> {
         self.pages.counters.pgfree.add(frames - refusals.frames);
     }
 
-    /// Takes a free block of `order` that was not reported as free yet from a gigablock; `None` if
-    /// there is none.
+    /// Takes a free block of `order` from a gigablock, one that is not yet reported as free; `None`
+    /// if there is none.
     pub(crate) fn take_unreported(&self, gigablock: u32, order: Order) -> Option<u32> {
         let take = |buddy: &mut Buddy<'_>| buddy.take_unreported(gigablock, order);
         let frame = self.zone.with(self.platform, take)?;
@@ -177,16 +177,16 @@ impl<'m, P: Platform> ZoneOnCpu<'_, 'm, P> {
         Some(frame)
     }
 
-    /// Gives back a block taken by [`ZoneOnCpu::take_unreported`]. It counts as reported until it
-    /// is used.
+    /// Frees a block taken by [`ZoneOnCpu::take_unreported`]. It counts as reported until it is
+    /// allocated.
     pub(crate) fn give_reported(&self, frame: u32, order: Order) {
         self.end_report(frame, order);
         self.zone.with(self.platform, |buddy| buddy.give_reported(frame, order));
         self.pages.counters.pgfree.add(order.frames());
     }
 
-    /// Gives bundles to the zone under one lock hold, updates the counters, and reports refused
-    /// frees. The caller is not inside the lists, because the report calls the embedder.
+    /// Frees bundles to the zone under one hold of its lock, updates the counters, and reports
+    /// refused frees. The caller is not inside the lists, because the report calls the embedder.
     pub(crate) fn give(&self, bundles: &Bundles) {
         let refusals = self.give_and_count(bundles);
         self.report(refusals);
@@ -217,8 +217,7 @@ impl<'m, P: Platform> ZoneOnCpu<'_, 'm, P> {
         taken
     }
 
-    /// Gives one block to the zone. If that completes a free block of order `wanted`, takes this block
-    /// and returns it.
+    /// Frees one block to the zone. If this completes a free block of order `wanted`, takes that block and returns it.
     pub(crate) fn free_capturing(
         &self,
         frame: u32,

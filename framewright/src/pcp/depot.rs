@@ -1,4 +1,5 @@
-//! A CPU's use of the depot of a zone: which blocks go there, and how they return to the maps.
+//! A CPU's use of the depot of a zone: the choice of blocks for the depot, and their return to the
+//! maps.
 
 use super::{ListIndex, Lists, cpu::ZoneOnCpu, packing::pack, refill::BatchGuard};
 use crate::{
@@ -9,8 +10,8 @@ use crate::{
     zone::{BlockKind, BlockStack, FlushScope},
 };
 
-/// Bundles of up to this many blocks go to the depot. The cost of a bundle in the maps does not
-/// depend on the number of its blocks; the cost in the depot does.
+/// Bundles of up to this many blocks go to the depot. The cost of freeing a bundle to the maps does
+/// not depend on the number of its blocks; the cost of the depot does.
 const SMALL_BUNDLE: u32 = 2;
 
 /// The blocks that leave the lists of a CPU for the zone.
@@ -26,7 +27,7 @@ pub(super) struct DrainBatch {
 }
 
 impl DrainBatch {
-    /// An empty batch, all of whose blocks go to the maps.
+    /// An empty batch. All its blocks will go to the maps.
     pub(super) const fn new() -> Self {
         Self { bundles: Bundles::new(), stack: BlockStack::new(), max_blocks: 0, depot_free: 0 }
     }
@@ -42,9 +43,9 @@ impl DrainBatch {
 }
 
 impl<'m, P: Platform> ZoneOnCpu<'_, 'm, P> {
-    /// Decides for `reason` which blocks go to the depot from now on. The blocks of a final drain
-    /// go to the maps. All blocks of a burst of high-order frees go to the depot, because they were
-    /// allocated on another CPU and will soon be allocated there again.
+    /// Decides which blocks go to the depot from now on, by the reason of the drain. The blocks of
+    /// a requested drain go to the maps. All blocks of a burst of high-order frees go to the depot,
+    /// because they were allocated on another CPU and will soon be allocated there again.
     pub(super) fn set_depot_share(&self, leaving: &mut DrainBatch, reason: DrainReason) {
         leaving.max_blocks = match reason {
             DrainReason::Capacity | DrainReason::Threshold => SMALL_BUNDLE,
@@ -56,7 +57,7 @@ impl<'m, P: Platform> ZoneOnCpu<'_, 'm, P> {
         }
     }
 
-    /// Moves up to `frames` frames out of the lists. Returns how many.
+    /// Moves about `frames` frames out of the lists. Returns their number.
     pub(super) fn select_leaving(
         &self,
         lists: &mut Lists<'m>,
@@ -99,8 +100,8 @@ impl<'m, P: Platform> ZoneOnCpu<'_, 'm, P> {
         for_depot > 0
     }
 
-    /// Gives all leaving blocks to the zone under one lock hold. Blocks that the depot does not
-    /// take go to the maps.
+    /// Frees all leaving blocks to the zone under one hold of its lock. Blocks that the depot does
+    /// not take go to the maps.
     pub(super) fn give_leaving(&self, leaving: &mut DrainBatch) {
         let DrainBatch { bundles, stack, .. } = leaving;
         if P::TRACING {
@@ -125,7 +126,7 @@ impl<'m, P: Platform> ZoneOnCpu<'_, 'm, P> {
         self.trim_depot();
     }
 
-    /// Gives blocks to the maps.
+    /// Frees blocks to the maps.
     pub(super) fn give_stack(&self, stack: &mut BlockStack) {
         if !stack.is_empty() {
             self.sort_and_give(stack);
@@ -156,8 +157,8 @@ impl<'m, P: Platform> ZoneOnCpu<'_, 'm, P> {
         bundles.push(bundle);
     }
 
-    /// Gives back to the maps as many frames as the depot held when the call began. The caller is
-    /// not inside the lists.
+    /// Returns to the maps as many frames as were in the depot at the start of the call. The caller
+    /// is not inside the lists.
     pub(crate) fn empty_depot(&self) {
         let mut left = self.zone.in_depot();
         while left > 0 {
@@ -168,8 +169,8 @@ impl<'m, P: Platform> ZoneOnCpu<'_, 'm, P> {
         }
     }
 
-    /// Gives a chunk of the depot back to the maps. Returns the number of frames; 0 if there were
-    /// none.
+    /// Returns a chunk of the depot to the maps. The result is the number of frames; 0 if there
+    /// were none.
     pub(super) fn shrink_depot(&self, which: FlushScope) -> u64 {
         if self.zone.in_depot() == 0 {
             return 0;
@@ -182,8 +183,8 @@ impl<'m, P: Platform> ZoneOnCpu<'_, 'm, P> {
         frames
     }
 
-    /// Gives a chunk of the depot's surplus back to the maps, and ends the depot's interval when
-    /// its time is over. Called after each refill or drain that used the zone.
+    /// Returns a chunk of the depot's surplus to the maps, and ends the depot's interval when its
+    /// time is over. Called after each refill or drain that used the zone.
     pub(super) fn trim_depot(&self) {
         if self.zone.depot_interval_ended(self.platform) {
             self.zone.end_depot_interval(self.platform);

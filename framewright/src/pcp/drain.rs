@@ -1,4 +1,4 @@
-//! Freeing when the hot path cannot, and draining.
+//! Frees that the hot path cannot serve, and draining.
 //!
 //! Blocks leave in batches of at most 64 bundles per hold of the zone lock. They are selected
 //! before the lock is taken ([`BulkFree::SelectBeforeLock`](crate::tuning::BulkFree)).
@@ -19,9 +19,9 @@ pub(super) struct Due {
 }
 
 impl<P: Platform> OwnedZoneOnCpu<'_, '_, P> {
-    /// Frees a block to its list, or to the zone if it has none. Returns the blocks *of this call's
-    /// batch* that hardening refused. Without states, a block on a list is checked when it leaves
-    /// the list.
+    /// Frees a block to its list, or to the zone if it has none. Returns the refusal of this block
+    /// if hardening refuses it at the call. Without states, a block on a list is checked when it
+    /// leaves the list.
     pub(crate) fn free(&mut self, frame: u32, order: Order) -> Refusals {
         self.platform.cost(Cost::SlowFree, 1);
         if let Err(refusals) = self.retire(frame, order) {
@@ -38,8 +38,8 @@ impl<P: Platform> OwnedZoneOnCpu<'_, '_, P> {
             if !leaving.is_empty() {
                 at.set_depot_share(&mut leaving, DrainReason::Capacity);
                 at.move_to_depot_share(&mut leaving);
-                // Some blocks had to leave because no slot was free. More blocks leave under the
-                // same hold of the lock, so that slots become free.
+                // Some blocks leave because no slot was free. More blocks leave under the same hold
+                // of the lock, so that slots become free.
                 if leaving.bundles.free_slots() > Bundles::CAPACITY as u32 * 3 / 4 {
                     let frames = lists.sizing.batch_to_drain();
                     lists.select_bundles(at.context(), list, frames, &mut leaving.bundles);
@@ -66,14 +66,14 @@ impl<P: Platform> OwnedZoneOnCpu<'_, '_, P> {
         Refusals::default()
     }
 
-    /// Gives all blocks of the lists back to the zone.
+    /// Returns all blocks of the lists to the zone.
     pub(crate) fn drain(&mut self, reason: DrainReason) {
         if let Some(list) = ListIndex::from_number(0) {
             self.drain_frames(list, Due { reason, frames: u64::MAX });
         }
     }
 
-    /// Gives `due` back to the zone, one batch per lock hold.
+    /// Returns `due` to the zone, one batch per hold of its lock.
     fn drain_frames(&mut self, list: ListIndex, due: Due) {
         #[cfg(feature = "compare")]
         if self.tuning.pcp.bulk_free == crate::tuning::BulkFree::SelectUnderLock {
@@ -121,7 +121,7 @@ impl<'m, P: Platform> ZoneOnCpu<'_, 'm, P> {
         self.pages.counters.pgfree.add(frames);
     }
 
-    /// Gives a block that was just freed to the zone.
+    /// Returns a block that was just freed to the zone.
     pub(super) fn give_one(&self, frame: u32, order: Order) -> Refusals {
         let frames = order.frames();
         self.count_lock(frames);
@@ -154,8 +154,9 @@ impl<'m, P: Platform> ZoneOnCpu<'_, 'm, P> {
         threshold(lists.sizing.on_spill(held, self.zone_is_low()))
     }
 
-    /// Gives all blocks of the lists back to the zone, for a drainer that is inside the lists. Before a batch reaches the
-    /// zone, `log` is called for it. Returns the refused blocks, to be reported once the caller is outside again.
+    /// Returns all blocks of the lists to the zone, for a drainer that is inside the lists. Before a batch reaches the
+    /// zone, `log` is called for it. The result are the refused blocks; the caller reports them when it is outside
+    /// again.
     pub(crate) fn drain_inside(
         &self,
         lists: &mut Lists<'m>,

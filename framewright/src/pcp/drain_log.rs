@@ -1,7 +1,7 @@
 //! Blocks that remote drainers have taken off the lists of a CPU for a zone, until their events are traced.
 //!
-//! A drainer empties the lists in one visit, and no hook may be called inside the lists. So it writes down what it has
-//! taken. Only memories on machines with [`Platform::TRACING`](crate::Platform::TRACING) have logs.
+//! A drainer empties the lists in one visit, and no hook may be called inside the lists. So it logs the blocks that it
+//! takes. Only memories on machines with [`Platform::TRACING`](crate::Platform::TRACING) have logs.
 
 use super::{ListIndex, pages::RING};
 use crate::buddy::{Bundle, Bundles};
@@ -15,7 +15,8 @@ pub(crate) struct DrainLog<'m> {
 }
 
 impl<'m> DrainLog<'m> {
-    /// Entries of a log for lists whose store and quarantine have so many slots: each bundle has one block at least.
+    /// Entries of a log for lists with these numbers of slots in the store and in quarantine: at most one entry per
+    /// block on a ring and per slot.
     pub(crate) const fn capacity(slots: usize, quarantine: usize) -> usize {
         ListIndex::COUNT * RING + slots + quarantine
     }
@@ -25,7 +26,7 @@ impl<'m> DrainLog<'m> {
         Self { entries, first: 0, end: 0 }
     }
 
-    /// Whether all has been traced.
+    /// Whether all entries are traced.
     pub(crate) fn is_empty(&self) -> bool {
         self.first == self.end
     }

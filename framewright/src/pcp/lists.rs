@@ -1,7 +1,7 @@
 //! The rings and the store of one CPU, for code inside the owner protocol.
 //!
-//! This module does not use the zone: blocks that must leave are appended to a batch, which the
-//! caller gives to the zone when it is outside again.
+//! This module does not use the zone: blocks that must leave are appended to a batch, and the
+//! caller frees the batch to the zone when it is outside again.
 
 use super::{
     CpuPages, ListIndex, Sizing,
@@ -18,8 +18,8 @@ use crate::{
     zone::{BlockKind, RefillDemand},
 };
 
-/// The maximum number of blocks that a refill takes from the depot for one list, if it serves other
-/// lists as well.
+/// The maximum number of blocks that a refill takes from the depot for one list. Only a list of
+/// single frames that ran out gets more: up to a whole ring.
 const REFILL_MAX: usize = 64;
 
 pub(crate) struct Lists<'m> {
@@ -44,7 +44,7 @@ impl<'m> Lists<'m> {
         self.store.capacity()
     }
 
-    /// Takes over new bounds and opens or closes the rings accordingly.
+    /// Sets new bounds, and opens or closes the rings accordingly.
     pub(crate) fn resize(&mut self, pages: &CpuPages<'m, impl Platform>, to: Sizing) {
         self.sizing.resize(to);
         pages.publish(&self.sizing);
@@ -88,7 +88,7 @@ impl<'m> Lists<'m> {
     }
 
     /// Puts a block on its ring. If the ring is full, its colder half goes to the store first;
-    /// blocks that do not fit into the store are appended to `leaving`.
+    /// blocks that this displaces from the store are appended to `leaving`.
     pub(super) fn push(
         &mut self,
         context: ListsContext<'_, 'm, impl Platform>,
@@ -122,7 +122,7 @@ impl<'m> Lists<'m> {
         leaving: &mut Bundles,
     ) {
         // Pageblocks are kept on rings only. They are added in descending order, so that the lowest
-        // is handed out first.
+        // is allocated first.
         if list.order() == Order::PAGEBLOCK {
             for &bundle in bundles.iter().rev() {
                 self.accept_one(context, list, bundle, &stays, leaving);
@@ -134,9 +134,9 @@ impl<'m> Lists<'m> {
         }
     }
 
-    /// The number of blocks of each order to take from the depot, when `list` is empty and `blocks`
-    /// blocks are to be requested for it. Lists of other orders that ran out before and are nearly
-    /// empty again are included, so that one hold of the zone lock serves all of them.
+    /// The number of blocks of each order to take from the depot in a refill of `blocks` blocks for
+    /// `list`, which is empty. Lists of other orders that ran out lately and are not full are
+    /// included, so that one hold of the zone lock serves all of them.
     pub(super) fn refill_demand(
         &mut self,
         context: ListsContext<'_, 'm, impl Platform>,
@@ -154,7 +154,7 @@ impl<'m> Lists<'m> {
             let len = context.pages.len(other);
             let frames = (REFILL_MAX as u64) << order.get();
             if len >= REFILL_MAX {
-                // No block of this list was requested since.
+                // No block of this list was requested since it was refilled.
                 self.ran_out &= !(1 << other.get());
             } else if self.ran_out >> other.get() & 1 == 1 && frames <= space {
                 wanted.set(order, (REFILL_MAX - len) as u8);
@@ -163,7 +163,7 @@ impl<'m> Lists<'m> {
         wanted
     }
 
-    /// Puts blocks on a ring; the last one is handed out first. Returns `false` if they do not fit.
+    /// Puts blocks on a ring; the last one is allocated first. Returns `false` if they do not fit.
     pub(super) fn accept_run(
         &mut self,
         context: ListsContext<'_, 'm, impl Platform>,
@@ -289,8 +289,8 @@ pub(super) fn leave(leaving: &mut Bundles, bundle: Bundle) {
     debug_assert!(has_room, "a bundle would be lost");
 }
 
-/// Puts a bundle into the store. A bundle that does not fit is appended to `leaving`. Returns the
-/// number of its frames, else 0.
+/// Puts a bundle into the store. The bundle that it displaces, or blocks of it that were stored
+/// before, are appended to `leaving`. Returns the number of their frames.
 #[inline(always)]
 fn insert(
     store: &mut BundleStore<'_>,
@@ -300,8 +300,8 @@ fn insert(
 ) -> u64 {
     match store.insert(list, bundle) {
         Inserted::Stored => 0,
-        // If blocks were freed twice, one copy leaves at once. The zone refuses the copy that
-        // reaches it second, and this is reported.
+        // If blocks were freed twice, one copy leaves at once. The zone refuses and reports the
+        // second copy that reaches it.
         Inserted::Displaced(out) | Inserted::Doubled(out) => {
             leave(leaving, out);
             out.frame_count()

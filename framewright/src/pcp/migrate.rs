@@ -1,4 +1,4 @@
-//! Blocks that migration takes from a zone and gives back on behalf of a CPU, bypassing the lists.
+//! Blocks that migration takes from a zone and frees to it on behalf of a CPU, bypassing the lists.
 
 use super::cpu::ZoneOnCpu;
 use crate::{
@@ -26,7 +26,7 @@ impl<'m, P: Platform> ZoneOnCpu<'_, 'm, P> {
         result
     }
 
-    /// Gives back blocks under one hold of the lock, and empties `blocks`.
+    /// Frees blocks under one hold of the lock, and empties `blocks`.
     pub(crate) fn give_blocks(&self, blocks: &mut Bundles) {
         let mut given = Bundles::new();
         for bundle in blocks.as_slice() {
@@ -36,7 +36,7 @@ impl<'m, P: Platform> ZoneOnCpu<'_, 'm, P> {
                     bundle.heads &= !(1 << (frame % 64));
                 }
             }
-            // The head bit alone stands for a large block.
+            // A large block has only its head bit.
             if bundle.heads != 0 {
                 given.push(bundle);
             }

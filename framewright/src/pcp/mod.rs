@@ -3,14 +3,14 @@
 //! A CPU has a list for each of the orders 0 to 3 by mobility, and two for pageblocks. A list has
 //! two parts:
 //!
-//! * a *ring* of at most 128 blocks, used last in, first out: the block freed last is handed out
+//! * a *ring* of at most 128 blocks, used last in, first out: the block freed last is allocated
 //!   first, while it is in the cache. The hot path uses the ring only;
 //! * behind the ring the [`BundleStore`], shared by all lists of the CPU: colder frames, kept as
 //!   masks of 64 neighbours. A full ring moves its colder half into the store, where scattered
 //!   frees of neighbours meet *before* any lock is taken; an empty ring is filled from the store.
 //!
-//! The zone is used only when the store has no block of the list, or when the CPU holds more than
-//! it should. Blocks then cross the zone lock in batches: as bundles or, if they have no
+//! The zone is used only when the store has no block of the list, or when the CPU has more frames
+//! than its limit. Blocks then cross the zone lock in batches: as bundles or, if they have no
 //! neighbours, as single numbers through the zone's depot ([`depot`]).
 //!
 //! At [`Hardening::Paranoid`](crate::tuning::Hardening::Paranoid) the rings are closed and the
@@ -18,13 +18,13 @@
 //!
 //! Access: the hot fields of [`CpuPages`] are written by the side that the owner protocol
 //! ([`owner`]) admits, and may be read by any CPU; the [`Lists`] behind them are only for that
-//! side. The owner enters with an [`Owned`], which only a claim of the CPU creates. No code of the
-//! embedder runs while a side is inside, except the wait for the zone lock during a drain from
-//! inside.
+//! side. The owner enters with an [`Owned`], which only a claim of the CPU creates. While a side is
+//! inside, no code of the embedder runs, except the hooks of the zone lock during a drain from
+//! inside, and the hooks of a simulator.
 //!
-//! Invariants: a frame is in one place; `held` is the number of frames on the rings and in the
-//! store. A ring accepts frees up to its limit. A bundle from the store or the zone may fill the
-//! ring beyond its limit, but never beyond its size.
+//! Invariants: a frame is in one place; `held` is the number of frames on the rings, in the store
+//! and in quarantine. A ring accepts frees up to its limit. A bundle from the store or the zone may
+//! fill the ring beyond its limit, but never beyond its size.
 
 mod bulk_free;
 mod cpu;

@@ -7,9 +7,8 @@ use core::ops::Deref;
 use super::{Lists, ZoneOnCpu};
 use crate::platform::Platform;
 
-/// A [`ZoneOnCpu`] with the right to enter its lists as their owner. Allocating from the lists,
-/// freeing to them and draining them locally borrow this value exclusively. All other operations
-/// use [`ZoneOnCpu`].
+/// A [`ZoneOnCpu`] with the right to enter its lists as their owner. Local allocations, frees and
+/// drains through the lists borrow this value exclusively. All other operations use [`ZoneOnCpu`].
 pub(crate) struct OwnedZoneOnCpu<'o, 'm, P: Platform>(ZoneOnCpu<'o, 'm, P>);
 
 impl<'o, 'm, P: Platform> OwnedZoneOnCpu<'o, 'm, P> {

@@ -1,8 +1,8 @@
 //! The owner protocol on processors with store buffers, explored completely.
 //!
-//! Stores are delayed here and nothing else is reordered, as on x86. With the remote barrier the exploration
-//! finds no two users of the lists at once; without it, the exploration finds them immediately. `owner_weak`
-//! reorders loads as well.
+//! In this model, stores are delayed and nothing else is reordered, as on x86. With the remote barrier the exploration
+//! finds no two users of the lists at once; without it, the exploration finds them immediately. `owner_weak` reorders
+//! loads as well.
 
 use std::sync::Arc;
 

@@ -1,9 +1,9 @@
-//! Packing the blocks of a ring into bundles, and back. Nothing here has state.
+//! Packing the blocks of a ring into bundles, and unpacking them.
 
 use super::pages::RING;
 use crate::{buddy::Bundle, types::Order};
 
-/// Fills an empty ring with the blocks of a bundle, so that the lowest is handed out first. Returns
+/// Fills an empty ring with the blocks of a bundle, so that the lowest is allocated first. Returns
 /// the number of blocks.
 #[inline(always)]
 pub(super) fn unpack(bundle: Bundle, ring: &mut [u32; RING]) -> usize {
@@ -48,9 +48,8 @@ pub(super) fn pack(frames: &[u32], order: Order) -> Option<(Bundle, usize)> {
     Some((Bundle { word, heads, order }, used))
 }
 
-/// Two numbers in a word, in the order in which they lie in memory. The two loops below use such
-/// words, because bursts of frames spend most of their time there. The loops handle two numbers at a
-/// time, and eight per round.
+/// Two numbers in a word, in the order in which they lie in memory. The two loops below use such words: two numbers at
+/// a time, eight per round. Bursts of frames spend most of their time in these loops.
 #[inline(always)]
 const fn two(first: u32, second: u32) -> u64 {
     match cfg!(target_endian = "little") {

@@ -50,13 +50,13 @@ impl<P: Platform> ListsContext<'_, '_, P> {
     }
 }
 
-/// The lists of one CPU for one zone. The hot path uses the ring and the first cache line of
-/// this type, and nothing else.
+/// The lists of one CPU for one zone. The hot path uses only a ring and the first cache line of
+/// this type.
 #[repr(C, align(64))]
 pub(crate) struct CpuPages<'m, P: Platform> {
     /// Blocks in each ring. Written by the side that is inside; read by any CPU.
     lens: [AtomicU8; ListIndex::COUNT],
-    /// Blocks that each ring may hold; 0 while the CPU is offline or the lists are switched off.
+    /// Blocks that each ring may contain; 0 while the CPU is offline or the lists are switched off.
     limits: [AtomicU8; ListIndex::COUNT],
     owner: Owner<P>,
     /// Frames allocated and freed through the lists. Written by the side that is inside.
@@ -65,11 +65,10 @@ pub(crate) struct CpuPages<'m, P: Platform> {
     /// Frames allocated through the lists beyond one per request.
     allocated_beyond: AtomicU64,
     pub(crate) counters: CpuCounters,
-    /// Frames in the store and on their way out of it, published for drainers that look from
-    /// outside.
+    /// Frames in the store and in quarantine, published for readers outside the lists.
     stored: AtomicU64,
     slots: usize,
-    /// Frames that the sizing rules let the CPU hold now, published for readers.
+    /// The current limit of the CPU's frames by the sizing rules, published for readers.
     high: AtomicU64,
     lists: ExclusiveCell<Lists<'m>>,
     /// The zone and the CPU of the lists, for reports to the machine.
@@ -172,7 +171,8 @@ impl<'m, P: Platform> CpuPages<'m, P> {
         self.slots
     }
 
-    /// Frames held, possibly stale: read from outside.
+    /// Frames on the lists, in the store and in quarantine; possibly stale, because this reads from
+    /// outside.
     pub(crate) fn held(&self) -> u64 {
         let rings = ListIndex::all().map(|list| self.len(list) << list.order().get());
         self.stored.load(Ordering::Relaxed) + rings.sum::<usize>() as u64
@@ -268,9 +268,9 @@ impl<P: Platform> Drop for Inside<'_, '_, P> {
     }
 }
 
-/// The right to enter the lists of one CPU for one zone as their owner. There is one at a time
-/// ([`CpuPages::owned`]), and each entry borrows it exclusively, so that the owner is never inside
-/// twice.
+/// The right to enter the lists of one CPU for one zone as their owner. There is one such value at
+/// a time ([`CpuPages::owned`]), and each entry borrows it exclusively, so that the owner is never
+/// inside twice.
 pub(crate) struct Owned<'o, 'm, P: Platform> {
     pages: &'o CpuPages<'m, P>,
 }
@@ -284,8 +284,8 @@ impl<'m, P: Platform> Owned<'_, 'm, P> {
             return None;
         }
         let len = &pages.lens[list.get()];
-        // Lengths are bytes. For an empty ring this wraps to a number that is no index of a ring,
-        // so one test covers both cases.
+        // Lengths are bytes. For an empty ring, this wraps to a number that is no index of a ring.
+        // So the test of the index also detects an empty ring.
         let last = len.load(Ordering::Relaxed).wrapping_sub(1);
         // SAFETY: the owner is inside until `leave`.
         let frame = unsafe {

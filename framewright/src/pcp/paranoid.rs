@@ -7,7 +7,7 @@
 //! levels, where the zone has no states. The hot paths of the lists do not call them, because those
 //! paths are not taken at these two levels: at *tracked* the lists are entered through a try-lock,
 //! and at *paranoid* the lists are switched off. Frames are filled and checked outside of locks and
-//! lists, because filling and checking run the embedder's code.
+//! lists, because the embedder's code does it.
 //!
 //! The quarantine exists only at *paranoid*. Like the store, it is part of the lists of the CPU and
 //! follows the same protocol: its frames are *held*, drains reach it, and a block of an isolated
@@ -25,7 +25,7 @@ use crate::{
 };
 
 impl<'m, P: Platform> ZoneOnCpu<'_, 'm, P> {
-    /// Records that a block that has just left the zone or a list goes to a user. Reports writes to
+    /// Records that a user gets a block that has just left the zone or a list. Reports writes to
     /// the block while it was free.
     #[inline]
     pub(crate) fn handed_out(&self, frame: u32, order: Order) {
@@ -132,8 +132,8 @@ impl<'m, P: Platform> ZoneOnCpu<'_, 'm, P> {
         }
     }
 
-    /// Reports frames that do not hold the poison they should. The frames are about to be handed
-    /// out as blocks of `order`.
+    /// Reports frames that are marked as poisoned and whose contents differ from the poison. The
+    /// frames are about to be allocated as blocks of `order`.
     #[allow(unsafe_code)]
     fn look_for_damage(&self, states: States<'_>, frames: Range<u32>, order: Order) {
         if !self.is_paranoid() {

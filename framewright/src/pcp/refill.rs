@@ -1,4 +1,4 @@
-//! Allocating when the hot path finds no block: refills.
+//! Allocations that the hot path cannot serve: refills.
 
 use super::{ListIndex, OwnedZoneOnCpu, cpu::ZoneOnCpu};
 use crate::{
@@ -126,9 +126,9 @@ impl<P: Platform> ZoneOnCpu<'_, '_, P> {
         Want { order, migratetype, blocks: 1, at_most: 1, visits, reserve, how, unmixed }
     }
 
-    /// Takes a batch from the zone. If the maps cannot serve the request, blocks of the depot are given
-    /// back to them, one chunk at a time, until they can: those of the requested type before types are
-    /// mixed, all others before the request is refused.
+    /// Takes a batch from the zone. If the maps cannot serve the request, blocks of the depot are returned to them, one
+    /// chunk at a time, until they can: blocks of the requested type before types are mixed, all others before the
+    /// request is refused.
     fn take(
         &self,
         want: Want,
@@ -137,8 +137,8 @@ impl<P: Platform> ZoneOnCpu<'_, '_, P> {
         mut from_depot: Option<DepotRefill<'_>>,
     ) -> Result<(), Refused> {
         let (mut fallbacks, mut of) = (Fallbacks::AfterDepot, Some(want.migratetype));
-        // The depot's size at the first check limits the frames to give back, because other CPUs
-        // may add to the depot for ever.
+        // The depot's size at the first check limits the frames to return, because other CPUs may
+        // add to the depot for ever.
         let mut left = None;
         loop {
             let again = from_depot.as_mut().map(DepotRefill::again);
@@ -191,8 +191,8 @@ impl<P: Platform> ZoneOnCpu<'_, '_, P> {
     }
 }
 
-/// Blocks on their way between the zone and the lists, in neither of them. Dropping the value returns
-/// them to the zone, also while a panic of the embedder unwinds.
+/// Blocks that have left the zone or the lists and have not reached the other side. Dropping the value returns them to
+/// the zone, also while a panic of the embedder unwinds.
 pub(super) struct BatchGuard<'t, 'c, 'm, P: Platform> {
     pub(super) cpu: ZoneOnCpu<'c, 'm, P>,
     pub(super) taken: &'t Bundles,

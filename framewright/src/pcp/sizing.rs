@@ -1,4 +1,5 @@
-//! The number of frames that a CPU's lists move at once, and the number that they may hold.
+//! The limits of a CPU's lists: the number of frames that they move at once, and the number that
+//! they may contain.
 //!
 //! The rules are Linux's (6.7 and later), with two differences. First, they are evaluated when a
 //! ring is refilled or spills, not per operation, so the hot path has no state for them. Second,
@@ -34,18 +35,17 @@ pub(crate) struct Sizing {
     keep_batch: bool,
 }
 
-/// The batch of a zone of `managed` frames: a thousandth of the zone, at most 1 MiB, rounded to a
-/// power of two minus one.
+/// The batch of a zone of `managed` frames: a quarter of 1/1024 of the zone, at most a quarter of 1
+/// MiB, rounded to a power of two minus one.
 pub(crate) fn default_batch(managed: u64) -> u32 {
     let quarter = ((managed / 1024).min(256) / 4).max(1) as u32;
     let rounded = (quarter + quarter / 2).max(1);
     ((1 << rounded.ilog2()) - 1).max(1)
 }
 
-/// The maximum number of frames that self-tuned lists of one of `cpus` CPUs may hold. Only its owner
-/// can allocate from a list. With more CPUs, a larger part of the frames on lists belongs to other
-/// CPUs. So the share of the zone that all lists hold together shrinks with the number of CPUs, down
-/// to a bound.
+/// The maximum number of frames on the self-tuned lists of one of `cpus` CPUs. Only its owner can allocate from a list,
+/// and with more CPUs, a larger part of the frames on lists belongs to other CPUs. So the share of the zone on all
+/// lists together shrinks with the number of CPUs, down to a bound.
 fn largest(tuning: &PcpTuning, managed: u64, cpus: u64) -> u64 {
     let few = u64::from(tuning.high_max_divisor);
     let many = u64::from(tuning.high_max_divisor_many);
@@ -98,7 +98,7 @@ impl Sizing {
         }
     }
 
-    /// The sizing of lists that hold nothing: every free goes to the zone.
+    /// The sizing of lists that are switched off: every free goes to the zone.
     pub(crate) fn disabled() -> Self {
         Self {
             batch: 1,
@@ -115,7 +115,7 @@ impl Sizing {
         }
     }
 
-    /// Takes over new bounds and keeps the adapted state.
+    /// Sets new bounds, and keeps the adapted state where they allow it.
     pub(crate) fn resize(&mut self, to: Sizing) {
         let high = if self.high == 0 { to.high } else { self.high };
         let (seen, freed) = (self.seen, self.freed_after_high_order);
@@ -142,7 +142,7 @@ impl Sizing {
         self.high_max == 0
     }
 
-    /// Blocks that the ring of a list may hold: two batches, but at least two blocks.
+    /// Blocks that the ring of a list may contain: two batches, but at least two blocks.
     pub(crate) fn ring_limit(&self, list: ListIndex) -> usize {
         if self.is_disabled() {
             return 0;
@@ -181,7 +181,7 @@ impl Sizing {
         blocks.min((space >> order.get()).max(2)).max(2)
     }
 
-    /// Records how many frames were allocated and freed since the last call. Frees in a row add up;
+    /// Records the frames allocated and freed since the last call. Frees in a row add up;
     /// allocations reduce the count.
     pub(crate) fn observe(&mut self, traffic: (u64, u64)) {
         let allocated = traffic.0 - self.seen.0;
@@ -195,7 +195,7 @@ impl Sizing {
         }
     }
 
-    /// Frames to give back after a ring has spilled while the CPU holds `held`; 0: none.
+    /// Frames to return to the zone after a ring has spilled while the CPU holds `held`; 0: none.
     pub(crate) fn on_spill(&mut self, held: u64, zone_is_low: bool) -> u64 {
         if self.is_disabled() {
             return held;
@@ -221,7 +221,7 @@ impl Sizing {
         u64::from(self.free_count.clamp(self.batch, most))
     }
 
-    /// Frames to give back after a block of `order`, 1 to 3, was freed and
+    /// Frames to return to the zone after a block of `order`, 1 to 3, was freed and
     /// [observed](Sizing::observe); 0: none.
     pub(crate) fn on_high_order_free(
         &mut self,
@@ -244,13 +244,13 @@ impl Sizing {
             self.free_count = 0;
         }
         let most = self.batch << self.scale_max;
-        // Lists that are drained after a burst must be able to hold a burst.
+        // Lists that are drained after a burst must have space for a burst.
         let least = self.burst.min(self.high_max).max(self.high_min);
         self.high = self.high.saturating_sub(most).max(least);
         held.min(u64::from(most))
     }
 
-    /// Frames that one drain gives back now.
+    /// Frames that one drain returns now.
     pub(crate) fn batch_to_drain(&self) -> u64 {
         u64::from(self.free_count.max(self.batch))
     }

@@ -1,9 +1,9 @@
 //! The store of bundles behind the rings of a CPU.
 //!
-//! The store is a table of slots. A slot is a word of the map and a mask, found by the word's
-//! number. Frames of the same word meet in the same slot, in whatever order they were freed, so
-//! that blocks reach the zone in groups. If two words need the same slot, the older bundle leaves
-//! for the zone. A set for each list records the slots that it occupies.
+//! The store is a table of slots. A slot is a word of the map and a mask; the word's number
+//! determines the slot. Frames of the same word meet in the same slot, in whatever order they are
+//! freed, so that blocks reach the zone in groups. If two words need the same slot, the older
+//! bundle goes to the zone. A set for each list records the slots that it occupies.
 
 use super::ListIndex;
 use crate::{
@@ -42,7 +42,7 @@ impl Key {
 pub(super) enum Inserted {
     /// The bundle is in the store.
     Stored,
-    /// The bundle is in the store, and this other bundle had to leave.
+    /// The bundle is in the store, and has displaced this one.
     Displaced(Bundle),
     /// These blocks of the bundle were in the store already: they were freed twice. The others are
     /// in the store.
@@ -62,8 +62,8 @@ pub(crate) struct BundleStore<'m> {
     slots: &'m mut [Slot],
     /// For each list, the slots it occupies.
     occupied: [NumberSet<'m>; ListIndex::COUNT],
-    /// Where the last drain stopped. The next one continues there, so that every bundle has the
-    /// same time to grow.
+    /// The position at which the last drain stopped. The next one continues there, so that every
+    /// bundle has the same time to grow.
     hand: u32,
 }
 
@@ -89,13 +89,13 @@ impl<'m> BundleStore<'m> {
         Self { slots, occupied, hand: 0 }
     }
 
-    /// The cache line that holds the slot of a word of a list.
+    /// The cache line of the slot of a word of a list.
     pub(super) fn line_of(&self, list: ListIndex, word: u32) -> u32 {
         const SLOTS: usize = 64 / size_of::<Slot>();
         (slot_of(word, list, self.slots.len() - 1) / SLOTS) as u32
     }
 
-    /// Whether the store holds this block for a list.
+    /// Whether the store contains this block for a list.
     pub(super) fn holds(&self, list: ListIndex, frame: u32) -> bool {
         let slot = &self.slots[slot_of(frame / 64, list, self.slots.len() - 1)];
         slot.key == Key::new(frame / 64, list) && slot.heads >> (frame % 64) & 1 == 1
@@ -103,7 +103,7 @@ impl<'m> BundleStore<'m> {
 
     /// Adds blocks to the bundles of their words, from the first on. Stops at a block without a
     /// bundle in the store, at a block that is in its bundle already, and at a block followed by
-    /// its neighbour, because runs are packed faster. Returns how many were added.
+    /// its neighbour, because runs are packed faster. Returns the number of added blocks.
     #[inline(always)]
     pub(super) fn join(&mut self, list: ListIndex, frames: &[u32]) -> usize {
         let slots = &mut *self.slots;
@@ -170,7 +170,8 @@ impl<'m> BundleStore<'m> {
         let order = list.order();
         let mut taken = 0;
         while taken < frames && !out.is_full() {
-            // Takes as many bundles as if all were full, so that the excess stays small.
+            // Takes only as many bundles as are needed if all of them are full, so that the excess
+            // stays small.
             let full = ((frames - taken) / 64).min(u64::from(out.free_slots())).max(1) as u32;
             let taken_word = self.occupied[list.get()].take_word_at(self.hand, full);
             let Some((leaf, mut mask)) = taken_word else { break };

@@ -8,13 +8,13 @@ use crate::{
 };
 
 impl<P: Platform> OwnedZoneOnCpu<'_, '_, P> {
-    /// Gives `due` back to the zone, one batch per lock hold.
+    /// Returns `due` to the zone, one batch per hold of its lock.
     pub(super) fn drain_choosing_under_lock(&mut self, list: ListIndex, due: Due) {
         let mut left = due.frames;
         while left > 0 {
             let mut gone = Bundles::new();
-            // Nothing goes to the depot. The watermark is read nevertheless, so that this method
-            // has the same cost for it as the default method.
+            // Nothing goes to the depot. The watermark is read nevertheless, so that reading it
+            // costs as much as in the default method.
             self.set_depot_share(&mut DrainBatch::new(), due.reason);
             let mut refusals = Refusals::default();
             let moved = self
@@ -32,9 +32,8 @@ impl<P: Platform> OwnedZoneOnCpu<'_, '_, P> {
 }
 
 impl<'m, P: Platform> ZoneOnCpu<'_, 'm, P> {
-    /// Moves up to `frames` frames out of the lists and selects them under the zone lock. The
-    /// blocks have reached the zone when the call returns. They are listed in `gone`, and refused
-    /// ones in `refusals`.
+    /// Selects about `frames` frames of the lists under the zone lock, and frees them to the zone.
+    /// Appends the blocks to `gone`, and counts refused ones in `refusals`.
     fn select_and_give(
         &self,
         lists: &mut Lists<'m>,

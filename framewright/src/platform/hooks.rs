@@ -1,11 +1,11 @@
-//! [`Probe`], the simulation hooks, and their types: kinds of work, cache lines, points at which a schedule may
-//! switch, and sections for exclusive use.
+//! [`Probe`], the simulation hooks, and their types: kinds of work, cache lines, points at which a schedule may switch
+//! CPUs, and data under exclusive use.
 //!
-//! The library reports the kinds and amounts of work, and no times, because the time depends on the
-//! machine. A simulator multiplies the count of each [`Cost`] with a measured number of
-//! instructions, and charges each access to a [`Line`] by the distance that the cache line is
-//! transferred. The kinds of work are divided so that their instructions can be measured, by a fit
-//! over runs with different counts of them.
+//! The library reports kinds and amounts of work, not times, because times depend on the machine. A
+//! simulator multiplies the count of each [`Cost`] by a measured number of instructions. It charges
+//! each access to a [`Line`] by the distance over which the cache line is transferred. The kinds of
+//! work are divided so that their instructions can be measured, by a fit over runs with different
+//! counts of them.
 
 use crate::types::{CpuId, NodeId, ZoneId};
 
@@ -136,11 +136,11 @@ pub enum Access {
 pub enum Miss {
     /// The next access depends on the contents of the line: misses add up.
     Dependent,
-    /// The address is known beforehand, like those of other lines: misses overlap.
+    /// The address does not depend on earlier misses: misses overlap.
     Independent,
 }
 
-/// Data that one CPU at a time uses.
+/// Data that only one CPU uses at a time.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 #[non_exhaustive]
 pub enum Section {
@@ -162,7 +162,8 @@ pub enum Section {
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 #[non_exhaustive]
 pub enum Site {
-    /// An owner is about to use its lists. Forced: it is refused, as by a drainer.
+    /// An owner is about to use its lists. Forced: the owner is refused, as if a drainer used the
+    /// lists.
     EnterLists,
     /// A request is about to take from a zone. Forced: nothing of the order is free there.
     Refill,
@@ -194,8 +195,8 @@ pub trait Probe {
         let _ = (cost, count);
     }
 
-    /// Simulation: a logical cache line is read or written; `miss` tells whether the next access
-    /// waits for it.
+    /// Simulation: an access to a logical cache line; `miss` tells whether the next access waits
+    /// for it.
     #[inline(always)]
     fn touch(&self, line: Line, access: Access, miss: Miss) {
         let _ = (line, access, miss);

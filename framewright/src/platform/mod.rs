@@ -4,10 +4,10 @@
 //! metal, a handle in a simulator, a mapping on a host. So one process can have several memories on
 //! different platforms. The trait has two groups of methods:
 //!
-//! * **services that the allocator needs**: locks, interrupt masking, making another CPU run a
-//!   memory barrier, waiting, clearing and copying frames, time;
-//! * **callbacks for the embedder**: trace events, corruption reports, and [`Relief`], through which
-//!   reclaim and compaction are reached.
+//! * **services that the allocator needs**: locks, interrupt masking, memory barriers on other
+//!   CPUs, waiting, clearing and copying frames, time;
+//! * **callbacks for the embedder**: trace events, corruption reports, and [`Relief`], which starts reclaim and
+//!   compaction.
 //!
 //! The hooks for a simulator are in the trait [`Probe`]: costs, cache lines touched, exclusive use,
 //! schedule points, forced rare paths. The default methods are empty and inlined, so they cost
@@ -87,12 +87,12 @@ pub enum OwnerLock {
 /// * a lock of type [`Platform::Lock`] excludes: between a successful acquisition and the
 ///   release no other acquisition succeeds, and the release happens before the next acquisition;
 /// * a word of type [`Platform::Word`] is atomic, with the orderings that its callers name;
-/// * if [`Platform::owner_lock`] says [`OwnerLock::Biased`], then [`Platform::remote_barrier`]
-///   returns only after the holder of the token of each targeted CPU has executed a full memory barrier since
-///   the call, or was not running. This includes a thread that claims the token during the call. On
-///   processors where an interrupt is not such a barrier, its handler has to execute one. The call is itself
-///   a full barrier for the caller. A machine that sends the barrier to CPUs as interrupts must therefore
-///   ensure that a token is claimed and used on the CPU it names.
+/// * if [`Platform::owner_lock`] returns [`OwnerLock::Biased`], then [`Platform::remote_barrier`] returns only after
+///   the holder of the token of each targeted CPU has executed a full memory barrier since the call, or was not
+///   running. This includes a thread that claims the token during the call. On processors where an interrupt is not
+///   such a barrier, its handler has to execute one. The call is itself a full barrier for the caller. A machine that
+///   sends the barrier to CPUs as interrupts must therefore ensure that a token is claimed and used on the CPU it
+///   names.
 ///
 /// # Panics
 ///
@@ -159,7 +159,7 @@ pub unsafe trait Platform: Probe + Sized + Sync {
     ///
     /// # Safety
     ///
-    /// The frames are free, and the caller decides about them.
+    /// The frames are free, and only the caller accesses them.
     unsafe fn poison(&self, pfn: Pfn, order: Order) {
         let _ = (pfn, order);
     }
@@ -169,7 +169,7 @@ pub unsafe trait Platform: Probe + Sized + Sync {
     ///
     /// # Safety
     ///
-    /// The frame is free, and the caller decides about it.
+    /// The frame is free, and only the caller accesses it.
     unsafe fn verify_poison(&self, pfn: Pfn) -> Option<usize> {
         let _ = pfn;
         None

@@ -1,9 +1,8 @@
 //! Shrinking an active list: old pages become inactive.
 //!
-//! Uses of a page do not matter here, except for executable pages of files. A page that becomes
-//! inactive can be used again while it moves through the whole inactive list. Checking the uses of
-//! each page would cost a look at every mapping, and where everything is used, the answer would
-//! always be yes.
+//! Uses of a page do not keep it active, except for executable pages of files. If all pages are
+//! used, they would all stay active. A page that becomes inactive can be used again while it moves
+//! through the whole inactive list.
 
 use crate::{
     observe::NodeStat,

@@ -1,14 +1,13 @@
-//! Scan balance: how many pages of each list are scanned.
+//! Scan balance: the number of pages of each list that are scanned.
 //!
 //! By default the number is the length of the list >> priority, so that pages age at the same rate
 //! on all lists. But a wrong choice costs different amounts for anonymous pages and pages of files.
 //! That cost is measured (pages read again, pages scanned and not reclaimed, pages written), and
 //! the kind with the lower cost is scanned more.
 //!
-//! A node with few pages starts at a lower priority number, at which its lists together give a
-//! cluster. A handful of pages would cost as much as a cluster: one hold of the LRU lock and one
-//! flush. A request would then go on to the next node for the rest, and take the LRU lock of that
-//! node too.
+//! A node with few pages starts at a lower priority number, at which a scan of all its lists yields
+//! a cluster. A few pages would cost as much as a cluster: one hold of the LRU lock and one flush.
+//! A request would then continue with the next node, and also take the LRU lock of that node.
 
 use crate::{
     platform::Platform,
@@ -81,9 +80,9 @@ impl<P: Platform> Reclaim<'_, '_, P> {
         })
     }
 
-    /// The priority at which a pass over a node starts: the default, or lower if the lists together
-    /// give less than a cluster there. Even a node with very few pages starts high enough to leave
-    /// some steps.
+    /// The priority at which a pass over a node starts: the default, or lower if a scan of all
+    /// lists yields less than a cluster there. Even a node with very few pages starts high enough
+    /// for several further priorities.
     pub(super) fn first_priority(&self, node: NodeId, highest: ZoneKind) -> u32 {
         const FEW: u32 = 4;
         let pages = |list| self.state.pages_up_to(node, list, highest);
@@ -92,7 +91,7 @@ impl<P: Platform> Reclaim<'_, '_, P> {
         (all / u64::from(cluster)).max(1).ilog2().clamp(FEW, FIRST_PRIORITY)
     }
 
-    /// Decides the balance: the first rule that applies.
+    /// The balance, by the first rule that applies.
     fn share(&self, scan: &ScanControl, deactivate: Deactivate) -> ScanBalance {
         let swappiness = u64::from(self.memory.tuning().reclaim.swappiness);
         if !scan.may_swap || swappiness == 0 {

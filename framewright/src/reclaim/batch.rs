@@ -1,8 +1,8 @@
 //! Per-CPU batches of moves, so that the LRU lock is taken once for many moves.
 //!
-//! Adding pages one by one would take the LRU lock per page, and that lock is the most contended
-//! one of a node that reads many pages. A page in a batch is not on a list yet, or still on its old
-//! list.
+//! Adding pages one by one would take the LRU lock once per page, and on a node that reads many
+//! pages, this lock is the most contended one. A page in a batch is not on a list yet, or still on
+//! its old list.
 
 use crate::{
     core::KeptFrames,

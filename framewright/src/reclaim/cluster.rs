@@ -1,7 +1,7 @@
 //! Clusters: up to 64 pages that are reclaimed together.
 //!
-//! The owner is asked about slices of frames, and each answer decides which pages go on to the next
-//! phase. A set of pages is one word with a bit per page.
+//! The library asks the owner about slices of frames, and the answers decide which pages enter the
+//! next phase. A set of pages is one word with a bit per page.
 
 use crate::{
     observe::NodeStat,
@@ -103,8 +103,8 @@ impl Group {
         &self.frames[..self.len]
     }
 
-    /// Calls `ask`, and returns each answer with the position of its page in the cluster. Does not
-    /// call `ask` if there are no frames.
+    /// Calls `ask`, unless there are no frames. Returns each answer with the position of its page
+    /// in the cluster.
     pub(super) fn ask<A: Copy + Default>(
         &self,
         ask: impl FnOnce(&[Pfn], &mut [A]),
@@ -118,7 +118,7 @@ impl Group {
     }
 }
 
-/// The maximum of pages of higher zones that are skipped under one hold of the LRU lock.
+/// The maximum number of pages of higher zones that are skipped under one hold of the LRU lock.
 const SKIP_MAX: u32 = 256;
 
 impl<'m, P: Platform> Reclaim<'_, 'm, P> {
@@ -164,8 +164,8 @@ impl<'m, P: Platform> Reclaim<'_, 'm, P> {
         }
     }
 
-    /// Isolates a run of pages at the tail whose zones the request can use, and cuts it off the
-    /// list in one piece. The links within the run stay as they are. Returns the number of pages.
+    /// Isolates a run of pages at the tail whose zones the request can use, and removes it from the
+    /// list in one step. The links within the run do not change. Returns the number of pages.
     fn take_run(
         &self,
         scan: &ScanControl,

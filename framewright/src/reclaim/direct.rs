@@ -13,8 +13,8 @@ use super::{
     scan::{CLUSTER_MAX, Progress, Reclaimer, ScanControl},
 };
 
-/// Slots of the flush batches on the stack: enough for a cluster. More pages may be flushed at
-/// once.
+/// Slots of the flush batches on the stack: enough for a cluster. A flush may also serve deferred
+/// frames of other batches.
 pub(super) const BATCH_SLOTS: usize = CLUSTER_MAX;
 
 /// Whether compaction is to form the block of a request that asks reclaim for `frames` frames only.
@@ -22,27 +22,28 @@ fn is_for_compaction(need: &Need, frames: u64) -> bool {
     need.request.is_costly() && frames < need.request.order().frames()
 }
 
-/// The maximum of pages scanned and not reclaimed. It may be exceeded by a few. If few pages can be
-/// reclaimed, a longer scan costs more than a block that compaction may fail to form.
+/// The maximum number of pages that are scanned and not reclaimed; the scan may exceed it by a few
+/// pages. If few pages can be reclaimed, a longer scan costs more than the block is worth, and
+/// compaction may even fail to form the block.
 fn not_reclaimed_max(need: &Need, frames: u64) -> u64 {
     if is_for_compaction(need, frames) { need.request.order().frames() / 8 } else { u64::MAX }
 }
 
 impl<'m, P: Platform> Reclaim<'_, 'm, P> {
     /// Frees about `frames` frames that the request could use, now, on its CPU. Returns the number
-    /// of frames freed. The frames go to the zones, not to the lists of the CPU. This is what
-    /// [`Relief::reclaim`](crate::platform::Relief::reclaim) asks for.
+    /// of freed frames. The frames go to the zones, not to the lists of the CPU. Implements
+    /// [`Relief::reclaim`](crate::platform::Relief::reclaim).
     ///
     /// If `frames` is less than the requested block has, compaction is to form the block. Then
-    /// reclaim frees what compaction needs, and ends when there is enough, even if others have
-    /// freed it. That counts as progress: the method returns at least 1, so that the request tries
-    /// again. In this case the pages that are scanned and not reclaimed are limited to about an
-    /// eighth of the frames of the block.
+    /// reclaim frees the frames that compaction needs, and ends when enough frames are free, even
+    /// if others have freed them. That counts as progress: the method returns at least 1, so that
+    /// the request tries again. In this case the pages that are scanned and not reclaimed are
+    /// limited to about an eighth of the frames of the block.
     ///
     /// Deferred frames that need no flush any more are freed first. Then pages are reclaimed at
-    /// ever lower priority numbers until there is enough. If nothing is found, there is one more
-    /// scan, in which active pages become inactive in any case, and the batches of all CPUs are
-    /// drained before.
+    /// decreasing priority numbers until enough frames are free. If no page is reclaimed, the
+    /// batches of all CPUs are drained, and there is one more scan, in which active pages become
+    /// inactive in any case.
     ///
     /// # Panics
     ///
@@ -67,10 +68,10 @@ impl<'m, P: Platform> Reclaim<'_, 'm, P> {
         freed
     }
 
-    /// Reclaims until as much is free as the request wants. While all reclaimed frames are
+    /// Reclaims until as many frames are freed as the request wants. While all reclaimed frames are
     /// deferred, it reclaims more, up to a limit that keeps the request's wait short. Meanwhile a
     /// flush may become due, or other CPUs may flush for other reasons. Only if neither happens,
-    /// the request makes a flush for itself.
+    /// this CPU flushes for the request.
     fn reclaim_until_freed(
         &self,
         need: &Need,
@@ -117,10 +118,9 @@ impl<'m, P: Platform> Reclaim<'_, 'm, P> {
         reclaimed
     }
 
-    /// Scans all nodes that the request can use, at one priority after the other. While the sweeps
-    /// reach their target, the priority stays, because a deeper scan would only reach pages that
-    /// are costlier to reclaim. `not_reclaimed` is the number of pages scanned before without being
-    /// reclaimed.
+    /// Scans all nodes that the request can use, priority by priority. While the sweeps reach their
+    /// target, the priority stays, because a deeper scan would only reach pages that are costlier
+    /// to reclaim. `not_reclaimed` is the number of pages scanned before without being reclaimed.
     fn scan_nodes_by_priority(
         &self,
         need: &Need,
@@ -190,9 +190,9 @@ impl<'m, P: Platform> Reclaim<'_, 'm, P> {
             })
     }
 
-    /// Sweeps each node with a usable zone once, the nearest first. At the first priority only the
-    /// nearest node is swept. There the tail of a list is often all used or all reclaimable, and
-    /// the other nodes have CPUs of their own that need those lists.
+    /// Sweeps each node with a usable zone once, the nearest first. At the first priority, only the
+    /// nearest node is swept. The few pages at the tail of a list are often all used or all
+    /// reclaimable, and the CPUs of the other nodes need the lists of those nodes.
     fn sweep_nodes(
         &self,
         need: &Need,
@@ -221,8 +221,8 @@ impl<'m, P: Platform> Reclaim<'_, 'm, P> {
         }
     }
 
-    /// Frees frames of a node without a request, for an embedder that wants to have them free ahead
-    /// of time, or for tests. Returns the number of frames freed.
+    /// Frees frames of a node without a request: for an embedder that needs free frames in advance,
+    /// or for tests. Returns the number of freed frames.
     ///
     /// # Panics
     ///

@@ -6,9 +6,9 @@
 //! page. The other flags are hints and can change at any time. So every change is an atomic one of
 //! the whole byte.
 //!
-//! A CPU that moves a page from *listed* to *isolated* has claimed it, and others leave it alone. A
-//! batch may have an entry of a page that was removed, and perhaps added again, since. Such a stale
-//! entry is harmless, because a page has one place only.
+//! A CPU that moves a page from *listed* to *isolated* has claimed it; other CPUs do not touch the
+//! page. A batch may have an entry for a page that was removed since, and perhaps added again. Such
+//! a stale entry is harmless, because a page has one place only.
 
 use crate::{
     sync::{AtomicU8, Ordering},
@@ -66,7 +66,8 @@ impl Flags {
         self.get().place()
     }
 
-    /// Moves the page to another place if it is at `from`. If several callers try, one succeeds.
+    /// Moves the page to another place if it is at `from`. Of several concurrent callers, one
+    /// succeeds.
     pub(super) fn change_place(&self, from: Place, to: Place) -> bool {
         self.update(|flags| (flags & PLACE == from as u8).then_some(flags & !PLACE | to as u8))
     }
@@ -113,7 +114,7 @@ impl Flags {
         is_like
     }
 
-    /// Marks an isolated page as without owner: the caller that has isolated it is to free it.
+    /// Marks an isolated page as without owner: the caller that has isolated it must free it.
     /// Returns `false` if the page is not isolated. Under the LRU lock of its node.
     pub(super) fn mark_for_freeing(&self) -> bool {
         self.update(|flags| {
@@ -133,7 +134,8 @@ impl Flags {
         !is_marked
     }
 
-    /// Makes the page active, unless it is locked into memory. Returns whether that is a change.
+    /// Makes the page active, unless it is locked into memory. Returns whether this changed the
+    /// page.
     pub(super) fn activate(&self) -> bool {
         self.update(|flags| {
             let apart = flags & Self::FREE_ON_PUT_BACK != 0;
@@ -141,7 +143,7 @@ impl Flags {
         })
     }
 
-    /// Makes the page inactive. Returns whether that is a change.
+    /// Makes the page inactive. Returns whether this changed the page.
     pub(super) fn deactivate(&self) -> bool {
         self.update(|flags| {
             let is_active = flags & Self::FREE_ON_PUT_BACK == Self::ACTIVE;

@@ -32,9 +32,8 @@ impl<'m, P: Platform> Lru<'_, 'm, P> {
     }
 
     /// Number of pages of a node that are to be reclaimed when their write-back ends, whether
-    /// reclaim or the embedder started it. For diagnosis: this looks at every page of the node. A
-    /// page that its owner has abandoned is not counted, whether or not the end of its write-back
-    /// is reported.
+    /// reclaim or the embedder started it. For diagnosis: reads the flags of every page of the
+    /// node. Abandoned pages are not counted, even before the end of their write-back is reported.
     #[must_use]
     pub fn awaiting_writeback(&self, node: NodeId) -> u64 {
         let zones = self.state.zones.iter().filter(|zone| zone.node == node);
@@ -42,9 +41,10 @@ impl<'m, P: Platform> Lru<'_, 'm, P> {
         slots.filter(|&slot| self.state.flags_at(slot).has(Flags::RECLAIM)).count() as u64
     }
 
-    /// The maximum of pages of a zone that reclaim could still free: those on its lists, without
-    /// anonymous pages if these cannot be swapped out. This is the answer to
-    /// [`Relief::reclaimable`](crate::platform::Relief::reclaimable).
+    /// The maximum number of pages of a zone that reclaim could still free: those on its lists,
+    /// without anonymous pages if these cannot be swapped out. Suits
+    /// [`Relief::reclaimable`](crate::platform::Relief::reclaimable) if no frames are deferred; see
+    /// [`Reclaim::reclaimable`](super::Reclaim::reclaimable).
     #[must_use]
     pub fn reclaimable(&self, zone: ZoneId) -> u64 {
         let swap = self.state.can_swap();

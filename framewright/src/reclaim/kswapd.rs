@@ -2,26 +2,26 @@
 //!
 //! ```text
 //!              woken                       balanced, or hopeless
-//!   asleep ───────────► working ───────────────────────────────► napping
+//!   asleep ───────────► working ───────────────────────────────► delayed
 //!     ▲                    ▲          (a part of it per step)       │
 //!     │                    └─────── woken, or short again ──────────┤
 //!     └───────────────────────────── still balanced ────────────────┘
 //! ```
 //!
-//! Background reclaim is woken when a request finds the zones of the node below the *low* watermark, and works
-//! until one of them is above *high*. So some memory can be allocated before it is needed again. A
-//! node on which it has failed for a number of rounds in a row is *hopeless*. Waking it there would
-//! only cost CPU time, until pages of the node are reclaimed again.
+//! Background reclaim is woken when a request finds the zones of the node below the *low* watermark, and works until
+//! one of them is above *high*. So some memory can be allocated before it is needed again. A node on which it has
+//! failed for a number of rounds in a row is *hopeless*. Background reclaim of such a node is not woken, because it
+//! would only cost CPU time, until other code reclaims pages of the node.
 //!
-//! The huge-page reserve of a zone raises its watermarks. The reserve shrinks when no huge page has
-//! been requested for some time, which is checked when a round begins. It becomes 0 after a round
-//! that reclaimed nothing.
+//! The huge-page reserve of a zone raises its watermarks. The start of each round shrinks the
+//! reserve if no huge page has been requested for some time. A round that reclaims nothing sets the
+//! reserve to 0.
 //!
 //! A round for boosted watermarks frees memory in zones where migratetypes were mixed. It reclaims
-//! as many pages as the watermarks were boosted by, writes none, and scans only at high priority
-//! numbers. It makes as many such sweeps as necessary, but ends after a sweep that frees nothing.
-//! At its end the boost is removed, and compaction should form whole pageblocks there, so that
-//! types are not mixed further. The embedder asks for that after each step
+//! as many pages as the boost of the watermarks, writes none, and scans only at high priority
+//! numbers. It sweeps as often as necessary, but ends after a sweep that frees nothing. At the end
+//! of the round the boost is removed, and compaction should form whole pageblocks in these zones,
+//! so that types are not mixed further. The embedder reads this request after each step
 //! ([`Kswapd::take_compaction`]).
 
 use crate::{
@@ -41,8 +41,8 @@ use super::{
     wakeup::KswapdState,
 };
 
-/// The lowest priority number of a round for boosted watermarks, unless lists are so short that it
-/// begins below. At this priority a sweep scans a 1024th of each list.
+/// The lowest priority number of a round for boosted watermarks, unless the lists are so short that
+/// the round begins below. At this priority a sweep scans a 1024th of each list.
 const BOOST_PRIORITY: u32 = 10;
 
 /// The time at which the embedder has to call the next step.
@@ -79,19 +79,19 @@ struct Round {
 }
 
 /// Background reclaim of one node, as a state machine. The embedder calls [`Kswapd::step`] in a
-/// loop, and waits between calls as [`NextStep`] says.
+/// loop. [`NextStep`] tells how long it waits between calls.
 pub struct Kswapd<'a, 'm, P: Platform> {
     reclaim: Reclaim<'a, 'm, P>,
     node: NodeId,
     phase: Phase,
-    /// Blocks for huge pages should be formed in zones up to this kind, and
-    /// [`Kswapd::take_compaction`] has not returned this yet.
+    /// Compaction should form blocks for huge pages in zones up to this kind.
+    /// [`Kswapd::take_compaction`] returns this once.
     to_compact: Option<ZoneKind>,
 }
 
 impl<'a, 'm, P: Platform> Reclaim<'a, 'm, P> {
-    /// Makes background reclaim of a node, asleep; `None` if the memory does not have the node.
-    /// There must be one per node.
+    /// Returns the background reclaim of a node, asleep; `None` if the memory does not have the
+    /// node. There must be only one per node.
     #[must_use]
     pub fn kswapd(&self, node: NodeId) -> Option<Kswapd<'a, 'm, P>> {
         let kswapd = Kswapd { reclaim: *self, node, phase: Phase::Idle, to_compact: None };
@@ -103,7 +103,7 @@ impl<'a, 'm, P: Platform> Kswapd<'a, 'm, P> {
     /// The delay of [`NextStep::AfterDelay`], in nanoseconds.
     pub const DELAY: u64 = 100_000_000;
 
-    /// The maximum of pages that one step scans. It may be exceeded by a cluster.
+    /// The maximum number of pages that one step scans. A step may exceed it by a cluster.
     pub const STEP: u64 = 256;
 
     /// The node of this background reclaim.
@@ -245,7 +245,7 @@ impl<'a, 'm, P: Platform> Kswapd<'a, 'm, P> {
     fn adjust_priority(&self, round: &mut Round, sweep: &Sweep) {
         let Round { scan, boost_left, .. } = round;
         if scan.order > Order::ZERO && round.progress.reclaimed >= 2 * scan.order.frames() {
-            // That is enough for compaction to form the block.
+            // These frames are enough for compaction to form the block.
             scan.order = Order::ZERO;
         }
         let deeper = sweep.scanned < scan.target || sweep.reclaimed == 0;
@@ -285,8 +285,8 @@ impl<'a, 'm, P: Platform> Kswapd<'a, 'm, P> {
         NextStep::AfterDelay
     }
 
-    /// After a round that reclaimed nothing: no reserve for huge pages is kept any more. If the
-    /// zones are below their watermarks even without that reserve, this counts as a failure.
+    /// Called after a round that reclaimed nothing: releases the reserves for huge pages. If the
+    /// zones are below their watermarks even without these reserves, the round counts as a failure.
     fn after_round_without_progress(&self, order: Order, highest: ZoneKind) {
         let (kswapd_state, memory) = (self.kswapd_state(), self.reclaim.memory);
         if !self.reclaim.is_balanced_unboosted(self.node, order, highest) {
@@ -317,7 +317,7 @@ impl<'a, 'm, P: Platform> Kswapd<'a, 'm, P> {
 
     fn sleep(&mut self, cpu: CpuId) -> NextStep {
         self.kswapd_state().sleep();
-        // A request that came before this did not wake background reclaim.
+        // A request before this point did not wake background reclaim.
         if self.kswapd_state().is_requested() && !self.reclaim.is_hopeless(self.node) {
             return NextStep::Now;
         }

@@ -1,8 +1,8 @@
 //! The LRU lists: doubly linked lists in a table of two numbers per frame.
 //!
-//! A frame is named by its index in the per-frame tables (its *slot*), so the lists do not depend
-//! on zones. All operations are done under the LRU lock of a node. The links are atomics only
-//! because nodes share the table, and each node uses its own part of it.
+//! The index of a frame in the per-frame tables (its *slot*) identifies it, so the lists do not
+//! depend on zones. All operations are done under the LRU lock of a node. The links are atomics
+//! only because nodes share the table, and each node uses its own part of it.
 
 use crate::{
     sync::{AtomicU32, Ordering},
@@ -85,8 +85,8 @@ impl<'m> Lists<'m> {
         some(self.links[slot as usize].newer())
     }
 
-    /// Removes the last `count` pages from a list. The caller has walked over them, and `rest` is
-    /// the page before them, the new tail. The links between the removed pages do not change.
+    /// Removes the last `count` pages from a list. The caller has walked them. `rest` is the page
+    /// before them, the new tail. The links between the removed pages do not change.
     pub(super) fn cut(&mut self, list: LruList, count: u32, rest: Option<u32>) {
         let ends = &mut self.ends[list as usize];
         match rest {
@@ -121,7 +121,7 @@ impl<'m> Lists<'m> {
     }
 
     /// Adds pages, which are on no list, at the head, one after the other. Returns their number.
-    /// Inlined with the iterator, because this is most of the work for new pages.
+    /// Inlined with the iterator, because new pages cost most of their time here.
     #[inline(always)]
     pub(super) fn insert_all(&mut self, list: LruList, slots: impl Iterator<Item = u32>) -> usize {
         let (links, ends) = (self.links, &mut self.ends[list as usize]);
@@ -166,8 +166,8 @@ impl<'m> Lists<'m> {
         count
     }
 
-    /// Iterates over the pages of a list from tail to head. Ends after the length of the list at
-    /// the latest, even if the links are corrupt.
+    /// Iterates over the pages of a list from tail to head. Even if the links are corrupt, returns
+    /// at most one page more than the length of the list.
     pub(super) fn walk(&self, list: LruList) -> impl Iterator<Item = u32> {
         let mut next = self.tail(list);
         let limit = self.length(list) as usize;

@@ -16,10 +16,10 @@ use super::{
     state::LruState,
 };
 
-/// The reclaimable pages of a memory, on lists by their use.
+/// The reclaimable pages of a memory, on LRU lists.
 ///
-/// A page is named by its frame, which the embedder owns as a block of order 0. No method waits for
-/// anything but a lock of the library, and no method calls the embedder.
+/// A page is identified by its frame, which the embedder owns as a block of order 0. No method
+/// waits for anything but a lock of the library, and no method calls the embedder.
 pub struct Lru<'a, 'm, P: Platform> {
     pub(super) memory: &'a MemoryCore<'m, P>,
     pub(super) state: &'a LruState<'m, P>,
@@ -30,8 +30,8 @@ pub struct Lru<'a, 'm, P: Platform> {
 pub enum FreedBy {
     /// The caller.
     Caller,
-    /// The caller that has isolated the page, when it puts the page back. Reclaim does so by
-    /// itself; others learn it from [`Lru::put_back`].
+    /// The caller that has isolated the page, when it puts the page back. Reclaim does this by
+    /// itself; to other callers, [`Lru::put_back`] returns `false`.
     Isolator,
 }
 
@@ -48,9 +48,9 @@ impl<'a, 'm, P: Platform> Lru<'a, 'm, P> {
         Self { memory, state }
     }
 
-    /// Adds a page that is used for the first time, on CPU `cpu`. It comes to the inactive list of
-    /// its kind when the batch of the CPU is drained. Returns `false` if the memory does not have
-    /// the frame or the CPU, or if the page is known already.
+    /// Adds a page that is used for the first time, on CPU `cpu`. The page is added to the inactive
+    /// list of its kind when the batch of the CPU is drained. Returns `false` if the memory does
+    /// not have the frame or the CPU, or if the page is known already.
     pub fn add(&self, cpu: CpuId, pfn: Pfn, kind: PageKind) -> bool {
         self.add_with(cpu, pfn, kind_flags(kind))
     }
@@ -75,8 +75,8 @@ impl<'a, 'm, P: Platform> Lru<'a, 'm, P> {
     }
 
     /// Removes a page from the lists, before its frame is freed or used for something else. Returns
-    /// `false` if the page is on no list, or is isolated: then it may still be put back. A caller
-    /// that cannot wait for that calls [`Lru::abandon`].
+    /// `false` if the page is unknown, or is isolated and may be put back. A caller that cannot
+    /// wait for that calls [`Lru::abandon`].
     pub fn remove(&self, pfn: Pfn) -> bool {
         let Some(page) = self.state.page(self.memory, pfn) else { return false };
         page.node.with_lists(self.platform(), |lists| match page.flags.place() {
@@ -93,7 +93,7 @@ impl<'a, 'm, P: Platform> Lru<'a, 'm, P> {
         })
     }
 
-    /// Removes a page from the lists for good, even if it is isolated. The owner has forgotten the
+    /// Removes a page from the lists for good, even if it is isolated. The owner no longer uses the
     /// page, because its file was truncated or its process has exited. Returns the side that frees
     /// the frame.
     ///
@@ -165,8 +165,8 @@ impl<'a, 'm, P: Platform> Lru<'a, 'm, P> {
         })
     }
 
-    /// Abandons pages as long as they are of one zone, and on the same list as a page with flags
-    /// `now`. Returns their number. Under the LRU lock of its node.
+    /// Abandons pages while they are of one zone, and on the same list as a page with flags `now`.
+    /// Returns their number. Under the LRU lock of its node.
     #[inline(always)]
     fn abandon_like(
         &self,
@@ -186,7 +186,7 @@ impl<'a, 'm, P: Platform> Lru<'a, 'm, P> {
     }
 
     /// Removes a page from its list for a while, so that reclaim leaves it alone. Returns `false`
-    /// if the page is on no list, or another has isolated it.
+    /// if the page is on no list, or is isolated already.
     #[must_use = "an isolated page has to be put back"]
     pub fn isolate(&self, pfn: Pfn) -> bool {
         let Some(page) = self.state.page(self.memory, pfn) else { return false };
@@ -219,7 +219,7 @@ impl<'a, 'm, P: Platform> Lru<'a, 'm, P> {
         stays.unwrap_or(true)
     }
 
-    /// Records a use of a page that no page table knows of (a read or a write of a file). An
+    /// Records a use of a page that no page table records (a read or a write of a file). An
     /// inactive page that was used before becomes active.
     pub fn mark_accessed(&self, cpu: CpuId, pfn: Pfn) {
         let Some(page) = self.state.page(self.memory, pfn) else { return };

@@ -6,8 +6,8 @@
 //! its kind ([`PageKind`]) and on whether it was used recently. New pages are added at the head of
 //! an inactive list, and reclaim takes pages from the tail. A page that was used once since it
 //! became inactive is kept for one more round, and a page that is used again becomes active. If
-//! there are too many active pages, the oldest become inactive. So a list is not sorted by time of
-//! use, which would cost something on every access. Instead every page has one round in which it
+//! there are too many active pages, the oldest become inactive. A list is not sorted by time of
+//! use, because that would cost time on every access. Instead, every page has one round in which it
 //! can be used again.
 //!
 //! A **pass** ([`Reclaim::direct`] for a request that needs memory, [`Kswapd::step`] in the
@@ -17,12 +17,13 @@
 //! dirty pages, and releases clean pages without references. After *one* flush the frames are free.
 //! A page that fails a phase is put back on a list that depends on the phase.
 //!
-//! **Reclaim is bounded.** A pass scans each list at most once per priority. Priorities go from 12
-//! (a 4096th of a list) down to 0 (the whole list). If that freed nothing, reclaim has failed. A
-//! page that cannot be written becomes active, so that it is not scanned again at once.
+//! ***Reclaim is bounded.** A sweep scans at most the length of each list >> priority. It is
+//! repeated at the same priority only while it reaches its target. Priorities go from 12 (a 4096th
+//! of a list) down to 0 (the whole list). If even that frees nothing, reclaim has failed. A page
+//! that cannot be written becomes active, so that it is not scanned again at once.
 //!
-//! **Lost races are cheap.** To isolate a page is to claim it (`flags`). Others leave a claimed
-//! page alone. An owner that frees a page while it is isolated does not wait ([`Lru::abandon`]).
+//! ***Lost races are cheap.** Isolating a page claims it (`flags`). Others do not touch a claimed
+//! page. An owner that frees a page while it is isolated does not wait ([`Lru::abandon`]).
 //!
 //! # Modules and locks
 //!
@@ -32,11 +33,11 @@
 //! | `batch`, `moves` | moves that wait for that lock | their CPU, and any CPU that drains it |
 //! | `lru`, `info` | the lists as the embedder sees them | |
 //! | `owner` | the calls to the embedder | never called under a lock of the library |
-//! | `scan`, `balance`, `sweep` | how many pages of each list are scanned | the pass itself |
-//! | `cluster`, `shrink`, `references`, `active` | what happens to pages | the pass itself |
+//! | `scan`, `balance`, `sweep` | the number of pages of each list to scan | the pass itself |
+//! | `cluster`, `shrink`, `references`, `active` | the phases for pages | the pass itself |
 //! | `retire` | frames that go through the flush batch | the pass itself |
 //! | `workingset` | refaults of evicted pages | |
-//! | `direct`, `kswapd`, `wakeup`, `throttle` | which contexts reclaim, when, and for how long | |
+//! | `direct`, `kswapd`, `wakeup`, `throttle` | reclaim for a request and in the background, wake-ups, pauses | |
 //!
 //! The LRU lock is taken with interrupts masked. In the lock order it comes before the lists of a
 //! CPU and the zone lock, and neither is ever taken under it.
@@ -89,7 +90,7 @@ pub use workingset::{Refault, Shadow};
 use flags::Flags;
 
 /// Reclaim of a memory: its LRU lists, the owner of the pages on them, and the TLB flushes of the
-/// machine. Copying it costs as little as copying references; all its state is in the memory.
+/// machine. A copy costs no more than a copy of references; all state is in the memory.
 ///
 /// An embedder's [`Relief`](crate::platform::Relief) forwards to it:
 ///
@@ -139,7 +140,7 @@ impl<'a, 'm, P: Platform> Reclaim<'a, 'm, P> {
         Lru::new(self.memory, self.state)
     }
 
-    /// The maximum of pages of a zone that could still be freed: those on its lists, and all
+    /// The maximum number of pages of a zone that could still be freed: those on its lists, and all
     /// deferred frames.
     #[must_use]
     pub fn reclaimable(&self, zone: ZoneId) -> u64 {
@@ -148,7 +149,7 @@ impl<'a, 'm, P: Platform> Reclaim<'a, 'm, P> {
 
     /// Reports that the write-back of a page has ended, whether [`PageOwner::write_out`] or the
     /// embedder started it. If the write failed, the owner has marked the page dirty again before
-    /// this call. Then the page becomes active, so that other pages are tried first.
+    /// this call. In this case the page becomes active, so that other pages are tried first.
     ///
     /// To be called for every page that was under write-back, even if the page was abandoned or
     /// removed from the lists meanwhile, because reclaim may pause until the call.
@@ -171,8 +172,8 @@ impl<'a, 'm, P: Platform> Reclaim<'a, 'm, P> {
         page.node.resume(self.memory.platform(), &waiting);
     }
 
-    /// To be called by CPUs that are in the kernel anyway, for example for a page fault. Then they
-    /// need not be interrupted for deferred frames. Returns whether the CPU flushed. See
+    /// To be called by CPUs that are in the kernel anyway, for example for a page fault, so that
+    /// they need not be interrupted for deferred frames. Returns whether the CPU flushed. See
     /// [`Flusher::tick`](crate::tlb::Flusher::tick).
     pub fn tick(&self, cpu: CpuId) -> bool {
         self.flusher(cpu).tick()

@@ -85,8 +85,8 @@ impl<'a, 'm, P: Platform> Lru<'a, 'm, P> {
         }
     }
 
-    /// Adds new pages, which are nearly all moves, at the head of their list: the first one, and
-    /// those after it that belong on the same list. Returns the number of moves done.
+    /// Adds new pages at the head of their list: the first one, and those after it that belong on
+    /// the same list. Nearly all moves are of this kind. Returns the number of moves done.
     #[inline(always)]
     fn add_pages(
         &self,

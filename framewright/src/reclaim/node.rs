@@ -1,4 +1,5 @@
-//! The state of reclaim per node: the lists under their lock, and what is read without the lock.
+//! The state of reclaim per node: the lists under their lock, and counts that are read without the
+//! lock.
 
 use crate::{
     observe::{NodeStat, NodeStats},
@@ -19,7 +20,7 @@ pub(crate) struct LruZone {
     pub(super) id: ZoneId,
     pub(super) node: NodeId,
     pub(super) kind: ZoneKind,
-    /// Its first frame, and its range of slots in the per-frame tables.
+    /// The zone's first frame, and its range of slots in the per-frame tables.
     pub(super) base: Pfn,
     pub(super) slots: core::ops::Range<u32>,
     /// Pages of the zone on each list. Written under the LRU lock of the node.
@@ -140,8 +141,9 @@ pub(crate) struct Node<'m, P: Platform> {
     clock: AtomicU64,
     /// The recent cost of reclaiming each kind.
     costs: [AtomicU64; PageKind::COUNT],
-    /// Activations by refaults so far, by kind; then the values at the last snapshot.
+    /// Activations by refaults so far, by kind.
     refaults: [AtomicU32; PageKind::COUNT],
+    /// Values of `refaults` at the last snapshot.
     refaults_snapshot: [AtomicU32; PageKind::COUNT],
     pub(super) kswapd: KswapdState,
     pub(super) waiters: Waiters,
@@ -198,7 +200,7 @@ impl<'m, P: Platform> Node<'m, P> {
 
     /// Walks over the `count` pages at the tail of a list before the lock is taken, and passes each
     /// to `expect`. This fetches their links into the cache, so that the lock is not held during
-    /// cache misses. It is in vain if others take these pages first.
+    /// cache misses. If others take these pages first, it has no effect.
     pub(super) fn prefetch_tail(
         &self,
         platform: &P,
@@ -286,7 +288,7 @@ impl<'m, P: Platform> Node<'m, P> {
 
     /// Whether pages of `kind` were activated by refaults since [`Node::snapshot_refaults`].
     pub(super) fn workingset_changed(&self, kind: PageKind) -> bool {
-        let read = |kswapd_state: &[AtomicU32]| kswapd_state[kind as usize].load(Ordering::Relaxed);
+        let read = |counts: &[AtomicU32]| counts[kind as usize].load(Ordering::Relaxed);
         read(&self.refaults) != read(&self.refaults_snapshot)
     }
 

@@ -1,11 +1,11 @@
 //! The embedder's side of reclaim: the owner of the pages.
 //!
 //! The embedder knows the mappings of a page, whether the page is dirty, where it is stored, and
-//! which references to it exist. Reclaim asks about many pages at a time. A page is named by its
-//! frame. All methods get slices of distinct frames with an answer slot for each, in the same
+//! which references to it exist. Reclaim asks about many pages at a time. A page is identified by
+//! its frame. All methods get slices of distinct frames, with an answer slot for each in the same
 //! order. The method must write every slot.
 //!
-//! The order of the calls is part of the contract. After each call, its answers can become stale in
+//! The order of the calls is part of the contract. After a call, its answers can become stale in
 //! one direction only:
 //!
 //! ```text
@@ -51,7 +51,7 @@ pub struct Reference {
     pub executable: bool,
     /// A mapping locks the page into memory.
     pub locked: bool,
-    /// The answer could not be found without waiting.
+    /// The uses could not be determined without waiting.
     pub contended: bool,
 }
 
@@ -138,9 +138,8 @@ pub enum Released {
 ///   leak, and stay isolated.
 #[allow(unsafe_code)]
 pub unsafe trait PageOwner<P: Platform>: Sync {
-    /// Tries to lock pages without waiting. The answer is `None` for a page that is locked
-    /// already. A locked page gets no new translations, and only the lock's holder may forget it, until it is
-    /// unlocked.
+    /// Tries to lock pages without waiting. The answer is `None` for a page that is locked already. Until the page is
+    /// unlocked, it gets no new translations, and only the holder of the lock may release it.
     fn lock(&self, frames: &[Pfn], out: &mut [Option<PageState>]);
 
     /// Unlocks pages.
@@ -150,18 +149,17 @@ pub unsafe trait PageOwner<P: Platform>: Sync {
     fn referenced(&self, frames: &[Pfn], out: &mut [Reference]);
 
     /// Removes all translations of locked pages, and adds each that a CPU may have cached to
-    /// `batch`. A page without a stored copy is assigned its place in the store (a swap slot) here.
+    /// `batch`. Assigns a place in the store (a swap slot) to each page without a stored copy.
     fn unmap(&self, frames: &[Pfn], batch: &mut Unmapping<'_, '_, '_, P>, out: &mut [Unmapped]);
 
-    /// Starts to write locked pages. No translation through which a CPU could write to them is
-    /// left. If the embedder maps such a page meanwhile, the embedder must keep the write correct.
+    /// Starts to write locked pages. No translation allows a CPU to store to them. If the embedder
+    /// maps such a page during the write, it must ensure that the write is correct.
     fn write_out(&self, frames: &[Pfn], out: &mut [WriteOut]);
 
-    /// Forgets locked pages. The steps for a page are: make sure that only the cache has a
-    /// reference; *then* make sure that the page is clean; then put the shadow in its place in the cache
-    /// (for [`Lru::refault`](super::Lru::refault) when the page is read again), and drop all other state
-    /// of the page. The order matters, because a reference that was dropped may have dirtied the
-    /// page before. Releasing a page also unlocks it.
+    /// Releases locked pages. The steps for a page are: check that only the cache has a reference; *then* check that
+    /// the page is clean; then store the shadow in its place in the cache (for [`Lru::refault`](super::Lru::refault)
+    /// when the page is read again), and drop all other state of the page. The order matters, because the holder of a
+    /// reference may have dirtied the page before it dropped the reference. Releasing a page also unlocks it.
     fn release(&self, frames: &[Pfn], shadows: &[Shadow], out: &mut [Released]);
 
     /// Whether anonymous pages can be swapped out: there is a swap area and it is not full.
@@ -170,12 +168,12 @@ pub unsafe trait PageOwner<P: Platform>: Sync {
     }
 
     /// Whether the embedder writes dirty pages of files in the background after
-    /// [`PageOwner::wake_writers`]. If not, reclaim writes each dirty page that it scans.
+    /// [`PageOwner::wake_writers`]. If not, reclaim writes the dirty pages that it scans.
     fn has_writers(&self) -> bool {
         false
     }
 
-    /// All pages of a cluster were dirty and not under write-back: the background writers should
-    /// start.
+    /// Called when all pages of a cluster were dirty and not under write-back: the background
+    /// writers should start.
     fn wake_writers(&self) {}
 }

@@ -45,8 +45,8 @@ impl<P: Platform> Page<'_, '_, P> {
     }
 
     /// Isolates the page if it is listed or pending. Under the LRU lock of its node. The caller
-    /// adds it to the count of isolated pages, together with others, because other CPUs read that
-    /// count often.
+    /// adds it to the count of isolated pages, for several pages at once, because other CPUs read
+    /// that count often.
     pub(super) fn isolate(&self, lists: &mut LockedLists<'_, '_, P>) -> bool {
         let is_listed = self.flags.place() == Place::Listed;
         if is_listed {
@@ -58,7 +58,7 @@ impl<P: Platform> Page<'_, '_, P> {
         true
     }
 
-    /// Forgets the page, or marks it for freeing if it is isolated. Returns the side that frees the frame.
+    /// Removes the page from reclaim, or marks it for freeing if it is isolated. Returns the side that frees the frame.
     /// Under the LRU lock of its node.
     pub(super) fn abandon(&self, lists: &mut LockedLists<'_, '_, P>) -> FreedBy {
         match self.flags.place() {

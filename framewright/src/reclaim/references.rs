@@ -1,9 +1,9 @@
-//! Checking references: what happens to a page that was used.
+//! Checking references: the treatment of pages that were used.
 //!
 //! A page that was used once since it became inactive is kept for one more round. A page that was
 //! used again, or through several mappings, becomes active. Executable pages of files become active
 //! after one use, because programs wait for them. A page of a file that was used one round ago is
-//! reclaimed if it is clean, but is not written for that.
+//! reclaimed only if it is clean; reclaim does not write it.
 
 use super::{Reference, flags::Flags};
 use crate::types::PageKind;
@@ -21,7 +21,8 @@ pub(super) enum ReferenceCheck {
     Keep,
 }
 
-/// Decides by the uses of a page since the last scan, and records these in its flags.
+/// Decides the treatment of a page by its uses since the last scan, and records the uses in its
+/// flags.
 pub(super) fn check_reference(
     flags: &Flags,
     reference: Reference,

@@ -1,4 +1,4 @@
-//! Reclaimed frames in the flush batch, and where they are freed to.
+//! Reclaimed frames in the flush batch, and their destination when they are freed.
 
 #![allow(unsafe_code)]
 
@@ -17,7 +17,7 @@ use crate::{
 pub(super) enum FreeTarget<'t, 'a, 'm, P: Platform> {
     /// The lists of the CPU.
     Token(&'t mut CpuToken<'a, 'm, P>),
-    /// The request that holds the CPU's token, if it will come for frames; the zones.
+    /// The request that holds the CPU's token, if it will take frames; otherwise the zones.
     Zones(Lru<'t, 'm, P>, CpuId),
 }
 
@@ -67,10 +67,9 @@ impl<'t, 'a, 'f, 'm, P: Platform> Retire<'t, 'a, 'f, 'm, P> {
         Self { batch, used: 0, capacity, target, freed: 0 }
     }
 
-    /// Makes space in the batch for pages that are to be retired with one flush. Returns the numbers
-    /// of mapped pages and of other pages that fit. They are at most those asked for.
-    /// The other pages come first. Mapped pages are limited by the bound on unflushed frames, so
-    /// their number may be 0.
+    /// Makes space in the batch for pages that are to be retired with one flush: at most `mapped` mapped pages and
+    /// `others` other pages. Returns the numbers that fit. Other pages take precedence. The bound on unflushed frames
+    /// limits mapped pages, so their number may be 0.
     pub(super) fn reserve(&mut self, mapped: usize, others: usize) -> (usize, usize) {
         let others = others.min(self.capacity);
         let mapped = mapped.min(self.capacity - others);
@@ -79,8 +78,8 @@ impl<'t, 'a, 'f, 'm, P: Platform> Retire<'t, 'a, 'f, 'm, P> {
         }
         let mut reserved = self.batch.reserve(mapped as u64);
         if reserved < mapped as u64 {
-            // The pages unmapped last may be deferred, and a flush for the oldest deferred frames
-            // makes space.
+            // Finishing may defer the pages unmapped last, and a flush for the oldest deferred
+            // frames makes space.
             self.finish();
             self.drain_some_deferred();
             reserved = self.batch.reserve(mapped as u64);
@@ -89,9 +88,8 @@ impl<'t, 'a, 'f, 'm, P: Platform> Retire<'t, 'a, 'f, 'm, P> {
         (reserved as usize, others)
     }
 
-    /// As [`Retire::reserve`] for mapped pages, if another CPU is about to make space but has not
-    /// finished. Also flushes, because flushing for a single page would cost as much and make no
-    /// space.
+    /// As [`Retire::reserve`] for mapped pages, for use while another CPU is making space. Flushes
+    /// for deferred frames, because a flush for a single page would cost as much and make no space.
     pub(super) fn reserve_with_flush(&mut self, mapped: usize) -> usize {
         self.drain_oldest_half();
         let reserved = self.batch.reserve(mapped.min(self.capacity) as u64) as usize;
@@ -99,8 +97,8 @@ impl<'t, 'a, 'f, 'm, P: Platform> Retire<'t, 'a, 'f, 'm, P> {
         reserved
     }
 
-    /// With lazy batching, finishes the batch, because other CPUs could lack its reservation while
-    /// this CPU scans. Other kinds of batches are filled instead.
+    /// With lazy batching, finishes the batch, because other CPUs may need its reservation while
+    /// this CPU scans. With other batching, the batch is filled further.
     pub(super) fn finish_if_lazy(&mut self) {
         if self.batch.flusher().tlb().tuning().batching == FlushBatching::Lazy {
             self.finish();
@@ -116,7 +114,7 @@ impl<'t, 'a, 'f, 'm, P: Platform> Retire<'t, 'a, 'f, 'm, P> {
         });
     }
 
-    /// The part of the batch to which the owner adds the translations that it removes.
+    /// The view of the batch to which the owner adds removed translations.
     pub(super) fn unmapping(&mut self) -> Unmapping<'_, 'f, 'm, P> {
         self.batch.unmapping()
     }
@@ -126,7 +124,7 @@ impl<'t, 'a, 'f, 'm, P: Platform> Retire<'t, 'a, 'f, 'm, P> {
         self.batch.flush_if_dirty();
     }
 
-    /// Flushes. To be called before unmapped pages are given back to their owner.
+    /// Flushes. To be called before unmapped pages are returned to their owner.
     pub(super) fn flush(&mut self) {
         self.batch.flush();
     }

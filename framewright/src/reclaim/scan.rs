@@ -12,7 +12,7 @@ use super::{node::Node, state::LruState};
 /// priority, so at 0 all of it is scanned.
 pub(super) const FIRST_PRIORITY: u32 = 12;
 
-/// The maximum of pages in a cluster. It bounds the arrays on the stack.
+/// The maximum number of pages in a cluster. It bounds the arrays on the stack.
 pub(super) const CLUSTER_MAX: usize = 64;
 
 /// The context that reclaims.
@@ -76,7 +76,7 @@ impl Progress {
     }
 }
 
-/// Counts of the pages of a scan, by what happened to them.
+/// Counts of the pages of a scan, by their state and treatment.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) struct ReclaimStat {
     pub(super) taken: u32,

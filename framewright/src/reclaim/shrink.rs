@@ -1,6 +1,6 @@
 //! Shrinking an inactive list: from isolation to free frames.
 //!
-//! A cluster of pages goes through the phases below in this order, which is the contract with the
+//! A cluster of pages passes the phases below in this order, which is the contract with the
 //! [`PageOwner`](super::PageOwner). A page that fails a phase is put back: on its list (*keep*), or
 //! on the active list (*activate*), so that it is not scanned again soon.
 //!
@@ -34,7 +34,7 @@ use super::{
     workingset::Shadow,
 };
 
-/// A cluster in the phases of reclaim. Each set has the pages to which its name applies.
+/// A cluster in the phases of reclaim. Each set contains the pages to which its name applies.
 struct Pass<'p> {
     scan: &'p ScanControl,
     cluster: &'p Cluster,
@@ -94,7 +94,7 @@ impl<P: Platform> Reclaim<'_, '_, P> {
             let mut reserved = retire.reserve(count(mapped), count(others));
             if reserved == (0, 0) {
                 if pass.released != 0 {
-                    // Another CPU is about to make space. These pages can be reclaimed later.
+                    // Another CPU is making space. These pages can be reclaimed later.
                     break;
                 }
                 reserved.0 = retire.reserve_with_flush(count(mapped));
@@ -272,8 +272,8 @@ impl<P: Platform> Reclaim<'_, '_, P> {
         }
     }
 
-    /// Whether reclaim writes a dirty page itself: always if it is anonymous; a page of a file only
-    /// if there are no background writers or these do not keep up.
+    /// Whether reclaim writes a dirty page itself: an anonymous page always; a page of a file only
+    /// if there are no background writers, or if they do not keep up.
     fn writes_itself(&self, pass: &Pass<'_>, flags: &Flags) -> bool {
         let node = self.state.node(pass.scan.node);
         pass.kind == PageKind::Anon

@@ -38,7 +38,7 @@ impl<'m, P: Platform> LruState<'m, P> {
         self.swap.store(can, Ordering::Relaxed);
     }
 
-    /// Announces that a request on a CPU will come for frames that are reclaimed from now on.
+    /// Announces that a request on a CPU will take frames that are reclaimed from now on.
     pub(crate) fn keep_reclaimed(&self, platform: &P, cpu: CpuId) {
         if let Some(batch) = self.batches.get(cpu.index()) {
             batch.with_kept(platform, KeptFrames::open);
@@ -52,8 +52,8 @@ impl<'m, P: Platform> LruState<'m, P> {
     }
 
     /// Keeps the first of `frames` for the CPU's request, as many as there is space for, if the
-    /// request will come for them. Returns how many were kept. The caller owned them as blocks of
-    /// order 0.
+    /// request will take them. Returns the number of kept frames. The caller owned them as blocks
+    /// of order 0.
     pub(super) fn keep(&self, platform: &P, cpu: CpuId, frames: &[Pfn]) -> usize {
         let batch = self.batches.get(cpu.index());
         batch.map_or(0, |batch| batch.with_kept(platform, |kept| kept.keep(frames)))

@@ -29,8 +29,8 @@ pub(super) struct Sweep {
 }
 
 impl<P: Platform> Reclaim<'_, '_, P> {
-    /// Scans the lists of a node as far as the priority says, or until enough was reclaimed, or
-    /// until `most` pages were scanned and not reclaimed.
+    /// Scans the lists of a node: up to the quota of the priority, until enough pages are
+    /// reclaimed, or until `most` pages were scanned and not reclaimed.
     pub(super) fn sweep(
         &self,
         scan: &ScanControl,
@@ -47,7 +47,7 @@ impl<P: Platform> Reclaim<'_, '_, P> {
         }
     }
 
-    /// Decides how many pages of each list are scanned.
+    /// Decides the number of pages of each list to scan.
     pub(super) fn begin_sweep(&self, scan: &ScanControl) -> Sweep {
         // Pages added recently are reclaimed last, so they matter only after the first priority.
         if scan.priority < scan.first {
@@ -66,7 +66,7 @@ impl<P: Platform> Reclaim<'_, '_, P> {
         }
     }
 
-    /// Scans a cluster of each list of which pages are left to scan. Returns whether the sweep has
+    /// Scans a cluster of each list that has pages left to scan. Returns whether the sweep has
     /// ended.
     pub(super) fn continue_sweep(
         &self,
@@ -79,7 +79,8 @@ impl<P: Platform> Reclaim<'_, '_, P> {
             self.end_sweep(scan, sweep, progress, retire);
             return true;
         }
-        // Then no other CPU interrupts this one for deferred frames, however long the sweep takes.
+        // Because of this, no other CPU must interrupt this one for deferred frames, even if the
+        // sweep takes long.
         self.tick(scan.cpu);
         let before = *progress;
         for (at, list) in LruList::EVICTABLE.into_iter().enumerate() {
@@ -147,8 +148,8 @@ impl<P: Platform> Reclaim<'_, '_, P> {
         if cluster.len() == 0 {
             return ReclaimStat::default();
         }
-        // If all pages are referenced, a request must not scan all of memory before it reclaims
-        // any.
+        // If all pages are referenced, a request must not scan the whole memory before it reclaims
+        // a page.
         let referenced_scan_max = u64::from(self.memory.tuning().reclaim.referenced_scan_max);
         let reclaims_used = scan.by == Reclaimer::Direct
             && scan.not_reclaimed + progress.not_reclaimed() >= referenced_scan_max;
@@ -177,20 +178,22 @@ impl<P: Platform> Reclaim<'_, '_, P> {
         seen
     }
 
-    /// Whether others have so many pages isolated that enough memory may be free when they have
-    /// finished. Never for background reclaim, which must not wait for requests that wait for it.
+    /// Whether others have isolated so many pages that enough memory may be free when they have
+    /// finished. `false` for background reclaim, which must not wait for requests, because they
+    /// wait for it.
     pub(super) fn too_many_isolated(&self, scan: &ScanControl, kind: PageKind) -> bool {
         if scan.by == Reclaimer::Kswapd {
             return false;
         }
         let node = self.state.node(scan.node);
         let inactive = node.pages(kind.inactive());
-        // Requests that may write stop earlier, for requests that hold file-system locks.
+        // Requests that may write pause earlier, so that requests of callers with file-system locks
+        // can continue.
         node.isolated(kind) > if scan.may_write { inactive >> 3 } else { inactive }
     }
 
-    /// After a sweep: records why pages were not reclaimed, and pauses if going on would be
-    /// useless.
+    /// Called after a sweep: records the reasons why pages were not reclaimed, and pauses if
+    /// another sweep would find the same.
     fn throttle(&self, scan: &ScanControl, seen: &ReclaimStat) {
         let kswapd_state = &self.state.node(scan.node).kswapd;
         if scan.by == Reclaimer::Kswapd {
@@ -216,7 +219,7 @@ fn wanted(left: &Quota, list: usize) -> bool {
     left[list] > 0 && LruList::EVICTABLE[list] != LruList::ActiveAnon
 }
 
-/// Reduces a sweep that has reclaimed enough. It ends for the kind with fewer pages left, and the
+/// Reduces a sweep that has reclaimed enough. The scan of the kind with fewer pages left ends. The
 /// other kind is scanned in the intended proportion to it. Returns `false` if no pages of one kind
 /// are left.
 fn adjust(left: &mut Quota, intended: &Quota) -> bool {

@@ -1,9 +1,9 @@
 //! Pauses of reclaim.
 //!
-//! If reclaim runs ahead of the store or of other reclaimers, it only takes CPU time from them. So it pauses:
-//! the embedder waits ([`Relief::pause`](crate::platform::Relief::pause)), and the library wakes it when the
-//! condition of the pause is met ([`Relief::resume`](crate::platform::Relief::resume)). No decision depends
-//! on the length of a pause.
+//! If reclaim waits for the store or for other reclaimers, further scans only take CPU time from them. So it pauses:
+//! the embedder waits ([`Relief::pause`](crate::platform::Relief::pause)), and the library wakes it when the condition
+//! of the pause is met ([`Relief::resume`](crate::platform::Relief::resume)). No decision depends on the length of a
+//! pause.
 //!
 //! | kind | ends when | woken by |
 //! |---|---|---|
@@ -111,7 +111,7 @@ impl<P: Platform> Reclaim<'_, '_, P> {
         self.pause(scan.cpu, scan.node, why, &|| is_written() || node.written() >= enough);
     }
 
-    /// Others have many pages isolated: pauses until some are put back.
+    /// Others have isolated many pages: pauses until some are put back.
     #[inline(never)]
     pub(super) fn pause_for_isolated(&self, scan: &ScanControl, kind: PageKind) {
         let is_over = || !self.too_many_isolated(scan, kind);
@@ -130,8 +130,8 @@ impl<P: Platform> Reclaim<'_, '_, P> {
         self.pause(scan.cpu, scan.node, Throttle::NoProgress, &|| node.stolen() != before);
     }
 
-    /// Leaves the last free memory to those that free some. If less than half of the reserve of a
-    /// node is free, the request wakes background reclaim and pauses once.
+    /// Leaves the last free frames to callers that free memory. If less than half of the reserve of
+    /// a node is free, the request wakes background reclaim and pauses once.
     #[inline(never)]
     pub(super) fn wait_for_reserve(&self, cpu: CpuId, node: NodeId, highest: ZoneKind) {
         let relief = self.memory.platform().relief();

@@ -1,4 +1,4 @@
-//! Waking background reclaim: what it is woken for, and when a node has enough free memory.
+//! Waking background reclaim: its requests, and the test whether a node has enough free memory.
 
 use crate::{
     platform::Platform,
@@ -40,13 +40,14 @@ impl KswapdState {
         }
     }
 
-    /// Adds a request: background reclaim works for the highest order and zone of all.
+    /// Adds a request. Background reclaim works for the highest order and the highest zone of all
+    /// requests.
     pub(super) fn request(&self, order: Order, highest: ZoneKind) {
         self.highest.fetch_max(highest as u32, Ordering::AcqRel);
         self.order.fetch_max(u32::from(order.get()) + 1, Ordering::AcqRel);
     }
 
-    /// Takes the requests.
+    /// Removes and returns the requests.
     pub(super) fn take(&self) -> Option<(Order, ZoneKind)> {
         let order = self.order.swap(0, Ordering::AcqRel).checked_sub(1)?;
         let highest = self.highest.swap(0, Ordering::AcqRel) as usize;
@@ -104,8 +105,8 @@ impl KswapdState {
 
 impl<P: Platform> Reclaim<'_, '_, P> {
     /// Records that a request for `order` in zones up to `highest` found the node short of memory.
-    /// Returns whether the embedder must wake background reclaim. That is not necessary if it is
-    /// working, if enough is free after all, or if the node is hopeless.
+    /// Returns whether the embedder must wake background reclaim. Waking it is not necessary if it
+    /// is working, if the node has enough free memory, or if the node is hopeless.
     pub fn wake(&self, node: NodeId, order: Order, highest: ZoneKind) -> bool {
         if !self.has_node(node) {
             return false;
@@ -155,8 +156,7 @@ impl<P: Platform> Reclaim<'_, '_, P> {
         let mut any = false;
         zones.any(|zone| {
             any = true;
-            // Pages that a lower zone keeps back are not free for a request that could use a higher
-            // zone.
+            // The lowmem reserve of a zone is not free for a request that could use a higher zone.
             zone.may_take(order, access)
         }) || !any
     }

@@ -1,10 +1,10 @@
-//! Workingset detection: how long ago was a page evicted that is read again now?
+//! Workingset detection: the time since the eviction of a page that is read again.
 //!
-//! An eviction leaves a [`Shadow`] in place of the page. It has the value of the node's clock,
-//! which counts evictions and activations. When the page is read again, the difference of the clock
-//! is the *refault distance*: how many more pages the inactive list would have needed to keep the
-//! page. If there are at least as many active pages, then evicting some of those would have been
-//! better. So the page is activated at once, and competes with them.
+//! An eviction leaves a [`Shadow`] in place of the page. It contains the value of the node's clock,
+//! which counts evictions and activations. When the page is read again, the advance of the clock is
+//! the *refault distance*: with so many more pages on the inactive list, the page would not have
+//! been evicted. If there are at least as many active pages, it would have been better to evict
+//! some of those. So the page is activated at once, and competes with them.
 
 use crate::{
     observe::NodeStat,
@@ -14,8 +14,8 @@ use crate::{
 
 use super::{Lru, PageKind, node::Node};
 
-/// The value that an evicted page leaves. The embedder keeps it in place of the page, and passes it
-/// back when the page is read again. Every value is valid.
+/// The record of an evicted page. The embedder stores it in place of the page, and passes it back
+/// when the page is read again. Every value is valid.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Hash)]
 #[repr(transparent)]
 pub struct Shadow(u64);

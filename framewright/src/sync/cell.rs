@@ -4,8 +4,8 @@
 
 use core::cell::UnsafeCell;
 
-/// Data that one side at a time may use. A lock, or the owner protocol of the per-CPU lists, decides
-/// which side; this type does not check it.
+/// Data that only one thread may use at a time. A lock, or the owner protocol of the per-CPU lists, ensures this; the
+/// type does not check it.
 pub(crate) struct ExclusiveCell<T>(UnsafeCell<T>);
 
 // SAFETY: the only access is `with_mut`, and its callers prove exclusion. Several threads use the

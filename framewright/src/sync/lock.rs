@@ -72,8 +72,8 @@ unsafe impl<P: LockWait> RawLock<P> for SpinFlag {
 
 /// A ticket lock: callers get the lock in the order in which they asked for it.
 ///
-/// All that wait read the same word. Beyond some tens of CPUs that contend, a queue in which each waits on a word of
-/// its own is faster. On virtual CPUs that the host may stop, the next in order may not be running.
+/// All waiters read the same word. With more than some tens of contending CPUs, a queue lock, in which each waiter
+/// reads its own word, is faster. If the host can preempt virtual CPUs, the next waiter in order may not be running.
 pub struct TicketLock {
     /// The next ticket.
     next: AtomicU32,

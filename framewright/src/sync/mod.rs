@@ -43,7 +43,7 @@ pub(crate) fn compiler_fence(order: Ordering) {
     loom::sync::atomic::fence(order);
 }
 
-/// Words in a `static`, which are made in a constant. Model checkers do not explore them.
+/// Words of a `static`, which constant expressions initialise. Model checkers do not explore them.
 pub(crate) use core::sync::atomic::{AtomicBool as StaticBool, AtomicU8 as StaticU8};
 
 #[cfg(framewright_tso)]

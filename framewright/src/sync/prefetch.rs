@@ -4,7 +4,7 @@
 
 use core::marker::PhantomData;
 
-/// The address of an array of `T`, for prefetches only. It cannot be read through.
+/// The address of an array of `T`, for prefetches only. It gives no access to the items.
 pub(crate) struct Address<T> {
     start: usize,
     items: PhantomData<fn() -> T>,

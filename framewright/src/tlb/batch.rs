@@ -33,9 +33,9 @@ pub struct Translation<'t> {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct BatchSlot {
     pfn: Pfn,
-    /// Translations to the frame were removed and are not flushed.
+    /// Translations to the frame were removed and are not yet flushed.
     pending: bool,
-    /// The frame was given to the batch and has no other owner.
+    /// The batch owns the frame.
     retired: bool,
 }
 
@@ -50,9 +50,9 @@ pub struct Flushed<'b>(core::marker::PhantomData<&'b mut ()>);
 /// Reclaim uses a batch in these steps:
 /// 1. Unmap: the embedder calls [`FlushBatch::add`] for every translation that it removes.
 /// 2. Before any page is written out: [`FlushBatch::flush_if_dirty`].
-/// 3. Give the batch the frames that have no owner any more: [`FlushBatch::retire`].
+/// 3. Transfer the frames that have no other owner to the batch: [`FlushBatch::retire`].
 /// 4. Before the other pages are released, and at the end: [`FlushBatch::finish`]. It flushes or
-///    defers, and hands out the frames that may be freed. Nothing else hands out frames.
+///    defers, and returns the frames that may be freed. No other method returns frames.
 ///
 /// Migration calls [`FlushBatch::flush`] between unmapping and copying.
 ///
@@ -66,16 +66,16 @@ pub struct FlushBatch<'f, 'm, P: Platform> {
     used: usize,
     /// Number of pending frames.
     pending: u64,
-    /// Number of unflushed frames that this batch may have, including pending ones. It is reserved from
-    /// the bound that all batches share.
+    /// Number of unflushed frames that this batch may have, including pending ones. They are reserved within the bound
+    /// that all batches share.
     reserved: u64,
     /// CPUs that may have cached pending translations.
     cpus: CpuMask,
-    /// A CPU that has flushed everything since this epoch has no pending translation cached.
+    /// CPUs that have flushed everything since this epoch have no pending translation cached.
     epoch: u64,
     /// The scope that covers all pending translations.
     scope: Option<Scope>,
-    /// Some pending translations were dirty, or stores through them are still possible.
+    /// Some pending translations were dirty, or allow stores even now.
     dirty: bool,
 }
 
@@ -106,7 +106,7 @@ impl<'f, 'm, P: Platform> FlushBatch<'f, 'm, P> {
         self.flusher
     }
 
-    /// The part of the batch that is passed to the owner of pages: it can add translations, and do nothing else.
+    /// The view of the batch for the owner of pages, which can only add translations.
     pub fn unmapping(&mut self) -> Unmapping<'_, 'f, 'm, P> {
         Unmapping::new(self)
     }
@@ -130,9 +130,8 @@ impl<'f, 'm, P: Platform> FlushBatch<'f, 'm, P> {
         self.dirty
     }
 
-    /// Reserves up to `frames` more unflushed frames. Their number is bounded for all batches and
-    /// deferred frames together. Returns the number reserved. Pages that are unmapped beyond that number
-    /// are flushed one by one.
+    /// Reserves up to `frames` more unflushed frames, within the bound for all batches and deferred frames together.
+    /// Returns the number of reserved frames. Pages that are unmapped beyond that number are flushed one by one.
     pub(crate) fn reserve(&mut self, frames: u64) -> u64 {
         let Flusher { tlb, .. } = self.flusher;
         if tlb.tuning.batching == FlushBatching::Off {
@@ -182,8 +181,8 @@ impl<'f, 'm, P: Platform> FlushBatch<'f, 'm, P> {
         self.dirty |= dirty;
     }
 
-    /// Gives a block of order 0 to the batch. The embedder has removed all references to it; only stale
-    /// translations are left. [`FlushBatch::finish`] hands the block out when these are flushed.
+    /// Transfers a block of order 0 to the batch. The embedder has removed all references to it; only stale
+    /// translations are left. [`FlushBatch::finish`] returns the block when these are flushed.
     ///
     /// # Errors
     ///
@@ -235,10 +234,9 @@ impl<'f, 'm, P: Platform> FlushBatch<'f, 'm, P> {
         }
     }
 
-    /// Finishes the batch: flushes it, or defers frames whose flush can be deferred. Then hands out
-    /// the retired frames to which no CPU has a cached translation any more, including frames that other
-    /// batches deferred.
-    /// `free` owns the frames that it receives. No lock is held during the call.
+    /// Finishes the batch: flushes it, or defers frames whose flush can be deferred. Then passes the retired frames
+    /// that no CPU has cached any more to `free`, including frames that other batches deferred. `free` owns the frames
+    /// that it receives. No lock is held during the call.
     pub fn finish(&mut self, free: &mut dyn FnMut(Blocks<'_, 'm, P>)) {
         let memory = self.flusher.memory;
         self.finish_frames(&mut receiver(memory, free));
@@ -283,7 +281,7 @@ impl<'f, 'm, P: Platform> FlushBatch<'f, 'm, P> {
     }
 
     /// Whether the other CPUs have flushed everything since these translations were removed. If so,
-    /// this CPU flushes too.
+    /// this method also flushes this CPU.
     fn was_flushed_meanwhile(&self) -> bool {
         let Flusher { tlb, cpu, .. } = self.flusher;
         let mut not_flushed = match tlb.tuning.batching {
@@ -302,15 +300,15 @@ impl<'f, 'm, P: Platform> FlushBatch<'f, 'm, P> {
         self.defer_slots(|slot| slot.pending, most)
     }
 
-    /// Defers the frames of the slots for which `which` is true, if the bound allows that for all of
-    /// them. Returns whether they were deferred.
+    /// Defers the frames of the slots that `which` selects, if the bound allows it for all of them. Returns whether
+    /// they were deferred.
     fn defer_slots(&self, which: fn(&BatchSlot) -> bool, most: u64) -> bool {
         let frames = self.used().iter().filter(|slot| which(slot)).map(|slot| slot.pfn);
         self.flusher.defer(&self.cpus, most, frames)
     }
 
-    /// Hands out the remaining frames, all of which are retired. If the receiver panics, it owns
-    /// the frames that it was given, and the batch keeps the others.
+    /// Passes the remaining frames, which are all retired, to `free`. If `free` panics, it owns the
+    /// frames that it received, and the batch keeps the others.
     fn hand_out(&mut self, free: &mut dyn FnMut(&[Pfn])) {
         let mut all = HandedOut { batch: self, count: 0 };
         while let Some((chunk, count)) = all.next() {
@@ -416,7 +414,7 @@ impl<P: Platform> Drop for FlushBatch<'_, '_, P> {
     }
 }
 
-/// The first frames of a batch, which the receiver owns now. Dropping this removes them from the
+/// The first frames of a batch. The receiver owns them. Dropping this value removes them from the
 /// batch.
 struct HandedOut<'b, 'f, 'm, P: Platform> {
     batch: &'b mut FlushBatch<'f, 'm, P>,

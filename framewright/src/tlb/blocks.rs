@@ -8,8 +8,8 @@ use crate::{
     types::{Block, CpuId, Order, Pfn},
 };
 
-/// Blocks of order 0 that no CPU has a translation to any more. The iterator passes their ownership
-/// to the caller one by one; dropping it frees the rest to their zones.
+/// Blocks of order 0 without a translation on any CPU. The iterator passes their ownership to the
+/// caller one by one; dropping it frees the rest to their zones.
 pub struct Blocks<'r, 'm, P: Platform> {
     memory: &'r MemoryCore<'m, P>,
     frames: &'r [Pfn],

@@ -2,10 +2,10 @@
 //!
 //! # Theory of operation
 //!
-//! A request is one word with a state. A request for some pages also says which pages. If a sender
-//! finds a request that the CPU has not taken yet, it widens the request to *everything* and sends
-//! no interrupt. The interrupt of the first sender is enough, because the CPU takes the request
-//! before it reads the epoch and flushes.
+//! A request is one word with a state. A request for pages also names the pages. If a sender finds
+//! a request that the CPU has not taken yet, it widens the request to *everything* and sends no
+//! interrupt. The interrupt of the first sender is enough, because the CPU takes the request before
+//! it reads the epoch and flushes.
 //!
 //! ```text
 //!  IDLE ── post pages ──► WRITING ──────► PAGES ── take ──► READING ──► IDLE
@@ -18,20 +18,20 @@
 //! ```
 //!
 //! The sender that moves the word out of IDLE sends the interrupt, and is the only writer of the
-//! pages until they are written. If the CPU looks at the word before that, it finds nothing to do,
-//! because its interrupt is still to come. Every transition is an atomic exchange. So a CPU that
-//! takes a request sees everything that its senders did before.
+//! pages until they are written. If the CPU reads the word before that, it finds nothing to do; its
+//! interrupt follows. Every transition is an atomic exchange. So a CPU that takes a request sees
+//! everything that its senders did before.
 //!
-//! The same word has the number of the request, which counts the requests taken before. Senders
-//! wait for this number. (An epoch would not be enough: since that epoch began, the CPU may have
-//! served a request for other pages that was posted before.)
+//! The same word contains the number of the request, which counts the requests taken before.
+//! Senders wait for this number. (An epoch would not suffice: since that epoch began, the CPU may
+//! have served an earlier request, for other pages.)
 //!
 //! Only one call at a time serves a CPU. Two calls would take two requests, and the first to end
 //! would mark both as served. A call that finds another in progress returns at once; the call in
 //! progress then looks for requests again before it ends.
 //!
-//! If the embedder panics while it flushes, the request counts as taken and not as served. The next call
-//! flushes everything, and thereby serves that request as well.
+//! If the embedder panics during a flush, the request counts as taken, not as served. The next call flushes everything,
+//! and thereby also serves that request.
 
 use super::Scope;
 use crate::{
@@ -110,18 +110,19 @@ pub(crate) struct CpuFlushes<P: Platform> {
     pub(super) counters: TlbCounters,
 }
 
-/// A call that serves a CPU. If the embedder panics during the call, dropping this value leaves all posted
-/// requests to the next call. Otherwise requests whose interrupts came during this call would never be served.
+/// A call that serves a CPU. If the embedder panics during the call, dropping this value leaves all posted requests to
+/// the next call. Otherwise requests whose interrupts arrived during this call would never be served.
 struct Serving<'c, P: Platform> {
     cpu: &'c CpuFlushes<P>,
     platform: &'c P,
-    /// The calls since this one began, including it, whose requests this call has looked for.
+    /// The number of calls since this one began, including it, whose requests this call has
+    /// searched for.
     came: u32,
 }
 
 impl<P: Platform> Serving<'_, P> {
-    /// Ends the call, unless other calls have come meanwhile. Returns whether it has ended. The
-    /// requests of those other calls were posted before them, so another look finds the requests.
+    /// Ends the call, unless other calls were made meanwhile. Returns whether it has ended. The
+    /// requests of those other calls were posted before them, so another search finds the requests.
     fn ends(&mut self) -> bool {
         let serving = &self.cpu.serving;
         match serving.compare_exchange(self.came, 0, Ordering::AcqRel, Ordering::Acquire) {

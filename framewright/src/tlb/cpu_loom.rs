@@ -45,7 +45,7 @@ impl Model {
         });
     }
 
-    /// Unmaps a page, and flushes as `scope` says.
+    /// Unmaps a page, and flushes `scope`.
     fn unmap(&self, page: usize, scope: Scope) {
         self.entries[page].store(0, Relaxed);
         let number = self.ask(page, scope);

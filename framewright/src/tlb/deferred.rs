@@ -1,12 +1,12 @@
-//! Deferred frees: frames that wait until CPUs have flushed anyway.
+//! Deferred frees: frames that are freed after CPUs have flushed for other reasons.
 //!
-//! The frames are in groups, oldest first. A group has the CPUs that may have cached translations
-//! to its frames, and the epoch since which these CPUs must have flushed everything. Epochs are
-//! assigned under the lock, so they ascend. Frames for the same CPUs join the youngest group, and
-//! its older frames then wait until the epoch of the newer ones. This is needed because batches may
-//! have a page or two: with a group for each, the ring of groups would be full long before the ring
-//! of frames. A group can have only a share of all frames. Frames for different CPUs join a group
-//! only if the ring of groups is full.
+//! The frames are in groups, oldest first. A group records the CPUs that may have cached
+//! translations to its frames, and the epoch since which these CPUs must have flushed everything.
+//! Epochs are assigned under the lock, so they ascend. Frames for the same CPUs join the youngest
+//! group, and its older frames then wait until the epoch of the newer ones. This is needed because
+//! batches may have only a page or two: with a group for each, the ring of groups would be full
+//! long before the ring of frames. The size of a group is limited to a share of all frames. Frames
+//! for different CPUs join a group only if the ring of groups is full.
 //!
 //! When the deferred frames reach three quarters of their maximum, one CPU flushes for the older
 //! half of them. It interrupts only the CPUs that have not flushed since these frames were
@@ -47,11 +47,11 @@ impl Published {
     }
 }
 
-/// Frames that are passed on at a time, with one hold of this lock and one of the zone lock.
+/// Frames that are freed together, under one hold of this lock and one of the zone lock.
 pub(super) const CHUNK: usize = 64;
 
-/// Groups that one flush considers. Two consecutive groups for the same CPUs together exceed one
-/// such share of all frames, so this many groups have half of the frames.
+/// Groups that one flush considers. Two consecutive groups for the same CPUs have together more
+/// than one such share of all frames, so this many groups have half of the frames.
 const GROUPS_PER_FLUSH: usize = 16;
 
 /// Deferred frames and their groups: two ring buffers in metadata.
@@ -69,8 +69,8 @@ pub(crate) struct DeferredFrees<'m> {
 }
 
 impl<'m> DeferredFrees<'m> {
-    /// The number of groups for `frames` frames. It suffices if consecutive groups are for
-    /// different CPUs and most frames come in batches.
+    /// The number of groups for `frames` frames. It suffices even if consecutive groups are for
+    /// different CPUs, if most frames are deferred in batches.
     pub(crate) const fn groups_for(frames: usize) -> usize {
         frames.div_ceil(16)
     }
@@ -201,8 +201,8 @@ impl<'m> DeferredFrees<'m> {
 }
 
 impl<P: Platform> Flusher<'_, '_, P> {
-    /// Defers the free of frames that `cpus` may have cached. Returns `false` if too many frames
-    /// are deferred already.
+    /// Defers the free of frames that `cpus` may have cached. Returns `false` if more than `most`
+    /// frames would be deferred.
     pub(super) fn defer(
         &self,
         cpus: &CpuMask,
@@ -222,7 +222,7 @@ impl<P: Platform> Flusher<'_, '_, P> {
         true
     }
 
-    /// Passes deferred frames to `free` that no CPU has cached any more. Returns their number.
+    /// Passes the deferred frames that no CPU has cached any more to `free`. Returns their number.
     pub(crate) fn drain_flushed_frames(&self, free: &mut dyn FnMut(&[Pfn])) -> u64 {
         let (mut released, mut flushed_epoch) = (0, 0);
         while self.tlb.deferred() > 0 {
@@ -247,10 +247,10 @@ impl<P: Platform> Flusher<'_, '_, P> {
         released
     }
 
-    /// Flushes for the older half of the deferred frames, then does what
-    /// [`Flusher::drain_flushed_frames`] does. The flush goes only to CPUs that have not flushed
-    /// since these frames were deferred. The younger half waits longer, so that CPUs can flush for
-    /// other reasons.
+    /// Flushes for the older half of the deferred frames, then calls
+    /// [`Flusher::drain_flushed_frames`]. Only CPUs that have not flushed since these frames were
+    /// deferred are flushed. The younger half waits longer, so that CPUs can flush for other
+    /// reasons.
     pub(super) fn flush_oldest_half(&self, free: &mut dyn FnMut(&[Pfn])) -> u64 {
         let mut groups = [DeferredGroup::EMPTY; GROUPS_PER_FLUSH];
         let count =
@@ -267,9 +267,9 @@ impl<P: Platform> Flusher<'_, '_, P> {
         self.drain_flushed_frames(free)
     }
 
-    /// If more than `most` frames are deferred, passes those to `free` that need no flush. If too
-    /// many are left, flushes for some. One CPU at a time does that; meanwhile other CPUs continue,
-    /// as long as more frames may be deferred.
+    /// If more than `most` frames are deferred, passes the frames that need no flush to `free`. If
+    /// more than `most` are left, flushes for some. Only one CPU does this at a time; meanwhile
+    /// other CPUs can defer more frames, up to the maximum.
     pub(crate) fn limit_deferred(&self, most: u64, free: &mut dyn FnMut(&[Pfn])) {
         let tlb = self.tlb;
         if tlb.deferred() <= most {
@@ -282,13 +282,14 @@ impl<P: Platform> Flusher<'_, '_, P> {
         }
     }
 
-    /// Whether every CPU of a group has flushed since, or will before it uses its old entries.
+    /// Whether every CPU of a group has flushed since the group's epoch, or will flush before it
+    /// uses old entries.
     fn is_flushed(&self, group: &DeferredGroup) -> bool {
         let not_flushed = self.not_flushed(group);
         not_flushed.is_empty() || self.tlb.not_lazy(self.shootdown, &not_flushed).is_empty()
     }
 
-    /// The CPUs of a group that have not flushed since.
+    /// The CPUs of a group that have not flushed since its epoch.
     fn not_flushed(&self, group: &DeferredGroup) -> CpuMask {
         match self.tlb.tuning.batching {
             FlushBatching::Lazy => self.tlb.not_flushed(&group.cpus, group.epoch),
@@ -320,8 +321,8 @@ impl<P: Platform> Flusher<'_, '_, P> {
 struct TryGuard<'a>(&'a AtomicBool);
 
 impl<'a> TryGuard<'a> {
-    /// Takes the flag, unless it is taken. Constructed lazily: dropping a second guard would clear
-    /// the flag of the first.
+    /// Sets the flag; `None` if it is set already. The guard is constructed only on success,
+    /// because dropping it clears the flag.
     fn take(flag: &'a AtomicBool) -> Option<Self> {
         (!flag.swap(true, Ordering::Acquire)).then(|| Self(flag))
     }

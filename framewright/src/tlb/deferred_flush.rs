@@ -6,31 +6,31 @@ use crate::{
     types::MemoryTag,
 };
 
-/// Deferred flushes that concern one address space, or the contents of one file. The embedder keeps
-/// one of these per address space and one per file.
+/// Deferred flushes that concern one address space, or the contents of one file. The embedder has
+/// one per address space and one per file.
 ///
-/// [`FlushBatch::add`](super::FlushBatch::add) records what is deferred, and
-/// [`Flusher::flush_deferred`](super::Flusher::flush_deferred) flushes it. A comparison of two
-/// numbers tells whether anything is pending.
+/// [`FlushBatch::add`](super::FlushBatch::add) records removed translations, and
+/// [`Flusher::flush_deferred`](super::Flusher::flush_deferred) flushes them. A comparison of two
+/// numbers tells whether a flush is pending.
 ///
-/// A deferred flush belongs to the first memory whose batch records something in it, because the epochs are
-/// those of that memory. An address space or a file with pages of several memories needs one for each. With
-/// another memory it defers nothing: a batch flushes at once, and [`Flusher::flush_deferred`](super::Flusher::flush_deferred)
-/// flushes everything each time and leaves the pending flush of the first memory as it is. It must not be kept for
-/// a memory that is made later.
+/// A deferred flush belongs to the first memory whose batch records something in it, because the epochs are those of
+/// that memory. An address space or a file with pages of several memories needs one for each. With another memory it
+/// defers nothing: a batch flushes at once, and [`Flusher::flush_deferred`](super::Flusher::flush_deferred) flushes
+/// everything each time and leaves the flush of the first memory pending. After the first memory is dropped, the value
+/// must not be used with a later one.
 ///
 /// The embedder calls `flush_deferred` with the value
 /// * of an **address space** after it has taken the page-table lock, and before it relies on clear
 ///   entries, because a batch that is not flushed, or whose frames are deferred, may have cleared
-///   them. That is before it returns from unmapping, protecting or moving pages, before addresses
-///   are reused, and before it installs an entry that allows stores;
-/// * of a **file** while it holds the lock that keeps pages of the file from being installed:
-///   before a write, a writable mapping, truncation, or invalidation of any of its pages.
+///   them: before it returns from unmapping, protecting or moving pages, before addresses are
+///   reused, and before it installs an entry that allows stores;
+/// * of a **file** under the lock that prevents pages of the file from being mapped: before a
+///   write, a writable mapping, truncation, or invalidation of any of its pages.
 #[derive(Debug)]
 pub struct DeferredFlush {
     /// The address that identifies the memory of this flush; 0: none yet.
     memory: AtomicU64,
-    /// A CPU that has flushed everything since this epoch has no such entry cached.
+    /// CPUs that have flushed everything since this epoch have no such entry cached.
     epoch: AtomicU64,
     /// Everything before this epoch is flushed.
     flushed_epoch: AtomicU64,

@@ -1,16 +1,16 @@
-//! The epoch: tells which page-table changes a full flush of a CPU covers.
+//! The epoch: a number that tells which page-table changes a full flush of a CPU covers.
 //!
 //! # Why a comparison is enough
 //!
 //! Code changes a page table and then asks which epoch to wait for. A CPU reads the epoch, then
 //! flushes and walks page tables anew. If the CPU has read the awaited epoch or a later one, its
-//! walks came after the change:
+//! walks were after the change:
 //!
 //! * [`Epoch::advance`] begins an epoch after the change, and the CPU has read that epoch. Both
 //!   accesses are atomic and ordered, so the CPU's walks see the change.
-//! * [`Epoch::next`] names the epoch after the current one and does not begin it. It is begun after
-//!   it was named, on whichever CPU. Fences make sure that no walk after the CPU's read of that
-//!   epoch misses a change from before the naming.
+//! * [`Epoch::next`] returns the number of the epoch after the current one and does not begin that
+//!   epoch. Any CPU may begin it later. Fences ensure that no walk after the CPU's read of that
+//!   epoch misses a change made before the call.
 
 use crate::sync::{AtomicU64, Ordering, fence};
 

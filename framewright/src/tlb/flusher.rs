@@ -1,4 +1,4 @@
-//! The view of one CPU: flushes, pending flushes, requests of other CPUs.
+//! The TLB flushes of one CPU: its own, pending ones, and requests of other CPUs.
 
 use super::{
     BatchSlot, Blocks, CpuMask, DeferredFlush, FlushBatch, Scope, Shootdown, Tlb, blocks::receiver,
@@ -12,11 +12,11 @@ use crate::{
     types::{CpuId, Event, FlushReason, Pfn},
 };
 
-/// The TLB flushes of one CPU, made by [`Memory::flusher`](crate::Memory::flusher). Copying it
-/// costs as little as copying references.
+/// The TLB flushes of one CPU, made by [`Memory::flusher`](crate::Memory::flusher). A copy costs no
+/// more than a copy of references.
 ///
-/// A flush may wait for other CPUs. So it is called on the CPU of the flusher, with interrupts
-/// enabled, and without any lock that an interrupt handler takes.
+/// A flush may wait for other CPUs. So the caller runs on the CPU of the flusher, with interrupts
+/// enabled, and holds no lock that an interrupt handler takes.
 pub struct Flusher<'f, 'm, P: Platform> {
     pub(super) tlb: &'f Tlb<'m, P>,
     pub(super) platform: &'f P,
@@ -33,7 +33,7 @@ impl<P: Platform> Clone for Flusher<'_, '_, P> {
 
 impl<P: Platform> Copy for Flusher<'_, '_, P> {}
 
-/// Interrupts are masked on this CPU until this value is dropped, also if the embedder panics.
+/// Masks interrupts on this CPU until the value is dropped, also if the embedder panics.
 struct Masked<'p, P: Platform> {
     platform: &'p P,
     irq: Option<P::Irq>,
@@ -75,19 +75,19 @@ impl<'f, 'm, P: Platform> Flusher<'f, 'm, P> {
         self.tlb
     }
 
-    /// Makes an empty batch that keeps its state in `slots`. Its capacity is the number of slots or
+    /// Returns an empty batch with its state in `slots`. Its capacity is the number of slots or
     /// [`TlbTuning::batch`](crate::tuning::TlbTuning), whichever is less.
     pub fn batch(&self, slots: &'f mut [BatchSlot]) -> FlushBatch<'f, 'm, P> {
         FlushBatch::new(*self, slots)
     }
 
-    /// Makes an empty batch with the capacity of `slots`. Migration uses it, because it keeps the
-    /// pages that it unmaps locked until they are flushed.
+    /// Returns an empty batch with the capacity of `slots`. For migration, which holds the locks of
+    /// unmapped pages until the flush.
     pub(crate) fn batch_with_all_slots(&self, slots: &'f mut [BatchSlot]) -> FlushBatch<'f, 'm, P> {
         FlushBatch::with_all_slots(*self, slots)
     }
 
-    /// The capacity of a batch with so many slots, in frames.
+    /// The capacity of a batch with `slots` slots, in frames.
     pub(crate) fn batch_capacity(&self, slots: usize) -> usize {
         slots.min(self.tlb.batch as usize)
     }
@@ -107,7 +107,7 @@ impl<'f, 'm, P: Platform> Flusher<'f, 'm, P> {
         others.iter().for_each(|cpu| self.wait_for(cpu, || false));
     }
 
-    /// Makes the pending flush of an address space or a file. When this returns, no CPU has stale
+    /// Performs the pending flush of an address space or a file. After the call, no CPU has stale
     /// entries of it. Returns whether a flush was necessary.
     pub fn flush_deferred(&self, deferred: &DeferredFlush) -> bool {
         if !deferred.is_pending() {
@@ -128,11 +128,11 @@ impl<'f, 'm, P: Platform> Flusher<'f, 'm, P> {
         self.flush_here(Scope::Everything, FlushReason::Local);
     }
 
-    /// Flushes everything on this CPU if at least a quarter of [`Tlb::deferred_max`] frames are
-    /// deferred and some of these may wait for this CPU. Returns whether it flushed. To be called when
-    /// this CPU is in the kernel anyway, in a page fault or a timer tick: then CPUs that are never
-    /// idle are not interrupted for deferred frames either. Costs a few loads if there is nothing
-    /// to do. Does nothing where a flush interrupts other CPUs ([`Shootdown::has_local_flush`]).
+    /// Flushes everything on this CPU if at least a quarter of [`Tlb::deferred_max`] frames are deferred and some of
+    /// these may wait for this CPU. Returns whether it flushed. To be called when this CPU is in the kernel anyway, in
+    /// a page fault or a timer tick, so that even CPUs that are never idle need not be interrupted for deferred frames.
+    /// Costs a few loads if there is nothing to do. Does nothing if a flush interrupts other CPUs
+    /// ([`Shootdown::has_local_flush`]).
     pub fn tick(&self) -> bool {
         let Tlb { published, tuning, .. } = self.tlb;
         if tuning.batching != FlushBatching::Lazy
@@ -153,13 +153,13 @@ impl<'f, 'm, P: Platform> Flusher<'f, 'm, P> {
 
     /// Runs `flush` and records that this CPU has flushed everything, so that no CPU has to
     /// interrupt it for entries removed before the call. `flush` loads another address space, or
-    /// compares generations and flushes if necessary. Interrupts are masked, or handlers do not use
-    /// old entries either.
+    /// compares generations and flushes if necessary. The caller has masked interrupts, unless
+    /// interrupt handlers use no old entries.
     ///
     /// # Safety
     ///
     /// After `flush`, the CPU of this flusher has no translation that was removed before the call.
-    /// Frames are freed because of this.
+    /// The library frees frames that rely on this.
     #[allow(unsafe_code)]
     pub unsafe fn record_full_flush<R>(&self, flush: impl FnOnce() -> R) -> R {
         let epoch = self.tlb.epoch.read();
@@ -181,8 +181,8 @@ impl<'f, 'm, P: Platform> Flusher<'f, 'm, P> {
         cpu.serve(self.platform, |scope| self.flush_here(scope, FlushReason::RemoteShootdown));
     }
 
-    /// Passes deferred frames to `free` that no CPU has cached any more, without a flush. Returns
-    /// their number. The frames were [retired](FlushBatch::retire) or reclaimed.
+    /// Passes the deferred frames that no CPU has cached any more to `free`, without a flush.
+    /// Returns their number. The frames were [retired](FlushBatch::retire) or reclaimed.
     pub fn drain_flushed(&self, free: &mut dyn FnMut(Blocks<'_, 'm, P>)) -> u64 {
         self.drain_flushed_frames(&mut receiver(self.memory, free))
     }
@@ -264,7 +264,7 @@ impl<'f, 'm, P: Platform> Flusher<'f, 'm, P> {
         }
     }
 
-    /// Waits until `cpu` has served the latest request to it, or `is_exempt` says that it need not.
+    /// Waits until `cpu` has served the latest request to it, or until `is_exempt` returns `true`.
     fn wait_for(&self, cpu: CpuId, is_exempt: impl Fn() -> bool) {
         let Some(state) = self.tlb.cpu(cpu) else { return };
         let number = state.posted();

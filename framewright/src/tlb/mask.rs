@@ -2,7 +2,7 @@
 
 use crate::types::CpuId;
 
-/// The number of CPUs that a memory can have at most, which is the capacity of a [`CpuMask`].
+/// The maximum number of CPUs of a memory: the capacity of a [`CpuMask`].
 pub const MAX_CPUS: usize = 1024;
 
 /// Words of a [`CpuMask`].

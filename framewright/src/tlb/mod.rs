@@ -3,26 +3,26 @@
 //! # Theory of operation
 //!
 //! A CPU caches page-table entries in its TLB. When an entry is removed from a page table, each CPU
-//! that may have cached it must invalidate it before the frame gets another owner. For another CPU
-//! that requires an interrupt. One interrupt per page would be most of the cost of reclaim. Here a
+//! that may have cached it must invalidate it before the frame gets another owner. On another CPU,
+//! this requires an interrupt. One interrupt per page would be most of the cost of reclaim. So a
 //! [`FlushBatch`] collects unmapped frames, and one flush serves all of them.
 //!
-//! **One pair, kept in three places.** A pending flush is always described by the same pair: *the
-//! CPUs that may have cached the entries*, and an *epoch*. The epoch is a number that grows with
-//! every flush. Each CPU publishes the epoch that it read before its last full flush. So one
-//! comparison per CPU tells whether a CPU can still have stale entries from that time, and only the
-//! CPUs that fail the comparison are flushed. The pair is kept
-//! * in a [`FlushBatch`], by reclaim or migration, for the frames in it;
-//! * with deferred frames (below), until these frames are needed;
-//! * in a [`DeferredFlush`] of each address space and of each file, by the embedder, for all other
-//!   code that changes the same page tables or the same contents.
+//! ***One pair, in three places.** The same pair describes every pending flush: *the CPUs that may
+//! have cached the entries*, and an *epoch*, a number that grows with every flush. Each CPU
+//! publishes the epoch that it read before its last full flush. So one comparison per CPU tells
+//! whether a CPU can still have stale entries from that time, and only the CPUs that fail the
+//! comparison are flushed. The pair is part of
+//! * a [`FlushBatch`] of reclaim or migration, for the frames in it;
+//! * deferred frames (below), until these frames are needed;
+//! * a [`DeferredFlush`] of each address space and of each file, which the embedder owns, for all
+//!   other code that changes the same page tables or the same contents.
 //!
 //! **Flushes that happen anyway.** A CPU that loads another address space, or flushes everything
 //! for another reason, reports it ([`Flusher::flush_local`], [`Flusher::record_full_flush`]). Then
 //! no CPU has to interrupt it for entries that were removed before. A CPU that does neither for a
-//! long time can flush in its timer tick ([`Flusher::tick`]). *Lazy* CPUs use none of the entries
-//! of the address space that they have loaded. They are not interrupted, because they compare
-//! generations before they use it again ([`Shootdown::is_lazy`]).
+//! long time can flush in its timer tick ([`Flusher::tick`]). **Lazy* CPUs use no entries of the
+//! address space that they have loaded. They are not interrupted, because they compare generations
+//! before they use that address space again ([`Shootdown::is_lazy`]).
 //!
 //! **Flushes that may be deferred** ([`FlushBatching`](crate::tuning::FlushBatching)):
 //!
@@ -34,25 +34,24 @@
 //! | a page of a file, or of an address space | its contents can change: a writable mapping, a write, truncation, invalidation: [`Flusher::flush_deferred`] with that of the file (and of the space) |
 //!
 //! *Lazy* batching defers the free of frames whose translations were all clean at the end of a
-//! batch, and does not flush for them. Stale readers see the old contents, and these stay in the
-//! frame until one of the four events above. Before each of these events the embedder flushes what
-//! is pending. The machine tells whether a store through a stale, writable, clean translation
-//! faults ([`Shootdown::clean_stores_fault`]). Where such a store does not fault, these
-//! translations are flushed with their batch at the latest.
+//! batch, and does not flush for them. Stale readers see the old contents, which stay in the frame
+//! until one of the four events above. Before each of these events, the pending flush is performed.
+//! The machine tells whether a store through a stale, writable, clean translation faults
+//! ([`Shootdown::clean_stores_fault`]). If such a store does not fault, these translations are
+//! flushed with their batch at the latest.
 //!
-//! The number of unflushed frames is bounded. The bound covers the deferred frames and those that
-//! batches in progress have unmapped. A batch reserves frames of this bound before it unmaps. If
-//! none are left, one CPU flushes for the oldest deferred frames. Meanwhile reclaim on other CPUs
-//! continues with a smaller reservation, or flushes as well if it has reclaimed nothing yet. A page
-//! that is unmapped without a reservation is flushed at once.
+//! With lazy batching, the number of unflushed frames is bounded: deferred frames, and frames that
+//! batches in progress have unmapped. A batch reserves frames within this bound before it unmaps.
+//! If none are left, one CPU flushes for the oldest deferred frames. Meanwhile reclaim on other
+//! CPUs continues with a smaller reservation, or also flushes if it has reclaimed nothing yet. A
+//! page that is unmapped without a reservation is flushed at once.
 //!
-//! Code that flushes on its own, without a batch, keeps its reference to the frame until the flush
-//! is done. Otherwise reclaim finds the page unmapped with no flush pending, and frees the frame
-//! too early.
+//! Code that flushes without a batch must keep its reference to the frame until the flush is done.
+//! Otherwise reclaim finds the page unmapped with no flush pending, and frees the frame too early.
 //!
 //! # Callers and modules
 //!
-//! All operations go through a [`Flusher`], which is the view of one CPU. The caller has interrupts
+//! All operations are methods of a [`Flusher`], which belongs to one CPU. The caller has interrupts
 //! enabled and holds no lock of the library, because a flush waits for other CPUs. The embedder may
 //! hold locks of its own if its interrupt handlers do not take them.
 //!
@@ -62,11 +61,11 @@
 //! | `state` | state that all CPUs share |
 //! | `shootdown` | the trait that the embedder's machine implements |
 //! | `cpu` | the requests to each CPU, and its last full flush; requests that join |
-//! | `flusher` | the view of one CPU: flush, flush what is pending, serve requests |
+//! | `flusher` | the flushes of one CPU, pending flushes, and serving requests |
 //! | `batch` | the flush batch |
 //! | `unmapping` | the part of a batch that owners of pages add translations to |
 //! | `blocks` | flushed frames as blocks |
-//! | `epoch` | why comparing two numbers is enough |
+//! | `epoch` | the epoch, and the proof that a comparison of two numbers suffices |
 //! | `deferred_flush` | the pending flush of an address space or a file |
 //! | `deferred` | frames whose free is deferred until CPUs have flushed |
 

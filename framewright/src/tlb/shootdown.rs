@@ -16,8 +16,8 @@ pub enum Scope {
         pages: u32,
     },
     /// All entries of the address space that the CPU has loaded: afterwards it walks the current
-    /// page tables. Other address spaces need no flush here, because the CPU compares their
-    /// generations when it loads them.
+    /// page tables. Other address spaces need no flush, because the CPU compares their generations
+    /// when it loads them.
     Everything,
 }
 
@@ -63,11 +63,11 @@ impl Scope {
 ///
 /// * An address space has a *generation*. Code that removes or restricts a translation changes the
 ///   page table, then advances the generation with a full barrier, and only then reads which CPUs
-///   have the address space loaded. A CPU that loads the address space first publishes that, with a
-///   full barrier, and then compares the generation with the last one for which it has flushed. If
-///   the generation is newer, the CPU flushes. So one of the two sees the other.
-/// * [`Shootdown::invalidate`] returns after the entries are invalid. Nothing after it uses the old
-///   entries.
+///   have the address space loaded. A CPU that loads the address space first publishes the load,
+///   with a full barrier, and then compares the generation with the last one for which it has
+///   flushed. If the generation is newer, the CPU flushes. So at least one of the two sides sees
+///   the other.
+/// * When [`Shootdown::invalidate`] returns, the entries are invalid: no later access uses them.
 pub trait Shootdown {
     /// Whether a store through a cached translation that is writable and clean reads the page-table
     /// entry again, and faults if the entry is gone. This is so on x86. If not, a translation that
@@ -76,27 +76,27 @@ pub trait Shootdown {
         false
     }
 
-    /// Invalidates `scope` in the TLB of `cpu`, which is the calling CPU. Where a CPU can only flush its own
-    /// TLB, the method must check that it runs on `cpu`, and panic otherwise, because safe code can name any
-    /// CPU. Called by [`Flusher`](super::Flusher), on the CPU that is to flush itself, or in the handler of
-    /// an interrupt from another CPU.
+    /// Invalidates `scope` in the TLB of `cpu`, which is the calling CPU. If a CPU can only flush its own TLB, the
+    /// method must check that it runs on `cpu`, and panic otherwise, because safe code can name any CPU. Called by
+    /// [`Flusher`](super::Flusher), on the CPU that is to flush itself, or in the handler of an interrupt from another
+    /// CPU.
     ///
-    /// Should not panic. If it does, nothing counts as flushed: what another CPU asked for is flushed, with
-    /// everything else, when this CPU [serves](super::Flusher::serve) the next time, and the other CPU waits
-    /// until then.
+    /// Should not panic. If it does, nothing counts as flushed. This CPU then flushes everything at its next call of
+    /// [`Flusher::serve`](super::Flusher::serve), and other CPUs wait for their requests until then.
     fn invalidate(&self, cpu: CpuId, scope: Scope);
 
     /// Interrupts `targets`, each of which then calls [`Flusher::serve`](super::Flusher::serve).
     /// May return before or after these calls. The caller runs on CPU `from`, which is not in
     /// `targets`.
     ///
-    /// Should not panic. If it does, the targets that were not interrupted must serve nevertheless: other
-    /// CPUs that need their flush send no second interrupt, and wait for it.
+    /// Should not panic. If it does, the targets that were not interrupted must serve nevertheless: other CPUs that
+    /// need a flush of these targets send no second interrupt, and wait.
     fn interrupt(&self, from: CpuId, targets: &CpuMask);
 
     /// Whether `cpu` uses no entries of the address space that it has loaded (it is idle, offline,
-    /// or runs a kernel thread). Before it uses them again, it publishes that with a full barrier
-    /// and then compares generations. A lazy CPU is not interrupted.
+    /// or runs a kernel thread). Before it uses such entries again, it publishes that it is no
+    /// longer lazy, with a full barrier, and then compares generations. A lazy CPU is not
+    /// interrupted.
     ///
     /// A CPU that goes offline is lazy. When it is back, it calls
     /// [`Flusher::serve`](super::Flusher::serve) before it stops being lazy, because an interrupt

@@ -13,8 +13,8 @@ use crate::{
     types::CpuId,
 };
 
-/// The epochs of CPUs, and deferred frames. This is a part of a [`Memory`](crate::Memory) and is
-/// used through [`Flusher`](super::Flusher)s.
+/// The epochs of CPUs, and deferred frames: a part of a [`Memory`](crate::Memory), used through
+/// [`Flusher`](super::Flusher)s.
 pub struct Tlb<'m, P: Platform> {
     pub(super) tuning: TlbTuning,
     /// Grows with every flush and every deferred batch.
@@ -25,11 +25,11 @@ pub struct Tlb<'m, P: Platform> {
     /// Whether a CPU flushes because many frames are deferred.
     pub(super) limiting: AtomicBool,
     reserved: Reserved,
-    /// The maximum of unmapped frames that are not flushed, deferred or in batches.
+    /// The maximum number of unflushed frames, deferred or in batches.
     unflushed_bound: u64,
     /// Frames per batch.
     pub(super) batch: u32,
-    /// The maximum of deferred frames.
+    /// The maximum number of deferred frames.
     pub(crate) deferred_max: u32,
 }
 
@@ -76,7 +76,7 @@ impl<'m, P: Platform> Tlb<'m, P> {
         self.published.frames.load(Ordering::Relaxed)
     }
 
-    /// The maximum of deferred frames.
+    /// The maximum number of deferred frames.
     #[must_use]
     pub fn deferred_max(&self) -> u64 {
         u64::from(self.deferred_max)
@@ -103,7 +103,7 @@ impl<'m, P: Platform> Tlb<'m, P> {
         cpus.iter().filter(not_flushed).collect()
     }
 
-    /// Those of `cpus` that can use the entries that they have cached.
+    /// Those of `cpus` that can use their cached entries.
     pub(super) fn not_lazy(&self, shootdown: &dyn Shootdown, cpus: &CpuMask) -> CpuMask {
         // A CPU that stops being lazy after this check compares generations that were advanced
         // before.
@@ -121,7 +121,7 @@ impl<'m, P: Platform> Tlb<'m, P> {
     }
 
     /// Reserves up to `frames` frames that a batch is about to unmap, within the bound on unflushed
-    /// frames. Returns the number reserved.
+    /// frames. Returns the number of reserved frames.
     pub(super) fn reserve_unflushed(&self, frames: u64) -> u64 {
         let others = self.reserved.frames.fetch_add(frames, Ordering::AcqRel);
         // A batch first publishes the frames that it defers and then releases its reservation, so
@@ -145,7 +145,8 @@ impl<'m, P: Platform> Tlb<'m, P> {
     }
 }
 
-/// Frames per batch. It grows with the CPUs, because a flush interrupts more of them.
+/// Frames per batch. The number grows with the number of CPUs, because a flush interrupts more
+/// CPUs.
 fn batch(tuning: &TlbTuning, managed: u64, cpus: usize) -> u32 {
     const EACH: u32 = 32;
     const LEAST: u32 = 64;
@@ -153,7 +154,7 @@ fn batch(tuning: &TlbTuning, managed: u64, cpus: usize) -> u32 {
     tuning.batch.or(|| (EACH * cpus as u32).clamp(LEAST, most))
 }
 
-/// The maximum of deferred frames.
+/// The maximum number of deferred frames.
 fn deferred_max(tuning: &TlbTuning, managed: u64, cpus: usize) -> u32 {
     match tuning.batching {
         FlushBatching::Off | FlushBatching::CleanOnly => 0,
@@ -165,10 +166,9 @@ fn deferred_max(tuning: &TlbTuning, managed: u64, cpus: usize) -> u32 {
     }
 }
 
-/// The maximum of unmapped frames that are not flushed. With lazy batching, this is the maximum of
+/// The maximum number of unmapped frames that are not flushed. With lazy batching, this is the maximum of
 /// deferred frames, or more where that would be too little for the number of CPUs. With other
-/// batching, there is no bound: batches end soon, and there is one per CPU that reclaims beside the
-/// deferred frames.
+/// batching, there is no bound: batches end soon, and each CPU that reclaims has one.
 fn unflushed_bound(tuning: &TlbTuning, managed: u64, cpus: usize) -> u64 {
     const EACH: u64 = 32;
     const LEAST: u64 = 256;

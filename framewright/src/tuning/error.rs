@@ -21,7 +21,7 @@ pub enum TuningError<'t> {
         key: &'static Key,
         /// The value refused.
         value: &'t str,
-        /// The nearest value the key would take.
+        /// The nearest valid value.
         nearest: Shown,
     },
     /// The setting is for comparing methods, and the library was built without the feature for it.

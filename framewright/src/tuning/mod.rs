@@ -1,4 +1,4 @@
-//! Settings: all thresholds, and all rules that different kernels have made differently.
+//! Settings: all thresholds, and all rules in which kernels differ.
 //!
 //! A [`Tuning`] is a plain value given at construction. Each field has a path (`pcp.batch`), a
 //! default, a range and a source, listed in [`KEYS`]; programs set fields by path with
@@ -69,9 +69,9 @@ pub enum BulkTake {
     #[cfg(feature = "compare")]
     OneByOne,
     /// The smallest blocks first, regardless of their pageblock, as in Linux; among blocks of equal
-    /// size, the next one after the frame that was freed last. For comparison, with the feature
-    /// `compare`: it examines all pageblocks under the zone lock, which takes long in a large
-    /// memory.
+    /// size, the first one from the pageblock on to which frames were returned last. For
+    /// comparison, with the feature `compare`: it examines all pageblocks under the zone lock,
+    /// which takes long in a large memory.
     #[cfg(feature = "compare")]
     SmallestFirst,
 }
@@ -89,8 +89,8 @@ pub enum HighOrderDrain {
 
 /// The level of checks of raw frees, from least to most.
 /// [`CpuToken::free_raw`](crate::CpuToken::free_raw) lists the bad frees that each level detects.
-/// No level detects a free after the frames were allocated again as a block of the same order: it
-/// takes the block from its new owner.
+/// No level detects a second free after the frames were allocated again as a block of the same
+/// order. That free takes the block from its new owner.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
 pub enum Hardening {
     /// Raw frees are not checked.
@@ -185,7 +185,8 @@ pub struct ZoneTuning {
     /// By kind of zone: one frame of the zone for every so many frames of the higher zones of its node
     /// is reserved against requests that could use those zones; 0: none.
     pub reserve_ratios: [u32; ZoneKind::COUNT],
-    /// The number of pageblocks that a refill may take frames from before it prefers emptier ones.
+    /// The number of pageblocks that a refill should take frames from at most: after half of them
+    /// it prefers emptier pageblocks.
     pub refill_pageblocks: u32,
     /// The method of taking a batch.
     pub bulk_take: BulkTake,
@@ -309,7 +310,7 @@ pub struct TlbTuning {
     /// The number of frames that are flushed at once. Smaller batches are deferred until they reach
     /// it together. Auto: 32 for every CPU, at least 64, and at most 1/400 of the memory.
     pub batch: Auto,
-    /// The maximum of frames that are unmapped and not flushed with [`FlushBatching::Lazy`],
+    /// The maximum number of frames that are unmapped and not flushed with [`FlushBatching::Lazy`],
     /// deferred or in unfinished batches. 256, plus 32 for every CPU, are always allowed. Auto:
     /// 1/200 of the memory.
     pub deferred_max: Auto,

@@ -1,7 +1,7 @@
 //! Rules of compaction by two scanners.
 
-/// Rules of the scanners that were wrong until six patches of V. Babka (2013) in Linux 3.14. Each
-/// repair can be switched off.
+/// Repairs of rules of the scanners that were wrong in Linux before 3.14 (six patches of V. Babka,
+/// 2013). Each repair can be switched off.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct CompactRepairs {

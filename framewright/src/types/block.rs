@@ -31,9 +31,9 @@ impl MemoryTag<'_> {
 
 /// 2^order allocated frames, owned by the holder of this value.
 ///
-/// Give it back with [`CpuToken::free`](crate::CpuToken::free). To keep it where no Rust value
-/// can live (a page-table entry, a C structure), take it apart with [`Block::into_raw`] and
-/// put it together again with [`CpuToken::adopt`](crate::CpuToken::adopt).
+/// Free it with [`CpuToken::free`](crate::CpuToken::free). To keep it where no Rust value can live
+/// (a page-table entry, a C structure), take it apart with [`Block::into_raw`] and put it together
+/// again with [`CpuToken::adopt`](crate::CpuToken::adopt).
 #[must_use = "a block that is dropped without being freed is leaked"]
 #[derive(PartialEq, Eq)]
 pub struct Block<'m> {

@@ -155,7 +155,8 @@ pub struct Corruption {
     pub order: Order,
     /// The finding.
     pub what: Finding,
-    /// Blocks refused in the same batch, or damaged frames of the same block, this one included.
+    /// Blocks refused in the same batch, damaged frames of the same block, or leaked frames of the
+    /// same flush batch, this one included.
     pub count: u32,
 }
 

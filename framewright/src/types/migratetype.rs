@@ -2,7 +2,7 @@
 
 use core::fmt;
 
-/// The mobility of the contents of a block, which decides which pageblocks it may share.
+/// The mobility of the contents of a block. Blocks of one type share pageblocks.
 ///
 /// The numbers are those of Linux without CMA, because they appear in traces.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]

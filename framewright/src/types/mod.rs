@@ -1,9 +1,9 @@
 //! Plain values that all modules use: frames, requests, zone kinds, errors.
 //!
-//! A *frame* is [`FRAME_SIZE`] bytes of physical memory; a *pageblock* is [`PAGEBLOCK_FRAMES`]
-//! of them, the unit in which the allocator records free frames and groups frames by mobility. This
-//! module is arithmetic on plain values and has no state. Every quantity has its own type, so that
-//! a frame number cannot be mistaken for a byte address or an order for a count.
+//! A *frame* is [`FRAME_SIZE`] bytes of physical memory; a *pageblock* is [`PAGEBLOCK_FRAMES`] of
+//! them, the unit in which the allocator records free frames and groups frames by mobility. The
+//! module has no state. Every quantity has its own type, so that a frame number cannot be mistaken
+//! for a byte address or an order for a count.
 
 mod block;
 mod contiguous;

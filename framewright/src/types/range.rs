@@ -22,8 +22,8 @@ impl FrameRange {
         if start.get() <= end.get() { Some(Self { start, end }) } else { None }
     }
 
-    /// The frames that lie as a whole between the physical addresses `start` and `end`: what a firmware map calls free.
-    /// `None` if there is none.
+    /// The frames that lie completely between the physical addresses `start` and `end`. Suits free memory of a firmware
+    /// map. `None` if there is no such frame.
     #[must_use]
     pub const fn inside(start: u64, end: u64) -> Option<Self> {
         let first = start.div_ceil(FRAME_SIZE as u64);
@@ -31,8 +31,8 @@ impl FrameRange {
         if first < end.get() { Self::new(Pfn::new(first), end) } else { None }
     }
 
-    /// The frames that have a byte between the physical addresses `start` and `end`: what is in use. `None` if there
-    /// is none.
+    /// The frames with at least one byte between the physical addresses `start` and `end`. Suits memory in use. `None`
+    /// if there is no such frame.
     #[must_use]
     pub const fn covering(start: u64, end: u64) -> Option<Self> {
         let last = end.div_ceil(FRAME_SIZE as u64);

@@ -92,7 +92,7 @@ impl Request {
         self.with(ZEROED)
     }
 
-    /// The request cannot wait and may use most of the reserve: interrupt handlers.
+    /// The request cannot wait and may use most of the reserve. For interrupt handlers.
     #[must_use]
     pub const fn atomic(self) -> Self {
         self.with(URGENT | NO_WAIT)
@@ -235,7 +235,7 @@ impl Request {
         self.has(VICTIM)
     }
 
-    /// Whether the order is costly, so that the request does not wait long.
+    /// Whether the order is costly. A request for a costly order does not wait long.
     #[must_use]
     pub const fn is_costly(self) -> bool {
         self.order().get() > COSTLY_ORDER
@@ -294,8 +294,7 @@ impl Request {
         self.has(THIS_NODE)
     }
 
-    /// The zone that the request tries first, among the zones that the claim of a CPU has looked
-    /// up.
+    /// The zone that the request tries first, if the CPU's claim has looked it up.
     #[inline(always)]
     pub(crate) const fn first_zone(self) -> FirstZone {
         match self.highest() {

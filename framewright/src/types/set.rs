@@ -1,17 +1,16 @@
 //! Sets of small numbers, as trees of bitmaps.
 //!
 //! A leaf word holds 64 numbers. In each level above, a bit tells whether a word of the level below
-//! is not zero. So the lowest number is found in as many steps as there are levels, and most
-//! insertions and removals access one word. The buddy has such sets of wholly free pageblocks, and
-//! the store of a CPU has sets of occupied slots.
+//! is not zero. So a search for the lowest number takes one step per level, and most insertions and
+//! removals access one word. The buddy has such sets of completely free pageblocks, and the store
+//! of a CPU has sets of occupied slots.
 
 /// The number of levels: enough for 64^4 numbers, the pageblocks of 32 TiB.
 const DEPTH: usize = 4;
 
 /// A set of numbers below a fixed bound.
 pub(crate) struct NumberSet<'m> {
-    /// All levels, leaves first. A bit of a level is set if a word of the level below is not zero.
-    /// The last level is one word.
+    /// All levels, leaves first. The last level is one word.
     words: &'m mut [u64],
     /// The start of each level.
     starts: [usize; DEPTH],
@@ -118,8 +117,9 @@ impl<'m> NumberSet<'m> {
         self.words[leaf as usize]
     }
 
-    /// Removes up to `count` of the lowest numbers that share a word: the word `leaf` if it has
-    /// any. Returns a leaf and a mask like those of [`NumberSet::insert_word`].
+    /// Removes up to `count` of the lowest numbers of one word: of word `leaf` if it is not empty,
+    /// else of the lowest word that is not. Returns a leaf and a mask like those of
+    /// [`NumberSet::insert_word`].
     pub(crate) fn take_word_at(&mut self, leaf: u32, count: u32) -> Option<(u32, u64)> {
         let leaves = if self.levels > 1 { self.starts[1] } else { 1 };
         let here = (leaf as usize) < leaves && self.words[leaf as usize] != 0;

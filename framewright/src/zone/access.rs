@@ -14,18 +14,17 @@ pub(crate) struct AllocFlags(u16);
 impl AllocFlags {
     /// No flag.
     pub(crate) const NONE: AllocFlags = AllocFlags(0);
-    /// Half of the watermark must stay free, instead of all of it: urgent requests.
+    /// Half of the watermark must stay free, instead of all of it. For urgent requests.
     pub(crate) const MIN_RESERVE: AllocFlags = AllocFlags(1);
-    /// A quarter less must stay free than [`AllocFlags::MIN_RESERVE`] demands: requests that cannot
-    /// wait. Without that flag it changes nothing.
+    /// A quarter less must stay free than [`AllocFlags::MIN_RESERVE`] demands. For requests that
+    /// cannot wait. Without that flag, this one has no effect.
     pub(crate) const NON_BLOCK: AllocFlags = AllocFlags(1 << 1);
-    /// Half of the frames that otherwise must stay free: a task that the OOM killer has chosen,
-    /// which needs memory to exit.
+    /// Half of the frames must stay free that otherwise must. For tasks that the OOM killer has
+    /// chosen, which need memory to exit.
     pub(crate) const OOM: AllocFlags = AllocFlags(1 << 2);
-    /// No frame has to stay free: a task that is about to free more than it takes.
+    /// No frame must stay free. For tasks that are about to free more than they allocate.
     pub(crate) const NO_WATERMARKS: AllocFlags = AllocFlags(1 << 3);
-    /// The boost need not stay free, unlike with [`AllocFlags::MIN_RESERVE`] alone: single frames,
-    /// which fragment nothing.
+    /// The boost of the watermark need not stay free. For single frames, which fragment nothing.
     pub(crate) const PAST_BOOST: AllocFlags = AllocFlags(1 << 4);
     /// Background reclaim may be woken for the request.
     pub(crate) const KSWAPD: AllocFlags = AllocFlags(1 << 5);
@@ -79,8 +78,8 @@ impl ZoneAccess {
         Self { mark, flags: AllocFlags::NONE, highest }
     }
 
-    /// Whether the high-atomic reserve counts as free. Urgent requests that can wait are tested
-    /// like this too, although they may not use the reserve: relief can help them.
+    /// Whether the high-atomic reserve counts as free. It counts for urgent requests that can wait,
+    /// too, although they may not use the reserve: relief can help them.
     pub(super) const fn counts_reserve(self) -> bool {
         self.flags.has(AllocFlags::COUNTS_RESERVE)
     }
@@ -104,7 +103,7 @@ pub(crate) enum Refused {
     BelowWatermark,
     /// No free block is large enough.
     NoBlockOfOrder,
-    /// No pageblock of the requested type has a large enough free block, but the depot holds blocks
-    /// of that type.
+    /// No pageblock of the requested type has a large enough free block, but the depot contains
+    /// blocks of that type.
     DepotFirst,
 }

@@ -1,7 +1,7 @@
 //! Free blocks outside bundles, each as the number of its first frame.
 //!
 //! Blocks are passed between the zone and the lists of a CPU as bundles or as such numbers. A
-//! bundle of one block needs 16 bytes where a number needs four, and has to be packed and unpacked.
+//! bundle of one block needs 16 bytes, and must be packed and unpacked. A number needs 4 bytes.
 
 #![allow(unsafe_code)]
 
@@ -94,7 +94,7 @@ impl RefillDemand {
 pub(crate) struct BlockStack {
     blocks: [MaybeUninit<u32>; BlockStack::CAPACITY],
     runs: [Run; BlockStack::RUNS],
-    /// The number of runs in use, one behind the other.
+    /// The number of runs in use. Each starts at the end of the run before it.
     used: usize,
 }
 
@@ -208,7 +208,7 @@ impl BlockStack {
         Some(self.blocks_mut(run))
     }
 
-    /// Takes the block of the first run that was freed last.
+    /// Takes the block that was freed last from the first run.
     pub(crate) fn pop(&mut self) -> Option<u32> {
         let &first = self.used().first()?;
         let &last = self.blocks(first).last()?;

@@ -11,27 +11,27 @@ use crate::{
 
 /// Costs of a batch that is taken: per bundle and per frame.
 const TAKE: (Cost, Cost) = (Cost::TakeBundles, Cost::TakeFrames);
-/// Costs of a batch that is given: per bundle and per frame.
+/// Costs of a batch that is freed: per bundle and per frame.
 const GIVE: (Cost, Cost) = (Cost::GiveBundles, Cost::GiveFrames);
 
-/// A bit in the word that holds the number of frames in the depot: some of them are surplus.
+/// A flag in the word with the number of frames in the depot: some of them are surplus.
 pub(super) const SURPLUS: u64 = 1 << 63;
 
-/// Length of the depot's interval in nanoseconds: far longer than any burst, and as often as Linux
-/// trims the lists of its CPUs.
+/// Length of the depot's interval in nanoseconds: far longer than any burst, and the interval at
+/// which Linux trims the lists of CPUs.
 const INTERVAL: u64 = 1_000_000_000;
 
 /// The behaviour of a take if no pageblock of the requested type has a free block.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Fallbacks {
-    /// The take is refused ([`Refused::DepotFirst`]) while the depot holds blocks of that type,
+    /// The take is refused ([`Refused::DepotFirst`]) while the depot contains blocks of that type,
     /// because these may merge into the requested block.
     AfterDepot,
     /// The take falls back to other types.
     Now,
 }
 
-/// The part of a refill that comes out of the depot.
+/// The part of a refill that is taken from the depot.
 pub(crate) struct DepotRefill<'s> {
     /// The blocks to take, by order.
     pub(crate) demand: RefillDemand,
@@ -48,11 +48,11 @@ impl DepotRefill<'_> {
 
 impl<'m, P: Platform> Zone<'m, P> {
     /// Takes up to `want.blocks` blocks, as far as `access` allows, and appends them to `out`. With
-    /// `from_depot`, blocks come from the depot first, of the requested order and then of the
-    /// others. Only if the depot has few of the requested order are blocks taken from the maps too.
+    /// `from_depot`, the depot is used first, for the requested order and then for the others. If
+    /// it has only few blocks of the requested order, more are taken from the maps.
     ///
-    /// The watermark is tested under the lock: at least as many frames as it demands are free after
-    /// the call, whichever other CPUs take blocks at the same time.
+    /// The watermark is tested under the lock. So at least as many frames as it demands are free
+    /// after the call, even if other CPUs take blocks at the same time.
     pub(crate) fn take(
         &self,
         platform: &P,
@@ -107,8 +107,8 @@ impl<'m, P: Platform> Zone<'m, P> {
         }
     }
 
-    /// Takes blocks of the requested type out of the depot if it has any of the requested order.
-    /// Returns how many of that order.
+    /// Takes blocks of the requested type from the depot if it has any of the requested order.
+    /// Returns the number of blocks of that order.
     fn take_from_depot(
         &self,
         platform: &P,
@@ -132,15 +132,15 @@ impl<'m, P: Platform> Zone<'m, P> {
         own as u32
     }
 
-    /// Gives back blocks.
+    /// Frees blocks.
     pub(crate) fn give(&self, platform: &P, bundles: &[Bundle]) -> Refusals {
         platform.point(Site::BulkFree);
         self.with(platform, |buddy| self.give_under_lock(platform, buddy, bundles))
     }
 
-    /// As [`Zone::give`], and moves `stack` into the depot; `stack` is empty afterwards. It keeps
-    /// its blocks if the depot has no space, or while a pageblock is isolated, because the
-    /// isolating CPU empties the depot only once.
+    /// As [`Zone::give`]. Also moves the blocks of `stack` into the depot. They stay in `stack` if
+    /// the depot has no space, or while a pageblock is isolated, because the isolating CPU empties
+    /// the depot only once.
     pub(crate) fn give_with_depot(
         &self,
         platform: &P,
@@ -164,8 +164,7 @@ impl<'m, P: Platform> Zone<'m, P> {
         bundles: &[Bundle],
     ) -> Refusals {
         self.probe_bundles(platform, GIVE, bundles);
-        // If the platform does not use reports, this is the code that every other caller uses, so
-        // that it is compiled once.
+        // Without reports, this call shares one compiled function with all other callers.
         if P::LISTENING {
             buddy.give_bundles(bundles, self.hooks(platform))
         } else {
@@ -173,8 +172,8 @@ impl<'m, P: Platform> Zone<'m, P> {
         }
     }
 
-    /// Prefetches the metadata of bundles that are about to be given, before the lock is taken.
-    /// Whole pageblocks are given without access to their metadata.
+    /// Prefetches the metadata of bundles that are about to be freed, before the lock is taken.
+    /// Frees of whole pageblocks do not access that metadata.
     #[inline]
     pub(crate) fn prefetch(&self, platform: &P, bundles: &[Bundle]) {
         self.probe_prefetch(platform, bundles);

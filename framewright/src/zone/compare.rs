@@ -7,7 +7,7 @@ use crate::{
 };
 
 impl<P: Platform> Zone<'_, P> {
-    /// Gives back blocks that `choose` selects under the lock, one bundle at a time.
+    /// Frees blocks to the zone. `choose` selects them under the lock, one bundle at a time.
     pub(crate) fn give_selected(
         &self,
         platform: &P,
@@ -23,7 +23,7 @@ impl<P: Platform> Zone<'_, P> {
         })
     }
 
-    /// Whether some CPU holds the zone lock now: a hint.
+    /// Whether some CPU holds the zone lock now. A hint.
     pub(crate) fn is_contended(&self, platform: &P) -> bool {
         self.guarded.is_held(platform)
     }

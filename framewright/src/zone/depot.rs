@@ -1,28 +1,28 @@
 //! The depot of a zone: free blocks on their way from the lists of one CPU to those of another.
 //!
-//! Frames that are freed in random order reach the zone one by one. Each costs a word of a map, a
-//! header and perhaps a list operation, and soon some CPU takes them out again, one by one. Such
-//! blocks are not sorted into the maps. They are copied onto a stack, dozens of blocks per cache
-//! line, and copied off again, last in, first out. The idea is that of magazines and depots
-//! (Bonwick and Adams, 2001) and of lazy coalescing (Barkley and Lee, 1989). Here a batch is copied
-//! instead of exchanged as a whole, because the lists of a CPU are rings.
+//! Frames that are freed in random order reach the zone one by one. Each costs accesses to a word
+//! of a map and to a header, and perhaps a list operation, and soon some CPU takes the frames
+//! again, one by one. Such blocks are not sorted into the maps. They are copied to a stack, sixteen
+//! per cache line, and copied back, last in, first out. The design follows magazines and depots
+//! (Bonwick and Adams, 2001) and lazy coalescing (Barkley and Lee, 1989). But a batch is copied,
+//! not exchanged as a whole, because the lists of a CPU are rings.
 //!
 //! A depot is bounded, because a block in the depot cannot merge with its buddy. Blocks are
 //! returned to the maps one chunk per hold of the lock, the coldest first: all blocks of a type
 //! before a request for that type is served from another type's pageblocks, and all blocks of the
 //! depot before a request is refused. The depot takes nothing while memory is short or a pageblock
 //! is isolated. It takes only blocks without neighbours, and blocks that one CPU frees in bursts
-//! because another CPU allocates them: these are still in a cache while they circulate quickly.
+//! because another CPU allocates them: blocks that circulate quickly are still in a cache.
 //!
 //! Blocks that do not circulate are returned as well. For each stack the least height within an
 //! interval is recorded. The blocks below that height were not used in this interval (Bonwick's
-//! working set of the magazine layer). They are returned during the next interval, one chunk
-//! whenever a CPU comes to the zone.
+//! working set of the magazine layer). They are returned during the next interval, one chunk at
+//! each visit of a CPU to the zone.
 //!
 //! The depot is protected by the zone lock. In the maps its blocks count as allocated.
 //!
-//! Invariants: in a stack, every chunk but the top one is full; a chunk is on one stack or unused;
-//! the blocks of all stacks together are no more frames than the limit.
+//! Invariants: in a stack, every chunk except the top one is full; a chunk is on one stack or
+//! unused; the frames of all blocks are within the limit.
 
 use core::{mem, ops::Range};
 
@@ -41,10 +41,10 @@ const NIL: u32 = u32::MAX;
 
 /// A zone that at most this many CPUs share has no depot by default: the lists of the CPUs suffice.
 const FEW_CPUS: u64 = 8;
-/// By default the depot of a zone may hold one of this many frames of the zone.
+/// By default the depot of a zone may contain one of this many frames of the zone.
 const SHARE: u64 = 128;
 
-/// Frames that the depot of a zone of `managed` frames may hold if `cpus` CPUs share the zone.
+/// Frames that the depot of a zone of `managed` frames may contain if `cpus` CPUs share the zone.
 pub(crate) fn depot_frames(tuning: &ZoneTuning, managed: u64, cpus: u64) -> u64 {
     match tuning.depot_divisor {
         Auto::Auto if cpus <= FEW_CPUS => 0,
@@ -142,7 +142,7 @@ impl<'m> Depot<'m> {
         self.frames
     }
 
-    /// Frames that the depot may hold.
+    /// Frames that the depot may contain.
     pub(crate) fn limit(&self) -> u64 {
         self.limit
     }
@@ -170,7 +170,8 @@ impl<'m> Depot<'m> {
         BlockKind::all().find(|kind| left(kind) > 0)
     }
 
-    /// Whether any blocks are surplus, as far as is known without a search.
+    /// Whether any blocks are surplus. Not searched for: blocks that were used since may be
+    /// counted.
     pub(crate) fn has_surplus(&self) -> bool {
         self.has_surplus
     }
@@ -214,7 +215,7 @@ impl<'m> Depot<'m> {
         self.chunks[above as usize].next = NIL;
         stack.bottom = above;
         stack.blocks -= CHUNK_BLOCKS as u32;
-        // This chunk had the blocks that have been in the depot longest.
+        // The chunk at the bottom has the blocks that have been in the depot longest.
         for count in [&mut stack.least, &mut self.surplus[kind.get()]] {
             *count = count.saturating_sub(CHUNK_BLOCKS as u32);
         }
@@ -250,7 +251,7 @@ impl<'m> Depot<'m> {
         }
     }
 
-    /// Moves up to `most` blocks of a kind, the last ones first, to `out`. Returns how many.
+    /// Moves up to `most` blocks of a kind, the last ones first, to `out`. Returns their number.
     pub(crate) fn take(
         &mut self,
         kind: BlockKind,
@@ -281,8 +282,8 @@ impl<'m> Depot<'m> {
         count
     }
 
-    /// Puts an unused chunk on top of a stack. There is always one: [`Depot::chunks`] adds one
-    /// partly filled chunk for each stack.
+    /// Puts an unused chunk on top of a stack. There is always one, because [`Depot::chunks`]
+    /// counts one partly filled chunk for each stack.
     fn add_chunk(&mut self, kind: BlockKind) {
         let stack = &mut self.stacks[kind.get()];
         let (new, below) = (self.unused, stack.top);

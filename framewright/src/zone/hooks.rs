@@ -55,8 +55,8 @@ impl<P: Platform> Zone<'_, P> {
         Hooks { platform, zone: self.placement.id }
     }
 
-    /// Reports that the lock was taken, and with it the cache line that every holder uses, which
-    /// comes from the last holder's cache.
+    /// Reports that the lock was taken, and an access to the cache line that every holder uses. The
+    /// line is transferred from the last holder's cache.
     #[inline(always)]
     pub(super) fn probe_hold(&self, platform: &P) {
         platform.cost(Cost::ZoneHold, 1);
@@ -70,8 +70,8 @@ impl<P: Platform> Zone<'_, P> {
         platform.touch(Line::ZoneWords(self.placement.id), access, Miss::Dependent);
     }
 
-    /// Reports bundles that were taken, or are about to be given, except whole pageblocks. Those
-    /// are not bits of a map; the buddy reports them.
+    /// Reports bundles that were taken or are about to be freed. The buddy reports whole
+    /// pageblocks, which are not bits of a map.
     #[inline(always)]
     pub(super) fn probe_bundles(
         &self,

@@ -1,26 +1,26 @@
 //! The huge-page reserve of a zone: free memory that is kept for huge pages.
 //!
-//! The distance between two watermarks is hardly more than one huge page. While page cache fills
-//! and is reclaimed all the time, a request for a huge page finds single frames only, and has to
-//! reclaim and compact by itself. A zone in which that has happened keeps a *huge-page reserve*.
-//! The size of the reserve is added to all watermarks of small requests. Small requests reclaim,
-//! directly or in the background, before they use the reserve, both whole pageblocks and pieces.
-//! Huge requests, requests that cannot wait, and requests that may go below a watermark for another
-//! reason use the reserve. Before a task is killed, or a request that tries more than once fails,
-//! the reserve is used or released.
+//! The distance between two watermarks is hardly more than one huge page. While page cache is
+//! filled and reclaimed continuously, a request for a huge page finds only single frames, and has
+//! to reclaim and compact by itself. After such a request, the zone keeps a *huge-page reserve*.
+//! The size of the reserve is added to all watermarks of small requests. Small requests must
+//! reclaim, directly or in the background, before they can use the reserve. Huge requests, requests
+//! that cannot wait, and requests that may go below a watermark for another reason use the reserve.
+//! Before a task is killed, or a request that tries more than once fails, the reserve is used or
+//! released.
 //!
 //! **Size.** The size adapts. Each request that finds no huge page adds a pageblock, up to a share
-//! of the zone (`zone.huge_reserve`). [`SERVED`] requests in a row that find one remove a
-//! pageblock, and time without requests halves the reserve. So there is no setting that depends on
+//! of the zone (`zone.huge_reserve`). After [`SERVED`] requests in a row that find one, a pageblock
+//! is removed. After an idle time without requests, the reserve is halved. So no setting depends on
 //! the rate of requests, the speed of reclaim or the number of CPUs, and without huge requests
-//! there is no reserve. Background reclaim that finds nothing to reclaim releases the reserve,
+//! there is no reserve. If background reclaim finds nothing to reclaim, it releases the reserve,
 //! because it would never reach its goal.
 //!
 //! **Form.** Compaction in the background forms whole pageblocks, but only up to a part of the
-//! reserve ([`FORMED`]). The rest is free space. Huge pages that are freed fill it and are
-//! allocated again, without a page being moved. Free pieces are used before a whole pageblock is
-//! split, and are the targets of migration. If the whole reserve were formed in advance, every
-//! second huge page would be split and formed again.
+//! reserve ([`FORMED`]). The rest is free space in smaller blocks. Freed huge pages become part of
+//! the reserve and are allocated again, without moving a page. Smaller blocks are used before a
+//! whole pageblock is split, and are the targets of migration. If the whole reserve were formed in
+//! advance, every second huge page would be split and formed again.
 //!
 //! Linux raises `min_free_kbytes` by a few pageblocks as soon as khugepaged is on. With
 //! `defrag_mode` (Weiner, 2025), kswapd and kcompactd count whole pageblocks. Both work this way
@@ -37,8 +37,8 @@ use crate::{
 /// about one request in this many has to wait.
 const SERVED: u32 = 256;
 
-/// One pageblock in this many of the reserve is formed in advance. With one in two, half as many
-/// pages again are moved, without a gain.
+/// One pageblock in this many of the reserve is formed in advance. With one in two, compaction
+/// moves 1.5 times as many pages, without a gain.
 const FORMED: u64 = 4;
 
 /// Nanoseconds without a request after which the reserve is halved.
@@ -150,8 +150,7 @@ impl<P: Platform> Zone<'_, P> {
         self.with(platform, |buddy| buddy.free_pageblocks()) >= wanted
     }
 
-    /// Whether all frames of the reserve are free, and more than a pageblock above the low
-    /// watermark besides.
+    /// Whether more than one pageblock is free above the low watermark and the reserve.
     pub(crate) fn exceeds_huge_reserve(&self) -> bool {
         self.free() > self.marks.get(Watermark::Low) + PAGEBLOCK
     }

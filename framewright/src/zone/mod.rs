@@ -94,7 +94,7 @@ pub(crate) struct Zone<'m, P: Platform> {
     interval_ends: AtomicU64,
     /// Published under the lock: the number of isolated pageblocks.
     isolated: AtomicU64,
-    /// Frames that the depot may hold.
+    /// Frames that the depot may contain.
     depot_limit: u64,
 }
 
@@ -228,8 +228,8 @@ impl<'m, P: Platform> Zone<'m, P> {
     }
 
     /// Whether the map of heads confirms, without the lock, that `frame` is an allocated block of
-    /// `order`. A block of several frames is never confirmed, and neither is a frame whose buddy is
-    /// free.
+    /// `order`. A block of several frames is never confirmed. A frame with an even number is
+    /// confirmed only if the next frame starts a block.
     pub(crate) fn confirms(&self, platform: &P, frame: u32, order: Order) -> bool {
         let index = frame >> PAGEBLOCK_ORDER;
         let Some(heads) = self.heads.get(index as usize) else { return false };
@@ -261,8 +261,7 @@ impl<'m, P: Platform> Zone<'m, P> {
         })
     }
 
-    /// Gives back one block. If this completes the block that `capture` waits for, `capture` keeps
-    /// it.
+    /// Frees one block. If this completes the block that `capture` waits for, `capture` takes it.
     pub(crate) fn give_or_capture(
         &self,
         platform: &P,
@@ -276,10 +275,11 @@ impl<'m, P: Platform> Zone<'m, P> {
         })
     }
 
-    /// Adds frames that are not present, free.
+    /// Adds absent frames as free frames.
     pub(crate) fn add_frames(&self, platform: &P, frames: Range<u32>) {
         if let Some(states) = self.states {
-            // Poison from before the frames were removed is no longer in them.
+            // The frames may have been written to since they were removed, so they do not count as
+            // poisoned.
             states.take_poisoned(frames.clone()).for_each(drop);
         }
         self.with(platform, |buddy| {
@@ -315,7 +315,7 @@ impl<'m, P: Platform> Zone<'m, P> {
         self.change(platform, pageblock, |buddy| buddy.isolate(pageblock))
     }
 
-    /// As [`Zone::isolate`], whatever the pageblock holds.
+    /// As [`Zone::isolate`], whatever the pageblock contains.
     pub(crate) fn isolate_pinned(&self, platform: &P, block: u32) -> Result<(), IsolationRefused> {
         self.change(platform, block, |buddy| buddy.isolate_pinned(block))
     }
@@ -339,7 +339,8 @@ impl<'m, P: Platform> Zone<'m, P> {
         })
     }
 
-    /// As [`Zone::with`], for an operation that takes or gives the frames from `start` to `end`.
+    /// As [`Zone::with`], for an operation that allocates or frees the frames from `start` to
+    /// `end`.
     pub(crate) fn with_range<R>(
         &self,
         platform: &P,

@@ -1,7 +1,7 @@
 //! Decisions about watermarks, their boost and the high-atomic reserve.
 //!
-//! Most decisions are made without the lock, from the counters published at its last release.
-//! Decisions that must be exact are repeated under the lock.
+//! Most decisions are made without the lock, from the counters published at its last release. If a
+//! decision must be exact, it is repeated under the lock.
 
 use super::{Refused, Zone, ZoneAccess};
 use crate::{
@@ -12,8 +12,8 @@ use crate::{
     types::{MigrateType, Order, PAGEBLOCK_FRAMES, PAGEBLOCK_ORDER, fragmentation_index},
 };
 
-/// The high-atomic reserve holds at most one frame in this many, rounded up to a pageblock. A zone
-/// whose share is less than a pageblock has no reserve.
+/// The high-atomic reserve contains at most one frame in this many, rounded up to a pageblock. A
+/// zone whose share is less than a pageblock has no reserve.
 const RESERVED_SHARE: u64 = 100;
 
 /// Pageblocks whose free blocks are counted under one hold of the zone lock.
@@ -64,10 +64,10 @@ impl<'m, P: Platform> Zone<'m, P> {
             > tuning.frames_needed(order) as i64
     }
 
-    /// Whether compaction by scanners is not suitable for a request for `order`, because the
-    /// fragmentation index says that memory is short rather than fragmented. Compaction by index
-    /// needs no such estimate: without fragmentation it finds no pageblock to empty. Walks every
-    /// pageblock, as [`Zone::block_counts`] does.
+    /// Whether compaction by scanners is not suitable for a request for `order`, because memory is
+    /// short, not fragmented, according to the fragmentation index. Compaction by index needs no
+    /// such estimate: without fragmentation it finds no pageblock to empty. Walks every pageblock,
+    /// as [`Zone::block_counts`] does.
     pub(crate) fn is_short(&self, platform: &P, order: Order, tuning: &CompactTuning) -> bool {
         if !tuning.method.scans() {
             return false;
@@ -90,8 +90,8 @@ impl<'m, P: Platform> Zone<'m, P> {
         counts
     }
 
-    /// Frames that `access` would allow to take if `more` were free as well; negative below the
-    /// watermark. A hint.
+    /// Frames that `access` would allow the caller to take if `more` were free as well; negative
+    /// below the watermark. A hint.
     #[inline]
     fn lockless_allowance(&self, access: ZoneAccess, more: u64) -> i64 {
         let mut free = self.free();
@@ -102,7 +102,7 @@ impl<'m, P: Platform> Zone<'m, P> {
         self.marks.allowance(free, access)
     }
 
-    /// Frames that `access` allows to take; exact, because the caller holds the lock.
+    /// Frames that `access` allows the caller to take; exact, because the caller holds the lock.
     #[inline]
     pub(super) fn allowance(&self, buddy: &Buddy<'m>, access: ZoneAccess) -> i64 {
         let mut free = buddy.free_frames();
@@ -114,11 +114,11 @@ impl<'m, P: Platform> Zone<'m, P> {
 
     // ---- boost --------------------------------------------------------------------------------
 
-    /// Whether a fallback boosts the watermarks. It does if it found less than a pageblock, so that
-    /// types were mixed, and if there is background reclaim, which lowers the boost again. The
-    /// caller then wakes background reclaim. Called without the lock, because this asks the
-    /// embedder whether it reclaims in the background. It asks each time, because relief may be
-    /// attached to a memory that is in use.
+    /// Whether a fallback boosts the watermarks: it found less than a pageblock, so types were
+    /// mixed, and there is background reclaim, which lowers the boost again. The caller then wakes
+    /// background reclaim. Called without the lock, because it asks the embedder whether there is
+    /// background reclaim. It asks each time, because relief may be attached to a memory that is in
+    /// use.
     #[cold]
     pub(crate) fn is_boosted_for(&self, platform: &P, fallback: Fallback) -> bool {
         let mixes = fallback.found_order < Order::PAGEBLOCK;
@@ -156,8 +156,8 @@ impl<'m, P: Platform> Zone<'m, P> {
         self.change(platform, pageblock, |buddy| buddy.reserve_highatomic(frame, order, limit));
     }
 
-    /// Gives one pageblock of the reserve to another type. Returns whether there was one. The last
-    /// pageblock is given only if `forced`.
+    /// Changes one pageblock of the reserve to type `to`. Returns whether there was one. The last
+    /// pageblock is released only if `forced`.
     pub(crate) fn unreserve_highatomic(&self, platform: &P, to: MigrateType, forced: bool) -> bool {
         let at_least = if forced { 1 } else { PAGEBLOCK_FRAMES as u64 + 1 };
         self.free_reserved.load(Ordering::Relaxed) > 0

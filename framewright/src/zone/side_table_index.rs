@@ -19,9 +19,8 @@ pub(crate) struct SideTableIndex<'m> {
 }
 
 impl SideTableIndex<'_> {
-    /// The entry of a frame in a pageblock that is present and wholly in the zone: one load
-    /// decides. For frames of pageblocks with holes, or shared by zones, the result is `None`;
-    /// `Zone::locate` finds them.
+    /// The entry of a frame, if its pageblock is present as a whole in the zone: one load decides.
+    /// `None` for frames of pageblocks with holes or of two zones; use `Zone::locate` for these.
     #[inline(always)]
     pub(crate) fn of(&self, pfn: Pfn) -> Option<u32> {
         let frame = pfn.get().wrapping_sub(self.base.get());

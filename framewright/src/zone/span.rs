@@ -2,9 +2,8 @@
 //!
 //! Inside a zone a frame has a number, counted from the first frame of the zone's first pageblock,
 //! holes included. The type of a pageblock, read without the lock, tells which of its frames are
-//! present: all, none, or those that
-//! [`PresentFrames`](crate::buddy::PresentFrames) names. Adding and removing memory changes whole
-//! pageblocks, unless it is added in pieces.
+//! present: all, none, or those that [`PresentFrames`](crate::buddy::PresentFrames) names. Memory
+//! is added and removed in whole pageblocks, unless the memory map lets it be added in pieces.
 
 use core::ops::Range;
 
@@ -59,8 +58,8 @@ impl<'m, P: Platform> Zone<'m, P> {
 
     /// The zone-relative number of the block at `pfn`, if all its frames are in the zone.
     pub(crate) fn locate(&self, pfn: Pfn, order: Order) -> Option<u32> {
-        // Callers try one zone after the other, mostly for single frames. For these one load of the
-        // pageblock's type decides.
+        // Callers try one zone after the other, mostly for single frames. For a single frame, one
+        // load of the pageblock's type usually decides.
         let frame = pfn.get().wrapping_sub(self.base().get());
         let of = self
             .types
@@ -125,8 +124,8 @@ impl<'m, P: Platform> Zone<'m, P> {
         (is_one && self.names_all(start, end)).then_some(start..end)
     }
 
-    /// Whether the memory map names all frames from `start` to `end` for this zone. A range that is present may lie
-    /// between two that are not, and the other way round.
+    /// Whether the memory map names all frames from `start` to `end` for this zone. Present and absent ranges may
+    /// alternate.
     fn names_all(&self, start: u32, end: u32) -> bool {
         let named = || self.placement.present.ranges().iter().chain(self.placement.absent);
         let mut covered = start;

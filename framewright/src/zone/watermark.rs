@@ -1,15 +1,15 @@
-//! Watermarks: how many frames each kind of request must leave free.
+//! Watermarks: the numbers of frames that requests must leave free.
 //!
 //! The test is strict and signed: a request for 2^order frames passes if
 //! `free - (2^order - 1) > mark`, which means that at least `mark` frames are free afterwards. A
 //! watermark may be far higher than the number of free frames, so the difference may be negative.
 //!
 //! **Flags** let a request go below its watermark ([`AllocFlags`]): to half of it, to three
-//! quarters of that half, to half of what remains, or to nothing. **The boost** raises all
-//! watermarks of a zone for a while, after a request was served from a pageblock of another type.
-//! Background reclaim then frees more than usual, so that the next such request finds a pageblock
-//! of its own type. The boost is raised under the zone lock and read without it; background reclaim
-//! lowers it. Without background reclaim
+//! quarters of that half, to half of the result, or to nothing. **The boost** raises all watermarks
+//! of a zone for a while, after a request was served from a pageblock of another type. Background
+//! reclaim then frees more than usual, so that the next such request finds a pageblock of its own
+//! type. The boost is written under the zone lock and read without it; background reclaim lowers
+//! it. Without background reclaim
 //! ([`Relief::reclaims_in_background`](crate::platform::Relief::reclaims_in_background), asked each
 //! time) there is no boost. **The huge-page reserve** ([`huge_reserve`](super::huge_reserve))
 //! raises the watermarks as well, except for requests for huge pages and requests with one of these
@@ -56,7 +56,7 @@ pub(crate) struct Marks {
     raised: AtomicU64,
     /// Maximum of the boost; 0: no boost.
     boost_limit: AtomicU64,
-    /// The lowmem reserve: frames kept back from requests that could use a higher zone, by the
+    /// The lowmem reserve: frames reserved against requests that could use a higher zone, by the
     /// highest kind that they can use.
     protection: [AtomicU64; ZoneKind::COUNT],
 }
@@ -150,7 +150,7 @@ impl Marks {
         self.raised.store(self.boost() + self.huge_reserve(), Ordering::Relaxed);
     }
 
-    /// Frames kept back from requests, by the highest kind of zone that they can use.
+    /// Frames reserved against requests, by the highest kind of zone that they can use.
     pub(crate) fn protection(&self) -> [u64; ZoneKind::COUNT] {
         core::array::from_fn(|kind| self.protection[kind].load(Ordering::Relaxed))
     }
@@ -209,7 +209,8 @@ impl Marks {
         self.protection[access.highest as usize].load(Ordering::Relaxed) as i64
     }
 
-    /// Frames that `access` may take from `free`; negative below the watermark.
+    /// Frames that `access` allows the caller to take if `free` frames are free; negative below the
+    /// watermark.
     #[inline]
     pub(crate) fn allowance(&self, free: u64, access: ZoneAccess) -> i64 {
         free as i64 - self.reserve(access)
@@ -220,9 +221,9 @@ impl Marks {
 /// manages.
 ///
 /// Zones that the kernel itself can use (lowmem) share its reserve in proportion to their size.
-/// Other zones have a small reserve. A lower zone keeps frames back from requests that could use a
-/// higher zone, in proportion to the size of the higher zones, so that memory that only the lower
-/// zone can provide is left for requests that need it.
+/// Other zones have a small reserve. A lower zone reserves frames against requests that could use a
+/// higher zone, in proportion to the size of the higher zones. So frames of the lower zone remain
+/// for requests that can use no other.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct MarkRules {
     /// The reserve of the whole memory, in frames.
@@ -231,7 +232,7 @@ pub(crate) struct MarkRules {
     pub(crate) scale: u32,
     /// Frames that the kernel itself can use.
     pub(crate) lowmem: u64,
-    /// Share of the higher zones that each kind keeps back: one frame in this many; 0: none.
+    /// Each kind reserves one frame for this many frames of the higher zones; 0: none.
     pub(crate) ratios: [u32; ZoneKind::COUNT],
     /// Maximum of the boost, in 1/10000 of the high watermark; 0: no boost.
     pub(crate) boost: u32,
@@ -239,7 +240,7 @@ pub(crate) struct MarkRules {
     pub(crate) huge_reserve: u32,
 }
 
-/// Zones of fewer pageblocks are not boosted: a single step would be too much of the zone.
+/// Zones of fewer pageblocks are not boosted: one step would be too large a part of the zone.
 const BOOST_PAGEBLOCKS: u64 = 4;
 
 impl MarkRules {
@@ -269,7 +270,7 @@ impl MarkRules {
         managed * u64::from(self.huge_reserve) / 10_000 / PAGEBLOCK_FRAMES as u64
     }
 
-    /// Frames that a zone keeps back; `managed` are the sizes of the kinds of zones on its node.
+    /// The lowmem reserve of a zone. `managed` are the sizes of the zones of its node, by kind.
     pub(crate) fn protection(
         &self,
         kind: ZoneKind,
@@ -290,8 +291,8 @@ impl MarkRules {
 }
 
 /// The reserve of a memory of `managed` frames by Linux's formula: the square root of 16 times its
-/// KiB, at least 128 KiB and at most 256 MiB. It is never more than a quarter of the memory, which
-/// matters for tiny memories only.
+/// KiB, at least 128 KiB and at most 256 MiB. It is at most a quarter of the memory; only tiny
+/// memories reach this limit.
 pub(crate) fn default_min_free(managed: u64) -> u64 {
     let kib = (16 * managed * 4).isqrt().clamp(128, 262_144);
     (kib / 4).min(managed / 4)
@@ -409,7 +410,7 @@ mod tests {
             boost: 0,
             huge_reserve: 0,
         };
-        // A recorded machine: DMA keeps 3019 frames back for the 772,915 frames of DMA32.
+        // A recorded machine: DMA reserves 3019 frames for the 772,915 frames of DMA32.
         let managed = [3840, 772_915, 0, 0];
         assert_eq!(rules.protection(ZoneKind::Dma, managed), [0, 3019, 3019, 3019]);
         assert_eq!(rules.protection(ZoneKind::Normal, managed), [0; 4]);

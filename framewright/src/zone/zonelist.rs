@@ -29,7 +29,8 @@ pub(crate) struct NodeFacts<'c> {
     pub(crate) distances: Distances<'c>,
     /// Nodes with zones.
     pub(crate) has_memory: u64,
-    /// Nodes with CPUs. They are avoided slightly, because their memory is for their own CPUs.
+    /// Nodes with CPUs. Nodes without CPUs are preferred to them, because memory near CPUs is for
+    /// these CPUs.
     pub(crate) has_cpus: u64,
     /// The number of times that a node was the first choice of another node at its distance.
     load: [u64; NodeId::LIMIT],
@@ -102,11 +103,11 @@ impl<'m> Zonelists<'m> {
         count: usize,
     ) -> Self {
         for (node, row) in rows.chunks_exact_mut(count.max(1)).enumerate() {
-            let mut side_table_index = row.iter_mut();
+            let mut slots = row.iter_mut();
             for from in facts.order(node) {
                 let of_node = (0..count).rev().map(ZoneId::new);
                 for zone in of_node.filter(|&zone| zones(zone).0.index() == from) {
-                    if let Some(slot) = side_table_index.next() {
+                    if let Some(slot) = slots.next() {
                         *slot = zone;
                     }
                 }

@@ -1,5 +1,5 @@
-//! By index: each request has one budget of work, and work beyond the budget continues with the
-//! next request.
+//! By index, each request has one budget of work. The next request continues work beyond the
+//! budget.
 
 use std::{
     cell::Cell,
@@ -19,8 +19,8 @@ use crate::{
     with_compactor, with_owner,
 };
 
-/// Asks for a huge page without waiting. Returns the result and the number of pages that moved. The
-/// block is given back.
+/// Requests a huge page without waiting, and frees it. Returns the result and the number of moved
+/// pages.
 fn form(owner: &FakeMover<'_, '_>) -> (Compacted, u64) {
     let moved = || owner.memory.compact_stats().pgmigrate_success;
     let before = moved();
@@ -67,7 +67,7 @@ fn by_index_draining_is_charged_to_the_budget() {
         let moved = Cell::new(0);
         with_owner(&[("compact.migrate_budget", "200")], 1, |owner| {
             fill(owner);
-            // A pageblock that failed once is tried last.
+            // A pageblock with an earlier failure is tried last.
             thin_out(owner, 4, 100);
             pin_first(owner, 4);
             thin_out(owner, 9, 400);
@@ -88,7 +88,7 @@ fn by_index_draining_is_charged_to_the_budget() {
     assert!(0 < undrained && undrained + 40 < drained, "{drained} and {undrained}");
 }
 
-/// The drain is not repeated if no budget is left for the moves that it was made for.
+/// If the drain leaves no budget for moves, the next request makes the moves without another drain.
 #[test]
 fn by_index_a_budget_spent_on_draining_leaves_the_moves_to_the_next_request() {
     with_owner(&[("compact.migrate_budget", "50")], 1, |owner| {
@@ -103,7 +103,7 @@ fn by_index_a_budget_spent_on_draining_leaves_the_moves_to_the_next_request() {
     });
 }
 
-/// All pages have to be claimable, even if the budget covers the moves of only some.
+/// All pages must be claimable, even if the budget covers the moves of only some.
 #[test]
 fn by_index_no_page_moves_unless_the_whole_pageblock_can_be_claimed() {
     with_owner(&[("compact.migrate_budget", "200")], 1, |owner| {
@@ -114,8 +114,8 @@ fn by_index_no_page_moves_unless_the_whole_pageblock_can_be_claimed() {
     });
 }
 
-/// A block larger than a pageblock is started only if the budget covers all of it. It is finished
-/// then, although two batches cost more than the one that was estimated.
+/// A block larger than a pageblock is started only if the estimated cost is within the budget. A
+/// started block is finished, although it needs two batches, and the estimate assumes one.
 #[test]
 fn by_index_a_started_run_of_pageblocks_is_finished() {
     with_owner(&[("compact.migrate_budget", "240")], 1, |owner| {
@@ -145,7 +145,7 @@ fn lists_are_drained_once_per_request() {
         pin_first(owner, pageblock);
     }
     owner.memory.drain_all();
-    // Each page that is allocated for a moment leaves its frame on a CPU list.
+    // Each page that is allocated and freed leaves its frame on a CPU list.
     owner.allocates_while_claiming.set(true);
     let drains = || owner.memory.stats().drains.iter().sum::<u64>();
     let before = drains();
@@ -163,7 +163,7 @@ fn a_request_without_budget_does_not_reclaim() {
     for (budget, times) in [("200", 0), ("1600", 1)] {
         let owner = leaked_owner_with_relief(&[("compact.migrate_budget", budget)], 1);
         one_to_empty(owner);
-        // With the larger budget, a pinned page makes the pageblock fail.
+        // With the larger budget, the pageblock fails because of a pinned page.
         pin_first(owner, if times == 0 { 9 } else { 3 });
         let mut token = owner.memory.cpu(CpuId::new(1)).unwrap();
         assert!(token.alloc(HUGE).is_err());
@@ -197,7 +197,7 @@ impl Relief for Reclaiming {
     }
 }
 
-/// A request also waits for the reclaim that it does.
+/// The reclaim of a request is charged to its budget.
 #[test]
 fn reclaim_is_charged_to_the_budget() {
     let moved = |frees| {

@@ -1,4 +1,4 @@
-//! By index, pages that are in use for longer than a call: the work of that call is not lost.
+//! By index, some pages are in use for longer than a call. The work of that call is not lost.
 
 use framewright::{
     CpuId,
@@ -11,7 +11,7 @@ use crate::{
     with_compactor, with_owner,
 };
 
-/// The next time, only the page that was in use is left to move.
+/// The next call only has to move the page that was in use.
 #[test]
 fn by_index_the_next_request_starts_with_the_partly_emptied_pageblock() {
     let mut emptied_in_part = 0;
@@ -38,7 +38,7 @@ fn by_index_the_next_request_starts_with_the_partly_emptied_pageblock() {
     assert!(emptied_in_part > 4, "{emptied_in_part}");
 }
 
-/// A partly emptied pageblock has used enough of the budget to end the request.
+/// A partly emptied pageblock uses enough of the budget to end the request.
 #[test]
 fn by_index_a_request_moves_no_more_pages_than_a_pageblock_holds() {
     let mut emptied_in_part = 0;
@@ -69,7 +69,8 @@ fn by_index_a_request_moves_no_more_pages_than_a_pageblock_holds() {
     assert!(emptied_in_part > 4, "{emptied_in_part}");
 }
 
-/// An attempt without waiting for locks and one with waiting belong to the same request.
+/// An attempt without waiting for locks and an attempt with waiting share the budget of their
+/// request.
 #[test]
 fn by_index_one_budget_covers_all_attempts_of_a_request() {
     let mut went_without = 0;

@@ -1,4 +1,4 @@
-//! Trace events: both methods emit each of Linux's events where it has the same meaning.
+//! Trace events. Both methods emit each of Linux's events with the same meaning.
 
 use std::sync::{Arc, Mutex};
 
@@ -19,7 +19,7 @@ const HUGE: Request = Request::new(Order::PAGEBLOCK, MigrateType::Movable);
 
 type Traced = Memory<'static, TracedPlatform>;
 
-/// The owner of all pages, each of one frame, and the compaction events of its memory.
+/// The owner of all pages, and the compaction events of its memory. Each page has one frame.
 struct Owner {
     memory: &'static Traced,
     events: Arc<Mutex<Vec<CompactEvent>>>,
@@ -27,7 +27,7 @@ struct Owner {
 }
 
 impl Owner {
-    /// Two zones of 16 pageblocks each, in which one frame in three holds a page.
+    /// Two zones of 16 pageblocks each. Every third frame contains a page.
     fn of_scattered_memory(method: &str, shortcuts: &str) -> Self {
         Self::of_memory(&[("compact.method", method), ("compact.shortcuts", shortcuts)], |at| {
             at % 3 == 0
@@ -88,7 +88,7 @@ impl Owner {
     }
 }
 
-/// All events of the group, except that of the scanners' fast search.
+/// All compaction events, except that of the scanners' fast search.
 const NAMES: [&str; 14] = [
     "mm_compaction_try_to_compact_pages",
     "mm_compaction_begin",
@@ -140,7 +140,7 @@ fn every_compaction_event_is_emitted_by_both_methods() {
     }
 }
 
-/// The sums over all events equal the counters.
+/// The sums of all events equal the counters.
 #[test]
 fn events_and_counters_agree() {
     for method in ["index", "scan"] {
@@ -189,7 +189,7 @@ fn kcompactd_events_are_emitted_once_per_wakeup_of_a_node() {
             }
             assert_eq!(owner.memory.compact_stats().compact_daemon_wake, woken, "{method}");
         }
-        // Nothing is free, so background compaction is not woken.
+        // No memory is free, so background compaction is not woken.
         let page = Request::new(Order::ZERO, MigrateType::Movable).no_wait();
         while let Ok(block) = owner.memory.alloc_bypassing_lists(page) {
             let _ = block.into_raw();
@@ -200,10 +200,10 @@ fn kcompactd_events_are_emitted_once_per_wakeup_of_a_node() {
     }
 }
 
-/// Memory that is short is told apart from memory that is fragmented.
+/// The event distinguishes a shortage of memory from fragmentation.
 #[test]
 fn the_suitable_event_says_why_a_zone_is_not_suitable() {
-    // The lower halves of some pageblocks are free: enough frames to move pages to, in few pieces.
+    // The lower halves of some pageblocks are free. These are enough target frames, in few blocks.
     let owner = Owner::of_memory(&[("compact.method", "scan")], |at| {
         at % 512 >= 256 || at % (3 * 512) >= 512
     });

@@ -1,5 +1,5 @@
-//! A `Mover` with a fault at one call, for each call that compaction and range emptying make and each kind of
-//! fault. Afterwards every frame has one owner and the right contents.
+//! A `Mover` with a fault at one call. The tests try each kind of fault at each call by compaction and range emptying.
+//! Afterwards every frame has one owner and the right contents.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -16,14 +16,14 @@ use crate::{frames, scatter, support::machine::Machine, with_owner_sized};
 
 const PAGEBLOCKS: u64 = 4;
 
-/// One of several operations that move pages. It frees all that it allocates.
+/// Runs one of several operations that move pages. Frees everything that it allocates.
 fn act<'m>(mover: &FaultyMover<'_, '_, 'm>, nth: u32) {
     let memory = mover.owner.memory;
     let mut moves = vec![Move::default(); 64];
     let mut slots = vec![BatchSlot::default(); 64];
     let space = Workspace { moves: &mut moves, slots: &mut slots };
-    // SAFETY: the pages exist only in the test, which relies on nothing but its mover and its
-    // flushes.
+    // SAFETY: the pages exist only in the test, and the test uses them only through its mover and
+    // its flushes.
     #[allow(unsafe_code)]
     let mut compactor: Compactor<'_, 'm, Machine> =
         unsafe { memory.compactor(CpuId::new(0), mover, mover.owner, space) };
@@ -49,7 +49,7 @@ fn act<'m>(mover: &FaultyMover<'_, '_, 'm>, nth: u32) {
 
 const STEPS: u32 = 3;
 
-/// The recovery that is left to the embedder after a panic in its `Mover`.
+/// The embedder's recovery after a panic in its `Mover`.
 fn recover(mover: &FaultyMover<'_, '_, '_>, fault: MoverFault) {
     let owner = mover.owner;
     let wrong = mover.failed_call().expect("it panicked at one call");
@@ -60,7 +60,8 @@ fn recover(mover: &FaultyMover<'_, '_, '_>, fault: MoverFault) {
         }
         let mut token = owner.memory.cpu(CpuId::new(0)).unwrap();
         for at in moves {
-            // SAFETY: no page has moved to this frame, and the library has left it to the embedder.
+            // SAFETY: no page has moved to this frame, and the library left the frame to the
+            // embedder.
             unsafe { token.free_raw(at.to(), at.order()) }.unwrap();
         }
     }
@@ -75,8 +76,8 @@ fn recover(mover: &FaultyMover<'_, '_, '_>, fault: MoverFault) {
     }
 }
 
-/// Runs all operations with a fault at call `at`. Returns the step that failed; `None` if there
-/// were fewer calls.
+/// Runs all operations with a fault at call `at`. Returns the failed call; `None` if there were
+/// fewer calls.
 fn run(method: &str, at: u32, fault: MoverFault) -> Option<MoverCall> {
     let mut wrong = None;
     with_owner_sized(PAGEBLOCKS, &[("compact.method", method)], 5, |owner| {
@@ -122,7 +123,7 @@ fn a_mover_may_refuse_pages_and_free_them_at_any_call() {
 
 #[test]
 fn a_mover_that_panics_loses_no_frames_except_in_undo() {
-    // Hundreds of panics are expected; do not print them.
+    // The test expects hundreds of panics, and does not print them.
     std::panic::set_hook(Box::new(|info| {
         if info.payload_as_str() != Some("a fault") {
             eprintln!("{info}");

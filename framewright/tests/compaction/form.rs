@@ -1,4 +1,4 @@
-//! Blocks form by both methods, and everything else stays intact.
+//! Both methods form blocks, and everything else stays intact.
 
 use framewright::{
     Block, MigrateType, NodeId, Order, Request, SideTables, ZoneKind,
@@ -23,7 +23,7 @@ fn form<'m>(
     result
 }
 
-/// Forms and keeps huge pages until that fails at every priority. Returns how many formed.
+/// Forms and keeps huge pages until that fails at every priority. Returns their number.
 fn form_all(owner: &FakeMover<'_, '_>) -> u64 {
     let mut blocks = Vec::new();
     loop {
@@ -87,7 +87,7 @@ fn smaller_and_larger_blocks_form() {
         for order in [2, 5, 8, 10] {
             with_owner(&[("compact.method", method)], 7, |owner| {
                 scatter(owner, 3);
-                // Wholly free pageblocks would make compaction unnecessary.
+                // With wholly free pageblocks, compaction would be unnecessary.
                 while let Some(at) = owner.alloc(0, MigrateType::Movable, false) {
                     if owner.memory.free() < 6000 {
                         owner.free(at);
@@ -124,8 +124,8 @@ fn pinned_pages_stay_and_target_frames_are_returned() {
     }
 }
 
-/// Runs of pageblocks have no skip hints. A search that reaches the end of memory has seen all of
-/// them.
+/// Runs of pageblocks have no skip hints. But a search that reaches the end of memory has tried all
+/// runs.
 #[test]
 fn by_index_runs_that_cannot_be_emptied_are_tried_once() {
     let order = Order::new(10).unwrap();
@@ -174,7 +174,7 @@ fn the_index_examines_far_less_than_the_scanners() {
         });
         stats
     });
-    // Pages that move have to be examined in any case.
+    // Compaction must examine all moved pages, by either method.
     let examined = |stats: CompactStats| {
         let scanned = stats.compact_migrate_scanned + stats.compact_free_scanned;
         stats.compact_headers_scanned + scanned - stats.pgmigrate_success
@@ -219,7 +219,7 @@ fn no_frame_is_lost_under_random_faults() {
     }
 }
 
-/// Allocates and frees at random, until about four fifths are in use.
+/// Allocates and frees at random, until about four fifths of memory are in use.
 fn mix(owner: &FakeMover<'_, '_>) {
     while owner.memory.free() > 3500 {
         let unmovable = owner.below(12) == 0;
@@ -291,7 +291,7 @@ fn scanned_in(contention: Contention, side_tables: SideTables, priority: Compact
         scatter(owner, 3);
         owner.pages.borrow_mut().values_mut().for_each(|page| page.pinned = true);
         if let Some(lru) = owner.memory.lru() {
-            // The machine registers a lock when it is taken for the first time.
+            // The machine registers a lock at its first acquisition.
             lru.check().unwrap();
         }
         owner.memory.platform().set_contention(contention);
@@ -302,8 +302,8 @@ fn scanned_in(contention: Contention, side_tables: SideTables, priority: Compact
     scanned
 }
 
-/// If all locks are held whenever they are probed, asynchronous compaction scans one pageblock at
-/// most. Other modes continue.
+/// If every probed lock is held, asynchronous compaction scans at most one pageblock. Other modes
+/// continue.
 #[test]
 fn async_scanning_stops_under_lock_contention() {
     let scanned = |contention, priority| scanned_in(contention, SideTables::default(), priority);

@@ -1,4 +1,4 @@
-//! Compaction and migration, with an embedder that causes all kinds of faults.
+//! Compaction and migration, with an embedder that simulates all kinds of faults.
 #![cfg(not(any(framewright_loom, framewright_tso)))]
 
 mod budget;
@@ -81,7 +81,7 @@ fn tuning(set: &[(&str, &str)]) -> Tuning {
     tuning
 }
 
-/// A leaked owner, and a memory in which requests use its compaction.
+/// A leaked owner, whose compaction serves requests to its memory.
 pub fn leaked_owner_with_relief(
     set: &[(&str, &str)],
     seed: u64,

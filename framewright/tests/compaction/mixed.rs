@@ -1,5 +1,5 @@
-//! By index, pageblocks that hold unmovable frames, or seem to, take in pages of other pageblocks.
-//! At last, full pageblocks are emptied into them.
+//! By index, pageblocks with unmovable frames, and pageblocks that only seem to have some, are
+//! targets for pages of other pageblocks. Full pageblocks are emptied into them last.
 
 use framewright::{
     MigrateType, NodeId, Order, Pfn, Request, ZoneKind,
@@ -14,12 +14,12 @@ use crate::{
     with_compactor, with_owner,
 };
 
-/// Puts an unmovable frame into each of some movable pageblocks, and then leaves the given number
-/// of pages in it. Memory has to be full, and all other pageblocks stay so.
+/// Allocates an unmovable frame in each of these movable pageblocks, and then frees pages there
+/// until the given number is left. Memory must be full, and all other pageblocks stay full.
 fn mix(owner: &FakeMover<'_, '_>, pageblocks: &[(u64, usize)], pinned: bool) {
     let mut odd = Vec::new();
     for &(pageblock, _) in pageblocks {
-        // With so few free frames the pageblock keeps its type.
+        // With so few free frames, the pageblock does not change its type.
         thin_out(owner, pageblock, 400);
         owner.memory.drain_all();
         let at = owner.alloc(0, MigrateType::Unmovable, pinned).expect("there are free frames");
@@ -66,7 +66,7 @@ fn by_index_pages_may_move_into_emptier_pageblocks_with_unmovable_frames() {
     }
 }
 
-/// A pageblock that was mixed once may have only movable pages by now.
+/// A formerly mixed pageblock may have only movable pages now.
 #[test]
 fn by_index_a_mixed_pageblock_is_emptied_if_there_is_no_all_movable_one() {
     with_owner(&[], 1, |owner| {
@@ -87,7 +87,7 @@ fn by_index_full_pageblocks_are_emptied_last_into_pageblocks_with_unmovable_fram
             fill(owner);
             mix(owner, &[(3, 200), (7, 200)], true);
             let before = owner.memory.compact_stats().compact_pageblocks_emptied;
-            // The first attempts find out what does not move.
+            // The first attempts find the unmovable pages.
             let results: Vec<_> = (0..8).map(|_| form(owner, priority)).collect();
             assert!(results.contains(&Compacted::Success), "{priority:?}: {results:?}");
             assert_eq!(owner.memory.compact_stats().compact_pageblocks_emptied - before, 1);
@@ -95,7 +95,7 @@ fn by_index_full_pageblocks_are_emptied_last_into_pageblocks_with_unmovable_fram
     }
 }
 
-/// Emptying a full pageblock takes as many moves as it has frames. That is too much for background
+/// Emptying a full pageblock needs a move for each of its frames. That is too much for background
 /// compaction, but not for compaction of a node on demand.
 #[test]
 fn by_index_background_compaction_does_not_empty_full_pageblocks() {
@@ -118,7 +118,7 @@ fn by_index_background_compaction_does_not_empty_full_pageblocks() {
     }
 }
 
-/// A block that fills its pageblock could only move into another wholly free pageblock.
+/// A block as large as its pageblock could move only into a wholly free pageblock.
 #[test]
 fn by_index_a_pageblock_that_is_one_block_is_not_emptied() {
     with_owner(&[], 1, |owner| {
@@ -134,7 +134,7 @@ fn by_index_a_pageblock_that_is_one_block_is_not_emptied() {
         mix(owner, &[(3, 200), (7, 200)], true);
         [3, 7].into_iter().for_each(|pageblock| pin_first(owner, pageblock));
         (0..8).for_each(|_| _ = form(owner, CompactPriority::Sync));
-        // The two mixed pageblocks are scanned, but no pageblock that is one block.
+        // The two mixed pageblocks are scanned, and pageblocks that are one block are not.
         assert!(owner.scanned.get() < 512, "{} frames", owner.scanned.get());
     });
 }

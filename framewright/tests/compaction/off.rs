@@ -1,4 +1,4 @@
-//! With compaction switched off.
+//! Range emptying while compaction is off.
 
 use framewright::{
     Contiguous, MigrateType, NodeId, Order, Request, ZoneKind,

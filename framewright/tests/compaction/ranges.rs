@@ -1,4 +1,4 @@
-//! Given ranges, contiguous runs, and memory that is removed are emptied first.
+//! Given ranges, contiguous runs and removed memory are emptied first.
 
 use framewright::{Contiguous, CpuId, HotplugError, MigrateType, Order, Pfn, RangeError, Request};
 
@@ -88,8 +88,8 @@ fn a_contiguous_run_is_made_where_there_is_none() {
     });
 }
 
-/// Whether a page moves is found out by trying. Pages that do not move are passed over, however
-/// many.
+/// Only an attempt shows whether a page moves. The search passes over any number of pages that do
+/// not move.
 #[test]
 fn a_contiguous_run_is_made_behind_pages_that_do_not_move() {
     with_owner_sized(128, &[], 3, |owner| {
@@ -107,7 +107,8 @@ fn a_contiguous_run_is_made_behind_pages_that_do_not_move() {
     });
 }
 
-/// Pages move in vain before the search gives up, but no more than a few runs hold.
+/// Before the search fails, it moves pages without success, but at most as many as a few runs
+/// contain.
 #[test]
 fn the_search_for_a_run_is_bounded() {
     with_owner_sized(256, &[], 3, |owner| {
@@ -128,7 +129,7 @@ fn the_search_for_a_run_is_bounded() {
     });
 }
 
-/// A run of free frames exists, but taking it would use the reserve. Compaction does not change
+/// A run of free frames exists, but allocating it would use the reserve. Compaction does not change
 /// that.
 #[test]
 fn a_contiguous_run_keeps_the_reserve() {

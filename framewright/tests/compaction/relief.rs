@@ -1,4 +1,4 @@
-//! Requests that lack a block start compaction themselves.
+//! Requests start compaction if they find no block.
 
 use framewright::{
     CpuId, MigrateType, NodeId, Order, Pfn, Request, ZoneKind,
@@ -86,7 +86,8 @@ fn background_compaction_forms_a_quarter_of_the_missed_huge_pages() {
     }
 }
 
-/// `can_fill_huge_reserve` is not called here: background compaction itself counts the attempts.
+/// This test does not call `can_fill_huge_reserve`, because background compaction counts the
+/// attempts.
 #[test]
 fn by_index_background_compaction_retries_after_a_deferral() {
     let owner = leaked_owner(&[("zone.huge_reserve", "5000")], 1);

@@ -1,7 +1,7 @@
-//! The effect of the repairs of the scanners under load, and the index in comparison.
+//! The effect of the scanners' repairs under load, in comparison with the index.
 //!
-//! A small stress-highalloc: memory is filled with movable pages and a few unmovable ones. While a
-//! load allocates and frees pages, huge pages are requested and kept for a while.
+//! A small stress-highalloc. Memory is filled with movable pages and a few unmovable pages. While a
+//! load allocates and frees pages, huge pages are requested and kept for some time.
 
 use framewright::{
     CpuId, MigrateType, Order, Request, observe::CompactStats, platform::CompactPriority,
@@ -13,7 +13,7 @@ use crate::{with_compactor, with_owner_sized};
 
 const HUGE: Request = Request::new(Order::PAGEBLOCK, MigrateType::Movable);
 
-/// A name, and settings for a run.
+/// The name and the settings of a run.
 type Column = (&'static str, &'static [(&'static str, &'static str)]);
 
 const UNREPAIRED: Column = (
@@ -31,9 +31,9 @@ const INDEX: Column = ("index", &[("compact.method", "index")]);
 
 /// One page in this many does not move.
 const UNMOVABLE: u64 = 150;
-/// Huge pages that are requested.
+/// The number of requested huge pages.
 const REQUESTS: u64 = 250;
-/// Huge pages that are kept at once.
+/// The maximum number of huge pages that are kept at the same time.
 const KEPT: usize = 8;
 
 /// Result of a run.
@@ -49,7 +49,7 @@ impl Score {
         stats.compact_headers_scanned + stats.compact_migrate_scanned + stats.compact_free_scanned
     }
 
-    /// Without the pages that moved, which have to be looked at anyway.
+    /// The examined frames without the moved pages, which must be examined anyway.
     fn searched(&self) -> u64 {
         self.examined() - self.stats.pgmigrate_success
     }
@@ -107,7 +107,7 @@ fn free_some(owner: &FakeMover<'_, '_>, count: usize) {
     }
 }
 
-/// Replaces a huge page by small ones, and frees as many frames at random.
+/// Replaces a huge page by small pages, and frees as many frames at random.
 fn scatter_one(owner: &FakeMover<'_, '_>) {
     for _ in 0..512 {
         owner.alloc(0, MigrateType::Movable, false);
@@ -130,7 +130,8 @@ fn load(owner: &FakeMover<'_, '_>, pages: u64) {
     }
 }
 
-/// Like a request with default flags: first without compaction, then with increasing priority.
+/// Makes a request as with default flags: first without compaction, and then with increasing
+/// priority.
 fn ask<'m>(owner: &FakeMover<'_, 'm>) -> Option<framewright::Block<'m>> {
     let there = || {
         let mut token = owner.memory.cpu(CpuId::new(0)).unwrap();
@@ -166,7 +167,7 @@ fn repairs_form_and_scan_more_and_the_index_forms_most_with_the_least_search() {
     assert!(moved(index) * all.formed <= moved(all) * index.formed);
 }
 
-/// The fast search makes up for the faults of unrepaired scanners.
+/// The fast search compensates for the faults of unrepaired scanners.
 #[test]
 fn repairs_gain_more_without_shortcuts() {
     const WITHOUT: (&str, &str) = ("compact.shortcuts", "off");

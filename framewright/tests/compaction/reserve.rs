@@ -1,4 +1,4 @@
-//! Compaction without a request keeps the reserve.
+//! Compaction without a request does not use the reserve.
 
 use framewright::NodeId;
 

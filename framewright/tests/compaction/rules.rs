@@ -11,7 +11,7 @@ use crate::{BASE, PAGEBLOCKS, leaked_owner_with_relief, with_compactor, with_own
 
 pub(crate) const HUGE: Request = Request::new(Order::PAGEBLOCK, MigrateType::Movable);
 
-/// CPU lists that hold very little, and a depot of up to an eighth of the zone.
+/// Settings for very short CPU lists, and a depot of up to an eighth of the zone.
 const DEPOT: [(&str, &str); 3] =
     [("zone.depot_divisor", "8"), ("pcp.batch", "7"), ("pcp.high_fraction", "1000")];
 
@@ -58,12 +58,12 @@ fn by_index_pages_move_into_fuller_pageblocks_only() {
     }
 }
 
-/// The emptiest pageblocks cannot be emptied themselves, but still no page moves into them.
+/// The emptiest pageblocks cannot be emptied, but no page moves into them either.
 #[test]
 fn by_index_no_page_moves_into_an_emptier_pageblock() {
     with_owner(&[], 1, |owner| {
         fill(owner);
-        // The first two together hold fewer pages than the third.
+        // The first two together contain fewer pages than the third.
         for (pageblock, left) in [(3, 50), (7, 52), (20, 200)] {
             thin_out(owner, pageblock, left);
         }
@@ -79,7 +79,7 @@ fn by_index_no_page_moves_into_an_emptier_pageblock() {
     });
 }
 
-/// Pages without targets are not claimed in vain.
+/// Pages are not claimed if they have no targets.
 #[test]
 fn by_index_pages_are_claimed_only_if_all_of_them_have_targets() {
     with_owner(&[], 1, |owner| {
@@ -112,7 +112,7 @@ pub(crate) fn unclaim(owner: &FakeMover<'_, '_>) {
     owner.check();
 }
 
-/// The first page that cannot be claimed shows that a pageblock cannot be emptied.
+/// A pageblock cannot be emptied if one of its pages cannot be claimed.
 #[test]
 fn by_index_a_page_that_cannot_be_claimed_ends_the_attempt() {
     // The budget covers all pageblocks.
@@ -171,7 +171,7 @@ fn no_page_moves_into_a_pageblock_of_another_type() {
                 assert!(owner.memory.set_pageblock_type(foreign.first, MigrateType::Unmovable));
             }
             owner.movable_only.set(true);
-            // Blocks that have formed are kept, so that more have to form.
+            // The formed blocks are kept, so that more blocks must form.
             let mut blocks = Vec::new();
             for _ in 0..PAGEBLOCKS {
                 let form = |priority| with_compactor(owner, 512, |c| c.form(HUGE, priority)).1;
@@ -202,7 +202,7 @@ fn by_index_lists_are_drained_if_frames_remain_allocated() {
     });
 }
 
-/// Asynchronous compaction interrupts no CPU for a frame that another CPU may still reach.
+/// Asynchronous compaction does not interrupt CPUs to flush translations to a deferred frame.
 #[test]
 fn by_index_async_compaction_does_not_flush_deferred_frames() {
     with_owner(&[("tlb.deferred_max", "512")], 7, |owner| {
@@ -227,8 +227,8 @@ fn by_index_async_compaction_does_not_flush_deferred_frames() {
     });
 }
 
-/// Frees one page in eight, neighbours at very different times. Most of the frames are in the depot
-/// then.
+/// Frees every eighth page, and neighbours at very different times, so that most of the freed
+/// frames are in the depot.
 fn fill_depot(owner: &FakeMover<'_, '_>) {
     fill(owner);
     let pages: Vec<_> = owner.pages.borrow().keys().copied().collect();
@@ -242,7 +242,7 @@ fn fill_depot(owner: &FakeMover<'_, '_>) {
 #[test]
 fn the_depot_is_drained_before_pages_move() {
     for method in ["index", "scan"] {
-        // The budget of one request covers all of it.
+        // The budget of one request covers all moves.
         let set =
             [&DEPOT[..], &[("compact.method", method), ("compact.migrate_budget", "640")]].concat();
         with_owner(&set, 2, |owner| {
@@ -263,7 +263,7 @@ fn in_defrag_mode_the_depot_serves_before_compaction() {
     fill(owner);
     for pageblock in [5, 9] {
         let start = BASE + pageblock * 512;
-        // Bit-reversed order keeps neighbours far apart in time.
+        // In bit-reversed order, neighbours are freed far apart in time.
         (0..512u64).map(|i| start + (i.reverse_bits() >> 55)).for_each(|at| owner.free(at));
     }
     owner.memory.cpu(CpuId::new(0)).unwrap().drain();

@@ -12,7 +12,7 @@ use crate::{
 
 const BY_SCANNERS: [(&str, &str); 1] = [("compact.method", "scan")];
 
-/// Whether an asynchronous request forms a huge page. The page is given back.
+/// Whether an asynchronous request forms a huge page. Frees the page.
 fn forms(owner: &FakeMover<'_, '_>) -> bool {
     let (_, block) = with_compactor(owner, 512, |c| c.form(HUGE, CompactPriority::Async));
     let formed = block.is_some();
@@ -30,7 +30,7 @@ fn hold_first_pages(owner: &FakeMover<'_, '_>, hold: bool) {
     }
 }
 
-/// An asynchronous request wants a block, and none forms in a part with a page that stays.
+/// For an asynchronous request, a part with an unclaimable page cannot become a free block.
 #[test]
 fn async_scanning_abandons_a_part_at_its_first_unclaimable_page() {
     with_owner(&BY_SCANNERS, 1, |owner| {

@@ -1,4 +1,4 @@
-//! By index, how much one request searches: a bounded amount, and little after an empty round.
+//! By index, the search of one request is bounded, and is short after an empty round.
 
 use framewright::{
     MigrateType, NodeId, Order, Request, ZoneKind,
@@ -13,7 +13,7 @@ use crate::{
     with_compactor, with_owner, with_owner_sized,
 };
 
-/// Frames that are scanned without success cost an eighth of a move.
+/// An unsuccessful scan of a frame costs an eighth of a move.
 #[test]
 fn by_index_a_request_scans_a_bounded_number_of_frames() {
     with_owner(&[("compact.migrate_budget", "64")], 3, |owner| {
@@ -28,7 +28,7 @@ fn by_index_a_request_scans_a_bounded_number_of_frames() {
     });
 }
 
-/// After an empty round, a request searches only one piece, until something can be emptied.
+/// After an empty round, a request searches only one piece, until a pageblock can be emptied.
 #[test]
 fn by_index_searches_are_short_after_an_empty_round() {
     with_owner(&[("compact.headers_per_piece", "8")], 4, |owner| {
@@ -61,7 +61,7 @@ fn by_index_searches_are_short_after_an_empty_round() {
     });
 }
 
-/// Asks for a huge page without waiting until searches become short.
+/// Requests huge pages without waiting until searches become short.
 fn search_until_limited(owner: &FakeMover<'_, '_>) {
     let mut short = 0;
     for _ in 0..2000 {
@@ -77,7 +77,7 @@ fn search_until_limited(owner: &FakeMover<'_, '_>) {
     panic!("searches never become short");
 }
 
-/// Claims all pages but those of the last pageblocks of memory; each pageblock has free frames.
+/// Claims all pages except those of the last pageblocks of memory. Each pageblock has free frames.
 fn claim_all_but(owner: &FakeMover<'_, '_>, pageblocks: u64, last: u64) {
     fill(owner);
     (0..pageblocks - last).for_each(|pageblock| thin_out(owner, pageblock, 380));
@@ -86,14 +86,15 @@ fn claim_all_but(owner: &FakeMover<'_, '_>, pageblocks: u64, last: u64) {
     owner.pages.borrow_mut().range_mut(..end).for_each(|(_, page)| page.claimed = true);
 }
 
-/// Frees scattered pages of a pageblock. It has no larger free block then, so it is searched last.
+/// Frees scattered pages of a pageblock. The pageblock then has no larger free block, so it is
+/// searched last.
 fn scatter_last(owner: &FakeMover<'_, '_>, pageblock: u64) {
     let start = BASE + pageblock * 512;
     (0..140).for_each(|nth| owner.free(start + 3 * nth));
     owner.memory.drain_all();
 }
 
-/// This holds for any size of memory and any position of the search.
+/// This applies to any size of memory and any position of the search.
 #[test]
 fn by_index_a_newly_empty_pageblock_is_found_at_once_after_an_empty_round() {
     const MANY: u64 = 128;
@@ -140,8 +141,8 @@ fn by_index_searches_for_runs_and_for_pageblocks_are_independent() {
     for searches in 1..20 {
         with_owner(&[("compact.headers_per_piece", "4")], 4, |owner| {
             fill(owner);
-            // Of each two pageblocks one is full, and a search for single pageblocks does not find
-            // it.
+            // Every second pageblock is full, and a search for single pageblocks does not find full
+            // pageblocks.
             (0..PAGEBLOCKS).step_by(2).for_each(|pageblock| thin_out(owner, pageblock, 380));
             scatter_last(owner, PAGEBLOCKS - 1);
             let last = BASE + (PAGEBLOCKS - 1) * 512;

@@ -1,4 +1,4 @@
-//! By index, target frames are looked for before pages are claimed.
+//! By index, compaction searches for target frames before it claims pages.
 
 use framewright::{
     MigrateType, NodeId, Order,
@@ -36,7 +36,8 @@ fn by_index_lists_are_drained_before_pages_are_claimed_in_vain() {
     }
 }
 
-/// If pages of the emptiest pageblock have no targets, fuller pageblocks are not looked for.
+/// If pages of the emptiest pageblock have no targets, compaction does not search for fuller
+/// pageblocks.
 #[test]
 fn by_index_a_lack_of_targets_for_the_emptiest_pageblock_ends_the_search() {
     with_owner(&[], 1, |owner| {
@@ -61,8 +62,8 @@ fn make_unmovable(owner: &FakeMover<'_, '_>, pageblock: u64) {
     assert!(owner.alloc(0, MigrateType::Unmovable, true).is_some());
 }
 
-/// If pages of a fuller pageblock have no targets, emptier ones that were not tried are still
-/// found.
+/// If pages of a fuller pageblock have no targets, compaction still finds untried emptier
+/// pageblocks.
 #[test]
 fn by_index_a_lack_of_targets_for_a_fuller_pageblock_does_not_exclude_emptier_ones() {
     const PINNED: u64 = 16;

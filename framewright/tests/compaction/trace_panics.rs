@@ -1,5 +1,5 @@
-//! A trace hook that panics at each of its calls in turn while pages move: no frame is lost, no page stays claimed, and
-//! the memory goes on.
+//! A trace hook panics at one of its calls while pages move. The tests try each call. No frame is lost, no page stays
+//! claimed, and the memory still works.
 
 use std::{
     cell::RefCell,
@@ -29,7 +29,7 @@ struct Page {
     claimed: bool,
 }
 
-/// The owner and mover of all pages, by first frame. No CPU has any of them mapped.
+/// The owner and mover of all pages, by first frame. No page is mapped on any CPU.
 struct Owner {
     memory: &'static Memory<'static, TracedPlatform>,
     /// The trace that panics.
@@ -37,7 +37,7 @@ struct Owner {
     pages: RefCell<BTreeMap<u64, Page>>,
 }
 
-// SAFETY: one thread; frames of pages that are claimed are not freed by other code.
+// SAFETY: there is one thread, and no other code frees the frames of claimed pages.
 unsafe impl Mover<TracedPlatform> for Owner {
     fn claim(&self, frames: FrameRange, _: &Effort, claims: &mut Claims<'_>) -> ClaimEnd {
         let mut pages = self.pages.borrow_mut();
@@ -79,7 +79,7 @@ unsafe impl Mover<TracedPlatform> for Owner {
 }
 
 impl Owner {
-    /// Pages of orders 0 to 2 in a half of the frames.
+    /// An owner with pages of orders 0 to 2 in half of the frames.
     fn of_scattered_memory(method: &str) -> Self {
         let map = [FrameRange::new(Pfn::new(0), Pfn::new(FRAMES)).unwrap().into()];
         let mut tuning = Tuning::default();
@@ -103,7 +103,7 @@ impl Owner {
         owner.pages.borrow_mut().retain(|&at, page| {
             nth += 1;
             if nth % 2 == 0 {
-                // SAFETY: it was a page of the owner's, which is removed here.
+                // SAFETY: it was a page of the owner, and is removed here.
                 unsafe { token.free_raw(Pfn::new(at), page.order) }.unwrap();
             }
             nth % 2 == 1
@@ -112,7 +112,8 @@ impl Owner {
         owner
     }
 
-    /// Number of frames that are neither free nor a page's. Asserts that none is both, and that no page is claimed.
+    /// The number of frames that are neither free nor in a page. Asserts that no frame is both, and that no page is
+    /// claimed.
     fn lost(&self) -> u64 {
         self.memory.drain_all();
         self.memory.check().unwrap();
@@ -127,10 +128,10 @@ impl Owner {
     }
 }
 
-/// An operation that moves pages. What it allocates goes to `held`.
+/// An operation that moves pages. It adds its allocations to `held`.
 type Step = fn(&mut Compactor<'_, 'static, TracedPlatform>, &mut Vec<Held>);
 
-/// Frames that a step has allocated.
+/// The frames that a step has allocated.
 enum Held {
     Block(Block<'static>),
     Extent(Extent<'static>),
@@ -162,7 +163,7 @@ fn form(
     held.extend(block.map(Held::Block));
 }
 
-/// Runs a step; trace number `at` of its traces panics. How many frames are lost then, unless there were fewer traces.
+/// Runs a step. Its trace number `at` panics. Returns the number of lost frames; `None` if there were fewer traces.
 fn lost(method: &str, step: Step, at: u32) -> Option<u64> {
     let owner = Owner::of_scattered_memory(method);
     let (mut moves, mut slots) = ([Move::default(); 64], [BatchSlot::default(); 64]);

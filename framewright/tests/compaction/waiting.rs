@@ -1,4 +1,4 @@
-//! While a given range is emptied, locks and isolated pageblocks are waited for, but not for ever.
+//! Emptying a given range waits for locks and isolated pageblocks, but not for ever.
 
 use std::sync::{
     Mutex,
@@ -17,7 +17,7 @@ use crate::{
     frames, leaked_owner, rules::HUGE, scatter, with_compactor, with_owner, with_owner_sized,
 };
 
-/// Pageblocks that are isolated, and released one by one while others wait.
+/// Isolated pageblocks, which are released one by one while a caller waits.
 struct IsolationHolder {
     owner: &'static FakeMover<'static, 'static>,
     blocks: Mutex<Vec<IsolatedBlock<'static>>>,
@@ -69,7 +69,7 @@ fn a_range_waits_for_an_isolated_pageblock() {
     owner.check();
 }
 
-/// Nearly all of memory is wanted, so every run holds an isolated pageblock.
+/// The request needs nearly all memory, so every run contains an isolated pageblock.
 #[test]
 fn a_contiguous_request_waits_for_isolated_pageblocks_if_no_other_run_exists() {
     let owner = leaked_owner(&[], 1);
@@ -104,7 +104,7 @@ fn the_wait_for_an_isolated_pageblock_is_bounded() {
     });
 }
 
-/// Emptying a given range may wait, and does. An asynchronous request does not.
+/// Emptying a given range waits for locks. An asynchronous request does not.
 #[test]
 fn a_range_is_emptied_despite_occasional_contention() {
     with_owner(&[], 5, |owner| {
@@ -127,7 +127,7 @@ fn a_range_is_emptied_despite_occasional_contention() {
     });
 }
 
-/// Counts how often a caller waits for memory.
+/// Counts the waits for memory.
 fn count_waits(owner: &FakeMover<'_, '_>) -> &'static AtomicU64 {
     let waited: &'static AtomicU64 = Box::leak(Box::default());
     let count = |why, _| _ = waited.fetch_add((why == Wait::Memory).into(), Relaxed);
@@ -135,7 +135,7 @@ fn count_waits(owner: &FakeMover<'_, '_>) -> &'static AtomicU64 {
     waited
 }
 
-/// How often an unsuccessful search for a run waits.
+/// The number of waits of an unsuccessful search for a run.
 fn waits_without_success(owner: &FakeMover<'_, '_>, wanted: &Contiguous) -> u64 {
     let waited = count_waits(owner);
     let result = with_compactor(owner, 512, |compactor| compactor.alloc_contiguous(wanted));
@@ -144,7 +144,8 @@ fn waits_without_success(owner: &FakeMover<'_, '_>, wanted: &Contiguous) -> u64 
     waited.load(Relaxed)
 }
 
-/// The same holder is likely to block the next run, too. So all runs together wait as long as one.
+/// The same holder probably blocks the next run, too. So all runs together wait only as long as
+/// one.
 #[test]
 fn one_retry_budget_covers_all_runs() {
     let owner = leaked_owner(&[], 1);
@@ -176,7 +177,7 @@ fn isolated_pageblocks_outside_the_bounds_cause_no_wait() {
     owner.memory.undo_isolate(isolated).unwrap();
 }
 
-/// In each run with an isolated pageblock, there is also a pinned page.
+/// Each run with an isolated pageblock also has a pinned page.
 #[test]
 fn isolated_pageblocks_cause_no_wait_if_a_pinned_page_blocks_each_run() {
     let owner = leaked_owner(&[], 1);
@@ -196,7 +197,7 @@ fn isolated_pageblocks_cause_no_wait_if_a_pinned_page_blocks_each_run() {
     pinned.into_iter().for_each(|extent| owner.memory.free_extent(extent).unwrap());
 }
 
-/// After the wait, no run would be tried any more.
+/// After the wait, the search would try no run.
 #[test]
 fn a_search_that_has_moved_its_limit_does_not_wait() {
     with_owner_sized(256, &[], 3, |owner| {
@@ -210,8 +211,8 @@ fn a_search_that_has_moved_its_limit_does_not_wait() {
     });
 }
 
-/// Lists of CPUs are drained once for all pageblocks of a run, because each drain disturbs every
-/// CPU.
+/// A search drains the lists of CPUs only once for all pageblocks of a run, because each drain
+/// disturbs every CPU.
 #[test]
 fn lists_are_drained_once_per_run_and_not_per_pageblock() {
     with_owner(&[], 3, |owner| {

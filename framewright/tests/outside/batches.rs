@@ -1,4 +1,4 @@
-//! Deferred frees: frames that wait for a flush.
+//! Deferred frames, which wait for a flush.
 #![forbid(unsafe_code)]
 
 use framewright::{MigrateType, Order, Request, tlb::BatchSlot};
@@ -30,7 +30,7 @@ fn a_dropped_batch_frees_no_frame_that_is_in_use() {
     }
     drop(batch);
     flusher(memory).drain_deferred(&mut |blocks| held.extend(blocks));
-    // The contents of a slot from an earlier batch do not affect the next.
+    // Contents of slots from an earlier batch do not affect the next batch.
     copy.clone_from(&slots);
     for slots in [&mut slots, &mut copy] {
         flusher(memory).batch(slots).finish(&mut |blocks| panic!("{blocks:?} were retired before"));

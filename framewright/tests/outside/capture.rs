@@ -38,7 +38,7 @@ impl Scene {
         blocks.push(token.alloc(PAIR).unwrap());
         let held = take_all(memory, &mut token);
         let handover: &'static Blocks = Box::leak(Box::new(Mutex::new(blocks)));
-        // It hands over the first block that fits, and then calls `then`.
+        // Relief hands over the first block that fits, and then calls `then`.
         memory.platform().set_relief(FakeRelief::new().on_compact(move |_, _, captured| {
             let mut blocks = handover.lock().unwrap();
             let refused = blocks.drain(..).filter_map(|block| captured.keep(block).err()).collect();
@@ -53,7 +53,7 @@ impl Scene {
         self.memory.cpu(CPU).unwrap().alloc(PAIR)
     }
 
-    /// Asserts that no block is lost: every one is still owned by relief or the test, or is `served`.
+    /// Asserts that no block is lost: each is free, or belongs to relief or the test, or is `served`.
     fn end(self, served: Option<Block<'static>>) {
         let blocks = std::mem::take(&mut *self.handover.lock().unwrap());
         let (own, foreign): (Vec<_>, Vec<_>) =

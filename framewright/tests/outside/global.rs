@@ -1,4 +1,4 @@
-//! One allocator in a static, in safe code.
+//! An allocator in a static, in safe code.
 #![forbid(unsafe_code)]
 
 use std::{

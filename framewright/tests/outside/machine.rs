@@ -1,4 +1,4 @@
-//! A machine with one thread, and memories that live as long as the process.
+//! A machine for one thread, and memories that live as long as the process.
 
 use framewright::{
     Block, Config, CpuId, CpuToken, FrameRange, Memory, MigrateType, Order, Pfn, Request,
@@ -35,12 +35,12 @@ pub(crate) fn take_all(
     std::iter::from_fn(|| token.alloc(PAGE.no_wait()).ok()).collect()
 }
 
-/// Every frame of `blocks` once.
+/// Asserts that every frame is in only one of `blocks`.
 pub(crate) fn assert_apart(blocks: &[Block<'_>]) {
     framewright_fakes::assert_apart(blocks.iter().map(raw));
 }
 
-/// Frees all blocks by the token, and checks that every frame of the memory is free then.
+/// Frees all blocks with the token. Checks that every frame of the memory is free then.
 pub(crate) fn assert_complete(
     memory: &TestMemory,
     token: &mut CpuToken<'_, 'static, Machine>,

@@ -1,6 +1,6 @@
 //! Safe code must not be able to give a frame two owners, to lose a frame, or to hang the library.
 //!
-//! The machine is the only unsafe code here. The tests are in modules that forbid unsafe code.
+//! Only the machine has unsafe code. The modules of the tests forbid it.
 #![cfg(not(any(framewright_loom, framewright_tso)))]
 
 mod bad_input;

@@ -1,4 +1,4 @@
-//! Relief that panics in its calls after types were mixed.
+//! Panics in calls of relief after types were mixed.
 #![forbid(unsafe_code)]
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -28,7 +28,7 @@ fn no_frame_is_lost_if_relief_panics_when_types_were_mixed() {
         free.into_iter().for_each(|block| token.free(block).unwrap());
         drop(token);
         memory.drain_all();
-        // It panics in `reclaims_in_background`, or else in `wake`.
+        // Relief panics in `reclaims_in_background` or in `wake`.
         let is_in_background = move || {
             assert!(!asked, "asked");
             true

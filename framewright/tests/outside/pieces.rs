@@ -1,4 +1,4 @@
-//! A memory map that arrives in pieces, in safe code.
+//! A memory map in pieces, in safe code.
 #![forbid(unsafe_code)]
 
 use framewright::{
@@ -22,7 +22,7 @@ fn no_frame_is_added_twice() {
     let mut token = memory.cpu(CPU).unwrap();
     assert!(token.alloc(PAGE.no_wait()).is_err(), "nothing is there");
     memory.add_memory(range(100, 1000)).unwrap();
-    // Frames are in use, on lists, or free: none of them is added again.
+    // No frame is added a second time, whether it is in use, on a list, or free.
     let mut held = take_all(memory, &mut token);
     held.drain(..300).for_each(|block| token.free(block).unwrap());
     for start in (0..=1000).step_by(50) {

@@ -5,8 +5,8 @@ use framewright::{CpuToken, platform::Captured, tlb::Flusher};
 
 use crate::machine::Machine;
 
-/// Implemented for every type, and a second time for `Send` types. So type inference finds a single
-/// implementation only if the type is not `Send`.
+/// This trait is implemented for every type, and a second time for `Send` types. So type inference
+/// finds a single implementation only for types that are not `Send`.
 trait StaysHere<Why> {
     const CHECKED: () = ();
 }

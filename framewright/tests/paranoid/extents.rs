@@ -1,5 +1,5 @@
 //! Extents and memory hotplug: no frame of an extent is a block, and frames without poison are not
-//! checked for it.
+//! checked for poison.
 
 use framewright::{
     FrameRange, FreeError, MigrateType, Order, Pfn, Request,
@@ -17,7 +17,7 @@ fn no_frame_of_an_extent_is_a_block() {
     on_either(|memory, token| {
         let block = token.alloc(PAGE).unwrap();
         token.free(block).unwrap();
-        // A part of a pageblock, and a whole pageblock.
+        // The extent consists of a part of a pageblock and a whole pageblock.
         for frames in [range(0x410, 0x427), range(0x400, 0x600)] {
             let extent = memory.alloc_range(frames, MigrateType::Movable, &mut |_| ()).unwrap();
             for (pfn, size) in [(frames.start(), 0), (frames.start(), 4), (Pfn::new(0x420), 0)] {

@@ -1,5 +1,5 @@
-//! Hardening `tracked` and `paranoid`: every bad raw free is refused at the call and changes nothing.
-//! At `paranoid`, freed frames wait in quarantine, and writes to free frames are detected.
+//! Hardening `tracked` and `paranoid`. Every bad raw free is refused at the call and changes nothing. At `paranoid`,
+//! freed frames wait in quarantine, and writes to free frames are detected.
 #![cfg(not(any(framewright_loom, framewright_tso)))]
 
 mod extents;
@@ -23,7 +23,7 @@ use support::machine::{Machine, Metadata, cpu};
 /// Two pageblocks with a hole between: frames 0x400 to 0x600 and 0x700 to 0x900.
 pub(crate) const MAP: [(u64, u64); 2] = [(0x400, 0x600), (0x700, 0x900)];
 pub(crate) const MANAGED: u64 = 0x400;
-/// Frames in the quarantine of a CPU.
+/// The capacity of a CPU's quarantine, in frames.
 pub(crate) const QUARANTINE: u64 = 16;
 
 pub(crate) const PAGE: Request = Request::new(Order::ZERO, MigrateType::Movable);
@@ -64,7 +64,7 @@ pub(crate) fn on_either(test: impl for<'m> Fn(&Memory<'m, Machine>, &mut Token<'
     }
 }
 
-/// Runs `test` on fresh memories with a block of each order that they have, at either level.
+/// Runs `test` for a block of each possible order, on fresh memories of either level.
 pub(crate) fn each_order(test: impl Fn(&Memory<'_, Machine>, &mut Token<'_, '_>, Pfn, Order)) {
     for of_order in Order::all() {
         on_either(|memory, token| {
@@ -83,8 +83,8 @@ pub(crate) fn each_order(test: impl Fn(&Memory<'_, Machine>, &mut Token<'_, '_>,
 }
 
 pub(crate) fn free(token: &mut Token<'_, '_>, pfn: Pfn, size: Order) -> Result<(), FreeError> {
-    // SAFETY: perhaps violated on purpose; this level refuses every bad free. The frames do not
-    // exist.
+    // SAFETY: a test may violate this on purpose. This level refuses every bad free, and the frames
+    // do not exist.
     unsafe { token.free_raw(pfn, size) }
 }
 
@@ -127,7 +127,7 @@ fn the_layout_names_the_size_of_states_and_quarantine() {
                 part.bytes
             })
         };
-        // The memory spans three pageblocks, with a byte per frame.
+        // The memory spans three pageblocks, and has a state byte per frame.
         assert_eq!(parts(config), [3 * 512, 2 * QUARANTINE as usize * 8]);
         config.tuning.hardening = Hardening::Tracked;
         assert_eq!(parts(config), [3 * 512, 0]);

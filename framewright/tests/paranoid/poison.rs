@@ -1,4 +1,4 @@
-//! A write to a free frame is found when the frame is allocated.
+//! A write to a free frame is detected when the frame is allocated.
 
 use framewright::{
     FreeError, MigrateType, Order, Request,

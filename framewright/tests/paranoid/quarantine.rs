@@ -1,5 +1,5 @@
-//! Freed blocks wait in quarantine before they are allocated again; if nothing else is free, they
-//! are allocated at once.
+//! Freed blocks wait in quarantine before they are allocated again. If no other memory is free,
+//! they are allocated at once.
 
 use framewright::{MigrateType, Order, Pfn, Request, ZoneId};
 

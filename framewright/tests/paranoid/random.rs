@@ -1,4 +1,4 @@
-//! Random steps, every other one a bad free, against the oracle of the other tests.
+//! Random steps against the oracle of the other tests. Every second step is a bad free.
 
 use proptest::{collection::vec, prelude::*};
 
@@ -9,7 +9,7 @@ use crate::support::{
     world,
 };
 
-/// Every other step is a bad free.
+/// A step, with a chance of one half a bad free.
 fn step() -> impl Strategy<Value = Step> {
     let right = any::<u8>().prop_map(Action::by_number);
     let wrong = prop_oneof![
@@ -30,7 +30,7 @@ fn step() -> impl Strategy<Value = Step> {
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// `World` checks for each bad free that it was refused at the call.
+    /// `World` checks that each bad free is refused at the call.
     #[test]
     fn every_bad_free_is_refused_at_once(
         topology in (vec((any::<u16>(), any::<u16>(), any::<u8>()), 1..4), vec(0u8..2, 1..4)),

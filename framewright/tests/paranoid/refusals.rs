@@ -1,4 +1,4 @@
-//! Bad raw frees: refused at the call, without any change.
+//! Bad raw frees are refused at the call, and change nothing.
 
 use framewright::{FreeError, MigrateType, Order, Pfn, Request};
 

@@ -1,4 +1,5 @@
-//! Every call that allocates or frees a block updates its state, so each block can be freed once.
+//! Every call that allocates or frees a block updates its state, so each block can be freed only
+//! once.
 
 use framewright::{
     Block, FreeError, Memory, MigrateType, Order, Pfn, Request,
@@ -10,7 +11,7 @@ use crate::{
     support::machine::{Machine, order, raw},
 };
 
-/// Frees the block raw, which must succeed, and once more, which must be refused.
+/// Frees the block raw twice. The first free must succeed, and the second must be refused.
 fn free_twice(memory: &Memory<'_, Machine>, token: &mut Token<'_, '_>, block: Block<'_>) {
     let (pfn, size) = block.into_raw();
     memory.check().unwrap();
@@ -29,7 +30,7 @@ fn a_block_from_any_call_can_be_freed_once() {
         assert_eq!(token.alloc_bulk(PAGE, &mut slots), 3);
         slots.into_iter().flatten().for_each(|block| free_twice(memory, token, block));
         let (pfn, size) = token.alloc(PAGE).unwrap().into_raw();
-        // SAFETY: it was a block until just now.
+        // SAFETY: it was a block until `into_raw`.
         let block = unsafe { token.adopt(pfn, size) }.unwrap();
         free_twice(memory, token, block);
     });
@@ -74,7 +75,7 @@ fn only_blocks_can_be_adopted() {
             (pfn.offset(2), order(1), FreeError::NotAllocated),
             (Pfn::new(0x400), order(2), FreeError::AlreadyFree),
         ] {
-            // SAFETY: a refused adoption makes no block.
+            // SAFETY: a refused adoption creates no block.
             assert_eq!(unsafe { token.adopt(pfn, size) }, Err(error));
         }
         token.free(block).unwrap();

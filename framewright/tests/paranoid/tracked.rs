@@ -1,4 +1,4 @@
-//! `tracked` alone has frames on the lists of CPUs and in the depot: a raw free of any of these is refused.
+//! Only `tracked` has frames on the lists of CPUs and in the depot. A raw free of such a frame is refused.
 
 use framewright::{
     Block, Config, FrameRange, FreeError, InitError, Layout, Memory, MigrateType, Order, Pfn,
@@ -94,7 +94,7 @@ fn no_level_detects_a_free_after_a_new_allocation() {
         free(token, pfn, size).unwrap();
         let again = token.alloc(PAGE).unwrap();
         assert_eq!(again.pfn(), pfn);
-        // The stale free looks like one by the new owner, so the new owner's free is refused.
+        // The stale free looks like a free by the new owner, so the new owner's free is refused.
         free(token, pfn, size).unwrap();
         token.free(again).unwrap();
         assert_eq!(memory.platform().take_reports().len(), 1);

@@ -1,4 +1,4 @@
-//! Background reclaim, and allocations that are short of memory.
+//! Background reclaim, and allocations when memory is short.
 
 use std::sync::atomic::Ordering;
 
@@ -47,8 +47,8 @@ fn background_reclaim_works_from_low_to_high() {
     embedder.check();
 }
 
-/// As on machines with memory below 16 MiB that is hardly used: pages that this zone keeps back
-/// from requests for higher zones do not count as free for these requests.
+/// The zone below 16 MiB is hardly used, as on many machines. Its lowmem reserve does not count as
+/// free for requests for higher zones.
 #[test]
 fn pages_that_a_low_zone_keeps_back_do_not_put_background_reclaim_to_sleep() {
     let map = [range(0, 1024, ZoneKind::Dma), range(1024, 8192, ZoneKind::Normal)];
@@ -132,8 +132,8 @@ fn background_reclaim_gives_up_on_a_hopeless_node_until_something_is_freed() {
     embedder.check();
 }
 
-/// Fills the pageblocks of `frames` frames with movable pages, the last one in part. Then allocates
-/// unmovable pages until migratetypes are mixed, and returns these.
+/// Fills pageblocks with `frames` movable pages, the last pageblock only in part. Then allocates
+/// unmovable pages until migratetypes are mixed. Returns the unmovable pages.
 fn mix(embedder: &'static FakeOwner, frames: u32) -> Vec<Block<'static>> {
     let memory = embedder.memory();
     (0..frames - 292).for_each(|id| _ = embedder.touch(id, FILE).unwrap());
@@ -159,7 +159,8 @@ fn work(
 
 #[test]
 fn a_round_for_a_boost_reclaims_as_many_pages() {
-    // Short lists, and lists of which a sweep scans only a few pages at first.
+    // The lists are short in the first case. In the second, a sweep at first scans only a few of
+    // their pages.
     for frames in [8192, 65_536] {
         let embedder = embedder(frames.into(), |tuning| tuning.zone.watermark_scale = 1);
         let odd = mix(embedder, frames);
@@ -198,7 +199,7 @@ fn a_boost_is_removed_after_its_pages_were_reclaimed() {
     let mut to_compact = Vec::new();
     let mut steps = 0;
     while kswapd.step(&mut token) != NextStep::WhenWoken && steps < 100 {
-        // Compaction is asked for when the boost is removed, and not before.
+        // Compaction is requested only when the boost is removed.
         let is_boosted = memory.zones().any(|zone| zone.boost > 0);
         to_compact.extend(kswapd.take_compaction().inspect(|_| assert!(!is_boosted)));
         steps += 1;
@@ -211,7 +212,7 @@ fn a_boost_is_removed_after_its_pages_were_reclaimed() {
     embedder.check();
 }
 
-/// Background reclaim ends where nothing can be reclaimed.
+/// Background reclaim ends if no page can be reclaimed.
 #[test]
 fn background_reclaim_drops_the_huge_page_reserve_where_nothing_can_be_reclaimed() {
     let embedder = embedder(16_384, |tuning| tuning.zone.huge_reserve = 1_000);

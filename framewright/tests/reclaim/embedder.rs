@@ -8,12 +8,12 @@ use framewright::{
 };
 use framewright_fakes::FakeOwner;
 
-/// The CPU that has TLB entries. CPU 0 does everything else.
+/// The CPU with TLB entries. CPU 0 does all the work.
 pub(crate) const OTHER: u16 = 1;
 
 pub(crate) const CPU: CpuId = CpuId::new(0);
 
-/// An owner of a memory of `frames` frames with 64 in reserve, in one zone.
+/// An embedder with a memory of `frames` frames in one zone, 64 of them in reserve.
 pub(crate) fn embedder(frames: u64, tune: impl FnOnce(&mut Tuning)) -> &'static FakeOwner {
     embedder_of(&[range(0, frames, ZoneKind::Normal)], true, tune)
 }
@@ -50,7 +50,7 @@ pub(crate) fn filled(pages: u32, kind: PageKind) -> &'static FakeOwner {
     embedder
 }
 
-/// The value of a counter, summed over all nodes.
+/// The sum of a counter over all nodes.
 pub(crate) fn stat(embedder: &FakeOwner, stat: NodeStat) -> u64 {
     embedder.lru().stats().get(stat)
 }

@@ -1,5 +1,5 @@
-//! A `PageOwner` with a fault at one call, for each call that reclaim makes and each kind of fault.
-//! Afterwards every frame has one owner, no store is lost, and finally all frames are freed.
+//! A `PageOwner` with a fault at one call. The tests try each kind of fault at each call by
+//! reclaim. Afterwards every frame has one owner, no store is lost, and all frames can be freed.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -24,7 +24,8 @@ fn kind_of(id: u32) -> PageKind {
     if id.is_multiple_of(3) { PageKind::Anon } else { PageKind::File }
 }
 
-/// A memory in use: pages of both kinds, a third of them stored to, some mapped and used.
+/// An embedder with pages of both kinds. A third of the pages are dirty, and some pages are mapped
+/// and used.
 fn in_use() -> &'static FakeOwner {
     let embedder = embedder(1024, |tuning| tuning.reclaim.cluster = 8);
     embedder.pages().swap = true;
@@ -50,7 +51,7 @@ fn in_use() -> &'static FakeOwner {
     embedder
 }
 
-/// One of many steps. Returns whether there are more.
+/// Runs one of many steps.
 fn act(owner: &FaultyOwner, nth: u32) {
     let embedder = owner.owner;
     let reclaim = owner.reclaim();
@@ -75,7 +76,7 @@ fn act(owner: &FaultyOwner, nth: u32) {
 
 const STEPS: u32 = 8;
 
-/// Writes and reclaims everything, or truncates it: all frames are freed.
+/// Writes and reclaims or truncates all pages, so that all frames are free.
 fn end(embedder: &'static FakeOwner) {
     embedder.set_behavior(StoreBehavior::Prompt);
     embedder.complete(usize::MAX);
@@ -112,8 +113,8 @@ fn an_owner_may_refuse_or_free_pages_at_any_call() {
     }
 }
 
-/// The recovery that a panic in the `PageOwner` leaves to the embedder: pages of the cluster are
-/// still locked and isolated, and frames that the call had released have no owner.
+/// The embedder's recovery after a panic in its `PageOwner`. Pages of the cluster are still locked
+/// and isolated, and frames that the call had released have no owner.
 fn recover(owner: &FaultyOwner) {
     let embedder = owner.owner;
     embedder.memory().check().unwrap();
@@ -125,14 +126,14 @@ fn recover(owner: &FaultyOwner) {
     let lru = embedder.lru();
     let resident: Vec<Pfn> = embedder.pages().resident.keys().copied().collect();
     for frame in resident {
-        // SAFETY: only reclaim isolates pages here, and it was unwound; pages that are not isolated
-        // are left alone.
+        // SAFETY: only reclaim isolates pages here, and it has unwound. The call ignores pages that
+        // are not isolated.
         assert!(unsafe { lru.put_back(frame) }, "the page was not abandoned");
     }
     for frame in owner.take_lost() {
         // SAFETY: as above.
         assert!(unsafe { lru.put_back(frame) } && lru.remove(frame), "it was left isolated");
-        // SAFETY: the embedder has released the frame, and reclaim does not know of it.
+        // SAFETY: the embedder has released the frame, and reclaim has not received it.
         unsafe { embedder.token().free_raw(frame, Order::ZERO).unwrap() };
     }
 }
@@ -153,7 +154,7 @@ fn run_with_panic(at: u32, fault: OwnerFault) -> u32 {
 
 #[test]
 fn an_owner_that_panics_loses_only_frames_that_it_was_releasing() {
-    // Hundreds of panics are expected; do not print them.
+    // The test expects hundreds of panics, and does not print them.
     std::panic::set_hook(Box::new(|info| {
         if info.payload_as_str() != Some("a fault") {
             eprintln!("{info}");

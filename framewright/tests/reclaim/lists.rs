@@ -1,4 +1,4 @@
-//! The LRU lists as an embedder uses them.
+//! The interface of the LRU lists for embedders.
 
 use framewright::{
     CpuId, MemoryRange, NodeId, Order, Pfn, ZoneKind,
@@ -32,7 +32,7 @@ fn an_isolated_page_can_be_abandoned() {
     assert!(embedder.lru().check().is_err(), "a page is isolated");
     // SAFETY: the page is not in use, and was never mapped by another CPU.
     assert_eq!(unsafe { embedder.lru().abandon(pfn) }, FreedBy::Isolator);
-    // SAFETY: it was isolated above.
+    // SAFETY: the page was isolated above.
     assert!(!unsafe { embedder.lru().put_back(pfn) }, "the caller frees the frame");
     assert!(embedder.lru().list_of(pfn).is_none());
     let mut pages = embedder.pages();
@@ -60,7 +60,7 @@ fn many_pages_are_abandoned_at_once() {
         assert_eq!(*freed_by, if theirs { FreedBy::Isolator } else { FreedBy::Caller }, "{pfn}");
         assert!(embedder.lru().list_of(*pfn).is_none());
     }
-    // SAFETY: it was isolated above.
+    // SAFETY: the page was isolated above.
     assert!(!unsafe { embedder.lru().put_back(isolated) }, "the caller frees the frame");
     let mut pages = embedder.pages();
     for (id, pfn) in (0..70).zip(&frames) {
@@ -146,7 +146,7 @@ fn a_page_that_was_removed_from_its_batch_is_listed_once() {
     assert!(!lru.add(CPU, pfn, FILE), "the page is known");
     assert!(lru.remove(pfn), "the page is in a batch");
     assert!(!lru.remove(pfn));
-    // The page is added again on another CPU, while the first batch still has an entry of it.
+    // The page is added again on another CPU while the first batch still has its entry.
     assert!(lru.add(other, pfn, PageKind::Anon));
     lru.drain(CPU);
     lru.drain(other);

@@ -1,5 +1,5 @@
-//! Reclaim with a fake embedder: pages, references, a store that fails, and a CPU with stale TLB
-//! entries.
+//! Reclaim with a fake embedder, which has pages, references, a failing store, and a CPU with stale
+//! TLB entries.
 #![cfg(not(any(framewright_loom, framewright_tso)))]
 
 mod background;

@@ -1,4 +1,4 @@
-//! The rules of a reclaim pass, one per test.
+//! The rules of a reclaim pass, one rule per test.
 
 use std::sync::atomic::Ordering;
 
@@ -24,7 +24,7 @@ fn a_mapped_page_that_was_used_is_kept_once() {
     let (scanned, stolen) =
         (stat(embedder, NodeStat::PgscanDirect), stat(embedder, NodeStat::PgstealDirect));
     assert!(scanned > stolen, "every page was used: {scanned} were scanned for {stolen}");
-    // Many pages that are read once: each is scanned about twice.
+    // Of many pages that are read once, each is scanned about twice.
     let embedder = crate::embedder::embedder(2048, |_| ());
     for id in 0..20_000 {
         embedder.touch(id, FILE).unwrap();
@@ -90,8 +90,8 @@ fn a_cpu_without_a_reservation_helps_to_flush() {
     (0..1600).for_each(|id| _ = embedder.touch(id, FILE).unwrap());
     clear_young(embedder);
     embedder.has_local_flush.store(false, Ordering::Relaxed);
-    // While one CPU waits for the other to flush, the other reclaims up to the bound on unflushed
-    // frames.
+    // While one CPU waits for a flush by another CPU, that CPU reclaims up to the limit of
+    // unflushed frames.
     let other = |embedder: &FakeOwner| assert!(embedder.direct_on(CpuId::new(OTHER), 512) > 0);
     *embedder.meanwhile.lock().unwrap() = Some(other);
     assert!(embedder.direct(512) > 0);
@@ -127,7 +127,8 @@ fn allocations_reclaim_and_fail_only_when_nothing_is_left() {
         embedder.touch(id, FILE).unwrap();
     }
     embedder.check();
-    // Pinned pages cannot be reclaimed. Then requests fail, and do not retry for ever.
+    // Pinned pages cannot be reclaimed. When only these are left, requests fail, and do not retry
+    // for ever.
     let embedder = crate::embedder::embedder(1024, |_| ());
     let failed = (0..5000).find(|&id| match embedder.touch(id, FILE) {
         Ok(pfn) => {
@@ -142,7 +143,7 @@ fn allocations_reclaim_and_fail_only_when_nothing_is_left() {
     embedder.touch(9999, FILE).unwrap();
 }
 
-/// A request for the frames themselves scans all pages repeatedly.
+/// A request for single frames scans all pages repeatedly.
 #[test]
 fn few_pages_are_scanned_for_a_block_that_compaction_may_fail_to_form() {
     let embedder = embedder(2048, |_| ());
@@ -184,7 +185,7 @@ fn pages_of_unusable_zones_are_skipped() {
 #[test]
 fn pages_with_early_refaults_are_kept_the_next_time() {
     let embedder = embedder(1024, |_| ());
-    // The set of pages is a little larger than memory, and is read repeatedly.
+    // The test repeatedly reads slightly more pages than fit into memory.
     for id in (0..6).flat_map(|_| 0..1200) {
         embedder.touch(id, FILE).unwrap();
     }
@@ -218,7 +219,7 @@ fn deferred_frames_are_freed_for_direct_reclaim() {
         tuning.tlb.batching = FlushBatching::Lazy;
         tuning.tlb.deferred_max = Auto::Fixed(512);
     });
-    // Fewer frames than may be deferred, so no flush is due.
+    // There are fewer frames than may be deferred, so no flush is due.
     (0..200).for_each(|id| _ = embedder.touch(id, FILE).unwrap());
     clear_young(embedder);
     let before = embedder.memory().free();
@@ -231,7 +232,7 @@ fn deferred_frames_are_freed_for_direct_reclaim() {
 #[test]
 fn free_space_for_one_block_is_made_for_compaction_and_no_more() {
     for (method, blocks) in [(CompactMethod::Index, 1), (CompactMethod::Scan, 2)] {
-        // No frame waits for a flush, because deferred frames would count as reclaimed.
+        // No frame may wait for a flush, because deferred frames would count as reclaimed.
         let embedder = embedder(2048, |tuning| {
             tuning.tlb.batching = FlushBatching::Off;
             tuning.compact.method = method;
@@ -239,7 +240,7 @@ fn free_space_for_one_block_is_made_for_compaction_and_no_more() {
         (0..1800).for_each(|id| _ = embedder.touch(id, FILE).unwrap());
         embedder.lru().drain_all();
         clear_young(embedder);
-        // No block becomes free by reclaim alone, because that would end reclaim, too.
+        // No block may become free by reclaim alone, because that would also end reclaim.
         let resident: Vec<Pfn> = embedder.pages().resident.keys().copied().collect();
         for pfn in resident.into_iter().filter(|pfn| pfn.get() % 32 == 0) {
             embedder.pages().page(pfn).unevictable = true;
@@ -265,15 +266,15 @@ fn free_space_for_one_block_is_made_for_compaction_and_no_more() {
     }
 }
 
-/// Scanners do not compact if the fragmentation index shows a shortage and not fragmentation. Then
-/// the free space is not enough yet.
+/// Scanners do not compact if the fragmentation index shows a shortage instead of fragmentation. In
+/// that case, there is not enough free space yet.
 #[test]
 fn there_is_not_enough_free_space_if_compaction_would_not_start() {
     for (method, ready) in [(CompactMethod::Index, true), (CompactMethod::Scan, false)] {
         let embedder = embedder(2048, |tuning| {
             tuning.tlb.batching = FlushBatching::Off;
             tuning.compact.method = method;
-            // With this threshold the index always shows a shortage.
+            // With this threshold, the index always shows a shortage.
             tuning.compact.extfrag_threshold = 1000;
         });
         // No block is left, and none becomes free.
@@ -295,8 +296,8 @@ fn there_is_not_enough_free_space_if_compaction_would_not_start() {
     }
 }
 
-/// While sweeps reach their target, the priority stays, because a deeper scan would reach pages of
-/// all kinds.
+/// While sweeps reach their target, the priority does not change, because deeper scans would also
+/// reclaim anonymous pages.
 #[test]
 fn free_space_for_compaction_does_not_cost_anonymous_pages() {
     let embedder = embedder(4096, |tuning| tuning.tlb.batching = FlushBatching::Off);
@@ -347,7 +348,7 @@ fn a_page_that_is_read_again_soon_becomes_active_at_once() {
     lru.drain_all();
     assert_eq!(lru.list_of(pfn), Some(LruList::ActiveFile));
     assert_eq!(stat(embedder, NodeStat::WorkingsetActivateFile), 1);
-    // Far more pages are evicted than are active. A refault then does not activate the page.
+    // Far more pages are evicted than are active, so a refault does not activate the page.
     (1000..9000).for_each(|id| _ = embedder.touch(id, FILE).unwrap());
     let gone =
         (0..300).find(|id| !embedder.pages().place.contains_key(id) && *id != again).unwrap();

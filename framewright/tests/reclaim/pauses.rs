@@ -1,4 +1,4 @@
-//! A pause ends when its condition is met, and its waiters are woken then.
+//! When the condition of a pause becomes true, the pause ends, and its waiters are woken.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -14,8 +14,8 @@ use crate::embedder::{CPU, OTHER, clear_young, embedder, filled, node, stat};
 
 const FILE: PageKind = PageKind::File;
 
-/// Checks that `others` meets the condition of the pause: the pause is not over before, is over afterwards,
-/// and its waiters were woken.
+/// Checks that `others` makes the condition of the pause true. The pause must not be over before, must be over
+/// afterwards, and its waiters must have been woken.
 fn ends(embedder: &'static FakeOwner, pause: &Pause<'_>, why: Throttle, others: impl FnOnce()) {
     assert_eq!((pause.why(), pause.node()), (why, node()));
     assert!(!pause.is_over(), "{why:?}: the pause is over at once");
@@ -32,7 +32,7 @@ struct Case {
     embedder: fn() -> &'static FakeOwner,
     /// Starts reclaim.
     reclaim: fn(&'static FakeOwner),
-    /// The activity of others during the pause.
+    /// The activity of other CPUs during the pause.
     others: Others,
 }
 
@@ -66,7 +66,7 @@ const CASES: [Case; 6] = [
         reclaim: |embedder| _ = embedder.direct(32),
         others: |embedder, pause| {
             let frames: Vec<_> = embedder.pages().resident.keys().copied().take(200).collect();
-            // SAFETY: they were isolated above.
+            // SAFETY: the pages were isolated above.
             let put_back =
                 || frames.iter().for_each(|&pfn| assert!(unsafe { embedder.lru().put_back(pfn) }));
             ends(embedder, pause, Throttle::Isolated, put_back);
@@ -130,7 +130,7 @@ fn short() -> &'static FakeOwner {
     embedder
 }
 
-/// An embedder with all pages seen under write-back once.
+/// An embedder in which one scan has found all pages under writeback.
 fn written(change: fn(&mut framewright_fakes::Resident)) -> &'static FakeOwner {
     let embedder = embedder(2048, |_| ());
     (0..310).for_each(|id| embedder.store(id, FILE).unwrap());
@@ -148,7 +148,7 @@ fn written(change: fn(&mut framewright_fakes::Resident)) -> &'static FakeOwner {
     embedder
 }
 
-/// Background reclaim works until it sleeps, while the token of its CPU is in use by a request.
+/// Runs background reclaim until it sleeps, on another CPU than the request.
 fn work(embedder: &'static FakeOwner) {
     let mut kswapd = embedder.reclaim().kswapd(node()).unwrap();
     let mut steps = 0;
@@ -167,7 +167,7 @@ fn pauses_end_with_their_condition() {
         (case.reclaim)(embedder);
         assert!(embedder.others.lock().unwrap().is_none(), "{nth}: {:?} did not pause", case.why);
         let first = stat(embedder, case.why.expired()) - before;
-        // The test does not end later pauses of the same call.
+        // The test does not end later pauses in the same call.
         let paused = embedder.take_notes().iter().filter(|&&note| note == case.why.name()).count();
         assert_eq!(
             first,
@@ -212,7 +212,7 @@ fn no_wake_up_after_a_pause_that_panicked() {
 #[test]
 fn requests_do_not_wait_for_background_reclaim_of_a_hopeless_node() {
     let embedder = short();
-    // Until the node is hopeless.
+    // Repeats this until the node is hopeless.
     embedder.pages().resident.values_mut().for_each(|page| page.references = 1);
     embedder.reclaim().wake(node(), Order::ZERO, framewright::ZoneKind::Normal);
     work(embedder);

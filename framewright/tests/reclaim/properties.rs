@@ -1,4 +1,4 @@
-//! Random operations on stores with random behavior.
+//! Random operations with stores of random behavior.
 
 use std::cell::Cell;
 
@@ -117,7 +117,7 @@ fn act(
                     embedder.pages().resident.contains_key(&pfn),
                     "an isolated page was reclaimed"
                 );
-                // SAFETY: it was isolated above.
+                // SAFETY: the page was isolated above.
                 assert!(unsafe { embedder.lru().put_back(pfn) });
             }
         }

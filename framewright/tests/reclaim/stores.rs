@@ -1,4 +1,4 @@
-//! Dirty pages, and stores that are slow or fail.
+//! Dirty pages, and slow or failing stores.
 
 use framewright::{
     Pfn,
@@ -46,7 +46,7 @@ fn pages_under_write_back_are_reclaimed_next_when_written() {
     embedder.check();
 }
 
-/// An embedder in which reclaim has started writes, and the frames of these.
+/// An embedder in which reclaim has started writes, and the frames of these pages.
 fn with_writes() -> (&'static FakeOwner, Vec<Pfn>) {
     let embedder = embedder(2048, |_| ());
     (0..64).for_each(|id| embedder.store(id, FILE).unwrap());
@@ -73,7 +73,7 @@ fn abandoned_pages_do_not_count_as_awaiting_writeback() {
     assert!(lru.isolate(writes[2]));
     // SAFETY: as above.
     assert_eq!(unsafe { lru.abandon(writes[2]) }, FreedBy::Isolator);
-    // SAFETY: it was isolated above.
+    // SAFETY: the page was isolated above.
     assert!(!unsafe { lru.put_back(writes[2]) });
     is_left(3);
     let mut freed_by = vec![FreedBy::Isolator; 8];
@@ -137,7 +137,7 @@ fn a_page_whose_write_failed_later_becomes_active() {
     let lru = embedder.lru();
     let writing = lru.awaiting_writeback(node());
     assert!(writing > 0);
-    // As if the pages had been scanned under write-back, become active, and inactive again.
+    // The pages are as after a scan under writeback, an activation, and a deactivation.
     for pfn in embedder.pages().resident.keys() {
         lru.deactivate(CPU, *pfn);
     }
@@ -153,8 +153,8 @@ fn a_used_page_is_not_written_in_the_next_scan() {
     let embedder = embedder(2048, |_| ());
     (0..31).for_each(|id| embedder.store(id, FILE).unwrap());
     assert!(embedder.direct(1) > 0);
-    // First the page was used. In the next scan it is reclaimed only if it is clean. Only then it
-    // is written.
+    // In the first scan, the page was used. The next scan would reclaim it only if it were clean. A
+    // later scan writes it.
     assert!(
         stat(embedder, NodeStat::PgscanFile) > 2 * 31,
         "the pages were not scanned twice before"

@@ -8,8 +8,8 @@ use crate::script::{
 
 const BACKGROUND: Answers = Answers { background: true, ..NO_HELP };
 
-/// A memory with scattered free frames in movable pageblocks. Blocks of other types have to be
-/// taken from one of these pageblocks.
+/// A memory with scattered free frames in movable pageblocks. Requests for other types must
+/// allocate from these pageblocks.
 fn mixable(answers: Answers, boost: u32, pageblocks: u64) -> &'static Script {
     let zone = [range(0, pageblocks * 512, 0, ZoneKind::Normal)];
     let memory = memory_of(&zone, answers, |tuning| {
@@ -58,7 +58,7 @@ fn mixing_boosts_every_watermark_by_a_pageblock_and_wakes_at_order_0() {
     }
     assert_eq!(zone(memory).boost, before.high * 3 / 2);
     assert_eq!(memory.take_all_calls(), [], "a request without wake-ups woke background reclaim");
-    // Background reclaim removes the boost that it found when it began.
+    // Background reclaim removes the boost that existed when it began.
     memory.lower_boost(ZoneId::default(), 512);
     assert_eq!(zone(memory).boost, before.high * 3 / 2 - 512);
     memory.lower_boost(ZoneId::default(), u64::MAX);
@@ -109,7 +109,7 @@ fn requests_leave_the_boost_free_except_for_urgent_single_frames() {
     assert_eq!(zone(memory).boost, 512);
     memory.allocate_all(page().no_wait());
     assert_eq!(memory.free(), MIN + 512);
-    // Large blocks are free, but the requests for them must leave their part of the boost as well.
+    // Large blocks are free, but requests for them must also leave their part of the boost free.
     memory.release_where(|pfn| pfn.get() < 1024 && pfn.get() % 16 < 8);
     memory.allocate_all(movable(1).atomic());
     let part = (MIN + 512) * 3 / 8;

@@ -1,4 +1,4 @@
-//! The number of times that relief is asked.
+//! The number of calls of relief.
 
 use framewright::{
     Request, ZoneKind,
@@ -10,7 +10,7 @@ use crate::script::{
     Answers, Call, MIN, NO_HELP, Script, ask, fragmented, full, memory_of, movable, page, range,
 };
 
-/// Rounds of reclaim of a request that fails.
+/// The number of rounds of reclaim of a failing request.
 fn reclaims(memory: &'static Script, request: Request) -> usize {
     let (result, calls) = ask(memory, request);
     let count = calls.iter().filter(|call| matches!(call, Call::Reclaim(_))).count();
@@ -19,7 +19,7 @@ fn reclaims(memory: &'static Script, request: Request) -> usize {
     count
 }
 
-/// How often compaction was asked at each priority by a request that fails.
+/// The number of calls of compaction at each priority by a failing request.
 fn compactions(memory: &'static Script, request: Request) -> [usize; 3] {
     let (result, calls) = ask(memory, request);
     assert!(result.is_err());
@@ -45,7 +45,7 @@ fn a_request_fails_after_sixteen_rounds_without_progress() {
 
 #[test]
 fn progress_resets_the_count() {
-    // The tenth round frees frames that other requests take.
+    // The tenth round frees frames, but other requests allocate them.
     let reclaim = |_: &_, round| u64::from(round == 9);
     assert_eq!(reclaims(full(Answers { reclaim, ..PLENTY }), page()), 10 + 17);
     let costly = movable(4).retry_may_fail();
@@ -58,7 +58,7 @@ fn progress_resets_the_count() {
 
 #[test]
 fn progress_that_others_take_ends_in_a_verdict() {
-    // Other requests take all frames that are freed.
+    // Other requests allocate all freed frames.
     let reclaim = |_: &_, _| 1;
     assert_eq!(reclaims(full(Answers { reclaim, ..PLENTY }), page()), 1 + 256);
     let short = || {
@@ -118,7 +118,8 @@ fn costly_orders_take_one_round_unless_they_retry_and_compaction_can_help() {
 
 // ---- compaction -------------------------------------------------------------------------------
 
-/// Reclaim reports progress, but no reclaimable frames are left, so that compaction alone decides.
+/// Reclaim reports progress, but no reclaimable frames are left. So the result depends only on
+/// compaction.
 const PROGRESS: Answers = Answers { reclaim: |_, _| 1, ..NO_HELP };
 
 #[test]
@@ -170,8 +171,8 @@ fn compaction_without_free_frames_is_repeated_if_reclaim_can_free_them() {
         compactions(full(Answers { reclaimable: |_, _| Some(0), ..SKIPS }), movable(2)),
         [0, 1, 0]
     );
-    // A quarter of the reclaimable frames counts, and exactly min is free. So this quarter must exceed
-    // the size of the block by index, and twice that size by scanners.
+    // A quarter of the reclaimable frames counts, and exactly min is free. So this quarter must exceed the size of the
+    // block for the index, and twice that size for scanners.
     let seen = |method, reclaimable| {
         let zone = [range(0, 4096, 0, ZoneKind::Normal)];
         let memory = memory_of(&zone, Answers { reclaimable, ..SKIPS }, |tuning| {

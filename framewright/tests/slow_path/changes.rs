@@ -6,7 +6,7 @@ use crate::script::{Answers, Call, NO_HELP, Script, ask, memory_of, page, range,
 
 const FIRST: u64 = 2048;
 
-/// A memory of two nodes. The first is used up, and the second is absent.
+/// A memory of two nodes. The first is exhausted, and the second is absent.
 fn half(answers: Answers) -> &'static Script {
     let absent =
         MemoryRange { presence: Presence::Absent, ..range(FIRST, 1024, 1, ZoneKind::Normal) };
@@ -22,7 +22,7 @@ fn second_node() -> FrameRange {
     FrameRange::new(Pfn::new(FIRST), Pfn::new(FIRST + 1024)).unwrap()
 }
 
-/// Adds the second node, or removes it again.
+/// Adds the second node if it is absent, or removes it.
 fn change(script: &Script) {
     let memory = script.memory();
     if memory.add_memory(second_node()).is_err() {
@@ -30,8 +30,8 @@ fn change(script: &Script) {
     }
 }
 
-/// How often a request of the first node asks for reclaim, for compaction and for a verdict, and
-/// the number of rounds in its error.
+/// The numbers of calls for reclaim, for compaction and for a verdict by a request of the first
+/// node, and the number of rounds in its error.
 fn calls_of(answers: Answers, request: Request) -> [usize; 4] {
     let (result, calls) = ask(half(answers), request.this_node());
     let count = |of: fn(&Call) -> bool| calls.iter().filter(|call| of(call)).count();

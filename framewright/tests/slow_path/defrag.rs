@@ -1,4 +1,4 @@
-//! Defragmenting mode: all other means are tried before types are mixed in a pageblock.
+//! Defragmenting mode: a request tries all other means before it mixes types in a pageblock.
 
 use framewright::{
     CpuId, ZoneKind,
@@ -11,7 +11,7 @@ use crate::script::{
     MIN, NO_HELP, Script, memory_of, page, range, unmovable,
 };
 
-/// A memory of movable pageblocks, in which a third of the frames are free and scattered.
+/// A memory of movable pageblocks. A third of the frames are free and scattered.
 fn scattered(defrag_mode: bool) -> &'static Script {
     let zone = [range(0, 32 * 512, 0, ZoneKind::Normal)];
     let memory = memory_of(&zone, NO_HELP, |tuning| {

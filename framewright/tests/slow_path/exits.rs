@@ -1,5 +1,4 @@
-//! The exits of the slow path: wake-ups, the order of reclaim and compaction, and the point of
-//! failure.
+//! The exits of the slow path: wake-ups, the order of reclaim and compaction, and failures.
 
 use framewright::{AllocError, CpuId, NodeId, ZoneKind, platform::CompactPriority as Priority};
 use framewright::{
@@ -62,7 +61,7 @@ fn requests_that_cannot_wait_or_come_from_relief_ask_for_nothing() {
         unmovable(3).atomic().no_fail(),
     ] {
         let memory = full(NO_HELP);
-        // The reserve is used up first, so that it does not serve the requests.
+        // The reserve is exhausted first, so that it does not serve the requests.
         memory.allocate_all(page().inside_relief());
         memory.take_all_calls();
         let (result, calls) = ask(memory, request);
@@ -80,7 +79,7 @@ fn reclaim_then_compaction_and_early_compaction_before_both() {
         (page(), &[Reclaim(32), JUDGE][..]),
         (movable(3), &[Reclaim(32), LIGHT, JUDGE]),
         (unmovable(3), &[ASYNC, Reclaim(32), LIGHT, JUDGE]),
-        // Compaction forms the block, so reclaim is asked for free space only.
+        // Compaction forms the block, so the request asks reclaim only for free space.
         (movable(6), &[ASYNC, Reclaim(32), LIGHT]),
         (movable(6).no_io(), &[Reclaim(64)]),
         (
@@ -109,7 +108,7 @@ fn costly_requests_that_try_once_fail_early_or_stay_brief() {
     const ASYNC: Call = Compact(Priority::Async);
     let request = movable(9).no_retry();
     let calls = |result, request| {
-        // A function pointer has no state, so there is one for each answer.
+        // A function pointer has no state, so there is one function for each answer.
         let compact: fn(&_, _, Captured<'_>) -> _ = match result {
             Compacted::Skipped => |_, _, _| Compacted::Skipped,
             Compacted::Deferred => |_, _, _| Compacted::Deferred,
@@ -155,7 +154,7 @@ fn frames_reclaimed_onto_lists_are_drained() {
 #[test]
 fn without_progress_lists_are_drained_once() {
     let memory = full(Answers {
-        // In every round but the first, a frame is freed onto the lists without being reported.
+        // In every round except the first, a frame is freed to the lists without a report.
         reclaim: |script, round| {
             let mut there = script.memory().cpu(CpuId::new(1)).unwrap();
             if round > 0 {
@@ -194,7 +193,7 @@ fn the_captured_block_serves_the_request() {
             script.release_where(|pfn| pfn.get() < 1024);
             let formed = script.memory().alloc_bypassing_lists(movable(9)).unwrap();
             assert!(captured.keep(formed).is_ok());
-            // All other frames are allocated, so that the captured block alone can serve the
+            // All other frames are allocated, so that only the captured block can serve the
             // request.
             script.allocate_all(page().inside_relief());
             Compacted::Success
@@ -211,7 +210,7 @@ fn skipped_rounds_do_not_count_as_stalls() {
     let memory = full(Answers { compact: |_, _, _| Compacted::Skipped, ..NO_HELP });
     assert!(ask(memory, movable(4)).0.is_err());
     assert_eq!(memory.stats().compact_stall, 0);
-    // As in Linux, a round that is refused because of earlier failures counts as one more failure.
+    // As in Linux, a refused round counts as one more failure.
     let memory = full(Answers { compact: |_, _, _| Compacted::Deferred, ..NO_HELP });
     assert!(ask(memory, movable(4)).0.is_err());
     let stats = memory.stats();

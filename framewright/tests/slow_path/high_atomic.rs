@@ -6,8 +6,8 @@ use crate::script::{
     Answers, Call, MIN, NO_HELP, Script, ask, memory_of, movable, page, range, unmovable,
 };
 
-/// A memory of this many pageblocks. With 100 pageblocks its reserve may have one pageblock, with
-/// 101 to 200 two.
+/// A memory of this many pageblocks. The reserve may have one pageblock of 100, and two of 101 to
+/// 200.
 fn large(answers: Answers, pageblocks: u64) -> &'static Script {
     let map = [range(0, pageblocks * 512, 0, ZoneKind::Normal)];
     memory_of(&map, answers, |tuning| tuning.zone.min_free = Auto::Fixed(MIN as u32))
@@ -25,10 +25,10 @@ fn with_reserve(answers: Answers) -> &'static Script {
     memory
 }
 
-/// Free frames in the reserve of [`with_reserve`].
+/// The number of free frames in the reserve of [`with_reserve`].
 const RESERVE: u64 = 1024 - 8;
 
-/// Pageblocks in the reserve.
+/// The number of pageblocks in the reserve.
 fn reserved(memory: &Script) -> u64 {
     memory.check().unwrap();
     memory.block_counts(ZoneId::default()).pageblocks[MigrateType::HighAtomic as usize]
@@ -38,14 +38,14 @@ fn is_reserved(memory: &Script, pfn: framewright::Pfn) -> bool {
     memory.pageblock_type(pfn) == Some(MigrateType::HighAtomic)
 }
 
-/// As [`with_reserve`], with only the reserve and [`MIN`] frames left.
+/// As [`with_reserve`], with only the reserve and [`MIN`] frames free.
 fn used_up(answers: Answers) -> &'static Script {
     let memory = with_reserve(answers);
     take_the_rest(memory);
     memory
 }
 
-/// Allocates all frames but the reserves, also from the lists of CPUs.
+/// Allocates all frames except the reserves, including frames on the lists of CPUs.
 fn take_the_rest(memory: &Script) {
     memory.drain_all();
     memory.allocate_all(page().no_retry());
@@ -88,14 +88,15 @@ fn the_reserve_is_a_hundredth_rounded_up_and_not_less_than_a_pageblock() {
 #[test]
 fn the_reserve_does_not_count_as_free_for_other_requests() {
     let memory = with_reserve(NO_HELP);
-    // The request is tested and served as if the reserve did not exist.
+    // The request is tested against the watermark and served as if the reserve did not exist.
     memory.allocate_all(page().no_retry());
     assert_eq!(memory.free(), MIN + RESERVE);
     // Urgent requests that can wait are tested as if the reserve were free, but are not served from
     // it.
     memory.allocate_all(unmovable(0).urgent());
     assert_eq!(memory.free(), RESERVE);
-    // Requests that cannot wait get it when nothing else is left, down to their watermark.
+    // Requests that cannot wait use the reserve when no other memory is left, down to their
+    // watermark.
     memory.allocate_all(page().no_wait());
     assert_eq!(memory.free(), MIN);
     memory.allocate_all(page().inside_relief());
@@ -112,12 +113,12 @@ fn high_atomic_requests_use_the_reserve_first_and_bypass_lists() {
     assert!(is_reserved(memory, block.pfn()));
     assert_eq!(memory.held_by_cpus(), held, "lists get no frames of the reserve");
     cpu.free(block).unwrap();
-    // With other memory between min and low, the reserve is still used first.
+    // Even if the other memory is between min and low, the reserve is used first.
     memory.release(MIN / 8);
     let block = memory.alloc_bypassing_lists(movable(2).atomic()).unwrap();
     assert!(is_reserved(memory, block.pfn()));
     memory.free_bypassing_lists(block).unwrap();
-    // Other requests that cannot wait get frames outside the reserve, as long as there are any.
+    // Other requests that cannot wait get frames outside the reserve while there are some.
     let block = memory.alloc_bypassing_lists(page().no_wait()).unwrap();
     assert!(!is_reserved(memory, block.pfn()));
     memory.free_bypassing_lists(block).unwrap();
@@ -141,7 +142,7 @@ fn the_reserve_is_given_up_before_a_verdict() {
     assert_eq!(calls, [Call::Reclaim(32)], "only another walk after it");
     assert_eq!(memory.pageblock_type(block.pfn()), Some(MigrateType::Unmovable));
     assert_eq!(reserved(memory), 1);
-    // The last pageblock is given up as well, and then the reserve is empty.
+    // The last pageblock is also released, and then the reserve is empty.
     take_the_rest(memory);
     let (result, calls) = ask(memory, page());
     assert!(result.is_ok() && calls == [Call::Reclaim(32)]);

@@ -1,4 +1,4 @@
-//! The huge-page reserve of a zone, after a request found no huge page.
+//! The huge-page reserve of a zone after a request found no huge page.
 
 use framewright::{AllocError, Order, ZoneId, ZoneKind, tuning::Auto};
 
@@ -10,7 +10,7 @@ const BACKGROUND: Answers = Answers { background: true, ..NO_HELP };
 const PAGEBLOCK: u64 = 512;
 const HUGE: u8 = Order::PAGEBLOCK.get();
 
-/// A memory of 32 pageblocks, allocated except for every 16th frame.
+/// A memory of 32 pageblocks. Only every 16th frame is free.
 fn scattered(answers: Answers, huge_reserve: u32) -> &'static Script {
     let zone = [range(0, 32 * PAGEBLOCK, 0, ZoneKind::Normal)];
     let memory = memory_of(&zone, answers, |tuning| {
@@ -27,7 +27,7 @@ fn huge_reserve(memory: &Script) -> u64 {
     memory.zone(ZoneId::default()).unwrap().huge_reserve / PAGEBLOCK
 }
 
-/// As [`scattered`], after a request found no huge page and one has become free since.
+/// As [`scattered`]. Then a request finds no huge page, and afterwards one becomes free.
 fn with_huge_reserve() -> &'static Script {
     let memory = scattered(BACKGROUND, 1_000);
     assert!(ask(memory, movable(HUGE)).0.is_err());
@@ -117,9 +117,8 @@ fn costly_requests_use_the_reserve_before_they_fail_unless_they_try_once() {
     assert_eq!(huge_reserve(memory), 1);
 }
 
-/// The last walk, which may use the huge-page reserve, is above the watermark and finds no block of
-/// order 5. Without the reserve the request is below the watermark, and this is the error that it
-/// gets.
+/// The last walk may use the huge-page reserve. It is above the watermark and finds no block of
+/// order 5. Without the reserve, the request is below the watermark, and the error says so.
 #[test]
 fn the_error_is_that_of_the_walk_without_the_reserve() {
     let memory = scattered(BACKGROUND, 1_000);

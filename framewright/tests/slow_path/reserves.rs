@@ -1,10 +1,10 @@
-//! The share of the reserves that each kind of request gets.
+//! The share of the reserves for each kind of request.
 
 use framewright::{Request, ZoneId, ZoneKind, tuning::Auto};
 
 use crate::script::{MIN, NO_HELP, memory, memory_of, page, range, unmovable};
 
-/// Free frames after requests like this one have allocated all that they can.
+/// The number of free frames after requests like this one have allocated all that they can.
 fn left_by(request: Request) -> u64 {
     let memory = memory(NO_HELP);
     memory.allocate_all(request.no_wait());
@@ -61,7 +61,7 @@ fn a_lower_zone_keeps_frames_back_from_requests_that_could_use_a_higher_one() {
     assert_eq!((zone(0).min, zone(1).min), (20, 80));
     memory.allocate_all(unmovable(0).no_wait());
     assert_eq!((zone(0).free, zone(1).free), (20 + 512, 80), "the lower zone keeps its share");
-    // Half of min, but all of the lowmem reserve, stays free.
+    // Half of min and the whole lowmem reserve stay free.
     memory.allocate_all(unmovable(0).atomic());
     assert_eq!((zone(0).free, zone(1).free), (8 + 512, 30));
     memory.allocate_all(unmovable(0).zone(ZoneKind::Dma32).no_wait());

@@ -1,4 +1,4 @@
-//! A memory whose relief follows a script and records its calls.
+//! A memory with relief that follows a script and records its calls.
 
 use framewright::{
     Block, Config, CpuId, Memory, MemoryRange, MigrateType, NodeId, Order, Pfn, Request, ZoneId,
@@ -25,7 +25,7 @@ pub(crate) enum Call {
     Wait,
 }
 
-/// The answers of relief. Each function gets the number of earlier calls of its kind.
+/// The answers of relief. The argument of each function is the number of earlier calls of its kind.
 #[derive(Clone, Copy)]
 pub(crate) struct Answers {
     pub(crate) background: bool,
@@ -49,7 +49,7 @@ pub(crate) const NO_HELP: Answers = Answers {
 /// A memory with scripted relief. A single thread acts for all CPUs.
 pub(crate) struct Script {
     answers: Answers,
-    /// Whether the embedder reclaims in the background at the moment.
+    /// Whether the embedder currently reclaims in the background.
     background: AtomicBool,
     memory: &'static Memory<'static, FakePlatform>,
     calls: Mutex<Vec<Call>>,
@@ -62,7 +62,7 @@ impl Script {
         self.memory
     }
 
-    /// Sets whether the embedder reclaims in the background from now on.
+    /// Sets whether the embedder reclaims in the background.
     pub(crate) fn reclaims_in_background_from_now_on(&self, does: bool) {
         self.background.store(does, Ordering::Relaxed);
     }
@@ -76,7 +76,7 @@ impl Script {
         before
     }
 
-    /// All calls since the last time, except wake-ups and waits.
+    /// All calls since the last query, except wake-ups and waits.
     pub(crate) fn take_calls(&self) -> Vec<Call> {
         let calls = std::mem::take(&mut *self.calls.lock().unwrap());
         let kept = |call: &Call| !matches!(call, Call::Wake { .. } | Call::Wait);
@@ -91,7 +91,7 @@ impl Script {
         self.reports.lock().unwrap().pop().expect("a verdict was asked for")
     }
 
-    /// Allocates all blocks that `request` gets, and keeps them.
+    /// Repeats `request` until it fails, and keeps the blocks.
     pub(crate) fn allocate_all(&self, request: Request) -> u64 {
         let mut count = 0;
         while let Ok(block) = self.memory().alloc_bypassing_lists(request) {
@@ -118,7 +118,7 @@ impl Script {
         *self.kept.lock().unwrap() = stay;
     }
 
-    /// Takes one of the kept blocks.
+    /// Removes and returns one of the kept blocks.
     pub(crate) fn pop(&self) -> Block<'static> {
         self.kept.lock().unwrap().pop().expect("blocks were kept")
     }
@@ -132,7 +132,7 @@ impl Deref for Script {
     }
 }
 
-/// The relief that records calls and gives the answers.
+/// The relief that records calls and returns the scripted answers.
 fn relief(script: &'static Script) -> FakeRelief {
     FakeRelief::new()
         .in_background(|| script.background.load(Ordering::Relaxed))
@@ -182,7 +182,7 @@ pub(crate) fn memory_of(
     script
 }
 
-/// Frames that the memories of these tests keep in reserve.
+/// The reserve of the memories of these tests, in frames.
 pub(crate) const MIN: u64 = 256;
 
 /// A range of `frames` frames in a zone of a node.
@@ -199,7 +199,7 @@ pub(crate) fn memory(answers: Answers) -> &'static Script {
     })
 }
 
-/// As [`memory`], with all frames but the reserve allocated one by one.
+/// As [`memory`], with all frames except the reserve allocated as single frames.
 pub(crate) fn full(answers: Answers) -> &'static Script {
     let memory = memory(answers);
     memory.allocate_all(page().no_wait());
@@ -208,7 +208,7 @@ pub(crate) fn full(answers: Answers) -> &'static Script {
     memory
 }
 
-/// As [`memory`], with every second frame free: much free memory, but no block of order 1.
+/// As [`memory`], with every second frame free. Much memory is free, but no block of order 1.
 pub(crate) fn fragmented(answers: Answers) -> &'static Script {
     let memory = memory(answers);
     memory.allocate_all(page().inside_relief());
@@ -233,7 +233,7 @@ pub(crate) fn page() -> Request {
     movable(0)
 }
 
-/// Allocates once on CPU 0. Returns the result and the calls of relief meanwhile.
+/// Allocates once on CPU 0. Returns the result and the calls of relief during the request.
 pub(crate) fn ask(
     memory: &'static Script,
     request: Request,

@@ -1,4 +1,4 @@
-//! The verdict: when relief does not help.
+//! The verdict when relief does not help.
 
 use framewright::{
     AllocError, CpuId, ZoneId, ZoneKind,
@@ -80,8 +80,8 @@ fn a_retry_resets_the_rounds() {
 
 #[test]
 fn memory_freed_last_serves_only_above_high() {
-    /// Frees frames of the upper zone, up to `more` above its high watermark, when the number of
-    /// reclaimable frames of the lower zone is asked for. The upper zone was asked before.
+    /// At a query of the reclaimable frames of the lower zone, frees frames of the upper zone up to
+    /// `more` above its high watermark. The query of the upper zone was earlier.
     fn turns_up(script: &Script, asked: ZoneId, more: u64) -> Option<u64> {
         let upper = script.memory().zones().nth(1).unwrap();
         if asked != upper.id {
@@ -120,7 +120,7 @@ fn requests_wait_while_a_verdict_is_asked() {
     let memory = full(Answers {
         verdict: |script, before| {
             assert_eq!(before, 0, "two verdicts at once");
-            // Another CPU runs out of memory meanwhile, and waits until frames are freed.
+            // Meanwhile another CPU finds no memory, and waits until frames are freed.
             let mut other = script.memory().cpu(CpuId::new(1)).unwrap();
             let _stays = other.alloc(page()).unwrap().into_raw();
             Verdict::Retry

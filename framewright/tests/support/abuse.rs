@@ -8,7 +8,8 @@ impl World<'_, '_> {
     pub(super) fn free_twice(&mut self, step: Step) {
         let Some(i) = usize::from(step.pick).checked_rem(self.freed.len()) else { return };
         let (pfn, order) = self.freed[i];
-        // If a frame was allocated again meanwhile, the free would take it from its new owner.
+        // If a frame was allocated again meanwhile, the free would look like a free by the new
+        // owner.
         if !(0..order.frames()).any(|i| self.oracle.at(pfn.offset(i)) == Frame::Used) {
             self.abuse(step, pfn, order);
         }
@@ -33,8 +34,8 @@ impl World<'_, '_> {
         }
     }
 
-    /// A raw free that must be refused: at the call, or, at `checked` while the frames may be on
-    /// lists of other CPUs or in the depot, when it reaches the zone.
+    /// Attempts a raw free that must be refused at the call. At `checked`, frames may be on lists
+    /// of other CPUs or in the depot. Then the free may be refused only when it reaches the zone.
     fn abuse(&mut self, step: Step, pfn: Pfn, order: Order) {
         self.memory.platform().take_reports();
         let others_hold_nothing = step.flags & 128 == 0;

@@ -1,11 +1,11 @@
-//! Allocating the largest blocks first, and free page reporting.
+//! Allocation of the largest blocks, and free page reporting.
 
 use framewright::{FrameRange, Order, Pfn};
 
 use super::{steps::Step, world::World, zone::Frame};
 
 impl World<'_, '_> {
-    /// Allocates the largest block that a zone allows.
+    /// Allocates the largest block that the zones allow.
     pub(super) fn alloc_largest(&mut self, step: Step) {
         let by = self.online_cpu(step);
         let request = step.placement().of(step.request());
@@ -35,7 +35,7 @@ impl World<'_, '_> {
         })
     }
 
-    /// Every free block is reported once, and stays free.
+    /// Reports free blocks. Every free block is reported only once, and stays free.
     pub(super) fn report_free(&mut self, step: Step) {
         let order = Order::new(9 + step.order % 4).expect("an order");
         let memory = self.memory;
@@ -77,7 +77,7 @@ impl World<'_, '_> {
     }
 }
 
-/// First frames of a block's pageblocks.
+/// The first frames of a block's pageblocks.
 fn pageblocks(first: Pfn, order: Order) -> impl Iterator<Item = Pfn> + Clone {
     (0..order.frames()).step_by(512).map(move |i| first.offset(i))
 }

@@ -11,8 +11,8 @@ use super::{places::Placement, steps::Step, world::World, zone::Frame};
 const ACCOUNT: u16 = 0;
 
 impl<'m> World<'_, 'm> {
-    /// Allocates a range. Must succeed if no frame of it is allocated or isolated; frames on the
-    /// lists of CPUs do not matter.
+    /// Allocates a range. Must succeed if none of its frames is allocated or isolated. Frames on
+    /// the lists of CPUs do not prevent that.
     pub(super) fn alloc_range(&mut self, step: Step) {
         let start = self.oracle.some_frame(step.pick);
         let range = FrameRange::new(start, start.offset(step.frames())).expect("a range");
@@ -131,7 +131,7 @@ impl<'m> World<'_, 'm> {
         zone
     }
 
-    /// Takes what is in use from the start: each range once.
+    /// Takes each range in use from the start.
     pub(super) fn own_in_use(&mut self, map: &[MemoryRange]) {
         for range in map.iter().filter(|range| range.presence == Presence::InUse) {
             let extent = self.memory.take_in_use(range.frames).expect("the map names it");
@@ -141,7 +141,7 @@ impl<'m> World<'_, 'm> {
         }
     }
 
-    /// Frees an extent, in two parts if it can be cut at a random place.
+    /// Frees an extent, in two parts if a random place is inside it.
     pub(super) fn free_extent(&mut self, step: Step) {
         let Some(i) = usize::from(step.pick).checked_rem(self.extents.len()) else { return };
         let extent = self.extents.swap_remove(i);
@@ -161,17 +161,17 @@ impl<'m> World<'_, 'm> {
         }
     }
 
-    /// Frees an extent as such or by its numbers. A second free of them is refused.
+    /// Frees an extent, or its range by number. A second free by number is refused.
     fn free_part(&mut self, extent: Extent<'m>, raw: bool) {
         if !raw {
             self.memory.free_extent(extent).expect("it is ours");
             return;
         }
         let range = extent.into_raw();
-        // SAFETY: the extent was ours.
+        // SAFETY: the extent belonged to the world.
         assert_eq!(unsafe { self.memory.free_range_raw(range) }, Ok(()), "{range:?}");
         if self.checked {
-            // SAFETY: there is no excuse, but it must be refused; and these frames exist in arithmetic only.
+            // SAFETY: violated on purpose. The call must refuse the free, and these frames do not exist.
             let again = unsafe { self.memory.free_range_raw(range) };
             let refused = RangeError::BadFree { at: range.start(), why: FreeError::AlreadyFree };
             assert_eq!(again, Err(refused));

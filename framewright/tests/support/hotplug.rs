@@ -11,7 +11,7 @@ use super::{
 const PAGEBLOCK: u64 = 512;
 
 impl World<'_, '_> {
-    /// Some pageblocks in and around a zone; sometimes parts of pageblocks.
+    /// Some pageblocks in and around a zone, or sometimes parts of pageblocks.
     fn some_range(&self, step: Step) -> FrameRange {
         let zones = &self.oracle.zones;
         let (zone, pick) = (usize::from(step.pick) % zones.len(), u64::from(step.pick));
@@ -19,7 +19,7 @@ impl World<'_, '_> {
         let pageblocks = (span.end - span.start) / PAGEBLOCK;
         let start = span.start + pick / zones.len() as u64 % (pageblocks + 1) * PAGEBLOCK;
         if zones[zone].in_pieces && step.flags & 1 == 0 {
-            // The start and the length are anything.
+            // The start and the length are arbitrary.
             let start = start + u64::from(step.cpu) % PAGEBLOCK;
             return FrameRange::new(Pfn::new(start), Pfn::new(start + step.frames() % 3000))
                 .expect("a range");
@@ -40,7 +40,8 @@ impl World<'_, '_> {
         }
     }
 
-    /// No frame of a piece may be there.
+    /// The zone of a range that can be added as a piece, or the error. No frame of a piece may be
+    /// present.
     fn is_piece(&self, zone: usize, range: FrameRange) -> Result<usize, HotplugError> {
         let is_there = |pfn: &u64| self.oracle.zones[zone].at(*pfn) != Frame::Hole;
         match (range.start().get()..range.end().get()).find(is_there) {
@@ -59,8 +60,8 @@ impl World<'_, '_> {
         })
     }
 
-    /// Removes a range. Must succeed if no frame of it is allocated; frames on the lists of CPUs do
-    /// not matter.
+    /// Removes a range. Must succeed if none of its frames is allocated. Frames on the lists of
+    /// CPUs do not prevent that.
     pub(super) fn remove_memory(&mut self, step: Step) {
         let range = self.some_range(step);
         let expected = self.name(range).and_then(|zone| {

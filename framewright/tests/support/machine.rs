@@ -1,3 +1,3 @@
-//! The machine of the tests that share operations and oracle.
+//! The machine of all tests with this oracle.
 
 pub use framewright_fakes::{FakePlatform as Machine, Metadata, cpu, order, raw};

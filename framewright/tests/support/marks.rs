@@ -1,10 +1,10 @@
-//! Watermarks and lowmem reserves of zones, by the published formulas.
+//! Watermarks and lowmem reserves of zones, from the documented formulas.
 
 use framewright::{Tuning, ZoneInfo, ZoneKind, tuning::Auto};
 
 use super::zone::ZoneTruth;
 
-/// Watermarks and lowmem reserve of a zone.
+/// The watermarks and the lowmem reserve of a zone.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Marks {
     pub min: u64,
@@ -42,13 +42,13 @@ impl Marks {
     }
 }
 
-/// The zone's share of the memory's reserve; a small fixed one for a movable zone.
+/// The zone's share of the memory's reserve. A movable zone has a small share of its own.
 fn min(zones: &[ZoneTruth], zone: &ZoneTruth, tuning: &Tuning) -> u64 {
     let lowmem = zones.iter().filter(|zone| zone.kind != ZoneKind::Movable);
     let lowmem: u64 = lowmem.map(ZoneTruth::managed).sum();
     let reserve = match tuning.zone.min_free {
         Auto::Fixed(frames) => u64::from(frames),
-        // In tiny memories the reserve is at most a quarter.
+        // The reserve is at most a quarter of a tiny memory.
         Auto::Auto => (kib_for(lowmem * 4) / 4).min(lowmem / 4),
     };
     let managed = zone.managed();
@@ -60,7 +60,7 @@ fn min(zones: &[ZoneTruth], zone: &ZoneTruth, tuning: &Tuning) -> u64 {
     }
 }
 
-/// KiB of reserve for KiB of memory.
+/// The reserve in KiB for `memory` KiB.
 fn kib_for(memory: u64) -> u64 {
     let root = (0..).take_while(|root| root * root <= 16 * memory).last().unwrap_or(0);
     root.clamp(128, 262_144)

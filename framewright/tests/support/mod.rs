@@ -2,13 +2,13 @@
 //!
 //! | module     | job                                                                    |
 //! |------------|------------------------------------------------------------------------|
-//! | `machine`  | the machine and what belongs to it                                     |
+//! | `machine`  | the machine                                                            |
 //! | `topology` | nodes, CPUs and zones, from plain numbers                              |
 //! | `setup`    | a topology with settings, from plain numbers                           |
 //! | `steps`    | operations, from plain numbers                                         |
 //! | `zone`     | a naive model of every frame of a zone                                 |
 //! | `oracle`   | the model of all zones                                                 |
-//! | `marks`    | watermarks and lowmem reserves, by the published formulas              |
+//! | `marks`    | watermarks and lowmem reserves, from the documented formulas           |
 //! | `places`   | the zones that a request may use, in order                             |
 //! | `tally`    | expected NUMA counters                                                 |
 //! | `world`    | runs steps on a memory and the oracle at once                          |
@@ -16,10 +16,10 @@
 //! | `abuse`    | frees that must be refused                                             |
 //! | `extents`  | given ranges, and contiguous runs of any length                        |
 //! | `hotplug`  | adding and removing memory                                             |
-//! | `balloon`  | largest blocks first, and free page reporting                          |
+//! | `balloon`  | allocation of the largest blocks, and free page reporting              |
 //!
-//! Setups and steps are plain numbers, so that a property test can shrink them and a fuzzer can
-//! read them from bytes. Every number is valid.
+//! Setups and steps consist of plain numbers, and every number is valid. So property tests can
+//! shrink them, and a fuzzer can read them from bytes.
 
 #![allow(dead_code, unreachable_pub, unused_imports, reason = "each test uses its part")]
 

@@ -4,7 +4,7 @@ use framewright::{FrameRange, MemoryRange, NodeId, Order, Pfn, ZoneKind};
 
 use super::zone::{Frame, ZoneTruth};
 
-/// The zones by node and kind, as a memory numbers them.
+/// The zones by node and kind, in a memory's order.
 pub struct Oracle {
     pub zones: Vec<ZoneTruth>,
 }
@@ -18,17 +18,17 @@ impl Oracle {
         Self { zones: zones.collect() }
     }
 
-    /// The number of the zone that a frame belongs to.
+    /// The number of a frame's zone.
     pub fn zone_of(&self, pfn: Pfn) -> Option<usize> {
         self.zones.iter().position(|zone| zone.at(pfn.get()) != Frame::Hole)
     }
 
-    /// The state of a frame; a hole if it is in no zone.
+    /// The state of a frame. A frame outside all zones is a hole.
     pub fn at(&self, pfn: Pfn) -> Frame {
         self.zone_of(pfn).map_or(Frame::Hole, |zone| self.zones[zone].at(pfn.get()))
     }
 
-    /// The number of the zone that all frames of a block belong to.
+    /// The number of a block's zone, if all its frames belong to one zone.
     pub fn zone_of_block(&self, pfn: Pfn, order: Order) -> Option<usize> {
         self.zone_of(pfn).filter(|&zone| {
             let zone = &self.zones[zone];
@@ -36,7 +36,7 @@ impl Oracle {
         })
     }
 
-    /// Whether all frames of a block are `what`, and of one zone.
+    /// Whether all frames of a block belong to one zone, and have the state `what`.
     pub fn all(&self, pfn: Pfn, order: Order, what: Frame) -> bool {
         self.zone_of(pfn).is_some_and(|zone| self.zones[zone].all(pfn, order, what))
     }

@@ -1,10 +1,10 @@
-//! The zones that a request may use, in order, from the description of zonelists.
+//! The zones that a request may use, in order, from the documentation of zonelists.
 
 use framewright::{NodeId, NodeMask, Request, ZoneKind};
 
 use super::{setup::Parts, topology::count_nodes, zone::ZoneTruth};
 
-/// The part of a request about zones and nodes.
+/// The part of a request that restricts zones and nodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Placement {
     pub highest: Option<ZoneKind>,
@@ -84,7 +84,7 @@ impl Places {
                 && (!of.this_node || zone.node == from)
                 && of.nodes.is_none_or(|nodes| nodes.contains(zone.node))
         };
-        // For a node that the machine does not have, the list of the CPU's own node is used.
+        // A request for a missing node uses the list of the CPU's node.
         let list = self.of_nodes.get(from.index()).or_else(|| self.of_nodes.get(near.index()));
         list.into_iter().flatten().copied().filter(|&zone| may_use(&zones[zone])).collect()
     }

@@ -8,7 +8,7 @@ use framewright::{
 
 use super::topology::{Stretch, Topology};
 
-/// Settings that are tried, with their values.
+/// The varied settings, with their values.
 const SETTINGS: &[(&str, &[&str])] = &[
     ("owner_lock", &["biased", "trylock"]),
     (
@@ -71,9 +71,10 @@ impl Parts {
 }
 
 impl Setup {
-    /// Choices of a setup at the highest level of hardening.
+    /// The bits of the choices that select the highest level of hardening.
     pub const PARANOID: u32 = 3 << 30;
-    /// Choices of a setup at the second highest level of hardening, unless [`Setup::PARANOID`] is set, too.
+    /// The bits of the choices that select the second highest level of hardening, unless [`Setup::PARANOID`] is set,
+    /// too.
     pub const TRACKED: u32 = 3 << 28;
 
     pub fn parts(&self) -> Parts {
@@ -82,7 +83,7 @@ impl Setup {
         Parts { map, cpu_nodes, distances, tuning: self.tuning() }
     }
 
-    /// Takes `bits` of the choices from bit `at`.
+    /// The number in `bits` bits of the choices, from bit `at`.
     fn choice(&self, at: u32, bits: u32) -> usize {
         (self.choices >> at & ((1 << bits) - 1)) as usize
     }
@@ -95,7 +96,7 @@ impl Setup {
         let mut tuning = Tuning::default();
         let mut at = 0;
         for (path, values) in SETTINGS {
-            // Of three values, the first is twice as likely as the others.
+            // If a setting has three values, the first is twice as likely as each other.
             let bits = values.len().next_power_of_two().ilog2();
             let value = values[self.choice(at, bits) % values.len()];
             tuning.set(path, value).unwrap_or_else(|error| panic!("{error}"));
@@ -110,7 +111,7 @@ impl Setup {
         tuning
     }
 
-    /// The setup that some bytes encode, and the rest of the bytes, which encodes the steps.
+    /// The setup at the start of `bytes`, and the rest of the bytes, for the steps.
     pub fn from_bytes(bytes: &[u8]) -> (Self, &[u8]) {
         let mut bytes = bytes.iter();
         let mut byte = || bytes.next().copied().unwrap_or(0);

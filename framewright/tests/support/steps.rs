@@ -1,4 +1,4 @@
-//! Operations, as plain numbers.
+//! Operations as plain numbers.
 
 use framewright::{MigrateType, NodeMask, Order, Request, ZoneKind};
 
@@ -76,7 +76,7 @@ const WEIGHTS: [(Action, u8); 30] = [
 ];
 
 impl Action {
-    /// An action for every number, by weight.
+    /// The action for a number. Every number has one, by weight.
     pub fn by_number(number: u8) -> Self {
         let total: u8 = WEIGHTS.iter().map(|(_, weight)| weight).sum();
         let mut left = number % total;
@@ -90,8 +90,8 @@ impl Action {
     }
 }
 
-/// One operation. The meaning of a number depends on the action; each number is reduced to its
-/// range.
+/// One operation. The meaning of each number depends on the action, which also reduces it to a
+/// valid range.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Step {
     pub action: Action,
@@ -103,7 +103,7 @@ pub struct Step {
 
 /// The number of bytes that encode one step.
 const STEP_BYTES: usize = 6;
-/// The maximum of steps in an input of the fuzzer, so that one input takes milliseconds.
+/// The maximum number of steps in an input of the fuzzer, so that an input needs only milliseconds.
 const STEPS_MAX: usize = 200;
 
 impl Step {
@@ -134,7 +134,7 @@ impl Step {
         }
     }
 
-    /// The number of frames that the request must leave free, of a min watermark of `min` frames.
+    /// The number of frames that the request must leave free if the min watermark is `min`.
     pub fn share_of_min(self, min: u64) -> u64 {
         match self.flags >> 3 & 7 {
             1 => min - min / 2,
@@ -182,13 +182,13 @@ impl Step {
             highest: ZoneKind::ALL.get(usize::from(self.pick & 7)).copied(),
             node: on_node.then_some(wanted),
             this_node,
-            // Half of the requests have no node mask; the masks of the others may have nodes that
-            // do not exist.
+            // Half of the requests have no node mask. The other masks may have nodes that do not
+            // exist.
             nodes: (mask >= 128).then(|| nodes.fold(NodeMask::NONE, NodeMask::with)),
         }
     }
 
-    /// The steps that some bytes encode.
+    /// The steps in some bytes.
     pub fn from_bytes(bytes: &[u8]) -> Vec<Self> {
         let step = |b: &[u8]| Self {
             action: Action::by_number(b[0]),

@@ -36,9 +36,9 @@ impl Numa {
 pub struct Tally {
     pub zones: Vec<Numa>,
     pub cpus: Vec<Numa>,
-    /// CPUs that may not have looked up their nearest zone since memory was added or removed.
+    /// CPUs that may have cached their nearest zone before the last addition or removal of memory.
     pub stale: Vec<bool>,
-    /// Whether a request on such a CPU was served, perhaps by the zone that was nearest before.
+    /// Whether a request on such a CPU was served, perhaps by the formerly nearest zone.
     pub unsure: bool,
 }
 

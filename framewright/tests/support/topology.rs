@@ -1,26 +1,26 @@
-//! Nodes, CPUs and zones from plain numbers.
+//! Nodes, CPUs and zones, from plain numbers.
 //!
-//! Ranges of memory follow one another, with and without gaps, each on a node and of a kind. So
-//! zones may have holes, be absent in part or as a whole, be smaller than a pageblock, share a
-//! pageblock with the next zone, and lie within one another; nodes may be without memory, or
-//! without CPUs.
+//! Ranges of memory follow one another, with or without gaps. Each range has a node and a kind. So
+//! a zone may have holes, may be partly or wholly absent, may be smaller than a pageblock, may
+//! share a pageblock with the next zone, and may lie within another zone. Nodes may have no memory,
+//! or no CPUs.
 
 use framewright::{FrameRange, MemoryRange, NodeId, Pfn, Presence, ZoneKind};
 
 const PAGEBLOCK: u64 = 512;
-/// The maximum of units in a map.
+/// The maximum number of units in a map.
 const UNITS_MAX: u64 = 12 * PAGEBLOCK;
-/// Distances between nodes that are tried. There are few, so that some nodes are equally far.
+/// The varied distances between nodes. There are only a few, so that some nodes are equally far.
 const DISTANCES: [u8; 8] = [20, 20, 20, 10, 11, 21, 32, 255];
 
 /// A range of memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stretch {
-    /// The number of units between the range before and this one.
+    /// The number of units between the previous range and this one.
     pub gap: u16,
     /// The length in units.
     pub length: u16,
-    /// Node, kind, shape and presence, a few bits each.
+    /// The node, the kind, the shape and the presence, with a few bits each.
     pub place: u8,
 }
 
@@ -35,33 +35,33 @@ impl Stretch {
         KINDS[usize::from(self.place >> 3 & 3)]
     }
 
-    /// Whether the range is absent at first. Only whole pageblocks can be.
+    /// Whether the range is absent at first. Only whole pageblocks can be absent.
     fn is_absent(self) -> bool {
         self.place >> 5 == 7
     }
 
-    /// Whether it comes in pieces.
+    /// Whether the range is added in pieces.
     fn is_in_pieces(self) -> bool {
         self.place >> 5 == 6
     }
 
-    /// Whether somebody uses it from the start.
+    /// Whether the range is in use from the start.
     fn is_in_use(self) -> bool {
         self.place >> 5 == 5
     }
 
-    /// The first frame and the end of the range, at `at` or behind.
+    /// The first frame and the end of the range. It begins at `at` or later.
     fn frames(self, at: u64, left: u64, unit: u64) -> (u64, u64) {
         let (gap, length) = (u64::from(self.gap % 700), u64::from(self.length));
         let start = at + gap * unit;
         let clamp = |units: u64| (units * unit).clamp(1, left.max(1));
         match self.place >> 5 & 3 {
             0 => (start, start + clamp(length % 1600)),
-            // A few frames.
+            // The range has a few frames.
             1 => (start, start + clamp(1 + length % 40)),
-            // Up to the end of a pageblock.
+            // The range extends to the end of a pageblock.
             2 => (start, (start + clamp(length % 900)).next_multiple_of(PAGEBLOCK)),
-            // Whole pageblocks.
+            // The range consists of whole pageblocks.
             _ => {
                 let start = start.next_multiple_of(PAGEBLOCK);
                 (start, (start + clamp(length % 900)).next_multiple_of(PAGEBLOCK))
@@ -70,20 +70,20 @@ impl Stretch {
     }
 }
 
-/// The part of a machine that matters to a memory manager.
+/// The properties of a machine that affect a memory manager.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Topology {
-    /// First frame of the map.
+    /// The first frame of the map.
     pub base: u64,
     /// The ranges, in ascending order.
     pub stretches: Vec<Stretch>,
-    /// The number of nodes, less one.
+    /// The number of nodes minus one.
     pub nodes: u8,
     /// The node of each CPU. Empty: one CPU on node 0.
     pub cpus: Vec<u8>,
     /// The values that the table of distances repeats. Empty: no table.
     pub distances: Vec<u8>,
-    /// Frames in a unit of gaps and lengths, less one.
+    /// The number of frames in a unit of gaps and lengths, minus one.
     pub unit: u8,
 }
 

@@ -1,9 +1,9 @@
 //! Checks of a memory against the oracle.
 //!
-//! After every step the memory checks itself (I1, I2, I9), and frames and counters of every zone
-//! are compared with the oracle. Whenever the lists of all CPUs are empty, the free blocks must be
-//! exactly those that the oracle would merge (I2). The result of a request can be predicted then:
-//! the zone, or the reason of the refusal.
+//! After every step, the memory checks itself (I1, I2, I9), and the frames and counters of every
+//! zone are compared with the oracle. Whenever the lists of all CPUs are empty, the free blocks
+//! must be exactly those that the oracle would merge (I2). Then the oracle can also predict the
+//! result of a request: the zone, or the reason of the refusal.
 
 use framewright::{AllocError, MigrateType, Order, Request, Watermark};
 
@@ -16,8 +16,8 @@ use super::{
     zone::{Frame, ZoneTruth},
 };
 
-/// The reason why no zone serves a request: a zone that it may use had enough memory but no block,
-/// or else the last one had too little memory.
+/// The reason why no zone serves a request. Either a zone had enough memory but no block, or the
+/// last zone had too little memory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Refusal {
     NoZone,
@@ -39,13 +39,14 @@ impl World<'_, '_> {
         self.held() == 0
     }
 
-    /// Free frames that count as allocated in their zones.
+    /// The number of free frames that count as allocated in their zones.
     pub(super) fn held(&self) -> u64 {
         self.memory.held_by_cpus() + self.memory.in_depots()
     }
 
-    /// The result of a request while the lists of all CPUs are empty: the first zone that stays
-    /// above low serves it, else the first zone with the frames that the request must leave free.
+    /// The result of a request while the lists of all CPUs are empty. The first zone that stays
+    /// above low serves the request. If there is none, the first zone with the frames that the
+    /// request must leave free serves it.
     pub(super) fn predict(&self, step: Step, eligible: &[usize]) -> Result<usize, Refusal> {
         let order = step.order();
         let has_block = |zone: &&usize| self.oracle.zones[**zone].has_block(order);
@@ -78,7 +79,7 @@ impl World<'_, '_> {
         }
     }
 
-    /// The zone that serves a request that bypasses the lists, whatever is on them.
+    /// The zone that serves a request that bypasses the lists, independent of their contents.
     pub(super) fn predict_bypassing_lists(&self, step: Step, eligible: &[usize]) -> Option<usize> {
         [Self::first_reserve, Self::last_reserve].into_iter().find_map(|keep| {
             let serves =
@@ -97,7 +98,7 @@ impl World<'_, '_> {
         has_block && self.leaves(zone, order, reserve)
     }
 
-    /// Whether `reserve` frames of a zone stay free when a block is taken.
+    /// Whether `reserve` frames of a zone stay free after the allocation of a block.
     fn leaves(&self, zone: usize, order: Order, reserve: u64) -> bool {
         let free = self.memory.zone(self.ids[zone]).unwrap().free;
         i128::from(free) - i128::from(order.frames()) >= i128::from(reserve)
@@ -107,13 +108,13 @@ impl World<'_, '_> {
         Marks::of(&self.memory.zone(self.ids[zone]).unwrap())
     }
 
-    /// Frames of a zone that every request tries to leave free.
+    /// The number of frames of a zone that every request tries to leave free.
     fn first_reserve(&self, step: Step, zone: usize) -> u64 {
         let marks = self.marks(zone);
         marks.low + marks.protection[self.highest(step)]
     }
 
-    /// Frames of a zone that a request must leave free at the least.
+    /// The number of frames of a zone that a request must leave free.
     fn last_reserve(&self, step: Step, zone: usize) -> u64 {
         let marks = self.marks(zone);
         step.share_of_min(marks.min) + marks.protection[self.highest(step)]
@@ -123,7 +124,7 @@ impl World<'_, '_> {
         step.placement().of(step.request()).highest() as usize
     }
 
-    /// Counts a request on a CPU that was served by `zone` and preferred `preferred`.
+    /// Counts a request on a CPU. `zone` served it, and it preferred `preferred`.
     pub(super) fn count(&mut self, zone: usize, by: u16, preferred: usize) {
         let by_node = self.memory.node_of(cpu(by));
         let served_by = self.oracle.zones[zone].node;
@@ -147,8 +148,7 @@ impl World<'_, '_> {
         (stats.refills, stats.zone_allocs)
     }
 
-    /// Invariant I4: after an allocation the zone has the free frames that the request had to
-    /// leave.
+    /// Invariant I4: after an allocation, the zone has the free frames that the request must leave.
     pub(super) fn check_watermark(&self, step: Step, zone: usize) {
         let (free, reserve) =
             (self.memory.zone(self.ids[zone]).unwrap().free, self.last_reserve(step, zone));
@@ -158,8 +158,8 @@ impl World<'_, '_> {
         );
     }
 
-    /// A request is refused only if no zone could have served it; a request that may wait, only
-    /// after all lists were drained.
+    /// A request is refused only if no zone could have served it. If it may wait, all lists must be
+    /// empty, too.
     pub(super) fn check_refusal(&self, step: Step, eligible: &[usize], error: AllocError) {
         let request = step.request();
         if request.may_wait() && !eligible.is_empty() {
@@ -241,7 +241,7 @@ impl World<'_, '_> {
         self.tally.unsure = false;
     }
 
-    /// Frees everything, and checks that all of it merges (I7).
+    /// Frees all frames, and checks that they merge (I7).
     pub(super) fn end(mut self) {
         while let Some(last) = self.isolated.len().checked_sub(1) {
             self.step(Step::simple(Action::UndoIsolate, last as u16));

@@ -1,4 +1,4 @@
-//! A memory and its oracle, and the effect of the steps on both.
+//! A memory and its oracle, and the effects of steps on both.
 
 use std::collections::BTreeSet;
 
@@ -17,13 +17,13 @@ use super::{
     zone::Frame,
 };
 
-/// Runs the setup and steps that some bytes encode. Entry point of the fuzzer.
+/// Runs the setup and steps in some bytes. This is the entry point of the fuzzer.
 pub fn run_bytes(bytes: &[u8]) {
     let (setup, rest) = Setup::from_bytes(bytes);
     run(&setup, &Step::from_bytes(rest));
 }
 
-/// Runs all steps; panics if memory and oracle disagree.
+/// Runs all steps. Panics if memory and oracle disagree.
 pub fn run(setup: &Setup, steps: &[Step]) {
     let parts = setup.parts();
     let config = parts.config();
@@ -56,9 +56,9 @@ pub struct World<'a, 'm> {
     pub(super) extents: Vec<Extent<'m>>,
     /// Isolated pageblocks, with the number of their zone.
     pub(super) isolated: Vec<(IsolatedBlock<'m>, usize)>,
-    /// The blocks that were freed last.
+    /// The last freed blocks.
     pub(super) freed: Vec<(Pfn, Order)>,
-    /// First frames of pageblocks that were reported as free and not used since.
+    /// The first frames of pageblocks that were reported as free and have not been used since.
     pub(super) reported: BTreeSet<Pfn>,
     pub(super) checked: bool,
     paranoid: bool,
@@ -139,7 +139,7 @@ impl<'a, 'm> World<'a, 'm> {
         let eligible = self.eligible(step, by, request);
         let predicted = self.lists_are_empty().then(|| self.predict(step, &eligible));
         if self.lists_are_empty() {
-            // With empty lists the CPU looks up its nearest zone.
+            // With empty lists, the CPU looks up its nearest zone.
             self.tally.stale[usize::from(by)] = false;
         }
         let before = self.zone_traffic();
@@ -200,11 +200,11 @@ impl<'a, 'm> World<'a, 'm> {
         }
     }
 
-    /// Allocates bypassing the lists, counted on CPU 0.
+    /// Allocates and bypasses the lists. CPU 0 counts the request.
     fn alloc_bypassing_lists(&mut self, step: Step) {
         let request = step.placement().of(step.request());
         let eligible = self.eligible(step, 0, request);
-        // Blocks in depots may serve the request, too, after they are returned to the maps.
+        // Blocks in depots are returned to the maps, so they may serve the request, too.
         let mut predicted = Some(self.predict_bypassing_lists(step, &eligible));
         predicted = predicted.filter(|_| self.memory.in_depots() == 0);
         let result = self.memory.alloc_bypassing_lists(request);
@@ -229,17 +229,17 @@ impl<'a, 'm> World<'a, 'm> {
         self.blocks.push(block);
     }
 
-    /// Records the use of frames: their pageblocks no longer count as reported.
+    /// Records the use of frames. Their pageblocks no longer count as reported.
     pub(super) fn use_frames(&mut self, first: Pfn, frames: u64) {
         let pageblocks = first.align_down(Order::PAGEBLOCK)..first.offset(frames);
         self.reported.retain(|pageblock| !pageblocks.contains(pageblock));
         if self.paranoid {
-            // A write by the owner must not count as damage later.
+            // A write by the owner must not count as damage after the free.
             (0..frames).for_each(|i| self.memory.platform().write(first.offset(i), Order::ZERO, 1));
         }
     }
 
-    /// Records the block of a request that could use the `eligible` zones.
+    /// Records the block of a request for the `eligible` zones. Returns its zone.
     pub(super) fn own(&mut self, block: Block<'m>, by: u16, eligible: &[usize]) -> usize {
         assert!(!self.oracle.is_isolated(block.pfn()), "allocated although isolated");
         let zone = self.oracle.take(block.pfn(), block.order());
@@ -274,7 +274,7 @@ impl<'a, 'm> World<'a, 'm> {
     fn free_raw(&mut self, step: Step) {
         if let Some(block) = self.disown(step.pick) {
             let (pfn, order) = block.into_raw();
-            // SAFETY: it was a block until just now.
+            // SAFETY: it was a block just before.
             let result = unsafe { self.token(step).free_raw(pfn, order) };
             assert_eq!(result, Ok(()));
         }
@@ -311,7 +311,7 @@ impl<'a, 'm> World<'a, 'm> {
         }
         let block = self.blocks.swap_remove(usize::from(step.pick) % self.blocks.len());
         let (pfn, order) = block.into_raw();
-        // SAFETY: it was a block until just now.
+        // SAFETY: it was a block just before.
         let block = unsafe { self.token(step).adopt(pfn, order) };
         let block = block.expect("it was a block until just now");
         assert_eq!((block.pfn(), block.order()), (pfn, order));
@@ -338,7 +338,7 @@ impl<'a, 'm> World<'a, 'm> {
         }
     }
 
-    /// Removes a block, which the caller frees.
+    /// Removes a block. The caller frees it.
     pub(super) fn disown(&mut self, pick: u16) -> Option<Block<'m>> {
         let index = usize::from(pick).checked_rem(self.blocks.len())?;
         let block = self.blocks.swap_remove(index);
@@ -422,7 +422,7 @@ impl<'a, 'm> World<'a, 'm> {
         u16::from(step.cpu) % self.memory.cpu_count()
     }
 
-    /// The CPU of the step if it is online, else the first one that is.
+    /// The CPU of the step if it is online, or else the first online CPU.
     pub(super) fn online_cpu(&self, step: Step) -> u16 {
         let online = |i: &u16| self.tokens[usize::from(*i)].is_some();
         let i = [self.cpu_of(step)].into_iter().chain(0..self.memory.cpu_count()).find(online);

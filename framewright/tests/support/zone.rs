@@ -6,7 +6,7 @@ use framewright::{FrameRange, MemoryRange, NodeId, Order, Pfn, Presence, ZoneKin
 
 const PAGEBLOCK: u64 = 512;
 
-/// The state of a frame, as the caller of the library knows it.
+/// The state of a frame from the perspective of the library's caller.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Frame {
     /// Not in the zone, or not present.
@@ -17,13 +17,13 @@ pub enum Frame {
     Used,
 }
 
-/// The model: all frames from the zone's first pageblock to its last.
+/// The model of a zone, with all frames from its first pageblock to its last.
 pub struct ZoneTruth {
     pub node: NodeId,
     pub kind: ZoneKind,
     base: u64,
     frames: Vec<Frame>,
-    /// Whether a frame is in the zone, present or absent.
+    /// Whether each frame is in the zone, present or absent.
     named: Vec<bool>,
     /// Whether memory is added in pieces.
     pub in_pieces: bool,
@@ -32,7 +32,7 @@ pub struct ZoneTruth {
 }
 
 impl ZoneTruth {
-    /// The zone of a kind on a node; `map` has a range of it.
+    /// The zone of a kind on a node. `map` must have a range of it.
     pub fn new(map: &[MemoryRange], node: NodeId, kind: ZoneKind) -> Self {
         let of_zone = || map.iter().filter(|range| (range.node, range.zone) == (node, kind));
         let first = of_zone().next().expect("the zone has a range").frames;
@@ -44,7 +44,7 @@ impl ZoneTruth {
         for range in of_zone() {
             let (start, end) = (range.frames.start().get() - base, range.frames.end().get() - base);
             named[start as usize..end as usize].fill(true);
-            // The world takes what is in use when it begins.
+            // The world takes all ranges in use at its start.
             if matches!(range.presence, Presence::Present | Presence::InUse) {
                 frames[start as usize..end as usize].fill(Frame::Spare);
             }
@@ -53,7 +53,7 @@ impl ZoneTruth {
         Self { node, kind, base, frames, named, in_pieces, isolated: BTreeSet::new() }
     }
 
-    /// The state of a frame; a hole if it is outside of the zone.
+    /// The state of a frame. A frame outside the zone is a hole.
     pub fn at(&self, pfn: u64) -> Frame {
         let index = pfn.checked_sub(self.base).and_then(|i| usize::try_from(i).ok());
         index.and_then(|i| self.frames.get(i)).copied().unwrap_or(Frame::Hole)
@@ -74,7 +74,7 @@ impl ZoneTruth {
         self.frames[start as usize..end as usize].fill(to);
     }
 
-    /// The states of frames; `None` unless all lie between the zone's first and last pageblock.
+    /// The states of frames. `None` if some lie outside the zone's first to last pageblock.
     pub fn slice(&self, range: FrameRange) -> Option<&[Frame]> {
         let start = range.start().get().checked_sub(self.base)? as usize;
         self.frames.get(start..)?.get(..range.frames() as usize)
@@ -139,8 +139,8 @@ impl ZoneTruth {
         self.count(Frame::Spare) - self.isolated_free()
     }
 
-    /// The number of maximal free blocks of each order, in isolated pageblocks (which do not merge
-    /// with one another) or in all others.
+    /// The number of maximal free blocks of each order, in isolated pageblocks or in all others.
+    /// Isolated pageblocks do not merge with one another.
     pub fn blocks(&self, isolated: bool) -> [u64; Order::COUNT] {
         let mut counts = [0; Order::COUNT];
         let mut whole = BTreeSet::new();
@@ -171,7 +171,7 @@ impl ZoneTruth {
     }
 }
 
-/// Counts frames that are all free as one block, others by halves.
+/// Counts `frames` as one block if all are free, and otherwise counts each half.
 fn count_blocks(frames: &[Frame], counts: &mut [u64; Order::COUNT]) {
     let spare = frames.iter().filter(|frame| **frame == Frame::Spare).count();
     if spare == frames.len() {

@@ -1,4 +1,4 @@
-//! Each of these calls must be `unsafe`: frames are freed, or their contents changed, on the word of the caller.
+//! Each of these calls must be `unsafe`: it frees frames or changes contents, and relies on the caller.
 
 use framewright::{
     CpuId, Memory, Order, Platform,

@@ -1,5 +1,5 @@
-//! An owner of pages can only add to the flush batch that it unmaps into. It can neither end that batch, nor
-//! lose it, nor put another in its place.
+//! An owner of pages can only add pages to the flush batch for its unmapping. It can neither end that
+//! batch, nor drop it, nor replace it with another.
 
 use framewright::{
     Platform,

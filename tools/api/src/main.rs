@@ -1,5 +1,5 @@
-//! Compares the public surface of packages with the committed lists `api.txt`, and in a package that has an
-//! `ownership.tsv` also what makes each function sound that handles frames.
+//! Compares the public surface of packages with the committed lists `api.txt`. In a package with an `ownership.tsv`,
+//! also checks that the file names an owner for each function that handles frames.
 //!
 //! Exit codes: 0 equal, 1 different, 2 bad arguments or files.
 
@@ -35,7 +35,7 @@ fn main() -> ExitCode {
     code
 }
 
-/// Compares the lists of a package, or writes them. Returns whether they are right.
+/// Compares or writes the lists of a package. Returns whether they are correct.
 fn package(json: &Path, directory: &Path, update: bool) -> Result<bool, String> {
     let lines = match surface::read(json)? {
         Surface::Lines(lines) => lines,
@@ -72,7 +72,7 @@ fn compare(lines: &BTreeSet<String>, file: &Path, update: bool) -> Result<bool, 
     listed.difference(lines).for_each(|line| println!("-{line}"));
     lines.difference(&listed).for_each(|line| println!("+{line}"));
     println!(
-        "error: the public surface is not that of {name}: take back the change, or .ci/api --update"
+        "error: the public surface is not that of {name}: revert the change, or run .ci/api --update"
     );
     Ok(false)
 }

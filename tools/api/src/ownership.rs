@@ -1,12 +1,12 @@
-//! The list of public functions that take or yield frames, tokens, ranges, batches or captured blocks, each with its proof of soundness: an
-//! owner type, or what the caller of an unsafe function proves.
+//! The list of all unsafe functions, and of all public functions with frames, tokens, ranges, batches or captured
+//! blocks in their signatures. Each line says why the function is sound.
 //!
-//! The file has a line for each such function, with three columns: the function, its owner, and why. The owner is a type
-//! or trait of the surface; `value` if the function only computes with numbers; `unsafe` if the caller proves it.
+//! Each line has three columns: the function, its owner, and a reason. The owner is a type or trait of the surface. It
+//! is `value` if the function only computes with numbers, and `unsafe` if the caller must prove soundness.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Types that stand for frames, or for the right to use them.
+/// Types that represent frames, or the right to use them.
 const HANDLED: [&str; 14] = [
     "BatchSlot",
     "Block",
@@ -24,11 +24,12 @@ const HANDLED: [&str; 14] = [
     "Unmapping",
 ];
 
-/// Methods of traits of the standard library that only look.
+/// Methods of traits of the standard library that change no owner.
 const LOOKING: [&str; 3] = ["drop", "fmt", "size_hint"];
 
-/// The functions to list, and whether each is unsafe: those that handle such types, and all that are unsafe. A function
-/// is named by its type, trait or module and itself, because a type may have several paths.
+/// The functions to list, and whether each is unsafe. These are all unsafe functions, and all functions with such types
+/// in their signatures. The name of a function consists of its type, trait or module and its own name, because a type
+/// may have several paths.
 pub(crate) fn functions(lines: &BTreeSet<String>) -> BTreeMap<String, bool> {
     let functions = lines.iter().filter_map(|line| {
         let (before, signature) = line.split_once("fn ")?;
@@ -51,7 +52,7 @@ pub(crate) fn types(lines: &BTreeSet<String>) -> BTreeSet<String> {
     types.collect()
 }
 
-/// The faults of the file, if it should list `functions` with owners among `types`.
+/// The faults of the file. It must list `functions` with owners among `types`.
 pub(crate) fn faults(
     text: &str,
     functions: &BTreeMap<String, bool>,
@@ -98,7 +99,7 @@ fn fault(
     why.trim().is_empty().then(|| format!("{function} has no reason"))
 }
 
-/// The file with an empty line for each function that is missing, and without those that are gone.
+/// The file with a new line for each missing function, and without functions that no longer exist.
 pub(crate) fn updated(text: &str, functions: &BTreeMap<String, bool>) -> String {
     let is_comment = |line: &&str| line.starts_with('#');
     let function = |line: &str| line.split('\t').next().unwrap_or_default().to_owned();
@@ -130,7 +131,7 @@ fn path_of(text: &str) -> String {
     path.trim_end_matches(':').to_owned()
 }
 
-/// Text without what stands in angle brackets.
+/// The text without angle brackets and their contents.
 fn without_generics(text: &str) -> String {
     let mut depth = 0;
     let is_kept = |&c: &char| {

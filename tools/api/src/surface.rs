@@ -1,23 +1,23 @@
-//! The public surface of a package, a line for each item.
+//! The public surface of a package, with a line for each item.
 
 use std::{collections::BTreeSet, fs, path::Path};
 
 use public_api::Builder;
 
-/// The format of documentation in JSON that is read.
+/// The version of rustdoc's JSON format that this tool reads.
 pub(crate) const FORMAT: &str = "57";
 
-/// Traits that the compiler implements by itself and that nobody relies on.
+/// Automatically implemented traits that are no part of the interface.
 const NOT_PROMISED: [&str; 6] =
     ["Freeze", "RefUnwindSafe", "StructuralPartialEq", "UnsafeUnpin", "UnwindSafe", "Unpin"];
 
-/// The surface of a package, or the other format that its documentation has.
+/// The surface of a package, or an unknown format of its documentation.
 pub(crate) enum Surface {
     Lines(BTreeSet<String>),
     OtherFormat(String),
 }
 
-/// Reads the surface from the package's documentation in JSON.
+/// Reads the surface from the package's JSON documentation.
 pub(crate) fn read(json: &Path) -> Result<Surface, String> {
     let text = fs::read_to_string(json).map_err(|why| format!("{}: {why}", json.display()))?;
     let format = format_of(&text).ok_or(format!("{}: no format_version", json.display()))?;
@@ -25,7 +25,7 @@ pub(crate) fn read(json: &Path) -> Result<Surface, String> {
         return Ok(Surface::OtherFormat(format.to_owned()));
     }
     let (own, all) = (items(json, false)?, items(json, true)?);
-    // A derived trait is one line: its methods follow from it.
+    // A derived trait is one line, without its methods.
     let is_listed =
         |line: &String| (own.contains(line) || line.starts_with("impl")) && !is_not_promised(line);
     Ok(Surface::Lines(all.into_iter().filter(is_listed).collect()))

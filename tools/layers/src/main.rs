@@ -1,15 +1,17 @@
-//! Checks that the modules of the library depend on each other in one direction, and draws them.
+//! Checks that the dependencies between the modules of the library have one direction, and draws
+//! the modules.
 //!
-//! A module may name modules below itself in [`LAYERS`], and no others. So there is no cycle of modules, and
-//! none of files of different modules. A path counts as it is written: a path through a re-export is an arrow
-//! to the module that re-exports. A call of a method that one module alone defines, for a type of another module,
-//! is an arrow to the module that defines the method. Code for tests alone may name anything.
+//! A module may name only modules below itself in [`LAYERS`]. So there are no cycles, neither of modules nor of files
+//! of different modules. A path counts as written: a path through a module's re-export is an arrow to that module, and
+//! a path through a re-export of the root is an arrow to the module that the root names. If only one module defines a
+//! method, for a type of another module, a call of the method is an arrow to the defining module. Test code may name
+//! anything.
 //!
-//! The picture of the modules is a part of a page of documentation, between two marks. The command fails if the
-//! page shows another picture than the sources, and with `--update` writes the picture into the page.
+//! A page of documentation contains a picture of the modules between two marks. The command fails if that picture
+//! differs from the sources. With `--update`, it writes the picture into the page.
 //!
-//! Usage: `layers [--update] SOURCES PAGE`. Exit code: 0 the direction holds and the page shows it, 1 not so, 2 the
-//! arguments are wrong.
+//! Usage: `layers [--update] SOURCES PAGE`. Exit codes: 0 all dependencies and the page are correct, 1 something is
+//! wrong, 2 bad arguments.
 
 mod overview;
 mod paths;
@@ -45,7 +47,7 @@ const LAYERS: [&str; 17] = [
     "global",
 ];
 
-/// For each module that names others: the modules that it names, by their place in [`LAYERS`].
+/// The modules that each module names, by their indices in [`LAYERS`].
 type Graph = BTreeMap<usize, BTreeSet<usize>>;
 
 fn main() -> ExitCode {
@@ -70,7 +72,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// The graph of the modules as text, or a description of the problems.
+/// Returns the graph of the modules as text, or a description of the problems.
 fn check(sources: &Path, page: &Path, update: bool) -> Result<String, String> {
     let arrows = sources::arrows(sources)?;
     let graph = graph(&arrows)?;
@@ -83,7 +85,7 @@ fn check(sources: &Path, page: &Path, update: bool) -> Result<String, String> {
     Ok(list(&graph))
 }
 
-/// The place of a module among the layers.
+/// The index of a module in [`LAYERS`].
 fn layer(module: &str) -> Result<usize, String> {
     LAYERS.iter().position(|&name| name == module).ok_or_else(|| {
         format!("error: the module '{module}' is not in LAYERS of tools/layers/src/main.rs\n")
@@ -98,7 +100,7 @@ fn graph(arrows: &[Arrow]) -> Result<Graph, String> {
     Ok(graph)
 }
 
-/// A line for each module with the modules that it names, and the sums. Upward arrows are marked with `^`.
+/// A line for each module with the modules that it names, and a line with totals. `^` marks upward arrows.
 fn list(graph: &Graph) -> String {
     let mut text = String::new();
     for (&from, targets) in graph.iter().rev() {
@@ -115,7 +117,7 @@ fn list(graph: &Graph) -> String {
     text
 }
 
-/// The upward arrows, a line for each file and module, with one path that makes it.
+/// The upward arrows: a line for each file and module, with one path as an example.
 fn upward(arrows: &[Arrow]) -> String {
     let up = arrows.iter().filter(|arrow| layer(&arrow.from).ok() < layer(&arrow.to).ok());
     let paths: BTreeMap<_, _> = up.map(|arrow| ((&arrow.file, &arrow.to), &arrow.path)).collect();

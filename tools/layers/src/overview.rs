@@ -7,11 +7,11 @@ use crate::{Graph, LAYERS};
 const BEGIN: &str = "<!-- drawn by .ci/layers --update -->\n";
 const END: &str = "<!-- end of what is drawn -->\n";
 
-/// The table of the modules, the highest first, and the graph of the arrows that no longer path implies.
+/// A table of the modules, the highest first, and a graph of the arrows that no longer path implies.
 ///
 /// # Errors
 ///
-/// A file that could not be read, or a module whose documentation does not begin with a sentence.
+/// A file cannot be read, or the documentation of a module does not begin with a sentence.
 pub(crate) fn draw(graph: &Graph, sources: &Path) -> Result<String, String> {
     let mut text = "| module | job |\n|---|---|\n".to_string();
     for module in LAYERS.iter().rev() {
@@ -25,11 +25,11 @@ pub(crate) fn draw(graph: &Graph, sources: &Path) -> Result<String, String> {
     Ok(text)
 }
 
-/// Compares the picture on the page with this one, or writes this one into it.
+/// Compares the picture on the page with `picture`, or writes `picture` into the page.
 ///
 /// # Errors
 ///
-/// The page has no place for a picture, cannot be read or written, or shows another picture.
+/// The page has no marks for a picture, cannot be read or written, or shows another picture.
 pub(crate) fn keep(picture: &str, page: &Path, update: bool) -> Result<(), String> {
     let unusable = |why: &str| format!("error: {}: {why}\n", page.display());
     let text = fs::read_to_string(page).map_err(|error| unusable(&error.to_string()))?;
@@ -44,20 +44,20 @@ pub(crate) fn keep(picture: &str, page: &Path, update: bool) -> Result<(), Strin
     Err(unusable("it shows other modules than the sources; .ci/layers --update draws them anew"))
 }
 
-/// The page with another picture between the marks.
+/// The page with this picture between the marks.
 fn replace(page: &str, picture: &str) -> Option<String> {
     let (before, rest) = page.split_once(BEGIN)?;
     let (_, after) = rest.split_once(END)?;
     Some(format!("{before}{BEGIN}\n{picture}\n{END}{after}"))
 }
 
-/// The arrows that do not follow from others: of a direct arrow and a longer path, the path shows more.
+/// The arrows without those that a longer path implies.
 fn direct(graph: &Graph) -> BTreeSet<(usize, usize)> {
     let nothing = BTreeSet::new();
     let targets = |module: usize| graph.get(&module).unwrap_or(&nothing);
     let mut direct = BTreeSet::new();
     for (&from, all) in graph {
-        // Arrows run down only, so the search ends.
+        // Arrows point only downward, so the search ends.
         let mut longer: Vec<usize> = all.iter().flat_map(|&to| targets(to)).copied().collect();
         let mut reached = BTreeSet::new();
         while let Some(module) = longer.pop() {

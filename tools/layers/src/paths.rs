@@ -1,19 +1,19 @@
-//! Paths and method calls in the tokens of a file, and the modules, types and methods that it defines.
+//! Paths and method calls in the tokens of a file, and the modules, types and methods that the file defines.
 
 use proc_macro2::{Delimiter, Group, TokenStream, TokenTree};
 
-/// The modules that a file names.
+/// The names in a file.
 #[derive(Default, Debug, PartialEq)]
 pub(crate) struct Found {
-    /// Paths from the root of the crate on, without `crate`.
+    /// Paths from the root of the crate, without `crate`.
     pub(crate) paths: Vec<Vec<String>>,
-    /// The modules that it declares and that have files of their own.
+    /// The declared modules that have their own files.
     pub(crate) children: Vec<String>,
-    /// The types that it defines.
+    /// The defined types.
     pub(crate) types: Vec<String>,
-    /// The methods of its inherent impl blocks, each with its type.
+    /// The methods of inherent impl blocks, each with its type.
     pub(crate) methods: Vec<Method>,
-    /// The names of the methods that it calls.
+    /// The names of called methods.
     pub(crate) calls: Vec<String>,
 }
 
@@ -24,7 +24,7 @@ pub(crate) struct Method {
     pub(crate) name: String,
 }
 
-/// The paths and modules in `tokens` of the module `module`, but for those of tests.
+/// The names in the tokens of a module, without those in test code.
 pub(crate) fn find(tokens: TokenStream, module: &[String]) -> Found {
     let mut found = Found::default();
     walk(&tokens.into_iter().collect::<Vec<_>>(), module, &mut found);
@@ -64,7 +64,7 @@ fn walk(tokens: &[TokenTree], module: &[String], found: &mut Found) {
     }
 }
 
-/// Adds the type, the impl block or the method call at token `at`.
+/// Adds the type, the methods of the impl block, or the method call at token `at`.
 fn definitions(tokens: &[TokenTree], at: usize, found: &mut Found) {
     match &tokens[at..] {
         [TokenTree::Ident(word), TokenTree::Ident(name), ..]
@@ -86,7 +86,7 @@ fn definitions(tokens: &[TokenTree], at: usize, found: &mut Found) {
     }
 }
 
-/// Whether an item may start at token `at`: `impl` elsewhere is a type.
+/// Whether an item may start at token `at`. Elsewhere, `impl` begins a type.
 fn starts_item(tokens: &[TokenTree], at: usize) -> bool {
     match at.checked_sub(1).map(|before| &tokens[before]) {
         None => true,
@@ -97,7 +97,7 @@ fn starts_item(tokens: &[TokenTree], at: usize) -> bool {
     }
 }
 
-/// The methods of the impl block whose tokens after `impl` are `tokens`; none if it implements a trait.
+/// The methods of an impl block, from its tokens after `impl`. None if it implements a trait.
 fn methods(tokens: &[TokenTree]) -> Vec<Method> {
     let (mut depth, mut of) = (0, String::new());
     for (at, token) in tokens.iter().enumerate() {
@@ -121,7 +121,7 @@ fn methods(tokens: &[TokenTree]) -> Vec<Method> {
     Vec::new()
 }
 
-/// The functions in the body of an impl block that take `self`.
+/// The functions with a `self` argument in the body of an impl block.
 fn names_of_methods(body: &[TokenTree]) -> impl Iterator<Item = String> {
     body.windows(2).enumerate().filter_map(|(at, pair)| {
         let [TokenTree::Ident(word), TokenTree::Ident(name)] = pair else { return None };
@@ -141,7 +141,7 @@ fn starts_path(tokens: &[TokenTree], at: usize) -> bool {
     (word == "crate" || word == "super") && !continues && is_separator(&tokens[at + 1..])
 }
 
-/// Collects the path at the start of `tokens`, or the paths of a tree in braces. Returns how many tokens it has.
+/// Collects the path at the start of `tokens`, or the paths of a tree in braces. Returns its number of tokens.
 fn path(tokens: &[TokenTree], module: &[String], paths: &mut Vec<Vec<String>>) -> usize {
     let mut prefix = Vec::new();
     let mut at = 0;
@@ -197,7 +197,7 @@ fn branches(tree: &Group, prefix: &[String], paths: &mut Vec<Vec<String>>) {
     }
 }
 
-/// Whether an attribute that keeps code for tests alone starts here.
+/// Whether an attribute for test code starts here.
 fn is_test_attribute(tokens: &[TokenTree]) -> bool {
     let [TokenTree::Punct(sign), TokenTree::Group(attribute), ..] = tokens else { return false };
     match &content(attribute)[..] {
@@ -208,7 +208,7 @@ fn is_test_attribute(tokens: &[TokenTree]) -> bool {
     }
 }
 
-/// Whether a condition holds in tests only.
+/// Whether a condition is true only in tests.
 fn is_test_only(condition: &[TokenTree]) -> bool {
     let parts = |group: &Group| {
         let tokens = content(group);
@@ -226,7 +226,7 @@ fn is_test_only(condition: &[TokenTree]) -> bool {
     }
 }
 
-/// Tokens of the item, field or statement at the start of `tokens`.
+/// The number of tokens of the item, field or statement at the start of `tokens`.
 fn item_length(tokens: &[TokenTree]) -> usize {
     let is_use =
         tokens.iter().take(3).any(|token| matches!(token, TokenTree::Ident(word) if word == "use"));
@@ -254,7 +254,7 @@ fn content(group: &Group) -> Vec<TokenTree> {
 mod tests {
     use super::*;
 
-    /// The paths that a file of the module `zone::depot` has, each as text.
+    /// The paths in a file of the module `zone::depot`, as text.
     fn paths(source: &str) -> Vec<String> {
         let module = ["zone".to_string(), "depot".to_string()];
         let found = find(source.parse().unwrap(), &module);

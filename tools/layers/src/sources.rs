@@ -9,24 +9,24 @@ use proc_macro2::TokenStream;
 
 use crate::paths::{self, Found, Method};
 
-/// A file of one module names another module.
+/// An arrow: a file of one module names another module.
 #[derive(Debug)]
 pub(crate) struct Arrow {
     /// The file, relative to the folder of the sources.
     pub(crate) file: String,
-    /// The module that the file belongs to.
+    /// The module of the file.
     pub(crate) from: String,
-    /// The module that it names.
+    /// The named module.
     pub(crate) to: String,
-    /// The path that names it, or the method that is called.
+    /// The path in the file, or the called method.
     pub(crate) path: String,
 }
 
-/// All arrows between different modules of the crate whose sources are in `root`.
+/// All arrows between different modules of the crate with its sources in `root`.
 ///
 /// # Errors
 ///
-/// A file that could not be read or parsed.
+/// A file cannot be read or parsed.
 pub(crate) fn arrows(root: &Path) -> Result<Vec<Arrow>, String> {
     let top = read(&root.join("lib.rs"), &[])?;
     let reexports = reexports(&top);
@@ -39,9 +39,8 @@ pub(crate) fn arrows(root: &Path) -> Result<Vec<Arrow>, String> {
     Ok(sources.arrows.into_iter().chain(calls).collect())
 }
 
-/// Arrows by method calls. If a module adds a method to a type of another module, no path at the call names
-/// that module. Methods with a name that several modules define are ignored, because the types of receivers
-/// are not known here.
+/// The arrows of method calls. If a module adds a method to a type of another module, no path at the call names that
+/// module. The types of receivers are not known here, so methods are ignored if several modules define the same name.
 fn calls(files: &[File]) -> Vec<Arrow> {
     let mut types: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
     let mut definers: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
@@ -75,7 +74,7 @@ fn calls(files: &[File]) -> Vec<Arrow> {
     arrows.collect()
 }
 
-/// The names that the root re-exports, and the module that each is taken from.
+/// The re-exported names of the root, and the module of each.
 fn reexports(top: &Found) -> BTreeMap<String, String> {
     let names = top.paths.iter().filter_map(|path| match &path[..] {
         [module, .., name] if top.children.contains(module) => Some((name.clone(), module.clone())),
@@ -88,15 +87,15 @@ fn reexports(top: &Found) -> BTreeMap<String, String> {
 struct File {
     /// Its path, relative to the folder of the sources.
     name: String,
-    /// The module that it belongs to.
+    /// The module of the file.
     module: String,
     found: Found,
 }
 
-/// The crate that is read.
+/// The crate that is being read.
 struct Sources<'s> {
     root: &'s Path,
-    /// Its modules, without those inside them.
+    /// The modules of the root, without nested modules.
     modules: &'s [String],
     reexports: BTreeMap<String, String>,
     arrows: Vec<Arrow>,
@@ -104,7 +103,7 @@ struct Sources<'s> {
 }
 
 impl Sources<'_> {
-    /// Adds the arrows from a module and from those inside it.
+    /// Adds the arrows from a module and its nested modules.
     fn collect(&mut self, module: &[String]) -> Result<(), String> {
         let file = self.file_of(module);
         let found = read(&file, module)?;
@@ -126,7 +125,7 @@ impl Sources<'_> {
         Ok(())
     }
 
-    /// The module that a path names.
+    /// The module of a path.
     fn target<'t>(&'t self, path: &'t [String]) -> Option<&'t String> {
         let first = path.first()?;
         if self.modules.contains(first) { Some(first) } else { self.reexports.get(first) }

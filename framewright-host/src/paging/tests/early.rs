@@ -1,4 +1,4 @@
-//! Spurious wake-ups of waits for pages that other threads read, write, reclaim, or give back to the kernel.
+//! Spurious wake-ups of waits for pages while other threads read, write, reclaim or evict these pages.
 
 use std::{
     io,
@@ -36,7 +36,7 @@ impl Store for &'static Slow {
     }
 }
 
-/// Whether enough was reclaimed and written back for the waits of both to have been tried.
+/// Whether enough pages were reclaimed and written that both kinds of waits probably occurred.
 fn reclaimed(cache: &PageCache) -> bool {
     let stats = cache.stats();
     stats.evicted > 100 && stats.written > 50
@@ -66,11 +66,10 @@ fn nothing_is_lost_though_all_waits_end_early() {
                     let mut random = fastrand::Rng::with_seed(thread.into());
                     let mut last = [0; PAGES as usize];
                     let mut turn = 0;
-                    // The scheduler decides how much of this runs at the same time as the reclaim
-                    // below.
+                    // The scheduler decides how long this overlaps the reclaim below.
                     while turn < 6_000 || !reclaimed(cache) && turn < 6_000_000 {
                         turn += 1;
-                        // Each thread stores to pages of its own, and reads all.
+                        // Each thread stores to its own pages, and reads all pages.
                         let page = random.u32(..PAGES);
                         let own = page % 2 == thread;
                         if own && turn % 2 == 0 {

@@ -1,4 +1,4 @@
-//! Calls of the `PageOwner` with wrong frames and in a wrong order are harmless.
+//! Calls of the `PageOwner` with wrong frames or in a wrong order are harmless.
 
 use std::{
     io,
@@ -97,7 +97,7 @@ fn no_step_is_taken_with_a_page_in_use_nor_with_one_that_was_not_chosen() {
             assert_eq!((locked, released), ([None], [Released::Busy]));
             owner.unlock(&[frame]);
         }
-        // In the right order, but unlocked during the write.
+        // The order is right, but the page is unlocked during the write.
         store.place.set((cache, frame, id)).unwrap();
         owner.lock(&[frame], &mut locked);
         let mut written = [WriteOut::default()];

@@ -1,5 +1,5 @@
 //! The high-atomic reserve: pageblocks that are reserved for high-order requests that cannot wait,
-//! and given up when memory is short.
+//! and released when memory is short.
 
 use super::Slow;
 use crate::{pcp::ZoneOnCpu, platform::Platform, types::Request};
@@ -17,8 +17,9 @@ pub(in crate::alloc) fn reserve<P: Platform>(
 }
 
 impl<P: Platform> Slow<'_, '_, '_, P> {
-    /// Gives one pageblock of the reserve to the type of the request. It comes from the first zone
-    /// that has a pageblock to spare, or with `forced` from the first zone that has any.
+    /// Gives one pageblock of the reserve to the type of the request. The pageblock comes from the
+    /// first zone with more than one reserved pageblock, or with `forced` from the first zone with
+    /// any.
     pub(super) fn unreserve(&self, forced: bool) -> bool {
         let request = self.need.request;
         let mut zones = self.memory.candidates(self.need.cpu, request);

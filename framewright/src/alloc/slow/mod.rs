@@ -9,14 +9,14 @@
 //!    begin with a short round of compaction.
 //! 4. Requests that may use more of the reserve use it: those of tasks that free memory or that the
 //!    OOM killer has chosen. Requests that cannot wait, or come from inside relief, end here.
-//! 5. Reclaim. If it freed frames but other requests took them, a pageblock of the high-atomic
-//!    reserve is given up. Then, or in the first round, the lists of all CPUs are drained. Then
-//!    compaction. The zones are walked after each.
-//! 6. [`retry`] decides whether another round from step 2 on can help. If not, and the [high-atomic
-//!    reserve](highatomic) has a pageblock left to give up, there is another round. Else the
-//!    huge-page reserve is released and the embedder is [asked for a verdict](verdict). Requests
-//!    that fail without a verdict try the huge-page reserve before they fail, unless they try only
-//!    once.
+//! 5. Reclaim. If reclaim freed frames but other requests took them, a pageblock of the high-atomic
+//!    reserve is released. Then the lists of all CPUs are drained; without progress, they are
+//!    drained only once. Then compaction. The zones are walked after each.
+//! 6. [`retry`] decides whether another round from step 2 on can help. If not, and the
+//!    [high-atomic reserve](highatomic) has a pageblock left to release, there is another round.
+//!    Else the huge-page reserve is released and the embedder is [asked for a verdict](verdict).
+//!    Requests that fail without a verdict try the huge-page reserve before they fail, unless they
+//!    try only once.
 //! 7. A request that never fails may use half of the reserve. If that does not serve it, it waits
 //!    through the wait hook and continues with step 2.
 //!
@@ -30,8 +30,8 @@
 //!
 //! In *defragmenting mode* a request that may ask for relief takes nothing from pageblocks of
 //! another type, unless it claims a whole one, before a round of reclaim and compaction was tried.
-//! That round is meant to form a pageblock even for a single frame, and background reclaim is woken
-//! for whole pageblocks.
+//! That round forms a pageblock even for a single frame, and background reclaim is woken for whole
+//! pageblocks.
 //!
 //! A node mask and [`Request::this_node`] are never ignored: for their caller, memory on other
 //! nodes is of no use.
@@ -270,8 +270,8 @@ impl<'s, 'a, 'm, P: Platform> Slow<'s, 'a, 'm, P> {
     fn report_missing_huge_page(&self) {
         let request = self.need.request;
         let asks = request.order() == Order::PAGEBLOCK && request.may_wake();
-        // Without background reclaim the reserve would neither be filled nor taken down again. If
-        // there is free space that compaction cannot form a pageblock of, more free space does not
+        // Without background reclaim the reserve would neither be filled nor released. If
+        // compaction cannot form a pageblock from the present free frames, more free frames do not
         // help.
         let zone = self.preferred.zone;
         let is_in_vain =
@@ -303,8 +303,8 @@ impl<'s, 'a, 'm, P: Platform> Slow<'s, 'a, 'm, P> {
 
     /// Step 5, first half: reclaim and draining.
     fn reclaim(&mut self) -> Option<Pfn> {
-        // With compaction, a costly block is formed by compaction. Reclaim only provides free space
-        // for it, if enough of the budget is left to use that space.
+        // Compaction, if there is any, forms costly blocks. Reclaim then only provides free frames
+        // for it, and only if enough of the budget is left to use them.
         let is_for_compaction = self.is_for_compaction();
         let request = self.need.request;
         if is_for_compaction
@@ -327,8 +327,8 @@ impl<'s, 'a, 'm, P: Platform> Slow<'s, 'a, 'm, P> {
         {
             return Some(pfn);
         }
-        // Without progress the lists are drained once: no request fails while lists are full of
-        // free frames, but rounds that achieve nothing do not disturb the lists.
+        // Without progress the lists are drained once, so that no request fails while lists are
+        // full of free frames. Further rounds without progress do not disturb the lists.
         if self.progressed {
             self.unreserve(false);
         } else if self.drained {
@@ -339,13 +339,13 @@ impl<'s, 'a, 'm, P: Platform> Slow<'s, 'a, 'm, P> {
         self.walk(self.access)
     }
 
-    /// Whether compaction is to form the block, rather than reclaim.
+    /// Whether compaction is to form the block, instead of reclaim.
     fn is_for_compaction(&self) -> bool {
         self.need.request.is_costly() && self.has_compaction()
     }
 
-    /// Drains the lists of all CPUs. If compaction is to form the block, they are drained once per
-    /// request, because compaction may have done so already, and only if the budget allows.
+    /// Drains the lists of all CPUs. If compaction is to form the block, the lists are drained only
+    /// if the budget allows, and only once per request; compaction may have drained them already.
     fn drain_all_lists(&mut self) {
         if self.is_for_compaction() {
             let captured = self.captured.handle();
@@ -357,8 +357,9 @@ impl<'s, 'a, 'm, P: Platform> Slow<'s, 'a, 'm, P> {
         self.memory.drain_all();
     }
 
-    /// Reclaims with some of the frames kept for the lists of this CPU. Kept frames serve requests
-    /// like most that follow; other requests need the blocks that frames merge into in the zone.
+    /// Reclaims, and keeps some of the frames for the lists of this CPU if the request is for a
+    /// single movable frame, like most requests. Other requests need the blocks into which frames
+    /// merge in the zone.
     fn reclaim_keeping(&mut self, reclaim: impl FnOnce(&Need, &dyn Relief) -> u64) -> u64 {
         let request = self.need.request;
         let common =
@@ -375,8 +376,8 @@ impl<'s, 'a, 'm, P: Platform> Slow<'s, 'a, 'm, P> {
         if self.may_compact() { self.compact_at(self.priority) } else { None }
     }
 
-    /// Whether compaction may be asked for this request. With `unmixed` that includes single
-    /// frames: compaction then forms a pageblock, so that types are not mixed.
+    /// Whether compaction may be asked for this request. With `unmixed` it may be asked even for
+    /// single frames: it then forms a pageblock, so that types are not mixed.
     fn may_compact(&self) -> bool {
         let Need { request, unmixed, .. } = self.need;
         let helps = request.order() > Order::ZERO || unmixed;

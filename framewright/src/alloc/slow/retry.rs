@@ -36,8 +36,9 @@ impl<P: Platform> Slow<'_, '_, '_, P> {
         matches!(self.compacted, Some((_, result)) if result != Compacted::Unavailable)
     }
 
-    /// Whether another round of reclaim can help: not too many rounds were without progress, and
-    /// some zone could serve the request if all reclaimable frames were free.
+    /// Whether another round of reclaim can help: the rounds without progress are within their
+    /// limit, and some zone could serve the request if all reclaimable frames were free. If not,
+    /// whether a pageblock of the high-atomic reserve was released.
     fn should_reclaim_retry(&mut self) -> bool {
         if self.progressed && !self.need.request.is_costly() {
             self.rounds_without_progress = 0;
@@ -82,7 +83,7 @@ impl<P: Platform> Slow<'_, '_, '_, P> {
     }
 
     /// Whether some zone would have enough free frames as targets of compaction, if reclaim freed
-    /// this order's share of the reclaimable ones.
+    /// one in 2^order of the reclaimable frames.
     fn is_compaction_suitable(&self) -> bool {
         let request = self.need.request;
         let order = request.order();

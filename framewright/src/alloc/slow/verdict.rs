@@ -1,4 +1,4 @@
-//! The last step: asking the embedder for a verdict (the OOM killer's part).
+//! The last step: asking the embedder for a verdict, in the place of Linux's OOM killer.
 
 use super::{Slow, Stop};
 use crate::{
@@ -9,6 +9,7 @@ use crate::{
 
 impl<P: Platform> Slow<'_, '_, '_, P> {
     /// Asks the embedder for a verdict on the request, unless memory has become free meanwhile.
+    /// While another request asks, this one retries.
     pub(super) fn ask_verdict(&mut self) -> Result<Option<Pfn>, Stop> {
         let request = self.need.request;
         let memory = self.memory;

@@ -7,8 +7,8 @@ use crate::{
 
 impl Buddy<'_> {
     /// The best movable pageblock by `better` that `is_eligible` accepts and that has a free block
-    /// of an order from `least` to below `order`. Looks at the first `entries` entries of the lists
-    /// at most, and returns how many, too.
+    /// of an order from `least` to below `order`. Examines at most `entries` entries of the lists.
+    /// Also returns the number of examined entries.
     pub(crate) fn find_listed(
         &self,
         (least, order): (u8, u8),

@@ -1,13 +1,13 @@
 //! Taking blocks as Linux takes them: the smallest block that fits, wherever it is.
 //!
 //! Linux has a list of free blocks for each order, and takes from the first list that is not empty.
-//! So it takes a single free frame first, even if the neighbours of that frame will soon be free.
-//! Small allocations then spread over pageblocks that are nearly free; few free huge pages are
-//! left, and few can be formed with little work. This library takes from the fullest pageblocks
+//! So a request for one frame takes a single free frame first, even if its neighbours will soon be
+//! free. Small allocations then spread over pageblocks that are nearly free; few free huge pages
+//! are left, and few can be formed with little work. This library takes from the fullest pageblocks
 //! first, which avoids that. This module exists to measure the difference. It has no such lists:
 //! under the zone lock it examines all pageblocks, beginning with the one to which frames were
 //! given back last. Of several blocks of the smallest order, Linux takes the one that was freed
-//! last; this module takes the first one behind that position.
+//! last; this module takes the first one from that position on.
 
 use crate::{
     buddy::{

@@ -1,21 +1,20 @@
 //! Lock contention, which ends an asynchronous run early.
 //!
-//! Asynchronous compaction does take locks, each for a short time. But a lock that is held when the run
-//! comes to it shows that other CPUs need it. The run then finishes its pageblock and ends. Where page
-//! faults take these locks often, runs end early, and fewer blocks form.
+//! Asynchronous compaction takes locks, each for a short time. A lock that is held when the run is about to take it is
+//! needed by other CPUs. The run then finishes its pageblock and ends. If page faults take these locks often, runs end
+//! early, and fewer blocks form.
 //!
-//! The LRU lock is probed every 32 frames that the migrate scanner looks at, as in Linux. The zone lock is
-//! probed less often. Linux takes it for every 32 frames that the free scanner looks at. Here it is taken
-//! once for all frames of a pageblock, and once to read a pageblock header, which Linux reads without a lock.
-//! So it is probed once before either scanner looks at a pageblock, and before a fast search of the
-//! lists.
+//! The LRU lock is probed every 32 frames that the migrate scanner examines, as in Linux. The zone lock is probed less
+//! often. Linux takes it for every 32 frames that the free scanner examines. This library takes it once for all frames
+//! of a pageblock, and once to read a pageblock header, which Linux reads without a lock. So it is probed once before
+//! either scanner examines a pageblock, and before a fast search of the lists.
 
 use core::cell::Cell;
 
 use super::Goal;
 use crate::{compact::compactor::ZoneContext, platform::Platform, reclaim::LruState};
 
-/// Whether a run has found a lock held.
+/// Records whether a run has found a lock held.
 pub(super) struct ContentionProbe {
     /// Set in asynchronous mode only: a run that waits for locks anyway need not end early.
     enabled: bool,

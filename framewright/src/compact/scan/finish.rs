@@ -1,4 +1,4 @@
-//! Whether a run is over, and its outcome.
+//! The test whether a run is over, and its outcome.
 
 use super::{FRAMES, Outcome, Run};
 use crate::{

@@ -1,7 +1,7 @@
-//! The free scanner: comes down through a zone and takes free frames from movable pageblocks.
+//! The free scanner: moves down through a zone and takes free frames from movable pageblocks.
 //!
-//! The scanner also frees the frames that pages have left, and captures the block that such a free
-//! completes, if a request waits for it.
+//! The scanner also frees the frames that pages have left. If a request waits for the block that
+//! such a free completes, the scanner captures the block.
 
 use super::{FRAMES, Goal, contention::ContentionProbe};
 use crate::{
@@ -16,7 +16,7 @@ use crate::{
     types::{CompactEvent, MigrateType, Order, PAGEBLOCK_ORDER, Pfn, Scanner, Watermark},
 };
 
-/// List entries that a fast search looks at. Failures reduce this number.
+/// List entries that a fast search examines. Failures reduce this number.
 const ENTRIES: u32 = 32;
 
 /// In asynchronous mode, only one in this many frames is scanned while none is free.
@@ -42,7 +42,7 @@ pub(super) struct FreeScanner<'s, 'm, P: Platform> {
     failed_searches: u32,
     /// Whether a request waits for the block that forms.
     captures: bool,
-    /// The block that has formed for it.
+    /// The block that has formed for the request.
     captured: Option<(u32, Order)>,
 }
 
@@ -76,7 +76,7 @@ impl<'s, 'm, P: Platform> FreeScanner<'s, 'm, P> {
         self.below
     }
 
-    /// Prepares for `wanted` target frames, while pageblock `migrate` is the migrate scanner's.
+    /// Prepares for `wanted` target frames, while the migrate scanner is in pageblock `migrate`.
     pub(super) fn prepare(&mut self, wanted: u32, migrate: u32) {
         (self.wanted, self.migrate) = (wanted, migrate);
     }
@@ -93,7 +93,8 @@ impl<'s, 'm, P: Platform> FreeScanner<'s, 'm, P> {
         self.captured.take()
     }
 
-    /// Gives back frames that were not needed. Returns the highest pageblock with such frames.
+    /// Returns frames that were not needed to the zone. The result is the highest pageblock with
+    /// such frames.
     pub(super) fn give_back(&mut self) -> Option<u32> {
         let left = self.stash.as_slice().iter().filter(|bundle| bundle.heads != 0);
         let highest = left.map(|bundle| bundle.pageblock()).max();
@@ -101,7 +102,7 @@ impl<'s, 'm, P: Platform> FreeScanner<'s, 'm, P> {
         highest
     }
 
-    /// Finds free frames. Returns whether there are any now.
+    /// Takes free frames. Returns whether there are any now.
     fn refill(&mut self) -> bool {
         self.stash.clear();
         let before = self.below;

@@ -1,4 +1,4 @@
-//! The migrate scanner: goes up through a zone and claims pages that can move.
+//! The migrate scanner: moves up through a zone and claims pages that can move.
 
 use super::{CLUSTER, FRAMES, Isolated, Run};
 use crate::{
@@ -12,7 +12,7 @@ use crate::{
 /// Frames that are claimed under one hold of the LRU lock in asynchronous mode.
 const HOLD: u32 = 32;
 
-/// List entries that a fast search looks at. Failures reduce this number.
+/// List entries that a fast search examines. Failures reduce this number.
 const ENTRIES: u32 = 32;
 
 /// Fast searches are made for orders above this one only, and find no smaller blocks.
@@ -65,7 +65,7 @@ impl<P: Platform> Run<'_, '_, '_, P> {
         !self.goal.is_thorough() && self.ctx.hints.skip.set(block)
     }
 
-    /// Goes on to the next pageblock.
+    /// Continues with the next pageblock.
     fn next_block(&mut self, block: u32) {
         self.migrate = (block + 1) << PAGEBLOCK_ORDER;
     }
@@ -88,8 +88,8 @@ impl<P: Platform> Run<'_, '_, '_, P> {
         is_type && !excluded
     }
 
-    /// A fast search of the lists, for a pageblock near the start of the gap between the scanners
-    /// that is largely free. The scanner goes there.
+    /// A fast search of the lists, for a largely free pageblock near the start of the gap between
+    /// the scanners. The scanner continues there.
     fn fast_search(&mut self) -> Option<u32> {
         let order = self.goal.order?.get();
         let movable = !self.goal.is_direct() || self.goal.migratetype == MigrateType::Movable;
@@ -128,7 +128,7 @@ impl<P: Platform> Run<'_, '_, '_, P> {
     }
 
     /// Claims pages in one pageblock from the position of the scanner on: as many as allowed at
-    /// once, or those of the first part that has any.
+    /// once, or the pages of the first part that has any.
     fn isolate_in(&mut self, block: u32, held: &Contents) -> Isolated {
         let from = self.migrate;
         let end = (block + 1) << PAGEBLOCK_ORDER;
@@ -172,8 +172,8 @@ impl<P: Platform> Run<'_, '_, '_, P> {
         Isolated::Pages(count)
     }
 
-    /// Claims pages in the runs of `used` within a part. Returns how claiming ended, where, and the
-    /// number of pages claimed.
+    /// Claims pages in the runs of `used` within a part. Returns the reason of the end, its
+    /// position, and the number of claimed pages.
     fn claim_part(
         &mut self,
         used: &[u64; WORDS],

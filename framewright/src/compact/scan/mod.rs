@@ -2,23 +2,23 @@
 //!
 //! # Theory of operation
 //!
-//! The migrate scanner goes up through the zone, one pageblock after the other, and claims up to 32
-//! pages. The free scanner comes down and takes as many free frames. Then the pages move. This repeats
-//! until a block has formed, or the scanners are in the same pageblock. Both start where the last run
-//! ended, and both start with a fast search of the lists of free blocks, which may save a long scan.
+//! The migrate scanner moves up through the zone, pageblock by pageblock, and claims up to 32 pages. The free scanner
+//! moves down and takes as many free frames. Then the pages move. This repeats until a block has formed, or the
+//! scanners are in the same pageblock. Both scanners start at the positions where the last run ended, and with a fast
+//! search of the lists of free blocks, which may save a long scan.
 //!
-//! **Skip hints**: a pageblock gets a skip hint when a run begins to claim its pages (so that other runs
-//! leave it alone), when no page could be claimed, and when all of its free frames were taken. A
-//! pageblock that a run passes over because of its type gets none: it may suit other runs.
+//! **Skip hints**: a pageblock gets a skip hint when a run begins to claim its pages (so that other runs skip it), when
+//! no page could be claimed, and when all of its free frames were taken. A pageblock that a run skips because of its
+//! type gets none, because it may suit other runs.
 //!
-//! **Finishing a pageblock**: if some page did not move, the rest of its pageblock is scanned at once. No
-//! block will form there, and the skip hint keeps later runs away.
+//! **Finishing a pageblock**: if some page did not move, the rest of its pageblock is scanned at once. No block will
+//! form there, and because of the skip hint, later runs skip it.
 //!
-//! **Shortcuts** ([`shortcuts`](crate::tuning::CompactTuning::shortcuts)): the fast search of the lists,
-//! and the capture of the block that forms, came in 2019. The fast search corrects scanners that are in
-//! the wrong place, so the full effect of the old faults shows only without it.
+//! **Shortcuts** ([`shortcuts`](crate::tuning::CompactTuning::shortcuts)): the fast search of the lists, and the
+//! capture of the formed block, are in Linux since 2019. The fast search corrects scanners at wrong positions, so the
+//! old faults have their full effect only without it.
 //!
-//! **Repairs**: rules that were wrong once can be switched back; see
+//! **Repairs**: rules that were wrong in Linux can be restored; see
 //! [`CompactRepairs`](crate::tuning::CompactRepairs).
 
 mod contention;
@@ -115,9 +115,9 @@ struct Run<'r, 'c, 'm, P: Platform> {
     free: FreeScanner<'c, 'm, P>,
     /// Contention for the locks that the migrate scanner takes.
     contention: ContentionProbe,
-    /// The run began at the ends of the zone.
+    /// Whether the run began at the ends of the zone.
     is_whole: bool,
-    /// All of the pageblock is scanned, even if pages were found.
+    /// Whether all of the pageblock is scanned, even if pages were found.
     finishing: bool,
     /// The pageblock that got a skip hint when its first pages were claimed.
     started_block: Option<u32>,
@@ -125,7 +125,7 @@ struct Run<'r, 'c, 'm, P: Platform> {
     last: Option<u32>,
     /// Fast searches in a row that found nothing.
     failed_searches: u32,
-    /// The cached positions of all modes are the same, and no page was claimed so far.
+    /// Whether the cached positions of all modes are the same, and no page was claimed so far.
     modes_agree: bool,
 }
 
@@ -228,8 +228,8 @@ impl<'r, 'c, 'm, P: Platform> Run<'r, 'c, 'm, P> {
         }
     }
 
-    /// After a part in which a block may have formed: drains this CPU's lists and the depot, which
-    /// may hold frames of that part, into the zone.
+    /// Called after a part in which a block may have formed. Drains this CPU's lists and the depot,
+    /// which may contain frames of that part, into the zone.
     fn drain_after_part(&mut self) {
         let (Some(last), Some(order)) = (self.last, self.goal.order) else { return };
         let size = order.min(Order::PAGEBLOCK).frames() as u32;
@@ -240,7 +240,7 @@ impl<'r, 'c, 'm, P: Platform> Run<'r, 'c, 'm, P> {
         }
     }
 
-    /// Gives back target frames that were not needed, and stores the positions for later runs.
+    /// Returns target frames that were not needed, and stores the positions for later runs.
     fn end(&mut self, outcome: Outcome) {
         let highest = self.free.give_back();
         if let Some(block) = highest {

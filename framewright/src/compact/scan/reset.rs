@@ -1,4 +1,4 @@
-//! Resets skip hints and cached positions.
+//! Reset of skip hints and cached positions.
 
 use crate::{
     compact::compactor::ZoneContext,
@@ -7,9 +7,9 @@ use crate::{
     types::{MigrateType, PAGEBLOCK_ORDER},
 };
 
-/// If the scanners have met since the last reset: clears the skip hints of all pageblocks that have
-/// pages to move or free frames to move pages to, and starts the scanners at the lowest and the
-/// highest of them.
+/// If the scanners have met since the last reset, clears the skip hints of all pageblocks with
+/// pages to move or with target frames, and places the scanners at the lowest and the highest of
+/// them.
 pub(in crate::compact) fn reset_hints<P: Platform>(ctx: ZoneContext<'_, '_, P>) {
     if !ctx.hints.scan.flush_hints.swap(false, Ordering::Relaxed) {
         return;

@@ -1,12 +1,12 @@
-//! State of the scanners that is kept per zone: hints only, read and written without a lock.
+//! State of the scanners per zone: hints only, read and written without a lock.
 
 use crate::sync::{AtomicBool, AtomicU32, Ordering};
 
 /// State of the scanners of a zone between runs.
 pub(in crate::compact) struct ScanState {
     pub(super) positions: Positions,
-    /// Scanners met in a run for a request, so hints are to be reset when background reclaim goes
-    /// to sleep.
+    /// Whether scanners met in a run for a request, so that hints are reset when background reclaim
+    /// goes to sleep.
     pub(super) flush_hints: AtomicBool,
 }
 
@@ -16,7 +16,7 @@ impl ScanState {
         Self { positions: Positions::new(frames), flush_hints: AtomicBool::new(false) }
     }
 
-    /// A request has got its block, so hints need not be reset.
+    /// Records that a request has got its block: hints need not be reset.
     pub(in crate::compact) fn keep_hints(&self) {
         self.flush_hints.store(false, Ordering::Relaxed);
     }
@@ -52,12 +52,13 @@ impl Positions {
         word.load(Ordering::Relaxed)
     }
 
-    /// Position of the free scanner, which looks below this frame next.
+    /// Position of the free scanner, which examines the frames below next.
     pub(super) fn free(&self) -> u32 {
         self.free.load(Ordering::Relaxed)
     }
 
-    /// The migrate scanner has come to `at`, in asynchronous mode and, with `sync`, in all others.
+    /// Records that the migrate scanner has reached `at`: in asynchronous mode, and with `sync` in
+    /// all others.
     pub(super) fn advance_migrate(&self, at: u32, sync: bool) {
         raise(&self.migrate_async, at);
         if sync {
@@ -65,19 +66,19 @@ impl Positions {
         }
     }
 
-    /// The free scanner has come down to `at`.
+    /// Records that the free scanner has reached `at`.
     pub(super) fn lower_free(&self, at: u32) {
         if at < self.free() {
             self.free.store(at, Ordering::Relaxed);
         }
     }
 
-    /// Frames were given back up to `at`: the free scanner starts there again.
+    /// Records that frames up to `at` were returned: the free scanner starts there again.
     pub(super) fn raise_free(&self, at: u32) {
         raise(&self.free, at);
     }
 
-    /// Puts the scanners at the ends of the range from `start` to `end`.
+    /// Places the scanners at the ends of the range from `start` to `end`.
     pub(super) fn reset(&self, start: u32, end: u32) {
         self.migrate_async.store(start, Ordering::Relaxed);
         self.migrate_sync.store(start, Ordering::Relaxed);

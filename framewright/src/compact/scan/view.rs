@@ -10,7 +10,7 @@ pub struct ScannersView {
     pub migrate_async: Pfn,
     /// The migrate scanner in the other modes.
     pub migrate_sync: Pfn,
-    /// The free scanner, which looks below this frame next.
+    /// The free scanner, which examines the frames below next.
     pub free: Pfn,
 }
 

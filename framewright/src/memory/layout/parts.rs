@@ -158,7 +158,7 @@ impl<'m> ZoneArrays<'m> {
         })
     }
 
-    /// Makes the next zone. The layout computed the sizes of the arrays in the same way, so every
+    /// Creates the next zone. The layout computed the sizes of the arrays in the same way, so every
     /// zone gets its part.
     fn zone<P: Platform>(&mut self, config: &Config<'_>, spec: ZoneSpec) -> Zone<'m, P> {
         let count = spec.pageblocks;
@@ -230,7 +230,7 @@ fn carve_drain_logs<'m, P: Platform>(
     let mut of_zones =
         config.zones().flat_map(|zone| core::iter::repeat_n(capacity(zone), layout.cpus));
     let logs = carver.array(layout.cpus * layout.zones, |i| {
-        // The entries were counted by the same sums.
+        // The layout computed the number of entries in the same way, so no part is missing.
         let count = of_zones.next().unwrap_or_default();
         let log = DrainLog::new(entries.split_off_mut(..count).unwrap_or_default());
         let (zone, cpu) = owner_of(layout, i);

@@ -49,7 +49,7 @@ impl CaptureSlot {
 }
 
 /// The place where compaction puts the block that it formed for a request, so that no other request
-/// takes it in between.
+/// takes the block first.
 ///
 /// It refers to the request and owns nothing: the block stays with the request even if this value
 /// is copied or dropped. It cannot outlive the call that it was passed to, nor leave its thread.
@@ -100,7 +100,7 @@ impl<'c> Captured<'c> {
         4 * self.left() > self.0.budget
     }
 
-    /// Charges the budget with so many moves, or with work that takes as long.
+    /// Charges the budget with `moves` moves of pages, or with other work that takes as long.
     pub(crate) fn spend(self, moves: u64) {
         self.0.left.set(self.left().saturating_sub(moves));
     }
@@ -110,7 +110,7 @@ impl<'c> Captured<'c> {
         self.0.has_drained.get()
     }
 
-    /// Records a drain of the lists of CPUs, and charges the budget with it.
+    /// Records that the lists of CPUs were drained, and charges the budget with that work.
     pub(crate) fn charge_drain(self) {
         self.0.has_drained.set(true);
         self.spend(MOVES_PER_DRAIN);

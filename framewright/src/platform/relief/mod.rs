@@ -117,8 +117,8 @@ pub trait Relief {
         0
     }
 
-    /// The maximum number of frames of a zone that reclaim could still free. `None` if it is unknown: then
-    /// a request tries again only after progress.
+    /// The maximum number of frames of a zone that reclaim could still free. `None` if the number is unknown: then a
+    /// request tries again only after progress.
     fn reclaimable(&self, zone: ZoneId) -> Option<u64> {
         let _ = zone;
         None

@@ -8,7 +8,7 @@ use crate::types::{CpuId, NodeId};
 pub enum Throttle {
     /// More pages are under write-back than the store can write quickly: waits for some of them.
     WriteBack,
-    /// Other reclaimers hold more isolated pages than the list has left: waits for pages to be put back.
+    /// Other reclaimers have isolated more pages than are left on the list: waits for pages to be put back.
     Isolated,
     /// No page could be reclaimed at any priority.
     NoProgress,

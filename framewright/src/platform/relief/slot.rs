@@ -1,13 +1,13 @@
-//! [`ReliefSlot`]: relief that is found anew for each call.
+//! [`ReliefSlot`]: relief that is looked up at each call.
 
 use super::{
     Captured, CompactPriority, Compacted, Need, OutOfMemory, Pause, Relief, Throttle, Verdict,
 };
 use crate::types::{NodeId, Order, ZoneId, ZoneKind};
 
-/// A place that may hold a [`Relief`]. A relief refers to its memory, but the platform, which has to know the relief,
-/// exists before the memory. So a platform has a slot that is filled later. A slot is itself a relief, and forwards
-/// each call.
+/// A slot that may contain a [`Relief`]. A relief refers to its memory, but the memory's platform, which returns the
+/// relief, exists before the memory. So the platform has a slot that is filled later. A slot is itself a relief, and
+/// forwards each call.
 ///
 /// ```
 /// use framewright::{Memory, ZoneId, platform::{NoRelief, Relief, ReliefSlot}};

@@ -39,8 +39,8 @@ pub enum NoKillReason {
     OneNode,
     /// The request needs low addresses; a killed task may have no such memory.
     LowZone,
-    /// The caller holds locks of a [file system](crate::Request::no_fs), so reclaim was limited. Requests
-    /// without this limit will come: retry.
+    /// The caller holds locks of a [file system](crate::Request::no_fs), so reclaim was limited. Other requests will
+    /// reclaim without this limit: retry.
     NoFileSystem,
 }
 

@@ -2,9 +2,9 @@
 //!
 //! Each type wraps the real atomic. Outside of explorations, and before an exploration spawns its
 //! first thread, an operation is that of the real atomic, always sequentially consistent. After
-//! that the value is in the model's memory, at a location found by the atomic's address. So an
-//! atomic must not move while threads share it, which Rust enforces, and not between its use by a
-//! thread and the end of that thread, which holds for everything that threads share.
+//! that the value is in the model's memory, at a location that the atomic's address identifies. So
+//! an atomic must not move while threads share it, nor between its use by a thread and the end of
+//! that thread. Rust enforces the former; the latter holds for all data that threads share.
 
 pub use core::sync::atomic::{Ordering, compiler_fence};
 
@@ -101,7 +101,7 @@ macro_rules! atomic {
         pub struct $name(real::$name);
 
         impl $name {
-            /// An atomic that holds `value`.
+            /// An atomic with this value.
             #[must_use]
             pub const fn new(value: $type) -> Self {
                 Self(real::$name::new(value))
@@ -191,7 +191,7 @@ macro_rules! atomic {
                 }
             )*
 
-            /// The value, of which the caller is the only user.
+            /// The value. The caller is its only user.
             pub fn get_mut(&mut self) -> &mut $type {
                 self.write_back();
                 self.0.get_mut()

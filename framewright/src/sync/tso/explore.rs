@@ -66,8 +66,8 @@ impl Explorer {
         Self::default()
     }
 
-    /// Lets at most `bound` running threads be preempted per execution. Buffered stores are not
-    /// bounded by it.
+    /// Allows at most `bound` preemptions of running threads per execution. The bound does not
+    /// concern buffered stores.
     #[must_use]
     pub fn preemptions(self, bound: u32) -> Self {
         Self { preemptions: Some(bound), ..self }
@@ -137,7 +137,7 @@ fn execute(path: Path, keep_log: bool, body: &(dyn Fn() + Sync)) -> Machine {
 ///
 /// # Panics
 ///
-/// If any execution fails. The message has its number and its steps.
+/// If any execution fails. The message contains the number and the steps of the execution.
 pub fn explore(body: impl Fn() + Sync) -> Explored {
     match Explorer::new().run(body) {
         Ok(explored) => explored,

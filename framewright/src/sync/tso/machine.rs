@@ -32,8 +32,8 @@ pub enum Barrier {
 pub(super) enum Operation {
     Start,
     Load(Location),
-    /// A store into the thread's own buffer, which only a remote barrier can distinguish from one
-    /// that has not happened yet.
+    /// A store into the thread's own buffer. Other threads cannot see it yet, but a remote barrier
+    /// empties the buffer.
     Store,
     /// Read-modify-writes, and stores that do not go through the buffer.
     Modify(Location),

@@ -10,8 +10,8 @@
 //! * a load takes the youngest store to its address from its own buffer, else reads memory;
 //! * the oldest buffered store of any thread may reach memory at any time;
 //! * read-modify-writes, sequentially consistent stores and fences empty the buffer first;
-//! * a [`remote_barrier`] empties the buffers of the threads it is aimed at. Nothing else does;
-//!   [`compiler_fence`] in particular leaves them alone.
+//! * a [`remote_barrier`] empties the buffers of its target threads, and the caller's. Nothing else
+//!   empties the buffer of another thread. A [`compiler_fence`] empties none.
 //!
 //! [`explore`] runs a closure until it has tried every order of steps, with every buffered store
 //! reaching memory at every possible time. It panics with the failing sequence if an assertion

@@ -1,5 +1,5 @@
-//! Threads of the model: OS threads of which one runs at a time, the holder of the baton. Every
-//! change of the running thread is a choice of the explorer.
+//! Threads of the model: OS threads. Only one runs at a time, the holder of the baton. Every change
+//! of the running thread is a choice of the explorer.
 
 use core::cell::RefCell;
 use std::{
@@ -68,8 +68,8 @@ impl Handle {
         CURRENT.try_with(|current| current.borrow().clone()).ok().flatten()
     }
 
-    /// The execution that the calling OS thread takes part in, if it uses the model's memory, which
-    /// is so after a second thread was spawned.
+    /// The execution that the calling OS thread takes part in, if it uses the model's memory: from
+    /// the spawn of the second thread on.
     pub(super) fn modelled() -> Option<Handle> {
         Handle::current().filter(|handle| !handle.machine().is_alone())
     }

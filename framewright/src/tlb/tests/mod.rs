@@ -31,8 +31,8 @@ mod stores;
 const CPUS: u16 = 4;
 const PAGES: u64 = 100;
 
-/// A platform that has locks, records reports of corruption, and counts how often interrupts were masked
-/// and not unmasked yet.
+/// A platform that has locks, records reports of corruption, and counts the masks of interrupts that are not undone
+/// yet.
 #[derive(Default)]
 struct TestPlatform(std::sync::Mutex<Vec<Corruption>>, AtomicU32);
 
@@ -79,7 +79,7 @@ struct Machine<'l, 'm> {
     may_wait: Cell<bool>,
     /// Whether the machine panics when it is to interrupt other CPUs.
     fails: Cell<bool>,
-    /// The CPU for which the machine panics when it is to flush itself next.
+    /// The CPU that panics at its next flush of itself.
     forget_fails: Cell<Option<CpuId>>,
     has_local_flush: Cell<bool>,
     interrupts: Cell<u64>,

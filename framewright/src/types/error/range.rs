@@ -10,7 +10,7 @@ use crate::types::{FreeError, MigrateType, PAGEBLOCK_FRAMES, Pfn};
 pub enum RangeError {
     /// The range is empty.
     Empty,
-    /// The range is not present memory of one zone as a whole.
+    /// Not all frames of the range are present memory of one zone.
     NotOurs,
     /// Requests cannot ask for this type.
     NotRequestable(MigrateType),

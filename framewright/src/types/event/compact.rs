@@ -7,15 +7,15 @@ use crate::types::{FrameRange, NodeId, Order, Pfn, Request, ZoneKind};
 /// A scanner of compaction, or the search by index that takes its place.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Scanner {
-    /// The scanner that looks for pages to move.
+    /// The scanner that isolates pages to move.
     Migrate,
-    /// The scanner that looks for free frames to move them to.
+    /// The scanner that isolates free frames as targets of moves.
     Free,
     /// The free scanner's search of the free lists.
     FastFree,
 }
 
-/// A step of deferral, by which compaction that failed is not tried again for a while.
+/// A step of deferral: after a failure, some attempts of compaction are refused.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum DeferStep {
     /// Compaction was refused because of earlier failures.
@@ -71,7 +71,7 @@ pub enum CompactEvent {
         /// Frames whose pages could not be moved.
         failed: u64,
     },
-    /// A check whether a run of compaction goes on, or may begin.
+    /// A check whether a run of compaction may begin or continue.
     Judged {
         /// Whether the run has begun.
         begun: bool,

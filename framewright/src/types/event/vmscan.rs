@@ -9,7 +9,7 @@ use crate::types::{LruList, NodeId, Order, PageKind, Pfn, Request, ZoneKind};
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum VmscanEvent {
-    /// Background reclaim of a node is to be woken.
+    /// Background reclaim of a node is about to be woken.
     WakeupKswapd {
         /// The node.
         node: NodeId,
@@ -54,7 +54,7 @@ pub enum VmscanEvent {
         nr_dirty: u32,
         /// Pages under write-back.
         nr_writeback: u32,
-        /// Pages under write-back that were found so before.
+        /// Pages under write-back that an earlier scan found under write-back, too.
         nr_congested: u32,
         /// Pages under write-back that are to be reclaimed as soon as they are written.
         nr_immediate: u32,

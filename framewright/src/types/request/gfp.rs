@@ -1,7 +1,7 @@
 //! Requests as Linux prints them: the `gfp_flags` of its trace events.
 //!
 //! Linux prints flags greedily: the first matching name of a list, names of many flags first, then
-//! the rest. So a request is turned into flags, and the flags into names. The values of the flags
+//! the rest. So a request is converted to flags, and the flags to names. The values of the flags
 //! differ between releases and are used in this module only.
 
 use core::fmt;
