@@ -124,6 +124,29 @@ impl<'k, 'm, W: World> Kernel<'k, 'm, W> {
         }
     }
 
+    /// Checks that no page is claimed or locked, that the library's state is consistent, and that
+    /// each frame is free or in use.
+    ///
+    /// # Errors
+    ///
+    /// The first violation.
+    pub(super) fn check(&self) -> Result<(), String> {
+        let Self { memory, state, reclaim, .. } = self;
+        if let Some(frame) = state.frames.left_behind() {
+            return Err(format!("frame {frame} is still claimed or locked"));
+        }
+        let lists = || reclaim.lru().check();
+        memory.check().and_then(|()| lists()).map_err(|violation| violation.to_string())?;
+        let deferred = memory.tlb().deferred();
+        let idle = memory.free() + memory.held_by_cpus() + memory.in_depots() + deferred;
+        let used = state.frames.count(|holds| holds != Holds::Nothing);
+        let managed = memory.managed();
+        if idle + used == managed {
+            return Ok(());
+        }
+        Err(format!("{managed} frames, of which {idle} are free and {used} in use"))
+    }
+
     /// The CPU that runs this code.
     pub(super) fn current(&self) -> W::Cpu {
         self.world.current().expect("on a CPU")

@@ -20,7 +20,7 @@
 //! | `frames`  | the use and state of each frame                                 |
 //! | `files`   | files: their pages in the cache, dirty pages, inodes in use     |
 //! | `slab`    | small kernel objects, which make pageblocks unmovable           |
-//! | `kernel`  | the state that CPUs share                                       |
+//! | `kernel`  | the state that CPUs share, and the context of a CPU             |
 //! | `owner`   | the page owner for reclaim                                      |
 //! | `mover`   | the mover for compaction                                        |
 //! | `relief`  | reclaim and compaction for requests that are short of memory    |

@@ -290,21 +290,14 @@ impl<'p, 'k, 'm, W: World> Play<'p, 'k, 'm, W> {
         self.wait(SECOND, on);
     }
 
-    /// The first violated invariant at the end, if any.
-    pub(super) fn wrong(&self) -> Option<String> {
-        let Kernel { memory, state, reclaim, .. } = self.kernel;
-        state.slabs.dissolve().into_iter().for_each(|block| self.kernel.free_block(block));
-        if let Some(frame) = state.frames.left_behind() {
-            return Some(format!("frame {frame} is still claimed or locked"));
-        }
-        if let Err(violation) = memory.check().and_then(|()| reclaim.lru().check()) {
-            return Some(violation.to_string());
-        }
-        let deferred = memory.tlb().deferred();
-        let idle = memory.free() + memory.held_by_cpus() + memory.in_depots() + deferred;
-        let used = state.frames.count(|holds| holds != super::frames::Holds::Nothing);
-        (idle + used != memory.managed()).then(|| {
-            format!("{} frames, of which {idle} are free and {used} in use", memory.managed())
-        })
+    /// Checks the invariants at the end.
+    ///
+    /// # Errors
+    ///
+    /// The first violation.
+    pub(super) fn check_end_state(&self) -> Result<(), String> {
+        let blocks = self.kernel.state.slabs.dissolve();
+        blocks.into_iter().for_each(|block| self.kernel.free_block(block));
+        self.kernel.check()
     }
 }

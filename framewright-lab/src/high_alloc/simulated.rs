@@ -183,10 +183,8 @@ fn play(
     let inside = unsafe { Locked::new(&kernel) };
     let ended = relief.lend(&inside, || machine.run(on_cpus(&play, spec.cpus())));
     ended.map_err(|failure| side.broken(seed, failure))?;
-    match play.wrong() {
-        None => Ok(play.outcome.take()),
-        Some(what) => Err(side.broken(seed, what)),
-    }
+    play.check_end_state().map_err(|what| side.broken(seed, what))?;
+    Ok(play.outcome.take())
 }
 
 /// Runs builders on all CPUs but the last.

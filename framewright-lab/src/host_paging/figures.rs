@@ -43,13 +43,7 @@ pub(super) struct Interval {
     pub(super) pages: u64,
     pub(super) ipis: Option<u64>,
     pub(super) shootdowns: Option<u64>,
-    pub(super) unmapped: u64,
-    pub(super) evicted: u64,
-    pub(super) flushes: u64,
-    pub(super) calls: u64,
-    pub(super) call_nanos: u64,
-    pub(super) rescued: u64,
-    pub(super) misses: u64,
+    pub(super) paging: PagingStats,
     /// Pages reclaimed by background reclaim, and by direct reclaim.
     pub(super) stolen: [u64; 2],
     pub(super) scanned: u64,
@@ -80,7 +74,6 @@ impl Moment {
     /// The interval from `before` to `self`, in which readers read `pages` pages and ran direct
     /// reclaim for `stalls` of them.
     pub(super) fn since(&self, before: &Self, pages: u64, stalls: u64) -> Interval {
-        let change = |of: fn(&PagingStats) -> u64| of(&self.paging) - of(&before.paging);
         let both = |now: Option<u64>, then: Option<u64>| Some(now?.saturating_sub(then?));
         Interval {
             seconds: (self.at - before.at).as_secs_f64(),
@@ -88,13 +81,7 @@ impl Moment {
             pages,
             ipis: both(self.ipis, before.ipis),
             shootdowns: both(self.shootdowns, before.shootdowns),
-            unmapped: change(|stats| stats.unmapped),
-            evicted: change(|stats| stats.evicted),
-            flushes: change(|stats| stats.flushes),
-            calls: change(|stats| stats.calls),
-            call_nanos: change(|stats| stats.call_nanos),
-            rescued: change(|stats| stats.rescued),
-            misses: change(|stats| stats.misses),
+            paging: self.paging - before.paging,
             stolen: [0, 1].map(|by| self.stolen[by] - before.stolen[by]),
             scanned: self.scanned - before.scanned,
             unflushed: self.unflushed,
@@ -118,14 +105,16 @@ fn stime(stat: &str) -> Option<u64> {
 /// All figures, in the order of output. Figures of time are of one round.
 const FIGURES: &[Figure<Interval>] = &[
     Figure::lower("shootdowns_per_evicted_page", Unit::Ratio, |i| {
-        Some(ratio(i.shootdowns.or(i.ipis)?, i.evicted))
+        Some(ratio(i.shootdowns.or(i.ipis)?, i.paging.evicted))
     }),
-    Figure::lower("ns_per_evicted_page", Unit::Nanos, |i| Some(ratio(i.call_nanos, i.evicted))),
+    Figure::lower("ns_per_evicted_page", Unit::Nanos, |i| {
+        Some(ratio(i.paging.call_nanos, i.paging.evicted))
+    }),
     Figure::lower("ipis_per_reclaimed_page", Unit::Ratio, |i| {
         Some(ratio(i.ipis?, i.stolen.iter().sum()))
     }),
     Figure::higher("unmaps_per_flush", Unit::Ratio, |i| {
-        (i.flushes > 0).then(|| ratio(i.unmapped, i.flushes))
+        (i.paging.flushes > 0).then(|| ratio(i.paging.unmapped, i.paging.flushes))
     }),
     Figure::lower("unflushed_frames_max", Unit::Frames, |i| Some(i.unflushed as f64)),
     Figure::lower("elapsed_s", Unit::Seconds, |i| Some(i.seconds)),
@@ -138,11 +127,11 @@ const FIGURES: &[Figure<Interval>] = &[
         Some(100.0 * ratio(i.stolen[0], i.stolen.iter().sum()))
     }),
     Figure::known("pages", Unit::Count, |i| Some(i.pages as f64)),
-    Figure::known("misses", Unit::Count, |i| Some(i.misses as f64)),
-    Figure::known("evicted", Unit::Count, |i| Some(i.evicted as f64)),
-    Figure::known("rescued", Unit::Count, |i| Some(i.rescued as f64)),
-    Figure::known("flushes", Unit::Count, |i| Some(i.flushes as f64)),
-    Figure::known("calls", Unit::Count, |i| Some(i.calls as f64)),
+    Figure::known("misses", Unit::Count, |i| Some(i.paging.misses as f64)),
+    Figure::known("evicted", Unit::Count, |i| Some(i.paging.evicted as f64)),
+    Figure::known("rescued", Unit::Count, |i| Some(i.paging.rescued as f64)),
+    Figure::known("flushes", Unit::Count, |i| Some(i.paging.flushes as f64)),
+    Figure::known("calls", Unit::Count, |i| Some(i.paging.calls as f64)),
     Figure::known("shootdowns", Unit::Count, |i| Some(i.shootdowns.or(i.ipis)? as f64)),
     Figure::known("ipis", Unit::Count, |i| Some(i.ipis? as f64)),
     Figure::known("allocstall", Unit::Count, |i| Some(i.stalls as f64)),
@@ -179,10 +168,13 @@ mod tests {
             pages: 1_000,
             ipis: Some(50),
             shootdowns: Some(10),
-            unmapped: 480,
-            evicted: 400,
-            flushes: 4,
-            call_nanos: 80_000,
+            paging: PagingStats {
+                unmapped: 480,
+                evicted: 400,
+                flushes: 4,
+                call_nanos: 80_000,
+                ..PagingStats::default()
+            },
             stolen: [300, 200],
             ..Interval::default()
         };

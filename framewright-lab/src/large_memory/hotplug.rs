@@ -36,45 +36,30 @@ pub(super) fn measure(plan: &LargeMemory, _round: u64, samples: &mut Samples) ->
     let part = if plan.nodes > 1 { last } else { range(middle, end) };
     let machine = Machine::whole(plan).without(part);
     machine.boot(BufferState::Untouched, |cpu, _| {
-        add(cpu, part, part.frames(), AT_ONCE, samples)?;
+        let memory = cpu.memory();
+        let add = |piece| memory.add_memory(piece);
+        let remove = |piece| memory.remove_memory(piece, &mut |_| ());
+        let all = part.frames();
+        change_all(part, all, (AT_ONCE, ADD), samples, add)?;
         refuse(plan, cpu, part, samples)?;
-        remove(cpu, part, part.frames(), AT_ONCE, samples)?;
-        add(cpu, part, GIB, BY_GIB, samples)?;
-        remove(cpu, part, GIB, BY_GIB, samples)
+        change_all(part, all, (AT_ONCE, REMOVE), samples, remove)?;
+        change_all(part, GIB, (BY_GIB, ADD), samples, add)?;
+        change_all(part, GIB, (BY_GIB, REMOVE), samples, remove)
     })
 }
 
-/// Adds all of `part`, `step` frames at a time.
-fn add(
-    cpu: &Cpu<'_, '_>,
+/// Measures `change` of all of `part`, `step` frames at a time.
+fn change_all(
     part: FrameRange,
     step: u64,
-    column: &str,
+    (column, row): (&str, &str),
     samples: &mut Samples,
+    change: impl Fn(FrameRange) -> Result<(), HotplugError>,
 ) -> Result<(), Error> {
     let before = thread_time();
-    for piece in pieces(part, step) {
-        cpu.memory().add_memory(piece)?;
-    }
+    pieces(part, step).try_for_each(change)?;
     let took = thread_time() - before;
-    samples.add(TOPIC, column, ADD, Value::rate(bytes(part), took));
-    Ok(())
-}
-
-/// Removes all of `part`, `step` frames at a time.
-fn remove(
-    cpu: &Cpu<'_, '_>,
-    part: FrameRange,
-    step: u64,
-    column: &str,
-    samples: &mut Samples,
-) -> Result<(), Error> {
-    let before = thread_time();
-    for piece in pieces(part, step) {
-        cpu.memory().remove_memory(piece, &mut |_| ())?;
-    }
-    let took = thread_time() - before;
-    samples.add(TOPIC, column, REMOVE, Value::rate(bytes(part), took));
+    samples.add(TOPIC, column, row, Value::rate(bytes(part), took));
     Ok(())
 }
 

@@ -26,7 +26,7 @@ use crate::{
     Error,
     report::{Check, Measured, each_run},
     simulated::too_small,
-    workloads::{Side, cdn::Cdn, mmap_read::MmapRead},
+    workloads::{Side, cdn::Cdn, mmap_read::MmapRead, run_sides},
 };
 use figures::Outcome;
 
@@ -77,15 +77,11 @@ impl Paging {
         progress: &mut dyn FnMut(u64, u64),
     ) -> Result<Measured, Error> {
         self.refuse_little()?;
-        let mut outcomes: Vec<Vec<Outcome>> = sides.iter().map(|_| Vec::new()).collect();
         let total = (sides.len() * seeds.len()) as u64;
-        for (done, &seed) in seeds.iter().enumerate() {
-            for (turn, side) in sides.iter().enumerate() {
-                let before = (done * sides.len() + turn) as u64;
-                let mut tell = |part: u64, of: u64| progress(before * of + part, total * of);
-                outcomes[turn].push(self.run_once(side, seed, &mut tell)?);
-            }
-        }
+        let outcomes = run_sides(sides, seeds, |side, seed, before| {
+            let mut tell = |part: u64, of: u64| progress(before * of + part, total * of);
+            self.run_once(side, seed, &mut tell)
+        })?;
         let runs = sides.iter().zip(&outcomes);
         Ok(Measured {
             runs: runs.map(|(side, outcomes)| run_of(side, outcomes)).collect(),

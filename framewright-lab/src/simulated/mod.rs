@@ -37,7 +37,7 @@ use std::fmt::Display;
 use crate::{
     Error,
     report::{Check, Measured, each_run},
-    workloads::{Window, Workload, run_of},
+    workloads::{Window, Workload, run_of, run_sides},
 };
 
 pub use column::{Column, Design, ListSizes};
@@ -125,14 +125,11 @@ impl Simulation {
         progress: &mut dyn FnMut(u64, u64),
     ) -> Result<Measured, Error> {
         self.refuse_nothing()?;
-        let mut windows: Vec<Vec<Window>> = columns.iter().map(|_| Vec::new()).collect();
         let total = (columns.len() * seeds.len()) as u64;
-        for (done, &seed) in seeds.iter().enumerate() {
-            for (turn, column) in columns.iter().enumerate() {
-                progress((done * columns.len() + turn) as u64, total);
-                windows[turn].push(self.run_once(column, seed)?);
-            }
-        }
+        let windows = run_sides(columns, seeds, |column, seed, before| {
+            progress(before, total);
+            self.run_once(column, seed)
+        })?;
         progress(total, total);
         let run = |(column, windows): (&Column, &Vec<Window>)| {
             run_of(&column.label, &column.settings, windows)

@@ -115,6 +115,24 @@ impl Side {
     }
 }
 
+/// Runs every side with every seed: `run` gets the side, the seed, and the number of runs before.
+/// Returns the outcomes of each side. Sides alternate.
+pub(crate) fn run_sides<S, O>(
+    sides: &[S],
+    seeds: &[u64],
+    mut run: impl FnMut(&S, u64, u64) -> Result<O, Error>,
+) -> Result<Vec<Vec<O>>, Error> {
+    let mut outcomes: Vec<Vec<O>> = sides.iter().map(|_| Vec::new()).collect();
+    let mut done = 0;
+    for &seed in seeds {
+        for (side, outcomes) in sides.iter().zip(&mut outcomes) {
+            outcomes.push(run(side, seed, done)?);
+            done += 1;
+        }
+    }
+    Ok(outcomes)
+}
+
 /// The workloads.
 #[derive(Clone, Debug)]
 pub enum Workload {
@@ -259,5 +277,23 @@ impl<'w, A: Allocator> Body<'w, A> {
             }
             (Self::SocketPairs(_), None) => Ok(()),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sides_alternate_and_the_first_error_ends_the_runs() {
+        let run = |side: &char, seed, before| Ok((*side, seed, before));
+        let outcomes = run_sides(&['a', 'b'], &[5, 6], run).unwrap();
+        assert_eq!(outcomes, [[('a', 5, 0), ('a', 6, 2)], [('b', 5, 1), ('b', 6, 3)]]);
+        let fails = |_: &char, _, before| match before {
+            0 => Ok(()),
+            1 => Err(Error::broken("x")),
+            _ => unreachable!("a run after the error"),
+        };
+        assert!(run_sides(&['a', 'b'], &[5, 6], fails).is_err());
     }
 }

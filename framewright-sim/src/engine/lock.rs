@@ -6,6 +6,7 @@ use super::{
     lines::{Access, Family, Line, Miss},
 };
 use std::{
+    cell::OnceCell,
     collections::VecDeque,
     ops::{AddAssign, Sub},
 };
@@ -164,6 +165,27 @@ impl Locks {
 impl Engine {
     fn lock_line(LockId(number): LockId) -> Line {
         Line { family: Family::LOCKS, member: 0, index: number }
+    }
+}
+
+/// A lock of programs, which is created when it is first taken.
+#[derive(Clone, Default)]
+pub(crate) struct ProgramLock(OnceCell<LockId>);
+
+impl ProgramLock {
+    /// Takes the lock, and returns it for its release.
+    pub(crate) fn lock(&self, cpu: Cpu<'_>) -> LockId {
+        let lock = *self.0.get_or_init(|| cpu.new_lock());
+        cpu.lock(lock);
+        lock
+    }
+
+    /// Runs `body` under the lock.
+    pub(crate) fn with<T>(&self, cpu: Cpu<'_>, body: impl FnOnce() -> T) -> T {
+        let lock = self.lock(cpu);
+        let result = body();
+        cpu.unlock(lock);
+        result
     }
 }
 

@@ -69,6 +69,7 @@ pub use schedule::{Misfit, NoSchedule, Schedule};
 pub use search::{Exhaustive, Search};
 pub use set::CpuSet;
 
+pub(crate) use lock::ProgramLock;
 pub(crate) use section::SectionId;
 pub(crate) use word::WordId;
 

@@ -1,10 +1,10 @@
 //! An area: a range of an address space that maps pages of a file.
 
-use std::{cell::OnceCell, ops::Range};
+use std::ops::Range;
 
 use super::FileId;
 use crate::{
-    engine::{Cpu, LockId},
+    engine::{Cpu, ProgramLock},
     process::AddressSpace,
 };
 
@@ -23,7 +23,7 @@ pub(super) struct Area {
     pub(super) pages: Range<u32>,
     pub(super) writable: bool,
     /// One lock per page table, as on large machines; created when it is first taken.
-    locks: Vec<OnceCell<LockId>>,
+    locks: Vec<ProgramLock>,
 }
 
 impl Area {
@@ -35,7 +35,7 @@ impl Area {
     ) -> Self {
         assert!(pages.start.is_multiple_of(TABLE), "an area begins at a page table");
         let tables = pages.len().div_ceil(TABLE as usize);
-        Self { space, file, pages, writable, locks: vec![OnceCell::new(); tables] }
+        Self { space, file, pages, writable, locks: vec![ProgramLock::default(); tables] }
     }
 
     /// The page of the address space that maps page `index` of the file, if the area includes it.
@@ -52,10 +52,6 @@ impl Area {
     /// Runs `body` under the lock of the page table that maps page `index` of the file. The
     /// simulated hardware sets accessed and dirty bits without the lock.
     pub(super) fn locked<T>(&self, cpu: Cpu<'_>, index: u32, body: impl FnOnce() -> T) -> T {
-        let lock = *self.locks[(index / TABLE) as usize].get_or_init(|| cpu.new_lock());
-        cpu.lock(lock);
-        let result = body();
-        cpu.unlock(lock);
-        result
+        self.locks[(index / TABLE) as usize].with(cpu, body)
     }
 }

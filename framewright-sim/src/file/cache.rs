@@ -1,6 +1,6 @@
 //! The page cache: files, the frames of their pages, and seeded write errors.
 
-use std::cell::{Cell, OnceCell, RefCell};
+use std::cell::{Cell, RefCell};
 use std::collections::{BTreeSet, VecDeque};
 
 use super::{
@@ -11,7 +11,7 @@ use super::{
     writeback::Write,
 };
 use crate::{
-    engine::{Cpu, LockId, Model},
+    engine::{Cpu, Model, ProgramLock},
     host_memory::in_large_pages,
     process::{AddressSpace, Mmu, Pte},
 };
@@ -81,17 +81,13 @@ pub(super) struct File {
     pub(super) areas: Vec<AreaId>,
     /// Deferred TLB flushes of its pages.
     pub(super) deferred_flush: DeferredFlush,
-    lock: OnceCell<LockId>,
+    lock: ProgramLock,
 }
 
 impl File {
     /// Runs `body` under the lock of the file's page-to-frame table.
     pub(super) fn locked<T>(&self, cpu: Cpu<'_>, body: impl FnOnce() -> T) -> T {
-        let lock = *self.lock.get_or_init(|| cpu.new_lock());
-        cpu.lock(lock);
-        let result = body();
-        cpu.unlock(lock);
-        result
+        self.lock.with(cpu, body)
     }
 
     /// The frame of a page, if the page is in the cache.
@@ -168,7 +164,7 @@ impl PageCache {
             slots: table(spec.pages),
             areas: Vec::new(),
             deferred_flush: DeferredFlush::new(),
-            lock: OnceCell::new(),
+            lock: ProgramLock::default(),
         });
         FileId(self.files.len() as u32 - 1)
     }
@@ -242,22 +238,6 @@ impl PageCache {
     #[must_use]
     pub fn dirty_pages(&self) -> u64 {
         self.dirty_pages.get()
-    }
-
-    /// Requests write-back of all dirty pages, because reclaim waits for clean ones.
-    pub fn wake_writers(&self) {
-        self.writers_wanted.set(true);
-    }
-
-    /// Whether reclaim waits for clean pages.
-    #[must_use]
-    pub fn wants_writers(&self) -> bool {
-        self.writers_wanted.get()
-    }
-
-    /// Notes that no dirty page is left.
-    pub fn writers_done(&self) {
-        self.writers_wanted.set(false);
     }
 
     /// The deferred flushes of the pages of a file.

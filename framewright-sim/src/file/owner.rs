@@ -110,6 +110,6 @@ unsafe impl PageOwner<Simulated> for Owner<'_> {
     }
 
     fn wake_writers(&self) {
-        self.cache().wake_writers();
+        self.cache().writers_wanted.set(true);
     }
 }

@@ -17,7 +17,7 @@ impl KernelState<'_, '_> {
     pub(super) fn wants_writer(&self, cpu: CpuId) -> bool {
         let Self { cache, memory, .. } = self;
         let much = memory.managed() / BACKGROUND_SHARE;
-        cpu.index() == 0 && cache.dirty_pages() > if cache.wants_writers() { 0 } else { much }
+        cpu.index() == 0 && cache.dirty_pages() > if cache.writers_wanted.get() { 0 } else { much }
     }
 
     /// Marks the oldest dirty pages clean, flushes their translations, and submits their writes. Returns
@@ -25,7 +25,7 @@ impl KernelState<'_, '_> {
     pub(super) fn write_back(&self, cpu: Cpu<'_>) -> bool {
         let picked = self.cache.pick_dirty(CLEANED_AT_ONCE, 0);
         if picked.is_empty() {
-            self.cache.writers_done();
+            self.cache.writers_wanted.set(false);
         }
         let mut slots = [BatchSlot::default(); CLEANED_AT_ONCE];
         self.shootdown.for_writes(cpu.id(), || {

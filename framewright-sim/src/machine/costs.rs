@@ -1,237 +1,164 @@
 //! Costs of operations: one field per parameter.
 //!
-//! Fields without a unit in their name are cycles of the machine's clock. The names, ranges and
-//! meanings that users see are in [`PARAMETERS`](super::PARAMETERS), in the same order.
+//! Fields without a unit in their name are cycles of the machine's clock. Users see the names,
+//! ranges and meanings of [`PARAMETERS`].
 
-/// The costs of operations on a machine.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Costs {
-    /// The clock of the CPUs.
-    pub clock: Clock,
-    /// Latencies of cache lines.
-    pub latency: Latency,
+use super::parameter::{Parameter, Unit};
+
+/// The key of a parameter: its section, and its field or another name.
+macro_rules! key {
+    ($section:ident $field:ident) => {
+        concat!(stringify!($section), ".", stringify!($field))
+    };
+    ($section:ident $field:ident $name:literal) => {
+        concat!(stringify!($section), ".", $name)
+    };
+}
+
+/// Declares a struct for each section, with a field for each parameter, and the list of parameters.
+/// A line has the field, its name in files if that is another one, the unit, and the meaning.
+macro_rules! costs {
+    ($($(#[$about:meta])+ $section:ident: $type:ident {
+        $($field:ident $(as $name:literal)?: $unit:ident, $meaning:literal;)+
+    })+) => {
+        /// The costs of operations on a machine.
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+        pub struct Costs {
+            $($(#[$about])+ pub $section: $type,)+
+        }
+
+        $($(#[$about])+
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+        pub struct $type {
+            $(#[doc = $meaning] pub $field: u64,)+
+        })+
+
+        /// All parameters, by section.
+        pub const PARAMETERS: &[Parameter] = &[$($(Parameter {
+            key: key!($section $field $($name)?),
+            unit: Unit::$unit,
+            meaning: $meaning,
+            field: |costs| &mut costs.$section.$field,
+        },)+)+];
+    };
+}
+
+costs! {
+    /// The clock.
+    clock: Clock {
+        frequency_mhz as "frequency": Megahertz, "clock of every CPU";
+    }
+    /// Latencies of a cache line, by its place.
+    ///
+    /// The figures are those of an idle machine. On a busy one, those from outside the core are
+    /// multiplied by the parameter `latency.loaded` ([`Costs::loaded`]).
+    latency: Latency {
+        l1: Cycles, "line in the first-level cache";
+        l2: Cycles, "line in the second-level cache of the core";
+        llc: Cycles, "unmodified line in the last-level cache of the socket";
+        modified_same_socket: Cycles, "line that another core of the socket has modified";
+        modified_remote: Cycles, "line that a core of another socket has modified";
+        dram_local: Cycles, "line in memory of the CPU's node";
+        dram_remote: Cycles, "line in memory of another node";
+        loaded_percent as "loaded": Percent,
+            "latency of lines from outside the core under load, of the idle latency";
+        parallel_misses: Misses, "independent misses in flight at once: each costs its share";
+    }
     /// Locks and atomic operations.
-    pub lock: Lock,
-    /// Cross-CPU interrupts.
-    pub interrupt: Interrupt,
-    /// Translation caches.
-    pub tlb: Tlb,
-    /// Page faults and related work, per frame.
-    pub fault: Fault,
+    lock: Lock {
+        atomic: Cycles, "atomic read-modify-write on a cached line";
+        handoff_line_percent as "handoff_line": Percent,
+            "hand-off of a lock to the next waiter, of the transfer of its line";
+        handoff_fixed: Cycles, "fixed part of a hand-off";
+    }
+    /// Inter-processor interrupts.
+    interrupt: Interrupt {
+        send: Cycles, "sending an interrupt, on the sender, per target";
+        latency_local: Cycles, "arrival on the same socket";
+        latency_remote: Cycles, "arrival on another socket";
+        entry: Cycles, "entering and leaving the handler";
+        acknowledge: Cycles,
+            "acknowledging, without the transfer of the line that the sender reads";
+    }
+    /// TLBs.
+    tlb: Tlb {
+        invalidate_page: Cycles, "invalidating one page";
+        flush_all: Cycles, "invalidating all translations";
+    }
+    /// Page faults and related work, per frame, without the page allocator.
+    fault: Fault {
+        service: Cycles,
+            "page fault without allocation and clearing: entry, mapping, page table, return";
+        unmap: Cycles, "removing one page from the page table";
+        clear: Cycles, "clearing a frame";
+        copy: Cycles, "copying a frame that no cache holds";
+        copy_hot: Cycles, "copying a frame that the second-level cache holds";
+        lru_add: Cycles, "adding a frame to an LRU list";
+        look: Cycles, "examining a page: its accessed bit, or whether it can be migrated";
+    }
     /// The periodic tick.
-    pub tick: Tick,
+    tick: Tick {
+        period_us as "period": Micros, "between two periodic ticks";
+        cost: Cycles, "one periodic tick";
+    }
     /// Caches.
-    pub cache: Cache,
+    cache: Cache {
+        l2_kib as "l2": Kibibytes,
+            "second-level cache of a core: frames used that recently are hot";
+    }
     /// Memory.
-    pub memory: Memory,
+    memory: Memory {
+        bandwidth_mb_per_s as "bandwidth": MegabytesPerSecond, "memory of one node";
+    }
     /// System calls.
-    pub syscall: Syscall,
-    /// Instructions, and those of list-buddy.
-    pub code: Code,
-    /// The instructions of the library.
-    pub library: Library,
-}
-
-/// The clock.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Clock {
-    /// Frequency in MHz, the same for every CPU.
-    pub frequency_mhz: u64,
-}
-
-/// Latencies of a cache line, by its place.
-///
-/// The figures are those of an idle machine. On a busy one, those from outside the core are
-/// multiplied by [`loaded_percent`](Self::loaded_percent) ([`Costs::loaded`]).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Latency {
-    /// In the first-level cache.
-    pub l1: u64,
-    /// In the second-level cache of the core.
-    pub l2: u64,
-    /// In the last-level cache of the socket, unmodified.
-    pub llc: u64,
-    /// Modified in the cache of another core of the socket.
-    pub modified_same_socket: u64,
-    /// Modified in a cache of another socket.
-    pub modified_remote: u64,
-    /// In memory of the CPU's own node.
-    pub dram_local: u64,
-    /// In memory of another node.
-    pub dram_remote: u64,
-    /// Latency of a line from outside the core under load, in percent of the idle latency.
-    pub loaded_percent: u64,
-    /// Independent misses in flight at once: each costs its share.
-    pub parallel_misses: u64,
-}
-
-/// Locks and atomic operations.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Lock {
-    /// An atomic read-modify-write on a cached line.
-    pub atomic: u64,
-    /// Hand-off to the next waiter, in percent of transferring the lock's line.
-    pub handoff_line_percent: u64,
-    /// A fixed part of a hand-off.
-    pub handoff_fixed: u64,
-}
-
-/// Inter-processor interrupts.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Interrupt {
-    /// Sending an interrupt, on the sender, per target.
-    pub send: u64,
-    /// Arrival on the same socket.
-    pub latency_local: u64,
-    /// Arrival on another socket.
-    pub latency_remote: u64,
-    /// Entering and leaving the handler.
-    pub entry: u64,
-    /// Acknowledging, on the target, without the transfer of the line that the sender reads.
-    pub acknowledge: u64,
-}
-
-/// TLBs.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Tlb {
-    /// Invalidating one page.
-    pub invalidate_page: u64,
-    /// Invalidating all translations.
-    pub flush_all: u64,
-}
-
-/// Page faults and related work, per frame, without the page allocator.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Fault {
-    /// Entry, search of the mapping, update of the page table, return.
-    pub service: u64,
-    /// Removing one page from the page table.
-    pub unmap: u64,
-    /// Clearing a frame.
-    pub clear: u64,
-    /// Copying a frame that no cache holds.
-    pub copy: u64,
-    /// Copying a frame that the second-level cache holds.
-    pub copy_hot: u64,
-    /// Adding a frame to an LRU list.
-    pub lru_add: u64,
-    /// Examining a page: reading its accessed bit, or checking whether it can be migrated.
-    pub look: u64,
-}
-
-/// The periodic tick.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Tick {
-    /// Microseconds between two ticks.
-    pub period_us: u64,
-    /// Cycles of one tick.
-    pub cost: u64,
-}
-
-/// Caches.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Cache {
-    /// Size of the second-level cache of a core, in KiB. A frame that was used that recently is
-    /// *hot*.
-    pub l2_kib: u64,
-}
-
-/// Memory.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Memory {
-    /// Bandwidth of the memory of one node, in MB (10^6 bytes) per second.
-    pub bandwidth_mb_per_s: u64,
-}
-
-/// System calls.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Syscall {
-    /// Entry and return.
-    pub entry: u64,
-}
-
-/// Cycles per instruction, and instructions of list-buddy, the classic design.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Code {
-    /// Cycles of 100 instructions with all lines in the first-level cache.
-    pub cycles_per_100_instructions: u64,
-    /// list-buddy: instructions under the zone lock to take one frame.
-    pub list_buddy_take: u64,
-    /// list-buddy: instructions under the zone lock to free one frame.
-    pub list_buddy_give: u64,
-    /// list-buddy: instructions to select a block of a CPU's lists for freeing, under the zone lock
-    /// or before it.
-    pub list_buddy_select: u64,
-}
-
-/// Instructions of the library, in tenths, per unit of the work that it reports to its platform.
-/// There is one field per kind of work.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Library {
-    /// An allocation from a ring.
-    pub hot_alloc: u64,
-    /// A free into a ring.
-    pub hot_free: u64,
-    /// An allocation that finds its ring empty.
-    pub slow_alloc: u64,
-    /// A free that finds its ring full.
-    pub slow_free: u64,
-    /// A run of neighbours copied to or from a ring.
-    pub ring_runs: u64,
-    /// A single frame copied to or from a ring.
-    pub ring_frames: u64,
-    /// A bundle added to the bundle store.
-    pub store_bundles: u64,
-    /// A bundle selected for freeing.
-    pub select_bundles: u64,
-    /// A frame selected for freeing under the zone lock.
-    pub select_singly: u64,
-    /// A block without neighbours, separated from a batch or added to one.
-    pub loose_blocks: u64,
-    /// A refill.
-    pub refill: u64,
-    /// A bulk free.
-    pub bulk_free: u64,
-    /// A further zone that a request tries.
-    pub walk_zones: u64,
-    /// One hold of the zone lock.
-    pub zone_hold: u64,
-    /// A pageblock that a batch selects and takes frames from.
-    pub take_pageblocks: u64,
-    /// A bundle taken.
-    pub take_bundles: u64,
-    /// A frame taken.
-    pub take_frames: u64,
-    /// A pageblock that a batch frees frames into.
-    pub give_pageblocks: u64,
-    /// A bundle freed.
-    pub give_bundles: u64,
-    /// A frame freed.
-    pub give_frames: u64,
-    /// A stack of the depot that a batch uses or searches.
-    pub depot_stacks: u64,
-    /// A block copied to or from the depot.
-    pub depot_blocks: u64,
-    /// A pageblock moved to another list.
-    pub relist: u64,
-    /// A pageblock allocated or freed as a whole.
-    pub whole_pageblocks: u64,
-    /// A search for a pageblock of another type.
-    pub fallback: u64,
-    /// A pageblock that a search passes.
-    pub search: u64,
-    /// A pageblock of a given range or block.
-    pub range_pageblocks: u64,
-    /// A pageblock that is isolated, added or removed, or changes its type.
-    pub change_pageblocks: u64,
-    /// One hold of an LRU lock.
-    pub lru_hold: u64,
-    /// A page added to or removed from an LRU list.
-    pub lru_moves: u64,
-    /// A page that a scan skips.
-    pub lru_skips: u64,
-    /// A page that reclaim examines.
-    pub reclaim_pages: u64,
+    syscall: Syscall {
+        entry: Cycles, "a system call: entry and return";
+    }
+    /// Cycles per instruction, and instructions of list-buddy, the classic design.
+    code: Code {
+        cycles_per_100_instructions: Cycles, "100 instructions, all lines in the first-level cache";
+        list_buddy_take: Instructions, "list-buddy, under the zone lock, per frame allocated";
+        list_buddy_give: Instructions, "list-buddy, under the zone lock, per frame freed";
+        list_buddy_select: Instructions,
+            "list-buddy, per block of a CPU's lists selected for freeing";
+    }
+    /// Instructions of the library, in tenths, per unit of the work that it reports to its platform.
+    /// There is one field per kind of work.
+    library: Library {
+        hot_alloc: Tenths, "an allocation from a ring";
+        hot_free: Tenths, "a free into a ring";
+        slow_alloc: Tenths, "an allocation that finds its ring empty";
+        slow_free: Tenths, "a free that finds its ring full";
+        ring_runs: Tenths, "a run of neighbours copied to or from a ring";
+        ring_frames: Tenths, "a single frame copied to or from a ring";
+        store_bundles: Tenths, "a bundle added to the bundle store";
+        select_bundles: Tenths, "a bundle selected for freeing";
+        select_singly: Tenths, "a frame selected for freeing under the zone lock";
+        loose_blocks: Tenths, "a block without neighbours, separated from a batch";
+        refill: Tenths, "a refill";
+        bulk_free: Tenths, "a bulk free";
+        walk_zones: Tenths, "a further zone that a request tries";
+        zone_hold: Tenths, "one hold of the zone lock";
+        take_pageblocks: Tenths, "a pageblock that a batch selects and takes frames from";
+        take_bundles: Tenths, "a bundle taken";
+        take_frames: Tenths, "a frame taken";
+        give_pageblocks: Tenths, "a pageblock that a batch frees frames into";
+        give_bundles: Tenths, "a bundle freed";
+        give_frames: Tenths, "a frame freed";
+        depot_stacks: Tenths, "a stack of the depot that a batch uses";
+        depot_blocks: Tenths, "a block copied to or from the depot";
+        relist: Tenths, "a pageblock moved to another list";
+        whole_pageblocks: Tenths, "a pageblock allocated or freed as a whole";
+        fallback: Tenths, "a search for a pageblock of another type";
+        search: Tenths, "a pageblock that a search passes";
+        range_pageblocks: Tenths, "a pageblock of a given range or block";
+        change_pageblocks: Tenths,
+            "a pageblock that is isolated, added or removed, or changes its type";
+        lru_hold: Tenths, "one hold of an LRU lock";
+        lru_moves: Tenths, "a page added to or removed from an LRU list";
+        lru_skips: Tenths, "a page that a scan skips";
+        reclaim_pages: Tenths, "a page that reclaim examines";
+    }
 }
 
 impl Costs {

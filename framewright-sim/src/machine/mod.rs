@@ -52,10 +52,11 @@ mod write;
 
 pub use basis::{Basis, Provenance};
 pub use costs::{
-    Cache, Clock, Code, Costs, Fault, Interrupt, Latency, Library, Lock, Memory, Syscall, Tick, Tlb,
+    Cache, Clock, Code, Costs, Fault, Interrupt, Latency, Library, Lock, Memory, PARAMETERS,
+    Syscall, Tick, Tlb,
 };
 pub use error::MachineError;
-pub use parameter::{PARAMETERS, Parameter, Unit};
+pub use parameter::{Parameter, Unit};
 pub use presets::{nearest_name, presets};
 pub use spec::{Figure, Inherited, Relation, Spec};
 pub use topology::{MOST_CPUS, Node, Topology};

@@ -13,9 +13,9 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use super::basis::Provenance;
-use super::costs::Costs;
+use super::costs::{Costs, PARAMETERS};
 use super::error::{MachineError, hint};
-use super::parameter::{PARAMETERS, sections};
+use super::parameter::sections;
 use super::plausible::{self, Implausible};
 use super::presets::{COMMON, base, built_in, presets};
 use super::spec::{Figure, Inherited, Spec};

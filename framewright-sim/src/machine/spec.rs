@@ -1,9 +1,9 @@
 //! A whole machine, in the form that the engine and the workloads use.
 
 use super::basis::Provenance;
-use super::costs::Costs;
+use super::costs::{Costs, PARAMETERS};
 use super::error::{MachineError, hint};
-use super::parameter::{PARAMETERS, Parameter, find};
+use super::parameter::{Parameter, find};
 use super::topology::Topology;
 
 /// Bytes of a frame.

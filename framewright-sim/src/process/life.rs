@@ -112,34 +112,24 @@ impl Process {
         access: Access,
         frames: &mut dyn FrameSource,
     ) -> Result<Token, AccessError> {
-        if self.space.mmu().oracle().is_none() {
-            return self.touch_unseen(cpu, page, access, frames);
-        }
         loop {
-            match self.space.access(cpu, page, access) {
+            match self.access(cpu, page, access) {
                 Ok(token) => return Ok(token),
                 Err(fault) => self.fault(cpu, page, access, fault, frames)?,
             }
         }
     }
 
-    /// As [`Process::touch`], without an oracle: an access that does not fault costs nothing.
-    fn touch_unseen(
-        &self,
-        cpu: Cpu<'_>,
-        page: u32,
-        access: Access,
-        frames: &mut dyn FrameSource,
-    ) -> Result<Token, AccessError> {
-        loop {
-            let fault = match self.space.0.tables.get(page) {
-                Pte::Present(mapping) if access == Access::Load || mapping.writable => {
-                    return Ok(Token::ZERO);
-                }
-                Pte::Present(_) => Fault::NotWritable,
-                _ => Fault::NotPresent,
-            };
-            self.fault(cpu, page, access, fault, frames)?;
+    /// The access itself. Without an oracle it is free unless it faults.
+    #[inline]
+    fn access(&self, cpu: Cpu<'_>, page: u32, access: Access) -> Result<Token, Fault> {
+        if self.space.mmu().oracle().is_some() {
+            return self.space.access(cpu, page, access);
+        }
+        match self.space.0.tables.get(page) {
+            Pte::Present(mapping) if access == Access::Load || mapping.writable => Ok(Token::ZERO),
+            Pte::Present(_) => Err(Fault::NotWritable),
+            _ => Err(Fault::NotPresent),
         }
     }
 

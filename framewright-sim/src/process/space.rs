@@ -6,7 +6,7 @@
 //! scenarios in others.
 
 use std::{
-    cell::{Cell, OnceCell, RefCell},
+    cell::{Cell, RefCell},
     ops::Range,
     rc::Rc,
 };
@@ -14,7 +14,7 @@ use std::{
 use framewright::tlb::DeferredFlush;
 
 use super::{Mapping, Mmu, Pte, SpaceId, pte::PageTables};
-use crate::engine::{Cpu, CpuSet, LockId};
+use crate::engine::{Cpu, CpuSet, ProgramLock};
 
 /// An address space. Clones are handles of the same address space.
 #[derive(Clone)]
@@ -26,7 +26,7 @@ pub(super) struct Space {
     pub(super) tables: PageTables,
     /// The mapped regions. Protected by the lock.
     pub(super) regions: RefCell<Vec<Region>>,
-    lock: OnceCell<LockId>,
+    lock: ProgramLock,
     /// CPUs that have it loaded, and may cache more translations at any time.
     pub(super) cpus: RefCell<CpuSet>,
     /// Whether more than one CPU has ever loaded it.
@@ -53,7 +53,7 @@ impl AddressSpace {
             mmu: mmu.clone(),
             tables: PageTables::default(),
             regions: RefCell::default(),
-            lock: OnceCell::new(),
+            lock: ProgramLock::default(),
             cpus: RefCell::default(),
             shared: Cell::new(false),
             generation: Cell::new(1),
@@ -85,11 +85,7 @@ impl AddressSpace {
         if self.mmu().oracle().is_none() && !self.0.shared.get() {
             return body();
         }
-        let lock = *self.0.lock.get_or_init(|| cpu.new_lock());
-        cpu.lock(lock);
-        let result = body();
-        cpu.unlock(lock);
-        result
+        self.0.lock.with(cpu, body)
     }
 
     /// Reads an entry.

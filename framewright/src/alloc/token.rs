@@ -279,7 +279,7 @@ impl<'a, 'm, P: Platform> CpuToken<'a, 'm, P> {
         !P::TRACING
             && memory.tuning().hardening == Hardening::Off
             && memory.locate(pfn, order).is_ok()
-            && self.push_movable(pfn, order)
+            && self.push_movable(pfn, order).is_ok()
     }
 
     #[inline(always)]

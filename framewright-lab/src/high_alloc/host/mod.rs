@@ -41,7 +41,7 @@ use super::{
 use crate::{
     Error,
     report::{Check, Measured, each_run},
-    workloads::Side,
+    workloads::{Side, run_sides},
 };
 use lock::Workers;
 use threads::{Shared, Threads};
@@ -102,7 +102,6 @@ impl HostHighAlloc {
         refuse_large(sides, self.frames)?;
         self.check_available(available_memory())?;
         let total = (sides.len() * seeds.len()) as u64 * share::PARTS;
-        let mut ended: Vec<Vec<Ended>> = sides.iter().map(|_| Vec::new()).collect();
         progress(0, total);
         let progress = Mutex::new((0, progress));
         let tell = |parts| {
@@ -111,11 +110,7 @@ impl HostHighAlloc {
             let done = progress.0;
             (progress.1)(done, total);
         };
-        for &seed in seeds {
-            for (side, ended) in sides.iter().zip(&mut ended) {
-                ended.push(self.run_once(side, seed, &tell)?);
-            }
-        }
+        let ended = run_sides(sides, seeds, |side, seed, _| self.run_once(side, seed, &tell))?;
         let checks = checks(sides, &ended, self.quick);
         let runs = sides.iter().zip(ended).map(|(side, ended)| {
             let outcomes: Vec<Outcome> = ended.into_iter().map(|ended| ended.outcome).collect();
@@ -194,7 +189,7 @@ impl HostHighAlloc {
         })?;
         let contents = &shared.contents;
         Ok(Ended {
-            wrong: lock::with_lock(|| play.wrong()),
+            wrong: lock::with_lock(|| play.check_end_state().err()),
             outcome: play.outcome.take(),
             looked: contents.looked.load(Relaxed),
             moved: contents.moved.load(Relaxed),

@@ -4,8 +4,9 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use super::super::basis::{Basis, Provenance};
+use super::super::costs::PARAMETERS;
 use super::super::error::hint;
-use super::super::parameter::{PARAMETERS, Parameter, find};
+use super::super::parameter::{Parameter, find};
 use super::{Draft, Fault, string, unknown_key, whole};
 
 /// A section of parameters. Its `basis` and `note` apply to parameters that have none.

@@ -12,7 +12,7 @@ use crate::{
 pub(in crate::scenario) fn run(machine: &Machine, bug: Option<Bug>) -> Verdict {
     world::run(machine, bug, |library| {
         let works = |cpu: Cpu<'_>| {
-            let mut token = library.memory.cpu(cpu.id()).expect("a CPU that is online");
+            let mut token = library.token(cpu);
             library.work(cpu, &mut token, &[0, 2]);
         };
         vec![

@@ -1,9 +1,9 @@
 //! The depot: single frames that one CPU frees are allocated on another, while pageblocks are
 //! isolated.
 
-use framewright::{Pfn, Tuning, tuning::Auto};
+use framewright::{Tuning, tuning::Auto};
 
-use super::world::{self, Library, PAGEBLOCK, Token};
+use super::world::{self, Library, Token};
 use crate::{
     engine::{Cpu, Machine},
     scenario::{Bug, Verdict},
@@ -18,26 +18,13 @@ const WORD: u8 = 6;
 pub(in crate::scenario) fn run(machine: &Machine, bug: Option<Bug>) -> Verdict {
     world::run_with(machine, bug, with_depot, |library| {
         let works = |cpu: Cpu<'_>| {
-            let mut token = library.memory.cpu(cpu.id()).expect("a CPU that is online");
+            let mut token = library.token(cpu);
             shatter(library, cpu, &mut token);
             library.work(cpu, &mut token, &[3, 2, 1]);
             shatter(library, cpu, &mut token);
             library.work(cpu, &mut token, &[2]);
         };
-        vec![
-            Box::new(works),
-            Box::new(works),
-            Box::new(|cpu| {
-                for pageblock in [0, 1] {
-                    let first = Pfn::new(pageblock * PAGEBLOCK);
-                    let isolated = library.memory.isolate(first).expect("it is movable");
-                    library.isolated.set(Some(isolated.range()));
-                    cpu.step();
-                    library.isolated.set(None);
-                    library.memory.undo_isolate(isolated).expect("of this memory");
-                }
-            }),
-        ]
+        vec![Box::new(works), Box::new(works), Box::new(|cpu| library.isolate_in_turn(cpu))]
     })
 }
 

@@ -16,14 +16,14 @@ pub(in crate::scenario) fn run(machine: &Machine, bug: Option<Bug>) -> Verdict {
         let memory = &library.memory;
         vec![
             Box::new(|cpu: Cpu<'_>| {
-                let mut token = memory.cpu(cpu.id()).expect("a CPU that is online");
+                let mut token = library.token(cpu);
                 for orders in [[0, 0], [0, 0], [0, 1]] {
                     library.work(cpu, &mut token, &orders);
                 }
             }),
             Box::new(|cpu| {
                 memory.drain_cpu(ZERO).expect("it exists");
-                let mut token = memory.cpu(cpu.id()).expect("a CPU that is online");
+                let mut token = library.token(cpu);
                 library.work(cpu, &mut token, &[0]);
                 memory.drain_cpu(ZERO).expect("it exists");
             }),

@@ -78,6 +78,23 @@ impl<'m> Library<'m> {
         token.free(block).expect("a block of this memory");
     }
 
+    /// The token of a CPU that stays online.
+    pub(super) fn token(&self, cpu: Cpu<'_>) -> Token<'_, 'm> {
+        self.memory.cpu(cpu.id()).expect("a CPU that is online")
+    }
+
+    /// Isolates the two pageblocks in turn.
+    pub(super) fn isolate_in_turn(&self, cpu: Cpu<'_>) {
+        for pageblock in [0, 1] {
+            let isolated = self.memory.isolate(Pfn::new(pageblock * PAGEBLOCK));
+            let isolated = isolated.expect("it is movable");
+            self.isolated.set(Some(isolated.range()));
+            cpu.step();
+            self.isolated.set(None);
+            self.memory.undo_isolate(isolated).expect("of this memory");
+        }
+    }
+
     /// The work of an ordinary CPU: allocates some blocks, frees some, leaves some to others, and
     /// frees those that others have left.
     pub(super) fn work(&self, cpu: Cpu<'_>, token: &mut Token<'_, 'm>, orders: &[u8]) {

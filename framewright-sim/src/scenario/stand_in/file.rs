@@ -5,12 +5,13 @@
 //! Every page has a lock, which is held while the page is installed, released or truncated. Reclaim
 //! therefore cannot unmap a page between a deferred flush and the change that needs the flush.
 
-use std::cell::{Cell, OnceCell, RefCell};
+use std::cell::{Cell, RefCell};
 
 use framewright::{Pfn, tlb::DeferredFlush};
 
+use super::Unmapped;
 use crate::{
-    engine::{Cpu, LockId},
+    engine::{Cpu, LockId, ProgramLock},
     process::{Access, AccessError, Mapping, Process, Pte, Purpose, SpaceId, Token},
     scenario::{
         Bug,
@@ -25,7 +26,7 @@ struct Page {
     /// The contents on the disk.
     stored: Cell<Token>,
     truncated: Cell<bool>,
-    lock: OnceCell<LockId>,
+    lock: ProgramLock,
 }
 
 /// A file of the page cache.
@@ -37,14 +38,6 @@ pub(in crate::scenario) struct File<'l, 'm> {
     replaced: RefCell<Vec<(SpaceId, u32)>>,
     deferred_flush: DeferredFlush,
     bug: Option<Bug>,
-}
-
-/// A page that was unmapped for reclaim, with its lock held.
-struct Isolated {
-    page: u32,
-    frame: u32,
-    dirty: bool,
-    lock: LockId,
 }
 
 impl<'l, 'm> File<'l, 'm> {
@@ -70,9 +63,7 @@ impl<'l, 'm> File<'l, 'm> {
     }
 
     fn lock(&self, cpu: Cpu<'_>, page: u32) -> LockId {
-        let lock = *self.page(page).lock.get_or_init(|| cpu.new_lock());
-        cpu.lock(lock);
-        lock
+        self.page(page).lock.lock(cpu)
     }
 
     /// The contents of a page, in its frame or on the disk.
@@ -191,18 +182,18 @@ impl<'l, 'm> File<'l, 'm> {
                     dirty |= mapping.flatten().is_some_and(|mapping| mapping.dirty);
                 });
             }
-            isolated.push(Isolated { page, frame, dirty, lock });
+            isolated.push(Unmapped { page, frame, dirty, lock });
         }
         if self.bug != Some(Bug::WriteOutBeforeFlush) {
             batch.flush_if_dirty();
         }
-        for Isolated { page, frame, dirty, .. } in &isolated {
+        for Unmapped { page, frame, dirty, .. } in &isolated {
             if *dirty {
                 cpu.step();
                 self.page(*page).stored.set(self.stage.world.oracle().contents(*frame));
             }
         }
-        for Isolated { page, frame, lock, .. } in isolated {
+        for Unmapped { page, frame, lock, .. } in isolated {
             self.page(page).cached.set(None);
             if self.bug == Some(Bug::FreeBeforeFlush) {
                 self.stage.free(cpu, &[Pfn::new(u64::from(frame))]);

@@ -4,10 +4,11 @@
 //! Every page has a lock, which is held from its unmapping until it is on the disk. A program that
 //! accesses the page meanwhile waits. The page-table entry contains the page's slot on the disk.
 
-use std::cell::{Cell, OnceCell};
+use std::cell::Cell;
 
+use super::Unmapped;
 use crate::{
-    engine::{Cpu, LockId},
+    engine::{Cpu, LockId, ProgramLock},
     process::{Access, AccessError, Mapping, Oracle, Process, Pte, Purpose, Token},
     scenario::{
         Bug,
@@ -24,7 +25,7 @@ pub(in crate::scenario) struct Disk {
 struct Slot {
     /// The written contents.
     contents: Cell<Option<Token>>,
-    lock: OnceCell<LockId>,
+    lock: ProgramLock,
 }
 
 impl Disk {
@@ -41,9 +42,7 @@ impl Disk {
     }
 
     fn lock(&self, cpu: Cpu<'_>, page: u32) -> LockId {
-        let lock = *self.slots[page as usize].lock.get_or_init(|| cpu.new_lock());
-        cpu.lock(lock);
-        lock
+        self.slots[page as usize].lock.lock(cpu)
     }
 
     /// A program's access, which reads written-out pages back in.
@@ -101,15 +100,6 @@ fn oracle(process: &Process) -> &Oracle {
     process.space().mmu().oracle().expect("scenarios are checked")
 }
 
-/// A page that was unmapped, and that CPUs may still access.
-struct Unmapped {
-    page: u32,
-    frame: u32,
-    /// Whether the contents on the disk are outdated or missing.
-    dirty: bool,
-    lock: LockId,
-}
-
 /// Reclaim of the pages of a process.
 pub(in crate::scenario) struct Reclaimer<'a, 'm> {
     pub(in crate::scenario) stage: &'a Stage<'a, 'm>,
@@ -138,12 +128,10 @@ impl Reclaimer<'_, '_> {
             let dirty = dirty || self.disk.slots[page as usize].contents.get().is_none();
             unmapped.push(Unmapped { page, frame, dirty, lock });
         }
-        if self.bug == Some(Bug::WriteOutBeforeFlush) {
-            self.write_out(cpu, &unmapped);
-        } else {
+        if self.bug != Some(Bug::WriteOutBeforeFlush) {
             batch.flush_if_dirty();
-            self.write_out(cpu, &unmapped);
         }
+        self.write_out(cpu, &unmapped);
         for Unmapped { frame, lock, .. } in unmapped {
             self.stage.retire(&mut batch, frame);
             cpu.unlock(lock);

@@ -1,10 +1,10 @@
 //! Stand-in for an allocator: a stack of frames under a lock. The frame that was freed last is
 //! reused first, by any CPU. That is bad for caches, and exposes most stale accesses.
 
-use std::cell::{Cell, OnceCell, RefCell};
+use std::cell::{Cell, RefCell};
 
 use crate::{
-    engine::{Cpu, LockId},
+    engine::{Cpu, ProgramLock},
     process::{FrameSource, Purpose},
 };
 
@@ -12,7 +12,7 @@ use crate::{
 pub(in crate::scenario) struct Stack {
     frames: RefCell<Vec<u32>>,
     free: Cell<usize>,
-    lock: OnceCell<LockId>,
+    lock: ProgramLock,
     locking: bool,
 }
 
@@ -21,7 +21,7 @@ impl Stack {
         Self {
             frames: RefCell::new((0..frames).rev().collect()),
             free: Cell::new(frames as usize),
-            lock: OnceCell::new(),
+            lock: ProgramLock::default(),
             locking: true,
         }
     }
@@ -32,14 +32,7 @@ impl Stack {
     }
 
     fn locked<T>(&self, cpu: Cpu<'_>, body: impl FnOnce() -> T) -> T {
-        if !self.locking {
-            return body();
-        }
-        let lock = *self.lock.get_or_init(|| cpu.new_lock());
-        cpu.lock(lock);
-        let result = body();
-        cpu.unlock(lock);
-        result
+        if self.locking { self.lock.with(cpu, body) } else { body() }
     }
 }
 
