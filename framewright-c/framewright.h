@@ -284,8 +284,9 @@ struct fw_platform {
     void *context;
     // Keeps the caller on its CPU, and returns the number of that CPU, below `cpus` of `struct fw_config`. Until
     // `unpin` is called, no other thread that uses the memory runs on that CPU, except while the caller is in `wait`.
-    // Interrupt handlers may run; each ends before the caller continues. Calls nest. A kernel disables preemption. A
-    // program in which each thread has a number of its own returns that number.
+    // Interrupt handlers may run; each ends before the caller continues. What a thread has written before `unpin` is
+    // visible to the next one that gets the same number. Calls nest. A kernel disables preemption. A program in which
+    // each thread has a number of its own returns that number.
     uint32_t (*pin)(void *context);
     // Undoes one call of `pin`. Optional.
     void (*unpin)(void *context, uint32_t cpu);
@@ -294,11 +295,12 @@ struct fw_platform {
     size_t (*irq_save)(void *context);
     // Restores the state that `irq_save` returned. There if `irq_save` is.
     void (*irq_restore)(void *context, size_t state);
-    // The address at which a frame is mapped, readable and writable, until the function is called again on this CPU.
+    // The address at which a frame of the memory is mapped, readable and writable, while it is free or being allocated.
     // Optional: without it, FW_FLAG_ZEROED is refused, and hardening=paranoid does not detect stray writes.
     void *(*address)(void *context, uint64_t pfn);
     // The body of every loop that waits, also for locks: `why` is an `enum fw_wait`, and `spins` counts the calls of
-    // one loop from 0. It relaxes the CPU or yields to other threads. Optional: without it, the CPU spins.
+    // one loop from 0. In a kernel it relaxes the CPU. In a program it soon sleeps for a moment, because locks are passed
+    // on in order of arrival, and the next thread may not be running. Optional: without it, the CPU spins.
     void (*wait)(void *context, uint32_t why, uint32_t spins);
     // A monotonic clock, in nanoseconds. Optional.
     uint64_t (*now)(void *context);

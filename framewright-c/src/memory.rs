@@ -25,6 +25,10 @@ pub struct FwMemory {
     slots: &'static [Slot],
 }
 
+// Every CPU uses the memory behind the pointer.
+const fn is_shared<T: Sync>() {}
+const _: () = is_shared::<FwMemory>();
+
 /// The places of the parts in the buffer of a memory. The [`FwMemory`] is at the start.
 #[derive(Clone, Copy)]
 pub(crate) struct Plan {

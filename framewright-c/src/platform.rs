@@ -57,8 +57,9 @@ pub struct FwPlatform {
     pub context: *mut c_void,
     /// Keeps the caller on its CPU, and returns the number of that CPU, below `cpus` of `struct fw_config`. Until
     /// `unpin` is called, no other thread that uses the memory runs on that CPU, except while the caller is in `wait`.
-    /// Interrupt handlers may run; each ends before the caller continues. Calls nest. A kernel disables preemption. A
-    /// program in which each thread has a number of its own returns that number.
+    /// Interrupt handlers may run; each ends before the caller continues. What a thread has written before `unpin` is
+    /// visible to the next one that gets the same number. Calls nest. A kernel disables preemption. A program in which
+    /// each thread has a number of its own returns that number.
     pub pin: Option<unsafe extern "C" fn(context: *mut c_void) -> u32>,
     /// Undoes one call of `pin`. Optional.
     pub unpin: Option<unsafe extern "C" fn(context: *mut c_void, cpu: u32)>,
@@ -67,11 +68,12 @@ pub struct FwPlatform {
     pub irq_save: Option<unsafe extern "C" fn(context: *mut c_void) -> usize>,
     /// Restores the state that `irq_save` returned. There if `irq_save` is.
     pub irq_restore: Option<unsafe extern "C" fn(context: *mut c_void, state: usize)>,
-    /// The address at which a frame is mapped, readable and writable, until the function is called again on this CPU.
+    /// The address at which a frame of the memory is mapped, readable and writable, while it is free or being allocated.
     /// Optional: without it, FW_FLAG_ZEROED is refused, and hardening=paranoid does not detect stray writes.
     pub address: Option<unsafe extern "C" fn(context: *mut c_void, pfn: u64) -> *mut c_void>,
     /// The body of every loop that waits, also for locks: `why` is an `enum fw_wait`, and `spins` counts the calls of
-    /// one loop from 0. It relaxes the CPU or yields to other threads. Optional: without it, the CPU spins.
+    /// one loop from 0. In a kernel it relaxes the CPU. In a program it soon sleeps for a moment, because locks are passed
+    /// on in order of arrival, and the next thread may not be running. Optional: without it, the CPU spins.
     pub wait: Option<unsafe extern "C" fn(context: *mut c_void, why: u32, spins: u32)>,
     /// A monotonic clock, in nanoseconds. Optional.
     pub now: Option<unsafe extern "C" fn(context: *mut c_void) -> u64>,
