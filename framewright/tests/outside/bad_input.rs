@@ -142,5 +142,5 @@ fn nothing_works_before_the_initialisation() {
     let block = GLOBAL.alloc(PAGE).unwrap();
     GLOBAL.free(block).unwrap();
     let memory = GLOBAL.memory().unwrap();
-    assert_complete(memory, &mut memory.cpu(CPU).unwrap(), Vec::new());
+    assert_complete(memory, &mut memory.cpu(CpuId::new(1)).unwrap(), Vec::new());
 }
