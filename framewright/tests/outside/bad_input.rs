@@ -95,7 +95,6 @@ fn an_overlapping_piece_of_the_map_is_refused() {
         assert_eq!((memory.managed(), in_use(memory)), (700, 100));
     }
     memory.free_extent(extent).unwrap();
-    // The static has the token of the first CPU.
     assert_complete(memory, &mut memory.cpu(CpuId::new(1)).unwrap(), Vec::new());
 }
 
@@ -142,5 +141,6 @@ fn nothing_works_before_the_initialisation() {
     let block = GLOBAL.alloc(PAGE).unwrap();
     GLOBAL.free(block).unwrap();
     let memory = GLOBAL.memory().unwrap();
+    // The static has the token of the first CPU.
     assert_complete(memory, &mut memory.cpu(CpuId::new(1)).unwrap(), Vec::new());
 }
