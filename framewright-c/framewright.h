@@ -305,8 +305,8 @@ struct fw_platform {
     // A monotonic clock, in nanoseconds. Optional.
     uint64_t (*now)(void *context);
     // Returns after the given CPU, or every CPU for FW_ALL_CPUS, has executed a full memory barrier, and executes one
-    // itself. Called with interrupts enabled. Optional: without it, each allocation and free on a CPU executes an
-    // atomic instruction, by which a CPU that drains the lists of another excludes it.
+    // itself. Called with interrupts enabled. Optional: without it, a CPU that drains the lists of another excludes it
+    // by an atomic instruction in each allocation and free, whose path is longer then.
     void (*remote_barrier)(void *context, uint32_t cpu);
     // Receives reports of bad frees that were refused, and of stray writes. It logs the report, or stops the
     // machine.
@@ -436,8 +436,8 @@ enum fw_error fw_cpu_offline(struct fw_memory *memory,
 // `memory` is NULL or from `fw_memory_init`, and not ended.
 enum fw_error fw_cpu_online(struct fw_memory *memory, uint32_t cpu);
 
-// Stores the size and the alignment, in bytes, of the buffer that a memory of this configuration needs. About 0.4
-// bytes per frame, and some KiB per CPU.
+// Stores the size and the alignment, in bytes, of the buffer that a memory of this configuration needs. By default below
+// one byte per frame, and about 10 KiB per CPU.
 //
 // On an error, `*at` is what `fw_memory_init` says, if `at` is not NULL.
 //

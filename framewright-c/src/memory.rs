@@ -6,7 +6,9 @@ use core::{
     sync::atomic::{AtomicU32, Ordering},
 };
 
-use framewright::{Block, Config, FreeError, Layout, Memory, Order, Pfn, Request};
+use framewright::{
+    AllocError, Block, Config, CpuId, FreeError, Layout, Memory, Order, Pfn, Request,
+};
 
 use crate::{
     error::{ErrorAt, FwError},
@@ -126,6 +128,24 @@ impl FwMemory {
     pub(crate) fn alloc(&'static self, request: Request) -> Result<Block<'static>, FwError> {
         let pinned = self.memory.platform().pin();
         let cpu = pinned.cpu();
+        if let Some(slot) = self.slots.get(cpu.index())
+            // SAFETY: the caller is pinned on this CPU until the function ends.
+            && let Some(mut slot) = unsafe { slot.enter() }
+            && let Some(token) = slot.claimed()
+        {
+            return token.alloc(request).map_err(refused);
+        }
+        self.alloc_otherwise(request, cpu)
+    }
+
+    /// As [`FwMemory::alloc`], if the token is in use or was not claimed. The caller is pinned on `cpu`.
+    #[cold]
+    #[inline(never)]
+    fn alloc_otherwise(
+        &'static self,
+        request: Request,
+        cpu: CpuId,
+    ) -> Result<Block<'static>, FwError> {
         let slot = self.slots.get(cpu.index()).ok_or(FwError::NoSuchCpu)?;
         // SAFETY: the caller is pinned on this CPU until the function ends.
         match unsafe { slot.enter() } {
@@ -146,6 +166,31 @@ impl FwMemory {
         if let Some(slot) = self.slots.get(cpu.index())
             // SAFETY: the caller is pinned on this CPU until the function ends.
             && let Some(mut slot) = unsafe { slot.enter() }
+            && let Some(token) = slot.claimed()
+        {
+            // SAFETY: the contract is that of this function.
+            return unsafe { token.free_raw(pfn, order) };
+        }
+        // SAFETY: the contract is that of this function.
+        unsafe { self.free_otherwise(pfn, order, cpu) }
+    }
+
+    /// As [`FwMemory::free`], if the token is in use or was not claimed. The caller is pinned on `cpu`.
+    ///
+    /// # Safety
+    ///
+    /// As for [`FwMemory::free`].
+    #[cold]
+    #[inline(never)]
+    unsafe fn free_otherwise(
+        &'static self,
+        pfn: Pfn,
+        order: Order,
+        cpu: CpuId,
+    ) -> Result<(), FreeError> {
+        if let Some(slot) = self.slots.get(cpu.index())
+            // SAFETY: the caller is pinned on this CPU until the function ends.
+            && let Some(mut slot) = unsafe { slot.enter() }
             && let Ok(token) = slot.token(&self.memory, cpu)
         {
             // SAFETY: the contract is that of this function.
@@ -163,4 +208,10 @@ impl FwMemory {
         unsafe { slot.enter() }.ok_or(FwError::CpuInUse)?.release();
         Ok(())
     }
+}
+
+/// The number of an error, outside the hot path.
+#[cold]
+fn refused(error: AllocError) -> FwError {
+    error.into()
 }

@@ -78,8 +78,8 @@ pub struct FwPlatform {
     /// A monotonic clock, in nanoseconds. Optional.
     pub now: Option<unsafe extern "C" fn(context: *mut c_void) -> u64>,
     /// Returns after the given CPU, or every CPU for FW_ALL_CPUS, has executed a full memory barrier, and executes one
-    /// itself. Called with interrupts enabled. Optional: without it, each allocation and free on a CPU executes an
-    /// atomic instruction, by which a CPU that drains the lists of another excludes it.
+    /// itself. Called with interrupts enabled. Optional: without it, a CPU that drains the lists of another excludes it
+    /// by an atomic instruction in each allocation and free, whose path is longer then.
     pub remote_barrier: Option<unsafe extern "C" fn(context: *mut c_void, cpu: u32)>,
     /// Receives reports of bad frees that were refused, and of stray writes. It logs the report, or stops the
     /// machine.

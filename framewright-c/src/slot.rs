@@ -50,12 +50,18 @@ impl Slot {
 pub(crate) struct Entered<'a>(&'a Slot);
 
 impl Entered<'_> {
-    /// The token of the CPU, which is claimed if it is not here.
+    /// The token of the CPU, if it was claimed.
+    #[inline(always)]
+    pub(crate) fn claimed(&mut self) -> Option<&mut Token> {
+        // SAFETY: this value alone uses the slot.
+        unsafe { &mut *self.0.token.get() }.as_mut()
+    }
+
+    /// The token of the CPU, which is claimed if it was not.
     ///
     /// # Errors
     ///
     /// The memory has no such CPU, or it is offline.
-    #[inline(always)]
     pub(crate) fn token(
         &mut self,
         memory: &'static Memory<'static, Machine>,

@@ -1,6 +1,8 @@
 //! Allocating and freeing.
 
-use framewright::{Contiguous, FrameRange, MigrateType, NodeId, Order, Pfn, Request, ZoneKind};
+use framewright::{
+    Block, Contiguous, FrameRange, MigrateType, NodeId, Order, Pfn, Request, ZoneKind,
+};
 
 use super::code_at;
 use crate::{
@@ -73,9 +75,13 @@ pub unsafe extern "C" fn fw_alloc(
         if pfn.is_null() {
             return Err(FwError::NullArgument);
         }
-        let order = order_of(order)?;
-        let request = request(memory, order, migratetype, flags, node)?;
-        let (first, _) = memory.alloc(request)?.into_raw();
+        let request = Request::new(order_of(order)?, migratetype_of(migratetype)?);
+        let block = if flags == 0 && node == FW_ANY_NODE {
+            memory.alloc(request)?
+        } else {
+            alloc_restricted(memory, request, flags, node)?
+        };
+        let (first, _) = block.into_raw();
         // SAFETY: it is not NULL, and may be written by contract.
         unsafe { pfn.write(first.get()) };
         Ok(())
@@ -189,8 +195,12 @@ pub(super) fn order_of(order: u32) -> Result<Order, FwError> {
 
 #[inline(always)]
 fn migratetype_of(number: u32) -> Result<MigrateType, FwError> {
-    let known = u8::try_from(number).ok().and_then(MigrateType::from_number);
-    known.filter(|of| of.is_requestable()).ok_or(FwError::BadMigratetype)
+    match number {
+        0 => Ok(MigrateType::Unmovable),
+        1 => Ok(MigrateType::Movable),
+        2 => Ok(MigrateType::Reclaimable),
+        _ => Err(FwError::BadMigratetype),
+    }
 }
 
 fn node_of(node: i32) -> Result<Option<NodeId>, FwError> {
@@ -200,29 +210,14 @@ fn node_of(node: i32) -> Result<Option<NodeId>, FwError> {
     u8::try_from(node).ok().and_then(NodeId::new).map(Some).ok_or(FwError::BadNode)
 }
 
-#[inline(always)]
-fn request(
-    memory: &'static FwMemory,
-    order: Order,
-    migratetype: u32,
-    flags: u32,
-    node: i32,
-) -> Result<Request, FwError> {
-    let request = Request::new(order, migratetype_of(migratetype)?);
-    if flags == 0 && node == FW_ANY_NODE {
-        return Ok(request);
-    }
-    restricted(memory, request, flags, node)
-}
-
-/// The request with these flags and this node.
+/// Allocates a block by the request with these flags and this node.
 #[inline(never)]
-fn restricted(
+fn alloc_restricted(
     memory: &'static FwMemory,
     mut request: Request,
     flags: u32,
     node: i32,
-) -> Result<Request, FwError> {
+) -> Result<Block<'static>, FwError> {
     if flags & !ALL_FLAGS != 0 {
         return Err(FwError::BadFlags);
     }
@@ -244,7 +239,7 @@ fn restricted(
     if flags & FW_FLAG_THIS_NODE != 0 {
         request = request.this_node();
     }
-    Ok(highest(flags).map_or(request, |highest| request.zone(highest)))
+    memory.alloc(highest(flags).map_or(request, |highest| request.zone(highest)))
 }
 
 /// The request for contiguous frames with these flags and this node.

@@ -10,8 +10,8 @@ use crate::{
     platform::{FwPlatform, Machine},
 };
 
-/// Stores the size and the alignment, in bytes, of the buffer that a memory of this configuration needs. About 0.4
-/// bytes per frame, and some KiB per CPU.
+/// Stores the size and the alignment, in bytes, of the buffer that a memory of this configuration needs. By default below
+/// one byte per frame, and about 10 KiB per CPU.
 ///
 /// On an error, `*at` is what `fw_memory_init` says, if `at` is not NULL.
 ///
