@@ -135,17 +135,17 @@ impl<'a, 'm, P: Platform> CpuToken<'a, 'm, P> {
     /// The caller owns the frames as a block of this memory, usually from
     /// [`Block::into_raw`], and no longer uses them.
     #[allow(unsafe_code)]
+    #[inline(always)]
     pub unsafe fn free_raw(&mut self, pfn: Pfn, order: Order) -> Result<(), FreeError> {
         let (zone, frame) = self.memory().locate(pfn, order)?;
-        let error = match self.claim.zone(zone).check_raw(frame, order)? {
-            RawFree::AsBlock => self.free_frames(pfn, order),
-            RawFree::ToZone => {
-                self.trace_free(pfn, order);
-                let refusals = self.memory().context(zone, self.cpu()).free_to_zone(frame, order);
-                refusals.first.map(|(_, _, why)| why.into())
-            }
-        };
-        error.map_or(Ok(()), Err)
+        if self.memory().tuning().hardening == Hardening::Checked
+            && let RawFree::ToZone = self.claim.zone(zone).check_raw(frame, order)?
+        {
+            self.trace_free(pfn, order);
+            let refusals = self.memory().context(zone, self.cpu()).free_to_zone(frame, order);
+            return refusals.first.map_or(Ok(()), |(_, _, why)| Err(why.into()));
+        }
+        self.free_frames(pfn, order).map_or(Ok(()), Err)
     }
 
     /// Turns frames back into a block: the inverse of [`Block::into_raw`].

@@ -7,7 +7,6 @@
 use super::{ListIndex, Lists, OwnedZoneOnCpu, pages::ListsContext};
 use crate::{
     platform::Platform,
-    tuning::Hardening,
     types::{FreeError, Order, Refusal},
 };
 
@@ -21,13 +20,11 @@ pub(crate) enum RawFree {
 }
 
 impl<P: Platform> OwnedZoneOnCpu<'_, '_, P> {
-    /// Checks a raw free of the block at `frame`. At *checked* it is refused if the block is on a
-    /// list of this CPU, or is not allocated according to the maps of the zone. At *off* there is
-    /// no check. At the higher levels the state of the block decides when it is freed.
+    /// Checks a raw free of the block at `frame`, at *checked*: it is refused if the block is on a
+    /// list of this CPU, or is not allocated according to the maps of the zone. (At *off* there is
+    /// no check. At the higher levels the state of the block decides when it is freed.)
+    #[inline(never)]
     pub(crate) fn check_raw(&mut self, frame: u32, order: Order) -> Result<RawFree, FreeError> {
-        if self.tuning.hardening != Hardening::Checked {
-            return Ok(RawFree::AsBlock);
-        }
         let held = self.enter(|at, lists| lists.holds(at.context(), frame, order));
         let checked = match held {
             Some(true) => Err(Refusal::AlreadyFree),
