@@ -288,9 +288,9 @@ impl<'a, 'm, P: Platform> CpuToken<'a, 'm, P> {
         order == Order::ZERO && lists.push(platform, ListIndex::MOVABLE, frame, movable)
     }
 
-    /// Frees a block that does not go to the list of single movable frames of the first zone,
-    /// because that list is full or because the block belongs to another list. `frame` counts from
-    /// the first zone's base.
+    /// Frees a block that the list of single movable frames of the first zone cannot accept: that
+    /// list is full, or the block belongs to another list. `frame` counts from the first zone's
+    /// base.
     #[inline(never)]
     fn free_to_other_list(&mut self, frame: u32, order: Order) -> Option<FreeError> {
         let platform = self.memory().platform();

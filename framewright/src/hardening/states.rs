@@ -20,7 +20,7 @@ const HEAD: u8 = 0x80;
 const POISONED: u8 = 0x40;
 /// The frame belongs to an extent, not to a block.
 const EXTENT: u8 = 0x10;
-/// The block that starts here is being split and cannot be freed until that is done.
+/// The block that starts here is being split, and cannot be freed during the split.
 const SPLITTING: u8 = 0x20;
 
 /// The states of the frames of one zone, by their numbers in it.

@@ -108,8 +108,7 @@ macro_rules! counters {
 }
 
 counters! {
-    /// Requests that preferred another node, counted at the zone that served them (vmstat
-    /// `numa_miss`).
+    /// Requests that preferred another node. The serving zone counts them (vmstat `numa_miss`).
     numa_miss,
     /// Requests served by another node than the preferred one, counted at the preferred zone
     /// (vmstat `numa_foreign`).
