@@ -325,9 +325,8 @@ impl<'a, 'm, P: Platform> CpuToken<'a, 'm, P> {
         refusals.first.map(|(_, _, why)| why.into())
     }
 
-    /// The frame with a number that counts from the first zone's base. Frames of other zones have
-    /// such numbers, too, modulo 2^32. They are unique because a memory spans fewer frames than
-    /// that.
+    /// The frame with a number relative to the first zone's base. Frames of other zones have such
+    /// numbers, too, modulo 2^32. They are unique because a memory spans fewer frames than that.
     fn pfn_of(&self, frame: u32) -> Pfn {
         let start = self.memory().start();
         let from_start = (self.claim.local_zone().base - start.get()) as u32;

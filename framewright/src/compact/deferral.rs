@@ -79,8 +79,8 @@ impl Deferral {
             && self.considered.load(Ordering::Relaxed) >= 1 << MAX_SHIFT
     }
 
-    /// For trace events: the lowest order that failed, the attempts since then, and the number of
-    /// attempts of which the last one runs.
+    /// For trace events: the lowest failed order, the attempts since then, and the length of a
+    /// deferral in attempts.
     pub(super) fn numbers(&self) -> (u32, u32, u32) {
         let failed = if self.failed() == NONE { 0 } else { self.failed() };
         (failed, self.considered.load(Ordering::Relaxed), 1 << self.shift())

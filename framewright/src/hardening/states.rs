@@ -42,8 +42,8 @@ impl<'m> States<'m> {
         self.at(frame).store(head(order), Ordering::Release);
     }
 
-    /// Clears the mark of a block that is freed. Of racing callers only one gets `Ok`, and then
-    /// owns the frames.
+    /// Clears the mark of a block that is freed. Only one of several racing callers gets `Ok`. That
+    /// caller then owns the frames.
     pub(crate) fn disown(&self, frame: u32, order: Order) -> Result<(), Refusal> {
         self.change(frame, head(order), NONE)
     }

@@ -188,8 +188,8 @@ impl<P: Platform> ChunkMove<'_, '_, '_, P> {
             if ready == 0 {
                 break;
             }
-            // One reservation for all pages, as far as there is space. A page without a reservation
-            // is flushed at once.
+            // Makes one reservation for as many of the pages as there is space. A page without a
+            // reservation is flushed at once.
             batch.reserve(ready as u64);
             let ready = &mut unmapped.moves[..ready];
             mover.unmap(ready, &self.effort, locking, &mut batch.unmapping());
