@@ -1,9 +1,9 @@
 //! The host machine: threads of this process as CPUs, a mapping of this process as memory.
 //!
 //! [`HostMachine`] implements [`framewright::Platform`], so that the library runs in any Linux
-//! program: in a database that manages its own frames, in a test, in a benchmark. Nothing is
-//! simulated: the threads run in parallel, the lock sleeps in the kernel, a remote barrier is
-//! `membarrier(2)`, and the frames are memory that can be written and read back.
+//! program, such as a database that manages its own frames, a test, or a benchmark. Nothing is
+//! simulated. The threads run in parallel, the lock sleeps in the kernel, a remote barrier is
+//! `membarrier(2)`, and the frames are real memory.
 //!
 //! | module       | job                                                              |
 //! |--------------|------------------------------------------------------------------|

@@ -1,8 +1,8 @@
 //! A lock for threads that may be preempted while they hold it.
 //!
 //! Critical sections of a zone last about a microsecond, so a waiter spins for about that long. If
-//! the lock is still held then, its holder has probably lost its processor, and the waiter sleeps
-//! in the kernel (a futex), so that the holder gets the processor.
+//! the lock is still held then, its holder was probably preempted. So the waiter sleeps in the
+//! kernel (a futex), and the holder can use the processor.
 //!
 //! The word is 0 if the lock is open, 1 if it is held, 2 if it is held and threads may be asleep. A thread that finds
 //! the lock open sets 1. A thread that has stopped spinning sets 2, even when it takes the lock, because others may

@@ -153,7 +153,7 @@ impl Mapping {
             PageSize::Huge => Ok(()),
             PageSize::Transparent => self.madvise(Advice::LinuxHugepage).map_err(refused),
             PageSize::Small => {
-                // A kernel without huge pages refuses this advice, and needs none.
+                // A kernel without huge pages refuses this advice, and does not need it.
                 let _ = self.madvise(Advice::LinuxNoHugepage);
                 Ok(())
             }

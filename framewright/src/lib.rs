@@ -90,9 +90,9 @@
 //!
 //! # Methods for comparison
 //!
-//! The feature `compare`, off by default, adds methods for comparison with the default ones:
-//! compaction by two scanners (`compact.method=scan`), free blocks taken in Linux's order
-//! (`zone.bulk_take`), and blocks selected under the zone lock (`pcp.bulk_free`). Without the
+//! The feature `compare`, off by default, adds alternatives to the default methods, for comparison:
+//! compaction by two scanners (`compact.method=scan`), allocation of free blocks in Linux's order
+//! (`zone.bulk_take`), and selection of blocks under the zone lock (`pcp.bulk_free`). Without the
 //! feature, [`Tuning::set`] refuses these settings and names it.
 //!
 //! # Locks and callbacks

@@ -14,7 +14,7 @@ use crate::FakePlatform;
 /// The fault at one call of a mover.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum MoverFault {
-    /// Every page is refused for good.
+    /// Every page is refused permanently.
     Refuse,
     /// Every other page is busy.
     BusyHalf,

@@ -22,9 +22,9 @@ use crate::TracedPlatform;
 pub enum OwnerFault {
     /// Every page is refused.
     Refuse,
-    /// Every other page is refused.
+    /// Every second page is refused.
     RefuseHalf,
-    /// Every other page fails for good: the store is full or broken, or the page is pinned.
+    /// Every second page fails permanently: the store is full or broken, or the page is pinned.
     FailHalf,
     /// Unlocked pages are freed, before or after the call.
     Gone,

@@ -16,7 +16,7 @@ use std::{
 
 use super::{
     cache::{PageCache, PageId, Slot, locked},
-    page::{PageLock, UnmapResult},
+    page::{PageLock, UnmapResult, Writer},
     stats::count,
     store::write_error,
 };
@@ -25,12 +25,7 @@ use crate::HostMachine;
 impl PageCache {
     /// Writes a page. If the write succeeds, the page is clean. Otherwise it is as dirty as before,
     /// also after a panic of the store.
-    pub(super) fn write(
-        &self,
-        id: PageId,
-        lock: &PageLock<'_>,
-        by_reclaim: bool,
-    ) -> io::Result<()> {
+    pub(super) fn write(&self, id: PageId, lock: &PageLock<'_>, by: Writer) -> io::Result<()> {
         assert!(lock.is_of(&self.page(id).state), "the lock of another page");
         let file = self.file(id.file);
         let failed = Failed(self, lock);
@@ -40,7 +35,7 @@ impl PageCache {
         }?;
         mem::forget(failed);
         count(&self.counters.written, 1);
-        lock.written(by_reclaim);
+        lock.written(by);
         Ok(())
     }
 
@@ -49,7 +44,7 @@ impl PageCache {
     /// panic at its end. Dropping the error of the store may also panic, so that happens inside as
     /// well.
     fn write_contained(&self, id: PageId, lock: &PageLock<'_>) -> Result<(), WriteError> {
-        let write = || self.write(id, lock, true).map_err(|error| write_error(&error));
+        let write = || self.write(id, lock, Writer::Reclaim).map_err(|error| write_error(&error));
         catch_unwind(AssertUnwindSafe(write)).unwrap_or_else(|panic| {
             self.remember(panic);
             Err(WriteError::Io)

@@ -53,6 +53,30 @@ const FRAME: u32 = 32;
 #[derive(Default)]
 pub(super) struct PageState(AtomicU64);
 
+/// The kind of a use.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Access {
+    Read,
+    /// The use makes the page dirty.
+    Store,
+}
+
+impl Access {
+    const fn marks(self) -> u64 {
+        match self {
+            Self::Read => ACCESSED,
+            Self::Store => ACCESSED | DIRTY,
+        }
+    }
+}
+
+/// The caller of a write.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Writer {
+    Sync,
+    Reclaim,
+}
+
 /// The result of trying to use a page.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Fix {
@@ -109,9 +133,9 @@ impl Drop for PageLock<'_> {
 impl PageLock<'_> {
     /// Records that the page was written. If reclaim wrote it, the page stays under writeback until
     /// the end of the write is reported to the library.
-    pub(super) fn written(&self, by_reclaim: bool) {
+    pub(super) fn written(&self, by: Writer) {
         self.0.0.fetch_and(!(DIRTY | FAILED), Release);
-        if by_reclaim {
+        if by == Writer::Reclaim {
             self.0.0.fetch_or(WRITEBACK, Release);
         }
     }
@@ -128,9 +152,9 @@ impl PageLock<'_> {
 }
 
 impl PageState {
-    /// Starts a use of the page. With `stores`, the use makes the page dirty.
+    /// Starts a use of the page.
     #[inline]
-    pub(super) fn fix(&self, stores: bool) -> Fix {
+    pub(super) fn fix(&self, access: Access) -> Fix {
         let mut now = self.0.load(Relaxed);
         loop {
             if now & PINS == PINS {
@@ -139,9 +163,11 @@ impl PageState {
             if now & (RESIDENT | LOCKED | CHOSEN) != RESIDENT {
                 return if now & !UNMAPPED == 0 { Fix::Absent } else { Fix::Busy };
             }
-            let marks = if stores { ACCESSED | DIRTY } else { ACCESSED };
-            match self.0.compare_exchange_weak(now, (now + PIN) | marks, Acquire, Relaxed) {
-                Ok(_) => return Fix::Fixed { dirtied: stores && now & DIRTY == 0 },
+            match self.0.compare_exchange_weak(now, (now + PIN) | access.marks(), Acquire, Relaxed)
+            {
+                Ok(_) => {
+                    return Fix::Fixed { dirtied: access == Access::Store && now & DIRTY == 0 };
+                }
                 Err(other) => now = other,
             }
         }
@@ -165,13 +191,9 @@ impl PageState {
         if claimed.is_ok() { claim } else { Claim::Taken }
     }
 
-    /// Makes the claimed page usable in this frame. `fixed`: the caller uses the page, with stores or without.
-    pub(super) fn publish(&self, frame: u32, fixed: Option<bool>) {
-        let used = match fixed {
-            None => 0,
-            Some(false) => PIN | ACCESSED,
-            Some(true) => PIN | ACCESSED | DIRTY,
-        };
+    /// Makes the claimed page usable in this frame. `fixed`: the caller's use of the page.
+    pub(super) fn publish(&self, frame: u32, fixed: Option<Access>) {
+        let used = fixed.map_or(0, |access| PIN | access.marks());
         self.0.store(u64::from(frame) << FRAME | RESIDENT | used, Release);
     }
 
@@ -285,7 +307,7 @@ mod tests {
     /// A page in frame 7.
     fn resident() -> PageState {
         let page = PageState::default();
-        assert_eq!((page.fix(false), page.claim()), (Fix::Absent, Claim::Read));
+        assert_eq!((page.fix(Access::Read), page.claim()), (Fix::Absent, Claim::Read));
         page.publish(7, None);
         page
     }
@@ -293,14 +315,14 @@ mod tests {
     #[test]
     fn a_page_in_use_stays_in_its_frame() {
         let page = resident();
-        assert_eq!(page.fix(false), Fix::Fixed { dirtied: false });
+        assert_eq!(page.fix(Access::Read), Fix::Fixed { dirtied: false });
         assert_eq!(page.choose(7), None);
         page.release();
         assert_eq!(page.choose(8), None, "the page is in another frame");
         assert_eq!(page.choose(7), Some(CLEAN));
-        assert_eq!((page.fix(false), page.claim()), (Fix::Busy, Claim::Taken));
+        assert_eq!((page.fix(Access::Read), page.claim()), (Fix::Busy, Claim::Taken));
         page.unchoose(8);
-        assert_eq!(page.fix(false), Fix::Busy);
+        assert_eq!(page.fix(Access::Read), Fix::Busy);
         page.unchoose(7);
         assert!(page.take_accessed(7) && !page.take_accessed(7));
     }
@@ -308,15 +330,15 @@ mod tests {
     #[test]
     fn a_dirty_page_does_not_leave_before_it_is_written() {
         let page = resident();
-        assert_eq!(page.fix(true), Fix::Fixed { dirtied: true });
-        assert_eq!(page.fix(true), Fix::Fixed { dirtied: false });
+        assert_eq!(page.fix(Access::Store), Fix::Fixed { dirtied: true });
+        assert_eq!(page.fix(Access::Store), Fix::Fixed { dirtied: false });
         page.release();
         page.release();
         assert_eq!(page.choose(7), Some(Chosen { dirty: true, writeback: false }));
         assert_eq!(page.unmap(7), UnmapResult::Dirty);
         page.lock_chosen(7).unwrap().not_written();
         assert!(page.has_failed() && page.is_dirty());
-        page.lock_chosen(7).unwrap().written(true);
+        page.lock_chosen(7).unwrap().written(Writer::Reclaim);
         assert!(!page.has_failed());
         assert_eq!(page.unmap(7), UnmapResult::Unmapped);
     }
@@ -325,7 +347,7 @@ mod tests {
     fn nothing_is_done_to_a_page_that_is_in_use_or_not_chosen() {
         let page = resident();
         for chosen in [false, true] {
-            assert_eq!(page.fix(true), Fix::Fixed { dirtied: !chosen });
+            assert_eq!(page.fix(Access::Store), Fix::Fixed { dirtied: !chosen });
             assert_eq!(page.choose(7), None);
             page.unchoose(7);
             assert_eq!(page.unmap(7), UnmapResult::Refused);
@@ -342,16 +364,16 @@ mod tests {
     #[test]
     fn a_page_that_is_being_written_stays_locked_whatever_reclaim_says() {
         let page = resident();
-        assert_eq!(page.fix(true), Fix::Fixed { dirtied: true });
+        assert_eq!(page.fix(Access::Store), Fix::Fixed { dirtied: true });
         page.release();
         page.choose(7).unwrap();
         let lock = page.lock_chosen(7).unwrap();
         page.unchoose(7);
-        assert_eq!((page.fix(true), page.choose(7)), (Fix::Busy, None));
+        assert_eq!((page.fix(Access::Store), page.choose(7)), (Fix::Busy, None));
         assert_eq!(page.unmap(7), UnmapResult::Refused);
-        lock.written(false);
+        lock.written(Writer::Sync);
         drop(lock);
-        assert_eq!(page.fix(false), Fix::Fixed { dirtied: false });
+        assert_eq!(page.fix(Access::Read), Fix::Fixed { dirtied: false });
     }
 
     #[test]
@@ -359,14 +381,14 @@ mod tests {
         let page = resident();
         page.choose(7).unwrap();
         assert_eq!(page.unmap(7), UnmapResult::Unmapped);
-        assert_eq!((page.fix(false), page.claim()), (Fix::Absent, Claim::Rescue));
+        assert_eq!((page.fix(Access::Read), page.claim()), (Fix::Absent, Claim::Rescue));
         assert!(!page.begin_eviction(), "the page was rescued");
-        page.publish(u32::MAX, Some(false));
+        page.publish(u32::MAX, Some(Access::Read));
         page.release();
         page.choose(u32::MAX).unwrap();
         assert_eq!(page.unmap(u32::MAX), UnmapResult::Unmapped);
         assert!(page.begin_eviction());
-        assert_eq!((page.fix(false), page.claim()), (Fix::Busy, Claim::Taken));
+        assert_eq!((page.fix(Access::Read), page.claim()), (Fix::Busy, Claim::Taken));
         assert!(page.is_evicting() && !page.begin_eviction());
         page.end_eviction();
         assert_eq!(page.claim(), Claim::Read);

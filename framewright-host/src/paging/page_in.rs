@@ -14,7 +14,7 @@ use framewright::{
 use super::{
     FileId, PagerCpu, PagingError,
     cache::{PageCache, PageId, Slot},
-    page::Claim,
+    page::{Access, Claim},
     stats::count,
 };
 
@@ -41,10 +41,10 @@ impl<'b, 's, 'm> PageIn<'b, 's, 'm> {
 
     /// Reads the page and fixes it. Also reads the missing pages after it, up to the end of its
     /// read-ahead window.
-    pub(super) fn run(mut self, stores: bool, rescued: bool) -> Result<(), PagingError> {
+    pub(super) fn run(mut self, access: Access, rescued: bool) -> Result<(), PagingError> {
         let (cache, page) = (self.cache(), self.pages.start);
         count(&cache.counters.misses, 1);
-        count(&cache.counters.dirtied, stores.into());
+        count(&cache.counters.dirtied, (access == Access::Store).into());
         self.pager_cpu.pager.reclaim().tick(self.pager_cpu.token.cpu());
         // Without a frame, the memory of the page is freed. That includes a rescued page, because
         // it is on no list of unmapped pages any more.
@@ -57,7 +57,7 @@ impl<'b, 's, 'm> PageIn<'b, 's, 'm> {
             self.fill().map_err(|reason| PagingError::Unreadable { page, reason })?;
         }
         while let Some(block) = self.pager_cpu.frames.pop_front() {
-            self.publish(page + self.visible, block, (self.visible == 0).then_some(stores));
+            self.publish(page + self.visible, block, (self.visible == 0).then_some(access));
             self.visible += 1;
         }
         Ok(())
@@ -117,7 +117,7 @@ impl<'b, 's, 'm> PageIn<'b, 's, 'm> {
     }
 
     /// Makes a claimed page visible after its contents are in memory.
-    fn publish(&self, page: u32, block: Block<'m>, fixed: Option<bool>) {
+    fn publish(&self, page: u32, block: Block<'m>, fixed: Option<Access>) {
         let (cache, id) = (self.cache(), PageId { file: self.file, page });
         let number = cache.number(block.pfn()).expect("a frame of the machine");
         let shadow = cache.take_shadow(id);

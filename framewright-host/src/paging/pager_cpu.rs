@@ -7,7 +7,7 @@ use framewright::{Block, CpuToken, Request, platform::Wait};
 use super::{
     FileId, PageCache, Pager, PagingError, Reading, Writing,
     cache::PageId,
-    page::{Claim, Fix, PINS_MAX, PageLock, PageState},
+    page::{Access, Claim, Fix, PINS_MAX, PageLock, PageState, Writer},
     page_in::PageIn,
     stats::count,
 };
@@ -57,7 +57,7 @@ impl<'s, 'm> PagerCpu<'s, 'm> {
     #[inline]
     pub fn read(&mut self, file: FileId, page: u32) -> Result<Reading<'s>, PagingError> {
         let id = self.id(file, page)?;
-        self.fix(id, false)?;
+        self.fix(id, Access::Read)?;
         Ok(Reading::new(self.pager.cache, id))
     }
 
@@ -69,7 +69,7 @@ impl<'s, 'm> PagerCpu<'s, 'm> {
     #[inline]
     pub fn write(&mut self, file: FileId, page: u32) -> Result<Writing<'s>, PagingError> {
         let id = self.id(file, page)?;
-        self.fix(id, true)?;
+        self.fix(id, Access::Store)?;
         Ok(Writing::new(self.pager.cache, id))
     }
 
@@ -96,7 +96,7 @@ impl<'s, 'm> PagerCpu<'s, 'm> {
                     *pages += 1;
                 }
                 Dirty::Locked(lock) => {
-                    if let Err(reason) = cache.write(id, &lock, false) {
+                    if let Err(reason) = cache.write(id, &lock, Writer::Sync) {
                         let (pages, _, _) = failed.get_or_insert((0, id.page, reason));
                         *pages += 1;
                     }
@@ -174,25 +174,25 @@ impl<'s, 'm> PagerCpu<'s, 'm> {
 
     /// Fixes a page. Reads it first if it is missing.
     #[inline]
-    fn fix(&mut self, id: PageId, stores: bool) -> Result<(), PagingError> {
-        match self.pager.cache.page(id).state.fix(stores) {
+    fn fix(&mut self, id: PageId, access: Access) -> Result<(), PagingError> {
+        match self.pager.cache.page(id).state.fix(access) {
             Fix::Fixed { dirtied } => {
                 if dirtied {
                     count(&self.pager.cache.counters.dirtied, 1);
                 }
                 Ok(())
             }
-            Fix::Busy | Fix::Absent | Fix::TooMany => self.fix_slowly(id, stores),
+            Fix::Busy | Fix::Absent | Fix::TooMany => self.fix_slowly(id, access),
         }
     }
 
     #[cold]
-    fn fix_slowly(&mut self, id: PageId, stores: bool) -> Result<(), PagingError> {
+    fn fix_slowly(&mut self, id: PageId, access: Access) -> Result<(), PagingError> {
         let cache = self.pager.cache;
         let state = &cache.page(id).state;
         let mut spins = 0;
         loop {
-            match state.fix(stores) {
+            match state.fix(access) {
                 Fix::Fixed { dirtied } => {
                     count(&cache.counters.dirtied, dirtied.into());
                     return Ok(());
@@ -201,7 +201,7 @@ impl<'s, 'm> PagerCpu<'s, 'm> {
                     Claim::Taken => {}
                     claim => {
                         let rescued = claim == Claim::Rescue;
-                        return PageIn::new(self, id).run(stores, rescued);
+                        return PageIn::new(self, id).run(access, rescued);
                     }
                 },
                 Fix::Busy => {}

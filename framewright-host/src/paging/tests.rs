@@ -184,7 +184,7 @@ fn a_panic_while_pages_are_read_leaves_none_of_them_locked() {
         assert!(read.is_err(), "the panic is passed on");
         for page in 0..64 {
             let state = &pager.cache.page(cache::PageId { file, page }).state;
-            assert_eq!(state.fix(false), page::Fix::Absent, "page {page}");
+            assert_eq!(state.fix(page::Access::Read), page::Fix::Absent, "page {page}");
         }
         store.reads.store(false, SeqCst);
         assert_eq!(pager_cpu.read(file, 3).unwrap().word(0), 0x0303_0303_0303_0303);
@@ -201,7 +201,10 @@ fn a_panic_while_a_page_is_synced_leaves_it_dirty_and_unlocked() {
         store.writes.store(true, SeqCst);
         assert!(catch_unwind(AssertUnwindSafe(|| pager_cpu.sync(file))).is_err());
         let page = cache::PageId { file, page: 3 };
-        assert_eq!(pager.cache.page(page).state.fix(false), page::Fix::Fixed { dirtied: false });
+        assert_eq!(
+            pager.cache.page(page).state.fix(page::Access::Read),
+            page::Fix::Fixed { dirtied: false }
+        );
         pager.cache.page(page).state.release();
         assert_eq!((pager.cache.dirty(file), pager.cache.failed(file)), (1, 1));
     });
@@ -222,7 +225,10 @@ fn a_panic_while_reclaim_writes_is_a_failure_there_and_a_panic_in_the_end() {
         }
         assert!(pager.cache.stats().write_failed > 0, "a write was tried");
         let page = cache::PageId { file, page: 3 };
-        assert_eq!(pager.cache.page(page).state.fix(false), page::Fix::Fixed { dirtied: false });
+        assert_eq!(
+            pager.cache.page(page).state.fix(page::Access::Read),
+            page::Fix::Fixed { dirtied: false }
+        );
         pager.cache.page(page).state.release();
         assert_eq!((pager.cache.dirty(file), pager.cache.failed(file)), (1, 1));
     });

@@ -310,9 +310,9 @@ impl<'a, 'm, P: Platform> CpuToken<'a, 'm, P> {
         Err(frame)
     }
 
-    /// Frees a block that does not go to the list of single movable frames of the first zone,
-    /// because that list is full or because the block belongs to another list. `frame` counts from
-    /// the first zone's base.
+    /// Frees a block that the list of single movable frames of the first zone cannot accept: that
+    /// list is full, or the block belongs to another list. `frame` counts from the first zone's
+    /// base.
     #[inline(never)]
     fn free_to_other_list(&mut self, frame: u32, order: Order) -> Option<FreeError> {
         let platform = self.memory().platform();
@@ -347,9 +347,8 @@ impl<'a, 'm, P: Platform> CpuToken<'a, 'm, P> {
         refusals.first.map(|(_, _, why)| why.into())
     }
 
-    /// The frame with a number that counts from the first zone's base. Frames of other zones have
-    /// such numbers, too, modulo 2^32. They are unique because a memory spans fewer frames than
-    /// that.
+    /// The frame with a number relative to the first zone's base. Frames of other zones have such
+    /// numbers, too, modulo 2^32. They are unique because a memory spans fewer frames than that.
     fn pfn_of(&self, frame: u32) -> Pfn {
         let start = self.memory().start();
         let from_start = (self.claim.local_zone().base - start.get()) as u32;

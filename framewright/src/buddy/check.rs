@@ -89,8 +89,8 @@ impl Buddy<'_> {
             }
             let of = self.type_of(index);
             counts.pageblocks[of as usize] += 1;
-            // Wholly free pageblocks of types that may share a block are counted with the blocks
-            // that they form.
+            // If types may share a block, their wholly free pageblocks are counted as part of the
+            // blocks that they form.
             let whole = block.is_free() && of.mixes();
             if whole || self.lists.gigablocks.is_folded(index) {
                 continue;
@@ -154,8 +154,7 @@ impl Buddy<'_> {
         self.lists.gigablocks.check()
     }
 
-    /// Checks that a pageblock is in exactly the sets that it belongs to. `whole` tells whether it
-    /// is wholly free.
+    /// Checks that a pageblock is in exactly its sets. `whole` tells whether it is wholly free.
     fn check_whole(
         &self,
         index: u32,

@@ -3,7 +3,7 @@
 //! The map and header of a pageblock that is one block, free or allocated, carry no information. So
 //! allocating and freeing such a pageblock only moves bits between words of its gigablock, for up
 //! to 64 neighbours at once. Map and header stay those of a free pageblock. If its folded bit is
-//! set, the pageblock is allocated, whatever its map and header say. Before it is allocated in
+//! set, the pageblock is allocated, and its map and header are not valid. Before it is allocated in
 //! smaller blocks it is *unfolded*: its map and header are written.
 
 use super::{

@@ -49,8 +49,8 @@ impl<'m> Gigablocks<'m> {
             + LARGE_ORDERS * NumberSet::words(gigablocks)
     }
 
-    /// Gigablocks without free pageblocks. The lengths of `blocks` and of `words`, which are
-    /// zeroes, are those that the zone needs.
+    /// Gigablocks without free pageblocks. `blocks` and `words` must be zeroes, and must have the
+    /// lengths for this zone.
     pub(super) fn new(base: Pfn, blocks: &'m mut [Gigablock], words: &'m mut [u64]) -> Self {
         let count = blocks.len();
         let mut words = words;
@@ -282,8 +282,8 @@ impl<'m> Gigablocks<'m> {
         }
     }
 
-    /// Splits the allocated block that pageblock `index` continues, so that a block starts at that
-    /// pageblock.
+    /// Splits the allocated block that contains pageblock `index`, so that a block starts at
+    /// `index`.
     pub(super) fn part(&mut self, index: u32) {
         let place = self.place(index);
         self.leaf_mut(place / 64).tails &= !(1 << (place % 64));

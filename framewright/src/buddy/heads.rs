@@ -58,9 +58,9 @@ impl Heads {
         (0..WORDS).all(|i| self.word(i) == u64::from(i == 0))
     }
 
-    /// Whether frame `at` of the pageblock is certainly a block of order 0: a block starts there,
-    /// and none of a higher order can, because the frame is odd, or because the next frame starts
-    /// another block. Lockless. If `false`, decide under the zone lock.
+    /// Whether frame `at` of the pageblock is certainly a block of order 0. A block starts there,
+    /// and it cannot have a higher order, because the frame is odd, or because the next frame
+    /// starts another block. Lockless. If `false`, decide under the zone lock.
     #[inline(always)]
     pub(crate) fn confirms_frame(&self, at: usize) -> bool {
         let word = self.word(at % PAGEBLOCK_FRAMES / 64) >> (at % 64);

@@ -29,7 +29,7 @@ impl Buddy<'_> {
         self.isolate_pinned(index)
     }
 
-    /// Isolates pageblock `index`, whatever its contents.
+    /// Isolates pageblock `index`, independent of its contents.
     pub(crate) fn isolate_pinned(&mut self, index: u32) -> Result<(), IsolationRefused> {
         let from = self.type_of(index);
         if from == MigrateType::Isolate {

@@ -58,7 +58,7 @@ impl Levels {
         self.whole = whole(&self.words);
     }
 
-    /// Of the words with a free block of `order` (at most 5), one whose largest free block is smallest.
+    /// The word with the smallest largest free block among the words with a free block of `order` (at most 5).
     pub(super) fn best_word(&self, order: u8) -> Option<usize> {
         (0..WORDS).filter(|&i| self.words[i] > order).min_by_key(|&i| self.words[i])
     }

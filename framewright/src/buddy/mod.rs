@@ -17,9 +17,9 @@
 //! and read without it as hints: the free path selects a list by the type, and the buddy reads the
 //! type again.
 //!
-//! Invariants: header and map of a pageblock agree; a pageblock is on the list that its header names,
-//! or on none if it has no free frame or is isolated; free frames of isolated pageblocks are not
-//! counted as free. `Buddy::check` tests them.
+//! Invariants: header and map of a pageblock agree. A pageblock is on the list that its header names, or on no list if
+//! it has no free frame or is isolated. Free frames of isolated pageblocks are not counted as free. `Buddy::check`
+//! tests them.
 
 mod bundle;
 mod check;
@@ -251,7 +251,7 @@ impl<'m> Buddy<'m> {
             self.count_reserved(from, to);
         }
         if self.lists.gigablocks.is_folded(index) {
-            // The pageblock is folded: none of its frames is free, whatever its header says.
+            // The pageblock is folded, so none of its frames is free, and its header is not valid.
             self.set_type(index, to);
             return;
         }

@@ -46,7 +46,7 @@ pub(crate) struct Pageblock {
     pub(super) present: u16,
     /// The levels of the map.
     pub(super) levels: Levels,
-    /// The class of the list that the pageblock is on: 4 x order + quartile, or [`UNLISTED`].
+    /// The class of the pageblock's list: 4 x order + quartile, or [`UNLISTED`].
     pub(super) class: u8,
     /// The type that the pageblock returns to when its isolation ends.
     pub(super) type_before_isolation: u8,

@@ -262,8 +262,8 @@ impl Buddy<'_> {
     }
 }
 
-/// The class with this rank in the order in which classes are searched for sources: emptiest
-/// quartile first, largest free block first.
+/// The class with this rank in the search for sources. The emptiest quartile is first, and within
+/// it the largest free block.
 pub(super) fn class_of(rank: u8) -> u8 {
     let (quartile, order) = (rank / PAGEBLOCK_ORDER, rank % PAGEBLOCK_ORDER);
     (PAGEBLOCK_ORDER - 1 - order) * QUARTILES + QUARTILES - 1 - quartile

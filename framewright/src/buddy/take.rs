@@ -150,7 +150,8 @@ impl Buddy<'_> {
         }
     }
 
-    /// Reports that a batch takes from a pageblock, which was found through the head of its list.
+    /// Reports that a batch takes from a pageblock. The batch found it through the head of its
+    /// list.
     pub(super) fn probe_visit(&self, index: u32, of: MigrateType, watch: impl Watch) {
         if !watch.listens() {
             return;

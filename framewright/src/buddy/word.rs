@@ -1,7 +1,7 @@
 //! Arithmetic on one word of a free map: 64 frames, one bit each, 1 = free.
 //!
-//! A set of free frames determines its decomposition into maximal aligned blocks, so no block is split or merged
-//! explicitly: allocating clears bits, freeing sets them, and the free blocks are read off the word.
+//! A set of free frames has only one decomposition into maximal aligned blocks. So no block is split or merged
+//! explicitly: allocating clears bits, freeing sets bits, and the bits determine the free blocks.
 
 /// The largest order that fits in one word.
 pub(super) const WORD_ORDER: u8 = 6;

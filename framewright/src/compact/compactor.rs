@@ -42,7 +42,7 @@ pub struct Compactor<'c, 'm, P: Platform> {
     work: Workspace<'c>,
 }
 
-/// A zone that is being compacted, as seen from the CPU that compacts it.
+/// A zone during compaction, from the perspective of the compacting CPU.
 pub(super) struct ZoneContext<'s, 'm, P: Platform> {
     pub(super) id: ZoneId,
     pub(super) on_cpu: ZoneOnCpu<'s, 'm, P>,

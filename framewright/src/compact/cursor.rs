@@ -64,8 +64,8 @@ impl Source {
 }
 
 /// The sources that a call starts with. The iterator removes them one by one, so sources that the
-/// call does not reach stay for the next call. Sources that the call adds stay, too, because they
-/// are stored in slots that the iterator has passed.
+/// call does not reach stay for the next call. Sources that the call adds also stay, because the
+/// iterator has already passed their slots.
 #[derive(Debug)]
 pub(super) struct PartlyEmptied<'q>(core::slice::Iter<'q, AtomicU32>);
 
@@ -239,7 +239,7 @@ impl SearchCursor {
             progress.end_kind();
         }
         self.set_progress(progress);
-        self.skip_hint_resets.reset(Order::PAGEBLOCK, true);
+        self.skip_hint_resets.reset(Order::PAGEBLOCK);
     }
 }
 

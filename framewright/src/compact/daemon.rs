@@ -101,7 +101,7 @@ impl<'c, 'm, P: Platform> Compactor<'c, 'm, P> {
                 Outcome::Success => {
                     formed = true;
                     ctx.succeed(order);
-                    ctx.hints.background.reset(order, true);
+                    ctx.hints.background.reset(order);
                 }
                 Outcome::Complete | Outcome::PartialSkipped => {
                     memory.drain_every_cpu(id);
@@ -135,7 +135,7 @@ impl<'c, 'm, P: Platform> Compactor<'c, 'm, P> {
         self.run(ctx, Goal::for_huge_reserve(), None);
         let formed = zone.has_formed_huge_reserve(platform);
         if formed {
-            deferral.reset(Order::PAGEBLOCK, true);
+            deferral.reset(Order::PAGEBLOCK);
         } else {
             deferral.defer(Order::PAGEBLOCK);
         }

@@ -55,13 +55,16 @@ impl Deferral {
             && self.considered.load(Ordering::Relaxed) < 1 << self.shift()
     }
 
-    /// Records that a block of `order` has formed: orders up to this one are no longer deferred. If the request has got
-    /// the block (`proven`), the next deferral starts with the shortest length.
-    pub(crate) fn reset(&self, order: Order, proven: bool) {
-        if proven {
-            self.considered.store(0, Ordering::Relaxed);
-            self.shift.store(0, Ordering::Relaxed);
-        }
+    /// Records that a request has got a block of `order`: orders up to this one are no longer
+    /// deferred, and the next deferral starts with the shortest length.
+    pub(crate) fn reset(&self, order: Order) {
+        self.considered.store(0, Ordering::Relaxed);
+        self.shift.store(0, Ordering::Relaxed);
+        self.end_up_to(order);
+    }
+
+    /// Records that a block of `order` has formed: orders up to this one are no longer deferred.
+    pub(crate) fn end_up_to(&self, order: Order) {
         let order = u32::from(order.get());
         if self.failed() != NONE && order >= self.failed() {
             self.failed.store(order + 1, Ordering::Relaxed);
@@ -76,8 +79,8 @@ impl Deferral {
             && self.considered.load(Ordering::Relaxed) >= 1 << MAX_SHIFT
     }
 
-    /// For trace events: the lowest order that failed, the attempts since then, and the number of
-    /// attempts of which the last one runs.
+    /// For trace events: the lowest failed order, the attempts since then, and the length of a
+    /// deferral in attempts.
     pub(super) fn numbers(&self) -> (u32, u32, u32) {
         let failed = if self.failed() == NONE { 0 } else { self.failed() };
         (failed, self.considered.load(Ordering::Relaxed), 1 << self.shift())
@@ -121,10 +124,10 @@ mod tests {
         let order = |number| Order::new(number).unwrap();
         deferral.defer(order(5));
         assert!(!deferral.refuses(order(4)) && deferral.refuses(order(5)));
-        deferral.reset(order(5), false);
+        deferral.end_up_to(order(5));
         assert!(!deferral.refuses(order(5)), "order 5 forms");
         deferral.defer(order(6));
-        deferral.reset(order(6), true);
+        deferral.reset(order(6));
         assert!(!deferral.refuses(order(9)));
     }
 }

@@ -1,6 +1,8 @@
 //! Empties a range of frames of a zone by moving its pages to other frames. The pageblocks of the
 //! range are isolated, so that its free frames stay free.
 
+use core::ops::Range;
+
 use super::{Compactor, compactor::ZoneContext};
 use crate::{
     buddy::{Contents, WORDS},
@@ -18,10 +20,10 @@ const ROUNDS: u32 = 3;
 /// so a larger claim would often be useless.
 const ALL_OR_NONE_CLAIM: u32 = 32;
 
-/// Frames that are scanned for pages in the time that one page takes to move.
+/// The number of scanned frames that cost as much as one page move.
 const SCANNED_PER_MOVE: u64 = 8;
 
-/// Pages that move in the time that one flush takes.
+/// The cost of one flush, as a number of page moves.
 pub(super) const MOVES_PER_FLUSH: u64 = 16;
 
 /// Cost of moving `pages` pages in one batch, in units of one page move.
@@ -94,21 +96,21 @@ pub(super) struct EvacuationOptions {
 }
 
 impl<'c, 'm, P: Platform> Compactor<'c, 'm, P> {
-    /// Empties frames `start` to `end` as far as the mover can move their pages.
+    /// Empties some frames of the zone as far as the mover can move their pages.
     pub(super) fn evacuate(
         &mut self,
         ctx: ZoneContext<'c, 'm, P>,
-        (start, end): (u32, u32),
+        frames: Range<u32>,
         options: EvacuationOptions,
         targets: &mut dyn Targets,
     ) -> Evacuated {
         let mut state =
-            EvacuationState { ctx, start, end, options, count: 0, result: Evacuated::default() };
+            EvacuationState { ctx, frames, options, count: 0, result: Evacuated::default() };
         for _ in 0..ROUNDS {
             let before = state.result.moved;
             self.round(&mut state, targets);
             targets.finish_frees();
-            state.result.left = used_in(ctx, start, end);
+            state.result.left = used_in(ctx, &state.frames);
             if state.result.left == 0 || state.result.early_end.is_some() {
                 break;
             }
@@ -119,7 +121,7 @@ impl<'c, 'm, P: Platform> Compactor<'c, 'm, P> {
                 self.drain_to_zone(ctx, &mut state.options);
                 targets.after_drain();
                 state.result.drained_lists = true;
-                state.result.left = used_in(ctx, start, end);
+                state.result.left = used_in(ctx, &state.frames);
             } else if state.result.moved == before {
                 break;
             }
@@ -180,19 +182,19 @@ impl<'c, 'm, P: Platform> Compactor<'c, 'm, P> {
         targets: &mut dyn Targets,
     ) -> bool {
         let (mut unclaimed, mut exceeds_batch) = (0, false);
-        'all: for block in pageblocks(state.start, state.end) {
-            let (first, last) = clip(block, state.start, state.end);
+        'all: for block in pageblocks(state.frames.start, state.frames.end) {
+            let (first, last) = clip(block, state.frames.start, state.frames.end);
             let used = within(&contents(state.ctx, block).used, first, last);
             let mut at = first;
-            while let Some((from, to)) = next_run(&used, block, at) {
+            while let Some(run) = next_run(&used, block, at) {
                 if self.moves().len() == state.count {
                     exceeds_batch = check_only;
                     self.end_batch(state, check_only, targets);
                 }
                 if state.result.early_end.is_none() {
-                    let claimed = self.claim_run(state, from, to, targets);
+                    let claimed = self.claim_run(state, run.clone(), targets);
                     at = claimed.reached;
-                    unclaimed += u64::from(at - from).saturating_sub(claimed.frames);
+                    unclaimed += u64::from(at - run.start).saturating_sub(claimed.frames);
                 }
                 if state.result.early_end.is_some() || state.options.all_or_none && unclaimed > 0 {
                     break 'all;
@@ -219,15 +221,14 @@ impl<'c, 'm, P: Platform> Compactor<'c, 'm, P> {
         }
     }
 
-    /// Claims the pages in frames `from` to `to`, as many as fit, and appends them to those already
-    /// claimed.
+    /// Claims the pages in a run of frames, as many as fit, and appends them to the claimed pages.
     fn claim_run(
         &mut self,
         state: &mut EvacuationState<'c, 'm, P>,
-        from: u32,
-        to: u32,
+        run: Range<u32>,
         targets: &mut dyn Targets,
     ) -> ClaimedRun {
+        let Range { start: from, end: to } = run;
         let mover = self.mover();
         let stop = if state.options.all_or_none { to.min(from + ALL_OR_NONE_CLAIM) } else { to };
         let range = range(state.ctx, from, stop);
@@ -304,8 +305,7 @@ impl<'c, 'm, P: Platform> Compactor<'c, 'm, P> {
 /// State of emptying one range.
 struct EvacuationState<'s, 'm, P: Platform> {
     ctx: ZoneContext<'s, 'm, P>,
-    start: u32,
-    end: u32,
+    frames: Range<u32>,
     options: EvacuationOptions,
     /// Number of pages that are claimed.
     count: usize,
@@ -326,14 +326,14 @@ pub(super) fn contents<P: Platform>(ctx: ZoneContext<'_, '_, P>, block: u32) -> 
     ctx.on_cpu.zone.contents(ctx.on_cpu.platform, block)
 }
 
-/// Number of allocated frames from `start` to `end`.
-pub(super) fn used_in<P: Platform>(ctx: ZoneContext<'_, '_, P>, start: u32, end: u32) -> u64 {
+/// The number of allocated frames among `frames`.
+pub(super) fn used_in<P: Platform>(ctx: ZoneContext<'_, '_, P>, frames: &Range<u32>) -> u64 {
     let used = |block| {
-        let (first, last) = clip(block, start, end);
+        let (first, last) = clip(block, frames.start, frames.end);
         let used = within(&contents(ctx, block).used, first, last);
         used.iter().map(|word| u64::from(word.count_ones())).sum::<u64>()
     };
-    pageblocks(start, end).map(used).sum()
+    pageblocks(frames.start, frames.end).map(used).sum()
 }
 
 /// The physical range of frames `from` to `to` of a zone.
@@ -359,11 +359,11 @@ pub(super) fn within(map: &[u64; WORDS], first: u32, last: u32) -> [u64; WORDS] 
 
 /// The first run of set bits at or after frame `at` in the map of pageblock `block`, as frames of
 /// the zone.
-pub(super) fn next_run(map: &[u64; WORDS], block: u32, at: u32) -> Option<(u32, u32)> {
+pub(super) fn next_run(map: &[u64; WORDS], block: u32, at: u32) -> Option<Range<u32>> {
     let first = block << PAGEBLOCK_ORDER;
     let from = find(map, at.checked_sub(first)?, true)?;
     let to = find(map, from, false).unwrap_or(PAGEBLOCK_FRAMES as u32);
-    Some((first + from, first + to))
+    Some(first + from..first + to)
 }
 
 /// The first bit at or after `from` that equals `set`.
@@ -393,10 +393,10 @@ mod tests {
         let mut at = 512;
         let mut runs = std::vec::Vec::new();
         while let Some(run) = next_run(&map, 1, at) {
+            at = run.end;
             runs.push(run);
-            at = run.1;
         }
-        assert_eq!(runs, [(513, 515), (516, 517), (639, 642), (1023, 1024)]);
+        assert_eq!(runs, [513..515, 516..517, 639..642, 1023..1024]);
     }
 
     #[test]

@@ -4,8 +4,11 @@
 //! Pages move only into pageblocks that are at least as full as their own. So the free frames of a zone are never
 //! spread again, and compaction always makes progress. Pageblocks with unmovable frames are an exception: they will not
 //! become free as a whole anyway, so they receive pages however empty they are. The search for the next pageblock to
-//! empty ([`search`](super::search)) reads pageblock headers. It returns the emptiest pageblock whose frames were all
-//! requested as movable; if there is none, one that seems to contain unmovable frames; and at last a full one.
+//! empty ([`search`](super::search)) reads pageblock headers. It prefers the emptiest pageblock whose frames were all
+//! requested as movable. If there is none, it returns a pageblock that seems to contain unmovable frames, and at last a
+//! full pageblock.
+
+use core::ops::Range;
 
 use super::{
     Caller, Compactor, Goal, Outcome,
@@ -137,7 +140,7 @@ impl<'c, 'm, P: Platform> Compactor<'c, 'm, P> {
         ctx.has_formed(goal)
     }
 
-    /// Empties the frames that a block of the goal's order takes, unless that exceeds the budget.
+    /// Empties the frames for a block of the goal's order, unless that exceeds the budget.
     fn empty(
         &mut self,
         ctx: ZoneContext<'c, 'm, P>,
@@ -158,22 +161,22 @@ impl<'c, 'm, P: Platform> Compactor<'c, 'm, P> {
         let mut before = contents(ctx, source);
         let block = if order < Order::PAGEBLOCK { freest_part(&before.map, order) } else { 0 };
         let start = first + block;
-        let stop = start + order.frames() as u32;
-        if work_of(used_in(ctx, start, stop)) > options.budget && !options.may_be_partial {
+        let frames = start..start + order.frames() as u32;
+        if work_of(used_in(ctx, &frames)) > options.budget && !options.may_be_partial {
             return Emptied::untried(Outcome::Contended, false);
         }
         let mut drained = false;
         let mut target_frames = match order > Order::PAGEBLOCK {
             true => TargetFrames::in_zone(ctx.on_cpu),
             false => {
-                let at = (start, stop);
-                if !self.check_targets(ctx, source, at, &mut before, &mut options, &mut drained) {
+                let held = &mut before;
+                if !self.check_targets(ctx, source, &frames, held, &mut options, &mut drained) {
                     return Emptied::untried(Outcome::PartialSkipped, drained);
                 }
                 TargetFrames::for_source(ctx.on_cpu, source, &before)
             }
         };
-        let result = self.evacuate(ctx, (start, stop), options, &mut target_frames);
+        let result = self.evacuate(ctx, frames, options, &mut target_frames);
         ctx.hints.counters.compact_isolated.add(target_frames.taken);
         ctx.count_headers(target_frames.looked_at);
         drop(target_frames);
@@ -201,20 +204,20 @@ impl<'c, 'm, P: Platform> Compactor<'c, 'm, P> {
         emptied(Outcome::Success)
     }
 
-    /// Whether there may be targets for the pages in frames `start` to `stop` of a pageblock with contents `held`. Free
+    /// Whether there may be targets for the pages in `frames` of a pageblock with contents `held`. Free
     /// frames on CPU lists, in the depot and in deferred groups look allocated; they become targets when they are
     /// returned to the zone. This is done once, if there are too few targets without these frames.
     fn check_targets(
         &self,
         ctx: ZoneContext<'c, 'm, P>,
         source: u32,
-        (start, stop): (u32, u32),
+        frames: &Range<u32>,
         held: &mut Contents,
         options: &mut EvacuationOptions,
         drained: &mut bool,
     ) -> bool {
         let fits = |held: &Contents| {
-            let used = within(&held.used, start, stop);
+            let used = within(&held.used, frames.start, frames.end);
             self.may_have_targets(ctx, count(&used), TargetFilter::for_source(held))
         };
         if fits(held) {

@@ -7,7 +7,7 @@
 //! ([`CompactMethod`](crate::tuning::CompactMethod)); they share everything else.
 //!
 //! **By index** (the default): the header of every pageblock has the number of its free frames, and
-//! tells whether its allocated frames were requested as movable; lists sort pageblocks by fullness.
+//! tells whether its allocated frames were requested as movable. Lists sort pageblocks by fullness.
 //! The emptiest movable pageblock is isolated, its pages move into the fullest ones, and the block
 //! that forms is captured for the request before any other request can take it. Pageblocks with
 //! unmovable frames receive pages however empty they are. The method reads a few headers, and the

@@ -1,6 +1,8 @@
 //! Emptying given ranges, and memory that is to be removed. The caller waits, within
 //! [bounds](super::retries), for locks and pageblocks that others hold for a short time.
 
+use core::ops::Range;
+
 use super::{
     Compactor,
     any_zone::AnyZoneTargets,
@@ -31,7 +33,7 @@ impl<'m, P: Platform> Compactor<'_, 'm, P> {
         let (memory, mut retries) = (self.memory, RetryBudget::new());
         loop {
             let clear = &mut |zone, start, end| {
-                self.clear(zone, (start, end), true, &mut RetryBudget::new());
+                self.clear(zone, start..end, true, &mut RetryBudget::new());
             };
             match memory.alloc_range(range, migratetype, clear, in_the_way) {
                 Err(RangeError::Isolated { .. }) if retries.wait_slice(memory.platform()) => {}
@@ -55,7 +57,7 @@ impl<'m, P: Platform> Compactor<'_, 'm, P> {
         let (memory, mut retries) = (self.memory, RetryBudget::new());
         loop {
             let clear = &mut |zone, start, end| {
-                self.clear(zone, (start, end), true, &mut RetryBudget::new());
+                self.clear(zone, start..end, true, &mut RetryBudget::new());
             };
             match memory.remove_memory(range, clear, in_the_way) {
                 Err(HotplugError::Isolated { .. }) if retries.wait_slice(memory.platform()) => {}
@@ -69,13 +71,13 @@ impl<'m, P: Platform> Compactor<'_, 'm, P> {
     pub(super) fn clear(
         &mut self,
         zone: ZoneId,
-        frames: (u32, u32),
+        frames: Range<u32>,
         may_drain: bool,
         retries: &mut RetryBudget,
     ) -> Evacuated {
         let mut all = Evacuated::default();
         loop {
-            let now = self.clear_once(zone, frames, may_drain && !all.drained_lists);
+            let now = self.clear_once(zone, frames.clone(), may_drain && !all.drained_lists);
             all = all.and_then(now);
             if now.moved > 0 {
                 *retries = RetryBudget::new();
@@ -87,7 +89,7 @@ impl<'m, P: Platform> Compactor<'_, 'm, P> {
         }
     }
 
-    fn clear_once(&mut self, zone: ZoneId, frames: (u32, u32), may_drain: bool) -> Evacuated {
+    fn clear_once(&mut self, zone: ZoneId, frames: Range<u32>, may_drain: bool) -> Evacuated {
         let ctx = self.zone_context(zone);
         let mut targets = AnyZoneTargets::new(ctx.on_cpu, self.memory);
         let effort = Effort::new(MigrateMode::Sync);

@@ -5,6 +5,8 @@
 //! Isolated pageblocks are skipped, too. If they are the only obstacles in some run, the search
 //! [waits](super::retries) for them at its end.
 
+use core::ops::Range;
+
 use super::{
     Compactor,
     evacuate::{Evacuated, contents, within},
@@ -63,13 +65,14 @@ impl<'m, P: Platform> Compactor<'_, 'm, P> {
         let mut start = runs.low;
         while search.may_continue() {
             let run = runs.from(start)?;
-            let obstacle = match self.last_obstacle(id, run, search.wanted.request(), false) {
-                Some(block) => block,
-                None => match self.clear_run(id, run, search) {
-                    Ok(extent) => return Some(extent),
-                    Err(block) => block,
-                },
-            };
+            let obstacle =
+                match self.last_obstacle(id, &run, search.wanted.request(), Isolated::Obstacle) {
+                    Some(block) => block,
+                    None => match self.clear_run(id, &run, search) {
+                        Ok(extent) => return Some(extent),
+                        Err(block) => block,
+                    },
+                };
             search.waiting_may_help |=
                 self.only_isolation_blocks(id, runs, run, search.wanted.request(), obstacle);
             start = (obstacle + 1) << PAGEBLOCK_ORDER;
@@ -83,7 +86,7 @@ impl<'m, P: Platform> Compactor<'_, 'm, P> {
         &self,
         id: ZoneId,
         runs: &Runs,
-        mut run: (u32, u32),
+        mut run: Range<u32>,
         request: Request,
         block: u32,
     ) -> bool {
@@ -91,35 +94,35 @@ impl<'m, P: Platform> Compactor<'_, 'm, P> {
         if !self.zone_context(id).on_cpu.zone.has_isolated(first, end) {
             return false;
         }
-        while let Some(other) = self.last_obstacle(id, run, request, true) {
+        while let Some(other) = self.last_obstacle(id, &run, request, Isolated::WaitedFor) {
             match runs.from((other + 1) << PAGEBLOCK_ORDER) {
-                Some(next) if next.0 <= first => run = next,
+                Some(next) if next.start <= first => run = next,
                 _ => return false,
             }
         }
         true
     }
 
-    /// The last obstacle between two frames. The next run may begin after it. An obstacle is a
-    /// pageblock with unmovable frames, or one from which on the free frames of the run exceed the
-    /// free frames above the reserve. An isolated pageblock is an obstacle, too, unless the caller
-    /// `waits` for it.
+    /// The last obstacle between two frames. The next run may begin after it. A pageblock with
+    /// unmovable frames is an obstacle. So is a pageblock if the free frames of the run, from this
+    /// pageblock to the end, exceed the free frames above the reserve. `isolated` says whether
+    /// isolated pageblocks are obstacles.
     fn last_obstacle(
         &self,
         id: ZoneId,
-        (start, end): (u32, u32),
+        run: &Range<u32>,
         request: Request,
-        waits: bool,
+        isolated: Isolated,
     ) -> Option<u32> {
         let ctx = self.zone_context(id);
         let allowed = ctx.on_cpu.zone.allowed(request.last_access());
         let mut free = 0;
-        for block in pageblocks(start, end).rev() {
-            let (held, (first, last)) = (contents(ctx, block), clip(block, start, end));
+        for block in pageblocks(run.start, run.end).rev() {
+            let (held, (first, last)) = (contents(ctx, block), clip(block, run.start, run.end));
             if held.pinned > 0 {
                 return Some(block);
             }
-            if waits && ctx.on_cpu.zone.has_isolated(first, last) {
+            if isolated == Isolated::WaitedFor && ctx.on_cpu.zone.has_isolated(first, last) {
                 // The zone does not count free frames of an isolated pageblock. When the isolation
                 // ends, the zone counts these frames, and the run takes them: free memory does not
                 // change.
@@ -137,25 +140,25 @@ impl<'m, P: Platform> Compactor<'_, 'm, P> {
         None
     }
 
-    /// Empties frames `start` to `end` and takes them. If frames stay allocated, the error is the
+    /// Empties a run and allocates it. If frames stay allocated, the error is the
     /// last pageblock with such frames.
     fn clear_run(
         &mut self,
         id: ZoneId,
-        (start, end): (u32, u32),
+        run: &Range<u32>,
         search: &mut RunSearch<'_>,
     ) -> Result<Extent<'m>, u32> {
         let RunSearch { wanted, retries, moved, .. } = search;
         let (memory, base) = (self.memory, self.zone_context(id).on_cpu.zone.base());
-        let first = start >> PAGEBLOCK_ORDER;
+        let first = run.start >> PAGEBLOCK_ORDER;
         let block_of = |pfn: u64| ((pfn - base.get()) >> PAGEBLOCK_ORDER) as u32;
-        let range =
-            FrameRange::new(base.offset(start.into()), base.offset(end.into())).ok_or(first)?;
+        let range = FrameRange::new(base.offset(run.start.into()), base.offset(run.end.into()))
+            .ok_or(first)?;
         let mut last = first;
         let result = memory.alloc_range(
             range,
             wanted.request().migratetype(),
-            &mut |zone, start, end| *moved += self.clear_backwards(zone, (start, end), retries),
+            &mut |zone, start, end| *moved += self.clear_backwards(zone, start..end, retries),
             &mut |stayed| last = block_of(stayed.end().get() - 1),
         );
         result.map_err(|error| match error {
@@ -164,30 +167,35 @@ impl<'m, P: Platform> Compactor<'_, 'm, P> {
         })
     }
 
-    /// Moves the pages in frames `start` to `end`, which are isolated, to any other frames,
-    /// pageblock by pageblock from the last one down. Stops at the first pageblock that keeps
-    /// pages: the search for a run continues after it, where pageblocks are emptied already.
-    /// Returns the number of frames whose pages moved.
+    /// Moves the pages in some isolated frames to any other frames, pageblock by pageblock from the
+    /// last one down. Stops at the first pageblock that keeps pages. The search for a run continues
+    /// after it, where pageblocks are already empty. Returns the number of frames whose pages
+    /// moved.
     fn clear_backwards(
         &mut self,
         zone: ZoneId,
-        (start, end): (u32, u32),
+        frames: Range<u32>,
         retries: &mut RetryBudget,
     ) -> u64 {
         let mut all = Evacuated::default();
-        for block in pageblocks(start, end).rev() {
-            all = all.and_then(self.clear(
-                zone,
-                clip(block, start, end),
-                !all.drained_lists,
-                retries,
-            ));
+        for block in pageblocks(frames.start, frames.end).rev() {
+            let (first, last) = clip(block, frames.start, frames.end);
+            all = all.and_then(self.clear(zone, first..last, !all.drained_lists, retries));
             if all.left > 0 {
                 break;
             }
         }
         all.moved
     }
+}
+
+/// The role of isolated pageblocks in a run.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Isolated {
+    /// They are obstacles.
+    Obstacle,
+    /// The caller waits for them, so they are no obstacles.
+    WaitedFor,
 }
 
 /// The search for a run, zone by zone.
@@ -237,10 +245,10 @@ impl Runs {
     }
 
     /// The first run that begins at or after a frame.
-    fn from(&self, start: u32) -> Option<(u32, u32)> {
+    fn from(&self, start: u32) -> Option<Range<u32>> {
         let aligned = (self.base + u64::from(start)).next_multiple_of(self.align);
         let start = u32::try_from(aligned - self.base).ok()?;
         let end = start.checked_add(self.frames).filter(|&end| end <= self.high)?;
-        Some((start, end))
+        Some(start..end)
     }
 }

@@ -2,10 +2,10 @@
 //!
 //! A search reads a bounded number of headers and continues at the position where the last one stopped
 //! ([`cursor`](super::cursor)). Single pageblocks are searched on the lists, emptiest first. A pageblock that could not
-//! be emptied gets a skip hint, and is skipped until no other is left. At last full pageblocks are searched by address,
-//! but only for a request or for a whole node on demand: each costs as many moves as a pageblock has frames, and its
-//! pages can only move into pageblocks with unmovable frames. Runs of pageblocks, for larger blocks, are searched by
-//! address, too, with a cursor of their own.
+//! be emptied gets a skip hint, and is skipped until no other is left. The search for full pageblocks, by address, is
+//! last, and only for a request or for a whole node on demand. Each full pageblock costs as many moves as a pageblock
+//! has frames, and its pages can move only into pageblocks with unmovable frames. Runs of pageblocks, for larger
+//! blocks, are searched by address, too, with a cursor of their own.
 
 use super::{
     Compactor, Goal,

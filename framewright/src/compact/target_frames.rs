@@ -28,7 +28,7 @@ pub(super) struct TargetFrames<'r, 'm, P: Platform> {
     keeps_reserve: bool,
     /// Single frames that were taken in advance.
     stash: Bundles,
-    /// Frames that pages have left, which are freed in batches.
+    /// Source frames of moved pages. They are freed in batches.
     freed: Bundles,
     /// Frames that were taken.
     pub(super) taken: u64,

@@ -63,7 +63,7 @@ impl<P: Platform> ZoneContext<'_, '_, P> {
 
     /// Ends the deferral after an attempt formed a block, and traces this.
     pub(super) fn succeed(&self, order: Order) {
-        self.hints.deferral.reset(order, false);
+        self.hints.deferral.end_up_to(order);
         self.trace_deferral(DeferStep::Reset, &self.hints.deferral, order);
     }
 

@@ -43,7 +43,7 @@ impl<'c, 'm, P: Platform> CompactZones<'c, 'm, P> {
     pub(crate) fn helped(&self, pfn: Pfn, order: Order) {
         let Some((zone, _)) = self.memory.find(pfn, order) else { return };
         let hints = self.state(zone);
-        hints.deferral.reset(order, true);
+        hints.deferral.reset(order);
         #[cfg(feature = "compare")]
         hints.scan.keep_hints();
     }

@@ -145,7 +145,7 @@ impl<'m, P: Platform> MemoryCore<'m, P> {
         passed_over
     }
 
-    /// Whether blocks that leave these lists may be logged: all blocks that left them before are traced. The caller is
+    /// Whether leaving blocks of these lists may be logged: all blocks that left earlier are traced. The caller is
     /// inside the lists.
     fn may_log(&self, lists: usize) -> bool {
         let is_empty = |log: &mut DrainLog<'_>| log.is_empty();

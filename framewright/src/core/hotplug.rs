@@ -72,7 +72,7 @@ impl<'m, P: Platform> MemoryCore<'m, P> {
         Ok(())
     }
 
-    /// The zone and the frames of a range of whole pageblocks that the map names and that are absent.
+    /// The zone and the frames of a range of whole pageblocks, if the map names them and they are absent.
     fn absent_pageblocks(
         &self,
         range: FrameRange,

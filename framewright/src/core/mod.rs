@@ -51,7 +51,7 @@ pub(crate) struct MemoryCore<'m, P: Platform> {
     zonelists: Zonelists<'m>,
     /// The lists of every CPU for every zone: all CPUs for the first zone, then the next.
     lists: &'m [CpuPages<'m, P>],
-    /// For the same lists, what was drained and is not traced yet. Empty without [`Platform::TRACING`].
+    /// The drained and not yet traced blocks of the same lists. Empty without [`Platform::TRACING`].
     drain_logs: &'m [SpinLock<P, DrainLog<'m>>],
     cpus: &'m [CpuState],
     /// First frame of the lowest zone.

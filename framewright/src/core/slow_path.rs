@@ -6,8 +6,8 @@ use crate::types::{CpuId, Order, Pfn, ZoneId};
 /// The part of the states of reclaim and compaction that the slow path reads and writes. A trait,
 /// because those layers are above allocation.
 pub(crate) trait SlowPathState {
-    /// Announces that the holder of the CPU's token will reclaim, and then take the frames that
-    /// were kept ([`SlowPathState::take_kept`]).
+    /// Announces that the holder of the CPU's token will reclaim, and then take the kept frames
+    /// ([`SlowPathState::take_kept`]).
     fn keep_reclaimed(&self, cpu: CpuId);
 
     /// Returns the kept frames. The caller owns them as blocks of order 0.

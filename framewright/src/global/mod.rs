@@ -56,9 +56,9 @@ pub unsafe trait Pinning: Platform {
 ///
 /// # Safety
 ///
-/// Every frame that a memory map of this machine names as present, and not as in use, is mapped at the address that
-/// [`Mapped::address`] returns, while the program runs: readable, writable, and not used by other code. Neighbouring
-/// frames have neighbouring addresses.
+/// Every frame that is present and not in use in a memory map of this machine is mapped at the address that
+/// [`Mapped::address`] returns. While the program runs, this mapping is readable and writable, and no other code uses
+/// the frame. Neighbouring frames have neighbouring addresses.
 pub unsafe trait Mapped: Platform {
     /// The address of a frame.
     fn address(&self, pfn: Pfn) -> *mut u8;

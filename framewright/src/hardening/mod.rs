@@ -12,9 +12,9 @@
 //!   are freed and checked before they are allocated again, so a write through a stale pointer is
 //!   found and reported with frame and offset. A write beyond the end of a block into a free frame
 //!   is found as well, so free frames act as guard frames. There are no other guard frames.
-//! * **Quarantine** ([`Quarantine`]): blocks that a CPU frees wait until more blocks were freed after them, so that
-//!   their poison detects writes through stale pointers for longer. They return to the zone when memory runs short, and
-//!   with every drain of the lists of the CPU.
+//! * **Quarantine** ([`Quarantine`]): freed blocks wait until the CPU has freed more blocks, so that their poison
+//!   detects writes through stale pointers for longer. They return to the zone when memory runs short, and with every
+//!   drain of the lists of the CPU.
 //!
 //! ***The hot paths of the other levels pay nothing for these parts.** At *tracked* the lists of
 //! all CPUs are entered through the try-lock of machines without remote barriers, so every push and
@@ -24,9 +24,9 @@
 //! also has its own map of heads, as at *checked*.
 //!
 //! Invariants: a byte has the mark of a block, with its order, exactly where an allocated block
-//! starts; blocks and extents in a zone's bytes add up to the frames in use
-//! ([`Memory::check`](crate::Memory::check) tests this). Frames in quarantine have no mark and
-//! count as held by their CPU.
+//! starts; the blocks and extents in a zone's bytes have as many frames as are in use.
+//! [`Memory::check`](crate::Memory::check) tests this. Frames in quarantine have no mark and count
+//! as held by their CPU.
 
 mod quarantine;
 mod states;

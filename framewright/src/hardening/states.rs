@@ -20,7 +20,7 @@ const HEAD: u8 = 0x80;
 const POISONED: u8 = 0x40;
 /// The frame belongs to an extent, not to a block.
 const EXTENT: u8 = 0x10;
-/// The block that starts here is being split and cannot be freed until that is done.
+/// The block that starts here is being split, and cannot be freed during the split.
 const SPLITTING: u8 = 0x20;
 
 /// The states of the frames of one zone, by their numbers in it.
@@ -42,8 +42,8 @@ impl<'m> States<'m> {
         self.at(frame).store(head(order), Ordering::Release);
     }
 
-    /// Clears the mark of a block that is freed. Of racing callers only one gets `Ok`, and then
-    /// owns the frames.
+    /// Clears the mark of a block that is freed. Only one of several racing callers gets `Ok`. That
+    /// caller then owns the frames.
     pub(crate) fn disown(&self, frame: u32, order: Order) -> Result<(), Refusal> {
         self.change(frame, head(order), NONE)
     }

@@ -177,8 +177,8 @@ impl<'c> Config<'c> {
         of_memory.chain(of_cpus).map(|node| node.index() + 1).max().unwrap_or(1)
     }
 
-    /// The number of CPUs that share a node's zones: the CPUs on that node, or all CPUs if it has
-    /// none.
+    /// The number of CPUs that share a node's zones. These are the CPUs on that node, or all CPUs
+    /// if the node has none.
     pub(super) fn cpus_near(&self, node: NodeId) -> u64 {
         let near = (0..self.cpus).filter(|&cpu| self.node_of(CpuId::new(cpu)) == node).count();
         if near == 0 { u64::from(self.cpus) } else { near as u64 }

@@ -7,8 +7,8 @@ use crate::{
 };
 
 impl<P: Platform> Memory<'_, P> {
-    /// Adds absent memory that the memory map names, as free frames: whole pageblocks, or any number of frames of a
-    /// zone whose memory is added [in pieces](super::Presence::InPieces). Pieces may be added in any order; adjacent
+    /// Adds absent memory of the memory map as free frames. The range must consist of whole pageblocks, unless the
+    /// memory of its zone is added [in pieces](super::Presence::InPieces). Pieces may be added in any order; adjacent
     /// ones are joined, so that blocks form across their ends.
     ///
     /// # Errors

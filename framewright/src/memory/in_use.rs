@@ -55,9 +55,8 @@ impl<'m, P: Platform> Memory<'m, P> {
     /// Frees frames of extents, or of ranges in use from the start, in any parts. For kernels that store frame numbers.
     ///
     /// From [`Hardening::Checked`](crate::tuning::Hardening::Checked) on the call is refused, and reported through
-    /// [`Platform::corruption`], if a frame is free in the zone or part of a block of another order. *Checked* does
-    /// not detect frames on the lists of CPUs, blocks of order 0, and whole pageblocks that are one block;
-    /// *tracked* does.
+    /// [`Platform::corruption`], if a frame is free in the zone or part of a block of another order. *Checked* does not
+    /// detect frames on the lists of CPUs, blocks of order 0, or whole pageblocks that are one block; *tracked* does.
     ///
     /// # Errors
     ///
@@ -78,7 +77,7 @@ impl<'m, P: Platform> Memory<'m, P> {
         Ok(())
     }
 
-    /// Checks that frames in use from the start that nobody has taken are allocated.
+    /// Checks that untaken frames in use from the start are allocated.
     pub(super) fn check_in_use(&self) -> Result<(), Violation> {
         let is_freed = |named: &&InUse| {
             !named.handed_out.load(Ordering::Acquire)

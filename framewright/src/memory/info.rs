@@ -43,8 +43,8 @@ pub struct ZoneInfo {
     pub high: u64,
     /// The promo watermark: as far above high as high is above low.
     pub promo: u64,
-    /// The lowmem reserve: frames that a request must leave free if it could use a higher kind of
-    /// zone, by the highest kind that it could use.
+    /// The lowmem reserve: frames that a request for a higher kind of zone must leave free, by the
+    /// highest kind of the request.
     pub protection: [u64; ZoneKind::COUNT],
 }
 

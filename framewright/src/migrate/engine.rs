@@ -26,7 +26,7 @@ pub(crate) trait Targets {
     fn put_back(&mut self, pfn: Pfn, order: Order);
     /// Frees frames that a page has left, now or in `finish_frees`.
     fn free_source(&mut self, pfn: Pfn, order: Order);
-    /// Frees all frames that `free_source` was called for and that are not free yet.
+    /// Frees all frames from calls of `free_source` that are still pending.
     fn finish_frees(&mut self) {}
     /// Called after free frames of CPU lists, the depot and deferred groups were returned to the
     /// zone.
@@ -171,8 +171,8 @@ impl<P: Platform> ChunkMove<'_, '_, '_, P> {
         }
     }
 
-    /// Unmaps as many pages as possible, flushes once, copies, and remaps. Pages that are unmapped
-    /// after that are undone.
+    /// Unmaps as many pages as possible, flushes once, copies, and remaps. Later unmapped pages are
+    /// undone.
     fn batch(
         &mut self,
         chunk: &mut [Move],
@@ -188,8 +188,8 @@ impl<P: Platform> ChunkMove<'_, '_, '_, P> {
             if ready == 0 {
                 break;
             }
-            // One reservation for all pages, as far as there is space. A page without a reservation
-            // is flushed at once.
+            // Makes one reservation for as many of the pages as there is space. A page without a
+            // reservation is flushed at once.
             batch.reserve(ready as u64);
             let ready = &mut unmapped.moves[..ready];
             mover.unmap(ready, &self.effort, locking, &mut batch.unmapping());
@@ -202,8 +202,8 @@ impl<P: Platform> ChunkMove<'_, '_, '_, P> {
         remap(&mut unmapped, &self.effort, &flushed, passes);
     }
 
-    /// Takes target frames for pages that have none, and puts the pages that can be unmapped at the
-    /// front. Returns the number of these.
+    /// Takes target frames for pages without targets, and moves unmappable pages to the front.
+    /// Returns the number of these.
     fn make_ready(&mut self, moves: &mut [Move]) -> usize {
         for at in moves.iter_mut().filter(|at| at.stage() == Stage::Claimed && !at.is_refused()) {
             if self.out_of_targets {

@@ -27,7 +27,7 @@
 //!
 //! **While more than one page is locked, no lock is waited for** ([`Locking::Try`]), because two
 //! threads that wait for each other's pages would deadlock. A page that could not be locked is
-//! tried again. If the mode may wait, the last tries move the page alone, and wait for its lock
+//! tried again. If the mode may wait, the last attempts move only this page, and wait for its lock
 //! ([`Locking::Wait`]).
 //!
 //! **Undo at any point**: a guard value undoes unmapped pages when it is dropped, also if the embedder panics.

@@ -94,8 +94,8 @@ macro_rules! counters {
                 }
             }
 
-            /// The values of the counters. The fields that are no counters are left at 0; they
-            /// follow from the counters and from the nodes of CPU and zone.
+            /// The values of the counters. Fields that are not counters stay 0, because the
+            /// counters and the nodes of CPU and zone determine them.
             pub(crate) fn read(&self) -> CpuStats {
                 CpuStats {
                     $($name: self.$name.get(),)*
@@ -108,8 +108,7 @@ macro_rules! counters {
 }
 
 counters! {
-    /// Requests that preferred another node, counted at the zone that served them (vmstat
-    /// `numa_miss`).
+    /// Requests that preferred another node. The serving zone counts them (vmstat `numa_miss`).
     numa_miss,
     /// Requests served by another node than the preferred one, counted at the preferred zone
     /// (vmstat `numa_foreign`).

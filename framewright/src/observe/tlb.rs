@@ -9,9 +9,8 @@ macro_rules! counters {
         #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
         pub struct TlbStats {
             $($(#[$doc])* pub $name: u64,)*
-            /// The maximum number of frames of the whole memory that were unmapped and not flushed
-            /// at the same time: deferred frames, and frames that the batches of all CPUs had
-            /// unmapped or reserved.
+            /// The maximum number of unmapped and not flushed frames in the whole memory. These are
+            /// deferred frames, and frames that the batches of all CPUs had unmapped or reserved.
             pub unflushed_frames_max: u64,
         }
 

@@ -1,7 +1,7 @@
 //! Frees that the hot path cannot serve, and draining.
 //!
-//! Blocks leave in batches of at most 64 bundles per hold of the zone lock. They are selected
-//! before the lock is taken ([`BulkFree::SelectBeforeLock`](crate::tuning::BulkFree)).
+//! Each hold of the zone lock drains at most 64 bundles. They are selected before the lock is taken
+//! ([`BulkFree::SelectBeforeLock`](crate::tuning::BulkFree)).
 
 use super::{ListIndex, Lists, OwnedZoneOnCpu, cpu::ZoneOnCpu, depot::DrainBatch, lists::Pushed};
 use crate::{

@@ -289,8 +289,8 @@ pub(super) fn leave(leaving: &mut Bundles, bundle: Bundle) {
     debug_assert!(has_room, "a bundle would be lost");
 }
 
-/// Puts a bundle into the store. The bundle that it displaces, or blocks of it that were stored
-/// before, are appended to `leaving`. Returns the number of their frames.
+/// Puts a bundle into the store. A displaced bundle, or blocks of this bundle that were already
+/// stored, are appended to `leaving`. Returns the number of their frames.
 #[inline(always)]
 fn insert(
     store: &mut BundleStore<'_>,

@@ -16,11 +16,11 @@
 //! At [`Hardening::Paranoid`](crate::tuning::Hardening::Paranoid) the rings are closed and the
 //! store stays empty; freed blocks wait in a quarantine instead ([`paranoid`]).
 //!
-//! Access: the hot fields of [`CpuPages`] are written by the side that the owner protocol
-//! ([`owner`]) admits, and may be read by any CPU; the [`Lists`] behind them are only for that
-//! side. The owner enters with an [`Owned`], which only a claim of the CPU creates. While a side is
-//! inside, no code of the embedder runs, except the hooks of the zone lock during a drain from
-//! inside, and the hooks of a simulator.
+//! Access: only the side that the owner protocol ([`owner`]) admits writes the hot fields of
+//! [`CpuPages`]. Any CPU may read them. Only the admitted side uses the [`Lists`] behind them. The
+//! owner enters with an [`Owned`], which only a claim of the CPU creates. While a side is inside,
+//! no code of the embedder runs, except the hooks of the zone lock during a drain from inside, and
+//! the hooks of a simulator.
 //!
 //! Invariants: a frame is in one place; `held` is the number of frames on the rings, in the store
 //! and in quarantine. A ring accepts frees up to its limit. A bundle from the store or the zone may

@@ -10,8 +10,8 @@
 //! lists, because the embedder's code does it.
 //!
 //! The quarantine exists only at *paranoid*. Like the store, it is part of the lists of the CPU and
-//! follows the same protocol: its frames are *held*, drains reach it, and a block of an isolated
-//! pageblock does not enter it.
+//! follows the same protocol. Its frames are *held*, drains empty it, and blocks of isolated
+//! pageblocks do not enter it.
 
 use core::ops::Range;
 
@@ -25,8 +25,8 @@ use crate::{
 };
 
 impl<'m, P: Platform> ZoneOnCpu<'_, 'm, P> {
-    /// Records that a user gets a block that has just left the zone or a list. Reports writes to
-    /// the block while it was free.
+    /// Records that a block from the zone or a list goes to a user. Reports writes to the block
+    /// while it was free.
     #[inline]
     pub(crate) fn handed_out(&self, frame: u32, order: Order) {
         if let Some(states) = self.zone.states() {
@@ -132,8 +132,8 @@ impl<'m, P: Platform> ZoneOnCpu<'_, 'm, P> {
         }
     }
 
-    /// Reports frames that are marked as poisoned and whose contents differ from the poison. The
-    /// frames are about to be allocated as blocks of `order`.
+    /// Reports frames with the mark of poison and other contents. The frames are about to be
+    /// allocated as blocks of `order`.
     #[allow(unsafe_code)]
     fn look_for_damage(&self, states: States<'_>, frames: Range<u32>, order: Order) {
         if !self.is_paranoid() {
@@ -200,7 +200,7 @@ fn frames(frame: u32, order: Order) -> Range<u32> {
 }
 
 impl<'m> Lists<'m> {
-    /// Puts a block into quarantine and moves the blocks that it displaces to `leaving`, which is
+    /// Puts a block into quarantine, and moves the displaced blocks to `leaving`, which must be
     /// empty. Returns `false` for orders that do not enter the quarantine.
     fn quarantine_block(
         &mut self,

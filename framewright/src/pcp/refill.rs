@@ -126,9 +126,9 @@ impl<P: Platform> ZoneOnCpu<'_, '_, P> {
         Want { order, migratetype, blocks: 1, at_most: 1, visits, reserve, how, unmixed }
     }
 
-    /// Takes a batch from the zone. If the maps cannot serve the request, blocks of the depot are returned to them, one
-    /// chunk at a time, until they can: blocks of the requested type before types are mixed, all others before the
-    /// request is refused.
+    /// Takes a batch from the zone. If the maps cannot serve the request, the depot returns blocks to them, one chunk
+    /// at a time, until they can. Blocks of the requested type are returned before types are mixed, and all others
+    /// before the request is refused.
     fn take(
         &self,
         want: Want,

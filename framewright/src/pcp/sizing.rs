@@ -52,8 +52,9 @@ fn largest(tuning: &PcpTuning, managed: u64, cpus: u64) -> u64 {
     managed / cpus.min(many).max(few).max(1) / cpus.max(1)
 }
 
-/// Frames in a row after which the second high-order free drains: at least half of the maximum of
-/// one bulk free, so that a CPU that frees the blocks of another takes the lock rarely.
+/// The number of frames freed in a row after which the second high-order free drains. It is at
+/// least half of the maximum of one bulk free, so that a CPU that frees the blocks of another CPU
+/// rarely takes the lock.
 fn long_burst(batch: u32, high_min: u32, scale_max: u32) -> u32 {
     (batch + high_min / 2).max((batch << scale_max) / 2)
 }

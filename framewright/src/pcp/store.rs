@@ -1,8 +1,8 @@
 //! The store of bundles behind the rings of a CPU.
 //!
 //! The store is a table of slots. A slot is a word of the map and a mask; the word's number
-//! determines the slot. Frames of the same word meet in the same slot, in whatever order they are
-//! freed, so that blocks reach the zone in groups. If two words need the same slot, the older
+//! determines the slot. Frames of the same word meet in the same slot, in any order in which they
+//! are freed, so that blocks reach the zone in groups. If two words need the same slot, the older
 //! bundle goes to the zone. A set for each list records the slots that it occupies.
 
 use super::ListIndex;
@@ -102,8 +102,9 @@ impl<'m> BundleStore<'m> {
     }
 
     /// Adds blocks to the bundles of their words, from the first on. Stops at a block without a
-    /// bundle in the store, at a block that is in its bundle already, and at a block followed by
-    /// its neighbour, because runs are packed faster. Returns the number of added blocks.
+    /// bundle in the store, and at a block that is already in its bundle. Also stops at a block
+    /// followed by its neighbour, because packing runs is faster. Returns the number of added
+    /// blocks.
     #[inline(always)]
     pub(super) fn join(&mut self, list: ListIndex, frames: &[u32]) -> usize {
         let slots = &mut *self.slots;

@@ -1,5 +1,5 @@
-//! [`Probe`], the simulation hooks, and their types: kinds of work, cache lines, points at which a schedule may switch
-//! CPUs, and data under exclusive use.
+//! [`Probe`], the simulation hooks, and their types: kinds of work, cache lines, schedule points, and data in exclusive
+//! use.
 //!
 //! The library reports kinds and amounts of work, not times, because times depend on the machine. A
 //! simulator multiplies the count of each [`Cost`] by a measured number of instructions. It charges
@@ -154,11 +154,11 @@ pub enum Section {
     LruBatch(CpuId),
     /// The frames that wait for a flush, under their lock.
     DeferredFrees,
-    /// The log of what was drained from the lists of a CPU for a zone, under its lock. With tracing only.
+    /// The log of drained blocks from the lists of a CPU for a zone, under its lock. Only with tracing.
     DrainLog(ZoneId, CpuId),
 }
 
-/// Points at which a simulator may switch CPUs, with the rare outcomes that it may force there.
+/// Points at which a simulator may switch CPUs, and may force rare outcomes.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 #[non_exhaustive]
 pub enum Site {

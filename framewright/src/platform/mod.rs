@@ -53,15 +53,15 @@ pub enum BarrierTarget {
     All,
 }
 
-/// The condition that a waiting loop waits for, so that a machine can decide how to wait.
+/// The condition of a waiting loop. A machine can decide by it how to wait.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Wait {
     /// A lock that another CPU holds: short.
     Lock,
     /// The owner of per-CPU lists to leave them: short.
     Owner,
-    /// Free memory: long. The waiter is a request between two rounds of relief, a request that may
-    /// not fail, or a call for a given range of which other callers hold frames.
+    /// Free memory: long. The waiter is a request between two rounds of relief, a request that must
+    /// not fail, or a call for a given range in which other callers have isolated or locked pages.
     Memory,
     /// Other CPUs to flush their TLBs: as long as an interrupt.
     Flush,

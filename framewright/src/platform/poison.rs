@@ -5,8 +5,8 @@ use crate::types::Pfn;
 /// The upper half of every word. As part of an address it is one that no 64-bit machine maps.
 const MARK: u64 = 0xaaaa_aaaa << 32;
 
-/// The word that a free frame is filled with: a mark, and below it a number that differs from
-/// frame to frame, so that a copy of another free frame is noticed.
+/// The word that fills a free frame: a mark, and below it a number. The number differs between
+/// frames, so that a copy of another free frame is detected.
 #[must_use]
 pub const fn poison_word(pfn: Pfn) -> u64 {
     // A multiplicative hash (Knuth): neighbours differ in many bits, and none within 2^32

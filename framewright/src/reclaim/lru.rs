@@ -75,8 +75,8 @@ impl<'a, 'm, P: Platform> Lru<'a, 'm, P> {
     }
 
     /// Removes a page from the lists, before its frame is freed or used for something else. Returns
-    /// `false` if the page is unknown, or is isolated and may be put back. A caller that cannot
-    /// wait for that calls [`Lru::abandon`].
+    /// `false` if the page is unknown, or is isolated and may be put back. If the caller cannot
+    /// wait for that, it calls [`Lru::abandon`].
     pub fn remove(&self, pfn: Pfn) -> bool {
         let Some(page) = self.state.page(self.memory, pfn) else { return false };
         page.node.with_lists(self.platform(), |lists| match page.flags.place() {

@@ -10,12 +10,12 @@
 //! use, because that would cost time on every access. Instead, every page has one round in which it
 //! can be used again.
 //!
-//! A **pass** ([`Reclaim::direct`] for a request that needs memory, [`Kswapd::step`] in the
-//! background) scans a part of the lists, in clusters of pages that are isolated together. The
-//! module `shrink` has the phases for a cluster. The owner of the pages ([`PageOwner`], the
-//! embedder) locks them, reports which were used, unmaps the others into a flush batch, writes
-//! dirty pages, and releases clean pages without references. After *one* flush the frames are free.
-//! A page that fails a phase is put back on a list that depends on the phase.
+//! A **pass** scans a part of the lists, in clusters of pages that are isolated together.
+//! [`Reclaim::direct`] makes a pass for a request, [`Kswapd::step`] in the background. The module
+//! `shrink` has the phases for a cluster. The owner of the pages ([`PageOwner`], the embedder)
+//! locks pages and reports their uses. It unmaps unused pages into a flush batch, writes dirty
+//! pages, and releases clean pages without references. After *one* flush the frames are free. A
+//! page that fails a phase is put back on a list. The phase determines the list.
 //!
 //! ***Reclaim is bounded.** A sweep scans at most the length of each list >> priority. It is
 //! repeated at the same priority only while it reaches its target. Priorities go from 12 (a 4096th
@@ -172,7 +172,7 @@ impl<'a, 'm, P: Platform> Reclaim<'a, 'm, P> {
         page.node.resume(self.memory.platform(), &waiting);
     }
 
-    /// To be called by CPUs that are in the kernel anyway, for example for a page fault, so that
+    /// CPUs that are in the kernel anyway, for example for a page fault, should call this. Then
     /// they need not be interrupted for deferred frames. Returns whether the CPU flushed. See
     /// [`Flusher::tick`](crate::tlb::Flusher::tick).
     pub fn tick(&self, cpu: CpuId) -> bool {

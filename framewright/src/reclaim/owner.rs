@@ -156,8 +156,8 @@ pub unsafe trait PageOwner<P: Platform>: Sync {
     /// maps such a page during the write, it must ensure that the write is correct.
     fn write_out(&self, frames: &[Pfn], out: &mut [WriteOut]);
 
-    /// Releases locked pages. The steps for a page are: check that only the cache has a reference; *then* check that
-    /// the page is clean; then store the shadow in its place in the cache (for [`Lru::refault`](super::Lru::refault)
+    /// Releases locked pages. The steps for a page are: check that only the cache has a reference. *Then* check that
+    /// the page is clean. Then replace the page with the shadow in the cache (for [`Lru::refault`](super::Lru::refault)
     /// when the page is read again), and drop all other state of the page. The order matters, because the holder of a
     /// reference may have dirtied the page before it dropped the reference. Releasing a page also unlocks it.
     fn release(&self, frames: &[Pfn], shadows: &[Shadow], out: &mut [Released]);

@@ -167,7 +167,7 @@ impl<P: Platform> Reclaim<'_, '_, P> {
             flags.set(Flags::RECLAIM);
             seen.writeback += 1;
         }
-        pass.skip(1 << at, true);
+        pass.skip_active(1 << at);
     }
 
     /// Phase 4: check references.
@@ -179,13 +179,13 @@ impl<P: Platform> Reclaim<'_, '_, P> {
             match check_reference(self.flags(pass, at), reference, pass.kind) {
                 ReferenceCheck::Reclaim => {}
                 ReferenceCheck::OnlyIfClean => pass.only_clean |= bit,
-                ReferenceCheck::Activate => pass.skip(bit, true),
+                ReferenceCheck::Activate => pass.skip_active(bit),
                 ReferenceCheck::Keep if reclaims_used && !reference.contended => {
                     pass.only_clean |= bit;
                 }
                 ReferenceCheck::Keep => {
                     pass.seen.ref_keep += 1;
-                    pass.skip(bit, false);
+                    pass.skip(bit);
                 }
             }
         }
@@ -206,16 +206,16 @@ impl<P: Platform> Reclaim<'_, '_, P> {
                 }
                 Unmapped::StillMapped => {
                     pass.seen.unmap_fail += 1;
-                    pass.skip(bit, true);
+                    pass.skip_active(bit);
                 }
-                Unmapped::StoreFull => pass.skip(bit, true),
+                Unmapped::StoreFull => pass.skip_active(bit),
             }
         }
     }
 
     /// Phase 8: skip pinned pages.
     fn skip_pinned(&self, pass: &mut Pass<'_>) {
-        pass.skip(pass.left & pass.pinned, true);
+        pass.skip_active(pass.left & pass.pinned);
     }
 
     /// Phase 9: write dirty pages.
@@ -225,14 +225,14 @@ impl<P: Platform> Reclaim<'_, '_, P> {
         for at in bits(pass.left & pass.dirty) {
             let (bit, flags) = (1 << at, self.flags(pass, at));
             if pass.only_clean & bit != 0 {
-                pass.skip(bit, false);
+                pass.skip(bit);
             } else if !self.writes_itself(pass, flags) {
                 // The background writers will write the page. It is reclaimed when that is done.
                 flags.set(Flags::RECLAIM);
                 node.count(NodeStat::NrVmscanImmediateReclaim, 1);
-                pass.skip(bit, true);
+                pass.skip_active(bit);
             } else if !pass.scan.may_write {
-                pass.skip(bit, false);
+                pass.skip(bit);
             } else {
                 ready |= bit;
             }
@@ -253,7 +253,7 @@ impl<P: Platform> Reclaim<'_, '_, P> {
                 node.count(NodeStat::NrVmscanWrite, 1);
                 pass.seen.written += 1;
                 pass.written |= bit;
-                pass.skip(bit, false);
+                pass.skip(bit);
                 continue;
             }
             self.flags(pass, at).clear(Flags::RECLAIM);
@@ -265,9 +265,9 @@ impl<P: Platform> Reclaim<'_, '_, P> {
                 WriteOut::Failed(_) => {
                     node.count(NodeStat::WriteFailed, 1);
                     pass.seen.failed += 1;
-                    pass.skip(bit, true);
+                    pass.skip_active(bit);
                 }
-                WriteOut::Refused | WriteOut::Started => pass.skip(bit, true),
+                WriteOut::Refused | WriteOut::Started => pass.skip_active(bit),
             }
         }
     }
@@ -352,11 +352,14 @@ impl<P: Platform> Reclaim<'_, '_, P> {
 }
 
 impl Pass<'_> {
-    /// Removes pages from the pass: they are not reclaimed this time.
-    fn skip(&mut self, pages: Pages, activate: bool) {
+    /// Removes pages from the pass, so that they are not reclaimed this time.
+    fn skip(&mut self, pages: Pages) {
         self.left &= !pages;
-        if activate {
-            self.activate |= pages;
-        }
+    }
+
+    /// As [`Pass::skip`]. The pages become active.
+    fn skip_active(&mut self, pages: Pages) {
+        self.skip(pages);
+        self.activate |= pages;
     }
 }

@@ -38,7 +38,7 @@ impl<'m, P: Platform> LruState<'m, P> {
         self.swap.store(can, Ordering::Relaxed);
     }
 
-    /// Announces that a request on a CPU will take frames that are reclaimed from now on.
+    /// Announces that a request on a CPU will take reclaimed frames.
     pub(crate) fn keep_reclaimed(&self, platform: &P, cpu: CpuId) {
         if let Some(batch) = self.batches.get(cpu.index()) {
             batch.with_kept(platform, KeptFrames::open);

@@ -187,8 +187,8 @@ impl<P: Platform> Reclaim<'_, '_, P> {
         }
         let node = self.state.node(scan.node);
         let inactive = node.pages(kind.inactive());
-        // Requests that may write pause earlier, so that requests of callers with file-system locks
-        // can continue.
+        // Requests with permission to write pause earlier, so that requests of callers with
+        // file-system locks can continue.
         node.isolated(kind) > if scan.may_write { inactive >> 3 } else { inactive }
     }
 

@@ -65,8 +65,8 @@ pub struct Refault {
 }
 
 impl<P: Platform> Lru<'_, '_, P> {
-    /// Adds a page that was evicted before and left `shadow`, on CPU `cpu`, to the list that the
-    /// shadow decides. Otherwise as [`Lru::add`].
+    /// Adds a formerly evicted page on CPU `cpu`. Its `shadow` decides the list. Otherwise as
+    /// [`Lru::add`].
     pub fn add_refaulted(
         &self,
         cpu: crate::CpuId,

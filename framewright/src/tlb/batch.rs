@@ -44,8 +44,7 @@ pub struct BatchSlot {
 #[derive(Debug)]
 pub struct Flushed<'b>(core::marker::PhantomData<&'b mut ()>);
 
-/// Frames that were unmapped, and the flush that is due before they are freed, reused, copied or
-/// written out.
+/// Unmapped frames, and the flush that is due before they are freed, reused, copied or written out.
 ///
 /// Reclaim uses a batch in these steps:
 /// 1. Unmap: the embedder calls [`FlushBatch::add`] for every translation that it removes.
@@ -131,7 +130,7 @@ impl<'f, 'm, P: Platform> FlushBatch<'f, 'm, P> {
     }
 
     /// Reserves up to `frames` more unflushed frames, within the bound for all batches and deferred frames together.
-    /// Returns the number of reserved frames. Pages that are unmapped beyond that number are flushed one by one.
+    /// Returns the number of reserved frames. Pages beyond that number are flushed one by one.
     pub(crate) fn reserve(&mut self, frames: u64) -> u64 {
         let Flusher { tlb, .. } = self.flusher;
         if tlb.tuning.batching == FlushBatching::Off {
@@ -234,9 +233,9 @@ impl<'f, 'm, P: Platform> FlushBatch<'f, 'm, P> {
         }
     }
 
-    /// Finishes the batch: flushes it, or defers frames whose flush can be deferred. Then passes the retired frames
-    /// that no CPU has cached any more to `free`, including frames that other batches deferred. `free` owns the frames
-    /// that it receives. No lock is held during the call.
+    /// Finishes the batch: flushes it, or defers frames whose flush can be deferred. Then passes all retired frames
+    /// without cached translations to `free`, including frames that other batches deferred. `free` owns the frames that
+    /// it receives. No lock is held during the call.
     pub fn finish(&mut self, free: &mut dyn FnMut(Blocks<'_, 'm, P>)) {
         let memory = self.flusher.memory;
         self.finish_frames(&mut receiver(memory, free));
@@ -300,8 +299,8 @@ impl<'f, 'm, P: Platform> FlushBatch<'f, 'm, P> {
         self.defer_slots(|slot| slot.pending, most)
     }
 
-    /// Defers the frames of the slots that `which` selects, if the bound allows it for all of them. Returns whether
-    /// they were deferred.
+    /// Defers the frames of selected slots, if the bound allows that for all of them. `which` selects the slots.
+    /// Returns whether they were deferred.
     fn defer_slots(&self, which: fn(&BatchSlot) -> bool, most: u64) -> bool {
         let frames = self.used().iter().filter(|slot| which(slot)).map(|slot| slot.pfn);
         self.flusher.defer(&self.cpus, most, frames)

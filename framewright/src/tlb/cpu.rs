@@ -253,7 +253,7 @@ impl<P: Platform> CpuFlushes<P> {
         done.map(|_| to).map_err(Request)
     }
 
-    /// The number that a sender waits for: that of the latest request.
+    /// The number that a sender waits for: the number of the latest request.
     pub(super) fn posted(&self) -> u64 {
         let last = Request(self.request.load(Ordering::Relaxed));
         last.number() + u64::from(last.state() != IDLE)

@@ -117,7 +117,7 @@ fn loom_a_widened_request_is_served_after_it_is_written() {
             let other = Arc::clone(&model);
             thread::spawn(move || unmap(&other, page, scope))
         });
-        // An interrupt that arrives late, for a request that was served long ago.
+        // A late interrupt for a request that was served long ago.
         model.interrupt();
         unmap(&model, 2, Scope::page(0, 2));
         others.into_iter().for_each(|other| other.join().unwrap());

@@ -70,7 +70,7 @@ impl DeferredFlush {
         found == address
     }
 
-    /// Records that `cpus` may have cached entries that were removed before `epoch`.
+    /// Records that `cpus` may have cached entries whose removal was before `epoch`.
     pub(super) fn note(&self, epoch: u64, cpus: &CpuMask) {
         for (word, &cpus) in self.cpus.iter().zip(cpus.words()) {
             if word.load(Ordering::Relaxed) & cpus != cpus {

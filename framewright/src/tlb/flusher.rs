@@ -129,9 +129,9 @@ impl<'f, 'm, P: Platform> Flusher<'f, 'm, P> {
     }
 
     /// Flushes everything on this CPU if at least a quarter of [`Tlb::deferred_max`] frames are deferred and some of
-    /// these may wait for this CPU. Returns whether it flushed. To be called when this CPU is in the kernel anyway, in
-    /// a page fault or a timer tick, so that even CPUs that are never idle need not be interrupted for deferred frames.
-    /// Costs a few loads if there is nothing to do. Does nothing if a flush interrupts other CPUs
+    /// these may wait for this CPU. Returns whether it flushed. The embedder should call this when the CPU is in the
+    /// kernel anyway, in a page fault or a timer tick. Then even CPUs that are never idle need not be interrupted for
+    /// deferred frames. Costs a few loads if there is nothing to do. Does nothing if a flush interrupts other CPUs
     /// ([`Shootdown::has_local_flush`]).
     pub fn tick(&self) -> bool {
         let Tlb { published, tuning, .. } = self.tlb;

@@ -63,10 +63,9 @@ impl Scope {
 ///
 /// * An address space has a *generation*. Code that removes or restricts a translation changes the
 ///   page table, then advances the generation with a full barrier, and only then reads which CPUs
-///   have the address space loaded. A CPU that loads the address space first publishes the load,
-///   with a full barrier, and then compares the generation with the last one for which it has
-///   flushed. If the generation is newer, the CPU flushes. So at least one of the two sides sees
-///   the other.
+///   have the address space loaded. A CPU that loads the address space first publishes the load
+///   with a full barrier. Then it compares the generation with that of its last flush. If the
+///   generation is newer, the CPU flushes. So at least one of the two sides sees the other.
 /// * When [`Shootdown::invalidate`] returns, the entries are invalid: no later access uses them.
 pub trait Shootdown {
     /// Whether a store through a cached translation that is writable and clean reads the page-table
@@ -89,8 +88,8 @@ pub trait Shootdown {
     /// May return before or after these calls. The caller runs on CPU `from`, which is not in
     /// `targets`.
     ///
-    /// Should not panic. If it does, the targets that were not interrupted must serve nevertheless: other CPUs that
-    /// need a flush of these targets send no second interrupt, and wait.
+    /// Should not panic. If it does, the targets without an interrupt must serve nevertheless, because other CPUs wait
+    /// for these targets and send no second interrupt.
     fn interrupt(&self, from: CpuId, targets: &CpuMask);
 
     /// Whether `cpu` uses no entries of the address space that it has loaded (it is idle, offline,
@@ -114,7 +113,7 @@ pub trait Shootdown {
         true
     }
 
-    /// Whether a batch that is dropped unflushed may be flushed in its destructor, which waits for
+    /// Whether the destructor of an unflushed batch may flush it. The destructor then waits for
     /// other CPUs. If not, the batch defers its frames without a flush; frames that cannot be
     /// deferred are leaked and reported.
     fn may_wait(&self) -> bool {

@@ -166,9 +166,9 @@ fn deferred_max(tuning: &TlbTuning, managed: u64, cpus: usize) -> u32 {
     }
 }
 
-/// The maximum number of unmapped frames that are not flushed. With lazy batching, this is the maximum of
-/// deferred frames, or more where that would be too little for the number of CPUs. With other
-/// batching, there is no bound: batches end soon, and each CPU that reclaims has one.
+/// The maximum number of unmapped frames that are not flushed. With lazy batching, this is the maximum number of
+/// deferred frames, or more if that is too little for the number of CPUs. With other batching, there is no bound:
+/// batches end soon, and each CPU that reclaims has one.
 fn unflushed_bound(tuning: &TlbTuning, managed: u64, cpus: usize) -> u64 {
     const EACH: u64 = 32;
     const LEAST: u64 = 256;

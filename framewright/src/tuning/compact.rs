@@ -40,7 +40,8 @@ pub struct CompactTuning {
     /// waits.
     #[cfg(feature = "compare")]
     pub shortcuts: bool,
-    /// By index: headers that are examined in one piece of a search, which holds the zone lock.
+    /// By index: the number of headers that one piece of a search examines. A piece is one hold of
+    /// the zone lock.
     pub headers_per_piece: u32,
     /// By index: the budget of one request over all its attempts, in frames moved. Other work
     /// counts as the number of frames that could be moved in the same time.
@@ -60,9 +61,9 @@ impl CompactTuning {
         true
     }
 
-    /// Number of frames that must be free for an attempt to form a block of `order`. By index that is
-    /// the size of the block, because pages move into frames that are free elsewhere. Scanners take
-    /// target frames before they know which block will form: they need twice as many.
+    /// Number of frames that must be free for an attempt to form a block of `order`. By index, that is the size of the
+    /// block, because pages move into free frames elsewhere. Scanners take target frames before they know which block
+    /// will form: they need twice as many.
     pub(crate) fn frames_needed(&self, order: Order) -> u64 {
         if self.method.scans() { 2 * order.frames() } else { order.frames() }
     }

@@ -68,10 +68,10 @@ pub enum BulkTake {
     /// Linux. For comparison, with the feature `compare`.
     #[cfg(feature = "compare")]
     OneByOne,
-    /// The smallest blocks first, regardless of their pageblock, as in Linux; among blocks of equal
-    /// size, the first one from the pageblock on to which frames were returned last. For
-    /// comparison, with the feature `compare`: it examines all pageblocks under the zone lock,
-    /// which takes long in a large memory.
+    /// The smallest blocks first, regardless of their pageblock, as in Linux. Among blocks of equal
+    /// size, the search starts at the pageblock of the last free. For comparison, with the feature
+    /// `compare`: it examines all pageblocks under the zone lock, which takes long in a large
+    /// memory.
     #[cfg(feature = "compare")]
     SmallestFirst,
 }
@@ -239,14 +239,15 @@ impl Default for AllocTuning {
 pub struct ReclaimTuning {
     /// Share of anonymous pages in the cost balance of reclaim, out of 200; 0: they are never reclaimed.
     pub swappiness: u32,
-    /// Pages that are taken off a list at once, and the number that a round of reclaim aims at.
+    /// The number of pages that are isolated from a list at once, and the goal of a round of
+    /// reclaim.
     pub cluster: u32,
     /// Moves to and between lists that a CPU collects before it takes the LRU lock.
     pub lru_batch: u32,
     /// Rounds in a row without progress after which background reclaim stops for a node, until
     /// another task reclaims memory of that node.
     pub max_failures: u32,
-    /// Pages that a request scans without reclaiming them, before it also reclaims clean file pages that
+    /// The number of pages that a request scans without success. After that, it also reclaims clean file pages that
     /// were referenced once.
     pub referenced_scan_max: u32,
 }
@@ -289,8 +290,8 @@ pub enum FlushBatching {
     /// Page by page, as kernels did before "mm: send one IPI per CPU to TLB flush all entries after
     /// unmapping pages" (Gorman, 2015).
     Off,
-    /// At once for a page that may have been stored to, so that it can be written out; for all
-    /// other pages together at the end of a batch. This is that series as first posted.
+    /// A page that may have been stored to is flushed at once, so that it can be written out. All
+    /// other pages are flushed together at the end of a batch. This is that series as first posted.
     CleanOnly,
     /// One flush per batch, as in Linux. Dirty pages are flushed before they are written out.
     All,
@@ -330,7 +331,8 @@ impl Default for TlbTuning {
     }
 }
 
-/// All settings of a memory: [`Tuning::default`], and what differs from it, by [`Tuning::set`] or by assigning fields.
+/// All settings of a memory. Start with [`Tuning::default`], and change settings with [`Tuning::set`] or by assigning
+/// fields.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
 pub struct Tuning {
@@ -370,7 +372,7 @@ impl Tuning {
         key.field(self).set(value).map_err(|nearest| TuningError::BadValue { key, value, nearest })
     }
 
-    /// The first key whose field has a value that [`Tuning::set`] would refuse.
+    /// The first key with a value that [`Tuning::set`] would refuse.
     pub(crate) fn first_invalid(&self) -> Option<&'static Key> {
         let mut copy = *self;
         KEYS.iter().find(|key| !key.field(&mut copy).is_valid())

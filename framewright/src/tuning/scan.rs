@@ -10,8 +10,7 @@ pub struct CompactRepairs {
     /// The free scanner records its position even if it found nothing, so that a meeting of the
     /// scanners is noticed.
     pub detect_meeting: bool,
-    /// A pageblock that a run leaves out because of its type gets no skip hint, which would apply to
-    /// all runs.
+    /// A run sets no skip hint on a pageblock of an unsuitable type, because the hint would apply to all runs.
     pub unmarked_types: bool,
     /// Cached positions are reset as soon as the scanners meet.
     pub reset_on_meeting: bool,

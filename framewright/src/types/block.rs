@@ -9,7 +9,7 @@ use core::{fmt, marker::PhantomData, num::NonZeroUsize};
 
 use super::{Order, Pfn};
 
-/// Identifies the memory that a block belongs to, by the address of that memory's metadata.
+/// Identifies the memory of a block by the address of that memory's metadata.
 ///
 /// Metadata is borrowed exclusively for `'m`, and the blocks have the lifetime `'m`. So while any
 /// block is alive, no other memory can have its metadata at the same address, and equal tags mean

@@ -25,7 +25,7 @@ impl Contiguous {
         Self { align, ..self }
     }
 
-    /// Requires that all frames are in `range`, such as the addresses that a device can access.
+    /// Requires all frames to be in `range`, for example in the addresses that a device can access.
     #[must_use]
     pub const fn within(self, range: FrameRange) -> Self {
         Self { within: Some(range), ..self }

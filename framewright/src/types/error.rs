@@ -24,7 +24,7 @@ pub enum AllocError {
     NoZone,
 }
 
-/// The shortage that a request met, and the rounds of relief that it waited for.
+/// The shortage that made a request fail, and its number of rounds of relief.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
 #[non_exhaustive]
 pub struct Shortage {

@@ -3,8 +3,8 @@
 //! Both indices are Linux's, in its integer arithmetic. Compaction uses them for its decisions.
 
 /// The unusable free space index for `order` in thousandths: the share of the free frames that are
-/// in blocks smaller than `order`. 0: all free frames are usable; 1000: none is usable, or nothing
-/// is free.
+/// in blocks smaller than `order`. At 0, all free frames are usable. At 1000, none is usable, or no
+/// frame is free.
 ///
 /// `blocks` are free blocks by order, from 0.
 #[must_use]

@@ -11,8 +11,7 @@ pub struct Pfn(u64);
 
 impl Pfn {
     /// The highest frame number that the library accepts. 2^48 frames are 1 EiB of physical address
-    /// space, far more than any machine has, and the upper bits of a word are left for a block's
-    /// order.
+    /// space, far more than any machine has. The upper bits of a word remain for a block's order.
     pub const MAX: Pfn = Pfn((1 << 48) - 1);
 
     /// The frame with this number.

@@ -149,8 +149,8 @@ impl Request {
         self.with(WITHOUT_RESERVES)
     }
 
-    /// The request comes from a task that the OOM killer has chosen, so that its memory becomes
-    /// free. It may use half of the reserve in order to exit, and does not wait long.
+    /// The OOM killer has chosen the task of this request, and the task's memory becomes free at
+    /// its exit. It may use half of the reserve in order to exit, and does not wait long.
     #[must_use]
     pub const fn oom_victim(self) -> Self {
         self.with(VICTIM)

@@ -225,8 +225,8 @@ impl<'m, P: Platform> Zone<'m, P> {
         self.isolated.load(Ordering::Relaxed) > 0
     }
 
-    /// Moves the blocks of the depot that `which` selects to `out`, which is empty: at most a
-    /// chunk.
+    /// Moves selected blocks of the depot to `out`, at most a chunk. `which` selects their kinds,
+    /// and `out` must be empty.
     pub(crate) fn flush_depot(&self, platform: &P, which: FlushScope, out: &mut BlockStack) {
         self.with_depot(platform, |_, depot| {
             depot.take_coldest(which, out, self.hooks(platform));

@@ -184,7 +184,8 @@ impl<'m> Depot<'m> {
         self.has_surplus = self.surplus_kind().is_some();
     }
 
-    /// Moves the coldest chunk of a kind that `which` selects to `out`, which is empty.
+    /// Moves the coldest chunk of a kind to `out`. `which` selects the kinds, and `out` must be
+    /// empty.
     pub(crate) fn take_coldest(
         &mut self,
         which: FlushScope,
@@ -329,7 +330,7 @@ fn probe_stack(watch: impl Watch, kind: BlockKind) {
     watch.touch(Part::Depot(head), Access::Write, Miss::Dependent);
 }
 
-/// Reports to the machine that blocks of a chunk were copied, and the cache lines that they take.
+/// Reports copied blocks of a chunk, and their cache lines, to the machine.
 fn probe_blocks(watch: impl Watch, chunk: u32, blocks: Range<usize>) {
     const CHUNK_LINES: u32 = (size_of::<Chunk>() / 64) as u32;
     const LINE_BLOCKS: usize = 64 / size_of::<u32>();

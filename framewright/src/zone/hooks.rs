@@ -55,8 +55,8 @@ impl<P: Platform> Zone<'_, P> {
         Hooks { platform, zone: self.placement.id }
     }
 
-    /// Reports that the lock was taken, and an access to the cache line that every holder uses. The
-    /// line is transferred from the last holder's cache.
+    /// Reports an acquisition of the lock, and an access to the cache line that every holder uses.
+    /// The line is transferred from the last holder's cache.
     #[inline(always)]
     pub(super) fn probe_hold(&self, platform: &P) {
         platform.cost(Cost::ZoneHold, 1);

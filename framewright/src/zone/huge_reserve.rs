@@ -5,7 +5,7 @@
 //! to reclaim and compact by itself. After such a request, the zone keeps a *huge-page reserve*.
 //! The size of the reserve is added to all watermarks of small requests. Small requests must
 //! reclaim, directly or in the background, before they can use the reserve. Huge requests, requests
-//! that cannot wait, and requests that may go below a watermark for another reason use the reserve.
+//! that cannot wait, and other requests with permission to go below a watermark use the reserve.
 //! Before a task is killed, or a request that tries more than once fails, the reserve is used or
 //! released.
 //!

@@ -41,6 +41,7 @@ pub(crate) use block_stack::{BlockKind, BlockStack, RefillDemand};
 pub(crate) use bulk::{DepotRefill, Fallbacks};
 pub(crate) use depot::{Chunk, Depot, FlushScope, depot_frames};
 use huge_reserve::HugeReserve;
+pub(crate) use pressure::LastReserved;
 pub(crate) use side_table_index::SideTableIndex;
 pub(crate) use span::{clip, pageblocks};
 pub(crate) use watermark::{MarkRules, Marks, default_min_free};
@@ -315,7 +316,7 @@ impl<'m, P: Platform> Zone<'m, P> {
         self.change(platform, pageblock, |buddy| buddy.isolate(pageblock))
     }
 
-    /// As [`Zone::isolate`], whatever the pageblock contains.
+    /// As [`Zone::isolate`], but independent of the pageblock's contents.
     pub(crate) fn isolate_pinned(&self, platform: &P, block: u32) -> Result<(), IsolationRefused> {
         self.change(platform, block, |buddy| buddy.isolate_pinned(block))
     }

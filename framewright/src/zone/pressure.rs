@@ -19,6 +19,15 @@ const RESERVED_SHARE: u64 = 100;
 /// Pageblocks whose free blocks are counted under one hold of the zone lock.
 const COUNTED: u32 = 4;
 
+/// The treatment of the last pageblock in the high-atomic reserve.
+#[derive(Clone, Copy)]
+pub(crate) enum LastReserved {
+    /// It stays reserved.
+    Stays,
+    /// It is released, too.
+    IsReleased,
+}
+
 impl<'m, P: Platform> Zone<'m, P> {
     /// Whether a request may take 2^order frames now: enough frames stay free, and there seems to
     /// be a block of the order. A hint, read without the lock.
@@ -156,10 +165,17 @@ impl<'m, P: Platform> Zone<'m, P> {
         self.change(platform, pageblock, |buddy| buddy.reserve_highatomic(frame, order, limit));
     }
 
-    /// Changes one pageblock of the reserve to type `to`. Returns whether there was one. The last
-    /// pageblock is released only if `forced`.
-    pub(crate) fn unreserve_highatomic(&self, platform: &P, to: MigrateType, forced: bool) -> bool {
-        let at_least = if forced { 1 } else { PAGEBLOCK_FRAMES as u64 + 1 };
+    /// Changes one pageblock of the reserve to type `to`. Returns whether there was one.
+    pub(crate) fn unreserve_highatomic(
+        &self,
+        platform: &P,
+        to: MigrateType,
+        last: LastReserved,
+    ) -> bool {
+        let at_least = match last {
+            LastReserved::Stays => PAGEBLOCK_FRAMES as u64 + 1,
+            LastReserved::IsReleased => 1,
+        };
         self.free_reserved.load(Ordering::Relaxed) > 0
             && self.with(platform, |buddy| {
                 buddy.highatomic_reserved() >= at_least && buddy.unreserve_highatomic(to)

@@ -2,8 +2,8 @@
 //!
 //! Inside a zone a frame has a number, counted from the first frame of the zone's first pageblock,
 //! holes included. The type of a pageblock, read without the lock, tells which of its frames are
-//! present: all, none, or those that [`PresentFrames`](crate::buddy::PresentFrames) names. Memory
-//! is added and removed in whole pageblocks, unless the memory map lets it be added in pieces.
+//! present: all, none, or the frames in [`PresentFrames`](crate::buddy::PresentFrames). Memory is
+//! added and removed in whole pageblocks, unless the memory map lets it be added in pieces.
 
 use core::ops::Range;
 

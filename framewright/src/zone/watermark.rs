@@ -1,8 +1,8 @@
 //! Watermarks: the numbers of frames that requests must leave free.
 //!
-//! The test is strict and signed: a request for 2^order frames passes if
-//! `free - (2^order - 1) > mark`, which means that at least `mark` frames are free afterwards. A
-//! watermark may be far higher than the number of free frames, so the difference may be negative.
+//! The test is strict and signed. A request for 2^order frames passes if
+//! `free - (2^order - 1) > mark`. So at least `mark` frames are free afterwards. A watermark may be
+//! far higher than the number of free frames, so the difference may be negative.
 //!
 //! **Flags** let a request go below its watermark ([`AllocFlags`]): to half of it, to three
 //! quarters of that half, to half of the result, or to nothing. **The boost** raises all watermarks
@@ -56,8 +56,8 @@ pub(crate) struct Marks {
     raised: AtomicU64,
     /// Maximum of the boost; 0: no boost.
     boost_limit: AtomicU64,
-    /// The lowmem reserve: frames reserved against requests that could use a higher zone, by the
-    /// highest kind that they can use.
+    /// The lowmem reserve: frames reserved against requests for a higher zone, by the highest kind
+    /// of such a request.
     protection: [AtomicU64; ZoneKind::COUNT],
 }
 

@@ -328,7 +328,7 @@ fn async_scanning_stops_under_lru_lock_contention() {
     assert!(scanned(Contention::LruLists, CompactPriority::SyncLight) > 4 * alone);
 }
 
-/// Requests still try what background compaction did not achieve.
+/// A failure of background compaction does not defer requests.
 #[test]
 fn by_index_background_failures_do_not_defer_requests() {
     with_owner(&[("compact.method", "index")], 12, |owner| {

@@ -1,4 +1,4 @@
-//! The slot for a request's block cannot outlive the call, where another request could fill it.
+//! The slot for a request's block cannot outlive the call. Otherwise another request could fill it.
 
 use std::sync::Mutex;
 

@@ -36,7 +36,7 @@ impl Store for &'static Slow {
     }
 }
 
-/// Whether enough pages were reclaimed and written that both kinds of waits probably occurred.
+/// Whether so many pages were reclaimed and written that both kinds of waits probably occurred.
 fn reclaimed(cache: &PageCache) -> bool {
     let stats = cache.stats();
     stats.evicted > 100 && stats.written > 50

@@ -14,7 +14,12 @@ use framewright::{
     tlb::BatchSlot,
 };
 
-use super::super::{cache::PageId, owner::Owner, page::Fix, *};
+use super::super::{
+    cache::PageId,
+    owner::Owner,
+    page::{Access, Fix},
+    *,
+};
 use crate::{Backing, HostMachine, Metadata};
 
 /// A store that records the last write, and unlocks pages while they are written.
@@ -34,7 +39,11 @@ impl Store for &'static Unlocking {
         if let Some(&(cache, frame, id)) = self.place.get() {
             let owner = Owner(cache);
             owner.unlock(&[frame]);
-            assert_eq!(cache.page(id).state.fix(true), Fix::Busy, "the page is being written");
+            assert_eq!(
+                cache.page(id).state.fix(Access::Store),
+                Fix::Busy,
+                "the page is being written"
+            );
             owner.lock(&[frame], &mut [None]);
             let mut out = [WriteOut::Started];
             owner.write_out(&[frame], &mut out);
@@ -103,7 +112,7 @@ fn no_step_is_taken_with_a_page_in_use_nor_with_one_that_was_not_chosen() {
         let mut written = [WriteOut::default()];
         owner.write_out(&[frame], &mut written);
         assert_eq!((written, store.written.load(SeqCst)), ([WriteOut::Started], 2));
-        assert_eq!(cache.page(id).state.fix(false), Fix::Fixed { dirtied: false });
+        assert_eq!(cache.page(id).state.fix(Access::Read), Fix::Fixed { dirtied: false });
         cache.page(id).state.release();
         assert_eq!(pager_cpu.read(file, 3).unwrap().word(0), 0x0202_0202_0202_0202);
         pager_cpu.evict_all().unwrap();

@@ -1,8 +1,8 @@
-//! The high-atomic reserve: pageblocks that are reserved for high-order requests that cannot wait,
-//! and released when memory is short.
+//! The high-atomic reserve: pageblocks for high-order requests that cannot wait. They are released
+//! when memory is short.
 
 use super::Slow;
-use crate::{pcp::ZoneOnCpu, platform::Platform, types::Request};
+use crate::{pcp::ZoneOnCpu, platform::Platform, types::Request, zone::LastReserved};
 
 /// Reserves the pageblock of the block at `frame`, which served `request`, for similar requests.
 #[inline]
@@ -17,13 +17,11 @@ pub(in crate::alloc) fn reserve<P: Platform>(
 }
 
 impl<P: Platform> Slow<'_, '_, '_, P> {
-    /// Gives one pageblock of the reserve to the type of the request. The pageblock comes from the
-    /// first zone with more than one reserved pageblock, or with `forced` from the first zone with
-    /// any.
-    pub(super) fn unreserve(&self, forced: bool) -> bool {
+    /// Changes one pageblock of the reserve to the type of the request. Returns whether there was
+    /// one. It comes from the first zone that can release one.
+    pub(super) fn unreserve(&self, last: LastReserved) -> bool {
         let request = self.need.request;
         let mut zones = self.memory.candidates(self.need.cpu, request);
-        zones
-            .any(|(_, at)| at.zone.unreserve_highatomic(at.platform, request.migratetype(), forced))
+        zones.any(|(_, at)| at.zone.unreserve_highatomic(at.platform, request.migratetype(), last))
     }
 }

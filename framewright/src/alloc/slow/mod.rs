@@ -7,8 +7,9 @@
 //!    that finds no huge page makes its zone keep a huge-page reserve (`zone/huge_reserve.rs`).
 //! 3. Requests that reclaim rarely helps (costly orders, and higher orders that are not movable)
 //!    begin with a short round of compaction.
-//! 4. Requests that may use more of the reserve use it: those of tasks that free memory or that the
-//!    OOM killer has chosen. Requests that cannot wait, or come from inside relief, end here.
+//! 4. Some requests may use more of the reserve now: those of tasks that free memory, and of tasks
+//!    that the OOM killer has chosen. Requests that cannot wait, or come from inside relief, end
+//!    here.
 //! 5. Reclaim. If reclaim freed frames but other requests took them, a pageblock of the high-atomic
 //!    reserve is released. Then the lists of all CPUs are drained; without progress, they are
 //!    drained only once. Then compaction. The zones are walked after each.
@@ -20,18 +21,18 @@
 //! 7. A request that never fails may use half of the reserve. If that does not serve it, it waits
 //!    through the wait hook and continues with step 2.
 //!
-//! The number of rounds is bounded. Rounds without progress are counted. Rounds whose frames other
-//! requests take are counted as well, so that a [`Relief`] that only claims progress cannot keep a
+//! The number of rounds is bounded. Rounds without progress are counted. Rounds also count if other
+//! requests take the reclaimed frames. So a [`Relief`] with false claims of progress cannot keep a
 //! request here. Compaction is repeated a bounded number of times, at rising priority.
 //!
 //! Zones change under the walk when memory is added or removed. The generation of the memory is
 //! read before the first walk, and compared before every round and before the request fails. If it
 //! has changed, the request starts again.
 //!
-//! In *defragmenting mode* a request that may ask for relief takes nothing from pageblocks of
-//! another type, unless it claims a whole one, before a round of reclaim and compaction was tried.
-//! That round forms a pageblock even for a single frame, and background reclaim is woken for whole
-//! pageblocks.
+//! In *defragmenting mode*, a request that may ask for relief first tries a round of reclaim and
+//! compaction. Before that, it uses a pageblock of another type only if it claims the whole
+//! pageblock. That round forms a pageblock even for a single frame, and background reclaim is woken
+//! for whole pageblocks.
 //!
 //! A node mask and [`Request::this_node`] are never ignored: for their caller, memory on other
 //! nodes is of no use.
@@ -47,7 +48,7 @@ use crate::{
     pcp::ZoneOnCpu,
     platform::{CompactPriority, Compacted, MOVES_PER_DRAIN, Need, Platform, Relief, Wait},
     types::{AllocError, MigrateType, Order, Pfn, Request, ZoneId},
-    zone::{AllocFlags, ZoneAccess},
+    zone::{AllocFlags, LastReserved, ZoneAccess},
 };
 
 pub(super) use highatomic::reserve;
@@ -204,8 +205,8 @@ impl<'s, 'a, 'm, P: Platform> Slow<'s, 'a, 'm, P> {
         }
     }
 
-    /// Takes from the huge-page reserve, so that no request that tries more than once fails because
-    /// of it.
+    /// Takes from the huge-page reserve, so that the reserve does not make requests fail that try
+    /// more than once.
     fn take_from_huge_reserve(&mut self) -> Option<Pfn> {
         let request = self.need.request;
         let mut zones = self.memory.candidates(self.need.cpu, request);
@@ -330,7 +331,7 @@ impl<'s, 'a, 'm, P: Platform> Slow<'s, 'a, 'm, P> {
         // Without progress the lists are drained once, so that no request fails while lists are
         // full of free frames. Further rounds without progress do not disturb the lists.
         if self.progressed {
-            self.unreserve(false);
+            self.unreserve(LastReserved::Stays);
         } else if self.drained {
             return None;
         }

@@ -4,7 +4,7 @@ use super::{Slow, Stop};
 use crate::{
     platform::{CompactPriority, Compacted, Platform},
     types::{Order, Pfn, Watermark},
-    zone::ZoneAccess,
+    zone::{LastReserved, ZoneAccess},
 };
 
 /// The divisor of the retries of costly orders.
@@ -46,7 +46,7 @@ impl<P: Platform> Slow<'_, '_, '_, P> {
             self.rounds_without_progress += 1;
         }
         let below_limit = self.rounds_without_progress <= self.memory.tuning().alloc.retries;
-        below_limit && self.reclaim_could_serve() || self.unreserve(true)
+        below_limit && self.reclaim_could_serve() || self.unreserve(LastReserved::IsReleased)
     }
 
     fn reclaim_could_serve(&self) -> bool {

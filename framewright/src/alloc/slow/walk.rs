@@ -95,8 +95,8 @@ impl AllocError {
         }
     }
 
-    /// The error that explains better why all zones refused: the one so far, or that of the next
-    /// zone. If some zone has enough memory, the missing block is the reason.
+    /// The error that better explains the refusals of all zones: the previous error, or that of the
+    /// next zone. If some zone has enough memory, the missing block is the reason.
     pub(in crate::alloc) fn or_more_telling(
         self,
         refused: Refused,

@@ -101,7 +101,7 @@ impl Buddy<'_> {
     }
 }
 
-/// The first frame of the first free block of exactly this order, which is below that of a
+/// The first frame of the first free block of exactly this order. The order must be below that of a
 /// pageblock.
 fn exact(map: &[u64; WORDS], order: u8) -> Option<u32> {
     if order < WORD_ORDER {

@@ -53,7 +53,8 @@ fn the_smallest_block_goes_first_wherever_it_lies() {
     assert_eq!(frames, [513, 514, 516, 519]);
     let (frames, _) = take(&mut buddy, Want { how, ..want(0, MOVABLE, 10) });
     assert_eq!(frames, [520, 521, 522, 523, 524, 525, 526, 527, 496, 497]);
-    // Of two blocks of that order, the one in the pageblock in which frames were freed last.
+    // There are two blocks of that order. The refill takes the one whose pageblock had the last
+    // free.
     give(&mut buddy, 0, 0);
     give(&mut buddy, 512, 0);
     let (frames, _) = take(&mut buddy, Want { how, ..want(0, MOVABLE, 1) });

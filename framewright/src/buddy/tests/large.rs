@@ -178,7 +178,8 @@ fn pageblocks_of_a_batch_come_back_together_or_alone() {
     let (mut frames, _) = take(&mut buddy, want(9, MOVABLE, 64));
     assert_eq!(frames.len(), 64);
     buddy.isolate(frames[10] / 512).unwrap();
-    // Not in ascending order, one frame twice, one of the wrong order.
+    // The bundles are not in ascending order. One of them is there twice, and one has the wrong
+    // order.
     frames.reverse();
     frames.swap(3, 40);
     let mut bundles: Vec<_> = frames.iter().map(|&frame| Bundle::of(frame, order(9))).collect();

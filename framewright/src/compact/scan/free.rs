@@ -191,7 +191,7 @@ impl<'s, 'm, P: Platform> FreeScanner<'s, 'm, P> {
         held.of == MigrateType::Movable && !breaks
     }
 
-    /// Counts the frames that were scanned in a pageblock: up to the last frame that was taken.
+    /// Counts the scanned frames of a pageblock, up to the last taken frame.
     fn count(&self, held: &Contents, taken: u32, is_exhausted: bool) -> u64 {
         let strides = self.goal.is_async() && held.free == 0;
         let looked_at = match is_exhausted {

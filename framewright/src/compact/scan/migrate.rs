@@ -1,5 +1,7 @@
 //! The migrate scanner: moves up through a zone and claims pages that can move.
 
+use core::ops::Range;
+
 use super::{CLUSTER, FRAMES, Isolated, Run};
 use crate::{
     buddy::{Contents, WORDS},
@@ -185,7 +187,7 @@ impl<P: Platform> Run<'_, '_, '_, P> {
         let (effort, ctx, lru) = (self.goal.effort, self.ctx, self.compactor.lru);
         let mut claims = Claims::new(&mut self.compactor.moves()[count..most]);
         let mut at = from;
-        while let Some((first, last)) = next_run(used, block, at) {
+        while let Some(Range { start: first, end: last }) = next_run(used, block, at) {
             let last = if effort.mode == MigrateMode::Async {
                 self.contention.before_lru_lock(lru, ctx);
                 last.min((first / HOLD + 1) * HOLD)

@@ -8,8 +8,8 @@
 //! search of the lists of free blocks, which may save a long scan.
 //!
 //! **Skip hints**: a pageblock gets a skip hint when a run begins to claim its pages (so that other runs skip it), when
-//! no page could be claimed, and when all of its free frames were taken. A pageblock that a run skips because of its
-//! type gets none, because it may suit other runs.
+//! no page could be claimed, and when all of its free frames were taken. A run that skips a pageblock because of its
+//! type sets no hint, because other runs may use the pageblock.
 //!
 //! **Finishing a pageblock**: if some page did not move, the rest of its pageblock is scanned at once. No block will
 //! form there, and because of the skip hint, later runs skip it.
@@ -228,8 +228,8 @@ impl<'r, 'c, 'm, P: Platform> Run<'r, 'c, 'm, P> {
         }
     }
 
-    /// Called after a part in which a block may have formed. Drains this CPU's lists and the depot,
-    /// which may contain frames of that part, into the zone.
+    /// Called after a part in which a block may have formed. Drains this CPU's lists and the depot
+    /// into the zone, because they may contain frames of that part.
     fn drain_after_part(&mut self) {
         let (Some(last), Some(order)) = (self.last, self.goal.order) else { return };
         let size = order.min(Order::PAGEBLOCK).frames() as u32;

@@ -1,5 +1,5 @@
-//! The kernel's text formats, byte for byte, so that programs that read the kernel's tables can
-//! read these tables.
+//! The kernel's text formats, byte for byte, so that programs for the kernel's tables can read
+//! these tables.
 //!
 //! Each table has a module with functions for its parts (a row, a zone). The functions take plain
 //! data, so the same code prints the tables of a running memory and recorded tables of another

@@ -34,7 +34,7 @@ pub struct Zone<'a> {
     pub managed: u64,
     /// Frames reserved for contiguous allocation.
     pub cma: u64,
-    /// Frames that a request must leave free here if it could use a higher zone, by that zone.
+    /// The number of frames that a request for a higher zone must leave free here, by that zone.
     pub protection: &'a [u64],
     /// Statistics of the zone.
     pub stats: Stats<'a>,

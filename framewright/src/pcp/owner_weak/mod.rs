@@ -163,7 +163,7 @@ fn four_orderings_carry_the_data_over() {
     );
 }
 
-/// The word that a step accesses, and what the step does.
+/// The word that a step accesses, and the operation.
 fn step_name(
     protocol: &Protocol,
     of: fn(&mut Protocol) -> &mut Vec<Step>,

@@ -2,7 +2,7 @@
 
 use std::{collections::HashSet, vec, vec::Vec};
 
-/// The places of the data that the protocol protects: two words that are always equal.
+/// The protected data: two words that are always equal.
 pub(super) const DATA: [usize; 2] = [2, 3];
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -151,7 +151,7 @@ pub(super) fn explore(programs: &[Vec<Step>]) -> Result<usize, [u32; 4]> {
     Ok(ends)
 }
 
-/// Checks that neither side saw the other side's work half done, and that no addition was lost.
+/// Checks that neither side saw half of the other side's work, and that no addition was lost.
 fn check(state: &State, programs: &[Vec<Step>]) -> Result<(), [u32; 4]> {
     let (mut added, mut taken, mut torn) = (0, 0, false);
     for (program, found) in programs.iter().zip(&state.found) {

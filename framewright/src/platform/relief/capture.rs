@@ -4,7 +4,7 @@ use core::{cell::Cell, num::NonZeroUsize};
 
 use crate::types::{Block, MemoryTag, Order, Pfn};
 
-/// Number of pages that can be moved in the time that it takes to drain the lists of CPUs.
+/// The cost of draining the lists of CPUs, as a number of page moves.
 pub(crate) const MOVES_PER_DRAIN: u64 = 48;
 
 /// The state of a request during compaction: the block that was formed for it, and its budget of page moves.
@@ -110,7 +110,7 @@ impl<'c> Captured<'c> {
         self.0.has_drained.get()
     }
 
-    /// Records that the lists of CPUs were drained, and charges the budget with that work.
+    /// Records a drain of the CPU lists, and charges it to the budget.
     pub(crate) fn charge_drain(self) {
         self.0.has_drained.set(true);
         self.spend(MOVES_PER_DRAIN);

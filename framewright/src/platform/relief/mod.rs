@@ -1,9 +1,8 @@
 //! Relief: the measures of an embedder when memory runs short.
 //!
-//! The slow path of allocations knows *when* a measure is needed, [`Relief`] knows *how* to take it:
-//! wake background reclaim, reclaim now, compact now, and in the end decide whether a request that
-//! could not be served tries again or fails. Every method has a default that does nothing, so an
-//! embedder without reclaim defines none.
+//! The slow path of allocations decides *when* relief is needed, and [`Relief`] decides *how*. It wakes background
+//! reclaim, reclaims, compacts, and at the end decides whether an unserved request tries again or fails. Every method
+//! has a default that does nothing, so an embedder without reclaim defines none.
 //!
 //! All methods are called without any lock of the library, on the CPU that needs memory, while
 //! that CPU's token is in use. They may allocate and free: with the tokens of other CPUs, or with
@@ -91,10 +90,9 @@ pub enum Compacted {
 /// Reclaim and compaction as the allocator sees them.
 pub trait Relief {
     /// Whether there is background reclaim, which lowers the boost of watermarks and the huge-page reserve
-    /// ([`Memory::lower_boost`](crate::Memory::lower_boost); [`Kswapd`](crate::reclaim::Kswapd) calls it).
-    /// Called whenever types were mixed, and when a request found no huge page. While it returns `false`,
-    /// neither the boost nor the reserve grows. When background reclaim ends, it must
-    /// lower what is left of both.
+    /// ([`Memory::lower_boost`](crate::Memory::lower_boost); [`Kswapd`](crate::reclaim::Kswapd) calls it). Called
+    /// whenever types were mixed, and when a request found no huge page. While it returns `false`, neither the boost
+    /// nor the reserve grows. When background reclaim ends, it must remove the rest of both.
     fn reclaims_in_background(&self) -> bool {
         false
     }
@@ -138,16 +136,17 @@ pub trait Relief {
         let _ = pause;
     }
 
-    /// Wakes all waiters that [pause](Relief::pause) for this reason on a node, so that they check again.
-    /// Called only while there are such waiters. Called on any CPU, from reclaim, from [putting a page
-    /// back](crate::reclaim::Lru::put_back) and from the [end of a write](crate::reclaim::Reclaim::written).
-    /// Must neither wait nor call the library. The default does nothing.
+    /// Wakes all waiters that [pause](Relief::pause) for this reason on a node. They check their condition again.
+    /// Called only while there are such waiters. Called on any CPU, from reclaim, from
+    /// [putting a page back](crate::reclaim::Lru::put_back) and from the
+    /// [end of a write](crate::reclaim::Reclaim::written). Must neither wait nor call the library. The default does
+    /// nothing.
     fn resume(&self, node: NodeId, why: Throttle) {
         let _ = (node, why);
     }
 
-    /// Moves pages so that a block of the request's order forms in a zone that the request can use. The
-    /// formed block may be handed over through `captured`, before another request takes it.
+    /// Moves pages to form a block of the request's order in a zone that the request can use. The formed block may be
+    /// handed over through `captured`, before another request takes it.
     fn compact(&self, need: &Need, priority: CompactPriority, captured: Captured<'_>) -> Compacted {
         let _ = (need, priority, captured);
         Compacted::Unavailable

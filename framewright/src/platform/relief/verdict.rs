@@ -19,7 +19,7 @@ pub struct OutOfMemory {
     pub must_leave: u64,
     /// The error that the request would return now.
     pub error: AllocError,
-    /// Frames that reclaim has freed for the request, and that other requests have taken.
+    /// Frames that reclaim has freed for the request. Other requests have taken them.
     pub reclaimed: u64,
     /// Priority and result of the last round of compaction. `None` if the request needed none.
     pub compacted: Option<(CompactPriority, Compacted)>,

@@ -2,9 +2,9 @@
 //!
 //! Each type wraps the real atomic. Outside of explorations, and before an exploration spawns its
 //! first thread, an operation is that of the real atomic, always sequentially consistent. After
-//! that the value is in the model's memory, at a location that the atomic's address identifies. So
-//! an atomic must not move while threads share it, nor between its use by a thread and the end of
-//! that thread. Rust enforces the former; the latter holds for all data that threads share.
+//! that, the value is in the model's memory, and the address of the atomic identifies its location.
+//! So an atomic must not move while threads share it, nor between its use by a thread and the end
+//! of that thread. Rust enforces the former; the latter holds for all data that threads share.
 
 pub use core::sync::atomic::{Ordering, compiler_fence};
 

@@ -132,7 +132,7 @@ impl Machine {
         self.threads[thread].finished = true;
     }
 
-    /// Records that `thread` is about to do `operation`, and chooses the thread that continues.
+    /// Records the next `operation` of `thread`, and chooses the thread to continue.
     pub(super) fn request(&mut self, thread: ThreadId, operation: Operation) {
         self.threads[thread].next = operation;
         self.pass_on(thread);

@@ -5,8 +5,8 @@
 //! * *sleep sets*: once a step has been explored at some point, its siblings' subtrees need not
 //!   begin with it again until a step that interferes with it has been taken. This prunes
 //!   repetitions only: every distinct outcome is still reached;
-//! * a *preemption bound*, where the whole tree is too large: the maximum number of times that
-//!   another thread runs while the last one could have continued.
+//! * a *preemption bound*, if the whole tree is too large: the maximum number of switches to
+//!   another thread although the last one could have continued.
 
 use std::vec::Vec;
 
@@ -21,7 +21,7 @@ pub(super) enum Act {
     Flush,
 }
 
-/// A step that is possible next, and the locations that it accesses.
+/// A possible next step, and the locations that it accesses.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Step {
     pub(super) act: Act,

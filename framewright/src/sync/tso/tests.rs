@@ -17,8 +17,8 @@ struct Shared {
     section: Section,
 }
 
-/// All outcomes of two threads that each return the value that they read. Explored twice, with and
-/// without counting preemptions: both have to find the same outcomes, although the sleep sets
+/// All outcomes of two threads. Each thread returns the value that it read. Explored twice, with
+/// and without counting preemptions: both have to find the same outcomes, although the sleep sets
 /// differ.
 fn outcomes(left: fn(&Shared) -> u32, right: fn(&Shared) -> u32) -> BTreeSet<(u32, u32)> {
     let all = outcomes_by(Explorer::new(), left, right);

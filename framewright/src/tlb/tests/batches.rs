@@ -1,4 +1,4 @@
-//! The number of interrupts that batches need, and the CPUs that are not interrupted.
+//! The number of interrupts for batches, and CPUs without interrupts.
 
 use super::*;
 

@@ -31,8 +31,7 @@ mod stores;
 const CPUS: u16 = 4;
 const PAGES: u64 = 100;
 
-/// A platform that has locks, records reports of corruption, and counts the masks of interrupts that are not undone
-/// yet.
+/// A platform with locks. It records reports of corruption, and counts how often interrupts are masked at the moment.
 #[derive(Default)]
 struct TestPlatform(std::sync::Mutex<Vec<Corruption>>, AtomicU32);
 

@@ -71,7 +71,7 @@ impl core::error::Error for RangeError {}
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum HotplugError {
-    /// The range does not consist of whole pageblocks, or is empty.
+    /// The range is empty, or does not consist of whole pageblocks.
     NotWhole,
     /// The memory map has no such memory in one zone.
     NotInMap,
