@@ -48,8 +48,7 @@ pub(crate) fn finish(report: &Report, json: &JsonArgs, text: &str) -> Result<Out
     Ok(output::outcome(&report.verdict))
 }
 
-/// The command as a user types it, without the output files: the same work then gives the same
-/// report, wherever those are.
+/// The command as a user types it, without the output files: their names do not change the report.
 fn command(args: impl Iterator<Item = String>) -> Vec<String> {
     let mut command = vec!["framewright".to_owned()];
     let mut args = args;

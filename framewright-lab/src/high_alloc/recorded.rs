@@ -123,7 +123,7 @@ fn aligned(runs: &[(u32, u32)], most: u32) -> impl Iterator<Item = (u32, u32)> {
 
 /// The program besides builders takes one frame in this number.
 const SHARE: u64 = 128;
-/// Pages that it frees and allocates anew while a builder runs one program.
+/// Pages that it frees and allocates again while a builder runs one program.
 const RENEWED: usize = 256;
 
 /// Allocates the pages of the program besides builders.

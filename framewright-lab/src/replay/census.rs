@@ -55,7 +55,7 @@ enum AtStart {
 }
 
 impl Census {
-    /// Takes an event into account.
+    /// Adds an event.
     pub(super) fn add(&mut self, record: &Record) {
         match record.event {
             Event::Alloc { pfn, order, migratetype, .. } => {

@@ -254,9 +254,9 @@ mod tests {
 
         (0..1100).for_each(|_| assert_eq!(bursts.step(&mut cpu, 1), Ok(1)));
         assert_eq!((bursts.pages.len(), bursts.tables.len()), (1100, 3));
-        let victim = bursts.pages[700].as_ref().unwrap();
-        let (pfn, expected) = (victim.pfn(), value_of(bursts.cycle, victim));
-        memory.platform().words(victim)[511].store(77, Relaxed);
+        let page = bursts.pages[700].as_ref().unwrap();
+        let (pfn, expected) = (page.pfn(), value_of(bursts.cycle, page));
+        memory.platform().words(page)[511].store(77, Relaxed);
 
         let overwritten = Overwritten { pfn, found: 77, expected };
         assert_eq!(bursts.free_all(&mut cpu), Err(Stopped::Overwritten(overwritten)));

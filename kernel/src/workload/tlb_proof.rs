@@ -122,7 +122,7 @@ impl Stage {
     }
 
     /// Makes all witnesses do a step, and waits for them.
-    fn run_step(&self, trial: u64, step: Step) {
+    fn run_on_all(&self, trial: u64, step: Step) {
         self.trial.store(trial, Ordering::Relaxed);
         self.done.store(0, Ordering::Relaxed);
         let before = self.command.load(Ordering::Relaxed) >> 3;
@@ -177,23 +177,23 @@ impl Prover<'_> {
     fn trial(&self, trial: u64) {
         let page = trial % PAGES;
         let pfn = self.map(page, contents(trial)[0]);
-        self.stage.run_step(trial, Step::Read);
+        self.stage.run_on_all(trial, Step::Read);
         self.touch(page, contents(trial)[0]);
         let mut cpus = self.take(page);
-        self.stage.run_step(trial, Step::Before);
+        self.stage.run_on_all(trial, Step::Before);
         if self.broken == Break::Cpu {
             cpus.remove(CpuId::new(self.stage.witnesses as u16));
         }
         let next = if self.broken == Break::Reuse {
             free(pfn);
             let next = self.reuse(pfn, trial);
-            self.stage.run_step(trial, Step::After);
+            self.stage.run_on_all(trial, Step::After);
             self.flush(page, pfn, &cpus, false);
             next
         } else {
             self.flush(page, pfn, &cpus, true);
             let next = self.reuse(pfn, trial);
-            self.stage.run_step(trial, Step::After);
+            self.stage.run_on_all(trial, Step::After);
             next
         };
         free(next);
@@ -203,9 +203,9 @@ impl Prover<'_> {
     fn clean_store(&self, trial: u64) {
         let page = trial % PAGES;
         let pfn = self.map(page, contents(trial)[0]);
-        self.stage.run_step(trial, Step::Read);
+        self.stage.run_on_all(trial, Step::Read);
         let cpus = self.take(page);
-        self.stage.run_step(trial, Step::Store);
+        self.stage.run_on_all(trial, Step::Store);
         self.flush(page, pfn, &cpus, true);
     }
 
@@ -385,7 +385,7 @@ fn take_part(cpu: &Cpu, prover: &Prover<'_>, trials: u64) {
         if prover.broken == Break::Nothing {
             prover.clean_store(trials);
         }
-        prover.stage.run_step(trials, Step::End);
+        prover.stage.run_on_all(trials, Step::End);
     }
     AddressSpace::unload();
 }
