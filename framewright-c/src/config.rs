@@ -102,10 +102,9 @@ pub(crate) struct Parts {
 
 impl Parts {
     pub(crate) fn new() -> Self {
-        const NOTHING: FrameRange =
-            FrameRange::new(Pfn::new(0), Pfn::new(0)).expect("0 is not above 0");
+        let nothing = FrameRange::new(Pfn::new(0), Pfn::new(0)).unwrap_or_else(|| unreachable!());
         Self {
-            ranges: [NOTHING.into(); FW_MAX_RANGES],
+            ranges: [nothing.into(); FW_MAX_RANGES],
             cpu_nodes: [NodeId::default(); FW_MAX_CPUS as usize],
         }
     }
