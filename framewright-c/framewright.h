@@ -69,7 +69,8 @@
 enum fw_error {
     // No error.
     FW_ERROR_NONE = 0,
-    // The memory is not initialised: the pointer is NULL, or `fw_memory_end` was called.
+    // The memory is not initialised: the pointer is NULL, or that of a buffer which is still zero, or `fw_memory_end` was
+    // called.
     FW_ERROR_NOT_INITIALISED = 1,
     // A pointer that must not be NULL is NULL.
     FW_ERROR_NULL_ARGUMENT = 2,

@@ -10,7 +10,8 @@ use framewright::{AllocError, CpuError, FreeError, HotplugError, InitError, Rang
 pub enum FwError {
     /// No error.
     None = 0,
-    /// The memory is not initialised: the pointer is NULL, or `fw_memory_end` was called.
+    /// The memory is not initialised: the pointer is NULL, or that of a buffer which is still zero, or `fw_memory_end` was
+    /// called.
     NotInitialised = 1,
     /// A pointer that must not be NULL is NULL.
     NullArgument = 2,

@@ -104,14 +104,20 @@ impl FwMemory {
     ///
     /// # Safety
     ///
-    /// The pointer is NULL, or [`FwMemory::init`] has returned it and its buffer is as that left it.
+    /// The pointer is NULL, or [`FwMemory::init`] has returned it and its buffer is as that left it, or it points to a
+    /// buffer for a memory that is zero.
     #[inline(always)]
     pub(crate) unsafe fn of(this: *const Self) -> Result<&'static Self, FwError> {
-        // SAFETY: the contract is that of this function. The buffer outlives all uses of the memory.
-        match unsafe { this.as_ref() } {
-            Some(this) if this.state.load(Ordering::Acquire) == READY => Ok(this),
-            _ => Err(FwError::NotInitialised),
+        if this.is_null() {
+            return Err(FwError::NotInitialised);
         }
+        // SAFETY: the state is there by contract, and may be zero, unlike the rest.
+        let state = unsafe { &(*this).state };
+        if state.load(Ordering::Acquire) != READY {
+            return Err(FwError::NotInitialised);
+        }
+        // SAFETY: `init` has written all of it before the state. The buffer outlives all uses of the memory.
+        Ok(unsafe { &*this })
     }
 
     /// Makes every later call fail.
