@@ -1,10 +1,11 @@
-//! Extents that are split into single frames.
+//! Extents and blocks that are split into single frames.
 #![cfg(not(framewright_loom))]
 
 mod support;
 
 use framewright::{
     Config, Contiguous, CpuId, FrameRange, FreeError, Layout, Memory, MigrateType, Order, Pfn,
+    Request,
     tuning::{Auto, Hardening},
 };
 use support::machine::{Machine, Metadata};
@@ -57,6 +58,38 @@ fn frames_of_a_split_extent_are_blocks_for_the_lists_of_a_cpu() {
             });
         }
     }
+}
+
+#[test]
+fn frames_of_a_split_block_are_freed_from_both_ends() {
+    for level in LEVELS {
+        for order in [0, 1, 3, 5, 6, 7, 9] {
+            on_memory(level, |memory| {
+                let mut token = memory.cpu(CpuId::new(0)).unwrap();
+                let order = Order::new(order).unwrap();
+                let block = token.alloc(Request::new(order, MigrateType::Movable)).unwrap();
+                let start = block.pfn();
+                let mut frames = memory.split_block(block).unwrap();
+                assert_eq!(frames.len() as u64, order.frames());
+                let last = frames.next_back().unwrap();
+                assert_eq!(last.pfn(), start.offset(order.frames() - 1));
+                token.free(last).unwrap();
+                frames.for_each(|frame| token.free(frame).unwrap());
+                token.drain();
+                memory.check().unwrap();
+            });
+        }
+    }
+}
+
+#[test]
+fn a_large_block_is_not_split_at_once() {
+    on_memory(Hardening::Off, |memory| {
+        let mut token = memory.cpu(CpuId::new(0)).unwrap();
+        let request = Request::new(Order::new(10).unwrap(), MigrateType::Movable);
+        let block = memory.split_block(token.alloc(request).unwrap()).unwrap_err();
+        token.free(block).unwrap();
+    });
 }
 
 #[test]

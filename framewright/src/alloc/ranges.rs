@@ -14,9 +14,10 @@ use crate::{
     core::MemoryCore,
     pcp::ZoneOnCpu,
     platform::Platform,
+    tuning::Hardening,
     types::{
-        Contiguous, CpuId, Extent, FrameRange, MigrateType, Order, PAGEBLOCK_FRAMES, RangeError,
-        SingleFrames, ZoneId,
+        Block, Contiguous, CpuId, Extent, FrameRange, MigrateType, Order, PAGEBLOCK_FRAMES,
+        RangeError, SingleFrames, ZoneId,
     },
     zone::{self},
 };
@@ -155,6 +156,28 @@ impl<'m, P: Platform> MemoryCore<'m, P> {
             cpu.unfold_range(from, to);
         }
         Ok(SingleFrames::of(extent))
+    }
+
+    /// Makes each frame of a block a block.
+    ///
+    /// # Errors
+    ///
+    /// A block of another memory is given back, and so is one of more than a pageblock, and one that was freed raw before.
+    pub(crate) fn split_block(&self, block: Block<'m>) -> Result<SingleFrames<'m>, Block<'m>> {
+        let (start, order) = (block.pfn(), block.order());
+        let range = FrameRange::new(start, start.offset(order.frames()));
+        let Some(range) = range.filter(|_| block.belongs_to(self.tag())) else { return Err(block) };
+        if order > Order::PAGEBLOCK {
+            return Err(block);
+        }
+        // Smaller blocks are recorded only where frees are checked.
+        if (order == Order::PAGEBLOCK || self.tuning().hardening != Hardening::Off)
+            && let Some((zone, frame)) = self.find(start, order)
+            && self.context(zone, ACCOUNT).split_into_frames(frame, order).is_err()
+        {
+            return Err(block);
+        }
+        Ok(SingleFrames::of(Extent::new(self.tag(), range)))
     }
 
     /// Frees an extent, or a part of one.

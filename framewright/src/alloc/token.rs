@@ -275,10 +275,12 @@ impl<'a, 'm, P: Platform> CpuToken<'a, 'm, P> {
     #[allow(unsafe_code)]
     #[inline(always)]
     pub(crate) unsafe fn try_free_raw(&mut self, pfn: Pfn, order: Order) -> bool {
-        let memory = self.memory();
+        // A pageblock of which a part is absent is never of the type movable alone. So a frame that is pushed is in
+        // the zone, unless its number in the zone has more than 32 bits.
+        let number = pfn.get().wrapping_sub(self.claim.local_zone().base);
         !P::TRACING
-            && memory.tuning().hardening == Hardening::Off
-            && memory.locate(pfn, order).is_ok()
+            && self.memory().tuning().hardening == Hardening::Off
+            && u32::try_from(number).is_ok()
             && self.push_movable(pfn, order).is_ok()
     }
 

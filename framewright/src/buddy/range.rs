@@ -187,6 +187,19 @@ impl Buddy<'_> {
         }
     }
 
+    /// Makes every frame of the allocated block at `frame`, of a pageblock at most, a block of its own.
+    pub(crate) fn split_block(&mut self, frame: u32, order: Order) {
+        let index = frame >> PAGEBLOCK_ORDER;
+        if order == Order::PAGEBLOCK {
+            return self.split_into_frames(index);
+        }
+        let start = frame % FRAMES;
+        let piece = Piece { index, start, end: start + order.frames() as u32 };
+        if let Some(heads) = self.heads_of(index) {
+            piece.masks().for_each(|(i, mask)| heads.add(i, mask));
+        }
+    }
+
     /// Makes every frame of a folded pageblock a block of its own.
     fn split_into_frames(&mut self, index: u32) {
         self.unfold(index);

@@ -100,6 +100,18 @@ impl<'m, P: Platform> Memory<'m, P> {
         self.core.split_extent(extent)
     }
 
+    /// Splits a block into its frames, as [`Memory::split_extent`] does. Takes no lock for a block of less than a
+    /// pageblock where frees are not [checked](crate::tuning::Hardening).
+    ///
+    /// # Errors
+    ///
+    /// A block of another memory is given back, and so is one of more than a pageblock. From
+    /// [`Hardening::Tracked`](crate::tuning::Hardening::Tracked) on, so is a block that was freed raw before; this is
+    /// reported.
+    pub fn split_block(&self, block: Block<'m>) -> Result<SingleFrames<'m>, Block<'m>> {
+        self.core.split_block(block)
+    }
+
     /// Frees an extent, or a part of one.
     ///
     /// # Errors

@@ -110,6 +110,26 @@ impl<'m, P: Platform> ZoneOnCpu<'_, 'm, P> {
         Ok(())
     }
 
+    /// Makes each frame of the allocated block at `frame`, of a pageblock at most, a block.
+    ///
+    /// # Errors
+    ///
+    /// The block was freed raw before, or is being split; this was reported.
+    #[inline(never)]
+    pub(crate) fn split_into_frames(&self, frame: u32, order: Order) -> Result<(), Refusals> {
+        let states = self.zone.states();
+        if let Some(states) = states {
+            states.begin_split(frame, order).map_err(|why| self.refuse(frame, order, why))?;
+        }
+        self.zone.with(self.platform, |buddy| buddy.split_block(frame, order));
+        for (states, frame) in
+            states.iter().flat_map(|states| frames(frame, order).map(move |frame| (states, frame)))
+        {
+            states.own(frame, Order::ZERO);
+        }
+        Ok(())
+    }
+
     /// Counts and reports a free that is refused at the call.
     pub(super) fn refuse(&self, frame: u32, order: Order, why: Refusal) -> Refusals {
         let mut refusals = Refusals::default();

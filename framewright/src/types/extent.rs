@@ -61,7 +61,8 @@ impl<'m> Extent<'m> {
     }
 }
 
-/// The frames of an extent that was [split](crate::Memory::split_extent), ascending: blocks of order 0.
+/// The frames of an [extent](crate::Memory::split_extent) or [block](crate::Memory::split_block) that was split,
+/// ascending: blocks of order 0.
 #[must_use = "frames that are not taken from the iterator stay allocated"]
 #[derive(Debug)]
 pub struct SingleFrames<'m>(Extent<'m>);
@@ -88,6 +89,25 @@ impl<'m> Iterator for SingleFrames<'m> {
         let first = range.start();
         self.0.range = FrameRange::new(first.offset(1), range.end())?;
         Some(Block::new(memory, first, Order::ZERO))
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        (self.len(), Some(self.len()))
+    }
+}
+
+impl ExactSizeIterator for SingleFrames<'_> {
+    fn len(&self) -> usize {
+        self.0.range.frames() as usize
+    }
+}
+
+impl DoubleEndedIterator for SingleFrames<'_> {
+    fn next_back(&mut self) -> Option<Self::Item> {
+        let Extent { memory, range } = self.0;
+        let last = Pfn::new(range.end().get().checked_sub(1)?);
+        self.0.range = FrameRange::new(range.start(), last)?;
+        Some(Block::new(memory, last, Order::ZERO))
     }
 }
 

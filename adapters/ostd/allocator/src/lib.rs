@@ -55,9 +55,10 @@ impl GlobalFrameAllocator for FrameAllocator {
     }
 
     fn dealloc(&self, addr: Paddr, size: usize) {
-        for frame in (addr..addr + size).step_by(PAGE_SIZE) {
-            free_frame(frame);
+        if size == PAGE_SIZE {
+            return free_frame(addr);
         }
+        free_frames(addr, size);
     }
 
     fn add_free_memory(&self, addr: Paddr, size: usize) {
@@ -71,6 +72,9 @@ impl GlobalFrameAllocator for FrameAllocator {
         }
     }
 }
+
+/// The frames of the largest block that CPUs have lists of.
+const FEW: u64 = 8;
 
 /// Of all requests for one frame.
 const SINGLE: Request = Request::new(Order::ZERO, MigrateType::Movable).no_wait();
@@ -94,12 +98,32 @@ fn alloc_frame_slowly() -> Option<Paddr> {
     Some(FRAMES.alloc(SINGLE).ok()?.into_raw().0.address() as Paddr)
 }
 
+#[inline(never)]
 fn alloc_run(layout: Layout) -> Option<Paddr> {
     if FRAMES.memory().is_err() {
         pieces::start();
     }
     let align = Order::holding((layout.align() / PAGE_SIZE) as u64)?;
     let frames = (layout.size() / PAGE_SIZE) as u64;
+    alloc_few(frames, align).or_else(|| alloc_many(frames, align))
+}
+
+/// Allocates a run of at most [`FEW`] frames: the start of a block from the lists of this CPU.
+fn alloc_few(frames: u64, align: Order) -> Option<Paddr> {
+    let order = Order::holding(frames)?;
+    if frames > FEW || align > order {
+        return None;
+    }
+    let block = FRAMES.alloc(Request::new(order, MigrateType::Movable).no_wait()).ok()?;
+    let mut run = FRAMES.memory().ok()?.split_block(block).ok()?;
+    while run.len() as u64 > frames {
+        // A block of this memory is not refused.
+        let _ = FRAMES.free(run.next_back()?);
+    }
+    Some(run.into_raw().start().address() as Paddr)
+}
+
+fn alloc_many(frames: u64, align: Order) -> Option<Paddr> {
     let wanted = Contiguous::new(frames, MigrateType::Movable).aligned(align);
     let wanted = if can_wait() { wanted } else { wanted.no_wait() };
     let memory = FRAMES.memory().ok()?;
@@ -113,6 +137,12 @@ fn alloc_run(layout: Layout) -> Option<Paddr> {
 /// for each other.
 fn can_wait() -> bool {
     interrupts::are_enabled()
+}
+
+#[cold]
+#[inline(never)]
+fn free_frames(addr: Paddr, size: usize) {
+    (addr..addr + size).step_by(PAGE_SIZE).for_each(free_frame);
 }
 
 #[inline]

@@ -4,7 +4,7 @@ use alloc::vec::Vec;
 
 use ostd::{
     boot::{boot_info, memory_region::MemoryRegionType},
-    mm::{Frame, FrameAllocOptions, PAGE_SIZE},
+    mm::{FrameAllocOptions, PAGE_SIZE, Segment},
 };
 
 use crate::stock_or_ours;
@@ -35,41 +35,40 @@ impl Random {
     }
 }
 
-/// Single frames, spread over all memory.
+/// Frames of a held segment.
+const HELD: usize = 64;
+
+/// Segments of 64 frames.
 pub(crate) struct Held {
-    frames: Vec<Frame<()>>,
+    segments: Vec<Segment<()>>,
     random: Random,
 }
 
 impl Held {
     pub(crate) fn new() -> Self {
-        Self { frames: Vec::with_capacity(usable() / PAGE_SIZE), random: Random::new(0) }
+        Self { segments: Vec::with_capacity(usable() / PAGE_SIZE / HELD), random: Random::new(0) }
     }
 
-    /// Holds frames until `percent` of the usable memory is in use. First takes 97 %, and then frees frames anywhere, so
-    /// that the free ones lie apart.
+    /// Holds segments until `percent` of the usable memory is in use. Frees segments anywhere if that is less than before.
     pub(crate) fn fill_to(&mut self, percent: usize) {
-        let total = usable() / PAGE_SIZE;
-        let used = stock_or_ours::in_use() - self.frames.len();
-        let options = {
-            let mut options = FrameAllocOptions::new();
-            options.zeroed(false);
-            options
-        };
-        if self.frames.is_empty() {
-            while self.frames.len() + used < total * 97 / 100 {
-                let Ok(frame) = options.alloc_frame() else { break };
-                self.frames.push(frame);
-            }
+        let wanted = usable() / PAGE_SIZE / 100 * percent;
+        let used = stock_or_ours::in_use() - self.segments.len() * HELD;
+        let segments = wanted.saturating_sub(used) / HELD;
+        let mut options = FrameAllocOptions::new();
+        options.zeroed(false);
+        while self.segments.len() < segments
+            && let Ok(segment) = options.alloc_segment(HELD)
+        {
+            self.segments.push(segment);
         }
-        while self.frames.len() + used > total * percent / 100 {
-            let at = self.random.below(self.frames.len());
-            drop(self.frames.swap_remove(at));
+        while self.segments.len() > segments {
+            let at = self.random.below(self.segments.len());
+            drop(self.segments.swap_remove(at));
         }
     }
 
     /// Frees all.
     pub(crate) fn clear(&mut self) {
-        self.frames.clear();
+        self.segments.clear();
     }
 }

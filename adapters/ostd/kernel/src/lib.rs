@@ -77,6 +77,7 @@ fn count() -> core::result::Result<(), &'static str> {
     let before = stock_or_ours::in_use();
     for (percent, name) in [(90, "90"), (50, "50")] {
         held.fill_to(percent);
+        println!("figure frames_in_use_at_{} {}", name, stock_or_ours::in_use());
         measure::all(name)?;
     }
     held.clear();
