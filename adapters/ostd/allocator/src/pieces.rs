@@ -1,7 +1,7 @@
 //! The memory map, as OSTD tells it before the first allocation.
 
 use framewright::{
-    Config, FrameRange, MemoryRange, Pfn,
+    Config, FrameRange, MemoryRange, Order, Pfn,
     frame::FRAME_SIZE,
     tuning::{Hardening, Tuning},
 };
@@ -47,26 +47,37 @@ impl Pieces {
         side.max_by_key(|piece| piece.frames()).map(|piece| piece.start())
     }
 
-    /// The memory map: the pieces, and what lies between.
+    /// The memory map: the pieces, and what lies between. What shares a pageblock with a piece is in use, so that no
+    /// pageblock has holes: their frames would be freed more slowly.
     fn map(&self, add: &mut dyn FnMut(MemoryRange)) {
         let mut end = Pfn::new(0);
         for piece in self.all() {
-            let is_early = self.largest(piece.start() >= HIGH) == Some(piece.start());
-            let early = if piece.start() >= HIGH { end.max(HIGH) } else { end };
-            let early = if is_early { early } else { piece.start() };
-            for (range, in_use) in [
-                (FrameRange::new(end, early), false),
-                (FrameRange::new(early, piece.start()), true),
-            ] {
-                if let Some(range) = range.filter(|range| range.frames() > 0) {
-                    let range = MemoryRange::from(range);
-                    add(if in_use { range.in_use() } else { range.in_pieces() });
-                }
-            }
+            let start = piece.start();
+            let is_high = start >= HIGH;
+            let rest = round_up(end).min(start);
+            let early = match self.largest(is_high) == Some(start) {
+                true if is_high => HIGH,
+                true => rest,
+                false => start,
+            };
+            let early = early.min(start.align_down(Order::PAGEBLOCK)).max(rest);
+            range(end, rest).into_iter().for_each(|range| add(range.in_use()));
+            range(rest, early).into_iter().for_each(|range| add(range.in_pieces()));
+            range(early, start).into_iter().for_each(|range| add(range.in_use()));
             add(piece.into());
             end = piece.end();
         }
+        range(end, round_up(end)).into_iter().for_each(|range| add(range.in_use()));
     }
+}
+
+/// The frames from `start` to `end`, if there are any.
+fn range(start: Pfn, end: Pfn) -> Option<MemoryRange> {
+    FrameRange::new(start, end).filter(|range| range.frames() > 0).map(MemoryRange::from)
+}
+
+fn round_up(pfn: Pfn) -> Pfn {
+    Pfn::new(pfn.get().next_multiple_of(Order::PAGEBLOCK.frames()))
 }
 
 /// Initialises the allocator.
@@ -79,8 +90,8 @@ pub(crate) fn start() {
     let Some(any) = kept.all().next() else {
         panic!("OSTD allocates before it has added memory");
     };
-    // A piece, and two ranges before it.
-    let mut map = [MemoryRange::from(any); 3 * PIECES];
+    // A piece, and three ranges before it; one at the end.
+    let mut map = [MemoryRange::from(any); 4 * PIECES + 1];
     let mut len = 0;
     kept.map(&mut |range| {
         map[len] = range;
