@@ -16,6 +16,7 @@
 #define HUGE_ORDER 9
 #define HUGE_PAGES (RANGE_FRAMES >> HUGE_ORDER)
 #define MOST_HUGE_PAGES 4096
+#define MOST_BLOCKS 65536
 
 /* The blocks of a CPU. */
 struct scattered {
@@ -166,21 +167,41 @@ static void compare(const struct called *side, struct scatter *all, unsigned lon
 	say("huge side=%s before=%u left=%u kept_blocks=%u", side->name, before, after, kept);
 }
 
-static unsigned long no_waiting(unsigned int order)
-{
-	return (unsigned long)alloc_pages(GFP_NOWAIT | __GFP_NOWARN, order);
-}
+/* The free memory of Linux but for as many huge pages as the range has: the module holds it. */
+struct ballast {
+	unsigned long block[MOST_BLOCKS];
+	u8 order[MOST_BLOCKS];
+	unsigned int count;
+};
 
-/* Takes all huge pages from Linux but as many as the range has. Returns how many it holds. */
-static unsigned int take_ballast(unsigned long *ballast)
+/* Takes the free blocks of Linux, the largest ones first. Smaller ones would serve what is counted here, too. */
+static void take_ballast(struct ballast *held)
 {
-	unsigned int count = take_all(no_waiting, ballast), freed;
+	unsigned int freed, order = HUGE_ORDER + 1;
 
-	for (freed = 0; freed < HUGE_PAGES && count; freed++)
-		linux_give(ballast[--count], HUGE_ORDER);
+	while (order--) {
+		while (held->count < MOST_BLOCKS) {
+			struct page *page = alloc_pages(GFP_NOWAIT | __GFP_NOWARN, order);
+
+			if (!page)
+				break;
+			held->block[held->count] = (unsigned long)page;
+			held->order[held->count++] = order;
+		}
+	}
+	for (freed = 0; freed < HUGE_PAGES && held->order[freed] == HUGE_ORDER; freed++) {
+		linux_give(held->block[freed], HUGE_ORDER);
+		held->block[freed] = 0;
+	}
 	if (freed < HUGE_PAGES)
 		fail("huge pages: Linux has %u only", freed);
-	return count;
+}
+
+static void give_ballast(struct ballast *held)
+{
+	while (held->count--)
+		if (held->block[held->count])
+			linux_give(held->block[held->count], held->order[held->count]);
 }
 
 static const struct called linux_side = { "linux", linux_huge, linux_give, linux_scatter };
@@ -189,9 +210,9 @@ static const struct called our_side = { "ours", ours_huge, ours_give, ours_scatt
 void huge_compare(void)
 {
 	struct scatter *all = vzalloc(sizeof(*all));
-	unsigned long *ballast = vmalloc(MOST_HUGE_PAGES * sizeof(*ballast));
+	struct ballast *ballast = vzalloc(sizeof(*ballast));
 	unsigned long *blocks = vmalloc(MOST_HUGE_PAGES * sizeof(*blocks));
-	unsigned int member, held;
+	unsigned int member;
 	bool complete = all && ballast && blocks;
 
 	if (complete)
@@ -205,10 +226,9 @@ void huge_compare(void)
 	}
 	if (complete) {
 		compare(&our_side, all, blocks);
-		held = take_ballast(ballast);
+		take_ballast(ballast);
 		compare(&linux_side, all, blocks);
-		while (held)
-			linux_give(ballast[--held], HUGE_ORDER);
+		give_ballast(ballast);
 	} else {
 		fail("huge pages: no memory");
 	}
