@@ -227,6 +227,8 @@ fn a_handler_allocates_and_frees_while_the_token_is_in_use() {
         assert!(claimed.is_err(), "the interrupted request has the token");
         // SAFETY: this is a hook of the request below, not a handler that has interrupted it anywhere.
         unsafe { INTERRUPTED.release_cpu() }.unwrap();
+        let claimed = INTERRUPTED.memory().unwrap().cpu(CpuId::new(0));
+        assert!(claimed.is_err(), "a token in use is not released");
         INTERRUPTED.free(block).unwrap();
         let block = INTERRUPTED.alloc(PAGE.atomic()).unwrap();
         let (pfn, order) = block.into_raw();
