@@ -452,7 +452,7 @@ enum fw_error fw_memory_size(const struct fw_config *config,
                              uint64_t *at);
 
 // Makes a memory in `buffer`, and stores the pointer to it. All frames that are present are free, except those in use
-// from the start.
+// from the start. Needs up to 14 KiB of stack.
 //
 // On an error, `*memory` is NULL, and `*at` is the number that explains the error, if `at` is not NULL: the index of a
 // range of the map, of a CPU or of a setting, or the bytes or the alignment needed.
