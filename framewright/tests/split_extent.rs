@@ -61,6 +61,31 @@ fn frames_of_a_split_extent_are_blocks_for_the_lists_of_a_cpu() {
 }
 
 #[test]
+fn parts_of_an_extent_are_split_at_any_frame() {
+    for level in LEVELS {
+        for (frames, cut) in [(10, 4), (512, 1), (512, 256), (1024, 600), (2048, 700)] {
+            for parts in [[true, false], [false, true], [true, true]] {
+                on_memory(level, |memory| {
+                    let extent = memory.alloc_contiguous(&run(frames)).unwrap();
+                    let at = extent.range().start().offset(cut);
+                    let (low, high) = extent.split_at(at).unwrap();
+                    let mut token = memory.cpu(CpuId::new(0)).unwrap();
+                    for (extent, is_split) in [low, high].into_iter().zip(parts) {
+                        if is_split {
+                            let frames = memory.split_extent(extent).unwrap();
+                            frames.for_each(|frame| token.free(frame).unwrap());
+                        } else {
+                            memory.free_extent(extent).unwrap();
+                        }
+                    }
+                    assert_eq!(memory.platform().take_reports(), []);
+                });
+            }
+        }
+    }
+}
+
+#[test]
 fn frames_of_a_split_block_are_freed_from_both_ends() {
     for level in LEVELS {
         for order in [0, 1, 3, 5, 6, 7, 9] {

@@ -178,9 +178,10 @@ impl Buddy<'_> {
     }
 
     /// Makes every frame from `start` to `end`, which was taken as part of a range, a block of its own. Frames of
-    /// pageblocks that are not folded are that already.
+    /// pageblocks that are not folded are that already. A folded pageblock of which only a part is named has no
+    /// folded frames afterwards; the others still belong to their range.
     pub(crate) fn split_range(&mut self, start: u32, end: u32) {
-        for index in whole_pageblocks(start, end) {
+        for index in start >> PAGEBLOCK_ORDER..end.div_ceil(FRAMES) {
             if self.lists.gigablocks.allocated_order(index) == Some(Order::PAGEBLOCK) {
                 self.split_into_frames(index);
             }

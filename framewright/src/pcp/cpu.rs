@@ -5,10 +5,7 @@ use crate::{
     buddy::{Buddy, Bundle, Bundles, Capture, Fallback, Refusals, Reserve, Want},
     platform::{self, Cost, Platform},
     tuning::{BulkTake, Hardening, Tuning},
-    types::{
-        Corruption, CpuId, Event, Finding, MigrateType, Order, PAGEBLOCK_FRAMES, Pfn, Refusal,
-        Watermark,
-    },
+    types::{Corruption, CpuId, Event, Finding, MigrateType, Order, Pfn, Refusal, Watermark},
     zone::{AllocFlags, BlockStack, Zone, ZoneAccess},
 };
 
@@ -135,14 +132,11 @@ impl<'m, P: Platform> ZoneOnCpu<'_, 'm, P> {
         split.map_err(|(frame, why)| self.refuse(frame, Order::ZERO, why))
     }
 
-    /// Makes every frame from `start` to `end` a block of order 0 in the maps of the zone. Only whole pageblocks are not
-    /// that already.
+    /// Makes every frame from `start` to `end` a block of order 0 in the maps of the zone. Also a part of a pageblock
+    /// takes the lock: the whole pageblock may have been allocated at once, and only its maps tell.
     pub(crate) fn unfold_range(&self, start: u32, end: u32) {
-        if end - start >= PAGEBLOCK_FRAMES as u32 {
-            self.count_lock(0);
-            let split = |buddy: &mut Buddy<'_>| buddy.split_range(start, end);
-            self.zone.with_range(self.platform, (start, end), split);
-        }
+        self.count_lock(0);
+        self.zone.with_range(self.platform, (start, end), |buddy| buddy.split_range(start, end));
     }
 
     /// Frees frames taken by [`ZoneOnCpu::take_range`], all or a part of them.
