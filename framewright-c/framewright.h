@@ -138,7 +138,7 @@ enum fw_error {
     FW_ERROR_NOT_REQUESTABLE = 52,
     // None of the zones that the request can use has memory.
     FW_ERROR_NO_ZONE = 53,
-    // No run of free frames is long enough.
+    // No run of free frames is long enough, or allocating it would violate a watermark.
     FW_ERROR_NOT_FOUND = 54,
     // The frames are not present memory of one zone of this memory.
     FW_ERROR_NOT_OURS = 60,

@@ -82,7 +82,7 @@ pub enum FwError {
     NotRequestable = 52,
     /// None of the zones that the request can use has memory.
     NoZone = 53,
-    /// No run of free frames is long enough.
+    /// No run of free frames is long enough, or allocating it would violate a watermark.
     NotFound = 54,
 
     /// The frames are not present memory of one zone of this memory.
@@ -161,7 +161,7 @@ const ALL: &[(FwError, &CStr)] = &[
     (FwError::NoBlockOfOrder, c"no free block of the order: free memory is too fragmented"),
     (FwError::NotRequestable, c"requests may not ask for this migratetype"),
     (FwError::NoZone, c"no zone has memory that the request could use"),
-    (FwError::NotFound, c"no run of free frames is long enough"),
+    (FwError::NotFound, c"no run of free frames above the watermark is long enough"),
     (FwError::NotOurs, c"the frames are not present memory of one zone of this memory"),
     (FwError::Misaligned, c"a block of this order cannot start at this frame"),
     (FwError::AlreadyFree, c"frames are free already"),

@@ -21,6 +21,8 @@ thread_local! {
     static CPU: Cell<u16> = const { Cell::new(0) };
     /// The number of calls of `pin` without `unpin`.
     static PINS: Cell<u32> = const { Cell::new(0) };
+    /// Whether the machine panics when it is asked for its kind of owner lock.
+    static FAILS: Cell<bool> = const { Cell::new(false) };
     /// The work of an interrupt handler during a request.
     static HANDLER: Cell<Option<fn()>> = const { Cell::new(None) };
 }
@@ -47,6 +49,7 @@ unsafe impl Platform for Threads {
     }
 
     fn owner_lock(&self) -> OwnerLock {
+        assert!(!FAILS.get(), "the machine is not ready");
         OwnerLock::Trylock
     }
 
@@ -143,6 +146,17 @@ fn nothing_works_before_it_is_initialised_and_once_is_enough() {
     GLOBAL.free(block).unwrap();
     end(&GLOBAL);
     end(&OTHER);
+}
+
+#[test]
+fn an_initialisation_that_panics_can_be_repeated() {
+    static GLOBAL: Global<Threads, 1> = Global::new();
+    FAILS.set(true);
+    assert!(std::panic::catch_unwind(|| start(&GLOBAL, 1)).is_err());
+    FAILS.set(false);
+    assert_eq!(GLOBAL.alloc(PAGE).unwrap_err(), GlobalError::NotInitialised);
+    start(&GLOBAL, 1).unwrap();
+    GLOBAL.free(GLOBAL.alloc(PAGE).unwrap()).unwrap();
 }
 
 #[test]

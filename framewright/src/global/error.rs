@@ -35,7 +35,9 @@ impl From<InitError> for GlobalInitError {
 impl fmt::Display for GlobalInitError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::AlreadyInitialised => f.write_str("the allocator was initialised before"),
+            Self::AlreadyInitialised => {
+                f.write_str("the allocator was initialised before, or is being initialised")
+            }
             Self::TooManyCpus { declared, given } => {
                 write!(f, "the memory has {given} CPUs; the allocator was declared for {declared}")
             }

@@ -25,7 +25,7 @@ use slot::{NotEntered, Slot};
 
 use crate::{
     memory::{Config, Layout, Memory},
-    platform::{CpuId, Platform},
+    platform::{CpuId, Platform, or_on_panic},
     sync::{Ordering, StaticU8},
     types::{Block, FRAME_SIZE, FrameRange, FreeError, Order, Pfn, Request},
 };
@@ -59,6 +59,9 @@ pub unsafe trait Pinning: Platform {
 /// Every frame that is present and not in use in a memory map of this machine is mapped at the address that
 /// [`Mapped::address`] returns. While the program runs, this mapping is readable and writable, and no other code uses
 /// the frame. Neighbouring frames have neighbouring addresses.
+///
+/// No other memory has these frames. Safe code may make a memory for each value of the type, with any map. So either
+/// only unsafe code makes values, whose creator answers for the map, or each map is the same, and there is one value.
 pub unsafe trait Mapped: Platform {
     /// The address of a frame.
     fn address(&self, pfn: Pfn) -> *mut u8;
@@ -158,7 +161,8 @@ impl<P: Pinning, const CPUS: usize> Global<P, CPUS> {
         if begun.is_err() {
             return Err(GlobalInitError::AlreadyInitialised);
         }
-        match make() {
+        // A platform that panics has no memory: the call can be repeated.
+        match or_on_panic(make, || self.state.store(EMPTY, Ordering::Release)) {
             Ok(memory) => {
                 // SAFETY: this caller alone changed the state from EMPTY, and nobody reads the memory before READY.
                 unsafe { (*self.memory.get()).write(memory) };

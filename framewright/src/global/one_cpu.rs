@@ -9,8 +9,8 @@ use crate::{
 
 /// A machine with one CPU whose memory is mapped at one offset, for new kernels.
 ///
-/// Its clock does not advance, which suffices if nothing is reclaimed.
-#[derive(Clone, Copy, Debug)]
+/// Its clock does not advance, which suffices if nothing is reclaimed. A value serves one memory, and cannot be copied.
+#[derive(Debug)]
 pub struct OneCpu {
     /// The address at which physical address 0 is mapped.
     offset: usize,
@@ -23,7 +23,8 @@ impl OneCpu {
     ///
     /// # Safety
     ///
-    /// * Memory is mapped at these addresses, as [`Mapped`] requires.
+    /// * Memory is mapped at these addresses, as [`Mapped`] requires, for the map of the memory that gets this value. No
+    ///   other memory has frames of that map.
     /// * Only one CPU, and no interrupt handler, uses memories that run on this machine. Threads are not preempted
     ///   while they use them.
     #[must_use]
@@ -32,7 +33,7 @@ impl OneCpu {
     }
 }
 
-// SAFETY: the creator promises that memory is mapped at the offset.
+// SAFETY: the creator promises that memory is mapped at the offset, for the one memory that gets the value.
 unsafe impl Mapped for OneCpu {
     fn address(&self, pfn: Pfn) -> *mut u8 {
         core::ptr::with_exposed_provenance_mut(self.offset.wrapping_add(pfn.address() as usize))

@@ -1,12 +1,14 @@
 //! Hooks of the embedder that panic.
 
 /// Runs `hook`, which calls the embedder. If the embedder panics, `undo` runs while the panic
-/// unwinds. Without a panic, or in a program that aborts on panic, only `hook` runs.
+/// unwinds. Without a panic, or in a program that aborts on panic, only `hook` runs. Returns its
+/// result.
 #[inline(always)]
-pub(crate) fn or_on_panic(hook: impl FnOnce(), undo: impl FnMut()) {
+pub(crate) fn or_on_panic<R>(hook: impl FnOnce() -> R, undo: impl FnMut()) -> R {
     let guard = OnPanic(undo);
-    hook();
+    let result = hook();
     core::mem::forget(guard);
+    result
 }
 
 struct OnPanic<F: FnMut()>(F);

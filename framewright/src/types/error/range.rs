@@ -24,7 +24,7 @@ pub enum RangeError {
         /// Number of these frames.
         frames: u64,
     },
-    /// No run of free frames is long enough.
+    /// No run of free frames is long enough, or allocating it would violate a watermark.
     NotFound,
     /// The memory map does not name the range as in use from the start.
     NotInUse,
@@ -53,7 +53,9 @@ impl fmt::Display for RangeError {
                 write!(f, "the pageblock at frame {at} is isolated by another caller")
             }
             RangeError::Busy { frames } => write!(f, "{frames} frames of the range are in use"),
-            RangeError::NotFound => f.write_str("no run of free frames is long enough"),
+            RangeError::NotFound => {
+                f.write_str("no run of free frames above the watermark is long enough")
+            }
             RangeError::NotInUse => {
                 f.write_str("the memory map does not name this range as in use from the start")
             }
