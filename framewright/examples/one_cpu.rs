@@ -27,6 +27,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let machine = unsafe { OneCpu::new(0, |report| eprintln!("{report}")) };
     MEMORY.init_in_map(machine, &Config::new(&map, 1))?;
     let page = MEMORY.alloc(PAGE.zeroed())?;
+    let machine = MEMORY.memory()?.platform();
 
     // SAFETY: the page belongs to this function until it is freed.
     let contents = unsafe { slice::from_raw_parts_mut(machine.address(page.pfn()), 4096) };
