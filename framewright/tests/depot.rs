@@ -17,7 +17,7 @@ const PAGE: Request = Request::new(Order::ZERO, MigrateType::Movable);
 
 type Token<'a, 'm> = CpuToken<'a, 'm, Machine>;
 
-/// A memory of 16 pageblocks with two CPUs, small lists, and a depot of two pageblocks.
+/// An allocator with 16 pageblocks, two CPUs, small lists, and a depot of two pageblocks.
 fn with_settings(settings: &[(&str, &str)], test: impl FnOnce(&Memory<'_, Machine>)) {
     on_frames(FRAMES, settings, test);
 }

@@ -101,7 +101,7 @@ impl Listener {
 }
 
 const PAGE: Request = Request::new(Order::ZERO, MigrateType::Movable);
-/// Runs `test` on a memory of 16 MiB, in pageblocks of 2 MiB.
+/// Runs `test` on an allocator with 16 MiB, in pageblocks of 2 MiB.
 fn with_memory(
     settings: &[(&str, &str)],
     test: impl FnOnce(&Memory<'_, ProbedPlatform>, &Listener),
