@@ -77,7 +77,7 @@ fn blocks_freed_on_one_cpu_serve_another() {
         assert_eq!(memory.stats().to_depot, lent);
         let mut token = memory.cpu(cpu(1)).unwrap();
         let blocks = take(&mut token, PAGE, lent / 2);
-        assert_eq!(memory.free(), free, "nothing was taken from the maps");
+        assert_eq!(memory.free(), free, "blocks were taken from the maps");
         assert_eq!(memory.in_depots() + memory.held_by_cpus() + lent / 2, lent);
         let stats = memory.cpu_stats(cpu(1)).unwrap();
         assert_eq!(stats.from_depot, stats.refilled_frames);

@@ -308,7 +308,7 @@ fn a_zone_that_is_forced_empty_is_tried_again() {
             machine.forces(site, u32::MAX);
             let refused = token.alloc(PAGE.no_wait());
             assert!(matches!(refused, Err(AllocError::NoBlockOfOrder(_))), "{refused:?}");
-            assert_eq!(memory.free(), memory.managed(), "nothing was lost");
+            assert_eq!(memory.free(), memory.managed(), "frames were lost");
         });
     }
 }

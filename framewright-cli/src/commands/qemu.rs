@@ -74,7 +74,7 @@ impl Broken {
 #[derive(Debug, ArgGroup)]
 pub(crate) struct BesideArgs {
     /// With qemu: run a distribution's kernel too, on the same emulated machine, to compare counts
-    #[arg(long, value_enum, value_name = "PEER")]
+    #[arg(long, value_enum, value_name = "KERNEL")]
     beside: Option<Peer>,
     /// The vmlinuz for --beside linux [default: that of the distribution's package, which is
     /// downloaded]

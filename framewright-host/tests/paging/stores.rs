@@ -140,7 +140,7 @@ impl Shape {
         memory.drain_all();
         memory.check().unwrap();
         memory.lru().unwrap().check().unwrap();
-        assert_eq!(memory.free(), memory.managed(), "all frames are free");
+        assert_eq!(memory.free(), memory.managed(), "frames are still allocated");
         assert_eq!(memory.platform().first_corruption(), None);
         Ok(result)
     }
