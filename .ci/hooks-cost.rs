@@ -12,7 +12,7 @@ use framewright::{
 };
 use std::mem::MaybeUninit;
 
-/// One thread; frames are numbers.
+/// A platform with one thread. No memory backs the frames.
 struct Machine;
 
 // SAFETY: the lock is the library's. There is only one thread.
@@ -67,7 +67,7 @@ fn hot(cpu: &mut Token<'_, '_>) {
     }
 }
 
-/// Allocates a burst of blocks of `order`, and frees them in the order after `sort`.
+/// Allocates a burst of blocks, of order `order(i)` for the i-th. Frees them in the sequence that `sort` leaves.
 fn burst(
     cpu: &mut Token<'_, '_>,
     order: impl Fn(usize) -> Order,

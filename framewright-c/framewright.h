@@ -341,7 +341,7 @@ extern "C" {
 //
 // # Safety
 //
-// `memory` is NULL or from `fw_memory_init`, and not ended. `pfn` is NULL or may be written.
+// `memory` is NULL, or from `fw_memory_init` and not destroyed by `fw_memory_end`. `pfn` is NULL or may be written.
 enum fw_error fw_alloc(struct fw_memory *memory,
                        uint32_t order,
                        uint32_t migratetype,
@@ -359,7 +359,8 @@ enum fw_error fw_alloc(struct fw_memory *memory,
 //
 // # Safety
 //
-// `memory` is NULL or from `fw_memory_init`, and not ended. The caller owns the frames, and no longer uses them.
+// `memory` is NULL, or from `fw_memory_init` and not destroyed by `fw_memory_end`. The caller owns the frames, and no
+// longer uses them.
 enum fw_error fw_free(struct fw_memory *memory,
                       uint64_t pfn,
                       uint32_t order);
@@ -384,15 +385,15 @@ enum fw_error fw_alloc_frames(struct fw_memory *memory,
 // Frees `frames` frames from `pfn`: frames that `fw_alloc_frames` has returned, or that were in use from the start, or
 // any part of such a range.
 //
-// On an error nothing is freed, and `*at` is the first frame that cannot be freed, if `at` is not NULL. What is
-// refused depends on the setting `hardening`, as for `fw_free`.
+// On an error nothing is freed. If `at` is not NULL, `*at` is the first frame that cannot be freed, or 0 if the error
+// concerns no single frame. What is refused depends on the setting `hardening`, as for `fw_free`.
 //
 // May be called on all CPUs at once, but not by interrupt handlers.
 //
 // # Safety
 //
-// `memory` is NULL or from `fw_memory_init`, and not ended. `at` is NULL or may be written. The caller owns the
-// frames, and no longer uses them.
+// `memory` is NULL, or from `fw_memory_init` and not destroyed by `fw_memory_end`. `at` is NULL or may be written. The
+// caller owns the frames, and no longer uses them.
 enum fw_error fw_free_frames(struct fw_memory *memory,
                              uint64_t pfn,
                              uint64_t frames,
@@ -403,22 +404,23 @@ enum fw_error fw_free_frames(struct fw_memory *memory,
 //
 // # Safety
 //
-// `memory` is NULL or from `fw_memory_init`, and not ended.
+// `memory` is NULL, or from `fw_memory_init` and not destroyed by `fw_memory_end`.
 enum fw_error fw_drain(struct fw_memory *memory);
 
 // As `fw_drain`, for one CPU.
 //
 // # Safety
 //
-// `memory` is NULL or from `fw_memory_init`, and not ended.
+// `memory` is NULL, or from `fw_memory_init` and not destroyed by `fw_memory_end`.
 enum fw_error fw_drain_cpu(struct fw_memory *memory, uint32_t cpu);
 
-// Frees the blocks on the lists of the calling CPU, and ends its claim of them, so that `fw_cpu_offline` can take it
-// offline. The next allocation or free on the CPU claims them again. Not for interrupt handlers.
+// Frees the blocks on the lists of the calling CPU, and gives up its ownership of them, so that
+// `fw_cpu_offline` can take it offline. The next allocation or free on the CPU takes ownership again. Not for
+// interrupt handlers.
 //
 // # Safety
 //
-// `memory` is NULL or from `fw_memory_init`, and not ended.
+// `memory` is NULL, or from `fw_memory_init` and not destroyed by `fw_memory_end`.
 enum fw_error fw_cpu_release(struct fw_memory *memory);
 
 // Takes a CPU offline that has called `fw_cpu_release`. Its lists stay empty, and those of the others may grow longer.
@@ -426,7 +428,7 @@ enum fw_error fw_cpu_release(struct fw_memory *memory);
 //
 // # Safety
 //
-// `memory` is NULL or from `fw_memory_init`, and not ended.
+// `memory` is NULL, or from `fw_memory_init` and not destroyed by `fw_memory_end`.
 enum fw_error fw_cpu_offline(struct fw_memory *memory,
                              uint32_t cpu);
 
@@ -434,13 +436,13 @@ enum fw_error fw_cpu_offline(struct fw_memory *memory,
 //
 // # Safety
 //
-// `memory` is NULL or from `fw_memory_init`, and not ended.
+// `memory` is NULL, or from `fw_memory_init` and not destroyed by `fw_memory_end`.
 enum fw_error fw_cpu_online(struct fw_memory *memory, uint32_t cpu);
 
-// Stores the size and the alignment, in bytes, of the buffer that a memory of this configuration needs. By default below
-// one byte per frame, and about 10 KiB per CPU.
+// Stores the size and the alignment, in bytes, of the buffer that a memory of this configuration needs. By default
+// below one byte per frame, and about 10 KiB per CPU.
 //
-// On an error, `*at` is what `fw_memory_init` says, if `at` is not NULL.
+// On an error, `*at` is as for `fw_memory_init`, if `at` is not NULL.
 //
 // # Safety
 //
@@ -454,8 +456,9 @@ enum fw_error fw_memory_size(const struct fw_config *config,
 // Makes a memory in `buffer`, and stores the pointer to it. All frames that are present are free, except those in use
 // from the start. Needs up to 14 KiB of stack.
 //
-// On an error, `*memory` is NULL, and `*at` is the number that explains the error, if `at` is not NULL: the index of a
-// range of the map, of a CPU or of a setting, or the bytes or the alignment needed.
+// On an error, `*memory` is NULL. If `at` is not NULL, `*at` is the number that explains the error: the index of a
+// range of the map, of a CPU or of a setting, the number of ranges, CPUs or distances that were passed, or the bytes
+// or the alignment needed. It is 0 if no number explains the error.
 //
 // # Safety
 //
@@ -479,17 +482,19 @@ enum fw_error fw_memory_init(struct fw_memory **memory,
 // No other call for this memory is running.
 enum fw_error fw_memory_end(struct fw_memory *memory);
 
-// Adds `frames` frames from `pfn`, free: in whole pageblocks where the map says absent, in any number where it says in
-// pieces. Pieces may come in any order; adjacent ones are joined.
+// Adds `frames` free frames from `pfn`. If the map names the range as FW_PRESENCE_ABSENT, they must be whole
+// pageblocks. If it names the range as FW_PRESENCE_IN_PIECES, any number may be added, in any order; adjacent pieces
+// are joined.
 //
-// On an error nothing has changed, and `*at` is the first frame that is present already, if `at` is not NULL.
+// On an error nothing has changed. If `at` is not NULL, `*at` is the first frame that is present already for
+// FW_ERROR_PRESENT, and 0 for any other error.
 //
 // May be called on all CPUs at once, but not by interrupt handlers.
 //
 // # Safety
 //
-// `memory` is NULL or from `fw_memory_init`, and not ended. `at` is NULL or may be written. Nobody else uses the
-// frames, which are mapped as `address` of the platform says.
+// `memory` is NULL, or from `fw_memory_init` and not destroyed by `fw_memory_end`. `at` is NULL or may be written.
+// Nobody else uses the frames, which are mapped as `address` of the platform says.
 enum fw_error fw_add_memory(struct fw_memory *memory,
                             uint64_t pfn,
                             uint64_t frames,
@@ -497,14 +502,15 @@ enum fw_error fw_add_memory(struct fw_memory *memory,
 
 // Removes `frames` frames from `pfn`, which are whole pageblocks, so that they are no longer allocated.
 //
-// On an error nothing has changed, and `*at` is, if `at` is not NULL, the number of frames in use for FW_ERROR_BUSY,
-// else the frame concerned.
+// On an error nothing has changed. If `at` is not NULL, `*at` is the number of frames in use for FW_ERROR_BUSY, the
+// start of the first pageblock that is not wholly present for FW_ERROR_ABSENT, a frame of an isolated pageblock for
+// FW_ERROR_ISOLATED, and 0 for any other error.
 //
 // May be called on all CPUs at once, but not by interrupt handlers.
 //
 // # Safety
 //
-// `memory` is NULL or from `fw_memory_init`, and not ended. `at` is NULL or may be written.
+// `memory` is NULL, or from `fw_memory_init` and not destroyed by `fw_memory_end`. `at` is NULL or may be written.
 enum fw_error fw_remove_memory(struct fw_memory *memory,
                                uint64_t pfn,
                                uint64_t frames,
@@ -514,15 +520,16 @@ enum fw_error fw_remove_memory(struct fw_memory *memory,
 //
 // # Safety
 //
-// `memory` is NULL or from `fw_memory_init`, and not ended. `counts` is NULL or may be written.
-enum fw_error fw_counts(struct fw_memory *memory, struct fw_counts *counts);
+// `memory` is NULL, or from `fw_memory_init` and not destroyed by `fw_memory_end`. `counts` is NULL or may be written.
+enum fw_error fw_counts(struct fw_memory *memory,
+                        struct fw_counts *counts);
 
 // Stores the number of blocks of 2^order frames that the free frames of the zones form, larger free blocks included:
 // for order 9, the huge pages that are free. Watermarks are not considered. Walks every pageblock: for reports.
 //
 // # Safety
 //
-// `memory` is NULL or from `fw_memory_init`, and not ended. `blocks` is NULL or may be written.
+// `memory` is NULL, or from `fw_memory_init` and not destroyed by `fw_memory_end`. `blocks` is NULL or may be written.
 enum fw_error fw_capacity(struct fw_memory *memory,
                           uint32_t order,
                           uint64_t *blocks);
@@ -534,8 +541,8 @@ enum fw_error fw_capacity(struct fw_memory *memory,
 //
 // # Safety
 //
-// `memory` is NULL or from `fw_memory_init`, and not ended. `text` is NULL, or has `text_bytes` bytes that may be
-// written.
+// `memory` is NULL, or from `fw_memory_init` and not destroyed by `fw_memory_end`. `text` is NULL, or has `text_bytes`
+// bytes that may be written.
 enum fw_error fw_check(struct fw_memory *memory,
                        char *text,
                        size_t text_bytes);
@@ -546,8 +553,8 @@ enum fw_error fw_check(struct fw_memory *memory,
 //
 // # Safety
 //
-// `memory` is NULL or from `fw_memory_init`, and not ended. `text` is NULL, or has `text_bytes` bytes that may be
-// written. `length` is NULL or may be written.
+// `memory` is NULL, or from `fw_memory_init` and not destroyed by `fw_memory_end`. `text` is NULL, or has `text_bytes`
+// bytes that may be written. `length` is NULL or may be written.
 enum fw_error fw_buddyinfo(struct fw_memory *memory,
                            char *text,
                            size_t text_bytes,

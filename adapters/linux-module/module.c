@@ -23,7 +23,7 @@
 
 static bool compare;
 module_param(compare, bool, 0444);
-MODULE_PARM_DESC(compare, "also count instructions, calls and huge pages beside those of Linux");
+MODULE_PARM_DESC(compare, "also count instructions, calls and huge pages, and compare with Linux");
 
 module_param_named(hardening, memory_hardening, charp, 0444);
 MODULE_PARM_DESC(hardening, "which frees the library checks: off, checked, tracked");
@@ -55,5 +55,5 @@ static void __exit framewright_exit(void)
 module_init(framewright_init);
 module_exit(framewright_exit);
 
-MODULE_DESCRIPTION("Framewright beside the page allocator of Linux");
+MODULE_DESCRIPTION("Framewright compared with the page allocator of Linux");
 MODULE_LICENSE("Dual MIT/GPL");

@@ -121,7 +121,7 @@ impl FwConfig {
     ///
     /// # Safety
     ///
-    /// Each array is NULL, or has as many elements as the number beside it says. Each key and value is NULL, or a
+    /// Each array is NULL, or has as many elements as the number next to it says. Each key and value is NULL, or a
     /// string that ends with a zero byte.
     pub(crate) unsafe fn convert<'c>(
         &'c self,

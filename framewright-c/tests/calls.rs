@@ -90,7 +90,7 @@ fn a_memory_lives_and_ends_in_its_buffer() {
     let layout = Layout::from_size_align(bytes, align).unwrap();
     // SAFETY: the size is not 0.
     let buffer = unsafe { alloc(layout) };
-    // A memory that ended leaves the buffer for another.
+    // An allocator that ended leaves the buffer for another.
     for _ in 0..2 {
         let mut memory = null_mut();
         // SAFETY: the buffer has that size, and is used by the memory alone. This thread is the only CPU.

@@ -114,15 +114,15 @@ pub(crate) enum Run {
     /// Proof, on a kernel, that stale TLB entries are used before a flush and never after
     #[command(after_help = qemu::EXAMPLES)]
     TlbProof(qemu::TlbProofArgs),
-    /// Nanoseconds per operation, beside other allocators and a lower bound
+    /// Nanoseconds per operation, compared with other allocators and a lower bound
     AllocMicro(micro::AllocMicroArgs),
-    /// Huge pages that are left after millions of random allocations and frees, beside other allocators
+    /// Huge pages that are left after millions of random allocations and frees, compared with other allocators
     #[command(after_help = fragmentation::CHURN_EXAMPLES,
               mut_arg("seeds", |seeds| seeds.help(fragmentation::SEEDS)),
               mut_arg("quick", |quick| quick.help(fragmentation::CHURN_QUICK)))]
     Churn(fragmentation::ChurnArgs),
     /// Huge pages that form while every page is replaced, again and again (LLFree's benchmark),
-    /// beside other allocators
+    /// compared with other allocators
     #[command(after_help = fragmentation::REPLACE_EXAMPLES,
               mut_arg("seeds", |seeds| seeds.help(fragmentation::SEEDS)),
               mut_arg("quick", |quick| quick.help(fragmentation::REPLACE_QUICK)))]

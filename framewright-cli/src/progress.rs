@@ -75,7 +75,7 @@ impl Progress {
         self.bar.suspend(|| output::warn(message));
     }
 
-    /// Changes the text beside the bar.
+    /// Changes the text next to the bar.
     pub(crate) fn set_message(&self, what: &str) {
         self.bar.set_message(what.to_owned());
     }

@@ -5,7 +5,7 @@
 //!   [`Probe`](framewright::platform::Probe). So a test can act at the worst moment.
 //! * [`FakeRelief`] is a [`Relief`](framewright::platform::Relief) made of closures.
 //! * [`FailNth`] makes the n-th call of a sequence fail.
-//! * [`leaked`] creates a memory that lives as long as the process, so that closures can refer to
+//! * [`leaked`] creates an allocator that lives as long as the process, so that closures can refer to
 //!   it.
 //!
 //! # Examples

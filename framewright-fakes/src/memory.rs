@@ -4,7 +4,7 @@ use std::mem::MaybeUninit;
 
 use framewright::{Block, Config, CpuId, Layout, Memory, Order, Pfn, Platform};
 
-/// Creates a memory that lives as long as the process.
+/// Creates an allocator that lives as long as the process.
 ///
 /// # Panics
 ///
@@ -26,7 +26,7 @@ pub struct Metadata {
 }
 
 impl Metadata {
-    /// A buffer of `bytes` bytes. They are not zero, so that a memory that relies on zeroes fails.
+    /// A buffer of `bytes` bytes. They are not zero, so that an allocator that relies on zeroes fails.
     #[must_use]
     pub fn new(bytes: usize) -> Self {
         Self { buffer: vec![MaybeUninit::new(0xa5); bytes + ALIGN], bytes }

@@ -1,4 +1,4 @@
-//! Frames by number.
+//! Access to frames by frame number.
 //!
 //! As on a machine, any code that has the number of a frame can write to it. So the contents of frames are words that
 //! any thread may load and store with relaxed atomics. If two threads wrongly use one frame, each reads the other's

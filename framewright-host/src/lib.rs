@@ -13,7 +13,7 @@
 //! | `membarrier` | barriers on other CPUs, or the reason why there are none         |
 //! | `lock`       | [`HostLock`]: spins briefly, then sleeps                         |
 //! | `wait`       | waiting for another thread                                       |
-//! | `frames`     | frames by number: words to read and write, clear, copy           |
+//! | `frames`     | frames by frame number: words to read and write, clear, copy     |
 //! | `metadata`   | [`Metadata`]: the buffer for the metadata of a memory            |
 //! | `mapping`    | address space: the only module that maps and unmaps              |
 //! | `relief`     | the slot for the `Relief` of a memory                            |

@@ -139,7 +139,7 @@ impl HostMachine {
     /// them, or some are not of this machine.
     ///
     /// Only the owner of the frames may use the pointer, and only while the machine lives. Accesses that are
-    /// not atomic race with safe code that uses the same frames by number ([`HostMachine::frame`],
+    /// not atomic race with safe code that uses the same frames by frame number ([`HostMachine::frame`],
     /// [`Platform::clear`] and the like): the caller must ensure that there is no such access.
     #[must_use]
     pub fn pointer(&self, pfn: Pfn, order: Order) -> Option<NonNull<u8>> {
@@ -294,7 +294,7 @@ mod tests {
     fn frames_that_are_numbers_only_can_be_cleared_and_copied() {
         let machine =
             HostMachine::builder().frames(512).backing(Backing::MetadataOnly).build().unwrap();
-        // SAFETY: no memory was made of these frames: they are the test's.
+        // SAFETY: no allocator manages these frames, which belong to the test.
         unsafe {
             machine.clear(Pfn::new(0), Order::PAGEBLOCK);
             machine.copy(Pfn::new(1), Pfn::new(0));

@@ -277,7 +277,7 @@ fn empty_half_around(pfn: Pfn, mover: &Interrupted<'_>) {
     let range = FrameRange::new(Pfn::new(first), Pfn::new(first + pageblock / 2)).unwrap();
     let (mut moves, mut slots) = ([Move::default(); 512], [BatchSlot::default(); 512]);
     let work = Workspace { moves: &mut moves, slots: &mut slots };
-    // SAFETY: the frames of the file are from this memory; nothing is mapped here.
+    // SAFETY: the frames of the file are from this allocator; nothing is mapped here.
     let mut compactor =
         unsafe { memory::memory().compactor(CpuId::new(1), mover, &NoShootdown, work) };
     let taken = compactor.alloc_range(range, MigrateType::Movable, &mut |_| ());

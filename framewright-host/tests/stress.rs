@@ -29,7 +29,7 @@ use stress::{
     pool::{number, run_workers},
 };
 
-/// A memory so small that it is sometimes exhausted, and always fragmented.
+/// An allocator so small that it is sometimes exhausted, and always fragmented.
 const PAGEBLOCKS: u64 = 24;
 const FRAMES: u64 = PAGEBLOCKS * 512;
 
@@ -121,7 +121,7 @@ fn stress(setting: &Setting) {
     tuning.pcp.bulk_free = setting.bulk_free;
     tuning.pcp.high_order_drain = setting.high_order_drain;
     tuning.hardening = setting.hardening;
-    // By default, a memory with so few CPUs has no depot.
+    // By default, an allocator with so few CPUs has no depot.
     tuning.zone.depot_divisor = Auto::Fixed(16);
     let config = Config::new(&map, setting.workers).with_tuning(tuning);
     let layout = Layout::new::<HostMachine>(&config).unwrap();

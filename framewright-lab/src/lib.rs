@@ -1,7 +1,7 @@
 //! Experiments with the library: recordings of real kernels and their replay, workloads, cost
 //! tables, and the report that all of them produce.
 //!
-//! [`record`] makes recordings, [`trace`] reads them and the kernel's tables beside them, and
+//! [`record`] makes recordings, [`trace`] reads them and the kernel's tables next to them, and
 //! [`replay`] replays them. [`micro`] and [`large_memory`] measure single operations,
 //! [`fragmentation`] measures the free memory after many operations. [`workloads`] contains
 //! workloads on threads, on [`simulated`] machines, or on the emulated machines of [`qemu`].

@@ -6,7 +6,7 @@ use crate::{Metadata, Peer, Worker};
 use bitmap_allocator::{BitAlloc, BitAlloc1M};
 use spin::Mutex;
 
-/// `bitmap-allocator`'s tree of 2^20 bits, in a spinlock as its users do.
+/// `bitmap-allocator`'s tree of 2^20 bits, behind a spinlock, as in the kernels that use it.
 pub struct BitmapAllocator(Mutex<Box<BitAlloc1M>>);
 
 impl BitmapAllocator {

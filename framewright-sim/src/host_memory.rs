@@ -8,13 +8,13 @@
 
 /// Prefetches a value into the host's caches, on x86-64; on other processors, does nothing.
 #[inline(always)]
-pub fn expect<T>(value: &T) {
-    expect_at((&raw const *value).cast(), size_of::<T>());
+pub fn prefetch<T>(value: &T) {
+    prefetch_at((&raw const *value).cast(), size_of::<T>());
 }
 
 /// Prefetches `bytes` bytes from an address. Any address is allowed, because nothing is read.
 #[inline(always)]
-pub(crate) fn expect_at(address: *const u8, bytes: usize) {
+pub(crate) fn prefetch_at(address: *const u8, bytes: usize) {
     #[cfg(target_arch = "x86_64")]
     for offset in (0..bytes).step_by(64) {
         use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
@@ -62,7 +62,7 @@ mod tests {
             let buffer = vec![7_u8; len];
             in_large_pages(&buffer);
             in_large_pages(buffer.get(1..).unwrap_or_default());
-            expect(&buffer);
+            prefetch(&buffer);
             assert!(buffer.iter().all(|&byte| byte == 7));
         }
     }

@@ -1,5 +1,5 @@
 //! The operations of workloads, the same on every machine: on threads of the host, on a simulated
-//! machine, in the kernel, and on Linux beside it. Their results can therefore be compared.
+//! machine, in the kernel, and on Linux. Their results can therefore be compared.
 //!
 //! * [`Sharing`] and [`Part`]: the pages of a task.
 //! * [`Reads`]: the accesses of a task of `mmap-read`, in order.

@@ -34,7 +34,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     assert!(contents.iter().all(|byte| *byte == 0));
     contents.fill(1);
 
-    // A page-table entry stores only a physical address. So an unmapped page is freed by number.
+    // A page-table entry stores only a physical address. So an unmapped page is freed by frame number.
     let (pfn, order) = page.into_raw();
     let address = pfn.address();
     println!("a page at physical address {address:#x}");

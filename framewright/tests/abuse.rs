@@ -308,18 +308,18 @@ fn a_frame_that_waits_on_the_list_of_another_cpu_is_refused() {
 
 #[test]
 fn a_block_of_another_memory_is_given_back() {
-    // The compiler cannot distinguish blocks of these two memories, because their lifetimes are
+    // The compiler cannot distinguish blocks of these two allocators, because their lifetimes are
     // equal.
     let (mut theirs, mut ours) = (metadata(), metadata());
     let memories = [memory_in(&mut theirs, Hardening::Off), memory_in(&mut ours, Hardening::Off)];
     let [theirs, ours] = &memories;
     let (mut them, mut us) = (theirs.cpu(cpu(0)).unwrap(), ours.cpu(cpu(0)).unwrap());
 
-    let block = us.free(alloc(&mut them, 3)).expect_err("the block is of another memory");
-    let block = us.split(block).expect_err("the block is of another memory");
+    let block = us.free(alloc(&mut them, 3)).expect_err("the block is of another allocator");
+    let block = us.split(block).expect_err("the block is of another allocator");
     let mut slots = [Some(block)];
     us.free_bulk(&mut slots);
-    let block = slots[0].take().expect("the block is of another memory");
+    let block = slots[0].take().expect("the block is of another allocator");
     assert_eq!(ours.stats().pgfree, 0);
     them.free(block).unwrap();
     theirs.check().unwrap();

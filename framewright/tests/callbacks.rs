@@ -12,7 +12,7 @@ use std::{
 
 use framewright_fakes::{FakePlatform, TracedPlatform, leaked};
 
-/// A memory, and whether its hook must still run.
+/// An allocator, and whether its hook must still run.
 struct Traced {
     memory: &'static Memory<'static, TracedPlatform>,
     armed: AtomicBool,
@@ -26,7 +26,7 @@ impl Deref for Traced {
     }
 }
 
-/// A memory of 64 pageblocks on two CPUs. The hook runs `then` once, at the first event that `when` selects.
+/// An allocator with 64 pageblocks on two CPUs. The hook runs `then` once, at the first event that `when` selects.
 fn memory(when: fn(&Event) -> bool, then: fn(&'static Traced, &Event)) -> &'static Traced {
     let map = [FrameRange::new(Pfn::new(0), Pfn::new(64 * 512)).unwrap().into()];
     let config = Config::new(&map, 2);

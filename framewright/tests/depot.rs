@@ -17,7 +17,7 @@ const PAGE: Request = Request::new(Order::ZERO, MigrateType::Movable);
 
 type Token<'a, 'm> = CpuToken<'a, 'm, Machine>;
 
-/// A memory of 16 pageblocks with two CPUs, small lists, and a depot of two pageblocks.
+/// An allocator with 16 pageblocks, two CPUs, small lists, and a depot of two pageblocks.
 fn with_settings(settings: &[(&str, &str)], test: impl FnOnce(&Memory<'_, Machine>)) {
     on_frames(FRAMES, settings, test);
 }
@@ -77,7 +77,7 @@ fn blocks_freed_on_one_cpu_serve_another() {
         assert_eq!(memory.stats().to_depot, lent);
         let mut token = memory.cpu(cpu(1)).unwrap();
         let blocks = take(&mut token, PAGE, lent / 2);
-        assert_eq!(memory.free(), free, "nothing was taken from the maps");
+        assert_eq!(memory.free(), free, "blocks were taken from the maps");
         assert_eq!(memory.in_depots() + memory.held_by_cpus() + lent / 2, lent);
         let stats = memory.cpu_stats(cpu(1)).unwrap();
         assert_eq!(stats.from_depot, stats.refilled_frames);

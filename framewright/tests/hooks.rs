@@ -101,7 +101,7 @@ impl Listener {
 }
 
 const PAGE: Request = Request::new(Order::ZERO, MigrateType::Movable);
-/// Runs `test` on a memory of 16 MiB, in pageblocks of 2 MiB.
+/// Runs `test` on an allocator with 16 MiB, in pageblocks of 2 MiB.
 fn with_memory(
     settings: &[(&str, &str)],
     test: impl FnOnce(&Memory<'_, ProbedPlatform>, &Listener),
@@ -308,7 +308,7 @@ fn a_zone_that_is_forced_empty_is_tried_again() {
             machine.forces(site, u32::MAX);
             let refused = token.alloc(PAGE.no_wait());
             assert!(matches!(refused, Err(AllocError::NoBlockOfOrder(_))), "{refused:?}");
-            assert_eq!(memory.free(), memory.managed(), "nothing was lost");
+            assert_eq!(memory.free(), memory.managed(), "frames were lost");
         });
     }
 }

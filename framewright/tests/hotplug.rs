@@ -26,7 +26,7 @@ fn range(start: u64, end: u64) -> FrameRange {
     FrameRange::new(Pfn::new(start * PAGEBLOCK), Pfn::new(end * PAGEBLOCK)).unwrap()
 }
 
-/// Runs `test` on a memory with pageblocks 0 to 8 present and 8 to 24 absent.
+/// Runs `test` on an allocator with pageblocks 0 to 8 present and 8 to 24 absent.
 fn on_memory(test: impl FnOnce(&Memory<'_, Machine>)) {
     on_memory_with(|_| (), test);
 }

@@ -21,7 +21,7 @@ impl Drop for BarrierOnDrop<'_> {
     }
 }
 
-/// Runs `first` on a memory of four pageblocks. Runs `second` after `first` has released a zone
+/// Runs `first` on an allocator with four pageblocks. Runs `second` after `first` has released a zone
 /// lock `after` times.
 fn in_between(
     after: u32,

@@ -56,7 +56,8 @@ fn touching_ranges_are_one() {
         for _ in 0..2 {
             let (pfn, whole) = token.alloc(movable(Order::PAGEBLOCK)).map(Block::into_raw).unwrap();
             // SAFETY: it was a block until `into_raw`.
-            let block = unsafe { token.adopt(pfn, whole) }.expect("it is a block of this memory");
+            let block =
+                unsafe { token.adopt(pfn, whole) }.expect("it is a block of this allocator");
             let (pfn, whole) = block.into_raw();
             // SAFETY: as above.
             assert_eq!(unsafe { token.free_raw(pfn, whole) }, Ok(()));

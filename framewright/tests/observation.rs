@@ -163,7 +163,7 @@ fn step<P: Platform>(
     }
 }
 
-/// All visible state of a memory after some operations.
+/// All visible state of an allocator after some operations.
 fn state_after<P: Platform>(
     memory: &'static Memory<'static, P>,
     seed: u64,

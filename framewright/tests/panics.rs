@@ -16,7 +16,7 @@ const FRAMES: u64 = 8 * 512;
 const CPU: CpuId = CpuId::new(0);
 const OTHER: CpuId = CpuId::new(1);
 
-/// A memory whose hooks panic at the selected call.
+/// An allocator whose hooks panic at the selected call.
 type Tested = Memory<'static, TracedPlatform>;
 
 fn request(order: u8) -> Request {

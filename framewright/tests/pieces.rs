@@ -18,7 +18,7 @@ fn range(start: u64, end: u64) -> FrameRange {
     FrameRange::new(Pfn::new(start), Pfn::new(end)).unwrap()
 }
 
-/// Runs `test` on a memory without frames at first.
+/// Runs `test` on an allocator without frames at first.
 fn on_nothing(hardening: Hardening, test: impl FnOnce(&Memory<'_, Machine>)) {
     on_map(hardening, &[MemoryRange::from(range(SPAN.0, SPAN.1)).in_pieces()], test);
 }

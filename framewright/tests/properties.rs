@@ -7,15 +7,15 @@ use proptest::{collection::vec, prelude::*};
 use support::{
     setup::Setup,
     steps::{Action, Step},
-    topology::{Stretch, Topology},
+    topology::{RangeSpec, Topology},
     world::run,
 };
 
 /// Ranges at random places. Half of the ranges begin right after the previous range.
-fn stretches(most: usize) -> impl Strategy<Value = Vec<Stretch>> {
+fn range_specs(most: usize) -> impl Strategy<Value = Vec<RangeSpec>> {
     let gap = prop_oneof![Just(0), any::<u16>()];
-    let stretch = (gap, any::<u16>(), any::<u8>());
-    vec(stretch.prop_map(|(gap, length, place)| Stretch { gap, length, place }), 1..=most)
+    let range_spec = (gap, any::<u16>(), any::<u8>());
+    vec(range_spec.prop_map(|(gap, length, place)| RangeSpec { gap, length, place }), 1..=most)
 }
 
 fn base() -> impl Strategy<Value = u64> {
@@ -24,10 +24,10 @@ fn base() -> impl Strategy<Value = u64> {
 
 /// One zone, with or without holes.
 fn one_zone() -> impl Strategy<Value = Topology> {
-    (base(), stretches(3), 1usize..=4).prop_map(|(base, mut stretches, cpus)| {
-        stretches.iter_mut().for_each(|stretch| stretch.place = 0);
+    (base(), range_specs(3), 1usize..=4).prop_map(|(base, mut range_specs, cpus)| {
+        range_specs.iter_mut().for_each(|range_spec| range_spec.place = 0);
         let (cpus, distances) = (vec![0; cpus], Vec::new());
-        Topology { base, stretches, nodes: 0, cpus, distances, unit: 0 }
+        Topology { base, range_specs, nodes: 0, cpus, distances, unit: 0 }
     })
 }
 
@@ -35,10 +35,10 @@ fn one_zone() -> impl Strategy<Value = Topology> {
 fn many_zones() -> impl Strategy<Value = Topology> {
     let cpus = vec(any::<u8>(), 1..=5);
     let distances = prop_oneof![Just(Vec::new()), vec(any::<u8>(), 1..20)];
-    (base(), stretches(12), any::<u8>(), cpus, distances).prop_map(
-        |(base, stretches, nodes, cpus, distances)| Topology {
+    (base(), range_specs(12), any::<u8>(), cpus, distances).prop_map(
+        |(base, range_specs, nodes, cpus, distances)| Topology {
             base,
-            stretches,
+            range_specs,
             nodes,
             cpus,
             distances,
@@ -54,7 +54,7 @@ fn setups(topologies: impl Strategy<Value = Topology>) -> impl Strategy<Value = 
 /// Zones of several GiB, with blocks of all orders.
 fn large_zones() -> impl Strategy<Value = Topology> {
     let zones = |mut topology: Topology| {
-        topology.stretches.truncate(4);
+        topology.range_specs.truncate(4);
         Topology { unit: 255, ..topology }
     };
     prop_oneof![one_zone().prop_map(zones), many_zones().prop_map(zones)]

@@ -94,9 +94,9 @@ fn frames_in_use_are_reported_and_nothing_changes() {
     });
 }
 
-/// Frames are allocated in stretches of 64 pageblocks.
+/// Frames are allocated in batches of 64 pageblocks.
 #[test]
-fn stretches_taken_before_one_that_is_in_use_are_given_back() {
+fn batches_taken_before_one_that_is_in_use_are_given_back() {
     const LARGE: u64 = 3 * 64 * 512;
     on_frames(LARGE, |memory| {
         let used = given(memory, range(LARGE - 1, LARGE)).unwrap();
@@ -120,7 +120,7 @@ fn an_extent_is_given_back_in_parts() {
         memory.free_extent(high).unwrap();
         memory.free_extent(low).unwrap();
         let raw = given(memory, range(0, 10)).unwrap().into_raw();
-        // SAFETY: it was an extent of this memory just before.
+        // SAFETY: it was an extent of this allocator just before.
         let extent = unsafe { memory.adopt_extent(raw) }.unwrap();
         let extent = extent.split_at(Pfn::new(BASE)).unwrap_err();
         memory.free_extent(extent).unwrap();

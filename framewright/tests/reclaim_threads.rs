@@ -69,7 +69,7 @@ impl Embedder {
     }
 
     fn reclaim(&self) -> Reclaim<'_, 'static, FakePlatform> {
-        // SAFETY: the pages of the embedder are in frames of this memory, and nothing is mapped.
+        // SAFETY: the pages of the embedder are in frames of this allocator, and nothing is mapped.
         let reclaim = unsafe { Reclaim::new(self.memory(), self, &NoShootdown) };
         reclaim.expect("likewise")
     }

@@ -108,7 +108,7 @@ fn frames_of_a_split_block_are_freed_from_both_ends() {
 }
 
 #[test]
-fn a_large_block_is_not_split_at_once() {
+fn split_block_refuses_blocks_above_a_pageblock() {
     on_memory(Hardening::Off, |memory| {
         let mut token = memory.cpu(CpuId::new(0)).unwrap();
         let request = Request::new(Order::new(10).unwrap(), MigrateType::Movable);
@@ -118,7 +118,7 @@ fn a_large_block_is_not_split_at_once() {
 }
 
 #[test]
-fn they_are_freed_by_number_and_each_once() {
+fn split_frames_are_freed_by_frame_number_exactly_once() {
     for level in LEVELS {
         on_memory(level, |memory| {
             let extent = memory.alloc_contiguous(&run(1300)).unwrap();
@@ -157,7 +157,7 @@ fn an_extent_of_which_a_part_is_free_is_not_split() {
             let extent = memory.split_extent(extent).unwrap_err();
             assert_eq!(memory.platform().take_reports().len(), 1);
             assert_eq!(extent.into_raw(), range);
-            // The others are parts of the extent as before.
+            // The other frames still belong to the extent.
             free(0, 550).unwrap();
             free(560, 600).unwrap();
         });
@@ -165,7 +165,7 @@ fn an_extent_of_which_a_part_is_free_is_not_split() {
 }
 
 #[test]
-fn an_extent_of_another_memory_is_given_back() {
+fn an_extent_of_another_allocator_is_returned() {
     let map = [FrameRange::new(Pfn::new(0), Pfn::new(FRAMES)).unwrap().into()];
     let config = Config::new(&map, 1);
     let bytes = Layout::new::<Machine>(&config).unwrap().bytes();
@@ -173,7 +173,7 @@ fn an_extent_of_another_memory_is_given_back() {
     let ours = Memory::new(Machine::default(), &config, first.as_mut()).unwrap();
     let theirs = Memory::new(Machine::default(), &config, second.as_mut()).unwrap();
     let extent = theirs.alloc_contiguous(&run(5)).unwrap();
-    let extent = ours.split_extent(extent).expect_err("the extent is of another memory");
+    let extent = ours.split_extent(extent).expect_err("the extent is of another allocator");
     theirs.free_extent(extent).unwrap();
     ours.check().unwrap();
     theirs.check().unwrap();

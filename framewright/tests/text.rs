@@ -1,4 +1,4 @@
-//! The tables of a memory, in the formats of Linux.
+//! The tables of an allocator, in the formats of Linux.
 #![cfg(not(framewright_loom))]
 
 mod support;
@@ -14,7 +14,7 @@ fn range(start: u64, end: u64, node: u8, kind: ZoneKind) -> MemoryRange {
     MemoryRange::new(frames, NodeId::new(node).unwrap(), kind)
 }
 
-/// Runs `test` on a memory of two nodes. The first zone of the first node has holes.
+/// Runs `test` on an allocator with two nodes. The first zone of the first node has holes.
 fn on_two_nodes(test: impl FnOnce(&Memory<'_, Machine>)) {
     let map = [
         range(256, 1024, 0, ZoneKind::Dma32),

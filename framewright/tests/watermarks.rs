@@ -10,7 +10,7 @@ use framewright::{
 };
 use support::machine::{Machine, Metadata, cpu, order};
 
-/// Runs `test` on a memory of `frames` frames with one CPU.
+/// Runs `test` on an allocator with `frames` frames and one CPU.
 fn on_memory<R>(
     frames: u64,
     set: impl FnOnce(&mut Config<'_>),

@@ -148,7 +148,7 @@ fn mark_holes(ranges: &[MemoryRange]) {
     let starts = ranges.iter().map(|range| range.frames.start().get()).chain([behind]);
     let ends = ranges.iter().map(|range| range.frames.end().get()).chain([behind]);
     for (start, next) in starts.zip(ends) {
-        (end..start).for_each(|frame| rmap::set_word(Pfn::new(frame), rmap::OWN));
+        (end..start).for_each(|frame| rmap::set_word(Pfn::new(frame), rmap::KERNEL));
         end = next;
     }
 }

@@ -1,4 +1,4 @@
-//! Frames of the kernel itself: page tables, and data of programs and files beside their pages.
+//! Frames of the kernel itself: page tables, and data of programs and files besides their pages.
 //! They are not movable. Their owner words mark them, which distinguishes them from movable pages.
 
 #![allow(unsafe_code)]
@@ -10,7 +10,7 @@ use crate::{memory, rmap};
 /// Allocates a block for the kernel itself.
 pub(crate) fn alloc(request: Request) -> Option<Pfn> {
     let pfn = memory::alloc(request)?;
-    mark(pfn, request.order(), rmap::OWN);
+    mark(pfn, request.order(), rmap::KERNEL);
     Some(pfn)
 }
 

@@ -13,9 +13,9 @@ use crate::{
     paging::{AddressSpace, Found, Slot},
 };
 
-/// The word of a frame of the kernel itself, or of an absent one: it is no page of a program or
-/// file.
-pub(crate) const OWN: u32 = u32::MAX;
+/// The word of a frame of the kernel itself, or of an absent frame. Neither is a page of a program or
+/// of a file.
+pub(crate) const KERNEL: u32 = u32::MAX;
 /// The word of a frame that was never used.
 pub(crate) const NOTHING: u32 = 0;
 
@@ -33,7 +33,8 @@ impl Mapping {
         Self(space << PAGE_BITS | page as u32 & ((1 << PAGE_BITS) - 1))
     }
 
-    /// The recorded mapping of `pfn`. The caller has to check that the page there is in `pfn`.
+    /// The recorded mapping of `pfn`. The caller has to check that the entry of that page still
+    /// names `pfn`.
     pub(crate) fn of(pfn: Pfn) -> Option<Self> {
         Some(Self(memory::memory().frame_owner(pfn)?.load(Ordering::Acquire)))
     }
@@ -43,12 +44,12 @@ impl Mapping {
         self.0 >> PAGE_BITS
     }
 
-    /// The page there.
+    /// The number of the page in that address space.
     pub(crate) const fn page(self) -> u64 {
         (self.0 & ((1 << PAGE_BITS) - 1)) as u64
     }
 
-    /// Records that `pfn` is mapped there.
+    /// Records that `pfn` is mapped by this page.
     #[inline(always)]
     pub(crate) fn record(self, pfn: Pfn) {
         set_word(pfn, self.0);
@@ -63,8 +64,9 @@ pub(crate) fn set_word(pfn: Pfn, word: u32) {
     }
 }
 
-/// The mapping of a page of a program, and its address space, which cannot end while the result
-/// exists. For other frames, the result may be the mapping of another frame.
+/// The address space, the page number and the page-table entry that are recorded for `pfn`. The
+/// result keeps the address space alive. It is not verified: if `pfn` is no page of a program, the
+/// entry may map another frame.
 pub(crate) fn place_of(pfn: Pfn) -> Option<(Found, u64, &'static Slot)> {
     let mapping = Mapping::of(pfn)?;
     let space = AddressSpace::by_number(mapping.space())?;
@@ -79,5 +81,5 @@ pub(crate) fn is_of_program(pfn: Pfn) -> bool {
 
 /// Whether `pfn` is a frame of the kernel itself, or absent.
 pub(crate) fn is_own(pfn: Pfn) -> bool {
-    Mapping::of(pfn).is_none_or(|mapping| mapping.0 == OWN)
+    Mapping::of(pfn).is_none_or(|mapping| mapping.0 == KERNEL)
 }

@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use std::ops::Range;
 use toml::Table;
 
-/// A fault, with the name of its table in `rules.toml`.
+/// A seeded bug, with the name of its table in `rules.toml`.
 #[derive(Debug)]
 pub(crate) struct Rule {
     pub(crate) name: String,

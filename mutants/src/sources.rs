@@ -1,4 +1,4 @@
-//! The sources of the library, with or without a fault.
+//! The sources of the library, original or with a seeded bug.
 
 use crate::items::{Place, places};
 use crate::rule::{Edit, Match, Rule};

@@ -59,7 +59,7 @@ pub enum FwMigratetype {
 ///
 /// # Safety
 ///
-/// `memory` is NULL or from `fw_memory_init`, and not ended. `pfn` is NULL or may be written.
+/// `memory` is NULL, or from `fw_memory_init` and not destroyed by `fw_memory_end`. `pfn` is NULL or may be written.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fw_alloc(
     memory: *mut FwMemory,
@@ -99,7 +99,8 @@ pub unsafe extern "C" fn fw_alloc(
 ///
 /// # Safety
 ///
-/// `memory` is NULL or from `fw_memory_init`, and not ended. The caller owns the frames, and no longer uses them.
+/// `memory` is NULL, or from `fw_memory_init` and not destroyed by `fw_memory_end`. The caller owns the frames, and no
+/// longer uses them.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fw_free(memory: *mut FwMemory, pfn: u64, order: u32) -> FwError {
     let free = || {
@@ -149,15 +150,15 @@ pub unsafe extern "C" fn fw_alloc_frames(
 /// Frees `frames` frames from `pfn`: frames that `fw_alloc_frames` has returned, or that were in use from the start, or
 /// any part of such a range.
 ///
-/// On an error nothing is freed, and `*at` is the first frame that cannot be freed, if `at` is not NULL. What is
-/// refused depends on the setting `hardening`, as for `fw_free`.
+/// On an error nothing is freed. If `at` is not NULL, `*at` is the first frame that cannot be freed, or 0 if the error
+/// concerns no single frame. What is refused depends on the setting `hardening`, as for `fw_free`.
 ///
 /// May be called on all CPUs at once, but not by interrupt handlers.
 ///
 /// # Safety
 ///
-/// `memory` is NULL or from `fw_memory_init`, and not ended. `at` is NULL or may be written. The caller owns the
-/// frames, and no longer uses them.
+/// `memory` is NULL, or from `fw_memory_init` and not destroyed by `fw_memory_end`. `at` is NULL or may be written. The
+/// caller owns the frames, and no longer uses them.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fw_free_frames(
     memory: *mut FwMemory,

@@ -9,7 +9,7 @@ use crate::{error::FwError, memory::FwMemory};
 ///
 /// # Safety
 ///
-/// `memory` is NULL or from `fw_memory_init`, and not ended.
+/// `memory` is NULL, or from `fw_memory_init` and not destroyed by `fw_memory_end`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fw_drain(memory: *mut FwMemory) -> FwError {
     // SAFETY: the contract is that of this function.
@@ -20,7 +20,7 @@ pub unsafe extern "C" fn fw_drain(memory: *mut FwMemory) -> FwError {
 ///
 /// # Safety
 ///
-/// `memory` is NULL or from `fw_memory_init`, and not ended.
+/// `memory` is NULL, or from `fw_memory_init` and not destroyed by `fw_memory_end`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fw_drain_cpu(memory: *mut FwMemory, cpu: u32) -> FwError {
     // SAFETY: the contract is that of this function.
@@ -28,12 +28,13 @@ pub unsafe extern "C" fn fw_drain_cpu(memory: *mut FwMemory, cpu: u32) -> FwErro
     memory.and_then(|memory| Ok(memory.memory().drain_cpu(cpu_of(cpu)?)?)).into()
 }
 
-/// Frees the blocks on the lists of the calling CPU, and ends its claim of them, so that `fw_cpu_offline` can take it
-/// offline. The next allocation or free on the CPU claims them again. Not for interrupt handlers.
+/// Frees the blocks on the lists of the calling CPU, and gives up its ownership of them, so that
+/// `fw_cpu_offline` can take it offline. The next allocation or free on the CPU takes ownership again. Not for
+/// interrupt handlers.
 ///
 /// # Safety
 ///
-/// `memory` is NULL or from `fw_memory_init`, and not ended.
+/// `memory` is NULL, or from `fw_memory_init` and not destroyed by `fw_memory_end`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fw_cpu_release(memory: *mut FwMemory) -> FwError {
     // SAFETY: the contract is that of this function.
@@ -45,7 +46,7 @@ pub unsafe extern "C" fn fw_cpu_release(memory: *mut FwMemory) -> FwError {
 ///
 /// # Safety
 ///
-/// `memory` is NULL or from `fw_memory_init`, and not ended.
+/// `memory` is NULL, or from `fw_memory_init` and not destroyed by `fw_memory_end`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fw_cpu_offline(memory: *mut FwMemory, cpu: u32) -> FwError {
     // SAFETY: the contract is that of this function.
@@ -57,7 +58,7 @@ pub unsafe extern "C" fn fw_cpu_offline(memory: *mut FwMemory, cpu: u32) -> FwEr
 ///
 /// # Safety
 ///
-/// `memory` is NULL or from `fw_memory_init`, and not ended.
+/// `memory` is NULL, or from `fw_memory_init` and not destroyed by `fw_memory_end`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fw_cpu_online(memory: *mut FwMemory, cpu: u32) -> FwError {
     // SAFETY: the contract is that of this function.

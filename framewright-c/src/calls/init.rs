@@ -1,4 +1,4 @@
-//! Making and ending a memory.
+//! Initialising and destroying an allocator.
 
 use core::{ffi::c_void, ptr::NonNull};
 
@@ -10,10 +10,10 @@ use crate::{
     platform::{FwPlatform, Machine},
 };
 
-/// Stores the size and the alignment, in bytes, of the buffer that a memory of this configuration needs. By default below
-/// one byte per frame, and about 10 KiB per CPU.
+/// Stores the size and the alignment, in bytes, of the buffer that a memory of this configuration needs. By default
+/// below one byte per frame, and about 10 KiB per CPU.
 ///
-/// On an error, `*at` is what `fw_memory_init` says, if `at` is not NULL.
+/// On an error, `*at` is as for `fw_memory_init`, if `at` is not NULL.
 ///
 /// # Safety
 ///
@@ -51,8 +51,9 @@ pub unsafe extern "C" fn fw_memory_size(
 /// Makes a memory in `buffer`, and stores the pointer to it. All frames that are present are free, except those in use
 /// from the start. Needs up to 14 KiB of stack.
 ///
-/// On an error, `*memory` is NULL, and `*at` is the number that explains the error, if `at` is not NULL: the index of a
-/// range of the map, of a CPU or of a setting, or the bytes or the alignment needed.
+/// On an error, `*memory` is NULL. If `at` is not NULL, `*at` is the number that explains the error: the index of a
+/// range of the map, of a CPU or of a setting, the number of ranges, CPUs or distances that were passed, or the bytes
+/// or the alignment needed. It is 0 if no number explains the error.
 ///
 /// # Safety
 ///

@@ -1,19 +1,21 @@
-//! Memory that comes and goes.
+//! Memory hotplug: adding and removing memory.
 
 use super::{blocks::range, code_at};
 use crate::{error::FwError, memory::FwMemory};
 
-/// Adds `frames` frames from `pfn`, free: in whole pageblocks where the map says absent, in any number where it says in
-/// pieces. Pieces may come in any order; adjacent ones are joined.
+/// Adds `frames` free frames from `pfn`. If the map names the range as FW_PRESENCE_ABSENT, they must be whole
+/// pageblocks. If it names the range as FW_PRESENCE_IN_PIECES, any number may be added, in any order; adjacent pieces
+/// are joined.
 ///
-/// On an error nothing has changed, and `*at` is the first frame that is present already, if `at` is not NULL.
+/// On an error nothing has changed. If `at` is not NULL, `*at` is the first frame that is present already for
+/// FW_ERROR_PRESENT, and 0 for any other error.
 ///
 /// May be called on all CPUs at once, but not by interrupt handlers.
 ///
 /// # Safety
 ///
-/// `memory` is NULL or from `fw_memory_init`, and not ended. `at` is NULL or may be written. Nobody else uses the
-/// frames, which are mapped as `address` of the platform says.
+/// `memory` is NULL, or from `fw_memory_init` and not destroyed by `fw_memory_end`. `at` is NULL or may be written.
+/// Nobody else uses the frames, which are mapped as `address` of the platform says.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fw_add_memory(
     memory: *mut FwMemory,
@@ -32,14 +34,15 @@ pub unsafe extern "C" fn fw_add_memory(
 
 /// Removes `frames` frames from `pfn`, which are whole pageblocks, so that they are no longer allocated.
 ///
-/// On an error nothing has changed, and `*at` is, if `at` is not NULL, the number of frames in use for FW_ERROR_BUSY,
-/// else the frame concerned.
+/// On an error nothing has changed. If `at` is not NULL, `*at` is the number of frames in use for FW_ERROR_BUSY, the
+/// start of the first pageblock that is not wholly present for FW_ERROR_ABSENT, a frame of an isolated pageblock for
+/// FW_ERROR_ISOLATED, and 0 for any other error.
 ///
 /// May be called on all CPUs at once, but not by interrupt handlers.
 ///
 /// # Safety
 ///
-/// `memory` is NULL or from `fw_memory_init`, and not ended. `at` is NULL or may be written.
+/// `memory` is NULL, or from `fw_memory_init` and not destroyed by `fw_memory_end`. `at` is NULL or may be written.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fw_remove_memory(
     memory: *mut FwMemory,

@@ -17,7 +17,7 @@ pub use report::*;
 
 use crate::error::{ErrorAt, FwError};
 
-/// Stores the place of an error, if C wants it.
+/// Stores the number that explains an error, if `at` is not NULL.
 ///
 /// # Safety
 ///

@@ -28,7 +28,7 @@ pub struct FwCounts {
 ///
 /// # Safety
 ///
-/// `memory` is NULL or from `fw_memory_init`, and not ended. `counts` is NULL or may be written.
+/// `memory` is NULL, or from `fw_memory_init` and not destroyed by `fw_memory_end`. `counts` is NULL or may be written.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fw_counts(memory: *mut FwMemory, counts: *mut FwCounts) -> FwError {
     let count = || {
@@ -57,7 +57,7 @@ pub unsafe extern "C" fn fw_counts(memory: *mut FwMemory, counts: *mut FwCounts)
 ///
 /// # Safety
 ///
-/// `memory` is NULL or from `fw_memory_init`, and not ended. `blocks` is NULL or may be written.
+/// `memory` is NULL, or from `fw_memory_init` and not destroyed by `fw_memory_end`. `blocks` is NULL or may be written.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fw_capacity(
     memory: *mut FwMemory,
@@ -90,8 +90,8 @@ pub unsafe extern "C" fn fw_capacity(
 ///
 /// # Safety
 ///
-/// `memory` is NULL or from `fw_memory_init`, and not ended. `text` is NULL, or has `text_bytes` bytes that may be
-/// written.
+/// `memory` is NULL, or from `fw_memory_init` and not destroyed by `fw_memory_end`. `text` is NULL, or has `text_bytes`
+/// bytes that may be written.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fw_check(
     memory: *mut FwMemory,
@@ -118,8 +118,8 @@ pub unsafe extern "C" fn fw_check(
 ///
 /// # Safety
 ///
-/// `memory` is NULL or from `fw_memory_init`, and not ended. `text` is NULL, or has `text_bytes` bytes that may be
-/// written. `length` is NULL or may be written.
+/// `memory` is NULL, or from `fw_memory_init` and not destroyed by `fw_memory_end`. `text` is NULL, or has `text_bytes`
+/// bytes that may be written. `length` is NULL or may be written.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fw_buddyinfo(
     memory: *mut FwMemory,

@@ -111,7 +111,7 @@ static void ranges_freed_wrongly(struct ram *ram)
     REFUSED(FW_ERROR_ALREADY_FREE, fw_free_frames(memory, range + 500, 500, NULL));
 }
 
-// Frames of another memory are other frames.
+// Frames of another allocator are other frames.
 static void frames_of_another(struct fw_memory *other)
 {
     uint64_t page, range;

@@ -90,7 +90,7 @@ static inline struct fw_platform platform_of(struct ram *ram)
         .context = ram, .pin = pin, .address = address, .wait = nap, .corruption = keep_report};
 }
 
-// A memory in a buffer from malloc. It is freed by `end`.
+// An allocator in a buffer from malloc. It is freed by `end`.
 static inline struct fw_memory *memory_of(const struct fw_platform *platform,
                                           const struct fw_config *config)
 {

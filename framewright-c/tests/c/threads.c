@@ -1,5 +1,5 @@
 // Several threads allocate and free, also what others have allocated, while one of them drains. Every word of every
-// frame is verified. Each memory has its own kind of machine: with a remote barrier and without one.
+// frame is verified. Each allocator has its own kind of machine: with a remote barrier and without one.
 
 #include "support.h"
 

@@ -334,7 +334,7 @@ fn settings(report: &Report, style: Style) -> String {
 }
 
 /// One row per figure, one column per allocator. The library's sides are compared; other allocators
-/// are columns beside them.
+/// are further columns.
 fn table(section: &Section, words: &str, report: &Report, style: Style) -> String {
     let is_side = |run: &&Run| run.label.starts_with("framewright ");
     let sides: Vec<&Run> = section.runs.iter().filter(is_side).collect();

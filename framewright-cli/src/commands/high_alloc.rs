@@ -70,7 +70,7 @@ pub(crate) struct HighAllocArgs {
     #[arg(long, value_name = "SIZE", allow_hyphen_values = true)]
     pub(crate) memory: Option<Memory>,
     /// Simulated machines: start with memory in the state of a real machine, from a file of its
-    /// kernel's tables, as stored beside recordings (NAME.before) [default: all memory is free]
+    /// kernel's tables, as stored next to recordings (NAME.before) [default: all memory is free]
     #[arg(long, value_name = "FILE")]
     pub(crate) from: Option<PathBuf>,
     /// Simulated machines: draw memory into this file before, after and during the run with the

@@ -1,4 +1,4 @@
-//! `framewright run alloc-micro`: nanoseconds or instructions per operation, beside other
+//! `framewright run alloc-micro`: nanoseconds or instructions per operation, compared with other
 //! allocators.
 
 use std::{env, fmt::Write, process::Command};

@@ -70,11 +70,11 @@ impl Broken {
     }
 }
 
-/// Options of a run with a distribution's kernel beside this repository's.
+/// Options of a run that compares this repository's kernel with a distribution's.
 #[derive(Debug, ArgGroup)]
 pub(crate) struct BesideArgs {
     /// With qemu: run a distribution's kernel too, on the same emulated machine, to compare counts
-    #[arg(long, value_enum, value_name = "PEER")]
+    #[arg(long, value_enum, value_name = "KERNEL")]
     beside: Option<Peer>,
     /// The vmlinuz for --beside linux [default: that of the distribution's package, which is
     /// downloaded]
@@ -89,7 +89,7 @@ impl BesideArgs {
     }
 }
 
-/// Kernels that can run beside this repository's.
+/// Kernels that this repository's kernel can be compared with.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum Peer {
     /// The kernel that the distribution ships

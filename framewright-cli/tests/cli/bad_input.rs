@@ -1,4 +1,4 @@
-//! Bad input ends with exit code 2 and a message that names the fault and valid input.
+//! Bad input ends with exit code 2 and a message that names the mistake and valid input.
 
 use crate::framewright;
 

@@ -49,7 +49,7 @@ pub struct FaultRates {
     pub contended: u64,
 }
 
-/// The owner of the pages of a memory, which moves them for compaction. For a single thread. It also models the TLBs:
+/// The owner of an allocator's pages, which moves them for compaction. For a single thread. It also models the TLBs:
 /// CPU 1 has all pages mapped, and stores to them until they are flushed.
 ///
 /// Frames are numbers without memory behind them. So a test that changes [`FakeMover::pages`] wrongly can only make an
@@ -84,7 +84,7 @@ pub struct FakeMover<'a, 'm, const TRACED: bool = false> {
 }
 
 impl<'a, 'm, const TRACED: bool> FakeMover<'a, 'm, TRACED> {
-    /// The owner of the pages of a memory, without pages at first. `seed` determines the random faults.
+    /// The owner of the pages of an allocator, without pages at first. `seed` determines the random failures.
     pub fn new(memory: &'a Memory<'m, FakePlatform<TRACED>>, seed: u64) -> Self {
         Self {
             memory,

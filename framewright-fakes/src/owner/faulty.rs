@@ -158,7 +158,7 @@ impl FaultyOwner {
 
     /// Reclaim of the memory, with this owner.
     pub fn reclaim(&self) -> Reclaim<'_, 'static, TracedPlatform> {
-        // SAFETY: the pages are in frames of this memory, and the owner flushes all translations to them.
+        // SAFETY: the pages are in frames of this allocator, and the owner flushes all translations to them.
         let reclaim = unsafe { Reclaim::new(self.owner.memory(), self, self.owner) };
         reclaim.expect("the memory has lists")
     }

@@ -31,7 +31,7 @@ const OTHER: CpuId = CpuId::new(1);
 /// The activity of others while reclaim pauses.
 pub type Others = fn(&'static FakeOwner, &Pause<'_>);
 
-/// A memory with the owner of all its pages. For a single thread. The value is the owner, the relief, and a model of
+/// An allocator with the owner of all its pages. For a single thread. The value is the owner, the relief, and a model of
 /// the TLBs.
 ///
 /// CPU 0 acts for programs and reclaim. CPU 1 maps all pages, so that its stale TLB entries have to be flushed. The
@@ -63,7 +63,7 @@ pub struct FakeOwner {
 }
 
 impl FakeOwner {
-    /// Creates a memory and its owner, which live as long as the process. `background` is the answer of
+    /// Creates an allocator and its owner, which live as long as the process. `background` is the answer of
     /// `Relief::reclaims_in_background`.
     ///
     /// # Panics
@@ -150,7 +150,7 @@ impl FakeOwner {
 
     /// Reclaim of the memory, with this owner.
     pub fn reclaim(&self) -> Reclaim<'_, 'static, TracedPlatform> {
-        // SAFETY: the pages are in frames of this memory, and this value flushes all translations to
+        // SAFETY: the pages are in frames of this allocator, and this value flushes all translations to
         // them.
         unsafe { Reclaim::new(self.memory, self, self) }.expect("the memory has lists")
     }
@@ -224,7 +224,7 @@ impl FakeOwner {
     ///
     /// If the block is of another order or memory.
     pub fn take(&self, block: Block<'static>) -> Pfn {
-        assert!(self.memory.owns(&block), "a block of another memory");
+        assert!(self.memory.owns(&block), "a block of another allocator");
         let (pfn, order) = block.into_raw();
         assert_eq!(order, Order::ZERO);
         let id = PageId::MAX - self.pages().resident.len() as PageId;
@@ -312,7 +312,7 @@ impl FakeOwner {
         self.lru().check().unwrap();
         let resident = self.pages().resident.len() as u64;
         let used = memory.managed() - memory.free() - memory.held_by_cpus();
-        assert_eq!(used, resident + memory.tlb().deferred(), "every frame is in one place");
+        assert_eq!(used, resident + memory.tlb().deferred(), "frames are counted twice or not at all");
     }
 
     /// Frees all deferred frames.

@@ -1,4 +1,4 @@
-//! A memory, a cache, and a store in memory.
+//! An allocator, a cache, and a store in memory.
 
 use framewright::{Config, Layout, Memory, MemoryRange, SideTables};
 use framewright_host::{Backing, HostBuilder, HostMachine, Metadata, paging::Store};
@@ -17,7 +17,7 @@ pub(crate) fn builder(cpus: u16) -> HostBuilder {
     HostMachine::builder().frames(FRAMES).cpus(cpus).backing(Backing::MetadataOnly)
 }
 
-/// Metadata for a memory of this machine's frames, with LRU lists.
+/// Metadata for an allocator of this machine's frames, with LRU lists.
 pub(crate) fn metadata(machine: &HostMachine, map: &[MemoryRange]) -> Metadata {
     Metadata::for_layout(&Layout::new::<HostMachine>(&config(machine, map)).unwrap()).unwrap()
 }
@@ -27,7 +27,7 @@ pub(crate) fn config<'c>(machine: &HostMachine, map: &'c [MemoryRange]) -> Confi
     Config::new(map, machine.cpus()).with_side_tables(side_tables)
 }
 
-/// Runs `body` with a memory of all frames of a machine.
+/// Runs `body` with an allocator of all frames of a machine.
 pub(crate) fn with_memory<R>(
     machine: HostMachine,
     body: impl FnOnce(&Memory<'_, HostMachine>) -> R,

@@ -1,4 +1,4 @@
-//! Stores with known contents, and a memory with files in them.
+//! Stores with known contents, and an allocator with files in them.
 
 use framewright::{
     Config, Layout, Memory, SideTables, Tuning,
@@ -86,7 +86,7 @@ impl Store for Tokens {
     }
 }
 
-/// The parameters of a memory.
+/// The parameters of an allocator.
 #[derive(Clone, Copy)]
 pub(crate) struct Shape {
     pub(crate) frames: u64,
@@ -101,7 +101,7 @@ impl Shape {
         Self { frames: 4096, cpus: 1, batching, vectors: true }
     }
 
-    /// Runs `body` with a memory of these parameters and with files. Then evicts all pages and
+    /// Runs `body` with an allocator that has these parameters and with files. Then evicts all pages and
     /// checks that all frames are free.
     pub(crate) fn run<R>(
         &self,
@@ -140,7 +140,7 @@ impl Shape {
         memory.drain_all();
         memory.check().unwrap();
         memory.lru().unwrap().check().unwrap();
-        assert_eq!(memory.free(), memory.managed(), "all frames are free");
+        assert_eq!(memory.free(), memory.managed(), "frames are still allocated");
         assert_eq!(memory.platform().first_corruption(), None);
         Ok(result)
     }

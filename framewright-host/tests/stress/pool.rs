@@ -49,7 +49,7 @@ pub(crate) fn run_workers<R: Send>(
             let panic = if beside.is_finished() { beside.join().err() } else { None };
             abort(panic.as_deref());
         }
-        beside.join().expect("nothing was found wrong beside the workers")
+        beside.join().expect("the thread next to the workers found something wrong")
     })
 }
 

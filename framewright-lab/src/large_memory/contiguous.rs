@@ -7,7 +7,7 @@
 //!
 //! The frames have no memory, so a search examines only metadata. For a run that must contain a
 //! whole pageblock, these are the maps of gigablocks, with 64 pageblocks per word, and the two
-//! pageblocks beside a free stretch. For a shorter run, they are the header of each pageblock and
+//! pageblocks next to a free run. For a shorter run, they are the header of each pageblock and
 //! both ends of its map. The time per pageblock shows that a search does not walk over the frames
 //! in a map. A run is refused after two searches, with a drain of all CPU lists between them.
 

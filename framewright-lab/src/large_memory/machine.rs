@@ -99,12 +99,12 @@ impl Machine {
 
     /// The same with `range` absent, a whole zone or a part at its end.
     pub(super) fn without(mut self, absent: FrameRange) -> Self {
-        let cut = |stretch: MemoryRange| {
-            let (frames, at) = (stretch.frames, absent.start().get());
+        let cut = |old: MemoryRange| {
+            let (frames, at) = (old.frames, absent.start().get());
             if frames.end() <= absent.start() {
-                return vec![stretch];
+                return vec![old];
             }
-            let part = |start: u64, end: u64| MemoryRange { frames: range(start, end), ..stretch };
+            let part = |start: u64, end: u64| MemoryRange { frames: range(start, end), ..old };
             let start = frames.start().get();
             let mut parts = vec![part(at.max(start), frames.end().get()).absent()];
             if start < at {

@@ -1,4 +1,4 @@
-//! Cells of one thread: CPU time of that thread.
+//! Benchmarks of a single thread, in CPU time of that thread.
 
 use super::{
     calls::{Blocks, CPUS, Exhausted, pairs, per_operation},
@@ -48,7 +48,8 @@ pub(super) fn bulk_huge<P: Peer>(frames: u64, scale: &Scale) -> Option<[Sample; 
     Some([("bulk_o9_alloc_1t_ns", alloc), ("bulk_o9_free_1t_ns", free)])
 }
 
-pub(super) fn half<P: Peer>(
+/// With half of the frames allocated.
+pub(super) fn half_full<P: Peer>(
     pool: &P,
     scale: &Scale,
     random: &mut fastrand::Rng,

@@ -124,7 +124,7 @@ impl<P: Peer> Row for RowOf<P> {
                 },
             ),
             Cell::Bulk => several(one::bulk::<P>(frames, scale, random)),
-            Cell::Half => several(one::half(self.pools.half(frames, random), scale, random)),
+            Cell::Half => several(one::half_full(self.pools.half(frames, random), scale, random)),
             Cell::BulkTwo => several(two::bulk::<P>(frames, scale, seed)),
             Cell::BulkHuge => several(one::bulk_huge::<P>(frames, scale)),
             Cell::Cross => named("cross_cpu_ns", two::cross::<P>(frames, scale)),

@@ -1,4 +1,4 @@
-//! Workloads on file pages that exceed memory: reclaim, and the cost of its flushes.
+//! Workloads whose file pages do not fit in memory. They measure reclaim and the cost of its TLB flushes.
 //!
 //! A [`Paging`] is a workload, a machine, and its memory. Every side of a comparison has a machine
 //! of its own for every seed, with a page cache from which the library reclaims. Each CPU of the
@@ -76,7 +76,7 @@ impl Paging {
         seeds: &[u64],
         progress: &mut dyn FnMut(u64, u64),
     ) -> Result<Measured, Error> {
-        self.refuse_little()?;
+        self.check_memory_size()?;
         let total = (sides.len() * seeds.len()) as u64;
         let outcomes = run_sides(sides, seeds, |side, seed, before| {
             let mut tell = |part: u64, of: u64| progress(before * of + part, total * of);
@@ -105,10 +105,10 @@ impl Paging {
     }
 
     /// Refuses memory that is too small for its CPUs.
-    fn refuse_little(&self) -> Result<(), Error> {
-        /// Lists, read-ahead runs, and watermarks: 4 MiB.
-        const EACH: u64 = 1 << 10;
-        let needed = EACH * u64::from(self.spec.cpus());
+    fn check_memory_size(&self) -> Result<(), Error> {
+        /// Frames that a CPU needs for its lists, read-ahead and watermarks: 4 MiB.
+        const FRAMES_PER_CPU: u64 = 1 << 10;
+        let needed = FRAMES_PER_CPU * u64::from(self.spec.cpus());
         if needed <= self.frames {
             return Ok(());
         }

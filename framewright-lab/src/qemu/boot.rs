@@ -225,7 +225,7 @@ fn progress(line: &str) -> Option<f64> {
     (total > 0.0).then(|| done / total)
 }
 
-/// The folder of the kernel, beside this crate.
+/// The folder of the kernel, next to this crate.
 const KERNEL: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../kernel");
 /// The folder of the programs that run on Linux.
 const LINUX: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../linux");

@@ -41,14 +41,14 @@ pub struct Work {
     pub boots: Vec<(Clock, Vec<String>)>,
 }
 
-/// A run of Linux beside the kernel.
+/// A run of Linux, to compare the kernel with.
 #[derive(Clone, Debug, Default)]
 pub struct BesideLinux {
     /// Its kernel; `None`: that of the distribution's package.
     pub kernel: Option<PathBuf>,
 }
 
-/// Builds the kernel and boots it, for each side in turn, then Linux `beside` it. `tell` gets the
+/// Builds the kernel and boots it, for each side in turn, then the Linux of `beside`. `tell` gets the
 /// finished and the total amount of work, in thousandths.
 ///
 /// # Errors

@@ -77,7 +77,7 @@ pub(super) fn map_zone(
 fn spread(plan: &TypePlan, named: &[u64], census: &Census) -> Vec<Used> {
     let taken = |number: u64| census.pageblocks.get(&number).map(|recorded| recorded.taken);
     let mut blocks = Vec::new();
-    // If the free blocks do not fit beside all frames in use, these are ignored.
+    // If the free blocks do not fit between all frames in use, these are ignored.
     for taken in [&taken as &dyn Fn(u64) -> Option<Map>, &|_| None] {
         let mut named = named.iter().copied();
         let empty = |_| Used { layout: Layout::default(), recorded: named.next() };
@@ -89,7 +89,7 @@ fn spread(plan: &TypePlan, named: &[u64], census: &Census) -> Vec<Used> {
     blocks
 }
 
-/// Places the free blocks of a type beside the frames `taken` of each recorded pageblock. Returns
+/// Places the free blocks of a type between the frames `taken` of each recorded pageblock. Returns
 /// `false` if some do not fit.
 fn place(plan: &TypePlan, blocks: &mut [Used], taken: &dyn Fn(u64) -> Option<Map>) -> bool {
     let mut wanted = [0; SMALL_ORDERS];
@@ -101,7 +101,7 @@ fn place(plan: &TypePlan, blocks: &mut [Used], taken: &dyn Fn(u64) -> Option<Map
         }
         used.layout.place(&mut wanted, &taken(used));
     }
-    // Blocks that did not fit use the remaining space, and at last even frames that were in use.
+    // Blocks that did not fit use the remaining space and, as a last resort, frames that were in use.
     for used in &mut *blocks {
         used.layout.place(&mut wanted, &taken(used));
     }

@@ -38,7 +38,7 @@ pub(crate) struct Pageblock {
 }
 
 impl State {
-    /// Reads a file of the kernel's tables, as stored beside recordings (`NAME.before`).
+    /// Reads a file of the kernel's tables, as stored next to recordings (`NAME.before`).
     ///
     /// # Errors
     ///

@@ -1,6 +1,6 @@
 //! Writes a report into a file: completely or not at all.
 //!
-//! The text is written to a temporary file beside the target of the path, flushed to the disk, and
+//! The text is written to a temporary file next to the target of the path, flushed to the disk, and
 //! renamed in one step. A reader of the file sees the old report or the new one, and a run that is
 //! killed leaves the old one unchanged. Devices and pipes are written to directly, and so is a
 //! regular file to which this process already writes its output (`> out.txt` and `/dev/stdout`): a

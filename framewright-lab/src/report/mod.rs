@@ -7,7 +7,7 @@
 //! | module        | job                                                       |
 //! |---------------|-----------------------------------------------------------|
 //! | `model`       | [`Report`], [`Run`], [`Metric`]: plain data               |
-//! | `published`   | [`Row`]: a published figure, and ours beside it           |
+//! | `published`   | [`Row`]: a published figure, compared with ours           |
 //! | `file`        | writes a report into a file, completely or not at all     |
 //! | `compare`     | runs side by side: `27.50 ( 0.00%)  48.10 ( 74.91%)`      |
 //! | `table`       | tables, plain or coloured                                 |

@@ -20,7 +20,7 @@ pub struct Report {
     pub seed: Option<u64>,
     /// One entry per setting or allocator measured.
     pub runs: Vec<Run>,
-    /// Published figures, and ours beside them.
+    /// Published figures, compared with ours.
     pub published: Vec<Row>,
     /// The checks.
     pub verdict: Verdict,

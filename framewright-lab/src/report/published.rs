@@ -1,4 +1,4 @@
-//! Published figures, and ours beside them.
+//! Published figures, compared with ours.
 //!
 //! A figure is *published* (by others, on their machine), counted in a running *kernel*, *measured*
 //! (counted during the run of our code) or *modelled* (in cycles of a simulated machine). These

@@ -14,7 +14,7 @@ pub enum Style {
     Coloured,
 }
 
-/// The meaning of a cell beside its text.
+/// The meaning of a cell, in addition to its text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Tone {
     /// Nothing.

@@ -9,7 +9,7 @@ use crate::report::{
 /// The result of an experiment.
 #[derive(Clone, Debug, Default)]
 pub struct Results {
-    /// Published figures, and ours beside them; then rows with only our figures.
+    /// Published figures, compared with ours; then rows with only our figures.
     pub rows: Vec<Row>,
     /// The runs behind them, with their settings, figures and series.
     pub runs: Vec<Run>,

@@ -6,7 +6,7 @@ use framewright_peers::list_buddy::{
 };
 use framewright_sim::{
     engine::{Access, Family, Line, LockClass, Machine, Miss, Mutex, Options, Shared},
-    host_memory::expect,
+    host_memory::prefetch,
     machine::{Code, Spec},
 };
 
@@ -259,7 +259,7 @@ impl ListMachine for SimLists {
 
     #[inline]
     fn expect(&self, descriptor: u32, kept: &Links) {
-        expect(kept);
+        prefetch(kept);
         if let Some(cpu) = self.machine.get().current() {
             cpu.expect_line(self.line(descriptor));
         }

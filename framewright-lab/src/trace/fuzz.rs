@@ -14,7 +14,7 @@ pub fn read_everything(bytes: &[u8]) -> u64 {
             assert!(record.line > 0, "lines are counted from 1");
             events += 1;
         }
-        assert_eq!(events, reader.events(), "every event is returned once");
+        assert_eq!(events, reader.events(), "events were lost or returned twice");
         // Messages must not panic either.
         for warning in reader.warnings() {
             assert!(!warning.to_string().is_empty());

@@ -1,7 +1,7 @@
 //! Recordings of a real Linux kernel's page allocator, read as typed events.
 //!
 //! A recording is text: that of ftrace in `tracing/trace`, or that of `perf script` for the same
-//! `kmem:` events. It may be compressed with zstd. Beside it there may be *snapshots*: the
+//! `kmem:` events. It may be compressed with zstd. Next to it there may be *snapshots*: the
 //! kernel's own tables (`/proc/zoneinfo` and others) from the start and the end of the recording.
 //!
 //! The modules. Each uses only modules below it:

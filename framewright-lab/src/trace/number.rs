@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn limits_are_inclusive() {
+    fn limits_are_checked() {
         assert_eq!(order("order", b"13"), Ok(13));
         assert!(order("order", b"14").is_err());
         assert_eq!(migratetype("migratetype", b"5"), Ok(5));

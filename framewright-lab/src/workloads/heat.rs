@@ -7,17 +7,17 @@
 //! time. It is *hot* for a core if it is in that core's cache, and *warm* for a socket if it is hot
 //! or in the socket's cache. A touch of a hot frame is not a fill of the socket.
 //!
-//! The model overestimates hits a little: a least-recently-used cache would also evict, at its next
-//! fill, frames that were not touched while many others in it were. A model of that needs a list
-//! per cache, which threads cannot share cheaply. The model also ignores copies in caches of
-//! earlier touches, associativity, and data of programs outside the workload's frames. Its figures
+//! The model overestimates hits a little: in a least-recently-used cache, a hit also makes all other
+//! frames older; here only a fill does. A model of that needs a list per cache, which threads cannot
+//! share cheaply. The model also ignores copies that remain in the caches of CPUs that touched the
+//! frame earlier, associativity, and data of programs outside the workload's frames. Its figures
 //! are only for comparing allocators.
 //!
 //! The same observer is used for every allocator and every machine. On real threads its words are
 //! read and written without ordering: a frame has one owner at a time, and counts may be slightly
 //! stale.
 
-use framewright_sim::host_memory::{expect, in_large_pages};
+use framewright_sim::host_memory::{in_large_pages, prefetch};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 
 /// The caches of a machine.
@@ -40,7 +40,7 @@ const CLOCK: u32 = (1 << CLOCK_BITS) - 1;
 /// Words on a cache line of this host.
 const NEIGHBOURS: u64 = 8;
 
-/// The last touch of every frame of a memory.
+/// The last touch of every frame.
 pub(crate) struct Heat {
     /// Frames in the cache of a core, and in that of a socket.
     of_core: u32,
@@ -60,7 +60,7 @@ pub(crate) struct Heat {
 #[derive(Default)]
 struct Clock(AtomicU32);
 
-/// Numbers of frames of a block that are in caches.
+/// How many frames of a block are in caches.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Hotness {
     /// In the cache of the core.
@@ -70,7 +70,7 @@ pub(crate) struct Hotness {
 }
 
 impl Hotness {
-    /// Counts one more frame, with whether it is hot and warm.
+    /// Counts a frame, given whether it is hot and whether it is warm.
     #[inline(always)]
     fn add(&mut self, (hot, warm): (bool, bool)) {
         self.hot += u32::from(hot);
@@ -128,7 +128,7 @@ pub(crate) struct CpuHeat<'h> {
 }
 
 impl CpuHeat<'_> {
-    /// Numbers of the `count` frames from `first` that are in a cache of this CPU.
+    /// How many of the `count` frames from `first` are in a cache of this CPU.
     pub(crate) fn of(&self, first: u64, count: u64) -> Hotness {
         let (mut hotness, now) = (Hotness::default(), self.now());
         for word in self.heat.words(first, count) {
@@ -137,15 +137,15 @@ impl CpuHeat<'_> {
         hotness
     }
 
-    /// Touches `count` frames from `first` on this CPU. Returns the numbers that were in its caches
-    /// before. The first touches may evict later frames.
+    /// Touches `count` frames from `first` on this CPU. Returns how many were in its caches at
+    /// their touch. A touch may evict frames that are touched after it.
     #[inline]
     pub(crate) fn touch(&self, first: u64, count: u64) -> Hotness {
         let mut hotness = Hotness::default();
         for word in self.heat.words(first, count) {
             hotness.add(self.touch_word(word));
         }
-        self.expect_soon(first + count);
+        self.prefetch_ahead(first + count);
         hotness
     }
 
@@ -154,7 +154,7 @@ impl CpuHeat<'_> {
     pub(crate) fn touch_frame(&self, frame: u64) -> Hotness {
         let mut hotness = Hotness::default();
         hotness.add(self.touch_word(&self.heat.frames[frame as usize]));
-        self.expect_soon(frame + 1);
+        self.prefetch_ahead(frame + 1);
         hotness
     }
 
@@ -173,12 +173,12 @@ impl CpuHeat<'_> {
         (hot, warm)
     }
 
-    /// Prefetches the word of a neighbour, which is likely to be touched next: with many simulated
-    /// CPUs, words are not in the host's cache.
+    /// Prefetches the word of a later frame, which is likely to be touched soon. With many simulated
+    /// CPUs, the words do not fit in the host's cache.
     #[inline(always)]
-    fn expect_soon(&self, frame: u64) {
+    fn prefetch_ahead(&self, frame: u64) {
         if let Some(soon) = self.heat.frames.get((frame + NEIGHBOURS) as usize) {
-            expect(soon);
+            prefetch(soon);
         }
     }
 

@@ -13,7 +13,7 @@
 //! A phase has only allocations or only frees. The lists of a CPU therefore run empty in each phase
 //! *up* and overflow in each phase *down*, at any average rate. Memory is never short.
 
-use framewright_sim::host_memory::{expect, in_large_pages};
+use framewright_sim::host_memory::{in_large_pages, prefetch};
 use framewright_workloads::page_fault::BURST;
 
 use super::{
@@ -175,7 +175,7 @@ impl<'w, A: Allocator> Bursts<'w, A> {
         let block = cpu.fault(page, |block| value_of(self.cycle, block))?;
         self.pages.push(Some(block));
         if let Some(slot) = self.pages.spare_capacity_mut().get(PREFETCH_AHEAD) {
-            expect(slot);
+            prefetch(slot);
         }
         Ok(())
     }

@@ -1,4 +1,4 @@
-//! The interfaces to machines (time, work beside allocations, the contents of frames) and to
+//! The interfaces to machines (time, work besides allocations, the contents of frames) and to
 //! allocators, as one CPU sees them.
 //!
 //! Bodies own blocks by value: with no allocator can a block be freed twice.
@@ -6,7 +6,7 @@
 use framewright::{Block, CpuToken, Order, Pfn, Platform, Request};
 use std::fmt;
 
-/// Work beside allocations. Real machines do some of it, simulated ones charge its cost.
+/// Work besides allocations. Real machines do some of it, simulated ones charge its cost.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Task {
     /// A page fault that maps a page, without allocating and clearing it.

@@ -11,7 +11,7 @@ use super::{
     stats::ZoneStats,
 };
 
-/// The data of the zone beside the page array.
+/// The data of the zone, apart from the page array.
 pub(super) struct Zone {
     /// Free blocks per order.
     free_blocks: [u32; ORDERS],

@@ -5,7 +5,7 @@
 #![allow(unsafe_code)]
 
 use super::{Cpu, Engine, Failure, Program, failure::Reported};
-use crate::host_memory::expect_at;
+use crate::host_memory::prefetch_at;
 use corosensei::{Coroutine, CoroutineResult, Yielder, stack::DefaultStack};
 use framewright::CpuId;
 use std::{
@@ -54,10 +54,10 @@ impl Switch {
 
     /// Prefetches the top of the stack of a program that will soon be resumed.
     #[inline]
-    pub(super) fn expect(&self) {
+    pub(super) fn prefetch(&self) {
         const FRAMES_OF_CALLS: usize = 512;
         if let Some(address) = self.left_at.get() {
-            expect_at(address.as_ptr(), FRAMES_OF_CALLS);
+            prefetch_at(address.as_ptr(), FRAMES_OF_CALLS);
         }
     }
 }

@@ -4,7 +4,7 @@ use super::{
     Engine, Failure, Program, choice::Actor, clock, coroutine::Switch, failure::Reported,
     interrupt::Mailbox, lines::Cache, model::Model, word::Loaded,
 };
-use crate::host_memory::expect;
+use crate::host_memory::prefetch;
 use framewright::{CpuId, platform::Site};
 use std::{cell::Cell, panic::resume_unwind};
 
@@ -89,9 +89,9 @@ impl CpuState {
 
     /// Prefetches the state of a CPU that is likely to run soon.
     #[inline]
-    pub(super) fn expect(&self) {
-        expect(self);
-        self.switch.expect();
+    pub(super) fn prefetch(&self) {
+        prefetch(self);
+        self.switch.prefetch();
     }
 
     /// Resets the clock to 0.

@@ -17,7 +17,7 @@
 #![allow(unsafe_code)]
 
 use super::{Cpu, Engine, model::LineCosts};
-use crate::host_memory::expect;
+use crate::host_memory::prefetch;
 use std::cell::{Cell, RefCell};
 
 pub use framewright::platform::{Access, Miss};
@@ -379,7 +379,7 @@ impl Cpu<'_> {
     #[inline]
     pub fn expect_line(&self, line: Line) {
         if let Some((entry, _)) = self.engine.directory.borrow().entry(line) {
-            expect(entry);
+            prefetch(entry);
         }
     }
 

@@ -20,8 +20,9 @@ pub struct LockId(pub(crate) u32);
 pub enum LockClass {
     /// The free frames of a zone.
     Zone,
-    /// The lists of a CPU, which other CPUs rarely lock. In a schedule by clocks, the order of its
-    /// operations among CPUs is exact to [`Model::slack`](super::Model::slack) cycles.
+    /// The lists of a CPU, which other CPUs rarely lock. If CPUs are scheduled by their clocks,
+    /// operations of different CPUs on this lock may be reordered by up to
+    /// [`Model::slack`](super::Model::slack) cycles.
     Cpu,
     /// The LRU lists of a node, or frames that wait for a flush.
     Lru,
@@ -31,7 +32,7 @@ pub enum LockClass {
 
 const CLASSES: usize = 4;
 
-/// Statistics of locks. Waits and holds count after their end.
+/// Statistics of locks. A wait or a hold is added when it ends.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct LockStats {
     /// Acquisitions.
@@ -56,7 +57,7 @@ impl AddAssign for LockStats {
     }
 }
 
-/// The difference to an earlier sample.
+/// The difference from an earlier sample.
 impl Sub for LockStats {
     type Output = Self;
 
@@ -196,7 +197,7 @@ impl Cpu<'_> {
 
     /// Lets CPUs with earlier clocks run first; they may take the same lock.
     #[inline]
-    fn approach(&self, id: LockId) {
+    fn yield_before(&self, id: LockId) {
         let class = self.engine.locks.borrow_mut().get(id).class;
         match class {
             LockClass::Cpu => self.step_if_due(),
@@ -207,7 +208,7 @@ impl Cpu<'_> {
 
     /// Takes a lock. Waiters get it in order of arrival.
     pub fn lock(&self, id: LockId) {
-        self.approach(id);
+        self.yield_before(id);
         if self.take_if_free(id) {
             return;
         }
@@ -229,13 +230,13 @@ impl Cpu<'_> {
 
     /// Takes a lock if it is free. Returns whether it did.
     pub fn try_lock(&self, id: LockId) -> bool {
-        self.approach(id);
+        self.yield_before(id);
         self.take_if_free(id)
     }
 
     /// Whether a CPU holds the lock.
     pub(crate) fn is_held(&self, id: LockId) -> bool {
-        self.approach(id);
+        self.yield_before(id);
         self.engine.locks.borrow_mut().get(id).holder.is_some()
     }
 
@@ -267,7 +268,7 @@ impl Cpu<'_> {
     ///
     /// If this CPU does not hold it.
     pub fn unlock(&self, id: LockId) {
-        self.approach(id);
+        self.yield_before(id);
         let (now, missed) = (self.now(), self.state().missed.get());
         let next = {
             let mut locks = self.engine.locks.borrow_mut();

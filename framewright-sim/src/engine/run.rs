@@ -133,7 +133,7 @@ impl Engine {
                     let horizon = self.scheduler.borrow().horizon();
                     self.horizon.set(horizon);
                     if let Some(after) = self.cpus.get(usize::from(clock::cpu(horizon))) {
-                        after.expect();
+                        after.prefetch();
                     }
                     return Some(cpu);
                 }

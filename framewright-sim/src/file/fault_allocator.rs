@@ -1,4 +1,4 @@
-//! The allocator of page faults: frames of the library, and its LRU lists.
+//! How page faults allocate: frames come from the library, and are put on its LRU lists.
 
 use framewright::{
     CpuToken, MigrateType, Order, Pfn, Request,
@@ -8,7 +8,7 @@ use framewright::{
 use super::{FileId, KernelState, Supply};
 use crate::{engine::Cpu, platform::Simulated};
 
-/// The allocator of the page faults of one CPU.
+/// The frames of the library for the page faults of one CPU.
 pub(super) struct FaultAllocator<'s, 'k, 'm> {
     pub(super) kernel: &'s KernelState<'k, 'm>,
     pub(super) token: CpuToken<'k, 'm, Simulated>,
@@ -28,10 +28,10 @@ impl Supply for FaultAllocator<'_, '_, '_> {
         self.kernel.reclaim.tick(cpu.id());
     }
 
-    fn page(&mut self, cpu: Cpu<'_>, cleared: bool, needs: bool) -> Option<u32> {
+    fn page(&mut self, cpu: Cpu<'_>, cleared: bool, may_retry: bool) -> Option<u32> {
         const PAGE: Request = Request::new(Order::ZERO, MigrateType::Movable);
         let request = if cleared { PAGE.zeroed() } else { PAGE };
-        self.take(cpu, if needs { request } else { request.no_retry() })
+        self.take(cpu, if may_retry { request } else { request.no_retry() })
     }
 
     fn table(&mut self, cpu: Cpu<'_>) -> Option<u32> {
@@ -45,8 +45,8 @@ impl Supply for FaultAllocator<'_, '_, '_> {
             frames.iter().for_each(|&frame| oracle.freed(cpu, frame));
         }
         for &frame in frames {
-            // SAFETY: `take` split the block into its frame, of this order, and the cache no longer
-            // uses it.
+            // SAFETY: `take` got this frame from a block of order 0, and the cache no longer uses
+            // it.
             let freed = unsafe { self.token.free_raw(Pfn::new(frame.into()), Order::ZERO) };
             debug_assert_eq!(freed, Ok(()), "frame {frame}");
         }

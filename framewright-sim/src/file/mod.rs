@@ -109,9 +109,9 @@ pub trait Supply {
         let _ = cpu;
     }
 
-    /// Allocates a frame for a page, `cleared` if nothing will be read into it. If no program
-    /// `needs` the page yet, the request is not retried.
-    fn page(&mut self, cpu: Cpu<'_>, cleared: bool, needs: bool) -> Option<u32>;
+    /// Allocates a frame for a page, `cleared` if nothing will be read into it. The request
+    /// `may_retry` if a program needs the page, but not for read-ahead.
+    fn page(&mut self, cpu: Cpu<'_>, cleared: bool, may_retry: bool) -> Option<u32>;
 
     /// Allocates a cleared frame for a page table.
     fn table(&mut self, cpu: Cpu<'_>) -> Option<u32>;

@@ -11,7 +11,7 @@ use framewright::{
 use super::PageCache;
 use crate::{
     engine::{Cpu, Machine},
-    host_memory::expect,
+    host_memory::prefetch,
     one_thread::OneThread,
     platform::Simulated,
 };
@@ -46,7 +46,7 @@ unsafe impl PageOwner<Simulated> for Owner<'_> {
         let (cache, cpu) = (self.cache(), self.cpu());
         let frames = numbers(frames);
         // Frames from the ends of the lists are scattered, and not in the caches of the host.
-        frames.iter().for_each(|&frame| expect(cache.page(frame)));
+        frames.iter().for_each(|&frame| prefetch(cache.page(frame)));
         for (frame, out) in frames.into_iter().zip(out) {
             *out = cache.try_lock(cpu, frame).then(|| PageState {
                 mapped: cache.is_frame_mapped(frame),

@@ -94,7 +94,7 @@ impl PageMover {
         Self { frees_claimed: frees, ..self }
     }
 
-    /// Unmaps a page for its program, after waiting for its migration. Calls `comes` with the frame
+    /// Unmaps a page for its program, after waiting for its migration. Calls `on_frame` with the frame
     /// that the program finds first. Calls `free` with the frame of the page. If the page is
     /// claimed, the end of the claim frees the frame instead.
     pub fn unmap_page(
@@ -102,17 +102,17 @@ impl PageMover {
         cpu: Cpu<'_>,
         process: &Process,
         page: u32,
-        comes: impl FnOnce(u32),
+        on_frame: impl FnOnce(u32),
         free: &mut dyn FnMut(Pfn),
     ) {
         let space = process.space();
         process.disown(cpu, page..page + 1);
-        let mut comes = Some(comes);
+        let mut on_frame = Some(on_frame);
         let taken = loop {
             let taken = space.locked(cpu, || {
                 let pte = space.pte(cpu, page);
-                if let (Some(comes), Some(frame)) = (comes.take(), pte.frame()) {
-                    comes(frame);
+                if let (Some(on_frame), Some(frame)) = (on_frame.take(), pte.frame()) {
+                    on_frame(frame);
                 }
                 match pte {
                     Pte::Migrating(_) => None,

@@ -98,6 +98,6 @@ pub(super) fn with(
     let taken = std::iter::from_fn(|| memory.alloc_bypassing_lists(request).ok());
     let mut blocks: Vec<_> = taken.map(Some).collect();
     blocks.sort_unstable_by_key(|block| block.as_ref().map(Block::pfn));
-    assert_eq!(blocks.len() as u64, FRAMES, "all of the memory");
+    assert_eq!(blocks.len() as u64, FRAMES, "frames are missing or in excess");
     scene(&Stage { world: &world, memory: &memory, shooter, blocks: RefCell::new(blocks) })
 }

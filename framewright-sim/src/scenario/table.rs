@@ -108,8 +108,8 @@ pub static SCENARIOS: [Scenario; 25] = [
         bugs: &[Bug::TargetFreed],
         affordable_bound: 1,
         force: &[],
-        tally: Some(migrate::BESIDE_TARGET),
-        run: migrate::beside,
+        tally: Some(migrate::NEIGHBOUR_FREED),
+        run: migrate::neighbour_freed,
     },
     Scenario {
         name: "munmap-race",

@@ -1,4 +1,4 @@
-//! Allocation: three CPUs allocate frames of one stack, access them, and free them.
+//! Allocation: three CPUs allocate frames from one LIFO allocator ([`Stack`]), and free them.
 
 use super::{Bug, Verdict, stand_in::Stack, world::World};
 use crate::{
@@ -15,15 +15,15 @@ pub(super) fn run(machine: &Machine, bug: Option<Bug>) -> Verdict {
         _ => Stack::new(FRAMES),
     };
     let world = &World::with(machine, FRAMES, stack);
-    let nobody = &Process::new(&world.mmu);
+    let process = &Process::new(&world.mmu);
     let program = |cpu: Cpu<'_>| {
         let mut stack = &world.stack;
         for _ in 0..2 {
             let taken: Vec<_> =
-                (0..2).map_while(|_| nobody.obtain(cpu, Purpose::Page, &mut stack).ok()).collect();
-            nobody.release(cpu, &taken, &mut stack);
+                (0..2).map_while(|_| process.obtain(cpu, Purpose::Page, &mut stack).ok()).collect();
+            process.release(cpu, &taken, &mut stack);
         }
     };
     let programs = (0..3).map(|_| -> crate::engine::Program<'_> { Box::new(program) });
-    world.run(machine, programs.collect(), &[nobody], |_, _| None)
+    world.run(machine, programs.collect(), &[process], |_, _| None)
 }

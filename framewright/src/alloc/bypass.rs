@@ -138,7 +138,7 @@ impl<'m, P: Platform> MemoryCore<'m, P> {
                     slow::reserve(&at, request, frame);
                     return Ok(at.pfn(frame));
                 }
-                Err(refused) => error = error.or_more_telling(refused, id, request.order(), access),
+                Err(refused) => error = error.most_specific(refused, id, request.order(), access),
             }
         }
         Err(error)

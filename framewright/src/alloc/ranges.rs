@@ -23,9 +23,9 @@ use crate::{
 };
 
 /// The maximum number of frames that are taken or given under one hold of the zone lock.
-const STRETCH: u32 = 64 * PAGEBLOCK_FRAMES as u32;
+const BATCH: u32 = 64 * PAGEBLOCK_FRAMES as u32;
 
-/// Stretches of frames that are searched under one hold of the zone lock. The search takes no
+/// Runs of frames that are searched under one hold of the zone lock. The search takes no
 /// longer than taking the frames that it finds.
 const SEARCHED: u32 = 128;
 
@@ -115,7 +115,7 @@ impl<'m, P: Platform> MemoryCore<'m, P> {
         place.map_or(0, |(zone, start, end)| self.report_in_use(zone, start, end, &mut |_| ()))
     }
 
-    /// Frees frames of extents by number.
+    /// Frees frames of extents by frame number.
     ///
     /// # Errors
     ///
@@ -128,7 +128,7 @@ impl<'m, P: Platform> MemoryCore<'m, P> {
     pub(crate) unsafe fn free_range_raw(&self, range: FrameRange) -> Result<(), RangeError> {
         let (zone, start, end) = self.locate_range(range)?;
         let cpu = self.context(zone, ACCOUNT);
-        for (from, to) in stretches(start, end) {
+        for (from, to) in batches(start, end) {
             cpu.check_range(from, to).map_err(|(frame, why)| RangeError::BadFree {
                 at: cpu.pfn(frame),
                 why: why.into(),
@@ -152,7 +152,7 @@ impl<'m, P: Platform> MemoryCore<'m, P> {
         if cpu.mark_split(start, end).is_err() {
             return Err(extent);
         }
-        for (from, to) in stretches(start, end) {
+        for (from, to) in batches(start, end) {
             cpu.unfold_range(from, to);
         }
         Ok(SingleFrames::of(extent))
@@ -282,14 +282,14 @@ impl<'m, P: Platform> MemoryCore<'m, P> {
     }
 }
 
-/// Takes frames `start` to `end`, all or none, up to [`STRETCH`] frames at a time.
+/// Takes frames `start` to `end`, all or none, up to [`BATCH`] frames at a time.
 fn take_run<P: Platform>(
     cpu: &ZoneOnCpu<'_, '_, P>,
     start: u32,
     end: u32,
     take: impl Fn(u32, u32) -> bool,
 ) -> bool {
-    for (from, to) in stretches(start, end) {
+    for (from, to) in batches(start, end) {
         if !take(from, to) {
             give_run(cpu, start, from);
             return false;
@@ -299,14 +299,14 @@ fn take_run<P: Platform>(
 }
 
 fn give_run<P: Platform>(cpu: &ZoneOnCpu<'_, '_, P>, start: u32, end: u32) {
-    for (from, to) in stretches(start, end) {
+    for (from, to) in batches(start, end) {
         cpu.give_range(from, to);
     }
 }
 
-/// Splits frames `start` to `end` into parts of at most [`STRETCH`].
-fn stretches(start: u32, end: u32) -> impl Iterator<Item = (u32, u32)> {
-    let stretch = move |from: u32| (from, end.min((from / STRETCH + 1) * STRETCH));
-    let first = (start < end).then(|| stretch(start));
-    core::iter::successors(first, move |&(_, at)| (at < end).then(|| stretch(at)))
+/// Splits frames `start` to `end` into parts of at most [`BATCH`].
+fn batches(start: u32, end: u32) -> impl Iterator<Item = (u32, u32)> {
+    let batch = move |from: u32| (from, end.min((from / BATCH + 1) * BATCH));
+    let first = (start < end).then(|| batch(start));
+    core::iter::successors(first, move |&(_, at)| (at < end).then(|| batch(at)))
 }

@@ -266,7 +266,7 @@ impl<'a, 'm, P: Platform> CpuToken<'a, 'm, P> {
         Err(block)
     }
 
-    /// Frees a frame by number as [`CpuToken::try_free`] does a block, unless frees are checked. `false` if nothing was
+    /// Frees a frame by frame number as [`CpuToken::try_free`] does a block, unless frees are checked. `false` if nothing was
     /// done.
     ///
     /// # Safety

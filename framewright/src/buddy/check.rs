@@ -106,7 +106,7 @@ impl Buddy<'_> {
         }
     }
 
-    /// Tests invariant I2 and the counts. An error names the fault and the number of the pageblock,
+    /// Tests invariant I2 and the counts. An error names the violation and the number of the pageblock,
     /// gigablock or type.
     pub(crate) fn check(&self) -> Result<(), (&'static str, u32)> {
         let mut free = [0; MigrateType::COUNT];

@@ -298,7 +298,7 @@ impl<'m> Gigablocks<'m> {
 
     // ---- invariants ---------------------------------------------------------------------------
 
-    /// Tests every gigablock and its sets. An error names the fault and the number of the
+    /// Tests every gigablock and its sets. An error names the violation and the number of the
     /// gigablock.
     pub(super) fn check(&self) -> Result<(), (&'static str, u32)> {
         for (number, gigablock) in self.blocks.iter().enumerate() {

@@ -1,7 +1,8 @@
 //! Blocks larger than a pageblock.
 //!
-//! Such a block consists of folded pageblocks. It is allocated and freed by words of the maps of a
-//! gigablock. A free block may consist of pageblocks of several types that requests may name. The
+//! Such a block consists of *folded* pageblocks: only the maps of their gigablock, which has 512
+//! pageblocks, record that they are allocated (see [`folded`](super::folded)). The block is allocated
+//! and freed one 64-bit word of these maps at a time. A free block may consist of pageblocks of several types that requests may name. The
 //! request that takes the block claims them: all get its type. Isolation and other changes of a
 //! single pageblock of an allocated block only change the type of that pageblock. When the block is
 //! freed, each pageblock goes to the lists of its own type.
@@ -43,7 +44,7 @@ impl Buddy<'_> {
     pub(super) fn take_large_at(&mut self, place: u32, order: Order, to: MigrateType) {
         for (leaf, mask) in spans(place..place + order.pageblocks()) {
             for of in MigrateType::REQUESTABLE {
-                let mine = self.fold_those(leaf, mask, of);
+                let mine = self.fold_free_of_type(leaf, mask, of);
                 if of != to {
                     self.set_types(leaf, mine, to);
                 }
@@ -56,14 +57,14 @@ impl Buddy<'_> {
     pub(super) fn take_unchanged(&mut self, place: u32, order: Order) {
         for (leaf, mask) in spans(place..place + order.pageblocks()) {
             for of in MigrateType::REQUESTABLE {
-                self.fold_those(leaf, mask, of);
+                self.fold_free_of_type(leaf, mask, of);
             }
         }
         self.lists.gigablocks.join(place, order);
     }
 
     /// Folds the free pageblocks of one type among the places of `mask`. Returns their mask.
-    pub(super) fn fold_those(&mut self, leaf: u32, mask: u64, of: MigrateType) -> u64 {
+    pub(super) fn fold_free_of_type(&mut self, leaf: u32, mask: u64, of: MigrateType) -> u64 {
         let mine = self.lists.gigablocks.free_of(of as usize, leaf, mask);
         if mine != 0 {
             self.fold(leaf, mine, of);

@@ -1,7 +1,7 @@
 //! Arithmetic on a map of 512 bits, 1 = free: a summary of its free blocks.
 //!
 //! A *level* is 0 if nothing is free, otherwise 1 + the order of the largest free block. The levels
-//! of each word and of the whole map are stored beside the map, so that a search reads 8 bytes
+//! of each word and of the whole map are stored next to the map, so that a search reads 8 bytes
 //! instead of 64. The same arithmetic is used for the frames of a pageblock and for the pageblocks
 //! of a gigablock.
 

@@ -1,6 +1,6 @@
 //! The free frames of a zone: a map for each pageblock, and lists of pageblocks.
 //!
-//! **The unit is the pageblock** (512 frames): one 512-bit map of free frames beside a small
+//! **The unit is the pageblock** (512 frames): one 512-bit map of free frames next to a small
 //! header. The free blocks are read off the map. So freeing sets bits and allocating clears bits,
 //! 64 neighbours at a time; no block is split or merged explicitly. The entries of zone lists are
 //! *pageblocks*, by migratetype, order of the largest free block, and fullness. The fullest are

@@ -36,7 +36,7 @@ impl Buddy<'_> {
         for (leaf, mask) in self.places(whole_pageblocks(start, end)) {
             let mut rest = mask;
             for of in MigrateType::REQUESTABLE {
-                let mine = self.fold_those(leaf, mask, of);
+                let mine = self.fold_free_of_type(leaf, mask, of);
                 rest &= !mine;
                 if of != to {
                     self.set_types(leaf, mine, to);

@@ -1,9 +1,9 @@
 //! Finding a run of free frames, of any length and alignment.
 //!
-//! The search walks *stretches* of neighbouring frames that are all free or all not free. It
+//! The search walks *runs* of neighbouring frames that are all free or all not free. It
 //! remembers the start of the free run that reaches the current position. A run that must contain a
 //! whole pageblock is searched in the maps of gigablocks. Of the pageblocks that are not wholly
-//! free, this search reads only the two beside each stretch of wholly free ones. If a header shows
+//! free, this search reads only the two next to each run of wholly free ones. If a header shows
 //! that no run inside its pageblock is long enough, only the free frames at both ends of the
 //! pageblock are examined. The search is done in steps, so that the lock can be released between
 //! them. Frames that were free may be allocated before the lock is held again.
@@ -38,7 +38,7 @@ const CONTAINS_WHOLE: u32 = 2 * FRAMES - 1;
 
 impl Buddy<'_> {
     /// Searches for a run from frame `from` on, in pageblocks of types that requests may name.
-    /// Returns [`FreeRun::Continue`] after `budget` stretches, each of at most 64 pageblocks, that
+    /// Returns [`FreeRun::Continue`] after `budget` runs, each of at most 64 pageblocks, that
     /// were too short or not free.
     pub(crate) fn find_free_run(&self, want: RunWanted, from: u32, budget: u32) -> FreeRun {
         let end = (self.blocks.len() as u64) << PAGEBLOCK_ORDER;
@@ -54,7 +54,7 @@ impl Buddy<'_> {
                 }
                 left -= 1;
             }
-            let (stop, free) = self.stretch(at, want.frames);
+            let (stop, free) = self.run_at(at, want.frames);
             at = stop;
             if !free {
                 run = stop;
@@ -72,9 +72,9 @@ impl Buddy<'_> {
         (start + u64::from(want.frames) <= u64::from(end)).then_some(start as u32)
     }
 
-    /// The end of a stretch that starts at frame `at`, and whether it is free. Free frames that
+    /// The end of a run that starts at frame `at`, and whether it is free. Free frames that
     /// cannot be part of a run of `frames` count as not free.
-    fn stretch(&self, at: u32, frames: u32) -> (u32, bool) {
+    fn run_at(&self, at: u32, frames: u32) -> (u32, bool) {
         let index = at >> PAGEBLOCK_ORDER;
         let place = self.lists.gigablocks.place(index);
         let free_from_here = self.lists.gigablocks.leaf(place / 64).free >> (place % 64);

@@ -5,8 +5,8 @@
 //! spread again, and compaction always makes progress. Pageblocks with unmovable frames are an exception: they will not
 //! become free as a whole anyway, so they receive pages however empty they are. The search for the next pageblock to
 //! empty ([`search`](super::search)) reads pageblock headers. It prefers the emptiest pageblock whose frames were all
-//! requested as movable. If there is none, it returns a pageblock that seems to contain unmovable frames, and at last a
-//! full pageblock.
+//! requested as movable. If there is none, it returns a pageblock that seems to contain unmovable frames, and, as
+//! a last resort, a full pageblock.
 
 use core::ops::Range;
 
@@ -56,7 +56,7 @@ impl<'c, 'm, P: Platform> Compactor<'c, 'm, P> {
         outcome
     }
 
-    /// Empties one pageblock after the other. Stores the first frame of the last one in `last`.
+    /// Empties one pageblock after another. Stores the first frame of the last one in `last`.
     fn empty_sources(
         &mut self,
         ctx: ZoneContext<'c, 'm, P>,
@@ -70,7 +70,7 @@ impl<'c, 'm, P: Platform> Compactor<'c, 'm, P> {
         loop {
             let budget = captured.map_or(u64::MAX, Captured::left);
             let finished = self.finished(ctx, goal, budget == 0);
-            ctx.trace_judged(goal, true, finished);
+            ctx.trace_check(goal, true, finished);
             if let Some(outcome) = finished {
                 return outcome;
             }
@@ -113,7 +113,8 @@ impl<'c, 'm, P: Platform> Compactor<'c, 'm, P> {
                         return Outcome::Success;
                     }
                 }
-                // A skip hint concerns one pageblock, not a run that begins there.
+                // A skip hint concerns one pageblock, not a block of several pageblocks that begins
+                // with it.
                 _ if goal.wants_run() => {}
                 _ => _ = ctx.hints.skip.set(source.index),
             }
@@ -289,11 +290,13 @@ fn evacuation_options(goal: &Goal, captured: Option<Captured<'_>>) -> Evacuation
     }
 }
 
-/// Restarts the search after `source` lacked targets, and returns whether it continues.
-/// `none_for_kind`: all sources of its kind lack targets. Free frames in pageblocks with unmovable
-/// frames are targets for pages from all other pageblocks. So if all-movable sources lack targets,
-/// every source does. But if sources with unmovable frames lack targets, full ones may still have
-/// some.
+/// Decides whether the search continues after `source` lacked targets, and restarts the cursor there.
+/// `none_for_kind` says that all sources of its kind lack targets.
+///
+/// Free frames in pageblocks with unmovable frames are targets for pages from all other pageblocks.
+/// So if no all-movable source has targets, no source has any, and the search ends. If no source with
+/// unmovable frames has targets, full pageblocks may still have some, and are tried next. If the
+/// goal is a run of several pageblocks, the cursor is not restarted.
 fn continues_without_targets(
     cursor: &SearchCursor,
     goal: &Goal,

@@ -22,8 +22,8 @@ pub(super) fn refuse<P: Platform>(
 ) -> Option<Outcome> {
     // Frames in the depot count neither as free frames nor as free blocks.
     ctx.on_cpu.empty_depot();
-    let refused = judge(ctx, goal, highest, tuning);
-    ctx.trace_judged(goal, false, refused);
+    let refused = check(ctx, goal, highest, tuning);
+    ctx.trace_check(goal, false, refused);
     refused
 }
 
@@ -40,7 +40,7 @@ pub(super) fn lacks_free_frames<P: Platform>(
     goal.order.is_none() && !zone.could_compact(Order::PAGEBLOCK, min, 0, &tuning.compact)
 }
 
-fn judge<P: Platform>(
+fn check<P: Platform>(
     ctx: ZoneContext<'_, '_, P>,
     goal: &Goal,
     highest: ZoneKind,

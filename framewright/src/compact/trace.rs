@@ -39,11 +39,11 @@ impl<P: Platform> ZoneContext<'_, '_, P> {
     }
 
     /// Traces whether a run starts or continues; `outcome` is the reason if it does not.
-    pub(super) fn trace_judged(&self, goal: &Goal, begun: bool, outcome: Option<Outcome>) {
+    pub(super) fn trace_check(&self, goal: &Goal, begun: bool, outcome: Option<Outcome>) {
         let (node, zone) = (self.on_cpu.zone.node(), self.on_cpu.zone.kind());
         let goes_on = if begun { "no_suitable_page" } else { "continue" };
-        let verdict = outcome.map_or(goes_on, Outcome::name);
-        self.trace(|| CompactEvent::Judged { begun, node, zone, order: goal.order, verdict });
+        let result = outcome.map_or(goes_on, Outcome::name);
+        self.trace(|| CompactEvent::Checked { begun, node, zone, order: goal.order, result });
     }
 
     /// Counts an attempt, and returns whether `deferral` refuses it.

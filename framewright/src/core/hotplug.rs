@@ -2,16 +2,17 @@
 //!
 //! The memory map names all memory that may ever be added ([`Presence::Absent`](crate::Presence)), so that its metadata
 //! is allocated from the start. Memory is added and removed in whole pageblocks. If the map allows it
-//! ([`Presence::InPieces`](crate::Presence)), memory is added in pieces of any length. Added whole pageblocks are free
-//! blocks, which the allocator splits last. So, unlike in Linux, new memory need not be put at the end of a free list.
+//! ([`Presence::InPieces`](crate::Presence)), memory is added in pieces of any length. Linux puts new
+//! memory at the tail of a free list, so that it is used last. That is not necessary here, because the allocator splits
+//! whole free pageblocks last anyway.
 //! A removal isolates the pageblocks and drains the CPU lists. It succeeds if all frames are free then; otherwise it
 //! fails with [`HotplugError::Busy`] and names the frames in use.
 //!
 //! Afterwards the watermarks and the limits of CPU lists are set for the new size. The memory's
 //! generation changes, which tells requests on the slow path to start again. The hotplug lock
 //! allows one change of memory or CPUs at a time; other changes wait through the wait hook. Under
-//! that lock no hook is called that may call back into the memory, because the hook could then wait
-//! for the lock for ever.
+//! that lock no hook is called that may re-enter the allocator, because the hook could then wait for
+//! the lock for ever.
 
 use core::ops::Range;
 
@@ -24,7 +25,7 @@ use crate::{
 };
 
 /// Pageblocks that are added or removed under one hold of the zone lock.
-const STRETCH: u32 = 64;
+const BATCH: u32 = 64;
 
 /// The hotplug lock: held while memory or CPUs are added or removed.
 pub(super) struct HotplugLock(AtomicBool);
@@ -64,8 +65,8 @@ impl<'m, P: Platform> MemoryCore<'m, P> {
             None => self.absent_pageblocks(range)?,
         };
         let blocks = pageblocks(frames.start, frames.end);
-        for some in stretches(blocks) {
-            let (first, last) = (some.start << PAGEBLOCK_ORDER, some.end << PAGEBLOCK_ORDER);
+        for batch in batches(blocks) {
+            let (first, last) = (batch.start << PAGEBLOCK_ORDER, batch.end << PAGEBLOCK_ORDER);
             zone.add_frames(&self.platform, first.max(frames.start)..last.min(frames.end));
         }
         self.size_has_changed();
@@ -120,8 +121,8 @@ impl<'m, P: Platform> MemoryCore<'m, P> {
             return Err(HotplugError::Busy { frames });
         }
         // Nothing allocates from isolated pageblocks, so they stay free.
-        for some in stretches(blocks) {
-            zone.remove_pageblocks(&self.platform, some);
+        for batch in batches(blocks) {
+            zone.remove_pageblocks(&self.platform, batch);
         }
         drop(isolation);
         self.size_has_changed();
@@ -160,8 +161,8 @@ impl<'m, P: Platform> MemoryCore<'m, P> {
     }
 }
 
-/// Splits a range of pageblocks into parts of at most [`STRETCH`].
-fn stretches(blocks: Range<u32>) -> impl Iterator<Item = Range<u32>> {
+/// Splits a range of pageblocks into parts of at most [`BATCH`].
+fn batches(blocks: Range<u32>) -> impl Iterator<Item = Range<u32>> {
     let end = blocks.end;
-    blocks.step_by(STRETCH as usize).map(move |at| at..end.min(at + STRETCH))
+    blocks.step_by(BATCH as usize).map(move |at| at..end.min(at + BATCH))
 }

@@ -14,7 +14,7 @@ use crate::{
 /// A range of the memory map that is in use from the start.
 pub(super) struct InUse {
     frames: FrameRange,
-    /// Whether the frames were taken as an extent, or some of them were freed by number.
+    /// Whether the frames were taken as an extent, or some of them were freed by frame number.
     handed_out: AtomicBool,
 }
 

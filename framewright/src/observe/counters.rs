@@ -1,6 +1,6 @@
 //! Counters of one CPU.
 //!
-//! The hot path counts only the blocks allocated and freed, with plain loads and stores beside the lists
+//! The hot path counts only the blocks allocated and freed, with plain loads and stores next to the lists
 //! (`crate::pcp`). The counters in this module change once per batch. They need atomic additions, because a remote
 //! drainer adds to them, too; once per batch, these are cheap enough.
 

@@ -30,7 +30,7 @@ impl Machine {
 
 // SAFETY: the lock is the library's own. Remote barriers are those of the model (`tso`), or one of
 // a pair of fences, the other of which replaces the owner's compiler fence (`loom`). A machine
-// without barriers breaks the promise on purpose: its tests expect the models to find the fault.
+// without barriers breaks the promise on purpose: its tests expect the models to find the bug.
 unsafe impl Platform for Machine {
     type Lock = SpinFlag;
     type Word = PlainWord;

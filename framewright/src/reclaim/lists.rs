@@ -208,7 +208,7 @@ mod tests {
                 oracle[place].drain(..count);
                 lists.cut(list, count as u32, oracle[place].front().copied());
             } else if let Some(place) = place {
-                // A page, and perhaps its neighbour by number, as for adjacent pages of a program.
+                // A page, and perhaps the frame with the next number, as for adjacent pages of a program.
                 let with =
                     |&other: &u32| other == slot || random >> 59 & 1 == 0 && other == slot + 1;
                 let some = || (slot..slot + 2).filter(with).filter(|at| oracle[place].contains(at));

@@ -44,7 +44,7 @@ impl<'a, 'm, P: Platform> Lru<'a, 'm, P> {
         self.apply(&batch.take(self.platform()));
     }
 
-    /// Moves a page that has been written to the tail, so that it is reclaimed next.
+    /// Moves a page to the tail of its list after its write-out, so that it is reclaimed next.
     pub(super) fn rotate(&self, page: &Page<'_, 'm, P>) {
         let entry = Entry { slot: page.slot, zone: page.zone.id, to: Move::Rotate };
         page.node.with_lists(self.platform(), |lists| self.move_page(lists, entry));

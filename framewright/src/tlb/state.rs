@@ -33,7 +33,7 @@ pub struct Tlb<'m, P: Platform> {
     pub(crate) deferred_max: u32,
 }
 
-/// Written by every batch on every CPU. It has a cache line of its own, because the fields beside
+/// Written by every batch on every CPU. It has a cache line of its own, because the fields next to
 /// it are read far more often.
 #[repr(align(64))]
 struct Reserved {

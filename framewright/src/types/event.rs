@@ -160,7 +160,7 @@ pub struct Corruption {
     pub count: u32,
 }
 
-/// The fault that a [`Corruption`] reports.
+/// The kind of a [`Corruption`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum Finding {

@@ -56,7 +56,7 @@ fn by_index_work_beyond_one_budget_continues_with_the_next_request() {
             result == Compacted::Success
         });
         assert!(last.is_some());
-        assert_eq!(moved, 300, "nothing twice");
+        assert_eq!(moved, 300, "pages were moved twice or not at all");
     });
 }
 

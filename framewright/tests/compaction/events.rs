@@ -1,4 +1,5 @@
-//! Trace events. Both methods emit each of Linux's events with the same meaning.
+//! Trace events. Compaction by index and compaction by scanners emit each of Linux's events with the
+//! same meaning.
 
 use std::sync::{Arc, Mutex};
 
@@ -70,7 +71,7 @@ impl Owner {
     ) -> R {
         let (mut moves, mut slots) = ([Move::default(); 64], [BatchSlot::default(); 64]);
         let space = Workspace { moves: &mut moves, slots: &mut slots };
-        // SAFETY: the pages of the mover are in frames of this memory, and it flushes all translations to them.
+        // SAFETY: the pages of the mover are in frames of this allocator, and it flushes all translations to them.
         work(&mut unsafe { self.memory.compactor(CpuId::new(0), &self.pages, &self.pages, space) })
     }
 

@@ -282,7 +282,7 @@ fn met_scanners_are_reset_and_a_type_mismatch_sets_no_skip_hint() {
     }
 }
 
-/// Number of frames that an unsuccessful search scans while locks are contended, in a memory with
+/// Number of frames that an unsuccessful search scans while locks are contended, in an allocator with
 /// these side tables.
 fn scanned_in(contention: Contention, side_tables: SideTables, priority: CompactPriority) -> u64 {
     let mut scanned = 0;

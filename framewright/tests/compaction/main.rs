@@ -42,12 +42,12 @@ pub fn frames(pageblock: u64, count: u64) -> FrameRange {
     FrameRange::new(Pfn::new(start), Pfn::new(start + count)).unwrap()
 }
 
-/// Runs a test on a memory of 64 MiB with two CPUs.
+/// Runs a test on an allocator with 64 MiB and two CPUs.
 pub fn with_owner(set: &[(&str, &str)], seed: u64, test: impl FnOnce(&FakeMover<'_, '_>)) {
     with_owner_sized(PAGEBLOCKS, set, seed, test);
 }
 
-/// Runs a test on a memory of `pageblocks` pageblocks.
+/// Runs a test on an allocator with `pageblocks` pageblocks.
 pub fn with_owner_sized(
     pageblocks: u64,
     set: &[(&str, &str)],
@@ -57,7 +57,7 @@ pub fn with_owner_sized(
     with_owner_and_side_tables(SideTables::default(), pageblocks, set, seed, test);
 }
 
-/// Runs a test on a memory with these side tables.
+/// Runs a test on an allocator with these side tables.
 pub fn with_owner_and_side_tables(
     side_tables: SideTables,
     pageblocks: u64,
@@ -111,7 +111,7 @@ pub fn with_compactor<'m, R>(
     let mut moves = vec![Move::default(); capacity];
     let mut slots = vec![BatchSlot::default(); capacity];
     let space = Workspace { moves: &mut moves, slots: &mut slots };
-    // SAFETY: the pages of the mover are in frames of this memory, and it flushes all translations
+    // SAFETY: the pages of the mover are in frames of this allocator, and it flushes all translations
     // to them.
     work(&mut unsafe { owner.memory.compactor(CpuId::new(0), owner, owner, space) })
 }

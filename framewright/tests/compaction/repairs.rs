@@ -167,7 +167,7 @@ fn repairs_form_and_scan_more_and_the_index_forms_most_with_the_least_search() {
     assert!(moved(index) * all.formed <= moved(all) * index.formed);
 }
 
-/// The fast search compensates for the faults of unrepaired scanners.
+/// The fast search compensates for the bugs of unrepaired scanners.
 #[test]
 fn repairs_gain_more_without_shortcuts() {
     const WITHOUT: (&str, &str) = ("compact.shortcuts", "off");

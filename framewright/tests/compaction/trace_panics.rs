@@ -171,7 +171,7 @@ fn lost(method: &str, step: Step, at: u32) -> Option<u64> {
     owner.fault.arm(at);
     let result = catch_unwind(AssertUnwindSafe(|| {
         let space = Workspace { moves: &mut moves, slots: &mut slots };
-        // SAFETY: the pages of the mover are in frames of this memory, and nothing is mapped.
+        // SAFETY: the pages of the mover are in frames of this allocator, and nothing is mapped.
         let mut compactor = unsafe { owner.memory.compactor(CPU, &owner, &NoShootdown, space) };
         step(&mut compactor, &mut held);
     }));

@@ -22,7 +22,7 @@ fn contiguous(memory: &TestMemory, frames: u64) -> Extent<'static> {
     memory.alloc_contiguous(&Contiguous::new(frames, MigrateType::Movable)).unwrap()
 }
 
-/// Allocated frames of a memory whose invariants hold.
+/// Allocated frames of an allocator whose invariants hold.
 fn in_use(memory: &TestMemory) -> u64 {
     memory.drain_all();
     memory.check().unwrap();
@@ -39,7 +39,7 @@ fn a_range_has_no_parts_beyond_its_end_and_one_owner() {
         extent = extent.split_at(Pfn::new(at)).unwrap_err();
         assert_eq!((extent.range(), in_use(memory)), (frames, 1000), "{at}");
     }
-    // Another memory has frames of the same numbers: allocated ones, and free ones.
+    // Another allocator has frames of the same numbers: allocated ones, and free ones.
     let theirs = contiguous(other, 500);
     let (low, high) = extent.split_at(Pfn::new(start + 500)).unwrap();
     let low = other.free_extent(low).unwrap_err();

@@ -19,7 +19,7 @@ const PAIR: Request = Request::new(Order::new(1).unwrap(), MigrateType::Movable)
 /// The blocks that relief has.
 type Blocks = Mutex<Vec<Block<'static>>>;
 
-/// A memory without free frames, and the blocks of its relief. Only the last block fits the
+/// An allocator without free frames, and the blocks of its relief. Only the last block fits the
 /// request.
 struct Scene {
     memory: &'static TestMemory,

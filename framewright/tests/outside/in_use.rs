@@ -32,7 +32,7 @@ fn frames_in_use_have_one_owner() {
         assert_eq!(memory.take_in_use(wrong), Err(RangeError::NotInUse));
     }
     assert_eq!(memory.take_in_use(range(0, 700)), Err(RangeError::HandedOut));
-    // Another memory refuses the extent and returns it.
+    // Another allocator refuses the extent and returns it.
     let extent = other.free_extent(extent).unwrap_err();
     let (low, high) = extent.split_at(Pfn::new(513)).unwrap();
     memory.free_extent(high).unwrap();

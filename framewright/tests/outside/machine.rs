@@ -16,7 +16,7 @@ pub(crate) const PAGE: Request = Request::new(Order::ZERO, MigrateType::Movable)
 
 pub(crate) type TestMemory = Memory<'static, Machine>;
 
-/// A memory of `frames` frames without reserves.
+/// An allocator with `frames` frames and no reserves.
 pub(crate) fn memory(frames: u64, tune: impl FnOnce(&mut Tuning)) -> &'static TestMemory {
     let map = [FrameRange::new(Pfn::new(0), Pfn::new(frames)).unwrap().into()];
     let mut config = Config::new(&map, 2);

@@ -5,7 +5,7 @@ use proptest::{collection::vec, prelude::*};
 use crate::support::{
     setup::Setup,
     steps::{Action, Step},
-    topology::{Stretch, Topology},
+    topology::{RangeSpec, Topology},
     world,
 };
 
@@ -37,12 +37,12 @@ proptest! {
         (choices, is_tracked) in any::<(u32, bool)>(),
         steps in vec(step(), 1..150),
     ) {
-        let (stretches, cpus) = topology;
-        let stretch = |(gap, length, place)| Stretch { gap, length, place };
-        let stretches = stretches.into_iter().map(stretch).collect();
+        let (range_specs, cpus) = topology;
+        let range_spec = |(gap, length, place)| RangeSpec { gap, length, place };
+        let range_specs = range_specs.into_iter().map(range_spec).collect();
         let level = if is_tracked { Setup::TRACKED } else { Setup::PARANOID };
         let (distances, choices) = (Vec::new(), choices & !Setup::PARANOID | level);
-        let topology = Topology { base: 700, stretches, nodes: 1, cpus, distances, unit: 0 };
+        let topology = Topology { base: 700, range_specs, nodes: 1, cpus, distances, unit: 0 };
         world::run(&Setup { topology, choices }, &steps);
     }
 }

@@ -13,7 +13,7 @@ pub(crate) const OTHER: u16 = 1;
 
 pub(crate) const CPU: CpuId = CpuId::new(0);
 
-/// An embedder with a memory of `frames` frames in one zone, 64 of them in reserve.
+/// An embedder and its allocator, which has `frames` frames in one zone, 64 of them in reserve.
 pub(crate) fn embedder(frames: u64, tune: impl FnOnce(&mut Tuning)) -> &'static FakeOwner {
     embedder_of(&[range(0, frames, ZoneKind::Normal)], true, tune)
 }

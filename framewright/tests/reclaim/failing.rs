@@ -1,4 +1,4 @@
-//! Panics in `Relief`, and calls with arguments of another memory.
+//! Panics in `Relief`, and calls with arguments of another allocator.
 
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},

@@ -87,7 +87,7 @@ fn end(embedder: &'static FakeOwner) {
     embedder.drain_deferred();
     embedder.memory().drain_all();
     embedder.check();
-    assert_eq!(embedder.memory().free(), embedder.memory().managed(), "all frames are free");
+    assert_eq!(embedder.memory().free(), embedder.memory().managed(), "frames are still allocated");
 }
 
 /// Runs the steps with a fault at call `at`. Returns the number of calls.

@@ -1,4 +1,4 @@
-//! Random operations with stores of random behavior.
+//! Random operations with backing stores that are slow, busy, full or failing at random.
 
 use std::cell::Cell;
 

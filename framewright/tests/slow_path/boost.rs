@@ -8,7 +8,7 @@ use crate::script::{
 
 const BACKGROUND: Answers = Answers { background: true, ..NO_HELP };
 
-/// A memory with scattered free frames in movable pageblocks. Requests for other types must
+/// An allocator with scattered free frames in movable pageblocks. Requests for other types must
 /// allocate from these pageblocks.
 fn mixable(answers: Answers, boost: u32, pageblocks: u64) -> &'static Script {
     let zone = [range(0, pageblocks * 512, 0, ZoneKind::Normal)];

@@ -6,7 +6,7 @@ use crate::script::{Answers, Call, NO_HELP, Script, ask, memory_of, page, range,
 
 const FIRST: u64 = 2048;
 
-/// A memory of two nodes. The first is exhausted, and the second is absent.
+/// An allocator with two nodes. The first is exhausted, and the second is absent.
 fn half(answers: Answers) -> &'static Script {
     let absent =
         MemoryRange { presence: Presence::Absent, ..range(FIRST, 1024, 1, ZoneKind::Normal) };

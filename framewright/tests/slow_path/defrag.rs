@@ -11,7 +11,7 @@ use crate::script::{
     MIN, NO_HELP, Script, memory_of, page, range, unmovable,
 };
 
-/// A memory of movable pageblocks. A third of the frames are free and scattered.
+/// An allocator with movable pageblocks. A third of the frames are free and scattered.
 fn scattered(defrag_mode: bool) -> &'static Script {
     let zone = [range(0, 32 * 512, 0, ZoneKind::Normal)];
     let memory = memory_of(&zone, NO_HELP, |tuning| {

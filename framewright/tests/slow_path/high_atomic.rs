@@ -6,14 +6,14 @@ use crate::script::{
     Answers, Call, MIN, NO_HELP, Script, ask, memory_of, movable, page, range, unmovable,
 };
 
-/// A memory of this many pageblocks. The reserve may have one pageblock of 100, and two of 101 to
+/// An allocator with this many pageblocks. The reserve may have one pageblock of 100, and two of 101 to
 /// 200.
 fn large(answers: Answers, pageblocks: u64) -> &'static Script {
     let map = [range(0, pageblocks * 512, 0, ZoneKind::Normal)];
     memory_of(&map, answers, |tuning| tuning.zone.min_free = Auto::Fixed(MIN as u32))
 }
 
-/// A memory of 110 pageblocks. Two of them are reserved, with a block of order 2 allocated in each.
+/// An allocator with 110 pageblocks. Two of them are reserved, with a block of order 2 allocated in each.
 fn with_reserve(answers: Answers) -> &'static Script {
     let memory = large(answers, 110);
     for of in [MigrateType::Movable, MigrateType::Unmovable] {

@@ -10,7 +10,7 @@ const BACKGROUND: Answers = Answers { background: true, ..NO_HELP };
 const PAGEBLOCK: u64 = 512;
 const HUGE: u8 = Order::PAGEBLOCK.get();
 
-/// A memory of 32 pageblocks. Only every 16th frame is free.
+/// An allocator with 32 pageblocks. Only every 16th frame is free.
 fn scattered(answers: Answers, huge_reserve: u32) -> &'static Script {
     let zone = [range(0, 32 * PAGEBLOCK, 0, ZoneKind::Normal)];
     let memory = memory_of(&zone, answers, |tuning| {
@@ -85,7 +85,7 @@ fn requests_that_cannot_wait_may_use_the_reserve() {
 }
 
 #[test]
-fn no_verdict_is_asked_while_there_is_a_reserve() {
+fn the_oom_hook_is_not_called_while_there_is_a_reserve() {
     let memory = with_huge_reserve();
     memory.take_all_calls();
     let (served, calls) = ask(memory, page());
@@ -97,7 +97,7 @@ fn no_verdict_is_asked_while_there_is_a_reserve() {
 /// The free frames between min and high serve a small request as they would without a huge-page
 /// reserve.
 #[test]
-fn no_verdict_is_asked_for_frames_between_min_and_high() {
+fn the_oom_hook_is_not_called_for_frames_between_min_and_high() {
     let memory = with_huge_reserve();
     memory.allocate_all(page().no_wait());
     memory.release_where(|pfn| pfn.get() < 8);
@@ -117,8 +117,9 @@ fn costly_requests_use_the_reserve_before_they_fail_unless_they_try_once() {
     assert_eq!(huge_reserve(memory), 1);
 }
 
-/// The last walk may use the huge-page reserve. It is above the watermark and finds no block of
-/// order 5. Without the reserve, the request is below the watermark, and the error says so.
+/// The last walk may use the huge-page reserve. If the reserve counts as free, the watermark check
+/// passes, but there is no block of order 5. Without the reserve the check fails, and the error says
+/// so.
 #[test]
 fn the_error_is_that_of_the_walk_without_the_reserve() {
     let memory = scattered(BACKGROUND, 1_000);

@@ -1,4 +1,4 @@
-//! A memory with relief that follows a script and records its calls.
+//! An allocator with relief that follows a script and records its calls.
 
 use framewright::{
     Block, Config, CpuId, Memory, MemoryRange, MigrateType, NodeId, Order, Pfn, Request, ZoneId,
@@ -46,7 +46,7 @@ pub(crate) const NO_HELP: Answers = Answers {
     wait: |_, _| (),
 };
 
-/// A memory with scripted relief. A single thread acts for all CPUs.
+/// An allocator with scripted relief. A single thread acts for all CPUs.
 pub(crate) struct Script {
     answers: Answers,
     /// Whether the embedder currently reclaims in the background.
@@ -156,7 +156,7 @@ fn relief(script: &'static Script) -> FakeRelief {
         })
 }
 
-/// A memory over `map` for two CPUs.
+/// An allocator over `map` for two CPUs.
 pub(crate) fn memory_of(
     map: &[MemoryRange],
     answers: Answers,
@@ -192,7 +192,7 @@ pub(crate) fn range(start: u64, frames: u64, node: u8, zone: ZoneKind) -> Memory
     MemoryRange { node, zone, ..frames.into() }
 }
 
-/// A memory of one zone of 4096 frames, with [`MIN`] frames in reserve.
+/// An allocator with one zone of 4096 frames, [`MIN`] of them in reserve.
 pub(crate) fn memory(answers: Answers) -> &'static Script {
     memory_of(&[range(0, 4096, 0, ZoneKind::Normal)], answers, |tuning| {
         tuning.zone.min_free = Auto::Fixed(MIN as u32);

@@ -161,7 +161,7 @@ impl<'m> World<'_, 'm> {
         }
     }
 
-    /// Frees an extent, or its range by number. A second free by number is refused.
+    /// Frees an extent, or its range by frame number. A second free by frame number is refused.
     fn free_part(&mut self, extent: Extent<'m>, raw: bool) {
         if !raw {
             self.memory.free_extent(extent).expect("it is ours");

@@ -11,7 +11,7 @@
 //! | `marks`    | watermarks and lowmem reserves, from the documented formulas           |
 //! | `places`   | the zones that a request may use, in order                             |
 //! | `tally`    | expected NUMA counters                                                 |
-//! | `world`    | runs steps on a memory and the oracle at once                          |
+//! | `world`    | runs steps on an allocator and the oracle at once                      |
 //! | `verdict`  | predictions of the oracle, and checks that the memory agrees           |
 //! | `abuse`    | frees that must be refused                                             |
 //! | `extents`  | given ranges, and contiguous runs of any length                        |

@@ -4,7 +4,7 @@ use framewright::{FrameRange, MemoryRange, NodeId, Order, Pfn, ZoneKind};
 
 use super::zone::{Frame, ZoneTruth};
 
-/// The zones by node and kind, in a memory's order.
+/// The zones by node and kind, in an allocator's order.
 pub struct Oracle {
     pub zones: Vec<ZoneTruth>,
 }

@@ -1,4 +1,4 @@
-//! A topology with settings, from plain numbers.
+//! A topology with settings, decoded from a fuzzer's bytes or drawn by a random test.
 
 use framewright::{
     Config, MemoryRange, NodeId, Tuning,
@@ -6,7 +6,7 @@ use framewright::{
     tuning::{Hardening, OwnerChoice},
 };
 
-use super::topology::{Stretch, Topology};
+use super::topology::{RangeSpec, Topology};
 
 /// The varied settings, with their values.
 const SETTINGS: &[(&str, &[&str])] = &[
@@ -45,7 +45,7 @@ const SETTINGS: &[(&str, &[&str])] = &[
     ("zone.depot_divisor", &["auto", "8", "30", "200"]),
 ];
 
-/// The description of a memory.
+/// The description of an allocator: its topology and its settings.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Setup {
     pub topology: Topology,
@@ -96,7 +96,7 @@ impl Setup {
         let mut tuning = Tuning::default();
         let mut at = 0;
         for (path, values) in SETTINGS {
-            // If a setting has three values, the first is twice as likely as each other.
+            // If a setting has three values, the first is twice as likely as each of the others.
             let bits = values.len().next_power_of_two().ilog2();
             let value = values[self.choice(at, bits) % values.len()];
             tuning.set(path, value).unwrap_or_else(|error| panic!("{error}"));
@@ -122,13 +122,13 @@ impl Setup {
         let cpus = (0..cpus).map(|_| byte()).collect();
         let distances = (0..distances).map(|_| byte()).collect();
         let count = byte() % 12 + 1;
-        let stretches = (0..count).map(|_| Stretch {
+        let range_specs = (0..count).map(|_| RangeSpec {
             gap: word(&mut byte),
             length: word(&mut byte),
             place: byte(),
         });
-        let stretches = stretches.collect();
-        let topology = Topology { base, stretches, nodes, cpus, distances, unit: 0 };
+        let range_specs = range_specs.collect();
+        let topology = Topology { base, range_specs, nodes, cpus, distances, unit: 0 };
         (Self { topology, choices }, bytes.as_slice())
     }
 }

@@ -14,7 +14,7 @@ pub struct Numa {
 }
 
 impl Numa {
-    /// The counters that a memory reports.
+    /// The counters that an allocator reports.
     pub fn of(stats: &CpuStats) -> Self {
         Self {
             hit: stats.numa_hit,

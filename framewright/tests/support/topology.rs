@@ -15,7 +15,7 @@ const DISTANCES: [u8; 8] = [20, 20, 20, 10, 11, 21, 32, 255];
 
 /// A range of memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Stretch {
+pub struct RangeSpec {
     /// The number of units between the previous range and this one.
     pub gap: u16,
     /// The length in units.
@@ -24,7 +24,7 @@ pub struct Stretch {
     pub place: u8,
 }
 
-impl Stretch {
+impl RangeSpec {
     fn node(self, nodes: u8) -> NodeId {
         node(self.place % 8 % nodes)
     }
@@ -76,7 +76,7 @@ pub struct Topology {
     /// The first frame of the map.
     pub base: u64,
     /// The ranges, in ascending order.
-    pub stretches: Vec<Stretch>,
+    pub range_specs: Vec<RangeSpec>,
     /// The number of nodes minus one.
     pub nodes: u8,
     /// The node of each CPU. Empty: one CPU on node 0.
@@ -97,18 +97,18 @@ impl Topology {
         let unit = u64::from(self.unit) + 1;
         let (mut at, mut left) = (self.base, UNITS_MAX * unit);
         let mut map: Vec<MemoryRange> = Vec::new();
-        for stretch in &self.stretches {
-            let (node, kind) = (stretch.node(self.nodes()), stretch.kind());
-            let (start, end) = stretch.frames(at, left, unit);
+        for range_spec in &self.range_specs {
+            let (node, kind) = (range_spec.node(self.nodes()), range_spec.kind());
+            let (start, end) = range_spec.frames(at, left, unit);
             if left == 0 {
                 break;
             }
             left = left.saturating_sub(end - start);
             let range = MemoryRange::new(range(start, end), node, kind);
-            map.push(match stretch {
-                _ if stretch.is_absent() => range.absent(),
-                _ if stretch.is_in_pieces() => range.in_pieces(),
-                _ if stretch.is_in_use() => range.in_use(),
+            map.push(match range_spec {
+                _ if range_spec.is_absent() => range.absent(),
+                _ if range_spec.is_in_pieces() => range.in_pieces(),
+                _ if range_spec.is_in_use() => range.in_use(),
                 _ => range,
             });
             at = end;

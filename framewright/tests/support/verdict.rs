@@ -1,8 +1,8 @@
-//! Checks of a memory against the oracle.
+//! Checks an allocator ([`Memory`](framewright::Memory)) against the oracle.
 //!
-//! After every step, the memory checks itself (I1, I2, I9), and the frames and counters of every
+//! After every step, the allocator checks itself (I1, I2, I9), and the frames and counters of every
 //! zone are compared with the oracle. Whenever the lists of all CPUs are empty, the free blocks
-//! must be exactly those that the oracle would merge (I2). Then the oracle can also predict the
+//! must be exactly the completely merged blocks that the oracle computes (I2). Then the oracle can also predict the
 //! result of a request: the zone, or the reason of the refusal.
 
 use framewright::{AllocError, MigrateType, Order, Request, Watermark};
@@ -45,8 +45,8 @@ impl World<'_, '_> {
     }
 
     /// The result of a request while the lists of all CPUs are empty. The first zone that stays
-    /// above low serves the request. If there is none, the first zone with the frames that the
-    /// request must leave free serves it.
+    /// above low serves the request. If there is none, the first zone serves it that keeps at
+    /// least the frames that the request must leave free.
     pub(super) fn predict(&self, step: Step, eligible: &[usize]) -> Result<usize, Refusal> {
         let order = step.order();
         let has_block = |zone: &&usize| self.oracle.zones[**zone].has_block(order);
@@ -88,7 +88,8 @@ impl World<'_, '_> {
         })
     }
 
-    /// Whether a zone has a free block of an order above its reserve, without the frames on lists.
+    /// Whether a zone can serve an order from its free area, which does not include the CPU lists,
+    /// and keep `reserve` frames.
     fn can_serve(&self, order: Order, zone: usize, reserve: u64) -> bool {
         let counts = self.memory.block_counts(self.ids[zone]);
         let isolated = counts.free[MigrateType::Isolate as usize];
@@ -192,7 +193,7 @@ impl World<'_, '_> {
         let memory = self.memory;
         memory.check().unwrap_or_else(|violation| panic!("{violation}"));
         let reports = memory.platform().take_reports();
-        assert!(reports.is_empty(), "no free was bad: {reports:?}");
+        assert!(reports.is_empty(), "valid frees were reported as bad: {reports:?}");
         for (index, zone) in self.oracle.zones.iter().enumerate() {
             self.check_zone(index, zone);
         }

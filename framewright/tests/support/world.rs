@@ -1,4 +1,4 @@
-//! A memory and its oracle, and the effects of steps on both.
+//! An allocator and its oracle, and the effects of steps on both.
 
 use std::collections::BTreeSet;
 
@@ -42,7 +42,7 @@ pub fn run(setup: &Setup, steps: &[Step]) {
     world.end();
 }
 
-/// A memory, its oracle, and the allocated blocks and extents.
+/// An allocator, its oracle, and the allocated blocks and extents.
 pub struct World<'a, 'm> {
     pub(super) memory: &'a Memory<'m, Machine>,
     pub(super) oracle: Oracle,
@@ -260,7 +260,7 @@ impl<'a, 'm> World<'a, 'm> {
 
     fn free(&mut self, step: Step) {
         if let Some(block) = self.disown(step.pick) {
-            self.token(step).free(block).expect("the block is of this memory");
+            self.token(step).free(block).expect("the block is of this allocator");
         }
     }
 
@@ -282,7 +282,7 @@ impl<'a, 'm> World<'a, 'm> {
 
     fn free_bypassing_lists(&mut self, step: Step) {
         if let Some(block) = self.disown(step.pick) {
-            self.memory.free_bypassing_lists(block).expect("the block is of this memory");
+            self.memory.free_bypassing_lists(block).expect("the block is of this allocator");
         }
     }
 
@@ -291,7 +291,7 @@ impl<'a, 'm> World<'a, 'm> {
         let (freed, order) = (block.pfn(), block.order());
         let (request, by) = (step.request(), self.online_cpu(step));
         let captured =
-            self.token(step).free_capturing(block, request).expect("it is of this memory");
+            self.token(step).free_capturing(block, request).expect("it is of this allocator");
         let cleared = self.memory.platform().take_cleared();
         let zeroed = captured.iter().filter(|_| request.is_zeroed());
         assert_eq!(cleared, zeroed.map(|block| (block.pfn(), block.order())).collect::<Vec<_>>());
@@ -394,7 +394,7 @@ impl<'a, 'm> World<'a, 'm> {
             let (block, zone) = self.isolated.swap_remove(i);
             self.oracle.zones[zone]
                 .undo_isolate(block.range().start().align_down(Order::PAGEBLOCK).get());
-            self.memory.undo_isolate(block).expect("it is of this memory");
+            self.memory.undo_isolate(block).expect("it is of this allocator");
         }
     }
 

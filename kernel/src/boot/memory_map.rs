@@ -19,7 +19,9 @@ impl Region {
 /// The greatest number of regions of a map.
 const MOST: usize = 64;
 
-/// Regions of whole frames that neither overlap nor include the first MiB.
+/// Regions of whole frames in ascending order. The loader's regions do not overlap, which is not
+/// checked. `first_cpu` removes the first MiB and the image
+/// from its copy of the map.
 #[derive(Clone)]
 pub(crate) struct MemoryMap {
     regions: [Region; MOST],

@@ -2,7 +2,7 @@
 
 use crate::boot::early::EarlyMemory;
 
-/// Stacks of vectors, beside that of the thread.
+/// Stacks of vectors, in addition to that of the thread.
 pub(crate) const IST_STACKS: usize = 5;
 
 /// Bytes of the stack of an interrupt.

@@ -30,7 +30,7 @@ const OBJECT: u64 = 16;
 const AT_ONCE: u64 = 16;
 /// Files per frame of inodes. A file that is read for the first time allocates an inode.
 const INODES: u64 = 8;
-/// Data of a process beside its pages and tables: two frames, which are freed last.
+/// Data of a process besides its pages and tables: two frames, which are freed last.
 const PROCESS: Request = Request::new(ORDER_1, MigrateType::Unmovable).zeroed();
 const ORDER_1: Order = Order::new(1).expect("small");
 /// A frame of inodes.

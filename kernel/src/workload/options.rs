@@ -47,7 +47,10 @@ impl<'c> Options<'c> {
             if keys.is_empty() {
                 refuse(format_args!("'{word}': this workload takes only set=KEY=VALUE"));
             }
-            refuse(format_args!("'{word}': this workload takes a value of {}", OneOf(keys)));
+            refuse(format_args!(
+                "'{word}' is not an option of this workload; give KEY=VALUE, with the key {}",
+                OneOf(keys)
+            ));
         }
     }
 
@@ -57,10 +60,10 @@ impl<'c> Options<'c> {
         self.0.has("icount")
     }
 
-    /// The value of a key, or `otherwise`.
-    pub(crate) fn number(&self, key: &str, otherwise: u64) -> u64 {
+    /// The value of a key, or `default`.
+    pub(crate) fn number(&self, key: &str, default: u64) -> u64 {
         match self.0.number(key) {
-            Ok(number) => number.unwrap_or(otherwise),
+            Ok(number) => number.unwrap_or(default),
             Err(value) => refuse(format_args!("{key}={value} is not a number")),
         }
     }
@@ -74,7 +77,7 @@ impl<'c> Options<'c> {
         let Some(value) = self.0.value(key) else { return words[0] };
         match words.into_iter().find(|&word| word == value) {
             Some(word) => word,
-            None => refuse(format_args!("{key}={value}: it takes {}", OneOf(&words))),
+            None => refuse(format_args!("{key}={value}: must be {}", OneOf(&words))),
         }
     }
 }

@@ -1,4 +1,5 @@
-//! `tlb-proof`: stale translations of other CPUs are used before their flush, and never after it.
+//! `tlb-proof`: checks that no CPU uses a stale translation after its flush. Before the flush, other
+//! CPUs may use it.
 //!
 //! In every trial the first CPU maps a page, and all other CPUs, the *witnesses*, read it. Then the
 //! entry is cleared, and the witnesses read again:
@@ -41,7 +42,7 @@ use crate::{
 
 const PAGE: Request = Request::new(Order::ZERO, MigrateType::Movable).zeroed();
 const TRIALS: u64 = 200;
-/// Pages that trials use in turn. A CPU does not cache the tables of so many.
+/// Pages that trials use in turn, so that successive trials use different page-table entries.
 const PAGES: u64 = 64;
 
 /// The seeded bug.
@@ -73,10 +74,10 @@ impl Step {
     const ALL: [Self; 5] = [Self::Read, Self::Before, Self::After, Self::Store, Self::End];
 }
 
-/// The instructions for witnesses, and their results.
+/// The commands to witnesses, and their results.
 struct Stage {
     witnesses: u64,
-    /// The number of instructions so far, and the current step.
+    /// The sequence number of the command, and its step in the lowest three bits.
     command: AtomicU64,
     /// The trial of the step.
     trial: AtomicU64,
@@ -209,7 +210,7 @@ impl Prover<'_> {
         self.flush(page, pfn, &cpus, true);
     }
 
-    /// Maps a new frame without accessed bit.
+    /// Maps a new frame with the accessed bit clear.
     fn map(&self, page: u64, value: u64) -> Pfn {
         let Some(pfn) = memory::alloc(PAGE) else {
             refuse(format_args!("there is not enough memory for a page"))
@@ -349,10 +350,10 @@ pub(crate) fn run(options: &Options<'_>, report: &mut Report) -> bool {
             detail: format_args!("after the flush {reached} of {reads} reads accessed the page"),
         },
         Check {
-            name: "out of reach",
+            name: "no leak to the next owner",
             passed: leaked == 0 && reused > 0,
             detail: format_args!(
-                "{reused} frames had a next owner, whose words {leaked} reads found"
+                "{reused} frames were reused; {leaked} stale reads saw the next owner's words"
             ),
         },
         Check {

@@ -4,14 +4,15 @@
 //! # Theory of operation
 //!
 //! Every translated instruction gets a counter, which the translated code increments. Two
-//! instructions without effect are *marks* (`nopl` with a number that no other code uses): each
-//! time, instructions from the first mark to the second count. At the end the counts are written to
+//! instructions without effect are *marks* (`nopl` with a number that no other code uses). Only
+//! instructions executed between the first mark and the second are counted; a program may execute
+//! this pair repeatedly. At the end the counts are written to
 //! a file: a line `ADDRESS COUNT`, in hexadecimal and decimal, for each address with a count. The
 //! reader of the file looks up the functions at the addresses.
 //!
 //! QEMU must run all CPUs on one thread (`-accel tcg,thread=single`, or `-icount`), because the
-//! counters are plain words. The declarations are the used part of QEMU's `qemu-plugin.h`, version
-//! 1. QEMU is under the GPL, which applies to distributions of a plugin that is loaded into it.
+//! counters are plain words. The declarations below are those of QEMU's `qemu-plugin.h`, version
+//! 1, that the plugin needs. QEMU is under the GPL, which applies to distributions of a plugin that is loaded into it.
 //!
 //! Usage: `-plugin file=THIS.so,out=FILE`.
 

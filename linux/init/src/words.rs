@@ -18,7 +18,7 @@ impl Words {
         self.0.split_whitespace().find_map(|word| word.strip_prefix(key)?.strip_prefix('='))
     }
 
-    /// The number of a key.
+    /// The value of a key, as a number.
     pub(crate) fn number(&self, key: &str) -> Result<u64, Failure> {
         let value = self.value(key).ok_or_else(|| format!("{key}= is missing"))?;
         value.parse().map_err(|_| format!("{key}={value} is not a number").into())

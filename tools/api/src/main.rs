@@ -1,5 +1,5 @@
 //! Compares the public surface of packages with the committed lists `api.txt`. In a package with an `ownership.tsv`,
-//! also checks that the file names an owner for each function that handles frames.
+//! also checks that the file says, for each function that handles frames, why it is sound.
 //!
 //! Exit codes: 0 equal, 1 different, 2 bad arguments or files.
 
@@ -41,8 +41,8 @@ fn package(json: &Path, directory: &Path, update: bool) -> Result<bool, String> 
         Surface::Lines(lines) => lines,
         Surface::OtherFormat(format) => {
             println!(
-                "note: {} not compared: this compiler documents in format {format}, tools/api reads {}; \
-                 another release of the crate public-api reads it",
+                "note: {} not compared: this rustdoc writes JSON format {format}, but tools/api reads {}; \
+                 update the crate public-api",
                 directory.display(),
                 surface::FORMAT
             );
@@ -72,7 +72,7 @@ fn compare(lines: &BTreeSet<String>, file: &Path, update: bool) -> Result<bool, 
     listed.difference(lines).for_each(|line| println!("-{line}"));
     lines.difference(&listed).for_each(|line| println!("+{line}"));
     println!(
-        "error: the public surface is not that of {name}: revert the change, or run .ci/api --update"
+        "error: the public API does not match {name}: revert the change, or run .ci/api --update"
     );
     Ok(false)
 }
@@ -86,10 +86,10 @@ fn owned(lines: &BTreeSet<String>, file: &Path, update: bool) -> Result<bool, St
         fs::write(file, text).map_err(|why| format!("{name}: {why}"))?;
     }
     let text = fs::read_to_string(file).map_err(|why| format!("{name}: {why}"))?;
-    let faults = ownership::faults(&text, &functions, &ownership::types(lines));
-    faults.iter().for_each(|fault| println!("error: {name}: {fault}"));
-    if faults.is_empty() {
-        println!("{name}: {} functions, each with its owner", functions.len());
+    let problems = ownership::problems(&text, &functions, &ownership::types(lines));
+    problems.iter().for_each(|problem| println!("error: {name}: {problem}"));
+    if problems.is_empty() {
+        println!("{name}: {} functions, each with the reason why it is sound", functions.len());
     }
-    Ok(faults.is_empty())
+    Ok(problems.is_empty())
 }

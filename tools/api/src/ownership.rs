@@ -52,34 +52,34 @@ pub(crate) fn types(lines: &BTreeSet<String>) -> BTreeSet<String> {
     types.collect()
 }
 
-/// The faults of the file. It must list `functions` with owners among `types`.
-pub(crate) fn faults(
+/// The problems of the file. It must list `functions` with owners among `types`.
+pub(crate) fn problems(
     text: &str,
     functions: &BTreeMap<String, bool>,
     types: &BTreeSet<String>,
 ) -> Vec<String> {
-    let mut faults = Vec::new();
+    let mut problems = Vec::new();
     let mut listed = BTreeSet::new();
     for (nth, line) in text.lines().enumerate().filter(|(_, line)| !line.starts_with('#')) {
-        let fault = match line.split('\t').collect::<Vec<_>>()[..] {
+        let problem = match line.split('\t').collect::<Vec<_>>()[..] {
             [function, owner, why] => {
                 if !listed.insert(function.to_owned()) {
                     Some(format!("{function} is listed twice"))
                 } else {
-                    fault(function, owner, why, functions, types)
+                    problem(function, owner, why, functions, types)
                 }
             }
             _ => Some("the line has not three columns: function, owner, why".to_owned()),
         };
-        faults.extend(fault.map(|fault| format!("line {}: {fault}", nth + 1)));
+        problems.extend(problem.map(|problem| format!("line {}: {problem}", nth + 1)));
     }
     let missing = functions.keys().filter(|&function| !listed.contains(function));
-    faults
+    problems
         .extend(missing.map(|function| format!("{function} is missing: say what makes it sound")));
-    faults
+    problems
 }
 
-fn fault(
+fn problem(
     function: &str,
     owner: &str,
     why: &str,
@@ -165,8 +165,8 @@ mod tests {
         lines.map(str::to_owned).into()
     }
 
-    fn faults_of(text: &str) -> Vec<String> {
-        faults(text, &functions(&surface()), &types(&surface()))
+    fn problems_of(text: &str) -> Vec<String> {
+        problems(text, &functions(&surface()), &types(&surface()))
     }
 
     const RIGHT: &str = "# A comment.\n\
@@ -187,12 +187,12 @@ mod tests {
             types(&surface()),
             ["CpuToken", "Platform", "RangeError"].map(str::to_owned).into()
         );
-        assert_eq!(faults_of(RIGHT), [""; 0]);
+        assert_eq!(problems_of(RIGHT), [""; 0]);
     }
 
     #[test]
-    fn each_fault_is_named() {
-        for (line, with, fault) in [
+    fn each_problem_is_named() {
+        for (line, with, problem) in [
             ("CpuToken::free\tCpuToken\tit is used up\n", "", "CpuToken::free is missing"),
             ("\tCpuToken\t", "\tToken\t", "'Token', is no public type"),
             ("\tCpuToken\t", "\tunsafe\t", "CpuToken::free is not unsafe"),
@@ -202,8 +202,8 @@ mod tests {
             ("# A comment.", "Old::one\tvalue\tx", "line 1: Old::one is not public"),
             ("# A comment.", "CpuToken::free\tvalue\tx", "line 2: CpuToken::free is listed twice"),
         ] {
-            let found = faults_of(&RIGHT.replace(line, with));
-            assert!(found.iter().any(|one| one.contains(fault)), "{fault}: {found:?}");
+            let found = problems_of(&RIGHT.replace(line, with));
+            assert!(found.iter().any(|one| one.contains(problem)), "{problem}: {found:?}");
         }
     }
 
@@ -214,6 +214,6 @@ mod tests {
         let lines: Vec<&str> = text.lines().collect();
         assert_eq!(lines[..2], ["# A comment.", "CpuToken::free\t?\t"]);
         assert_eq!(lines[2..].len(), 2);
-        assert!(faults_of(&text)[0].contains("'?', is no public type"));
+        assert!(problems_of(&text)[0].contains("'?', is no public type"));
     }
 }

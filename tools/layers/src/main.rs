@@ -1,9 +1,10 @@
 //! Checks that the dependencies between the modules of the library have one direction, and draws
 //! the modules.
 //!
-//! A module may name only modules below itself in [`LAYERS`]. So there are no cycles, neither of modules nor of files
-//! of different modules. A path counts as written: a path through a module's re-export is an arrow to that module, and
-//! a path through a re-export of the root is an arrow to the module that the root names. If only one module defines a
+//! A module may name only modules below itself in [`LAYERS`]. So there are no cycles between modules, nor between
+//! files of different modules. Re-exports by a module are not resolved: a path through one is an arrow to the module
+//! that re-exports. Re-exports by the root are resolved: a path through one is an arrow to the module that the root
+//! names. If only one module defines a
 //! method, for a type of another module, a call of the method is an arrow to the defining module. Test code may name
 //! anything.
 //!

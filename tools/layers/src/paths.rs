@@ -97,7 +97,7 @@ fn starts_item(tokens: &[TokenTree], at: usize) -> bool {
     }
 }
 
-/// The methods of an impl block, from its tokens after `impl`. None if it implements a trait.
+/// The methods of an impl block, from its tokens after `impl`. Empty if it implements a trait.
 fn methods(tokens: &[TokenTree]) -> Vec<Method> {
     let (mut depth, mut of) = (0, String::new());
     for (at, token) in tokens.iter().enumerate() {
@@ -274,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn a_parent_is_counted_from_the_module() {
+    fn super_is_resolved_from_the_module() {
         assert_eq!(paths("use super::Zone;"), ["zone::Zone"]);
         assert_eq!(paths("use super::super::buddy::Want;"), ["buddy::Want"]);
         assert_eq!(paths("mod inner { use super::super::X; }"), ["zone::X"]);

@@ -1,4 +1,4 @@
-//! OSTD as a machine that the library runs on.
+//! [`Machine`]: OSTD as a [`Platform`].
 
 #![expect(unsafe_code)]
 
@@ -19,10 +19,10 @@ use ostd::{
     task::{DisabledPreemptGuard, disable_preempt},
 };
 
-/// OSTD maps all physical memory from here. It keeps the constant to itself.
+/// The address at which OSTD maps all physical memory. OSTD does not export this constant.
 const LINEAR_MAPPING: usize = 0xffff_8000_0000_0000;
 
-/// The machine below OSTD.
+/// OSTD as a [`Platform`].
 #[derive(Clone, Copy, Debug)]
 pub struct Machine;
 
@@ -67,16 +67,16 @@ unsafe impl Platform for Machine {
 
     unsafe fn clear(&self, pfn: Pfn, order: Order) {
         let bytes = order.frames() as usize * FRAME_SIZE;
-        // SAFETY: the caller owns the frames, which are mapped there.
+        // SAFETY: the caller owns the frames, which OSTD maps at `address`.
         unsafe { self.address(pfn).write_bytes(0, bytes) }
     }
 
     unsafe fn copy(&self, to: Pfn, from: Pfn) {
-        // SAFETY: the caller owns both frames, which are mapped there and are two.
+        // SAFETY: the caller owns both frames, which are distinct. OSTD maps them at `address`.
         unsafe { self.address(to).copy_from_nonoverlapping(self.address(from), FRAME_SIZE) }
     }
 
-    /// Stands still: nothing is reclaimed.
+    /// Always 0, because only reclaim needs a clock, and nothing is reclaimed.
     fn now(&self) -> u64 {
         0
     }
@@ -100,7 +100,7 @@ unsafe impl Pinning for Machine {
     fn pin(&self) -> (CpuId, DisabledPreemptGuard) {
         let guard = disable_preempt();
         let cpu = u32::from(guard.current_cpu());
-        // OSTD runs on fewer CPUs than that: `pieces::start` counts them.
+        // The number fits in 16 bits, because no machine has more CPUs. `pieces::start` relies on that, too.
         (CpuId::new(cpu as u16), guard)
     }
 
@@ -110,7 +110,7 @@ unsafe impl Pinning for Machine {
     }
 }
 
-// SAFETY: OSTD maps all usable memory there before it hands over frames, and keeps the mapping.
+// SAFETY: OSTD maps all usable memory at this address before it hands over frames, and keeps the mapping.
 unsafe impl Mapped for Machine {
     fn address(&self, pfn: Pfn) -> *mut u8 {
         core::ptr::with_exposed_provenance_mut(LINEAR_MAPPING + pfn.address() as usize)

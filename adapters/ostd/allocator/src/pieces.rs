@@ -110,7 +110,7 @@ pub(crate) fn start() {
         if let Ok(extent) = memory.take_in_use(range.frames)
             && let Ok(frames) = memory.split_extent(extent)
         {
-            // OSTD frees them by number.
+            // OSTD frees them by frame number.
             let _ = frames.into_raw();
         }
     }

@@ -49,7 +49,7 @@ impl Held {
         Self { segments: Vec::with_capacity(usable() / PAGE_SIZE / HELD), random: Random::new(0) }
     }
 
-    /// Holds segments until `percent` of the usable memory is in use. Frees segments anywhere if that is less than before.
+    /// Holds segments until `percent` of the usable memory is in use. If more is in use, frees random segments.
     pub(crate) fn fill_to(&mut self, percent: usize) {
         let wanted = usable() / PAGE_SIZE / 100 * percent;
         let used = stock_or_ours::in_use() - self.segments.len() * HELD;

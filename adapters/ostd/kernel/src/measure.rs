@@ -14,7 +14,7 @@ type Done = Result<(), &'static str>;
 
 /// Prints figures for every kind of work, at the occupancy that `at` names.
 pub(crate) fn all(at: &str) -> Done {
-    // What a CPU does for the first time is not counted.
+    // The first pass warms up, and is not printed.
     for counted in [false, true] {
         let print = |name: &str, operations: usize, work: cpus::Work| {
             let instructions = cpus::run(work)?;
@@ -24,10 +24,10 @@ pub(crate) fn all(at: &str) -> Done {
             }
             Ok::<(), &'static str>(())
         };
-        print("frame", ROUNDS, |_| bursts::<1>())?;
-        print("frames_in_bursts_of_16", ROUNDS, |_| bursts::<16>())?;
-        print("frames_in_bursts_of_256", ROUNDS, |_| bursts::<256>())?;
-        print("frames_in_bursts_of_2048", ROUNDS, |_| bursts::<2048>())?;
+        print("frame", FRAMES, |_| bursts::<1>())?;
+        print("frames_in_bursts_of_16", FRAMES, |_| bursts::<16>())?;
+        print("frames_in_bursts_of_256", FRAMES, |_| bursts::<256>())?;
+        print("frames_in_bursts_of_2048", FRAMES, |_| bursts::<2048>())?;
         print("segment_of_2", SEGMENTS, |_| segments(2))?;
         print("segment_of_4", SEGMENTS, |_| segments(4))?;
         if at == "empty" {
@@ -42,8 +42,9 @@ pub(crate) fn all(at: &str) -> Done {
     Ok(())
 }
 
-/// Frames that are allocated for a figure.
-const ROUNDS: usize = 1 << 14;
+/// Allocations of single frames for a figure.
+const FRAMES: usize = 1 << 14;
+/// Allocations of segments for a figure.
 const SEGMENTS: usize = 1 << 10;
 
 fn unzeroed() -> FrameAllocOptions {
@@ -56,7 +57,7 @@ fn unzeroed() -> FrameAllocOptions {
 fn bursts<const BURST: usize>() -> Done {
     let options = unzeroed();
     let mut frames: Vec<Frame<()>> = Vec::with_capacity(BURST);
-    for _ in 0..ROUNDS / BURST {
+    for _ in 0..FRAMES / BURST {
         for _ in 0..BURST {
             frames.push(options.alloc_frame().map_err(|_| "no frame")?);
         }

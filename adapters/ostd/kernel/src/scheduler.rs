@@ -1,6 +1,7 @@
 //! A scheduler with a queue for each CPU: a task runs on the CPU that its data names.
 //!
-//! OSTD frees unmapped pages after every CPU has switched tasks, and its own scheduler runs tasks on one CPU only.
+//! OSTD frees unmapped pages only after every CPU has switched tasks. Its own scheduler runs tasks on one CPU only, so
+//! that these pages would never be freed.
 
 use alloc::{collections::VecDeque, sync::Arc, vec::Vec};
 

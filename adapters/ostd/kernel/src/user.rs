@@ -72,12 +72,12 @@ pub(crate) fn map_and_unmap() -> Done {
     unmap(&space)
 }
 
-/// A process that stores one word on each page.
+/// Runs a process that writes one word of each page.
 pub(crate) fn touch_pages() -> Done {
     process(PAGE_SIZE, |_| Ok(()))
 }
 
-/// A process that stores each word of its pages, all of which are read. Returns how many there are.
+/// Runs a process that writes every word of its pages, then verifies all words. Returns the number of words.
 pub(crate) fn store_every_word() -> Result<usize, &'static str> {
     process(size_of::<u64>(), every_word)?;
     Ok(PAGES * PAGE_SIZE / size_of::<u64>())

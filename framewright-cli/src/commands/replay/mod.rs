@@ -22,7 +22,7 @@ use crate::{output, progress::Progress};
 
 pub(crate) const EXAMPLES: &str = "\
 A recording is ftrace or `perf script` text of the kmem events, plain or zstd. The kernel's tables \
-at its start (NAME.before for NAME.txt or NAME.txt.zst) are used if they are beside it.
+at its start (NAME.before for NAME.txt or NAME.txt.zst) are used if they are next to it.
 
 Examples:
   framewright replay recordings/sockets.txt.zst

@@ -1,4 +1,4 @@
-//! A replay as runs of a report: the library's, and the recorded kernel's beside it.
+//! A replay as runs of a report: the library's, and for comparison the recorded kernel's.
 
 use framewright_lab::{
     replay::{Activity, FreeMemory, FreeReport, KernelActivity, ReplayReport, Sample},

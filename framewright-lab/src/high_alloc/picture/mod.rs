@@ -197,7 +197,7 @@ fn paint(svg: &mut String, size: f64, cells: impl Iterator<Item = (Point, Cell)>
 const LINE: f64 = 3.0;
 /// Height of the title above a strip.
 const TITLE: f64 = 22.0;
-/// Width of the times beside a strip.
+/// Width of the times next to a strip.
 const TIME: f64 = 52.0;
 /// Maximum number of cells of a line: narrower ones blur.
 const MOST_COLUMNS: usize = 512;

@@ -1,4 +1,4 @@
-//! *compaction* (2013): the repairs of three faults. Scanners read their cached positions before
+//! *compaction* (2013): the repairs of three bugs. Scanners read their cached positions before
 //! these were reset, did not detect that they had met, and set skip hints for the wrong reason.
 //!
 //! | module   | job                                                  |

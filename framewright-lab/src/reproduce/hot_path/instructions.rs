@@ -271,7 +271,7 @@ impl Builds {
         self.folder.path().join("inlined")
     }
 
-    /// A file beside them.
+    /// A file next to them.
     pub(super) fn scratch(&self) -> PathBuf {
         self.folder.path().join("profile")
     }

@@ -21,7 +21,7 @@ use crate::{
 /// The published machines.
 pub(super) const LARGE: &str = "numa-4n-48";
 pub(super) const DESK: &str = "desk-1n-4";
-/// The number of CPUs of the counted kernels.
+/// The machines with as many CPUs as the kernels whose interrupts were counted.
 pub(super) const FOUR: &str = "uniform:4";
 pub(super) const EIGHT: &str = "uniform:8";
 
@@ -29,7 +29,7 @@ pub(super) const EIGHT: &str = "uniform:8";
 pub(super) const PROCESSES: &str = "mmap-read";
 pub(super) const THREADS: &str = "mmap-read-threads";
 
-/// Solid-state disks of the server with a store.
+/// The number of solid-state disks of the server in the trial [`stored`].
 pub(super) const DISKS: u32 = 24;
 
 /// Settings of every trial, in this order.
@@ -37,18 +37,19 @@ pub(super) const SETTINGS: usize = 5;
 pub(super) const OFF: usize = 0;
 pub(super) const CLEAN_ONLY: usize = 1;
 pub(super) const ALL: usize = 2;
-pub(super) const EQUAL: usize = 3;
+/// Lazy, with at most as many unflushed frames as with [`ALL`].
+pub(super) const LAZY_SAME_BOUND: usize = 3;
 pub(super) const DEFAULT: usize = 4;
 
 pub(super) const BATCHED: &str = "off, all";
-pub(super) const LAZY_EQUAL: &str = "all, lazy=";
+pub(super) const SAME_BOUND: &str = "all, lazy, same bound";
 pub(super) const LAZY: &str = "all, lazy";
 
 /// The comparisons of rows: a name, and the settings before and after.
 pub(super) const PAIRS: [(&str, usize, usize); 4] = [
     (BATCHED, OFF, ALL),
     ("off, clean-only", OFF, CLEAN_ONLY),
-    (LAZY_EQUAL, ALL, EQUAL),
+    (SAME_BOUND, ALL, LAZY_SAME_BOUND),
     (LAZY, ALL, DEFAULT),
 ];
 
@@ -69,7 +70,7 @@ pub(super) fn trials(plan: &Plan) -> Result<Vec<Trial>, Error> {
     /// The batch that Linux and the library compute for the memory of the published machines.
     const BATCH: Auto = Auto::Fixed(63);
     /// Memory, the amount to read, the distance between watermarks, and the batches of CPU lists.
-    /// The published machines had more memory; the counted kernels had this much.
+    /// The published machines had more memory; the kernels whose interrupts were counted had this much.
     const SHAPES: [(&str, u64, u32, u32, Auto); 4] = [
         (DESK, 512, 10, 160, BATCH),
         (FOUR, 512, 4, 10, Auto::Auto),
@@ -96,7 +97,7 @@ pub(super) fn trials(plan: &Plan) -> Result<Vec<Trial>, Error> {
     Ok(trials)
 }
 
-/// 48 CPUs that read from 24 disks, to check whether reclaim keeps up with a store.
+/// 48 CPUs that read from 24 disks, to check whether reclaim keeps up with storage.
 pub(super) fn stored(plan: &Plan) -> Result<Trial, Error> {
     let mut trial = trials(plan)?.into_iter().rfind(|trial| trial.workload == PROCESSES);
     if let Some(Trial { paging: Paging { work: Work::MmapRead(work), .. }, .. }) = &mut trial {
@@ -115,7 +116,7 @@ fn side(setting: usize, bound: u32) -> Side {
     };
     let side = Side::new(batching).with("tlb.batching", batching);
     // The bound includes frames in incomplete batches.
-    if setting == EQUAL { side.with("tlb.deferred_max", bound) } else { side }
+    if setting == LAZY_SAME_BOUND { side.with("tlb.deferred_max", bound) } else { side }
 }
 
 impl Trial {
@@ -172,15 +173,15 @@ impl Trial {
     }
 }
 
-/// The name of the machine in rows: one reader.
+/// This machine with one reader, as it is named in rows.
 pub(super) const HOST: &str = "host:1";
 
 /// The comparisons: a name, and the settings before and after.
 const HOST_PAIRS: [(&str, usize, usize); 2] = [(super::trials::BATCHED, 0, 1), ("off, lazy", 0, 2)];
 const INTERRUPTS: &str = "shootdowns_per_evicted_page";
-/// Minimum number of interrupts per page with one call per page, if another thread ran during the
-/// measurement.
-const MEANT: f64 = 0.5;
+/// The minimum number of interrupts per page without batching. If there are fewer, the second thread did
+/// not run during the measurement, which therefore proves nothing.
+const MIN_INTERRUPTS: f64 = 0.5;
 const FIGURES: [&str; 6] = [
     INTERRUPTS,
     "ns_per_evicted_page",
@@ -214,10 +215,10 @@ pub(super) fn add(results: &mut Results, plan: &Plan) {
     }
     let apart =
         outcome.measured.runs[0].metrics.get(INTERRUPTS).map_or(0.0, |metric| metric.median);
-    if apart < MEANT {
+    if apart < MIN_INTERRUPTS {
         results.findings.push(format!(
-            "{HOST}: {} interrupts per page one by one: other programs used the processor of the \
-             second thread, so batches could save little; goals are not judged",
+            "{HOST}: only {} interrupts per page without batching, because other programs used the \
+             processor of the second thread; batches could save little, and goals are not checked",
             decimal(apart, 3)
         ));
     } else if !plan.quick {
@@ -257,7 +258,7 @@ fn goals(outcome: &HostPagingResult) -> Vec<Check> {
             "one interrupt serves many pages",
             lazy <= 0.005,
             format!(
-                "{} interrupts per page one by one, {} lazily (at most 0.005)",
+                "{} interrupts per page without batching, {} lazily (at most 0.005)",
                 decimal(off, 3),
                 decimal(lazy, 4)
             ),
@@ -269,7 +270,7 @@ fn goals(outcome: &HostPagingResult) -> Vec<Check> {
             "evicting pages together is cheaper",
             times >= 20.0,
             format!(
-                "{} ns per page one by one, {} lazily: {} times cheaper (at least 20)",
+                "{} ns per page without batching, {} lazily: {} times cheaper (at least 20)",
                 decimal(off, 0),
                 decimal(lazy, 0),
                 decimal(times, 1)

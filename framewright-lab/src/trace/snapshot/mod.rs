@@ -149,7 +149,7 @@ impl Snapshot {
     pub fn parse(file: &str, bytes: &[u8]) -> Result<Self, TraceError> {
         let unusable = |reason: String| TraceError::Unusable { file: file.to_owned(), reason };
         if memchr::memchr(0, bytes).is_some() {
-            return Err(unusable("binary data: expected the kernel's tables as text, as in NAME.before beside a recording"
+            return Err(unusable("binary data: expected the kernel's tables as text, as in NAME.before next to a recording"
                     .into()));
         }
         let mut parser = Parser::default();
@@ -236,7 +236,7 @@ impl Zone {
     }
 }
 
-/// The snapshot beside a recording: `NAME.before` or `NAME.after` for `NAME.txt.zst`, `NAME.txt`,
+/// The snapshot next to a recording: `NAME.before` or `NAME.after` for `NAME.txt.zst`, `NAME.txt`,
 /// `NAME.zst` or `NAME`. `which` is `before` or `after`.
 ///
 /// # Errors

@@ -140,7 +140,7 @@ fn run(hunt: Hunt, schedule: Schedule) -> Result<u64, String> {
     let ran = parts.together(|kernel| machine.run(programs(kernel, &areas, hunt.moves)));
     ran.map_err(|failure| failure.to_string())?;
     cache.check_contents().map_err(|lost| format!("{lost:?}"))?;
-    assert_eq!(memory.lru().unwrap().check(), Ok(()), "no page is still isolated");
+    assert_eq!(memory.lru().unwrap().check(), Ok(()), "a page is still isolated");
     let moved = memory.compact_stats().pgmigrate_success;
     Ok(if hunt.moves { moved } else { cache.stats().released })
 }

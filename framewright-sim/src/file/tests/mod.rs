@@ -19,7 +19,7 @@ struct Free<'f> {
 }
 
 impl Supply for Free<'_> {
-    fn page(&mut self, cpu: Cpu<'_>, _cleared: bool, _needs: bool) -> Option<u32> {
+    fn page(&mut self, cpu: Cpu<'_>, _cleared: bool, _may_retry: bool) -> Option<u32> {
         let frame = self.frames.borrow_mut().pop()?;
         if let Some(oracle) = self.mmu.oracle() {
             oracle.taken(cpu, frame);

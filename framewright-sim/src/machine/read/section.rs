@@ -94,7 +94,7 @@ impl Sourcing {
         Ok(Self { basis: basis.transpose()?, note: note.transpose()? })
     }
 
-    /// This source, or else that of the section. A note belongs to the basis beside it.
+    /// This source, or else that of the section. A note belongs to the basis in the same table.
     fn or(self, section: &Self) -> Self {
         match self.basis {
             Some(_) => self,

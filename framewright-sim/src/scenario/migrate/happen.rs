@@ -4,29 +4,31 @@
 
 use framewright::{CpuToken, Order, Pfn};
 
-use super::{BESIDE, PAGES, Scene, step::Event};
+use super::{NEIGHBOURS, PAGES, Scene, step::Event};
 use crate::{engine::Cpu, platform::Simulated, process::Symptom, scenario::Bug};
 
 /// Repetitions of an event.
 const TIMES: u32 = 6;
 /// The number of steps for which the owner refuses.
-const WHILE: u32 = 4;
+const REFUSED_STEPS: u32 = 4;
 
-/// The number of steps for which a page stays pinned: from less than one step of the migration to
-/// all steps.
-const fn a_while(nth: u32) -> u32 {
+/// The number of steps for which a page stays pinned or in write-out, or by which an event is delayed.
+/// It varies from less than one step of the migration to all its steps.
+const fn varied_steps(nth: u32) -> u32 {
     4 << (2 * (nth / PAGES))
 }
 
 impl<'m> Scene<'_, 'm> {
-    /// Makes the event happen repeatedly while pages are claimed.
-    pub(super) fn happen(&self, cpu: Cpu<'_>, event: Event) {
+    /// Triggers the event repeatedly while pages are claimed.
+    pub(super) fn trigger(&self, cpu: Cpu<'_>, event: Event) {
         match event {
             Event::Refused => (0..TIMES).for_each(|nth| self.refuse(cpu, nth)),
             Event::Pinned => (0..TIMES).for_each(|nth| self.pin(cpu, nth)),
             Event::WriteFails => (0..TIMES).for_each(|nth| self.fail_to_write(cpu, nth)),
             Event::Unmapped => (0..PAGES).for_each(|nth| self.unmap(cpu, nth)),
-            Event::Beside => BESIDE.into_iter().for_each(|frame| self.free_beside(cpu, frame)),
+            Event::Neighbour => {
+                NEIGHBOURS.into_iter().for_each(|frame| self.free_neighbour(cpu, frame))
+            }
         }
     }
 
@@ -44,23 +46,23 @@ impl<'m> Scene<'_, 'm> {
             self.wait_for_claims(cpu);
         }
         self.owner.refuses.set(true);
-        (0..WHILE).for_each(|_| cpu.step());
+        (0..REFUSED_STEPS).for_each(|_| cpu.step());
         self.owner.refuses.set(false);
-        (0..WHILE).for_each(|_| cpu.step());
+        (0..REFUSED_STEPS).for_each(|_| cpu.step());
     }
 
     fn pin(&self, cpu: Cpu<'_>, nth: u32) {
         self.wait_for_claims(cpu);
-        let comes = |frame| self.owner.happens_to(frame);
-        let Some(pin) = self.owner.pin(cpu, nth % PAGES, comes) else { return };
-        (0..a_while(nth)).for_each(|_| cpu.step());
+        let on_frame = |frame| self.owner.record_event(frame);
+        let Some(pin) = self.owner.pin(cpu, nth % PAGES, on_frame) else { return };
+        (0..varied_steps(nth)).for_each(|_| cpu.step());
         self.owner.unpin(cpu, pin);
     }
 
     fn fail_to_write(&self, cpu: Cpu<'_>, nth: u32) {
         self.wait_for_claims(cpu);
         let Some(hold) = self.owner.write(cpu, nth % PAGES) else { return };
-        (0..a_while(nth)).for_each(|_| cpu.step());
+        (0..varied_steps(nth)).for_each(|_| cpu.step());
         self.owner.fail(cpu, hold);
     }
 
@@ -68,15 +70,15 @@ impl<'m> Scene<'_, 'm> {
     fn unmap(&self, cpu: Cpu<'_>, nth: u32) {
         let page = PAGES - 1 - nth;
         self.wait_for_claims(cpu);
-        (0..a_while(PAGES * (1 + nth))).for_each(|_| cpu.step());
+        (0..varied_steps(PAGES * (1 + nth))).for_each(|_| cpu.step());
         let mut token = self.token(cpu);
-        let comes = |frame| self.owner.happens_to(frame);
+        let on_frame = |frame| self.owner.record_event(frame);
         let free = &mut |frame| self.free(cpu, &mut token, frame);
-        self.owner.mover.unmap_page(cpu, self.process, page, comes, free);
+        self.owner.mover.unmap_page(cpu, self.process, page, on_frame, free);
     }
 
-    /// Frees the frame beside a possible target of a migration.
-    fn free_beside(&self, cpu: Cpu<'_>, frame: u64) {
+    /// Frees the frame after a possible target of a migration.
+    fn free_neighbour(&self, cpu: Cpu<'_>, frame: u64) {
         self.wait_for_claims(cpu);
         let target = frame as u32 - 1;
         let is_target = self.owner.step_towards(target).is_some();

@@ -47,7 +47,7 @@ mod owner;
 mod step;
 mod writing;
 
-pub(super) use step::{BESIDE_TARGET, FAILED, PINNED, REFUSED, UNMAPPED};
+pub(super) use step::{FAILED, NEIGHBOUR_FREED, PINNED, REFUSED, UNMAPPED};
 
 use std::{cell::Cell, rc::Rc};
 
@@ -82,9 +82,9 @@ const FRAMES: u64 = 2 * PAGEBLOCK;
 const TABLE: u64 = PAGEBLOCK;
 /// The first free frame of the second pageblock.
 const FREE_START: u64 = FRAMES - 8;
-/// Free frames of the second pageblock that are freed during the run, in the scenario of that
-/// event.
-const BESIDE: [u64; 4] = [FREE_START + 1, FREE_START + 3, FREE_START + 5, FREE_START + 7];
+/// Frames of the second pageblock that are allocated at first and freed during the run, in the scenario
+/// [`Event::Neighbour`]. Each follows a free frame, which is a possible target.
+const NEIGHBOURS: [u64; 4] = [FREE_START + 1, FREE_START + 3, FREE_START + 5, FREE_START + 7];
 
 /// CPUs 0 and 1 run threads. CPU 2 compacts their memory, and then allocates the range to which
 /// their pages were migrated.
@@ -113,9 +113,9 @@ pub(super) fn unmap(machine: &Machine, bug: Option<Bug>) -> Verdict {
     run_with(machine, bug, None, Some(Event::Unmapped)).0
 }
 
-/// The same; CPU 1 frees frames beside the targets of the migrations.
-pub(super) fn beside(machine: &Machine, bug: Option<Bug>) -> Verdict {
-    run_with(machine, bug, None, Some(Event::Beside)).0
+/// The same; CPU 1 frees frames next to the targets of the migrations.
+pub(super) fn neighbour_freed(machine: &Machine, bug: Option<Bug>) -> Verdict {
+    run_with(machine, bug, None, Some(Event::Neighbour)).0
 }
 
 /// The same, with one seeded failure. Also returns the number of requests to the mover.
@@ -183,8 +183,8 @@ impl<'m> Scene<'_, 'm> {
         let _ = take(TABLE, FREE_START).into_raw();
         let _ = take(0, PAGES.into()).into_raw();
         self.process.place(TABLE as u32, 0..PAGES);
-        if self.event == Some(Event::Beside) {
-            for frame in BESIDE {
+        if self.event == Some(Event::Neighbour) {
+            for frame in NEIGHBOURS {
                 let _ = take(frame, frame + 1).into_raw();
                 self.oracle().given(frame as u32);
             }
@@ -199,7 +199,7 @@ impl<'m> Scene<'_, 'm> {
                 shooter.run_on(cpu, self.process);
                 if let Some(event) = self.event {
                     self.touch(cpu, 1, Store);
-                    self.happen(cpu, event);
+                    self.trigger(cpu, event);
                 }
                 self.use_pages(cpu, 1);
             }),

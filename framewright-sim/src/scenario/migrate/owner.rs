@@ -90,7 +90,7 @@ impl Owner {
     }
 
     /// Counts an event of the page in a frame at its current step.
-    pub(super) fn happens_to(&self, frame: u32) {
+    pub(super) fn record_event(&self, frame: u32) {
         self.step_of(frame).into_iter().for_each(|step| self.reaches(step));
     }
 
@@ -116,10 +116,10 @@ impl Owner {
         self.failed.borrow_mut().retain(|&failed| failed != frame);
     }
 
-    /// Pins a page, after waiting for its migration. Calls `comes` with the frame that it finds
+    /// Pins a page, after waiting for its migration. Calls `on_frame` with the frame that it finds
     /// first.
-    pub(super) fn pin(&self, cpu: Cpu<'_>, page: u32, comes: impl FnOnce(u32)) -> Option<Hold> {
-        self.hold(cpu, page, comes, |frame| self.pins.borrow_mut().push(frame))
+    pub(super) fn pin(&self, cpu: Cpu<'_>, page: u32, on_frame: impl FnOnce(u32)) -> Option<Hold> {
+        self.hold(cpu, page, on_frame, |frame| self.pins.borrow_mut().push(frame))
     }
 
     /// Reads a pinned frame, and unpins it.
@@ -140,7 +140,7 @@ impl Owner {
     pub(super) fn fail(&self, cpu: Cpu<'_>, Hold { frame, life }: Hold) {
         cpu.step();
         self.read(cpu, frame, life);
-        self.happens_to(frame);
+        self.record_event(frame);
         self.writing.fail(frame);
         if self.mover.has_claimed(frame) {
             self.failed.borrow_mut().push(frame);
@@ -151,16 +151,16 @@ impl Owner {
         &self,
         cpu: Cpu<'_>,
         page: u32,
-        comes: impl FnOnce(u32),
+        on_frame: impl FnOnce(u32),
         begins: impl Fn(u32),
     ) -> Option<Hold> {
         let space = self.process.space();
-        let mut comes = Some(comes);
+        let mut on_frame = Some(on_frame);
         loop {
             let (pte, hold) = space.locked(cpu, || {
                 let pte = space.pte(cpu, page);
-                if let (Some(comes), Some(frame)) = (comes.take(), pte.frame()) {
-                    comes(frame);
+                if let (Some(on_frame), Some(frame)) = (on_frame.take(), pte.frame()) {
+                    on_frame(frame);
                 }
                 let frame = pte.present().map(|mapping| mapping.frame);
                 let frame = frame.inspect(|&frame| begins(frame));
@@ -189,7 +189,7 @@ impl Owner {
     fn is_refused(&self, at: &mut Move) -> bool {
         let refused = self.refuses.get();
         if refused {
-            self.happens_to(number(at.from()));
+            self.record_event(number(at.from()));
             at.set_refused();
         }
         refused

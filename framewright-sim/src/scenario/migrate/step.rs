@@ -32,8 +32,8 @@ pub(super) enum Event {
     WriteFails,
     /// The program unmaps the page.
     Unmapped,
-    /// A frame beside the target is freed.
-    Beside,
+    /// The frame after the target is freed.
+    Neighbour,
 }
 
 const NAMES: [&str; 7] = ["claim", "unmap", "flush", "copy", "remap", "undo", "release"];
@@ -63,8 +63,8 @@ pub(in crate::scenario) const UNMAPPED: Tally = Tally {
     points: &points(&[], ""),
 };
 
-/// Counts of frames that are freed beside a target.
-pub(in crate::scenario) const BESIDE_TARGET: Tally = Tally {
+/// Counts of frames next to a target that are freed.
+pub(in crate::scenario) const NEIGHBOUR_FREED: Tally = Tally {
     what: "a frame beside the page's target is merged (at claim, the target may have been freed before)",
     points: &points(&[Step::Release], "the target has been freed"),
 };

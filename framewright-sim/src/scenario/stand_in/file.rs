@@ -34,7 +34,7 @@ pub(in crate::scenario) struct File<'l, 'm> {
     stage: &'l Stage<'l, 'm>,
     pages: Vec<Page>,
     mappers: Vec<&'l Process>,
-    /// Pages of processes that map other memory at their address now.
+    /// Processes and pages of the file, where the process has mapped other memory over the page.
     replaced: RefCell<Vec<(SpaceId, u32)>>,
     deferred_flush: DeferredFlush,
     bug: Option<Bug>,
@@ -153,7 +153,8 @@ impl<'l, 'm> File<'l, 'm> {
         Ok(frame)
     }
 
-    /// Reclaims pages that are in frames: unmaps them, writes out dirty ones, releases the frames.
+    /// Reclaims those of the pages that are cached: unmaps them, writes out dirty ones, and releases
+    /// their frames.
     pub(in crate::scenario) fn reclaim(&self, cpu: Cpu<'_>, pages: &[u32]) {
         let flusher = self.stage.flusher(cpu);
         let mut slots = slots();

@@ -133,7 +133,7 @@ struct Slow<'s, 'a, 'm, P: Platform> {
     /// Whether the last round of reclaim freed any frames.
     progressed: bool,
     reclaimed: u64,
-    /// Rounds of relief.
+    /// Rounds of reclaim and compaction.
     rounds: u32,
     /// Whether the lists of all CPUs were drained.
     drained: bool,

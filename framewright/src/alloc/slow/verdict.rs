@@ -17,8 +17,6 @@ impl<P: Platform> Slow<'_, '_, '_, P> {
             self.reset_retries();
             return Ok(None);
         };
-        // An earlier verdict may have freed much memory. The walk is above the high watermark, so
-        // that no task is killed for a few frames.
         let error = self.error;
         if !request.is_huge()
             && self.release_huge_reserves()
@@ -26,6 +24,9 @@ impl<P: Platform> Slow<'_, '_, '_, P> {
         {
             return Ok(Some(pfn));
         }
+        // An earlier verdict may have freed much memory. The zones are tried once more before the
+        // embedder is asked. As in Linux, the block must leave the high watermark, so that the
+        // attempt succeeds only after a large free.
         let flags = AllocFlags::NONE.with_if(request.is_huge(), AllocFlags::HUGE_RESERVE);
         let plenty = ZoneAccess { flags, ..ZoneAccess::above(Watermark::High, request.highest()) };
         if let Some(pfn) = self.walk(plenty) {
@@ -82,7 +83,7 @@ fn no_kill_reason(request: Request) -> Option<NoKillReason> {
 }
 
 impl AllocError {
-    /// The same error with this number of rounds of relief.
+    /// The same error with this number of rounds of reclaim and compaction.
     pub(super) const fn after(mut self, rounds: u16) -> Self {
         if let AllocError::BelowWatermark(shortage) | AllocError::NoBlockOfOrder(shortage) =
             &mut self

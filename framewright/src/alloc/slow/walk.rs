@@ -27,13 +27,14 @@ pub(super) fn walk<P: Platform>(
                 count_miss(&first, &at);
                 return Ok(at.pfn(frame));
             }
-            Err(refused) => error = error.or_more_telling(refused, id, request.order(), access),
+            Err(refused) => error = error.most_specific(refused, id, request.order(), access),
         }
     }
     Err(error)
 }
 
-/// Counts a request that preferred the zone `first` and was served by the zone `at`.
+/// Counts a NUMA miss if the zone `at`, which served the request, is on another node than its
+/// preferred zone `first`.
 pub(in crate::alloc) fn count_miss<P: Platform>(
     first: &ZoneOnCpu<'_, '_, P>,
     at: &ZoneOnCpu<'_, '_, P>,
@@ -63,8 +64,8 @@ pub(in crate::alloc) fn take<P: Platform>(
     Ok(frame)
 }
 
-/// Wakes background reclaim once on every node that the request can use: in defragmenting mode for
-/// a whole pageblock.
+/// Wakes background reclaim once on every node that the request can use. In defragmenting mode, it
+/// is woken for at least a whole pageblock.
 pub(in crate::alloc) fn wake<P: Platform>(
     memory: &MemoryCore<'_, P>,
     cpu: CpuId,
@@ -97,7 +98,7 @@ impl AllocError {
 
     /// The error that better explains the refusals of all zones: the previous error, or that of the
     /// next zone. If some zone has enough memory, the missing block is the reason.
-    pub(in crate::alloc) fn or_more_telling(
+    pub(in crate::alloc) fn most_specific(
         self,
         refused: Refused,
         zone: ZoneId,

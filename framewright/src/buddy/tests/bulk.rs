@@ -17,7 +17,7 @@ fn one_by_one_takes_the_same_blocks_as_bulk_from_one_word() {
     };
     let (bundles, free) = taken(BulkTake::OneByOne);
     assert_eq!((bundles.clone(), free), taken(BulkTake::Bulk));
-    assert_eq!(bundles.len(), 1, "neighbours travel together either way: {bundles:?}");
+    assert_eq!(bundles.len(), 1, "the adjacent blocks are not in one bundle: {bundles:?}");
 }
 
 #[test]
@@ -53,8 +53,8 @@ fn the_smallest_block_goes_first_wherever_it_lies() {
     assert_eq!(frames, [513, 514, 516, 519]);
     let (frames, _) = take(&mut buddy, Want { how, ..want(0, MOVABLE, 10) });
     assert_eq!(frames, [520, 521, 522, 523, 524, 525, 526, 527, 496, 497]);
-    // There are two blocks of that order. The refill takes the one whose pageblock had the last
-    // free.
+    // There are two blocks of that order. The refill takes the one in the pageblock that was
+    // freed to most recently.
     give(&mut buddy, 0, 0);
     give(&mut buddy, 512, 0);
     let (frames, _) = take(&mut buddy, Want { how, ..want(0, MOVABLE, 1) });

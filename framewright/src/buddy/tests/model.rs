@@ -1,4 +1,4 @@
-//! A naive model of every frame, beside a buddy.
+//! A naive model of every frame, with which a buddy is compared.
 
 use super::*;
 

@@ -11,12 +11,12 @@ use crate::{
 impl<P: Platform> Run<'_, '_, '_, P> {
     /// The outcome of the run, if it is over.
     pub(super) fn finished(&self) -> Option<Outcome> {
-        let finished = self.judge();
-        self.ctx.trace_judged(&self.goal, true, finished);
+        let finished = self.check();
+        self.ctx.trace_check(&self.goal, true, finished);
         finished
     }
 
-    fn judge(&self) -> Option<Outcome> {
+    fn check(&self) -> Option<Outcome> {
         if self.have_met() {
             return Some(self.end_at_meeting());
         }

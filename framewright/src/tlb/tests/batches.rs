@@ -49,7 +49,7 @@ fn lazy_batches_are_flushed_together_when_they_are_needed() {
         assert_eq!(reclaim(machine, 0..8, false), []);
         assert_eq!(reclaim(machine, 8..16, false), []);
         assert_eq!(machine.memory.tlb().deferred(), 16);
-        assert!(machine.has_cached(2, 0, 5), "nothing was flushed");
+        assert!(machine.has_cached(2, 0, 5), "the entry was flushed too early");
         let mut got = 0;
         assert_eq!(machine.on(1).drain_flushed_frames(&mut |_| panic!("too early")), 0);
         assert_eq!(machine.on(1).drain_deferred_frames(&mut |frames| got += frames.len()), 16);

@@ -1,4 +1,4 @@
-//! A deferred flush of one memory, used with another.
+//! A deferred flush of one allocator, used with another.
 
 use super::*;
 
@@ -20,12 +20,12 @@ fn defer_flush(one: &Machine<'_, '_>) {
 #[test]
 fn a_deferred_flush_of_one_memory_is_not_made_through_another() {
     with_two(|one, other| {
-        // The epochs of the other memory are ahead.
+        // The epochs of the other allocator are ahead.
         (0..CPUS).for_each(|cpu| (0..9).for_each(|_| other.on(cpu).flush_local()));
         (0..9).for_each(|_| other.on(0).flush_tables(&CpuMask::EMPTY));
         (0..CPUS).for_each(|cpu| other.on(cpu).flush_local());
         defer_flush(one);
-        // The other memory cannot compare epochs, so it flushes all CPUs.
+        // The other allocator cannot compare epochs, so it flushes all CPUs.
         assert!(other.on(0).flush_deferred(&one.file));
         assert_eq!(other.interrupts.get(), 3);
         assert!(one.on(0).flush_deferred(&one.file));

@@ -72,7 +72,7 @@ pub enum CompactEvent {
         failed: u64,
     },
     /// A check whether a run of compaction may begin or continue.
-    Judged {
+    Checked {
         /// Whether the run has begun.
         begun: bool,
         /// The node of the zone.
@@ -82,7 +82,7 @@ pub enum CompactEvent {
         /// The requested order; `None`: as many pageblocks as possible.
         order: Option<Order>,
         /// The result of the check.
-        verdict: &'static str,
+        result: &'static str,
     },
     /// The deferral of a zone changed, or refused an attempt.
     Deferral {
@@ -140,8 +140,8 @@ impl CompactEvent {
                 Scanner::FastFree => "mm_compaction_fast_isolate_freepages",
             },
             Self::MigratePages { .. } => "mm_compaction_migratepages",
-            Self::Judged { begun: true, .. } => "mm_compaction_finished",
-            Self::Judged { begun: false, .. } => "mm_compaction_suitable",
+            Self::Checked { begun: true, .. } => "mm_compaction_finished",
+            Self::Checked { begun: false, .. } => "mm_compaction_suitable",
             Self::Deferral { step, .. } => match step {
                 DeferStep::Refused => "mm_compaction_deferred",
                 DeferStep::Failed => "mm_compaction_defer_compaction",
@@ -178,10 +178,10 @@ impl fmt::Display for CompactEvent {
             Self::MigratePages { moved, failed } => {
                 write!(f, "nr_migrated={moved} nr_failed={failed}")
             }
-            Self::Judged { node, zone, order, verdict, .. } => {
+            Self::Checked { node, zone, order, result, .. } => {
                 let order = order.map_or(-1, |order| i32::from(order.get()));
                 let zone = zone.name();
-                write!(f, "node={node} zone={zone:<8} order={order} ret={verdict}")
+                write!(f, "node={node} zone={zone:<8} order={order} ret={result}")
             }
             Self::Deferral { node, zone, order, failed, considered, limit, .. } => write!(
                 f,
@@ -220,12 +220,12 @@ mod tests {
             "zone_start=0x1000 migrate_pfn=0x1a00 free_pfn=0x40000 zone_end=0x40000, mode=async \
              status=partial_skipped"
         );
-        let event = CompactEvent::Judged {
+        let event = CompactEvent::Checked {
             begun: true,
             node: NodeId::default(),
             zone: ZoneKind::Normal,
             order: None,
-            verdict: "continue",
+            result: "continue",
         };
         assert_eq!(event.to_string(), "node=0 zone=Normal   order=-1 ret=continue");
     }
