@@ -87,7 +87,11 @@ fn each_range_is_handed_out_once_and_freed_in_any_parts() {
             memory.free_extent(memory.take_in_use(few).unwrap()).unwrap();
             memory.drain_all();
             assert_eq!(memory.free(), FRAMES);
-            assert_eq!(memory.largest_free_order(), Order::new(13), "the range has not merged completely");
+            assert_eq!(
+                memory.largest_free_order(),
+                Order::new(13),
+                "the range has not merged completely"
+            );
         });
     }
 }

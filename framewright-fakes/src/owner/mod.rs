@@ -312,7 +312,11 @@ impl FakeOwner {
         self.lru().check().unwrap();
         let resident = self.pages().resident.len() as u64;
         let used = memory.managed() - memory.free() - memory.held_by_cpus();
-        assert_eq!(used, resident + memory.tlb().deferred(), "frames are counted twice or not at all");
+        assert_eq!(
+            used,
+            resident + memory.tlb().deferred(),
+            "frames are counted twice or not at all"
+        );
     }
 
     /// Frees all deferred frames.

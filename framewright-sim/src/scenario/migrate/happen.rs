@@ -27,7 +27,7 @@ impl<'m> Scene<'_, 'm> {
             Event::WriteFails => (0..TIMES).for_each(|nth| self.fail_to_write(cpu, nth)),
             Event::Unmapped => (0..PAGES).for_each(|nth| self.unmap(cpu, nth)),
             Event::Neighbour => {
-                NEIGHBOURS.into_iter().for_each(|frame| self.free_neighbour(cpu, frame))
+                NEIGHBOURS.into_iter().for_each(|frame| self.free_neighbour(cpu, frame));
             }
         }
     }
