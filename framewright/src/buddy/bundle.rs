@@ -77,6 +77,8 @@ pub(crate) struct Bundles {
     items: [MaybeUninit<Bundle>; Bundles::CAPACITY],
     len: usize,
     blocks: u32,
+    /// The batch counts as full with this many bundles.
+    limit: u32,
 }
 
 impl Bundles {
@@ -84,10 +86,16 @@ impl Bundles {
 
     #[inline(always)]
     pub(crate) const fn new() -> Self {
-        Self { items: [const { MaybeUninit::uninit() }; Self::CAPACITY], len: 0, blocks: 0 }
+        let limit = Self::CAPACITY as u32;
+        Self { items: [const { MaybeUninit::uninit() }; Self::CAPACITY], len: 0, blocks: 0, limit }
     }
 
-    /// Adds a bundle; `false` if the batch is full.
+    /// Lets the batch count as full with `limit` bundles.
+    pub(crate) fn set_limit(&mut self, limit: u32) {
+        self.limit = limit;
+    }
+
+    /// Adds a bundle; `false` if there is no space left.
     pub(crate) fn push(&mut self, bundle: Bundle) -> bool {
         let Some(slot) = self.items.get_mut(self.len) else { return false };
         slot.write(bundle);
@@ -140,12 +148,12 @@ impl Bundles {
 
     /// The number of bundles that still fit.
     pub(crate) fn free_slots(&self) -> u32 {
-        (Self::CAPACITY - self.len) as u32
+        self.limit.saturating_sub(self.len as u32)
     }
 
     #[inline(always)]
     pub(crate) fn is_full(&self) -> bool {
-        self.len == Self::CAPACITY
+        self.len as u32 >= self.limit
     }
 
     /// Whether the batch has no block.

@@ -9,7 +9,7 @@
 use super::{
     Buddy, Bundles, FRAMES, MigrateType, Reserve,
     levels::WORDS,
-    lists::{Fullness, QUARTILES},
+    lists::QUARTILES,
     pageblock::NIL,
     source::{RANKS, TargetFilter, class_of},
     take::{Want, take_from},
@@ -147,7 +147,7 @@ impl Buddy<'_> {
         if order > Order::PAGEBLOCK {
             return self.lists.classes().offer(order);
         }
-        let has = |of| self.lists.first(of, order.get(), Fullness::Any).is_some();
+        let has = |of| self.lists.first(of, order.get()).is_some();
         let least = if unmixed { PAGEBLOCK_ORDER } else { order.get() };
         let claims = |&from: &MigrateType| {
             (least..=PAGEBLOCK_ORDER)

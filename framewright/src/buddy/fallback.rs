@@ -68,7 +68,7 @@ impl Buddy<'_> {
             .fallbacks()
             .iter()
             .filter_map(|&from| {
-                let pageblock = self.lists.first(from, order.get(), super::lists::Fullness::Any)?;
+                let pageblock = self.lists.first(from, order.get())?;
                 let found_order = self.blocks[pageblock as usize].largest()?;
                 Some(Fallback { pageblock, from, found_order, claimed: false })
             })

@@ -69,8 +69,10 @@ impl Buddy<'_> {
             watch.pageblock(index, Miss::Independent, self.is_checked(), Access::Write);
             watch.cost(Cost::GivePageblocks, 1);
             let of = self.type_of(index);
+            let before = self.blocks[index as usize].free;
             rest = self.give_run(rest, index, of, &mut refusals);
             self.relist(index, of, watch);
+            self.flag_if_sparse(index, before);
         }
         refusals
     }

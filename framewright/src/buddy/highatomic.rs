@@ -5,7 +5,7 @@
 //! that may use the reserve take from it, some before other pageblocks, others as a last resort. When
 //! memory is short the reserve is released, one pageblock at a time.
 
-use super::{Buddy, Bundles, FRAMES, MigrateType, Watch, lists::Fullness, take::Want};
+use super::{Buddy, Bundles, FRAMES, MigrateType, Watch, take::Want};
 use crate::types::{Order, PAGEBLOCK_ORDER};
 
 /// Whether a request may use the high-atomic reserve.
@@ -51,7 +51,7 @@ impl Buddy<'_> {
 
     /// Changes one reserved pageblock with free frames to type `to`; `false` if there is none.
     pub(crate) fn unreserve_highatomic(&mut self, to: MigrateType) -> bool {
-        let Some(index) = self.lists.first(MigrateType::HighAtomic, 0, Fullness::Any) else {
+        let Some(index) = self.lists.first(MigrateType::HighAtomic, 0) else {
             return false;
         };
         self.change_type(index, to, ());

@@ -19,18 +19,6 @@ use crate::{
 pub(super) const QUARTILES: u8 = 4;
 const CLASSES: usize = (PAGEBLOCK_ORDER + 1) as usize * QUARTILES as usize;
 
-/// The lists to search.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Fullness {
-    /// Lists of pageblocks with a free block of the order, fullest pageblocks first.
-    Any,
-    /// Only lists of pageblocks with more than a quarter of their frames free.
-    BelowThreeQuarters,
-}
-
-/// The classes with more than a quarter of their frames free: quartiles 1 to 3 of every order.
-const BELOW_THREE_QUARTERS: u64 = 0xeeee_eeee_eeee_eeee;
-
 /// The class of wholly free pageblocks: highest order, emptiest quartile.
 pub(super) const FREE: u8 = Order::PAGEBLOCK.get() * QUARTILES + QUARTILES - 1;
 
@@ -93,17 +81,9 @@ impl<'m> Lists<'m> {
     /// free blocks are the smallest sufficient ones, and of the fullest quartile.
     #[cfg_attr(not(framewright_outlined), inline)]
     #[cfg_attr(framewright_outlined, inline(never))]
-    pub(super) fn first(
-        &self,
-        migratetype: MigrateType,
-        order: u8,
-        fullness: Fullness,
-    ) -> Option<u32> {
+    pub(super) fn first(&self, migratetype: MigrateType, order: u8) -> Option<u32> {
         let list = migratetype.listed()?;
-        let mut classes = self.nonempty[list] & !0 << (order * QUARTILES);
-        if fullness == Fullness::BelowThreeQuarters {
-            classes &= BELOW_THREE_QUARTERS;
-        }
+        let classes = self.nonempty[list] & !0 << (order * QUARTILES);
         if classes == 0 {
             return None;
         }

@@ -26,6 +26,7 @@ mod check;
 mod compact;
 #[cfg(feature = "compare")]
 mod compare;
+mod emptying;
 mod fallback;
 mod folded;
 mod gigablock;
@@ -77,7 +78,7 @@ pub(crate) use take::Want;
 pub(crate) use watch::{Part, Watch};
 
 use gigablocks::Gigablocks;
-use lists::Lists;
+use lists::{FREE, Lists};
 
 /// Words of the map per pageblock, as a shift.
 const WORDS_SHIFT: u32 = (PAGEBLOCK_ORDER - word::WORD_ORDER) as u32;
@@ -92,6 +93,15 @@ pub(crate) const ABSENT: u8 = 5;
 /// others are holes, or frames of another zone. A number with this flag equals no type's number. So
 /// a comparison without the lock fails, and the slow path reads the memory map.
 pub(crate) const PARTIAL: u8 = 0x80;
+
+/// Flag in the array of types: the pageblock is *emptying*. It is sparsely used, and the zone allocates from
+/// fuller pageblocks. Its frames are not reused from the lists of a CPU: they return to the zone, until the
+/// pageblock is wholly free or the zone allocates from it again. As with [`PARTIAL`], a number with this flag
+/// equals no type's number, so that the hot path needs no test of its own.
+pub(crate) const EMPTYING: u8 = 0x40;
+
+/// All flags in the array of types.
+pub(crate) const TYPE_FLAGS: u8 = PARTIAL | EMPTYING;
 
 /// The free frames of one zone. Frames are numbered from the zone's first pageblock.
 pub(crate) struct Buddy<'m> {
@@ -110,6 +120,8 @@ pub(crate) struct Buddy<'m> {
     isolated: u64,
     /// Heads of allocated blocks, for checking frees; empty where frees are not checked.
     heads: &'m [Heads],
+    /// A pageblock with more free frames than this is sparse.
+    emptying_above: u16,
     /// The pageblock in which frames were freed last; frees of whole pageblocks do not count.
     #[cfg(feature = "compare")]
     given_last: u32,
@@ -153,6 +165,7 @@ impl<'m> Buddy<'m> {
             highatomic_reserved,
             isolated,
             heads,
+            emptying_above: FRAMES as u16,
             #[cfg(feature = "compare")]
             given_last: 0,
         };
@@ -223,7 +236,7 @@ impl<'m> Buddy<'m> {
     /// The type of a pageblock, read under the lock. Absent pageblocks count as isolated, because no
     /// frame is taken from them.
     fn type_of(&self, index: u32) -> MigrateType {
-        let number = self.types[index as usize].load(Ordering::Relaxed) & !PARTIAL;
+        let number = self.types[index as usize].load(Ordering::Relaxed) & !TYPE_FLAGS;
         MigrateType::from_number(number).unwrap_or(MigrateType::Isolate)
     }
 
@@ -275,10 +288,14 @@ impl<'m> Buddy<'m> {
     /// Moves a pageblock to the list that it belongs on after its map has changed.
     fn relist(&mut self, index: u32, of: MigrateType, watch: impl Watch) {
         let block = &self.blocks[index as usize];
-        if block.class != block.proper_class() {
+        let proper = block.proper_class();
+        if block.class != proper {
             watch.cost(Cost::Relist, 1);
             self.lists.unlink(self.blocks, index, of, watch);
             self.lists.link(self.blocks, index, of, watch);
+            if proper == FREE {
+                self.clear_emptying(index);
+            }
         }
     }
 }

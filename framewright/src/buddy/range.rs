@@ -7,10 +7,8 @@
 use core::ops::Range;
 
 use super::{
-    Buddy, Bundle, FRAMES, Fallback, MigrateType, Refusals, WORDS_SHIFT, Want,
-    gigablock::spans,
-    levels::WORDS,
-    lists::{FREE, Fullness},
+    Buddy, Bundle, FRAMES, Fallback, MigrateType, Refusals, WORDS_SHIFT, Want, gigablock::spans,
+    levels::WORDS, lists::FREE,
 };
 use crate::types::{Order, PAGEBLOCK_ORDER, Refusal, set::bits};
 
@@ -66,7 +64,7 @@ impl Buddy<'_> {
             let (place, _) = self.lists.gigablocks.find(want.order)?;
             return Some((self.lists.gigablocks.index(place) << PAGEBLOCK_ORDER, None));
         }
-        let own = self.lists.first(want.migratetype, want.order.get(), Fullness::Any);
+        let own = self.lists.first(want.migratetype, want.order.get());
         let (index, fallback) = match own {
             Some(index) => (index, None),
             None => self.fall_back(want, ()).map(|found| (found.pageblock, Some(found)))?,

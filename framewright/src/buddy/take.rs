@@ -6,7 +6,7 @@
 use super::{
     Buddy, Bundle, Bundles, Fallback, Heads, MigrateType, Part, Reserve, WORDS_SHIFT, Watch,
     levels::WORDS,
-    lists::{Fullness, Lists},
+    lists::Lists,
     pageblock::{NIL, Pageblock},
     word::{self, WORD_ORDER},
     words_of,
@@ -28,8 +28,7 @@ pub(crate) struct Want {
     /// Maximum number of blocks. Within this maximum, a word with few blocks left is taken
     /// completely, so that the next batch starts on another word.
     pub(crate) at_most: u32,
-    /// The number of pageblocks that the batch should take from at most. After half of them,
-    /// pageblocks with more than a quarter of their frames free come first.
+    /// The number of pageblocks to take from at most. A batch ends there, even if it is not complete.
     pub(crate) visits: u32,
     /// Whether the high-atomic reserve may be used.
     pub(crate) reserve: Reserve,
@@ -78,7 +77,7 @@ impl Buddy<'_> {
         if want.order > Order::PAGEBLOCK {
             return self.lists.classes().offer(want.order);
         }
-        self.lists.first(want.migratetype, want.order.get(), Fullness::Any).is_some()
+        self.lists.first(want.migratetype, want.order.get()).is_some()
     }
 
     /// [`Buddy::take_bundles`] without the reserve.
@@ -94,8 +93,8 @@ impl Buddy<'_> {
         }
         let mut fallback = None;
         let mut visits = 0;
-        while out.blocks() < want.blocks && !out.is_full() {
-            let index = match self.choose(&want, visits, want.blocks - out.blocks()) {
+        while out.blocks() < want.blocks && visits < want.visits && !out.is_full() {
+            let index = match self.choose(&want) {
                 Some(index) => index,
                 None if out.is_empty() && fallback.is_none() => {
                     let found = self.fall_back(&want, watch)?;
@@ -108,6 +107,7 @@ impl Buddy<'_> {
                 None => break,
             };
             let of = self.type_of(index);
+            self.clear_emptying(index);
             self.probe_visit(index, of, watch);
             self.prefetch_next(index, watch);
             let known = self.heads_of(index);
@@ -162,20 +162,11 @@ impl Buddy<'_> {
         watch.cost(Cost::TakePageblocks, 1);
     }
 
-    /// The pageblock to take from next: the fullest of the smallest sufficient order. After half of
-    /// the visits, one with more than a quarter of its frames free is preferred, because it can
-    /// probably serve the rest alone.
+    /// The pageblock to take from next: the fullest of the smallest sufficient order.
     #[cfg_attr(not(framewright_outlined), inline)]
     #[cfg_attr(framewright_outlined, inline(never))]
-    fn choose(&self, want: &Want, visits: u32, missing: u32) -> Option<u32> {
-        let order = want.order.get();
-        if visits * 2 >= want.visits && missing > 1 {
-            let emptier = self.lists.first(want.migratetype, order, Fullness::BelowThreeQuarters);
-            if emptier.is_some() {
-                return emptier;
-            }
-        }
-        self.lists.first(want.migratetype, order, Fullness::Any)
+    fn choose(&self, want: &Want) -> Option<u32> {
+        self.lists.first(want.migratetype, want.order.get())
     }
 
     /// Takes exactly the block of `order` at `frame`, for a request of type `to`. `false` if it is not

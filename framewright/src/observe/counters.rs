@@ -16,6 +16,8 @@ pub enum DrainReason {
     HighOrder,
     /// The store had no slot for more scattered frames.
     Capacity,
+    /// The frames were in pageblocks that are emptying (`zone.emptying_above`).
+    Emptying,
     /// The owner requested it.
     Local,
     /// Another CPU requested it.
@@ -26,12 +28,13 @@ pub enum DrainReason {
 
 impl DrainReason {
     /// The number of reasons.
-    pub const COUNT: usize = 6;
+    pub const COUNT: usize = 7;
     /// All reasons, in order.
     pub const ALL: [DrainReason; Self::COUNT] = [
         DrainReason::Threshold,
         DrainReason::HighOrder,
         DrainReason::Capacity,
+        DrainReason::Emptying,
         DrainReason::Local,
         DrainReason::Remote,
         DrainReason::Offline,
@@ -44,6 +47,7 @@ impl DrainReason {
             DrainReason::Threshold => "threshold",
             DrainReason::HighOrder => "high-order",
             DrainReason::Capacity => "capacity",
+            DrainReason::Emptying => "emptying",
             DrainReason::Local => "local",
             DrainReason::Remote => "remote",
             DrainReason::Offline => "offline",

@@ -50,7 +50,10 @@ impl<'m, P: Platform> ZoneOnCpu<'_, 'm, P> {
         leaving.max_blocks = match reason {
             DrainReason::Capacity | DrainReason::Threshold => SMALL_BUNDLE,
             DrainReason::HighOrder => u32::MAX,
-            DrainReason::Local | DrainReason::Remote | DrainReason::Offline => return,
+            DrainReason::Emptying
+            | DrainReason::Local
+            | DrainReason::Remote
+            | DrainReason::Offline => return,
         };
         if !self.zone_is_low() {
             leaving.depot_free = self.zone.depot_free_frames();

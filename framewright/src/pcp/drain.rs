@@ -18,6 +18,16 @@ pub(super) struct Due {
     pub(super) frames: u64,
 }
 
+impl Due {
+    const NOTHING: Self = Self { reason: DrainReason::Threshold, frames: 0 };
+
+    /// Whether one batch is enough. Lists that are too long continue with the next spill, so that no free waits for
+    /// more than one batch.
+    pub(super) fn is_bounded(self) -> bool {
+        self.reason == DrainReason::Threshold
+    }
+}
+
 impl<P: Platform> OwnedZoneOnCpu<'_, '_, P> {
     /// Frees a block to its list, or to the zone if it has none. Returns the refusal of this block
     /// if hardening refuses it at the call. Without states, a block on a list is checked when it
@@ -29,18 +39,22 @@ impl<P: Platform> OwnedZoneOnCpu<'_, '_, P> {
         }
         let mut leaving = DrainBatch::new();
         let pushed = self.enter(|at, lists| {
-            let list = ListIndex::freeing(order, at.zone.type_number(frame))?;
+            let list = ListIndex::freeing(order, at.zone.type_and_emptying(frame))?;
+            leaving.bundles.set_limit(lists.sizing.hold_bundles());
             let pushed = lists.push(at.context(), list, frame, &mut leaving.bundles);
             if pushed == Pushed::SwitchedOff {
                 return None;
             }
             at.pages.count_free(list);
+            if list.is_emptying() {
+                return Some((list, Due::NOTHING));
+            }
             if !leaving.is_empty() {
                 at.set_depot_share(&mut leaving, DrainReason::Capacity);
                 at.move_to_depot_share(&mut leaving);
                 // Some blocks leave because no slot was free. More blocks leave under the same hold
                 // of the lock, so that slots become free.
-                if leaving.bundles.free_slots() > Bundles::CAPACITY as u32 * 3 / 4 {
+                if !leaving.bundles.is_full() {
                     let frames = lists.sizing.batch_to_drain();
                     lists.select_bundles(at.context(), list, frames, &mut leaving.bundles);
                     at.move_to_depot_share(&mut leaving);
@@ -57,7 +71,11 @@ impl<P: Platform> OwnedZoneOnCpu<'_, '_, P> {
             return self.free_past_rings(frame, order);
         };
         if !leaving.is_empty() {
-            self.count_drain(DrainReason::Capacity, leaving.frames());
+            let reason = match list.is_emptying() {
+                true => DrainReason::Emptying,
+                false => DrainReason::Capacity,
+            };
+            self.count_drain(reason, leaving.frames());
             self.give_leaving(&mut leaving);
         }
         if due.frames > 0 {
@@ -83,7 +101,12 @@ impl<P: Platform> OwnedZoneOnCpu<'_, '_, P> {
         while left > 0 {
             let mut leaving = DrainBatch::new();
             self.set_depot_share(&mut leaving, due.reason);
-            let moved = self.enter(|at, lists| at.select_leaving(lists, list, left, &mut leaving));
+            let moved = self.enter(|at, lists| {
+                if due.is_bounded() {
+                    leaving.bundles.set_limit(lists.sizing.hold_bundles());
+                }
+                at.select_leaving(lists, list, left, &mut leaving)
+            });
             let moved = moved.unwrap_or(0);
             if moved == 0 {
                 return;
@@ -91,6 +114,9 @@ impl<P: Platform> OwnedZoneOnCpu<'_, '_, P> {
             self.count_drain(due.reason, moved);
             self.give_leaving(&mut leaving);
             left = left.saturating_sub(moved);
+            if due.is_bounded() {
+                return;
+            }
         }
     }
 }

@@ -1,6 +1,9 @@
 //! The list that a block belongs to.
 
-use crate::types::{MigrateType, Order, Request};
+use crate::{
+    buddy::EMPTYING,
+    types::{MigrateType, Order, Request},
+};
 
 /// The largest small order: orders 0 to this one have lists by mobility.
 const SMALL_ORDERS: u8 = 3;
@@ -8,15 +11,24 @@ const SMALL_ORDERS: u8 = 3;
 const TYPES: u8 = MigrateType::PCP as u8;
 const SMALL_LISTS: u8 = (SMALL_ORDERS + 1) * TYPES;
 
-/// A list of a CPU. Numbers: types x order + type for orders 0 to 3, then pageblocks of other types,
-/// then movable pageblocks.
+/// The first list of blocks in emptying pageblocks.
+const EMPTYING_LISTS: u8 = SMALL_LISTS;
+/// The first list of pageblocks.
+const PAGEBLOCK_LISTS: u8 = EMPTYING_LISTS + SMALL_ORDERS + 1;
+
+/// A list of a CPU. Numbers: types x order + type for orders 0 to 3; then orders 0 to 3 of all types in pageblocks that
+/// are [emptying](crate::buddy::EMPTYING), from which no request is served; then pageblocks of other types, then movable
+/// pageblocks.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(transparent)]
 pub(crate) struct ListIndex(u8);
 
 impl ListIndex {
     /// The number of lists of a CPU.
-    pub(crate) const COUNT: usize = SMALL_LISTS as usize + 2;
+    pub(crate) const COUNT: usize = PAGEBLOCK_LISTS as usize + 2;
+
+    /// The number of lists, from the first on, that use the store.
+    pub(crate) const STORED: usize = PAGEBLOCK_LISTS as usize;
 
     /// The list that serves a request.
     #[inline(always)]
@@ -32,7 +44,7 @@ impl ListIndex {
         }
         match order.get() {
             small @ 0..=SMALL_ORDERS => Some(Self(TYPES * small + of as u8)),
-            9 => Some(Self(SMALL_LISTS + (of as u8 == MigrateType::Movable as u8) as u8)),
+            9 => Some(Self(PAGEBLOCK_LISTS + (of as u8 == MigrateType::Movable as u8) as u8)),
             _ => None,
         }
     }
@@ -41,20 +53,28 @@ impl ListIndex {
     pub(crate) const MOVABLE: ListIndex = ListIndex(MigrateType::Movable as u8);
 
     /// The list that a block is freed to without further decisions: orders 0 and 9 in a pageblock
-    /// of a type with lists of its own. `of` is the number of the type.
+    /// of a type with lists of its own, and small orders in a pageblock that is emptying. `of` is the number of the
+    /// type, with that flag.
     #[inline(always)]
     pub(crate) const fn freeing_directly(order: Order, of: u8) -> Option<Self> {
         match order.get() {
             0 if of < TYPES => Some(Self(of)),
-            9 if of < TYPES => Some(Self(SMALL_LISTS + (of == MigrateType::Movable as u8) as u8)),
+            9 if of < TYPES => {
+                Some(Self(PAGEBLOCK_LISTS + (of == MigrateType::Movable as u8) as u8))
+            }
+            small @ 0..=SMALL_ORDERS if of & !3 == EMPTYING => Some(Self(EMPTYING_LISTS + small)),
             _ => None,
         }
     }
 
-    /// The list that a block of `order` is freed to, if there is one. Types without lists of their
-    /// own use the lists of movable blocks; isolated frames have no list.
+    /// The list that a block of `order` is freed to, if there is one. `of` is the number of the type, with the flag
+    /// of emptying pageblocks. Types without lists of their own use the lists of movable blocks; isolated frames have
+    /// no list.
     pub(crate) fn freeing(order: Order, of: u8) -> Option<Self> {
-        match MigrateType::from_number(of)? {
+        if of & EMPTYING != 0 && order.get() <= SMALL_ORDERS {
+            return Some(Self(EMPTYING_LISTS + order.get()));
+        }
+        match MigrateType::from_number(of & !EMPTYING)? {
             MigrateType::Isolate => None,
             MigrateType::HighAtomic => Self::serving(order, MigrateType::Movable),
             of => Self::serving(order, of),
@@ -81,7 +101,11 @@ impl ListIndex {
     /// The order of the list's blocks.
     #[inline(always)]
     pub(crate) const fn order(self) -> Order {
-        let order = if self.0 < SMALL_LISTS { self.0 / TYPES } else { 9 };
+        let order = match self.0 {
+            small @ 0..SMALL_LISTS => small / TYPES,
+            emptying @ EMPTYING_LISTS..PAGEBLOCK_LISTS => emptying - EMPTYING_LISTS,
+            _ => 9,
+        };
         match Order::new(order) {
             Some(order) => order,
             None => Order::PAGEBLOCK,
@@ -93,10 +117,24 @@ impl ListIndex {
         TYPES <= self.0 && self.0 < SMALL_LISTS
     }
 
-    /// The type whose pageblocks refill the list. The first pageblock list is refilled from
-    /// unmovable ones.
+    /// Whether the list has the blocks of emptying pageblocks.
+    #[inline(always)]
+    pub(crate) const fn is_emptying(self) -> bool {
+        EMPTYING_LISTS <= self.0 && self.0 < PAGEBLOCK_LISTS
+    }
+
+    /// The list of single frames in emptying pageblocks.
+    pub(super) const EMPTYING: ListIndex = ListIndex(EMPTYING_LISTS);
+
+    /// The lists of blocks in emptying pageblocks.
+    pub(super) fn emptying() -> impl Iterator<Item = ListIndex> {
+        (EMPTYING_LISTS..PAGEBLOCK_LISTS).map(ListIndex)
+    }
+
+    /// The type whose pageblocks refill the list, which is not one of emptying pageblocks. The first pageblock list is
+    /// refilled from unmovable ones.
     pub(crate) const fn migratetype(self) -> MigrateType {
-        let number = if self.0 < SMALL_LISTS { self.0 % TYPES } else { self.0 - SMALL_LISTS };
+        let number = if self.0 < SMALL_LISTS { self.0 % TYPES } else { self.0 - PAGEBLOCK_LISTS };
         match MigrateType::from_number(number) {
             Some(of) => of,
             None => MigrateType::Movable,

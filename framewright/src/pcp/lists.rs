@@ -5,6 +5,7 @@
 
 use super::{
     CpuPages, ListIndex, Sizing,
+    emptying::Burst,
     packing::{pack, unpack},
     pages::{ListsContext, RING},
     probes::{probe_joined, probe_packed, probe_stored, probe_unpacked},
@@ -23,11 +24,12 @@ use crate::{
 const REFILL_MAX: usize = 64;
 
 pub(crate) struct Lists<'m> {
-    rings: [[u32; RING]; ListIndex::COUNT],
+    pub(super) rings: [[u32; RING]; ListIndex::COUNT],
     pub(super) store: BundleStore<'m>,
     pub(super) quarantine: Quarantine<'m>,
     /// Lists that recently ran out of blocks, a bit each.
-    ran_out: u16,
+    ran_out: u32,
+    pub(super) burst: Burst,
     /// Frames in the store and in quarantine.
     stored: u64,
     pub(super) sizing: Sizing,
@@ -36,7 +38,15 @@ pub(crate) struct Lists<'m> {
 impl<'m> Lists<'m> {
     pub(crate) fn new(store: BundleStore<'m>, quarantine: Quarantine<'m>) -> Self {
         let rings = [[0; RING]; ListIndex::COUNT];
-        Self { rings, store, quarantine, ran_out: 0, stored: 0, sizing: Sizing::disabled() }
+        Self {
+            rings,
+            store,
+            quarantine,
+            ran_out: 0,
+            burst: Burst::default(),
+            stored: 0,
+            sizing: Sizing::disabled(),
+        }
     }
 
     /// Slots of the store.
@@ -102,7 +112,10 @@ impl<'m> Lists<'m> {
         }
         let mut pushed = Pushed::Kept;
         if context.pages.len(list) >= limit {
-            self.spill(context, list, limit.div_ceil(2), leaving);
+            match list.is_emptying() {
+                true => self.spill_emptying(context, list, leaving),
+                false => self.spill(context, list, limit.div_ceil(2), leaving),
+            }
             pushed = Pushed::Spilled;
         }
         let len = context.pages.len(list);
@@ -217,7 +230,7 @@ impl<'m> Lists<'m> {
         }
     }
 
-    /// Moves the coldest `count` blocks of a ring into the store.
+    /// Moves up to `count` blocks of a ring, the coldest, into the store. Stops earlier when `leaving` is full.
     fn spill(
         &mut self,
         context: ListsContext<'_, 'm, impl Platform>,
@@ -239,7 +252,11 @@ impl<'m> Lists<'m> {
             context.cost(Cost::RingFrames, count as u32);
             at = count;
         }
-        while at < count {
+        // If the CPU has as many frames as it may hold, as many leave as come. Then each spill moves no more bundles
+        // than one hold of the zone lock frees.
+        let is_full = stored >= u64::from(self.sizing.high());
+        let mut new = if is_full { self.sizing.hold_bundles() } else { u32::MAX };
+        while at < count && !leaving.is_full() && new > 0 {
             let joined = self.store.join(list, &ring[at..count]);
             probe_joined(context, &self.store, list, ring.iter().skip(at).take(joined));
             stored += (joined as u64) << order.get();
@@ -251,6 +268,7 @@ impl<'m> Lists<'m> {
                 context.touch_store(self.store.line_of(list, bundle.word));
             }
             at += used;
+            new -= 1;
             stored += (used as u64) << order.get();
             stored -= insert(&mut self.store, list, bundle, leaving);
         }

@@ -31,6 +31,7 @@ mod cpu;
 mod depot;
 mod drain;
 mod drain_log;
+mod emptying;
 mod index;
 mod lists;
 mod migrate;

@@ -204,6 +204,11 @@ impl<'m, P: Platform> CpuPages<'m, P> {
         usize::from(self.limits[list.get()].load(Ordering::Relaxed))
     }
 
+    /// Sets the number of blocks that a ring may contain. Only for the side that is inside.
+    pub(super) fn set_limit(&self, list: ListIndex, limit: usize) {
+        self.limits[list.get()].store(limit.min(RING) as u8, Ordering::Relaxed);
+    }
+
     pub(super) fn set_stored(&self, frames: u64) {
         self.stored.store(frames, Ordering::Relaxed);
     }

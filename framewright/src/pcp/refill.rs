@@ -12,6 +12,9 @@ use crate::{
     },
 };
 
+/// Blocks in a refill while blocks of emptying pageblocks wait in the store.
+const SMALL_REFILL: u32 = 64;
+
 /// The result of an attempt to allocate from the lists.
 enum Answer {
     Frame(u32),
@@ -24,19 +27,30 @@ impl<P: Platform> OwnedZoneOnCpu<'_, '_, P> {
     /// Allocates a block for a list: from the ring, from the store behind it, or by a refill.
     pub(crate) fn alloc(&mut self, list: ListIndex, access: ZoneAccess) -> Result<u32, Refused> {
         self.platform.cost(Cost::SlowAlloc, 1);
-        let answer = self.enter(|at, lists| match lists.pop(at.context(), list) {
-            Some(frame) => {
-                at.pages.count_alloc(list);
-                Answer::Frame(frame)
-            }
-            None => {
-                lists.sizing.observe(at.pages.traffic());
-                let held = at.pages.held();
-                let blocks = lists.sizing.on_refill(list.order(), held, at.zone_is_low());
-                at.pages.publish(&lists.sizing);
-                Answer::Refill(blocks, lists.refill_demand(at.context(), list, blocks))
+        let mut emptying_waits = false;
+        let answer = self.enter(|at, lists| {
+            emptying_waits = lists.has_emptying(at.context());
+            match lists.pop(at.context(), list) {
+                Some(frame) => {
+                    at.pages.count_alloc(list);
+                    Answer::Frame(frame)
+                }
+                None => {
+                    lists.sizing.observe(at.pages.traffic());
+                    let held = at.pages.held();
+                    let mut blocks = lists.sizing.on_refill(list.order(), held, at.zone_is_low());
+                    if emptying_waits {
+                        // A small refill, so that the rest of these blocks returns soon, too.
+                        blocks = blocks.min(SMALL_REFILL);
+                    }
+                    at.pages.publish(&lists.sizing);
+                    Answer::Refill(blocks, lists.refill_demand(at.context(), list, blocks))
+                }
             }
         });
+        if emptying_waits {
+            self.return_emptying();
+        }
         let frame = match answer {
             Some(Answer::Frame(frame)) => frame,
             Some(Answer::Refill(blocks, demand)) => self.refill(list, blocks, demand, access)?,
@@ -116,10 +130,7 @@ impl<P: Platform> ZoneOnCpu<'_, '_, P> {
 
     /// One block, with the settings and the access of a request.
     fn want_one(&self, order: Order, migratetype: MigrateType, access: ZoneAccess) -> Want {
-        // With a huge-page reserve the number of pageblocks to visit is not limited: the limit
-        // would make refills break huge pages.
-        let has_reserve = self.zone.huge_reserve() > 0;
-        let visits = if has_reserve { u32::MAX } else { self.tuning.zone.refill_pageblocks };
+        let visits = self.tuning.zone.refill_pageblocks;
         let reserve = access.reserve();
         let how = self.tuning.zone.bulk_take;
         let unmixed = access.flags.has(AllocFlags::NO_FRAGMENT);

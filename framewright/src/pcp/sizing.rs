@@ -33,6 +33,16 @@ pub(crate) struct Sizing {
     burst: u32,
     /// Whether lists of less than a batch are not drained by high-order frees.
     keep_batch: bool,
+    /// Bundles that one hold of the zone lock frees when the lists are too long.
+    hold: u32,
+}
+
+/// A zone that at most this many CPUs share is rarely contended, so short holds of its lock cost little.
+const FEW_CPUS: u64 = 8;
+
+/// The number of bundles that one hold of the zone lock frees for one of `cpus` CPUs.
+fn hold_bundles(tuning: &PcpTuning, cpus: u64) -> u32 {
+    tuning.hold_bundles.or(|| if cpus <= FEW_CPUS { 16 } else { 64 }).clamp(1, 64)
 }
 
 /// The batch of a zone of `managed` frames: a quarter of 1/1024 of the zone, at most a quarter of 1
@@ -61,7 +71,7 @@ fn long_burst(batch: u32, high_min: u32, scale_max: u32) -> u32 {
 
 /// Slots in the store of one of `cpus` CPUs.
 pub(crate) fn bundle_slots(tuning: &PcpTuning, managed: u64, cpus: u64) -> usize {
-    let share = (managed / 64 / cpus.max(1)).clamp(64, 32_768) as u32;
+    let share = (managed / 64 / cpus.max(1)).clamp(64, 2048) as u32;
     tuning.bundle_slots.or(|| share).next_power_of_two() as usize
 }
 
@@ -96,6 +106,7 @@ impl Sizing {
                 HighOrderDrain::SecondConsecutive => long_burst(batch, high_min, tuning.scale_max),
             }),
             keep_batch: tuning.cache_frames > 3 * batch,
+            hold: hold_bundles(tuning, cpus),
         }
     }
 
@@ -113,6 +124,7 @@ impl Sizing {
             scale_max: 0,
             burst: u32::MAX,
             keep_batch: false,
+            hold: 64,
         }
     }
 
@@ -122,6 +134,11 @@ impl Sizing {
         let (seen, freed) = (self.seen, self.freed_after_high_order);
         *self = Sizing { seen, freed_after_high_order: freed, ..to };
         self.high = high.min(to.high_max).max(to.high_min);
+    }
+
+    /// Bundles that one hold of the zone lock frees when the lists are too long.
+    pub(crate) fn hold_bundles(&self) -> u32 {
+        self.hold
     }
 
     /// Unit of refill and drain, in frames.
@@ -149,6 +166,9 @@ impl Sizing {
             return 0;
         }
         let order = list.order();
+        if list.is_emptying() {
+            return (self.hold as usize >> order.get()).max(1);
+        }
         // A batch is usually one less than a power of two. One frame more, so that whole words of
         // the map spill.
         let frames = 2 * (self.batch + 1);

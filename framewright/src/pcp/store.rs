@@ -42,7 +42,7 @@ impl Key {
 pub(super) enum Inserted {
     /// The bundle is in the store.
     Stored,
-    /// The bundle is in the store, and has displaced this one.
+    /// The bundle is in the store and has displaced this one, or it is this one itself.
     Displaced(Bundle),
     /// These blocks of the bundle were in the store already: they were freed twice. The others are
     /// in the store.
@@ -61,16 +61,28 @@ pub(crate) struct BundleStore<'m> {
     /// The slots; their number is a power of two.
     slots: &'m mut [Slot],
     /// For each list, the slots it occupies.
-    occupied: [NumberSet<'m>; ListIndex::COUNT],
+    occupied: [NumberSet<'m>; ListIndex::STORED],
     /// The position at which the last drain stopped. The next one continues there, so that every
     /// bundle has the same time to grow.
     hand: u32,
+    /// Slots of the lists of emptying pageblocks.
+    emptying: u32,
+    /// Bundles that needed an occupied slot, counted modulo [`DISPLACE_ONE_IN`].
+    conflicts: u32,
 }
+
+/// Of this many small bundles that need an occupied slot, one displaces the bundle in it; the others go to the zone
+/// themselves. Where frees are scattered, hardly any word gets a second block, and moving old bundles out to make
+/// place for new ones would be work without use. One in a few must displace, because the words in use change.
+const DISPLACE_ONE_IN: u32 = 4;
+
+/// Bundles of up to this many blocks are small.
+const SMALL: u32 = 2;
 
 impl<'m> BundleStore<'m> {
     /// Words of sets that a store of `slots` slots needs.
     pub(crate) const fn set_words(slots: usize) -> usize {
-        ListIndex::COUNT * NumberSet::words(slots)
+        ListIndex::STORED * NumberSet::words(slots)
     }
 
     /// The number of slots.
@@ -86,7 +98,7 @@ impl<'m> BundleStore<'m> {
         let mut words = sets.chunks_exact_mut(NumberSet::words(bound));
         let occupied =
             core::array::from_fn(|_| NumberSet::new(words.next().unwrap_or_default(), bound));
-        Self { slots, occupied, hand: 0 }
+        Self { slots, occupied, hand: 0, emptying: 0, conflicts: 0 }
     }
 
     /// The cache line of the slot of a word of a list.
@@ -148,6 +160,10 @@ impl<'m> BundleStore<'m> {
 
     #[inline(never)]
     fn displace(&mut self, i: usize, list: ListIndex, bundle: Bundle) -> Inserted {
+        self.conflicts = (self.conflicts + 1) % DISPLACE_ONE_IN;
+        if self.conflicts != 0 && bundle.blocks() <= SMALL {
+            return Inserted::Displaced(bundle);
+        }
         let old = self.slots[i];
         self.slots[i] = Slot { heads: bundle.heads, key: Key::new(bundle.word, list) };
         let Some(old_list) = old.key.list() else { return Inserted::Stored };
@@ -157,9 +173,32 @@ impl<'m> BundleStore<'m> {
         Inserted::Displaced(Bundle { word: old.key.word(), heads: old.heads, order })
     }
 
+    /// Adds blocks to a bundle of a list of emptying pageblocks, or starts one if there are fewer than `most` and the slot
+    /// is free. Returns whether they are in the store.
+    pub(super) fn add_emptying(&mut self, list: ListIndex, bundle: Bundle, most: u32) -> bool {
+        let i = slot_of(bundle.word, list, self.slots.len() - 1);
+        let slot = &mut self.slots[i];
+        let key = Key::new(bundle.word, list);
+        if slot.heads == 0 && self.emptying < most {
+            *slot = Slot { heads: bundle.heads, key };
+            self.mark(list, i);
+            return true;
+        }
+        let joins = slot.heads != 0 && slot.key == key && slot.heads & bundle.heads == 0;
+        if joins {
+            slot.heads |= bundle.heads;
+        }
+        joins
+    }
+
+    /// Slots of the lists of emptying pageblocks.
+    pub(super) fn emptying(&self) -> u32 {
+        self.emptying
+    }
+
     /// Takes the bundle of a list in its lowest slot. Neighbours in memory have neighbouring slots.
     pub(super) fn pop(&mut self, list: ListIndex) -> Option<Bundle> {
-        let i = self.occupied[list.get()].first()?;
+        let i = self.occupied.get(list.get())?.first()?;
         let slot = core::mem::take(self.slots.get_mut(i as usize)?);
         self.unmark(list, i as usize);
         Some(Bundle { word: slot.key.word(), heads: slot.heads, order: list.order() })
@@ -174,9 +213,13 @@ impl<'m> BundleStore<'m> {
             // Takes only as many bundles as are needed if all of them are full, so that the excess
             // stays small.
             let full = ((frames - taken) / 64).min(u64::from(out.free_slots())).max(1) as u32;
-            let taken_word = self.occupied[list.get()].take_word_at(self.hand, full);
+            let occupied = self.occupied.get_mut(list.get());
+            let taken_word = occupied.and_then(|slots| slots.take_word_at(self.hand, full));
             let Some((leaf, mut mask)) = taken_word else { break };
             self.hand = leaf + 1;
+            if list.is_emptying() {
+                self.emptying -= mask.count_ones();
+            }
             while mask != 0 {
                 let i = leaf * 64 + mask.trailing_zeros();
                 mask &= mask - 1;
@@ -191,11 +234,13 @@ impl<'m> BundleStore<'m> {
 
     #[inline(always)]
     fn mark(&mut self, list: ListIndex, i: usize) {
+        self.emptying += u32::from(list.is_emptying());
         self.occupied[list.get()].insert(i as u32);
     }
 
     #[inline(always)]
     fn unmark(&mut self, list: ListIndex, i: usize) {
+        self.emptying -= u32::from(list.is_emptying());
         self.occupied[list.get()].remove(i as u32);
     }
 }
@@ -237,11 +282,51 @@ mod tests {
     fn a_displaced_bundle_is_handed_over_whole() {
         with_store(64, |store| {
             let old = single(3, 0b1011);
-            let new = single(3 + 64, 1);
+            let new = single(3 + 64, 0b111);
             store.insert(list(0), old);
             assert_eq!(store.insert(list(0), new), Inserted::Displaced(old));
             assert_eq!(store.pop(list(0)), Some(new));
             assert_eq!(store.pop(list(0)), None);
+        });
+    }
+
+    #[test]
+    fn one_in_four_small_bundles_displaces_and_the_others_leave() {
+        with_store(64, |store| {
+            let mut held = single(3, 0b11);
+            store.insert(list(0), held);
+            let mut displaced = 0;
+            for turn in 1..=8 {
+                let new = single(3 + 64 * turn, 1);
+                let left = store.insert(list(0), new);
+                if left == Inserted::Displaced(held) {
+                    displaced += 1;
+                    held = new;
+                } else {
+                    assert_eq!(left, Inserted::Displaced(new));
+                }
+            }
+            assert_eq!(displaced, 2);
+            assert_eq!(store.pop(list(0)), Some(held));
+        });
+    }
+
+    #[test]
+    fn blocks_of_emptying_pageblocks_join_but_displace_nothing() {
+        let emptying = ListIndex::EMPTYING;
+        with_store(64, |store| {
+            store.insert(list(0), single(3, 1));
+            assert!(!store.add_emptying(emptying, single(3, 0b10), 2), "the slot is in use");
+            assert!(store.add_emptying(emptying, single(4, 1), 2));
+            assert!(store.add_emptying(emptying, single(5, 1), 2));
+            assert!(!store.add_emptying(emptying, single(6, 1), 2), "no more than two");
+            assert!(store.add_emptying(emptying, single(5, 0b10), 2));
+            assert!(!store.add_emptying(emptying, single(5, 0b10), 2), "freed twice");
+            assert_eq!(store.emptying(), 2);
+            let mut out = Bundles::new();
+            assert_eq!(store.pop_many(emptying, u64::MAX, &mut out), 3);
+            assert_eq!(store.emptying(), 0);
+            assert_eq!(store.pop(list(0)), Some(single(3, 1)));
         });
     }
 

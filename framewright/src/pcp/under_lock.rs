@@ -17,8 +17,12 @@ impl<P: Platform> OwnedZoneOnCpu<'_, '_, P> {
             // costs as much as in the default method.
             self.set_depot_share(&mut DrainBatch::new(), due.reason);
             let mut refusals = Refusals::default();
-            let moved = self
-                .enter(|at, lists| at.select_and_give(lists, list, left, &mut gone, &mut refusals));
+            let moved = self.enter(|at, lists| {
+                if due.is_bounded() {
+                    gone.set_limit(lists.sizing.hold_bundles());
+                }
+                at.select_and_give(lists, list, left, &mut gone, &mut refusals)
+            });
             let moved = moved.unwrap_or(0);
             self.report(refusals);
             if moved == 0 {
@@ -27,6 +31,9 @@ impl<P: Platform> OwnedZoneOnCpu<'_, '_, P> {
             self.count_drain(due.reason, moved);
             self.trace_drained(self.blocks_of(gone.as_slice()));
             left = left.saturating_sub(moved);
+            if due.is_bounded() {
+                return;
+            }
         }
     }
 }

@@ -112,9 +112,18 @@ pub const KEYS: &[Key] = &[
         default: "auto",
         range: "auto, or 64 to 65536",
         meaning: "bundles of up to 64 neighbouring frames that one CPU can hold, rounded up to \
-                  a power of two; auto: one for every 64 frames of its share, at most 32768",
+                  a power of two; auto: one for every 64 frames of its share, at most 2048",
         source: "Framewright",
         field: |t| Field::auto(&mut t.pcp.bundle_slots, 64, 65536),
+    },
+    Key {
+        path: "pcp.hold_bundles",
+        default: "auto",
+        range: "auto, or 1 to 64",
+        meaning: "bundles, each of up to 64 neighbouring frames, that one free passes to the zone while it holds the \
+                  zone lock; auto: 16 if at most 8 CPUs share the zone, else 64",
+        source: "Framewright",
+        field: |t| Field::auto(&mut t.pcp.hold_bundles, 1, 64),
     },
     Key {
         path: "zone.min_free",
@@ -184,12 +193,20 @@ pub const KEYS: &[Key] = &[
     },
     Key {
         path: "zone.refill_pageblocks",
-        default: "4",
+        default: "16",
         range: "1 to 64",
-        meaning: "pageblocks that one refill takes frames from while the zone has emptier ones; a zone \
-                  with a huge-page reserve has no such bound",
+        meaning: "pageblocks that one refill takes frames from at most, the fullest first",
         source: "Framewright",
         field: |t| Field::number(&mut t.zone.refill_pageblocks, 1, 64),
+    },
+    Key {
+        path: "zone.emptying_above",
+        default: "32",
+        range: "0 to 512 frames",
+        meaning: "frames freed in a pageblock with more than N free frames return to the zone instead of a CPU's lists, \
+                  unless the zone allocates from that pageblock; 512: off",
+        source: "Framewright; run replace --vs zone.emptying_above=512 shows what it gains",
+        field: |t| Field::number_or_zero(&mut t.zone.emptying_above, 1, 512),
     },
     Key {
         path: "zone.bulk_take",

@@ -149,6 +149,8 @@ pub struct PcpTuning {
     pub high_order_burst: Auto,
     /// Slots for bundles of neighbouring frames per CPU; rounded up to a power of two.
     pub bundle_slots: Auto,
+    /// Bundles, each of up to 64 neighbouring frames, that one free passes to the zone when the lists are too long.
+    pub hold_bundles: Auto,
 }
 
 impl Default for PcpTuning {
@@ -164,6 +166,7 @@ impl Default for PcpTuning {
             high_order_drain: HighOrderDrain::default(),
             high_order_burst: Auto::Auto,
             bundle_slots: Auto::Auto,
+            hold_bundles: Auto::Auto,
         }
     }
 }
@@ -185,9 +188,11 @@ pub struct ZoneTuning {
     /// By kind of zone: one frame of the zone for every so many frames of the higher zones of its node
     /// is reserved against requests that could use those zones; 0: none.
     pub reserve_ratios: [u32; ZoneKind::COUNT],
-    /// The number of pageblocks that a refill should take frames from at most: after half of them
-    /// it prefers emptier pageblocks.
+    /// The number of pageblocks that a refill takes frames from at most.
     pub refill_pageblocks: u32,
+    /// A pageblock with more free frames than this is sparse: frames that are freed in it return to the zone, unless
+    /// the zone allocates from it; 512: no pageblock is.
+    pub emptying_above: u32,
     /// The method of taking a batch.
     pub bulk_take: BulkTake,
     /// The depot of a zone, through which frames pass from CPU to CPU, may hold one of this many
@@ -203,7 +208,8 @@ impl Default for ZoneTuning {
             watermark_boost: 15_000,
             huge_reserve: 1_000,
             reserve_ratios: [256, 256, 32, 0],
-            refill_pageblocks: 4,
+            refill_pageblocks: 16,
+            emptying_above: 32,
             bulk_take: BulkTake::default(),
             depot_divisor: Auto::Auto,
         }

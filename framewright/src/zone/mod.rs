@@ -25,7 +25,7 @@ use core::ops::Range;
 use crate::{
     buddy::{
         Buddy, Capture, Classes, Contents, Fallback, Heads, IsolationRefused, PARTIAL, Pageblock,
-        PresentFrames, Refusals, Want, Watch,
+        PresentFrames, Refusals, TYPE_FLAGS, Want, Watch,
     },
     hardening::States,
     platform::{self, Cost, Line, Miss, Platform, Section, SpinLock},
@@ -164,6 +164,11 @@ impl<'m, P: Platform> Zone<'m, P> {
 
     /// The number of the type of a frame's pageblock, with the precision of [`Zone::types`].
     pub(crate) fn type_number(&self, frame: u32) -> u8 {
+        self.types[(frame >> PAGEBLOCK_ORDER) as usize].load(Ordering::Relaxed) & !TYPE_FLAGS
+    }
+
+    /// As [`Zone::type_number`], with the flag [`EMPTYING`](crate::buddy::EMPTYING).
+    pub(crate) fn type_and_emptying(&self, frame: u32) -> u8 {
         self.types[(frame >> PAGEBLOCK_ORDER) as usize].load(Ordering::Relaxed) & !PARTIAL
     }
 

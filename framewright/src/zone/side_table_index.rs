@@ -1,7 +1,7 @@
 //! Lookup of a frame's entry in the per-frame side tables, without a search.
 
 use crate::{
-    buddy::ABSENT,
+    buddy::{ABSENT, EMPTYING},
     sync::{AtomicU8, Ordering},
     types::{PAGEBLOCK_ORDER, Pfn},
 };
@@ -25,6 +25,6 @@ impl SideTableIndex<'_> {
     pub(crate) fn of(&self, pfn: Pfn) -> Option<u32> {
         let frame = pfn.get().wrapping_sub(self.base.get());
         let of = self.types.get(usize::try_from(frame >> PAGEBLOCK_ORDER).ok()?)?;
-        (of.load(Ordering::Relaxed) < ABSENT).then(|| self.start + frame as u32)
+        (of.load(Ordering::Relaxed) & !EMPTYING < ABSENT).then(|| self.start + frame as u32)
     }
 }

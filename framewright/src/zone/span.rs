@@ -9,7 +9,7 @@ use core::ops::Range;
 
 use super::{SideTableIndex, Zone};
 use crate::{
-    buddy::{ABSENT, PARTIAL},
+    buddy::{ABSENT, EMPTYING, PARTIAL},
     platform::Platform,
     sync::Ordering,
     types::{FrameRange, Order, PAGEBLOCK_FRAMES, PAGEBLOCK_ORDER, Pfn},
@@ -65,7 +65,7 @@ impl<'m, P: Platform> Zone<'m, P> {
             .types
             .get(usize::try_from(frame >> PAGEBLOCK_ORDER).ok()?)?
             .load(Ordering::Relaxed);
-        if order == Order::ZERO && of < ABSENT {
+        if order == Order::ZERO && of & !EMPTYING < ABSENT {
             return Some(frame as u32);
         }
         self.locate_block(frame, order)

@@ -5,6 +5,7 @@ use crate::{tuning::BulkTake, types::Refusal};
 
 #[cfg(feature = "compare")]
 mod bulk;
+mod emptying;
 mod highatomic;
 mod large;
 mod model;
@@ -56,7 +57,7 @@ fn want(order: u8, migratetype: MigrateType, blocks: u32) -> Want {
     let reserve = Reserve::None;
     let how = BulkTake::default();
     let order = self::order(order);
-    Want { order, migratetype, blocks, at_most: blocks, visits: 4, reserve, how, unmixed: false }
+    Want { order, migratetype, blocks, at_most: blocks, visits: 64, reserve, how, unmixed: false }
 }
 
 /// Checks headers, lists and counters; not under Miri, where the check takes minutes and finds

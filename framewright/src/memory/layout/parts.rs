@@ -174,7 +174,8 @@ impl<'m> ZoneArrays<'m> {
         let maps = if spec.in_pieces { count } else { 0 };
         let maps = self.present.split_off(..maps).unwrap_or_default();
         let present = PresentFrames::new(ranges, maps);
-        let buddy = Buddy::new(spec.base, pageblocks, gigablocks, types, present, sets, heads);
+        let mut buddy = Buddy::new(spec.base, pageblocks, gigablocks, types, present, sets, heads);
+        buddy.set_emptying_above(config.tuning.zone.emptying_above);
         let limit = depot_of(config, spec);
         let chunks = self.chunks.split_off_mut(..Depot::chunks(limit)).unwrap_or_default();
         let depot = Depot::new(chunks, limit);

@@ -1,0 +1,65 @@
+//! The flag of pageblocks that are emptying.
+//!
+//! **The problem.** The lists of a CPU are last in, first out: an allocation returns the frame that was freed
+//! last. So a program that replaces one page at a time gets each frame back in the pageblock from which it came,
+//! and no pageblock ever becomes free, however much memory is free in total.
+//!
+//! **The rule.** The zone fills one pageblock at a time: refills take from the fullest pageblocks first. A
+//! pageblock from which the zone does not allocate can only become emptier, if the lists of CPUs do not reuse its
+//! frames either. So a free that leaves a pageblock sparse sets the flag *emptying*. Frames that are freed in such
+//! a pageblock bypass the rings and return to the zone. A refill that takes from the pageblock clears the flag:
+//! now the pageblock is being filled, and its frames may be reused while they are in the cache.
+//!
+//! **Why it converges.** Let a share f of all frames be free, spread evenly. Each replaced page leaves an emptying
+//! pageblock with probability near 1 and enters the one that is being filled. After every page was replaced once,
+//! the pages lie in full pageblocks, and all others are free. A full pageblock is not flagged, so from then on
+//! allocations and frees use the rings again. Log-structured stores clean segments by the same rule (Rosenblum and
+//! Ousterhout, 1992); the trees of LLFree (Wrenger et al., 2023) fill one part of memory per CPU with the same
+//! effect.
+//!
+//! **The cost of the flag.** The flag is a bit of the byte that the hot path compares with the type *movable*, so
+//! frees need no additional test. All CPUs read that byte. So the flag is set only when a free passes a quarter of
+//! the pageblock, not at each free, and cleared only by refills.
+
+use super::{Buddy, EMPTYING, FRAMES, MigrateType, TYPE_FLAGS};
+use crate::{sync::Ordering, types::PAGEBLOCK_ORDER};
+
+/// Frees that pass a multiple of this number of free frames set the flag.
+const STEP_SHIFT: u8 = PAGEBLOCK_ORDER - 2;
+
+impl Buddy<'_> {
+    /// Sets the limit of free frames above which a pageblock is sparse; [`FRAMES`] switches the rule off.
+    pub(crate) fn set_emptying_above(&mut self, free: u32) {
+        self.emptying_above = free.min(FRAMES) as u16;
+    }
+
+    /// Flags pageblock `index` if a free has made it sparse. It had `before` free frames before the free.
+    #[inline(always)]
+    pub(super) fn flag_if_sparse(&mut self, index: u32, before: u16) {
+        let free = self.blocks[index as usize].free;
+        let passed_limit = before <= self.emptying_above && free > self.emptying_above;
+        let passed_step = before >> STEP_SHIFT != free >> STEP_SHIFT;
+        if free > self.emptying_above && (passed_limit || passed_step) && u32::from(free) < FRAMES {
+            self.flag_emptying(index);
+        }
+    }
+
+    #[inline(never)]
+    fn flag_emptying(&mut self, index: u32) {
+        let number = &self.types[index as usize];
+        let of = number.load(Ordering::Relaxed);
+        if usize::from(of) < MigrateType::LISTED {
+            number.store(of | EMPTYING, Ordering::Relaxed);
+        }
+    }
+
+    /// Clears the flag of pageblock `index`: the zone allocates from it, or it is wholly free.
+    #[inline(always)]
+    pub(super) fn clear_emptying(&mut self, index: u32) {
+        let number = &self.types[index as usize];
+        let of = number.load(Ordering::Relaxed);
+        if of & TYPE_FLAGS == EMPTYING {
+            number.store(of & !EMPTYING, Ordering::Relaxed);
+        }
+    }
+}

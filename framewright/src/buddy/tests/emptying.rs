@@ -1,0 +1,93 @@
+use super::*;
+use crate::buddy::EMPTYING;
+
+/// Whether a pageblock has the flag.
+fn is_emptying(buddy: &Buddy<'_>, index: usize) -> bool {
+    let number = buddy.types[index].load(Ordering::Relaxed);
+    assert_eq!(number & !EMPTYING, MOVABLE as u8);
+    number & EMPTYING != 0
+}
+
+/// A buddy with all frames of its pageblocks allocated as single frames.
+fn full(pageblocks: usize) -> Buddy<'static> {
+    let mut buddy = buddy(pageblocks);
+    buddy.set_emptying_above(128);
+    for frame in 0..pageblocks as u32 * FRAMES {
+        assert!(buddy.take_specific(frame, order(0), MOVABLE));
+    }
+    buddy
+}
+
+fn free(buddy: &mut Buddy<'_>, frames: impl Iterator<Item = u32>) {
+    frames.for_each(|frame| assert_eq!(give(buddy, frame, 0).count, 0));
+}
+
+#[test]
+fn frees_beyond_the_limit_flag_a_pageblock_until_it_is_wholly_free() {
+    let mut buddy = full(2);
+    free(&mut buddy, 0..128);
+    assert!(!is_emptying(&buddy, 0));
+    free(&mut buddy, 128..129);
+    assert!(is_emptying(&buddy, 0));
+    assert!(!is_emptying(&buddy, 1));
+    free(&mut buddy, 129..511);
+    assert!(is_emptying(&buddy, 0));
+    free(&mut buddy, 511..512);
+    assert!(!is_emptying(&buddy, 0), "a free pageblock has nothing to wait for");
+    check(&buddy);
+}
+
+#[test]
+fn a_refill_clears_the_flag_and_only_many_frees_set_it_again() {
+    let mut buddy = full(1);
+    free(&mut buddy, 0..200);
+    assert!(is_emptying(&buddy, 0));
+    let (taken, _) = take(&mut buddy, want(0, MOVABLE, 10));
+    assert!(!is_emptying(&buddy, 0));
+    // All CPUs read the flag, so it must not change with every batch.
+    free(&mut buddy, taken.into_iter());
+    assert!(!is_emptying(&buddy, 0));
+    free(&mut buddy, 200..256);
+    assert!(is_emptying(&buddy, 0), "256 free frames are another quarter");
+}
+
+#[test]
+fn the_pageblock_that_refills_use_is_the_fullest() {
+    let mut buddy = full(3);
+    free(&mut buddy, (0..300).chain(512..712).chain(1024..1200));
+    let (taken, _) = take(&mut buddy, want(0, MOVABLE, 40));
+    assert!(taken.iter().all(|frame| frame / FRAMES == 2), "{taken:?}");
+    let flags = [0, 1, 2].map(|index| is_emptying(&buddy, index));
+    assert_eq!(flags, [true, true, false]);
+}
+
+#[test]
+fn isolation_and_a_change_of_type_clear_the_flag() {
+    let mut buddy = full(2);
+    free(&mut buddy, (0..200).chain(512..712));
+    buddy.isolate(0).unwrap();
+    buddy.undo_isolate(0);
+    assert!(!is_emptying(&buddy, 0));
+    assert!(buddy.set_requestable_type(1, MigrateType::Unmovable));
+    assert_eq!(buddy.types[1].load(Ordering::Relaxed), MigrateType::Unmovable as u8);
+    check(&buddy);
+}
+
+#[test]
+fn without_a_limit_no_pageblock_is_flagged() {
+    let mut buddy = full(1);
+    buddy.set_emptying_above(512);
+    free(&mut buddy, 0..511);
+    assert!(!is_emptying(&buddy, 0));
+}
+
+/// A refill ends after its number of pageblocks, instead of taking from emptier ones.
+#[test]
+fn a_refill_is_incomplete_rather_than_taken_from_many_pageblocks() {
+    let mut buddy = full(20);
+    free(&mut buddy, (0..19).map(|index| index * FRAMES));
+    free(&mut buddy, 19 * FRAMES..20 * FRAMES);
+    let (frames, _) = take(&mut buddy, Want { visits: 16, ..want(0, MOVABLE, 63) });
+    assert_eq!(frames.len(), 16);
+    assert!(frames.iter().all(|frame| frame % FRAMES == 0), "{frames:?}");
+}

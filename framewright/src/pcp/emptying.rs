@@ -1,0 +1,148 @@
+//! Frees in pageblocks that are emptying ([`EMPTYING`](crate::buddy::EMPTYING)): their blocks return to the zone.
+//!
+//! The blocks wait on a short ring, so that the zone lock is taken once for several of them. While a CPU frees without
+//! allocating, as at the end of a process, more blocks of the same words will come. Then the blocks also wait in the
+//! store, where neighbours meet, and the CPU's next allocations that need more than a ring return them.
+
+use super::{
+    ListIndex, Lists, OwnedZoneOnCpu,
+    lists::leave,
+    packing::pack,
+    pages::{ListsContext, RING},
+    probes::{probe_joined, probe_packed, probe_selected, probe_stored},
+};
+use crate::{
+    buddy::Bundles,
+    observe::DrainReason,
+    platform::{Cost, Platform},
+};
+
+/// A CPU that has freed this many frames in a row is in a burst of frees.
+const BURST: u64 = 256;
+
+/// The traffic of a CPU, for detecting bursts of frees.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Burst {
+    /// Frames allocated and freed at the last spill.
+    seen: (u64, u64),
+    /// Frames freed when the CPU last allocated.
+    start: u64,
+}
+
+impl Burst {
+    /// Whether the CPU is in a burst of frees, after it has allocated and freed `traffic` frames. A few allocations do
+    /// not end a burst.
+    fn is_on(&mut self, traffic: (u64, u64)) -> bool {
+        let (allocated, freed) = (traffic.0 - self.seen.0, traffic.1 - self.seen.1);
+        if allocated > freed / 2 {
+            self.start = traffic.1;
+        }
+        self.seen = traffic;
+        traffic.1 - self.start >= BURST
+    }
+}
+
+impl<'m> Lists<'m> {
+    /// Makes space on the full ring of a list of emptying pageblocks. During a burst of frees all blocks go to the
+    /// store, and as many frames leave it as come if the CPU has as many as it may hold. Otherwise the oldest blocks go
+    /// to `leaving`.
+    pub(super) fn spill_emptying(
+        &mut self,
+        context: ListsContext<'_, 'm, impl Platform>,
+        list: ListIndex,
+        leaving: &mut Bundles,
+    ) {
+        if !self.burst.is_on(context.pages.traffic()) {
+            self.leave_ring(context, list, leaving);
+            context.pages.set_limit(list, self.sizing.ring_limit(list));
+            return;
+        }
+        // A longer ring, so that spills of the burst are as rare as those of other lists.
+        context.pages.set_limit(list, RING);
+        let len = context.pages.len(list);
+        let most = self.slots() as u32 / 2;
+        let (mut at, mut stored) = (0, self.stored());
+        while at < len && !leaving.is_full() {
+            let joined = self.store.join(list, &self.rings[list.get()][at..len]);
+            let frames = self.rings[list.get()].iter().skip(at).take(joined);
+            probe_joined(context, &self.store, list, frames);
+            stored += (joined as u64) << list.order().get();
+            at += joined;
+            let Some((bundle, used)) = pack(&self.ring(list)[at..len], list.order()) else { break };
+            probe_packed(context, self.ring(list).get(at..at + used));
+            at += used;
+            if self.store.add_emptying(list, bundle, most) {
+                probe_stored(context, &self.store, list, bundle);
+                stored += bundle.frame_count();
+            } else {
+                context.cost(Cost::SelectBundles, 1);
+                leave(leaving, bundle);
+            }
+        }
+        self.ring(list).copy_within(at..len, 0);
+        context.pages.set_len(list, len - at);
+        self.set_stored(context, stored);
+        if stored > u64::from(self.sizing.high()) {
+            self.select_bundles(context, list, (at as u64) << list.order().get(), leaving);
+        }
+    }
+
+    /// Moves the oldest blocks of a ring to `leaving`, until that is full.
+    fn leave_ring(
+        &mut self,
+        context: ListsContext<'_, 'm, impl Platform>,
+        list: ListIndex,
+        leaving: &mut Bundles,
+    ) {
+        let len = context.pages.len(list);
+        let mut at = 0;
+        while !leaving.is_full()
+            && let Some((bundle, used)) = pack(&self.ring(list)[at..len], list.order())
+        {
+            probe_packed(context, self.ring(list).get(at..at + used));
+            context.cost(Cost::SelectBundles, 1);
+            leave(leaving, bundle);
+            at += used;
+        }
+        self.ring(list).copy_within(at..len, 0);
+        context.pages.set_len(list, len - at);
+    }
+
+    /// Whether more blocks of emptying pageblocks wait than after a burst has ended.
+    pub(super) fn has_emptying(&self, context: ListsContext<'_, 'm, impl Platform>) -> bool {
+        let is_long = |list| context.pages.len(list) > self.sizing.ring_limit(list);
+        self.store.emptying() > 0 || is_long(ListIndex::EMPTYING)
+    }
+
+    /// Moves blocks of emptying pageblocks to `leaving`, until that is full.
+    fn select_emptying(
+        &mut self,
+        context: ListsContext<'_, 'm, impl Platform>,
+        leaving: &mut Bundles,
+    ) {
+        let mut moved = 0;
+        for list in ListIndex::emptying() {
+            let before = leaving.as_slice().len();
+            moved += self.store.pop_many(list, u64::MAX, leaving);
+            probe_selected(context, &self.store, list, leaving.as_slice().iter().skip(before));
+        }
+        self.set_stored(context, self.stored() - moved);
+        self.leave_ring(context, ListIndex::EMPTYING, leaving);
+    }
+}
+
+impl<P: Platform> OwnedZoneOnCpu<'_, '_, P> {
+    /// Returns a batch of the blocks of emptying pageblocks in the store to the zone.
+    pub(super) fn return_emptying(&mut self) {
+        let mut leaving = Bundles::new();
+        self.enter(|at, lists| {
+            leaving.set_limit(lists.sizing.hold_bundles());
+            lists.select_emptying(at.context(), &mut leaving);
+        });
+        if !leaving.is_empty() {
+            self.count_drain(DrainReason::Emptying, leaving.frames());
+            self.trace_drained(self.blocks_of(leaving.as_slice()));
+            self.give(&leaving);
+        }
+    }
+}
