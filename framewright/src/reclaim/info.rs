@@ -74,8 +74,8 @@ impl<'m, P: Platform> Lru<'_, 'm, P> {
         (page.flags.place() == Place::Listed).then(|| page.flags.list())
     }
 
-    /// Checks the invariants that hold while no operation is in progress: no page is isolated (I7),
-    /// and lists, flags and counts agree. Walks every list.
+    /// Checks the invariants that hold while no operation is in progress: no page is isolated, and
+    /// lists, flags and counts agree. Walks every list.
     ///
     /// # Errors
     ///

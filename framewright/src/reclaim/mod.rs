@@ -17,12 +17,12 @@
 //! pages, and releases clean pages without references. After *one* flush the frames are free. A
 //! page that fails a phase is put back on a list. The phase determines the list.
 //!
-//! ***Reclaim is bounded.** A sweep scans at most the length of each list >> priority. It is
+//! **Reclaim is bounded.** A sweep scans at most the length of each list >> priority. It is
 //! repeated at the same priority only while it reaches its target. Priorities go from 12 (a 4096th
 //! of a list) down to 0 (the whole list). If even that frees nothing, reclaim has failed. A page
 //! that cannot be written becomes active, so that it is not scanned again at once.
 //!
-//! ***Lost races are cheap.** Isolating a page claims it (`flags`). Others do not touch a claimed
+//! **Lost races are cheap.** Isolating a page claims it (`flags`). Others do not touch a claimed
 //! page. An owner that frees a page while it is isolated does not wait ([`Lru::abandon`]).
 //!
 //! # Modules and locks

@@ -5,8 +5,7 @@
 //! its frame. All methods get slices of distinct frames, with an answer slot for each in the same
 //! order. The method must write every slot.
 //!
-//! The order of the calls is part of the contract. After a call, its answers can become stale in
-//! one direction only:
+//! The order of the calls is part of the contract, because each call relies on the answers to those before it:
 //!
 //! ```text
 //!  lock        a page that is locked already is left alone

@@ -30,7 +30,7 @@ fn a_block_from_any_call_can_be_freed_once() {
         assert_eq!(token.alloc_bulk(PAGE, &mut slots), 3);
         slots.into_iter().flatten().for_each(|block| free_twice(memory, token, block));
         let (pfn, size) = token.alloc(PAGE).unwrap().into_raw();
-        // SAFETY: it was a block until `into_raw`.
+        // SAFETY: the frames were a block until `into_raw`.
         let block = unsafe { token.adopt(pfn, size) }.unwrap();
         free_twice(memory, token, block);
     });

@@ -274,7 +274,7 @@ impl<'a, 'm> World<'a, 'm> {
     fn free_raw(&mut self, step: Step) {
         if let Some(block) = self.disown(step.pick) {
             let (pfn, order) = block.into_raw();
-            // SAFETY: it was a block just before.
+            // SAFETY: the frames were a block just before.
             let result = unsafe { self.token(step).free_raw(pfn, order) };
             assert_eq!(result, Ok(()));
         }
@@ -311,7 +311,7 @@ impl<'a, 'm> World<'a, 'm> {
         }
         let block = self.blocks.swap_remove(usize::from(step.pick) % self.blocks.len());
         let (pfn, order) = block.into_raw();
-        // SAFETY: it was a block just before.
+        // SAFETY: the frames were a block just before.
         let block = unsafe { self.token(step).adopt(pfn, order) };
         let block = block.expect("it was a block until just now");
         assert_eq!((block.pfn(), block.order()), (pfn, order));
