@@ -157,7 +157,7 @@ const ALL: &[(FwError, &CStr)] = &[
     (FwError::NoSuchCpu, c"the memory was made for fewer CPUs: pin returned a higher number"),
     (FwError::CpuInUse, c"the CPU is in use"),
     (FwError::CpuOffline, c"the CPU is offline"),
-    (FwError::BelowWatermark, c"out of memory: the request would dip below a watermark"),
+    (FwError::BelowWatermark, c"out of memory: the request would go below a watermark"),
     (FwError::NoBlockOfOrder, c"no free block of the order: free memory is too fragmented"),
     (FwError::NotRequestable, c"requests may not ask for this migratetype"),
     (FwError::NoZone, c"no zone has memory that the request could use"),

@@ -115,7 +115,7 @@ fn with_memory(
     let config = Config::new(&map, 2).with_tuning(tuning);
     let mut metadata = Metadata::new(Layout::new::<ProbedPlatform>(&config).unwrap().bytes());
     let (machine, platform) = (Arc::new(Listener::default()), FakePlatform::default().probed());
-    platform.on_wait(|why, _| panic!("nobody is waited for: {why:?}"));
+    platform.on_wait(|why, _| panic!("no CPU waits here: {why:?}"));
     platform.on_probe({
         let machine = Arc::clone(&machine);
         move |call| machine.heard.lock().unwrap().call(call)

@@ -100,7 +100,7 @@ impl<P: Platform> Reclaim<'_, '_, P> {
                 reserved.0 = retire.reserve_with_flush(count(mapped));
             }
             pass.left = match reserved {
-                // One page at least, which is flushed at once.
+                // At least one page, which is flushed on its own.
                 (0, 0) => part(chosen, 1),
                 (of_mapped, of_others) => part(mapped, of_mapped) | part(others, of_others),
             };
