@@ -89,7 +89,7 @@ fn a_block_that_was_freed_raw_is_refused_by_all_other_calls() {
         let block = token.alloc(Request::new(order(2), MigrateType::Movable)).unwrap();
         let (pfn, size) = raw(&block);
         free(token, pfn, size).unwrap();
-        let block = token.split(block).expect_err("it is no block any more");
+        let block = token.split(block).expect_err("it is not a block any more");
         let captured = token.free_capturing(block, PAGE);
         assert_eq!(captured, Ok(None));
         let reports = memory.platform().take_reports();

@@ -154,7 +154,7 @@ fn work(embedder: &'static FakeOwner) {
     let mut steps = 0;
     while kswapd.step_on(CPU) == NextStep::Now {
         steps += 1;
-        assert!(steps < 10_000, "works as_static");
+        assert!(steps < 10_000, "background reclaim does not stop");
     }
 }
 

@@ -187,12 +187,12 @@ impl<'a, 'm> World<'a, 'm> {
         let order = step.order();
         let pfn = self.oracle.some_frame(step.pick).align_down(order);
         let by = self.online_cpu(step);
-        let spare = self.oracle.can_be_had(pfn, order);
+        let spare = self.oracle.is_allocatable(pfn, order);
         let held = self.held();
         match self.token(step).alloc_at(pfn, order, step.migratetype()) {
             Ok(block) => {
                 assert_eq!((block.pfn(), block.order()), (pfn, order));
-                assert!(spare, "{order:?} at {pfn} was not to be had");
+                assert!(spare, "{order:?} at {pfn} was allocated although it was not free");
                 let zone = self.oracle.zone_of(pfn).expect("a zone of its own");
                 self.own_named(block, by, zone);
             }
