@@ -473,8 +473,8 @@ enum fw_error fw_memory_init(struct fw_memory **memory,
                              size_t buffer_bytes,
                              uint64_t *at);
 
-// Ends a memory: from now on every call fails with FW_ERROR_NOT_INITIALISED. The buffer may be used for something else
-// after the last such call has returned. Frames are not changed.
+// Ends a memory: from now on every call fails with FW_ERROR_NOT_INITIALISED. The buffer may be reused after the last
+// call for this memory has returned. Frames are not changed.
 //
 // # Safety
 //

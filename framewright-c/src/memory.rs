@@ -64,7 +64,7 @@ impl FwMemory {
     ///
     /// # Safety
     ///
-    /// The buffer has `bytes` bytes, which only the memory uses until the memory is no longer used.
+    /// The buffer has `bytes` bytes, and no other code uses them while the memory is in use.
     pub(crate) unsafe fn init(
         machine: Machine,
         config: &Config<'_>,
@@ -105,7 +105,7 @@ impl FwMemory {
     /// # Safety
     ///
     /// The pointer is NULL, or [`FwMemory::init`] has returned it and its buffer has not been changed since, or it
-    /// points to a buffer for a memory that is zero.
+    /// points to a zeroed buffer for a memory.
     #[inline(always)]
     pub(crate) unsafe fn of(this: *const Self) -> Result<&'static Self, FwError> {
         if this.is_null() {

@@ -44,8 +44,8 @@ struct Frame {
 
 struct Embedder {
     memory: &'static Mem,
-    /// The frame of each page. Lock order: these locks, then that of a frame. Code that needs the
-    /// other order only tries to lock.
+    /// The frame of each page. Lock order: the lock of a place, then the lock of its frame. Code
+    /// that needs the other order only tries to lock.
     places: Vec<Mutex<Option<Pfn>>>,
     frames: Vec<Mutex<Frame>>,
     store: Vec<AtomicU64>,
@@ -225,8 +225,8 @@ fn relief(embedder: &'static Embedder) -> FakeRelief {
             let _ = embedder.reclaim().wake(node, order, highest);
         })
         .on_reclaim(|need, frames| embedder.reclaim().direct(need, frames))
-        // If there must be a wake-up, the wait has no time limit, so that a lost wake-up hangs the
-        // test.
+        // A pause that needs a wake-up must not reach its time limit, so that a lost wake-up fails
+        // the test.
         .on_pause(|pause| {
             if !matches!(pause.why(), Throttle::Isolated | Throttle::Reserve) {
                 return;

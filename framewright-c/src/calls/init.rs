@@ -94,8 +94,8 @@ pub unsafe extern "C" fn fw_memory_init(
     unsafe { code_at(made.map(drop), at) }
 }
 
-/// Ends a memory: from now on every call fails with FW_ERROR_NOT_INITIALISED. The buffer may be used for something else
-/// after the last such call has returned. Frames are not changed.
+/// Ends a memory: from now on every call fails with FW_ERROR_NOT_INITIALISED. The buffer may be reused after the last
+/// call for this memory has returned. Frames are not changed.
 ///
 /// # Safety
 ///

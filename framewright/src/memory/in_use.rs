@@ -85,7 +85,7 @@ impl<'m, P: Platform> Memory<'m, P> {
         };
         match self.in_use.iter().find(is_freed) {
             Some(named) => Err(Violation {
-                what: "memory in use from the start is free, and nobody has taken it",
+                what: "memory in use from the start is free although it was not taken",
                 at: named.frames.start().get(),
             }),
             None => Ok(()),

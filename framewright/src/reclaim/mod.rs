@@ -147,11 +147,11 @@ impl<'a, 'm, P: Platform> Reclaim<'a, 'm, P> {
         self.lru().reclaimable(zone).saturating_add(self.tlb.deferred())
     }
 
-    /// Reports that the write-back of a page has ended, whether [`PageOwner::write_out`] or the
+    /// Reports that the writeback of a page has ended, whether [`PageOwner::write_out`] or the
     /// embedder started it. If the write failed, the owner has marked the page dirty again before
     /// this call. In this case the page becomes active, so that other pages are tried first.
     ///
-    /// To be called for every page that was under write-back, even if the page was abandoned or
+    /// To be called for every page that was under writeback, even if the page was abandoned or
     /// removed from the lists meanwhile, because reclaim may pause until the call.
     pub fn written(&self, cpu: CpuId, pfn: Pfn, result: Result<(), WriteError>) {
         let Some(page) = self.state.page(self.memory, pfn) else { return };

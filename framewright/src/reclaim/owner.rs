@@ -32,7 +32,7 @@ pub struct PageState {
     /// The page differs from its stored copy, or has none. Dirty bits in page tables count only
     /// when [`PageOwner::unmap`] reports them.
     pub dirty: bool,
-    /// The page is under write-back: a call of [`Reclaim::written`](super::Reclaim::written) will
+    /// The page is under writeback: a call of [`Reclaim::written`](super::Reclaim::written) will
     /// follow.
     pub writeback: bool,
     /// The page is locked into memory, and goes to the unevictable list.
@@ -76,7 +76,7 @@ pub enum WriteOut {
     /// dirty.
     #[default]
     Refused,
-    /// The write has started. The page is under write-back until the embedder calls
+    /// The write has started. The page is under writeback until the embedder calls
     /// [`Reclaim::written`](super::Reclaim::written).
     Started,
     /// The page is stored, and clean.
@@ -172,7 +172,7 @@ pub unsafe trait PageOwner<P: Platform>: Sync {
         false
     }
 
-    /// Called when all pages of a cluster were dirty and not under write-back: the background
+    /// Called when all pages of a cluster were dirty and not under writeback: the background
     /// writers should start.
     fn wake_writers(&self) {}
 }

@@ -7,7 +7,7 @@
 //! | phase | operation | if a page fails |
 //! |---|---|---|
 //! | 1 | lock | locked by others: keep; locked into memory: to the unevictable list |
-//! | 2, 3 | check write-back | under write-back: activate, and reclaim when it is written |
+//! | 2, 3 | check writeback | under writeback: activate, and reclaim when it is written |
 //! | 4 | check references | used since the last scan: keep once, then activate |
 //! | 7 | unmap, into the flush batch | still mapped: activate |
 //! | 8 | check pins | pinned by a device: activate |
@@ -122,7 +122,7 @@ impl<P: Platform> Reclaim<'_, '_, P> {
         self.state.flags_at(pass.cluster.slot(at))
     }
 
-    /// Phases 1 to 3: lock, check write-back.
+    /// Phases 1 to 3: lock, check writeback.
     fn lock(&self, pass: &mut Pass<'_>) {
         self.step();
         let group = pass.cluster.gather(pass.cluster.all());

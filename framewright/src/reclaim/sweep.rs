@@ -79,7 +79,7 @@ impl<P: Platform> Reclaim<'_, '_, P> {
             self.end_sweep(scan, sweep, progress, retire);
             return true;
         }
-        // So that no other CPU has to interrupt this one for deferred frames, even if the sweep
+        // Prevents that another CPU must interrupt this CPU for deferred frames, even if the sweep
         // takes long.
         self.tick(scan.cpu);
         let before = *progress;

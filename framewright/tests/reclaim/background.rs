@@ -50,7 +50,7 @@ fn background_reclaim_works_from_low_to_high() {
 /// The zone below 16 MiB is hardly used, as on many machines. Its lowmem reserve does not count as
 /// free for requests for higher zones.
 #[test]
-fn pages_that_a_low_zone_keeps_back_do_not_put_background_reclaim_to_sleep() {
+fn the_lowmem_reserve_of_a_low_zone_does_not_stop_background_reclaim() {
     let map = [range(0, 1024, ZoneKind::Dma), range(1024, 8192, ZoneKind::Normal)];
     let embedder = embedder_of(&map, true, |tuning| {
         tuning.zone.watermark_scale = 1000;
