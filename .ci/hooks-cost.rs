@@ -56,7 +56,7 @@ fn counted_alloc<'m>(cpu: &mut Token<'_, 'm>, order: Order) -> Block<'m> {
 
 #[inline(never)]
 fn counted_free<'m>(cpu: &mut Token<'_, 'm>, block: Block<'m>) {
-    cpu.free(block).expect("it is ours");
+    cpu.free(block).expect("the block is of this memory");
 }
 
 /// Allocates and frees one frame again and again. The frame does not leave its ring.
@@ -106,7 +106,7 @@ fn main() {
     let mut buffer = vec![MaybeUninit::uninit(); layout.bytes() + layout.align()];
     let start = buffer.as_ptr().align_offset(layout.align());
     let memory = Memory::new(Machine, &config, &mut buffer[start..]).expect("a valid buffer");
-    let mut cpu = memory.cpu(CpuId::new(0)).expect("nobody else is here");
+    let mut cpu = memory.cpu(CpuId::new(0)).expect("the CPU is not claimed");
 
     let small = |i: usize| Order::new([0, 1, 2, 3][i % 4]).expect("orders that exist");
     for _ in 0..rounds {

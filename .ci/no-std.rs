@@ -95,7 +95,7 @@ fn run() -> Result<(), u8> {
     let config = Config::new(&map, 1);
     let layout = Layout::new::<Machine>(&config).map_err(|_| 2)?;
     check(3, layout.bytes() <= METADATA_BYTES)?;
-    // SAFETY: this is the only reference to it, ever.
+    // SAFETY: there is no other reference to the static.
     let metadata = unsafe { &mut *METADATA.0.get() };
     let memory = Memory::new(Machine, &config, metadata).map_err(|_| 4)?;
 

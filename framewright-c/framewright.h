@@ -1,17 +1,17 @@
 // Framewright: a physical-memory manager. This file is made from the source by cbindgen.
 //
-// A memory is made by fw_memory_init in a buffer of the caller, whose size fw_memory_size tells. All calls take the
-// pointer that it stores. Frames are numbers: a physical address divided by FW_FRAME_SIZE. The machine is a struct of
-// functions, struct fw_platform. Calls return an enum fw_error, which is 0 if all went well; fw_error_text has the text
-// of each. A refused call has changed nothing.
+// fw_memory_init creates a memory in a buffer of the caller; fw_memory_size computes the size of the buffer. All other
+// calls take the pointer that fw_memory_init stores. Frames are numbers: a physical address divided by FW_FRAME_SIZE.
+// The machine is a struct of functions, struct fw_platform. Calls return an enum fw_error, which is 0 on success;
+// fw_error_text returns the text of an error. A refused call changes nothing.
 //
 // Threads: all calls may be made on all CPUs at once, on one memory or several, except that
 //   - fw_memory_init returns before another CPU uses the memory (publish the pointer with release ordering),
 //   - no call is running when fw_memory_end is called, or begins afterwards,
 //   - fw_check and exact counts need a moment at which no other CPU uses the memory.
-// A CPU is a number that pin of struct fw_platform returns: of a CPU in a kernel, of a thread in a program. Interrupt
-// handlers may call fw_alloc (with FW_FLAG_NO_WAIT or FW_FLAG_ATOMIC), fw_free, fw_counts and fw_error_text, if
-// irq_save and irq_restore are there. Handlers of NMIs and of signals may call fw_error_text only.
+// A CPU is the number that pin of struct fw_platform returns: the number of a CPU in a kernel, or of a thread in a
+// program. Interrupt handlers may call fw_alloc (with FW_FLAG_NO_WAIT or FW_FLAG_ATOMIC), fw_free, fw_counts and
+// fw_error_text, if irq_save and irq_restore are defined. Handlers of NMIs and of signals may call fw_error_text only.
 
 
 #ifndef FRAMEWRIGHT_H
@@ -65,18 +65,18 @@
 // Every CPU: see `remote_barrier`.
 #define FW_ALL_CPUS 4294967295
 
-// The result of a call. A refused call has changed nothing.
+// The result of a call. A refused call changes nothing.
 enum fw_error {
     // No error.
     FW_ERROR_NONE = 0,
-    // The memory is not initialised: the pointer is NULL, or that of a buffer which is still zero, or `fw_memory_end` was
-    // called.
+    // The memory is not initialised: the pointer is NULL, or points to a buffer that is still zero, or `fw_memory_end`
+    // was called.
     FW_ERROR_NOT_INITIALISED = 1,
     // A pointer that must not be NULL is NULL.
     FW_ERROR_NULL_ARGUMENT = 2,
-    // `struct fw_platform` lacks `pin` or `corruption`, or one of `irq_save` and `irq_restore`.
+    // `struct fw_platform` lacks `pin` or `corruption`, or has only one of `irq_save` and `irq_restore`.
     FW_ERROR_NO_FUNCTION = 3,
-    // Zeroed frames were asked for, and `struct fw_platform` has no `address`.
+    // Zeroed frames were requested, but `struct fw_platform` has no `address`.
     FW_ERROR_NOT_MAPPED = 4,
     // The order is too high.
     FW_ERROR_BAD_ORDER = 5,
@@ -100,11 +100,11 @@ enum fw_error {
     FW_ERROR_NO_CPUS = 20,
     // The number of CPUs is too high.
     FW_ERROR_TOO_MANY_CPUS = 21,
-    // The memory map has no memory that is present or comes in pieces.
+    // The memory map has no memory that is present or added in pieces.
     FW_ERROR_NO_MEMORY = 22,
     // The number of distances is not the square of the number of nodes.
     FW_ERROR_BAD_DISTANCES = 23,
-    // An absent range is not made of whole pageblocks.
+    // An absent range does not consist of whole pageblocks.
     FW_ERROR_ABSENT_NOT_WHOLE = 24,
     // A range is empty.
     FW_ERROR_EMPTY_RANGE = 25,
@@ -150,7 +150,7 @@ enum fw_error {
     FW_ERROR_NOT_ALLOCATED = 63,
     // The block at this frame has another order.
     FW_ERROR_WRONG_ORDER = 64,
-    // The range is not made of whole pageblocks, nor within a range of the map that comes in pieces.
+    // The range neither consists of whole pageblocks nor lies within a range that is added in pieces.
     FW_ERROR_NOT_WHOLE = 70,
     // The memory map has no such memory in one zone.
     FW_ERROR_NOT_IN_MAP = 71,
@@ -198,7 +198,7 @@ enum fw_presence {
     FW_PRESENCE_ABSENT = 1,
     // The range is added later in pieces of any length. It names the maximum.
     FW_PRESENCE_IN_PIECES = 2,
-    // The range is present, and somebody uses it already: its frames count as allocated, and are freed by
+    // The range is present, and in use from the start: its frames count as allocated, and are freed by
     // `fw_free_frames`.
     FW_PRESENCE_IN_USE = 3,
 };
@@ -213,7 +213,7 @@ enum fw_wait {
     FW_WAIT_MEMORY = 2,
 };
 
-// A memory. `fw_memory_init` makes it in a buffer.
+// A memory. `fw_memory_init` creates it in a buffer.
 struct fw_memory;
 
 // A range of the memory map.
@@ -267,16 +267,15 @@ struct fw_corruption {
     uint64_t pfn;
     // The order of the block.
     uint32_t order;
-    // The reason of a refused free; FW_ERROR_NONE for a stray write.
+    // The reason for a refused free; FW_ERROR_NONE for a stray write.
     enum fw_error error;
-    // Blocks refused, or frames damaged, this one included.
+    // Blocks refused, or frames damaged, including this one.
     uint32_t count;
     // The report as a sentence. Valid during the call.
     const char *text;
 };
 
-// The machine. `fw_memory_init` copies the struct. Members without which a memory works are named optional: they may
-// be NULL. Every function gets `context`.
+// The machine. `fw_memory_init` copies the struct. Members marked optional may be NULL. Every function gets `context`.
 //
 // The functions are called on all CPUs at once, and must not call the memory that calls them. They must return
 // normally: no longjmp, no C++ exception.
@@ -285,16 +284,16 @@ struct fw_platform {
     void *context;
     // Keeps the caller on its CPU, and returns the number of that CPU, below `cpus` of `struct fw_config`. Until
     // `unpin` is called, no other thread that uses the memory runs on that CPU, except while the caller is in `wait`.
-    // Interrupt handlers may run; each ends before the caller continues. What a thread has written before `unpin` is
-    // visible to the next one that gets the same number. Calls nest. A kernel disables preemption. A program in which
-    // each thread has a number of its own returns that number.
+    // Interrupt handlers may run; each ends before the caller continues. The writes of a thread before `unpin` are
+    // visible to the next thread that gets the same number. Calls nest. A kernel disables preemption. A program in
+    // which each thread has a number of its own returns that number.
     uint32_t (*pin)(void *context);
     // Undoes one call of `pin`. Optional.
     void (*unpin)(void *context, uint32_t cpu);
     // Masks interrupts on this CPU, and returns the state before. Optional: without it, interrupt handlers must not
     // use the memory.
     size_t (*irq_save)(void *context);
-    // Restores the state that `irq_save` returned. There if `irq_save` is.
+    // Restores the state that `irq_save` returned. Required if `irq_save` is defined.
     void (*irq_restore)(void *context, size_t state);
     // The address at which a frame of the memory is mapped, readable and writable, while it is free or being allocated.
     // Optional: without it, FW_FLAG_ZEROED is refused, and hardening=paranoid does not detect stray writes.
@@ -305,9 +304,9 @@ struct fw_platform {
     void (*wait)(void *context, uint32_t why, uint32_t spins);
     // A monotonic clock, in nanoseconds. Optional.
     uint64_t (*now)(void *context);
-    // Returns after the given CPU, or every CPU for FW_ALL_CPUS, has executed a full memory barrier, and executes one
-    // itself. Called with interrupts enabled. Optional: without it, a CPU that drains the lists of another excludes it
-    // by an atomic instruction in each allocation and free, whose path is longer then.
+    // Executes a full memory barrier, and returns after the given CPU, or every CPU for FW_ALL_CPUS, has executed one,
+    // too. Called with interrupts enabled. Optional: without it, a CPU that drains the lists of another excludes it by
+    // an atomic instruction in each allocation and free, which makes these slower.
     void (*remote_barrier)(void *context, uint32_t cpu);
     // Receives reports of bad frees that were refused, and of stray writes. It logs the report, or stops the
     // machine.
@@ -323,9 +322,9 @@ struct fw_counts {
     uint64_t free;
     // Free frames on the lists of CPUs.
     uint64_t on_cpus;
-    // Free frames that pass from CPU to CPU.
+    // Free frames in the depots, through which CPUs exchange blocks.
     uint64_t in_depots;
-    // Allocated frames, those in use from the start included.
+    // Allocated frames, including those in use from the start.
     uint64_t in_use;
 };
 
@@ -365,9 +364,9 @@ enum fw_error fw_free(struct fw_memory *memory,
                       uint64_t pfn,
                       uint32_t order);
 
-// Allocates any number of frames side by side, and stores the number of the first one, a multiple of 2^align_order.
-// They are freed by `fw_free_frames`, in any parts. Costs a search of the zone: for single frames and powers of two
-// `fw_alloc` is faster. `flags` are FW_FLAG_THIS_NODE with a node, FW_FLAG_DMA and FW_FLAG_DMA32.
+// Allocates any number of contiguous frames, and stores the number of the first one, a multiple of 2^align_order. They
+// are freed by `fw_free_frames`, in any parts. May search the zone: for single frames and powers of two `fw_alloc` is
+// faster. `flags` are FW_FLAG_THIS_NODE with a node, FW_FLAG_DMA and FW_FLAG_DMA32.
 //
 // May be called on all CPUs at once, but not by interrupt handlers.
 //
@@ -386,7 +385,7 @@ enum fw_error fw_alloc_frames(struct fw_memory *memory,
 // any part of such a range.
 //
 // On an error nothing is freed. If `at` is not NULL, `*at` is the first frame that cannot be freed, or 0 if the error
-// concerns no single frame. What is refused depends on the setting `hardening`, as for `fw_free`.
+// does not concern a single frame. The setting `hardening` decides which frees are refused, as for `fw_free`.
 //
 // May be called on all CPUs at once, but not by interrupt handlers.
 //
@@ -423,7 +422,7 @@ enum fw_error fw_drain_cpu(struct fw_memory *memory, uint32_t cpu);
 // `memory` is NULL, or from `fw_memory_init` and not destroyed by `fw_memory_end`.
 enum fw_error fw_cpu_release(struct fw_memory *memory);
 
-// Takes a CPU offline that has called `fw_cpu_release`. Its lists stay empty, and those of the others may grow longer.
+// Takes offline a CPU that has called `fw_cpu_release`. Its lists stay empty, and those of other CPUs may grow longer.
 // Not for interrupt handlers.
 //
 // # Safety
@@ -439,8 +438,8 @@ enum fw_error fw_cpu_offline(struct fw_memory *memory,
 // `memory` is NULL, or from `fw_memory_init` and not destroyed by `fw_memory_end`.
 enum fw_error fw_cpu_online(struct fw_memory *memory, uint32_t cpu);
 
-// Stores the size and the alignment, in bytes, of the buffer that a memory of this configuration needs. By default
-// below one byte per frame, and about 10 KiB per CPU.
+// Stores the size and the alignment, in bytes, of the buffer that a memory of this configuration needs. By default the
+// size is less than one byte per frame plus about 10 KiB per CPU.
 //
 // On an error, `*at` is as for `fw_memory_init`, if `at` is not NULL.
 //
@@ -453,8 +452,8 @@ enum fw_error fw_memory_size(const struct fw_config *config,
                              size_t *align,
                              uint64_t *at);
 
-// Makes a memory in `buffer`, and stores the pointer to it. All frames that are present are free, except those in use
-// from the start. Needs up to 14 KiB of stack.
+// Creates a memory in `buffer`, and stores the pointer to it. All frames that are present are free, except those in
+// use from the start. Needs up to 14 KiB of stack.
 //
 // On an error, `*memory` is NULL. If `at` is not NULL, `*at` is the number that explains the error: the index of a
 // range of the map, of a CPU or of a setting, the number of ranges, CPUs or distances that were passed, or the bytes
@@ -462,11 +461,11 @@ enum fw_error fw_memory_size(const struct fw_config *config,
 //
 // # Safety
 //
-// `platform` and `config` point to structs that are as they are described there. The buffer has `buffer_bytes` bytes,
-// whose contents do not matter; the memory alone uses them until `fw_memory_end`. `memory` and `at` are NULL or may be
-// written. The functions of the platform do what `struct fw_platform` says. The frames of the map are used by nobody
-// else, except those in use from the start. Other CPUs use the memory only after this call has returned: publish the
-// pointer with release ordering.
+// `platform` and `config` point to structs that meet the descriptions of their members. The buffer has `buffer_bytes`
+// bytes, whose contents do not matter; the memory alone uses them until `fw_memory_end`. `memory` and `at` are NULL or
+// may be written. The functions of the platform do what `struct fw_platform` says. No other code uses the frames of
+// the map, except those in use from the start. Other CPUs use the memory only after this call has returned: publish
+// the pointer with release ordering.
 enum fw_error fw_memory_init(struct fw_memory **memory,
                              const struct fw_platform *platform,
                              const struct fw_config *config,
@@ -474,8 +473,8 @@ enum fw_error fw_memory_init(struct fw_memory **memory,
                              size_t buffer_bytes,
                              uint64_t *at);
 
-// Ends a memory: from now on every call fails with FW_ERROR_NOT_INITIALISED. The buffer may be used for something else
-// once nobody calls any more. Frames are not changed.
+// Ends a memory: from now on every call fails with FW_ERROR_NOT_INITIALISED. The buffer may be reused after the last
+// call for this memory has returned. Frames are not changed.
 //
 // # Safety
 //
@@ -494,7 +493,7 @@ enum fw_error fw_memory_end(struct fw_memory *memory);
 // # Safety
 //
 // `memory` is NULL, or from `fw_memory_init` and not destroyed by `fw_memory_end`. `at` is NULL or may be written.
-// Nobody else uses the frames, which are mapped as `address` of the platform says.
+// No other code uses the frames, which are mapped as `address` of the platform says.
 enum fw_error fw_add_memory(struct fw_memory *memory,
                             uint64_t pfn,
                             uint64_t frames,
@@ -524,8 +523,9 @@ enum fw_error fw_remove_memory(struct fw_memory *memory,
 enum fw_error fw_counts(struct fw_memory *memory,
                         struct fw_counts *counts);
 
-// Stores the number of blocks of 2^order frames that the free frames of the zones form, larger free blocks included:
-// for order 9, the huge pages that are free. Watermarks are not considered. Walks every pageblock: for reports.
+// Stores the number of blocks of 2^order frames that the free frames of the zones form, including parts of larger free
+// blocks: for order 9, the huge pages that are free. Watermarks are not considered. Walks every pageblock: for
+// reports.
 //
 // # Safety
 //
@@ -560,7 +560,7 @@ enum fw_error fw_buddyinfo(struct fw_memory *memory,
                            size_t text_bytes,
                            size_t *length);
 
-// The text of an error, of static lifetime, never NULL. A number that is no error has a text, too.
+// The text of an error, of static lifetime, never NULL. A number that is not an error has a text, too.
 const char *fw_error_text(uint32_t error);
 
 #ifdef __cplusplus
@@ -570,7 +570,7 @@ const char *fw_error_text(uint32_t error);
 #endif  /* FRAMEWRIGHT_H */
 
 // Only with the static library that was built without the feature std: the embedder defines this function, which
-// stops the machine. It is called if the library finds an error of its own.
+// stops the machine. The library calls it if it finds a bug in itself.
 #ifdef __cplusplus
 extern "C"
 #endif

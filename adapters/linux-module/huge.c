@@ -40,7 +40,7 @@ inlined u32 next_random(u32 *state)
 	return *state >> 8;
 }
 
-/* Frees the block at a place, which the last one takes. Returns its frames. */
+/* Frees the block at a position, and moves the last block there. Returns the number of its frames. */
 inlined unsigned int free_at(const struct side *side, struct scattered *mine, unsigned int at)
 {
 	unsigned int order = mine->order[at];
@@ -122,7 +122,7 @@ struct called {
 	job_fn scatter;
 };
 
-/* Allocates huge pages until none is left. Returns how many there were. */
+/* Allocates huge pages until none is left. Returns their number. */
 static unsigned int take_all(unsigned long (*alloc)(unsigned int order), unsigned long *blocks)
 {
 	unsigned int count = 0;
@@ -167,14 +167,17 @@ static void compare(const struct called *side, struct scatter *all, unsigned lon
 	say("huge side=%s before=%u left=%u kept_blocks=%u", side->name, before, after, kept);
 }
 
-/* The free memory of Linux but for as many huge pages as the range has: the module holds it. */
+/* The free memory of Linux, except as many huge pages as the range has. The module holds it during the comparison. */
 struct ballast {
 	unsigned long block[MOST_BLOCKS];
 	u8 order[MOST_BLOCKS];
 	unsigned int count;
 };
 
-/* Takes the free blocks of Linux, the largest ones first. Smaller ones would serve what is counted here, too. */
+/*
+ * Takes the free blocks of Linux, the largest ones first. Smaller blocks are taken, too, because they would also serve
+ * the counted requests.
+ */
 static void take_ballast(struct ballast *held)
 {
 	unsigned int freed, order = HUGE_ORDER + 1;

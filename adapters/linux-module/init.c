@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 /*
- * The only program of a Linux that loads the module: as /init, from an initramfs with /framewright.ko. The kernel's command
- * line has loads=N and options=TEXT: the module is loaded and unloaded N times, the last time with these options, in
- * which a comma stands for a blank. What the log has said since then is written to the console, and the machine ends by
- * QEMU's isa-debug-exit.
+ * The only program of a Linux that loads the module: as /init, from an initramfs with /framewright.ko. The kernel's
+ * command line has loads=N and options=TEXT: the module is loaded and unloaded N times, the last time with these
+ * options, in which a comma stands for a blank. Then the log is written to the console, and the machine ends by QEMU's
+ * isa-debug-exit.
  */
 #include <fcntl.h>
 #include <signal.h>
@@ -45,7 +45,7 @@ static void expect(int done, const char *what)
 }
 
 /*
- * Starts the other CPUs, which the kernel has left alone (maxcpus=1). Under -icount, QEMU 7.2 never runs a second CPU
+ * Starts the other CPUs, which the kernel has not started (maxcpus=1). Under -icount, QEMU 7.2 never runs a second CPU
  * while the first one neither waits nor executes `pause`, and the kernel does neither while it starts a CPU. So another
  * process executes `pause` meanwhile.
  */
@@ -72,7 +72,7 @@ static void start_cpus(void)
 }
 
 /* Writes the log to the console, and clears it. */
-static void tell_log(void)
+static void write_log(void)
 {
 	int length = klogctl(READ_ALL, text, sizeof(text) - 1);
 
@@ -82,7 +82,7 @@ static void tell_log(void)
 	expect(klogctl(CLEAR, NULL, 0) >= 0, "klogctl");
 }
 
-/* Frames that are free in the kernel. */
+/* Free memory of the kernel, in KiB. */
 static long free_kib(void)
 {
 	char line[128];
@@ -103,12 +103,12 @@ static void load(const char *options)
 
 	expect(file >= 0, "/framewright.ko");
 	if (syscall(SYS_finit_module, file, options, 0) != 0) {
-		tell_log();
+		write_log();
 		expect(0, "insmod");
 	}
 	close(file);
 	expect(syscall(SYS_delete_module, "framewright", O_NONBLOCK) == 0, "rmmod");
-	tell_log();
+	write_log();
 }
 
 int main(void)

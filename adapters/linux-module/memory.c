@@ -76,7 +76,7 @@ static void corruption(void *context, const struct fw_corruption *report)
 	fail("%s", report->text);
 }
 
-/* The library calls this if it finds itself broken. */
+/* The library calls this if it finds a bug in itself. */
 void fw_panic(const char *file, u32 line)
 {
 	panic("framewright: %s:%u", file, line);

@@ -11,20 +11,20 @@
 /* The size of the range. */
 extern unsigned int memory_mib;
 #define RANGE_FRAMES ((unsigned long)memory_mib << (20 - PAGE_SHIFT))
-/* The number of the first frame. Frame 0 stays unused, so that 0 can say that there is no block. */
+/* The number of the first frame. Frame 0 stays unused, so that 0 means no block. */
 #define FIRST_FRAME 512UL
 
 extern struct fw_memory *memory;
-/* Which frees the library checks: the setting `hardening`. */
+/* The setting `hardening`: the frees that the library checks. */
 extern char *memory_hardening;
 /* The address of the first frame. */
 extern u8 *range;
-/* How often the library masked the interrupts of a CPU: once for each hold of one of its locks. */
+/* The number of times that the library masked the interrupts of a CPU: once for each hold of one of its locks. */
 DECLARE_PER_CPU(unsigned long, holds);
 
 /* Takes a range from the kernel and hands it to the library. Returns 0 or a negative error. */
 int memory_begin(void);
-/* Checks that every frame is free and in its place, and gives the range back. Tells the log what is wrong. */
+/* Checks that every frame is free and in its place, and gives the range back. Logs errors. */
 void memory_end(void);
 
 static inline void *frame_address(u64 pfn)

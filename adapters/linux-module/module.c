@@ -26,7 +26,7 @@ module_param(compare, bool, 0444);
 MODULE_PARM_DESC(compare, "also count instructions, calls and huge pages, and compare with Linux");
 
 module_param_named(hardening, memory_hardening, charp, 0444);
-MODULE_PARM_DESC(hardening, "which frees the library checks: off, checked, tracked");
+MODULE_PARM_DESC(hardening, "the frees that the library checks: off, checked, tracked");
 
 module_param_named(mib, memory_mib, uint, 0444);
 MODULE_PARM_DESC(mib, "the size of the range that the library manages");

@@ -87,7 +87,7 @@ inlined void stamp_words(unsigned long *words, unsigned int order)
 		words[at] = ~(unsigned long)(words + at);
 }
 
-/* Counts the words that differ, and spoils all of them. */
+/* Counts the words that differ, and clears all words. */
 inlined unsigned long check_words(unsigned long *words, unsigned int order)
 {
 	unsigned long at, wrong = 0, count = (PAGE_SIZE << order) / sizeof(*words);

@@ -26,7 +26,7 @@ unsigned int team_size(void)
 	return num_online_cpus();
 }
 
-/* Waits for the others. The last one notes the time, so that nobody has begun before. */
+/* Waits for the others. The last one notes the time, so that no CPU has begun before it. */
 static void meet_at(u64 *time)
 {
 	int meeting = atomic_read(&team.meeting);

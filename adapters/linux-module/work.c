@@ -13,13 +13,13 @@
 /* The most blocks that a CPU holds. */
 #define MOST_BLOCKS 8192
 
-/* What is done, by each CPU. */
+/* The work of each CPU. */
 struct work {
 	const char *name;
 	/* The shape: an index of `jobs`. */
 	unsigned int shape;
 	unsigned int order;
-	/* Blocks held at once, and how often that is repeated; of churn, the steps. */
+	/* The number of blocks held at once, and the number of rounds (for churn: of steps). */
 	unsigned int blocks, rounds;
 	/* Whether the blocks are those of user pages. */
 	bool movable;
@@ -120,7 +120,7 @@ inlined void bursts(const struct side *side, struct run *run, unsigned int membe
 	atomic_long_add(round * blocks, &run->pairs);
 }
 
-/* Each CPU frees what another one has allocated. */
+/* Each CPU frees the blocks that another CPU has allocated. */
 inlined void cross(const struct side *side, struct run *run, unsigned int member)
 {
 	unsigned long *mine = run->holds[member].block;
@@ -173,7 +173,7 @@ inlined void churn(const struct side *side, struct run *run, unsigned int member
 
 /* --- The sides ------------------------------------------------------------------------------ */
 
-/* Allocations and frees of the library, noted if they held a lock: not for counts of instructions. */
+/* Allocations and frees of the library, counted if they took a lock. Not used where instructions are counted. */
 static struct run *watched;
 
 inlined unsigned long watched_alloc(unsigned int order, bool movable)
@@ -214,7 +214,7 @@ JOBS(ours_verified);
 
 /* --- Runs ----------------------------------------------------------------------------------- */
 
-/* Does a work on all CPUs, and says so if it went wrong. Returns its instructions. */
+/* Does a kind of work on all CPUs, and logs failures. Returns its instructions. */
 static u64 run_work(const job_fn jobs[SHAPES], const struct work *work, struct run *run, const char *side)
 {
 	struct hold *holds = run->holds;

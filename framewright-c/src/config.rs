@@ -35,7 +35,7 @@ pub enum FwPresence {
     Absent = 1,
     /// The range is added later in pieces of any length. It names the maximum.
     InPieces = 2,
-    /// The range is present, and somebody uses it already: its frames count as allocated, and are freed by
+    /// The range is present, and in use from the start: its frames count as allocated, and are freed by
     /// `fw_free_frames`.
     InUse = 3,
 }
@@ -94,7 +94,7 @@ pub struct FwConfig {
 /// The nodes of CPUs.
 type CpuNodes = [NodeId; FW_MAX_CPUS as usize];
 
-/// Space for the parts of a [`Config`] that are not what C passes.
+/// Space for the parts of a [`Config`] that are converted from the values that C passes.
 pub(crate) struct Parts {
     ranges: [MemoryRange; FW_MAX_RANGES],
     cpu_nodes: CpuNodes,
@@ -196,7 +196,7 @@ impl FwRange {
 ///
 /// # Safety
 ///
-/// `start` is NULL, or has `count` elements, which nobody changes while the result is used.
+/// `start` is NULL, or has `count` elements, which do not change while the result is used.
 unsafe fn array<'c, T>(start: *const T, count: usize) -> Result<&'c [T], FwError> {
     match (start.is_null(), count) {
         (_, 0) => Ok(&[]),

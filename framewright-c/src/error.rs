@@ -4,20 +4,20 @@ use core::ffi::{CStr, c_char};
 
 use framewright::{AllocError, CpuError, FreeError, HotplugError, InitError, RangeError};
 
-/// The result of a call. A refused call has changed nothing.
+/// The result of a call. A refused call changes nothing.
 #[repr(C)]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum FwError {
     /// No error.
     None = 0,
-    /// The memory is not initialised: the pointer is NULL, or that of a buffer which is still zero, or `fw_memory_end` was
-    /// called.
+    /// The memory is not initialised: the pointer is NULL, or points to a buffer that is still zero, or `fw_memory_end`
+    /// was called.
     NotInitialised = 1,
     /// A pointer that must not be NULL is NULL.
     NullArgument = 2,
-    /// `struct fw_platform` lacks `pin` or `corruption`, or one of `irq_save` and `irq_restore`.
+    /// `struct fw_platform` lacks `pin` or `corruption`, or has only one of `irq_save` and `irq_restore`.
     NoFunction = 3,
-    /// Zeroed frames were asked for, and `struct fw_platform` has no `address`.
+    /// Zeroed frames were requested, but `struct fw_platform` has no `address`.
     NotMapped = 4,
     /// The order is too high.
     BadOrder = 5,
@@ -42,11 +42,11 @@ pub enum FwError {
     NoCpus = 20,
     /// The number of CPUs is too high.
     TooManyCpus = 21,
-    /// The memory map has no memory that is present or comes in pieces.
+    /// The memory map has no memory that is present or added in pieces.
     NoMemory = 22,
     /// The number of distances is not the square of the number of nodes.
     BadDistances = 23,
-    /// An absent range is not made of whole pageblocks.
+    /// An absent range does not consist of whole pageblocks.
     AbsentNotWhole = 24,
     /// A range is empty.
     EmptyRange = 25,
@@ -96,7 +96,7 @@ pub enum FwError {
     /// The block at this frame has another order.
     WrongOrder = 64,
 
-    /// The range is not made of whole pageblocks, nor within a range of the map that comes in pieces.
+    /// The range neither consists of whole pageblocks nor lies within a range that is added in pieces.
     NotWhole = 70,
     /// The memory map has no such memory in one zone.
     NotInMap = 71,
@@ -136,9 +136,9 @@ const ALL: &[(FwError, &CStr)] = &[
     (FwError::TooManyRanges, c"the memory map has more than FW_MAX_RANGES ranges"),
     (FwError::NoCpus, c"a memory needs at least one CPU"),
     (FwError::TooManyCpus, c"a memory has at most FW_MAX_CPUS CPUs"),
-    (FwError::NoMemory, c"the memory map has no memory that is present or comes in pieces"),
+    (FwError::NoMemory, c"the memory map has no memory that is present or added in pieces"),
     (FwError::BadDistances, c"the number of distances is not the square of the number of nodes"),
-    (FwError::AbsentNotWhole, c"an absent range is not made of whole pageblocks"),
+    (FwError::AbsentNotWhole, c"an absent range does not consist of whole pageblocks"),
     (FwError::EmptyRange, c"the range is empty"),
     (FwError::Unsorted, c"a range of the memory map starts below the one before"),
     (FwError::Overlapping, c"a range of the memory map overlaps the one before"),
@@ -148,16 +148,16 @@ const ALL: &[(FwError, &CStr)] = &[
         c"owner_lock=biased needs the function remote_barrier of struct fw_platform",
     ),
     (FwError::TrackedAndBiased, c"hardening=tracked needs owner_lock=auto or trylock"),
-    (FwError::SpanTooLarge, c"the memory map spans more than 16 TiB less 2 GiB"),
-    (FwError::BufferTooSmall, c"the buffer is too small: fw_memory_size says how large it must be"),
+    (FwError::SpanTooLarge, c"the memory map spans more than 16 TiB minus 2 GiB"),
+    (FwError::BufferTooSmall, c"the buffer is too small: fw_memory_size computes the size"),
     (
         FwError::BufferMisaligned,
-        c"the buffer is not aligned: fw_memory_size says how it must be aligned",
+        c"the buffer is not aligned: fw_memory_size computes the alignment",
     ),
     (FwError::NoSuchCpu, c"the memory was made for fewer CPUs: pin returned a higher number"),
     (FwError::CpuInUse, c"the CPU is in use"),
     (FwError::CpuOffline, c"the CPU is offline"),
-    (FwError::BelowWatermark, c"out of memory: the request would dip below a watermark"),
+    (FwError::BelowWatermark, c"out of memory: the request would go below a watermark"),
     (FwError::NoBlockOfOrder, c"no free block of the order: free memory is too fragmented"),
     (FwError::NotRequestable, c"requests may not ask for this migratetype"),
     (FwError::NoZone, c"no zone has memory that the request could use"),
@@ -167,7 +167,7 @@ const ALL: &[(FwError, &CStr)] = &[
     (FwError::AlreadyFree, c"frames are free already"),
     (FwError::NotAllocated, c"no allocated block starts at this frame"),
     (FwError::WrongOrder, c"the block at this frame has another order"),
-    (FwError::NotWhole, c"the range is not made of whole pageblocks, nor within a range that comes in pieces"),
+    (FwError::NotWhole, c"the range neither consists of whole pageblocks nor lies within a range that is added in pieces"),
     (FwError::NotInMap, c"the memory map has no such memory in one zone"),
     (FwError::Present, c"memory of the range is present already"),
     (FwError::Absent, c"memory of the range is not present"),
@@ -177,11 +177,11 @@ const ALL: &[(FwError, &CStr)] = &[
     (FwError::Other, c"an error for which this version of the interface has no number"),
 ];
 
-/// The text of an error, of static lifetime, never NULL. A number that is no error has a text, too.
+/// The text of an error, of static lifetime, never NULL. A number that is not an error has a text, too.
 #[unsafe(no_mangle)]
 pub extern "C" fn fw_error_text(error: u32) -> *const c_char {
     let named = ALL.iter().find(|(named, _)| *named as u32 == error);
-    named.map_or(c"this number is no error", |(_, text)| *text).as_ptr()
+    named.map_or(c"this number is not an error", |(_, text)| *text).as_ptr()
 }
 
 impl From<Result<(), FwError>> for FwError {

@@ -3,7 +3,7 @@
 //! The functions here are declared in `framewright.h`, which is made from this source. README.md says how to build and
 //! link; `examples/allocate.c` is a complete program.
 //!
-//! A memory is made in a buffer of the caller ([`fw_memory_init`]) and reached through an opaque pointer. Blocks and
+//! A memory is created in a buffer of the caller ([`fw_memory_init`]) and used through an opaque pointer. Blocks and
 //! ranges are frame numbers. The machine is a struct of functions ([`FwPlatform`]).
 
 #![no_std]

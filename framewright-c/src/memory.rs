@@ -19,7 +19,7 @@ use crate::{
 /// The state of a memory that may be used.
 const READY: u32 = 0x4652_414d;
 
-/// A memory. `fw_memory_init` makes it in a buffer.
+/// A memory. `fw_memory_init` creates it in a buffer.
 pub struct FwMemory {
     /// [`READY`], or something else before the initialisation and after the end.
     state: AtomicU32,
@@ -60,11 +60,11 @@ impl Plan {
 }
 
 impl FwMemory {
-    /// Makes a memory in `buffer`.
+    /// Creates a memory in `buffer`.
     ///
     /// # Safety
     ///
-    /// The buffer has `bytes` bytes, which the memory alone uses until nobody uses the memory any more.
+    /// The buffer has `bytes` bytes, and no other code uses them while the memory is in use.
     pub(crate) unsafe fn init(
         machine: Machine,
         config: &Config<'_>,
@@ -79,7 +79,7 @@ impl FwMemory {
             return Err(ErrorAt { error: FwError::BufferMisaligned, at: plan.align as u64 });
         }
         // SAFETY: the three parts do not overlap, end within the buffer, and are aligned: the plan says so, and the
-        // buffer is aligned for all of them. The caller promises that nobody else uses them.
+        // buffer is aligned for all of them. The caller promises that no other code uses them.
         let (metadata, slots) = unsafe {
             let metadata = buffer.add(plan.metadata).cast::<MaybeUninit<u8>>();
             let slots = buffer.add(plan.slots).cast::<Slot>();
@@ -95,7 +95,7 @@ impl FwMemory {
         let this = buffer.cast::<Self>();
         // SAFETY: as above.
         unsafe { this.write(Self { state: AtomicU32::new(0), memory, slots }) };
-        // SAFETY: it was written just now.
+        // SAFETY: the memory was written above.
         unsafe { this.as_ref() }.state.store(READY, Ordering::Release);
         Ok(this)
     }
@@ -104,14 +104,14 @@ impl FwMemory {
     ///
     /// # Safety
     ///
-    /// The pointer is NULL, or [`FwMemory::init`] has returned it and its buffer is as that left it, or it points to a
-    /// buffer for a memory that is zero.
+    /// The pointer is NULL, or [`FwMemory::init`] has returned it and its buffer has not been changed since, or it
+    /// points to a zeroed buffer for a memory.
     #[inline(always)]
     pub(crate) unsafe fn of(this: *const Self) -> Result<&'static Self, FwError> {
         if this.is_null() {
             return Err(FwError::NotInitialised);
         }
-        // SAFETY: the state is there by contract, and may be zero, unlike the rest.
+        // SAFETY: the state is readable by contract; it may be zero, and the rest may be uninitialised.
         let state = unsafe { &(*this).state };
         if state.load(Ordering::Acquire) != READY {
             return Err(FwError::NotInitialised);
@@ -160,7 +160,7 @@ impl FwMemory {
         }
     }
 
-    /// Frees a block on this CPU, or to the zone if its token is in use or cannot be had.
+    /// Frees a block on this CPU, or to the zone if its token is in use or cannot be claimed.
     ///
     /// # Safety
     ///

@@ -37,16 +37,15 @@ pub struct FwCorruption {
     pub pfn: u64,
     /// The order of the block.
     pub order: u32,
-    /// The reason of a refused free; FW_ERROR_NONE for a stray write.
+    /// The reason for a refused free; FW_ERROR_NONE for a stray write.
     pub error: FwError,
-    /// Blocks refused, or frames damaged, this one included.
+    /// Blocks refused, or frames damaged, including this one.
     pub count: u32,
     /// The report as a sentence. Valid during the call.
     pub text: *const c_char,
 }
 
-/// The machine. `fw_memory_init` copies the struct. Members without which a memory works are named optional: they may
-/// be NULL. Every function gets `context`.
+/// The machine. `fw_memory_init` copies the struct. Members marked optional may be NULL. Every function gets `context`.
 ///
 /// The functions are called on all CPUs at once, and must not call the memory that calls them. They must return
 /// normally: no longjmp, no C++ exception.
@@ -57,16 +56,16 @@ pub struct FwPlatform {
     pub context: *mut c_void,
     /// Keeps the caller on its CPU, and returns the number of that CPU, below `cpus` of `struct fw_config`. Until
     /// `unpin` is called, no other thread that uses the memory runs on that CPU, except while the caller is in `wait`.
-    /// Interrupt handlers may run; each ends before the caller continues. What a thread has written before `unpin` is
-    /// visible to the next one that gets the same number. Calls nest. A kernel disables preemption. A program in which
-    /// each thread has a number of its own returns that number.
+    /// Interrupt handlers may run; each ends before the caller continues. The writes of a thread before `unpin` are
+    /// visible to the next thread that gets the same number. Calls nest. A kernel disables preemption. A program in
+    /// which each thread has a number of its own returns that number.
     pub pin: Option<unsafe extern "C" fn(context: *mut c_void) -> u32>,
     /// Undoes one call of `pin`. Optional.
     pub unpin: Option<unsafe extern "C" fn(context: *mut c_void, cpu: u32)>,
     /// Masks interrupts on this CPU, and returns the state before. Optional: without it, interrupt handlers must not
     /// use the memory.
     pub irq_save: Option<unsafe extern "C" fn(context: *mut c_void) -> usize>,
-    /// Restores the state that `irq_save` returned. There if `irq_save` is.
+    /// Restores the state that `irq_save` returned. Required if `irq_save` is defined.
     pub irq_restore: Option<unsafe extern "C" fn(context: *mut c_void, state: usize)>,
     /// The address at which a frame of the memory is mapped, readable and writable, while it is free or being allocated.
     /// Optional: without it, FW_FLAG_ZEROED is refused, and hardening=paranoid does not detect stray writes.
@@ -77,9 +76,9 @@ pub struct FwPlatform {
     pub wait: Option<unsafe extern "C" fn(context: *mut c_void, why: u32, spins: u32)>,
     /// A monotonic clock, in nanoseconds. Optional.
     pub now: Option<unsafe extern "C" fn(context: *mut c_void) -> u64>,
-    /// Returns after the given CPU, or every CPU for FW_ALL_CPUS, has executed a full memory barrier, and executes one
-    /// itself. Called with interrupts enabled. Optional: without it, a CPU that drains the lists of another excludes it
-    /// by an atomic instruction in each allocation and free, whose path is longer then.
+    /// Executes a full memory barrier, and returns after the given CPU, or every CPU for FW_ALL_CPUS, has executed one,
+    /// too. Called with interrupts enabled. Optional: without it, a CPU that drains the lists of another excludes it by
+    /// an atomic instruction in each allocation and free, which makes these slower.
     pub remote_barrier: Option<unsafe extern "C" fn(context: *mut c_void, cpu: u32)>,
     /// Receives reports of bad frees that were refused, and of stray writes. It logs the report, or stops the
     /// machine.
@@ -91,7 +90,7 @@ type Report = unsafe extern "C" fn(*mut c_void, *const FwCorruption);
 type IrqSave = unsafe extern "C" fn(*mut c_void) -> usize;
 type IrqRestore = unsafe extern "C" fn(*mut c_void, usize);
 
-/// A [`FwPlatform`] that has all functions that it must have.
+/// A [`FwPlatform`] with all required functions.
 pub(crate) struct Machine {
     functions: FwPlatform,
     pin: Pin,
@@ -150,7 +149,7 @@ pub(crate) struct Pinned<'a> {
 }
 
 impl Pinned<'_> {
-    /// The CPU of the caller. A number that no CPU can have stays one.
+    /// The CPU of the caller. A number that does not fit becomes one that no CPU has.
     #[inline(always)]
     pub(crate) fn cpu(&self) -> CpuId {
         CpuId::new(u16::try_from(self.cpu).unwrap_or(u16::MAX))
@@ -167,8 +166,8 @@ impl Drop for Pinned<'_> {
     }
 }
 
-// SAFETY: lock and words are the library's own. The biased protocol is used only if `remote_barrier` is there, which
-// then does what the library asks for: the creator promises it.
+// SAFETY: lock and words are the library's own. The biased protocol is used only if `remote_barrier` is defined; the
+// creator promises that this function does what the library requires.
 unsafe impl Platform for Machine {
     type Lock = TicketLock;
     type Word = PlainWord;
@@ -177,7 +176,7 @@ unsafe impl Platform for Machine {
     #[inline(always)]
     fn irq_save(&self) -> usize {
         match self.irq {
-            // SAFETY: the creator promises that it may be called on every CPU.
+            // SAFETY: the creator promises that the function may be called on every CPU.
             Some((save, _)) => unsafe { save(self.functions.context) },
             None => 0,
         }
@@ -217,7 +216,7 @@ unsafe impl Platform for Machine {
             Wait::Owner | Wait::Flush => FwWait::Owner,
         };
         match self.functions.wait {
-            // SAFETY: the creator promises that it may be called on every CPU.
+            // SAFETY: the creator promises that the function may be called on every CPU.
             Some(wait) => unsafe { wait(self.functions.context, why as u32, spins) },
             None => core::hint::spin_loop(),
         }
@@ -234,7 +233,7 @@ unsafe impl Platform for Machine {
 
     unsafe fn copy(&self, to: Pfn, from: Pfn) {
         if let (Some(from), Some(to)) = (self.address(from), self.address(to)) {
-            // SAFETY: the caller owns both frames, which are two, and are mapped there.
+            // SAFETY: the caller owns both frames, which are different, and are mapped there.
             unsafe { to.copy_from_nonoverlapping(from, FRAME_SIZE) }
         }
     }
@@ -244,7 +243,7 @@ unsafe impl Platform for Machine {
             if let Some(start) = self.address(frame) {
                 let words = start.cast::<u64>();
                 for nth in 0..FRAME_SIZE / size_of::<u64>() {
-                    // SAFETY: the caller decides about the frame, which is mapped there.
+                    // SAFETY: only the caller accesses the frame, which is mapped there.
                     unsafe { words.add(nth).write_unaligned(poison_word(frame)) }
                 }
             }
@@ -254,7 +253,7 @@ unsafe impl Platform for Machine {
     unsafe fn verify_poison(&self, pfn: Pfn) -> Option<usize> {
         let words = self.address(pfn)?.cast::<u64>();
         let differs = |&nth: &usize| {
-            // SAFETY: the caller decides about the frame, which is mapped there.
+            // SAFETY: only the caller accesses the frame, which is mapped there.
             unsafe { words.add(nth).read_unaligned() != poison_word(pfn) }
         };
         let word = (0..FRAME_SIZE / size_of::<u64>()).find(differs)?;
@@ -262,7 +261,7 @@ unsafe impl Platform for Machine {
     }
 
     fn now(&self) -> u64 {
-        // SAFETY: the creator promises that it may be called on every CPU.
+        // SAFETY: the creator promises that the function may be called on every CPU.
         self.functions.now.map_or(0, |now| unsafe { now(self.functions.context) })
     }
 
@@ -281,7 +280,7 @@ unsafe impl Platform for Machine {
             count: report.count,
             text: text.as_ptr(),
         };
-        // SAFETY: the creator promises that it may be called on every CPU. The report lives until it returns.
+        // SAFETY: the creator promises that the function may be called on every CPU. The report lives until it returns.
         unsafe { (self.report)(self.functions.context, &raw const report) }
     }
 }

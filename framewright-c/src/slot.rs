@@ -1,9 +1,9 @@
 //! The token of one CPU.
 //!
-//! Only code on the CPU itself uses a slot, and no other thread does so meanwhile, because callers are pinned. Code that
-//! runs in the middle of a caller (an interrupt handler, or another thread while the caller waits) finds the slot in
-//! use and leaves it alone. A handler that comes before the slot is marked ends before the caller continues. So plain
-//! loads and stores suffice, in the order of the program.
+//! Only code on the CPU itself uses a slot, and no other thread does so meanwhile, because callers are pinned. Code
+//! that runs in the middle of a caller (an interrupt handler, or another thread while the caller waits) finds the slot
+//! in use and leaves it alone. A handler that comes before the slot is marked ends before the caller continues. So
+//! plain loads and stores suffice, in program order.
 
 use core::{
     cell::UnsafeCell,
@@ -57,7 +57,7 @@ impl Entered<'_> {
         unsafe { &mut *self.0.token.get() }.as_mut()
     }
 
-    /// The token of the CPU, which is claimed if it was not.
+    /// The token of the CPU. Claims it first if necessary.
     ///
     /// # Errors
     ///

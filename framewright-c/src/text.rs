@@ -34,7 +34,7 @@ pub(crate) struct Buffer<'c> {
 }
 
 impl<'c> Buffer<'c> {
-    /// Ends the text before it begins.
+    /// A buffer with an empty text.
     pub(crate) fn new(bytes: &'c mut [u8]) -> Self {
         if let Some(first) = bytes.first_mut() {
             *first = 0;
@@ -42,7 +42,7 @@ impl<'c> Buffer<'c> {
         Self { bytes, used: 0, length: 0 }
     }
 
-    /// The length of the text, also if it does not fit.
+    /// The length of the text, even if it does not fit.
     pub(crate) fn length(&self) -> usize {
         self.length
     }
@@ -58,8 +58,8 @@ impl fmt::Write for Buffer<'_> {
 
 /// Appends as much of `text` as fits before the last byte, and a zero byte.
 fn append(bytes: &mut [u8], used: &mut usize, text: &str) {
-    let room = bytes.len().saturating_sub(*used + 1);
-    let fitting = &text.as_bytes()[..text.len().min(room)];
+    let space = bytes.len().saturating_sub(*used + 1);
+    let fitting = &text.as_bytes()[..text.len().min(space)];
     if let Some(place) = bytes.get_mut(*used..*used + fitting.len()) {
         place.copy_from_slice(fitting);
         *used += fitting.len();

@@ -118,7 +118,7 @@ fn threads_allocate_and_free_at_once() {
 }
 
 #[test]
-fn the_header_is_one_of_cpp_too() {
+fn the_header_compiles_as_cpp() {
     let place = scratch("cpp");
     let source = place.join("header.cpp");
     fs::write(

@@ -13,7 +13,7 @@ const FRAMES: u64 = 1024;
 const MOVABLE: u32 = FwMigratetype::Movable as u32;
 
 thread_local! {
-    /// A handler of interrupts that is due when interrupts are masked the next time.
+    /// An interrupt handler that runs the next time interrupts are masked.
     static DUE: Cell<*mut FwMemory> = const { Cell::new(null_mut()) };
 }
 
@@ -156,7 +156,7 @@ fn every_error_of_the_header_has_a_text() {
         let number = line.split(" = ").nth(1).and_then(|rest| rest.strip_suffix(',')).unwrap();
         // SAFETY: the text is static, and ends with a zero byte.
         let text = unsafe { CStr::from_ptr(fw_error_text(number.parse().unwrap())) };
-        assert_ne!(text, c"this number is no error", "{line}");
+        assert_ne!(text, c"this number is not an error", "{line}");
         assert!(!texts.contains(&text), "{line} has the text of another");
         texts.push(text);
     }

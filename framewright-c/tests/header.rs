@@ -1,4 +1,4 @@
-//! The committed header is the one that the source describes. `FRAMEWRIGHT_HEADER=write` writes it.
+//! The committed header matches the source. `FRAMEWRIGHT_HEADER=write` writes it.
 
 use std::{env, fs, path::Path};
 

@@ -79,7 +79,7 @@ impl<P: Pinning, const CPUS: usize> Frames<P, CPUS> {
     ///
     /// # Errors
     ///
-    /// The reason of the failure. [`FrameAllocator::allocate_frame`] cannot return it.
+    /// The reason for the failure. [`FrameAllocator::allocate_frame`] cannot return it.
     pub fn allocate<S: PageSize>(&self) -> Result<PhysFrame<S>, GlobalError> {
         let (pfn, _) = self.global.alloc(self.request.of_order(order_of::<S>()))?.into_raw();
         // A block is aligned to its size.

@@ -1,4 +1,4 @@
-//! A bridge to `GlobalAlloc`, for kernels without a slab allocator: `cargo run -p framewright --example global_alloc`.
+//! A `GlobalAlloc` for kernels without a slab allocator: `cargo run -p framewright --example global_alloc`.
 //!
 //! Each allocation is a block of whole frames. That is enough for large objects, and for all objects of a new kernel.
 //! Later, small objects belong in a slab allocator that allocates its memory here.

@@ -1,7 +1,7 @@
 //! A page cache of a file of four times the memory, on LRU lists: `cargo run -p framewright --example reclaim`.
 //!
 //! One CPU, a buffer as its memory, and a disk that is a `Vec`. Programs read and write the file by calls, and map
-//! nothing; so no TLB has to be flushed. The guide (`docs/embedding.md`, part 3) walks through this file.
+//! nothing; so no TLB has to be flushed. The guide (`docs/embedding.md`, part 3) explains this file step by step.
 
 use std::{
     collections::HashMap,
@@ -69,7 +69,7 @@ unsafe impl Platform for Machine {
     }
 
     unsafe fn copy(&self, to: Pfn, from: Pfn) {
-        // SAFETY: the caller owns both frames, which are two.
+        // SAFETY: the caller owns both frames, which are different.
         unsafe { contents(to).copy_from_nonoverlapping(contents(from), 1) }
     }
 
@@ -101,7 +101,7 @@ unsafe impl Pinning for Machine {
     fn unpin(&self, (): ()) {}
 }
 
-// SAFETY: every frame of the map is mapped at its physical address, and nobody else uses it.
+// SAFETY: every frame of the map is mapped at its physical address, and no other code uses it.
 unsafe impl Mapped for Machine {
     fn address(&self, pfn: Pfn) -> *mut u8 {
         contents(pfn).cast()
@@ -153,7 +153,7 @@ struct Cache {
     disk: Vec<Bytes>,
     frames: HashMap<usize, Pfn>,
     resident: HashMap<Pfn, Resident>,
-    /// What reclaim leaves for the time when the page is read again.
+    /// The shadows of evicted pages, which are needed when the pages are read again.
     shadows: HashMap<usize, Shadow>,
 }
 
@@ -175,7 +175,7 @@ fn answer<A>(frames: &[Pfn], out: &mut [A], ask: impl Fn(&mut Resident) -> A) {
 }
 
 // SAFETY: the frames of the cache are blocks of order 0 that it has allocated from `MEMORY`, nothing maps them, and it
-// forgets a frame when it releases it.
+// removes a frame from its tables when it releases the frame.
 unsafe impl PageOwner<Machine> for PageCache {
     fn lock(&self, frames: &[Pfn], out: &mut [Option<PageState>]) {
         out.fill(None);
@@ -253,7 +253,7 @@ fn with_page<R>(
         let block = MEMORY.alloc(Request::new(Order::ZERO, MigrateType::Movable))?;
         let (pfn, _) = block.into_raw();
         if let Some(cache) = cache().as_mut() {
-            // SAFETY: the frame is this function's.
+            // SAFETY: this function owns the frame.
             unsafe { contents(pfn).write(cache.disk[number]) };
             cache.resident.insert(pfn, Resident { number, dirty: false, locked: false });
             cache.frames.insert(number, pfn);
@@ -313,7 +313,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let closed = cache().take();
     for pfn in closed.iter().flat_map(|cache| cache.resident.keys()) {
         assert!(memory.lru().is_some_and(|lru| lru.remove(*pfn)));
-        // SAFETY: the cache has forgotten the frame, which was its block.
+        // SAFETY: the frame was a block of the cache, which has removed it.
         unsafe { MEMORY.free_raw(*pfn, Order::ZERO) }?;
     }
     memory.drain_all();

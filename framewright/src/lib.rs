@@ -90,10 +90,10 @@
 //!
 //! # Methods for comparison
 //!
-//! The feature `compare`, off by default, adds alternatives to the default methods, for comparison:
-//! compaction by two scanners (`compact.method=scan`), allocation of free blocks in Linux's order
-//! (`zone.bulk_take`), and selection of blocks under the zone lock (`pcp.bulk_free`). Without the
-//! feature, [`Tuning::set`] refuses these settings and names it.
+//! The feature `compare`, off by default, adds alternatives to the default methods, for comparison: compaction by two
+//! scanners (`compact.method=scan`), allocation of free blocks in Linux's order (`zone.bulk_take`), and selection of
+//! blocks under the zone lock (`pcp.bulk_free`). Without the feature, [`Tuning::set`] refuses these settings and names
+//! the feature.
 //!
 //! # Locks and callbacks
 //!
@@ -142,7 +142,7 @@ pub use types::{
     ZoneKind,
 };
 
-/// How to embed the library, step by step. This is `docs/embedding.md` of the source tree, where its links lead on.
+/// How to embed the library, step by step. This is `docs/embedding.md` of the source tree, where its links work.
 #[cfg(doc)]
 #[doc = include_str!("../docs/embedding.md")]
 pub mod guide {}

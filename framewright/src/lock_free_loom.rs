@@ -91,7 +91,7 @@ fn counters_only_grow_while_others_read_them() {
         let block = memory.cpu(CPU).unwrap().alloc(PAGE).map(Block::into_raw).unwrap();
         let owner = spawn(move || {
             let mut token = memory.cpu(CPU).unwrap();
-            // SAFETY: it was a block until `into_raw`.
+            // SAFETY: the frames were a block until `into_raw`.
             unsafe { token.free_raw(block.0, block.1) }.unwrap();
         });
         let (first, second) = (memory.stats().pgfree, memory.stats().pgfree);
@@ -109,7 +109,7 @@ fn an_owner_is_drained_while_it_frees() {
         let block = memory.cpu(CPU).unwrap().alloc(PAGE).map(Block::into_raw).unwrap();
         let owner = spawn(move || {
             let mut token = memory.cpu(CPU).unwrap();
-            // SAFETY: it was a block until `into_raw`.
+            // SAFETY: the frames were a block until `into_raw`.
             unsafe { token.free_raw(block.0, block.1) }.unwrap();
         });
         memory.drain_all();

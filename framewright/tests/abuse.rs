@@ -111,7 +111,7 @@ fn each_order(test: impl Fn(&Memory<'_, Machine>, &mut Token<'_, '_>, Pfn, u8)) 
             let (pfn, _) = alloc(token, of_order).into_raw();
             test(memory, token, pfn, of_order);
             // The block is still allocated and can be freed.
-            // SAFETY: it was a block until `into_raw`.
+            // SAFETY: the frames were a block until `into_raw`.
             unsafe { token.free_raw(pfn, order(of_order)) }.unwrap();
             memory.drain_all();
             assert!(memory.platform().take_reports().is_empty());
@@ -127,7 +127,7 @@ fn a_double_free_is_refused() {
     for of_order in orders() {
         on_memory(Hardening::Checked, |memory, token| {
             let (pfn, size) = alloc(token, of_order).into_raw();
-            // SAFETY: it was a block until `into_raw`.
+            // SAFETY: the frames were a block until `into_raw`.
             unsafe { token.free_raw(pfn, size) }.unwrap();
             refused_as(FreeError::AlreadyFree, memory, token, pfn, of_order);
         });
@@ -139,7 +139,7 @@ fn a_double_free_is_refused_while_the_first_is_on_a_list() {
     for of_order in orders() {
         on_memory(Hardening::Checked, |memory, token| {
             let (pfn, size) = alloc(token, of_order).into_raw();
-            // SAFETY: it was a block until `into_raw`; the second free is bad on purpose.
+            // SAFETY: the frames were a block until `into_raw`; the second free is bad on purpose.
             let twice = unsafe { [token.free_raw(pfn, size), token.free_raw(pfn, size)] };
             assert_eq!(twice, [Ok(()), Err(FreeError::AlreadyFree)]);
             let reports = memory.platform().take_reports();
@@ -162,7 +162,7 @@ fn a_double_free_is_refused_while_the_first_is_on_a_list() {
 fn a_double_free_is_refused_while_the_first_is_in_the_store() {
     on_memory(Hardening::Checked, |memory, token| {
         let frames: Vec<Pfn> = (0..400).map(|_| alloc(token, 0).into_raw().0).collect();
-        // SAFETY: they were blocks until `into_raw`.
+        // SAFETY: the frames were blocks until `into_raw`.
         let mut free = |pfn: Pfn| unsafe { token.free_raw(pfn, Order::ZERO) };
         // There are far more frames than a ring can contain, and neighbours are freed far apart in
         // time.
@@ -182,7 +182,7 @@ fn a_double_free_is_refused_while_the_first_is_in_the_store() {
 fn a_double_free_is_refused_after_the_pageblock_has_changed_its_type() {
     on_memory(Hardening::Checked, |memory, token| {
         let (pfn, size) = alloc(token, 1).into_raw();
-        // SAFETY: it was a block until `into_raw`; the second free is bad on purpose.
+        // SAFETY: the frames were a block until `into_raw`; the second free is bad on purpose.
         let mut free = || unsafe { token.free_raw(pfn, size) };
         free().unwrap();
         assert!(memory.set_pageblock_type(pfn, MigrateType::Unmovable));

@@ -1,5 +1,5 @@
-//! CPUs with one owner at a time, which go offline and online; and pageblocks that are isolated
-//! from all CPUs.
+//! CPUs have one owner at a time, and go offline and online. Isolated pageblocks are isolated from
+//! all CPUs.
 #![cfg(not(framewright_loom))]
 
 mod support;

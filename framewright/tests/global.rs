@@ -260,7 +260,7 @@ fn a_handler_allocates_and_frees_while_the_token_is_in_use() {
 }
 
 #[test]
-fn a_token_that_somebody_else_has_is_named() {
+fn an_error_names_a_cpu_whose_token_is_claimed() {
     static GLOBAL: Global<Threads, 1> = Global::new();
     start(&GLOBAL, 1).unwrap();
     let token = GLOBAL.memory().unwrap().cpu(CpuId::new(0)).unwrap();

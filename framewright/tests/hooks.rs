@@ -115,7 +115,7 @@ fn with_memory(
     let config = Config::new(&map, 2).with_tuning(tuning);
     let mut metadata = Metadata::new(Layout::new::<ProbedPlatform>(&config).unwrap().bytes());
     let (machine, platform) = (Arc::new(Listener::default()), FakePlatform::default().probed());
-    platform.on_wait(|why, _| panic!("nobody is waited for: {why:?}"));
+    platform.on_wait(|why, _| panic!("no CPU waits here: {why:?}"));
     platform.on_probe({
         let machine = Arc::clone(&machine);
         move |call| machine.heard.lock().unwrap().call(call)
@@ -270,7 +270,7 @@ fn a_raw_free_that_cannot_search_the_lists_goes_to_the_zone() {
         let held = memory.held_by_cpus();
         // Forces the refusal that a drainer inside the lists would cause.
         machine.forces(Site::EnterLists, 1);
-        // SAFETY: it was a block until `into_raw`.
+        // SAFETY: the frames were a block until `into_raw`.
         unsafe { token.free_raw(pfn, order) }.unwrap();
         assert_eq!((memory.stats().zone_frees, memory.held_by_cpus()), (1, held));
     });
@@ -285,7 +285,7 @@ fn a_raw_free_takes_the_lock_only_if_lists_and_heads_do_not_decide() {
             let block = token.alloc(Request::new(order(size), MigrateType::Movable)).unwrap();
             let (pfn, of_order) = block.into_raw();
             let before = memory.stats().zone_lock_acquisitions;
-            // SAFETY: it was a block until `into_raw`.
+            // SAFETY: the frames were a block until `into_raw`.
             unsafe { token.free_raw(pfn, of_order) }.unwrap();
             assert_eq!(memory.stats().zone_lock_acquisitions - before, locks);
             let line = Line::Heads(ZoneId::default(), (pfn.get() / 512) as u32);

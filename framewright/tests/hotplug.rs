@@ -183,7 +183,7 @@ fn free_blocks_are_reported_once() {
             let _ = memory.report_free(Order::PAGEBLOCK, &mut |_| panic!("on purpose"));
         });
         assert!(std::panic::catch_unwind(panics).is_err());
-        assert_eq!(memory.free(), 8 * PAGEBLOCK, "what was lent is back");
+        assert_eq!(memory.free(), 8 * PAGEBLOCK, "a reported block did not return to the zone");
         assert_eq!(report(two).len(), 4);
         assert_eq!(report(two), []);
         let mut token = memory.cpu(CpuId::new(0)).unwrap();

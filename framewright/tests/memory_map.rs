@@ -55,7 +55,7 @@ fn touching_ranges_are_one() {
         let mut token = memory.cpu(cpu(0)).unwrap();
         for _ in 0..2 {
             let (pfn, whole) = token.alloc(movable(Order::PAGEBLOCK)).map(Block::into_raw).unwrap();
-            // SAFETY: it was a block until `into_raw`.
+            // SAFETY: the frames were a block until `into_raw`.
             let block =
                 unsafe { token.adopt(pfn, whole) }.expect("it is a block of this allocator");
             let (pfn, whole) = block.into_raw();

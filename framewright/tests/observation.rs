@@ -243,7 +243,7 @@ type Traced = Memory<'static, TracedPlatform>;
 
 /// A trace hook that allocates, frees and drains during traces of a drain, and panics at one of these events.
 #[derive(Default)]
-struct Meddler {
+struct ReentrantHook {
     memory: OnceLock<&'static Traced>,
     /// The number of events at which the hook acts.
     left: AtomicU32,
@@ -251,7 +251,7 @@ struct Meddler {
     drained: AtomicU64,
 }
 
-impl Meddler {
+impl ReentrantHook {
     fn trace(&self, event: &Event) {
         let Event::PagePcpuDrain { order, .. } = event else { return };
         self.drained.fetch_add(order.frames(), Relaxed);
@@ -281,24 +281,24 @@ fn fill_lists(memory: &Traced) {
 #[test]
 fn each_drained_frame_is_traced_once_whatever_the_hook_does() {
     for panics_at in [0, 1, 5, 50, 300] {
-        let meddler = Arc::new(Meddler::default());
+        let hook = Arc::new(ReentrantHook::default());
         let platform = FakePlatform::default().traced();
         platform.on_trace({
-            let meddler = Arc::clone(&meddler);
-            move |_, event| meddler.trace(event)
+            let hook = Arc::clone(&hook);
+            move |_, event| hook.trace(event)
         });
         let memory = memory(platform, Hardening::Checked);
-        assert!(meddler.memory.set(memory).is_ok());
+        assert!(hook.memory.set(memory).is_ok());
         fill_lists(memory);
-        meddler.left.store(4, Relaxed);
-        meddler.fault.arm(panics_at);
+        hook.left.store(4, Relaxed);
+        hook.fault.arm(panics_at);
         let result = catch_unwind(AssertUnwindSafe(|| memory.drain_all()));
         assert_eq!(result.is_err(), panics_at > 0);
-        meddler.left.store(0, Relaxed);
+        hook.left.store(0, Relaxed);
         fill_lists(memory);
         memory.drain_all();
         memory.check().unwrap();
-        let (traced, drained) = (meddler.drained.load(Relaxed), memory.stats().drained_frames);
+        let (traced, drained) = (hook.drained.load(Relaxed), memory.stats().drained_frames);
         // The rest of a batch is no longer in any log after a panic in its trace.
         assert!(drained - traced < if panics_at > 0 { 64 * 64 } else { 1 }, "{traced} {drained}");
         assert!(drained > 2000, "{drained}");

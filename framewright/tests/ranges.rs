@@ -120,7 +120,7 @@ fn an_extent_is_given_back_in_parts() {
         memory.free_extent(high).unwrap();
         memory.free_extent(low).unwrap();
         let raw = given(memory, range(0, 10)).unwrap().into_raw();
-        // SAFETY: it was an extent of this allocator just before.
+        // SAFETY: the range was an extent of this allocator just before.
         let extent = unsafe { memory.adopt_extent(raw) }.unwrap();
         let extent = extent.split_at(Pfn::new(BASE)).unwrap_err();
         memory.free_extent(extent).unwrap();

@@ -15,10 +15,10 @@ const CPU: CpuId = CpuId::new(0);
 const PAGE: Request = Request::new(Order::ZERO, MigrateType::Movable);
 
 /// An operation that reclaims pages: for the caller, or in the background.
-type Way =
+type Operation =
     fn(&FakeOwner, &mut CpuToken<'static, 'static, TracedPlatform>) -> Option<Block<'static>>;
 
-const WAYS: [Way; 3] = [
+const OPERATIONS: [Operation; 3] = [
     |_, token| token.alloc(PAGE).ok(),
     |owner, _| {
         owner.reclaim().shrink_node(CPU, NodeId::default(), 100);
@@ -35,7 +35,7 @@ const WAYS: [Way; 3] = [
 
 /// Fills the memory with pages and reclaims some of them. The trace of free number `at` panics.
 /// Returns the number of lost frames; `None` if there were fewer frees.
-fn lost(at: u32, way: Way) -> Option<u64> {
+fn lost(at: u32, operation: Operation) -> Option<u64> {
     let map = [FrameRange::new(Pfn::new(0), Pfn::new(FRAMES)).unwrap().into()];
     let mut config = Config::new(&map, 2);
     config.side_tables = SideTables::default().with_lru();
@@ -53,7 +53,7 @@ fn lost(at: u32, way: Way) -> Option<u64> {
     let mut held = Vec::new();
     let mut panics = 0;
     for _ in 0..3 {
-        match catch_unwind(AssertUnwindSafe(|| way(owner, &mut token))) {
+        match catch_unwind(AssertUnwindSafe(|| operation(owner, &mut token))) {
             Ok(block) => held.extend(block),
             Err(_) => panics += 1,
         }
@@ -68,14 +68,14 @@ fn lost(at: u32, way: Way) -> Option<u64> {
     let pages = owner.pages();
     let of_pages = pages.resident.keys().map(|&pfn| (pfn, Order::ZERO));
     let count = assert_apart(held.iter().map(raw).chain(of_pages));
-    assert!(panics <= 1, "a way failed later, because of free {at}");
+    assert!(panics <= 1, "an operation failed later, because of free {at}");
     (panics == 1).then(|| FRAMES - count)
 }
 
 #[test]
 fn no_frame_that_reclaim_frees_is_lost_though_a_trace_panics() {
-    for way in WAYS {
-        let all: Vec<u64> = (1..).map_while(|at| lost(at, way)).collect();
+    for operation in OPERATIONS {
+        let all: Vec<u64> = (1..).map_while(|at| lost(at, operation)).collect();
         assert!(all.len() > 10, "{}", all.len());
         assert!(all.iter().all(|&lost| lost == 0), "{all:?}");
     }

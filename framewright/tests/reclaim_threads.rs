@@ -44,8 +44,8 @@ struct Frame {
 
 struct Embedder {
     memory: &'static Mem,
-    /// The frame of each page. Lock order: these locks, then that of a frame. The other order only
-    /// tries to lock.
+    /// The frame of each page. Lock order: the lock of a place, then the lock of its frame. Code
+    /// that needs the other order only tries to lock.
     places: Vec<Mutex<Option<Pfn>>>,
     frames: Vec<Mutex<Frame>>,
     store: Vec<AtomicU64>,
@@ -71,7 +71,7 @@ impl Embedder {
     fn reclaim(&self) -> Reclaim<'_, 'static, FakePlatform> {
         // SAFETY: the pages of the embedder are in frames of this allocator, and nothing is mapped.
         let reclaim = unsafe { Reclaim::new(self.memory(), self, &NoShootdown) };
-        reclaim.expect("likewise")
+        reclaim.expect("the memory has lists")
     }
 
     fn frame(&self, pfn: Pfn) -> MutexGuard<'_, Frame> {
@@ -187,7 +187,7 @@ unsafe impl PageOwner<FakePlatform> for Embedder {
         for (&pfn, slot) in frames.iter().zip(out) {
             let mut frame = self.frame(pfn);
             assert!(frame.locked && frame.dirty && !frame.mapped);
-            let id = frame.id.expect("a locked page is not forgotten");
+            let id = frame.id.expect("a locked page stays in its frame");
             self.store[id as usize].store(frame.version, Ordering::Relaxed);
             frame.dirty = false;
             *slot = WriteOut::Done;
@@ -196,7 +196,7 @@ unsafe impl PageOwner<FakePlatform> for Embedder {
 
     fn release(&self, frames: &[Pfn], _: &[Shadow], out: &mut [Released]) {
         for (&pfn, slot) in frames.iter().zip(out) {
-            let id = self.frame(pfn).id.expect("a locked page is not forgotten");
+            let id = self.frame(pfn).id.expect("a locked page stays in its frame");
             let mut place = match self.places[id as usize].try_lock() {
                 Ok(place) => place,
                 Err(TryLockError::WouldBlock) => continue,
@@ -225,8 +225,8 @@ fn relief(embedder: &'static Embedder) -> FakeRelief {
             let _ = embedder.reclaim().wake(node, order, highest);
         })
         .on_reclaim(|need, frames| embedder.reclaim().direct(need, frames))
-        // If there must be a wake-up, the wait has no time limit, so that a lost wake-up hangs the
-        // test.
+        // A pause that needs a wake-up must not reach its time limit, so that a lost wake-up fails
+        // the test.
         .on_pause(|pause| {
             if !matches!(pause.why(), Throttle::Isolated | Throttle::Reserve) {
                 return;

@@ -129,7 +129,7 @@ fn split_frames_are_freed_by_frame_number_exactly_once() {
             let mut token = memory.cpu(CpuId::new(0)).unwrap();
             token.free(first).unwrap();
             let mut free = |pfn| {
-                // SAFETY: nobody reads or writes these frames, which exist in arithmetic only.
+                // SAFETY: no code reads or writes these frames, which do not exist.
                 unsafe { token.free_raw(Pfn::new(pfn), Order::ZERO) }
             };
             for pfn in rest.start().get()..rest.end().get() {
@@ -150,7 +150,7 @@ fn an_extent_of_which_a_part_is_free_is_not_split() {
             let range = extent.range();
             let free = |start, end| {
                 let part = FrameRange::new(range.start().offset(start), range.start().offset(end));
-                // SAFETY: nobody reads or writes these frames, which exist in arithmetic only.
+                // SAFETY: no code reads or writes these frames, which do not exist.
                 unsafe { memory.free_range_raw(part.unwrap()) }
             };
             free(550, 560).unwrap();

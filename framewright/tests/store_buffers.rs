@@ -89,7 +89,7 @@ fn isolation_waits_for_owners_inside_their_lists() {
             let (pfn, order) = block.unwrap();
             let owner = tso::spawn(move || {
                 let mut token = memory.cpu(CpuId::new(0)).unwrap();
-                // SAFETY: it was a block until `into_raw`.
+                // SAFETY: the frames were a block until `into_raw`.
                 unsafe { token.free_raw(pfn, order) }.unwrap();
             });
             let isolated = memory.isolate(pfn).unwrap();
@@ -112,7 +112,7 @@ fn removed_at_work(kind: OwnerLock, barriers: bool) -> impl Fn() + Sync {
         let (pfn, order) = block.unwrap();
         let owner = tso::spawn(move || {
             let mut token = memory.cpu(CpuId::new(0)).unwrap();
-            // SAFETY: it was a block until `into_raw`.
+            // SAFETY: the frames were a block until `into_raw`.
             unsafe { token.free_raw(pfn, order) }.unwrap();
             if let Ok(block) = token.alloc(page) {
                 token.free(block).unwrap();

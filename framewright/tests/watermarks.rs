@@ -1,5 +1,5 @@
-//! Invariant I4: a request never allocates frames below its watermark, and is never refused while
-//! enough frames would stay free. The tests compute the watermarks independently, from the formula.
+//! A request never allocates frames below its watermark, and is never refused while enough frames
+//! would stay free. The tests compute the watermarks independently, from the formula.
 #![cfg(not(framewright_loom))]
 
 mod support;

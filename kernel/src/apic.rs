@@ -22,7 +22,7 @@ const REGISTERS: u64 = 0xfee0_0000;
 const MSR_BASE: u32 = 0x1b;
 const BASE_ENABLED: u64 = 1 << 11;
 const BASE_X2APIC: u64 = 1 << 10;
-/// The first register as a model-specific one; the numbers are the offsets divided by 16.
+/// The number of the model-specific register with offset 0. Each further 16 bytes of offset add 1.
 const MSR_REGISTERS: u32 = 0x800;
 
 const ID: u32 = 0x20;
@@ -102,7 +102,7 @@ pub(crate) fn send_init_to_others() {
     command(0, ALL_BUT_SELF | ASSERT | INIT);
 }
 
-/// Starts the CPU with this APIC number, in real mode in the page with this number.
+/// Starts the CPU with this APIC number, in real mode at the start of this page.
 pub(crate) fn send_startup(apic: u32, page: u8) {
     command(apic, ASSERT | STARTUP | u32::from(page));
 }
@@ -120,7 +120,7 @@ pub(crate) fn measure_timer() {
     TICK_COUNT.store((counted * TICK / took.max(1)).max(1), Ordering::Relaxed);
 }
 
-/// Divides the period of timers that are started from now on.
+/// Divides the period of timers that are started later.
 #[cfg(feature = "global")]
 pub(crate) fn divide_period(by: u64) {
     let count = TICK_COUNT.load(Ordering::Relaxed) / by;
@@ -166,7 +166,7 @@ fn read(register: u32) -> u32 {
         // SAFETY: there is an x2APIC, which has these registers.
         unsafe { read_msr(MSR_REGISTERS + (register >> 4)) as u32 }
     } else {
-        // SAFETY: the registers are mapped, as the whole first 4 GiB are.
+        // SAFETY: the registers are mapped, like all of the first 4 GiB.
         unsafe { ((REGISTERS + u64::from(register)) as *const u32).read_volatile() }
     }
 }

@@ -17,7 +17,7 @@ const PIT_HERTZ: u64 = 1_193_182;
 const PIT_TICKS: u64 = 3 * PIT_HERTZ / 1000;
 const PIT_CHANNEL_2: u16 = 0x42;
 const PIT_COMMAND: u16 = 0x43;
-/// The gate of that channel, and its output.
+/// The port with the gate of channel 2 and its output.
 const PIT_GATE: u16 = 0x61;
 
 /// Nanoseconds per cycle, times 2^32.

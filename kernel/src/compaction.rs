@@ -54,7 +54,7 @@ static WANTED: [AtomicU8; kthread::NODES] = [const { AtomicU8::new(0) }; kthread
 /// The time of the next check by kcompactd of each node.
 static NEXT_CHECK: [AtomicU64; kthread::NODES] = [const { AtomicU64::new(0) }; kthread::NODES];
 
-/// Makes a compactor for each CPU. Called by the first CPU.
+/// Allocates the buffers of each CPU's compactor. Called by the first CPU.
 pub(crate) fn prepare(early: &mut EarlyMemory) {
     for cpu in cpu::all() {
         let buffers =
@@ -94,7 +94,7 @@ fn compacting<R>(work: impl FnOnce(&mut Compactor<'_, 'static, Machine>) -> R) -
 /// Takes the buffers of this CPU.
 #[inline(never)]
 fn take_buffers(me: CpuId) -> &'static mut CompactorBuffers {
-    // Pages in the per-CPU LRU batches could not be isolated.
+    // The mover claims only pages that are on a list, not those in the per-CPU LRU batches.
     if let Some(lru) = memory().lru() {
         lru.drain_all();
     }

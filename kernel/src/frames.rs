@@ -1,4 +1,4 @@
-//! The contents of frames: all memory is mapped at its own address.
+//! The contents of frames: all memory is mapped at its physical address.
 
 #![allow(unsafe_code)]
 
@@ -29,7 +29,7 @@ pub(crate) fn fill(pfn: Pfn, order: Order, word: u64) {
 
 /// Copies a frame.
 pub(crate) fn copy(to: Pfn, from: Pfn) {
-    // SAFETY: the caller owns both, which are mapped and hold no Rust objects.
+    // SAFETY: the caller owns both frames, which are mapped and hold no Rust objects.
     unsafe {
         asm!("rep movsq", inout("rcx") WORDS => _, inout("rdi") address(to) => _,
              inout("rsi") address(from) => _, options(nostack, preserves_flags));

@@ -63,11 +63,11 @@ static THREADS: [Thread; MOST] = [const {
     Thread { resumes: AtomicU64::new(0), own: UnsafeCell::new(0), caller: UnsafeCell::new(0) }
 }; MOST];
 
-/// The number of threads: those of node 0, then those of node 1.
+/// The number of threads. The threads of node 0 come first, then those of node 1, and so on.
 static COUNT: AtomicUsize = AtomicUsize::new(0);
 
-/// Makes the threads. kcompactd starts without a wake-up, at the time of its first check. Called by
-/// the first CPU, before there is any work.
+/// Creates the threads. kcompactd starts without a wake-up, at the time of its first check. Called by the
+/// first CPU, before there is any work.
 pub(crate) fn prepare(early: &mut EarlyMemory, nodes: usize) {
     COUNT.store(nodes.min(NODES) * BODIES.len(), Ordering::Relaxed);
     for (number, thread) in threads().iter().enumerate() {
@@ -223,7 +223,7 @@ fn step(kswapd: &mut Kswapd<'static, 'static, Machine>) -> NextStep {
     }
 }
 
-/// A step of kcompactd, with or without the token like kswapd.
+/// kcompactd of a node, on the same CPU as its kswapd. It does not need the token.
 extern "C" fn kcompactd(node: u64) -> ! {
     let thread = Thread::of(node, KCOMPACTD);
     let node = NodeId::new(node as u8).unwrap_or_default();

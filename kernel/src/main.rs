@@ -126,10 +126,10 @@ fn start_cpus(early: &mut EarlyMemory, tables: acpi::Tables, nodes: &acpi::Topol
         others[count] = (apic, nodes.of_cpu(apic));
         count += 1;
     }
-    let came = cpu::start_others(early, &others[..count]);
-    if came < count {
-        // Figures of fewer CPUs must not pass for those of this machine.
-        refuse(format_args!("{} of {} CPUs did not start", count - came, count + 1))
+    let started = cpu::start_others(early, &others[..count]);
+    if started < count {
+        // Figures that were measured with fewer CPUs must not be reported for this machine.
+        refuse(format_args!("{} of {} CPUs did not start", count - started, count + 1))
     }
 }
 

@@ -99,8 +99,8 @@ pub(crate) struct Plan<'p> {
 }
 
 /// Creates the library's memory, with its metadata in memory from `early`. The library also manages
-/// the rest of that memory. Called by the first CPU after all CPUs have started, as the last user
-/// of early memory.
+/// the rest of the early memory. Called by the first CPU after all CPUs have started, as the last
+/// user of early memory.
 pub(crate) fn hand_over(
     plan: &Plan<'_>,
     mut early: EarlyMemory,
@@ -112,8 +112,8 @@ pub(crate) fn hand_over(
     for (at, slot) in distances[..count * count].iter_mut().enumerate() {
         *slot = plan.nodes.distance(at / count, at % count);
     }
-    // The map is final only after the allocation of the metadata. The size of the metadata is
-    // computed from the map before, which is larger.
+    // The map is final only after the allocation of the metadata. So the size of the metadata is
+    // computed from the earlier map, which is larger.
     let ranges = Ranges::new(&plan.map, plan.nodes);
     let config = Config::new(ranges.get(), cpu::online() as u16)
         .with_cpu_nodes(&cpu_nodes[..cpu::online()])
@@ -140,8 +140,8 @@ pub(crate) fn hand_over(
     Ok(memory)
 }
 
-/// Marks the frames that are missing in pageblocks, before, between and after ranges, as not
-/// available.
+/// Marks the absent frames of pageblocks, before, between and after the ranges, as frames of the
+/// kernel, so that they do not count as movable.
 fn mark_holes(ranges: &[MemoryRange]) {
     let mut end = ranges.first().map_or(0, |first| whole(first.frames.start()).start);
     let behind = ranges.last().map_or(0, |last| whole(last.frames.end()).end);
@@ -184,7 +184,7 @@ pub(crate) fn claim_token() {
 }
 
 /// Runs `f` with the token of the CPU that this runs on. Neither interrupt handlers nor `f` may
-/// call this: `f` must not cause page faults, and must not let another thread run on this CPU.
+/// call this, so `f` must not cause page faults, and must not let another thread run on this CPU.
 #[inline(always)]
 pub(crate) fn with_token<R>(f: impl FnOnce(&mut Token) -> R) -> R {
     let cpu = this_cpu();

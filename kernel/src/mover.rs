@@ -30,7 +30,7 @@ fn lists() -> Lru<'static, 'static, Machine> {
     memory().lru().expect("the memory has lists for reclaim")
 }
 
-/// Unmaps a page of a program behind a migration entry. Returns whether it was mapped.
+/// Replaces the entry of a program's page by a migration entry. `None` if the page is not mapped.
 fn begin(pfn: Pfn, batch: &mut Unmapping<'_, '_, '_, Machine>) -> Option<()> {
     let (space, page, slot) = rmap::place_of(pfn)?;
     let entry = slot.begin_move(pfn)?;

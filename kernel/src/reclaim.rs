@@ -14,7 +14,7 @@ use crate::{
     wait::{self, Event},
 };
 
-/// The kernel as the relief of its memory.
+/// The kernel's [`Relief`].
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Kernel;
 
@@ -49,7 +49,7 @@ impl Relief for Kernel {
 
     fn pause(&self, pause: &Pause<'_>) {
         let end = Clock::now() + pause.at_most();
-        // Only kswapd pauses for write-back, and it runs no other thread.
+        // Only kswapd pauses for writeback, and a kernel thread must not run other threads.
         let is_kswapd = pause.why() == Throttle::WriteBack;
         wait::until(Event::RESUMED, || {
             if !is_kswapd && kthread::run_kswapd() {

@@ -65,7 +65,7 @@ pub(crate) fn set_word(pfn: Pfn, word: u32) {
 }
 
 /// The address space, the page number and the page-table entry that are recorded for `pfn`. The
-/// result keeps the address space alive. It is not verified: if `pfn` is no page of a program, the
+/// result keeps the address space alive. It is not verified: if `pfn` is not a page of a program, the
 /// entry may map another frame.
 pub(crate) fn place_of(pfn: Pfn) -> Option<(Found, u64, &'static Slot)> {
     let mapping = Mapping::of(pfn)?;

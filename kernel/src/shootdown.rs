@@ -76,7 +76,7 @@ fn flusher_of(memory: &'static Memory<'static, Machine>) -> Flusher<'static, 'st
     unsafe { memory.flusher(this_cpu().id, &Hardware) }
 }
 
-/// Makes the flushes that other CPUs have requested of this one. Interrupts are masked.
+/// Does the flushes that other CPUs have requested from this CPU. Interrupts are masked.
 pub(crate) fn serve() {
     if let Some(memory) = memory::get() {
         flusher_of(memory).serve();

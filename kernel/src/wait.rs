@@ -83,8 +83,9 @@ pub(crate) fn once(event: Event, spins: u32) {
 #[cfg(feature = "global")]
 static STAY_MASKED: AtomicBool = AtomicBool::new(false);
 
-/// From now on handlers allocate. So a CPU that waits with interrupts masked leaves them masked, and spins: a handler
-/// would wait for a lock that the interrupted code is about to get, and would use the stack of its vector twice.
+/// From now on handlers allocate. So a CPU that waits with interrupts masked leaves them masked, and spins. Otherwise
+/// a handler would wait for a lock that the interrupted code is about to get, and the stack of its vector would be
+/// used twice.
 #[cfg(feature = "global")]
 pub(crate) fn stay_masked() {
     STAY_MASKED.store(true, Ordering::Relaxed);

@@ -35,7 +35,7 @@ fn white_space_comments_and_trailing_commas_do_not_matter() {
     assert!(mutants(&rule(None, "g(1);", ""), code).is_empty(), "a comma that separates matters");
     assert!(
         mutants(&rule(None, "a / 2", ""), "const A: u8 = a / 4;").is_empty(),
-        "a division is none"
+        "a division is not a comment"
     );
 }
 

@@ -82,7 +82,7 @@ pub unsafe extern "C" fn fw_alloc(
             alloc_restricted(memory, request, flags, node)?
         };
         let (first, _) = block.into_raw();
-        // SAFETY: it is not NULL, and may be written by contract.
+        // SAFETY: `pfn` is not NULL, and may be written by contract.
         unsafe { pfn.write(first.get()) };
         Ok(())
     };
@@ -112,9 +112,9 @@ pub unsafe extern "C" fn fw_free(memory: *mut FwMemory, pfn: u64, order: u32) ->
     free().into()
 }
 
-/// Allocates any number of frames side by side, and stores the number of the first one, a multiple of 2^align_order.
-/// They are freed by `fw_free_frames`, in any parts. Costs a search of the zone: for single frames and powers of two
-/// `fw_alloc` is faster. `flags` are FW_FLAG_THIS_NODE with a node, FW_FLAG_DMA and FW_FLAG_DMA32.
+/// Allocates any number of contiguous frames, and stores the number of the first one, a multiple of 2^align_order. They
+/// are freed by `fw_free_frames`, in any parts. May search the zone: for single frames and powers of two `fw_alloc` is
+/// faster. `flags` are FW_FLAG_THIS_NODE with a node, FW_FLAG_DMA and FW_FLAG_DMA32.
 ///
 /// May be called on all CPUs at once, but not by interrupt handlers.
 ///
@@ -140,7 +140,7 @@ pub unsafe extern "C" fn fw_alloc_frames(
         let wanted = contiguous(frames, migratetype, flags, node)?.aligned(order_of(align_order)?);
         let extent = memory.memory().alloc_contiguous(&wanted);
         let first = extent.map_err(|error| ErrorAt::from(error).error)?.into_raw().start();
-        // SAFETY: it is not NULL, and may be written by contract.
+        // SAFETY: `pfn` is not NULL, and may be written by contract.
         unsafe { pfn.write(first.get()) };
         Ok(())
     };
@@ -151,7 +151,7 @@ pub unsafe extern "C" fn fw_alloc_frames(
 /// any part of such a range.
 ///
 /// On an error nothing is freed. If `at` is not NULL, `*at` is the first frame that cannot be freed, or 0 if the error
-/// concerns no single frame. What is refused depends on the setting `hardening`, as for `fw_free`.
+/// does not concern a single frame. The setting `hardening` decides which frees are refused, as for `fw_free`.
 ///
 /// May be called on all CPUs at once, but not by interrupt handlers.
 ///

@@ -41,7 +41,7 @@ pub unsafe extern "C" fn fw_cpu_release(memory: *mut FwMemory) -> FwError {
     unsafe { FwMemory::of(memory) }.and_then(FwMemory::release_cpu).into()
 }
 
-/// Takes a CPU offline that has called `fw_cpu_release`. Its lists stay empty, and those of the others may grow longer.
+/// Takes offline a CPU that has called `fw_cpu_release`. Its lists stay empty, and those of other CPUs may grow longer.
 /// Not for interrupt handlers.
 ///
 /// # Safety

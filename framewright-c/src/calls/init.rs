@@ -10,8 +10,8 @@ use crate::{
     platform::{FwPlatform, Machine},
 };
 
-/// Stores the size and the alignment, in bytes, of the buffer that a memory of this configuration needs. By default
-/// below one byte per frame, and about 10 KiB per CPU.
+/// Stores the size and the alignment, in bytes, of the buffer that a memory of this configuration needs. By default the
+/// size is less than one byte per frame plus about 10 KiB per CPU.
 ///
 /// On an error, `*at` is as for `fw_memory_init`, if `at` is not NULL.
 ///
@@ -37,7 +37,7 @@ pub unsafe extern "C" fn fw_memory_size(
         if bytes.is_null() || align.is_null() {
             return Err(FwError::NullArgument.into());
         }
-        // SAFETY: they are not NULL, and may be written by contract.
+        // SAFETY: `bytes` and `align` are not NULL, and may be written by contract.
         unsafe {
             bytes.write(plan.bytes());
             align.write(plan.align);
@@ -48,8 +48,8 @@ pub unsafe extern "C" fn fw_memory_size(
     unsafe { code_at(stored, at) }
 }
 
-/// Makes a memory in `buffer`, and stores the pointer to it. All frames that are present are free, except those in use
-/// from the start. Needs up to 14 KiB of stack.
+/// Creates a memory in `buffer`, and stores the pointer to it. All frames that are present are free, except those in
+/// use from the start. Needs up to 14 KiB of stack.
 ///
 /// On an error, `*memory` is NULL. If `at` is not NULL, `*at` is the number that explains the error: the index of a
 /// range of the map, of a CPU or of a setting, the number of ranges, CPUs or distances that were passed, or the bytes
@@ -57,11 +57,11 @@ pub unsafe extern "C" fn fw_memory_size(
 ///
 /// # Safety
 ///
-/// `platform` and `config` point to structs that are as they are described there. The buffer has `buffer_bytes` bytes,
-/// whose contents do not matter; the memory alone uses them until `fw_memory_end`. `memory` and `at` are NULL or may be
-/// written. The functions of the platform do what `struct fw_platform` says. The frames of the map are used by nobody
-/// else, except those in use from the start. Other CPUs use the memory only after this call has returned: publish the
-/// pointer with release ordering.
+/// `platform` and `config` point to structs that meet the descriptions of their members. The buffer has `buffer_bytes`
+/// bytes, whose contents do not matter; the memory alone uses them until `fw_memory_end`. `memory` and `at` are NULL or
+/// may be written. The functions of the platform do what `struct fw_platform` says. No other code uses the frames of
+/// the map, except those in use from the start. Other CPUs use the memory only after this call has returned: publish
+/// the pointer with release ordering.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fw_memory_init(
     memory: *mut *mut FwMemory,
@@ -88,14 +88,14 @@ pub unsafe extern "C" fn fw_memory_init(
         }
     };
     let made = make();
-    // SAFETY: it is not NULL, and may be written by contract.
+    // SAFETY: `memory` is not NULL, and may be written by contract.
     unsafe { memory.write(made.map_or(core::ptr::null_mut(), NonNull::as_ptr)) };
     // SAFETY: the contract is that of this function.
     unsafe { code_at(made.map(drop), at) }
 }
 
-/// Ends a memory: from now on every call fails with FW_ERROR_NOT_INITIALISED. The buffer may be used for something else
-/// once nobody calls any more. Frames are not changed.
+/// Ends a memory: from now on every call fails with FW_ERROR_NOT_INITIALISED. The buffer may be reused after the last
+/// call for this memory has returned. Frames are not changed.
 ///
 /// # Safety
 ///

@@ -15,7 +15,7 @@ use crate::{error::FwError, memory::FwMemory};
 /// # Safety
 ///
 /// `memory` is NULL, or from `fw_memory_init` and not destroyed by `fw_memory_end`. `at` is NULL or may be written.
-/// Nobody else uses the frames, which are mapped as `address` of the platform says.
+/// No other code uses the frames, which are mapped as `address` of the platform says.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fw_add_memory(
     memory: *mut FwMemory,

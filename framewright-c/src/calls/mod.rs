@@ -1,7 +1,8 @@
 //! The functions that C calls.
 //!
-//! A pointer to a `struct fw_memory` is NULL, or one that `fw_memory_init` has returned in a buffer that was not
-//! changed since. No call unwinds: the library does not panic on input, and a function of the embedder must not.
+//! A pointer to a `struct fw_memory` is NULL, or one that `fw_memory_init` has returned in a buffer that has not
+//! been changed since. No call unwinds: the library does not panic on input, and a function of the embedder must
+//! not.
 
 mod blocks;
 mod cpus;

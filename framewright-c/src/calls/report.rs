@@ -18,9 +18,9 @@ pub struct FwCounts {
     pub free: u64,
     /// Free frames on the lists of CPUs.
     pub on_cpus: u64,
-    /// Free frames that pass from CPU to CPU.
+    /// Free frames in the depots, through which CPUs exchange blocks.
     pub in_depots: u64,
-    /// Allocated frames, those in use from the start included.
+    /// Allocated frames, including those in use from the start.
     pub in_use: u64,
 }
 
@@ -45,15 +45,16 @@ pub unsafe extern "C" fn fw_counts(memory: *mut FwMemory, counts: *mut FwCounts)
             in_depots: memory.in_depots(),
             in_use: stats.pgalloc.saturating_sub(stats.pgfree),
         };
-        // SAFETY: it is not NULL, and may be written by contract.
+        // SAFETY: `counts` is not NULL, and may be written by contract.
         unsafe { counts.write(found) };
         Ok(())
     };
     count().into()
 }
 
-/// Stores the number of blocks of 2^order frames that the free frames of the zones form, larger free blocks included:
-/// for order 9, the huge pages that are free. Watermarks are not considered. Walks every pageblock: for reports.
+/// Stores the number of blocks of 2^order frames that the free frames of the zones form, including parts of larger free
+/// blocks: for order 9, the huge pages that are free. Watermarks are not considered. Walks every pageblock: for
+/// reports.
 ///
 /// # Safety
 ///
@@ -76,7 +77,7 @@ pub unsafe extern "C" fn fw_capacity(
             larger.map(|(count, of)| count * (of.frames() / order.frames())).sum()
         };
         let found = memory.zones().map(|zone| of_zone(memory.block_counts(zone.id).by_order()));
-        // SAFETY: it is not NULL, and may be written by contract.
+        // SAFETY: `blocks` is not NULL, and may be written by contract.
         unsafe { blocks.write(found.sum()) };
         Ok(())
     };
@@ -134,7 +135,7 @@ pub unsafe extern "C" fn fw_buddyinfo(
         let mut buffer = Buffer::new(unsafe { bytes_of(text, text_bytes) });
         memory.write_buddyinfo(&mut buffer).map_err(|_| FwError::Other)?;
         if !length.is_null() {
-            // SAFETY: it is not NULL, and may be written by contract.
+            // SAFETY: `length` is not NULL, and may be written by contract.
             unsafe { length.write(buffer.length()) };
         }
         Ok(())

@@ -150,7 +150,7 @@ static void requests_that_make_no_sense(struct fw_memory *unmapped)
     assert_all_free(unmapped);
 }
 
-// A CPU that was not declared does not allocate. What it frees is not lost.
+// A CPU that was not declared does not allocate. Frames that it frees are not lost.
 static void more_cpus_than_declared(void)
 {
     uint64_t pfn, page = alloc(0);
@@ -170,7 +170,7 @@ static void more_cpus_than_declared(void)
     REFUSED(FW_ERROR_CPU_IN_USE, fw_cpu_offline(memory, 0));
 }
 
-// A piece that overlaps what is there is refused, and so is one that the map does not name.
+// A piece is refused if it overlaps present memory, or if the map does not name it.
 static void pieces_that_overlap(struct ram *ram)
 {
     const struct fw_range map[] = {
@@ -190,7 +190,7 @@ static void pieces_that_overlap(struct ram *ram)
     REFUSED(FW_ERROR_NOT_WHOLE, fw_add_memory(memory, FIRST + FRAMES - 1, 2, NULL));
     REFUSED(FW_ERROR_NOT_IN_MAP, fw_add_memory(memory, FIRST + FRAMES, 512, NULL));
     REFUSED(FW_ERROR_BAD_RANGE, fw_add_memory(memory, FIRST, UINT64_MAX, NULL));
-    // Frames that have not come yet are not freed.
+    // Frames that were not added yet are not freed.
     REFUSED(FW_ERROR_NOT_OURS, fw_free_frames(memory, FIRST, 100, NULL));
     REFUSED(FW_ERROR_NOT_OURS, fw_free(memory, FIRST, 0));
     OK(fw_add_memory(memory, FIRST, 100, NULL));
@@ -279,7 +279,7 @@ static void wrong_configurations(struct ram *ram)
     config.setting_count = 1;
     WRONG(FW_ERROR_BAD_SETTING, 0);
 #undef WRONG
-    // What depends on the machine or on the buffer.
+    // Errors that depend on the machine or on the buffer.
     OK(fw_memory_size(&good, &bytes, &align, NULL));
     config.settings = biased;
     config.setting_count = 1;
@@ -345,7 +345,7 @@ int main(void)
     for (uint32_t one = 0; one <= FW_ERROR_OTHER; one++) {
         ASSERT(strlen(fw_error_text(one)) > 0);
     }
-    ASSERT(strcmp(fw_error_text(9999), "this number is no error") == 0);
+    ASSERT(strcmp(fw_error_text(9999), "this number is not an error") == 0);
     puts("ok");
     return 0;
 }

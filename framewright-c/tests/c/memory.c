@@ -1,8 +1,9 @@
-// What each call does when it is used as the header says.
+// The effects of each call when it is used as the header says.
 
 #include "support.h"
 
-// Two nodes: node 0 has frames below 16 MiB and above, node 1 has frames of which some come later.
+// Two nodes: node 0 has frames below 16 MiB and above, node 1 has frames some of which are added
+// later.
 #define DMA_END 4096
 #define NODE_1 8192
 #define END 16384
@@ -102,7 +103,7 @@ static void pieces_and_memory_in_use(void)
     OK(fw_add_memory(memory, 11000, 1288, NULL));
     OK(fw_add_memory(memory, 9000, 2000, NULL));
     OK(fw_add_memory(memory, 12288, END - 12288, NULL));
-    // What was in use is freed in parts.
+    // Memory in use is freed in parts.
     OK(fw_free_frames(memory, NODE_1 + 100, 700, NULL));
     OK(fw_free_frames(memory, NODE_1, 100, NULL));
     OK(fw_free_frames(memory, NODE_1 + 800, 8, NULL));

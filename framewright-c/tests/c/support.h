@@ -19,7 +19,7 @@
 #define ASSERT(condition) \
     do { \
         if (!(condition)) { \
-            fprintf(stderr, "%s:%d: not so: %s\n", __FILE__, __LINE__, #condition); \
+            fprintf(stderr, "%s:%d: assertion failed: %s\n", __FILE__, __LINE__, #condition); \
             exit(1); \
         } \
     } while (0)
@@ -90,7 +90,7 @@ static inline struct fw_platform platform_of(struct ram *ram)
         .context = ram, .pin = pin, .address = address, .wait = nap, .corruption = keep_report};
 }
 
-// An allocator in a buffer from malloc. It is freed by `end`.
+// An allocator in a buffer from malloc. `end` frees the buffer.
 static inline struct fw_memory *memory_of(const struct fw_platform *platform,
                                           const struct fw_config *config)
 {
@@ -98,7 +98,7 @@ static inline struct fw_memory *memory_of(const struct fw_platform *platform,
     OK(fw_memory_size(config, &bytes, &align, NULL));
     void *buffer = aligned_alloc(align, (bytes + align - 1) / align * align);
     ASSERT(buffer != NULL);
-    // Whatever the buffer has been used for before.
+    // The buffer may have any contents.
     memset(buffer, 0xa5, bytes);
     struct fw_memory *memory;
     OK(fw_memory_init(&memory, platform, config, buffer, bytes, NULL));

@@ -1,5 +1,5 @@
-// Several threads allocate and free, also what others have allocated, while one of them drains. Every word of every
-// frame is verified. Each allocator has its own kind of machine: with a remote barrier and without one.
+// Several threads allocate and free, including blocks of other threads, while one of them drains. Every word of
+// every frame is verified. Each allocator has its own kind of machine: with a remote barrier and without one.
 
 #include "support.h"
 
@@ -11,7 +11,7 @@
 #define THREADS 4
 #define FRAMES 8192
 #define ROUNDS 20000
-// On a busy machine they stop earlier.
+// On a busy machine the threads stop earlier.
 #define SECONDS 4
 #define HELD 64
 #define MAILBOX 128
@@ -55,7 +55,7 @@ static void give_back(struct block block)
     OK(fw_free(memory, block.pfn, block.order));
 }
 
-// Leaves the block to whichever thread comes next, and frees what was left there.
+// Leaves the block to the next thread, and frees the block that was left there.
 static void exchange(uint64_t place, struct block block)
 {
     uint64_t letter = block.pfn << 8 | (block.order + 1);

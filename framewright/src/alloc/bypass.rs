@@ -15,9 +15,9 @@ use crate::{
 const ACCOUNT: CpuId = CpuId::new(0);
 
 impl<'m, P: Platform> MemoryCore<'m, P> {
-    /// Allocates a block from the zones, bypassing the lists of all CPUs, without waiting. Prefers
-    /// the node of CPU 0 unless the request names one. Takes zone locks with interrupts masked, so
-    /// an NMI handler may call it only if it cannot have interrupted a holder.
+    /// Allocates a block from the zones, bypassing the lists of all CPUs, without waiting. Prefers the node of
+    /// CPU 0 unless the request names one. Takes zone locks with interrupts masked, so an NMI handler may call
+    /// this method only if the NMI cannot have interrupted a holder of such a lock.
     /// [Wakes](crate::platform::Relief::wake) background reclaim, unless the request forbids it.
     ///
     /// # Errors
@@ -53,7 +53,7 @@ impl<'m, P: Platform> MemoryCore<'m, P> {
     ///
     /// # Errors
     ///
-    /// The reason why the free is refused, as far as the zone knows.
+    /// The reason why the zone refuses the free. The lists of CPUs are not searched.
     ///
     /// # Safety
     ///
@@ -76,7 +76,7 @@ impl<'m, P: Platform> MemoryCore<'m, P> {
     pub(super) fn prepare(&self, cpu: CpuId, pfn: Pfn, request: Request) {
         let prepare = || {
             if request.is_zeroed() {
-                // SAFETY: the block has left the list or the zone, and nobody else has got it yet.
+                // SAFETY: the block has left the list or the zone, and no other CPU has access to it yet.
                 unsafe { self.platform().clear(pfn, request.order()) };
             }
             if P::TRACING {

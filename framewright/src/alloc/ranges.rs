@@ -1,9 +1,9 @@
 //! Contiguous memory: a given range, or a run of any length at any address.
 //!
-//! A run at *any* address is the start of a free block that has at least as many frames. If there
-//! is no such block, or if the run must lie in a given range, the pageblock headers are searched,
-//! about a hundred under each hold of the zone lock. If another CPU allocates from a found run
-//! before it is taken, the search continues behind the start of that run.
+//! A run at *any* address is the start of a free block that has at least as many frames. If there is no such block,
+//! or if the run must lie in a given range, the pageblocks are searched, with a bounded number of steps under each
+//! hold of the zone lock. If another CPU allocates from a found run before it is taken, the search continues behind
+//! the start of that run.
 //!
 //! A *given* range is isolated first, so that no more of it is allocated, and the CPU lists are
 //! drained. Then the range is taken, or the frames in use are reported; the isolation ends in both
@@ -25,8 +25,9 @@ use crate::{
 /// The maximum number of frames that are taken or given under one hold of the zone lock.
 const BATCH: u32 = 64 * PAGEBLOCK_FRAMES as u32;
 
-/// Runs of frames that are searched under one hold of the zone lock. The search takes no
-/// longer than taking the frames that it finds.
+/// The maximum number of steps of a search under one hold of the zone lock. A step passes one run of free or of
+/// allocated frames, at most 64 pageblocks. With this bound, a search holds the lock no longer than taking a batch
+/// of frames does.
 const SEARCHED: u32 = 128;
 
 /// The CPU whose counters include these operations.
@@ -63,7 +64,7 @@ impl<'m, P: Platform> MemoryCore<'m, P> {
         Err(RangeError::Busy { frames })
     }
 
-    /// Allocates a contiguous run of any number of frames, as far as the min watermark allows.
+    /// Allocates a contiguous run of any number of frames, if the min watermark allows that for the request.
     ///
     /// # Errors
     ///
@@ -109,7 +110,7 @@ impl<'m, P: Platform> MemoryCore<'m, P> {
         }
     }
 
-    /// The number of allocated frames in a range, those on the lists of CPUs included.
+    /// The number of allocated frames in a range, including those on the lists of CPUs.
     pub(crate) fn frames_in_use(&self, range: FrameRange) -> u64 {
         let place = self.locate_range(range);
         place.map_or(0, |(zone, start, end)| self.report_in_use(zone, start, end, &mut |_| ()))
@@ -138,11 +139,11 @@ impl<'m, P: Platform> MemoryCore<'m, P> {
         Ok(())
     }
 
-    /// Makes each frame of an extent a block.
+    /// Splits an extent into blocks of single frames.
     ///
     /// # Errors
     ///
-    /// An extent of another memory is given back, and one that was freed raw before.
+    /// An extent of another memory, or one that was freed by frame number before, is returned.
     pub(crate) fn split_extent(&self, extent: Extent<'m>) -> Result<SingleFrames<'m>, Extent<'m>> {
         if !extent.belongs_to(self.tag()) {
             return Err(extent);
@@ -158,11 +159,12 @@ impl<'m, P: Platform> MemoryCore<'m, P> {
         Ok(SingleFrames::of(extent))
     }
 
-    /// Makes each frame of a block a block.
+    /// Splits a block into blocks of single frames.
     ///
     /// # Errors
     ///
-    /// A block of another memory is given back, and so is one of more than a pageblock, and one that was freed raw before.
+    /// A block is returned if it belongs to another memory, is larger than a pageblock, or was freed by frame number
+    /// before.
     pub(crate) fn split_block(&self, block: Block<'m>) -> Result<SingleFrames<'m>, Block<'m>> {
         let (start, order) = (block.pfn(), block.order());
         let range = FrameRange::new(start, start.offset(order.frames()));
@@ -267,7 +269,8 @@ impl<'m, P: Platform> MemoryCore<'m, P> {
         Some(Extent::new(self.tag(), range))
     }
 
-    /// The zone that contains `range`, and the first and last position of the range in it.
+    /// The zone that contains `range`, and the positions in it of the first frame and of the first frame behind the
+    /// range.
     fn locate_range(&self, range: FrameRange) -> Result<(ZoneId, u32, u32), RangeError> {
         if range.frames() == 0 {
             return Err(RangeError::Empty);

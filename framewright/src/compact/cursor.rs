@@ -9,8 +9,9 @@
 //! alternately at the cursor and at the heads of the lists, where newly emptied pageblocks appear,
 //! until something is found. Other callers still search a whole round.
 //!
-//! Full pageblocks exist nearly always, and most of them lack targets. So a round counts as empty
-//! if it found nothing before the search for full pageblocks, unless a full one could be emptied.
+//! Full pageblocks exist nearly always, and most of them cannot be emptied for lack of target
+//! frames. So a round counts as empty if it found nothing before the search for full pageblocks,
+//! unless a full one could be emptied.
 //!
 //! A pageblock that could not be emptied gets a skip hint. After an empty round all skip hints are
 //! reset. Until a pageblock is emptied, each reset doubles the number of empty rounds before the
@@ -93,7 +94,7 @@ pub(super) struct Progress {
     address_position: u32,
     /// This round has found a source.
     pub(super) found_any: bool,
-    /// The round before found none.
+    /// The previous round found no source.
     pub(super) last_round_empty: bool,
 }
 
@@ -281,7 +282,7 @@ mod tests {
         progress.advance(None, true);
         assert!(
             progress.kind == SourceKind::AllMovable && progress.last_round_empty,
-            "full ones there always are"
+            "full pageblocks exist nearly always"
         );
         progress.advance(Some(3), true);
         assert!(!progress.last_round_empty && progress.found_any);

@@ -114,9 +114,9 @@ impl<'c, 'm, P: Platform> Compactor<'c, 'm, P> {
         formed
     }
 
-    /// The deferral for failures of background compaction. With scanners it also applies to
-    /// requests, because scanning costs much. With the index it applies only to the background: a
-    /// request still searches, which costs little.
+    /// The deferral for failures of background compaction. With scanners it also applies to requests, because scanning
+    /// is expensive. With the index it applies only to background compaction: a request still searches, because that is
+    /// cheap.
     fn background_deferral(&self, ctx: ZoneContext<'c, 'm, P>) -> &'m Deferral {
         match self.memory.tuning().compact.method {
             CompactMethod::Index => &ctx.hints.background,
@@ -163,7 +163,7 @@ impl<'c, 'm, P: Platform> Compactor<'c, 'm, P> {
         super::scan::reset_hints(ctx);
     }
 
-    /// By index, the search itself resets skip hints after an empty round.
+    /// With the index, the search itself resets skip hints after an empty round.
     #[cfg(not(feature = "compare"))]
     fn reset_hints(&self, _: ZoneContext<'_, 'm, P>) {}
 

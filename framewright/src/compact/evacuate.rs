@@ -42,7 +42,7 @@ pub(super) struct Evacuated {
     pub(super) scanned: u64,
     /// Batches that moved, each with a flush.
     batches: u64,
-    /// Free frames from CPU lists, the depot and deferred groups were returned to the zone.
+    /// Whether free frames from CPU lists, the depot and deferred groups were returned to the zone.
     pub(super) drained_lists: bool,
     /// The reason why the attempt ended early; `None` if it did not.
     pub(super) early_end: Option<EarlyEnd>,

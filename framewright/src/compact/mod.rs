@@ -169,7 +169,7 @@ impl Goal {
         matches!(self.caller, Caller::Request { thorough: true } | Caller::Node)
     }
 
-    /// Number of pageblocks in a row that the block takes.
+    /// Number of consecutive pageblocks that the block needs.
     fn pageblocks(&self) -> u32 {
         self.order.map_or(1, |order| order.max(Order::PAGEBLOCK).pageblocks())
     }

@@ -194,7 +194,7 @@ impl<'m, P: Platform> Compactor<'_, 'm, P> {
 enum Isolated {
     /// They are obstacles.
     Obstacle,
-    /// The caller waits for them, so they are no obstacles.
+    /// The caller waits for them, so they are not obstacles.
     WaitedFor,
 }
 

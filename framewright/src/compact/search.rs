@@ -2,10 +2,10 @@
 //!
 //! A search reads a bounded number of headers and continues at the position where the last one stopped
 //! ([`cursor`](super::cursor)). Single pageblocks are searched on the lists, emptiest first. A pageblock that could not
-//! be emptied gets a skip hint, and is skipped until no other is left. The search for full pageblocks, by address, is
-//! last, and only for a request or for a whole node on demand. Each full pageblock costs as many moves as a pageblock
-//! has frames, and its pages can move only into pageblocks with unmovable frames. Runs of pageblocks, for larger
-//! blocks, are searched by address, too, with a cursor of their own.
+//! be emptied gets a skip hint, and is skipped until no other pageblock is left. The search for full pageblocks, by
+//! address, is last, and only for a request or for a whole node on demand. Each full pageblock costs as many moves as a
+//! pageblock has frames, and its pages can move only into pageblocks with unmovable frames. Runs of pageblocks, for
+//! larger blocks, are searched by address, too, with a cursor of their own.
 
 use super::{
     Compactor, Goal,
@@ -34,8 +34,8 @@ pub(super) enum Found {
 pub(super) struct SearchPass<'q> {
     /// Sources that earlier calls partly emptied; this call starts with them.
     partly_emptied: PartlyEmptied<'q>,
-    /// Whether no source is emptier than the last one of its kind: it was the first on the lists,
-    /// or all of its kind are full.
+    /// Whether no source of the same kind is emptier than the source found last: that source was the first on the
+    /// lists, or all sources of its kind are full.
     pub(super) is_emptiest: bool,
     /// Whether pageblocks on the lists lack targets, so that only full ones are left.
     pub(super) lists_exhausted: bool,

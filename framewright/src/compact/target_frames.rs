@@ -1,6 +1,7 @@
 //! Frames to move pages to (*targets*), and frames that pages have left.
 //!
-//! Both are taken and freed in batches, one hold of the zone lock each. Dropping the value frees its frames.
+//! Targets are taken, and left frames are freed, in batches, each under one hold of the zone lock. Dropping
+//! the value frees its frames.
 
 use crate::{
     buddy::{Bundle, Bundles, Contents, TargetFilter},

@@ -68,7 +68,8 @@ impl<'a, 'm, P: Platform> Claim<'a, 'm, P> {
     #[inline(always)]
     pub(crate) fn local_lists(&mut self) -> (&LocalZone<'m, P>, Owned<'_, 'm, P>) {
         // SAFETY: the lists belong to the claimed CPU, and the claim is borrowed exclusively for as
-        // long as the value lives. The claim was acquired from the previous owner.
+        // long as the value lives. Acquiring the claim orders this use after that of the previous
+        // owner.
         (&self.local, unsafe { self.local.pages.owned() })
     }
 

@@ -39,9 +39,9 @@ impl<'m, P: Platform> MemoryCore<'m, P> {
         (0..self.zones.len()).map(ZoneId::new).for_each(|zone| self.empty_depot(zone));
     }
 
-    /// As [`MemoryCore::drain_all`], but for one zone, and without skipping empty lists: the call
-    /// waits until the owner of each CPU was outside its lists once. So an owner that enters its
-    /// lists later sees everything that was published before this call.
+    /// As [`MemoryCore::drain_all`], but for one zone, and without skipping empty lists: the call waits until each
+    /// CPU's owner has been outside its lists once. So an owner that enters its lists later sees everything that was
+    /// published before this call.
     pub(crate) fn drain_every_cpu(&self, of: ZoneId) {
         self.drain_where(&|zone, _| zone == of);
         self.empty_depot(of);
@@ -145,8 +145,8 @@ impl<'m, P: Platform> MemoryCore<'m, P> {
         passed_over
     }
 
-    /// Whether leaving blocks of these lists may be logged: all blocks that left earlier are traced. The caller is
-    /// inside the lists.
+    /// Whether blocks that leave these lists may be logged: all blocks that left earlier have been traced. The caller
+    /// is inside the lists.
     fn may_log(&self, lists: usize) -> bool {
         let is_empty = |log: &mut DrainLog<'_>| log.is_empty();
         !P::TRACING || self.drain_logs[lists].with(&self.platform, is_empty)

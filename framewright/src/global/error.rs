@@ -10,11 +10,11 @@ use crate::{core::CpuError, memory::InitError, types::AllocError};
 pub enum GlobalInitError {
     /// The allocator was initialised before, or is being initialised.
     AlreadyInitialised,
-    /// The configuration has more CPUs than the type.
+    /// The configuration has more CPUs than the type allows.
     TooManyCpus {
-        /// CPUs of the type.
+        /// The number of CPUs that the type allows.
         declared: usize,
-        /// CPUs of the configuration.
+        /// The number of CPUs in the configuration.
         given: u16,
     },
     /// No range of the memory map has space for the metadata.
@@ -57,8 +57,8 @@ impl core::error::Error for GlobalInitError {}
 pub enum GlobalError {
     /// The allocator is not initialised.
     NotInitialised,
-    /// The CPU of the caller has no token: the memory was made for fewer CPUs, the CPU is offline, or somebody
-    /// else has claimed its token.
+    /// The CPU of the caller has no token: the memory was made for fewer CPUs, the CPU is offline, or another
+    /// caller has claimed its token.
     Cpu(CpuError),
     /// The request was refused.
     Alloc(AllocError),

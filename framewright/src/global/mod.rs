@@ -60,8 +60,9 @@ pub unsafe trait Pinning: Platform {
 /// [`Mapped::address`] returns. While the program runs, this mapping is readable and writable, and no other code uses
 /// the frame. Neighbouring frames have neighbouring addresses.
 ///
-/// No other memory has these frames. Safe code may make a memory for each value of the type, with any map. So either
-/// only unsafe code makes values, whose creator answers for the map, or each map is the same, and there is one value.
+/// No other memory has these frames. Safe code can create a memory from each value of the type, with any map. So either
+/// only unsafe code can create a value, and that code guarantees what the map must be; or there is only one value, and
+/// it can only be used with one map.
 pub unsafe trait Mapped: Platform {
     /// The address of a frame.
     fn address(&self, pfn: Pfn) -> *mut u8;
@@ -106,7 +107,7 @@ impl<P: Pinning, const CPUS: usize> Global<P, CPUS> {
     ///
     /// # Errors
     ///
-    /// [`GlobalInitError`]. The allocator is as before.
+    /// [`GlobalInitError`]. The allocator is unchanged.
     pub fn init(
         &'static self,
         platform: P,
@@ -136,7 +137,7 @@ impl<P: Pinning, const CPUS: usize> Global<P, CPUS> {
             let frames = place_for(config, bytes).ok_or(GlobalInitError::NoSpace { bytes })?;
             let start = platform.address(frames.start());
             let padding = start.align_offset(layout.align());
-            // SAFETY: the map names the frames as present, so they are mapped there, and nobody else uses them. No
+            // SAFETY: the map names the frames as present, so they are mapped there, and no other code uses them. No
             // frame was allocated yet, because the memory does not exist yet, and the frames are reserved below. The
             // padding is less than the alignment, which `bytes` includes.
             let metadata = unsafe {
@@ -161,10 +162,10 @@ impl<P: Pinning, const CPUS: usize> Global<P, CPUS> {
         if begun.is_err() {
             return Err(GlobalInitError::AlreadyInitialised);
         }
-        // A platform that panics has no memory: the call can be repeated.
+        // If the platform panics, no memory was created, so the call can be repeated.
         match or_on_panic(make, || self.state.store(EMPTY, Ordering::Release)) {
             Ok(memory) => {
-                // SAFETY: this caller alone changed the state from EMPTY, and nobody reads the memory before READY.
+                // SAFETY: this caller alone changed the state from EMPTY, and no caller reads the memory before READY.
                 unsafe { (*self.memory.get()).write(memory) };
                 self.state.store(READY, Ordering::Release);
                 Ok(())
@@ -209,7 +210,7 @@ impl<P: Pinning, const CPUS: usize> Global<P, CPUS> {
     #[inline(always)]
     fn try_alloc(&'static self, request: Request) -> Option<Block<'static>> {
         let pinned = Pinned::new(self.memory().ok()?.platform());
-        // SAFETY: it is the slot of the CPU on which the caller is pinned until the function ends.
+        // SAFETY: this is the slot of the CPU on which the caller is pinned until the function ends.
         let mut slot = unsafe { self.slots.get(pinned.cpu.index())?.try_enter()? };
         slot.token().try_alloc(request)
     }
@@ -245,7 +246,7 @@ impl<P: Pinning, const CPUS: usize> Global<P, CPUS> {
         let Ok(memory) = self.memory() else { return Err(block) };
         let pinned = Pinned::new(memory.platform());
         let Some(slot) = self.slots.get(pinned.cpu.index()) else { return Err(block) };
-        // SAFETY: it is the slot of the CPU on which the caller is pinned until the function ends.
+        // SAFETY: this is the slot of the CPU on which the caller is pinned until the function ends.
         match unsafe { slot.try_enter() } {
             Some(mut slot) => slot.token().try_free(block),
             None => Err(block),
@@ -293,7 +294,7 @@ impl<P: Pinning, const CPUS: usize> Global<P, CPUS> {
         let Ok(memory) = self.memory() else { return false };
         let pinned = Pinned::new(memory.platform());
         let Some(slot) = self.slots.get(pinned.cpu.index()) else { return false };
-        // SAFETY: it is the slot of the CPU on which the caller is pinned until the function ends.
+        // SAFETY: this is the slot of the CPU on which the caller is pinned until the function ends.
         let Some(mut slot) = (unsafe { slot.try_enter() }) else { return false };
         // SAFETY: the contract is that of this function.
         unsafe { slot.token().try_free_raw(pfn, order) }
@@ -326,13 +327,13 @@ impl<P: Pinning, const CPUS: usize> Global<P, CPUS> {
     ///
     /// # Safety
     ///
-    /// The caller is no interrupt handler: the code that a handler has interrupted may be about to use the token.
+    /// The caller is not an interrupt handler: the code that a handler has interrupted may be about to use the token.
     pub unsafe fn release_cpu(&'static self) -> Result<(), GlobalError> {
         let memory = self.memory()?;
         let pinned = Pinned::new(memory.platform());
         if let Ok(mut slot) = self.enter(memory, pinned.cpu) {
             slot.token().drain();
-            // SAFETY: the caller is no handler.
+            // SAFETY: the caller is not a handler.
             unsafe { slot.release() };
         }
         Ok(())
@@ -345,7 +346,7 @@ impl<P: Pinning, const CPUS: usize> Global<P, CPUS> {
         cpu: CpuId,
     ) -> Result<slot::Entered<P>, NotEntered> {
         let slot = self.slots.get(cpu.index()).ok_or(NotEntered::no_such(cpu))?;
-        // SAFETY: it is the slot of the CPU, on which the caller is pinned until the result is dropped.
+        // SAFETY: this is the slot of the CPU, on which the caller is pinned until the result is dropped.
         unsafe { slot.enter(memory, cpu) }
     }
 }

@@ -1,12 +1,12 @@
 //! The token of one CPU, in a static.
 //!
-//! Only code on the CPU itself reads or writes the slot, and because callers are pinned, only one thread at a time.
+//! Only code on the CPU itself reads or writes the slot. Because callers are pinned, only one thread does so at a time.
 //! Other code can still run in the middle of a caller: interrupt handlers, hooks of the embedder, and threads that run
-//! while a caller waits in a hook. If such code finds the slot in use, it does not touch the slot. Only a handler can
-//! run between the load of the state and the mark. When the handler has ended, the slot is not in use, and a token
-//! that was there still is: handlers do not release it. A handler may have claimed a token that was not there; so the
-//! caller reads after the mark whether it is there. So plain loads and stores in program order suffice, and the hot
-//! path loads one word.
+//! while a caller waits in a hook. If such code finds the slot in use, it does not touch the slot. Between the load of
+//! the state and the mark, only an interrupt handler can run. When the handler has ended, the slot is not in use, and
+//! still has its token if it had one, because handlers do not release tokens. The handler may have claimed a token for
+//! an empty slot, so the caller checks for a token after the mark. Plain loads and stores in program order suffice, and
+//! the hot path loads one word.
 
 use core::{cell::UnsafeCell, mem::MaybeUninit};
 
@@ -21,17 +21,17 @@ use crate::{
 
 type Token<P> = CpuToken<'static, 'static, P>;
 
-/// There is no token, and nobody uses the slot.
+/// There is no token, and the slot is not in use.
 const EMPTY: u8 = 0;
-/// The token is there, and nobody uses it.
+/// The slot has its token, and is not in use.
 const IDLE: u8 = 1;
-/// Somebody uses the slot.
+/// The slot is in use.
 const IN_USE: u8 = 2;
 
 /// The token of one CPU.
 pub(super) struct Slot<P: Pinning + 'static> {
     state: StaticU8,
-    /// Whether the token is there. Only the user of the slot changes it.
+    /// Whether the slot has its token. Only the user of the slot changes this.
     has_token: StaticBool,
     token: UnsafeCell<MaybeUninit<Token<P>>>,
 }
@@ -132,7 +132,7 @@ impl<P: Pinning> Entered<P> {
     ///
     /// # Safety
     ///
-    /// No code that was interrupted on this CPU is about to enter the slot: the caller is no interrupt handler.
+    /// No code that was interrupted on this CPU is about to enter the slot: the caller is not an interrupt handler.
     pub(super) unsafe fn release(mut self) {
         self.slot.has_token.store(false, Ordering::Relaxed);
         self.has_token = false;

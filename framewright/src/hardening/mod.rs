@@ -1,13 +1,13 @@
 //! The parts of the hardening levels *tracked* and *paranoid*: states of frames, poison, a quarantine.
 //!
-//! [`Hardening::Tracked`](crate::tuning::Hardening::Tracked) adds the first of the three to the allocator,
-//! [`Hardening::Paranoid`](crate::tuning::Hardening::Paranoid) all.
+//! [`Hardening::Tracked`](crate::tuning::Hardening::Tracked) adds the states of frames to the allocator;
+//! [`Hardening::Paranoid`](crate::tuning::Hardening::Paranoid) adds all three.
 //!
-//! * **States** ([`States`]): a byte per frame tells whether an allocated block starts there, and
-//!   of which order, or whether the frame is part of an extent. A free first clears the mark of the block
-//!   with one compare-exchange. So a bad free (a double free, a part of a block, another order, a frame
-//!   inside a block, a frame on a free list) is refused at the call and has changed nothing. Of two racing
-//!   frees, one is refused. The free of a `Block` that was freed raw before is refused as well.
+//! * **States** ([`States`]): a byte per frame tells whether an allocated block starts there, and of which order, or
+//!   whether the frame is part of an extent. A free first clears the mark of the block with one compare-exchange. So
+//!   a bad free (a double free, a part of a block, another order, a frame inside a block, a frame on a free list) is
+//!   refused at the call and changes nothing. Of two racing frees, one is refused. The free of a `Block` whose frames
+//!   were freed by number before is refused as well.
 //! * **Poison** ([`poison_word`](crate::platform::poison_word)): frames are overwritten when they
 //!   are freed and checked before they are allocated again, so a write through a stale pointer is
 //!   found and reported with frame and offset. A write beyond the end of a block into a free frame
@@ -16,12 +16,11 @@
 //!   detects writes through stale pointers for longer. They return to the zone when memory runs short, and with every
 //!   drain of the lists of the CPU.
 //!
-//! ***The hot paths of the other levels pay nothing for these parts.** At *tracked* the lists of
-//! all CPUs are entered through the try-lock of machines without remote barriers, so every push and
-//! pop takes the path that updates the states, which is cold at the other levels. At *paranoid* the
-//! rings of all CPUs have limit 0, so every push and pop takes the path for lists that are switched
-//! off, which is cold at the other levels, too. Allocations go to the zone one by one. The zone
-//! also has its own map of heads, as at *checked*.
+//! **These parts add no instructions to the hot paths of the other levels.** At *tracked* the lists of all CPUs are
+//! entered through the try-lock of machines without remote barriers, so every push and pop takes the path that
+//! updates the states, which is cold at the other levels. At *paranoid* the rings of all CPUs have limit 0, so every
+//! push and pop takes the path for lists that are switched off, which is cold at the other levels, too. Allocations
+//! go to the zone one by one. The zone also has its own map of heads, as at *checked*.
 //!
 //! Invariants: a byte has the mark of a block, with its order, exactly where an allocated block
 //! starts; the blocks and extents in a zone's bytes have as many frames as are in use.

@@ -1,9 +1,9 @@
 //! A byte per frame: marks of allocated blocks, of allocated extents, and of poisoned free frames.
 //!
-//! An allocated block is marked in the byte of its first frame only, so taking and giving a block
-//! of any order changes one byte. To find out whether some other frame is inside an allocated
-//! block, the bytes of the heads that it could belong to are read, one per order. Each frame of an
-//! extent is marked, because any part of an extent can be freed.
+//! An allocated block is marked in the byte of its first frame only, so taking and giving a block of any order
+//! changes one byte. A search for the allocated block that contains another frame reads one byte per order: that
+//! of the frame at which a block of this order would start. Each frame of an extent is marked, because any part of
+//! an extent can be freed.
 
 use core::ops::Range;
 
@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn no_frame_of_an_extent_can_be_freed_as_a_block_nor_the_other_way_round() {
+    fn a_frame_of_an_extent_is_not_freed_as_a_block_and_a_block_not_as_an_extent() {
         with_states(|states| {
             states.own_extent(8..11);
             states.own(16, order(1));

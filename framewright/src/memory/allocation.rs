@@ -10,10 +10,10 @@ use crate::{
 };
 
 impl<'m, P: Platform> Memory<'m, P> {
-    /// Allocates a block from the zones, bypassing the lists of all CPUs, without waiting. Prefers
-    /// the node of CPU 0 unless the request names one. Takes zone locks with interrupts masked, so
-    /// an NMI handler may call it only if it cannot have interrupted a holder.
-    /// [Wakes](crate::platform::Relief::wake) background reclaim, unless the request forbids it.
+    /// Allocates a block from the zones, bypassing the lists of all CPUs, without waiting. Prefers the node of CPU 0
+    /// unless the request names one. Takes zone locks with interrupts masked, so an NMI handler may call this method
+    /// only if the NMI cannot have interrupted a holder of such a lock. [Wakes](crate::platform::Relief::wake)
+    /// background reclaim, unless the request forbids it.
     ///
     /// # Errors
     ///
@@ -35,9 +35,9 @@ impl<'m, P: Platform> Memory<'m, P> {
     ///
     /// # Errors
     ///
-    /// The reason why the free is refused, as far as the zone knows: frames on the lists of CPUs look allocated below
-    /// [`Hardening::Tracked`](crate::tuning::Hardening::Tracked). The refusal is reported as by
-    /// [`CpuToken::free_raw`](crate::CpuToken::free_raw).
+    /// The reason why the zone refuses the free. Below [`Hardening::Tracked`](crate::tuning::Hardening::Tracked),
+    /// frames on the lists of CPUs look allocated to the zone, so it does not refuse to free them. The refusal is
+    /// reported as by [`CpuToken::free_raw`](crate::CpuToken::free_raw).
     ///
     /// # Safety
     ///
@@ -64,7 +64,7 @@ impl<'m, P: Platform> Memory<'m, P> {
         self.core.alloc_range(range, migratetype, &mut |_, _, _| (), in_the_way)
     }
 
-    /// Allocates a contiguous run of any number of frames, as far as the min watermark allows.
+    /// Allocates a contiguous run of any number of frames, if the min watermark allows that for the request.
     ///
     /// # Errors
     ///
@@ -89,13 +89,13 @@ impl<'m, P: Platform> Memory<'m, P> {
         unsafe { self.core.adopt_extent(range) }
     }
 
-    /// Splits an extent into its frames, each of which is a block of order 0 from then on, and is freed as one: also
-    /// on the lists of a CPU. For kernels that allocate runs and free them frame by frame.
+    /// Splits an extent into its frames. From then on each frame is a block of order 0, and is freed like any other,
+    /// also to the lists of a CPU. For kernels that allocate runs and free them frame by frame.
     ///
     /// # Errors
     ///
-    /// An extent of another memory is given back. From [`Hardening::Tracked`](crate::tuning::Hardening::Tracked) on,
-    /// so is an extent that was freed raw before, in part or as a whole; this is reported.
+    /// An extent of another memory is returned. From [`Hardening::Tracked`](crate::tuning::Hardening::Tracked) on, an
+    /// extent that was freed by frame number before, in part or as a whole, is also returned, and reported.
     pub fn split_extent(&self, extent: Extent<'m>) -> Result<SingleFrames<'m>, Extent<'m>> {
         self.core.split_extent(extent)
     }
@@ -105,9 +105,9 @@ impl<'m, P: Platform> Memory<'m, P> {
     ///
     /// # Errors
     ///
-    /// A block of another memory is given back, and so is one of more than a pageblock. From
-    /// [`Hardening::Tracked`](crate::tuning::Hardening::Tracked) on, so is a block that was freed raw before; this is
-    /// reported.
+    /// A block is returned if it belongs to another memory or is larger than a pageblock. From
+    /// [`Hardening::Tracked`](crate::tuning::Hardening::Tracked) on, a block that was freed by frame number before is
+    /// also returned, and reported.
     pub fn split_block(&self, block: Block<'m>) -> Result<SingleFrames<'m>, Block<'m>> {
         self.core.split_block(block)
     }

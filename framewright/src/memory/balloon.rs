@@ -61,7 +61,8 @@ impl<P: Platform> Memory<'_, P> {
         let mut frames = 0;
         for cpu in self.core.contexts(ACCOUNT) {
             for gigablock in 0..cpu.zone.gigablocks() {
-                // The next call reports the blocks of concurrent frees, so that this loop ends.
+                // Blocks that are freed concurrently are left to the next call, so that this loop
+                // ends.
                 for _ in 0..Order::MAX.frames() >> order.get() {
                     let Some(frame) = cpu.take_unreported(gigablock, order) else { break };
                     let block = ReportedBlock { cpu, frame, order };

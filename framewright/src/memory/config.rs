@@ -10,8 +10,8 @@ use crate::{
     types::{CpuId, FrameRange, NodeId, Order, PAGEBLOCK_FRAMES, PAGEBLOCK_ORDER, Pfn, ZoneKind},
 };
 
-/// The maximum number of frames from the first to the last pageblock of a memory. Even the end of a
-/// largest block at the last frame has a number of 32 bits.
+/// The maximum number of frames from the first to the last pageblock of a memory. With this limit, even the frame
+/// behind a block of the largest order at the last frame has a 32-bit number.
 const SPAN_MAX: u64 = u32::MAX as u64 + 1 - 2 * Order::MAX.frames();
 
 /// Whether a range of the memory map is present from the start.
@@ -384,7 +384,8 @@ pub enum InitError {
     /// The settings require the biased owner lock at
     /// [`Hardening::Tracked`](crate::tuning::Hardening::Tracked), which needs the try-lock.
     TrackedAndBiased,
-    /// The first and the last frame are more than 16 TiB less 2 GiB apart.
+    /// The first and the last frame are more than 16 TiB minus 2 GiB apart. Or, with [LRU lists](SideTables::lru), the
+    /// zones together span 16 TiB or more.
     SpanTooLarge,
     /// The buffer for metadata is too small.
     MetadataTooSmall {
@@ -408,10 +409,10 @@ impl fmt::Display for InitError {
                 write!(f, "a memory has at most {MAX_CPUS} CPUs; {given} were asked for")
             }
             InitError::BadTuning { path, range } => {
-                write!(f, "the setting '{path}' has a value it does not take: it takes {range}")
+                write!(f, "the value of the setting '{path}' is not allowed; it takes {range}")
             }
             InitError::NoMemory => {
-                f.write_str("the memory map has no memory that is present, or comes in pieces")
+                f.write_str("the memory map has no memory that is present or added in pieces")
             }
             InitError::BadDistances { nodes, given } => {
                 let needed = nodes * nodes;
@@ -419,8 +420,8 @@ impl fmt::Display for InitError {
             }
             InitError::AbsentNotWhole { index } => write!(
                 f,
-                "range {index} of the memory map is absent and not made of whole pageblocks of \
-                 {PAGEBLOCK_FRAMES} frames"
+                "range {index} of the memory map is absent and does not consist of whole pageblocks \
+                 of {PAGEBLOCK_FRAMES} frames"
             ),
             InitError::EmptyRange { index } => {
                 write!(f, "range {index} of the memory map is empty")
@@ -443,7 +444,7 @@ impl fmt::Display for InitError {
                  owner_lock=biased does not; use owner_lock=auto or trylock",
             ),
             InitError::SpanTooLarge => {
-                f.write_str("the memory map spans more than 16 TiB less 2 GiB")
+                f.write_str("the memory map spans more than 16 TiB minus 2 GiB")
             }
             InitError::MetadataTooSmall { needed, given } => {
                 write!(f, "the metadata buffer has {given} bytes; {needed} are needed")

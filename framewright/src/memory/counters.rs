@@ -81,7 +81,8 @@ impl<'m, P: Platform> Memory<'m, P> {
                 high: pages.high(),
                 batch: sizing.batch().into(),
                 bounds: Some(sizing.bounds()),
-                // CPUs have no differences that the statistics do not contain.
+                // The statistics of a zone are exact: no CPU accumulates differences before it adds
+                // them.
                 threshold: Some(0),
             }
         })

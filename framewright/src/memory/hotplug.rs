@@ -9,7 +9,7 @@ use crate::{
 impl<P: Platform> Memory<'_, P> {
     /// Adds absent memory of the memory map as free frames. The range must consist of whole pageblocks, unless the
     /// memory of its zone is added [in pieces](super::Presence::InPieces). Pieces may be added in any order; adjacent
-    /// ones are joined, so that blocks form across their ends.
+    /// pieces are joined, so that blocks form across their boundary.
     ///
     /// # Errors
     ///

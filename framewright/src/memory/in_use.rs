@@ -36,8 +36,8 @@ impl<'m, P: Platform> Memory<'m, P> {
         }
     }
 
-    /// The frames of a range that the memory map names as [in use](super::Presence::InUse), as an extent. Each range
-    /// can be taken once. Frames that are never freed need not be taken.
+    /// Returns, as an extent, the frames of a range that the memory map names as [in use](super::Presence::InUse). Each
+    /// range can be taken once. Frames that are never freed need not be taken.
     ///
     /// # Errors
     ///
@@ -65,7 +65,7 @@ impl<'m, P: Platform> Memory<'m, P> {
     ///
     /// # Safety
     ///
-    /// The caller owns the frames as extents of this memory, or as ranges in use from the start that nobody took,
+    /// The caller owns the frames as extents of this memory, or as ranges in use from the start that were not taken,
     /// and no longer uses them.
     #[allow(unsafe_code)]
     pub unsafe fn free_range_raw(&self, range: FrameRange) -> Result<(), RangeError> {
@@ -85,7 +85,7 @@ impl<'m, P: Platform> Memory<'m, P> {
         };
         match self.in_use.iter().find(is_freed) {
             Some(named) => Err(Violation {
-                what: "memory in use from the start is free, and nobody has taken it",
+                what: "memory in use from the start is free although it was not taken",
                 at: named.frames.start().get(),
             }),
             None => Ok(()),

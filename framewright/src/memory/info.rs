@@ -137,9 +137,10 @@ impl<P: Platform> Memory<'_, P> {
     }
 
     /// Checks the invariants of a memory while no operation is in progress. Pageblock headers agree
-    /// with maps and lists (I2). In each zone, free frames, frames on CPU lists and allocated
-    /// frames add up (I1, I9); from [`Hardening::Tracked`](crate::tuning::Hardening) on, the states
-    /// of the frames agree. Deferred frames, and frames in use from the start that nobody took, are
+    /// with maps and lists. In each zone, free frames, frames on CPU lists and in the depot, and
+    /// allocated frames add up to the managed frames. From
+    /// [`Hardening::Tracked`](crate::tuning::Hardening) on, the states of the frames agree with the
+    /// counters. Deferred frames, and frames in use from the start that were not taken, are
     /// allocated. Walks every pageblock.
     ///
     /// # Errors
@@ -164,7 +165,7 @@ impl<P: Platform> Memory<'_, P> {
     }
 
     /// Checks the invariants that are true at any time, even while a CPU has taken frames from a
-    /// zone and not yet put them on a list: headers agree with maps and lists (I2).
+    /// zone and not yet put them on a list: headers agree with maps and lists.
     ///
     /// # Errors
     ///

@@ -71,7 +71,7 @@ pub struct Layout {
     /// Size and alignment of a CPU's flush requests, in bytes. They depend on the platform's atomic
     /// words.
     flushes: (usize, usize),
-    /// The maximum number of deferred frames, and of frames of one dropped batch.
+    /// The capacity for deferred frames, including those of a dropped batch.
     deferred: usize,
 }
 
@@ -298,7 +298,7 @@ fn quarantine_of(config: &Config<'_>) -> usize {
     if config.is_paranoid() { config.tuning.paranoid.quarantine as usize } else { 0 }
 }
 
-/// The maximum number of deferred frames, and of frames of one dropped batch.
+/// The capacity for deferred frames, including those of a dropped batch.
 fn deferred_of(config: &Config<'_>) -> usize {
     deferred_capacity(&config.tuning.tlb, config.managed(), config.cpus.into())
 }

@@ -171,7 +171,7 @@ impl<P: Platform> ChunkMove<'_, '_, '_, P> {
         }
     }
 
-    /// Unmaps as many pages as possible, flushes once, copies, and remaps. Later unmapped pages are
+    /// Unmaps as many pages as possible, flushes once, copies, and remaps. Pages that are still unmapped at the end are
     /// undone.
     fn batch(
         &mut self,
@@ -188,8 +188,8 @@ impl<P: Platform> ChunkMove<'_, '_, '_, P> {
             if ready == 0 {
                 break;
             }
-            // Makes one reservation for as many of the pages as there is space. A page without a
-            // reservation is flushed at once.
+            // Reserves entries of the batch for as many pages as possible. A page without a reservation would be
+            // flushed on its own.
             batch.reserve(ready as u64);
             let ready = &mut unmapped.moves[..ready];
             mover.unmap(ready, &self.effort, locking, &mut batch.unmapping());
@@ -202,8 +202,8 @@ impl<P: Platform> ChunkMove<'_, '_, '_, P> {
         remap(&mut unmapped, &self.effort, &flushed, passes);
     }
 
-    /// Takes target frames for pages without targets, and moves unmappable pages to the front.
-    /// Returns the number of these.
+    /// Takes target frames for pages without targets, and moves the pages that can be unmapped to the front. Returns
+    /// the number of pages at the front.
     fn make_ready(&mut self, moves: &mut [Move]) -> usize {
         for at in moves.iter_mut().filter(|at| at.stage() == Stage::Claimed && !at.is_refused()) {
             if self.out_of_targets {
@@ -262,7 +262,7 @@ fn remap<P: Platform>(
 fn copy<P: Platform>(platform: &P, at: &mut Move) {
     for i in 0..at.order().frames() {
         // SAFETY: the target frames were allocated for this page. The mover owns the page, has claimed and unmapped it,
-        // as its unsafe trait states, and all CPUs have flushed since: nobody else uses the source.
+        // as its unsafe trait states, and all CPUs have flushed since, so no other code uses the source.
         unsafe { platform.copy(at.to().offset(i), at.from().offset(i)) };
     }
     at.set_copied();

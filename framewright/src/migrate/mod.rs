@@ -16,8 +16,8 @@
 //! 2. **Place**: the library takes free frames to move to.
 //! 3. **Unmap**: the embedder locks the page and its new frames, and removes the page from every page table, and adds
 //!    the removed translations to one flush batch. From then on the page is accessed only through stale translations.
-//! 4. ***Flush** once for up to 512 frames, and only then **copy**, so that every store through a
-//!    stale translation has reached the source before the copy.
+//! 4. **Flush** once for up to 512 frames, and only then **copy**, so that every store through a stale translation
+//!    has reached the source before the copy.
 //! 5. **Remap**: the embedder maps the page in its new frames, which belong to the embedder from then on; the old
 //!    frames belong to the library. Or **undo**: the embedder maps the page in its old frames again.
 //! 6. **Release**: the embedder ends the claims on pages that did not move.

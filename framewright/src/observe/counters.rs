@@ -2,7 +2,7 @@
 //!
 //! The hot path counts only the blocks allocated and freed, with plain loads and stores next to the lists
 //! (`crate::pcp`). The counters in this module change once per batch. They need atomic additions, because a remote
-//! drainer adds to them, too; once per batch, these are cheap enough.
+//! drainer adds to them, too. One atomic addition per batch is cheap enough.
 
 use crate::sync::{AtomicU64, Ordering};
 
@@ -98,8 +98,8 @@ macro_rules! counters {
                 }
             }
 
-            /// The values of the counters. Fields that are not counters stay 0, because the
-            /// counters and the nodes of CPU and zone determine them.
+            /// The values of the counters. Fields that are not counters stay 0; `Memory::stats_of` computes them
+            /// from the counters and from the nodes of CPU and zone.
             pub(crate) fn read(&self) -> CpuStats {
                 CpuStats {
                     $($name: self.$name.get(),)*
@@ -112,7 +112,7 @@ macro_rules! counters {
 }
 
 counters! {
-    /// Requests that preferred another node. The serving zone counts them (vmstat `numa_miss`).
+    /// Requests that preferred another node, counted at the zone that served them (vmstat `numa_miss`).
     numa_miss,
     /// Requests served by another node than the preferred one, counted at the preferred zone
     /// (vmstat `numa_foreign`).

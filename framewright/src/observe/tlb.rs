@@ -50,9 +50,9 @@ counters! {
     nr_tlb_local_flush_one,
     /// Interrupts sent.
     interrupts,
-    /// CPUs that were asked and not interrupted, because another CPU was about to interrupt them.
+    /// CPUs that got a request but no interrupt, because another CPU was about to interrupt them.
     coalesced,
-    /// CPUs that were not asked, because they were lazy.
+    /// CPUs that got no request, because they were lazy.
     lazy_skipped,
     /// Translations that were removed through a batch.
     unmapped,

@@ -58,7 +58,7 @@ stats! {
     PgscanDirect = "pgscan_direct",
     /// Waits of direct reclaim for background reclaim.
     PgscanDirectThrottle = "pgscan_direct_throttle",
-    /// Pauses for write-back that ended before the write did.
+    /// Pauses for writeback that ended before the write did.
     ExpiredWriteBack = "fw_throttle_expired_writeback",
     /// Pauses for isolated pages that ended before enough pages were put back.
     ExpiredIsolated = "fw_throttle_expired_isolated",

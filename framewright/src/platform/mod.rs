@@ -137,16 +137,16 @@ pub unsafe trait Platform: Probe + Sized + Sync {
     /// thread. `spins` counts the calls of one loop, from 0. Between two calls the loop checks its
     /// condition: it loads a [`Platform::Word`], unless it waits for a lock or for memory.
     ///
-    /// Waits for a lock ([`Wait::Lock`]) happen with interrupts masked. If interrupt handlers allocate or free, they
-    /// must stay masked, because the handler would wait for the lock that the interrupted code is about to get. All
-    /// other waits happen with interrupts enabled, unless the caller has masked them.
+    /// Waits for a lock ([`Wait::Lock`]) happen with interrupts masked. If interrupt handlers allocate or free, the
+    /// wait must leave interrupts masked: otherwise a handler could wait for the lock that the interrupted code is
+    /// about to get. All other waits happen with interrupts enabled, unless the caller has masked them.
     fn wait(&self, why: Wait, spins: u32);
 
     /// Fills the 2^order frames from `pfn` with zeroes.
     ///
     /// # Safety
     ///
-    /// The caller owns the frames: nobody else uses them meanwhile.
+    /// The caller owns the frames: no other code uses them meanwhile.
     unsafe fn clear(&self, pfn: Pfn, order: Order);
     /// Copies one frame.
     ///
@@ -164,8 +164,8 @@ pub unsafe trait Platform: Probe + Sized + Sync {
         let _ = (pfn, order);
     }
 
-    /// The offset of the first byte of the frame that differs from the pattern of [`Platform::poison`],
-    /// as precise as the machine compares. `None` if no byte differs.
+    /// The offset of the first byte of the frame that differs from the pattern of [`Platform::poison`], at the
+    /// granularity at which the machine compares. `None` if no byte differs.
     ///
     /// # Safety
     ///

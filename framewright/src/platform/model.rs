@@ -17,7 +17,7 @@ pub(crate) struct Machine {
     pub(crate) kind: OwnerLock,
     /// Whether remote barriers work; `false` in tests that must fail.
     pub(crate) barriers: bool,
-    /// Whether the test contains bad frees, so that reports of corruption are no failure.
+    /// Whether the test contains bad frees, so that reports of corruption are not a failure.
     pub(crate) abused: bool,
 }
 

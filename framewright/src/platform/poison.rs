@@ -2,7 +2,7 @@
 
 use crate::types::Pfn;
 
-/// The upper half of every word. As part of an address it is one that no 64-bit machine maps.
+/// The upper half of every word. No 64-bit machine maps an address with this upper half.
 const MARK: u64 = 0xaaaa_aaaa << 32;
 
 /// The word that fills a free frame: a mark, and below it a number. The number differs between

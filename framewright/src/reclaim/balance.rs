@@ -1,9 +1,9 @@
 //! Scan balance: the number of pages of each list that are scanned.
 //!
 //! By default the number is the length of the list >> priority, so that pages age at the same rate
-//! on all lists. But a wrong choice costs different amounts for anonymous pages and pages of files.
-//! That cost is measured (pages read again, pages scanned and not reclaimed, pages written), and
-//! the kind with the lower cost is scanned more.
+//! on all lists. But anonymous pages and pages of files may differ in the cost of reclaiming a page
+//! that is still needed. This cost is measured (pages read again, pages scanned and not reclaimed,
+//! pages written), and the kind with the lower cost is scanned more.
 //!
 //! A node with few pages starts at a lower priority number, at which a scan of all its lists yields
 //! a cluster. A few pages would cost as much as a cluster: one hold of the LRU lock and one flush.

@@ -119,8 +119,9 @@ impl<'m, P: Platform> Reclaim<'_, 'm, P> {
     }
 
     /// Scans all nodes that the request can use, priority by priority. While the sweeps reach their
-    /// target, the priority stays, because a deeper scan would only reach pages that are costlier
-    /// to reclaim. `not_reclaimed` is the number of pages scanned before without being reclaimed.
+    /// target, the priority stays the same, because a deeper scan would only reach pages that are
+    /// costlier to reclaim. `not_reclaimed` is the number of pages that earlier calls scanned and
+    /// did not reclaim.
     fn scan_nodes_by_priority(
         &self,
         need: &Need,

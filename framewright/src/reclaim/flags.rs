@@ -43,7 +43,7 @@ impl Flags {
     pub(super) const REFERENCED: u8 = 1 << 3;
     /// The page was active before: it is part of the workingset.
     pub(super) const WORKINGSET: u8 = 1 << 4;
-    /// The page is to be reclaimed when its write-back ends.
+    /// The page is to be reclaimed when its writeback ends.
     pub(super) const RECLAIM: u8 = 1 << 5;
     /// The page belongs on an active list. This flag and the next are the number of the list.
     pub(super) const ACTIVE: u8 = 1 << 6;

@@ -31,9 +31,9 @@ impl<'m, P: Platform> Lru<'_, 'm, P> {
         self.state.nodes.get(node.index()).map_or(0, |node| node.isolated(kind))
     }
 
-    /// Number of pages of a node that are to be reclaimed when their write-back ends, whether
+    /// Number of pages of a node that are to be reclaimed when their writeback ends, whether
     /// reclaim or the embedder started it. For diagnosis: reads the flags of every page of the
-    /// node. Abandoned pages are not counted, even before the end of their write-back is reported.
+    /// node. Abandoned pages are not counted, even before the end of their writeback is reported.
     #[must_use]
     pub fn awaiting_writeback(&self, node: NodeId) -> u64 {
         let zones = self.state.zones.iter().filter(|zone| zone.node == node);
@@ -74,8 +74,8 @@ impl<'m, P: Platform> Lru<'_, 'm, P> {
         (page.flags.place() == Place::Listed).then(|| page.flags.list())
     }
 
-    /// Checks the invariants that hold while no operation is in progress: no page is isolated (I7),
-    /// and lists, flags and counts agree. Walks every list.
+    /// Checks the invariants that hold while no operation is in progress: no page is isolated, and
+    /// lists, flags and counts agree. Walks every list.
     ///
     /// # Errors
     ///

@@ -10,8 +10,8 @@
 //!
 //! Background reclaim is woken when a request finds the zones of the node below the *low* watermark, and works until
 //! one of them is above *high*. So some memory can be allocated before it is needed again. A node on which it has
-//! failed for a number of rounds in a row is *hopeless*. Background reclaim of such a node is not woken, because it
-//! would only cost CPU time, until other code reclaims pages of the node.
+//! failed for a number of rounds in a row is *hopeless*. Until other code reclaims pages of such a node, its
+//! background reclaim is not woken, because it would only cost CPU time.
 //!
 //! The huge-page reserve of a zone raises its watermarks. The start of each round shrinks the
 //! reserve if no huge page has been requested for some time. A round that reclaims nothing sets the
@@ -41,8 +41,8 @@ use super::{
     wakeup::KswapdState,
 };
 
-/// The lowest priority number of a round for boosted watermarks, unless the lists are so short that
-/// the round begins below. At this priority a sweep scans a 1024th of each list.
+/// The lowest priority number of a round for boosted watermarks, unless the lists are so short that the round begins
+/// at a lower number. At this priority a sweep scans a 1024th of each list.
 const BOOST_PRIORITY: u32 = 10;
 
 /// The time at which the embedder has to call the next step.

@@ -100,8 +100,8 @@ impl<'a, 'm, P: Platform> Lru<'a, 'm, P> {
     /// # Safety
     ///
     /// The caller owns the frame as a block of order 0. If the answer is [`FreedBy::Isolator`],
-    /// ownership passes to the caller that has isolated the page. Nobody uses the frame any more,
-    /// no translation to it is left, cached or not, and the [`PageOwner`](super::PageOwner) answers
+    /// ownership passes to the caller that has isolated the page. The frame is no longer used, no
+    /// translation to it is left, cached or not, and the [`PageOwner`](super::PageOwner) answers
     /// that it cannot lock the page.
     #[allow(unsafe_code)]
     pub unsafe fn abandon(&self, pfn: Pfn) -> FreedBy {
@@ -186,7 +186,7 @@ impl<'a, 'm, P: Platform> Lru<'a, 'm, P> {
     }
 
     /// Removes a page from its list for a while, so that reclaim leaves it alone. Returns `false`
-    /// if the page is on no list, or is isolated already.
+    /// if the page is unknown to reclaim, or is isolated already.
     #[must_use = "an isolated page has to be put back"]
     pub fn isolate(&self, pfn: Pfn) -> bool {
         let Some(page) = self.state.page(self.memory, pfn) else { return false };

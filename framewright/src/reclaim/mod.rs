@@ -17,12 +17,12 @@
 //! pages, and releases clean pages without references. After *one* flush the frames are free. A
 //! page that fails a phase is put back on a list. The phase determines the list.
 //!
-//! ***Reclaim is bounded.** A sweep scans at most the length of each list >> priority. It is
+//! **Reclaim is bounded.** A sweep scans at most the length of each list >> priority. It is
 //! repeated at the same priority only while it reaches its target. Priorities go from 12 (a 4096th
 //! of a list) down to 0 (the whole list). If even that frees nothing, reclaim has failed. A page
 //! that cannot be written becomes active, so that it is not scanned again at once.
 //!
-//! ***Lost races are cheap.** Isolating a page claims it (`flags`). Others do not touch a claimed
+//! **Lost races are cheap.** Isolating a page claims it (`flags`). Others do not touch a claimed
 //! page. An owner that frees a page while it is isolated does not wait ([`Lru::abandon`]).
 //!
 //! # Modules and locks
@@ -147,11 +147,11 @@ impl<'a, 'm, P: Platform> Reclaim<'a, 'm, P> {
         self.lru().reclaimable(zone).saturating_add(self.tlb.deferred())
     }
 
-    /// Reports that the write-back of a page has ended, whether [`PageOwner::write_out`] or the
+    /// Reports that the writeback of a page has ended, whether [`PageOwner::write_out`] or the
     /// embedder started it. If the write failed, the owner has marked the page dirty again before
     /// this call. In this case the page becomes active, so that other pages are tried first.
     ///
-    /// To be called for every page that was under write-back, even if the page was abandoned or
+    /// To be called for every page that was under writeback, even if the page was abandoned or
     /// removed from the lists meanwhile, because reclaim may pause until the call.
     pub fn written(&self, cpu: CpuId, pfn: Pfn, result: Result<(), WriteError>) {
         let Some(page) = self.state.page(self.memory, pfn) else { return };

@@ -5,8 +5,7 @@
 //! its frame. All methods get slices of distinct frames, with an answer slot for each in the same
 //! order. The method must write every slot.
 //!
-//! The order of the calls is part of the contract. After a call, its answers can become stale in
-//! one direction only:
+//! The order of the calls is part of the contract, because each call relies on the answers to those before it:
 //!
 //! ```text
 //!  lock        a page that is locked already is left alone
@@ -33,7 +32,7 @@ pub struct PageState {
     /// The page differs from its stored copy, or has none. Dirty bits in page tables count only
     /// when [`PageOwner::unmap`] reports them.
     pub dirty: bool,
-    /// The page is under write-back: a call of [`Reclaim::written`](super::Reclaim::written) will
+    /// The page is under writeback: a call of [`Reclaim::written`](super::Reclaim::written) will
     /// follow.
     pub writeback: bool,
     /// The page is locked into memory, and goes to the unevictable list.
@@ -77,7 +76,7 @@ pub enum WriteOut {
     /// dirty.
     #[default]
     Refused,
-    /// The write has started. The page is under write-back until the embedder calls
+    /// The write has started. The page is under writeback until the embedder calls
     /// [`Reclaim::written`](super::Reclaim::written).
     Started,
     /// The page is stored, and clean.
@@ -173,7 +172,7 @@ pub unsafe trait PageOwner<P: Platform>: Sync {
         false
     }
 
-    /// Called when all pages of a cluster were dirty and not under write-back: the background
+    /// Called when all pages of a cluster were dirty and not under writeback: the background
     /// writers should start.
     fn wake_writers(&self) {}
 }

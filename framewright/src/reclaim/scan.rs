@@ -40,7 +40,7 @@ pub(super) struct ScanControl {
     pub(super) first: u32,
     /// The number of pages to reclaim.
     pub(super) target: u64,
-    /// Whether dirty pages may be written, or their write-back started.
+    /// Whether dirty pages may be written, or their writeback started.
     pub(super) may_write: bool,
     /// Whether anonymous pages may be reclaimed.
     pub(super) may_swap: bool,
@@ -81,10 +81,10 @@ impl Progress {
 pub(super) struct ReclaimStat {
     pub(super) taken: u32,
     pub(super) dirty: u32,
-    /// Dirty, and not under write-back.
+    /// Dirty, and not under writeback.
     pub(super) unqueued_dirty: u32,
     pub(super) writeback: u32,
-    /// Under write-back, in this scan and in an earlier one.
+    /// Under writeback, in this scan and in an earlier one.
     pub(super) congested: u32,
     /// To be reclaimed when written, and scanned again by background reclaim before that.
     pub(super) immediate: u32,
@@ -95,7 +95,7 @@ pub(super) struct ReclaimStat {
     /// Pages whose write was started.
     pub(super) written: u32,
     pub(super) failed: u32,
-    /// The slot of the first page that was under write-back in this scan and in an earlier one.
+    /// The slot of the first page that was under writeback in this scan and in an earlier one.
     pub(super) first_writeback: Option<u32>,
 }
 

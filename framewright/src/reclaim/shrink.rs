@@ -7,7 +7,7 @@
 //! | phase | operation | if a page fails |
 //! |---|---|---|
 //! | 1 | lock | locked by others: keep; locked into memory: to the unevictable list |
-//! | 2, 3 | check write-back | under write-back: activate, and reclaim when it is written |
+//! | 2, 3 | check writeback | under writeback: activate, and reclaim when it is written |
 //! | 4 | check references | used since the last scan: keep once, then activate |
 //! | 7 | unmap, into the flush batch | still mapped: activate |
 //! | 8 | check pins | pinned by a device: activate |
@@ -100,7 +100,7 @@ impl<P: Platform> Reclaim<'_, '_, P> {
                 reserved.0 = retire.reserve_with_flush(count(mapped));
             }
             pass.left = match reserved {
-                // One page at least, which is flushed at once.
+                // At least one page, which is flushed on its own.
                 (0, 0) => part(chosen, 1),
                 (of_mapped, of_others) => part(mapped, of_mapped) | part(others, of_others),
             };
@@ -122,7 +122,7 @@ impl<P: Platform> Reclaim<'_, '_, P> {
         self.state.flags_at(pass.cluster.slot(at))
     }
 
-    /// Phases 1 to 3: lock, check write-back.
+    /// Phases 1 to 3: lock, check writeback.
     fn lock(&self, pass: &mut Pass<'_>) {
         self.step();
         let group = pass.cluster.gather(pass.cluster.all());

@@ -79,8 +79,8 @@ impl<P: Platform> Reclaim<'_, '_, P> {
             self.end_sweep(scan, sweep, progress, retire);
             return true;
         }
-        // Because of this, no other CPU must interrupt this one for deferred frames, even if the
-        // sweep takes long.
+        // Prevents that another CPU must interrupt this CPU for deferred frames, even if the sweep
+        // takes long.
         self.tick(scan.cpu);
         let before = *progress;
         for (at, list) in LruList::EVICTABLE.into_iter().enumerate() {

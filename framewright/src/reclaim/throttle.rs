@@ -7,7 +7,7 @@
 //!
 //! | kind | ends when | woken by |
 //! |---|---|---|
-//! | write-back | the first page seen under write-back is written, or as many pages as a cluster has | `Reclaim::written` |
+//! | writeback | the first page seen under writeback is written, or as many pages as a cluster has | `Reclaim::written` |
 //! | congested | as above | as above |
 //! | isolated | fewer pages are isolated than the lists allow | putting pages back |
 //! | no progress | a page of the node was reclaimed | `shrink_list` |
@@ -100,7 +100,7 @@ impl<P: Platform> Reclaim<'_, '_, P> {
         }
     }
 
-    /// The store is slow: pauses until the first page seen under write-back is written, or as many
+    /// The store is slow: pauses until the first page seen under writeback is written, or as many
     /// pages as a cluster has.
     #[inline(never)]
     pub(super) fn pause_for_writes(&self, scan: &ScanControl, why: Throttle, seen: &ReclaimStat) {

@@ -21,9 +21,9 @@ pub(crate) struct KswapdState {
     awake: AtomicBool,
     /// Rounds in a row without progress.
     failures: AtomicU32,
-    /// All pages of a pass were under write-back.
+    /// Whether all pages of a pass were under writeback.
     writing_back: AtomicBool,
-    /// All pages of a pass were dirty and not under write-back.
+    /// Whether all pages of a pass were dirty and not under writeback.
     dirty: AtomicBool,
 }
 

@@ -1,8 +1,8 @@
 //! Lock words.
 //!
-//! Each platform has its own type of lock word ([`RawLock`]): a queued spinlock on hardware, a
-//! modelled one in a simulator. Two are
-//! ready-made: [`TicketLock`] is fair, and [`SpinFlag`] suffices where locks are rarely contended.
+//! Each platform has its own type of lock word ([`RawLock`]): a queued spinlock on hardware, a modelled one in a
+//! simulator. Two lock words are ready-made: [`TicketLock`] is fair, and [`SpinFlag`] suffices where locks are
+//! rarely contended.
 
 #![allow(unsafe_code)]
 
@@ -41,8 +41,8 @@ pub unsafe trait RawLock<P>: Send + Sync {
 /// A test-and-test-and-set lock: one word, unfair, for locks that are rarely contended.
 pub struct SpinFlag(AtomicBool);
 
-// SAFETY: acquisition is a compare-exchange from open to held with acquire ordering, and release is
-// a store with release ordering. So holders exclude each other and synchronise.
+// SAFETY: acquisition is a compare-exchange from free to held with acquire ordering, and release is a store with
+// release ordering. So holders exclude each other and synchronise.
 unsafe impl<P: LockWait> RawLock<P> for SpinFlag {
     fn new() -> Self {
         Self(AtomicBool::new(false))
@@ -82,7 +82,8 @@ pub struct TicketLock {
 }
 
 // SAFETY: tickets are unique among fewer than 2^32 waiting callers, and only the owner of the ticket that is served
-// has the lock. It is passed on by a store with release ordering, which the next owner reads with acquire ordering.
+// has the lock. The lock is passed on by a store with release ordering, which the next owner reads with acquire
+// ordering.
 unsafe impl<P: LockWait> RawLock<P> for TicketLock {
     fn new() -> Self {
         Self { next: AtomicU32::new(0), serving: AtomicU32::new(0) }
@@ -148,7 +149,7 @@ mod tests {
                     // SAFETY: taken above.
                     unsafe { lock.unlock(waiters) };
                 });
-                // The next arrives when this one waits.
+                // The next thread starts when this one waits.
                 let is_served = || served.lock().unwrap().len() as u32 > arrival;
                 while waiters.0.load(Ordering::Relaxed) == arrival && !is_served() {
                     thread::yield_now();

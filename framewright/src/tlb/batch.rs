@@ -33,9 +33,9 @@ pub struct Translation<'t> {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct BatchSlot {
     pfn: Pfn,
-    /// Translations to the frame were removed and are not yet flushed.
+    /// Whether translations to the frame were removed and are not flushed yet.
     pending: bool,
-    /// The batch owns the frame.
+    /// Whether the batch owns the frame.
     retired: bool,
 }
 
@@ -74,7 +74,7 @@ pub struct FlushBatch<'f, 'm, P: Platform> {
     epoch: u64,
     /// The scope that covers all pending translations.
     scope: Option<Scope>,
-    /// Some pending translations were dirty, or allow stores even now.
+    /// Whether some pending translations were dirty, or still allow stores.
     dirty: bool,
 }
 

@@ -98,8 +98,8 @@ pub(crate) struct CpuFlushes<P: Platform> {
     /// Calls of [`CpuFlushes::serve`] since the one in progress began, including it; 0 if none is
     /// in progress.
     serving: AtomicU32,
-    /// A request was taken and not served, because the embedder panicked. Read and written only by
-    /// the call in progress.
+    /// Whether a request was taken and not served, because the embedder panicked. Read and written only by the call in
+    /// progress.
     is_behind: AtomicBool,
     /// The number of requests that the CPU has served.
     served: AtomicU64,

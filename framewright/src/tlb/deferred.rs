@@ -70,7 +70,7 @@ pub(crate) struct DeferredFrees<'m> {
 
 impl<'m> DeferredFrees<'m> {
     /// The number of groups for `frames` frames. It suffices even if consecutive groups are for
-    /// different CPUs, if most frames are deferred in batches.
+    /// different CPUs, provided that most frames are deferred in batches.
     pub(crate) const fn groups_for(frames: usize) -> usize {
         frames.div_ceil(16)
     }

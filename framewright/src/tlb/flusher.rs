@@ -158,8 +158,8 @@ impl<'f, 'm, P: Platform> Flusher<'f, 'm, P> {
     ///
     /// # Safety
     ///
-    /// After `flush`, the CPU of this flusher has no translation that was removed before the call.
-    /// The library frees frames that rely on this.
+    /// After `flush`, the CPU of this flusher has no translation that was removed before the call. The library relies
+    /// on this when it frees frames.
     #[allow(unsafe_code)]
     pub unsafe fn record_full_flush<R>(&self, flush: impl FnOnce() -> R) -> R {
         let epoch = self.tlb.epoch.read();

@@ -7,7 +7,7 @@
 //! this requires an interrupt. One interrupt per page would be most of the cost of reclaim. So a
 //! [`FlushBatch`] collects unmapped frames, and one flush serves all of them.
 //!
-//! ***One pair, in three places.** The same pair describes every pending flush: *the CPUs that may
+//! **One pair, in three places.** The same pair describes every pending flush: *the CPUs that may
 //! have cached the entries*, and an *epoch*, a number that grows with every flush. Each CPU
 //! publishes the epoch that it read before its last full flush. So one comparison per CPU tells
 //! whether a CPU can still have stale entries from that time, and only the CPUs that fail the
@@ -20,7 +20,7 @@
 //! **Flushes that happen anyway.** A CPU that loads another address space, or flushes everything
 //! for another reason, reports it ([`Flusher::flush_local`], [`Flusher::record_full_flush`]). Then
 //! no CPU has to interrupt it for entries that were removed before. A CPU that does neither for a
-//! long time can flush in its timer tick ([`Flusher::tick`]). **Lazy* CPUs use no entries of the
+//! long time can flush in its timer tick ([`Flusher::tick`]). *Lazy* CPUs use no entries of the
 //! address space that they have loaded. They are not interrupted, because they compare generations
 //! before they use that address space again ([`Shootdown::is_lazy`]).
 //!
@@ -30,8 +30,8 @@
 //! |---|---|
 //! | a frame that was unmapped | it is freed, reused or copied: the batch returns it only after the flush |
 //! | a translation that may have been stored through (dirty) | the page is written out: [`FlushBatch::flush_if_dirty`] |
-//! | a page of an address space | its range is unmapped, protected or reused by another: [`Flusher::flush_deferred`] with that of the address space, under the page-table lock |
-//! | a page of a file, or of an address space | its contents can change: a writable mapping, a write, truncation, invalidation: [`Flusher::flush_deferred`] with that of the file (and of the space) |
+//! | a page of an address space | its range is unmapped, protected or reused by another: [`Flusher::flush_deferred`] with the [`DeferredFlush`] of the address space, under the page-table lock |
+//! | a page of a file, or of an address space | its contents can change: a writable mapping, a write, truncation, invalidation: [`Flusher::flush_deferred`] with the [`DeferredFlush`] of the file (and of the space) |
 //!
 //! *Lazy* batching defers the free of frames whose translations were all clean at the end of a
 //! batch, and does not flush for them. Stale readers see the old contents, which stay in the frame

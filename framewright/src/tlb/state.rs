@@ -180,7 +180,8 @@ fn unflushed_bound(tuning: &TlbTuning, managed: u64, cpus: usize) -> u64 {
     }
 }
 
-/// Capacity for deferred frames: the maximum that may be deferred, and one dropped batch.
+/// The capacity for deferred frames: the maximum number that may be deferred, and at least 64 for a dropped
+/// batch.
 pub(crate) fn deferred_capacity(tuning: &TlbTuning, managed: u64, cpus: usize) -> usize {
     deferred_max(tuning, managed, cpus).max(64) as usize
 }

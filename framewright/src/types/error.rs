@@ -60,7 +60,7 @@ impl fmt::Display for AllocError {
         match self {
             AllocError::BelowWatermark(Shortage { order, mark, .. }) => write!(
                 f,
-                "out of memory: a request of order {order} would dip below the {mark} watermark"
+                "out of memory: a request of order {order} would go below the {mark} watermark"
             )?,
             AllocError::NoBlockOfOrder(Shortage { order, .. }) => {
                 write!(f, "no free block of order {order}: free memory is too fragmented")?;

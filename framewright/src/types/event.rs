@@ -72,7 +72,7 @@ pub enum Event {
     TlbFlush {
         /// The reason.
         reason: FlushReason,
-        /// Number of pages flushed one by one; `None`: a full flush.
+        /// Number of pages flushed one by one; `None`: a full flush, or a request to other CPUs.
         pages: Option<u32>,
     },
     /// An event of compaction.

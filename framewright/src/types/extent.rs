@@ -6,12 +6,11 @@ use super::{Block, FrameRange, MemoryTag, Order, Pfn};
 
 /// A range of allocated frames, owned by the holder of this value.
 ///
-/// An extent has any number of frames, where a [`Block`](super::Block) has a power of two. Like a
-/// block it is moved, not copied, and freed to the memory it came from; but it may also be freed in
-/// parts. To keep it where no Rust value can live, take it apart with [`Extent::into_raw`] and put
-/// it together again with [`Memory::adopt_extent`](crate::Memory::adopt_extent). Its frames are no
-/// blocks and cannot be freed as blocks, unless [`Memory::split_extent`](crate::Memory::split_extent)
-/// makes them blocks. Forgetting it leaks the frames.
+/// An extent has any number of frames, where a [`Block`](super::Block) has a power of two. Like a block it is
+/// moved, not copied, and freed to the memory it came from; but it may also be freed in parts. To keep it where no
+/// Rust value can live, take it apart with [`Extent::into_raw`] and put it together again with
+/// [`Memory::adopt_extent`](crate::Memory::adopt_extent). Its frames are not blocks and cannot be freed as blocks,
+/// unless [`Memory::split_extent`](crate::Memory::split_extent) makes them blocks. Forgetting it leaks the frames.
 #[must_use = "the frames stay allocated until the extent is freed"]
 #[derive(PartialEq, Eq)]
 pub struct Extent<'m> {

@@ -15,8 +15,7 @@ impl FrameRange {
     /// The empty range.
     pub(crate) const EMPTY: FrameRange = FrameRange { start: Pfn::new(0), end: Pfn::new(0) };
 
-    /// The range from `start` up to, and without, `end`; `None` if `start` is above `end`. The
-    /// range may be empty.
+    /// The range from `start` up to but excluding `end`; `None` if `start` is above `end`. The range may be empty.
     #[must_use]
     pub const fn new(start: Pfn, end: Pfn) -> Option<Self> {
         if start.get() <= end.get() { Some(Self { start, end }) } else { None }

@@ -118,7 +118,7 @@ impl<'m> NumberSet<'m> {
     }
 
     /// Removes up to `count` of the lowest numbers of one word: of word `leaf` if it is not empty,
-    /// else of the lowest word that is not. Returns a leaf and a mask like those of
+    /// else of the lowest non-empty word. Returns a leaf and a mask like those of
     /// [`NumberSet::insert_word`].
     pub(crate) fn take_word_at(&mut self, leaf: u32, count: u32) -> Option<(u32, u64)> {
         let leaves = if self.levels > 1 { self.starts[1] } else { 1 };

@@ -55,7 +55,7 @@ fn by_index_a_lack_of_targets_for_the_emptiest_pageblock_ends_the_search() {
     });
 }
 
-/// A pageblock that is nearly free, but is no target for movable pages.
+/// A pageblock that is nearly free, but is not a target for movable pages.
 fn make_unmovable(owner: &FakeMover<'_, '_>, pageblock: u64) {
     thin_out(owner, pageblock, 0);
     owner.memory.drain_all();

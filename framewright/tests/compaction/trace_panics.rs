@@ -103,7 +103,7 @@ impl Owner {
         owner.pages.borrow_mut().retain(|&at, page| {
             nth += 1;
             if nth % 2 == 0 {
-                // SAFETY: it was a page of the owner, and is removed here.
+                // SAFETY: the frame was a page of the owner, and is removed here.
                 unsafe { token.free_raw(Pfn::new(at), page.order) }.unwrap();
             }
             nth % 2 == 1

@@ -197,7 +197,7 @@ fn isolated_pageblocks_cause_no_wait_if_a_pinned_page_blocks_each_run() {
     pinned.into_iter().for_each(|extent| owner.memory.free_extent(extent).unwrap());
 }
 
-/// After the wait, the search would try no run.
+/// Even after a wait, the search would try no further run.
 #[test]
 fn a_search_that_has_moved_its_limit_does_not_wait() {
     with_owner_sized(256, &[], 3, |owner| {

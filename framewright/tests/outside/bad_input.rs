@@ -45,7 +45,7 @@ fn a_range_has_no_parts_beyond_its_end_and_one_owner() {
     let low = other.free_extent(low).unwrap_err();
     let high = other.free_extent(high).unwrap_err();
     assert_eq!((in_use(memory), in_use(other)), (1000, 500));
-    // While it is allocated, the range cannot be had a second time.
+    // An allocated range cannot be allocated a second time.
     let none = &mut |_| ();
     let busy = memory.alloc_range(frames, MigrateType::Movable, none);
     assert_eq!(busy, Err(RangeError::Busy { frames: 1000 }));

@@ -21,14 +21,14 @@ type Blocks = Mutex<Vec<Block<'static>>>;
 
 /// An allocator without free frames, and the blocks of its relief. Only the last block fits the
 /// request.
-struct Scene {
+struct Fixture {
     memory: &'static TestMemory,
     held: Vec<Block<'static>>,
     handover: &'static Blocks,
     other: &'static TestMemory,
 }
 
-impl Scene {
+impl Fixture {
     fn new(then: fn(Captured<'_>) -> Compacted) -> Self {
         let (memory, other) = (memory(1024, |_| ()), memory(1024, |_| ()));
         let mut token = memory.cpu(CPU).unwrap();
@@ -67,29 +67,29 @@ impl Scene {
 
 #[test]
 fn only_a_block_of_the_memory_and_order_is_kept() {
-    let scene = Scene::new(|_| Compacted::Success);
-    let served = scene.request().unwrap();
-    assert!(scene.memory.owns(&served) && served.order() == PAIR.order());
-    assert_eq!(scene.handover.lock().unwrap().len(), 3, "the others are given back");
-    scene.end(Some(served));
+    let fixture = Fixture::new(|_| Compacted::Success);
+    let served = fixture.request().unwrap();
+    assert!(fixture.memory.owns(&served) && served.order() == PAIR.order());
+    assert_eq!(fixture.handover.lock().unwrap().len(), 3, "the others are given back");
+    fixture.end(Some(served));
 }
 
 #[test]
 fn a_handle_that_is_copied_and_swapped_loses_no_block() {
-    let scene = Scene::new(|captured| {
+    let fixture = Fixture::new(|captured| {
         let mut copies = [captured, captured];
         copies.swap(0, 1);
         Compacted::Unavailable
     });
-    let served = scene.request().unwrap();
-    scene.end(Some(served));
+    let served = fixture.request().unwrap();
+    fixture.end(Some(served));
 }
 
 #[test]
 fn a_block_goes_back_if_relief_panics_afterwards() {
-    let scene = Scene::new(|_| panic!("in the middle"));
-    let panicked = catch_unwind(AssertUnwindSafe(|| scene.request()));
+    let fixture = Fixture::new(|_| panic!("in the middle"));
+    let panicked = catch_unwind(AssertUnwindSafe(|| fixture.request()));
     assert!(panicked.is_err());
-    assert_eq!(scene.memory.free(), 2, "the pair is free");
-    scene.end(None);
+    assert_eq!(fixture.memory.free(), 2, "the pair is free");
+    fixture.end(None);
 }

@@ -30,7 +30,7 @@ fn a_block_from_any_call_can_be_freed_once() {
         assert_eq!(token.alloc_bulk(PAGE, &mut slots), 3);
         slots.into_iter().flatten().for_each(|block| free_twice(memory, token, block));
         let (pfn, size) = token.alloc(PAGE).unwrap().into_raw();
-        // SAFETY: it was a block until `into_raw`.
+        // SAFETY: the frames were a block until `into_raw`.
         let block = unsafe { token.adopt(pfn, size) }.unwrap();
         free_twice(memory, token, block);
     });
@@ -89,7 +89,7 @@ fn a_block_that_was_freed_raw_is_refused_by_all_other_calls() {
         let block = token.alloc(Request::new(order(2), MigrateType::Movable)).unwrap();
         let (pfn, size) = raw(&block);
         free(token, pfn, size).unwrap();
-        let block = token.split(block).expect_err("it is no block any more");
+        let block = token.split(block).expect_err("it is not a block any more");
         let captured = token.free_capturing(block, PAGE);
         assert_eq!(captured, Ok(None));
         let reports = memory.platform().take_reports();

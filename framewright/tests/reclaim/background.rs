@@ -30,7 +30,7 @@ fn background_reclaim_works_from_low_to_high() {
     let mut steps = 0;
     while kswapd.step(&mut embedder.token()) == NextStep::Now {
         steps += 1;
-        assert!(steps < 100, "works as_static");
+        assert!(steps < 100, "background reclaim does not stop");
     }
     embedder.token().drain();
     let zone = embedder.memory().zones().next().unwrap();
@@ -50,7 +50,7 @@ fn background_reclaim_works_from_low_to_high() {
 /// The zone below 16 MiB is hardly used, as on many machines. Its lowmem reserve does not count as
 /// free for requests for higher zones.
 #[test]
-fn pages_that_a_low_zone_keeps_back_do_not_put_background_reclaim_to_sleep() {
+fn the_lowmem_reserve_of_a_low_zone_does_not_stop_background_reclaim() {
     let map = [range(0, 1024, ZoneKind::Dma), range(1024, 8192, ZoneKind::Normal)];
     let embedder = embedder_of(&map, true, |tuning| {
         tuning.zone.watermark_scale = 1000;
@@ -122,7 +122,7 @@ fn background_reclaim_gives_up_on_a_hopeless_node_until_something_is_freed() {
     let mut steps = 0;
     while kswapd.step(&mut embedder.token()) == NextStep::Now {
         steps += 1;
-        assert!(steps < 1000, "works as_static");
+        assert!(steps < 1000, "background reclaim does not stop");
     }
     assert!(embedder.reclaim().is_hopeless(node()));
     assert!(!embedder.reclaim().wake(node(), Order::ZERO, ZoneKind::Normal));
@@ -154,7 +154,7 @@ fn work(
     token: &mut CpuToken<'_, 'static, TracedPlatform>,
 ) {
     let steps = (0..1000).take_while(|_| kswapd.step(token) == NextStep::Now).count();
-    assert!(steps < 1000, "works as_static");
+    assert!(steps < 1000, "background reclaim does not stop");
 }
 
 #[test]
@@ -232,7 +232,7 @@ fn background_reclaim_drops_the_huge_page_reserve_where_nothing_can_be_reclaimed
     let mut steps = 0;
     while kswapd.step(&mut embedder.token()) != NextStep::WhenWoken {
         steps += 1;
-        assert!(steps < 100, "works as_static");
+        assert!(steps < 100, "background reclaim does not stop");
     }
     assert!(steps > 0, "it was woken");
     assert_eq!(zone().huge_reserve, 0);

@@ -120,7 +120,7 @@ fn recover(owner: &FaultyOwner) {
     embedder.memory().check().unwrap();
     {
         let mut pages = embedder.pages();
-        assert!(pages.cached.is_empty(), "what was unmapped is flushed");
+        assert!(pages.cached.is_empty(), "an unmapped page was not flushed");
         pages.resident.values_mut().for_each(|page| page.locked = false);
     }
     let lru = embedder.lru();

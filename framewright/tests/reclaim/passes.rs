@@ -257,9 +257,9 @@ fn free_space_for_one_block_is_made_for_compaction_and_no_more() {
         while embedder.memory().free() > zone.high {
             let _ = embedder.memory().alloc_bypassing_lists(request.no_wait()).unwrap().into_raw();
         }
-        let room = zone.high + blocks * 64 - embedder.memory().free();
+        let needed = zone.high + blocks * 64 - embedder.memory().free();
         let made = reclaim(32);
-        assert!((room..room + 64).contains(&made), "{method:?}: {made} instead of {room}");
+        assert!((needed..needed + 64).contains(&made), "{method:?}: {made} instead of {needed}");
         assert_eq!(reclaim(32), 0, "enough frames are free");
         let need = Need { request, cpu: CPU, node: node(), unmixed: false };
         assert!(embedder.reclaim().direct(&need, 32) > 0, "this counts as progress");
@@ -285,9 +285,9 @@ fn there_is_not_enough_free_space_if_compaction_would_not_start() {
         for pfn in resident.into_iter().filter(|pfn| pfn.get() % 32 == 0) {
             embedder.pages().page(pfn).unevictable = true;
         }
-        let room = embedder.memory().zones().next().unwrap().high + 2 * 128 + 64;
-        embedder.direct(room);
-        assert!(embedder.memory().free() > room);
+        let needed = embedder.memory().zones().next().unwrap().high + 2 * 128 + 64;
+        embedder.direct(needed);
+        assert!(embedder.memory().free() > needed);
         let before = stat(embedder, NodeStat::PgstealDirect);
         embedder
             .reclaim()

@@ -137,7 +137,7 @@ fn written(change: fn(&mut framewright_fakes::Resident)) -> &'static FakeOwner {
     clear_young(embedder);
     embedder.set_behavior(StoreBehavior::Slow);
     while embedder.pages().resident.values().any(|page| !page.writeback) {
-        assert_eq!(embedder.direct(310), 0, "all pages are under write-back");
+        assert_eq!(embedder.direct(310), 0, "all pages are under writeback");
         clear_young(embedder);
     }
     embedder.pages().resident.values_mut().for_each(change);
@@ -154,7 +154,7 @@ fn work(embedder: &'static FakeOwner) {
     let mut steps = 0;
     while kswapd.step_on(CPU) == NextStep::Now {
         steps += 1;
-        assert!(steps < 10_000, "works as_static");
+        assert!(steps < 10_000, "background reclaim does not stop");
     }
 }
 
@@ -212,7 +212,7 @@ fn no_wake_up_after_a_pause_that_panicked() {
 #[test]
 fn requests_do_not_wait_for_background_reclaim_of_a_hopeless_node() {
     let embedder = short();
-    // Repeats this until the node is hopeless.
+    // Background reclaim runs until the node is hopeless.
     embedder.pages().resident.values_mut().for_each(|page| page.references = 1);
     embedder.reclaim().wake(node(), Order::ZERO, framewright::ZoneKind::Normal);
     work(embedder);

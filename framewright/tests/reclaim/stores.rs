@@ -36,7 +36,7 @@ fn pages_under_write_back_are_reclaimed_next_when_written() {
     }
     clear_young(embedder);
     embedder.set_behavior(StoreBehavior::Slow);
-    assert_eq!(embedder.direct(32), 0, "all pages are under write-back");
+    assert_eq!(embedder.direct(32), 0, "all pages are under writeback");
     assert!(embedder.lru().awaiting_writeback(node()) > 0);
     embedder.check();
     embedder.complete(usize::MAX);
@@ -52,7 +52,7 @@ fn with_writes() -> (&'static FakeOwner, Vec<Pfn>) {
     (0..64).for_each(|id| embedder.store(id, FILE).unwrap());
     clear_young(embedder);
     embedder.set_behavior(StoreBehavior::Slow);
-    assert_eq!(embedder.direct(32), 0, "all pages are under write-back");
+    assert_eq!(embedder.direct(32), 0, "all pages are under writeback");
     let writes = embedder.pages().writes.drain(..).map(|(pfn, ..)| pfn).collect::<Vec<_>>();
     assert_eq!(embedder.lru().awaiting_writeback(node()), writes.len() as u64);
     assert!(writes.len() > 20);

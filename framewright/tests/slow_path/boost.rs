@@ -93,7 +93,7 @@ fn the_boost_depends_on_background_reclaim_at_the_moment_of_mixing() {
     let memory = mixable(NO_HELP, 15_000, 32);
     let mix = || _ = memory.alloc_bypassing_lists(unmovable(0)).unwrap().into_raw();
     mix();
-    assert_eq!(zone(memory).boost, 0, "background reclaim would have to take it down");
+    assert_eq!(zone(memory).boost, 0, "without background reclaim, a boost would never be removed");
     memory.reclaims_in_background_from_now_on(true);
     mix();
     assert_eq!(zone(memory).boost, 512);

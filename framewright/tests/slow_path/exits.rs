@@ -228,7 +228,7 @@ fn the_error_names_the_shortage() {
     assert!(matches!(short, AllocError::BelowWatermark(_)));
     assert_eq!(
         short.to_string(),
-        "out of memory: a request of order 0 would dip below the min watermark, \
+        "out of memory: a request of order 0 would go below the min watermark, \
          after 1 rounds of relief"
     );
     let scattered = error(fragmented(NO_HELP), movable(2).no_wait());

@@ -42,7 +42,7 @@ impl Oracle {
     }
 
     /// Whether a block can be allocated: all frames are free, and none is isolated.
-    pub fn can_be_had(&self, pfn: Pfn, order: Order) -> bool {
+    pub fn is_allocatable(&self, pfn: Pfn, order: Order) -> bool {
         let mut pageblocks = (0..order.frames()).step_by(512);
         self.all(pfn, order, Frame::Spare) && !pageblocks.any(|i| self.is_isolated(pfn.offset(i)))
     }

@@ -86,7 +86,7 @@ impl Action {
             }
             left -= weight;
         }
-        unreachable!("what is left is less than all weights together")
+        unreachable!("the remainder is less than the sum of all weights")
     }
 }
 

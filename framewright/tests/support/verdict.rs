@@ -1,9 +1,9 @@
 //! Checks an allocator ([`Memory`](framewright::Memory)) against the oracle.
 //!
-//! After every step, the allocator checks itself (I1, I2, I9), and the frames and counters of every
-//! zone are compared with the oracle. Whenever the lists of all CPUs are empty, the free blocks
-//! must be exactly the completely merged blocks that the oracle computes (I2). Then the oracle can also predict the
-//! result of a request: the zone, or the reason of the refusal.
+//! After every step, the allocator checks itself, and the frames and counters of every zone are compared with the
+//! oracle. Whenever the lists of all CPUs are empty, the free blocks must be exactly the completely merged blocks
+//! that the oracle computes. Then the oracle can also predict the result of a request: the zone, or the reason
+//! for the refusal.
 
 use framewright::{AllocError, MigrateType, Order, Request, Watermark};
 
@@ -44,9 +44,9 @@ impl World<'_, '_> {
         self.memory.held_by_cpus() + self.memory.in_depots()
     }
 
-    /// The result of a request while the lists of all CPUs are empty. The first zone that stays
-    /// above low serves the request. If there is none, the first zone serves it that keeps at
-    /// least the frames that the request must leave free.
+    /// The result of a request while the lists of all CPUs are empty. The first zone that stays above low serves
+    /// the request. If there is none, the request is served by the first zone that would keep at least the frames
+    /// that the request must leave free.
     pub(super) fn predict(&self, step: Step, eligible: &[usize]) -> Result<usize, Refusal> {
         let order = step.order();
         let has_block = |zone: &&usize| self.oracle.zones[**zone].has_block(order);
@@ -149,7 +149,7 @@ impl World<'_, '_> {
         (stats.refills, stats.zone_allocs)
     }
 
-    /// Invariant I4: after an allocation, the zone has the free frames that the request must leave.
+    /// After an allocation, the zone has the free frames that the request must leave.
     pub(super) fn check_watermark(&self, step: Step, zone: usize) {
         let (free, reserve) =
             (self.memory.zone(self.ids[zone]).unwrap().free, self.last_reserve(step, zone));
@@ -214,17 +214,25 @@ impl World<'_, '_> {
         let used = zone.count(Frame::Used);
         assert_eq!(info.managed, zone.managed());
         let held = info.held_by_cpus + info.in_depot;
-        assert_eq!(counts.free_frames() + held + used, info.managed, "I1: {info:?}");
-        assert_eq!(stats.pgalloc - stats.pgfree, used, "I9: {info:?}");
+        assert_eq!(
+            counts.free_frames() + held + used,
+            info.managed,
+            "frames do not add up: {info:?}"
+        );
+        assert_eq!(
+            stats.pgalloc - stats.pgfree,
+            used,
+            "allocated frames are counted wrongly: {info:?}"
+        );
         if held > 0 {
             return;
         }
-        assert_eq!(info.free, zone.free(), "I1: {info:?}");
+        assert_eq!(info.free, zone.free(), "free frames are counted wrongly: {info:?}");
         let isolated = counts.free[MigrateType::Isolate as usize];
-        assert_eq!(isolated, zone.blocks(true), "I2, isolated pageblocks: {info:?}");
+        assert_eq!(isolated, zone.blocks(true), "blocks in isolated pageblocks: {info:?}");
         let listed = Order::all().map(|order| counts.free_of_order(order)).zip(isolated);
         let listed: Vec<u64> = listed.map(|(all, isolated)| all - isolated).collect();
-        assert_eq!(listed, zone.blocks(false), "I2, unmerged or lost blocks: {info:?}");
+        assert_eq!(listed, zone.blocks(false), "unmerged or lost blocks: {info:?}");
     }
 
     fn check_tally(&mut self) {
@@ -237,12 +245,12 @@ impl World<'_, '_> {
             if self.tally.unsure && numa.is_like(expected) {
                 *expected = numa;
             }
-            assert_eq!(numa, *expected, "I9");
+            assert_eq!(numa, *expected, "NUMA counters");
         }
         self.tally.unsure = false;
     }
 
-    /// Frees all frames, and checks that they merge (I7).
+    /// Frees all frames, and checks that they merge.
     pub(super) fn end(mut self) {
         while let Some(last) = self.isolated.len().checked_sub(1) {
             self.step(Step::simple(Action::UndoIsolate, last as u16));

@@ -187,12 +187,12 @@ impl<'a, 'm> World<'a, 'm> {
         let order = step.order();
         let pfn = self.oracle.some_frame(step.pick).align_down(order);
         let by = self.online_cpu(step);
-        let spare = self.oracle.can_be_had(pfn, order);
+        let spare = self.oracle.is_allocatable(pfn, order);
         let held = self.held();
         match self.token(step).alloc_at(pfn, order, step.migratetype()) {
             Ok(block) => {
                 assert_eq!((block.pfn(), block.order()), (pfn, order));
-                assert!(spare, "{order:?} at {pfn} was not to be had");
+                assert!(spare, "{order:?} at {pfn} was allocated although it was not free");
                 let zone = self.oracle.zone_of(pfn).expect("a zone of its own");
                 self.own_named(block, by, zone);
             }
@@ -274,7 +274,7 @@ impl<'a, 'm> World<'a, 'm> {
     fn free_raw(&mut self, step: Step) {
         if let Some(block) = self.disown(step.pick) {
             let (pfn, order) = block.into_raw();
-            // SAFETY: it was a block just before.
+            // SAFETY: the frames were a block just before.
             let result = unsafe { self.token(step).free_raw(pfn, order) };
             assert_eq!(result, Ok(()));
         }
@@ -311,7 +311,7 @@ impl<'a, 'm> World<'a, 'm> {
         }
         let block = self.blocks.swap_remove(usize::from(step.pick) % self.blocks.len());
         let (pfn, order) = block.into_raw();
-        // SAFETY: it was a block just before.
+        // SAFETY: the frames were a block just before.
         let block = unsafe { self.token(step).adopt(pfn, order) };
         let block = block.expect("it was a block until just now");
         assert_eq!((block.pfn(), block.order()), (pfn, order));

@@ -4,9 +4,9 @@ use std::sync::Mutex;
 
 use framewright::platform::{Captured, CompactPriority, Compacted, Need, Relief};
 
-struct Thief<'c>(Mutex<Option<Captured<'c>>>);
+struct Saver<'c>(Mutex<Option<Captured<'c>>>);
 
-impl Relief for Thief<'_> {
+impl Relief for Saver<'_> {
     fn compact(&self, _: &Need, _: CompactPriority, captured: Captured<'_>) -> Compacted {
         *self.0.lock().unwrap() = Some(captured);
         Compacted::Success

@@ -44,7 +44,7 @@ impl Tables {
         }
         let (root, entry) = match pointer[15] {
             0 => (u64::from(word(pointer, 16)), 4),
-            // SAFETY: it has 36 bytes from revision 2 on.
+            // SAFETY: a root pointer has 36 bytes from revision 2 on.
             _ => (long(unsafe { slice::from_raw_parts(address as *const u8, 36) }, 24), 8),
         };
         // SAFETY: the root pointer names the root table.

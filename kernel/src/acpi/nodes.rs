@@ -54,7 +54,7 @@ impl Topology {
         self.count
     }
 
-    /// The node of the memory at an address, and an end address of that node's memory.
+    /// The node of the memory at an address, and the end of the range for which this answer holds.
     pub(crate) fn of_memory(&self, address: u64) -> (NodeId, u64) {
         let holds = |region: &Region| (region.start..region.end).contains(&address);
         match self.memory().find(|(region, _)| holds(region)) {

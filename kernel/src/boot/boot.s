@@ -1,5 +1,5 @@
 # All assembly of the kernel: the entries of CPUs and of interrupts, the switch of threads, and the
-# functions that the compiler calls, which are in the C library elsewhere.
+# functions that compiled code calls and that a C library usually provides.
 
 # ---- constants -----------------------------------------------------------------------------------
 
@@ -25,7 +25,7 @@
 .set DATA, 0x10
 .set CODE32, 0x18
 
-# The page below 1 MiB in which CPUs other than the first start, in real mode.
+# The page below 1 MiB in which the other CPUs start, in real mode.
 .set TRAMPOLINE, 0x8000
 
 # ---- the first CPU -------------------------------------------------------------------------------
@@ -37,7 +37,7 @@
     .asciz "Xen"
     .quad pvh_entry
 
-# The header of Multiboot2, without requests, which GRUB searches in the first 32 KiB.
+# The Multiboot2 header, without requests. GRUB searches for it in the first 32 KiB of the file.
 .section .boot, "ax"
     .align 8
 multiboot_header:
@@ -48,8 +48,8 @@ multiboot_header:
 multiboot_header_end:
 
 .code32
-# 32-bit protected mode, no paging. By PVH, ebx is the address of the hvm_start_info. By Multiboot2, ebx is
-# the address of its information, and eax its magic word.
+# 32-bit protected mode, no paging. With PVH, ebx is the address of the hvm_start_info. With Multiboot2, ebx
+# is the address of its information, and eax its magic word.
 .globl pvh_entry
 pvh_entry:
     cli
@@ -170,7 +170,7 @@ boot_pd: .skip 4 * 4096
     .skip 131072
 boot_stack_end:
 
-# Written by the CPU that starts another one, and read by that one.
+# Written by the CPU that starts another one, and read by the started CPU.
 .section .data
     .align 8
 .globl next_stack, next_cpu
@@ -180,8 +180,8 @@ next_cpu: .quad 0
 # ---- interrupts ----------------------------------------------------------------------------------
 
 .text
-# 256 entries of 16 bytes. Each leaves the stack as an exception with an error code does (the words that the
-# CPU pushed, then the code), followed by the number of the vector.
+# 256 entries of 16 bytes. Each leaves the stack as after an exception with an error code (the words that
+# the CPU pushed, then the code), and pushes the number of the vector.
     .align 16
 .globl vectors
 vectors:
@@ -268,7 +268,7 @@ interrupt_entry:
 # ---- threads -------------------------------------------------------------------------------------
 
 # switch_stacks(save: *mut u64, load: u64): saves the callee-saved registers and the stack pointer, and
-# continues on the stack `load`, where that was saved.
+# continues the thread whose saved stack pointer is `load`.
 .globl switch_stacks
 switch_stacks:
     push %rbx
@@ -297,7 +297,7 @@ thread_begins:
 
 # probe_read(address: u64, found: *mut u64) -> bool: reads a word that may not be mapped.
 # probe_write(address: u64, value: u64) -> bool: writes such a word.
-# try_write(address: u64, value: u64) -> bool: writes a word, whose page a fault may map.
+# try_write(address: u64, value: u64) -> bool: writes a word; a page fault may map its page.
 # After a fault that is not handled, the page-fault handler continues at probe_failed.
 .globl probe_read, probe_write, try_write, probe_failed
 probe_read:

@@ -2,8 +2,8 @@
 
 const BYTES: usize = 1024;
 
-/// The key and the value of a word. The search for a character in `core` handles all of Unicode,
-/// and takes four times as much code.
+/// The key and the value of a word. Searches for a byte, because the search for a `char` in `core`
+/// handles all of Unicode, and takes four times as much code.
 pub(crate) fn pair(word: &str) -> Option<(&str, &str)> {
     let at = word.bytes().position(|byte| byte == b'=')?;
     Some((word.get(..at)?, word.get(at + 1..)?))
@@ -40,7 +40,7 @@ impl CommandLine {
         self.words().filter_map(move |word| word.strip_prefix(key)?.strip_prefix('='))
     }
 
-    /// The number of a key; `None` if the key is missing.
+    /// The value of a key as a number; `None` if the key is missing.
     ///
     /// # Errors
     ///

@@ -2,7 +2,7 @@
 
 use crate::frames;
 
-/// A range of addresses, from the first byte to the one after the last.
+/// A range of addresses. The end is exclusive.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Region {
     pub(crate) start: u64,
@@ -19,9 +19,8 @@ impl Region {
 /// The greatest number of regions of a map.
 const MOST: usize = 64;
 
-/// Regions of whole frames in ascending order. The loader's regions do not overlap, which is not
-/// checked. `first_cpu` removes the first MiB and the image
-/// from its copy of the map.
+/// Regions of whole frames in ascending order. The loader's regions must not overlap (not checked).
+/// `first_cpu` removes the first MiB and the image from its copy of the map.
 #[derive(Clone)]
 pub(crate) struct MemoryMap {
     regions: [Region; MOST],

@@ -2,7 +2,7 @@
 //!
 //! The loader (QEMU's `-kernel`, or another that supports PVH; GRUB, by Multiboot2) enters `boot.s`
 //! with the address of a start info. Its parts are in memory that is free according to the memory
-//! map. The kernel therefore copies all of it before it uses any memory.
+//! map, so the kernel copies all parts before it uses any memory.
 
 #![allow(unsafe_code)]
 

@@ -1,4 +1,4 @@
-//! The loader's start info: that of PVH (`hvm_start_info`), or that of Multiboot2.
+//! The loader's start info, of PVH (`hvm_start_info`) or of Multiboot2.
 
 use core::{ffi::CStr, slice};
 
@@ -54,7 +54,7 @@ impl StartInfo {
             // SAFETY: by the contract of this function.
             return unsafe { multiboot::read(address) };
         }
-        // SAFETY: by the contract of this function; all of it is below 4 GiB, and mapped.
+        // SAFETY: by the contract of this function; the start info is below 4 GiB, and mapped.
         let raw = unsafe { &*(address as *const Raw) };
         if raw.magic != MAGIC || raw.version < 1 {
             return None;

@@ -42,7 +42,7 @@ pub(crate) fn disable_interrupts() {
     unsafe { asm!("cli", options(nostack)) };
 }
 
-/// Enables interrupts, halts until one has come, and disables them again. An interrupt that is
+/// Enables interrupts, halts until one arrives, and disables interrupts again. An interrupt that is
 /// pending ends the halt at once: the instruction after `sti` is executed before any interrupt is
 /// taken.
 #[inline(always)]
@@ -126,7 +126,7 @@ pub(crate) fn fault_address() -> u64 {
 /// There is such a register.
 pub(crate) unsafe fn read_msr(register: u32) -> u64 {
     let (low, high): (u32, u32);
-    // SAFETY: the caller guarantees that it exists; reading it has no effect.
+    // SAFETY: the caller guarantees that the register exists; reading it has no effect.
     unsafe {
         asm!("rdmsr", in("ecx") register, out("eax") low, out("edx") high,
              options(nomem, nostack, preserves_flags));
@@ -138,7 +138,7 @@ pub(crate) unsafe fn read_msr(register: u32) -> u64 {
 ///
 /// # Safety
 ///
-/// The register exists and takes `value`, and the effect of that is safe.
+/// The register exists and takes `value`, and the effect of the write is safe.
 pub(crate) unsafe fn write_msr(register: u32, value: u64) {
     // SAFETY: by the contract of this function.
     unsafe {

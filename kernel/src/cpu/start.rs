@@ -35,7 +35,7 @@ unsafe extern "C" {
     static next_cpu: AtomicU64;
 }
 
-/// Makes the CPU that booted CPU 0.
+/// Sets up the CPU that booted as CPU 0.
 pub(crate) fn start_first(early: &mut EarlyMemory, node: NodeId) {
     apic::enable();
     let cpu = prepare(early, CpuId::new(0), apic::own_number(), node);
@@ -98,8 +98,8 @@ static TABLES: AtomicPtr<Descriptors> = AtomicPtr::new(core::ptr::null_mut());
 #[unsafe(no_mangle)]
 extern "C" fn other_cpu(cpu: *const Cpu) -> ! {
     let tables = TABLES.load(Ordering::Acquire);
-    // SAFETY: the first CPU made both for this CPU, and makes none for others if this one does not
-    // start.
+    // SAFETY: the first CPU made `cpu` and the tables for this CPU. It replaces them only after
+    // this CPU has started.
     let cpu = unsafe { &*cpu };
     let id = cpu.id.index();
     if EXPECTED.compare_exchange(id, NOBODY, Ordering::AcqRel, Ordering::Relaxed).is_err() {

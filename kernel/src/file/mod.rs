@@ -11,8 +11,8 @@
 //! mapping: the owner word of a frame has the page of the file, and the file has its address
 //! spaces.
 //!
-//! The disk is memory: it stores only the first word of each page, because workloads store no other
-//! words.
+//! The disk is memory: it stores one word for each page, and a read fills the page with this word.
+//! Workloads store only the first word of a page, or the same word everywhere.
 //!
 //! | module | job |
 //! |---|---|
@@ -140,8 +140,8 @@ impl File {
         unsafe { FILE.load(Ordering::Acquire).as_ref() }
     }
 
-    /// Closes the file: unmaps and frees all of its pages. No CPU accesses them any more. Called by
-    /// the first CPU, outside of any job.
+    /// Closes the file: unmaps and frees all of its pages. No CPU may access them any more. Called
+    /// by the first CPU, outside of any job.
     pub(crate) fn close(&self) {
         FILE.store(core::ptr::null_mut(), Ordering::Release);
         // CPUs run a job between two steps of their threads. After it, no CPU reclaims from this
@@ -241,7 +241,7 @@ fn unlock(pfn: Pfn) {
     wait::wake(Event::SERVED);
 }
 
-/// Handles a fault on page `page` of the file. Returns whether it is mapped now.
+/// Handles a fault on page `page` of the file. Returns whether the page is mapped now.
 pub(crate) fn serve(cpu: &Cpu, space: &AddressSpace, page: u64, slot: &Slot, write: bool) -> bool {
     with_page(cpu, page, |file, pfn| map(file, space, pfn, slot, write))
 }

@@ -41,7 +41,7 @@ pub(crate) fn note_list(pfn: Pfn, list: LruList) {
     }
 }
 
-/// Removes that record. Returns whether the page was on the active list.
+/// Removes the record of [`note_list`]. Returns whether the page was on the active list.
 pub(crate) fn clear_list(pfn: Pfn) -> bool {
     flags(pfn).fetch_and(!ACTIVE, Ordering::AcqRel) & ACTIVE != 0
 }

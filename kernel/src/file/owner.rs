@@ -1,4 +1,4 @@
-//! The kernel as the owner of pages: the library's calls for slices of them.
+//! The kernel as the owner of pages: the calls of the library, each for a slice of pages.
 
 #![allow(unsafe_code)]
 

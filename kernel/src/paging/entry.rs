@@ -35,7 +35,7 @@ impl Entry {
         Self(pfn.get() << 12 | PRESENT | WRITABLE | ACCESSED)
     }
 
-    /// An entry of a GiB of the kernel, at an address that is a multiple of that.
+    /// An entry of a GiB of the kernel, at an address that is a multiple of 1 GiB.
     pub(crate) const fn kernel_gib(address: u64) -> Self {
         Self(address | PRESENT | WRITABLE | LARGE | GLOBAL)
     }
@@ -181,7 +181,7 @@ impl Slot {
     }
 
     /// Clears the accessed bit; returns whether it was set. No translation is flushed, so accesses
-    /// through a cached translation do not set it again.
+    /// through a cached translation do not set the bit again.
     pub(crate) fn clear_accessed(&self) -> bool {
         self.0.fetch_and(!ACCESSED, Ordering::AcqRel) & ACCESSED != 0
     }

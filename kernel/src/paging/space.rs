@@ -1,14 +1,14 @@
 //! Address spaces: their page tables, and the CPUs that have them loaded.
 //!
-//! While an address space exists, tables are only added (a compare-exchange decides between two
-//! CPUs), and they are freed with it. A walk therefore takes no lock. An address space is stored in
-//! a frame of its own. [`AddressSpace::by_number`] returns it while its [`Space`] exists.
+//! While an address space exists, tables are added (a compare-exchange decides between two CPUs)
+//! but not removed: all are freed at its end. A walk therefore takes no lock. An address space is
+//! stored in a frame of its own. [`AddressSpace::by_number`] returns it while its [`Space`] exists.
 //!
 //! **The CPUs that have it loaded.** A CPU that removes a translation changes the entry, then
 //! advances the generation with a full barrier, and then reads the mask of CPUs. A CPU that loads
 //! the address space sets its bit in the mask first, with a full barrier, and then reads the
-//! generation and loads the root, which flushes its TLB. Either the second CPU is therefore
-//! interrupted, or it has read the changed entry.
+//! generation and loads the root, which flushes its TLB. So the loading CPU is either in the mask
+//! and is interrupted, or it reads the changed entry.
 
 #![allow(unsafe_code)]
 
@@ -33,7 +33,7 @@ use crate::{
     wait::{self, Event},
 };
 
-/// The greatest number of address spaces, which the owner word of a frame limits.
+/// The maximum number of address spaces: the owner word of a frame has six bits for their numbers.
 const MOST: usize = 64;
 /// The greatest number of areas of an address space.
 const AREAS: usize = 8;
@@ -46,7 +46,7 @@ static SPACES: [AtomicPtr<AddressSpace>; MOST] =
 
 /// The numbers in use, one bit each.
 static NUMBERS: AtomicU64 = AtomicU64::new(0);
-/// By number: users that found the address space by its number.
+/// For each number, the users that found the address space by this number.
 static USERS: [AtomicU32; MOST] = [const { AtomicU32::new(0) }; MOST];
 
 unsafe extern "C" {
@@ -67,7 +67,7 @@ pub(crate) struct AddressSpace {
     deferred_flush: DeferredFlush,
 }
 
-/// The owner of an address space, which may end it.
+/// An address space and the right to end it.
 pub(crate) struct Space(&'static AddressSpace);
 
 /// An address space that was found by its number, and does not end before this value is dropped.
@@ -254,12 +254,12 @@ impl AddressSpace {
         let bit = 1 << cpu.id.index();
         control::disable_interrupts();
         let load = || {
-            // The mask is set first: flushers skip lazy CPUs, and from now on this one may cache
+            // The mask is set first: flushers skip lazy CPUs, and from now on this CPU may cache
             // translations.
             cpu.lazy.store(false, Ordering::SeqCst);
             self.cpus.fetch_or(bit, Ordering::SeqCst);
             cpu.generation.set(self.generation.load(Ordering::SeqCst));
-            // SAFETY: its first entry maps the kernel, as in every root.
+            // SAFETY: the first entry of every root maps the kernel.
             unsafe { control::load_page_table_root(frames::address(self.root)) };
             let before = Self::loaded_on(cpu).filter(|before| before.number != self.number);
             cpu.loaded.store(core::ptr::from_ref(self).cast_mut(), Ordering::Relaxed);

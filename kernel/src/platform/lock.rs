@@ -44,8 +44,8 @@ impl QueuedLock {
     }
 
     fn release(&self) {
-        // A swap instead of a store: another CPU has either taken its ticket before the next line,
-        // or finds the lock free.
+        // A swap instead of a store, because it is a full barrier: either the load of `next` below
+        // sees the ticket of another CPU, or that CPU sees the lock free.
         let served = self.served.load(Ordering::Relaxed).wrapping_add(1);
         self.served.swap(served, Ordering::AcqRel);
         if self.next.load(Ordering::Relaxed) != served {
@@ -60,8 +60,8 @@ impl QueuedLock {
     }
 }
 
-// SAFETY: a ticket is drawn once and served once; taking the lock acquires what its last release
-// released.
+// SAFETY: a ticket is taken once and served once; acquiring the lock synchronises with its last
+// release.
 unsafe impl RawLock<Machine> for QueuedLock {
     fn new() -> Self {
         Self::open()

@@ -16,7 +16,7 @@ mod counted {
     /// Places that can be recorded: more than the library has.
     const PLACES: usize = 128;
 
-    /// The end of sections in the code, and the longest section that ended there.
+    /// A place in the code at which sections end, and the longest section that ended there.
     struct Place {
         address: AtomicU64,
         longest: AtomicU64,

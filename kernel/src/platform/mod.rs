@@ -144,8 +144,8 @@ unsafe impl Pinning for Machine {
     fn unpin(&self, (): ()) {}
 }
 
-// SAFETY: all memory is mapped at its own address. Memory maps of this machine name memory that the kernel has for
-// them alone.
+// SAFETY: all memory is mapped at its own address. Memory maps of this machine name only memory that the kernel
+// uses for no other purpose.
 #[cfg(feature = "global")]
 unsafe impl Mapped for Machine {
     fn address(&self, pfn: Pfn) -> *mut u8 {

@@ -39,7 +39,9 @@ struct Counted {
 pub(crate) fn run(options: &Options<'_>, report: &mut Report) -> bool {
     options.takes(&["pages"]);
     if !options.counts_instructions() {
-        refuse(format_args!("alloc-micro counts instructions, which takes -icount and icount"))
+        refuse(format_args!(
+            "alloc-micro counts instructions: it needs QEMU's -icount, and the word icount"
+        ))
     }
     let before = Before::now();
     let burst = options.number("pages", 32_768);
@@ -58,14 +60,14 @@ pub(crate) fn run(options: &Options<'_>, report: &mut Report) -> bool {
     before.conclude("alloc-micro", report, &[])
 }
 
-/// Instructions of some work; only the timer may interrupt it.
+/// The number of instructions of `work`; only the timer may interrupt it.
 fn count(work: impl FnOnce()) -> u64 {
     let start = control::timestamp();
     work();
     control::timestamp() - start
 }
 
-/// Instructions of repeated pairs. The loop has two instructions, whatever its body is.
+/// Instructions of repeated pairs. The loop itself has two instructions, with any body.
 #[inline(always)]
 pub(super) fn repeated(mut pair: impl FnMut()) -> u64 {
     count(|| {
@@ -94,7 +96,7 @@ fn hot(token: &mut Token) -> Counted {
     Counted { pairs: PAIRS, with_loop: pairs(token), empty_loop }
 }
 
-/// Bursts. The table of the frames of a burst is memory of the library, too.
+/// Counts bursts. The table of the frames of a burst is allocated from the library, too.
 fn amortised(token: &mut Token, burst: u64) -> Counted {
     let kept_in = burst.div_ceil(frames::WORDS as u64).checked_next_power_of_two();
     let order = kept_in.and_then(|frames| Order::new(frames.trailing_zeros() as u8));
@@ -144,7 +146,7 @@ fn up_and_down(
 
 #[inline(always)]
 fn allocate(token: &mut Token) -> u64 {
-    let Ok(block) = token.alloc(PAGE) else { refuse(format_args!("memory is short")) };
+    let Ok(block) = token.alloc(PAGE) else { refuse(format_args!("there is not enough memory")) };
     block.into_raw().0.get()
 }
 

@@ -121,7 +121,7 @@ pub(super) struct Builder {
     pub(super) done: Done,
 }
 
-/// The word that the disk has everywhere in a page of the file.
+/// The word that fills a page of the file on the disk.
 pub(super) fn content(page: u64) -> u64 {
     page << 8 | 0x11
 }

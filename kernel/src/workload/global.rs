@@ -41,7 +41,7 @@ const BURST: usize = 64;
 /// Frames that the handlers of a CPU keep for later ones.
 const KEPT: usize = 8;
 
-/// What the handlers of a CPU have done.
+/// The frames and counts of the handlers of a CPU.
 struct Handler {
     runs: AtomicBool,
     /// Whether the code that may be interrupted is allocating or freeing.
@@ -61,18 +61,18 @@ static HANDLERS: [Handler; MAX_CPUS] = [const {
     }
 }; MAX_CPUS];
 
-/// Frames that had a wrong word, requests and frees that failed.
+/// The number of frames with a wrong word, and of failed requests and frees.
 static WRONG: AtomicU64 = AtomicU64::new(0);
 
 /// Runs the workload. Returns whether it passed.
 pub(crate) fn run(options: &Options<'_>, report: &mut Report) -> bool {
     options.takes(&["interrupts"]);
     let interrupts = options.number("interrupts", 200);
-    // A handler may find that the code it interrupted waits for a lock.
+    // A handler may interrupt code that waits for a lock.
     wait::stay_masked();
     initialise(report, options.counts_instructions());
     let before = Before::now();
-    let Ok(memory) = GLOBAL.memory() else { refuse(format_args!("it was initialised")) };
+    let Ok(memory) = GLOBAL.memory() else { refuse(format_args!("the static is not initialised")) };
     let free = memory.free() + memory.held_by_cpus();
     apic::divide_period(if options.counts_instructions() { 40 } else { 4 });
     cpu::run_on_all(&|cpu| work(cpu, interrupts));
@@ -98,8 +98,8 @@ pub(crate) fn run(options: &Options<'_>, report: &mut Report) -> bool {
     before.conclude("global", report, &[contents, balance])
 }
 
-/// Initialises the static with memory that the machine's own memory never gets back. Before the static claims it, the
-/// token of the first CPU is there to be compared.
+/// Initialises the static with memory that the machine's own memory never gets back. If `counts`, counts instructions
+/// here: the token of the first CPU can be claimed for the comparison only before the static claims it.
 fn initialise(report: &mut Report, counts: bool) {
     let early = GLOBAL.alloc(PAGE).is_err();
     let wanted = Contiguous::new(FRAMES, MigrateType::Unmovable).aligned(Order::PAGEBLOCK);
@@ -112,16 +112,21 @@ fn initialise(report: &mut Report, counts: bool) {
         refuse(format_args!("the static cannot be initialised: {error}"))
     }
     let twice = GLOBAL.init_in_map(Machine, &config).is_err();
-    assert!(early && twice, "the static works before its initialisation, or has two");
+    assert!(
+        early && twice,
+        "the static must refuse calls before its initialisation, and a second initialisation"
+    );
     if counts {
         count(report);
     }
 }
 
-/// Counts pairs. A block passes through memory between the two calls, as most blocks do; the compiler knows nothing
-/// about it then.
+/// Counts pairs. A block passes through memory between the two calls, as most blocks do, so the compiler knows nothing
+/// about the block at its free.
 fn count(report: &mut Report) {
-    let Some(by_token) = pairs_by_token() else { refuse(format_args!("the token is claimed")) };
+    let Some(by_token) = pairs_by_token() else {
+        refuse(format_args!("the token of the first CPU is claimed already"))
+    };
     let by_global = pairs(|| {
         let Ok(block) = GLOBAL.alloc(PAGE) else { failed() };
         let Ok(()) = GLOBAL.free(black_box(block)) else { failed() };
@@ -175,7 +180,7 @@ fn masked<R>(call: impl FnOnce() -> R) -> R {
     result
 }
 
-/// What pinning takes: the number of the CPU, and its element of a table.
+/// The work of pinning: it finds the number of the CPU, and its element of a table.
 #[inline(always)]
 fn find_slot() {
     #[repr(C, align(128))]
@@ -186,7 +191,7 @@ fn find_slot() {
     }
 }
 
-/// The work of one CPU: bursts, until its timer has interrupted enough of them.
+/// The work of one CPU: bursts, until its timer has interrupted enough calls.
 fn work(cpu: &Cpu, interrupts: u64) {
     let handler = &HANDLERS[cpu.id.index()];
     apic::start_timer();

@@ -26,7 +26,9 @@ const LONGEST: u64 = 128 << 9;
 pub(crate) fn run(options: &Options<'_>, report: &mut Report) -> bool {
     options.takes(&["steps"]);
     if !options.counts_instructions() {
-        refuse(format_args!("masked counts instructions, which takes -icount and icount"))
+        refuse(format_args!(
+            "masked counts instructions: it needs QEMU's -icount, and the word icount"
+        ))
     }
     let before = Before::now();
     let steps = options.number("steps", 20_000);

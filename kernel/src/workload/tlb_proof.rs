@@ -242,7 +242,7 @@ impl Prover<'_> {
         cpus
     }
 
-    /// Flushes through the library, which then frees the frame.
+    /// Flushes through the library. If `retires`, the frame is freed after the flush.
     fn flush(&self, page: u64, pfn: Pfn, cpus: &CpuMask, retires: bool) {
         let mut slots = [BatchSlot::default(); 4];
         let mut batch = shootdown::flusher().batch(&mut slots);
@@ -267,8 +267,9 @@ impl Prover<'_> {
         batch.finish(&mut |blocks| blocks.for_each(|block| free(block.into_raw().0)));
     }
 
-    /// Allocates the frame of a trial again, and writes to it. If the library delays its reuse
-    /// (`hardening=paranoid`), this allocates other frames until it gets this one.
+    /// Allocates the frame of a trial again, and writes to it. If the library allocates another
+    /// frame (`hardening=paranoid` delays the reuse), this frees that frame, drains the lists, and
+    /// allocates the wanted frame by its number.
     fn reuse(&self, pfn: Pfn, trial: u64) -> Pfn {
         let fetch = |other| {
             free(other);

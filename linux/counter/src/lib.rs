@@ -10,9 +10,9 @@
 //! a file: a line `ADDRESS COUNT`, in hexadecimal and decimal, for each address with a count. The
 //! reader of the file looks up the functions at the addresses.
 //!
-//! QEMU must run all CPUs on one thread (`-accel tcg,thread=single`, or `-icount`), because the
-//! counters are plain words. The declarations below are those of QEMU's `qemu-plugin.h`, version
-//! 1, that the plugin needs. QEMU is under the GPL, which applies to distributions of a plugin that is loaded into it.
+//! QEMU must run all CPUs on one thread (`-accel tcg,thread=single`, or `-icount`), because the counters are plain
+//! words. The declarations below are the part of QEMU's `qemu-plugin.h`, version 1, that the plugin needs. QEMU is
+//! under the GPL, which applies to distributions of a plugin that is loaded into it.
 //!
 //! Usage: `-plugin file=THIS.so,out=FILE`.
 

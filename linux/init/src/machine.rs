@@ -110,7 +110,7 @@ pub(crate) fn mark_end() {
 }
 
 /// Writes the addresses of the kernel's functions to the host: lines `ADDRESS NAME`.
-pub(crate) fn tell_symbols() -> Result<(), Failure> {
+pub(crate) fn write_symbols() -> Result<(), Failure> {
     let all = fs::read_to_string("/proc/kallsyms")?;
     let mut text = String::new();
     for line in all.lines() {

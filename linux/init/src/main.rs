@@ -53,7 +53,7 @@ fn run() -> Result<(), Failure> {
         other => return Err(format!("there is no workload '{}'", other.unwrap_or("")).into()),
     };
     if words.has("symbols") {
-        machine::tell_symbols()?;
+        machine::write_symbols()?;
     }
     println!("{report}");
     Ok(())

@@ -101,7 +101,7 @@ extern "C" fn child_ended(_: libc::c_int) {
         while libc::waitpid(-1, &raw mut status, libc::WNOHANG) > 0 {
             if status != 0 {
                 let said =
-                    b"error: the kernel ended a task before its end: is there enough memory?\n";
+                    b"error: a task failed, or the kernel killed it: is there enough memory?\n";
                 libc::write(1, said.as_ptr().cast(), said.len());
                 machine::end(false);
             }
@@ -135,7 +135,7 @@ mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 
     #[test]
-    fn threads_meet_on_all_cpus_and_the_first_tells() {
+    fn threads_meet_on_all_cpus_and_the_result_of_the_first_is_returned() {
         let (come, gone) = (AtomicUsize::new(0), AtomicUsize::new(0));
         let told = run(Tasks::Threads, |cpu, meeting| {
             come.fetch_add(1, SeqCst);

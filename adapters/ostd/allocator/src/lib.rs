@@ -5,15 +5,15 @@
 //! static FRAMES: framewright_ostd::FrameAllocator = framewright_ostd::FrameAllocator;
 //! ```
 //!
-//! OSTD hands over its free memory in pieces, and then allocates for the first time. That is when the library is
-//! initialised. OSTD's early allocator has handed out memory before, and some of that is freed later, frame by frame. The
-//! memory map names it as in use from the start.
+//! OSTD hands over its free memory in pieces, and then allocates for the first time. The library is initialised at that
+//! allocation. OSTD's early allocator has handed out memory before, some of which is freed later, frame by frame. The
+//! memory map names that memory as in use from the start.
 //!
 //! OSTD allocates runs of any length, and frees them in any parts.
 
 #![no_std]
 
-/// What OSTD's log puts before our messages.
+/// The prefix of our messages in OSTD's log.
 macro_rules! __log_prefix {
     () => {
         "framewright: "
@@ -31,7 +31,7 @@ use ostd::mm::{PAGE_SIZE, Paddr, frame::GlobalFrameAllocator};
 use machine::Machine;
 use x86_64::instructions::interrupts;
 
-/// The maximum of CPUs.
+/// The maximum number of CPUs.
 pub const CPUS: usize = 256;
 
 /// The allocator that every [`FrameAllocator`] uses.
@@ -76,7 +76,7 @@ impl GlobalFrameAllocator for FrameAllocator {
 /// The frames of the largest block that CPUs have lists of.
 const FEW: u64 = 8;
 
-/// Of all requests for one frame.
+/// The request for one frame.
 const SINGLE: Request = Request::new(Order::ZERO, MigrateType::Movable).no_wait();
 
 #[inline]
@@ -87,7 +87,7 @@ fn alloc_frame() -> Option<Paddr> {
     }
 }
 
-/// The first allocation, or one without a free frame outside the lists of other CPUs.
+/// For the first allocation, or if only the lists of other CPUs have free frames.
 #[cold]
 fn alloc_frame_slowly() -> Option<Paddr> {
     match FRAMES.memory() {
@@ -155,7 +155,7 @@ fn free_frame(addr: Paddr) {
     }
 }
 
-/// Adds a frame between the pieces that was not known to be in use, and is freed.
+/// Adds a freed frame that lies between the pieces and was not known to be in use.
 #[cold]
 fn add_frame(addr: Paddr) {
     let (Some(range), Ok(memory)) = (frames_of(addr, PAGE_SIZE), FRAMES.memory()) else { return };

@@ -1,4 +1,4 @@
-//! The memory map, as OSTD tells it before the first allocation.
+//! The memory map, as OSTD reports it before the first allocation.
 
 use framewright::{
     Config, FrameRange, MemoryRange, Order, Pfn,
@@ -9,7 +9,7 @@ use ostd::sync::{LocalIrqDisabled, SpinLock};
 
 use crate::{FRAMES, machine::Machine};
 
-/// The maximum of pieces before the first allocation. Memory maps have some ten.
+/// The maximum number of pieces before the first allocation. Memory maps have about ten.
 const PIECES: usize = 64;
 
 /// The first frame at 4 GiB.
@@ -47,8 +47,8 @@ impl Pieces {
         side.max_by_key(|piece| piece.frames()).map(|piece| piece.start())
     }
 
-    /// The memory map: the pieces, and what lies between. What shares a pageblock with a piece is in use, so that no
-    /// pageblock has holes: their frames would be freed more slowly.
+    /// The memory map: the pieces, and the memory between them. Memory that shares a pageblock with a piece is named as
+    /// in use, so that no pageblock has holes: frames of pageblocks with holes are freed more slowly.
     fn map(&self, add: &mut dyn FnMut(MemoryRange)) {
         let mut end = Pfn::new(0);
         for piece in self.all() {
@@ -82,15 +82,15 @@ fn round_up(pfn: Pfn) -> Pfn {
 
 /// Initialises the allocator.
 ///
-/// OSTD's early allocator has taken its frames from the start of the largest usable range below 4 GiB, and of that
-/// above. So what lies below the largest pieces is in use from the start, and OSTD frees parts of it later. The map names
-/// the other gaps as memory that comes in pieces.
+/// OSTD's early allocator has taken its frames from the start of the largest usable range below 4 GiB, and of the
+/// largest one above. So the memory below the largest pieces is named as in use from the start, and OSTD frees parts of
+/// it later. The map names the other gaps as memory that is added in pieces.
 pub(crate) fn start() {
     let kept = KEPT.lock();
     let Some(any) = kept.all().next() else {
         panic!("OSTD allocates before it has added memory");
     };
-    // A piece, and three ranges before it; one at the end.
+    // For each piece, the piece and up to three ranges before it; one range at the end.
     let mut map = [MemoryRange::from(any); 4 * PIECES + 1];
     let mut len = 0;
     kept.map(&mut |range| {

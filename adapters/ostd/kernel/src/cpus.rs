@@ -1,6 +1,7 @@
 //! The same work on every CPU at once.
 //!
-//! Each CPU has two tasks. One works, the other yields to it: OSTD frees unmapped pages when every CPU has switched tasks.
+//! Each CPU has two tasks. One works, the other yields to it: OSTD frees unmapped pages only after every CPU has
+//! switched tasks.
 
 use alloc::boxed::Box;
 use core::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -14,11 +15,11 @@ use ostd::{
 
 use crate::scheduler::PerCpu;
 
-/// Work of one CPU, which gets its number.
+/// The work of one CPU. The argument is its number.
 pub(crate) type Work = fn(usize) -> Result<(), &'static str>;
 
 static WORK: SpinLock<Option<Work>> = SpinLock::new(None);
-/// The number of works that were handed out.
+/// The number of calls of `run` so far.
 static ROUND: AtomicUsize = AtomicUsize::new(0);
 static READY: AtomicUsize = AtomicUsize::new(0);
 static GO: AtomicUsize = AtomicUsize::new(0);
@@ -26,12 +27,12 @@ static DONE: AtomicUsize = AtomicUsize::new(0);
 static FAILED: AtomicBool = AtomicBool::new(false);
 static END: AtomicU64 = AtomicU64::new(0);
 
-/// The maximum of CPUs.
+/// The maximum number of CPUs.
 const CPUS: usize = 16;
-/// How often the second task of each CPU ran.
+/// The number of times that the second task of each CPU ran.
 static SWITCHES: [AtomicUsize; CPUS] = [const { AtomicUsize::new(0) }; CPUS];
 
-/// Runs `first` on CPU 0, and lets the other CPUs wait for work. Does not return: the caller is no task.
+/// Runs `first` on CPU 0, and lets the other CPUs wait for work. Does not return: the caller is not a task.
 pub(crate) fn start(first: fn()) -> ! {
     inject_scheduler(Box::leak(Box::new(PerCpu::new())));
     for cpu in 0..num_cpus() {
@@ -56,14 +57,14 @@ fn spawn(cpu: usize, task: impl FnOnce() + Send + 'static) {
     }
 }
 
-/// Waits without switching tasks, which would be counted.
+/// Waits without switching tasks, because the switches would be counted.
 fn wait_until(condition: impl Fn() -> bool) {
     while !condition() {
         core::hint::spin_loop();
     }
 }
 
-/// Waits for something that is not counted.
+/// Waits where instructions are not counted.
 fn yield_until(condition: impl Fn() -> bool) {
     while !condition() {
         Task::yield_now();
@@ -71,7 +72,7 @@ fn yield_until(condition: impl Fn() -> bool) {
     }
 }
 
-/// What the other CPUs do: they wait for work.
+/// The loop of the other CPUs: waits for work and does it.
 fn serve(cpu: usize) {
     for round in 1.. {
         yield_until(|| ROUND.load(Ordering::Acquire) == round);
@@ -92,7 +93,7 @@ fn perform(work: Option<Work>, cpu: usize) {
     DONE.fetch_add(1, Ordering::AcqRel);
 }
 
-/// Runs `work` on every CPU. Returns how many instructions all of them executed.
+/// Runs `work` on every CPU. Returns the number of instructions that they executed.
 pub(crate) fn run(work: Work) -> Result<u64, &'static str> {
     let others = num_cpus() - 1;
     *WORK.lock() = Some(work);
@@ -112,7 +113,7 @@ pub(crate) fn run(work: Work) -> Result<u64, &'static str> {
     }
 }
 
-/// Waits until each CPU has switched tasks often: unmapped pages are free then.
+/// Waits until each CPU has switched tasks ten times. Then unmapped pages are free.
 fn settle() {
     for switches in &SWITCHES[..num_cpus()] {
         let enough = switches.load(Ordering::Acquire) + 10;

@@ -1,4 +1,4 @@
-//! Memory that is held while something else is measured.
+//! Memory that stays allocated during the measurements.
 
 use alloc::vec::Vec;
 
@@ -67,7 +67,7 @@ impl Held {
         }
     }
 
-    /// Frees all.
+    /// Frees all segments.
     pub(crate) fn clear(&mut self) {
         self.segments.clear();
     }

@@ -1,7 +1,7 @@
 //! A scheduler with a queue for each CPU: a task runs on the CPU that its data names.
 //!
-//! OSTD frees unmapped pages only after every CPU has switched tasks. Its own scheduler runs tasks on one CPU only, so
-//! that these pages would never be freed.
+//! OSTD frees unmapped pages only after every CPU has switched tasks. OSTD's own scheduler runs tasks on one CPU only,
+//! so with it these pages would never be freed.
 
 use alloc::{collections::VecDeque, sync::Arc, vec::Vec};
 

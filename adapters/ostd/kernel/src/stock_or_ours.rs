@@ -1,4 +1,4 @@
-//! The difference between the two allocators: how the frames in use are counted, and what can be checked.
+//! The difference between the two allocators: the count of frames in use, and the check of consistency.
 
 type Checked = Result<(), &'static str>;
 

@@ -39,7 +39,7 @@ fn page_at(addr: Vaddr) -> Range<Vaddr> {
     start..start + PAGE_SIZE
 }
 
-/// Maps a new page, which is zeroed.
+/// Maps a new page that begins with `bytes`. The rest is zero.
 fn map(space: &VmSpace, addr: Vaddr, bytes: &[u8]) -> Done {
     let frame = FrameAllocOptions::new().alloc_frame().map_err(|_| "no frame")?;
     if !bytes.is_empty() {

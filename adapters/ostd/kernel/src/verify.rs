@@ -13,7 +13,7 @@ type Done = Result<(), &'static str>;
 
 static WORDS: AtomicUsize = AtomicUsize::new(0);
 
-/// How many words were verified.
+/// The number of words that were verified.
 pub(crate) fn words() -> usize {
     WORDS.load(Ordering::Relaxed)
 }
@@ -48,7 +48,7 @@ pub(crate) fn frames_and_segments(cpu: usize) -> Done {
     held.iter().try_for_each(|segment| expect(segment, word_at))
 }
 
-/// A process whose every word is verified.
+/// Runs a process, and verifies every word of its pages.
 pub(crate) fn user_pages(_: usize) -> Done {
     WORDS.fetch_add(user::store_every_word()?, Ordering::Relaxed);
     Ok(())

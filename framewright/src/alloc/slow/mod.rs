@@ -21,9 +21,9 @@
 //! 7. A request that never fails may use half of the reserve. If that does not serve it, it waits
 //!    through the wait hook and continues with step 2.
 //!
-//! The number of rounds is bounded. Rounds without progress are counted. Rounds also count if other
-//! requests take the reclaimed frames. So a [`Relief`] with false claims of progress cannot keep a
-//! request here. Compaction is repeated a bounded number of times, at rising priority.
+//! The number of rounds is bounded. Rounds without progress are counted, and so are rounds whose
+//! reclaimed frames other requests took. So a [`Relief`] with false claims of progress cannot keep
+//! a request here. Compaction is repeated a bounded number of times, at rising priority.
 //!
 //! Zones change under the walk when memory is added or removed. The generation of the memory is
 //! read before the first walk, and compared before every round and before the request fails. If it
@@ -205,8 +205,8 @@ impl<'s, 'a, 'm, P: Platform> Slow<'s, 'a, 'm, P> {
         }
     }
 
-    /// Takes from the huge-page reserve, so that the reserve does not make requests fail that try
-    /// more than once.
+    /// Takes from the huge-page reserve, so that no request that tries more than once fails because
+    /// of the reserve.
     fn take_from_huge_reserve(&mut self) -> Option<Pfn> {
         let request = self.need.request;
         let mut zones = self.memory.candidates(self.need.cpu, request);
@@ -293,7 +293,7 @@ impl<'s, 'a, 'm, P: Platform> Slow<'s, 'a, 'm, P> {
         if served.is_none() && request.is_costly() && request.has_one_round() {
             match self.compacted {
                 Some((_, Compacted::Unavailable)) => {}
-                // Compaction needs reclaim first, and for a block of this size much of it.
+                // Compaction needs reclaim first, and a block of this size needs much of it.
                 Some((_, Compacted::Skipped | Compacted::Deferred)) => return Err(Stop::Failed),
                 _ if request.wants_one_node() => return Err(Stop::Failed),
                 _ => self.priority = CompactPriority::Async,
@@ -433,7 +433,7 @@ impl<'s, 'a, 'm, P: Platform> Slow<'s, 'a, 'm, P> {
         Ok(Self { rounds, reclaimed, waits, ..fresh })
     }
 
-    /// Resets the retry counters, after an event outside that may have freed memory.
+    /// Resets the retry counters, after an event outside this request that may have freed memory.
     fn reset_retries(&mut self) {
         (self.rounds_without_progress, self.unserved_rounds, self.drained) = (0, 0, false);
         self.captured.handle().renew();

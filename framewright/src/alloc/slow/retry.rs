@@ -36,9 +36,10 @@ impl<P: Platform> Slow<'_, '_, '_, P> {
         matches!(self.compacted, Some((_, result)) if result != Compacted::Unavailable)
     }
 
-    /// Whether another round of reclaim can help: the rounds without progress are within their
-    /// limit, and some zone could serve the request if all reclaimable frames were free. If not,
-    /// whether a pageblock of the high-atomic reserve was released.
+    /// Whether another round of reclaim can help. It can if the rounds without progress are within
+    /// their limit and some zone could serve the request if all reclaimable frames were free.
+    /// Otherwise it can if a pageblock of the high-atomic reserve is left; this method then
+    /// releases it.
     fn should_reclaim_retry(&mut self) -> bool {
         if self.progressed && !self.need.request.is_costly() {
             self.rounds_without_progress = 0;
@@ -96,8 +97,8 @@ impl<P: Platform> Slow<'_, '_, '_, P> {
         })
     }
 
-    /// Raises the priority of compaction, as far as the order allows. Returns whether it was
-    /// raised.
+    /// Raises the priority of compaction by one step, up to the highest for the order. Returns
+    /// whether it was raised.
     fn raise_priority(&mut self) -> bool {
         let highest = if self.need.request.is_costly() {
             CompactPriority::SyncLight

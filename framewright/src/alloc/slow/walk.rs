@@ -33,7 +33,7 @@ pub(super) fn walk<P: Platform>(
     Err(error)
 }
 
-/// Counts a NUMA miss if the zone `at`, which served the request, is on another node than its
+/// Counts a NUMA miss if the zone `at`, which served the request, is on another node than the
 /// preferred zone `first`.
 pub(in crate::alloc) fn count_miss<P: Platform>(
     first: &ZoneOnCpu<'_, '_, P>,
@@ -97,7 +97,8 @@ impl AllocError {
     }
 
     /// The error that better explains the refusals of all zones: the previous error, or that of the
-    /// next zone. If some zone has enough memory, the missing block is the reason.
+    /// next zone. If some zone had enough free frames but no block of the order, that is the
+    /// reason.
     pub(in crate::alloc) fn most_specific(
         self,
         refused: Refused,

@@ -6,8 +6,8 @@
 //!
 //! The LRU lock is probed every 32 frames that the migrate scanner examines, as in Linux. The zone lock is probed less
 //! often. Linux takes it for every 32 frames that the free scanner examines. This library takes it once for all frames
-//! of a pageblock, and once to read a pageblock header, which Linux reads without a lock. So it is probed once before
-//! either scanner examines a pageblock, and before a fast search of the lists.
+//! of a pageblock, and once to read a pageblock header, which Linux reads without a lock. So the zone lock is probed
+//! once before either scanner examines a pageblock, and before a fast search of the lists.
 
 use core::cell::Cell;
 

@@ -174,7 +174,7 @@ impl<P: Platform> Run<'_, '_, '_, P> {
         Isolated::Pages(count)
     }
 
-    /// Claims pages in the runs of `used` within a part. Returns the reason of the end, its
+    /// Claims pages in the runs of `used` within a part. Returns the reason for the end, its
     /// position, and the number of claimed pages.
     fn claim_part(
         &mut self,

@@ -12,11 +12,11 @@
 //! type sets no hint, because other runs may use the pageblock.
 //!
 //! **Finishing a pageblock**: if some page did not move, the rest of its pageblock is scanned at once. No block will
-//! form there, and because of the skip hint, later runs skip it.
+//! form there, and later runs skip the pageblock because of its skip hint.
 //!
 //! **Shortcuts** ([`shortcuts`](crate::tuning::CompactTuning::shortcuts)): the fast search of the lists, and the
-//! capture of the formed block, are in Linux since 2019. The fast search corrects scanners at wrong positions, so the
-//! old faults have their full effect only without it.
+//! capture of the formed block, have been in Linux since 2019. The fast search corrects scanners at wrong positions, so
+//! the old faults have their full effect only without it.
 //!
 //! **Repairs**: rules that were wrong in Linux can be restored; see
 //! [`CompactRepairs`](crate::tuning::CompactRepairs).

@@ -120,7 +120,7 @@ fn carve_compaction<'m>(
     Some(zones)
 }
 
-/// The rest of the arrays of all zones. Each zone takes its part from the front.
+/// The parts of the arrays that no zone has taken yet. Each zone takes its part from the front.
 struct ZoneArrays<'m> {
     pageblocks: &'m mut [Pageblock],
     /// Empty if raw frees are not checked.

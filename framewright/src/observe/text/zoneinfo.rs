@@ -57,8 +57,8 @@ pub struct Pageset {
     pub batch: u64,
     /// Least and greatest value of `high`; not printed if unknown.
     pub bounds: Option<(u64, u64)>,
-    /// The maximum difference to a statistic of the zone that a CPU may have before it adds the
-    /// difference; not printed if unknown.
+    /// The maximum difference that a CPU accumulates before it adds the difference to a statistic
+    /// of the zone; not printed if unknown.
     pub threshold: Option<u64>,
 }
 

@@ -18,7 +18,7 @@ pub(crate) struct CaptureSlot {
     budget: u64,
     /// The rest of the budget.
     left: Cell<u64>,
-    /// The lists of CPUs were drained for the request.
+    /// Whether the lists of CPUs were drained for the request.
     has_drained: Cell<bool>,
 }
 

@@ -2,7 +2,7 @@
 //!
 //! The slow path of allocations decides *when* relief is needed, and [`Relief`] decides *how*. It wakes background
 //! reclaim, reclaims, compacts, and at the end decides whether an unserved request tries again or fails. Every method
-//! has a default that does nothing, so an embedder without reclaim defines none.
+//! has a default that does nothing, so an embedder without reclaim defines none of them.
 //!
 //! All methods are called without any lock of the library, on the CPU that needs memory, while
 //! that CPU's token is in use. They may allocate and free: with the tokens of other CPUs, or with

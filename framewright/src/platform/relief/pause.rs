@@ -6,7 +6,7 @@ use crate::types::{CpuId, NodeId};
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
 #[repr(u8)]
 pub enum Throttle {
-    /// More pages are under write-back than the store can write quickly: waits for some of them.
+    /// More pages are under writeback than the store can write quickly: waits for some of them.
     WriteBack,
     /// Other reclaimers have isolated more pages than are left on the list: waits for pages to be put back.
     Isolated,

@@ -23,7 +23,7 @@ pub struct OutOfMemory {
     pub reclaimed: u64,
     /// Priority and result of the last round of compaction. `None` if the request needed none.
     pub compacted: Option<(CompactPriority, Compacted)>,
-    /// The reason for which Linux would kill no task for this request; `None` if it would kill one.
+    /// The reason why Linux would not kill a task for this request; `None` if Linux would kill one.
     pub no_kill: Option<NoKillReason>,
 }
 

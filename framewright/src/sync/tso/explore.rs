@@ -8,7 +8,7 @@ use super::{machine::Machine, path::Path, thread::Shared};
 /// The extent of an exploration that found no failure.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Explored {
-    /// Executions, repetitions that were cut short included.
+    /// Executions, including repetitions that were cut short.
     pub executions: u64,
     /// Whether all executions were explored; `false` if the limit [`Explorer::executions`] was
     /// reached.

@@ -42,7 +42,7 @@ pub(super) enum Operation {
     /// Waits until the location no longer holds the value.
     Yield(Location, u64),
     Join(ThreadId),
-    /// Reads and writes a variable of the checker, past all buffers.
+    /// Reads and writes a variable of the checker, bypassing all buffers.
     Section(Location),
     Exit,
 }
@@ -165,7 +165,9 @@ impl Machine {
             match self.path.choose(enabled, goes_on.then_some(running)) {
                 Choice::Repetition => self.end(),
                 Choice::Strayed => {
-                    self.fail("the explored closure took another way this time".into());
+                    self.fail(
+                        "the explored closure took a different path in this execution".into(),
+                    );
                 }
                 Choice::Take(Step { act: Act::Flush, thread, .. }) => self.flush_oldest(thread),
                 Choice::Take(Step { act: Act::Run, thread, .. }) => {

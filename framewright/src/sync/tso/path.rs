@@ -93,7 +93,7 @@ pub(super) struct Path {
     script: Option<Vec<u16>>,
     /// State of a random generator: choices are drawn, not enumerated.
     random: Option<u64>,
-    /// Whether choices are drawn, or were drawn when the script was written. Then there are no
+    /// Whether choices are drawn, or were drawn when the script was written. If so, there are no
     /// sleep sets.
     draws: bool,
 }

@@ -360,7 +360,7 @@ fn straying_is_a_failure() {
         shared.x.swap(2, Relaxed);
         other.join();
     });
-    assert!(failure.message.contains("another way"), "{failure}");
+    assert!(failure.message.contains("a different path"), "{failure}");
 }
 
 #[test]

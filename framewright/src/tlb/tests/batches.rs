@@ -218,7 +218,7 @@ fn cpus_with_regular_ticks_are_never_interrupted() {
     assert_eq!(interrupts(FlushBatching::All, 16, true), 64 / 4 * 3);
     assert_eq!(interrupts(FlushBatching::Lazy, 32, true), 0);
     let without = interrupts(FlushBatching::Lazy, 32, false);
-    // A flush is due when three quarters of the frames that may be deferred are.
+    // A flush is due when three quarters of the maximum number of frames are deferred.
     assert!((1..=64 / 3 * 3).contains(&without), "{without}");
 }
 

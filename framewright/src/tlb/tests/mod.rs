@@ -79,7 +79,7 @@ struct Machine<'l, 'm> {
     /// Whether the machine panics when it is to interrupt other CPUs.
     fails: Cell<bool>,
     /// The CPU that panics at its next flush of itself.
-    forget_fails: Cell<Option<CpuId>>,
+    invalidate_fails: Cell<Option<CpuId>>,
     has_local_flush: Cell<bool>,
     interrupts: Cell<u64>,
     space_flushes: [DeferredFlush; 2],
@@ -92,8 +92,8 @@ impl Shootdown for Machine<'_, '_> {
     }
 
     fn invalidate(&self, cpu: CpuId, scope: Scope) {
-        if self.forget_fails.get() == Some(cpu) {
-            self.forget_fails.set(None);
+        if self.invalidate_fails.get() == Some(cpu) {
+            self.invalidate_fails.set(None);
             panic!("the CPU does not flush itself");
         }
         let loaded = self.loaded[cpu.index()].get();
@@ -209,7 +209,7 @@ fn with_machine(tlb: TlbTuning, test: impl FnOnce(&Machine<'_, '_>)) {
         stores_fault: Cell::new(true),
         may_wait: Cell::new(true),
         fails: Cell::new(false),
-        forget_fails: Cell::new(None),
+        invalidate_fails: Cell::new(None),
         has_local_flush: Cell::new(true),
         interrupts: Cell::new(0),
         space_flushes: [DeferredFlush::new(), DeferredFlush::new()],

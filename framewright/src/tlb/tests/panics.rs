@@ -6,7 +6,7 @@ use super::*;
 /// CPU 0 has CPU 1 flush page 1, and CPU 1 panics instead.
 fn fail_to_serve(machine: &Machine<'_, '_>) {
     (1..3).for_each(|page| machine.read(1, page));
-    machine.forget_fails.set(Some(CpuId::new(1)));
+    machine.invalidate_fails.set(Some(CpuId::new(1)));
     let one = [CpuId::new(1)].into_iter().collect();
     let flush = || machine.on(0).flush(&one, Scope::page(0, 1));
     assert!(catch_unwind(AssertUnwindSafe(flush)).is_err());
@@ -35,6 +35,9 @@ fn a_cpu_that_failed_to_serve_can_serve_again_by_itself() {
         assert!(!machine.has_cached(1, 0, 1) && !machine.has_cached(1, 0, 2));
         machine.read(1, 3);
         machine.on(1).serve();
-        assert!(machine.has_cached(1, 0, 3), "what was made up for is flushed again");
+        assert!(
+            machine.has_cached(1, 0, 3),
+            "a request that was served already caused another flush"
+        );
     });
 }

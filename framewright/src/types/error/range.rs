@@ -44,7 +44,7 @@ impl fmt::Display for RangeError {
         match self {
             RangeError::Empty => f.write_str("the range has no frames"),
             RangeError::NotOurs => {
-                f.write_str("the range is not memory of one zone that is present as a whole")
+                f.write_str("not all frames of the range are present memory of one zone")
             }
             RangeError::NotRequestable(of) => {
                 write!(f, "requests may not ask for {of} memory")
@@ -103,7 +103,10 @@ impl fmt::Display for HotplugError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             HotplugError::NotWhole => {
-                write!(f, "the range is not made of whole pageblocks of {PAGEBLOCK_FRAMES} frames")
+                write!(
+                    f,
+                    "the range does not consist of whole pageblocks of {PAGEBLOCK_FRAMES} frames"
+                )
             }
             HotplugError::NotInMap => f.write_str("the memory map has no such memory in one zone"),
             HotplugError::Present { at } => {

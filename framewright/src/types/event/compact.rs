@@ -96,9 +96,9 @@ pub enum CompactEvent {
         order: Order,
         /// The least order that failed.
         failed: u32,
-        /// Attempts refused since the last failure.
+        /// Attempts since the last failure.
         considered: u32,
-        /// Number of attempts to refuse.
+        /// The number of the first attempt that is not refused.
         limit: u32,
     },
     /// Background compaction is woken.

@@ -52,11 +52,11 @@ pub enum VmscanEvent {
         nr_reclaimed: u32,
         /// Pages that were dirty.
         nr_dirty: u32,
-        /// Pages under write-back.
+        /// Pages under writeback.
         nr_writeback: u32,
-        /// Pages under write-back that an earlier scan found under write-back, too.
+        /// Pages under writeback that an earlier scan found under writeback, too.
         nr_congested: u32,
-        /// Pages under write-back that are to be reclaimed as soon as they are written.
+        /// Pages under writeback that are to be reclaimed as soon as they are written.
         nr_immediate: u32,
         /// Anonymous pages that became active.
         nr_activate_anon: u32,

@@ -1,11 +1,11 @@
-//! `high-alloc`: the number of huge pages that can be allocated while CPUs build, and after they
-//! have ended: stress-highalloc.
+//! `high-alloc`: the number of huge pages that can be allocated while CPUs build, and after the
+//! builds have ended (as in stress-highalloc).
 //!
 //! Builders fill memory with pages of files, inodes, programs and page tables. Meanwhile the last
 //! CPU requests 95 % of memory in huge pages, one after the other, and writes to each. It frees
 //! them at the end of the pass. Two passes run under load, and one after builders, files and most
 //! inodes are freed. The interval between two requests is a number of steps of the builders, not a
-//! time. A single CPU also runs a builder.
+//! time. On a machine with one CPU, that CPU also runs a builder.
 //!
 //! Pages are migrated while they are in use. The most important check is that builders find the
 //! words that they stored.
@@ -42,11 +42,11 @@ use crate::{
 
 /// Steps of each builder between two requests: about 300 pages.
 const STEPS: u64 = 20;
-/// The reciprocal share of inodes that stay in use.
+/// One in this many inodes stays in use.
 const OUTLIVED: usize = 50;
 /// Pages of the objects of each builder.
 const OBJECTS: u64 = 64;
-/// The least memory, in frames: 120 MiB.
+/// The least managed memory, in frames: 120 MiB, as on a machine of 128 MiB.
 const LEAST: u64 = 120 << 8;
 const PHASES: usize = 3;
 
@@ -126,7 +126,8 @@ struct Shared {
 #[derive(Clone, Copy)]
 struct Pass {
     successes: u64,
-    /// Huge pages that existed or could have existed at its end, at most the number of requests.
+    /// Huge pages that existed or could have existed at the end of the pass, at most the number of
+    /// requests.
     formable: u64,
     wrong: u64,
 }

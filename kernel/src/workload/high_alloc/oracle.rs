@@ -1,10 +1,10 @@
 //! The achievable number: the huge pages that could exist if every movable page could be placed
 //! anywhere.
 //!
-//! As on other machines, the contents of frames determine it; the library supplies only the
-//! watermarks. A pageblock with a frame of the kernel, or with a hole, cannot become a huge page.
-//! Pages of files can be dropped. Pages of programs, and the frames below the min watermark, need
-//! space: first in such pageblocks, then in others.
+//! As on other machines, the contents of frames determine this number; the library supplies only
+//! the watermarks. A pageblock with a frame of the kernel, or with a hole, cannot become a huge
+//! page. Pages of files can be dropped. Pages of programs, and the frames below the min watermark,
+//! need space: first in pageblocks that cannot become huge pages, then in others.
 //!
 //! Other CPUs continue meanwhile, so the number is inexact by their changes within some
 //! milliseconds.
