@@ -42,7 +42,7 @@ pub enum HostError {
     NoCpus,
     /// The kernel refused memory.
     #[error(
-        "the kernel gave no {} MiB of memory for {what} ({errno}); ask for less, or free some",
+        "the kernel refused {} MiB of memory for {what} ({errno}); ask for less, or free some",
         bytes.div_ceil(1 << 20)
     )]
     OutOfMemory {

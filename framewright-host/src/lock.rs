@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn whether_it_is_held_can_be_seen() {
+    fn is_held_reports_the_state() {
         let machine = machine();
         let lock = <HostLock as RawLock<HostMachine>>::new();
         assert!(!lock.is_held(&machine));
@@ -152,7 +152,7 @@ mod tests {
                 scope.spawn(|| {
                     start.wait();
                     for _ in 0..TURNS {
-                        // Two steps, so that a lock that does not exclude loses increments.
+                        // Two steps: without mutual exclusion, increments would be lost.
                         lock.lock(&machine);
                         let old = sum.load(Relaxed);
                         std::hint::spin_loop();
