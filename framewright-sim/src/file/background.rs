@@ -92,7 +92,7 @@ impl<'k, 'm> Background<'k, 'm> {
             self.compact(kernel, cpu, order, highest);
         }
         let (order, highest) =
-            if done.rests { self.steps.take_request() } else { Default::default() };
+            if done.sleeps { self.steps.take_request() } else { Default::default() };
         if order > Order::ZERO {
             self.compact(kernel, cpu, order, highest);
         } else if kernel.memory.can_fill_huge_reserve(self.node) {
