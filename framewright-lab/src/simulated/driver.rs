@@ -187,7 +187,7 @@ pub(super) fn run(
     })
 }
 
-/// Plays a workload on a memory.
+/// Runs a workload on a memory.
 fn play(
     driver: &Driver<'_>,
     column: &Column,

@@ -200,7 +200,7 @@ fn write(
         }
     });
     written.map_err(|error| match error {
-        RecordError::GivenUp => Failure::bad_input(format!(
+        RecordError::Aborted => Failure::bad_input(format!(
             "interrupted while writing '{}': there is no recording",
             text.display()
         )),

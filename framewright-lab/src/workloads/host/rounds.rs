@@ -35,7 +35,7 @@ pub(super) fn run(
     rounds: Rounds,
     progress: &mut dyn FnMut(u64, u64),
 ) -> Result<Measured, Error> {
-    refuse_nothing(work, spec, sides, rounds)?;
+    check_arguments(work, spec, sides, rounds)?;
     let buffers: Result<Vec<_>, _> =
         sides.iter().map(|side| memories::metadata(spec, side)).collect();
     let mut buffers = buffers?;
@@ -56,7 +56,7 @@ pub(super) fn run(
     })
 }
 
-fn refuse_nothing(
+fn check_arguments(
     work: &Workload,
     spec: &HostSpec,
     sides: &[Side],
