@@ -116,7 +116,7 @@ impl TraceReader {
                 return if self.events == 0 { Err(self.no_events()) } else { Ok(None) };
             };
             let (number, whole) = (line.number, line.whole);
-            match understand(line.text) {
+            match classify(line.text) {
                 Ok(LineKind::Event(line, event)) => {
                     self.events += 1;
                     if !whole {
@@ -243,7 +243,7 @@ enum LineKind<'l> {
 }
 
 #[inline]
-fn understand(text: &[u8]) -> Result<LineKind<'_>, LineProblem> {
+fn classify(text: &[u8]) -> Result<LineKind<'_>, LineProblem> {
     match text {
         [] | [b'\t', ..] => return Ok(LineKind::Nothing),
         [b'#', comment @ ..] => {
