@@ -53,7 +53,7 @@ pub enum HostError {
         /// The error of the kernel.
         errno: Errno,
     },
-    /// Populating, or a table, needs more memory than the system has available.
+    /// The purpose needs more memory than the system has available.
     #[error(
         "{what} would need {} MiB and the system has {} MiB available; ask for less",
         bytes.div_ceil(1 << 20), available >> 20

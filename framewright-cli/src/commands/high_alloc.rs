@@ -49,9 +49,9 @@ Examples:
   framewright run high-alloc --memory 4GiB --machine uniform:8
       A larger machine. With 4 CPUs each GiB takes some six seconds of CPU time, two with --quick,
       and 16 MiB of this machine's memory: 95 seconds for 16GiB, 27 with --quick; eleven minutes and
-      4 GiB for 256GiB --quick. There is one builder for each 400 MiB,
-      and one more. If there are more builders than CPUs, they take turns: then they compile less
-      for each GiB before the first pass.
+      4 GiB for 256GiB --quick. There is one builder for each 400 MiB, and one more. If there are
+      more builders than CPUs, they take turns: then they compile less for each GiB before the
+      first pass.
   framewright run high-alloc --machine host:2 --flags thp --vs compact.method=scan
       Threads over real memory, one method after the other.
   framewright run high-alloc --machine qemu:4,256MiB

@@ -21,7 +21,7 @@ use super::{
 
 /// One page in this number has an extra reference for a while, and does not move meanwhile. Of the
 /// pages whose migration starts, 1.2 % do not move after all tries (Linux 6.1, measured). Failures
-/// for lack of target frames are not part of this figure.
+/// because there were no target frames are not part of this figure.
 const BUSY: u64 = 80;
 /// The time for which a page has such a reference, in nanoseconds. Estimated: longer than all tries
 /// of a migration.

@@ -63,7 +63,7 @@ pub(super) enum Stage {
     WarmUp,
     /// They compile during the first pass and for some seconds after it.
     First,
-    /// The same again.
+    /// They compile during the second pass and for some seconds after it.
     Second,
     /// Files are deleted, and the cache is flushed.
     CleanUp,

@@ -55,9 +55,9 @@ pub struct TraceReader {
     events: u64,
     others: BTreeMap<Box<[u8]>, u64>,
     last_nanos: u64,
-    /// Lost events, notes of losses, line of the first.
+    /// The number of lost events, the number of notes about losses, and the line of the first note.
     lost: Option<(u64, u64, u64)>,
-    /// Lines that go back in time, line of the first.
+    /// The number of lines that go back in time, and the first of these lines.
     out_of_order: Option<(u64, u64)>,
     /// The last line, if it has no newline, and whether it was used.
     cut_line: Option<(u64, bool)>,

@@ -318,7 +318,7 @@ impl Cpu<'_> {
         if hits {
             cell.set(Entry { stamp: fills, ..entry });
         }
-        at_hand
+        hits
     }
 
     /// Fetches a line that is not in the first-level cache.

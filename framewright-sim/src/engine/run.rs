@@ -253,8 +253,8 @@ impl Engine {
     }
 
     /// Wakes the CPUs that wait for conditions that the engine cannot see. A CPU whose own last
-    /// wait was in vain does not wake the others: two CPUs that check the same condition in vain
-    /// would wake each other forever.
+    /// check failed does not wake the others: two CPUs that check the same unmet condition would
+    /// wake each other forever.
     #[cold]
     #[inline(never)]
     fn end_stall(&self) {

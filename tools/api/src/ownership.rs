@@ -27,9 +27,9 @@ const HANDLED: [&str; 14] = [
 /// Methods of traits of the standard library that change no owner.
 const NOT_LISTED: [&str; 3] = ["drop", "fmt", "size_hint"];
 
-/// The functions to list, and whether each is unsafe. These are all unsafe functions, and all functions with such types
-/// in their signatures. The name of a function consists of its type, trait or module and its own name, because a type
-/// may have several paths.
+/// The functions to list, and whether each is unsafe. These are all unsafe functions, and all
+/// functions with types of [`HANDLED`] in their signatures. The name of a function consists of its
+/// type, trait or module and its own name, because a type may have several paths.
 pub(crate) fn functions(lines: &BTreeSet<String>) -> BTreeMap<String, bool> {
     let functions = lines.iter().filter_map(|line| {
         let (before, signature) = line.split_once("fn ")?;

@@ -102,14 +102,14 @@ fn a_panic_in_a_copy_leaves_all_pages_in_place_and_unlocked() {
         fixture.contents.left.set(u64::from(PAGES));
         fixture.move_all(cpu);
     };
-    let look = |fixture: &Fixture<'_, '_>, ended: Result<(), Failure>| {
+    let check = |fixture: &Fixture<'_, '_>, ended: Result<(), Failure>| {
         let failure = ended.unwrap_err().to_string();
         assert!(failure.contains("the machine breaks"), "{failure}");
         assert_eq!(fixture.all_frames(), before.take());
         let frames = &fixture.kernel.state.frames;
         assert!(fixture.all_frames().iter().all(|&frame| !frames.at(frame).is(LOCKED)));
     };
-    play(Schedule::Clock, &nothing, moving, |_, _| (), look);
+    play(Schedule::Clock, &nothing, moving, |_, _| (), check);
 }
 
 /// A migration that does not wait refuses such a page at once; otherwise the page is busy up to the
@@ -157,7 +157,8 @@ fn a_page_under_writeback_moves_after_it_was_written() {
         },
         whole,
     );
-    // Twice, the page was tried once without waiting, and then in all seven further tries.
+    // In each of two attempts, the page was tried once without waiting and seven times with
+    // waiting.
     assert_eq!((async_tries.get(), sync_tries.get(), unmapped.get()), (2, 2 * 7, 0));
 }
 
@@ -181,8 +182,8 @@ impl Owner {
     }
 }
 
-/// An owner releases all of its pages when the first page of any owner reaches a step; pages that
-/// reach later steps were refused when they were copied.
+/// An owner releases all of its pages when the first page of any owner reaches `at_step`. Undo and
+/// release are only reached by pages that are refused after the copy.
 fn releases_at(at_step: Step, owner: Owner) {
     let (reached, gone) = (Signal::default(), Signal::default());
     let stays = matches!(at_step, Step::Undo | Step::Release);

@@ -102,8 +102,9 @@ impl Place {
     }
 }
 
-/// The code that finds the zone of a frame is in `memory` and `zone`. LRU lists and reverse
-/// mappings call it most; it counts for the larger of these two groups.
+/// The code that finds the zone of a frame, in `memory/zones.rs` and `zone/mod.rs`, is mostly
+/// called by LRU lists and reverse mappings. It counts for LRU lists, the larger of these two
+/// groups.
 fn group_of_line(line: &str) -> Option<&'static str> {
     let groups = [
         ("kernel/src/frames.rs", CLEARING),
