@@ -16,7 +16,7 @@ pub(crate) enum Outcome {
 }
 
 impl Outcome {
-    /// The outcome of a command whose checks all `passed`, or of which one failed.
+    /// The outcome of a command. `passed`: all its checks passed.
     pub(crate) fn of(passed: bool) -> Self {
         if passed { Self::Fine } else { Self::CheckFailed }
     }

@@ -100,13 +100,13 @@ const SPARK_WIDTH: usize = 48;
 
 /// One line per run with its settings; nothing if no setting was chosen.
 pub(crate) fn settings(report: &Report, style: Style) -> String {
-    let told: Vec<&Run> = report.runs.iter().filter(|run| !run.settings.is_empty()).collect();
-    if told.is_empty() {
+    let chosen: Vec<&Run> = report.runs.iter().filter(|run| !run.settings.is_empty()).collect();
+    if chosen.is_empty() {
         return String::new();
     }
-    let width = told.iter().map(|run| run.label.len()).max().unwrap_or(0);
+    let width = chosen.iter().map(|run| run.label.len()).max().unwrap_or(0);
     let mut text = format!("{}\n", bold("settings", style));
-    for run in told {
+    for run in chosen {
         let settings: Vec<_> =
             run.settings.iter().map(|(key, value)| format!("{key}={value}")).collect();
         let _ = writeln!(text, "  {:width$}  {}", run.label, settings.join("  "));

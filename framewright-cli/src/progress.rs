@@ -13,8 +13,8 @@ const TEMPLATE: &str = "{msg} [{bar:40}] {percent:>3}%  {eta} left";
 const SPINNER: &str = "{spinner} {msg} ({elapsed})";
 const TICK: Duration = Duration::from_millis(120);
 
-/// Calls `work`, with a progress bar of that name. `work` reports the number of finished steps and
-/// of all steps.
+/// Calls `work`, and shows a progress bar called `name`. `work` reports the number of finished
+/// steps and of all steps.
 pub(crate) fn during<R>(
     name: &str,
     work: impl FnOnce(&mut (dyn FnMut(u64, u64) + Send)) -> R,

@@ -42,7 +42,7 @@ pub enum HostError {
     NoCpus,
     /// The kernel refused memory.
     #[error(
-        "the kernel gave no {} MiB of memory for {what} ({errno}); ask for less, or free some",
+        "the kernel refused {} MiB of memory for {what} ({errno}); ask for less, or free some",
         bytes.div_ceil(1 << 20)
     )]
     OutOfMemory {
@@ -53,7 +53,7 @@ pub enum HostError {
         /// The error of the kernel.
         errno: Errno,
     },
-    /// Populating, or a table, needs more memory than the system has available.
+    /// The purpose needs more memory than the system has available.
     #[error(
         "{what} would need {} MiB and the system has {} MiB available; ask for less",
         bytes.div_ceil(1 << 20), available >> 20

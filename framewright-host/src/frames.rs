@@ -1,9 +1,10 @@
 //! Access to frames by frame number.
 //!
-//! As on a machine, any code that has the number of a frame can write to it. So the contents of frames are words that
-//! any thread may load and store with relaxed atomics. If two threads wrongly use one frame, each reads the other's
-//! values: verification detects this, and it is no undefined behaviour. Clearing and poisoning are also sequences of
-//! word stores; on x86-64 they use a string instruction, which is a third faster.
+//! As on a machine, any code that has the number of a frame can write to it. So the contents of
+//! frames are words that any thread may load and store with relaxed atomics. If two threads wrongly
+//! use one frame, each reads the other's values: verification detects this, and the behaviour is
+//! defined. Clearing and poisoning are also sequences of word stores; on x86-64 they use a string
+//! instruction, which is a third faster.
 
 #![allow(unsafe_code)]
 

@@ -4,9 +4,9 @@
 //! the lock is still held then, its holder was probably preempted. So the waiter sleeps in the
 //! kernel (a futex), and the holder can use the processor.
 //!
-//! The word is 0 if the lock is open, 1 if it is held, 2 if it is held and threads may be asleep. A thread that finds
-//! the lock open sets 1. A thread that has stopped spinning sets 2, even when it takes the lock, because others may
-//! still sleep. Releasing a lock with value 2 wakes one thread.
+//! The word is 0 if the lock is free, 1 if it is held, 2 if it is held and threads may be asleep. A
+//! thread that finds the lock free sets 1. A thread that has stopped spinning sets 2, even when it
+//! takes the lock, because others may still sleep. Releasing a lock with value 2 wakes one thread.
 
 #![allow(unsafe_code)]
 
@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn whether_it_is_held_can_be_seen() {
+    fn is_held_reports_the_state() {
         let machine = machine();
         let lock = <HostLock as RawLock<HostMachine>>::new();
         assert!(!lock.is_held(&machine));
@@ -152,7 +152,7 @@ mod tests {
                 scope.spawn(|| {
                     start.wait();
                     for _ in 0..TURNS {
-                        // Two steps, so that a lock that does not exclude loses increments.
+                        // Two steps: without mutual exclusion, increments would be lost.
                         lock.lock(&machine);
                         let old = sum.load(Relaxed);
                         std::hint::spin_loop();

@@ -90,9 +90,9 @@ mod tests {
     }
 
     impl Table {
-        /// Plays all rounds for one side. Returns for each round whether this side saw the other's
+        /// Runs all rounds of one side. Returns for each round whether this side saw the other's
         /// store.
-        fn play(&self, side: usize, fence: impl Fn()) -> Vec<bool> {
+        fn run_side(&self, side: usize, fence: impl Fn()) -> Vec<bool> {
             let _pinned = self.cpus.register_as(CpuId::new(side as u16)).unwrap();
             let (mine, other) = (&self.words[side].0, &self.words[1 - side].0);
             let round = |round: u32| {
@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn a_barrier_runs_wherever_it_is_said_to_exist() {
+    fn a_detected_barrier_runs() {
         let barrier = RemoteBarrier::detect(true);
         if barrier.missing().is_none() {
             barrier.run();
@@ -128,8 +128,8 @@ mod tests {
 
     /// Store buffering, the pattern that the owner protocol rests on: in each round each side
     /// stores the round's number to its word and loads the other's. At least one must see the
-    /// other's store, though only one side has a barrier. (With no barrier at all, neither does
-    /// in some percent of the rounds.)
+    /// other's store, though only one side has a barrier. (Without any barrier, neither side sees
+    /// it in some percent of the rounds.)
     #[test]
     fn one_remote_barrier_orders_both_sides() {
         let barrier = RemoteBarrier::detect(true);
@@ -144,8 +144,8 @@ mod tests {
             arrived: Line::default(),
         };
         let (owner, drainer) = thread::scope(|scope| {
-            let owner = scope.spawn(|| table.play(0, || compiler_fence(SeqCst)));
-            let drainer = scope.spawn(|| table.play(1, || barrier.run()));
+            let owner = scope.spawn(|| table.run_side(0, || compiler_fence(SeqCst)));
+            let drainer = scope.spawn(|| table.run_side(1, || barrier.run()));
             (owner.join().unwrap(), drainer.join().unwrap())
         });
         let blind = owner.iter().zip(&drainer).filter(|(owner, drainer)| !**owner && !**drainer);
@@ -154,7 +154,7 @@ mod tests {
 
     #[test]
     #[should_panic(expected = "no remote barrier")]
-    fn a_missing_barrier_never_returns() {
+    fn running_a_missing_barrier_panics() {
         let barrier = RemoteBarrier::detect(false);
         assert_eq!(barrier.missing(), Some(NoBarrier::SwitchedOff));
         barrier.run();

@@ -39,7 +39,10 @@ impl Metadata {
     }
 
     /// The buffer, for [`framewright::Memory::new`].
-    #[allow(clippy::should_implement_trait, reason = "what is lent is uninitialised to its user")]
+    #[allow(
+        clippy::should_implement_trait,
+        reason = "the buffer is uninitialised memory for its user"
+    )]
     pub fn as_mut(&mut self) -> &mut [MaybeUninit<u8>] {
         let start = self.mapping.start().cast::<MaybeUninit<u8>>();
         // SAFETY: the mapping is at least `bytes` long, readable, writable, used only through this

@@ -120,7 +120,7 @@ mod tests {
         assert!(panicked.is_err() && place.reclaimable(ZoneId::default()).is_none());
     }
 
-    /// Lends relief to its own machine once its own lending has ended.
+    /// A relief that waits until the slot is empty, and then lends another relief to the same slot.
     #[derive(Default)]
     struct Nested {
         place: LentRelief,

@@ -83,7 +83,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn waiting_gets_ever_more_patient() {
+    fn waits_become_longer() {
         assert_eq!(step(Wait::Owner, 0), Step::Spin);
         assert_eq!(step(Wait::Owner, SPINS), Step::Yield);
         assert_eq!(step(Wait::Owner, SPINS + YIELDS), Step::Sleep(FIRST_SLEEP));

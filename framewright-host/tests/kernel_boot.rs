@@ -129,7 +129,7 @@ mod firmware {
     }
 
     #[test]
-    fn of_too_many_cpus_the_first_are_used() {
+    fn if_there_are_too_many_cpus_the_first_are_used() {
         let all: Vec<_> = (0..40).map(|apic| processor(apic, true)).collect();
         assert_eq!(cpus(tables(2, &[madt(&all)])).apics(), (0..32).collect::<Vec<_>>());
     }
@@ -267,7 +267,7 @@ fn a_removed_range_is_in_no_region_of_a_memory_map() {
 }
 
 #[test]
-fn a_memory_map_that_is_full_leaves_out_what_comes() {
+fn a_full_memory_map_ignores_further_regions() {
     let mut map = MemoryMap::new();
     (0..100u64).rev().for_each(|at| map.add(region(at << 13, (at << 13) + 0x1000)));
     assert_eq!((map.regions().len(), map.regions()[0].start), (64, 36 << 13));
@@ -325,7 +325,7 @@ fn a_loader_s_information_is_read_tag_by_tag() {
 }
 
 #[test]
-fn information_that_is_cut_off_is_none() {
+fn information_that_is_cut_off_is_refused() {
     let tags = [(1, b"a\0".to_vec()), (6, regions(24, &[(0, 0x1000, 1)])), (0, vec![])];
     let whole = multiboot(&tags);
     assert!(read(&whole).is_some());

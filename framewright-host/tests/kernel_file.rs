@@ -209,14 +209,14 @@ mod paging {
 
 /// The end of the migrations that are in progress while the file is closed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Way {
-    On,
-    Back,
+enum Ending {
+    Completed,
+    Undone,
 }
 
 /// The kernel's mover. It lets the file begin to close after pages were copied.
 struct Interrupted<'a> {
-    way: Way,
+    ending: Ending,
     /// The number of copied pages.
     copied: &'a AtomicU64,
     closed: &'a AtomicBool,
@@ -244,9 +244,9 @@ unsafe impl Mover<HostMachine> for Interrupted<'_> {
         while !cpu::HAS_JOB.load(SeqCst) && !self.closed.load(SeqCst) {
             thread::yield_now();
         }
-        match self.way {
-            Way::On => mover::Mover.remap(moves, effort, flushed),
-            Way::Back => moves.iter_mut().for_each(Move::set_refused),
+        match self.ending {
+            Ending::Completed => mover::Mover.remap(moves, effort, flushed),
+            Ending::Undone => moves.iter_mut().for_each(Move::set_refused),
         }
     }
 
@@ -281,11 +281,11 @@ fn empty_half_around(pfn: Pfn, mover: &Interrupted<'_>) {
     let mut compactor =
         unsafe { memory::memory().compactor(CpuId::new(1), mover, &NoShootdown, work) };
     let taken = compactor.alloc_range(range, MigrateType::Movable, &mut |_| ());
-    assert_eq!(taken.is_ok(), mover.way == Way::On, "{:?}", taken.err());
+    assert_eq!(taken.is_ok(), mover.ending == Ending::Completed, "{:?}", taken.err());
     taken.into_iter().for_each(|extent| memory::memory().free_extent(extent).unwrap());
 }
 
-fn closes_while_pages_go(way: Way) {
+fn close_during_migrations(ending: Ending) {
     static ONE_FILE: Mutex<()> = Mutex::new(());
     let _one = ONE_FILE.lock().unwrap();
     let memory = memory::memory();
@@ -312,7 +312,7 @@ fn closes_while_pages_go(way: Way) {
     let was_in_half = |page: u64| half(frames_before[page as usize]);
     let (copied, closed) = (AtomicU64::new(0), AtomicBool::new(false));
     cpu::HAS_JOB.store(false, SeqCst);
-    let mover = Interrupted { way, copied: &copied, closed: &closed };
+    let mover = Interrupted { ending, copied: &copied, closed: &closed };
     thread::scope(|scope| {
         let moving = scope.spawn(|| empty_half_around(in_frame(0), &mover));
         while copied.load(SeqCst) == 0 && !moving.is_finished() {
@@ -336,16 +336,16 @@ fn closes_while_pages_go(way: Way) {
     assert_eq!(memory.platform().corruptions(), 0);
     let frames = memory.platform().frames();
     let mut frames = (frames.start().get()..frames.end().get()).map(Pfn::new);
-    let is_bare = |pfn| memory.frame_flags(pfn).unwrap().load(SeqCst) == 0;
-    assert!(frames.all(is_bare), "a frame is still locked or dirty");
+    let has_no_flags = |pfn| memory.frame_flags(pfn).unwrap().load(SeqCst) == 0;
+    assert!(frames.all(has_no_flags), "a frame is still locked or dirty");
 }
 
 #[test]
 fn a_file_is_closed_after_migrations_have_ended() {
-    closes_while_pages_go(Way::On);
+    close_during_migrations(Ending::Completed);
 }
 
 #[test]
 fn a_file_is_closed_after_migrations_were_undone() {
-    closes_while_pages_go(Way::Back);
+    close_during_migrations(Ending::Undone);
 }

@@ -34,7 +34,7 @@ fn machine() -> Machine {
 }
 
 #[test]
-fn whether_it_is_held_can_be_seen() {
+fn is_held_reports_the_state() {
     let machine = machine();
     let lock = QueuedLock::open();
     assert!(!lock.is_held(&machine));

@@ -34,7 +34,10 @@ fn main() {
     };
     let spec = spec.unwrap_or_else(|error| panic!("{error}"));
     let (short, long, times) = (number(1, 50), number(2, 150), number(3, 3));
-    assert!(short < long && times > 0, "a shorter window, a longer one, and at least once");
+    assert!(
+        short < long && times > 0,
+        "the first window must be shorter than the second, and a run must be repeated at least once"
+    );
 
     let side =
         Side { label: String::new(), tuning: Tuning::default(), settings: Default::default() };
@@ -50,7 +53,7 @@ fn main() {
         let (shorter, longer) = (median(shorter), median(longer));
         let slope = (longer - shorter) * 1000.0 / (long - short) as f64;
         let fixed = shorter - slope * (short + WARM_UP) as f64 / 1000.0;
-        println!("{label:12} {slope:6.2} per virtual second, and {fixed:.2} besides");
+        println!("{label:12} {slope:6.2} per virtual second, and {fixed:.2} per run");
     }
 }
 

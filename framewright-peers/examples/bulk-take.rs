@@ -4,8 +4,8 @@
 //! Arguments: the allocator (`list-buddy`; `list-buddy-chosen-before`, which selects the blocks of
 //! a bulk free before it takes the lock; `framewright`; or `framewright-one-by-one`, the library
 //! taking batches block by block), the order of frees (`mapping` or `random`), and the number of
-//! bursts. Prints the number of frames that refills took. Built with `--cfg framewright_outlined`,
-//! the functions that take frames are called, not inlined.
+//! bursts. Prints the number of frames that refills took. With `--cfg framewright_outlined`, the
+//! compiler does not inline the functions that take frames.
 
 use framewright::{
     Block, Config, CpuId, CpuToken, FrameRange, Layout, Memory, MigrateType, Order, Pfn, Platform,
@@ -24,8 +24,9 @@ const BURST: usize = 32_768;
 const FRAMES: u64 = 1 << 18;
 /// CPUs that share it; one of them works.
 const CPUS: u16 = 4;
-/// Frames per batch, and on a CPU's lists, for both allocators.
+/// Frames per batch, for both allocators.
 const BATCH: u32 = 31;
+/// Limit of frames on a CPU's lists, for both allocators.
 const HIGH: u32 = 6 * BATCH;
 
 /// One thread, without memory behind the frames.

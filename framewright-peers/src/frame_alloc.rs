@@ -15,7 +15,7 @@ use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
 const FRAME: PageSize = PageSize::from_log2(12);
 /// Orders 0 to 10, as in its documentation.
 const ORDERS: usize = 11;
-/// The largest block: the alignment at which it wastes nothing.
+/// The size of the largest block. With this alignment, the allocator wastes no memory.
 const ALIGN: usize = FRAME.bytes() << (ORDERS - 1);
 
 type Buddy = SummaryBuddyAllocator<ORDERS, ExposedMapping>;
@@ -26,7 +26,7 @@ struct ExposedMapping;
 
 // SAFETY: physical addresses given to the allocator are virtual addresses of one anonymous mapping.
 // `Span::new` exposed its provenance, so `create` recovers a pointer that is valid for the whole
-// run. Nothing is created, so there is nothing to destroy.
+// run. It acquires nothing, so `destroy` has nothing to release.
 unsafe impl Provenance for ExposedMapping {
     unsafe fn create(phys: usize) -> NonNull<u8> {
         NonNull::new(core::ptr::with_exposed_provenance_mut(phys)).expect("not the null page")

@@ -30,8 +30,7 @@ pub trait Peer: Sync + Sized {
     /// at any time.
     ///
     /// # Panics
-    ///
-    /// If there is no such CPU, or its handle is in use (where the allocator can tell).
+    /// If there is no such CPU, or its handle is in use (if the allocator detects this).
     fn worker(&self, cpu: usize) -> Self::Worker<'_>;
 
     /// Size of its metadata, without per-CPU lists.

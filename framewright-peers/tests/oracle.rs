@@ -2,7 +2,7 @@
 //!
 //! No frame is allocated twice, blocks are aligned and inside the zone, and after everything was
 //! freed a merging allocator can serve its largest order again. The list design is checked more
-//! closely: migratetypes, drains, all rules, and its counters.
+//! closely: migratetypes, drains, current and historical rules, and counters.
 
 use framewright_peers::{
     BitmapAllocator, BuddySystem, Floor, FloorTrylock, FrameAllocDepot, FreeListPeer, ListBuddy,
@@ -14,7 +14,7 @@ use proptest::prelude::*;
 const FRAMES: u64 = 4096;
 const CPUS: usize = 2;
 
-/// The owner of each frame.
+/// The allocated frames and blocks.
 struct Oracle {
     used: Vec<bool>,
     blocks: Vec<(u64, u8)>,
@@ -35,7 +35,7 @@ impl Oracle {
         self.blocks.push((frame, order));
     }
 
-    fn pick(&mut self, index: usize) -> Option<(u64, u8)> {
+    fn remove(&mut self, index: usize) -> Option<(u64, u8)> {
         let len = self.blocks.len();
         let (frame, order) = (len > 0).then(|| self.blocks.swap_remove(index % len))?;
         self.used[frame as usize..][..1 << order].fill(false);
@@ -106,7 +106,7 @@ fn run<P: Peer>(steps: &[Step]) {
 }
 
 fn free<P: Peer>(worker: &mut P::Worker<'_>, oracle: &mut Oracle, index: usize) {
-    if let Some((frame, order)) = oracle.pick(index) {
+    if let Some((frame, order)) = oracle.remove(index) {
         // SAFETY: the oracle has the block from `alloc`, and frees it once.
         unsafe { worker.free(frame, order) };
     }
@@ -153,7 +153,7 @@ fn run_list_buddy(steps: &[Step], tuning: &Tuning) {
 }
 
 fn give_back(buddy: &ListBuddy, oracle: &mut Oracle, cpu: usize, index: usize) {
-    if let Some((frame, order)) = oracle.pick(index) {
+    if let Some((frame, order)) = oracle.remove(index) {
         buddy.free(cpu, frame, order).expect("a live block");
         assert!(buddy.free(cpu, frame, order).is_err(), "a second free was accepted");
     }

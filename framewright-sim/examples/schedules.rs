@@ -1,4 +1,4 @@
-//! The rate of schedules of a small program, with three CPUs and 34 steps.
+//! Measures the number of schedules per second, for a small program with three CPUs and 34 steps.
 //!
 //! ```sh
 //! cargo run --release -p framewright-sim --example schedules -- 1000000

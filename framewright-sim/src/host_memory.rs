@@ -31,7 +31,8 @@ pub(crate) fn prefetch_at(address: *const u8, bytes: usize) {
 /// When 224 CPUs take turns, the TLB entries of small pages are evicted before they are used again.
 /// Page-table walks were a third of the time of a run.
 pub fn in_large_pages<T>(buffer: &[T]) {
-    // Several buffers of this size may share a huge page. For smaller ones the call does not pay.
+    // Several buffers of this size may share a huge page. For smaller ones, the call costs more
+    // than it saves.
     const LEAST: usize = 256 << 10;
     #[cfg(target_os = "linux")]
     {

@@ -66,7 +66,7 @@ fn all() -> Vec<u64> {
 }
 
 /// The output of a child process.
-fn tell(mut command: Command) -> Option<String> {
+fn child_output(mut command: Command) -> Option<String> {
     let filter = ["other_processes_agree", "--exact", "--nocapture"];
     let output = command.args(filter).env(CHILD, "1").output().ok()?;
     let text = String::from_utf8(output.stdout).ok()?;
@@ -81,20 +81,20 @@ fn other_processes_agree() {
         return;
     }
     let this = std::env::current_exe().unwrap();
-    assert_eq!(tell(Command::new(&this)).as_ref(), Some(&runs), "another process");
+    assert_eq!(child_output(Command::new(&this)).as_ref(), Some(&runs), "another process");
     let mut large = Command::new(&this);
     large.env("FRAMEWRIGHT_SIM_FILLER", "x".repeat(3001));
-    assert_eq!(tell(large).as_ref(), Some(&runs), "a larger environment");
+    assert_eq!(child_output(large).as_ref(), Some(&runs), "a larger environment");
     let mut fixed = Command::new("setarch");
     fixed.arg("-R").arg(&this);
     // Without that program or its permission, there is nothing to compare.
-    if let Some(told) = tell(fixed) {
-        assert_eq!(told, runs, "addresses that are not random");
+    if let Some(output) = child_output(fixed) {
+        assert_eq!(output, runs, "addresses that are not random");
     }
 }
 
 #[test]
-fn every_seed_is_a_run_of_its_own() {
+fn every_seed_gives_a_different_run() {
     let mut runs = all();
     assert_eq!(runs, all());
     runs.sort_unstable();

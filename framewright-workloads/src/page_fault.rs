@@ -1,5 +1,5 @@
-//! Sizes of `page-fault`: every task maps pages, stores to each in ascending order, and unmaps them, as
-//! will-it-scale's page_fault1 does.
+//! Sizes of `page-fault`: every task maps pages, stores to each in ascending order, and unmaps
+//! them, as will-it-scale's page_fault1 does.
 
 /// Pages of a burst: 128 MiB.
 pub const BURST: u32 = 32_768;

@@ -5,7 +5,8 @@ use crate::Part;
 /// Accesses between two reports of progress.
 const STRIDE: u64 = 4096;
 
-/// The accesses of a task of `mmap-read`, in order: all pages of its part, ascending, in each of several passes.
+/// The accesses of a task of `mmap-read`, in order: in each of several passes, all pages of its
+/// part, ascending.
 #[derive(Clone, Debug)]
 pub struct Reads {
     part: Part,

@@ -27,6 +27,8 @@ fn on_frames(frames: u64, settings: &[(&str, &str)], test: impl FnOnce(&Memory<'
     let mut config = Config::new(&map, 2);
     for (key, value) in [
         ("zone.depot_divisor", "8"),
+        // Frames of sparse pageblocks would bypass the depot.
+        ("zone.emptying_above", "512"),
         ("zone.min_free", "0"),
         ("pcp.batch", "7"),
         ("pcp.high_fraction", "1000"),

@@ -8,7 +8,7 @@ libfuzzer_sys::fuzz_target!(|text: &str| {
     if let Ok(spec) = Spec::from_toml("fuzz.toml", text) {
         // A written file is self-contained: it inherits nothing, and reading and writing it again does not change it.
         let written = spec.to_toml();
-        let again = Spec::from_toml("again.toml", &written).expect("it reads what it has written");
+        let again = Spec::from_toml("again.toml", &written).expect("a written machine can be read");
         assert_eq!(again.inherited(), None);
         assert_eq!(again.to_toml(), written);
     }

@@ -99,10 +99,11 @@ impl Settings {
     }
 
     fn side(&self, label: &str, tuning: Tuning) -> Side {
-        let told = |key: &str| self.set.iter().chain(&self.vs).any(|setting| setting.key == key);
+        let is_named =
+            |key: &str| self.set.iter().chain(&self.vs).any(|setting| setting.key == key);
         let settings = KEYS
             .iter()
-            .filter(|key| told(key.path))
+            .filter(|key| is_named(key.path))
             .filter_map(|key| Some((key.path.to_owned(), tuning.get(key.path).ok()?.to_string())))
             .collect();
         Side { label: label.to_owned(), tuning, settings }

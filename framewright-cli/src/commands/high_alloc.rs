@@ -49,8 +49,9 @@ Examples:
   framewright run high-alloc --memory 4GiB --machine uniform:8
       A larger machine. With 4 CPUs each GiB takes some six seconds of CPU time, two with --quick,
       and 16 MiB of this machine's memory: 95 seconds for 16GiB, 27 with --quick; eleven minutes and
-      4 GiB for 256GiB --quick. Each 400 MiB have a builder. Builders beyond the CPUs take turns:
-      each GiB has the load of a small machine during a pass, and less load before it.
+      4 GiB for 256GiB --quick. There is one builder for each 400 MiB, and one more. If there are
+      more builders than CPUs, they take turns: then they compile less for each GiB before the
+      first pass.
   framewright run high-alloc --machine host:2 --flags thp --vs compact.method=scan
       Threads over real memory, one method after the other.
   framewright run high-alloc --machine qemu:4,256MiB
@@ -115,7 +116,7 @@ fn on_threads(host: Host, args: &HighAllocArgs) -> Result<Outcome, Failure> {
         frames: args.memory.map_or_else(default, |memory| memory.frames()),
         quick: args.run.quick,
     };
-    refuse_little(work.frames)?;
+    refuse_too_small(work.frames)?;
     let (sides, seeds) = (args.run.settings.sides(), args.run.all_seeds());
     let measured = progress::during("high-alloc", |tell| work.run(&sides, &seeds, tell))?;
     let machine = format!("host:{}", host.cpus());
@@ -167,13 +168,13 @@ fn simulated(spec: &Spec, args: &HighAllocArgs) -> Result<Outcome, Failure> {
     let times = times(seeds.len(), work.quick);
     let machine = format!("{name} (simulated): {cpus} CPUs, {} MiB; {times}", mib(work.frames));
     let [_, model, note] = print::simulated(spec, work.frames, "");
-    let state = work.from.as_ref().map(|state| ("state", began(state, work.frames)));
+    let state = work.from.as_ref().map(|state| ("state", initial_state(state, work.frames)));
     let head = [("machine", machine), flags_line(work.flags)].into_iter();
     let head = head.chain(turns(&work)).chain(state).chain([model, note]);
     finish(&report, &args.run.json, &(print::head(head) + &print::body(&report, output::style())))
 }
 
-fn refuse_little(frames: u64) -> Result<(), Failure> {
+fn refuse_too_small(frames: u64) -> Result<(), Failure> {
     let mib = |frames: u64| frames >> 8;
     if frames < HighAlloc::LEAST_FRAMES {
         return Err(Failure::BadInput(format!(
@@ -186,7 +187,7 @@ fn refuse_little(frames: u64) -> Result<(), Failure> {
 }
 
 fn refuse(work: &HighAlloc) -> Result<(), Failure> {
-    refuse_little(work.frames)?;
+    refuse_too_small(work.frames)?;
     if work.frames > HighAlloc::MOST_FRAMES {
         return Err(Failure::BadInput(format!(
             "--memory {}GiB: each GiB takes some 16 MiB of this machine's memory, and some seconds; the \
@@ -223,8 +224,8 @@ fn flags_line(flags: Flags) -> (&'static str, String) {
     ("flags", format!("{}: {may}", flags.name()))
 }
 
-/// Describes builders that share CPUs: with larger memory they build less for each GiB before the
-/// first pass.
+/// Describes builders that share CPUs. In larger memory, such builders compile less for each GiB
+/// before the first pass.
 fn turns(work: &HighAlloc) -> Option<(&'static str, String)> {
     let (builders, cpus) = (work.builders(), u64::from(work.spec.cpus()) - 1);
     let cpus = match cpus {
@@ -236,7 +237,7 @@ fn turns(work: &HighAlloc) -> Option<(&'static str, String)> {
 }
 
 /// The initial state of memory.
-fn began(state: &State, frames: u64) -> String {
+fn initial_state(state: &State, frames: u64) -> String {
     let whole = state.pageblocks() * PAGEBLOCK_FRAMES as u64;
     let scaled = match whole == frames {
         true => String::new(),

@@ -221,8 +221,12 @@ fn run(row: &Row) -> Run {
     count("found", row.found() as u64, Some(better));
     count("schedules_tried", row.tried(), None);
     count("exhausted", u64::from(row.is_exhausted()), None);
-    count("other_failures", row.strays(), Some(Better::Lower));
-    count("longest_steps", row.results.iter().map(|bag| bag.steps).max().unwrap_or_default(), None);
+    count("other_failures", row.unexpected_count(), Some(Better::Lower));
+    count(
+        "longest_steps",
+        row.results.iter().map(|result| result.steps).max().unwrap_or_default(),
+        None,
+    );
     for (point, times) in row.scenario.points().iter().zip(row.reached()) {
         if point.never.is_none() || times > 0 {
             count(&format!("reached_{}", point.name), times, None);
@@ -301,7 +305,7 @@ pub(crate) fn show_hunt(rows: &[Row], style: Style) -> String {
             } else {
                 row.tried().to_string()
             }),
-            plain(row.strays().to_string()),
+            plain(row.unexpected_count().to_string()),
         ]);
     }
     let mut text = table.to_string();
@@ -375,11 +379,11 @@ fn repeats(rows: &[Row], style: Style) -> String {
     let mut text = String::new();
     for same in rows.chunk_by(|a, b| a.scenario.name == b.scenario.name && a.bug == b.bug) {
         let results = || same.iter().flat_map(|row| &row.results);
-        let finds = results().filter_map(|bag| bag.found.as_ref());
-        let strays = results().filter_map(|bag| bag.stray.as_ref()).take(1);
+        let finds = results().filter_map(|result| result.found.as_ref());
+        let unexpected = results().filter_map(|result| result.unexpected.as_ref()).take(1);
         if same[0].bug.is_some() {
             text.extend(finds.min_by_key(|find| find.at).map(|find| repeat(find, "", style)));
-            text.extend(strays.map(|stray| repeat(stray, "unexpected: ", style)));
+            text.extend(unexpected.map(|find| repeat(find, "unexpected: ", style)));
         } else {
             text.extend(finds.map(|find| repeat(find, "NOT CLEAN: ", style)));
         }

@@ -194,9 +194,9 @@ fn named(name: &str) -> Result<Vec<&'static Key>, Failure> {
     if let Some(key) = KEYS.iter().find(|key| key.path == name) {
         return Ok(vec![key]);
     }
-    let begin_so: Vec<_> = KEYS.iter().filter(|key| key.path.starts_with(name)).collect();
-    if !name.is_empty() && !begin_so.is_empty() {
-        return Ok(begin_so);
+    let matching: Vec<_> = KEYS.iter().filter(|key| key.path.starts_with(name)).collect();
+    if !name.is_empty() && !matching.is_empty() {
+        return Ok(matching);
     }
     // The library's error names the nearest key.
     let error = Tuning::default().get(name).err().map(|error| error.to_string());

@@ -53,7 +53,7 @@ with qemu, --machine gives the memory]";
 pub(crate) const MMAP_READ_EXAMPLES: &str = with_examples!(
     "On a simulated machine counts are exact, times come from a model, and the same command gives the same \
      bytes. With host:N, memory, files and interrupts are real; with qemu:N, page tables and interrupts are. \
-     There, no two runs are the same.",
+     On these machines, no two runs are the same.",
     "  framewright run mmap-read --machine uniform:4 --set tlb.batching=off --vs tlb.batching=all
       Interrupts per reclaimed page, without and with batches.
   framewright run mmap-read --readers threads --machine uniform:8 --memory 512MiB
@@ -126,7 +126,7 @@ pub(crate) struct CdnArgs {
     pub(crate) common: PagingArgs,
 }
 
-/// Options of both.
+/// Options of both workloads.
 #[derive(Debug, ArgGroup)]
 pub(crate) struct PagingArgs {
     /// uniform:N, a name that `framewright machines` lists, or FILE.toml

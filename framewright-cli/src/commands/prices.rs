@@ -17,7 +17,7 @@ use crate::{output, progress};
 pub(crate) const EXAMPLES: &str = "\
 A mechanism saves time because it avoids a costly operation. Each workload runs with and without the \
 mechanism on a simulated machine, and again on the same machine with the costs of that operation set to zero. \
-There at most 3 % of the gain may be left: a larger remainder has another cause. \
+On that machine at most 3 % of the gain may be left: a larger remainder has another cause. \
 The costs are named by their keys in the machine's file (`framewright machines NAME`). Takes less than a minute.
 
 Examples:
@@ -36,8 +36,8 @@ pub(crate) struct PricesArgs {
 
 const NAME: &str = "prices";
 
-/// Runs every mechanism with the costs that its gain depends on, and with these set to zero. The
-/// checks pass if no gain is left then.
+/// Runs every mechanism with the costs that its gain depends on, and with these costs set to zero.
+/// The checks pass if almost no gain is left with costs of zero.
 pub(crate) fn prices(args: &PricesArgs) -> Result<Outcome, Failure> {
     output::check_json(args.json.path.as_deref(), &[])?;
     let origins = progress::during(NAME, |tell| -> Result<Vec<_>, Failure> {
@@ -57,7 +57,7 @@ pub(crate) fn prices(args: &PricesArgs) -> Result<Outcome, Failure> {
     finish(&report, &args.json, &show_prices(&origins, output::style()))
 }
 
-/// Times with the costs of the machine, and with those that the gain depends on at zero.
+/// Times with the costs of the machine, and with the costs that the gain depends on set to zero.
 fn runs(origin: &Origin) -> [Run; 2] {
     let [key, before, after] = origin.mechanism.setting;
     [("priced", origin.priced), ("free", origin.free)].map(|(label, times)| {

@@ -119,7 +119,7 @@ pub(crate) fn tlb_proof(args: &TlbProofArgs) -> Result<Outcome, Failure> {
 pub(crate) fn page_fault(spec: &QemuSpec, args: &PageFaultArgs) -> Result<Outcome, Failure> {
     let common = &args.common;
     not_on_qemu(&[("--free-order", matches!(args.free_order, FreeOrder::Random))])?;
-    refuse_of_workloads(common)?;
+    refuse_workload_options(common)?;
     if let Some(kernel) = args.beside.linux().and_then(|linux| linux.kernel)
         && !kernel.is_file()
     {
@@ -140,14 +140,15 @@ pub(crate) fn page_fault(spec: &QemuSpec, args: &PageFaultArgs) -> Result<Outcom
     let quick = words(&["rounds=1", &fitting(QUICK_PAGES)]);
     let timed = if common.run.quick { quick } else { words(&[]) };
     let counted = words(&["rounds=1", &fitting(COUNTED_PAGES)]);
-    // The boot that counts instructions compares both: its counts are the same on every run.
+    // A figure that both boots report is taken from the first, the boot that counts instructions:
+    // its counts are the same on every run.
     let boots = vec![(Clock::Instructions, counted), (Clock::Time, timed)];
     let work = Work { workload: "page-fault", boots };
     on_kernel(&work, spec, &common.run.settings, args.beside.linux().as_ref(), &common.run.json)
 }
 
 /// Refuses options of workloads that have no effect on a kernel.
-fn refuse_of_workloads(args: &WorkloadArgs) -> Result<(), Failure> {
+fn refuse_workload_options(args: &WorkloadArgs) -> Result<(), Failure> {
     not_on_qemu(&[
         ("--memory", args.memory.is_some()),
         ("--lists", args.lists.is_some()),
@@ -161,7 +162,7 @@ fn refuse_of_workloads(args: &WorkloadArgs) -> Result<(), Failure> {
 
 /// `run kbuild --machine qemu:N`.
 pub(crate) fn kbuild(spec: &QemuSpec, args: &WorkloadArgs) -> Result<Outcome, Failure> {
-    refuse_of_workloads(args)?;
+    refuse_workload_options(args)?;
     let words = if args.run.quick { vec!["compilers=3".to_owned()] } else { Vec::new() };
     let work = Work { workload: "kbuild", boots: vec![(Clock::Time, words)] };
     on_kernel(&work, spec, &args.run.settings, None, &args.run.json)

@@ -409,7 +409,7 @@ mod tests {
     }
 
     #[test]
-    fn ranges_that_are_none_are_refused() {
+    fn malformed_ranges_are_refused() {
         for text in [
             "uniform:0..4",
             "uniform:8..4",

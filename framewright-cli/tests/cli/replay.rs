@@ -163,7 +163,7 @@ nr_unstable 0
 ";
 
 #[test]
-fn a_replay_begins_and_ends_beside_the_tables() {
+fn a_replay_is_compared_with_the_tables_at_its_start_and_end() {
     let (folder, path) = recording(RECORDING);
     fs::write(folder.path().join("recording.before"), TABLES).unwrap();
     fs::write(folder.path().join("recording.after"), TABLES.replace("     6 \n", "     5 \n"))
@@ -256,7 +256,7 @@ fn a_file_that_is_no_recording_is_refused() {
 
 #[test]
 #[cfg(target_os = "linux")]
-fn a_device_without_end_is_refused_at_once() {
+fn an_endless_device_is_refused_at_once() {
     let folder = tempfile::tempdir().unwrap();
     let link = folder.path().join("recording.txt");
     std::os::unix::fs::symlink("/dev/zero", &link).unwrap();

@@ -75,7 +75,7 @@ fn machines_of_many_sizes_make_series_and_a_picture() {
 }
 
 #[test]
-fn a_machine_is_not_overwritten_by_what_it_did() {
+fn outputs_do_not_overwrite_the_machine_file() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("mine.toml");
     let described = stdout_of(&["machines", "uniform:2", "--toml"]);
@@ -93,7 +93,7 @@ fn a_machine_is_not_overwritten_by_what_it_did() {
 }
 
 #[test]
-fn waiting_for_a_lock_is_part_of_the_time_there_is() {
+fn lock_waits_are_at_most_all_of_the_measured_time() {
     // The bursts are so long that CPUs wait for a lock longer than the measured time.
     let random = ["--free-order", "random", "--warm-up", "0ms", "--window", "2ms"];
     let folder = tempfile::tempdir().unwrap();

@@ -132,7 +132,8 @@ unsafe impl<const TRACED: bool> Mover<FakePlatform<TRACED>> for FaultyMover<'_, 
                 self.owner.claim(first, effort, claims);
                 return ClaimEnd::TooMany;
             }
-            // The frame had no page when it was checked, and has another page now.
+            // As if the frames of the second half had no pages when they were checked, and got
+            // pages since.
             Some(MoverFault::Gone) => return self.owner.claim(first, effort, claims),
             _ => {}
         }

@@ -1,4 +1,5 @@
-//! The owner as the library calls it, and as a machine whose CPUs have TLBs.
+//! The traits through which the library calls a [`FakeOwner`]: `PageOwner`, and `Shootdown` for a
+//! machine with TLBs.
 
 use std::sync::atomic::Ordering;
 

@@ -26,7 +26,7 @@ pub enum OwnerFault {
     RefuseHalf,
     /// Every second page fails permanently: the store is full or broken, or the page is pinned.
     FailHalf,
-    /// Unlocked pages are freed, before or after the call.
+    /// Every second page is freed before the call, or after it, if it is not locked.
     Gone,
     /// The call changes the LRU lists in every way that an owner may.
     Lists,

@@ -58,7 +58,7 @@ pub struct FakeOwner {
     pub others: Mutex<Option<Others>>,
     /// The reasons for which waiters were woken.
     pub resumed: Mutex<Vec<Throttle>>,
-    /// The trace of a free at which the platform panics.
+    /// Selects the trace event of a free at which the platform panics.
     pub free_fault: FailNth,
 }
 

@@ -53,7 +53,7 @@ pub(super) struct File {
     pub(super) readahead: u32,
     /// The deferred flushes of the region. They need not be performed before a page is used again,
     /// because a rescued page is removed from the list of unmapped pages.
-    pub(super) owed: DeferredFlush,
+    pub(super) deferred_flush: DeferredFlush,
 }
 
 /// The contents of a frame.
@@ -162,7 +162,7 @@ impl PageCache {
             region: Region::new(pages)?,
             store,
             readahead: readahead.max(1),
-            owed: DeferredFlush::new(),
+            deferred_flush: DeferredFlush::new(),
         });
         Ok(FileId(self.files.len() as u32 - 1))
     }

@@ -77,8 +77,8 @@ pub enum PagingError {
     },
     /// The memory has frames that do not exist on its machine, and so cannot contain pages.
     #[error(
-        "page {page} got frame {frame}, which is not of the machine; make the memory of the frames of \
-         its machine"
+        "page {page} got frame {frame}, which is not in the machine; create the memory with frames of \
+         its machine only"
     )]
     ForeignFrame {
         /// The page.

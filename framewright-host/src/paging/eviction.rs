@@ -295,11 +295,11 @@ mod tests {
     }
 
     #[test]
-    fn pages_that_were_given_up_are_zero() {
+    fn evicted_pages_are_zero() {
         for kernel in [Kernel::ranges(), Kernel::detect().unwrap()] {
             let region = Region::new(3000).unwrap();
             (0..3000).for_each(|page| region.words(page)[5].store(9, Relaxed));
-            // More than one call can free, with a page in between that stays.
+            // More ranges than one call can free. Between two ranges is a page that stays.
             let pages = (0..3000).step_by(2);
             let ranges: Vec<_> = pages.map(|page| region.addresses(page..page + 1)).collect();
             // SAFETY: only this test has the address of these pages.

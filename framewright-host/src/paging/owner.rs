@@ -41,8 +41,8 @@ impl PageCache {
 
     /// Writes a page for the library. The library must not unwind while it has pages locked, so a
     /// panic of the store counts as a failed write. [`Pager::run`](super::Pager::run) resumes the
-    /// panic at its end. Dropping the error of the store may also panic, so that happens inside as
-    /// well.
+    /// panic at its end. Dropping the error of the store may also panic, so `catch_unwind` covers
+    /// that drop, too.
     fn write_contained(&self, id: PageId, lock: &PageLock<'_>) -> Result<(), WriteError> {
         let write = || self.write(id, lock, Writer::Reclaim).map_err(|error| write_error(&error));
         catch_unwind(AssertUnwindSafe(write)).unwrap_or_else(|panic| {
@@ -192,7 +192,7 @@ unsafe impl PageOwner<HostMachine> for Owner<'_> {
                 dirty: false,
                 space: id.file.0.into(),
                 page: id.page.into(),
-                space_flush: &cache.file(id.file).owed,
+                space_flush: &cache.file(id.file).deferred_flush,
                 file_flush: None,
             };
             batch.add(frame, &translation);

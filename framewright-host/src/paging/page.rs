@@ -362,7 +362,7 @@ mod tests {
     }
 
     #[test]
-    fn a_page_that_is_being_written_stays_locked_whatever_reclaim_says() {
+    fn reclaim_cannot_unlock_a_page_that_is_being_written() {
         let page = resident();
         assert_eq!(page.fix(Access::Store), Fix::Fixed { dirtied: true });
         page.release();

@@ -1,8 +1,8 @@
 //! Reading missing pages into memory.
 //!
-//! A thread claims a run of pages, allocates a frame for each, reads them, and makes them visible. Other threads wait
-//! for claimed pages. So without a frame, and after an error or a panic of the store, the claims on all pages that are
-//! not visible end.
+//! A thread claims a run of pages, allocates a frame for each, reads them, and makes them visible.
+//! Other threads wait for claimed pages. So if no frame can be allocated, or the store fails or
+//! panics, the claims on all pages that are not visible yet end.
 
 use std::{io, ops::Range};
 
@@ -46,8 +46,8 @@ impl<'b, 's, 'm> PageIn<'b, 's, 'm> {
         count(&cache.counters.misses, 1);
         count(&cache.counters.dirtied, (access == Access::Store).into());
         self.pager_cpu.pager.reclaim().tick(self.pager_cpu.token.cpu());
-        // Without a frame, the memory of the page is freed. That includes a rescued page, because
-        // it is on no list of unmapped pages any more.
+        // If there is no frame, the drop of `self` frees the memory of the page. A rescued page
+        // needs this, too: it is on no list of unmapped pages any more.
         let block = self.pager_cpu.frame(page, PAGE)?;
         self.pager_cpu.frames.push_back(block);
         if rescued {

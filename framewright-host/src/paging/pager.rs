@@ -96,7 +96,8 @@ impl<'p, 'm> Pager<'p, 'm> {
         let (waker, pauses, stalls) = (Waker::default(), Pauses::default(), AtomicU64::new(0));
         let pager = Self { memory, cache, owner, shooter, waker, pauses, stalls };
         let together = || {
-            // Drops a panic of a store from an earlier run, whose body panicked, too.
+            // Drops the panic of a store in an earlier run. That run did not resume it, because its
+            // body panicked, too.
             drop(locked(&cache.panicked).take());
             let value = pager.together(body)?;
             let unwritten = cache.files().map(|file| cache.dirty(file)).sum();
@@ -183,9 +184,9 @@ impl<'p, 'm> Pager<'p, 'm> {
         drop(ready);
         let Some(mut kswapd) = kswapd else { return };
         while !self.waker.is_ended() {
-            let rest = kswapd.step(&mut token);
+            let next = kswapd.step(&mut token);
             self.report_writes(me);
-            match rest {
+            match next {
                 NextStep::Now => {}
                 NextStep::AfterDelay => {
                     let delay = Duration::from_nanos(Kswapd::<HostMachine>::DELAY);
@@ -194,7 +195,7 @@ impl<'p, 'm> Pager<'p, 'm> {
                 NextStep::WhenWoken => self.waker.wait(None),
             }
         }
-        // No more reclaim would free the deferred frames.
+        // No later reclaim frees the deferred frames.
         self.shooter.flusher(me).drain_deferred(&mut |blocks| {
             blocks.for_each(|block| _ = token.free(block));
         });

@@ -77,9 +77,7 @@ impl<'s, 'm> PagerCpu<'s, 'm> {
     ///
     /// # Errors
     ///
-    /// All pages are tried first. Then the first of these errors: [`PagingError::Unwritten`],
-    /// [`PagingError::Unsynced`], [`PagingError::InUse`]. Before all, [`PagingError::NoSuchFile`]:
-    /// the cache has no such file.
+    /// [`PagingError::NoSuchFile`]: the cache has no such file. Otherwise all pages are tried, and the result is the first of these errors: [`PagingError::Unwritten`], [`PagingError::Unsynced`], [`PagingError::InUse`].
     ///
     /// # Panics
     ///

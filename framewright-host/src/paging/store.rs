@@ -127,10 +127,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_full_store_is_told_from_a_broken_one() {
-        let told = |errno: rustix::io::Errno| write_error(&errno.into());
-        assert_eq!(told(rustix::io::Errno::NOSPC), WriteError::NoSpace);
-        assert_eq!(told(rustix::io::Errno::DQUOT), WriteError::NoSpace);
-        assert_eq!(told(rustix::io::Errno::IO), WriteError::Io);
+    fn full_and_broken_stores_have_different_errors() {
+        let kind = |errno: rustix::io::Errno| write_error(&errno.into());
+        assert_eq!(kind(rustix::io::Errno::NOSPC), WriteError::NoSpace);
+        assert_eq!(kind(rustix::io::Errno::DQUOT), WriteError::NoSpace);
+        assert_eq!(kind(rustix::io::Errno::IO), WriteError::Io);
     }
 }

@@ -213,7 +213,7 @@ fn a_panic_while_a_page_is_synced_leaves_it_dirty_and_unlocked() {
 }
 
 #[test]
-fn a_panic_while_reclaim_writes_is_a_failure_there_and_a_panic_in_the_end() {
+fn a_panic_while_reclaim_writes_is_a_failed_write_and_is_resumed_at_the_end() {
     let store: &Buggy = Box::leak(Box::default());
     let (result, all_free) = with_buggy(store, |pager, pager_cpu, file| {
         drop(pager_cpu.write(file, 3).unwrap());

@@ -32,8 +32,8 @@ pub(super) struct List {
     /// Locked while the memory of pages from this list is freed. So for a thread with this lock,
     /// the pages that are no longer on the list have been freed or rescued.
     calling: Mutex<()>,
-    /// Locked while another CPU flushes this list, so that only one CPU serves requests to this one
-    /// at a time.
+    /// Locked while another CPU flushes this list, so that only one CPU at a time serves the flush
+    /// requests to the CPU of this list.
     serving: Mutex<()>,
 }
 

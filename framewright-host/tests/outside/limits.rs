@@ -38,7 +38,7 @@ fn turn_over(base: u64) {
 }
 
 #[test]
-fn pages_are_evicted_whatever_the_numbers_of_their_frames() {
+fn pages_are_evicted_from_frames_of_any_number() {
     for base in [0, (1 << 32) - 2048, 1 << 32, (1 << 48) - 8192] {
         turn_over(base);
     }

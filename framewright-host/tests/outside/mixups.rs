@@ -1,4 +1,5 @@
-//! Confused memories, machines, caches and files; and changes of the LRU lists during reclaim.
+//! Memories, machines, caches and files that do not belong together; and changes of the LRU lists
+//! during reclaim.
 
 use framewright::{CpuId, FrameRange, Memory, NodeId, Pfn, reclaim::PageKind};
 use framewright_host::{
@@ -35,7 +36,7 @@ fn a_cache_serves_the_memory_of_its_machine_alone() {
 }
 
 #[test]
-fn a_cache_of_which_pages_are_in_memory_does_not_share_them_with_the_next() {
+fn caches_that_run_in_turn_have_no_more_pages_than_memory() {
     let machine = builder(2).build().unwrap();
     let caches = [(); 2].map(|()| {
         let mut cache = PageCache::new(&machine).unwrap();
@@ -92,7 +93,7 @@ fn a_file_of_another_cache_is_named() {
 }
 
 #[test]
-fn frames_that_the_machine_has_not_hold_no_pages() {
+fn frames_outside_the_machine_hold_no_pages() {
     let machine = builder(2).build().unwrap();
     let beyond = FrameRange::new(Pfn::new(FRAMES), Pfn::new(2 * FRAMES)).unwrap();
     let mut cache = PageCache::new(&machine).unwrap();

@@ -43,7 +43,7 @@ fn a_run_that_ends_says_how_many_pages_are_not_written() {
 }
 
 #[test]
-fn a_guard_that_is_forgotten_keeps_its_page_and_is_not_passed_over() {
+fn a_forgotten_guard_keeps_its_page_and_is_reported() {
     let machine = builder(2).build().unwrap();
     let store = Words::new(10);
     let mut cache = PageCache::new(&machine).unwrap();

@@ -52,7 +52,7 @@ impl AddAssign for OperationCounts {
 
 pub(crate) struct StressDriver<'a, 'm> {
     memory: &'a Memory<'m, HostMachine>,
-    /// The right to use the removed frames, which belong to no memory.
+    /// Makes blocks of removed frames, so that the driver can access their contents.
     token: CpuToken<'a, 'm, HostMachine>,
     random: fastrand::Rng,
     removed: Vec<FrameRange>,

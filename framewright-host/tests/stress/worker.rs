@@ -274,15 +274,15 @@ impl<'a, 'm> Worker<'a, 'm> {
         }
     }
 
-    /// Splits a block into two raw blocks. Adopts one again, and frees the other raw.
+    /// Turns a block into its number and adopts it again. Then frees another block by its number.
     fn through_raw(&mut self, token: &mut Token<'a, 'm>) {
         let Some(Held { block, value }) = self.held.pop() else { return };
         let (pfn, order) = block.into_raw();
-        // SAFETY: split in the line above.
+        // SAFETY: the number is that of the block in the line above.
         let block = unsafe { token.adopt(pfn, order) }.unwrap();
         self.held.push(Held { block, value });
         let Some((pfn, order)) = self.take_held().map(Block::into_raw) else { return };
-        // SAFETY: split in the line above.
+        // SAFETY: the number is that of the block in the line above.
         unsafe { token.free_raw(pfn, order) }.unwrap();
     }
 }

@@ -44,9 +44,9 @@ const PER_STEP: u32 = 16;
 const TABLES: u32 = 24;
 /// Kernel objects of a process.
 const OWN: u32 = 40;
-/// Number of these objects that stay allocated after the process, and of the further programs until
-/// they are freed.
+/// Number of these objects that stay allocated when the process exits.
 const STAY: usize = 2;
+/// Number of further programs after which they are freed.
 const STAY_FOR: usize = 64;
 
 /// The next work of a builder.

@@ -20,17 +20,17 @@ use super::{
     world::{OnCpu, World},
 };
 
-/// Write-back starts at this number of dirty pages.
-const FEW_DIRTY: u64 = 2_048;
-/// Interval of the checks for proactive compaction, and the delay after one without success, in
-/// nanoseconds.
-const LOOKS_NS: u64 = 500_000_000;
-const RESTS_NS: u64 = 32_000_000_000;
+/// Write-back starts above this number of dirty pages.
+const DIRTY_BACKGROUND: u64 = 2_048;
+/// Interval of the checks for proactive compaction, in nanoseconds.
+const CHECK_NS: u64 = 500_000_000;
+/// The delay after a proactive compaction that improved nothing, in nanoseconds.
+const DEFER_NS: u64 = 32_000_000_000;
 
 /// The state of the background work.
 #[derive(Default)]
 pub(super) struct Daemon {
-    looks_at: u64,
+    next_check: u64,
 }
 
 impl Daemon {
@@ -41,7 +41,7 @@ impl Daemon {
             if self.step(on) {
                 continue;
             }
-            let due = kernel.next_event().min(self.looks_at).min(time);
+            let due = kernel.next_event().min(self.next_check).min(time);
             kernel.world.wait_for_work(cpu, due);
         }
     }
@@ -49,10 +49,10 @@ impl Daemon {
     /// Does one step of background work. Returns whether there was any.
     pub(super) fn step<W: World>(&mut self, on: &mut CpuContext<'_, '_, '_, W>) -> bool {
         let CpuContext { kernel, cpu, ref mut token } = *on;
-        kernel.hear_of_writes(cpu);
-        kernel.hear_of_swapped(cpu);
+        kernel.complete_writes(cpu);
+        kernel.complete_swap_writes(cpu);
         let files = &kernel.state.files;
-        let writes = files.dirty_pages.get() > FEW_DIRTY || files.writers_wanted.get();
+        let writes = files.dirty_pages.get() > DIRTY_BACKGROUND || files.writers_wanted.get();
         if writes && !kernel.write_back(cpu) {
             files.writers_wanted.set(false);
         }
@@ -63,8 +63,8 @@ impl Daemon {
         if self.compact_after_reclaim(cpu, kernel) || reclaimed {
             return true;
         }
-        if self.looks_at <= cpu.now() {
-            self.look(cpu, kernel);
+        if self.next_check <= cpu.now() {
+            self.compact_proactively(cpu, kernel);
         } else {
             return writes;
         }
@@ -74,7 +74,7 @@ impl Daemon {
     /// Compacts after background reclaim has freed memory for it, and, if background reclaim
     /// sleeps, for the requests that woke it. Returns whether there was work.
     fn compact_after_reclaim<W: World>(&self, cpu: W::Cpu, kernel: &Kernel<'_, '_, W>) -> bool {
-        let Some(StepDone { rests, compaction }) = kernel.kswapd.take_result() else {
+        let Some(StepDone { sleeps, compaction }) = kernel.kswapd.take_result() else {
             return false;
         };
         let node = kernel.node(cpu.id());
@@ -85,10 +85,10 @@ impl Daemon {
                 kernel.compacting(cpu.id(), |compactor| compactor.background(node, order, highest));
             });
         }
-        if rests {
+        if sleeps {
             self.compact(cpu, kernel);
         }
-        rests || compaction.is_some()
+        sleeps || compaction.is_some()
     }
 
     /// Compacts for requests that woke background compaction, with skip hints reset.
@@ -108,12 +108,12 @@ impl Daemon {
     }
 
     /// Proactive compaction, if memory is fragmented.
-    fn look<W: World>(&mut self, cpu: W::Cpu, kernel: &Kernel<'_, '_, W>) {
+    fn compact_proactively<W: World>(&mut self, cpu: W::Cpu, kernel: &Kernel<'_, '_, W>) {
         let node = kernel.node(cpu.id());
-        let look = || kernel.compacting(cpu.id(), |compactor| compactor.proactive(node));
-        let better = kernel.world.without_lock(look);
-        let pause = if better == Some(0) { RESTS_NS } else { LOOKS_NS };
-        self.looks_at = cpu.now() + kernel.ticks(pause);
+        let proactive = || kernel.compacting(cpu.id(), |compactor| compactor.proactive(node));
+        let better = kernel.world.without_lock(proactive);
+        let pause = if better == Some(0) { DEFER_NS } else { CHECK_NS };
+        self.next_check = cpu.now() + kernel.ticks(pause);
     }
 }
 
@@ -123,8 +123,8 @@ impl<'m, W: World> Kernel<'_, 'm, W> {
         let cpu = self.current();
         let end = cpu.now() + self.ticks(pause.at_most());
         while !pause.is_over() && cpu.now() < end {
-            self.hear_of_writes(cpu);
-            self.hear_of_swapped(cpu);
+            self.complete_writes(cpu);
+            self.complete_swap_writes(cpu);
             if self.step_kswapd(cpu, |kswapd| kswapd.step_on(cpu.id())) || pause.is_over() {
                 continue;
             }

@@ -17,7 +17,7 @@ use crate::{
 pub enum Phase {
     /// Builders compile.
     First,
-    /// The same again, immediately after.
+    /// Builders compile; this pass starts immediately after the first.
     Second,
     /// The machine is idle.
     Idle,

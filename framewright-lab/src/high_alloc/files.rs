@@ -27,9 +27,9 @@ pub(super) struct File {
     pub(super) node: Cell<u32>,
     /// Used since the last scan.
     pub(super) used: Cell<bool>,
-    /// Open for good: its inode stays in memory.
+    /// Always open: its inode stays in memory.
     pub(super) pinned: Cell<bool>,
-    /// Its inode stays in use for good, even after the file is deleted.
+    /// Its inode is never freed, even after the file is deleted.
     pub(super) outlived: Cell<bool>,
 }
 

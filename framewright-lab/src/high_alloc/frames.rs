@@ -12,7 +12,7 @@ pub(super) const WRITEBACK: u8 = 2;
 pub(super) const LOCKED: u8 = 4;
 /// Claimed by migration.
 pub(super) const CLAIMED: u8 = 8;
-/// Released by its owner while claimed: the claimant frees the frame.
+/// Released by its owner while claimed: the end of the claim frees the frame.
 pub(super) const GONE: u8 = 16;
 /// The page was on the active list when it was claimed.
 pub(super) const ACTIVE: u8 = 32;
@@ -110,7 +110,7 @@ impl Frame {
     }
 }
 
-/// All of them.
+/// All frames.
 pub(super) struct Frames(Vec<Frame>);
 
 impl Frames {

@@ -45,7 +45,7 @@ impl<W: World> CpuContext<'_, '_, '_, W> {
             cpu.work(COPY);
             match kernel.state.files.frame(file, index) {
                 Some(frame) => {
-                    kernel.world.look(frame);
+                    kernel.world.verify(frame);
                     kernel.reclaim.lru().mark_accessed(cpu.id(), pfn(frame));
                 }
                 None => {
@@ -56,7 +56,7 @@ impl<W: World> CpuContext<'_, '_, '_, W> {
         }
         let took = kernel.ticks(LATENCY_NS + fetched * PAGE_NS);
         if fetched > 0 {
-            kernel.state.took(took);
+            kernel.state.record_device_time(took);
         }
         Ok((fetched > 0).then(|| cpu.now() + took))
     }
@@ -235,15 +235,15 @@ impl<W: World> Kernel<'_, '_, W> {
             files.dirty_pages.update(|pages| pages - 1);
             sent += 1;
             let ends = begins + self.ticks(LATENCY_NS + sent as u64 * PAGE_NS);
-            // On threads time passes meanwhile.
-            self.state.took(ends.saturating_sub(cpu.now()));
+            // On threads the clock advances during this loop, so `ends` may be past.
+            self.state.record_device_time(ends.saturating_sub(cpu.now()));
             files.writes.borrow_mut().push_back(Write { ends, file, index });
         }
         sent > 0
     }
 
     /// Completes writes that have ended.
-    pub(super) fn hear_of_writes(&self, cpu: W::Cpu) {
+    pub(super) fn complete_writes(&self, cpu: W::Cpu) {
         loop {
             let write =
                 self.state.files.writes.borrow_mut().pop_front_if(|it| it.ends <= cpu.now());

@@ -62,7 +62,7 @@ impl<W: World> State<'_, W> {
     }
 
     /// Records the time of a device request, in ticks.
-    pub(super) fn took(&self, ticks: u64) {
+    pub(super) fn record_device_time(&self, ticks: u64) {
         self.slowest.set(self.slowest.get().max(ticks));
     }
 
@@ -176,7 +176,7 @@ impl<'k, 'm, W: World> Kernel<'k, 'm, W> {
     }
 
     /// Records the time of a request, in nanoseconds.
-    pub(super) fn took(&self, nanos: u64) {
+    pub(super) fn record_request_time(&self, nanos: u64) {
         self.longest.set(self.longest.get().max(nanos));
     }
 
@@ -242,7 +242,7 @@ impl<'c, 'k, 'm, W: World> CpuContext<'c, 'k, 'm, W> {
         let Kernel { world, .. } = self.kernel;
         let since = world.watch();
         let block = world.without_lock(|| self.token.alloc(request));
-        self.kernel.took(world.elapsed(since));
+        self.kernel.record_request_time(world.elapsed(since));
         block
     }
 

@@ -174,8 +174,7 @@ impl HighAlloc {
             runs: runs.collect(),
             checks: vec![
                 Check::invariants(format!(
-                    "after {} nothing is claimed or isolated, and all frames are \
-                         where the kernel around the library thinks they are",
+                    "after {} nothing is claimed or isolated, and the state of all frames is consistent",
                     each_run(jobs.len() as u64)
                 )),
                 leaves_enough(least, self.quick, self.from.is_some()),
@@ -209,7 +208,7 @@ impl HighAlloc {
         match usize::try_from(available / needed).unwrap_or(usize::MAX) {
             0 => Err(Error::input(format_args!(
                 "simulating {} MiB of memory takes {} MiB of this machine's memory, and {} MiB are available; \
-                 give it a smaller --memory",
+                 choose a smaller --memory",
                 self.frames.div_ceil(256),
                 needed >> 20,
                 available >> 20

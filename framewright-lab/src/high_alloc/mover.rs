@@ -21,7 +21,7 @@ use super::{
 
 /// One page in this number has an extra reference for a while, and does not move meanwhile. Of the
 /// pages whose migration starts, 1.2 % do not move after all tries (Linux 6.1, measured). Failures
-/// for lack of target frames are not part of this figure.
+/// because there were no target frames are not part of this figure.
 const BUSY: u64 = 80;
 /// The time for which a page has such a reference, in nanoseconds. Estimated: longer than all tries
 /// of a migration.
@@ -184,7 +184,8 @@ impl<'o, 'm, W: World> Moves<'o, 'm, W> {
         frame.unmark(CLAIMED | ACTIVE);
         // SAFETY: the claim, which ends here, has isolated the page.
         if !unsafe { self.lru.put_back(at.from()) } {
-            // `FreedBy` while it was claimed, which does not occur here.
+            // Only a page that was abandoned while it was claimed gets here. Owners mark claimed
+            // pages as gone instead, so this does not happen.
             frame.clear();
             at.set_gone();
         }
@@ -223,9 +224,9 @@ impl<'o, 'm, W: World> Moves<'o, 'm, W> {
     }
 }
 
-// SAFETY: claimed pages were allocated as blocks of order 0, as a flag of the frame states, and an
-// owner that releases a claimed page leaves its frame to the end of the claim. Programs access
-// their pages by frame numbers, which are updated here.
+// SAFETY: every claimed page was allocated as a block of order 0. A flag of the frame records the
+// claim, and an owner that releases a claimed page leaves its frame to the end of the claim.
+// Programs access their pages by frame numbers, which are updated here.
 unsafe impl<W: World> Mover<W::Platform> for Moves<'_, '_, W> {
     fn claim(&self, frames: FrameRange, effort: &Effort, claims: &mut Claims<'_>) -> ClaimEnd {
         self.world.with_lock(|| self.claim_each(frames, effort, claims));

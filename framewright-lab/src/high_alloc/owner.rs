@@ -64,9 +64,9 @@ impl<'o, 'm, W: World> Owner<'o, 'm, W> {
     }
 }
 
-// SAFETY: pages of files are added to the lists as frames that were allocated as blocks of order 0
-// and split; a released page is in no file any more, and its frame is not used until it is
-// allocated again.
+// SAFETY: each page on the lists is in a frame that was allocated as a block of order 0. A released
+// page is in no file and no program any more, and its frame is not used until it is allocated
+// again.
 unsafe impl<W: World> PageOwner<W::Platform> for Owner<'_, '_, W> {
     fn lock(&self, frames: &[Pfn], out: &mut [Option<PageState>]) {
         self.each(frames, out, |pfn| {

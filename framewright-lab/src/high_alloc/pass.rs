@@ -75,7 +75,7 @@ pub(super) fn pass<'k, 'm, W: World>(
         let (block, latency) = alloc(on, flags);
         kernel.asking.set(false);
         latencies.push(latency);
-        kernel.took(latency);
+        kernel.record_request_time(latency);
         if let Some(block) = block {
             let first = block.pfn().get() as u32;
             kernel.state.frames.set_block(first, Order::PAGEBLOCK, Holds::Huge);
@@ -97,7 +97,7 @@ pub(super) fn pass<'k, 'm, W: World>(
     for block in kept {
         let first = block.pfn().get() as u32;
         kernel.state.frames.set_block(first, Order::PAGEBLOCK, Holds::Nothing);
-        frames_of(&block).for_each(|frame| kernel.world.look(frame));
+        frames_of(&block).for_each(|frame| kernel.world.verify(frame));
         let freed = on.token.free(block);
         debug_assert!(freed.is_ok(), "it is this memory's");
     }

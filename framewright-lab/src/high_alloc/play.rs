@@ -124,12 +124,12 @@ impl<'p, 'k, 'm, W: World> Play<'p, 'k, 'm, W> {
     fn turn(&self, builders: &mut [Builder<'m>], on: &mut CpuContext<'_, 'k, 'm, W>) {
         let cpu = on.cpu;
         self.serve_during_request(on);
-        let mut rests = true;
+        let mut is_idle = true;
         for builder in &mut *builders {
             if builder.ready > cpu.now() {
                 continue;
             }
-            rests = false;
+            is_idle = false;
             let copied = builder.builds();
             builder.step(on);
             if builder.builds() && !copied {
@@ -137,7 +137,7 @@ impl<'p, 'k, 'm, W: World> Play<'p, 'k, 'm, W> {
             }
             cpu.keep_pace();
         }
-        if rests {
+        if is_idle {
             let nap = cpu.now() + self.kernel.ticks(SECOND / 10);
             let ready = builders.iter().map(|builder| builder.ready).min();
             cpu.sleep_until(ready.unwrap_or(nap).min(nap));

@@ -74,7 +74,7 @@ impl SwapArea {
         let mut writes = self.writes.borrow_mut();
         let begins = writes.back().map_or(idle, |&(ends, _)| ends.max(idle));
         let ends = begins + world.ticks(PAGE_NS);
-        state.took(ends.saturating_sub(cpu.now()));
+        state.record_device_time(ends.saturating_sub(cpu.now()));
         writes.push_back((ends, frame));
         self.written.update(|pages| pages + 1);
         world.wake_worker(cpu);
@@ -130,7 +130,7 @@ impl<W: World> CpuContext<'_, '_, '_, W> {
                 return false;
             }
             let held = state.frames.at(frame);
-            world.look(frame);
+            world.verify(frame);
             let claimed = held.is(CLAIMED);
             if claimed {
                 held.mark(GONE);
@@ -181,7 +181,7 @@ impl<W: World> Kernel<'_, '_, W> {
     }
 
     /// Completes the writes to swap that have ended.
-    pub(super) fn hear_of_swapped(&self, cpu: W::Cpu) {
+    pub(super) fn complete_swap_writes(&self, cpu: W::Cpu) {
         loop {
             let is_due = |&mut (ends, _): &mut (u64, u32)| ends <= cpu.now();
             let write = self.state.swap.writes.borrow_mut().pop_front_if(is_due);

@@ -123,7 +123,7 @@ fn aligned(runs: &[(u32, u32)], most: u32) -> impl Iterator<Item = (u32, u32)> {
 
 /// The program besides builders takes one frame in this number.
 const SHARE: u64 = 128;
-/// Pages that it frees and allocates again while a builder runs one program.
+/// Pages that the program besides builders frees and allocates again for each program of a builder.
 const RENEWED: usize = 256;
 
 /// Allocates the pages of the program besides builders.
@@ -132,7 +132,7 @@ pub(super) fn start<W: World>(on: &mut CpuContext<'_, '_, '_, W>) {
     (0..pages).for_each(|_| add(on));
 }
 
-/// Frees some of its pages, and allocates the same number.
+/// Frees some pages of the program besides builders, and allocates the same number.
 pub(super) fn renew<W: World>(on: &mut CpuContext<'_, '_, '_, W>) {
     for _ in 0..RENEWED {
         if let Some(frame) = take_away(on.kernel) {
@@ -143,7 +143,7 @@ pub(super) fn renew<W: World>(on: &mut CpuContext<'_, '_, '_, W>) {
 }
 
 fn add<W: World>(on: &mut CpuContext<'_, '_, '_, W>) {
-    // Without memory it continues with fewer pages.
+    // Without memory the program continues with fewer pages.
     let Ok(block) = on.alloc(PAGE) else { return };
     add_to_system(on.kernel, on.cpu.id(), block.into_raw().0.get() as u32);
 }
@@ -157,8 +157,9 @@ fn add_to_system<W: World>(kernel: &Kernel<'_, '_, W>, cpu: CpuId, frame: u32) {
     kernel.own_page(cpu, frame, builder, index);
 }
 
-/// Removes a random page from the program. Returns its frame, if it is in one; `None` if compaction
-/// has claimed it.
+/// Removes a random page from the program. Returns its frame, or [`SWAPPED`]. Returns `None` and
+/// removes nothing if compaction has claimed the page, or the last page, which would take its
+/// index.
 fn take_away<W: World>(kernel: &Kernel<'_, '_, W>) -> Option<u32> {
     let (builder, mut pages) = (kernel.state.system(), kernel.state.system_pages());
     let last = *pages.last()?;

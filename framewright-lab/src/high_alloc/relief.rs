@@ -1,8 +1,8 @@
 //! Relief for requests that are short of memory: reclaim, with the shrinking of objects, and
 //! compaction.
 //!
-//! A builder is killed and starts again if one of its requests is refused. With almost no memory
-//! above the min watermark that would repeat for ever. [`refuse_large`] refuses such settings
+//! A builder is killed and starts again if one of its requests is refused. If almost no memory is
+//! above the min watermark, this would repeat for ever. [`refuse_large`] refuses such settings
 //! before the run.
 
 #[cfg(test)]
@@ -65,22 +65,23 @@ impl<W: World> Relief for Locked<&Kernel<'_, '_, W>> {
 }
 
 impl<W: World> Kernel<'_, '_, W> {
-    /// Examines files with inodes: twice the share of pages on the LRU lists that reclaim has
-    /// scanned since the last call, as Linux's shrinkers do at any priority. Files that were not
-    /// used since, and have no cached page, lose their inodes.
+    /// Examines a share of the files with inodes: twice the share of LRU pages that reclaim has
+    /// scanned since the last call, as Linux's shrinkers do at any priority. An examined file loses
+    /// its inode if it was not used since the last examination, has no cached page, and is not
+    /// pinned.
     pub(super) fn shrink_objects(&self) {
         self.free_unneeded();
         let scanned = self.scanned();
-        let looked_at = scanned - self.shrunk_for.replace(scanned);
+        let scanned_since = scanned - self.shrunk_for.replace(scanned);
         let known = self.state.files.known.borrow().len() as u64;
-        let share = 2 * known * looked_at * 1000 / self.reclaimable_pages().max(1);
+        let share = 2 * known * scanned_since * 1000 / self.reclaimable_pages().max(1);
         let debt = self.shrink_debt.get() + share;
         self.shrink_debt.set(debt % 1000);
-        self.forget_files((debt / 1000).min(known));
+        self.examine_files((debt / 1000).min(known));
     }
 
     /// Examines the `count` files that were examined longest ago.
-    fn forget_files(&self, count: u64) {
+    fn examine_files(&self, count: u64) {
         for _ in 0..count {
             let Some(file) = self.state.files.known.borrow_mut().pop_front() else { return };
             let of = self.state.files.at(file);
@@ -112,7 +113,7 @@ impl<W: World> Kernel<'_, '_, W> {
         self.free_unneeded();
         for _ in 0..2 {
             let known = self.state.files.known.borrow().len() as u64;
-            self.forget_files(known);
+            self.examine_files(known);
         }
     }
 

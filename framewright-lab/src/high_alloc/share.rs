@@ -63,7 +63,7 @@ pub(super) enum Stage {
     WarmUp,
     /// They compile during the first pass and for some seconds after it.
     First,
-    /// The same again.
+    /// They compile during the second pass and for some seconds after it.
     Second,
     /// Files are deleted, and the cache is flushed.
     CleanUp,
@@ -115,22 +115,22 @@ pub(super) struct Share<'s> {
     /// Called with the number of newly finished parts.
     tell: &'s (dyn Fn(u64) + Sync),
     plan: Plan,
-    told: Cell<u64>,
+    reported: Cell<u64>,
 }
 
 impl<'s> Share<'s> {
     /// A run at its start.
     pub(super) fn new(tell: &'s (dyn Fn(u64) + Sync), plan: Plan) -> Self {
-        Self { tell, plan, told: Cell::new(0) }
+        Self { tell, plan, reported: Cell::new(0) }
     }
 
     /// Reports that all stages before this one are finished, and `done` of `total` of this one.
     pub(super) fn reach(&self, stage: Stage, done: u64, total: u64) {
         let all = self.plan.until(Stage::End, 0, 1).max(1);
         let now = self.plan.until(stage, done, total) * PARTS / all;
-        let more = now.saturating_sub(self.told.get());
+        let more = now.saturating_sub(self.reported.get());
         if more > 0 {
-            self.told.set(now);
+            self.reported.set(now);
             (self.tell)(more);
         }
     }
@@ -156,8 +156,8 @@ mod tests {
 
     #[test]
     fn parts_add_up_and_none_is_reported_twice() {
-        let told = Mutex::new(Vec::new());
-        let tell = |parts| told.lock().unwrap().push(parts);
+        let reported = Mutex::new(Vec::new());
+        let tell = |parts| reported.lock().unwrap().push(parts);
         let share = Share::new(&tell, Plan([4, 0, 8, 8, 10, 2]));
         let reached = [
             (Stage::Copy, 1, 2),
@@ -171,20 +171,20 @@ mod tests {
             share.reach(stage, done, total);
         }
         share.end();
-        assert_eq!(*told.lock().unwrap(), [62, 63, 437, 63, 375]);
-        assert_eq!(told.lock().unwrap().iter().sum::<u64>(), PARTS);
+        assert_eq!(*reported.lock().unwrap(), [62, 63, 437, 63, 375]);
+        assert_eq!(reported.lock().unwrap().iter().sum::<u64>(), PARTS);
     }
 
     /// Reported parts at the end of each stage.
     fn reported_at_ends(pages: [u64; STAGES]) -> [u64; STAGES] {
         const NEXT: [Stage; STAGES] =
             [Stage::WarmUp, Stage::First, Stage::Second, Stage::CleanUp, Stage::Idle, Stage::End];
-        let told = AtomicU64::new(0);
-        let tell = |parts| _ = told.fetch_add(parts, Relaxed);
+        let reported = AtomicU64::new(0);
+        let tell = |parts| _ = reported.fetch_add(parts, Relaxed);
         let share = Share::new(&tell, Plan(pages));
         NEXT.map(|next| {
             share.reach(next, 0, 1);
-            told.load(Relaxed)
+            reported.load(Relaxed)
         })
     }
 

@@ -143,7 +143,7 @@ pub(super) fn run(
     })
 }
 
-/// Plays the workload on a machine with a memory, for which relief can be lent.
+/// Runs the workload on a machine and a memory. `relief` is the slot for the kernel's relief.
 fn play(
     work: &HighAlloc,
     side: &Side,

@@ -88,7 +88,7 @@ pub(super) trait World: Sized {
     fn store(&self, _frame: u32) {}
 
     /// Verifies a page that is read.
-    fn look(&self, _frame: u32) {}
+    fn verify(&self, _frame: u32) {}
 
     /// Verifies a page that has moved.
     fn has_moved(&self, _from: u32, _to: u32) {}

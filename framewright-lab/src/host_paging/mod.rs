@@ -148,8 +148,8 @@ impl HostPaging {
         let needed = self.frames.saturating_mul((FRAME + metadata) * sides as u64);
         match available {
             Some(available) if needed > available => Err(Error::input(format_args!(
-                "the memory of {sides} side{} would need {} MiB and the system has {} MiB available; give \
-                 it a smaller --memory",
+                "the memory of {sides} side{} would need {} MiB and the system has {} MiB available; choose \
+                 a smaller --memory",
                 if sides == 1 { "" } else { "s" },
                 needed >> 20,
                 available >> 20

@@ -3,7 +3,8 @@
 //! Two half-full zones make the search long. In the *scattered* zone a random half of the frames is
 //! free: there are two million runs of free frames, and none is long enough. In the *alternate*
 //! zone every other pageblock is free; only the far end of the zone has a long run, which is found
-//! last. The counters alone refuse no length: ten times as many frames are free.
+//! last. The counters of free frames alone cannot refuse a length: ten times as many frames are
+//! free.
 //!
 //! The frames have no memory, so a search examines only metadata. For a run that must contain a
 //! whole pageblock, these are the maps of gigablocks, with 64 pageblocks per word, and the two

@@ -87,7 +87,7 @@ fn refuse(
     Ok(())
 }
 
-/// A frame of `part`: on a machine of one node, one above all others.
+/// Allocates the first frame of `part`, or else any frame of the last node.
 fn frame_of<'m>(
     plan: &LargeMemory,
     cpu: &mut Cpu<'_, 'm>,

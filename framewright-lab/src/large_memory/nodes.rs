@@ -1,9 +1,8 @@
-//! Part five: single frames of this node, of others, and the counters.
-//!
-//! A CPU of node 0 requests frames of its own node (the hot path), of a preferred node, of any node
-//! while its own is full and while all but the last are full, and of its own full node only, which
-//! is refused. The counters with the kernel's names count the nodes of these frames, and must be
-//! exact.
+//! Part five: single frames of this node, of others, and the counters. A CPU of node 0 requests
+//! frames in five cases: from its own node (the hot path), from another preferred node, while its
+//! own node is full, while all nodes but the last are full, and from its own full node only. The
+//! last case is refused. The counters with the kernel's names count the nodes of these frames, and
+//! must be exact.
 
 use framewright::{AllocError, Block, Order, Request, observe::CpuStats};
 

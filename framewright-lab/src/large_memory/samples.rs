@@ -125,7 +125,7 @@ const ADD: f64 = 100.0 * (1_u64 << 30) as f64;
 const LARGEST: f64 = 2_000.0;
 /// A contiguous run in a half-full zone, found or refused, in nanoseconds.
 const CONTIGUOUS: f64 = 10e6;
-/// The same, per pageblock of the zone: too short for a walk over 512 frames.
+/// The same, divided by the number of pageblocks of the zone. A walk over 512 frames takes longer.
 const PER_PAGEBLOCK: f64 = 100.0;
 /// Maximum ratio of the cost of a large block in the largest zone to that in the smallest. Without
 /// noise, the costs would be equal.
@@ -233,7 +233,8 @@ fn growth(plan: &LargeMemory, figures: &Figures<'_>, rows: [&str; 2]) -> Option<
     rows.filter_map(ratio).max_by(f64::total_cmp)
 }
 
-/// Goals of the slowest length, refused and found.
+/// Goals for contiguous runs, refused and found: for the length that takes longest, and per
+/// pageblock.
 fn runs(plan: &LargeMemory, figures: &Figures<'_>) -> Vec<Goal> {
     let words = ["refused", "found"].into_iter().zip(contiguous::COLUMNS);
     let goals = words.filter_map(|(word, column)| {

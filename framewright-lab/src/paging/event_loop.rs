@@ -220,7 +220,7 @@ impl<'m> EventLoop<'_, '_, 'm> {
     /// Frees the large objects that have expired after `used` used pages.
     fn expire(&mut self, used: u64) {
         while let Some(block) = self.large.expired(used) {
-            self.cpu_context.give_block(block);
+            self.cpu_context.free_block(block);
         }
     }
 

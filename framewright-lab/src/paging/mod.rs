@@ -87,7 +87,7 @@ impl Paging {
             runs: runs.map(|(side, outcomes)| run_of(side, outcomes)).collect(),
             checks: vec![Check::invariants(format!(
                 "after {} nothing is isolated or unflushed, all frames are free, and the metadata \
-                     agree",
+                 is consistent",
                 each_run(total)
             ))],
             ..Measured::default()

@@ -52,7 +52,7 @@ pub(super) fn run(
         let (cache, areas) = cache(paging, &mmu, machine, frames);
         let parts = Parts { machine, memory, cache: &cache, relief: &relief };
         let play = Play { paging, parts: &parts, areas: &areas, seed, frames: nodes.frames() };
-        let outcome = parts.together(|keep| play.play(keep, progress));
+        let outcome = parts.together(|kernel| play.play(kernel, progress));
         let outcome = outcome.map_err(|failure| side.broken(seed, failure))?;
         all_free(memory).map_err(|what| side.broken(seed, what))?;
         Ok(outcome)
@@ -101,19 +101,19 @@ struct Play<'p, 'm> {
 impl<'m> Play<'_, 'm> {
     fn play(
         &self,
-        keep: &KernelState<'_, 'm>,
+        kernel: &KernelState<'_, 'm>,
         progress: &mut dyn FnMut(u64, u64),
     ) -> Result<Outcome, Failure> {
         let hours = self.hours();
-        let told = hours.unwrap_or(HOURS);
+        let all_hours = hours.unwrap_or(HOURS);
         let progress = RefCell::new(progress);
-        let tell = |hour: u64| (*progress.borrow_mut())(hour.min(told), told);
+        let tell = |hour: u64| (*progress.borrow_mut())(hour.min(all_hours), all_hours);
         tell(0);
         let timeline = Timeline::new(self.hour(), hours, self.programs(), &tell);
         let spent: Vec<Spent> = (0..self.cpus()).map(|_| Spent::default()).collect();
-        self.work(keep, &timeline, &spent)?;
-        let outcome = self.outcome(keep, &timeline, &spent);
-        self.free_all(keep)?;
+        self.work(kernel, &timeline, &spent)?;
+        let outcome = self.outcome(kernel, &timeline, &spent);
+        self.free_all(kernel)?;
         Ok(outcome)
     }
 
@@ -172,7 +172,7 @@ impl<'m> Play<'_, 'm> {
     /// Runs the event loop of every CPU until the end.
     fn work(
         &self,
-        keep: &KernelState<'_, 'm>,
+        kernel: &KernelState<'_, 'm>,
         timeline: &Timeline<'_>,
         spent: &[Spent],
     ) -> Result<(), Failure> {
@@ -183,7 +183,7 @@ impl<'m> Play<'_, 'm> {
             let unusable = &unusable;
             Box::new(move |cpu| {
                 let mut event_loop = EventLoop {
-                    cpu_context: keep.cpu_context(CpuId::new(number)),
+                    cpu_context: kernel.cpu_context(CpuId::new(number)),
                     timeline,
                     areas: self.areas,
                     spent,
@@ -192,8 +192,8 @@ impl<'m> Play<'_, 'm> {
                     turn: 0,
                     unusable,
                 };
-                if let Err(trouble) = event_loop.work(cpu, late) {
-                    cpu.fail(trouble.to_string());
+                if let Err(error) = event_loop.work(cpu, late) {
+                    cpu.fail(error.to_string());
                 }
             })
         });
@@ -201,11 +201,11 @@ impl<'m> Play<'_, 'm> {
     }
 
     /// Frees every frame. All CPUs take part, because some have to flush.
-    fn free_all(&self, keep: &KernelState<'_, 'm>) -> Result<(), Failure> {
+    fn free_all(&self, kernel: &KernelState<'_, 'm>) -> Result<(), Failure> {
         let programs = (0..self.cpus()).map(|number| -> Program<'_> {
             Box::new(move |cpu| {
                 if number == 0 {
-                    keep.cpu_context(CpuId::new(0)).free_all(cpu);
+                    kernel.cpu_context(CpuId::new(0)).free_all(cpu);
                 }
             })
         });
@@ -214,7 +214,7 @@ impl<'m> Play<'_, 'm> {
 
     fn outcome(
         &self,
-        keep: &KernelState<'_, 'm>,
+        kernel: &KernelState<'_, 'm>,
         timeline: &Timeline<'_>,
         spent: &[Spent],
     ) -> Outcome {
@@ -224,12 +224,12 @@ impl<'m> Play<'_, 'm> {
         let sum = |of: fn(&Spent) -> u64| spent.iter().map(of).sum::<u64>();
         let user = sum(|spent| spent.user.get());
         let busy = sum(|spent| spent.ended.get() - spent.idle.get() - spent.late.get());
-        let (tlb, pages, flushes) = (memory.tlb().stats(), cache.stats(), keep.flush_costs());
+        let (tlb, pages, flushes) = (memory.tlb().stats(), cache.stats(), kernel.flush_costs());
         let lock = |class| {
             let stats = machine.lock_stats_of(class);
             stats.wait_cycles + stats.hold_cycles
         };
-        let stats = keep.reclaim().lru().stats();
+        let stats = kernel.reclaim().lru().stats();
         let compact = memory.compact_stats();
         let both = |one, other| stats.get(one) + stats.get(other);
         Outcome {
@@ -243,7 +243,7 @@ impl<'m> Play<'_, 'm> {
             by_kswapd: stats.get(NodeStat::PgstealKswapd),
             scanned: both(NodeStat::PgscanKswapd, NodeStat::PgscanDirect),
             refaults: stats.get(NodeStat::WorkingsetRefaultFile),
-            direct: keep.stalls(),
+            direct: kernel.stalls(),
             unmapped: pages.unmapped,
             flushes: tlb.nr_tlb_remote_flush,
             interrupts: tlb.interrupts - flushes.for_writes,

@@ -152,7 +152,7 @@ const FLUSH_COSTS: [&str; 7] = [
 ];
 
 /// The gain of readers by batches, in percent of their time, if interrupts and flushes cost
-/// nothing. The mean of six seeds, because single seeds are off by up to three.
+/// nothing. The mean of six seeds, because single seeds differ from it by up to three points.
 fn gain_without_costs(mut paging: Paging) -> f64 {
     for key in FLUSH_COSTS {
         paging.spec = paging.spec.scaled(key, 0.0).unwrap();

@@ -185,8 +185,8 @@ fn written(span: &Span, scale: Scale) -> impl Fn(&f64) -> String {
     }
 }
 
-/// Draws line number `index`. The `over` lines that follow are drawn over it. The more there are,
-/// the wider the line is, so it stays visible.
+/// Draws line number `index`. The `above` lines after it are drawn over it. The more there are, the
+/// wider the line is, so that it stays visible.
 fn draw_line(
     chart: &mut Chart<'_, '_>,
     index: usize,

@@ -31,7 +31,7 @@ pub struct Plot {
     pub panels: Vec<Panel>,
 }
 
-/// Two axes and what is drawn between them.
+/// Two axes and the lines between them.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Panel {
     /// The horizontal axis.

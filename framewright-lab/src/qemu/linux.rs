@@ -3,9 +3,6 @@
 //!
 //! If that is impossible (no package, no toolchain for static programs), the result is a
 //! [`Skipped`] with the reason, and the run continues without Linux.
-//!
-//! | module | job |
-//! |---|---|
 
 use std::{
     env, fs,
@@ -28,7 +25,7 @@ use crate::{Error, report::Run};
 pub(super) struct Skipped(String);
 
 impl Skipped {
-    /// It did not finish.
+    /// Linux did not finish, because of this error.
     pub(super) fn because(error: &Error) -> Self {
         Self(error.to_string().trim_end().to_owned())
     }

@@ -114,7 +114,7 @@ impl Capture {
             if writer.lines.is_multiple_of(PROGRESS_EVERY) {
                 let part = writer.lines as f64 / events.max(1) as f64;
                 if progress(part).is_break() {
-                    return Err(RecordError::GivenUp);
+                    return Err(RecordError::Aborted);
                 }
             }
         }
@@ -122,7 +122,7 @@ impl Capture {
         let file = output.finish().map_err(fail)?;
         let bytes = file.metadata().map_err(fail)?.len();
         if progress(1.0).is_break() {
-            return Err(RecordError::GivenUp);
+            return Err(RecordError::Aborted);
         }
         destination.finish(&self.before, &self.after)?;
         Ok(Summary { events, lost: self.lost, elapsed: self.elapsed, cpus: self.cpus, bytes })

@@ -1,4 +1,5 @@
-//! The number of events that the kernel lost, from its statistics: `per_cpu/cpuN/stats`.
+//! The number of events that the kernel lost, from its statistics (`per_cpu/cpuN/stats`), and the
+//! errors of recordings.
 
 use std::{
     fmt, io,
@@ -89,7 +90,7 @@ pub enum RecordError {
     },
     /// A file of the kernel has contents that are not understood.
     #[error("cannot record: '{}' {reason}", .file.display())]
-    Strange {
+    Malformed {
         /// The file.
         file: PathBuf,
         /// The reason.
@@ -113,7 +114,7 @@ pub enum RecordError {
     },
     /// The writing of the recording was aborted.
     #[error("aborted while it was being written")]
-    GivenUp,
+    Aborted,
     /// Events could not be stored until the end.
     #[error("cannot store the events in a temporary file in '{}': {reason}", .folder.display())]
     Spool {

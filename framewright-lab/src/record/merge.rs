@@ -20,7 +20,8 @@ use super::{
     page::{Layout, Page},
 };
 
-/// A fast level: compression runs at the same time as the recorded work. It leaves more page cache to that work.
+/// A fast level: compression runs at the same time as the recorded work. Small spools leave more
+/// page cache to that work.
 const LEVEL: i32 = 1;
 
 /// A spool that is being written.

@@ -19,8 +19,8 @@
 use std::ops::Range;
 
 const MISSED: u64 = 1 << 31;
-const MISSED_TOLD: u64 = 1 << 30;
-const LENGTH: u64 = MISSED_TOLD - 1;
+const MISSED_COUNTED: u64 = 1 << 30;
+const LENGTH: u64 = MISSED_COUNTED - 1;
 
 const PADDING: u32 = 29;
 const TIME_EXTEND: u32 = 30;
@@ -55,18 +55,18 @@ impl Layout {
         let (commit, commit_size) = field("commit")?;
         let (data, data_size): (usize, usize) = field("data")?;
         let size = data.checked_add(data_size)?;
-        let sound = (time, time_size) == (0, 8)
+        let is_valid = (time, time_size) == (0, 8)
             && matches!(commit_size, 4 | 8)
             && commit.checked_add(commit_size)? <= data
             && size <= 1 << 24;
-        sound.then_some(Self { commit, commit_size, data, size })
+        is_valid.then_some(Self { commit, commit_size, data, size })
     }
 
     /// The number of bytes of a page that are in use.
     pub(super) fn used(&self, page: &[u8]) -> usize {
         let Some(commit) = self.commit(page) else { return 0 };
-        let told = if commit & MISSED_TOLD != 0 { 8 } else { 0 };
-        (self.data + (commit & LENGTH) as usize + told).min(page.len())
+        let count = if commit & MISSED_COUNTED != 0 { 8 } else { 0 };
+        (self.data + (commit & LENGTH) as usize + count).min(page.len())
     }
 
     /// Opens a page.
@@ -79,7 +79,7 @@ impl Layout {
         }
         let lost = match commit {
             commit if commit & MISSED == 0 => None,
-            commit if commit & MISSED_TOLD == 0 => Some(None),
+            commit if commit & MISSED_COUNTED == 0 => Some(None),
             _ => Some(u64_at(bytes, end)),
         };
         let time = u64_at(bytes, 0).ok_or(SHORT)?;
@@ -201,7 +201,7 @@ pub(super) mod tests {
     }
 
     fn page_of(time: u64, data: &[u8], lost: Option<u64>) -> Vec<u8> {
-        let flags = lost.map_or(0, |_| MISSED | MISSED_TOLD);
+        let flags = lost.map_or(0, |_| MISSED | MISSED_COUNTED);
         let mut page = time.to_ne_bytes().to_vec();
         page.extend((data.len() as u64 | flags).to_ne_bytes());
         page.extend_from_slice(data);

@@ -145,7 +145,7 @@ pub(super) fn page_layout(tracefs: &Tracefs) -> Result<Layout, RecordError> {
     let file = tracefs.path("events/header_page");
     let text =
         destination::read(&file).map_err(|reason| RecordError::kernel("reading", &file, reason))?;
-    Layout::parse(&text).ok_or_else(|| RecordError::Strange {
+    Layout::parse(&text).ok_or_else(|| RecordError::Malformed {
         file,
         reason: "describes an unknown kind of page".into(),
     })
@@ -171,7 +171,7 @@ pub(super) fn read_formats(
         let file = folder.join("format");
         // A subsystem has further files besides its events.
         let Ok(text) = destination::read(&file) else { continue };
-        formats.push(Format::parse(&text).ok_or_else(|| RecordError::Strange {
+        formats.push(Format::parse(&text).ok_or_else(|| RecordError::Malformed {
             file,
             reason: "is not the description of an event".into(),
         })?);

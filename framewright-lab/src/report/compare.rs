@@ -175,7 +175,7 @@ pub(crate) struct Figure<O> {
     pub(crate) of: fn(&O) -> Option<f64>,
 }
 
-/// The figure of several outcomes.
+/// The way to compute the figure of several outcomes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Over {
     /// The median of all, if all outcomes have the figure.

@@ -101,7 +101,7 @@ fn agreement(row: &Row) -> Agreement {
     }
 }
 
-/// Whether our figure is better than the reference, in a row in which that agrees.
+/// Whether the row accepts better figures than the reference, and ours is better.
 fn is_better(row: &Row, theirs: f64, ours: f64) -> bool {
     row.against == Reference::KernelOrBetter
         && match row.better {

@@ -68,7 +68,7 @@ pub(super) fn column(design: fn(&Side) -> Column, tuning: Tuning, setting: (&str
 }
 
 impl Pair {
-    /// The same with lists of the given sizes, if any.
+    /// The same configuration with lists of the given sizes, if any.
     pub(super) fn with_lists(mut self, sizes: Option<ListSizes>) -> Self {
         self.before = self.simulation.with_lists(&self.before, sizes);
         self.after = self.simulation.with_lists(&self.after, sizes);

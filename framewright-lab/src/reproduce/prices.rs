@@ -167,7 +167,8 @@ pub const MECHANISMS: [Mechanism; 4] = [
 
 impl Mechanism {
     /// Runs with and without the mechanism, on its machine and on one where the operation costs
-    /// nothing. `tell` gets the number of finished runs, of four in all.
+    /// nothing. `tell` gets the number of machines on which both have run, and the number of
+    /// machines.
     ///
     /// # Errors
     ///
@@ -201,7 +202,8 @@ impl Origin {
         100.0 * self.free.saved() / self.priced.saved()
     }
 
-    /// Whether the gain is due to the named costs: there is a gain, and none is left without them.
+    /// Whether the gain is due to the named costs: there is a gain, and almost none is left without
+    /// them.
     #[must_use]
     pub fn holds(&self) -> bool {
         self.priced.saved() > 0.0 && self.left_percent() <= MOST_LEFT_PERCENT
@@ -303,7 +305,7 @@ mod tests {
     }
 
     #[test]
-    fn bulk_free_gains_by_choosing() {
+    fn bulk_free_gains_by_selecting_early() {
         is_due_to_its_costs("bulk free");
     }
 
@@ -313,7 +315,7 @@ mod tests {
     }
 
     #[test]
-    fn compaction_by_index_gains_by_what_is_scanned_and_copied() {
+    fn compaction_by_index_gains_by_less_scanning_and_copying() {
         is_due_to_its_costs("compaction by index");
     }
 

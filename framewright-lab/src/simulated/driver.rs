@@ -18,7 +18,7 @@ use super::{
 use crate::Error;
 use crate::invariants::all_free;
 use crate::workloads::{
-    Body, Counts, Way, Window, Workload,
+    Body, Counts, SharedPipe, Window, Workload,
     counts::CpuCounters,
     cpu::{Cpu, Stopped},
     heat::{Caches, Heat},
@@ -51,7 +51,7 @@ pub(super) struct Subject<'c, A> {
 }
 
 /// The state of a run.
-struct Play<'p, A: Allocator> {
+struct Run<'p, A: Allocator> {
     driver: &'p Driver<'p>,
     subject: &'p Subject<'p, A>,
     watch: &'p Stopwatch<'p>,
@@ -62,17 +62,17 @@ struct Play<'p, A: Allocator> {
 
 impl Driver<'_> {
     /// Runs the workload with an allocator. Every frame is free at the end.
-    pub(super) fn play<A: Allocator>(&self, subject: &Subject<'_, A>) -> Result<Window, Failure> {
+    pub(super) fn run<A: Allocator>(&self, subject: &Subject<'_, A>) -> Result<Window, Failure> {
         let cpus = self.spec.cpus();
         let counters: Vec<CpuCounters> = (0..cpus).map(|_| CpuCounters::default()).collect();
         let heat = Heat::new(&caches(self.spec), self.frames);
-        let (pipes, room) = self.work.pipes(cpus);
+        let (pipes, capacity) = self.work.pipes(cpus);
         let pipes: Vec<_> =
-            (0..pipes).map(|number| SimPipe::new(self.machine, number, room)).collect();
+            (0..pipes).map(|number| SimPipe::new(self.machine, number, capacity)).collect();
         let watch =
             Stopwatch::new(self.machine, &counters, subject.counts, subject.held, self.plan)
                 .checking(subject.wrong);
-        let play = Play {
+        let run = Run {
             driver: self,
             subject,
             watch: &watch,
@@ -81,9 +81,9 @@ impl Driver<'_> {
             pipes: &pipes,
         };
         let mut bodies: Vec<_> = (0..cpus).map(|cpu| Body::new(self.work, cpu, cpus)).collect();
-        let aged = play.age(&mut bodies);
-        let ran = aged.and_then(|()| play.run(&mut bodies));
-        let ended = play.free_all(&mut bodies);
+        let aged = run.age(&mut bodies);
+        let ran = aged.and_then(|()| run.run(&mut bodies));
+        let ended = run.free_all(&mut bodies);
         ran.and(ended)?;
         let unfinished =
             || Failure::Invariant { what: "no CPU reached the window's end".to_owned() };
@@ -91,7 +91,7 @@ impl Driver<'_> {
     }
 }
 
-impl<'p, A: Allocator> Play<'p, A> {
+impl<'p, A: Allocator> Run<'p, A> {
     fn cpu(&self, number: u16, cpu: Option<SimCpu<'p>>) -> Cpu<'p, A, SimWorld<'p>> {
         Cpu {
             number,
@@ -103,7 +103,7 @@ impl<'p, A: Allocator> Play<'p, A> {
         }
     }
 
-    fn way(&self, number: u16) -> Way<'p, A::Block> {
+    fn pipe(&self, number: u16) -> SharedPipe<'p, A::Block> {
         let pipe = self.driver.work.pipe_of(number, self.driver.spec.cpus())?;
         Some(&self.pipes[pipe])
     }
@@ -129,10 +129,10 @@ impl<'p, A: Allocator> Play<'p, A> {
         let programs = bodies.iter_mut().enumerate().map(|(number, body)| -> Program<'_> {
             let number = number as u16;
             Box::new(move |cpu| {
-                // The engine outlives the run and the borrows of `Play`.
+                // The engine outlives the run and the borrows of `Run`.
                 let machine_cpu = self.driver.machine.current();
                 let mut cpu_handle = self.cpu(number, machine_cpu);
-                if let Err(stopped) = body.work(&mut cpu_handle, self.way(number)) {
+                if let Err(stopped) = body.work(&mut cpu_handle, self.pipe(number)) {
                     cpu.fail(stopped.to_string());
                 }
             })
@@ -145,7 +145,7 @@ impl<'p, A: Allocator> Play<'p, A> {
         let mut result = Ok(());
         for (number, body) in bodies.iter_mut().enumerate() {
             let number = number as u16;
-            let given = body.free_all(&mut self.cpu(number, None), self.way(number));
+            let given = body.free_all(&mut self.cpu(number, None), self.pipe(number));
             result = result.and(given.map_err(|stopped| violation(number, &stopped)));
         }
         result
@@ -183,18 +183,18 @@ pub(super) fn run(
     on_memory(spec, &config, seed, &LentRelief::default(), |machine, memory| {
         let plan = simulation.plan;
         let driver = Driver { work, spec, machine, plan, frames: nodes.frames() };
-        play(&driver, column, seed, memory)
+        run_library(&driver, column, seed, memory)
     })
 }
 
-/// Plays a workload on a memory.
-fn play(
+/// Runs a workload on a memory.
+fn run_library(
     driver: &Driver<'_>,
     column: &Column,
     seed: u64,
     memory: &Memory<'_, Simulated>,
 ) -> Result<Window, Error> {
-    let window = driver.play(&Subject {
+    let window = driver.run(&Subject {
         cpu_handle: &|cpu| Library(memory.cpu(CpuId::new(cpu)).expect("a CPU of its own")),
         counts: &|| memory.stats().into(),
         held: &|| memory.held_by_cpus() + memory.in_depots(),

@@ -36,7 +36,7 @@ pub(super) fn run(
     let zones = Zones::new(spec, &nodes, &machine, &tuning)?;
     let driver =
         Driver { work, spec, machine: &machine, plan: simulation.plan, frames: nodes.frames() };
-    let window = driver.play(&Subject {
+    let window = driver.run(&Subject {
         cpu_handle: &|cpu| Lists::new(&zones, &machine, spec, cpu),
         counts: &|| zones.counts(),
         held: &|| zones.held(spec.cpus()),

@@ -90,8 +90,8 @@ impl Plan {
     pub const MOST: u64 = 600_000_000_000;
 
     /// The plan for a machine of `cpus` CPUs. The phases of few CPUs do not average out (page-fault
-    /// allocates and frees a burst within some 70 virtual ms), so they run longer. The simulation
-    /// then takes as long as that of many CPUs.
+    /// allocates and frees a burst within some 70 virtual ms), so small machines run longer. Their
+    /// simulation then takes as long as that of many CPUs.
     #[must_use]
     pub fn on(self, cpus: u16) -> Self {
         const ENOUGH: u64 = 64;
@@ -124,7 +124,7 @@ impl Simulation {
         seeds: &[u64],
         progress: &mut dyn FnMut(u64, u64),
     ) -> Result<Measured, Error> {
-        self.refuse_nothing()?;
+        self.check_arguments()?;
         let total = (columns.len() * seeds.len()) as u64;
         let windows = run_sides(columns, seeds, |column, seed, before| {
             progress(before, total);
@@ -164,7 +164,7 @@ impl Simulation {
         }
     }
 
-    fn refuse_nothing(&self) -> Result<(), Error> {
+    fn check_arguments(&self) -> Result<(), Error> {
         if let Some(what) = self.work.lacks(self.spec.cpus()) {
             return Err(self.work.lacking(what));
         }

@@ -2,8 +2,8 @@
 //!
 //! CPUs check the stopwatch as they run. A CPU that has reached the start or the end may be far
 //! ahead of the others, so it first lets them catch up. Then the first CPU reads the counters of
-//! all, including CPUs that wait for a lock and cannot check. The error is the work of a CPU
-//! between two checks.
+//! all, including CPUs that wait for a lock and cannot check. The window is inaccurate by at most
+//! the work of a CPU between two checks.
 
 use framewright::CpuId;
 use framewright_sim::engine::{LockClass, LockStats, Machine};
@@ -52,7 +52,7 @@ pub(super) struct Stopwatch<'s> {
     held: &'s dyn Fn() -> u64,
     /// Checks the invariants that hold at any time.
     wrong: &'s dyn Fn() -> Result<(), String>,
-    looks: Cell<u32>,
+    calls: Cell<u32>,
     /// Cycles from the start to the end of the window. CPUs may pass either late, because waiting
     /// CPUs do not check.
     length: u64,
@@ -75,9 +75,9 @@ impl<'s> Stopwatch<'s> {
         let due = Cell::new(machine.model().cycles_of_nanos(plan.warm_up));
         let length = machine.model().cycles_of_nanos(plan.window);
         let (began, ended) = (Cell::new(None), Cell::new(None));
-        let (looks, phase) = (Cell::new(0), Cell::new(Phase::Before));
+        let (calls, phase) = (Cell::new(0), Cell::new(Phase::Before));
         let wrong = &|| Ok(());
-        Self { machine, counters, counts, held, wrong, looks, length, due, phase, began, ended }
+        Self { machine, counters, counts, held, wrong, calls, length, due, phase, began, ended }
     }
 
     /// The same with a regular check of `wrong`.
@@ -88,9 +88,9 @@ impl<'s> Stopwatch<'s> {
     /// Checks the time `now` of a CPU. Returns whether the window is over.
     #[inline]
     pub(super) fn tick(&self, now: u64) -> bool {
-        let looks = self.looks.get().wrapping_add(1);
-        self.looks.set(looks);
-        if looks.is_multiple_of(CALLS_PER_CHECK) {
+        let calls = self.calls.get().wrapping_add(1);
+        self.calls.set(calls);
+        if calls.is_multiple_of(CALLS_PER_CHECK) {
             self.check();
         }
         now >= self.due.get() && self.is_over(now)
@@ -147,7 +147,8 @@ impl<'s> Stopwatch<'s> {
     fn moment(&self, cycles: u64) -> Moment {
         let locks = self.machine.lock_stats_of(LockClass::Zone);
         let waiting = self.machine.waiting(Some(LockClass::Zone), cycles);
-        // Read first: the other counters may wait for locks until the end of the window.
+        // Read before the library's counters: reading those may wait for locks until the end of the
+        // window.
         let missed = (0..self.machine.cpus()).map(|cpu| self.machine.missed(CpuId::new(cpu))).sum();
         Moment {
             cycles,

@@ -96,7 +96,7 @@ pub(super) struct SimPipe<'s, T> {
     machine: &'s Machine,
     /// The fill level is on a cache line of its own.
     line: Line,
-    things: RefCell<VecDeque<T>>,
+    items: RefCell<VecDeque<T>>,
     capacity: usize,
     closed: Cell<bool>,
     changed: WaitQueue,
@@ -108,7 +108,7 @@ impl<'s, T> SimPipe<'s, T> {
         Self {
             machine,
             line: Line { family: Family::PROGRAM, member: 0, index: number.into() },
-            things: RefCell::default(),
+            items: RefCell::default(),
             capacity: usize::from(capacity),
             closed: Cell::new(false),
             changed: WaitQueue::default(),
@@ -140,23 +140,23 @@ impl<'s, T> SimPipe<'s, T> {
 }
 
 impl<T> Pipe<T> for SimPipe<'_, T> {
-    fn send(&self, thing: T) -> Result<(), T> {
+    fn send(&self, item: T) -> Result<(), T> {
         self.visit();
-        self.wait_while(|| !self.closed.get() && self.things.borrow().len() >= self.capacity);
+        self.wait_while(|| !self.closed.get() && self.items.borrow().len() >= self.capacity);
         if self.closed.get() {
-            return Err(thing);
+            return Err(item);
         }
-        self.things.borrow_mut().push_back(thing);
+        self.items.borrow_mut().push_back(item);
         self.wake_all();
         Ok(())
     }
 
     fn receive(&self) -> Option<T> {
         self.visit();
-        self.wait_while(|| !self.closed.get() && self.things.borrow().is_empty());
-        let thing = self.things.borrow_mut().pop_front();
+        self.wait_while(|| !self.closed.get() && self.items.borrow().is_empty());
+        let item = self.items.borrow_mut().pop_front();
         self.wake_all();
-        thing
+        item
     }
 
     fn close(&self) {
@@ -176,17 +176,17 @@ mod tests {
         let pipe = SimPipe::new(&machine, 0, 3);
         let (sent, got) = (Cell::new(0), Cell::new(0));
         let writer: Program<'_> = Box::new(|cpu| {
-            for thing in 0..50 {
-                cpu.work(if thing < 25 { 10 } else { 1000 });
-                pipe.send(thing).unwrap();
+            for item in 0..50 {
+                cpu.work(if item < 25 { 10 } else { 1000 });
+                pipe.send(item).unwrap();
                 sent.set(sent.get() + 1);
                 assert!(sent.get() <= got.get() + 4, "three inside, one in hand");
             }
             pipe.close();
         });
         let reader: Program<'_> = Box::new(|cpu| {
-            while let Some(thing) = pipe.receive() {
-                assert_eq!(thing, got.get());
+            while let Some(item) = pipe.receive() {
+                assert_eq!(item, got.get());
                 got.set(got.get() + 1);
                 cpu.work(100);
             }

@@ -43,7 +43,7 @@ pub enum Event {
         /// Order of the block.
         order: u8,
     },
-    /// `mm_page_free_batched`: accompanies a [`Event::Free`] on the batched path and frees nothing
+    /// `mm_page_free_batched`: accompanies an [`Event::Free`] on the batched path and frees nothing
     /// by itself. Its order is always 0, for blocks of any order.
     FreeBatched {
         /// First frame.

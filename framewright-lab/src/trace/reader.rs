@@ -55,9 +55,9 @@ pub struct TraceReader {
     events: u64,
     others: BTreeMap<Box<[u8]>, u64>,
     last_nanos: u64,
-    /// Lost events, notes of losses, line of the first.
+    /// The number of lost events, the number of notes about losses, and the line of the first note.
     lost: Option<(u64, u64, u64)>,
-    /// Lines that go back in time, line of the first.
+    /// The number of lines that go back in time, and the first of these lines.
     out_of_order: Option<(u64, u64)>,
     /// The last line, if it has no newline, and whether it was used.
     cut_line: Option<(u64, bool)>,
@@ -116,7 +116,7 @@ impl TraceReader {
                 return if self.events == 0 { Err(self.no_events()) } else { Ok(None) };
             };
             let (number, whole) = (line.number, line.whole);
-            match understand(line.text) {
+            match classify(line.text) {
                 Ok(LineKind::Event(line, event)) => {
                     self.events += 1;
                     if !whole {
@@ -243,7 +243,7 @@ enum LineKind<'l> {
 }
 
 #[inline]
-fn understand(text: &[u8]) -> Result<LineKind<'_>, LineProblem> {
+fn classify(text: &[u8]) -> Result<LineKind<'_>, LineProblem> {
     match text {
         [] | [b'\t', ..] => return Ok(LineKind::Nothing),
         [b'#', comment @ ..] => {

@@ -33,7 +33,7 @@ const EXPECTED: [Event; 3] = [
 ];
 
 #[test]
-fn a_healthy_recording_has_no_warnings() {
+fn a_complete_recording_has_no_warnings() {
     let mut reader =
         TraceReader::from_bytes("t.txt", format!("{HEADER}{EVENTS}").into_bytes()).unwrap();
     let first = reader.next_record().unwrap().unwrap();

@@ -147,13 +147,13 @@ impl<A: Allocator, W: World<A::Block>> Cpu<'_, A, W> {
 
     /// Copies a message into a block.
     pub(crate) fn copy_in(&mut self, block: &mut A::Block, value: u64) {
-        let hot = self.heats(block).hot;
+        let hot = self.touch_frames(block).hot;
         self.world.copy_in(block, value, hot);
     }
 
     /// Copies a message out of a block.
     pub(crate) fn copy_out(&mut self, block: &A::Block, value: u64) -> Result<(), Stopped> {
-        let hot = self.heats(block).hot;
+        let hot = self.touch_frames(block).hot;
         self.world.copy_out(block, value, hot).map_err(Stopped::Overwritten)
     }
 
@@ -162,9 +162,9 @@ impl<A: Allocator, W: World<A::Block>> Cpu<'_, A, W> {
         self.heat.map(of).unwrap_or_default()
     }
 
-    /// Notes a touch of all frames of a block. Returns its heat before the touch.
+    /// Records a touch of all frames of a block. Returns their heat before the touch.
     #[inline]
-    fn heats(&self, block: &A::Block) -> Hotness {
+    fn touch_frames(&self, block: &A::Block) -> Hotness {
         let touch = |heat: CpuHeat<'_>| heat.touch(block.pfn().get(), block.order().frames());
         self.heat.map(touch).unwrap_or_default()
     }

@@ -7,11 +7,11 @@
 //! time. It is *hot* for a core if it is in that core's cache, and *warm* for a socket if it is hot
 //! or in the socket's cache. A touch of a hot frame is not a fill of the socket.
 //!
-//! The model overestimates hits a little: in a least-recently-used cache, a hit also makes all other
-//! frames older; here only a fill does. A model of that needs a list per cache, which threads cannot
-//! share cheaply. The model also ignores copies that remain in the caches of CPUs that touched the
-//! frame earlier, associativity, and data of programs outside the workload's frames. Its figures
-//! are only for comparing allocators.
+//! The model overestimates hits a little: in a least-recently-used cache, a hit also makes all
+//! other frames older; here only a fill does. An exact model needs a list per cache, which threads
+//! cannot share cheaply. The model also ignores copies that remain in the caches of CPUs that
+//! touched the frame earlier, associativity, and data of programs outside the workload's frames.
+//! Its figures are only for comparing allocators.
 //!
 //! The same observer is used for every allocator and every machine. On real threads its words are
 //! read and written without ordering: a frame has one owner at a time, and counts may be slightly
@@ -60,7 +60,7 @@ pub(crate) struct Heat {
 #[derive(Default)]
 struct Clock(AtomicU32);
 
-/// How many frames of a block are in caches.
+/// Numbers of frames of a block that are in caches.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Hotness {
     /// In the cache of the core.
@@ -128,7 +128,7 @@ pub(crate) struct CpuHeat<'h> {
 }
 
 impl CpuHeat<'_> {
-    /// How many of the `count` frames from `first` are in a cache of this CPU.
+    /// The numbers of frames in caches of this CPU, among the `count` frames from `first`.
     pub(crate) fn of(&self, first: u64, count: u64) -> Hotness {
         let (mut hotness, now) = (Hotness::default(), self.now());
         for word in self.heat.words(first, count) {
@@ -137,8 +137,8 @@ impl CpuHeat<'_> {
         hotness
     }
 
-    /// Touches `count` frames from `first` on this CPU. Returns how many were in its caches at
-    /// their touch. A touch may evict frames that are touched after it.
+    /// Touches `count` frames from `first` on this CPU. Returns the numbers of those that were in
+    /// its caches at their touch. A touch may evict frames that are touched after it.
     #[inline]
     pub(crate) fn touch(&self, first: u64, count: u64) -> Hotness {
         let mut hotness = Hotness::default();
@@ -158,8 +158,7 @@ impl CpuHeat<'_> {
         hotness
     }
 
-    /// Touches a frame. Returns whether it was in the core's cache, and whether it was in that or
-    /// in the socket's.
+    /// Touches a frame. Returns whether it was hot, and whether it was warm.
     #[inline(always)]
     fn touch_word(&self, word: &AtomicU64) -> (bool, bool) {
         let now = self.now();
@@ -187,7 +186,7 @@ impl CpuHeat<'_> {
         Now { core: self.own.0.load(Relaxed), socket: self.shared.0.load(Relaxed) }
     }
 
-    /// Whether a frame is in the core's cache, and whether it is in that or in the socket's.
+    /// Whether a frame is hot, and whether it is warm.
     #[inline(always)]
     fn holds(&self, word: u64, now: Now) -> (bool, bool) {
         let heat = self.heat;

@@ -225,7 +225,7 @@ pub(crate) enum Body<'w, A: Allocator> {
 }
 
 /// The pipe that a CPU shares with another, if any.
-pub(crate) type Way<'p, B> = Option<&'p dyn Pipe<Message<B>>>;
+pub(crate) type SharedPipe<'p, B> = Option<&'p dyn Pipe<Message<B>>>;
 
 impl<'w, A: Allocator> Body<'w, A> {
     /// The part of CPU `cpu` of `cpus`, without frames yet.
@@ -252,9 +252,9 @@ impl<'w, A: Allocator> Body<'w, A> {
     pub(crate) fn work<W: World<A::Block>>(
         &mut self,
         cpu: &mut Cpu<'_, A, W>,
-        way: Way<'_, A::Block>,
+        pipe: SharedPipe<'_, A::Block>,
     ) -> Result<(), Stopped> {
-        match (self, way) {
+        match (self, pipe) {
             (Self::PageFault(bursts), _) => bursts.work(cpu),
             (Self::Kbuild(builder), _) => builder.work(cpu),
             (Self::SocketPairs(end), Some(pipe)) => end.work(cpu, pipe),
@@ -266,9 +266,9 @@ impl<'w, A: Allocator> Body<'w, A> {
     pub(crate) fn free_all<W: World<A::Block>>(
         &mut self,
         cpu: &mut Cpu<'_, A, W>,
-        way: Way<'_, A::Block>,
+        pipe: SharedPipe<'_, A::Block>,
     ) -> Result<(), Stopped> {
-        match (self, way) {
+        match (self, pipe) {
             (Self::PageFault(bursts), _) => bursts.free_all(cpu),
             (Self::Kbuild(builder), _) => builder.free_all(cpu),
             (Self::SocketPairs(end), Some(pipe)) => {

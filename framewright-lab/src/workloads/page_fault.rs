@@ -1,4 +1,4 @@
-//! `page-fault`: each CPU allocates and touches many frames, then frees all of them, and so on.
+//! `page-fault`: each CPU allocates and touches many frames, then frees all of them, repeatedly.
 //!
 //! This is the allocator's part of the benchmark page_fault1 of will-it-scale. Each of its tasks
 //! maps 128 MiB, writes to each page in ascending order, unmaps everything, and starts over. Each
@@ -68,8 +68,8 @@ const WHOLE_CYCLES: u64 = 1;
 /// cycle affects the contention of the zone lock as much as some thirty cycles in which 112 CPUs
 /// free in mapping order.
 const RUN: usize = 8;
-/// Frames that a CPU allocates or frees during ageing before the next CPU continues: as many as one
-/// hold of the zone lock moves.
+/// Frames that a CPU allocates or frees during ageing before the next CPU continues: about the
+/// number that one hold of the zone lock moves.
 const TURN: core::ops::Range<u64> = 16..64;
 /// The number of slots of [`Bursts`] to prefetch ahead: with many simulated CPUs, the next slots
 /// are not in the host's cache.
@@ -78,9 +78,9 @@ const PREFETCH_AHEAD: usize = 8;
 /// One CPU's bursts.
 pub(crate) struct Bursts<'w, A: Allocator> {
     work: &'w PageFault,
-    /// Mapped pages; on the way down, freed pages leave empty slots.
+    /// Mapped pages; in the phase *down*, freed pages leave empty slots.
     pages: Vec<Option<A::Block>>,
-    /// Empty slots; none before the way down starts.
+    /// The number of empty slots: 0 in the phase *up*.
     freed: usize,
     tables: Vec<Option<A::Block>>,
     random: fastrand::Rng,
@@ -122,8 +122,8 @@ impl<'w, A: Allocator> Bursts<'w, A> {
         Ok(())
     }
 
-    /// Does a little work before the clock starts, which scatters free memory and the phases of
-    /// CPUs. Returns whether there is more such work.
+    /// Does a part of the ageing: work before the clock starts, which scatters free memory and the
+    /// phases of CPUs. Returns whether ageing continues.
     pub(crate) fn age<W: World<A::Block>>(
         &mut self,
         cpu: &mut Cpu<'_, A, W>,
@@ -268,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn ageing_ends_anywhere_in_a_cycle() {
+    fn ageing_ends_at_a_random_point_of_a_cycle() {
         let work = PageFault { frames: 1000, ..PageFault::new(1) };
         let phases: Vec<u64> = (0..50)
             .map(|cpu| Bursts::<Library<'_, '_, HostMachine>>::new(&work, cpu).to_age)

@@ -25,7 +25,7 @@ pub struct SocketPairs {
     pub pairs: u16,
     /// Writes that a socket holds.
     pub in_flight: u16,
-    /// Cycles of a read or a write, without frames and copying.
+    /// Cycles of a read or a write, without allocating, freeing and copying.
     pub cycles_per_call: u64,
     /// Seed of random choices.
     pub seed: u64,
@@ -86,7 +86,7 @@ pub(crate) enum Role {
 
 /// The orders of the blocks of a write; some writes have one more of order 0.
 const ORDERS: [u8; 4] = [3, 2, 1, 0];
-/// Frames of a write at most.
+/// The maximum number of frames of a write.
 const MOST_FRAMES: u32 = 8 + 4 + 2 + 1 + 1;
 /// One write in this number has the second block of order 0.
 const EXTRA_EVERY: u32 = 10;

@@ -1,7 +1,6 @@
 //! The interfaces to machines (time, work besides allocations, the contents of frames) and to
-//! allocators, as one CPU sees them.
-//!
-//! Bodies own blocks by value: with no allocator can a block be freed twice.
+//! allocators, as one CPU sees them. Workloads own blocks by value, so they cannot free a block
+//! twice.
 
 use framewright::{Block, CpuToken, Order, Pfn, Platform, Request};
 use std::fmt;
@@ -35,7 +34,7 @@ pub(crate) trait World<B> {
     /// Does a task, or charges its cost.
     fn perform(&self, task: Task);
 
-    /// Whether the words of the block that are touched are zero.
+    /// Whether those words of the block that [`World::touch`] writes are zero.
     fn is_cleared(&self, block: &B) -> bool;
 
     /// Touches the block: writes `value` into it.
@@ -146,17 +145,17 @@ impl<'m, P: Platform> Allocator for Library<'_, 'm, P> {
 /// A pipe of small capacity between two CPUs. Sender and receiver wait for each other in the manner
 /// of their machine.
 pub(crate) trait Pipe<T> {
-    /// Sends `thing`, waiting for a free slot.
+    /// Sends `item`, waiting for a free slot.
     ///
     /// # Errors
     ///
-    /// The thing, if the pipe is closed.
-    fn send(&self, thing: T) -> Result<(), T>;
+    /// The item, if the pipe is closed.
+    fn send(&self, item: T) -> Result<(), T>;
 
-    /// Receives the next thing, waiting for one; `None` if the pipe is closed and empty.
+    /// Receives the next item, waiting for one; `None` if the pipe is closed and empty.
     fn receive(&self) -> Option<T>;
 
-    /// Closes the pipe for both sides. Things in it can still be received.
+    /// Closes the pipe for both sides. Items in it can still be received.
     fn close(&self);
 }
 

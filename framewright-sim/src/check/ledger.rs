@@ -4,8 +4,8 @@ use crate::engine::Cpu;
 use framewright::{Order, Pfn};
 use std::cell::{Cell, RefCell};
 
-/// The frames that programs hold, two bytes each. The run ends if a frame is allocated that a CPU
-/// holds, or if a frame is freed that none holds.
+/// The frames that programs hold, two bytes each. The run fails if an allocated frame is already
+/// held by a CPU, or if a freed frame is held by none.
 #[derive(Default)]
 pub struct Ledger {
     /// By frame number: the CPU that got it, plus one.
@@ -44,13 +44,13 @@ impl Ledger {
         self.held.set(self.held.get() - order.frames());
     }
 
-    /// Sets the holder of all frames, unless `right` rejects the holder of one. Returns that frame
-    /// and its holder.
+    /// Sets the holder of all frames of a block. If `is_expected` rejects the current holder of a
+    /// frame, changes nothing, and returns that frame and its holder.
     fn exchange(
         &self,
         pfn: Pfn,
         order: Order,
-        right: impl Fn(&u16) -> bool,
+        is_expected: impl Fn(&u16) -> bool,
         holder: u16,
     ) -> Option<(u64, u16)> {
         let mut holders = self.holders.borrow_mut();
@@ -59,7 +59,7 @@ impl Ledger {
             holders.resize(end.next_power_of_two(), 0);
         }
         let frames = &mut holders[start..end];
-        if let Some(place) = frames.iter().position(|holder| !right(holder)) {
+        if let Some(place) = frames.iter().position(|holder| !is_expected(holder)) {
             return Some((pfn.get() + place as u64, frames[place]));
         }
         frames.fill(holder);

@@ -6,7 +6,7 @@
 //! | every so many steps          | [`in_between`]: headers agree with maps and lists (I2)        |
 //! | every so many steps          | [`above_min`]: only entitled requests went below the min watermark (I4) |
 //! | at every allocation and free | [`Ledger`]: no frame is allocated twice or freed twice (I3)   |
-//! | at the end of a run          | [`at_rest`]: each frame is in one place, the counts add up (I1, I2, I9), and programs hold what is allocated; the engine: no lock is held, no CPU is inside a section (I7) |
+//! | at the end of a run          | [`at_rest`]: each frame is in one place, the counts add up (I1, I2, I9), and programs hold exactly the allocated frames; the engine checks that no lock is held, no CPU is inside a section (I7) |
 //!
 //! ```
 //! # use framewright::{Config, FrameRange, Layout, Memory, MemoryRange, Pfn};
@@ -18,7 +18,7 @@
 //! # let memory = Memory::new(Simulated::new(&machine, Settings::default()), &config, metadata.as_mut()).unwrap();
 //! let ledger = check::Ledger::new();
 //! let watch = || check::in_between(&memory);
-//! machine.run_watched(vec![Box::new(|cpu| { /* takes and gives frames */ })], 100, &watch).unwrap();
+//! machine.run_watched(vec![Box::new(|cpu| { /* allocates and frees frames */ })], 100, &watch).unwrap();
 //! check::at_rest(&memory, Some(&ledger)).unwrap();
 //! ```
 

@@ -61,7 +61,7 @@ fn invariants_hold_during_a_run_and_at_its_end() {
 }
 
 #[test]
-fn a_frame_that_is_handed_out_twice_or_freed_twice_is_named() {
+fn a_frame_that_is_allocated_twice_or_freed_twice_is_reported() {
     let machine = machine(1);
     let order = Order::new(2).unwrap();
     let run = |program: &dyn Fn(Cpu<'_>)| machine.run(vec![Box::new(program)]).unwrap_err();

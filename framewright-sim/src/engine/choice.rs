@@ -31,7 +31,7 @@ enum Policy {
 }
 
 /// The state of a schedule that ignores clocks.
-pub(super) struct Hunt {
+pub(super) struct Explorer {
     /// CPUs that may run.
     ready: CpuSet,
     /// CPUs with stores in their buffers.
@@ -46,7 +46,7 @@ pub(super) struct Hunt {
     misfit: Option<Misfit>,
 }
 
-impl Hunt {
+impl Explorer {
     /// The state for `schedule`; `None` for the schedule that follows the clocks.
     pub(super) fn new(schedule: &Schedule, cpus: u16) -> Option<Self> {
         let policy = match schedule {
@@ -63,8 +63,8 @@ impl Hunt {
         Some(Self { ready, buffers, actors, policy, log, steps: 0, misfit: None })
     }
 
-    /// Replaces `self` with a new state, and reuses its allocations. False if `schedule` follows
-    /// clocks.
+    /// Replaces `self` with a new state, and reuses its allocations. Returns false if `schedule`
+    /// follows clocks.
     pub(super) fn renew(&mut self, schedule: &Schedule, cpus: u16) -> bool {
         let Some(new) = Self::new(schedule, cpus) else { return false };
         let Self { mut log, actors, .. } = std::mem::replace(self, new);

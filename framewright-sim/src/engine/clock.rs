@@ -88,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn a_machine_of_one_has_a_tree_of_one() {
+    fn one_cpu_has_a_tree_of_one_leaf() {
         let mut clocks = Clocks::new(1);
         clocks.insert(0, 3);
         assert_eq!((clocks.take(), clocks.take()), (Some(key(3, 0)), None));

@@ -47,8 +47,8 @@ impl Switch {
         let here = 0_u8;
         self.left_at.set(Some(NonNull::from(&here)));
         // SAFETY: `Coroutines::start` stores the yielder of the coroutine before its program
-        // begins. It lives at the base of the coroutine's stack until the program returns, and
-        // only that program, which is running right now, calls this.
+        // begins. The yielder lives at the base of the coroutine's stack until the program returns,
+        // and only that program, which is running right now, calls this.
         unsafe { yielder.as_ref() }.suspend(());
     }
 

@@ -25,13 +25,14 @@ pub(super) struct CpuState {
     pub(super) parked: Cell<bool>,
     /// The CPU waits for a condition that the engine cannot see, in a schedule that ignores clocks.
     pub(super) relaxed: Cell<bool>,
-    /// The CPU has waited that way since the engine last woke all such CPUs for lack of others.
+    /// The CPU has waited for such a condition since the engine last woke all CPUs that do, because
+    /// no other CPU could run.
     pub(super) futile: Cell<bool>,
     /// Interrupts are masked.
     pub(super) masked: Cell<bool>,
     pub(super) switch: Switch,
     /// The time at which interrupts were last unmasked.
-    pub(super) open_since: Cell<u64>,
+    pub(super) unmasked_at: Cell<u64>,
     pub(super) next_tick: Cell<u64>,
     pub(super) cache: Cache,
     pub(super) loaded: Loaded,
@@ -96,7 +97,7 @@ impl CpuState {
 
     /// Resets the clock to 0.
     pub(super) fn rewind(&self) {
-        for cell in [&self.clock, &self.open_since, &self.next_tick, &self.waited, &self.missed] {
+        for cell in [&self.clock, &self.unmasked_at, &self.next_tick, &self.waited, &self.missed] {
             cell.set(0);
         }
         self.cache.clear_all();
@@ -190,7 +191,7 @@ impl<'e> Cpu<'e> {
     #[cold]
     #[inline(never)]
     fn step_slowly(self) {
-        if self.engine.hunts.get() {
+        if self.engine.ignores_clocks.get() {
             return self.step_ignoring_clocks();
         }
         let (state, number) = (self.state, self.number());
@@ -258,7 +259,7 @@ impl<'e> Cpu<'e> {
         const PAUSE: u64 = 1000;
         self.fence();
         self.engine.stall(*self);
-        if !self.engine.hunts.get() {
+        if !self.engine.ignores_clocks.get() {
             self.work(PAUSE);
             return self.step();
         }
@@ -272,9 +273,9 @@ impl<'e> Cpu<'e> {
     }
 
     /// Sleeps until `time`, in cycles; interrupts are served meanwhile. In a schedule that ignores
-    /// clocks it returns without waiting.
+    /// clocks, this method returns without waiting.
     pub fn sleep_until(&self, time: u64) {
-        while !self.engine.hunts.get() && self.now() < time {
+        while !self.engine.ignores_clocks.get() && self.now() < time {
             self.engine.ready(self.number(), time);
             self.park();
         }
@@ -283,7 +284,7 @@ impl<'e> Cpu<'e> {
 
     /// Whether the schedule ignores clocks. Time then advances only by the steps of CPUs.
     pub(crate) fn ignores_clocks(&self) -> bool {
-        self.engine.hunts.get()
+        self.engine.ignores_clocks.get()
     }
 
     /// Ends the run with [`Failure::Violation`].

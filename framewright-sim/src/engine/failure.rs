@@ -41,7 +41,7 @@ pub enum Failure {
     /// The run exceeded its limit of steps.
     #[error("no end after {steps} steps")]
     Endless {
-        /// The steps it took.
+        /// The number of steps of the run.
         steps: u64,
     },
     /// Every CPU waits for another one.

@@ -60,11 +60,11 @@ impl Engine {
     /// Makes a CPU serve an interrupt at `arrival`, even if the clock of the CPU is later.
     fn interrupt_at(&self, number: u16, arrival: u64) {
         let state = &self.cpus[usize::from(number)];
-        let time = arrival.max(state.open_since.get());
+        let time = arrival.max(state.unmasked_at.get());
         state.alarm_at(time);
         if state.parked.get() {
             self.wake(number, time);
-        } else if !self.hunts.get() {
+        } else if !self.ignores_clocks.get() {
             self.ready(number, time);
         }
     }
@@ -78,7 +78,7 @@ impl Cpu<'_> {
         if state.masked.get() {
             return true;
         }
-        if !self.engine.hunts.get() {
+        if !self.engine.ignores_clocks.get() {
             self.step();
         }
         state.mask();
@@ -92,9 +92,9 @@ impl Cpu<'_> {
         }
         let state = self.state();
         state.masked.set(false);
-        state.open_since.set(self.now());
+        state.unmasked_at.set(self.now());
         state.set_alarm();
-        if self.engine.hunts.get() {
+        if self.engine.ignores_clocks.get() {
             self.serve_or_delay();
         } else if self.now() >= state.alarm.get() {
             self.serve(self.now());
@@ -129,8 +129,11 @@ impl Cpu<'_> {
             return;
         }
         self.work(model.send);
-        let arrival =
-            if engine.hunts.get() { 0 } else { self.now() + model.arrival(self.number(), target) };
+        let arrival = if engine.ignores_clocks.get() {
+            0
+        } else {
+            self.now() + model.arrival(self.number(), target)
+        };
         acknowledgements.missing.set(acknowledgements.missing.get() + 1);
         let state = &engine.cpus[usize::from(target)];
         state.mailbox.post(Interrupt {
@@ -143,8 +146,8 @@ impl Cpu<'_> {
         }
     }
 
-    /// Serves pending interrupts now, or leaves them for a later step, in a schedule that ignores
-    /// clocks.
+    /// In a schedule that ignores clocks, serves pending interrupts now, or leaves them for a later
+    /// step.
     pub(super) fn serve_or_delay(&self) {
         let state = self.state();
         if state.masked.get() || state.mailbox.is_empty() || self.engine.delays_interrupt() {
@@ -171,11 +174,12 @@ impl Cpu<'_> {
         state.set_alarm();
     }
 
-    /// Serves one interrupt when it arrives, or when interrupts are unmasked if that is later. If
-    /// the CPU's clock is later still, the handler's time delays the work since then.
+    /// Serves one interrupt at the time of its arrival, or at the unmasking of interrupts if that
+    /// is later. If the CPU's clock is past that time, the duration of the handler is added to the
+    /// clock.
     fn handle(&self, interrupt: &Interrupt) {
         let (state, model) = (self.state(), &self.engine.model);
-        let (ahead, at) = (self.now(), interrupt.arrival.max(state.open_since.get()));
+        let (ahead, at) = (self.now(), interrupt.arrival.max(state.unmasked_at.get()));
         self.fence();
         state.clock.set(at);
         self.work(model.entry);
@@ -185,7 +189,7 @@ impl Cpu<'_> {
         state.masked.set(false);
         self.work(model.acknowledge);
         self.acknowledge(&interrupt.acknowledgements);
-        state.open_since.set(self.now());
+        state.unmasked_at.set(self.now());
         state.clock.set(ahead + (self.now() - at));
     }
 

@@ -170,9 +170,8 @@ impl Cache {
     /// transit.
     fn take_prefetched(&self, line: Line) -> u64 {
         let mut in_flight = self.in_flight.borrow_mut();
-        let asked =
-            in_flight.iter_mut().find(|(name, time)| *time > 0 && *name == Self::name(line));
-        asked.map_or(0, |asked| std::mem::take(asked).1)
+        let slot = in_flight.iter_mut().find(|(name, time)| *time > 0 && *name == Self::name(line));
+        slot.map_or(0, |slot| std::mem::take(slot).1)
     }
 
     /// Prefetches a line that takes `latency` cycles. Returns the wait for a free slot.
@@ -315,11 +314,11 @@ impl Cpu<'_> {
         let mine = entry.owner == self.number() + 1 && entry.flags & IN_TRANSIT == 0;
         let may = access != Access::Write || entry.flags & MODIFIED != 0;
         let near = fills.wrapping_sub(entry.stamp) < self.engine.model.lines.l1_lines;
-        let at_hand = mine && may && near;
-        if at_hand {
+        let hits = mine && may && near;
+        if hits {
             cell.set(Entry { stamp: fills, ..entry });
         }
-        at_hand
+        hits
     }
 
     /// Fetches a line that is not in the first-level cache.

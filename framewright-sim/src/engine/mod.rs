@@ -4,7 +4,7 @@
 //!
 //! Each CPU is a coroutine that runs a *program*, an ordinary closure, on its own stack. It runs
 //! until it reaches a *globally visible operation* (a lock, a word that others read, an interrupt).
-//! There [`Cpu::step`] asks the [`Schedule`] which CPU is next, and switches if it is another one.
+//! There [`Cpu::step`] asks the [`Schedule`] for the next CPU, and switches if that is another one.
 //! Other work only advances the clock of the CPU.
 //!
 //! Under [`Schedule::Clock`] the CPU with the earliest clock runs next, so that visible operations
@@ -28,9 +28,9 @@
 //! # Rules
 //!
 //! * **One thread.** The engine is `!Sync`. A handle that must be `Sync` (the library's platform)
-//!   wraps it in a type that checks the thread.
-//! * **No `&mut` and no `RefCell` borrow lives across a switch**, because another CPU would find
-//!   it. All state is in cells, borrowed for single statements.
+//!   wraps the engine in a type that checks the thread.
+//! * **No `&mut` and no `RefCell` borrow lives across a switch**, because another CPU may access
+//!   the same state. All state is in cells, borrowed for single statements.
 //! * **Logical names only**: locks and words are numbered in the order of their creation, ties are
 //!   broken by CPU number, and no code iterates over a hash map. A run therefore does not depend on
 //!   addresses.
@@ -152,8 +152,7 @@ impl Machine {
     /// is inside an exclusive section, and at the end.
     ///
     /// # Errors
-    ///
-    /// As [`Machine::run`]; also what `watch` returns.
+    /// As [`Machine::run`]; also an error of `watch`.
     ///
     /// # Panics
     ///
@@ -184,21 +183,22 @@ impl Machine {
     #[must_use]
     pub fn choices(&self) -> Vec<u16> {
         let mut scheduler = self.0.scheduler.borrow_mut();
-        scheduler.hunt().map_or(Vec::new(), |hunt| hunt.log().to_vec())
+        scheduler.explorer().map_or(Vec::new(), |explorer| explorer.log().to_vec())
     }
 
     /// The first choice of a [`Schedule::Replay`] that did not fit the run: then the run differs
     /// from the recorded one.
     #[must_use]
     pub fn misfit(&self) -> Option<Misfit> {
-        self.0.scheduler.borrow_mut().hunt().and_then(|hunt| hunt.misfit())
+        self.0.scheduler.borrow_mut().explorer().and_then(|explorer| explorer.misfit())
     }
 
-    /// Decisions about the next CPU; under a schedule by clocks, switches.
+    /// The number of decisions about the next CPU; under a schedule by clocks, the number of
+    /// switches.
     #[must_use]
     pub fn steps(&self) -> u64 {
-        let hunted = self.0.scheduler.borrow_mut().hunt().map(|hunt| hunt.steps());
-        hunted.unwrap_or(self.0.switches.get())
+        let explored = self.0.scheduler.borrow_mut().explorer().map(|explorer| explorer.steps());
+        explored.unwrap_or(self.0.switches.get())
     }
 
     /// Counts that the run reached `point`.
@@ -314,7 +314,7 @@ pub(crate) struct Engine {
     programs: Cell<u16>,
     scheduler: RefCell<Scheduler>,
     /// Whether the schedule ignores clocks.
-    hunts: Cell<bool>,
+    ignores_clocks: Cell<bool>,
     /// Whether stores wait in store buffers.
     buffers: Cell<bool>,
     /// Cycles that a CPU may be ahead of others when it accesses words.
@@ -358,7 +358,7 @@ impl Engine {
             cpus: Cpus::new(cpus),
             programs: Cell::new(0),
             scheduler: RefCell::new(Scheduler::new(&options.schedule, cpus)),
-            hunts: Cell::default(),
+            ignores_clocks: Cell::default(),
             buffers: Cell::default(),
             slack: Cell::default(),
             horizon: Cell::default(),

@@ -8,7 +8,7 @@ const L1_LINES: u32 = 512;
 /// 1.375 MiB compared with 1 MiB. The share was ten times larger on older machines, and is similar on
 /// newer ones.
 const LLC_OF_L2_PERCENT: u32 = 137;
-/// About 16 µs, or eight page faults.
+/// [`Model::slack`] of a machine with costs: about 16 µs, or eight page faults.
 const SLACK: u64 = 40_000;
 
 /// Cycles per kind of event, and the sockets and nodes of CPUs.
@@ -50,8 +50,8 @@ pub struct Model {
     pub hundred_instructions: u64,
     /// Nanoseconds in 1000 cycles.
     pub nanos_per_1000_cycles: u64,
-    /// Cycles that a CPU may be ahead of others when it accesses a word of the owner protocol. The
-    /// order of such accesses among CPUs is exact to this figure.
+    /// Cycles that a CPU may be ahead of others when it accesses a word of the owner protocol. Such
+    /// accesses of different CPUs may be reordered by up to this time.
     pub slack: u64,
 }
 

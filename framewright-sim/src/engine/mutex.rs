@@ -48,7 +48,7 @@ struct Inner {
 unsafe impl<T: Send> Sync for Mutex<T> {}
 
 impl<T> Mutex<T> {
-    /// An open lock around `data`.
+    /// A free lock around `data`.
     pub fn new(machine: &Machine, class: LockClass, data: T) -> Self {
         let (machine, lock) = (machine.clone(), machine.new_lock(class));
         let inner = OneThread::new(Inner { machine, lock, used: Cell::new(false) });

@@ -20,7 +20,7 @@ impl WaitQueue {
 impl Cpu<'_> {
     /// As [`Cpu::wait_on`], but only until `time`. A schedule that ignores clocks ignores `time`.
     pub fn wait_on_until(&self, queue: &WaitQueue, time: u64) {
-        if !self.engine.hunts.get() {
+        if !self.engine.ignores_clocks.get() {
             self.engine.ready(self.number(), time.max(self.now()));
         }
         self.wait_on(queue);

@@ -19,12 +19,12 @@ const STALLS_MAX: u32 = 100_000;
 pub(super) struct Watch<'w> {
     steps: u64,
     due: u64,
-    look: &'w dyn Fn() -> Result<(), String>,
+    check: &'w dyn Fn() -> Result<(), String>,
 }
 
 impl<'w> Watch<'w> {
-    pub(super) fn new(steps: u64, look: &'w dyn Fn() -> Result<(), String>) -> Self {
-        Self { steps: steps.max(1), due: steps.max(1), look }
+    pub(super) fn new(steps: u64, check: &'w dyn Fn() -> Result<(), String>) -> Self {
+        Self { steps: steps.max(1), due: steps.max(1), check }
     }
 }
 
@@ -113,7 +113,7 @@ impl Engine {
             return;
         }
         watch.due = self.switches.get() + watch.steps;
-        if let Err(what) = (watch.look)() {
+        if let Err(what) = (watch.check)() {
             self.stop(Failure::Invariant { what });
         }
     }
@@ -121,7 +121,7 @@ impl Engine {
     /// The next CPU to run; `None` if all wait.
     fn next(&self) -> Option<u16> {
         if let Some(decided) = self.decided.take() {
-            self.scheduler.borrow_mut().hunt().expect("a decision").not_ready(decided);
+            self.scheduler.borrow_mut().explorer().expect("a decision").not_ready(decided);
             return Some(decided);
         }
         loop {
@@ -148,8 +148,11 @@ impl Engine {
     pub(super) fn decide_next(&self, cpu: Cpu<'_>) -> Actor {
         let (next, steps) = {
             let mut scheduler = self.scheduler.borrow_mut();
-            let hunt = scheduler.hunt().expect("only schedules that ignore clocks decide");
-            (hunt.next(Some(cpu.number())).expect("the running CPU can continue"), hunt.steps())
+            let explorer = scheduler.explorer().expect("only schedules that ignore clocks decide");
+            (
+                explorer.next(Some(cpu.number())).expect("the running CPU can continue"),
+                explorer.steps(),
+            )
         };
         let most = self.options.most_steps;
         if most > 0 && steps > most {
@@ -161,14 +164,14 @@ impl Engine {
     pub(super) fn delays_interrupt(&self) -> bool {
         let mut scheduler = self.scheduler.borrow_mut();
         let late = self.options.late_interrupts;
-        scheduler.hunt().is_some_and(|hunt| late && hunt.decide(2, false) == 1)
+        scheduler.explorer().is_some_and(|explorer| late && explorer.decide(2, false) == 1)
     }
 
     /// Decides whether to force an outcome, once in `one_in` times on average.
     pub(super) fn rarely(&self, one_in: u32) -> bool {
         let one_in = one_in.max(1);
-        match self.scheduler.borrow_mut().hunt() {
-            Some(hunt) => hunt.rarely(one_in),
+        match self.scheduler.borrow_mut().explorer() {
+            Some(explorer) => explorer.rarely(one_in),
             None => self.random.borrow_mut().u32(..one_in) == 0,
         }
     }
@@ -211,10 +214,10 @@ impl Engine {
 
     /// Sets the values that depend on the kind of schedule.
     pub(super) fn follow(&self, schedule: &Schedule) {
-        let hunts = !matches!(schedule, Schedule::Clock);
-        self.hunts.set(hunts);
-        self.buffers.set(hunts && self.options.store_buffers);
-        self.slack.set(if hunts { 0 } else { self.model.slack });
+        let ignores_clocks = !matches!(schedule, Schedule::Clock);
+        self.ignores_clocks.set(ignores_clocks);
+        self.buffers.set(ignores_clocks && self.options.store_buffers);
+        self.slack.set(if ignores_clocks { 0 } else { self.model.slack });
         self.horizon.set(0);
     }
 
@@ -249,8 +252,9 @@ impl Engine {
         }
     }
 
-    /// Wakes CPUs in such waits. A CPU whose own last wait was in vain does not wake the others:
-    /// two CPUs that check the same condition in vain would wake each other forever.
+    /// Wakes the CPUs that wait for conditions that the engine cannot see. A CPU whose own last
+    /// check failed does not wake the others: two CPUs that check the same unmet condition would
+    /// wake each other forever.
     #[cold]
     #[inline(never)]
     fn end_stall(&self) {
@@ -260,8 +264,8 @@ impl Engine {
         }
     }
 
-    /// Wakes all CPUs that wait for conditions that the engine cannot see, because no other CPU can
-    /// run.
+    /// Wakes all CPUs that wait for conditions that the engine cannot see, when no other CPU can
+    /// run. Returns whether there are any.
     fn wake_all_relaxed(&self) -> bool {
         self.cpus.iter().for_each(|cpu| cpu.futile.set(false));
         self.wake_relaxed()

@@ -1,15 +1,16 @@
 //! Schedules: their text form, and the dispatch between clocks and recorded decisions.
 
 use super::{
-    choice::{Actor, Hunt},
+    choice::{Actor, Explorer},
     clock::{self, Clocks},
     search::Search,
 };
 use std::{cell::RefCell, collections::BTreeMap, fmt, rc::Rc, str::FromStr};
 use thiserror::Error;
 
-/// Chooses the next CPU. As text: `clock`, `random:SEED`, `pct:SEED:DEPTH:STEPS`, `replay:CHOICES`
-/// with the choices other than 0 by their number, as in `replay:3=1,17=2`.
+/// Chooses the next CPU. As text: `clock`, `random:SEED`, `pct:SEED:DEPTH:STEPS`, or
+/// `replay:CHOICES`. CHOICES are the choices other than 0, each after the number of its decision,
+/// as in `replay:3=1,17=2`.
 #[derive(Clone, Debug, Default)]
 pub enum Schedule {
     /// The CPU with the earliest clock: for measurements.
@@ -81,8 +82,8 @@ pub enum Misfit {
 /// Text that is not a schedule.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 #[error(
-    "'{0}' is not a schedule; it takes clock, random:SEED, pct:SEED:DEPTH:STEPS \
-     or replay:PLACE=CHOICE,... with each place once"
+    "'{0}' is not a schedule; valid: clock, random:SEED, pct:SEED:DEPTH:STEPS \
+    or replay:PLACE=CHOICE,... with each place once"
 )]
 pub struct NoSchedule(String);
 
@@ -133,29 +134,29 @@ fn replay(text: &str) -> Option<Schedule> {
 /// The state of a schedule.
 pub(super) enum Scheduler {
     Clock(Clocks),
-    Hunt(Box<Hunt>),
+    Explorer(Box<Explorer>),
 }
 
 impl Scheduler {
     pub(super) fn new(schedule: &Schedule, cpus: u16) -> Self {
-        match Hunt::new(schedule, cpus) {
-            Some(hunt) => Self::Hunt(Box::new(hunt)),
+        match Explorer::new(schedule, cpus) {
+            Some(explorer) => Self::Explorer(Box::new(explorer)),
             None => Self::Clock(Clocks::new(cpus)),
         }
     }
 
     /// Replaces `self` with a new state, and reuses its allocations.
     pub(super) fn renew(&mut self, schedule: &Schedule, cpus: u16) {
-        let renewed = self.hunt().is_some_and(|hunt| hunt.renew(schedule, cpus));
+        let renewed = self.explorer().is_some_and(|explorer| explorer.renew(schedule, cpus));
         if !renewed {
             *self = Self::new(schedule, cpus);
         }
     }
 
-    pub(super) fn hunt(&mut self) -> Option<&mut Hunt> {
+    pub(super) fn explorer(&mut self) -> Option<&mut Explorer> {
         match self {
             Self::Clock(_) => None,
-            Self::Hunt(hunt) => Some(hunt),
+            Self::Explorer(explorer) => Some(explorer),
         }
     }
 
@@ -163,7 +164,7 @@ impl Scheduler {
     pub(super) fn ready(&mut self, cpu: u16, time: u64) {
         match self {
             Self::Clock(clocks) => clocks.insert(cpu, time),
-            Self::Hunt(hunt) => hunt.ready(cpu),
+            Self::Explorer(explorer) => explorer.ready(cpu),
         }
     }
 
@@ -173,28 +174,28 @@ impl Scheduler {
             Self::Clock(clocks) => {
                 clocks.take().map(|key| (Actor::Cpu(clock::cpu(key)), clock::time(key)))
             }
-            Self::Hunt(hunt) => {
-                let next = hunt.next(current)?;
+            Self::Explorer(explorer) => {
+                let next = explorer.next(current)?;
                 if let Actor::Cpu(cpu) = next {
-                    hunt.not_ready(cpu);
+                    explorer.not_ready(cpu);
                 }
                 Some((next, 0))
             }
         }
     }
 
-    /// The key up to which the running CPU may continue without asking.
+    /// The key up to which the running CPU may continue without a new decision.
     pub(super) fn horizon(&self) -> u64 {
         match self {
             Self::Clock(clocks) => clocks.least(),
-            Self::Hunt(_) => 0,
+            Self::Explorer(_) => 0,
         }
     }
 
     pub(super) fn clear(&mut self) {
         match self {
             Self::Clock(clocks) => clocks.clear(),
-            Self::Hunt(hunt) => hunt.clear(),
+            Self::Explorer(explorer) => explorer.clear(),
         }
     }
 }

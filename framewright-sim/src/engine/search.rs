@@ -57,9 +57,9 @@ impl Search {
     }
 }
 
-/// Returns schedules until all have been tried. At most `bound` times in all, they preempt a CPU
-/// that could continue, delay an interrupt, let a store reach memory early, or force a rare
-/// outcome.
+/// Returns schedules until all have been tried. A schedule deviates from the ordinary one at most
+/// `bound` times: it preempts a CPU that could continue, delays an interrupt, lets a store reach
+/// memory early, or forces a rare outcome.
 ///
 /// ```
 /// # use framewright_sim::engine::{Exhaustive, Machine, Options};

@@ -1,6 +1,6 @@
 //! Detects two CPUs in one exclusive section. The library reports when it begins and ends to use
-//! data exclusively. Two CPUs inside one section are a bug in the protocol between them. The engine
-//! reports it before they access the same data.
+//! data exclusively. If two CPUs are inside one section, the protocol between them has a bug. The
+//! engine reports it before they access the same data.
 
 use super::{Cpu, Failure};
 use framewright::CpuId;
@@ -41,7 +41,7 @@ impl Cpu<'_> {
     pub(crate) fn enter(&self, section: impl FnOnce() -> SectionId) {
         let inside = &self.engine.inside;
         inside.set(inside.get() + 1);
-        if self.engine.hunts.get() {
+        if self.engine.ignores_clocks.get() {
             self.occupy(section());
         }
     }
@@ -63,7 +63,7 @@ impl Cpu<'_> {
     pub(crate) fn leave(&self, section: impl FnOnce() -> SectionId) {
         let inside = &self.engine.inside;
         inside.set(inside.get() - 1);
-        if self.engine.hunts.get() {
+        if self.engine.ignores_clocks.get() {
             self.engine.sections.borrow_mut().replace(section(), 0);
         }
     }

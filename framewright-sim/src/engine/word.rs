@@ -199,8 +199,8 @@ impl Engine {
     /// Moves the oldest store in the buffer of a CPU to memory.
     pub(super) fn drain_one(&self, cpu: u16) {
         let Some((word, was_last)) = self.words.drain_one(cpu) else { return };
-        if was_last && let Some(hunt) = self.scheduler.borrow_mut().hunt() {
-            hunt.buffers(cpu, false);
+        if was_last && let Some(explorer) = self.scheduler.borrow_mut().explorer() {
+            explorer.buffers(cpu, false);
         }
         self.changed(word, self.cpus[usize::from(cpu)].clock.get());
     }
@@ -279,8 +279,8 @@ impl Cpu<'_> {
             return self.engine.changed(word, self.now());
         }
         self.engine.words.buffer(self.number(), word, value);
-        if let Some(hunt) = self.engine.scheduler.borrow_mut().hunt() {
-            hunt.buffers(self.number(), true);
+        if let Some(explorer) = self.engine.scheduler.borrow_mut().explorer() {
+            explorer.buffers(self.number(), true);
         }
     }
 

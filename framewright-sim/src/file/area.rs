@@ -39,7 +39,7 @@ impl Area {
     }
 
     /// The page of the address space that maps page `index` of the file, if the area includes it.
-    pub(super) fn shows(&self, index: u32) -> Option<u32> {
+    pub(super) fn page_of(&self, index: u32) -> Option<u32> {
         let page = self.pages.start.checked_add(index)?;
         self.pages.contains(&page).then_some(page)
     }

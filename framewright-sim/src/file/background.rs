@@ -13,8 +13,8 @@ use framewright::{
 use super::{KernelState, KswapdSteps, StepDone};
 use crate::{engine::Cpu, platform::Simulated};
 
-/// Background reclaim of a node. Each step runs on the next CPU of the node: a scheduler
-/// distributes a kernel thread like that if every CPU has a program.
+/// Background reclaim of a node. Each step runs on the next CPU of the node, as a scheduler
+/// distributes a kernel thread if every CPU has a program.
 pub(super) struct Background<'k, 'm> {
     pub(super) steps: KswapdSteps<'k, 'm, Simulated>,
     pub(super) cpus: Vec<CpuId>,
@@ -92,11 +92,11 @@ impl<'k, 'm> Background<'k, 'm> {
             self.compact(kernel, cpu, order, highest);
         }
         let (order, highest) =
-            if done.rests { self.steps.take_request() } else { Default::default() };
+            if done.sleeps { self.steps.take_request() } else { Default::default() };
         if order > Order::ZERO {
             self.compact(kernel, cpu, order, highest);
         } else if kernel.memory.can_fill_huge_reserve(self.node) {
-            // The request that needed the order compacts once enough frames are free.
+            // Only for the huge-page reserve: a recorded request is compacted when reclaim sleeps.
             self.compact(kernel, cpu, Order::ZERO, ZoneKind::Movable);
         }
     }

@@ -48,7 +48,8 @@ impl<'s, 'k, 'm> CpuContext<'s, 'k, 'm> {
         let space = cache.space(area);
         if self.running != Some(space.id()) {
             let masked = cpu.mask_interrupts();
-            // SAFETY: the unit compares generations, and flushes its TLB if it is behind.
+            // SAFETY: `load` compares generations, and flushes the TLB of this CPU if it is
+            // outdated.
             #[allow(unsafe_code)]
             unsafe {
                 self.allocator.kernel.flusher(cpu.id()).record_full_flush(|| space.load(cpu));
@@ -74,7 +75,7 @@ impl<'s, 'k, 'm> CpuContext<'s, 'k, 'm> {
     }
 
     /// Frees a block.
-    pub fn give_block(&mut self, block: Block<'m>) {
+    pub fn free_block(&mut self, block: Block<'m>) {
         let freed = self.allocator.token.free(block);
         debug_assert!(freed.is_ok(), "a block of this memory");
     }

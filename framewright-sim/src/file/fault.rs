@@ -144,12 +144,12 @@ impl PageCache {
         let around = file.spec.fault_around.clamp(1, TABLE);
         let first = index - index % around;
         for neighbour in first..file.spec.pages.min(first + around) {
-            let Some(page) = at.shows(neighbour) else { break };
+            let Some(page) = at.page_of(neighbour) else { break };
             let Some(frame) = file.frame(neighbour) else { continue };
             let held = self.page(frame);
             let wanted = neighbour == index;
-            let at_hand = wanted || held.ready.get() <= cpu.now() && !held.is(LOCKED);
-            if !at_hand {
+            let is_ready = wanted || held.ready.get() <= cpu.now() && !held.is(LOCKED);
+            if !is_ready {
                 continue;
             }
             // A held page stays in its frame: reclaim and migration check the count of users.

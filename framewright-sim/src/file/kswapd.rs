@@ -22,8 +22,8 @@ pub struct KswapdSteps<'k, 'm, P: Platform> {
 /// The result of steps, until compaction has taken it.
 #[derive(Clone, Copy, Debug)]
 pub struct StepDone {
-    /// Whether background reclaim sleeps.
-    pub rests: bool,
+    /// Whether background reclaim sleeps now, for a time or until a wake-up.
+    pub sleeps: bool,
     /// The order of blocks, and the highest zone, for which enough memory is free to compact.
     pub compaction: Option<(Order, ZoneKind)>,
 }
@@ -101,7 +101,7 @@ impl<'k, 'm, P: Platform> KswapdSteps<'k, 'm, P> {
             NextStep::WhenWoken => u64::MAX,
         };
         self.due.set(self.due.get().min(due));
-        self.done.set(Some(StepDone { rests: next != NextStep::Now, compaction }));
+        self.done.set(Some(StepDone { sleeps: next != NextStep::Now, compaction }));
         true
     }
 }

@@ -12,10 +12,9 @@
 //! The mappings of a frame are not stored. Reclaim computes them to collect accessed bits and to
 //! remove page-table entries: a frame has its file and page, and a file has its areas. The library
 //! makes all other decisions of reclaim: the cache is an embedder of the library, as a kernel's
-//! page cache would be.
-//!
-//! As for [processes](crate::process), units that [check](crate::process::Mmu::checking) simulate
-//! every access, and units that [measure](crate::process::Mmu::measuring) charge its cost.
+//! page cache would be. As for [processes](crate::process), memory-management units that
+//! [check](crate::process::Mmu::checking) simulate every access, and units that
+//! [measure](crate::process::Mmu::measuring) charge its cost.
 //!
 //! | module      | job                                                              |
 //! |-------------|------------------------------------------------------------------|
@@ -102,7 +101,8 @@ pub enum FileAccessError {
     OutOfMemory,
 }
 
-/// The source of frames for a cache on one CPU. The cache also reports uses of its pages to it.
+/// The allocator of frames for a cache on one CPU. The cache also reports the use of its pages
+/// here.
 pub trait Supply {
     /// The CPU is in the kernel: a program has faulted, or is about to continue.
     fn entered(&mut self, cpu: Cpu<'_>) {

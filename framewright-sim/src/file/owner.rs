@@ -38,9 +38,8 @@ fn numbers(frames: &[Pfn]) -> Vec<u32> {
     frames.iter().map(|frame| frame.get() as u32).collect()
 }
 
-// SAFETY: pages on the LRU lists are frames that were allocated as blocks of order 0 and split. A
-// released page is no longer in the cache, and the cache does not use its frame until it is
-// allocated again.
+// SAFETY: pages on the LRU lists are frames that were allocated as blocks of order 0. A released
+// page is no longer in the cache, and the cache does not use its frame until it is allocated again.
 unsafe impl PageOwner<Simulated> for Owner<'_> {
     fn lock(&self, frames: &[Pfn], out: &mut [Option<PageState>]) {
         let (cache, cpu) = (self.cache(), self.cpu());

@@ -63,7 +63,7 @@ impl PageCache {
                 self.file(of).locked(cpu, || {
                     for (nth, &frame) in (first..).zip(run) {
                         cpu.work(self.costs.release);
-                        if self.leaves(frame, shadow(nth)) {
+                        if self.try_remove(frame, shadow(nth)) {
                             released(nth);
                         }
                     }
@@ -74,7 +74,7 @@ impl PageCache {
     }
 
     /// Removes a page if it is unused and clean. The caller holds the file's lock.
-    fn leaves(&self, frame: u32, shadow: Option<u64>) -> bool {
+    fn try_remove(&self, frame: u32, shadow: Option<u64>) -> bool {
         let page = self.page(frame);
         let Some((file, index)) = page.holds() else { return false };
         let used = page.users.get() > 0 || page.mapped.get() > 0;
@@ -91,8 +91,8 @@ impl PageCache {
         true
     }
 
-    /// Notes the allocation of a frame. If the frame was released before, reclaim has freed it
-    /// since.
+    /// Reports the allocation of a frame to the oracle. If the frame was released before, reclaim
+    /// has freed it since, which the oracle learns here.
     pub(super) fn taken(&self, cpu: Cpu<'_>, frame: u32) {
         let Some(oracle) = self.mmu.oracle() else { return };
         if self.released.borrow_mut().remove(&frame) {

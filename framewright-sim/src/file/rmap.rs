@@ -159,7 +159,7 @@ impl PageCache {
         area.locked(cpu, index, || {
             for (of, &frame) in (first..).zip(frames) {
                 let Some((_, index)) = self.page(frame).holds() else { continue };
-                let Some(page) = area.shows(index) else { continue };
+                let Some(page) = area.page_of(index) else { continue };
                 let Some(mapping) = area.space.pte(cpu, page).present() else { continue };
                 if mapping.frame == frame {
                     visit(Entry { of, area, page, mapping });

@@ -86,7 +86,7 @@ pub(super) struct Store {
     /// The times at which requests in flight are answered, in order.
     under_way: RefCell<VecDeque<u64>>,
     /// Whether contents are stored.
-    remembers: Cell<bool>,
+    stores_contents: Cell<bool>,
     /// The contents that were written. Other pages hold zeroes.
     contents: RefCell<BTreeMap<(FileId, u32), Token>>,
     writes: Cell<u64>,
@@ -94,8 +94,8 @@ pub(super) struct Store {
 }
 
 impl Store {
-    /// A store; `remembers`: contents are stored.
-    pub(super) fn new(spec: StoreSpec, model: &Model, remembers: bool) -> Self {
+    /// A store; `stores_contents`: whether contents are stored.
+    pub(super) fn new(spec: StoreSpec, model: &Model, stores_contents: bool) -> Self {
         Self {
             latency: model.cycles_of_nanos(spec.latency_ns),
             page: (model.cycles_of_nanos(PAGE * 1000) * 1024)
@@ -105,7 +105,7 @@ impl Store {
             failures: RefCell::default(),
             free_at: Cell::new(0),
             under_way: RefCell::default(),
-            remembers: Cell::new(remembers),
+            stores_contents: Cell::new(stores_contents),
             contents: RefCell::default(),
             writes: Cell::new(0),
             stats: Cell::default(),
@@ -115,7 +115,7 @@ impl Store {
     /// Sets the errors from now on. If no contents were stored so far, pages count against `capacity`
     /// from now on.
     pub(super) fn fail(&self, failures: Failures) {
-        self.remembers.set(self.remembers.get() || failures.capacity.is_some());
+        self.stores_contents.set(self.stores_contents.get() || failures.capacity.is_some());
         *self.failures.borrow_mut() = failures;
     }
 
@@ -152,7 +152,7 @@ impl Store {
         let result = self.can_write(file, page);
         match result {
             Ok(()) => {
-                if self.remembers.get() {
+                if self.stores_contents.get() {
                     self.contents.borrow_mut().insert((file, page), contents);
                 }
                 self.count(|stats| stats.written += 1);
@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn requests_share_latency_and_queue_for_the_channel() {
+    fn latencies_overlap_and_transfers_wait_for_the_channel() {
         // 4 GB/s: 1,024 ns a page.
         let store = store(10_000, 4_000, 0);
         assert_eq!(store.read(0, 1), 11_024);
@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn one_in_so_many_fails() {
+    fn every_nth_write_fails() {
         let store = store(0, 0, 0);
         store.fail(Failures { every: 3, ..Failures::default() });
         let failed = (0..9).filter(|page| store.write(0, (FILE, *page), Token::ZERO).1.is_err());

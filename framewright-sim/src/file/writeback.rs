@@ -26,7 +26,7 @@ pub(super) struct Write {
 /// A write that has ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Written {
-    /// Its frame.
+    /// The frame of the page.
     pub frame: u32,
     /// The result.
     pub result: Result<(), StoreError>,

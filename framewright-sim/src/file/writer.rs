@@ -20,8 +20,8 @@ impl KernelState<'_, '_> {
         cpu.index() == 0 && cache.dirty_pages() > if cache.writers_wanted.get() { 0 } else { much }
     }
 
-    /// Marks the oldest dirty pages clean, flushes their translations, and submits their writes. Returns
-    /// whether there were any.
+    /// Marks the oldest dirty pages clean, flushes their translations, and submits their writes.
+    /// Returns whether there were any such pages.
     pub(super) fn write_back(&self, cpu: Cpu<'_>) -> bool {
         let picked = self.cache.pick_dirty(CLEANED_AT_ONCE, 0);
         if picked.is_empty() {
@@ -41,15 +41,15 @@ impl KernelState<'_, '_> {
     /// Reports to the library the pages whose writes have ended or failed. Returns whether there
     /// were any.
     pub(super) fn report_writes(&self, cpu: Cpu<'_>) -> bool {
-        let mut heard = false;
+        let mut any = false;
         while let Some(Written { frame, result }) = self.cache.next_written(cpu) {
             let result = result.map_err(|error| match error {
                 StoreError::Io => WriteError::Io,
                 StoreError::Full => WriteError::NoSpace,
             });
             self.reclaim.written(cpu.id(), Pfn::new(frame.into()), result);
-            heard = true;
+            any = true;
         }
-        heard
+        any
     }
 }

@@ -61,14 +61,14 @@ costs! {
         dram_local: Cycles, "line in memory of the CPU's node";
         dram_remote: Cycles, "line in memory of another node";
         loaded_percent as "loaded": Percent,
-            "latency of lines from outside the core under load, of the idle latency";
+            "latency of lines from outside the core under load, relative to the idle latency";
         parallel_misses: Misses, "independent misses in flight at once: each costs its share";
     }
     /// Locks and atomic operations.
     lock: Lock {
         atomic: Cycles, "atomic read-modify-write on a cached line";
         handoff_line_percent as "handoff_line": Percent,
-            "hand-off of a lock to the next waiter, of the transfer of its line";
+            "hand-off of a lock to the next waiter, relative to the transfer of its line";
         handoff_fixed: Cycles, "fixed part of a hand-off";
     }
     /// Inter-processor interrupts.
@@ -98,13 +98,13 @@ costs! {
     }
     /// The periodic tick.
     tick: Tick {
-        period_us as "period": Micros, "between two periodic ticks";
+        period_us as "period": Micros, "time between two periodic ticks";
         cost: Cycles, "one periodic tick";
     }
     /// Caches.
     cache: Cache {
         l2_kib as "l2": Kibibytes,
-            "second-level cache of a core: frames used that recently are hot";
+            "second-level cache of a core: frames in it are hot";
     }
     /// Memory.
     memory: Memory {

@@ -46,10 +46,10 @@ pub(super) fn nearest<'w>(text: &str, words: impl Iterator<Item = &'w str>) -> O
     let text = text.to_ascii_lowercase();
     let rank = |word: &'w str| {
         let plain = word.to_ascii_lowercase();
-        let begins_so = !text.is_empty() && plain.starts_with(&text);
+        let is_prefix = !text.is_empty() && plain.starts_with(&text);
         let edits = strsim::damerau_levenshtein(&text, &plain);
-        let is_near = begins_so || 3 * edits <= text.len().max(plain.len());
-        is_near.then_some(((!begins_so, edits), word))
+        let is_near = is_prefix || 3 * edits <= text.len().max(plain.len());
+        is_near.then_some(((!is_prefix, edits), word))
     };
     words.filter_map(rank).min_by_key(|(rank, _)| *rank).map(|(_, word)| word)
 }

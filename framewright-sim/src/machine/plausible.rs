@@ -1,5 +1,5 @@
-//! Implausible combinations of figures, each in its range: simulated time would not pass, or ticks
-//! would take all of it, and a run would not end.
+//! Refuses combinations of figures that are implausible although each figure is in its range. With
+//! them, simulated time would not pass, or ticks would take all of it, and a run would not end.
 
 use super::costs::Costs;
 use super::parameter::find;
@@ -19,7 +19,8 @@ const FARTHER: [&[&str]; 2] = [
     &["latency.l2", "latency.modified_same_socket", "latency.modified_remote"],
 ];
 
-/// The instructions of an allocation and a free in both designs, with all lines cached.
+/// The parameters of an allocation and a free with all lines cached, in each of the two designs,
+/// and their unit as the number per instruction.
 const ROUNDS: [(&[&str], u64); 2] = [
     (&["library.hot_alloc", "library.hot_free", "code.cycles_per_100_instructions"], 10),
     (&["code.list_buddy_take", "code.list_buddy_give", "code.cycles_per_100_instructions"], 1),
@@ -27,7 +28,7 @@ const ROUNDS: [(&[&str], u64); 2] = [
 /// The least plausible cycles of both operations, far below those of any processor.
 const LEAST_ROUND: u64 = 10;
 
-/// Ticks may take at most this reciprocal share of all cycles.
+/// The reciprocal of the largest share of all cycles that ticks may take.
 const TICK_SHARE: u64 = 2;
 
 /// Returns the first implausible combination in `costs`.

@@ -215,7 +215,7 @@ fn borrowed_name(spec: &Spec) -> Option<String> {
     } else {
         spec.parameters().zip(original.parameters()).find_map(other)?
     };
-    Some(format!("that machine has another {what}: give this one another name"))
+    Some(format!("the built-in machine of this name has another {what}: choose another name"))
 }
 
 fn name(value: &Spanned<DeValue<'_>>) -> Result<String, Fault> {

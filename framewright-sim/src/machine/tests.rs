@@ -146,7 +146,7 @@ fn basis_and_note_of_a_section_apply_to_figures_without_any() {
 }
 
 #[test]
-fn one_parameter_can_be_turned_up_and_down() {
+fn one_parameter_can_be_scaled() {
     let spec = Spec::preset("skx-2s-112").unwrap();
     let less = spec.scaled("latency.modified_remote", 0.75).unwrap();
     assert_eq!(less.costs().latency.modified_remote, 225);
@@ -314,12 +314,12 @@ fn a_fault_of_a_node_is_in_its_line() {
 /// A run on such a machine would not end.
 #[test]
 fn machines_on_which_time_does_not_pass_are_refused() {
-    let guess =
+    let estimated =
         |key: &str, figure: &str| format!("{key} = {{ {figure}, basis = \"estimated\" }}\n");
-    let tick = |key: &str, figure: &str| format!("[tick]\n{}", guess(key, figure));
+    let tick = |key: &str, figure: &str| format!("[tick]\n{}", estimated(key, figure));
     let none = |section: &str, keys: [&str; 2], unit: &str| {
         let zero = format!("{unit} = 0");
-        format!("[{section}]\n{}{}", guess(keys[0], &zero), guess(keys[1], &zero))
+        format!("[{section}]\n{}{}", estimated(keys[0], &zero), estimated(keys[1], &zero))
     };
     for (more, expected) in [
         (
@@ -328,11 +328,11 @@ fn machines_on_which_time_does_not_pass_are_refused() {
         ),
         (tick("cost", "cycles = 6000000"), "mine.toml:9: tick.cost = { cycles = 6000000"),
         (
-            format!("[clock]\n{}", guess("frequency", "mhz = 1")),
+            format!("[clock]\n{}", estimated("frequency", "mhz = 1")),
             "mine.toml:9: clock.frequency = { mhz = 1, basis = \"estimated\" }: a tick takes 2500 cycles and comes every 4000",
         ),
         (
-            format!("[code]\n{}", guess("cycles_per_100_instructions", "cycles = 0")),
+            format!("[code]\n{}", estimated("cycles_per_100_instructions", "cycles = 0")),
             "mine.toml:9: code.cycles_per_100_instructions = { cycles = 0, basis = \"estimated\" }: library.hot_alloc, library.hot_free and code.cycles_per_100_instructions make 0 cycles for an allocation and a free: time would hardly pass; at least 10",
         ),
         (
@@ -344,15 +344,15 @@ fn machines_on_which_time_does_not_pass_are_refused() {
             "mine.toml:9: code.list_buddy_take = { instructions = 0",
         ),
         (
-            format!("[latency]\n{}", guess("l1", "cycles = 0")),
+            format!("[latency]\n{}", estimated("l1", "cycles = 0")),
             "mine.toml:9: latency.l1 = { cycles = 0, basis = \"estimated\" }: an access takes at least 1 cycle",
         ),
         (
-            format!("[latency]\n{}", guess("l1", "cycles = 50000")),
+            format!("[latency]\n{}", estimated("l1", "cycles = 50000")),
             "mine.toml:9: latency.l1 = { cycles = 50000, basis = \"estimated\" }: latency.l1 takes 50000 cycles and latency.l2 14: farther memory takes at least as long",
         ),
         (
-            format!("[latency]\n{}", guess("modified_remote", "cycles = 100")),
+            format!("[latency]\n{}", estimated("modified_remote", "cycles = 100")),
             "mine.toml:9: latency.modified_remote = { cycles = 100, basis = \"estimated\" }: latency.modified_same_socket takes 120 cycles",
         ),
     ] {
@@ -365,17 +365,17 @@ fn machines_on_which_time_does_not_pass_are_refused() {
 }
 
 #[test]
-fn a_machine_of_ones_own_has_a_name_of_its_own() {
+fn a_changed_built_in_machine_needs_another_name() {
     let base = "name = \"skx-2s-112\"\nbase = \"skx-2s-112\"\n";
     assert!(Spec::from_toml("mine.toml", base).is_ok(), "it is that machine");
     for (text, expected) in [
         (
             format!("{base}[latency]\nl1 = {{ cycles = 6, basis = \"estimated\" }}"),
-            "mine.toml:1: name = \"skx-2s-112\": that machine has another latency.l1: give this",
+            "mine.toml:1: name = \"skx-2s-112\": the built-in machine of this name has another latency.l1: choose",
         ),
         (
             text("").replace("\"mine\"", "\"laptop-8\""),
-            "mine.toml:1: name = \"laptop-8\": that machine has another topology",
+            "mine.toml:1: name = \"laptop-8\": the built-in machine of this name has another topology",
         ),
         (text("").replace("\"mine\"", "\"uniform:4\""), "mine.toml:1: name = \"uniform:4\""),
     ] {
@@ -411,7 +411,7 @@ proptest! {
         let _ = Spec::from_toml("any.toml", &text);
     }
 
-    /// Damage to a file that is nearly correct reaches further than arbitrary text.
+    /// A damaged file that is nearly correct exercises more of the reader than arbitrary text.
     #[test]
     fn no_damage_makes_the_reader_panic(
         preset in 0..presets().len(),

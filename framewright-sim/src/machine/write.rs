@@ -1,4 +1,5 @@
-//! A [`Spec`] to TOML: complete, so that the file needs no base, as a template for other machines.
+//! Writes a [`Spec`] as TOML, as a template for other machines. The file is complete: it needs no
+//! base.
 
 use std::fmt::{self, Write};
 

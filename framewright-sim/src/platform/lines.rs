@@ -51,7 +51,7 @@ pub(super) fn line(line: platform::Line, cpus: u16) -> Line {
         }
         platform::Line::LruNode(node) => of_node(Family::LRU_NODES, node, 0),
         platform::Line::LruLinks(node, index) => of_node(Family::LRU_LINKS, node, index),
-        // Lines that the library may add later are never cold.
+        // Kinds of lines that are not simulated share one line.
         _ => Line { family: Family::PROGRAM, member: 0, index: 0 },
     }
 }

@@ -29,7 +29,7 @@ impl MetadataBuffer {
     }
 
     /// The buffer, for [`framewright::Memory::new`].
-    #[allow(clippy::should_implement_trait, reason = "what is lent is uninitialised to its user")]
+    #[allow(clippy::should_implement_trait, reason = "the returned buffer is uninitialised")]
     pub fn as_mut(&mut self) -> &mut [MaybeUninit<u8>] {
         &mut self.buffer[self.start..][..self.bytes]
     }

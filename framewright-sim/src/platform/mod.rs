@@ -252,7 +252,7 @@ unsafe impl Platform for Simulated {
         &self.0.get().relief
     }
 
-    /// Ends the run: the library refuses no operation of a correct program.
+    /// Ends the run: correct programs cause no such report.
     fn corruption(&self, report: &Corruption) {
         if let Some(frames) = self.frames() {
             frames.corrupted(report);

@@ -9,8 +9,8 @@ use framewright::platform::{NoRelief, Relief, ReliefSlot};
 
 use crate::lent::Lent;
 
-/// A slot for the relief of a memory. Clones are handles of the same slot. An empty slot relieves
-/// nothing.
+/// A slot for the relief of a memory. Clones are handles of the same slot. While it is empty,
+/// requests reclaim nothing.
 #[derive(Clone)]
 pub struct LentRelief(Rc<Lent<dyn Relief>>);
 

@@ -50,7 +50,7 @@ fn four(machine: &Machine, settings: Settings, rounds: u32) -> Result<u64, Failu
 }
 
 #[test]
-fn four_cpus_share_a_memory_and_do_the_same_twice() {
+fn four_cpus_share_a_memory_and_repeat_their_run_exactly() {
     let spec = Spec::preset("skx-2s-112").unwrap();
     let run = || {
         let machine = Machine::from(&spec);
@@ -79,7 +79,7 @@ fn hunted(seed: u64) -> Machine {
 }
 
 #[test]
-fn any_schedule_is_fine() {
+fn runs_succeed_under_any_schedule() {
     let runs: Vec<u64> =
         (0..40).map(|seed| four(&hunted(seed), Settings::default(), 3).unwrap()).collect();
     assert_ne!(runs[0], runs[2]);
@@ -101,14 +101,14 @@ fn without_the_barrier_two_cpus_meet_inside_the_lists() {
 }
 
 #[test]
-fn slow_interrupts_and_free_ones_come_to_the_same_frames() {
+fn a_run_with_slow_interrupts_succeeds() {
     let mut model = Model::free(4);
     (model.send, model.arrive_local, model.entry) = (700, 900, 1200);
     four(&Machine::modelled(model, Options::default()), Settings::default(), 5).unwrap();
 }
 
 #[test]
-fn after_a_barrier_what_a_cpu_stored_before_is_in_memory() {
+fn a_barrier_makes_earlier_stores_visible() {
     for (seed, target) in (0..200).flat_map(|seed| {
         [BarrierTarget::Cpu(CpuId::new(1)), BarrierTarget::All].map(|target| (seed, target))
     }) {
@@ -131,12 +131,12 @@ fn after_a_barrier_what_a_cpu_stored_before_is_in_memory() {
 }
 
 #[test]
-fn whether_a_lock_is_held_can_be_seen_by_others() {
+fn other_cpus_see_whether_a_lock_is_held() {
     let machine = Machine::modelled(Model::free(2), Options::default());
     let simulated = Simulated::new(&machine, Settings::default());
     let lock = <SimLock as RawLock<Simulated>>::new();
     let seen = std::cell::RefCell::new(Vec::new());
-    let look = || seen.borrow_mut().push(lock.is_held(&simulated));
+    let observe = || seen.borrow_mut().push(lock.is_held(&simulated));
     machine
         .run(vec![
             Box::new(|cpu: Cpu<'_>| {
@@ -149,7 +149,7 @@ fn whether_a_lock_is_held_can_be_seen_by_others() {
             Box::new(|cpu: Cpu<'_>| {
                 for _ in 0..3 {
                     cpu.work(cpu.now().max(75));
-                    look();
+                    observe();
                 }
             }),
         ])

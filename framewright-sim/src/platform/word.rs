@@ -29,8 +29,8 @@ impl SimWord {
 }
 
 // SAFETY: the engine keeps one value per word and runs one CPU at a time, on one thread. Stores may
-// be late as x86 allows, which keeps their order. Read-modify-writes are not late. So the
-// guarantees of every requested ordering hold.
+// reach memory late, but in order, as on x86. Read-modify-writes are not late. So the guarantees of
+// every requested ordering hold.
 unsafe impl RawWord<Simulated> for SimWord {
     fn new(value: u32) -> Self {
         Self { number: AtomicU32::new(0), initial: value }

@@ -51,7 +51,7 @@ impl AddressSpace {
         let unit = self.mmu().unit(cpu);
         assert!(
             unit.has_loaded(self) && !unit.lazy.get(),
-            "the CPU has loaded the address space of the program"
+            "the CPU has not loaded the address space of the program, or is lazy"
         );
         let result = self.instruction(cpu, oracle, page, access);
         cpu.restore_interrupts(masked);

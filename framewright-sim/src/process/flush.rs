@@ -84,8 +84,8 @@ impl AddressSpace {
 }
 
 impl Mmu {
-    /// Invalidates translations of the loaded address space on this CPU. For other address spaces
-    /// it compares generations when it loads them.
+    /// Invalidates translations of the loaded address space on this CPU. For other address spaces,
+    /// the CPU compares generations when it loads them.
     pub(super) fn invalidate(&self, cpu: Cpu<'_>, scope: Scope) {
         let loaded = self.unit(cpu).loaded.borrow().upgrade().map(AddressSpace);
         let Some(space) = loaded else { return };
@@ -101,7 +101,7 @@ impl Mmu {
 }
 
 impl AddressSpace {
-    /// Invalidates the translations of some pages. The CPU's generation does not change by that.
+    /// Invalidates the translations of some pages. This does not change the CPU's generation.
     fn invalidate_pages(&self, cpu: Cpu<'_>, first: u64, pages: u32) {
         self.mmu().step(cpu);
         for page in first..first + u64::from(pages) {

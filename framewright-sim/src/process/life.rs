@@ -59,8 +59,8 @@ impl Process {
         process
     }
 
-    /// Maps each of `pages` to the frame of its number, with the page table in the frame `table`.
-    /// Called before a run.
+    /// Maps each of `pages` to the frame with the same number, with the page table in the frame
+    /// `table`. Called before a run.
     pub(crate) fn place(&self, table: u32, pages: Range<u32>) {
         self.space.extend(pages.start, table);
         for page in pages {
@@ -347,7 +347,7 @@ impl Process {
         Ok(())
     }
 
-    /// Whether the program may access the page. The caller holds the lock.
+    /// Checks that the program may access the page. The caller holds the lock.
     fn allows(&self, page: u32, access: Access) -> Result<(), AccessError> {
         let regions = self.space.0.regions.borrow();
         let region = regions.iter().find(|region| region.pages.contains(&page));

@@ -34,7 +34,7 @@
 //! # Limits
 //!
 //! Pages have 4 KiB, memory is anonymous, and only the last level of the page tables exists. A
-//! flush removes all translations of an address space, at the cost of a more selective one.
+//! flush removes all translations of an address space, but costs as much as a selective one.
 
 mod access;
 mod contents;

@@ -1,5 +1,5 @@
-//! Migration of the pages of processes for the library. A page is unmapped behind a migration
-//! entry, and then mapped in its new frame, or again in the old one.
+//! Migration of the pages of processes for the library. The entry of a page is replaced by a
+//! migration entry. Then the page is mapped in its new frame, or again in the old one.
 //!
 //! | module    | job                                        |
 //! |-----------|--------------------------------------------|
@@ -94,9 +94,9 @@ impl PageMover {
         Self { frees_claimed: frees, ..self }
     }
 
-    /// Unmaps a page for its program, after waiting for its migration. Calls `on_frame` with the frame
-    /// that the program finds first. Calls `free` with the frame of the page. If the page is
-    /// claimed, the end of the claim frees the frame instead.
+    /// Unmaps a page for its program, after waiting for its migration. Calls `on_frame` with the
+    /// frame that the page-table entry names first. Calls `free` with the frame of the page. If the
+    /// page is claimed, the end of the claim frees the frame instead.
     pub fn unmap_page(
         &self,
         cpu: Cpu<'_>,
@@ -129,14 +129,14 @@ impl PageMover {
         }
         process.unreachable(page..page + 1);
         let Some(Mapping { frame, .. }) = taken else { return };
-        if !self.let_go(frame) || self.frees_claimed {
+        if !self.leave_to_claim(frame) || self.frees_claimed {
             self.freed(frame);
             free(Pfn::new(frame.into()));
         }
     }
 
     /// Leaves a frame to its claim. Returns whether there is a claim.
-    fn let_go(&self, frame: u32) -> bool {
+    fn leave_to_claim(&self, frame: u32) -> bool {
         let mut claims = self.claims.borrow_mut();
         let claim = claims.iter_mut().find(|claim| claim.frame == frame);
         claim.map(|claim| claim.gone = true).is_some()

@@ -149,7 +149,7 @@ impl Oracle {
         self.frames.iter().filter(|frame| frame.taken.get()).count() as u64
     }
 
-    /// Whether a frame has not been freed since that life.
+    /// Whether a frame is allocated, and has not been freed since `life`.
     pub(crate) fn lives(&self, frame: u32, life: u32) -> bool {
         let state = &self.frames[frame as usize];
         state.taken.get() && state.life.get() == life

@@ -90,8 +90,8 @@ impl Shootdown for Shooter<'_, '_> {
 }
 
 impl AddressSpace {
-    /// Replaces the entry of a mapped page by `instead`, and adds its flush to `batch`. The caller
-    /// holds the lock.
+    /// Replaces the entry of a mapped page with `instead`, and adds its flush to `batch`. The
+    /// caller holds the lock.
     pub fn take_into(
         &self,
         cpu: Cpu<'_>,
@@ -106,8 +106,8 @@ impl AddressSpace {
         Some(mapping)
     }
 
-    /// Adds the flush of a removed mapping to `batch`: the generation advances first, and then the
-    /// CPUs are read that may have cached the translation.
+    /// Adds the flush of a removed mapping to `batch`. Advances the generation first, and then
+    /// reads which CPUs may have cached the translation.
     pub fn add_flush(
         &self,
         cpu: Cpu<'_>,

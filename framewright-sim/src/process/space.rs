@@ -2,8 +2,8 @@
 //! their entries, and the generation of their changes.
 //!
 //! The functions are single accesses, each a separate step. Their order decides whether a kernel is
-//! correct: [`Process`](super::Process) calls them in the correct order, seeded bugs of the
-//! scenarios in others.
+//! correct: [`Process`](super::Process) calls them in the correct order, the seeded bugs of the
+//! scenarios in other orders.
 
 use std::{
     cell::{Cell, RefCell},

@@ -54,7 +54,7 @@ impl AddressSpace {
     }
 
     /// Leaves lazy mode without comparing generations: a seeded bug for scenarios.
-    pub(crate) fn load_blindly(&self, cpu: Cpu<'_>) {
+    pub(crate) fn load_without_flush(&self, cpu: Cpu<'_>) {
         let masked = cpu.mask_interrupts();
         if self.mmu().unit(cpu).has_loaded(self) {
             self.mmu().step(cpu);

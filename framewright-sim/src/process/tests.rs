@@ -1,4 +1,4 @@
-//! Tests on one CPU at a time, where that is sufficient; the scenarios cover the others.
+//! Tests on one CPU where that is sufficient; the scenarios cover concurrent accesses.
 
 use std::cell::RefCell;
 
@@ -155,49 +155,48 @@ fn memory_may_run_out() {
         .unwrap();
 }
 
-/// Each symptom is detected.
 #[test]
-fn the_oracle_sees() {
-    let sees = |symptom, program: &dyn Fn(Cpu<'_>, &World)| {
+fn the_oracle_detects_the_symptoms_of_an_access_and_of_an_allocation() {
+    let detects = |symptom, program: &dyn Fn(Cpu<'_>, &World)| {
         let world = World::new();
         let result = world.run(program);
         assert!(matches!(result, Err(Failure::Violation { .. })), "{symptom:?}: {result:?}");
         assert_eq!(world.seen(), Some(symptom));
     };
     let frame = |world: &World| world.mapping(1).unwrap().frame;
-    sees(Symptom::StaleAccess, &|cpu, world| {
+    detects(Symptom::StaleAccess, &|cpu, world| {
         world.store(cpu, 1).unwrap();
         world.mmu.oracle().unwrap().freed(cpu, frame(world));
         let _ = world.load(cpu, 1);
     });
-    sees(Symptom::StaleAccess, &|cpu, world| {
+    detects(Symptom::StaleAccess, &|cpu, world| {
         let oracle = world.mmu.oracle().unwrap();
         world.store(cpu, 1).unwrap();
         oracle.freed(cpu, frame(world));
         oracle.taken(cpu, frame(world));
         let _ = world.store(cpu, 1);
     });
-    sees(Symptom::UnmappedAccess, &|cpu, world| {
+    detects(Symptom::UnmappedAccess, &|cpu, world| {
         world.store(cpu, 1).unwrap();
         world.mmu.oracle().unwrap().page_unmapped(world.process.space().id(), 1);
         let _ = world.load(cpu, 1);
     });
-    sees(Symptom::WrongContents, &|cpu, world| {
+    detects(Symptom::WrongContents, &|cpu, world| {
         world.store(cpu, 1).unwrap();
         world.mmu.oracle().unwrap().fill(frame(world), Token::ZERO);
         let _ = world.load(cpu, 1);
     });
-    sees(Symptom::TakenTwice, &|cpu, world| {
+    detects(Symptom::TakenTwice, &|cpu, world| {
         world.store(cpu, 1).unwrap();
         world.mmu.oracle().unwrap().taken(cpu, frame(world));
     });
-    sees(Symptom::FreedTwice, &|cpu, world| {
+    detects(Symptom::FreedTwice, &|cpu, world| {
         world.mmu.oracle().unwrap().freed(cpu, 0);
     });
 }
 
 #[test]
-fn a_store_that_is_nowhere_in_the_end_was_lost() {
+fn a_store_that_no_frame_holds_at_the_end_is_reported_as_lost() {
     let world = World::new();
     world
         .run(|cpu, world| {
@@ -250,7 +249,7 @@ fn a_lazy_cpu_flushes_before_it_uses_the_address_space() {
 
 /// Three CPUs map, access, protect and unmap pages at random.
 #[test]
-fn the_right_order_is_right() {
+fn operations_in_the_correct_order_cause_no_violation() {
     for seed in 0..400 {
         let world = World::new();
         let work = |cpu: Cpu<'_>, number: u32| {
@@ -280,7 +279,7 @@ fn the_right_order_is_right() {
 
 /// Realistic sizes, without an oracle.
 #[test]
-fn measuring_is_plain() {
+fn units_that_measure_charge_costs_and_check_nothing() {
     let mmu = Mmu::measuring(2, Costs::default());
     let frames = RefCell::new(Stack((0..40_000).collect()));
     let process = Process::new(&mmu);

@@ -124,7 +124,7 @@ impl Bug {
         match self {
             Self::FreeBeforeFlush => "frames are freed before translations to them are flushed",
             Self::EarlyMask => "the mask of CPUs to flush is read before the entries are cleared",
-            Self::ForgottenTarget => "one of the CPUs that must flush is not asked to",
+            Self::ForgottenTarget => "one of the CPUs that must flush is not interrupted",
             Self::EarlyLook => "a CPU reads the generation before it is in the mask of CPUs",
             Self::LazySkipsFlush => "a CPU leaves lazy TLB mode without the flush that it missed",
             Self::WriteOutBeforeFlush => "a page is written out while it may still be stored to",
@@ -205,7 +205,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn bugs_go_by_their_names() {
+    fn bugs_are_parsed_from_their_names() {
         for bug in Bug::ALL {
             assert_eq!(bug.name().parse(), Ok(bug));
         }

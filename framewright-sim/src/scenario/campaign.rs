@@ -22,7 +22,7 @@ const SEED_STRIDE: u64 = 1 << 32;
 const TICK: Duration = Duration::from_millis(100);
 /// Limit of schedules of an exhaustive control. Without it a campaign might not end: the number of
 /// schedules of the larger scenarios is not known.
-const AFFORDABLE: u64 = 6_000_000;
+const EXHAUSTIVE_CONTROL_MAX: u64 = 6_000_000;
 /// Percentage of the seeds of a hunt that must find the bug.
 const GOAL_PERCENT: usize = 90;
 
@@ -41,13 +41,13 @@ pub struct Campaign {
     pub first_seed: u64,
     /// Limit of schedules of a hunt.
     pub schedules: u64,
-    /// Schedules that a control tries in all, if they are random.
+    /// Schedules that the random runs of a control try in all.
     pub control: u64,
     /// Limit of schedules of an exhaustive control.
     pub control_exhaustive: u64,
     /// Whether to run controls.
     pub controls: bool,
-    /// Hunts at the same time; `None`: the number of processors of this host.
+    /// The number of concurrent hunts; `None`: the number of processors of this host.
     pub jobs: Option<usize>,
 }
 
@@ -117,8 +117,8 @@ impl Row {
 
     /// The number of runs with an unexpected symptom.
     #[must_use]
-    pub fn strays(&self) -> u64 {
-        self.results.iter().map(|result| result.strays).sum()
+    pub fn unexpected_count(&self) -> u64 {
+        self.results.iter().map(|result| result.unexpected_count).sum()
     }
 
     /// How often runs reached each point of the scenario.
@@ -164,13 +164,13 @@ impl Campaign {
             seeds: 20,
             schedules: 100_000,
             control: 1_000_000,
-            control_exhaustive: AFFORDABLE,
+            control_exhaustive: EXHAUSTIVE_CONTROL_MAX,
             ..Self::default()
         }
     }
 
-    /// Runs all hunts. `progress` gets the number of finished schedules, and the greatest number to
-    /// do.
+    /// Runs all hunts. `progress` gets the number of finished schedules, and the maximum of that
+    /// number.
     #[must_use]
     pub fn run(&self, progress: &mut dyn FnMut(u64, u64)) -> Vec<Row> {
         let mut rows = self.rows();
@@ -186,9 +186,9 @@ impl Campaign {
         queue.make_contiguous().sort_by_key(|(_, (_, hunt))| hunt.kind.is_seeded());
         let queue = Mutex::new(queue);
         let processors = || thread::available_parallelism().map_or(1, usize::from);
-        let hunters = self.jobs.unwrap_or_else(processors).max(1);
+        let workers = self.jobs.unwrap_or_else(processors).max(1);
         thread::scope(|scope| {
-            let hunters: Vec<_> = (0..hunters)
+            let workers: Vec<_> = (0..workers)
                 .map(|_| {
                     scope.spawn(|| {
                         loop {
@@ -205,7 +205,7 @@ impl Campaign {
                     })
                 })
                 .collect();
-            while hunters.iter().any(|hunter| !hunter.is_finished()) {
+            while workers.iter().any(|worker| !worker.is_finished()) {
                 thread::sleep(TICK);
                 progress(done.load(Relaxed), total);
             }
@@ -258,7 +258,7 @@ impl Campaign {
     }
 }
 
-/// The number of schedules of a hunt, for the progress. That of an exhaustive hunt is not known.
+/// The number of schedules of a hunt, for the progress: an estimate for an exhaustive hunt.
 fn weight(hunt: &Hunt) -> u64 {
     const EXHAUSTIVE: u64 = 200_000;
     if hunt.kind.is_seeded() { hunt.schedules } else { hunt.schedules.min(EXHAUSTIVE) }

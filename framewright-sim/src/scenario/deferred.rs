@@ -5,7 +5,7 @@ use framewright::tuning::{Auto, FlushBatching, TlbTuning};
 
 use super::{
     Bug, Verdict,
-    stage::{self, Stage},
+    environment::{self, Environment},
     stand_in::File,
 };
 use crate::{
@@ -29,14 +29,14 @@ fn lazy() -> TlbTuning {
 }
 
 /// Two processes that map a file, and a program that changes it.
-struct Scene<'s, 'm> {
-    stage: &'s Stage<'s, 'm>,
+struct Fixture<'s, 'm> {
+    env: &'s Environment<'s, 'm>,
     readers: &'s Process,
     others: &'s Process,
     file: &'s File<'s, 'm>,
 }
 
-impl Scene<'_, '_> {
+impl Fixture<'_, '_> {
     fn touch(&self, cpu: Cpu<'_>, process: &Process, accesses: &[(u32, Access)]) {
         for &(page, access) in accesses {
             let _ = self.file.touch(cpu, process, page, access);
@@ -45,7 +45,7 @@ impl Scene<'_, '_> {
 
     /// Reads the pages repeatedly.
     fn read(&self, cpu: Cpu<'_>) {
-        self.stage.run_on(cpu, self.readers);
+        self.env.run_on(cpu, self.readers);
         let accesses = [(0, Load), (1, Load), (0, Load), (0, Load), (1, Load), (0, Load)];
         self.touch(cpu, self.readers, &accesses);
     }
@@ -61,20 +61,20 @@ impl Scene<'_, '_> {
 fn run(
     machine: &Machine,
     bug: Option<Bug>,
-    programs: impl for<'s, 'm> FnOnce(&'s Scene<'s, 'm>) -> Vec<Program<'s>>,
+    programs: impl for<'s, 'm> FnOnce(&'s Fixture<'s, 'm>) -> Vec<Program<'s>>,
 ) -> Verdict {
-    stage::with(machine, FRAMES, lazy(), |stage| {
-        let readers = &Process::with_memory(&stage.world.mmu, 0..PAGES);
+    environment::with(machine, FRAMES, lazy(), |env| {
+        let readers = &Process::with_memory(&env.world.mmu, 0..PAGES);
         let others = &readers.sharing(0..PAGES);
-        let file = &File::new(stage, PAGES, &[readers, others], bug);
+        let file = &File::new(env, PAGES, &[readers, others], bug);
         let held = || {
-            let frames = readers.frames() + others.frames() + stage.deferred();
+            let frames = readers.frames() + others.frames() + env.deferred();
             frames.strict_add_signed(file.held_besides_mappings())
         };
-        let scene = Scene { stage, readers, others, file };
-        stage.world.run_holding(
+        let fixture = Fixture { env, readers, others, file };
+        env.world.run_holding(
             machine,
-            programs(&scene),
+            programs(&fixture),
             &[readers, others],
             |page, _| file.find(page),
             held,
@@ -84,63 +84,67 @@ fn run(
 
 /// CPU 1 stores to pages of the file that CPU 0 reads and CPU 2 reclaims.
 pub(super) fn write(machine: &Machine, bug: Option<Bug>) -> Verdict {
-    run(machine, bug, |scene| {
+    run(machine, bug, |fixture| {
         vec![
-            Box::new(|cpu| scene.read(cpu)),
+            Box::new(|cpu| fixture.read(cpu)),
             Box::new(|cpu| {
-                scene.stage.run_on(cpu, scene.others);
-                scene.touch(cpu, scene.others, &[(0, Load), (0, Store), (1, Store), (0, Store)]);
+                fixture.env.run_on(cpu, fixture.others);
+                fixture.touch(
+                    cpu,
+                    fixture.others,
+                    &[(0, Load), (0, Store), (1, Store), (0, Store)],
+                );
             }),
-            Box::new(|cpu| scene.reclaim(cpu)),
+            Box::new(|cpu| fixture.reclaim(cpu)),
         ]
     })
 }
 
 /// CPUs 1 and 2 reclaim the pages of CPU 0, and ask the same CPU to flush.
 pub(super) fn meet(machine: &Machine, bug: Option<Bug>) -> Verdict {
-    run(machine, bug, |scene| {
+    run(machine, bug, |fixture| {
         vec![
             Box::new(|cpu| {
-                scene.stage.run_on(cpu, scene.readers);
+                fixture.env.run_on(cpu, fixture.readers);
                 for page in [0, 1, 0, 1] {
-                    scene.touch(cpu, scene.readers, &[(page, Store), (1 - page, Load)]);
-                    scene.stage.flusher(cpu).tick();
+                    fixture.touch(cpu, fixture.readers, &[(page, Store), (1 - page, Load)]);
+                    fixture.env.flusher(cpu).tick();
                 }
             }),
-            Box::new(|cpu| [0, 1].into_iter().for_each(|page| scene.file.reclaim(cpu, &[page]))),
-            Box::new(|cpu| [1, 0].into_iter().for_each(|page| scene.file.reclaim(cpu, &[page]))),
+            Box::new(|cpu| [0, 1].into_iter().for_each(|page| fixture.file.reclaim(cpu, &[page]))),
+            Box::new(|cpu| [1, 0].into_iter().for_each(|page| fixture.file.reclaim(cpu, &[page]))),
         ]
     })
 }
 
 /// CPU 1 truncates the file that CPU 0 reads and CPU 2 reclaims.
 pub(super) fn truncate(machine: &Machine, bug: Option<Bug>) -> Verdict {
-    run(machine, bug, |scene| {
+    run(machine, bug, |fixture| {
         vec![
-            Box::new(|cpu| scene.read(cpu)),
+            Box::new(|cpu| fixture.read(cpu)),
             Box::new(|cpu| {
-                scene.stage.run_on(cpu, scene.others);
-                scene.touch(cpu, scene.others, &[(1, Load), (0, Load)]);
-                scene.file.truncate(cpu, 0);
-                scene.file.truncate(cpu, 1);
+                fixture.env.run_on(cpu, fixture.others);
+                fixture.touch(cpu, fixture.others, &[(1, Load), (0, Load)]);
+                fixture.file.truncate(cpu, 0);
+                fixture.file.truncate(cpu, 1);
             }),
-            Box::new(|cpu| scene.reclaim(cpu)),
+            Box::new(|cpu| fixture.reclaim(cpu)),
         ]
     })
 }
 
 /// CPU 1 reuses addresses at which CPU 0 reads the file and CPU 2 reclaims it.
 pub(super) fn reuse(machine: &Machine, bug: Option<Bug>) -> Verdict {
-    run(machine, bug, |scene| {
+    run(machine, bug, |fixture| {
         vec![
-            Box::new(|cpu| scene.read(cpu)),
+            Box::new(|cpu| fixture.read(cpu)),
             Box::new(|cpu| {
-                scene.stage.run_on(cpu, scene.readers);
-                scene.touch(cpu, scene.readers, &[(1, Load)]);
-                scene.file.replace(cpu, scene.readers, 0);
-                scene.touch(cpu, scene.readers, &[(0, Store), (0, Load)]);
+                fixture.env.run_on(cpu, fixture.readers);
+                fixture.touch(cpu, fixture.readers, &[(1, Load)]);
+                fixture.file.replace(cpu, fixture.readers, 0);
+                fixture.touch(cpu, fixture.readers, &[(0, Store), (0, Load)]);
             }),
-            Box::new(|cpu| scene.reclaim(cpu)),
+            Box::new(|cpu| fixture.reclaim(cpu)),
         ]
     })
 }
@@ -148,35 +152,35 @@ pub(super) fn reuse(machine: &Machine, bug: Option<Bug>) -> Verdict {
 /// CPU 0 switches between processes, so that it is not interrupted; CPU 1 makes its translations
 /// outdated.
 pub(super) fn switch(machine: &Machine, bug: Option<Bug>) -> Verdict {
-    run(machine, bug, |scene| {
+    run(machine, bug, |fixture| {
         let runs = move |cpu: Cpu<'_>, process: &Process| {
             let accesses = [(0, Load), (1, Load)];
             if bug == Some(Bug::LateEpoch) {
                 process.run_on(cpu);
-                scene.touch(cpu, process, &accesses);
+                fixture.touch(cpu, process, &accesses);
                 // SAFETY: violated on purpose: this is the bug. Frames have no contents here.
                 #[allow(unsafe_code)]
                 unsafe {
-                    scene.stage.flusher(cpu).record_full_flush(|| {});
+                    fixture.env.flusher(cpu).record_full_flush(|| {});
                 }
             } else {
-                scene.stage.run_on(cpu, process);
-                scene.touch(cpu, process, &accesses);
+                fixture.env.run_on(cpu, process);
+                fixture.touch(cpu, process, &accesses);
             }
-            scene.touch(cpu, process, &accesses);
+            fixture.touch(cpu, process, &accesses);
         };
         vec![
             Box::new(move |cpu| {
                 for _ in 0..2 {
-                    runs(cpu, scene.readers);
-                    runs(cpu, scene.others);
+                    runs(cpu, fixture.readers);
+                    runs(cpu, fixture.others);
                 }
             }),
             Box::new(|cpu| {
-                scene.stage.run_on(cpu, scene.others);
-                scene.touch(cpu, scene.others, &[(0, Load), (1, Load), (0, Load), (1, Store)]);
+                fixture.env.run_on(cpu, fixture.others);
+                fixture.touch(cpu, fixture.others, &[(0, Load), (1, Load), (0, Load), (1, Store)]);
             }),
-            Box::new(|cpu| scene.reclaim(cpu)),
+            Box::new(|cpu| fixture.reclaim(cpu)),
         ]
     })
 }

@@ -53,7 +53,7 @@ impl fmt::Display for Kind {
 /// Text that is not a choice of schedules.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 #[error(
-    "'{0}' is not a kind of schedules; it takes random, pct:DEPTH (1 to 64), exhaustive:BOUND \
+    "'{0}' is not a kind of schedules; valid: random, pct:DEPTH (1 to 64), exhaustive:BOUND \
      (0 to 9), or replay:PLACE=CHOICE,... with each place once, as a hunt prints it"
 )]
 pub struct NoSuchKind(String);
@@ -115,9 +115,9 @@ pub struct HuntResult {
     /// The first run with an expected symptom; in a control, with any symptom.
     pub found: Option<Find>,
     /// Runs with an unexpected symptom.
-    pub strays: u64,
+    pub unexpected_count: u64,
     /// The first of these runs.
-    pub stray: Option<Find>,
+    pub unexpected: Option<Find>,
     /// The difference of a replay from its recording.
     pub misfit: Option<Misfit>,
     /// Steps of the longest run.
@@ -167,9 +167,9 @@ impl Hunt {
         if expected {
             result.found = Some(find());
         } else {
-            result.strays += 1;
-            if result.stray.is_none() {
-                result.stray = Some(find());
+            result.unexpected_count += 1;
+            if result.unexpected.is_none() {
+                result.unexpected = Some(find());
             }
         }
     }

@@ -16,7 +16,7 @@ const FRAMES: u32 = 6;
 pub(super) fn run(machine: &Machine, bug: Option<Bug>) -> Verdict {
     let world = &World::new(machine, FRAMES);
     let process = &Process::with_memory(&world.mmu, 0..3);
-    let rests = |cpu: Cpu<'_>, page| {
+    let idles = |cpu: Cpu<'_>, page| {
         process.run_on(cpu);
         world.touch(cpu, process, page, Store);
         process.space().enter_lazy_mode(cpu);
@@ -38,8 +38,8 @@ pub(super) fn run(machine: &Machine, bug: Option<Bug>) -> Verdict {
                 process.unmap(cpu, 1..2, &mut &world.stack);
                 world.touch(cpu, process, 2, Load);
             }),
-            Box::new(move |cpu| rests(cpu, 0)),
-            Box::new(move |cpu| rests(cpu, 1)),
+            Box::new(move |cpu| idles(cpu, 0)),
+            Box::new(move |cpu| idles(cpu, 1)),
         ],
         &[process],
         |_, _| None,
@@ -48,7 +48,7 @@ pub(super) fn run(machine: &Machine, bug: Option<Bug>) -> Verdict {
 
 fn wake(cpu: Cpu<'_>, process: &Process, bug: Option<Bug>) {
     if bug == Some(Bug::LazySkipsFlush) {
-        process.space().load_blindly(cpu);
+        process.space().load_without_flush(cpu);
     } else {
         process.run_on(cpu);
     }

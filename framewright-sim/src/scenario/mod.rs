@@ -19,7 +19,7 @@
 //! | `deferred`   | operations on pages that wait for a flush                            |
 //! | `library`  | the library's allocator with threads, drains, hotplug, isolation, low memory |
 //! | `stand_in` | small versions of the parts around the allocator                       |
-//! | `world`, `stage` | the environment of scenarios, and the checks at the end          |
+//! | `world`, `environment` | the environment of scenarios, and the checks at the end          |
 //! | `hunt`     | one scenario, one bug, one schedule after the other                    |
 //! | `campaign` | many hunts, on all processors                                          |
 //!
@@ -30,13 +30,13 @@
 mod bug;
 mod campaign;
 mod deferred;
+mod environment;
 mod hunt;
 mod lazy;
 mod library;
 mod migrate;
 mod munmap_race;
 mod reclaim;
-mod stage;
 mod stand_in;
 mod switch;
 mod table;

@@ -7,7 +7,7 @@
 use framewright::tuning::{FlushBatching, TlbTuning};
 
 use super::{
-    Bug, Verdict, stage,
+    Bug, Verdict, environment,
     stand_in::{Disk, Reclaimer},
 };
 use crate::{
@@ -25,52 +25,52 @@ const FRAMES: u32 = 8;
 pub(super) fn run(machine: &Machine, bug: Option<Bug>) -> Verdict {
     let mut tlb = TlbTuning::default();
     tlb.batching = FlushBatching::All;
-    stage::with(machine, FRAMES, tlb, |stage| {
-        let process = &Process::with_memory(&stage.world.mmu, 0..PAGES);
+    environment::with(machine, FRAMES, tlb, |env| {
+        let process = &Process::with_memory(&env.world.mmu, 0..PAGES);
         let disk = &Disk::new(PAGES);
-        let reclaimer = &Reclaimer { stage, process, disk, bug };
+        let reclaimer = &Reclaimer { env, process, disk, bug };
         let touch = |cpu: Cpu<'_>, page, access| {
-            let _ = disk.touch(cpu, stage, process, page, access);
+            let _ = disk.touch(cpu, env, process, page, access);
         };
-        stage.world.run_holding(
+        env.world.run_holding(
             machine,
             vec![
                 Box::new(|cpu| {
-                    stage.run_on(cpu, process);
+                    env.run_on(cpu, process);
                     touch(cpu, 1, Store);
                     unmap(cpu, reclaimer);
                     touch(cpu, 1, Load);
                 }),
                 Box::new(|cpu| {
-                    stage.run_on(cpu, process);
+                    env.run_on(cpu, process);
                     for access in [Store, Load, Load, Load, Load, Load, Store] {
                         touch(cpu, 0, access);
                     }
                 }),
                 Box::new(|cpu| {
-                    stage.run_on(cpu, process);
+                    env.run_on(cpu, process);
                     touch(cpu, 2, Store);
                     reclaimer.reclaim(cpu, &[0, 1, 2]);
                 }),
             ],
             &[process],
             |page, pte| disk.find(page, pte),
-            || process.frames() + stage.deferred(),
+            || process.frames() + env.deferred(),
         )
     })
 }
 
 /// Unmaps page 0.
 fn unmap(cpu: Cpu<'_>, reclaimer: &Reclaimer<'_, '_>) {
-    let (process, stage) = (reclaimer.process, reclaimer.stage);
+    let (process, env) = (reclaimer.process, reclaimer.env);
     process.disown(cpu, 0..1);
     let gathered = process.clear(cpu, &mut (0..1));
     if reclaimer.bug != Some(Bug::SkippedFlush) {
-        stage.flusher(cpu).flush_deferred(process.space().deferred_flush());
+        env.flusher(cpu).flush_deferred(process.space().deferred_flush());
     }
     if !gathered.is_empty() {
         process.space().flush(cpu, gathered.len() as u64);
     }
     process.unreachable(0..1);
-    process.release(cpu, &gathered, &mut &stage.world.stack);
+    process.release(cpu, &gathered, &mut &env.world.stack);
 }

@@ -3,7 +3,7 @@
 use framewright::tuning::TlbTuning;
 
 use super::{
-    Bug, Verdict, stage,
+    Bug, Verdict, environment,
     stand_in::{Disk, Reclaimer},
 };
 use crate::{
@@ -19,21 +19,21 @@ const FRAMES: u32 = 8;
 
 /// CPUs 0 and 1 run threads, CPU 2 reclaims their pages.
 pub(super) fn run(machine: &Machine, bug: Option<Bug>) -> Verdict {
-    stage::with(machine, FRAMES, TlbTuning::default(), |stage| {
-        let process = &Process::with_memory(&stage.world.mmu, 0..PAGES);
+    environment::with(machine, FRAMES, TlbTuning::default(), |env| {
+        let process = &Process::with_memory(&env.world.mmu, 0..PAGES);
         let disk = &Disk::new(PAGES);
-        let reclaimer = &Reclaimer { stage, process, disk, bug };
+        let reclaimer = &Reclaimer { env, process, disk, bug };
         let touch = |cpu: Cpu<'_>, page, access| {
-            let _ = disk.touch(cpu, stage, process, page, access);
+            let _ = disk.touch(cpu, env, process, page, access);
         };
         let thread = |cpu: Cpu<'_>, page| {
-            stage.run_on(cpu, process);
+            env.run_on(cpu, process);
             touch(cpu, page, Store);
             touch(cpu, page, Store);
             touch(cpu, PAGES - 1 - page, Load);
             touch(cpu, page, Store);
         };
-        stage.world.run_holding(
+        env.world.run_holding(
             machine,
             vec![
                 Box::new(move |cpu| thread(cpu, 0)),
@@ -45,7 +45,7 @@ pub(super) fn run(machine: &Machine, bug: Option<Bug>) -> Verdict {
             ],
             &[process],
             |page, pte| disk.find(page, pte),
-            || process.frames() + stage.deferred(),
+            || process.frames() + env.deferred(),
         )
     })
 }

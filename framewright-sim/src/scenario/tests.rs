@@ -7,10 +7,10 @@ fn hunt(scenario: &'static Scenario, bug: Option<Bug>, kind: Kind, schedules: u6
 }
 
 #[test]
-fn code_without_bugs_is_clean_and_long_enough_to_go_wrong() {
+fn scenarios_without_a_bug_are_clean_and_have_enough_steps() {
     for scenario in &SCENARIOS {
         let result = hunt(scenario, None, Kind::Random, 1_000);
-        assert_eq!((result.found, result.strays), (None, 0), "{}", scenario.name);
+        assert_eq!((result.found, result.unexpected_count), (None, 0), "{}", scenario.name);
         assert!(
             scenario.cpus >= 3 && result.steps >= 30,
             "{}: {} steps",
@@ -18,17 +18,17 @@ fn code_without_bugs_is_clean_and_long_enough_to_go_wrong() {
             result.steps
         );
         let result = hunt(scenario, None, Kind::Pct { depth: 4 }, 500);
-        assert_eq!((result.found, result.strays), (None, 0), "{}", scenario.name);
+        assert_eq!((result.found, result.unexpected_count), (None, 0), "{}", scenario.name);
         let result = hunt(scenario, None, Kind::Exhaustive { bound: 1 }, 1_000);
-        assert_eq!((result.found, result.strays), (None, 0), "{}", scenario.name);
+        assert_eq!((result.found, result.unexpected_count), (None, 0), "{}", scenario.name);
     }
 }
 
 #[test]
-fn every_bug_is_found_and_can_be_found_again() {
+fn every_bug_is_found_and_its_schedule_can_be_repeated() {
     for (scenario, bug) in bugs() {
-        let HuntResult { found, stray, .. } = hunt(scenario, Some(bug), Kind::Random, 20_000);
-        assert_eq!(stray, None, "{} with {bug}", scenario.name);
+        let HuntResult { found, unexpected, .. } = hunt(scenario, Some(bug), Kind::Random, 20_000);
+        assert_eq!(unexpected, None, "{} with {bug}", scenario.name);
         let Find { at, verdict, .. } = found.unwrap_or_else(|| panic!("{bug} is not found"));
         let again =
             Hunt { scenario, bug: Some(bug), kind: Kind::Random, seed: at - 1, schedules: 1 };
@@ -85,13 +85,13 @@ fn unexpected_symptoms_do_not_count() {
         run: stuck,
     };
     let result = hunt(&STUCK, Some(Bug::UnlockedTake), Kind::Random, 10);
-    assert_eq!((result.found, result.strays), (None, 10));
+    assert_eq!((result.found, result.unexpected_count), (None, 10));
     let control = hunt(&STUCK, None, Kind::Random, 10).found.unwrap();
     assert_eq!(control.verdict, Verdict::Failed(crate::engine::Failure::Deadlock));
 }
 
 #[test]
-fn a_campaign_does_the_same_on_any_number_of_threads() {
+fn a_campaign_can_be_repeated() {
     let campaign = Campaign {
         scenarios: vec![Scenario::named("unmap").unwrap()],
         schedules: 500,
@@ -99,10 +99,10 @@ fn a_campaign_does_the_same_on_any_number_of_threads() {
         control_exhaustive: 100,
         ..Campaign::default()
     };
-    let mut told = 0;
+    let mut reported = 0;
     let rows = campaign.run(&mut |done, total| {
-        assert!(done >= told && done <= total);
-        told = done;
+        assert!(done >= reported && done <= total);
+        reported = done;
     });
     let labels: Vec<_> = rows.iter().map(|row| (row.bug, row.kind.to_string())).collect();
     assert_eq!(labels.len(), 2 * 3 + 1);

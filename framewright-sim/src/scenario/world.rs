@@ -111,7 +111,7 @@ mod tests {
     };
 
     #[test]
-    fn a_frame_that_nobody_maps_was_leaked() {
+    fn an_allocated_frame_without_a_mapping_is_reported_as_leaked() {
         let machine = Machine::new(1, Options::default());
         let world = World::new(&machine, 3);
         let program = |cpu: Cpu<'_>| {

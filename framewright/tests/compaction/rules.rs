@@ -12,8 +12,13 @@ use crate::{BASE, PAGEBLOCKS, leaked_owner_with_relief, with_compactor, with_own
 pub(crate) const HUGE: Request = Request::new(Order::PAGEBLOCK, MigrateType::Movable);
 
 /// Settings for very short CPU lists, and a depot of up to an eighth of the zone.
-const DEPOT: [(&str, &str); 3] =
-    [("zone.depot_divisor", "8"), ("pcp.batch", "7"), ("pcp.high_fraction", "1000")];
+const DEPOT: [(&str, &str); 4] = [
+    ("zone.depot_divisor", "8"),
+    ("pcp.batch", "7"),
+    ("pcp.high_fraction", "1000"),
+    // Frames of sparse pageblocks would bypass the depot.
+    ("zone.emptying_above", "512"),
+];
 
 pub(crate) fn fill(owner: &FakeMover<'_, '_>) {
     while owner.alloc(0, MigrateType::Movable, false).is_some() {}

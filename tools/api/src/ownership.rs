@@ -25,18 +25,19 @@ const HANDLED: [&str; 14] = [
 ];
 
 /// Methods of traits of the standard library that change no owner.
-const LOOKING: [&str; 3] = ["drop", "fmt", "size_hint"];
+const NOT_LISTED: [&str; 3] = ["drop", "fmt", "size_hint"];
 
-/// The functions to list, and whether each is unsafe. These are all unsafe functions, and all functions with such types
-/// in their signatures. The name of a function consists of its type, trait or module and its own name, because a type
-/// may have several paths.
+/// The functions to list, and whether each is unsafe. These are all unsafe functions, and all
+/// functions with types of [`HANDLED`] in their signatures. The name of a function consists of its
+/// type, trait or module and its own name, because a type may have several paths.
 pub(crate) fn functions(lines: &BTreeSet<String>) -> BTreeMap<String, bool> {
     let functions = lines.iter().filter_map(|line| {
         let (before, signature) = line.split_once("fn ")?;
         let is_unsafe = before.split_whitespace().any(|word| word == "unsafe");
         let name = name(signature);
-        let looks = LOOKING.iter().any(|method| name.ends_with(&format!("::{method}")));
-        let is_listed = is_unsafe || words(signature).any(|word| HANDLED.contains(&word)) && !looks;
+        let is_excluded = NOT_LISTED.iter().any(|method| name.ends_with(&format!("::{method}")));
+        let is_listed =
+            is_unsafe || words(signature).any(|word| HANDLED.contains(&word)) && !is_excluded;
         is_listed.then_some((name, is_unsafe))
     });
     functions.collect()
@@ -69,13 +70,14 @@ pub(crate) fn problems(
                     problem(function, owner, why, functions, types)
                 }
             }
-            _ => Some("the line has not three columns: function, owner, why".to_owned()),
+            _ => Some("the line does not have three columns: function, owner, reason".to_owned()),
         };
         problems.extend(problem.map(|problem| format!("line {}: {problem}", nth + 1)));
     }
     let missing = functions.keys().filter(|&function| !listed.contains(function));
-    problems
-        .extend(missing.map(|function| format!("{function} is missing: say what makes it sound")));
+    problems.extend(missing.map(|function| {
+        format!("{function} is missing: add its owner and the reason why it is sound")
+    }));
     problems
 }
 
@@ -198,7 +200,7 @@ mod tests {
             ("\tCpuToken\t", "\tunsafe\t", "CpuToken::free is not unsafe"),
             ("\tunsafe\t", "\tFlusher\t", "Memory::flusher is unsafe"),
             ("it is used up", " ", "CpuToken::free has no reason"),
-            ("\tit is used up", "", "line 2: the line has not three columns"),
+            ("\tit is used up", "", "line 2: the line does not have three columns"),
             ("# A comment.", "Old::one\tvalue\tx", "line 1: Old::one is not public"),
             ("# A comment.", "CpuToken::free\tvalue\tx", "line 2: CpuToken::free is listed twice"),
         ] {

@@ -1,12 +1,11 @@
 //! Checks that the dependencies between the modules of the library have one direction, and draws
-//! the modules.
-//!
-//! A module may name only modules below itself in [`LAYERS`]. So there are no cycles between modules, nor between
-//! files of different modules. Re-exports by a module are not resolved: a path through one is an arrow to the module
-//! that re-exports. Re-exports by the root are resolved: a path through one is an arrow to the module that the root
-//! names. If only one module defines a
-//! method, for a type of another module, a call of the method is an arrow to the defining module. Test code may name
-//! anything.
+//! the modules. A module may name only modules before itself in [`LAYERS`]. So there are no cycles
+//! between modules, nor between files of different modules. If one module names another, there is
+//! an *arrow* between them. Re-exports by a module are not resolved: a path through one is an arrow
+//! to the module that re-exports. Re-exports by the root are resolved: a path through one is an
+//! arrow to the module that the root names. If a method of a type is defined only in a module other
+//! than that of the type, a call of the method is an arrow to the defining module. Test code may
+//! name anything.
 //!
 //! A page of documentation contains a picture of the modules between two marks. The command fails if that picture
 //! differs from the sources. With `--update`, it writes the picture into the page.
@@ -82,7 +81,7 @@ fn check(sources: &Path, page: &Path, update: bool) -> Result<String, String> {
         let advice = "Move the value down, or have the lower module define a trait.\n";
         return Err(list(&graph) + &problems + advice);
     }
-    overview::keep(&overview::draw(&graph, sources)?, page, update)?;
+    overview::check_or_write(&overview::draw(&graph, sources)?, page, update)?;
     Ok(list(&graph))
 }
 

@@ -30,7 +30,7 @@ pub(crate) fn draw(graph: &Graph, sources: &Path) -> Result<String, String> {
 /// # Errors
 ///
 /// The page has no marks for a picture, cannot be read or written, or shows another picture.
-pub(crate) fn keep(picture: &str, page: &Path, update: bool) -> Result<(), String> {
+pub(crate) fn check_or_write(picture: &str, page: &Path, update: bool) -> Result<(), String> {
     let unusable = |why: &str| format!("error: {}: {why}\n", page.display());
     let text = fs::read_to_string(page).map_err(|error| unusable(&error.to_string()))?;
     let fresh = replace(&text, picture)
@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn what_stands_between_the_marks_is_replaced() {
+    fn the_text_between_the_marks_is_replaced() {
         let page = format!("above\n{BEGIN}old\n{END}below\n");
         let fresh = replace(&page, "new\n").unwrap();
         assert_eq!(fresh, format!("above\n{BEGIN}\nnew\n\n{END}below\n"));

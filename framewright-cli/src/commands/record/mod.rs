@@ -108,8 +108,8 @@ const TICK: Duration = Duration::from_millis(200);
 /// Records, then writes the recording.
 ///
 /// Signals never end the program immediately. Each ends the current step, and the next step starts:
-/// the first signal ends the recording, the second the wait for the command, the third the writing;
-/// then there is no recording.
+/// the first signal ends the recording, the second one ends the wait for the command, and the third
+/// one aborts the writing. After the third one there is no recording.
 pub(crate) fn record(args: &RecordArgs) -> Result<Outcome, Failure> {
     let signals = Signals::listen().map_err(Failure::bad_input)?;
     let destination = Destination::claim(&args.name, args.force).map_err(Failure::bad_input)?;
@@ -181,7 +181,7 @@ fn watch(
     }
 }
 
-/// Writes the recording; a signal aborts that.
+/// Writes the recording. A signal aborts the writing.
 fn write(
     capture: Capture,
     destination: Destination,
@@ -200,7 +200,7 @@ fn write(
         }
     });
     written.map_err(|error| match error {
-        RecordError::GivenUp => Failure::bad_input(format!(
+        RecordError::Aborted => Failure::bad_input(format!(
             "interrupted while writing '{}': there is no recording",
             text.display()
         )),

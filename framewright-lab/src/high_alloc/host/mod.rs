@@ -62,7 +62,7 @@ pub struct HostHighAlloc {
 /// The result of one run, and the error that it found, if any.
 struct Ended {
     outcome: Outcome,
-    looked: u64,
+    verified: u64,
     moved: u64,
     wrong_words: u64,
     wrong: Option<String>,
@@ -191,7 +191,7 @@ impl HostHighAlloc {
         Ok(Ended {
             wrong: lock::with_lock(|| play.check_end_state().err()),
             outcome: play.outcome.take(),
-            looked: contents.looked.load(Relaxed),
+            verified: contents.verified.load(Relaxed),
             moved: contents.moved.load(Relaxed),
             wrong_words: contents.wrong.load(Relaxed),
         })
@@ -241,25 +241,25 @@ fn checks(sides: &[Side], of_sides: &[Vec<Ended>], quick: bool) -> Vec<Check> {
     ]
 }
 
-/// Checks the contents of pages; with every side that moves pages some must have moved.
+/// Checks the contents of pages. On each side that moves pages, some must have moved.
 fn contents(sides: &[Side], ended: &[Vec<Ended>]) -> Check {
     let moved = |ended: &[Ended]| ended.iter().map(|it| it.moved).sum::<u64>();
     let all = || ended.iter().flatten();
     let words: u64 = all().map(|it| it.wrong_words).sum();
-    let looked: u64 = all().map(|it| it.looked).sum();
+    let verified: u64 = all().map(|it| it.verified).sum();
     let moves = |side: &Side| side.tuning.compact.method != CompactMethod::Off;
     let mut unproved = sides.iter().zip(ended).filter(|(side, of)| moves(side) && moved(of) == 0);
     let unproved = unproved.next().map(|(side, _)| &side.label);
     let detail = match (words, unproved) {
         (0, Some(side)) => format!("with `{side}` no page has moved, so nothing was verified"),
         (0, None) if sides.iter().any(moves) => format!(
-            "{looked} pages were verified word by word, {} of them after a move",
+            "{verified} pages were verified word by word, {} of them after a move",
             ended.iter().map(|of| moved(of)).sum::<u64>()
         ),
         (0, None) => {
-            format!("{looked} pages were verified word by word; without compaction none moves")
+            format!("{verified} pages were verified word by word; without compaction none moves")
         }
-        (words, _) => format!("{words} words of {looked} verified pages were wrong"),
+        (words, _) => format!("{words} words of {verified} verified pages were wrong"),
     };
     Check { name: "contents".to_owned(), passed: words == 0 && unproved.is_none(), detail }
 }
@@ -277,7 +277,7 @@ mod tests {
         };
         let ended = |moved, wrong_words| {
             let outcome = Outcome::default();
-            vec![Ended { outcome, looked: 9, moved, wrong_words, wrong: None }]
+            vec![Ended { outcome, verified: 9, moved, wrong_words, wrong: None }]
         };
         let sides = [CompactMethod::Off, CompactMethod::Scan, CompactMethod::Index].map(side);
         for (passed, moved, wrong_words, detail) in [

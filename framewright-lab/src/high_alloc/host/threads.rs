@@ -2,13 +2,10 @@
 //!
 //! The run takes as long as on a simulated machine, on a clock that is [`FASTER`] times as fast as
 //! real time. A thread sleeps for the time of a program's own work; the library's work takes real
-//! time. Latencies are real.
-//!
-//! The contents of frames are words that are unique to the page and to their position.
-//!
-//! A new page gets a unique value, and its words count up from that value. The values of all frames
-//! are stored outside the frames. When the kernel reports the move of a page, the value moves, too,
-//! and every word is verified. This detects pages that the library did not copy.
+//! time. Latencies are real. The words of a new page count up from a value that is unique to the
+//! page. The values of all frames are stored outside the frames. When the kernel reports the move
+//! of a page, the value moves, too, and every word is verified. This detects pages that the library
+//! did not copy.
 
 use framewright::{
     CpuId, Pfn,
@@ -46,7 +43,7 @@ pub(super) struct Shared<'t> {
     begun: Instant,
     /// The time up to which each CPU has worked.
     worked: Box<[AtomicU64]>,
-    /// Its threads.
+    /// The threads.
     pub(super) workers: Workers,
 }
 
@@ -160,8 +157,8 @@ impl<'t> World for Threads<'t> {
         self.0.contents.store(self.0.machine, frame);
     }
 
-    fn look(&self, frame: u32) {
-        self.0.contents.look(self.0.machine, frame);
+    fn verify(&self, frame: u32) {
+        self.0.contents.verify(self.0.machine, frame);
     }
 
     fn has_moved(&self, from: u32, to: u32) {
@@ -218,7 +215,7 @@ pub(super) struct Contents {
     values: Box<[AtomicU64]>,
     next: AtomicU64,
     /// Verified pages, verified pages that had moved, and wrong words.
-    pub(super) looked: AtomicU64,
+    pub(super) verified: AtomicU64,
     pub(super) moved: AtomicU64,
     pub(super) wrong: AtomicU64,
 }
@@ -228,7 +225,7 @@ impl Contents {
         Self {
             values: (0..frames).map(|_| AtomicU64::new(0)).collect(),
             next: AtomicU64::new(1),
-            looked: AtomicU64::new(0),
+            verified: AtomicU64::new(0),
             moved: AtomicU64::new(0),
             wrong: AtomicU64::new(0),
         }
@@ -245,11 +242,11 @@ impl Contents {
     }
 
     /// Verifies every word.
-    pub(super) fn look(&self, machine: &HostMachine, frame: u32) {
+    pub(super) fn verify(&self, machine: &HostMachine, frame: u32) {
         let value = self.values[frame as usize].load(Relaxed);
         let words = machine.frame(pfn(frame)).iter().zip(value..);
         let wrong = words.map(|(word, value)| u64::from(word.load(Relaxed) != value)).sum::<u64>();
-        self.looked.fetch_add(1, Relaxed);
+        self.verified.fetch_add(1, Relaxed);
         self.wrong.fetch_add(wrong, Relaxed);
     }
 
@@ -259,7 +256,7 @@ impl Contents {
         let value = self.values[from as usize].load(Relaxed);
         self.values[to as usize].store(value, Relaxed);
         self.moved.fetch_add(1, Relaxed);
-        self.look(machine, to);
+        self.verify(machine, to);
         machine.frame(pfn(from)).iter().for_each(|word| word.store(0, Relaxed));
     }
 }
@@ -318,7 +315,7 @@ mod tests {
         assert_eq!(contents.wrong.load(Relaxed), 512);
         contents.store(&machine, 2);
         machine.frame(pfn(2))[511].store(0, Relaxed);
-        contents.look(&machine, 2);
+        contents.verify(&machine, 2);
         assert_eq!(contents.wrong.load(Relaxed), 513);
     }
 }

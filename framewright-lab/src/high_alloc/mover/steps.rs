@@ -102,14 +102,14 @@ fn a_panic_in_a_copy_leaves_all_pages_in_place_and_unlocked() {
         fixture.contents.left.set(u64::from(PAGES));
         fixture.move_all(cpu);
     };
-    let look = |fixture: &Fixture<'_, '_>, ended: Result<(), Failure>| {
+    let check = |fixture: &Fixture<'_, '_>, ended: Result<(), Failure>| {
         let failure = ended.unwrap_err().to_string();
         assert!(failure.contains("the machine breaks"), "{failure}");
         assert_eq!(fixture.all_frames(), before.take());
         let frames = &fixture.kernel.state.frames;
         assert!(fixture.all_frames().iter().all(|&frame| !frames.at(frame).is(LOCKED)));
     };
-    play(Schedule::Clock, &nothing, moving, |_, _| (), look);
+    play(Schedule::Clock, &nothing, moving, |_, _| (), check);
 }
 
 /// A migration that does not wait refuses such a page at once; otherwise the page is busy up to the
@@ -117,13 +117,13 @@ fn a_panic_in_a_copy_leaves_all_pages_in_place_and_unlocked() {
 #[test]
 fn a_page_under_writeback_moves_after_it_was_written() {
     let [writing, tried, written] = [(); 3].map(|()| Signal::default());
-    let [in_passing, in_earnest, unmapped] = [0; 3].map(Cell::new);
+    let [async_tries, sync_tries, unmapped] = [0; 3].map(Cell::new);
     let first = Cell::new(None);
     let hook = |_: Cpu<'_>, step, at: &mut Move| {
         if !written.is_raised() && first.get() == Some(at.from()) {
             match step {
-                Step::Unmap(MigrateMode::Async) => in_passing.update(|times| times + 1),
-                Step::Unmap(_) => in_earnest.update(|times| times + 1),
+                Step::Unmap(MigrateMode::Async) => async_tries.update(|times| times + 1),
+                Step::Unmap(_) => sync_tries.update(|times| times + 1),
                 Step::Remap | Step::Undo => unmapped.update(|times| times + 1),
                 Step::Release => {}
             }
@@ -152,13 +152,14 @@ fn a_page_under_writeback_moves_after_it_was_written() {
             writing.raise(cpu);
             tried.wait(cpu);
             cpu.sleep_until(cpu.now() + 1_000_000_000);
-            fixture.kernel.hear_of_writes(cpu);
+            fixture.kernel.complete_writes(cpu);
             written.raise(cpu);
         },
         whole,
     );
-    // Each time it was claimed once without waiting, and then for each of the tries.
-    assert_eq!((in_passing.get(), in_earnest.get(), unmapped.get()), (2, 2 * 7, 0));
+    // In each of two attempts, the page was tried once without waiting and seven times with
+    // waiting.
+    assert_eq!((async_tries.get(), sync_tries.get(), unmapped.get()), (2, 2 * 7, 0));
 }
 
 /// The owner that releases pages.
@@ -172,7 +173,7 @@ enum Owner {
 impl Owner {
     const ALL: [Self; 3] = [Self::OfFresh, Self::OfUsed, Self::Program];
 
-    fn lets_go<'s, 'm>(self, fixture: &Fixture<'s, 'm>, on: &mut SimContext<'_, 's, 'm>) {
+    fn release_pages<'s, 'm>(self, fixture: &Fixture<'s, 'm>, on: &mut SimContext<'_, 's, 'm>) {
         match self {
             Self::OfFresh => on.truncate(FRESH),
             Self::OfUsed => on.truncate(USED),
@@ -181,24 +182,24 @@ impl Owner {
     }
 }
 
-/// An owner releases all of its pages when the first page of any owner reaches a step; pages that
-/// reach later steps were refused when they were copied.
+/// An owner releases all of its pages when the first page of any owner reaches `at_step`. Undo and
+/// release are only reached by pages that are refused after the copy.
 fn releases_at(at_step: Step, owner: Owner) {
     let (reached, gone) = (Signal::default(), Signal::default());
-    let in_vain = matches!(at_step, Step::Undo | Step::Release);
+    let stays = matches!(at_step, Step::Undo | Step::Release);
     let hook = |cpu: Cpu<'_>, step, at: &mut Move| {
         if step == at_step && !gone.is_raised() {
             reached.raise(cpu);
             gone.wait(cpu);
         }
-        if step == Step::Remap && in_vain {
+        if step == Step::Remap && stays {
             at.set_refused();
         }
     };
     let moving = |fixture: &Fixture<'_, '_>, cpu: Cpu<'_>| {
         until_all_are_free(fixture, cpu);
         let stayed = fixture.move_all(cpu);
-        let expected = if in_vain { fixture.all_frames() } else { Vec::new() };
+        let expected = if stays { fixture.all_frames() } else { Vec::new() };
         assert_eq!(stayed, expected, "{at_step:?}, {owner:?}");
     };
     play(
@@ -207,7 +208,7 @@ fn releases_at(at_step: Step, owner: Owner) {
         moving,
         |fixture, on| {
             reached.wait(on.cpu);
-            owner.lets_go(fixture, on);
+            owner.release_pages(fixture, on);
             gone.raise(on.cpu);
         },
         |fixture, ended| {
@@ -226,7 +227,7 @@ fn an_owner_may_release_pages_at_every_step() {
     }
 }
 
-/// Other moments include claims and frees.
+/// Random schedules also interrupt claims and frees.
 #[test]
 fn an_owner_may_release_pages_at_any_moment() {
     for seed in 0..100 {
@@ -235,7 +236,7 @@ fn an_owner_may_release_pages_at_any_moment() {
                 Schedule::Random(seed),
                 &nothing,
                 |fixture, cpu| _ = fixture.move_all(cpu),
-                |fixture, on| owner.lets_go(fixture, on),
+                |fixture, on| owner.release_pages(fixture, on),
                 whole,
             );
         }

@@ -270,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn neighbours_are_what_most_of_them_are() {
+    fn a_merged_cell_has_the_use_of_most_of_its_pageblocks() {
         let huge = Cell { of: Use::Huge, full: 1.0, skip: false };
         let one = merged(&[huge, MOVABLE, MOVABLE]);
         assert_eq!((one.of, one.skip), (MOVABLE.of, false));
@@ -282,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn a_map_is_as_high_as_it_is_wide_at_the_most() {
+    fn a_map_is_at_most_as_high_as_wide() {
         for (pageblocks, group) in [(512, 1), (2048, 1), (2049, 2), (8192, 4), (131_072, 64)] {
             let grid = Grid::of(pageblocks);
             assert_eq!(grid.group, group);

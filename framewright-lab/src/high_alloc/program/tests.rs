@@ -23,17 +23,20 @@ fn reclaim(fixture: &Fixture<'_, '_>, cpu: Cpu<'_>) {
 }
 
 /// Completes all writes.
-fn hear(fixture: &Fixture<'_, '_>, cpu: Cpu<'_>) {
+fn complete(fixture: &Fixture<'_, '_>, cpu: Cpu<'_>) {
     cpu.sleep_until(cpu.now() + WRITTEN);
-    fixture.kernel.hear_of_swapped(fixture.kernel.current());
+    fixture.kernel.complete_swap_writes(fixture.kernel.current());
     assert_eq!(fixture.kernel.state.swap.next(), None);
 }
 
 fn swap_out(fixture: &Fixture<'_, '_>, cpu: Cpu<'_>) {
     reclaim(fixture, cpu);
-    let on_its_way = |&frame: &u32| fixture.kernel.state.frames.at(frame).is(WRITEBACK);
-    assert_eq!(fixture.program_frames().iter().filter(|it| on_its_way(it)).count(), PAGES as usize);
-    hear(fixture, cpu);
+    let is_under_writeback = |&frame: &u32| fixture.kernel.state.frames.at(frame).is(WRITEBACK);
+    assert_eq!(
+        fixture.program_frames().iter().filter(|it| is_under_writeback(it)).count(),
+        PAGES as usize
+    );
+    complete(fixture, cpu);
     reclaim(fixture, cpu);
 }
 
@@ -75,7 +78,7 @@ fn a_page_used_during_its_write_stays_in_its_frame() {
         let before = fixture.program_frames();
         sent.raise(cpu);
         used.wait(cpu);
-        hear(fixture, cpu);
+        complete(fixture, cpu);
         reclaim(fixture, cpu);
         assert_eq!(fixture.program_frames(), before);
     };
@@ -99,9 +102,9 @@ fn programs_may_exit_at_any_step_of_reclaim() {
         let moving = |fixture: &Fixture<'_, '_>, cpu: Cpu<'_>| {
             reclaim(fixture, cpu);
             cpu.sleep_until(cpu.now() + (1 << (seed % 24)));
-            fixture.kernel.hear_of_swapped(fixture.kernel.current());
+            fixture.kernel.complete_swap_writes(fixture.kernel.current());
             reclaim(fixture, cpu);
-            hear(fixture, cpu);
+            complete(fixture, cpu);
         };
         play(
             Schedule::Random(seed),

@@ -95,7 +95,9 @@ impl Counter {
             Names::OfLinux => {
                 groups::by_symbol(&counts, &fs::read_to_string(self.symbols()).unwrap_or_default())
             }
-            Names::OfLines(kernel) => groups::by_line(&counts, &groups::of(kernel, &counts)),
+            Names::OfLines(kernel) => {
+                groups::by_line(&counts, &groups::source_lines(kernel, &counts))
+            }
         };
         let Some(pages) = run.metrics.get("pages").map(|pages| pages.median) else { return };
         for (group, instructions) in groups {

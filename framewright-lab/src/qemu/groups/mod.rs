@@ -41,7 +41,7 @@ pub(super) enum Names<'n> {
 }
 
 /// The output of `addr2line` for addresses; empty if it is not installed.
-fn of(kernel: &Path, counts: &ByAddress) -> String {
+fn source_lines(kernel: &Path, counts: &ByAddress) -> String {
     let child = Command::new("addr2line")
         .args(["-a", "-i", "-e"])
         .arg(kernel)
@@ -102,8 +102,9 @@ impl Place {
     }
 }
 
-/// The code that finds the zone of a frame is in `memory` and `zone`. LRU lists and reverse
-/// mappings call it most; it counts for the larger of these two groups.
+/// The code that finds the zone of a frame, in `memory/zones.rs` and `zone/mod.rs`, is mostly
+/// called by LRU lists and reverse mappings. It counts for LRU lists, the larger of these two
+/// groups.
 fn group_of_line(line: &str) -> Option<&'static str> {
     let groups = [
         ("kernel/src/frames.rs", CLEARING),
@@ -243,7 +244,7 @@ mod tests {
     use super::{counter::counts, *};
 
     #[test]
-    fn lines_are_of_the_outermost_folder() {
+    fn the_outermost_line_of_the_library_determines_the_group() {
         let lines = "0x0000000000000010\n/x/core/num.rs:1\n/x/framewright/src/buddy/take.rs:7\n\
                      /x/framewright/src/reclaim/lru.rs:9\n0x0000000000000020\n??:?\n";
         let groups = by_line(&ByAddress::from([(0x10, 5), (0x20, 2)]), lines);
@@ -251,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn functions_are_of_one_group() {
+    fn each_function_is_in_one_group() {
         for (name, group) in [
             ("clear_page_rep", CLEARING),
             ("get_page_from_freelist", ALLOCATOR),
@@ -268,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn addresses_are_of_the_function_before_them() {
+    fn an_address_belongs_to_the_function_before_it() {
         let symbols = "ffffffff81000000 clear_page_rep\nffffffff81000010 release_pages\n";
         let text = "401000 7\nffffffff81000000 1\nffffffff8100000f 2\nffffffff81000011 4\n";
         let groups = by_symbol(&counts(text), symbols);

@@ -171,6 +171,6 @@ fn an_aborted_recording_leaves_nothing() {
     let capture = fake.session(folder.path()).unwrap().stop_with(&fake.proc()).unwrap();
     let destination = Destination::claim(&folder.path().join("a"), false).unwrap();
     let error = capture.write(destination, &mut |_| ControlFlow::Break(())).unwrap_err();
-    assert!(matches!(error, RecordError::GivenUp));
+    assert!(matches!(error, RecordError::Aborted));
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
 }

@@ -260,7 +260,7 @@ fn rows() -> Vec<Row> {
             key.row(EXPERIMENT.name, Unit::PerSecond, None)
                 .kernel(None, RATE_IN_2013, RATE_SOURCE)
                 .judged(Quantity::After, Reference::Kernel)
-                .role(Role::Fitted("what a program takes for a page".into())),
+                .role(Role::Fitted("the time that a program takes for a page".into())),
         );
     }
     rows

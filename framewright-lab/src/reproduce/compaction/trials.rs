@@ -23,8 +23,8 @@ const CPUS: u16 = 4;
 /// compaction therefore determines how many of its free pages they allocate before a block is
 /// complete.
 const SLOWER: f64 = 13.0;
-/// The managed memory of 1 GiB, 972 MiB. 95 % of that are 461 huge pages, as in the requests to
-/// running kernels (6.12: 458).
+/// The managed memory of 1 GiB, 972 MiB. 95 % of it is 461 huge pages, nearly the number that was
+/// requested from running kernels (6.12: 458).
 const FRAMES: u64 = 486 << 9;
 
 /// Settings, in this order.
@@ -77,7 +77,7 @@ fn side(setting: usize, era: Era) -> Side {
     // The published runs had no reserve, and only compaction is to be measured.
     side.tuning.zone.huge_reserve = 0;
     if !matches!(setting, INDEX | PACKED) {
-        // The kernels with these scanners took blocks that way.
+        // The kernels with these scanners took the smallest block first.
         side = side.with("zone.bulk_take", "smallest-first");
     }
     if !matches!(setting, INDEX | NONE) {

@@ -211,8 +211,8 @@ fn reuse(results: &Results) -> Option<String> {
     let percent = |value| decimal(value, 1);
     Some(format!(
         "frames that compilers get while the core's cache has them: {}% and {}% with lists of a \
-         fixed size, {}% and {}% with lists of adaptive size. In sockets none is ever hot for \
-         the core: another core read it last",
+         fixed size, {}% and {}% with lists of adaptive size. In socket-pairs no frame is hot for \
+         the core, because another core read it last",
         percent(before),
         percent(after),
         percent(auto),
@@ -237,7 +237,7 @@ fn sockets_found(results: &Results) -> Option<String> {
     ))
 }
 
-/// A figure that is not judged.
+/// The wait for the zone lock, whose level is not judged.
 fn waiting(results: &Results) -> Option<String> {
     let (before, _) = sides(results, "socket-pairs", SOCKET_MACHINE, LISTS, "zone_lock_wait_pct")?;
     Some(format!(

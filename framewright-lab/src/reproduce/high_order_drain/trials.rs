@@ -28,7 +28,7 @@ pub(super) const FRAMEWRIGHT_AUTO: &str = "framewright auto";
 /// In the order of output.
 pub(super) const SUBJECTS: [&str; 5] = [LISTS, FRAMEWRIGHT, KERNELS, AUTO, FRAMEWRIGHT_AUTO];
 
-/// The number of CPUs of the kernels whose drains were counted.
+/// The machine with as many CPUs as the kernels whose drains were counted.
 pub(super) const GUEST: &str = "uniform:4";
 /// Their memory: 1 GiB.
 const GUEST_FRAMES: u64 = 1 << 18;

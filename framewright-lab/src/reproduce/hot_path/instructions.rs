@@ -299,7 +299,7 @@ fn build(tree: &Path, flags: &[&str]) -> Result<PathBuf, Skipped> {
         .args(["build", "--release", "--quiet", "--message-format=json"])
         .args(["-p", PACKAGE, "--example", PROGRAM])
         .args(flags)
-        // It would override the flags above.
+        // These variables would override the flags above.
         .env_remove("RUSTFLAGS")
         .env_remove("CARGO_ENCODED_RUSTFLAGS");
     let output =

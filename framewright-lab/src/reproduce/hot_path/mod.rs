@@ -4,10 +4,9 @@
 //! |----------------|----------------------------------------------------------------------|
 //! | this one       | published figures; figures to rows                                   |
 //! | `instructions` | instructions under the lock per frame taken, counted by callgrind    |
-//!
-//! The published machines show the effect of instructions under the lock. A machine's cost of a
-//! frame that list-buddy takes is that of inlined code; before the change it is higher by the
-//! instructions of the calls.
+//! The models of the published machines show the effect of instructions under the lock. Their cost
+//! of a frame that list-buddy takes is that of inlined code. Before the change, this cost is higher
+//! by the instructions of the calls.
 
 mod instructions;
 
@@ -47,10 +46,10 @@ const PUBLISHED: [(&str, &str, f64, f64); 2] = [
 /// Bytes of text of the page allocator before and after.
 const TEXT: (f64, f64) = (37_409.0, 38_273.0);
 const TEXT_COMPILER: &str = "gcc 4.9.4";
-const OTHER_TEXT: &str = "theirs is a file with much other code, so that percentages mean little; \
-                          the growth in bytes is judged";
+const OTHER_TEXT: &str = "the published file has much other code, so percentages mean little; \
+      the growth in bytes is judged";
 
-/// Instructions under the lock per frame, taken and per figure.
+/// The figure of the instructions under the lock per frame taken.
 const INSTRUCTIONS: &str = "locked_instructions_per_frame_taken";
 
 fn run(plan: &Plan, tell: &mut Tell<'_>) -> Result<Results, Error> {
@@ -95,7 +94,7 @@ fn skip(results: &mut Results, why: &str) {
         row.role = Role::Shown(format!("skipped: {why}"));
     }
     results.findings.push(format!(
-        "text and instructions were not measured: {why}; machines take the instructions of \
+        "text and instructions were not measured: {why}; the machines use the instruction counts of \
          {}",
         instructions::RECORDING
     ));
@@ -185,8 +184,8 @@ fn functions(results: &Results) -> Option<String> {
     let (before, after) = (of("build, outlined")?, of("build, inlined")?);
     let changes = before.metrics.iter().filter_map(|(name, outlined)| {
         let path = name.strip_prefix(TEXT_BYTES)?.trim();
-        let on_the_way = ["::refill", "::take", "::bulk::"].iter().any(|part| path.contains(part));
-        if !on_the_way {
+        let is_involved = ["::refill", "::take", "::bulk::"].iter().any(|part| path.contains(part));
+        if !is_involved {
             return None;
         }
         let inlined = after.metrics.get(name)?.median;

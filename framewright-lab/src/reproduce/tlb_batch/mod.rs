@@ -32,8 +32,8 @@ and flushes it from the TLBs of CPUs that may have cached it. Readers are proces
   all, lazy, same bound   then lazy, with at most as many unflushed frames as with all
   all, lazy               then lazy, with its default bound: a 200th of the memory
 Memory is smaller than that of the published machines: the figures depend on the number of reclaimed
-pages; distances between watermarks, in frames, and batches of CPU lists are as there. Kernels ran on 4
-and 8 virtual CPUs; their figures are counts.
+pages; distances between watermarks, in frames, and batches of CPU lists are those of the published
+machines. Kernels ran on 4 and 8 virtual CPUs; their figures are counts.
 A seed takes some 150 s; `--seeds 1` is enough for the counts, `--quick` for a short run.
 On this machine (host:1) the library reclaims pages of real files over real memory, and the kernel sends
 the interrupts: settings alternate, figures are medians of rounds, and differ from run to run.",
@@ -273,7 +273,7 @@ fn sustained(run: &Run) -> Check {
         busy < 5.0,
         format!(
             "{} % of busy cycles in flushes, zone locks and LRU locks (less than 5): {} % + {} % + \
-             {} %; readers get {} % of what the disks deliver",
+             {} %; readers get {} % of the disks' bandwidth",
             decimal(busy, 2),
             decimal(of("flush_pct"), 2),
             decimal(of("zone_lock_pct"), 2),

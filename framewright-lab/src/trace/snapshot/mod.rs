@@ -71,7 +71,7 @@ pub struct Zone {
     pub protection: Vec<u64>,
     /// Statistics of the zone.
     pub stats: Vec<Stat>,
-    /// Whether reclaim has given up on the node.
+    /// Whether the kernel considers the node unreclaimable.
     pub unreclaimable: bool,
     /// First frame; `None` if the zone has no memory.
     pub start_pfn: Option<u64>,

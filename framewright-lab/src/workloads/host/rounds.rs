@@ -27,7 +27,7 @@ use crate::workloads::{
     world::{Library, Message, Pipe},
 };
 
-/// Runs every side of a comparison, their rounds alternating.
+/// Runs every side of a comparison. The sides alternate round by round.
 pub(super) fn run(
     work: &Workload,
     spec: &HostSpec,
@@ -35,7 +35,7 @@ pub(super) fn run(
     rounds: Rounds,
     progress: &mut dyn FnMut(u64, u64),
 ) -> Result<Measured, Error> {
-    refuse_nothing(work, spec, sides, rounds)?;
+    check_arguments(work, spec, sides, rounds)?;
     let buffers: Result<Vec<_>, _> =
         sides.iter().map(|side| memories::metadata(spec, side)).collect();
     let mut buffers = buffers?;
@@ -43,8 +43,9 @@ pub(super) fn run(
         .map(|(side, buffer)| memories::memory(work, spec, side, buffer))
         .collect();
     let memories = memories?;
-    let players: Vec<Player> = memories.iter().map(|memory| Player::new(work, memory)).collect();
-    let (windows, stopped) = play_all(&players, rounds, progress)?;
+    let side_runs: Vec<SideRun> =
+        memories.iter().map(|memory| SideRun::new(work, memory)).collect();
+    let (windows, stopped) = run_all(&side_runs, rounds, progress)?;
     let run = |(side, windows): (&Side, &Vec<Window>)| {
         figures::run_of(&side.label, &side.settings, windows)
     };
@@ -56,7 +57,7 @@ pub(super) fn run(
     })
 }
 
-fn refuse_nothing(
+fn check_arguments(
     work: &Workload,
     spec: &HostSpec,
     sides: &[Side],
@@ -71,23 +72,23 @@ fn refuse_nothing(
     }
 }
 
-/// Warms every side up, then runs their rounds alternately.
-fn play_all(
-    players: &[Player<'_, '_>],
+/// Warms every side up, and then runs the rounds of all sides in turn.
+fn run_all(
+    side_runs: &[SideRun<'_, '_>],
     rounds: Rounds,
     progress: &mut dyn FnMut(u64, u64),
 ) -> Result<(Vec<Vec<Window>>, End), Error> {
-    let mut windows: Vec<Vec<Window>> = players.iter().map(|_| Vec::new()).collect();
-    for player in players {
-        if let (_, Some(end)) = player.play(Limit::Cycles(rounds.warm_up))? {
+    let mut windows: Vec<Vec<Window>> = side_runs.iter().map(|_| Vec::new()).collect();
+    for side_run in side_runs {
+        if let (_, Some(end)) = side_run.round(Limit::Cycles(rounds.warm_up))? {
             return Ok((windows, Some(end)));
         }
     }
-    let total = u64::from(rounds.rounds) * players.len() as u64;
+    let total = u64::from(rounds.rounds) * side_runs.len() as u64;
     progress(0, total);
     for done in 0..total {
-        let turn = (done % players.len() as u64) as usize;
-        let (window, end) = players[turn].play(rounds.limit)?;
+        let turn = (done % side_runs.len() as u64) as usize;
+        let (window, end) = side_runs[turn].round(rounds.limit)?;
         windows[turn].push(window);
         if end.is_some() {
             return Ok((windows, end));
@@ -98,11 +99,11 @@ fn play_all(
 }
 
 /// One side, and the counters of its CPUs.
-struct Player<'p, 'm> {
+struct SideRun<'p, 'm> {
     work: &'p Workload,
     memory: &'p HostMemory<'m>,
     counters: Vec<CpuCounters>,
-    /// `None` if single operations are measured: the observer costs as much as they do.
+    /// `None` for `page-fault`: recording a touch costs as much as one of its operations.
     heat: Option<Heat>,
 }
 
@@ -129,7 +130,7 @@ struct Shared<'m> {
     pipes: Vec<HostPipe<Message<Block<'m>>>>,
 }
 
-impl<'p, 'm> Player<'p, 'm> {
+impl<'p, 'm> SideRun<'p, 'm> {
     fn new(work: &'p Workload, memory: &'p HostMemory<'m>) -> Self {
         let cpus = memory.cpu_count();
         let watched = !matches!(work, Workload::PageFault(_));
@@ -143,14 +144,14 @@ impl<'p, 'm> Player<'p, 'm> {
     }
 
     /// One round on all CPUs. If one of them stops with an error, all do.
-    fn play(&self, limit: Limit) -> Result<(Window, End), Error> {
+    fn round(&self, limit: Limit) -> Result<(Window, End), Error> {
         let cpus = self.memory.cpu_count();
-        let (pipes, room) = self.work.pipes(cpus);
+        let (pipes, capacity) = self.work.pipes(cpus);
         let shared = Shared {
             limit,
             start: Barrier::new(usize::from(cpus)),
             stop: AtomicBool::new(false),
-            pipes: (0..pipes).map(|_| HostPipe::new(room)).collect(),
+            pipes: (0..pipes).map(|_| HostPipe::new(capacity)).collect(),
         };
         let before = self.moment();
         let parts: Result<Vec<Part>, Error> = thread::scope(|scope| {
@@ -191,13 +192,13 @@ impl<'p, 'm> Player<'p, 'm> {
             heat: self.heat.as_ref().map(|heat| heat.of_cpu(cpu)),
         };
         let pipe = self.work.pipe_of(cpu, context.of).map(|pipe| &shared.pipes[pipe]);
-        let way = pipe.map(|pipe| pipe as &dyn Pipe<_>);
+        let pipe = pipe.map(|pipe| pipe as &dyn Pipe<_>);
         let mut body = Body::new(self.work, cpu, context.of);
-        let worked = body.work(&mut context, way);
+        let worked = body.work(&mut context, pipe);
         if worked.is_err() {
             shared.stop.store(true, Relaxed);
         }
-        let stopped = worked.and(body.free_all(&mut context, way)).err();
+        let stopped = worked.and(body.free_all(&mut context, pipe)).err();
         Ok(Part { cpu, started: context.world.pace.started(), ended: Instant::now(), stopped })
     }
 

@@ -118,7 +118,7 @@ pub(super) struct HostPipe<T> {
 }
 
 struct State<T> {
-    things: VecDeque<T>,
+    items: VecDeque<T>,
     closed: bool,
 }
 
@@ -126,7 +126,7 @@ impl<T> HostPipe<T> {
     /// A pipe with this capacity.
     pub(super) fn new(capacity: u16) -> Self {
         Self {
-            state: Mutex::new(State { things: VecDeque::new(), closed: false }),
+            state: Mutex::new(State { items: VecDeque::new(), closed: false }),
             changed: Condvar::new(),
             capacity: usize::from(capacity),
         }
@@ -148,21 +148,21 @@ impl<T> HostPipe<T> {
 }
 
 impl<T> Pipe<T> for HostPipe<T> {
-    fn send(&self, thing: T) -> Result<(), T> {
+    fn send(&self, item: T) -> Result<(), T> {
         let mut state =
-            self.wait(self.state(), |state| !state.closed && state.things.len() >= self.capacity);
+            self.wait(self.state(), |state| !state.closed && state.items.len() >= self.capacity);
         if state.closed {
-            return Err(thing);
+            return Err(item);
         }
-        state.things.push_back(thing);
+        state.items.push_back(item);
         self.changed.notify_all();
         Ok(())
     }
 
     fn receive(&self) -> Option<T> {
-        let mut state = self.wait(self.state(), |state| !state.closed && state.things.is_empty());
+        let mut state = self.wait(self.state(), |state| !state.closed && state.items.is_empty());
         self.changed.notify_all();
-        state.things.pop_front()
+        state.items.pop_front()
     }
 
     fn close(&self) {
@@ -181,12 +181,12 @@ mod tests {
         let pipe = HostPipe::new(2);
         thread::scope(|scope| {
             scope.spawn(|| {
-                (0..1000).for_each(|thing| pipe.send(thing).unwrap());
+                (0..1000).for_each(|item| pipe.send(item).unwrap());
                 pipe.close();
             });
             for expected in 0..1000 {
                 assert_eq!(pipe.receive(), Some(expected));
-                assert!(pipe.state().things.len() <= 2);
+                assert!(pipe.state().items.len() <= 2);
             }
             assert_eq!(pipe.receive(), None);
         });

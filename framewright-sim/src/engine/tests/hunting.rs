@@ -141,8 +141,8 @@ fn a_change_between_check_and_wait_is_not_missed() {
     assert_eq!(machine.run(vec![Box::new(waiter), Box::new(storer)]), Ok(()));
 }
 
-/// Sends an interrupt to a CPU that makes steps. Returns the number of steps after which the
-/// interrupt was pending.
+/// Sends an interrupt to a CPU that makes ten steps. Returns the number of these steps at whose end
+/// the interrupt was pending.
 fn delayed(seed: u64, late_interrupts: bool) -> u32 {
     let options = Options { late_interrupts, ..hunting(Schedule::Random(seed)) };
     let machine = Machine::new(2, options);
@@ -166,7 +166,7 @@ fn delayed(seed: u64, late_interrupts: bool) -> u32 {
 }
 
 #[test]
-fn interrupts_are_late_if_they_may_be() {
+fn interrupts_are_late_only_if_the_options_allow_it() {
     let most = |late| (0..200).map(|seed| delayed(seed, late)).max();
     assert!(most(true) > Some(2), "{:?}", most(true));
     assert_eq!(most(false), Some(0));
@@ -201,7 +201,7 @@ fn two_cpus_that_check_in_vain_let_a_third_one_run() {
     while let Some(schedule) = search.next() {
         machine.restart(schedule);
         let (flag, lock) = (Cell::new(false), machine.new_lock(LockClass::Program));
-        let looks = || -> Program<'_> {
+        let checks = || -> Program<'_> {
             Box::new(|cpu| {
                 while !flag.get() {
                     cpu.lock(lock);
@@ -214,7 +214,7 @@ fn two_cpus_that_check_in_vain_let_a_third_one_run() {
             (0..5).for_each(|_| cpu.step());
             flag.set(true);
         };
-        assert_eq!(machine.run(vec![looks(), looks(), Box::new(sets)]), Ok(()));
+        assert_eq!(machine.run(vec![checks(), checks(), Box::new(sets)]), Ok(()));
     }
     assert!(search.tried() > 20);
 }
@@ -229,7 +229,7 @@ fn an_endless_run_is_ended() {
 }
 
 #[test]
-fn rare_outcomes_are_forced_as_often_as_asked_for() {
+fn rare_outcomes_are_forced_at_the_requested_rate() {
     let count = |schedule, seed| {
         let force = vec![(Site::Refill, 10)];
         let machine = Machine::new(1, Options { force, seed, ..hunting(schedule) });
@@ -252,7 +252,7 @@ fn rare_outcomes_are_forced_as_often_as_asked_for() {
 #[test]
 fn a_watch_runs_only_outside_of_sections() {
     let machine = Machine::new(2, hunting(Schedule::Random(2)));
-    let (inside, looks) = (Cell::new(false), Cell::new(0));
+    let (inside, calls) = (Cell::new(false), Cell::new(0));
     let section = SectionId { name: "zone", table: 0, index: 0 };
     let lock = machine.new_lock(LockClass::Program);
     let program = || -> Program<'_> {
@@ -269,11 +269,11 @@ fn a_watch_runs_only_outside_of_sections() {
         })
     };
     let watch = || {
-        looks.set(looks.get() + 1);
+        calls.set(calls.get() + 1);
         if inside.get() { Err("a CPU is inside".to_owned()) } else { Ok(()) }
     };
     assert_eq!(machine.run_watched(vec![program(), program()], 1, &watch), Ok(()));
-    assert!(looks.get() > 20);
+    assert!(calls.get() > 20);
     let never = || Err("nothing is right".to_owned());
     let failed = machine.run_watched(vec![program()], 1000, &never);
     assert_eq!(failed, Err(Failure::Invariant { what: "nothing is right".to_owned() }));

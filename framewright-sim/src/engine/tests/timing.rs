@@ -87,7 +87,7 @@ fn a_line_costs_what_its_place_says() {
 }
 
 #[test]
-fn lines_leave_caches_as_others_come() {
+fn lines_are_evicted_as_others_are_fetched() {
     let machine = Machine::modelled(model(), Options::default());
     let visit = |others: u32, cycles: u64| -> Turn<'static> {
         let check = move |cpu: Cpu<'_>| {
@@ -102,7 +102,7 @@ fn lines_leave_caches_as_others_come() {
 }
 
 #[test]
-fn independent_misses_overlap_and_prefetched_lines_are_waited_for_only_so_long() {
+fn independent_misses_overlap_and_a_prefetched_line_costs_the_rest_of_its_latency() {
     let machine = Machine::modelled(model(), Options::default());
     let program = |cpu: Cpu<'_>| {
         assert_eq!(cost(cpu, line(1), Access::Read, Miss::Independent), 50);
@@ -122,7 +122,7 @@ fn independent_misses_overlap_and_prefetched_lines_are_waited_for_only_so_long()
 }
 
 #[test]
-fn a_prefetch_leaves_to_others_what_they_have_modified() {
+fn a_prefetch_of_a_modified_line_shares_it() {
     let machine = Machine::modelled(model(), Options::default());
     let prefetches = |cpu: Cpu<'_>| {
         assert_eq!(cost(cpu, line(1), Access::Prefetch, Miss::Independent), 0);
@@ -168,7 +168,7 @@ fn a_hand_over_moves_the_line_of_the_lock() {
 }
 
 #[test]
-fn interrupts_take_their_time() {
+fn interrupts_cost_time() {
     let model = Model {
         send: 700,
         arrive_local: 900,
@@ -201,7 +201,7 @@ fn interrupts_take_their_time() {
 }
 
 #[test]
-fn a_cpu_that_is_ahead_answers_as_of_the_time_of_the_interrupt() {
+fn a_cpu_that_is_ahead_serves_an_interrupt_at_the_time_of_its_arrival() {
     let model = Model { slack: 10_000, arrive_local: 100, entry: 10, ..Model::free(2) };
     let machine = Machine::modelled(model, Options::default());
     let word = machine.engine().new_word(0);
@@ -221,7 +221,7 @@ fn a_cpu_that_is_ahead_answers_as_of_the_time_of_the_interrupt() {
 }
 
 #[test]
-fn masked_interrupts_are_served_when_they_may_be() {
+fn masked_interrupts_are_served_when_they_are_unmasked() {
     let machine = Machine::new(2, Options::default());
     let served = Rc::new(Cell::new(0));
     let handler: Handler = {
@@ -242,9 +242,9 @@ fn masked_interrupts_are_served_when_they_may_be() {
     assert_eq!((served.get(), machine.clock(CpuId::new(1))), (1000, 1000));
 }
 
-/// A CPU masks interrupts at the given times, and ends with 1500 cycles of visible steps. Others interrupt it
-/// at the given times. Returns the time at which each interrupt was served, by the clock of the first CPU,
-/// and the total time of that CPU.
+/// A CPU masks interrupts in the given intervals. Each other CPU sends it an interrupt, which
+/// arrives at the given time. Returns the time at which each interrupt was acknowledged, and the
+/// clock of the first CPU at the end.
 fn served(masked: &[std::ops::Range<u64>], arrivals: &[u64]) -> (Vec<u64>, u64) {
     const LATENCY: u64 = 100;
     let cpus = 1 + arrivals.len() as u16;
@@ -320,7 +320,7 @@ fn a_handler_wakes_the_cpus_that_wait_for_it_in_time() {
 }
 
 #[test]
-fn an_interrupt_that_is_due_is_served_before_others_are_masked() {
+fn a_due_interrupt_is_served_before_interrupts_are_masked() {
     let model = Model { arrive_local: 1100, entry: 10, ..Model::free(2) };
     let machine = Machine::modelled(model, Options::default());
     let (served, done) = (Rc::new(Cell::new(0)), Cell::new(0));
@@ -380,7 +380,7 @@ fn sleepers_wake_in_time_and_waiters_when_they_are_woken() {
 }
 
 #[test]
-fn a_wait_that_is_not_over_can_be_seen() {
+fn an_unfinished_wait_is_counted_separately() {
     let machine = Machine::modelled(model(), Options::default());
     let lock = Cell::new(None);
     let holder = |cpu: Cpu<'_>| {
@@ -395,7 +395,7 @@ fn a_wait_that_is_not_over_can_be_seen() {
         cpu.lock(lock.get().expect("made before"));
         cpu.unlock(lock.get().expect("made before"));
     };
-    let onlooker = |cpu: Cpu<'_>| {
+    let observer = |cpu: Cpu<'_>| {
         cpu.work(3000);
         cpu.step();
         assert_eq!(machine.lock_stats().wait_cycles, 0, "the wait is not over");
@@ -406,7 +406,7 @@ fn a_wait_that_is_not_over_can_be_seen() {
     };
     let idle = |_: Cpu<'_>| {};
     let programs: Vec<Program<'_>> =
-        vec![Box::new(holder), Box::new(waiter), Box::new(onlooker), Box::new(idle)];
+        vec![Box::new(holder), Box::new(waiter), Box::new(observer), Box::new(idle)];
     machine.run(programs).unwrap();
     assert!(machine.lock_stats().wait_cycles > 8000);
     assert_eq!(machine.waiting(None, u64::MAX), 0);

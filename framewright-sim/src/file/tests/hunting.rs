@@ -103,8 +103,8 @@ fn programs<'p>(
     vec![script(0, ONE), script(1, OTHER), Box::new(reclaims)]
 }
 
-/// Migrates all movable pages out of one pageblock after the other, so that pages move twice at
-/// least.
+/// Migrates all movable pages out of one pageblock after the other, so that pages move at least
+/// twice.
 fn empty_pageblocks(context: &mut CpuContext<'_, '_, '_>, cpu: Cpu<'_>) {
     for first in (0..FRAMES).step_by(PAGEBLOCK_FRAMES) {
         let end = Pfn::new(first + PAGEBLOCK_FRAMES as u64);
@@ -161,7 +161,7 @@ fn hunt_for(hunt: Hunt) {
             }
         }
     }
-    assert!(found > schedules, "hardly anything was reclaimed, or moved: {found}");
+    assert!(found > schedules, "too few pages were reclaimed or moved: {found}");
 }
 
 #[test]

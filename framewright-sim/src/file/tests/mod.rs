@@ -134,7 +134,7 @@ fn a_page_stays_until_the_program_that_waits_for_it_has_mapped_it() {
 }
 
 #[test]
-fn a_store_above_the_limit_of_dirty_pages_pauses_once_for_its_turn() {
+fn a_store_above_the_limit_of_dirty_pages_pauses_once() {
     let mut world = World::measuring(StoreSpec::INSTANT);
     let space = AddressSpace::new(&world.mmu);
     let file = world.cache.create(FileSpec { fault_around: 1, ..FileSpec::new(100) });
@@ -159,7 +159,7 @@ fn a_store_above_the_limit_of_dirty_pages_pauses_once_for_its_turn() {
 }
 
 #[test]
-fn accessed_bits_are_collected_once_and_unmapping_tells_of_stores() {
+fn accessed_bits_are_collected_once_and_unmapping_reports_stores() {
     let mut world = World::checking();
     let (one, other) = (AddressSpace::new(&world.mmu), AddressSpace::new(&world.mmu));
     let file = world.cache.create(FileSpec { fault_around: 1, ..FileSpec::new(4) });
@@ -241,7 +241,7 @@ fn a_page_whose_write_failed_stays_dirty_and_is_reported() {
 }
 
 #[test]
-fn a_page_that_is_read_or_held_is_not_locked_or_released() {
+fn a_page_that_is_being_read_is_not_locked_and_a_held_one_is_not_released() {
     let mut world = World::measuring(StoreSpec { latency_ns: 1_000, mb_per_s: 0, queue: 0 });
     let space = AddressSpace::new(&world.mmu);
     let file = world.cache.create(FileSpec { readahead: 2, ..FileSpec::new(4) });

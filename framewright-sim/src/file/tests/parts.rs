@@ -11,7 +11,7 @@ use crate::{
 
 #[test]
 #[should_panic(expected = "a page cache serves one memory, once")]
-fn a_cache_gives_its_frames_to_no_second_memory() {
+fn a_cache_cannot_be_used_with_a_second_memory() {
     const FRAMES: u64 = 512;
     let machine = Machine::new(1, Options::default());
     let map = [FrameRange::new(Pfn::new(0), Pfn::new(FRAMES)).unwrap().into()];

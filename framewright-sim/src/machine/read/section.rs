@@ -9,7 +9,7 @@ use super::super::error::hint;
 use super::super::parameter::{Parameter, find};
 use super::{Draft, Fault, string, unknown_key, whole};
 
-/// A section of parameters. Its `basis` and `note` apply to parameters that have none.
+/// Reads a section of parameters. Its `basis` and `note` apply to parameters that have none.
 pub(super) fn read(
     draft: &mut Draft,
     section: &str,
@@ -36,7 +36,7 @@ pub(super) fn read(
     Ok(())
 }
 
-/// `{ cycles = 5, basis = "measured", note = "where" }`.
+/// Reads a parameter, as in `{ cycles = 5, basis = "measured", note = "where" }`.
 fn read_parameter(
     parameter: &Parameter,
     value: &Spanned<DeValue<'_>>,

@@ -11,7 +11,7 @@ const KEYS: [&str; 6] =
     ["sockets", "cores_per_socket", "threads_per_core", "cpus", "nodes", "distances"];
 const NODE_KEYS: [&str; 2] = ["socket", "memory"];
 
-/// The whole section; it must be complete.
+/// Reads the section, which must be complete.
 pub(super) fn read(value: &Spanned<DeValue<'_>>) -> Result<Topology, Fault> {
     let Some(table) = value.get_ref().as_table() else {
         return Err(Fault::at(value, "topology", "is a section: write [topology]".into()));
@@ -127,7 +127,7 @@ impl<'t, 'i> Section<'t, 'i> {
     }
 }
 
-/// `{ socket = 0, memory = "64GiB" }`.
+/// Reads a node, as in `{ socket = 0, memory = "64GiB" }`.
 fn node(value: &Spanned<DeValue<'_>>) -> Result<Node, Fault> {
     const KEY: &str = "topology.nodes";
     let fault = |reason: &str| Fault::at(value, KEY, reason.into());

@@ -19,8 +19,8 @@ impl PageMover {
         self.failure.filter(|(at, _)| *at == nth).map(|(_, failure)| failure)
     }
 
-    /// Whether a seeded failure is due; if so, sets the result of the page.
-    fn goes_wrong(&self, at: &mut Move) -> bool {
+    /// Sets the result of the page if a seeded failure is due. Returns whether it is.
+    fn inject_failure(&self, at: &mut Move) -> bool {
         match self.next_failure() {
             None => return false,
             Some(SeededFailure::Busy) => at.set_busy(),
@@ -102,7 +102,7 @@ unsafe impl Mover<Simulated> for PageMover {
     ) {
         let cpu = self.cpu();
         for at in moves {
-            if self.is_gone(at) || self.goes_wrong(at) {
+            if self.is_gone(at) || self.inject_failure(at) {
                 continue;
             }
             let nth = self.position(at);
@@ -128,7 +128,7 @@ unsafe impl Mover<Simulated> for PageMover {
     fn remap(&self, moves: &mut [Move], _: &Effort, _: &Flushed<'_>) {
         let cpu = self.cpu();
         for at in moves {
-            if self.goes_wrong(at) {
+            if self.inject_failure(at) {
                 continue;
             }
             let nth = self.position(at);

@@ -1,4 +1,4 @@
-//! Tests of one page at a time, by the clock; the scenarios cover the others.
+//! Tests with one CPU; the scenarios cover concurrent accesses.
 
 use std::{cell::Cell, rc::Rc};
 
@@ -21,7 +21,7 @@ const TABLE: u64 = FRAMES - 1;
 const PAGES: u32 = 4;
 
 /// The parts of a test.
-struct Scene<'s, 'm> {
+struct Fixture<'s, 'm> {
     memory: &'s Memory<'m, Simulated>,
     shooter: &'s Shooter<'s, 'm>,
     process: &'s Process,
@@ -29,7 +29,7 @@ struct Scene<'s, 'm> {
 }
 
 /// A process loads from a page and stores to another; then the CPU runs `moving`.
-fn play(failure: Option<(u32, SeededFailure)>, moving: impl Fn(&Scene<'_, '_>, Cpu<'_>)) {
+fn run(failure: Option<(u32, SeededFailure)>, moving: impl Fn(&Fixture<'_, '_>, Cpu<'_>)) {
     let machine = Machine::new(1, Options::default());
     let map = [MemoryRange::from(frames(0, FRAMES))];
     let mut config = Config::new(&map, machine.cpus());
@@ -52,12 +52,12 @@ fn play(failure: Option<(u32, SeededFailure)>, moving: impl Fn(&Scene<'_, '_>, C
     }
     process.place(TABLE as u32, 0..PAGES);
     let shooter = Shooter::new(&mmu, &memory);
-    let scene = Scene { memory: &memory, shooter: &shooter, process: &process, mover: &mover };
+    let fixture = Fixture { memory: &memory, shooter: &shooter, process: &process, mover: &mover };
     let ended = machine.run(vec![Box::new(|cpu| {
         shooter.run_on(cpu, &process);
-        scene.touch(cpu, 1, Access::Store);
-        scene.touch(cpu, 2, Access::Load);
-        moving(&scene, cpu);
+        fixture.touch(cpu, 1, Access::Store);
+        fixture.touch(cpu, 2, Access::Load);
+        moving(&fixture, cpu);
     })]);
     ended.unwrap();
     assert_eq!(process.check_contents(|_, _| None), Ok(()));
@@ -69,7 +69,7 @@ fn frames(start: u64, end: u64) -> FrameRange {
     FrameRange::new(Pfn::new(start), Pfn::new(end)).expect("in order")
 }
 
-impl Scene<'_, '_> {
+impl Fixture<'_, '_> {
     fn touch(&self, cpu: Cpu<'_>, page: u32, access: Access) {
         self.mover.touch(cpu, self.process, page, access, &mut Nothing).unwrap();
     }
@@ -114,22 +114,22 @@ fn bits(mappings: &[Mapping]) -> Vec<Mapping> {
 const REQUESTS: u32 = 1 + 2 * PAGES;
 
 #[test]
-fn a_page_stays_dirty_when_it_moves_and_when_it_has_to_come_back_first() {
-    let moving = |scene: &Scene<'_, '_>, cpu: Cpu<'_>| {
-        let before = scene.mappings();
+fn a_page_stays_dirty_when_it_moves_and_when_its_migration_is_retried() {
+    let moving = |fixture: &Fixture<'_, '_>, cpu: Cpu<'_>| {
+        let before = fixture.mappings();
         assert!(before[1].dirty && before[2].accessed && !before[2].dirty);
-        scene.empty(cpu).unwrap();
-        let after = scene.mappings();
+        fixture.empty(cpu).unwrap();
+        let after = fixture.mappings();
         assert_eq!(bits(&after), bits(&before));
         assert!(after.iter().all(|mapping| u64::from(mapping.frame) >= PAGEBLOCK));
     };
     let requests = |failure| {
         let requests = Cell::new(0);
-        let moving = |scene: &Scene<'_, '_>, cpu: Cpu<'_>| {
-            moving(scene, cpu);
-            requests.set(scene.mover.requests());
+        let moving = |fixture: &Fixture<'_, '_>, cpu: Cpu<'_>| {
+            moving(fixture, cpu);
+            requests.set(fixture.mover.requests());
         };
-        play(failure, moving);
+        run(failure, moving);
         requests.get()
     };
     assert_eq!(requests(None), REQUESTS);
@@ -146,12 +146,12 @@ fn a_page_stays_dirty_when_it_moves_and_when_it_has_to_come_back_first() {
 #[test]
 fn a_contended_claim_is_retried() {
     for failure in [SeededFailure::Busy, SeededFailure::Refused] {
-        let moving = |scene: &Scene<'_, '_>, cpu: Cpu<'_>| {
-            let before = scene.mappings();
-            scene.empty(cpu).unwrap();
-            assert_eq!(bits(&scene.mappings()), bits(&before));
-            assert_eq!(scene.mover.requests(), REQUESTS + 1);
+        let moving = |fixture: &Fixture<'_, '_>, cpu: Cpu<'_>| {
+            let before = fixture.mappings();
+            fixture.empty(cpu).unwrap();
+            assert_eq!(bits(&fixture.mappings()), bits(&before));
+            assert_eq!(fixture.mover.requests(), REQUESTS + 1);
         };
-        play(Some((0, failure)), moving);
+        run(Some((0, failure)), moving);
     }
 }

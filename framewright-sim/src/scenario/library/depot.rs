@@ -19,9 +19,9 @@ pub(in crate::scenario) fn run(machine: &Machine, bug: Option<Bug>) -> Verdict {
     world::run_with(machine, bug, with_depot, |library| {
         let works = |cpu: Cpu<'_>| {
             let mut token = library.token(cpu);
-            shatter(library, cpu, &mut token);
+            split_and_free(library, cpu, &mut token);
             library.work(cpu, &mut token, &[3, 2, 1]);
-            shatter(library, cpu, &mut token);
+            split_and_free(library, cpu, &mut token);
             library.work(cpu, &mut token, &[2]);
         };
         vec![Box::new(works), Box::new(works), Box::new(|cpu| library.isolate_in_turn(cpu))]
@@ -34,8 +34,9 @@ fn with_depot(tuning: &mut Tuning) {
     tuning.pcp.high_fraction = 1000;
 }
 
-/// Allocates some blocks, splits them, and frees the frames that the lists take.
-fn shatter<'m>(library: &Library<'m>, cpu: Cpu<'_>, token: &mut Token<'_, 'm>) {
+/// Allocates some blocks, splits each down to single frames, and frees all pieces, the largest
+/// first.
+fn split_and_free<'m>(library: &Library<'m>, cpu: Cpu<'_>, token: &mut Token<'_, 'm>) {
     let blocks: Vec<_> = (0..3).filter_map(|_| library.take(cpu, token, WORD)).collect();
     let mut pieces = Vec::new();
     for block in blocks {
@@ -65,7 +66,7 @@ mod tests {
         let verdict = world::run_with(&machine, None, with_depot, |library| {
             vec![Box::new(|cpu| {
                 let mut token = library.memory.cpu(cpu.id()).unwrap();
-                shatter(library, cpu, &mut token);
+                split_and_free(library, cpu, &mut token);
                 assert!(library.memory.in_depots() > 0);
                 library.work(cpu, &mut token, &[3, 2, 1]);
                 let stats = library.memory.stats();

@@ -1,4 +1,4 @@
-//! The life of a process on the library: mapping, accesses, threads, unmapping, exit.
+//! Processes with frames of the library: mapping, accesses, threads, unmapping, exit.
 
 use super::world;
 use crate::{

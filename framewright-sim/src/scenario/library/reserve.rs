@@ -44,8 +44,8 @@ pub(in crate::scenario) fn run(machine: &Machine, bug: Option<Bug>) -> Verdict {
 /// Holds a block for a short time, if there is one above the reserve.
 fn ordinary<'m>(cpu: Cpu<'_>, library: &Library<'m>, token: &mut Token<'_, 'm>, order: u8) {
     let block = library.take(cpu, token, order);
-    if let Err(dip) = library.check_reserve() {
-        cpu.fail(dip);
+    if let Err(violation) = library.check_reserve() {
+        cpu.fail(violation);
     }
     cpu.step();
     block.into_iter().for_each(|block| library.give(cpu, token, block));

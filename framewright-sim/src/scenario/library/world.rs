@@ -65,7 +65,7 @@ impl<'m> Library<'m> {
         Some(block)
     }
 
-    /// Checks that only entitled requests have gone below the min watermark.
+    /// Checks that only urgent requests have gone below the min watermark.
     pub(super) fn check_reserve(&self) -> Result<(), String> {
         check::above_min(&self.memory, self.urgent.get())
     }
@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn a_block_that_is_forgotten_was_leaked() {
+    fn a_block_that_is_never_freed_is_reported_as_leaked() {
         let verdict = on_one(|cpu, library| {
             let mut token = library.memory.cpu(cpu.id()).unwrap();
             let block = library.take(cpu, &mut token, 2).unwrap();
@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn a_frame_that_is_in_an_extent_cannot_be_taken() {
+    fn an_allocation_of_a_held_frame_is_detected() {
         let verdict = on_one(|cpu, library| {
             let range = FrameRange::new(Pfn::new(0), Pfn::new(FRAMES)).unwrap();
             let taken = library.memory.alloc_range(range, MigrateType::Movable, &mut |_| {});

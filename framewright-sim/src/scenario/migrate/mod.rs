@@ -5,7 +5,7 @@
 //!
 //! CPU 2 compacts, CPU 0 stores to pages, CPU 1 stores to one and causes an event as soon as pages
 //! are claimed. The schedule decides at which [step](Step) of a migration the event happens. Each
-//! is counted ([`Machine::reach`]), so that the coverage can be checked. The owner refuses each
+//! event is counted ([`Machine::reach`]), so that the coverage can be checked. The owner refuses each
 //! page twice before the remapping, so every run has migrations to undo and to release. At the end
 //! no store is lost, no page is claimed, no pageblock is isolated, no frame is missing, and a page
 //! whose write failed is dirty.
@@ -15,7 +15,7 @@
 //! | event                             | claim | unmap | flush | copy | remap | undo | release |
 //! |-----------------------------------|------:|------:|------:|-----:|------:|-----:|--------:|
 //! | the owner refuses                 |   285 |  3069 |     - |    - |  1051 |    - |       - |
-//! | a page is to be pinned            |  2951 |  2588 |  4640 |  157 |   137 |  338 |     147 |
+//! | a pin of the page is requested    |  2951 |  2588 |  4640 |  157 |   137 |  338 |     147 |
 //! | the write of a page fails         |  4665 |  2087 |   794 |   28 |    76 |   19 |     485 |
 //! | its program starts to unmap it    |    29 |   392 |  2825 |  181 |   177 |  198 |      10 |
 //! | a frame beside its target is freed |  1013 |    45 |  1963 |  204 |   398 |  377 |       - |
@@ -27,9 +27,9 @@
 //!   busy at its remapping.
 //! * A failed write counts at the time of the failure; it may have begun earlier. Afterwards the
 //!   page is dirty, with an error. This state belongs to the frame, so a migration must move it.
-//! * A frame beside a target counts at the step of the page when the frame has been merged. The
-//!   owner reads the targets from the library's moves. At `claim` some targets may have been freed
-//!   just before; their number is not known. At `release` all of them have been freed.
+//! * A frame beside a target counts at the step that the page has reached when the frame is merged.
+//!   The owner reads the targets from the library's moves. At `claim` some targets may have been
+//!   freed just before; their number is not known. At `release` all of them have been freed.
 //!
 //! Symptoms of the bugs: the library refuses the second free of a target that was freed. A failed
 //! write that does not end a claim leaves a claim behind, if the page was claimed at the time of
@@ -40,9 +40,9 @@
 //! | `step`    | the steps, the events, and their counts                 |
 //! | `owner`   | the step of each page, and the users of its frame       |
 //! | `writing` | the state of pages whose write failed                   |
-//! | `happen`  | the events, on CPU 1                                    |
+//! | `events`  | the events, on CPU 1                                    |
 
-mod happen;
+mod events;
 mod owner;
 mod step;
 mod writing;
@@ -78,7 +78,8 @@ use crate::{
 const PAGES: u32 = 2;
 const PAGEBLOCK: u64 = 512;
 const FRAMES: u64 = 2 * PAGEBLOCK;
-/// The frame of the page table. It makes the second pageblock the fuller one.
+/// The frame of the page table. The frames from it to [`FREE_START`] are allocated, so the second
+/// pageblock is the fuller one.
 const TABLE: u64 = PAGEBLOCK;
 /// The first free frame of the second pageblock.
 const FREE_START: u64 = FRAMES - 8;
@@ -92,33 +93,34 @@ pub(super) fn run(machine: &Machine, bug: Option<Bug>) -> Verdict {
     run_with(machine, bug, None, None).0
 }
 
-/// The same; at some steps the owner refuses migrations.
+/// As [`run`], but the owner refuses migrations at some steps.
 pub(super) fn refused(machine: &Machine, bug: Option<Bug>) -> Verdict {
     run_with(machine, bug, None, Some(Event::Refused)).0
 }
 
-/// The same; CPU 1 pins pages for a short time.
+/// As [`run`], but CPU 1 pins pages for a short time.
 pub(super) fn pinned(machine: &Machine, bug: Option<Bug>) -> Verdict {
     run_with(machine, bug, None, Some(Event::Pinned)).0
 }
 
-/// The same; CPU 1 writes pages, which fails.
+/// As [`run`], but CPU 1 writes pages, and the writes fail.
 pub(super) fn write_fails(machine: &Machine, bug: Option<Bug>) -> Verdict {
     run_with(machine, bug, None, Some(Event::WriteFails)).0
 }
 
-/// The same; CPU 1 unmaps the pages. Their frames are freed to the lists of its CPU, or at the end
-/// of the claim.
+/// As [`run`], but CPU 1 unmaps the pages. Their frames are freed to the lists of its CPU, or at
+/// the end of the claim.
 pub(super) fn unmap(machine: &Machine, bug: Option<Bug>) -> Verdict {
     run_with(machine, bug, None, Some(Event::Unmapped)).0
 }
 
-/// The same; CPU 1 frees frames next to the targets of the migrations.
+/// As [`run`], but CPU 1 frees frames next to the targets of the migrations.
 pub(super) fn neighbour_freed(machine: &Machine, bug: Option<Bug>) -> Verdict {
     run_with(machine, bug, None, Some(Event::Neighbour)).0
 }
 
-/// The same, with one seeded failure. Also returns the number of requests to the mover.
+/// Runs a migration with one seeded failure and one kind of event. Also returns the number of
+/// requests to the mover.
 fn run_with(
     machine: &Machine,
     bug: Option<Bug>,
@@ -145,7 +147,7 @@ fn run_with(
     let owner = Rc::new(Owner::new(machine, mover, &process, bug, late_refusals));
     let platform = Simulated::new(machine, Settings::default()).with_frames(owner.clone());
     let memory = Memory::new(platform, &config, metadata.as_mut()).expect("a small memory");
-    let scene = Scene {
+    let fixture = Fixture {
         memory: &memory,
         mmu: &mmu,
         process: &process,
@@ -154,7 +156,7 @@ fn run_with(
         bug,
         ended: Cell::new(false),
     };
-    (scene.play(machine), owner.mover.requests())
+    (fixture.run(machine), owner.mover.requests())
 }
 
 /// Frames `start` to `end`.
@@ -162,7 +164,7 @@ fn range(start: u64, end: u64) -> FrameRange {
     FrameRange::new(Pfn::new(start), Pfn::new(end)).expect("in order")
 }
 
-struct Scene<'s, 'm> {
+struct Fixture<'s, 'm> {
     memory: &'s Memory<'m, Simulated>,
     mmu: &'s Mmu,
     process: &'s Process,
@@ -173,8 +175,8 @@ struct Scene<'s, 'm> {
     ended: Cell<bool>,
 }
 
-impl<'m> Scene<'_, 'm> {
-    fn play(&self, machine: &Machine) -> Verdict {
+impl<'m> Fixture<'_, 'm> {
+    fn run(&self, machine: &Machine) -> Verdict {
         let take = |start, end| -> Extent<'m> {
             let taken =
                 self.memory.alloc_range(range(start, end), MigrateType::Movable, &mut |_| {});
@@ -284,7 +286,7 @@ impl<'m> Scene<'_, 'm> {
     }
 }
 
-impl Scene<'_, '_> {
+impl Fixture<'_, '_> {
     /// The first lost or misplaced state of a page whose write failed.
     fn wrong_write_state(&self) -> Option<String> {
         let writing = &self.owner.writing;

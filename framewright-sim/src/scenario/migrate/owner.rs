@@ -116,8 +116,8 @@ impl Owner {
         self.failed.borrow_mut().retain(|&failed| failed != frame);
     }
 
-    /// Pins a page, after waiting for its migration. Calls `on_frame` with the frame that it finds
-    /// first.
+    /// Pins a page, after waiting for its migration. Calls `on_frame` with the frame that the
+    /// page-table entry names first.
     pub(super) fn pin(&self, cpu: Cpu<'_>, page: u32, on_frame: impl FnOnce(u32)) -> Option<Hold> {
         self.hold(cpu, page, on_frame, |frame| self.pins.borrow_mut().push(frame))
     }

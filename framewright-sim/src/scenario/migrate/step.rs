@@ -49,7 +49,7 @@ pub(in crate::scenario) const REFUSED: Tally = Tally {
 
 /// Counts of pins.
 pub(in crate::scenario) const PINNED: Tally = Tally {
-    what: "the page is to be pinned; the pin waits while the page is unmapped",
+    what: "a pin of the page is requested; it waits while the page is unmapped",
     points: &points(&[], ""),
 };
 

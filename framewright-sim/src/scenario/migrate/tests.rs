@@ -12,7 +12,7 @@ fn machine(seed: u64) -> Machine {
 }
 
 #[test]
-fn pages_move_there_and_back() {
+fn pages_move_in_both_directions() {
     let mut most = 0;
     for seed in 0..50 {
         let (verdict, requests) = run_with(&machine(seed), None, None, None);
@@ -47,11 +47,11 @@ fn hunt(scenario: &'static Scenario, bug: Option<Bug>, seed: u64, schedules: u64
 }
 
 #[test]
-fn everything_happens_at_every_step_at_which_it_can() {
+fn every_event_occurs_at_every_step_at_which_it_can() {
     assert_eq!(family().count(), 5);
     for scenario in family() {
         let result = hunt(scenario, None, 0, 2_000);
-        assert_eq!((result.found, result.strays), (None, 0), "{}", scenario.name);
+        assert_eq!((result.found, result.unexpected_count), (None, 0), "{}", scenario.name);
         for (point, times) in scenario.points().iter().zip(result.reached) {
             let (name, step) = (scenario.name, point.name);
             assert_eq!(times > 0, point.never.is_none(), "{name} at {step}: {times} times");
@@ -65,7 +65,7 @@ fn twenty_hunts_of_twenty_find_each_bug() {
         for nth in 0..20 {
             let result = hunt(scenario, Some(bug), nth << 32, 5_000);
             assert!(result.found.is_some(), "{} with {bug}, hunt {nth}", scenario.name);
-            assert_eq!(result.stray, None, "{} with {bug}, hunt {nth}", scenario.name);
+            assert_eq!(result.unexpected, None, "{} with {bug}, hunt {nth}", scenario.name);
         }
     }
 }

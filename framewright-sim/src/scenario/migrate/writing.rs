@@ -47,14 +47,14 @@ impl Writing {
         state.map(|state| self.by_frame.borrow_mut().insert(to, state));
     }
 
-    /// A page that was written, and whose frame has no failure.
+    /// A page that was written, but whose frame does not have the state of a failed write.
     pub(super) fn lost_failure(&self, frame_of: impl Fn(u32) -> Option<u32>) -> Option<u32> {
         let states = self.by_frame.borrow();
         let state = |page| states.get(&frame_of(page)?).copied();
         self.pages.borrow().iter().copied().find(|&page| state(page) != Some(State::Failed))
     }
 
-    /// A frame with a state that holds no such page.
+    /// A frame with a state, but without a page.
     pub(super) fn left_behind(&self, has_page: impl Fn(u32) -> bool) -> Option<u32> {
         self.by_frame.borrow().keys().copied().find(|&frame| !has_page(frame))
     }

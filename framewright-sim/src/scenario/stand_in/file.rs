@@ -15,7 +15,7 @@ use crate::{
     process::{Access, AccessError, Mapping, Process, Pte, Purpose, SpaceId, Token},
     scenario::{
         Bug,
-        stage::{Stage, slots},
+        environment::{Environment, slots},
     },
 };
 
@@ -31,7 +31,7 @@ struct Page {
 
 /// A file of the page cache.
 pub(in crate::scenario) struct File<'l, 'm> {
-    stage: &'l Stage<'l, 'm>,
+    env: &'l Environment<'l, 'm>,
     pages: Vec<Page>,
     mappers: Vec<&'l Process>,
     /// Processes and pages of the file, where the process has mapped other memory over the page.
@@ -43,13 +43,13 @@ pub(in crate::scenario) struct File<'l, 'm> {
 impl<'l, 'm> File<'l, 'm> {
     /// A file that `mappers` map completely.
     pub(in crate::scenario) fn new(
-        stage: &'l Stage<'l, 'm>,
+        env: &'l Environment<'l, 'm>,
         pages: u32,
         mappers: &[&'l Process],
         bug: Option<Bug>,
     ) -> Self {
         Self {
-            stage,
+            env,
             pages: (0..pages).map(|_| Page::default()).collect(),
             mappers: mappers.to_vec(),
             replaced: RefCell::default(),
@@ -69,7 +69,7 @@ impl<'l, 'm> File<'l, 'm> {
     /// The contents of a page, in its frame or on the disk.
     pub(in crate::scenario) fn find(&self, page: u32) -> Option<Token> {
         let page = self.pages.get(page as usize)?;
-        let cached = page.cached.get().map(|frame| self.stage.world.oracle().contents(frame));
+        let cached = page.cached.get().map(|frame| self.env.world.oracle().contents(frame));
         Some(cached.unwrap_or(page.stored.get()))
     }
 
@@ -99,12 +99,12 @@ impl<'l, 'm> File<'l, 'm> {
     ) -> Result<Token, AccessError> {
         loop {
             if !self.maps(process, page) {
-                return process.touch(cpu, page, access, &mut &self.stage.world.stack);
+                return process.touch(cpu, page, access, &mut &self.env.world.stack);
             }
             if let Ok(token) = process.space().access(cpu, page, access) {
                 return Ok(token);
             }
-            process.reach(cpu, page, &mut &self.stage.world.stack)?;
+            process.reach(cpu, page, &mut &self.env.world.stack)?;
             let lock = self.lock(cpu, page);
             let result = self.install(cpu, process, page, access);
             cpu.unlock(lock);
@@ -123,7 +123,7 @@ impl<'l, 'm> File<'l, 'm> {
         let frame = self.read_in(cpu, process, page)?;
         let store = access == Access::Store;
         if store && self.bug != Some(Bug::UnflushedWrite) {
-            self.stage.flusher(cpu).flush_deferred(&self.deferred_flush);
+            self.env.flusher(cpu).flush_deferred(&self.deferred_flush);
         }
         let space = process.space();
         space.locked(cpu, || match space.pte(cpu, page) {
@@ -146,9 +146,9 @@ impl<'l, 'm> File<'l, 'm> {
         if let Some(frame) = state.cached.get() {
             return Ok(frame);
         }
-        let frame = process.obtain(cpu, Purpose::Page, &mut &self.stage.world.stack)?;
+        let frame = process.obtain(cpu, Purpose::Page, &mut &self.env.world.stack)?;
         cpu.step();
-        self.stage.world.oracle().fill(frame, state.stored.get());
+        self.env.world.oracle().fill(frame, state.stored.get());
         state.cached.set(Some(frame));
         Ok(frame)
     }
@@ -156,7 +156,7 @@ impl<'l, 'm> File<'l, 'm> {
     /// Reclaims those of the pages that are cached: unmaps them, writes out dirty ones, and releases
     /// their frames.
     pub(in crate::scenario) fn reclaim(&self, cpu: Cpu<'_>, pages: &[u32]) {
-        let flusher = self.stage.flusher(cpu);
+        let flusher = self.env.flusher(cpu);
         let mut slots = slots();
         let mut batch = flusher.batch(&mut slots);
         let mut isolated = Vec::new();
@@ -191,19 +191,19 @@ impl<'l, 'm> File<'l, 'm> {
         for Unmapped { page, frame, dirty, .. } in &isolated {
             if *dirty {
                 cpu.step();
-                self.page(*page).stored.set(self.stage.world.oracle().contents(*frame));
+                self.page(*page).stored.set(self.env.world.oracle().contents(*frame));
             }
         }
         for Unmapped { page, frame, lock, .. } in isolated {
             self.page(page).cached.set(None);
             if self.bug == Some(Bug::FreeBeforeFlush) {
-                self.stage.free(cpu, &[Pfn::new(u64::from(frame))]);
+                self.env.free(cpu, &[Pfn::new(u64::from(frame))]);
             } else {
-                self.stage.retire(&mut batch, frame);
+                self.env.retire(&mut batch, frame);
             }
             cpu.unlock(lock);
         }
-        batch.finish(&mut |blocks| self.stage.free_blocks(cpu, blocks));
+        batch.finish(&mut |blocks| self.env.free_blocks(cpu, blocks));
         if self.bug == Some(Bug::DeferredHandedOut) {
             self.hand_out_deferred(cpu);
         }
@@ -211,19 +211,19 @@ impl<'l, 'm> File<'l, 'm> {
 
     /// A seeded bug: releases deferred frames as if all CPUs had flushed.
     fn hand_out_deferred(&self, cpu: Cpu<'_>) {
-        for other in (0..self.stage.memory.cpu_count()).map(framewright::CpuId::new) {
+        for other in (0..self.env.memory.cpu_count()).map(framewright::CpuId::new) {
             // SAFETY: violated on purpose: this is the bug. Frames have no contents here.
             #[allow(unsafe_code)]
             unsafe {
-                self.stage.memory.flusher(other, &self.stage.shooter).record_full_flush(|| {});
+                self.env.memory.flusher(other, &self.env.shooter).record_full_flush(|| {});
             }
         }
-        self.stage.flusher(cpu).drain_flushed(&mut |blocks| self.stage.free_blocks(cpu, blocks));
+        self.env.flusher(cpu).drain_flushed(&mut |blocks| self.env.free_blocks(cpu, blocks));
     }
 
     /// Releases the deferred frames, with a flush if necessary.
     pub(in crate::scenario) fn free_deferred(&self, cpu: Cpu<'_>) {
-        self.stage.flusher(cpu).drain_deferred(&mut |blocks| self.stage.free_blocks(cpu, blocks));
+        self.env.flusher(cpu).drain_deferred(&mut |blocks| self.env.free_blocks(cpu, blocks));
     }
 
     /// Truncates a page: when this returns, no CPU can access it.
@@ -238,11 +238,11 @@ impl<'l, 'm> File<'l, 'm> {
             }
         }
         if self.bug != Some(Bug::UnflushedTruncate) {
-            self.stage.flusher(cpu).flush_deferred(&self.deferred_flush);
+            self.env.flusher(cpu).flush_deferred(&self.deferred_flush);
         }
         self.mappers.iter().for_each(|process| process.unreachable(page..page + 1));
         if let Some(frame) = state.cached.take() {
-            self.stage.free(cpu, &[Pfn::new(u64::from(frame))]);
+            self.env.free(cpu, &[Pfn::new(u64::from(frame))]);
         }
         cpu.unlock(lock);
     }
@@ -261,7 +261,7 @@ impl<'l, 'm> File<'l, 'm> {
             space.flush(cpu, 1);
         }
         if self.bug != Some(Bug::UnflushedReuse) {
-            self.stage.flusher(cpu).flush_deferred(space.deferred_flush());
+            self.env.flusher(cpu).flush_deferred(space.deferred_flush());
         }
         process.unreachable(page..page + 1);
         cpu.unlock(lock);

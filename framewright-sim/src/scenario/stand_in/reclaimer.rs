@@ -12,7 +12,7 @@ use crate::{
     process::{Access, AccessError, Mapping, Oracle, Process, Pte, Purpose, Token},
     scenario::{
         Bug,
-        stage::{Stage, slots},
+        environment::{Environment, slots},
     },
 };
 
@@ -49,15 +49,15 @@ impl Disk {
     pub(in crate::scenario) fn touch(
         &self,
         cpu: Cpu<'_>,
-        stage: &Stage<'_, '_>,
+        env: &Environment<'_, '_>,
         process: &Process,
         page: u32,
         access: Access,
     ) -> Result<Token, AccessError> {
         loop {
-            match process.touch(cpu, page, access, &mut &stage.world.stack) {
+            match process.touch(cpu, page, access, &mut &env.world.stack) {
                 Err(AccessError::Elsewhere(Pte::Swapped(_))) => {
-                    self.read_in(cpu, stage, process, page)?;
+                    self.read_in(cpu, env, process, page)?;
                 }
                 result => return result,
             }
@@ -69,13 +69,13 @@ impl Disk {
     fn read_in(
         &self,
         cpu: Cpu<'_>,
-        stage: &Stage<'_, '_>,
+        env: &Environment<'_, '_>,
         process: &Process,
         page: u32,
     ) -> Result<(), AccessError> {
         let lock = self.lock(cpu, page);
-        let frames = &mut &stage.world.stack;
-        stage.flusher(cpu).flush_deferred(process.space().deferred_flush());
+        let frames = &mut &env.world.stack;
+        env.flusher(cpu).flush_deferred(process.space().deferred_flush());
         let result = process.obtain(cpu, Purpose::Page, frames).map(|frame| {
             let found = self.slots[page as usize].contents.get().unwrap_or(Token::ZERO);
             oracle(process).fill(frame, found);
@@ -102,7 +102,7 @@ fn oracle(process: &Process) -> &Oracle {
 
 /// Reclaim of the pages of a process.
 pub(in crate::scenario) struct Reclaimer<'a, 'm> {
-    pub(in crate::scenario) stage: &'a Stage<'a, 'm>,
+    pub(in crate::scenario) env: &'a Environment<'a, 'm>,
     pub(in crate::scenario) process: &'a Process,
     pub(in crate::scenario) disk: &'a Disk,
     pub(in crate::scenario) bug: Option<Bug>,
@@ -111,7 +111,7 @@ pub(in crate::scenario) struct Reclaimer<'a, 'm> {
 impl Reclaimer<'_, '_> {
     /// Reclaims the mapped ones of `pages`, with one flush for all, or none.
     pub(in crate::scenario) fn reclaim(&self, cpu: Cpu<'_>, pages: &[u32]) {
-        let flusher = self.stage.flusher(cpu);
+        let flusher = self.env.flusher(cpu);
         let mut slots = slots();
         let mut batch = flusher.batch(&mut slots);
         let mut unmapped = Vec::new();
@@ -133,10 +133,10 @@ impl Reclaimer<'_, '_> {
         }
         self.write_out(cpu, &unmapped);
         for Unmapped { frame, lock, .. } in unmapped {
-            self.stage.retire(&mut batch, frame);
+            self.env.retire(&mut batch, frame);
             cpu.unlock(lock);
         }
-        batch.finish(&mut |blocks| self.stage.free_blocks(cpu, blocks));
+        batch.finish(&mut |blocks| self.env.free_blocks(cpu, blocks));
     }
 
     fn write_out(&self, cpu: Cpu<'_>, unmapped: &[Unmapped]) {

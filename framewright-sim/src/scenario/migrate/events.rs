@@ -4,7 +4,7 @@
 
 use framewright::{CpuToken, Order, Pfn};
 
-use super::{NEIGHBOURS, PAGES, Scene, step::Event};
+use super::{Fixture, NEIGHBOURS, PAGES, step::Event};
 use crate::{engine::Cpu, platform::Simulated, process::Symptom, scenario::Bug};
 
 /// Repetitions of an event.
@@ -18,7 +18,7 @@ const fn varied_steps(nth: u32) -> u32 {
     4 << (2 * (nth / PAGES))
 }
 
-impl<'m> Scene<'_, 'm> {
+impl<'m> Fixture<'_, 'm> {
     /// Triggers the event repeatedly while pages are claimed.
     pub(super) fn trigger(&self, cpu: Cpu<'_>, event: Event) {
         match event {

@@ -23,7 +23,7 @@ use crate::{
 const FRAMES: u64 = 512;
 
 /// The environment of one run.
-pub(super) struct Stage<'l, 'm> {
+pub(super) struct Environment<'l, 'm> {
     pub(super) world: &'l World,
     pub(super) memory: &'l Memory<'m, Simulated>,
     pub(super) shooter: Shooter<'l, 'm>,
@@ -31,7 +31,7 @@ pub(super) struct Stage<'l, 'm> {
     blocks: RefCell<Vec<Option<Block<'m>>>>,
 }
 
-impl<'m> Stage<'_, 'm> {
+impl<'m> Environment<'_, 'm> {
     pub(super) fn flusher(&self, cpu: Cpu<'_>) -> Flusher<'_, 'm, Simulated> {
         self.shooter.flusher(cpu)
     }
@@ -76,12 +76,12 @@ pub(super) fn slots() -> [BatchSlot; 4] {
     [BatchSlot::default(); 4]
 }
 
-/// Runs `scene` with `frames` frames and the TLB settings `tlb`.
+/// Runs `body` in an environment with `frames` frames and the TLB settings `tlb`.
 pub(super) fn with(
     machine: &Machine,
     frames: u32,
     tlb: TlbTuning,
-    scene: impl for<'l, 'm> FnOnce(&'l Stage<'l, 'm>) -> Verdict,
+    body: impl for<'l, 'm> FnOnce(&'l Environment<'l, 'm>) -> Verdict,
 ) -> Verdict {
     let range = FrameRange::new(Pfn::new(0), Pfn::new(FRAMES)).expect("in order");
     let map = [MemoryRange::from(range)];
@@ -99,5 +99,5 @@ pub(super) fn with(
     let mut blocks: Vec<_> = taken.map(Some).collect();
     blocks.sort_unstable_by_key(|block| block.as_ref().map(Block::pfn));
     assert_eq!(blocks.len() as u64, FRAMES, "frames are missing or in excess");
-    scene(&Stage { world: &world, memory: &memory, shooter, blocks: RefCell::new(blocks) })
+    body(&Environment { world: &world, memory: &memory, shooter, blocks: RefCell::new(blocks) })
 }
