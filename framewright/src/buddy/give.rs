@@ -146,8 +146,42 @@ impl Buddy<'_> {
         Some(first << PAGEBLOCK_ORDER)
     }
 
+    /// Frees single frames of one word. The commonest case by far, and the one that scattered frees consist of.
+    #[inline(always)]
+    fn give_frames(&mut self, mut bundle: Bundle, of: MigrateType, refusals: &mut Refusals) {
+        let index = bundle.pageblock();
+        let i = bundle.word as usize % WORDS;
+        let map = self.blocks[index as usize].map[i];
+        if let Some(heads) = self.heads_of(index) {
+            let known = heads.word(i);
+            let refused =
+                bundle.heads & (map | !known) | word::overrun(bundle.heads, 0, map | known);
+            if refused != 0 {
+                self.drop_refused_slowly(&mut bundle, refusals);
+            }
+            heads.remove(i, bundle.heads);
+        }
+        let movable = self.frees_movable(index, of);
+        let block = &mut self.blocks[index as usize];
+        let frames = Bundle { heads: bundle.heads & !map, ..bundle }.blocks() as u16;
+        block.add_frames(i, bundle.heads);
+        block.count_given(frames, movable);
+        self.free[of as usize] += u64::from(frames);
+    }
+
+    /// Whether frames freed in a pageblock of type `of` count as movable. An isolated pageblock counts by its type
+    /// before the isolation. Otherwise a pageblock that is being emptied would seem to have no unmovable frames.
+    #[inline(always)]
+    fn frees_movable(&self, index: u32, of: MigrateType) -> bool {
+        of == MigrateType::Movable
+            || of == MigrateType::Isolate && self.unisolated_type(index) == MigrateType::Movable
+    }
+
     #[inline(always)]
     fn give_bundle(&mut self, mut bundle: Bundle, of: MigrateType, refusals: &mut Refusals) {
+        if bundle.order == Order::ZERO {
+            return self.give_frames(bundle, of, refusals);
+        }
         let index = bundle.pageblock();
         let first = bundle.word as usize % WORDS;
         let heads = self.heads_of(index);
@@ -155,10 +189,7 @@ impl Buddy<'_> {
             self.drop_refused(&mut bundle, heads, refusals);
         }
         let order = bundle.order;
-        // An isolated pageblock counts by its type before the isolation. Otherwise a pageblock that
-        // is being emptied would seem to have no unmovable frames.
-        let movable = of == MigrateType::Movable
-            || of == MigrateType::Isolate && self.unisolated_type(index) == MigrateType::Movable;
+        let movable = self.frees_movable(index, of);
         if let Some(heads) = heads {
             heads.remove(first, bundle.heads);
         }

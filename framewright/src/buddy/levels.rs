@@ -46,6 +46,24 @@ impl Levels {
         }
     }
 
+    /// Updates the levels after `added` frames of word `i` have become free, so that the word is `word`. Levels only rise.
+    #[inline(always)]
+    pub(super) fn add(&mut self, i: usize, word: u64, added: u64) {
+        let before = self.words[i];
+        // Frames whose buddies are not free form blocks of order 0 only.
+        let level =
+            if word::buddies(added) & word == 0 { before.max(1) } else { word::level(word) };
+        if level == before {
+            return;
+        }
+        self.words[i] = level;
+        if level <= WORD_ORDER {
+            self.whole = self.whole.max(level);
+        } else {
+            self.whole = whole(&self.words);
+        }
+    }
+
     /// Updates the levels after `count` words of the map from word `first` on have become all ones or
     /// all zeroes.
     pub(super) fn fill(&mut self, first: usize, count: usize, free: bool) {
@@ -161,6 +179,27 @@ mod tests {
             assert!(levels.agree_with(with_full_words(full | 0b1100)));
             levels.fill(0, WORDS, false);
             assert!(levels.agree_with([0; WORDS]));
+        }
+    }
+
+    #[test]
+    fn levels_rise_with_added_frames_as_if_computed_anew() {
+        let mut state = 1u64;
+        for _ in 0..200 {
+            let mut map = [0; WORDS];
+            let mut levels = Levels::NOTHING_FREE;
+            for _ in 0..600 {
+                state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+                let i = (state >> 61) as usize;
+                let frames = match state >> 32 & 7 {
+                    0 => !0,
+                    1 => 0xff << (state >> 40 & 56),
+                    _ => 1 << (state >> 40 & 63),
+                };
+                map[i] |= frames;
+                levels.add(i, map[i], frames);
+                assert!(levels.agree_with(map), "{map:x?}");
+            }
         }
     }
 

@@ -114,6 +114,14 @@ impl Pageblock {
         self.levels.set(i, word);
     }
 
+    /// Adds free frames to word `i` of the map.
+    #[inline(always)]
+    pub(super) fn add_frames(&mut self, i: usize, frames: u64) {
+        let word = self.map[i] | frames;
+        self.map[i] = word;
+        self.levels.add(i, word, frames);
+    }
+
     /// Sets `count` words of the map, from word `first`, to all free or all allocated.
     pub(super) fn set_words(&mut self, first: usize, count: usize, free: bool) {
         self.map[first..first + count].fill(if free { !0 } else { 0 });

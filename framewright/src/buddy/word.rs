@@ -41,6 +41,12 @@ pub(super) fn level(word: u64) -> u8 {
     level
 }
 
+/// The buddies of frames: the other frame of each pair.
+#[inline(always)]
+pub(super) fn buddies(frames: u64) -> u64 {
+    (frames & STARTS[1]) << 1 | frames >> 1 & STARTS[1]
+}
+
 /// The frames of the blocks of `order` that start at `heads`.
 pub(super) fn spread(heads: u64, order: u8) -> u64 {
     match order {

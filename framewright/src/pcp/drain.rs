@@ -47,6 +47,10 @@ impl<P: Platform> OwnedZoneOnCpu<'_, '_, P> {
             }
             at.pages.count_free(list);
             if list.is_emptying() {
+                if lists.burst.lasts() {
+                    at.set_depot_share(&mut leaving, DrainReason::Capacity);
+                    at.move_to_depot_share(&mut leaving);
+                }
                 return Some((list, Due::NOTHING));
             }
             if !leaving.is_empty() {

@@ -6,6 +6,7 @@
 
 use super::{
     ListIndex, Lists, OwnedZoneOnCpu,
+    depot::DrainBatch,
     lists::leave,
     packing::pack,
     pages::{ListsContext, RING},
@@ -27,18 +28,26 @@ pub(super) struct Burst {
     seen: (u64, u64),
     /// Frames freed when the CPU last allocated.
     start: u64,
+    lasts: bool,
 }
 
 impl Burst {
     /// Whether the CPU is in a burst of frees, after it has allocated and freed `traffic` frames. A few allocations do
     /// not end a burst.
-    fn is_on(&mut self, traffic: (u64, u64)) -> bool {
+    fn update(&mut self, traffic: (u64, u64)) -> bool {
         let (allocated, freed) = (traffic.0 - self.seen.0, traffic.1 - self.seen.1);
         if allocated > freed / 2 {
             self.start = traffic.1;
         }
         self.seen = traffic;
-        traffic.1 - self.start >= BURST
+        self.lasts = traffic.1 - self.start >= BURST;
+        self.lasts
+    }
+
+    /// Whether the CPU was in a burst of frees at the last spill. In a zone that many CPUs share, blocks without
+    /// neighbours then go to the depot, like those of other pageblocks: the maps would take the lock for too long.
+    pub(super) fn lasts(self) -> bool {
+        self.lasts
     }
 }
 
@@ -52,7 +61,7 @@ impl<'m> Lists<'m> {
         list: ListIndex,
         leaving: &mut Bundles,
     ) {
-        if !self.burst.is_on(context.pages.traffic()) {
+        if !self.burst.update(context.pages.traffic()) {
             self.leave_ring(context, list, leaving);
             context.pages.set_limit(list, self.sizing.ring_limit(list));
             return;
@@ -88,7 +97,7 @@ impl<'m> Lists<'m> {
     }
 
     /// Moves the oldest blocks of a ring to `leaving`, until that is full.
-    fn leave_ring(
+    pub(super) fn leave_ring(
         &mut self,
         context: ListsContext<'_, 'm, impl Platform>,
         list: ListIndex,
@@ -134,15 +143,16 @@ impl<'m> Lists<'m> {
 impl<P: Platform> OwnedZoneOnCpu<'_, '_, P> {
     /// Returns a batch of the blocks of emptying pageblocks in the store to the zone.
     pub(super) fn return_emptying(&mut self) {
-        let mut leaving = Bundles::new();
+        let mut leaving = DrainBatch::new();
+        self.set_depot_share(&mut leaving, DrainReason::Capacity);
         self.enter(|at, lists| {
-            leaving.set_limit(lists.sizing.hold_bundles());
-            lists.select_emptying(at.context(), &mut leaving);
+            leaving.bundles.set_limit(lists.sizing.hold_bundles());
+            lists.select_emptying(at.context(), &mut leaving.bundles);
+            at.move_to_depot_share(&mut leaving);
         });
         if !leaving.is_empty() {
             self.count_drain(DrainReason::Emptying, leaving.frames());
-            self.trace_drained(self.blocks_of(leaving.as_slice()));
-            self.give(&leaving);
+            self.give_leaving(&mut leaving);
         }
     }
 }

@@ -23,12 +23,17 @@ use crate::{
 /// single frames that ran out gets more: up to a whole ring.
 const REFILL_MAX: usize = 64;
 
+/// The number of spills that bypass the store after a spill of scattered blocks.
+const BYPASSES: u8 = 7;
+
 pub(crate) struct Lists<'m> {
     pub(super) rings: [[u32; RING]; ListIndex::COUNT],
     pub(super) store: BundleStore<'m>,
     pub(super) quarantine: Quarantine<'m>,
     /// Lists that recently ran out of blocks, a bit each.
     ran_out: u32,
+    /// Spills that still bypass the store.
+    bypasses: u8,
     pub(super) burst: Burst,
     /// Frames in the store and in quarantine.
     stored: u64,
@@ -43,6 +48,7 @@ impl<'m> Lists<'m> {
             store,
             quarantine,
             ran_out: 0,
+            bypasses: 0,
             burst: Burst::default(),
             stored: 0,
             sizing: Sizing::disabled(),
@@ -241,6 +247,11 @@ impl<'m> Lists<'m> {
         let len = context.pages.len(list);
         let count = count.min(len).min(RING);
         let order = list.order();
+        if self.bypasses > 0 && order < Order::PAGEBLOCK {
+            self.bypasses -= 1;
+            self.leave_ring(context, list, leaving);
+            return;
+        }
         let ring = &mut self.rings[list.get()];
         let mut stored = self.stored;
         let mut at = 0;
@@ -275,6 +286,10 @@ impl<'m> Lists<'m> {
         ring.copy_within(at..len, 0);
         context.pages.set_len(list, len - at);
         self.set_stored(context, stored);
+        // Nearly all blocks have found their slots taken: frees are scattered over more words than the store can hold.
+        if order < Order::PAGEBLOCK && leaving.blocks() as usize * 4 > at * 3 {
+            self.bypasses = BYPASSES;
+        }
     }
 
     /// Frames in the store and in quarantine.
