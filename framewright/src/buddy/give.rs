@@ -158,6 +158,9 @@ impl Buddy<'_> {
                 bundle.heads & (map | !known) | word::overrun(bundle.heads, 0, map | known);
             if refused != 0 {
                 self.drop_refused_slowly(&mut bundle, refusals);
+                if bundle.heads == 0 {
+                    return;
+                }
             }
             heads.remove(i, bundle.heads);
         }

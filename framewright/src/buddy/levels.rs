@@ -46,7 +46,8 @@ impl Levels {
         }
     }
 
-    /// Updates the levels after `added` frames of word `i` have become free, so that the word is `word`. Levels only rise.
+    /// Updates the levels after the frames `added`, at least one, of word `i` have become free, so that the word is
+    /// `word`. Levels only rise.
     #[inline(always)]
     pub(super) fn add(&mut self, i: usize, word: u64, added: u64) {
         let before = self.words[i];
