@@ -83,8 +83,10 @@ pub(crate) struct Bundles {
     len: usize,
     blocks: u32,
     frames: u64,
-    /// The batch counts as full with this many bundles.
-    limit: u32,
+    /// Changes of the pageblock from one bundle to the next, and one for the first.
+    pageblocks: u32,
+    /// The batch counts as full with this many pageblocks.
+    most_pageblocks: u32,
 }
 
 impl Bundles {
@@ -92,21 +94,24 @@ impl Bundles {
 
     #[inline(always)]
     pub(crate) const fn new() -> Self {
-        let limit = Self::CAPACITY as u32;
         let items = [const { MaybeUninit::uninit() }; Self::CAPACITY];
-        Self { items, len: 0, blocks: 0, frames: 0, limit }
+        let most_pageblocks = u32::MAX;
+        Self { items, len: 0, blocks: 0, frames: 0, pageblocks: 0, most_pageblocks }
     }
 
-    /// Lets the batch count as full with `limit` bundles.
-    pub(crate) fn set_limit(&mut self, limit: u32) {
-        self.limit = limit;
+    /// Lets the batch count as full with `most` pageblocks.
+    pub(crate) fn limit_pageblocks(&mut self, most: u32) {
+        self.most_pageblocks = most;
     }
 
     /// Adds a bundle; `false` if there is no space left.
     pub(crate) fn push(&mut self, bundle: Bundle) -> bool {
+        let changes =
+            self.as_slice().last().is_none_or(|last| last.pageblock() != bundle.pageblock());
         let Some(slot) = self.items.get_mut(self.len) else { return false };
         slot.write(bundle);
         self.len += 1;
+        self.pageblocks += u32::from(changes);
         let blocks = bundle.blocks();
         self.blocks += blocks;
         self.frames += u64::from(blocks) << bundle.order.get();
@@ -158,16 +163,18 @@ impl Bundles {
         self.len = 0;
         self.blocks = 0;
         self.frames = 0;
+        self.pageblocks = 0;
     }
 
-    /// The number of bundles that still fit.
+    /// The number of bundles that still fit, if each is in another pageblock.
     pub(crate) fn free_slots(&self) -> u32 {
-        self.limit.saturating_sub(self.len as u32)
+        let left = self.most_pageblocks.saturating_sub(self.pageblocks);
+        left.min((Self::CAPACITY - self.len) as u32)
     }
 
     #[inline(always)]
     pub(crate) fn is_full(&self) -> bool {
-        self.len as u32 >= self.limit
+        self.len == Self::CAPACITY || self.pageblocks >= self.most_pageblocks
     }
 
     /// Whether the batch has no block.

@@ -40,7 +40,7 @@ impl<P: Platform> OwnedZoneOnCpu<'_, '_, P> {
         let mut leaving = DrainBatch::new();
         let pushed = self.enter(|at, lists| {
             let list = ListIndex::freeing(order, at.zone.type_and_emptying(frame))?;
-            leaving.bundles.set_limit(lists.sizing.hold_bundles());
+            leaving.bundles.limit_pageblocks(lists.sizing.hold_pageblocks());
             let pushed = lists.push(at.context(), list, frame, &mut leaving.bundles);
             if pushed == Pushed::SwitchedOff {
                 return None;
@@ -107,7 +107,7 @@ impl<P: Platform> OwnedZoneOnCpu<'_, '_, P> {
             self.set_depot_share(&mut leaving, due.reason);
             let moved = self.enter(|at, lists| {
                 if due.is_bounded() {
-                    leaving.bundles.set_limit(lists.sizing.hold_bundles());
+                    leaving.bundles.limit_pageblocks(lists.sizing.hold_pageblocks());
                 }
                 at.select_leaving(lists, list, left, &mut leaving)
             });

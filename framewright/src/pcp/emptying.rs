@@ -146,7 +146,7 @@ impl<P: Platform> OwnedZoneOnCpu<'_, '_, P> {
         let mut leaving = DrainBatch::new();
         self.set_depot_share(&mut leaving, DrainReason::Capacity);
         self.enter(|at, lists| {
-            leaving.bundles.set_limit(lists.sizing.hold_bundles());
+            leaving.bundles.limit_pageblocks(lists.sizing.hold_pageblocks());
             lists.select_emptying(at.context(), &mut leaving.bundles);
             at.move_to_depot_share(&mut leaving);
         });

@@ -266,7 +266,7 @@ impl<'m> Lists<'m> {
         // If the CPU has as many frames as it may hold, as many leave as come. Then each spill moves no more bundles
         // than one hold of the zone lock frees.
         let is_full = stored >= u64::from(self.sizing.high());
-        let mut new = if is_full { self.sizing.hold_bundles() } else { u32::MAX };
+        let mut new = if is_full { self.sizing.hold_pageblocks() } else { u32::MAX };
         while at < count && !leaving.is_full() && new > 0 {
             let joined = self.store.join(list, &ring[at..count]);
             probe_joined(context, &self.store, list, ring.iter().skip(at).take(joined));
@@ -287,7 +287,7 @@ impl<'m> Lists<'m> {
         context.pages.set_len(list, len - at);
         self.set_stored(context, stored);
         // Nearly all blocks have found their slots taken: frees are scattered over more words than the store can hold.
-        if order < Order::PAGEBLOCK && leaving.blocks() as usize * 4 > at * 3 {
+        if order < Order::PAGEBLOCK && leaving.as_slice().len() * 4 > at * 3 {
             self.bypasses = BYPASSES;
         }
     }

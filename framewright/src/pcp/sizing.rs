@@ -33,16 +33,16 @@ pub(crate) struct Sizing {
     burst: u32,
     /// Whether lists of less than a batch are not drained by high-order frees.
     keep_batch: bool,
-    /// Bundles that one hold of the zone lock frees when the lists are too long.
+    /// Pageblocks in which one hold of the zone lock frees when the lists are too long.
     hold: u32,
 }
 
 /// A zone that at most this many CPUs share is rarely contended, so short holds of its lock cost little.
 const FEW_CPUS: u64 = 8;
 
-/// The number of bundles that one hold of the zone lock frees for one of `cpus` CPUs.
-fn hold_bundles(tuning: &PcpTuning, cpus: u64) -> u32 {
-    tuning.hold_bundles.or(|| if cpus <= FEW_CPUS { 16 } else { 64 }).clamp(1, 64)
+/// The number of pageblocks in which one hold of the zone lock frees for one of `cpus` CPUs.
+fn hold_pageblocks(tuning: &PcpTuning, cpus: u64) -> u32 {
+    tuning.hold_pageblocks.or(|| if cpus <= FEW_CPUS { 16 } else { 64 }).clamp(1, 64)
 }
 
 /// The batch of a zone of `managed` frames: a quarter of 1/1024 of the zone, at most a quarter of 1
@@ -106,7 +106,7 @@ impl Sizing {
                 HighOrderDrain::SecondConsecutive => long_burst(batch, high_min, tuning.scale_max),
             }),
             keep_batch: tuning.cache_frames > 3 * batch,
-            hold: hold_bundles(tuning, cpus),
+            hold: hold_pageblocks(tuning, cpus),
         }
     }
 
@@ -136,8 +136,8 @@ impl Sizing {
         self.high = high.min(to.high_max).max(to.high_min);
     }
 
-    /// Bundles that one hold of the zone lock frees when the lists are too long.
-    pub(crate) fn hold_bundles(&self) -> u32 {
+    /// Pageblocks in which one hold of the zone lock frees when the lists are too long.
+    pub(crate) fn hold_pageblocks(&self) -> u32 {
         self.hold
     }
 

@@ -19,7 +19,7 @@ impl<P: Platform> OwnedZoneOnCpu<'_, '_, P> {
             let mut refusals = Refusals::default();
             let moved = self.enter(|at, lists| {
                 if due.is_bounded() {
-                    gone.set_limit(lists.sizing.hold_bundles());
+                    gone.limit_pageblocks(lists.sizing.hold_pageblocks());
                 }
                 at.select_and_give(lists, list, left, &mut gone, &mut refusals)
             });

@@ -117,13 +117,13 @@ pub const KEYS: &[Key] = &[
         field: |t| Field::auto(&mut t.pcp.bundle_slots, 64, 65536),
     },
     Key {
-        path: "pcp.hold_bundles",
+        path: "pcp.hold_pageblocks",
         default: "auto",
         range: "auto, or 1 to 64",
-        meaning: "bundles, each of up to 64 neighbouring frames, that one free passes to the zone while it holds the \
-                  zone lock; auto: 16 if at most 8 CPUs share the zone, else 64",
+        meaning: "pageblocks in which one free may return frames to the zone, under one hold of the zone lock; auto: 16 if \
+                  at most 8 CPUs share the zone, else 64",
         source: "Framewright",
-        field: |t| Field::auto(&mut t.pcp.hold_bundles, 1, 64),
+        field: |t| Field::auto(&mut t.pcp.hold_pageblocks, 1, 64),
     },
     Key {
         path: "zone.min_free",

@@ -149,8 +149,8 @@ pub struct PcpTuning {
     pub high_order_burst: Auto,
     /// Slots for bundles of neighbouring frames per CPU; rounded up to a power of two.
     pub bundle_slots: Auto,
-    /// Bundles, each of up to 64 neighbouring frames, that one free passes to the zone when the lists are too long.
-    pub hold_bundles: Auto,
+    /// Pageblocks in which one free may return frames to the zone when the lists are too long.
+    pub hold_pageblocks: Auto,
 }
 
 impl Default for PcpTuning {
@@ -166,7 +166,7 @@ impl Default for PcpTuning {
             high_order_drain: HighOrderDrain::default(),
             high_order_burst: Auto::Auto,
             bundle_slots: Auto::Auto,
-            hold_bundles: Auto::Auto,
+            hold_pageblocks: Auto::Auto,
         }
     }
 }
