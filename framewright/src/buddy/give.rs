@@ -79,7 +79,7 @@ impl Buddy<'_> {
 
     /// Frees the first bundle, which is in pageblock `index` and may be the whole pageblock, and
     /// the following smaller bundles in the same pageblock. Returns the rest.
-    #[inline(never)]
+    #[inline(always)]
     fn give_run<'b>(
         &mut self,
         bundles: &'b [Bundle],
@@ -87,14 +87,24 @@ impl Buddy<'_> {
         of: MigrateType,
         refusals: &mut Refusals,
     ) -> &'b [Bundle] {
-        for (given, &bundle) in bundles.iter().enumerate() {
-            let is_whole = bundle.order >= Order::PAGEBLOCK;
-            if bundle.pageblock() != index || (is_whole && given > 0) {
-                return &bundles[given..];
-            }
-            self.give_bundle(bundle, of, refusals);
+        let (mut given, mut freed) = (0, 0);
+        while let Some(&bundle) = bundles.get(given)
+            && bundle.pageblock() == index
+            && (given == 0 || bundle.order < Order::PAGEBLOCK)
+        {
+            given += 1;
+            freed += match bundle.order {
+                Order::ZERO => self.give_frames(bundle, refusals),
+                _ => self.give_blocks(bundle, refusals),
+            };
         }
-        &[]
+        // An isolated pageblock counts by its type before the isolation. Otherwise a pageblock that
+        // is being emptied would seem to have no unmovable frames.
+        let movable = of == MigrateType::Movable
+            || of == MigrateType::Isolate && self.unisolated_type(index) == MigrateType::Movable;
+        self.blocks[index as usize].count_given(freed, movable);
+        self.free[of as usize] += u64::from(freed);
+        &bundles[given..]
     }
 
     /// Frees the leading bundles that are folded pageblocks or larger blocks. Returns their number.
@@ -146,9 +156,9 @@ impl Buddy<'_> {
         Some(first << PAGEBLOCK_ORDER)
     }
 
-    /// Frees single frames of one word. The commonest case by far, and the one that scattered frees consist of.
+    /// Frees single frames of one word: the commonest case by far. Returns the number of frames that became free.
     #[inline(always)]
-    fn give_frames(&mut self, mut bundle: Bundle, of: MigrateType, refusals: &mut Refusals) {
+    fn give_frames(&mut self, mut bundle: Bundle, refusals: &mut Refusals) -> u16 {
         let index = bundle.pageblock();
         let i = bundle.word as usize % WORDS;
         let map = self.blocks[index as usize].map[i];
@@ -158,46 +168,27 @@ impl Buddy<'_> {
                 bundle.heads & (map | !known) | word::overrun(bundle.heads, 0, map | known);
             if refused != 0 {
                 self.drop_refused_slowly(&mut bundle, refusals);
-                if bundle.heads == 0 {
-                    return;
-                }
             }
             heads.remove(i, bundle.heads);
         }
-        let movable = self.frees_movable(index, of);
-        let block = &mut self.blocks[index as usize];
-        let frames = Bundle { heads: bundle.heads & !map, ..bundle }.blocks() as u16;
-        block.add_frames(i, bundle.heads);
-        block.count_given(frames, movable);
-        self.free[of as usize] += u64::from(frames);
+        let added = Bundle { heads: bundle.heads & !map, ..bundle };
+        self.blocks[index as usize].add_frames(i, added.heads);
+        added.blocks() as u16
     }
 
-    /// Whether frames freed in a pageblock of type `of` count as movable. An isolated pageblock counts by its type
-    /// before the isolation. Otherwise a pageblock that is being emptied would seem to have no unmovable frames.
-    #[inline(always)]
-    fn frees_movable(&self, index: u32, of: MigrateType) -> bool {
-        of == MigrateType::Movable
-            || of == MigrateType::Isolate && self.unisolated_type(index) == MigrateType::Movable
-    }
-
-    #[inline(always)]
-    fn give_bundle(&mut self, mut bundle: Bundle, of: MigrateType, refusals: &mut Refusals) {
-        if bundle.order == Order::ZERO {
-            return self.give_frames(bundle, of, refusals);
-        }
+    /// Frees blocks of order 1 and above. Returns the number of frames that became free.
+    #[inline(never)]
+    fn give_blocks(&mut self, mut bundle: Bundle, refusals: &mut Refusals) -> u16 {
         let index = bundle.pageblock();
         let first = bundle.word as usize % WORDS;
         let heads = self.heads_of(index);
         if let Some(heads) = heads {
             self.drop_refused(&mut bundle, heads, refusals);
-        }
-        let order = bundle.order;
-        let movable = self.frees_movable(index, of);
-        if let Some(heads) = heads {
             heads.remove(first, bundle.heads);
         }
+        let order = bundle.order;
         let block = &mut self.blocks[index as usize];
-        let frames = if order.get() <= WORD_ORDER {
+        if order.get() <= WORD_ORDER {
             let before = block.map[first];
             let after = before | bundle.spread();
             block.set_word(first, after);
@@ -208,9 +199,7 @@ impl Buddy<'_> {
             order.frames() as u16 - before
         } else {
             0
-        };
-        block.count_given(frames, movable);
-        self.free[of as usize] += u64::from(frames);
+        }
     }
 
     /// Removes from `bundle` the heads that the maps do not confirm as allocated blocks of `order`.

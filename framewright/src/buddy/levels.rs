@@ -46,14 +46,16 @@ impl Levels {
         }
     }
 
-    /// Updates the levels after the frames `added`, at least one, of word `i` have become free, so that the word is
-    /// `word`. Levels only rise.
+    /// Updates the levels after the frames `added` of word `i` have become free, so that the word is `word`. Levels only
+    /// rise.
     #[inline(always)]
     pub(super) fn add(&mut self, i: usize, word: u64, added: u64) {
         let before = self.words[i];
         // Frames whose buddies are not free form blocks of order 0 only.
-        let level =
-            if word::buddies(added) & word == 0 { before.max(1) } else { word::level(word) };
+        let level = match word::buddies(added) & word {
+            0 => before.max(u8::from(added != 0)),
+            _ => word::level(word),
+        };
         if level == before {
             return;
         }

@@ -46,23 +46,12 @@ impl<P: Platform> OwnedZoneOnCpu<'_, '_, P> {
                 return None;
             }
             at.pages.count_free(list);
-            if list.is_emptying() {
-                if lists.burst.lasts() {
-                    at.set_depot_share(&mut leaving, DrainReason::Capacity);
-                    at.move_to_depot_share(&mut leaving);
-                }
-                return Some((list, Due::NOTHING));
-            }
-            if !leaving.is_empty() {
+            if !leaving.is_empty() && (!list.is_emptying() || lists.burst.lasts()) {
                 at.set_depot_share(&mut leaving, DrainReason::Capacity);
                 at.move_to_depot_share(&mut leaving);
-                // Some blocks leave because no slot was free. More blocks leave under the same hold
-                // of the lock, so that slots become free.
-                if !leaving.bundles.is_full() {
-                    let frames = lists.sizing.batch_to_drain();
-                    lists.select_bundles(at.context(), list, frames, &mut leaving.bundles);
-                    at.move_to_depot_share(&mut leaving);
-                }
+            }
+            if list.is_emptying() {
+                return Some((list, Due::NOTHING));
             }
             let mut due = at.due(lists, list, pushed == Pushed::Spilled);
             if at.platform.force(Site::BulkFree) {

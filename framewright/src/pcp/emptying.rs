@@ -69,7 +69,7 @@ impl<'m> Lists<'m> {
         // A longer ring, so that spills of the burst are as rare as those of other lists.
         context.pages.set_limit(list, RING);
         let len = context.pages.len(list);
-        let most = self.slots() as u32 / 2;
+        let most = self.slots() as u32 * 3 / 4;
         let (mut at, mut stored) = (0, self.stored());
         while at < len && !leaving.is_full() {
             let joined = self.store.join(list, &self.rings[list.get()][at..len]);

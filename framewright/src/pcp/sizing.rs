@@ -271,11 +271,6 @@ impl Sizing {
         held.min(u64::from(most))
     }
 
-    /// Frames that one drain returns now.
-    pub(crate) fn batch_to_drain(&self) -> u64 {
-        u64::from(self.free_count.max(self.batch))
-    }
-
     fn is_tuned(&self) -> bool {
         self.high_min != self.high_max
     }

@@ -160,6 +160,9 @@ impl<'m> BundleStore<'m> {
 
     #[inline(never)]
     fn displace(&mut self, i: usize, list: ListIndex, bundle: Bundle) -> Inserted {
+        if self.adopt(i, list, bundle) {
+            return Inserted::Stored;
+        }
         self.conflicts = (self.conflicts + 1) % DISPLACE_ONE_IN;
         if self.conflicts != 0 && bundle.blocks() <= SMALL {
             return Inserted::Displaced(bundle);
@@ -184,11 +187,26 @@ impl<'m> BundleStore<'m> {
             self.mark(list, i);
             return true;
         }
-        let joins = slot.heads != 0 && slot.key == key && slot.heads & bundle.heads == 0;
-        if joins {
+        if slot.key == key && slot.heads != 0 && slot.heads & bundle.heads == 0 {
             slot.heads |= bundle.heads;
+            return true;
         }
-        joins
+        self.adopt(i, list, bundle)
+    }
+
+    /// Adds blocks to the bundle of their word if another list of the same order has it. The bundle changes to `list`,
+    /// because the pageblock has changed its type or its flag since the older blocks were freed.
+    fn adopt(&mut self, i: usize, list: ListIndex, bundle: Bundle) -> bool {
+        let slot = self.slots[i];
+        let old = slot.key.list().filter(|old| *old != list && old.order() == list.order());
+        let Some(old) = old else { return false };
+        if slot.heads == 0 || slot.key.word() != bundle.word || slot.heads & bundle.heads != 0 {
+            return false;
+        }
+        self.unmark(old, i);
+        self.mark(list, i);
+        self.slots[i] = Slot { heads: slot.heads | bundle.heads, key: Key::new(bundle.word, list) };
+        true
     }
 
     /// Slots of the lists of emptying pageblocks.
@@ -316,7 +334,7 @@ mod tests {
         let emptying = ListIndex::EMPTYING;
         with_store(64, |store| {
             store.insert(list(0), single(3, 1));
-            assert!(!store.add_emptying(emptying, single(3, 0b10), 2), "the slot is in use");
+            assert!(!store.add_emptying(emptying, single(3 + 64, 1), 2), "the slot is in use");
             assert!(store.add_emptying(emptying, single(4, 1), 2));
             assert!(store.add_emptying(emptying, single(5, 1), 2));
             assert!(!store.add_emptying(emptying, single(6, 1), 2), "no more than two");
@@ -327,6 +345,20 @@ mod tests {
             assert_eq!(store.pop_many(emptying, u64::MAX, &mut out), 3);
             assert_eq!(store.emptying(), 0);
             assert_eq!(store.pop(list(0)), Some(single(3, 1)));
+        });
+    }
+
+    #[test]
+    fn a_bundle_follows_the_flag_of_its_pageblock() {
+        let emptying = ListIndex::EMPTYING;
+        with_store(64, |store| {
+            store.insert(list(0), single(3, 1));
+            assert!(store.add_emptying(emptying, single(3, 0b10), 1));
+            assert_eq!((store.emptying(), store.pop(list(0))), (1, None));
+            assert!(!store.add_emptying(emptying, single(3, 0b10), 1), "freed twice");
+            assert_eq!(store.insert(list(0), single(3, 0b100)), Inserted::Stored);
+            assert_eq!(store.emptying(), 0);
+            assert_eq!(store.pop(list(0)), Some(single(3, 0b111)));
         });
     }
 
