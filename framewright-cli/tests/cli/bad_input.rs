@@ -81,6 +81,7 @@ fn fragmentation() {
     churn("--contenders=list-buddy,list-buddy", &["--contenders", "twice"]);
     churn("--set=hardening=trakced", &["--set", "'hardening'"]);
     churn("--json=no/such/x.json", &["no/such/x.json"]);
+    refused(&["replay", "x", "--beside", "linux"], &["--beside", "'linux'", "list-buddy"]);
     let small = &["run", "churn", "--memory", "64MiB", "--occupancy", "3"];
     refused(small, &["--occupancy", "3 % in use", "the minimum is 2048"]);
     refused(&["run", "churn", "--memory", "64MiB", "--threads", "9"], &["--threads", "1 to 4"]);

@@ -4,6 +4,7 @@ use std::path::Path;
 
 use framewright::{MigrateType, Order};
 
+use super::allocator::Allocator;
 use super::*;
 
 /// A recording, one event after another.
@@ -42,6 +43,12 @@ impl Script {
 fn replay(recording: &Recording, snapshot: Option<&Snapshot>, tuning: &Tuning) -> ReplayReport {
     let survey = Survey::of(recording, &mut |_| {}).unwrap();
     run(recording, &survey, &before(snapshot), tuning, &mut |_| {}).unwrap()
+}
+
+fn replay_list_buddy(recording: &Recording, snapshot: Option<&Snapshot>) -> ListBuddyReport {
+    let survey = Survey::of(recording, &mut |_| {}).unwrap();
+    let tuning = framewright_peers::list_buddy::Tuning::default();
+    run_list_buddy(recording, &survey, &before(snapshot), &tuning, &mut |_| {}).unwrap()
 }
 
 fn before(snapshot: Option<&Snapshot>) -> Tables {
@@ -290,6 +297,49 @@ fn the_shipped_recording_balances_and_repeats() {
     assert!(report.samples.len() as u64 > 200 && report.samples.last().unwrap().seconds > 8.0);
     assert!(parts.is_sorted() && parts.last() == Some(&1.0));
     assert_eq!(report, replay(&recording, Some(&snapshot), &tuning), "not deterministic");
+}
+
+#[test]
+fn the_classic_design_starts_in_the_same_state_and_does_the_same() {
+    let (recording, snapshot) = shipped();
+    let ours = replay(&recording, Some(&snapshot), &Tuning::default());
+    let theirs = replay_list_buddy(&recording, Some(&snapshot));
+    assert_eq!(theirs.free[0].blocks, ours.free.start.blocks);
+    let short = ours.machine.held_at_start.abs_diff(theirs.held_at_start);
+    assert!(short <= ours.machine.held_at_start / 100, "{short} of {}", theirs.held_at_start);
+    assert_eq!(theirs.logical, ours.logical);
+    let end = |balance: &Balance| (balance.recorded, balance.replayed);
+    assert_eq!(end(&theirs.balance).0, end(&theirs.balance).1);
+    assert!(end(&theirs.balance).0.abs_diff(end(&ours.balance).0) <= short);
+    assert_eq!(theirs.samples.len(), ours.samples.len());
+    // The tables have 8 free blocks of order 9, and 1333 of order 10.
+    for samples in [&ours.samples, &theirs.samples] {
+        let order9: Vec<u64> = samples.iter().map(|sample| sample.order9_allocatable).collect();
+        assert_eq!(order9[0], 8 + 2 * 1333);
+        assert!(order9.iter().all(|blocks| (2000..=2674).contains(blocks)), "{order9:?}");
+    }
+    assert!(theirs.total.refilled_frames > 10_000 && theirs.total.zone_lock_acquisitions > 0);
+    assert_eq!(theirs, replay_list_buddy(&recording, Some(&snapshot)), "not deterministic");
+}
+
+#[test]
+fn the_classic_design_has_the_zones_the_holes_and_the_parts_of_the_recording() {
+    // The zone begins at an odd pageblock; its last pageblock lacks 100 frames.
+    let tables = "# zoneinfo\nNode 0, zone DMA32\npages free 2048\nspanned 4096\nmanaged 4096\n\
+                  start_pfn: 0\nNode 0, zone Normal\npages free 6000\nspanned 8192\n\
+                  managed 8092\nstart_pfn: 4608\n";
+    let snapshot = Snapshot::parse("t", tables.as_bytes()).unwrap();
+    let mut script = Script::default().alloc(0, 0x200, 3).alloc(0, 0x1400, 9).free(0, 0x1480, 7);
+    for pfn in (0x1400..0x1480).chain(0x1500..0x1600) {
+        script = script.free(0, pfn, 0);
+    }
+    let script = script.free(0, 0x100, 4).free(0, 0x1300, 4);
+    let ours = script.replay(Some(&snapshot));
+    let theirs = replay_list_buddy(&script.recording(), Some(&snapshot));
+    assert_eq!(theirs.free[0].blocks, ours.free.start.blocks);
+    assert_eq!(theirs.logical, ours.logical);
+    assert!(theirs.logical.partial_frees > 0 && theirs.logical.refused_allocs == 0);
+    assert_eq!((theirs.balance.recorded, theirs.balance.replayed), (4140 + 8 - 32, 4140 + 8 - 32));
 }
 
 #[test]

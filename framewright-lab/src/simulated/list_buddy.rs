@@ -126,9 +126,10 @@ impl<'z> Lists<'z> {
 }
 
 /// Frames of the classic design.
-struct ListBlock {
-    frame: u64,
-    order: u8,
+pub(crate) struct ListBlock {
+    /// The first frame, in the numbering of the machine.
+    pub(crate) frame: u64,
+    pub(crate) order: u8,
 }
 
 impl Frames for ListBlock {
@@ -182,7 +183,8 @@ impl Allocator for Lists<'_> {
     }
 }
 
-fn migratetype(of: MigrateType) -> list_buddy::MigrateType {
+/// A migratetype as the classic design names it.
+pub(crate) fn migratetype(of: MigrateType) -> list_buddy::MigrateType {
     match of {
         MigrateType::Unmovable => list_buddy::MigrateType::Unmovable,
         MigrateType::Reclaimable => list_buddy::MigrateType::Reclaimable,

@@ -41,6 +41,7 @@ use crate::{
 };
 
 pub use column::{Column, Design, ListSizes};
+pub(crate) use list_buddy::{ListBlock, migratetype};
 
 /// A workload on a simulated machine.
 #[derive(Clone, Debug)]
