@@ -8,13 +8,16 @@ use framewright_lab::{
     Error,
     fragmentation::{
         Allocator, Churn, Column, FragmentationResult, FreeBy, Mix, Replace, SERIES, SHARES,
-        Section, Setup, TIMED_ONE_IN, Types,
+        Section, Setup, SimulatedCpus, TIMED_ONE_IN, Types,
     },
     report::{Comparison, HEADER_NOTE, Measured, Report, Run, Style, Table, decimal},
 };
 
-use super::{finish, report};
+use framewright_sim::machine::Spec;
+
+use super::{finish, machines::note_inherited, only_simulated, report};
 use crate::args::{
+    machine::Machine,
     run::RunArgs,
     values::{Memory, whole},
 };
@@ -34,6 +37,10 @@ macro_rules! with_examples {
              cpu_ns_per_operation is the CPU time of this process: it includes the work of the command, \
              which is the same for all allocators. \
              With one thread, the same arguments give the same counts.\n\n\
+             On a simulated machine (--machine), every CPU takes the place of a thread. The allocator's \
+             work takes the time of a model, and the CPUs have no other work, except for --think. All \
+             figures repeat; zone_lock_wait_pct is the share of CPU time that waits for zone locks. The \
+             library and list-buddy have such a model.\n\n\
              The other allocators have no watermarks. The library has none here either, unless --set or \
              --vs names zone.min_free or zone.watermark_scale. frame-alloc-depot and \
              buddy_system_allocator ignore migratetypes.\n\nExamples:\n",
@@ -57,7 +64,9 @@ pub(crate) const CHURN_EXAMPLES: &str = with_examples!(
   framewright run churn --types mixed --picture churn.svg
       Unmovable allocations among the movable ones, drawn over time.
   framewright run churn --threads 2 --free-by other
-      Two CPUs, each of which frees what the other allocated."
+      Two CPUs, each of which frees what the other allocated.
+  framewright run churn --machine uniform:16 --quick
+      16 simulated CPUs: also the waits for the zone lock."
 );
 
 pub(crate) const REPLACE_EXAMPLES: &str = with_examples!(
@@ -71,7 +80,9 @@ pub(crate) const REPLACE_EXAMPLES: &str = with_examples!(
   framewright run replace --batch 1024
       1,024 pages are freed before as many are allocated.
   framewright run replace --rounds 32 --picture replace.svg
-      The free huge frames after each round, as a picture."
+      The free huge frames after each round, as a picture.
+  framewright run replace --machine uniform:64 --vs zone.refill_pageblocks=64
+      64 simulated CPUs: the huge frames beside the waits for the zone lock, with two settings."
 );
 
 /// Help of `--seeds`.
@@ -109,7 +120,8 @@ pub(crate) struct ReplaceArgs {
     #[arg(long, value_name = "PERCENT", value_delimiter = ',', default_value = "50",
           value_parser = clap::value_parser!(u8).range(1..=99))]
     pub(crate) free: Vec<u8>,
-    /// Rounds, in each of which every page is replaced [default: 128; 16 if --quick]
+    /// Rounds, in each of which every page is replaced [default: 128; 16 if --quick, or on a
+    /// simulated machine]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub(crate) rounds: Option<u32>,
     /// Pages that are freed before the same number is allocated
@@ -123,23 +135,29 @@ pub(crate) struct ReplaceArgs {
 /// The arguments that `churn` and `replace` have in common.
 #[derive(Debug, ArgGroup)]
 pub(crate) struct FragmentationArgs {
-    /// Memory that each allocator manages, as in 4GiB or 512M [default: 4GiB; 1GiB if --quick]
+    /// Memory that each allocator manages, as in 4GiB or 512M [default: 4GiB; 1GiB if --quick; on
+    /// simulated machines at least 16MiB for each CPU]
     #[arg(long, value_name = "SIZE", allow_hyphen_values = true)]
     pub(crate) memory: Option<Memory>,
     /// Threads, each a CPU with an equal share of memory and work
-    #[arg(long, value_name = "N", default_value_t = 1,
+    #[arg(long, value_name = "N", default_value_t = 1, conflicts_with = "machine",
           value_parser = clap::value_parser!(u16).range(1..=64))]
     pub(crate) threads: u16,
+    /// uniform:N, a name that `framewright machines` lists, or FILE.toml: simulated CPUs instead of
+    /// threads; host:N: N threads
+    #[arg(long)]
+    pub(crate) machine: Option<Machine>,
+    /// Simulated machines: modelled nanoseconds between two operations of a CPU [default: 0]
+    #[arg(long, value_name = "NS", value_parser = clap::value_parser!(u64).range(..=1_000_000))]
+    pub(crate) think: Option<u64>,
     /// Migratetypes of the blocks
     #[arg(long, value_enum, value_name = "TYPES", default_value_t)]
     pub(crate) types: Types,
     /// The CPU that frees a block
     #[arg(long, value_enum, value_name = "CPU", default_value_t)]
     pub(crate) free_by: FreeBy,
-    /// Allocators to compare, separated by commas [default: all]
-    #[arg(long, value_enum, value_name = "NAME", value_delimiter = ',', hide_default_value = true,
-          default_values_t = [Name::Framewright, Name::ListBuddy,
-                              Name::FrameAllocDepot, Name::BuddySystemAllocator])]
+    /// Allocators to compare, separated by commas [default: all, on simulated machines the first two]
+    #[arg(long, value_enum, value_name = "NAME", value_delimiter = ',')]
     pub(crate) contenders: Vec<Name>,
     /// Draw the free huge frames over time into this file, as SVG
     #[arg(long, value_name = "FILE")]
@@ -176,6 +194,8 @@ fn operations(text: &str) -> Result<u64, String> {
 
 /// Default frames: 4 GiB, and 1 GiB with `--quick`.
 const FRAMES: [u64; 2] = [1 << 20, 1 << 18];
+/// The minimum for each simulated CPU: 16 MiB.
+const LEAST_PER_CPU: u64 = 1 << 12;
 
 /// `run churn`.
 pub(crate) fn churn(args: &ChurnArgs) -> Result<Outcome, Failure> {
@@ -184,7 +204,7 @@ pub(crate) fn churn(args: &ChurnArgs) -> Result<Outcome, Failure> {
     let work = Churn { mix: args.mix, operations };
     let setup = setup(&args.common, &args.occupancy)?;
     let result = progress::during("churn", |tell| work.run(&setup, tell));
-    let result = result.map_err(|error| about(&error))?;
+    let result = result.map_err(about)?;
     let orders = match args.mix {
         Mix::Small => "of orders 0 to 4",
         Mix::Mixed => "of orders 0 to 4, and some of order 9",
@@ -196,11 +216,13 @@ pub(crate) fn churn(args: &ChurnArgs) -> Result<Outcome, Failure> {
 
 /// `run replace`.
 pub(crate) fn replace(args: &ReplaceArgs) -> Result<Outcome, Failure> {
-    let rounds = args.rounds.unwrap_or(if args.common.run.quick { 16 } else { 128 });
+    let common = &args.common;
+    let is_short = common.run.quick || common.simulated().is_some();
+    let rounds = args.rounds.unwrap_or(if is_short { 16 } else { 128 });
     let work = Replace { rounds, batch: args.batch as usize };
     let setup = setup(&args.common, &args.free)?;
     let result = progress::during("replace", |tell| work.run(&setup, tell));
-    let result = result.map_err(|error| about(&error))?;
+    let result = result.map_err(about)?;
     let batch = match args.batch {
         1 => "one at a time".to_owned(),
         batch => format!("{batch} at a time"),
@@ -214,11 +236,31 @@ pub(crate) fn replace(args: &ReplaceArgs) -> Result<Outcome, Failure> {
 /// The setup of the experiment. Returns an error if the output files cannot be written.
 fn setup(args: &FragmentationArgs, shares: &[u8]) -> Result<Setup, Failure> {
     let (json, picture) = (args.run.json.path.as_deref(), args.picture.as_deref());
-    output::check_outputs(json, ("--picture", picture), None)?;
-    let frames = FRAMES[usize::from(args.run.quick)];
+    let machine = args.machine.as_ref();
+    output::check_outputs(json, ("--picture", picture), machine.and_then(Machine::file))?;
+    machine.into_iter().for_each(note_inherited);
+    let threads = match machine {
+        None => args.threads,
+        Some(Machine::Host(host)) => host.cpus(),
+        Some(Machine::Simulated(spec, _)) => spec.cpus(),
+        Some(Machine::Qemu(_)) => {
+            return Err(Failure::bad_input(
+                "churn and replace do not run on an emulated machine; valid: --threads N, or a \
+                 simulated machine, as in --machine uniform:4",
+            ));
+        }
+    };
+    let spec = args.simulated();
+    if spec.is_none() {
+        only_simulated(&[("--think", args.think.is_some())])?;
+    }
+    let least = spec.map_or(0, |spec| u64::from(spec.cpus()) * LEAST_PER_CPU);
+    let frames = FRAMES[usize::from(args.run.quick)].max(least);
+    let think_ns = args.think.unwrap_or(0);
     Ok(Setup {
         frames: args.memory.map_or(frames, |memory| memory.frames()),
-        threads: args.threads,
+        threads,
+        simulated: spec.map(|spec| SimulatedCpus { spec: spec.clone(), think_ns }),
         types: args.types,
         free_by: args.free_by,
         columns: columns(args)?,
@@ -227,12 +269,32 @@ fn setup(args: &FragmentationArgs, shares: &[u8]) -> Result<Setup, Failure> {
     })
 }
 
+impl FragmentationArgs {
+    /// The simulated machine, if it is one.
+    fn simulated(&self) -> Option<&Spec> {
+        match &self.machine {
+            Some(Machine::Simulated(spec, _)) => Some(spec),
+            _ => None,
+        }
+    }
+
+    /// The allocators to compare.
+    fn contenders(&self) -> &[Name] {
+        match (&self.contenders[..], self.simulated()) {
+            ([], None) => Name::value_variants(),
+            ([], Some(_)) => &[Name::Framewright, Name::ListBuddy],
+            (named, _) => named,
+        }
+    }
+}
+
 /// The columns of the tables: the library once for the settings of each side, and each other
 /// allocator once.
 fn columns(args: &FragmentationArgs) -> Result<Vec<Column>, Failure> {
     let mut all = Vec::new();
-    for (index, name) in args.contenders.iter().enumerate() {
-        if args.contenders[..index].contains(name) {
+    let contenders = args.contenders();
+    for (index, name) in contenders.iter().enumerate() {
+        if contenders[..index].contains(name) {
             return Err(Failure::bad_input("--contenders names an allocator twice"));
         }
         match name {
@@ -253,8 +315,11 @@ fn columns(args: &FragmentationArgs) -> Result<Vec<Column>, Failure> {
 }
 
 /// The error, with the option that caused it.
-fn about((option, error): &(&'static str, Error)) -> Failure {
-    Failure::BadInput(format!("--{option}: {error}"))
+fn about((option, error): (&'static str, Error)) -> Failure {
+    match error.is_bad_input() {
+        true => Failure::BadInput(format!("--{option}: {error}")),
+        false => error.into(),
+    }
 }
 
 /// The text around the tables of a workload.
@@ -278,7 +343,10 @@ impl Shown {
         result: &FragmentationResult,
         more: &dyn Fn(&Section, Style) -> String,
     ) -> Result<Outcome, Failure> {
-        let machine = format!("{} MiB, metadata only, {}", setup.frames >> 8, threads(setup));
+        let machine = match &setup.simulated {
+            Some(simulated) => simulated.spec.name().to_owned(),
+            None => format!("{} MiB, metadata only, {}", setup.frames >> 8, threads(setup)),
+        };
         let measured =
             Measured { runs: result.runs(), checks: result.checks.clone(), ..Measured::default() };
         let report = report(self.workload, machine, setup.seeds.first().copied(), measured);
@@ -302,8 +370,20 @@ impl Shown {
             Types::Movable => "all movable",
             Types::Mixed => "5 % unmovable, 15 % reclaimable",
         };
-        let machine = format!("{}; {}", report.machine, print::seeds(setup.seeds.len()));
-        let lines = [("machine", machine), ("work", format!("{}; {types}", self.what))];
+        let seeds = print::seeds(setup.seeds.len());
+        let work = format!("{}; {types}", self.what);
+        if let Some(SimulatedCpus { spec, think_ns }) = &setup.simulated {
+            let think = match think_ns {
+                0 => "nothing between operations".to_owned(),
+                think_ns => format!("{think_ns} ns between operations"),
+            };
+            let lines = print::simulated(spec, setup.frames, &seeds);
+            let work = [("work", format!("{work}; {think}"))];
+            let head = print::head(lines.into_iter().chain(work));
+            return format!("{head}\n{}", settings(report, style));
+        }
+        let machine = format!("{}; {seeds}", report.machine);
+        let lines = [("machine", machine), ("work", work)];
         let note = paragraph(&format!(
             "note     times include other load of this machine; one call in {TIMED_ONE_IN} is \
              timed, and the time of reading the clock is subtracted"

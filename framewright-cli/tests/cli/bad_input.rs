@@ -93,6 +93,17 @@ fn fragmentation() {
         &["run", "replace", "--quick", "--json", "x", "--picture", "x"],
         &["--json", "--picture"],
     );
+    let on = |machine: &[&str], hints: &[&str]| {
+        refused(&[&["run", "replace", "--quick", "--machine"], machine].concat(), hints);
+    };
+    on(&["uniform:0"], &["--machine", "uniform:N takes 1 to 512 CPUs"]);
+    on(&["qemu:2"], &["do not run on an emulated machine", "--machine uniform:4"]);
+    on(&["uniform:4", "--threads", "2"], &["--machine", "--threads", "cannot be used with"]);
+    on(&["uniform:8", "--memory", "64MiB"], &["--memory: 64 MiB for the 8 CPUs", "128 MiB"]);
+    on(&["uniform:4", "--free-by", "other"], &["--free-by", "choose same"]);
+    on(&["uniform:4", "--contenders", "frame-alloc-depot"], &["--contenders", "list-buddy"]);
+    on(&["uniform:4", "--think", "soon"], &["--think", "'soon'"]);
+    on(&["host:2", "--think", "5"], &["--think is for simulated machines"]);
     let both = ["--set", "hardening=tracked", "--set", "owner_lock=biased"];
     refused(&[&["run", "churn", "--quick"], &both[..]].concat(), &["framewright: ", "owner_lock"]);
 }
