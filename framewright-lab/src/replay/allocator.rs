@@ -1,6 +1,6 @@
 //! The interface of a replay to the allocator: the library, or the classic design.
 
-use framewright::{MigrateType, Order, Pfn, Request};
+use framewright::Request;
 
 use super::{kernel::FreeMemory, map::PageblockMap, plan::ZonePlan};
 use crate::workloads::world::Frames;
@@ -19,17 +19,11 @@ pub(super) trait Allocator {
     /// Allocates on `cpu`; `None` if the request is refused.
     fn alloc(&mut self, cpu: u16, request: Request) -> Option<Self::Block>;
 
-    /// Allocates exactly this block, if it is free in its zone.
-    fn alloc_at(&mut self, pfn: Pfn, order: Order, of: MigrateType) -> Option<Self::Block>;
-
     /// Frees on `cpu`.
     fn free(&mut self, cpu: u16, block: Self::Block);
 
     /// Halves a block of at least order 1.
     fn split(&mut self, block: Self::Block) -> (Self::Block, Self::Block);
-
-    /// The type of the pageblock of a frame.
-    fn pageblock_type(&self, pfn: Pfn) -> MigrateType;
 
     /// Raises the limit of a CPU's lists for a zone to that of the kernel's lists. Called before
     /// any [`place`](Self::place).
@@ -37,6 +31,10 @@ pub(super) trait Allocator {
 
     /// Brings a pageblock into its state at the start. Returns its frames in use as blocks.
     fn place(&mut self, block: &PageblockMap) -> Vec<Self::Block>;
+
+    /// Frees blocks of a zone to a CPU's lists. Called after every [`place`](Self::place). Returns
+    /// those that do not stay there.
+    fn fill(&mut self, cpu: u16, zone: &ZonePlan, blocks: Vec<Self::Block>) -> Vec<Self::Block>;
 
     /// The state of memory.
     fn state(&self) -> MemoryState;

@@ -6,7 +6,7 @@
 //! reserves: a request uses the highest zone that it may use until that zone is empty. The lists of
 //! every CPU are trimmed once in a recorded second.
 
-use framewright::{MigrateType, NodeId, Order, Pfn, Request, ZoneKind};
+use framewright::{NodeId, Order, Request, ZoneKind};
 use framewright_peers::list_buddy::{
     self, DrainReason, Links, ListBuddy, LockName, Padded, Threads, Tuning,
 };
@@ -219,12 +219,6 @@ impl Allocator for ListMachine {
         })
     }
 
-    fn alloc_at(&mut self, pfn: Pfn, order: Order, of: MigrateType) -> Option<ListBlock> {
-        let (frame, order, zone) = (pfn.get(), order.get(), self.zone_of(pfn.get()));
-        let taken = zone.buddy.alloc_at(zone.number(frame), order, migratetype(of));
-        taken.then_some(ListBlock { frame, order })
-    }
-
     fn free(&mut self, cpu: u16, block: ListBlock) {
         let zone = self.zone_of(block.frame);
         let freed = zone.buddy.free(cpu.into(), zone.number(block.frame), block.order);
@@ -237,15 +231,6 @@ impl Allocator for ListMachine {
         assert!(done, "an allocated block of order {order} has halves");
         let half = |frame| ListBlock { frame, order: order - 1 };
         (half(frame), half(frame + (1 << (order - 1))))
-    }
-
-    fn pageblock_type(&self, pfn: Pfn) -> MigrateType {
-        let zone = self.zone_of(pfn.get());
-        match zone.buddy.pageblock_type(zone.number(pfn.get())) {
-            list_buddy::MigrateType::Unmovable => MigrateType::Unmovable,
-            list_buddy::MigrateType::Movable => MigrateType::Movable,
-            list_buddy::MigrateType::Reclaimable => MigrateType::Reclaimable,
-        }
     }
 
     fn raise_high(&mut self, zone: &ZonePlan, cpu: u16) {
@@ -263,6 +248,15 @@ impl Allocator for ListMachine {
             Some(of) => zone.place(&of.layout, 0, PAGEBLOCK as usize, start, &mut used),
         }
         used
+    }
+
+    fn fill(&mut self, cpu: u16, _: &ZonePlan, mut blocks: Vec<ListBlock>) -> Vec<ListBlock> {
+        let listed = |&ListBlock { frame, order }: &ListBlock| {
+            let zone = self.zone_of(frame);
+            zone.buddy.set_listed(cpu.into(), zone.number(frame), order)
+        };
+        blocks.retain(|block| !listed(block));
+        blocks
     }
 
     fn state(&self) -> MemoryState {

@@ -106,13 +106,12 @@ fn to_frames<A: Allocator>(machine: &mut A, block: A::Block, frames: &mut Vec<A:
 ///
 /// Lists above their limit give blocks back to the zone. These are allocated and freed again, until
 /// hardly any block goes back.
-fn fill<A: Allocator>(
-    machine: &mut A,
+pub(super) fn fill<'m>(
+    machine: &mut Machine<'_, 'm>,
     cpu: u16,
     zone: &ZonePlan,
-    mut blocks: Vec<A::Block>,
-) -> Vec<A::Block> {
-    let type_of = |machine: &A, block: &A::Block| machine.pageblock_type(block.pfn());
+    mut blocks: Vec<Block<'m>>,
+) -> Vec<Block<'m>> {
     let offered: Vec<_> =
         blocks.iter().map(|block| (block.pfn(), block.order(), type_of(machine, block))).collect();
     for _ in 0..OFFERS {
@@ -131,6 +130,10 @@ fn fill<A: Allocator>(
         }
     }
     blocks
+}
+
+fn type_of(machine: &Machine<'_, '_>, block: &Block<'_>) -> MigrateType {
+    machine.memory().pageblock_type(block.pfn()).unwrap_or(MigrateType::Movable)
 }
 
 /// A request for memory of this zone.
@@ -236,7 +239,7 @@ pub(super) fn prepare<A: Allocator>(
     for (zone, planned) in plan.zones.iter().enumerate() {
         for (cpu, lists) in (0..).zip(&planned.cpus) {
             let blocks = choose(machine, zone, lists, census, &mut stand_ins);
-            let left = fill(machine, cpu, planned, blocks);
+            let left = machine.fill(cpu, planned, blocks);
             left.into_iter().for_each(|block| stand_ins.put_back(block));
         }
     }

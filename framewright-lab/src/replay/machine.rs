@@ -58,6 +58,16 @@ impl<'a, 'm> Machine<'a, 'm> {
         zones.find(|of| (of.node, of.kind) == (zone.node, zone.kind)).map(|of| of.id)
     }
 
+    /// Allocates exactly this block, if it is free.
+    pub(super) fn alloc_at(
+        &mut self,
+        pfn: Pfn,
+        order: Order,
+        of: MigrateType,
+    ) -> Option<Block<'m>> {
+        self.cpus[0].alloc_at(pfn, order, of).ok()
+    }
+
     /// Drains `cpu`'s lists.
     pub(super) fn drain(&mut self, cpu: u16) {
         self.cpus[usize::from(cpu)].drain();
@@ -79,10 +89,6 @@ impl<'m> Allocator for Machine<'_, 'm> {
         self.cpus[usize::from(cpu)].alloc(request).ok()
     }
 
-    fn alloc_at(&mut self, pfn: Pfn, order: Order, of: MigrateType) -> Option<Block<'m>> {
-        self.cpus[0].alloc_at(pfn, order, of).ok()
-    }
-
     fn free(&mut self, cpu: u16, block: Block<'m>) {
         let freed = self.cpus[usize::from(cpu)].free(block);
         debug_assert!(freed.is_ok(), "the block came from this memory");
@@ -95,16 +101,16 @@ impl<'m> Allocator for Machine<'_, 'm> {
         }
     }
 
-    fn pageblock_type(&self, pfn: Pfn) -> MigrateType {
-        self.memory.pageblock_type(pfn).unwrap_or(MigrateType::Movable)
-    }
-
     fn raise_high(&mut self, zone: &ZonePlan, cpu: u16) {
         lists::widen(self, zone, cpu);
     }
 
     fn place(&mut self, block: &PageblockMap) -> Vec<Block<'m>> {
         lists::place(self, block)
+    }
+
+    fn fill(&mut self, cpu: u16, zone: &ZonePlan, blocks: Vec<Block<'m>>) -> Vec<Block<'m>> {
+        lists::fill(self, cpu, zone, blocks)
     }
 
     fn state(&self) -> MemoryState {

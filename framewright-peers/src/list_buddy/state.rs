@@ -2,8 +2,9 @@
 //! it free blocks, allocated blocks and CPU lists of chosen frames.
 
 use super::{
-    ListBuddy, Lock, MAX_ORDER, Machine, MigrateType, Tuning,
+    ListBuddy, Lock, Machine, MigrateType, Tuning,
     lists::{Mark, PAGEBLOCK_ORDER},
+    pcp::list_index,
     zone::Zone,
 };
 
@@ -25,11 +26,6 @@ impl<M: Machine> ListBuddy<M> {
         self.pages.set_pageblock_type(frame as u32, PAGEBLOCK_ORDER, migratetype);
     }
 
-    /// The type of the pageblock of `frame`.
-    pub fn pageblock_type(&self, frame: u64) -> MigrateType {
-        self.pages.pageblock_type(frame as u32)
-    }
-
     /// Makes the 2^`order` frames from `frame` free. They were neither free nor allocated.
     pub fn set_free(&self, frame: u64, order: u8) {
         self.zone.with(|zone| zone.give(&self.pages, frame as u32, order));
@@ -42,16 +38,19 @@ impl<M: Machine> ListBuddy<M> {
         self.pages.set_mark(frame, Mark::Used(order, self.pages.pageblock_type(frame)));
     }
 
-    /// Allocates exactly the 2^`order` frames from `frame`, without counting it. Returns whether
-    /// they were free in the zone.
-    pub fn alloc_at(&self, frame: u64, order: u8, migratetype: MigrateType) -> bool {
+    /// Puts the allocated block of `order` at `frame` on a CPU's list, without counting a free, and
+    /// even above the ceiling. Returns whether that order has lists.
+    pub fn set_listed(&self, cpu: usize, frame: u64, order: u8) -> bool {
         let frame = frame as u32;
-        let taken =
-            order <= MAX_ORDER && self.zone.with(|zone| zone.take_at(&self.pages, frame, order));
-        if taken {
-            self.pages.set_mark(frame, Mark::Used(order, migratetype));
-        }
-        taken
+        let index = list_index(order, self.pages.pageblock_type(frame));
+        index.is_some_and(|index| {
+            self.cpus[cpu].with(|pcp| {
+                self.pages.set_mark(frame, Mark::Listed(order));
+                self.pages.push_head(self.pages.cpu_list(cpu, index), frame);
+                pcp.count += 1 << order;
+            });
+            true
+        })
     }
 
     /// Splits the allocated block of `order` at `frame` into two of the next smaller order. Returns
@@ -99,27 +98,25 @@ mod tests {
         buddy.set_used(0, 3);
         assert_eq!(buddy.free_blocks(), [0, 0, 0, 1, 0, 0, 0, 0, 1, 0, 0]);
         assert_eq!(buddy.alloc(0, 8, MigrateType::Unmovable), Some(512));
-        assert_eq!(buddy.pageblock_type(767), MigrateType::Unmovable);
         buddy.free(0, 0, 3).expect("it was set to used");
         buddy.drain_all();
         assert_eq!(buddy.free_blocks(), [0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0], "merged");
     }
 
     #[test]
-    fn a_chosen_block_is_cut_out_of_a_larger_one() {
+    fn blocks_on_a_list_are_allocated_last_in_first_out() {
         let buddy = buddy();
-        buddy.set_free(512, 9);
-        assert!(buddy.alloc_at(512 + 36, 2, MOVABLE));
-        assert_eq!(buddy.free_blocks(), [0, 0, 1, 1, 1, 1, 1, 1, 1, 0, 0]);
-        assert_eq!(buddy.free_frames(), 508);
-        assert!(!buddy.alloc_at(512 + 37, 0, MOVABLE), "it is allocated");
-        assert!(!buddy.alloc_at(0, 0, MOVABLE), "it was never free");
-        // The halves are on the lists of their pageblock's type.
-        assert_eq!(buddy.alloc(0, 8, MigrateType::Unmovable), Some(512 + 256));
-        buddy.free(0, 512 + 36, 2).expect("it is allocated");
-        buddy.free(0, 512 + 256, 8).expect("it is allocated");
-        buddy.drain_all();
-        assert_eq!(buddy.free_blocks()[9], 1);
+        for frame in [512, 600, 704] {
+            buddy.set_used(frame, 2);
+            assert!(buddy.set_listed(0, frame, 2));
+        }
+        assert_eq!((buddy.held(0), buddy.stats().cpus.frees), (12, 0));
+        assert!(buddy.free(0, 704, 2).is_err(), "it is not allocated");
+        for frame in [704, 600, 512] {
+            assert_eq!(buddy.alloc(0, 2, MigrateType::Unmovable), Some(frame));
+        }
+        buddy.set_used(0, 4);
+        assert!(!buddy.set_listed(0, 0, 4), "order 4 has no lists");
     }
 
     #[test]

@@ -104,26 +104,6 @@ impl Zone {
         }
     }
 
-    /// Takes exactly the block at `frame`, if it is free. The halves of a larger block go to the
-    /// lists of their pageblocks.
-    pub(super) fn take_at<M: Machine>(&mut self, pages: &Pages<M>, frame: u32, order: u8) -> bool {
-        let mut around = (order..=MAX_ORDER).map(|from| (frame & !((1 << from) - 1), from));
-        let Some((mut start, from)) = around.find(|&(start, from)| pages.is_buddy(start, from))
-        else {
-            return false;
-        };
-        self.unlink(pages, start, from);
-        self.free -= 1 << order;
-        for half in (order..from).rev() {
-            let upper = start + (1 << half);
-            let rest = if frame < upper { upper } else { std::mem::replace(&mut start, upper) };
-            pages.push_head(pages.free_list(half, pages.pageblock_type(rest)), rest);
-            pages.set_mark(rest, Mark::Buddy(half));
-            self.free_blocks[usize::from(half)] += 1;
-        }
-        true
-    }
-
     /// Frees a block: merges it with its buddy while that one is free.
     pub(super) fn give<M: Machine>(&mut self, pages: &Pages<M>, mut frame: u32, mut order: u8) {
         let migratetype = pages.pageblock_type(frame);
