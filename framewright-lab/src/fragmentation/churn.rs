@@ -277,6 +277,7 @@ impl Experiment for Replace {
         }
         Ok(Outcome {
             ideal: setup.ideal(cpus.used()),
+            // As in `churn`.
             locks: cpus.locks(),
             allocatable: cpus.allocatable(),
             refused_huge: None,

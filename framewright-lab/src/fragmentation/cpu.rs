@@ -84,10 +84,15 @@ pub(super) struct Cpus<P> {
 
 /// A CPU during a piece of work.
 pub(super) struct Cpu<'c, P: Subject + 'c> {
-    peer: &'c P,
+    common: Common<'c, P>,
     held: &'c mut Held,
     worker: P::Worker<'c>,
     frees: Frees<P::Worker<'c>>,
+}
+
+/// The parts that all CPUs share.
+struct Common<'c, P> {
+    peer: &'c P,
     pageblocks: &'c Pageblocks,
 }
 
@@ -135,7 +140,8 @@ impl<P: Subject> Cpus<P> {
                 Some(Route::Beside(other)) => Frees::Beside(peer.worker(other)),
                 Some(Route::Next { next, inbox }) => Frees::Next { next, inbox },
             };
-            let mut cpu = Cpu { peer, held, worker: peer.worker(number), frees, pageblocks };
+            let common = Common { peer, pageblocks };
+            let mut cpu = Cpu { common, held, worker: peer.worker(number), frees };
             let start = peer.cpu_time();
             work(&mut cpu);
             cpu.finish().calls.cpu_time += peer.cpu_time() - start;
@@ -271,9 +277,9 @@ impl<'c, P: Subject> Cpu<'c, P> {
         self.worker.resume();
         let Held { live, used, calls, .. } = &mut *self.held;
         let worker = &mut self.worker;
-        match self.peer.time(&mut calls.allocs, || alloc::<P>(worker, order, migratetype)) {
+        match self.common.peer.time(&mut calls.allocs, || alloc::<P>(worker, order, migratetype)) {
             Some(first) => {
-                self.pageblocks.take(first, 1 << order);
+                self.common.pageblocks.take(first, 1 << order);
                 *used += 1 << order;
                 let first = u32::try_from(first).expect("frame numbers below 2^32");
                 live.push(Block { first, order });
@@ -295,22 +301,12 @@ impl<'c, P: Subject> Cpu<'c, P> {
         match &mut self.frees {
             Frees::Itself => {
                 // SAFETY: the CPU held the block until now.
-                unsafe {
-                    free_block(
-                        self.peer,
-                        &mut self.worker,
-                        &block,
-                        &mut self.held.calls,
-                        self.pageblocks,
-                    );
-                };
+                unsafe { self.common.free(&mut self.worker, &block, &mut self.held.calls) };
             }
             Frees::Beside(other) => {
                 other.resume();
                 // SAFETY: as above.
-                unsafe {
-                    free_block(self.peer, other, &block, &mut self.held.calls, self.pageblocks);
-                };
+                unsafe { self.common.free(other, &block, &mut self.held.calls) };
             }
             Frees::Next { .. } => self.send(block),
         }
@@ -347,49 +343,37 @@ impl<'c, P: Subject> Cpu<'c, P> {
         if let Frees::Next { inbox, .. } = &self.frees {
             for block in inbox.try_iter() {
                 // SAFETY: the other CPU held the block until it sent it.
-                unsafe {
-                    free_block(
-                        self.peer,
-                        &mut self.worker,
-                        &block,
-                        &mut self.held.calls,
-                        self.pageblocks,
-                    );
-                };
+                unsafe { self.common.free(&mut self.worker, &block, &mut self.held.calls) };
             }
         }
     }
 
     /// Frees the blocks that are still sent to it, until the CPU before it has finished.
     fn finish(self) -> &'c mut Held {
-        let Self { peer, held, mut worker, frees, pageblocks } = self;
+        let Self { common, held, mut worker, frees } = self;
         if let Frees::Next { next, inbox } = frees {
             drop(next);
             for block in inbox {
                 // SAFETY: the other CPU held the block until it sent it.
-                unsafe { free_block(peer, &mut worker, &block, &mut held.calls, pageblocks) };
+                unsafe { common.free(&mut worker, &block, &mut held.calls) };
             }
         }
         held
     }
 }
 
-/// Frees a block, and times some of these calls.
-///
-/// # Safety
-///
-/// The block was allocated through a worker of the same peer and is not held any more.
-unsafe fn free_block<P: Subject>(
-    peer: &P,
-    worker: &mut P::Worker<'_>,
-    block: &Block,
-    calls: &mut Calls,
-    pageblocks: &Pageblocks,
-) {
-    let first = u64::from(block.first);
-    pageblocks.give(first, block.frames());
-    // SAFETY: the caller's promise.
-    peer.time(&mut calls.frees, || unsafe { free::<P>(worker, first, block.order) });
+impl<P: Subject> Common<'_, P> {
+    /// Frees a block, and times the call or a sample of such calls.
+    ///
+    /// # Safety
+    ///
+    /// The block was allocated through a worker of the same peer and is not held any more.
+    unsafe fn free(&self, worker: &mut P::Worker<'_>, block: &Block, calls: &mut Calls) {
+        let first = u64::from(block.first);
+        self.pageblocks.give(first, block.frames());
+        // SAFETY: the caller's promise.
+        self.peer.time(&mut calls.frees, || unsafe { free::<P>(worker, first, block.order) });
+    }
 }
 
 /// Never inlined: no allocator's code is optimised together with its caller.

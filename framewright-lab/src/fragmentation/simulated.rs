@@ -40,7 +40,7 @@ impl SimulatedCpus {
     pub(super) fn check(&self, setup: &Setup, least: u64) -> Result<(), Refusal> {
         let (cpus, name) = (u64::from(self.spec.cpus()), self.spec.name());
         if setup.frames < cpus * least {
-            let (mib, least) = (setup.frames >> 8, cpus * least >> 8);
+            let (mib, least) = (setup.frames >> 8, (cpus * least) >> 8);
             let why = format_args!(
                 "{mib} MiB for the {cpus} CPUs of {name}: choose at least {least} MiB"
             );

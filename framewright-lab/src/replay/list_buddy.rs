@@ -276,3 +276,71 @@ impl Allocator for ListMachine {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        replay::{
+            self,
+            tests::{Script, before, replay as on_library, shipped},
+        },
+        trace::{Snapshot, snapshot},
+    };
+
+    fn on_list_buddy(recording: &Recording, snapshot: Option<&Snapshot>) -> ListBuddyReport {
+        let survey = Survey::of(recording, &mut |_| {}).unwrap();
+        let tuning = Tuning::default();
+        replay::run_list_buddy(recording, &survey, &before(snapshot), &tuning, &mut |_| {}).unwrap()
+    }
+
+    #[test]
+    fn the_classic_design_starts_in_the_same_state_and_does_the_same() {
+        let (recording, snapshot) = shipped();
+        let ours = on_library(&recording, Some(&snapshot), &framewright::Tuning::default());
+        let theirs = on_list_buddy(&recording, Some(&snapshot));
+        assert_eq!(theirs.free[0].blocks, ours.free.start.blocks);
+        // The classic design keeps every block on its lists that the kernel had there.
+        let kernel: u64 = snapshot.zones.iter().map(snapshot::Zone::held_by_cpus).sum();
+        assert_eq!(theirs.held_at_start, kernel);
+        let short = kernel - ours.machine.held_at_start;
+        assert!(short <= kernel / 100, "{short}");
+        assert_eq!(theirs.logical, ours.logical);
+        let end = |balance: &Balance| (balance.recorded, balance.replayed);
+        assert_eq!(end(&theirs.balance).0, end(&theirs.balance).1);
+        assert!(end(&theirs.balance).0.abs_diff(end(&ours.balance).0) <= short);
+        assert_eq!(theirs.samples.len(), ours.samples.len());
+        // The tables have 8 free blocks of order 9, and 1333 of order 10.
+        for samples in [&ours.samples, &theirs.samples] {
+            let order9: Vec<u64> = samples.iter().map(|sample| sample.order9_allocatable).collect();
+            assert_eq!(order9[0], 8 + 2 * 1333);
+            assert!(order9.iter().all(|blocks| (2000..=2674).contains(blocks)), "{order9:?}");
+        }
+        assert!(theirs.total.refilled_frames > 10_000 && theirs.total.zone_lock_acquisitions > 0);
+        assert_eq!(theirs, on_list_buddy(&recording, Some(&snapshot)), "not deterministic");
+    }
+
+    #[test]
+    fn the_classic_design_has_the_zones_the_holes_and_the_parts_of_the_recording() {
+        // The zone begins at an odd pageblock; its last pageblock lacks 100 frames.
+        let tables = "# zoneinfo\nNode 0, zone DMA32\npages free 2048\nspanned 4096\nmanaged 4096\n\
+                      start_pfn: 0\nNode 0, zone Normal\npages free 6000\nspanned 8192\n\
+                      managed 8092\nstart_pfn: 4608\n";
+        let snapshot = Snapshot::parse("t", tables.as_bytes()).unwrap();
+        let mut script =
+            Script::default().alloc(0, 0x200, 3).alloc(0, 0x1400, 9).free(0, 0x1480, 7);
+        for pfn in (0x1400..0x1480).chain(0x1500..0x1600) {
+            script = script.free(0, pfn, 0);
+        }
+        let script = script.free(0, 0x100, 4).free(0, 0x1300, 4);
+        let ours = script.replay(Some(&snapshot));
+        let theirs = on_list_buddy(&script.recording(), Some(&snapshot));
+        assert_eq!(theirs.free[0].blocks, ours.free.start.blocks);
+        assert_eq!(theirs.logical, ours.logical);
+        assert!(theirs.logical.partial_frees > 0 && theirs.logical.refused_allocs == 0);
+        assert_eq!(
+            (theirs.balance.recorded, theirs.balance.replayed),
+            (4140 + 8 - 32, 4140 + 8 - 32)
+        );
+    }
+}

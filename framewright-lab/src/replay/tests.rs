@@ -9,7 +9,7 @@ use super::*;
 
 /// A recording, one event after another.
 #[derive(Default)]
-struct Script {
+pub(super) struct Script {
     text: String,
     events: u64,
 }
@@ -22,36 +22,34 @@ impl Script {
         self
     }
 
-    fn alloc(self, cpu: u16, pfn: u64, order: u8) -> Self {
+    pub(super) fn alloc(self, cpu: u16, pfn: u64, order: u8) -> Self {
         let body = format!("pfn={pfn:#x} order={order} migratetype=1 gfp_flags=GFP_KERNEL");
         self.line(cpu, &format!("mm_page_alloc: page=1 {body}"))
     }
 
-    fn free(self, cpu: u16, pfn: u64, order: u8) -> Self {
+    pub(super) fn free(self, cpu: u16, pfn: u64, order: u8) -> Self {
         self.line(cpu, &format!("mm_page_free: page=1 pfn={pfn:#x} order={order}"))
     }
 
-    fn recording(&self) -> Recording {
+    pub(super) fn recording(&self) -> Recording {
         Recording::from_bytes("script", self.text.clone().into_bytes())
     }
 
-    fn replay(&self, snapshot: Option<&Snapshot>) -> ReplayReport {
+    pub(super) fn replay(&self, snapshot: Option<&Snapshot>) -> ReplayReport {
         replay(&self.recording(), snapshot, &Tuning::default())
     }
 }
 
-fn replay(recording: &Recording, snapshot: Option<&Snapshot>, tuning: &Tuning) -> ReplayReport {
+pub(super) fn replay(
+    recording: &Recording,
+    snapshot: Option<&Snapshot>,
+    tuning: &Tuning,
+) -> ReplayReport {
     let survey = Survey::of(recording, &mut |_| {}).unwrap();
     run(recording, &survey, &before(snapshot), tuning, &mut |_| {}).unwrap()
 }
 
-fn replay_list_buddy(recording: &Recording, snapshot: Option<&Snapshot>) -> ListBuddyReport {
-    let survey = Survey::of(recording, &mut |_| {}).unwrap();
-    let tuning = framewright_peers::list_buddy::Tuning::default();
-    run_list_buddy(recording, &survey, &before(snapshot), &tuning, &mut |_| {}).unwrap()
-}
-
-fn before(snapshot: Option<&Snapshot>) -> Tables {
+pub(super) fn before(snapshot: Option<&Snapshot>) -> Tables {
     Tables { before: snapshot.cloned(), after: None }
 }
 
@@ -72,7 +70,7 @@ fn small_machine() -> Snapshot {
     machine(1 << 16, (1 << 16) - 20_000)
 }
 
-fn shipped() -> (Recording, Snapshot) {
+pub(super) fn shipped() -> (Recording, Snapshot) {
     let folder = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../recordings"));
     let path = folder.join("sockets.txt.zst");
     let before = crate::trace::snapshot::beside(&path, "before").unwrap().unwrap();
@@ -297,52 +295,6 @@ fn the_shipped_recording_balances_and_repeats() {
     assert!(report.samples.len() as u64 > 200 && report.samples.last().unwrap().seconds > 8.0);
     assert!(parts.is_sorted() && parts.last() == Some(&1.0));
     assert_eq!(report, replay(&recording, Some(&snapshot), &tuning), "not deterministic");
-}
-
-#[test]
-fn the_classic_design_starts_in_the_same_state_and_does_the_same() {
-    let (recording, snapshot) = shipped();
-    let ours = replay(&recording, Some(&snapshot), &Tuning::default());
-    let theirs = replay_list_buddy(&recording, Some(&snapshot));
-    assert_eq!(theirs.free[0].blocks, ours.free.start.blocks);
-    // The classic design keeps every block on its lists that the kernel had there.
-    let kernel: u64 = snapshot.zones.iter().map(crate::trace::snapshot::Zone::held_by_cpus).sum();
-    assert_eq!(theirs.held_at_start, kernel);
-    let short = kernel - ours.machine.held_at_start;
-    assert!(short <= kernel / 100, "{short}");
-    assert_eq!(theirs.logical, ours.logical);
-    let end = |balance: &Balance| (balance.recorded, balance.replayed);
-    assert_eq!(end(&theirs.balance).0, end(&theirs.balance).1);
-    assert!(end(&theirs.balance).0.abs_diff(end(&ours.balance).0) <= short);
-    assert_eq!(theirs.samples.len(), ours.samples.len());
-    // The tables have 8 free blocks of order 9, and 1333 of order 10.
-    for samples in [&ours.samples, &theirs.samples] {
-        let order9: Vec<u64> = samples.iter().map(|sample| sample.order9_allocatable).collect();
-        assert_eq!(order9[0], 8 + 2 * 1333);
-        assert!(order9.iter().all(|blocks| (2000..=2674).contains(blocks)), "{order9:?}");
-    }
-    assert!(theirs.total.refilled_frames > 10_000 && theirs.total.zone_lock_acquisitions > 0);
-    assert_eq!(theirs, replay_list_buddy(&recording, Some(&snapshot)), "not deterministic");
-}
-
-#[test]
-fn the_classic_design_has_the_zones_the_holes_and_the_parts_of_the_recording() {
-    // The zone begins at an odd pageblock; its last pageblock lacks 100 frames.
-    let tables = "# zoneinfo\nNode 0, zone DMA32\npages free 2048\nspanned 4096\nmanaged 4096\n\
-                  start_pfn: 0\nNode 0, zone Normal\npages free 6000\nspanned 8192\n\
-                  managed 8092\nstart_pfn: 4608\n";
-    let snapshot = Snapshot::parse("t", tables.as_bytes()).unwrap();
-    let mut script = Script::default().alloc(0, 0x200, 3).alloc(0, 0x1400, 9).free(0, 0x1480, 7);
-    for pfn in (0x1400..0x1480).chain(0x1500..0x1600) {
-        script = script.free(0, pfn, 0);
-    }
-    let script = script.free(0, 0x100, 4).free(0, 0x1300, 4);
-    let ours = script.replay(Some(&snapshot));
-    let theirs = replay_list_buddy(&script.recording(), Some(&snapshot));
-    assert_eq!(theirs.free[0].blocks, ours.free.start.blocks);
-    assert_eq!(theirs.logical, ours.logical);
-    assert!(theirs.logical.partial_frees > 0 && theirs.logical.refused_allocs == 0);
-    assert_eq!((theirs.balance.recorded, theirs.balance.replayed), (4140 + 8 - 32, 4140 + 8 - 32));
 }
 
 #[test]
