@@ -81,6 +81,7 @@ fn fragmentation() {
     churn("--contenders=list-buddy,list-buddy", &["--contenders", "twice"]);
     churn("--set=hardening=trakced", &["--set", "'hardening'"]);
     churn("--json=no/such/x.json", &["no/such/x.json"]);
+    refused(&["replay", "x", "--beside", "linux"], &["--beside", "'linux'", "list-buddy"]);
     let small = &["run", "churn", "--memory", "64MiB", "--occupancy", "3"];
     refused(small, &["--occupancy", "3 % in use", "the minimum is 2048"]);
     refused(&["run", "churn", "--memory", "64MiB", "--threads", "9"], &["--threads", "1 to 4"]);
@@ -92,6 +93,17 @@ fn fragmentation() {
         &["run", "replace", "--quick", "--json", "x", "--picture", "x"],
         &["--json", "--picture"],
     );
+    let on = |machine: &[&str], hints: &[&str]| {
+        refused(&[&["run", "replace", "--quick", "--machine"], machine].concat(), hints);
+    };
+    on(&["uniform:0"], &["--machine", "uniform:N takes 1 to 512 CPUs"]);
+    on(&["qemu:2"], &["do not run on an emulated machine", "--machine uniform:4"]);
+    on(&["uniform:4", "--threads", "2"], &["--machine", "--threads", "cannot be used with"]);
+    on(&["uniform:8", "--memory", "64MiB"], &["--memory: 64 MiB for the 8 CPUs", "128 MiB"]);
+    on(&["uniform:4", "--free-by", "other"], &["--free-by", "choose same"]);
+    on(&["uniform:4", "--contenders", "frame-alloc-depot"], &["--contenders", "list-buddy"]);
+    on(&["uniform:4", "--think", "soon"], &["--think", "'soon'"]);
+    on(&["host:2", "--think", "5"], &["--think is for simulated machines"]);
     let both = ["--set", "hardening=tracked", "--set", "owner_lock=biased"];
     refused(&[&["run", "churn", "--quick"], &both[..]].concat(), &["framewright: ", "owner_lock"]);
 }

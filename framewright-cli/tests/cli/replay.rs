@@ -74,6 +74,39 @@ fn with_vs_both_settings_stand_side_by_side() {
 }
 
 #[test]
+fn the_classic_design_is_a_column_beside_and_its_means_are_compared() {
+    let args = ["replay", &shipped(), "--vs", "pcp.batch=31", "--beside", "list-buddy"];
+    let (text, report) = (stdout_of(&args), report(&args));
+    let labels: Vec<_> =
+        report["runs"].as_array().unwrap().iter().map(|run| run["label"].as_str()).collect();
+    assert_eq!(labels, ["base", "vs", "list-buddy", "recorded kernel"].map(Some));
+    let [base, vs, list_buddy] = [0, 1, 2].map(|run| &report["runs"][run]);
+    for order in 0..=10 {
+        let start = format!("free_blocks_start_order{order}");
+        assert_eq!(metric(base, &start), metric(list_buddy, &start), "{start}");
+    }
+    for run in [base, vs, list_buddy] {
+        let figure = |name: &str| metric(run, &format!("order9_allocatable_{name}"));
+        let points = run["series"]["order9_allocatable"].as_array().unwrap();
+        let values = || points.iter().map(|point| point[1].as_f64().unwrap());
+        assert_eq!(values().next(), Some(8.0 + 2.0 * 1333.0));
+        assert_eq!(values().next_back(), Some(figure("last")));
+        assert_eq!(values().reduce(f64::min), Some(figure("min")));
+        assert!(figure("min") <= figure("mean") && figure("mean") <= 2674.0);
+    }
+    let mean = |run: &Value| metric(run, "order9_allocatable_mean");
+    let ratio = |run: &Value| mean(run) / mean(list_buddy);
+    for words in [
+        format!("order9_allocatable, mean over time: base {:.1}, vs", mean(base)),
+        format!("; base / list-buddy {:.4}, vs / list-buddy {:.4}\n", ratio(base), ratio(vs)),
+        "balance, list-buddy  holds".to_owned(),
+    ] {
+        assert!(text.contains(&words), "'{words}' is missing in {text}");
+    }
+    assert!(!text.lines().any(|line| line.starts_with("CPU 0  list-buddy")), "{text}");
+}
+
+#[test]
 fn two_runs_are_the_same_bytes() {
     let folder = tempfile::tempdir().unwrap();
     let runs = ["a.json", "b.json"].map(|name| {
@@ -108,7 +141,7 @@ fn the_report_has_the_documented_shape() {
     }
     let ours = &report["runs"][0];
     assert_eq!(ours["settings"]["pcp.batch"], "31");
-    for series in ["largest_free_order", "unusable_free_index_order9"] {
+    for series in ["largest_free_order", "order9_allocatable", "unusable_free_index_order9"] {
         assert!(ours["series"][series].as_array().unwrap().len() > 10, "{series}");
     }
 }

@@ -81,14 +81,54 @@ fn outputs_do_not_overwrite_the_machine_file() {
     let described = stdout_of(&["machines", "uniform:2", "--toml"]);
     fs::write(&file, &described).unwrap();
     let path = file.to_str().unwrap();
-    for (workload, option) in
-        [("page-fault", "--json"), ("mmap-read", "--json"), ("mmap-read", "--svg")]
-    {
+    for (workload, option) in [
+        ("page-fault", "--json"),
+        ("mmap-read", "--json"),
+        ("mmap-read", "--svg"),
+        ("replace", "--picture"),
+    ] {
         framewright(&["run", workload, "--quick", "--machine", path, option, path])
             .assert()
             .code(2)
             .stdout("");
         assert_eq!(fs::read_to_string(&file).unwrap(), described, "{workload} {option}");
+    }
+}
+
+#[test]
+fn replace_and_churn_run_on_simulated_cpus() {
+    let folder = tempfile::tempdir().unwrap();
+    let json = folder.path().join("report.json");
+    for (workload, figure) in
+        [("replace", "acquisitions_per_page"), ("churn", "acquisitions_per_operation")]
+    {
+        let brief: &[&str] = match workload {
+            "replace" => &["--rounds", "2", "--think", "50"],
+            _ => &["--operations", "20k"],
+        };
+        let machine = ["--machine", "uniform:4", "--memory", "64MiB"];
+        let vs = ["--vs", "zone.refill_pageblocks=64", "--json", json.to_str().unwrap()];
+        let text = stdout_of(&[&["run", workload], &machine[..], brief, &vs[..]].concat());
+        let report: Value = serde_json::from_slice(&fs::read(&json).unwrap()).unwrap();
+        assert_eq!(labels(&report), ["framewright base", "framewright vs", "list-buddy"]);
+        assert_eq!(report["machine"], "uniform:4");
+        for run in report["runs"].as_array().unwrap() {
+            for name in
+                [figure, "zone_lock_wait_pct", "lock_cycles_per_frame", "order9_allocatable"]
+            {
+                assert!(run["metrics"][name]["median"].is_number(), "{name}: {run}");
+            }
+        }
+        for line in [
+            "machine  uniform:4 (simulated): 4 CPUs, 1 node, 64 MiB; one seed",
+            "note     times and shares of time are modelled",
+            "modelled_ns_per_operation ",
+            "frames  holds",
+        ] {
+            assert!(text.lines().any(|found| found.starts_with(line)), "{line}: {text}");
+        }
+        let between = if workload == "replace" { "50 ns between" } else { "nothing between" };
+        assert!(text.contains(&format!("; {between} operations")), "{text}");
     }
 }
 

@@ -1,11 +1,12 @@
 //! Random allocations and frees that keep memory at an occupancy.
 
-use framewright_peers::{Peer, list_buddy::MigrateType};
+use framewright_peers::list_buddy::MigrateType;
 
 use super::{
     Experiment, Refusal, SHARES, Setup,
     cpu::{Cpu, Cpus, HUGE},
     outcome::{self, Outcome},
+    subject::Subject,
 };
 use crate::Error;
 use crate::report::{Point, Unit, compare::Figure};
@@ -73,14 +74,14 @@ struct Next {
 }
 
 impl Churn {
-    fn next<P: Peer>(&self, setup: &Setup, cpu: &mut Cpu<'_, P>) -> Next {
+    fn next<P: Subject>(&self, setup: &Setup, cpu: &mut Cpu<'_, P>) -> Next {
         let order = self.mix.draw(cpu.random());
         let migratetype = setup.types.draw(order, cpu.random());
         Next { order, migratetype }
     }
 
     /// Allocates up to the occupancy, or until even a small block is refused.
-    fn fill<P: Peer>(&self, setup: &Setup, most: u64, cpu: &mut Cpu<'_, P>) {
+    fn fill<P: Subject>(&self, setup: &Setup, most: u64, cpu: &mut Cpu<'_, P>) {
         let mut next = self.next(setup, cpu);
         while cpu.used() + (1 << next.order) <= most {
             if !cpu.alloc(next.order, next.migratetype) && next.order < HUGE {
@@ -91,7 +92,7 @@ impl Churn {
     }
 
     /// Allocates and frees with equal probability, within the limits.
-    fn hold<P: Peer>(&self, setup: &Setup, most: u64, operations: u64, cpu: &mut Cpu<'_, P>) {
+    fn hold<P: Subject>(&self, setup: &Setup, most: u64, operations: u64, cpu: &mut Cpu<'_, P>) {
         let least = most.saturating_sub(setup.frames_per_thread() * BAND / 1024);
         let mut next = self.next(setup, cpu);
         for _ in 0..operations {
@@ -109,15 +110,21 @@ impl Churn {
 impl Experiment for Churn {
     const SHARE: &'static str = SHARES[0];
     const FIGURES: &'static [Figure<Outcome>] = &[
-        Figure::higher("order9_allocatable", Unit::Count, |o| Some(o.allocatable?.0 as f64)),
-        Figure::higher("order9_after_drain", Unit::Count, |o| Some(o.allocatable?.1? as f64)),
+        Figure::higher("order9_allocatable", Unit::Count, outcome::allocatable),
+        Figure::higher("order9_after_drain", Unit::Count, |o| Some(o.allocatable.1? as f64)),
         Figure::known("order9_ideal", Unit::Count, outcome::ideal),
         Figure::higher("order9_share_pct", Unit::Percent, |o| {
-            Some(outcome::percent(o.allocatable?.0, o.ideal))
+            Some(outcome::percent(o.allocatable.0, o.ideal))
         }),
         Figure::lower("order9_refused", Unit::Count, |o| Some(o.refused_huge? as f64)),
         Figure::lower("smaller_refused", Unit::Count, |o| Some(o.calls.refused_small as f64)),
-        Figure::lower("ns_per_operation", Unit::Nanos, outcome::mean),
+        Figure::lower("zone_lock_wait_pct", Unit::Percent, outcome::lock_wait),
+        Figure::lower("lock_cycles_per_frame", Unit::CyclesPerFrame, outcome::lock_cycles),
+        Figure::lower("acquisitions_per_operation", Unit::Ratio, |o| {
+            outcome::acquisitions_per(o, o.calls.operations())
+        }),
+        Figure::lower("modelled_ns_per_operation", Unit::Nanos, outcome::modelled_mean),
+        Figure::lower("ns_per_operation", Unit::Nanos, outcome::measured_mean),
         Figure::lower("cpu_ns_per_operation", Unit::Nanos, outcome::cpu_mean),
         latency!("alloc_p50_ns", allocs, 0.5),
         latency!("alloc_p99_ns", allocs, 0.99),
@@ -145,34 +152,36 @@ impl Experiment for Churn {
         Ok(())
     }
 
-    fn play<P: Peer + 'static>(
+    fn play<P: Subject>(
         &self,
         setup: &Setup,
         share: u8,
         cpus: &mut Cpus<P>,
         tell: &mut dyn FnMut(u64),
-    ) -> Outcome {
+    ) -> Result<Outcome, Error> {
         let most = setup.frames_per_thread() * u64::from(share) / 100;
-        cpus.each(|cpu| self.fill(setup, most, cpu));
+        cpus.each(|cpu| self.fill(setup, most, cpu))?;
         cpus.clear_calls();
         let mut series = vec![Point(0.0, cpus.free_pageblocks() as f64)];
         for point in 1..=POINTS {
             let until = |point: u64| self.operations * point / POINTS;
             let operations = until(point) - until(point - 1);
             let each = operations / u64::from(setup.threads);
-            cpus.each(|cpu| self.hold(setup, most, each, cpu));
+            cpus.each(|cpu| self.hold(setup, most, each, cpu))?;
             series.push(Point(until(point) as f64 / 1e6, cpus.free_pageblocks() as f64));
             tell(point);
         }
         let calls = cpus.calls();
         let refused_huge = (self.mix == Mix::Mixed).then_some(calls.refused_huge);
-        Outcome {
+        Ok(Outcome {
             ideal: setup.ideal(cpus.used()),
-            allocatable: Some(cpus.allocatable()),
+            // The costs of locks do not include these allocations.
+            locks: cpus.locks(),
+            allocatable: cpus.allocatable(),
             refused_huge,
             calls,
             series,
-        }
+        })
     }
 }
 
@@ -187,12 +196,12 @@ pub struct Replace {
 
 impl Replace {
     /// Allocates its share of all frames as single pages.
-    fn fill<P: Peer>(setup: &Setup, cpu: &mut Cpu<'_, P>) {
+    fn fill<P: Subject>(setup: &Setup, cpu: &mut Cpu<'_, P>) {
         while cpu.used() < setup.frames_per_thread() && Self::alloc(setup, cpu) {}
     }
 
     /// Frees `share` percent of its pages, at random.
-    fn thin<P: Peer>(share: u8, cpu: &mut Cpu<'_, P>) {
+    fn thin<P: Subject>(share: u8, cpu: &mut Cpu<'_, P>) {
         let stay = cpu.blocks() * usize::from(100 - share) / 100;
         while cpu.blocks() > stay {
             cpu.free_random();
@@ -201,7 +210,7 @@ impl Replace {
 
     /// Replaces each page once, in random order. The first `left` pages are not replaced yet. They
     /// are freed from the last to the first; new pages follow them in the list.
-    fn round<P: Peer>(&self, setup: &Setup, cpu: &mut Cpu<'_, P>) {
+    fn round<P: Subject>(&self, setup: &Setup, cpu: &mut Cpu<'_, P>) {
         cpu.shuffle();
         let mut left = cpu.blocks();
         while left > 0 {
@@ -216,7 +225,7 @@ impl Replace {
         }
     }
 
-    fn alloc<P: Peer>(setup: &Setup, cpu: &mut Cpu<'_, P>) -> bool {
+    fn alloc<P: Subject>(setup: &Setup, cpu: &mut Cpu<'_, P>) -> bool {
         let migratetype = setup.types.draw(0, cpu.random());
         cpu.alloc(0, migratetype)
     }
@@ -230,8 +239,15 @@ impl Experiment for Replace {
         Figure::higher("huge_frames_share_pct", Unit::Percent, |o| {
             Some(outcome::percent(o.series.last()?.1 as u64, o.ideal))
         }),
+        Figure::higher("order9_allocatable", Unit::Count, outcome::allocatable),
         Figure::lower("refused", Unit::Count, |o| Some(o.calls.refused_small as f64)),
-        Figure::lower("ns_per_operation", Unit::Nanos, outcome::mean),
+        Figure::lower("zone_lock_wait_pct", Unit::Percent, outcome::lock_wait),
+        Figure::lower("lock_cycles_per_frame", Unit::CyclesPerFrame, outcome::lock_cycles),
+        Figure::lower("acquisitions_per_page", Unit::Ratio, |o| {
+            outcome::acquisitions_per(o, o.calls.allocs.calls())
+        }),
+        Figure::lower("modelled_ns_per_operation", Unit::Nanos, outcome::modelled_mean),
+        Figure::lower("ns_per_operation", Unit::Nanos, outcome::measured_mean),
         Figure::lower("cpu_ns_per_operation", Unit::Nanos, outcome::cpu_mean),
     ];
 
@@ -243,28 +259,30 @@ impl Experiment for Replace {
         Ok(())
     }
 
-    fn play<P: Peer + 'static>(
+    fn play<P: Subject>(
         &self,
         setup: &Setup,
         share: u8,
         cpus: &mut Cpus<P>,
         tell: &mut dyn FnMut(u64),
-    ) -> Outcome {
-        cpus.each(|cpu| Self::fill(setup, cpu));
-        cpus.each(|cpu| Self::thin(share, cpu));
+    ) -> Result<Outcome, Error> {
+        cpus.each(|cpu| Self::fill(setup, cpu))?;
+        cpus.each(|cpu| Self::thin(share, cpu))?;
         cpus.clear_calls();
         let mut series = vec![Point(0.0, cpus.free_pageblocks() as f64)];
         for round in 1..=self.rounds {
-            cpus.each(|cpu| self.round(setup, cpu));
+            cpus.each(|cpu| self.round(setup, cpu))?;
             series.push(Point(f64::from(round), cpus.free_pageblocks() as f64));
             tell(round.into());
         }
-        Outcome {
+        Ok(Outcome {
             ideal: setup.ideal(cpus.used()),
-            allocatable: None,
+            // As in `churn`.
+            locks: cpus.locks(),
+            allocatable: cpus.allocatable(),
             refused_huge: None,
             calls: cpus.calls(),
             series,
-        }
+        })
     }
 }

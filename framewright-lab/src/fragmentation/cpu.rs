@@ -1,11 +1,11 @@
 //! The CPUs of an experiment: the blocks of each, and its calls.
 //!
 //! A block comes from `alloc`, belongs to a CPU, and is freed once; every free is therefore valid.
-//! A CPU is a thread. If another CPU frees the blocks, each thread sends its blocks to the next
+//! A CPU is a thread or, on a simulated machine, a simulated CPU. If another CPU frees the blocks, each thread sends its blocks to the next
 //! thread, the last one to the first. A single thread acts for two CPUs instead, so the counts of
 //! such a run repeat, too.
 
-use framewright_peers::{Peer, Worker, list_buddy::MigrateType};
+use framewright_peers::{Worker, list_buddy::MigrateType};
 use std::{
     sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel},
     thread,
@@ -15,8 +15,9 @@ use std::{
 use super::{
     FreeBy,
     outcome::{Latencies, Pageblocks},
+    subject::{Locks, Subject, Work},
 };
-use crate::clock::thread_time;
+use crate::Error;
 
 /// Limit of blocks in the queue of the CPU that frees them. As memory in use they are negligible.
 const IN_FLIGHT: usize = 256;
@@ -57,6 +58,11 @@ pub(super) struct Calls {
 }
 
 impl Calls {
+    /// Allocations and frees.
+    pub(super) fn operations(&self) -> u64 {
+        self.allocs.calls() + self.frees.calls()
+    }
+
     fn absorb(&mut self, other: &Self) {
         self.allocs.absorb(&other.allocs);
         self.frees.absorb(&other.frees);
@@ -72,13 +78,21 @@ pub(super) struct Cpus<P> {
     held: Vec<Held>,
     free_by: FreeBy,
     pageblocks: Pageblocks,
+    /// The costs of zone locks when the counts were set to zero.
+    locks: Locks,
 }
 
 /// A CPU during a piece of work.
-pub(super) struct Cpu<'c, P: Peer + 'c> {
+pub(super) struct Cpu<'c, P: Subject + 'c> {
+    common: Common<'c, P>,
     held: &'c mut Held,
     worker: P::Worker<'c>,
     frees: Frees<P::Worker<'c>>,
+}
+
+/// The parts that all CPUs share.
+struct Common<'c, P> {
+    peer: &'c P,
     pageblocks: &'c Pageblocks,
 }
 
@@ -92,7 +106,7 @@ enum Frees<W> {
     Next { next: SyncSender<Block>, inbox: Receiver<Block> },
 }
 
-impl<P: Peer + 'static> Cpus<P> {
+impl<P: Subject> Cpus<P> {
     /// CPUs without blocks: one for each thread, or two for a single thread whose blocks another
     /// CPU frees.
     pub(super) fn new(peer: P, frames: u64, threads: u16, free_by: FreeBy, seed: u64) -> Self {
@@ -105,37 +119,41 @@ impl<P: Peer + 'static> Cpus<P> {
             calls: Calls::default(),
         };
         let held = (0..threads).map(held).collect();
-        Self { peer, held, free_by, pageblocks: Pageblocks::new(frames) }
+        let pageblocks = Pageblocks::new(frames);
+        Self { peer, held, free_by, pageblocks, locks: Locks::default() }
     }
 
     /// Runs `work` on every CPU in parallel.
-    pub(super) fn each(&mut self, work: impl Fn(&mut Cpu<'_, P>) + Sync) {
+    ///
+    /// # Errors
+    ///
+    /// The simulated machine found a violation.
+    pub(super) fn each<'c>(
+        &'c mut self,
+        work: impl Fn(&mut Cpu<'c, P>) + Sync,
+    ) -> Result<(), Error> {
         let (peer, pageblocks, work) = (&self.peer, &self.pageblocks, &work);
         let routes = routes(self.held.len(), self.free_by);
-        let part = move |number: usize, held: &mut Held, route: Option<Route>| {
+        let part = move |number: usize, held: &'c mut Held, route: Option<Route>| {
             let frees = match route {
                 None => Frees::Itself,
                 Some(Route::Beside(other)) => Frees::Beside(peer.worker(other)),
                 Some(Route::Next { next, inbox }) => Frees::Next { next, inbox },
             };
-            let mut cpu: Cpu<'_, P> = Cpu { held, worker: peer.worker(number), frees, pageblocks };
-            let start = thread_time();
+            let common = Common { peer, pageblocks };
+            let mut cpu = Cpu { common, held, worker: peer.worker(number), frees };
+            let start = peer.cpu_time();
             work(&mut cpu);
-            cpu.finish().calls.cpu_time += thread_time() - start;
+            cpu.finish().calls.cpu_time += peer.cpu_time() - start;
         };
-        thread::scope(|scope| {
-            let mut parts = self.held.iter_mut().zip(routes).enumerate();
-            let first = parts.next();
-            for (number, (held, route)) in parts {
-                scope.spawn(move || part(number, held, route));
-            }
-            if let Some((number, (held, route))) = first {
-                part(number, held, route);
-            }
+        let parts = self.held.iter_mut().zip(routes).enumerate();
+        let parts = parts.map(|(number, (held, route))| -> Work<'_> {
+            Box::new(move || part(number, held, route))
         });
+        peer.run(parts.collect())
     }
 
-    #[cfg(test)]
+    /// The allocator.
     pub(super) fn peer(&self) -> &P {
         &self.peer
     }
@@ -150,9 +168,15 @@ impl<P: Peer + 'static> Cpus<P> {
         self.held.iter().map(|held| held.used).sum()
     }
 
-    /// Sets all counts of calls to zero.
+    /// Sets all counts of calls, and the costs of locks, to zero.
     pub(super) fn clear_calls(&mut self) {
         self.held.iter_mut().for_each(|held| held.calls = Calls::default());
+        self.locks = self.peer.locks().unwrap_or_default();
+    }
+
+    /// The costs of zone locks since then, if they are known.
+    pub(super) fn locks(&self) -> Option<Locks> {
+        self.peer.locks().map(|locks| locks.since(&self.locks))
     }
 
     /// The calls of all CPUs together.
@@ -180,16 +204,19 @@ impl<P: Peer + 'static> Cpus<P> {
         (as_it_is, drained)
     }
 
-    /// Frees everything. Returns the number of frames that can be allocated then.
-    pub(super) fn free_all(mut self) -> u64 {
-        self.each(|cpu| while cpu.free_random() {});
-        capacity(&self.peer, self.held.len().max(2))
+    /// Frees everything.
+    ///
+    /// # Errors
+    ///
+    /// As [`Cpus::each`].
+    pub(super) fn free_all(&mut self) -> Result<(), Error> {
+        self.each(|cpu| while cpu.free_random() {})
     }
 }
 
 /// Number of frames that the CPUs of an allocator can allocate. The allocator cannot be used
 /// afterwards.
-pub(super) fn capacity<P: Peer>(peer: &P, cpus: usize) -> u64 {
+pub(super) fn capacity<P: Subject>(peer: &P, cpus: usize) -> u64 {
     peer.drain();
     let frames_of = |worker: &mut P::Worker<'_>, order| -> u64 {
         std::iter::from_fn(|| worker.alloc(order)).map(|_| 1 << order).sum()
@@ -223,7 +250,7 @@ fn routes(threads: usize, free_by: FreeBy) -> Vec<Option<Route>> {
     }
 }
 
-impl<'c, P: Peer> Cpu<'c, P> {
+impl<'c, P: Subject> Cpu<'c, P> {
     /// Number of frames that it has in use.
     pub(super) fn used(&self) -> u64 {
         self.held.used
@@ -250,9 +277,9 @@ impl<'c, P: Peer> Cpu<'c, P> {
         self.worker.resume();
         let Held { live, used, calls, .. } = &mut *self.held;
         let worker = &mut self.worker;
-        match calls.allocs.time(|| alloc::<P>(worker, order, migratetype)) {
+        match self.common.peer.time(&mut calls.allocs, || alloc::<P>(worker, order, migratetype)) {
             Some(first) => {
-                self.pageblocks.take(first, 1 << order);
+                self.common.pageblocks.take(first, 1 << order);
                 *used += 1 << order;
                 let first = u32::try_from(first).expect("frame numbers below 2^32");
                 live.push(Block { first, order });
@@ -274,19 +301,12 @@ impl<'c, P: Peer> Cpu<'c, P> {
         match &mut self.frees {
             Frees::Itself => {
                 // SAFETY: the CPU held the block until now.
-                unsafe {
-                    free_block::<P>(
-                        &mut self.worker,
-                        &block,
-                        &mut self.held.calls,
-                        self.pageblocks,
-                    );
-                };
+                unsafe { self.common.free(&mut self.worker, &block, &mut self.held.calls) };
             }
             Frees::Beside(other) => {
                 other.resume();
                 // SAFETY: as above.
-                unsafe { free_block::<P>(other, &block, &mut self.held.calls, self.pageblocks) };
+                unsafe { self.common.free(other, &block, &mut self.held.calls) };
             }
             Frees::Next { .. } => self.send(block),
         }
@@ -323,52 +343,46 @@ impl<'c, P: Peer> Cpu<'c, P> {
         if let Frees::Next { inbox, .. } = &self.frees {
             for block in inbox.try_iter() {
                 // SAFETY: the other CPU held the block until it sent it.
-                unsafe {
-                    free_block::<P>(
-                        &mut self.worker,
-                        &block,
-                        &mut self.held.calls,
-                        self.pageblocks,
-                    );
-                };
+                unsafe { self.common.free(&mut self.worker, &block, &mut self.held.calls) };
             }
         }
     }
 
     /// Frees the blocks that are still sent to it, until the CPU before it has finished.
     fn finish(self) -> &'c mut Held {
-        let Self { held, mut worker, frees, pageblocks } = self;
+        let Self { common, held, mut worker, frees } = self;
         if let Frees::Next { next, inbox } = frees {
             drop(next);
             for block in inbox {
                 // SAFETY: the other CPU held the block until it sent it.
-                unsafe { free_block::<P>(&mut worker, &block, &mut held.calls, pageblocks) };
+                unsafe { common.free(&mut worker, &block, &mut held.calls) };
             }
         }
         held
     }
 }
 
-/// Frees a block, and times some of these calls.
-///
-/// # Safety
-///
-/// The block was allocated through a worker of the same peer and is not held any more.
-unsafe fn free_block<P: Peer>(
-    worker: &mut P::Worker<'_>,
-    block: &Block,
-    calls: &mut Calls,
-    pageblocks: &Pageblocks,
-) {
-    let first = u64::from(block.first);
-    pageblocks.give(first, block.frames());
-    // SAFETY: the caller's promise.
-    calls.frees.time(|| unsafe { free::<P>(worker, first, block.order) });
+impl<P: Subject> Common<'_, P> {
+    /// Frees a block, and times the call or a sample of such calls.
+    ///
+    /// # Safety
+    ///
+    /// The block was allocated through a worker of the same peer and is not held any more.
+    unsafe fn free(&self, worker: &mut P::Worker<'_>, block: &Block, calls: &mut Calls) {
+        let first = u64::from(block.first);
+        self.pageblocks.give(first, block.frames());
+        // SAFETY: the caller's promise.
+        self.peer.time(&mut calls.frees, || unsafe { free::<P>(worker, first, block.order) });
+    }
 }
 
 /// Never inlined: no allocator's code is optimised together with its caller.
 #[inline(never)]
-fn alloc<P: Peer>(worker: &mut P::Worker<'_>, order: u8, migratetype: MigrateType) -> Option<u64> {
+fn alloc<P: Subject>(
+    worker: &mut P::Worker<'_>,
+    order: u8,
+    migratetype: MigrateType,
+) -> Option<u64> {
     worker.alloc_typed(order, migratetype)
 }
 
@@ -378,7 +392,7 @@ fn alloc<P: Peer>(worker: &mut P::Worker<'_>, order: u8, migratetype: MigrateTyp
 ///
 /// As [`Worker::free`].
 #[inline(never)]
-unsafe fn free<P: Peer>(worker: &mut P::Worker<'_>, first: u64, order: u8) {
+unsafe fn free<P: Subject>(worker: &mut P::Worker<'_>, first: u64, order: u8) {
     // SAFETY: the caller's promise, passed on.
     unsafe { worker.free(first, order) };
 }

@@ -5,25 +5,32 @@
 //! The experiment counts the free frames of each pageblock from its own calls, so it drains no
 //! allocator before the end. With one thread, all counts are the same for the same arguments.
 //!
+//! On a simulated machine, every simulated CPU takes the place of a thread. The allocator's work
+//! takes the time of the model; the experiment's own work takes none, except for a fixed time
+//! between two operations of a CPU, if wanted. All results repeat.
+//!
 //! | module       | job                                                                |
 //! |--------------|--------------------------------------------------------------------|
 //! | `setup`      | the parameters of both experiments, and their checks               |
 //! | `churn`      | random allocations and frees that keep memory at an occupancy      |
 //! | `cpu`        | CPUs: their blocks, and every call of an allocator                 |
+//! | `subject`    | the interface to allocators and their CPUs, and threads as CPUs    |
+//! | `simulated`  | simulated CPUs                                                     |
 //! | `outcome`    | the result of one run of one allocator                             |
 
 mod churn;
 mod cpu;
 mod outcome;
 mod setup;
+mod simulated;
+mod subject;
 #[cfg(test)]
 mod tests;
-
-use framewright_peers::Peer;
 
 pub use churn::{Churn, Mix, Replace};
 pub use outcome::TIMED_ONE_IN;
 pub use setup::{Allocator, Column, FreeBy, Setup, Types};
+pub use simulated::SimulatedCpus;
 
 /// The option that caused the error, and the error.
 type Refusal = (&'static str, Error);
@@ -31,6 +38,7 @@ type Refusal = (&'static str, Error);
 use cpu::Cpus;
 use outcome::Outcome;
 use setup::Ended;
+use subject::Subject;
 
 use crate::{
     Error,
@@ -100,13 +108,17 @@ trait Experiment {
 
     /// Runs the experiment on CPUs without blocks. The caller frees the blocks that are left at the
     /// end.
-    fn play<P: Peer + 'static>(
+    ///
+    /// # Errors
+    ///
+    /// The simulated machine found a violation.
+    fn play<P: Subject>(
         &self,
         setup: &Setup,
         share: u8,
         cpus: &mut Cpus<P>,
         tell: &mut dyn FnMut(u64),
-    ) -> Outcome;
+    ) -> Result<Outcome, Error>;
 }
 
 impl Churn {
@@ -160,8 +172,9 @@ fn run<E: Experiment>(
                 let index = (turn + round) % columns;
                 let column = &setup.columns[index];
                 let mut tell = |step| progress(done + step, total);
+                let ended = column.play(experiment, setup, *share, *seed, &mut tell);
                 let Ended { outcome, capacity, back } =
-                    column.play(experiment, setup, *share, *seed, &mut tell);
+                    ended.map_err(|error| ("machine", error))?;
                 if back != capacity {
                     lost.push(format!("{}: {back} of {capacity} frames", column.label));
                 }

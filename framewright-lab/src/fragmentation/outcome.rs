@@ -11,11 +11,11 @@ use std::{
         OnceLock,
         atomic::{AtomicU32, Ordering::Relaxed},
     },
-    time::{Duration, Instant},
+    time::Instant,
 };
 
-use super::cpu::Calls;
-use crate::report::Point;
+use super::{cpu::Calls, subject::Locks};
+use crate::report::{Point, compare::ratio};
 
 /// The result of one run of one allocator.
 #[derive(Clone, Debug)]
@@ -23,11 +23,13 @@ pub(super) struct Outcome {
     /// Free frames divided by the frames of a huge page.
     pub(super) ideal: u64,
     /// Huge pages that can be allocated at the end, without and with a drain.
-    pub(super) allocatable: Option<(u64, Option<u64>)>,
+    pub(super) allocatable: (u64, Option<u64>),
     /// Requests for huge pages that were refused, if the workload has such requests.
     pub(super) refused_huge: Option<u64>,
     /// Calls after the initial fill.
     pub(super) calls: Calls,
+    /// The costs of zone locks in this time, on a simulated machine.
+    pub(super) locks: Option<Locks>,
     /// Pageblocks without allocated frames, over time.
     pub(super) series: Vec<Point>,
 }
@@ -36,24 +38,53 @@ pub(super) fn ideal(outcome: &Outcome) -> Option<f64> {
     Some(outcome.ideal as f64)
 }
 
+pub(super) fn allocatable(outcome: &Outcome) -> Option<f64> {
+    Some(outcome.allocatable.0 as f64)
+}
+
+/// The share of time that CPUs wait for zone locks, in percent.
+pub(super) fn lock_wait(outcome: &Outcome) -> Option<f64> {
+    Some(outcome.locks?.cycles.wait_pct())
+}
+
+/// Cycles of holding a zone lock per frame that is moved under it.
+pub(super) fn lock_cycles(outcome: &Outcome) -> Option<f64> {
+    let Locks { cycles, counts } = outcome.locks?;
+    cycles.per_frame(&counts)
+}
+
+/// Acquisitions of zone locks by allocations and frees, per unit of work.
+pub(super) fn acquisitions_per(outcome: &Outcome, work: u64) -> Option<f64> {
+    Some(ratio(outcome.locks?.counts.acquisitions, work))
+}
+
 /// `part` of `whole`, in percent.
 pub(super) fn percent(part: u64, whole: u64) -> f64 {
     100.0 * part as f64 / whole.max(1) as f64
 }
 
 /// Mean time of an allocation or a free in nanoseconds, refused requests included.
-pub(super) fn mean(outcome: &Outcome) -> Option<f64> {
+fn mean(outcome: &Outcome) -> f64 {
     let Calls { allocs, frees, .. } = &outcome.calls;
     let nanos = allocs.mean() * allocs.calls() as f64 + frees.mean() * frees.calls() as f64;
-    Some(nanos / (allocs.calls() + frees.calls()).max(1) as f64)
+    nanos / outcome.calls.operations().max(1) as f64
+}
+
+/// The mean on threads.
+pub(super) fn measured_mean(outcome: &Outcome) -> Option<f64> {
+    outcome.locks.is_none().then(|| mean(outcome))
+}
+
+/// The mean on a simulated machine.
+pub(super) fn modelled_mean(outcome: &Outcome) -> Option<f64> {
+    outcome.locks.is_some().then(|| mean(outcome))
 }
 
 /// CPU time of this process per allocation or free. It includes the work of the experiment, which
-/// is the same for every allocator.
+/// is the same for every allocator. Unknown on a simulated machine.
 pub(super) fn cpu_mean(outcome: &Outcome) -> Option<f64> {
-    let Calls { allocs, frees, cpu_time, .. } = &outcome.calls;
-    let operations = (allocs.calls() + frees.calls()).max(1);
-    Some(cpu_time.as_nanos() as f64 / operations as f64)
+    let nanos = outcome.calls.cpu_time.as_nanos() as f64;
+    outcome.locks.is_none().then(|| nanos / outcome.calls.operations().max(1) as f64)
 }
 
 /// One call in this number is timed.
@@ -69,7 +100,9 @@ pub(super) struct Latencies {
     /// All calls, timed or not.
     calls: u64,
     timed: u64,
-    nanos: u64,
+    nanos: f64,
+    /// Nanoseconds of reading the clock, part of each time.
+    overhead: u64,
     /// Timed calls by [`slot`].
     counts: Vec<u64>,
 }
@@ -84,15 +117,21 @@ impl Latencies {
         }
         let start = Instant::now();
         let result = call();
-        self.add(start.elapsed());
+        self.add(start.elapsed().as_nanos() as f64);
+        self.overhead = clock_cost();
         result
     }
 
-    fn add(&mut self, time: Duration) {
-        let nanos = time.as_nanos() as u64;
+    /// Adds a call whose time a model knows exactly.
+    pub(super) fn modelled(&mut self, nanos: f64) {
+        self.calls += 1;
+        self.add(nanos);
+    }
+
+    fn add(&mut self, nanos: f64) {
         self.timed += 1;
         self.nanos += nanos;
-        let slot = slot(nanos);
+        let slot = slot(nanos as u64);
         if self.counts.len() <= slot {
             self.counts.resize(slot + 1, 0);
         }
@@ -104,6 +143,7 @@ impl Latencies {
         self.calls += other.calls;
         self.timed += other.timed;
         self.nanos += other.nanos;
+        self.overhead = self.overhead.max(other.overhead);
         self.counts.resize(self.counts.len().max(other.counts.len()), 0);
         self.counts.iter_mut().zip(&other.counts).for_each(|(count, more)| *count += more);
     }
@@ -115,8 +155,8 @@ impl Latencies {
 
     /// The mean, in nanoseconds; 0 if none was timed.
     pub(super) fn mean(&self) -> f64 {
-        let mean = self.nanos as f64 / self.timed.max(1) as f64;
-        (mean - clock_cost() as f64).max(0.0)
+        let mean = self.nanos / self.timed.max(1) as f64;
+        (mean - self.overhead as f64).max(0.0)
     }
 
     /// The time that this share of the calls does not exceed, in nanoseconds.
@@ -127,7 +167,7 @@ impl Latencies {
             below += count;
             below >= rank
         })?;
-        Some(least(slot).saturating_sub(clock_cost()) as f64)
+        Some(least(slot).saturating_sub(self.overhead) as f64)
     }
 }
 
@@ -208,10 +248,10 @@ mod tests {
 
     #[test]
     fn quantiles_are_of_the_timed_calls_without_the_clock() {
-        let mut latencies = Latencies::default();
-        let cost = clock_cost();
+        let overhead = 20;
+        let mut latencies = Latencies { overhead, ..Latencies::default() };
         for nanos in 1..=100 {
-            latencies.add(Duration::from_nanos(cost + nanos));
+            latencies.add((overhead + nanos) as f64);
         }
         let exact = |share| latencies.quantile(share).unwrap();
         assert!((exact(0.5) - 50.0).abs() <= 4.0, "{}", exact(0.5));

@@ -8,6 +8,7 @@ use super::{
     Experiment, Refusal,
     cpu::{self, Cpus, HUGE},
     outcome::Outcome,
+    simulated::{self, SimulatedCpus},
 };
 use crate::{
     Error,
@@ -27,8 +28,11 @@ const LEAST_PER_THREAD: u64 = 1 << 12;
 pub struct Setup {
     /// Frames that every allocator manages: whole pageblocks.
     pub frames: u64,
-    /// Threads, each a CPU with an equal share of the memory and of the work.
+    /// Threads, each a CPU with an equal share of the memory and of the work; or the CPUs of the
+    /// simulated machine.
     pub threads: u16,
+    /// The simulated machine; `None`: threads of this process.
+    pub simulated: Option<SimulatedCpus>,
     /// Migratetypes of the blocks.
     pub types: Types,
     /// The CPU that frees a block.
@@ -81,7 +85,11 @@ impl Setup {
                 format_args!("{mib} MiB cannot be measured: choose {least} MiB to {most} GiB");
             return Err(("memory", Error::input(why)));
         }
-        let most = (frames / LEAST_PER_THREAD).min(MOST_CPUS.into());
+        if let Some(simulated) = &self.simulated {
+            simulated.check(self, LEAST_PER_THREAD)?;
+        }
+        let most = if self.simulated.is_some() { u64::MAX } else { MOST_CPUS.into() };
+        let most = (frames / LEAST_PER_THREAD).min(most);
         if !(1..=most).contains(&threads.into()) {
             let mib = frames >> 8;
             let why = format_args!("{threads} threads with {mib} MiB: choose 1 to {most} threads");
@@ -188,10 +196,10 @@ impl Column {
         Self { label: label.to_owned(), settings: IndexMap::new(), allocator }
     }
 
-    /// Checks that the library accepts the tuning.
+    /// Checks that the library accepts the tuning. On a simulated machine, [`Column::play`] does.
     pub(super) fn check(&self, setup: &Setup) -> Result<(), InitError> {
         match self.allocator {
-            Allocator::Framewright(tuning) => {
+            Allocator::Framewright(tuning) if setup.simulated.is_none() => {
                 Ours::<Blocks>::with_tuning(setup.frames, cpus(setup), tuning).map(drop)
             }
             _ => Ok(()),
@@ -199,6 +207,11 @@ impl Column {
     }
 
     /// Runs the experiment once.
+    ///
+    /// # Errors
+    ///
+    /// On a simulated machine: it cannot have such a memory, or the allocator violated an
+    /// invariant.
     pub(super) fn play<E: Experiment>(
         &self,
         experiment: &E,
@@ -206,7 +219,10 @@ impl Column {
         share: u8,
         seed: u64,
         tell: &mut dyn FnMut(u64),
-    ) -> Ended {
+    ) -> Result<Ended, Error> {
+        if let Some(machine) = &setup.simulated {
+            return simulated::play(self, machine, experiment, setup, share, seed, tell);
+        }
         let (frames, cpus) = (setup.frames, cpus(setup));
         match self.allocator {
             Allocator::Framewright(tuning) => {
@@ -244,9 +260,11 @@ fn play<E: Experiment, P: Peer + 'static>(
     seed: u64,
     new: impl Fn() -> P,
     tell: &mut dyn FnMut(u64),
-) -> Ended {
-    let capacity = cpu::capacity(&new(), cpus(setup));
+) -> Result<Ended, Error> {
+    let handles = cpus(setup);
+    let capacity = cpu::capacity(&new(), handles);
     let mut cpus = Cpus::new(new(), setup.frames, setup.threads, setup.free_by, seed);
-    let outcome = experiment.play(setup, share, &mut cpus, tell);
-    Ended { outcome, capacity, back: cpus.free_all() }
+    let outcome = experiment.play(setup, share, &mut cpus, tell)?;
+    cpus.free_all()?;
+    Ok(Ended { outcome, capacity, back: cpu::capacity(cpus.peer(), handles) })
 }

@@ -6,6 +6,7 @@ use framewright::{
     tuning::{Hardening, OwnerChoice},
 };
 use framewright_peers::{Metadata, Peer, Worker, list_buddy::MigrateType};
+use framewright_sim::machine::Spec;
 use indexmap::IndexMap;
 use std::sync::{
     Mutex,
@@ -27,6 +28,7 @@ fn setup() -> Setup {
     Setup {
         frames: 1 << 14,
         threads: 1,
+        simulated: None,
         types: Types::Movable,
         free_by: FreeBy::Same,
         columns: [ours].into_iter().chain(others.map(Column::other)).collect(),
@@ -105,7 +107,7 @@ fn the_occupancy_is_held() {
     let setup = Setup { frames: 1 << 16, ..setup() };
     for (mix, slack) in [(Mix::Small, 16), (Mix::Mixed, 512)] {
         let mut cpus = watched(&setup);
-        let outcome = churn(mix).play(&setup, 70, &mut cpus, &mut |_| ());
+        let outcome = churn(mix).play(&setup, 70, &mut cpus, &mut |_| ()).unwrap();
         let most = (1 << 16) * 70 / 100;
         let band = (1 << 16) * 5 / 1024 + slack;
         assert!((most - band..=most).contains(&cpus.used()), "{}", cpus.used());
@@ -119,7 +121,8 @@ fn every_page_is_replaced_once_in_a_round() {
     for batch in [1, 7, 100_000] {
         let setup = setup();
         let mut cpus = watched(&setup);
-        let outcome = Replace { rounds: 1, batch }.play(&setup, 50, &mut cpus, &mut |_| ());
+        let replace = Replace { rounds: 1, batch };
+        let outcome = replace.play(&setup, 50, &mut cpus, &mut |_| ()).unwrap();
         let pages = outcome.calls.frees.calls();
         assert_eq!((pages, outcome.calls.allocs.calls()), (1 << 13, 1 << 13));
         // The allocator never reuses numbers, so new pages have larger numbers than the first ones.
@@ -133,8 +136,8 @@ fn blocks_are_freed_by_the_chosen_cpu() {
     for (threads, free_by) in [(1, FreeBy::Same), (1, FreeBy::Other), (2, FreeBy::Other)] {
         let setup = Setup { threads, free_by, ..setup() };
         let mut cpus = watched(&setup);
-        churn(Mix::Small).play(&setup, 50, &mut cpus, &mut |_| ());
-        let peer = cpus.peer();
+        churn(Mix::Small).play(&setup, 50, &mut cpus, &mut |_| ()).unwrap();
+        let peer = &cpus.peer();
         let (by_itself, by_other) = (peer.by_itself.load(Relaxed), peer.by_other.load(Relaxed));
         assert_eq!(
             (by_itself > 0, by_other > 0),
@@ -190,6 +193,88 @@ fn impossible_parameters_are_refused_with_a_reason() {
         Column { allocator: Allocator::Framewright(tuning), ..setup().columns[0].clone() };
     let refused = refusal(Setup { columns: vec![tracked], ..setup() });
     assert!(refused.starts_with("framewright: "), "{refused}");
+}
+
+/// A CPU frees more pages at once than its lists hold.
+const BATCHES: Replace = Replace { rounds: 3, batch: 1024 };
+
+/// Eight simulated CPUs, the library and the classic design.
+fn simulated(think_ns: u64) -> Setup {
+    let spec = Spec::uniform(8).unwrap();
+    let columns = setup().columns.into_iter().take(2).collect();
+    let shares = vec![50];
+    let simulated = Some(SimulatedCpus { spec, think_ns });
+    Setup { frames: 1 << 15, threads: 8, simulated, columns, shares, ..setup() }
+}
+
+#[test]
+fn simulated_cpus_lose_no_frame_and_have_modelled_figures_only() {
+    for result in [
+        churn(Mix::Mixed).run(&simulated(0), &mut |_, _| ()).unwrap(),
+        BATCHES.run(&simulated(0), &mut |_, _| ()).unwrap(),
+    ] {
+        assert!(result.checks.iter().all(|check| check.passed), "{:?}", result.checks);
+        for run in result.runs() {
+            let has = |name: &str| run.metrics.contains_key(name);
+            assert!(!has("ns_per_operation") && !has("cpu_ns_per_operation"), "{run:?}");
+            let of = |name: &str| run.metrics[name].median;
+            assert!((0.0..=100.0).contains(&of("zone_lock_wait_pct")), "{run:?}");
+            assert!(of("modelled_ns_per_operation") > 1.0 && of("lock_cycles_per_frame") > 0.0);
+            assert!(of("order9_allocatable") <= f64::from(1 << 15 >> 9), "{run:?}");
+        }
+    }
+    let threads = REPLACE.run(&setup(), &mut |_, _| ()).unwrap().runs().remove(0);
+    assert!(threads.metrics.contains_key("ns_per_operation"));
+    assert!(!threads.metrics.contains_key("zone_lock_wait_pct"));
+}
+
+#[test]
+fn simulated_runs_repeat_and_replace_every_page() {
+    let run = |seeds| {
+        let setup = Setup { seeds, ..simulated(0) };
+        BATCHES.run(&setup, &mut |_, _| ()).unwrap().runs()
+    };
+    let runs = run(vec![1]);
+    assert_eq!(runs, run(vec![1]));
+    assert_ne!(runs, run(vec![2]));
+    for run in &runs {
+        assert_eq!(run.metrics["huge_frames_ideal"].median, 32.0);
+        assert_eq!(run.metrics["refused"].median, 0.0);
+        assert_eq!(run.series[SERIES].len(), 4);
+        let per_page = run.metrics["acquisitions_per_page"].median;
+        assert!(per_page > 0.001 && per_page < 2.0, "{per_page}");
+    }
+}
+
+#[test]
+fn time_between_operations_leaves_the_lock_to_others() {
+    let wait = |think_ns| {
+        let result = BATCHES.run(&simulated(think_ns), &mut |_, _| ()).unwrap();
+        let of = |run: &Run| run.metrics["zone_lock_wait_pct"].median;
+        result.runs().iter().map(of).collect::<Vec<_>>()
+    };
+    let (busy, relaxed) = (wait(0), wait(20_000));
+    assert!(
+        busy.iter().zip(&relaxed).all(|(busy, relaxed)| busy > relaxed),
+        "{busy:?} {relaxed:?}"
+    );
+}
+
+#[test]
+fn a_simulated_machine_refuses_what_it_does_not_have() {
+    let refusal = |setup: Setup| {
+        let (option, error) = REPLACE.run(&setup, &mut |_, _| ()).unwrap_err();
+        format!("--{option}: {error}")
+    };
+    let small = refusal(Setup { frames: 1 << 14, ..simulated(0) });
+    assert_eq!(small, "--memory: 64 MiB for the 8 CPUs of uniform:8: choose at least 128 MiB");
+    let other = refusal(Setup { free_by: FreeBy::Other, ..simulated(0) });
+    assert_eq!(other, "--free-by: on uniform:8, every CPU frees its own blocks: choose same");
+    let all = refusal(Setup { columns: setup().columns, ..simulated(0) });
+    assert_eq!(
+        all,
+        "--contenders: frame-alloc-depot has no model: choose framewright or list-buddy"
+    );
 }
 
 /// An allocator that never reuses frame numbers and records the CPU of each allocation and free.

@@ -6,8 +6,8 @@
 //! that the library would reserve.
 
 use framewright::{
-    Config, CpuId, FrameRange, InitError, Memory, MigrateType, Order, Pfn, Platform, Request,
-    Tuning,
+    Config, CpuId, CpuToken, FrameRange, InitError, Memory, MigrateType, Order, Pfn, Platform,
+    Request, Tuning,
     observe::Corruption,
     platform::{BarrierTarget, OwnerLock, Probe, Wait},
     sync::{PlainWord, SpinFlag},
@@ -135,8 +135,8 @@ unsafe impl Send for Buffer {}
 unsafe impl Sync for Buffer {}
 
 /// The token of one CPU.
-pub(crate) struct OurWorker<'a, R: Frees> {
-    token: framewright::CpuToken<'a, 'static, MetadataOnly>,
+pub(crate) struct OurWorker<'a, 'm, P: Platform, R: Frees> {
+    token: CpuToken<'a, 'm, P>,
     frees: PhantomData<R>,
 }
 
@@ -182,7 +182,7 @@ impl<R: Frees> Peer for Ours<R> {
     const NAME: &'static str = R::NAME;
     const MERGES: bool = true;
     const MAX_ORDER: u8 = 9;
-    type Worker<'a> = OurWorker<'a, R>;
+    type Worker<'a> = OurWorker<'a, 'static, MetadataOnly, R>;
 
     fn new(frames: u64, cpus: usize) -> Self {
         let mut tuning = without_watermarks(Tuning::default());
@@ -190,10 +190,8 @@ impl<R: Frees> Peer for Ours<R> {
         Self::with_tuning(frames, cpus, tuning).expect("a valid configuration")
     }
 
-    fn worker(&self, cpu: usize) -> OurWorker<'_, R> {
-        let cpu = CpuId::new(u16::try_from(cpu).expect("CPUs are numbered in 16 bits"));
-        let token = self.memory.cpu(cpu).expect("one worker per CPU");
-        OurWorker { token, frees: PhantomData }
+    fn worker(&self, cpu: usize) -> Self::Worker<'_> {
+        OurWorker::of(&self.memory, cpu)
     }
 
     fn metadata(&self) -> Metadata {
@@ -221,7 +219,18 @@ impl<R: Frees> Drop for Ours<R> {
     }
 }
 
-impl<R: Frees> OurWorker<'_, R> {
+impl<'a, 'm, P: Platform, R: Frees> OurWorker<'a, 'm, P, R> {
+    /// The token of CPU `cpu` of a memory.
+    ///
+    /// # Panics
+    ///
+    /// If there is no such CPU, or its token is in use.
+    pub(crate) fn of(memory: &'a Memory<'m, P>, cpu: usize) -> Self {
+        let cpu = CpuId::new(u16::try_from(cpu).expect("CPUs are numbered in 16 bits"));
+        let token = memory.cpu(cpu).expect("one worker per CPU");
+        OurWorker { token, frees: PhantomData }
+    }
+
     #[inline]
     fn take(&mut self, order: u8, migratetype: MigrateType) -> Option<u64> {
         let request = Request::new(Order::new(order)?, migratetype);
@@ -230,7 +239,7 @@ impl<R: Frees> OurWorker<'_, R> {
     }
 }
 
-impl<R: Frees> Worker for OurWorker<'_, R> {
+impl<P: Platform, R: Frees> Worker for OurWorker<'_, '_, P, R> {
     #[inline]
     fn alloc(&mut self, order: u8) -> Option<u64> {
         self.take(order, MigrateType::Movable)

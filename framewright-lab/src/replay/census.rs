@@ -8,12 +8,12 @@
 //! Recorded blocks are aligned powers of two, so any two of them nest or are disjoint. A block
 //! beyond the library's largest order is stored as several blocks.
 
-use framewright::{Block, Order, frame::PAGEBLOCK_ORDER};
+use framewright::{Order, frame::PAGEBLOCK_ORDER};
 use std::collections::{BTreeMap, HashMap};
 
 use super::{
+    allocator::Allocator,
     layout::{Map, fill},
-    machine::Machine,
     survey::{PAGEBLOCK, has_lists, pageblock},
 };
 use crate::trace::{Event, Record};
@@ -110,24 +110,22 @@ impl Census {
 }
 
 /// The recorded allocations that are not freed yet.
-#[derive(Default)]
-pub(super) struct Ledger<'m> {
+pub(super) struct Ledger<B> {
     /// By recorded frame number.
-    pieces: BTreeMap<u64, Piece<'m>>,
+    pieces: BTreeMap<u64, Piece<B>>,
 }
 
 /// One recorded block.
-struct Piece<'m> {
+struct Piece<B> {
     order: Order,
     /// The replayed block; `None` if the allocation was refused.
-    block: Option<Block<'m>>,
+    block: Option<B>,
 }
 
 /// The result of a recorded free.
-#[derive(Default)]
-pub(super) struct Freed<'m> {
+pub(super) struct Freed<B> {
     /// Replayed blocks to be freed.
-    pub(super) blocks: Vec<Block<'m>>,
+    pub(super) blocks: Vec<B>,
     /// Parts of the recorded block whose allocation was not recorded: frame and order.
     pub(super) unseen: Vec<(u64, Order)>,
     /// Whether a larger block had to be split.
@@ -141,10 +139,22 @@ pub(super) fn parts(pfn: u64, order: u8) -> impl Iterator<Item = (u64, Order)> {
     (0..count).map(move |n| (pfn + n * part.frames(), part))
 }
 
-impl<'m> Ledger<'m> {
+impl<B> Default for Freed<B> {
+    fn default() -> Self {
+        Self { blocks: Vec::new(), unseen: Vec::new(), split: false }
+    }
+}
+
+impl<B> Default for Ledger<B> {
+    fn default() -> Self {
+        Self { pieces: BTreeMap::new() }
+    }
+}
+
+impl<B> Ledger<B> {
     /// Removes all pieces that overlap the recorded block at `pfn`: their frees were not recorded.
     /// Returns their number of frames.
-    pub(super) fn evict(&mut self, pfn: u64, order: Order, blocks: &mut Vec<Block<'m>>) -> u64 {
+    pub(super) fn evict(&mut self, pfn: u64, order: Order, blocks: &mut Vec<B>) -> u64 {
         let mut frames = 0;
         while let Some(at) = self.overlapping(pfn, order) {
             if let Some(piece) = self.pieces.remove(&at) {
@@ -156,17 +166,17 @@ impl<'m> Ledger<'m> {
     }
 
     /// Maps the recorded block at `pfn` to `block`; `None` if the allocation was refused.
-    pub(super) fn insert(&mut self, pfn: u64, order: Order, block: Option<Block<'m>>) {
+    pub(super) fn insert(&mut self, pfn: u64, order: Order, block: Option<B>) {
         self.pieces.insert(pfn, Piece { order, block });
     }
 
     /// Ends the recorded block at `pfn`.
     pub(super) fn free(
         &mut self,
-        machine: &mut Machine<'_, 'm>,
+        machine: &mut impl Allocator<Block = B>,
         pfn: u64,
         order: Order,
-        freed: &mut Freed<'m>,
+        freed: &mut Freed<B>,
     ) {
         // Nearly always, this is a block as it was allocated, or a block without a recorded
         // allocation.
@@ -204,12 +214,12 @@ impl<'m> Ledger<'m> {
     /// allocated.
     fn cut(
         &mut self,
-        machine: &mut Machine<'_, 'm>,
+        machine: &mut impl Allocator<Block = B>,
         mut at: u64,
-        mut piece: Piece<'m>,
+        mut piece: Piece<B>,
         pfn: u64,
         order: Order,
-    ) -> Piece<'m> {
+    ) -> Piece<B> {
         while piece.order > order {
             let half = Order::new(piece.order.get() - 1).unwrap_or(Order::ZERO);
             let (low, high) = match piece.block.map(|block| machine.split(block)) {

@@ -1,116 +1,49 @@
 //! The second reading of the recording: replays event by event, in recorded order.
 
-use std::mem::MaybeUninit;
+use framewright::{Order, Request, ZoneKind};
 
-use framewright::observe::CpuStats;
-use framewright::{
-    Config, InitError, Layout, Memory, MemoryRange, Order, Request, Tuning, ZoneKind,
-};
-
-use super::Tables;
+use super::allocator::Allocator;
 use super::census::{Freed, Ledger, parts};
-use super::kernel::{FreeMemory, FreeReport, KernelActivity, KernelCounter};
+use super::kernel::KernelCounter;
 use super::lists;
-use super::lists::{Beginning, stats};
-use super::machine::refused;
-use super::machine::{Machine, Serial, highest, request};
-use super::map::{self, PageblockMap};
-use super::plan::{MOST_FRAMES, Plan, ZonePlan};
-use super::report::{Activity, Balance, CpuReport, Logical, MachineReport, ReplayReport, Sample};
+use super::machine::{highest, request};
+use super::map::PageblockMap;
+use super::plan::{Plan, ZonePlan};
+use super::report::{Logical, Sample};
 use super::stand_ins::StandIns;
 use super::survey::{Recording, Survey, pageblock};
 use crate::Error;
-use crate::trace::{Event, GfpFlags, Record, Snapshot};
+use crate::trace::{Event, GfpFlags, Record};
+use crate::workloads::world::Frames;
 
 /// Number of samples over a recording.
 const SAMPLES: u64 = 200;
 /// Interval of progress reports, in events.
 const PROGRESS_EVERY: u64 = 1 << 14;
 
-/// Builds the planned machine and replays the recording on it.
-pub(super) fn replay(
-    recording: &Recording,
-    survey: &Survey,
-    plan: &Plan,
-    tables: &Tables,
-    tuning: &Tuning,
-    progress: &mut dyn FnMut(f64),
-) -> Result<ReplayReport, Error> {
-    let frames = plan.managed();
-    if frames > MOST_FRAMES {
-        let file = survey.file.clone();
-        return Err(Error::input(format_args!(
-            "{file}: a machine of {frames} frames of 4 KiB; a replay can have at most {MOST_FRAMES}"
-        )));
-    }
-    let setup = |error: InitError| refused(frames, plan.cpus, &error);
-    let maps = map::map(plan, &survey.census);
-    let ranges = memory_map(plan, &maps);
-    let config = Config::new(&ranges, plan.cpus).with_tuning(*tuning);
-    let layout = Layout::new::<Serial>(&config).map_err(setup)?;
-    let mut buffer = Vec::with_capacity(layout.bytes() + layout.align());
-    let metadata = aligned(buffer.spare_capacity_mut(), &layout);
-    let memory = Memory::new(Serial::default(), &config, metadata).map_err(setup)?;
-
-    let mut machine = Machine::new(&memory, plan.cpus)?;
-    let stand_ins = lists::prepare(&mut machine, plan, &maps, &survey.census);
-    drop(maps);
-    let mut engine = Engine::new(machine, stand_ins, survey, plan);
-    let begin = Beginning::of(&engine.machine, plan, tables);
-    engine.run(recording, progress)?;
-    memory.check().map_err(|violation| {
-        Error::broken(format_args!(
-            "the allocator violated an invariant, please report this: {violation}"
-        ))
-    })?;
-    Ok(engine.report(begin, tables.after.as_ref(), layout.bytes() as u64))
-}
-
-/// The frames of all zones.
-fn memory_map(plan: &Plan, maps: &[Vec<PageblockMap>]) -> Vec<MemoryRange> {
-    let zones = plan.zones.iter().zip(maps);
-    let ranges = zones.flat_map(|(zone, map)| {
-        let of_zone = |frames| MemoryRange::new(frames, zone.node, zone.kind);
-        map::ranges(map).into_iter().map(of_zone)
-    });
-    ranges.collect()
-}
-
-/// The part of `buffer` from the first aligned address.
-fn aligned<'b>(buffer: &'b mut [MaybeUninit<u8>], layout: &Layout) -> &'b mut [MaybeUninit<u8>] {
-    let skip = buffer.as_ptr().align_offset(layout.align());
-    buffer.get_mut(skip..).unwrap_or_default()
-}
-
-/// Free memory of all zones.
-fn all_free(machine: &Machine<'_, '_>) -> FreeMemory {
-    let mut sum = FreeMemory::default();
-    for zone in machine.memory().zones() {
-        sum.add(&FreeMemory::ours(&machine.memory().block_counts(zone.id)));
-    }
-    sum
-}
-
-struct Engine<'a, 'm, 's> {
-    machine: Machine<'a, 'm>,
-    stand_ins: StandIns<'m>,
-    ledger: Ledger<'m>,
-    survey: &'s Survey,
-    plan: &'s Plan,
-    logical: Logical,
-    kernel: Vec<KernelCounter>,
-    samples: Vec<Sample>,
+/// A replay under way.
+pub(super) struct Engine<'s, A: Allocator> {
+    pub(super) machine: A,
+    stand_ins: StandIns<A::Block>,
+    ledger: Ledger<A::Block>,
+    pub(super) survey: &'s Survey,
+    pub(super) plan: &'s Plan,
+    pub(super) logical: Logical,
+    pub(super) kernel: Vec<KernelCounter>,
+    pub(super) samples: Vec<Sample>,
     /// Reused for every event, to avoid allocations.
-    freed: Freed<'m>,
+    freed: Freed<A::Block>,
 }
 
-impl<'a, 'm, 's> Engine<'a, 'm, 's> {
-    fn new(
-        machine: Machine<'a, 'm>,
-        stand_ins: StandIns<'m>,
+impl<'s, A: Allocator> Engine<'s, A> {
+    /// Brings `machine`, whose memory is that of `plan` and `maps`, into the state at the start.
+    pub(super) fn start(
+        mut machine: A,
         survey: &'s Survey,
         plan: &'s Plan,
+        maps: &[Vec<PageblockMap>],
     ) -> Self {
+        let stand_ins = lists::prepare(&mut machine, plan, maps, &survey.census);
         Self {
             kernel: vec![KernelCounter::default(); usize::from(machine.cpus())],
             machine,
@@ -124,7 +57,16 @@ impl<'a, 'm, 's> Engine<'a, 'm, 's> {
         }
     }
 
-    fn run(&mut self, recording: &Recording, progress: &mut dyn FnMut(f64)) -> Result<(), Error> {
+    /// Replays all events.
+    ///
+    /// # Errors
+    ///
+    /// The recording cannot be read, or has changed since the first reading.
+    pub(super) fn run(
+        &mut self,
+        recording: &Recording,
+        progress: &mut dyn FnMut(f64),
+    ) -> Result<(), Error> {
         let mut reader = recording.reader()?;
         let every = (self.survey.events / SAMPLES).max(1);
         let mut last = self.survey.first_nanos;
@@ -154,7 +96,7 @@ impl<'a, 'm, 's> Engine<'a, 'm, 's> {
     }
 
     fn event(&mut self, record: &Record) {
-        self.machine.memory().platform().set_time(record.nanos);
+        self.machine.set_time(record.nanos);
         self.kernel[usize::from(record.cpu)].add(&record.event);
         match record.event {
             Event::Alloc { pfn, order, migratetype, gfp } => {
@@ -234,65 +176,7 @@ impl<'a, 'm, 's> Engine<'a, 'm, 's> {
     }
 
     fn sample(&mut self, nanos: u64) {
-        let memory = self.machine.memory();
-        let free = all_free(&self.machine);
-        self.samples.push(Sample {
-            seconds: nanos.saturating_sub(self.survey.first_nanos) as f64 / 1e9,
-            in_use: self.machine.in_use(),
-            free: memory.free(),
-            held_by_cpus: memory.held_by_cpus(),
-            largest_order: memory.largest_free_order().map(Order::get),
-            unusable_pageblock: free.unusable_index(Order::PAGEBLOCK),
-            unusable_order_3: free.unusable_index(Order::new(3).unwrap_or(Order::PAGEBLOCK)),
-        });
-    }
-
-    fn report(
-        self,
-        begin: Beginning,
-        after: Option<&Snapshot>,
-        metadata_bytes: u64,
-    ) -> ReplayReport {
-        let (mut first, mut last) = (CpuStats::default(), CpuStats::default());
-        let mut kernel_total = KernelActivity::default();
-        let mut cpus = Vec::new();
-        let counters = begin.stats.iter().zip(stats(&self.machine)).zip(&self.kernel);
-        for (cpu, ((before, after), kernel)) in (0..).zip(counters) {
-            first += *before;
-            last += after;
-            kernel_total += kernel.activity();
-            let ours = Activity::between(before, &after);
-            cpus.push(CpuReport { cpu, ours, kernel: *kernel.activity() });
-        }
-        let memory = self.machine.memory();
-        let (in_use, held) = (begin.in_use, begin.held);
-        let zones = begin.end(&self.machine, self.plan);
-        let mut free = FreeReport::default();
-        for (index, zone) in zones.iter().enumerate() {
-            if index == 0 { free = zone.free.clone() } else { free.add(&zone.free) }
-        }
-        ReplayReport {
-            file: self.survey.file.clone(),
-            events: self.survey.events,
-            others: self.survey.others.clone(),
-            seconds: self.survey.seconds(),
-            machine: MachineReport {
-                frames: memory.managed(),
-                cpus: self.machine.cpus(),
-                metadata_bytes,
-                from_snapshot: self.plan.from_snapshot,
-                in_use_at_start: in_use,
-                held_at_start: held,
-            },
-            logical: self.logical,
-            balance: Balance::new(in_use, self.machine.in_use(), &self.logical),
-            total: Activity::between(&first, &last),
-            kernel_total,
-            cpus,
-            free,
-            zones,
-            ends_early: after.is_some() && self.survey.ends_early(),
-            samples: self.samples,
-        }
+        let seconds = nanos.saturating_sub(self.survey.first_nanos) as f64 / 1e9;
+        self.samples.push(Sample::of(seconds, &self.machine.state()));
     }
 }

@@ -8,7 +8,7 @@ use framewright::{
 use serde::Serialize;
 use std::{collections::BTreeMap, ops::AddAssign};
 
-use super::survey::has_lists;
+use super::survey::{SMALL_ORDERS, has_lists};
 use crate::trace::{Event, snapshot::Zone};
 
 /// The activity of a CPU of the recorded kernel, as far as its events show it. The unit is blocks,
@@ -201,6 +201,11 @@ impl FreeMemory {
         Self { blocks: fold(&counts.by_order()), by_type: by_type.into() }
     }
 
+    /// These free blocks by order, of unknown migratetypes.
+    pub(super) fn of_blocks(blocks: &[u64]) -> Self {
+        Self { blocks: fold(blocks), by_type: BTreeMap::new() }
+    }
+
     /// The kernel's in one zone; `None` if the snapshot has no buddyinfo of it.
     pub(super) fn of_zone(zone: &Zone) -> Option<Self> {
         let of = |name: &str| zone.types.iter().find(|lists| lists.name == name);
@@ -226,6 +231,15 @@ impl FreeMemory {
         let blocks = self.blocks.iter().enumerate();
         blocks
             .fold(0, |sum, (order, &blocks)| sum.saturating_add(blocks.saturating_mul(1 << order)))
+    }
+
+    /// Blocks of order 9 that can be allocated from the free blocks.
+    #[must_use]
+    pub fn order9_allocatable(&self) -> u64 {
+        let larger = self.blocks.iter().enumerate().skip(SMALL_ORDERS);
+        let blocks =
+            larger.map(|(order, blocks)| blocks.saturating_mul(1 << (order - SMALL_ORDERS)));
+        blocks.fold(0, u64::saturating_add)
     }
 
     /// Order of the largest free block, among the shown orders.

@@ -10,6 +10,7 @@ use framewright::{Block, CpuId, MigrateType, Order, Pfn, Request, ZoneId, observ
 
 use super::{
     Tables,
+    allocator::Allocator,
     census::Census,
     kernel::{FreeMemory, FreeReport},
     layout::Layout,
@@ -20,7 +21,10 @@ use super::{
     stand_ins::StandIns,
     survey::{PAGEBLOCK, pageblock},
 };
-use crate::trace::{Snapshot, snapshot::Zone};
+use crate::{
+    trace::{Snapshot, snapshot::Zone},
+    workloads::world::Frames,
+};
 
 /// Order of the neighbourhoods whose frames fill the CPU lists if the recording names no blocks.
 const NEIGHBOURS: u8 = 6;
@@ -58,13 +62,13 @@ pub(super) fn widen(machine: &mut Machine<'_, '_>, zone: &ZonePlan, cpu: u16) {
 }
 
 /// Removes the stand-ins for a CPU's lists, and returns them in the order in which to free them.
-pub(super) fn choose<'m>(
-    machine: &mut Machine<'_, 'm>,
+fn choose<A: Allocator>(
+    machine: &mut A,
     zone: usize,
     lists: &ListsPlan,
     census: &Census,
-    stand_ins: &mut StandIns<'m>,
-) -> Vec<Block<'m>> {
+    stand_ins: &mut StandIns<A::Block>,
+) -> Vec<A::Block> {
     let mut unknown = lists.unknown();
     // Blocks that did not leave the lists in the recording were at the bottom.
     let (mut taken, mut blocks) = (Vec::new(), Vec::new());
@@ -89,7 +93,7 @@ pub(super) fn choose<'m>(
 }
 
 /// Splits a block into its frames.
-fn to_frames<'m>(machine: &mut Machine<'_, 'm>, block: Block<'m>, frames: &mut Vec<Block<'m>>) {
+fn to_frames<A: Allocator>(machine: &mut A, block: A::Block, frames: &mut Vec<A::Block>) {
     if block.order() == Order::ZERO {
         return frames.push(block);
     }
@@ -212,24 +216,21 @@ pub(super) fn stats(machine: &Machine<'_, '_>) -> Vec<CpuStats> {
     cpus.map(|cpu| machine.memory().cpu_stats(cpu).unwrap_or_default()).collect()
 }
 
-/// Allocates the frames in use of the maps, and returns them.
-pub(super) fn prepare<'m>(
-    machine: &mut Machine<'_, 'm>,
+/// Brings the pageblocks of the maps and the CPU lists into their state. Returns the frames in use.
+pub(super) fn prepare<A: Allocator>(
+    machine: &mut A,
     plan: &Plan,
     maps: &[Vec<PageblockMap>],
     census: &Census,
-) -> StandIns<'m> {
+) -> StandIns<A::Block> {
     for zone in &plan.zones {
-        (0..plan.cpus).for_each(|cpu| widen(machine, zone, cpu));
+        (0..plan.cpus).for_each(|cpu| machine.raise_high(zone, cpu));
     }
     let mut stand_ins = StandIns::default();
     for (zone, map) in maps.iter().enumerate() {
         for block in map {
-            set_aside(machine, block);
+            let blocks = machine.place(block);
             if let Some(used) = &block.used {
-                let mut blocks = Vec::new();
-                let whole = PAGEBLOCK as usize;
-                take(machine, block, &used.layout, 0, whole, &mut blocks);
                 stand_ins.add((zone, block.number), block.of, used.recorded, blocks);
             }
         }
@@ -238,15 +239,25 @@ pub(super) fn prepare<'m>(
     for (zone, planned) in plan.zones.iter().enumerate() {
         for (cpu, lists) in (0..).zip(&planned.cpus) {
             let blocks = choose(machine, zone, lists, census, &mut stand_ins);
-            let left = fill(machine, cpu, planned, blocks);
+            let left = machine.fill(cpu, planned, blocks);
             left.into_iter().for_each(|block| stand_ins.put_back(block));
         }
     }
     stand_ins
 }
 
+/// Sets the type of a pageblock, and allocates its frames in use. All of it was free.
+pub(super) fn place<'m>(machine: &mut Machine<'_, 'm>, block: &PageblockMap) -> Vec<Block<'m>> {
+    set_type(machine, block);
+    let mut blocks = Vec::new();
+    if let Some(used) = &block.used {
+        take(machine, block, &used.layout, 0, PAGEBLOCK as usize, &mut blocks);
+    }
+    blocks
+}
+
 /// Sets the type of a pageblock.
-fn set_aside(machine: &Machine<'_, '_>, block: &PageblockMap) {
+fn set_type(machine: &Machine<'_, '_>, block: &PageblockMap) {
     if block.of == MigrateType::Movable {
         return;
     }

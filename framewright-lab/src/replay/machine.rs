@@ -1,4 +1,4 @@
-//! A memory and the tokens of all its CPUs.
+//! The library: a memory and the tokens of all its CPUs.
 
 use framewright::{
     Block, CpuId, CpuToken, Memory, MigrateType, Order, Pfn, Platform, Request, ZoneId, ZoneKind,
@@ -11,7 +11,13 @@ use std::{
     sync::atomic::{AtomicU64, Ordering},
 };
 
-use super::plan::ZonePlan;
+use super::{
+    allocator::{Allocator, MemoryState},
+    kernel::FreeMemory,
+    lists,
+    map::PageblockMap,
+    plan::ZonePlan,
+};
 use crate::{Error, trace::GfpFlags};
 
 /// All CPUs of one memory.
@@ -41,11 +47,6 @@ impl<'a, 'm> Machine<'a, 'm> {
         self.memory
     }
 
-    /// Number of CPUs.
-    pub(super) fn cpus(&self) -> u16 {
-        self.cpus.len() as u16
-    }
-
     /// Frames in use: managed, neither free nor on a CPU's list.
     pub(super) fn in_use(&self) -> u64 {
         self.memory.managed() - self.memory.free() - self.memory.held_by_cpus()
@@ -67,28 +68,63 @@ impl<'a, 'm> Machine<'a, 'm> {
         self.cpus[0].alloc_at(pfn, order, of).ok()
     }
 
-    /// Allocates on `cpu`.
-    pub(super) fn alloc(&mut self, cpu: u16, request: Request) -> Option<Block<'m>> {
+    /// Drains `cpu`'s lists.
+    pub(super) fn drain(&mut self, cpu: u16) {
+        self.cpus[usize::from(cpu)].drain();
+    }
+}
+
+impl<'m> Allocator for Machine<'_, 'm> {
+    type Block = Block<'m>;
+
+    fn cpus(&self) -> u16 {
+        self.cpus.len() as u16
+    }
+
+    fn set_time(&mut self, nanos: u64) {
+        self.memory.platform().set_time(nanos);
+    }
+
+    fn alloc(&mut self, cpu: u16, request: Request) -> Option<Block<'m>> {
         self.cpus[usize::from(cpu)].alloc(request).ok()
     }
 
-    /// Frees on `cpu`.
-    pub(super) fn free(&mut self, cpu: u16, block: Block<'m>) {
+    fn free(&mut self, cpu: u16, block: Block<'m>) {
         let freed = self.cpus[usize::from(cpu)].free(block);
         debug_assert!(freed.is_ok(), "the block came from this memory");
     }
 
-    /// Halves a block of at least order 1.
-    pub(super) fn split(&mut self, block: Block<'m>) -> (Block<'m>, Block<'m>) {
+    fn split(&mut self, block: Block<'m>) -> (Block<'m>, Block<'m>) {
         match self.cpus[0].split(block) {
             Ok(halves) => halves,
             Err(block) => unreachable!("a block of order {} has halves", block.order()),
         }
     }
 
-    /// Drains `cpu`'s lists.
-    pub(super) fn drain(&mut self, cpu: u16) {
-        self.cpus[usize::from(cpu)].drain();
+    fn raise_high(&mut self, zone: &ZonePlan, cpu: u16) {
+        lists::widen(self, zone, cpu);
+    }
+
+    fn place(&mut self, block: &PageblockMap) -> Vec<Block<'m>> {
+        lists::place(self, block)
+    }
+
+    fn fill(&mut self, cpu: u16, zone: &ZonePlan, blocks: Vec<Block<'m>>) -> Vec<Block<'m>> {
+        lists::fill(self, cpu, zone, blocks)
+    }
+
+    fn state(&self) -> MemoryState {
+        let mut free = FreeMemory::default();
+        for zone in self.memory.zones() {
+            free.add(&FreeMemory::ours(&self.memory.block_counts(zone.id)));
+        }
+        MemoryState {
+            free,
+            free_frames: self.memory.free(),
+            held_by_cpus: self.memory.held_by_cpus(),
+            in_use: self.in_use(),
+            largest_order: self.memory.largest_free_order().map(Order::get),
+        }
     }
 }
 

@@ -33,7 +33,10 @@
 //! | `plan`      | the machine to build: zones, CPUs, memory in use and free       |
 //! | `layout`    | positions for free blocks in a pageblock                        |
 //! | `map`       | the position and layout of each pageblock of a zone             |
-//! | `machine`   | a memory and the tokens of its CPUs                             |
+//! | `allocator` | the interface to the allocator                                  |
+//! | `library`   | a replay on the library                                         |
+//! | `machine`   | its memory and the tokens of its CPUs                           |
+//! | `list_buddy`| a replay on the classic design                                  |
 //! | `lists`     | fills the lists of its CPUs                                     |
 //! | `stand_ins` | memory in use whose allocation was not recorded                 |
 //! | `engine`    | second reading: event by event                                  |
@@ -41,10 +44,13 @@
 //! | `state`     | the state of memory at the start of a recording, for other machines |
 //! | `report`    | the result                                                      |
 
+mod allocator;
 mod census;
 mod engine;
 mod kernel;
 mod layout;
+mod library;
+mod list_buddy;
 mod lists;
 mod machine;
 mod map;
@@ -56,8 +62,8 @@ mod survey;
 
 pub use kernel::{Blocks, FreeMemory, FreeReport, KernelActivity, SHOWN_ORDERS};
 pub use report::{
-    Activity, Balance, CpuReport, HeldReport, Logical, MachineReport, ReplayReport, Sample,
-    ZoneReport,
+    Activity, Balance, CpuReport, HeldReport, ListBuddyReport, Logical, MachineReport, OverTime,
+    ReplayReport, Sample, ZoneReport,
 };
 pub(crate) use state::Pageblock;
 pub use state::State;
@@ -93,13 +99,43 @@ pub fn run(
     tuning: &Tuning,
     progress: &mut dyn FnMut(f64),
 ) -> Result<ReplayReport, Error> {
-    let (plan, tuning) = match &tables.before {
-        Some(snapshot) => {
-            (plan::Plan::from_snapshot(snapshot, survey)?, layout::recorded(tuning, snapshot))
-        }
-        None => (plan::Plan::from_survey(survey), *tuning),
+    let tuning = match &tables.before {
+        Some(snapshot) => layout::recorded(tuning, snapshot),
+        None => *tuning,
     };
-    engine::replay(recording, survey, &plan, tables, &tuning, progress)
+    library::replay(recording, survey, &plan(survey, tables)?, tables, &tuning, progress)
+}
+
+/// Replays `recording` on the classic design, which starts in the same state as the library.
+///
+/// It has no watermarks and no reserves, so it may use a zone to its last frame.
+///
+/// # Errors
+/// The recording cannot be read, or the machine of the recording or the snapshot cannot be built.
+pub fn run_list_buddy(
+    recording: &Recording,
+    survey: &Survey,
+    tables: &Tables,
+    tuning: &framewright_peers::list_buddy::Tuning,
+    progress: &mut dyn FnMut(f64),
+) -> Result<ListBuddyReport, Error> {
+    list_buddy::replay(recording, survey, &plan(survey, tables)?, tuning, progress)
+}
+
+/// The machine of the recording.
+fn plan(survey: &Survey, tables: &Tables) -> Result<plan::Plan, Error> {
+    let plan = match &tables.before {
+        Some(snapshot) => plan::Plan::from_snapshot(snapshot, survey)?,
+        None => plan::Plan::from_survey(survey),
+    };
+    let (frames, file) = (plan.managed(), &survey.file);
+    if frames > plan::MOST_FRAMES {
+        return Err(Error::input(format_args!(
+            "{file}: a machine of {frames} frames of 4 KiB; a replay can have at most {}",
+            plan::MOST_FRAMES
+        )));
+    }
+    Ok(plan)
 }
 
 #[cfg(test)]

@@ -9,16 +9,16 @@
 use std::collections::HashMap;
 use std::ops::Range;
 
-use framewright::{Block, MigrateType, Order};
+use framewright::{MigrateType, Order};
 
-use super::machine::Machine;
+use super::allocator::Allocator;
 use super::map::type_of;
 use super::survey::{PAGEBLOCK, TYPES, pageblock};
+use crate::workloads::world::Frames;
 
 /// Memory in use without a recorded allocation.
-#[derive(Default)]
-pub(super) struct StandIns<'m> {
-    places: Vec<Place<'m>>,
+pub(super) struct StandIns<B> {
+    places: Vec<Place<B>>,
     /// By zone.
     pools: Vec<Pool>,
     /// The place that is assigned to a recorded pageblock.
@@ -26,11 +26,11 @@ pub(super) struct StandIns<'m> {
 }
 
 /// The frames in use of one pageblock, ascending.
-struct Place<'m> {
+struct Place<B> {
     zone: usize,
     /// The number of the pageblock; places are in ascending order.
     number: u64,
-    blocks: Vec<Block<'m>>,
+    blocks: Vec<B>,
 }
 
 /// The places of one zone.
@@ -45,7 +45,13 @@ struct Pool {
     cursor: usize,
 }
 
-impl<'m> StandIns<'m> {
+impl<B> Default for StandIns<B> {
+    fn default() -> Self {
+        Self { places: Vec::new(), pools: Vec::new(), assigned: HashMap::new() }
+    }
+}
+
+impl<B: Frames> StandIns<B> {
     /// Adds the frames in use of pageblock `number`, and its recorded pageblock, if known.
     /// Pageblocks come in ascending order, zones one after the other.
     pub(super) fn add(
@@ -53,7 +59,7 @@ impl<'m> StandIns<'m> {
         (zone, number): (usize, u64),
         of: MigrateType,
         recorded: Option<u64>,
-        mut blocks: Vec<Block<'m>>,
+        mut blocks: Vec<B>,
     ) {
         let place = self.places.len();
         while self.pools.len() <= zone {
@@ -68,12 +74,12 @@ impl<'m> StandIns<'m> {
             Some(recorded) => _ = self.assigned.insert(recorded, place),
             None => pool.unassigned[of as usize].push(place),
         }
-        blocks.sort_by_key(Block::pfn);
+        blocks.sort_by_key(Frames::pfn);
         self.places.push(Place { zone, number, blocks });
     }
 
     /// Puts a taken block back.
-    pub(super) fn put_back(&mut self, block: Block<'m>) {
+    pub(super) fn put_back(&mut self, block: B) {
         let number = pageblock(block.pfn().get());
         let Ok(place) = self.places.binary_search_by_key(&number, |place| place.number) else {
             unreachable!("it came from one of the places");
@@ -96,12 +102,12 @@ impl<'m> StandIns<'m> {
     /// recorded pageblock, if known.
     pub(super) fn take(
         &mut self,
-        machine: &mut Machine<'_, 'm>,
+        machine: &mut impl Allocator<Block = B>,
         zone: usize,
         pfn: u64,
         order: Order,
         of: Option<u8>,
-        taken: &mut Vec<Block<'m>>,
+        taken: &mut Vec<B>,
     ) {
         if let Some(place) = self.place_of(zone, pageblock(pfn), of)
             && self.take_at(machine, place, pfn % PAGEBLOCK, order, taken)
@@ -128,11 +134,11 @@ impl<'m> StandIns<'m> {
     /// Removes the 2^order frames at `offset` of a place, if all of them are in use.
     fn take_at(
         &mut self,
-        machine: &mut Machine<'_, 'm>,
+        machine: &mut impl Allocator<Block = B>,
         place: usize,
         offset: u64,
         order: Order,
-        taken: &mut Vec<Block<'m>>,
+        taken: &mut Vec<B>,
     ) -> bool {
         let blocks = &self.places[place].blocks;
         let first = blocks.partition_point(|block| end(block) <= offset);
@@ -158,12 +164,12 @@ impl<'m> StandIns<'m> {
     /// Splits the block of `order` at `offset` off the larger block number `index` of a place.
     fn carve(
         &mut self,
-        machine: &mut Machine<'_, 'm>,
+        machine: &mut impl Allocator<Block = B>,
         place: usize,
         index: usize,
         offset: u64,
         order: Order,
-    ) -> Block<'m> {
+    ) -> B {
         let Place { zone, blocks, .. } = &mut self.places[place];
         let counts = &mut self.pools[*zone].blocks;
         let mut block = blocks.remove(index);
@@ -185,10 +191,10 @@ impl<'m> StandIns<'m> {
     /// smaller ones.
     pub(super) fn take_any(
         &mut self,
-        machine: &mut Machine<'_, 'm>,
+        machine: &mut impl Allocator<Block = B>,
         zone: usize,
         order: Order,
-        taken: &mut Vec<Block<'m>>,
+        taken: &mut Vec<B>,
     ) {
         let has = |zone: &usize, order: Order| {
             let blocks = self.pools.get(*zone).map(|pool| &pool.blocks);
@@ -231,26 +237,26 @@ impl<'m> StandIns<'m> {
 }
 
 /// The start of a block in its pageblock.
-fn start(block: &Block<'_>) -> u64 {
+fn start(block: &impl Frames) -> u64 {
     block.pfn().get() % PAGEBLOCK
 }
 
 /// The end of a block in its pageblock.
-fn end(block: &Block<'_>) -> u64 {
+fn end(block: &impl Frames) -> u64 {
     start(block) + block.order().frames()
 }
 
 #[cfg(test)]
 mod tests {
-    use framewright::Request;
+    use framewright::{Block, Request};
 
     use super::*;
-    use crate::replay::machine::tests::with_machine;
+    use crate::replay::machine::{Machine, tests::with_machine};
 
     const ORDER_3: Option<Order> = Order::new(3);
 
     /// Stand-ins of one whole pageblock of each given type.
-    fn stand_ins<'m>(machine: &mut Machine<'_, 'm>, types: &[MigrateType]) -> StandIns<'m> {
+    fn stand_ins<'m>(machine: &mut Machine<'_, 'm>, types: &[MigrateType]) -> StandIns<Block<'m>> {
         let mut stand_ins = StandIns::default();
         for &of in types {
             let block = machine.alloc(0, Request::new(Order::PAGEBLOCK, MigrateType::Movable));
@@ -263,7 +269,7 @@ mod tests {
 
     /// Takes and frees. Returns first frame and order of each block.
     fn take<'m>(
-        stand_ins: &mut StandIns<'m>,
+        stand_ins: &mut StandIns<Block<'m>>,
         machine: &mut Machine<'_, 'm>,
         pfn: u64,
         order: Option<Order>,
@@ -332,7 +338,7 @@ mod tests {
         with_machine(8, |machine| {
             let types = [MigrateType::Movable, MigrateType::Unmovable, MigrateType::Movable];
             let mut stand_ins = stand_ins(machine, &types);
-            let place = |stand_ins: &StandIns<'_>, recorded| stand_ins.assigned[&recorded];
+            let place = |stand_ins: &StandIns<Block<'_>>, recorded| stand_ins.assigned[&recorded];
             for pageblock in [1000, 7, 8] {
                 take(&mut stand_ins, machine, pageblock << 9, Some(Order::ZERO));
             }

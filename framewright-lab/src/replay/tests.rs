@@ -4,11 +4,12 @@ use std::path::Path;
 
 use framewright::{MigrateType, Order};
 
+use super::allocator::Allocator;
 use super::*;
 
 /// A recording, one event after another.
 #[derive(Default)]
-struct Script {
+pub(super) struct Script {
     text: String,
     events: u64,
 }
@@ -21,30 +22,34 @@ impl Script {
         self
     }
 
-    fn alloc(self, cpu: u16, pfn: u64, order: u8) -> Self {
+    pub(super) fn alloc(self, cpu: u16, pfn: u64, order: u8) -> Self {
         let body = format!("pfn={pfn:#x} order={order} migratetype=1 gfp_flags=GFP_KERNEL");
         self.line(cpu, &format!("mm_page_alloc: page=1 {body}"))
     }
 
-    fn free(self, cpu: u16, pfn: u64, order: u8) -> Self {
+    pub(super) fn free(self, cpu: u16, pfn: u64, order: u8) -> Self {
         self.line(cpu, &format!("mm_page_free: page=1 pfn={pfn:#x} order={order}"))
     }
 
-    fn recording(&self) -> Recording {
+    pub(super) fn recording(&self) -> Recording {
         Recording::from_bytes("script", self.text.clone().into_bytes())
     }
 
-    fn replay(&self, snapshot: Option<&Snapshot>) -> ReplayReport {
+    pub(super) fn replay(&self, snapshot: Option<&Snapshot>) -> ReplayReport {
         replay(&self.recording(), snapshot, &Tuning::default())
     }
 }
 
-fn replay(recording: &Recording, snapshot: Option<&Snapshot>, tuning: &Tuning) -> ReplayReport {
+pub(super) fn replay(
+    recording: &Recording,
+    snapshot: Option<&Snapshot>,
+    tuning: &Tuning,
+) -> ReplayReport {
     let survey = Survey::of(recording, &mut |_| {}).unwrap();
     run(recording, &survey, &before(snapshot), tuning, &mut |_| {}).unwrap()
 }
 
-fn before(snapshot: Option<&Snapshot>) -> Tables {
+pub(super) fn before(snapshot: Option<&Snapshot>) -> Tables {
     Tables { before: snapshot.cloned(), after: None }
 }
 
@@ -65,7 +70,7 @@ fn small_machine() -> Snapshot {
     machine(1 << 16, (1 << 16) - 20_000)
 }
 
-fn shipped() -> (Recording, Snapshot) {
+pub(super) fn shipped() -> (Recording, Snapshot) {
     let folder = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../recordings"));
     let path = folder.join("sockets.txt.zst");
     let before = crate::trace::snapshot::beside(&path, "before").unwrap().unwrap();

@@ -1,6 +1,7 @@
 //! A run of the classic design: a zone per node, the CPU's own first.
 
 use framewright::{FrameRange, MigrateType, Order, Pfn, Request};
+use framewright_peers::Worker;
 use framewright_peers::list_buddy::{
     self, Links, ListBuddy, Lock, LockName, Machine as ListMachine, Touch, Tuning, Work,
 };
@@ -53,7 +54,7 @@ pub(super) fn run(
 }
 
 /// The zones of all nodes that have memory.
-struct Zones(Vec<Zone>);
+pub(crate) struct Zones(Vec<Zone>);
 
 struct Zone {
     node: u8,
@@ -63,7 +64,13 @@ struct Zone {
 }
 
 impl Zones {
-    fn new(spec: &Spec, nodes: &Nodes, machine: &Machine, tuning: &Tuning) -> Result<Self, Error> {
+    /// Zones of free frames.
+    pub(crate) fn new(
+        spec: &Spec,
+        nodes: &Nodes,
+        machine: &Machine,
+        tuning: &Tuning,
+    ) -> Result<Self, Error> {
         const MOST: u64 = 1 << 31;
         let zone = |(node, frames): (u8, FrameRange)| {
             if frames.frames() >= MOST {
@@ -77,7 +84,8 @@ impl Zones {
         Ok(Self(nodes.ranges().map(zone).collect::<Result<_, _>>()?))
     }
 
-    fn counts(&self) -> Counts {
+    /// The counters of all zones.
+    pub(crate) fn counts(&self) -> Counts {
         let stats = self.0.iter().map(|zone| Counts::from(zone.buddy.stats()));
         stats.fold(Counts::default(), |sum, zone| sum + zone)
     }
@@ -89,12 +97,15 @@ impl Zones {
         self.0.iter().map(of).sum()
     }
 
+    /// Empties the lists of all CPUs.
+    pub(crate) fn drain(&self) {
+        self.0.iter().for_each(|zone| zone.buddy.drain_all());
+    }
+
     /// Frames that are not free once all lists are empty.
-    fn missing(&self) -> u64 {
-        let of = |zone: &Zone| {
-            zone.buddy.drain_all();
-            zone.frames.frames() - u64::from(zone.buddy.free_frames())
-        };
+    pub(crate) fn missing(&self) -> u64 {
+        self.drain();
+        let of = |zone: &Zone| zone.frames.frames() - u64::from(zone.buddy.free_frames());
         self.0.iter().map(of).sum()
     }
 
@@ -105,7 +116,7 @@ impl Zones {
 }
 
 /// The handle of one CPU.
-struct Lists<'z> {
+pub(crate) struct Lists<'z> {
     zones: &'z Zones,
     machine: &'z Machine,
     cpu: usize,
@@ -114,7 +125,8 @@ struct Lists<'z> {
 }
 
 impl<'z> Lists<'z> {
-    fn new(zones: &'z Zones, machine: &'z Machine, spec: &Spec, cpu: u16) -> Self {
+    /// The handle of CPU `cpu`.
+    pub(crate) fn new(zones: &'z Zones, machine: &'z Machine, spec: &Spec, cpu: u16) -> Self {
         let mut order: Vec<usize> = (0..zones.0.len()).collect();
         let from = spec.node_of(cpu);
         order.sort_by_key(|&zone| {
@@ -123,12 +135,42 @@ impl<'z> Lists<'z> {
         });
         Self { zones, machine, cpu: cpu.into(), order }
     }
+
+    /// Takes a block from the nearest zone that has one. Returns its first frame.
+    fn take(&self, order: u8, of: list_buddy::MigrateType) -> Option<u64> {
+        self.order.iter().find_map(|&zone| {
+            let Zone { frames, buddy, .. } = &self.zones.0[zone];
+            Some(frames.start().get() + buddy.alloc(self.cpu, order, of)?)
+        })
+    }
+
+    fn give(&self, frame: u64, order: u8) {
+        let zone = self.zones.zone_of(frame);
+        let freed = zone.buddy.free(self.cpu, frame - zone.frames.start().get(), order);
+        // A block is freed once; a refused free shows in the check of frames at the end.
+        debug_assert!(freed.is_ok(), "{freed:?}");
+    }
+}
+
+impl Worker for Lists<'_> {
+    fn alloc(&mut self, order: u8) -> Option<u64> {
+        self.take(order, list_buddy::MigrateType::Movable)
+    }
+
+    fn alloc_typed(&mut self, order: u8, of: list_buddy::MigrateType) -> Option<u64> {
+        self.take(order, of)
+    }
+
+    unsafe fn free(&mut self, frame: u64, order: u8) {
+        self.give(frame, order);
+    }
 }
 
 /// Frames of the classic design.
-struct ListBlock {
-    frame: u64,
-    order: u8,
+pub(crate) struct ListBlock {
+    /// The first frame, in the numbering of the machine.
+    pub(crate) frame: u64,
+    pub(crate) order: u8,
 }
 
 impl Frames for ListBlock {
@@ -146,11 +188,8 @@ impl Allocator for Lists<'_> {
 
     fn alloc(&mut self, request: Request) -> Result<ListBlock, String> {
         let (order, of) = (request.order().get(), migratetype(request.migratetype()));
-        let found = self.order.iter().find_map(|&zone| {
-            let Zone { frames, buddy, .. } = &self.zones.0[zone];
-            Some(frames.start().get() + buddy.alloc(self.cpu, order, of)?)
-        });
-        let frame = found.ok_or_else(|| format!("no zone has a block of order {order}"))?;
+        let frame = self.take(order, of);
+        let frame = frame.ok_or_else(|| format!("no zone has a block of order {order}"))?;
         if request.is_zeroed()
             && let Some(cpu) = self.machine.current()
         {
@@ -160,10 +199,7 @@ impl Allocator for Lists<'_> {
     }
 
     fn free(&mut self, block: ListBlock) {
-        let zone = self.zones.zone_of(block.frame);
-        let freed = zone.buddy.free(self.cpu, block.frame - zone.frames.start().get(), block.order);
-        // A block is freed once; a refused free shows in the check of frames at the end.
-        debug_assert!(freed.is_ok(), "{freed:?}");
+        self.give(block.frame, block.order);
     }
 
     /// Frees one block after the other, with prefetches: descriptors are scattered over the memory
@@ -176,13 +212,14 @@ impl Allocator for Lists<'_> {
                 zone.buddy.expect(soon.frame - zone.frames.start().get());
             }
             if let Some(block) = blocks[place].take() {
-                self.free(block);
+                self.give(block.frame, block.order);
             }
         }
     }
 }
 
-fn migratetype(of: MigrateType) -> list_buddy::MigrateType {
+/// A migratetype as the classic design names it.
+pub(crate) fn migratetype(of: MigrateType) -> list_buddy::MigrateType {
     match of {
         MigrateType::Unmovable => list_buddy::MigrateType::Unmovable,
         MigrateType::Reclaimable => list_buddy::MigrateType::Reclaimable,

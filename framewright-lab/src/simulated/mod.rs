@@ -41,6 +41,8 @@ use crate::{
 };
 
 pub use column::{Column, Design, ListSizes};
+pub(crate) use list_buddy::{ListBlock, Lists, Zones, migratetype};
+pub(crate) use stopwatch::lock_cycles;
 
 /// A workload on a simulated machine.
 #[derive(Clone, Debug)]

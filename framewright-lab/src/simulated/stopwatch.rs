@@ -6,14 +6,13 @@
 //! the work of a CPU between two checks.
 
 use framewright::CpuId;
-use framewright_sim::engine::{LockClass, LockStats, Machine};
+use framewright_sim::engine::{LockClass, Machine};
 use std::cell::Cell;
 
 use super::Plan;
 use crate::workloads::{
-    Counts, Window,
+    Counts, LockCycles, Window,
     counts::{CpuCounters, Done},
-    figures::LockCycles,
 };
 
 /// CPUs call the stopwatch before every fault or call. One call in this number checks the
@@ -24,15 +23,9 @@ const CALLS_PER_CHECK: u32 = 256;
 #[derive(Clone, Copy)]
 struct Moment {
     cycles: u64,
-    /// Busy cycles of all CPUs, without waits for the work of other CPUs.
-    busy: u64,
+    locks: LockCycles,
     done: Done,
     counts: Counts,
-    locks: LockStats,
-    /// Waits for zone locks, including those that have not ended.
-    waiting: u64,
-    /// Cycles that CPUs have waited for cache lines.
-    missed: u64,
 }
 
 /// The phase of the run.
@@ -145,42 +138,36 @@ impl<'s> Stopwatch<'s> {
     }
 
     fn moment(&self, cycles: u64) -> Moment {
-        let locks = self.machine.lock_stats_of(LockClass::Zone);
-        let waiting = self.machine.waiting(Some(LockClass::Zone), cycles);
-        // Read before the library's counters: reading those may wait for locks until the end of the
-        // window.
-        let missed = (0..self.machine.cpus()).map(|cpu| self.machine.missed(CpuId::new(cpu))).sum();
-        Moment {
-            cycles,
-            busy: busy(self.machine, cycles),
-            done: Done::sum(self.counters),
-            counts: (self.counts)(),
-            locks,
-            waiting: locks.wait_cycles + waiting,
-            missed,
-        }
+        // Read first: the other counters may wait for locks until the end of the window.
+        let locks = lock_cycles(self.machine, cycles);
+        Moment { cycles, locks, done: Done::sum(self.counters), counts: (self.counts)() }
     }
 
     /// The window as figures, on a memory of this number of frames; `None` if it did not end.
     pub(super) fn window(&self, frames: u64) -> Option<Window> {
         let (before, (after, held)) = (self.began.get()?, self.ended.get()?);
         let elapsed = after.cycles - before.cycles;
-        let locks = after.locks - before.locks;
         Some(Window {
             seconds: nanos(self.machine, elapsed) / 1e9,
             done: after.done.since(before.done),
             counts: after.counts - before.counts,
             waits: None,
-            cycles: Some(LockCycles {
-                busy: after.busy - before.busy,
-                waiting: after.waiting - before.waiting,
-                holding: locks.hold_cycles,
-                missing: after.missed - before.missed,
-                contended: locks.contended,
-                acquisitions: locks.acquisitions,
-            }),
+            cycles: Some(after.locks - before.locks),
             held_percent: 100.0 * held as f64 / frames.max(1) as f64,
         })
+    }
+}
+
+/// The costs of zone locks until `now`, including waits that have not ended.
+pub(crate) fn lock_cycles(machine: &Machine, now: u64) -> LockCycles {
+    let locks = machine.lock_stats_of(LockClass::Zone);
+    LockCycles {
+        busy: busy(machine, now),
+        waiting: locks.wait_cycles + machine.waiting(Some(LockClass::Zone), now),
+        holding: locks.hold_cycles,
+        missing: (0..machine.cpus()).map(|cpu| machine.missed(CpuId::new(cpu))).sum(),
+        contended: locks.contended,
+        acquisitions: locks.acquisitions,
     }
 }
 

@@ -7,7 +7,7 @@ use indexmap::IndexMap;
 use super::{Counts, counts::Done};
 use crate::report::{
     Run, Unit,
-    compare::{Figure, metrics, ratio},
+    compare::{Figure, counters, metrics, ratio},
 };
 
 /// The results of one round, or one window, of one side.
@@ -31,21 +31,33 @@ pub(crate) struct Waits {
     pub(crate) nanos: u64,
 }
 
-/// Costs of the zone locks of simulated CPUs.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub(crate) struct LockCycles {
+counters! {
+    /// Costs of the zone locks of simulated CPUs, so far or within a window.
+    pub(crate) struct LockCycles;
     /// Busy cycles of all CPUs together, as a profiler counts them.
-    pub(crate) busy: u64,
+    busy,
     /// Of these, waiting for a zone lock.
-    pub(crate) waiting: u64,
+    waiting,
     /// Of these, holding one.
-    pub(crate) holding: u64,
+    holding,
     /// Of these, waiting for cache lines, under locks or not.
-    pub(crate) missing: u64,
+    missing,
     /// Acquisitions that had to wait.
-    pub(crate) contended: u64,
+    contended,
     /// All acquisitions.
-    pub(crate) acquisitions: u64,
+    acquisitions,
+}
+
+impl LockCycles {
+    /// The share of busy cycles that CPUs wait for zone locks, in percent.
+    pub(crate) fn wait_pct(self) -> f64 {
+        percent(self.waiting, self.busy)
+    }
+
+    /// Cycles of holding a zone lock per frame that is moved under it, if there are any.
+    pub(crate) fn per_frame(self, counts: &Counts) -> Option<f64> {
+        share(self.holding, counts.lock_frames)
+    }
 }
 
 /// All figures, in the order of output. Counts are per round or window. In a given time the faster
@@ -58,11 +70,9 @@ const FIGURES: &[Figure<Window>] = &[
     Figure::lower("stall_max_ns", Unit::Nanos, |w| {
         (w.done.longest > 0).then_some(w.done.longest as f64)
     }),
-    Figure::lower("zone_lock_wait_pct", Unit::Percent, |w| {
-        w.cycles.map(|cycles| percent(cycles.waiting, cycles.busy))
-    }),
+    Figure::lower("zone_lock_wait_pct", Unit::Percent, |w| w.cycles.map(LockCycles::wait_pct)),
     Figure::lower("lock_cycles_per_frame", Unit::CyclesPerFrame, |w| {
-        w.cycles.and_then(|cycles| share(cycles.holding, w.counts.lock_frames))
+        w.cycles.and_then(|cycles| cycles.per_frame(&w.counts))
     }),
     Figure::lower("line_wait_pct", Unit::Percent, |w| {
         w.cycles.map(|cycles| percent(cycles.missing, cycles.busy))

@@ -67,7 +67,7 @@ pub(crate) const EXPIRED: [&str; Throttle::COUNT] = [
 ];
 
 pub(crate) use counts::Counts;
-pub(crate) use figures::{Window, run_of};
+pub(crate) use figures::{LockCycles, Window, run_of};
 
 /// One side of a comparison.
 #[derive(Clone, Debug)]

@@ -32,9 +32,9 @@ impl std::error::Error for BadFree {}
 
 /// The classic page allocator over one zone of frame numbers.
 pub struct ListBuddy<M: Machine = Threads> {
-    pages: Pages<M>,
-    zone: M::Lock<Zone>,
-    cpus: Vec<M::Lock<Pcp>>,
+    pub(super) pages: Pages<M>,
+    pub(super) zone: M::Lock<Zone>,
+    pub(super) cpus: Vec<M::Lock<Pcp>>,
     bulk_free: BulkFree,
     prefetch_buddies: bool,
     below_high: AtomicBool,
@@ -64,14 +64,25 @@ impl<M: Machine> ListBuddy<M> {
     /// If frame numbers do not fit in 31 bits.
     #[must_use]
     pub fn on(machine: M, frames: u64, cpus: usize, tuning: &Tuning) -> Self {
+        Self::build(machine, [frames; 2], cpus, tuning, Zone::new)
+    }
+
+    /// A zone that spans `frames` frames and manages `managed` of them, in the state that `zone`
+    /// makes. Panics if frame numbers do not fit in 31 bits.
+    pub(super) fn build(
+        machine: M,
+        [frames, managed]: [u64; 2],
+        cpus: usize,
+        tuning: &Tuning,
+        zone: impl FnOnce(&Pages<M>) -> Zone,
+    ) -> Self {
         assert!(frames < 1 << 31, "frame numbers of the list design have 31 bits");
-        let frames = frames as u32;
-        let pages = Pages::new(machine, frames, cpus);
-        let sizing = Sizing::new(frames, cpus, tuning);
+        let pages = Pages::new(machine, frames as u32, cpus);
+        let sizing = Sizing::new(managed as u32, cpus, tuning);
         let lists = |cpu| pages.machine().new_lock(LockName::Cpu(cpu), Pcp::new(sizing, tuning));
         Self {
             cpus: (0..cpus).map(lists).collect(),
-            zone: pages.machine().new_lock(LockName::Zone, Zone::new(&pages)),
+            zone: pages.machine().new_lock(LockName::Zone, zone(&pages)),
             pages,
             bulk_free: tuning.bulk_free,
             prefetch_buddies: tuning.prefetch_buddies,

@@ -18,6 +18,7 @@
 //!  zone       split, merge
 //!   |
 //!  lists      the page array                            lock     the machine
+//!                                                       state    an initial state, block by block
 //! ```
 //!
 //! Lock order: a CPU's lists, then the zone.
@@ -31,6 +32,7 @@ mod lists;
 mod lock;
 mod pcp;
 mod row;
+mod state;
 mod stats;
 mod tuning;
 mod zone;

@@ -151,6 +151,11 @@ impl Pcp {
         self.sizing.batch << self.scale_max
     }
 
+    /// Raises the ceiling to `high` frames, but not above its upper bound.
+    pub(super) fn raise_high(&mut self, high: u32) {
+        self.high = self.high.max(high.min(self.sizing.high_max));
+    }
+
     /// Frames per batch.
     pub(super) fn batch(&self) -> u32 {
         self.sizing.batch

@@ -24,14 +24,19 @@ pub(super) struct Zone {
 }
 
 impl Zone {
-    /// A zone whose frames are all free, in blocks as large as fit.
-    pub(super) fn new<M: Machine>(pages: &Pages<M>) -> Self {
-        let mut zone = Self {
+    /// A zone without free frames.
+    pub(super) fn empty() -> Self {
+        Self {
             free_blocks: [0; ORDERS],
             free: 0,
             stats: ZoneStats::default(),
             work: Work::default(),
-        };
+        }
+    }
+
+    /// A zone whose frames are all free, in blocks as large as fit.
+    pub(super) fn new<M: Machine>(pages: &Pages<M>) -> Self {
+        let mut zone = Self::empty();
         let mut frame = 0;
         while frame < pages.frames() {
             let fits = (pages.frames() - frame).ilog2() as u8;

@@ -8,11 +8,12 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use framewright_lab::replay::{self, Logical, Recording, ReplayReport, Survey, Tables};
+use framewright_lab::replay::{self, Balance, Logical, Recording, Survey, Tables};
 use framewright_lab::report::{Check, Measured};
+use framewright_lab::simulated::{Column, Design};
 use framewright_lab::trace::{Snapshot, snapshot};
 
-use clap::Args as ArgGroup;
+use clap::{Args as ArgGroup, ValueEnum};
 
 use super::{finish, report};
 use crate::args::run::{JsonArgs, Settings};
@@ -27,6 +28,8 @@ at its start (NAME.before for NAME.txt or NAME.txt.zst) are used if they are nex
 Examples:
   framewright replay recordings/sockets.txt.zst
   framewright replay recordings/sockets.txt.zst --set pcp.batch=31 --vs pcp.batch=127
+  framewright replay recordings/sockets.txt.zst --beside list-buddy
+      The same on the classic design, from the same state: huge pages that can be allocated, over time.
   framewright replay recordings/sockets.txt.zst --json sockets.json";
 
 #[derive(Debug, ArgGroup)]
@@ -37,10 +40,21 @@ pub(crate) struct ReplayArgs {
     /// The maximum number of bytes to read from a pipe or a device: all of them are kept in memory
     #[arg(long, value_name = "SIZE", default_value = "1GiB", value_parser = values::bytes)]
     pub(crate) limit: u64,
+    /// Replay the recording on this allocator, too, from the same state: the same free blocks of
+    /// every order, types of pageblocks, and frames on CPU lists
+    #[arg(long, value_enum, value_name = "ALLOCATOR")]
+    pub(crate) beside: Option<Beside>,
     #[command(flatten)]
     pub(crate) settings: Settings,
     #[command(flatten)]
     pub(crate) json: JsonArgs,
+}
+
+/// An allocator other than the library.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(crate) enum Beside {
+    /// The classic design of kernels: no watermarks, no reserves; it has some of the settings of --set
+    ListBuddy,
 }
 
 /// Allowed difference of the frames in use at the end, in percent.
@@ -58,7 +72,7 @@ pub(crate) fn replay(args: &ReplayArgs) -> Result<Outcome, Failure> {
     let sides = args.settings.sides();
 
     let mut progress = Progress::new("reading");
-    let steps = 1 + sides.len();
+    let steps = 1 + sides.len() + usize::from(args.beside.is_some());
     let survey = Survey::of(&recording, &mut |part| progress.step(0, steps, part))?;
     for warning in &survey.warnings {
         progress.warn(format_args!("{}: {warning}", survey.file));
@@ -78,19 +92,37 @@ pub(crate) fn replay(args: &ReplayArgs) -> Result<Outcome, Failure> {
         let replayed = replay::run(&recording, &survey, &tables, &side.tuning, &mut tell);
         replays.push(replayed?);
     }
+    let mut list_buddy = None;
+    if let (Some(Beside::ListBuddy), Some(side)) = (args.beside, sides.first()) {
+        let column = Column::list_buddy("list-buddy", side);
+        progress.set_message(&format!("replaying: {}", column.label));
+        let mut tell = |part| progress.step(steps - 1, steps, part);
+        if let Design::ListBuddy(tuning) = column.design {
+            let replayed =
+                replay::run_list_buddy(&recording, &survey, &tables, &tuning, &mut tell)?;
+            list_buddy = Some((column, replayed));
+        }
+    }
     drop(progress);
 
-    let mut results: Vec<_> =
-        sides.iter().zip(&replays).map(|(side, replay)| runs::ours(side, replay)).collect();
+    let ours = || sides.iter().zip(&replays);
+    let beside = list_buddy.as_ref();
+    let mut results: Vec<_> = ours().map(|(side, replay)| runs::ours(side, replay)).collect();
+    results.extend(beside.map(|(column, replay)| runs::list_buddy(column, replay)));
     results.extend(replays.first().map(runs::kernel));
-    let checks = sides
+    let balances = ours().map(|(side, replay)| (&side.label, &replay.balance, &replay.logical));
+    let balances: Vec<_> = balances
+        .chain(beside.map(|(column, replay)| (&column.label, &replay.balance, &replay.logical)))
+        .collect();
+    let name = |label| (balances.len() > 1).then_some(label);
+    let checks = balances
         .iter()
-        .zip(&replays)
-        .map(|(side, replay)| balance((sides.len() > 1).then_some(side.label.as_str()), replay));
+        .map(|(label, frames, logical)| balance(name(label.as_str()), frames, logical));
     let cpus = format!("replay:{}", survey.cpus);
     let measured = Measured { runs: results, checks: checks.collect(), ..Measured::default() };
     let report = report("replay", cpus, None, measured);
-    finish(&report, &args.json, &text::show(&report, &replays, output::style()))
+    let beside = beside.map(|(_, replay)| replay);
+    finish(&report, &args.json, &text::show(&report, &replays, beside, output::style()))
 }
 
 /// Reads the kernel's tables from a file, if there is one. Warns of tables that the file lacks.
@@ -104,8 +136,7 @@ fn open(path: Option<PathBuf>, progress: &Progress) -> Result<Option<Snapshot>, 
 }
 
 /// Checks the frames in use at the end against the number computed from the recording.
-fn balance(side: Option<&str>, replay: &ReplayReport) -> Check {
-    let balance = &replay.balance;
+fn balance(side: Option<&str>, balance: &Balance, logical: &Logical) -> Check {
     let passed = balance.difference_percent.abs() <= TOLERANCE;
     Check::new(
         side.map_or_else(|| "balance".to_owned(), |label| format!("balance, {label}")),
@@ -116,7 +147,7 @@ fn balance(side: Option<&str>, replay: &ReplayReport) -> Check {
             balance.replayed,
             balance.recorded,
             balance.difference_percent,
-            if passed { String::new() } else { cause(&replay.logical) }
+            if passed { String::new() } else { cause(logical) }
         ),
     )
 }

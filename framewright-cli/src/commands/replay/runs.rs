@@ -1,10 +1,15 @@
 //! A replay as runs of a report: the library's, and for comparison the recorded kernel's.
 
 use framewright_lab::{
-    replay::{Activity, FreeMemory, FreeReport, KernelActivity, ReplayReport, Sample},
+    replay::{
+        Activity, Balance, FreeMemory, FreeReport, KernelActivity, ListBuddyReport, Logical,
+        OverTime, ReplayReport, Sample,
+    },
     report::{Better, Metric, Point, Run, Unit, cpu_metric},
+    simulated::Column,
     workloads::Side,
 };
+use indexmap::IndexMap;
 
 pub(crate) type Figures = Vec<(String, Metric)>;
 
@@ -15,29 +20,49 @@ pub(crate) fn count(name: &str, value: u64, better: Option<Better>) -> (String, 
 const LOWER: Option<Better> = Some(Better::Lower);
 const HIGHER: Option<Better> = Some(Better::Higher);
 /// The column of the recorded kernel.
-const KERNEL: &str = "recorded kernel";
+pub(crate) const KERNEL: &str = "recorded kernel";
+/// The blocks of order 9 that can be allocated, as a series and, with suffixes, as figures.
+pub(crate) const ORDER9: &str = "order9_allocatable";
 
 /// The work of the library with the settings of `side`.
 pub(crate) fn ours(side: &Side, replay: &ReplayReport) -> Run {
     let mut run = Run { label: side.label.clone(), ..Run::default() };
     run.settings = side.settings.clone();
     run.metrics.extend(activity(&replay.total));
-    run.metrics.extend(outcome(replay));
+    run.metrics.extend(outcome(&replay.logical, &replay.balance, &replay.samples));
     run.metrics.extend(library_free_blocks(replay));
     for cpu in &replay.cpus {
         let figures = activity(&cpu.ours).into_iter();
         run.metrics.extend(figures.map(|(name, metric)| (cpu_metric(cpu.cpu, &name), metric)));
     }
-    run.series = [
-        series("largest_free_order", replay, |sample| sample.largest_order.map(f64::from)),
-        series("unusable_free_index_order9", replay, |s| thousandths(s.unusable_pageblock)),
-        series("unusable_free_index_order3", replay, |s| thousandths(s.unusable_order_3)),
-        series("frames_in_use", replay, |sample| Some(sample.in_use as f64)),
-        series("frames_free", replay, |sample| Some(sample.free as f64)),
-        series("frames_on_cpu_lists", replay, |sample| Some(sample.held_by_cpus as f64)),
-    ]
-    .into();
+    run.series = over_time(&replay.samples);
     run
+}
+
+/// The work of the classic design, with those of the settings that it has.
+pub(crate) fn list_buddy(column: &Column, replay: &ListBuddyReport) -> Run {
+    let mut run = Run { label: column.label.clone(), ..Run::default() };
+    run.settings = column.settings.clone();
+    run.metrics.extend(activity(&replay.total));
+    run.metrics.extend(outcome(&replay.logical, &replay.balance, &replay.samples));
+    for (when, free) in ["start", "end"].into_iter().zip(&replay.free) {
+        run.metrics.extend(blocks(when, free));
+    }
+    run.series = over_time(&replay.samples);
+    run
+}
+
+fn over_time(samples: &[Sample]) -> IndexMap<String, Vec<Point>> {
+    [
+        series("largest_free_order", samples, |sample| sample.largest_order.map(f64::from)),
+        series(ORDER9, samples, |sample| Some(sample.order9_allocatable as f64)),
+        series("unusable_free_index_order9", samples, |s| thousandths(s.unusable_pageblock)),
+        series("unusable_free_index_order3", samples, |s| thousandths(s.unusable_order_3)),
+        series("frames_in_use", samples, |sample| Some(sample.in_use as f64)),
+        series("frames_free", samples, |sample| Some(sample.free as f64)),
+        series("frames_on_cpu_lists", samples, |sample| Some(sample.held_by_cpus as f64)),
+    ]
+    .into()
 }
 
 /// The work of the kernel, as far as its events show it.
@@ -92,18 +117,22 @@ fn kernel_activity(of: &KernelActivity) -> Figures {
     ]
 }
 
-/// How well the recording could be replayed.
-fn outcome(replay: &ReplayReport) -> Figures {
-    let logical = &replay.logical;
-    vec![
+/// The blocks of order 9 over time, and how well the recording could be replayed.
+fn outcome(logical: &Logical, balance: &Balance, samples: &[Sample]) -> Figures {
+    let mut figures = Figures::new();
+    if let Some(OverTime { mean, min, last }) = OverTime::order9_allocatable(samples) {
+        let mean = Metric::once(mean, Unit::Count, HIGHER);
+        figures.push((format!("{ORDER9}_mean"), mean));
+        figures.push(count(&format!("{ORDER9}_min"), min, HIGHER));
+        figures.push(count(&format!("{ORDER9}_last"), last, HIGHER));
+    }
+    figures.extend([
         count("refused_allocations", logical.refused_allocs, LOWER),
         count("stand_in_frees", logical.stand_in_frees, None),
         count("unmatched_frees", logical.unmatched_frees, LOWER),
-        (
-            "balance_pct".to_owned(),
-            Metric::once(replay.balance.difference_percent, Unit::Percent, None),
-        ),
-    ]
+        ("balance_pct".to_owned(), Metric::once(balance.difference_percent, Unit::Percent, None)),
+    ]);
+    figures
 }
 
 fn frames(name: &str, value: u64) -> (String, Metric) {
@@ -122,11 +151,11 @@ fn thousandths(value: u64) -> Option<f64> {
 /// Samples without a value have no point.
 fn series(
     name: &str,
-    replay: &ReplayReport,
+    samples: &[Sample],
     value: impl Fn(&Sample) -> Option<f64>,
 ) -> (String, Vec<Point>) {
     let point = |sample: &Sample| Some(Point(sample.seconds, value(sample)?));
-    (name.to_owned(), replay.samples.iter().filter_map(point).collect())
+    (name.to_owned(), samples.iter().filter_map(point).collect())
 }
 
 /// Free blocks of the library, and by how many they exceed the kernel's.

@@ -1,15 +1,19 @@
 //! The result of a replay as text.
 
 use framewright_lab::{
-    replay::{Activity, CpuReport, FreeMemory, KernelActivity, ReplayReport, SHOWN_ORDERS},
+    replay::{
+        Activity, CpuReport, FreeMemory, KernelActivity, ListBuddyReport, ReplayReport,
+        SHOWN_ORDERS,
+    },
     report::{Comparison, HEADER_NOTE, Report, Run, Style, Table, cpu_metric, decimal},
 };
 use std::fmt::Write;
 
+use super::runs::{KERNEL, ORDER9};
 use crate::print::{self, FRAME_BYTES, bold};
 
 /// The rows of the summary, in order; drains by reason follow their sum.
-const SUMMARY: [&str; 20] = [
+const SUMMARY: [&str; 23] = [
     "list_hits",
     "refills",
     "refilled_frames",
@@ -27,6 +31,9 @@ const SUMMARY: [&str; 20] = [
     "fallbacks_steals",
     "zone_lock_acquisitions",
     "frames_per_acquisition",
+    "order9_allocatable_mean",
+    "order9_allocatable_min",
+    "order9_allocatable_last",
     "refused_allocations",
     "unmatched_frees",
     "balance_pct",
@@ -53,17 +60,22 @@ const PER_CPU: [&str; 13] = [
 ];
 
 /// The whole text, from the introduction to the checks.
-pub(crate) fn show(report: &Report, replays: &[ReplayReport], style: Style) -> String {
+pub(crate) fn show(
+    report: &Report,
+    replays: &[ReplayReport],
+    beside: Option<&ListBuddyReport>,
+    style: Style,
+) -> String {
     let Some(first) = replays.first() else { return String::new() };
     let mut text = introduction(first);
     text.push('\n');
     text.push_str(&print::settings(report, style));
     for part in [
-        summary(report, style),
+        summary(report, replays.len(), style),
         per_cpu(report, replays, style),
         zones(first, style),
-        by_order(report, replays, style),
-        print::series(report, style),
+        by_order(report, replays, beside, style),
+        print::series(report, style) + &means(report),
         print::checks(report, style),
     ] {
         text.push_str(&part);
@@ -133,12 +145,10 @@ fn introduction(replay: &ReplayReport) -> String {
     text
 }
 
-fn summary(report: &Report, style: Style) -> String {
-    let (ours, kernel) = split(report);
-    let mut comparison = Comparison::of(ours);
-    if let Some(kernel) = kernel {
-        comparison = comparison.beside(kernel);
-    }
+/// The first `sides` runs are the library's. They are compared; the others are further columns.
+fn summary(report: &Report, sides: usize, style: Style) -> String {
+    let (ours, others) = report.runs.split_at(sides);
+    let comparison = others.iter().fold(Comparison::of(ours), Comparison::beside);
     let table = comparison.table(shown(report, &SUMMARY), style);
     let note = if ours.len() > 1 { format!(" {HEADER_NOTE}") } else { String::new() };
     format!(
@@ -155,12 +165,25 @@ fn shown<'n>(report: &Report, names: &[&'n str]) -> Vec<&'n str> {
     names.iter().filter(|name| !name.starts_with(ONLY_IF_ANY) || arose(name)).copied().collect()
 }
 
-/// The library's runs, and the kernel's after them.
-fn split(report: &Report) -> (&[Run], Option<&Run>) {
-    match report.runs.split_last() {
-        Some((kernel, ours)) => (ours, Some(kernel)),
-        None => (&[], None),
+/// One line with the mean of [`ORDER9`] of every run that has it, and its ratio to that of the
+/// classic design or, without that, of the first run. Nothing for a single run.
+fn means(report: &Report) -> String {
+    let mean = |run: &Run| run.metrics.get(&format!("{ORDER9}_mean")).map(|it| it.median);
+    let runs = report.runs.iter().filter_map(|run| Some((run.label.as_str(), mean(run)?)));
+    let mut runs: Vec<(&str, f64)> = runs.collect();
+    let all: Vec<String> =
+        runs.iter().map(|(label, mean)| format!("{label} {}", decimal(*mean, 1))).collect();
+    let base = runs.iter().position(|(label, _)| *label == "list-buddy").unwrap_or(0);
+    if runs.len() < 2 {
+        return String::new();
     }
+    let (base, base_mean) = runs.remove(base);
+    let ratio = |(label, mean): &(&str, f64)| match base_mean {
+        0.0 => format!("{label} / {base}: none"),
+        _ => format!("{label} / {base} {}", decimal(mean / base_mean, 4)),
+    };
+    let ratios: Vec<String> = runs.iter().map(ratio).collect();
+    format!("{ORDER9}, mean over time: {}; {}\n", all.join(", "), ratios.join(", "))
 }
 
 /// One row per run for each CPU that was active in any of them.
@@ -173,7 +196,9 @@ fn per_cpu(report: &Report, replays: &[ReplayReport], style: Style) -> String {
     let header = header.iter().map(String::as_str);
     let mut table = Table::new(std::iter::once("").chain(header), style);
     for cpu in &cpus {
-        for run in &report.runs {
+        let own =
+            |run: &&Run| names.iter().any(|name| run.metrics.contains_key(&cpu_metric(*cpu, name)));
+        for run in report.runs.iter().filter(own) {
             let figures = names.iter().map(|name| {
                 run.metrics.get(&cpu_metric(*cpu, name)).map_or_else(
                     || "-".to_owned(),
@@ -248,23 +273,21 @@ pub(crate) fn zones(replay: &ReplayReport, style: Style) -> String {
 }
 
 /// Free blocks by order, over all zones, as in `/proc/buddyinfo`.
-pub(crate) fn by_order(report: &Report, replays: &[ReplayReport], style: Style) -> String {
+pub(crate) fn by_order(
+    report: &Report,
+    replays: &[ReplayReport],
+    beside: Option<&ListBuddyReport>,
+    style: Style,
+) -> String {
     let Some(first) = replays.first() else { return String::new() };
-    let kernel = report.runs.last().map_or("", |run| run.label.as_str());
     let mut rows = Rows::new(style);
-    let ours = || report.runs.iter().map(|run| run.label.as_str()).zip(replays);
-    rows.moment(
-        "start",
-        kernel,
-        first.free.kernel_start.as_ref(),
-        ours().map(|(label, replay)| (label, &replay.free.start)),
-    );
-    rows.moment(
-        "end",
-        kernel,
-        first.free.kernel_end.as_ref(),
-        ours().map(|(label, replay)| (label, &replay.free.end)),
-    );
+    let labels = || report.runs.iter().map(|run| run.label.as_str());
+    let start = replays.iter().map(|replay| &replay.free.start);
+    let start = start.chain(beside.map(|replay| &replay.free[0]));
+    rows.moment("start", KERNEL, first.free.kernel_start.as_ref(), labels().zip(start));
+    let end = replays.iter().map(|replay| &replay.free.end);
+    let end = end.chain(beside.map(|replay| &replay.free[1]));
+    rows.moment("end", KERNEL, first.free.kernel_end.as_ref(), labels().zip(end));
     let note = match (&first.free.kernel_end, first.ends_early) {
         (None, _) => "",
         (Some(_), false) => {

@@ -1,0 +1,258 @@
+//! `framewright run churn | replace`: how many huge pages an allocator can still form after many
+//! allocations and frees.
+
+mod args;
+
+use std::collections::HashSet;
+
+use framewright_lab::{
+    Error,
+    fragmentation::{
+        Allocator, Churn, Column, FragmentationResult, FreeBy, Mix, Replace, SERIES, SHARES,
+        Section, Setup, SimulatedCpus, TIMED_ONE_IN, Types,
+    },
+    report::{Comparison, HEADER_NOTE, Measured, Report, Run, Style, Table, decimal},
+};
+
+use super::{finish, machines::note_inherited, only_simulated, report};
+use crate::args::machine::Machine;
+use crate::failure::{Failure, Outcome};
+use crate::print::{self, bold, paragraph, several};
+use crate::{output, progress};
+pub(crate) use args::{
+    CHURN_EXAMPLES, CHURN_QUICK, ChurnArgs, REPLACE_EXAMPLES, REPLACE_QUICK, ReplaceArgs, SEEDS,
+};
+use args::{FragmentationArgs, Name};
+
+/// Default frames: 4 GiB, and 1 GiB with `--quick`.
+const FRAMES: [u64; 2] = [1 << 20, 1 << 18];
+/// The minimum for each simulated CPU: 16 MiB.
+const LEAST_PER_CPU: u64 = 1 << 12;
+
+/// `run churn`.
+pub(crate) fn churn(args: &ChurnArgs) -> Result<Outcome, Failure> {
+    let operations = if args.common.run.quick { 1_000_000 } else { 16_000_000 };
+    let operations = args.operations.unwrap_or(operations);
+    let work = Churn { mix: args.mix, operations };
+    let setup = setup(&args.common, &args.occupancy)?;
+    let result = progress::during("churn", |tell| work.run(&setup, tell));
+    let result = result.map_err(about)?;
+    let orders = match args.mix {
+        Mix::Small => "of orders 0 to 4",
+        Mix::Mixed => "of orders 0 to 4, and some of order 9",
+    };
+    let what = format!("{} on blocks {orders}", several(operations, "operation"));
+    let shown = Shown { workload: "churn", what, x: "millions of operations", share: "in use" };
+    shown.finish(&args.common, &setup, &result, &|_, _| String::new())
+}
+
+/// `run replace`.
+pub(crate) fn replace(args: &ReplaceArgs) -> Result<Outcome, Failure> {
+    let common = &args.common;
+    let is_short = common.run.quick || common.simulated().is_some();
+    let rounds = args.rounds.unwrap_or(if is_short { 16 } else { 128 });
+    let work = Replace { rounds, batch: args.batch as usize };
+    let setup = setup(&args.common, &args.free)?;
+    let result = progress::during("replace", |tell| work.run(&setup, tell));
+    let result = result.map_err(about)?;
+    let batch = match args.batch {
+        1 => "one at a time".to_owned(),
+        batch => format!("{batch} at a time"),
+    };
+    let what = format!("{} in which every page is replaced, {batch}", several(rounds, "round"));
+    let shown = Shown { workload: "replace", what, x: "rounds", share: "free" };
+    let series = |section: &Section, style| format!("{}\n", show_rounds(section, rounds, style));
+    shown.finish(&args.common, &setup, &result, &series)
+}
+
+/// The setup of the experiment. Returns an error if the output files cannot be written.
+fn setup(args: &FragmentationArgs, shares: &[u8]) -> Result<Setup, Failure> {
+    let (json, picture) = (args.run.json.path.as_deref(), args.picture.as_deref());
+    let machine = args.machine.as_ref();
+    output::check_outputs(json, ("--picture", picture), machine.and_then(Machine::file))?;
+    machine.into_iter().for_each(note_inherited);
+    let threads = match machine {
+        None => args.threads,
+        Some(Machine::Host(host)) => host.cpus(),
+        Some(Machine::Simulated(spec, _)) => spec.cpus(),
+        Some(Machine::Qemu(_)) => {
+            return Err(Failure::bad_input(
+                "churn and replace do not run on an emulated machine; valid: --threads N, or a \
+                 simulated machine, as in --machine uniform:4",
+            ));
+        }
+    };
+    let spec = args.simulated();
+    if spec.is_none() {
+        only_simulated(&[("--think", args.think.is_some())])?;
+    }
+    let least = spec.map_or(0, |spec| u64::from(spec.cpus()) * LEAST_PER_CPU);
+    let frames = FRAMES[usize::from(args.run.quick)].max(least);
+    let think_ns = args.think.unwrap_or(0);
+    Ok(Setup {
+        frames: args.memory.map_or(frames, |memory| memory.frames()),
+        threads,
+        simulated: spec.map(|spec| SimulatedCpus { spec: spec.clone(), think_ns }),
+        types: args.types,
+        free_by: args.free_by,
+        columns: columns(args)?,
+        shares: shares.to_vec(),
+        seeds: args.run.all_seeds(),
+    })
+}
+
+/// The columns of the tables: the library once for the settings of each side, and each other
+/// allocator once.
+fn columns(args: &FragmentationArgs) -> Result<Vec<Column>, Failure> {
+    let mut all = Vec::new();
+    let contenders = args.contenders();
+    for (index, name) in contenders.iter().enumerate() {
+        if contenders[..index].contains(name) {
+            return Err(Failure::bad_input("--contenders names an allocator twice"));
+        }
+        match name {
+            Name::Framewright => {
+                match &args.run.settings.sides()[..] {
+                    [side] => all.push(Column::framewright("framewright", side)),
+                    sides => all.extend(sides.iter().map(|side| {
+                        Column::framewright(&format!("framewright {}", side.label), side)
+                    })),
+                }
+            }
+            Name::ListBuddy => all.push(Column::other(Allocator::ListBuddy)),
+            Name::FrameAllocDepot => all.push(Column::other(Allocator::FrameAllocDepot)),
+            Name::BuddySystemAllocator => all.push(Column::other(Allocator::BuddySystem)),
+        }
+    }
+    Ok(all)
+}
+
+/// The error, with the option that caused it.
+fn about((option, error): (&'static str, Error)) -> Failure {
+    match error.is_bad_input() {
+        true => Failure::BadInput(format!("--{option}: {error}")),
+        false => error.into(),
+    }
+}
+
+/// The text around the tables of a workload.
+struct Shown {
+    workload: &'static str,
+    /// The amount of work, as in `16000000 operations on blocks of orders 0 to 4`.
+    what: String,
+    /// The unit of the horizontal axis of the picture.
+    x: &'static str,
+    /// The meaning of a share of memory.
+    share: &'static str,
+}
+
+impl Shown {
+    /// Prints the head, a table for each share of memory followed by the text of `more`, and the
+    /// checks, and writes the output files.
+    fn finish(
+        &self,
+        args: &FragmentationArgs,
+        setup: &Setup,
+        result: &FragmentationResult,
+        more: &dyn Fn(&Section, Style) -> String,
+    ) -> Result<Outcome, Failure> {
+        let machine = match &setup.simulated {
+            Some(simulated) => simulated.spec.name().to_owned(),
+            None => format!("{} MiB, metadata only, {}", setup.frames >> 8, threads(setup)),
+        };
+        let measured =
+            Measured { runs: result.runs(), checks: result.checks.clone(), ..Measured::default() };
+        let report = report(self.workload, machine, setup.seeds.first().copied(), measured);
+        let draw = || {
+            let command = report.command.join(" ");
+            result.plot(&report.workload, &command, self.x, self.share).svg()
+        };
+        output::save_svg(args.picture.as_deref(), draw)?;
+        let style = output::style();
+        let mut text = self.head(setup, &report, style);
+        for section in &result.sections {
+            text.push_str(&table(section, self.share, &report, style));
+            text.push_str(&more(section, style));
+        }
+        text.push_str(&print::checks(&report, style));
+        finish(&report, &args.run.json, &text)
+    }
+
+    fn head(&self, setup: &Setup, report: &Report, style: Style) -> String {
+        let types = match setup.types {
+            Types::Movable => "all movable",
+            Types::Mixed => "5 % unmovable, 15 % reclaimable",
+        };
+        let seeds = print::seeds(setup.seeds.len());
+        let work = format!("{}; {types}", self.what);
+        if let Some(SimulatedCpus { spec, think_ns }) = &setup.simulated {
+            let think = match think_ns {
+                0 => "nothing between operations".to_owned(),
+                think_ns => format!("{think_ns} ns between operations"),
+            };
+            let lines = print::simulated(spec, setup.frames, &seeds);
+            let work = [("work", format!("{work}; {think}"))];
+            let head = print::head(lines.into_iter().chain(work));
+            return format!("{head}\n{}", settings(report, style));
+        }
+        let machine = format!("{}; {seeds}", report.machine);
+        let lines = [("machine", machine), ("work", work)];
+        let note = paragraph(&format!(
+            "note     times include other load of this machine; one call in {TIMED_ONE_IN} is \
+             timed, and the time of reading the clock is subtracted"
+        ));
+        format!("{}{note}\n{}", print::head(lines), settings(report, style))
+    }
+}
+
+/// The number of threads, and the CPU that frees a block.
+fn threads(setup: &Setup) -> String {
+    let frees = match (setup.free_by, setup.threads) {
+        (FreeBy::Same, _) => "",
+        (FreeBy::Other, 1) => ", a second CPU frees",
+        (FreeBy::Other, _) => ", the next one frees",
+    };
+    format!("{}{frees}", several(setup.threads, "thread"))
+}
+
+/// The settings of the library's sides, printed once: they are the same in all sections.
+fn settings(report: &Report, style: Style) -> String {
+    let mut first = report.clone();
+    let mut seen = HashSet::new();
+    first.runs.retain(|run| seen.insert(run.label.clone()));
+    for run in &mut first.runs {
+        run.settings.retain(|key, _| !SHARES.contains(&key.as_str()));
+    }
+    print::settings(&first, style)
+}
+
+/// One row per figure, one column per allocator. The library's sides are compared; other allocators
+/// are further columns.
+fn table(section: &Section, words: &str, report: &Report, style: Style) -> String {
+    let is_side = |run: &&Run| run.label.starts_with("framewright ");
+    let sides: Vec<&Run> = section.runs.iter().filter(is_side).collect();
+    let others = section.runs.iter().filter(|run| !is_side(run));
+    let note = if sides.is_empty() { String::new() } else { format!(" {HEADER_NOTE}") };
+    let comparison = others.fold(Comparison::of(sides), Comparison::beside);
+    let table = comparison.table(report.metric_names(), style);
+    let heading = bold(&format!("{} % {words}", section.share), style);
+    format!("{heading}{note}\n{table}\n")
+}
+
+/// The series after 1, 2, 4, 8... rounds, and after the last.
+fn show_rounds(section: &Section, last: u32, style: Style) -> Table {
+    let header = format!("{SERIES} after round");
+    let labels = section.runs.iter().map(|run| run.label.as_str());
+    let mut table = Table::new(std::iter::once(header.as_str()).chain(labels), style);
+    let doubled = std::iter::successors(Some(1_u32), |round| round.checked_mul(2));
+    for round in doubled.take_while(|round| *round < last).chain([last]) {
+        let value = |run: &Run| {
+            let point = run.series.get(SERIES).and_then(|points| points.get(round as usize));
+            // A median of two seeds may have a half.
+            let decimals = |value: f64| usize::from(value.fract() != 0.0);
+            point.map_or_else(String::new, |point| decimal(point.1, decimals(point.1)))
+        };
+        table.plain_row(std::iter::once(round.to_string()).chain(section.runs.iter().map(value)));
+    }
+    table
+}

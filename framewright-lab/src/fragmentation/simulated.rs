@@ -1,0 +1,196 @@
+//! The experiments on a simulated machine: each of its CPUs takes the place of a thread.
+//!
+//! Only the allocator's work is charged. Before each round, all CPUs wait for the last one.
+
+use framewright::CpuId;
+use framewright_peers::{Worker, list_buddy};
+use framewright_sim::{
+    engine::{Machine, Options, Program, Shared},
+    machine::Spec,
+    platform::LentRelief,
+};
+use std::time::Duration;
+
+use super::{
+    Experiment, Refusal,
+    cpu::Cpus,
+    outcome::{Latencies, Outcome},
+    setup::{Allocator, Column, Ended, FreeBy, Setup},
+    subject::{Locks, Subject, Work},
+};
+use crate::{
+    Error,
+    invariants::all_free,
+    micro::framewright_row::{Blocks, OurWorker},
+    simulated::{Lists, Zones, column::Nodes, lock_cycles, memory::on_memory},
+    workloads::Counts,
+};
+
+/// The simulated machine of an experiment.
+#[derive(Clone, Debug)]
+pub struct SimulatedCpus {
+    /// The machine. Memory is divided among its nodes as its own memory.
+    pub spec: Spec,
+    /// Modelled nanoseconds between two operations of a CPU.
+    pub think_ns: u64,
+}
+
+impl SimulatedCpus {
+    /// Refuses what a simulated machine does not have, and less than `least` frames for each CPU.
+    pub(super) fn check(&self, setup: &Setup, least: u64) -> Result<(), Refusal> {
+        let (cpus, name) = (u64::from(self.spec.cpus()), self.spec.name());
+        if setup.frames < cpus * least {
+            let (mib, least) = (setup.frames >> 8, (cpus * least) >> 8);
+            let why = format_args!(
+                "{mib} MiB for the {cpus} CPUs of {name}: choose at least {least} MiB"
+            );
+            return Err(("memory", Error::input(why)));
+        }
+        if setup.free_by == FreeBy::Other {
+            let why = format_args!("on {name}, every CPU frees its own blocks: choose same");
+            return Err(("free-by", Error::input(why)));
+        }
+        let has = |column: &&Column| {
+            matches!(column.allocator, Allocator::Framewright(_) | Allocator::ListBuddy)
+        };
+        match setup.columns.iter().find(|column| !has(column)) {
+            None => Ok(()),
+            Some(Column { label, .. }) => {
+                let why = format_args!("{label} has no model: choose framewright or list-buddy");
+                Err(("contenders", Error::input(why)))
+            }
+        }
+    }
+}
+
+/// An allocator on a simulated machine.
+struct OnSimulator<'c, W> {
+    machine: Shared,
+    /// Cycles between two operations of a CPU.
+    think: u64,
+    /// The handle of a CPU.
+    worker: &'c (dyn Fn(usize) -> W + Sync),
+    /// Empties all CPU lists.
+    drain: &'c (dyn Fn() + Sync),
+    counts: &'c (dyn Fn() -> Counts + Sync),
+}
+
+impl<W> OnSimulator<'_, W> {
+    /// The latest clock.
+    fn now(&self) -> u64 {
+        let machine = self.machine.get();
+        let clocks = (0..machine.cpus()).map(|cpu| machine.clock(CpuId::new(cpu)));
+        clocks.max().unwrap_or(0)
+    }
+}
+
+impl<W: Worker> Subject for OnSimulator<'_, W> {
+    type Worker<'a>
+        = W
+    where
+        Self: 'a;
+
+    fn worker(&self, cpu: usize) -> W {
+        (self.worker)(cpu)
+    }
+
+    fn drain(&self) -> bool {
+        (self.drain)();
+        true
+    }
+
+    fn run(&self, work: Vec<Work<'_>>) -> Result<(), Error> {
+        let start = self.now();
+        let programs = work.into_iter().map(|work| -> Program<'_> {
+            Box::new(move |cpu| {
+                cpu.sleep_until(start);
+                work();
+            })
+        });
+        let programs = programs.collect();
+        self.machine.get().run(programs).map_err(Error::broken)
+    }
+
+    #[inline]
+    fn time<R>(&self, latencies: &mut Latencies, call: impl FnOnce() -> R) -> R {
+        let machine = self.machine.get();
+        let Some(cpu) = machine.current() else { return call() };
+        let start = cpu.now();
+        let result = call();
+        let model = machine.model();
+        latencies.modelled((cpu.now() - start) as f64 * model.nanos_per_1000_cycles as f64 / 1e3);
+        cpu.work(self.think);
+        result
+    }
+
+    fn cpu_time(&self) -> Duration {
+        Duration::ZERO
+    }
+
+    fn locks(&self) -> Option<Locks> {
+        let cycles = lock_cycles(self.machine.get(), self.now());
+        Some(Locks { cycles, counts: (self.counts)() })
+    }
+}
+
+/// Runs the experiment once.
+pub(super) fn play<E: Experiment>(
+    column: &Column,
+    machine: &SimulatedCpus,
+    experiment: &E,
+    setup: &Setup,
+    share: u8,
+    seed: u64,
+    tell: &mut dyn FnMut(u64),
+) -> Result<Ended, Error> {
+    let SimulatedCpus { spec, think_ns } = machine;
+    let nodes = Nodes::new(spec, setup.frames);
+    // The parts of nodes are whole pageblocks, so there may be a little more.
+    let setup = &Setup { frames: nodes.frames(), ..setup.clone() };
+    let broken =
+        |what: String| Error::broken(format_args!("{}, seed {seed}: {what}", column.label));
+    let frames = setup.frames;
+    let ended = |outcome, missing| Ended { outcome, capacity: frames, back: frames - missing };
+    if let Allocator::Framewright(tuning) = column.allocator {
+        let config = nodes.config(tuning);
+        return on_memory(spec, &config, seed, &LentRelief::default(), |machine, memory| {
+            let subject = OnSimulator {
+                machine: Shared::new(machine),
+                think: machine.model().cycles_of_nanos(*think_ns),
+                worker: &|cpu| OurWorker::<_, Blocks>::of(memory, cpu),
+                drain: &|| memory.drain_all(),
+                counts: &|| memory.stats().into(),
+            };
+            let outcome = run(subject, experiment, setup, share, seed, tell)?;
+            all_free(memory).map_err(broken)?;
+            Ok(ended(outcome, 0))
+        });
+    }
+    let machine = Machine::modelled(spec.into(), Options { seed, ..Options::default() });
+    let zones = Zones::new(spec, &nodes, &machine, &list_buddy::Tuning::default())?;
+    let shared = Shared::new(&machine);
+    let subject = OnSimulator {
+        machine: Shared::new(&machine),
+        think: machine.model().cycles_of_nanos(*think_ns),
+        worker: &|cpu| Lists::new(&zones, shared.get(), spec, cpu as u16),
+        drain: &|| zones.drain(),
+        counts: &|| zones.counts(),
+    };
+    let outcome = run(subject, experiment, setup, share, seed, tell)?;
+    Ok(ended(outcome, zones.missing()))
+}
+
+/// Runs the experiment and frees everything.
+fn run<E: Experiment>(
+    subject: impl Subject,
+    experiment: &E,
+    setup: &Setup,
+    share: u8,
+    seed: u64,
+    tell: &mut dyn FnMut(u64),
+) -> Result<Outcome, Error> {
+    let mut cpus = Cpus::new(subject, setup.frames, setup.threads, setup.free_by, seed);
+    let outcome = experiment.play(setup, share, &mut cpus, tell)?;
+    cpus.free_all()?;
+    Ok(outcome)
+}

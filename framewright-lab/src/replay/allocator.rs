@@ -1,0 +1,55 @@
+//! The interface of a replay to the allocator: the library, or the classic design.
+
+use framewright::Request;
+
+use super::{kernel::FreeMemory, map::PageblockMap, plan::ZonePlan};
+use crate::workloads::world::Frames;
+
+/// A memory with all its CPUs. One thread acts for all of them.
+pub(super) trait Allocator {
+    /// An owned block.
+    type Block: Frames;
+
+    /// Number of CPUs.
+    fn cpus(&self) -> u16;
+
+    /// Sets the clock to the recorded time.
+    fn set_time(&mut self, nanos: u64);
+
+    /// Allocates on `cpu`; `None` if the request is refused.
+    fn alloc(&mut self, cpu: u16, request: Request) -> Option<Self::Block>;
+
+    /// Frees on `cpu`.
+    fn free(&mut self, cpu: u16, block: Self::Block);
+
+    /// Halves a block of at least order 1.
+    fn split(&mut self, block: Self::Block) -> (Self::Block, Self::Block);
+
+    /// Raises the limit of a CPU's lists for a zone to that of the kernel's lists. Called before
+    /// any [`place`](Self::place).
+    fn raise_high(&mut self, zone: &ZonePlan, cpu: u16);
+
+    /// Brings a pageblock into its state at the start. Returns its frames in use as blocks.
+    fn place(&mut self, block: &PageblockMap) -> Vec<Self::Block>;
+
+    /// Frees blocks of a zone to a CPU's lists. Called after every [`place`](Self::place). Returns
+    /// those that do not stay there.
+    fn fill(&mut self, cpu: u16, zone: &ZonePlan, blocks: Vec<Self::Block>) -> Vec<Self::Block>;
+
+    /// The state of memory.
+    fn state(&self) -> MemoryState;
+}
+
+/// The state of memory at one moment.
+pub(super) struct MemoryState {
+    /// Free blocks of all zones, without frames on CPU lists.
+    pub(super) free: FreeMemory,
+    /// Free frames of all zones.
+    pub(super) free_frames: u64,
+    /// Frames on CPU lists.
+    pub(super) held_by_cpus: u64,
+    /// Frames in use.
+    pub(super) in_use: u64,
+    /// Order of the largest free block.
+    pub(super) largest_order: Option<u8>,
+}
