@@ -10,7 +10,7 @@ use super::{
     lists::leave,
     packing::pack,
     pages::{ListsContext, RING},
-    probes::{probe_joined, probe_packed, probe_selected, probe_stored},
+    probes::{probe_packed, probe_selected},
 };
 use crate::{
     buddy::Bundles,
@@ -55,6 +55,7 @@ impl<'m> Lists<'m> {
     /// Makes space on the full ring of a list of emptying pageblocks. During a burst of frees all blocks go to the
     /// store, and as many frames leave it as come if the CPU has as many as it may hold. Otherwise the oldest blocks go
     /// to `leaving`.
+    #[inline(never)]
     pub(super) fn spill_emptying(
         &mut self,
         context: ListsContext<'_, 'm, impl Platform>,
@@ -69,34 +70,15 @@ impl<'m> Lists<'m> {
         // A longer ring, so that spills of the burst are as rare as those of other lists.
         context.pages.set_limit(list, RING);
         let len = context.pages.len(list);
-        let most = self.slots() as u32 * 3 / 4;
-        let (mut at, mut stored) = (0, self.stored());
-        while at < len && !leaving.is_full() {
-            let joined = self.store.join(list, &self.rings[list.get()][at..len]);
-            let frames = self.rings[list.get()].iter().skip(at).take(joined);
-            probe_joined(context, &self.store, list, frames);
-            stored += (joined as u64) << list.order().get();
-            at += joined;
-            let Some((bundle, used)) = pack(&self.ring(list)[at..len], list.order()) else { break };
-            probe_packed(context, self.ring(list).get(at..at + used));
-            at += used;
-            if self.store.add_emptying(list, bundle, most) {
-                probe_stored(context, &self.store, list, bundle);
-                stored += bundle.frame_count();
-            } else {
-                context.cost(Cost::SelectBundles, 1);
-                leave(leaving, bundle);
-            }
-        }
-        self.ring(list).copy_within(at..len, 0);
-        context.pages.set_len(list, len - at);
-        self.set_stored(context, stored);
-        if stored > u64::from(self.sizing.high()) {
-            self.select_bundles(context, list, (at as u64) << list.order().get(), leaving);
+        self.spill(context, list, len, leaving);
+        if self.stored() > u64::from(self.sizing.high()) {
+            let spilled = len - context.pages.len(list);
+            self.select_bundles(context, list, (spilled as u64) << list.order().get(), leaving);
         }
     }
 
     /// Moves the oldest blocks of a ring to `leaving`, until that is full.
+    #[inline(never)]
     pub(super) fn leave_ring(
         &mut self,
         context: ListsContext<'_, 'm, impl Platform>,
@@ -120,10 +102,11 @@ impl<'m> Lists<'m> {
     /// Whether more blocks of emptying pageblocks wait than after a burst has ended.
     pub(super) fn has_emptying(&self, context: ListsContext<'_, 'm, impl Platform>) -> bool {
         let is_long = |list| context.pages.len(list) > self.sizing.ring_limit(list);
-        self.store.emptying() > 0 || is_long(ListIndex::EMPTYING)
+        self.store.emptying() > 0 || ListIndex::emptying().any(is_long)
     }
 
     /// Moves blocks of emptying pageblocks to `leaving`, until that is full.
+    #[inline(never)]
     fn select_emptying(
         &mut self,
         context: ListsContext<'_, 'm, impl Platform>,
@@ -134,14 +117,16 @@ impl<'m> Lists<'m> {
             let before = leaving.as_slice().len();
             moved += self.store.pop_many(list, u64::MAX, leaving);
             probe_selected(context, &self.store, list, leaving.as_slice().iter().skip(before));
+            self.leave_ring(context, list, leaving);
         }
         self.set_stored(context, self.stored() - moved);
-        self.leave_ring(context, ListIndex::EMPTYING, leaving);
     }
 }
 
 impl<P: Platform> OwnedZoneOnCpu<'_, '_, P> {
     /// Returns a batch of the blocks of emptying pageblocks in the store to the zone.
+    #[cold]
+    #[inline(never)]
     pub(super) fn return_emptying(&mut self) {
         let mut leaving = DrainBatch::new();
         self.set_depot_share(&mut leaving, DrainReason::Capacity);

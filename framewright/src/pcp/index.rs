@@ -123,9 +123,6 @@ impl ListIndex {
         EMPTYING_LISTS <= self.0 && self.0 < PAGEBLOCK_LISTS
     }
 
-    /// The list of single frames in emptying pageblocks.
-    pub(super) const EMPTYING: ListIndex = ListIndex(EMPTYING_LISTS);
-
     /// The lists of blocks in emptying pageblocks.
     pub(super) fn emptying() -> impl Iterator<Item = ListIndex> {
         (EMPTYING_LISTS..PAGEBLOCK_LISTS).map(ListIndex)

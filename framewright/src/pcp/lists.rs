@@ -237,7 +237,7 @@ impl<'m> Lists<'m> {
     }
 
     /// Moves up to `count` blocks of a ring, the coldest, into the store. Stops earlier when `leaving` is full.
-    fn spill(
+    pub(super) fn spill(
         &mut self,
         context: ListsContext<'_, 'm, impl Platform>,
         list: ListIndex,

@@ -65,8 +65,9 @@ pub(crate) struct BundleStore<'m> {
     /// The position at which the last drain stopped. The next one continues there, so that every
     /// bundle has the same time to grow.
     hand: u32,
-    /// Slots of the lists of emptying pageblocks.
+    /// Slots of the lists of emptying pageblocks, and the maximum of their number. Their bundles displace no others.
     emptying: u32,
+    most_emptying: u32,
     /// Bundles that needed an occupied slot, counted modulo [`DISPLACE_ONE_IN`].
     conflicts: u32,
 }
@@ -98,7 +99,8 @@ impl<'m> BundleStore<'m> {
         let mut words = sets.chunks_exact_mut(NumberSet::words(bound));
         let occupied =
             core::array::from_fn(|_| NumberSet::new(words.next().unwrap_or_default(), bound));
-        Self { slots, occupied, hand: 0, emptying: 0, conflicts: 0 }
+        let most_emptying = bound as u32 / 4 * 3;
+        Self { slots, occupied, hand: 0, emptying: 0, most_emptying, conflicts: 0 }
     }
 
     /// The cache line of the slot of a word of a list.
@@ -142,12 +144,12 @@ impl<'m> BundleStore<'m> {
         let i = slot_of(bundle.word, list, self.slots.len() - 1);
         let slot = &mut self.slots[i];
         let key = Key::new(bundle.word, list);
-        if slot.heads == 0 {
+        if slot.heads == 0 && !(list.is_emptying() && self.emptying >= self.most_emptying) {
             *slot = Slot { heads: bundle.heads, key };
             self.mark(list, i);
             return Inserted::Stored;
         }
-        if slot.key == key {
+        if slot.key == key && slot.heads != 0 {
             let doubled = slot.heads & bundle.heads;
             slot.heads |= bundle.heads;
             return match doubled {
@@ -164,7 +166,7 @@ impl<'m> BundleStore<'m> {
             return Inserted::Stored;
         }
         self.conflicts = (self.conflicts + 1) % DISPLACE_ONE_IN;
-        if self.conflicts != 0 && bundle.blocks() <= SMALL {
+        if list.is_emptying() || self.conflicts != 0 && bundle.blocks() <= SMALL {
             return Inserted::Displaced(bundle);
         }
         let old = self.slots[i];
@@ -174,24 +176,6 @@ impl<'m> BundleStore<'m> {
         self.mark(list, i);
         let order = old_list.order();
         Inserted::Displaced(Bundle { word: old.key.word(), heads: old.heads, order })
-    }
-
-    /// Adds blocks to a bundle of a list of emptying pageblocks, or starts one if there are fewer than `most` and the slot
-    /// is free. Returns whether they are in the store.
-    pub(super) fn add_emptying(&mut self, list: ListIndex, bundle: Bundle, most: u32) -> bool {
-        let i = slot_of(bundle.word, list, self.slots.len() - 1);
-        let slot = &mut self.slots[i];
-        let key = Key::new(bundle.word, list);
-        if slot.heads == 0 && self.emptying < most {
-            *slot = Slot { heads: bundle.heads, key };
-            self.mark(list, i);
-            return true;
-        }
-        if slot.key == key && slot.heads != 0 && slot.heads & bundle.heads == 0 {
-            slot.heads |= bundle.heads;
-            return true;
-        }
-        self.adopt(i, list, bundle)
     }
 
     /// Adds blocks to the bundle of their word if another list of the same order has it. The bundle changes to `list`,
@@ -331,18 +315,26 @@ mod tests {
 
     #[test]
     fn blocks_of_emptying_pageblocks_join_but_displace_nothing() {
-        let emptying = ListIndex::EMPTYING;
+        let emptying = ListIndex::emptying().next().unwrap();
         with_store(64, |store| {
+            let other = single(3 + 64, 0b111);
             store.insert(list(0), single(3, 1));
-            assert!(!store.add_emptying(emptying, single(3 + 64, 1), 2), "the slot is in use");
-            assert!(store.add_emptying(emptying, single(4, 1), 2));
-            assert!(store.add_emptying(emptying, single(5, 1), 2));
-            assert!(!store.add_emptying(emptying, single(6, 1), 2), "no more than two");
-            assert!(store.add_emptying(emptying, single(5, 0b10), 2));
-            assert!(!store.add_emptying(emptying, single(5, 0b10), 2), "freed twice");
-            assert_eq!(store.emptying(), 2);
+            assert_eq!(store.insert(emptying, other), Inserted::Displaced(other));
+            for word in 4..52 {
+                assert_eq!(store.insert(emptying, single(word, 1)), Inserted::Stored);
+            }
+            let beyond = single(60, 1);
+            assert_eq!(
+                store.insert(emptying, beyond),
+                Inserted::Displaced(beyond),
+                "48 of 64 slots"
+            );
+            assert_eq!(store.insert(emptying, single(5, 0b10)), Inserted::Stored);
+            let doubled = single(5, 0b10);
+            assert_eq!(store.insert(emptying, doubled), Inserted::Doubled(doubled));
+            assert_eq!(store.emptying(), 48);
             let mut out = Bundles::new();
-            assert_eq!(store.pop_many(emptying, u64::MAX, &mut out), 3);
+            assert_eq!(store.pop_many(emptying, u64::MAX, &mut out), 49);
             assert_eq!(store.emptying(), 0);
             assert_eq!(store.pop(list(0)), Some(single(3, 1)));
         });
@@ -350,12 +342,11 @@ mod tests {
 
     #[test]
     fn a_bundle_follows_the_flag_of_its_pageblock() {
-        let emptying = ListIndex::EMPTYING;
+        let emptying = ListIndex::emptying().next().unwrap();
         with_store(64, |store| {
             store.insert(list(0), single(3, 1));
-            assert!(store.add_emptying(emptying, single(3, 0b10), 1));
+            assert_eq!(store.insert(emptying, single(3, 0b10)), Inserted::Stored);
             assert_eq!((store.emptying(), store.pop(list(0))), (1, None));
-            assert!(!store.add_emptying(emptying, single(3, 0b10), 1), "freed twice");
             assert_eq!(store.insert(list(0), single(3, 0b100)), Inserted::Stored);
             assert_eq!(store.emptying(), 0);
             assert_eq!(store.pop(list(0)), Some(single(3, 0b111)));
