@@ -103,7 +103,7 @@ fn replace_and_churn_run_on_simulated_cpus() {
         [("replace", "acquisitions_per_page"), ("churn", "acquisitions_per_operation")]
     {
         let brief: &[&str] = match workload {
-            "replace" => &["--rounds", "2", "--think", "50"],
+            "replace" => &["--rounds", "2", "--think", "50", "--batch", "1024"],
             _ => &["--operations", "20k"],
         };
         let machine = ["--machine", "uniform:4", "--memory", "64MiB"];

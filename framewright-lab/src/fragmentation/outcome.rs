@@ -100,7 +100,8 @@ pub(super) struct Latencies {
     /// All calls, timed or not.
     calls: u64,
     timed: u64,
-    nanos: f64,
+    /// Their time in picoseconds.
+    picos: u64,
     /// Nanoseconds of reading the clock, part of each time.
     overhead: u64,
     /// Timed calls by [`slot`].
@@ -117,21 +118,21 @@ impl Latencies {
         }
         let start = Instant::now();
         let result = call();
-        self.add(start.elapsed().as_nanos() as f64);
+        self.add(start.elapsed().as_nanos() as u64 * 1000);
         self.overhead = clock_cost();
         result
     }
 
-    /// Adds a call whose time a model knows exactly.
-    pub(super) fn modelled(&mut self, nanos: f64) {
+    /// Adds a call whose time a model knows exactly, in picoseconds.
+    pub(super) fn modelled(&mut self, picos: u64) {
         self.calls += 1;
-        self.add(nanos);
+        self.add(picos);
     }
 
-    fn add(&mut self, nanos: f64) {
+    fn add(&mut self, picos: u64) {
         self.timed += 1;
-        self.nanos += nanos;
-        let slot = slot(nanos as u64);
+        self.picos += picos;
+        let slot = slot(picos / 1000);
         if self.counts.len() <= slot {
             self.counts.resize(slot + 1, 0);
         }
@@ -142,7 +143,7 @@ impl Latencies {
     pub(super) fn absorb(&mut self, other: &Self) {
         self.calls += other.calls;
         self.timed += other.timed;
-        self.nanos += other.nanos;
+        self.picos += other.picos;
         self.overhead = self.overhead.max(other.overhead);
         self.counts.resize(self.counts.len().max(other.counts.len()), 0);
         self.counts.iter_mut().zip(&other.counts).for_each(|(count, more)| *count += more);
@@ -155,7 +156,7 @@ impl Latencies {
 
     /// The mean, in nanoseconds; 0 if none was timed.
     pub(super) fn mean(&self) -> f64 {
-        let mean = self.nanos / self.timed.max(1) as f64;
+        let mean = self.picos as f64 / 1e3 / self.timed.max(1) as f64;
         (mean - self.overhead as f64).max(0.0)
     }
 
@@ -251,7 +252,7 @@ mod tests {
         let overhead = 20;
         let mut latencies = Latencies { overhead, ..Latencies::default() };
         for nanos in 1..=100 {
-            latencies.add((overhead + nanos) as f64);
+            latencies.add((overhead + nanos) * 1000);
         }
         let exact = |share| latencies.quantile(share).unwrap();
         assert!((exact(0.5) - 50.0).abs() <= 4.0, "{}", exact(0.5));

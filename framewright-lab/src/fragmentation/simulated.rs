@@ -117,8 +117,7 @@ impl<W: Worker> Subject for OnSimulator<'_, W> {
         let Some(cpu) = machine.current() else { return call() };
         let start = cpu.now();
         let result = call();
-        let model = machine.model();
-        latencies.modelled((cpu.now() - start) as f64 * model.nanos_per_1000_cycles as f64 / 1e3);
+        latencies.modelled((cpu.now() - start) * machine.model().nanos_per_1000_cycles);
         cpu.work(self.think);
         result
     }
