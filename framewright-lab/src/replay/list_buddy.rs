@@ -250,13 +250,14 @@ impl Allocator for ListMachine {
         used
     }
 
-    fn fill(&mut self, cpu: u16, _: &ZonePlan, mut blocks: Vec<ListBlock>) -> Vec<ListBlock> {
-        let listed = |&ListBlock { frame, order }: &ListBlock| {
+    fn fill(&mut self, cpu: u16, _: &ZonePlan, blocks: Vec<ListBlock>) {
+        for ListBlock { frame, order } in blocks {
             let zone = self.zone_of(frame);
-            zone.buddy.set_listed(cpu.into(), zone.number(frame), order)
-        };
-        blocks.retain(|block| !listed(block));
-        blocks
+            let number = zone.number(frame);
+            if !zone.buddy.set_listed(cpu.into(), number, order) {
+                zone.buddy.set_free(number, order);
+            }
+        }
     }
 
     fn state(&self) -> MemoryState {

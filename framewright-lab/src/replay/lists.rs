@@ -102,16 +102,16 @@ fn to_frames<A: Allocator>(machine: &mut A, block: A::Block, frames: &mut Vec<A:
     to_frames(machine, high, frames);
 }
 
-/// Frees blocks to a CPU's lists. Returns those that do not stay there.
+/// Frees blocks to a CPU's lists. Blocks that do not stay there are free in the zone.
 ///
 /// Lists above their limit give blocks back to the zone. These are allocated and freed again, until
-/// hardly any block goes back.
+/// hardly any block goes back, or the lists can hold no more: they may be smaller than those of the kernel.
 pub(super) fn fill<'m>(
     machine: &mut Machine<'_, 'm>,
     cpu: u16,
     zone: &ZonePlan,
     mut blocks: Vec<Block<'m>>,
-) -> Vec<Block<'m>> {
+) {
     let offered: Vec<_> =
         blocks.iter().map(|block| (block.pfn(), block.order(), type_of(machine, block))).collect();
     for _ in 0..OFFERS {
@@ -129,7 +129,10 @@ pub(super) fn fill<'m>(
             break;
         }
     }
-    blocks
+    for block in blocks {
+        let freed = machine.memory().free_bypassing_lists(block);
+        debug_assert!(freed.is_ok(), "the block came from this memory");
+    }
 }
 
 fn type_of(machine: &Machine<'_, '_>, block: &Block<'_>) -> MigrateType {
@@ -231,7 +234,7 @@ pub(super) fn prepare<A: Allocator>(
         for block in map {
             let blocks = machine.place(block);
             if let Some(used) = &block.used {
-                stand_ins.add((zone, block.number), block.of, used.recorded, blocks);
+                stand_ins.add(zone, block.of, used.recorded, blocks);
             }
         }
     }
@@ -239,8 +242,7 @@ pub(super) fn prepare<A: Allocator>(
     for (zone, planned) in plan.zones.iter().enumerate() {
         for (cpu, lists) in (0..).zip(&planned.cpus) {
             let blocks = choose(machine, zone, lists, census, &mut stand_ins);
-            let left = machine.fill(cpu, planned, blocks);
-            left.into_iter().for_each(|block| stand_ins.put_back(block));
+            machine.fill(cpu, planned, blocks);
         }
     }
     stand_ins

@@ -109,8 +109,8 @@ impl<'m> Allocator for Machine<'_, 'm> {
         lists::place(self, block)
     }
 
-    fn fill(&mut self, cpu: u16, zone: &ZonePlan, blocks: Vec<Block<'m>>) -> Vec<Block<'m>> {
-        lists::fill(self, cpu, zone, blocks)
+    fn fill(&mut self, cpu: u16, zone: &ZonePlan, blocks: Vec<Block<'m>>) {
+        lists::fill(self, cpu, zone, blocks);
     }
 
     fn state(&self) -> MemoryState {

@@ -28,8 +28,6 @@ pub(super) struct StandIns<B> {
 /// The frames in use of one pageblock, ascending.
 struct Place<B> {
     zone: usize,
-    /// The number of the pageblock; places are in ascending order.
-    number: u64,
     blocks: Vec<B>,
 }
 
@@ -52,11 +50,11 @@ impl<B> Default for StandIns<B> {
 }
 
 impl<B: Frames> StandIns<B> {
-    /// Adds the frames in use of pageblock `number`, and its recorded pageblock, if known.
+    /// Adds the frames in use of a pageblock of a zone, and its recorded pageblock, if known.
     /// Pageblocks come in ascending order, zones one after the other.
     pub(super) fn add(
         &mut self,
-        (zone, number): (usize, u64),
+        zone: usize,
         of: MigrateType,
         recorded: Option<u64>,
         mut blocks: Vec<B>,
@@ -75,19 +73,7 @@ impl<B: Frames> StandIns<B> {
             None => pool.unassigned[of as usize].push(place),
         }
         blocks.sort_by_key(Frames::pfn);
-        self.places.push(Place { zone, number, blocks });
-    }
-
-    /// Puts a taken block back.
-    pub(super) fn put_back(&mut self, block: B) {
-        let number = pageblock(block.pfn().get());
-        let Ok(place) = self.places.binary_search_by_key(&number, |place| place.number) else {
-            unreachable!("it came from one of the places");
-        };
-        let Place { zone, blocks, .. } = &mut self.places[place];
-        self.pools[*zone].blocks[usize::from(block.order().get())] += 1;
-        let at = blocks.partition_point(|other| other.pfn() < block.pfn());
-        blocks.insert(at, block);
+        self.places.push(Place { zone, blocks });
     }
 
     /// Ends the additions. Places are assigned in the order in which they were added.
@@ -260,8 +246,7 @@ mod tests {
         let mut stand_ins = StandIns::default();
         for &of in types {
             let block = machine.alloc(0, Request::new(Order::PAGEBLOCK, MigrateType::Movable));
-            let number = block.as_ref().map_or(0, |block| pageblock(block.pfn().get()));
-            stand_ins.add((0, number), of, None, block.into_iter().collect());
+            stand_ins.add(0, of, None, block.into_iter().collect());
         }
         stand_ins.seal();
         stand_ins
