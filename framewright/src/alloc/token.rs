@@ -86,7 +86,7 @@ impl<'a, 'm, P: Platform> CpuToken<'a, 'm, P> {
     fn pop(&mut self, request: Request) -> Option<Pfn> {
         let platform = self.memory().platform();
         let (local, mut lists) = self.claim.first_lists(request)?;
-        let frame = lists.pop(platform, ListIndex::of(request)?)?;
+        let frame = lists.pop(platform, ListIndex::of(request)?, request.order())?;
         Some(Pfn::new(local.base + u64::from(frame)))
     }
 
@@ -137,6 +137,29 @@ impl<'a, 'm, P: Platform> CpuToken<'a, 'm, P> {
     #[allow(unsafe_code)]
     #[inline(always)]
     pub unsafe fn free_raw(&mut self, pfn: Pfn, order: Order) -> Result<(), FreeError> {
+        // SAFETY: the contract is that of this function.
+        if unsafe { self.try_free_raw(pfn, order) } {
+            return Ok(());
+        }
+        self.free_raw_to_other_list(pfn, order)
+    }
+
+    /// Frees a block by frame number that the list of single movable frames of the first zone cannot accept.
+    #[inline(never)]
+    fn free_raw_to_other_list(&mut self, pfn: Pfn, order: Order) -> Result<(), FreeError> {
+        let platform = self.memory().platform();
+        if pfn.is_aligned(order)
+            && let Some(frame) = self.raw_frame(pfn)
+            && push_directly(platform, self.claim.local_lists(), frame, order)
+        {
+            return Ok(());
+        }
+        self.free_raw_slowly(pfn, order)
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn free_raw_slowly(&mut self, pfn: Pfn, order: Order) -> Result<(), FreeError> {
         let (zone, frame) = self.memory().locate(pfn, order)?;
         if self.memory().tuning().hardening == Hardening::Checked
             && let RawFree::ToZone = self.claim.zone(zone).check_raw(frame, order)?
@@ -275,13 +298,18 @@ impl<'a, 'm, P: Platform> CpuToken<'a, 'm, P> {
     #[allow(unsafe_code)]
     #[inline(always)]
     pub(crate) unsafe fn try_free_raw(&mut self, pfn: Pfn, order: Order) -> bool {
-        // A pageblock of which a part is absent is never of the type movable alone. So a frame that is pushed is in
-        // the zone, unless its number in the zone has more than 32 bits.
-        let number = pfn.get().wrapping_sub(self.claim.local_zone().base);
-        !P::TRACING
-            && self.memory().tuning().hardening == Hardening::Off
-            && u32::try_from(number).is_ok()
-            && self.push_movable(pfn, order).is_ok()
+        self.raw_frame(pfn).is_some() && self.push_movable(pfn, order).is_ok()
+    }
+
+    /// The number in the first zone of a frame that is freed by frame number, unless such frees are checked or traced.
+    /// A pageblock of which a part is absent has none of the types that have lists. So a block that is pushed onto a
+    /// list is in the zone.
+    #[inline(always)]
+    fn raw_frame(&self, pfn: Pfn) -> Option<u32> {
+        if P::TRACING || self.memory().tuning().hardening != Hardening::Off {
+            return None;
+        }
+        u32::try_from(pfn.get().wrapping_sub(self.claim.local_zone().base)).ok()
     }
 
     #[inline(always)]
@@ -306,7 +334,8 @@ impl<'a, 'm, P: Platform> CpuToken<'a, 'm, P> {
         // Branching on the type, instead of computing the list from it, lets the processor predict
         // the list. So the next pop does not wait for the load of the type.
         let movable = || local.is_movable(frame);
-        if order == Order::ZERO && lists.push(platform, ListIndex::MOVABLE, frame, movable) {
+        let list = (ListIndex::MOVABLE, Order::ZERO);
+        if order == Order::ZERO && lists.push(platform, list, frame, movable) {
             return Ok(());
         }
         Err(frame)
@@ -406,5 +435,5 @@ fn push_directly<P: Platform>(
 ) -> bool {
     let of = local.type_of(frame);
     of.and_then(|of| ListIndex::freeing_directly(order, of))
-        .is_some_and(|list| lists.push(platform, list, frame, || local.type_of(frame) == of))
+        .is_some_and(|list| lists.push(platform, (list, order), frame, || local.type_of(frame) == of))
 }

@@ -34,7 +34,6 @@ impl<P: Platform> OwnedZoneOnCpu<'_, '_, P> {
             if pushed == Pushed::SwitchedOff {
                 return None;
             }
-            at.pages.count_free(list);
             if !leaving.is_empty() {
                 at.set_depot_share(&mut leaving, DrainReason::Capacity);
                 at.move_to_depot_share(&mut leaving);
@@ -46,7 +45,7 @@ impl<P: Platform> OwnedZoneOnCpu<'_, '_, P> {
                     at.move_to_depot_share(&mut leaving);
                 }
             }
-            let mut due = at.due(lists, list, pushed == Pushed::Spilled);
+            let mut due = at.count_free(lists, (list, order), pushed == Pushed::Spilled);
             if at.platform.force(Site::BulkFree) {
                 due.frames = 0;
             }
@@ -134,23 +133,31 @@ impl<'m, P: Platform> ZoneOnCpu<'_, 'm, P> {
         refusals
     }
 
-    /// The frames that must leave now by the sizing rules.
-    fn due(&self, lists: &mut Lists<'m>, list: ListIndex, spilled: bool) -> Due {
+    /// Counts a free to a list. Returns the frames that must leave now by the sizing rules.
+    fn count_free(
+        &self,
+        lists: &mut Lists<'m>,
+        (list, order): (ListIndex, Order),
+        spilled: bool,
+    ) -> Due {
         let threshold = |frames| Due { reason: DrainReason::Threshold, frames };
-        if !spilled && !list.is_high_order() {
+        let may_drain = self.pages.may_drain(list, order);
+        let consecutive = self.pages.last_free_was_high_order();
+        self.pages.count_free(list, order);
+        if !spilled && !may_drain {
             return threshold(0);
         }
         lists.sizing.observe(self.pages.traffic());
-        if list.is_high_order() {
+        if may_drain {
             let held = self.pages.held();
             let rule = self.tuning.pcp.high_order_drain;
-            let frames = lists.sizing.on_high_order_free(rule, list.order(), held);
+            let frames = lists.sizing.on_high_order_free(rule, consecutive, held);
             if frames > 0 || !spilled {
                 return Due { reason: DrainReason::HighOrder, frames };
             }
         }
         // Other rings are not counted: they hold at most two batches.
-        let held = lists.stored() + ((self.pages.len(list) as u64) << list.order().get());
+        let held = lists.stored() + ((self.pages.len(list) as u64) << order.get());
         threshold(lists.sizing.on_spill(held, self.zone_is_low()))
     }
 

@@ -27,26 +27,22 @@ impl ListIndex {
     /// The list that serves requests for `order` and a requestable type.
     #[inline(always)]
     pub(crate) const fn serving(order: Order, of: MigrateType) -> Option<Self> {
-        if of as u8 >= TYPES {
-            return None;
-        }
-        match order.get() {
-            small @ 0..=SMALL_ORDERS => Some(Self(TYPES * small + of as u8)),
-            9 => Some(Self(SMALL_LISTS + (of as u8 == MigrateType::Movable as u8) as u8)),
-            _ => None,
-        }
+        Self::freeing_directly(order, of as u8)
     }
 
     /// The list of single movable frames, which the hot path is optimised for.
     pub(crate) const MOVABLE: ListIndex = ListIndex(MigrateType::Movable as u8);
 
-    /// The list that a block is freed to without further decisions: orders 0 and 9 in a pageblock
-    /// of a type with lists of its own. `of` is the number of the type.
+    /// The list that a block in a pageblock of a type with lists of its own is freed to. `of` is the number of the
+    /// type.
     #[inline(always)]
     pub(crate) const fn freeing_directly(order: Order, of: u8) -> Option<Self> {
+        if of >= TYPES {
+            return None;
+        }
         match order.get() {
-            0 if of < TYPES => Some(Self(of)),
-            9 if of < TYPES => Some(Self(SMALL_LISTS + (of == MigrateType::Movable as u8) as u8)),
+            small @ 0..=SMALL_ORDERS => Some(Self(TYPES * small + of)),
+            9 => Some(Self(SMALL_LISTS + (of == MigrateType::Movable as u8) as u8)),
             _ => None,
         }
     }
@@ -89,6 +85,7 @@ impl ListIndex {
     }
 
     /// Whether frees to this list may trigger the high-order drain.
+    #[inline(always)]
     pub(crate) const fn is_high_order(self) -> bool {
         TYPES <= self.0 && self.0 < SMALL_LISTS
     }
@@ -116,9 +113,12 @@ mod tests {
                 assert_eq!(serving, ListIndex::freeing(order, of as u8));
                 if let Some(list) = serving {
                     assert_eq!(list.order(), order);
-                    let simple = ListIndex::freeing_directly(order, of as u8);
-                    assert_eq!(simple, (!list.is_high_order()).then_some(list));
+                    assert_eq!(ListIndex::freeing_directly(order, of as u8), Some(list));
+                    assert_eq!(list.is_high_order(), (1..=3).contains(&order.get()));
                 }
+            }
+            for of in MigrateType::PCP as u8..=u8::MAX {
+                assert_eq!(ListIndex::freeing_directly(order, of), None);
             }
             assert_eq!(ListIndex::freeing(order, MigrateType::Isolate as u8), None);
         }

@@ -9,7 +9,7 @@ use crate::{
     observe::{CpuCounters, CpuStats},
     platform::{Access, Cost, Line, Miss, OwnerLock, Platform, Section, Site},
     sync::{AtomicU8, AtomicU64, ExclusiveCell, Ordering},
-    types::{CpuId, ZoneId},
+    types::{CpuId, Order, ZoneId},
 };
 
 /// The size of a ring in blocks: two batches.
@@ -51,7 +51,7 @@ impl<P: Platform> ListsContext<'_, '_, P> {
 }
 
 /// The lists of one CPU for one zone. The hot path uses only a ring and the first cache line of
-/// this type.
+/// this type; a free of order 1 to 3 also the second.
 #[repr(C, align(64))]
 pub(crate) struct CpuPages<'m, P: Platform> {
     /// Blocks in each ring. Written by the side that is inside; read by any CPU.
@@ -64,6 +64,10 @@ pub(crate) struct CpuPages<'m, P: Platform> {
     freed: AtomicU64,
     /// Frames allocated through the lists beyond one per request.
     allocated_beyond: AtomicU64,
+    /// `freed` after the last free of order 1 to 3. Written by the side that is inside.
+    freed_after_high_order: AtomicU64,
+    /// A free of order 1 to 3 cannot drain while `freed` is less ([`Sizing::may_drain_from`]).
+    may_drain_from: AtomicU64,
     pub(crate) counters: CpuCounters,
     /// Frames in the store and in quarantine, published for readers outside the lists.
     stored: AtomicU64,
@@ -85,6 +89,8 @@ impl<'m, P: Platform> CpuPages<'m, P> {
             allocated: AtomicU64::new(0),
             freed: AtomicU64::new(0),
             allocated_beyond: AtomicU64::new(0),
+            freed_after_high_order: AtomicU64::new(u64::MAX),
+            may_drain_from: AtomicU64::new(0),
             counters: CpuCounters::new(),
             stored: AtomicU64::new(0),
             slots: lists.slots(),
@@ -186,6 +192,7 @@ impl<'m, P: Platform> CpuPages<'m, P> {
     /// Publishes the result of the sizing rules.
     pub(super) fn publish(&self, sizing: &Sizing) {
         self.high.store(sizing.high().into(), Ordering::Relaxed);
+        self.may_drain_from.store(sizing.may_drain_from(), Ordering::Relaxed);
     }
 
     #[inline(always)]
@@ -210,18 +217,35 @@ impl<'m, P: Platform> CpuPages<'m, P> {
 
     /// Counts one allocation through a list. Only for the side that is inside.
     #[inline(always)]
-    pub(super) fn count_alloc(&self, list: ListIndex) {
-        let frames = list.order().frames();
+    pub(super) fn count_alloc(&self, order: Order) {
+        let frames = order.frames();
         add(&self.allocated, frames);
         if frames > 1 {
             add(&self.allocated_beyond, frames - 1);
         }
     }
 
-    /// Counts one free through a list. Only for the side that is inside.
+    /// Counts one free to a list of `order`. Only for the side that is inside.
     #[inline(always)]
-    pub(super) fn count_free(&self, list: ListIndex) {
-        add(&self.freed, list.order().frames());
+    pub(super) fn count_free(&self, list: ListIndex, order: Order) {
+        add(&self.freed, order.frames());
+        if list.is_high_order() {
+            let freed = self.freed.load(Ordering::Relaxed);
+            self.freed_after_high_order.store(freed, Ordering::Relaxed);
+        }
+    }
+
+    /// Whether the next free, to a list of `order`, may drain the lists by the rule of high-order frees.
+    #[inline(always)]
+    pub(super) fn may_drain(&self, list: ListIndex, order: Order) -> bool {
+        list.is_high_order()
+            && self.freed.load(Ordering::Relaxed) + order.frames()
+                >= self.may_drain_from.load(Ordering::Relaxed)
+    }
+
+    /// Whether the last free was of order 1 to 3.
+    pub(super) fn last_free_was_high_order(&self) -> bool {
+        self.freed_after_high_order.load(Ordering::Relaxed) == self.freed.load(Ordering::Relaxed)
     }
 
     /// Frames allocated and freed through the lists so far.
@@ -276,9 +300,9 @@ pub(crate) struct Owned<'o, 'm, P: Platform> {
 }
 
 impl<'m, P: Platform> Owned<'_, 'm, P> {
-    /// Takes the block freed last from a ring, if the owner may enter and the ring is not empty.
+    /// Takes the block freed last from the ring of a list of `order`, if the owner may enter and the ring is not empty.
     #[inline(always)]
-    pub(crate) fn pop(&mut self, platform: &P, list: ListIndex) -> Option<u32> {
+    pub(crate) fn pop(&mut self, platform: &P, list: ListIndex, order: Order) -> Option<u32> {
         let pages = self.pages;
         if !pages.enter(platform) {
             return None;
@@ -297,19 +321,19 @@ impl<'m, P: Platform> Owned<'_, 'm, P> {
             return None;
         };
         len.store(last, Ordering::Relaxed);
-        pages.count_alloc(list);
+        pages.count_alloc(order);
         platform.cost(Cost::HotAlloc, 1);
         pages.leave(platform);
         Some(frame)
     }
 
-    /// Puts a block on a ring, if the owner may enter, the ring is not full, and `belongs`, called
-    /// inside, returns `true`.
+    /// Puts a block of `order` on the ring of its list, if the owner may enter, the ring is not full, no drain can be
+    /// due, and `belongs`, called inside, returns `true`.
     #[inline(always)]
     pub(crate) fn push(
         &mut self,
         platform: &P,
-        list: ListIndex,
+        (list, order): (ListIndex, Order),
         frame: u32,
         belongs: impl FnOnce() -> bool,
     ) -> bool {
@@ -318,7 +342,7 @@ impl<'m, P: Platform> Owned<'_, 'm, P> {
             return false;
         }
         let len = pages.len(list);
-        if !belongs() || len >= pages.limit(list) {
+        if !belongs() || len >= pages.limit(list) || pages.may_drain(list, order) {
             cold_path();
             pages.leave(platform);
             return false;
@@ -329,7 +353,7 @@ impl<'m, P: Platform> Owned<'_, 'm, P> {
             pages.lists.with_mut(move |lists| *lists.ring(list).get_unchecked_mut(len) = frame);
         }
         pages.set_len(list, len + 1);
-        pages.count_free(list);
+        pages.count_free(list, order);
         platform.cost(Cost::HotFree, 1);
         pages.leave(platform);
         true

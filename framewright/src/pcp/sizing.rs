@@ -26,8 +26,6 @@ pub(crate) struct Sizing {
     free_count: u32,
     /// Frames allocated and freed when `free_count` was last updated.
     seen: (u64, u64),
-    /// Frames freed when the last high-order free was counted.
-    freed_after_high_order: u64,
     scale_max: u32,
     /// Frames freed in a row before a high-order free may drain.
     burst: u32,
@@ -89,7 +87,6 @@ impl Sizing {
             alloc_factor: 0,
             free_count: 0,
             seen: (0, 0),
-            freed_after_high_order: u64::MAX,
             scale_max: tuning.scale_max,
             burst: tuning.high_order_burst.or(|| match tuning.high_order_drain {
                 HighOrderDrain::EveryFree => batch,
@@ -109,7 +106,6 @@ impl Sizing {
             alloc_factor: 0,
             free_count: 0,
             seen: (0, 0),
-            freed_after_high_order: u64::MAX,
             scale_max: 0,
             burst: u32::MAX,
             keep_batch: false,
@@ -119,8 +115,7 @@ impl Sizing {
     /// Sets new bounds, and keeps the adapted state where they allow it.
     pub(crate) fn resize(&mut self, to: Sizing) {
         let high = if self.high == 0 { to.high } else { self.high };
-        let (seen, freed) = (self.seen, self.freed_after_high_order);
-        *self = Sizing { seen, freed_after_high_order: freed, ..to };
+        *self = Sizing { seen: self.seen, ..to };
         self.high = high.min(to.high_max).max(to.high_min);
     }
 
@@ -222,17 +217,20 @@ impl Sizing {
         u64::from(self.free_count.clamp(self.batch, most))
     }
 
-    /// Frames to return to the zone after a block of `order`, 1 to 3, was freed and
-    /// [observed](Sizing::observe); 0: none.
+    /// The number of frames freed, as [`Sizing::observe`] gets it, below which a free of order 1 to 3 cannot drain:
+    /// until then too few frames were freed in a row, even if none was allocated meanwhile.
+    pub(crate) fn may_drain_from(&self) -> u64 {
+        self.seen.1 + u64::from(self.burst.saturating_sub(self.free_count))
+    }
+
+    /// Frames to return to the zone after a block of order 1 to 3 was freed and
+    /// [observed](Sizing::observe); 0: none. `consecutive`: the free before it was of order 1 to 3, too.
     pub(crate) fn on_high_order_free(
         &mut self,
         rule: HighOrderDrain,
-        order: Order,
+        consecutive: bool,
         held: u64,
     ) -> u64 {
-        let freed = self.seen.1;
-        let consecutive = self.freed_after_high_order.wrapping_add(order.frames()) == freed;
-        self.freed_after_high_order = freed;
         let drains = self.free_count >= self.burst
             && (rule == HighOrderDrain::EveryFree || consecutive)
             && (!self.keep_batch || held >= u64::from(self.batch));
