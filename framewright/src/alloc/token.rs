@@ -137,19 +137,8 @@ impl<'a, 'm, P: Platform> CpuToken<'a, 'm, P> {
     #[allow(unsafe_code)]
     #[inline(always)]
     pub unsafe fn free_raw(&mut self, pfn: Pfn, order: Order) -> Result<(), FreeError> {
-        // SAFETY: the contract is that of this function.
-        if unsafe { self.try_free_raw(pfn, order) } {
-            return Ok(());
-        }
-        self.free_raw_to_other_list(pfn, order)
-    }
-
-    /// Frees a block by frame number that the list of single movable frames of the first zone cannot accept.
-    #[inline(never)]
-    fn free_raw_to_other_list(&mut self, pfn: Pfn, order: Order) -> Result<(), FreeError> {
         let platform = self.memory().platform();
-        if pfn.is_aligned(order)
-            && let Some(frame) = self.raw_frame(pfn)
+        if let Some(frame) = self.raw_frame(pfn, order)
             && push_directly(platform, self.claim.local_lists(), frame, order)
         {
             return Ok(());
@@ -160,6 +149,11 @@ impl<'a, 'm, P: Platform> CpuToken<'a, 'm, P> {
     #[cold]
     #[inline(never)]
     fn free_raw_slowly(&mut self, pfn: Pfn, order: Order) -> Result<(), FreeError> {
+        if let Some(frame) = self.raw_frame(pfn, order)
+            && list_of(self.claim.local_zone(), frame, order).is_some()
+        {
+            return self.free_slowly(frame, order).map_or(Ok(()), Err);
+        }
         let (zone, frame) = self.memory().locate(pfn, order)?;
         if self.memory().tuning().hardening == Hardening::Checked
             && let RawFree::ToZone = self.claim.zone(zone).check_raw(frame, order)?
@@ -298,18 +292,19 @@ impl<'a, 'm, P: Platform> CpuToken<'a, 'm, P> {
     #[allow(unsafe_code)]
     #[inline(always)]
     pub(crate) unsafe fn try_free_raw(&mut self, pfn: Pfn, order: Order) -> bool {
-        self.raw_frame(pfn).is_some() && self.push_movable(pfn, order).is_ok()
+        self.raw_frame(pfn, Order::ZERO).is_some() && self.push_movable(pfn, order).is_ok()
     }
 
-    /// The number in the first zone of a frame that is freed by frame number, unless such frees are checked or traced.
-    /// A pageblock of which a part is absent has none of the types that have lists. So a block that is pushed onto a
-    /// list is in the zone.
+    /// The number in the first zone of a block that is freed by frame number, unless such frees are checked or traced,
+    /// or the block is misaligned. A pageblock of which a part is absent has none of the types that have lists. So a
+    /// block that has a list is in the zone.
     #[inline(always)]
-    fn raw_frame(&self, pfn: Pfn) -> Option<u32> {
+    fn raw_frame(&self, pfn: Pfn, order: Order) -> Option<u32> {
         if P::TRACING || self.memory().tuning().hardening != Hardening::Off {
             return None;
         }
-        u32::try_from(pfn.get().wrapping_sub(self.claim.local_zone().base)).ok()
+        let number = u32::try_from(pfn.get().wrapping_sub(self.claim.local_zone().base)).ok();
+        number.filter(|_| pfn.is_aligned(order))
     }
 
     #[inline(always)]
@@ -333,9 +328,8 @@ impl<'a, 'm, P: Platform> CpuToken<'a, 'm, P> {
         let frame = local.frame(pfn);
         // Branching on the type, instead of computing the list from it, lets the processor predict
         // the list. So the next pop does not wait for the load of the type.
-        let movable = || local.is_movable(frame);
-        let list = (ListIndex::MOVABLE, Order::ZERO);
-        if order == Order::ZERO && lists.push(platform, list, frame, movable) {
+        let movable = || local.is_movable(frame).then_some(ListIndex::MOVABLE);
+        if order == Order::ZERO && lists.push(platform, (frame, Order::ZERO), movable) {
             return Ok(());
         }
         Err(frame)
@@ -433,7 +427,11 @@ fn push_directly<P: Platform>(
     frame: u32,
     order: Order,
 ) -> bool {
-    let of = local.type_of(frame);
-    of.and_then(|of| ListIndex::freeing_directly(order, of))
-        .is_some_and(|list| lists.push(platform, (list, order), frame, || local.type_of(frame) == of))
+    lists.push(platform, (frame, order), || list_of(local, frame, order))
+}
+
+/// The list that a block of a zone is freed to, if it follows from order and type alone.
+#[inline(always)]
+fn list_of<P: Platform>(local: &LocalZone<'_, P>, frame: u32, order: Order) -> Option<ListIndex> {
+    ListIndex::freeing_directly(order, local.type_of(frame)?)
 }

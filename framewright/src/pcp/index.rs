@@ -21,7 +21,7 @@ impl ListIndex {
     /// The list that serves a request.
     #[inline(always)]
     pub(crate) const fn of(request: Request) -> Option<Self> {
-        Self::serving(request.order(), request.migratetype())
+        Self::freeing_directly(request.order(), request.type_number())
     }
 
     /// The list that serves requests for `order` and a requestable type.

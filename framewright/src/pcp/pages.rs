@@ -327,26 +327,28 @@ impl<'m, P: Platform> Owned<'_, 'm, P> {
         Some(frame)
     }
 
-    /// Puts a block of `order` on the ring of its list, if the owner may enter, the ring is not full, no drain can be
-    /// due, and `belongs`, called inside, returns `true`.
+    /// Puts a block of `order` on the ring of the list that `list`, called inside, returns, if there is one. The owner
+    /// may enter, the ring is not full, and no drain can be due; otherwise returns `false`.
     #[inline(always)]
     pub(crate) fn push(
         &mut self,
         platform: &P,
-        (list, order): (ListIndex, Order),
-        frame: u32,
-        belongs: impl FnOnce() -> bool,
+        (frame, order): (u32, Order),
+        list: impl FnOnce() -> Option<ListIndex>,
     ) -> bool {
         let pages = self.pages;
         if !pages.enter(platform) {
             return false;
         }
-        let len = pages.len(list);
-        if !belongs() || len >= pages.limit(list) || pages.may_drain(list, order) {
+        let place = list().map(|list| (list, pages.len(list)));
+        let may_push = |&(list, len): &(ListIndex, usize)| {
+            len < pages.limit(list) && !pages.may_drain(list, order)
+        };
+        let Some((list, len)) = place.filter(may_push) else {
             cold_path();
             pages.leave(platform);
             return false;
-        }
+        };
         // SAFETY: the owner is inside until `leave`. A limit never exceeds the size of a ring,
         // so `len` is an entry.
         unsafe {

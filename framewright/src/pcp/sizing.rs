@@ -24,6 +24,9 @@ pub(crate) struct Sizing {
     alloc_factor: u32,
     /// Frames freed recently and not allocated again.
     free_count: u32,
+    /// Frames freed beyond those allocated, from -`high` to `burst`: a burst of frees that follows a burst of
+    /// allocations does not count as surplus.
+    surplus: i64,
     /// Frames allocated and freed when `free_count` was last updated.
     seen: (u64, u64),
     scale_max: u32,
@@ -86,6 +89,7 @@ impl Sizing {
             high: high_min,
             alloc_factor: 0,
             free_count: 0,
+            surplus: 0,
             seen: (0, 0),
             scale_max: tuning.scale_max,
             burst: tuning.high_order_burst.or(|| match tuning.high_order_drain {
@@ -105,6 +109,7 @@ impl Sizing {
             high: 0,
             alloc_factor: 0,
             free_count: 0,
+            surplus: 0,
             seen: (0, 0),
             scale_max: 0,
             burst: u32::MAX,
@@ -147,7 +152,12 @@ impl Sizing {
         // A batch is usually one less than a power of two. One frame more, so that whole words of
         // the map spill.
         let frames = 2 * (self.batch + 1);
-        let blocks = (frames >> order.get()).max(if order == Order::PAGEBLOCK { 32 } else { 2 });
+        let least = match order {
+            Order::ZERO => 2,
+            Order::PAGEBLOCK => 32,
+            _ => (self.high_max / 8 >> order.get()).clamp(2, 32),
+        };
+        let blocks = (frames >> order.get()).max(least);
         let affordable = (u64::from(self.high_max) >> order.get()) as u32;
         (blocks.min(affordable) as usize).min(RING)
     }
@@ -189,6 +199,8 @@ impl Sizing {
         if freed > allocated {
             self.alloc_factor >>= 1;
         }
+        let surplus = self.surplus + freed as i64 - allocated as i64;
+        self.surplus = surplus.max(-i64::from(self.high)).min(self.burst.into());
     }
 
     /// Frames to return to the zone after a ring has spilled while the CPU holds `held`; 0: none.
@@ -220,7 +232,8 @@ impl Sizing {
     /// The number of frames freed, as [`Sizing::observe`] gets it, below which a free of order 1 to 3 cannot drain:
     /// until then too few frames were freed in a row, even if none was allocated meanwhile.
     pub(crate) fn may_drain_from(&self) -> u64 {
-        self.seen.1 + u64::from(self.burst.saturating_sub(self.free_count))
+        let missing = self.burst.saturating_sub(self.free_count);
+        self.seen.1 + u64::from(missing).max((i64::from(self.burst) - self.surplus) as u64)
     }
 
     /// Frames to return to the zone after a block of order 1 to 3 was freed and
@@ -232,6 +245,7 @@ impl Sizing {
         held: u64,
     ) -> u64 {
         let drains = self.free_count >= self.burst
+            && self.surplus >= self.burst.into()
             && (rule == HighOrderDrain::EveryFree || consecutive)
             && (!self.keep_batch || held >= u64::from(self.batch));
         if !drains {
@@ -241,6 +255,7 @@ impl Sizing {
             // The burst was drained, so the next drain needs another burst. The older rule, kept
             // for comparison, does not reset the count.
             self.free_count = 0;
+            self.surplus = 0;
         }
         let most = self.batch << self.scale_max;
         // Lists that are drained after a burst must have space for a burst.
