@@ -140,25 +140,15 @@ impl<'m, P: Platform> ZoneOnCpu<'_, 'm, P> {
         (list, order): (ListIndex, Order),
         spilled: bool,
     ) -> Due {
-        let threshold = |frames| Due { reason: DrainReason::Threshold, frames };
-        let may_drain = self.pages.may_drain(list, order);
-        let consecutive = self.pages.last_free_was_high_order();
-        self.pages.count_free(list, order);
-        if !spilled && !may_drain {
-            return threshold(0);
+        let held = || self.pages.held();
+        let frames = lists.sizing.on_free(&self.pages.traffic, (list, order), spilled, held);
+        if frames > 0 || !spilled {
+            return Due { reason: DrainReason::HighOrder, frames };
         }
-        lists.sizing.observe(self.pages.traffic());
-        if may_drain {
-            let held = self.pages.held();
-            let rule = self.tuning.pcp.high_order_drain;
-            let frames = lists.sizing.on_high_order_free(rule, consecutive, held);
-            if frames > 0 || !spilled {
-                return Due { reason: DrainReason::HighOrder, frames };
-            }
-        }
-        // Other rings are not counted: they hold at most two batches.
+        // Other rings are not counted: they hold little (`Sizing::ring_limit`).
         let held = lists.stored() + ((self.pages.len(list) as u64) << order.get());
-        threshold(lists.sizing.on_spill(held, self.zone_is_low()))
+        let frames = lists.sizing.on_spill(held, self.zone_is_low());
+        Due { reason: DrainReason::Threshold, frames }
     }
 
     /// Returns all blocks of the lists to the zone, for a drainer that is inside the lists. Before a batch reaches the

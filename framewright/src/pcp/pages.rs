@@ -4,7 +4,7 @@
 
 use core::hint::cold_path;
 
-use super::{ListIndex, Lists, Sizing, owner::Owner};
+use super::{ListIndex, Lists, Sizing, owner::Owner, traffic::Traffic};
 use crate::{
     observe::{CpuCounters, CpuStats},
     platform::{Access, Cost, Line, Miss, OwnerLock, Platform, Section, Site},
@@ -59,15 +59,8 @@ pub(crate) struct CpuPages<'m, P: Platform> {
     /// Blocks that each ring may contain; 0 while the CPU is offline or the lists are switched off.
     limits: [AtomicU8; ListIndex::COUNT],
     owner: Owner<P>,
-    /// Frames allocated and freed through the lists. Written by the side that is inside.
-    allocated: AtomicU64,
-    freed: AtomicU64,
-    /// Frames allocated through the lists beyond one per request.
-    allocated_beyond: AtomicU64,
-    /// `freed` after the last free of order 1 to 3. Written by the side that is inside.
-    freed_after_high_order: AtomicU64,
-    /// A free of order 1 to 3 cannot drain while `freed` is less ([`Sizing::may_drain_from`]).
-    may_drain_from: AtomicU64,
+    /// Written by the side that is inside.
+    pub(super) traffic: Traffic,
     pub(crate) counters: CpuCounters,
     /// Frames in the store and in quarantine, published for readers outside the lists.
     stored: AtomicU64,
@@ -86,11 +79,7 @@ impl<'m, P: Platform> CpuPages<'m, P> {
             lens: core::array::from_fn(|_| AtomicU8::new(0)),
             limits: core::array::from_fn(|_| AtomicU8::new(0)),
             owner: Owner::new(kind),
-            allocated: AtomicU64::new(0),
-            freed: AtomicU64::new(0),
-            allocated_beyond: AtomicU64::new(0),
-            freed_after_high_order: AtomicU64::new(u64::MAX),
-            may_drain_from: AtomicU64::new(0),
+            traffic: Traffic::new(),
             counters: CpuCounters::new(),
             stored: AtomicU64::new(0),
             slots: lists.slots(),
@@ -192,7 +181,7 @@ impl<'m, P: Platform> CpuPages<'m, P> {
     /// Publishes the result of the sizing rules.
     pub(super) fn publish(&self, sizing: &Sizing) {
         self.high.store(sizing.high().into(), Ordering::Relaxed);
-        self.may_drain_from.store(sizing.may_drain_from(), Ordering::Relaxed);
+        self.traffic.set_may_drain_from(sizing.may_drain_from());
     }
 
     #[inline(always)]
@@ -215,44 +204,6 @@ impl<'m, P: Platform> CpuPages<'m, P> {
         self.stored.store(frames, Ordering::Relaxed);
     }
 
-    /// Counts one allocation through a list. Only for the side that is inside.
-    #[inline(always)]
-    pub(super) fn count_alloc(&self, order: Order) {
-        let frames = order.frames();
-        add(&self.allocated, frames);
-        if frames > 1 {
-            add(&self.allocated_beyond, frames - 1);
-        }
-    }
-
-    /// Counts one free to a list of `order`. Only for the side that is inside.
-    #[inline(always)]
-    pub(super) fn count_free(&self, list: ListIndex, order: Order) {
-        add(&self.freed, order.frames());
-        if list.is_high_order() {
-            let freed = self.freed.load(Ordering::Relaxed);
-            self.freed_after_high_order.store(freed, Ordering::Relaxed);
-        }
-    }
-
-    /// Whether the next free, to a list of `order`, may drain the lists by the rule of high-order frees.
-    #[inline(always)]
-    pub(super) fn may_drain(&self, list: ListIndex, order: Order) -> bool {
-        list.is_high_order()
-            && self.freed.load(Ordering::Relaxed) + order.frames()
-                >= self.may_drain_from.load(Ordering::Relaxed)
-    }
-
-    /// Whether the last free was of order 1 to 3.
-    pub(super) fn last_free_was_high_order(&self) -> bool {
-        self.freed_after_high_order.load(Ordering::Relaxed) == self.freed.load(Ordering::Relaxed)
-    }
-
-    /// Frames allocated and freed through the lists so far.
-    pub(super) fn traffic(&self) -> (u64, u64) {
-        (self.allocated.load(Ordering::Relaxed), self.freed.load(Ordering::Relaxed))
-    }
-
     /// Opens the rings with the limits of `sizing`, or closes them if the lists are switched off.
     pub(super) fn open(&self, sizing: &Sizing) {
         for list in ListIndex::all() {
@@ -264,8 +215,8 @@ impl<'m, P: Platform> CpuPages<'m, P> {
     /// All counters of the CPU in the zone.
     pub(crate) fn stats(&self) -> CpuStats {
         let mut stats = self.counters.read();
-        let (allocated, freed) = self.traffic();
-        let requests = allocated - self.allocated_beyond.load(Ordering::Relaxed).min(allocated);
+        let (allocated, freed) = self.traffic.frames();
+        let requests = allocated - self.traffic.allocated_beyond().min(allocated);
         stats.pgalloc += allocated;
         stats.pgfree += freed;
         stats.list_hits = requests.saturating_sub(stats.list_misses);
@@ -321,7 +272,7 @@ impl<'m, P: Platform> Owned<'_, 'm, P> {
             return None;
         };
         len.store(last, Ordering::Relaxed);
-        pages.count_alloc(order);
+        pages.traffic.count_alloc(order);
         platform.cost(Cost::HotAlloc, 1);
         pages.leave(platform);
         Some(frame)
@@ -342,7 +293,7 @@ impl<'m, P: Platform> Owned<'_, 'm, P> {
         }
         let place = list().map(|list| (list, pages.len(list)));
         let may_push = |&(list, len): &(ListIndex, usize)| {
-            len < pages.limit(list) && !pages.may_drain(list, order)
+            len < pages.limit(list) && !pages.traffic.may_drain(list, order)
         };
         let Some((list, len)) = place.filter(may_push) else {
             cold_path();
@@ -355,7 +306,7 @@ impl<'m, P: Platform> Owned<'_, 'm, P> {
             pages.lists.with_mut(move |lists| *lists.ring(list).get_unchecked_mut(len) = frame);
         }
         pages.set_len(list, len + 1);
-        pages.count_free(list, order);
+        pages.traffic.count_free(list, order);
         platform.cost(Cost::HotFree, 1);
         pages.leave(platform);
         true
@@ -389,10 +340,4 @@ impl<'m, P: Platform> Owned<'_, 'm, P> {
             None
         }
     }
-}
-
-/// Adds to a counter that has one writer at a time.
-#[inline(always)]
-fn add(counter: &AtomicU64, amount: u64) {
-    counter.store(counter.load(Ordering::Relaxed).wrapping_add(amount), Ordering::Relaxed);
 }

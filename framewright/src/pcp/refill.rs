@@ -26,11 +26,11 @@ impl<P: Platform> OwnedZoneOnCpu<'_, '_, P> {
         self.platform.cost(Cost::SlowAlloc, 1);
         let answer = self.enter(|at, lists| match lists.pop(at.context(), list) {
             Some(frame) => {
-                at.pages.count_alloc(list.order());
+                at.pages.traffic.count_alloc(list.order());
                 Answer::Frame(frame)
             }
             None => {
-                lists.sizing.observe(at.pages.traffic());
+                lists.sizing.observe(at.pages.traffic.frames());
                 let held = at.pages.held();
                 let blocks = lists.sizing.on_refill(list.order(), held, at.zone_is_low());
                 at.pages.publish(&lists.sizing);
@@ -76,7 +76,7 @@ impl<P: Platform> OwnedZoneOnCpu<'_, '_, P> {
                 stack.empty(|kind, blocks| lists.accept_run(at.context(), kind, blocks));
             }
             lists.accept(at.context(), list, taken.as_slice(), stays, &mut leaving);
-            at.pages.count_alloc(list.order());
+            at.pages.traffic.count_alloc(list.order());
             at.pages.counters.list_misses.add(1);
         });
         if accepted.is_some() {

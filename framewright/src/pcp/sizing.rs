@@ -6,6 +6,8 @@
 //! while a CPU only allocates, refills of every order grow, not only refills of order 0, because a
 //! huge page costs a lock acquisition like any other block.
 
+mod high_order;
+
 use super::{ListIndex, pages::RING};
 use crate::{
     tuning::{HighOrderDrain, PcpTuning},
@@ -24,12 +26,13 @@ pub(crate) struct Sizing {
     alloc_factor: u32,
     /// Frames freed recently and not allocated again.
     free_count: u32,
-    /// Frames freed beyond those allocated, from -`high` to `burst`: a burst of frees that follows a burst of
-    /// allocations does not count as surplus.
+    /// Frames freed beyond those allocated, from -`high` to `burst`.
     surplus: i64,
     /// Frames allocated and freed when `free_count` was last updated.
     seen: (u64, u64),
     scale_max: u32,
+    /// The high-order frees that drain.
+    rule: HighOrderDrain,
     /// Frames freed in a row before a high-order free may drain.
     burst: u32,
     /// Whether lists of less than a batch are not drained by high-order frees.
@@ -92,6 +95,7 @@ impl Sizing {
             surplus: 0,
             seen: (0, 0),
             scale_max: tuning.scale_max,
+            rule: tuning.high_order_drain,
             burst: tuning.high_order_burst.or(|| match tuning.high_order_drain {
                 HighOrderDrain::EveryFree => batch,
                 HighOrderDrain::SecondConsecutive => long_burst(batch, high_min, tuning.scale_max),
@@ -112,6 +116,7 @@ impl Sizing {
             surplus: 0,
             seen: (0, 0),
             scale_max: 0,
+            rule: HighOrderDrain::default(),
             burst: u32::MAX,
             keep_batch: false,
         }
@@ -143,7 +148,9 @@ impl Sizing {
         self.high_max == 0
     }
 
-    /// Blocks that the ring of a list may contain: two batches, but at least two blocks.
+    /// Blocks that the ring of a list may contain: two batches, but at least two blocks, or 32 blocks if the list is
+    /// not of order 0. Without the latter, a free of order 3 would often be a spill. A ring of small blocks exceeds two
+    /// batches by at most an eighth of the frames that the CPU may hold.
     pub(crate) fn ring_limit(&self, list: ListIndex) -> usize {
         if self.is_disabled() {
             return 0;
@@ -199,6 +206,7 @@ impl Sizing {
         if freed > allocated {
             self.alloc_factor >>= 1;
         }
+        // Frames that the CPU allocates and frees again are no surplus. The list may hold `high` frames anyway.
         let surplus = self.surplus + freed as i64 - allocated as i64;
         self.surplus = surplus.max(-i64::from(self.high)).min(self.burst.into());
     }
@@ -229,41 +237,6 @@ impl Sizing {
         u64::from(self.free_count.clamp(self.batch, most))
     }
 
-    /// The number of frames freed, as [`Sizing::observe`] gets it, below which a free of order 1 to 3 cannot drain:
-    /// until then too few frames were freed in a row, even if none was allocated meanwhile.
-    pub(crate) fn may_drain_from(&self) -> u64 {
-        let missing = self.burst.saturating_sub(self.free_count);
-        self.seen.1 + u64::from(missing).max((i64::from(self.burst) - self.surplus) as u64)
-    }
-
-    /// Frames to return to the zone after a block of order 1 to 3 was freed and
-    /// [observed](Sizing::observe); 0: none. `consecutive`: the free before it was of order 1 to 3, too.
-    pub(crate) fn on_high_order_free(
-        &mut self,
-        rule: HighOrderDrain,
-        consecutive: bool,
-        held: u64,
-    ) -> u64 {
-        let drains = self.free_count >= self.burst
-            && self.surplus >= self.burst.into()
-            && (rule == HighOrderDrain::EveryFree || consecutive)
-            && (!self.keep_batch || held >= u64::from(self.batch));
-        if !drains {
-            return 0;
-        }
-        if rule == HighOrderDrain::SecondConsecutive {
-            // The burst was drained, so the next drain needs another burst. The older rule, kept
-            // for comparison, does not reset the count.
-            self.free_count = 0;
-            self.surplus = 0;
-        }
-        let most = self.batch << self.scale_max;
-        // Lists that are drained after a burst must have space for a burst.
-        let least = self.burst.min(self.high_max).max(self.high_min);
-        self.high = self.high.saturating_sub(most).max(least);
-        held.min(u64::from(most))
-    }
-
     /// Frames that one drain returns now.
     pub(crate) fn batch_to_drain(&self) -> u64 {
         u64::from(self.free_count.max(self.batch))
@@ -277,24 +250,11 @@ impl Sizing {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tuning::Auto;
 
     const GIB: u64 = 1 << 18;
 
-    /// The sizing of lists whose high-order frees drain after a batch.
     fn sizing(managed: u64) -> Sizing {
-        let tuning = PcpTuning { high_order_burst: Auto::Fixed(63), ..PcpTuning::default() };
-        Sizing::new(&tuning, managed, managed / 500, 2, 4096)
-    }
-
-    #[test]
-    fn second_consecutive_asks_for_a_longer_burst() {
-        let burst = |high_order_drain| {
-            let tuning = PcpTuning { high_order_drain, ..PcpTuning::default() };
-            Sizing::new(&tuning, GIB, 2000, 2, 4096).burst
-        };
-        assert_eq!(burst(HighOrderDrain::EveryFree), 63);
-        assert_eq!(burst(HighOrderDrain::SecondConsecutive), 16 * 63);
+        Sizing::new(&PcpTuning::default(), managed, managed / 500, 2, 4096)
     }
 
     #[test]
@@ -334,30 +294,5 @@ mod tests {
             sizing.on_spill(u64::from(sizing.high), true);
         }
         assert_eq!(sizing.high, sizing.high_min);
-    }
-
-    #[test]
-    fn only_the_second_high_order_free_in_a_row_drains() {
-        let mut sizing = sizing(GIB);
-        let order = Order::new(2).unwrap();
-        let mut free = |freed, rule| {
-            sizing.observe((0, freed));
-            sizing.on_high_order_free(rule, order, 800)
-        };
-        let second = HighOrderDrain::SecondConsecutive;
-        assert_eq!(free(5000, second), 0);
-        assert_eq!(free(5005, second), 0, "another free came in between");
-        assert_eq!(free(5009, second), 800);
-        assert_eq!(free(5014, second), 0, "the burst was drained already");
-        assert_eq!(free(5100, HighOrderDrain::EveryFree), 800);
-        assert_eq!(free(5108, HighOrderDrain::EveryFree), 800, "every free drains again");
-    }
-
-    #[test]
-    fn a_high_order_free_without_a_burst_drains_nothing() {
-        let mut sizing = sizing(GIB);
-        sizing.observe((0, 62));
-        let order = Order::new(1).unwrap();
-        assert_eq!(sizing.on_high_order_free(HighOrderDrain::EveryFree, order, 800), 0);
     }
 }
