@@ -30,7 +30,7 @@ impl<P: Platform> OwnedZoneOnCpu<'_, '_, P> {
                 Answer::Frame(frame)
             }
             None => {
-                lists.sizing.observe(at.pages.traffic.frames());
+                lists.sizing.observe(&at.pages.traffic);
                 let held = at.pages.held();
                 let blocks = lists.sizing.on_refill(list.order(), held, at.zone_is_low());
                 at.pages.publish(&lists.sizing);

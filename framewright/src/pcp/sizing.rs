@@ -8,7 +8,7 @@
 
 mod high_order;
 
-use super::{ListIndex, pages::RING};
+use super::{ListIndex, pages::RING, traffic::Traffic};
 use crate::{
     tuning::{HighOrderDrain, PcpTuning},
     types::Order,
@@ -196,14 +196,18 @@ impl Sizing {
 
     /// Records the frames allocated and freed since the last call. Frees in a row add up;
     /// allocations reduce the count.
-    pub(crate) fn observe(&mut self, traffic: (u64, u64)) {
-        let allocated = traffic.0 - self.seen.0;
-        let freed = traffic.1 - self.seen.1;
-        self.seen = traffic;
+    pub(super) fn observe(&mut self, traffic: &Traffic) {
+        let seen = core::mem::replace(&mut self.seen, traffic.frames());
+        let allocated = self.seen.0 - seen.0;
+        let freed = self.seen.1 - seen.1;
         self.free_count = self.free_count.checked_shr(allocated.min(31) as u32).unwrap_or(0);
         let net = u32::try_from(freed.saturating_sub(allocated)).unwrap_or(u32::MAX);
         self.free_count = self.free_count.saturating_add(net).min(self.batch << self.scale_max);
-        if freed > allocated {
+        // Refills grow while the CPU only allocates. Each free of a larger block would halve them; their number is not
+        // known.
+        if traffic.has_freed_high_order_since(seen.1) {
+            self.alloc_factor = 0;
+        } else if freed > allocated {
             self.alloc_factor >>= 1;
         }
         // Frames that the CPU allocates and frees again are no surplus. The list may hold `high` frames anyway.
@@ -250,6 +254,7 @@ impl Sizing {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::types::MigrateType;
 
     const GIB: u64 = 1 << 18;
 
@@ -283,13 +288,33 @@ mod tests {
     }
 
     #[test]
+    fn refills_are_small_again_after_frees() {
+        let list = |order| ListIndex::serving(order, MigrateType::Movable).unwrap();
+        let next_refill = |order: Order, blocks| {
+            let (mut sizing, traffic) = (sizing(16 * GIB), Traffic::new());
+            (0..6).for_each(|_| _ = sizing.on_refill(Order::ZERO, 0, false));
+            (0..1000).for_each(|_| traffic.count_alloc(Order::ZERO));
+            (0..blocks).for_each(|_| traffic.count_free(list(order), order));
+            sizing.observe(&traffic);
+            sizing.on_refill(Order::ZERO, 0, false)
+        };
+        assert_eq!(next_refill(Order::ZERO, 0), 2016);
+        assert_eq!(next_refill(Order::ZERO, 1000), 2016);
+        assert_eq!(next_refill(Order::ZERO, 1001), 252);
+        assert_eq!(next_refill(Order::new(1).unwrap(), 1), 63);
+        assert_eq!(next_refill(Order::PAGEBLOCK, 1), 2016);
+    }
+
+    #[test]
     fn high_stays_within_its_bounds() {
         let mut sizing = sizing(GIB);
         for _ in 0..1000 {
             sizing.on_refill(Order::ZERO, 0, false);
         }
         assert_eq!(sizing.high, sizing.high_max);
-        sizing.observe((0, 10_000));
+        let traffic = Traffic::new();
+        (0..20).for_each(|_| traffic.count_free(ListIndex::MOVABLE, Order::PAGEBLOCK));
+        sizing.observe(&traffic);
         for _ in 0..1000 {
             sizing.on_spill(u64::from(sizing.high), true);
         }

@@ -11,6 +11,9 @@ use crate::{
     types::Order,
 };
 
+/// No block of order 1 to 3 was freed yet.
+const NEVER: u64 = u64::MAX;
+
 /// Counts of frames. The first three fields are in the cache line of the hot path.
 #[repr(C)]
 pub(crate) struct Traffic {
@@ -18,7 +21,7 @@ pub(crate) struct Traffic {
     freed: AtomicU64,
     /// Frames allocated beyond one per request.
     allocated_beyond: AtomicU64,
-    /// `freed` after the last free of order 1 to 3.
+    /// `freed` after the last free of order 1 to 3, or [`NEVER`].
     freed_after_high_order: AtomicU64,
     /// No free of order 1 to 3 drains while `freed` is less.
     may_drain_from: AtomicU64,
@@ -30,7 +33,7 @@ impl Traffic {
             allocated: AtomicU64::new(0),
             freed: AtomicU64::new(0),
             allocated_beyond: AtomicU64::new(0),
-            freed_after_high_order: AtomicU64::new(u64::MAX),
+            freed_after_high_order: AtomicU64::new(NEVER),
             may_drain_from: AtomicU64::new(0),
         }
     }
@@ -71,6 +74,12 @@ impl Traffic {
     /// Whether the last free was of order 1 to 3.
     pub(super) fn last_free_was_high_order(&self) -> bool {
         self.freed_after_high_order.load(Ordering::Relaxed) == self.freed.load(Ordering::Relaxed)
+    }
+
+    /// Whether blocks of order 1 to 3 were freed since `freed` frames were freed.
+    pub(super) fn has_freed_high_order_since(&self, freed: u64) -> bool {
+        let last = self.freed_after_high_order.load(Ordering::Relaxed);
+        last != NEVER && last > freed
     }
 
     /// Frames allocated and freed so far.

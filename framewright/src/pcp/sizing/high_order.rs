@@ -44,13 +44,12 @@ impl Sizing {
         if !may_drain && !spilled {
             return 0;
         }
-        self.observe(traffic.frames());
+        self.observe(traffic);
         let is_second = consecutive || self.rule == HighOrderDrain::EveryFree;
         if may_drain && is_second && self.missing() == 0 { self.drain_burst(held()) } else { 0 }
     }
 
-    /// The number of frames freed through the lists, as [`Sizing::observe`] gets it, from which on a free of order 1 to
-    /// 3 may drain.
+    /// The number of frames freed through the lists from which on a free of order 1 to 3 may drain.
     pub(in crate::pcp) fn may_drain_from(&self) -> u64 {
         self.seen.1 + self.missing()
     }

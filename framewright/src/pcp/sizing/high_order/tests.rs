@@ -37,7 +37,7 @@ impl Cpu {
     }
 
     fn refill(&mut self) {
-        self.sizing.observe(self.traffic.frames());
+        self.sizing.observe(&self.traffic);
         self.sizing.on_refill(Order::ZERO, HELD, false);
         self.traffic.set_may_drain_from(self.sizing.may_drain_from());
     }
@@ -116,7 +116,7 @@ fn frames_that_the_cpu_has_allocated_itself_are_no_burst() {
         (0..100).for_each(|nth| assert_eq!(cpu.free(2, nth % 16 == 15), 0));
     }
     (0..1000).for_each(|_| cpu.alloc(2));
-    cpu.sizing.observe(cpu.traffic.frames());
+    cpu.sizing.observe(&cpu.traffic);
     cpu.traffic.set_may_drain_from(cpu.sizing.may_drain_from());
     let frees: Vec<u64> = (0..400).map(|_| cpu.free(2, false)).collect();
     let drains: Vec<usize> = (0..400).filter(|&nth| frees[nth] > 0).collect();
