@@ -280,6 +280,22 @@ mod tests {
     }
 
     #[test]
+    fn rings_hold_two_batches_or_32_larger_blocks() {
+        let limits = |managed, cpus| {
+            let sizing = Sizing::new(&PcpTuning::default(), managed, managed / 500, cpus, 4096);
+            [0, 1, 2, 3, 9].map(|order| {
+                let order = Order::new(order).unwrap();
+                sizing.ring_limit(ListIndex::serving(order, MigrateType::Movable).unwrap())
+            })
+        };
+        assert_eq!(limits(GIB, 2), [128, 64, 32, 32, 32]);
+        assert_eq!(limits(GIB / 4, 2), [32, 32, 32, 32, 8]);
+        // An eighth of what a CPU may hold limits them: of 512 frames, then of 64.
+        assert_eq!(limits(GIB / 16, 4), [8, 32, 16, 8, 1]);
+        assert_eq!(limits(GIB / 64, 8), [4, 4, 2, 2, 0]);
+    }
+
+    #[test]
     fn refills_double_while_there_is_room() {
         let mut sizing = sizing(16 * GIB);
         let asked: std::vec::Vec<u32> =
