@@ -86,7 +86,7 @@ impl<'a, 'm, P: Platform> CpuToken<'a, 'm, P> {
     fn pop(&mut self, request: Request) -> Option<Pfn> {
         let platform = self.memory().platform();
         let (local, mut lists) = self.claim.first_lists(request)?;
-        let frame = lists.pop(platform, ListIndex::of(request)?)?;
+        let frame = lists.pop(platform, ListIndex::of(request)?, request.order())?;
         Some(Pfn::new(local.base + u64::from(frame)))
     }
 
@@ -137,6 +137,23 @@ impl<'a, 'm, P: Platform> CpuToken<'a, 'm, P> {
     #[allow(unsafe_code)]
     #[inline(always)]
     pub unsafe fn free_raw(&mut self, pfn: Pfn, order: Order) -> Result<(), FreeError> {
+        let platform = self.memory().platform();
+        if let Some(frame) = self.raw_frame(pfn, order)
+            && push_directly(platform, self.claim.local_lists(), frame, order)
+        {
+            return Ok(());
+        }
+        self.free_raw_slowly(pfn, order)
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn free_raw_slowly(&mut self, pfn: Pfn, order: Order) -> Result<(), FreeError> {
+        if let Some(frame) = self.raw_frame(pfn, order)
+            && list_of(self.claim.local_zone(), frame, order).is_some()
+        {
+            return self.free_slowly(frame, order).map_or(Ok(()), Err);
+        }
         let (zone, frame) = self.memory().locate(pfn, order)?;
         if self.memory().tuning().hardening == Hardening::Checked
             && let RawFree::ToZone = self.claim.zone(zone).check_raw(frame, order)?
@@ -275,13 +292,19 @@ impl<'a, 'm, P: Platform> CpuToken<'a, 'm, P> {
     #[allow(unsafe_code)]
     #[inline(always)]
     pub(crate) unsafe fn try_free_raw(&mut self, pfn: Pfn, order: Order) -> bool {
-        // A pageblock of which a part is absent is never of the type movable alone. So a frame that is pushed is in
-        // the zone, unless its number in the zone has more than 32 bits.
-        let number = pfn.get().wrapping_sub(self.claim.local_zone().base);
-        !P::TRACING
-            && self.memory().tuning().hardening == Hardening::Off
-            && u32::try_from(number).is_ok()
-            && self.push_movable(pfn, order).is_ok()
+        self.raw_frame(pfn, Order::ZERO).is_some() && self.push_movable(pfn, order).is_ok()
+    }
+
+    /// The number in the first zone of a block that is freed by frame number, unless such frees are checked or traced,
+    /// or the block is misaligned. A pageblock of which a part is absent has none of the types that have lists. So a
+    /// block that has a list is in the zone.
+    #[inline(always)]
+    fn raw_frame(&self, pfn: Pfn, order: Order) -> Option<u32> {
+        if P::TRACING || self.memory().tuning().hardening != Hardening::Off {
+            return None;
+        }
+        let number = u32::try_from(pfn.get().wrapping_sub(self.claim.local_zone().base)).ok();
+        number.filter(|_| pfn.is_aligned(order))
     }
 
     #[inline(always)]
@@ -296,8 +319,8 @@ impl<'a, 'm, P: Platform> CpuToken<'a, 'm, P> {
         }
     }
 
-    /// Puts a single frame on the list of movable frames of the first zone, if it belongs there and there is space.
-    /// Otherwise returns its number in that zone.
+    /// Puts a single frame on the list of movable frames of the first zone, or of those in emptying pageblocks, if it
+    /// belongs there and there is space. Otherwise returns its number in that zone.
     #[inline(always)]
     fn push_movable(&mut self, pfn: Pfn, order: Order) -> Result<(), u32> {
         let platform = self.memory().platform();
@@ -305,8 +328,15 @@ impl<'a, 'm, P: Platform> CpuToken<'a, 'm, P> {
         let frame = local.frame(pfn);
         // Branching on the type, instead of computing the list from it, lets the processor predict
         // the list. So the next pop does not wait for the load of the type.
-        let movable = || local.is_movable(frame);
-        if order == Order::ZERO && lists.push(platform, ListIndex::MOVABLE, frame, movable) {
+        let list = || {
+            let of = local.type_of(frame)?;
+            if of == MigrateType::Movable as u8 {
+                return Some(ListIndex::MOVABLE);
+            }
+            cold_path();
+            (of == ListIndex::MOVABLE_EMPTYING).then_some(ListIndex::EMPTYING)
+        };
+        if order == Order::ZERO && lists.push(platform, (frame, Order::ZERO), list) {
             return Ok(());
         }
         Err(frame)
@@ -404,7 +434,16 @@ fn push_directly<P: Platform>(
     frame: u32,
     order: Order,
 ) -> bool {
-    let of = local.type_of(frame);
-    of.and_then(|of| ListIndex::freeing_directly(order, of))
-        .is_some_and(|list| lists.push(platform, list, frame, || local.type_of(frame) == of))
+    lists.push(platform, (frame, order), || list_of(local, frame, order))
+}
+
+/// The list that a block of a zone is freed to, if it follows from order and type alone. Branches on the type of single
+/// frames as [`CpuToken::push_movable`] does.
+#[inline(always)]
+fn list_of<P: Platform>(local: &LocalZone<'_, P>, frame: u32, order: Order) -> Option<ListIndex> {
+    let of = local.type_of(frame)?;
+    if order == Order::ZERO && of == MigrateType::Movable as u8 {
+        return Some(ListIndex::MOVABLE);
+    }
+    ListIndex::freeing_directly(order, of)
 }

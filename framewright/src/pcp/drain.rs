@@ -45,15 +45,15 @@ impl<P: Platform> OwnedZoneOnCpu<'_, '_, P> {
             if pushed == Pushed::SwitchedOff {
                 return None;
             }
-            at.pages.count_free(list);
             if !leaving.is_empty() && (!list.is_emptying() || lists.burst.lasts()) {
                 at.set_depot_share(&mut leaving, DrainReason::Capacity);
                 at.move_to_depot_share(&mut leaving);
             }
             if list.is_emptying() {
+                at.pages.traffic.count_free(list, order);
                 return Some((list, Due::NOTHING));
             }
-            let mut due = at.due(lists, list, pushed == Pushed::Spilled);
+            let mut due = at.count_free(lists, (list, order), pushed == Pushed::Spilled);
             if at.platform.force(Site::BulkFree) {
                 due.frames = 0;
             }
@@ -153,24 +153,22 @@ impl<'m, P: Platform> ZoneOnCpu<'_, 'm, P> {
         refusals
     }
 
-    /// The frames that must leave now by the sizing rules.
-    fn due(&self, lists: &mut Lists<'m>, list: ListIndex, spilled: bool) -> Due {
-        let threshold = |frames| Due { reason: DrainReason::Threshold, frames };
-        if !spilled && !list.is_high_order() {
-            return threshold(0);
+    /// Counts a free to a list. Returns the frames that must leave now by the sizing rules.
+    fn count_free(
+        &self,
+        lists: &mut Lists<'m>,
+        (list, order): (ListIndex, Order),
+        spilled: bool,
+    ) -> Due {
+        let held = || self.pages.held();
+        let frames = lists.sizing.on_free(&self.pages.traffic, (list, order), spilled, held);
+        if frames > 0 || !spilled {
+            return Due { reason: DrainReason::HighOrder, frames };
         }
-        lists.sizing.observe(self.pages.traffic());
-        if list.is_high_order() {
-            let held = self.pages.held();
-            let rule = self.tuning.pcp.high_order_drain;
-            let frames = lists.sizing.on_high_order_free(rule, list.order(), held);
-            if frames > 0 || !spilled {
-                return Due { reason: DrainReason::HighOrder, frames };
-            }
-        }
-        // Other rings are not counted: they hold at most two batches.
-        let held = lists.stored() + ((self.pages.len(list) as u64) << list.order().get());
-        threshold(lists.sizing.on_spill(held, self.zone_is_low()))
+        // Other rings are not counted: they hold little (`Sizing::ring_limit`).
+        let held = lists.stored() + ((self.pages.len(list) as u64) << order.get());
+        let frames = lists.sizing.on_spill(held, self.zone_is_low());
+        Due { reason: DrainReason::Threshold, frames }
     }
 
     /// Returns all blocks of the lists to the zone, for a drainer that is inside the lists. Before a batch reaches the

@@ -62,7 +62,7 @@ impl<'m> Lists<'m> {
         list: ListIndex,
         leaving: &mut Bundles,
     ) {
-        if !self.burst.update(context.pages.traffic()) {
+        if !self.burst.update(context.pages.traffic.frames()) {
             self.leave_ring(context, list, leaving);
             context.pages.set_limit(list, self.sizing.ring_limit(list));
             return;

@@ -33,36 +33,43 @@ impl ListIndex {
     /// The list that serves a request.
     #[inline(always)]
     pub(crate) const fn of(request: Request) -> Option<Self> {
-        Self::serving(request.order(), request.migratetype())
+        Self::freeing_directly(request.order(), request.type_number())
     }
 
     /// The list that serves requests for `order` and a requestable type.
     #[inline(always)]
     pub(crate) const fn serving(order: Order, of: MigrateType) -> Option<Self> {
-        if of as u8 >= TYPES {
-            return None;
-        }
-        match order.get() {
-            small @ 0..=SMALL_ORDERS => Some(Self(TYPES * small + of as u8)),
-            9 => Some(Self(PAGEBLOCK_LISTS + (of as u8 == MigrateType::Movable as u8) as u8)),
-            _ => None,
-        }
+        let of = of as u8;
+        if of < TYPES { Self::of_type(order, of) } else { None }
     }
 
     /// The list of single movable frames, which the hot path is optimised for.
     pub(crate) const MOVABLE: ListIndex = ListIndex(MigrateType::Movable as u8);
 
-    /// The list that a block is freed to without further decisions: orders 0 and 9 in a pageblock
-    /// of a type with lists of its own, and small orders in a pageblock that is emptying. `of` is the number of the
-    /// type, with that flag.
+    /// The list that a block is freed to without further decisions: in a pageblock of a type with lists of its own, or
+    /// in one that is emptying. `of` is the number of the type, with that flag.
     #[inline(always)]
     pub(crate) const fn freeing_directly(order: Order, of: u8) -> Option<Self> {
+        if of < TYPES {
+            return Self::of_type(order, of);
+        }
+        if of & !3 == EMPTYING { Self::emptying_of(order) } else { None }
+    }
+
+    /// The list of blocks of `order` in emptying pageblocks.
+    const fn emptying_of(order: Order) -> Option<Self> {
         match order.get() {
-            0 if of < TYPES => Some(Self(of)),
-            9 if of < TYPES => {
-                Some(Self(PAGEBLOCK_LISTS + (of == MigrateType::Movable as u8) as u8))
-            }
-            small @ 0..=SMALL_ORDERS if of & !3 == EMPTYING => Some(Self(EMPTYING_LISTS + small)),
+            small @ 0..=SMALL_ORDERS => Some(Self(EMPTYING_LISTS + small)),
+            _ => None,
+        }
+    }
+
+    /// The list of blocks of `order` in pageblocks of a type with lists of its own.
+    #[inline(always)]
+    const fn of_type(order: Order, of: u8) -> Option<Self> {
+        match order.get() {
+            small @ 0..=SMALL_ORDERS => Some(Self(TYPES * small + of)),
+            9 => Some(Self(PAGEBLOCK_LISTS + (of == MigrateType::Movable as u8) as u8)),
             _ => None,
         }
     }
@@ -113,6 +120,7 @@ impl ListIndex {
     }
 
     /// Whether frees to this list may trigger the high-order drain.
+    #[inline(always)]
     pub(crate) const fn is_high_order(self) -> bool {
         TYPES <= self.0 && self.0 < SMALL_LISTS
     }
@@ -122,6 +130,12 @@ impl ListIndex {
     pub(crate) const fn is_emptying(self) -> bool {
         EMPTYING_LISTS <= self.0 && self.0 < PAGEBLOCK_LISTS
     }
+
+    /// The list of single frames in emptying pageblocks.
+    pub(crate) const EMPTYING: ListIndex = ListIndex(EMPTYING_LISTS);
+
+    /// The number of the type of emptying movable pageblocks, with the flag.
+    pub(crate) const MOVABLE_EMPTYING: u8 = MigrateType::Movable as u8 | EMPTYING;
 
     /// The lists of blocks in emptying pageblocks.
     pub(super) fn emptying() -> impl Iterator<Item = ListIndex> {
@@ -151,9 +165,15 @@ mod tests {
                 assert_eq!(serving, ListIndex::freeing(order, of as u8));
                 if let Some(list) = serving {
                     assert_eq!(list.order(), order);
-                    let simple = ListIndex::freeing_directly(order, of as u8);
-                    assert_eq!(simple, (!list.is_high_order()).then_some(list));
+                    assert_eq!(ListIndex::freeing_directly(order, of as u8), Some(list));
+                    assert_eq!(list.is_high_order(), (1..=3).contains(&order.get()));
                 }
+            }
+            for of in MigrateType::PCP as u8..=u8::MAX {
+                let list = ListIndex::freeing_directly(order, of);
+                let is_emptying = of & !3 == EMPTYING && order.get() <= SMALL_ORDERS;
+                assert_eq!(list.is_some(), is_emptying, "{order:?} {of}");
+                assert!(list.is_none_or(|list| list.is_emptying() && list.order() == order));
             }
             assert_eq!(ListIndex::freeing(order, MigrateType::Isolate as u8), None);
         }

@@ -51,6 +51,7 @@ mod raw;
 mod refill;
 mod sizing;
 mod store;
+mod traffic;
 #[cfg(feature = "compare")]
 mod under_lock;
 

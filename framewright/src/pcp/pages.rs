@@ -4,12 +4,12 @@
 
 use core::hint::cold_path;
 
-use super::{ListIndex, Lists, Sizing, owner::Owner};
+use super::{ListIndex, Lists, Sizing, owner::Owner, traffic::Traffic};
 use crate::{
     observe::{CpuCounters, CpuStats},
     platform::{Access, Cost, Line, Miss, OwnerLock, Platform, Section, Site},
     sync::{AtomicU8, AtomicU64, ExclusiveCell, Ordering},
-    types::{CpuId, ZoneId},
+    types::{CpuId, Order, ZoneId},
 };
 
 /// The size of a ring in blocks: two batches.
@@ -51,7 +51,7 @@ impl<P: Platform> ListsContext<'_, '_, P> {
 }
 
 /// The lists of one CPU for one zone. The hot path uses only a ring and the first cache line of
-/// this type.
+/// this type; a free of order 1 to 3 also the second.
 #[repr(C, align(64))]
 pub(crate) struct CpuPages<'m, P: Platform> {
     /// Blocks in each ring. Written by the side that is inside; read by any CPU.
@@ -59,11 +59,8 @@ pub(crate) struct CpuPages<'m, P: Platform> {
     /// Blocks that each ring may contain; 0 while the CPU is offline or the lists are switched off.
     limits: [AtomicU8; ListIndex::COUNT],
     owner: Owner<P>,
-    /// Frames allocated and freed through the lists. Written by the side that is inside.
-    allocated: AtomicU64,
-    freed: AtomicU64,
-    /// Frames allocated through the lists beyond one per request.
-    allocated_beyond: AtomicU64,
+    /// Written by the side that is inside.
+    pub(super) traffic: Traffic,
     pub(crate) counters: CpuCounters,
     /// Frames in the store and in quarantine, published for readers outside the lists.
     stored: AtomicU64,
@@ -82,9 +79,7 @@ impl<'m, P: Platform> CpuPages<'m, P> {
             lens: core::array::from_fn(|_| AtomicU8::new(0)),
             limits: core::array::from_fn(|_| AtomicU8::new(0)),
             owner: Owner::new(kind),
-            allocated: AtomicU64::new(0),
-            freed: AtomicU64::new(0),
-            allocated_beyond: AtomicU64::new(0),
+            traffic: Traffic::new(),
             counters: CpuCounters::new(),
             stored: AtomicU64::new(0),
             slots: lists.slots(),
@@ -171,6 +166,26 @@ impl<'m, P: Platform> CpuPages<'m, P> {
         self.slots
     }
 
+    /// Puts a block of `order` on a ring, unless that is full or a drain may be due.
+    ///
+    /// # Safety
+    ///
+    /// The caller is the owner, and it is inside.
+    #[inline(always)]
+    unsafe fn put(&self, list: ListIndex, frame: u32, order: Order) -> bool {
+        let len = self.len(list);
+        if len >= self.limit(list) || self.traffic.may_drain(list, order) {
+            return false;
+        }
+        // SAFETY: the caller's promise. A limit never exceeds the size of a ring, so `len` is an entry.
+        unsafe {
+            self.lists.with_mut(move |lists| *lists.ring(list).get_unchecked_mut(len) = frame);
+        }
+        self.set_len(list, len + 1);
+        self.traffic.count_free(list, order);
+        true
+    }
+
     /// Frames on the lists, in the store and in quarantine; possibly stale, because this reads from
     /// outside.
     pub(crate) fn held(&self) -> u64 {
@@ -186,6 +201,7 @@ impl<'m, P: Platform> CpuPages<'m, P> {
     /// Publishes the result of the sizing rules.
     pub(super) fn publish(&self, sizing: &Sizing) {
         self.high.store(sizing.high().into(), Ordering::Relaxed);
+        self.traffic.set_may_drain_from(sizing.may_drain_from());
     }
 
     #[inline(always)]
@@ -213,27 +229,6 @@ impl<'m, P: Platform> CpuPages<'m, P> {
         self.stored.store(frames, Ordering::Relaxed);
     }
 
-    /// Counts one allocation through a list. Only for the side that is inside.
-    #[inline(always)]
-    pub(super) fn count_alloc(&self, list: ListIndex) {
-        let frames = list.order().frames();
-        add(&self.allocated, frames);
-        if frames > 1 {
-            add(&self.allocated_beyond, frames - 1);
-        }
-    }
-
-    /// Counts one free through a list. Only for the side that is inside.
-    #[inline(always)]
-    pub(super) fn count_free(&self, list: ListIndex) {
-        add(&self.freed, list.order().frames());
-    }
-
-    /// Frames allocated and freed through the lists so far.
-    pub(super) fn traffic(&self) -> (u64, u64) {
-        (self.allocated.load(Ordering::Relaxed), self.freed.load(Ordering::Relaxed))
-    }
-
     /// Opens the rings with the limits of `sizing`, or closes them if the lists are switched off.
     pub(super) fn open(&self, sizing: &Sizing) {
         for list in ListIndex::all() {
@@ -245,8 +240,8 @@ impl<'m, P: Platform> CpuPages<'m, P> {
     /// All counters of the CPU in the zone.
     pub(crate) fn stats(&self) -> CpuStats {
         let mut stats = self.counters.read();
-        let (allocated, freed) = self.traffic();
-        let requests = allocated - self.allocated_beyond.load(Ordering::Relaxed).min(allocated);
+        let (allocated, freed) = self.traffic.frames();
+        let requests = allocated - self.traffic.allocated_beyond().min(allocated);
         stats.pgalloc += allocated;
         stats.pgfree += freed;
         stats.list_hits = requests.saturating_sub(stats.list_misses);
@@ -281,9 +276,9 @@ pub(crate) struct Owned<'o, 'm, P: Platform> {
 }
 
 impl<'m, P: Platform> Owned<'_, 'm, P> {
-    /// Takes the block freed last from a ring, if the owner may enter and the ring is not empty.
+    /// Takes the block freed last from the ring of a list of `order`, if the owner may enter and the ring is not empty.
     #[inline(always)]
-    pub(crate) fn pop(&mut self, platform: &P, list: ListIndex) -> Option<u32> {
+    pub(crate) fn pop(&mut self, platform: &P, list: ListIndex, order: Order) -> Option<u32> {
         let pages = self.pages;
         if !pages.enter(platform) {
             return None;
@@ -302,42 +297,39 @@ impl<'m, P: Platform> Owned<'_, 'm, P> {
             return None;
         };
         len.store(last, Ordering::Relaxed);
-        pages.count_alloc(list);
+        pages.traffic.count_alloc(order);
         platform.cost(Cost::HotAlloc, 1);
         pages.leave(platform);
         Some(frame)
     }
 
-    /// Puts a block on a ring, if the owner may enter, the ring is not full, and `belongs`, called
-    /// inside, returns `true`.
+    /// Puts a block of `order` on the ring of the list that `list`, called inside, returns, if there is one. The owner
+    /// may enter, the ring is not full, and no drain can be due; otherwise returns `false`.
     #[inline(always)]
     pub(crate) fn push(
         &mut self,
         platform: &P,
-        list: ListIndex,
-        frame: u32,
-        belongs: impl FnOnce() -> bool,
+        (frame, order): (u32, Order),
+        list: impl FnOnce() -> Option<ListIndex>,
     ) -> bool {
         let pages = self.pages;
         if !pages.enter(platform) {
             return false;
         }
-        let len = pages.len(list);
-        if !belongs() || len >= pages.limit(list) {
+        // The commonest list has a branch of its own, in which all addresses are constants.
+        // SAFETY: the owner is inside until `leave`.
+        let pushed = match list() {
+            Some(ListIndex::MOVABLE) => unsafe { pages.put(ListIndex::MOVABLE, frame, order) },
+            Some(list) => unsafe { pages.put(list, frame, order) },
+            None => false,
+        };
+        if pushed {
+            platform.cost(Cost::HotFree, 1);
+        } else {
             cold_path();
-            pages.leave(platform);
-            return false;
         }
-        // SAFETY: the owner is inside until `leave`. A limit never exceeds the size of a ring,
-        // so `len` is an entry.
-        unsafe {
-            pages.lists.with_mut(move |lists| *lists.ring(list).get_unchecked_mut(len) = frame);
-        }
-        pages.set_len(list, len + 1);
-        pages.count_free(list);
-        platform.cost(Cost::HotFree, 1);
         pages.leave(platform);
-        true
+        pushed
     }
 
     /// Runs `f` on the lists as their owner, under either owner lock; `None` if a drainer is inside
@@ -368,10 +360,4 @@ impl<'m, P: Platform> Owned<'_, 'm, P> {
             None
         }
     }
-}
-
-/// Adds to a counter that has one writer at a time.
-#[inline(always)]
-fn add(counter: &AtomicU64, amount: u64) {
-    counter.store(counter.load(Ordering::Relaxed).wrapping_add(amount), Ordering::Relaxed);
 }

@@ -32,11 +32,11 @@ impl<P: Platform> OwnedZoneOnCpu<'_, '_, P> {
             emptying_waits = lists.has_emptying(at.context());
             match lists.pop(at.context(), list) {
                 Some(frame) => {
-                    at.pages.count_alloc(list);
+                    at.pages.traffic.count_alloc(list.order());
                     Answer::Frame(frame)
                 }
                 None => {
-                    lists.sizing.observe(at.pages.traffic());
+                    lists.sizing.observe(&at.pages.traffic);
                     let held = at.pages.held();
                     let mut blocks = lists.sizing.on_refill(list.order(), held, at.zone_is_low());
                     if emptying_waits {
@@ -90,7 +90,7 @@ impl<P: Platform> OwnedZoneOnCpu<'_, '_, P> {
                 stack.empty(|kind, blocks| lists.accept_run(at.context(), kind, blocks));
             }
             lists.accept(at.context(), list, taken.as_slice(), stays, &mut leaving);
-            at.pages.count_alloc(list);
+            at.pages.traffic.count_alloc(list.order());
             at.pages.counters.list_misses.add(1);
         });
         if accepted.is_some() {

@@ -6,7 +6,9 @@
 //! while a CPU only allocates, refills of every order grow, not only refills of order 0, because a
 //! huge page costs a lock acquisition like any other block.
 
-use super::{ListIndex, pages::RING};
+mod high_order;
+
+use super::{ListIndex, pages::RING, traffic::Traffic};
 use crate::{
     tuning::{HighOrderDrain, PcpTuning},
     types::Order,
@@ -24,11 +26,13 @@ pub(crate) struct Sizing {
     alloc_factor: u32,
     /// Frames freed recently and not allocated again.
     free_count: u32,
+    /// Frames freed beyond those allocated, from -`high` to `burst`.
+    surplus: i64,
     /// Frames allocated and freed when `free_count` was last updated.
     seen: (u64, u64),
-    /// Frames freed when the last high-order free was counted.
-    freed_after_high_order: u64,
     scale_max: u32,
+    /// The high-order frees that drain.
+    rule: HighOrderDrain,
     /// Frames freed in a row before a high-order free may drain.
     burst: u32,
     /// Whether lists of less than a batch are not drained by high-order frees.
@@ -98,9 +102,10 @@ impl Sizing {
             high: high_min,
             alloc_factor: 0,
             free_count: 0,
+            surplus: 0,
             seen: (0, 0),
-            freed_after_high_order: u64::MAX,
             scale_max: tuning.scale_max,
+            rule: tuning.high_order_drain,
             burst: tuning.high_order_burst.or(|| match tuning.high_order_drain {
                 HighOrderDrain::EveryFree => batch,
                 HighOrderDrain::SecondConsecutive => long_burst(batch, high_min, tuning.scale_max),
@@ -119,9 +124,10 @@ impl Sizing {
             high: 0,
             alloc_factor: 0,
             free_count: 0,
+            surplus: 0,
             seen: (0, 0),
-            freed_after_high_order: u64::MAX,
             scale_max: 0,
+            rule: HighOrderDrain::default(),
             burst: u32::MAX,
             keep_batch: false,
             hold: 64,
@@ -131,8 +137,7 @@ impl Sizing {
     /// Sets new bounds, and keeps the adapted state where they allow it.
     pub(crate) fn resize(&mut self, to: Sizing) {
         let high = if self.high == 0 { to.high } else { self.high };
-        let (seen, freed) = (self.seen, self.freed_after_high_order);
-        *self = Sizing { seen, freed_after_high_order: freed, ..to };
+        *self = Sizing { seen: self.seen, ..to };
         self.high = high.min(to.high_max).max(to.high_min);
     }
 
@@ -160,7 +165,9 @@ impl Sizing {
         self.high_max == 0
     }
 
-    /// Blocks that the ring of a list may contain: two batches, but at least two blocks.
+    /// Blocks that the ring of a list may contain: two batches, but at least two blocks, or 32 blocks if the list is
+    /// not of order 0. Without the latter, a free of order 3 would often be a spill. A ring of small blocks exceeds two
+    /// batches by at most an eighth of the frames that the CPU may hold.
     pub(crate) fn ring_limit(&self, list: ListIndex) -> usize {
         if self.is_disabled() {
             return 0;
@@ -172,7 +179,12 @@ impl Sizing {
         // A batch is usually one less than a power of two. One frame more, so that whole words of
         // the map spill.
         let frames = 2 * (self.batch + 1);
-        let blocks = (frames >> order.get()).max(if order == Order::PAGEBLOCK { 32 } else { 2 });
+        let least = match order {
+            Order::ZERO => 2,
+            Order::PAGEBLOCK => 32,
+            _ => (self.high_max / 8 >> order.get()).clamp(2, 32),
+        };
+        let blocks = (frames >> order.get()).max(least);
         let affordable = (u64::from(self.high_max) >> order.get()) as u32;
         (blocks.min(affordable) as usize).min(RING)
     }
@@ -204,16 +216,23 @@ impl Sizing {
 
     /// Records the frames allocated and freed since the last call. Frees in a row add up;
     /// allocations reduce the count.
-    pub(crate) fn observe(&mut self, traffic: (u64, u64)) {
-        let allocated = traffic.0 - self.seen.0;
-        let freed = traffic.1 - self.seen.1;
-        self.seen = traffic;
+    pub(super) fn observe(&mut self, traffic: &Traffic) {
+        let seen = core::mem::replace(&mut self.seen, traffic.frames());
+        let allocated = self.seen.0 - seen.0;
+        let freed = self.seen.1 - seen.1;
         self.free_count = self.free_count.checked_shr(allocated.min(31) as u32).unwrap_or(0);
         let net = u32::try_from(freed.saturating_sub(allocated)).unwrap_or(u32::MAX);
         self.free_count = self.free_count.saturating_add(net).min(self.batch << self.scale_max);
-        if freed > allocated {
+        // Refills grow while the CPU only allocates. Each free of a larger block would halve them; their number is not
+        // known.
+        if traffic.has_freed_high_order_since(seen.1) {
+            self.alloc_factor = 0;
+        } else if freed > allocated {
             self.alloc_factor >>= 1;
         }
+        // Frames that the CPU allocates and frees again are no surplus. The list may hold `high` frames anyway.
+        let surplus = self.surplus + freed as i64 - allocated as i64;
+        self.surplus = surplus.max(-i64::from(self.high)).min(self.burst.into());
     }
 
     /// Frames to return to the zone after a ring has spilled while the CPU holds `held`; 0: none.
@@ -242,35 +261,6 @@ impl Sizing {
         u64::from(self.free_count.clamp(self.batch, most))
     }
 
-    /// Frames to return to the zone after a block of `order`, 1 to 3, was freed and
-    /// [observed](Sizing::observe); 0: none.
-    pub(crate) fn on_high_order_free(
-        &mut self,
-        rule: HighOrderDrain,
-        order: Order,
-        held: u64,
-    ) -> u64 {
-        let freed = self.seen.1;
-        let consecutive = self.freed_after_high_order.wrapping_add(order.frames()) == freed;
-        self.freed_after_high_order = freed;
-        let drains = self.free_count >= self.burst
-            && (rule == HighOrderDrain::EveryFree || consecutive)
-            && (!self.keep_batch || held >= u64::from(self.batch));
-        if !drains {
-            return 0;
-        }
-        if rule == HighOrderDrain::SecondConsecutive {
-            // The burst was drained, so the next drain needs another burst. The older rule, kept
-            // for comparison, does not reset the count.
-            self.free_count = 0;
-        }
-        let most = self.batch << self.scale_max;
-        // Lists that are drained after a burst must have space for a burst.
-        let least = self.burst.min(self.high_max).max(self.high_min);
-        self.high = self.high.saturating_sub(most).max(least);
-        held.min(u64::from(most))
-    }
-
     fn is_tuned(&self) -> bool {
         self.high_min != self.high_max
     }
@@ -279,24 +269,12 @@ impl Sizing {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tuning::Auto;
+    use crate::types::MigrateType;
 
     const GIB: u64 = 1 << 18;
 
-    /// The sizing of lists whose high-order frees drain after a batch.
     fn sizing(managed: u64) -> Sizing {
-        let tuning = PcpTuning { high_order_burst: Auto::Fixed(63), ..PcpTuning::default() };
-        Sizing::new(&tuning, managed, managed / 500, 2, 4096)
-    }
-
-    #[test]
-    fn second_consecutive_asks_for_a_longer_burst() {
-        let burst = |high_order_drain| {
-            let tuning = PcpTuning { high_order_drain, ..PcpTuning::default() };
-            Sizing::new(&tuning, GIB, 2000, 2, 4096).burst
-        };
-        assert_eq!(burst(HighOrderDrain::EveryFree), 63);
-        assert_eq!(burst(HighOrderDrain::SecondConsecutive), 16 * 63);
+        Sizing::new(&PcpTuning::default(), managed, managed / 500, 2, 4096)
     }
 
     #[test]
@@ -317,11 +295,45 @@ mod tests {
     }
 
     #[test]
+    fn rings_hold_two_batches_or_32_larger_blocks() {
+        let limits = |managed, cpus| {
+            let sizing = Sizing::new(&PcpTuning::default(), managed, managed / 500, cpus, 4096);
+            [0, 1, 2, 3, 9].map(|order| {
+                let order = Order::new(order).unwrap();
+                sizing.ring_limit(ListIndex::serving(order, MigrateType::Movable).unwrap())
+            })
+        };
+        assert_eq!(limits(GIB, 2), [128, 64, 32, 32, 32]);
+        assert_eq!(limits(GIB / 4, 2), [32, 32, 32, 32, 8]);
+        // An eighth of what a CPU may hold limits them: of 512 frames, then of 64.
+        assert_eq!(limits(GIB / 16, 4), [8, 32, 16, 8, 1]);
+        assert_eq!(limits(GIB / 64, 8), [4, 4, 2, 2, 0]);
+    }
+
+    #[test]
     fn refills_double_while_there_is_room() {
         let mut sizing = sizing(16 * GIB);
         let asked: std::vec::Vec<u32> =
             (0..7).map(|_| sizing.on_refill(Order::ZERO, 0, false)).collect();
         assert_eq!(asked, [63, 126, 252, 504, 1008, 2016, 2016]);
+    }
+
+    #[test]
+    fn refills_are_small_again_after_frees() {
+        let list = |order| ListIndex::serving(order, MigrateType::Movable).unwrap();
+        let next_refill = |order: Order, blocks| {
+            let (mut sizing, traffic) = (sizing(16 * GIB), Traffic::new());
+            (0..6).for_each(|_| _ = sizing.on_refill(Order::ZERO, 0, false));
+            (0..1000).for_each(|_| traffic.count_alloc(Order::ZERO));
+            (0..blocks).for_each(|_| traffic.count_free(list(order), order));
+            sizing.observe(&traffic);
+            sizing.on_refill(Order::ZERO, 0, false)
+        };
+        assert_eq!(next_refill(Order::ZERO, 0), 2016);
+        assert_eq!(next_refill(Order::ZERO, 1000), 2016);
+        assert_eq!(next_refill(Order::ZERO, 1001), 252);
+        assert_eq!(next_refill(Order::new(1).unwrap(), 1), 63);
+        assert_eq!(next_refill(Order::PAGEBLOCK, 1), 2016);
     }
 
     #[test]
@@ -331,35 +343,12 @@ mod tests {
             sizing.on_refill(Order::ZERO, 0, false);
         }
         assert_eq!(sizing.high, sizing.high_max);
-        sizing.observe((0, 10_000));
+        let traffic = Traffic::new();
+        (0..20).for_each(|_| traffic.count_free(ListIndex::MOVABLE, Order::PAGEBLOCK));
+        sizing.observe(&traffic);
         for _ in 0..1000 {
             sizing.on_spill(u64::from(sizing.high), true);
         }
         assert_eq!(sizing.high, sizing.high_min);
-    }
-
-    #[test]
-    fn only_the_second_high_order_free_in_a_row_drains() {
-        let mut sizing = sizing(GIB);
-        let order = Order::new(2).unwrap();
-        let mut free = |freed, rule| {
-            sizing.observe((0, freed));
-            sizing.on_high_order_free(rule, order, 800)
-        };
-        let second = HighOrderDrain::SecondConsecutive;
-        assert_eq!(free(5000, second), 0);
-        assert_eq!(free(5005, second), 0, "another free came in between");
-        assert_eq!(free(5009, second), 800);
-        assert_eq!(free(5014, second), 0, "the burst was drained already");
-        assert_eq!(free(5100, HighOrderDrain::EveryFree), 800);
-        assert_eq!(free(5108, HighOrderDrain::EveryFree), 800, "every free drains again");
-    }
-
-    #[test]
-    fn a_high_order_free_without_a_burst_drains_nothing() {
-        let mut sizing = sizing(GIB);
-        sizing.observe((0, 62));
-        let order = Order::new(1).unwrap();
-        assert_eq!(sizing.on_high_order_free(HighOrderDrain::EveryFree, order, 800), 0);
     }
 }

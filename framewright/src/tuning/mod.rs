@@ -80,10 +80,11 @@ pub enum BulkTake {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum HighOrderDrain {
     /// Only the second of two consecutive such frees ("mm, pcp: avoid to drain PCP when process
-    /// exit", Huang, 2023).
+    /// exit", Huang, 2023), after a burst of frames that other CPUs have allocated: the CPU has
+    /// freed a burst more frames than it has allocated.
     #[default]
     SecondConsecutive,
-    /// Every such free, as in Linux 5.18 to 6.6.
+    /// Every such free after a burst, as in Linux 5.18 to 6.6.
     EveryFree,
 }
 

@@ -189,20 +189,23 @@ impl Request {
     #[must_use]
     #[inline(always)]
     pub const fn order(self) -> Order {
-        match Order::new((self.what >> ORDER & 0x1f) as u8) {
-            Some(order) => order,
-            None => Order::PAGEBLOCK,
-        }
+        Order::from_low_bits((self.what >> ORDER & 0x1f) as u64)
     }
 
     /// The requested mobility.
     #[must_use]
     #[inline(always)]
     pub const fn migratetype(self) -> MigrateType {
-        match MigrateType::from_number((self.what >> TYPE & 7) as u8) {
+        match MigrateType::from_number(self.type_number()) {
             Some(of) => of,
             None => MigrateType::Movable,
         }
+    }
+
+    /// The number of the requested mobility.
+    #[inline(always)]
+    pub(crate) const fn type_number(self) -> u8 {
+        self.what as u8 >> TYPE
     }
 
     /// Whether the frames are filled with zeroes.

@@ -1,0 +1,100 @@
+//! The frames that a CPU has allocated and freed through its lists of a zone.
+//!
+//! The hot path counts them, and tests whether a free of order 1 to 3 may drain the lists. Only such a free takes the
+//! slow path, where the rule decides ([`Sizing::on_free`](super::Sizing::on_free)).
+//!
+//! Access: only the side that is inside the lists writes. Any CPU may read.
+
+use super::ListIndex;
+use crate::{
+    sync::{AtomicU64, Ordering},
+    types::Order,
+};
+
+/// No block of order 1 to 3 was freed yet.
+const NEVER: u64 = u64::MAX;
+
+/// Counts of frames. The first three fields are in the cache line of the hot path.
+#[repr(C)]
+pub(crate) struct Traffic {
+    allocated: AtomicU64,
+    freed: AtomicU64,
+    /// Frames allocated beyond one per request.
+    allocated_beyond: AtomicU64,
+    /// `freed` after the last free of order 1 to 3, or [`NEVER`].
+    freed_after_high_order: AtomicU64,
+    /// No free of order 1 to 3 drains while `freed` is less.
+    may_drain_from: AtomicU64,
+}
+
+impl Traffic {
+    pub(super) fn new() -> Self {
+        Self {
+            allocated: AtomicU64::new(0),
+            freed: AtomicU64::new(0),
+            allocated_beyond: AtomicU64::new(0),
+            freed_after_high_order: AtomicU64::new(NEVER),
+            may_drain_from: AtomicU64::new(0),
+        }
+    }
+
+    /// Counts one allocation from a list of `order`.
+    #[inline(always)]
+    pub(super) fn count_alloc(&self, order: Order) {
+        let frames = order.frames();
+        add(&self.allocated, frames);
+        if frames > 1 {
+            add(&self.allocated_beyond, frames - 1);
+        }
+    }
+
+    /// Counts one free to a list of `order`.
+    #[inline(always)]
+    pub(super) fn count_free(&self, list: ListIndex, order: Order) {
+        add(&self.freed, order.frames());
+        if list.is_high_order() {
+            let freed = self.freed.load(Ordering::Relaxed);
+            self.freed_after_high_order.store(freed, Ordering::Relaxed);
+        }
+    }
+
+    /// Whether the next free, to a list of `order`, may drain by the rule of high-order frees.
+    #[inline(always)]
+    pub(super) fn may_drain(&self, list: ListIndex, order: Order) -> bool {
+        list.is_high_order()
+            && self.freed.load(Ordering::Relaxed) + order.frames()
+                >= self.may_drain_from.load(Ordering::Relaxed)
+    }
+
+    /// Sets the number of frames freed from which on a free of order 1 to 3 may drain.
+    pub(super) fn set_may_drain_from(&self, freed: u64) {
+        self.may_drain_from.store(freed, Ordering::Relaxed);
+    }
+
+    /// Whether the last free was of order 1 to 3.
+    pub(super) fn last_free_was_high_order(&self) -> bool {
+        self.freed_after_high_order.load(Ordering::Relaxed) == self.freed.load(Ordering::Relaxed)
+    }
+
+    /// Whether blocks of order 1 to 3 were freed since `freed` frames were freed.
+    pub(super) fn has_freed_high_order_since(&self, freed: u64) -> bool {
+        let last = self.freed_after_high_order.load(Ordering::Relaxed);
+        last != NEVER && last > freed
+    }
+
+    /// Frames allocated and freed so far.
+    pub(super) fn frames(&self) -> (u64, u64) {
+        (self.allocated.load(Ordering::Relaxed), self.freed.load(Ordering::Relaxed))
+    }
+
+    /// Frames allocated beyond one per request, so far.
+    pub(super) fn allocated_beyond(&self) -> u64 {
+        self.allocated_beyond.load(Ordering::Relaxed)
+    }
+}
+
+/// Adds to a counter that has one writer at a time.
+#[inline(always)]
+fn add(counter: &AtomicU64, amount: u64) {
+    counter.store(counter.load(Ordering::Relaxed).wrapping_add(amount), Ordering::Relaxed);
+}

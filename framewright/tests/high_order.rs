@@ -1,0 +1,136 @@
+//! Frees of orders 1 to 3: they use the hot path, and the second of two in a row drains the lists after a burst.
+#![cfg(not(any(framewright_loom, framewright_tso)))]
+
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex},
+};
+
+use framewright::{
+    Block, Config, CpuToken, FrameRange, Layout, Memory, MigrateType, Pfn, Request, Tuning,
+    observe::DrainReason, platform::Cost,
+};
+use framewright_fakes::{FakePlatform, Metadata, ProbeCall, ProbedPlatform, cpu, order};
+
+type Costs = Mutex<BTreeMap<Cost, u64>>;
+type Token<'a, 'm> = CpuToken<'a, 'm, ProbedPlatform>;
+
+/// Runs `test` on a memory of 64 MiB with two CPUs and batches of 7 frames. `test` also gets the work on the lists.
+fn on_memory(settings: &[(&str, &str)], test: impl FnOnce(&Memory<'_, ProbedPlatform>, &Costs)) {
+    let map = [FrameRange::new(Pfn::new(0), Pfn::new(1 << 14)).unwrap().into()];
+    let mut tuning = Tuning::default();
+    // Blocks of sparse pageblocks would not stay on the lists.
+    let common = [("zone.min_free", "0"), ("pcp.batch", "7"), ("zone.emptying_above", "512")];
+    for (key, value) in common.iter().chain(settings) {
+        tuning.set(key, value).unwrap();
+    }
+    let config = Config::new(&map, 2).with_tuning(tuning);
+    let costs = Arc::new(Costs::default());
+    let heard = Arc::clone(&costs);
+    let platform = FakePlatform::default().probed();
+    platform.on_probe(move |call| {
+        if let ProbeCall::Cost(cost, count) = call {
+            *heard.lock().unwrap().entry(cost).or_default() += u64::from(count);
+        }
+    });
+    let mut metadata = Metadata::new(Layout::new::<ProbedPlatform>(&config).unwrap().bytes());
+    let memory = Memory::new(platform, &config, metadata.as_mut()).unwrap();
+    test(&memory, &costs);
+    memory.drain_all();
+    memory.check().unwrap();
+    assert_eq!(memory.free(), memory.managed());
+}
+
+fn cost_of(costs: &Costs, cost: Cost) -> u64 {
+    costs.lock().unwrap().get(&cost).copied().unwrap_or(0)
+}
+
+fn alloc<'m>(token: &mut Token<'_, 'm>, of_order: u8, blocks: u32) -> Vec<Block<'m>> {
+    let request = Request::new(order(of_order), MigrateType::Unmovable);
+    (0..blocks).map(|_| token.alloc(request).unwrap()).collect()
+}
+
+fn free<'m>(token: &mut Token<'_, 'm>, blocks: Vec<Block<'m>>) {
+    blocks.into_iter().for_each(|block| token.free(block).unwrap());
+}
+
+fn drains(memory: &Memory<'_, ProbedPlatform>, of_cpu: u16) -> u64 {
+    memory.cpu_stats(cpu(of_cpu)).unwrap().drains[DrainReason::HighOrder as usize]
+}
+
+#[test]
+fn pairs_of_all_listed_orders_use_the_hot_path() {
+    for of_order in [0, 1, 2, 3, 9] {
+        on_memory(&[], |memory, costs| {
+            let mut token = memory.cpu(cpu(0)).unwrap();
+            let pair = |token: &mut Token<'_, '_>| {
+                let blocks = alloc(token, of_order, 1);
+                free(token, blocks);
+            };
+            pair(&mut token);
+            let slow = || cost_of(costs, Cost::SlowFree) + cost_of(costs, Cost::SlowAlloc);
+            let before = slow();
+            (0..1000).for_each(|_| pair(&mut token));
+            // A free of order 1 to 3 takes the slow path once per burst of 112 frames.
+            let most = if (1..=3).contains(&of_order) { (1000 << of_order) / 112 + 1 } else { 0 };
+            assert!(slow() - before <= most, "order {of_order}: {}", slow() - before);
+            assert_eq!(memory.stats().drained_frames, 0);
+        });
+    }
+}
+
+/// One CPU allocates, another one frees: a burst of pages, then these orders one by one.
+fn drains_after_each(settings: &[(&str, &str)], orders: &[u8]) -> Vec<u64> {
+    let mut seen = Vec::new();
+    on_memory(settings, |memory, _| {
+        let (mut first, mut second) = (memory.cpu(cpu(0)).unwrap(), memory.cpu(cpu(1)).unwrap());
+        let pages = alloc(&mut first, 0, 200);
+        let blocks: Vec<_> = orders.iter().map(|&of| alloc(&mut first, of, 1)).collect();
+        free(&mut second, pages);
+        assert_eq!(drains(memory, 1), 0);
+        for block in blocks {
+            free(&mut second, block);
+            seen.push(drains(memory, 1));
+        }
+    });
+    seen
+}
+
+#[test]
+fn the_second_of_two_consecutive_frees_drains() {
+    let second = [("pcp.high_order_burst", "112")];
+    assert_eq!(drains_after_each(&second, &[1, 0, 2, 0, 3, 3, 1]), [0, 0, 0, 0, 0, 1, 1]);
+    assert_eq!(
+        drains_after_each(&second, &[1, 9, 2, 4, 3]),
+        [0, 0, 0, 0, 1],
+        "order 4 has no list"
+    );
+    let every = [("pcp.high_order_burst", "112"), ("pcp.high_order_drain", "every-free")];
+    assert_eq!(drains_after_each(&every, &[1, 0, 2, 0, 3, 3]), [1, 1, 2, 2, 3, 4]);
+}
+
+#[test]
+fn a_cpu_does_not_drain_what_it_has_allocated_itself() {
+    for of_order in 1..=3 {
+        on_memory(&[], |memory, _| {
+            let mut token = memory.cpu(cpu(0)).unwrap();
+            let mut bursts = || {
+                for _ in 0..8 {
+                    let blocks = alloc(&mut token, of_order, 300 >> of_order);
+                    free(&mut token, blocks);
+                }
+                memory.cpu_stats(cpu(0)).unwrap()
+            };
+            // The first bursts enlarge the lists.
+            let before = bursts();
+            let after = bursts();
+            assert_eq!(after.drains, before.drains, "order {of_order}");
+            assert_eq!(after.zone_lock_acquisitions, before.zone_lock_acquisitions);
+            // As many blocks, allocated by another CPU.
+            let mut other = memory.cpu(cpu(1)).unwrap();
+            let blocks = alloc(&mut other, of_order, 300 >> of_order);
+            free(&mut token, blocks);
+            assert!(drains(memory, 0) > 0, "order {of_order}");
+        });
+    }
+}
