@@ -326,17 +326,8 @@ impl<'a, 'm, P: Platform> CpuToken<'a, 'm, P> {
         let platform = self.memory().platform();
         let (local, mut lists) = self.claim.local_lists();
         let frame = local.frame(pfn);
-        // Branching on the type, instead of computing the list from it, lets the processor predict
-        // the list. So the next pop does not wait for the load of the type.
-        let list = || {
-            let of = local.type_of(frame)?;
-            if of == MigrateType::Movable as u8 {
-                return Some(ListIndex::MOVABLE);
-            }
-            cold_path();
-            (of == ListIndex::MOVABLE_EMPTYING).then_some(ListIndex::EMPTYING)
-        };
-        if order == Order::ZERO && lists.push(platform, (frame, Order::ZERO), list) {
+        let of = || local.type_of(frame);
+        if order == Order::ZERO && lists.push_movable(platform, frame, of) {
             return Ok(());
         }
         Err(frame)

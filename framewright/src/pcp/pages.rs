@@ -9,7 +9,7 @@ use crate::{
     observe::{CpuCounters, CpuStats},
     platform::{Access, Cost, Line, Miss, OwnerLock, Platform, Section, Site},
     sync::{AtomicU8, AtomicU64, ExclusiveCell, Ordering},
-    types::{CpuId, Order, ZoneId},
+    types::{CpuId, MigrateType, Order, ZoneId},
 };
 
 /// The size of a ring in blocks: two batches.
@@ -312,17 +312,43 @@ impl<'m, P: Platform> Owned<'_, 'm, P> {
         (frame, order): (u32, Order),
         list: impl FnOnce() -> Option<ListIndex>,
     ) -> bool {
+        // SAFETY: `push_inside` calls it while the owner is inside.
+        self.push_inside(platform, |pages| {
+            list().is_some_and(|list| unsafe { pages.put(list, frame, order) })
+        })
+    }
+
+    /// As [`Owned::push`] for a single frame in a movable pageblock of the type that `of`, called inside, returns.
+    #[inline(always)]
+    pub(crate) fn push_movable(
+        &mut self,
+        platform: &P,
+        frame: u32,
+        of: impl FnOnce() -> Option<u8>,
+    ) -> bool {
+        const MOVABLE: u8 = MigrateType::Movable as u8;
+        // Branching on the type, instead of computing the list from it, lets the processor predict
+        // the list. So the next pop does not wait for the load of the type.
+        self.push_inside(platform, |pages| match of() {
+            // SAFETY: `push_inside` calls this while the owner is inside.
+            Some(MOVABLE) => unsafe { pages.put(ListIndex::MOVABLE, frame, Order::ZERO) },
+            Some(ListIndex::MOVABLE_EMPTYING) => {
+                cold_path();
+                // SAFETY: as above.
+                unsafe { pages.put(ListIndex::EMPTYING, frame, Order::ZERO) }
+            }
+            _ => false,
+        })
+    }
+
+    /// Runs `put` as the owner, if it may enter. Returns whether a block was put on a ring.
+    #[inline(always)]
+    fn push_inside(&mut self, platform: &P, put: impl FnOnce(&CpuPages<'m, P>) -> bool) -> bool {
         let pages = self.pages;
         if !pages.enter(platform) {
             return false;
         }
-        // The commonest list has a branch of its own, in which all addresses are constants.
-        // SAFETY: the owner is inside until `leave`.
-        let pushed = match list() {
-            Some(ListIndex::MOVABLE) => unsafe { pages.put(ListIndex::MOVABLE, frame, order) },
-            Some(list) => unsafe { pages.put(list, frame, order) },
-            None => false,
-        };
+        let pushed = put(pages);
         if pushed {
             platform.cost(Cost::HotFree, 1);
         } else {
