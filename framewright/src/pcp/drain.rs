@@ -39,7 +39,11 @@ impl<P: Platform> OwnedZoneOnCpu<'_, '_, P> {
         }
         let mut leaving = DrainBatch::new();
         let pushed = self.enter(|at, lists| {
-            let list = ListIndex::freeing(order, at.zone.type_and_emptying(frame))?;
+            let of = match lists.sizing.lets_pageblocks_empty() {
+                true => at.zone.type_and_emptying(frame),
+                false => at.zone.type_number(frame),
+            };
+            let list = ListIndex::freeing(order, of)?;
             leaving.bundles.limit_pageblocks(lists.sizing.hold_pageblocks());
             let pushed = lists.push(at.context(), list, frame, &mut leaving.bundles);
             if pushed == Pushed::SwitchedOff {

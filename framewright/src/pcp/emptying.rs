@@ -11,6 +11,7 @@ use super::{
     packing::pack,
     pages::{ListsContext, RING},
     probes::{probe_packed, probe_selected},
+    sizing::LONG_LISTS,
 };
 use crate::{
     buddy::Bundles,
@@ -62,18 +63,20 @@ impl<'m> Lists<'m> {
         list: ListIndex,
         leaving: &mut Bundles,
     ) {
-        if !self.burst.update(context.pages.traffic.frames()) {
+        let waits =
+            self.burst.update(context.pages.traffic.frames()) && self.sizing.high() >= LONG_LISTS;
+        if !waits {
             self.leave_ring(context, list, leaving);
             context.pages.set_limit(list, self.sizing.ring_limit(list));
             return;
         }
         // A longer ring, so that spills of the burst are as rare as those of other lists.
         context.pages.set_limit(list, RING);
-        let len = context.pages.len(list);
-        self.spill(context, list, len, leaving);
-        if self.stored() > u64::from(self.sizing.high()) {
-            let spilled = len - context.pages.len(list);
-            self.select_bundles(context, list, (spilled as u64) << list.order().get(), leaving);
+        self.spill(context, list, context.pages.len(list), leaving);
+        let high = u64::from(self.sizing.high());
+        if self.stored() > high {
+            // More than one spill has brought, so that the zone lock is taken rarely.
+            self.select_bundles(context, list, self.stored() - high / 4 * 3, leaving);
         }
     }
 

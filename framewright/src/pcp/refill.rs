@@ -13,7 +13,7 @@ use crate::{
 };
 
 /// Blocks in a refill while blocks of emptying pageblocks wait in the store.
-const SMALL_REFILL: u32 = 64;
+const SMALL_REFILL: u32 = 512;
 
 /// The result of an attempt to allocate from the lists.
 enum Answer {

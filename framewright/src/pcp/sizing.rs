@@ -39,7 +39,12 @@ pub(crate) struct Sizing {
     keep_batch: bool,
     /// Pageblocks in which one hold of the zone lock frees when the lists are too long.
     hold: u32,
+    /// Whether many CPUs share the zone.
+    is_contended: bool,
 }
+
+/// Lists that may hold fewer frames than this are too short for blocks to wait in them for their neighbours.
+pub(super) const LONG_LISTS: u32 = 2048;
 
 /// A zone that at most this many CPUs share is rarely contended, so short holds of its lock cost little.
 const FEW_CPUS: u64 = 8;
@@ -112,6 +117,7 @@ impl Sizing {
             }),
             keep_batch: tuning.cache_frames > 3 * batch,
             hold: hold_pageblocks(tuning, cpus),
+            is_contended: cpus > FEW_CPUS,
         }
     }
 
@@ -131,6 +137,7 @@ impl Sizing {
             burst: u32::MAX,
             keep_batch: false,
             hold: 64,
+            is_contended: false,
         }
     }
 
@@ -144,6 +151,12 @@ impl Sizing {
     /// Pageblocks in which one hold of the zone lock frees when the lists are too long.
     pub(crate) fn hold_pageblocks(&self) -> u32 {
         self.hold
+    }
+
+    /// Whether blocks of emptying pageblocks bypass the other lists. If many CPUs with short lists share a zone, nearly
+    /// every batch uses the zone already, and must not take longer there.
+    pub(crate) fn lets_pageblocks_empty(&self) -> bool {
+        !self.is_contended || self.high_max >= LONG_LISTS
     }
 
     /// Unit of refill and drain, in frames.
@@ -174,7 +187,8 @@ impl Sizing {
         }
         let order = list.order();
         if list.is_emptying() {
-            return (self.hold as usize >> order.get()).max(1);
+            let blocks = (self.hold as usize >> order.get()).max(1);
+            return if self.lets_pageblocks_empty() { blocks } else { 0 };
         }
         // A batch is usually one less than a power of two. One frame more, so that whole words of
         // the map spill.
