@@ -8,7 +8,10 @@ use super::{
 use crate::clock::{settle, two_cpus};
 use framewright_peers::Peer;
 use std::{
-    sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
+    sync::{
+        self,
+        atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
+    },
     time::{Duration, Instant},
 };
 
@@ -18,11 +21,15 @@ const RING: usize = 4096;
 /// Runs `work` on two threads, each on a CPU of its own.
 fn both<R: Send>(work: impl Fn(usize) -> R + Sync) -> Option<[R; 2]> {
     let cpus = two_cpus()?;
+    let started = sync::Barrier::new(2);
     std::thread::scope(|scope| {
         let threads = [0, 1].map(|side| {
-            let work = &work;
+            let (work, started) = (&work, &started);
             scope.spawn(move || {
                 settle(cpus[side]);
+                // The first thread sleeps here: with real-time priority, a thread that spins can
+                // take the CPU from the thread that starts the second one.
+                started.wait();
                 work(side)
             })
         });
