@@ -55,21 +55,23 @@ pub(crate) fn micro(args: &AllocMicroArgs) -> Result<Outcome, Failure> {
         return qemu::alloc_micro(&machine.0, &args.json);
     }
     output::check_json(args.json.path.as_deref(), &[])?;
-    let (text, report) = if args.instructions { count()? } else { measure(args) };
+    let (text, report) = if args.instructions { count()? } else { measure(args)? };
     finish(&report, &args.json, &text)
 }
 
-fn measure(args: &AllocMicroArgs) -> (String, Report) {
+fn measure(args: &AllocMicroArgs) -> Result<(String, Report), Failure> {
     let mut scale = if args.quick { Scale::quick() } else { Scale::full() };
     if let Some(memory) = args.memory {
-        scale.frames = memory.frames();
+        scale = scale
+            .with_frames(memory.frames())
+            .map_err(|error| Failure::BadInput(format!("--memory: {error}")))?;
     }
     let table = progress::during(WORKLOAD, |tell| run(&scale, tell));
     // A short run is too inaccurate to check the goals.
     let goals = if args.quick { Vec::new() } else { table.checks() };
     let text = show_micro(&table, &goals, output::style());
     let measured = Measured { runs: table.runs, checks: goals, ..Measured::default() };
-    (text, report(WORKLOAD, TWO_CPUS.to_owned(), None, measured))
+    Ok((text, report(WORKLOAD, TWO_CPUS.to_owned(), None, measured)))
 }
 
 fn count() -> Result<(String, Report), Failure> {
