@@ -33,6 +33,7 @@ macro_rules! with_examples {
              its own calls. One call in 7 is timed, and the time of reading the clock is subtracted. \
              cpu_ns_per_operation is the CPU time of this process: it includes the work of the command, \
              which is the same for all allocators. \
+             Two threads are pinned, and run with real-time priority if the system permits that. \
              With one thread, the same arguments give the same counts.\n\n\
              The other allocators have no watermarks. The library has none here either, unless --set or \
              --vs names zone.min_free or zone.watermark_scale. frame-alloc-depot and \

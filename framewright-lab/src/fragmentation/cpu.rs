@@ -1,13 +1,18 @@
 //! The CPUs of an experiment: the blocks of each, and its calls.
 //!
 //! A block comes from `alloc`, belongs to a CPU, and is freed once; every free is therefore valid.
-//! A CPU is a thread. If another CPU frees the blocks, each thread sends its blocks to the next
+//! A CPU is a thread. Two threads are pinned and run with real-time priority if possible, as in
+//! [`alloc-micro`](crate::micro): on a busy machine, tails of latency would otherwise be those of
+//! the scheduler. If another CPU frees the blocks, each thread sends its blocks to the next
 //! thread, the last one to the first. A single thread acts for two CPUs instead, so the counts of
 //! such a run repeat, too.
 
 use framewright_peers::{Peer, Worker, list_buddy::MigrateType};
 use std::{
-    sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel},
+    sync::{
+        Barrier,
+        mpsc::{Receiver, SyncSender, TrySendError, sync_channel},
+    },
     thread,
     time::Duration,
 };
@@ -16,7 +21,7 @@ use super::{
     FreeBy,
     outcome::{Latencies, Pageblocks},
 };
-use crate::clock::thread_time;
+use crate::clock::{settle, thread_time, two_cpus};
 
 /// Limit of blocks in the queue of the CPU that frees them. As memory in use they are negligible.
 const IN_FLIGHT: usize = 256;
@@ -112,7 +117,15 @@ impl<P: Peer + 'static> Cpus<P> {
     pub(super) fn each(&mut self, work: impl Fn(&mut Cpu<'_, P>) + Sync) {
         let (peer, pageblocks, work) = (&self.peer, &self.pageblocks, &work);
         let routes = routes(self.held.len(), self.free_by);
+        let pinned = if self.held.len() == 2 { two_cpus() } else { None };
+        // A pinned thread sleeps until both are pinned: it must not take the CPU from the thread
+        // that starts the other one.
+        let started = &Barrier::new(if pinned.is_some() { 2 } else { 1 });
         let part = move |number: usize, held: &mut Held, route: Option<Route>| {
+            if let Some(cpus) = pinned {
+                settle(cpus[number]);
+            }
+            started.wait();
             let frees = match route {
                 None => Frees::Itself,
                 Some(Route::Beside(other)) => Frees::Beside(peer.worker(other)),
@@ -125,7 +138,8 @@ impl<P: Peer + 'static> Cpus<P> {
         };
         thread::scope(|scope| {
             let mut parts = self.held.iter_mut().zip(routes).enumerate();
-            let first = parts.next();
+            // This thread keeps its priority.
+            let first = if pinned.is_some() { None } else { parts.next() };
             for (number, (held, route)) in parts {
                 scope.spawn(move || part(number, held, route));
             }

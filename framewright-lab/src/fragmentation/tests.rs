@@ -5,7 +5,7 @@ use framewright::{
     platform::OwnerLock,
     tuning::{Hardening, OwnerChoice},
 };
-use framewright_peers::{Metadata, Peer, Worker, list_buddy::MigrateType};
+use framewright_peers::{ListBuddy, Metadata, Peer, Worker, list_buddy::MigrateType};
 use indexmap::IndexMap;
 use std::sync::{
     Mutex,
@@ -13,7 +13,7 @@ use std::sync::{
 };
 
 use super::*;
-use crate::{report::Unit, workloads::Side};
+use crate::{clock, report::Unit, workloads::Side};
 
 fn side(settings: &[(&str, &str)]) -> Side {
     let settings = settings.iter().map(|&(key, value)| (key.to_owned(), value.to_owned()));
@@ -261,4 +261,19 @@ impl Worker for Watcher<'_> {
         let by = if cpu == self.1 { &self.0.by_itself } else { &self.0.by_other };
         by.fetch_add(1, Relaxed);
     }
+}
+
+#[test]
+fn two_threads_are_pinned_and_their_starter_is_not() {
+    let Some(mut expected) = clock::two_cpus() else { return };
+    let peer = ListBuddy::new(1 << 14, 2);
+    let mut cpus = Cpus::new(peer, 1 << 14, 2, FreeBy::Same, 1);
+    let seen = Mutex::new(Vec::new());
+    cpus.each(|_| seen.lock().unwrap().push(rustix::thread::sched_getcpu()));
+    let mut seen = seen.into_inner().unwrap();
+    seen.sort_unstable();
+    expected.sort_unstable();
+    assert_eq!(seen, expected);
+    // A pinned thread may use one CPU only.
+    assert!(clock::two_cpus().is_some());
 }
