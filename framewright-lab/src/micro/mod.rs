@@ -18,6 +18,7 @@
 //! | `row`          | one allocator with its pools, behind an object-safe trait         |
 //! | `framewright_row` | the library as some of the rows, with blocks and raw frees     |
 //! | `goals`        | the goals of the library's row                                    |
+//! | `outside`      | figures of an allocator that was measured outside this program    |
 //! | `instructions` | instructions per operation, counted by callgrind                  |
 
 mod calls;
@@ -25,6 +26,7 @@ pub(crate) mod framewright_row;
 mod goals;
 pub mod instructions;
 mod one;
+mod outside;
 mod row;
 mod scale;
 mod two;
@@ -36,6 +38,7 @@ use crate::{
 use indexmap::IndexMap;
 
 pub use goals::{Rank, ranks, ratio};
+pub use outside::{LLFREE, Outside};
 pub use row::Rows;
 pub use scale::{METADATA, METRICS, Scale, ScaleError};
 
