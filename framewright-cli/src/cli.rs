@@ -115,6 +115,7 @@ pub(crate) enum Run {
     #[command(after_help = qemu::EXAMPLES)]
     TlbProof(qemu::TlbProofArgs),
     /// Nanoseconds per operation, compared with other allocators and a lower bound
+    #[command(after_help = micro::EXAMPLES)]
     AllocMicro(micro::AllocMicroArgs),
     /// Huge pages that are left after millions of random allocations and frees, compared with other allocators
     #[command(after_help = fragmentation::CHURN_EXAMPLES,

@@ -5,7 +5,9 @@ use std::{env, fmt::Write, process::Command};
 
 use clap::Args as ArgGroup;
 use framewright_lab::micro::instructions::{self, Workload};
-use framewright_lab::micro::{METADATA, METRICS, Scale, Table as Micro, ranks, ratio, run};
+use framewright_lab::micro::{
+    LLFREE, METADATA, METRICS, Outside, Scale, Table as Micro, ranks, ratio, run,
+};
 use framewright_lab::report::{
     Check, Comparison, Measured, Report, Run, Style, Table, Tone, decimal,
 };
@@ -18,6 +20,21 @@ use crate::{
     output,
     progress::{self, Progress},
 };
+
+pub(crate) const EXAMPLES: &str = "\
+There is no memory behind the frames: only the allocators are timed. The goals are printed below the \
+figures; with --quick they are not checked. Latencies up to p99.99 and the remaining huge pages of a \
+fragmented pool are figures of run churn and run replace.
+
+Examples:
+  framewright run alloc-micro
+      Medians of 15 rounds, and the goals: one to two minutes.
+  framewright run alloc-micro --quick --memory 512MiB
+      A short run with less memory.
+  framewright run alloc-micro --instructions
+      Instructions instead of times: the same on every run.
+  framewright run churn --mix small --threads 2 --occupancy 95
+      Tails of allocation and free: p99, p99.9 and p99.99 of two threads.";
 
 #[derive(Debug, ArgGroup)]
 pub(crate) struct AllocMicroArgs {
@@ -55,21 +72,23 @@ pub(crate) fn micro(args: &AllocMicroArgs) -> Result<Outcome, Failure> {
         return qemu::alloc_micro(&machine.0, &args.json);
     }
     output::check_json(args.json.path.as_deref(), &[])?;
-    let (text, report) = if args.instructions { count()? } else { measure(args) };
+    let (text, report) = if args.instructions { count()? } else { measure(args)? };
     finish(&report, &args.json, &text)
 }
 
-fn measure(args: &AllocMicroArgs) -> (String, Report) {
+fn measure(args: &AllocMicroArgs) -> Result<(String, Report), Failure> {
     let mut scale = if args.quick { Scale::quick() } else { Scale::full() };
     if let Some(memory) = args.memory {
-        scale.frames = memory.frames();
+        scale = scale
+            .with_frames(memory.frames())
+            .map_err(|error| Failure::BadInput(format!("--memory: {error}")))?;
     }
     let table = progress::during(WORKLOAD, |tell| run(&scale, tell));
     // A short run is too inaccurate to check the goals.
     let goals = if args.quick { Vec::new() } else { table.checks() };
     let text = show_micro(&table, &goals, output::style());
     let measured = Measured { runs: table.runs, checks: goals, ..Measured::default() };
-    (text, report(WORKLOAD, TWO_CPUS.to_owned(), None, measured))
+    Ok((text, report(WORKLOAD, TWO_CPUS.to_owned(), None, measured)))
 }
 
 fn count() -> Result<(String, Report), Failure> {
@@ -112,7 +131,19 @@ pub(crate) fn show_micro(table: &Micro, goals: &[Check], style: Style) -> String
         text.push('\n');
         text.push_str(&missed(goals, style));
     }
+    text.push_str("\ntails: framewright run churn --mix small --threads 2 --occupancy 95\n\n");
+    text.push_str(&outside(&LLFREE, style));
     text
+}
+
+/// Figures that were measured outside this program, with their source.
+fn outside(allocator: &Outside, style: Style) -> String {
+    let Outside { name, source, measured, figures } = allocator;
+    let mut rows = Table::new(["", name, &format!("{OURS} in the same process")], style);
+    for (metric, theirs, ours) in *figures {
+        rows.plain_row([(*metric).to_owned(), decimal(*theirs, 1), decimal(*ours, 1)]);
+    }
+    format!("not ranked: {source},\nmeasured outside this program, {measured}\n\n{rows}")
 }
 
 /// The number of goals that are met, and one line for each that is not.

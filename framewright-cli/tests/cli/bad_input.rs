@@ -48,6 +48,8 @@ fn sizes() {
         refused(&["run", command, "--memory", "-1"], &["'-1'", "--memory", "as in 4GiB"]);
         refused(&["run", command, "--memory", ""], &["''", "--memory", "as in 4GiB"]);
     }
+    refused(&["run", "alloc-micro", "--memory=32MiB"], &["--memory", "64 MiB", "64 GiB"]);
+    refused(&["run", "alloc-micro", "--memory=1TiB"], &["--memory", "64 MiB", "64 GiB"]);
     memory("1M", &["1M", "16MiB"]);
     memory("17M", &["17M", "nearest valid value: 18MiB"]);
 }

@@ -51,6 +51,10 @@ fn alloc_micro_has_a_row_per_metric_and_a_column_per_allocator() {
     for label in ours.into_iter().chain(["list-buddy", "floor-trylock"]) {
         assert!(labels.contains(&label), "{label} is missing in {labels:?}");
     }
+    // Measured elsewhere: printed, and not a part of the result.
+    assert!(text.contains("commit 441c8d13"), "{text}");
+    assert!(!labels.contains(&"llfree-rs"), "{labels:?}");
+    assert!(text.contains("tails: framewright run churn"), "{text}");
 }
 
 #[test]

@@ -1,7 +1,10 @@
 //! The wrapper around every allocator, and the loops that time it.
 
 use framewright_peers::{Peer, Worker};
-use std::time::{Duration, Instant};
+use std::{
+    mem,
+    time::{Duration, Instant},
+};
 
 use crate::clock::thread_time;
 
@@ -89,6 +92,16 @@ impl<const ORDER: u8> Blocks<ORDER> {
         self.len -= count;
         let frames = self.frames[self.len..self.len + count].to_vec();
         Self { frames, len: count }
+    }
+
+    /// Puts the allocated block `frame` into the place of a random block, which leaves the
+    /// collection. Without any blocks, `frame` itself is returned.
+    #[inline]
+    pub(super) fn replace_random(&mut self, frame: u64, random: &mut fastrand::Rng) -> u64 {
+        match self.len {
+            0 => frame,
+            len => mem::replace(&mut self.frames[random.usize(..len)], frame),
+        }
     }
 
     /// Adds the blocks of `other`.
@@ -208,4 +221,28 @@ fn exhaust<P: Peer>(frames: u64) -> Exhausted<P> {
     // Stops when the allocator refuses, as intended.
     let _ = taken.fill(&mut peer.worker(0), NO_LIMIT);
     Exhausted { peer, taken }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use framewright_peers::Floor;
+
+    #[test]
+    fn a_new_block_takes_the_place_of_a_random_one() {
+        let peer = Floor::new(8, 1);
+        let mut worker = peer.worker(0);
+        let random = &mut fastrand::Rng::with_seed(1);
+        let mut blocks = Blocks::<0>::with_capacity(3);
+        assert_eq!(blocks.replace_random(7, random), 7);
+        blocks.fill(&mut worker, NO_LIMIT).unwrap();
+        let mut seen = blocks.frames.clone();
+        seen.push(100);
+        let gone = blocks.replace_random(100, random);
+        assert!(gone < 8 && blocks.len() == 3);
+        let mut now = [blocks.frames.clone(), vec![gone]].concat();
+        now.sort_unstable();
+        seen.sort_unstable();
+        assert_eq!(now, seen);
+    }
 }

@@ -53,6 +53,10 @@ const FLOOR: &str = "floor-trylock";
 const PAIR_TO_FLOOR: f64 = 0.6;
 /// Bulk and checkerboard columns, also relative to one try-lock.
 const BULK_TO_FLOOR: f64 = 2.0;
+/// The row that is compared with the library's on a large machine.
+const LARGE_PEER: &str = "frame-alloc-depot";
+/// Pressure on a large machine, relative to that row.
+const PRESSURE_TO_PEER: f64 = 1.2;
 /// Limit of every operation in any state, in nanoseconds.
 const CEILING: f64 = 100.0;
 /// Bytes of metadata per frame.
@@ -71,6 +75,35 @@ pub(super) fn checks(runs: &[Run], ranked: &[String]) -> Vec<Check> {
     }
     checks.push(below(ours, METADATA, METADATA_CEILING, "bytes"));
     checks
+}
+
+/// Checks the row of the library on a large machine; no checks without it. `suffix` is the end of
+/// the labels of such rows.
+pub(super) fn large_checks(runs: &[Run], suffix: &str) -> Vec<Check> {
+    let (ours, peer) = (format!("{OURS}{suffix}"), format!("{LARGE_PEER}{suffix}"));
+    let Some(run) = runs.iter().find(|run| run.label == ours) else {
+        return Vec::new();
+    };
+    let mut checks = Vec::new();
+    for metric in METRICS.iter().filter(|metric| run.metrics.contains_key(**metric)) {
+        checks.push(below(run, metric, CEILING, "ns"));
+        if metric.starts_with("pressure") {
+            let ratio = ratio(runs, metric, &ours, &peer);
+            checks.extend(ratio.map(|ratio| at_most(metric, PRESSURE_TO_PEER, &peer, ratio)));
+        }
+    }
+    checks
+        .into_iter()
+        .map(|check| Check { name: format!("{ours} {}", check.name), ..check })
+        .collect()
+}
+
+fn at_most(metric: &str, limit: f64, of: &str, ratio: f64) -> Check {
+    Check::new(
+        format!("{metric}: at most {limit} times {of}"),
+        ratio <= limit,
+        format!("{ratio:.2} times"),
+    )
 }
 
 fn first(runs: &[Run], ranked: &[String], metric: &str) -> Option<Check> {
@@ -92,12 +125,7 @@ fn near_floor(runs: &[Run], metric: &str) -> Option<Check> {
     } else {
         return None;
     };
-    let ratio = ratio(runs, metric, OURS, FLOOR)?;
-    Some(Check::new(
-        format!("{metric}: at most {limit} times {FLOOR}"),
-        ratio <= limit,
-        format!("{ratio:.2} times"),
-    ))
+    Some(at_most(metric, limit, FLOOR, ratio(runs, metric, OURS, FLOOR)?))
 }
 
 fn below(ours: &Run, metric: &str, limit: f64, unit: &str) -> Check {
@@ -164,6 +192,33 @@ mod tests {
                 "metadata_bytes_per_frame: at most 0.5 bytes",
             ]
         );
+    }
+
+    #[test]
+    fn the_large_row_has_goals_of_its_own() {
+        let ours = [("pair_o0_1t_ns", 99.0), ("half_alloc_1t_ns", 101.0)];
+        let pressure = |nanos| ("pressure_alloc_1t_ns", nanos);
+        let runs = [
+            run(OURS, &[pressure(900.0)]),
+            run("framewright-256g", &[ours[0], ours[1], pressure(61.0)]),
+            run("frame-alloc-depot-256g", &[pressure(50.0)]),
+        ];
+        let checks = large_checks(&runs, "-256g");
+        let outcomes: Vec<(&str, bool)> =
+            checks.iter().map(|check| (check.name.as_str(), check.passed)).collect();
+        assert_eq!(
+            outcomes,
+            [
+                ("framewright-256g pair_o0_1t_ns: at most 100 ns", true),
+                ("framewright-256g half_alloc_1t_ns: at most 100 ns", false),
+                ("framewright-256g pressure_alloc_1t_ns: at most 100 ns", true),
+                (
+                    "framewright-256g pressure_alloc_1t_ns: at most 1.2 times frame-alloc-depot-256g",
+                    false
+                ),
+            ]
+        );
+        assert_eq!(large_checks(&runs, "-0g"), []);
     }
 
     #[test]

@@ -54,12 +54,32 @@ pub(super) fn half_full<P: Peer>(
     scale: &Scale,
     random: &mut fastrand::Rng,
 ) -> Option<[Sample; 2]> {
+    let [alloc, free] = alloc_and_free_random(pool, scale.bulk, scale, random)?;
+    Some([("half_alloc_1t_ns", alloc), ("half_free_random_1t_ns", free)])
+}
+
+/// More frames than the lists of a CPU may hold, in a fresh pool.
+pub(super) fn bulk_large<P: Peer>(
+    frames: u64,
+    scale: &Scale,
+    random: &mut fastrand::Rng,
+) -> Option<[Sample; 2]> {
+    let pool = P::new(frames, CPUS);
+    let [alloc, free] = alloc_and_free_random(&pool, scale.bulk_large, scale, random)?;
+    Some([("bulk_large_alloc_1t_ns", alloc), ("bulk_large_free_random_1t_ns", free)])
+}
+
+fn alloc_and_free_random<P: Peer>(
+    pool: &P,
+    count: usize,
+    scale: &Scale,
+    random: &mut fastrand::Rng,
+) -> Option<[f64; 2]> {
     let mut worker = pool.worker(0);
-    let mut blocks = Blocks::<0>::with_capacity(scale.bulk);
+    let mut blocks = Blocks::<0>::with_capacity(count);
     let alloc = blocks.fill(&mut worker, scale.limit)?;
     blocks.shuffle(random);
-    let free = blocks.empty(&mut worker, scale.limit);
-    Some([("half_alloc_1t_ns", alloc), ("half_free_random_1t_ns", free)])
+    Some([alloc, blocks.empty(&mut worker, scale.limit)])
 }
 
 pub(super) fn pressure<P: Peer>(

@@ -37,10 +37,14 @@ struct RowOf<P: Peer> {
     label: String,
     frames: u64,
     ranked: bool,
-    /// Building a checkerboard of this allocator would take too long.
-    without_half: bool,
+    /// Cells that are not measured.
+    left_out: &'static [Cell],
     pools: Pools<P>,
 }
+
+/// Freeing this many frames in random order would move hundreds of gigabytes.
+const FREE_LIST_LEFT_OUT: &[Cell] =
+    &[Cell::Half, Cell::BulkLarge { threads: 1 }, Cell::BulkLarge { threads: 2 }];
 
 /// The rows of a table.
 pub struct Rows(pub(super) Vec<Box<dyn Row>>);
@@ -52,24 +56,29 @@ impl Rows {
         let frames = scale.frames;
         let mut rows = Self(Vec::new()).with::<Framewright>(scale);
         if scale.large_frames > 0 {
-            // The same cells with the metadata of a large machine; not ranked.
-            let frames = scale.large_frames;
-            let label = format!("{}-{}g", Framewright::NAME, frames >> 18);
-            rows.0.push(Box::new(RowOf::<Framewright> {
-                label,
-                ranked: false,
-                ..RowOf::new(frames)
-            }));
+            rows = rows.large::<Framewright>(scale, &[Cell::TightPool]);
+            // Freeing a random half of its frames would take seconds.
+            rows = rows.large::<FrameAllocDepot>(scale, &[Cell::TightPool, Cell::Half]);
         }
         rows = rows.beside::<Ours<Raw>>(frames).beside::<Ours<Tracked>>(frames);
         rows = rows.with::<FrameAllocDepot>(scale).with::<BuddySystem>(scale);
-        // Freeing half of its frames in random order would move hundreds of gigabytes.
-        rows.0.push(Box::new(RowOf::<FreeListPeer> { without_half: true, ..RowOf::new(frames) }));
+        rows.0.push(Box::new(RowOf::<FreeListPeer> {
+            left_out: FREE_LIST_LEFT_OUT,
+            ..RowOf::new(frames)
+        }));
         rows = rows.with::<ListBuddy>(scale);
         if frames <= BitmapAllocator::MAX_FRAMES {
             rows = rows.with::<BitmapAllocator>(scale);
         }
         rows.with::<FloorTrylock>(scale).with::<Floor>(scale)
+    }
+
+    /// A row with the metadata of a large machine, which is not ranked.
+    fn large<P: Peer + 'static>(mut self, scale: &Scale, left_out: &'static [Cell]) -> Self {
+        let frames = scale.large_frames;
+        let label = format!("{}{}", P::NAME, scale.large_suffix());
+        self.0.push(Box::new(RowOf::<P> { label, ranked: false, left_out, ..RowOf::new(frames) }));
+        self
     }
 
     /// A further row of the library, which is not ranked: the cost of raw frees.
@@ -92,7 +101,7 @@ impl<P: Peer> RowOf<P> {
             label: P::NAME.to_owned(),
             frames,
             ranked: P::MERGES,
-            without_half: false,
+            left_out: &[],
             pools: Pools::new(),
         }
     }
@@ -108,7 +117,7 @@ impl<P: Peer> Row for RowOf<P> {
     }
 
     fn measure(&mut self, cell: Cell, scale: &Scale, seed: u64) -> Vec<Sample> {
-        if cell.order() > P::MAX_ORDER || (cell == Cell::Half && self.without_half) {
+        if cell.order() > P::MAX_ORDER || self.left_out.contains(&cell) {
             return Vec::new();
         }
         let random = &mut fastrand::Rng::with_seed(seed);
@@ -125,9 +134,18 @@ impl<P: Peer> Row for RowOf<P> {
             ),
             Cell::Bulk => several(one::bulk::<P>(frames, scale, random)),
             Cell::Half => several(one::half_full(self.pools.half(frames, random), scale, random)),
-            Cell::BulkTwo => several(two::bulk::<P>(frames, scale, seed)),
+            Cell::BulkTwo => pair_of(
+                ["bulk_alloc_2t_ns", "bulk_free_random_2t_ns"],
+                two::bulk::<P>(frames, scale.bulk, scale, seed),
+            ),
+            Cell::BulkLarge { threads: 1 } => several(one::bulk_large::<P>(frames, scale, random)),
+            Cell::BulkLarge { .. } => pair_of(
+                ["bulk_large_alloc_2t_ns", "bulk_large_free_random_2t_ns"],
+                two::bulk::<P>(frames, scale.bulk_large, scale, seed),
+            ),
             Cell::BulkHuge => several(one::bulk_huge::<P>(frames, scale)),
             Cell::Cross => named("cross_cpu_ns", two::cross::<P>(frames, scale)),
+            Cell::TightPool => named("tight_pool_ns", two::tight_pool::<P>(scale)),
             Cell::Pressure => {
                 one::pressure(self.pools.exhausted(frames, random), scale, random).to_vec()
             }
@@ -157,6 +175,10 @@ fn pair_name(order: u8, threads: usize) -> &'static str {
 
 fn named(name: &'static str, nanos: Option<f64>) -> Vec<Sample> {
     nanos.map(|nanos| (name, nanos)).into_iter().collect()
+}
+
+fn pair_of(names: [&'static str; 2], nanos: Option<[f64; 2]>) -> Vec<Sample> {
+    nanos.map(|nanos| names.into_iter().zip(nanos).collect()).unwrap_or_default()
 }
 
 fn several<const N: usize>(samples: Option<[Sample; N]>) -> Vec<Sample> {

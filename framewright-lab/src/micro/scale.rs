@@ -8,7 +8,7 @@ pub const METADATA: &str = "metadata_bytes_per_frame";
 
 /// Names of the timed metrics, in the order of the table. All are nanoseconds per operation and
 /// thread; a *pair* is an allocation and a free.
-pub const METRICS: [&str; 16] = [
+pub const METRICS: [&str; 21] = [
     "pair_o0_1t_ns",
     "pair_o0_2t_ns",
     "bulk_alloc_1t_ns",
@@ -18,11 +18,16 @@ pub const METRICS: [&str; 16] = [
     "half_free_random_1t_ns",
     "bulk_alloc_2t_ns",
     "bulk_free_random_2t_ns",
+    "bulk_large_alloc_1t_ns",
+    "bulk_large_free_random_1t_ns",
+    "bulk_large_alloc_2t_ns",
+    "bulk_large_free_random_2t_ns",
     "pair_o9_1t_ns",
     "pair_o9_2t_ns",
     "bulk_o9_alloc_1t_ns",
     "bulk_o9_free_1t_ns",
     "cross_cpu_ns",
+    "tight_pool_ns",
     "pressure_alloc_1t_ns",
     "pressure_free_1t_ns",
 ];
@@ -40,31 +45,43 @@ pub(super) enum Cell {
     Half,
     /// Two threads in parallel allocate many frames each, then free them in random order.
     BulkTwo,
+    /// Allocate more frames in a fresh pool than the lists of a CPU may hold, and free them in
+    /// random order; on one thread, or on two in parallel.
+    BulkLarge { threads: usize },
     /// Allocate many huge blocks in a fresh pool, and free them.
     BulkHuge,
     /// One thread allocates and sends, another frees; per frame.
     Cross,
+    /// The same in a pool of only 1.25 times the frames in use, of which a random one is freed.
+    TightPool,
     /// Free random frames of a pool that is exhausted, and allocate them again.
     Pressure,
 }
 
 impl Cell {
     /// All of them.
-    pub(super) const ALL: [Self; 10] = [
+    pub(super) const ALL: [Self; 13] = [
         Self::Pair { order: 0, threads: 1 },
         Self::Pair { order: 0, threads: 2 },
         Self::Bulk,
         Self::Half,
         Self::BulkTwo,
+        Self::BulkLarge { threads: 1 },
+        Self::BulkLarge { threads: 2 },
         Self::Pair { order: 9, threads: 1 },
         Self::Pair { order: 9, threads: 2 },
         Self::BulkHuge,
         Self::Cross,
+        Self::TightPool,
         Self::Pressure,
     ];
 
     pub(super) fn needs_two_cpus(self) -> bool {
-        matches!(self, Self::Pair { threads: 2, .. } | Self::BulkTwo | Self::Cross)
+        match self {
+            Self::Pair { threads, .. } | Self::BulkLarge { threads } => threads == 2,
+            Self::BulkTwo | Self::Cross | Self::TightPool => true,
+            Self::Bulk | Self::Half | Self::BulkHuge | Self::Pressure => false,
+        }
     }
 
     /// The largest order of its requests.
@@ -96,10 +113,13 @@ pub struct ScaleError {
 pub struct Scale {
     /// Frames that every allocator manages.
     pub frames: u64,
-    /// Frames of the additional row of the library on a large machine; 0 omits the row.
+    /// Frames of the additional rows on a large machine; 0 omits these rows.
     pub large_frames: u64,
     /// Order-0 frames of a bulk cell, per thread.
     pub bulk: usize,
+    /// Order-0 frames of a large bulk cell, per thread: four times as many as the lists of a CPU
+    /// may hold.
+    pub bulk_large: usize,
     /// Order-9 blocks of the bulk cell.
     pub huge: usize,
     /// Frames sent in the cross-CPU cell.
@@ -121,11 +141,12 @@ impl Scale {
             frames: 1 << 20,
             large_frames: 1 << 26,
             bulk: 1 << 16,
+            bulk_large: 1 << 18,
             huge: 1 << 10,
             cross: 1 << 18,
             rounds: 15,
             pair_time: Duration::from_millis(20),
-            limit: Duration::from_millis(200),
+            limit: Duration::from_millis(100),
         }
     }
 
@@ -136,12 +157,18 @@ impl Scale {
             frames: 1 << 18,
             large_frames: 0,
             bulk: 1 << 14,
+            bulk_large: 1 << 16,
             huge: 1 << 8,
             cross: 1 << 16,
             rounds: 3,
             pair_time: Duration::from_millis(5),
             limit: Duration::from_millis(50),
         }
+    }
+
+    /// The end of the labels of the rows on a large machine: `-256g`.
+    pub(super) fn large_suffix(&self) -> String {
+        format!("-{}g", self.large_frames >> 18)
     }
 
     /// The same scale with another amount of memory; cells shrink with it.
@@ -157,6 +184,7 @@ impl Scale {
         Ok(Self {
             frames,
             bulk: at_most(self.bulk, 16),
+            bulk_large: at_most(self.bulk_large, 4),
             huge: at_most(self.huge, 1024),
             cross: at_most(self.cross, 4),
             ..self
@@ -170,6 +198,7 @@ impl Scale {
             frames: 1 << 14,
             large_frames: 1 << 15,
             bulk: 1 << 10,
+            bulk_large: 1 << 12,
             huge: 8,
             cross: 1 << 11,
             rounds: 2,
@@ -188,6 +217,7 @@ mod tests {
         let full = Scale::full();
         let small = full.clone().with_frames(1 << 16).unwrap();
         assert_eq!((small.bulk, small.huge, small.cross), (1 << 12, 1 << 6, 1 << 14));
+        assert_eq!(small.bulk_large, 1 << 14);
         let large = full.clone().with_frames(1 << 22).unwrap();
         assert_eq!((large.bulk, large.huge, large.cross), (full.bulk, full.huge, full.cross));
     }

@@ -2,27 +2,37 @@
 
 use super::{
     calls::{Blocks, CPUS, alloc, free, limited, pairs, per_operation},
-    one::Sample,
     scale::Scale,
 };
 use crate::clock::{settle, two_cpus};
 use framewright_peers::Peer;
 use std::{
-    sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
+    sync::{
+        self,
+        atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
+    },
     time::{Duration, Instant},
 };
 
-/// Slots of the ring between the two threads of the cross-CPU cell.
+/// Slots of the ring between a thread that allocates and a thread that frees.
 const RING: usize = 4096;
+/// Frames in use in the tight pool, including those in the ring: 64 MiB.
+const TIGHT_USED: usize = 1 << 14;
+/// Frames of the tight pool: 1.25 times those in use.
+const TIGHT_POOL: u64 = TIGHT_USED as u64 / 4 * 5;
 
 /// Runs `work` on two threads, each on a CPU of its own.
 fn both<R: Send>(work: impl Fn(usize) -> R + Sync) -> Option<[R; 2]> {
     let cpus = two_cpus()?;
+    let started = sync::Barrier::new(2);
     std::thread::scope(|scope| {
         let threads = [0, 1].map(|side| {
-            let work = &work;
+            let (work, started) = (&work, &started);
             scope.spawn(move || {
                 settle(cpus[side]);
+                // The first thread sleeps here: with real-time priority, a thread that spins can
+                // take the CPU from the thread that starts the second one.
+                started.wait();
                 work(side)
             })
         });
@@ -108,16 +118,21 @@ pub(super) fn pair<const ORDER: u8, P: Peer>(frames: u64, scale: &Scale) -> Opti
     Some(per_operation(first + second, pairs_first + pairs_second))
 }
 
-/// Both threads allocate, wait for each other, and free in random order. Returns the times of the
-/// slower thread.
-pub(super) fn bulk<P: Peer>(frames: u64, scale: &Scale, seed: u64) -> Option<[Sample; 2]> {
+/// Both threads allocate `count` frames, wait for each other, and free in random order. Returns the
+/// times of the slower thread per allocation and per free.
+pub(super) fn bulk<P: Peer>(
+    frames: u64,
+    count: usize,
+    scale: &Scale,
+    seed: u64,
+) -> Option<[f64; 2]> {
     let peer = P::new(frames, CPUS);
     let line = Barrier::new();
     let figures = both(|side| {
         let place = line.place();
         let mut random = fastrand::Rng::with_seed(seed + side as u64);
         let mut worker = peer.worker(side);
-        let mut blocks = Blocks::<0>::with_capacity(scale.bulk);
+        let mut blocks = Blocks::<0>::with_capacity(count);
         place.wait(1);
         let (filled, alloc) = wall(|| blocks.fill(&mut worker, scale.limit));
         let allocated = blocks.len();
@@ -131,10 +146,7 @@ pub(super) fn bulk<P: Peer>(frames: u64, scale: &Scale, seed: u64) -> Option<[Sa
         Some([per_operation(alloc, allocated), per_operation(free, freed)])
     })?;
     let [first, second] = [figures[0]?, figures[1]?];
-    Some([
-        ("bulk_alloc_2t_ns", first[0].max(second[0])),
-        ("bulk_free_random_2t_ns", first[1].max(second[1])),
-    ])
+    Some([first[0].max(second[0]), first[1].max(second[1])])
 }
 
 fn wall<R>(work: impl FnOnce() -> R) -> (R, Duration) {
@@ -145,35 +157,55 @@ fn wall<R>(work: impl FnOnce() -> R) -> (R, Duration) {
 /// One thread allocates and puts frames into a ring, the other takes them out and frees them.
 /// Returns the time until the last one is freed, per frame.
 pub(super) fn cross<P: Peer>(frames: u64, scale: &Scale) -> Option<f64> {
+    transfer::<P>(frames, 0, scale)
+}
+
+/// The same in a pool with little more frames than are in use. For each new frame, a random one of
+/// those in use is freed.
+pub(super) fn tight_pool<P: Peer>(scale: &Scale) -> Option<f64> {
+    transfer::<P>(TIGHT_POOL, TIGHT_USED - RING, scale)
+}
+
+/// As [`cross`]. The thread that allocates keeps `kept` frames: it sends a random one of them, and
+/// the new frame takes its place. `None` if the allocator refused a request although other frames
+/// were freed.
+fn transfer<P: Peer>(frames: u64, kept: usize, scale: &Scale) -> Option<f64> {
     let peer = P::new(frames, CPUS);
     let line = Barrier::new();
     let ring = Ring::new();
     let figures = both(|side| {
         let place = line.place();
         let mut worker = peer.worker(side);
+        let mut random = fastrand::Rng::with_seed(1);
+        let mut in_use = Blocks::<0>::with_capacity(if side == 0 { kept } else { 0 });
+        let filled = in_use.fill(&mut worker, scale.limit);
         place.wait(1);
         let _closes = CloseWhenDone(&ring);
+        filled?;
         let start = Instant::now();
         let done = if side == 0 {
             let sent = limited(scale.cross, scale.limit, |index| {
-                alloc::<0, _>(&mut worker).is_some_and(|frame| ring.put(index, frame))
+                alloc::<0, _>(&mut worker)
+                    .is_some_and(|frame| ring.put(index, in_use.replace_random(frame, &mut random)))
             });
+            if sent.refused {
+                return None;
+            }
             sent.operations
         } else {
             let mut taken = 0;
             while let Some(frame) = ring.take(taken) {
-                // SAFETY: the other side allocated it, and the ring returns it once.
+                // SAFETY: the other side allocated it and sent it once, and the ring returns it once.
                 unsafe { free::<0, _>(&mut worker, frame) };
                 taken += 1;
             }
             taken
         };
-        (start.elapsed(), done)
+        Some((start.elapsed(), done))
     })?;
-    let [(_, sent), (time, received)] = figures;
+    let [(_, sent), (time, received)] = [figures[0]?, figures[1]?];
     debug_assert_eq!(sent, received);
-    // If the sender stopped earlier, the allocator ran out of frames although frames were freed.
-    (received >= scale.cross.min(RING)).then(|| per_operation(time, received))
+    Some(per_operation(time, received))
 }
 
 /// A ring for one producer and one consumer. A slot holds a frame or [`EMPTY`].

@@ -1,0 +1,73 @@
+//! Figures of an allocator that is not in the package registry.
+//!
+//! LLFree is only in its repository, so it cannot be a row. It was measured once, outside this
+//! program, as one more row in a process with the library. Its figures are printed beside those of
+//! the library in that process. They are not ranked.
+
+/// An allocator that was measured outside this program.
+#[derive(Clone, Copy, Debug)]
+pub struct Outside {
+    /// Its name.
+    pub name: &'static str,
+    /// Its repository, with the commit and its date.
+    pub source: &'static str,
+    /// The date of the measurement, and the machine.
+    pub measured: &'static str,
+    /// Figures: the name of a metric, its value, and the library's value in the same process. The
+    /// name is a metric of this table, or one of `run churn` or `run replace` after that word.
+    pub figures: &'static [(&'static str, f64, f64)],
+}
+
+/// LLFree (Wrenger et al., USENIX ATC 2023), with the policy `simple` of its crate. Times are
+/// medians of 15 rounds. `churn` is `run churn --mix small --threads 2 --occupancy 95 --operations 8M
+/// --seeds 5`, whose latencies include refused requests. `replace 50` is `run replace --free 50`,
+/// where 1,024 huge frames are possible, and 1,843 with 90.
+pub const LLFREE: Outside = Outside {
+    name: "llfree-rs",
+    source: "github.com/luhsra/llfree-rs, commit 441c8d13 of 2026-06-08",
+    measured: "2026-11-25, 4 GiB, on 2 CPUs of a virtual machine, AMD EPYC",
+    figures: &[
+        ("pair_o0_1t_ns", 33.5, 4.7),
+        ("pair_o0_2t_ns", 33.1, 4.9),
+        ("bulk_alloc_1t_ns", 20.4, 3.1),
+        ("bulk_free_same_1t_ns", 15.6, 3.0),
+        ("bulk_free_random_1t_ns", 15.8, 4.7),
+        ("half_alloc_1t_ns", 20.6, 6.0),
+        ("half_free_random_1t_ns", 15.9, 38.8),
+        ("bulk_large_alloc_1t_ns", 20.5, 3.0),
+        ("bulk_large_free_random_1t_ns", 16.1, 12.6),
+        ("pair_o9_1t_ns", 26.9, 5.1),
+        ("pair_o9_2t_ns", 26.8, 5.0),
+        ("bulk_o9_alloc_1t_ns", 39.2, 22.2),
+        ("bulk_o9_free_1t_ns", 12.8, 14.9),
+        ("cross_cpu_ns", 102.7, 6.9),
+        ("tight_pool_ns", 62.5, 53.7),
+        ("pressure_alloc_1t_ns", 24.6, 17.3),
+        ("pressure_free_1t_ns", 17.8, 36.3),
+        ("churn alloc_p99_ns", 48_108.0, 268.0),
+        ("churn alloc_p999_ns", 63_468.0, 480.0),
+        ("churn alloc_p9999_ns", 77_804.0, 1852.0),
+        ("churn free_p99_ns", 160.0, 260.0),
+        ("churn free_p999_ns", 210.0, 580.0),
+        ("churn free_p9999_ns", 516.0, 4524.0),
+        ("churn smaller_refused", 149_931.0, 17.0),
+        ("replace 50 huge_frames_free", 1012.0, 0.0),
+        ("replace 90 huge_frames_free", 1840.0, 0.0),
+    ],
+};
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::micro::METRICS;
+
+    #[test]
+    fn every_figure_is_of_this_table_or_names_its_command() {
+        let commands = ["churn ", "replace 50 ", "replace 90 "];
+        for (name, theirs, ours) in LLFREE.figures {
+            let names_command = commands.iter().any(|command| name.starts_with(command));
+            assert!(METRICS.contains(name) || names_command, "{name}");
+            assert!(*theirs >= 0.0 && *ours >= 0.0, "{name}");
+        }
+    }
+}
