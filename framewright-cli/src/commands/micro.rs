@@ -139,7 +139,7 @@ pub(crate) fn show_micro(table: &Micro, goals: &[Check], style: Style) -> String
 /// Figures that were measured outside this program, with their source.
 fn outside(allocator: &Outside, style: Style) -> String {
     let Outside { name, source, measured, figures } = allocator;
-    let mut rows = Table::new(["", name, &format!("{OURS} in the same process")], style);
+    let mut rows = Table::new(["", name, &format!("{OURS} of that day")], style);
     for (metric, theirs, ours) in *figures {
         rows.plain_row([(*metric).to_owned(), decimal(*theirs, 1), decimal(*ours, 1)]);
     }

@@ -228,7 +228,7 @@ fn sockets_found(results: &Results) -> Option<String> {
     let (_, their_warm) = of(AUTO, "warm_reuse_pct")?;
     let word = if ours <= GOAL { "reached" } else { "NOT reached" };
     Some(format!(
-        "sockets, each allocator with its defaults: framewright takes the zone lock {} times per page (goal \
+        "sockets, each allocator with lists of adaptive size: framewright takes the zone lock {} times per page (goal \
          {GOAL}: {word}), list-buddy {}; {}% and {}% of frames are still in the socket's cache",
         decimal(ours, 4),
         decimal(theirs, 4),

@@ -22,7 +22,7 @@ pub(super) const AUTO: &str = "list-buddy auto";
 pub(super) const KERNELS: &str = "list-buddy 6.1/6.12";
 /// The library with lists of the same fixed size.
 pub(super) const FRAMEWRIGHT: &str = "framewright";
-/// The library with its defaults.
+/// The library with lists of adaptive size.
 pub(super) const FRAMEWRIGHT_AUTO: &str = "framewright auto";
 
 /// In the order of output.
@@ -137,6 +137,8 @@ pub(in crate::reproduce) fn pair(
     let side = |rule, value| {
         let mut tuning = Tuning::default();
         tuning.pcp.high_order_drain = rule;
+        // As in Linux, all frees go to the lists, which the rule drains.
+        tuning.zone.emptying_above = 512;
         column(design, tuning, ("pcp.high_order_drain", value))
     };
     Pair {

@@ -32,6 +32,8 @@ pub(in crate::scenario) fn run(machine: &Machine, bug: Option<Bug>) -> Verdict {
 fn with_depot(tuning: &mut Tuning) {
     tuning.zone.depot_divisor = Auto::Fixed(8);
     tuning.pcp.high_fraction = 1000;
+    // Frames of sparse pageblocks would bypass the depot.
+    tuning.zone.emptying_above = 512;
 }
 
 /// Allocates some blocks, splits each down to single frames, and frees all pieces, the largest
