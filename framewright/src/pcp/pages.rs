@@ -312,9 +312,10 @@ impl<'m, P: Platform> Owned<'_, 'm, P> {
         (frame, order): (u32, Order),
         list: impl FnOnce() -> Option<ListIndex>,
     ) -> bool {
-        // SAFETY: `push_inside` calls it while the owner is inside.
-        self.push_inside(platform, |pages| {
-            list().is_some_and(|list| unsafe { pages.put(list, frame, order) })
+        self.push_inside(platform, |pages| match list() {
+            // SAFETY: `push_inside` calls this while the owner is inside.
+            Some(list) => unsafe { pages.put(list, frame, order) },
+            None => false,
         })
     }
 

@@ -196,7 +196,7 @@ impl Sizing {
         let least = match order {
             Order::ZERO => 2,
             Order::PAGEBLOCK => 32,
-            _ => (self.high_max / 8 >> order.get()).clamp(2, 32),
+            _ => ((self.high_max / 8) >> order.get()).clamp(2, 32),
         };
         let blocks = (frames >> order.get()).max(least);
         let affordable = (u64::from(self.high_max) >> order.get()) as u32;
