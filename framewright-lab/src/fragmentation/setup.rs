@@ -144,6 +144,7 @@ pub struct Column {
 
 /// An allocator.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[expect(clippy::large_enum_variant, reason = "a run has a few of them")]
 pub enum Allocator {
     /// The library.
     Framewright(Tuning),

@@ -312,11 +312,15 @@ impl<'m, P: Platform> Owned<'_, 'm, P> {
         (frame, order): (u32, Order),
         list: impl FnOnce() -> Option<ListIndex>,
     ) -> bool {
-        self.push_inside(platform, |pages| match list() {
-            // SAFETY: `push_inside` calls this while the owner is inside.
-            Some(list) => unsafe { pages.put(list, frame, order) },
+        if !self.pages.enter(platform) {
+            return false;
+        }
+        let pushed = match list() {
+            // SAFETY: the owner is inside until `end_push`.
+            Some(list) => unsafe { self.pages.put(list, frame, order) },
             None => false,
-        })
+        };
+        self.end_push(platform, pushed)
     }
 
     /// As [`Owned::push`] for a single frame in a movable pageblock of the type that `of`, called inside, returns.
@@ -328,35 +332,35 @@ impl<'m, P: Platform> Owned<'_, 'm, P> {
         of: impl FnOnce() -> Option<u8>,
     ) -> bool {
         const MOVABLE: u8 = MigrateType::Movable as u8;
+        if !self.pages.enter(platform) {
+            return false;
+        }
         // Branching on the type, instead of computing the list from it, lets the processor predict
         // the list. So the next pop does not wait for the load of the type.
-        self.push_inside(platform, |pages| match of() {
-            // SAFETY: `push_inside` calls this while the owner is inside.
-            Some(MOVABLE) => unsafe { pages.put(ListIndex::MOVABLE, frame, Order::ZERO) },
+        let pushed = match of() {
+            // SAFETY: the owner is inside until `end_push`.
+            Some(MOVABLE) => unsafe { self.pages.put(ListIndex::MOVABLE, frame, Order::ZERO) },
             Some(ListIndex::MOVABLE_EMPTYING) => {
                 cold_path();
                 // SAFETY: as above.
-                unsafe { pages.put(ListIndex::EMPTYING, frame, Order::ZERO) }
+                unsafe { self.pages.put(ListIndex::EMPTYING, frame, Order::ZERO) }
             }
             _ => false,
-        })
+        };
+        self.end_push(platform, pushed)
     }
 
-    /// Runs `put` as the owner, if it may enter. Returns whether a block was put on a ring.
+    /// Leaves the lists after a push. Returns whether it put a block on a ring.
     #[inline(always)]
-    fn push_inside(&mut self, platform: &P, put: impl FnOnce(&CpuPages<'m, P>) -> bool) -> bool {
-        let pages = self.pages;
-        if !pages.enter(platform) {
-            return false;
-        }
-        let pushed = put(pages);
+    fn end_push(&mut self, platform: &P, pushed: bool) -> bool {
         if pushed {
             platform.cost(Cost::HotFree, 1);
-        } else {
-            cold_path();
+            self.pages.leave(platform);
+            return true;
         }
-        pages.leave(platform);
-        pushed
+        cold_path();
+        self.pages.leave(platform);
+        false
     }
 
     /// Runs `f` on the lists as their owner, under either owner lock; `None` if a drainer is inside
