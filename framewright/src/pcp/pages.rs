@@ -337,15 +337,15 @@ impl<'m, P: Platform> Owned<'_, 'm, P> {
         }
         // Branching on the type, instead of computing the list from it, lets the processor predict
         // the list. So the next pop does not wait for the load of the type.
-        let pushed = match of() {
+        let of = of();
+        let pushed = if of == Some(MOVABLE) {
             // SAFETY: the owner is inside until `end_push`.
-            Some(MOVABLE) => unsafe { self.pages.put(ListIndex::MOVABLE, frame, Order::ZERO) },
-            Some(ListIndex::MOVABLE_EMPTYING) => {
-                cold_path();
+            unsafe { self.pages.put(ListIndex::MOVABLE, frame, Order::ZERO) }
+        } else {
+            cold_path();
+            of.is_some_and(ListIndex::is_type_emptying)
                 // SAFETY: as above.
-                unsafe { self.pages.put(ListIndex::EMPTYING, frame, Order::ZERO) }
-            }
-            _ => false,
+                && unsafe { self.pages.put(ListIndex::EMPTYING, frame, Order::ZERO) }
         };
         self.end_push(platform, pushed)
     }
