@@ -37,9 +37,12 @@ impl Buddy<'_> {
     #[inline(always)]
     pub(super) fn flag_if_sparse(&mut self, index: u32, before: u16) {
         let free = self.blocks[index as usize].free;
-        let passed_limit = before <= self.emptying_above && free > self.emptying_above;
+        if free <= self.emptying_above {
+            return;
+        }
+        let passed_limit = before <= self.emptying_above;
         let passed_step = before >> STEP_SHIFT != free >> STEP_SHIFT;
-        if free > self.emptying_above && (passed_limit || passed_step) && u32::from(free) < FRAMES {
+        if (passed_limit || passed_step) && u32::from(free) < FRAMES {
             self.flag_emptying(index);
         }
     }
