@@ -128,6 +128,7 @@ fn full_words(levels: &[u8; WORDS]) -> u8 {
 }
 
 /// The level of a map, from the levels of its words.
+#[inline(never)]
 fn whole(levels: &[u8; WORDS]) -> u8 {
     let largest = levels.iter().copied().max().unwrap_or(0);
     if largest <= WORD_ORDER {

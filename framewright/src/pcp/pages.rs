@@ -188,6 +188,7 @@ impl<'m, P: Platform> CpuPages<'m, P> {
 
     /// Frames on the lists, in the store and in quarantine; possibly stale, because this reads from
     /// outside.
+    #[inline(never)]
     pub(crate) fn held(&self) -> u64 {
         let rings = ListIndex::all().map(|list| self.len(list) << list.order().get());
         self.stored.load(Ordering::Relaxed) + rings.sum::<usize>() as u64

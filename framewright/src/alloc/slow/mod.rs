@@ -347,6 +347,7 @@ impl<'s, 'a, 'm, P: Platform> Slow<'s, 'a, 'm, P> {
 
     /// Drains the lists of all CPUs. If compaction is to form the block, the lists are drained only
     /// if the budget allows, and only once per request; compaction may have drained them already.
+    #[inline(never)]
     fn drain_all_lists(&mut self) {
         if self.is_for_compaction() {
             let captured = self.captured.handle();
