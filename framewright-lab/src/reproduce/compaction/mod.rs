@@ -152,8 +152,8 @@ fn compare(results: &mut Results, outcome: &Outcome) {
 /// The states of memory of a real machine, at two times.
 fn states() -> Result<Vec<State>, Error> {
     const STATES: [(&str, &[u8]); 2] = [
-        ("compile", include_bytes!("../../../../recordings/compile.before")),
-        ("sockets", include_bytes!("../../../../recordings/sockets.before")),
+        ("compile", include_bytes!("compile.before")),
+        ("sockets", include_bytes!("sockets.before")),
     ];
     let read = |(name, bytes)| State::parse(name, bytes);
     let states: Result<_, _> = STATES.into_iter().map(read).collect();
