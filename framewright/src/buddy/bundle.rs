@@ -4,10 +4,10 @@
 
 #![allow(unsafe_code)]
 
-use core::{fmt, hint::cold_path, mem::MaybeUninit};
+use core::{fmt, mem::MaybeUninit};
 
 use super::{WORDS_SHIFT, word};
-use crate::types::Order;
+use crate::types::{Order, cold_path};
 
 /// Blocks of one order inside 64 neighbouring frames (above order 6: one block).
 #[derive(Clone, Copy, PartialEq, Eq, Default)]

@@ -54,9 +54,9 @@ impl<'m> Gigablocks<'m> {
     pub(super) fn new(base: Pfn, blocks: &'m mut [Gigablock], words: &'m mut [u64]) -> Self {
         let count = blocks.len();
         let mut words = words;
-        let mut free = [const { NumberSet::none() }; _];
+        let mut free = [const { NumberSet::none() }; MigrateType::LISTED];
         NumberSet::fill(&mut free, &mut words, count * PAGEBLOCKS as usize);
-        let mut by_order = [const { NumberSet::none() }; _];
+        let mut by_order = [const { NumberSet::none() }; LARGE_ORDERS];
         NumberSet::fill(&mut by_order, &mut words, count);
         Self { blocks, skew: skew(base), free, whole: 0, by_order, orders: 0 }
     }

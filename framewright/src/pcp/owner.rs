@@ -47,11 +47,10 @@
 //! On a platform without a remote barrier ([`OwnerLock::Trylock`]), `request` has a constant value
 //! that makes the owner take its cold path, where both sides compete for `lock`.
 
-use core::hint::cold_path;
-
 use crate::{
     platform::{OwnerLock, Platform, Site, Wait},
     sync::{Ordering, RawWord, compiler_fence},
+    types::cold_path,
 };
 
 /// `request`: no drainer.

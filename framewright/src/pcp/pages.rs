@@ -2,14 +2,12 @@
 
 #![allow(unsafe_code)]
 
-use core::hint::cold_path;
-
 use super::{ListIndex, Lists, Sizing, owner::Owner, traffic::Traffic};
 use crate::{
     observe::{CpuCounters, CpuStats},
     platform::{Access, Cost, Line, Miss, OwnerLock, Platform, Section, Site},
     sync::{AtomicU8, AtomicU64, ExclusiveCell, Ordering},
-    types::{CpuId, MigrateType, Order, ZoneId},
+    types::{CpuId, MigrateType, Order, ZoneId, cold_path},
 };
 
 /// The size of a ring in blocks: two batches.
