@@ -1,4 +1,4 @@
-//! `framewright run high-alloc`: requests for huge pages on a machine that compiles.
+//! `framewright run high-alloc`: requests for huge pages on a machine on which programs compile.
 
 use std::path::PathBuf;
 

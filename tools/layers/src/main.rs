@@ -78,7 +78,8 @@ fn check(sources: &Path, page: &Path, update: bool) -> Result<String, String> {
     let graph = graph(&arrows)?;
     let problems = upward(&arrows);
     if !problems.is_empty() {
-        let advice = "Move the value down, or have the lower module define a trait.\n";
+        let advice = "Move the item that the lower module uses into a lower module, or let the lower module define a \
+                      trait.\n";
         return Err(list(&graph) + &problems + advice);
     }
     overview::check_or_write(&overview::draw(&graph, sources)?, page, update)?;
