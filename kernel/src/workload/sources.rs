@@ -1,4 +1,4 @@
-//! The file that builders read and write: open while they run.
+//! The file that compilers read and write. It is open while they run.
 
 #![allow(unsafe_code)]
 
