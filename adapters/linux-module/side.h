@@ -22,7 +22,7 @@ struct side {
 	unsigned long (*check)(unsigned long block, unsigned int order);
 };
 
-/* --- Nothing: the cost of the work itself --------------------------------------------------- */
+/* --- No allocator: the cost of the work itself, which is subtracted -------------------------- */
 
 inlined unsigned long nothing_alloc(unsigned int order, bool movable)
 {

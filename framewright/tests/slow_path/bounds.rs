@@ -1,4 +1,4 @@
-//! The number of calls of relief.
+//! Bounds on the number of calls of `Relief`, the hooks for reclaim and compaction.
 
 use framewright::{
     Request, ZoneKind,
