@@ -1,4 +1,4 @@
-//! The flag of pageblocks that are emptying.
+//! The flag of sparse pageblocks that are to become empty: frames freed in them return to the zone.
 //!
 //! **The problem.** The lists of a CPU are last in, first out: an allocation returns the frame that was freed
 //! last. So a program that replaces one page at a time gets each frame back in the pageblock from which it came,

@@ -27,7 +27,7 @@ pub(super) struct Gigablocks<'m> {
     skew: u32,
     /// By migratetype: the places of wholly free pageblocks.
     free: [NumberSet<'m>; MigrateType::LISTED],
-    /// Number of wholly free pageblocks of types that may share a block.
+    /// Number of wholly free pageblocks of requestable types.
     whole: u64,
     /// By order from 10 on: the gigablocks whose largest free block has this order.
     by_order: [NumberSet<'m>; LARGE_ORDERS],

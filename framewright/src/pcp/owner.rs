@@ -1,5 +1,5 @@
-//! The owner protocol: which side may use a CPU's lists, the owner without atomic
-//! read-modify-writes or a remote drainer.
+//! The owner protocol decides who may use a CPU's lists: the owner, which executes no atomic
+//! read-modify-write, or a remote drainer.
 //!
 //! The owner uses its lists millions of times a second; drains are rare. So the cost is on the
 //! drainer's side ([`OwnerLock::Biased`]):
