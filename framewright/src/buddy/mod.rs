@@ -286,7 +286,6 @@ impl<'m> Buddy<'m> {
     }
 
     /// Moves a pageblock to the list that it belongs on after its map has changed.
-    #[inline(always)]
     fn relist(&mut self, index: u32, of: MigrateType, watch: impl Watch) {
         let block = &self.blocks[index as usize];
         if block.class != block.proper_class() {
