@@ -107,7 +107,8 @@ fn huge_pages_form_while_pages_are_replaced() {
     }
 }
 
-/// The test can fail: without the rule, no huge page forms.
+/// Negative control: if no pageblock is emptied (`zone.emptying_above=512`), at most two huge pages
+/// form.
 #[test]
 fn without_emptying_pageblocks_the_lists_reuse_every_page() {
     with_settings(&[("zone.emptying_above", "512")], |memory| {

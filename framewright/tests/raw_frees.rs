@@ -13,7 +13,8 @@ type Token<'a, 'm> = CpuToken<'a, 'm, FakePlatform>;
 
 const BASE: u64 = 0x40_0000;
 
-/// Runs `test` on a memory with two zones: 64 pageblocks, and after a hole of a pageblock 31 and a half.
+/// Runs `test` on a memory with two zones: 64 pageblocks, then a hole of one pageblock, then
+/// 31.5 pageblocks.
 fn on_memory(test: impl FnOnce(&Memory<'_, FakePlatform>, &mut Token<'_, '_>)) {
     let range = |start, end| -> MemoryRange {
         FrameRange::new(Pfn::new(BASE + start), Pfn::new(BASE + end)).unwrap().into()

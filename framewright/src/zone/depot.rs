@@ -11,8 +11,8 @@
 //! returned to the maps one chunk per hold of the lock, the coldest first: all blocks of a type
 //! before a request for that type is served from another type's pageblocks, and all blocks of the
 //! depot before a request is refused. The depot takes nothing while memory is short or a pageblock
-//! is isolated. It takes only blocks without neighbours, and blocks that one CPU frees in bursts
-//! because another CPU allocates them: blocks that circulate quickly are still in a cache.
+//! is isolated. It takes bundles of at most two blocks, and all blocks of a burst of high-order
+//! frees, which another CPU allocates again soon: such blocks are still in a cache.
 //!
 //! Blocks that do not circulate are returned as well. For each stack the least height within an
 //! interval is recorded. The blocks below that height were not used in this interval (Bonwick's
@@ -170,8 +170,8 @@ impl<'m> Depot<'m> {
         BlockKind::all().find(|kind| left(kind) > 0)
     }
 
-    /// Whether any blocks are surplus. Not searched for: blocks that were used since may be
-    /// counted.
+    /// Whether the last interval left surplus blocks. The flag is not updated when such blocks are
+    /// used, so it may be out of date.
     pub(crate) fn has_surplus(&self) -> bool {
         self.has_surplus
     }
@@ -223,7 +223,8 @@ impl<'m> Depot<'m> {
         self.frames -= (CHUNK_BLOCKS as u64) << kind.order().get();
     }
 
-    /// Takes all of `blocks`, or none of them. Returns `false` if the limit forbids it.
+    /// Puts all of `blocks` into the depot, or none of them. Returns `false` if they would exceed
+    /// the limit.
     pub(crate) fn give(&mut self, blocks: &BlockStack, watch: impl Watch) -> bool {
         let frames = blocks.frames();
         let fits = self.frames + frames <= self.limit;

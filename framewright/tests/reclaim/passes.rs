@@ -90,8 +90,8 @@ fn a_cpu_without_a_reservation_helps_to_flush() {
     (0..1600).for_each(|id| _ = embedder.touch(id, FILE).unwrap());
     clear_young(embedder);
     embedder.has_local_flush.store(false, Ordering::Relaxed);
-    // While one CPU waits for a flush by another CPU, that CPU reclaims up to the limit of
-    // unflushed frames.
+    // While this CPU waits for its flush, CPU `OTHER` reclaims until the limit of unflushed frames is
+    // reached.
     let other = |embedder: &FakeOwner| assert!(embedder.direct_on(CpuId::new(OTHER), 512) > 0);
     *embedder.meanwhile.lock().unwrap() = Some(other);
     assert!(embedder.direct(512) > 0);
@@ -143,7 +143,7 @@ fn allocations_reclaim_and_fail_only_when_nothing_is_left() {
     embedder.touch(9999, FILE).unwrap();
 }
 
-/// A request for single frames scans all pages repeatedly.
+/// If the target is the whole block (512 frames), reclaim scans all pages more than once.
 #[test]
 fn few_pages_are_scanned_for_a_block_that_compaction_may_fail_to_form() {
     let embedder = embedder(2048, |_| ());
