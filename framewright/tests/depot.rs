@@ -176,7 +176,11 @@ fn the_depot_is_returned_before_types_mix() {
         let claims = memory.stats().claims;
         let block = token.alloc(table.of_order(Order::PAGEBLOCK).no_wait()).unwrap();
         assert_eq!(memory.pageblock_type(block.pfn()), Some(MigrateType::Unmovable));
-        assert_eq!(memory.stats().claims, claims, "pageblocks of the same type had free frames");
+        assert_eq!(
+            memory.stats().claims,
+            claims,
+            "a pageblock was claimed although pageblocks of the same type had free frames"
+        );
         token.free(block).unwrap();
     });
 }
@@ -205,7 +209,7 @@ fn all_depot_blocks_of_a_type_are_returned_before_types_mix() {
             assert_eq!(
                 memory.stats().claims,
                 claims,
-                "order {order}: pageblocks of the same type had free frames"
+                "order {order}: claimed although pageblocks of the same type had free frames"
             );
             blocks.into_iter().for_each(|block| token.free(block).unwrap());
         });

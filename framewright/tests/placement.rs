@@ -24,7 +24,7 @@ fn with_settings(settings: &[(&str, &str)], test: impl FnOnce(&Memory<'_, Machin
     test(&memory);
     memory.drain_all();
     memory.check().unwrap();
-    assert_eq!(memory.free(), FRAMES, "everything came back");
+    assert_eq!(memory.free(), FRAMES, "frames did not come back");
 }
 
 /// Allocated frames of each pageblock, counted by the test itself.

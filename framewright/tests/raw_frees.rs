@@ -43,7 +43,7 @@ fn blocks_of_all_types_and_zones_return_to_their_lists() {
                 unsafe { token.free_raw(pfn, size) }.unwrap();
                 assert_eq!(memory.held_by_cpus(), held + size.frames(), "{size:?}, {of:?}");
                 let again = token.alloc(Request::new(size, of)).unwrap();
-                assert_eq!(again.pfn(), pfn, "the block freed last is allocated first");
+                assert_eq!(again.pfn(), pfn, "the block freed last was not allocated first");
                 token.free(again).unwrap();
             });
         }

@@ -132,7 +132,10 @@ fn recover(owner: &FaultyOwner) {
     }
     for frame in owner.take_lost() {
         // SAFETY: as above.
-        assert!(unsafe { lru.put_back(frame) } && lru.remove(frame), "it was left isolated");
+        assert!(
+            unsafe { lru.put_back(frame) } && lru.remove(frame),
+            "the page could not be put back and removed"
+        );
         // SAFETY: the embedder has released the frame, and reclaim has not received it.
         unsafe { embedder.token().free_raw(frame, Order::ZERO).unwrap() };
     }

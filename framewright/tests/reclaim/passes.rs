@@ -23,7 +23,10 @@ fn a_mapped_page_that_was_used_is_kept_once() {
     embedder.check();
     let (scanned, stolen) =
         (stat(embedder, NodeStat::PgscanDirect), stat(embedder, NodeStat::PgstealDirect));
-    assert!(scanned > stolen, "every page was used: {scanned} were scanned for {stolen}");
+    assert!(
+        scanned > stolen,
+        "used pages were reclaimed at their first scan: {scanned} were scanned for {stolen}"
+    );
     // Of many pages that are read once, each is scanned about twice.
     let embedder = crate::embedder::embedder(2048, |_| ());
     for id in 0..20_000 {
@@ -260,9 +263,12 @@ fn free_space_for_one_block_is_made_for_compaction_and_no_more() {
         let needed = zone.high + blocks * 64 - embedder.memory().free();
         let made = reclaim(32);
         assert!((needed..needed + 64).contains(&made), "{method:?}: {made} instead of {needed}");
-        assert_eq!(reclaim(32), 0, "enough frames are free");
+        assert_eq!(reclaim(32), 0, "pages were reclaimed although enough frames are free");
         let need = Need { request, cpu: CPU, node: node(), unmixed: false };
-        assert!(embedder.reclaim().direct(&need, 32) > 0, "this counts as progress");
+        assert!(
+            embedder.reclaim().direct(&need, 32) > 0,
+            "direct reclaim does not report progress"
+        );
     }
 }
 
@@ -313,7 +319,7 @@ fn free_space_for_compaction_does_not_cost_anonymous_pages() {
     let anon = |embedder| stat(embedder, NodeStat::PgscanAnon);
     let (before, free) = (anon(embedder), embedder.memory().free());
     embedder.reclaim().direct(&Need { request, cpu: CPU, node: node(), unmixed: false }, 32);
-    assert!(embedder.memory().free() > free + 500, "frames were freed");
+    assert!(embedder.memory().free() > free + 500, "too few frames were freed");
     assert_eq!(anon(embedder), before);
 }
 

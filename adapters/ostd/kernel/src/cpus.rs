@@ -1,4 +1,4 @@
-//! The same work on every CPU at once.
+//! Runs the same work on every CPU at once.
 //!
 //! Each CPU has two tasks. One works, the other yields to it: OSTD frees unmapped pages only after every CPU has
 //! switched tasks.

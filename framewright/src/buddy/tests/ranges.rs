@@ -114,7 +114,10 @@ fn short_runs_are_not_walked_where_a_long_one_is_wanted() {
     // The beginning, the inside and the end of each pageblock are enough.
     assert_eq!(search(512, 3 * 64), FreeRun::None);
     assert_eq!(search(413, 3 * 64), FreeRun::Found(60 * 512 - 1));
-    assert!(matches!(search(2, 3 * 64), FreeRun::Continue(_)), "runs of one may be two");
+    assert!(
+        matches!(search(2, 3 * 64), FreeRun::Continue(_)),
+        "the search ended although two runs of one pageblock may be free"
+    );
 }
 
 #[test]
