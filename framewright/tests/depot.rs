@@ -79,7 +79,7 @@ fn blocks_freed_on_one_cpu_serve_another() {
         assert_eq!(memory.stats().to_depot, lent);
         let mut token = memory.cpu(cpu(1)).unwrap();
         let blocks = take(&mut token, PAGE, lent / 2);
-        assert_eq!(memory.free(), free, "blocks were taken from the maps");
+        assert_eq!(memory.free(), free, "blocks were taken from the buddy");
         assert_eq!(memory.in_depots() + memory.held_by_cpus() + lent / 2, lent);
         let stats = memory.cpu_stats(cpu(1)).unwrap();
         assert_eq!(stats.from_depot, stats.refilled_frames);
@@ -298,7 +298,7 @@ fn a_double_free_of_a_block_in_the_depot_is_refused_when_it_reaches_the_maps() {
         token.drain();
         assert!(memory.in_depots() > 0);
         // SAFETY: violated on purpose, because the frame is free. `checked` refuses the free when
-        // the block reaches the maps.
+        // the block reaches the buddy.
         let _ = unsafe { token.free_raw(pfn, Order::ZERO) };
         memory.drain_all();
         let reports: u32 = memory.platform().take_reports().iter().map(|it| it.count).sum();
@@ -334,7 +334,7 @@ fn one_hold_serves_all_orders() {
         exchange(2000);
         let (frames, claims) = exchange(2000);
         assert!(frames > 300.0, "{frames} per hold of the zone lock");
-        assert_eq!(claims, 0, "the blocks were not allocated from the maps");
+        assert_eq!(claims, 0, "pageblocks were claimed: blocks were allocated from the buddy");
     });
 }
 

@@ -204,7 +204,7 @@ impl<'a, 'm> World<'a, 'm> {
     fn alloc_bypassing_lists(&mut self, step: Step) {
         let request = step.placement().of(step.request());
         let eligible = self.eligible(step, 0, request);
-        // Blocks in depots are returned to the maps, so they may serve the request, too.
+        // Blocks in depots are returned to the buddy, so they may serve the request, too.
         let mut predicted = Some(self.predict_bypassing_lists(step, &eligible));
         predicted = predicted.filter(|_| self.memory.in_depots() == 0);
         let result = self.memory.alloc_bypassing_lists(request);

@@ -169,7 +169,10 @@ fn a_large_merge_is_captured() {
     assert_eq!(give(&mut buddy, pageblocks[2], 10).count, 0);
     let mut capture = Capture { order: order(18), migratetype: MOVABLE, taken: None };
     assert_eq!(buddy.give_or_capture(pageblocks[0], order(9), &mut capture).count, 0);
-    assert_eq!(capture.taken, None, "the gigablock begins in front of the zone");
+    assert_eq!(
+        capture.taken, None,
+        "a block was captured from a gigablock that begins in front of the zone"
+    );
 }
 
 #[test]

@@ -8,7 +8,10 @@ fn a_range_is_taken_whole_or_not_at_all() {
     assert!(buddy.take_specific(1000, order(0), MOVABLE));
     let free = buddy.free_frames();
     assert!(!buddy.take_range(300, 3000, MOVABLE));
-    assert!(!buddy.take_range(7 * 512, 9 * 512, MOVABLE), "the zone ends");
+    assert!(
+        !buddy.take_range(7 * 512, 9 * 512, MOVABLE),
+        "a range beyond the end of the zone was taken"
+    );
     assert_eq!(buddy.free_frames(), free);
     assert!(buddy.take_range(1001, 3000, MOVABLE));
     check(&buddy);
