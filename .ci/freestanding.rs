@@ -1,5 +1,6 @@
 //! The start and the end of a program for x86-64 Linux without standard library and C library. The including program
-//! must define a function `run`. Its result is the exit code.
+//! must define a function `run` that returns a `Result<_, u8>`. The exit code is 0 for `Ok`, and the value of `Err`
+//! otherwise.
 
 use core::{arch::asm, panic::PanicInfo};
 

@@ -49,14 +49,14 @@ static const struct work works[] = {
 };
 
 /* The blocks that a CPU holds. */
-struct hold {
+struct held {
 	unsigned long block[MOST_BLOCKS];
 	u8 order[MOST_BLOCKS];
 };
 
 struct run {
 	const struct work *work;
-	struct hold *holds;
+	struct held *held;
 	atomic_long_t pairs, failed, wrong_words;
 	/* Allocations and frees of the library that held one of its locks. */
 	atomic_long_t refills, bulk_frees;
@@ -104,7 +104,7 @@ inlined void pairs(const struct side *side, struct run *run, unsigned int member
 /* Allocates many blocks, then frees them in the same order. */
 inlined void bursts(const struct side *side, struct run *run, unsigned int member)
 {
-	unsigned long *held = run->holds[member].block;
+	unsigned long *held = run->held[member].block;
 	unsigned int round, at, blocks = run->work->blocks, order = run->work->order;
 
 	for (round = 0; round < run->work->rounds; round++) {
@@ -123,8 +123,8 @@ inlined void bursts(const struct side *side, struct run *run, unsigned int membe
 /* Each CPU frees the blocks that another CPU has allocated. */
 inlined void cross(const struct side *side, struct run *run, unsigned int member)
 {
-	unsigned long *mine = run->holds[member].block;
-	unsigned long *others = run->holds[(member + 1) % team_size()].block;
+	unsigned long *mine = run->held[member].block;
+	unsigned long *others = run->held[(member + 1) % team_size()].block;
 	unsigned int round, at, blocks = run->work->blocks, order = run->work->order;
 
 	for (round = 0; round < run->work->rounds; round++) {
@@ -146,7 +146,7 @@ inlined void cross(const struct side *side, struct run *run, unsigned int member
 inlined void churn(const struct side *side, struct run *run, unsigned int member)
 {
 	static const u8 orders[8] = { 0, 0, 0, 0, 1, 1, 2, 3 };
-	struct hold *hold = &run->holds[member];
+	struct held *hold = &run->held[member];
 	unsigned int step, at, count = 0;
 	u32 random = 0x9e3779b9 + member;
 
@@ -217,13 +217,13 @@ JOBS(ours_verified);
 /* Does a kind of work on all CPUs, and logs failures. Returns its instructions. */
 static u64 run_work(const job_fn jobs[SHAPES], const struct work *work, struct run *run, const char *side)
 {
-	struct hold *holds = run->holds;
+	struct held *held = run->held;
 	unsigned long failed, wrong;
 	u64 ticks;
 
 	memset(run, 0, sizeof(*run));
 	run->work = work;
-	run->holds = holds;
+	run->held = held;
 	watched = run;
 	ticks = team_run(jobs[work->shape], run);
 	failed = atomic_long_read(&run->failed);
@@ -236,17 +236,17 @@ static u64 run_work(const job_fn jobs[SHAPES], const struct work *work, struct r
 /* Calls `with` for each work that these CPUs can do. */
 static void for_each_work(void (*with)(const struct work *work, struct run *run))
 {
-	struct run run = { .holds = vzalloc(array_size(team_size(), sizeof(struct hold))) };
+	struct run run = { .held = vzalloc(array_size(team_size(), sizeof(struct held))) };
 	unsigned int at;
 
-	if (!run.holds) {
+	if (!run.held) {
 		fail("no memory for the blocks that are held");
 		return;
 	}
 	for (at = 0; at < ARRAY_SIZE(works); at++)
 		if (works[at].shape != CROSS || team_size() > 1)
 			with(&works[at], &run);
-	vfree(run.holds);
+	vfree(run.held);
 }
 
 static void verify(const struct work *work, struct run *run)

@@ -62,12 +62,15 @@ mod tests {
     #[test]
     fn the_selected_call_fails_once() {
         let fault = FailNth::new();
-        assert!((0..3).all(|_| !fault.is_nth()), "nothing is selected");
+        assert!((0..3).all(|_| !fault.is_nth()), "a call fails although none is selected");
         fault.arm(2);
         let calls: Vec<bool> = (0..4).map(|_| fault.is_nth()).collect();
         assert_eq!(calls, [false, true, false, false]);
         assert!(fault.has_fired());
         fault.arm(2);
-        assert!(!fault.is_nth() && !fault.has_fired(), "there were fewer calls");
+        assert!(
+            !fault.is_nth() && !fault.has_fired(),
+            "a call failed although there were fewer calls"
+        );
     }
 }

@@ -20,7 +20,7 @@ const ALIGN: usize = 128;
 
 /// A buffer for metadata, aligned to two cache lines.
 pub struct Metadata {
-    /// With space to align the start.
+    /// The buffer, with space to align its start.
     buffer: Vec<MaybeUninit<u8>>,
     bytes: usize,
 }

@@ -1,4 +1,4 @@
-//! Building a machine.
+//! Builds a machine.
 
 use framewright::{FrameRange, Pfn, frame::FRAME_SIZE};
 

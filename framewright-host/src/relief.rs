@@ -113,7 +113,7 @@ mod tests {
         let found = place.lend(&Some7, || place.reclaimable(ZoneId::default()));
         assert_eq!((found, place.reclaimable(ZoneId::default())), (Some(Some(7)), None));
         let nested = place.lend(&Some7, || place.lend(&Some7, || ()));
-        assert_eq!(nested, Some(None), "only one relief at a time");
+        assert_eq!(nested, Some(None), "a second relief was lent at the same time");
         let panicked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
             place.lend(&Some7, || panic!("in between"));
         }));
@@ -154,7 +154,7 @@ mod tests {
         });
         is_done.recv_timeout(std::time::Duration::from_secs(20)).expect("it waits for itself");
         assert!(!nested.lent.load(SeqCst));
-        assert_eq!(nested.place.lend(&Some7, || ()), Some(()), "the slot is free again");
+        assert_eq!(nested.place.lend(&Some7, || ()), Some(()), "the slot is not free again");
     }
 
     /// A relief whose use ends only when `over` is set.

@@ -168,7 +168,7 @@ fn a_double_free_is_refused_while_the_first_is_in_the_store() {
         // time.
         let scattered = |i: usize| frames[i * 7 % 400];
         (0..400).for_each(|i| free(scattered(i)).unwrap());
-        assert!(memory.held_by_cpus() > 200, "most of them are still on the lists");
+        assert!(memory.held_by_cpus() > 200, "most of the frames have left the lists");
         for i in 0..400 {
             assert_eq!(free(scattered(i)), Err(FreeError::AlreadyFree), "frame {i}");
         }

@@ -95,7 +95,7 @@ fn a_pageblock_whose_free_frames_lie_on_lists_can_be_isolated() {
     let block = cpu.alloc(request).unwrap();
     let pfn = block.pfn();
     cpu.free(block).unwrap();
-    assert!(memory.held_by_cpus() > 0, "frames of the pageblock are on a list");
+    assert!(memory.held_by_cpus() > 0, "no frames of the pageblock are on a list");
     let isolated = memory.isolate(pfn).expect("no frame of the pageblock is in use");
     memory.undo_isolate(isolated).unwrap();
     memory.check().unwrap();

@@ -44,7 +44,7 @@ fn an_offline_cpu_holds_no_frames_and_has_no_token() {
     on_memory(|memory| {
         let mut token = memory.cpu(cpu(1)).unwrap();
         let block = token.alloc(PAGE).unwrap();
-        assert!(memory.held_by_cpus() > 0, "the refill left neighbours on the list");
+        assert!(memory.held_by_cpus() > 0, "the refill left no frames on the list");
         assert_eq!(memory.cpu_offline(cpu(1)), Err(CpuError::InUse(cpu(1))));
         drop(token);
         memory.cpu_offline(cpu(1)).unwrap();

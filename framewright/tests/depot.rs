@@ -79,7 +79,7 @@ fn blocks_freed_on_one_cpu_serve_another() {
         assert_eq!(memory.stats().to_depot, lent);
         let mut token = memory.cpu(cpu(1)).unwrap();
         let blocks = take(&mut token, PAGE, lent / 2);
-        assert_eq!(memory.free(), free, "blocks were taken from the maps");
+        assert_eq!(memory.free(), free, "blocks were taken from the buddy");
         assert_eq!(memory.in_depots() + memory.held_by_cpus() + lent / 2, lent);
         let stats = memory.cpu_stats(cpu(1)).unwrap();
         assert_eq!(stats.from_depot, stats.refilled_frames);
@@ -176,7 +176,11 @@ fn the_depot_is_returned_before_types_mix() {
         let claims = memory.stats().claims;
         let block = token.alloc(table.of_order(Order::PAGEBLOCK).no_wait()).unwrap();
         assert_eq!(memory.pageblock_type(block.pfn()), Some(MigrateType::Unmovable));
-        assert_eq!(memory.stats().claims, claims, "pageblocks of the same type had free frames");
+        assert_eq!(
+            memory.stats().claims,
+            claims,
+            "a pageblock was claimed although pageblocks of the same type had free frames"
+        );
         token.free(block).unwrap();
     });
 }
@@ -205,7 +209,7 @@ fn all_depot_blocks_of_a_type_are_returned_before_types_mix() {
             assert_eq!(
                 memory.stats().claims,
                 claims,
-                "order {order}: pageblocks of the same type had free frames"
+                "order {order}: claimed although pageblocks of the same type had free frames"
             );
             blocks.into_iter().for_each(|block| token.free(block).unwrap());
         });
@@ -294,7 +298,7 @@ fn a_double_free_of_a_block_in_the_depot_is_refused_when_it_reaches_the_maps() {
         token.drain();
         assert!(memory.in_depots() > 0);
         // SAFETY: violated on purpose, because the frame is free. `checked` refuses the free when
-        // the block reaches the maps.
+        // the block reaches the buddy.
         let _ = unsafe { token.free_raw(pfn, Order::ZERO) };
         memory.drain_all();
         let reports: u32 = memory.platform().take_reports().iter().map(|it| it.count).sum();
@@ -330,7 +334,7 @@ fn one_hold_serves_all_orders() {
         exchange(2000);
         let (frames, claims) = exchange(2000);
         assert!(frames > 300.0, "{frames} per hold of the zone lock");
-        assert_eq!(claims, 0, "the blocks were not allocated from the maps");
+        assert_eq!(claims, 0, "pageblocks were claimed: blocks were allocated from the buddy");
     });
 }
 

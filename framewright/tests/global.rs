@@ -238,11 +238,11 @@ fn a_handler_allocates_and_frees_while_the_token_is_in_use() {
         // The request below waits while it uses the token of the CPU.
         let block = INTERRUPTED.alloc(PAGE.atomic()).unwrap();
         let claimed = INTERRUPTED.memory().unwrap().cpu(CpuId::new(0));
-        assert!(claimed.is_err(), "the interrupted request has the token");
+        assert!(claimed.is_err(), "the token was claimed although the interrupted request has it");
         // SAFETY: this is a hook of the request below, not a handler that has interrupted it anywhere.
         unsafe { INTERRUPTED.release_cpu() }.unwrap();
         let claimed = INTERRUPTED.memory().unwrap().cpu(CpuId::new(0));
-        assert!(claimed.is_err(), "a token in use is not released");
+        assert!(claimed.is_err(), "a token in use was released");
         INTERRUPTED.free(block).unwrap();
         let block = INTERRUPTED.alloc(PAGE.atomic()).unwrap();
         let (pfn, order) = block.into_raw();
@@ -254,7 +254,7 @@ fn a_handler_allocates_and_frees_while_the_token_is_in_use() {
     }));
     let pair = PAGE.of_order(Order::new(1).unwrap());
     assert!(matches!(INTERRUPTED.alloc(pair), Err(GlobalError::Alloc(_))));
-    assert!(HANDLER.take().is_none(), "the handler ran");
+    assert!(HANDLER.take().is_none(), "the handler did not run");
     held.into_iter().for_each(|block| INTERRUPTED.free(block).unwrap());
     end(&INTERRUPTED);
 }
@@ -268,7 +268,7 @@ fn an_error_names_a_cpu_whose_token_is_claimed() {
     drop(token);
     GLOBAL.free(GLOBAL.alloc(PAGE).unwrap()).unwrap();
     let memory = GLOBAL.memory().unwrap();
-    assert!(memory.cpu(CpuId::new(0)).is_err(), "the static has it now");
+    assert!(memory.cpu(CpuId::new(0)).is_err(), "the token was claimed although the static has it");
     // SAFETY: no handler runs.
     unsafe { GLOBAL.release_cpu() }.unwrap();
     memory.cpu_offline(CpuId::new(0)).unwrap();

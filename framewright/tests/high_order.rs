@@ -103,7 +103,7 @@ fn the_second_of_two_consecutive_frees_drains() {
     assert_eq!(
         drains_after_each(&second, &[1, 9, 2, 4, 3]),
         [0, 0, 0, 0, 1],
-        "order 4 has no list"
+        "frees of order 4, which has no list, were counted"
     );
     let every = [("pcp.high_order_burst", "112"), ("pcp.high_order_drain", "every-free")];
     assert_eq!(drains_after_each(&every, &[1, 0, 2, 0, 3, 3]), [1, 1, 2, 2, 3, 4]);

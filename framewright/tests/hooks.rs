@@ -156,7 +156,7 @@ fn all_work_is_charged() {
             assert_eq!(
                 cost(Cost::TakeFrames),
                 cost(Cost::GiveFrames),
-                "all frames returned to the zone"
+                "frames did not return to the zone"
             );
             assert!(cost(Cost::TakeBundles) >= cost(Cost::TakePageblocks));
             assert!(cost(Cost::GiveBundles) >= cost(Cost::GivePageblocks));

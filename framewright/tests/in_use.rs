@@ -103,7 +103,11 @@ fn frames_are_freed_by_number_without_being_taken_first() {
             assert_eq!(free_raw(memory, range(1030, 1600)), Ok(()));
             memory.check().unwrap();
             let taken = memory.take_in_use(used()[1]);
-            assert_eq!(taken, Err(RangeError::HandedOut), "a part of it is free");
+            assert_eq!(
+                taken,
+                Err(RangeError::HandedOut),
+                "not refused although a part of the range is free"
+            );
             for rest in [range(1000, 1030), range(1600, 2100), used()[0]] {
                 assert_eq!(free_raw(memory, rest), Ok(()));
             }

@@ -215,7 +215,7 @@ fn tracing_leaves_the_same_state_as_no_tracing() {
                 "seed {seed}, {hardening:?}"
             );
             let traced = traced_calls.drained.load(Relaxed);
-            assert_eq!(traced, drained, "an event for each drained frame");
+            assert_eq!(traced, drained, "the events do not match the drained frames");
         }
     }
 }
@@ -233,7 +233,7 @@ fn a_refused_block_is_reported_with_its_own_frame() {
     let other = token.alloc(request.zone(ZoneKind::Dma32)).unwrap();
     token.free(other).unwrap();
     drop(token);
-    assert!(pfn.get() >= FRAMES, "it is of the second zone");
+    assert!(pfn.get() >= FRAMES, "the frame is not of the second zone");
     free_twice(memory, CpuId::new(1), block);
     let reports = calls.reports.lock().unwrap();
     assert!(reports.contains(&format!("{pfn}")), "{pfn}: {reports}");

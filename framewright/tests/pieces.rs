@@ -139,7 +139,11 @@ fn a_piece_keeps_the_type_and_the_isolation_of_its_pageblock() {
         memory.check().unwrap();
         assert_eq!(memory.pageblock_type(of), Some(MigrateType::Unmovable));
         assert_eq!(memory.managed(), 1536);
-        assert_eq!(memory.free(), 1024, "the others are isolated");
+        assert_eq!(
+            memory.free(),
+            1024,
+            "isolated frames are counted as free, or other frames are not"
+        );
         memory.undo_isolate(isolation).unwrap();
         assert_eq!(memory.free(), 1536);
     });

@@ -24,7 +24,7 @@ fn with_settings(settings: &[(&str, &str)], test: impl FnOnce(&Memory<'_, Machin
     test(&memory);
     memory.drain_all();
     memory.check().unwrap();
-    assert_eq!(memory.free(), FRAMES, "everything came back");
+    assert_eq!(memory.free(), FRAMES, "frames did not come back");
 }
 
 /// Allocated frames of each pageblock, counted by the test itself.
@@ -107,7 +107,8 @@ fn huge_pages_form_while_pages_are_replaced() {
     }
 }
 
-/// The test can fail: without the rule, no huge page forms.
+/// Negative control: if no pageblock is emptied (`zone.emptying_above=512`), at most two huge pages
+/// form.
 #[test]
 fn without_emptying_pageblocks_the_lists_reuse_every_page() {
     with_settings(&[("zone.emptying_above", "512")], |memory| {

@@ -13,7 +13,8 @@ type Token<'a, 'm> = CpuToken<'a, 'm, FakePlatform>;
 
 const BASE: u64 = 0x40_0000;
 
-/// Runs `test` on a memory with two zones: 64 pageblocks, and after a hole of a pageblock 31 and a half.
+/// Runs `test` on a memory with two zones: 64 pageblocks, then a hole of one pageblock, then
+/// 31.5 pageblocks.
 fn on_memory(test: impl FnOnce(&Memory<'_, FakePlatform>, &mut Token<'_, '_>)) {
     let range = |start, end| -> MemoryRange {
         FrameRange::new(Pfn::new(BASE + start), Pfn::new(BASE + end)).unwrap().into()
@@ -42,7 +43,7 @@ fn blocks_of_all_types_and_zones_return_to_their_lists() {
                 unsafe { token.free_raw(pfn, size) }.unwrap();
                 assert_eq!(memory.held_by_cpus(), held + size.frames(), "{size:?}, {of:?}");
                 let again = token.alloc(Request::new(size, of)).unwrap();
-                assert_eq!(again.pfn(), pfn, "the block freed last is allocated first");
+                assert_eq!(again.pfn(), pfn, "the block freed last was not allocated first");
                 token.free(again).unwrap();
             });
         }

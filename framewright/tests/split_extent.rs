@@ -26,7 +26,11 @@ fn on_memory(hardening: Hardening, test: impl FnOnce(&Memory<'_, Machine>)) {
     memory.drain_all();
     memory.check().unwrap();
     assert_eq!(memory.free(), FRAMES);
-    assert_eq!(memory.largest_free_order(), Order::new(13), "all of it has merged");
+    assert_eq!(
+        memory.largest_free_order(),
+        Order::new(13),
+        "the frames have not merged completely"
+    );
 }
 
 fn run(frames: u64) -> Contiguous {

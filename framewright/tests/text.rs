@@ -85,11 +85,15 @@ fn the_type_of_a_pageblock_can_be_set() {
         assert_eq!(memory.pageblock_type(Pfn::new(4096 + 512)), Some(of));
         assert_eq!(memory.pageblock_type(Pfn::new(4096)), Some(MigrateType::Movable));
         assert_eq!(memory.pageblock_type(Pfn::new(0)), None);
-        assert!(!memory.set_pageblock_type(Pfn::new(0), of), "a hole");
+        assert!(!memory.set_pageblock_type(Pfn::new(0), of), "the type of a hole was set");
         assert!(!memory.set_pageblock_type(pfn, MigrateType::Isolate));
         let mut token = memory.cpu(cpu(0)).unwrap();
         let block = token.alloc(Request::new(Order::ZERO, of)).unwrap();
-        assert_eq!(block.pfn().get() >> 9, 9, "its own type comes first");
+        assert_eq!(
+            block.pfn().get() >> 9,
+            9,
+            "the frame is not from a pageblock of the request's type"
+        );
         // A pageblock that is allocated as one block keeps its type.
         let whole = token.alloc(Request::new(Order::PAGEBLOCK, MigrateType::Movable)).unwrap();
         assert!(memory.set_pageblock_type(whole.pfn(), MigrateType::Reclaimable));

@@ -212,7 +212,7 @@ fn lists_are_drained_before_a_refusal() {
     assert!(memory.held_by_cpus() > 0);
     assert!(
         here.alloc(movable(9).no_wait()).is_err(),
-        "requests that cannot wait do not drain other CPUs"
+        "a request that cannot wait drained another CPU"
     );
     let whole = here.alloc(movable(9)).expect("all frames are free");
     here.free(whole).unwrap();

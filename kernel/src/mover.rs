@@ -65,7 +65,7 @@ fn leave_lists(lru: &Lru<'_, '_, Machine>, pfn: Pfn) {
         let _ = lru.abandon(pfn);
         lru.put_back(pfn)
     };
-    debug_assert!(!listed, "an abandoned page belongs to its isolator");
+    debug_assert!(!listed, "an abandoned page was put back");
 }
 
 // SAFETY: pages on the lists were allocated as blocks of order 0, and stay allocated while they are

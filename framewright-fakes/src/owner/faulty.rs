@@ -152,7 +152,7 @@ impl FaultyOwner {
         }
         for &frame in others.iter().filter(|frame| lru.isolate(**frame)) {
             // SAFETY: the page was just isolated.
-            assert!(unsafe { lru.put_back(frame) }, "the page was not abandoned");
+            assert!(unsafe { lru.put_back(frame) }, "the page was abandoned");
         }
     }
 

@@ -214,7 +214,7 @@ impl FakeOwner {
         drop(pages);
         let lru = self.lru();
         let refault = shadow.map_or_else(Default::default, |shadow| lru.refault(shadow, kind));
-        assert!(lru.add_as(CPU, pfn, kind, refault), "the page is new");
+        assert!(lru.add_as(CPU, pfn, kind, refault), "the page is known already");
         Ok(pfn)
     }
 
@@ -233,7 +233,7 @@ impl FakeOwner {
         pages.place.insert(id, pfn);
         pages.page(pfn).maps = 1;
         drop(pages);
-        assert!(self.lru().add(CPU, pfn, PageKind::File), "the page is new");
+        assert!(self.lru().add(CPU, pfn, PageKind::File), "the page is known already");
         pfn
     }
 

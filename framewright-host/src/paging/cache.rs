@@ -61,7 +61,7 @@ pub(super) struct File {
 pub(super) enum Slot {
     /// No page of a file.
     Empty,
-    /// This page of a file.
+    /// The frame holds this page of a file.
     Holds(PageId),
     /// This page was in the frame until reclaim unmapped it. Reclaim owns the frame.
     Unmapped(PageId),

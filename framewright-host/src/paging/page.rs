@@ -318,7 +318,7 @@ mod tests {
         assert_eq!(page.fix(Access::Read), Fix::Fixed { dirtied: false });
         assert_eq!(page.choose(7), None);
         page.release();
-        assert_eq!(page.choose(8), None, "the page is in another frame");
+        assert_eq!(page.choose(8), None, "the page was chosen although it is in another frame");
         assert_eq!(page.choose(7), Some(CLEAN));
         assert_eq!((page.fix(Access::Read), page.claim()), (Fix::Busy, Claim::Taken));
         page.unchoose(8);
@@ -353,7 +353,10 @@ mod tests {
             assert_eq!(page.unmap(7), UnmapResult::Refused);
             assert!(page.lock_chosen(7).is_none() && page.try_lock_dirty().is_none());
             page.release();
-            assert!(page.lock_chosen(7).is_none(), "the page is neither in use nor chosen");
+            assert!(
+                page.lock_chosen(7).is_none(),
+                "the page was locked although it is neither in use nor chosen"
+            );
             assert_eq!(page.unmap(7), UnmapResult::Refused);
             assert!(page.choose(7).is_some());
             assert!(page.lock_chosen(8).is_none() && page.try_lock_dirty().is_none());
@@ -382,7 +385,7 @@ mod tests {
         page.choose(7).unwrap();
         assert_eq!(page.unmap(7), UnmapResult::Unmapped);
         assert_eq!((page.fix(Access::Read), page.claim()), (Fix::Absent, Claim::Rescue));
-        assert!(!page.begin_eviction(), "the page was rescued");
+        assert!(!page.begin_eviction(), "the eviction of a rescued page began");
         page.publish(u32::MAX, Some(Access::Read));
         page.release();
         page.choose(u32::MAX).unwrap();

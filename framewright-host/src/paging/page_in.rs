@@ -1,4 +1,4 @@
-//! Reading missing pages into memory.
+//! Reads missing pages into memory.
 //!
 //! A thread claims a run of pages, allocates a frame for each, reads them, and makes them visible.
 //! Other threads wait for claimed pages. So if no frame can be allocated, or the store fails or

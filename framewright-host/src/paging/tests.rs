@@ -181,7 +181,7 @@ fn a_panic_while_pages_are_read_leaves_none_of_them_locked() {
     let (result, all_free) = with_buggy(store, |pager, pager_cpu, file| {
         store.reads.store(true, SeqCst);
         let read = catch_unwind(AssertUnwindSafe(|| pager_cpu.read(file, 3).map(drop)));
-        assert!(read.is_err(), "the panic is passed on");
+        assert!(read.is_err(), "the panic was not passed on");
         for page in 0..64 {
             let state = &pager.cache.page(cache::PageId { file, page }).state;
             assert_eq!(state.fix(page::Access::Read), page::Fix::Absent, "page {page}");
@@ -223,7 +223,7 @@ fn a_panic_while_reclaim_writes_is_a_failed_write_and_is_resumed_at_the_end() {
         for _ in 0..8 {
             reclaim.shrink_node(framewright::CpuId::new(0), node, 64);
         }
-        assert!(pager.cache.stats().write_failed > 0, "a write was tried");
+        assert!(pager.cache.stats().write_failed > 0, "no write was tried");
         let page = cache::PageId { file, page: 3 };
         assert_eq!(
             pager.cache.page(page).state.fix(page::Access::Read),

@@ -30,7 +30,7 @@ fn pages_whose_write_failed_stay_dirty_and_are_reported() {
                 assert!(cache.stats().write_failed > 0 && cache.failed(file) > 0);
                 let error = pager_cpu.sync(file).unwrap_err();
                 assert!(matches!(error, PagingError::Unwritten { .. }), "{error}");
-                assert_eq!(cache.dirty(file), u64::from(last), "all stores are in memory");
+                assert_eq!(cache.dirty(file), u64::from(last), "a store is not in memory");
                 assert_eq!(kept.stored(0), token(0));
                 fail(false);
                 pager_cpu.sync(file).unwrap();
@@ -59,7 +59,11 @@ fn a_page_that_cannot_be_read_is_an_error_and_its_neighbours_are_not() {
             assert_eq!(pager_cpu.read(file, 33).unwrap().word(0), token(33));
             let error = pager_cpu.read(file, 40).unwrap_err();
             assert!(matches!(error, PagingError::Unreadable { page: 40, .. }), "{error}");
-            assert_eq!(cache.in_memory(file), cache.resident(file), "its memory is freed");
+            assert_eq!(
+                cache.in_memory(file),
+                cache.resident(file),
+                "the file's memory was not freed"
+            );
             kept.set_unreadable(None);
             assert_eq!(pager_cpu.read(file, 40).unwrap().word(0), token(40));
         })

@@ -24,7 +24,7 @@ pub enum Phase {
 }
 
 impl Phase {
-    /// In order.
+    /// The passes, in the order in which they run.
     pub const ALL: [Self; 3] = [Self::First, Self::Second, Self::Idle];
 }
 

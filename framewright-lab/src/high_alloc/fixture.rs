@@ -236,11 +236,11 @@ impl<'s, 'm> Fixture<'s, 'm> {
     /// Reads the files, and has the program use its pages.
     fn begin(&self, on: &mut SimContext<'_, 's, 'm>) {
         for file in [FRESH, USED, USED, USED] {
-            assert!(on.read(file).is_ok(), "there is memory");
+            assert!(on.read(file).is_ok(), "a read failed although there is memory");
         }
         let State { frames, programs, .. } = self.kernel.state;
         for index in 0..PAGES {
-            let frame = on.page_frame(PAGE).ok().expect("there is memory");
+            let frame = on.page_frame(PAGE).ok().expect("a read failed although there is memory");
             programs[0].pages.borrow_mut().push(frame);
             self.kernel.own_page(on.cpu.id(), frame, 0, index);
         }

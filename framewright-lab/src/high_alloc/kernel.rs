@@ -199,7 +199,7 @@ impl<'k, 'm, W: World> Kernel<'k, 'm, W> {
         let first = block.pfn().get() as u32;
         self.state.frames.set_block(first, block.order(), Holds::Nothing);
         let freed = self.memory.free_bypassing_lists(block);
-        debug_assert!(freed.is_ok(), "it is this memory's");
+        debug_assert!(freed.is_ok(), "it is of another memory");
     }
 
     /// Pages that reclaim has scanned so far.

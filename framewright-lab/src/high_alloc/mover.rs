@@ -137,7 +137,7 @@ impl<'o, 'm, W: World> Moves<'o, 'm, W> {
             let _ = self.lru.abandon(pfn);
             self.lru.put_back(pfn)
         };
-        debug_assert!(!theirs, "an abandoned page belongs to its isolator");
+        debug_assert!(!theirs, "an abandoned page was put back");
     }
 
     /// Ends the claim of a page that its owner has released: the frame goes to the library.

@@ -99,7 +99,7 @@ pub(super) fn pass<'k, 'm, W: World>(
         kernel.state.frames.set_block(first, Order::PAGEBLOCK, Holds::Nothing);
         frames_of(&block).for_each(|frame| kernel.world.verify(frame));
         let freed = on.token.free(block);
-        debug_assert!(freed.is_ok(), "it is this memory's");
+        debug_assert!(freed.is_ok(), "it is of another memory");
     }
     pass
 }

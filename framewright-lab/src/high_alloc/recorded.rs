@@ -68,7 +68,7 @@ impl Recorded {
                 continue;
             }
             let typed = kernel.memory.set_pageblock_type(pfn(first_of(at)), block.of);
-            debug_assert!(typed, "it is this memory's");
+            debug_assert!(typed, "it is of another memory");
             for (first, frames) in aligned(&block.used, SLAB) {
                 let order = Order::new(frames.ilog2() as u8).unwrap_or(Order::ZERO);
                 let first = first_of(at) + first;

@@ -9,8 +9,8 @@ pub(super) const GIB: u64 = 1 << 18;
 /// Frames in a pageblock.
 const PAGEBLOCK: u64 = PAGEBLOCK_FRAMES as u64;
 
-/// The zone in which contiguous runs are searched, unless the machine is smaller.
-const HALF_FULL: u64 = 16 * GIB;
+/// The maximum size of the zone in which contiguous runs are searched.
+const CONTIGUOUS_ZONE: u64 = 16 * GIB;
 
 /// CPUs of each node.
 const CPUS_PER_NODE: u16 = 16;
@@ -32,13 +32,13 @@ pub struct LargeMemory {
     pub cpus: u16,
     /// Frames of the zones in which large blocks are compared, ascending.
     pub zones: [u64; 3],
-    /// Frames of the zone in which contiguous runs are searched.
+    /// Frames of the zone in which contiguous runs are searched while it is half full.
     pub half_full: u64,
     /// Minimum number of operations on blocks of one order in one zone.
     pub operations: u64,
     /// Frames allocated one by one in each step of the part about nodes.
     pub singles: u64,
-    /// Rounds, of which figures are medians.
+    /// The number of rounds. Each figure is the median over the rounds.
     pub rounds: u64,
 }
 
@@ -69,7 +69,7 @@ impl LargeMemory {
             nodes,
             cpus: u16::from(nodes) * CPUS_PER_NODE,
             zones: [whole(frames / 64), whole(frames / 4), whole(frames)],
-            half_full: whole(frames.min(HALF_FULL)),
+            half_full: whole(frames.min(CONTIGUOUS_ZONE)),
             operations: 4096,
             singles: 1 << 17,
             rounds: 9,

@@ -14,8 +14,8 @@ use crate::Error;
 
 pub(super) const TOPIC: Topic = Topic {
     title: "start",
-    note: "CPU time of one thread, with the page faults of the metadata: fresh from the kernel on pages\n\
-           of 4 KiB, or on transparent huge pages; written to before",
+    note: "CPU time of one thread, including page faults on the metadata. fresh: untouched 4 KiB pages;\n\
+           huge pages: untouched transparent huge pages; touched: pages written to before",
 };
 
 /// The column of the goal.

@@ -48,7 +48,7 @@ pub(super) fn bulk_huge<P: Peer>(frames: u64, scale: &Scale) -> Option<[Sample; 
     Some([("bulk_o9_alloc_1t_ns", alloc), ("bulk_o9_free_1t_ns", free)])
 }
 
-/// With half of the frames allocated.
+/// Measures allocations and frees while half of the frames are allocated.
 pub(super) fn half_full<P: Peer>(
     pool: &P,
     scale: &Scale,

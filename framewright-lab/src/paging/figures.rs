@@ -19,7 +19,7 @@ use crate::{
 /// all CPUs.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Outcome {
-    /// From the start to the end of the work.
+    /// The time from the start to the end of the work.
     pub(crate) elapsed: f64,
     /// Time of the CPUs, without the time in which programs use their pages.
     pub(crate) system: f64,
@@ -33,7 +33,7 @@ pub(crate) struct Outcome {
     pub(crate) pages: u64,
     /// Pages that were reclaimed.
     pub(crate) reclaimed: u64,
-    /// Of these, in the background.
+    /// Reclaimed pages that background reclaim has reclaimed.
     pub(crate) by_kswapd: u64,
     /// Pages that reclaim scanned.
     pub(crate) scanned: u64,
@@ -59,11 +59,11 @@ pub(crate) struct Outcome {
     pub(crate) mapped: u64,
     /// Cycles that CPUs worked, or waited for one another.
     pub(crate) busy_cycles: u64,
-    /// Of these, for flushes: sending, waiting for acknowledgements, serving.
+    /// Busy cycles for flushes: sending, waiting for acknowledgements, serving.
     pub(crate) flush_cycles: u64,
-    /// Of these, waiting for zone locks, and holding them.
+    /// Busy cycles of waiting for zone locks, and of holding them.
     pub(crate) zone_lock_cycles: u64,
-    /// Of these, waiting for and holding locks of LRU lists and of deferred frees.
+    /// Busy cycles of waiting for and holding locks of LRU lists and of deferred frees.
     pub(crate) lru_lock_cycles: u64,
     /// Requests for huge pages.
     pub(crate) huge: Huge,

@@ -107,11 +107,14 @@ fn a_server_reads_stores_and_writes_for_hours() {
     let paging = paging(work, 4, 16);
     let result = run(&paging, &[FlushBatching::Lazy], 1);
     let run = &result.runs[0];
-    assert_eq!(run.series["pages_per_s"].len(), 2, "0.08 days are two hours");
+    assert_eq!(run.series["pages_per_s"].len(), 2, "0.08 days did not give two hours");
     assert!(median(run, "pages_written") > 100.0);
     assert!(median(run, "workingset_refault_file") > 0.0);
-    assert!(median(run, "stall_max_ns") > 90_000.0, "a read takes that long");
-    assert!(!run.metrics.contains_key("last_hour_pct_of_best"), "it was no day");
+    assert!(median(run, "stall_max_ns") > 90_000.0, "the longest stall is shorter than a read");
+    assert!(
+        !run.metrics.contains_key("last_hour_pct_of_best"),
+        "a run of two hours has the figure of a day"
+    );
     let plot = plot(&result.runs, &paging.work, "");
     assert!(plot.panels.iter().all(|panel| panel.lines.len() == 1));
 }
@@ -133,11 +136,14 @@ fn huge_pages_can_be_allocated_while_file_pages_are_reclaimed() {
     assert!(of("huge_requests") > 100.0, "{}", of("huge_requests"));
     assert!(of("huge_served_pct") > 10.0, "{}", of("huge_served_pct"));
     assert!(of("huge_without_stall_pct") <= of("huge_served_pct"));
-    assert!(of("pages_migrated") > 0.0, "pages of files move");
+    assert!(of("pages_migrated") > 0.0, "no file page was moved");
     assert_eq!(result.runs[0].series["huge_without_stall_pct"].len(), 2);
     let none = Paging { work: work(0), frames: 16 * MIB, ..asked };
     let none = run(&none, &[FlushBatching::Lazy], 1);
-    assert!(!none.runs[0].metrics.contains_key("huge_requests"), "no requests");
+    assert!(
+        !none.runs[0].metrics.contains_key("huge_requests"),
+        "a run without requests has the figure"
+    );
 }
 
 /// Keys of the costs of interrupts and TLB flushes.

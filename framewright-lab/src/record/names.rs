@@ -131,7 +131,7 @@ pub(super) const RECORDED: &[Wanted] = &[
 pub(super) const NAMING: &[Wanted] =
     &[optional("task", "task_newtask"), optional("task", "task_rename")];
 
-/// Only the first is required.
+/// The tables of `/proc` that are recorded. Only the first is required.
 const TABLES: [&str; 4] = ["zoneinfo", "buddyinfo", "pagetypeinfo", "vmstat"];
 
 /// Reads the tables in `proc`, each after a line with its name.

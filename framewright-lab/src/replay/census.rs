@@ -274,9 +274,9 @@ mod tests {
         assert_eq!(
             (block.taken[1], block.seen[1]),
             (0, u64::MAX),
-            "no list: it came from the zone"
+            "the block is counted on a list although it came from the zone"
         );
-        assert_eq!(block.of, Some(2), "a drain has the pageblock's own type");
+        assert_eq!(block.of, Some(2), "the drain did not give the pageblock its type");
     }
 
     #[test]

@@ -222,7 +222,7 @@ impl Allocator for ListMachine {
     fn free(&mut self, cpu: u16, block: ListBlock) {
         let zone = self.zone_of(block.frame);
         let freed = zone.buddy.free(cpu.into(), zone.number(block.frame), block.order);
-        debug_assert!(freed.is_ok(), "the block came from this zone: {freed:?}");
+        debug_assert!(freed.is_ok(), "the block is not of this zone: {freed:?}");
     }
 
     fn split(&mut self, ListBlock { frame, order }: ListBlock) -> (ListBlock, ListBlock) {

@@ -131,7 +131,7 @@ pub(super) fn fill<'m>(
     }
     for block in blocks {
         let freed = machine.memory().free_bypassing_lists(block);
-        debug_assert!(freed.is_ok(), "the block came from this memory");
+        debug_assert!(freed.is_ok(), "the block is of another memory");
     }
 }
 
@@ -268,7 +268,7 @@ fn set_type(machine: &Machine<'_, '_>, block: &PageblockMap) {
     if let Some((at, _)) = layout.present_runs().next() {
         let first = Pfn::new(block.start() + at as u64);
         let done = machine.memory().set_pageblock_type(first, block.of);
-        debug_assert!(done, "the map is of this memory");
+        debug_assert!(done, "the map is of another memory");
     }
 }
 
@@ -285,7 +285,7 @@ fn take<'m>(
         let pfn = Pfn::new(block.start() + at as u64);
         let order = Order::new(size.ilog2() as u8).unwrap_or_default();
         let got = machine.alloc_at(pfn, order, block.of);
-        debug_assert!(got.is_some(), "all memory was free");
+        debug_assert!(got.is_some(), "a frame was in use although all memory was free");
         taken.extend(got);
     } else if !layout.is_free(at, size) && size > 1 {
         take(machine, block, layout, at, size / 2, taken);

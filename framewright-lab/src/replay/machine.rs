@@ -91,7 +91,7 @@ impl<'m> Allocator for Machine<'_, 'm> {
 
     fn free(&mut self, cpu: u16, block: Block<'m>) {
         let freed = self.cpus[usize::from(cpu)].free(block);
-        debug_assert!(freed.is_ok(), "the block came from this memory");
+        debug_assert!(freed.is_ok(), "the block is of another memory");
     }
 
     fn split(&mut self, block: Block<'m>) -> (Block<'m>, Block<'m>) {

@@ -286,7 +286,7 @@ Node 0, zone   DMA32            1            5
             "{free:?}"
         );
         let frames: u64 = ranges(&map).iter().map(|range| range.frames()).sum();
-        assert_eq!(frames, 2816, "unmanaged frames are holes");
+        assert_eq!(frames, 2816, "unmanaged frames are not holes");
         assert_eq!(ranges(&map).len(), 3, "in one piece: {:?}", ranges(&map));
     }
 

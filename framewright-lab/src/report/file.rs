@@ -145,7 +145,7 @@ pub fn check_destination(path: &Path, inputs: &[&Path]) -> Result<(), ReportErro
 }
 
 /// Whether [`write_json`] replaces the file at `path`, in one step that must not be interrupted.
-/// Otherwise the write may wait for the reader of a pipe.
+/// If it returns `false`, the write may wait for the reader of a pipe.
 pub fn replaces(path: &Path) -> bool {
     matches!(Destination::of(path), Ok(Destination::File(_)))
 }

@@ -188,7 +188,7 @@ impl Metric {
     ///
     /// In debug builds, if `value` is not finite: JSON cannot represent it.
     pub fn once(value: f64, unit: Unit, better: Option<Better>) -> Self {
-        debug_assert!(value.is_finite(), "a figure is a finite number");
+        debug_assert!(value.is_finite(), "a figure is not a finite number");
         Self { median: value, min: value, max: value, n: 1, unit, better }
     }
 

@@ -78,9 +78,9 @@ pub struct Kernel {
 /// Our figures.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Sides {
-    /// With the setting that represents the state before the change.
+    /// The figure with the setting that represents the state before the change.
     pub before: Metric,
-    /// With the other setting.
+    /// The figure with the other setting.
     pub after: Option<Metric>,
     /// The difference in percent, seed by seed; `None` if the value before is zero.
     pub change_pct: Option<Metric>,
@@ -141,7 +141,7 @@ pub enum Role {
 pub enum Agreement {
     /// Same sign, and within a factor of three; or better, if that counts.
     Agrees,
-    /// Otherwise.
+    /// Another sign, or a factor of more than three.
     Disagrees,
     /// There is no figure of ours.
     Missing,

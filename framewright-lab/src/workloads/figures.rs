@@ -36,11 +36,11 @@ counters! {
     pub(crate) struct LockCycles;
     /// Busy cycles of all CPUs together, as a profiler counts them.
     busy,
-    /// Of these, waiting for a zone lock.
+    /// Busy cycles of waiting for a zone lock.
     waiting,
-    /// Of these, holding one.
+    /// Busy cycles of holding a zone lock.
     holding,
-    /// Of these, waiting for cache lines, under locks or not.
+    /// Busy cycles of waiting for cache lines, under locks or not.
     missing,
     /// Acquisitions that had to wait.
     contended,

@@ -144,6 +144,6 @@ mod tests {
             buddy.held(0)
         };
         assert!(held(0) < held(6000) && held(6000) < held(7000), "{} and {}", held(0), held(6000));
-        assert_eq!(held(8192), held(u32::MAX), "an eighth of the zone is the most");
+        assert_eq!(held(8192), held(u32::MAX), "the lists hold more than an eighth of the zone");
     }
 }

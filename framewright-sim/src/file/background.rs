@@ -96,7 +96,8 @@ impl<'k, 'm> Background<'k, 'm> {
         if order > Order::ZERO {
             self.compact(kernel, cpu, order, highest);
         } else if kernel.memory.can_fill_huge_reserve(self.node) {
-            // Only for the huge-page reserve: a recorded request is compacted when reclaim sleeps.
+            // This compaction serves only the huge-page reserve. A recorded request is compacted when
+            // kswapd goes to sleep.
             self.compact(kernel, cpu, Order::ZERO, ZoneKind::Movable);
         }
     }

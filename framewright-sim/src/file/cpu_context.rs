@@ -77,7 +77,7 @@ impl<'s, 'k, 'm> CpuContext<'s, 'k, 'm> {
     /// Frees a block.
     pub fn free_block(&mut self, block: Block<'m>) {
         let freed = self.allocator.token.free(block);
-        debug_assert!(freed.is_ok(), "a block of this memory");
+        debug_assert!(freed.is_ok(), "a block of another memory");
     }
 
     /// Does a bounded part of the kernel's pending work on this CPU. Returns whether there was any.

@@ -97,7 +97,7 @@ impl<'c, 'm> PageMoves<'c, 'm> {
             let _ = self.lru.abandon(at.from());
             self.lru.put_back(at.from())
         };
-        debug_assert!(!theirs, "an abandoned page belongs to its isolator");
+        debug_assert!(!theirs, "an abandoned page was put back");
         self.lru.add(cpu.id(), at.to(), PageKind::File);
         if active {
             self.lru.activate(cpu.id(), at.to());
@@ -181,7 +181,7 @@ unsafe impl Mover<Simulated> for PageMoves<'_, '_> {
             self.cache.page(number(at.from())).unmark(ACTIVE);
             // SAFETY: the claim, which ends here, has isolated the page.
             let mine = unsafe { self.lru.put_back(at.from()) };
-            debug_assert!(mine, "no code abandons a page of the cache");
+            debug_assert!(mine, "a page of the cache was abandoned");
         }
     }
 }

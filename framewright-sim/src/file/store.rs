@@ -222,7 +222,7 @@ mod tests {
         let store = store(10_000, 4_000, 0);
         assert_eq!(store.read(0, 1), 11_024);
         assert_eq!(store.read(0, 2), 13_072);
-        assert_eq!(store.read(50_000, 1), 61_024, "the channel is free again");
+        assert_eq!(store.read(50_000, 1), 61_024, "the channel is not free again");
     }
 
     #[test]
@@ -241,7 +241,11 @@ mod tests {
         assert_eq!(store.write(0, (FILE, 3), new), (0, Err(StoreError::Io)));
         assert_eq!(store.write(0, (FILE, 4), new), (0, Ok(())));
         assert_eq!(store.write(0, (FILE, 5), new), (0, Err(StoreError::Full)));
-        assert_eq!(store.write(0, (FILE, 4), new), (0, Ok(())), "the page has its space already");
+        assert_eq!(
+            store.write(0, (FILE, 4), new),
+            (0, Ok(())),
+            "space was allocated again for the page"
+        );
         assert_eq!([3, 4, 5].map(|page| store.contents(FILE, page)), [old, new, old]);
         assert_eq!(store.stats(), StoreStats { read: 0, written: 2, failed: 2, slowest: 0 });
         assert!(store.can_read(FILE, 3).is_err() && store.can_read(FILE, 4).is_ok());

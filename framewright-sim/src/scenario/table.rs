@@ -6,7 +6,7 @@ use super::{
     Bug, Scenario, deferred, lazy, library, migrate, munmap_race, reclaim, switch, take, unmap,
 };
 
-/// Rare outcomes that are forced in scenarios of the library.
+/// Rare outcomes that scenarios of the library force: the site, and N for one in N times.
 const FORCE: &[(Site, u32)] = &[(Site::EnterLists, 16), (Site::Refill, 8)];
 
 /// All scenarios.
@@ -123,7 +123,7 @@ pub static SCENARIOS: [Scenario; 25] = [
     },
     Scenario {
         name: "deferred-write",
-        about: "a process stores to pages of a file whose flush for another process is deferred",
+        about: "a process stores to file pages while their TLB flush for another process is deferred",
         cpus: 3,
         bugs: &[
             Bug::UnflushedWrite,

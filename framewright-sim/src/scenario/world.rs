@@ -16,7 +16,7 @@ pub enum Verdict {
     Seen {
         /// The symptom.
         symptom: Symptom,
-        /// Its place, in words.
+        /// A description of the symptom and its place.
         what: String,
     },
     /// The run failed without a symptom: a panic, a deadlock.

@@ -87,7 +87,10 @@ impl Buddy<'_> {
             self.lists.gigablocks.unfold(place / 64, 1 << (place % 64));
             let movable = self.unisolated_type(index) == MigrateType::Movable;
             let block = &mut self.blocks[index as usize];
-            debug_assert_eq!(block.class, FREE, "a folded pageblock looks free");
+            debug_assert_eq!(
+                block.class, FREE,
+                "the header of a folded pageblock is not that of a free one"
+            );
             block.take_whole(movable);
             if let Some(heads) = self.heads_of(index) {
                 heads.add(0, 1);

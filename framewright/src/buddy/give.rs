@@ -1,4 +1,4 @@
-//! Freeing frames to the buddy.
+//! Frees frames to the buddy.
 
 use super::{
     Buddy, Bundle, FRAMES, Heads, MigrateType, Watch,

@@ -3,8 +3,7 @@
 //!
 //! The map exists where raw frees are checked. Under the lock, it and the map of free frames give
 //! the order of a block ([`Buddy::check_allocated`](super::Buddy::check_allocated)). A read without the lock can only
-//! confirm: if the word is out of date or not sufficient, the reader takes the lock. So the words need
-//! no ordering.
+//! confirm a block. If it does not, the reader takes the lock. So the words need no ordering.
 
 use super::levels::WORDS;
 use crate::{
@@ -12,8 +11,8 @@ use crate::{
     types::PAGEBLOCK_FRAMES,
 };
 
-/// One bit per frame of a pageblock: the first frame of an allocated block. A folded pageblock has
-/// none.
+/// One bit per frame of a pageblock: the first frame of an allocated block. A folded
+/// pageblock (allocated as one block, or as a part of a larger one) has no bit set.
 #[repr(C, align(64))]
 pub(crate) struct Heads([HintU64; WORDS]);
 

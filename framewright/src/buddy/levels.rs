@@ -79,7 +79,8 @@ impl Levels {
         self.whole = whole(&self.words);
     }
 
-    /// The word with the smallest largest free block among the words with a free block of `order` (at most 5).
+    /// The best fit for a block of `order` (at most 5): of all words with such a free block, the one whose largest free
+    /// block is smallest.
     pub(super) fn best_word(&self, order: u8) -> Option<usize> {
         (0..WORDS).filter(|&i| self.words[i] > order).min_by_key(|&i| self.words[i])
     }

@@ -135,7 +135,7 @@ impl Buddy<'_> {
             return None;
         }
         let fallback = self.fall_back(&want, watch)?;
-        debug_assert!(fallback.claimed, "a pageblock that is all free is worth claiming");
+        debug_assert!(fallback.claimed, "a pageblock that is all free was not claimed");
         self.take_pageblocks(want, out, watch);
         Some(fallback)
     }

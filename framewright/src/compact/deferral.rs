@@ -113,7 +113,7 @@ mod tests {
             assert!(!deferral.is_restarting(order));
             assert_eq!(refused_in_a_row(&deferral, order), rest);
             assert_eq!(deferral.is_restarting(order), rest == 63);
-            assert!(!deferral.refuses(order), "the attempt after the deferral runs");
+            assert!(!deferral.refuses(order), "the attempt after the deferral was refused");
             assert!(!deferral.is_deferring(order));
         }
     }

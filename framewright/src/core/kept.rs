@@ -64,7 +64,7 @@ mod tests {
         assert_eq!(kept.keep(&frames), 0);
         kept.open();
         assert_eq!((kept.keep(&frames), kept.keep(&frames)), (40, CAPACITY - 40));
-        assert_eq!(kept.keep(&frames), 0, "the array is full");
+        assert_eq!(kept.keep(&frames), 0, "frames were kept although the array is full");
         let taken = kept.close();
         assert_eq!(taken.frames()[..40], frames);
         assert_eq!(taken.frames()[40..], frames[..CAPACITY - 40]);

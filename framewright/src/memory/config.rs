@@ -10,8 +10,8 @@ use crate::{
     types::{CpuId, FrameRange, NodeId, Order, PAGEBLOCK_FRAMES, PAGEBLOCK_ORDER, Pfn, ZoneKind},
 };
 
-/// The maximum number of frames from the first to the last pageblock of a memory. With this limit, even the frame
-/// behind a block of the largest order at the last frame has a 32-bit number.
+/// The maximum number of frames from the first to the last pageblock of a memory. With this limit, the frame
+/// after a block of the largest order that starts at the last frame still has a 32-bit number.
 const SPAN_MAX: u64 = u32::MAX as u64 + 1 - 2 * Order::MAX.frames();
 
 /// Whether a range of the memory map is present from the start.
@@ -441,8 +441,8 @@ impl fmt::Display for InitError {
                  use owner_lock=trylock",
             ),
             InitError::TrackedAndBiased => f.write_str(
-                "hardening=tracked enters the lists of a CPU through a try-lock, and \
-                 owner_lock=biased does not; use owner_lock=auto or trylock",
+                "hardening=tracked needs the try-lock of the per-CPU lists, so owner_lock=biased \
+                 cannot be used with it; use owner_lock=auto or trylock",
             ),
             InitError::SpanTooLarge => {
                 f.write_str("the memory map spans more than 16 TiB minus 2 GiB")

@@ -1,4 +1,4 @@
-//! Reading and setting the migratetypes of pageblocks.
+//! Reads and sets the migratetypes of pageblocks.
 
 use super::Memory;
 use crate::{

@@ -1,4 +1,4 @@
-//! Moving pages in batches.
+//! Moves pages in batches.
 
 use super::{
     BATCH_FRAMES, Effort, Locking, MigrateMode, Move, Mover,

@@ -1,5 +1,5 @@
 //! A CPU's use of the depot of a zone: the choice of blocks for the depot, and their return to the
-//! maps.
+//! buddy.
 
 use super::{ListIndex, Lists, cpu::ZoneOnCpu, packing::pack, refill::BatchGuard};
 use crate::{
@@ -10,13 +10,13 @@ use crate::{
     zone::{BlockKind, BlockStack, FlushScope},
 };
 
-/// Bundles of up to this many blocks go to the depot. The cost of freeing a bundle to the maps does
+/// Bundles of up to this many blocks go to the depot. The cost of freeing a bundle to the buddy does
 /// not depend on the number of its blocks; the cost of the depot does.
 const SMALL_BUNDLE: u32 = 2;
 
 /// The blocks that leave the lists of a CPU for the zone.
 pub(super) struct DrainBatch {
-    /// Blocks for the maps.
+    /// Blocks for the buddy.
     pub(super) bundles: Bundles,
     /// Blocks for the depot, if the depot takes them.
     stack: BlockStack,
@@ -27,7 +27,7 @@ pub(super) struct DrainBatch {
 }
 
 impl DrainBatch {
-    /// An empty batch. All its blocks will go to the maps.
+    /// An empty batch. All its blocks will go to the buddy.
     pub(super) const fn new() -> Self {
         Self { bundles: Bundles::new(), stack: BlockStack::new(), max_blocks: 0, depot_free: 0 }
     }
@@ -44,7 +44,7 @@ impl DrainBatch {
 
 impl<'m, P: Platform> ZoneOnCpu<'_, 'm, P> {
     /// Decides which blocks go to the depot from now on, by the reason of the drain. The blocks of
-    /// a requested drain go to the maps. All blocks of a burst of high-order frees go to the depot,
+    /// a requested drain go to the buddy. All blocks of a burst of high-order frees go to the depot,
     /// because they were allocated on another CPU and will soon be allocated there again.
     pub(super) fn set_depot_share(&self, leaving: &mut DrainBatch, reason: DrainReason) {
         leaving.max_blocks = match reason {
@@ -79,7 +79,7 @@ impl<'m, P: Platform> ZoneOnCpu<'_, 'm, P> {
         }
     }
 
-    /// Moves small bundles from the blocks for the maps to the blocks for the depot. Returns
+    /// Moves small bundles from the blocks for the buddy to the blocks for the depot. Returns
     /// whether there were any.
     pub(super) fn move_to_depot_share(&self, leaving: &mut DrainBatch) -> bool {
         let DrainBatch { bundles, stack, max_blocks, depot_free } = leaving;
@@ -104,7 +104,7 @@ impl<'m, P: Platform> ZoneOnCpu<'_, 'm, P> {
     }
 
     /// Frees all leaving blocks to the zone under one hold of its lock. Blocks that the depot does
-    /// not take go to the maps.
+    /// not take go to the buddy.
     pub(super) fn give_leaving(&self, leaving: &mut DrainBatch) {
         let DrainBatch { bundles, stack, .. } = leaving;
         if P::TRACING {
@@ -129,7 +129,7 @@ impl<'m, P: Platform> ZoneOnCpu<'_, 'm, P> {
         self.trim_depot();
     }
 
-    /// Frees blocks to the maps.
+    /// Frees blocks to the buddy.
     pub(super) fn give_stack(&self, stack: &mut BlockStack) {
         if !stack.is_empty() {
             self.sort_and_give(stack);
@@ -160,7 +160,7 @@ impl<'m, P: Platform> ZoneOnCpu<'_, 'm, P> {
         bundles.push(bundle);
     }
 
-    /// Returns to the maps as many frames as were in the depot at the start of the call. The caller
+    /// Returns to the buddy as many frames as were in the depot at the start of the call. The caller
     /// is not inside the lists.
     pub(crate) fn empty_depot(&self) {
         let mut left = self.zone.in_depot();
@@ -172,7 +172,7 @@ impl<'m, P: Platform> ZoneOnCpu<'_, 'm, P> {
         }
     }
 
-    /// Returns a chunk of the depot to the maps. The result is the number of frames; 0 if there
+    /// Returns a chunk of the depot to the buddy. The result is the number of frames; 0 if there
     /// were none.
     pub(super) fn shrink_depot(&self, which: FlushScope) -> u64 {
         if self.zone.in_depot() == 0 {
@@ -186,7 +186,7 @@ impl<'m, P: Platform> ZoneOnCpu<'_, 'm, P> {
         frames
     }
 
-    /// Returns a chunk of the depot's surplus to the maps, and ends the depot's interval when its
+    /// Returns a chunk of the depot's surplus to the buddy, and ends the depot's interval when its
     /// time is over. Called after each refill or drain that used the zone.
     pub(super) fn trim_depot(&self) {
         if self.zone.depot_interval_ended(self.platform) {

@@ -46,7 +46,8 @@ impl Burst {
     }
 
     /// Whether the CPU was in a burst of frees at the last spill. In a zone that many CPUs share, blocks without
-    /// neighbours then go to the depot, like those of other pageblocks: the maps would take the lock for too long.
+    /// neighbours then go to the depot, like those of other pageblocks: frees to the buddy would hold the lock for too
+    /// long.
     pub(super) fn lasts(self) -> bool {
         self.lasts
     }

@@ -1,9 +1,9 @@
 //! The owner protocol under the C11 memory model.
 //!
 //! Loom cannot express a remote barrier. The biased protocol therefore runs with a full fence on both sides, the
-//! owner's in place of its compiler fence. Loom shows that the work of one side then happens before that of the other,
-//! by acquire and release alone. It cannot show that a remote barrier replaces the owner's fence; `owner_tso` and
-//! `owner_weak` show that. It never performs a load after a later store; `owner_weak` does.
+//! owner's in place of its compiler fence. With these fences, loom shows that the two sides exclude each other, and that
+//! their acquire and release operations order the accesses to the lists. It cannot show that a remote barrier replaces
+//! the owner's fence; `owner_tso` and `owner_weak` show that. Loom does not reorder a load with a later store; `owner_weak` does.
 
 #![allow(unsafe_code)]
 

@@ -137,7 +137,7 @@ impl<P: Platform> ZoneOnCpu<'_, '_, P> {
         Want { order, migratetype, blocks: 1, at_most: 1, visits, reserve, how, unmixed }
     }
 
-    /// Takes a batch from the zone. If the maps cannot serve the request, the depot returns blocks to them, one chunk
+    /// Takes a batch from the zone. If the buddy cannot serve the request, the depot returns blocks to it, one chunk
     /// at a time, until they can. Blocks of the requested type are returned before types are mixed, and all others
     /// before the request is refused.
     fn take(

@@ -161,9 +161,9 @@ mod tests {
 
     #[test]
     fn the_kind_with_higher_cost_is_scanned_less() {
-        assert_eq!(weights(0, 0, 60), [60, 140], "swappiness alone decides");
+        assert_eq!(weights(0, 0, 60), [60, 140], "not decided by swappiness alone");
         let share = |[anon, file]: [u64; 2]| anon * 100 / (anon + file);
-        assert_eq!(share(weights(1000, 0, 100)), 33, "one third at least");
+        assert_eq!(share(weights(1000, 0, 100)), 33, "not one third, the minimum");
         assert_eq!(share(weights(0, 1000, 100)), 66);
         assert_eq!(share(weights(1000, 1000, 100)), 50);
         assert_eq!(weights(7, 3, 200)[1], 0);

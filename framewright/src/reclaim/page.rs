@@ -59,7 +59,7 @@ impl<P: Platform> Page<'_, '_, P> {
     }
 
     /// Removes the page from reclaim, or marks it for freeing if it is isolated. Returns the side that frees the frame.
-    /// Under the LRU lock of its node.
+    /// The caller holds the LRU lock of the node.
     pub(super) fn abandon(&self, lists: &mut LockedLists<'_, '_, P>) -> FreedBy {
         match self.flags.place() {
             Place::Isolated if self.flags.mark_for_freeing() => return FreedBy::Isolator,

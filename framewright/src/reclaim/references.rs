@@ -1,4 +1,4 @@
-//! Checking references: the treatment of pages that were used.
+//! Checks the references to a page, and decides what happens to pages that were used.
 //!
 //! A page that was used once since it became inactive is kept for one more round. A page that was
 //! used again, or through several mappings, becomes active. Executable pages of files become active

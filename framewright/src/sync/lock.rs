@@ -156,7 +156,10 @@ mod tests {
                 }
             }
             assert!(lock.is_held(&waiters));
-            assert!(served.lock().unwrap().is_empty(), "the lock is held here");
+            assert!(
+                served.lock().unwrap().is_empty(),
+                "a waiter was served although the lock is held here"
+            );
             // SAFETY: taken above.
             unsafe { lock.unlock(&waiters) };
         });

@@ -49,7 +49,8 @@ impl DepotRefill<'_> {
 impl<'m, P: Platform> Zone<'m, P> {
     /// Takes up to `want.blocks` blocks, as far as `access` allows, and appends them to `out`. With
     /// `from_depot`, the depot is used first, for the requested order and then for the others. If
-    /// it has only few blocks of the requested order, more are taken from the maps.
+    /// the depot has less than half of the wanted blocks of the requested order, the rest is taken
+    /// from the buddy.
     ///
     /// The watermark is tested under the lock. So at least as many frames as it demands are free
     /// after the call, even if other CPUs take blocks at the same time.
@@ -75,7 +76,7 @@ impl<'m, P: Platform> Zone<'m, P> {
             if let Some(refill) = from_depot {
                 let demand = refill.demand;
                 depot_blocks = self.take_from_depot(platform, depot, want, refill);
-                // Half of a ring is enough.
+                // Half of the wanted blocks is enough: then the buddy is not used.
                 let enough = u32::from(demand.of(want.order)).min(want.blocks) / 2;
                 if depot_blocks > 0 && depot_blocks >= enough {
                     return Ok(None);
@@ -164,7 +165,7 @@ impl<'m, P: Platform> Zone<'m, P> {
         bundles: &[Bundle],
     ) -> Refusals {
         self.probe_bundles(platform, GIVE, bundles);
-        // Without reports, this call shares one compiled function with all other callers.
+        // If the platform has no simulator hooks, all callers share one compiled `give_bundles`.
         if P::LISTENING {
             buddy.give_bundles(bundles, self.hooks(platform))
         } else {
@@ -194,7 +195,9 @@ impl<'m, P: Platform> Zone<'m, P> {
         self.in_depot.load(Ordering::Relaxed) & SURPLUS != 0
     }
 
-    /// Whether the depot's interval is over. Only one call per interval returns `true`.
+    /// Whether the depot's interval is over. If so, the next interval starts. Usually one call per
+    /// interval returns `true`; calls on several CPUs at once may all do. Always `false` if the
+    /// depot is empty.
     #[inline]
     pub(crate) fn depot_interval_ended(&self, platform: &P) -> bool {
         if self.in_depot() == 0 {
@@ -208,7 +211,7 @@ impl<'m, P: Platform> Zone<'m, P> {
         ends
     }
 
-    /// Starts a new interval of the depot.
+    /// Ends the interval of the depot: blocks that were not used in it are surplus from now on.
     pub(crate) fn end_depot_interval(&self, platform: &P) {
         self.with_depot(platform, |_, depot| depot.end_interval());
     }
@@ -219,7 +222,7 @@ impl<'m, P: Platform> Zone<'m, P> {
         if self.has_isolated_pageblocks() { 0 } else { self.depot_limit - self.in_depot() }
     }
 
-    /// Whether any pageblock is isolated, with the precision of [`Zone::type_number`].
+    /// Whether any pageblock is isolated: exact under the zone lock, a hint without it.
     #[inline]
     pub(crate) fn has_isolated_pageblocks(&self) -> bool {
         self.isolated.load(Ordering::Relaxed) > 0

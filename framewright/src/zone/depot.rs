@@ -2,24 +2,24 @@
 //!
 //! Frames that are freed in random order reach the zone one by one. Each costs accesses to a word
 //! of a map and to a header, and perhaps a list operation, and soon some CPU takes the frames
-//! again, one by one. Such blocks are not sorted into the maps. They are copied to a stack, sixteen
-//! per cache line, and copied back, last in, first out. The design follows magazines and depots
-//! (Bonwick and Adams, 2001) and lazy coalescing (Barkley and Lee, 1989). But a batch is copied,
-//! not exchanged as a whole, because the lists of a CPU are rings.
+//! again, one by one. Such blocks are not freed to the buddy allocator. They are copied to a
+//! stack, sixteen per cache line, and copied back, last in, first out. The design follows magazines
+//! and depots (Bonwick and Adams, 2001) and lazy coalescing (Barkley and Lee, 1989). But a batch is
+//! copied, not exchanged as a whole, because the lists of a CPU are rings.
 //!
-//! A depot is bounded, because a block in the depot cannot merge with its buddy. Blocks are
-//! returned to the maps one chunk per hold of the lock, the coldest first: all blocks of a type
+//! A depot is bounded, because a block in the depot cannot merge. Blocks are returned to the
+//! buddy allocator one chunk per hold of the lock, the coldest first: all blocks of a type
 //! before a request for that type is served from another type's pageblocks, and all blocks of the
 //! depot before a request is refused. The depot takes nothing while memory is short or a pageblock
-//! is isolated. It takes only blocks without neighbours, and blocks that one CPU frees in bursts
-//! because another CPU allocates them: blocks that circulate quickly are still in a cache.
+//! is isolated. It takes bundles of at most two blocks, and all blocks of a burst of high-order
+//! frees, which another CPU allocates again soon: such blocks are still in a cache.
 //!
 //! Blocks that do not circulate are returned as well. For each stack the least height within an
 //! interval is recorded. The blocks below that height were not used in this interval (Bonwick's
 //! working set of the magazine layer). They are returned during the next interval, one chunk at
 //! each visit of a CPU to the zone.
 //!
-//! The depot is protected by the zone lock. In the maps its blocks count as allocated.
+//! The depot is protected by the zone lock. In the buddy allocator its blocks count as allocated.
 //!
 //! Invariants: in a stack, every chunk except the top one is full; a chunk is on one stack or
 //! unused; the frames of all blocks are within the limit.
@@ -170,8 +170,8 @@ impl<'m> Depot<'m> {
         BlockKind::all().find(|kind| left(kind) > 0)
     }
 
-    /// Whether any blocks are surplus. Not searched for: blocks that were used since may be
-    /// counted.
+    /// Whether the last interval left surplus blocks. The flag is not updated when such blocks are
+    /// used, so it may be out of date.
     pub(crate) fn has_surplus(&self) -> bool {
         self.has_surplus
     }
@@ -223,7 +223,8 @@ impl<'m> Depot<'m> {
         self.frames -= (CHUNK_BLOCKS as u64) << kind.order().get();
     }
 
-    /// Takes all of `blocks`, or none of them. Returns `false` if the limit forbids it.
+    /// Puts all of `blocks` into the depot, or none of them. Returns `false` if they would exceed
+    /// the limit.
     pub(crate) fn give(&mut self, blocks: &BlockStack, watch: impl Watch) -> bool {
         let frames = blocks.frames();
         let fits = self.frames + frames <= self.limit;
@@ -310,7 +311,7 @@ impl<'m> Depot<'m> {
     }
 }
 
-/// The blocks that are returned to the maps.
+/// The blocks that are returned to the buddy.
 #[derive(Clone, Copy)]
 pub(crate) enum FlushScope {
     /// Blocks that were not used for an interval.

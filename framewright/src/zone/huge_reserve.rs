@@ -199,8 +199,8 @@ mod tests {
         huge_reserve.record(0, 1);
         assert_eq!(huge_reserve.halves(IDLE_TIME), 0);
         assert_eq!(huge_reserve.halves(IDLE_TIME + 1), 1);
-        assert_eq!(huge_reserve.halves(IDLE_TIME + 2), 0, "a new idle period has begun");
+        assert_eq!(huge_reserve.halves(IDLE_TIME + 2), 0, "no new idle period has begun");
         assert_eq!(huge_reserve.halves(3 * IDLE_TIME + 1), 2);
-        assert!(huge_reserve.halves(u64::MAX) > u64::BITS, "nothing is left");
+        assert!(huge_reserve.halves(u64::MAX) > u64::BITS, "a part of the reserve is left");
     }
 }

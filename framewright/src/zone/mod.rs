@@ -91,7 +91,8 @@ pub(crate) struct Zone<'m, P: Platform> {
     classes: AtomicU64,
     /// Published under the lock: frames in the depot, and a bit for surplus blocks.
     in_depot: AtomicU64,
-    /// The end of the depot's interval, by the platform's clock, in nanoseconds.
+    /// The time at which the current working-set interval of the depot ends, in nanoseconds of the
+    /// platform's clock (see [`Zone::depot_interval_ended`]).
     interval_ends: AtomicU64,
     /// Published under the lock: the number of isolated pageblocks.
     isolated: AtomicU64,
@@ -142,7 +143,7 @@ impl<'m, P: Platform> Zone<'m, P> {
         self.placement.kind
     }
 
-    /// The number of gigablocks that the zone touches.
+    /// The number of gigablocks (aligned ranges of 512 pageblocks, 1 GiB) that the zone overlaps.
     pub(crate) fn gigablocks(&self) -> u32 {
         Buddy::gigablocks(self.base(), self.types.len()) as u32
     }
@@ -234,8 +235,9 @@ impl<'m, P: Platform> Zone<'m, P> {
     }
 
     /// Whether the map of heads confirms, without the lock, that `frame` is an allocated block of
-    /// `order`. A block of several frames is never confirmed. A frame with an even number is
-    /// confirmed only if the next frame starts a block.
+    /// `order`. A block of several frames is never confirmed. A block that starts at an even
+    /// frame number could have a higher order, so it is confirmed only if the next frame starts
+    /// another block.
     pub(crate) fn confirms(&self, platform: &P, frame: u32, order: Order) -> bool {
         let index = frame >> PAGEBLOCK_ORDER;
         let Some(heads) = self.heads.get(index as usize) else { return false };

@@ -337,7 +337,7 @@ mod tests {
         // 37.5 % of min.
         let atomic = AllocFlags::MIN_RESERVE.with(AllocFlags::NON_BLOCK);
         assert_eq!(reserve(atomic), 375);
-        assert_eq!(reserve(AllocFlags::NON_BLOCK), 1000, "this flag alone changes nothing");
+        assert_eq!(reserve(AllocFlags::NON_BLOCK), 1000, "this flag alone has an effect");
         assert_eq!(reserve(AllocFlags::OOM), 500);
         assert_eq!(reserve(atomic.with(AllocFlags::OOM)), 375 - 187, "halved last");
         assert_eq!(reserve(AllocFlags::NO_WATERMARKS), 0);

@@ -141,7 +141,7 @@ mod tests {
         let ring = [10, 20, 30, 20, 20, 10, 20, 30, 30, 20, 10, 20, 20, 30, 20, 10];
         for (node, order) in orders(&ring, 4, 0b1111, 0b1111).into_iter().enumerate() {
             assert_eq!(order[0], node);
-            assert_eq!(order[3], (node + 2) % 4, "the opposite one is last");
+            assert_eq!(order[3], (node + 2) % 4, "the opposite node is not last");
         }
     }
 

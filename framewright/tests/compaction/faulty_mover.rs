@@ -16,7 +16,8 @@ use crate::{frames, scatter, support::machine::Machine, with_owner_sized};
 
 const PAGEBLOCKS: u64 = 4;
 
-/// Runs one of several operations that move pages. Frees everything that it allocates.
+/// Runs step `nth`: allocates a range (0) or a contiguous run (1), or forms a huge page (2). Frees
+/// everything that it allocates.
 fn act<'m>(mover: &FaultyMover<'_, '_, 'm>, nth: u32) {
     let memory = mover.owner.memory;
     let mut moves = vec![Move::default(); 64];

@@ -60,7 +60,7 @@ fn by_index_pages_may_move_into_emptier_pageblocks_with_unmovable_frames() {
             assert_eq!(
                 owner.scanned.get(),
                 if fits { 400 } else { 0 },
-                "the lack of targets is known before any claim"
+                "pages were claimed although there are not enough targets, or none although there are"
             );
         });
     }
@@ -74,7 +74,7 @@ fn by_index_a_mixed_pageblock_is_emptied_if_there_is_no_all_movable_one() {
         mix(owner, &[(7, 100), (20, 400)], false);
         owner.fuller_only.set(true);
         assert_eq!(form(owner, CompactPriority::Async), Compacted::Success);
-        assert_eq!(owner.scanned.get(), 100, "only the emptier one is scanned");
+        assert_eq!(owner.scanned.get(), 100, "not only the emptier pageblock was scanned");
     });
 }
 

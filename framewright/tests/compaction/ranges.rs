@@ -106,7 +106,7 @@ fn a_contiguous_run_is_made_behind_pages_that_do_not_move() {
         let moved = owner.memory.compact_stats().pgmigrate_success;
         assert!(
             moved < 8192,
-            "{moved} pages moved: a run that contains a page that stays is left at once"
+            "{moved} pages moved: a run with a page that cannot move was not left at once"
         );
         owner.check();
     });

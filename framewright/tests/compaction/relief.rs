@@ -72,14 +72,21 @@ fn background_compaction_forms_a_quarter_of_the_missed_huge_pages() {
         owner.memory.drain_all();
         let zone = || owner.memory.zones().next().unwrap();
         let node = NodeId::default();
-        assert!(!owner.memory.can_fill_huge_reserve(node), "no request has missed a huge page");
+        assert!(
+            !owner.memory.can_fill_huge_reserve(node),
+            "the reserve can be filled although no request has missed a huge page"
+        );
         let mut token = owner.memory.cpu(CpuId::new(0)).unwrap();
         (0..5).for_each(|_| assert!(token.alloc(HUGE.no_retry()).is_err()));
         assert_eq!(zone().huge_reserve, 5 * 512);
         assert!(owner.memory.can_fill_huge_reserve(node));
         with_compactor(owner, 512, |c| c.background(node, Order::ZERO, ZoneKind::Movable));
         let blocks = owner.memory.block_counts(zone().id).by_order();
-        assert_eq!(blocks[9] + 2 * blocks[10], 2, "{method}: a quarter, rounded up");
+        assert_eq!(
+            blocks[9] + 2 * blocks[10],
+            2,
+            "{method}: not a quarter of the reserve, rounded up"
+        );
         assert!(!owner.memory.can_fill_huge_reserve(node));
         drop(token);
         owner.check();
@@ -105,11 +112,19 @@ fn by_index_background_compaction_retries_after_a_deferral() {
         with_compactor(owner, 512, |c| c.background(node, Order::ZERO, ZoneKind::Movable));
         owner.memory.block_counts(zone).by_order()[9]
     };
-    assert_eq!((0..3).map(|_| fill_huge_reserve()).max(), Some(0), "no page moves");
+    assert_eq!(
+        (0..3).map(|_| fill_huge_reserve()).max(),
+        Some(0),
+        "a huge page formed although no page can move"
+    );
     (20..24).for_each(|pageblock| thin_out(owner, pageblock, 100));
     owner.memory.drain_all();
-    assert_eq!((0..3).map(|_| fill_huge_reserve()).max(), Some(0), "it is deferred");
-    assert_eq!(fill_huge_reserve(), 1, "the deferral ends");
+    assert_eq!(
+        (0..3).map(|_| fill_huge_reserve()).max(),
+        Some(0),
+        "the compaction was not deferred"
+    );
+    assert_eq!(fill_huge_reserve(), 1, "the deferral did not end");
     owner.check();
 }
 
@@ -163,7 +178,7 @@ fn partly_used_pageblocks_of_other_types_do_not_serve_unmixed_requests() {
         assert_eq!(
             (held.free, held.unmovable),
             (511, 1),
-            "worth claiming, if types might be mixed"
+            "not a pageblock that would be worth claiming if types might be mixed"
         );
         let mut token = owner.memory.cpu(CpuId::new(0)).unwrap();
         let request = Request::new(Order::new(6).unwrap(), MigrateType::Movable);

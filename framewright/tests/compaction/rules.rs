@@ -80,7 +80,7 @@ fn by_index_no_page_moves_into_an_emptier_pageblock() {
             assert!(!results.contains(&Compacted::Success), "{results:?}");
         }
         let stats = owner.memory.compact_stats();
-        assert!(stats.compact_isolated > 0, "pages were claimed");
+        assert!(stats.compact_isolated > 0, "no page was claimed");
     });
 }
 
@@ -98,7 +98,7 @@ fn by_index_pages_are_claimed_only_if_all_of_them_have_targets() {
         assert_eq!(
             owner.scanned.get(),
             32,
-            "the beginning of the first, which has targets in the other"
+            "not only the beginning of the first pageblock was scanned"
         );
         owner.check();
     });

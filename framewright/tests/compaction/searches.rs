@@ -57,7 +57,7 @@ fn by_index_searches_are_short_after_an_empty_round() {
         );
         claim_all(false);
         let formed = (0..200).any(|_| examined().0 == Compacted::Success);
-        assert!(formed, "searches continue");
+        assert!(formed, "no later search formed a block");
         owner.check();
     });
 }

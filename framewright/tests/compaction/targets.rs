@@ -23,7 +23,7 @@ fn by_index_lists_are_drained_before_pages_are_claimed_in_vain() {
             thin_out(owner, 20, 200);
             owner.memory.drain_all();
             thin_out(owner, 9, 512 - drained);
-            assert!(owner.memory.held_by_cpus() > 0, "the zone does not hold all free frames");
+            assert!(owner.memory.held_by_cpus() > 0, "the lists of CPUs hold no frames");
             let (result, block) =
                 with_compactor(owner, 512, |c| c.form(HUGE, CompactPriority::SyncLight));
             assert_eq!(result == Compacted::Success, scanned > 0, "{result:?}");

@@ -113,7 +113,10 @@ fn a_range_is_emptied_despite_occasional_contention() {
         let result = with_compactor(owner, 512, |compactor| {
             compactor.alloc_range(frames(20, 512), MigrateType::Movable, &mut |_| ())
         });
-        assert!(matches!(result, Err(RangeError::Busy { .. })), "the wait ends: {result:?}");
+        assert!(
+            matches!(result, Err(RangeError::Busy { .. })),
+            "the wait did not end with Busy: {result:?}"
+        );
         let (formed, _) = with_compactor(owner, 512, |c| c.form(HUGE, CompactPriority::Async));
         assert_eq!(formed, Compacted::Contended);
         owner.fault_rates.set(FaultRates { contended: 4, ..FaultRates::default() });

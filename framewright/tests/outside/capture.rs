@@ -70,7 +70,7 @@ fn only_a_block_of_the_memory_and_order_is_kept() {
     let fixture = Fixture::new(|_| Compacted::Success);
     let served = fixture.request().unwrap();
     assert!(fixture.memory.owns(&served) && served.order() == PAIR.order());
-    assert_eq!(fixture.handover.lock().unwrap().len(), 3, "the others are given back");
+    assert_eq!(fixture.handover.lock().unwrap().len(), 3, "the other blocks were not given back");
     fixture.end(Some(served));
 }
 
@@ -90,6 +90,6 @@ fn a_block_goes_back_if_relief_panics_afterwards() {
     let fixture = Fixture::new(|_| panic!("in the middle"));
     let panicked = catch_unwind(AssertUnwindSafe(|| fixture.request()));
     assert!(panicked.is_err());
-    assert_eq!(fixture.memory.free(), 2, "the pair is free");
+    assert_eq!(fixture.memory.free(), 2, "the pair is not free");
     fixture.end(None);
 }

@@ -79,7 +79,7 @@ fn a_handler_uses_the_static_that_it_has_interrupted() {
         }
     });
     let block = INTERRUPTED.alloc(PAGE).unwrap();
-    assert!(HANDLED.load(Ordering::Relaxed) > 0, "the handler ran");
+    assert!(HANDLED.load(Ordering::Relaxed) > 0, "the handler did not run");
     INTERRUPTED.free(block).unwrap();
     memory.drain_all();
     memory.check().unwrap();

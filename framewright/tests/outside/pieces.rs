@@ -20,7 +20,10 @@ fn no_frame_is_added_twice() {
     config.tuning.zone.min_free = Auto::Fixed(0);
     let memory = leaked(Machine::new(OwnerLock::Trylock), &config);
     let mut token = memory.cpu(CPU).unwrap();
-    assert!(token.alloc(PAGE.no_wait()).is_err(), "nothing is there");
+    assert!(
+        token.alloc(PAGE.no_wait()).is_err(),
+        "a frame was allocated although no piece was added"
+    );
     memory.add_memory(range(100, 1000)).unwrap();
     // No frame is added a second time, whether it is in use, on a list, or free.
     let mut held = take_all(memory, &mut token);

@@ -34,7 +34,10 @@ fn a_write_to_a_free_frame_is_found_when_the_frame_is_allocated() {
 fn only_freed_frames_are_checked() {
     on_memory(|memory, token| {
         let _blocks: Vec<_> = std::iter::from_fn(|| token.alloc(PAGE).ok()).collect();
-        assert!(memory.platform().take_reports().is_empty(), "nothing was poisoned yet");
+        assert!(
+            memory.platform().take_reports().is_empty(),
+            "a frame was reported although none was poisoned yet"
+        );
     });
 }
 

@@ -19,7 +19,7 @@ fn freed_blocks_are_allocated_again_only_after_others() {
             token.free(block).unwrap();
         }
         assert_eq!(memory.held_by_cpus(), QUARANTINE);
-        assert_eq!(token.alloc(PAGE).unwrap().pfn(), pfn, "it is the lowest again");
+        assert_eq!(token.alloc(PAGE).unwrap().pfn(), pfn, "the frame is not the lowest again");
     });
 }
 
@@ -100,7 +100,7 @@ fn no_frame_of_an_isolated_pageblock_is_in_quarantine() {
         let isolated = memory.isolate(Pfn::new(0x400)).unwrap();
         assert_eq!(memory.held_by_cpus(), 0);
         token.free(block).unwrap();
-        assert_eq!(memory.held_by_cpus(), 0, "its frames are free in the zone or in use");
+        assert_eq!(memory.held_by_cpus(), 0, "frames of the isolated pageblock are in quarantine");
         let counts = memory.block_counts(ZoneId::default());
         assert_eq!(counts.free[MigrateType::Isolate as usize][9], 1);
         memory.undo_isolate(isolated).unwrap();

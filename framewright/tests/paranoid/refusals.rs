@@ -97,7 +97,7 @@ fn a_block_freed_on_another_cpu_is_refused_at_once() {
         let mut other = memory.cpu(cpu(1)).unwrap();
         let (pfn, size) = other.alloc(PAGE).unwrap().into_raw();
         free(&mut other, pfn, size).unwrap();
-        assert!(memory.held_by_cpus() > 0, "it is on a list, or in quarantine");
+        assert!(memory.held_by_cpus() > 0, "the frame is neither on a list nor in quarantine");
         assert_eq!(refused(memory, token, pfn, size), FreeError::AlreadyFree);
     });
 }

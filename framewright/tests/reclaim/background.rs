@@ -18,7 +18,11 @@ const FILE: PageKind = PageKind::File;
 fn background_reclaim_works_from_low_to_high() {
     let embedder = embedder(8192, |tuning| tuning.zone.watermark_scale = 1000);
     let mut kswapd = embedder.reclaim().kswapd(node()).unwrap();
-    assert_eq!(kswapd.step(&mut embedder.token()), NextStep::WhenWoken, "nothing is requested");
+    assert_eq!(
+        kswapd.step(&mut embedder.token()),
+        NextStep::WhenWoken,
+        "background reclaim worked without a request"
+    );
     let mut id = 0;
     while embedder.woken.load(Ordering::Relaxed) == 0 {
         embedder.touch(id, FILE).unwrap();
@@ -36,11 +40,15 @@ fn background_reclaim_works_from_low_to_high() {
     let zone = embedder.memory().zones().next().unwrap();
     assert!(zone.free > zone.high, "it stopped at {} of {}", zone.free, zone.high);
     assert!(zone.free < zone.high + 1000, "it went on to {} of {}", zone.free, zone.high);
-    assert_eq!(kswapd.take_compaction(), None, "no migratetypes were mixed");
+    assert_eq!(
+        kswapd.take_compaction(),
+        None,
+        "compaction was requested although no migratetypes were mixed"
+    );
     assert_eq!(
         kswapd.step(&mut embedder.token()),
         NextStep::WhenWoken,
-        "after a delay without a wake-up"
+        "background reclaim does not sleep after a delay without a wake-up"
     );
     assert!(stat(embedder, NodeStat::PgstealKswapd) > 0);
     assert_eq!(stat(embedder, NodeStat::PgstealDirect), 0);
@@ -94,7 +102,11 @@ fn background_reclaim_frees_a_huge_page_after_a_request_missed_one() {
     let plain = zone();
     let huge = Request::new(Order::PAGEBLOCK, MigrateType::Movable);
     let served = embedder.token().alloc(huge);
-    assert_eq!(zone().high, plain.high + 512, "no huge page was free at once");
+    assert_eq!(
+        zone().high,
+        plain.high + 512,
+        "the high watermark does not include the missed huge page"
+    );
     if let Ok(block) = served {
         embedder.token().free(block).unwrap();
     }
@@ -128,7 +140,10 @@ fn background_reclaim_gives_up_on_a_hopeless_node_until_something_is_freed() {
     assert!(!embedder.reclaim().wake(node(), Order::ZERO, ZoneKind::Normal));
     embedder.pages().resident.values_mut().for_each(|page| page.references = 0);
     assert!(embedder.direct(32) >= 32);
-    assert!(!embedder.reclaim().is_hopeless(node()), "a request reclaimed pages");
+    assert!(
+        !embedder.reclaim().is_hopeless(node()),
+        "still hopeless after a request has reclaimed pages"
+    );
     embedder.check();
 }
 
@@ -142,7 +157,7 @@ fn mix(embedder: &'static FakeOwner, frames: u32) -> Vec<Block<'static>> {
     while memory.zones().all(|zone| zone.boost == 0) && odd.len() < 2000 {
         odd.push(embedder.token().alloc(wanted).unwrap());
     }
-    assert!(memory.zones().next().unwrap().boost > 0, "migratetypes were mixed");
+    assert!(memory.zones().next().unwrap().boost > 0, "no migratetypes were mixed");
     // No zone is short of memory.
     embedder.token().drain();
     odd
@@ -184,7 +199,7 @@ fn a_boost_is_removed_where_nothing_can_be_reclaimed() {
     embedder.pages().resident.values_mut().for_each(|page| page.references = 1);
     work(&mut kswapd, &mut token);
     let scanned = stat(embedder, NodeStat::PgscanKswapd);
-    assert!((1..=128).contains(&scanned), "one sweep is enough: {scanned}");
+    assert!((1..=128).contains(&scanned), "not one sweep: {scanned} pages were scanned");
     assert_eq!(embedder.memory().zones().next().unwrap().boost, 0);
     odd.into_iter().for_each(|block| token.free(block).unwrap());
 }
@@ -205,7 +220,11 @@ fn a_boost_is_removed_after_its_pages_were_reclaimed() {
         steps += 1;
     }
     assert_eq!(memory.zones().next().unwrap().boost, 0);
-    assert_eq!(to_compact, [(Order::PAGEBLOCK, ZoneKind::Normal)], "returned once");
+    assert_eq!(
+        to_compact,
+        [(Order::PAGEBLOCK, ZoneKind::Normal)],
+        "the request for compaction was not returned exactly once"
+    );
     assert_eq!(stat(embedder, NodeStat::NrVmscanWrite), 0);
     odd.into_iter().for_each(|block| token.free(block).unwrap());
     drop(token);
@@ -234,7 +253,7 @@ fn background_reclaim_drops_the_huge_page_reserve_where_nothing_can_be_reclaimed
         steps += 1;
         assert!(steps < 100, "background reclaim does not stop");
     }
-    assert!(steps > 0, "it was woken");
+    assert!(steps > 0, "background reclaim was not woken");
     assert_eq!(zone().huge_reserve, 0);
     blocks.into_iter().for_each(|block| embedder.token().free(block).unwrap());
     embedder.check();

@@ -24,8 +24,8 @@ fn kind_of(id: u32) -> PageKind {
     if id.is_multiple_of(3) { PageKind::Anon } else { PageKind::File }
 }
 
-/// An embedder with pages of both kinds. A third of the pages are dirty, and some pages are mapped
-/// and used.
+/// An embedder with pages of both kinds. A third of the pages are dirty, one in eight is
+/// unmapped, and one in eight is young.
 fn in_use() -> &'static FakeOwner {
     let embedder = embedder(1024, |tuning| tuning.reclaim.cluster = 8);
     embedder.pages().swap = true;
@@ -36,7 +36,7 @@ fn in_use() -> &'static FakeOwner {
         }
     }
     clear_young(embedder);
-    // Some pages are not mapped, and some were used.
+    // One page in eight is not mapped, and one in eight is young.
     for (nth, page) in embedder.pages().resident.values_mut().enumerate() {
         match nth % 8 {
             0 => {
@@ -51,7 +51,7 @@ fn in_use() -> &'static FakeOwner {
     embedder
 }
 
-/// Runs one of many steps.
+/// Runs step `nth`: direct reclaim, kswapd, or the completion of all writes.
 fn act(owner: &FaultyOwner, nth: u32) {
     let embedder = owner.owner;
     let reclaim = owner.reclaim();
@@ -128,11 +128,14 @@ fn recover(owner: &FaultyOwner) {
     for frame in resident {
         // SAFETY: only reclaim isolates pages here, and it has unwound. The call ignores pages that
         // are not isolated.
-        assert!(unsafe { lru.put_back(frame) }, "the page was not abandoned");
+        assert!(unsafe { lru.put_back(frame) }, "the page was abandoned");
     }
     for frame in owner.take_lost() {
         // SAFETY: as above.
-        assert!(unsafe { lru.put_back(frame) } && lru.remove(frame), "it was left isolated");
+        assert!(
+            unsafe { lru.put_back(frame) } && lru.remove(frame),
+            "the page could not be put back and removed"
+        );
         // SAFETY: the embedder has released the frame, and reclaim has not received it.
         unsafe { embedder.token().free_raw(frame, Order::ZERO).unwrap() };
     }

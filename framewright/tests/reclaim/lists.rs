@@ -27,13 +27,16 @@ fn an_isolated_page_can_be_abandoned() {
     let embedder = filled(40, FILE);
     let pfn = embedder.pages().place[&0];
     assert!(embedder.lru().isolate(pfn));
-    assert!(!embedder.lru().isolate(pfn), "the page is isolated");
-    assert!(!embedder.lru().remove(pfn), "the page is isolated");
-    assert!(embedder.lru().check().is_err(), "a page is isolated");
+    assert!(!embedder.lru().isolate(pfn), "an isolated page was isolated or removed again");
+    assert!(!embedder.lru().remove(pfn), "an isolated page was isolated or removed again");
+    assert!(embedder.lru().check().is_err(), "the check does not report an isolated page");
     // SAFETY: the page is not in use, and was never mapped by another CPU.
     assert_eq!(unsafe { embedder.lru().abandon(pfn) }, FreedBy::Isolator);
     // SAFETY: the page was isolated above.
-    assert!(!unsafe { embedder.lru().put_back(pfn) }, "the caller frees the frame");
+    assert!(
+        !unsafe { embedder.lru().put_back(pfn) },
+        "the page was put back although the caller frees the frame"
+    );
     assert!(embedder.lru().list_of(pfn).is_none());
     let mut pages = embedder.pages();
     pages.resident.remove(&pfn);
@@ -61,7 +64,10 @@ fn many_pages_are_abandoned_at_once() {
         assert!(embedder.lru().list_of(*pfn).is_none());
     }
     // SAFETY: the page was isolated above.
-    assert!(!unsafe { embedder.lru().put_back(isolated) }, "the caller frees the frame");
+    assert!(
+        !unsafe { embedder.lru().put_back(isolated) },
+        "the page was put back although the caller frees the frame"
+    );
     let mut pages = embedder.pages();
     for (id, pfn) in (0..70).zip(&frames) {
         pages.resident.remove(pfn);
@@ -91,7 +97,7 @@ fn pages_of_all_zones_and_lists_are_abandoned_at_once() {
         }
     }
     let there = |node| LruList::ALL.iter().map(|&list| lru.pages(node, list)).sum::<u64>();
-    assert!(there(node()) > 700 && there(far.node) > 300, "the others wait in batches");
+    assert!(there(node()) > 700 && there(far.node) > 300, "too many pages are still in batches");
     lru.check().unwrap();
     let mut freed_by = vec![FreedBy::Isolator; frames.len()];
     // SAFETY: the pages are not in use, and were never mapped.
@@ -143,8 +149,8 @@ fn a_page_that_was_removed_from_its_batch_is_listed_once() {
     let lru = embedder.lru();
     let (pfn, other) = (Pfn::new(700), CpuId::new(OTHER));
     assert!(lru.add(CPU, pfn, FILE));
-    assert!(!lru.add(CPU, pfn, FILE), "the page is known");
-    assert!(lru.remove(pfn), "the page is in a batch");
+    assert!(!lru.add(CPU, pfn, FILE), "a known page was added again");
+    assert!(lru.remove(pfn), "the page in a batch was not found");
     assert!(!lru.remove(pfn));
     // The page is added again on another CPU while the first batch still has its entry.
     assert!(lru.add(other, pfn, PageKind::Anon));

@@ -23,7 +23,10 @@ fn a_mapped_page_that_was_used_is_kept_once() {
     embedder.check();
     let (scanned, stolen) =
         (stat(embedder, NodeStat::PgscanDirect), stat(embedder, NodeStat::PgstealDirect));
-    assert!(scanned > stolen, "every page was used: {scanned} were scanned for {stolen}");
+    assert!(
+        scanned > stolen,
+        "used pages were reclaimed at their first scan: {scanned} were scanned for {stolen}"
+    );
     // Of many pages that are read once, each is scanned about twice.
     let embedder = crate::embedder::embedder(2048, |_| ());
     for id in 0..20_000 {
@@ -90,8 +93,8 @@ fn a_cpu_without_a_reservation_helps_to_flush() {
     (0..1600).for_each(|id| _ = embedder.touch(id, FILE).unwrap());
     clear_young(embedder);
     embedder.has_local_flush.store(false, Ordering::Relaxed);
-    // While one CPU waits for a flush by another CPU, that CPU reclaims up to the limit of
-    // unflushed frames.
+    // While this CPU waits for its flush, CPU `OTHER` reclaims until the limit of unflushed frames is
+    // reached.
     let other = |embedder: &FakeOwner| assert!(embedder.direct_on(CpuId::new(OTHER), 512) > 0);
     *embedder.meanwhile.lock().unwrap() = Some(other);
     assert!(embedder.direct(512) > 0);
@@ -143,7 +146,7 @@ fn allocations_reclaim_and_fail_only_when_nothing_is_left() {
     embedder.touch(9999, FILE).unwrap();
 }
 
-/// A request for single frames scans all pages repeatedly.
+/// If the target is the whole block (512 frames), reclaim scans all pages more than once.
 #[test]
 fn few_pages_are_scanned_for_a_block_that_compaction_may_fail_to_form() {
     let embedder = embedder(2048, |_| ());
@@ -260,9 +263,12 @@ fn free_space_for_one_block_is_made_for_compaction_and_no_more() {
         let needed = zone.high + blocks * 64 - embedder.memory().free();
         let made = reclaim(32);
         assert!((needed..needed + 64).contains(&made), "{method:?}: {made} instead of {needed}");
-        assert_eq!(reclaim(32), 0, "enough frames are free");
+        assert_eq!(reclaim(32), 0, "pages were reclaimed although enough frames are free");
         let need = Need { request, cpu: CPU, node: node(), unmixed: false };
-        assert!(embedder.reclaim().direct(&need, 32) > 0, "this counts as progress");
+        assert!(
+            embedder.reclaim().direct(&need, 32) > 0,
+            "direct reclaim does not report progress"
+        );
     }
 }
 
@@ -313,7 +319,7 @@ fn free_space_for_compaction_does_not_cost_anonymous_pages() {
     let anon = |embedder| stat(embedder, NodeStat::PgscanAnon);
     let (before, free) = (anon(embedder), embedder.memory().free());
     embedder.reclaim().direct(&Need { request, cpu: CPU, node: node(), unmixed: false }, 32);
-    assert!(embedder.memory().free() > free + 500, "frames were freed");
+    assert!(embedder.memory().free() > free + 500, "too few frames were freed");
     assert_eq!(anon(embedder), before);
 }
 

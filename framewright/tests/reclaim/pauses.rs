@@ -137,7 +137,11 @@ fn written(change: fn(&mut framewright_fakes::Resident)) -> &'static FakeOwner {
     clear_young(embedder);
     embedder.set_behavior(StoreBehavior::Slow);
     while embedder.pages().resident.values().any(|page| !page.writeback) {
-        assert_eq!(embedder.direct(310), 0, "all pages are under writeback");
+        assert_eq!(
+            embedder.direct(310),
+            0,
+            "pages were reclaimed although all are under writeback"
+        );
         clear_young(embedder);
     }
     embedder.pages().resident.values_mut().for_each(change);

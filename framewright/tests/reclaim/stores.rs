@@ -36,7 +36,7 @@ fn pages_under_write_back_are_reclaimed_next_when_written() {
     }
     clear_young(embedder);
     embedder.set_behavior(StoreBehavior::Slow);
-    assert_eq!(embedder.direct(32), 0, "all pages are under writeback");
+    assert_eq!(embedder.direct(32), 0, "pages were reclaimed although all are under writeback");
     assert!(embedder.lru().awaiting_writeback(node()) > 0);
     embedder.check();
     embedder.complete(usize::MAX);
@@ -52,7 +52,7 @@ fn with_writes() -> (&'static FakeOwner, Vec<Pfn>) {
     (0..64).for_each(|id| embedder.store(id, FILE).unwrap());
     clear_young(embedder);
     embedder.set_behavior(StoreBehavior::Slow);
-    assert_eq!(embedder.direct(32), 0, "all pages are under writeback");
+    assert_eq!(embedder.direct(32), 0, "pages were reclaimed although all are under writeback");
     let writes = embedder.pages().writes.drain(..).map(|(pfn, ..)| pfn).collect::<Vec<_>>();
     assert_eq!(embedder.lru().awaiting_writeback(node()), writes.len() as u64);
     assert!(writes.len() > 20);
@@ -118,7 +118,7 @@ fn pages_that_cannot_be_written_stay_and_reclaim_makes_no_progress() {
         assert_eq!(embedder.pages().resident.len(), 300);
         assert_eq!(embedder.lru().awaiting_writeback(node()), 0);
         if behavior != StoreBehavior::Busy {
-            assert!(stat(embedder, NodeStat::WriteFailed) > 0, "{behavior:?} is reported");
+            assert!(stat(embedder, NodeStat::WriteFailed) > 0, "{behavior:?} was not reported");
         }
         embedder.set_behavior(StoreBehavior::Prompt);
         assert!(embedder.direct(32) >= 32, "after {behavior:?}");
@@ -168,7 +168,11 @@ fn background_writers_are_woken_and_awaited() {
     (0..310).for_each(|id| embedder.store(id, FILE).unwrap());
     clear_young(embedder);
     embedder.pages().writers = true;
-    assert_eq!(embedder.direct(32), 0, "the background writers have not started");
+    assert_eq!(
+        embedder.direct(32),
+        0,
+        "pages were reclaimed before the background writers started"
+    );
     assert!(embedder.take_notes().contains(&"wake writers"));
     assert_eq!(stat(embedder, NodeStat::NrVmscanWrite), 0);
     assert!(stat(embedder, NodeStat::NrVmscanImmediateReclaim) > 0);

@@ -52,7 +52,7 @@ fn progress_resets_the_count() {
     assert_eq!(
         reclaims(full(Answers { reclaim, ..PLENTY }), costly),
         17,
-        "costly orders do not start again"
+        "a costly order started again"
     );
 }
 
@@ -129,7 +129,7 @@ fn failed_compaction_is_repeated_at_each_higher_priority() {
     assert_eq!(
         compactions(fragmented(PROGRESS), costly),
         [1, 1, 0],
-        "costly orders stop at a lower priority"
+        "a costly order did not stop at a lower priority"
     );
 }
 
@@ -146,7 +146,7 @@ fn compaction_whose_success_does_not_serve_is_repeated_sixteen_times() {
     assert_eq!(
         compactions(memory(), costly),
         [1, 5, 0],
-        "costly orders have a quarter of the retries"
+        "a costly order did not have a quarter of the retries"
     );
 }
 
@@ -165,7 +165,7 @@ fn compaction_without_free_frames_is_repeated_if_reclaim_can_free_them() {
     assert_eq!(
         compactions(fragmented(SKIPS), movable(2)),
         [0, 6, 0],
-        "enough frames are free already"
+        "wrong number of rounds although enough frames are free already"
     );
     assert_eq!(
         compactions(full(Answers { reclaimable: |_, _| Some(0), ..SKIPS }), movable(2)),

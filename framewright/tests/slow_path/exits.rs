@@ -33,9 +33,17 @@ fn background_reclaim_is_woken_once_per_node_and_round() {
     let wake = |node, highest| Wake { node, order: 1, highest };
     let both = [wake(0, ZoneKind::Normal), wake(1, ZoneKind::Normal)];
     assert_eq!(woken(unmovable(1)), both);
-    assert_eq!(woken(unmovable(1).no_wait()), both, "a request that cannot wait wakes as well");
+    assert_eq!(
+        woken(unmovable(1).no_wait()),
+        both,
+        "a request that cannot wait did not wake both nodes"
+    );
     let there = NodeId::new(1).unwrap();
-    assert_eq!(woken(unmovable(1).on_node(there)), [both[1], both[0]], "nearest first");
+    assert_eq!(
+        woken(unmovable(1).on_node(there)),
+        [both[1], both[0]],
+        "the nearest node was not woken first"
+    );
     assert_eq!(woken(unmovable(1).on_node(there).this_node()), [both[1]]);
     assert_eq!(woken(unmovable(1).zone(ZoneKind::Dma32)), [wake(0, ZoneKind::Dma32)]);
     assert_eq!(woken(unmovable(1).no_wake()), []);
@@ -49,7 +57,11 @@ fn every_round_wakes_again() {
     let calls = memory.take_all_calls();
     let count = |of: fn(&Call) -> bool| calls.iter().filter(|call| of(call)).count();
     assert_eq!(count(|call| matches!(call, Wake { .. })), 17);
-    assert_eq!(count(|call| matches!(call, Wait)), 16, "other tasks run between rounds");
+    assert_eq!(
+        count(|call| matches!(call, Wait)),
+        16,
+        "other tasks did not run between all rounds"
+    );
 }
 
 #[test]

@@ -111,7 +111,7 @@ fn high_atomic_requests_use_the_reserve_first_and_bypass_lists() {
     let held = memory.held_by_cpus();
     let block = cpu.alloc(movable(3).atomic()).unwrap();
     assert!(is_reserved(memory, block.pfn()));
-    assert_eq!(memory.held_by_cpus(), held, "lists get no frames of the reserve");
+    assert_eq!(memory.held_by_cpus(), held, "the lists got frames of the reserve");
     cpu.free(block).unwrap();
     // Even if the other memory is between min and low, the reserve is used first.
     memory.release(MIN / 8);
@@ -139,7 +139,7 @@ fn the_reserve_is_given_up_before_a_verdict() {
     let memory = used_up(NO_HELP);
     let (result, calls) = ask(memory, unmovable(0));
     let block = result.unwrap();
-    assert_eq!(calls, [Call::Reclaim(32)], "only another walk after it");
+    assert_eq!(calls, [Call::Reclaim(32)], "more than another walk of the zones followed reclaim");
     assert_eq!(memory.pageblock_type(block.pfn()), Some(MigrateType::Unmovable));
     assert_eq!(reserved(memory), 1);
     // The last pageblock is also released, and then the reserve is empty.

@@ -60,12 +60,16 @@ fn a_lower_zone_keeps_frames_back_from_requests_that_could_use_a_higher_one() {
     assert_eq!(zone(0).protection, [0, 0, 8192 / 16, 8192 / 16]);
     assert_eq!((zone(0).min, zone(1).min), (20, 80));
     memory.allocate_all(unmovable(0).no_wait());
-    assert_eq!((zone(0).free, zone(1).free), (20 + 512, 80), "the lower zone keeps its share");
+    assert_eq!(
+        (zone(0).free, zone(1).free),
+        (20 + 512, 80),
+        "the lower zone did not keep its share"
+    );
     // Half of min and the whole lowmem reserve stay free.
     memory.allocate_all(unmovable(0).atomic());
     assert_eq!((zone(0).free, zone(1).free), (8 + 512, 30));
     memory.allocate_all(unmovable(0).zone(ZoneKind::Dma32).no_wait());
-    assert_eq!(zone(0).free, 20, "requests that can use only the lower zone get its share");
+    assert_eq!(zone(0).free, 20, "requests that can use only the lower zone did not get its share");
     assert_eq!(memory.zone(ZoneId::default()).unwrap().free, 20);
     memory.allocate_all(unmovable(0).inside_relief());
     assert_eq!(memory.free(), 0);

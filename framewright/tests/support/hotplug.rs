@@ -100,7 +100,7 @@ impl World<'_, '_> {
             let is_used = |pfn: &u64| self.oracle.at(Pfn::new(*pfn)) == Frame::Used;
             assert!(named.eq((range.start().get()..range.end().get()).filter(is_used)));
         } else {
-            assert_eq!(named.next(), None, "no frame of {range:?} was in use");
+            assert_eq!(named.next(), None, "a frame of {range:?} was reported as in use");
         }
     }
 

@@ -204,7 +204,7 @@ impl<'a, 'm> World<'a, 'm> {
     fn alloc_bypassing_lists(&mut self, step: Step) {
         let request = step.placement().of(step.request());
         let eligible = self.eligible(step, 0, request);
-        // Blocks in depots are returned to the maps, so they may serve the request, too.
+        // Blocks in depots are returned to the buddy, so they may serve the request, too.
         let mut predicted = Some(self.predict_bypassing_lists(step, &eligible));
         predicted = predicted.filter(|_| self.memory.in_depots() == 0);
         let result = self.memory.alloc_bypassing_lists(request);
@@ -401,10 +401,16 @@ impl<'a, 'm> World<'a, 'm> {
     fn offline(&mut self, step: Step) {
         let i = self.cpu_of(step);
         if self.tokens.iter().flatten().count() > 1 && self.tokens[usize::from(i)].is_some() {
-            assert!(self.memory.cpu_offline(cpu(i)).is_err(), "its token is in use");
+            assert!(
+                self.memory.cpu_offline(cpu(i)).is_err(),
+                "CPU {i} went offline although its token is in use"
+            );
             self.tokens[usize::from(i)] = None;
             self.memory.cpu_offline(cpu(i)).expect("its token is not in use");
-            assert!(self.memory.cpu(cpu(i)).is_err(), "it is offline");
+            assert!(
+                self.memory.cpu(cpu(i)).is_err(),
+                "CPU {i} gave a token although it is offline"
+            );
         }
     }
 

@@ -1,13 +1,14 @@
-//! The only program on the Linux machine that is compared with the kernel of this project. It runs
-//! the same workloads by system calls, and prints the same kind of result, a line of JSON on the
-//! console.
+//! The init of the Linux guest, and its only program. The guest is compared with this project's
+//! kernel. The program runs the same workloads by system calls, and prints the same kind of result,
+//! a line of JSON on the console.
 //!
 //! # Theory of operation
 //!
-//! QEMU boots a distribution's kernel with this program as `/init`. The kernel's command line has
-//! the same words of a workload as for this project's kernel. Tasks, one on each CPU, are threads
-//! or processes. They wait for each other at barriers. The first task reads the clock, which counts
-//! instructions under `-icount`. At the end a port of QEMU ends the machine.
+//! QEMU boots a distribution's kernel with this program as `/init`. The kernel command line has the
+//! same workload options as that of this project's kernel. Tasks, one on each CPU, are threads or
+//! processes. They wait for each other at barriers. All tasks read the clock, and the values of the
+//! first are used. The clock counts instructions under `-icount`. At the end, a write to QEMU's exit
+//! I/O port stops the machine.
 //!
 //! | module | job |
 //! |---|---|

@@ -11,11 +11,11 @@ use crate::{
 
 const PAGE: usize = 4096;
 
-/// Instructions of all counted rounds.
+/// Instructions of the page faults and of the `munmap` calls in all counted rounds.
 #[derive(Default)]
 struct Counted {
-    up: u64,
-    down: u64,
+    faults: u64,
+    unmaps: u64,
 }
 
 /// Runs the workload.
@@ -32,18 +32,19 @@ pub(crate) fn run(words: &Words) -> Result<Report, Failure> {
             if cpu == 0 {
                 println!("progress {round} {}", warm_up + rounds);
             }
-            let (up, down) = burst(pages, meeting, cpu == 0 && round >= warm_up);
+            let (faults, unmaps) = burst(pages, meeting, cpu == 0 && round >= warm_up);
             if round >= warm_up {
-                counted.up += up;
-                counted.down += down;
+                counted.faults += faults;
+                counted.unmaps += unmaps;
             }
         }
         counted
     })?;
     let all = (pages * team::cpus()) as u64 * rounds;
+    let per_page = |instructions: u64| instructions as f64 / all as f64;
     let mut report = Report::new("page-fault");
-    report.add("instructions_per_fault", counted.up as f64 / all as f64, "ratio", Some("lower"));
-    report.add("instructions_per_unmap", counted.down as f64 / all as f64, "ratio", Some("lower"));
+    report.add("instructions_per_fault", per_page(counted.faults), "ratio", Some("lower"));
+    report.add("instructions_per_unmap", per_page(counted.unmaps), "ratio", Some("lower"));
     report.add("pages", all as f64, "count", None);
     Ok(report)
 }
@@ -54,17 +55,17 @@ fn burst(pages: usize, meeting: &Meeting, counts: bool) -> (u64, u64) {
     let at = team::map(pages * PAGE, libc::MAP_PRIVATE, -1).expect("there is enough memory");
     // SAFETY: the range was mapped above.
     unsafe { libc::madvise(at.cast(), pages * PAGE, libc::MADV_NOHUGEPAGE) };
-    let up = between(meeting, counts, || {
+    let faults = between(meeting, counts, || {
         for page in 0..pages {
             // SAFETY: within the mapping above.
             unsafe { at.add(page * PAGE).cast::<usize>().write_volatile(page) };
         }
     });
-    let down = between(meeting, counts, || {
+    let unmaps = between(meeting, counts, || {
         // SAFETY: mapped above, and not used any more.
         unsafe { libc::munmap(at.cast(), pages * PAGE) };
     });
-    (up, down)
+    (faults, unmaps)
 }
 
 fn between(meeting: &Meeting, counts: bool, work: impl FnOnce()) -> u64 {

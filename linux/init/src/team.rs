@@ -110,7 +110,8 @@ extern "C" fn child_ended(_: libc::c_int) {
 }
 
 fn stay_on(cpu: usize) {
-    // SAFETY: a set of CPUs is bits, and 0 means this thread.
+    // SAFETY: `cpu_set_t` is a plain bit mask, so zeroes are a valid value; pid 0 is the calling
+    // thread.
     unsafe {
         let mut set: libc::cpu_set_t = std::mem::zeroed();
         libc::CPU_SET(cpu, &mut set);

@@ -73,7 +73,7 @@ impl GlobalFrameAllocator for FrameAllocator {
     }
 }
 
-/// The frames of the largest block that CPUs have lists of.
+/// The frames of a block of order 3, the largest small order with per-CPU lists.
 const FEW: u64 = 8;
 
 /// The request for one frame.

@@ -47,8 +47,8 @@ impl Pieces {
         side.max_by_key(|piece| piece.frames()).map(|piece| piece.start())
     }
 
-    /// The memory map: the pieces, and the memory between them. Memory that shares a pageblock with a piece is named as
-    /// in use, so that no pageblock has holes: frames of pageblocks with holes are freed more slowly.
+    /// The memory map: the pieces, and the memory between them. Gaps that share a pageblock with a piece are declared
+    /// as in use, so that no pageblock has a hole: frees in a pageblock with holes are slower.
     fn map(&self, add: &mut dyn FnMut(MemoryRange)) {
         let mut end = Pfn::new(0);
         for piece in self.all() {
@@ -83,8 +83,8 @@ fn round_up(pfn: Pfn) -> Pfn {
 /// Initialises the allocator.
 ///
 /// OSTD's early allocator has taken its frames from the start of the largest usable range below 4 GiB, and of the
-/// largest one above. So the memory below the largest pieces is named as in use from the start, and OSTD frees parts of
-/// it later. The map names the other gaps as memory that is added in pieces.
+/// largest one above. So the memory below the largest pieces is declared as in use from the start, and OSTD frees parts
+/// of it later. The map names the other gaps as memory that is added in pieces.
 pub(crate) fn start() {
     let kept = KEPT.lock();
     let Some(any) = kept.all().next() else {

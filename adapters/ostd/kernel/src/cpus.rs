@@ -1,4 +1,4 @@
-//! The same work on every CPU at once.
+//! Runs the same work on every CPU at once.
 //!
 //! Each CPU has two tasks. One works, the other yields to it: OSTD frees unmapped pages only after every CPU has
 //! switched tasks.
@@ -57,7 +57,7 @@ fn spawn(cpu: usize, task: impl FnOnce() + Send + 'static) {
     }
 }
 
-/// Waits without switching tasks, because the switches would be counted.
+/// Spins without switching tasks: the instruction count must not include task switches.
 fn wait_until(condition: impl Fn() -> bool) {
     while !condition() {
         core::hint::spin_loop();
@@ -93,7 +93,8 @@ fn perform(work: Option<Work>, cpu: usize) {
     DONE.fetch_add(1, Ordering::AcqRel);
 }
 
-/// Runs `work` on every CPU. Returns the number of instructions that they executed.
+/// Runs `work` on every CPU. Returns the TSC difference from the start until the last CPU has finished: with
+/// `-icount`, the instructions of the whole machine.
 pub(crate) fn run(work: Work) -> Result<u64, &'static str> {
     let others = num_cpus() - 1;
     *WORK.lock() = Some(work);

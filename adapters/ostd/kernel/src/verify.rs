@@ -1,4 +1,5 @@
-//! Frames have one owner: every word of every frame is written, and read before the frame is freed.
+//! Checks that no frame is allocated twice: each allocation writes every word of its frames, and verifies the words
+//! before it frees the frames.
 
 use alloc::vec::Vec;
 use core::sync::atomic::{AtomicUsize, Ordering};

@@ -42,12 +42,16 @@ impl Store for &'static Unlocking {
             assert_eq!(
                 cache.page(id).state.fix(Access::Store),
                 Fix::Busy,
-                "the page is being written"
+                "the call was not refused although the page is being written"
             );
             owner.lock(&[frame], &mut [None]);
             let mut out = [WriteOut::Started];
             owner.write_out(&[frame], &mut out);
-            assert_eq!(out, [WriteOut::Refused], "the page is being written");
+            assert_eq!(
+                out,
+                [WriteOut::Refused],
+                "the call was not refused although the page is being written"
+            );
         }
         self.written.store(from[0].into(), SeqCst);
         Ok(())
@@ -92,7 +96,7 @@ fn no_step_is_taken_with_a_page_in_use_nor_with_one_that_was_not_chosen() {
         };
         let mut locked = [Some(PageState::default())];
         owner.lock(&[frame], &mut locked);
-        assert_eq!(locked, [None], "the page is in use");
+        assert_eq!(locked, [None], "a page in use was locked");
         all_steps("in use");
         guard.fill(0x0202_0202_0202_0202);
         drop(guard);

@@ -57,6 +57,14 @@ fn reclaimed(asking: bool, shares: bool) -> u64 {
 #[test]
 fn background_reclaim_continues_on_a_builder_cpu_while_a_request_waits() {
     assert!(reclaimed(true, true) > 0);
-    assert_eq!(reclaimed(false, true), 0, "the requesting CPU does it between requests");
-    assert_eq!(reclaimed(true, false), 0, "it has a CPU of its own");
+    assert_eq!(
+        reclaimed(false, true),
+        0,
+        "pages were reclaimed although the requesting CPU does this between requests"
+    );
+    assert_eq!(
+        reclaimed(true, false),
+        0,
+        "pages were reclaimed on a builder CPU, although background reclaim has a CPU of its own"
+    );
 }

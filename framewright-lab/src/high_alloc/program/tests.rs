@@ -59,7 +59,7 @@ fn a_reclaimed_page_leaves_its_frame_and_is_read_back_when_used() {
             swapped.wait(cpu);
             for index in 0..PAGES {
                 let ready = on.use_again(0, index).ok().flatten();
-                assert!(ready > Some(cpu.now()), "it has to be read");
+                assert!(ready > Some(cpu.now()), "the page was ready without a read");
                 assert!(matches!(on.use_again(0, index), Ok(None)));
             }
             let swap = &fixture.kernel.state.swap;

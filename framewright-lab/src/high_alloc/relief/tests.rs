@@ -34,7 +34,7 @@ fn files_are_examined_twice_as_often_as_pages() {
     let moving = |fixture: &Fixture<'_, '_>, cpu: Cpu<'_>| {
         let kernel = fixture.kernel;
         kernel.shrink_objects();
-        assert_eq!(used(fixture), 2, "reclaim has scanned nothing");
+        assert_eq!(used(fixture), 2, "files were examined although reclaim has scanned nothing");
         // The scan of a quarter of the pages examines one of two files.
         let pages = kernel.reclaimable_pages();
         let scanned = scan(pages / 6, fixture, cpu);
@@ -49,7 +49,11 @@ fn files_are_examined_twice_as_often_as_pages() {
         assert_eq!(used(fixture), 0);
         let before = known(fixture);
         kernel.shrink_objects();
-        assert_eq!(known(fixture), before, "reclaim has scanned nothing again");
+        assert_eq!(
+            known(fixture),
+            before,
+            "the inodes have changed although reclaim has scanned nothing again"
+        );
     };
     play(Schedule::Clock, &|_, _, _| (), moving, |_, _| (), |_, ended| ended.unwrap());
 }

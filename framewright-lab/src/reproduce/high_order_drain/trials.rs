@@ -25,7 +25,7 @@ pub(super) const FRAMEWRIGHT: &str = "framewright";
 /// The library with lists of adaptive size.
 pub(super) const FRAMEWRIGHT_AUTO: &str = "framewright auto";
 
-/// In the order of output.
+/// The allocators that are compared, in the order of output.
 pub(super) const SUBJECTS: [&str; 5] = [LISTS, FRAMEWRIGHT, KERNELS, AUTO, FRAMEWRIGHT_AUTO];
 
 /// The machine with as many CPUs as the kernels whose drains were counted.

@@ -153,7 +153,7 @@ fn delayed(seed: u64, late_interrupts: bool) -> u32 {
     };
     let sends = |cpu: Cpu<'_>| {
         cpu.interrupt([CpuId::new(1)], &handler);
-        assert!(served.get(), "the sender waits for the handler");
+        assert!(served.get(), "the sender did not wait for the handler");
     };
     let steps = |cpu: Cpu<'_>| {
         for _ in 0..10 {

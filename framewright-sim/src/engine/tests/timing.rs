@@ -333,7 +333,11 @@ fn a_due_interrupt_is_served_before_interrupts_are_masked() {
         cpu.step();
         cpu.work(4990);
         let were_masked = cpu.mask_interrupts();
-        assert_eq!(served.get(), 1110, "it was due before interrupts were masked");
+        assert_eq!(
+            served.get(),
+            1110,
+            "the interrupt, due before interrupts were masked, was served at another time"
+        );
         cpu.work(5000);
         cpu.restore_interrupts(were_masked);
     };
@@ -398,7 +402,7 @@ fn an_unfinished_wait_is_counted_separately() {
     let observer = |cpu: Cpu<'_>| {
         cpu.work(3000);
         cpu.step();
-        assert_eq!(machine.lock_stats().wait_cycles, 0, "the wait is not over");
+        assert_eq!(machine.lock_stats().wait_cycles, 0, "a wait that is not over was counted");
         let waited = machine.waiting(Some(LockClass::Program), cpu.now());
         assert!((1900..=2000).contains(&waited), "{waited}");
         assert_eq!(machine.waiting(None, cpu.now()), waited);

@@ -125,7 +125,7 @@ fn a_page_stays_until_the_program_that_waits_for_it_has_mapped_it() {
         let frames = [40, 41].map(|page| world.cache.frame_of(file, page).unwrap());
         cpu.sleep_until(2_000);
         let locked = frames.map(|frame| world.cache.try_lock(cpu, frame));
-        assert_eq!(locked, [false, true], "no program waits for the page that was read ahead");
+        assert_eq!(locked, [false, true], "a program waits for the page that was read ahead");
         assert!(matches!(world.touch(cpu, area, 40, Access::Load), Touched::Done(_)));
         assert!(world.cache.try_lock(cpu, frames[0]));
     });
@@ -252,7 +252,10 @@ fn a_page_that_is_being_read_is_not_locked_and_a_held_one_is_not_released() {
         world.touch(cpu, area, 2, Access::Load);
         // No program waits for a page that was read ahead.
         let frame = world.cache.frame_of(file, 3).unwrap();
-        assert!(!world.cache.try_lock(cpu, frame), "it is being read");
+        assert!(
+            !world.cache.try_lock(cpu, frame),
+            "the frame was locked although it is being read"
+        );
         cpu.sleep_until(1_000);
         assert!(world.cache.try_lock(cpu, frame) && !world.cache.try_lock(cpu, frame));
         world.cache.unlock(frame);

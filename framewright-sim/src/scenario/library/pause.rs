@@ -101,7 +101,7 @@ pub(in crate::scenario) fn run(machine: &Machine, bug: Option<Bug>) -> Verdict {
             // SAFETY: it was isolated above.
             #[allow(unsafe_code)]
             let is_back = unsafe { lru.put_back(pfn) };
-            assert!(is_back, "no code abandons pages");
+            assert!(is_back, "a page was abandoned");
         }
     };
     let reclaims = |cpu: Cpu<'_>| {

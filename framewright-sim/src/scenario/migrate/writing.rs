@@ -1,5 +1,5 @@
-//! The state of pages whose write failed. It is stored by frame, as in an embedder's page
-//! descriptor, so a migration has to move it.
+//! The writeback state of pages: in progress or failed. It is stored by frame, as in an embedder's
+//! page descriptor, so a migration has to move it.
 
 use std::{cell::RefCell, collections::BTreeMap};
 
@@ -7,7 +7,7 @@ use std::{cell::RefCell, collections::BTreeMap};
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum State {
     /// In progress; the page is not dirty.
-    Written,
+    Writeback,
     /// Failed: the page is dirty, and has an error.
     Failed,
 }
@@ -23,7 +23,7 @@ pub(super) struct Writing {
 impl Writing {
     /// Begins the write of a page from its frame.
     pub(super) fn begin(&self, page: u32, frame: u32) {
-        self.by_frame.borrow_mut().insert(frame, State::Written);
+        self.by_frame.borrow_mut().insert(frame, State::Writeback);
         let mut pages = self.pages.borrow_mut();
         if !pages.contains(&page) {
             pages.push(page);
@@ -33,12 +33,12 @@ impl Writing {
     /// Ends the write of the page in a frame with a failure.
     pub(super) fn fail(&self, frame: u32) {
         let state = self.by_frame.borrow_mut().insert(frame, State::Failed);
-        assert_eq!(state, Some(State::Written), "the write was begun");
+        assert_eq!(state, Some(State::Writeback), "the write was not begun");
     }
 
     /// Whether the page in a frame is being written.
     pub(super) fn is_on(&self, frame: u32) -> bool {
-        self.by_frame.borrow().get(&frame) == Some(&State::Written)
+        self.by_frame.borrow().get(&frame) == Some(&State::Writeback)
     }
 
     /// Moves the state of a page to its new frame.

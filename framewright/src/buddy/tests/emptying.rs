@@ -33,7 +33,7 @@ fn frees_beyond_the_limit_flag_a_pageblock_until_it_is_wholly_free() {
     free(&mut buddy, 129..511);
     assert!(is_emptying(&buddy, 0));
     free(&mut buddy, 511..512);
-    assert!(!is_emptying(&buddy, 0), "a free pageblock has nothing to wait for");
+    assert!(!is_emptying(&buddy, 0), "a free pageblock is emptied");
     check(&buddy);
 }
 

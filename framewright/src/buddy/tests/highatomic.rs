@@ -39,7 +39,11 @@ fn the_reserve_comes_first_or_last() {
     let (frames, _) = take(&mut buddy, reserving(4, 1, Reserve::Last));
     assert_ne!(frames[0] / 512, index);
     let (frames, _) = take(&mut buddy, reserving(9, 1, Reserve::First));
-    assert_ne!(frames[0] / 512, index, "nothing in the reserve is large enough");
+    assert_ne!(
+        frames[0] / 512,
+        index,
+        "the block is from the reserve, which has none that is large enough"
+    );
 }
 
 #[test]
@@ -52,7 +56,7 @@ fn the_reserve_is_limited_and_goes_back() {
     assert!(!buddy.reserve_highatomic(frames[0], order(10), 4096), "reserved already");
     assert!(buddy.unreserve_highatomic(MigrateType::Unmovable));
     assert_eq!(buddy.type_of(index), MigrateType::Unmovable);
-    assert!(!buddy.unreserve_highatomic(MOVABLE), "the other pageblocks have nothing free");
+    assert!(!buddy.unreserve_highatomic(MOVABLE), "a pageblock without free frames was released");
     assert_eq!(give(&mut buddy, frames[0], 10).count, 0);
     assert_eq!(buddy.highatomic_free(), 1024);
     assert!(buddy.unreserve_highatomic(MOVABLE) && buddy.unreserve_highatomic(MOVABLE));

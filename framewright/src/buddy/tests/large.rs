@@ -139,7 +139,7 @@ fn a_pageblock_is_isolated_inside_an_allocated_large_block() {
     buddy.isolate(index).unwrap();
     check(&buddy);
     assert_eq!(give(&mut buddy, blocks[0], 13).count, 0);
-    assert_eq!(buddy.free_frames(), 63 * 512, "one pageblock is isolated");
+    assert_eq!(buddy.free_frames(), 63 * 512, "the isolated pageblock is counted as free");
     assert!(!buddy.take_specific(blocks[0], order(13), MOVABLE));
     buddy.undo_isolate(index);
     assert_eq!(buddy.counts().free_of_order(order(15)), 1);
@@ -169,7 +169,10 @@ fn a_large_merge_is_captured() {
     assert_eq!(give(&mut buddy, pageblocks[2], 10).count, 0);
     let mut capture = Capture { order: order(18), migratetype: MOVABLE, taken: None };
     assert_eq!(buddy.give_or_capture(pageblocks[0], order(9), &mut capture).count, 0);
-    assert_eq!(capture.taken, None, "the gigablock begins in front of the zone");
+    assert_eq!(
+        capture.taken, None,
+        "a block was captured from a gigablock that begins in front of the zone"
+    );
 }
 
 #[test]

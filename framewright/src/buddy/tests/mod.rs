@@ -102,7 +102,7 @@ fn a_batch_comes_in_ascending_order_from_one_pageblock() {
     let (frames, _) = take(&mut buddy, want(0, MOVABLE, 63));
     assert_eq!(frames, (frames[0]..frames[0] + 63).collect::<Vec<_>>());
     let (next, _) = take(&mut buddy, want(0, MOVABLE, 10));
-    assert_eq!(next[0], frames[62] + 1, "the pageblock begun is used up first");
+    assert_eq!(next[0], frames[62] + 1, "the pageblock begun was not used up first");
 }
 
 #[test]
@@ -118,7 +118,7 @@ fn small_blocks_do_not_break_large_ones() {
     let mut buddy = buddy(2);
     let (first, _) = take(&mut buddy, want(3, MOVABLE, 1));
     let (second, _) = take(&mut buddy, want(3, MOVABLE, 1));
-    assert_eq!(second[0], first[0] + 8, "the smallest block that fits is used");
+    assert_eq!(second[0], first[0] + 8, "the smallest block that fits was not used");
     assert_eq!(buddy.counts().free_of_order(order(9)), 1);
 }
 
@@ -187,7 +187,7 @@ fn isolated_frames_are_neither_counted_nor_taken() {
     assert_eq!(buddy.isolate(index), Err(IsolationRefused::AlreadyIsolated));
     assert_eq!(buddy.free_frames(), 512);
     give(&mut buddy, frames[0], 0);
-    assert_eq!(buddy.free_frames(), 512, "a frame freed there stays isolated");
+    assert_eq!(buddy.free_frames(), 512, "a frame freed there is not isolated");
     let (others, _) = take(&mut buddy, want(0, MOVABLE, 600));
     assert!(others.iter().all(|frame| frame / 512 != index));
     buddy.undo_isolate(index);
@@ -233,7 +233,11 @@ fn a_merge_is_captured_when_it_completes_the_order() {
     assert_eq!(capture.taken, Some(0));
     assert_eq!(buddy.free_frames(), 508);
     check(&buddy);
-    assert_eq!(give(&mut buddy, 0, 2), Refusals::default(), "it is an allocated block");
+    assert_eq!(
+        give(&mut buddy, 0, 2),
+        Refusals::default(),
+        "the free of an allocated block was refused"
+    );
 }
 
 #[test]
@@ -246,7 +250,7 @@ fn frames_freed_in_an_isolated_pageblock_count_as_its_kind() {
     buddy.isolate_any(0).unwrap();
     frames.iter().for_each(|&frame| assert_eq!(give(&mut buddy, frame, 0).count, 0));
     let held = buddy.contents(0);
-    assert_eq!((held.movable, held.unmovable), (0, 1), "it still holds what does not move");
+    assert_eq!((held.movable, held.unmovable), (0, 1), "the unmovable frame is not counted");
 }
 
 #[test]

@@ -8,7 +8,10 @@ fn a_range_is_taken_whole_or_not_at_all() {
     assert!(buddy.take_specific(1000, order(0), MOVABLE));
     let free = buddy.free_frames();
     assert!(!buddy.take_range(300, 3000, MOVABLE));
-    assert!(!buddy.take_range(7 * 512, 9 * 512, MOVABLE), "the zone ends");
+    assert!(
+        !buddy.take_range(7 * 512, 9 * 512, MOVABLE),
+        "a range beyond the end of the zone was taken"
+    );
     assert_eq!(buddy.free_frames(), free);
     assert!(buddy.take_range(1001, 3000, MOVABLE));
     check(&buddy);
@@ -114,7 +117,10 @@ fn short_runs_are_not_walked_where_a_long_one_is_wanted() {
     // The beginning, the inside and the end of each pageblock are enough.
     assert_eq!(search(512, 3 * 64), FreeRun::None);
     assert_eq!(search(413, 3 * 64), FreeRun::Found(60 * 512 - 1));
-    assert!(matches!(search(2, 3 * 64), FreeRun::Continue(_)), "runs of one may be two");
+    assert!(
+        matches!(search(2, 3 * 64), FreeRun::Continue(_)),
+        "the search ended although two runs of one pageblock may be free"
+    );
 }
 
 #[test]

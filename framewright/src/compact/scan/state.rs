@@ -24,9 +24,9 @@ impl ScanState {
 
 /// Positions of the scanners, as frames of the zone.
 pub(super) struct Positions {
-    /// Of the migrate scanner in asynchronous mode.
+    /// The position of the migrate scanner in asynchronous mode.
     migrate_async: AtomicU32,
-    /// Of the migrate scanner in the other modes.
+    /// The position of the migrate scanner in the other modes.
     migrate_sync: AtomicU32,
     free: AtomicU32,
     /// The position after the last reset; a run that starts here covers the whole zone.

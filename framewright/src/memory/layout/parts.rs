@@ -131,7 +131,7 @@ struct ZoneArrays<'m> {
     states: &'m [AtomicU8],
     sets: &'m mut [u64],
     ranges: &'m [[u32; 2]],
-    /// Of the zones whose memory is added in pieces.
+    /// The maps of present frames, for the zones whose memory is added in pieces.
     present: &'m [PresentMap],
     chunks: &'m mut [Chunk],
     /// The number of zones that have taken their parts.

@@ -1,4 +1,5 @@
-//! Recording the steps of the code.
+//! Records the loads, stores and compare-exchanges of the owner protocol as steps for the memory
+//! model.
 
 #![allow(unsafe_code)]
 
@@ -31,7 +32,9 @@ struct Log {
 /// The value that a recorded load returned, and whether the path depends on it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Find {
+    /// The path is taken only for this value.
     Only(u32),
+    /// Any value gives the same path.
     Any(u32),
 }
 

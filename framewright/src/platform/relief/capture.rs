@@ -141,7 +141,7 @@ mod tests {
         assert!(captured.keep(block(64, Order::ZERO)).is_err(), "of another order");
         assert!(captured.lacks(order) && !captured.lacks(Order::ZERO));
         assert!(captured.keep(block(64, order)).is_ok() && !captured.lacks(order));
-        assert!(captured.keep(block(64, order)).is_err(), "there is one");
+        assert!(captured.keep(block(64, order)).is_err(), "a second block was kept");
         assert_eq!(slot.take(), Some(Pfn::new(8)));
     }
 }

@@ -65,7 +65,7 @@ fn batches_of_one_page_are_deferred_like_large_ones() {
             assert_eq!(reclaim(machine, page..page + 1, false), [], "page {page}");
         }
         assert_eq!((machine.interrupts.get(), machine.memory.tlb().deferred()), (0, 96));
-        assert_eq!(reclaim(machine, 96..97, false).len(), 97, "one flush has served all");
+        assert_eq!(reclaim(machine, 96..97, false).len(), 97, "one flush has not served all");
         assert_eq!((machine.interrupts.get(), machine.memory.tlb().deferred()), (3, 0));
     });
 }
@@ -112,7 +112,7 @@ fn pages_beyond_the_bound_are_flushed_at_once() {
         tlb.release_reserved(382);
         assert_eq!(reclaim(machine, 8..12, false), []);
         assert_eq!((machine.interrupts.get(), tlb.deferred()), (6 * 3, 6));
-        assert_eq!(tlb.reserve_unflushed(400), 378, "batches that have ended hold no reservation");
+        assert_eq!(tlb.reserve_unflushed(400), 378, "a batch that has ended holds a reservation");
         assert_eq!(tlb.stats().unflushed_frames_max, 384);
     });
 }

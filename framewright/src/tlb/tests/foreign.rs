@@ -30,7 +30,7 @@ fn a_deferred_flush_of_one_memory_is_not_made_through_another() {
         assert_eq!(other.interrupts.get(), 3);
         assert!(one.on(0).flush_deferred(&one.file));
         assert!(!one.any_cpu_has_cached(0, 1));
-        assert!(!other.on(0).flush_deferred(&one.file), "nothing is pending any more");
+        assert!(!other.on(0).flush_deferred(&one.file), "a flush is still pending");
     });
 }
 
@@ -51,7 +51,7 @@ fn a_second_memory_records_nothing_in_a_deferred_flush() {
             file_flush: Some(&one.file),
         };
         batch.add(Pfn::new(1), &translation);
-        assert!(!other.any_cpu_has_cached(0, 1), "it is flushed at once");
+        assert!(!other.any_cpu_has_cached(0, 1), "the entry was not flushed at once");
         assert!(!batch.is_pending());
     });
 }

@@ -21,7 +21,7 @@ fn a_request_that_was_not_served_is_served_with_the_next() {
         let one = [CpuId::new(1)].into_iter().collect();
         // The machine panics if a CPU waits.
         machine.on(2).flush(&one, Scope::page(0, 2));
-        assert!(!machine.has_cached(1, 0, 1), "the earlier request counts as served");
+        assert!(!machine.has_cached(1, 0, 1), "the earlier request was not served");
         assert!(!machine.has_cached(1, 0, 2));
         assert_eq!(machine.interrupts.get(), 2);
     });

@@ -28,7 +28,7 @@ fn dirty_pages_are_never_deferred() {
         assert_eq!(machine.memory.tlb().deferred(), 1);
         machine.stores_fault.set(false);
         assert!(writable(machine));
-        assert_eq!(machine.memory.tlb().deferred(), 0, "the flush has served both");
+        assert_eq!(machine.memory.tlb().deferred(), 0, "the flush has not served both");
     });
 }
 
@@ -76,7 +76,10 @@ fn a_pending_flush_is_made_before_page_tables_or_contents_change() {
             assert!(machine.on(1).flush_deferred(&machine.space_flushes[0]));
             assert!((0..4).all(|page| !machine.any_cpu_has_cached(0, page)));
             let sent = machine.interrupts.get();
-            assert!(!machine.on(2).flush_deferred(&machine.file), "all CPUs have flushed");
+            assert!(
+                !machine.on(2).flush_deferred(&machine.file),
+                "a second call flushed although all CPUs have flushed"
+            );
             assert_eq!((sent, machine.interrupts.get()), (3, 3));
             assert!(!machine.file.is_pending());
         });

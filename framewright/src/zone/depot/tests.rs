@@ -87,7 +87,7 @@ fn coldest(depot: &mut Depot<'_>, which: FlushScope) -> Vec<u32> {
     stack.runs().flat_map(|(_, blocks)| blocks.to_vec()).collect()
 }
 
-/// Blocks are used at one end and returned to the maps at the other.
+/// Blocks are used at one end and returned to the buddy at the other.
 #[test]
 fn the_coldest_blocks_are_returned_first() {
     with_depot(4000, |depot| {
@@ -127,7 +127,7 @@ fn blocks_below_the_least_height_are_surplus() {
         let blocks: Vec<u32> = (0..500).collect();
         assert!(give(depot, pages, &blocks[..200]) && give(depot, pages, &blocks[200..]));
         depot.end_interval();
-        assert!(!depot.has_surplus(), "the blocks came in this interval");
+        assert!(!depot.has_surplus(), "blocks that came in this interval are surplus");
         take(depot, pages, 300);
         assert!(give(depot, pages, &blocks[200..]));
         depot.end_interval();

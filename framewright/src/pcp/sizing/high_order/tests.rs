@@ -72,7 +72,7 @@ fn only_the_second_high_order_free_in_a_row_drains() {
     cpu.free_frames(100);
     assert_eq!(cpu.free(3, false), 0, "the first again");
     assert_eq!(cpu.free(1, false), HELD, "the second");
-    assert_eq!(cpu.free(1, false), 0, "the burst was drained already");
+    assert_eq!(cpu.free(1, false), 0, "the burst was drained a second time");
 }
 
 #[test]
