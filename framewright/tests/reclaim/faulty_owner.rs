@@ -132,10 +132,8 @@ fn recover(owner: &FaultyOwner) {
     }
     for frame in owner.take_lost() {
         // SAFETY: as above.
-        assert!(
-            unsafe { lru.put_back(frame) } && lru.remove(frame),
-            "the page could not be put back and removed"
-        );
+        let is_back = unsafe { lru.put_back(frame) };
+        assert!(is_back && lru.remove(frame), "the page could not be put back and removed");
         // SAFETY: the embedder has released the frame, and reclaim has not received it.
         unsafe { embedder.token().free_raw(frame, Order::ZERO).unwrap() };
     }

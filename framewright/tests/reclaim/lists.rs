@@ -33,10 +33,8 @@ fn an_isolated_page_can_be_abandoned() {
     // SAFETY: the page is not in use, and was never mapped by another CPU.
     assert_eq!(unsafe { embedder.lru().abandon(pfn) }, FreedBy::Isolator);
     // SAFETY: the page was isolated above.
-    assert!(
-        !unsafe { embedder.lru().put_back(pfn) },
-        "the page was put back although the caller frees the frame"
-    );
+    let is_back = unsafe { embedder.lru().put_back(pfn) };
+    assert!(!is_back, "the page was put back although the caller frees the frame");
     assert!(embedder.lru().list_of(pfn).is_none());
     let mut pages = embedder.pages();
     pages.resident.remove(&pfn);
@@ -64,10 +62,8 @@ fn many_pages_are_abandoned_at_once() {
         assert!(embedder.lru().list_of(*pfn).is_none());
     }
     // SAFETY: the page was isolated above.
-    assert!(
-        !unsafe { embedder.lru().put_back(isolated) },
-        "the page was put back although the caller frees the frame"
-    );
+    let is_back = unsafe { embedder.lru().put_back(isolated) };
+    assert!(!is_back, "the page was put back although the caller frees the frame");
     let mut pages = embedder.pages();
     for (id, pfn) in (0..70).zip(&frames) {
         pages.resident.remove(pfn);
