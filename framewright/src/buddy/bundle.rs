@@ -85,7 +85,7 @@ pub(crate) struct Bundles {
     frames: u64,
     /// Changes of the pageblock from one bundle to the next, and one for the first.
     pageblocks: u32,
-    /// The pageblock of the bundle that was added last.
+    /// The pageblock of the last bundle, or `u32::MAX`.
     last_pageblock: u32,
     /// The batch counts as full with this many pageblocks.
     most_pageblocks: u32,
@@ -155,6 +155,7 @@ impl Bundles {
                 frames += bundle.frame_count();
             }
         }
+        self.last_pageblock = items[..kept].last().map_or(u32::MAX, |bundle| bundle.pageblock());
         self.len = kept;
         self.blocks -= blocks;
         self.frames -= frames;
