@@ -10,6 +10,8 @@
 extern crate alloc;
 
 mod cpus;
+#[cfg(feature = "reclaim")]
+mod files;
 mod held;
 mod measure;
 mod scheduler;
@@ -66,10 +68,19 @@ fn run() -> core::result::Result<(), &'static str> {
     }
     println!("figure verified_words {}", verify::words());
     stock_or_ours::check()?;
-    if ostd::boot::boot_info().kernel_cmdline.split(' ').any(|word| word == "count") {
+    if is_told("count") {
         count()?;
     }
+    #[cfg(feature = "reclaim")]
+    if is_told("files") {
+        files::run()?;
+    }
     Ok(())
+}
+
+/// Whether the command line has this word.
+fn is_told(word: &str) -> bool {
+    ostd::boot::boot_info().kernel_cmdline.split(' ').any(|told| told == word)
 }
 
 fn count() -> core::result::Result<(), &'static str> {
