@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 /*
  * All CPUs together fill six tenths of the memory with blocks of random orders 0 to 3, some of which are freed
- * meanwhile. Then all but about one in sixteen are freed. Huge pages are counted by allocating them until none is left,
- * before and with the blocks that stay. Linux has as many huge pages free as the range of the library: the module holds
- * the rest of its memory.
+ * meanwhile. Then all blocks but about one in sixteen are freed. Huge pages are counted by allocating them until none is
+ * left: once before this work, and once while the remaining blocks are in use. At the start, Linux has as many free huge
+ * pages as the range of the library, because the module allocates the rest of Linux's memory.
  */
 #include "huge.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* Huge pages that are left when a few small blocks stay allocated. */
+/* Counts the huge pages that can be allocated while a few small blocks are in use. */
 #ifndef HUGE_H
 #define HUGE_H
 

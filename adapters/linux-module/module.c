@@ -5,10 +5,10 @@
  *
  * | file | job |
  * |---|---|
- * | memory | the range, and the machine of the library |
+ * | memory | the range of memory, and the functions of struct fw_platform |
  * | side | the allocators that are compared |
  * | work | the work, verified and counted |
- * | huge | huge pages that are left when blocks stay allocated |
+ * | huge | counts the huge pages that can be allocated while a few small blocks are in use |
  * | team | a thread on each CPU |
  * | probes | calls of functions of the kernel |
  */

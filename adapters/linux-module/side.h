@@ -22,7 +22,7 @@ struct side {
 	unsigned long (*check)(unsigned long block, unsigned int order);
 };
 
-/* --- Nothing: the cost of the work itself --------------------------------------------------- */
+/* --- No allocator: the cost of the work itself, which is subtracted -------------------------- */
 
 inlined unsigned long nothing_alloc(unsigned int order, bool movable)
 {
@@ -78,7 +78,10 @@ inlined void ours_free(unsigned long block, unsigned int order)
 
 /* --- Contents ------------------------------------------------------------------------------- */
 
-/* Writes every word of a block: its address, so that a block handed out twice has wrong words. */
+/*
+ * Writes the complement of its own address into every word of a block. `check_words` clears the words, so the second
+ * check of a block that was handed out twice finds wrong words.
+ */
 inlined void stamp_words(unsigned long *words, unsigned int order)
 {
 	unsigned long at, count = (PAGE_SIZE << order) / sizeof(*words);

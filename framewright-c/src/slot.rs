@@ -2,8 +2,8 @@
 //!
 //! Only code on the CPU itself uses a slot, and no other thread does so meanwhile, because callers are pinned. Code
 //! that runs in the middle of a caller (an interrupt handler, or another thread while the caller waits) finds the slot
-//! in use and leaves it alone. A handler that comes before the slot is marked ends before the caller continues. So
-//! plain loads and stores suffice, in program order.
+//! in use and leaves it alone. If a handler interrupts the caller before the slot is marked as in use, the handler ends
+//! before the caller continues. So plain loads and stores suffice, in program order.
 
 use core::{
     cell::UnsafeCell,

@@ -1,4 +1,5 @@
-//! The calls from Rust, so that Miri sees them; the tests in tests/c.rs make all of them from C.
+//! Calls the C functions from Rust, so that Miri can check them. The tests in tests/c.rs call all of
+//! them from C.
 
 use std::{
     alloc::{Layout, alloc, dealloc},

@@ -1,5 +1,5 @@
-//! A process is killed while it writes pages back. No page on disk is torn then, and all data of acknowledged syncs is
-//! on disk.
+//! A process is killed while it writes pages back. Afterwards no page on disk is torn, and all data for which a sync
+//! returned success is on disk.
 
 #![forbid(unsafe_code)]
 

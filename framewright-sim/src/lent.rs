@@ -1,4 +1,5 @@
-//! A slot for a reference to a shorter-lived target. It is filled during a call.
+//! A slot for a reference to a target that does not live as long as the slot. The slot is filled
+//! only during a call.
 //!
 //! The library's platform and the engine's interrupt handlers live as long as a machine. They call
 //! reclaim and a flusher, which borrow the memory that contains the platform. They therefore

@@ -1,4 +1,4 @@
-//! A page cache of a file of four times the memory, on LRU lists: `cargo run -p framewright --example reclaim`.
+//! A page cache for a file four times as large as memory, with reclaim: `cargo run -p framewright --example reclaim`.
 //!
 //! One CPU, a buffer as its memory, and a disk that is a `Vec`. Programs read and write the file by calls, and map
 //! nothing; so no TLB has to be flushed. The guide (`docs/embedding.md`, part 3) explains this file step by step.

@@ -107,6 +107,10 @@
 #[cfg(any(test, framewright_tso))]
 extern crate std;
 
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
+
 mod alloc;
 pub mod buddy;
 pub mod compact;

@@ -140,7 +140,7 @@ fn pinned_frames_forbid_isolation() {
         let pinned = token.alloc(Request::new(Order::ZERO, MigrateType::Unmovable)).unwrap();
         token.drain();
         let error = memory.isolate(pinned.pfn()).unwrap_err();
-        assert_eq!(error, IsolateError::Pinned { frames: 1 });
+        assert_eq!(error, IsolateError::Unmovable { frames: 1 });
         token.free(pinned).unwrap();
         token.drain();
         let isolated = memory.isolate(Pfn::new(0)).unwrap();

@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn vs_comes_on_top_of_set_and_both_sides_name_what_differs() {
+    fn vs_is_applied_after_set_and_both_sides_name_what_differs() {
         let sides = settings(&["pcp.batch=31"], &["hardening=off"]).sides();
         assert_eq!(sides[0].settings["hardening"], "checked");
         assert_eq!(sides[1].settings["hardening"], "off");

@@ -1,4 +1,4 @@
-//! `framewright run high-alloc`: requests for huge pages on a machine that compiles.
+//! `framewright run high-alloc`: requests for huge pages on a machine on which programs compile.
 
 use std::path::PathBuf;
 
@@ -36,11 +36,12 @@ With qemu:N a kernel runs the workload on real page tables; a fixed amount of wo
 
 Examples:
   framewright run high-alloc --seeds 10
-      Compaction by index (the default), with ten seeds.
+      The default method of compaction (compact.method=index), with ten seeds.
   framewright run high-alloc --flags thp --set compact.method=scan --vs compact.method=index
-      Requests that try once and wake no background work: by scanners, and by index.
+      Requests that try once and wake no background work: compaction by two scanners, as in Linux,
+      and the default method, by index.
   framewright run high-alloc --set compact.method=scan --vs compact.repair.detect_meeting=off
-      The gain of one repair of 2013.
+      The gain of one of Linux's repairs of the scanners from 2013.
   framewright run high-alloc --flags thp --vs compact.method=scan --picture memory.svg
       Draws memory with both methods, a cell per pageblock.
   framewright run high-alloc --from recordings/compile.before --vs compact.method=scan

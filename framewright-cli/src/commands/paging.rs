@@ -1,4 +1,5 @@
-//! `framewright run mmap-read | cdn`: on simulated machines, and mmap-read also on threads over real files.
+//! `framewright run mmap-read | cdn`: files larger than memory, on simulated machines; `mmap-read` also on threads over
+//! real files.
 
 use std::{path::PathBuf, str::FromStr};
 

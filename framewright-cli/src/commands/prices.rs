@@ -1,4 +1,5 @@
-//! `framewright prices`: the costs of a machine that gains depend on.
+//! `framewright prices`: for each mechanism, the operation costs of the machine that its gain
+//! depends on.
 
 use std::fmt::Write;
 
@@ -17,7 +18,7 @@ use crate::{output, progress};
 pub(crate) const EXAMPLES: &str = "\
 A mechanism saves time because it avoids a costly operation. Each workload runs with and without the \
 mechanism on a simulated machine, and again on the same machine with the costs of that operation set to zero. \
-On that machine at most 3 % of the gain may be left: a larger remainder has another cause. \
+In the second case at most 3 % of the gain may remain: a larger remainder has another cause. \
 The costs are named by their keys in the machine's file (`framewright machines NAME`). Takes less than a minute.
 
 Examples:

@@ -1,4 +1,4 @@
-//! `framewright run` on simulated machines, and workloads that run on all kinds.
+//! `framewright run` on simulated machines, and workloads that run on all kinds of machines.
 
 use std::fs;
 

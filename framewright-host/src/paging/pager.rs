@@ -1,5 +1,5 @@
-//! The connection of the library to a cache: relief for requests without memory, and the thread of
-//! background reclaim.
+//! The connection of the library to a page cache: the `Relief` hooks, which reclaim pages of the
+//! cache, and the thread of background reclaim.
 
 use std::{
     panic::resume_unwind,

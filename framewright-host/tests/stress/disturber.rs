@@ -60,7 +60,7 @@ fn isolate(memory: &Memory<'_, HostMachine>, random: &mut fastrand::Rng) {
             pause(random);
             memory.undo_isolate(isolated).unwrap();
         }
-        Err(IsolateError::Pinned { frames }) => assert!(frames > 0),
+        Err(IsolateError::Unmovable { frames }) => assert!(frames > 0),
         Err(error) => panic!("{error}"),
     }
 }

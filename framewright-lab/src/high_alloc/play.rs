@@ -1,4 +1,5 @@
-//! A run in any world: builders, requests for huge pages, background work.
+//! A run with any implementation of [`World`]: compile jobs (*builders*), requests for huge pages,
+//! background work.
 
 #[cfg(test)]
 mod tests;

@@ -1,4 +1,4 @@
-//! A simulated machine as a world.
+//! The implementation of `World` for a simulated machine.
 
 use framewright::{
     CpuId, Memory, Pfn, SideTables,

@@ -1,4 +1,4 @@
-//! Part five: single frames of this node, of others, and the counters. A CPU of node 0 requests
+//! Part five: single frames on several nodes, and the NUMA counters. A CPU of node 0 requests
 //! frames in five cases: from its own node (the hot path), from another preferred node, while its
 //! own node is full, while all nodes but the last are full, and from its own full node only. The
 //! last case is refused. The counters with the kernel's names count the nodes of these frames, and

@@ -215,7 +215,7 @@ fn large(plan: &LargeMemory, figures: &Figures<'_>) -> Vec<Goal> {
     let states = [("fresh", orders::FRESH, GROWTH), ("full", orders::FULL, GROWTH_FULL)];
     let growth = states.into_iter().filter_map(|(state, rows, limit)| {
         let small = size(plan.zones[0]);
-        let what = format!("orders 10 to 18, {state} zone: {large} to {small}, at worst");
+        let what = format!("orders 10 to 18, {state} zone: cost in {large} / cost in {small}");
         let measured = growth(plan, figures, rows)?;
         Some(Goal { what, measured, unit: Unit::Ratio, limit })
     });

@@ -51,7 +51,8 @@ pub struct Table {
     /// One run per row: its label, and its metrics in the order of [`METRICS`]. Metrics that the
     /// allocator does not support are missing.
     pub runs: Vec<Run>,
-    /// Labels of the rows that merge, measured at the common size: only these are ranked.
+    /// Labels of the allocators that merge free buddies and were measured at the common size. Only
+    /// these are ranked.
     pub ranked: Vec<String>,
     /// The end of the labels of the rows on a large machine: `-256g`.
     pub large_suffix: String,
@@ -60,7 +61,7 @@ pub struct Table {
 }
 
 impl Table {
-    /// Checks the goals of the library's row: first among those that merge, close to the lower
+    /// Checks the goals of the library: the fastest of the ranked allocators, close to the lower
     /// bound, no operation above 100 ns, little metadata. On a large machine: no operation above
     /// 100 ns, and under pressure close to `frame-alloc-depot`.
     #[must_use]
@@ -164,7 +165,7 @@ mod tests {
         assert!(!run("floor").metrics.contains_key("pair_o9_1t_ns"));
         assert!(table.ranked.iter().any(|label| label == "list-buddy"));
         assert!(!table.ranked.iter().any(|label| label == "bitmap-allocator"));
-        // The highest of these levels has a byte per frame.
+        // Of the hardening levels `checked` and `tracked`, only `tracked` has a byte per frame.
         let price = |label: &str| run(label).metrics[METADATA].median;
         assert_eq!(price("framewright-raw"), price("framewright"));
         assert_eq!(price("framewright-tracked"), price("framewright") + 1.0);

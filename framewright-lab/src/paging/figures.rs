@@ -1,4 +1,4 @@
-//! Outcomes to metrics and series.
+//! Converts outcomes of runs into metrics and series.
 
 use framewright::reclaim::Throttle;
 

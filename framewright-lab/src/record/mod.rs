@@ -8,16 +8,17 @@
 //!   kernel more than a microsecond. One thread for each CPU therefore reads events in binary form
 //!   (`trace_pipe_raw`) and compresses them. They are converted after the end of the recording.
 //! * **No traces left.** All settings belong to a separate tracing instance, which is removed with
-//!   the recording: [`Session`] undoes its changes on every path. `shootdowns` describes the state
-//!   after the program was killed.
-//! * **Completeness.** Files get their names when all of them are written. Events that the kernel
-//!   lost are counted, noted at their place, and reported.
+//!   the recording: [`Session`] undoes its changes on every path. If the program is killed, the
+//!   kernel frees the buffers and stops tracing, and an empty tracing instance remains. The next
+//!   recording removes that instance.
+//! * **Completeness.** The files are written under temporary names, and renamed when all of them
+//!   are complete. Events that the kernel lost are counted, noted at their place, and reported.
 //!
 //! | module        | job                                                               |
 //! |---------------|-------------------------------------------------------------------|
 //! | `session`     | a recording from start to stop                                    |
 //! | `capture`     | reader threads, and writing the recording                         |
-//! | `destination` | the files: names claimed, complete or missing                     |
+//! | `destination` | the output files: first `.part`, then all are renamed, or none    |
 //! | `tracefs`     | finding tracefs, or mounting it for this process alone            |
 //! | `page`        | the ring buffer's pages                                           |
 //! | `merge`       | all CPUs' events in the order of time                             |

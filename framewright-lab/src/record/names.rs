@@ -31,7 +31,8 @@ struct Change {
 }
 
 impl Names {
-    /// Names of the idle task only; of `formats`, those that name tasks are used.
+    /// Creates a table with the idle task alone. Later, the events of `formats` that contain the
+    /// name of a task change it ([`Names::note`]).
     pub(super) fn new(formats: &[Format]) -> Self {
         let change = |format: &Format| {
             let name = format.field("newcomm").or_else(|| format.field("comm"))?;
@@ -86,7 +87,7 @@ fn numbered(folder: &Path) -> impl Iterator<Item = (i32, std::path::PathBuf)> + 
 }
 
 /// Whether `/proc` numbers tasks as the kernel's events do. In a container it does not.
-pub(super) fn proc_counts_as_the_kernel() -> bool {
+pub(super) fn proc_uses_initial_pid_namespace() -> bool {
     // The inode number of the initial PID namespace, the same on every Linux.
     const FIRST: &str = "pid:[4026531836]";
     fs::read_link("/proc/self/ns/pid").is_ok_and(|namespace| namespace.as_os_str() == FIRST)

@@ -78,7 +78,7 @@ impl Session {
         }
         let threads = ReaderThreads::start(sources, layout, folder, &names.events())?;
         let before = names::read(proc)?;
-        if names::proc_counts_as_the_kernel() {
+        if names::proc_uses_initial_pid_namespace() {
             names.learn(proc);
         }
         instance.trace(true)?;

@@ -1,5 +1,5 @@
-//! The state of recorded frames at the start of the recording, and the replayed block of each
-//! recorded one.
+//! The state of recorded frames at the start of the recording, and for each recorded block the
+//! block that replaces it in the replay.
 //!
 //! The first event that names a frame determines its state at the start. If the frame is freed, it
 //! was in use. If it is allocated before it leaves the zone, or drained, it was on the lists of

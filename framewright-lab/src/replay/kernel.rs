@@ -53,14 +53,14 @@ pub struct KernelActivity {
 }
 
 impl KernelActivity {
-    /// Acquisitions of the zone lock that the events prove. There may have been more: two drains
+    /// Acquisitions of the zone lock that the events show. There may have been more: two drains
     /// without an event between them look like one.
     #[must_use]
     pub fn zone_lock_acquisitions_seen(&self) -> u64 {
         self.refill_runs + self.drain_runs + self.direct_frees
     }
 
-    /// Frames moved per acquisition that the events prove.
+    /// Frames moved per acquisition that the events show.
     #[must_use]
     pub fn frames_per_acquisition(&self) -> f64 {
         let frames = self.zone_locked_frames + self.pcpu_drain_frames + self.direct_free_frames;

@@ -1,10 +1,10 @@
 //! A replay on the classic design, for comparison: one `ListBuddy` per zone.
 //!
-//! Its memory starts in the same state: the same pageblocks with the same types and free blocks, and
-//! the same blocks on CPU lists. The kernel's tables do not have the order of free blocks on a list;
-//! they are freed in ascending order of addresses. The classic design has no watermarks and no
-//! reserves: a request uses the highest zone that it may use until that zone is empty. The lists of
-//! every CPU are trimmed once in a recorded second.
+//! Its memory starts in the same state as that of the library: the same pageblocks with the same
+//! types and free blocks, and the same blocks on CPU lists. The kernel's tables do not have the
+//! order of free blocks on a list; here the lists are in the order of addresses. The classic design
+//! has no watermarks and no reserves: a request uses the highest zone that it may use until that
+//! zone is empty. The lists of every CPU are trimmed once in a recorded second.
 
 use framewright::{NodeId, Order, Request, ZoneKind};
 use framewright_peers::list_buddy::{
@@ -296,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn the_classic_design_starts_in_the_same_state_and_does_the_same() {
+    fn the_classic_design_starts_in_the_same_state_and_does_the_same_work() {
         let (recording, snapshot) = shipped();
         let ours = on_library(&recording, Some(&snapshot), &framewright::Tuning::default());
         let theirs = on_list_buddy(&recording, Some(&snapshot));

@@ -1,26 +1,27 @@
 //! Replay: the library repeats the work of a real kernel.
 //!
 //! A recording has the allocations and frees of each CPU, with their frames, in order. The replay
-//! is a machine with the same number of CPUs. One thread replays their events one after another, in
-//! recorded order: the same recording and settings give the same result, byte for byte. There are
-//! no real frames, only the allocator's own metadata.
+//! is a machine with the same number of CPUs. One thread replays the events of all CPUs one after
+//! another, in recorded order: the same recording and settings give the same result, byte for byte.
+//! There are no real frames, only the allocator's own metadata.
 //!
-//! The replay repeats *logical* allocations. A recorded frame number only identifies the allocation
-//! that a free ends; the library chooses the position of a block. Five cases need care:
+//! The replay repeats *logical* allocations. A recorded frame number is used only to find the
+//! allocation to which a free belongs; the library chooses the position of a block. Five cases need
+//! care:
 //!
 //! * **Frees without a recorded allocation.** The machine was running before the recording started,
-//!   so up to half of the frees end earlier allocations. Each frees a *stand-in*: a block of the
-//!   same order from memory that was in use at the start.
-//! * **The start.** With a snapshot, memory starts in its state: the same zones with the same
-//!   reserves, as many frames in use and on CPU lists, and the same free blocks by zone,
-//!   migratetype and order: fragmentation starts as in the kernel. Without one, a [survey](Survey)
-//!   of the recording computes the necessary memory.
-//! * **Zones.** A recorded frame number determines the zone that the kernel used: the replay uses
-//!   the same.
-//! * **Unrecorded frees.** If the kernel allocates a frame that is still allocated in the
-//!   recording, its free was not recorded, and it is freed first.
+//!   so up to half of the frees belong to earlier allocations. Such a free is replaced by the free
+//!   of a *stand-in*: a block of the same order from memory that was in use at the start.
+//! * **The start.** With a snapshot, the replay starts with memory in the state of the snapshot: the
+//!   same zones with the same reserves, as many frames in use and on CPU lists, and the same free
+//!   blocks by zone, migratetype and order, so fragmentation starts as in the kernel. Without a
+//!   snapshot, a [survey](Survey) of the recording computes the necessary memory.
+//! * **Zones.** A recorded frame number determines the zone that the kernel used. The replay
+//!   allocates from the same zone.
+//! * **Unrecorded frees.** If the kernel allocates a frame that is still allocated by the events so
+//!   far, the free of this frame was not recorded. The replay frees the frame first.
 //! * **Parts and unions.** A block may be freed in parts, and parts may be freed as one block. The
-//!   ledger splits blocks.
+//!   replay splits blocks for this.
 //!
 //! Frees without a stand-in are counted as *unmatched*. At the end, the frames in use are compared
 //! with the number computed from the recording: start + allocated - freed. Free blocks are compared

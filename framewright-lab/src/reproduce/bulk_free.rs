@@ -1,6 +1,6 @@
 //! *bulk-free* (2018): selecting the blocks of a bulk free before taking the zone lock. Two
 //! parameters were fitted to published figures of one machine, `skx-2s-112`. The slowdown of caches
-//! and memory under load was fitted to its rate before the change. The share of selection in the
+//! and memory under load was fitted to the rate of page faults before the change. The share of selection in the
 //! kernel's instructions under the lock was fitted to the gain of the change. The model predicts
 //! the rates and gains of the other three machines, and the waiting time for the lock.
 //!

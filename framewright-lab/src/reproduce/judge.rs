@@ -1,5 +1,5 @@
-//! Agreement: same sign, and within a factor of three; or better, if the counts of a running kernel
-//! are a goal.
+//! Judges whether a figure agrees with a published one: same sign, and within a factor of three. If
+//! the counts of a running kernel are a goal, a better figure also agrees.
 
 use framewright_sim::machine::Spec;
 

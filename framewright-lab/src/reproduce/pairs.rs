@@ -1,4 +1,4 @@
-//! Both sides of a change on a simulated machine, seed by seed.
+//! Runs a workload before and after a change, on a simulated machine, once per seed.
 
 use framewright::Tuning;
 

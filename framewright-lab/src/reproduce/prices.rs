@@ -1,5 +1,5 @@
-//! The origin of gains: the share of a mechanism's gain that is left if the operation that it
-//! avoids costs nothing.
+//! The origin of gains: each mechanism avoids an operation. The share of the gain that remains if
+//! this operation costs nothing has another cause.
 //!
 //! A mechanism saves time because it avoids a costly operation. If that operation costs nothing, no
 //! gain may be left: a remaining gain has another cause, and the model or the explanation is wrong.

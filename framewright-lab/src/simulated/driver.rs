@@ -1,4 +1,4 @@
-//! A run of any allocator: ageing, warm-up, window, end.
+//! A run of any allocator: ageing of memory, warm-up, the measured window, checks at the end.
 
 use framewright::{CpuId, Memory, Tuning};
 use framewright_sim::{

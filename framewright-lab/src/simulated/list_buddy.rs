@@ -1,4 +1,4 @@
-//! A run of the classic design: a zone per node, the CPU's own first.
+//! A run of the classic design: a zone per node, of which a CPU tries that of its own node first.
 
 use framewright::{FrameRange, MigrateType, Order, Pfn, Request};
 use framewright_peers::Worker;

@@ -1,4 +1,4 @@
-//! The same work on machines with more and more CPUs, as series.
+//! The same work on machines with increasing numbers of CPUs, as series for a plot.
 
 use framewright_sim::machine::{MachineError, Spec};
 

@@ -1,4 +1,4 @@
-//! A simulated CPU as the world of a workload: tasks cost cycles.
+//! The implementation of `World` for a simulated CPU: tasks cost cycles.
 
 use framewright_sim::{
     engine::{Access, Cpu, Family, Line, Machine, Miss, WaitQueue},

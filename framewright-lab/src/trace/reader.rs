@@ -165,7 +165,8 @@ impl TraceReader {
         self.events
     }
 
-    /// The events that were skipped, by name, with their number.
+    /// For each event that the reader does not decode ([`Event::Other`]): its name, and the number
+    /// of such events.
     pub fn other_events(&self) -> impl Iterator<Item = (&str, u64)> {
         // Names are checked to be ASCII.
         self.others.iter().map(|(name, &n)| (std::str::from_utf8(name).unwrap_or("?"), n))
@@ -177,8 +178,8 @@ impl TraceReader {
         self.lines.source().fraction()
     }
 
-    /// Missing parts of the recording. Complete after [`TraceReader::next_record`] has returned
-    /// `None`.
+    /// Problems of the recording that are not errors: lost events, a cut file, lines out of order.
+    /// The list is complete after [`TraceReader::next_record`] has returned `None`.
     #[must_use]
     pub fn warnings(&self) -> Vec<Warning> {
         let mut warnings = Vec::new();

@@ -1,4 +1,4 @@
-//! Counters and times to metrics, the same for all machines.
+//! Converts counters and times into metrics, in the same way for all machines.
 //!
 //! Figures that a machine cannot measure or a workload does not have are omitted.
 

@@ -1,4 +1,4 @@
-//! Workloads: the load of systems on a page allocator, written once for all machines.
+//! Workloads: the requests that programs make to a page allocator, written once for all machines.
 //!
 //! A workload has two parts. Its *body* is the work of one CPU: a loop over a `Cpu`, which consists
 //! of an allocator as one CPU sees it, and a world with time and memory. A body is independent of

@@ -7,9 +7,9 @@
 //! and in simulation, written from a description of the mechanism.
 //!
 //! ```text
-//! allocator  allocate, free, drain                    row      the same as a Peer
+//! allocator  allocate, free, drain                    row      implements Peer
 //!   |
-//!  pcp        how much to fetch and to give back        tuning   sizes, historical rules
+//!  pcp        sizes of refills and of bulk frees        tuning   sizes, historical rules
 //!   |
 //!  bulk       refill and bulk free under the zone lock
 //!   |
@@ -17,7 +17,7 @@
 //!   |
 //!  zone       split, merge
 //!   |
-//!  lists      the page array                            lock     the machine
+//!  lists      the page array                            lock     the interface to the machine
 //!                                                       state    an initial state, block by block
 //! ```
 //!

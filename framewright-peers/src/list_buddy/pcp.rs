@@ -1,4 +1,4 @@
-//! The sizes of one CPU's lists: frames per refill, when blocks go back, and how many.
+//! The sizes of one CPU's lists: frames per refill, and when and how many blocks return to the zone.
 //!
 //! Arithmetic only. `bulk` carries out its decisions under the zone lock.
 

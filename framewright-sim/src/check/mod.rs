@@ -2,11 +2,11 @@
 //!
 //! | when                         | what                                                          |
 //! |------------------------------|---------------------------------------------------------------|
-//! | at every entry to a section  | no other CPU is inside (the engine ends the run)              |
+//! | at every entry to an exclusive section (a lock or the lists of a CPU) | no other CPU is in that section (the engine ends the run) |
 //! | every so many steps          | [`in_between`]: headers agree with maps and lists (I2)        |
 //! | every so many steps          | [`above_min`]: only entitled requests went below the min watermark (I4) |
 //! | at every allocation and free | [`Ledger`]: no frame is allocated twice or freed twice (I3)   |
-//! | at the end of a run          | [`at_rest`]: each frame is in one place, the counts add up (I1, I2, I9), and programs hold exactly the allocated frames; the engine checks that no lock is held, no CPU is inside a section (I7) |
+//! | at the end of a run          | [`at_rest`]: each frame is in one place, the counts add up (I1, I2, I9), and programs hold exactly the allocated frames; the engine checks that no lock is held and no CPU is in an exclusive section (I7) |
 //!
 //! ```
 //! # use framewright::{Config, FrameRange, Layout, Memory, MemoryRange, Pfn};

@@ -1,4 +1,5 @@
-//! Runs programs; what happens between two switches.
+//! Runs the programs: starts and switches coroutines, and does the engine's work between two
+//! switches.
 
 use super::{
     Cpu, Engine, Failure, LockId, Program, choice::Actor, clock, coroutine::Coroutines, run,

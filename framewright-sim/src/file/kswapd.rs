@@ -1,4 +1,5 @@
-//! Background reclaim of a node in steps: when the next one is due, and what is left to compact.
+//! Background reclaim of a node in steps: when the next step is due, and the compaction that should
+//! follow.
 
 use std::cell::Cell;
 

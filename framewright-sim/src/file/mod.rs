@@ -1,4 +1,5 @@
-//! File pages: a store, a page cache above it, and address spaces that map files.
+//! File pages: a storage device (*store*), a page cache above the store, and address spaces that map
+//! files.
 //!
 //! # Theory of operation
 //!

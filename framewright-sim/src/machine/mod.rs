@@ -14,7 +14,7 @@
 //! | `presets`   | the built-in machines, and `uniform:N`                                 |
 //! | `read`      | TOML to a [`Spec`]; errors name file, line, key and value              |
 //! | `write`     | a [`Spec`] to TOML, as a template for other machines                   |
-//! | `plausible` | combinations of figures on which a run would not end                   |
+//! | `plausible` | checks that refuse costs with which a run would never end              |
 //! | `error`     | [`MachineError`], with a hint at the nearest name                      |
 //!
 //! The format in brief:

@@ -1,5 +1,6 @@
-//! Refuses combinations of figures that are implausible although each figure is in its range. With
-//! them, simulated time would not pass, or ticks would take all of it, and a run would not end.
+//! Refuses combinations of costs that are implausible although each cost is in its range. With such
+//! costs, simulated time would not advance, or ticks would take all simulated time, and a run would
+//! never end.
 
 use super::costs::Costs;
 use super::parameter::find;

@@ -1,4 +1,4 @@
-//! The engine's names of the library's lines and sections.
+//! The engine's numbers for the library's cache lines and exclusive sections.
 
 use crate::engine::{Family, Line, LockClass, Machine, SectionId};
 use framewright::{

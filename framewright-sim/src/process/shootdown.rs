@@ -1,4 +1,5 @@
-//! The units of a machine as the library's [`Shootdown`]: local invalidation, and interrupts.
+//! The library's [`Shootdown`], implemented by the memory-management units of a machine: local
+//! invalidation, and interrupts.
 
 #![allow(unsafe_code)]
 

@@ -1,5 +1,5 @@
-//! Frames that relief has obtained for a request, until the request takes them. No frame is lost if
-//! relief panics.
+//! Frames that a hook of [`Relief`](crate::platform::Relief) has obtained for a request, until the
+//! request takes them. No frame is lost if the hook panics.
 
 use crate::{
     core::{Claim, MemoryCore, SlowPathState},

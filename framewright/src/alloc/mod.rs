@@ -3,9 +3,9 @@
 //! The fast path of an allocation is a pop from a list of this CPU, and that of a free is a push:
 //! no lock, no atomic read-modify-write ([`token`]). All other cases are behind one cold branch:
 //! refills (`crate::pcp`), the zone directly for orders without lists, and the slow path
-//! ([`slow`]). The slow path asks the embedder for relief, uses reserves if the request permits,
-//! drains all CPUs, retries within bounds, and finally reports to the embedder that memory is
-//! exhausted.
+//! ([`slow`]). The slow path asks the embedder to reclaim and to compact
+//! ([`Relief`](crate::platform::Relief)), uses reserves if the request permits, drains the lists of all
+//! CPUs, retries within bounds, and finally reports to the embedder that memory is exhausted.
 
 mod access;
 mod bulk;

@@ -35,7 +35,7 @@ const ACCOUNT: CpuId = CpuId::new(0);
 
 impl<'m, P: Platform> MemoryCore<'m, P> {
     /// Allocates exactly the frames of `range`, which lies in one zone. After the range is
-    /// isolated, `clear` is called with the zone and the range in it, and tries to free the frames
+    /// isolated, `evacuate` is called with the zone and the range in it, and tries to free the frames
     /// in use. Watermarks do not apply.
     ///
     /// # Errors
@@ -45,7 +45,7 @@ impl<'m, P: Platform> MemoryCore<'m, P> {
         &self,
         range: FrameRange,
         migratetype: MigrateType,
-        clear: &mut dyn FnMut(ZoneId, u32, u32),
+        evacuate: &mut dyn FnMut(ZoneId, u32, u32),
         in_the_way: &mut dyn FnMut(FrameRange),
     ) -> Result<Extent<'m>, RangeError> {
         if !migratetype.is_requestable() {
@@ -54,7 +54,7 @@ impl<'m, P: Platform> MemoryCore<'m, P> {
         let (zone, start, end) = self.locate_range(range)?;
         let _isolation =
             self.isolate_range(zone, start, end).map_err(|at| RangeError::Isolated { at })?;
-        clear(zone, start, end);
+        evacuate(zone, start, end);
         let cpu = self.context(zone, ACCOUNT);
         let take = |from, to| cpu.take_isolated(from, to, migratetype);
         if take_run(&cpu, start, end, take) {

@@ -1,6 +1,6 @@
 //! CPU tokens: the right to use one CPU's lists, and the operations that need it.
 
-use core::{fmt, hint::cold_path};
+use core::fmt;
 
 use super::slow;
 use crate::{
@@ -10,7 +10,7 @@ use crate::{
     tuning::Hardening,
     types::{
         AllocError, Block, CpuId, Event, FreeError, MemoryTag, MigrateType, Order, Pfn, Request,
-        Shortage, Watermark,
+        Shortage, Watermark, cold_path,
     },
 };
 

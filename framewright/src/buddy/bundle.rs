@@ -4,10 +4,10 @@
 
 #![allow(unsafe_code)]
 
-use core::{fmt, hint::cold_path, mem::MaybeUninit};
+use core::{fmt, mem::MaybeUninit};
 
 use super::{WORDS_SHIFT, word};
-use crate::types::Order;
+use crate::types::{Order, cold_path};
 
 /// Blocks of one order inside 64 neighbouring frames (above order 6: one block).
 #[derive(Clone, Copy, PartialEq, Eq, Default)]
@@ -85,6 +85,8 @@ pub(crate) struct Bundles {
     frames: u64,
     /// Changes of the pageblock from one bundle to the next, and one for the first.
     pageblocks: u32,
+    /// The pageblock of the bundle that was added last.
+    last_pageblock: u32,
     /// The batch counts as full with this many pageblocks.
     most_pageblocks: u32,
 }
@@ -95,8 +97,8 @@ impl Bundles {
     #[inline(always)]
     pub(crate) const fn new() -> Self {
         let items = [const { MaybeUninit::uninit() }; Self::CAPACITY];
-        let most_pageblocks = u32::MAX;
-        Self { items, len: 0, blocks: 0, frames: 0, pageblocks: 0, most_pageblocks }
+        let (last_pageblock, most_pageblocks) = (u32::MAX, u32::MAX);
+        Self { items, len: 0, blocks: 0, frames: 0, pageblocks: 0, last_pageblock, most_pageblocks }
     }
 
     /// Lets the batch count as full with `most` pageblocks.
@@ -106,12 +108,11 @@ impl Bundles {
 
     /// Adds a bundle; `false` if there is no space left.
     pub(crate) fn push(&mut self, bundle: Bundle) -> bool {
-        let changes =
-            self.as_slice().last().is_none_or(|last| last.pageblock() != bundle.pageblock());
         let Some(slot) = self.items.get_mut(self.len) else { return false };
         slot.write(bundle);
         self.len += 1;
-        self.pageblocks += u32::from(changes);
+        self.pageblocks += u32::from(bundle.pageblock() != self.last_pageblock);
+        self.last_pageblock = bundle.pageblock();
         let blocks = bundle.blocks();
         self.blocks += blocks;
         self.frames += u64::from(blocks) << bundle.order.get();
@@ -164,6 +165,7 @@ impl Bundles {
         self.blocks = 0;
         self.frames = 0;
         self.pageblocks = 0;
+        self.last_pageblock = u32::MAX;
     }
 
     /// The number of bundles that still fit, if each is in another pageblock.

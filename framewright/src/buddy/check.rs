@@ -89,8 +89,8 @@ impl Buddy<'_> {
             }
             let of = self.type_of(index);
             counts.pageblocks[of as usize] += 1;
-            // If types may share a block, their wholly free pageblocks are counted as part of the
-            // blocks that they form.
+            // Wholly free pageblocks of requestable types merge into blocks above order 9, also
+            // across types. They are counted below, as part of these blocks.
             let whole = block.is_free() && of.mixes();
             if whole || self.lists.gigablocks.is_folded(index) {
                 continue;
@@ -127,7 +127,8 @@ impl Buddy<'_> {
             self.check_whole(index, block.is_free() && !folded, of)?;
             if folded {
                 if !block.is_free() || block.class != FREE {
-                    return Err(("a folded pageblock does not look free", index));
+                    let what = "the header of a pageblock that is allocated as a whole is not that of a free one";
+                    return Err((what, index));
                 }
                 continue;
             }

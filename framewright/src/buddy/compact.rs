@@ -1,10 +1,10 @@
 //! Operations for compaction: the contents of a pageblock, and frames to move pages to.
 //! [`source`](super::source) decides which pageblocks are worth emptying.
 //!
-//! The header of a pageblock has the number of free frames, and tells whether all allocated frames
-//! were requested as movable. So the map need not be read. The lists sort pageblocks by fullness,
-//! so the fullest are found without a search. Target frames are taken from movable pageblocks only,
-//! from the fullest first, and never from a wholly free one.
+//! The header of a pageblock counts the free frames, and the allocated frames by movability.
+//! Pageblocks can therefore be chosen without reading their maps. The lists sort pageblocks by
+//! fullness, so the fullest are found without a search. Target frames are taken from movable
+//! pageblocks only, from the fullest first, and never from a wholly free pageblock.
 
 use super::{
     Buddy, Bundles, FRAMES, MigrateType, Reserve,
@@ -28,7 +28,7 @@ pub(crate) struct Contents {
     /// Allocated frames that were requested as movable.
     pub(crate) movable: u16,
     /// Allocated frames that were not requested as movable.
-    pub(crate) pinned: u16,
+    pub(crate) unmovable: u16,
     /// Order of the largest free block.
     pub(crate) largest: Option<Order>,
     /// One bit per frame: set if it is allocated.
@@ -44,9 +44,10 @@ impl Buddy<'_> {
         let of = self.type_of(index);
         if self.lists.gigablocks.is_folded(index) {
             let movable = self.unisolated_type(index) == MigrateType::Movable;
-            let (movable, pinned) = if movable { (FRAMES as u16, 0) } else { (0, FRAMES as u16) };
+            let (movable, unmovable) =
+                if movable { (FRAMES as u16, 0) } else { (0, FRAMES as u16) };
             let (used, map) = ([!0; WORDS], [0; WORDS]);
-            return Contents { of, free: 0, movable, pinned, largest: None, used, map };
+            return Contents { of, free: 0, movable, unmovable, largest: None, used, map };
         }
         let mut used = block.map.map(|word| !word);
         if u32::from(block.present) < FRAMES {
@@ -59,7 +60,7 @@ impl Buddy<'_> {
             of,
             free: block.free,
             movable: block.movable,
-            pinned: block.pinned,
+            unmovable: block.unmovable,
             largest: block.largest(),
             used,
             map: block.map,
@@ -67,11 +68,11 @@ impl Buddy<'_> {
     }
 
     /// Takes frames to move pages to, as up to `blocks` blocks of `order`, from movable pageblocks
-    /// that `filter` accepts: first from pageblock `near`, then from the fullest pageblocks on. If
-    /// only pageblocks with unmovable frames are accepted, it begins with the emptiest, in the
-    /// order in which [`Buddy::may_have_targets`] counts their free frames. Reads at most `most`
-    /// headers, or one more, and returns the number. Headers of pageblocks that `filter` does not
-    /// accept are counted, too.
+    /// that `filter` accepts: first from pageblock `near`, then from the others, the fullest first.
+    /// If `filter` accepts only pageblocks with unmovable frames, these are visited in the order of
+    /// [`Buddy::may_have_targets`], the emptiest first. Reads at most `most` headers, or only that
+    /// of `near` if `most` is 0. Returns the number of headers that were read, which includes the
+    /// headers of pageblocks that `filter` does not accept.
     pub(crate) fn take_targets(
         &mut self,
         (order, blocks): (Order, u32),
@@ -158,7 +159,7 @@ impl Buddy<'_> {
         has(of) || of.fallbacks().iter().any(claims)
     }
 
-    /// The number of wholly free pageblocks of types that may share a block.
+    /// The number of wholly free pageblocks of requestable types.
     pub(crate) fn free_pageblocks(&self) -> u64 {
         self.lists.gigablocks.count_free()
     }

@@ -1,4 +1,4 @@
-//! The flag of pageblocks that are emptying.
+//! The flag of sparse pageblocks that are to become empty: frames freed in them return to the zone.
 //!
 //! **The problem.** The lists of a CPU are last in, first out: an allocation returns the frame that was freed
 //! last. So a program that replaces one page at a time gets each frame back in the pageblock from which it came,
@@ -37,9 +37,12 @@ impl Buddy<'_> {
     #[inline(always)]
     pub(super) fn flag_if_sparse(&mut self, index: u32, before: u16) {
         let free = self.blocks[index as usize].free;
-        let passed_limit = before <= self.emptying_above && free > self.emptying_above;
+        if free <= self.emptying_above {
+            return;
+        }
+        let passed_limit = before <= self.emptying_above;
         let passed_step = before >> STEP_SHIFT != free >> STEP_SHIFT;
-        if free > self.emptying_above && (passed_limit || passed_step) && u32::from(free) < FRAMES {
+        if (passed_limit || passed_step) && u32::from(free) < FRAMES {
             self.flag_emptying(index);
         }
     }

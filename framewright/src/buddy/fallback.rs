@@ -91,7 +91,7 @@ impl Buddy<'_> {
         let block = &self.blocks[pageblock as usize];
         let alike = match (wanted, from) {
             (MigrateType::Movable, _) => block.movable,
-            (_, MigrateType::Movable) => block.pinned,
+            (_, MigrateType::Movable) => block.unmovable,
             _ => 0,
         };
         usize::from(block.free + alike) >= CLAIM_FRAMES

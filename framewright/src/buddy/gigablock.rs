@@ -1,9 +1,10 @@
 //! One gigablock: 512 pageblocks (1 GiB), with maps of the pageblocks that are wholly free or
 //! allocated as one block.
 //!
-//! A gigablock maps free pageblocks as a pageblock maps free frames. Blocks of orders 10 to 18 are
-//! read off that map. Only pageblocks of types that may share a block are in that map, so two free
-//! buddies of equal order are always one block.
+//! The map of a gigablock has a bit for each wholly free pageblock, as the map of a pageblock has
+//! for each free frame. Blocks of orders 10 to 18 are aligned groups of such bits. Only pageblocks
+//! of requestable types are in the map of free pageblocks. These merge whatever their types are, so
+//! two free buddies of equal order are always one block.
 //!
 //! Allocated blocks of orders from 9 up are recorded only here (see [`folded`](super::folded)): one
 //! bit says that a pageblock belongs to such a block, another that it continues the block of the
@@ -20,7 +21,7 @@ pub(crate) const PAGEBLOCKS: u32 = 64 * WORDS as u32;
 /// The state of 64 neighbouring pageblocks: one bit each.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Leaf {
-    /// Free as a whole, and of a type whose free pageblocks may share a block.
+    /// Free as a whole, and of a requestable type.
     pub(super) free: u64,
     /// Allocated, as one block or as part of a larger one.
     pub(super) folded: u64,

@@ -27,7 +27,7 @@ pub(super) struct Gigablocks<'m> {
     skew: u32,
     /// By migratetype: the places of wholly free pageblocks.
     free: [NumberSet<'m>; MigrateType::LISTED],
-    /// Number of wholly free pageblocks of types that may share a block.
+    /// Number of wholly free pageblocks of requestable types.
     whole: u64,
     /// By order from 10 on: the gigablocks whose largest free block has this order.
     by_order: [NumberSet<'m>; LARGE_ORDERS],
@@ -54,18 +54,11 @@ impl<'m> Gigablocks<'m> {
     pub(super) fn new(base: Pfn, blocks: &'m mut [Gigablock], words: &'m mut [u64]) -> Self {
         let count = blocks.len();
         let mut words = words;
-        let mut set = |bound: usize| {
-            let words_of_set = words.split_off_mut(..NumberSet::words(bound)).unwrap_or_default();
-            NumberSet::new(words_of_set, bound)
-        };
-        Self {
-            blocks,
-            skew: skew(base),
-            free: core::array::from_fn(|_| set(count * PAGEBLOCKS as usize)),
-            whole: 0,
-            by_order: core::array::from_fn(|_| set(count)),
-            orders: 0,
-        }
+        let mut free = [const { NumberSet::none() }; MigrateType::LISTED];
+        NumberSet::fill(&mut free, &mut words, count * PAGEBLOCKS as usize);
+        let mut by_order = [const { NumberSet::none() }; LARGE_ORDERS];
+        NumberSet::fill(&mut by_order, &mut words, count);
+        Self { blocks, skew: skew(base), free, whole: 0, by_order, orders: 0 }
     }
 
     /// The place of pageblock `index` of the zone.

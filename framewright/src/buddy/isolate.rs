@@ -16,21 +16,21 @@ pub(crate) enum IsolationRefused {
     /// The pageblock is isolated already.
     AlreadyIsolated,
     /// The pageblock contains frames that cannot move.
-    Pinned(u16),
+    Unmovable(u16),
 }
 
 impl Buddy<'_> {
     /// Isolates pageblock `index`, unless it contains frames that cannot move.
     pub(crate) fn isolate(&mut self, index: u32) -> Result<(), IsolationRefused> {
-        let pinned = self.pinned(index);
-        if pinned > 0 && self.type_of(index) != MigrateType::Isolate {
-            return Err(IsolationRefused::Pinned(pinned));
+        let unmovable = self.unmovable(index);
+        if unmovable > 0 && self.type_of(index) != MigrateType::Isolate {
+            return Err(IsolationRefused::Unmovable(unmovable));
         }
-        self.isolate_pinned(index)
+        self.isolate_any(index)
     }
 
     /// Isolates pageblock `index`, independent of its contents.
-    pub(crate) fn isolate_pinned(&mut self, index: u32) -> Result<(), IsolationRefused> {
+    pub(crate) fn isolate_any(&mut self, index: u32) -> Result<(), IsolationRefused> {
         let from = self.type_of(index);
         if from == MigrateType::Isolate {
             return Err(IsolationRefused::AlreadyIsolated);
@@ -48,12 +48,12 @@ impl Buddy<'_> {
     }
 
     /// Number of frames in pageblock `index` that cannot move.
-    fn pinned(&self, index: u32) -> u16 {
+    fn unmovable(&self, index: u32) -> u16 {
         let folded = self.lists.gigablocks.is_folded(index);
         match self.unisolated_type(index) {
             MigrateType::Movable if folded => 0,
             _ if folded => PAGEBLOCK_FRAMES as u16,
-            _ => self.blocks[index as usize].pinned,
+            _ => self.blocks[index as usize].unmovable,
         }
     }
 

@@ -286,16 +286,21 @@ impl<'m> Buddy<'m> {
     }
 
     /// Moves a pageblock to the list that it belongs on after its map has changed.
+    #[inline(always)]
     fn relist(&mut self, index: u32, of: MigrateType, watch: impl Watch) {
         let block = &self.blocks[index as usize];
-        let proper = block.proper_class();
-        if block.class != proper {
-            watch.cost(Cost::Relist, 1);
-            self.lists.unlink(self.blocks, index, of, watch);
-            self.lists.link(self.blocks, index, of, watch);
-            if proper == FREE {
-                self.clear_emptying(index);
-            }
+        if block.class != block.proper_class() {
+            self.move_to_proper_list(index, of, watch);
+        }
+    }
+
+    #[inline(never)]
+    fn move_to_proper_list(&mut self, index: u32, of: MigrateType, watch: impl Watch) {
+        watch.cost(Cost::Relist, 1);
+        self.lists.unlink(self.blocks, index, of, watch);
+        self.lists.link(self.blocks, index, of, watch);
+        if self.blocks[index as usize].class == FREE {
+            self.clear_emptying(index);
         }
     }
 }

@@ -41,7 +41,7 @@ pub(crate) struct Pageblock {
     /// kind, an estimate after kinds were mixed, and exact again when the pageblock is empty.
     pub(super) movable: u16,
     /// Allocated frames that were not requested as movable, as exact as `movable`.
-    pub(super) pinned: u16,
+    pub(super) unmovable: u16,
     /// Frames of the pageblock that belong to the zone; the others are holes.
     pub(super) present: u16,
     /// The levels of the map.
@@ -61,7 +61,7 @@ impl Pageblock {
             next: NIL,
             free: 0,
             movable: 0,
-            pinned: 0,
+            unmovable: 0,
             present: 0,
             levels: Levels::NOTHING_FREE,
             class: UNLISTED,
@@ -149,7 +149,7 @@ impl Pageblock {
         if movable {
             self.movable += frames;
         } else {
-            self.pinned += frames;
+            self.unmovable += frames;
         }
     }
 
@@ -159,9 +159,9 @@ impl Pageblock {
     pub(super) fn count_given(&mut self, frames: u16, movable: bool) {
         self.free += frames;
         let (first, second) = if movable {
-            (&mut self.movable, &mut self.pinned)
+            (&mut self.movable, &mut self.unmovable)
         } else {
-            (&mut self.pinned, &mut self.movable)
+            (&mut self.unmovable, &mut self.movable)
         };
         let from_first = frames.min(*first);
         *first -= from_first;
@@ -173,7 +173,7 @@ impl Pageblock {
         let free: u32 = self.map.iter().map(|word| word.count_ones()).sum();
         u32::from(self.free) == free
             && self.levels.agree_with(self.map)
-            && self.free + self.movable + self.pinned == self.present
+            && self.free + self.movable + self.unmovable == self.present
     }
 }
 
@@ -189,8 +189,8 @@ mod tests {
         block.count_taken(100, true);
         block.count_taken(50, false);
         block.count_given(120, true);
-        assert_eq!((block.movable, block.pinned), (0, 30));
+        assert_eq!((block.movable, block.unmovable), (0, 30));
         block.count_given(30, true);
-        assert_eq!((block.free, block.movable, block.pinned), (512, 0, 0));
+        assert_eq!((block.free, block.movable, block.unmovable), (512, 0, 0));
     }
 }

@@ -31,14 +31,14 @@ impl TargetFilter {
     /// least as full. If the source has no unmovable frames, it also accepts pageblocks with such
     /// frames.
     pub(crate) const fn for_source(held: &Contents) -> Self {
-        Self { free_below: held.free + 1, with_unmovable: held.pinned == 0 }
+        Self { free_below: held.free + 1, with_unmovable: held.unmovable == 0 }
     }
 
     /// All pageblocks.
     pub(crate) const ANY: Self = Self { free_below: u16::MAX, with_unmovable: true };
 
     pub(super) fn accepts(self, block: &Pageblock) -> bool {
-        block.free < self.free_below || self.with_unmovable && block.pinned > 0
+        block.free < self.free_below || self.with_unmovable && block.unmovable > 0
     }
 
     /// Whether only pageblocks with unmovable frames can have targets, because the source is full.
@@ -218,15 +218,15 @@ impl Buddy<'_> {
             return Some(FRAMES);
         }
         let suits = match search.kind {
-            SourceKind::AllMovable => block.pinned == 0 && (block.free > 0 || in_run),
-            SourceKind::HasUnmovable => in_run || block.pinned > 0 && block.free > 0,
+            SourceKind::AllMovable => block.unmovable == 0 && (block.free > 0 || in_run),
+            SourceKind::HasUnmovable => in_run || block.unmovable > 0 && block.free > 0,
             SourceKind::Full => {
                 let is_one_block = |heads: &Heads| heads.is_one_block();
                 u32::from(block.movable) == FRAMES
                     && !self.heads_of(index).is_some_and(is_one_block)
             }
         };
-        suits.then_some((block.movable + block.pinned).into())
+        suits.then_some((block.movable + block.unmovable).into())
     }
 
     /// Whether the movable pageblocks that `filter` accepts have `frames` free frames together, and

@@ -59,6 +59,7 @@ pub(super) fn spread(heads: u64, order: u8) -> u64 {
 
 /// The start of one aligned free run of 2^`order` frames in the smallest sufficient free block, lowest
 /// first, so that larger blocks stay whole.
+#[inline(never)]
 pub(super) fn best_run(word: u64, order: u8) -> Option<u32> {
     let mut starts = runs(word, order);
     if starts == 0 {

@@ -1,4 +1,4 @@
-//! Background compaction: for requests that could not wait, for the huge-page reserve, and
+//! Background compaction: for requests that could not wait, to fill the huge-page reserve, and
 //! proactively.
 
 use super::{

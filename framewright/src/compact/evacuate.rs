@@ -85,8 +85,8 @@ pub(super) struct EvacuationOptions {
     /// No page moves unless all pages can be claimed: in one batch, or one batch after the other if
     /// the workspace is too small.
     pub(super) all_or_none: bool,
-    /// Free frames from CPU lists, the depot and deferred groups may be returned to the zone once, if
-    /// frames of the range remain allocated.
+    /// If frames of the range remain allocated, the frames on CPU lists, in the depot, and whose free
+    /// waits for a flush are returned to the zone, at most once.
     pub(super) may_drain: bool,
     /// The budget, in units of one page move. It may be exceeded slightly.
     pub(super) budget: u64,

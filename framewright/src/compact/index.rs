@@ -1,5 +1,6 @@
-//! Compaction by index: isolates the emptiest movable pageblock, moves its pages into fuller ones, and
-//! captures the block that forms for the request.
+//! Compaction by index (`compact.method=index`): isolates the emptiest movable pageblock, moves its pages
+//! into fuller pageblocks, and captures the formed block for the request. The index is the lists of
+//! pageblocks by fullness.
 //!
 //! Pages move only into pageblocks that are at least as full as their own. So the free frames of a zone are never
 //! spread again, and compaction always makes progress. Pageblocks with unmovable frames are an exception: they will not

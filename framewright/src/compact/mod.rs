@@ -6,19 +6,19 @@
 //! frames between them become one free block. Two methods decide *which* pages move *where*
 //! ([`CompactMethod`](crate::tuning::CompactMethod)); they share everything else.
 //!
-//! **By index** (the default): the header of every pageblock has the number of its free frames, and
-//! tells whether its allocated frames were requested as movable. Lists sort pageblocks by fullness.
-//! The emptiest movable pageblock is isolated, its pages move into the fullest ones, and the block
-//! that forms is captured for the request before any other request can take it. Pageblocks with
-//! unmovable frames receive pages however empty they are. The method reads a few headers, and the
-//! map of the one pageblock that is emptied. It does not touch pageblocks of other types: a request
-//! for memory that is not movable claims a whole emptied pageblock.
+//! **By index** (the default): the header of every pageblock counts its free frames, and its
+//! allocated frames by movability. Lists sort pageblocks by fullness; these lists are the index. The
+//! emptiest movable pageblock is isolated, its pages move into the fullest pageblocks, and the
+//! formed block is captured for the request before any other request can take the block. Pageblocks
+//! with unmovable frames receive pages however empty these pageblocks are. The method reads a few
+//! headers, and the map of the one pageblock that is emptied. It moves no pages of pageblocks of
+//! other types: a request for memory that is not movable claims a whole emptied pageblock.
 //!
 //! **By two scanners**, as Linux does, for comparison (feature `compare`): a migrate scanner moves
 //! up through the zone and claims pages, and a free scanner moves down and takes free frames as
-//! targets, until they meet. Their positions are cached, and pageblocks that were scanned without
-//! success get a skip hint. Four of the scanners' rules were wrong in Linux for years
-//! (`CompactRepairs`); each can be switched back to the wrong rule.
+//! targets, until the scanners meet. Their positions are cached, and pageblocks that were scanned
+//! without success get a skip hint. Four of the scanners' rules were wrong in Linux until 2013; each
+//! of these repairs can be switched off (`CompactRepairs`).
 //!
 //! **Modes**: without waiting, waiting for locks only, or waiting for anything ([`MigrateMode`]).
 //! After failures, up to 63 attempts in a row are deferred.
@@ -30,8 +30,8 @@
 //! ([`Compactor::compact_node`]), and to empty given ranges ([`Compactor::alloc_range`],
 //! [`Compactor::alloc_contiguous`], [`Compactor::remove_memory`]).
 //!
-//! **Invariants**: after a call, nothing is isolated, claimed or locked, and every page is in its old frames, in new
-//! ones, or freed. The state between calls consists of hints: single words without a lock.
+//! **Invariants**: after a call, no pageblock is isolated, no page is claimed or locked, and every page is in its old
+//! frame, in a new frame, or freed. The state between calls consists of hints: single words without a lock.
 //!
 //! | module | job |
 //! |---|---|
@@ -44,7 +44,7 @@
 //! | `retries` | bounded waits for others while a given range is emptied |
 //! | `evacuate` | emptying a range of frames |
 //! | `index` | compaction by index |
-//! | `search`, `cursor` | the next pageblock that the index empties, and where its search continues |
+//! | `search`, `cursor` | the search for the next pageblock to empty by index, and its position between calls |
 //! | `scan` | compaction by two scanners |
 //! | `zones`, `state`, `deferral`, `skip` | hints that are kept per zone |
 //! | `trace`, `view` | events and counters, and inspection |

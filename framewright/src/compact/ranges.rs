@@ -32,10 +32,10 @@ impl<'m, P: Platform> Compactor<'_, 'm, P> {
     ) -> Result<Extent<'m>, RangeError> {
         let (memory, mut retries) = (self.memory, RetryBudget::new());
         loop {
-            let clear = &mut |zone, start, end| {
-                self.clear(zone, start..end, true, &mut RetryBudget::new());
+            let evacuate = &mut |zone, start, end| {
+                self.evacuate_range(zone, start..end, true, &mut RetryBudget::new());
             };
-            match memory.alloc_range(range, migratetype, clear, in_the_way) {
+            match memory.alloc_range(range, migratetype, evacuate, in_the_way) {
                 Err(RangeError::Isolated { .. }) if retries.wait_slice(memory.platform()) => {}
                 result => return result,
             }
@@ -56,19 +56,20 @@ impl<'m, P: Platform> Compactor<'_, 'm, P> {
     ) -> Result<(), HotplugError> {
         let (memory, mut retries) = (self.memory, RetryBudget::new());
         loop {
-            let clear = &mut |zone, start, end| {
-                self.clear(zone, start..end, true, &mut RetryBudget::new());
+            let evacuate = &mut |zone, start, end| {
+                self.evacuate_range(zone, start..end, true, &mut RetryBudget::new());
             };
-            match memory.remove_memory(range, clear, in_the_way) {
+            match memory.remove_memory(range, evacuate, in_the_way) {
                 Err(HotplugError::Isolated { .. }) if retries.wait_slice(memory.platform()) => {}
                 result => return result,
             }
         }
     }
 
-    /// Moves the pages in some isolated frames of a zone to any other frames. Free frames from CPU
-    /// lists, the depot and deferred groups may be returned to the zone once.
-    pub(super) fn clear(
+    /// Migrates the pages out of isolated frames of a zone, to any other frames. With `may_drain`,
+    /// the frames on CPU lists, in the depot, and whose free waits for a flush are returned to the
+    /// zone, at most once.
+    pub(super) fn evacuate_range(
         &mut self,
         zone: ZoneId,
         frames: Range<u32>,
@@ -77,7 +78,8 @@ impl<'m, P: Platform> Compactor<'_, 'm, P> {
     ) -> Evacuated {
         let mut all = Evacuated::default();
         loop {
-            let now = self.clear_once(zone, frames.clone(), may_drain && !all.drained_lists);
+            let now =
+                self.evacuate_range_once(zone, frames.clone(), may_drain && !all.drained_lists);
             all = all.and_then(now);
             if now.moved > 0 {
                 *retries = RetryBudget::new();
@@ -89,7 +91,12 @@ impl<'m, P: Platform> Compactor<'_, 'm, P> {
         }
     }
 
-    fn clear_once(&mut self, zone: ZoneId, frames: Range<u32>, may_drain: bool) -> Evacuated {
+    fn evacuate_range_once(
+        &mut self,
+        zone: ZoneId,
+        frames: Range<u32>,
+        may_drain: bool,
+    ) -> Evacuated {
         let ctx = self.zone_context(zone);
         let mut targets = AnyZoneTargets::new(ctx.on_cpu, self.memory);
         let effort = Effort::new(MigrateMode::Sync);

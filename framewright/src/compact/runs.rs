@@ -68,7 +68,7 @@ impl<'m, P: Platform> Compactor<'_, 'm, P> {
             let obstacle =
                 match self.last_obstacle(id, &run, search.wanted.request(), Isolated::Obstacle) {
                     Some(block) => block,
-                    None => match self.clear_run(id, &run, search) {
+                    None => match self.evacuate_run(id, &run, search) {
                         Ok(extent) => return Some(extent),
                         Err(block) => block,
                     },
@@ -119,7 +119,7 @@ impl<'m, P: Platform> Compactor<'_, 'm, P> {
         let mut free = 0;
         for block in pageblocks(run.start, run.end).rev() {
             let (held, (first, last)) = (contents(ctx, block), clip(block, run.start, run.end));
-            if held.pinned > 0 {
+            if held.unmovable > 0 {
                 return Some(block);
             }
             if isolated == Isolated::WaitedFor && ctx.on_cpu.zone.has_isolated(first, last) {
@@ -140,9 +140,9 @@ impl<'m, P: Platform> Compactor<'_, 'm, P> {
         None
     }
 
-    /// Empties a run and allocates it. If frames stay allocated, the error is the
-    /// last pageblock with such frames.
-    fn clear_run(
+    /// Empties a run and allocates it. If frames of the run stay in use, the error is the last
+    /// pageblock with such frames.
+    fn evacuate_run(
         &mut self,
         id: ZoneId,
         run: &Range<u32>,
@@ -158,7 +158,7 @@ impl<'m, P: Platform> Compactor<'_, 'm, P> {
         let result = memory.alloc_range(
             range,
             wanted.request().migratetype(),
-            &mut |zone, start, end| *moved += self.clear_backwards(zone, start..end, retries),
+            &mut |zone, start, end| *moved += self.evacuate_backwards(zone, start..end, retries),
             &mut |stayed| last = block_of(stayed.end().get() - 1),
         );
         result.map_err(|error| match error {
@@ -171,7 +171,7 @@ impl<'m, P: Platform> Compactor<'_, 'm, P> {
     /// last one down. Stops at the first pageblock that keeps pages. The search for a run continues
     /// after it, where pageblocks are already empty. Returns the number of frames whose pages
     /// moved.
-    fn clear_backwards(
+    fn evacuate_backwards(
         &mut self,
         zone: ZoneId,
         frames: Range<u32>,
@@ -180,7 +180,7 @@ impl<'m, P: Platform> Compactor<'_, 'm, P> {
         let mut all = Evacuated::default();
         for block in pageblocks(frames.start, frames.end).rev() {
             let (first, last) = clip(block, frames.start, frames.end);
-            all = all.and_then(self.clear(zone, first..last, !all.drained_lists, retries));
+            all = all.and_then(self.evacuate_range(zone, first..last, !all.drained_lists, retries));
             if all.left > 0 {
                 break;
             }

@@ -1,4 +1,4 @@
-//! The search for the next pageblock to empty, by index. It reads pageblock headers only.
+//! The search for the next pageblock to empty by index. The search reads pageblock headers only.
 //!
 //! A search reads a bounded number of headers and continues at the position where the last one stopped
 //! ([`cursor`](super::cursor)). Single pageblocks are searched on the lists, emptiest first. A pageblock that could not

@@ -1,6 +1,6 @@
-//! Skip hints: one bit per pageblock, set if the pageblock is not worth searching for now. Scanners
-//! and the index share them. A lost race makes a search examine a pageblock needlessly, or skip it
-//! once.
+//! Skip hints: one bit per pageblock, set if the pageblock is not worth searching for now. Both
+//! methods of compaction use these hints. A lost race makes a search examine a pageblock needlessly,
+//! or skip a pageblock once.
 
 use crate::sync::{AtomicU64, Ordering};
 

@@ -1,6 +1,7 @@
-//! Whether compaction should start in a zone. It should not if a free block exists already, if too
-//! few frames are free as targets, or if memory is short, not fragmented. Runs that form as many
-//! blocks as possible check the free frames again before each pageblock.
+//! Whether compaction should start in a zone. There are three reasons against it: a free block
+//! exists already, too few frames are free as targets, or the request failed because memory is short
+//! and not because memory is fragmented. Calls that form as many blocks as possible check the number
+//! of free frames again before each pageblock.
 
 use super::{Goal, Outcome, compactor::ZoneContext};
 use crate::{

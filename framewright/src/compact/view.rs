@@ -19,7 +19,7 @@ pub struct PageblockView {
     /// were mixed.
     pub movable: u16,
     /// Other allocated frames; an estimate in the same case.
-    pub pinned: u16,
+    pub unmovable: u16,
     /// Whether compaction skips the pageblock for now.
     pub skip: bool,
 }
@@ -41,7 +41,7 @@ impl<'c, 'm, P: Platform> CompactZones<'c, 'm, P> {
                 migratetype: held.of,
                 free: held.free,
                 movable: held.movable,
-                pinned: held.pinned,
+                unmovable: held.unmovable,
                 skip: hints.is_some_and(|hints| hints.skip.is_set(block)),
             })
         })

@@ -87,7 +87,7 @@ impl<'m, P: Platform> MemoryCore<'m, P> {
         }
     }
 
-    /// Removes memory. After the range is isolated, `clear` is called with the zone and the range
+    /// Removes memory. After the range is isolated, `evacuate` is called with the zone and the range
     /// in it, and tries to free the frames in use. `in_the_way` is called with the frames that are
     /// in use after that.
     ///
@@ -97,7 +97,7 @@ impl<'m, P: Platform> MemoryCore<'m, P> {
     pub(crate) fn remove_memory(
         &self,
         range: FrameRange,
-        clear: &mut dyn FnMut(ZoneId, u32, u32),
+        evacuate: &mut dyn FnMut(ZoneId, u32, u32),
         in_the_way: &mut dyn FnMut(FrameRange),
     ) -> Result<(), HotplugError> {
         let guard = self.lock_hotplug();
@@ -109,11 +109,11 @@ impl<'m, P: Platform> MemoryCore<'m, P> {
         let (start, end) = (blocks.start << PAGEBLOCK_ORDER, blocks.end << PAGEBLOCK_ORDER);
         let isolation = self.isolate_undrained(id, start, end);
         let isolation = isolation.map_err(|at| HotplugError::Isolated { at })?;
-        // Draining and `clear` call the embedder, which may add and remove memory meanwhile.
+        // Draining and `evacuate` call the embedder, which may add and remove memory meanwhile.
         // Isolated pageblocks cannot be removed by others.
         drop(guard);
         self.drain_every_cpu(id);
-        clear(id, start, end);
+        evacuate(id, start, end);
         let guard = self.lock_hotplug();
         if self.report_in_use(id, start, end, &mut |_| ()) > 0 {
             drop(guard);

@@ -76,7 +76,7 @@ impl<'m, P: Platform> MemoryCore<'m, P> {
         let mut isolation =
             Isolation { memory: self, zone: id, blocks: blocks.start..blocks.start };
         for block in blocks {
-            if zone.isolate_pinned(&self.platform, block).is_err() {
+            if zone.isolate_any(&self.platform, block).is_err() {
                 return Err(zone.pfn(block << PAGEBLOCK_ORDER));
             }
             isolation.blocks.end = block + 1;

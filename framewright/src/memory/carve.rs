@@ -30,7 +30,7 @@ impl<'m> Carver<'m> {
             slot.write(make(at));
         }
         // SAFETY: every element was written just now.
-        Some(unsafe { array.assume_init_mut() })
+        Some(unsafe { initialised(array) })
     }
 
     /// As [`Carver::array`], with `count` values from an iterator; `None` also if the iterator has
@@ -46,7 +46,7 @@ impl<'m> Carver<'m> {
             slot.write(values.next()?);
         }
         // SAFETY: every element was written just now.
-        Some(unsafe { array.assume_init_mut() })
+        Some(unsafe { initialised(array) })
     }
 
     /// Carves space for `count` values.
@@ -68,6 +68,16 @@ impl<'m> Carver<'m> {
         self.rest = rest;
         front.get_mut(padding..)
     }
+}
+
+/// The values of an array. The standard library's method for this needs Rust 1.93.
+///
+/// # Safety
+///
+/// Every element is initialised.
+unsafe fn initialised<T>(array: &mut [MaybeUninit<T>]) -> &mut [T] {
+    // SAFETY: the caller's promise, and `MaybeUninit<T>` is laid out like `T`.
+    unsafe { &mut *(core::ptr::from_mut(array) as *mut [T]) }
 }
 
 #[cfg(test)]

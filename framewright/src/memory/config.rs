@@ -171,6 +171,7 @@ impl<'c> Config<'c> {
     }
 
     /// The number of nodes: the highest number of a node with memory or CPUs, plus one.
+    #[inline(never)]
     pub(super) fn nodes(&self) -> usize {
         let of_memory = self.memory.iter().map(|range| range.node);
         let of_cpus = self.cpu_nodes.iter().copied();

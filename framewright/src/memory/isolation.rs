@@ -46,7 +46,7 @@ pub enum IsolateError {
     /// The pageblock is isolated already.
     AlreadyIsolated,
     /// The pageblock contains frames that cannot move.
-    Pinned {
+    Unmovable {
         /// The number of these frames.
         frames: u16,
     },
@@ -57,7 +57,7 @@ impl fmt::Display for IsolateError {
         match self {
             IsolateError::NotOurs => f.write_str("the frame does not belong to this memory"),
             IsolateError::AlreadyIsolated => f.write_str("the pageblock is isolated already"),
-            IsolateError::Pinned { frames } => {
+            IsolateError::Unmovable { frames } => {
                 write!(f, "{frames} frames of the pageblock cannot move")
             }
         }
@@ -83,7 +83,7 @@ impl<'m, P: Platform> Memory<'m, P> {
         let isolation =
             self.core.isolate_movable(id, frame >> PAGEBLOCK_ORDER).map_err(|why| match why {
                 IsolationRefused::AlreadyIsolated => IsolateError::AlreadyIsolated,
-                IsolationRefused::Pinned(frames) => IsolateError::Pinned { frames },
+                IsolationRefused::Unmovable(frames) => IsolateError::Unmovable { frames },
             })?;
         // Owners read the type inside their lists. An owner that is inside now may have read the
         // old type.

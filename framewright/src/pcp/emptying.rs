@@ -1,4 +1,4 @@
-//! Frees in pageblocks that are emptying ([`EMPTYING`](crate::buddy::EMPTYING)): their blocks return to the zone.
+//! Frees in pageblocks with the flag [`EMPTYING`](crate::buddy::EMPTYING): the freed blocks return to the zone.
 //!
 //! The blocks wait on a short ring, so that the zone lock is taken once for several of them. While a CPU frees without
 //! allocating, as at the end of a process, more blocks of the same words will come. Then the blocks also wait in the

@@ -53,7 +53,14 @@ impl ListIndex {
         if of < TYPES {
             return Self::of_type(order, of);
         }
-        if of & !3 == EMPTYING { Self::emptying_of(order) } else { None }
+        if Self::is_type_emptying(of) { Self::emptying_of(order) } else { None }
+    }
+
+    /// Whether `of`, the number of a type with the flag of emptying pageblocks, is of an emptying pageblock whose type
+    /// has lists of its own.
+    #[inline(always)]
+    pub(crate) const fn is_type_emptying(of: u8) -> bool {
+        of & !3 == EMPTYING
     }
 
     /// The list of blocks of `order` in emptying pageblocks.
@@ -133,9 +140,6 @@ impl ListIndex {
 
     /// The list of single frames in emptying pageblocks.
     pub(crate) const EMPTYING: ListIndex = ListIndex(EMPTYING_LISTS);
-
-    /// The number of the type of emptying movable pageblocks, with the flag.
-    pub(crate) const MOVABLE_EMPTYING: u8 = MigrateType::Movable as u8 | EMPTYING;
 
     /// The lists of blocks in emptying pageblocks.
     pub(super) fn emptying() -> impl Iterator<Item = ListIndex> {

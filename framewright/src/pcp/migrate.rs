@@ -1,4 +1,5 @@
-//! Blocks that migration takes from a zone and frees to it on behalf of a CPU, bypassing the lists.
+//! Blocks that migration takes from a zone, and returns to that zone, on behalf of a CPU, bypassing
+//! the lists.
 
 use super::cpu::ZoneOnCpu;
 use crate::{

@@ -6,21 +6,22 @@
 //! * a *ring* of at most 128 blocks, used last in, first out: the block freed last is allocated
 //!   first, while it is in the cache. The hot path uses the ring only;
 //! * behind the ring the [`BundleStore`], shared by all lists of the CPU: colder frames, kept as
-//!   masks of 64 neighbours. A full ring moves its colder half into the store, where scattered
-//!   frees of neighbours meet *before* any lock is taken; an empty ring is filled from the store.
+//!   masks of 64 neighbours. A full ring moves its colder half into the store, where neighbouring
+//!   frames are joined *before* any lock is taken; an empty ring is filled from the store.
 //!
 //! The zone is used only when the store has no block of the list, or when the CPU has more frames
-//! than its limit. Blocks then cross the zone lock in batches: as bundles or, if they have no
-//! neighbours, as single numbers through the zone's depot ([`depot`]).
+//! than its limit. Blocks then move between lists and zone in batches, one hold of the zone lock for
+//! each: as bundles or, if they have no neighbours, as single frame numbers through the zone's depot
+//! ([`depot`]).
 //!
 //! At [`Hardening::Paranoid`](crate::tuning::Hardening::Paranoid) the rings are closed and the
 //! store stays empty; freed blocks wait in a quarantine instead ([`paranoid`]).
 //!
-//! Access: only the side that the owner protocol ([`owner`]) admits writes the hot fields of
-//! [`CpuPages`]. Any CPU may read them. Only the admitted side uses the [`Lists`] behind them. The
-//! owner enters with an [`Owned`], which only a claim of the CPU creates. While a side is inside,
-//! no code of the embedder runs, except the hooks of the zone lock during a drain from inside, and
-//! the hooks of a simulator.
+//! Access: the owner protocol ([`owner`]) admits either the owner or a drainer. Only the admitted
+//! side writes the hot fields of [`CpuPages`], and uses the [`Lists`] behind them. Any CPU may read
+//! the hot fields. The owner enters with an [`Owned`], which only a claim of the CPU creates. While
+//! a side is admitted, no code of the embedder runs, except the hooks of the zone lock (if this side
+//! drains the lists into the zone), and the hooks of a simulator.
 //!
 //! Invariants: a frame is in one place; `held` is the number of frames on the rings, in the store
 //! and in quarantine. A ring accepts frees up to its limit. A bundle from the store or the zone may

@@ -1,5 +1,5 @@
-//! The owner protocol: which side may use a CPU's lists, the owner without atomic
-//! read-modify-writes or a remote drainer.
+//! The owner protocol decides who may use a CPU's lists: the owner, which executes no atomic
+//! read-modify-write, or a remote drainer.
 //!
 //! The owner uses its lists millions of times a second; drains are rare. So the cost is on the
 //! drainer's side ([`OwnerLock::Biased`]):
@@ -47,11 +47,10 @@
 //! On a platform without a remote barrier ([`OwnerLock::Trylock`]), `request` has a constant value
 //! that makes the owner take its cold path, where both sides compete for `lock`.
 
-use core::hint::cold_path;
-
 use crate::{
     platform::{OwnerLock, Platform, Site, Wait},
     sync::{Ordering, RawWord, compiler_fence},
+    types::cold_path,
 };
 
 /// `request`: no drainer.

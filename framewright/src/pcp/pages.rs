@@ -2,14 +2,12 @@
 
 #![allow(unsafe_code)]
 
-use core::hint::cold_path;
-
 use super::{ListIndex, Lists, Sizing, owner::Owner, traffic::Traffic};
 use crate::{
     observe::{CpuCounters, CpuStats},
     platform::{Access, Cost, Line, Miss, OwnerLock, Platform, Section, Site},
     sync::{AtomicU8, AtomicU64, ExclusiveCell, Ordering},
-    types::{CpuId, MigrateType, Order, ZoneId},
+    types::{CpuId, MigrateType, Order, ZoneId, cold_path},
 };
 
 /// The size of a ring in blocks: two batches.
@@ -188,6 +186,7 @@ impl<'m, P: Platform> CpuPages<'m, P> {
 
     /// Frames on the lists, in the store and in quarantine; possibly stale, because this reads from
     /// outside.
+    #[inline(never)]
     pub(crate) fn held(&self) -> u64 {
         let rings = ListIndex::all().map(|list| self.len(list) << list.order().get());
         self.stored.load(Ordering::Relaxed) + rings.sum::<usize>() as u64
@@ -337,15 +336,15 @@ impl<'m, P: Platform> Owned<'_, 'm, P> {
         }
         // Branching on the type, instead of computing the list from it, lets the processor predict
         // the list. So the next pop does not wait for the load of the type.
-        let pushed = match of() {
+        let of = of();
+        let pushed = if of == Some(MOVABLE) {
             // SAFETY: the owner is inside until `end_push`.
-            Some(MOVABLE) => unsafe { self.pages.put(ListIndex::MOVABLE, frame, Order::ZERO) },
-            Some(ListIndex::MOVABLE_EMPTYING) => {
-                cold_path();
+            unsafe { self.pages.put(ListIndex::MOVABLE, frame, Order::ZERO) }
+        } else {
+            cold_path();
+            of.is_some_and(ListIndex::is_type_emptying)
                 // SAFETY: as above.
-                unsafe { self.pages.put(ListIndex::EMPTYING, frame, Order::ZERO) }
-            }
-            _ => false,
+                && unsafe { self.pages.put(ListIndex::EMPTYING, frame, Order::ZERO) }
         };
         self.end_push(platform, pushed)
     }

@@ -96,9 +96,9 @@ impl<'m> BundleStore<'m> {
     pub(crate) fn new(slots: &'m mut [Slot], sets: &'m mut [u64]) -> Self {
         debug_assert!(slots.len().is_power_of_two());
         let bound = slots.len();
-        let mut words = sets.chunks_exact_mut(NumberSet::words(bound));
-        let occupied =
-            core::array::from_fn(|_| NumberSet::new(words.next().unwrap_or_default(), bound));
+        let mut words = sets;
+        let mut occupied = [const { NumberSet::none() }; ListIndex::STORED];
+        NumberSet::fill(&mut occupied, &mut words, bound);
         let most_emptying = bound as u32 / 4 * 3;
         Self { slots, occupied, hand: 0, emptying: 0, most_emptying, conflicts: 0 }
     }

@@ -17,9 +17,9 @@
 //! reserve if no huge page has been requested for some time. A round that reclaims nothing sets the
 //! reserve to 0.
 //!
-//! A round for boosted watermarks frees memory in zones where migratetypes were mixed. It reclaims
-//! as many pages as the boost of the watermarks, writes none, and scans only at high priority
-//! numbers. It sweeps as often as necessary, but ends after a sweep that frees nothing. At the end
+//! A round for boosted watermarks frees memory in zones where a fallback mixed migratetypes. The
+//! round reclaims as many pages as the boost of the watermarks, writes none, and scans only at high
+//! priority numbers. It sweeps as often as necessary, but ends after a sweep that frees nothing. At the end
 //! of the round the boost is removed, and compaction should form whole pageblocks in these zones,
 //! so that types are not mixed further. The embedder reads this request after each step
 //! ([`Kswapd::take_compaction`]).

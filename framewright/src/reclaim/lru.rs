@@ -30,8 +30,8 @@ pub struct Lru<'a, 'm, P: Platform> {
 pub enum FreedBy {
     /// The caller.
     Caller,
-    /// The caller that has isolated the page, when it puts the page back. Reclaim does this by
-    /// itself; to other callers, [`Lru::put_back`] returns `false`.
+    /// The code that has isolated the page. If this is reclaim, reclaim frees the frame. For any
+    /// other code, [`Lru::put_back`] returns `false`, and that code must free the frame.
     Isolator,
 }
 

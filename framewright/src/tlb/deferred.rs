@@ -2,16 +2,16 @@
 //!
 //! The frames are in groups, oldest first. A group records the CPUs that may have cached
 //! translations to its frames, and the epoch since which these CPUs must have flushed everything.
-//! Epochs are assigned under the lock, so they ascend. Frames for the same CPUs join the youngest
-//! group, and its older frames then wait until the epoch of the newer ones. This is needed because
-//! batches may have only a page or two: with a group for each, the ring of groups would be full
-//! long before the ring of frames. The size of a group is limited to a share of all frames. Frames
-//! for different CPUs join a group only if the ring of groups is full.
+//! Epochs are assigned under the lock, so they ascend. If frames are for the same CPUs as the
+//! youngest group, they join this group, and the older frames of the group then wait for the later
+//! epoch. Batches may have only a page or two. With a group for each batch, the ring of groups would
+//! be full long before the ring of frames. The size of a group is limited to a share of all frames.
+//! Frames for different CPUs join a group only if the ring of groups is full.
 //!
 //! When the deferred frames reach three quarters of their maximum, one CPU flushes for the older
 //! half of them. It interrupts only the CPUs that have not flushed since these frames were
-//! deferred. Meanwhile other CPUs can defer more frames. So every CPU had time to flush for other
-//! reasons, and CPUs do not queue to flush for the same frames.
+//! deferred. Until then every CPU had time to flush for other reasons. During the flush, other CPUs
+//! can defer more frames, so CPUs do not queue to flush for the same frames.
 
 use super::{CpuMask, Flusher};
 use crate::{

@@ -40,11 +40,12 @@ pub struct CompactTuning {
     /// waits.
     #[cfg(feature = "compare")]
     pub shortcuts: bool,
-    /// By index: the number of headers that one piece of a search examines. A piece is one hold of
-    /// the zone lock.
+    /// With [`CompactMethod::Index`](super::CompactMethod): the number of pageblock headers that a
+    /// search examines under one hold of the zone lock.
     pub headers_per_piece: u32,
-    /// By index: the budget of one request over all its attempts, in frames moved. Other work
-    /// counts as the number of frames that could be moved in the same time.
+    /// With [`CompactMethod::Index`](super::CompactMethod): the budget of one request over all its
+    /// attempts, in frames moved. Other work counts as the number of frames that could be moved in
+    /// the same time.
     pub migrate_budget: u32,
     /// Costly orders are left to reclaim if the fragmentation index is not above this.
     pub extfrag_threshold: u32,
@@ -53,7 +54,8 @@ pub struct CompactTuning {
 }
 
 impl CompactTuning {
-    /// Whether a run can tell a meeting of the scanners from contention. The index always can.
+    /// Whether a run can tell a meeting of the scanners from contention. Always true with
+    /// [`CompactMethod::Index`](super::CompactMethod).
     pub(crate) const fn detects_meeting(&self) -> bool {
         #[cfg(feature = "compare")]
         return !self.method.scans() || self.repair.detect_meeting;
@@ -61,9 +63,10 @@ impl CompactTuning {
         true
     }
 
-    /// Number of frames that must be free for an attempt to form a block of `order`. By index, that is the size of the
-    /// block, because pages move into free frames elsewhere. Scanners take target frames before they know which block
-    /// will form: they need twice as many.
+    /// Number of frames that must be free for an attempt to form a block of `order`. With
+    /// [`CompactMethod::Index`](super::CompactMethod) this is the size of the block, because its pages move into free
+    /// frames elsewhere. Scanners need twice as many, because they take target frames before they know which block will
+    /// form.
     pub(crate) fn frames_needed(&self, order: Order) -> u64 {
         if self.method.scans() { 2 * order.frames() } else { order.frames() }
     }

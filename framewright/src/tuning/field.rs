@@ -1,4 +1,4 @@
-//! A field of the tuning as text: the values it takes, its value, and the valid value nearest to a wrong one.
+//! A setting as text: its valid values, its current value, and the valid value nearest to an invalid one.
 
 use core::fmt;
 

@@ -180,8 +180,8 @@ pub struct ZoneTuning {
     pub min_free: Auto,
     /// Distance between the watermarks in 1/10000 of the zone.
     pub watermark_scale: u32,
-    /// The maximum boost of the watermarks after types were mixed in a pageblock, in 1/10000 of the
-    /// high watermark; 0: no boost.
+    /// The maximum boost of the watermarks after a fallback that mixes migratetypes in a pageblock,
+    /// in 1/10000 of the high watermark; 0: no boost.
     pub watermark_boost: u32,
     /// The maximum of the huge-page reserve of a zone, in 1/10000 of the zone; 0: no reserve. The
     /// reserve grows when requests for huge pages find no free block.

@@ -24,7 +24,8 @@ pub enum AllocError {
     NoZone,
 }
 
-/// The shortage that made a request fail, and its number of rounds of relief.
+/// The shortage that made a request fail, and the number of rounds of relief (reclaim and compaction)
+/// of the request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
 #[non_exhaustive]
 pub struct Shortage {

@@ -12,6 +12,7 @@ mod error;
 mod event;
 mod extent;
 mod extfrag;
+mod hint;
 mod lru;
 mod migratetype;
 mod order;
@@ -34,6 +35,7 @@ pub use event::{
 pub use extent::{Extent, SingleFrames};
 pub(crate) use extfrag::fragmentation_index;
 pub use extfrag::unusable_index;
+pub(crate) use hint::cold_path;
 pub use lru::{LruList, PageKind};
 pub use migratetype::MigrateType;
 pub use order::Order;

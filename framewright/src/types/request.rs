@@ -36,9 +36,9 @@ const NODE_MASK: u32 = 0x7f << NODE;
 const COSTLY_ORDER: u8 = 3;
 
 impl Request {
-    /// A request that may wait for relief, retries within bounds, and may fail. Movable requests
-    /// may use every kind of zone, other requests all but [`ZoneKind::Movable`]. The zones of the
-    /// CPU's own node are tried first.
+    /// A request that may wait for reclaim and compaction ([`Relief`](crate::platform::Relief)), retries
+    /// within bounds, and may fail. Movable requests may use every kind of zone, other requests all but
+    /// [`ZoneKind::Movable`]. The zones of the CPU's own node are tried first.
     #[must_use]
     pub const fn new(order: Order, migratetype: MigrateType) -> Self {
         let highest = match migratetype {
@@ -135,9 +135,9 @@ impl Request {
         self.with(IGNORING_WATERMARKS)
     }
 
-    /// The request comes from inside [`Relief`](crate::platform::Relief), or from a task that
-    /// reclaim waits for. It may use the whole reserve and never asks for relief itself, because
-    /// that would recurse without end.
+    /// The request comes from inside [`Relief`](crate::platform::Relief), or from a task for which
+    /// reclaim waits. The request may use the whole reserve. It never calls
+    /// [`Relief`](crate::platform::Relief) itself, because this would recurse without end.
     #[must_use]
     pub const fn inside_relief(self) -> Self {
         self.with(INSIDE_RELIEF)
@@ -214,19 +214,19 @@ impl Request {
         self.has(ZEROED)
     }
 
-    /// Whether the request may wait for relief.
+    /// Whether the request may wait for reclaim and compaction.
     #[must_use]
     pub const fn may_wait(self) -> bool {
         !self.has(NO_WAIT)
     }
 
-    /// Whether relief for the request may start I/O.
+    /// Whether reclaim for the request may start I/O.
     #[must_use]
     pub const fn may_io(self) -> bool {
         !self.has(NO_IO)
     }
 
-    /// Whether relief for the request may call into file systems.
+    /// Whether reclaim for the request may call into file systems.
     #[must_use]
     pub const fn may_fs(self) -> bool {
         !self.has(NO_FS)
@@ -244,7 +244,7 @@ impl Request {
         self.order().get() > COSTLY_ORDER
     }
 
-    /// Whether the request waits for at most one round of relief.
+    /// Whether the request waits for at most one round of reclaim and compaction.
     pub(crate) const fn has_one_round(self) -> bool {
         self.has(NO_RETRY)
     }
@@ -257,7 +257,7 @@ impl Request {
         self.has(NO_FAIL) && self.may_wait()
     }
 
-    /// Whether relief may be asked for the request.
+    /// Whether the request may call [`Relief`](crate::platform::Relief).
     pub(crate) const fn may_ask_for_relief(self) -> bool {
         self.may_wait() && !self.has(INSIDE_RELIEF)
     }

@@ -31,8 +31,22 @@ impl<'m> NumberSet<'m> {
         }
     }
 
+    /// Empty sets of numbers below `bound`. The words of each are the next of `words`, which are zeroes.
+    #[inline(never)]
+    pub(crate) fn fill(sets: &mut [Self], words: &mut &'m mut [u64], bound: usize) {
+        for set in sets {
+            *set = Self::new(words.split_off_mut(..Self::words(bound)).unwrap_or_default(), bound);
+        }
+    }
+
+    /// No set yet: a set that can contain no number.
+    pub(crate) const fn none() -> Self {
+        Self { words: &mut [], starts: [0; DEPTH], levels: 1 }
+    }
+
     /// An empty set of numbers below `bound`. `words` are zeroes; [`NumberSet::words`] returns
     /// their number.
+    #[inline(never)]
     pub(crate) fn new(words: &'m mut [u64], bound: usize) -> Self {
         let mut starts = [0; DEPTH];
         let mut levels = 1;

@@ -78,8 +78,8 @@ impl ZoneAccess {
         Self { mark, flags: AllocFlags::NONE, highest }
     }
 
-    /// Whether the high-atomic reserve counts as free. It counts for urgent requests that can wait,
-    /// too, although they may not use the reserve: relief can help them.
+    /// Whether the high-atomic reserve counts as free. It also counts for urgent requests that can
+    /// wait. These must not use the reserve, but reclaim and compaction can serve them.
     pub(super) const fn counts_reserve(self) -> bool {
         self.flags.has(AllocFlags::COUNTS_RESERVE)
     }

@@ -322,8 +322,8 @@ impl<'m, P: Platform> Zone<'m, P> {
     }
 
     /// As [`Zone::isolate`], but independent of the pageblock's contents.
-    pub(crate) fn isolate_pinned(&self, platform: &P, block: u32) -> Result<(), IsolationRefused> {
-        self.change(platform, block, |buddy| buddy.isolate_pinned(block))
+    pub(crate) fn isolate_any(&self, platform: &P, block: u32) -> Result<(), IsolationRefused> {
+        self.change(platform, block, |buddy| buddy.isolate_any(block))
     }
 
     /// Undoes [`Zone::isolate`].

@@ -106,7 +106,7 @@ impl Marks {
         }
     }
 
-    /// The increase of the watermarks after types were mixed.
+    /// The increase of the watermarks after a fallback that mixed migratetypes in a pageblock.
     pub(crate) fn boost(&self) -> u64 {
         self.boost.load(Ordering::Relaxed)
     }

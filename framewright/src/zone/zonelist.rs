@@ -4,7 +4,7 @@
 //! comes first. Among equally distant nodes, a node that comes first in earlier lists is tried
 //! later, so that no node becomes the second choice of every other.
 
-use crate::types::{NodeId, ZoneId, ZoneKind};
+use crate::types::{NodeId, ZoneId, ZoneKind, set::bits};
 
 /// Distances between nodes, row by row, as firmware reports them. If the table is empty, all remote
 /// nodes are equally far.
@@ -74,10 +74,7 @@ impl<'c> NodeFacts<'c> {
             let near = self.distances.between(from, node) + wraps + busy;
             near * NodeId::LIMIT as u64 + self.load[node]
         };
-        (0..NodeId::LIMIT)
-            .filter(|&node| left >> node & 1 == 1)
-            .min_by_key(|&n| score(n))
-            .unwrap_or(from)
+        bits(left).map(|node| node as usize).min_by_key(|&node| score(node)).unwrap_or(from)
     }
 }
 

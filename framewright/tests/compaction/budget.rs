@@ -1,5 +1,5 @@
-//! By index, each request has one budget of work. The next request continues work beyond the
-//! budget.
+//! With `compact.method=index`, each request has one budget of migration work. Work beyond the
+//! budget is left to the next request.
 
 use std::{
     cell::Cell,
@@ -114,8 +114,9 @@ fn by_index_no_page_moves_unless_the_whole_pageblock_can_be_claimed() {
     });
 }
 
-/// A block larger than a pageblock is started only if the estimated cost is within the budget. A
-/// started block is finished, although it needs two batches, and the estimate assumes one.
+/// Compaction begins to form a block above order 9 only if the estimated cost is within the budget.
+/// It then completes the block, even if the work exceeds the estimate: here two batches instead of
+/// one.
 #[test]
 fn by_index_a_started_run_of_pageblocks_is_finished() {
     with_owner(&[("compact.migrate_budget", "240")], 1, |owner| {

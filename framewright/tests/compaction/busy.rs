@@ -1,4 +1,5 @@
-//! By index, some pages are in use for longer than a call. The work of that call is not lost.
+//! With `compact.method=index`: if pages of a pageblock are in use for longer than a call of
+//! compaction, the work of that call is not lost.
 
 use framewright::{
     CpuId,

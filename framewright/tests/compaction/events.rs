@@ -1,4 +1,4 @@
-//! Trace events. Compaction by index and compaction by scanners emit each of Linux's events with the
+//! Trace events. Both methods of compaction (`compact.method`) emit each of Linux's events with the
 //! same meaning.
 
 use std::sync::{Arc, Mutex};

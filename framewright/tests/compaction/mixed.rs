@@ -1,5 +1,5 @@
-//! By index, pageblocks with unmovable frames, and pageblocks that only seem to have some, are
-//! targets for pages of other pageblocks. Full pageblocks are emptied into them last.
+//! With `compact.method=index`, pageblocks that have or seem to have unmovable frames are targets
+//! for the pages of other pageblocks. Full pageblocks are emptied last.
 
 use framewright::{
     MigrateType, NodeId, Order, Pfn, Request, ZoneKind,

@@ -135,7 +135,8 @@ fn requests_of_all_types_and_orders_are_served_without_mixing_types() {
                 let stolen = owner.memory.stats().steals - steals;
                 assert_eq!(stolen, 0, "{method} {of} {order}");
                 let held = pageblock_of(owner, block.pfn());
-                let foreign = if of == MigrateType::Movable { held.pinned } else { held.movable };
+                let foreign =
+                    if of == MigrateType::Movable { held.unmovable } else { held.movable };
                 assert_eq!(foreign, 0, "{method} {of} {order}: {held:?}");
                 token.free(block).unwrap();
                 drop(token);
@@ -159,11 +160,15 @@ fn partly_used_pageblocks_of_other_types_do_not_serve_unmixed_requests() {
         left[1..].iter().for_each(|&at| owner.free(at));
         owner.memory.drain_all();
         let held = pageblock_of(owner, Pfn::new(left[0]));
-        assert_eq!((held.free, held.pinned), (511, 1), "worth claiming, if types might be mixed");
+        assert_eq!(
+            (held.free, held.unmovable),
+            (511, 1),
+            "worth claiming, if types might be mixed"
+        );
         let mut token = owner.memory.cpu(CpuId::new(0)).unwrap();
         let request = Request::new(Order::new(6).unwrap(), MigrateType::Movable);
         let block = token.alloc(request.retry_may_fail()).unwrap();
-        assert_eq!(pageblock_of(owner, block.pfn()).pinned, 0, "{method}");
+        assert_eq!(pageblock_of(owner, block.pfn()).unmovable, 0, "{method}");
         token.free(block).unwrap();
     }
 }

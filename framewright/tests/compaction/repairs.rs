@@ -1,4 +1,5 @@
-//! The effect of the scanners' repairs under load, in comparison with the index.
+//! The effect of the scanners' repairs (`compact.repair.*`) under load, compared with
+//! `compact.method=index`.
 //!
 //! A small stress-highalloc. Memory is filled with movable pages and a few unmovable pages. While a
 //! load allocates and frees pages, huge pages are requested and kept for some time.

@@ -1,4 +1,4 @@
-//! Rules that other parts of the library rely on.
+//! Rules of compaction on which other parts of the library rely.
 
 use framewright::{
     CpuId, MigrateType, Order, Request,

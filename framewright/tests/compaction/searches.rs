@@ -1,4 +1,5 @@
-//! By index, the search of one request is bounded, and is short after an empty round.
+//! With `compact.method=index`, the search of one request is bounded, and is short after an empty
+//! round.
 
 use framewright::{
     MigrateType, NodeId, Order, Request, ZoneKind,

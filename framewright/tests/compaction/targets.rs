@@ -1,4 +1,4 @@
-//! By index, compaction searches for target frames before it claims pages.
+//! With `compact.method=index`, compaction searches for target frames before it claims pages.
 
 use framewright::{
     MigrateType, NodeId, Order,

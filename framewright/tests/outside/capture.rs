@@ -1,4 +1,4 @@
-//! Blocks that relief passes to a request.
+//! Blocks that a hook of `Relief` captures for a request.
 #![forbid(unsafe_code)]
 
 use std::{

@@ -1,4 +1,4 @@
-//! Panics in calls of relief after types were mixed.
+//! Panics of hooks of `Relief` that are called after a fallback mixed migratetypes.
 #![forbid(unsafe_code)]
 
 use std::panic::{AssertUnwindSafe, catch_unwind};

@@ -1,4 +1,5 @@
-//! Only `tracked` has frames on the lists of CPUs and in the depot. A raw free of such a frame is refused.
+//! At `tracked`, in contrast to `paranoid`, free frames may be on CPU lists and in the depot. A raw free of such a frame
+//! is refused.
 
 use framewright::{
     Block, Config, FrameRange, FreeError, InitError, Layout, Memory, MigrateType, Order, Pfn,

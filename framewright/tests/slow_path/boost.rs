@@ -1,4 +1,4 @@
-//! The boost of watermarks after types were mixed.
+//! The boost of watermarks after a fallback mixed migratetypes in a pageblock.
 
 use framewright::{CpuId, ZoneId, ZoneInfo, ZoneKind, tuning::Auto};
 

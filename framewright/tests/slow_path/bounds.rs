@@ -1,4 +1,4 @@
-//! The number of calls of relief.
+//! Bounds on the number of calls of `Relief`, the hooks for reclaim and compaction.
 
 use framewright::{
     Request, ZoneKind,
@@ -80,7 +80,7 @@ fn progress_that_others_take_ends_in_a_verdict() {
 #[test]
 fn nothing_left_to_reclaim_ends_the_rounds_at_once() {
     assert_eq!(reclaims(full(NO_HELP), page()), 1);
-    // One more frame is enough.
+    // Exactly min frames are free, so one reclaimable frame is enough for more rounds.
     assert_eq!(reclaims(full(Answers { reclaimable: |_, _| Some(1), ..NO_HELP }), page()), 17);
     let memory = full(Answers { reclaimable: |_, _| Some(9), ..NO_HELP });
     memory.allocate_all(page().urgent().no_wait());

@@ -1,4 +1,4 @@
-//! The slow path: each of its exits and each of its bounds, with scripted relief.
+//! The slow path: each of its exits and each of its bounds, with a `Relief` that follows a script.
 #![cfg(not(framewright_loom))]
 
 mod boost;

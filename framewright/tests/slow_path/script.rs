@@ -1,4 +1,4 @@
-//! An allocator with relief that follows a script and records its calls.
+//! An allocator with a `Relief` that follows a script and records its calls.
 
 use framewright::{
     Block, Config, CpuId, Memory, MemoryRange, MigrateType, NodeId, Order, Pfn, Request, ZoneId,

@@ -1,4 +1,4 @@
-//! The verdict when relief does not help.
+//! The out-of-memory verdict after reclaim and compaction have failed.
 
 use framewright::{
     AllocError, CpuId, ZoneId, ZoneKind,

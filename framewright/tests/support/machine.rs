@@ -1,3 +1,3 @@
-//! The machine of all tests with this oracle.
+//! The `Platform` of all tests that use the oracle of `support`.
 
 pub use framewright_fakes::{FakePlatform as Machine, Metadata, cpu, order, raw};

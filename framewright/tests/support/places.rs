@@ -1,4 +1,5 @@
-//! The zones that a request may use, in order, from the documentation of zonelists.
+//! The expected zonelist of a request, computed from the documented rules and independently of the
+//! library.
 
 use framewright::{NodeId, NodeMask, Request, ZoneKind};
 

@@ -371,7 +371,7 @@ impl<'a, 'm> World<'a, 'm> {
             }
             Err(IsolateError::NotOurs) => assert_eq!(of, None),
             Err(IsolateError::AlreadyIsolated) => assert!(self.oracle.is_isolated(pfn)),
-            Err(IsolateError::Pinned { frames }) => {
+            Err(IsolateError::Unmovable { frames }) => {
                 let zone = &self.oracle.zones[of.expect("the frame exists")];
                 let used = zone.count_in(pageblock, Frame::Used);
                 assert!(u64::from(frames) <= used + held, "{frames} pinned, {used} used");

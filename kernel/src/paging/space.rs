@@ -1,8 +1,9 @@
 //! Address spaces: their page tables, and the CPUs that have them loaded.
 //!
-//! While an address space exists, tables are added (a compare-exchange decides between two CPUs)
-//! but not removed: all are freed at its end. A walk therefore takes no lock. An address space is
-//! stored in a frame of its own. [`AddressSpace::by_number`] returns it while its [`Space`] exists.
+//! While an address space exists, page tables are added to it (a compare-exchange decides between
+//! two CPUs) but not removed: all tables are freed when the address space ends. A walk therefore
+//! takes no lock. An address space is stored in a frame of its own. [`AddressSpace::by_number`]
+//! returns the address space while its [`Space`] exists.
 //!
 //! **The CPUs that have it loaded.** A CPU that removes a translation changes the entry, then
 //! advances the generation with a full barrier, and then reads the mask of CPUs. A CPU that loads

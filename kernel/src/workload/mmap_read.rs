@@ -47,7 +47,9 @@ pub(crate) fn run(options: &Options<'_>, report: &mut Report) -> bool {
     let (Some((cache_words, cache)), Some((disk_words, disk))) =
         (file::words(pages), file::words(pages))
     else {
-        refuse(format_args!("there is not enough memory for the words of {pages} pages"))
+        refuse(format_args!(
+            "there is not enough memory for the page cache and disk tables of a file of {pages} pages"
+        ))
     };
     let spaces = spaces(threads, pages);
     let of = |cpu: usize| spaces[if threads { 0 } else { cpu }].as_ref().map(Space::get);

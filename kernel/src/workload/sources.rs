@@ -1,4 +1,4 @@
-//! The file that builders read and write: open while they run.
+//! The file that compilers read and write. It is open while they run.
 
 #![allow(unsafe_code)]
 
@@ -20,7 +20,9 @@ impl Sources {
     /// Memory for a file of `pages` pages.
     pub(super) fn new(pages: u64) -> Self {
         let (Some(cache), Some(disk)) = (file::words(pages), file::words(pages)) else {
-            refuse(format_args!("there is not enough memory for the words of {pages} pages"))
+            refuse(format_args!(
+                "there is not enough memory for the page cache and disk tables of a file of {pages} pages"
+            ))
         };
         Self { words: [cache.0, disk.0], slices: [cache.1, disk.1] }
     }

@@ -1,5 +1,5 @@
-//! `tlb-proof`: checks that no CPU uses a stale translation after its flush. Before the flush, other
-//! CPUs may use it.
+//! `tlb-proof`: checks that no CPU uses a stale translation after the flush of that translation.
+//! Before the flush, other CPUs may use the translation.
 //!
 //! In every trial the first CPU maps a page, and all other CPUs, the *witnesses*, read it. Then the
 //! entry is cleared, and the witnesses read again:

@@ -1,4 +1,5 @@
-//! The machine: modules, file systems, counters of the kernel, marks for a counter, the end.
+//! Mounts, loading of modules, kernel counters, marks for `linux/counter`, and the exit of the
+//! virtual machine.
 
 use std::{
     arch::{asm, x86_64::_rdtsc},
@@ -12,10 +13,10 @@ use std::{
 
 use crate::Failure;
 
-/// QEMU's `isa-debug-exit`, and the values that this project's kernel writes there.
+/// QEMU's `isa-debug-exit`, and the values to write there: success, and any failure.
 const EXIT_PORT: u16 = 0xf4;
 const PASSED: u32 = 0x10;
-const REFUSED: u32 = 0x12;
+const FAILED: u32 = 0x12;
 /// QEMU's `isa-debugcon`: its bytes go to a file of the host.
 const BYTE_PORT: u16 = 0xe9;
 
@@ -133,16 +134,16 @@ pub(crate) fn write_symbols() -> Result<(), Failure> {
     Ok(())
 }
 
-/// Ends the machine.
+/// Stops the virtual machine.
 pub(crate) fn end(passed: bool) -> ! {
-    // The output must be sent before the machine ends.
+    // The output must be sent before the machine stops.
     let _ = stdout().flush();
-    // SAFETY: sends the rest of the console's buffer; then the port ends the machine, or else the
-    // power is cut.
+    // SAFETY: sends the rest of the console's buffer. Then the write to the port ends QEMU; without
+    // the port, the machine is powered off.
     unsafe {
         libc::tcdrain(1);
         if libc::ioperm(EXIT_PORT.into(), 4, 1) == 0 {
-            let outcome = if passed { PASSED } else { REFUSED };
+            let outcome = if passed { PASSED } else { FAILED };
             asm!("out dx, eax", in("dx") EXIT_PORT, in("eax") outcome, options(nostack));
         }
         libc::reboot(libc::RB_POWER_OFF);

@@ -12,7 +12,7 @@
 //! | module | job |
 //! |---|---|
 //! | `words` | the command line |
-//! | `machine` | modules, file systems, counters of the kernel, the end |
+//! | `machine` | mounts, modules, counters of the kernel, the exit of the virtual machine |
 //! | `team` | a task on each CPU |
 //! | `page_fault`, `mmap_read` | the workloads |
 //! | `report` | the result |

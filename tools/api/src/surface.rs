@@ -1,4 +1,4 @@
-//! The public surface of a package, with a line for each item.
+//! The public API of a package, with a line for each item.
 
 use std::{collections::BTreeSet, fs, path::Path};
 
@@ -17,7 +17,7 @@ pub(crate) enum Surface {
     OtherFormat(String),
 }
 
-/// Reads the surface from the package's JSON documentation.
+/// Reads the public API from the package's JSON documentation.
 pub(crate) fn read(json: &Path) -> Result<Surface, String> {
     let text = fs::read_to_string(json).map_err(|why| format!("{}: {why}", json.display()))?;
     let format = format_of(&text).ok_or(format!("{}: no format_version", json.display()))?;

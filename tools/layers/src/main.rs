@@ -1,11 +1,11 @@
 //! Checks that the dependencies between the modules of the library have one direction, and draws
 //! the modules. A module may name only modules before itself in [`LAYERS`]. So there are no cycles
-//! between modules, nor between files of different modules. If one module names another, there is
-//! an *arrow* between them. Re-exports by a module are not resolved: a path through one is an arrow
-//! to the module that re-exports. Re-exports by the root are resolved: a path through one is an
-//! arrow to the module that the root names. If a method of a type is defined only in a module other
-//! than that of the type, a call of the method is an arrow to the defining module. Test code may
-//! name anything.
+//! between modules, nor between files of different modules.
+//!
+//! If module A names module B, there is an *arrow* from A to B. If module B re-exports an item of
+//! module C, a path through B is an arrow to B. If the root of the crate re-exports an item of C, a
+//! path through the root is an arrow to C. If a method of a type of module B is defined in module C,
+//! a call of the method is an arrow to C. Test code may name any module.
 //!
 //! A page of documentation contains a picture of the modules between two marks. The command fails if that picture
 //! differs from the sources. With `--update`, it writes the picture into the page.
@@ -78,7 +78,8 @@ fn check(sources: &Path, page: &Path, update: bool) -> Result<String, String> {
     let graph = graph(&arrows)?;
     let problems = upward(&arrows);
     if !problems.is_empty() {
-        let advice = "Move the value down, or have the lower module define a trait.\n";
+        let advice = "Move the item that the lower module uses into a lower module, or let the lower module define a \
+                      trait.\n";
         return Err(list(&graph) + &problems + advice);
     }
     overview::check_or_write(&overview::draw(&graph, sources)?, page, update)?;

@@ -7,7 +7,8 @@ use crate::{Graph, LAYERS};
 const BEGIN: &str = "<!-- drawn by .ci/layers --update -->\n";
 const END: &str = "<!-- end of what is drawn -->\n";
 
-/// A table of the modules, the highest first, and a graph of the arrows that no longer path implies.
+/// A table of the modules, the highest first, and a graph of their dependencies, without those that a longer path
+/// implies.
 ///
 /// # Errors
 ///

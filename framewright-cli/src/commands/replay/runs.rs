@@ -1,4 +1,5 @@
-//! A replay as runs of a report: the library's, and for comparison the recorded kernel's.
+//! Converts a replay into runs of a report: the run of the library and, for comparison, that of the
+//! recorded kernel.
 
 use framewright_lab::{
     replay::{

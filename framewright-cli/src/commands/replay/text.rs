@@ -124,7 +124,7 @@ fn introduction(replay: &ReplayReport) -> String {
     line(
         "",
         format!(
-            "{} frees of memory from before the recording, each of a stand-in",
+            "{} frees of blocks from before the recording, each replaced by a free of a stand-in block",
             logical.stand_in_frees
         ),
     );
@@ -153,7 +153,7 @@ fn summary(report: &Report, sides: usize, style: Style) -> String {
     let note = if ours.len() > 1 { format!(" {HEADER_NOTE}") } else { String::new() };
     format!(
         "{}{note}\n{table}\
-         recorded kernel: proved by its events; acquisitions of the zone lock are a lower bound\n",
+         recorded kernel: work that its events show; acquisitions of the zone lock are a lower bound\n",
         bold("all CPUs", style)
     )
 }

@@ -1,6 +1,6 @@
-//! Threads over real memory as a world.
+//! The implementation of [`World`] for threads over real memory.
 //!
-//! The run takes as long as on a simulated machine, on a clock that is [`FASTER`] times as fast as
+//! The run takes as long as on a simulated machine, by a clock that is [`FASTER`] times as fast as
 //! real time. A thread sleeps for the time of a program's own work; the library's work takes real
 //! time. Latencies are real. The words of a new page count up from a value that is unique to the
 //! page. The values of all frames are stored outside the frames. When the kernel reports the move

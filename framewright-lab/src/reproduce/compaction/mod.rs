@@ -1,10 +1,11 @@
-//! *compaction* (2013): the repairs of three bugs. Scanners read their cached positions before
-//! these were reset, did not detect that they had met, and set skip hints for the wrong reason.
+//! *compaction* (2013): the repairs of three bugs of the scanners, as four settings
+//! (`compact.repair.*`). The scanners read their cached positions before these were reset, did not
+//! detect that they had met, and set skip hints for the wrong reason.
 //!
 //! | module   | job                                                  |
 //! |----------|------------------------------------------------------|
 //! | this one | published figures, and counts of running kernels     |
-//! | `trials` | the runs: flags, repairs, methods                    |
+//! | `trials` | the runs, and the settings of each                   |
 
 mod trials;
 
@@ -27,17 +28,17 @@ high-alloc: 95 % of memory is requested in huge pages, one every 125 ms, while b
 (success1, success2), and after they have ended (success3); 4 CPUs, and the 972 MiB that a kernel
 manages of 1 GiB. Requests are those of programs (high-alloc-default), or those of transparent huge
 pages, which try once and wake no background work (high-alloc-thp). Settings are those of the published
-series, one repair after the other:
-  unrepaired         by scanners, every repair switched off
-  + reset before     cached positions are reset before they are read
-  + meeting          the position of the free scanner is stored, so that the meeting is detected
-  + types            pageblocks that are passed over for their type get no skip hint
-  all                positions are reset as soon as the scanners have met
-  none               compaction switched off
-  packed             all, with small requests served from the fullest pageblocks, as by default
-  index              the default: the same, and compaction by index
+series, one repair after the other (compact.repair.*):
+  no repairs           compact.method=scan, every repair switched off
+  + reset_before_read  cached positions are reset before they are read
+  + detect_meeting     also, the position of the free scanner is stored, so that the meeting is detected
+  + unmarked_types     also, pageblocks that are passed over for their type get no skip hint
+  all repairs          also, positions are reset as soon as the scanners have met
+  off                  compact.method=off: no compaction
+  + bulk_take=bulk     all repairs, with small requests served from the fullest pageblocks, as by default
+  index                the default: the same, with compact.method=index
 Except with the last two, free blocks are taken as Linux takes them, the smallest first anywhere in
-memory (zone.bulk_take=smallest-first), which causes the fragmentation that scanners are to repair.
+memory (zone.bulk_take=smallest-first), which causes the fragmentation that compaction has to undo.
 Then by scanners as they were in 2013, without later changes as far as these can be switched off: no
 short searches of the free lists, no capture of the block that forms, no proactive compaction, no boost
 of watermarks after types were mixed.
@@ -152,8 +153,8 @@ fn compare(results: &mut Results, outcome: &Outcome) {
 /// The states of memory of a real machine, at two times.
 fn states() -> Result<Vec<State>, Error> {
     const STATES: [(&str, &[u8]); 2] = [
-        ("compile", include_bytes!("../../../../recordings/compile.before")),
-        ("sockets", include_bytes!("../../../../recordings/sockets.before")),
+        ("compile", include_bytes!("compile.before")),
+        ("sockets", include_bytes!("sockets.before")),
     ];
     let read = |(name, bytes)| State::parse(name, bytes);
     let states: Result<_, _> = STATES.into_iter().map(read).collect();
@@ -193,7 +194,7 @@ fn workload(flags: Flags, state: Option<&str>, era: Era) -> String {
 }
 
 /// The subject of rows whose figures are judged instead of their change.
-const LEVEL: &str = "unrepaired, all: level";
+const LEVEL: &str = "no repairs, all repairs: level";
 
 fn place(row: &Row) -> (bool, String, usize, usize) {
     let subjects: Vec<&str> = [LEVEL].into_iter().chain(PAIRS.map(|(name, _, _)| name)).collect();
@@ -206,7 +207,7 @@ fn place(row: &Row) -> (bool, String, usize, usize) {
     )
 }
 
-/// Published figures: unrepaired, with the second repair, with all.
+/// Published figures: without repairs, with the second repair, with all repairs.
 const PUBLISHED: [(Flags, [[f64; 3]; 3]); 2] = [
     (Flags::Default, [[27.5, 26.4, 76.7], [45.5, 47.3, 86.2], [46.3, 48.1, 86.0]]),
     (Flags::Thp, [[19.2, 19.3, 66.3], [29.2, 32.2, 85.6], [32.8, 35.7, 83.5]]),
@@ -272,7 +273,7 @@ const ACHIEVED: [&str; 3] =
 
 /// The scanners that the index is compared with: with free blocks taken as Linux takes them, and as
 /// the library does.
-const SCANNERS: [(&str, usize); 2] = [("all", ALL), ("packed", PACKED)];
+const SCANNERS: [(&str, usize); 2] = [("all repairs", ALL), ("bulk_take=bulk", PACKED)];
 
 /// Goals of the index, in percent of the achievable share.
 const LEAST: [(Flags, [f64; 3]); 2] =
@@ -288,7 +289,7 @@ fn goals(flags: Flags, outcome: &Outcome) -> Vec<Check> {
     for (metric, &(least, most)) in SUCCESS.iter().zip(bands.into_iter().flatten()) {
         let ours = outcome.settings.mean(ALL, metric);
         checks.push(check(
-            &format!("all, {metric}, in the band of running kernels"),
+            &format!("all repairs: {metric}, in the band of running kernels"),
             (least..=most).contains(&ours),
             format!("{} {percent} ({least} to {most})", one(ours)),
         ));
@@ -297,7 +298,7 @@ fn goals(flags: Flags, outcome: &Outcome) -> Vec<Check> {
     if let Some(&(least, most)) = rates {
         let rate = outcome.settings.mean(ALL, RATE);
         checks.push(check(
-            "all, faults per second of a builder, as on running kernels",
+            "all repairs: faults per second of a builder, as on running kernels",
             (least..=most).contains(&rate),
             format!("{rate:.0} ({least} to {most})"),
         ));
@@ -307,7 +308,7 @@ fn goals(flags: Flags, outcome: &Outcome) -> Vec<Check> {
     for (metric, &least) in ACHIEVED.iter().zip(goals.into_iter().flatten()) {
         let ours = outcome.settings.mean(INDEX, metric);
         checks.push(check(
-            &format!("index, {metric}"),
+            &format!("index: {metric}"),
             ours >= least,
             format!("{} {percent} (at least {least})", one(ours)),
         ));
@@ -337,7 +338,7 @@ fn goals(flags: Flags, outcome: &Outcome) -> Vec<Check> {
     if flags == Flags::Default {
         let longest = outcome.settings.most(INDEX, "alloc_max_ns") / 1e6;
         checks.push(check(
-            "index, the longest allocation of the first pass",
+            "index: the longest allocation of the first pass",
             longest <= 10.0,
             format!("{} ms (at most 10)", decimal(longest, 2)),
         ));
@@ -351,7 +352,7 @@ fn repairs_help(outcome: &Outcome) -> Check {
         outcome.settings.mean(ALL, metric) - outcome.settings.mean(UNREPAIRED, metric)
     });
     Check::new(
-        format!("{}: all beats unrepaired in every phase", outcome.workload),
+        format!("{}: success rises with the repairs in every pass", outcome.workload),
         gains.iter().all(|&gain| gain > 0.0),
         format!("by {} points", gains.map(|gain| decimal(gain, 2)).join(", ")),
     )
@@ -385,7 +386,7 @@ fn no_less(outcome: &Outcome, name: &str, scanners: usize) -> Check {
     });
     let achieved = ACHIEVED.map(|metric| decimal(outcome.settings.mean(INDEX, metric), 1));
     Check::new(
-        format!("{}: index succeeds at least as often as {name} in every phase", outcome.workload),
+        format!("{}: index succeeds at least as often as {name} in every pass", outcome.workload),
         gains.iter().all(|&gain| gain >= 0.0),
         format!(
             "{} points more; {} % of the achievable share",

@@ -55,7 +55,7 @@ pub(super) struct Counts([Count; Subject::ALL.len()]);
 impl Subject {
     pub(super) const ALL: [Self; 3] = [Self::ListBuddy, Self::Bulk, Self::OneByOne];
 
-    /// Its name in rows.
+    /// The name of the allocator in rows.
     pub(super) fn label(self) -> &'static str {
         match self {
             Self::ListBuddy => "list-buddy",
@@ -63,7 +63,7 @@ impl Subject {
         }
     }
 
-    /// Its name on the command line of the program.
+    /// The name of the allocator on the command line of the measured program.
     fn argument(self) -> &'static str {
         match self {
             Self::ListBuddy => "list-buddy",
@@ -90,7 +90,7 @@ impl Counts {
         Count { outlined: 485.2, inlined: 445.5 },
     ]);
 
-    /// Counts them all.
+    /// Counts the instructions of all allocators.
     pub(super) fn of(builds: &Builds, steps: &mut Steps<'_, '_>) -> Result<Self, Skipped> {
         let mut counts = Self::RECORDED;
         for (subject, count) in Subject::ALL.into_iter().zip(&mut counts.0) {
@@ -143,7 +143,7 @@ fn count(
     })
 }
 
-/// The sum in a callgrind profile.
+/// The total number of instructions in a callgrind profile.
 fn collected(profile: &str) -> Option<u64> {
     let totals = profile.lines().rev().find_map(|line| line.strip_prefix("totals:"))?;
     totals.split_whitespace().next()?.parse().ok().filter(|&count| count > 0)
@@ -161,7 +161,7 @@ const SUBJECTS: [(&str, &str); 2] =
 /// Bytes per function.
 type Functions = IndexMap<String, u64>;
 
-/// Enters the code sizes of both programs into rows, and those of functions into runs.
+/// Stores the code sizes of both programs in rows, and the sizes of functions in runs.
 pub(super) fn fill(builds: &Builds, results: &mut Results) -> Result<(), Skipped> {
     let (before, after) = (functions(&builds.outlined())?, functions(&builds.inlined())?);
     for (subject, within) in SUBJECTS {
@@ -239,13 +239,13 @@ const INLINED: &[&str] = &[];
 #[derive(Debug)]
 pub(super) struct Skipped(pub(super) String);
 
-/// Both programs, in a folder of their own.
+/// Both builds of the program, in a folder of their own.
 pub(super) struct Builds {
     folder: TempDir,
 }
 
 impl Builds {
-    /// Builds both.
+    /// Builds the program twice.
     pub(super) fn make(steps: &mut Steps<'_, '_>) -> Result<Self, Skipped> {
         let tree = source_tree()?;
         let folder = tempfile::tempdir()
@@ -266,12 +266,12 @@ impl Builds {
         self.folder.path().join("outlined")
     }
 
-    /// The program in which they are inlined.
+    /// The program in which the functions that take frames are inlined.
     pub(super) fn inlined(&self) -> PathBuf {
         self.folder.path().join("inlined")
     }
 
-    /// A file next to them.
+    /// A temporary file in the folder of the programs.
     pub(super) fn scratch(&self) -> PathBuf {
         self.folder.path().join("profile")
     }

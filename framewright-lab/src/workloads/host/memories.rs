@@ -1,4 +1,5 @@
-//! A memory per side, large enough for the work; and the checks at its end.
+//! A memory for each column of the comparison, large enough for the work, and the checks at the end
+//! of the work.
 
 use framewright::{Config, FrameRange, InitError, Layout, Memory, MemoryRange, Pfn, ZoneId};
 use framewright_host::{HostBuilder, HostError, HostMachine, Metadata, PageSize};

@@ -1,4 +1,5 @@
-//! A thread as the world of a workload: its end, and the contents of real memory.
+//! The implementation of `World` for a thread: the end of the workload, and the contents of real
+//! memory.
 
 use framewright::Block;
 use framewright_host::HostMachine;

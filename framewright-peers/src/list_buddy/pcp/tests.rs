@@ -25,7 +25,7 @@ fn lists_are_numbered_as_published() {
 }
 
 #[test]
-fn refills_double_up_to_the_scale_and_raise_the_ceiling() {
+fn refill_batch_doubles_up_to_batch_scale_max_and_raises_high() {
     let mut pcp = pcp(&Tuning::default());
     let blocks: Vec<u32> = (0..7).map(|_| pcp.refill_blocks(0, CALM)).collect();
     assert_eq!(blocks, [63, 126, 252, 504, 1008, 2016, 2016]);
@@ -39,7 +39,7 @@ fn refills_of_larger_orders_fetch_fewer_blocks() {
 }
 
 #[test]
-fn a_low_zone_does_not_raise_the_ceiling() {
+fn a_low_zone_does_not_raise_high() {
     let mut pcp = pcp(&Tuning::default());
     let low = Pressure { below_high: true, ..CALM };
     pcp.refill_blocks(0, low);
@@ -47,7 +47,7 @@ fn a_low_zone_does_not_raise_the_ceiling() {
 }
 
 #[test]
-fn frees_drain_at_the_ceiling_and_then_raise_it() {
+fn frees_drain_at_high_and_then_raise_high() {
     let mut pcp = pcp(&Tuning::default());
     let due: Vec<Drain> = (0..252).filter_map(|_| pcp.note_free(0, CALM)).collect();
     assert_eq!(due, [Drain { frames: 189, reason: DrainReason::Threshold }]);
@@ -85,7 +85,7 @@ fn an_order_0_or_huge_free_in_between_resets_the_count() {
 }
 
 #[test]
-fn pressure_lowers_the_ceiling() {
+fn pressure_lowers_high() {
     let mut reclaiming = pcp(&Tuning::default());
     reclaiming.high = 5000;
     reclaiming.count = 3000;

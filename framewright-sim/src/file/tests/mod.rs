@@ -1,4 +1,5 @@
-//! A cache with a source of single frames, under a schedule by clocks.
+//! A page cache whose frames come from a simple source instead of the library. The CPU with the
+//! earliest clock runs first.
 
 use super::*;
 use crate::{

@@ -77,11 +77,11 @@ impl<'m> Fixture<'_, 'm> {
         self.owner.mover.unmap_page(cpu, self.process, page, on_frame, free);
     }
 
-    /// Frees the frame after a possible target of a migration.
+    /// Frees the frame whose number follows that of a possible migration target.
     fn free_neighbour(&self, cpu: Cpu<'_>, frame: u64) {
         self.wait_for_claims(cpu);
         let target = frame as u32 - 1;
-        let is_target = self.owner.step_towards(target).is_some();
+        let is_target = self.owner.step_of_target(target).is_some();
         self.oracle().freed(cpu, frame as u32);
         let mut token = self.token(cpu);
         self.free(cpu, &mut token, Pfn::new(frame));
@@ -90,8 +90,8 @@ impl<'m> Fixture<'_, 'm> {
         }
         // The drain merges the frame with its neighbours in the zone.
         token.drain();
-        if let Some(step) = self.owner.step_towards(target) {
-            self.owner.reaches(step);
+        if let Some(step) = self.owner.step_of_target(target) {
+            self.owner.count_event_at(step);
         }
     }
 

@@ -83,7 +83,7 @@ impl Owner {
     }
 
     /// The step of a page whose target is the frame.
-    pub(super) fn step_towards(&self, to: u32) -> Option<Step> {
+    pub(super) fn step_of_target(&self, to: u32) -> Option<Step> {
         let steps = self.steps.borrow();
         let found = steps.iter().find(|(_, (_, target))| *target == Some(to));
         found.map(|(_, &(step, _))| step)
@@ -91,11 +91,11 @@ impl Owner {
 
     /// Counts an event of the page in a frame at its current step.
     pub(super) fn record_event(&self, frame: u32) {
-        self.step_of(frame).into_iter().for_each(|step| self.reaches(step));
+        self.step_of(frame).into_iter().for_each(|step| self.count_event_at(step));
     }
 
     /// Counts an event at a step.
-    pub(super) fn reaches(&self, step: Step) {
+    pub(super) fn count_event_at(&self, step: Step) {
         self.machine.reach(step as usize);
     }
 
@@ -231,7 +231,7 @@ fn number(pfn: Pfn) -> u32 {
 unsafe impl Mover<Simulated> for Owner {
     fn claim(&self, frames: FrameRange, effort: &Effort, claims: &mut Claims<'_>) -> ClaimEnd {
         if self.refuses.get() {
-            self.reaches(Step::Claim);
+            self.count_event_at(Step::Claim);
             return ClaimEnd::TooMany;
         }
         self.mover.claim(frames, effort, claims)

@@ -1,4 +1,4 @@
-//! Events lose and leak nothing, and seeded bugs are found.
+//! No event during a migration loses data or leaks a frame, and seeded bugs are found.
 
 use super::*;
 use crate::{

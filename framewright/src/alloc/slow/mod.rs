@@ -1,15 +1,15 @@
-//! The slow path: allocation after the lists of the CPU and the zone behind them had no block.
+//! The slow path: allocation after the lists of the CPU and their zone had no block.
 //!
 //! 1. The zones that the request can use are walked above their low watermarks. Refills happen
 //!    here.
 //! 2. Background reclaim is woken, once per node, and the zones are walked above the min watermark,
 //!    or below it as far as urgency allows ([`Request::urgent`], [`Request::atomic`]). A request
 //!    that finds no huge page makes its zone keep a huge-page reserve (`zone/huge_reserve.rs`).
-//! 3. Requests that reclaim rarely helps (costly orders, and higher orders that are not movable)
-//!    begin with a short round of compaction.
+//! 3. Reclaim rarely helps requests of costly orders, and of higher orders that are not movable.
+//!    These requests begin with a short round of compaction.
 //! 4. Some requests may use more of the reserve now: those of tasks that free memory, and of tasks
-//!    that the OOM killer has chosen. Requests that cannot wait, or come from inside relief, end
-//!    here.
+//!    that the OOM killer has chosen. Requests that cannot wait, or that come from inside
+//!    [`Relief`], end here.
 //! 5. Reclaim. If reclaim freed frames but other requests took them, a pageblock of the high-atomic
 //!    reserve is released. Then the lists of all CPUs are drained; without progress, they are
 //!    drained only once. Then compaction. The zones are walked after each.
@@ -29,10 +29,10 @@
 //! read before the first walk, and compared before every round and before the request fails. If it
 //! has changed, the request starts again.
 //!
-//! In *defragmenting mode*, a request that may ask for relief first tries a round of reclaim and
-//! compaction. Before that, it uses a pageblock of another type only if it claims the whole
-//! pageblock. That round forms a pageblock even for a single frame, and background reclaim is woken
-//! for whole pageblocks.
+//! In *defragmenting mode*, a request that may call [`Relief`] first tries a round of reclaim and
+//! compaction. Before that round, the request uses a pageblock of another type only if it claims
+//! the whole pageblock. The round forms a pageblock even for a single frame, and background reclaim
+//! is woken for whole pageblocks.
 //!
 //! A node mask and [`Request::this_node`] are never ignored: for their caller, memory on other
 //! nodes is of no use.
@@ -347,6 +347,7 @@ impl<'s, 'a, 'm, P: Platform> Slow<'s, 'a, 'm, P> {
 
     /// Drains the lists of all CPUs. If compaction is to form the block, the lists are drained only
     /// if the budget allows, and only once per request; compaction may have drained them already.
+    #[inline(never)]
     fn drain_all_lists(&mut self) {
         if self.is_for_compaction() {
             let captured = self.captured.handle();

@@ -2,8 +2,8 @@
 
 use super::*;
 
-/// A buddy of the last `below` pageblocks of its first gigablock, and `above` pageblocks behind
-/// these.
+/// A buddy that begins `below` pageblocks before a 1 GiB boundary, and has `above` pageblocks after
+/// that boundary.
 fn skewed(below: u32, above: u32) -> Buddy<'static> {
     let count = (below + above) as usize;
     let base = Pfn::new(u64::from(512 - below) * 512 + 7 * Order::MAX.frames());
@@ -152,14 +152,14 @@ fn a_pageblock_is_isolated_inside_an_allocated_large_block() {
 
     let (blocks, _) = take(&mut buddy, want(13, MigrateType::Unmovable, 1));
     let inside = blocks[0] / 512 + 1;
-    assert_eq!(buddy.isolate(inside), Err(IsolationRefused::Pinned(512)));
+    assert_eq!(buddy.isolate(inside), Err(IsolationRefused::Unmovable(512)));
 }
 
 #[test]
 fn a_large_merge_is_captured() {
     let mut buddy = skewed(30, 512);
     let (pageblocks, _) = take(&mut buddy, want(9, MOVABLE, 40));
-    // The second block of order 10 of the gigablock: the first begins before it.
+    // `pageblocks[2]` and `pageblocks[3]` are the second block of order 10 of this zone.
     let mut capture = Capture { order: order(10), migratetype: MOVABLE, taken: None };
     assert_eq!(buddy.give_or_capture(pageblocks[3], order(9), &mut capture).count, 0);
     assert_eq!(capture.taken, None);

@@ -43,8 +43,8 @@ fn a_range_in_isolated_pageblocks_goes_to_its_user() {
     check(&buddy);
     assert_eq!(buddy.free_frames(), 8 * 512 - 1460);
     assert_eq!(buddy.type_of(3), MigrateType::Unmovable);
-    assert_eq!(buddy.isolate(3), Err(IsolationRefused::Pinned(512)));
-    assert_eq!(buddy.isolate(2), Err(IsolationRefused::Pinned(512 - (1100 - 1024))));
+    assert_eq!(buddy.isolate(3), Err(IsolationRefused::Unmovable(512)));
+    assert_eq!(buddy.isolate(2), Err(IsolationRefused::Unmovable(512 - (1100 - 1024))));
     assert_eq!(buddy.give_range(1100, 2560), Refusals::default());
     check(&buddy);
     assert_eq!(buddy.free_frames(), 8 * 512);

@@ -1,4 +1,4 @@
-//! The test whether a run is over, and its outcome.
+//! The test whether a run of the scanners is over, and the outcome of the run.
 
 use super::{FRAMES, Outcome, Run};
 use crate::{

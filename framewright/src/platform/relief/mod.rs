@@ -1,15 +1,15 @@
-//! Relief: the measures of an embedder when memory runs short.
+//! Relief: reclaim and compaction as hooks of the embedder, which the allocator calls when memory runs short.
 //!
-//! The slow path of allocations decides *when* relief is needed, and [`Relief`] decides *how*. It wakes background
-//! reclaim, reclaims, compacts, and at the end decides whether an unserved request tries again or fails. Every method
-//! has a default that does nothing, so an embedder without reclaim defines none of them.
+//! The slow path of allocations decides *when* a hook is called, and the embedder's [`Relief`] decides *how* memory is
+//! freed. The hooks wake background reclaim, reclaim, compact, and at the end decide whether an unserved request tries
+//! again or fails. Every method has a default that does nothing, so an embedder without reclaim defines none of them.
 //!
 //! All methods are called without any lock of the library, on the CPU that needs memory, while
-//! that CPU's token is in use. They may allocate and free: with the tokens of other CPUs, or with
+//! that CPU's token is in use. The methods may allocate and free: with the tokens of other CPUs, or with
 //! [`Memory::alloc_bypassing_lists`](crate::Memory::alloc_bypassing_lists) and
-//! [`Memory::free_bypassing_lists`](crate::Memory::free_bypassing_lists). **No recursion**: their
-//! allocations must be requested with [`Request::inside_relief`]. Such a request may use all reserves and
-//! never calls relief itself.
+//! [`Memory::free_bypassing_lists`](crate::Memory::free_bypassing_lists). **No recursion**: the methods must
+//! allocate with [`Request::inside_relief`]. Such a request may use all reserves, and does not call these methods
+//! again.
 
 mod capture;
 mod pause;
@@ -91,8 +91,9 @@ pub enum Compacted {
 pub trait Relief {
     /// Whether there is background reclaim, which lowers the boost of watermarks and the huge-page reserve
     /// ([`Memory::lower_boost`](crate::Memory::lower_boost); [`Kswapd`](crate::reclaim::Kswapd) calls it). Called
-    /// whenever types were mixed, and when a request found no huge page. While it returns `false`, neither the boost
-    /// nor the reserve grows. When background reclaim ends, it must remove the rest of both.
+    /// after a fallback that mixes migratetypes in a pageblock, and when a request found no huge page. While this method
+    /// returns `false`, neither the boost nor the reserve grows. When background reclaim ends, it must remove the rest of
+    /// both.
     fn reclaims_in_background(&self) -> bool {
         false
     }

@@ -1,4 +1,4 @@
-//! [`ReliefSlot`]: relief that is looked up at each call.
+//! [`ReliefSlot`]: a place for the [`Relief`] of a platform that is constructed before its relief.
 
 use super::{
     Captured, CompactPriority, Compacted, Need, OutOfMemory, Pause, Relief, Throttle, Verdict,
@@ -6,8 +6,8 @@ use super::{
 use crate::types::{NodeId, Order, ZoneId, ZoneKind};
 
 /// A slot that may contain a [`Relief`]. A relief refers to its memory, but the memory's platform, which returns the
-/// relief, exists before the memory. So the platform has a slot that is filled later. A slot is itself a relief, and
-/// forwards each call.
+/// relief, exists before the memory. So the platform has a slot that is filled later. The slot implements [`Relief`]
+/// itself, and forwards each call to its contents.
 ///
 /// ```
 /// use framewright::{Memory, ZoneId, platform::{NoRelief, Relief, ReliefSlot}};

@@ -1,5 +1,5 @@
-//! Threads of the model: OS threads. Only one runs at a time, the holder of the baton. Every change
-//! of the running thread is a choice of the explorer.
+//! Threads of the model: OS threads, of which only one runs at a time (`Machine::baton` is its
+//! number). Every change of the running thread is a choice of the explorer.
 
 use core::cell::RefCell;
 use std::{

@@ -4,7 +4,7 @@ use core::fmt;
 
 use crate::types::{FrameRange, NodeId, Order, Pfn, Request, ZoneKind};
 
-/// A scanner of compaction, or the search by index that takes its place.
+/// A scanner of compaction, or the search of `compact.method=index` that takes the scanner's place.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Scanner {
     /// The scanner that isolates pages to move.
@@ -59,7 +59,8 @@ pub enum CompactEvent {
         by: Scanner,
         /// The frames that it examined.
         range: FrameRange,
-        /// Number of frames examined; by index, the number of headers examined for free frames.
+        /// Number of frames examined; with `compact.method=index`, the number of pageblock headers
+        /// examined for free frames.
         scanned: u64,
         /// Number of frames isolated.
         taken: u64,

@@ -1,4 +1,4 @@
-//! The rule in examples, and compared with a naive model of it in random traffic.
+//! Examples of the rule, and random frees compared with a naive model of the rule.
 
 use super::*;
 use crate::{
