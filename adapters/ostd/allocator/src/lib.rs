@@ -13,6 +13,9 @@
 
 #![no_std]
 
+#[cfg(feature = "reclaim")]
+extern crate alloc;
+
 /// The prefix of our messages in OSTD's log.
 macro_rules! __log_prefix {
     () => {
@@ -22,6 +25,8 @@ macro_rules! __log_prefix {
 
 mod machine;
 mod pieces;
+#[cfg(feature = "reclaim")]
+pub mod reclaim;
 
 use core::alloc::Layout;
 
@@ -87,15 +92,21 @@ fn alloc_frame() -> Option<Paddr> {
     }
 }
 
-/// For the first allocation, or if only the lists of other CPUs have free frames.
+/// For the first allocation, or if memory is short.
 #[cold]
 fn alloc_frame_slowly() -> Option<Paddr> {
-    match FRAMES.memory() {
-        Ok(memory) if can_wait() => memory.drain_all(),
-        Ok(_) => return None,
-        Err(_) => pieces::start(),
+    if FRAMES.memory().is_err() {
+        pieces::start();
+    } else if !can_wait() {
+        return None;
     }
-    Some(FRAMES.alloc(SINGLE).ok()?.into_raw().0.address() as Paddr)
+    Some(FRAMES.alloc(request(Order::ZERO)).ok()?.into_raw().0.address() as Paddr)
+}
+
+/// A request that drains the lists of other CPUs, and reclaims pages, if this CPU can wait.
+fn request(order: Order) -> Request {
+    let request = Request::new(order, MigrateType::Movable);
+    if can_wait() { request } else { request.no_wait() }
 }
 
 #[inline(never)]
@@ -114,7 +125,7 @@ fn alloc_few(frames: u64, align: Order) -> Option<Paddr> {
     if frames > FEW || align > order {
         return None;
     }
-    let block = FRAMES.alloc(Request::new(order, MigrateType::Movable).no_wait()).ok()?;
+    let block = FRAMES.alloc(request(order)).ok()?;
     let mut run = FRAMES.memory().ok()?.split_block(block).ok()?;
     while run.len() as u64 > frames {
         // A block of this memory is not refused.
@@ -133,7 +144,7 @@ fn alloc_many(frames: u64, align: Order) -> Option<Paddr> {
     Some(frames.into_raw().start().address() as Paddr)
 }
 
-/// Whether other CPUs can be interrupted, to drain their lists: not with interrupts disabled, because two CPUs could wait
+/// Whether other CPUs can be interrupted: not with interrupts disabled, because two CPUs could wait
 /// for each other.
 fn can_wait() -> bool {
     interrupts::are_enabled()

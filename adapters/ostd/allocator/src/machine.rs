@@ -13,6 +13,7 @@ use framewright::{
     sync::{PlainWord, SpinFlag},
 };
 use ostd::{
+    arch,
     cpu::{CpuSet, PinCurrentCpu, num_cpus},
     irq::{self, DisabledLocalIrqGuard},
     smp::inter_processor_call,
@@ -76,9 +77,14 @@ unsafe impl Platform for Machine {
         unsafe { self.address(to).copy_from_nonoverlapping(self.address(from), FRAME_SIZE) }
     }
 
-    /// Always 0, because only reclaim needs a clock, and nothing is reclaimed.
+    /// Only reclaim needs the clock.
     fn now(&self) -> u64 {
-        0
+        nanoseconds()
+    }
+
+    #[cfg(feature = "reclaim")]
+    fn relief(&self) -> &dyn framewright::platform::Relief {
+        &crate::reclaim::OfOwner
     }
 
     fn corruption(&self, report: &Corruption) {
@@ -87,6 +93,13 @@ unsafe impl Platform for Machine {
 }
 
 impl Probe for Machine {}
+
+/// The time since reset.
+pub(crate) fn nanoseconds() -> u64 {
+    let ticks = u128::from(arch::read_tsc());
+    // The frequency is unknown while OSTD boots.
+    (ticks * 1_000_000_000 / u128::from(arch::tsc_freq().max(1))) as u64
+}
 
 fn ostd_cpu(cpu: CpuId) -> Option<ostd::cpu::CpuId> {
     ostd::cpu::CpuId::try_from(cpu.index()).ok()

@@ -101,6 +101,8 @@ pub(crate) fn start() {
     let mut tuning = Tuning::default();
     tuning.hardening = Hardening::Off;
     let config = Config::new(&map[..len], ostd::cpu::num_cpus() as u16).with_tuning(tuning);
+    #[cfg(feature = "reclaim")]
+    let config = config.with_side_tables(framewright::SideTables::default().with_lru());
     if let Err(error) = FRAMES.init_in_map(Machine, &config) {
         panic!("Framewright cannot manage the memory: {error}");
     }

@@ -114,8 +114,8 @@ pub(crate) fn run(work: Work) -> Result<u64, &'static str> {
     }
 }
 
-/// Waits until each CPU has switched tasks ten times. Then unmapped pages are free.
-fn settle() {
+/// Waits until each CPU has switched tasks ten times. Then unmapped pages are usually free.
+pub(crate) fn settle() {
     for switches in &SWITCHES[..num_cpus()] {
         let enough = switches.load(Ordering::Acquire) + 10;
         yield_until(|| switches.load(Ordering::Acquire) >= enough);

@@ -10,6 +10,8 @@
 extern crate alloc;
 
 mod cpus;
+#[cfg(feature = "reclaim")]
+mod files;
 mod held;
 mod measure;
 mod scheduler;
@@ -57,7 +59,7 @@ fn run() -> core::result::Result<(), &'static str> {
     for round in 0..3 {
         cpus::run(verify::frames_and_segments)?;
         cpus::run(verify::user_pages)?;
-        let now = stock_or_ours::in_use();
+        let now = settled_in_use();
         println!("figure frames_in_use_after_round_{} {}", round, now);
         if round > 0 && now != in_use {
             return Err("not every frame was returned");
@@ -66,10 +68,33 @@ fn run() -> core::result::Result<(), &'static str> {
     }
     println!("figure verified_words {}", verify::words());
     stock_or_ours::check()?;
-    if ostd::boot::boot_info().kernel_cmdline.split(' ').any(|word| word == "count") {
+    if is_told("count") {
         count()?;
     }
+    #[cfg(feature = "reclaim")]
+    if is_told("files") {
+        files::run()?;
+    }
     Ok(())
+}
+
+/// The frames in use, when their number no longer changes. On a busy host, a virtual CPU may pause for long before it
+/// frees the pages that were unmapped.
+fn settled_in_use() -> usize {
+    let mut last = stock_or_ours::in_use();
+    let mut unchanged = 0;
+    while unchanged < 100 {
+        cpus::settle();
+        let now = stock_or_ours::in_use();
+        unchanged = if now == last { unchanged + 1 } else { 0 };
+        last = now;
+    }
+    last
+}
+
+/// Whether the command line has this word.
+fn is_told(word: &str) -> bool {
+    ostd::boot::boot_info().kernel_cmdline.split(' ').any(|told| told == word)
 }
 
 fn count() -> core::result::Result<(), &'static str> {
@@ -83,7 +108,7 @@ fn count() -> core::result::Result<(), &'static str> {
     }
     held.clear();
     println!("figure frames_total {}", held::usable() / PAGE_SIZE);
-    if stock_or_ours::in_use() != before {
+    if settled_in_use() != before {
         return Err("not every frame was returned after the measurements");
     }
     stock_or_ours::check()
