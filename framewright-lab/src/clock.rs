@@ -5,7 +5,7 @@ use rustix::{
     thread::{CpuSet, sched_getaffinity, sched_setaffinity},
     time::{ClockId, clock_gettime},
 };
-use std::{fs, time::Duration};
+use std::{collections::HashSet, fs, time::Duration};
 
 /// CPU time that this thread has used.
 pub(crate) fn thread_time() -> Duration {
@@ -13,14 +13,21 @@ pub(crate) fn thread_time() -> Duration {
     Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
 }
 
+/// CPUs that this process may use, as many as wanted, on different cores as far as possible. `None`: it may use fewer.
+pub(crate) fn cpus(count: usize) -> Option<Vec<usize>> {
+    let allowed = sched_getaffinity(None).ok()?;
+    let mut cores = HashSet::new();
+    let allowed = (0..CpuSet::MAX_CPU).filter(|cpu| allowed.is_set(*cpu));
+    let (mut cpus, siblings): (Vec<usize>, Vec<usize>) =
+        allowed.partition(|cpu| cores.insert(core(*cpu)));
+    cpus.extend(siblings);
+    cpus.truncate(count);
+    (cpus.len() == count).then_some(cpus)
+}
+
 /// Two CPUs that this process may use, on different cores if possible.
 pub(crate) fn two_cpus() -> Option<[usize; 2]> {
-    let allowed = sched_getaffinity(None).ok()?;
-    let mut cpus = (0..CpuSet::MAX_CPU).filter(|cpu| allowed.is_set(*cpu));
-    let first = cpus.next()?;
-    let others: Vec<usize> = cpus.collect();
-    let elsewhere = others.iter().find(|cpu| core(**cpu) != core(first));
-    Some([first, *elsewhere.or(others.first())?])
+    cpus(2)?.try_into().ok()
 }
 
 /// The core of a CPU.
@@ -50,8 +57,20 @@ pub(crate) fn describe_two_threads(cpus: Option<[usize; 2]>) -> String {
     let Some([first, second]) = cpus else {
         return "left out: this process may use one CPU only".to_owned();
     };
+    format!("wall time, pinned to CPUs {first} and {second}, {}", policy())
+}
+
+/// Describes how `count` threads run on this machine, each pinned if there are enough CPUs.
+pub(crate) fn describe_threads(count: usize) -> String {
+    match cpus(count) {
+        Some(_) => format!("each pinned to a CPU of its own, {}", policy()),
+        None => "not pinned: this process may use fewer CPUs than threads".to_owned(),
+    }
+}
+
+/// The scheduling policy of threads that request real-time priority.
+fn policy() -> &'static str {
     // Another thread tries it, because this one must keep its priority.
     let permitted = std::thread::spawn(real_time).join().unwrap_or(false);
-    let policy = if permitted { "SCHED_FIFO" } else { "normal priority, SCHED_FIFO not permitted" };
-    format!("wall time, pinned to CPUs {first} and {second}, {policy}")
+    if permitted { "SCHED_FIFO" } else { "normal priority, SCHED_FIFO not permitted" }
 }

@@ -107,6 +107,32 @@ fn the_classic_design_is_a_column_beside_and_its_means_are_compared() {
 }
 
 #[test]
+fn blocks_of_order_9_over_time_are_printed_and_drawn_with_a_line_for_each_allocator() {
+    let folder = tempfile::tempdir().unwrap();
+    let svg = folder.path().join("replay.svg");
+    let (svg, recording) = (svg.to_str().unwrap(), shipped());
+    let sides = ["--vs", "pcp.batch=31", "--beside", "list-buddy"];
+    let text = stdout_of(&[&["replay", &recording, "--svg", svg][..], &sides].concat());
+    let series: Vec<&str> =
+        text.lines().skip_while(|line| *line != "order9_allocatable").skip(1).take(3).collect();
+    let drawn = fs::read_to_string(svg).unwrap();
+    assert!(drawn.contains("blocks of order 9 that can be allocated"), "{drawn}");
+    for (line, [label, drawn_label]) in series.iter().zip([
+        ["base", "pcp.batch=auto"],
+        ["vs", "pcp.batch=31"],
+        ["list-buddy", "list-buddy"],
+    ]) {
+        assert!(line.starts_with(&format!("  {label} ")) && line.contains("min "), "{text}");
+        assert!(drawn.lines().any(|line| line.trim() == drawn_label), "{drawn_label}: {drawn}");
+    }
+    framewright(&["replay", &recording, "--svg", "x", "--json", "x"])
+        .assert()
+        .code(2)
+        .stderr(predicate::str::contains("--json and --svg both name 'x'"));
+    framewright(&["replay", &recording, "--svg", &recording]).assert().code(2).stdout("");
+}
+
+#[test]
 fn two_runs_are_the_same_bytes() {
     let folder = tempfile::tempdir().unwrap();
     let runs = ["a.json", "b.json"].map(|name| {

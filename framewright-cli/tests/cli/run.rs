@@ -113,8 +113,35 @@ fn churn_has_a_table_per_occupancy_and_repeats_its_counts() {
     assert_eq!(runs[1]["settings"]["zone.refill_pageblocks"], "64");
     assert_eq!(runs[5]["settings"]["occupancy"], "90%");
     assert_eq!(runs[0]["series"]["huge_frames_free"].as_array().unwrap().len(), 21);
+    // The whole series is printed: at the start, and after each twentieth of the operations.
+    let series = |line: &&str| line.starts_with("0.0") && line.split_whitespace().count() == 6;
+    assert_eq!(text.lines().filter(series).count(), 2 * 20, "{text}");
+    assert_eq!(text.matches("huge_frames_free after millions of operations").count(), 2);
+    for run in runs {
+        let of = |name: &str| run["metrics"][name]["median"].as_f64().unwrap();
+        let share = 100.0 * of("order9_allocatable") / of("order9_ideal");
+        assert!((of("order9_share_pct") - share).abs() < 1e-9, "{run}");
+    }
     let (_, again) = run(&[&args[..], &["--vs", "zone.refill_pageblocks=64"]].concat());
     assert_eq!(counts(&report), counts(&again));
+}
+
+#[test]
+fn churn_on_two_threads_tells_how_they_run_and_is_drawn() {
+    let folder = tempfile::tempdir().unwrap();
+    let picture = folder.path().join("churn.svg");
+    let small =
+        ["churn", "--memory", "64MiB", "--operations", "2e4", "--contenders", "framewright"];
+    let more = ["--threads", "2", "--free-by", "other", "--picture", picture.to_str().unwrap()];
+    let (text, _) = run(&[&small[..], &more].concat());
+    let threads = text.lines().find(|line| line.starts_with("threads  ")).expect("how they run");
+    assert!(threads.contains("pinned"), "{threads}");
+    let drawn = fs::read_to_string(picture).unwrap();
+    for words in ["free huge frames, 80 % in use", "millions of operations"] {
+        assert!(drawn.contains(words), "{words}: {drawn}");
+    }
+    let (text, _) = run(&small);
+    assert!(!text.contains("threads  "), "{text}");
 }
 
 #[test]

@@ -104,7 +104,7 @@ fn replace_and_churn_run_on_simulated_cpus() {
     {
         let brief: &[&str] = match workload {
             "replace" => &["--rounds", "2", "--think", "50", "--batch", "1024"],
-            _ => &["--operations", "20k"],
+            _ => &["--operations", "20k", "--free-by", "other"],
         };
         let machine = ["--machine", "uniform:4", "--memory", "64MiB"];
         let vs = ["--vs", "zone.refill_pageblocks=64", "--json", json.to_str().unwrap()];
@@ -129,6 +129,8 @@ fn replace_and_churn_run_on_simulated_cpus() {
         }
         let between = if workload == "replace" { "50 ns between" } else { "nothing between" };
         assert!(text.contains(&format!("; {between} operations")), "{text}");
+        let others = text.contains("; the next CPU frees");
+        assert_eq!(others, workload == "churn", "{text}");
     }
 }
 

@@ -18,8 +18,11 @@ macro_rules! latency {
     };
 }
 
-/// Points of the series over time, without the first.
+/// Points of the series over time, without the first. A tenth of the work is two points.
 const POINTS: u64 = 20;
+const TENTH: usize = POINTS as usize / 10;
+/// Operations between two reports of progress: at most a few seconds, also on simulated machines.
+const PIECE: u64 = 2_000_000;
 /// The occupancy stays at most this many 1,024ths of memory below its limit.
 const BAND: u64 = 5;
 /// In a mixed run, one block in this number is a huge page.
@@ -91,6 +94,11 @@ impl Churn {
         }
     }
 
+    /// Reports of progress from one point to the next.
+    fn pieces(&self) -> u64 {
+        (self.operations / POINTS).div_ceil(PIECE).max(1)
+    }
+
     /// Allocates and frees with equal probability, within the limits.
     fn hold<P: Subject>(&self, setup: &Setup, most: u64, operations: u64, cpu: &mut Cpu<'_, P>) {
         let least = most.saturating_sub(setup.frames_per_thread() * BAND / 1024);
@@ -107,6 +115,16 @@ impl Churn {
     }
 }
 
+/// The mean of the last tenth of the series in percent of that of the second tenth: the free huge frames that are left
+/// of those that there were after the first tenth of the work. `None` if there were none.
+pub(super) fn kept(series: &[Point]) -> Option<f64> {
+    let mean =
+        |points: &[Point]| points.iter().map(|point| point.1).sum::<f64>() / points.len() as f64;
+    let (second, last) = (&series[1 + TENTH..=2 * TENTH], &series[series.len() - TENTH..]);
+    let before = mean(second);
+    (before > 0.0).then(|| 100.0 * mean(last) / before)
+}
+
 impl Experiment for Churn {
     const SHARE: &'static str = SHARES[0];
     const FIGURES: &'static [Figure<Outcome>] = &[
@@ -116,6 +134,7 @@ impl Experiment for Churn {
         Figure::higher("order9_share_pct", Unit::Percent, |o| {
             Some(outcome::percent(o.allocatable.0, o.ideal))
         }),
+        Figure::higher("huge_frames_kept_pct", Unit::Percent, |o| kept(&o.series)),
         Figure::lower("order9_refused", Unit::Count, |o| Some(o.refused_huge? as f64)),
         Figure::lower("smaller_refused", Unit::Count, |o| Some(o.calls.refused_small as f64)),
         Figure::lower("zone_lock_wait_pct", Unit::Percent, outcome::lock_wait),
@@ -137,7 +156,7 @@ impl Experiment for Churn {
     ];
 
     fn steps(&self) -> u64 {
-        POINTS
+        POINTS * self.pieces()
     }
 
     fn check(&self, setup: &Setup, share: u8) -> Result<(), Refusal> {
@@ -163,13 +182,16 @@ impl Experiment for Churn {
         cpus.each(|cpu| self.fill(setup, most, cpu))?;
         cpus.clear_calls();
         let mut series = vec![Point(0.0, cpus.free_pageblocks() as f64)];
-        for point in 1..=POINTS {
-            let until = |point: u64| self.operations * point / POINTS;
-            let operations = until(point) - until(point - 1);
+        let steps = self.steps();
+        for step in 1..=steps {
+            let until = |step: u64| self.operations * step / steps;
+            let operations = until(step) - until(step - 1);
             let each = operations / u64::from(setup.threads);
             cpus.each(|cpu| self.hold(setup, most, each, cpu))?;
-            series.push(Point(until(point) as f64 / 1e6, cpus.free_pageblocks() as f64));
-            tell(point);
+            if step.is_multiple_of(self.pieces()) {
+                series.push(Point(until(step) as f64 / 1e6, cpus.free_pageblocks() as f64));
+            }
+            tell(step);
         }
         let calls = cpus.calls();
         let refused_huge = (self.mix == Mix::Mixed).then_some(calls.refused_huge);

@@ -1,14 +1,13 @@
 //! The CPUs of an experiment: the blocks of each, and its calls.
 //!
 //! A block comes from `alloc`, belongs to a CPU, and is freed once; every free is therefore valid.
-//! A CPU is a thread or, on a simulated machine, a simulated CPU. If another CPU frees the blocks, each thread sends its blocks to the next
-//! thread, the last one to the first. A single thread acts for two CPUs instead, so the counts of
-//! such a run repeat, too.
+//! A CPU is a thread or, on a simulated machine, a simulated CPU. If another CPU frees the blocks,
+//! each CPU sends its blocks to the next one, the last CPU to the first. A single thread acts for
+//! two CPUs instead, so the counts of such a run repeat, too.
 
 use framewright_peers::{Worker, list_buddy::MigrateType};
 use std::{
     sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel},
-    thread,
     time::Duration,
 };
 
@@ -102,7 +101,7 @@ enum Frees<W> {
     Itself,
     /// Another CPU, for which the same thread acts.
     Beside(W),
-    /// The next thread; this one frees the blocks that it receives.
+    /// The next CPU; this one frees the blocks that it receives.
     Next { next: SyncSender<Block>, inbox: Receiver<Block> },
 }
 
@@ -327,20 +326,22 @@ impl<'c, P: Subject> Cpu<'c, P> {
     /// its own queue.
     fn send(&mut self, mut block: Block) {
         while let Frees::Next { next, .. } = &self.frees {
+            self.common.peer.before_exchange();
             match next.try_send(block) {
                 Ok(()) => return,
                 Err(TrySendError::Full(back)) => block = back,
-                // The other thread has panicked, which ends the run.
+                // The other CPU has panicked, which ends the run.
                 Err(TrySendError::Disconnected(_)) => return,
             }
             self.receive();
-            thread::yield_now();
+            self.common.peer.pause();
         }
     }
 
     /// Frees the blocks that the CPU before it has sent so far.
     fn receive(&mut self) {
         if let Frees::Next { inbox, .. } = &self.frees {
+            self.common.peer.before_exchange();
             for block in inbox.try_iter() {
                 // SAFETY: the other CPU held the block until it sent it.
                 unsafe { self.common.free(&mut self.worker, &block, &mut self.held.calls) };
@@ -353,7 +354,7 @@ impl<'c, P: Subject> Cpu<'c, P> {
         let Self { common, held, mut worker, frees } = self;
         if let Frees::Next { next, inbox } = frees {
             drop(next);
-            for block in inbox {
+            while let Some(block) = common.peer.receive(&inbox) {
                 // SAFETY: the other CPU held the block until it sent it.
                 unsafe { common.free(&mut worker, &block, &mut held.calls) };
             }

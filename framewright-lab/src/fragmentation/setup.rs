@@ -11,7 +11,7 @@ use super::{
     simulated::{self, SimulatedCpus},
 };
 use crate::{
-    Error,
+    Error, clock,
     micro::framewright_row::{Blocks, Ours, without_watermarks},
     workloads::Side,
 };
@@ -61,11 +61,19 @@ pub enum FreeBy {
     /// The CPU that allocated it
     #[default]
     Same,
-    /// Another: the next thread, or a second CPU if there is one thread
+    /// Another: the next one, or a second CPU if there is one thread
     Other,
 }
 
 impl Setup {
+    /// How several threads run: pinned or not, and with which priority. `None`: there is one thread, or the CPUs are
+    /// simulated.
+    #[must_use]
+    pub fn pinning(&self) -> Option<String> {
+        let is_parallel = self.simulated.is_none() && self.threads > 1;
+        is_parallel.then(|| clock::describe_threads(self.threads.into()))
+    }
+
     /// Frames of each thread.
     pub(super) fn frames_per_thread(&self) -> u64 {
         self.frames / u64::from(self.threads)

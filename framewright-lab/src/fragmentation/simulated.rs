@@ -9,7 +9,10 @@ use framewright_sim::{
     machine::Spec,
     platform::LentRelief,
 };
-use std::time::Duration;
+use std::{
+    sync::mpsc::{Receiver, TryRecvError},
+    time::Duration,
+};
 
 use super::{
     Experiment, Refusal,
@@ -25,6 +28,9 @@ use crate::{
     simulated::{Lists, Zones, column::Nodes, lock_cycles, memory::on_memory},
     workloads::Counts,
 };
+
+/// Nanoseconds after which a CPU that waits for a block looks again.
+const PAUSE: u64 = 1000;
 
 /// The simulated machine of an experiment.
 #[derive(Clone, Debug)]
@@ -46,8 +52,8 @@ impl SimulatedCpus {
             );
             return Err(("memory", Error::input(why)));
         }
-        if setup.free_by == FreeBy::Other {
-            let why = format_args!("on {name}, every CPU frees its own blocks: choose same");
+        if setup.free_by == FreeBy::Other && cpus == 1 {
+            let why = format_args!("{name} has no other CPU: choose same, or more CPUs");
             return Err(("free-by", Error::input(why)));
         }
         let has = |column: &&Column| {
@@ -109,6 +115,31 @@ impl<W: Worker> Subject for OnSimulator<'_, W> {
         });
         let programs = programs.collect();
         self.machine.get().run(programs).map_err(Error::broken)
+    }
+
+    fn before_exchange(&self) {
+        if let Some(cpu) = self.machine.get().current() {
+            cpu.step();
+        }
+    }
+
+    fn pause(&self) {
+        let machine = self.machine.get();
+        if let Some(cpu) = machine.current() {
+            cpu.sleep_until(cpu.now() + machine.model().cycles_of_nanos(PAUSE));
+        }
+    }
+
+    /// All CPUs are on one thread, which must not block.
+    fn receive<B>(&self, inbox: &Receiver<B>) -> Option<B> {
+        loop {
+            self.before_exchange();
+            match inbox.try_recv() {
+                Ok(block) => return Some(block),
+                Err(TryRecvError::Empty) => self.pause(),
+                Err(TryRecvError::Disconnected) => return None,
+            }
+        }
     }
 
     #[inline]

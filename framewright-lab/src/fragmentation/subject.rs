@@ -1,12 +1,19 @@
 //! The interface of the experiments to an allocator and the CPUs that use it; and threads as CPUs.
+//!
+//! Several threads are pinned and run with real-time priority if possible, as in
+//! [`alloc-micro`](crate::micro): on a busy machine, tails of latency would otherwise be those of the scheduler.
 
 use framewright_peers::{Peer, Worker};
-use std::{thread, time::Duration};
+use std::{
+    sync::{Barrier, mpsc::Receiver},
+    thread,
+    time::Duration,
+};
 
 use super::outcome::Latencies;
 use crate::{
     Error,
-    clock::thread_time,
+    clock::{self, settle, thread_time},
     workloads::{Counts, LockCycles},
 };
 
@@ -32,6 +39,15 @@ pub(super) trait Subject: Sync {
     ///
     /// The simulated machine found a violation.
     fn run(&self, work: Vec<Work<'_>>) -> Result<(), Error>;
+
+    /// Precedes the exchange of a block with another CPU: CPUs that are behind in time run first.
+    fn before_exchange(&self);
+
+    /// Lets other CPUs run for a while.
+    fn pause(&self);
+
+    /// The next block that another CPU sends; `None` if that CPU has ended and sends none.
+    fn receive<B>(&self, inbox: &Receiver<B>) -> Option<B>;
 
     /// Makes a call of the allocator and counts it, with its time or that of a sample.
     fn time<R>(&self, latencies: &mut Latencies, call: impl FnOnce() -> R) -> R;
@@ -73,15 +89,36 @@ impl<P: Peer> Subject for P {
     }
 
     fn run(&self, work: Vec<Work<'_>>) -> Result<(), Error> {
+        let pinned = (work.len() > 1).then(|| clock::cpus(work.len())).flatten();
+        let started = &Barrier::new(work.len());
         thread::scope(|scope| {
             let mut work = work.into_iter();
-            let first = work.next();
-            work.for_each(|work| _ = scope.spawn(work));
-            if let Some(work) = first {
-                work();
+            let Some(cpus) = pinned else {
+                let first = work.next();
+                work.for_each(|work| _ = scope.spawn(work));
+                return first.into_iter().for_each(|work| work());
+            };
+            // This thread stays as it is. The others sleep until all are pinned: with real-time priority, a thread
+            // could take the CPU from the thread that starts the next one.
+            for (work, cpu) in work.zip(cpus) {
+                scope.spawn(move || {
+                    settle(cpu);
+                    started.wait();
+                    work();
+                });
             }
         });
         Ok(())
+    }
+
+    fn before_exchange(&self) {}
+
+    fn pause(&self) {
+        thread::yield_now();
+    }
+
+    fn receive<B>(&self, inbox: &Receiver<B>) -> Option<B> {
+        inbox.recv().ok()
     }
 
     #[inline(always)]

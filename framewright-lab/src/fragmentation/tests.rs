@@ -6,7 +6,6 @@ use framewright::{
     tuning::{Hardening, OwnerChoice},
 };
 use framewright_peers::{Metadata, Peer, Worker, list_buddy::MigrateType};
-use framewright_sim::machine::Spec;
 use indexmap::IndexMap;
 use std::sync::{
     Mutex,
@@ -14,7 +13,11 @@ use std::sync::{
 };
 
 use super::*;
-use crate::{report::Unit, workloads::Side};
+use crate::{clock, report::Unit, workloads::Side};
+use setup::MOST_CPUS;
+
+mod random;
+mod simulated;
 
 fn side(settings: &[(&str, &str)]) -> Side {
     let settings = settings.iter().map(|&(key, value)| (key.to_owned(), value.to_owned()));
@@ -195,86 +198,47 @@ fn impossible_parameters_are_refused_with_a_reason() {
     assert!(refused.starts_with("framewright: "), "{refused}");
 }
 
-/// A CPU frees more pages at once than its lists hold.
-const BATCHES: Replace = Replace { rounds: 3, batch: 1024 };
-
-/// Eight simulated CPUs, the library and the classic design.
-fn simulated(think_ns: u64) -> Setup {
-    let spec = Spec::uniform(8).unwrap();
-    let columns = setup().columns.into_iter().take(2).collect();
-    let shares = vec![50];
-    let simulated = Some(SimulatedCpus { spec, think_ns });
-    Setup { frames: 1 << 15, threads: 8, simulated, columns, shares, ..setup() }
+#[test]
+fn two_threads_are_pinned_and_their_starter_is_not() {
+    let Some(mut expected) = clock::two_cpus() else { return };
+    let mut cpus = watched(&Setup { threads: 2, ..setup() });
+    let seen = Mutex::new(Vec::new());
+    cpus.each(|_| seen.lock().unwrap().push(rustix::thread::sched_getcpu())).unwrap();
+    let mut seen = seen.into_inner().unwrap();
+    seen.sort_unstable();
+    expected.sort_unstable();
+    assert_eq!(seen, expected);
+    // A pinned thread may use one CPU only.
+    assert!(clock::two_cpus().is_some());
 }
 
 #[test]
-fn simulated_cpus_lose_no_frame_and_have_modelled_figures_only() {
-    for result in [
-        churn(Mix::Mixed).run(&simulated(0), &mut |_, _| ()).unwrap(),
-        BATCHES.run(&simulated(0), &mut |_, _| ()).unwrap(),
-    ] {
-        assert!(result.checks.iter().all(|check| check.passed), "{:?}", result.checks);
-        for run in result.runs() {
-            let has = |name: &str| run.metrics.contains_key(name);
-            assert!(!has("ns_per_operation") && !has("cpu_ns_per_operation"), "{run:?}");
-            let of = |name: &str| run.metrics[name].median;
-            assert!((0.0..=100.0).contains(&of("zone_lock_wait_pct")), "{run:?}");
-            assert!(of("modelled_ns_per_operation") > 1.0 && of("lock_cycles_per_frame") > 0.0);
-            assert!(of("order9_allocatable") <= f64::from(1 << 15 >> 9), "{run:?}");
-        }
-    }
-    let threads = REPLACE.run(&setup(), &mut |_, _| ()).unwrap().runs().remove(0);
-    assert!(threads.metrics.contains_key("ns_per_operation"));
-    assert!(!threads.metrics.contains_key("zone_lock_wait_pct"));
+fn threads_without_a_cpu_each_are_not_pinned_and_run() {
+    let too_many = (1..=MOST_CPUS).find(|&count| clock::cpus(count.into()).is_none());
+    let Some(threads) = too_many else { return };
+    let setup = Setup { threads, ..setup() };
+    assert!(setup.pinning().unwrap().starts_with("not pinned"));
+    assert_eq!(Setup { threads: 1, ..setup.clone() }.pinning(), None);
+    let ran = AtomicU64::new(0);
+    watched(&setup).each(|_| _ = ran.fetch_add(1, Relaxed)).unwrap();
+    assert_eq!(ran.into_inner(), u64::from(threads));
 }
 
 #[test]
-fn simulated_runs_repeat_and_replace_every_page() {
-    let run = |seeds| {
-        let setup = Setup { seeds, ..simulated(0) };
-        BATCHES.run(&setup, &mut |_, _| ()).unwrap().runs()
+fn long_runs_report_progress_often_and_what_is_left_after_the_first_tenth() {
+    let steps = |operations| Churn { mix: Mix::Small, operations }.steps();
+    assert_eq!((steps(5_000), steps(16_000_000), steps(1_000_000_000)), (20, 20, 500));
+    let told = &mut Vec::new();
+    churn(Mix::Small).run(&setup(), &mut |done, total| told.push((done, total))).unwrap();
+    assert_eq!((told.len(), told.last()), (16 * 20, Some(&(320, 320))));
+
+    let series = |value: fn(u32) -> f64| -> Vec<Point> {
+        (0..=20).map(|point| Point(point.into(), value(point))).collect()
     };
-    let runs = run(vec![1]);
-    assert_eq!(runs, run(vec![1]));
-    assert_ne!(runs, run(vec![2]));
-    for run in &runs {
-        assert_eq!(run.metrics["huge_frames_ideal"].median, 32.0);
-        assert_eq!(run.metrics["refused"].median, 0.0);
-        assert_eq!(run.series[SERIES].len(), 4);
-        let per_page = run.metrics["acquisitions_per_page"].median;
-        assert!(per_page > 0.001 && per_page < 2.0, "{per_page}");
-    }
-}
-
-#[test]
-fn time_between_operations_leaves_the_lock_to_others() {
-    let wait = |think_ns| {
-        let result = BATCHES.run(&simulated(think_ns), &mut |_, _| ()).unwrap();
-        let of = |run: &Run| run.metrics["zone_lock_wait_pct"].median;
-        result.runs().iter().map(of).collect::<Vec<_>>()
-    };
-    let (busy, relaxed) = (wait(0), wait(20_000));
-    assert!(
-        busy.iter().zip(&relaxed).all(|(busy, relaxed)| busy > relaxed),
-        "{busy:?} {relaxed:?}"
-    );
-}
-
-#[test]
-fn a_simulated_machine_refuses_what_it_does_not_have() {
-    let refusal = |setup: Setup| {
-        let (option, error) = REPLACE.run(&setup, &mut |_, _| ()).unwrap_err();
-        format!("--{option}: {error}")
-    };
-    let small = refusal(Setup { frames: 1 << 14, ..simulated(0) });
-    assert_eq!(small, "--memory: 64 MiB for the 8 CPUs of uniform:8: choose at least 128 MiB");
-    let other = refusal(Setup { free_by: FreeBy::Other, ..simulated(0) });
-    assert_eq!(other, "--free-by: on uniform:8, every CPU frees its own blocks: choose same");
-    let all = refusal(Setup { columns: setup().columns, ..simulated(0) });
-    assert_eq!(
-        all,
-        "--contenders: frame-alloc-depot has no model: choose framewright or list-buddy"
-    );
+    // The first tenth does not count.
+    assert_eq!(churn::kept(&series(|point| if point <= 2 { 99.0 } else { 50.0 })), Some(100.0));
+    assert_eq!(churn::kept(&series(|point| if point < 19 { 50.0 } else { 40.0 })), Some(80.0));
+    assert_eq!(churn::kept(&series(|_| 0.0)), None);
 }
 
 /// An allocator that never reuses frame numbers and records the CPU of each allocation and free.

@@ -23,8 +23,11 @@ macro_rules! with_examples {
              its own calls. One call in 7 is timed, and the time of reading the clock is subtracted. \
              cpu_ns_per_operation is the CPU time of this process: it includes the work of the command, \
              which is the same for all allocators. \
+             Two or more threads are pinned to CPUs, with real-time priority if the system permits that; not if the \
+             process may use fewer CPUs. \
              With one thread, the same arguments give the same counts.\n\n\
-             On a simulated machine (--machine), every CPU takes the place of a thread. The allocator's \
+             On a simulated machine (--machine), every CPU takes the place of a thread; with --free-by other it sends \
+             its blocks to the next CPU, which frees them. The allocator's \
              work takes the time of a model, and the CPUs have no other work, except for --think. All \
              figures repeat; zone_lock_wait_pct is the share of CPU time that waits for zone locks. The \
              library and list-buddy have such a model.\n\n\
@@ -40,8 +43,10 @@ pub(crate) const CHURN_EXAMPLES: &str = with_examples!(
     "Random blocks are allocated up to the occupancy. Then each operation allocates a block or frees a \
      random one, with equal probability. The occupancy falls by at most half a percent of memory. At the \
      end huge pages are allocated until one is refused (order9_allocatable), and again after a drain of all \
-     CPU lists (order9_after_drain); order9_ideal is the number of free frames divided by 512. Latencies \
-     include those of refused requests.",
+     CPU lists (order9_after_drain); order9_ideal is the number of free frames divided by 512. \
+     huge_frames_free counts aligned ranges of 512 free frames, 20 times during the run: the huge pages that a drain \
+     of all CPU lists would make allocatable. huge_frames_kept_pct is the mean of the last tenth in percent of the \
+     mean of the second tenth. Latencies include those of refused requests.",
     "  framewright run churn --quick
       A short run: 1 GiB, a million operations, 80 % in use.
   framewright run churn --occupancy 70,80,90 --seeds 3
@@ -50,6 +55,8 @@ pub(crate) const CHURN_EXAMPLES: &str = with_examples!(
       Orders 0 to 4 only, with two settings.
   framewright run churn --types mixed --picture churn.svg
       Unmovable allocations among the movable ones, drawn over time.
+  framewright run churn --operations 1e9 --contenders framewright --picture churn.svg
+      A billion operations, some minutes: whether the free huge pages become fewer.
   framewright run churn --threads 2 --free-by other
       Two CPUs, each of which frees what the other allocated.
   framewright run churn --machine uniform:16 --quick
@@ -68,6 +75,8 @@ pub(crate) const REPLACE_EXAMPLES: &str = with_examples!(
       1,024 pages are freed before as many are allocated.
   framewright run replace --rounds 32 --picture replace.svg
       The free huge frames after each round, as a picture.
+  framewright run replace --machine uniform:64 --free-by other --batch 1024
+      64 simulated CPUs, each of which frees the pages of another.
   framewright run replace --machine uniform:64 --vs zone.refill_pageblocks=64
       64 simulated CPUs: the huge frames beside the waits for the zone lock, with two settings."
 );
@@ -93,7 +102,7 @@ pub(crate) struct ChurnArgs {
     /// Orders of the blocks
     #[arg(long, value_enum, value_name = "MIX", default_value_t)]
     pub(crate) mix: Mix,
-    /// Allocations and frees in all, as in 16M [default: 16M; 1M if --quick]
+    /// Allocations and frees in all, as in 16M or 1e9 [default: 16M; 1M if --quick]
     #[arg(long, value_name = "N", value_parser = operations)]
     pub(crate) operations: Option<u64>,
     #[command(flatten)]
@@ -167,16 +176,20 @@ pub(crate) enum Name {
     BuddySystemAllocator,
 }
 
-/// A number of operations, with a decimal unit.
+/// A number of operations, with a decimal unit or a power of ten.
 fn operations(text: &str) -> Result<u64, String> {
     const MOST: u64 = 1_000_000_000_000;
     const UNITS: [(char, u64); 3] = [('k', 1_000), ('M', 1_000_000), ('G', 1_000_000_000)];
     let unit = UNITS.iter().find_map(|(name, unit)| Some((text.strip_suffix(*name)?, *unit)));
-    let (digits, unit) = unit.unwrap_or((text, 1));
+    let power = || {
+        let (digits, power) = text.split_once('e')?;
+        Some((digits, 10_u64.checked_pow(whole(power)?)?))
+    };
+    let (digits, unit) = unit.or_else(power).unwrap_or((text, 1));
     whole::<u64>(digits)
         .and_then(|number| number.checked_mul(unit))
         .filter(|number| (1..=MOST).contains(number))
-        .ok_or_else(|| "a number of operations is 1 to 1000G, as in 16M or 250k".to_owned())
+        .ok_or_else(|| "a number of operations is 1 to 1000G, as in 16M, 250k or 1e9".to_owned())
 }
 
 impl FragmentationArgs {
@@ -204,12 +217,33 @@ mod tests {
 
     #[test]
     fn operations_have_decimal_units() {
-        for (text, number) in
-            [("7", 7), ("250k", 250_000), ("16M", 16_000_000), ("1G", 1_000_000_000)]
-        {
+        for (text, number) in [
+            ("7", 7),
+            ("250k", 250_000),
+            ("16M", 16_000_000),
+            ("1G", 1_000_000_000),
+            ("5e3", 5000),
+            ("1e9", 1_000_000_000),
+        ] {
             assert_eq!(operations(text), Ok(number));
         }
-        for text in ["", "0", "M", "-1", "16m", "1.5M", "1001G", "99999999999999999999G"] {
+        for text in [
+            "",
+            "0",
+            "M",
+            "-1",
+            "16m",
+            "1.5M",
+            "1001G",
+            "99999999999999999999G",
+            "1e13",
+            "1e99",
+            "e9",
+            "1e",
+            "1e-3",
+            "1.5e3",
+            "1e3k",
+        ] {
             assert!(operations(text).unwrap_err().contains("as in 16M"), "{text}");
         }
     }

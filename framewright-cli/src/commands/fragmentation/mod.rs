@@ -11,7 +11,7 @@ use framewright_lab::{
         Allocator, Churn, Column, FragmentationResult, FreeBy, Mix, Replace, SERIES, SHARES,
         Section, Setup, SimulatedCpus, TIMED_ONE_IN, Types,
     },
-    report::{Comparison, HEADER_NOTE, Measured, Report, Run, Style, Table, decimal},
+    report::{Comparison, HEADER_NOTE, Measured, Point, Report, Run, Style, Table, decimal},
 };
 
 use super::{finish, machines::note_inherited, only_simulated, report};
@@ -43,7 +43,10 @@ pub(crate) fn churn(args: &ChurnArgs) -> Result<Outcome, Failure> {
     };
     let what = format!("{} on blocks {orders}", several(operations, "operation"));
     let shown = Shown { workload: "churn", what, x: "millions of operations", share: "in use" };
-    shown.finish(&args.common, &setup, &result, &|_, _| String::new())
+    let series = |section: &Section, style| {
+        format!("{}\n", show_series(section, "millions of operations", |_| true, style))
+    };
+    shown.finish(&args.common, &setup, &result, &series)
 }
 
 /// `run replace`.
@@ -61,7 +64,10 @@ pub(crate) fn replace(args: &ReplaceArgs) -> Result<Outcome, Failure> {
     };
     let what = format!("{} in which every page is replaced, {batch}", several(rounds, "round"));
     let shown = Shown { workload: "replace", what, x: "rounds", share: "free" };
-    let series = |section: &Section, style| format!("{}\n", show_rounds(section, rounds, style));
+    // After 1, 2, 4, 8... rounds, and after the last.
+    let is_shown = |round: usize| round.is_power_of_two() || round == rounds as usize;
+    let series =
+        |section: &Section, style| format!("{}\n", show_series(section, "round", is_shown, style));
     shown.finish(&args.common, &setup, &result, &series)
 }
 
@@ -191,7 +197,11 @@ impl Shown {
                 think_ns => format!("{think_ns} ns between operations"),
             };
             let lines = print::simulated(spec, setup.frames, &seeds);
-            let work = [("work", format!("{work}; {think}"))];
+            let frees = match setup.free_by {
+                FreeBy::Same => "",
+                FreeBy::Other => "; the next CPU frees",
+            };
+            let work = [("work", format!("{work}; {think}{frees}"))];
             let head = print::head(lines.into_iter().chain(work));
             return format!("{head}\n{}", settings(report, style));
         }
@@ -201,6 +211,7 @@ impl Shown {
             "note     times include other load of this machine; one call in {TIMED_ONE_IN} is \
              timed, and the time of reading the clock is subtracted"
         ));
+        let lines = lines.into_iter().chain(setup.pinning().map(|how| ("threads", how)));
         format!("{}{note}\n{}", print::head(lines), settings(report, style))
     }
 }
@@ -239,20 +250,28 @@ fn table(section: &Section, words: &str, report: &Report, style: Style) -> Strin
     format!("{heading}{note}\n{table}\n")
 }
 
-/// The series after 1, 2, 4, 8... rounds, and after the last.
-fn show_rounds(section: &Section, last: u32, style: Style) -> Table {
-    let header = format!("{SERIES} after round");
+/// The points of the series whose index `is_shown`, one row each. `unit` is that of their positions.
+fn show_series(
+    section: &Section,
+    unit: &str,
+    is_shown: impl Fn(usize) -> bool,
+    style: Style,
+) -> Table {
+    let header = format!("{SERIES} after {unit}");
     let labels = section.runs.iter().map(|run| run.label.as_str());
     let mut table = Table::new(std::iter::once(header.as_str()).chain(labels), style);
-    let doubled = std::iter::successors(Some(1_u32), |round| round.checked_mul(2));
-    for round in doubled.take_while(|round| *round < last).chain([last]) {
-        let value = |run: &Run| {
-            let point = run.series.get(SERIES).and_then(|points| points.get(round as usize));
-            // A median of two seeds may have a half.
-            let decimals = |value: f64| usize::from(value.fract() != 0.0);
-            point.map_or_else(String::new, |point| decimal(point.1, decimals(point.1)))
+    let series: Vec<&[Point]> =
+        section.runs.iter().filter_map(|run| run.series.get(SERIES).map(Vec::as_slice)).collect();
+    let points = series.first().map_or(0, |points| points.len());
+    for index in (0..points).filter(|index| is_shown(*index)) {
+        let at = series[0][index].0.to_string();
+        // A median of two seeds may have a half.
+        let value = |points: &&[Point]| {
+            points.get(index).map_or_else(String::new, |Point(_, value)| {
+                decimal(*value, usize::from(value.fract() != 0.0))
+            })
         };
-        table.plain_row(std::iter::once(round.to_string()).chain(section.runs.iter().map(value)));
+        table.plain_row(std::iter::once(at).chain(series.iter().map(value)));
     }
     table
 }

@@ -8,8 +8,9 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use framewright_lab::plot::{Axis, Panel, Plot};
 use framewright_lab::replay::{self, Balance, Logical, Recording, Survey, Tables};
-use framewright_lab::report::{Check, Measured};
+use framewright_lab::report::{Check, Measured, Report};
 use framewright_lab::simulated::{Column, Design};
 use framewright_lab::trace::{Snapshot, snapshot};
 
@@ -30,6 +31,8 @@ Examples:
   framewright replay recordings/sockets.txt.zst --set pcp.batch=31 --vs pcp.batch=127
   framewright replay recordings/sockets.txt.zst --beside list-buddy
       The same on the classic design, from the same state: huge pages that can be allocated, over time.
+  framewright replay recordings/sockets.txt.zst --beside list-buddy --svg sockets.svg
+      The huge pages over time as a picture, with a line for each allocator.
   framewright replay recordings/sockets.txt.zst --json sockets.json";
 
 #[derive(Debug, ArgGroup)]
@@ -44,6 +47,9 @@ pub(crate) struct ReplayArgs {
     /// every order, types of pageblocks, and frames on CPU lists
     #[arg(long, value_enum, value_name = "ALLOCATOR")]
     pub(crate) beside: Option<Beside>,
+    /// Draw the blocks of order 9 that can be allocated over time into this file, as SVG
+    #[arg(long, value_name = "FILE")]
+    pub(crate) svg: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) settings: Settings,
     #[command(flatten)]
@@ -62,12 +68,13 @@ const TOLERANCE: f64 = 5.0;
 
 /// Replays the recording with each side's settings.
 pub(crate) fn replay(args: &ReplayArgs) -> Result<Outcome, Failure> {
-    let json = args.json.path.as_deref();
+    let (json, svg) = (args.json.path.as_deref(), args.svg.as_deref());
     let beside = |which| snapshot::beside(&args.trace, which).map_err(Failure::bad_input);
     let [before, after] = [beside("before")?, beside("after")?];
     let tables = before.as_deref().into_iter().chain(after.as_deref());
     let inputs: Vec<&Path> = iter::once(args.trace.as_path()).chain(tables).collect();
-    output::check_json(json, &inputs)?;
+    output::check_outputs(json, ("--svg", svg), None)?;
+    [json, svg].into_iter().try_for_each(|out| output::check_json(out, &inputs))?;
     let recording = Recording::open(&args.trace, args.limit).map_err(Failure::bad_input)?;
     let sides = args.settings.sides();
 
@@ -121,8 +128,16 @@ pub(crate) fn replay(args: &ReplayArgs) -> Result<Outcome, Failure> {
     let cpus = format!("replay:{}", survey.cpus);
     let measured = Measured { runs: results, checks: checks.collect(), ..Measured::default() };
     let report = report("replay", cpus, None, measured);
+    output::save_svg(svg, || plot(&report).svg())?;
     let beside = beside.map(|(_, replay)| replay);
     finish(&report, &args.json, &text::show(&report, &replays, beside, output::style()))
+}
+
+/// The blocks of order 9 over time, with a line for each run that has them.
+fn plot(report: &Report) -> Plot {
+    let (x, y) = (Axis::linear("seconds"), Axis::linear("blocks of order 9 that can be allocated"));
+    let panels = vec![Panel::of_series(&report.runs, runs::ORDER9, x, y)];
+    Plot { title: report.workload.clone(), subtitle: report.command.join(" "), panels }
 }
 
 /// Reads the kernel's tables from a file, if there is one. Warns of tables that the file lacks.
