@@ -57,12 +57,12 @@ fn row(frames: u64) -> String {
 }
 
 fn lengths(plan: &LargeMemory) -> impl Iterator<Item = u64> {
-    let longest = plan.half_full / 8;
+    let longest = plan.half_used_zone / 8;
     LENGTHS.into_iter().filter(move |length| *length <= longest)
 }
 
 pub(super) fn measure(plan: &LargeMemory, round: u64, samples: &mut Samples) -> Result<(), Error> {
-    let machine = || Machine::one_zone(plan.half_full).without_reserve();
+    let machine = || Machine::one_zone(plan.half_used_zone).without_reserve();
     machine().boot(BufferState::Untouched, |cpu, _| {
         let blocks = scatter(plan, cpu, round)?;
         search(plan, cpu, COLUMNS[0], Expected::Refused, samples)?;
@@ -81,7 +81,7 @@ fn scatter<'m>(
     cpu: &mut Cpu<'_, 'm>,
     round: u64,
 ) -> Result<Vec<Block<'m>>, Error> {
-    let mut blocks = fill(cpu, plan.half_full, Order::ZERO)?;
+    let mut blocks = fill(cpu, plan.half_used_zone, Order::ZERO)?;
     fastrand::Rng::with_seed(round).shuffle(&mut blocks);
     let kept = blocks.split_off(blocks.len() / 2);
     blocks.into_iter().try_for_each(|block| free(cpu, block))?;
@@ -95,7 +95,7 @@ fn alternate<'m>(
     plan: &LargeMemory,
     cpu: &mut Cpu<'_, 'm>,
 ) -> Result<(Vec<Block<'m>>, Pfn), Error> {
-    let mut blocks = fill(cpu, plan.half_full / PAGEBLOCK_FRAMES as u64, Order::PAGEBLOCK)?;
+    let mut blocks = fill(cpu, plan.half_used_zone / PAGEBLOCK_FRAMES as u64, Order::PAGEBLOCK)?;
     blocks.sort_unstable_by_key(Block::pfn);
     let run = lengths(plan).max().unwrap_or(0).div_ceil(PAGEBLOCK_FRAMES as u64) as usize;
     let far_end = blocks.len() - run;
@@ -147,7 +147,7 @@ fn search(
         samples.add(TOPIC, column, row(length), Value::time(time));
         slowest = slowest.max(time);
     }
-    let pageblocks = plan.half_full / PAGEBLOCK_FRAMES as u64;
+    let pageblocks = plan.half_used_zone / PAGEBLOCK_FRAMES as u64;
     let each = slowest.as_nanos() as f64 / pageblocks as f64;
     samples.add(TOPIC, column, PER_PAGEBLOCK, Value::Nanos(each));
     let time = given(plan, cpu, expected)?;
@@ -185,7 +185,7 @@ fn request(cpu: &Cpu<'_, '_>, length: u64, expected: Expected) -> Result<Duratio
 /// Requests the last frames of the zone, free or not.
 fn given(plan: &LargeMemory, cpu: &Cpu<'_, '_>, expected: Expected) -> Result<Duration, Error> {
     let memory = cpu.memory();
-    let last = range(plan.half_full - GIVEN, plan.half_full);
+    let last = range(plan.half_used_zone - GIVEN, plan.half_used_zone);
     let mut in_use = 0;
     let started = Instant::now();
     let mut in_the_way = |frames: framewright::FrameRange| in_use += frames.frames();

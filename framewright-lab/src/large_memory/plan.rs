@@ -32,8 +32,8 @@ pub struct LargeMemory {
     pub cpus: u16,
     /// Frames of the zones in which large blocks are compared, ascending.
     pub zones: [u64; 3],
-    /// Frames of the zone in which contiguous runs are searched while it is half full.
-    pub half_full: u64,
+    /// Frames of the zone in which contiguous runs are allocated while half of it is in use.
+    pub half_used_zone: u64,
     /// Minimum number of operations on blocks of one order in one zone.
     pub operations: u64,
     /// Frames allocated one by one in each step of the part about nodes.
@@ -69,7 +69,7 @@ impl LargeMemory {
             nodes,
             cpus: u16::from(nodes) * CPUS_PER_NODE,
             zones: [whole(frames / 64), whole(frames / 4), whole(frames)],
-            half_full: whole(frames.min(CONTIGUOUS_ZONE)),
+            half_used_zone: whole(frames.min(CONTIGUOUS_ZONE)),
             operations: 4096,
             singles: 1 << 17,
             rounds: 9,
@@ -90,7 +90,7 @@ impl LargeMemory {
             nodes: 2,
             cpus: 2,
             zones: [64 * PAGEBLOCK, 2 * GIB, 4 * GIB],
-            half_full: GIB,
+            half_used_zone: GIB,
             operations: 32,
             singles: 1 << 10,
             rounds: 2,
@@ -120,10 +120,10 @@ mod tests {
     fn parts_take_their_share_of_the_machine() {
         let plan = LargeMemory::new(1024 * GIB, 4).unwrap();
         assert_eq!(plan.zones.map(size), ["16 GiB", "256 GiB", "1 TiB"]);
-        assert_eq!((plan.cpus, size(plan.half_full)), (64, "16 GiB".to_owned()));
+        assert_eq!((plan.cpus, size(plan.half_used_zone)), (64, "16 GiB".to_owned()));
         let small = LargeMemory::new(4 * GIB, 1).unwrap();
         assert_eq!(small.zones.map(size), ["64 MiB", "1 GiB", "4 GiB"]);
-        assert_eq!(size(small.half_full), "4 GiB");
+        assert_eq!(size(small.half_used_zone), "4 GiB");
     }
 
     #[test]

@@ -243,7 +243,7 @@ fn runs(plan: &LargeMemory, figures: &Figures<'_>) -> Vec<Goal> {
         let metrics = lengths.iter().filter_map(|row| find(row));
         let slowest = metrics.max_by(|a, b| a.median.total_cmp(&b.median))?;
         let each = find(contiguous::PER_PAGEBLOCK)?;
-        let what = format!("contiguous run {word} in a half-full {}", size(plan.half_full));
+        let what = format!("contiguous run {word} in a half-full {}", size(plan.half_used_zone));
         let of_each = goal(format!("{what}, per pageblock"), each, PER_PAGEBLOCK);
         Some([goal(what, slowest, CONTIGUOUS), of_each])
     });

@@ -136,7 +136,7 @@ impl Request {
     }
 
     /// The request comes from inside [`Relief`](crate::platform::Relief), or from a task for which
-    /// reclaim waits. The request may use the whole reserve. It never calls
+    /// reclaim waits (`PF_MEMALLOC` in Linux). The request may use the whole reserve. It never calls
     /// [`Relief`](crate::platform::Relief) itself, because this would recurse without end.
     #[must_use]
     pub const fn inside_relief(self) -> Self {

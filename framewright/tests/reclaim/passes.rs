@@ -85,7 +85,7 @@ fn one_flush_serves_a_batch() {
 }
 
 #[test]
-fn a_cpu_without_a_reservation_helps_to_flush() {
+fn another_cpu_flushes_at_the_limit_of_unflushed_frames() {
     let embedder = embedder(2048, |tuning| {
         tuning.tlb.batching = FlushBatching::Lazy;
         tuning.tlb.deferred_max = Auto::Fixed(512);

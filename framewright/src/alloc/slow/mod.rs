@@ -129,7 +129,7 @@ struct Slow<'s, 'a, 'm, P: Platform> {
     /// Rounds since the last progress.
     rounds_without_progress: u32,
     /// Consecutive rounds that freed frames without serving the request.
-    unserved_rounds: u32,
+    rounds_with_progress: u32,
     /// Whether the last round of reclaim freed any frames.
     progressed: bool,
     reclaimed: u64,
@@ -170,7 +170,7 @@ impl<'s, 'a, 'm, P: Platform> Slow<'s, 'a, 'm, P> {
             compacted: None,
             compaction_retries: 0,
             rounds_without_progress: 0,
-            unserved_rounds: 0,
+            rounds_with_progress: 0,
             progressed: false,
             reclaimed: 0,
             rounds: 0,
@@ -436,7 +436,7 @@ impl<'s, 'a, 'm, P: Platform> Slow<'s, 'a, 'm, P> {
 
     /// Resets the retry counters, after an event outside this request that may have freed memory.
     fn reset_retries(&mut self) {
-        (self.rounds_without_progress, self.unserved_rounds, self.drained) = (0, 0, false);
+        (self.rounds_without_progress, self.rounds_with_progress, self.drained) = (0, 0, false);
         self.captured.handle().renew();
     }
 

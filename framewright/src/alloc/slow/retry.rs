@@ -20,8 +20,8 @@ impl<P: Platform> Slow<'_, '_, '_, P> {
         if request.is_costly() && !(request.may_fail_after_retries() && self.has_compaction()) {
             return Err(Stop::Failed);
         }
-        let may_retry = self.unserved_rounds < self.memory.tuning().alloc.progress_retries;
-        self.unserved_rounds += u32::from(self.progressed);
+        let may_retry = self.rounds_with_progress < self.memory.tuning().alloc.progress_retries;
+        self.rounds_with_progress += u32::from(self.progressed);
         if may_retry
             && (self.should_reclaim_retry() || self.progressed && self.should_compact_retry())
         {
