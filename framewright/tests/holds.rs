@@ -37,6 +37,8 @@ struct Drawn {
     has_types: bool,
     /// `None`: the default.
     hold: Option<u32>,
+    /// Whether the depot may have an eighth of the zone. Otherwise it has its default size.
+    has_large_depot: bool,
     operations: u32,
     seed: u64,
 }
@@ -52,6 +54,7 @@ impl Drawn {
             freed_by_other_one_in: random.choice([1, 8, u16::MAX]).unwrap(),
             has_types: random.bool(),
             hold: random.bool().then(|| random.u32(1..=64)),
+            has_large_depot: random.bool(),
             operations: random.u32(10_000..=100_000),
             seed: random.u64(..),
         }
@@ -107,14 +110,15 @@ fn run(drawn: &Drawn) {
     let mut config = Config::new(&map, drawn.cpus);
     config.tuning.set("zone.min_free", "0").unwrap();
     config.tuning.set("zone.watermark_scale", "1").unwrap();
-    // A free of order 1 to 3 after a burst drains all lists, which is not bounded.
-    config.tuning.set("pcp.high_order_burst", &u32::MAX.to_string()).unwrap();
+    if drawn.has_large_depot {
+        config.tuning.set("zone.depot_divisor", "8").unwrap();
+    }
     if let Some(hold) = drawn.hold {
         config.tuning.set("pcp.hold_pageblocks", &hold.to_string()).unwrap();
     }
     let visits = Arc::new(Visits::default());
     let platform = FakePlatform::default().probed();
-    platform.set_tick(10_000);
+    platform.set_tick(1_000_000);
     platform.on_probe({
         let visits = Arc::clone(&visits);
         move |call| visits.hear(call)

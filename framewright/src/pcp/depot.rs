@@ -141,6 +141,7 @@ impl<'m, P: Platform> ZoneOnCpu<'_, 'm, P> {
         stack.sort();
         self.platform.cost(Cost::LooseBlocks, stack.len() as u32);
         let mut bundles = Bundles::new();
+        bundles.limit_pageblocks(self.pages.hold_pageblocks());
         for (kind, blocks) in stack.runs() {
             let mut rest = blocks;
             while let Some((bundle, used)) = pack(rest, kind.order()) {

@@ -1,6 +1,7 @@
 //! Frees that the hot path cannot serve, and draining.
 //!
-//! Each hold of the zone lock drains at most 64 bundles. They are selected before the lock is taken
+//! Each hold of the zone lock drains at most 64 bundles, in at most `pcp.hold_pageblocks` pageblocks. The bundles are
+//! selected before the lock is taken
 //! ([`BulkFree::SelectBeforeLock`](crate::tuning::BulkFree)).
 
 use super::{ListIndex, Lists, OwnedZoneOnCpu, cpu::ZoneOnCpu, depot::DrainBatch, lists::Pushed};
@@ -99,9 +100,7 @@ impl<P: Platform> OwnedZoneOnCpu<'_, '_, P> {
             let mut leaving = DrainBatch::new();
             self.set_depot_share(&mut leaving, due.reason);
             let moved = self.enter(|at, lists| {
-                if due.is_bounded() {
-                    leaving.bundles.limit_pageblocks(lists.sizing.hold_pageblocks());
-                }
+                leaving.bundles.limit_pageblocks(lists.sizing.hold_pageblocks());
                 at.select_leaving(lists, list, left, &mut leaving)
             });
             let moved = moved.unwrap_or(0);
@@ -187,6 +186,7 @@ impl<'m, P: Platform> ZoneOnCpu<'_, 'm, P> {
         let mut refusals = Refusals::default();
         let Some(list) = ListIndex::from_number(0) else { return refusals };
         let mut batch = Bundles::new();
+        batch.limit_pageblocks(lists.sizing.hold_pageblocks());
         loop {
             let moved = lists.select_bundles(self.context(), list, u64::MAX, &mut batch);
             if moved == 0 {

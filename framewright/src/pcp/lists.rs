@@ -63,7 +63,7 @@ impl<'m> Lists<'m> {
     /// Sets new bounds, and opens or closes the rings accordingly.
     pub(crate) fn resize(&mut self, pages: &CpuPages<'m, impl Platform>, to: Sizing) {
         self.sizing.resize(to);
-        pages.publish(&self.sizing);
+        pages.publish_bounds(&self.sizing);
         pages.open(&to);
     }
 

@@ -6,7 +6,7 @@ use super::{ListIndex, Lists, Sizing, owner::Owner, traffic::Traffic};
 use crate::{
     observe::{CpuCounters, CpuStats},
     platform::{Access, Cost, Line, Miss, OwnerLock, Platform, Section, Site},
-    sync::{AtomicU8, AtomicU64, ExclusiveCell, Ordering},
+    sync::{AtomicU8, AtomicU32, AtomicU64, ExclusiveCell, Ordering},
     types::{CpuId, MigrateType, Order, ZoneId, cold_path},
 };
 
@@ -65,6 +65,8 @@ pub(crate) struct CpuPages<'m, P: Platform> {
     slots: usize,
     /// The current limit of the CPU's frames by the sizing rules, published for readers.
     high: AtomicU64,
+    /// Pageblocks in which one hold of the zone lock may free ([`Sizing::hold_pageblocks`]), published for readers.
+    hold_pageblocks: AtomicU32,
     lists: ExclusiveCell<Lists<'m>>,
     /// The zone and the CPU of the lists, for reports to the machine.
     zone: ZoneId,
@@ -82,6 +84,7 @@ impl<'m, P: Platform> CpuPages<'m, P> {
             stored: AtomicU64::new(0),
             slots: lists.slots(),
             high: AtomicU64::new(0),
+            hold_pageblocks: AtomicU32::new(1),
             lists: ExclusiveCell::new(lists),
             zone,
             cpu,
@@ -201,6 +204,17 @@ impl<'m, P: Platform> CpuPages<'m, P> {
     pub(super) fn publish(&self, sizing: &Sizing) {
         self.high.store(sizing.high().into(), Ordering::Relaxed);
         self.traffic.set_may_drain_from(sizing.may_drain_from());
+    }
+
+    /// Publishes the bounds of the sizing rules, which change only if they are recalculated.
+    pub(super) fn publish_bounds(&self, sizing: &Sizing) {
+        self.hold_pageblocks.store(sizing.hold_pageblocks(), Ordering::Relaxed);
+        self.publish(sizing);
+    }
+
+    /// Pageblocks in which one hold of the zone lock may free. A hint outside the lists.
+    pub(super) fn hold_pageblocks(&self) -> u32 {
+        self.hold_pageblocks.load(Ordering::Relaxed)
     }
 
     #[inline(always)]

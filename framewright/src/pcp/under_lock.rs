@@ -18,9 +18,7 @@ impl<P: Platform> OwnedZoneOnCpu<'_, '_, P> {
             self.set_depot_share(&mut DrainBatch::new(), due.reason);
             let mut refusals = Refusals::default();
             let moved = self.enter(|at, lists| {
-                if due.is_bounded() {
-                    gone.limit_pageblocks(lists.sizing.hold_pageblocks());
-                }
+                gone.limit_pageblocks(lists.sizing.hold_pageblocks());
                 at.select_and_give(lists, list, left, &mut gone, &mut refusals)
             });
             let moved = moved.unwrap_or(0);

@@ -120,8 +120,8 @@ pub const KEYS: &[Key] = &[
         path: "pcp.hold_pageblocks",
         default: "auto",
         range: "auto, or 1 to 64",
-        meaning: "pageblocks in which one free may return frames to the zone, under one hold of the zone lock, unless it is \
-                  a high-order free that drains; auto: 16 if at most 8 CPUs share the zone, else 64",
+        meaning: "pageblocks in which frames may return to the zone under one hold of the zone lock; auto: 16 \
+                  if at most 8 CPUs share the zone, else 64",
         source: "Framewright",
         field: |t| Field::auto(&mut t.pcp.hold_pageblocks, 1, 64),
     },

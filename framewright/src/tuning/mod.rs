@@ -150,8 +150,7 @@ pub struct PcpTuning {
     pub high_order_burst: Auto,
     /// Slots for bundles of neighbouring frames per CPU; rounded up to a power of two.
     pub bundle_slots: Auto,
-    /// Pageblocks in which one free may return frames to the zone when the lists are too long. Drains by high-order
-    /// frees have no such limit.
+    /// Pageblocks in which frames may return to the zone under one hold of the zone lock.
     pub hold_pageblocks: Auto,
 }
 
