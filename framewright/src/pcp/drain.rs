@@ -1,7 +1,6 @@
 //! Frees that the hot path cannot serve, and draining.
 //!
-//! Each hold of the zone lock drains at most 64 bundles to the buddy, and moves some single blocks
-//! into the depot. They are selected before the lock is taken
+//! Each hold of the zone lock drains at most 64 bundles. They are selected before the lock is taken
 //! ([`BulkFree::SelectBeforeLock`](crate::tuning::BulkFree)).
 
 use super::{ListIndex, Lists, OwnedZoneOnCpu, cpu::ZoneOnCpu, depot::DrainBatch, lists::Pushed};

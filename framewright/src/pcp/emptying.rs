@@ -4,7 +4,7 @@
 //! The blocks wait on a short ring, so that the zone lock is taken once for several of them. While
 //! a CPU frees without allocating, as at the end of a process, more blocks of the same words will
 //! come. The blocks then also wait in the store, where neighbours are joined. They return to the
-//! zone when the CPU next allocates from an empty ring.
+//! zone, a batch at a time, when the CPU next allocates from an empty ring.
 
 use super::{
     ListIndex, Lists, OwnedZoneOnCpu,
@@ -108,7 +108,7 @@ impl<'m> Lists<'m> {
     }
 
     /// Whether blocks of emptying pageblocks are in the store, or more of them on a ring than its
-    /// usual limit. Both happen only in a burst of frees.
+    /// usual limit. Both arise only in a burst of frees.
     pub(super) fn has_emptying(&self, context: ListsContext<'_, 'm, impl Platform>) -> bool {
         let is_long = |list| context.pages.len(list) > self.sizing.ring_limit(list);
         self.store.emptying() > 0 || ListIndex::emptying().any(is_long)

@@ -47,8 +47,8 @@ impl ListIndex {
     /// The list of single movable frames, which the hot path is optimised for.
     pub(crate) const MOVABLE: ListIndex = ListIndex(MigrateType::Movable as u8);
 
-    /// The list to which the hot path frees a block; `None` if the type of the pageblock has no
-    /// lists of its own and the pageblock is not emptying. `of` is the number of the type, with the
+    /// The list to which the hot path frees a block, if there is one: the type of the pageblock has
+    /// lists of its own, or the pageblock is emptying. `of` is the number of the type, with the
     /// flags.
     #[inline(always)]
     pub(crate) const fn freeing_directly(order: Order, of: u8) -> Option<Self> {

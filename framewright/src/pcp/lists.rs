@@ -286,8 +286,8 @@ impl<'m> Lists<'m> {
         ring.copy_within(at..len, 0);
         context.pages.set_len(list, len - at);
         self.set_stored(context, stored);
-        // More than three quarters of the blocks have found their slots occupied: frees are
-        // scattered over more words than the store can hold.
+        // More than three bundles leave for every four blocks that were moved: frees are scattered
+        // over more words than the store can hold.
         if order < Order::PAGEBLOCK && leaving.as_slice().len() * 4 > at * 3 {
             self.bypasses = BYPASSES;
         }

@@ -12,8 +12,7 @@
 //!
 //! The zone is used only when the store has no block of the list, or when the CPU has more frames
 //! than its limit. Blocks then move between lists and zone in batches, one hold of the zone lock
-//! for each: as bundles or, if hardly any neighbours are free with them, as single frame numbers
-//! through the zone's depot ([`depot`]).
+//! for each: as bundles, or as single frame numbers through the zone's depot ([`depot`]).
 //!
 //! At [`Hardening::Paranoid`](crate::tuning::Hardening::Paranoid) the rings are closed and the
 //! store stays empty; freed blocks wait in a quarantine instead ([`paranoid`]).

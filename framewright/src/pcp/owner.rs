@@ -21,11 +21,12 @@
 //! owner's load of `request` is before or after B:
 //!
 //! * *after B*, the load reads the drainer's 1 or a later value. After a 1 the owner gives way. A
-//! later 0 is from a drainer's release: the acquire load then sees all work of this drainer and of
-//! earlier ones; * *before B*, the owner's `busy = 1` is earlier still in program order, so that
-//! store is visible when the barrier returns. The drainer reads this 1 or a later value. After a 1
-//! it waits. A later 0 is from the end of this or a later critical section of the owner: the
-//! acquire load sees all work of that section.
+//!   later 0 is from a drainer's release: the acquire load then sees all work of this drainer and of
+//!   earlier ones;
+//! * *before B*, the owner's `busy = 1` is earlier still in program order, so that store is visible
+//!   when the barrier returns. The drainer reads this 1 or a later value. After a 1 it waits. A later
+//!   0 is from the end of this or a later critical section of the owner: the acquire load sees all
+//!   work of that section.
 //!
 //! The order in which the processor performs the owner's store and load does not matter. Their program order
 //! does, hence the compiler fence: if the load came first, B could fall between the two.

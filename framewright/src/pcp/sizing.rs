@@ -244,8 +244,8 @@ impl Sizing {
         self.free_count = self.free_count.checked_shr(allocated.min(31) as u32).unwrap_or(0);
         let net = u32::try_from(freed.saturating_sub(allocated)).unwrap_or(u32::MAX);
         self.free_count = self.free_count.saturating_add(net).min(self.batch << self.scale_max);
-        // Refills grow while the CPU only allocates. By Linux's rule, each free would halve them.
-        // The number of high-order frees is not known here, so they reset the factor.
+        // Refills grow while the CPU only allocates. Each high-order free would halve them. The
+        // number of these frees is not known, so they reset the factor.
         if traffic.has_freed_high_order_since(seen.1) {
             self.alloc_factor = 0;
         } else if freed > allocated {
