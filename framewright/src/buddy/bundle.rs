@@ -24,7 +24,8 @@ impl Bundle {
     /// Number of blocks in the bundle.
     #[inline(always)]
     pub(crate) fn blocks(self) -> u32 {
-        // Scattered bundles have one block. Without a special instruction, counting bits takes twenty.
+        // If frees are scattered, most bundles have one block. Counting bits takes about twenty
+        // instructions on a processor without POPCNT.
         if self.heads & self.heads.wrapping_sub(1) == 0 {
             return u32::from(self.heads != 0);
         }
@@ -83,7 +84,7 @@ pub(crate) struct Bundles {
     len: usize,
     blocks: u32,
     frames: u64,
-    /// Changes of the pageblock from one bundle to the next, and one for the first.
+    /// The number of pageblocks, if the bundles of each pageblock are adjacent.
     pageblocks: u32,
     /// The pageblock of the last bundle, or `u32::MAX`.
     last_pageblock: u32,
@@ -101,7 +102,7 @@ impl Bundles {
         Self { items, len: 0, blocks: 0, frames: 0, pageblocks: 0, last_pageblock, most_pageblocks }
     }
 
-    /// Lets the batch count as full with `most` pageblocks.
+    /// Makes the batch count as full when it has bundles in `most` pageblocks.
     pub(crate) fn limit_pageblocks(&mut self, most: u32) {
         self.most_pageblocks = most;
     }

@@ -24,7 +24,7 @@ impl BlockCounts {
         self.free.iter().map(|orders| orders[usize::from(order.get())]).sum()
     }
 
-    /// Number of blocks of `order` that could be allocated, by splitting larger ones, too.
+    /// Number of blocks of `order` that could be allocated if larger blocks are split, too.
     #[must_use]
     pub fn yields(&self, order: Order) -> u64 {
         let larger = Order::all().filter(|&at| at >= order);
@@ -106,8 +106,8 @@ impl Buddy<'_> {
         }
     }
 
-    /// Tests invariant I2 and the counts. An error names the violation and the number of the pageblock,
-    /// gigablock or type.
+    /// Tests the invariants of the [module](super) and the counts. An error names the violation and
+    /// the number of the pageblock, gigablock (512 pageblocks) or type.
     pub(crate) fn check(&self) -> Result<(), (&'static str, u32)> {
         let mut free = [0; MigrateType::COUNT];
         let mut listed = [0; MigrateType::COUNT];
@@ -155,7 +155,8 @@ impl Buddy<'_> {
         self.lists.gigablocks.check()
     }
 
-    /// Checks that a pageblock is in exactly its sets. `whole` tells whether it is wholly free.
+    /// Checks that a pageblock is in the sets of free pageblocks that it belongs to, and in no
+    /// other. `whole` tells whether it is wholly free.
     fn check_whole(
         &self,
         index: u32,
@@ -165,11 +166,11 @@ impl Buddy<'_> {
         let gigablocks = &self.lists.gigablocks;
         for list in 0..MigrateType::LISTED {
             if gigablocks.is_listed(list, index) != (whole && of.listed() == Some(list)) {
-                return Err(("a pageblock is in the wrong set of free ones", index));
+                return Err(("a pageblock is in the wrong set of free pageblocks", index));
             }
         }
         if gigablocks.is_free(gigablocks.place(index), Order::PAGEBLOCK) != (whole && of.mixes()) {
-            return Err(("a gigablock contradicts a pageblock", index));
+            return Err(("the map of a gigablock contradicts a pageblock", index));
         }
         Ok(())
     }

@@ -107,8 +107,8 @@ impl Buddy<'_> {
         headers
     }
 
-    /// Takes up to `blocks` free blocks of `order` from one movable pageblock. Returns their
-    /// number.
+    /// Takes up to `blocks` free blocks of `order` from pageblock `index`, if it is movable.
+    /// Returns the number of blocks taken.
     pub(crate) fn take_in_pageblock(
         &mut self,
         index: u32,
@@ -173,7 +173,8 @@ impl Buddy<'_> {
         ((free - whole) * 100).checked_div(free).unwrap_or(100)
     }
 
-    /// Sets the type that an isolated pageblock gets when its isolation ends.
+    /// Sets the type that an isolated pageblock gets when its isolation ends. A pageblock of the
+    /// high-atomic reserve keeps its type.
     pub(crate) fn set_type_after_isolation(&mut self, index: u32, to: MigrateType) {
         if self.type_of(index) == MigrateType::Isolate && self.unisolated_type(index).mixes() {
             self.blocks[index as usize].type_before_isolation = to as u8;

@@ -18,13 +18,16 @@
 //! effect.
 //!
 //! **The cost of the flag.** The flag is a bit of the byte that the hot path compares with the type *movable*, so
-//! frees need no additional test. All CPUs read that byte. So the flag is set only when a free passes a quarter of
-//! the pageblock, not at each free, and cleared only by refills.
+//! frees need no additional test. All CPUs read that byte, so it should change rarely. The flag is
+//! set only if a free makes the number of free frames pass the limit, or a multiple of a quarter of
+//! the pageblock. It is cleared when a refill takes from the pageblock, when the pageblock is
+//! wholly free, and when its type changes.
 
 use super::{Buddy, EMPTYING, FRAMES, MigrateType, TYPE_FLAGS};
 use crate::{sync::Ordering, types::PAGEBLOCK_ORDER};
 
-/// Frees that pass a multiple of this number of free frames set the flag.
+/// A quarter of a pageblock in frames, as a shift: above the limit, a free that makes the number of
+/// free frames pass a multiple of this sets the flag.
 const STEP_SHIFT: u8 = PAGEBLOCK_ORDER - 2;
 
 impl Buddy<'_> {

@@ -18,13 +18,14 @@ pub(crate) struct Fallback {
     pub(crate) pageblock: u32,
     /// The type of the pageblock before.
     pub(crate) from: MigrateType,
-    /// Order of its largest free block before.
+    /// Order of the largest free block of the pageblock before.
     pub(crate) found_order: Order,
     /// Whether the pageblock was claimed, so that its type changed.
     pub(crate) claimed: bool,
 }
 
-/// From this order on every request may claim: half the pageblock order.
+/// The least order of a free block for which requests of every type may claim the pageblock of the
+/// block: half the pageblock order.
 const CLAIM_ORDER: u8 = PAGEBLOCK_ORDER / 2;
 
 /// A pageblock is claimed if this many of its frames are free or of a compatible type.
@@ -75,8 +76,8 @@ impl Buddy<'_> {
             .min_by_key(|found| found.found_order)
     }
 
-    /// Whether `wanted` would claim pageblock `index` of type `from`, whose largest free block is of
-    /// order `found`.
+    /// Whether a request for type `wanted` would claim pageblock `index` of type `from`, whose
+    /// largest free block is of order `found`.
     pub(super) fn is_claimable(
         &self,
         found: u8,
@@ -98,7 +99,7 @@ impl Buddy<'_> {
     }
 }
 
-/// Whether a free block of order `found` justifies claiming the pageblock it is in.
+/// Whether a request for type `wanted` may claim a pageblock for a free block of order `found`.
 fn may_claim(found: u8, wanted: MigrateType) -> bool {
     found >= CLAIM_ORDER || matches!(wanted, MigrateType::Unmovable | MigrateType::Reclaimable)
 }

@@ -1,10 +1,11 @@
 //! Folded pageblocks: those that are allocated as one block, or as a part of a larger one.
 //!
 //! The map and header of a pageblock that is one block, free or allocated, carry no information. So
-//! allocating and freeing such a pageblock only moves bits between words of its gigablock, for up
-//! to 64 neighbours at once. Map and header stay those of a free pageblock. If its folded bit is
-//! set, the pageblock is allocated, and its map and header are not valid. Before it is allocated in
-//! smaller blocks it is *unfolded*: its map and header are written.
+//! allocating and freeing such a pageblock only moves bits between words of its gigablock (1 GiB),
+//! for up to 64 neighbours at once: a *leaf*, of which a mask selects some. Map and header stay
+//! those of a free pageblock. If its folded bit is set, the pageblock is allocated, and its map and
+//! header are not valid. Before it is split into smaller blocks it is *unfolded*: its map and
+//! header are written.
 
 use super::{
     Buddy, MigrateType, Part, WORDS_SHIFT, Watch, bundle::Bundle, bundle::Bundles, lists::FREE,
@@ -36,14 +37,15 @@ impl Buddy<'_> {
         }
     }
 
-    /// Takes wholly free pageblocks of type `of`, as one block each.
+    /// Takes the pageblocks of `mask` in `leaf`, which are wholly free and of type `of`, as one
+    /// block each.
     pub(super) fn fold(&mut self, leaf: u32, mask: u64, of: MigrateType) {
         self.lists.remove_free(leaf, mask, of);
         self.lists.gigablocks.fold(leaf, mask);
         self.free[of as usize] -= frames(mask);
     }
 
-    /// Frees folded pageblocks of type `of`.
+    /// Frees the pageblocks of `mask` in `leaf`, which are folded and of type `of`.
     pub(super) fn give_pageblocks(&mut self, leaf: u32, mask: u64, of: MigrateType) {
         self.lists.gigablocks.unfold(leaf, mask);
         self.lists.insert_free(leaf, mask, of);
@@ -80,7 +82,8 @@ impl Buddy<'_> {
         given
     }
 
-    /// Writes map and header of pageblock `index` if it is folded. A folded pageblock must be a block of its own.
+    /// Writes map and header of pageblock `index` if it is folded. It must then be one block, not a
+    /// part of a larger one.
     pub(super) fn unfold(&mut self, index: u32) {
         if self.lists.gigablocks.is_folded(index) {
             let place = self.lists.gigablocks.place(index);

@@ -45,8 +45,8 @@ impl Gigablock {
         Self { leaves: [Leaf::default(); WORDS], levels: Levels::NOTHING_FREE }
     }
 
-    /// 0 if no pageblock is free as a whole, otherwise 1 + the binary logarithm of the
-    /// pageblocks in the largest free block.
+    /// 0 if no pageblock is free as a whole, otherwise 1 + k if the largest free block has 2^k
+    /// pageblocks.
     #[inline(always)]
     pub(super) fn level(&self) -> u8 {
         self.levels.whole()
@@ -74,18 +74,19 @@ impl Gigablock {
             .all(|(leaf, mask)| self.leaves[leaf as usize].free & mask == mask)
     }
 
-    /// The maximal free block around pageblock `at`, as its logarithm in pageblocks; `None` if the
-    /// pageblock is not free.
+    /// The binary logarithm of the number of pageblocks in the maximal free block around pageblock
+    /// `at`; `None` if the pageblock is not free.
     pub(super) fn doublings_around(&self, at: u32) -> Option<u8> {
         (0..=MAP_ORDER).take_while(|&doublings| self.is_free_around(at, doublings)).last()
     }
 
-    /// The maximal free blocks, ascending: first pageblock and logarithm.
+    /// The maximal free blocks, ascending: the first pageblock of each, and the binary logarithm of
+    /// its number of pageblocks.
     pub(super) fn free_blocks(&self) -> impl Iterator<Item = (u32, u8)> {
         let mut at = 0;
         core::iter::from_fn(move || {
             at = self.next_free(at)?;
-            // The pageblock below is not free or in another block, so a block starts here.
+            // The pageblock before this one is in use or in another block, so a block starts here.
             let block = (at, self.doublings_around(at)?);
             at += 1 << block.1;
             Some(block)
@@ -130,7 +131,7 @@ impl Gigablock {
     }
 }
 
-/// Neighbouring pageblocks, 64 at a time: leaf number and mask. `pageblocks` is not empty.
+/// Splits `pageblocks`, which is not empty, into leaves: the number of each leaf, and a mask.
 pub(super) fn spans(pageblocks: core::ops::Range<u32>) -> impl Iterator<Item = (u32, u64)> {
     let (start, end) = (pageblocks.start, pageblocks.end);
     (start / 64..end.div_ceil(64)).map(move |leaf| {
@@ -194,7 +195,7 @@ mod tests {
         }
         gigablock.leaves[0].tails ^= 0b10_0011;
         assert_eq!(gigablock.allocated_from(0), 1);
-        assert!(!gigablock.is_consistent(), "a block of 4 pageblocks at 1");
+        assert!(!gigablock.is_consistent(), "a block of 4 pageblocks at pageblock 1 is misaligned");
         gigablock.leaves[0].tails = !1;
         assert_eq!(gigablock.allocated_from(0), 256);
         assert!(gigablock.is_consistent());

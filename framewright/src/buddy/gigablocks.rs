@@ -1,7 +1,8 @@
 //! The pageblocks of a zone that are whole blocks: free as a whole, or allocated as one block.
 //!
-//! Free pageblocks are in a set by migratetype, and in the map of their [`Gigablock`]. Blocks of
-//! order 9 are taken from the set, up to 64 at a time; larger blocks are read off the map.
+//! Free pageblocks are in a set by migratetype. If requests may name that type, they are also in
+//! the map of their [`Gigablock`]. Blocks of order 9 are taken from the set, up to 64 at a time;
+//! larger blocks are read off the map.
 //! Gigablocks are in sets by their largest free block, so one find-first-set finds the smallest
 //! sufficient block in a zone of any size.
 //!
@@ -102,7 +103,7 @@ impl<'m> Gigablocks<'m> {
         self.free[list].contains(self.place(index))
     }
 
-    /// Adds places that are free as a whole: bits of `mask` in `leaf`.
+    /// Adds the places of `mask` in `leaf`, which are free as a whole.
     pub(super) fn insert(&mut self, leaf: u32, mask: u64, of: MigrateType) {
         let Some(list) = of.listed() else { return };
         self.free[list].insert_word(leaf, mask);
@@ -115,7 +116,7 @@ impl<'m> Gigablocks<'m> {
         }
     }
 
-    /// Removes places that are free as a whole.
+    /// Removes the places of `mask` in `leaf`, which are free as a whole.
     pub(super) fn remove(&mut self, leaf: u32, mask: u64, of: MigrateType) {
         let Some(list) = of.listed() else { return };
         self.free[list].remove_word(leaf, mask);
@@ -129,12 +130,13 @@ impl<'m> Gigablocks<'m> {
         }
     }
 
-    /// Up to `count` of a type's lowest free places that share a leaf.
+    /// Up to `count` of the lowest free places of a type, as a leaf and a mask: all are in that
+    /// leaf.
     pub(super) fn lowest_free(&self, list: usize, count: u32) -> Option<(u32, u64)> {
         self.free[list].lowest_word(count)
     }
 
-    /// The free places of `mask` that are of a type.
+    /// The places of `mask` in `leaf` that are free and of a type, as a mask.
     pub(super) fn free_of(&self, list: usize, leaf: u32, mask: u64) -> u64 {
         self.free[list].word(leaf) & mask
     }
@@ -193,7 +195,8 @@ impl<'m> Gigablocks<'m> {
 
     // ---- reported pageblocks -------------------------------------------------------------------
 
-    /// The place of the first free block of `order` in a gigablock that is not fully marked as reported.
+    /// The place of the first free block of `order` in a gigablock of which some pageblock is not
+    /// marked as reported.
     pub(super) fn unreported(&self, gigablock: u32, order: Order) -> Option<u32> {
         let block = self.blocks.get(gigablock as usize)?;
         let size = order.pageblocks();
@@ -211,7 +214,8 @@ impl<'m> Gigablocks<'m> {
         leaf.reported |= mask & leaf.free;
     }
 
-    /// The maximal free blocks that begin with one of `some` pageblocks: its index, and the order.
+    /// The maximal free blocks whose first pageblock is in `some`: the index of that pageblock, and
+    /// the order.
     pub(super) fn free_blocks(&self, some: Range<u32>) -> impl Iterator<Item = (u32, Order)> {
         let places = self.place(some.start)..self.place(some.end);
         let numbers = places.start / PAGEBLOCKS..places.end.div_ceil(PAGEBLOCKS);
@@ -275,8 +279,7 @@ impl<'m> Gigablocks<'m> {
         }
     }
 
-    /// Splits the allocated block that contains pageblock `index`, so that a block starts at
-    /// `index`.
+    /// Splits the allocated block that contains pageblock `index` in front of that pageblock.
     pub(super) fn part(&mut self, index: u32) {
         let place = self.place(index);
         self.leaf_mut(place / 64).tails &= !(1 << (place % 64));

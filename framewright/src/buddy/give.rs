@@ -156,7 +156,8 @@ impl Buddy<'_> {
         Some(first << PAGEBLOCK_ORDER)
     }
 
-    /// Frees single frames of one word: the commonest case by far. Returns the number of frames that became free.
+    /// Frees single frames of one word, by far the most frequent case. Returns the number of frames
+    /// that became free.
     #[inline(always)]
     fn give_frames(&mut self, mut bundle: Bundle, refusals: &mut Refusals) -> u16 {
         let index = bundle.pageblock();
@@ -287,8 +288,8 @@ impl Buddy<'_> {
     }
 }
 
-/// Whether a block of `order` (at least a word) that starts with word `first` is allocated, is the
-/// only one in its words, and is certainly not larger.
+/// Whether the words of a block of `order` (at least a word) that starts with word `first` have no
+/// free frame and no other head, and the block is certainly not larger. The caller tests the head.
 #[inline(always)]
 fn is_sole_head(block: &Pageblock, heads: &Heads, first: usize, order: Order) -> bool {
     let words = first..first + words_of(order);

@@ -76,7 +76,8 @@ mod tests {
         let heads = Heads::none();
         heads.add(1, 0b1011_0111);
         let confirmed = (64..72).filter(|&at| heads.confirms_frame(at));
-        // The frames after 66 and 71 start no block; 71 is odd, so it is confirmed nevertheless.
+        // The frames after 66, 69 and 71 start no block.
+        // 69 and 71 are confirmed nevertheless, because they are odd.
         assert!(confirmed.eq([64, 65, 68, 69, 71]), "of 64, 65, 66, 68, 69 and 71");
         heads.remove(1, 0b10);
         assert!(!heads.confirms_frame(64) && !heads.confirms_frame(65));

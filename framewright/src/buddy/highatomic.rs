@@ -1,9 +1,9 @@
 //! The high-atomic reserve: pageblocks kept for high-order requests that cannot wait.
 //!
 //! When such a request was served, the pageblock of its block is reserved, so that the next request
-//! finds free neighbours there. Reserved pageblocks are not claimed and not stolen from. Only requests
-//! that may use the reserve take from it, some before other pageblocks, others as a last resort. When
-//! memory is short the reserve is released, one pageblock at a time.
+//! finds free neighbours there. Requests of other types do not fall back to reserved pageblocks.
+//! Only requests that may use the reserve take from it, some before other pageblocks, others as a
+//! last resort. When memory is short the reserve is released, one pageblock at a time.
 
 use super::{Buddy, Bundles, FRAMES, MigrateType, Watch, take::Want};
 use crate::types::{Order, PAGEBLOCK_ORDER};
@@ -73,8 +73,8 @@ impl Buddy<'_> {
         }
     }
 
-    /// Updates the counts after the type of a pageblock, isolation aside, changed from `from` to
-    /// `to`.
+    /// Updates the count of reserved frames after a pageblock changed from type `from` to `to`. For
+    /// an isolated pageblock, these are the types that it would return to.
     pub(super) fn count_reserved(&mut self, from: MigrateType, to: MigrateType) {
         let reserved =
             |of: MigrateType| u64::from(of == MigrateType::HighAtomic) * u64::from(FRAMES);

@@ -4,8 +4,9 @@
 //! freed in it still merge. A drain of the per-CPU lists returns the frames of the pageblock to it,
 //! because the type is read again under the zone lock.
 //!
-//! A pageblock that is allocated as one block, or inside a larger block, stays folded. Isolation
-//! changes its type only, and the type decides about the pageblock when the block is freed.
+//! A pageblock that is allocated as one block, or inside a larger block, stays folded
+//! (see [`folded`](super::folded)). Isolation changes only its type. When the block is freed, the
+//! pageblock is isolated by this type.
 
 use super::{Buddy, MigrateType};
 use crate::types::PAGEBLOCK_FRAMES;

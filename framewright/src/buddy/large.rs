@@ -1,11 +1,12 @@
 //! Blocks larger than a pageblock.
 //!
 //! Such a block consists of *folded* pageblocks: only the maps of their gigablock, which has 512
-//! pageblocks, record that they are allocated (see [`folded`](super::folded)). The block is allocated
-//! and freed one 64-bit word of these maps at a time. A free block may consist of pageblocks of several types that requests may name. The
-//! request that takes the block claims them: all get its type. Isolation and other changes of a
-//! single pageblock of an allocated block only change the type of that pageblock. When the block is
-//! freed, each pageblock goes to the lists of its own type.
+//! pageblocks, record that they are allocated (see [`folded`](super::folded)). The block is
+//! allocated and freed one 64-bit word of these maps (a *leaf*) at a time. The pageblocks of a free
+//! block may have several of the types that requests may name. The request that takes the block
+//! claims them: all get its type. Isolation of a pageblock in an allocated block, like other
+//! changes of it, only changes the type of that pageblock. When the block is freed, each pageblock
+//! goes to the lists of its own type.
 
 use super::{
     Buddy, Bundle, Bundles, Fallback, MigrateType, Part, Refusals, Watch, gigablock::spans,
@@ -40,7 +41,7 @@ impl Buddy<'_> {
         fallback
     }
 
-    /// Takes the free block of `order` at `place` for requests of type `to`.
+    /// Takes the free block of `order` at `place`. Its pageblocks get type `to`.
     pub(super) fn take_large_at(&mut self, place: u32, order: Order, to: MigrateType) {
         for (leaf, mask) in spans(place..place + order.pageblocks()) {
             for of in MigrateType::REQUESTABLE {
@@ -63,7 +64,8 @@ impl Buddy<'_> {
         self.lists.gigablocks.join(place, order);
     }
 
-    /// Folds the free pageblocks of one type among the places of `mask`. Returns their mask.
+    /// Folds those pageblocks of `mask` in `leaf` that are free and of type `of`. Returns their
+    /// mask.
     pub(super) fn fold_free_of_type(&mut self, leaf: u32, mask: u64, of: MigrateType) -> u64 {
         let mine = self.lists.gigablocks.free_of(of as usize, leaf, mask);
         if mine != 0 {
@@ -98,7 +100,7 @@ impl Buddy<'_> {
         }
     }
 
-    /// Frees folded pageblocks, each to the lists of its own type.
+    /// Frees the folded pageblocks of `mask` in `leaf`, each to the lists of its own type.
     pub(super) fn give_folded_places(&mut self, leaf: u32, mask: u64) {
         let mut rest = mask;
         while rest != 0 {
@@ -111,12 +113,12 @@ impl Buddy<'_> {
         }
     }
 
-    /// The type of the pageblock at a place.
+    /// The type of the pageblock at a place (counted from the start of the zone's first gigablock).
     fn type_at(&self, place: u32) -> MigrateType {
         self.type_of(self.lists.gigablocks.index(place))
     }
 
-    /// Changes the types of folded pageblocks.
+    /// Changes the types of the folded pageblocks of `mask` in `leaf`.
     pub(super) fn set_types(&self, leaf: u32, mask: u64, to: MigrateType) {
         for bit in bits(mask) {
             self.set_type(self.lists.gigablocks.index(leaf * 64 + bit), to);
@@ -124,7 +126,7 @@ impl Buddy<'_> {
     }
 }
 
-/// Reports a block of whole pageblocks that is taken or given.
+/// Reports to the simulator that a block above order 9 is taken or freed.
 fn probe_block(place: u32, order: Order, watch: impl Watch) {
     if !watch.listens() {
         return;

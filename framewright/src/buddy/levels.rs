@@ -46,8 +46,8 @@ impl Levels {
         }
     }
 
-    /// Updates the levels after the frames `added` of word `i` have become free, so that the word is `word`. Levels only
-    /// rise.
+    /// Updates the levels after the frames `added` of word `i` have become free. The word is now
+    /// `word`. Levels only rise.
     #[inline(always)]
     pub(super) fn add(&mut self, i: usize, word: u64, added: u64) {
         let before = self.words[i];

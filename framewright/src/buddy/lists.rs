@@ -24,12 +24,12 @@ pub(super) const FREE: u8 = Order::PAGEBLOCK.get() * QUARTILES + QUARTILES - 1;
 
 /// A summary of the free blocks of a zone, in one word, so that it can be published. Four bits per
 /// order up to 9 tell which classes are not empty. One bit per order from 10 on tells whether the
-/// largest free block of some gigablock has that order. The bits above contain the level of the
-/// high-atomic reserve.
+/// largest free block of some gigablock (1 GiB) has that order. The bits above contain the level of
+/// the high-atomic reserve: 0 if it has no free block, else 1 + the order of its largest.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Classes(pub(crate) u64);
 
-/// The position of the level of the reserve.
+/// The lowest bit of the level of the high-atomic reserve.
 const RESERVE: usize = CLASSES + LARGE_ORDERS;
 
 impl Classes {
@@ -90,7 +90,7 @@ impl<'m> Lists<'m> {
         self.head(list, classes.trailing_zeros() as u8)
     }
 
-    /// A pageblock of a non-empty class.
+    /// The first pageblock of a class that is not empty.
     fn head(&self, list: usize, class: u8) -> Option<u32> {
         if class == FREE {
             self.gigablocks.first_free(list)
@@ -212,7 +212,7 @@ impl<'m> Lists<'m> {
     }
 
     /// Number of pageblocks on the lists of type `of`; `None` if a list is damaged, or contains a
-    /// pageblock of another class (the part of invariant I2 between pageblocks).
+    /// pageblock of another class.
     pub(super) fn count_listed(&self, blocks: &[Pageblock], of: MigrateType) -> Option<usize> {
         let list = of.listed()?;
         let is_free = |&index: &u32| self.gigablocks.is_listed(list, index);

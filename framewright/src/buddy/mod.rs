@@ -6,9 +6,9 @@
 //! *pageblocks*, by migratetype, order of the largest free block, and fullness. The fullest are
 //! used first, so empty pageblocks stay empty, and huge pages stay available.
 //!
-//! The level above works in the same way. A gigablock maps which of its 512 pageblocks are wholly
-//! free, so blocks up to 1 GiB need not be merged either. A pageblock that is allocated as one
-//! block, or inside a larger block, is recorded in its gigablock only.
+//! The level above works in the same way. A *gigablock* (1 GiB) has a map of the wholly free ones
+//! of its 512 pageblocks, so blocks up to 1 GiB need no merging either. A pageblock that is
+//! allocated as one block, or inside a larger block, is recorded in its gigablock only.
 //!
 //! Frames enter and leave as bundles: a word of the map, and a mask of the block heads in it. The zone lock is acquired
 //! once per batch, not per frame. Frames to free are selected and grouped into bundles before the lock is taken.
@@ -83,7 +83,7 @@ use lists::{FREE, Lists};
 /// Words of the map per pageblock, as a shift.
 const WORDS_SHIFT: u32 = (PAGEBLOCK_ORDER - word::WORD_ORDER) as u32;
 
-/// Frames in a pageblock, as zone-relative numbers are typed.
+/// Frames in a pageblock, in the type of zone-relative frame numbers.
 const FRAMES: u32 = PAGEBLOCK_FRAMES as u32;
 
 /// In the array of types: none of the pageblock's frames is present. Not the number of a type.
@@ -109,7 +109,7 @@ pub(crate) struct Buddy<'m> {
     base: Pfn,
     blocks: &'m mut [Pageblock],
     types: &'m [AtomicU8],
-    /// All other frames are holes.
+    /// The frames of the zone; all others are holes.
     present: PresentFrames<'m>,
     lists: Lists<'m>,
     /// Free frames by migratetype.
@@ -133,8 +133,8 @@ impl<'m> Buddy<'m> {
         Gigablocks::count(base, pageblocks)
     }
 
-    /// Number of words that the sets of a zone of `pageblocks` pageblocks from frame `base` on
-    /// need.
+    /// Number of words that the sets of free pageblocks need, in a zone of `pageblocks` pageblocks
+    /// from frame `base` on.
     pub(crate) fn set_words(base: Pfn, pageblocks: usize) -> usize {
         Gigablocks::set_words(base, pageblocks)
     }
@@ -228,7 +228,7 @@ impl<'m> Buddy<'m> {
         self.free[..MigrateType::LISTED].iter().sum()
     }
 
-    /// The orders of the free blocks of all types.
+    /// A summary of the orders of the free blocks of all types.
     pub(crate) fn classes(&self) -> Classes {
         self.lists.classes()
     }
@@ -285,7 +285,7 @@ impl<'m> Buddy<'m> {
         !isolated
     }
 
-    /// Moves a pageblock to the list that it belongs on after its map has changed.
+    /// Moves a pageblock, whose map has changed, to the list that it belongs on.
     fn relist(&mut self, index: u32, of: MigrateType, watch: impl Watch) {
         let block = &self.blocks[index as usize];
         if block.class != block.proper_class() {

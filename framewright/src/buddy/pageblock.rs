@@ -122,13 +122,13 @@ impl Pageblock {
         self.levels.add(i, word, frames);
     }
 
-    /// Sets `count` words of the map, from word `first`, to all free or all allocated.
+    /// Marks the frames of `count` words of the map, from word `first` on, as free or as allocated.
     pub(super) fn set_words(&mut self, first: usize, count: usize, free: bool) {
         self.map[first..first + count].fill(if free { !0 } else { 0 });
         self.levels.fill(first, count, free);
     }
 
-    /// Takes the whole pageblock as one block. It is free, and no longer on a list.
+    /// Takes the whole pageblock as one block. The pageblock is free, and was taken off its list.
     #[inline(always)]
     pub(super) fn take_whole(&mut self, movable: bool) {
         self.map = [0; WORDS];
@@ -168,7 +168,7 @@ impl Pageblock {
         *second = second.saturating_sub(frames - from_first);
     }
 
-    /// Whether header and map agree (invariant I2, the part inside one pageblock).
+    /// Whether header and map agree.
     pub(super) fn is_consistent(&self) -> bool {
         let free: u32 = self.map.iter().map(|word| word.count_ones()).sum();
         u32::from(self.free) == free

@@ -3,8 +3,8 @@
 //! The type of a pageblock tells whether it is present as a whole, in part, or not at all. The present frames of
 //! partial pageblocks are recorded in one of two ways. If only whole pageblocks are added and removed, the ranges of
 //! the memory map suffice. If memory is added in pieces of any length, there is a bit per frame, so that pieces may be
-//! added in any order and number. Bits are written under the zone lock. Without the lock, they are reliable for frames
-//! that somebody owns, and may be out of date for others.
+//! added in any order and number. Bits are written under the zone lock. Without the lock, they are
+//! reliable for frames that the caller has allocated, and may be out of date for others.
 
 use super::{FRAMES, gigablock::spans, levels::WORDS};
 use crate::{
@@ -28,12 +28,14 @@ impl PresentMap {
 pub(crate) struct PresentFrames<'m> {
     /// First frame and end of each range of the memory map that is present from the start, ascending.
     ranges: &'m [[u32; 2]],
-    /// A map per pageblock if memory is added in pieces, else none. Then they replace the ranges.
+    /// If memory is added in pieces: a map per pageblock, used instead of the ranges. Otherwise
+    /// empty.
     maps: &'m [PresentMap],
 }
 
 impl<'m> PresentFrames<'m> {
-    /// The frames in `ranges`. `maps` are empty ones, as many as the zone has pageblocks, or none.
+    /// The frames in `ranges`. `maps` has one map without frames for each pageblock of the zone, or
+    /// is empty.
     pub(crate) fn new(ranges: &'m [[u32; 2]], maps: &'m [PresentMap]) -> Self {
         Self { ranges, maps }
     }
@@ -56,7 +58,8 @@ impl<'m> PresentFrames<'m> {
         covers(self.ranges, (start, end))
     }
 
-    /// The first present frame from `start` to `end`, which lie in one pageblock, and the end of the last.
+    /// The first present frame from `start` to `end`, which lie in one pageblock, and the end of
+    /// the last present one.
     pub(crate) fn bounds(&self, start: u32, end: u32) -> Option<(u32, u32)> {
         if self.are_in_pieces() {
             let mut bounds = None;
@@ -107,7 +110,7 @@ impl<'m> PresentFrames<'m> {
     }
 }
 
-/// Whether all frames from the first to the second number are in `ranges`, which are ascending and may touch.
+/// Whether all frames from `start` to `end` are in `ranges`, which are ascending and may touch.
 fn covers(ranges: &[[u32; 2]], (start, end): (u32, u32)) -> bool {
     let mut covered = start;
     for &[first, stop] in ranges {

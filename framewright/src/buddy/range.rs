@@ -46,8 +46,9 @@ impl Buddy<'_> {
         }
     }
 
-    /// Takes `frames` frames from the start of the smallest free block of at least `want.order`. A block of that order
-    /// has at least `frames` frames. The pageblock is chosen as for any other request for such a block.
+    /// Takes `frames` frames, at most as many as a block of `want.order` has, from the start of the
+    /// smallest free block of at least that order. The pageblock is chosen as for any other request
+    /// for such a block. Returns the first frame, and the fallback to another type, if any.
     pub(crate) fn take_start_of_block(
         &mut self,
         want: &Want,
@@ -58,7 +59,7 @@ impl Buddy<'_> {
         Some((start, fallback))
     }
 
-    /// The first frame of a free block, and the fallback to another type that was necessary.
+    /// The first frame of a free block, and the fallback to another type if one was necessary.
     fn find_block(&mut self, want: &Want) -> Option<(u32, Option<Fallback>)> {
         if want.order > Order::PAGEBLOCK {
             let (place, _) = self.lists.gigablocks.find(want.order)?;
@@ -73,13 +74,13 @@ impl Buddy<'_> {
         Some(((index << PAGEBLOCK_ORDER) + at, fallback))
     }
 
-    /// The places of pageblocks in the maps of gigablocks: leaves with masks.
+    /// The places of `pageblocks` in the maps of gigablocks, as leaves (64 pageblocks) with masks.
     fn places(&self, pageblocks: Range<u32>) -> impl Iterator<Item = (u32, u64)> + use<> {
         let first = self.lists.gigablocks.place(pageblocks.start);
         spans(first..first + pageblocks.len() as u32)
     }
 
-    /// Frees the frames from `start` to `end`: any part of ranges that were taken.
+    /// Frees the frames from `start` to `end`, which are ranges that were taken, or parts of them.
     pub(crate) fn give_range(&mut self, start: u32, end: u32) -> Refusals {
         let mut refusals = Refusals::default();
         for piece in edges(start, end) {
@@ -96,8 +97,7 @@ impl Buddy<'_> {
         refusals
     }
 
-    /// Frees frames of one pageblock. If they are the whole pageblock, it is not allocated as one
-    /// block.
+    /// Frees frames of one pageblock. A whole pageblock must not be allocated as one block.
     fn give_piece(&mut self, piece: &Piece, refusals: &mut Refusals) {
         match self.lists.gigablocks.allocated_order(piece.index) {
             Some(Order::PAGEBLOCK) => self.split_into_frames(piece.index),
@@ -175,9 +175,10 @@ impl Buddy<'_> {
         self.relist(piece.index, of, ());
     }
 
-    /// Makes every frame from `start` to `end`, which was taken as part of a range, a block of its own. Frames of
-    /// pageblocks that are not folded are that already. A folded pageblock of which only a part is named has no
-    /// folded frames afterwards; the others still belong to their range.
+    /// Makes every frame from `start` to `end`, which was taken as part of a range, a block of its
+    /// own. In pageblocks that are not folded, every frame is one already. A folded pageblock that
+    /// lies only partly between `start` and `end` is unfolded as well; its other frames still
+    /// belong to their range.
     pub(crate) fn split_range(&mut self, start: u32, end: u32) {
         for index in start >> PAGEBLOCK_ORDER..end.div_ceil(FRAMES) {
             if self.lists.gigablocks.allocated_order(index) == Some(Order::PAGEBLOCK) {
@@ -186,7 +187,8 @@ impl Buddy<'_> {
         }
     }
 
-    /// Makes every frame of the allocated block at `frame`, of a pageblock at most, a block of its own.
+    /// Makes every frame of the allocated block at `frame`, which is at most a pageblock, a block
+    /// of its own.
     pub(crate) fn split_block(&mut self, frame: u32, order: Order) {
         let index = frame >> PAGEBLOCK_ORDER;
         if order == Order::PAGEBLOCK {
@@ -232,13 +234,13 @@ impl Piece {
         self.end - self.start
     }
 
-    /// The words of the map that the span covers, each with a mask.
+    /// The words of the map that the piece covers, each with a mask.
     fn masks(&self) -> impl Iterator<Item = (usize, u64)> + use<> {
         spans(self.start..self.end).map(|(i, mask)| (i as usize, mask))
     }
 }
 
-/// The parts of a range at its two ends that are no whole pageblocks.
+/// The parts of a range at its two ends that are not whole pageblocks.
 fn edges(start: u32, end: u32) -> impl Iterator<Item = Piece> {
     let whole = whole_pageblocks(start, end);
     let inner = [whole.start, whole.end].map(|index| index << PAGEBLOCK_ORDER);

@@ -8,8 +8,8 @@ use super::{Buddy, gigablock::spans};
 use crate::types::{Order, PAGEBLOCK_ORDER};
 
 impl Buddy<'_> {
-    /// Takes the first free block of `order` (9 and up) that is not fully marked, and returns its first
-    /// frame. The types of its pageblocks stay.
+    /// Takes the first free block of `order` (9 and up) of which some pageblock is not marked, and
+    /// returns its first frame. The types of its pageblocks stay.
     pub(crate) fn take_unreported(&mut self, gigablock: u32, order: Order) -> Option<u32> {
         let place = self.lists.gigablocks.unreported(gigablock, order)?;
         self.take_unchanged(place, order);

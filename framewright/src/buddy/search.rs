@@ -65,7 +65,7 @@ impl Buddy<'_> {
         FreeRun::None
     }
 
-    /// Start of the wanted run in the free run from `run` to `end`, if it fits.
+    /// Start of the wanted run in the free frames from `run` to `end`, if it fits.
     fn fits(&self, want: &RunWanted, run: u32, end: u32) -> Option<u32> {
         let base = self.base.get();
         let start = (base + u64::from(run)).next_multiple_of(want.align) - base;

@@ -80,10 +80,10 @@ impl SourceKind {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Search {
     pub(crate) kind: SourceKind,
-    /// Pageblocks in a row. If there are several, `HasUnmovable` also finds runs without unmovable
-    /// frames, and `Full` is not used.
+    /// The number of adjacent pageblocks to empty together. If it is above one, `HasUnmovable` also
+    /// finds runs without unmovable frames, and `Full` is not used.
     pub(crate) pageblocks: u32,
-    /// Headers that may be read.
+    /// The number of headers after which the piece ends.
     pub(crate) headers: u32,
     /// The end of the last piece; `None` starts at the beginning.
     pub(crate) resume: Option<u32>,
@@ -107,7 +107,7 @@ pub(crate) struct Searched {
 /// The best sources of a search; those with the fewest pages to move come first.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Sources {
-    /// Pages to move, and the pageblock or the first one of a run.
+    /// The number of pages to move, and the pageblock, or the first pageblock of a run.
     list: [(u32, u32); Self::MOST],
     len: usize,
 }
@@ -149,7 +149,7 @@ impl Buddy<'_> {
         found: &mut Sources,
     ) -> Searched {
         let (mut headers, mut next) = (0, self.first_place(search));
-        // All full pageblocks cost the same.
+        // All full pageblocks cost the same, so the first one is as good as any other.
         let enough = if search.kind == SourceKind::Full { 1 } else { usize::MAX };
         while let Some(at) = next {
             if headers >= search.headers || found.len >= enough {
@@ -229,9 +229,9 @@ impl Buddy<'_> {
         suits.then_some((block.movable + block.unmovable).into())
     }
 
-    /// Whether the movable pageblocks that `filter` accepts have `frames` free frames together, and
-    /// the number of headers that were read to find out. The emptiest pageblocks are read first. If
-    /// `most` headers are not enough to decide, the answer is `true`.
+    /// Whether the movable pageblocks that `filter` accepts have at least `frames` free frames
+    /// together, and the number of headers that were read to find out. The emptiest pageblocks are
+    /// read first. If `most` headers are not enough to decide, the answer is `true`.
     pub(crate) fn may_have_targets(
         &self,
         frames: u32,

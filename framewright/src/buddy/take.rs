@@ -28,17 +28,17 @@ pub(crate) struct Want {
     /// Maximum number of blocks. Within this maximum, a word with few blocks left is taken
     /// completely, so that the next batch starts on another word.
     pub(crate) at_most: u32,
-    /// The number of pageblocks to take from at most. A batch ends there, even if it is not complete.
+    /// Maximum number of pageblocks to take from. A batch ends there, even if it is not complete.
     pub(crate) visits: u32,
     /// Whether the high-atomic reserve may be used.
     pub(crate) reserve: Reserve,
     /// The method of taking a batch.
     pub(crate) how: BulkTake,
-    /// Whether only wholly free pageblocks of other types may be used, by claiming them.
+    /// Whether the only fallback is to claim a wholly free pageblock of another type.
     pub(crate) unmixed: bool,
 }
 
-/// A word of which at most this many frames would be left is taken whole.
+/// If at most this many free frames of a word would be left, all are taken.
 const ROUNDING: u32 = 32;
 
 impl Buddy<'_> {
@@ -135,7 +135,7 @@ impl Buddy<'_> {
             return None;
         }
         let fallback = self.fall_back(&want, watch)?;
-        debug_assert!(fallback.claimed, "a pageblock that is all free was not claimed");
+        debug_assert!(fallback.claimed, "a wholly free pageblock was not claimed");
         self.take_pageblocks(want, out, watch);
         Some(fallback)
     }
@@ -232,8 +232,9 @@ pub(super) fn take_from(
     }
     let mut from = 0;
     while out.blocks() < want.blocks && !out.is_full() {
-        // A batch of single frames empties the pageblock in ascending order. Larger blocks, of
-        // which there are few, come from the word with the smallest sufficient free block.
+        // A batch of single frames uses up the free frames of the pageblock in ascending order.
+        // Larger blocks, of which there are few, come from the word with the smallest sufficient
+        // free block.
         let levels = &block.levels;
         let word = if order == 0 { levels.next_word(from, order) } else { levels.best_word(order) };
         let Some(i) = word else { return };

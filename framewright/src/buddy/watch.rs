@@ -24,7 +24,7 @@ pub(crate) enum Part {
     Depot(u32),
 }
 
-/// A receiver of reports.
+/// A receiver of the reports: the hooks of a simulator.
 pub(crate) trait Watch: Copy {
     /// Whether reports are used. If not, figures that are needed only for reports are not computed.
     fn listens(self) -> bool;

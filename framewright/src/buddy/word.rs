@@ -191,7 +191,7 @@ mod tests {
     fn an_order_claimed_too_small_is_seen() {
         // A block of order 2 at 4, freed as order 0: frame 5 is neither free nor a head.
         assert_eq!(overrun(1 << 4, 0, 1 << 4), 1 << 4);
-        // The same with frame 5 a head of its own, or free.
+        // If frame 5 is free or a head, the block at 4 has order 0.
         assert_eq!(overrun(1 << 4, 0, 0b11 << 4), 0);
         // An odd frame cannot start a larger block.
         assert_eq!(overrun(1 << 5, 0, 1 << 5), 0);

@@ -219,7 +219,7 @@ mod tests {
         assert_eq!(cpu.claim_online(id), Err(CpuError::Offline(id)));
         cpu.unclaim();
         assert_eq!(cpu.claim_online(id), Err(CpuError::Offline(id)));
-        assert!(cpu.claim(), "the refused claims left nothing claimed");
+        assert!(cpu.claim(), "a refused attempt has left the CPU claimed");
     }
 }
 

@@ -1,8 +1,8 @@
 //! Draining the lists of CPUs into the zones, from any CPU.
 //!
-//! The lists belong to their CPU's owner. A drainer announces itself, issues a remote barrier to
-//! that CPU if the owner writes without fences of its own, and waits until the owner is outside the
-//! lists (see [`crate::pcp`]).
+//! The lists of a CPU belong to its owner, the holder of its token. A drainer announces itself,
+//! issues a remote barrier to that CPU if the owner writes without fences of its own, and waits
+//! until the owner is outside the lists (see [`crate::pcp`]).
 
 #![allow(unsafe_code)]
 
@@ -15,7 +15,7 @@ use crate::{
     types::{CpuId, Order, Pfn, ZoneId},
 };
 
-/// Lists that one remote barrier serves.
+/// The number of lists that one remote barrier serves.
 const GROUP: usize = 64;
 
 impl<'m, P: Platform> MemoryCore<'m, P> {
@@ -75,12 +75,13 @@ impl<'m, P: Platform> MemoryCore<'m, P> {
         self.lists[zone.index() * cpus..][..cpus].iter().map(CpuPages::held).sum()
     }
 
-    fn drain_where(&self, disturb: &dyn Fn(ZoneId, &CpuPages<'m, P>) -> bool) {
-        // A bit per list records that it was announced, so lists are drained in groups.
+    /// Drains the lists for which `selects` returns `true`.
+    fn drain_where(&self, selects: &dyn Fn(ZoneId, &CpuPages<'m, P>) -> bool) {
+        // A bit per list records that a drain was announced, so lists are drained in groups of 64.
         for first in (0..self.lists.len()).step_by(GROUP) {
             let group = first..self.lists.len().min(first + GROUP);
             let mut announced = 0u64;
-            for i in group.filter(|&i| disturb(self.owner_of(i).0, &self.lists[i])) {
+            for i in group.filter(|&i| selects(self.owner_of(i).0, &self.lists[i])) {
                 self.lists[i].announce(&self.platform);
                 announced |= 1 << (i - first);
             }
@@ -90,8 +91,8 @@ impl<'m, P: Platform> MemoryCore<'m, P> {
         }
     }
 
-    /// Returns all blocks on announced lists to the zones. Bit i of `announced` stands for list `first` + i. `target`
-    /// covers the CPUs of these lists.
+    /// Returns all blocks on the announced lists to their zones. Bit i of `announced` stands for
+    /// list `first` + i. `target` covers the CPUs of these lists.
     fn drain_announced(
         &self,
         first: usize,
@@ -100,20 +101,20 @@ impl<'m, P: Platform> MemoryCore<'m, P> {
         reason: DrainReason,
     ) {
         loop {
-            let passed_over = self.drain_once(first, announced, target, reason);
+            let skipped = self.drain_once(first, announced, target, reason);
             if P::TRACING {
                 members(first, announced).for_each(|i| self.trace_log(i));
             }
-            if passed_over == 0 {
+            if skipped == 0 {
                 return;
             }
-            announced = passed_over;
+            announced = skipped;
             members(first, announced).for_each(|i| self.lists[i].announce(&self.platform));
         }
     }
 
-    /// As [`MemoryCore::drain_announced`], without a trace. Skips lists with an earlier drain that is not traced yet,
-    /// and returns their bits.
+    /// As [`MemoryCore::drain_announced`], but emits no trace events. Skips lists with an earlier
+    /// drain that is not traced yet, and returns their bits.
     fn drain_once(
         &self,
         first: usize,
@@ -122,7 +123,7 @@ impl<'m, P: Platform> MemoryCore<'m, P> {
         reason: DrainReason,
     ) -> u64 {
         self.barrier(target);
-        let mut passed_over = 0;
+        let mut skipped = 0;
         // The first refusal and the number of refusals are reported after the last wait.
         let mut refused: Option<(ZoneOnCpu<'_, 'm, P>, Refusals)> = None;
         for i in members(first, announced) {
@@ -133,7 +134,7 @@ impl<'m, P: Platform> MemoryCore<'m, P> {
             };
             // SAFETY: announced by the caller, and the barrier has reached the CPU since.
             match (unsafe { cpu.pages.as_drainer(&self.platform, drain) }, &mut refused) {
-                (None, _) => passed_over |= 1 << (i - first),
+                (None, _) => skipped |= 1 << (i - first),
                 (Some(some), Some((_, refusals))) => refusals.merge(some),
                 // The report names the first refused frame, which is in this zone.
                 (Some(some), None) => refused = (some.count > 0).then_some((cpu, some)),
@@ -142,7 +143,7 @@ impl<'m, P: Platform> MemoryCore<'m, P> {
         if let Some((cpu, refusals)) = refused {
             cpu.report(refusals);
         }
-        passed_over
+        skipped
     }
 
     /// Whether blocks that leave these lists may be logged: all blocks that left earlier have been traced. The caller

@@ -87,9 +87,9 @@ impl<'m, P: Platform> MemoryCore<'m, P> {
         }
     }
 
-    /// Removes memory. After the range is isolated, `evacuate` is called with the zone and the range
-    /// in it, and tries to free the frames in use. `in_the_way` is called with the frames that are
-    /// in use after that.
+    /// Removes memory. Isolates the range, then calls `evacuate` with the zone and the range in it,
+    /// which tries to free the frames in use. If some are still in use after that, calls
+    /// `in_the_way` with them.
     ///
     /// # Errors
     ///

@@ -84,7 +84,8 @@ impl<'m, P: Platform> MemoryCore<'m, P> {
         Ok(isolation)
     }
 
-    /// Calls `in_the_way` with each run of allocated frames, and returns the number of frames.
+    /// Calls `in_the_way` with each run of allocated frames from `start` to `end`, and returns the
+    /// number of these frames.
     pub(crate) fn report_in_use(
         &self,
         id: ZoneId,
@@ -96,7 +97,7 @@ impl<'m, P: Platform> MemoryCore<'m, P> {
         let mut frames = 0;
         for block in pageblocks(start, end) {
             // The embedder is called without the zone lock, so the runs are collected first. Two
-            // runs are at least one free frame apart, which bounds their number.
+            // runs are at least one frame apart, which bounds their number.
             let mut runs = [(0, 0); PAGEBLOCK_FRAMES / 2];
             let mut count = 0;
             let (first, last) = clip(block, start, end);

@@ -2,8 +2,8 @@
 //! settings, and the machine.
 //!
 //! A [`Memory`](crate::Memory) consists of a [`MemoryCore`] and the states of the layers above it.
-//! Each of those layers gets a reference to the core and to its own state, and knows nothing of the
-//! other layers.
+//! Each of those layers gets a reference to the core and to its own state. The core does not refer
+//! to them.
 //!
 //! | module | job |
 //! |---|---|
@@ -51,7 +51,8 @@ pub(crate) struct MemoryCore<'m, P: Platform> {
     zonelists: Zonelists<'m>,
     /// The lists of every CPU for every zone: all CPUs for the first zone, then the next.
     lists: &'m [CpuPages<'m, P>],
-    /// The drained and not yet traced blocks of the same lists. Empty without [`Platform::TRACING`].
+    /// For each of these lists, the drained blocks whose events are not traced yet. Empty without
+    /// [`Platform::TRACING`].
     drain_logs: &'m [SpinLock<P, DrainLog<'m>>],
     cpus: &'m [CpuState],
     /// First frame of the lowest zone.

@@ -66,7 +66,7 @@ impl<'m, P: Platform> MemoryCore<'m, P> {
             list.find(|id| self.zones[id.index()].serves(highest))
                 .map(|&id| self.local_zone(id, cpu))
         };
-        // If all memory was removed, any zone will do: its lists stay empty.
+        // If all memory was removed, the choice of the zone does not matter: its lists stay empty.
         let local =
             first(ZoneKind::Movable).unwrap_or_else(|| self.local_zone(ZoneId::default(), cpu));
         (local, first(ZoneKind::Normal))
@@ -141,7 +141,8 @@ impl<'m, P: Platform> MemoryCore<'m, P> {
         zone.index() * self.cpus.len() + cpu.index()
     }
 
-    /// The zone of a block named from outside, and the block's number in it.
+    /// The zone of a block that a caller of the library names by frame number, and the block's
+    /// number in that zone.
     pub(crate) fn locate(&self, pfn: Pfn, order: Order) -> Result<(ZoneId, u32), FreeError> {
         if !pfn.is_aligned(order) {
             return Err(FreeError::Misaligned);
@@ -149,7 +150,7 @@ impl<'m, P: Platform> MemoryCore<'m, P> {
         self.find(pfn, order).ok_or(FreeError::NotOurs)
     }
 
-    /// The zone that contains all frames of a block, and the block's number in it.
+    /// The zone that contains all frames of a block, and the number of its first frame in the zone.
     pub(crate) fn find(&self, pfn: Pfn, order: Order) -> Option<(ZoneId, u32)> {
         let mut zones = self.zones.iter().enumerate();
         zones.find_map(|(at, zone)| Some((ZoneId::new(at), zone.locate(pfn, order)?)))

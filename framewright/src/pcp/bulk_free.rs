@@ -38,7 +38,7 @@ impl<'m> Lists<'m> {
     }
 
     /// Selects one bundle: from the store, beginning with `list`; else from the rings; else from
-    /// the quarantine.
+    /// the quarantine. Pageblocks are not in the store, so for a list of them its ring comes first.
     pub(super) fn select_one(
         &mut self,
         context: ListsContext<'_, 'm, impl Platform>,

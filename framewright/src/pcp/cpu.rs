@@ -28,7 +28,8 @@ impl<P: Platform> Clone for ZoneOnCpu<'_, '_, P> {
 impl<P: Platform> Copy for ZoneOnCpu<'_, '_, P> {}
 
 impl<'m, P: Platform> ZoneOnCpu<'_, 'm, P> {
-    /// Whether the zone is so short of memory that lists should shrink.
+    /// Whether the free memory of the zone is below the high watermark, so that lists should
+    /// shrink.
     pub(super) fn zone_is_low(&self) -> bool {
         self.zone.probe_words(self.platform, platform::Access::Read);
         self.zone.free() < self.zone.marks().get(Watermark::High)
@@ -49,8 +50,8 @@ impl<'m, P: Platform> ZoneOnCpu<'_, 'm, P> {
         self.take_range_if(start, end, of, || !self.zone.has_isolated(start, end))
     }
 
-    /// Takes `frames` frames from the start of a free block of `order`, which has at least as many. The caller tests
-    /// the watermark.
+    /// Takes `frames` frames, at most as many as a block of `order` has, from the start of a free
+    /// block. The caller tests the watermark.
     pub(crate) fn take_start_of_block(
         &self,
         order: Order,
@@ -132,14 +133,15 @@ impl<'m, P: Platform> ZoneOnCpu<'_, 'm, P> {
         split.map_err(|(frame, why)| self.refuse(frame, Order::ZERO, why))
     }
 
-    /// Makes every frame from `start` to `end` a block of order 0 in the maps of the zone. Also a part of a pageblock
-    /// takes the lock: the whole pageblock may have been allocated at once, and only its maps tell.
+    /// Makes every frame from `start` to `end` a block of order 0 in the maps of the zone. This
+    /// needs the zone lock even for a part of a pageblock, because the pageblock may have been
+    /// allocated as one block, which only the maps tell.
     pub(crate) fn unfold_range(&self, start: u32, end: u32) {
         self.count_lock(0);
         self.zone.with_range(self.platform, (start, end), |buddy| buddy.split_range(start, end));
     }
 
-    /// Frees frames taken by [`ZoneOnCpu::take_range`], all or a part of them.
+    /// Frees frames that [`ZoneOnCpu::take_range`] has taken: a range, or a part of it.
     pub(crate) fn give_range(&self, start: u32, end: u32) {
         let mut from = start;
         while from < end {
@@ -161,8 +163,8 @@ impl<'m, P: Platform> ZoneOnCpu<'_, 'm, P> {
         self.pages.counters.pgfree.add(frames - refusals.frames);
     }
 
-    /// Takes a free block of `order` from a gigablock, one that is not yet reported as free; `None`
-    /// if there is none.
+    /// Takes a free block of `order` that is not yet reported as free from a gigablock (1 GiB);
+    /// `None` if there is none.
     pub(crate) fn take_unreported(&self, gigablock: u32, order: Order) -> Option<u32> {
         let take = |buddy: &mut Buddy<'_>| buddy.take_unreported(gigablock, order);
         let frame = self.zone.with(self.platform, take)?;
@@ -180,7 +182,8 @@ impl<'m, P: Platform> ZoneOnCpu<'_, 'm, P> {
     }
 
     /// Frees bundles to the zone under one hold of its lock, updates the counters, and reports
-    /// refused frees. The caller is not inside the lists, because the report calls the embedder.
+    /// refused frees. The caller must not be inside the lists, because the report calls the
+    /// embedder.
     pub(crate) fn give(&self, bundles: &Bundles) {
         let refusals = self.give_and_count(bundles);
         self.report(refusals);

@@ -1,5 +1,5 @@
-//! A CPU's use of the depot of a zone: the choice of blocks for the depot, and their return to the
-//! buddy.
+//! A CPU's use of the depot of a zone: the choice of blocks for the depot, and the return of blocks
+//! from the depot to the buddy.
 
 use super::{ListIndex, Lists, cpu::ZoneOnCpu, packing::pack, refill::BatchGuard};
 use crate::{
@@ -173,8 +173,8 @@ impl<'m, P: Platform> ZoneOnCpu<'_, 'm, P> {
         }
     }
 
-    /// Returns a chunk of the depot to the buddy. The result is the number of frames; 0 if there
-    /// were none.
+    /// Returns a chunk of the depot's blocks to the buddy. The result is the number of frames; 0 if
+    /// the depot has no such blocks.
     pub(super) fn shrink_depot(&self, which: FlushScope) -> u64 {
         if self.zone.in_depot() == 0 {
             return 0;
@@ -187,8 +187,9 @@ impl<'m, P: Platform> ZoneOnCpu<'_, 'm, P> {
         frames
     }
 
-    /// Returns a chunk of the depot's surplus to the buddy, and ends the depot's interval when its
-    /// time is over. Called after each refill or drain that used the zone.
+    /// Returns a chunk of the depot's surplus (blocks that were not used in the last interval) to
+    /// the buddy, and ends the depot's interval when its time is over. Called after each refill
+    /// from the zone, and after each drain of blocks into the depot.
     pub(super) fn trim_depot(&self) {
         if self.zone.depot_interval_ended(self.platform) {
             self.zone.end_depot_interval(self.platform);

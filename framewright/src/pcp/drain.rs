@@ -22,8 +22,8 @@ pub(super) struct Due {
 impl Due {
     const NOTHING: Self = Self { reason: DrainReason::Threshold, frames: 0 };
 
-    /// Whether one batch is enough. Lists that are too long continue with the next spill, so that no free waits for
-    /// more than one batch.
+    /// Whether one batch is enough. If the lists are still too long after it, the next spill drains
+    /// another batch, so that no free waits for more than one.
     pub(super) fn is_bounded(self) -> bool {
         self.reason == DrainReason::Threshold
     }
@@ -31,8 +31,8 @@ impl Due {
 
 impl<P: Platform> OwnedZoneOnCpu<'_, '_, P> {
     /// Frees a block to its list, or to the zone if it has none. Returns the refusal of this block
-    /// if hardening refuses it at the call. Without states, a block on a list is checked when it
-    /// leaves the list.
+    /// if hardening refuses it at the call. Without states of frames (hardening below *tracked*), a
+    /// block on a list is checked when it leaves the list.
     pub(crate) fn free(&mut self, frame: u32, order: Order) -> Refusals {
         self.platform.cost(Cost::SlowFree, 1);
         if let Err(refusals) = self.retire(frame, order) {
@@ -174,9 +174,9 @@ impl<'m, P: Platform> ZoneOnCpu<'_, 'm, P> {
         Due { reason: DrainReason::Threshold, frames }
     }
 
-    /// Returns all blocks of the lists to the zone, for a drainer that is inside the lists. Before a batch reaches the
-    /// zone, `log` is called for it. The result are the refused blocks; the caller reports them when it is outside
-    /// again.
+    /// Returns all blocks of the lists to the zone, for a drainer that is inside the lists. Calls
+    /// `log` with each batch before the zone gets it. Returns the refused blocks, which the caller
+    /// reports when it is outside again.
     pub(crate) fn drain_inside(
         &self,
         lists: &mut Lists<'m>,

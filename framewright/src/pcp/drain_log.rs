@@ -15,8 +15,8 @@ pub(crate) struct DrainLog<'m> {
 }
 
 impl<'m> DrainLog<'m> {
-    /// Entries of a log for lists with these numbers of slots in the store and in quarantine: at most one entry per
-    /// block on a ring and per slot.
+    /// Entries of a log for lists with these numbers of slots in the store and in quarantine. A
+    /// drain logs at most one entry per block on a ring and one per slot.
     pub(crate) const fn capacity(slots: usize, quarantine: usize) -> usize {
         ListIndex::COUNT * RING + slots + quarantine
     }
@@ -37,7 +37,7 @@ impl<'m> DrainLog<'m> {
             (self.first, self.end) = (0, 0);
         }
         let free = self.entries.get_mut(self.end..self.end + batch.len());
-        debug_assert!(free.is_some(), "events would be lost");
+        debug_assert!(free.is_some(), "the log is full, so drain events are lost");
         if let Some(free) = free {
             free.copy_from_slice(batch);
             self.end += batch.len();

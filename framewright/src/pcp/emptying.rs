@@ -1,8 +1,10 @@
-//! Frees in pageblocks with the flag [`EMPTYING`](crate::buddy::EMPTYING): the freed blocks return to the zone.
+//! Frees in pageblocks with the flag [`EMPTYING`](crate::buddy::EMPTYING) (sparsely used pageblocks
+//! that are to become free): the freed blocks return to the zone.
 //!
-//! The blocks wait on a short ring, so that the zone lock is taken once for several of them. While a CPU frees without
-//! allocating, as at the end of a process, more blocks of the same words will come. Then the blocks also wait in the
-//! store, where neighbours meet, and the CPU's next allocations that need more than a ring return them.
+//! The blocks wait on a short ring, so that the zone lock is taken once for several of them. While
+//! a CPU frees without allocating, as at the end of a process, more blocks of the same words will
+//! come. The blocks then also wait in the store, where neighbours are joined. They return to the
+//! zone, a batch at a time, when the CPU next allocates from an empty ring.
 
 use super::{
     ListIndex, Lists, OwnedZoneOnCpu,
@@ -25,16 +27,17 @@ const BURST: u64 = 256;
 /// The traffic of a CPU, for detecting bursts of frees.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Burst {
-    /// Frames allocated and freed at the last spill.
+    /// The counts of frames allocated and freed so far, at the last spill.
     seen: (u64, u64),
-    /// Frames freed when the CPU last allocated.
+    /// The count of frames freed at the start of the current run of frees.
     start: u64,
     lasts: bool,
 }
 
 impl Burst {
-    /// Whether the CPU is in a burst of frees, after it has allocated and freed `traffic` frames. A few allocations do
-    /// not end a burst.
+    /// Whether the CPU is in a burst of frees, if it has allocated and freed `traffic` frames so
+    /// far. A run of frees ends when more than half as many frames are allocated as freed between
+    /// two spills.
     fn update(&mut self, traffic: (u64, u64)) -> bool {
         let (allocated, freed) = (traffic.0 - self.seen.0, traffic.1 - self.seen.1);
         if allocated > freed / 2 {
@@ -45,17 +48,18 @@ impl Burst {
         self.lasts
     }
 
-    /// Whether the CPU was in a burst of frees at the last spill. In a zone that many CPUs share, blocks without
-    /// neighbours then go to the depot, like those of other pageblocks: frees to the buddy would hold the lock for too
-    /// long.
+    /// Whether the CPU was in a burst of frees at the last spill. Small bundles then go to the
+    /// depot, if the zone has one, like those of other pageblocks: frees to the buddy would hold
+    /// the lock for too long.
     pub(super) fn lasts(self) -> bool {
         self.lasts
     }
 }
 
 impl<'m> Lists<'m> {
-    /// Makes space on the full ring of a list of emptying pageblocks. During a burst of frees all blocks go to the
-    /// store, and as many frames leave it as come if the CPU has as many as it may hold. Otherwise the oldest blocks go
+    /// Makes space on the full ring of a list of emptying pageblocks. During a burst of frees all
+    /// blocks go to the store. If the store then has more frames than the CPU may hold, about a
+    /// quarter of that limit goes to `leaving`. Without a burst, the oldest blocks of the ring go
     /// to `leaving`.
     #[inline(never)]
     pub(super) fn spill_emptying(
@@ -71,12 +75,12 @@ impl<'m> Lists<'m> {
             context.pages.set_limit(list, self.sizing.ring_limit(list));
             return;
         }
-        // A longer ring, so that spills of the burst are as rare as those of other lists.
+        // During the burst the ring is as long as those of other lists, and spills as rarely.
         context.pages.set_limit(list, RING);
         self.spill(context, list, context.pages.len(list), leaving);
         let high = u64::from(self.sizing.high());
         if self.stored() > high {
-            // More than one spill has brought, so that the zone lock is taken rarely.
+            // More than one spill has added, so that the zone lock is taken rarely.
             self.select_bundles(context, list, self.stored() - high / 4 * 3, leaving);
         }
     }
@@ -103,7 +107,8 @@ impl<'m> Lists<'m> {
         context.pages.set_len(list, len - at);
     }
 
-    /// Whether more blocks of emptying pageblocks wait than after a burst has ended.
+    /// Whether blocks of emptying pageblocks are in the store, or more of them on a ring than its
+    /// usual limit. Both arise only in a burst of frees.
     pub(super) fn has_emptying(&self, context: ListsContext<'_, 'm, impl Platform>) -> bool {
         let is_long = |list| context.pages.len(list) > self.sizing.ring_limit(list);
         self.store.emptying() > 0 || ListIndex::emptying().any(is_long)

@@ -16,9 +16,10 @@ const EMPTYING_LISTS: u8 = SMALL_LISTS;
 /// The first list of pageblocks.
 const PAGEBLOCK_LISTS: u8 = EMPTYING_LISTS + SMALL_ORDERS + 1;
 
-/// A list of a CPU. Numbers: types x order + type for orders 0 to 3; then orders 0 to 3 of all types in pageblocks that
-/// are [emptying](crate::buddy::EMPTYING), from which no request is served; then pageblocks of other types, then movable
-/// pageblocks.
+/// A list of a CPU. The lists are numbered in this order: blocks of orders 0 to 3 by mobility, with
+/// the number 3 x order + type; blocks of orders 0 to 3 in pageblocks that are
+/// [emptying](crate::buddy::EMPTYING), whatever their type, from which no request is served;
+/// unmovable and reclaimable pageblocks; movable pageblocks.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(transparent)]
 pub(crate) struct ListIndex(u8);
@@ -46,8 +47,9 @@ impl ListIndex {
     /// The list of single movable frames, which the hot path is optimised for.
     pub(crate) const MOVABLE: ListIndex = ListIndex(MigrateType::Movable as u8);
 
-    /// The list that a block is freed to without further decisions: in a pageblock of a type with lists of its own, or
-    /// in one that is emptying. `of` is the number of the type, with that flag.
+    /// The list to which the hot path frees a block, if there is one: the type of the pageblock has
+    /// lists of its own, or the pageblock is emptying. `of` is the number of the type, with the
+    /// flags.
     #[inline(always)]
     pub(crate) const fn freeing_directly(order: Order, of: u8) -> Option<Self> {
         if of < TYPES {
@@ -56,8 +58,8 @@ impl ListIndex {
         if Self::is_type_emptying(of) { Self::emptying_of(order) } else { None }
     }
 
-    /// Whether `of`, the number of a type with the flag of emptying pageblocks, is of an emptying pageblock whose type
-    /// has lists of its own.
+    /// Whether `of`, the number of a type with the flags, has the flag of emptying pageblocks and
+    /// no other, so that all frames of the pageblock are present.
     #[inline(always)]
     pub(crate) const fn is_type_emptying(of: u8) -> bool {
         of & !3 == EMPTYING
@@ -146,8 +148,9 @@ impl ListIndex {
         (EMPTYING_LISTS..PAGEBLOCK_LISTS).map(ListIndex)
     }
 
-    /// The type whose pageblocks refill the list, which is not one of emptying pageblocks. The first pageblock list is
-    /// refilled from unmovable ones.
+    /// The type whose pageblocks refill the list. Only for lists that are refilled, not for those
+    /// of emptying pageblocks. The list of unmovable and reclaimable pageblocks is refilled with
+    /// unmovable ones.
     pub(crate) const fn migratetype(self) -> MigrateType {
         let number = if self.0 < SMALL_LISTS { self.0 % TYPES } else { self.0 - PAGEBLOCK_LISTS };
         match MigrateType::from_number(number) {

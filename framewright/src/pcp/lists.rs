@@ -154,8 +154,8 @@ impl<'m> Lists<'m> {
     }
 
     /// The number of blocks of each order to take from the depot in a refill of `blocks` blocks for
-    /// `list`, which is empty. Lists of other orders that ran out lately and are not full are
-    /// included, so that one hold of the zone lock serves all of them.
+    /// `list`, which is empty. Lists of other orders that ran out lately, and have space, are
+    /// refilled as well, so that one hold of the zone lock serves all of them.
     pub(super) fn refill_demand(
         &mut self,
         context: ListsContext<'_, 'm, impl Platform>,
@@ -263,8 +263,8 @@ impl<'m> Lists<'m> {
             context.cost(Cost::RingFrames, count as u32);
             at = count;
         }
-        // If the CPU has as many frames as it may hold, as many leave as come. Then each spill moves no more bundles
-        // than one hold of the zone lock frees.
+        // If the store has as many frames as the CPU may hold, as many must leave as are added. The
+        // spill then adds no more bundles than one hold of the zone lock may free.
         let is_full = stored >= u64::from(self.sizing.high());
         let mut new = if is_full { self.sizing.hold_pageblocks() } else { u32::MAX };
         while at < count && !leaving.is_full() && new > 0 {
@@ -286,7 +286,8 @@ impl<'m> Lists<'m> {
         ring.copy_within(at..len, 0);
         context.pages.set_len(list, len - at);
         self.set_stored(context, stored);
-        // Nearly all blocks have found their slots taken: frees are scattered over more words than the store can hold.
+        // More than three bundles leave for every four blocks that were moved: frees are scattered
+        // over more words than the store can hold.
         if order < Order::PAGEBLOCK && leaving.as_slice().len() * 4 > at * 3 {
             self.bypasses = BYPASSES;
         }

@@ -20,11 +20,13 @@
 //! order of the owner's CPU, after the drainer's store to `request` and before its load of `busy`. The
 //! owner's load of `request` is before or after B:
 //!
-//! * *after B*, it reads the drainer's 1, and gives way, or a later value. A later 0 is from a drainer's
-//!   release: the acquire load then sees all work of this drainer and of earlier ones;
-//! * *before B*, its `busy = 1` is earlier still in program order, so that store is visible when the barrier
-//!   returns. The drainer reads it, or a later value. A later 0 is from the end of this or a later critical
-//!   section of the owner: the acquire load sees all work of that section.
+//! * *after B*, the load reads the drainer's 1 or a later value. After a 1 the owner gives way. A
+//!   later 0 is from a drainer's release: the acquire load then sees all work of this drainer and of
+//!   earlier ones;
+//! * *before B*, the owner's `busy = 1` is earlier still in program order, so that store is visible
+//!   when the barrier returns. The drainer reads this 1 or a later value. After a 1 it waits. A later
+//!   0 is from the end of this or a later critical section of the owner: the acquire load sees all
+//!   work of that section.
 //!
 //! The order in which the processor performs the owner's store and load does not matter. Their program order
 //! does, hence the compiler fence: if the load came first, B could fall between the two.
@@ -89,7 +91,8 @@ impl<P: Platform> Owner<P> {
     #[inline(always)]
     pub(crate) fn enter(&self, platform: &P) -> bool {
         self.busy.store(platform, 1, Ordering::Relaxed);
-        // Keeps the compiler from moving the load up. The processor may: the remote barrier orders the two.
+        // Keeps the compiler from moving the load before the store. The processor may reorder them:
+        // the remote barrier makes that harmless.
         compiler_fence(Ordering::SeqCst);
         if self.request.load(platform, Ordering::Acquire) == NONE {
             return true;

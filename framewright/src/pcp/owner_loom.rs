@@ -3,7 +3,8 @@
 //! Loom cannot express a remote barrier. The biased protocol therefore runs with a full fence on both sides, the
 //! owner's in place of its compiler fence. With these fences, loom shows that the two sides exclude each other, and that
 //! their acquire and release operations order the accesses to the lists. It cannot show that a remote barrier replaces
-//! the owner's fence; `owner_tso` and `owner_weak` show that. Loom does not reorder a load with a later store; `owner_weak` does.
+//! the owner's fence; `owner_tso` and `owner_weak` show that. Loom does not reorder a load with a
+//! later store; `owner_weak` does.
 
 #![allow(unsafe_code)]
 

@@ -96,7 +96,7 @@ fn holds(preemptions: Option<u32>, body: impl Fn() + Sync) -> Explored {
 }
 
 fn fails(body: impl Fn() + Sync) -> Failure {
-    Explorer::new().run(body).expect_err("a failure must be found")
+    Explorer::new().run(body).expect_err("the exploration found no failure")
 }
 
 #[test]

@@ -48,8 +48,9 @@ pub(super) fn pack(frames: &[u32], order: Order) -> Option<(Bundle, usize)> {
     Some((Bundle { word, heads, order }, used))
 }
 
-/// Two numbers in a word, in the order in which they lie in memory. The two loops below use such words: two numbers at
-/// a time, eight per round. Bursts of frames spend most of their time in these loops.
+/// Two numbers in a word, in the order in which they lie in memory. The two loops below process two
+/// numbers at a time, eight per round. A CPU that allocates or frees many frames in a row spends
+/// most of the time in these loops.
 #[inline(always)]
 const fn two(first: u32, second: u32) -> u64 {
     match cfg!(target_endian = "little") {

@@ -48,8 +48,9 @@ impl<P: Platform> ListsContext<'_, '_, P> {
     }
 }
 
-/// The lists of one CPU for one zone. The hot path uses only a ring and the first cache line of
-/// this type; a free of order 1 to 3 also the second.
+/// The lists of one CPU for one zone. On the hot path, an operation on a single frame uses only a
+/// ring and the first cache line of this type. Allocations of higher orders and frees of orders 1
+/// to 3 also use the second cache line.
 #[repr(C, align(64))]
 pub(crate) struct CpuPages<'m, P: Platform> {
     /// Blocks in each ring. Written by the side that is inside; read by any CPU.
@@ -316,8 +317,9 @@ impl<'m, P: Platform> Owned<'_, 'm, P> {
         Some(frame)
     }
 
-    /// Puts a block of `order` on the ring of the list that `list`, called inside, returns, if there is one. The owner
-    /// may enter, the ring is not full, and no drain can be due; otherwise returns `false`.
+    /// Puts a block of `order` on the ring of the list that `list` returns. `list` is called inside
+    /// the lists. Returns `false` and does nothing if the owner may not enter, `list` returns
+    /// `None`, the ring is full, or a drain may be due.
     #[inline(always)]
     pub(crate) fn push(
         &mut self,
@@ -336,7 +338,9 @@ impl<'m, P: Platform> Owned<'_, 'm, P> {
         self.end_push(platform, pushed)
     }
 
-    /// As [`Owned::push`] for a single frame in a movable pageblock of the type that `of`, called inside, returns.
+    /// As [`Owned::push`] for a single frame, most likely in a movable pageblock. `of` is called
+    /// inside the lists and returns the number of the type of the pageblock, with the flags.
+    /// Returns `false` if the pageblock is neither movable nor emptying.
     #[inline(always)]
     pub(crate) fn push_movable(
         &mut self,

@@ -110,11 +110,12 @@ impl<'m, P: Platform> ZoneOnCpu<'_, 'm, P> {
         Ok(())
     }
 
-    /// Makes each frame of the allocated block at `frame`, of a pageblock at most, a block.
+    /// Makes each frame of the allocated block at `frame`, which is at most a pageblock, a block of
+    /// its own.
     ///
     /// # Errors
     ///
-    /// The block was freed raw before, or is being split; this was reported.
+    /// A raw free has freed the block before, or the block is being split; this was reported.
     #[inline(never)]
     pub(crate) fn split_into_frames(&self, frame: u32, order: Order) -> Result<(), Refusals> {
         let states = self.zone.states();

@@ -12,7 +12,7 @@ use crate::{
     },
 };
 
-/// Blocks in a refill while blocks of emptying pageblocks wait in the store.
+/// Maximum number of blocks in a refill while blocks of emptying pageblocks wait in the store.
 const SMALL_REFILL: u32 = 512;
 
 /// The result of an attempt to allocate from the lists.
@@ -40,7 +40,8 @@ impl<P: Platform> OwnedZoneOnCpu<'_, '_, P> {
                     let held = at.pages.held();
                     let mut blocks = lists.sizing.on_refill(list.order(), held, at.zone_is_low());
                     if emptying_waits {
-                        // A small refill, so that the rest of these blocks returns soon, too.
+                        // After a smaller refill the next one comes sooner, and returns more of
+                        // the blocks of emptying pageblocks.
                         blocks = blocks.min(SMALL_REFILL);
                     }
                     at.pages.publish(&lists.sizing);
@@ -137,9 +138,9 @@ impl<P: Platform> ZoneOnCpu<'_, '_, P> {
         Want { order, migratetype, blocks: 1, at_most: 1, visits, reserve, how, unmixed }
     }
 
-    /// Takes a batch from the zone. If the buddy cannot serve the request, the depot returns blocks to it, one chunk
-    /// at a time, until they can. Blocks of the requested type are returned before types are mixed, and all others
-    /// before the request is refused.
+    /// Takes a batch from the zone. While the buddy cannot serve the request, blocks of the depot
+    /// are returned to the buddy, one chunk at a time. All blocks of the requested type are
+    /// returned before types are mixed, and all other blocks before the request is refused.
     fn take(
         &self,
         want: Want,
@@ -202,8 +203,8 @@ impl<P: Platform> ZoneOnCpu<'_, '_, P> {
     }
 }
 
-/// Blocks that have left the zone or the lists and have not reached the other side. Dropping the value returns them to
-/// the zone, also while a panic of the embedder unwinds.
+/// Blocks on their way from the zone to the lists, or from the lists to the zone. Dropping the
+/// value returns them to the zone, also while a panic of the embedder unwinds.
 pub(super) struct BatchGuard<'t, 'c, 'm, P: Platform> {
     pub(super) cpu: ZoneOnCpu<'c, 'm, P>,
     pub(super) taken: &'t Bundles,

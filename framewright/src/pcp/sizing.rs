@@ -35,9 +35,10 @@ pub(crate) struct Sizing {
     rule: HighOrderDrain,
     /// Frames freed in a row before a high-order free may drain.
     burst: u32,
-    /// Whether lists of less than a batch are not drained by high-order frees.
+    /// Whether high-order frees leave lists that hold less than a batch alone.
     keep_batch: bool,
-    /// Pageblocks in which one hold of the zone lock frees when the lists are too long.
+    /// Maximum number of pageblocks in which one hold of the zone lock frees blocks, when the lists
+    /// are too long.
     hold: u32,
     /// Whether many CPUs share the zone.
     is_contended: bool,
@@ -49,7 +50,8 @@ pub(super) const LONG_LISTS: u32 = 2048;
 /// A zone that at most this many CPUs share is rarely contended, so short holds of its lock cost little.
 const FEW_CPUS: u64 = 8;
 
-/// The number of pageblocks in which one hold of the zone lock frees for one of `cpus` CPUs.
+/// The maximum number of pageblocks in which one hold of the zone lock frees blocks, for one of
+/// `cpus` CPUs that share the zone.
 fn hold_pageblocks(tuning: &PcpTuning, cpus: u64) -> u32 {
     tuning.hold_pageblocks.or(|| if cpus <= FEW_CPUS { 16 } else { 64 }).clamp(1, 64)
 }
@@ -78,7 +80,8 @@ fn long_burst(batch: u32, high_min: u32, scale_max: u32) -> u32 {
     (batch + high_min / 2).max((batch << scale_max) / 2)
 }
 
-/// Slots in the store of one of `cpus` CPUs.
+/// Slots in the store of one of `cpus` CPUs: by default enough words of 64 frames for its share of
+/// the zone, within bounds.
 pub(crate) fn bundle_slots(tuning: &PcpTuning, managed: u64, cpus: u64) -> usize {
     let share = (managed / 64 / cpus.max(1)).clamp(64, 2048) as u32;
     tuning.bundle_slots.or(|| share).next_power_of_two() as usize
@@ -141,14 +144,16 @@ impl Sizing {
         }
     }
 
-    /// Sets new bounds, and keeps the adapted state where they allow it.
+    /// Sets new bounds. Keeps the adapted `high`, within these bounds, and forgets the other
+    /// adapted values.
     pub(crate) fn resize(&mut self, to: Sizing) {
         let high = if self.high == 0 { to.high } else { self.high };
         *self = Sizing { seen: self.seen, ..to };
         self.high = high.min(to.high_max).max(to.high_min);
     }
 
-    /// Pageblocks in which one hold of the zone lock frees when the lists are too long.
+    /// Maximum number of pageblocks in which one hold of the zone lock frees blocks, when the lists
+    /// are too long.
     pub(crate) fn hold_pageblocks(&self) -> u32 {
         self.hold
     }
@@ -178,9 +183,11 @@ impl Sizing {
         self.high_max == 0
     }
 
-    /// Blocks that the ring of a list may contain: two batches, but at least two blocks, or 32 blocks if the list is
-    /// not of order 0. Without the latter, a free of order 3 would often be a spill. A ring of small blocks exceeds two
-    /// batches by at most an eighth of the frames that the CPU may hold.
+    /// Blocks that the ring of a list may contain: two batches of frames, but at least 2 blocks of
+    /// order 0, or 32 blocks of another order. Otherwise a free of order 3 would often spill. For
+    /// orders 1 to 3, the 32 blocks are limited to an eighth of the frames that the CPU may hold. A
+    /// list of emptying pageblocks has as many frames as one hold of the zone lock frees
+    /// pageblocks.
     pub(crate) fn ring_limit(&self, list: ListIndex) -> usize {
         if self.is_disabled() {
             return 0;
@@ -237,14 +244,15 @@ impl Sizing {
         self.free_count = self.free_count.checked_shr(allocated.min(31) as u32).unwrap_or(0);
         let net = u32::try_from(freed.saturating_sub(allocated)).unwrap_or(u32::MAX);
         self.free_count = self.free_count.saturating_add(net).min(self.batch << self.scale_max);
-        // Refills grow while the CPU only allocates. Each free of a larger block would halve them; their number is not
-        // known.
+        // Refills grow while the CPU only allocates. Each high-order free would halve them. The
+        // number of these frees is not known, so they reset the factor.
         if traffic.has_freed_high_order_since(seen.1) {
             self.alloc_factor = 0;
         } else if freed > allocated {
             self.alloc_factor >>= 1;
         }
-        // Frames that the CPU allocates and frees again are no surplus. The list may hold `high` frames anyway.
+        // Frames that the CPU has allocated itself and frees again are no surplus. At most `high`
+        // of them count, because the lists may hold so many frames anyway.
         let surplus = self.surplus + freed as i64 - allocated as i64;
         self.surplus = surplus.max(-i64::from(self.high)).min(self.burst.into());
     }
@@ -319,7 +327,8 @@ mod tests {
         };
         assert_eq!(limits(GIB, 2), [128, 64, 32, 32, 32]);
         assert_eq!(limits(GIB / 4, 2), [32, 32, 32, 32, 8]);
-        // An eighth of what a CPU may hold limits them: of 512 frames, then of 64.
+        // The CPU may hold 512 frames, then 64. An eighth of that limits the rings of orders 1 to
+        // 3.
         assert_eq!(limits(GIB / 16, 4), [8, 32, 16, 8, 1]);
         assert_eq!(limits(GIB / 64, 8), [4, 4, 2, 2, 0]);
     }

@@ -42,7 +42,8 @@ impl Key {
 pub(super) enum Inserted {
     /// The bundle is in the store.
     Stored,
-    /// The bundle is in the store and has displaced this one, or it is this one itself.
+    /// This older bundle has left the store, and the new one is in its slot; or this is the new
+    /// bundle itself, which was not stored.
     Displaced(Bundle),
     /// These blocks of the bundle were in the store already: they were freed twice. The others are
     /// in the store.
@@ -65,16 +66,18 @@ pub(crate) struct BundleStore<'m> {
     /// The position at which the last drain stopped. The next one continues there, so that every
     /// bundle has the same time to grow.
     hand: u32,
-    /// Slots of the lists of emptying pageblocks, and the maximum of their number. Their bundles displace no others.
+    /// The number of slots that lists of emptying pageblocks occupy, and its maximum. Bundles of
+    /// these lists displace no others.
     emptying: u32,
     most_emptying: u32,
     /// Bundles that needed an occupied slot, counted modulo [`DISPLACE_ONE_IN`].
     conflicts: u32,
 }
 
-/// Of this many small bundles that need an occupied slot, one displaces the bundle in it; the others go to the zone
-/// themselves. Where frees are scattered, hardly any word gets a second block, and moving old bundles out to make
-/// place for new ones would be work without use. One in a few must displace, because the words in use change.
+/// Of this many small bundles that need an occupied slot, one displaces the bundle in it; the
+/// others go to the zone themselves. Where frees are scattered, hardly any word gets a second
+/// block, so replacing old bundles by new ones would be of no use. Some must be replaced, because
+/// the words in use change.
 const DISPLACE_ONE_IN: u32 = 4;
 
 /// Bundles of up to this many blocks are small.
@@ -193,7 +196,7 @@ impl<'m> BundleStore<'m> {
         true
     }
 
-    /// Slots of the lists of emptying pageblocks.
+    /// The number of slots that lists of emptying pageblocks occupy.
     pub(super) fn emptying(&self) -> u32 {
         self.emptying
     }
@@ -327,7 +330,7 @@ mod tests {
             assert_eq!(
                 store.insert(emptying, beyond),
                 Inserted::Displaced(beyond),
-                "48 of 64 slots"
+                "more than 48 of 64 slots are occupied"
             );
             assert_eq!(store.insert(emptying, single(5, 0b10)), Inserted::Stored);
             let doubled = single(5, 0b10);

@@ -14,7 +14,8 @@ use crate::{
 /// No block of order 1 to 3 was freed yet.
 const NEVER: u64 = u64::MAX;
 
-/// Counts of frames. The first three fields are in the cache line of the hot path.
+/// Counts of frames. The first two fields are in the first cache line of
+/// [`CpuPages`](super::CpuPages), so that operations on single frames use only that line.
 #[repr(C)]
 pub(crate) struct Traffic {
     allocated: AtomicU64,
@@ -58,7 +59,8 @@ impl Traffic {
         }
     }
 
-    /// Whether the next free, to a list of `order`, may drain by the rule of high-order frees.
+    /// Whether the next free may drain by the rule of high-order frees, if it is of `order` and
+    /// goes to `list`.
     #[inline(always)]
     pub(super) fn may_drain(&self, list: ListIndex, order: Order) -> bool {
         list.is_high_order()

@@ -13,8 +13,8 @@ impl<P: Platform> OwnedZoneOnCpu<'_, '_, P> {
         let mut left = due.frames;
         while left > 0 {
             let mut gone = Bundles::new();
-            // Nothing goes to the depot. The watermark is read nevertheless, so that reading it
-            // costs as much as in the default method.
+            // Nothing goes to the depot. The watermark is read nevertheless, so that this method
+            // differs from the default one only in the selection under the lock.
             self.set_depot_share(&mut DrainBatch::new(), due.reason);
             let mut refusals = Refusals::default();
             let moved = self.enter(|at, lists| {

@@ -31,8 +31,8 @@ pub unsafe trait RawLock<P>: Send + Sync {
     ///
     /// The caller holds the lock.
     unsafe fn unlock(&self, platform: &P);
-    /// Whether the lock is held at the moment. A hint for work that is skipped rather than waited
-    /// for. A lock that cannot tell returns `false`.
+    /// Whether the lock is held at the moment: a hint, for work that is skipped instead of waiting
+    /// for the lock. A lock that cannot tell returns `false`.
     fn is_held(&self, _platform: &P) -> bool {
         false
     }
@@ -198,7 +198,8 @@ mod loom_tests {
     #[test]
     fn loom_a_ticket_lock_excludes_and_orders() {
         let mut builder = Builder::new();
-        // With 3, the model does not end within minutes: a waiter may read the old ticket again and again.
+        // With a bound of 3, the exploration takes more than minutes, because a waiter may read the
+        // old ticket again and again.
         builder.preemption_bound = Some(2);
         builder.check(|| {
             let lock = <TicketLock as RawLock<Yields>>::new();

@@ -1,14 +1,14 @@
 //! All atomics, fences and cells of the library.
 //!
-//! Every other module imports them from here. That makes two things possible: the same code is
-//! model-checked with other types underneath (`--cfg framewright_loom` in tests of this crate, and
-//! `--cfg framewright_tso`, by `RUSTFLAGS`), and all primitives that the library's memory ordering depends
-//! on are in one folder.
+//! Every other module imports them from here. So all primitives that the library's memory ordering
+//! depends on are in one folder, and `RUSTFLAGS` can replace the types below the same code for
+//! model checking:
 //!
 //! * default: `core::sync::atomic`;
-//! * loom: exhaustive exploration of the C11 model;
-//! * tso: a small explorer of store buffers (`tso`), for the one-sided barrier of the
-//!   per-CPU lists, which C11 cannot express.
+//! * loom (`--cfg framewright_loom`, in tests of this crate): exhaustive exploration of the C11
+//!   model;
+//! * tso (`--cfg framewright_tso`): a small explorer of store buffers (`tso`), for the one-sided
+//!   barrier of the per-CPU lists, which C11 cannot express.
 
 mod cell;
 mod lock;

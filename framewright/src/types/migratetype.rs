@@ -14,7 +14,7 @@ pub enum MigrateType {
     Movable = 1,
     /// The contents cannot be moved, but can be reclaimed.
     Reclaimable = 2,
-    /// Reserved for high-order requests that cannot wait.
+    /// Reserved for high-order requests that cannot wait. Requests cannot name it.
     HighAtomic = 3,
     /// Isolated from allocation. Requests cannot name it.
     Isolate = 4,

@@ -11,7 +11,7 @@ pub struct Pfn(u64);
 
 impl Pfn {
     /// The highest frame number that the library accepts. 2^48 frames are 1 EiB of physical address
-    /// space, far more than any machine has. The upper bits of a word remain for a block's order.
+    /// space, far more than any machine has. The other bits of a word suffice for a block's order.
     pub const MAX: Pfn = Pfn((1 << 48) - 1);
 
     /// The frame with this number.
@@ -36,7 +36,8 @@ impl Pfn {
         Self(address / FRAME_SIZE as u64)
     }
 
-    /// The physical address of the frame's first byte. Wraps for frames above [`Pfn::MAX`].
+    /// The physical address of the frame's first byte. Wraps from frame 2^52 on, above
+    /// [`Pfn::MAX`].
     #[must_use]
     pub const fn address(self) -> u64 {
         self.0.wrapping_mul(FRAME_SIZE as u64)

@@ -150,20 +150,22 @@ impl Request {
     }
 
     /// The OOM killer has chosen the task of this request, and the task's memory becomes free at
-    /// its exit. It may use half of the reserve in order to exit, and does not wait long.
+    /// its exit. The request may use half of the reserve, so that the task can exit, and does not
+    /// wait long.
     #[must_use]
     pub const fn oom_victim(self) -> Self {
         self.with(VICTIM)
     }
 
-    /// Relief for the request may not start I/O, because the caller holds a resource that I/O would
-    /// wait for. Implies [`Request::no_fs`].
+    /// Reclaim and compaction for the request may not start I/O, because the caller holds a
+    /// resource that I/O would wait for. Implies [`Request::no_fs`].
     #[must_use]
     pub const fn no_io(self) -> Self {
         self.with(NO_IO | NO_FS)
     }
 
-    /// Relief for the request may not call into file systems, because the caller is one.
+    /// Reclaim and compaction for the request may not call into file systems, because the caller is
+    /// one.
     #[must_use]
     pub const fn no_fs(self) -> Self {
         self.with(NO_FS)
@@ -309,7 +311,7 @@ impl Request {
     }
 }
 
-/// The zone that a request tries first, as seen from its CPU.
+/// The zone that a request tries first, in the zonelist of its CPU's node.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum FirstZone {
     /// The first zone of any kind.

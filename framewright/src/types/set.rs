@@ -31,7 +31,8 @@ impl<'m> NumberSet<'m> {
         }
     }
 
-    /// Empty sets of numbers below `bound`. The words of each are the next of `words`, which are zeroes.
+    /// Makes all `sets` empty sets of numbers below `bound`. Each takes its words from the start of
+    /// `words`, which are zeroes.
     #[inline(never)]
     pub(crate) fn fill(sets: &mut [Self], words: &mut &'m mut [u64], bound: usize) {
         for set in sets {
@@ -39,7 +40,7 @@ impl<'m> NumberSet<'m> {
         }
     }
 
-    /// No set yet: a set that can contain no number.
+    /// A set without words, which can contain no number: the value before [`NumberSet::fill`].
     pub(crate) const fn none() -> Self {
         Self { words: &mut [], starts: [0; DEPTH], levels: 1 }
     }

@@ -19,12 +19,12 @@ impl AllocFlags {
     /// A quarter less must stay free than [`AllocFlags::MIN_RESERVE`] demands. For requests that
     /// cannot wait. Without that flag, this one has no effect.
     pub(crate) const NON_BLOCK: AllocFlags = AllocFlags(1 << 1);
-    /// Half of the frames must stay free that otherwise must. For tasks that the OOM killer has
-    /// chosen, which need memory to exit.
+    /// Half of the frames that the flags above demand must stay free. For tasks that the OOM killer
+    /// has chosen, which need memory to exit.
     pub(crate) const OOM: AllocFlags = AllocFlags(1 << 2);
-    /// No frame must stay free. For tasks that are about to free more than they allocate.
+    /// The request may take every frame. For tasks that are about to free more than they allocate.
     pub(crate) const NO_WATERMARKS: AllocFlags = AllocFlags(1 << 3);
-    /// The boost of the watermark need not stay free. For single frames, which fragment nothing.
+    /// The watermark counts without its boost. For single frames, which fragment nothing.
     pub(crate) const PAST_BOOST: AllocFlags = AllocFlags(1 << 4);
     /// Background reclaim may be woken for the request.
     pub(crate) const KSWAPD: AllocFlags = AllocFlags(1 << 5);
@@ -79,7 +79,7 @@ impl ZoneAccess {
     }
 
     /// Whether the high-atomic reserve counts as free. It also counts for urgent requests that can
-    /// wait. These must not use the reserve, but reclaim and compaction can serve them.
+    /// wait. These must not use the reserve; if nothing else is left, they reclaim and compact.
     pub(super) const fn counts_reserve(self) -> bool {
         self.flags.has(AllocFlags::COUNTS_RESERVE)
     }

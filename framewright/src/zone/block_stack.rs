@@ -16,7 +16,7 @@ use crate::{
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct BlockKind(u8);
 
-/// The largest order that has kinds: as on the lists of CPUs, by mobility.
+/// The largest order that has kinds, as the largest small order of the per-CPU lists.
 const LARGEST_ORDER: u8 = 3;
 
 impl BlockKind {

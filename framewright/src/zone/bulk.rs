@@ -40,7 +40,7 @@ pub(crate) struct DepotRefill<'s> {
 }
 
 impl DepotRefill<'_> {
-    /// The same for another attempt.
+    /// The same demand and stack, for another attempt.
     pub(crate) fn again(&mut self) -> DepotRefill<'_> {
         DepotRefill { demand: self.demand, stack: self.stack }
     }
@@ -140,8 +140,8 @@ impl<'m, P: Platform> Zone<'m, P> {
     }
 
     /// As [`Zone::give`]. Also moves the blocks of `stack` into the depot. They stay in `stack` if
-    /// the depot has no space, or while a pageblock is isolated, because the isolating CPU empties
-    /// the depot only once.
+    /// the depot has no space, or while a pageblock is isolated: the isolating CPU empties the
+    /// depot once, and no frame of that pageblock may enter the depot afterwards.
     pub(crate) fn give_with_depot(
         &self,
         platform: &P,

@@ -1,4 +1,4 @@
-//! Operations on a zone for the methods that exist for comparison.
+//! Operations on a zone that only the methods built for comparison (feature `compare`) use.
 
 use super::Zone;
 use crate::{

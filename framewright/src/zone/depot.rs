@@ -1,7 +1,7 @@
 //! The depot of a zone: free blocks on their way from the lists of one CPU to those of another.
 //!
-//! Frames that are freed in random order reach the zone one by one. Each costs accesses to a word
-//! of a map and to a header, and perhaps a list operation, and soon some CPU takes the frames
+//! Frames that are freed in random order reach the zone one by one. Each free costs accesses to a
+//! word of a map and to a header, and perhaps a list operation, and soon some CPU takes the frames
 //! again, one by one. Such blocks are not freed to the buddy allocator. They are copied to a
 //! stack, sixteen per cache line, and copied back, last in, first out. The design follows magazines
 //! and depots (Bonwick and Adams, 2001) and lazy coalescing (Barkley and Lee, 1989). But a batch is
@@ -154,7 +154,7 @@ impl<'m> Depot<'m> {
         self.frames > 0 && stacks.into_iter().any(|stack| stack.blocks > 0)
     }
 
-    /// A kind with blocks in pageblocks of type `of`, or of any type if that is `None`. A kind
+    /// A kind with blocks in pageblocks of type `of`, or of any type if `of` is `None`. A kind
     /// whose blocks serve a request of `order` without merging is preferred, then the kind with the
     /// most blocks.
     fn most_useful(&self, of: Option<MigrateType>, order: Order) -> Option<BlockKind> {
@@ -164,7 +164,7 @@ impl<'m> Depot<'m> {
         BlockKind::all().filter(suits).filter(|kind| blocks(kind) > 0).max_by_key(worth)
     }
 
-    /// A kind that still has surplus blocks: none of them was used in this interval either.
+    /// A kind that still has surplus blocks, which were not used in this interval either.
     fn surplus_kind(&self) -> Option<BlockKind> {
         let left = |kind: &BlockKind| self.surplus[kind.get()].min(self.stacks[kind.get()].least);
         BlockKind::all().find(|kind| left(kind) > 0)
@@ -253,7 +253,7 @@ impl<'m> Depot<'m> {
         }
     }
 
-    /// Moves up to `most` blocks of a kind, the last ones first, to `out`. Returns their number.
+    /// Moves up to `most` blocks of a kind, those added last, to `out`. Returns their number.
     pub(crate) fn take(
         &mut self,
         kind: BlockKind,
@@ -316,8 +316,7 @@ impl<'m> Depot<'m> {
 pub(crate) enum FlushScope {
     /// Blocks that were not used for an interval.
     Surplus,
-    /// Blocks for a request of this order: those in pageblocks of a type, or of any type if that is
-    /// `None`.
+    /// Blocks for a request of this order, in pageblocks of this type; `None`: of any type.
     For(Option<MigrateType>, Order),
 }
 

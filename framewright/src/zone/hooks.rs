@@ -70,8 +70,8 @@ impl<P: Platform> Zone<'_, P> {
         platform.touch(Line::ZoneWords(self.placement.id), access, Miss::Dependent);
     }
 
-    /// Reports bundles that were taken or are about to be freed. The buddy reports whole
-    /// pageblocks, which are not bits of a map.
+    /// Reports bundles that were taken or are about to be freed. Bundles of whole pageblocks are
+    /// not reported here: the buddy reports them, because it does not access their maps.
     #[inline(always)]
     pub(super) fn probe_bundles(
         &self,

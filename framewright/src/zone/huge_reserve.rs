@@ -1,8 +1,9 @@
 //! The huge-page reserve of a zone: free memory that is kept for huge pages.
 //!
-//! The distance between two watermarks is hardly more than one huge page. While page cache is
-//! filled and reclaimed continuously, a request for a huge page finds only single frames, and has
-//! to reclaim and compact by itself. After such a request, the zone keeps a *huge-page reserve*.
+//! The distance between two watermarks is small: in a zone of 1 GiB, half of a huge page. While
+//! page cache is filled and reclaimed continuously, a request for a huge page finds only single
+//! frames, and has to reclaim and compact by itself. After such a request, the zone keeps a
+//! *huge-page reserve*.
 //! The size of the reserve is added to all watermarks of small requests. Small requests must
 //! reclaim, directly or in the background, before they can use the reserve. Huge requests, requests
 //! that cannot wait, and other requests with permission to go below a watermark use the reserve.
@@ -37,7 +38,7 @@ use crate::{
 /// about one request in this many has to wait.
 const SERVED: u32 = 256;
 
-/// One pageblock in this many of the reserve is formed in advance. With one in two, compaction
+/// Of this many pageblocks of the reserve, one is formed in advance. With one of two, compaction
 /// moves 1.5 times as many pages, without a gain.
 const FORMED: u64 = 4;
 
@@ -156,8 +157,8 @@ impl<P: Platform> Zone<'_, P> {
     }
 
     /// Whether compaction in the background should form pageblocks for the reserve: fewer are
-    /// formed than should be, and the free frames above the min watermark suffice as targets for a
-    /// whole pageblock.
+    /// formed than should be, and the free frames outside whole pageblocks suffice as targets for
+    /// the pages of a pageblock, above the min watermark.
     pub(crate) fn can_fill_huge_reserve(&self, platform: &P) -> bool {
         let kept = self.huge_reserve();
         if kept == 0 {

@@ -89,7 +89,7 @@ pub(crate) struct Zone<'m, P: Platform> {
     free_reserved: AtomicU64,
     /// Published under the lock: the [`Classes`] of the buddy.
     classes: AtomicU64,
-    /// Published under the lock: frames in the depot, and a bit for surplus blocks.
+    /// Published under the lock: frames in the depot, and the flag [`bulk::SURPLUS`].
     in_depot: AtomicU64,
     /// The time at which the current working-set interval of the depot ends, in nanoseconds of the
     /// platform's clock (see [`Zone::depot_interval_ended`]).
@@ -163,7 +163,8 @@ impl<'m, P: Platform> Zone<'m, P> {
         self.types
     }
 
-    /// The number of the type of a frame's pageblock, with the precision of [`Zone::types`].
+    /// The number of the type of a frame's pageblock, without flags: exact under the lock, a hint
+    /// without it.
     pub(crate) fn type_number(&self, frame: u32) -> u8 {
         self.types[(frame >> PAGEBLOCK_ORDER) as usize].load(Ordering::Relaxed) & !TYPE_FLAGS
     }

@@ -16,7 +16,7 @@ use crate::{
 /// zone whose share is less than a pageblock has no reserve.
 const RESERVED_SHARE: u64 = 100;
 
-/// Pageblocks whose free blocks are counted under one hold of the zone lock.
+/// The number of pageblocks whose free blocks are counted under one hold of the zone lock.
 const COUNTED: u32 = 4;
 
 /// The treatment of the last pageblock in the high-atomic reserve.
@@ -73,10 +73,10 @@ impl<'m, P: Platform> Zone<'m, P> {
             > tuning.frames_needed(order) as i64
     }
 
-    /// Whether compaction by scanners is not suitable for a request for `order`, because memory is
-    /// short, not fragmented, according to the fragmentation index. Compaction by index needs no
-    /// such estimate: without fragmentation it finds no pageblock to empty. Walks every pageblock,
-    /// as [`Zone::block_counts`] does.
+    /// Whether a request for `order` fails for lack of memory rather than because of fragmentation,
+    /// according to the fragmentation index. Compaction by scanners is then not suitable. Always
+    /// `false` for `compact.method=index`, which needs no such estimate: without fragmentation it
+    /// finds no pageblock to empty. Walks every pageblock, as [`Zone::block_counts`] does.
     pub(crate) fn is_short(&self, platform: &P, order: Order, tuning: &CompactTuning) -> bool {
         if !tuning.method.scans() {
             return false;
@@ -99,8 +99,8 @@ impl<'m, P: Platform> Zone<'m, P> {
         counts
     }
 
-    /// Frames that `access` would allow the caller to take if `more` were free as well; negative
-    /// below the watermark. A hint.
+    /// Frames that `access` would allow the caller to take if `more` frames were free as well;
+    /// negative below the watermark. A hint.
     #[inline]
     fn lockless_allowance(&self, access: ZoneAccess, more: u64) -> i64 {
         let mut free = self.free();
@@ -123,11 +123,12 @@ impl<'m, P: Platform> Zone<'m, P> {
 
     // ---- boost --------------------------------------------------------------------------------
 
-    /// Whether a fallback boosts the watermarks: it found less than a pageblock, so types were
-    /// mixed, and there is background reclaim, which lowers the boost again. The caller then wakes
-    /// background reclaim. Called without the lock, because it asks the embedder whether there is
-    /// background reclaim. It asks each time, because relief may be attached to a memory that is in
-    /// use.
+    /// Whether a fallback boosts the watermarks: the block that it found was smaller than a
+    /// pageblock, so types were mixed, and there is background reclaim, which lowers the boost
+    /// again. The caller then wakes background reclaim. Called without the lock, because it asks
+    /// the embedder whether there is background reclaim. It asks each time, because the embedder
+    /// may attach its [`Relief`](crate::platform::Relief) (reclaim and compaction) while the memory
+    /// is in use.
     #[cold]
     pub(crate) fn is_boosted_for(&self, platform: &P, fallback: Fallback) -> bool {
         let mixes = fallback.found_order < Order::PAGEBLOCK;

@@ -16,7 +16,7 @@ use crate::{
 };
 
 impl<'m, P: Platform> Zone<'m, P> {
-    /// The frame numbered `frame`.
+    /// The page frame number of the zone's frame `frame`.
     pub(crate) fn pfn(&self, frame: u32) -> Pfn {
         self.base().offset(u64::from(frame))
     }
@@ -41,7 +41,8 @@ impl<'m, P: Platform> Zone<'m, P> {
         FrameRange::new(self.pfn(start), self.pfn(end)).unwrap_or(FrameRange::EMPTY)
     }
 
-    /// The first present frame of a pageblock that is not absent, and the end of its last.
+    /// The first present frame of a pageblock that is not absent, and the end of its last present
+    /// frame.
     fn present_in(&self, block: u32) -> (u32, u32) {
         let (start, end) = clip(block, 0, u32::MAX);
         let number = self.types[block as usize].load(Ordering::Relaxed);

@@ -220,13 +220,13 @@ impl Marks {
 /// The rules for the watermarks of all zones of a memory, from the number of frames that each
 /// manages.
 ///
-/// Zones that the kernel itself can use (lowmem) share its reserve in proportion to their size.
-/// Other zones have a small reserve. A lower zone reserves frames against requests that could use a
-/// higher zone, in proportion to the size of the higher zones. So frames of the lower zone remain
-/// for requests that can use no other.
+/// The min watermarks of the zones that the kernel itself can use (lowmem) add up to `min_free`, in
+/// proportion to the sizes of these zones. Other zones have a small min watermark. A lower zone
+/// reserves frames against requests that could use a higher zone, in proportion to the size of the
+/// higher zones. So frames of the lower zone remain for requests that can use no other.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct MarkRules {
-    /// The reserve of the whole memory, in frames.
+    /// The sum of the min watermarks of all lowmem zones, in frames.
     pub(crate) min_free: u64,
     /// Least distance between watermarks, in 1/10000 of a zone.
     pub(crate) scale: u32,
@@ -290,9 +290,9 @@ impl MarkRules {
     }
 }
 
-/// The reserve of a memory of `managed` frames by Linux's formula: the square root of 16 times its
-/// KiB, at least 128 KiB and at most 256 MiB. It is at most a quarter of the memory; only tiny
-/// memories reach this limit.
+/// The default of `min_free` for `managed` frames of lowmem, in frames, by Linux's formula: the
+/// square root of 16 times the size in KiB, at least 128 KiB and at most 256 MiB. Also at most a
+/// quarter of the memory, which matters only below 512 KiB.
 pub(crate) fn default_min_free(managed: u64) -> u64 {
     let kib = (16 * managed * 4).isqrt().clamp(128, 262_144);
     (kib / 4).min(managed / 4)

@@ -29,8 +29,8 @@ pub(crate) struct NodeFacts<'c> {
     pub(crate) distances: Distances<'c>,
     /// Nodes with zones.
     pub(crate) has_memory: u64,
-    /// Nodes with CPUs. Nodes without CPUs are preferred to them, because memory near CPUs is for
-    /// these CPUs.
+    /// Nodes with CPUs. Nodes without CPUs are tried before them, so that memory near CPUs is left
+    /// to these CPUs.
     pub(crate) has_cpus: u64,
     /// The number of times that a node was the first choice of another node at its distance.
     load: [u64; NodeId::LIMIT],
@@ -41,8 +41,8 @@ impl<'c> NodeFacts<'c> {
         Self { distances, has_memory, has_cpus, load: [0; NodeId::LIMIT] }
     }
 
-    /// The nodes with memory, in the order in which `from` tries them. Must be called for one node
-    /// after the other, ascending: later results depend on earlier ones.
+    /// The nodes with memory, in the order in which requests from node `from` try them. Must be
+    /// called for one node after the other, ascending: later results depend on earlier ones.
     pub(crate) fn order(&mut self, from: usize) -> impl Iterator<Item = usize> + use<> {
         let mut order = [0u8; NodeId::LIMIT];
         let mut count = 0;
@@ -63,7 +63,7 @@ impl<'c> NodeFacts<'c> {
         order.into_iter().take(count).map(usize::from)
     }
 
-    /// The node of `left` that `from` tries next.
+    /// The node, of those in the mask `left`, that requests from node `from` try next.
     fn nearest(&self, from: usize, left: u64) -> usize {
         if left >> from & 1 == 1 {
             return from;

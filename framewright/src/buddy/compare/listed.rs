@@ -6,9 +6,10 @@ use crate::{
 };
 
 impl Buddy<'_> {
-    /// The best movable pageblock by `better` that `is_eligible` accepts and that has a free block
-    /// of an order from `least` to below `order`. Examines at most `entries` entries of the lists.
-    /// Also returns the number of examined entries.
+    /// The best pageblock by `better`, of all movable pageblocks that `is_eligible` accepts and
+    /// whose largest free block is of order `least` to `order` - 1, below the order of a pageblock.
+    /// Examines at most `entries` entries of the lists. Also returns the number of examined
+    /// entries.
     pub(crate) fn find_listed(
         &self,
         (least, order): (u8, u8),

@@ -4,10 +4,10 @@
 //! So a request for one frame takes a single free frame first, even if its neighbours will soon be
 //! free. Small allocations then spread over pageblocks that are nearly free; few free huge pages
 //! are left, and few can be formed with little work. This library takes from the fullest pageblocks
-//! first, which avoids that. This module exists to measure the difference. It has no such lists:
-//! under the zone lock it examines all pageblocks, beginning with the one to which frames were
-//! given back last. Of several blocks of the smallest order, Linux takes the one that was freed
-//! last; this module takes the first one from that position on.
+//! first, which avoids that. This module exists to measure the difference. The buddy has no lists
+//! of free blocks, so this module examines all pageblocks under the zone lock, beginning with the
+//! one in which frames were freed last. Of several blocks of the smallest order, Linux takes the
+//! one that was freed last; this module takes the first one that it finds.
 
 use crate::{
     buddy::{
@@ -23,7 +23,7 @@ use crate::{
 #[derive(Clone, Copy)]
 struct Piece {
     pageblock: u32,
-    /// Its first frame in the pageblock.
+    /// The first frame of the block, counted from the start of the pageblock.
     first: u32,
     order: u8,
 }

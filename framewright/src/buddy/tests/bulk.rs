@@ -42,7 +42,8 @@ fn one_by_one_ends_where_bulk_ends() {
 fn the_smallest_block_goes_first_wherever_it_lies() {
     let how = BulkTake::SmallestFirst;
     let mut buddy = buddy(3);
-    // Pageblock 0 is nearly full, its smallest block is of order 4; pageblock 1 has lone frames.
+    // Pageblock 0 is nearly full, and its only free block is of order 4. Pageblock 1 is nearly
+    // free, and has single free frames between allocated ones.
     for frame in 0..496 {
         assert!(buddy.take_specific(frame, order(0), MOVABLE));
     }
@@ -53,8 +54,8 @@ fn the_smallest_block_goes_first_wherever_it_lies() {
     assert_eq!(frames, [513, 514, 516, 519]);
     let (frames, _) = take(&mut buddy, Want { how, ..want(0, MOVABLE, 10) });
     assert_eq!(frames, [520, 521, 522, 523, 524, 525, 526, 527, 496, 497]);
-    // There are two blocks of that order. The refill takes the one in the pageblock that was
-    // freed to most recently.
+    // There are two free blocks of order 0. The refill takes the one in the pageblock in which
+    // a frame was freed last.
     give(&mut buddy, 0, 0);
     give(&mut buddy, 512, 0);
     let (frames, _) = take(&mut buddy, Want { how, ..want(0, MOVABLE, 1) });

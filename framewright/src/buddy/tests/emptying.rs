@@ -1,3 +1,5 @@
+//! The flag of pageblocks that are to become empty.
+
 use super::*;
 use crate::buddy::EMPTYING;
 
@@ -33,7 +35,7 @@ fn frees_beyond_the_limit_flag_a_pageblock_until_it_is_wholly_free() {
     free(&mut buddy, 129..511);
     assert!(is_emptying(&buddy, 0));
     free(&mut buddy, 511..512);
-    assert!(!is_emptying(&buddy, 0), "a free pageblock is emptied");
+    assert!(!is_emptying(&buddy, 0), "a wholly free pageblock has the flag");
     check(&buddy);
 }
 
@@ -48,7 +50,7 @@ fn a_refill_clears_the_flag_and_only_many_frees_set_it_again() {
     free(&mut buddy, taken.into_iter());
     assert!(!is_emptying(&buddy, 0));
     free(&mut buddy, 200..256);
-    assert!(is_emptying(&buddy, 0), "256 free frames are another quarter");
+    assert!(is_emptying(&buddy, 0), "256 free frames, half of the pageblock, did not set the flag");
 }
 
 #[test]

@@ -2,7 +2,8 @@
 
 use super::*;
 
-/// A buddy that has served one block of order 3 and reserved the pageblock of it.
+/// A buddy in which a block of order 3 was allocated and its pageblock reserved, and the number of
+/// that pageblock.
 fn reserved() -> (Buddy<'static>, u32) {
     let mut buddy = buddy(8);
     let (frames, _) = take(&mut buddy, want(3, MOVABLE, 1));
@@ -50,10 +51,13 @@ fn the_reserve_comes_first_or_last() {
 fn the_reserve_is_limited_and_goes_back() {
     let (mut buddy, index) = reserved();
     let (frames, _) = take(&mut buddy, want(10, MOVABLE, 1));
-    assert!(!buddy.reserve_highatomic(frames[0], order(10), 512), "full");
+    assert!(!buddy.reserve_highatomic(frames[0], order(10), 512), "the limit was exceeded");
     assert!(buddy.reserve_highatomic(frames[0], order(10), 4096));
     assert_eq!(buddy.highatomic_reserved(), 3 * 512);
-    assert!(!buddy.reserve_highatomic(frames[0], order(10), 4096), "reserved already");
+    assert!(
+        !buddy.reserve_highatomic(frames[0], order(10), 4096),
+        "a pageblock was reserved twice"
+    );
     assert!(buddy.unreserve_highatomic(MigrateType::Unmovable));
     assert_eq!(buddy.type_of(index), MigrateType::Unmovable);
     assert!(!buddy.unreserve_highatomic(MOVABLE), "a pageblock without free frames was released");

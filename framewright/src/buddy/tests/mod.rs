@@ -159,7 +159,7 @@ fn a_half_free_pageblock_is_claimed_and_a_fuller_one_is_stolen_from() {
 fn movable_requests_do_not_claim_for_small_blocks() {
     let mut buddy = buddy(1);
     buddy.change_type(0, MigrateType::Unmovable, ());
-    // Leave single free frames only, more than half of them: nothing of order 4.
+    // Half of the frames are free, enough to claim the pageblock, but no block is of order 4.
     for frame in 0..512 {
         assert!(buddy.take_specific(frame, order(0), MigrateType::Unmovable));
     }
@@ -187,7 +187,11 @@ fn isolated_frames_are_neither_counted_nor_taken() {
     assert_eq!(buddy.isolate(index), Err(IsolationRefused::AlreadyIsolated));
     assert_eq!(buddy.free_frames(), 512);
     give(&mut buddy, frames[0], 0);
-    assert_eq!(buddy.free_frames(), 512, "a frame freed there is not isolated");
+    assert_eq!(
+        buddy.free_frames(),
+        512,
+        "a frame freed in an isolated pageblock is counted as free"
+    );
     let (others, _) = take(&mut buddy, want(0, MOVABLE, 600));
     assert!(others.iter().all(|frame| frame / 512 != index));
     buddy.undo_isolate(index);
@@ -215,7 +219,7 @@ fn a_specific_block_is_taken_or_refused_whole() {
         assert!(!buddy.take_specific(512, order(9), MOVABLE));
         check(&buddy);
     }
-    assert!(!buddy(1).take_specific(512, order(0), MOVABLE), "outside the zone");
+    assert!(!buddy(1).take_specific(512, order(0), MOVABLE), "a block outside the zone was taken");
 }
 
 #[test]
@@ -284,8 +288,8 @@ fn holes_are_never_handed_out() {
     }
     all.sort_unstable();
     assert_eq!(all, (10..100).chain(600..700).collect::<Vec<_>>());
-    assert_eq!(give(&mut buddy, 5, 0).count, 1, "a hole cannot be freed");
+    assert_eq!(give(&mut buddy, 5, 0).count, 1, "the free of a hole was not refused");
     for frame in all {
-        assert_eq!(give(&mut buddy, frame, 0).count, 0, "next to a hole or not: {frame}");
+        assert_eq!(give(&mut buddy, frame, 0).count, 0, "the free of frame {frame} was refused");
     }
 }

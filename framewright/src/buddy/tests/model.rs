@@ -112,7 +112,8 @@ impl Model {
         None
     }
 
-    /// Free blocks by order: within pageblocks by halving, above that by pairing.
+    /// Counts free blocks by order. Pageblocks that are not wholly free are halved until a part is
+    /// wholly free; wholly free pageblocks are paired into larger blocks.
     fn blocks(&self) -> [u64; Order::COUNT] {
         let mut counts = [0; Order::COUNT];
         let mut whole = Vec::new();
@@ -166,7 +167,7 @@ fn give_unchecked(buddy: &mut Buddy<'_>, frame: u32, order: u8) -> Refusals {
     buddy.give_bundles(&[Bundle::of(frame, super::order(order))], ())
 }
 
-/// Counts frames that are all free as one block, others by halves.
+/// Counts the frames as one block if all are free. Otherwise counts the two halves separately.
 fn count_blocks(frames: &[Frame], counts: &mut [u64; Order::COUNT]) {
     let free = frames.iter().filter(|&&frame| frame == Frame::Free).count();
     if free == frames.len() {

@@ -5,7 +5,7 @@ use super::{
     *,
 };
 
-/// A random-number generator of its own, so that the sequences are the same on all machines.
+/// A random-number generator that gives the same sequences on all machines.
 pub(super) struct Random(u64);
 
 impl Random {
@@ -112,10 +112,10 @@ fn isolate_one(model: &mut Model, random: &mut Random) {
     } else {
         let _ = model.buddy.isolate(index);
     }
-    assert_eq!(model.buddy.is_absent(index), absent, "isolation brings and removes nothing");
+    assert_eq!(model.buddy.is_absent(index), absent, "isolation has added or removed a pageblock");
 }
 
-/// A range of any length that is not longer than the zone.
+/// A random range in the zone. Two out of three consist of whole pageblocks.
 fn some_range(model: &Model, random: &mut Random) -> (u32, u32) {
     let all = model.frames.len() as u32;
     let start = random.below(all);
@@ -176,7 +176,8 @@ fn reserve_some(model: &mut Model, random: &mut Random) {
     }
 }
 
-/// Reports free blocks, and checks that each is reported once.
+/// Takes all unreported free blocks of an order as free page reporting does, and checks that each
+/// is taken once.
 fn report(model: &mut Model, random: &mut Random) {
     let order = super::order(9 + random.below(5) as u8);
     let free = model.buddy.free_frames();

@@ -1,4 +1,4 @@
-//! Given ranges, and searching for them.
+//! Allocation of given ranges of frames, and the search for free runs.
 
 use super::*;
 
@@ -27,7 +27,7 @@ fn a_range_comes_back_in_any_parts() {
         assert_eq!(buddy.give_range(start, end), Refusals::default(), "{start}..{end}");
         check(&buddy);
         let again = buddy.give_range(start, end);
-        assert!(again.count > 0, "{start}..{end} is free already");
+        assert!(again.count > 0, "{start}..{end} was freed twice");
     }
     assert_eq!(buddy.counts().free_of_order(order(12)), 1);
 }
@@ -114,12 +114,12 @@ fn short_runs_are_not_walked_where_a_long_one_is_wanted() {
         let want = RunWanted { frames, align: 1, to: 61 * 512 - 100 };
         buddy.find_free_run(want, 0, budget)
     };
-    // The beginning, the inside and the end of each pageblock are enough.
+    // Three steps for each pageblock suffice: its beginning, its inside and its end.
     assert_eq!(search(512, 3 * 64), FreeRun::None);
     assert_eq!(search(413, 3 * 64), FreeRun::Found(60 * 512 - 1));
     assert!(
         matches!(search(2, 3 * 64), FreeRun::Continue(_)),
-        "the search ended although two runs of one pageblock may be free"
+        "the search did not walk every run, although two frames may be free in a row"
     );
 }
 

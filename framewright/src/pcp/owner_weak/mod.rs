@@ -12,8 +12,8 @@
 //! * a remote barrier is a full fence for its caller, and a full fence at some point of the other thread's
 //!   program order: all steps before that point have been performed then, and none after it.
 //!
-//! A branch is a load that must return the value with which this path was recorded. All paths of
-//! the owner are explored.
+//! A branch is modelled as a load that must return the value with which this path was recorded. All
+//! paths of the owner are explored.
 
 mod model;
 mod record;
@@ -78,8 +78,8 @@ fn in_turn(parts: &[&[Step]]) -> Vec<Step> {
 }
 
 impl Protocol {
-    /// Explores an owner that enters `visits` times, by every path, concurrently with some drainers. Returns
-    /// whether they exclude each other.
+    /// Explores an owner that tries to enter `visits` times, by every path, concurrently with
+    /// `drainers` drainers. Returns whether owner and drainers exclude each other.
     fn excludes(&self, visits: u32, drainers: usize) -> bool {
         let mut ends = Vec::new();
         for path in 0..1 << visits {

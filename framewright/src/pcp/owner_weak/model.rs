@@ -53,7 +53,7 @@ impl Step {
         Self { act, place, only: None, acquire: false, release: false }
     }
 
-    /// Whether `later`, which follows in program order, must be performed after this step. `own` is
+    /// Whether this step must be performed before `later`, which follows in program order. `own` is
     /// the number of this step.
     fn holds_back(&self, own: usize, later: &Step) -> bool {
         let needs = matches!(later.act, Act::Store(Value::OneMoreThan(load)) if load == own);
@@ -76,6 +76,7 @@ struct State {
     memory: [u32; 4],
     /// The steps that each thread has performed, one bit per step.
     done: [u32; THREADS],
+    /// The values that the loads of each thread have returned, by step.
     found: [[u32; STEPS]; THREADS],
 }
 

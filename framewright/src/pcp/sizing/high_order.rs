@@ -18,9 +18,9 @@
 //! again. With second-consecutive, a drain resets both to 0.
 //!
 //! Both are updated from the frames allocated and freed since the last update: when a list is refilled from the zone,
-//! when a ring spills, and when a free of order 1 to 3 would complete a burst if no frame had been allocated since the
-//! last update. Before that no free can drain. So the hot path only compares the frames freed so far with a limit,
-//! [`Sizing::may_drain_from`].
+//! when a ring spills, and when a free of order 1 to 3 would complete a burst if no frame had been
+//! allocated since the last update. Until then no free can drain. So the hot path only compares the
+//! frames freed so far with a limit, [`Sizing::may_drain_from`].
 
 use super::Sizing;
 use crate::{

@@ -271,7 +271,7 @@ atomic!(
     }
 );
 
-/// A fence. Only a sequentially consistent one does anything on this machine.
+/// A fence. In the model, only a sequentially consistent fence has an effect.
 pub fn fence(order: Ordering) {
     match Handle::current() {
         Some(handle) if order == Ordering::SeqCst => {

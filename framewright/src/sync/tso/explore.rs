@@ -22,13 +22,13 @@ pub struct Failure {
     pub message: String,
     /// The number of the execution, from 1.
     pub execution: u64,
-    /// The choices that lead there, for [`Explorer::replay`].
+    /// The choices that lead to the failure, for [`Explorer::replay`].
     pub choices: Vec<u16>,
     /// The log of the execution, a line per step.
     pub steps: Vec<String>,
 }
 
-/// The last steps of a failure that are printed.
+/// The number of steps of a failed execution that are printed: its last ones.
 const SHOWN: usize = 100;
 
 impl fmt::Display for Failure {
@@ -67,7 +67,7 @@ impl Explorer {
     }
 
     /// Allows at most `bound` preemptions of running threads per execution. The bound does not
-    /// concern buffered stores.
+    /// limit the times at which buffered stores reach memory.
     #[must_use]
     pub fn preemptions(self, bound: u32) -> Self {
         Self { preemptions: Some(bound), ..self }
@@ -80,7 +80,7 @@ impl Explorer {
     }
 
     /// Draws executions at random instead of enumerating them, for code with too many executions to
-    /// try all. To be combined with [`Explorer::executions`].
+    /// try all. Ends only with a limit ([`Explorer::executions`]) or at a failure.
     #[must_use]
     pub fn random(self, seed: u64) -> Self {
         Self { seed: Some(seed), ..self }

@@ -15,9 +15,10 @@
 //!
 //! [`explore`] runs a closure until it has tried every order of steps, with every buffered store
 //! reaching memory at every possible time. It panics with the failing sequence if an assertion
-//! fails, and on a deadlock or livelock. Orders that differ only in independent steps are tried
-//! once (sleep sets), so the exploration is complete. Where a complete exploration takes too long,
-//! an [`Explorer`] bounds preemptions or draws executions at random.
+//! fails, and on a deadlock or livelock. Of orders that differ only in the order of independent
+//! steps, mostly one is tried (sleep sets). No outcome is lost by this, so the exploration is
+//! complete. Where a complete exploration takes too long, an [`Explorer`] bounds preemptions or
+//! draws executions at random.
 //!
 //! | module     | job                                                                  |
 //! |------------|----------------------------------------------------------------------|

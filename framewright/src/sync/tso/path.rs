@@ -2,9 +2,9 @@
 //!
 //! The tree of all sequences is walked depth first. Two measures keep it small:
 //!
-//! * *sleep sets*: once a step has been explored at some point, its siblings' subtrees need not
-//!   begin with it again until a step that interferes with it has been taken. This prunes
-//!   repetitions only: every distinct outcome is still reached;
+//! * *sleep sets*: after a step has been explored at a node, the subtrees of the node's other steps
+//!   do not take it again until they have taken a step that interferes with it. This prunes only
+//!   repetitions: every distinct outcome is still reached;
 //! * a *preemption bound*, if the whole tree is too large: the maximum number of switches to
 //!   another thread although the last one could have continued.
 
@@ -33,7 +33,7 @@ pub(super) struct Step {
 }
 
 impl Step {
-    /// Whether the order of the two could matter.
+    /// Whether the order of the two steps could matter.
     fn interferes(&self, other: &Step) -> bool {
         let own = self.thread == other.thread
             && (self.act == other.act || !self.writes.is_empty() && !other.writes.is_empty());
@@ -65,7 +65,7 @@ impl Node {
         &self.steps[self.chosen]
     }
 
-    /// Preemptions up to and with the choice taken here.
+    /// Preemptions up to this node, the one by the choice taken here included.
     fn preemptions(&self) -> u32 {
         let step = self.taken();
         let preempts = step.act == Act::Run && self.running.is_some_and(|r| r != step.thread);
@@ -162,9 +162,9 @@ impl Path {
     }
 
     /// The sleep set of a new node: the steps that slept or were explored at the last node, except
-    /// those that the step taken there interferes with. If preemptions are counted, two threads'
-    /// steps in another order are not equivalent, so only flushes sleep, which are never
-    /// preemptions.
+    /// those that the step taken there interferes with. If preemptions are counted, two orders of
+    /// the steps of two threads are not equivalent, so a step stays asleep only if it or the step
+    /// taken is a flush, which is never a preemption.
     fn inherit_sleep(&self) -> Vec<Step> {
         let Some(last) = self.nodes.last().filter(|_| !self.draws) else { return Vec::new() };
         let taken = last.taken();

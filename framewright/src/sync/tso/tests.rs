@@ -44,7 +44,7 @@ fn outcomes_by(
 }
 
 fn fails(body: impl Fn() + Sync) -> Failure {
-    Explorer::new().run(body).expect_err("a failure is there to be found")
+    Explorer::new().run(body).expect_err("the exploration found no failure")
 }
 
 // ---- litmus tests ---------------------------------------------------------------------------
@@ -230,7 +230,8 @@ fn the_wrong_threads_barrier_is_no_barrier() {
 
 #[test]
 fn a_barrier_may_come_before_a_store() {
-    // Dekker in the wrong order: a barrier does not help a thread that reads before it writes.
+    // Dekker's protocol in the wrong order: a thread that reads before it writes is not protected
+    // by the barrier, which may come between the two.
     let failure = fails(|| {
         let shared = Arc::new(Shared::default());
         let theirs = Arc::clone(&shared);

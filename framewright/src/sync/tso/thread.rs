@@ -167,7 +167,8 @@ pub fn spawn<T: Send + 'static>(body: impl FnOnce() -> T + Send + 'static) -> Jo
     handle.step(|_| Operation::Fence, |machine, _| machine.fence(handle.thread));
     let result = Arc::new(Mutex::new(None));
     let (slot, shared) = (Arc::clone(&result), Arc::clone(&handle.shared));
-    // Registered before it exists, so that its number does not depend on the OS.
+    // The thread is registered before the OS creates it, so that its number does not depend on the
+    // OS.
     let thread = handle.machine().add_thread(thread::current());
     let os = thread::spawn(move || {
         let this = Handle { shared, thread };
@@ -210,8 +211,9 @@ pub fn yield_now() {
     handle.step(|machine| machine.yielding(thread), |machine, _| machine.yielded(thread));
 }
 
-/// A critical section, to check that one thread at a time is inside. A variable of the checker, not
-/// of the machine: it is exact at every moment and orders nothing.
+/// A critical section, to check that one thread at a time is inside. It is a variable of the
+/// checker, not of the modelled memory: all threads see its current value, and it orders no other
+/// access.
 #[derive(Debug, Default)]
 pub struct Section(u8);
 

@@ -75,7 +75,7 @@ impl core::error::Error for RangeError {}
 pub enum HotplugError {
     /// The range is empty, or does not consist of whole pageblocks.
     NotWhole,
-    /// The memory map has no such memory in one zone.
+    /// The memory map does not name the whole range as memory of one zone.
     NotInMap,
     /// Part of the memory to add is present already.
     Present {

@@ -44,7 +44,7 @@ pub enum CompactEvent {
         zone_start: Pfn,
         /// The position of the migrate scanner.
         migrate: Pfn,
-        /// The position of the free scanner, which moves downward.
+        /// The position of the free scanner, which moves towards lower frames.
         free: Pfn,
         /// The end of the zone.
         zone_end: Pfn,

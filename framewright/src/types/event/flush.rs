@@ -9,7 +9,7 @@ pub enum FlushReason {
     TaskSwitch = 0,
     /// Another CPU requested it.
     RemoteShootdown = 1,
-    /// The CPU flushes its own TLB, as it requests of other CPUs.
+    /// The CPU flushes its own TLB, as its part of a flush on several CPUs.
     Local = 2,
     /// The CPU flushes one address space locally.
     LocalMm = 3,

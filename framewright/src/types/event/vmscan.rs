@@ -40,7 +40,7 @@ pub enum VmscanEvent {
         /// Frames that were freed.
         nr_reclaimed: u64,
     },
-    /// A cluster of an inactive list was scanned.
+    /// A batch of pages of an inactive list was scanned.
     LruShrinkInactive {
         /// The node.
         node: NodeId,
@@ -66,10 +66,10 @@ pub enum VmscanEvent {
         nr_ref_keep: u32,
         /// Pages that could not be unmapped.
         nr_unmap_fail: u32,
-        /// The priority of the pass: each list is scanned up to its size >> priority.
+        /// The priority of the pass: of each list, at most size >> priority pages are scanned.
         priority: u32,
     },
-    /// A cluster of an active list was scanned.
+    /// A batch of pages of an active list was scanned.
     LruShrinkActive {
         /// The node.
         node: NodeId,
@@ -81,7 +81,7 @@ pub enum VmscanEvent {
         nr_active: u64,
         /// Pages that became inactive.
         nr_deactivated: u64,
-        /// The priority of the pass: each list is scanned up to its size >> priority.
+        /// The priority of the pass: of each list, at most size >> priority pages are scanned.
         priority: u32,
     },
     /// Pages were taken off a list.

@@ -1,8 +1,9 @@
 //! Requests as Linux prints them: the `gfp_flags` of its trace events.
 //!
-//! Linux prints flags greedily: the first matching name of a list, names of many flags first, then
-//! the rest. So a request is converted to flags, and the flags to names. The values of the flags
-//! differ between releases and are used in this module only.
+//! Linux has a list of names, of which those that stand for several flags come first. It prints
+//! each name whose flags are all set, and removes these flags. So a request is converted to flags,
+//! and the flags to names. Linux's values of the flags differ between releases; those below are
+//! used in this module only.
 
 use core::fmt;
 

@@ -25,7 +25,7 @@ fn take(depot: &mut Depot<'_>, kind: BlockKind, most: usize) -> Vec<u32> {
     stack.runs().flat_map(|(_, blocks)| blocks.to_vec()).collect()
 }
 
-/// Batches of any length are taken off the end of a list.
+/// Compares two stacks with vectors: batches of any length are appended, and taken off the end.
 #[test]
 fn blocks_are_taken_last_in_first_out() {
     with_depot(4000, |depot| {
@@ -87,7 +87,8 @@ fn coldest(depot: &mut Depot<'_>, which: FlushScope) -> Vec<u32> {
     stack.runs().flat_map(|(_, blocks)| blocks.to_vec()).collect()
 }
 
-/// Blocks are used at one end and returned to the buddy at the other.
+/// Compares a stack with a queue: CPUs add and take blocks at one end, and blocks are returned to
+/// the buddy from the other end.
 #[test]
 fn the_coldest_blocks_are_returned_first() {
     with_depot(4000, |depot| {

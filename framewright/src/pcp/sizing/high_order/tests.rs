@@ -188,7 +188,8 @@ impl Model {
     }
 }
 
-/// Random traffic that prefers allocations or frees for a while. Returns the number of drains.
+/// Runs random allocations and frees, whose ratio changes now and then, and compares each result
+/// with the model. Returns the number of drains.
 fn compare_with_model(rule: HighOrderDrain, burst: u32, mut random: u64) -> u32 {
     let mut draw = |bound: u64| {
         random ^= random << 13;
